@@ -79,5 +79,5 @@ async function stubPoll(stub: TaskMasterServiceClient, queue: string): Promise<D
 
 async function clientPoll(client: TaskMasterClient, queue: string): Promise<Dequeue | undefined> {
   const [task] = await client.queue(queue).lease({ wait: POLL_MS });
-  return task && { queue, pid: task.pid, leaseToken: task.leaseToken };
+  return task && { queue, pid: task.pid, leaseToken: task.leaseToken, requeue: false };
 }

@@ -71,5 +71,5 @@ export function newTasks(queue: string, count: number, bytes?: number): Enqueue[
 }
 
 export function dequeueOf({ queue, pid, leaseToken }: LeasedTask): Dequeue {
-  return { queue, pid, leaseToken };
+  return { queue, pid, leaseToken, requeue: false };
 }

@@ -1,4 +1,4 @@
-import type { Call, LeaseCall, UpdateCall } from '@taskmaster/client/testing/history';
+import type { Call, LeaseCall, TaskCall, UpdateCall } from '@taskmaster/client/testing/history';
 import type { Asked } from './engine-caller.ts';
 import { type Action, type Item, PIDS, QUEUES, type TaskRef } from './scenario.ts';
 
@@ -103,9 +103,9 @@ export class Callers {
       // An update that names a task twice is refused before it reaches the engine.
       if (!task || named.has(`${task.queue} ${task.pid}`)) continue;
       named.add(`${task.queue} ${task.pid}`);
-      if (item.do === 'dequeue') dequeue.push(task);
+      if (item.do === 'dequeue') dequeue.push({ ...task, requeue: item.how === 'requeue' });
       else if (item.do === 'renew') renew.push({ ...task, leaseDurationMs: item.ms ?? 1000 });
-      else release.push({ ...task, delayMs: item.ms, refund: item.refund });
+      else release.push({ ...task, ...endOf(item) });
     }
     const [first] = [...enqueue, ...dequeue, ...renew, ...release];
     if (!first) return;
@@ -153,6 +153,15 @@ export class Callers {
     return asked;
   }
 }
+
+/** How a release ends its lease. A dead letter has no delay, and a refunded attempt no error. */
+function endOf({ ms, refund, how = 'plain' }: Extract<Item, { do: 'dequeue' | 'renew' | 'release' }>): ReleaseEnd {
+  const deadLetter = how === 'dead-letter';
+  const error = how === 'plain' ? undefined : `error ${how}`;
+  return { delayMs: deadLetter ? undefined : ms, refund: refund && how === 'plain', error, deadLetter };
+}
+
+type ReleaseEnd = Omit<UpdateCall['release'][number], keyof TaskCall>;
 
 const isOther = (queue: string): boolean => queue === 'other';
 const queueName = (number: number): string => QUEUES[number] ?? QUEUES[0];

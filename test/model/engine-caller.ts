@@ -144,12 +144,14 @@ function commandOf(call: UpdateCall): UpdateCommand {
       delayMs,
       retry,
     })),
-    dequeue: call.dequeue.map(item),
+    dequeue: call.dequeue.map((dequeue) => ({ ...item(dequeue), requeue: dequeue.requeue ?? false })),
     renew: call.renew.map((renewal) => ({ ...item(renewal), leaseDurationMs: renewal.leaseDurationMs })),
     release: call.release.map((release) => ({
       ...item(release),
       delayMs: release.delayMs,
       refundAttempt: release.refund,
+      error: release.error === undefined ? undefined : { message: release.error, details: '' },
+      deadLetter: release.deadLetter ?? false,
     })),
     requestId: call.requestId,
   };
@@ -176,12 +178,17 @@ const leasedTask = ({ queue, pid, data, token, until, attempt, enqueuedAt }: Lea
   enqueuedAt,
 });
 
-function shownTask({ pid, state, data }: TaskView): ShownTask {
+function shownTask({ queue, pid, state, data }: TaskView): ShownTask {
   if (!state) return { pid, state: undefined, data: undefined };
+  const { failures = [], origin } = state.history ?? {};
+  const history = {
+    failures: failures.map(({ attempt, error }) => `${attempt}: ${error?.message ?? 'expired'}`),
+    origin: origin && formatQueueName({ group: queue.group, name: origin.queue }),
+  };
   const { visibility, attempts, token, enqueuedAt } = state;
   const kind = visibility.kind === 'available' ? 'available' : visibility.lease ? 'leased' : 'delayed';
   const until = visibility.kind === 'hidden' ? visibility.until : undefined;
-  return { pid, state: { kind, until, attempts, token, enqueuedAt }, data: data && text(data) };
+  return { pid, state: { kind, until, attempts, token, enqueuedAt, ...history }, data: data && text(data) };
 }
 
 const counts = ({ queue, available, leased, delayed, completed }: QueueStats): CountsReply => ({

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { CallOf, CountsReply, HistoryEvent, Outcome, ShownTask } from '@taskmaster/client/testing/history';
 import { haveDeadComing, isOverdue, type Setting, sweeps } from './rules.ts';
 import { contains, exactly, isExact, type ModelTask, type Span, type World } from './world.ts';
@@ -64,6 +65,8 @@ function learn(world: World, queue: string, shown: ShownTask, isAlone: boolean, 
     state.attempts === task.attempts &&
     (typeof task.token === 'string' || state.token === task.token) &&
     contains(task.enqueuedAt, state.enqueuedAt) &&
+    isDeepStrictEqual(state.failures, task.failures) &&
+    state.origin === task.origin?.queue &&
     (hidden === undefined || (state.until !== undefined && contains(hidden.until, state.until)));
   // If the task changes meanwhile, its payload may be the later one or missing.
   if (!isSame || (isAlone && shown.data !== task.data)) return undefined;

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type {
+  DequeueCall,
   EnqueueCall,
   HistoryEvent,
   Outcome,
@@ -16,6 +17,7 @@ import {
   isLastAttempt,
   type Setting,
   sweeps,
+  withFailure,
 } from './rules.ts';
 import { exactly, later, type ModelTask, type Span, type World } from './world.ts';
 
@@ -51,7 +53,11 @@ export function explainUpdate(
 /** The queues that the update concerns. A release may move a task to another queue. */
 function queuesOf(world: World, { enqueue, dequeue, renew, release }: UpdateCall): string[] {
   const graves = release.map(({ queue, pid }) => deadLetterQueueOf(queue, world.task(queue, pid)?.retry));
-  return [...[...enqueue, ...dequeue, ...renew, ...release].map(({ queue }) => queue), ...graves];
+  const origins = dequeue.flatMap(({ queue, pid, requeue }) => {
+    const origin = requeue ? world.task(queue, pid)?.origin : undefined;
+    return origin === undefined ? [] : [origin.queue];
+  });
+  return [...[...enqueue, ...dequeue, ...renew, ...release].map(({ queue }) => queue), ...graves, ...origins];
 }
 
 /** The reply to the caller. If it was lost: the reply to a repetition, or any reply. */
@@ -70,7 +76,8 @@ class UpdatePlayer {
   readonly #told: Updated | undefined;
   readonly #setting: Setting;
   readonly #refused: RefusedItemReply[] = [];
-  readonly #deaths: { readonly target: string; readonly task: ModelTask }[] = [];
+  readonly #deaths: { readonly target: string; readonly queue: string; readonly task: ModelTask }[] = [];
+  readonly #requeued: { readonly index: number; readonly task: ModelTask }[] = [];
   #impossible = false;
 
   constructor(world: World, call: UpdateCall, told: Updated | undefined, at: Span, setting: Setting) {
@@ -92,7 +99,10 @@ class UpdatePlayer {
       !items.some((item) => item.kind === kind && item.index === index);
     const renewed = renew.map((item, index) => this.#renew(item, index, wasAccepted('renew', index)));
     const released = release.map((item, index) => this.#release(item, index, wasAccepted('release', index)));
-    for (const { target, task } of this.#deaths) this.#world = buryIn(this.#world, target, task, this.#setting);
+    for (const { index, task } of this.#requeued) this.#putBack(task, index);
+    for (const { target, queue, task } of this.#deaths) {
+      this.#world = buryIn(this.#world, target, queue, task, this.#setting);
+    }
     const enqueued = enqueue.map((item, index) => this.#enqueue(item, index));
     if (this.#impossible) return undefined;
 
@@ -125,9 +135,25 @@ class UpdatePlayer {
     this.#at = exactly(at);
   }
 
-  #dequeue(item: TaskCall, index: number): void {
-    if (!this.#find('dequeue', item, index)) return;
-    this.#world = this.#world.at(this.#at.from, this.#world.epoch).remove(item.queue, item.pid, true);
+  #dequeue(item: DequeueCall, index: number): void {
+    const task = this.#find('dequeue', item, index);
+    if (!task) return;
+    if (item.requeue && task.origin === undefined) {
+      this.#refuse('dequeue', index, 'NOT_DEAD_LETTERED');
+      return;
+    }
+    if (item.requeue) this.#requeued.push({ index, task });
+    this.#world = this.#world.at(this.#at.from, this.#world.epoch).remove(item.queue, item.pid, !item.requeue);
+  }
+
+  /** Puts a dead task back where it was, as a waiting task with no attempts. */
+  #putBack({ origin, ...task }: ModelTask, index: number): void {
+    if (origin === undefined) return;
+    const existing = this.#world.task(origin.queue, task.pid);
+    if (existing && isDead(existing, this.#at.from)) this.#impossible = true;
+    if (existing) this.#refuse('dequeue', index, 'TASK_EXISTS');
+    const anew = { attempts: 0, token: 0, retry: origin.retry, hidden: undefined, origin: undefined };
+    if (!existing) this.#put(origin.queue, { ...task, ...anew });
   }
 
   #renew(item: UpdateCall['renew'][number], index: number, wasAccepted: boolean): { until: number } {
@@ -151,16 +177,17 @@ class UpdatePlayer {
       this.#refuse('release', index, whyNotLeased(item, task));
       return nothing;
     }
-    if (!item.refund && isLastAttempt(task)) {
+    const failed = item.error === undefined ? task : withFailure(task, item.error);
+    if (item.deadLetter || (!item.refund && isLastAttempt(task))) {
       const target = deadLetterQueueOf(item.queue, task.retry);
       this.#world = this.#world.remove(item.queue, item.pid, false);
-      this.#deaths.push({ target, task });
+      this.#deaths.push({ target, queue: item.queue, task: failed });
       return { until: undefined, deadLetterQueue: target };
     }
     const waitMs = this.#waitAfter(item);
     const attempts = item.refund ? Math.max(0, task.attempts - 1) : task.attempts;
     const hidden = waitMs > 0 ? { until: later(this.#at, waitMs), leasedBy: undefined } : undefined;
-    this.#put(item.queue, { ...task, attempts, hidden });
+    this.#put(item.queue, { ...failed, attempts, hidden });
     // If there was no reply, the instant is not known and is not compared.
     return { until: hidden && (this.#told?.released[index]?.until ?? hidden.until.from), deadLetterQueue: undefined };
   }
@@ -195,6 +222,8 @@ class UpdatePlayer {
         token: 0,
         retry: item.retry,
         hidden: item.delayMs > 0 ? { until: later(this.#at, item.delayMs), leasedBy: undefined } : undefined,
+        failures: [],
+        origin: undefined,
       });
       return { pid, result: 'created', leased: false };
     }

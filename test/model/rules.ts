@@ -61,10 +61,17 @@ export function backoffMs({ attempts, retry }: ModelTask, jitter: number): numbe
   return Math.ceil(jitter * Math.min(retry.backoffMaxMs, retry.backoffInitialMs * 2 ** Math.max(0, attempts - 1)));
 }
 
-/** Moves a task to its dead-letter queue, where it replaces a task with the same PID. */
-export function buryIn(world: World, target: string, task: ModelTask, setting: Setting): World {
-  return world.put(target, { ...task, token: 0, retry: undefined, hidden: undefined }, setting.retentionMs);
+/** Moves a task of `queue` to its dead-letter queue, where it replaces a task with the same PID. */
+export function buryIn(world: World, target: string, queue: string, task: ModelTask, setting: Setting): World {
+  const origin = { queue, retry: task.retry };
+  return world.put(target, { ...task, token: 0, retry: undefined, hidden: undefined, origin }, setting.retentionMs);
 }
+
+/** The task with one more failure. It keeps the last five. */
+export const withFailure = (task: ModelTask, what: string): ModelTask => ({
+  ...task,
+  failures: [...task.failures, `${task.attempts}: ${what}`].slice(-5),
+});
 
 /** Hidden tasks that may be due at `at`. */
 const dueTasks = (world: World, queue: string, at: number): ModelTask[] =>
@@ -176,14 +183,15 @@ function shown(world: World, queue: string, task: ModelTask, now: number, settin
   const stays = hidden.until.to > now ? [world] : [];
   if (hidden.leasedBy === undefined)
     return [...stays, world.put(queue, { ...task, hidden: undefined }, setting.retentionMs)];
+  const failed = withFailure(task, 'expired');
   if (isLastAttempt(task)) {
     const gone = world.remove(queue, task.pid, false);
-    return [...stays, buryIn(gone, deadLetterQueueOf(queue, task.retry), task, setting)];
+    return [...stays, buryIn(gone, deadLetterQueueOf(queue, task.retry), queue, failed, setting)];
   }
   const until = later(hidden.until, backoffMs(task, setting.jitter));
   const after: World[] = [];
-  if (until.from <= now) after.push(world.put(queue, { ...task, hidden: undefined }, setting.retentionMs));
+  if (until.from <= now) after.push(world.put(queue, { ...failed, hidden: undefined }, setting.retentionMs));
   if (until.to > now)
-    after.push(world.put(queue, { ...task, hidden: { until, leasedBy: undefined } }, setting.retentionMs));
+    after.push(world.put(queue, { ...failed, hidden: { until, leasedBy: undefined } }, setting.retentionMs));
   return [...stays, ...after];
 }

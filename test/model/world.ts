@@ -28,6 +28,10 @@ export interface ModelTask {
   readonly retry: RetryCall | undefined;
   /** Undefined: the task is available. */
   readonly hidden: Hidden | undefined;
+  /** As in `ShownTask`. */
+  readonly failures: readonly string[];
+  /** Where the task was before it came to this dead-letter queue. */
+  readonly origin: { readonly queue: string; readonly retry: RetryCall | undefined } | undefined;
 }
 
 interface Hidden {

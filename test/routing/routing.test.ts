@@ -36,7 +36,15 @@ describe('a proxy with wrong routes', () => {
     const leased = await typed.lease({ queues, max: 20 });
     expect(leased).toHaveLength(12);
     expect(
-      (await client.peekTasks({ queue: queues[4] ?? '', kind: 2, limit: 1, includeData: false })).tasks,
+      (
+        await client.peekTasks({
+          queue: queues[4] ?? '',
+          kind: 2,
+          limit: 1,
+          includeData: false,
+          afterPid: Buffer.alloc(0),
+        })
+      ).tasks,
     ).toHaveLength(1);
   });
 

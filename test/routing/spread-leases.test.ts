@@ -1,6 +1,7 @@
 import { connect, type TaskMasterClient } from '@taskmaster/client';
 import type { LeasedTask } from '@taskmaster/proto';
 import {
+  aDequeue,
   aLease,
   anEnqueue,
   anUpdate,
@@ -76,7 +77,7 @@ describe('a lease of queues on several nodes', () => {
       const [task] = tasks;
       await eventually(async () => expect(await counts()).toMatchObject({ available: 2, leased: 1 }));
       await client.updateTasks(
-        anUpdate({ dequeue: tasks.map(({ queue, pid, leaseToken }) => ({ queue, pid, leaseToken })) }),
+        anUpdate({ dequeue: tasks.map(({ queue, pid, leaseToken }) => aDequeue({ queue, pid, leaseToken })) }),
       );
       const rest = await client.leaseTasks(aLease({ queues: [...queues], maxTasks: 10 }));
       expect(rest.tasks).toHaveLength(2);
@@ -144,6 +145,6 @@ function waitersOf({ nodes }: TestCluster): number {
 
 async function dequeueAll(tasks: readonly LeasedTask[]): Promise<void> {
   for (const { queue, pid, leaseToken } of tasks) {
-    await client.updateTasks(anUpdate({ dequeue: [{ queue, pid, leaseToken }] }));
+    await client.updateTasks(anUpdate({ dequeue: [aDequeue({ queue, pid, leaseToken })] }));
   }
 }

@@ -29,6 +29,7 @@ export const aDequeue = (change: Partial<Dequeue> = {}): Dequeue => ({
   queue: 'jobs',
   pid: NO_BYTES,
   leaseToken: 0,
+  requeue: false,
   ...change,
 });
 

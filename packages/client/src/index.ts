@@ -36,6 +36,12 @@ export {
   type RemoveOutcome,
 } from './api/cluster.ts';
 export { connect } from './api/connect.ts';
+export {
+  type DeadLetterOptions,
+  DeadLetters,
+  type DeadLettersOutcome,
+  type SettleDeadLettersOptions,
+} from './api/dead-letters.ts';
 export { type EnqueueOptions, type GetOptions, type PeekOptions, Queue } from './api/queue.ts';
 export type { Identity, Right, RightQuestion, WhoAmIOptions } from './api/who-am-i.ts';
 export type { BackupPart } from './calls/backup-parts.ts';
@@ -44,7 +50,7 @@ export type { ListOptions, QueueFilterOptions, StatsOptions, StatsReport } from 
 export type { LeaseOptions } from './tasks/lease-tasks.ts';
 export { type CompleteOptions, LeasedTask } from './tasks/leased-task.ts';
 export { NewTask, type QueueRef, type TaskOptions, type TaskRetryOptions } from './tasks/new-task.ts';
-export type { TaskInfo, TaskRetryPolicy, TaskSummary } from './tasks/task-info.ts';
+export type { TaskFailure, TaskInfo, TaskRetryPolicy, TaskSummary } from './tasks/task-info.ts';
 export {
   type EnqueueOutcome,
   type LeaseRef,
@@ -103,5 +109,13 @@ export {
   pidText,
 } from './values/pid.ts';
 export type { RetryOptions } from './values/retry.ts';
+export { UnrecoverableError } from './worker/unrecoverable-error.ts';
 export { Worker } from './worker/worker.ts';
-export type { Handler, HandlerResult, RunOptions, WorkerOptions } from './worker/worker-options.ts';
+export type {
+  Backoff,
+  BackoffFunction,
+  Handler,
+  HandlerResult,
+  RunOptions,
+  WorkerOptions,
+} from './worker/worker-options.ts';

@@ -23,9 +23,15 @@ export const dataFormats: readonly [DataFormat, ...DataFormat[]] = [
   },
   {
     format: 2,
-    release: '0.1.0',
+    release: 'builds before 0.1.0',
     changed: 'The file `format` names the format of the directory. The rows are those of format 1.',
     downgrade: true,
+  },
+  {
+    format: 3,
+    release: '0.1.0',
+    changed: 'Tasks keep the errors of failed attempts, and where dead letters came from.',
+    downgrade: false,
   },
 ];
 

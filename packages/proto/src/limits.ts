@@ -47,4 +47,10 @@ export const limits = {
   waitMs: 10 * 60 * 1000,
   /** Attempts that a retry policy allows. */
   maxAttempts: 1_000_000,
+  /** Message of the error of an attempt. The client truncates longer ones. */
+  errorMessageBytes: 512,
+  /** Details of the error of an attempt. The client truncates longer ones. */
+  errorDetailsBytes: 2048,
+  /** Failures that a task keeps. */
+  keptFailures: 5,
 } as const;

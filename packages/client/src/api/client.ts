@@ -25,6 +25,7 @@ import { type ClientOptions, clientSettings, DEFAULT_STOP_TIMEOUT, type StopOpti
 import { Worker } from '../worker/worker.ts';
 import type { Handler, WorkerOptions } from '../worker/worker-options.ts';
 import { Cluster } from './cluster.ts';
+import { DeadLetters } from './dead-letters.ts';
 import { Queue } from './queue.ts';
 import { assertRuntime } from './runtime.ts';
 import { type Identity, type WhoAmIOptions, whoAmI } from './who-am-i.ts';
@@ -96,6 +97,12 @@ export class TaskMasterClient implements AsyncDisposable {
     options: LeaseOptions & { readonly queues: readonly Q[] },
   ): Promise<LeasedTask<DataOf<Q>>[]> {
     return leaseTasks(this.#context, refs(options.queues), options);
+  }
+
+  /** The tasks that wait in a dead-letter queue, to list them, put them back or drop them. */
+  deadLetters(queue: string | QueueRef): DeadLetters {
+    const { name } = queueRef(queue);
+    return new DeadLetters(this.#context, new Queue(this.#context, name, { codec: jsonCodec, schema: undefined }));
   }
 
   /** A new atomic change of any number of tasks of one group. */

@@ -29,6 +29,8 @@ export interface PeekOptions extends CallOptions {
    * that become available first.
    */
   readonly kind?: 'head' | 'leased' | 'delayed' | undefined;
+  /** For `head`: only tasks with larger PIDs than this one, to read a queue in pages. */
+  readonly after?: PidLike | undefined;
   /** Largest number of tasks, 1 to 1,000. Default 10. */
   readonly limit?: number | undefined;
   /** Whether to read the payloads too. Default true. */
@@ -51,6 +53,7 @@ const MANY_TASKS = 1_000;
 const MANY_BYTES = limits.requestBytes / 4;
 
 const NO_OPTIONS: EnqueueOptions = {};
+const NO_PID = new Uint8Array(0);
 
 /**
  * A queue with data of type `T`. `In` is the type of data to enqueue; it differs from `T` if a schema transforms the data.
@@ -152,7 +155,8 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
     const includeData = options.data ?? true;
     const kind = peekKinds[options.kind ?? 'head'];
     if (kind === undefined) throw new TypeError(`kind: '${options.kind}' is not 'head', 'leased' or 'delayed'`);
-    const request = { queue: this.name, kind, limit: options.limit ?? 10, includeData };
+    const afterPid = options.after === undefined ? NO_PID : pidBytes(options.after);
+    const request = { queue: this.name, kind, limit: options.limit ?? 10, includeData, afterPid };
     const { tasks } = await this.#read('peekTasks', options, (attempt) =>
       this.#context.calls.transport.peekTasks(request, attempt),
     );

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { clientSetUp } from '../testing/client-set-up.ts';
-import type { FakeEngine } from '../testing/fake-engine.ts';
+import type { FakeEngine } from '../testing/fake-engine/fake-engine.ts';
 import { connectionLost, overloaded } from '../testing/fake-transport.ts';
 import { makeError } from '../values/errors.ts';
 

@@ -92,7 +92,8 @@ export class ExecLoop {
         // Ctrl-C ended the command, so the attempt does not count.
         const isInterrupted = signal.aborted;
         const delay = isInterrupted ? 0 : this.#settings.retryAfterMs;
-        const { deadLetterQueue } = await task.release({ delay, refundAttempt: isInterrupted });
+        const error = isInterrupted ? undefined : `the command ended: ${commandEndText(end)}`;
+        const { deadLetterQueue } = await task.release({ delay, refundAttempt: isInterrupted, error });
         result = deadLetterQueue === undefined ? 'released' : `released to ${deadLetterQueue}`;
         if (!isInterrupted) this.#failed++;
       }

@@ -5,6 +5,7 @@ import { addBackup } from './commands/backup.ts';
 import { addMembers } from './commands/cluster/members.ts';
 import { addPartitions } from './commands/cluster/partitions.ts';
 import { addCompletion } from './commands/completion.ts';
+import { addDead } from './commands/dead.ts';
 import { addEnqueue } from './commands/enqueue.ts';
 import { addInspection } from './commands/inspect.ts';
 import { addLease } from './commands/lease.ts';
@@ -126,6 +127,7 @@ function addCommands(program: Command, runner: Runner): void {
   program.commandsGroup('Queues:');
   addQueues(program, runner);
   addWatch(program, runner);
+  addDead(program, runner);
   addAdministration(program, runner);
   program.commandsGroup('Cluster:');
   addMembers(program, runner);

@@ -69,7 +69,7 @@ test('a forgotten lease is not renewed, and its timer is cancelled', async () =>
 
 test('a lost lease has no effect on the renewal of others', async () => {
   const { timing, engine, renewed, refused } = await setUp({ tasks: 3 });
-  engine.update({ ...emptyRequest(), dequeue: [{ queue: 'q', pid: Buffer.from('1'), leaseToken: 0 }] });
+  engine.update({ ...emptyRequest(), dequeue: [{ queue: 'q', pid: Buffer.from('1'), leaseToken: 0, requeue: false }] });
   await timing.advance(10_000);
   expect(refused).toEqual([[1, 'TASK_NOT_FOUND']]);
   expect(renewed).toEqual([0, 2]);
@@ -77,7 +77,7 @@ test('a lost lease has no effect on the renewal of others', async () => {
 
 test('leases of a repeated request are not renewed by another one meanwhile', async () => {
   const { timing, transport, engine, renewer, kept } = await setUp({ tasks: 3 });
-  engine.update({ ...emptyRequest(), dequeue: [{ queue: 'q', pid: Buffer.from('1'), leaseToken: 0 }] });
+  engine.update({ ...emptyRequest(), dequeue: [{ queue: 'q', pid: Buffer.from('1'), leaseToken: 0, requeue: false }] });
   const sent: string[][] = [];
   const attempt = transport.updateTasks.bind(transport);
   transport.updateTasks = (request, options) => {

@@ -1,7 +1,7 @@
 import type { LeasedTask as WireTask } from '@taskmaster/proto';
 import { LEASE, type Lease } from '../leases/lease.ts';
 import type { Decoded } from '../values/codec.ts';
-import type { Duration } from '../values/duration.ts';
+import { type Duration, untilMs } from '../values/duration.ts';
 import type { UpdateOptions } from '../values/options.ts';
 import type { Pid } from '../values/pid.ts';
 import type { ClientContext } from './context.ts';
@@ -94,5 +94,20 @@ export class LeasedTask<T> {
   async release(options: ReleaseOptions & UpdateOptions = {}): Promise<ReleaseOutcome> {
     const { released } = await new Update(this.#context).release(this, options).commit(options);
     return released[0] ?? { hiddenUntil: undefined, deadLetterQueue: undefined };
+  }
+
+  /** Releases the task until a time or for a duration, without counting the attempt. Throws as `release` does. */
+  async snooze(until: Duration | Date, options: UpdateOptions = {}): Promise<ReleaseOutcome> {
+    return this.release({ ...options, delay: untilMs(until, 'until'), refundAttempt: true });
+  }
+
+  /** Sends the task to its dead-letter queue at once. The task keeps the error. Throws as `release` does. */
+  async deadLetter(error: unknown, options: UpdateOptions = {}): Promise<ReleaseOutcome> {
+    return this.release({ ...options, error, deadLetter: true });
+  }
+
+  /** Removes the task although it was not done. The same as completing it without follow-up tasks. */
+  async discard(options: UpdateOptions = {}): Promise<void> {
+    await this.complete(options);
   }
 }

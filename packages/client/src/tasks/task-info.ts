@@ -1,4 +1,9 @@
-import { TaskState, type TaskInfo as WireInfo, type RetryPolicy as WirePolicy } from '@taskmaster/proto';
+import {
+  TaskState,
+  type TaskFailure as WireFailure,
+  type TaskInfo as WireInfo,
+  type RetryPolicy as WirePolicy,
+} from '@taskmaster/proto';
 import { type Decoded, decodeData } from '../values/codec.ts';
 import { InvalidDataError } from '../values/errors.ts';
 import type { Pid } from '../values/pid.ts';
@@ -6,6 +11,17 @@ import { FORMAT, type QueueRef } from './new-task.ts';
 
 /** Retry policy of a task. Times are in ms. 0 means no limit or no backoff. */
 export type TaskRetryPolicy = Readonly<WirePolicy>;
+
+/** A failed attempt. */
+export interface TaskFailure {
+  /** When it failed, by the node's clock. */
+  readonly failedAt: Date;
+  /** Number of the attempt, from 1. */
+  readonly attempt: number;
+  readonly workerLabel: string | undefined;
+  /** The error of the worker: its message, and its stack if this is the latest failure. Undefined: the lease expired. */
+  readonly error: { readonly message: string; readonly details: string } | undefined;
+}
 
 /** A task of `peek` or `get` without its payload. Times are by the node's clock. */
 export interface TaskSummary {
@@ -26,6 +42,10 @@ export interface TaskSummary {
   /** Label of this worker. */
   readonly workerLabel: string | undefined;
   readonly retry: TaskRetryPolicy | undefined;
+  /** Its last failures, at most 5, the latest last: attempts released with an error, and leases that expired. */
+  readonly failures: readonly TaskFailure[];
+  /** The queue from which the task came to this dead-letter queue. */
+  readonly deadLetterFrom: string | undefined;
 }
 
 /** A task of `peek` or `get`. */
@@ -71,8 +91,17 @@ export function taskSummary(info: WireInfo): TaskSummary {
     workerAddress: info.workerAddress === '' ? undefined : info.workerAddress,
     workerLabel: info.workerLabel === '' ? undefined : info.workerLabel,
     retry: info.retry,
+    failures: info.failures.map(taskFailure),
+    deadLetterFrom: info.deadLetterFrom === '' ? undefined : info.deadLetterFrom,
   };
 }
+
+const taskFailure = ({ failedUnixMs, attempt, workerLabel, error }: WireFailure): TaskFailure => ({
+  failedAt: new Date(failedUnixMs),
+  attempt,
+  workerLabel: workerLabel === '' ? undefined : workerLabel,
+  error,
+});
 
 function instant(unixMs: number): Date | undefined {
   return unixMs === 0 ? undefined : new Date(unixMs);

@@ -12,6 +12,7 @@ import { type Duration, durationMs, leaseDurationMs } from '../values/duration.t
 import { InvalidRequestError, type TaskMasterError } from '../values/errors.ts';
 import type { UpdateOptions } from '../values/options.ts';
 import { type Pid, type PidLike, pidBytes } from '../values/pid.ts';
+import { taskErrorOf } from '../values/task-error.ts';
 import type { ClientContext } from './context.ts';
 import { canonicalName, NewTask, newTask, type QueueRef, queueRef, type TaskOptions } from './new-task.ts';
 
@@ -41,6 +42,10 @@ export interface ReleaseOptions {
   readonly delay?: Duration | undefined;
   /** Whether the attempt does not count, because the work did not begin. Default false. */
   readonly refundAttempt?: boolean | undefined;
+  /** Why the attempt failed: an error, or text. The task keeps the message and, of its latest failure, the stack. */
+  readonly error?: unknown;
+  /** Whether this was the last attempt: the task goes to its dead-letter queue, whatever its retry policy says. Default false. */
+  readonly deadLetter?: boolean | undefined;
 }
 
 /**
@@ -103,7 +108,18 @@ export class Update {
   /** Removes a leased task because it is done. */
   complete(task: Leased | LeaseRef): this {
     if (LEASE in task) this.#completed.push(task[LEASE]);
-    this.#request.dequeue.push(itemOf(task));
+    this.#request.dequeue.push({ ...itemOf(task), requeue: false });
+    return this;
+  }
+
+  /**
+   * Puts a task of a dead-letter queue back into the queue it came from, as a waiting task with no attempts. It keeps its data,
+   * its failures, and the retry policy that it had there. The update is refused with `NOT_DEAD_LETTERED` if the task came from
+   * no other queue, and with `TaskExistsError` if its PID is there again. With a `leaseToken` it is put back only while that
+   * lease is current.
+   */
+  requeue(queue: string | QueueRef, pid: PidLike, options: { readonly leaseToken?: number } = {}): this {
+    this.#request.dequeue.push({ ...itemOf({ queue, pid, leaseToken: options.leaseToken }), requeue: true });
     return this;
   }
 
@@ -124,7 +140,13 @@ export class Update {
   release(task: Leased | LeaseRef, options: ReleaseOptions = {}): this {
     const delayMs = options.delay === undefined ? undefined : durationMs(options.delay, 'delay');
     if (LEASE in task) this.#released.push(task[LEASE]);
-    this.#request.release.push({ ...itemOf(task), delayMs, refundAttempt: options.refundAttempt ?? false });
+    this.#request.release.push({
+      ...itemOf(task),
+      delayMs,
+      refundAttempt: options.refundAttempt ?? false,
+      error: options.error === undefined ? undefined : taskErrorOf(options.error),
+      deadLetter: options.deadLetter ?? false,
+    });
     return this;
   }
 

@@ -1,6 +1,6 @@
 import { clientOver, type TaskMasterClient } from '../api/client.ts';
 import type { ClientOptions } from '../values/options.ts';
-import type { FakeEngine } from './fake-engine.ts';
+import type { FakeEngine } from './fake-engine/fake-engine.ts';
 import { FakeTransport } from './fake-transport.ts';
 import { ManualTiming } from './manual-timing.ts';
 

@@ -26,7 +26,7 @@ import { systemTiming } from '../transport/timing.ts';
 import { asTaskMasterError } from '../transport/wire-errors.ts';
 import { isTaskMasterError, type TaskMasterError } from '../values/errors.ts';
 import { FakeCluster } from './fake-cluster.ts';
-import { FakeEngine } from './fake-engine.ts';
+import { FakeEngine } from './fake-engine/fake-engine.ts';
 import { wireError } from './wire-error.ts';
 
 type StreamCallHandle = ServerDuplexStream<StreamRequest, StreamResponse>;

@@ -9,7 +9,7 @@ import type {
 import type { Timing } from '../transport/timing.ts';
 import type { Reachable, Transport, TransportCallOptions } from '../transport/transport.ts';
 import { CancelledError, cancelled, makeError, type TaskMasterError, withMaybeApplied } from '../values/errors.ts';
-import { FakeEngine } from './fake-engine.ts';
+import { FakeEngine } from './fake-engine/fake-engine.ts';
 
 /**
  * A fault of one attempt of a call. The attempt fails with this error, before or after it is applied, or before it arrives: then

@@ -4,6 +4,7 @@ export {
   type Call,
   type CallOf,
   type CountsReply,
+  type DequeueCall,
   type EnqueueCall,
   History,
   type HistoryEvent,

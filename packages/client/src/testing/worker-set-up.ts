@@ -21,7 +21,7 @@ export function workerSetUp(): WorkerSetUp {
     hooks: {
       onTaskCompleted: (task) => heard.push(`complete ${task.data}`),
       onAttemptFailed: (error, task) =>
-        heard.push(`error ${(error as Error).message}${task === undefined ? '' : ' in a task'}`),
+        heard.push(`error ${(error as Error | undefined)?.message}${task === undefined ? '' : ' in a task'}`),
       onLeaseLost: (task, { reason }) => heard.push(`lost ${task.data}: ${reason}`),
     },
   };

@@ -96,9 +96,7 @@ test('calls of one turn go out in one message, and answers come in any order', a
 test('a call that cannot be encoded does not fail the other calls of its message', async () => {
   const { update, sent, answer } = setUp();
   const good = update();
-  const bad = update({
-    release: [{ queue: 'q', pid: Buffer.from('a'), leaseToken: 1.5, delayMs: 0, refundAttempt: false }],
-  });
+  const bad = update({ dequeue: [{ queue: 'q', pid: Buffer.from('a'), leaseToken: 1.5, requeue: false }] });
   await expect(bad).rejects.toBeInstanceOf(InvalidRequestError);
   await settled();
   expect(sent.map(({ ids }) => ids)).toEqual([[1]]);

@@ -32,3 +32,11 @@ export function leaseDurationMs(duration: Duration, what: string): number {
   if (ms < 1) throw new TypeError(`${what}: a lease lasts at least 1ms`);
   return ms;
 }
+
+/** The time in ms until a date by the clock of this machine, 0 for a past one; or a duration. @throws TypeError as above. */
+export function untilMs(until: Duration | Date, what: string): number {
+  if (!(until instanceof Date)) return durationMs(until, what);
+  const ms = until.getTime() - Date.now();
+  if (Number.isNaN(ms)) throw new TypeError(`${what}: the date is invalid`);
+  return Math.max(0, ms);
+}

@@ -3,9 +3,11 @@ import { LEASE } from '../leases/lease.ts';
 import type { ClientContext } from '../tasks/context.ts';
 import { giveBack } from '../tasks/lease-tasks.ts';
 import type { LeasedTask } from '../tasks/leased-task.ts';
+import { durationMs } from '../values/duration.ts';
 import { isTaskMasterError } from '../values/errors.ts';
 import { callHook } from '../values/options.ts';
 import { backoffBound } from '../values/retry.ts';
+import { UnrecoverableError } from './unrecoverable-error.ts';
 import type { Handler, HandlerResult, WorkerSettings } from './worker-options.ts';
 
 export interface RunTaskParts<T> {
@@ -28,7 +30,7 @@ export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): P
     result = (await parts.handler(task)) ?? undefined;
   } catch (error) {
     callHook(hooks.onAttemptFailed, error, task);
-    await failTask(parts, task);
+    await failTask(parts, task, error);
     return;
   }
   if (!lease.isHeld) {
@@ -49,28 +51,41 @@ export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): P
     callHook(hooks.onAttemptFailed, error, task);
     // Tasks that cannot be enqueued are a failure of the handler. After other errors the task is available when its lease ends.
     if (isTaskMasterError(error) && error.code !== status.INVALID_ARGUMENT) lease.letGo();
-    else await failTask(parts, task);
+    else await failTask(parts, task, error);
     return;
   }
   callHook(hooks.onTaskCompleted, task);
 }
 
-/** Releases a task whose attempt failed. */
-async function failTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): Promise<void> {
+/** Releases a task whose attempt failed with this error. */
+async function failTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>, error: unknown): Promise<void> {
   const { context, settings } = parts;
   const lease = task[LEASE];
   if (!lease.isHeld) return;
   if (parts.giveUp.aborted) return giveBack(context, [task]);
   try {
-    if (task.hasRetryPolicy) {
-      await task.release();
-    } else {
-      const bound = backoffBound(task.attempt, settings.backoffInitialMs, settings.backoffMaxMs);
-      await task.release({ delay: bound * context.random() });
-    }
-  } catch (error) {
+    if (error instanceof UnrecoverableError) await task.deadLetter(error);
+    else await task.release({ error: error ?? String(error), delay: backoffAfter(parts, task, error) });
+  } catch (problem) {
     // A lost task cannot be released. After other errors the task is available when its lease ends.
-    if (lease.lostTo === undefined) callHook(settings.hooks.onAttemptFailed, error, task);
+    if (lease.lostTo === undefined) callHook(settings.hooks.onAttemptFailed, problem, task);
     lease.letGo();
   }
+}
+
+/** The delay of a task whose attempt failed. Undefined: its retry policy decides. */
+function backoffAfter<T>(
+  { context, settings }: RunTaskParts<T>,
+  task: LeasedTask<T>,
+  error: unknown,
+): number | undefined {
+  try {
+    const given = settings.backoffOf?.(error, task);
+    if (given !== undefined) return durationMs(given, 'backoff');
+  } catch (problem) {
+    // The attempt fails as it would without the function.
+    callHook(settings.hooks.onAttemptFailed, problem, task);
+  }
+  if (task.hasRetryPolicy) return undefined;
+  return backoffBound(task.attempt, settings.backoffInitialMs, settings.backoffMaxMs) * context.random();
 }

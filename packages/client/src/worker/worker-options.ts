@@ -12,13 +12,23 @@ export interface HandlerResult {
 }
 
 /**
- * Works on one task. If it returns, the task is completed; if it throws, the attempt fails. A handler may complete or release the
- * task itself; then it must return nothing. Stop when `task.signal` is aborted: another worker may have the task.
+ * Works on one task. If it returns, the task is completed. If it throws, the attempt fails, and the task keeps the error. After
+ * an `UnrecoverableError` the task goes to its dead-letter queue at once. A handler may complete, release, snooze, discard or
+ * dead-letter the task itself; then it must return nothing. Stop when `task.signal` is aborted: another worker may have the task.
  */
 export type Handler<T> = (task: LeasedTask<T>) => Handled | Promise<Handled>;
 
 // biome-ignore lint/suspicious/noConfusingVoidType: most handlers are async functions that return nothing.
 type Handled = void | undefined | HandlerResult;
+
+/** Bounds of a random delay. It doubles with each attempt. */
+export interface Backoff {
+  readonly initial?: Duration | undefined;
+  readonly max?: Duration | undefined;
+}
+
+/** The delay after a failed attempt. `task.attempt` is the number of the attempt, from 1. */
+export type BackoffFunction<T> = (error: unknown, task: LeasedTask<T>) => Duration | undefined;
 
 export interface WorkerOptions<T = unknown> {
   /** Tasks handled at the same time. A task counts until its completion is on disk. Default 1. */
@@ -43,9 +53,10 @@ export interface WorkerOptions<T = unknown> {
   readonly workerLabel?: string | undefined;
   /**
    * How long a task without a retry policy is hidden after a failed attempt: up to `initial` after the first attempt, doubling up
-   * to `max`, with full jitter. Default 1 s up to 5 min.
+   * to `max`, with full jitter. Default 1 s up to 5 min. A function decides for tasks with a policy, too. It returns the delay,
+   * or undefined for the delay without the function.
    */
-  readonly backoff?: { readonly initial?: Duration | undefined; readonly max?: Duration | undefined } | undefined;
+  readonly backoff?: Backoff | BackoffFunction<T> | undefined;
   /** Called after a task is completed. */
   readonly onTaskCompleted?: ((task: LeasedTask<T>) => void) | undefined;
   /**
@@ -78,12 +89,15 @@ export interface WorkerSettings<T> {
   readonly workerLabel: string | undefined;
   readonly backoffInitialMs: number;
   readonly backoffMaxMs: number;
+  readonly backoffOf: BackoffFunction<T> | undefined;
   readonly hooks: Pick<WorkerOptions<T>, 'onTaskCompleted' | 'onAttemptFailed' | 'onLeaseLost'>;
 }
 
 /** The options with defaults. @throws TypeError */
 export function workerSettings<T>(options: WorkerOptions<T>): WorkerSettings<T> {
   const concurrency = wholeNumber('concurrency', options.concurrency ?? 1, 1);
+  const [backoffOf, backoff] =
+    typeof options.backoff === 'function' ? [options.backoff, undefined] : [undefined, options.backoff];
   return {
     concurrency,
     prefetch: wholeNumber('prefetch', options.prefetch ?? concurrency, 0),
@@ -92,8 +106,9 @@ export function workerSettings<T>(options: WorkerOptions<T>): WorkerSettings<T> 
     waitMs: durationMs(options.wait ?? '30s', 'wait'),
     maxPid: options.maxPid === undefined ? undefined : pidBytes(options.maxPid),
     workerLabel: options.workerLabel,
-    backoffInitialMs: durationMs(options.backoff?.initial ?? '1s', 'backoff.initial'),
-    backoffMaxMs: durationMs(options.backoff?.max ?? '5m', 'backoff.max'),
+    backoffInitialMs: durationMs(backoff?.initial ?? '1s', 'backoff.initial'),
+    backoffMaxMs: durationMs(backoff?.max ?? '5m', 'backoff.max'),
+    backoffOf,
     hooks: options,
   };
 }

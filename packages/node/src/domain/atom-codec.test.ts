@@ -56,6 +56,14 @@ const mapData = (atom: ApplyAtom, map: (data: Uint8Array) => Uint8Array | undefi
   ),
 });
 
+/** The atom without what entries leave out: histories of earlier states. */
+const asWritten = (atom: ApplyAtom): ApplyAtom => ({
+  ...atom,
+  changes: atom.changes.map((change) =>
+    change.kind === 'enqueue' ? change : { ...change, before: { ...change.before, history: undefined } },
+  ),
+});
+
 /** The atom with its payloads as Buffers, because the codec returns views. */
 const decode = (bytes: Uint8Array): ApplyAtom =>
   mapData(decodeAtom(PARTITION, TICKET, bytes), (data) => Uint8Array.from(data));
@@ -64,7 +72,7 @@ describe('a log entry', () => {
   test('with payloads decodes to the same atom', () => {
     fc.assert(
       fc.property(atoms, (atom) => {
-        expect(decode(encode(atom, true))).toEqual(atom);
+        expect(decode(encode(atom, true))).toEqual(asWritten(atom));
       }),
     );
   });
@@ -72,7 +80,7 @@ describe('a log entry', () => {
   test('without payloads decodes to the atom without payloads', () => {
     fc.assert(
       fc.property(atoms, (atom) => {
-        expect(decode(encode(atom, false))).toEqual(mapData(atom, () => undefined));
+        expect(decode(encode(atom, false))).toEqual(mapData(asWritten(atom), () => undefined));
       }),
     );
   });
@@ -87,7 +95,7 @@ describe('a log entry', () => {
   });
 
   test('of a newer version is refused with both versions', () => {
-    expect(() => decode(Uint8Array.of(3))).toThrow('log entry 12 of partition 7 has version 3; this release reads 2');
+    expect(() => decode(Uint8Array.of(4))).toThrow('log entry 12 of partition 7 has version 4; this release reads 2,3');
   });
 
   test('with a change of an unknown kind is refused', () => {
@@ -95,7 +103,7 @@ describe('a log entry', () => {
     const atom = { at: 0, created: [], changes: [change], dropped: [], request: undefined } as unknown as ApplyAtom;
     const bytes = encode(atom, true);
     // Version, instant, no created queue, one change: then its kind.
-    expect([...bytes.subarray(0, 5)]).toEqual([2, 0, 0, 1, 4]);
+    expect([...bytes.subarray(0, 5)]).toEqual([3, 0, 0, 1, 4]);
     bytes[4] = 9;
     expect(() => decode(bytes)).toThrow('unknown change 9');
   });

@@ -11,8 +11,9 @@ import {
 import type { ApplyAtom, CreatedQueue, DroppedQueue, RecordedRequest, TaskChange } from './atom.ts';
 import { readTaskState, writeTaskState } from './task-codec.ts';
 
-/** Version 2 adds the instant at which a task became due to its state. */
-const VERSION = 2;
+/** Version 3 adds what a task keeps of its failed attempts to its state, version 2 the instant at which it became due. */
+const VERSION = 3;
+const READABLE = [2, VERSION];
 const ENQUEUE = 1;
 const CHANGE = 2;
 const DEQUEUE = 3;
@@ -49,7 +50,7 @@ export function writeAtom(writer: ByteWriter, atom: ApplyAtom, withData: boolean
 
 export function decodeAtom(partition: PartitionId, ticket: Ticket, bytes: Uint8Array): ApplyAtom {
   const from = new ByteReader(bytes);
-  from.version(VERSION, `log entry ${ticket} of partition ${partition}`);
+  from.version(READABLE, `log entry ${ticket} of partition ${partition}`);
   const at = from.number() as Instant;
   const created = times(
     from.number(),
@@ -84,9 +85,10 @@ function writeChange(out: ByteWriter, change: TaskChange, withData: boolean): vo
   }
   out.number(change.queueId);
   out.latin1(change.pid);
-  if (change.kind !== 'enqueue') writeTaskState(out, change.before);
+  // Nobody asks an earlier state for its history.
+  if (change.kind !== 'enqueue') writeTaskState(out, change.before, undefined);
   if (change.kind !== 'dequeue') {
-    writeTaskState(out, change.after);
+    writeTaskState(out, change.after, change.after.history);
     const data = withData ? change.data : undefined;
     out.byte(data ? WITH_DATA : NO_DATA);
     if (data) out.blob(data);

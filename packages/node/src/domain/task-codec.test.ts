@@ -6,7 +6,7 @@ import { readTaskState, writeTaskState } from './task-codec.ts';
 
 function encode(state: TaskState): Uint8Array {
   const writer = new ByteWriter();
-  writeTaskState(writer, state);
+  writeTaskState(writer, state, state.history);
   return writer.view();
 }
 

@@ -2,9 +2,11 @@ import {
   AVAILABLE,
   type ByteReader,
   type ByteWriter,
+  type Failure,
   type Instant,
   type LeaseToken,
   type RetryPolicy,
+  type TaskHistory,
   type TaskState,
   type Visibility,
 } from '@taskmaster/server/domain';
@@ -14,9 +16,13 @@ const LEASED = 2;
 const RETRY = 4;
 /** Flag: the task became due later than it was enqueued. */
 const DUE_LATER = 8;
+const HISTORY = 16;
+/** In a history. */
+const ORIGIN = 1;
+const ORIGIN_RETRY = 2;
 
 /** Writes flags, then only the fields that they announce. */
-export function writeTaskState(out: ByteWriter, state: TaskState): void {
+export function writeTaskState(out: ByteWriter, state: TaskState, history: TaskHistory | undefined): void {
   const { visibility, retry } = state;
   const lease = visibility.kind === 'hidden' ? visibility.lease : undefined;
   const isDueLater = state.dueAt !== state.enqueuedAt;
@@ -24,7 +30,8 @@ export function writeTaskState(out: ByteWriter, state: TaskState): void {
     (visibility.kind === 'hidden' ? HIDDEN : 0) |
       (lease ? LEASED : 0) |
       (retry ? RETRY : 0) |
-      (isDueLater ? DUE_LATER : 0),
+      (isDueLater ? DUE_LATER : 0) |
+      (history ? HISTORY : 0),
   );
   out.number(state.enqueuedAt);
   if (isDueLater) out.number(state.dueAt);
@@ -38,6 +45,7 @@ export function writeTaskState(out: ByteWriter, state: TaskState): void {
     out.utf8(lease.worker);
   }
   if (retry) writeRetry(out, retry);
+  if (history) writeHistory(out, history);
 }
 
 export function readTaskState(from: ByteReader): TaskState {
@@ -49,7 +57,8 @@ export function readTaskState(from: ByteReader): TaskState {
   const token = from.number() as LeaseToken;
   const visibility = readVisibility(from, flags);
   const retry = flags & RETRY ? readRetry(from) : undefined;
-  return { enqueuedAt, dueAt, dataBytes, attempts, token, retry, visibility };
+  const history = flags & HISTORY ? readHistory(from) : undefined;
+  return { enqueuedAt, dueAt, dataBytes, attempts, token, retry, visibility, history };
 }
 
 function readVisibility(from: ByteReader, flags: number): Visibility {
@@ -74,4 +83,35 @@ function readRetry(from: ByteReader): RetryPolicy {
     backoffMaxMs: from.number(),
     deadLetterQueue: from.utf8(),
   };
+}
+
+function writeHistory(out: ByteWriter, { failures, origin }: TaskHistory): void {
+  out.byte((origin ? ORIGIN : 0) | (origin?.retry ? ORIGIN_RETRY : 0));
+  if (origin) out.utf8(origin.queue);
+  if (origin?.retry) writeRetry(out, origin.retry);
+  out.number(failures.length);
+  for (const { at, attempt, worker, error } of failures) {
+    out.number(at);
+    out.number(attempt);
+    out.utf8(worker);
+    out.byte(error ? 1 : 0);
+    if (!error) continue;
+    out.utf8(error.message);
+    out.utf8(error.details);
+  }
+}
+
+function readHistory(from: ByteReader): TaskHistory {
+  const flags = from.byte();
+  const queue = flags & ORIGIN ? from.utf8() : undefined;
+  const retry = flags & ORIGIN_RETRY ? readRetry(from) : undefined;
+  const failures: Failure[] = [];
+  for (let left = from.number(); left > 0; left--) {
+    const at = from.number() as Instant;
+    const attempt = from.number();
+    const worker = from.utf8();
+    const error = from.byte() === 1 ? { message: from.utf8(), details: from.utf8() } : undefined;
+    failures.push({ at, attempt, worker, error });
+  }
+  return { failures, origin: queue === undefined ? undefined : { queue, retry } };
 }

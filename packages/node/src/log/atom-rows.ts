@@ -87,7 +87,7 @@ export function writeTaskRow(batch: WriteBatch, prefix: string, pid: Pid, state:
 
 function putState(batch: WriteBatch, prefix: string, key: Key, pid: Pid, state: TaskState): void {
   writer.byte(VERSION);
-  writeTaskState(writer, state);
+  writeTaskState(writer, state, state.history);
   const { visibility } = state;
   batch.putWritten(visibility.kind === 'hidden' ? Family.hidden : Family.ready, key, writer);
   if (visibility.kind === 'hidden') batch.put(Family.due, dueKey(prefix, visibility.until, pid), EMPTY);

@@ -30,6 +30,7 @@ const atom = (ticket: number, more: Partial<ApplyAtom> = {}): ApplyAtom => {
     attempts: 0,
     token: 0 as LeaseToken,
     retry: undefined,
+    history: undefined,
   };
   const after = { ...state, visibility: AVAILABLE };
   return {

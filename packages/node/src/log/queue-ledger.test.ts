@@ -34,6 +34,7 @@ const stateOf = (visibility: Visibility, enqueuedAt = 0, dueAt = enqueuedAt, dat
   token: 0 as LeaseToken,
   retry: undefined,
   visibility,
+  history: undefined,
 });
 
 const enqueue = (pid: string, after: TaskState): TaskChange => {

@@ -53,11 +53,19 @@ export interface EnqueueSpec extends ItemSpec {
   readonly retry?: Partial<RetryPolicy>;
 }
 
+interface ReleaseSpec extends ItemSpec {
+  readonly delay?: number;
+  readonly refund?: boolean;
+  /** Message of the error. */
+  readonly error?: string;
+  readonly deadLetter?: boolean;
+}
+
 export interface UpdateSpec {
   readonly enqueue?: readonly EnqueueSpec[];
-  readonly dequeue?: readonly ItemSpec[];
+  readonly dequeue?: readonly (ItemSpec & { readonly requeue?: boolean })[];
   readonly renew?: readonly (ItemSpec & { readonly for: number })[];
-  readonly release?: readonly (ItemSpec & { readonly delay?: number; readonly refund?: boolean })[];
+  readonly release?: readonly ReleaseSpec[];
   readonly id?: string;
 }
 
@@ -237,12 +245,14 @@ export function updateCommand(spec: UpdateSpec): UpdateCommand {
       delayMs: delay ?? 0,
       retry: retry && { maxAttempts: 0, backoffInitialMs: 0, backoffMaxMs: 3_600_000, deadLetterQueue: '', ...retry },
     })),
-    dequeue: dequeue.map(item),
+    dequeue: dequeue.map((spec) => ({ ...item(spec), requeue: spec.requeue ?? false })),
     renew: renew.map((spec) => ({ ...item(spec), leaseDurationMs: spec.for })),
     release: release.map((spec) => ({
       ...item(spec),
       delayMs: spec.delay,
       refundAttempt: spec.refund ?? false,
+      error: spec.error === undefined ? undefined : { message: spec.error, details: `details of ${spec.error}` },
+      deadLetter: spec.deadLetter ?? false,
     })),
     requestId: spec.id,
   };

@@ -34,8 +34,9 @@ const retry: RetryPolicy = { maxAttempts: 2, backoffInitialMs: 100, backoffMaxMs
 
 const state = (token: number, visibility: Visibility, more: Partial<TaskState> = {}): TaskState => {
   const attempts = token === 0 ? 0 : 1;
-  const never = { enqueuedAt: 5 as Instant, dueAt: 5 as Instant, dataBytes: DATA.length, retry: undefined };
-  return { ...never, attempts, token: token as LeaseToken, visibility, ...more };
+  const never = { enqueuedAt: 5 as Instant, dueAt: 5 as Instant, dataBytes: DATA.length };
+  const rest = { retry: undefined, visibility, history: undefined };
+  return { ...never, attempts, token: token as LeaseToken, ...rest, ...more };
 };
 
 /** The tasks of one queue: one task for each condition that a rule distinguishes. */

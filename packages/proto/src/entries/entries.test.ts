@@ -19,7 +19,7 @@ describe('the entries of a message', () => {
   test('can be inside the entries of another field, and are counted together', () => {
     const update = { enqueue: [], dequeue: [], renew: [], release: [], requestId: Buffer.alloc(0), parts: [] };
     const item = { queue: '', pid: Buffer.alloc(0), leaseToken: 0 };
-    const dequeue = Array.from({ length: 10 }, () => item);
+    const dequeue = Array.from({ length: 10 }, () => ({ ...item, requeue: false }));
     const renew = Array.from({ length: 10 }, () => ({ ...item, leaseDurationMs: 0 }));
     const requests = [{ ...update, dequeue }, update, { ...update, renew }];
     const batch = encodeToBuffer(BatchUpdateTasksRequest, { requests });

@@ -2,7 +2,7 @@ import type { EnqueueMode, EnqueueResult, QueueName } from '@taskmaster/proto';
 import type { CallSignal } from './call-signal.ts';
 import type { Instant, LeaseToken, Pid } from './ids.ts';
 import type { Refusal } from './refusal.ts';
-import type { RetryPolicy, TaskState } from './task.ts';
+import type { RetryPolicy, TaskError, TaskState } from './task.ts';
 
 // Commands of the engine and their outcomes. Commands are always valid: `service/parse` validates requests.
 
@@ -17,21 +17,30 @@ export interface EnqueueItem {
   readonly retry: RetryPolicy | undefined;
 }
 
-export interface DequeueItem {
+/** An item that names a task. */
+export interface TaskItem {
   readonly queue: QueueName;
   readonly pid: Pid;
   /** Undefined: the item applies whether or not the task is leased. */
   readonly token: LeaseToken | undefined;
 }
 
-export interface RenewItem extends DequeueItem {
+export interface DequeueItem extends TaskItem {
+  /** True: the task goes back from a dead-letter queue to the queue that it came from. */
+  readonly requeue: boolean;
+}
+
+export interface RenewItem extends TaskItem {
   readonly leaseDurationMs: number;
 }
 
-export interface ReleaseItem extends DequeueItem {
+export interface ReleaseItem extends TaskItem {
   /** Undefined: the backoff of the retry policy. */
   readonly delayMs: number | undefined;
   readonly refundAttempt: boolean;
+  readonly error: TaskError | undefined;
+  /** True: the attempt was the last one. */
+  readonly deadLetter: boolean;
 }
 
 /** An update. All its queues are in one group. */
@@ -177,6 +186,8 @@ export interface PeekCommand {
   readonly queue: QueueName;
   readonly kind: 'head' | 'leased' | 'delayed';
   readonly limit: number;
+  /** For the head: only tasks with larger PIDs. */
+  readonly after?: Pid | undefined;
   readonly includeData: boolean;
 }
 

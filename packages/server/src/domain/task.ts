@@ -30,6 +30,30 @@ export type Visibility =
 
 export const AVAILABLE: Visibility = { kind: 'available' };
 
+/** A failed attempt. */
+export interface Failure {
+  readonly at: Instant;
+  readonly attempt: number;
+  /** Label of the worker. */
+  readonly worker: string;
+  /** What the worker says. Undefined: the lease expired. */
+  readonly error: TaskError | undefined;
+}
+
+export interface TaskError {
+  readonly message: string;
+  /** Kept only in the latest failure. */
+  readonly details: string;
+}
+
+/** What a task keeps of its failed attempts. */
+export interface TaskHistory {
+  /** The last ones, the latest last. */
+  readonly failures: readonly Failure[];
+  /** Where the task was before it came to this dead-letter queue. */
+  readonly origin: { readonly queue: string; readonly retry: RetryPolicy | undefined } | undefined;
+}
+
 /** The state of a task, without its payload. Immutable: every change creates a new one. */
 export interface TaskState {
   readonly enqueuedAt: Instant;
@@ -43,6 +67,22 @@ export interface TaskState {
   readonly token: LeaseToken;
   readonly retry: RetryPolicy | undefined;
   readonly visibility: Visibility;
+  /** Undefined: no attempt has failed with an error or an expired lease. */
+  readonly history: TaskHistory | undefined;
+}
+
+/** Memory of an entry of a history beside its texts, about. */
+const HISTORY_OVERHEAD_BYTES = 100;
+
+/** Memory of what the task keeps of its failed attempts, about. A character of a text may take two bytes. */
+export function historyBytes({ history }: TaskState): number {
+  if (history === undefined) return 0;
+  let bytes = HISTORY_OVERHEAD_BYTES;
+  for (const { worker, error } of history.failures) {
+    const characters = worker.length + (error?.message.length ?? 0) + (error?.details.length ?? 0);
+    bytes += HISTORY_OVERHEAD_BYTES + 2 * characters;
+  }
+  return bytes;
 }
 
 /** Whether the task has a lease that has not ended at `now`. */

@@ -277,6 +277,7 @@ describe('a reply', () => {
     token: 0 as LeaseToken,
     retry: undefined,
     visibility: { kind: 'available' } as const,
+    history: undefined,
   });
 
   test('of leased tasks fits into a message: tasks that do not fit are released', async () => {

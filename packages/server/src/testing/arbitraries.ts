@@ -1,6 +1,14 @@
 import fc from 'fast-check';
 import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
-import { AVAILABLE, type Lease, type RetryPolicy, type TaskState, type Visibility } from '../domain/task.ts';
+import {
+  AVAILABLE,
+  type Failure,
+  type Lease,
+  type RetryPolicy,
+  type TaskHistory,
+  type TaskState,
+  type Visibility,
+} from '../domain/task.ts';
 
 /** Bytes. Those at the ends of the range come more often, because orders and escapes fail there. */
 const bytes = fc.oneof(fc.constantFrom(0x00, 0x01, 0x61, 0xfe, 0xff), fc.nat(0xff));
@@ -35,6 +43,20 @@ const retryPolicies: fc.Arbitrary<RetryPolicy> = fc.record({
   deadLetterQueue: texts,
 });
 
+const failures: fc.Arbitrary<Failure> = fc.record({
+  at: instants,
+  attempt: fc.nat(),
+  worker: texts,
+  error: fc.option(fc.record({ message: texts, details: texts }), { nil: undefined }),
+});
+
+const histories: fc.Arbitrary<TaskHistory> = fc.record({
+  failures: fc.array(failures, { maxLength: 5 }),
+  origin: fc.option(fc.record({ queue: texts, retry: fc.option(retryPolicies, { nil: undefined }) }), {
+    nil: undefined,
+  }),
+});
+
 export const taskStates: fc.Arbitrary<TaskState> = fc.record({
   enqueuedAt: instants,
   dueAt: instants,
@@ -43,4 +65,5 @@ export const taskStates: fc.Arbitrary<TaskState> = fc.record({
   token: fc.maxSafeNat().map((token) => token as LeaseToken),
   retry: fc.option(retryPolicies, { nil: undefined }),
   visibility: visibilities,
+  history: fc.option(histories, { nil: undefined }),
 });

@@ -243,9 +243,13 @@ function updateRequest({ enqueue, dequeue, renew, release, requestId }: UpdateCa
       delayMs,
       retry: retry && { ...retry, deadLetterQueue: `${parseQueueName(queue).group}#${retry.deadLetterQueue}` },
     })),
-    dequeue: dequeue.map(item),
+    dequeue: dequeue.map((one) => ({ ...item(one), requeue: one.requeue ?? false })),
     renew: renew.map((one) => ({ ...item(one), leaseDurationMs: one.leaseDurationMs })),
-    release: release.map((one) => ({ ...item(one), delayMs: one.delayMs, refundAttempt: one.refund })),
+    release: release.map((one) => ({
+      ...{ ...item(one), delayMs: one.delayMs, refundAttempt: one.refund },
+      ...{ error: one.error === undefined ? undefined : { message: one.error, details: '' } },
+      deadLetter: one.deadLetter ?? false,
+    })),
     requestId: Buffer.from(requestId ?? '', 'latin1'),
     parts: [],
   };

@@ -37,6 +37,8 @@ interface RenewFlags extends SettleFlags {
 interface ReleaseFlags extends SettleFlags {
   readonly delay?: number;
   readonly refundAttempt?: true;
+  readonly error?: string;
+  readonly deadLetter?: true;
 }
 
 const taskNotes = `
@@ -72,7 +74,8 @@ available at once.
 
 Examples:
   $ taskmaster release shop#mail order-17 --lease-token 3
-  $ taskmaster lease shop#mail --max 100 --json | taskmaster release --task - --refund-attempt`;
+  $ taskmaster lease shop#mail --max 100 --json | taskmaster release --task - --refund-attempt
+  $ taskmaster release shop#mail order-17 --lease-token 3 --dead-letter --error 'no such address'`;
 
 export function addSettling(program: Command, runner: Runner): void {
   const complete = program
@@ -133,12 +136,26 @@ export function addSettling(program: Command, runner: Runner): void {
   addTaskChoice(release);
   release
     .option('--delay <duration>', 'hide the tasks for this time', lengthOfTime)
-    .option('--refund-attempt', 'do not count the attempt: the work did not begin')
+    .addOption(
+      new Option('--refund-attempt', 'do not count the attempt: the work did not begin').conflicts([
+        'error',
+        'deadLetter',
+      ]),
+    )
+    .option('--error <text>', 'why the attempt failed; the task keeps it')
+    .addOption(
+      new Option('--dead-letter', 'send the tasks to their dead-letter queues, whatever their policies say').conflicts(
+        'delay',
+      ),
+    )
     .addHelpText('after', notesOf(releaseNotes))
     .action(
       action<ReleaseFlags>(runner, (_session, flags) => ({
         done: 'released',
-        add: (update, ref) => update.release(ref, { delay: flags.delay, refundAttempt: flags.refundAttempt }),
+        add: (update, ref) => {
+          const { delay, refundAttempt, error, deadLetter } = flags;
+          update.release(ref, { delay, refundAttempt, error, deadLetter });
+        },
         describe: ({ released: [outcome] }) => ({
           hiddenUntil: outcome?.hiddenUntil?.toISOString(),
           deadLetterQueue: outcome?.deadLetterQueue,

@@ -1,5 +1,5 @@
 import type { LeasedTask } from '../../tasks/leased-task.ts';
-import type { TaskSummary } from '../../tasks/task-info.ts';
+import type { TaskFailure, TaskSummary } from '../../tasks/task-info.ts';
 import { pidText } from '../../values/pid.ts';
 import { previewOf, textOf } from '../input/bytes-text.ts';
 import { count, duration } from './format.ts';
@@ -70,8 +70,35 @@ export function taskObject(task: SeenTask): object {
             backoffMaxMs: retry.backoffMaxMs === 0 ? undefined : retry.backoffMaxMs,
             deadLetterQueue: retry.deadLetterQueue === '' ? undefined : retry.deadLetterQueue,
           },
+    deadLetterFrom: task.deadLetterFrom,
+    failures: task.failures.length === 0 ? undefined : task.failures.map(failureObject),
     data: task.bytes === undefined ? undefined : textOf(task.bytes),
   };
+}
+
+const failureObject = ({ failedAt, attempt, workerLabel, error }: TaskFailure): object => ({
+  failedAt: failedAt.toISOString(),
+  attempt,
+  workerLabel,
+  error: error ?? 'lease expired',
+});
+
+/** The message of the latest failure of a task. */
+export function latestError({ failures }: TaskSummary): string {
+  const latest = failures.at(-1);
+  return latest === undefined ? '' : (latest.error?.message ?? 'lease expired');
+}
+
+/** Columns for tasks of dead-letter queues. */
+export function deadColumns(out: Output, now: number): readonly Column<TaskSummary>[] {
+  return [
+    { title: 'QUEUE', cell: (task) => task.queue },
+    { title: 'PID', cell: (task) => pidText(task.pid) },
+    { title: 'FROM', cell: ({ deadLetterFrom }) => deadLetterFrom ?? '' },
+    { title: 'ATTEMPTS', align: 'right', cell: ({ attempts }) => count(attempts) },
+    { title: 'FAILED', align: 'right', cell: ({ failures }) => since(failures.at(-1)?.failedAt, now) },
+    { title: 'ERROR', cell: (task) => previewOf(Buffer.from(latestError(task)), previewWidth(out)) },
+  ];
 }
 
 type TaskColumn = Column<SeenTask>;

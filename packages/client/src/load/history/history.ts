@@ -30,12 +30,25 @@ export interface TaskCall {
   readonly token: number | undefined;
 }
 
+export interface DequeueCall extends TaskCall {
+  /** True: the task goes back from a dead-letter queue to the queue that it came from. */
+  readonly requeue?: boolean;
+}
+
+interface ReleaseCall extends TaskCall {
+  readonly delayMs: number | undefined;
+  readonly refund: boolean;
+  /** Message of the error. */
+  readonly error?: string | undefined;
+  readonly deadLetter?: boolean;
+}
+
 export interface UpdateCall {
   readonly kind: 'update';
   readonly enqueue: readonly EnqueueCall[];
-  readonly dequeue: readonly TaskCall[];
+  readonly dequeue: readonly DequeueCall[];
   readonly renew: readonly (TaskCall & { readonly leaseDurationMs: number })[];
-  readonly release: readonly (TaskCall & { readonly delayMs: number | undefined; readonly refund: boolean })[];
+  readonly release: readonly ReleaseCall[];
   readonly requestId: string | undefined;
 }
 
@@ -87,6 +100,10 @@ export interface ShownTask {
         readonly attempts: number;
         readonly token: number;
         readonly enqueuedAt: number;
+        /** `attempt: message of the error`, or `attempt: expired`. Undefined if the test does not compare them. */
+        readonly failures?: readonly string[];
+        /** Name of the queue from which the task came to its dead-letter queue. */
+        readonly origin?: string | undefined;
       };
   readonly data: string | undefined;
 }

@@ -138,7 +138,7 @@ describe('the check of a load', () => {
     transport.updated.push(
       once((_request, { enqueued: [first] }, queue) => {
         if (first === undefined) return false;
-        change(transport, { dequeue: [{ queue, pid: first.pid, leaseToken: 0 }] });
+        change(transport, { dequeue: [{ queue, pid: first.pid, leaseToken: 0, requeue: false }] });
         return true;
       }),
     );

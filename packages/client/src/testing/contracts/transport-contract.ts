@@ -51,7 +51,11 @@ const enqueue = (pid: string, change: Partial<Enqueue> = {}): UpdateTasksRequest
     ],
   });
 const dequeue = (pid: string, leaseToken: number): UpdateTasksRequest =>
-  update({ dequeue: [{ queue: QUEUE, pid: bytes(pid), leaseToken }] });
+  update({ dequeue: [{ queue: QUEUE, pid: bytes(pid), leaseToken, requeue: false }] });
+const release = (pid: string, leaseToken = 0, change: Partial<Release> = {}): UpdateTasksRequest => {
+  const end = { delayMs: undefined, refundAttempt: false, error: undefined, deadLetter: false, ...change };
+  return update({ release: [{ queue: QUEUE, pid: bytes(pid), leaseToken, ...end }] });
+};
 const lease = (waitMs = 0): LeaseTasksRequest => ({
   queues: [QUEUE],
   maxTasks: 10,
@@ -148,7 +152,7 @@ export function transportContract(name: string, start: () => Promise<TransportWo
         ...enqueue('').enqueue,
       ];
       const request = {
-        ...update({ enqueue: enqueues, dequeue: [{ queue: QUEUE, pid: bytes('missing'), leaseToken: 0 }] }),
+        ...update({ enqueue: enqueues, dequeue: dequeue('missing', 0).dequeue }),
         ...{ requestId: bytes('sixteen bytes id'), parts: [one, one, { ...one, enqueues: 0, dequeues: 1 }, one] },
       };
       const first = await transport.updateTasks(request);
@@ -245,7 +249,13 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       await transport.updateTasks(enqueue('b'));
       await transport.updateTasks(enqueue('a'));
       await transport.updateTasks(enqueue('c', { delayMs: 60_000 }));
-      const peeked = await transport.peekTasks({ queue: QUEUE, kind: 0, limit: 10, includeData: false });
+      const peeked = await transport.peekTasks({
+        queue: QUEUE,
+        kind: 0,
+        limit: 10,
+        includeData: false,
+        afterPid: bytes(''),
+      });
       expect(peeked.tasks.map(({ pid }) => text(pid))).toEqual(['a', 'b']);
       const { queues } = await transport.listQueues({ filter: undefined, limit: 0, pageToken: '' });
       expect(queues).toMatchObject([{ queue: QUEUE, available: 2, delayed: 1, leased: 0 }]);
@@ -334,8 +344,7 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       const releaseLeased = async (change: Partial<Release>): Promise<void> => {
         const { tasks } = await transport.leaseTasks(lease());
         attempts.push(tasks[0]?.attempt ?? 0);
-        const of = { queue: QUEUE, pid: bytes('a'), leaseToken: tasks[0]?.leaseToken ?? 0 };
-        await transport.updateTasks(update({ release: [{ ...of, refundAttempt: false, ...change }] }));
+        await transport.updateTasks(release('a', tasks[0]?.leaseToken, change));
       };
       await releaseLeased({});
       expect(await statesOf(world, 'a')).toEqual([TaskState.TASK_STATE_AVAILABLE]);
@@ -344,9 +353,33 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       expect(await statesOf(world, 'a')).toEqual([TaskState.TASK_STATE_DELAYED]);
       expect(attempts).toEqual([1, 2, 2]);
       const peeked = await transport.peekTasks({
-        ...{ queue: QUEUE, kind: PeekKind.PEEK_KIND_DELAYED, limit: 10, includeData: false },
+        ...{ queue: QUEUE, kind: PeekKind.PEEK_KIND_DELAYED, limit: 10, includeData: false, afterPid: bytes('') },
       });
       expect(peeked.tasks.map(({ pid }) => text(pid))).toEqual(['a']);
+    });
+
+    test('a dead task is put back where it was with its retry policy, unless its PID is there again', async () => {
+      await using world = await start();
+      const { transport } = world;
+      const retry = { maxAttempts: 7, backoffInitialMs: 0, backoffMaxMs: 0, deadLetterQueue: `${QUEUE}-morgue` };
+      await transport.updateTasks(enqueue('a', { retry }));
+      const { tasks } = await transport.leaseTasks(lease());
+      const error = { message: 'no such address', details: '' };
+      const { released } = await transport.updateTasks(release('a', tasks[0]?.leaseToken, { deadLetter: true, error }));
+      expect(released).toMatchObject([{ deadLetterQueue: `${QUEUE}-morgue` }]);
+      const requeue = update({
+        dequeue: [{ queue: `${QUEUE}-morgue`, pid: bytes('a'), leaseToken: 0, requeue: true }],
+      });
+      await transport.updateTasks(enqueue('a'));
+      await expect(transport.updateTasks(requeue)).rejects.toMatchObject({ reason: 'TASK_EXISTS' });
+      await transport.updateTasks(dequeue('a', 0));
+      await transport.updateTasks(requeue);
+      const { tasks: found } = await transport.getTasks({ queue: QUEUE, pids: [bytes('a')], includeData: true });
+      expect(found).toMatchObject([{ attempts: 0, deadLetterFrom: '', failures: [{ attempt: 1, error }] }]);
+      expect(found[0]?.retry).toMatchObject({ maxAttempts: 7 });
+      expect(text(found[0]?.data)).toBe('data of a');
+      const alive = update({ dequeue: [{ queue: QUEUE, pid: bytes('a'), leaseToken: 0, requeue: true }] });
+      await expect(transport.updateTasks(alive)).rejects.toMatchObject({ reason: 'NOT_DEAD_LETTERED' });
     });
 
     test('a task that is released in its last attempt goes to its dead-letter queue', async () => {
@@ -357,14 +390,20 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       const { tasks } = await transport.leaseTasks(lease());
       expect(tasks).toMatchObject([{ hasRetryPolicy: true, maxAttempts: 1, attempt: 1 }]);
       const { released } = await transport.updateTasks(
-        update({
-          release: [{ queue: QUEUE, pid: bytes('a'), leaseToken: tasks[0]?.leaseToken ?? 0, refundAttempt: false }],
-        }),
+        release('a', tasks[0]?.leaseToken, { error: { message: 'no such address', details: 'at line 1' } }),
       );
       expect(released).toMatchObject([{ deadLetterQueue: `${QUEUE}.dead` }]);
       expect(await statesOf(world, 'a')).toEqual([TaskState.TASK_STATE_NOT_FOUND]);
       const dead = await transport.getTasks({ queue: `${QUEUE}.dead`, pids: [bytes('a')], includeData: true });
-      expect(dead.tasks).toMatchObject([{ state: TaskState.TASK_STATE_AVAILABLE, attempts: 1 }]);
+      const error = { message: 'no such address', details: 'at line 1' };
+      expect(dead.tasks).toMatchObject([
+        {
+          state: TaskState.TASK_STATE_AVAILABLE,
+          attempts: 1,
+          deadLetterFrom: QUEUE,
+          failures: [{ attempt: 1, error }],
+        },
+      ]);
       expect(text(dead.tasks[0]?.data)).toBe('data of a');
     });
 

@@ -1,7 +1,7 @@
 import { AVAILABLE, type Instant, type LeaseToken, type RetryPolicy, type TaskState } from '@taskmaster/server/domain';
 import { SeededRandom } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
-import { afterFailedAttempt, backoffMs, isLastAttempt } from './attempts.ts';
+import { afterFailedAttempt, backoffMs, type FailedAttempt, isLastAttempt } from './attempts.ts';
 
 const retry: RetryPolicy = { maxAttempts: 3, backoffInitialMs: 100, backoffMaxMs: 1000, deadLetterQueue: '' };
 const random = (value: number) => ({ next: () => value });
@@ -16,6 +16,7 @@ const task = (attempts: number): TaskState => ({
   token: 0 as LeaseToken,
   retry,
   visibility: AVAILABLE,
+  history: undefined,
 });
 
 describe('the backoff', () => {
@@ -49,10 +50,16 @@ describe('the backoff', () => {
   );
 });
 
+const attempt = (how: Partial<Omit<FailedAttempt, 'endedAt'>> & { readonly endedAt?: number } = {}): FailedAttempt => ({
+  ...{ delayMs: undefined, error: undefined, isExpired: false, deadLetter: false },
+  ...how,
+  endedAt: (how.endedAt ?? 10_000) as Instant,
+});
+
 describe('a failed attempt', () => {
   const now = 10_000 as Instant;
   const visibilityAfter = (state: TaskState, endedAt: number, delayMs?: number) => {
-    const after = afterFailedAttempt(state, endedAt as Instant, now, random(MOST), delayMs);
+    const after = afterFailedAttempt(state, attempt({ endedAt, delayMs }), now, random(MOST));
     return after.kind === 'retry' ? after.state.visibility : after.kind;
   };
 
@@ -77,5 +84,42 @@ describe('a failed attempt', () => {
 
   test.each([undefined, { ...retry, maxAttempts: 0 }])('is never the last one without a limit', (policy) => {
     expect(isLastAttempt({ ...task(1_000_000), retry: policy })).toBe(false);
+  });
+});
+
+describe('the history of a task', () => {
+  const now = 10_000 as Instant;
+  const lease = { worker: 'w', workerAddress: '127.0.0.1:1', since: 0 as Instant };
+  const leased = (state: TaskState): TaskState => ({ ...state, visibility: { kind: 'hidden', until: now, lease } });
+  const fail = (state: TaskState, how: Parameters<typeof attempt>[0]): TaskState =>
+    afterFailedAttempt(leased(state), attempt(how), now, random(0)).state;
+
+  test('has the error of a failed attempt, with its worker', () => {
+    const error = { message: 'no route', details: 'at line 1' };
+    const { history } = fail(task(2), { endedAt: 9_000, error });
+    expect(history).toEqual({ failures: [{ at: 9_000, attempt: 2, worker: 'w', error }], origin: undefined });
+  });
+
+  test('has expired leases, and not releases without an error', () => {
+    expect(fail(task(1), { isExpired: true }).history?.failures).toMatchObject([{ attempt: 1, error: undefined }]);
+    expect(fail(task(1), {}).history).toBeUndefined();
+  });
+
+  test('has the error of the last attempt, too', () => {
+    const error = { message: 'no route', details: '' };
+    const after = afterFailedAttempt(leased(task(1)), attempt({ error, deadLetter: true }), now, random(0));
+    expect(after).toMatchObject({ kind: 'dead', state: { history: { failures: [{ error }] } } });
+  });
+
+  test('keeps the last five failures, and the details of the latest one only', () => {
+    let state = task(0);
+    for (let number = 1; number <= 7; number++) {
+      const error = { message: `e${number}`, details: 'where' };
+      state = fail({ ...state, attempts: number, retry: undefined }, { error });
+    }
+    expect(state.history?.failures.map(({ error }) => [error?.message, error?.details])).toEqual([
+      ...[3, 4, 5, 6].map((number) => [`e${number}`, '']),
+      ['e7', 'where'],
+    ]);
   });
 });

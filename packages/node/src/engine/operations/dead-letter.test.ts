@@ -1,4 +1,5 @@
-import type { LeasedTask } from '@taskmaster/server/domain';
+import { parseQueueName } from '@taskmaster/proto';
+import type { LeasedTask, Pid } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
 import { type EngineHarness, engineHarness, pidsOf } from '../../testing/engine-harness.ts';
 
@@ -128,4 +129,84 @@ describe('a task whose last lease has ended, before any search for expired lease
     await h.clock.advance(1000);
     expect(pidsOf(await h.clock.run(h.lease(`g#${deadLetterQueue || 'q.dead'}`)))).toEqual(['p']);
   });
+});
+
+describe('a dead letter that is put back', () => {
+  const retry = { maxAttempts: 1, deadLetterQueue: 'd' };
+
+  /** `p` of the queue `q` has failed and is in `d`. */
+  async function failed(h: EngineHarness): Promise<void> {
+    await h.update({ enqueue: [{ queue: 'g#q', pid: 'p', data: 'from q', retry }] });
+    const [task] = await h.lease('g#q');
+    await h.update({ release: [{ queue: 'g#q', pid: 'p', token: task?.token, error: 'no route' }] });
+  }
+
+  const back = { dequeue: [{ queue: 'g#d', pid: 'p', requeue: true }] };
+  const stateOf = async (h: EngineHarness, queue: string) => {
+    const [seen] = await h.engine.getTasks({ queue: parseQueueName(queue), pids: ['p' as Pid], includeData: true });
+    return seen;
+  };
+
+  test('waits where it was with its data, policy and failures, also after a crash', async () => {
+    await using h = await engineHarness();
+    await failed(h);
+    await h.crash();
+    expect((await stateOf(h, 'g#d'))?.state?.history).toMatchObject({ origin: { queue: 'q' } });
+    await h.update(back);
+    await h.crash();
+    const seen = await stateOf(h, 'g#q');
+    expect(seen?.state).toMatchObject({ attempts: 0, retry, history: { origin: undefined } });
+    expect(seen?.state?.history?.failures).toMatchObject([{ attempt: 1, error: { message: 'no route' } }]);
+    expect(Buffer.from(seen?.data ?? []).toString()).toBe('from q');
+    expect(await h.counts('g#d')).toEqual({ available: 0, leased: 0, delayed: 0 });
+  });
+
+  test('does not replace a task that is there again', async () => {
+    await using h = await engineHarness();
+    await failed(h);
+    await h.update({ enqueue: [{ queue: 'g#q', pid: 'p', data: 'newer' }] });
+    await expect(h.update(back)).rejects.toMatchObject({
+      items: [{ index: 0, reason: 'TASK_EXISTS', queue: { name: 'd' } }],
+    });
+    expect(await h.counts('g#d')).toMatchObject({ available: 1 });
+    expect(Buffer.from((await stateOf(h, 'g#q'))?.data ?? []).toString()).toBe('newer');
+  });
+
+  test('goes back although the task with its PID dies in the same update, and the two change places', async () => {
+    await using h = await engineHarness();
+    await failed(h);
+    await h.update({ enqueue: [{ queue: 'g#q', pid: 'p', data: 'newer', retry }] });
+    const [newer] = await h.lease('g#q');
+    await h.update({ ...back, release: [{ queue: 'g#q', pid: 'p', token: newer?.token, error: 'again' }] });
+    expect(Buffer.from((await stateOf(h, 'g#q'))?.data ?? []).toString()).toBe('from q');
+    expect(Buffer.from((await stateOf(h, 'g#d'))?.data ?? []).toString()).toBe('newer');
+  });
+
+  test('must have come from another queue', async () => {
+    await using h = await engineHarness();
+    await h.update({ enqueue: [{ queue: 'g#d', pid: 'p' }] });
+    await expect(h.update(back)).rejects.toMatchObject({ reason: 'NOT_DEAD_LETTERED' });
+  });
+
+  test('is a task whose worker gave it up, whatever its policy', async () => {
+    await using h = await engineHarness();
+    await h.update({ enqueue: [{ queue: 'g#q', pid: 'p' }] });
+    const [task] = await h.lease('g#q');
+    const release = { queue: 'g#q', pid: 'p', token: task?.token, error: 'hopeless', deadLetter: true };
+    const { released } = await h.update({ release: [release] });
+    expect(released).toEqual([{ until: undefined, deadLetterQueue: 'g#q.dead' }]);
+    await h.update({ dequeue: [{ queue: 'g#q.dead', pid: 'p', requeue: true }] });
+    expect(pidsOf(await h.lease('g#q'))).toEqual(['p']);
+  });
+});
+
+test('a lease that expires leaves a failure with its worker', async () => {
+  await using h = await engineHarness();
+  await h.update({ enqueue: [{ queue: 'g#q', pid: 'p' }] });
+  await h.lease('g#q', { for: 100, worker: 'w' });
+  const leasedAt = h.clock.now();
+  await h.clock.advance(150);
+  const [seen] = await h.engine.getTasks({ queue: parseQueueName('g#q'), pids: ['p' as Pid], includeData: false });
+  const failure = { at: leasedAt + 100, attempt: 1, worker: 'w', error: undefined };
+  expect(seen?.state?.history).toEqual({ failures: [failure], origin: undefined });
 });

@@ -6,9 +6,10 @@ import type { EngineState } from '../engine-state.ts';
 import { EngineView } from '../pending/engine-view.ts';
 import { Reads } from '../pending/reads.ts';
 import type { Queue } from '../queues/queue.ts';
-import { afterFailedAttempt } from './attempts.ts';
+import { afterFailedAttempt, type FailedAttempt } from './attempts.ts';
 import { type Attempt, decide } from './decide.ts';
-import { type DeadTask, TaskDraft } from './task-draft.ts';
+import { toDeadLetters } from './moves.ts';
+import { TaskDraft, type TaskMove } from './task-draft.ts';
 
 /** Tasks changed by one atom: enough to be fast, few enough not to delay other requests. */
 const TASKS_PER_ATOM = 1000;
@@ -156,33 +157,41 @@ function showIn(
   pids: readonly Pid[],
   now: Instant,
 ): Omit<Shown, 'deadLettered'> {
-  const dead: DeadTask[] = [];
+  const dead: TaskMove[] = [];
   let deadBytes = 0;
-  let expired = 0;
+  let leasesExpired = 0;
   let done = 0;
   for (const pid of pids) {
     const task = draft.find(queue, pid);
     const visibility = task?.state.visibility;
     if (task && visibility?.kind === 'hidden' && visibility.until <= now) {
       if (visibility.lease) {
-        const after = afterFailedAttempt(task.state, visibility.until, now, memory.random, undefined);
+        const after = afterFailedAttempt(task.state, expired(visibility.until), now, memory.random);
         if (after.kind === 'dead') {
           deadBytes += task.state.dataBytes;
           if (dead.length > 0 && deadBytes > DEAD_BYTES_PER_ATOM) break;
-          dead.push({ queue, pid, task });
+          dead.push(toDeadLetters(queue, pid, task, after.state));
         } else {
           draft.change(queue, pid, task, after.state);
         }
-        expired++;
+        leasesExpired++;
       } else {
         draft.change(queue, pid, task, { ...task.state, visibility: AVAILABLE });
       }
     }
     done++;
   }
-  draft.deadLetter(dead);
-  return { expired, done };
+  draft.move(dead);
+  return { expired: leasesExpired, done };
 }
+
+const expired = (endedAt: Instant): FailedAttempt => ({
+  endedAt,
+  delayMs: undefined,
+  error: undefined,
+  isExpired: true,
+  deadLetter: false,
+});
 
 /** Sets the ledger's floor to the time when the next hidden task is due, so that no search starts earlier (L2). */
 async function raiseDueFloor(memory: EngineState, queue: Queue, now: Instant): Promise<void> {

@@ -8,7 +8,15 @@ import {
   type Pid,
   type TaskView,
 } from '@taskmaster/server/domain';
-import { afterPrefix, dueKey, instantOfDueKey, pidOfDueKey, pidOfTaskKey, taskKey } from '../../domain/keys.ts';
+import {
+  afterPrefix,
+  dueKey,
+  instantOfDueKey,
+  pidAfter,
+  pidOfDueKey,
+  pidOfTaskKey,
+  taskKey,
+} from '../../domain/keys.ts';
 import { Family } from '../../ports/store.ts';
 import type { EngineState } from '../engine-state.ts';
 import { type Need, Reads } from '../pending/reads.ts';
@@ -35,7 +43,7 @@ export async function peekTasks(memory: EngineState, command: PeekCommand): Prom
     return [];
   }
   if (command.kind === 'head') {
-    const pids = await headPids(memory, queue, command.limit);
+    const pids = await headPids(memory, queue, command.limit, command.after);
     const tasks = await view(memory, command.queue, pids, command.includeData);
     return tasks.filter(({ state }) => state?.visibility.kind === 'available');
   }
@@ -51,25 +59,28 @@ export async function peekTasks(memory: EngineState, command: PeekCommand): Prom
 const shownAt = ({ state }: TaskView): number => (state?.visibility.kind === 'hidden' ? state.visibility.until : 0);
 
 /** The first PIDs, from memory if it has enough, otherwise from the store. Does not fill the cache: that would evict tasks. */
-async function headPids(memory: EngineState, queue: Queue, limit: number): Promise<Pid[]> {
+async function headPids(memory: EngineState, queue: Queue, limit: number, after: Pid | undefined): Promise<Pid[]> {
   const { firstMissing, readyCount } = queue.warmCache;
-  if (firstMissing === undefined || readyCount >= limit) return firstOf(queue, limit);
+  if (firstMissing === undefined || (after === undefined && readyCount >= limit)) return firstOf(queue, limit, after);
   using _hold = queue.hold();
-  const range = { gte: taskKey(queue.prefix, queue.ledger.readyFloor), lt: afterPrefix(queue.prefix) };
+  const { readyFloor } = queue.ledger;
+  const first = after === undefined || after < readyFloor ? readyFloor : pidAfter(after);
+  const range = { gte: taskKey(queue.prefix, first), lt: afterPrefix(queue.prefix) };
   // Each pending change may make one row stale. Read one more row for each.
   const rows = limit + queue.pendingCount;
   const read = await memory.store.scan(Family.ready, range, { rows, bytes: Number.MAX_SAFE_INTEGER });
   const pids = new Set(read.map(({ key }) => pidOfTaskKey(key)));
   for (const { pid, task } of queue.pendingChanges()) {
-    if (task?.state.visibility.kind === 'available') pids.add(pid);
+    if (task?.state.visibility.kind === 'available' && pid >= first) pids.add(pid);
     else pids.delete(pid);
   }
   return [...pids].sort((a, b) => (a < b ? -1 : 1)).slice(0, limit);
 }
 
-function firstOf(queue: Queue, limit: number): Pid[] {
+function firstOf(queue: Queue, limit: number, after: Pid | undefined): Pid[] {
   const pids: Pid[] = [];
   for (const { pid } of queue.warmCache.head()) {
+    if (after !== undefined && pid <= after) continue;
     pids.push(pid);
     if (pids.length === limit) break;
   }

@@ -10,6 +10,7 @@ import {
   type RefusedItem,
   type ReleaseItem,
   type RenewItem,
+  type TaskItem,
   type TaskState,
   type UpdateCommand,
   type UpdateEnd,
@@ -19,8 +20,9 @@ import type { Random } from '@taskmaster/server/ports';
 import { nextFifoPid } from '../../domain/fifo-pid.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
-import { afterFailedAttempt, afterWait, deadLetterQueueOf, hiddenUntil, isLastAttempt } from './attempts.ts';
-import type { DeadTask, DraftView, TaskDraft } from './task-draft.ts';
+import { afterFailedAttempt, afterWait, hiddenUntil, isLastAttempt } from './attempts.ts';
+import { fromDeadLetters, toDeadLetters } from './moves.ts';
+import type { DraftView, TaskDraft, TaskMove } from './task-draft.ts';
 
 /** The state that a plan may read. */
 export interface UpdateView extends DraftView {
@@ -55,8 +57,8 @@ export class UpdatePlanner {
   /** True if the draft had changes before this update. */
   #follows = false;
   #refused: RefusedItem[] = [];
-  /** Tasks to dead-letter. They are moved last, so that all other items find their tasks unchanged. */
-  #dead: DeadTask[] = [];
+  /** Tasks that change their queue. They are moved last, so that all other items find their tasks unchanged. */
+  #moves: TaskMove[] = [];
   /** Queues in which tasks of this update must first be moved to their dead-letter queues. */
   readonly #due = new Set<Queue>();
 
@@ -77,7 +79,7 @@ export class UpdatePlanner {
   plan(start: UpdateEnd, end: UpdateEnd): UpdatePlan {
     this.#follows = this.#draft.changes.length > 0;
     if (this.#refused.length > 0) this.#refused = [];
-    if (this.#dead.length > 0) this.#dead = [];
+    if (this.#moves.length > 0) this.#moves = [];
     // Loops without closures: there may be many updates of one item.
     const { enqueue, dequeue, renew, release } = this.#command;
     for (let at = start.dequeue; at < end.dequeue; at++) this.#dequeue(itemAt(dequeue, at), at - start.dequeue);
@@ -87,7 +89,7 @@ export class UpdatePlanner {
     for (let at = start.release; at < end.release; at++) {
       this.released.push(this.#release(itemAt(release, at), at - start.release));
     }
-    this.#draft.deadLetter(this.#dead);
+    if (this.#moves.length > 0) this.#move(dequeue, start.dequeue, end.dequeue);
     for (let at = start.enqueue; at < end.enqueue; at++) {
       this.enqueued.push(this.#enqueue(itemAt(enqueue, at), at - start.enqueue));
     }
@@ -101,7 +103,22 @@ export class UpdatePlanner {
   #dequeue(item: DequeueItem, index: number): void {
     const found = this.#find(ItemKind.ITEM_KIND_DEQUEUE, item, index);
     if (!found) return;
-    this.#draft.remove(found.queue, item.pid, found.task, true);
+    if (!item.requeue) {
+      this.#draft.remove(found.queue, item.pid, found.task, true);
+      return;
+    }
+    const move = fromDeadLetters(found.queue, item.pid, found.task, this.#view.now);
+    if (move === undefined) this.#refuse(ItemKind.ITEM_KIND_DEQUEUE, index, item, 'NOT_DEAD_LETTERED');
+    else this.#moves.push(move);
+  }
+
+  #move(dequeue: readonly DequeueItem[], from: number, to: number): void {
+    this.#draft.move(this.#moves, ({ queue: { ledger }, pid }, target, there) => {
+      if (this.#hasDied(target, there)) this.#due.add(target);
+      const { name } = ledger.name;
+      const index = dequeue.slice(from, to).findIndex((item) => item.pid === pid && item.queue.name === name);
+      this.#refuse(ItemKind.ITEM_KIND_DEQUEUE, index, { queue: ledger.name, pid }, 'TASK_EXISTS');
+    });
   }
 
   #renew(item: RenewItem, index: number): { until: Instant } {
@@ -135,11 +152,13 @@ export class UpdatePlanner {
       this.#draft.change(queue, item.pid, task, state);
       return { until: shownAt(state), deadLetterQueue: undefined };
     }
-    const after = afterFailedAttempt(task.state, now, now, random, item.delayMs);
+    const { delayMs, error, deadLetter } = item;
+    const attempt = { endedAt: now, delayMs, error, isExpired: false, deadLetter };
+    const after = afterFailedAttempt(task.state, attempt, now, random);
     if (after.kind === 'dead') {
-      this.#dead.push({ queue, pid: item.pid, task });
-      const name = deadLetterQueueOf(queue.ledger.name, task.state);
-      return { until: undefined, deadLetterQueue: formatQueueName(name) };
+      const move = toDeadLetters(queue, item.pid, task, after.state);
+      this.#moves.push(move);
+      return { until: undefined, deadLetterQueue: formatQueueName(move.target) };
     }
     this.#draft.change(queue, item.pid, task, after.state);
     return { until: shownAt(after.state), deadLetterQueue: undefined };
@@ -176,13 +195,14 @@ export class UpdatePlanner {
       token: 0 as LeaseToken,
       retry: item.retry,
       visibility: hiddenUntil(dueAt, now),
+      history: undefined,
     };
     this.#draft.add(queue, pid, state, item.data);
     return { pid, result: created, leased: false };
   }
 
   /** The task of an item. Refuses the item if there is no such task or the item's token is stale. */
-  #find(kind: ItemKind, item: DequeueItem, index: number): { queue: Queue; task: CachedTask } | undefined {
+  #find(kind: ItemKind, item: TaskItem, index: number): { queue: Queue; task: CachedTask } | undefined {
     const queue = this.#draft.queue(item.queue);
     if (!queue) {
       this.#refuse(kind, index, item, 'TASK_NOT_FOUND');
@@ -221,7 +241,7 @@ export class UpdatePlanner {
 }
 
 /** Tells a task whose lease has ended from a task that is not leased: the former still has the item's token. */
-const whyNotLeased = ({ token }: DequeueItem, state: TaskState): Reason =>
+const whyNotLeased = ({ token }: TaskItem, state: TaskState): Reason =>
   token !== undefined && token === state.token ? 'LEASE_EXPIRED' : 'NOT_LEASED';
 
 const shownAt = ({ visibility }: TaskState): Instant | undefined =>
@@ -239,6 +259,8 @@ function sentence(reason: Reason): string {
       return 'the lease has expired';
     case 'NOT_LEASED':
       return 'the task is not leased';
+    case 'NOT_DEAD_LETTERED':
+      return 'the task did not come to this queue from another one';
     case 'FIFO_EXHAUSTED':
       return 'no PID is behind the largest one of the queue';
     default:

@@ -1,10 +1,9 @@
 import type { QueueName } from '@taskmaster/proto';
-import { AVAILABLE, type LeaseToken, type Pid, type TaskState } from '@taskmaster/server/domain';
+import type { Pid, TaskState } from '@taskmaster/server/domain';
 import type { Need } from '../pending/reads.ts';
 import type { PlannedChange } from '../planned-atom.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Knowledge, Queue } from '../queues/queue.ts';
-import { deadLetterQueueOf } from './attempts.ts';
 
 /** The state that a draft reads. */
 export interface DraftView {
@@ -16,11 +15,15 @@ export interface DraftView {
   payload(queue: Queue, pid: Pid): Uint8Array | undefined;
 }
 
-/** A task whose last attempt has failed. */
-export interface DeadTask {
+/** A task that moves to another queue: to its dead-letter queue, or back from there. */
+export interface TaskMove {
   readonly queue: Queue;
   readonly pid: Pid;
   readonly task: CachedTask;
+  readonly target: QueueName;
+  /** Its state there. */
+  readonly after: TaskState;
+  readonly kind: 'dead-letter' | 'requeue';
 }
 
 /** How far a draft has come. */
@@ -140,26 +143,26 @@ export class TaskDraft {
   }
 
   /**
-   * Moves tasks to their dead-letter queues. Each replaces a task with the same PID there. It loses its token, because a lease
-   * of the replaced task may have the same one and must not complete it. All tasks leave before any arrives: one may free the
-   * PID that another one needs.
+   * Moves tasks. All tasks leave before any arrives: one may free the PID that another one needs. A dead one replaces a task with
+   * the same PID. Calls back for a requeued one whose PID is taken by a task.
    */
-  deadLetter(tasks: readonly DeadTask[]): void {
+  move(tasks: readonly TaskMove[], taken?: (move: TaskMove, queue: Queue, by: CachedTask) => void): void {
     if (tasks.length === 0) return;
-    const moves = tasks.map((task) => ({ ...task, data: this.#payloadOf(task) }));
+    const moves = tasks.map((move) => ({ move, data: this.#payloadOf(move) }));
     if (this.needs.length > 0) return;
-    for (const { queue, pid, task } of moves) this.remove(queue, pid, task, false);
-    for (const { queue, pid, task, data } of moves) {
-      const target = this.queueFor(deadLetterQueueOf(queue.ledger.name, task.state));
-      const after = { ...task.state, token: NO_TOKEN, retry: undefined, visibility: AVAILABLE };
+    for (const { move } of moves) this.remove(move.queue, move.pid, move.task, false);
+    for (const { move, data } of moves) {
+      const { pid, after, kind } = move;
+      const target = this.queueFor(move.target);
       const there = this.find(target, pid);
-      if (there) this.change(target, pid, there, after, data);
-      else this.add(target, pid, after, data ?? EMPTY);
-      this.deadLettered++;
+      if (there === undefined) this.add(target, pid, after, data ?? EMPTY);
+      else if (kind === 'dead-letter') this.change(target, pid, there, after, data);
+      else taken?.(move, target, there);
+      if (kind === 'dead-letter') this.deadLettered++;
     }
   }
 
-  #payloadOf({ queue, pid, task }: DeadTask): Uint8Array | undefined {
+  #payloadOf({ queue, pid, task }: TaskMove): Uint8Array | undefined {
     if (task.state.dataBytes === 0) return EMPTY;
     const data = task.data ?? this.#view.payload(queue, pid);
     if (!data) this.need(queue, pid, task.state.dataBytes);
@@ -189,4 +192,3 @@ export class TaskDraft {
 
 const ABSENT: Knowledge = { kind: 'absent' };
 const EMPTY = new Uint8Array(0);
-const NO_TOKEN = 0 as LeaseToken;

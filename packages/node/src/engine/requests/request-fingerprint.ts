@@ -2,9 +2,9 @@ import { crc32 } from 'node:zlib';
 import {
   type BatchCommand,
   ByteWriter,
-  type DequeueItem,
   type EnqueueItem,
   type RetryPolicy,
+  type TaskItem,
   type UpdateEnd,
 } from '@taskmaster/server/domain';
 
@@ -25,7 +25,10 @@ export function fingerprintOf({ group, enqueue, dequeue, renew, release, updates
     if (item.data.byteLength <= SMALL_BYTES) writer.blob(item.data);
     else sum = crc32(item.data, crc32(writer.view(), sum));
   }
-  for (const item of dequeue) writeItem(item);
+  for (const item of dequeue) {
+    writeItem(item);
+    if (item.requeue) writer.byte(1);
+  }
   for (const item of renew) {
     writeItem(item);
     writer.number(item.leaseDurationMs);
@@ -33,7 +36,11 @@ export function fingerprintOf({ group, enqueue, dequeue, renew, release, updates
   for (const item of release) {
     writeItem(item);
     writeOptional(item.delayMs);
-    writer.byte(item.refundAttempt ? 1 : 0);
+    writer.byte((item.refundAttempt ? 1 : 0) | (item.deadLetter ? 2 : 0) | (item.error ? 4 : 0));
+    if (item.error) {
+      writer.utf8(item.error.message);
+      writer.utf8(item.error.details);
+    }
   }
   if (updates.length > 1) writer.number(divisionOf(updates));
   return crc32(writer.view(), sum);
@@ -60,7 +67,7 @@ function writeEnqueue({ queue, pid, data, mode, delayMs, retry }: EnqueueItem): 
   writeRetry(retry);
 }
 
-function writeItem({ queue, pid, token }: DequeueItem): void {
+function writeItem({ queue, pid, token }: TaskItem): void {
   writer.utf8(queue.name);
   writer.latin1(pid);
   writeOptional(token);

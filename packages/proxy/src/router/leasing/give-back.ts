@@ -17,7 +17,7 @@ const ROUNDS = 20;
 export function giveBack(router: Router, tasks: readonly Uint8Array[]): void {
   const releases = tasks.map((task): Release => {
     const { queue, pid, leaseToken } = readLeased(task);
-    return { queue, pid, leaseToken, delayMs: 0, refundAttempt: true };
+    return { queue, pid, leaseToken, delayMs: 0, refundAttempt: true, error: undefined, deadLetter: false };
   });
   for (const [, ofGroup] of Map.groupBy(releases, ({ queue }) => parseQueueName(queue).group)) {
     for (const chunk of chunksOf(ofGroup)) {

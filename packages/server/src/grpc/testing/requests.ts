@@ -37,19 +37,18 @@ export const aRetry = (change: Partial<RetryPolicy> = {}): RetryPolicy => ({
   ...change,
 });
 
-export const aDequeue = (change: Partial<Dequeue> = {}): Dequeue => ({
-  queue: 'shop#mail',
-  pid: bytes('a'),
-  leaseToken: 7,
-  ...change,
-});
+const aTask = { queue: 'shop#mail', pid: bytes('a'), leaseToken: 7 };
 
-export const aRenew = (change: Partial<Renew> = {}): Renew => ({ ...aDequeue(), leaseDurationMs: 30_000, ...change });
+export const aDequeue = (change: Partial<Dequeue> = {}): Dequeue => ({ ...aTask, requeue: false, ...change });
+
+export const aRenew = (change: Partial<Renew> = {}): Renew => ({ ...aTask, leaseDurationMs: 30_000, ...change });
 
 export const aRelease = (change: Partial<Release> = {}): Release => ({
-  ...aDequeue(),
+  ...aTask,
   delayMs: undefined,
   refundAttempt: false,
+  error: undefined,
+  deadLetter: false,
   ...change,
 });
 
@@ -79,6 +78,7 @@ export const aPeek = (change: Partial<PeekTasksRequest> = {}): PeekTasksRequest 
   kind: PeekKind.PEEK_KIND_HEAD,
   limit: 10,
   includeData: false,
+  afterPid: bytes(''),
   ...change,
 });
 

@@ -1,6 +1,6 @@
 import { type GetTasksRequest, limits, PeekKind, type PeekTasksRequest } from '@taskmaster/proto';
 import type { GetCommand, PeekCommand } from '../../domain/commands.ts';
-import { countAtMost, pid, refuse, wholeNumber } from './checks.ts';
+import { countAtMost, pid, pidOrNone, refuse, wholeNumber } from './checks.ts';
 import { queueName } from './queue-names.ts';
 
 const kinds: ReadonlyMap<number, PeekCommand['kind']> = new Map([
@@ -16,10 +16,15 @@ export function parsePeek(request: PeekTasksRequest): PeekCommand {
   if (kind === undefined) {
     return refuse('INVALID_ARGUMENT', { field: 'kind' }, `is ${request.kind}: no such kind`, { value: request.kind });
   }
+  const after = pidOrNone(request.afterPid, { field: 'after_pid' });
+  if (after !== undefined && kind !== 'head') {
+    refuse('INVALID_ARGUMENT', { field: 'after_pid' }, 'is given for tasks that are not in the order of their PIDs');
+  }
   return {
     queue: queueName(request.queue, { field: 'queue' }),
     kind,
     limit: wholeNumber(request.limit, { field: 'limit' }, 1, limits.peekTasks),
+    after,
     includeData: request.includeData,
   };
 }

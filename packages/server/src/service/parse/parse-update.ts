@@ -8,6 +8,7 @@ import {
   type Release,
   type Renew,
   type RetryPolicy as RetryPolicyMessage,
+  type TaskError as TaskErrorMessage,
   type UpdateTasksRequest,
 } from '@taskmaster/proto';
 import { BATCH_START, endOf } from '../../domain/batches.ts';
@@ -18,12 +19,13 @@ import type {
   EnqueueItem,
   ReleaseItem,
   RenewItem,
+  TaskItem,
   UpdateCommand,
   UpdateEnd,
 } from '../../domain/commands.ts';
 import type { Pid } from '../../domain/ids.ts';
 import { taskMetadata } from '../../domain/refusal.ts';
-import type { RetryPolicy } from '../../domain/task.ts';
+import { DEAD_LETTER_SUFFIX, type RetryPolicy, type TaskError } from '../../domain/task.ts';
 import {
   countAtMost,
   duration,
@@ -58,7 +60,7 @@ export function parseUpdate(request: UpdateTasksRequest): UpdateCommand {
 
   const group = new OneGroup();
   const enqueue = request.enqueue.map((item, index) => parseEnqueue(item, index, group));
-  const dequeue = request.dequeue.map((item, index) => parseDequeue(item, 'dequeue', index, group));
+  const dequeue = request.dequeue.map((item, index) => parseDequeue(item, index, group));
   const renew = request.renew.map((item, index) => parseRenew(item, index, group));
   const release = request.release.map((item, index) => parseRelease(item, index, group));
   refuseTooLarge(enqueue);
@@ -205,14 +207,16 @@ function deadLetterName(given: string, maxAttempts: number, queue: QueueName, in
     refuse('INVALID_QUEUE', { list: 'enqueue', index, field }, `is ${excerpt(given)}: the task's own queue`);
   }
   // The default name matters only if attempts are limited: otherwise no task goes to the dead-letter queue.
-  if (maxAttempts > 0) {
-    const byDefault = formatQueueName({ group: queue.group, name: `${queue.name}.dead` });
-    queueName(byDefault, { list: 'enqueue', index, field });
-  }
+  if (maxAttempts > 0) checkDefaultDeadLetters(queue, { list: 'enqueue', index, field });
   return '';
 }
 
-function parseDequeue(item: Dequeue, list: string, index: number, group: OneGroup): DequeueItem {
+/** Refuses if the name of the default dead-letter queue would be too long. */
+function checkDefaultDeadLetters({ group, name }: QueueName, place: Place): void {
+  queueName(formatQueueName({ group, name: `${name}${DEAD_LETTER_SUFFIX}` }), place);
+}
+
+function parseTask(item: Renew | Dequeue | Release, list: string, index: number, group: OneGroup): TaskItem {
   return {
     queue: group.queue(item.queue, list, index, 'queue'),
     pid: pid(item.pid, { list, index, field: 'pid' }),
@@ -220,18 +224,48 @@ function parseDequeue(item: Dequeue, list: string, index: number, group: OneGrou
   };
 }
 
+function parseDequeue(item: Dequeue, index: number, group: OneGroup): DequeueItem {
+  return { ...parseTask(item, 'dequeue', index, group), requeue: item.requeue };
+}
+
 function parseRenew(item: Renew, index: number, group: OneGroup): RenewItem {
   const leaseDurationMs = leaseTime(item.leaseDurationMs, { list: 'renew', index, field: 'lease_duration_ms' });
-  return { ...parseDequeue(item, 'renew', index, group), leaseDurationMs };
+  return { ...parseTask(item, 'renew', index, group), leaseDurationMs };
 }
 
 function parseRelease(item: Release, index: number, group: OneGroup): ReleaseItem {
-  const place = { list: 'release', index, field: 'delay_ms' };
+  const at = (field: string): Place => ({ list: 'release', index, field });
+  const { refundAttempt, deadLetter } = item;
+  if (refundAttempt && item.error !== undefined) {
+    refuse('INVALID_ARGUMENT', at('error'), 'is given for an attempt that does not count');
+  }
+  if (deadLetter && refundAttempt) {
+    refuse('INVALID_ARGUMENT', at('dead_letter'), 'is set for an attempt that does not count');
+  }
+  if (deadLetter && item.delayMs !== undefined) {
+    refuse('INVALID_ARGUMENT', at('delay_ms'), 'is given for a task that goes to its dead-letter queue');
+  }
+  const task = parseTask(item, 'release', index, group);
+  if (deadLetter) checkDefaultDeadLetters(task.queue, at('dead_letter'));
   return {
-    ...parseDequeue(item, 'release', index, group),
-    delayMs: item.delayMs === undefined ? undefined : duration(item.delayMs, place, 0, limits.delayMs),
-    refundAttempt: item.refundAttempt,
+    ...task,
+    delayMs: item.delayMs === undefined ? undefined : duration(item.delayMs, at('delay_ms'), 0, limits.delayMs),
+    refundAttempt,
+    error: item.error === undefined ? undefined : parseError(item.error, index),
+    deadLetter,
   };
+}
+
+function parseError({ message, details }: TaskErrorMessage, index: number): TaskError {
+  const bound = (field: string, text: string, limit: number): void => {
+    const bytes = Buffer.byteLength(text);
+    if (bytes <= limit) return;
+    const place = { list: 'release', index, field: `error.${field}` };
+    refuse('INVALID_ARGUMENT', place, `has ${bytes} bytes: at most ${limit}`, { value: bytes, limit });
+  };
+  bound('message', message, limits.errorMessageBytes);
+  bound('details', details, limits.errorDetailsBytes);
+  return { message, details };
 }
 
 /** Refuses an update that names one task twice. Enqueues do not count, because they come after all other items. */

@@ -6,6 +6,7 @@ import {
   type QueueName,
   type QueueStats as QueueStatsMessage,
   type RetryPolicy as RetryPolicyMessage,
+  type TaskFailure,
   type TaskInfo,
   TaskState as TaskStateMessage,
   type UpdateTasksResponse,
@@ -22,7 +23,7 @@ import type {
 } from '../../domain/commands.ts';
 import type { Pid } from '../../domain/ids.ts';
 import { Refusal } from '../../domain/refusal.ts';
-import type { RetryPolicy, TaskState } from '../../domain/task.ts';
+import { type Failure, historyBytes, type RetryPolicy, type TaskState } from '../../domain/task.ts';
 import { pageTokenAfter } from '../parse/page-token.ts';
 
 /** Size limit of a reply, in bytes: below 4 MiB, the default limit of gRPC clients. A single task of any size always fits. */
@@ -116,11 +117,13 @@ export function statsReply(report: StatsReport, kind: 'named' | 'filtered'): Get
 }
 
 /** The size of a task in a reply, in bytes. Its payload counts only if it is included. */
-export function taskInfoBytes({ queue, pid, state }: TaskView, includeData: boolean): number {
+export function taskInfoBytes(view: TaskView, includeData: boolean): number {
+  const { queue, pid, state } = view;
   const lease = state?.visibility.kind === 'hidden' ? state.visibility.lease : undefined;
   const texts = [lease?.worker, lease?.workerAddress, state?.retry && queue.group + state.retry.deadLetterQueue];
   const textBytes = texts.reduce<number>((sum, text) => sum + Buffer.byteLength(text ?? ''), nameBytes(queue));
-  return TASK_BYTES + textBytes + pid.length + (includeData ? (state?.dataBytes ?? 0) : 0);
+  const history = state?.history === undefined ? 0 : historyBytes(state) + Buffer.byteLength(originName(view));
+  return TASK_BYTES + textBytes + history + pid.length + (includeData ? (state?.dataBytes ?? 0) : 0);
 }
 
 export function taskInfo(view: TaskView, includeData: boolean): TaskInfo {
@@ -140,7 +143,21 @@ export function taskInfo(view: TaskView, includeData: boolean): TaskInfo {
     workerLabel: lease?.worker ?? '',
     leasedUnixMs: lease?.since ?? 0,
     retry: state?.retry === undefined ? undefined : retryMessage(state.retry, queue.group),
+    failures: state?.history?.failures.map(failureMessage) ?? [],
+    deadLetterFrom: originName(view),
   };
+}
+
+const failureMessage = ({ at, attempt, worker, error }: Failure): TaskFailure => ({
+  failedUnixMs: at,
+  attempt,
+  workerLabel: worker,
+  error,
+});
+
+function originName({ queue, state }: TaskView): string {
+  const origin = state?.history?.origin;
+  return origin === undefined ? '' : formatQueueName({ group: queue.group, name: origin.queue });
 }
 
 function stateMessage(state: TaskState | undefined): TaskStateMessage {

@@ -1,6 +1,8 @@
 import type { LeasedTask, ReleaseItem, UpdateCommand } from '../../domain/commands.ts';
 import { Refusal, UpdateRefusal } from '../../domain/refusal.ts';
 
+const REFUND = { delayMs: 0, refundAttempt: true, error: undefined, deadLetter: false } as const;
+
 /**
  * Releases leased tasks that no worker receives, and refunds their attempts. Tasks that have changed since are skipped. If the
  * release fails, the tasks become available when their leases end.
@@ -10,9 +12,7 @@ export async function giveBack(
   leased: readonly LeasedTask[],
 ): Promise<void> {
   for (const [group, tasks] of Map.groupBy(leased, ({ queue }) => queue.group)) {
-    let release = tasks.map(
-      ({ queue, pid, token }): ReleaseItem => ({ queue, pid, token, delayMs: 0, refundAttempt: true }),
-    );
+    let release = tasks.map(({ queue, pid, token }): ReleaseItem => ({ queue, pid, token, ...REFUND }));
     while (release.length > 0) {
       try {
         await update({ group, enqueue: [], dequeue: [], renew: [], release, requestId: undefined });

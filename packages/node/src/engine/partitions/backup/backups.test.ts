@@ -1,4 +1,4 @@
-import { partitionOf } from '@taskmaster/proto';
+import { OLDEST_READER_FORMAT, partitionOf } from '@taskmaster/proto';
 import type { Instant, PartitionId } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
 import { Family } from '../../../ports/store.ts';
@@ -44,7 +44,11 @@ describe('a backup of a partition', () => {
     await h.clock.run(h.enqueue('orders#other', ['1']));
     const copy = await readAll(h);
     expect(copy.header).toMatchObject({ clusterId: 'c', nodeId: 'a', partition: P, partitions: 4, epoch: 1, tasks: 4 });
-    expect(copy.header).toMatchObject({ formatVersion: 1, unchanged: false, requestWindowMs: 120_000 });
+    expect(copy.header).toMatchObject({
+      formatVersion: OLDEST_READER_FORMAT,
+      unchanged: false,
+      requestWindowMs: 120_000,
+    });
     expect(copy.end).toEqual({ lastTicket: copy.header.ticket, tasks: 4, queues: 2 });
     expect(h.engine.figures()).toMatchObject({ runningBackups: 0, backupBytes: copy.bytes });
   });

@@ -1,4 +1,4 @@
-import type { Instant, TaskState } from '@taskmaster/server/domain';
+import type { Instant, TaskHistory, TaskState } from '@taskmaster/server/domain';
 import type { ApplyAtom, TaskChange } from '../../../domain/atom.ts';
 
 /*
@@ -10,12 +10,17 @@ export const shiftInstant = (at: Instant, byMs: number): Instant => Math.max(0, 
 
 export function shiftState(state: TaskState, byMs: number): TaskState {
   const { visibility } = state;
+  const history = state.history && shiftHistory(state.history, byMs);
   const enqueuedAt = shiftInstant(state.enqueuedAt, byMs);
   const dueAt = shiftInstant(state.dueAt, byMs);
-  if (visibility.kind === 'available') return { ...state, enqueuedAt, dueAt };
+  if (visibility.kind === 'available') return { ...state, enqueuedAt, dueAt, history };
   const lease = visibility.lease && { ...visibility.lease, since: shiftInstant(visibility.lease.since, byMs) };
   const until = shiftInstant(visibility.until, byMs);
-  return { ...state, enqueuedAt, dueAt, visibility: { kind: 'hidden', until, lease } };
+  return { ...state, enqueuedAt, dueAt, history, visibility: { kind: 'hidden', until, lease } };
+}
+
+function shiftHistory({ failures, origin }: TaskHistory, byMs: number): TaskHistory {
+  return { failures: failures.map((failure) => ({ ...failure, at: shiftInstant(failure.at, byMs) })), origin };
 }
 
 export function shiftAtom(atom: ApplyAtom, byMs: number): ApplyAtom {

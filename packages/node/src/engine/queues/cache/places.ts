@@ -41,6 +41,7 @@ const NO_STATE: TaskState = {
   token: 0 as TaskState['token'],
   retry: undefined,
   visibility: AVAILABLE,
+  history: undefined,
 };
 
 /** The key of a search. All searches share it, because it is only used during the search. */

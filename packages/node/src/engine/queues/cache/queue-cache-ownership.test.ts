@@ -10,6 +10,7 @@ const stateOf = (dataBytes: number): TaskState => ({
   token: 0 as LeaseToken,
   retry: undefined,
   visibility: AVAILABLE,
+  history: undefined,
 });
 
 test('a cached payload does not keep its message in memory', () => {

@@ -1,4 +1,4 @@
-import { latin1Of, type Pid, type TaskState } from '@taskmaster/server/domain';
+import { historyBytes, latin1Of, type Pid, type TaskState } from '@taskmaster/server/domain';
 import { PayloadSlabs } from './payload-slabs.ts';
 import { type CachedTask, Place, Places } from './places.ts';
 
@@ -87,26 +87,32 @@ export class QueueCache {
     const place = new Place(pid, task.state);
     const known = this.#ready.insert(place);
     if (known === place) this.#taskBytes += costOf(pid);
+    else this.#taskBytes -= historyBytes(known.state);
     known.state = task.state;
+    this.#taskBytes += historyBytes(task.state);
     this.#dropPayload(known);
     if (task.data) this.#keepPayload(task.data, known);
   }
 
   putHidden(pid: Pid, state: TaskState): void {
     this.#hidden ??= new Map();
-    if (!this.#hidden.has(pid)) this.#taskBytes += costOf(pid);
+    const known = this.#hidden.get(pid);
+    this.#taskBytes += historyBytes(state) + (known === undefined ? costOf(pid) : -historyBytes(known));
     this.#hidden.set(pid, state);
   }
 
   removeReady(pid: Pid): void {
     const place = this.#ready.remove(pid);
     if (place === undefined) return;
-    this.#taskBytes -= costOf(pid);
+    this.#taskBytes -= costOf(pid) + historyBytes(place.state);
     this.#dropPayload(place);
   }
 
   removeHidden(pid: Pid): void {
-    if (this.#hidden?.delete(pid)) this.#taskBytes -= costOf(pid);
+    const state = this.#hidden?.get(pid);
+    if (state === undefined) return;
+    this.#hidden?.delete(pid);
+    this.#taskBytes -= costOf(pid) + historyBytes(state);
   }
 
   /** A refill has read everything below `firstMissing`. */

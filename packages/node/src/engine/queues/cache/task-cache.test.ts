@@ -19,6 +19,7 @@ class FakeQueue implements CacheOwner {
       dataBytes: PAYLOAD_BYTES,
       attempts: 0,
       token: 0 as LeaseToken,
+      history: undefined,
     };
     for (let i = 0; i < tasks; i++) {
       const pid = String(this.tasks).padStart(4, '0') as Pid;

@@ -9,4 +9,5 @@ export const availableState: TaskState = {
   token: 0 as LeaseToken,
   retry: undefined,
   visibility: AVAILABLE,
+  history: undefined,
 };

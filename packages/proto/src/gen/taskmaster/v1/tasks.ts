@@ -225,6 +225,12 @@ export interface Dequeue {
    * attempt of the task.
    */
   leaseToken: number;
+  /**
+   * True: puts the task back into the queue from which it came to this dead-letter queue, as a waiting task with no attempts. It
+   * keeps its payload and its failures, and has the retry policy that it had there. A task that did not come from another queue
+   * is refused (NOT_DEAD_LETTERED), as is one whose PID is in that queue already (TASK_EXISTS).
+   */
+  requeue: boolean;
 }
 
 /** Extends a lease from now on. An expired lease is refused (LEASE_EXPIRED). */
@@ -256,6 +262,23 @@ export interface Release {
     | undefined;
   /** True: the attempt does not count, because the worker did not work on the task. */
   refundAttempt: boolean;
+  /** Why the attempt failed. The task keeps it. Refused together with `refund_attempt`. */
+  error:
+    | TaskError
+    | undefined;
+  /**
+   * True: this was the last attempt, whatever the retry policy says. The task goes to its dead-letter queue. Refused together
+   * with `delay_ms` and `refund_attempt`.
+   */
+  deadLetter: boolean;
+}
+
+/** The error of a failed attempt. */
+export interface TaskError {
+  /** What went wrong. At most 512 bytes. */
+  message: string;
+  /** Where, in any form. At most 2,048 bytes. A task keeps only the details of its latest failure. */
+  details: string;
 }
 
 /** The outcome of an applied update. The lists have the order of the request. Dequeues have no outcome. */
@@ -436,7 +459,7 @@ export interface ItemRefusal {
   queue: string;
   /** The item's PID. */
   pid: Uint8Array;
-  /** TASK_NOT_FOUND, TASK_EXISTS, LEASE_LOST, LEASE_EXPIRED or NOT_LEASED. */
+  /** TASK_NOT_FOUND, TASK_EXISTS, LEASE_LOST, LEASE_EXPIRED, NOT_LEASED or NOT_DEAD_LETTERED. */
   reason: string;
 }
 
@@ -456,6 +479,11 @@ export interface PeekTasksRequest {
   limit: number;
   /** Send the payloads too. */
   includeData: boolean;
+  /**
+   * For HEAD: only tasks with larger PIDs than this one, to read a queue in pages. Empty: from the first task. Refused for the
+   * other kinds.
+   */
+  afterPid: Uint8Array;
 }
 
 /** Tasks of a queue. */
@@ -505,7 +533,28 @@ export interface TaskInfo {
   /** When the current lease began, in ms since 1970 by the node's clock; 0: not leased. */
   leasedUnixMs: number;
   /** Its retry policy, if it has one. */
-  retry: RetryPolicy | undefined;
+  retry:
+    | RetryPolicy
+    | undefined;
+  /**
+   * Its last failures, at most 5, the latest one last: attempts that were released with an error, and leases that expired. A task
+   * in a dead-letter queue has those of its former queue.
+   */
+  failures: TaskFailure[];
+  /** The queue from which it came to this dead-letter queue, `group#name`. Empty: it was enqueued here. */
+  deadLetterFrom: string;
+}
+
+/** A failed attempt. */
+export interface TaskFailure {
+  /** When it failed, in ms since 1970 by the node's clock. */
+  failedUnixMs: number;
+  /** Number of the attempt, from 1. */
+  attempt: number;
+  /** Label of the worker. */
+  workerLabel: string;
+  /** The error that the worker gave. Unset: the lease expired. */
+  error: TaskError | undefined;
 }
 
 function createBaseUpdateTasksRequest(): UpdateTasksRequest {
@@ -869,7 +918,7 @@ export const RetryPolicy: MessageFns<RetryPolicy> = {
 };
 
 function createBaseDequeue(): Dequeue {
-  return { queue: "", pid: NO_BYTES, leaseToken: 0 };
+  return { queue: "", pid: NO_BYTES, leaseToken: 0, requeue: false };
 }
 
 export const Dequeue: MessageFns<Dequeue> = {
@@ -882,6 +931,9 @@ export const Dequeue: MessageFns<Dequeue> = {
     }
     if (message.leaseToken !== 0) {
       writeInt64(writer.uint32(24), message.leaseToken);
+    }
+    if (message.requeue !== false) {
+      writer.uint32(32).bool(message.requeue);
     }
     return writer;
   },
@@ -921,6 +973,14 @@ export const Dequeue: MessageFns<Dequeue> = {
             }
 
             message.leaseToken = readInt64(reader);
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.requeue = reader.bool();
             continue;
           }
         }
@@ -1016,7 +1076,15 @@ export const Renew: MessageFns<Renew> = {
 };
 
 function createBaseRelease(): Release {
-  return { queue: "", pid: NO_BYTES, leaseToken: 0, delayMs: undefined, refundAttempt: false };
+  return {
+    queue: "",
+    pid: NO_BYTES,
+    leaseToken: 0,
+    delayMs: undefined,
+    refundAttempt: false,
+    error: undefined,
+    deadLetter: false,
+  };
 }
 
 export const Release: MessageFns<Release> = {
@@ -1035,6 +1103,12 @@ export const Release: MessageFns<Release> = {
     }
     if (message.refundAttempt !== false) {
       writer.uint32(40).bool(message.refundAttempt);
+    }
+    if (message.error !== undefined) {
+      TaskError.encode(message.error, writer.uint32(50).fork()).join();
+    }
+    if (message.deadLetter !== false) {
+      writer.uint32(56).bool(message.deadLetter);
     }
     return writer;
   },
@@ -1090,6 +1164,79 @@ export const Release: MessageFns<Release> = {
             }
 
             message.refundAttempt = reader.bool();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.error = TaskError.decode(reader, reader.uint32());
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.deadLetter = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseTaskError(): TaskError {
+  return { message: "", details: "" };
+}
+
+export const TaskError: MessageFns<TaskError> = {
+  encode(message: TaskError, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.message !== "") {
+      writer.uint32(10).string(message.message);
+    }
+    if (message.details !== "") {
+      writer.uint32(18).string(message.details);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): TaskError {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseTaskError();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.message = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.details = reader.string();
             continue;
           }
         }
@@ -2322,7 +2469,7 @@ export const UpdateRefused: MessageFns<UpdateRefused> = {
 };
 
 function createBasePeekTasksRequest(): PeekTasksRequest {
-  return { queue: "", kind: 0, limit: 0, includeData: false };
+  return { queue: "", kind: 0, limit: 0, includeData: false, afterPid: NO_BYTES };
 }
 
 export const PeekTasksRequest: MessageFns<PeekTasksRequest> = {
@@ -2338,6 +2485,9 @@ export const PeekTasksRequest: MessageFns<PeekTasksRequest> = {
     }
     if (message.includeData !== false) {
       writer.uint32(32).bool(message.includeData);
+    }
+    if (message.afterPid.length !== 0) {
+      writer.uint32(42).bytes(message.afterPid);
     }
     return writer;
   },
@@ -2385,6 +2535,14 @@ export const PeekTasksRequest: MessageFns<PeekTasksRequest> = {
             }
 
             message.includeData = reader.bool();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.afterPid = reader.bytes();
             continue;
           }
         }
@@ -2574,6 +2732,8 @@ function createBaseTaskInfo(): TaskInfo {
     workerLabel: "",
     leasedUnixMs: 0,
     retry: undefined,
+    failures: [],
+    deadLetterFrom: "",
   };
 }
 
@@ -2614,6 +2774,12 @@ export const TaskInfo: MessageFns<TaskInfo> = {
     }
     if (message.retry !== undefined) {
       RetryPolicy.encode(message.retry, writer.uint32(98).fork()).join();
+    }
+    for (const v of message.failures) {
+      TaskFailure.encode(v!, writer.uint32(106).fork()).join();
+    }
+    if (message.deadLetterFrom !== "") {
+      writer.uint32(114).string(message.deadLetterFrom);
     }
     return writer;
   },
@@ -2725,6 +2891,101 @@ export const TaskInfo: MessageFns<TaskInfo> = {
             }
 
             message.retry = RetryPolicy.decode(reader, reader.uint32());
+            continue;
+          }
+          case 13: {
+            if (tag !== 106) {
+              break;
+            }
+
+            message.failures.push(TaskFailure.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 14: {
+            if (tag !== 114) {
+              break;
+            }
+
+            message.deadLetterFrom = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseTaskFailure(): TaskFailure {
+  return { failedUnixMs: 0, attempt: 0, workerLabel: "", error: undefined };
+}
+
+export const TaskFailure: MessageFns<TaskFailure> = {
+  encode(message: TaskFailure, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.failedUnixMs !== 0) {
+      writeInt64(writer.uint32(8), message.failedUnixMs);
+    }
+    if (message.attempt !== 0) {
+      writer.uint32(16).int32(message.attempt);
+    }
+    if (message.workerLabel !== "") {
+      writer.uint32(26).string(message.workerLabel);
+    }
+    if (message.error !== undefined) {
+      TaskError.encode(message.error, writer.uint32(34).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): TaskFailure {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseTaskFailure();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.failedUnixMs = readInt64(reader);
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.attempt = reader.int32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.workerLabel = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.error = TaskError.decode(reader, reader.uint32());
             continue;
           }
         }

@@ -18,17 +18,17 @@ import {
   parseQueueName,
   partitionOf,
   type QueueStats,
-  type RetryPolicy,
   type TaskInfo,
   TaskState,
   type UpdateTasksRequest,
   type UpdateTasksResponse,
   type Error as WireError,
 } from '@taskmaster/proto';
-import type { CancelTimer, Timing } from '../transport/timing.ts';
-import { asTaskMasterError, errorFromWire } from '../transport/wire-errors.ts';
-import { makeError, type TaskMasterError } from '../values/errors.ts';
-import { wireError } from './wire-error.ts';
+import type { CancelTimer, Timing } from '../../transport/timing.ts';
+import { asTaskMasterError, errorFromWire } from '../../transport/wire-errors.ts';
+import { makeError, type TaskMasterError } from '../../values/errors.ts';
+import { wireError } from '../wire-error.ts';
+import { addFailure, type FakeTask, infoOf, newFakeTask } from './fake-task.ts';
 
 /** Number of partitions, as of a node by default. */
 const PARTITIONS = 1024;
@@ -38,18 +38,6 @@ const PEEKED: { readonly [kind: number]: TaskState } = {
   [PeekKind.PEEK_KIND_LEASED]: TaskState.TASK_STATE_LEASED,
   [PeekKind.PEEK_KIND_DELAYED]: TaskState.TASK_STATE_DELAYED,
 };
-
-interface FakeTask {
-  readonly pid: Buffer;
-  data: Uint8Array;
-  readonly enqueuedAt: number;
-  readonly retry: RetryPolicy | undefined;
-  attempts: number;
-  token: number;
-  /** Time in ms. 0: the task is available. */
-  hiddenUntil: number;
-  worker: string | undefined;
-}
 
 interface Waiter {
   readonly request: LeaseTasksRequest;
@@ -179,7 +167,7 @@ export class FakeEngine {
   peek(request: PeekTasksRequest): PeekTasksResponse {
     const state = PEEKED[request.kind] ?? TaskState.TASK_STATE_AVAILABLE;
     const tasks = this.#sorted(request.queue)
-      .filter((task) => this.#stateOf(task) === state)
+      .filter((task) => this.#stateOf(task) === state && Buffer.compare(task.pid, request.afterPid) > 0)
       .slice(0, request.limit)
       .map(({ pid }) => this.#info(request.queue, pid, request.includeData));
     return { tasks };
@@ -228,8 +216,10 @@ export class FakeEngine {
       kind: ItemKind,
       items: readonly { queue: string; pid: Uint8Array; leaseToken: number }[],
       reasonOf: (task: FakeTask) => string | undefined,
+      from = 0,
     ): void => {
-      items.forEach(({ queue, pid, leaseToken }, index) => {
+      items.forEach(({ queue, pid, leaseToken }, at) => {
+        const index = from + at;
         const task = this.#find(queue, pid);
         const lost = task !== undefined && leaseToken !== 0 && leaseToken !== task.token;
         const reason = task === undefined ? 'TASK_NOT_FOUND' : lost ? 'LEASE_LOST' : reasonOf(task);
@@ -238,7 +228,9 @@ export class FakeEngine {
     };
     const leased = (task: FakeTask): string | undefined =>
       this.#stateOf(task) === TaskState.TASK_STATE_LEASED ? undefined : 'LEASE_EXPIRED';
-    check(ItemKind.ITEM_KIND_DEQUEUE, request.dequeue, () => undefined);
+    request.dequeue.forEach((item, index) => {
+      check(ItemKind.ITEM_KIND_DEQUEUE, [item], (task) => (item.requeue ? this.#whyNotBack(task) : undefined), index);
+    });
     check(ItemKind.ITEM_KIND_RENEW, request.renew, leased);
     check(ItemKind.ITEM_KIND_RELEASE, request.release, leased);
     request.enqueue.forEach(({ queue, pid, mode }, index) => {
@@ -249,10 +241,29 @@ export class FakeEngine {
     return refused;
   }
 
+  /** Why a task cannot be put back. */
+  #whyNotBack({ pid, origin }: FakeTask): string | undefined {
+    if (origin === undefined) return 'NOT_DEAD_LETTERED';
+    return this.#find(origin.queue, pid) === undefined ? undefined : 'TASK_EXISTS';
+  }
+
   #apply(request: UpdateTasksRequest): UpdateTasksResponse {
     const now = this.#timing.now();
-    for (const { queue, pid } of request.dequeue) {
+    for (const { queue, pid, requeue } of request.dequeue) {
+      const task = this.#find(queue, pid);
       this.#queues.get(queue)?.delete(keyOf(pid));
+      if (requeue && task?.origin !== undefined) {
+        const { queue: target, retry } = task.origin;
+        this.#queueOf(target).set(keyOf(pid), {
+          ...task,
+          retry,
+          attempts: 0,
+          token: 0,
+          hiddenUntil: 0,
+          origin: undefined,
+        });
+        continue;
+      }
       this.#completed.set(queue, (this.#completed.get(queue) ?? 0) + 1);
     }
     const renewed = request.renew.map(({ queue, pid, leaseDurationMs }) => {
@@ -260,25 +271,29 @@ export class FakeEngine {
       if (task !== undefined) task.hiddenUntil = now + leaseDurationMs;
       return { leaseUntilUnixMs: Math.round(now + leaseDurationMs) };
     });
-    const released = request.release.map(({ queue, pid, delayMs = 0, refundAttempt }) => {
+    const released = request.release.map(({ queue, pid, delayMs = 0, refundAttempt, error, deadLetter }) => {
       const task = this.#find(queue, pid);
       if (task === undefined) return { hiddenUntilUnixMs: 0, deadLetterQueue: '' };
       if (refundAttempt) task.attempts--;
+      if (error !== undefined) addFailure(task, error, now);
       task.worker = undefined;
       task.hiddenUntil = delayMs === 0 ? 0 : now + delayMs;
-      return this.#afterRelease(queue, task);
+      return this.#afterRelease(queue, task, deadLetter);
     });
     return { enqueued: request.enqueue.map((item) => this.#enqueue(item, now)), renewed, released, refused: [] };
   }
 
-  #afterRelease(queue: string, task: FakeTask): UpdateTasksResponse['released'][number] {
+  #afterRelease(queue: string, task: FakeTask, isDead: boolean): UpdateTasksResponse['released'][number] {
     const { retry } = task;
-    if (retry === undefined || retry.maxAttempts === 0 || task.attempts < retry.maxAttempts) {
+    const isLast = retry !== undefined && retry.maxAttempts > 0 && task.attempts >= retry.maxAttempts;
+    if (!isLast && !isDead) {
       return { hiddenUntilUnixMs: Math.round(task.hiddenUntil), deadLetterQueue: '' };
     }
-    const deadLetterQueue = retry.deadLetterQueue === '' ? `${queue}.dead` : retry.deadLetterQueue;
+    const deadLetterQueue = retry?.deadLetterQueue || `${queue}.dead`;
     this.#queues.get(queue)?.delete(keyOf(task.pid));
-    this.#queueOf(deadLetterQueue).set(keyOf(task.pid), { ...task, hiddenUntil: 0, retry: undefined });
+    this.#queueOf(deadLetterQueue).set(keyOf(task.pid), {
+      ...{ ...task, hiddenUntil: 0, retry: undefined, origin: { queue, retry } },
+    });
     return { hiddenUntilUnixMs: 0, deadLetterQueue };
   }
 
@@ -286,16 +301,7 @@ export class FakeEngine {
     const pid = Buffer.from(item.pid.byteLength > 0 ? item.pid : `fifo-${String(++this.#lastPid).padStart(9, '0')}`);
     const existing = this.#find(item.queue, pid);
     if (existing === undefined) {
-      this.#queueOf(item.queue).set(keyOf(pid), {
-        pid,
-        data: Buffer.from(item.data),
-        enqueuedAt: now,
-        retry: item.retry,
-        attempts: 0,
-        token: 0,
-        hiddenUntil: item.delayMs === 0 ? 0 : now + item.delayMs,
-        worker: undefined,
-      });
+      this.#queueOf(item.queue).set(keyOf(pid), newFakeTask(pid, item, now));
       return { pid, result: EnqueueResult.ENQUEUE_RESULT_CREATED, leased: false };
     }
     const leased = existing.worker !== undefined && existing.hiddenUntil > now;
@@ -375,20 +381,8 @@ export class FakeEngine {
 
   #info(queue: string, pid: Uint8Array, includeData: boolean): TaskInfo {
     const task = this.#find(queue, pid);
-    return {
-      queue,
-      pid,
-      state: task === undefined ? TaskState.TASK_STATE_NOT_FOUND : this.#stateOf(task),
-      data: includeData && task !== undefined ? Buffer.from(task.data) : Buffer.alloc(0),
-      attempts: task?.attempts ?? 0,
-      enqueuedUnixMs: Math.round(task?.enqueuedAt ?? 0),
-      hiddenUntilUnixMs: Math.round(task?.hiddenUntil ?? 0),
-      leaseToken: task?.token ?? 0,
-      workerAddress: '',
-      workerLabel: task?.worker ?? '',
-      leasedUnixMs: 0,
-      retry: task?.retry,
-    };
+    const state = task === undefined ? TaskState.TASK_STATE_NOT_FOUND : this.#stateOf(task);
+    return infoOf(task, { queue, pid, state }, includeData);
   }
 
   #stats(queue: string): QueueStats {

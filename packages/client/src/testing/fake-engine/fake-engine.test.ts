@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { emptyRequest } from '../calls/update-request.ts';
+import { emptyRequest } from '../../calls/update-request.ts';
+import { ManualTiming } from '../manual-timing.ts';
 import { FakeEngine } from './fake-engine.ts';
-import { ManualTiming } from './manual-timing.ts';
 
 /** Each look at the clock takes a millisecond, as on a busy machine. */
 class SlowTiming extends ManualTiming {

@@ -1,0 +1,190 @@
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import type { DeadLettersOutcome } from '../../api/dead-letters.ts';
+import type { TaskSummary } from '../../tasks/task-info.ts';
+import { assertCanAsk, isConfirmed } from '../confirm.ts';
+import { queueName, wholeNumber } from '../input/arguments.ts';
+import { escapeControls } from '../input/bytes-text.ts';
+import { assertNamesOrFilter, type FilterFlags, filterOf } from '../input/filter-flags.ts';
+import { UsageError } from '../output/cli-errors.ts';
+import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
+import { count, countOf } from '../output/format.ts';
+import { notesOf } from '../output/help.ts';
+import { Progress } from '../output/progress.ts';
+import { tableOf } from '../output/table.ts';
+import { deadColumns, latestError, taskObject } from '../output/task-view.ts';
+import type { Runner, Session } from '../session.ts';
+
+/** Tasks of a queue that are listed by default. */
+const LISTED = 100;
+/** Names of default dead-letter queues. */
+const BY_DEFAULT = '\\.dead$';
+
+const listExamples = `
+Examples:
+  $ taskmaster dead
+  $ taskmaster dead list shop#mail.dead --error 'timeout|ECONNRESET' --limit 100
+  $ taskmaster dead list --group shop --json | jq -r '.failures[-1].error.details'`;
+
+const listNotes = `
+Without names and filters: all queues whose names end with .dead. ERROR is that of the latest failure; --json has the last five,
+with the stack of the latest. The command exits with 4 if there is no such task.
+${listExamples}`;
+
+const retryNotes = `
+Each task goes back to the queue that it came from, as a waiting task with no attempts. It keeps its data, its retry policy and its
+failures. A task stays if it came from no other queue, or if its PID is in that queue again. Up to 1,000 tasks are put back in one
+update, all or none.
+
+Examples:
+  $ taskmaster dead retry shop#mail.dead
+  $ taskmaster dead retry --group shop --error ECONNRESET`;
+
+const dropNotes = `
+The tasks are removed for ever. On a terminal the command asks for confirmation; elsewhere it needs --yes.
+
+Examples:
+  $ taskmaster dead drop shop#mail.dead --error 'no such address' --yes`;
+
+interface DeadFlags extends Pick<FilterFlags, 'regex' | 'group'> {
+  readonly error?: RegExp;
+  readonly limit?: number;
+}
+
+interface DropFlags extends DeadFlags {
+  readonly yes?: true;
+}
+
+export function addDead(program: Command, runner: Runner): void {
+  const dead = program
+    .command('dead')
+    .summary('list, put back or drop the tasks of dead-letter queues')
+    .description('Lists tasks whose last attempt has failed, puts them back, or drops them.')
+    .helpCommand(false)
+    .addHelpText(
+      'after',
+      notesOf(`Without a subcommand it lists the tasks and has the options of list.\n${listExamples}`),
+    );
+  const list = addChoice(dead.command('list', { isDefault: true }), 'list the tasks with their errors', LISTED);
+  list.addHelpText('after', notesOf(listNotes)).action((names: readonly string[], flags: DeadFlags) => {
+    assertNamesOrFilter(names, flags);
+    return runner.connected((session) => listDead(session, names, flags));
+  });
+  const retry = addChoice(dead.command('retry'), 'put the tasks back where they came from');
+  retry.addHelpText('after', notesOf(retryNotes)).action((names: readonly string[], flags: DeadFlags) => {
+    assertChosen(names, flags);
+    return runner.connected((session) => settleDead(session, names, flags, 'retry'));
+  });
+  const drop = addChoice(dead.command('drop'), 'remove the tasks for ever').option(
+    '-y, --yes',
+    'do not ask for confirmation',
+  );
+  drop.addHelpText('after', notesOf(dropNotes)).action((names: readonly string[], flags: DropFlags) => {
+    assertChosen(names, flags);
+    assertCanAsk(runner.shell, flags.yes ?? false, 'drops the tasks');
+    return runner.connected((session) => dropDead(session, names, flags));
+  });
+}
+
+function addChoice(command: Command, summary: string, defaultLimit?: number): Command {
+  const limit = new Option('-n, --limit <n>', 'largest number of tasks of a queue');
+  limit.argParser(wholeNumber(1, Number.MAX_SAFE_INTEGER)).default(defaultLimit);
+  command
+    .summary(summary)
+    .description(`${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`)
+    .argument('[queue...]', 'dead-letter queues, group#name or a name in the default group')
+    .option('--error <regex>', 'only tasks whose latest error matches this JavaScript expression', expression)
+    .addOption(limit);
+  return command
+    .option('--regex <re2>', 'queues by group#name; the expression may match any part, ^ and $ anchor it')
+    .option('--group <group>', "queues of this group; '' is the default group");
+}
+
+function expression(text: string): RegExp {
+  try {
+    return new RegExp(text, 'u');
+  } catch (error) {
+    throw new InvalidArgumentError(`${error instanceof Error ? error.message : String(error)}.`);
+  }
+}
+
+/** @throws UsageError unless names or a filter say which queues: a change of all dead letters must be asked for. */
+function assertChosen(names: readonly string[], flags: FilterFlags): void {
+  assertNamesOrFilter(names, flags);
+  if (names.length === 0 && filterOf(flags) === undefined) {
+    throw new UsageError(`name the queues or give filters; --regex '${BY_DEFAULT}' stands for all that end with .dead`);
+  }
+}
+
+/** Names of the chosen queues, in order. */
+async function* chosenQueues(
+  { client, signal }: Session,
+  names: readonly string[],
+  flags: FilterFlags,
+): AsyncGenerator<string> {
+  if (names.length > 0) {
+    yield* names.map(queueName);
+    return;
+  }
+  const filter = filterOf(flags) ?? { regex: BY_DEFAULT };
+  for await (const { queue } of client.listQueues({ filter, signal })) yield queue;
+}
+
+const choiceOf = ({ error, limit }: DeadFlags) => ({
+  where: error === undefined ? undefined : (task: TaskSummary) => error.test(latestError(task)),
+  limit,
+});
+
+async function listDead(session: Session, names: readonly string[], flags: DeadFlags): Promise<ExitCode> {
+  const { client, out, err, signal } = session;
+  const tasks: TaskSummary[] = [];
+  let listed = 0;
+  for await (const name of chosenQueues(session, names, flags)) {
+    for await (const task of client.deadLetters(name).list({ ...choiceOf(flags), signal })) {
+      listed++;
+      if (out.json) await out.object(taskObject(task));
+      else tasks.push(task);
+    }
+  }
+  if (tasks.length > 0) await out.line(tableOf(tasks, deadColumns(out, Date.now()), out.stream));
+  if (listed === 0 && !out.json) err.write('no dead letters\n');
+  return listed === 0 ? exitCodes.nothing : exitCodes.ok;
+}
+
+async function dropDead(session: Session, names: readonly string[], flags: DropFlags): Promise<ExitCode> {
+  const which = names.length > 0 ? names.map(escapeControls).join(', ') : 'all queues that match';
+  const matching = flags.error === undefined ? 'all tasks' : `the tasks with errors like ${flags.error.source}`;
+  if (!flags.yes && !(await isConfirmed(session, `Drop ${matching} of ${which}?`))) {
+    session.err.write('Nothing was dropped.\n');
+    return exitCodes.failed;
+  }
+  return settleDead(session, names, flags, 'drop');
+}
+
+async function settleDead(
+  session: Session,
+  names: readonly string[],
+  flags: DeadFlags,
+  how: 'retry' | 'drop',
+): Promise<ExitCode> {
+  const { client, out, err, signal } = session;
+  let matched = 0;
+  for await (const name of chosenQueues(session, names, flags)) {
+    let outcome: DeadLettersOutcome = { settled: 0, skipped: 0 };
+    const onProgress = (sofar: DeadLettersOutcome): void => {
+      outcome = sofar;
+    };
+    using _progress = new Progress({ stream: err, line: () => `${name}: ${count(outcome.settled)} tasks` });
+    outcome = await client.deadLetters(name)[how]({ ...choiceOf(flags), signal, onProgress });
+    const { settled, skipped } = outcome;
+    matched += settled + skipped;
+    if (out.json) {
+      await out.object({ queue: name, ...(how === 'retry' ? { requeued: settled } : { dropped: settled }), skipped });
+      continue;
+    }
+    const left = skipped === 0 ? '' : `, ${countOf(skipped, 'task')} left`;
+    await out.line(
+      `${escapeControls(name)}: ${countOf(settled, 'task')} ${how === 'retry' ? 'put back' : 'dropped'}${left}`,
+    );
+  }
+  return matched === 0 ? exitCodes.nothing : exitCodes.ok;
+}

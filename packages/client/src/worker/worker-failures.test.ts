@@ -1,0 +1,113 @@
+import { describe, expect, test } from 'vitest';
+import type { LeasedTask } from '../tasks/leased-task.ts';
+import { settled } from '../testing/manual-timing.ts';
+import { only } from '../testing/only.ts';
+import { workerSetUp } from '../testing/worker-set-up.ts';
+import { UnrecoverableError } from './unrecoverable-error.ts';
+import type { WorkerOptions } from './worker-options.ts';
+
+const failing = (error: unknown) => (): never => {
+  throw error;
+};
+
+/** A worker whose handler has this task once. */
+async function once(handler: (task: LeasedTask<string>) => void | Promise<void>, options: WorkerOptions<string> = {}) {
+  const made = workerSetUp();
+  const retry = { maxAttempts: 5, backoff: { initial: '1m' } } as const;
+  await made.queue.enqueue('a', { pid: 'a', retry });
+  const worker = made.client.worker(made.queue, handler, {
+    ...{ ...made.hooks, workerLabel: 'w', backoff: () => '1m' as const },
+    ...options,
+  });
+  worker.start();
+  await settled();
+  await settled();
+  await worker.stop();
+  return { ...made, get: async (queue = made.queue) => only(await queue.get(['a'], { data: false })) };
+}
+
+describe('a task whose handler throws', () => {
+  test('keeps the error with its stack, and the worker', async () => {
+    const { get } = await once(failing(new TypeError('no such address')));
+    const { failures } = await get();
+    expect(failures).toMatchObject([
+      { attempt: 1, workerLabel: 'w', error: { message: 'TypeError: no such address' } },
+    ]);
+    expect(only(failures).error?.details).toContain('worker-failures.test');
+  });
+
+  test.each([
+    ['text', 'just so', 'just so'],
+    ['an object', { code: 7 }, '{ code: 7 }'],
+    ['nothing', undefined, 'undefined'],
+    ['a long message in any language', new Error('€'.repeat(1_000)), /^Error: €{167}…$/],
+  ])('keeps what was thrown: %s', async (_what, thrown, message) => {
+    const { get } = await once(failing(thrown));
+    const { failures } = await get();
+    const expected = typeof message === 'string' ? message : expect.stringMatching(message);
+    expect(only(failures).error?.message).toEqual(expected);
+  });
+
+  test('goes to its dead-letter queue at once if no retry can help', async () => {
+    const { client, engine, get } = await once(failing(new UnrecoverableError('gone', { cause: new Error('why') })));
+    expect(engine.pids('g#q')).toEqual([]);
+    const { failures, deadLetterFrom } = await get(client.queue('g#q.dead'));
+    expect(deadLetterFrom).toBe('g#q');
+    expect(only(failures).error?.message).toBe('UnrecoverableError: gone');
+    expect(only(failures).error?.details).toContain('Error: why');
+  });
+});
+
+describe('a function for the backoff', () => {
+  test('decides by error and task, also for tasks with a retry policy', async () => {
+    const asked: unknown[] = [];
+    const { get, timing } = await once(failing(new Error('busy')), {
+      backoff: (error, task) => {
+        asked.push((error as Error).message, task.attempt);
+        return '5s';
+      },
+    });
+    expect(asked).toEqual(['busy', 1]);
+    const { state, hiddenUntil } = await get();
+    expect([state, hiddenUntil?.getTime()]).toEqual(['delayed', timing.now() + 5_000]);
+  });
+
+  test('may leave the decision to the policy', async () => {
+    const { engine } = await once(failing(new Error('busy')), { backoff: () => undefined });
+    expect(engine.updates.find(({ release }) => release.length > 0)?.release).toMatchObject([
+      { delayMs: undefined, error: { message: 'Error: busy' } },
+    ]);
+  });
+
+  test('that fails is reported, and the policy decides', async () => {
+    const { engine, heard } = await once(failing(new Error('busy')), {
+      backoff: () => {
+        throw new Error('bug');
+      },
+    });
+    expect(heard.slice(0, 2)).toEqual(['error busy in a task', 'error bug in a task']);
+    expect(engine.updates.find(({ release }) => release.length > 0)?.release).toMatchObject([{ delayMs: undefined }]);
+  });
+});
+
+describe('a handler may', () => {
+  test('snooze its task for a time, or until a date, without counting the attempt', async () => {
+    for (const until of ['10m', new Date(Date.now() + 600_000)] as const) {
+      const { get, timing } = await once(async (task) => void (await task.snooze(until)));
+      const { state, attempts, hiddenUntil, failures } = await get();
+      expect([state, attempts, failures]).toEqual(['delayed', 0, []]);
+      expect(Math.abs((hiddenUntil?.getTime() ?? 0) - timing.now() - 600_000)).toBeLessThan(5_000);
+    }
+  });
+
+  test('discard its task', async () => {
+    const { engine } = await once((task) => task.discard());
+    expect([engine.pids('g#q'), engine.pids('g#q.dead')]).toEqual([[], []]);
+  });
+
+  test('dead-letter its task with an error', async () => {
+    const { client, get } = await once(async (task) => void (await task.deadLetter('no such address')));
+    const { failures } = await get(client.queue('g#q.dead'));
+    expect(only(failures).error).toEqual({ message: 'no such address', details: '' });
+  });
+});
