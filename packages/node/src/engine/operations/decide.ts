@@ -15,6 +15,16 @@ export type Attempt<T> =
   /** Attempt it again after this has ended. */
   | { readonly kind: 'waits'; readonly wait: () => Promise<unknown> };
 
+/** A decision whose changes are committed. */
+export interface Decided<T> {
+  readonly result: T;
+  /**
+   * Resolves when the decision, and all that it is based on, is durable. Taken in the turn of the commit: asked for later, it
+   * would also wait for commits behind this one, whose failure does not concern it.
+   */
+  readonly durable: Promise<void>;
+}
+
 /** Decides by the present state, and changes nothing. `reads`: what earlier attempts asked for. */
 type Attempts<T> = (now: Instant, reads: Reads) => Attempt<T>;
 
@@ -22,7 +32,11 @@ type Attempts<T> = (now: Instant, reads: Reads) => Attempt<T>;
  * Decides and commits in one turn, so that no state changes in between. Before that it waits until the partition may be changed,
  * and until everything that the attempts need is in memory. Operations wait for their own reads only, never for each other.
  */
-export async function decide<T>(memory: EngineState, partition: PartitionId, attempt: Attempts<T>): Promise<T> {
+export async function decide<T>(
+  memory: EngineState,
+  partition: PartitionId,
+  attempt: Attempts<T>,
+): Promise<Decided<T>> {
   using reads = new Reads(memory);
   for (;;) {
     memory.assertCurrent();
@@ -44,12 +58,12 @@ export function decideNow<T>(
   memory: EngineState,
   partition: PartitionId,
   attempt: (now: Instant) => Attempt<T>,
-): { readonly result: T } | undefined {
+): Decided<T> | undefined {
   memory.assertCurrent();
   if (!memory.holdings.canCommit(partition)) return undefined;
   const now = memory.clock.now();
   const attempted = attempt(now);
-  return attempted.kind === 'decided' ? { result: committed(memory, partition, now, attempted) } : undefined;
+  return attempted.kind === 'decided' ? committed(memory, partition, now, attempted) : undefined;
 }
 
 function committed<T>(
@@ -57,7 +71,7 @@ function committed<T>(
   partition: PartitionId,
   at: Instant,
   { result, changes }: Extract<Attempt<T>, { readonly kind: 'decided' }>,
-): T {
+): Decided<T> {
   if (changes !== undefined) memory.commit({ partition, at, ...changes });
-  return result;
+  return { result, durable: memory.durable() };
 }

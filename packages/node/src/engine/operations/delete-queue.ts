@@ -8,7 +8,7 @@ import type { Reaper } from './reaper.ts';
 export async function deleteQueue(memory: EngineState, name: QueueName, reaper: Pick<Reaper, 'reap'>): Promise<number> {
   // Move dead tasks first: they belong into another queue, and dead tasks of other queues may belong into this one.
   await showAllDue(memory, deadFor(memory, name));
-  const queue = await decide(memory, memory.partitionOf(name.group), () => {
+  const { result: queue, durable } = await decide(memory, memory.partitionOf(name.group), () => {
     const found = memory.table.get(name);
     const dropped = found && [{ queueId: found.ledger.queueId, reap: true, queue: found }];
     return {
@@ -17,7 +17,7 @@ export async function deleteQueue(memory: EngineState, name: QueueName, reaper: 
       changes: dropped && { changes: [], dropped },
     };
   });
-  await memory.durable();
+  await durable;
   if (queue === undefined) return 0;
   reaper.reap(memory.log, queue.found);
   return queue.size;

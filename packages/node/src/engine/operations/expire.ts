@@ -129,7 +129,7 @@ async function show(memory: EngineState, queue: Queue, pids: readonly Pid[], now
 
 /** Commits one atom. Returns how many of the PIDs are finished. */
 async function showSome(memory: EngineState, queue: Queue, pids: readonly Pid[], now: Instant): Promise<number> {
-  const { expired, deadLettered, done } = await decide(memory, queue.partition, (_now, reads): Attempt<Shown> => {
+  const { result } = await decide(memory, queue.partition, (_now, reads): Attempt<Shown> => {
     if (queue.dropped) return { kind: 'decided', result: { expired: 0, deadLettered: 0, done: pids.length } };
     const draft = new TaskDraft(new EngineView(memory, now, reads));
     const shown = showIn(draft, memory, queue, pids, now);
@@ -138,9 +138,9 @@ async function showSome(memory: EngineState, queue: Queue, pids: readonly Pid[],
     const result = { ...shown, deadLettered: dead };
     return { kind: 'decided', result, changes: changes.length === 0 ? undefined : { changes, created } };
   });
-  memory.counts.leasesExpired += expired;
-  memory.counts.tasksDeadLettered += deadLettered;
-  return done;
+  memory.counts.leasesExpired += result.expired;
+  memory.counts.tasksDeadLettered += result.deadLettered;
+  return result.done;
 }
 
 interface Shown {

@@ -14,7 +14,7 @@ import type { EngineState } from '../engine-state.ts';
 import { EngineView } from '../pending/engine-view.ts';
 import { Reads } from '../pending/reads.ts';
 import type { Queue } from '../queues/queue.ts';
-import { decide } from './decide.ts';
+import { type Attempt, decide } from './decide.ts';
 import { dueFor, showAllDue } from './expire.ts';
 import { TaskDraft } from './task-draft.ts';
 
@@ -29,9 +29,12 @@ export async function resetLeases(memory: EngineState, name: QueueName): Promise
   // Leases that have ended are not reset: their tasks get a backoff or go to the dead-letter queue.
   await showAllDue(memory, dueFor(memory, [name]));
   const id = memory.partitionOf(name.group);
-  const queue = await decide(memory, id, () => ({ kind: 'decided', result: memory.table.get(name) }));
+  const { result: queue, durable } = await decide(memory, id, () => ({
+    kind: 'decided',
+    result: memory.table.get(name),
+  }));
   if (!queue) {
-    await memory.durable();
+    await durable;
     return 0;
   }
   using reads = new Reads(memory);
@@ -57,8 +60,8 @@ export async function resetLeases(memory: EngineState, name: QueueName): Promise
   return reset;
 }
 
-function resetSome(memory: EngineState, queue: Queue, pids: readonly Pid[]): Promise<number> {
-  return decide(memory, queue.partition, (now, reads) => {
+async function resetSome(memory: EngineState, queue: Queue, pids: readonly Pid[]): Promise<number> {
+  const { result } = await decide(memory, queue.partition, (now, reads): Attempt<number> => {
     if (queue.dropped) return { kind: 'decided', result: 0 };
     const draft = new TaskDraft(new EngineView(memory, now, reads));
     const token = memory.nextTicket(queue.partition) as number as LeaseToken;
@@ -72,4 +75,5 @@ function resetSome(memory: EngineState, queue: Queue, pids: readonly Pid[]): Pro
     if (needs.length > 0) return { kind: 'needs', needs };
     return { kind: 'decided', result: changes.length, changes: changes.length === 0 ? undefined : { changes } };
   });
+  return result;
 }

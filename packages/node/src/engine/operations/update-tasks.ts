@@ -13,7 +13,7 @@ import type { Queue } from '../queues/queue.ts';
 import { decodeOutcome, encodeOutcome } from '../requests/outcome-codec.ts';
 import { fingerprintOf } from '../requests/request-fingerprint.ts';
 import type { RequestKnowledge } from '../requests/request-ids.ts';
-import { type Attempt, type Changes, decide, decideNow } from './decide.ts';
+import { type Attempt, type Changes, type Decided, decide, decideNow } from './decide.ts';
 import { tryShowDue } from './expire.ts';
 import { refusalByLimit } from './limits.ts';
 import { type BatchPlan, planBatch } from './plan-batch.ts';
@@ -49,10 +49,10 @@ export async function updateTasks(
   const { partition, latin1 } = memory.groups.get(batch.group);
   const request = batch.requestId === undefined ? undefined : `${latin1}\0${batch.requestId}`;
   const update: Update = { memory, batch, partition, request, noNewTasks };
-  const decision =
-    decideNow(memory, partition, (now) => attempt(update, now, NOTHING))?.result ?? (await later(update));
+  const { result: decision, durable } =
+    decideNow(memory, partition, (now) => attempt(update, now, NOTHING)) ?? (await later(update));
   // A refusal also waits: a task that it reports as missing must not reappear after a crash.
-  await memory.durable();
+  await durable;
   if (decision.kind === 'reused') {
     throw new Refusal('REQUEST_ID_REUSED', 'the request id was used for a different request before');
   }
@@ -60,7 +60,7 @@ export async function updateTasks(
   return decision.outcome;
 }
 
-async function later(update: Update): Promise<Decision> {
+async function later(update: Update): Promise<Decided<Decision>> {
   const { memory, partition, request } = update;
   using _held = request === undefined ? undefined : memory.requests.hold(request);
   const learnt = nothing();
