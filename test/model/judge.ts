@@ -6,6 +6,8 @@ import type { Scenario } from './scenario.ts';
 
 /** Limit of the disk operations of one request: several refills, a search for due tasks, and the commit before them. */
 const STEPS_OF_THE_DISK = 40;
+/** The default of the engine. */
+const REQUEST_WINDOW_MS = 120_000;
 
 /** Compares a run with the model. */
 export function judge(scenario: Scenario, run: Run): Verdict {
@@ -33,7 +35,7 @@ function settingOf({ disk, jitter, cacheBytes, actions }: Scenario, { events, re
     jitter,
     // The model may think that a queue became empty a little earlier than it did.
     retentionMs: RETENTION_MS - 5000,
-    requestWindowMs: 120_000,
+    requestWindowMs: REQUEST_WINDOW_MS,
     tinyCache: cacheBytes < 100_000,
     mayBeFull: actions.some((action) => action.do === 'space' && action.space === 'none'),
     slackMs: STEPS_OF_THE_DISK * (disk.writeMs + disk.syncMs + disk.readMs) + stalls,
@@ -58,9 +60,15 @@ function settingOf({ disk, jitter, cacheBytes, actions }: Scenario, { events, re
 /** When tasks were enqueued, by their first payload. */
 function instantsOfTasks(events: readonly HistoryEvent[]): Map<string, number> {
   const ambiguous = new Set<string>();
-  for (const { call } of events) {
+  const firstCalledAt = new Map<string, number>();
+  for (const { call, calledAt, endedAt } of events) {
     if (call.kind !== 'update') continue;
-    for (const { mode, data } of call.enqueue) if (mode === 'replace') ambiguous.add(data);
+    for (const { mode, data } of call.enqueue) {
+      const first = firstCalledAt.get(data) ?? calledAt;
+      firstCalledAt.set(data, first);
+      // A request that is repeated after its window enqueues the same payload again.
+      if (mode === 'replace' || endedAt - first > REQUEST_WINDOW_MS) ambiguous.add(data);
+    }
   }
   const instants = new Map<string, number>();
   const note = (data: string | undefined, at: number | undefined): void => {
