@@ -55,7 +55,10 @@ export class LeaseRequests {
 
   constructor(memory: EngineState) {
     this.#memory = memory;
-    this.#deadlines = new Deadlines(memory.clock, (waiter) => waiter.answer(this.#nothing()));
+    this.#deadlines = new Deadlines(memory.clock, (waiter) => {
+      if (waiter.unserved === undefined) waiter.answer(this.#nothing());
+      else waiter.fail(waiter.unserved);
+    });
     this.#listen(memory);
   }
 
@@ -68,6 +71,7 @@ export class LeaseRequests {
    * disk the first lease may fail again and cause the next rebuild.
    */
   adopt(memory: EngineState): void {
+    const { failed } = this.#memory;
     this.#memory = memory;
     this.#listen(memory);
     this.#clearTimers();
@@ -75,6 +79,7 @@ export class LeaseRequests {
     this.#cancelServeAll();
     const { clock } = memory;
     const at = Math.max(clock.now(), this.#servedAllAt + REBUILD_GAP_MS) as Instant;
+    for (const waiter of this.#lines.all()) waiter.unserved = failed;
     if (at === clock.now()) this.#serveAll();
     else this.#cancelServeAll = clock.at(at, () => this.#serveAll());
   }
@@ -82,6 +87,7 @@ export class LeaseRequests {
   #serveAll(): void {
     this.#servedAllAt = this.#memory.clock.now();
     for (const waiter of this.#lines.all()) {
+      waiter.unserved = undefined;
       for (const name of waiter.lines) {
         this.#serve(name);
         this.#armDueTimer(name);
@@ -317,6 +323,7 @@ export class LeaseRequests {
       return 'blocked';
     }
     if (this.#isGated(waiter)) return 'blocked';
+    waiter.unserved = undefined;
     const { command } = waiter;
     const queues = this.#queuesOf(waiter);
     const now = memory.clock.now();

@@ -1,5 +1,5 @@
 import { formatQueueName, type QueueName } from '@taskmaster/proto';
-import type { CallSignal, Instant, LeaseCommand, LeasedTask, PartitionId } from '@taskmaster/server/domain';
+import type { CallSignal, Instant, LeaseCommand, LeasedTask, PartitionId, Refusal } from '@taskmaster/server/domain';
 import type { Due } from './deadlines.ts';
 import type { Waiting } from './wait-lines.ts';
 
@@ -29,6 +29,8 @@ export class LeaseWaiter implements Waiting, Due {
   gated = false;
   /** May become true before the request stands in line. */
   isAnswered = false;
+  /** Why it waits to be served again after a failed write. Undefined: it does not. */
+  unserved: Refusal | undefined;
   /** Rounds of refills that this request has started. */
   refills = 0;
   /** Called when it is answered. */
