@@ -66,6 +66,7 @@ export function newTasks(queue: string, count: number, bytes?: number): Enqueue[
     data: payload(bytes),
     mode: 0,
     delayMs: 0,
+    runAtUnixMs: 0,
     retry: undefined,
   }));
 }

@@ -105,7 +105,8 @@ export class Callers {
       named.add(`${task.queue} ${task.pid}`);
       if (item.do === 'dequeue') dequeue.push({ ...task, requeue: item.how === 'requeue' });
       else if (item.do === 'renew') renew.push({ ...task, leaseDurationMs: item.ms ?? 1000 });
-      else release.push({ ...task, ...endOf(item) });
+      else if (item.how !== 'waiting') release.push({ ...task, ...endOf(item) });
+      else release.push({ ...task, token: undefined, delayMs: item.ms, refund: false, waiting: true });
     }
     const [first] = [...enqueue, ...dequeue, ...renew, ...release];
     if (!first) return;

@@ -142,6 +142,7 @@ function commandOf(call: UpdateCall): UpdateCommand {
       data: Buffer.from(data, 'latin1'),
       mode: MODES[mode],
       delayMs,
+      runAt: undefined,
       retry,
     })),
     dequeue: call.dequeue.map((dequeue) => ({ ...item(dequeue), requeue: dequeue.requeue ?? false })),
@@ -152,6 +153,8 @@ function commandOf(call: UpdateCall): UpdateCommand {
       refundAttempt: release.refund,
       error: release.error === undefined ? undefined : { message: release.error, details: '' },
       deadLetter: release.deadLetter ?? false,
+      runAt: undefined,
+      waiting: release.waiting ?? false,
     })),
     requestId: call.requestId,
   };

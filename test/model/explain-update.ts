@@ -5,6 +5,7 @@ import type {
   HistoryEvent,
   Outcome,
   RefusedItemReply,
+  ReleaseCall,
   TaskCall,
   UpdateCall,
 } from '@taskmaster/client/testing/history';
@@ -173,6 +174,7 @@ class UpdatePlayer {
     const nothing = { until: undefined, deadLetterQueue: undefined };
     const task = this.#find('release', item, index);
     if (!task) return nothing;
+    if (item.waiting) return this.#reschedule(item, index, task, wasAccepted);
     if (!this.#isLeased(task, wasAccepted)) {
       this.#refuse('release', index, whyNotLeased(item, task));
       return nothing;
@@ -192,6 +194,20 @@ class UpdatePlayer {
     return { until: hidden && (this.#told?.released[index]?.until ?? hidden.until.from), deadLetterQueue: undefined };
   }
 
+  #reschedule(item: ReleaseCall, index: number, task: ModelTask, wasAccepted: boolean): Released {
+    const nothing = { until: undefined, deadLetterQueue: undefined };
+    if (task.hidden?.leasedBy !== undefined) {
+      // A search ends a lease that is over, unless the disk is full.
+      if (wasAccepted || (task.hidden.until.to <= this.#at.from && !this.#setting.mayBeFull)) this.#impossible = true;
+      this.#refuse('release', index, 'TASK_LEASED');
+      return nothing;
+    }
+    const waitMs = item.delayMs ?? 0;
+    const hidden = waitMs > 0 ? { until: later(this.#at, waitMs), leasedBy: undefined } : undefined;
+    this.#put(item.queue, { ...task, hidden });
+    return { ...nothing, until: hidden && (this.#told?.released[index]?.until ?? hidden.until.from) };
+  }
+
   /** A lease is over at its end, even if no search has found it. If the end is not known exactly, the reply decides. */
   #isLeased({ hidden }: ModelTask, wasAccepted: boolean): boolean {
     if (hidden?.leasedBy === undefined || hidden.until.to <= this.#at.from) return false;
@@ -199,7 +215,7 @@ class UpdatePlayer {
   }
 
   #waitAfter(item: UpdateCall['release'][number]): number {
-    if (item.refund) return item.delayMs ?? 0;
+    if (item.refund || item.waiting) return item.delayMs ?? 0;
     const task = this.#world.task(item.queue, item.pid);
     return item.delayMs ?? (task ? backoffMs(task, this.#setting.jitter) : 0);
   }

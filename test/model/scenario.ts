@@ -76,7 +76,7 @@ export type Item =
       readonly ms: number | undefined;
       readonly refund: boolean;
       /** Undefined: plain. Only dequeues requeue, and only releases have an error or go to the dead letters. */
-      readonly how?: 'plain' | 'error' | 'dead-letter' | 'requeue';
+      readonly how?: 'plain' | 'error' | 'dead-letter' | 'requeue' | 'waiting';
     };
 
 /** A task by queue and PID, or by a granted lease. */
@@ -120,7 +120,7 @@ const ofTask: fc.Arbitrary<Item> = fc.record({
   task: taskRef,
   ms: maybe(oneOf(1, 20, 300, 5000)),
   refund: fc.boolean(),
-  how: often('plain' as const, oneOf('error' as const, 'dead-letter' as const, 'requeue' as const)),
+  how: often('plain' as const, oneOf('error' as const, 'dead-letter' as const, 'requeue' as const, 'waiting' as const)),
 });
 
 const update = action('update', {

@@ -21,6 +21,7 @@ export const anEnqueue = (change: Partial<Enqueue> = {}): Enqueue => ({
   data: NO_BYTES,
   mode: EnqueueMode.ENQUEUE_MODE_UNSPECIFIED,
   delayMs: 0,
+  runAtUnixMs: 0,
   retry: undefined,
   ...change,
 });

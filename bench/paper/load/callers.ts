@@ -59,6 +59,7 @@ class StubCaller implements Caller {
       data,
       mode: enqueueModes[mode],
       delayMs: 0,
+      runAtUnixMs: 0,
       retry: undefined,
     }));
     await this.#untilTaken(() => updateTasks(this.#stub, { enqueue }));

@@ -82,6 +82,7 @@ class Caller implements Disposable {
       data: NOTHING,
       mode: EnqueueMode.ENQUEUE_MODE_UNSPECIFIED,
       delayMs: 0,
+      runAtUnixMs: 0,
       retry: undefined,
     };
     this.#request = { enqueue: [task], dequeue: [], renew: [], release: [], requestId: NOTHING, parts: [] };

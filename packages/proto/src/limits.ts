@@ -43,6 +43,8 @@ export const limits = {
   leaseDurationMs: 365 * 24 * 3600 * 1000,
   /** Delay, and backoff. */
   delayMs: 10 * 365 * 24 * 3600 * 1000,
+  /** Instant until which a task is hidden, in ms since 1970: the end of the year 9999. */
+  runAtUnixMs: 253_402_300_799_999,
   /** Wait of a lease request (long poll). */
   waitMs: 10 * 60 * 1000,
   /** Attempts that a retry policy allows. */

@@ -75,6 +75,8 @@ export const statusOfReason = {
   LEASE_EXPIRED: status.FAILED_PRECONDITION,
   /** A renewal or release has no token, and the task is not leased. Do: Lease the task first. */
   NOT_LEASED: status.FAILED_PRECONDITION,
+  /** A task whose delay is to change is leased. Do: Leave it to its worker, or release it with its lease token. */
+  TASK_LEASED: status.FAILED_PRECONDITION,
   /** The task to put back did not come to this queue from another one. Do: Dequeue it, and enqueue it where it belongs. */
   NOT_DEAD_LETTERED: status.FAILED_PRECONDITION,
   /**

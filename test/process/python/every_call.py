@@ -19,6 +19,7 @@ from google.rpc import error_details_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from grpc_status import rpc_status
+from taskmaster.v1 import inspection_pb2 as i
 from taskmaster.v1 import queues_pb2 as q
 from taskmaster.v1 import service_pb2_grpc
 from taskmaster.v1 import stream_pb2 as s
@@ -118,18 +119,18 @@ def tasks_live_and_move():
     assert moved.released[0].hidden_until_unix_ms > 1000 * time.time()
 
     known = stub.GetTasks(
-        t.GetTasksRequest(queue="py#in", pids=[first.pid, second.pid, third.pid], include_data=True), timeout=TIMEOUT
+        i.GetTasksRequest(queue="py#in", pids=[first.pid, second.pid, third.pid], include_data=True), timeout=TIMEOUT
     ).tasks
-    assert [one.state for one in known] == [t.TASK_STATE_NOT_FOUND, t.TASK_STATE_LEASED, t.TASK_STATE_DELAYED]
+    assert [one.state for one in known] == [i.TASK_STATE_NOT_FOUND, i.TASK_STATE_LEASED, i.TASK_STATE_DELAYED]
     assert known[1].worker_label == "snake" and known[1].worker_address.startswith("127.0.0.1:")
     assert known[2].retry.max_attempts == 3
 
     peek = lambda kind: stub.PeekTasks(
-        t.PeekTasksRequest(queue="py#in", kind=kind, limit=10, include_data=True), timeout=TIMEOUT
+        i.PeekTasksRequest(queue="py#in", kind=kind, limit=10, include_data=True), timeout=TIMEOUT
     ).tasks
-    assert [one.data for one in peek(t.PEEK_KIND_LEASED)] == [b"newer"]
-    assert [one.data for one in peek(t.PEEK_KIND_DELAYED)] == [b"fifo", b"delayed"]
-    assert list(peek(t.PEEK_KIND_HEAD)) == []
+    assert [one.data for one in peek(i.PEEK_KIND_LEASED)] == [b"newer"]
+    assert [one.data for one in peek(i.PEEK_KIND_DELAYED)] == [b"fifo", b"delayed"]
+    assert list(peek(i.PEEK_KIND_HEAD)) == []
     return second
 
 

@@ -110,6 +110,8 @@ const sentences: readonly (readonly [path: string, ...told: string[]])[] = [
     `Opaque payload, at most ${limits.dataBytes / MIB} MiB`,
     `How long the task is hidden, in ms, 0 to ${limits.delayMs / (365 * 24 * 60 * MINUTE)} years`,
     `at most ${count(limits.maxAttempts)}. 0: no limit`,
+    `What went wrong. At most ${limits.errorMessageBytes} bytes`,
+    `At most ${count(limits.errorDetailsBytes)} bytes`,
     `at most ${limits.requestIdBytes} bytes`,
     `window (${defaultOf('engine.requestIdWindowMs', nodeSettings) / MINUTE} minutes by default)`,
     `1 ms to ${limits.leaseDurationMs / (365 * 24 * 60 * MINUTE)} year. 0: ${limits.defaultLeaseDurationMs / SECOND} s`,
@@ -120,8 +122,12 @@ const sentences: readonly (readonly [path: string, ...told: string[]])[] = [
     `0 to ${limits.replyDataBytes / MIB} MiB. 0: ${limits.replyDataBytes / MIB} MiB`,
     `1 to ${count(limits.batchRequests)} updates`,
     `1 to ${count(limits.batchRequests)} leases`,
+  ],
+  [
+    'packages/proto/taskmaster/v1/inspection.proto',
     `Maximum number of tasks, 1 to ${count(limits.peekTasks)}`,
     `1 to ${count(limits.peekTasks)} PIDs`,
+    `at most ${limits.keptFailures}, the latest one last`,
   ],
   [
     'packages/proto/taskmaster/v1/queues.proto',

@@ -129,3 +129,29 @@ describe('enqueue', () => {
     await expect((async () => act())()).rejects.toBeInstanceOf(TypeError);
   });
 });
+
+describe('a delayed task', () => {
+  test('is hidden until a date, which can be changed', async () => {
+    const { client, engine, timing } = clientSetUp();
+    const mail = client.queue<string>('shop#mail');
+    const runAt = new Date('2100-01-01T09:00:00Z');
+    await mail.enqueue('a', { pid: 'a', runAt });
+    expect(only(await mail.get(['a'])).hiddenUntil).toEqual(runAt);
+    const later = new Date('2100-01-02T09:00:00Z');
+    expect(await mail.reschedule('a', later)).toEqual(later);
+    expect(await mail.reschedule('a', '5m')).toEqual(new Date(timing.now() + 300_000));
+    expect(await mail.reschedule('a', 0)).toBeUndefined();
+    expect(engine.updates.at(-1)?.release).toMatchObject([{ waiting: true, leaseToken: 0, delayMs: 0 }]);
+    expect(await mail.lease()).toHaveLength(1);
+    await expect(mail.reschedule('a', '5m')).rejects.toMatchObject({ reason: 'TASK_LEASED' });
+  });
+
+  test.each([
+    ['a delay and a date', { delay: 1, runAt: new Date() }],
+    ['an invalid date', { runAt: new Date('never') }],
+    ['text for a date', { runAt: '2030-01-01' as never }],
+  ])('is not enqueued with %s', async (_what, options) => {
+    const { client } = clientSetUp();
+    await expect(client.queue('q').enqueue('a', options)).rejects.toBeInstanceOf(TypeError);
+  });
+});

@@ -14,10 +14,11 @@ import {
   type TaskOptions,
 } from '../tasks/new-task.ts';
 import { type TaskInfo, type TaskSummary, taskInfo, taskSummary } from '../tasks/task-info.ts';
-import { type EnqueueOutcome, enqueueOutcome } from '../tasks/update.ts';
+import { type EnqueueOutcome, enqueueOutcome, Update } from '../tasks/update.ts';
 import type { TransportCallOptions } from '../transport/transport.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
 import type { DataFormat } from '../values/codec.ts';
+import type { Duration } from '../values/duration.ts';
 import type { CallOptions, UpdateOptions } from '../values/options.ts';
 import { type PidLike, pidBytes } from '../values/pid.ts';
 
@@ -174,6 +175,16 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
       this.#context.calls.transport.getTasks(request, attempt),
     );
     return this.#shown(tasks, includeData);
+  }
+
+  /**
+   * Changes when a waiting task, available or delayed, becomes available: at a date by the node's clock, or after a duration.
+   * Resolves with that instant; undefined: now.
+   * @throws TaskNotFoundError; TaskMasterError with the reason `TASK_LEASED` if a worker has leased the task.
+   */
+  async reschedule(pid: PidLike, when: Duration | Date, options: UpdateOptions = {}): Promise<Date | undefined> {
+    const { released } = await new Update(this.#context).reschedule(this, pid, when).commit(options);
+    return released[0]?.hiddenUntil;
   }
 
   /** Deletes the queue and all its tasks, also leased tasks, in constant time. Resolves with the number of tasks. */

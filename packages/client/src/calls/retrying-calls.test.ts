@@ -16,7 +16,15 @@ function setUp() {
 }
 
 const enqueue = {
-  ...{ queue: 'q', pid: Buffer.from('a'), data: Buffer.from('1'), mode: 1 as const, delayMs: 0, retry: undefined },
+  ...{
+    queue: 'q',
+    pid: Buffer.from('a'),
+    data: Buffer.from('1'),
+    mode: 1 as const,
+    delayMs: 0,
+    runAtUnixMs: 0,
+    retry: undefined,
+  },
 };
 const withId = { ...emptyRequest(), enqueue: [enqueue], requestId: Buffer.from('id') };
 

@@ -11,6 +11,7 @@ import { addInspection } from './commands/inspect.ts';
 import { addLease } from './commands/lease.ts';
 import { addLoad } from './commands/load.ts';
 import { addQueues } from './commands/queues.ts';
+import { addReschedule } from './commands/reschedule.ts';
 import { addSettling } from './commands/settle.ts';
 import { addWatch } from './commands/watch.ts';
 import { InterruptedError } from './output/cli-errors.ts';
@@ -123,6 +124,7 @@ function addCommands(program: Command, runner: Runner): void {
   addEnqueue(program, runner);
   addLease(program, runner);
   addSettling(program, runner);
+  addReschedule(program, runner);
   addInspection(program, runner);
   program.commandsGroup('Queues:');
   addQueues(program, runner);

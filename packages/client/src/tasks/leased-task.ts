@@ -1,7 +1,7 @@
 import type { LeasedTask as WireTask } from '@taskmaster/proto';
 import { LEASE, type Lease } from '../leases/lease.ts';
 import type { Decoded } from '../values/codec.ts';
-import { type Duration, untilMs } from '../values/duration.ts';
+import type { Duration } from '../values/duration.ts';
 import type { UpdateOptions } from '../values/options.ts';
 import type { Pid } from '../values/pid.ts';
 import type { ClientContext } from './context.ts';
@@ -98,7 +98,8 @@ export class LeasedTask<T> {
 
   /** Releases the task until a time or for a duration, without counting the attempt. Throws as `release` does. */
   async snooze(until: Duration | Date, options: UpdateOptions = {}): Promise<ReleaseOutcome> {
-    return this.release({ ...options, delay: untilMs(until, 'until'), refundAttempt: true });
+    const when = until instanceof Date ? { runAt: until } : { delay: until };
+    return this.release({ ...options, ...when, refundAttempt: true });
   }
 
   /** Sends the task to its dead-letter queue at once. The task keeps the error. Throws as `release` does. */

@@ -1,6 +1,6 @@
 import { type Enqueue, EnqueueMode, formatQueueName, parseQueueName, type RetryPolicy } from '@taskmaster/proto';
 import { type DataFormat, encodeData, jsonCodec } from '../values/codec.ts';
-import { type Duration, durationMs } from '../values/duration.ts';
+import { type Duration, dateMs, durationMs } from '../values/duration.ts';
 import { type PidLike, pidBytes } from '../values/pid.ts';
 
 /** What happens to a task whose lease expires or is released. */
@@ -27,6 +27,8 @@ export interface TaskOptions {
   readonly mode?: 'collapse' | 'fail' | 'replace' | undefined;
   /** How long the task is hidden. Default: not at all. */
   readonly delay?: Duration | undefined;
+  /** Until when the task is hidden, by the node's clock, instead of `delay`. A past date means now. */
+  readonly runAt?: Date | undefined;
   /** Default: after a failed attempt the task is available again at once, without a limit of attempts. */
   readonly retry?: TaskRetryOptions | undefined;
 }
@@ -90,11 +92,23 @@ export function prepareEnqueue<T, In>(
     queue: queue.name,
     pid: options.pid === undefined ? NO_BYTES : pidBytes(options.pid),
     mode: modeOf(options.mode),
-    delayMs: options.delay === undefined ? 0 : durationMs(options.delay, 'delay'),
+    ...hiding(options),
     retry: options.retry === undefined ? undefined : retryPolicy(options.retry),
   };
   if (bytes instanceof Promise) return bytes.then((settled) => ({ ...rest, data: settled }));
   return { ...rest, data: bytes };
+}
+
+/** How long a task is hidden, for the protocol. @throws TypeError if both options are given, or one is wrong. */
+export function hiding({ delay, runAt }: Pick<TaskOptions, 'delay' | 'runAt'>): {
+  delayMs: number;
+  runAtUnixMs: number;
+} {
+  if (delay !== undefined && runAt !== undefined) throw new TypeError('delay, runAt: give one of them');
+  return {
+    delayMs: delay === undefined ? 0 : durationMs(delay, 'delay'),
+    runAtUnixMs: runAt === undefined ? 0 : dateMs(runAt, 'runAt'),
+  };
 }
 
 function modeOf(mode: TaskOptions['mode']): EnqueueMode {

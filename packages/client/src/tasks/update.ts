@@ -8,13 +8,13 @@ import {
 import { emptyRequest } from '../calls/update-request.ts';
 import { LEASE, type Lease, type Leased } from '../leases/lease.ts';
 import { asTaskMasterError } from '../transport/wire-errors.ts';
-import { type Duration, durationMs, leaseDurationMs } from '../values/duration.ts';
+import { type Duration, leaseDurationMs } from '../values/duration.ts';
 import { InvalidRequestError, type TaskMasterError } from '../values/errors.ts';
 import type { UpdateOptions } from '../values/options.ts';
 import { type Pid, type PidLike, pidBytes } from '../values/pid.ts';
 import { taskErrorOf } from '../values/task-error.ts';
 import type { ClientContext } from './context.ts';
-import { canonicalName, NewTask, newTask, type QueueRef, queueRef, type TaskOptions } from './new-task.ts';
+import { canonicalName, hiding, NewTask, newTask, type QueueRef, queueRef, type TaskOptions } from './new-task.ts';
 
 /** What an enqueue did. */
 export interface EnqueueOutcome {
@@ -40,6 +40,8 @@ export interface ReleaseOutcome {
 export interface ReleaseOptions {
   /** How long the task is hidden. Default: as its retry policy says; not at all without a policy or with `refundAttempt`. */
   readonly delay?: Duration | undefined;
+  /** Until when the task is hidden, by the node's clock, instead of `delay`. A past date means now. */
+  readonly runAt?: Date | undefined;
   /** Whether the attempt does not count, because the work did not begin. Default false. */
   readonly refundAttempt?: boolean | undefined;
   /** Why the attempt failed: an error, or text. The task keeps the message and, of its latest failure, the stack. */
@@ -138,14 +140,31 @@ export class Update {
 
   /** Releases a leased task. */
   release(task: Leased | LeaseRef, options: ReleaseOptions = {}): this {
-    const delayMs = options.delay === undefined ? undefined : durationMs(options.delay, 'delay');
+    const { delayMs, runAtUnixMs } = hiding(options);
     if (LEASE in task) this.#released.push(task[LEASE]);
     this.#request.release.push({
       ...itemOf(task),
-      delayMs,
+      delayMs: options.delay === undefined ? undefined : delayMs,
+      runAtUnixMs,
       refundAttempt: options.refundAttempt ?? false,
       error: options.error === undefined ? undefined : taskErrorOf(options.error),
       deadLetter: options.deadLetter ?? false,
+      waiting: false,
+    });
+    return this;
+  }
+
+  /**
+   * Changes when a waiting task, available or delayed, becomes available: at a date by the node's clock, or after a duration from
+   * the moment when the update is applied. The update is refused with `TASK_LEASED` if a worker has leased the task.
+   */
+  reschedule(queue: string | QueueRef, pid: PidLike, when: Duration | Date): this {
+    const { delayMs, runAtUnixMs } = hiding(when instanceof Date ? { runAt: when } : { delay: when });
+    this.#request.release.push({
+      ...itemOf({ queue, pid }),
+      delayMs: runAtUnixMs === 0 ? delayMs : undefined,
+      runAtUnixMs,
+      ...{ refundAttempt: false, error: undefined, deadLetter: false, waiting: true },
     });
     return this;
   }

@@ -12,6 +12,7 @@ export {
   type LeasedReply,
   type Outcome,
   type RefusedItemReply,
+  type ReleaseCall,
   type RetryCall,
   type ShownTask,
   showHistory,

@@ -9,6 +9,7 @@ import {
   type LeasedTask,
   type LeaseTasksRequest,
   type LeaseTasksResponse,
+  REFUND,
   type StreamCall,
   type StreamEnd,
   StreamRequest,
@@ -140,8 +141,7 @@ export class RequestStream {
   /** Releases the tasks of a late answer. If a release fails, the task is available when its lease ends. */
   #giveBack(tasks: readonly LeasedTask[]): void {
     for (const { queue, pid, leaseToken } of tasks) {
-      const refund = { delayMs: 0, refundAttempt: true, error: undefined, deadLetter: false };
-      const release = [{ queue, pid, leaseToken, ...refund }];
+      const release = [{ queue, pid, leaseToken, ...REFUND }];
       const request = { enqueue: [], dequeue: [], renew: [], release, requestId: new Uint8Array(0), parts: [] };
       this.update(request, updateSizeBound(request), { timeoutMs: GIVE_BACK_MS }).catch(() => {});
     }

@@ -33,10 +33,12 @@ export function leaseDurationMs(duration: Duration, what: string): number {
   return ms;
 }
 
-/** The time in ms until a date by the clock of this machine, 0 for a past one; or a duration. @throws TypeError as above. */
-export function untilMs(until: Duration | Date, what: string): number {
-  if (!(until instanceof Date)) return durationMs(until, what);
-  const ms = until.getTime() - Date.now();
-  if (Number.isNaN(ms)) throw new TypeError(`${what}: the date is invalid`);
-  return Math.max(0, ms);
+/**
+ * A date in ms since 1970. At least 1, because 0 means none in the protocol.
+ * @throws TypeError if it is no valid date.
+ */
+export function dateMs(date: Date, what: string): number {
+  const ms = date instanceof Date ? date.getTime() : Number.NaN;
+  if (Number.isNaN(ms)) throw new TypeError(`${what}: ${String(date)} is not a valid Date`);
+  return Math.max(1, ms);
 }

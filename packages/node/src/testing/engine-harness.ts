@@ -3,6 +3,7 @@ import {
   batchOf,
   type CallContext,
   eachResult,
+  type Instant,
   type LeasedTask,
   type LeaseToken,
   type Pid,
@@ -50,6 +51,7 @@ export interface EnqueueSpec extends ItemSpec {
   readonly data?: string;
   readonly mode?: EnqueueMode;
   readonly delay?: number;
+  readonly runAt?: number;
   readonly retry?: Partial<RetryPolicy>;
 }
 
@@ -59,6 +61,8 @@ interface ReleaseSpec extends ItemSpec {
   /** Message of the error. */
   readonly error?: string;
   readonly deadLetter?: boolean;
+  readonly runAt?: number;
+  readonly waiting?: boolean;
 }
 
 export interface UpdateSpec {
@@ -237,12 +241,13 @@ export function updateCommand(spec: UpdateSpec): UpdateCommand {
   });
   return {
     group: first ? parseQueueName(first.queue).group : '',
-    enqueue: enqueue.map(({ queue, pid, data, mode, delay, retry }) => ({
+    enqueue: enqueue.map(({ queue, pid, data, mode, delay, runAt, retry }) => ({
       queue: parseQueueName(queue),
       pid: pid as Pid | undefined,
       data: Buffer.from(data ?? ''),
       mode: mode ?? EnqueueMode.ENQUEUE_MODE_COLLAPSE,
       delayMs: delay ?? 0,
+      runAt: runAt as Instant | undefined,
       retry: retry && { maxAttempts: 0, backoffInitialMs: 0, backoffMaxMs: 3_600_000, deadLetterQueue: '', ...retry },
     })),
     dequeue: dequeue.map((spec) => ({ ...item(spec), requeue: spec.requeue ?? false })),
@@ -253,6 +258,8 @@ export function updateCommand(spec: UpdateSpec): UpdateCommand {
       refundAttempt: spec.refund ?? false,
       error: spec.error === undefined ? undefined : { message: spec.error, details: `details of ${spec.error}` },
       deadLetter: spec.deadLetter ?? false,
+      runAt: spec.runAt as Instant | undefined,
+      waiting: spec.waiting ?? false,
     })),
     requestId: spec.id,
   };

@@ -14,6 +14,8 @@ export interface EnqueueItem {
   readonly data: Uint8Array;
   readonly mode: EnqueueMode;
   readonly delayMs: number;
+  /** Until when the task is hidden, instead of `delayMs`. It may be past. */
+  readonly runAt: Instant | undefined;
   readonly retry: RetryPolicy | undefined;
 }
 
@@ -37,10 +39,14 @@ export interface RenewItem extends TaskItem {
 export interface ReleaseItem extends TaskItem {
   /** Undefined: the backoff of the retry policy. */
   readonly delayMs: number | undefined;
+  /** Until when the task is hidden, instead of `delayMs`. It may be past. */
+  readonly runAt: Instant | undefined;
   readonly refundAttempt: boolean;
   readonly error: TaskError | undefined;
   /** True: the attempt was the last one. */
   readonly deadLetter: boolean;
+  /** True: the task waits and is not leased. */
+  readonly waiting: boolean;
 }
 
 /** An update. All its queues are in one group. */

@@ -241,6 +241,7 @@ function updateRequest({ enqueue, dequeue, renew, release, requestId }: UpdateCa
       data: Buffer.from(data, 'latin1'),
       mode: MODES[mode],
       delayMs,
+      runAtUnixMs: 0,
       retry: retry && { ...retry, deadLetterQueue: `${parseQueueName(queue).group}#${retry.deadLetterQueue}` },
     })),
     dequeue: dequeue.map((one) => ({ ...item(one), requeue: one.requeue ?? false })),
@@ -248,7 +249,7 @@ function updateRequest({ enqueue, dequeue, renew, release, requestId }: UpdateCa
     release: release.map((one) => ({
       ...{ ...item(one), delayMs: one.delayMs, refundAttempt: one.refund },
       ...{ error: one.error === undefined ? undefined : { message: one.error, details: '' } },
-      deadLetter: one.deadLetter ?? false,
+      ...{ deadLetter: one.deadLetter ?? false, runAtUnixMs: 0, waiting: one.waiting ?? false },
     })),
     requestId: Buffer.from(requestId ?? '', 'latin1'),
     parts: [],

@@ -6,6 +6,7 @@ import type { UpdateOutcome } from '../../tasks/update.ts';
 import { bytesCodec } from '../../values/codec.ts';
 import { leaseToken, lengthOfTime, payload, queueName } from '../input/arguments.ts';
 import { type Settling, settleTasks } from '../input/settle-tasks.ts';
+import { runAtOption } from '../input/task-flags.ts';
 import { assertRefSource, type RefSource, type TaskRef } from '../input/task-refs.ts';
 import { UsageError } from '../output/cli-errors.ts';
 import type { ExitCode } from '../output/exit-codes.ts';
@@ -36,6 +37,7 @@ interface RenewFlags extends SettleFlags {
 
 interface ReleaseFlags extends SettleFlags {
   readonly delay?: number;
+  readonly runAt?: Date;
   readonly refundAttempt?: true;
   readonly error?: string;
   readonly deadLetter?: true;
@@ -136,6 +138,7 @@ export function addSettling(program: Command, runner: Runner): void {
   addTaskChoice(release);
   release
     .option('--delay <duration>', 'hide the tasks for this time', lengthOfTime)
+    .addOption(runAtOption('hide the tasks until this time'))
     .addOption(
       new Option('--refund-attempt', 'do not count the attempt: the work did not begin').conflicts([
         'error',
@@ -144,17 +147,18 @@ export function addSettling(program: Command, runner: Runner): void {
     )
     .option('--error <text>', 'why the attempt failed; the task keeps it')
     .addOption(
-      new Option('--dead-letter', 'send the tasks to their dead-letter queues, whatever their policies say').conflicts(
+      new Option('--dead-letter', 'send the tasks to their dead-letter queues, whatever their policies say').conflicts([
         'delay',
-      ),
+        'runAt',
+      ]),
     )
     .addHelpText('after', notesOf(releaseNotes))
     .action(
       action<ReleaseFlags>(runner, (_session, flags) => ({
         done: 'released',
         add: (update, ref) => {
-          const { delay, refundAttempt, error, deadLetter } = flags;
-          update.release(ref, { delay, refundAttempt, error, deadLetter });
+          const { delay, runAt, refundAttempt, error, deadLetter } = flags;
+          update.release(ref, { delay, runAt, refundAttempt, error, deadLetter });
         },
         describe: ({ released: [outcome] }) => ({
           hiddenUntil: outcome?.hiddenUntil?.toISOString(),

@@ -20,6 +20,13 @@ export function lengthOfTime(text: string): number {
   }
 }
 
+/** A date and a time with a zone, in ISO 8601. Without a zone it would depend on the machine. */
+export function instant(text: string): Date {
+  const date = new Date(text);
+  if (/^\d{4}-\d\d-\d\dT\d\d:\d\d.*(Z|[+-]\d\d:\d\d)$/.test(text) && !Number.isNaN(date.getTime())) return date;
+  throw new InvalidArgumentError(`'${text}' is not a time with a zone, such as 2030-01-01T09:00:00Z.`);
+}
+
 export function wholeNumber(min: number, max: number): (text: string) => number {
   return (text) => {
     const number = /^\d+$/.test(text) ? Number(text) : Number.NaN;

@@ -1,12 +1,13 @@
 import { limits } from '@taskmaster/proto';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { TaskOptions } from '../../tasks/new-task.ts';
-import { lengthOfTime, queueName, wholeNumber } from './arguments.ts';
+import { instant, lengthOfTime, queueName, wholeNumber } from './arguments.ts';
 
 /** Options of new tasks. */
 export interface TaskFlags {
   readonly mode?: 'collapse' | 'fail' | 'replace';
   readonly delay?: number;
+  readonly runAt?: Date;
   readonly maxAttempts?: number;
   readonly backoff?: { readonly initial: number; readonly max: number | undefined };
   readonly deadLetterQueue?: string;
@@ -23,6 +24,7 @@ export function addTaskFlags(command: Command): void {
         .default('collapse'),
     )
     .addOption(new Option('--delay <duration>', 'hide the task for this time').argParser(lengthOfTime))
+    .addOption(runAtOption('hide the task until this time'))
     .addOption(
       new Option(
         '--max-attempts <n>',
@@ -43,10 +45,14 @@ export function addTaskFlags(command: Command): void {
     );
 }
 
-export function taskOptions({ mode, delay, maxAttempts, backoff, deadLetterQueue }: TaskFlags): TaskOptions {
+export function taskOptions({ mode, delay, runAt, maxAttempts, backoff, deadLetterQueue }: TaskFlags): TaskOptions {
   const hasRetry = maxAttempts !== undefined || backoff !== undefined || deadLetterQueue !== undefined;
-  return { mode, delay, retry: hasRetry ? { maxAttempts, backoff, deadLetterQueue } : undefined };
+  return { mode, delay, runAt, retry: hasRetry ? { maxAttempts, backoff, deadLetterQueue } : undefined };
 }
+
+/** `--run-at`, beside which `--delay` is refused. */
+export const runAtOption = (what: string): Option =>
+  new Option('--run-at <time>', `${what}, as in 2030-01-01T09:00:00Z`).argParser(instant).conflicts('delay');
 
 function backoff(text: string): TaskFlags['backoff'] {
   const [initial, max, ...more] = text.split(',');

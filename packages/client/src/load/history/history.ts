@@ -35,12 +35,14 @@ export interface DequeueCall extends TaskCall {
   readonly requeue?: boolean;
 }
 
-interface ReleaseCall extends TaskCall {
+export interface ReleaseCall extends TaskCall {
   readonly delayMs: number | undefined;
   readonly refund: boolean;
   /** Message of the error. */
   readonly error?: string | undefined;
   readonly deadLetter?: boolean;
+  /** True: the task is not leased; it gets another delay. */
+  readonly waiting?: boolean;
 }
 
 export interface UpdateCall {

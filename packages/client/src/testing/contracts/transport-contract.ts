@@ -1,6 +1,5 @@
 import {
   type BackupPartitionResponse,
-  type Enqueue,
   EnqueueMode,
   EnqueueResult,
   type LeaseTasksRequest,
@@ -13,6 +12,7 @@ import {
 import { describe, expect, test } from 'vitest';
 import type { Transport } from '../../transport/transport.ts';
 import { isTaskMasterError } from '../../values/errors.ts';
+import { bytes, dequeue, enqueue, lease, QUEUE, release, text, update } from './transport-requests.ts';
 
 /** A transport to an empty engine. */
 export interface TransportWorld extends AsyncDisposable {
@@ -23,48 +23,6 @@ export interface TransportWorld extends AsyncDisposable {
   settle<T>(promise: Promise<T>): Promise<T>;
 }
 
-const QUEUE = 'shop#mail';
-const bytes = (text: string): Uint8Array => Buffer.from(text);
-const text = (data: Uint8Array | undefined): string => Buffer.from(data ?? []).toString();
-
-const update = (change: Partial<UpdateTasksRequest>): UpdateTasksRequest => ({
-  enqueue: [],
-  dequeue: [],
-  renew: [],
-  release: [],
-  requestId: bytes(''),
-  parts: [],
-  ...change,
-});
-const enqueue = (pid: string, change: Partial<Enqueue> = {}): UpdateTasksRequest =>
-  update({
-    enqueue: [
-      {
-        queue: QUEUE,
-        pid: bytes(pid),
-        data: bytes(`data of ${pid}`),
-        mode: EnqueueMode.ENQUEUE_MODE_UNSPECIFIED,
-        delayMs: 0,
-        retry: undefined,
-        ...change,
-      },
-    ],
-  });
-const dequeue = (pid: string, leaseToken: number): UpdateTasksRequest =>
-  update({ dequeue: [{ queue: QUEUE, pid: bytes(pid), leaseToken, requeue: false }] });
-const release = (pid: string, leaseToken = 0, change: Partial<Release> = {}): UpdateTasksRequest => {
-  const end = { delayMs: undefined, refundAttempt: false, error: undefined, deadLetter: false, ...change };
-  return update({ release: [{ queue: QUEUE, pid: bytes(pid), leaseToken, ...end }] });
-};
-const lease = (waitMs = 0): LeaseTasksRequest => ({
-  queues: [QUEUE],
-  maxTasks: 10,
-  leaseDurationMs: 30_000,
-  maxPid: bytes(''),
-  waitMs,
-  workerLabel: 'w',
-  maxBytes: 0,
-});
 const backup = (partition: number) => ({ partition, unchangedSince: undefined, maxBytesPerSecond: 0 });
 async function partsOf(transport: Transport, partition: number): Promise<BackupPartitionResponse[]> {
   const parts: BackupPartitionResponse[] = [];
@@ -356,6 +314,22 @@ export function transportContract(name: string, start: () => Promise<TransportWo
         ...{ queue: QUEUE, kind: PeekKind.PEEK_KIND_DELAYED, limit: 10, includeData: false, afterPid: bytes('') },
       });
       expect(peeked.tasks.map(({ pid }) => text(pid))).toEqual(['a']);
+    });
+
+    test('a waiting task becomes available at another instant', async () => {
+      await using world = await start();
+      const { transport } = world;
+      const later = 9_000_000_000_000;
+      await transport.updateTasks(enqueue('a', { runAtUnixMs: later }));
+      expect(await statesOf(world, 'a')).toEqual([TaskState.TASK_STATE_DELAYED]);
+      const waiting = { waiting: true, runAtUnixMs: later + 1 };
+      const { released } = await transport.updateTasks(release('a', 0, waiting));
+      expect(released).toMatchObject([{ hiddenUntilUnixMs: later + 1 }]);
+      await transport.updateTasks(release('a', 0, { waiting: true }));
+      expect(await statesOf(world, 'a')).toEqual([TaskState.TASK_STATE_AVAILABLE]);
+      await transport.leaseTasks(lease());
+      const refused = transport.updateTasks(release('a', 0, { waiting: true }));
+      await expect(refused).rejects.toMatchObject({ reason: 'TASK_LEASED' });
     });
 
     test('a dead task is put back where it was with its retry policy, unless its PID is there again', async () => {

@@ -24,6 +24,7 @@ test('a lease request gets a task that becomes available while the request begin
       data: Buffer.alloc(0),
       mode: 1 as const,
       delayMs,
+      runAtUnixMs: 0,
       retry: undefined,
     };
     engine.update({ ...emptyRequest(), enqueue: [task] });

@@ -226,13 +226,17 @@ export class FakeEngine {
         if (reason !== undefined) refused.push({ kind, index, queue, pid, reason });
       });
     };
+    const waiting = (task: FakeTask): string | undefined =>
+      this.#stateOf(task) === TaskState.TASK_STATE_LEASED ? 'TASK_LEASED' : undefined;
     const leased = (task: FakeTask): string | undefined =>
       this.#stateOf(task) === TaskState.TASK_STATE_LEASED ? undefined : 'LEASE_EXPIRED';
     request.dequeue.forEach((item, index) => {
       check(ItemKind.ITEM_KIND_DEQUEUE, [item], (task) => (item.requeue ? this.#whyNotBack(task) : undefined), index);
     });
     check(ItemKind.ITEM_KIND_RENEW, request.renew, leased);
-    check(ItemKind.ITEM_KIND_RELEASE, request.release, leased);
+    request.release.forEach((item, index) => {
+      check(ItemKind.ITEM_KIND_RELEASE, [item], item.waiting ? waiting : leased, index);
+    });
     request.enqueue.forEach(({ queue, pid, mode }, index) => {
       if (mode === EnqueueMode.ENQUEUE_MODE_FAIL && this.#find(queue, pid) !== undefined) {
         refused.push({ kind: ItemKind.ITEM_KIND_ENQUEUE, index, queue, pid, reason: 'TASK_EXISTS' });
@@ -271,15 +275,18 @@ export class FakeEngine {
       if (task !== undefined) task.hiddenUntil = now + leaseDurationMs;
       return { leaseUntilUnixMs: Math.round(now + leaseDurationMs) };
     });
-    const released = request.release.map(({ queue, pid, delayMs = 0, refundAttempt, error, deadLetter }) => {
-      const task = this.#find(queue, pid);
-      if (task === undefined) return { hiddenUntilUnixMs: 0, deadLetterQueue: '' };
-      if (refundAttempt) task.attempts--;
-      if (error !== undefined) addFailure(task, error, now);
-      task.worker = undefined;
-      task.hiddenUntil = delayMs === 0 ? 0 : now + delayMs;
-      return this.#afterRelease(queue, task, deadLetter);
-    });
+    const released = request.release.map(
+      ({ queue, pid, delayMs = 0, runAtUnixMs, refundAttempt, error, deadLetter, waiting }) => {
+        const task = this.#find(queue, pid);
+        if (task === undefined) return { hiddenUntilUnixMs: 0, deadLetterQueue: '' };
+        if (refundAttempt) task.attempts--;
+        if (error !== undefined) addFailure(task, error, now);
+        task.worker = undefined;
+        task.hiddenUntil = runAtUnixMs > 0 ? runAtUnixMs : delayMs === 0 ? 0 : now + delayMs;
+        if (waiting) return { hiddenUntilUnixMs: Math.round(task.hiddenUntil), deadLetterQueue: '' };
+        return this.#afterRelease(queue, task, deadLetter);
+      },
+    );
     return { enqueued: request.enqueue.map((item) => this.#enqueue(item, now)), renewed, released, refused: [] };
   }
 

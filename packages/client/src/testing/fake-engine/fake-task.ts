@@ -23,7 +23,7 @@ export interface FakeTask {
   worker: string | undefined;
 }
 
-export const newFakeTask = (pid: Buffer, { data, delayMs, retry }: Enqueue, now: number): FakeTask => ({
+export const newFakeTask = (pid: Buffer, { data, delayMs, runAtUnixMs, retry }: Enqueue, now: number): FakeTask => ({
   pid,
   data: Buffer.from(data),
   enqueuedAt: now,
@@ -32,7 +32,7 @@ export const newFakeTask = (pid: Buffer, { data, delayMs, retry }: Enqueue, now:
   failures: [],
   origin: undefined,
   token: 0,
-  hiddenUntil: delayMs === 0 ? 0 : now + delayMs,
+  hiddenUntil: runAtUnixMs > 0 ? runAtUnixMs : delayMs === 0 ? 0 : now + delayMs,
   worker: undefined,
 });
 

@@ -142,17 +142,19 @@ export class UpdatePlanner {
     if (!found) return nothing;
     const { queue, task } = found;
     const { now, random } = this.#view;
+    if (item.waiting) return this.#reschedule(item, index, queue, task);
     if (!isLeasedAt(task.state, now)) {
       this.#refuse(ItemKind.ITEM_KIND_RELEASE, index, item, whyNotLeased(item, task.state));
       return nothing;
     }
+    const delayMs = delayOf(item, now);
     if (item.refundAttempt) {
       const attempts = Math.max(0, task.state.attempts - 1);
-      const state = afterWait({ ...task.state, attempts }, now, item.delayMs ?? 0, now);
+      const state = afterWait({ ...task.state, attempts }, now, delayMs ?? 0, now);
       this.#draft.change(queue, item.pid, task, state);
       return { until: shownAt(state), deadLetterQueue: undefined };
     }
-    const { delayMs, error, deadLetter } = item;
+    const { error, deadLetter } = item;
     const attempt = { endedAt: now, delayMs, error, isExpired: false, deadLetter };
     const after = afterFailedAttempt(task.state, attempt, now, random);
     if (after.kind === 'dead') {
@@ -162,6 +164,22 @@ export class UpdatePlanner {
     }
     this.#draft.change(queue, item.pid, task, after.state);
     return { until: shownAt(after.state), deadLetterQueue: undefined };
+  }
+
+  /** Changes when a waiting task becomes available. */
+  #reschedule(item: ReleaseItem, index: number, queue: Queue, task: CachedTask): UpdateOutcome['released'][number] {
+    const { now } = this.#view;
+    const { state } = task;
+    if (isLeased(state)) {
+      const isOver = !isLeasedAt(state, now) && this.#view.canShowDue(queue);
+      if (isOver) this.#due.add(queue);
+      else this.#refuse(ItemKind.ITEM_KIND_RELEASE, index, item, 'TASK_LEASED');
+      return { until: undefined, deadLetterQueue: undefined };
+    }
+    const dueAt = (now + (delayOf(item, now) ?? 0)) as Instant;
+    const after = { ...state, dueAt, visibility: hiddenUntil(dueAt, now) };
+    if (after.visibility !== state.visibility) this.#draft.change(queue, item.pid, task, after);
+    return { until: shownAt(after), deadLetterQueue: undefined };
   }
 
   #enqueue(item: EnqueueItem, index: number): UpdateOutcome['enqueued'][number] {
@@ -186,7 +204,7 @@ export class UpdatePlanner {
       return { pid, result: EnqueueResult.ENQUEUE_RESULT_COLLAPSED, leased };
     }
     const { now } = this.#view;
-    const dueAt = (now + item.delayMs) as Instant;
+    const dueAt = (now + (delayOf(item, now) ?? 0)) as Instant;
     const state: TaskState = {
       enqueuedAt: now,
       dueAt,
@@ -244,6 +262,11 @@ export class UpdatePlanner {
 const whyNotLeased = ({ token }: TaskItem, state: TaskState): Reason =>
   token !== undefined && token === state.token ? 'LEASE_EXPIRED' : 'NOT_LEASED';
 
+/** How long an item hides its task from now on. Undefined: it does not say. */
+function delayOf({ delayMs, runAt }: Pick<ReleaseItem, 'delayMs' | 'runAt'>, now: Instant): number | undefined {
+  return runAt === undefined ? delayMs : Math.max(0, runAt - now);
+}
+
 const shownAt = ({ visibility }: TaskState): Instant | undefined =>
   visibility.kind === 'hidden' ? visibility.until : undefined;
 
@@ -259,6 +282,8 @@ function sentence(reason: Reason): string {
       return 'the lease has expired';
     case 'NOT_LEASED':
       return 'the task is not leased';
+    case 'TASK_LEASED':
+      return 'the task is leased';
     case 'NOT_DEAD_LETTERED':
       return 'the task did not come to this queue from another one';
     case 'FIFO_EXHAUSTED':

@@ -36,7 +36,10 @@ export function fingerprintOf({ group, enqueue, dequeue, renew, release, updates
   for (const item of release) {
     writeItem(item);
     writeOptional(item.delayMs);
-    writer.byte((item.refundAttempt ? 1 : 0) | (item.deadLetter ? 2 : 0) | (item.error ? 4 : 0));
+    const { refundAttempt, deadLetter, error, waiting, runAt } = item;
+    const flags = [refundAttempt, deadLetter, error !== undefined, waiting, runAt !== undefined];
+    writer.byte(flags.reduce((byte, flag, bit) => byte | (flag ? 1 << bit : 0), 0));
+    if (runAt !== undefined) writer.number(runAt);
     if (item.error) {
       writer.utf8(item.error.message);
       writer.utf8(item.error.details);
@@ -58,11 +61,12 @@ function divisionOf(updates: readonly UpdateEnd[]): number {
   return hash >>> 0;
 }
 
-function writeEnqueue({ queue, pid, data, mode, delayMs, retry }: EnqueueItem): void {
+function writeEnqueue({ queue, pid, data, mode, delayMs, runAt, retry }: EnqueueItem): void {
   writer.utf8(queue.name);
   writer.latin1(pid ?? '');
   writer.byte(mode);
   writer.number(delayMs);
+  if (runAt !== undefined) writer.number(runAt);
   writer.number(data.byteLength);
   writeRetry(retry);
 }

@@ -1,4 +1,4 @@
-import { encodeToBuffer, limits, parseQueueName, type Release, UpdateTasksRequest } from '@taskmaster/proto';
+import { encodeToBuffer, limits, parseQueueName, REFUND, type Release, UpdateTasksRequest } from '@taskmaster/proto';
 import { RelayedRefusal } from '@taskmaster/server/service';
 import { readLeased } from '../../upstream/raw-codec.ts';
 import { unarySender } from '../../upstream/sender.ts';
@@ -17,7 +17,7 @@ const ROUNDS = 20;
 export function giveBack(router: Router, tasks: readonly Uint8Array[]): void {
   const releases = tasks.map((task): Release => {
     const { queue, pid, leaseToken } = readLeased(task);
-    return { queue, pid, leaseToken, delayMs: 0, refundAttempt: true, error: undefined, deadLetter: false };
+    return { queue, pid, leaseToken, ...REFUND };
   });
   for (const [, ofGroup] of Map.groupBy(releases, ({ queue }) => parseQueueName(queue).group)) {
     for (const chunk of chunksOf(ofGroup)) {

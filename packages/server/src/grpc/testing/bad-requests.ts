@@ -272,6 +272,43 @@ export const badRequests: readonly BadRequest[] = [
     update({ release: [aRelease({ delayMs: YEARS_300 })] }),
   ),
   bad(
+    'an enqueue with a delay and an instant',
+    'INVALID_ARGUMENT',
+    'enqueue[0].run_at_unix_ms',
+    enqueue({ delayMs: 1, runAtUnixMs: 1 }),
+  ),
+  bad('an enqueue before 1970', 'INVALID_ARGUMENT', 'enqueue[0].run_at_unix_ms', enqueue({ runAtUnixMs: -1 })),
+  bad(
+    'an enqueue for the year 10000',
+    'INVALID_ARGUMENT',
+    'enqueue[0].run_at_unix_ms',
+    enqueue({ runAtUnixMs: 253_402_300_800_000 }),
+  ),
+  bad(
+    'a release with a delay and an instant',
+    'INVALID_ARGUMENT',
+    'release[0].run_at_unix_ms',
+    update({ release: [aRelease({ delayMs: 0, runAtUnixMs: 1 })] }),
+  ),
+  bad(
+    'a dead letter for later',
+    'INVALID_ARGUMENT',
+    'release[0].run_at_unix_ms',
+    update({ release: [aRelease({ deadLetter: true, runAtUnixMs: 1 })] }),
+  ),
+  bad(
+    'another delay for a task with a lease',
+    'INVALID_ARGUMENT',
+    'release[0].waiting',
+    update({ release: [aRelease({ waiting: true, leaseToken: 7 })] }),
+  ),
+  bad(
+    'another delay for an attempt that failed',
+    'INVALID_ARGUMENT',
+    'release[0].waiting',
+    update({ release: [aRelease({ waiting: true, leaseToken: 0, error: { message: '', details: '' } })] }),
+  ),
+  bad(
     'an error of an attempt that does not count',
     'INVALID_ARGUMENT',
     'release[0].error',

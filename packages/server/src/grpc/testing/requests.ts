@@ -25,6 +25,7 @@ export const anEnqueue = (change: Partial<Enqueue> = {}): Enqueue => ({
   data: bytes('data'),
   mode: EnqueueMode.ENQUEUE_MODE_UNSPECIFIED,
   delayMs: 0,
+  runAtUnixMs: 0,
   retry: undefined,
   ...change,
 });
@@ -49,6 +50,8 @@ export const aRelease = (change: Partial<Release> = {}): Release => ({
   refundAttempt: false,
   error: undefined,
   deadLetter: false,
+  runAtUnixMs: 0,
+  waiting: false,
   ...change,
 });
 

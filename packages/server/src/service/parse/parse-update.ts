@@ -23,7 +23,7 @@ import type {
   UpdateCommand,
   UpdateEnd,
 } from '../../domain/commands.ts';
-import type { Pid } from '../../domain/ids.ts';
+import type { Instant, Pid } from '../../domain/ids.ts';
 import { taskMetadata } from '../../domain/refusal.ts';
 import { DEAD_LETTER_SUFFIX, type RetryPolicy, type TaskError } from '../../domain/task.ts';
 import {
@@ -170,6 +170,7 @@ function parseEnqueue(item: Enqueue, index: number, group: OneGroup): EnqueueIte
     data: item.data,
     mode,
     delayMs: duration(item.delayMs, { list, index, field: 'delay_ms' }, 0, limits.delayMs),
+    runAt: runAt(item.runAtUnixMs, item.delayMs === 0, { list, index, field: 'run_at_unix_ms' }),
     retry: item.retry === undefined ? undefined : parseRetry(item.retry, queue, index, group),
   };
 }
@@ -246,14 +247,27 @@ function parseRelease(item: Release, index: number, group: OneGroup): ReleaseIte
     refuse('INVALID_ARGUMENT', at('delay_ms'), 'is given for a task that goes to its dead-letter queue');
   }
   const task = parseTask(item, 'release', index, group);
+  if (item.waiting && (task.token !== undefined || refundAttempt || deadLetter || item.error !== undefined)) {
+    refuse('INVALID_ARGUMENT', at('waiting'), 'is set for a task with a lease or an attempt that ends');
+  }
   if (deadLetter) checkDefaultDeadLetters(task.queue, at('dead_letter'));
   return {
     ...task,
     delayMs: item.delayMs === undefined ? undefined : duration(item.delayMs, at('delay_ms'), 0, limits.delayMs),
+    runAt: runAt(item.runAtUnixMs, item.delayMs === undefined && !deadLetter, at('run_at_unix_ms')),
     refundAttempt,
     error: item.error === undefined ? undefined : parseError(item.error, index),
     deadLetter,
+    waiting: item.waiting,
   };
+}
+
+/** Checks the instant until which a task is hidden. 0 means that there is none. */
+function runAt(unixMs: number, isAlone: boolean, place: Place): Instant | undefined {
+  wholeNumber(unixMs, place, 0, limits.runAtUnixMs);
+  if (unixMs === 0) return undefined;
+  if (!isAlone) refuse('INVALID_ARGUMENT', place, 'is given beside another delay');
+  return unixMs as Instant;
 }
 
 function parseError({ message, details }: TaskErrorMessage, index: number): TaskError {

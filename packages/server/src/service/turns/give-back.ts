@@ -1,7 +1,10 @@
 import type { LeasedTask, ReleaseItem, UpdateCommand } from '../../domain/commands.ts';
 import { Refusal, UpdateRefusal } from '../../domain/refusal.ts';
 
-const REFUND = { delayMs: 0, refundAttempt: true, error: undefined, deadLetter: false } as const;
+const REFUND = {
+  ...{ delayMs: 0, runAt: undefined, refundAttempt: true, error: undefined },
+  ...{ deadLetter: false, waiting: false },
+} as const;
 
 /**
  * Releases leased tasks that no worker receives, and refunds their attempts. Tasks that have changed since are skipped. If the

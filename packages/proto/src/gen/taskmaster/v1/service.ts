@@ -17,6 +17,7 @@ import {
   type ServiceError,
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
+import { GetTasksRequest, GetTasksResponse, PeekTasksRequest, PeekTasksResponse } from "./inspection.ts";
 import {
   DeleteQueueRequest,
   DeleteQueueResponse,
@@ -33,12 +34,8 @@ import {
   BatchLeaseTasksResponse,
   BatchUpdateTasksRequest,
   BatchUpdateTasksResponse,
-  GetTasksRequest,
-  GetTasksResponse,
   LeaseTasksRequest,
   LeaseTasksResponse,
-  PeekTasksRequest,
-  PeekTasksResponse,
   UpdateTasksRequest,
   UpdateTasksResponse,
 } from "./tasks.ts";

@@ -84,55 +84,6 @@ export namespace ItemKind {
   export type UNRECOGNIZED = typeof ItemKind.UNRECOGNIZED;
 }
 
-/** Which tasks to show. */
-export const PeekKind = {
-  /** PEEK_KIND_UNSPECIFIED - The same as HEAD. */
-  PEEK_KIND_UNSPECIFIED: 0,
-  /** PEEK_KIND_HEAD - Available tasks, in the order in which they would be leased. */
-  PEEK_KIND_HEAD: 1,
-  /** PEEK_KIND_LEASED - A sample of the leased tasks with their workers: the tasks whose leases end first. */
-  PEEK_KIND_LEASED: 2,
-  /** PEEK_KIND_DELAYED - A sample of the delayed tasks: the tasks that become available first. */
-  PEEK_KIND_DELAYED: 3,
-  UNRECOGNIZED: -1,
-} as const;
-
-export type PeekKind = typeof PeekKind[keyof typeof PeekKind];
-
-export namespace PeekKind {
-  export type PEEK_KIND_UNSPECIFIED = typeof PeekKind.PEEK_KIND_UNSPECIFIED;
-  export type PEEK_KIND_HEAD = typeof PeekKind.PEEK_KIND_HEAD;
-  export type PEEK_KIND_LEASED = typeof PeekKind.PEEK_KIND_LEASED;
-  export type PEEK_KIND_DELAYED = typeof PeekKind.PEEK_KIND_DELAYED;
-  export type UNRECOGNIZED = typeof PeekKind.UNRECOGNIZED;
-}
-
-/** The state of a task. */
-export const TaskState = {
-  /** TASK_STATE_UNSPECIFIED - Never sent. */
-  TASK_STATE_UNSPECIFIED: 0,
-  /** TASK_STATE_NOT_FOUND - No such task in the queue. */
-  TASK_STATE_NOT_FOUND: 1,
-  /** TASK_STATE_AVAILABLE - It can be leased. */
-  TASK_STATE_AVAILABLE: 2,
-  /** TASK_STATE_LEASED - A worker has leased it. */
-  TASK_STATE_LEASED: 3,
-  /** TASK_STATE_DELAYED - Hidden until an instant by a delay or a backoff. */
-  TASK_STATE_DELAYED: 4,
-  UNRECOGNIZED: -1,
-} as const;
-
-export type TaskState = typeof TaskState[keyof typeof TaskState];
-
-export namespace TaskState {
-  export type TASK_STATE_UNSPECIFIED = typeof TaskState.TASK_STATE_UNSPECIFIED;
-  export type TASK_STATE_NOT_FOUND = typeof TaskState.TASK_STATE_NOT_FOUND;
-  export type TASK_STATE_AVAILABLE = typeof TaskState.TASK_STATE_AVAILABLE;
-  export type TASK_STATE_LEASED = typeof TaskState.TASK_STATE_LEASED;
-  export type TASK_STATE_DELAYED = typeof TaskState.TASK_STATE_DELAYED;
-  export type UNRECOGNIZED = typeof TaskState.UNRECOGNIZED;
-}
-
 /**
  * Changes tasks in queues of one group, entirely or not at all (the paper, 3.4).
  *
@@ -192,7 +143,14 @@ export interface Enqueue {
   /** How long the task is hidden, in ms, 0 to 10 years. */
   delayMs: number;
   /** What happens when an attempt fails. Unset: the task is available again immediately, without a limit of attempts. */
-  retry: RetryPolicy | undefined;
+  retry:
+    | RetryPolicy
+    | undefined;
+  /**
+   * Until when the task is hidden, in ms since 1970 by the node's clock, at most the end of the year 9999. An instant in the past
+   * means now. 0: none. Refused together with `delay_ms`.
+   */
+  runAtUnixMs: number;
 }
 
 /** The rules for a task whose lease expires or is released. */
@@ -245,7 +203,10 @@ export interface Renew {
   leaseDurationMs: number;
 }
 
-/** Ends a lease early and returns the task to its queue. An expired lease is refused (LEASE_EXPIRED). */
+/**
+ * Ends a lease early and returns the task to its queue. An expired lease is refused (LEASE_EXPIRED). Or changes when a waiting
+ * task becomes available.
+ */
 export interface Release {
   /** The task's queue, `group#name`. */
   queue: string;
@@ -271,6 +232,17 @@ export interface Release {
    * with `delay_ms` and `refund_attempt`.
    */
   deadLetter: boolean;
+  /**
+   * Until when the task is hidden, in ms since 1970 by the node's clock, at most the end of the year 9999. An instant in the past
+   * means now. 0: none. Refused together with `delay_ms` and `dead_letter`.
+   */
+  runAtUnixMs: number;
+  /**
+   * True: the task waits, available or delayed, and is hidden for `delay_ms` from now or until `run_at_unix_ms`. Without them it
+   * is available now. A leased task is refused (TASK_LEASED). Refused together with `lease_token`, `refund_attempt`, `error` and
+   * `dead_letter`.
+   */
+  waiting: boolean;
 }
 
 /** The error of a failed attempt. */
@@ -459,7 +431,7 @@ export interface ItemRefusal {
   queue: string;
   /** The item's PID. */
   pid: Uint8Array;
-  /** TASK_NOT_FOUND, TASK_EXISTS, LEASE_LOST, LEASE_EXPIRED, NOT_LEASED or NOT_DEAD_LETTERED. */
+  /** TASK_NOT_FOUND, TASK_EXISTS, LEASE_LOST, LEASE_EXPIRED, NOT_LEASED, TASK_LEASED or NOT_DEAD_LETTERED. */
   reason: string;
 }
 
@@ -467,94 +439,6 @@ export interface ItemRefusal {
 export interface UpdateRefused {
   /** At least one. */
   items: ItemRefusal[];
-}
-
-/** Shows tasks of a queue. */
-export interface PeekTasksRequest {
-  /** `group#name`. */
-  queue: string;
-  /** Which tasks. */
-  kind: PeekKind;
-  /** Maximum number of tasks, 1 to 1,000. */
-  limit: number;
-  /** Send the payloads too. */
-  includeData: boolean;
-  /**
-   * For HEAD: only tasks with larger PIDs than this one, to read a queue in pages. Empty: from the first task. Refused for the
-   * other kinds.
-   */
-  afterPid: Uint8Array;
-}
-
-/** Tasks of a queue. */
-export interface PeekTasksResponse {
-  /** The tasks. Empty if there are none. */
-  tasks: TaskInfo[];
-}
-
-/** Shows the state of named tasks. */
-export interface GetTasksRequest {
-  /** `group#name`. */
-  queue: string;
-  /** 1 to 1,000 PIDs. */
-  pids: Uint8Array[];
-  /** Send the payloads too. */
-  includeData: boolean;
-}
-
-/** The state of tasks. */
-export interface GetTasksResponse {
-  /** One for each PID, in order. */
-  tasks: TaskInfo[];
-}
-
-/** A task with its state. */
-export interface TaskInfo {
-  /** The task's queue, `group#name`. */
-  queue: string;
-  /** The task's PID. */
-  pid: Uint8Array;
-  /** Its state. The fields below are unset for NOT_FOUND. */
-  state: TaskState;
-  /** The payload, if it was requested. */
-  data: Uint8Array;
-  /** Number of attempts. */
-  attempts: number;
-  /** When it was enqueued, in ms since 1970 by the node's clock. */
-  enqueuedUnixMs: number;
-  /** When its lease or delay ends, in ms since 1970 by the node's clock; 0: available. */
-  hiddenUntilUnixMs: number;
-  /** The token of its latest lease. 0: never leased. */
-  leaseToken: number;
-  /** Address of the worker that has leased it, `host:port`. Empty: not leased. */
-  workerAddress: string;
-  /** Label of the worker that has leased it. */
-  workerLabel: string;
-  /** When the current lease began, in ms since 1970 by the node's clock; 0: not leased. */
-  leasedUnixMs: number;
-  /** Its retry policy, if it has one. */
-  retry:
-    | RetryPolicy
-    | undefined;
-  /**
-   * Its last failures, at most 5, the latest one last: attempts that were released with an error, and leases that expired. A task
-   * in a dead-letter queue has those of its former queue.
-   */
-  failures: TaskFailure[];
-  /** The queue from which it came to this dead-letter queue, `group#name`. Empty: it was enqueued here. */
-  deadLetterFrom: string;
-}
-
-/** A failed attempt. */
-export interface TaskFailure {
-  /** When it failed, in ms since 1970 by the node's clock. */
-  failedUnixMs: number;
-  /** Number of the attempt, from 1. */
-  attempt: number;
-  /** Label of the worker. */
-  workerLabel: string;
-  /** The error that the worker gave. Unset: the lease expired. */
-  error: TaskError | undefined;
 }
 
 function createBaseUpdateTasksRequest(): UpdateTasksRequest {
@@ -738,7 +622,15 @@ export const UpdatePart: MessageFns<UpdatePart> = {
 };
 
 function createBaseEnqueue(): Enqueue {
-  return { queue: "", pid: NO_BYTES, data: NO_BYTES, mode: 0, delayMs: 0, retry: undefined };
+  return {
+    queue: "",
+    pid: NO_BYTES,
+    data: NO_BYTES,
+    mode: 0,
+    delayMs: 0,
+    retry: undefined,
+    runAtUnixMs: 0,
+  };
 }
 
 export const Enqueue: MessageFns<Enqueue> = {
@@ -760,6 +652,9 @@ export const Enqueue: MessageFns<Enqueue> = {
     }
     if (message.retry !== undefined) {
       RetryPolicy.encode(message.retry, writer.uint32(50).fork()).join();
+    }
+    if (message.runAtUnixMs !== 0) {
+      writeInt64(writer.uint32(56), message.runAtUnixMs);
     }
     return writer;
   },
@@ -823,6 +718,14 @@ export const Enqueue: MessageFns<Enqueue> = {
             }
 
             message.retry = RetryPolicy.decode(reader, reader.uint32());
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.runAtUnixMs = readInt64(reader);
             continue;
           }
         }
@@ -1084,6 +987,8 @@ function createBaseRelease(): Release {
     refundAttempt: false,
     error: undefined,
     deadLetter: false,
+    runAtUnixMs: 0,
+    waiting: false,
   };
 }
 
@@ -1109,6 +1014,12 @@ export const Release: MessageFns<Release> = {
     }
     if (message.deadLetter !== false) {
       writer.uint32(56).bool(message.deadLetter);
+    }
+    if (message.runAtUnixMs !== 0) {
+      writeInt64(writer.uint32(64), message.runAtUnixMs);
+    }
+    if (message.waiting !== false) {
+      writer.uint32(72).bool(message.waiting);
     }
     return writer;
   },
@@ -1180,6 +1091,22 @@ export const Release: MessageFns<Release> = {
             }
 
             message.deadLetter = reader.bool();
+            continue;
+          }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.runAtUnixMs = readInt64(reader);
+            continue;
+          }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.waiting = reader.bool();
             continue;
           }
         }
@@ -2453,539 +2380,6 @@ export const UpdateRefused: MessageFns<UpdateRefused> = {
             }
 
             message.items.push(ItemRefusal.decode(reader, reader.uint32()));
-            continue;
-          }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
-      }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
-    }
-  },
-};
-
-function createBasePeekTasksRequest(): PeekTasksRequest {
-  return { queue: "", kind: 0, limit: 0, includeData: false, afterPid: NO_BYTES };
-}
-
-export const PeekTasksRequest: MessageFns<PeekTasksRequest> = {
-  encode(message: PeekTasksRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    if (message.queue !== "") {
-      writer.uint32(10).string(message.queue);
-    }
-    if (message.kind !== 0) {
-      writer.uint32(16).int32(message.kind);
-    }
-    if (message.limit !== 0) {
-      writer.uint32(24).int32(message.limit);
-    }
-    if (message.includeData !== false) {
-      writer.uint32(32).bool(message.includeData);
-    }
-    if (message.afterPid.length !== 0) {
-      writer.uint32(42).bytes(message.afterPid);
-    }
-    return writer;
-  },
-
-  decode(input: BinaryReader | Uint8Array, length?: number): PeekTasksRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePeekTasksRequest();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.queue = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.kind = reader.int32() as any;
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.limit = reader.int32();
-            continue;
-          }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
-
-            message.includeData = reader.bool();
-            continue;
-          }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
-
-            message.afterPid = reader.bytes();
-            continue;
-          }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
-      }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
-    }
-  },
-};
-
-function createBasePeekTasksResponse(): PeekTasksResponse {
-  return { tasks: [] };
-}
-
-export const PeekTasksResponse: MessageFns<PeekTasksResponse> = {
-  encode(message: PeekTasksResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    for (const v of message.tasks) {
-      TaskInfo.encode(v!, writer.uint32(10).fork()).join();
-    }
-    return writer;
-  },
-
-  decode(input: BinaryReader | Uint8Array, length?: number): PeekTasksResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePeekTasksResponse();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.tasks.push(TaskInfo.decode(reader, reader.uint32()));
-            continue;
-          }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
-      }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
-    }
-  },
-};
-
-function createBaseGetTasksRequest(): GetTasksRequest {
-  return { queue: "", pids: [], includeData: false };
-}
-
-export const GetTasksRequest: MessageFns<GetTasksRequest> = {
-  encode(message: GetTasksRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    if (message.queue !== "") {
-      writer.uint32(10).string(message.queue);
-    }
-    for (const v of message.pids) {
-      writer.uint32(18).bytes(v!);
-    }
-    if (message.includeData !== false) {
-      writer.uint32(24).bool(message.includeData);
-    }
-    return writer;
-  },
-
-  decode(input: BinaryReader | Uint8Array, length?: number): GetTasksRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseGetTasksRequest();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.queue = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.pids.push(reader.bytes());
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.includeData = reader.bool();
-            continue;
-          }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
-      }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
-    }
-  },
-};
-
-function createBaseGetTasksResponse(): GetTasksResponse {
-  return { tasks: [] };
-}
-
-export const GetTasksResponse: MessageFns<GetTasksResponse> = {
-  encode(message: GetTasksResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    for (const v of message.tasks) {
-      TaskInfo.encode(v!, writer.uint32(10).fork()).join();
-    }
-    return writer;
-  },
-
-  decode(input: BinaryReader | Uint8Array, length?: number): GetTasksResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseGetTasksResponse();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.tasks.push(TaskInfo.decode(reader, reader.uint32()));
-            continue;
-          }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
-      }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
-    }
-  },
-};
-
-function createBaseTaskInfo(): TaskInfo {
-  return {
-    queue: "",
-    pid: NO_BYTES,
-    state: 0,
-    data: NO_BYTES,
-    attempts: 0,
-    enqueuedUnixMs: 0,
-    hiddenUntilUnixMs: 0,
-    leaseToken: 0,
-    workerAddress: "",
-    workerLabel: "",
-    leasedUnixMs: 0,
-    retry: undefined,
-    failures: [],
-    deadLetterFrom: "",
-  };
-}
-
-export const TaskInfo: MessageFns<TaskInfo> = {
-  encode(message: TaskInfo, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    if (message.queue !== "") {
-      writer.uint32(10).string(message.queue);
-    }
-    if (message.pid.length !== 0) {
-      writer.uint32(18).bytes(message.pid);
-    }
-    if (message.state !== 0) {
-      writer.uint32(24).int32(message.state);
-    }
-    if (message.data.length !== 0) {
-      writer.uint32(34).bytes(message.data);
-    }
-    if (message.attempts !== 0) {
-      writer.uint32(40).int32(message.attempts);
-    }
-    if (message.enqueuedUnixMs !== 0) {
-      writeInt64(writer.uint32(48), message.enqueuedUnixMs);
-    }
-    if (message.hiddenUntilUnixMs !== 0) {
-      writeInt64(writer.uint32(56), message.hiddenUntilUnixMs);
-    }
-    if (message.leaseToken !== 0) {
-      writeInt64(writer.uint32(64), message.leaseToken);
-    }
-    if (message.workerAddress !== "") {
-      writer.uint32(74).string(message.workerAddress);
-    }
-    if (message.workerLabel !== "") {
-      writer.uint32(82).string(message.workerLabel);
-    }
-    if (message.leasedUnixMs !== 0) {
-      writeInt64(writer.uint32(88), message.leasedUnixMs);
-    }
-    if (message.retry !== undefined) {
-      RetryPolicy.encode(message.retry, writer.uint32(98).fork()).join();
-    }
-    for (const v of message.failures) {
-      TaskFailure.encode(v!, writer.uint32(106).fork()).join();
-    }
-    if (message.deadLetterFrom !== "") {
-      writer.uint32(114).string(message.deadLetterFrom);
-    }
-    return writer;
-  },
-
-  decode(input: BinaryReader | Uint8Array, length?: number): TaskInfo {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseTaskInfo();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.queue = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.pid = reader.bytes();
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.state = reader.int32() as any;
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.data = reader.bytes();
-            continue;
-          }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
-
-            message.attempts = reader.int32();
-            continue;
-          }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
-
-            message.enqueuedUnixMs = readInt64(reader);
-            continue;
-          }
-          case 7: {
-            if (tag !== 56) {
-              break;
-            }
-
-            message.hiddenUntilUnixMs = readInt64(reader);
-            continue;
-          }
-          case 8: {
-            if (tag !== 64) {
-              break;
-            }
-
-            message.leaseToken = readInt64(reader);
-            continue;
-          }
-          case 9: {
-            if (tag !== 74) {
-              break;
-            }
-
-            message.workerAddress = reader.string();
-            continue;
-          }
-          case 10: {
-            if (tag !== 82) {
-              break;
-            }
-
-            message.workerLabel = reader.string();
-            continue;
-          }
-          case 11: {
-            if (tag !== 88) {
-              break;
-            }
-
-            message.leasedUnixMs = readInt64(reader);
-            continue;
-          }
-          case 12: {
-            if (tag !== 98) {
-              break;
-            }
-
-            message.retry = RetryPolicy.decode(reader, reader.uint32());
-            continue;
-          }
-          case 13: {
-            if (tag !== 106) {
-              break;
-            }
-
-            message.failures.push(TaskFailure.decode(reader, reader.uint32()));
-            continue;
-          }
-          case 14: {
-            if (tag !== 114) {
-              break;
-            }
-
-            message.deadLetterFrom = reader.string();
-            continue;
-          }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
-      }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
-    }
-  },
-};
-
-function createBaseTaskFailure(): TaskFailure {
-  return { failedUnixMs: 0, attempt: 0, workerLabel: "", error: undefined };
-}
-
-export const TaskFailure: MessageFns<TaskFailure> = {
-  encode(message: TaskFailure, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    if (message.failedUnixMs !== 0) {
-      writeInt64(writer.uint32(8), message.failedUnixMs);
-    }
-    if (message.attempt !== 0) {
-      writer.uint32(16).int32(message.attempt);
-    }
-    if (message.workerLabel !== "") {
-      writer.uint32(26).string(message.workerLabel);
-    }
-    if (message.error !== undefined) {
-      TaskError.encode(message.error, writer.uint32(34).fork()).join();
-    }
-    return writer;
-  },
-
-  decode(input: BinaryReader | Uint8Array, length?: number): TaskFailure {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseTaskFailure();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.failedUnixMs = readInt64(reader);
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.attempt = reader.int32();
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.workerLabel = reader.string();
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.error = TaskError.decode(reader, reader.uint32());
             continue;
           }
         }
