@@ -47,6 +47,7 @@ function lease({ queues: [queue = ''], maxTasks, leaseDurationMs }: LeaseTasksRe
     attempt: 1,
     enqueuedUnixMs: now,
     hasRetryPolicy: false,
+    progress: '',
     maxAttempts: 0,
   });
   return { tasks: Array.from({ length: maxTasks }, task) };

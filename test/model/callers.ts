@@ -10,6 +10,9 @@ const RETRIES: readonly UpdateCall['enqueue'][number]['retry'][] = [
   { maxAttempts: 0, backoffInitialMs: 40, backoffMaxMs: 100, deadLetterQueue: '' },
 ];
 
+/** What renewals report; see `Item`. */
+const PROGRESS: { readonly [how: string]: string | undefined } = { error: 'half', requeue: '' };
+
 const CALLS = ['update', 'repeat', 'lease', 'hangUp', 'get', 'peek', 'stats', 'list', 'delete', 'reset'] as const;
 type CallAction = Extract<Action, { do: (typeof CALLS)[number] }>;
 
@@ -104,8 +107,9 @@ export class Callers {
       if (!task || named.has(`${task.queue} ${task.pid}`)) continue;
       named.add(`${task.queue} ${task.pid}`);
       if (item.do === 'dequeue') dequeue.push({ ...task, requeue: item.how === 'requeue' });
-      else if (item.do === 'renew') renew.push({ ...task, leaseDurationMs: item.ms ?? 1000 });
-      else if (item.how !== 'waiting') release.push({ ...task, ...endOf(item) });
+      else if (item.do === 'renew') {
+        renew.push({ ...task, leaseDurationMs: item.ms ?? 1000, progress: PROGRESS[item.how ?? 'plain'] });
+      } else if (item.how !== 'waiting') release.push({ ...task, ...endOf(item) });
       else release.push({ ...task, token: undefined, delayMs: item.ms, refund: false, waiting: true });
     }
     const [first] = [...enqueue, ...dequeue, ...renew, ...release];

@@ -112,12 +112,15 @@ const MODES = {
   collapse: EnqueueMode.ENQUEUE_MODE_COLLAPSE,
   fail: EnqueueMode.ENQUEUE_MODE_FAIL,
   replace: EnqueueMode.ENQUEUE_MODE_REPLACE,
+  rerun: EnqueueMode.ENQUEUE_MODE_RERUN,
+  'rerun-first': EnqueueMode.ENQUEUE_MODE_RERUN_FIRST,
 };
 
-const RESULTS: ReadonlyMap<EnqueueResult, 'created' | 'collapsed' | 'replaced'> = new Map([
+const RESULTS: ReadonlyMap<EnqueueResult, 'created' | 'collapsed' | 'replaced' | 'rerun'> = new Map([
   [EnqueueResult.ENQUEUE_RESULT_CREATED, 'created'],
   [EnqueueResult.ENQUEUE_RESULT_COLLAPSED, 'collapsed'],
   [EnqueueResult.ENQUEUE_RESULT_REPLACED, 'replaced'],
+  [EnqueueResult.ENQUEUE_RESULT_RERUN, 'rerun'],
 ]);
 
 const KINDS: ReadonlyMap<ItemKind, RefusedItemReply['kind']> = new Map([
@@ -146,7 +149,11 @@ function commandOf(call: UpdateCall): UpdateCommand {
       retry,
     })),
     dequeue: call.dequeue.map((dequeue) => ({ ...item(dequeue), requeue: dequeue.requeue ?? false })),
-    renew: call.renew.map((renewal) => ({ ...item(renewal), leaseDurationMs: renewal.leaseDurationMs })),
+    renew: call.renew.map((renewal) => ({
+      ...item(renewal),
+      leaseDurationMs: renewal.leaseDurationMs,
+      progress: renewal.progress,
+    })),
     release: call.release.map((release) => ({
       ...item(release),
       delayMs: release.delayMs,
@@ -183,10 +190,11 @@ const leasedTask = ({ queue, pid, data, token, until, attempt, enqueuedAt }: Lea
 
 function shownTask({ queue, pid, state, data }: TaskView): ShownTask {
   if (!state) return { pid, state: undefined, data: undefined };
-  const { failures = [], origin } = state.history ?? {};
+  const { failures = [], origin, progress } = state.history ?? {};
   const history = {
     failures: failures.map(({ attempt, error }) => `${attempt}: ${error?.message ?? 'expired'}`),
     origin: origin && formatQueueName({ group: queue.group, name: origin.queue }),
+    progress: progress?.text,
   };
   const { visibility, attempts, token, enqueuedAt } = state;
   const kind = visibility.kind === 'available' ? 'available' : visibility.lease ? 'leased' : 'delayed';

@@ -1,4 +1,4 @@
-import type { HistoryEvent, LeaseCall, LeasedReply } from '@taskmaster/client/testing/history';
+import type { EnqueueCall, HistoryEvent, LeaseCall, LeasedReply } from '@taskmaster/client/testing/history';
 import { deadLetterQueueOf, haveDeadComing, isLastAttempt, isOverdue, type Setting, sweeps } from './rules.ts';
 import { contains, exactly, later, type ModelTask, type Span, type World } from './world.ts';
 
@@ -138,13 +138,15 @@ function isLeaseOf(reply: LeasedReply, task: ModelTask): boolean {
   return grew && same && contains(task.enqueuedAt, reply.enqueuedAt);
 }
 
+const replaces = ({ mode }: EnqueueCall): boolean => mode !== 'collapse' && mode !== 'fail';
+
 /** The payload is read after the lease is granted, so it may be the payload of a later replacement. */
 function replacedMeanwhile(event: HistoryEvent, reply: LeasedReply, task: ModelTask, setting: Setting): ModelTask {
   const isReplaced = setting.besides(event).some(({ call }) => {
     if (call.kind !== 'update') return false;
     const { queue, pid, data } = reply;
     return call.enqueue.some(
-      (item) => item.mode === 'replace' && item.queue === queue && item.pid === pid && item.data === data,
+      (item) => replaces(item) && item.queue === queue && item.pid === pid && item.data === data,
     );
   });
   return isReplaced ? { ...task, data: reply.data } : task;
@@ -159,7 +161,7 @@ function lease(
   leasedBy: number,
   setting: Setting,
 ): World {
-  const leased = { ...task, token, attempts: task.attempts + 1, hidden: { until, leasedBy } };
+  const leased = { ...task, token, attempts: task.attempts + 1, hidden: { until, leasedBy }, rerun: false };
   return world.put(queue, leased, setting.retentionMs);
 }
 

@@ -67,6 +67,7 @@ function learn(world: World, queue: string, shown: ShownTask, isAlone: boolean, 
     contains(task.enqueuedAt, state.enqueuedAt) &&
     isDeepStrictEqual(state.failures, task.failures) &&
     state.origin === task.origin?.queue &&
+    state.progress === task.progress &&
     (hidden === undefined || (state.until !== undefined && contains(hidden.until, state.until)));
   // If the task changes meanwhile, its payload may be the later one or missing.
   if (!isSame || (isAlone && shown.data !== task.data)) return undefined;

@@ -143,6 +143,11 @@ class UpdatePlayer {
       this.#refuse('dequeue', index, 'NOT_DEAD_LETTERED');
       return;
     }
+    if (!item.requeue && item.token !== undefined && task.rerun) {
+      const anew = { enqueuedAt: this.#at, attempts: 0, token: 0, hidden: undefined, failures: [], origin: undefined };
+      this.#put(item.queue, { ...task, ...anew, rerun: false, progress: undefined });
+      return;
+    }
     if (item.requeue) this.#requeued.push({ index, task });
     this.#world = this.#world.at(this.#at.from, this.#world.epoch).remove(item.queue, item.pid, !item.requeue);
   }
@@ -153,7 +158,7 @@ class UpdatePlayer {
     const existing = this.#world.task(origin.queue, task.pid);
     if (existing && isDead(existing, this.#at.from)) this.#impossible = true;
     if (existing) this.#refuse('dequeue', index, 'TASK_EXISTS');
-    const anew = { attempts: 0, token: 0, retry: origin.retry, hidden: undefined, origin: undefined };
+    const anew = { attempts: 0, token: 0, retry: origin.retry, hidden: undefined, origin: undefined, rerun: false };
     if (!existing) this.#put(origin.queue, { ...task, ...anew });
   }
 
@@ -165,7 +170,8 @@ class UpdatePlayer {
     if (!hidden || !this.#isLeased(task, wasAccepted)) {
       this.#refuse('renew', index, whyNotLeased(item, task));
     } else {
-      this.#put(item.queue, { ...task, hidden: { ...hidden, until: later(this.#at, item.leaseDurationMs) } });
+      const progress = item.progress === undefined ? task.progress : item.progress || undefined;
+      this.#put(item.queue, { ...task, progress, hidden: { ...hidden, until: later(this.#at, item.leaseDurationMs) } });
     }
     return { until };
   }
@@ -180,14 +186,14 @@ class UpdatePlayer {
       return nothing;
     }
     const failed = item.error === undefined ? task : withFailure(task, item.error);
-    if (item.deadLetter || (!item.refund && isLastAttempt(task))) {
+    if (!task.rerun && (item.deadLetter || (!item.refund && isLastAttempt(task)))) {
       const target = deadLetterQueueOf(item.queue, task.retry);
       this.#world = this.#world.remove(item.queue, item.pid, false);
       this.#deaths.push({ target, queue: item.queue, task: failed });
       return { until: undefined, deadLetterQueue: target };
     }
     const waitMs = this.#waitAfter(item);
-    const attempts = item.refund ? Math.max(0, task.attempts - 1) : task.attempts;
+    const attempts = item.refund ? Math.max(0, task.attempts - 1) : task.rerun ? 0 : task.attempts;
     const hidden = waitMs > 0 ? { until: later(this.#at, waitMs), leasedBy: undefined } : undefined;
     this.#put(item.queue, { ...failed, attempts, hidden });
     // If there was no reply, the instant is not known and is not compared.
@@ -240,14 +246,24 @@ class UpdatePlayer {
         hidden: item.delayMs > 0 ? { until: later(this.#at, item.delayMs), leasedBy: undefined } : undefined,
         failures: [],
         origin: undefined,
+        rerun: false,
+        progress: undefined,
       });
       return { pid, result: 'created', leased: false };
     }
     if (item.mode === 'fail') this.#refuse('enqueue', index, 'TASK_EXISTS');
     const leased = this.#isLeased(existing, told?.leased ?? true);
+    if (item.mode === 'rerun' || item.mode === 'rerun-first') return this.#rerun(item, pid, existing, leased);
     if (item.mode !== 'replace') return { pid, result: 'collapsed', leased };
     this.#put(item.queue, { ...existing, data: item.data });
     return { pid, result: 'replaced', leased };
+  }
+
+  #rerun({ queue, mode, data }: EnqueueCall, pid: string, task: ModelTask, leased: boolean): Enqueued {
+    const isLatest = mode === 'rerun';
+    const replaces = isLatest || (leased && !task.rerun);
+    this.#put(queue, { ...task, data: replaces ? data : task.data, rerun: task.rerun || task.token !== 0 });
+    return { pid, result: leased ? 'rerun' : isLatest ? 'replaced' : 'collapsed', leased };
   }
 
   #find(kind: RefusedItemReply['kind'], { queue, pid, token }: TaskCall, index: number): ModelTask | undefined {

@@ -67,7 +67,7 @@ function instantsOfTasks(events: readonly HistoryEvent[]): Map<string, number> {
       const first = firstCalledAt.get(data) ?? calledAt;
       firstCalledAt.set(data, first);
       // A request that is repeated after its window enqueues the same payload again.
-      if (mode === 'replace' || endedAt - first > REQUEST_WINDOW_MS) ambiguous.add(data);
+      if ((mode !== 'collapse' && mode !== 'fail') || endedAt - first > REQUEST_WINDOW_MS) ambiguous.add(data);
     }
   }
   const instants = new Map<string, number>();

@@ -52,8 +52,9 @@ export function deadLetterQueueOf(queue: string, retry: RetryCall | undefined): 
   return retry?.deadLetterQueue ? fullName(groupOf(queue), retry.deadLetterQueue) : `${queue}.dead`;
 }
 
-export const isLastAttempt = ({ attempts, retry }: ModelTask): boolean =>
-  retry !== undefined && retry.maxAttempts > 0 && attempts >= retry.maxAttempts;
+/** A task that was enqueued again meanwhile has no last attempt. */
+export const isLastAttempt = ({ attempts, retry, rerun }: ModelTask): boolean =>
+  retry !== undefined && retry.maxAttempts > 0 && attempts >= retry.maxAttempts && !rerun;
 
 /** The backoff: it doubles with every attempt up to its bound, with full jitter. */
 export function backoffMs({ attempts, retry }: ModelTask, jitter: number): number {
@@ -64,7 +65,8 @@ export function backoffMs({ attempts, retry }: ModelTask, jitter: number): numbe
 /** Moves a task of `queue` to its dead-letter queue, where it replaces a task with the same PID. */
 export function buryIn(world: World, target: string, queue: string, task: ModelTask, setting: Setting): World {
   const origin = { queue, retry: task.retry };
-  return world.put(target, { ...task, token: 0, retry: undefined, hidden: undefined, origin }, setting.retentionMs);
+  const dead = { ...task, token: 0, retry: undefined, hidden: undefined, origin, rerun: false };
+  return world.put(target, dead, setting.retentionMs);
 }
 
 /** The task with one more failure. It keeps the last five. */
@@ -189,9 +191,10 @@ function shown(world: World, queue: string, task: ModelTask, now: number, settin
     return [...stays, buryIn(gone, deadLetterQueueOf(queue, task.retry), queue, failed, setting)];
   }
   const until = later(hidden.until, backoffMs(task, setting.jitter));
+  const next = task.rerun ? { ...failed, attempts: 0 } : failed;
   const after: World[] = [];
-  if (until.from <= now) after.push(world.put(queue, { ...failed, hidden: undefined }, setting.retentionMs));
+  if (until.from <= now) after.push(world.put(queue, { ...next, hidden: undefined }, setting.retentionMs));
   if (until.to > now)
-    after.push(world.put(queue, { ...failed, hidden: { until, leasedBy: undefined } }, setting.retentionMs));
+    after.push(world.put(queue, { ...next, hidden: { until, leasedBy: undefined } }, setting.retentionMs));
   return [...stays, ...after];
 }

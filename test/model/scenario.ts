@@ -65,7 +65,7 @@ export type Item =
       readonly queue: number;
       /** Undefined: the node assigns the next FIFO PID. */
       readonly pid: number | undefined;
-      readonly mode: 'collapse' | 'fail' | 'replace';
+      readonly mode: 'collapse' | 'fail' | 'replace' | 'rerun' | 'rerun-first';
       readonly delayMs: number;
       readonly bytes: number;
       readonly retry: number;
@@ -104,7 +104,7 @@ const enqueue: fc.Arbitrary<Item> = fc.record({
   do: fc.constant('enqueue' as const),
   queue,
   pid: fc.oneof({ weight: 4, arbitrary: pid as fc.Arbitrary<number | undefined> }, fc.constant(undefined)),
-  mode: oneOf('collapse' as const, 'collapse' as const, 'fail' as const, 'replace' as const),
+  mode: oneOf(...(['collapse', 'collapse', 'fail', 'replace', 'rerun', 'rerun-first'] as const)),
   delayMs: often(0, oneOf(5, 50, 700)),
   bytes: often(8, oneOf(100, 900)),
   retry: fc.nat({ max: 4 }),

@@ -30,6 +30,10 @@ export interface ModelTask {
   readonly hidden: Hidden | undefined;
   /** As in `ShownTask`. */
   readonly failures: readonly string[];
+  /** It was enqueued again since its latest lease began. */
+  readonly rerun: boolean;
+  /** What a worker has reported last. */
+  readonly progress: string | undefined;
   /** Where the task was before it came to this dead-letter queue. */
   readonly origin: { readonly queue: string; readonly retry: RetryCall | undefined } | undefined;
 }

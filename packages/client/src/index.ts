@@ -56,6 +56,7 @@ export {
   type LeaseRef,
   type ReleaseOptions,
   type ReleaseOutcome,
+  type RenewOptions,
   Update,
   type UpdateOutcome,
 } from './tasks/update.ts';

@@ -36,6 +36,7 @@ const aTask = (data: Uint8Array): LeasedTask => ({
   attempt: 1,
   enqueuedAt: 1 as Instant,
   retry: undefined,
+  progress: undefined,
 });
 
 describe('a call in process', () => {

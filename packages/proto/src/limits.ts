@@ -49,6 +49,8 @@ export const limits = {
   waitMs: 10 * 60 * 1000,
   /** Attempts that a retry policy allows. */
   maxAttempts: 1_000_000,
+  /** Progress of a task. */
+  progressBytes: 256,
   /** Message of the error of an attempt. The client truncates longer ones. */
   errorMessageBytes: 512,
   /** Details of the error of an attempt. The client truncates longer ones. */

@@ -202,7 +202,8 @@ function keptLongEnough({ queue, pid }: KeptLease): LeaseExpiredError {
 }
 
 function renewal({ lease }: Entry): Renew {
-  return { queue: lease.queue, pid: lease.pid, leaseToken: lease.token, leaseDurationMs: lease.leaseDurationMs };
+  const { queue, pid, token, leaseDurationMs } = lease;
+  return { queue, pid, leaseToken: token, leaseDurationMs, progress: undefined };
 }
 
 /** Timeout of a renewal, in ms. After an attempt without an answer there is time for another one. */

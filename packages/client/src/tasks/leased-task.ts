@@ -29,6 +29,8 @@ export class LeasedTask<T> {
   readonly hasRetryPolicy: boolean;
   /** Attempts that the policy allows before the task goes to its dead-letter queue. Undefined: no limit. */
   readonly maxAttempts: number | undefined;
+  /** What an earlier attempt has reported last, so that this one can continue there. */
+  readonly previousProgress: string | undefined;
   /** Grows with every lease of the task. A store that the work writes to can use it as a fencing token. */
   readonly leaseToken: number;
   /** Internal. */
@@ -45,6 +47,7 @@ export class LeasedTask<T> {
     this.attempt = task.attempt;
     this.hasRetryPolicy = task.hasRetryPolicy;
     this.maxAttempts = task.maxAttempts === 0 ? undefined : task.maxAttempts;
+    this.previousProgress = task.progress === '' ? undefined : task.progress;
     this.leaseToken = task.leaseToken;
     this[LEASE] = lease;
     this.#context = context;
@@ -88,6 +91,14 @@ export class LeasedTask<T> {
   /** Extends the lease, counted from now. @throws LeaseLostError, LeaseExpiredError, TaskNotFoundError, NotLeasedError. */
   async renew(leaseDuration: Duration = this[LEASE].leaseDurationMs, options: UpdateOptions = {}): Promise<void> {
     await new Update(this.#context).renew(this, leaseDuration).commit(options);
+  }
+
+  /**
+   * Says how far the work is, in any form, at most 256 bytes of UTF-8, and renews the lease. `peek` and `get` show it, and the
+   * next attempt gets it as `previousProgress`. Throws as `renew` does.
+   */
+  async reportProgress(progress: string, options: UpdateOptions = {}): Promise<void> {
+    await new Update(this.#context).renew(this, this[LEASE].leaseDurationMs, { progress }).commit(options);
   }
 
   /** Releases the task before its lease ends. @throws LeaseLostError, LeaseExpiredError, TaskNotFoundError, NotLeasedError. */

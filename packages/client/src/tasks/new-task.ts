@@ -22,9 +22,10 @@ export interface TaskOptions {
   readonly pid?: PidLike | undefined;
   /**
    * If the PID is already in the queue: `collapse` into the existing task (default), `fail` with `TaskExistsError`, or
-   * `replace` its data.
+   * `replace` its data. `rerun` also replaces the data, but a task that a worker has leased then runs once more with the latest
+   * data when this run is over. `rerun-first` likewise, with the data of the first enqueue.
    */
-  readonly mode?: 'collapse' | 'fail' | 'replace' | undefined;
+  readonly mode?: 'collapse' | 'fail' | 'replace' | 'rerun' | 'rerun-first' | undefined;
   /** How long the task is hidden. Default: not at all. */
   readonly delay?: Duration | undefined;
   /** Until when the task is hidden, by the node's clock, instead of `delay`. A past date means now. */
@@ -120,8 +121,14 @@ function modeOf(mode: TaskOptions['mode']): EnqueueMode {
       return EnqueueMode.ENQUEUE_MODE_FAIL;
     case 'replace':
       return EnqueueMode.ENQUEUE_MODE_REPLACE;
+    case 'rerun':
+      return EnqueueMode.ENQUEUE_MODE_RERUN;
+    case 'rerun-first':
+      return EnqueueMode.ENQUEUE_MODE_RERUN_FIRST;
     default:
-      throw new TypeError(`mode: '${mode satisfies never}' is not 'collapse', 'fail' or 'replace'`);
+      throw new TypeError(
+        `mode: '${mode satisfies never}' is not 'collapse', 'fail', 'replace', 'rerun' or 'rerun-first'`,
+      );
   }
 }
 

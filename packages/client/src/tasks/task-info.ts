@@ -46,6 +46,8 @@ export interface TaskSummary {
   readonly failures: readonly TaskFailure[];
   /** The queue from which the task came to this dead-letter queue. */
   readonly deadLetterFrom: string | undefined;
+  /** What a worker has reported last, in this attempt or an earlier one. */
+  readonly progress: { readonly at: Date; readonly text: string } | undefined;
 }
 
 /** A task of `peek` or `get`. */
@@ -93,6 +95,7 @@ export function taskSummary(info: WireInfo): TaskSummary {
     retry: info.retry,
     failures: info.failures.map(taskFailure),
     deadLetterFrom: info.deadLetterFrom === '' ? undefined : info.deadLetterFrom,
+    progress: info.progress === '' ? undefined : { at: new Date(info.progressUnixMs), text: info.progress },
   };
 }
 

@@ -20,11 +20,14 @@ import { canonicalName, hiding, NewTask, newTask, type QueueRef, queueRef, type 
 export interface EnqueueOutcome {
   /** PID of the task, given or assigned. */
   readonly pid: Pid;
-  /** `collapsed`: the PID was in the queue, and its task is unchanged. `replaced`: the existing task has the new data. */
-  readonly result: 'created' | 'collapsed' | 'replaced';
+  /**
+   * `collapsed`: the PID was in the queue, and its task is unchanged. `replaced`: the existing task has the new data. `rerun`: a
+   * worker has the existing task, which runs once more afterwards.
+   */
+  readonly result: 'created' | 'collapsed' | 'replaced' | 'rerun';
   /**
    * Whether a worker has leased the existing task. The worker does not know of this enqueue, and when it completes the task, the
-   * enqueue is gone too. False: the task waits for its next lease.
+   * enqueue is gone too, unless the result is `rerun`. False: the task waits for its next lease.
    */
   readonly leased: boolean;
 }
@@ -35,6 +38,14 @@ export interface ReleaseOutcome {
   readonly hiddenUntil: Date | undefined;
   /** Name of the dead-letter queue, if this was the last attempt. */
   readonly deadLetterQueue: string | undefined;
+}
+
+export interface RenewOptions {
+  /**
+   * How far the work is, in any form, at most 256 bytes of UTF-8. `peek` and `get` show it, and the next attempt gets it.
+   * Default: it does not change. Empty: none.
+   */
+  readonly progress?: string | undefined;
 }
 
 export interface ReleaseOptions {
@@ -72,6 +83,7 @@ const results: Readonly<Record<number, EnqueueOutcome['result']>> = {
   [EnqueueResult.ENQUEUE_RESULT_CREATED]: 'created',
   [EnqueueResult.ENQUEUE_RESULT_COLLAPSED]: 'collapsed',
   [EnqueueResult.ENQUEUE_RESULT_REPLACED]: 'replaced',
+  [EnqueueResult.ENQUEUE_RESULT_RERUN]: 'rerun',
 };
 
 /**
@@ -131,10 +143,14 @@ export class Update {
   }
 
   /** Extends the lease of a task, counted from the moment when the update is applied. Default 30 s. */
-  renew(task: Leased | LeaseRef, leaseDuration: Duration = limits.defaultLeaseDurationMs): this {
+  renew(
+    task: Leased | LeaseRef,
+    leaseDuration: Duration = limits.defaultLeaseDurationMs,
+    { progress }: RenewOptions = {},
+  ): this {
     const ms = leaseDurationMs(leaseDuration, 'leaseDuration');
     if (LEASE in task) this.#renewed.push({ lease: task[LEASE], leaseDurationMs: ms });
-    this.#request.renew.push({ ...itemOf(task), leaseDurationMs: ms });
+    this.#request.renew.push({ ...itemOf(task), leaseDurationMs: ms, progress });
     return this;
   }
 

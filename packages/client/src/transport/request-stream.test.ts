@@ -75,7 +75,15 @@ const refused = (id: number, reason: string, code: number, metadata = {}): Strea
 };
 const leased = (id: number, ...pids: string[]): StreamResult => {
   const instants = { leaseUntilUnixMs: 0, enqueuedUnixMs: 0 };
-  const rest = { queue: 'q', data: Buffer.alloc(0), leaseToken: 1, attempt: 1, hasRetryPolicy: false, maxAttempts: 0 };
+  const rest = {
+    queue: 'q',
+    data: Buffer.alloc(0),
+    leaseToken: 1,
+    attempt: 1,
+    hasRetryPolicy: false,
+    maxAttempts: 0,
+    progress: '',
+  };
   const tasks = pids.map((pid) => ({ ...rest, ...instants, pid: Buffer.from(pid) }));
   return { id, result: { $case: 'lease', value: { tasks } } };
 };

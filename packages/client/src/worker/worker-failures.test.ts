@@ -112,3 +112,36 @@ describe('a handler may', () => {
     expect(only(failures).error).toEqual({ message: 'no such address', details: '' });
   });
 });
+
+test('a handler reports progress, which the next attempt gets', async () => {
+  const seen: (string | undefined)[] = [];
+  const { get } = await once(
+    async (task) => {
+      seen.push(task.previousProgress);
+      await task.reportProgress('page 3 of 7');
+      throw new Error('crashed');
+    },
+    { backoff: (_error, { attempt }) => (attempt === 1 ? 0 : '1h') },
+  );
+  expect(seen).toEqual([undefined, 'page 3 of 7']);
+  expect((await get()).progress).toMatchObject({ text: 'page 3 of 7', at: expect.any(Date) });
+});
+
+test('a task that is enqueued again while its handler runs is handled once more', async () => {
+  const { client, queue, engine, heard, hooks } = workerSetUp();
+  await queue.enqueue('first', { pid: 'a' });
+  const worker = client.worker(
+    queue,
+    async (task) => {
+      if (task.data === 'first')
+        expect(await queue.enqueue('second', { pid: 'a', mode: 'rerun' })).toMatchObject({ result: 'rerun' });
+    },
+    hooks,
+  );
+  worker.start();
+  await settled();
+  await settled();
+  await worker.stop();
+  expect(heard).toEqual(['complete first', 'complete second']);
+  expect(engine.pids('g#q')).toEqual([]);
+});

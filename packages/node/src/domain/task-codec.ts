@@ -20,6 +20,8 @@ const HISTORY = 16;
 /** In a history. */
 const ORIGIN = 1;
 const ORIGIN_RETRY = 2;
+const RERUN = 4;
+const PROGRESS = 8;
 
 /** Writes flags, then only the fields that they announce. */
 export function writeTaskState(out: ByteWriter, state: TaskState, history: TaskHistory | undefined): void {
@@ -85,10 +87,16 @@ function readRetry(from: ByteReader): RetryPolicy {
   };
 }
 
-function writeHistory(out: ByteWriter, { failures, origin }: TaskHistory): void {
-  out.byte((origin ? ORIGIN : 0) | (origin?.retry ? ORIGIN_RETRY : 0));
+function writeHistory(out: ByteWriter, { failures, origin, rerun, progress }: TaskHistory): void {
+  out.byte(
+    (origin ? ORIGIN : 0) | (origin?.retry ? ORIGIN_RETRY : 0) | (rerun ? RERUN : 0) | (progress ? PROGRESS : 0),
+  );
   if (origin) out.utf8(origin.queue);
   if (origin?.retry) writeRetry(out, origin.retry);
+  if (progress) {
+    out.number(progress.at);
+    out.utf8(progress.text);
+  }
   out.number(failures.length);
   for (const { at, attempt, worker, error } of failures) {
     out.number(at);
@@ -105,6 +113,7 @@ function readHistory(from: ByteReader): TaskHistory {
   const flags = from.byte();
   const queue = flags & ORIGIN ? from.utf8() : undefined;
   const retry = flags & ORIGIN_RETRY ? readRetry(from) : undefined;
+  const progress = flags & PROGRESS ? { at: from.number() as Instant, text: from.utf8() } : undefined;
   const failures: Failure[] = [];
   for (let left = from.number(); left > 0; left--) {
     const at = from.number() as Instant;
@@ -113,5 +122,6 @@ function readHistory(from: ByteReader): TaskHistory {
     const error = from.byte() === 1 ? { message: from.utf8(), details: from.utf8() } : undefined;
     failures.push({ at, attempt, worker, error });
   }
-  return { failures, origin: queue === undefined ? undefined : { queue, retry } };
+  const origin = queue === undefined ? undefined : { queue, retry };
+  return { failures, origin, rerun: (flags & RERUN) !== 0, progress };
 }

@@ -68,7 +68,7 @@ interface ReleaseSpec extends ItemSpec {
 export interface UpdateSpec {
   readonly enqueue?: readonly EnqueueSpec[];
   readonly dequeue?: readonly (ItemSpec & { readonly requeue?: boolean })[];
-  readonly renew?: readonly (ItemSpec & { readonly for: number })[];
+  readonly renew?: readonly (ItemSpec & { readonly for: number; readonly progress?: string })[];
   readonly release?: readonly ReleaseSpec[];
   readonly id?: string;
 }
@@ -251,7 +251,7 @@ export function updateCommand(spec: UpdateSpec): UpdateCommand {
       retry: retry && { maxAttempts: 0, backoffInitialMs: 0, backoffMaxMs: 3_600_000, deadLetterQueue: '', ...retry },
     })),
     dequeue: dequeue.map((spec) => ({ ...item(spec), requeue: spec.requeue ?? false })),
-    renew: renew.map((spec) => ({ ...item(spec), leaseDurationMs: spec.for })),
+    renew: renew.map((spec) => ({ ...item(spec), leaseDurationMs: spec.for, progress: spec.progress })),
     release: release.map((spec) => ({
       ...item(spec),
       delayMs: spec.delay,

@@ -71,6 +71,7 @@ test('a task is read without its payload', () => {
     attempt: 1,
     enqueuedUnixMs: 1,
     hasRetryPolicy: true,
+    progress: '',
     maxAttempts: 3,
   };
   const read = readLeased(encodeToBuffer(LeasedTask, task));

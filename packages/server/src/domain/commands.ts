@@ -34,6 +34,8 @@ export interface DequeueItem extends TaskItem {
 
 export interface RenewItem extends TaskItem {
   readonly leaseDurationMs: number;
+  /** Undefined: it does not change. Empty: none. */
+  readonly progress: string | undefined;
 }
 
 export interface ReleaseItem extends TaskItem {
@@ -121,6 +123,8 @@ export interface LeasedTask {
   readonly attempt: number;
   readonly enqueuedAt: Instant;
   readonly retry: RetryPolicy | undefined;
+  /** What an earlier attempt has reported. */
+  readonly progress: string | undefined;
 }
 
 export interface QueueFilter {

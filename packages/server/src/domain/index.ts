@@ -42,6 +42,7 @@ export {
   historyBytes,
   isLeased,
   isLeasedAt,
+  type Progress,
   type RetryPolicy,
   type TaskError,
   type TaskHistory,

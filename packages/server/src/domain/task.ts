@@ -46,12 +46,21 @@ export interface TaskError {
   readonly details: string;
 }
 
-/** What a task keeps of its failed attempts. */
+/** What a task keeps of its past. */
 export interface TaskHistory {
   /** The last ones, the latest last. */
   readonly failures: readonly Failure[];
   /** Where the task was before it came to this dead-letter queue. */
   readonly origin: { readonly queue: string; readonly retry: RetryPolicy | undefined } | undefined;
+  /** True: it was enqueued again since its latest lease began, so it must run again when it is completed by that lease. */
+  readonly rerun: boolean;
+  /** What a worker has reported last. */
+  readonly progress: Progress | undefined;
+}
+
+export interface Progress {
+  readonly at: Instant;
+  readonly text: string;
 }
 
 /** The state of a task, without its payload. Immutable: every change creates a new one. */
@@ -67,7 +76,7 @@ export interface TaskState {
   readonly token: LeaseToken;
   readonly retry: RetryPolicy | undefined;
   readonly visibility: Visibility;
-  /** Undefined: no attempt has failed with an error or an expired lease. */
+  /** Undefined: there is nothing to keep. */
   readonly history: TaskHistory | undefined;
 }
 
@@ -77,7 +86,7 @@ const HISTORY_OVERHEAD_BYTES = 100;
 /** Memory of what the task keeps of its failed attempts, about. A character of a text may take two bytes. */
 export function historyBytes({ history }: TaskState): number {
   if (history === undefined) return 0;
-  let bytes = HISTORY_OVERHEAD_BYTES;
+  let bytes = HISTORY_OVERHEAD_BYTES + 2 * (history.progress?.text.length ?? 0);
   for (const { worker, error } of history.failures) {
     const characters = worker.length + (error?.message.length ?? 0) + (error?.details.length ?? 0);
     bytes += HISTORY_OVERHEAD_BYTES + 2 * characters;

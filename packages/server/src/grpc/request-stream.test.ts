@@ -31,6 +31,7 @@ const aTask = (data: Uint8Array = bytes('data')): LeasedTask => ({
   attempt: 1,
   enqueuedAt: 1 as Instant,
   retry: undefined,
+  progress: undefined,
 });
 
 /** Waits for ever, or until its signal says no longer. */

@@ -25,6 +25,7 @@ const aTask = (change: Partial<LeasedTask> = {}): LeasedTask => ({
   attempt: 1,
   enqueuedAt: 1_700_000_000_000 as Instant,
   retry: undefined,
+  progress: undefined,
   ...change,
 });
 

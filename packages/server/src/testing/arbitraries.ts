@@ -55,6 +55,8 @@ const histories: fc.Arbitrary<TaskHistory> = fc.record({
   origin: fc.option(fc.record({ queue: texts, retry: fc.option(retryPolicies, { nil: undefined }) }), {
     nil: undefined,
   }),
+  rerun: fc.boolean(),
+  progress: fc.option(fc.record({ at: instants, text: texts }), { nil: undefined }),
 });
 
 export const taskStates: fc.Arbitrary<TaskState> = fc.record({

@@ -230,6 +230,8 @@ const MODES = {
   collapse: EnqueueMode.ENQUEUE_MODE_COLLAPSE,
   fail: EnqueueMode.ENQUEUE_MODE_FAIL,
   replace: EnqueueMode.ENQUEUE_MODE_REPLACE,
+  rerun: EnqueueMode.ENQUEUE_MODE_RERUN,
+  'rerun-first': EnqueueMode.ENQUEUE_MODE_RERUN_FIRST,
 };
 
 function updateRequest({ enqueue, dequeue, renew, release, requestId }: UpdateCall): UpdateTasksRequest {
@@ -245,7 +247,7 @@ function updateRequest({ enqueue, dequeue, renew, release, requestId }: UpdateCa
       retry: retry && { ...retry, deadLetterQueue: `${parseQueueName(queue).group}#${retry.deadLetterQueue}` },
     })),
     dequeue: dequeue.map((one) => ({ ...item(one), requeue: one.requeue ?? false })),
-    renew: renew.map((one) => ({ ...item(one), leaseDurationMs: one.leaseDurationMs })),
+    renew: renew.map((one) => ({ ...item(one), leaseDurationMs: one.leaseDurationMs, progress: one.progress })),
     release: release.map((one) => ({
       ...{ ...item(one), delayMs: one.delayMs, refundAttempt: one.refund },
       ...{ error: one.error === undefined ? undefined : { message: one.error, details: '' } },

@@ -33,6 +33,7 @@ interface CompleteFlags extends SettleFlags {
 
 interface RenewFlags extends SettleFlags {
   readonly leaseDuration: number;
+  readonly progress?: string;
 }
 
 interface ReleaseFlags extends SettleFlags {
@@ -67,7 +68,8 @@ Examples:
 const renewNotes = `${taskNotes}
 
 Examples:
-  $ taskmaster renew shop#mail order-17 --lease-token 3 --lease-duration 5m`;
+  $ taskmaster renew shop#mail order-17 --lease-token 3 --lease-duration 5m
+  $ taskmaster renew shop#mail order-17 --lease-token 3 --progress 'page 3 of 7'`;
 
 const releaseNotes = `${taskNotes}
 
@@ -119,13 +121,14 @@ export function addSettling(program: Command, runner: Runner): void {
         .argParser(lengthOfTime)
         .default(limits.defaultLeaseDurationMs, '30s'),
     )
+    .option('--progress <text>', 'how far the work is; peek and get show it')
     .addHelpText('after', notesOf(renewNotes))
     .action(
       action<RenewFlags>(runner, (_session, flags) => {
         if (flags.leaseDuration < 1) throw new UsageError('--lease-duration: a lease lasts at least 1ms');
         return {
           done: 'renewed',
-          add: (update, ref) => update.renew(ref, flags.leaseDuration),
+          add: (update, ref) => update.renew(ref, flags.leaseDuration, { progress: flags.progress }),
           describe: ({ renewed: [until] }) => ({ leaseUntil: until?.toISOString() }),
           note: () => `for ${duration(flags.leaseDuration)}`,
         };

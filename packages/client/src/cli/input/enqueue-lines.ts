@@ -25,6 +25,8 @@ export interface LinesReport {
   readonly created: number;
   readonly collapsed: number;
   readonly replaced: number;
+  /** Tasks that a worker has, and that run once more. */
+  readonly rerun: number;
   /** Collapsed and replaced tasks that are leased. */
   readonly leased: number;
   /** Empty lines, which are skipped. */
@@ -72,7 +74,7 @@ const ITEM_BYTES = 64;
 export class LineEnqueuer {
   readonly #client: TaskMasterClient;
   readonly #settings: LinesSettings;
-  readonly #counts = { created: 0, collapsed: 0, replaced: 0, leased: 0, empty: 0, bytes: 0 };
+  readonly #counts = { created: 0, collapsed: 0, replaced: 0, rerun: 0, leased: 0, empty: 0, bytes: 0 };
   /** Batches sent and not acknowledged, in the order of their lines. */
   readonly #waiting = new Set<Batch>();
   readonly #refused: RefusedLine[] = [];
@@ -103,7 +105,8 @@ export class LineEnqueuer {
 
   /** Number of acknowledged tasks. */
   get tasks(): number {
-    return this.#counts.created + this.#counts.collapsed + this.#counts.replaced;
+    const { created, collapsed, replaced, rerun } = this.#counts;
+    return created + collapsed + replaced + rerun;
   }
 
   async run(lines: AsyncIterable<Line>): Promise<void> {

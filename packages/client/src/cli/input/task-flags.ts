@@ -5,7 +5,7 @@ import { instant, lengthOfTime, queueName, wholeNumber } from './arguments.ts';
 
 /** Options of new tasks. */
 export interface TaskFlags {
-  readonly mode?: 'collapse' | 'fail' | 'replace';
+  readonly mode?: 'collapse' | 'fail' | 'replace' | 'rerun' | 'rerun-first';
   readonly delay?: number;
   readonly runAt?: Date;
   readonly maxAttempts?: number;
@@ -18,9 +18,9 @@ export function addTaskFlags(command: Command): void {
     .addOption(
       new Option(
         '--mode <mode>',
-        'if the PID is already in the queue: keep that task (collapse), fail, or replace its data',
+        'if the PID is already in the queue: keep that task (collapse), fail, replace its data, or replace it and run a leased task once more (rerun; rerun-first keeps the first data)',
       )
-        .choices(['collapse', 'fail', 'replace'])
+        .choices(['collapse', 'fail', 'replace', 'rerun', 'rerun-first'])
         .default('collapse'),
     )
     .addOption(new Option('--delay <duration>', 'hide the task for this time').argParser(lengthOfTime))

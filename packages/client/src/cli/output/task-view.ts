@@ -71,6 +71,7 @@ export function taskObject(task: SeenTask): object {
             deadLetterQueue: retry.deadLetterQueue === '' ? undefined : retry.deadLetterQueue,
           },
     deadLetterFrom: task.deadLetterFrom,
+    progress: task.progress && { at: task.progress.at.toISOString(), text: task.progress.text },
     failures: task.failures.length === 0 ? undefined : task.failures.map(failureObject),
     data: task.bytes === undefined ? undefined : textOf(task.bytes),
   };
@@ -125,6 +126,7 @@ export function taskColumns(
       { title: 'LEASED', align: 'right', cell: ({ leasedAt }) => since(leasedAt, now) },
       { title: 'TOKEN', align: 'right', cell: ({ leaseToken }) => (leaseToken === 0 ? '' : String(leaseToken)) },
       { title: 'WORKER', cell: ({ workerLabel, workerAddress }) => workerOf(workerLabel, workerAddress) },
+      { title: 'PROGRESS', cell: ({ progress }) => previewOf(Buffer.from(progress?.text ?? ''), previewWidth(out)) },
     );
   }
   if (kind !== 'available') {

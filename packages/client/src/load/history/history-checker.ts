@@ -102,7 +102,7 @@ function readLives(events: readonly HistoryEvent[], isLater: (lease: HistoryEven
   const byToken = new Map<string, Life>();
   for (const event of events.filter(isUpdate)) {
     for (const [index, { data, mode }] of event.call.enqueue.entries()) {
-      if (mode === 'replace') throw new TypeError('histories that replace data cannot be judged');
+      if (mode !== 'collapse' && mode !== 'fail') throw new TypeError('histories that replace data cannot be judged');
       if (lives.has(data)) throw new TypeError(`two enqueues have the data ${brief(data)}`);
       const born = bornOf(event.outcome, index);
       lives.set(data, { data, event, born, leases: [], dequeues: [], changes: [] });

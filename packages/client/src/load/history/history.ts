@@ -19,7 +19,7 @@ export interface EnqueueCall {
   readonly pid: string | undefined;
   /** Unique within the history: it identifies the enqueue that created a task. */
   readonly data: string;
-  readonly mode: 'collapse' | 'fail' | 'replace';
+  readonly mode: 'collapse' | 'fail' | 'replace' | 'rerun' | 'rerun-first';
   readonly delayMs: number;
   readonly retry: RetryCall | undefined;
 }
@@ -49,7 +49,11 @@ export interface UpdateCall {
   readonly kind: 'update';
   readonly enqueue: readonly EnqueueCall[];
   readonly dequeue: readonly DequeueCall[];
-  readonly renew: readonly (TaskCall & { readonly leaseDurationMs: number })[];
+  readonly renew: readonly (TaskCall & {
+    readonly leaseDurationMs: number;
+    /** Undefined: it does not change. Empty: none. */
+    readonly progress?: string | undefined;
+  })[];
   readonly release: readonly ReleaseCall[];
   readonly requestId: string | undefined;
 }
@@ -106,6 +110,7 @@ export interface ShownTask {
         readonly failures?: readonly string[];
         /** Name of the queue from which the task came to its dead-letter queue. */
         readonly origin?: string | undefined;
+        readonly progress?: string | undefined;
       };
   readonly data: string | undefined;
 }
@@ -129,7 +134,7 @@ export type Outcome =
       readonly kind: 'updated';
       readonly enqueued: readonly {
         readonly pid: string;
-        readonly result: 'created' | 'collapsed' | 'replaced';
+        readonly result: 'created' | 'collapsed' | 'replaced' | 'rerun';
         /** True if the existing task is leased; undefined if the test does not compare it. */
         readonly leased?: boolean;
       }[];

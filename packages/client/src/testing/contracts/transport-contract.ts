@@ -316,6 +316,40 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       expect(peeked.tasks.map(({ pid }) => text(pid))).toEqual(['a']);
     });
 
+    test('a leased task that is enqueued again runs once more', async () => {
+      await using world = await start();
+      const { transport } = world;
+      const mode = EnqueueMode.ENQUEUE_MODE_RERUN;
+      await transport.updateTasks(enqueue('a'));
+      const { tasks } = await transport.leaseTasks(lease());
+      const { enqueued } = await transport.updateTasks(enqueue('a', { mode, data: bytes('later') }));
+      expect(enqueued).toMatchObject([{ result: EnqueueResult.ENQUEUE_RESULT_RERUN, leased: true }]);
+      await transport.updateTasks(dequeue('a', tasks[0]?.leaseToken ?? 0));
+      const again = await transport.leaseTasks(lease());
+      expect(again.tasks.map(({ data, attempt }) => [text(data), attempt])).toEqual([['later', 1]]);
+      await transport.updateTasks(dequeue('a', again.tasks[0]?.leaseToken ?? 0));
+      expect(await statesOf(world, 'a')).toEqual([TaskState.TASK_STATE_NOT_FOUND]);
+    });
+
+    test('a renewal reports progress, which is shown and which the next attempt gets', async () => {
+      await using world = await start();
+      const { transport } = world;
+      await transport.updateTasks(enqueue('a'));
+      const { tasks } = await transport.leaseTasks(lease());
+      const of = { queue: QUEUE, pid: bytes('a'), leaseToken: tasks[0]?.leaseToken ?? 0, leaseDurationMs: 30_000 };
+      const shown = async (): Promise<string | undefined> =>
+        (await transport.getTasks({ queue: QUEUE, pids: [bytes('a')], includeData: false })).tasks[0]?.progress;
+      await transport.updateTasks(update({ renew: [{ ...of, progress: 'page 3 of 7' }] }));
+      await transport.updateTasks(update({ renew: [{ ...of, progress: undefined }] }));
+      expect(await shown()).toBe('page 3 of 7');
+      await transport.updateTasks(release('a', of.leaseToken));
+      const again = await transport.leaseTasks(lease());
+      expect(again.tasks).toMatchObject([{ attempt: 2, progress: 'page 3 of 7' }]);
+      const none = { ...of, leaseToken: again.tasks[0]?.leaseToken ?? 0, progress: '' };
+      await transport.updateTasks(update({ renew: [none] }));
+      expect(await shown()).toBe('');
+    });
+
     test('a waiting task becomes available at another instant', async () => {
       await using world = await start();
       const { transport } = world;
@@ -387,7 +421,8 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       await transport.updateTasks(enqueue('a'));
       const { tasks } = await transport.leaseTasks({ ...lease(), leaseDurationMs: 200 });
       const of = { queue: QUEUE, pid: bytes('a'), leaseToken: tasks[0]?.leaseToken ?? 0 };
-      const renew = (leaseDurationMs: number) => transport.updateTasks(update({ renew: [{ ...of, leaseDurationMs }] }));
+      const renew = (leaseDurationMs: number) =>
+        transport.updateTasks(update({ renew: [{ ...of, leaseDurationMs, progress: undefined }] }));
       const { renewed } = await renew(300);
       expect(renewed[0]?.leaseUntilUnixMs).toBeGreaterThan(tasks[0]?.leaseUntilUnixMs ?? 0);
       await settle(transport.leaseTasks({ ...lease(400), queues: ['shop#empty'] }));

@@ -28,7 +28,7 @@ import type { CancelTimer, Timing } from '../../transport/timing.ts';
 import { asTaskMasterError, errorFromWire } from '../../transport/wire-errors.ts';
 import { makeError, type TaskMasterError } from '../../values/errors.ts';
 import { wireError } from '../wire-error.ts';
-import { addFailure, type FakeTask, infoOf, newFakeTask } from './fake-task.ts';
+import { addFailure, type FakeTask, infoOf, isRerun, newFakeTask, rerun } from './fake-task.ts';
 
 /** Number of partitions, as of a node by default. */
 const PARTITIONS = 1024;
@@ -253,26 +253,27 @@ export class FakeEngine {
 
   #apply(request: UpdateTasksRequest): UpdateTasksResponse {
     const now = this.#timing.now();
-    for (const { queue, pid, requeue } of request.dequeue) {
+    for (const { queue, pid, leaseToken, requeue } of request.dequeue) {
       const task = this.#find(queue, pid);
+      if (task?.rerun && leaseToken !== 0) {
+        Object.assign(task, { attempts: 0, token: 0, hiddenUntil: 0, rerun: false, worker: undefined, failures: [] });
+        task.progress = { at: 0, text: '' };
+        continue;
+      }
       this.#queues.get(queue)?.delete(keyOf(pid));
       if (requeue && task?.origin !== undefined) {
         const { queue: target, retry } = task.origin;
-        this.#queueOf(target).set(keyOf(pid), {
-          ...task,
-          retry,
-          attempts: 0,
-          token: 0,
-          hiddenUntil: 0,
-          origin: undefined,
-        });
+        const anew = { retry, attempts: 0, token: 0, hiddenUntil: 0, origin: undefined };
+        this.#queueOf(target).set(keyOf(pid), { ...task, ...anew });
         continue;
       }
       this.#completed.set(queue, (this.#completed.get(queue) ?? 0) + 1);
     }
-    const renewed = request.renew.map(({ queue, pid, leaseDurationMs }) => {
+    const renewed = request.renew.map(({ queue, pid, leaseDurationMs, progress }) => {
       const task = this.#find(queue, pid);
       if (task !== undefined) task.hiddenUntil = now + leaseDurationMs;
+      if (task !== undefined && progress !== undefined)
+        task.progress = { at: progress === '' ? 0 : now, text: progress };
       return { leaseUntilUnixMs: Math.round(now + leaseDurationMs) };
     });
     const released = request.release.map(
@@ -293,7 +294,8 @@ export class FakeEngine {
   #afterRelease(queue: string, task: FakeTask, isDead: boolean): UpdateTasksResponse['released'][number] {
     const { retry } = task;
     const isLast = retry !== undefined && retry.maxAttempts > 0 && task.attempts >= retry.maxAttempts;
-    if (!isLast && !isDead) {
+    if (task.rerun) task.attempts = 0;
+    if (task.rerun || (!isLast && !isDead)) {
       return { hiddenUntilUnixMs: Math.round(task.hiddenUntil), deadLetterQueue: '' };
     }
     const deadLetterQueue = retry?.deadLetterQueue || `${queue}.dead`;
@@ -312,6 +314,7 @@ export class FakeEngine {
       return { pid, result: EnqueueResult.ENQUEUE_RESULT_CREATED, leased: false };
     }
     const leased = existing.worker !== undefined && existing.hiddenUntil > now;
+    if (isRerun(item)) return { pid, result: rerun(existing, item, leased), leased };
     if (item.mode !== EnqueueMode.ENQUEUE_MODE_REPLACE) {
       return { pid, result: EnqueueResult.ENQUEUE_RESULT_COLLAPSED, leased };
     }
@@ -335,6 +338,7 @@ export class FakeEngine {
     );
     return found.slice(0, maxTasks).map(({ queue, task }) => {
       task.token = ++this.#lastToken;
+      task.rerun = false;
       task.attempts++;
       task.hiddenUntil = now + leaseDurationMs;
       task.worker = worker;
@@ -348,6 +352,7 @@ export class FakeEngine {
         enqueuedUnixMs: Math.round(task.enqueuedAt),
         hasRetryPolicy: task.retry !== undefined,
         maxAttempts: task.retry?.maxAttempts ?? 0,
+        progress: task.progress.text,
       };
     });
   }

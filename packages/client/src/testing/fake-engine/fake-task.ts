@@ -1,5 +1,7 @@
 import {
   type Enqueue,
+  EnqueueMode,
+  EnqueueResult,
   limits,
   type RetryPolicy,
   type TaskError,
@@ -15,9 +17,12 @@ export interface FakeTask {
   readonly retry: RetryPolicy | undefined;
   attempts: number;
   failures: readonly TaskFailure[];
+  progress: { readonly at: number; readonly text: string };
   /** Where it was before it came to a dead-letter queue. */
   readonly origin: { readonly queue: string; readonly retry: RetryPolicy | undefined } | undefined;
   token: number;
+  /** It was enqueued again since its latest lease began. */
+  rerun: boolean;
   /** 0: the task is available. */
   hiddenUntil: number;
   worker: string | undefined;
@@ -30,11 +35,25 @@ export const newFakeTask = (pid: Buffer, { data, delayMs, runAtUnixMs, retry }: 
   retry,
   attempts: 0,
   failures: [],
+  progress: { at: 0, text: '' },
   origin: undefined,
   token: 0,
+  rerun: false,
   hiddenUntil: runAtUnixMs > 0 ? runAtUnixMs : delayMs === 0 ? 0 : now + delayMs,
   worker: undefined,
 });
+
+export const isRerun = ({ mode }: Enqueue): boolean =>
+  mode === EnqueueMode.ENQUEUE_MODE_RERUN || mode === EnqueueMode.ENQUEUE_MODE_RERUN_FIRST;
+
+/** Enqueues an existing task again, so that it runs after the lease that it has or had. */
+export function rerun(task: FakeTask, { mode, data }: Enqueue, leased: boolean): EnqueueResult {
+  const isLatest = mode === EnqueueMode.ENQUEUE_MODE_RERUN;
+  if (isLatest || (leased && !task.rerun)) task.data = Buffer.from(data);
+  task.rerun ||= task.token > 0;
+  if (leased) return EnqueueResult.ENQUEUE_RESULT_RERUN;
+  return isLatest ? EnqueueResult.ENQUEUE_RESULT_REPLACED : EnqueueResult.ENQUEUE_RESULT_COLLAPSED;
+}
 
 /** Keeps the error of a failed attempt. */
 export function addFailure(task: FakeTask, error: TaskError, now: number): void {
@@ -61,5 +80,7 @@ export function infoOf(
     retry: task?.retry,
     failures: [...(task?.failures ?? [])],
     deadLetterFrom: task?.origin?.queue ?? '',
+    progress: task?.progress.text ?? '',
+    progressUnixMs: Math.round(task?.progress.at ?? 0),
   };
 }

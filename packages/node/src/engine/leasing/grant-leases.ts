@@ -12,6 +12,7 @@ import { taskKey } from '../../domain/keys.ts';
 import { Family } from '../../ports/store.ts';
 import type { AnswerRoom } from '../admission.ts';
 import type { EngineState } from '../engine-state.ts';
+import { isToRunAgain, withRerun } from '../operations/attempts.ts';
 import type { PlannedChange } from '../planned-atom.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
@@ -52,7 +53,7 @@ export function select(queues: Iterable<Queue>, command: LeaseCommand, maxBytes:
     for (const ready of cache.head()) {
       const { pid, state } = ready;
       if (maxPid !== undefined && pid > maxPid) break;
-      const taskBytes = state.dataBytes + pid.length + REST_BYTES;
+      const taskBytes = state.dataBytes + pid.length + (state.history?.progress?.text.length ?? 0) * 3 + REST_BYTES;
       // The first task is picked even if it is too large; otherwise it could never be leased.
       if (bytes + taskBytes > maxBytes && picks.length > 0) return { kind: 'picked', picks, bytes };
       bytes += taskBytes;
@@ -96,7 +97,9 @@ export function grant(memory: EngineState, picks: readonly Pick[], command: Leas
     // The token is the ticket: it grows with every lease, and no earlier task with this PID had it.
     const token = memory.nextTicket(queue.partition) as number as LeaseToken;
     const visibility = { kind: 'hidden' as const, until, lease };
-    const after: TaskState = { ...state, attempts: state.attempts + 1, token, visibility };
+    // This lease has the data of all enqueues so far.
+    const history = isToRunAgain(state) ? withRerun(state.history, false) : state.history;
+    const after: TaskState = { ...state, attempts: state.attempts + 1, token, visibility, history };
     const change = {
       kind: 'change' as const,
       queueId: queue.ledger.queueId,
@@ -168,6 +171,7 @@ function asLeased({ queue, pid, state, until }: LeasedPick, data: Uint8Array): L
     attempt: state.attempts,
     enqueuedAt: state.enqueuedAt,
     retry: state.retry,
+    progress: state.history?.progress?.text,
   };
 }
 

@@ -4,8 +4,10 @@ import {
   DEAD_LETTER_SUFFIX,
   type Failure,
   type Instant,
+  type LeaseToken,
   type RetryPolicy,
   type TaskError,
+  type TaskHistory,
   type TaskState,
   type Visibility,
 } from '@taskmaster/server/domain';
@@ -34,10 +36,43 @@ export function deadLetterQueueOf(queue: QueueName, state: TaskState | undefined
   return { group: queue.group, name: state?.retry?.deadLetterQueue || `${queue.name}${DEAD_LETTER_SUFFIX}` };
 }
 
+/** A task that was enqueued again meanwhile has no last attempt: its next one is for the later enqueue. */
 export function isLastAttempt(state: TaskState): boolean {
   const max = state.retry?.maxAttempts ?? 0;
-  return max > 0 && state.attempts >= max;
+  return max > 0 && state.attempts >= max && !isToRunAgain(state);
 }
+
+/** Whether the task was enqueued again since its latest lease began. */
+export const isToRunAgain = ({ history }: TaskState): boolean => history?.rerun === true;
+
+/**
+ * The task as a new one, after the run during which it was enqueued again. It loses its token: a repeated completion must not
+ * complete it.
+ */
+export const asNew = (state: TaskState, now: Instant): TaskState => ({
+  ...{ ...state, enqueuedAt: now, dueAt: now, attempts: 0, token: 0 as LeaseToken },
+  ...{ visibility: AVAILABLE, history: undefined },
+});
+
+/** What a task keeps when it is enqueued again, or leased (`rerun` false). */
+export const withRerun = (history: TaskHistory | undefined, rerun: boolean): TaskHistory | undefined =>
+  kept({ ...(history ?? NO_HISTORY), rerun });
+
+/** What a task keeps when a worker reports progress. Empty: none. */
+export const withProgress = (history: TaskHistory | undefined, text: string, at: Instant): TaskHistory | undefined =>
+  kept({ ...(history ?? NO_HISTORY), progress: text === '' ? undefined : { at, text } });
+
+/** What a task keeps when it goes back from its dead-letter queue. */
+export const withoutOrigin = (history: TaskHistory): TaskHistory | undefined =>
+  kept({ ...history, origin: undefined, rerun: false });
+
+/** Undefined if the history says nothing. */
+function kept(history: TaskHistory): TaskHistory | undefined {
+  const { failures, origin, rerun, progress } = history;
+  return failures.length > 0 || origin !== undefined || rerun || progress !== undefined ? history : undefined;
+}
+
+export const NO_HISTORY: TaskHistory = { failures: [], origin: undefined, rerun: false, progress: undefined };
 
 /** Decides what follows a failed attempt: the dead-letter queue, or a retry after the backoff, counted from its end. */
 export function afterFailedAttempt(
@@ -47,9 +82,11 @@ export function afterFailedAttempt(
   random: Random,
 ): AfterAttempt {
   const state = withFailure(before, attempt);
-  if (attempt.deadLetter || isLastAttempt(state)) return { kind: 'dead', state };
+  const isAgain = isToRunAgain(state);
+  if (!isAgain && (attempt.deadLetter || isLastAttempt(state))) return { kind: 'dead', state };
   const wait = attempt.delayMs ?? backoffMs(state.retry, state.attempts, random);
-  return { kind: 'retry', state: afterWait(state, attempt.endedAt, wait, now) };
+  const next = isAgain ? { ...state, attempts: 0 } : state;
+  return { kind: 'retry', state: afterWait(next, attempt.endedAt, wait, now) };
 }
 
 /** Adds the failure to the history of the task. A release without an error leaves no trace. */
@@ -59,7 +96,7 @@ function withFailure(state: TaskState, { endedAt, error, isExpired }: FailedAtte
   const worker = visibility.kind === 'hidden' ? (visibility.lease?.worker ?? '') : '';
   const earlier = history?.failures.slice(1 - limits.keptFailures).map(withoutDetails) ?? [];
   const failures = [...earlier, { at: endedAt, attempt: attempts, worker, error }];
-  return { ...state, history: { failures, origin: history?.origin } };
+  return { ...state, history: { ...(history ?? NO_HISTORY), failures } };
 }
 
 const withoutDetails = (failure: Failure): Failure =>

@@ -1,7 +1,7 @@
 import { AVAILABLE, type Instant, type LeaseToken, type Pid, type TaskState } from '@taskmaster/server/domain';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
-import { deadLetterQueueOf } from './attempts.ts';
+import { deadLetterQueueOf, NO_HISTORY, withoutOrigin } from './attempts.ts';
 import type { TaskMove } from './task-draft.ts';
 
 /** A lease of another task with the same PID may have had the token, and must not complete this one. */
@@ -11,7 +11,7 @@ const NO_TOKEN = 0 as LeaseToken;
 export function toDeadLetters(queue: Queue, pid: Pid, task: CachedTask, state: TaskState): TaskMove {
   const { name } = queue.ledger;
   const { retry } = state;
-  const history = { failures: state.history?.failures ?? [], origin: { queue: name.name, retry } };
+  const history = { ...(state.history ?? NO_HISTORY), origin: { queue: name.name, retry }, rerun: false };
   const after = { ...state, token: NO_TOKEN, retry: undefined, visibility: AVAILABLE, history };
   return { queue, pid, task, target: deadLetterQueueOf(name, state), after, kind: 'dead-letter' };
 }
@@ -20,8 +20,8 @@ export function toDeadLetters(queue: Queue, pid: Pid, task: CachedTask, state: T
 export function fromDeadLetters(queue: Queue, pid: Pid, task: CachedTask, now: Instant): TaskMove | undefined {
   const { state } = task;
   if (state.history?.origin === undefined) return undefined;
-  const { failures, origin } = state.history;
-  const history = failures.length === 0 ? undefined : { failures, origin: undefined };
+  const { origin } = state.history;
+  const history = withoutOrigin(state.history);
   const anew = { dueAt: now, attempts: 0, token: NO_TOKEN, retry: origin.retry, visibility: AVAILABLE, history };
   const target = { group: queue.ledger.name.group, name: origin.queue };
   return { queue, pid, task, target, after: { ...state, ...anew }, kind: 'requeue' };

@@ -20,7 +20,16 @@ import type { Random } from '@taskmaster/server/ports';
 import { nextFifoPid } from '../../domain/fifo-pid.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
-import { afterFailedAttempt, afterWait, hiddenUntil, isLastAttempt } from './attempts.ts';
+import {
+  afterFailedAttempt,
+  afterWait,
+  asNew,
+  hiddenUntil,
+  isLastAttempt,
+  isToRunAgain,
+  withProgress,
+  withRerun,
+} from './attempts.ts';
 import { fromDeadLetters, toDeadLetters } from './moves.ts';
 import type { DraftView, TaskDraft, TaskMove } from './task-draft.ts';
 
@@ -103,6 +112,11 @@ export class UpdatePlanner {
   #dequeue(item: DequeueItem, index: number): void {
     const found = this.#find(ItemKind.ITEM_KIND_DEQUEUE, item, index);
     if (!found) return;
+    // The worker completes the run that it has, and not the later enqueue. Without a token the task is removed, come what may.
+    if (!item.requeue && item.token !== undefined && isToRunAgain(found.task.state)) {
+      this.#draft.change(found.queue, item.pid, found.task, asNew(found.task.state, this.#view.now));
+      return;
+    }
     if (!item.requeue) {
       this.#draft.remove(found.queue, item.pid, found.task, true);
       return;
@@ -131,7 +145,13 @@ export class UpdatePlanner {
     if (visibility.kind !== 'hidden' || !isLeasedAt(state, now)) {
       this.#refuse(ItemKind.ITEM_KIND_RENEW, index, item, whyNotLeased(item, state));
     } else {
-      this.#draft.change(found.queue, item.pid, found.task, { ...state, visibility: { ...visibility, until } });
+      const history =
+        item.progress === undefined ? state.history : withProgress(state.history, item.progress, this.#view.now);
+      this.#draft.change(found.queue, item.pid, found.task, {
+        ...state,
+        history,
+        visibility: { ...visibility, until },
+      });
     }
     return { until };
   }
@@ -200,6 +220,8 @@ export class UpdatePlanner {
         const after = { ...existing.state, dataBytes: item.data.byteLength };
         this.#draft.change(queue, pid, existing, after, item.data);
         return { pid, result: EnqueueResult.ENQUEUE_RESULT_REPLACED, leased };
+      } else if (isRerun(item)) {
+        return { pid, result: this.#rerun(item, queue, pid, existing, leased), leased };
       }
       return { pid, result: EnqueueResult.ENQUEUE_RESULT_COLLAPSED, leased };
     }
@@ -217,6 +239,22 @@ export class UpdatePlanner {
     };
     this.#draft.add(queue, pid, state, item.data);
     return { pid, result: created, leased: false };
+  }
+
+  /** Enqueues an existing task again, so that it runs with this data after the lease that it has or had. */
+  #rerun(item: EnqueueItem, queue: Queue, pid: Pid, existing: CachedTask, leased: boolean): EnqueueResult {
+    const { state } = existing;
+    const isLatest = item.mode === EnqueueMode.ENQUEUE_MODE_RERUN;
+    const replaces = isLatest || (leased && !isToRunAgain(state));
+    // The worker of an earlier lease may still complete the task.
+    const rerun = state.token > 0;
+    if (replaces || (rerun && !isToRunAgain(state))) {
+      const history = rerun ? withRerun(state.history, true) : state.history;
+      const dataBytes = replaces ? item.data.byteLength : state.dataBytes;
+      this.#draft.change(queue, pid, existing, { ...state, dataBytes, history }, replaces ? item.data : undefined);
+    }
+    if (leased) return EnqueueResult.ENQUEUE_RESULT_RERUN;
+    return isLatest ? EnqueueResult.ENQUEUE_RESULT_REPLACED : EnqueueResult.ENQUEUE_RESULT_COLLAPSED;
   }
 
   /** The task of an item. Refuses the item if there is no such task or the item's token is stale. */
@@ -257,6 +295,9 @@ export class UpdatePlanner {
     this.#refused.push({ kind, index, queue: item.queue, pid: item.pid, reason, message: sentence(reason) });
   }
 }
+
+const isRerun = ({ mode }: EnqueueItem): boolean =>
+  mode === EnqueueMode.ENQUEUE_MODE_RERUN || mode === EnqueueMode.ENQUEUE_MODE_RERUN_FIRST;
 
 /** Tells a task whose lease has ended from a task that is not leased: the former still has the item's token. */
 const whyNotLeased = ({ token }: TaskItem, state: TaskState): Reason =>

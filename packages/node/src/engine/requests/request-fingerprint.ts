@@ -32,6 +32,7 @@ export function fingerprintOf({ group, enqueue, dequeue, renew, release, updates
   for (const item of renew) {
     writeItem(item);
     writer.number(item.leaseDurationMs);
+    if (item.progress !== undefined) writer.utf8(item.progress);
   }
   for (const item of release) {
     writeItem(item);

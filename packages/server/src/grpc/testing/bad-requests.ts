@@ -258,6 +258,12 @@ export const badRequests: readonly BadRequest[] = [
     'renew[0].lease_duration_ms',
     update({ renew: [aRenew({ leaseDurationMs: YEARS_300 })] }),
   ),
+  bad(
+    'a long progress',
+    'INVALID_ARGUMENT',
+    'renew[0].progress',
+    update({ renew: [aRenew({ progress: '€'.repeat(86) })] }),
+  ),
   bad('a release without a PID', 'INVALID_PID', 'release[0].pid', update({ release: [aRelease({ pid: bytes('') })] })),
   bad(
     'a release with a negative delay',

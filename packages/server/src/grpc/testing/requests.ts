@@ -42,7 +42,12 @@ const aTask = { queue: 'shop#mail', pid: bytes('a'), leaseToken: 7 };
 
 export const aDequeue = (change: Partial<Dequeue> = {}): Dequeue => ({ ...aTask, requeue: false, ...change });
 
-export const aRenew = (change: Partial<Renew> = {}): Renew => ({ ...aTask, leaseDurationMs: 30_000, ...change });
+export const aRenew = (change: Partial<Renew> = {}): Renew => ({
+  ...aTask,
+  leaseDurationMs: 30_000,
+  progress: undefined,
+  ...change,
+});
 
 export const aRelease = (change: Partial<Release> = {}): Release => ({
   ...aTask,

@@ -54,6 +54,13 @@ export function countAtMost(count: number, place: Place, max: number): void {
   if (count > max) refuse('TOO_MANY_ITEMS', place, `has ${count} items: at most ${max}`, { value: count, limit: max });
 }
 
+/** Refuses a text of more than `max` bytes of UTF-8. */
+export function textAtMost(text: string, place: Place, max: number): void {
+  const bytes = Buffer.byteLength(text);
+  if (bytes > max)
+    refuse('INVALID_ARGUMENT', place, `has ${bytes} bytes: at most ${max}`, { value: bytes, limit: max });
+}
+
 export function pid(bytes: Uint8Array, place: Place): Pid {
   if (bytes.length === 0) {
     refuse('INVALID_PID', place, `is empty: 1 to ${limits.pidBytes} bytes`, { value: 0, limit: limits.pidBytes });

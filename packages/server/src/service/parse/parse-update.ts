@@ -37,6 +37,7 @@ import {
   pid,
   pidOrNone,
   refuse,
+  textAtMost,
   wholeNumber,
 } from './checks.ts';
 import { queueName } from './queue-names.ts';
@@ -49,6 +50,8 @@ const modes: ReadonlyMap<number, EnqueueMode> = new Map([
   [EnqueueMode.ENQUEUE_MODE_COLLAPSE, EnqueueMode.ENQUEUE_MODE_COLLAPSE],
   [EnqueueMode.ENQUEUE_MODE_FAIL, EnqueueMode.ENQUEUE_MODE_FAIL],
   [EnqueueMode.ENQUEUE_MODE_REPLACE, EnqueueMode.ENQUEUE_MODE_REPLACE],
+  [EnqueueMode.ENQUEUE_MODE_RERUN, EnqueueMode.ENQUEUE_MODE_RERUN],
+  [EnqueueMode.ENQUEUE_MODE_RERUN_FIRST, EnqueueMode.ENQUEUE_MODE_RERUN_FIRST],
 ]);
 
 /** Throws a `Refusal` unless the engine can take the update as it is. */
@@ -231,7 +234,9 @@ function parseDequeue(item: Dequeue, index: number, group: OneGroup): DequeueIte
 
 function parseRenew(item: Renew, index: number, group: OneGroup): RenewItem {
   const leaseDurationMs = leaseTime(item.leaseDurationMs, { list: 'renew', index, field: 'lease_duration_ms' });
-  return { ...parseTask(item, 'renew', index, group), leaseDurationMs };
+  const { progress } = item;
+  if (progress !== undefined) textAtMost(progress, { list: 'renew', index, field: 'progress' }, limits.progressBytes);
+  return { ...parseTask(item, 'renew', index, group), leaseDurationMs, progress };
 }
 
 function parseRelease(item: Release, index: number, group: OneGroup): ReleaseItem {
@@ -271,14 +276,9 @@ function runAt(unixMs: number, isAlone: boolean, place: Place): Instant | undefi
 }
 
 function parseError({ message, details }: TaskErrorMessage, index: number): TaskError {
-  const bound = (field: string, text: string, limit: number): void => {
-    const bytes = Buffer.byteLength(text);
-    if (bytes <= limit) return;
-    const place = { list: 'release', index, field: `error.${field}` };
-    refuse('INVALID_ARGUMENT', place, `has ${bytes} bytes: at most ${limit}`, { value: bytes, limit });
-  };
-  bound('message', message, limits.errorMessageBytes);
-  bound('details', details, limits.errorDetailsBytes);
+  const at = (field: string): Place => ({ list: 'release', index, field: `error.${field}` });
+  textAtMost(message, at('message'), limits.errorMessageBytes);
+  textAtMost(details, at('details'), limits.errorDetailsBytes);
   return { message, details };
 }
 

@@ -14,6 +14,7 @@ const leased: LeasedTask = {
   attempt: 1,
   enqueuedAt: 1000 as Instant,
   retry: undefined,
+  progress: undefined,
 };
 
 test('a leased task shows whether it has a retry policy, and its number of attempts', () => {

@@ -76,6 +76,7 @@ export function leaseReply(tasks: readonly LeasedTask[]): LeaseTasksResponse {
       enqueuedUnixMs: task.enqueuedAt,
       hasRetryPolicy: task.retry !== undefined,
       maxAttempts: task.retry?.maxAttempts ?? 0,
+      progress: task.progress ?? '',
     })),
   };
 }
@@ -87,7 +88,8 @@ export function fittingTasks(
 ): { readonly count: number; readonly bytes: number } {
   let used = 0;
   for (const [index, task] of tasks.entries()) {
-    const more = LEASED_BYTES + nameBytes(task.queue) + task.pid.length + task.data.length;
+    const progress = task.progress === undefined ? 0 : Buffer.byteLength(task.progress);
+    const more = LEASED_BYTES + nameBytes(task.queue) + task.pid.length + task.data.length + progress;
     if (used + more > bytes) return { count: index, bytes: used };
     used += more;
   }
@@ -145,6 +147,8 @@ export function taskInfo(view: TaskView, includeData: boolean): TaskInfo {
     retry: state?.retry === undefined ? undefined : retryMessage(state.retry, queue.group),
     failures: state?.history?.failures.map(failureMessage) ?? [],
     deadLetterFrom: originName(view),
+    progress: state?.history?.progress?.text ?? '',
+    progressUnixMs: state?.history?.progress?.at ?? 0,
   };
 }
 

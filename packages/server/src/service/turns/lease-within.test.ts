@@ -16,6 +16,7 @@ const aTask = (pid: string, group = 'shop'): LeasedTask => ({
   attempt: 1,
   enqueuedAt: 1 as Instant,
   retry: undefined,
+  progress: undefined,
 });
 
 const lost = (queue: LeasedTask['queue'], pid: Pid, index: number): UpdateRefusal =>

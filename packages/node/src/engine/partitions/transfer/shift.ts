@@ -19,8 +19,10 @@ export function shiftState(state: TaskState, byMs: number): TaskState {
   return { ...state, enqueuedAt, dueAt, history, visibility: { kind: 'hidden', until, lease } };
 }
 
-function shiftHistory({ failures, origin }: TaskHistory, byMs: number): TaskHistory {
-  return { failures: failures.map((failure) => ({ ...failure, at: shiftInstant(failure.at, byMs) })), origin };
+function shiftHistory(history: TaskHistory, byMs: number): TaskHistory {
+  const failures = history.failures.map((failure) => ({ ...failure, at: shiftInstant(failure.at, byMs) }));
+  const { progress } = history;
+  return { ...history, failures, progress: progress && { ...progress, at: shiftInstant(progress.at, byMs) } };
 }
 
 export function shiftAtom(atom: ApplyAtom, byMs: number): ApplyAtom {

@@ -130,6 +130,10 @@ export interface TaskInfo {
   failures: TaskFailure[];
   /** The queue from which it came to this dead-letter queue, `group#name`. Empty: it was enqueued here. */
   deadLetterFrom: string;
+  /** What a worker has reported last with a renewal, in this attempt or an earlier one. Empty: nothing. */
+  progress: string;
+  /** When it was reported, in ms since 1970 by the node's clock; 0: never. */
+  progressUnixMs: number;
 }
 
 /** A failed attempt. */
@@ -410,6 +414,8 @@ function createBaseTaskInfo(): TaskInfo {
     retry: undefined,
     failures: [],
     deadLetterFrom: "",
+    progress: "",
+    progressUnixMs: 0,
   };
 }
 
@@ -456,6 +462,12 @@ export const TaskInfo: MessageFns<TaskInfo> = {
     }
     if (message.deadLetterFrom !== "") {
       writer.uint32(114).string(message.deadLetterFrom);
+    }
+    if (message.progress !== "") {
+      writer.uint32(122).string(message.progress);
+    }
+    if (message.progressUnixMs !== 0) {
+      writeInt64(writer.uint32(128), message.progressUnixMs);
     }
     return writer;
   },
@@ -583,6 +595,22 @@ export const TaskInfo: MessageFns<TaskInfo> = {
             }
 
             message.deadLetterFrom = reader.string();
+            continue;
+          }
+          case 15: {
+            if (tag !== 122) {
+              break;
+            }
+
+            message.progress = reader.string();
+            continue;
+          }
+          case 16: {
+            if (tag !== 128) {
+              break;
+            }
+
+            message.progressUnixMs = readInt64(reader);
             continue;
           }
         }

@@ -22,6 +22,18 @@ export const EnqueueMode = {
    * data, and completing the task removes the new data too; see `EnqueueOutcome.leased`.
    */
   ENQUEUE_MODE_REPLACE: 3,
+  /**
+   * ENQUEUE_MODE_RERUN - A waiting task gets the new data, as with REPLACE. A leased task runs once more: its worker keeps the old data, and when it
+   * completes the task, the task waits again with the latest data, as a new task with the same retry policy. If the attempt
+   * fails, the next attempt has the latest data, and attempts count anew. So no enqueue is lost, and there is at most one more
+   * run.
+   */
+  ENQUEUE_MODE_RERUN: 4,
+  /**
+   * ENQUEUE_MODE_RERUN_FIRST - As RERUN, but the first data wins: a waiting task keeps its data, and so does the run that a leased task is to have after
+   * this one.
+   */
+  ENQUEUE_MODE_RERUN_FIRST: 5,
   UNRECOGNIZED: -1,
 } as const;
 
@@ -32,6 +44,8 @@ export namespace EnqueueMode {
   export type ENQUEUE_MODE_COLLAPSE = typeof EnqueueMode.ENQUEUE_MODE_COLLAPSE;
   export type ENQUEUE_MODE_FAIL = typeof EnqueueMode.ENQUEUE_MODE_FAIL;
   export type ENQUEUE_MODE_REPLACE = typeof EnqueueMode.ENQUEUE_MODE_REPLACE;
+  export type ENQUEUE_MODE_RERUN = typeof EnqueueMode.ENQUEUE_MODE_RERUN;
+  export type ENQUEUE_MODE_RERUN_FIRST = typeof EnqueueMode.ENQUEUE_MODE_RERUN_FIRST;
   export type UNRECOGNIZED = typeof EnqueueMode.UNRECOGNIZED;
 }
 
@@ -45,6 +59,8 @@ export const EnqueueResult = {
   ENQUEUE_RESULT_COLLAPSED: 2,
   /** ENQUEUE_RESULT_REPLACED - The queue already had a task with this PID. It has the new data now. */
   ENQUEUE_RESULT_REPLACED: 3,
+  /** ENQUEUE_RESULT_RERUN - A worker has leased the task with this PID. It runs once more after that. */
+  ENQUEUE_RESULT_RERUN: 4,
   UNRECOGNIZED: -1,
 } as const;
 
@@ -55,6 +71,7 @@ export namespace EnqueueResult {
   export type ENQUEUE_RESULT_CREATED = typeof EnqueueResult.ENQUEUE_RESULT_CREATED;
   export type ENQUEUE_RESULT_COLLAPSED = typeof EnqueueResult.ENQUEUE_RESULT_COLLAPSED;
   export type ENQUEUE_RESULT_REPLACED = typeof EnqueueResult.ENQUEUE_RESULT_REPLACED;
+  export type ENQUEUE_RESULT_RERUN = typeof EnqueueResult.ENQUEUE_RESULT_RERUN;
   export type UNRECOGNIZED = typeof EnqueueResult.UNRECOGNIZED;
 }
 
@@ -201,6 +218,11 @@ export interface Renew {
   leaseToken: number;
   /** Lease duration from now, in ms, 1 ms to 1 year. 0: 30 s. */
   leaseDurationMs: number;
+  /**
+   * How far the work is, in any form, at most 256 bytes. PeekTasks and GetTasks show it, and the next attempt gets it. Unset: it
+   * does not change. Empty: none.
+   */
+  progress?: string | undefined;
 }
 
 /**
@@ -345,6 +367,8 @@ export interface LeasedTask {
   hasRetryPolicy: boolean;
   /** Maximum number of attempts of the policy. 0: no limit. */
   maxAttempts: number;
+  /** What an earlier attempt has reported last with a renewal. Empty: nothing. */
+  progress: string;
 }
 
 /**
@@ -900,7 +924,7 @@ export const Dequeue: MessageFns<Dequeue> = {
 };
 
 function createBaseRenew(): Renew {
-  return { queue: "", pid: NO_BYTES, leaseToken: 0, leaseDurationMs: 0 };
+  return { queue: "", pid: NO_BYTES, leaseToken: 0, leaseDurationMs: 0, progress: undefined };
 }
 
 export const Renew: MessageFns<Renew> = {
@@ -916,6 +940,9 @@ export const Renew: MessageFns<Renew> = {
     }
     if (message.leaseDurationMs !== 0) {
       writeInt64(writer.uint32(32), message.leaseDurationMs);
+    }
+    if (message.progress !== undefined) {
+      writer.uint32(42).string(message.progress);
     }
     return writer;
   },
@@ -963,6 +990,14 @@ export const Renew: MessageFns<Renew> = {
             }
 
             message.leaseDurationMs = readInt64(reader);
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.progress = reader.string();
             continue;
           }
         }
@@ -1663,6 +1698,7 @@ function createBaseLeasedTask(): LeasedTask {
     enqueuedUnixMs: 0,
     hasRetryPolicy: false,
     maxAttempts: 0,
+    progress: "",
   };
 }
 
@@ -1694,6 +1730,9 @@ export const LeasedTask: MessageFns<LeasedTask> = {
     }
     if (message.maxAttempts !== 0) {
       writer.uint32(72).int32(message.maxAttempts);
+    }
+    if (message.progress !== "") {
+      writer.uint32(82).string(message.progress);
     }
     return writer;
   },
@@ -1781,6 +1820,14 @@ export const LeasedTask: MessageFns<LeasedTask> = {
             }
 
             message.maxAttempts = reader.int32();
+            continue;
+          }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.progress = reader.string();
             continue;
           }
         }
