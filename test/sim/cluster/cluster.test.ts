@@ -10,8 +10,6 @@ const AT_ONCE = 50;
 const REGRESSIONS = [
   // A proxy and the remaining nodes do not know each other, because all nodes that both knew are lost.
   457856294, 93000464, 93005279,
-  // A removed member has handed a partition on to a member that only proxies know.
-  7800018060,
 ];
 /** Seeds in which a node restarts with an older copy of its directory. */
 const OLD_COPIES = [

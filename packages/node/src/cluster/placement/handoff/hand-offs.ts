@@ -113,15 +113,14 @@ export class HandOffs {
 
   /**
    * Call this when the member is gone for good: this node again serves the partitions that the member may have taken.
-   * `beyond` computes the new epoch from the one at which the member may have taken a partition; it must be later than any that
-   * the member can have passed on. If this rejects, some partitions are not served yet: call it again.
+   * `beyond` computes the new epoch from the partition's present one; it must be later than any that the member had. If
+   * this rejects, some partitions are not served yet: call it again.
    */
   async resolveRemoved(nodeId: string, beyond: (epoch: number) => number = (epoch) => epoch + 2): Promise<void> {
     const { partitions } = this.#deps;
     await this.refuse(nodeId);
     const mayHave = partitions.held().filter(({ state, to }) => state === 'handing-over' && to === nodeId);
-    // The removed member took it at the next epoch, and may have handed it to a member that nobody here knows.
-    await Promise.all(mayHave.map(({ id, epoch }) => partitions.thaw(id, beyond(epoch + 1))));
+    await Promise.all(mayHave.map(({ id, epoch }) => partitions.thaw(id, beyond(epoch))));
   }
 
   /** Call this when this node is leaving. Once it resolves, the node takes no more partitions. */
