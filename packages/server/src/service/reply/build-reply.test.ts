@@ -1,8 +1,10 @@
-import { encodeToBuffer, LeaseTasksResponse } from '@taskmaster/proto';
+import { encodeToBuffer, LeaseTasksResponse, TaskInfo } from '@taskmaster/proto';
+import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { LeasedTask } from '../../domain/commands.ts';
 import type { Instant, LeaseToken, Pid } from '../../domain/ids.ts';
-import { fittingTasks, leaseReply } from './build-reply.ts';
+import { taskStates } from '../../testing/arbitraries.ts';
+import { fittingTasks, leaseReply, taskInfo, taskInfoBytes } from './build-reply.ts';
 
 const retry = { maxAttempts: 5, backoffInitialMs: 1000, backoffMaxMs: 60_000, deadLetterQueue: 'mail.dead' };
 const leased: LeasedTask = {
@@ -37,7 +39,20 @@ test('a leased task uses no more of a reply than is counted for it', () => {
     enqueuedAt: Number.MAX_SAFE_INTEGER as Instant,
     attempt: 2 ** 31 - 1,
     retry: { ...retry, maxAttempts: 1_000_000 },
+    progress: '€'.repeat(85),
   };
   const bytes = encodeToBuffer(LeaseTasksResponse, leaseReply([largest])).length;
   expect(bytes).toBeLessThanOrEqual(fittingTasks([largest], Number.MAX_SAFE_INTEGER).bytes);
+});
+
+test('a shown task uses no more of a reply than is counted for it, whatever it keeps of its past', () => {
+  fc.assert(
+    fc.property(taskStates, fc.boolean(), (state, includeData) => {
+      const data = Buffer.alloc(5);
+      const shown = { ...state, dataBytes: data.length, attempts: state.attempts % 2 ** 31 };
+      const view = { queue: { group: 'shop', name: 'mail' }, pid: 'a' as Pid, state: shown, data };
+      const message = encodeToBuffer(TaskInfo, taskInfo(view, includeData));
+      expect(message.length).toBeLessThanOrEqual(taskInfoBytes(view, includeData));
+    }),
+  );
 });

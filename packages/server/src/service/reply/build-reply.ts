@@ -23,7 +23,7 @@ import type {
 } from '../../domain/commands.ts';
 import type { Pid } from '../../domain/ids.ts';
 import { Refusal } from '../../domain/refusal.ts';
-import { type Failure, historyBytes, type RetryPolicy, type TaskState } from '../../domain/task.ts';
+import type { Failure, RetryPolicy, TaskState } from '../../domain/task.ts';
 import { pageTokenAfter } from '../parse/page-token.ts';
 
 /** Size limit of a reply, in bytes: below 4 MiB, the default limit of gRPC clients. A single task of any size always fits. */
@@ -31,7 +31,8 @@ export const REPLY_BYTES = 4 * 1024 * 1024 - 64 * 1024;
 /** Upper limits for the numbers and tags of an entry, without names, PID and data, in bytes. */
 const STATS_BYTES = 128;
 const LEASED_BYTES = 56;
-const TASK_BYTES = 128;
+const TASK_BYTES = 144;
+const FAILURE_BYTES = 48;
 
 const NO_DATA = Buffer.alloc(0);
 
@@ -124,8 +125,19 @@ export function taskInfoBytes(view: TaskView, includeData: boolean): number {
   const lease = state?.visibility.kind === 'hidden' ? state.visibility.lease : undefined;
   const texts = [lease?.worker, lease?.workerAddress, state?.retry && queue.group + state.retry.deadLetterQueue];
   const textBytes = texts.reduce<number>((sum, text) => sum + Buffer.byteLength(text ?? ''), nameBytes(queue));
-  const history = state?.history === undefined ? 0 : historyBytes(state) + Buffer.byteLength(originName(view));
-  return TASK_BYTES + textBytes + history + pid.length + (includeData ? (state?.dataBytes ?? 0) : 0);
+  return TASK_BYTES + textBytes + bytesOfPast(view) + pid.length + (includeData ? (state?.dataBytes ?? 0) : 0);
+}
+
+/** The size of what a task keeps of its past, in a reply. */
+function bytesOfPast(view: TaskView): number {
+  const history = view.state?.history;
+  if (history === undefined) return 0;
+  let bytes = Buffer.byteLength(originName(view)) + Buffer.byteLength(history.progress?.text ?? '');
+  for (const { worker, error } of history.failures) {
+    const texts = [worker, error?.message ?? '', error?.details ?? ''];
+    bytes += texts.reduce((sum, text) => sum + Buffer.byteLength(text), FAILURE_BYTES);
+  }
+  return bytes;
 }
 
 export function taskInfo(view: TaskView, includeData: boolean): TaskInfo {
