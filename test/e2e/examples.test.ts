@@ -47,6 +47,32 @@ test('delayed-and-retry: failed attempts are retried up to the last one', async 
   expect(lines.at(-1)).toBe('the outbox is empty');
 });
 
+test('dead-letters: tasks keep why they failed, and go back or away', async () => {
+  const lines = await runExample('dead-letters', [node.endpoint]);
+
+  expect(lines.slice(0, 3)).toEqual([
+    'ann@example.com: Error: connect ECONNREFUSED, attempt 2',
+    'bob@example.com: Error: connect ECONNREFUSED, attempt 2',
+    'nobody: UnrecoverableError: no such address, attempt 1',
+  ]);
+  expect(lines.slice(3).toSorted()).toEqual([
+    '1 task dropped',
+    '2 tasks put back',
+    'sent to ann@example.com',
+    'sent to bob@example.com',
+  ]);
+});
+
+test('rerun: a change during a run is one more run, which continues where it stopped', async () => {
+  expect(await runExample('rerun', [node.endpoint])).toEqual([
+    'indexing version 1, from the start',
+    'version 3: rerun',
+    'indexing version 3, from the start',
+    'indexing version 3, from paragraph 4',
+    '0 tasks left',
+  ]);
+});
+
 test('embedded: the next run finds the tasks that a run has left', async () => {
   await using directory = await temporaryDirectory();
 
