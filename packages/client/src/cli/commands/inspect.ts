@@ -87,7 +87,7 @@ async function peek(session: Session, name: string, flags: PeekFlags): Promise<E
   } else if (tasks.length === 0) {
     session.err.write(`${queue.name}: no ${kind === 'head' ? 'available' : kind} tasks\n`);
   } else {
-    const columns = taskColumns(kind === 'head' ? 'available' : kind, out, data, Date.now());
+    const columns = taskColumns(kind === 'head' ? 'available' : kind, tasks, out, data, Date.now());
     await out.line(tableOf(tasks, columns, out.stream));
   }
   return tasks.length === 0 ? exitCodes.nothing : exitCodes.ok;
@@ -107,7 +107,8 @@ async function get(session: Session, name: string, given: readonly string[], fla
     } else if (out.json) {
       for (const task of tasks) await out.object(taskObject(task));
     } else {
-      await out.line(tableOf(tasks, taskColumns('any', out, data, Date.now()), out.stream, { header: at === 0 }));
+      const columns = taskColumns('any', tasks, out, data, Date.now());
+      await out.line(tableOf(tasks, columns, out.stream, { header: at === 0 }));
     }
   }
   if (missing === 0) return exitCodes.ok;

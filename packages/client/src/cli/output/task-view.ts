@@ -98,15 +98,21 @@ export function deadColumns(out: Output, now: number): readonly Column<TaskSumma
     { title: 'FROM', cell: ({ deadLetterFrom }) => deadLetterFrom ?? '' },
     { title: 'ATTEMPTS', align: 'right', cell: ({ attempts }) => count(attempts) },
     { title: 'FAILED', align: 'right', cell: ({ failures }) => since(failures.at(-1)?.failedAt, now) },
-    { title: 'ERROR', cell: (task) => previewOf(Buffer.from(latestError(task)), previewWidth(out)) },
+    errorColumn(out),
   ];
 }
 
+const errorColumn = (out: Output): Column<TaskSummary> => ({
+  title: 'ERROR',
+  cell: (task) => previewOf(Buffer.from(latestError(task)), previewWidth(out)),
+});
+
 type TaskColumn = Column<SeenTask>;
 
-/** Columns for tasks of one state, or of any. */
+/** Columns for tasks of one state, or of any. Their errors have a column if there are any. */
 export function taskColumns(
   kind: TaskSummary['state'] | 'any',
+  tasks: readonly SeenTask[],
   out: Output,
   withData: boolean,
   now: number,
@@ -133,6 +139,7 @@ export function taskColumns(
     const title = kind === 'leased' ? 'ENDS IN' : kind === 'delayed' ? 'AVAILABLE IN' : 'HIDDEN FOR';
     columns.push({ title, align: 'right', cell: ({ hiddenUntil }) => until(hiddenUntil, now) });
   }
+  if (tasks.some(({ failures }) => failures.length > 0)) columns.push(errorColumn(out));
   if (withData) {
     columns.push({
       title: 'DATA',

@@ -1,0 +1,50 @@
+import { EnqueueMode, parseQueueName, partitionOf } from '@taskmaster/proto';
+import type { PartitionId, Pid } from '@taskmaster/server/domain';
+import { expect, test } from 'vitest';
+import type { EngineHarness } from '../../../testing/engine-harness.ts';
+import { TwoNodes } from '../../../testing/two-nodes.ts';
+
+const QUEUE = 'orders#new';
+const P = partitionOf('orders', 4) as PartitionId;
+const AHEAD_MS = 600_000;
+
+const historyOf = async (h: EngineHarness, queue: string) => {
+  const [seen] = await h.engine.getTasks({ queue: parseQueueName(queue), pids: ['p' as Pid], includeData: false });
+  return seen?.state?.history;
+};
+
+test('a moved task keeps its failures, its progress, where it came from, and that it must run again', async () => {
+  const nodes = new TwoNodes({ writeMs: 1, syncMs: 1, readMs: 1, bIsAheadMs: AHEAD_MS });
+  await nodes.open();
+  const { a, b } = nodes;
+  const retry = { maxAttempts: 1 };
+  await nodes.run(a.h.update({ enqueue: [{ queue: QUEUE, pid: 'p', data: 'dead', retry }] }));
+  const [dead] = await nodes.run(a.h.lease(QUEUE));
+  await nodes.run(
+    a.h.update({ renew: [{ queue: QUEUE, pid: 'p', token: dead?.token, for: 1_000, progress: 'half' }] }),
+  );
+  await nodes.run(a.h.update({ release: [{ queue: QUEUE, pid: 'p', token: dead?.token, error: 'no route' }] }));
+  await nodes.run(a.h.update({ enqueue: [{ queue: QUEUE, pid: 'p', data: 'first' }] }));
+  const [task] = await nodes.run(a.h.lease(QUEUE));
+  const mode = EnqueueMode.ENQUEUE_MODE_RERUN;
+  await nodes.run(a.h.update({ enqueue: [{ queue: QUEUE, pid: 'p', data: 'second', mode }] }));
+  const before = await nodes.run(historyOf(a.h, `${QUEUE}.dead`));
+  await nodes.run(Promise.resolve(a.handOffs?.send(P, { nodeId: 'b', address: 'b' })));
+  expect(nodes.serving(P)).toEqual(['b']);
+
+  const after = await nodes.run(historyOf(b.h, `${QUEUE}.dead`));
+  expect(after).toMatchObject({ origin: { queue: 'new', retry }, progress: { text: 'half' } });
+  expect(after?.failures).toMatchObject([{ attempt: 1, error: { message: 'no route' } }]);
+  // Its instants move with the clocks.
+  const shift = (after?.failures[0]?.at ?? 0) - (before?.failures[0]?.at ?? 0);
+  expect(Math.abs(shift - AHEAD_MS)).toBeLessThan(1_000);
+  expect((after?.progress?.at ?? 0) - (before?.progress?.at ?? 0)).toBe(shift);
+
+  await nodes.run(b.h.update({ dequeue: [{ queue: QUEUE, pid: 'p', token: task?.token }] }));
+  const [again] = await nodes.run(b.h.lease(QUEUE));
+  expect(Buffer.from(again?.data ?? []).toString()).toBe('second');
+  await nodes.run(b.h.update({ dequeue: [{ queue: QUEUE, pid: 'p', token: again?.token }] }));
+  await nodes.run(b.h.update({ dequeue: [{ queue: `${QUEUE}.dead`, pid: 'p', requeue: true }] }));
+  const [back] = await nodes.run(b.h.lease(QUEUE));
+  expect([Buffer.from(back?.data ?? []).toString(), back?.progress]).toEqual(['dead', 'half']);
+});
