@@ -99,7 +99,7 @@ export class TaskMasterClient implements AsyncDisposable {
     return leaseTasks(this.#context, refs(options.queues), options);
   }
 
-  /** The tasks that wait in a dead-letter queue, to list them, put them back or drop them. */
+  /** The dead letters that wait in a queue, to list them, put them back or drop them. Sends no request. */
   deadLetters(queue: string | QueueRef): DeadLetters {
     const { name } = queueRef(queue);
     return new DeadLetters(this.#context, new Queue(this.#context, name, { codec: jsonCodec, schema: undefined }));

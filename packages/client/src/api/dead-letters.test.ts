@@ -43,13 +43,17 @@ test('puts tasks back, in updates of a thousand', async () => {
   expect(engine.pids('g#q.dead')).toEqual([]);
 });
 
-test('leaves tasks whose PID is there again, or that came from no other queue', async () => {
+test('leaves tasks whose PID is there again, and does not touch tasks that came from no other queue', async () => {
   const { client, engine } = await withDead('a', 'b', 'c');
   await client.queue('g#q').enqueue('new', { pid: 'b' });
   await client.queue('g#q.dead').enqueue('own', { pid: 'd' });
-  expect(await client.deadLetters('g#q.dead').retry()).toEqual({ settled: 2, skipped: 2 });
+  expect(await client.deadLetters('g#q.dead').retry()).toEqual({ settled: 2, skipped: 1 });
   expect(engine.pids('g#q.dead')).toEqual(['b', 'd']);
   expect(engine.pids('g#q')).toEqual(['a', 'b', 'c']);
+  expect(await client.deadLetters('g#q').drop()).toEqual({ settled: 0, skipped: 0 });
+  expect(await client.deadLetters('g#q.dead').drop()).toEqual({ settled: 1, skipped: 0 });
+  expect(engine.pids('g#q')).toEqual(['a', 'b', 'c']);
+  expect(engine.pids('g#q.dead')).toEqual(['d']);
 });
 
 test('moves as many at a time as fit into memory', async () => {

@@ -23,13 +23,13 @@ export interface SettleDeadLettersOptions extends DeadLetterOptions {
 export interface DeadLettersOutcome {
   /** Tasks that were put back or dropped. */
   readonly settled: number;
-  /** Tasks that stay: they came from no other queue, or their PID is in that queue again. Or another call took them meanwhile. */
+  /** Tasks that stay, because their PID is in the other queue again, or that another call took meanwhile. */
   readonly skipped: number;
 }
 
 /**
- * The tasks that wait in a dead-letter queue. `client.deadLetters(queue)` makes one. Tasks that a worker has leased there are
- * left alone.
+ * The tasks that wait in a dead-letter queue and came there from another queue. `client.deadLetters(queue)` makes one. Tasks that
+ * were enqueued there, and tasks that a worker has leased, are left alone.
  */
 export class DeadLetters {
   readonly #context: ClientContext;
@@ -53,7 +53,7 @@ export class DeadLetters {
       const page = await this.#queue.peek({ ...call, after, limit: limits.peekTasks, data: false });
       for (const task of page) {
         if (left === 0) return;
-        if (!where(task)) continue;
+        if (task.deadLetterFrom === undefined || !where(task)) continue;
         left--;
         yield task;
       }

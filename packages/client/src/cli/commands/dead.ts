@@ -16,6 +16,8 @@ import type { Runner, Session } from '../session.ts';
 
 /** Tasks of a queue that are listed by default. */
 const LISTED = 100;
+/** Rows of one table, so that memory is bounded. */
+const TABLE_ROWS = 1_000;
 /** Names of default dead-letter queues. */
 const BY_DEFAULT = '\\.dead$';
 
@@ -26,21 +28,21 @@ Examples:
   $ taskmaster dead list --group shop --json | jq -r '.failures[-1].error.details'`;
 
 const listNotes = `
-Without names and filters: all queues whose names end with .dead. ERROR is that of the latest failure; --json has the last five,
+Without names and --regex: all queues whose names end with .dead. Only tasks that came from another queue are listed. ERROR is that of the latest failure; --json has the last five,
 with the stack of the latest. The command exits with 4 if there is no such task.
 ${listExamples}`;
 
 const retryNotes = `
 Each task goes back to the queue that it came from, as a waiting task with no attempts. It keeps its data, its retry policy and its
-failures. A task stays if it came from no other queue, or if its PID is in that queue again. Up to 1,000 tasks are put back in one
-update, all or none.
+failures. A task stays if its PID is in that queue again. Tasks that came from no other queue are left alone. Up to 1,000 tasks are
+put back in one update, all or none.
 
 Examples:
   $ taskmaster dead retry shop#mail.dead
   $ taskmaster dead retry --group shop --error ECONNRESET`;
 
 const dropNotes = `
-The tasks are removed for ever. On a terminal the command asks for confirmation; elsewhere it needs --yes.
+The tasks are removed for ever; those that came from no other queue are left alone. On a terminal the command asks for confirmation; elsewhere it needs --yes.
 
 Examples:
   $ taskmaster dead drop shop#mail.dead --error 'no such address' --yes`;
@@ -95,7 +97,7 @@ function addChoice(command: Command, summary: string, defaultLimit?: number): Co
     .option('--error <regex>', 'only tasks whose latest error matches this JavaScript expression', expression)
     .addOption(limit);
   return command
-    .option('--regex <re2>', 'queues by group#name; the expression may match any part, ^ and $ anchor it')
+    .option('--regex <re2>', String.raw`queues by group#name; may match any part (default: \.dead$)`)
     .option('--group <group>', "queues of this group; '' is the default group");
 }
 
@@ -125,8 +127,8 @@ async function* chosenQueues(
     yield* names.map(queueName);
     return;
   }
-  const filter = filterOf(flags) ?? { regex: BY_DEFAULT };
-  for await (const { queue } of client.listQueues({ filter, signal })) yield queue;
+  const { group, regex = BY_DEFAULT } = flags;
+  for await (const { queue } of client.listQueues({ filter: { group, regex }, signal })) yield queue;
 }
 
 const choiceOf = ({ error, limit }: DeadFlags) => ({
@@ -136,16 +138,24 @@ const choiceOf = ({ error, limit }: DeadFlags) => ({
 
 async function listDead(session: Session, names: readonly string[], flags: DeadFlags): Promise<ExitCode> {
   const { client, out, err, signal } = session;
-  const tasks: TaskSummary[] = [];
+  let tasks: TaskSummary[] = [];
   let listed = 0;
+  let printed = 0;
+  const print = async (): Promise<void> => {
+    const columns = deadColumns(out, Date.now());
+    await out.line(tableOf(tasks, columns, out.stream, { header: printed === 0 }));
+    printed += tasks.length;
+    tasks = [];
+  };
   for await (const name of chosenQueues(session, names, flags)) {
     for await (const task of client.deadLetters(name).list({ ...choiceOf(flags), signal })) {
       listed++;
       if (out.json) await out.object(taskObject(task));
       else tasks.push(task);
+      if (tasks.length === TABLE_ROWS) await print();
     }
   }
-  if (tasks.length > 0) await out.line(tableOf(tasks, deadColumns(out, Date.now()), out.stream));
+  if (tasks.length > 0) await print();
   if (listed === 0 && !out.json) err.write('no dead letters\n');
   return listed === 0 ? exitCodes.nothing : exitCodes.ok;
 }
@@ -166,25 +176,40 @@ async function settleDead(
   flags: DeadFlags,
   how: 'retry' | 'drop',
 ): Promise<ExitCode> {
-  const { client, out, err, signal } = session;
+  const { client, err, signal } = session;
   let matched = 0;
   for await (const name of chosenQueues(session, names, flags)) {
     let outcome: DeadLettersOutcome = { settled: 0, skipped: 0 };
     const onProgress = (sofar: DeadLettersOutcome): void => {
       outcome = sofar;
     };
-    using _progress = new Progress({ stream: err, line: () => `${name}: ${count(outcome.settled)} tasks` });
-    outcome = await client.deadLetters(name)[how]({ ...choiceOf(flags), signal, onProgress });
-    const { settled, skipped } = outcome;
-    matched += settled + skipped;
-    if (out.json) {
-      await out.object({ queue: name, ...(how === 'retry' ? { requeued: settled } : { dropped: settled }), skipped });
-      continue;
+    try {
+      using _progress = new Progress({
+        stream: err,
+        line: () => `${escapeControls(name)}: ${count(outcome.settled)} tasks`,
+      });
+      await client.deadLetters(name)[how]({ ...choiceOf(flags), signal, onProgress });
+    } finally {
+      // After an error, too: what is done is done.
+      await report(session, name, how, outcome);
     }
-    const left = skipped === 0 ? '' : `, ${countOf(skipped, 'task')} left`;
-    await out.line(
-      `${escapeControls(name)}: ${countOf(settled, 'task')} ${how === 'retry' ? 'put back' : 'dropped'}${left}`,
-    );
+    matched += outcome.settled + outcome.skipped;
   }
   return matched === 0 ? exitCodes.nothing : exitCodes.ok;
+}
+
+async function report(
+  { out }: Session,
+  name: string,
+  how: 'retry' | 'drop',
+  outcome: DeadLettersOutcome,
+): Promise<void> {
+  const { settled, skipped } = outcome;
+  if (out.json) {
+    await out.object({ queue: name, ...(how === 'retry' ? { requeued: settled } : { dropped: settled }), skipped });
+    return;
+  }
+  const left = skipped === 0 ? '' : `, ${countOf(skipped, 'task')} left`;
+  const done = how === 'retry' ? 'put back' : 'dropped';
+  await out.line(`${escapeControls(name)}: ${countOf(settled, 'task')} ${done}${left}`);
 }
