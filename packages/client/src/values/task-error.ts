@@ -1,16 +1,32 @@
 import { inspect } from 'node:util';
 import { limits, type TaskError } from '@taskmaster/proto';
 
-/** What a task keeps of an error: its name and message, and its stack with the stacks of its causes. Long texts are truncated. */
+/**
+ * What a task keeps of an error: its name and message, and its stack with the stacks of its causes. Long texts are truncated.
+ * Other properties of errors are left out, because they may hold secrets, such as the headers of a request.
+ */
 export function taskErrorOf(thrown: unknown): TaskError {
-  const [message, details] = thrown instanceof Error ? [String(thrown), inspect(thrown)] : [textOf(thrown), ''];
   return {
-    message: truncated(message, limits.errorMessageBytes),
-    details: truncated(details, limits.errorDetailsBytes),
+    message: truncated(messageOf(thrown), limits.errorMessageBytes),
+    details: truncated(stacksOf(thrown).join('\ncaused by '), limits.errorDetailsBytes),
   };
 }
 
-const textOf = (thrown: unknown): string => (typeof thrown === 'string' ? thrown : inspect(thrown));
+function messageOf(thrown: unknown): string {
+  if (thrown instanceof Error) return `${thrown.name}: ${thrown.message}`;
+  return typeof thrown === 'string' ? thrown : inspect(thrown);
+}
+
+/** Causes of causes that are kept. Causes may form a circle. */
+const MOST_CAUSES = 8;
+
+function stacksOf(thrown: unknown): string[] {
+  const stacks: string[] = [];
+  for (let error = thrown; error instanceof Error && stacks.length < MOST_CAUSES; error = error.cause) {
+    stacks.push(error.stack ?? messageOf(error));
+  }
+  return stacks;
+}
 
 const ELLIPSIS = '…';
 

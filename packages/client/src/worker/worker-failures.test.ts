@@ -48,6 +48,15 @@ describe('a task whose handler throws', () => {
     expect(only(failures).error?.message).toEqual(expected);
   });
 
+  test('keeps no properties of the error, which may be secrets, and ends at causes in a circle', async () => {
+    const error = Object.assign(new Error('refused'), { headers: { authorization: 'Bearer secret' } });
+    error.cause = new Error('below', { cause: error });
+    const { get } = await once(failing(error));
+    const { details = '' } = only((await get()).failures).error ?? {};
+    expect(details).toContain('below');
+    expect(details).not.toContain('secret');
+  });
+
   test('goes to its dead-letter queue at once if no retry can help', async () => {
     const { client, engine, get } = await once(failing(new UnrecoverableError('gone', { cause: new Error('why') })));
     expect(engine.pids('g#q')).toEqual([]);
