@@ -30,7 +30,7 @@ export const dataFormats: readonly [DataFormat, ...DataFormat[]] = [
   {
     format: 3,
     release: '0.1.0',
-    changed: 'Tasks keep the errors of failed attempts, and where dead letters came from.',
+    changed: 'Tasks keep failures, progress, reruns, and where dead letters came from.',
     downgrade: false,
   },
 ];

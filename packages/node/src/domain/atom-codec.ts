@@ -11,7 +11,7 @@ import {
 import type { ApplyAtom, CreatedQueue, DroppedQueue, RecordedRequest, TaskChange } from './atom.ts';
 import { readTaskState, writeTaskState } from './task-codec.ts';
 
-/** Version 3 adds what a task keeps of its failed attempts to its state, version 2 the instant at which it became due. */
+/** Version 3 adds what a task keeps of its past to its state, version 2 the instant at which it became due. */
 const VERSION = 3;
 const READABLE = [2, VERSION];
 const ENQUEUE = 1;
@@ -85,7 +85,7 @@ function writeChange(out: ByteWriter, change: TaskChange, withData: boolean): vo
   }
   out.number(change.queueId);
   out.latin1(change.pid);
-  // Nobody asks an earlier state for its history.
+  // The earlier state only tells which rows and counters change, so its history is left out.
   if (change.kind !== 'enqueue') writeTaskState(out, change.before, undefined);
   if (change.kind !== 'dequeue') {
     writeTaskState(out, change.after, change.after.history);

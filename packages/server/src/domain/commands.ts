@@ -108,8 +108,8 @@ export interface LeaseCommand {
   readonly worker: string;
   readonly workerAddress: string;
   /**
-   * Size limit of the reply, in bytes. The first task is always included. A task counts with its payload, its PID and 64 bytes
-   * for the rest. A reply must fit into 4 MiB, the default limit of gRPC clients.
+   * Size limit of the reply, in bytes. The first task is always included. A task counts with its payload, its PID, its progress
+   * and 64 bytes for the rest. A reply must fit into 4 MiB, the default limit of gRPC clients.
    */
   readonly maxBytes: number;
 }

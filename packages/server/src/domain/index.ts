@@ -39,7 +39,6 @@ export {
   DEAD_LETTER_SUFFIX,
   dueSince,
   type Failure,
-  historyBytes,
   isLeased,
   isLeasedAt,
   type Progress,

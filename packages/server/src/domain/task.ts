@@ -80,20 +80,6 @@ export interface TaskState {
   readonly history: TaskHistory | undefined;
 }
 
-/** Memory of an entry of a history beside its texts, about. */
-const HISTORY_OVERHEAD_BYTES = 100;
-
-/** Memory of what the task keeps of its failed attempts, about. A character of a text may take two bytes. */
-export function historyBytes({ history }: TaskState): number {
-  if (history === undefined) return 0;
-  let bytes = HISTORY_OVERHEAD_BYTES + 2 * (history.progress?.text.length ?? 0);
-  for (const { worker, error } of history.failures) {
-    const characters = worker.length + (error?.message.length ?? 0) + (error?.details.length ?? 0);
-    bytes += HISTORY_OVERHEAD_BYTES + 2 * characters;
-  }
-  return bytes;
-}
-
 /** Whether the task has a lease that has not ended at `now`. */
 export const isLeasedAt = ({ visibility }: TaskState, now: Instant): boolean =>
   visibility.kind === 'hidden' && visibility.lease !== undefined && visibility.until > now;

@@ -42,6 +42,10 @@ export const REFILLS_AT_ONCE = 64;
 /** Bytes of a leased task in a reply, beside its payload and PID; see `LeaseCommand.maxBytes`. */
 const REST_BYTES = 64;
 
+/** Bytes of the progress of earlier attempts in a reply. */
+const progressBytes = ({ history }: TaskState): number =>
+  history?.progress === undefined ? 0 : Buffer.byteLength(history.progress.text);
+
 /** Finds the exact first tasks of the queues, in the order in which the request names the queues. Changes nothing. */
 export function select(queues: Iterable<Queue>, command: LeaseCommand, maxBytes: number): Selection {
   const { maxPid } = command;
@@ -53,7 +57,7 @@ export function select(queues: Iterable<Queue>, command: LeaseCommand, maxBytes:
     for (const ready of cache.head()) {
       const { pid, state } = ready;
       if (maxPid !== undefined && pid > maxPid) break;
-      const taskBytes = state.dataBytes + pid.length + (state.history?.progress?.text.length ?? 0) * 3 + REST_BYTES;
+      const taskBytes = state.dataBytes + pid.length + progressBytes(state) + REST_BYTES;
       // The first task is picked even if it is too large; otherwise it could never be leased.
       if (bytes + taskBytes > maxBytes && picks.length > 0) return { kind: 'picked', picks, bytes };
       bytes += taskBytes;

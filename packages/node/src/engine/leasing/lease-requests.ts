@@ -79,9 +79,12 @@ export class LeaseRequests {
     this.#cancelServeAll();
     const { clock } = memory;
     const at = Math.max(clock.now(), this.#servedAllAt + REBUILD_GAP_MS) as Instant;
+    if (at === clock.now()) {
+      this.#serveAll();
+      return;
+    }
     for (const waiter of this.#lines.all()) waiter.unserved = failed;
-    if (at === clock.now()) this.#serveAll();
-    else this.#cancelServeAll = clock.at(at, () => this.#serveAll());
+    this.#cancelServeAll = clock.at(at, () => this.#serveAll());
   }
 
   #serveAll(): void {

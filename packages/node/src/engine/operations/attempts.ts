@@ -13,6 +13,9 @@ import {
 } from '@taskmaster/server/domain';
 import type { Random } from '@taskmaster/server/ports';
 
+/** The token of a task that no lease can complete. */
+export const NO_TOKEN = 0 as LeaseToken;
+
 /** A task whose attempt failed: it goes to the dead-letter queue, or stays for a retry. */
 export interface AfterAttempt {
   readonly kind: 'dead' | 'retry';
@@ -50,9 +53,16 @@ export const isToRunAgain = ({ history }: TaskState): boolean => history?.rerun 
  * complete it.
  */
 export const asNew = (state: TaskState, now: Instant): TaskState => ({
-  ...{ ...state, enqueuedAt: now, dueAt: now, attempts: 0, token: 0 as LeaseToken },
-  ...{ visibility: AVAILABLE, history: undefined },
+  ...state,
+  enqueuedAt: now,
+  dueAt: now,
+  attempts: 0,
+  token: NO_TOKEN,
+  visibility: AVAILABLE,
+  history: undefined,
 });
+
+export const NO_HISTORY: TaskHistory = { failures: [], origin: undefined, rerun: false, progress: undefined };
 
 /** What a task keeps when it is enqueued again, or leased (`rerun` false). */
 export const withRerun = (history: TaskHistory | undefined, rerun: boolean): TaskHistory | undefined =>
@@ -71,8 +81,6 @@ function kept(history: TaskHistory): TaskHistory | undefined {
   const { failures, origin, rerun, progress } = history;
   return failures.length > 0 || origin !== undefined || rerun || progress !== undefined ? history : undefined;
 }
-
-export const NO_HISTORY: TaskHistory = { failures: [], origin: undefined, rerun: false, progress: undefined };
 
 /** Decides what follows a failed attempt: the dead-letter queue, or a retry after the backoff, counted from its end. */
 export function afterFailedAttempt(

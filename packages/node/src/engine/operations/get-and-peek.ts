@@ -79,8 +79,7 @@ async function headPids(memory: EngineState, queue: Queue, limit: number, after:
 
 function firstOf(queue: Queue, limit: number, after: Pid | undefined): Pid[] {
   const pids: Pid[] = [];
-  for (const { pid } of queue.warmCache.head()) {
-    if (after !== undefined && pid <= after) continue;
+  for (const { pid } of queue.warmCache.head(after)) {
     pids.push(pid);
     if (pids.length === limit) break;
   }

@@ -1,13 +1,13 @@
-import { AVAILABLE, type Instant, type LeaseToken, type Pid, type TaskState } from '@taskmaster/server/domain';
+import { AVAILABLE, type Instant, type Pid, type TaskState } from '@taskmaster/server/domain';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
-import { deadLetterQueueOf, NO_HISTORY, withoutOrigin } from './attempts.ts';
+import { deadLetterQueueOf, NO_HISTORY, NO_TOKEN, withoutOrigin } from './attempts.ts';
 import type { TaskMove } from './task-draft.ts';
 
-/** A lease of another task with the same PID may have had the token, and must not complete this one. */
-const NO_TOKEN = 0 as LeaseToken;
-
-/** The move of a task to its dead-letter queue. `state`: the task after its last attempt. */
+/**
+ * The move of a task to its dead-letter queue. `state`: the task after its last attempt. It loses its token: a lease of a task
+ * with the same PID there may have the same one, and must not complete it.
+ */
 export function toDeadLetters(queue: Queue, pid: Pid, task: CachedTask, state: TaskState): TaskMove {
   const { name } = queue.ledger;
   const { retry } = state;

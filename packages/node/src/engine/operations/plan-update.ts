@@ -5,7 +5,6 @@ import {
   type Instant,
   isLeased,
   isLeasedAt,
-  type LeaseToken,
   type Pid,
   type RefusedItem,
   type ReleaseItem,
@@ -27,6 +26,7 @@ import {
   hiddenUntil,
   isLastAttempt,
   isToRunAgain,
+  NO_TOKEN,
   withProgress,
   withRerun,
 } from './attempts.ts';
@@ -232,7 +232,7 @@ export class UpdatePlanner {
       dueAt,
       dataBytes: item.data.byteLength,
       attempts: 0,
-      token: 0 as LeaseToken,
+      token: NO_TOKEN,
       retry: item.retry,
       visibility: hiddenUntil(dueAt, now),
       history: undefined,
@@ -247,7 +247,7 @@ export class UpdatePlanner {
     const isLatest = item.mode === EnqueueMode.ENQUEUE_MODE_RERUN;
     const replaces = isLatest || (leased && !isToRunAgain(state));
     // The worker of an earlier lease may still complete the task.
-    const rerun = state.token > 0;
+    const rerun = state.token !== NO_TOKEN;
     if (replaces || (rerun && !isToRunAgain(state))) {
       const history = rerun ? withRerun(state.history, true) : state.history;
       const dataBytes = replaces ? item.data.byteLength : state.dataBytes;

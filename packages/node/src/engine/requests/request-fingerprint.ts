@@ -38,8 +38,13 @@ export function fingerprintOf({ group, enqueue, dequeue, renew, release, updates
     writeItem(item);
     writeOptional(item.delayMs);
     const { refundAttempt, deadLetter, error, waiting, runAt } = item;
-    const flags = [refundAttempt, deadLetter, error !== undefined, waiting, runAt !== undefined];
-    writer.byte(flags.reduce((byte, flag, bit) => byte | (flag ? 1 << bit : 0), 0));
+    writer.byte(
+      (refundAttempt ? 1 : 0) |
+        (deadLetter ? 2 : 0) |
+        (error ? 4 : 0) |
+        (waiting ? 8 : 0) |
+        (runAt === undefined ? 0 : 16),
+    );
     if (runAt !== undefined) writer.number(runAt);
     if (item.error) {
       writer.utf8(item.error.message);

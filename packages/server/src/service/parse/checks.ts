@@ -54,11 +54,15 @@ export function countAtMost(count: number, place: Place, max: number): void {
   if (count > max) refuse('TOO_MANY_ITEMS', place, `has ${count} items: at most ${max}`, { value: count, limit: max });
 }
 
-/** Refuses a text of more than `max` bytes of UTF-8. */
-export function textAtMost(text: string, place: Place, max: number): void {
+/**
+ * Refuses a text of more than `max` bytes of UTF-8. Returns the text as UTF-8 can store it: in-process callers may pass lone
+ * surrogates.
+ */
+export function textAtMost(text: string, place: Place, max: number): string {
   const bytes = Buffer.byteLength(text);
   if (bytes > max)
     refuse('INVALID_ARGUMENT', place, `has ${bytes} bytes: at most ${max}`, { value: bytes, limit: max });
+  return text.toWellFormed();
 }
 
 export function pid(bytes: Uint8Array, place: Place): Pid {

@@ -1,6 +1,6 @@
 import { type LeaseTasksRequest, limits, type QueueName } from '@taskmaster/proto';
 import type { LeaseCommand } from '../../domain/commands.ts';
-import { countAtMost, duration, leaseTime, type Place, pidOrNone, refuse, wholeNumber } from './checks.ts';
+import { countAtMost, duration, leaseTime, pidOrNone, refuse, textAtMost, wholeNumber } from './checks.ts';
 import { queueName } from './queue-names.ts';
 
 /** Throws a `Refusal` unless the engine can take the lease as it is. */
@@ -12,7 +12,7 @@ export function parseLease(request: LeaseTasksRequest, workerAddress: string): L
     leaseDurationMs: leaseTime(request.leaseDurationMs, { field: 'lease_duration_ms' }),
     maxPid: pidOrNone(request.maxPid, { field: 'max_pid' }),
     waitMs: duration(request.waitMs, { field: 'wait_ms' }, 0, limits.waitMs),
-    worker: parseWorker(request.workerLabel, { field: 'worker_label' }),
+    worker: textAtMost(request.workerLabel, { field: 'worker_label' }, limits.workerLabelBytes),
     workerAddress,
     maxBytes: maxBytes === 0 ? limits.replyDataBytes : maxBytes,
   };
@@ -29,15 +29,4 @@ function parseQueues(names: readonly string[]): QueueName[] {
     if (!queues.has(key)) queues.set(key, queue);
   }
   return [...queues.values()];
-}
-
-function parseWorker(worker: string, place: Place): string {
-  const bytes = Buffer.byteLength(worker);
-  if (bytes > limits.workerLabelBytes) {
-    refuse('INVALID_ARGUMENT', place, `has ${bytes} bytes: at most ${limits.workerLabelBytes}`, {
-      value: bytes,
-      limit: limits.workerLabelBytes,
-    });
-  }
-  return worker.toWellFormed();
 }

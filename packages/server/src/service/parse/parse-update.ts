@@ -234,8 +234,8 @@ function parseDequeue(item: Dequeue, index: number, group: OneGroup): DequeueIte
 
 function parseRenew(item: Renew, index: number, group: OneGroup): RenewItem {
   const leaseDurationMs = leaseTime(item.leaseDurationMs, { list: 'renew', index, field: 'lease_duration_ms' });
-  const { progress } = item;
-  if (progress !== undefined) textAtMost(progress, { list: 'renew', index, field: 'progress' }, limits.progressBytes);
+  const place = { list: 'renew', index, field: 'progress' };
+  const progress = item.progress === undefined ? undefined : textAtMost(item.progress, place, limits.progressBytes);
   return { ...parseTask(item, 'renew', index, group), leaseDurationMs, progress };
 }
 
@@ -277,9 +277,10 @@ function runAt(unixMs: number, isAlone: boolean, place: Place): Instant | undefi
 
 function parseError({ message, details }: TaskErrorMessage, index: number): TaskError {
   const at = (field: string): Place => ({ list: 'release', index, field: `error.${field}` });
-  textAtMost(message, at('message'), limits.errorMessageBytes);
-  textAtMost(details, at('details'), limits.errorDetailsBytes);
-  return { message, details };
+  return {
+    message: textAtMost(message, at('message'), limits.errorMessageBytes),
+    details: textAtMost(details, at('details'), limits.errorDetailsBytes),
+  };
 }
 
 /** Refuses an update that names one task twice. Enqueues do not count, because they come after all other items. */

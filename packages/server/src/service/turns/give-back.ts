@@ -2,8 +2,12 @@ import type { LeasedTask, ReleaseItem, UpdateCommand } from '../../domain/comman
 import { Refusal, UpdateRefusal } from '../../domain/refusal.ts';
 
 const REFUND = {
-  ...{ delayMs: 0, runAt: undefined, refundAttempt: true, error: undefined },
-  ...{ deadLetter: false, waiting: false },
+  delayMs: 0,
+  runAt: undefined,
+  refundAttempt: true,
+  error: undefined,
+  deadLetter: false,
+  waiting: false,
 } as const;
 
 /**

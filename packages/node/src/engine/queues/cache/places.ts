@@ -133,14 +133,18 @@ export class Places {
     this.#few = few.length > 1 ? few : first;
   }
 
-  /** The places must not change during the iteration. */
-  *[Symbol.iterator](): Generator<Place> {
+  [Symbol.iterator](): Generator<Place> {
+    return this.after(undefined);
+  }
+
+  /** The places with larger PIDs. Undefined: all. The places must not change during the iteration. */
+  *after(pid: Pid | undefined): Generator<Place> {
     if (this.#many === undefined) {
-      yield* listOf(this.#few);
+      for (const place of listOf(this.#few)) if (pid === undefined || place.pid > pid) yield place;
       return;
     }
     // `for of` over the set would first copy all of it.
-    const at = this.#many.begin();
+    const at = pid === undefined ? this.#many.begin() : this.#many.upperBound(keyOf(pid));
     for (const end = this.#many.end(); !at.equals(end); at.next()) yield at.pointer;
   }
 }

@@ -1,9 +1,11 @@
-import { historyBytes, latin1Of, type Pid, type TaskState } from '@taskmaster/server/domain';
+import { latin1Of, type Pid, type TaskState } from '@taskmaster/server/domain';
 import { PayloadSlabs } from './payload-slabs.ts';
 import { type CachedTask, Place, Places } from './places.ts';
 
 /** Memory of a cached task beside its PID and payload: objects, map node, state. Measured on Node 24. */
 const TASK_OVERHEAD_BYTES = 260;
+/** Memory of an entry of a history beside its texts, about. */
+const HISTORY_OVERHEAD_BYTES = 100;
 /** Memory of a cache with about twenty tasks, beside the tasks. It is less with fewer tasks. Measured on Node 24. */
 const CACHE_OVERHEAD_BYTES = 1_000;
 /** Up to this size, the payload of a queue's only task is kept as a string. Most queues have one task. */
@@ -72,9 +74,9 @@ export class QueueCache {
     return this.#hidden?.get(pid);
   }
 
-  /** Available tasks in order, from the head. The cache must not change meanwhile. */
-  head(): Iterable<ReadyTask> {
-    return this.#ready;
+  /** Available tasks in order, from the head or behind `after`. The cache must not change meanwhile. */
+  head(after?: Pid): Iterable<ReadyTask> {
+    return this.#ready.after(after);
   }
 
   hiddenTasks(): Iterable<[Pid, TaskState]> {
@@ -155,3 +157,14 @@ export class QueueCache {
 }
 
 const costOf = (pid: Pid): number => TASK_OVERHEAD_BYTES + pid.length;
+
+/** Memory of what the task keeps of its failed attempts, about. A character of a text may take two bytes. */
+function historyBytes({ history }: TaskState): number {
+  if (history === undefined) return 0;
+  let bytes = HISTORY_OVERHEAD_BYTES + 2 * (history.progress?.text.length ?? 0);
+  for (const { worker, error } of history.failures) {
+    const characters = worker.length + (error?.message.length ?? 0) + (error?.details.length ?? 0);
+    bytes += HISTORY_OVERHEAD_BYTES + 2 * characters;
+  }
+  return bytes;
+}
