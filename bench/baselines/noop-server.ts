@@ -10,6 +10,7 @@ import {
   type LeaseTasksRequest,
   type LeaseTasksResponse,
   limits,
+  NO_ENTRIES,
   type StreamRequest,
   type StreamResponse,
   type StreamResult,
@@ -49,6 +50,7 @@ function lease({ queues: [queue = ''], maxTasks, leaseDurationMs }: LeaseTasksRe
     hasRetryPolicy: false,
     progress: '',
     maxAttempts: 0,
+    headers: NO_ENTRIES,
   });
   return { tasks: Array.from({ length: maxTasks }, task) };
 }

@@ -1,13 +1,14 @@
 import type { ServiceError } from '@grpc/grpc-js';
-import type {
-  Dequeue,
-  Enqueue,
-  LeasedTask,
-  LeaseTasksRequest,
-  LeaseTasksResponse,
-  TaskMasterServiceClient,
-  UpdateTasksRequest,
-  UpdateTasksResponse,
+import {
+  type Dequeue,
+  type Enqueue,
+  type LeasedTask,
+  type LeaseTasksRequest,
+  type LeaseTasksResponse,
+  NO_ENTRIES,
+  type TaskMasterServiceClient,
+  type UpdateTasksRequest,
+  type UpdateTasksResponse,
 } from '@taskmaster/proto';
 import { payload } from './payload.ts';
 
@@ -68,6 +69,7 @@ export function newTasks(queue: string, count: number, bytes?: number): Enqueue[
     delayMs: 0,
     runAtUnixMs: 0,
     retry: undefined,
+    headers: NO_ENTRIES,
   }));
 }
 

@@ -73,6 +73,15 @@ test('rerun: a change during a run is one more run, which continues where it sto
   ]);
 });
 
+test('headers: the stages of a pipeline pass them on', async () => {
+  expect(await runExample('headers', [node.endpoint])).toEqual([
+    'order 1 of acme',
+    'order 2 of globex',
+    'acme: 8 bytes, trace c0ffee',
+    'globex: 7 bytes, trace facade',
+  ]);
+});
+
 test('embedded: the next run finds the tasks that a run has left', async () => {
   await using directory = await temporaryDirectory();
 

@@ -14,6 +14,7 @@ import { EnqueueMode, EnqueueResult, formatQueueName, ItemKind, parseQueueName }
 import {
   type LeasedTask,
   type LeaseToken,
+  type Payload,
   type Pid,
   type QueueStats,
   Refusal,
@@ -143,6 +144,7 @@ function commandOf(call: UpdateCall): UpdateCommand {
       queue: parseQueueName(queue),
       pid: pid as Pid | undefined,
       data: Buffer.from(data, 'latin1'),
+      headerBytes: headerBytesOf(data),
       mode: MODES[mode],
       delayMs,
       runAt: undefined,
@@ -167,7 +169,17 @@ function commandOf(call: UpdateCall): UpdateCommand {
   };
 }
 
-const text = (bytes: Uint8Array): string => Buffer.from(bytes).toString('latin1');
+/** How many bytes of a payload are headers: every third payload has its name in them. */
+function headerBytesOf(data: string): number {
+  const name = /^d(\d+)/.exec(data);
+  return name !== null && Number(name[1]) % 3 === 0 ? name[0].length : 0;
+}
+
+/** The text of a payload. It fits no enqueue if it has other headers than the enqueue. */
+function payloadText({ data, headerBytes }: Payload): string {
+  const text = Buffer.from(data).toString('latin1');
+  return headerBytes === headerBytesOf(text) ? text : `${headerBytes} bytes of headers in ${text}`;
+}
 
 function updated({ enqueued, renewed, released }: UpdateOutcome): Outcome {
   return {
@@ -178,10 +190,10 @@ function updated({ enqueued, renewed, released }: UpdateOutcome): Outcome {
   };
 }
 
-const leasedTask = ({ queue, pid, data, token, until, attempt, enqueuedAt }: LeasedTask): LeasedReply => ({
+const leasedTask = ({ queue, pid, token, until, attempt, enqueuedAt, ...payload }: LeasedTask): LeasedReply => ({
   queue: formatQueueName(queue),
   pid,
-  data: text(data),
+  data: payloadText(payload),
   token,
   until,
   attempt,
@@ -199,7 +211,9 @@ function shownTask({ queue, pid, state, data }: TaskView): ShownTask {
   const { visibility, attempts, token, enqueuedAt } = state;
   const kind = visibility.kind === 'available' ? 'available' : visibility.lease ? 'leased' : 'delayed';
   const until = visibility.kind === 'hidden' ? visibility.until : undefined;
-  return { pid, state: { kind, until, attempts, token, enqueuedAt, ...history }, data: data && text(data) };
+  const { headerBytes } = state;
+  const shown = data && payloadText({ data, headerBytes });
+  return { pid, state: { kind, until, attempts, token, enqueuedAt, ...history }, data: shown };
 }
 
 const counts = ({ queue, available, leased, delayed, completed }: QueueStats): CountsReply => ({

@@ -23,6 +23,7 @@ export const anEnqueue = (change: Partial<Enqueue> = {}): Enqueue => ({
   delayMs: 0,
   runAtUnixMs: 0,
   retry: undefined,
+  headers: {},
   ...change,
 });
 

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { bytesCodec, type LeaseRef, type Queue, type TaskMasterClient } from '@taskmaster/client';
-import { type Dequeue, EnqueueMode, type TaskMasterServiceClient } from '@taskmaster/proto';
+import { type Dequeue, EnqueueMode, NO_ENTRIES, type TaskMasterServiceClient } from '@taskmaster/proto';
 import type { Connections } from '../../load/connections.ts';
 import { dequeueOf, LEASE_MS, leaseTasks, updateTasks } from '../../load/stub-calls.ts';
 import type { WorkersLoad } from './workers-load.ts';
@@ -61,6 +61,7 @@ class StubCaller implements Caller {
       delayMs: 0,
       runAtUnixMs: 0,
       retry: undefined,
+      headers: NO_ENTRIES,
     }));
     await this.#untilTaken(() => updateTasks(this.#stub, { enqueue }));
   }

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { credentials, Metadata } from '@grpc/grpc-js';
-import { EnqueueMode, TaskMasterServiceClient, type UpdateTasksRequest } from '@taskmaster/proto';
+import { EnqueueMode, NO_ENTRIES, TaskMasterServiceClient, type UpdateTasksRequest } from '@taskmaster/proto';
 import { Cluster, portOf } from '../../cluster.ts';
 import { type Measurement, percentile } from '../../measurement.ts';
 import type { ServerProcess } from '../../processes.ts';
@@ -84,6 +84,7 @@ class Caller implements Disposable {
       delayMs: 0,
       runAtUnixMs: 0,
       retry: undefined,
+      headers: NO_ENTRIES,
     };
     this.#request = { enqueue: [task], dequeue: [], renew: [], release: [], requestId: NOTHING, parts: [] };
   }

@@ -49,7 +49,7 @@ export type { Leased } from './leases/lease.ts';
 export type { ListOptions, QueueFilterOptions, StatsOptions, StatsReport } from './tasks/introspection.ts';
 export type { LeaseOptions } from './tasks/lease-tasks.ts';
 export { type CompleteOptions, LeasedTask } from './tasks/leased-task.ts';
-export { NewTask, type QueueRef, type TaskOptions, type TaskRetryOptions } from './tasks/new-task.ts';
+export { NewTask, type QueueRef, type TaskHeaders, type TaskOptions, type TaskRetryOptions } from './tasks/new-task.ts';
 export type { TaskFailure, TaskInfo, TaskRetryPolicy, TaskSummary } from './tasks/task-info.ts';
 export {
   type EnqueueOutcome,

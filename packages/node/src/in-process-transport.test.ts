@@ -37,6 +37,7 @@ const aTask = (data: Uint8Array): LeasedTask => ({
   enqueuedAt: 1 as Instant,
   retry: undefined,
   progress: undefined,
+  headerBytes: 0,
 });
 
 describe('a call in process', () => {

@@ -16,7 +16,7 @@ function shareWriter(source, root) {
   const shared = source.replace(/Buffer\.from\((\w+)\.encode\(value\)\.finish\(\)\)/g, 'encodeToBuffer($1, value)');
   return shared === source
     ? source
-    : shared.replace(/^import \{/m, `import { encodeToBuffer } from "${root}/encode-to-buffer.ts";\nimport {`);
+    : shared.replace(/^import \{/m, `import { encodeToBuffer } from "${root}/codec/encode-to-buffer.ts";\nimport {`);
 }
 
 /** Otherwise 64-bit numbers are read as BigInt and then as strings. */
@@ -27,7 +27,7 @@ function numbersOf64Bits(source, root) {
     .replace(/^function longToNumber\([\s\S]*?^}\n\n/m, '');
   return numbers === source
     ? source
-    : numbers.replace(/^import \{/m, `import { readInt64, writeInt64 } from "${root}/int64.ts";\nimport {`);
+    : numbers.replace(/^import \{/m, `import { readInt64, writeInt64 } from "${root}/codec/int64.ts";\nimport {`);
 }
 
 /**
@@ -38,7 +38,21 @@ function shareNoBytes(source, root) {
   const shared = source.replaceAll('new Uint8Array(0)', 'NO_BYTES');
   return shared === source
     ? source
-    : shared.replace(/^import \{/m, `import { NO_BYTES } from "${root}/no-bytes.ts";\nimport {`);
+    : shared.replace(/^import \{/m, `import { NO_BYTES } from "${root}/codec/no-bytes.ts";\nimport {`);
+}
+
+/**
+ * A generated decoder creates an object for each map before it reads any entry. Messages without entries share one, and
+ * messages with entries have one without a prototype: a key of a message may be `__proto__`.
+ */
+function shareNoEntries(source, root) {
+  const shared = source
+    .replaceAll(': {}', ': NO_ENTRIES')
+    .replace(/(message\.(\w+))\[(entry\d+)\.key\] = \3\.value;/g, '$1 = withEntry($1, $3.key, $3.value);')
+    .replace(/^( +)(globalThis\.Object\.entries\((message\.\w+)\)\.forEach)/gm, '$1if ($3 !== NO_ENTRIES) $2');
+  return shared === source
+    ? source
+    : shared.replace(/^import \{/m, `import { NO_ENTRIES, withEntry } from "${root}/codec/no-entries.ts";\nimport {`);
 }
 
 export function generate(out = here) {
@@ -50,7 +64,7 @@ export function generate(out = here) {
     const file = join(gen, name);
     const root = relative(dirname(file), dirname(gen));
     const source = shareWriter(readFileSync(file, 'utf8'), root);
-    writeFileSync(file, shareNoBytes(numbersOf64Bits(source, root), root));
+    writeFileSync(file, shareNoEntries(shareNoBytes(numbersOf64Bits(source, root), root), root));
   }
 }
 

@@ -33,6 +33,12 @@ export const dataFormats: readonly [DataFormat, ...DataFormat[]] = [
     changed: 'Tasks keep failures, progress, reruns, and where dead letters came from.',
     downgrade: false,
   },
+  {
+    format: 4,
+    release: '0.1.0',
+    changed: 'Tasks have headers.',
+    downgrade: false,
+  },
 ];
 
 /** The oldest of the formats whose releases can use data of the last one. */

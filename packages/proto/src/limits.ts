@@ -7,8 +7,14 @@ export const limits = {
   nameBytes: 512,
   /** PID. The shortest has one byte. */
   pidBytes: 4096,
-  /** Payload of one task. A task fits into a message of 4 MiB, the default limit of gRPC in every language. */
+  /** Payload of one task, with its headers. A task fits into a message of 4 MiB, the default limit of gRPC in every language. */
   dataBytes: 3 * 1024 * 1024,
+  /** Headers of one task. */
+  headers: 32,
+  /** Key of a header. */
+  headerKeyBytes: 64,
+  /** Keys and values of the headers of one task. */
+  headersBytes: 4096,
   /** Request. */
   requestBytes: 4 * 1024 * 1024,
   /** Payload in one reply. */

@@ -15,6 +15,7 @@ import {
 } from '../tasks/new-task.ts';
 import { type TaskInfo, type TaskSummary, taskInfo, taskSummary } from '../tasks/task-info.ts';
 import { type EnqueueOutcome, enqueueOutcome, Update } from '../tasks/update.ts';
+import { headersSizeBound } from '../transport/request-size.ts';
 import type { TransportCallOptions } from '../transport/transport.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
 import type { DataFormat } from '../values/codec.ts';
@@ -114,9 +115,10 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
     };
     for (const item of items) {
       const prepared = await prepareEnqueue(this, item.data, item);
-      if (bytes > 0 && bytes + prepared.data.byteLength > MANY_BYTES) await send();
+      const size = prepared.data.byteLength + headersSizeBound(prepared.headers);
+      if (bytes > 0 && bytes + size > MANY_BYTES) await send();
       batch.push(prepared);
-      bytes += prepared.data.byteLength;
+      bytes += size;
       if (batch.length === MANY_TASKS) await send();
     }
     if (batch.length > 0) await send();

@@ -23,6 +23,7 @@ const enqueue = {
     mode: 1 as const,
     delayMs: 0,
     runAtUnixMs: 0,
+    headers: {},
     retry: undefined,
   },
 };

@@ -128,6 +128,7 @@ export class ExecLoop {
           TASKMASTER_PRIORITY_ID: pidText(task.pid),
           TASKMASTER_LEASE_TOKEN: String(task.leaseToken),
           TASKMASTER_ATTEMPT: String(task.attempt),
+          TASKMASTER_HEADERS: JSON.stringify(task.headers),
         },
         // With --json only JSON objects go to standard output.
         stdout: out.json ? process.stderr : 'inherit',

@@ -21,7 +21,16 @@ async function setUp({ tasks = 1, queue = 'q', keepMs = 3_600_000 } = {}) {
   });
   const data = Buffer.alloc(0);
   const enqueue = Array.from({ length: tasks }, (_, i) => ({
-    ...{ queue, pid: Buffer.from(String(i)), data, mode: 1 as const, delayMs: 0, runAtUnixMs: 0, retry: undefined },
+    ...{
+      queue,
+      pid: Buffer.from(String(i)),
+      data,
+      mode: 1 as const,
+      delayMs: 0,
+      runAtUnixMs: 0,
+      headers: {},
+      retry: undefined,
+    },
   }));
   transport.engine.update({ ...emptyRequest(), enqueue });
   const request = {

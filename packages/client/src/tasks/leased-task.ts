@@ -5,7 +5,7 @@ import type { Duration } from '../values/duration.ts';
 import type { UpdateOptions } from '../values/options.ts';
 import type { Pid } from '../values/pid.ts';
 import type { ClientContext } from './context.ts';
-import type { NewTask } from './new-task.ts';
+import type { NewTask, TaskHeaders } from './new-task.ts';
 import { type ReleaseOptions, type ReleaseOutcome, Update, type UpdateOutcome } from './update.ts';
 
 export interface CompleteOptions extends UpdateOptions {
@@ -23,6 +23,8 @@ export class LeasedTask<T> {
   readonly pid: Pid;
   /** The payload. A view into a received message: copy it to keep it for long. */
   readonly bytes: Uint8Array;
+  /** The headers that came with the data. */
+  readonly headers: TaskHeaders;
   /** Number of leases of the task, this one included. */
   readonly attempt: number;
   /** Whether the task has a retry policy, which decides about a release without `delay`. */
@@ -44,6 +46,7 @@ export class LeasedTask<T> {
     this.queue = task.queue;
     this.pid = task.pid;
     this.bytes = task.data;
+    this.headers = task.headers;
     this.attempt = task.attempt;
     this.hasRetryPolicy = task.hasRetryPolicy;
     this.maxAttempts = task.maxAttempts === 0 ? undefined : task.maxAttempts;

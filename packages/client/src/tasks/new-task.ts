@@ -1,4 +1,11 @@
-import { type Enqueue, EnqueueMode, formatQueueName, parseQueueName, type RetryPolicy } from '@taskmaster/proto';
+import {
+  type Enqueue,
+  EnqueueMode,
+  formatQueueName,
+  NO_ENTRIES,
+  parseQueueName,
+  type RetryPolicy,
+} from '@taskmaster/proto';
 import { type DataFormat, encodeData, jsonCodec } from '../values/codec.ts';
 import { type Duration, dateMs, durationMs } from '../values/duration.ts';
 import { type PidLike, pidBytes } from '../values/pid.ts';
@@ -16,6 +23,9 @@ export interface TaskRetryOptions {
   readonly deadLetterQueue?: string | undefined;
 }
 
+/** Texts by key, beside the data of a task. */
+export type TaskHeaders = Readonly<Record<string, string>>;
+
 /** How a task is enqueued. */
 export interface TaskOptions {
   /** Priority and identity of the task, lowest first. Default: the node assigns a PID behind all others (FIFO). */
@@ -30,6 +40,11 @@ export interface TaskOptions {
   readonly delay?: Duration | undefined;
   /** Until when the task is hidden, by the node's clock, instead of `delay`. A past date means now. */
   readonly runAt?: Date | undefined;
+  /**
+   * What the data says about itself, for programs that need not understand the data: at most 32 texts by key, 4 KiB in all. They
+   * belong to the data: what replaces the data replaces them. Keys have letters, digits, `.`, `_` and `-`. Default: none.
+   */
+  readonly headers?: TaskHeaders | undefined;
   /** Default: after a failed attempt the task is available again at once, without a limit of attempts. */
   readonly retry?: TaskRetryOptions | undefined;
 }
@@ -95,6 +110,7 @@ export function prepareEnqueue<T, In>(
     mode: modeOf(options.mode),
     ...hiding(options),
     retry: options.retry === undefined ? undefined : retryPolicy(options.retry),
+    headers: options.headers === undefined ? NO_ENTRIES : headersOf(options.headers),
   };
   if (bytes instanceof Promise) return bytes.then((settled) => ({ ...rest, data: settled }));
   return { ...rest, data: bytes };
@@ -110,6 +126,14 @@ export function hiding({ delay, runAt }: Pick<TaskOptions, 'delay' | 'runAt'>): 
     delayMs: delay === undefined ? 0 : durationMs(delay, 'delay'),
     runAtUnixMs: runAt === undefined ? 0 : dateMs(runAt, 'runAt'),
   };
+}
+
+/** @throws TypeError if a value is not text. The node checks the rest. */
+function headersOf(headers: TaskHeaders): Record<string, string> {
+  for (const [key, value] of Object.entries(headers)) {
+    if (typeof value !== 'string') throw new TypeError(`headers: the value of ${key} is not text`);
+  }
+  return { ...headers };
 }
 
 function modeOf(mode: TaskOptions['mode']): EnqueueMode {

@@ -7,7 +7,7 @@ import {
 import { type Decoded, decodeData } from '../values/codec.ts';
 import { InvalidDataError } from '../values/errors.ts';
 import type { Pid } from '../values/pid.ts';
-import { FORMAT, type QueueRef } from './new-task.ts';
+import { FORMAT, type QueueRef, type TaskHeaders } from './new-task.ts';
 
 /** Retry policy of a task. Times are in ms. 0 means no limit or no backoff. */
 export type TaskRetryPolicy = Readonly<WirePolicy>;
@@ -54,6 +54,8 @@ export interface TaskSummary {
 export interface TaskInfo<T> extends TaskSummary {
   /** The data. @throws InvalidDataError if it cannot be read, or there is no such task. */
   readonly data: T;
+  /** The headers that came with the data. */
+  readonly headers: TaskHeaders;
   /** The payload. Undefined: there is no such task. */
   readonly bytes: Uint8Array | undefined;
 }
@@ -76,6 +78,7 @@ export async function taskInfo<T>(queue: QueueRef<T>, info: WireInfo): Promise<T
       if (!decoded.ok) throw decoded.error;
       return decoded.value;
     },
+    headers: info.headers,
     bytes: isThere ? info.data : undefined,
   };
 }

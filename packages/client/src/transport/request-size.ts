@@ -1,21 +1,31 @@
-import { type LeaseTasksRequest, limits, UpdateTasksRequest } from '@taskmaster/proto';
+import { type LeaseTasksRequest, limits, NO_ENTRIES, UpdateTasksRequest } from '@taskmaster/proto';
 import { InvalidRequestError } from '../values/errors.ts';
 
 /** Upper bound of numbers, tags and lengths of one item or call. */
 const ITEM_BYTES = 64;
 /** Upper bound of a part of an update: four numbers up to the limit of items, with their tags. */
 const PART_BYTES = 18;
+/** Upper bound of the tags and lengths of a header. */
+const HEADER_BYTES = 16;
 /** Most bytes in UTF-8 for one UTF-16 unit. */
 const UTF8_BYTES = 3;
 
 /** Upper bound of the size of an encoded update. It is much cheaper than encoding. */
 export function updateSizeBound(request: UpdateTasksRequest): number {
   let bytes = ITEM_BYTES + request.requestId.byteLength + request.parts.length * PART_BYTES;
-  for (const { queue, pid, data, retry } of request.enqueue) {
+  for (const { queue, pid, data, retry, headers } of request.enqueue) {
     bytes += ITEM_BYTES + queue.length * UTF8_BYTES + pid.byteLength + data.byteLength;
+    if (headers !== NO_ENTRIES) bytes += headersSizeBound(headers);
     if (retry !== undefined) bytes += ITEM_BYTES + retry.deadLetterQueue.length * UTF8_BYTES;
   }
   bytes += itemsSizeBound(request.dequeue) + itemsSizeBound(request.renew) + itemsSizeBound(request.release);
+  return bytes;
+}
+
+/** Upper bound of the size of encoded headers. */
+export function headersSizeBound(headers: Readonly<Record<string, string>>): number {
+  let bytes = 0;
+  for (const key in headers) bytes += HEADER_BYTES + (key.length + (headers[key]?.length ?? 0)) * UTF8_BYTES;
   return bytes;
 }
 

@@ -83,6 +83,7 @@ const leased = (id: number, ...pids: string[]): StreamResult => {
     hasRetryPolicy: false,
     maxAttempts: 0,
     progress: '',
+    headers: {},
   };
   const tasks = pids.map((pid) => ({ ...rest, ...instants, pid: Buffer.from(pid) }));
   return { id, result: { $case: 'lease', value: { tasks } } };

@@ -17,6 +17,7 @@ const RETRY = 4;
 /** Flag: the task became due later than it was enqueued. */
 const DUE_LATER = 8;
 const HISTORY = 16;
+const HEADERS = 32;
 /** In a history. */
 const ORIGIN = 1;
 const ORIGIN_RETRY = 2;
@@ -33,11 +34,13 @@ export function writeTaskState(out: ByteWriter, state: TaskState, history: TaskH
       (lease ? LEASED : 0) |
       (retry ? RETRY : 0) |
       (isDueLater ? DUE_LATER : 0) |
-      (history ? HISTORY : 0),
+      (history ? HISTORY : 0) |
+      (state.headerBytes > 0 ? HEADERS : 0),
   );
   out.number(state.enqueuedAt);
   if (isDueLater) out.number(state.dueAt);
   out.number(state.dataBytes);
+  if (state.headerBytes > 0) out.number(state.headerBytes);
   out.number(state.attempts);
   out.number(state.token);
   if (visibility.kind === 'hidden') out.number(visibility.until);
@@ -55,12 +58,13 @@ export function readTaskState(from: ByteReader): TaskState {
   const enqueuedAt = from.number() as Instant;
   const dueAt = flags & DUE_LATER ? (from.number() as Instant) : enqueuedAt;
   const dataBytes = from.number();
+  const headerBytes = flags & HEADERS ? from.number() : 0;
   const attempts = from.number();
   const token = from.number() as LeaseToken;
   const visibility = readVisibility(from, flags);
   const retry = flags & RETRY ? readRetry(from) : undefined;
   const history = flags & HISTORY ? readHistory(from) : undefined;
-  return { enqueuedAt, dueAt, dataBytes, attempts, token, retry, visibility, history };
+  return { enqueuedAt, dueAt, dataBytes, headerBytes, attempts, token, retry, visibility, history };
 }
 
 function readVisibility(from: ByteReader, flags: number): Visibility {

@@ -27,6 +27,7 @@ const atom = (ticket: number, more: Partial<ApplyAtom> = {}): ApplyAtom => {
     enqueuedAt: 0 as Instant,
     dueAt: 0 as Instant,
     dataBytes: 1,
+    headerBytes: 0,
     attempts: 0,
     token: 0 as LeaseToken,
     retry: undefined,

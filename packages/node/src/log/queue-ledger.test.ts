@@ -30,6 +30,7 @@ const stateOf = (visibility: Visibility, enqueuedAt = 0, dueAt = enqueuedAt, dat
   enqueuedAt: enqueuedAt as Instant,
   dueAt: dueAt as Instant,
   dataBytes,
+  headerBytes: 0,
   attempts: 0,
   token: 0 as LeaseToken,
   retry: undefined,

@@ -49,6 +49,8 @@ export interface ItemSpec {
 
 export interface EnqueueSpec extends ItemSpec {
   readonly data?: string;
+  /** How many bytes of the data are headers; see `Payload`. */
+  readonly headerBytes?: number;
   readonly mode?: EnqueueMode;
   readonly delay?: number;
   readonly runAt?: number;
@@ -241,10 +243,11 @@ export function updateCommand(spec: UpdateSpec): UpdateCommand {
   });
   return {
     group: first ? parseQueueName(first.queue).group : '',
-    enqueue: enqueue.map(({ queue, pid, data, mode, delay, runAt, retry }) => ({
+    enqueue: enqueue.map(({ queue, pid, data, headerBytes, mode, delay, runAt, retry }) => ({
       queue: parseQueueName(queue),
       pid: pid as Pid | undefined,
       data: Buffer.from(data ?? ''),
+      headerBytes: headerBytes ?? 0,
       mode: mode ?? EnqueueMode.ENQUEUE_MODE_COLLAPSE,
       delayMs: delay ?? 0,
       runAt: runAt as Instant | undefined,

@@ -34,7 +34,7 @@ const retry: RetryPolicy = { maxAttempts: 2, backoffInitialMs: 100, backoffMaxMs
 
 const state = (token: number, visibility: Visibility, more: Partial<TaskState> = {}): TaskState => {
   const attempts = token === 0 ? 0 : 1;
-  const never = { enqueuedAt: 5 as Instant, dueAt: 5 as Instant, dataBytes: DATA.length };
+  const never = { enqueuedAt: 5 as Instant, dueAt: 5 as Instant, dataBytes: DATA.length, headerBytes: 0 };
   const rest = { retry: undefined, visibility, history: undefined };
   return { ...never, attempts, token: token as LeaseToken, ...rest, ...more };
 };

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { encodeToBuffer } from '../encode-to-buffer.ts';
+import { encodeToBuffer } from '../codec/encode-to-buffer.ts';
 import { StreamRequest } from '../gen/taskmaster/v1/stream.ts';
 import { BatchUpdateTasksRequest } from '../gen/taskmaster/v1/tasks.ts';
 import { hasMoreEntries } from './entries.ts';

@@ -41,6 +41,13 @@ describe('the route of an update', () => {
     expect(readUpdate(asQueue).queue).toBe('shop#mail');
   });
 
+  test('refuses a damaged header, and takes no key for a queue', () => {
+    const headers = { 'g#b': 'x' };
+    expect(readUpdate(update({ enqueue: [anEnqueue({ queue: 'g#a', headers })] })).queue).toBe('g#a');
+    expect(readUpdate(Buffer.from([0x0a, 6, 0x42, 4, 0x0a, 2, 0x67, 0x67])).queue).toBeUndefined();
+    expect(() => readUpdate(Buffer.from([0x0a, 4, 0x42, 2, 0x0a, 9]))).toThrow();
+  });
+
   test('refuses a damaged part', () => {
     expect(() => readUpdate(Buffer.from([0x32, 2, 0x0a, 9]))).toThrow();
   });
@@ -72,6 +79,7 @@ test('a task is read without its payload', () => {
     enqueuedUnixMs: 1,
     hasRetryPolicy: true,
     progress: '',
+    headers: {},
     maxAttempts: 3,
   };
   const read = readLeased(encodeToBuffer(LeasedTask, task));

@@ -22,8 +22,9 @@ const LONG_VARINT_BYTES = 8;
 const LAST_LIST_FIELD = 4;
 const REQUEST_ID_FIELD = 5;
 const PARTS_FIELD = 6;
-/** Number of the field `retry` of Enqueue. */
+/** Numbers of the fields `retry` and `headers` of Enqueue. */
 const RETRY_FIELD = 6;
+const HEADERS_FIELD = 8;
 
 /** Reads the route of an encoded UpdateTasksRequest. Throws if it is not valid protobuf. */
 export function readUpdate(bytes: Uint8Array): UpdateRoute {
@@ -67,6 +68,9 @@ function readItem(reader: BinaryReader, found: { queue: string | undefined; hasL
     } else if (field === RETRY_FIELD && type === WireType.LengthDelimited) {
       // A retry policy is read like an item: it has numbers too. Its queue does not count, because the item has one.
       readItem(reader, found);
+    } else if (field === HEADERS_FIELD && type === WireType.LengthDelimited) {
+      // As a part: it is read only to find damage.
+      readItem(reader, { queue: '', hasLongNumber: false });
     } else {
       reader.skip(type, field);
     }

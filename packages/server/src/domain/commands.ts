@@ -10,8 +10,10 @@ export interface EnqueueItem {
   readonly queue: QueueName;
   /** Undefined: the engine assigns one, in FIFO order. */
   readonly pid: Pid | undefined;
-  /** May be a view of a request of up to 4 MiB. Copy it to keep it after the call. */
+  /** The payload to store. May be a view of a request of up to 4 MiB. Copy it to keep it after the call. */
   readonly data: Uint8Array;
+  /** See `Payload`. */
+  readonly headerBytes: number;
   readonly mode: EnqueueMode;
   readonly delayMs: number;
   /** Until when the task is hidden, instead of `delayMs`. It may be past. */
@@ -117,7 +119,10 @@ export interface LeaseCommand {
 export interface LeasedTask {
   readonly queue: QueueName;
   readonly pid: Pid;
+  /** The stored payload. */
   readonly data: Uint8Array;
+  /** See `Payload`. */
+  readonly headerBytes: number;
   readonly token: LeaseToken;
   readonly until: Instant;
   readonly attempt: number;
@@ -212,6 +217,7 @@ export interface TaskView {
   readonly queue: QueueName;
   readonly pid: Pid;
   readonly state: TaskState | undefined;
+  /** The stored payload. */
   readonly data: Uint8Array | undefined;
 }
 

@@ -32,6 +32,7 @@ export type {
   UpdateOutcome,
 } from './commands.ts';
 export { type GroupLimits, groupQuotas } from './group-limits.ts';
+export { dataOf, headerRoom, headersOf, type Payload, withHeaders } from './headers.ts';
 export type { Instant, Key, LeaseToken, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
 export { Refusal, type RefusedItem, UpdateRefusal } from './refusal.ts';
 export {

@@ -68,8 +68,10 @@ export interface TaskState {
   readonly enqueuedAt: Instant;
   /** End of the latest delay or backoff. If it had none: the instant of the enqueue. */
   readonly dueAt: Instant;
-  /** Size of the payload, in bytes. */
+  /** Size of the stored payload, in bytes. */
   readonly dataBytes: number;
+  /** How many of these bytes are headers; see `Payload`. */
+  readonly headerBytes: number;
   /** Number of leases so far, without those whose attempt was taken back. */
   readonly attempts: number;
   /** Token of the latest lease. 0: never leased. */

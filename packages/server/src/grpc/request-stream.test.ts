@@ -32,6 +32,7 @@ const aTask = (data: Uint8Array = bytes('data')): LeasedTask => ({
   enqueuedAt: 1 as Instant,
   retry: undefined,
   progress: undefined,
+  headerBytes: 0,
 });
 
 /** Waits for ever, or until its signal says no longer. */

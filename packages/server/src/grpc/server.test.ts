@@ -26,6 +26,7 @@ const aTask = (change: Partial<LeasedTask> = {}): LeasedTask => ({
   enqueuedAt: 1_700_000_000_000 as Instant,
   retry: undefined,
   progress: undefined,
+  headerBytes: 0,
   ...change,
 });
 
@@ -274,6 +275,7 @@ describe('a reply', () => {
     enqueuedAt: 1 as Instant,
     dueAt: 1 as Instant,
     dataBytes,
+    headerBytes: 0,
     attempts: 0,
     token: 0 as LeaseToken,
     retry: undefined,

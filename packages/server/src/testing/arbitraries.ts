@@ -63,6 +63,7 @@ export const taskStates: fc.Arbitrary<TaskState> = fc.record({
   enqueuedAt: instants,
   dueAt: instants,
   dataBytes: fc.nat(),
+  headerBytes: fc.oneof(fc.constant(0), fc.nat()),
   attempts: fc.nat(),
   token: fc.maxSafeNat().map((token) => token as LeaseToken),
   retry: fc.option(retryPolicies, { nil: undefined }),

@@ -7,7 +7,7 @@ import {
   GetQueueStatsResponse,
   parseQueueName,
 } from '@taskmaster/proto';
-import type { LeasedTask } from '@taskmaster/server/domain';
+import { dataOf, type LeasedTask } from '@taskmaster/server/domain';
 import type { Way } from '../calls/client.ts';
 import { GROUPS, QUEUES } from '../calls/workload.ts';
 
@@ -54,7 +54,11 @@ export async function findEverything(cluster: SimCluster, proxy: Way): Promise<F
   violations.push(...(await countThroughProxy(cluster, proxy)));
   const tasks = [...found.values()].flat();
   return {
-    tasks: tasks.map(({ queue, pid, data }) => ({ queue: formatQueueName(queue), pid, data: textOf(data) })),
+    tasks: tasks.map(({ queue, pid, ...payload }) => ({
+      queue: formatQueueName(queue),
+      pid,
+      data: textOf(dataOf(payload)),
+    })),
     violations,
   };
 }

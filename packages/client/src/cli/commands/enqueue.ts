@@ -22,6 +22,7 @@ interface EnqueueFlags extends TaskFlags {
   readonly pidField?: string;
   readonly pidColumn?: number;
   readonly separator?: Buffer;
+  readonly headersField?: string;
   readonly batch?: number;
   readonly inFlight?: number;
   readonly fromLine?: number;
@@ -33,7 +34,7 @@ const SHOWN_REFUSALS = 10;
 const IN_FLIGHT = { none: 1, field: 8, column: 8 } as const;
 
 const notes = `
-The payload is DATA, a file (--file) or stdin (-, or neither given). It is stored byte for byte and has at most 3 MiB.
+The payload is DATA, a file (--file) or stdin (-, or neither given). It is stored byte for byte and has at most 3 MiB with its headers.
 
 With --lines each line of the file or of stdin is a task. Empty lines are skipped. Lines are sent in batches. A batch is stored
 completely or not at all, but the file as a whole is not. Memory use does not depend on the size of the file. Without PIDs the
@@ -47,6 +48,7 @@ Examples:
   $ taskmaster enqueue shop#mail --pid order-17 --mode fail --file order.json
   $ taskmaster enqueue jobs - --delay 10m --max-attempts 5 --backoff 1s,5m < job.bin
   $ taskmaster enqueue jobs base64:AAEC --pid hex:00ff
+  $ taskmaster enqueue shop#mail hello --header tenant=acme --header type=welcome
   $ taskmaster enqueue crawl --lines --pid-field url --file pages.jsonl
   $ cut -f1,3 list.tsv | taskmaster enqueue crawl --lines --pid-column 1`;
 
@@ -68,6 +70,7 @@ export function addEnqueue(program: Command, runner: Runner): void {
     .option('--pid-field <name>', 'lines are JSON objects: the field with the PID; a.b is the field b of the field a')
     .option('--pid-column <n>', 'column with the PID, from 1', wholeNumber(1, 10_000))
     .option('--separator <text>', String.raw`separator of columns (default: \t)`, unescaped)
+    .option('--headers-field <name>', 'lines are JSON objects: the field with their headers, an object of texts')
     .option(
       '--batch <n>',
       `largest number of lines in one batch (default: ${count(DEFAULT_BATCH)})`,
@@ -116,6 +119,7 @@ async function enqueueLines(
     queue,
     pids,
     task: taskOptions(flags),
+    headersField: flags.headersField,
     batchTasks: flags.batch ?? DEFAULT_BATCH,
     inFlight: flags.inFlight ?? IN_FLIGHT[pids.kind],
     fromLine: Math.max(1, flags.fromLine ?? 1),
@@ -209,7 +213,16 @@ function assertConsistent(data: string | undefined, flags: EnqueueFlags): void {
     }
     return;
   }
-  const onlyLines = ['delimiter', 'pidField', 'pidColumn', 'separator', 'batch', 'inFlight', 'fromLine'] as const;
+  const onlyLines = [
+    'delimiter',
+    'pidField',
+    'pidColumn',
+    'separator',
+    'headersField',
+    'batch',
+    'inFlight',
+    'fromLine',
+  ] as const;
   const given = onlyLines.find((name) => flags[name] !== undefined);
   if (given !== undefined) {
     throw new UsageError(`--${given.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)} goes with --lines`);

@@ -53,7 +53,7 @@ export function addInspection(program: Command, runner: Runner): void {
     .addOption(
       new Option('-n, --limit <n>', 'largest number of tasks').argParser(wholeNumber(1, limits.peekTasks)).default(10),
     )
-    .option('--data', 'show the payloads too')
+    .option('--data', 'show the payloads and headers too')
     .addHelpText('after', notesOf(peekNotes))
     .action((queue: string, flags: PeekFlags) => runner.connected((session) => peek(session, queue, flags), [queue]));
   program
@@ -64,7 +64,7 @@ export function addInspection(program: Command, runner: Runner): void {
     )
     .argument('<queue>', 'group#name, or a name in the default group', queueName)
     .argument('<pid...>', 'PIDs of the tasks')
-    .option('--data', 'show the payloads too')
+    .option('--data', 'show the payloads and headers too')
     .option('--raw', 'write only the payload of one task, byte for byte')
     .addHelpText('after', notesOf(getNotes))
     .action((queue: string, pids: readonly string[], flags: GetFlags) => {

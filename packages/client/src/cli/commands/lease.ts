@@ -40,7 +40,7 @@ leases end. Complete, renew or release them with the lease tokens in the output.
 gets a line for complete --task.
 
 --exec runs a shell command for each task, with the payload on its stdin. The environment has TASKMASTER_QUEUE,
-TASKMASTER_PRIORITY_ID (the PID of the task), TASKMASTER_LEASE_TOKEN and TASKMASTER_ATTEMPT. The lease is renewed while the command runs. Exit
+TASKMASTER_PRIORITY_ID (the PID of the task), TASKMASTER_LEASE_TOKEN, TASKMASTER_ATTEMPT and TASKMASTER_HEADERS (a JSON object). The lease is renewed while the command runs. Exit
 code 0 completes the task, any other exit code releases it. If the lease is lost, the command is ended. taskmaster itself exits
 with 1 if a command failed.
 
@@ -139,7 +139,7 @@ async function print(
   } else if (out.json) {
     for (const task of tasks) await out.object(leasedObject(task));
   } else {
-    await out.line(tableOf(tasks, leasedColumns(out, Date.now()), out.stream, { header: isFirst }));
+    await out.line(tableOf(tasks, leasedColumns(tasks, out, Date.now()), out.stream, { header: isFirst }));
   }
 }
 

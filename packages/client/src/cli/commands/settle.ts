@@ -207,7 +207,7 @@ function nextTasks(client: TaskMasterClient, ref: TaskRef, { enqueue, move }: Co
   if (ref.data === undefined) {
     throw new UsageError('--move needs the data of the task: use --task with the output of `lease --json`');
   }
-  return [...next, client.queue(move, { codec: bytesCodec }).task(ref.data, { pid: ref.pid })];
+  return [...next, client.queue(move, { codec: bytesCodec }).task(ref.data, { pid: ref.pid, headers: ref.headers })];
 }
 
 function collectNewTasks(text: string, before: readonly NewTaskFlag[]): readonly NewTaskFlag[] {

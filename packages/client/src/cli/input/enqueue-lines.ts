@@ -1,17 +1,21 @@
 import type { TaskMasterClient } from '../../api/client.ts';
-import type { TaskOptions } from '../../tasks/new-task.ts';
+import type { TaskHeaders, TaskOptions } from '../../tasks/new-task.ts';
 import type { EnqueueOutcome } from '../../tasks/update.ts';
+import { headersSizeBound } from '../../transport/request-size.ts';
 import { bytesCodec } from '../../values/codec.ts';
 import { isTaskMasterError } from '../../values/errors.ts';
 import { pidText } from '../../values/pid.ts';
 import { InFlight } from '../in-flight.ts';
-import { type PidSource, pidOfLine } from './pid-source.ts';
+import { UsageError } from '../output/cli-errors.ts';
+import { fieldOf, type PidSource, pidOfLine } from './pid-source.ts';
 import type { Line } from './read-input.ts';
 
 export interface LinesSettings {
   readonly queue: string;
   readonly pids: PidSource;
   readonly task: TaskOptions;
+  /** The field of the JSON object in a line that has its headers, beside those of `task`. */
+  readonly headersField: string | undefined;
   /** Largest number of tasks in one batch. */
   readonly batchTasks: number;
   /** Largest number of batches without an answer. */
@@ -79,12 +83,16 @@ export class LineEnqueuer {
   readonly #waiting = new Set<Batch>();
   readonly #refused: RefusedLine[] = [];
   readonly #itemBytes: number;
+  readonly #lineFactor: number;
   #lastLine: number;
 
   constructor(client: TaskMasterClient, settings: LinesSettings) {
     this.#client = client;
     this.#settings = settings;
-    this.#itemBytes = ITEM_BYTES + Buffer.byteLength(settings.queue);
+    const { queue, task, headersField } = settings;
+    // The headers of a line are in its bytes.
+    this.#lineFactor = headersField === undefined ? 1 : 2;
+    this.#itemBytes = ITEM_BYTES + Buffer.byteLength(queue) + headersSizeBound(task.headers ?? {});
     this.#lastLine = settings.fromLine - 1;
   }
 
@@ -131,7 +139,7 @@ export class LineEnqueuer {
         this.#counts.empty++;
         continue;
       }
-      const bytes = this.#itemBytes + line.bytes.byteLength;
+      const bytes = this.#itemBytes + this.#lineFactor * line.bytes.byteLength;
       if (batch.lines.length > 0 && batch.bytes + bytes > BATCH_BYTES) {
         yield batch;
         batch = emptyBatch();
@@ -146,11 +154,12 @@ export class LineEnqueuer {
   }
 
   async #send(batch: Batch): Promise<void> {
-    const { queue: name, pids, task } = this.#settings;
+    const { queue: name, pids } = this.#settings;
     const queue = this.#client.queue(name, { codec: bytesCodec });
     const update = this.#client.update();
     for (const line of batch.lines) {
       const pid = pidOfLine(line, pids);
+      const task = this.#taskOf(line);
       update.enqueue(queue, line.bytes, pid === undefined ? task : { ...task, pid });
     }
     const last = batch.lines.at(-1);
@@ -166,6 +175,11 @@ export class LineEnqueuer {
     for (const outcome of enqueued) this.#count(outcome);
   }
 
+  #taskOf({ bytes, number }: Line): TaskOptions {
+    const { task, headersField } = this.#settings;
+    return headersField === undefined ? task : { ...task, headers: headersOfLine(bytes, number, headersField, task) };
+  }
+
   #count({ result, leased }: EnqueueOutcome): void {
     this.#counts[result]++;
     if (leased) this.#counts.leased++;
@@ -178,6 +192,17 @@ export class LineEnqueuer {
       this.#refused.push({ line: numberOf(batch.lines[index]), reason, pid: pidText(pid) });
     }
   }
+}
+
+/** The headers of a line: an object of texts in a field of its JSON object. Undefined: it has no such field. */
+function headersOfLine(bytes: Buffer, line: number, path: string, { headers }: TaskOptions): TaskHeaders | undefined {
+  const found = fieldOf(bytes, line, path);
+  if (found === undefined) return headers;
+  const isObject = typeof found === 'object' && found !== null && !Array.isArray(found);
+  if (!isObject || Object.values(found).some((value) => typeof value !== 'string')) {
+    throw new UsageError(`line ${line}: '${path}' is not an object of texts`);
+  }
+  return { ...headers, ...(found as TaskHeaders) };
 }
 
 function emptyBatch(): Batch {

@@ -31,7 +31,8 @@ export function pidOfLine({ bytes, number }: Line, source: PidSource): Pid | und
   }
 }
 
-function fieldPid(bytes: Buffer, line: number, path: string): Buffer {
+/** A field of the JSON object in a line; `a.b` is the field b of the field a. Undefined: there is none. @throws UsageError */
+export function fieldOf(bytes: Buffer, line: number, path: string): unknown {
   let value: unknown;
   try {
     // Decoding turns different invalid bytes into the same text, and two PIDs would become one.
@@ -45,6 +46,11 @@ function fieldPid(bytes: Buffer, line: number, path: string): Buffer {
     const isObject = typeof value === 'object' && value !== null && Object.hasOwn(value, name);
     value = isObject ? (value as Readonly<Record<string, unknown>>)[name] : undefined;
   }
+  return value;
+}
+
+function fieldPid(bytes: Buffer, line: number, path: string): Buffer {
+  const value = fieldOf(bytes, line, path);
   if (typeof value === 'string') {
     if (!value.isWellFormed())
       throw new UsageError(`line ${line}: '${path}' has a lone surrogate (half of a character)`);

@@ -1,6 +1,6 @@
 import { limits } from '@taskmaster/proto';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import type { TaskOptions } from '../../tasks/new-task.ts';
+import type { TaskHeaders, TaskOptions } from '../../tasks/new-task.ts';
 import { instant, lengthOfTime, queueName, wholeNumber } from './arguments.ts';
 
 /** Options of new tasks. */
@@ -11,6 +11,7 @@ export interface TaskFlags {
   readonly maxAttempts?: number;
   readonly backoff?: { readonly initial: number; readonly max: number | undefined };
   readonly deadLetterQueue?: string;
+  readonly header?: TaskHeaders;
 }
 
 export function addTaskFlags(command: Command): void {
@@ -42,12 +43,35 @@ export function addTaskFlags(command: Command): void {
         '--dead-letter-queue <queue>',
         'queue of the same group for the task after its last attempt (default: the name followed by .dead)',
       ).argParser(queueName),
+    )
+    .addOption(
+      new Option(
+        '--header <key=value>',
+        'header of the task, shown beside its data; may be given many times',
+      ).argParser(collectHeaders),
     );
 }
 
-export function taskOptions({ mode, delay, runAt, maxAttempts, backoff, deadLetterQueue }: TaskFlags): TaskOptions {
+export function taskOptions({
+  mode,
+  delay,
+  runAt,
+  maxAttempts,
+  backoff,
+  deadLetterQueue,
+  header,
+}: TaskFlags): TaskOptions {
   const hasRetry = maxAttempts !== undefined || backoff !== undefined || deadLetterQueue !== undefined;
-  return { mode, delay, runAt, retry: hasRetry ? { maxAttempts, backoff, deadLetterQueue } : undefined };
+  const retry = hasRetry ? { maxAttempts, backoff, deadLetterQueue } : undefined;
+  return { mode, delay, runAt, retry, headers: header };
+}
+
+function collectHeaders(text: string, before: TaskHeaders = {}): TaskHeaders {
+  const at = text.indexOf('=');
+  if (at < 1) throw new InvalidArgumentError(`'${text}' is not KEY=VALUE.`);
+  const key = text.slice(0, at);
+  if (Object.hasOwn(before, key)) throw new InvalidArgumentError(`The header ${key} is given twice.`);
+  return { ...before, [key]: text.slice(at + 1) };
 }
 
 /** `--run-at`, beside which `--delay` is refused. */

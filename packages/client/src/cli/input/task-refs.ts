@@ -1,4 +1,5 @@
 import { limits } from '@taskmaster/proto';
+import type { TaskHeaders } from '../../tasks/new-task.ts';
 import type { LeaseRef } from '../../tasks/update.ts';
 import type { Pid } from '../../values/pid.ts';
 import { UsageError } from '../output/cli-errors.ts';
@@ -12,6 +13,8 @@ export interface TaskRef extends LeaseRef {
   readonly pid: Pid;
   /** The payload, if the task was read from a line of `lease --json`. */
   readonly data: Buffer | undefined;
+  /** Its headers, likewise. */
+  readonly headers?: TaskHeaders | undefined;
 }
 
 /** Tasks that the command line names, or that `--task` reads. */
@@ -74,7 +77,7 @@ function refOf(line: Buffer, where: string): TaskRef {
     throw new UsageError(`${where} is not JSON; --task reads what \`taskmaster lease --json\` prints`);
   }
   const fields = (typeof value === 'object' && value !== null ? value : {}) as Readonly<Record<string, unknown>>;
-  const { queue, pid: of, leaseToken: token, data } = fields;
+  const { queue, pid: of, leaseToken: token, data, headers } = fields;
   if (typeof queue !== 'string' || typeof of !== 'string') throw new UsageError(`${where} has no "queue" or no "pid"`);
   if (typeof token !== 'number') throw new UsageError(`${where} has no "leaseToken": only leased tasks have one`);
   try {
@@ -83,6 +86,8 @@ function refOf(line: Buffer, where: string): TaskRef {
       pid: pid(of),
       leaseToken: leaseToken(String(token)),
       data: typeof data === 'string' ? payload(data) : undefined,
+      // The client refuses what is no text.
+      headers: typeof headers === 'object' && headers !== null ? (headers as TaskHeaders) : undefined,
     };
   } catch (error) {
     throw new UsageError(`${where}: ${error instanceof Error ? error.message : String(error)}`);

@@ -1,4 +1,5 @@
 import type { LeasedTask } from '../../tasks/leased-task.ts';
+import type { TaskHeaders } from '../../tasks/new-task.ts';
 import type { TaskFailure, TaskSummary } from '../../tasks/task-info.ts';
 import { pidText } from '../../values/pid.ts';
 import { previewOf, textOf } from '../input/bytes-text.ts';
@@ -14,6 +15,7 @@ export interface LeasedObject {
   readonly attempt: number;
   readonly enqueuedAt: string;
   readonly leaseUntil: string;
+  readonly headers?: TaskHeaders | undefined;
   readonly data: string;
 }
 
@@ -25,11 +27,32 @@ export function leasedObject(task: LeasedTask<Uint8Array>): LeasedObject {
     attempt: task.attempt,
     enqueuedAt: task.enqueuedAt.toISOString(),
     leaseUntil: task.leaseUntil.toISOString(),
+    headers: orNone(task.headers),
     data: textOf(task.bytes),
   };
 }
 
-export function leasedColumns(out: Output, now: number): readonly Column<LeasedTask<Uint8Array>>[] {
+/** Headers, as programs see them: left out if there are none. */
+function orNone(headers: TaskHeaders | undefined): TaskHeaders | undefined {
+  return headers === undefined || Object.keys(headers).length === 0 ? undefined : headers;
+}
+
+const headersText = (headers: TaskHeaders = {}): string =>
+  Object.entries(headers)
+    .map(([key, value]) => `${key}=${value}`)
+    .join(' ');
+
+/** A column for headers, if any task has some. */
+function headerColumns<T extends { readonly headers?: TaskHeaders }>(tasks: readonly T[], out: Output): Column<T>[] {
+  if (tasks.every(({ headers }) => orNone(headers) === undefined)) return [];
+  return [{ title: 'HEADERS', cell: ({ headers }) => previewOf(Buffer.from(headersText(headers)), previewWidth(out)) }];
+}
+
+export function leasedColumns(
+  tasks: readonly LeasedTask<Uint8Array>[],
+  out: Output,
+  now: number,
+): readonly Column<LeasedTask<Uint8Array>>[] {
   return [
     { title: 'QUEUE', cell: (task) => task.queue },
     { title: 'PID', cell: (task) => pidText(task.pid) },
@@ -37,12 +60,15 @@ export function leasedColumns(out: Output, now: number): readonly Column<LeasedT
     { title: 'ATTEMPT', align: 'right', cell: (task) => count(task.attempt) },
     { title: 'AGE', align: 'right', cell: (task) => duration(now - task.enqueuedAt.getTime()) },
     { title: 'LEASED FOR', align: 'right', cell: (task) => duration(task.leaseUntil.getTime() - now) },
+    ...headerColumns(tasks, out),
     { title: 'DATA', cell: (task) => previewOf(task.bytes, previewWidth(out)) },
   ];
 }
 
 /** A task of `peek` or `get`. */
 export interface SeenTask extends TaskSummary {
+  /** The headers, if the payload was requested. */
+  readonly headers?: TaskHeaders;
   /** The payload, if it was requested. */
   readonly bytes?: Uint8Array | undefined;
 }
@@ -73,6 +99,7 @@ export function taskObject(task: SeenTask): object {
     deadLetterFrom: task.deadLetterFrom,
     progress: task.progress && { at: task.progress.at.toISOString(), text: task.progress.text },
     failures: task.failures.length === 0 ? undefined : task.failures.map(failureObject),
+    headers: orNone(task.headers),
     data: task.bytes === undefined ? undefined : textOf(task.bytes),
   };
 }
@@ -141,7 +168,7 @@ export function taskColumns(
   }
   if (tasks.some(({ failures }) => failures.length > 0)) columns.push(errorColumn(out));
   if (withData) {
-    columns.push({
+    columns.push(...headerColumns(tasks, out), {
       title: 'DATA',
       cell: ({ bytes }) => (bytes === undefined ? '' : previewOf(bytes, previewWidth(out))),
     });

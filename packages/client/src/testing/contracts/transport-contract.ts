@@ -12,6 +12,7 @@ import {
 import { describe, expect, test } from 'vitest';
 import type { Transport } from '../../transport/transport.ts';
 import { isTaskMasterError } from '../../values/errors.ts';
+import { headersContract } from './headers-contract.ts';
 import { bytes, dequeue, enqueue, lease, QUEUE, release, text, update } from './transport-requests.ts';
 
 /** A transport to an empty engine. */
@@ -37,6 +38,8 @@ const statesOf = async ({ transport }: TransportWorld, ...pids: string[]): Promi
 /** The contract of every implementation of Transport. `start` opens one with a new engine. */
 export function transportContract(name: string, start: () => Promise<TransportWorld>): void {
   describe(`${name} keeps the transport contract`, () => {
+    headersContract(start);
+
     test('a task goes in, is leased with its payload, and is completed', async () => {
       await using world = await start();
       const { transport } = world;

@@ -31,6 +31,7 @@ export const enqueue = (pid: string, change: Partial<Enqueue> = {}): UpdateTasks
         delayMs: 0,
         runAtUnixMs: 0,
         retry: undefined,
+        headers: {},
         ...change,
       },
     ],

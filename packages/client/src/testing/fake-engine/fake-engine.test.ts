@@ -26,6 +26,7 @@ test('a lease request gets a task that becomes available while the request begin
       delayMs,
       runAtUnixMs: 0,
       retry: undefined,
+      headers: {},
     };
     engine.update({ ...emptyRequest(), enqueue: [task] });
     const leased = engine.lease({ ...request, waitMs: 60_000 });

@@ -28,7 +28,7 @@ import type { CancelTimer, Timing } from '../../transport/timing.ts';
 import { asTaskMasterError, errorFromWire } from '../../transport/wire-errors.ts';
 import { makeError, type TaskMasterError } from '../../values/errors.ts';
 import { wireError } from '../wire-error.ts';
-import { addFailure, type FakeTask, infoOf, isRerun, newFakeTask, rerun } from './fake-task.ts';
+import { addFailure, type FakeTask, infoOf, isRerun, newFakeTask, replacePayload, rerun } from './fake-task.ts';
 
 /** Number of partitions, as of a node by default. */
 const PARTITIONS = 1024;
@@ -318,7 +318,7 @@ export class FakeEngine {
     if (item.mode !== EnqueueMode.ENQUEUE_MODE_REPLACE) {
       return { pid, result: EnqueueResult.ENQUEUE_RESULT_COLLAPSED, leased };
     }
-    existing.data = Buffer.from(item.data);
+    replacePayload(existing, item);
     return { pid, result: EnqueueResult.ENQUEUE_RESULT_REPLACED, leased };
   }
 
@@ -353,6 +353,7 @@ export class FakeEngine {
         hasRetryPolicy: task.retry !== undefined,
         maxAttempts: task.retry?.maxAttempts ?? 0,
         progress: task.progress.text,
+        headers: { ...task.headers },
       };
     });
   }

@@ -13,6 +13,7 @@ import {
 export interface FakeTask {
   readonly pid: Buffer;
   data: Uint8Array;
+  headers: Readonly<Record<string, string>>;
   readonly enqueuedAt: number;
   readonly retry: RetryPolicy | undefined;
   attempts: number;
@@ -28,9 +29,14 @@ export interface FakeTask {
   worker: string | undefined;
 }
 
-export const newFakeTask = (pid: Buffer, { data, delayMs, runAtUnixMs, retry }: Enqueue, now: number): FakeTask => ({
+export const newFakeTask = (
+  pid: Buffer,
+  { data, headers, delayMs, runAtUnixMs, retry }: Enqueue,
+  now: number,
+): FakeTask => ({
   pid,
   data: Buffer.from(data),
+  headers: { ...headers },
   enqueuedAt: now,
   retry,
   attempts: 0,
@@ -47,12 +53,17 @@ export const isRerun = ({ mode }: Enqueue): boolean =>
   mode === EnqueueMode.ENQUEUE_MODE_RERUN || mode === EnqueueMode.ENQUEUE_MODE_RERUN_FIRST;
 
 /** Enqueues an existing task again, so that it runs after the lease that it has or had. */
-export function rerun(task: FakeTask, { mode, data }: Enqueue, leased: boolean): EnqueueResult {
-  const isLatest = mode === EnqueueMode.ENQUEUE_MODE_RERUN;
-  if (isLatest || (leased && !task.rerun)) task.data = Buffer.from(data);
+export function rerun(task: FakeTask, item: Enqueue, leased: boolean): EnqueueResult {
+  const isLatest = item.mode === EnqueueMode.ENQUEUE_MODE_RERUN;
+  if (isLatest || (leased && !task.rerun)) replacePayload(task, item);
   task.rerun ||= task.token > 0;
   if (leased) return EnqueueResult.ENQUEUE_RESULT_RERUN;
   return isLatest ? EnqueueResult.ENQUEUE_RESULT_REPLACED : EnqueueResult.ENQUEUE_RESULT_COLLAPSED;
+}
+
+export function replacePayload(task: FakeTask, { data, headers }: Enqueue): void {
+  task.data = Buffer.from(data);
+  task.headers = { ...headers };
 }
 
 /** Keeps the error of a failed attempt. */
@@ -82,5 +93,6 @@ export function infoOf(
     deadLetterFrom: task?.origin?.queue ?? '',
     progress: task?.progress.text ?? '',
     progressUnixMs: Math.round(task?.progress.at ?? 0),
+    headers: includeData ? { ...task?.headers } : {},
   };
 }

@@ -1,9 +1,11 @@
 import {
+  headerRoom,
   type Instant,
   type LeaseCommand,
   type LeasedTask,
   type LeaseToken,
   type PartitionId,
+  type Payload,
   type Pid,
   Refusal,
   type TaskState,
@@ -57,7 +59,8 @@ export function select(queues: Iterable<Queue>, command: LeaseCommand, maxBytes:
     for (const ready of cache.head()) {
       const { pid, state } = ready;
       if (maxPid !== undefined && pid > maxPid) break;
-      const taskBytes = state.dataBytes + pid.length + progressBytes(state) + REST_BYTES;
+      const payloadBytes = state.dataBytes + (state.headerBytes === 0 ? 0 : headerRoom(state.headerBytes));
+      const taskBytes = payloadBytes + pid.length + progressBytes(state) + REST_BYTES;
       // The first task is picked even if it is too large; otherwise it could never be leased.
       if (bytes + taskBytes > maxBytes && picks.length > 0) return { kind: 'picked', picks, bytes };
       bytes += taskBytes;
@@ -149,13 +152,14 @@ export async function deliver(
 ): Promise<LeasedTask[]> {
   using _room = room;
   const missing = granted.filter(isToBeRead);
-  let payloads: Map<LeasedPick, Uint8Array> | undefined;
+  let payloads: Map<LeasedPick, Payload> | undefined;
   if (missing.length === 0) await memory.durable();
   else [payloads] = await Promise.all([readPayloads(memory, missing), memory.durable()]);
   const leased: LeasedTask[] = [];
   for (const pick of granted) {
-    const data = pick.data ?? (pick.state.dataBytes === 0 ? EMPTY : payloads?.get(pick));
-    if (data) leased.push(asLeased(pick, data));
+    const read = payloads?.get(pick);
+    const data = pick.data ?? (pick.state.dataBytes === 0 ? EMPTY : read?.data);
+    if (data) leased.push(asLeased(pick, data, read?.headerBytes ?? pick.state.headerBytes));
     else if (stillLeased(pick)) {
       throw new Refusal('CORRUPT_DATA', 'the payload of a task is missing in the store', {
         metadata: { queue: pick.queue.fullName },
@@ -165,11 +169,12 @@ export async function deliver(
   return leased;
 }
 
-function asLeased({ queue, pid, state, until }: LeasedPick, data: Uint8Array): LeasedTask {
+function asLeased({ queue, pid, state, until }: LeasedPick, data: Uint8Array, headerBytes: number): LeasedTask {
   return {
     queue: queue.ledger.name,
     pid,
     data,
+    headerBytes,
     token: state.token,
     until,
     attempt: state.attempts,
@@ -179,16 +184,20 @@ function asLeased({ queue, pid, state, until }: LeasedPick, data: Uint8Array): L
   };
 }
 
-async function readPayloads(memory: EngineState, missing: readonly LeasedPick[]): Promise<Map<LeasedPick, Uint8Array>> {
+async function readPayloads(memory: EngineState, missing: readonly LeasedPick[]): Promise<Map<LeasedPick, Payload>> {
   memory.counts.coldReads += missing.length;
   const keys = missing.map(({ queue, pid }) => taskKey(queue.prefix, pid));
   using holds = new DisposableStack();
   for (const queue of new Set(missing.map(({ queue }) => queue))) holds.use(queue.hold());
   const rows = await memory.store.get(Family.data, keys);
-  const payloads = new Map<LeasedPick, Uint8Array>();
+  const payloads = new Map<LeasedPick, Payload>();
   for (const [i, pick] of missing.entries()) {
     const row = rows[i];
-    if (row && !isTakenAway(pick)) payloads.set(pick, row);
+    if (!row || isTakenAway(pick)) continue;
+    // If the payload was replaced since the lease, the row may be of either one.
+    const now = pick.queue.pendingOf(pick.pid)?.task;
+    const { headerBytes } = now?.state ?? pick.state;
+    payloads.set(pick, { data: now?.data ?? row, headerBytes });
   }
   return payloads;
 }

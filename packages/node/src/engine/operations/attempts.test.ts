@@ -12,6 +12,7 @@ const task = (attempts: number): TaskState => ({
   enqueuedAt: 0 as Instant,
   dueAt: 0 as Instant,
   dataBytes: 0,
+  headerBytes: 0,
   attempts,
   token: 0 as LeaseToken,
   retry,

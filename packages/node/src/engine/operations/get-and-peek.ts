@@ -132,14 +132,17 @@ async function view(
       hasRoom = true;
       continue;
     }
-    const payloads = queue && includeData ? await payloadsOf(memory, queue, pids, found) : undefined;
+    const payloads = queue && includeData ? await payloadsOf(memory, queue, pids, found) : NO_PAYLOADS;
+    if (payloads === undefined) continue;
     await memory.durable();
     return pids.map((pid, i) => {
       const task = found[i];
-      return { queue: name, pid, state: task?.state, data: payloads?.get(pid) };
+      return { queue: name, pid, state: task?.state, data: payloads.get(pid) };
     });
   }
 }
+
+const NO_PAYLOADS: ReadonlyMap<Pid, Uint8Array> = new Map();
 
 /** Payload bytes of these tasks, as far as one reply can hold them. */
 function shownBytes(tasks: readonly (CachedTask | undefined)[]): number {
@@ -147,13 +150,13 @@ function shownBytes(tasks: readonly (CachedTask | undefined)[]): number {
   return Math.min(bytes, limits.replyDataBytes);
 }
 
-/** Reads the payloads until one reply is full. */
+/** Reads the payloads until one reply is full. Undefined: one of them was replaced or removed meanwhile. */
 async function payloadsOf(
   memory: EngineState,
   queue: Queue,
   pids: readonly Pid[],
   tasks: readonly (CachedTask | undefined)[],
-): Promise<Map<Pid, Uint8Array>> {
+): Promise<ReadonlyMap<Pid, Uint8Array> | undefined> {
   const payloads = new Map<Pid, Uint8Array>();
   const missing: { pid: Pid; key: Key }[] = [];
   let room = limits.replyDataBytes;
@@ -166,12 +169,17 @@ async function payloadsOf(
     else if (task.state.dataBytes > 0) missing.push({ pid, key: taskKey(queue.prefix, pid) });
   }
   if (missing.length === 0) return payloads;
+  using _hold = queue.hold();
   const rows = await memory.store.get(
     Family.data,
     missing.map(({ key }) => key),
   );
   for (const [i, { pid }] of missing.entries()) {
     const row = rows[i];
+    const now = queue.lookUp(pid);
+    // Memory has every payload that the store may not show yet.
+    const isSame = now.kind === 'unknown' || (now.kind === 'task' && now.task.data === undefined);
+    if (queue.dropped || !isSame) return undefined;
     if (row) payloads.set(pid, row);
   }
   return payloads;

@@ -217,7 +217,7 @@ export class UpdatePlanner {
       if (item.mode === EnqueueMode.ENQUEUE_MODE_FAIL) {
         this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, { ...item, pid }, 'TASK_EXISTS');
       } else if (item.mode === EnqueueMode.ENQUEUE_MODE_REPLACE) {
-        const after = { ...existing.state, dataBytes: item.data.byteLength };
+        const after = { ...existing.state, ...sizesOf(item) };
         this.#draft.change(queue, pid, existing, after, item.data);
         return { pid, result: EnqueueResult.ENQUEUE_RESULT_REPLACED, leased };
       } else if (isRerun(item)) {
@@ -231,6 +231,7 @@ export class UpdatePlanner {
       enqueuedAt: now,
       dueAt,
       dataBytes: item.data.byteLength,
+      headerBytes: item.headerBytes,
       attempts: 0,
       token: NO_TOKEN,
       retry: item.retry,
@@ -250,8 +251,8 @@ export class UpdatePlanner {
     const rerun = state.token !== NO_TOKEN;
     if (replaces || (rerun && !isToRunAgain(state))) {
       const history = rerun ? withRerun(state.history, true) : state.history;
-      const dataBytes = replaces ? item.data.byteLength : state.dataBytes;
-      this.#draft.change(queue, pid, existing, { ...state, dataBytes, history }, replaces ? item.data : undefined);
+      const after = { ...state, ...(replaces ? sizesOf(item) : {}), history };
+      this.#draft.change(queue, pid, existing, after, replaces ? item.data : undefined);
     }
     if (leased) return EnqueueResult.ENQUEUE_RESULT_RERUN;
     return isLatest ? EnqueueResult.ENQUEUE_RESULT_REPLACED : EnqueueResult.ENQUEUE_RESULT_COLLAPSED;
@@ -295,6 +296,11 @@ export class UpdatePlanner {
     this.#refused.push({ kind, index, queue: item.queue, pid: item.pid, reason, message: sentence(reason) });
   }
 }
+
+const sizesOf = ({ data, headerBytes }: EnqueueItem): Pick<TaskState, 'dataBytes' | 'headerBytes'> => ({
+  dataBytes: data.byteLength,
+  headerBytes,
+});
 
 const isRerun = ({ mode }: EnqueueItem): boolean =>
   mode === EnqueueMode.ENQUEUE_MODE_RERUN || mode === EnqueueMode.ENQUEUE_MODE_RERUN_FIRST;

@@ -67,13 +67,14 @@ function divisionOf(updates: readonly UpdateEnd[]): number {
   return hash >>> 0;
 }
 
-function writeEnqueue({ queue, pid, data, mode, delayMs, runAt, retry }: EnqueueItem): void {
+function writeEnqueue({ queue, pid, data, headerBytes, mode, delayMs, runAt, retry }: EnqueueItem): void {
   writer.utf8(queue.name);
   writer.latin1(pid ?? '');
   writer.byte(mode);
   writer.number(delayMs);
   if (runAt !== undefined) writer.number(runAt);
   writer.number(data.byteLength);
+  if (headerBytes > 0) writer.number(headerBytes);
   writeRetry(retry);
 }
 

@@ -2,8 +2,9 @@
 // source: externalscaler/externalscaler.proto
 
 /* eslint-disable */
-import { readInt64, writeInt64 } from "../../int64.ts";
-import { encodeToBuffer } from "../../encode-to-buffer.ts";
+import { NO_ENTRIES, withEntry } from "../../codec/no-entries.ts";
+import { readInt64, writeInt64 } from "../../codec/int64.ts";
+import { encodeToBuffer } from "../../codec/encode-to-buffer.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import {
   type CallOptions,
@@ -92,7 +93,7 @@ export interface MetricValue {
 }
 
 function createBaseScaledObjectRef(): ScaledObjectRef {
-  return { name: "", namespace: "", scalerMetadata: {} };
+  return { name: "", namespace: "", scalerMetadata: NO_ENTRIES };
 }
 
 export const ScaledObjectRef: MessageFns<ScaledObjectRef> = {
@@ -103,7 +104,7 @@ export const ScaledObjectRef: MessageFns<ScaledObjectRef> = {
     if (message.namespace !== "") {
       writer.uint32(18).string(message.namespace);
     }
-    globalThis.Object.entries(message.scalerMetadata).forEach(([key, value]: [string, string]) => {
+    if (message.scalerMetadata !== NO_ENTRIES) globalThis.Object.entries(message.scalerMetadata).forEach(([key, value]: [string, string]) => {
       ScaledObjectRef_ScalerMetadataEntry.encode({ key: key as any, value }, writer.uint32(26).fork()).join();
     });
     return writer;
@@ -145,7 +146,7 @@ export const ScaledObjectRef: MessageFns<ScaledObjectRef> = {
 
             const entry3 = ScaledObjectRef_ScalerMetadataEntry.decode(reader, reader.uint32());
             if (entry3.value !== undefined) {
-              message.scalerMetadata[entry3.key] = entry3.value;
+              message.scalerMetadata = withEntry(message.scalerMetadata, entry3.key, entry3.value);
             }
             continue;
           }

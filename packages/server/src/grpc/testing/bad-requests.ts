@@ -21,6 +21,7 @@ import {
   type UpdateTasksRequest,
   type UpdateTasksResponse,
 } from '@taskmaster/proto';
+import { badHeaders } from './bad-headers.ts';
 import {
   aDequeue,
   aFilter,
@@ -189,6 +190,9 @@ export const badRequests: readonly BadRequest[] = [
   bad('a group that was not UTF-8', 'INVALID_QUEUE', 'enqueue[0].queue', enqueue({ queue: 'sh\uFFFDp#mail' })),
   bad('a long PID', 'INVALID_PID', 'enqueue[0].pid', enqueue({ pid: bytes(long(limits.pidBytes + 1)) })),
   bad('too much data', 'DATA_TOO_LARGE', 'enqueue[0].data', enqueue({ data: Buffer.alloc(limits.dataBytes + 1) })),
+  ...badHeaders.map(({ what, change, reason }) => {
+    return bad(what, reason, reason === 'DATA_TOO_LARGE' ? 'enqueue[0].data' : 'enqueue[0].headers', enqueue(change));
+  }),
   bad('an unknown mode', 'INVALID_ARGUMENT', 'enqueue[0].mode', enqueue({ mode: 9 as EnqueueMode })),
   bad('a negative delay', 'INVALID_ARGUMENT', 'enqueue[0].delay_ms', enqueue({ delayMs: -1 })),
   bad('a delay of 300 years', 'INVALID_ARGUMENT', 'enqueue[0].delay_ms', enqueue({ delayMs: YEARS_300 })),

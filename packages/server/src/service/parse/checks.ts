@@ -1,5 +1,6 @@
-import { limits, type Reason } from '@taskmaster/proto';
+import { limits, NO_ENTRIES, type Reason } from '@taskmaster/proto';
 import { latin1Of } from '../../domain/bytes.ts';
+import type { TaskHeaders } from '../../domain/headers.ts';
 import type { LeaseToken, Pid } from '../../domain/ids.ts';
 import { Refusal } from '../../domain/refusal.ts';
 
@@ -64,6 +65,38 @@ export function textAtMost(text: string, place: Place, max: number): string {
     refuse('INVALID_ARGUMENT', place, `has ${bytes} bytes: at most ${max}`, { value: bytes, limit: max });
   return text.toWellFormed();
 }
+
+/** Refuses headers that are too many, too large, or not well-formed. Returns them as UTF-8 can store them. */
+export function headers(given: Readonly<Record<string, string>>, list: string, index: number): TaskHeaders {
+  if (given === NO_ENTRIES) return given;
+  const place = { list, index, field: 'headers' };
+  const keys = Object.keys(given);
+  countAtMost(keys.length, place, limits.headers);
+  const checked: Record<string, string> = Object.create(null);
+  let bytes = 0;
+  for (const key of keys) {
+    if (!HEADER_KEY.test(key)) {
+      const rule = `1 to ${limits.headerKeyBytes} of A-Z, a-z, 0-9, ., _ and -, and a letter or digit first`;
+      refuse('INVALID_ARGUMENT', place, `has the key ${excerpt(key)}: ${rule}`, { value: excerpt(key) });
+    }
+    const value = given[key] ?? '';
+    if (CONTROL.test(value)) {
+      refuse('INVALID_ARGUMENT', place, `has a control character in the value of ${key}`, { value: excerpt(value) });
+    }
+    checked[key] = value.toWellFormed();
+    bytes += key.length + Buffer.byteLength(value);
+  }
+  if (bytes > limits.headersBytes) {
+    refuse('INVALID_ARGUMENT', place, `have ${bytes} bytes of keys and values: at most ${limits.headersBytes}`, {
+      value: bytes,
+      limit: limits.headersBytes,
+    });
+  }
+  return checked;
+}
+
+const HEADER_KEY = new RegExp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,${limits.headerKeyBytes - 1}}$`);
+const CONTROL = /\p{Cc}/u;
 
 export function pid(bytes: Uint8Array, place: Place): Pid {
   if (bytes.length === 0) {

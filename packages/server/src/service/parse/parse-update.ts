@@ -4,6 +4,7 @@ import {
   EnqueueMode,
   formatQueueName,
   limits,
+  NO_ENTRIES,
   type QueueName,
   type Release,
   type Renew,
@@ -23,6 +24,7 @@ import type {
   UpdateCommand,
   UpdateEnd,
 } from '../../domain/commands.ts';
+import { withHeaders } from '../../domain/headers.ts';
 import type { Instant, Pid } from '../../domain/ids.ts';
 import { taskMetadata } from '../../domain/refusal.ts';
 import { DEAD_LETTER_SUFFIX, type RetryPolicy, type TaskError } from '../../domain/task.ts';
@@ -30,6 +32,7 @@ import {
   countAtMost,
   duration,
   excerpt,
+  headers,
   leaseTime,
   leaseToken,
   type Place,
@@ -156,26 +159,29 @@ function parseEnqueue(item: Enqueue, index: number, group: OneGroup): EnqueueIte
       value: item.mode,
     });
   }
-  if (item.data.length > limits.dataBytes) {
-    refuse(
-      'DATA_TOO_LARGE',
-      { list, index, field: 'data' },
-      `has ${item.data.length} bytes: at most ${limits.dataBytes}`,
-      {
-        value: item.data.length,
-        limit: limits.dataBytes,
-      },
-    );
-  }
+  refuseTooMuch(item.data, index);
+  const given = headers(item.headers, list, index);
+  const payload = given === NO_ENTRIES ? undefined : withHeaders(given, item.data);
+  if (payload !== undefined) refuseTooMuch(payload.data, index);
   return {
     queue,
     pid: pidOrNone(item.pid, { list, index, field: 'pid' }),
-    data: item.data,
+    data: payload?.data ?? item.data,
+    headerBytes: payload?.headerBytes ?? 0,
     mode,
     delayMs: duration(item.delayMs, { list, index, field: 'delay_ms' }, 0, limits.delayMs),
     runAt: runAt(item.runAtUnixMs, item.delayMs === 0, { list, index, field: 'run_at_unix_ms' }),
     retry: item.retry === undefined ? undefined : parseRetry(item.retry, queue, index, group),
   };
+}
+
+function refuseTooMuch({ length }: Uint8Array, index: number): void {
+  if (length <= limits.dataBytes) return;
+  const problem = `has ${length} bytes with its headers: at most ${limits.dataBytes}`;
+  refuse('DATA_TOO_LARGE', { list: 'enqueue', index, field: 'data' }, problem, {
+    value: length,
+    limit: limits.dataBytes,
+  });
 }
 
 function parseRetry(policy: RetryPolicyMessage, queue: QueueName, index: number, group: OneGroup): RetryPolicy {

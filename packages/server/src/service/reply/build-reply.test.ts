@@ -1,8 +1,10 @@
-import { encodeToBuffer, LeaseTasksResponse, TaskInfo } from '@taskmaster/proto';
+import { encodeToBuffer, LeaseTasksResponse, limits, TaskInfo } from '@taskmaster/proto';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { LeasedTask } from '../../domain/commands.ts';
+import { withHeaders } from '../../domain/headers.ts';
 import type { Instant, LeaseToken, Pid } from '../../domain/ids.ts';
+import type { TaskState } from '../../domain/task.ts';
 import { taskStates } from '../../testing/arbitraries.ts';
 import { fittingTasks, leaseReply, taskInfo, taskInfoBytes } from './build-reply.ts';
 
@@ -17,6 +19,7 @@ const leased: LeasedTask = {
   enqueuedAt: 1000 as Instant,
   retry: undefined,
   progress: undefined,
+  headerBytes: 0,
 };
 
 test('a leased task shows whether it has a retry policy, and its number of attempts', () => {
@@ -29,6 +32,11 @@ test('a leased task shows whether it has a retry policy, and its number of attem
   ]);
 });
 
+/** As many headers as possible, which take most beside their keys and values. */
+const mostHeaders = Object.fromEntries(
+  Array.from({ length: limits.headers }, (_, at) => [`${at}`.padEnd(64, 'k'), 'v'.repeat(64)]),
+);
+
 test('a leased task uses no more of a reply than is counted for it', () => {
   const largest: LeasedTask = {
     ...leased,
@@ -40,16 +48,29 @@ test('a leased task uses no more of a reply than is counted for it', () => {
     attempt: 2 ** 31 - 1,
     retry: { ...retry, maxAttempts: 1_000_000 },
     progress: '€'.repeat(85),
+    ...withHeaders(mostHeaders, Buffer.from('data')),
   };
   const bytes = encodeToBuffer(LeaseTasksResponse, leaseReply([largest])).length;
   expect(bytes).toBeLessThanOrEqual(fittingTasks([largest], Number.MAX_SAFE_INTEGER).bytes);
 });
 
+test('a leased task and a shown task have the headers and the data of the payload', () => {
+  const headers = { tenant: 'acme', 'content-type': 'text/plain', ünsaid: '' };
+  const payload = withHeaders(headers, Buffer.from('data'));
+  const [task] = leaseReply([{ ...leased, ...payload }]).tasks;
+  expect({ ...task?.headers }).toEqual(headers);
+  expect(Buffer.from(task?.data ?? []).toString()).toBe('data');
+  const state = { ...fc.sample(taskStates, 1)[0], headerBytes: payload.headerBytes } as TaskState;
+  const view = { queue: leased.queue, pid: leased.pid, state, data: payload.data };
+  expect(taskInfo(view, true)).toMatchObject({ headers, data: Buffer.from('data') });
+  expect(taskInfo(view, false)).toMatchObject({ headers: {}, data: Buffer.alloc(0) });
+});
+
 test('a shown task uses no more of a reply than is counted for it, whatever it keeps of its past', () => {
   fc.assert(
     fc.property(taskStates, fc.boolean(), (state, includeData) => {
-      const data = Buffer.alloc(5);
-      const shown = { ...state, dataBytes: data.length, attempts: state.attempts % 2 ** 31 };
+      const { data, headerBytes } = withHeaders(state.headerBytes > 0 ? mostHeaders : {}, Buffer.alloc(5));
+      const shown = { ...state, dataBytes: data.length, headerBytes, attempts: state.attempts % 2 ** 31 };
       const view = { queue: { group: 'shop', name: 'mail' }, pid: 'a' as Pid, state: shown, data };
       const message = encodeToBuffer(TaskInfo, taskInfo(view, includeData));
       expect(message.length).toBeLessThanOrEqual(taskInfoBytes(view, includeData));

@@ -21,6 +21,7 @@ import type {
   UpdateEnd,
   UpdateOutcome,
 } from '../../domain/commands.ts';
+import { dataOf, headerRoom, headersOf } from '../../domain/headers.ts';
 import type { Pid } from '../../domain/ids.ts';
 import { Refusal } from '../../domain/refusal.ts';
 import type { Failure, RetryPolicy, TaskState } from '../../domain/task.ts';
@@ -70,7 +71,7 @@ export function leaseReply(tasks: readonly LeasedTask[]): LeaseTasksResponse {
     tasks: tasks.map((task) => ({
       queue: formatQueueName(task.queue),
       pid: bytesOf(task.pid),
-      data: task.data,
+      data: dataOf(task),
       leaseToken: task.token,
       leaseUntilUnixMs: task.until,
       attempt: task.attempt,
@@ -78,6 +79,7 @@ export function leaseReply(tasks: readonly LeasedTask[]): LeaseTasksResponse {
       hasRetryPolicy: task.retry !== undefined,
       maxAttempts: task.retry?.maxAttempts ?? 0,
       progress: task.progress ?? '',
+      headers: headersOf(task),
     })),
   };
 }
@@ -90,7 +92,8 @@ export function fittingTasks(
   let used = 0;
   for (const [index, task] of tasks.entries()) {
     const progress = task.progress === undefined ? 0 : Buffer.byteLength(task.progress);
-    const more = LEASED_BYTES + nameBytes(task.queue) + task.pid.length + task.data.length + progress;
+    const rest = LEASED_BYTES + nameBytes(task.queue) + task.pid.length + progress;
+    const more = rest + task.data.length + headerRoom(task.headerBytes);
     if (used + more > bytes) return { count: index, bytes: used };
     used += more;
   }
@@ -125,7 +128,8 @@ export function taskInfoBytes(view: TaskView, includeData: boolean): number {
   const lease = state?.visibility.kind === 'hidden' ? state.visibility.lease : undefined;
   const texts = [lease?.worker, lease?.workerAddress, state?.retry && queue.group + state.retry.deadLetterQueue];
   const textBytes = texts.reduce<number>((sum, text) => sum + Buffer.byteLength(text ?? ''), nameBytes(queue));
-  return TASK_BYTES + textBytes + bytesOfPast(view) + pid.length + (includeData ? (state?.dataBytes ?? 0) : 0);
+  const payloadBytes = includeData && state !== undefined ? state.dataBytes + headerRoom(state.headerBytes) : 0;
+  return TASK_BYTES + textBytes + bytesOfPast(view) + pid.length + payloadBytes;
 }
 
 /** The size of what a task keeps of its past, in a reply. */
@@ -141,14 +145,16 @@ function bytesOfPast(view: TaskView): number {
 }
 
 export function taskInfo(view: TaskView, includeData: boolean): TaskInfo {
-  const { queue, pid, state, data } = view;
+  const { queue, pid, state } = view;
+  const data = includeData ? view.data : undefined;
+  const payload = { data: data ?? NO_DATA, headerBytes: data === undefined ? 0 : (state?.headerBytes ?? 0) };
   const visibility = state?.visibility;
   const lease = visibility?.kind === 'hidden' ? visibility.lease : undefined;
   return {
     queue: formatQueueName(queue),
     pid: bytesOf(pid),
     state: stateMessage(state),
-    data: (includeData ? data : undefined) ?? NO_DATA,
+    data: dataOf(payload),
     attempts: state?.attempts ?? 0,
     enqueuedUnixMs: state?.enqueuedAt ?? 0,
     hiddenUntilUnixMs: visibility?.kind === 'hidden' ? visibility.until : 0,
@@ -161,6 +167,7 @@ export function taskInfo(view: TaskView, includeData: boolean): TaskInfo {
     deadLetterFrom: originName(view),
     progress: state?.history?.progress?.text ?? '',
     progressUnixMs: state?.history?.progress?.at ?? 0,
+    headers: headersOf(payload),
   };
 }
 

@@ -17,6 +17,7 @@ const aTask = (pid: string, group = 'shop'): LeasedTask => ({
   enqueuedAt: 1 as Instant,
   retry: undefined,
   progress: undefined,
+  headerBytes: 0,
 });
 
 const lost = (queue: LeasedTask['queue'], pid: Pid, index: number): UpdateRefusal =>

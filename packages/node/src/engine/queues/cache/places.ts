@@ -37,6 +37,7 @@ const NO_STATE: TaskState = {
   enqueuedAt: 0 as TaskState['enqueuedAt'],
   dueAt: 0 as TaskState['dueAt'],
   dataBytes: 0,
+  headerBytes: 0,
   attempts: 0,
   token: 0 as TaskState['token'],
   retry: undefined,

@@ -6,6 +6,7 @@ const stateOf = (dataBytes: number): TaskState => ({
   enqueuedAt: 1 as Instant,
   dueAt: 1 as Instant,
   dataBytes,
+  headerBytes: 0,
   attempts: 0,
   token: 0 as LeaseToken,
   retry: undefined,

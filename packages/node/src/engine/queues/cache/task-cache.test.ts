@@ -17,6 +17,7 @@ class FakeQueue implements CacheOwner {
       enqueuedAt: 0 as Instant,
       dueAt: 0 as Instant,
       dataBytes: PAYLOAD_BYTES,
+      headerBytes: 0,
       attempts: 0,
       token: 0 as LeaseToken,
       history: undefined,

@@ -4,6 +4,7 @@ import { AVAILABLE, type Instant, type LeaseToken, type TaskState } from '@taskm
 export const availableState: TaskState = {
   enqueuedAt: 0 as Instant,
   dueAt: 0 as Instant,
+  headerBytes: 0,
   dataBytes: 0,
   attempts: 0,
   token: 0 as LeaseToken,

@@ -2,7 +2,7 @@
 // source: google/protobuf/any.proto
 
 /* eslint-disable */
-import { NO_BYTES } from "../../../no-bytes.ts";
+import { NO_BYTES } from "../../../codec/no-bytes.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 
 /**

@@ -2,7 +2,7 @@
 // source: google/protobuf/duration.proto
 
 /* eslint-disable */
-import { readInt64, writeInt64 } from "../../../int64.ts";
+import { readInt64, writeInt64 } from "../../../codec/int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 
 /**

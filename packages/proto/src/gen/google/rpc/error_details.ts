@@ -2,6 +2,7 @@
 // source: google/rpc/error_details.proto
 
 /* eslint-disable */
+import { NO_ENTRIES, withEntry } from "../../../codec/no-entries.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Duration } from "../protobuf/duration.ts";
 
@@ -41,7 +42,7 @@ export interface BadRequest_FieldViolation {
 }
 
 function createBaseErrorInfo(): ErrorInfo {
-  return { reason: "", domain: "", metadata: {} };
+  return { reason: "", domain: "", metadata: NO_ENTRIES };
 }
 
 export const ErrorInfo: MessageFns<ErrorInfo> = {
@@ -52,7 +53,7 @@ export const ErrorInfo: MessageFns<ErrorInfo> = {
     if (message.domain !== "") {
       writer.uint32(18).string(message.domain);
     }
-    globalThis.Object.entries(message.metadata).forEach(([key, value]: [string, string]) => {
+    if (message.metadata !== NO_ENTRIES) globalThis.Object.entries(message.metadata).forEach(([key, value]: [string, string]) => {
       ErrorInfo_MetadataEntry.encode({ key: key as any, value }, writer.uint32(26).fork()).join();
     });
     return writer;
@@ -94,7 +95,7 @@ export const ErrorInfo: MessageFns<ErrorInfo> = {
 
             const entry3 = ErrorInfo_MetadataEntry.decode(reader, reader.uint32());
             if (entry3.value !== undefined) {
-              message.metadata[entry3.key] = entry3.value;
+              message.metadata = withEntry(message.metadata, entry3.key, entry3.value);
             }
             continue;
           }

@@ -2,8 +2,8 @@
 // source: taskmaster/v1/cluster.proto
 
 /* eslint-disable */
-import { readInt64, writeInt64 } from "../../../int64.ts";
-import { encodeToBuffer } from "../../../encode-to-buffer.ts";
+import { readInt64, writeInt64 } from "../../../codec/int64.ts";
+import { encodeToBuffer } from "../../../codec/encode-to-buffer.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import {
   type CallOptions,

@@ -2,8 +2,9 @@
 // source: taskmaster/v1/inspection.proto
 
 /* eslint-disable */
-import { NO_BYTES } from "../../../no-bytes.ts";
-import { readInt64, writeInt64 } from "../../../int64.ts";
+import { NO_ENTRIES, withEntry } from "../../../codec/no-entries.ts";
+import { NO_BYTES } from "../../../codec/no-bytes.ts";
+import { readInt64, writeInt64 } from "../../../codec/int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { RetryPolicy, TaskError } from "./tasks.ts";
 
@@ -64,7 +65,7 @@ export interface PeekTasksRequest {
   kind: PeekKind;
   /** Maximum number of tasks, 1 to 1,000. */
   limit: number;
-  /** Send the payloads too. */
+  /** Send the payloads and headers too. */
   includeData: boolean;
   /**
    * For HEAD: only tasks with larger PIDs than this one, to read a queue in pages. Empty: from the first task. Refused for the
@@ -85,7 +86,7 @@ export interface GetTasksRequest {
   queue: string;
   /** 1 to 1,000 PIDs. */
   pids: Uint8Array[];
-  /** Send the payloads too. */
+  /** Send the payloads and headers too. */
   includeData: boolean;
 }
 
@@ -134,6 +135,13 @@ export interface TaskInfo {
   progress: string;
   /** When it was reported, in ms since 1970 by the node's clock; 0: never. */
   progressUnixMs: number;
+  /** The headers that came with the data, if it was requested. */
+  headers: { [key: string]: string };
+}
+
+export interface TaskInfo_HeadersEntry {
+  key: string;
+  value: string;
 }
 
 /** A failed attempt. */
@@ -416,6 +424,7 @@ function createBaseTaskInfo(): TaskInfo {
     deadLetterFrom: "",
     progress: "",
     progressUnixMs: 0,
+    headers: NO_ENTRIES,
   };
 }
 
@@ -469,6 +478,9 @@ export const TaskInfo: MessageFns<TaskInfo> = {
     if (message.progressUnixMs !== 0) {
       writeInt64(writer.uint32(128), message.progressUnixMs);
     }
+    if (message.headers !== NO_ENTRIES) globalThis.Object.entries(message.headers).forEach(([key, value]: [string, string]) => {
+      TaskInfo_HeadersEntry.encode({ key: key as any, value }, writer.uint32(138).fork()).join();
+    });
     return writer;
   },
 
@@ -611,6 +623,74 @@ export const TaskInfo: MessageFns<TaskInfo> = {
             }
 
             message.progressUnixMs = readInt64(reader);
+            continue;
+          }
+          case 17: {
+            if (tag !== 138) {
+              break;
+            }
+
+            const entry17 = TaskInfo_HeadersEntry.decode(reader, reader.uint32());
+            if (entry17.value !== undefined) {
+              message.headers = withEntry(message.headers, entry17.key, entry17.value);
+            }
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseTaskInfo_HeadersEntry(): TaskInfo_HeadersEntry {
+  return { key: "", value: "" };
+}
+
+export const TaskInfo_HeadersEntry: MessageFns<TaskInfo_HeadersEntry> = {
+  encode(message: TaskInfo_HeadersEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.key !== "") {
+      writer.uint32(10).string(message.key);
+    }
+    if (message.value !== "") {
+      writer.uint32(18).string(message.value);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): TaskInfo_HeadersEntry {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseTaskInfo_HeadersEntry();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.key = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.value = reader.string();
             continue;
           }
         }

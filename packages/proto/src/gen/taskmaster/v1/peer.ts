@@ -2,9 +2,9 @@
 // source: taskmaster/v1/peer.proto
 
 /* eslint-disable */
-import { NO_BYTES } from "../../../no-bytes.ts";
-import { readInt64, writeInt64 } from "../../../int64.ts";
-import { encodeToBuffer } from "../../../encode-to-buffer.ts";
+import { NO_BYTES } from "../../../codec/no-bytes.ts";
+import { readInt64, writeInt64 } from "../../../codec/int64.ts";
+import { encodeToBuffer } from "../../../codec/encode-to-buffer.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import {
   type CallOptions,

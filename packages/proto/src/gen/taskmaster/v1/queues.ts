@@ -2,7 +2,7 @@
 // source: taskmaster/v1/queues.proto
 
 /* eslint-disable */
-import { readInt64, writeInt64 } from "../../../int64.ts";
+import { readInt64, writeInt64 } from "../../../codec/int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 
 /** Selects queues. All conditions that are set must hold. */

@@ -2,7 +2,7 @@
 // source: taskmaster/v1/service.proto
 
 /* eslint-disable */
-import { encodeToBuffer } from "../../../encode-to-buffer.ts";
+import { encodeToBuffer } from "../../../codec/encode-to-buffer.ts";
 import {
   type CallOptions,
   type ChannelCredentials,

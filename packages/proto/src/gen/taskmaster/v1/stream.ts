@@ -2,7 +2,7 @@
 // source: taskmaster/v1/stream.proto
 
 /* eslint-disable */
-import { readInt64, writeInt64 } from "../../../int64.ts";
+import { readInt64, writeInt64 } from "../../../codec/int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Error, LeaseTasksRequest, LeaseTasksResponse, UpdateTasksRequest, UpdateTasksResponse } from "./tasks.ts";
 

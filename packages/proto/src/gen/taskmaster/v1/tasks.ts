@@ -2,8 +2,9 @@
 // source: taskmaster/v1/tasks.proto
 
 /* eslint-disable */
-import { NO_BYTES } from "../../../no-bytes.ts";
-import { readInt64, writeInt64 } from "../../../int64.ts";
+import { NO_ENTRIES, withEntry } from "../../../codec/no-entries.ts";
+import { NO_BYTES } from "../../../codec/no-bytes.ts";
+import { readInt64, writeInt64 } from "../../../codec/int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 
 /** What an enqueue does if the queue already has a task with the same PID. */
@@ -153,7 +154,7 @@ export interface Enqueue {
    * all PIDs in the queue (FIFO), and the outcome contains it.
    */
   pid: Uint8Array;
-  /** Opaque payload, at most 3 MiB. */
+  /** Opaque payload, at most 3 MiB together with the headers. */
   data: Uint8Array;
   /** What to do if the queue already has a task with this PID. */
   mode: EnqueueMode;
@@ -168,6 +169,17 @@ export interface Enqueue {
    * means now. 0: none. Refused together with `delay_ms`.
    */
   runAtUnixMs: number;
+  /**
+   * What the payload says about itself, for programs that need not understand the data. They belong to the data: an enqueue that
+   * replaces the data replaces them, too. At most 32, with at most 4 KiB in all. A key has 1 to 64 of the characters A-Z, a-z,
+   * 0-9, `.`, `_` and `-`, and begins with a letter or digit. A value is text without control characters; it may be empty.
+   */
+  headers: { [key: string]: string };
+}
+
+export interface Enqueue_HeadersEntry {
+  key: string;
+  value: string;
 }
 
 /** The rules for a task whose lease expires or is released. */
@@ -337,7 +349,7 @@ export interface LeaseTasksRequest {
   waitMs: number;
   /** Worker label, at most 256 bytes. PeekTasks shows it beside the address of the worker. */
   workerLabel: string;
-  /** Maximum payload of the reply, in bytes, 0 to 3.5 MiB. 0: 3.5 MiB. The first task is always included. */
+  /** Maximum payload of the reply, in bytes, 0 to 3.5 MiB. 0: 3.5 MiB. Headers count. The first task is always included. */
   maxBytes: number;
 }
 
@@ -369,6 +381,13 @@ export interface LeasedTask {
   maxAttempts: number;
   /** What an earlier attempt has reported last with a renewal. Empty: nothing. */
   progress: string;
+  /** The headers that came with the data. */
+  headers: { [key: string]: string };
+}
+
+export interface LeasedTask_HeadersEntry {
+  key: string;
+  value: string;
 }
 
 /**
@@ -654,6 +673,7 @@ function createBaseEnqueue(): Enqueue {
     delayMs: 0,
     retry: undefined,
     runAtUnixMs: 0,
+    headers: NO_ENTRIES,
   };
 }
 
@@ -680,6 +700,9 @@ export const Enqueue: MessageFns<Enqueue> = {
     if (message.runAtUnixMs !== 0) {
       writeInt64(writer.uint32(56), message.runAtUnixMs);
     }
+    if (message.headers !== NO_ENTRIES) globalThis.Object.entries(message.headers).forEach(([key, value]: [string, string]) => {
+      Enqueue_HeadersEntry.encode({ key: key as any, value }, writer.uint32(66).fork()).join();
+    });
     return writer;
   },
 
@@ -750,6 +773,74 @@ export const Enqueue: MessageFns<Enqueue> = {
             }
 
             message.runAtUnixMs = readInt64(reader);
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            const entry8 = Enqueue_HeadersEntry.decode(reader, reader.uint32());
+            if (entry8.value !== undefined) {
+              message.headers = withEntry(message.headers, entry8.key, entry8.value);
+            }
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseEnqueue_HeadersEntry(): Enqueue_HeadersEntry {
+  return { key: "", value: "" };
+}
+
+export const Enqueue_HeadersEntry: MessageFns<Enqueue_HeadersEntry> = {
+  encode(message: Enqueue_HeadersEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.key !== "") {
+      writer.uint32(10).string(message.key);
+    }
+    if (message.value !== "") {
+      writer.uint32(18).string(message.value);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Enqueue_HeadersEntry {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseEnqueue_HeadersEntry();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.key = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.value = reader.string();
             continue;
           }
         }
@@ -1699,6 +1790,7 @@ function createBaseLeasedTask(): LeasedTask {
     hasRetryPolicy: false,
     maxAttempts: 0,
     progress: "",
+    headers: NO_ENTRIES,
   };
 }
 
@@ -1734,6 +1826,9 @@ export const LeasedTask: MessageFns<LeasedTask> = {
     if (message.progress !== "") {
       writer.uint32(82).string(message.progress);
     }
+    if (message.headers !== NO_ENTRIES) globalThis.Object.entries(message.headers).forEach(([key, value]: [string, string]) => {
+      LeasedTask_HeadersEntry.encode({ key: key as any, value }, writer.uint32(90).fork()).join();
+    });
     return writer;
   },
 
@@ -1828,6 +1923,74 @@ export const LeasedTask: MessageFns<LeasedTask> = {
             }
 
             message.progress = reader.string();
+            continue;
+          }
+          case 11: {
+            if (tag !== 90) {
+              break;
+            }
+
+            const entry11 = LeasedTask_HeadersEntry.decode(reader, reader.uint32());
+            if (entry11.value !== undefined) {
+              message.headers = withEntry(message.headers, entry11.key, entry11.value);
+            }
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseLeasedTask_HeadersEntry(): LeasedTask_HeadersEntry {
+  return { key: "", value: "" };
+}
+
+export const LeasedTask_HeadersEntry: MessageFns<LeasedTask_HeadersEntry> = {
+  encode(message: LeasedTask_HeadersEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.key !== "") {
+      writer.uint32(10).string(message.key);
+    }
+    if (message.value !== "") {
+      writer.uint32(18).string(message.value);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): LeasedTask_HeadersEntry {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseLeasedTask_HeadersEntry();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.key = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.value = reader.string();
             continue;
           }
         }
@@ -2146,7 +2309,7 @@ export const LeaseResult: MessageFns<LeaseResult> = {
 };
 
 function createBaseError(): Error {
-  return { code: 0, reason: "", message: "", metadata: {}, retryDelayMs: 0, items: [] };
+  return { code: 0, reason: "", message: "", metadata: NO_ENTRIES, retryDelayMs: 0, items: [] };
 }
 
 export const Error: MessageFns<Error> = {
@@ -2160,7 +2323,7 @@ export const Error: MessageFns<Error> = {
     if (message.message !== "") {
       writer.uint32(26).string(message.message);
     }
-    globalThis.Object.entries(message.metadata).forEach(([key, value]: [string, string]) => {
+    if (message.metadata !== NO_ENTRIES) globalThis.Object.entries(message.metadata).forEach(([key, value]: [string, string]) => {
       Error_MetadataEntry.encode({ key: key as any, value }, writer.uint32(34).fork()).join();
     });
     if (message.retryDelayMs !== 0) {
@@ -2216,7 +2379,7 @@ export const Error: MessageFns<Error> = {
 
             const entry4 = Error_MetadataEntry.decode(reader, reader.uint32());
             if (entry4.value !== undefined) {
-              message.metadata[entry4.key] = entry4.value;
+              message.metadata = withEntry(message.metadata, entry4.key, entry4.value);
             }
             continue;
           }

@@ -2,7 +2,8 @@
 // source: grpc/health/v1/health.proto
 
 /* eslint-disable */
-import { encodeToBuffer } from "../../../../encode-to-buffer.ts";
+import { NO_ENTRIES, withEntry } from "../../../../codec/no-entries.ts";
+import { encodeToBuffer } from "../../../../codec/encode-to-buffer.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import {
   type CallOptions,
@@ -198,12 +199,12 @@ export const HealthListRequest: MessageFns<HealthListRequest> = {
 };
 
 function createBaseHealthListResponse(): HealthListResponse {
-  return { statuses: {} };
+  return { statuses: NO_ENTRIES };
 }
 
 export const HealthListResponse: MessageFns<HealthListResponse> = {
   encode(message: HealthListResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    globalThis.Object.entries(message.statuses).forEach(([key, value]: [string, HealthCheckResponse]) => {
+    if (message.statuses !== NO_ENTRIES) globalThis.Object.entries(message.statuses).forEach(([key, value]: [string, HealthCheckResponse]) => {
       HealthListResponse_StatusesEntry.encode({ key: key as any, value }, writer.uint32(10).fork()).join();
     });
     return writer;
@@ -229,7 +230,7 @@ export const HealthListResponse: MessageFns<HealthListResponse> = {
 
             const entry1 = HealthListResponse_StatusesEntry.decode(reader, reader.uint32());
             if (entry1.value !== undefined) {
-              message.statuses[entry1.key] = entry1.value;
+              message.statuses = withEntry(message.statuses, entry1.key, entry1.value);
             }
             continue;
           }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import { DeleteQueueRequest } from '../gen/taskmaster/v1/queues.ts';
 import { decodeWhole } from './decode-whole.ts';
 import { encodeToBuffer } from './encode-to-buffer.ts';
-import { DeleteQueueRequest } from './gen/taskmaster/v1/queues.ts';
 
 describe('decodeWhole', () => {
   const whole = encodeToBuffer(DeleteQueueRequest, { queue: 'mail' });
