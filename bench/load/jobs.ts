@@ -45,6 +45,8 @@ interface Batches {
   readonly queue: string;
   /** If set, the calls go to this number of queues in turn, whose names begin with `queue`. */
   readonly spread?: number;
+  /** If set, the queue is sharded, and the calls go through the typed client. Only for enqueues and leases of single tasks. */
+  readonly shards?: number;
   readonly batch: number;
   /** Bytes of each payload. Default 1,000. */
   readonly bytes?: number;

@@ -1,4 +1,4 @@
-import { bytesCodec, type Queue, type Routing, type TaskMasterClient } from '@taskmaster/client';
+import { bytesCodec, type Queue, type Routing, type ShardedQueue, type TaskMasterClient } from '@taskmaster/client';
 import type { TaskMasterServiceClient } from '@taskmaster/proto';
 import { openRawStore } from '../baselines/raw-store.ts';
 import { openSyncedFile } from '../baselines/synced-file.ts';
@@ -100,11 +100,15 @@ function enqueueAcross(
   };
 }
 
-/** The queues of a load: one queue, or many in turn. */
+/** The queues of a load: one queue, a sharded queue, or many in turn. */
 function queueChooser(
   client: TaskMasterClient,
-  { queue: name, spread }: OfKind<'enqueue' | 'lease-complete'>,
-): () => Queue<Uint8Array> {
+  { queue: name, spread, shards }: OfKind<'enqueue' | 'lease-complete'>,
+): () => Queue<Uint8Array> | ShardedQueue<Uint8Array> {
+  if (shards !== undefined) {
+    const sharded = client.shardedQueue(name, { shards, codec: bytesCodec });
+    return () => sharded;
+  }
   const open = (one: string): Queue<Uint8Array> => client.queue(one, { codec: bytesCodec });
   const only = open(name);
   if (spread === undefined) return () => only;
@@ -133,7 +137,8 @@ function clientLeaseComplete(client: TaskMasterClient, operation: OfKind<'lease-
   const nextQueue = queueChooser(client, operation);
   return async () => {
     const queue = nextQueue();
-    const replacements = (count: number) => Array.from({ length: count }, () => queue.task(payload(bytes)));
+    const replacements = (count: number) =>
+      'task' in queue ? Array.from({ length: count }, () => queue.task(payload(bytes))) : [];
     const tasks = await queue.lease({ max: batch, leaseDuration: LEASE_MS });
     const [first, ...others] = tasks;
     if (first === undefined) return 0;

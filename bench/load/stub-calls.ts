@@ -50,6 +50,7 @@ export function leaseTasks(
     waitMs,
     workerLabel: '',
     maxBytes: 0,
+    anyOrder: false,
   };
   return new Promise((resolve, reject) => {
     stub.leaseTasks(request, (error: ServiceError | null, reply: LeaseTasksResponse) => {

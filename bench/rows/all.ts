@@ -5,6 +5,7 @@ import { handOff } from './cluster/hand-off.ts';
 import { kill } from './cluster/kill.ts';
 import { membership } from './cluster/membership.ts';
 import { rollingRestart } from './cluster/rolling-restart.ts';
+import { sharded } from './cluster/sharded.ts';
 import { throughProxy } from './cluster/through-proxy.ts';
 import { contention } from './contention.ts';
 import { depthRows } from './depth.ts';
@@ -32,6 +33,7 @@ export const rows: readonly Row[] = [
   backup,
   securityCost,
   clusterCpu,
+  sharded,
   handOff,
   membership,
   kill,

@@ -82,6 +82,14 @@ test('headers: the stages of a pipeline pass them on', async () => {
   ]);
 });
 
+test('sharded: a queue of several shards is one queue, also while their number changes', async () => {
+  expect(await runExample('sharded', [node.endpoint])).toEqual([
+    'order 7 again: collapsed',
+    '20 orders in 4 shards',
+    '40 orders done, 40 mails to send',
+  ]);
+});
+
 test('embedded: the next run finds the tasks that a run has left', async () => {
   await using directory = await temporaryDirectory();
 

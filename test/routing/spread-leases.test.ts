@@ -51,6 +51,29 @@ describe('a lease of queues on several nodes', () => {
     expect(await counts()).toMatchObject({ available: 3, leased: 3 });
   });
 
+  test('whose order does not matter takes tasks from one node after the other', async () => {
+    const [a, b, c] = queues as [string, string, string];
+    const secondOfA = `${cluster.groupAt(0, 1)}#q${run}`;
+    for (const queue of [a, b, c, secondOfA]) await enqueue(queue, 'a');
+    const queuesOfTwo = [a, b, secondOfA];
+    const first = await client.leaseTasks(aLease({ queues: queuesOfTwo, maxTasks: 2, anyOrder: true }));
+    expect(first.tasks.map(({ queue }) => queue)).toEqual([a, secondOfA]);
+    const rest = await client.leaseTasks(aLease({ queues: [...queuesOfTwo, c], maxTasks: 5, anyOrder: true }));
+    expect(rest.tasks.map(({ queue }) => queue)).toEqual([b, c]);
+  });
+
+  test('of a sharded queue has tasks of all nodes, by PID, and waits at all of them', async () => {
+    const jobs = typed.shardedQueue<number>(`jobs-${run}#q`, { shards: 12 });
+    expect(new Set((await jobs.queues()).map(({ name }) => cluster.router.partitionOfQueue(name) % 3)).size).toBe(3);
+    await jobs.enqueueMany(Array.from({ length: 60 }, (_, at) => ({ data: at, pid: String(at).padStart(2, '0') })));
+    const tasks = await jobs.lease({ max: 100 });
+    expect(tasks.map(({ data }) => data)).toEqual(Array.from({ length: 60 }, (_, at) => at));
+    const waiting = jobs.lease({ wait: '20s' });
+    await eventually(() => expect(waitersOf(cluster)).toBe(3));
+    await jobs.enqueue(60);
+    expect((await waiting).map(({ data }) => data)).toEqual([60]);
+  });
+
   test('keeps the limit of bytes over all nodes', async () => {
     for (const queue of queues) await enqueue(queue, 'a');
     const { tasks } = await client.leaseTasks(aLease({ queues: [...queues], maxBytes: 6 }));

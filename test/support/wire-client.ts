@@ -53,6 +53,7 @@ export const aLease = (change: Partial<LeaseTasksRequest> = {}): LeaseTasksReque
   waitMs: 0,
   workerLabel: '',
   maxBytes: 0,
+  anyOrder: false,
   ...change,
 });
 

@@ -4,6 +4,7 @@
  * - `connect(endpoints | options)` → `TaskMasterClient`; `clientOver(transport)` for an engine in the same process.
  * - `client.queue<T>(name, { codec, schema })` → `Queue<T>`: `enqueue`, `enqueueMany`, `lease`, `peek`, `get`, `stats`,
  *   `delete`, `resetLeases`, and `task` for a task that is enqueued with other changes.
+ * - `client.shardedQueue<T>(name, { shards })` → `ShardedQueue<T>`: a queue that is divided over several nodes.
  * - `client.update()` → `Update`: an atomic change, `commit()`.
  * - `client.worker(queues, handler, options)` → `Worker`: `start`, `run`, `stop`.
  * - `client.cluster` → `Cluster`: `members`, `partitions`, `drain`, `remove`, `backupPartition`.
@@ -18,7 +19,14 @@ export type {
   QueueTotals,
   UnreachableNode,
 } from '@taskmaster/proto';
-export { clientOver, type DataOf, type QueueOptions, type SchemaQueueOptions, TaskMasterClient } from './api/client.ts';
+export {
+  clientOver,
+  type DataOf,
+  type QueueOptions,
+  type SchemaQueueOptions,
+  type ShardOptions,
+  TaskMasterClient,
+} from './api/client.ts';
 export {
   type BackupOptions,
   Cluster,
@@ -43,10 +51,13 @@ export {
   type SettleDeadLettersOptions,
 } from './api/dead-letters.ts';
 export { type EnqueueOptions, type GetOptions, type PeekOptions, Queue } from './api/queue.ts';
+export type { ShardedQueueStats } from './api/shards/shard-stats.ts';
+export { ShardedQueue } from './api/shards/sharded-queue.ts';
 export type { Identity, Right, RightQuestion, WhoAmIOptions } from './api/who-am-i.ts';
 export type { BackupPart } from './calls/backup-parts.ts';
 export type { Leased } from './leases/lease.ts';
 export type { ListOptions, QueueFilterOptions, StatsOptions, StatsReport } from './tasks/introspection.ts';
+export type { SeveralQueues } from './tasks/lease-source.ts';
 export type { LeaseOptions } from './tasks/lease-tasks.ts';
 export { type CompleteOptions, LeasedTask } from './tasks/leased-task.ts';
 export { NewTask, type QueueRef, type TaskHeaders, type TaskOptions, type TaskRetryOptions } from './tasks/new-task.ts';

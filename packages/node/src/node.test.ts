@@ -82,6 +82,14 @@ describe('an embedded queue', () => {
     expect((await client.queue('shop#mail').stats()).leased).toBe(0);
   });
 
+  test('has sharded queues', async () => {
+    await using client = await openEmbedded(options());
+    const jobs = client.shardedQueue<number>('shop#jobs', { shards: 4 });
+    await jobs.enqueueMany([3, 1, 2].map((job) => ({ data: job, pid: `job-${job}` })));
+    expect((await jobs.lease({ max: 5 })).map(({ data }) => data)).toEqual([1, 2, 3]);
+    expect(await jobs.stats()).toMatchObject({ available: 0, leased: 3 });
+  });
+
   test('gives its directory free when the client is closed', async () => {
     const client = await openEmbedded(options());
     await expect(openEmbedded(options())).rejects.toBeInstanceOf(StoreLockedError);

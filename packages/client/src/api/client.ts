@@ -13,6 +13,7 @@ import {
   type StatsOptions,
   type StatsReport,
 } from '../tasks/introspection.ts';
+import { isSeveral, type SeveralQueues, sourceOf } from '../tasks/lease-source.ts';
 import { GIVE_BACK_MS, type LeaseOptions, leaseTasks } from '../tasks/lease-tasks.ts';
 import type { LeasedTask } from '../tasks/leased-task.ts';
 import { type QueueRef, queueRef } from '../tasks/new-task.ts';
@@ -28,6 +29,7 @@ import { Cluster } from './cluster.ts';
 import { DeadLetters } from './dead-letters.ts';
 import { Queue } from './queue.ts';
 import { assertRuntime } from './runtime.ts';
+import { ShardedQueue } from './shards/sharded-queue.ts';
 import { type Identity, type WhoAmIOptions, whoAmI } from './who-am-i.ts';
 
 /** How the data of a queue is encoded. */
@@ -47,8 +49,14 @@ export interface SchemaQueueOptions<Schema extends StandardSchemaV1> {
   readonly codec?: Codec<StandardSchemaV1.InferInput<Schema>> | undefined;
 }
 
+/** How a queue is divided. */
+export interface ShardOptions {
+  /** Number of shards that enqueues use, 1 to 256. Take several times the number of nodes. */
+  readonly shards: number;
+}
+
 /** Type of the data of a queue. A queue that is given by name has unknown data, in JSON. */
-export type DataOf<Q> = Q extends QueueRef<infer T, infer _In> ? T : unknown;
+export type DataOf<Q> = Q extends QueueRef<infer T, infer _In> ? T : Q extends SeveralQueues<infer T> ? T : unknown;
 
 /** Parts that tests replace. */
 export interface ClientParts {
@@ -90,19 +98,38 @@ export class TaskMasterClient implements AsyncDisposable {
   }
 
   /**
+   * A queue that is divided into shards, because it is too busy for one node. Sends no request.
+   * @throws TypeError for a wrong number of shards, and for a name that is the name of a shard.
+   */
+  shardedQueue<Schema extends StandardSchemaV1>(
+    name: string,
+    options: SchemaQueueOptions<Schema> & ShardOptions,
+  ): ShardedQueue<StandardSchemaV1.InferOutput<Schema>, StandardSchemaV1.InferInput<Schema>>;
+  shardedQueue<T = unknown>(name: string, options: QueueOptions<T> & ShardOptions): ShardedQueue<T>;
+  shardedQueue<T>(
+    name: string,
+    options: QueueOptions<T> & ShardOptions & { readonly schema?: StandardSchemaV1<T, T> },
+  ): ShardedQueue<T> {
+    const format = { codec: options.codec ?? jsonCodec, schema: options.schema };
+    return new ShardedQueue<T>(this.#context, name, options.shards, format);
+  }
+
+  /**
    * Leases tasks of several queues: first from the first queue, then from the second, and so on. See `Queue.lease`.
    * @throws InvalidRequestError, OverloadedError, UnavailableError, DeadlineExceededError, CancelledError.
    */
-  lease<Q extends string | QueueRef>(
+  async lease<Q extends string | QueueRef | SeveralQueues>(
     options: LeaseOptions & { readonly queues: readonly Q[] },
   ): Promise<LeasedTask<DataOf<Q>>[]> {
-    return leaseTasks(this.#context, refs(options.queues), options);
+    return leaseTasks(this.#context, await sourceOf(refs(options.queues))(), options);
   }
 
   /** The dead letters that wait in a queue, to list them, put them back or drop them. Sends no request. */
-  deadLetters(queue: string | QueueRef): DeadLetters {
-    const { name } = queueRef(queue);
-    return new DeadLetters(this.#context, new Queue(this.#context, name, { codec: jsonCodec, schema: undefined }));
+  deadLetters(queue: string | QueueRef | ShardedQueue<unknown>): DeadLetters {
+    if (queue instanceof ShardedQueue) return new DeadLetters(this.#context, () => queue.queues());
+    const format = { codec: jsonCodec, schema: undefined };
+    const queues = [new Queue(this.#context, queueRef(queue).name, format)];
+    return new DeadLetters(this.#context, async () => queues);
   }
 
   /** A new atomic change of any number of tasks of one group. */
@@ -115,12 +142,12 @@ export class TaskMasterClient implements AsyncDisposable {
    * returns are enqueued atomically with the completion of its task. If the handler throws, the attempt fails, and the task is
    * released with the backoff of its retry policy, or of the worker if it has no policy.
    */
-  worker<Q extends string | QueueRef>(
+  worker<Q extends string | QueueRef | SeveralQueues>(
     queues: Q | readonly Q[],
     handler: Handler<DataOf<Q>>,
     options: WorkerOptions<DataOf<Q>> = {},
   ): Worker<DataOf<Q>> {
-    return new Worker(this.#context, refs(isList(queues) ? queues : [queues]), handler, options);
+    return new Worker(this.#context, sourceOf(refs(isList(queues) ? queues : [queues])), handler, options);
   }
 
   /** Statistics of named queues, of queues that match a filter, or of all queues, and their sums. */
@@ -192,8 +219,10 @@ export function clientOver(
 }
 
 /** The cast is safe: `queueRef` gives each queue the type `DataOf`, which the compiler cannot see. */
-function refs<Q extends string | QueueRef>(queues: readonly Q[]): readonly QueueRef<DataOf<Q>>[] {
-  return queues.map((queue) => queueRef(queue) as QueueRef<DataOf<Q>>);
+function refs<Q extends string | QueueRef | SeveralQueues>(
+  queues: readonly Q[],
+): readonly (QueueRef<DataOf<Q>> | SeveralQueues<DataOf<Q>>)[] {
+  return queues.map((queue) => (isSeveral(queue) ? queue : queueRef(queue)) as QueueRef<DataOf<Q>>);
 }
 
 function isList<Q>(queues: Q | readonly Q[]): queues is readonly Q[] {

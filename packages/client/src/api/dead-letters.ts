@@ -33,32 +33,22 @@ export interface DeadLettersOutcome {
  */
 export class DeadLetters {
   readonly #context: ClientContext;
-  readonly #queue: Queue<unknown>;
+  readonly #queues: () => Promise<readonly Queue<unknown>[]>;
 
   /** Internal: use `client.deadLetters()`. */
-  constructor(context: ClientContext, queue: Queue<unknown>) {
+  constructor(context: ClientContext, queues: () => Promise<readonly Queue<unknown>[]>) {
     this.#context = context;
-    this.#queue = queue;
+    this.#queues = queues;
   }
 
-  /** The tasks in order of their PIDs, with their failures and without their data. */
-  async *list({
-    where = () => true,
-    limit = Number.POSITIVE_INFINITY,
-    ...call
-  }: DeadLetterOptions = {}): AsyncGenerator<TaskSummary, void> {
-    let after: Pid | undefined;
-    let left = limit;
-    while (left > 0) {
-      const page = await this.#queue.peek({ ...call, after, limit: limits.peekTasks, data: false });
-      for (const task of page) {
-        if (left === 0) return;
-        if (task.deadLetterFrom === undefined || !where(task)) continue;
+  /** The tasks in order of their PIDs, with their failures and without their data. Those of a sharded queue by shard. */
+  async *list({ limit, ...options }: DeadLetterOptions = {}): AsyncGenerator<TaskSummary, void> {
+    let left = limit ?? Number.POSITIVE_INFINITY;
+    for (const queue of await this.#queues()) {
+      for await (const task of listOf(queue, { ...options, limit: left })) {
         left--;
         yield task;
       }
-      after = page.at(-1)?.pid;
-      if (after === undefined) return;
     }
   }
 
@@ -67,30 +57,33 @@ export class DeadLetters {
    * update is atomic; the whole call is not.
    */
   retry(options: SettleDeadLettersOptions = {}): Promise<DeadLettersOutcome> {
-    return this.#settle(options, (update, pid) => update.requeue(this.#queue, pid));
+    return this.#settle(options, (update, queue, pid) => update.requeue(queue, pid));
   }
 
   /** Removes tasks for ever, in updates of up to 1,000 tasks. */
   drop(options: SettleDeadLettersOptions = {}): Promise<DeadLettersOutcome> {
-    return this.#settle(options, (update, pid) => update.dequeue(this.#queue, pid));
+    return this.#settle(options, (update, queue, pid) => update.dequeue(queue, pid));
   }
 
   async #settle(
     options: SettleDeadLettersOptions,
-    add: (update: Update, pid: Pid) => void,
+    add: (update: Update, queue: string, pid: Pid) => void,
   ): Promise<DeadLettersOutcome> {
     const { onProgress, where, limit, ...call } = options;
     const outcome = { settled: 0, skipped: 0 };
     let pids: Pid[] = [];
+    let queue = '';
     const send = async (): Promise<void> => {
-      const { settled, skipped } = await this.#commit(pids, add, call);
+      const { settled, skipped } = await this.#commit(pids, (update, pid) => add(update, queue, pid), call);
       outcome.settled += settled;
       outcome.skipped += skipped;
       pids = [];
       onProgress?.({ ...outcome });
     };
-    for await (const { pid } of this.list({ ...call, where, limit })) {
-      pids.push(pid);
+    for await (const task of this.list({ ...call, where, limit })) {
+      if (task.queue !== queue && pids.length > 0) await send();
+      queue = task.queue;
+      pids.push(task.pid);
       if (pids.length === UPDATE_TASKS) await send();
     }
     if (pids.length > 0) await send();
@@ -117,6 +110,26 @@ export class DeadLetters {
       const settled = done.settled + rest.settled;
       return { settled, skipped: pids.length - settled };
     }
+  }
+}
+
+/** The dead letters of one queue. */
+async function* listOf(
+  queue: Queue<unknown>,
+  { where = () => true, limit = Number.POSITIVE_INFINITY, ...call }: DeadLetterOptions,
+): AsyncGenerator<TaskSummary, void> {
+  let after: Pid | undefined;
+  let left = limit;
+  while (left > 0) {
+    const page = await queue.peek({ ...call, after, limit: limits.peekTasks, data: false });
+    for (const task of page) {
+      if (left === 0) return;
+      if (task.deadLetterFrom === undefined || !where(task)) continue;
+      left--;
+      yield task;
+    }
+    after = page.at(-1)?.pid;
+    if (after === undefined) return;
   }
 }
 

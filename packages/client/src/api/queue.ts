@@ -136,7 +136,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
    * be released or completed like any other. If the signal is aborted, tasks that were leased meanwhile are released.
    */
   lease(options: LeaseOptions = {}): Promise<LeasedTask<T>[]> {
-    return leaseTasks<T>(this.#context, [this], options);
+    return leaseTasks<T>(this.#context, { queues: [this], anyOrder: false }, options);
   }
 
   /** Counts and rates. They are 0 if the queue holds no tasks. */

@@ -40,6 +40,7 @@ async function setUp({ tasks = 1, queue = 'q', keepMs = 3_600_000 } = {}) {
     waitMs: 0,
     workerLabel: '',
     maxBytes: 0,
+    anyOrder: false,
   };
   const leased = await transport.engine.lease({ ...request, maxPid: data });
   const kept = leased.tasks.map(({ pid, leaseToken }, id) => {

@@ -3,10 +3,11 @@ import { Lease, type Leased, type LeaseTerms } from '../leases/lease.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
 import { type Decoded, decodeData } from '../values/codec.ts';
 import { type Duration, durationMs, leaseDurationMs as leaseDurationMsOf } from '../values/duration.ts';
-import { cancelled } from '../values/errors.ts';
+import { cancelled, isTaskMasterError } from '../values/errors.ts';
 import type { CallOptions } from '../values/options.ts';
-import { type PidLike, pidBytes } from '../values/pid.ts';
+import { comparePids, type PidLike, pidBytes } from '../values/pid.ts';
 import type { ClientContext } from './context.ts';
+import type { LeaseFrom } from './lease-source.ts';
 import { LeasedTask } from './leased-task.ts';
 import { FORMAT, type QueueRef } from './new-task.ts';
 import { type LeaseRef, Update } from './update.ts';
@@ -28,15 +29,17 @@ export interface LeaseOptions extends CallOptions {
 }
 
 const NO_BYTES = new Uint8Array(0);
+/** Timeout of a request to the first queue alone, in ms. */
+const FIRST_TIMEOUT_MS = 1_000;
 
 /** Leases tasks of these queues. If the signal is aborted, tasks that were leased meanwhile are released. */
 export async function leaseTasks<T>(
   context: ClientContext,
-  queues: readonly QueueRef<T>[],
+  from: LeaseFrom<T>,
   options: LeaseOptions,
 ): Promise<LeasedTask<T>[]> {
   const { signal } = options;
-  const leasing = leaseUntilSettled(context, queues, options);
+  const leasing = leaseUntilSettled(context, from, options);
   if (signal === undefined) return leasing;
   const aborted = Promise.withResolvers<never>();
   const onAbort = (): void => aborted.reject(cancelled(signal));
@@ -62,10 +65,50 @@ export async function leaseTasks<T>(
  */
 export async function leaseUntilSettled<T>(
   context: ClientContext,
-  queues: readonly QueueRef<T>[],
+  from: LeaseFrom<T>,
   options: LeaseOptions,
 ): Promise<LeasedTask<T>[]> {
-  const request = leaseRequest(context, queues, options);
+  const { max = 1 } = options;
+  const tasks = from.firstAlone ? await leaseOfFirst(context, from, options) : [];
+  if (tasks.length === 0 || tasks.length < max) {
+    const rest = tasks.length === 0 ? options : { ...options, max: max - tasks.length, wait: 0 };
+    try {
+      tasks.push(...(await leaseOnce(context, from, rest)));
+    } catch (error) {
+      // The tasks that are leased already must reach the caller.
+      if (tasks.length === 0) throw error;
+    }
+  }
+  if (from.anyOrder) tasks.sort((a, b) => comparePids(a.pid, b.pid));
+  from.onLeased?.(tasks, max);
+  return tasks;
+}
+
+/**
+ * Tasks of the first queue, without a wait. None if this fails: the request for all queues says what is wrong, if anything is.
+ */
+async function leaseOfFirst<T>(
+  context: ClientContext,
+  { queues, anyOrder, onFirstFailed }: LeaseFrom<T>,
+  options: LeaseOptions,
+): Promise<LeasedTask<T>[]> {
+  try {
+    const timeout = Math.min(FIRST_TIMEOUT_MS, durationMs(options.timeout ?? FIRST_TIMEOUT_MS, 'timeout'));
+    return await leaseOnce(context, { queues: queues.slice(0, 1), anyOrder }, { ...options, wait: 0, timeout });
+  } catch (error) {
+    if (!isTaskMasterError(error)) throw error;
+    onFirstFailed?.();
+    return [];
+  }
+}
+
+/** One request. */
+async function leaseOnce<T>(
+  context: ClientContext,
+  { queues, anyOrder }: LeaseFrom<T>,
+  options: LeaseOptions,
+): Promise<LeasedTask<T>[]> {
+  const request = { ...leaseRequest(context, queues, options), anyOrder };
   const sentAt = context.timing.now();
   const stopWatching = request.waitMs > 0 ? context.loop.watch() : undefined;
   let replies: readonly WireTask[];
@@ -74,12 +117,12 @@ export async function leaseUntilSettled<T>(
   } finally {
     stopWatching?.();
   }
-  const from = request.waitMs > 0 ? Math.max(sentAt, context.loop.polledAt) : sentAt;
+  const leasedFrom = request.waitMs > 0 ? Math.max(sentAt, context.loop.polledAt) : sentAt;
   const [first] = queues;
   const byName = queues.length === 1 ? undefined : new Map(queues.map((queue) => [queue.name, queue]));
   const reading = replies.map((task) => {
     const queue = byName === undefined ? first : byName.get(task.queue);
-    return readTask(context, queue ?? first, task, request.leaseDurationMs, from);
+    return readTask(context, queue ?? first, task, request.leaseDurationMs, leasedFrom);
   });
   return reading.some((one) => one instanceof Promise) ? Promise.all(reading) : (reading as LeasedTask<T>[]);
 }
@@ -95,7 +138,11 @@ export async function giveBack(context: ClientContext, tasks: readonly (Leased |
   );
 }
 
-function leaseRequest(context: ClientContext, queues: readonly QueueRef[], options: LeaseOptions): LeaseTasksRequest {
+function leaseRequest(
+  context: ClientContext,
+  queues: readonly QueueRef[],
+  options: LeaseOptions,
+): Omit<LeaseTasksRequest, 'anyOrder'> {
   if (queues.length === 0) throw new TypeError('queues: at least one is needed');
   const max = options.max ?? 1;
   if (!Number.isInteger(max) || max < 1 || max > limits.leaseTasks) {

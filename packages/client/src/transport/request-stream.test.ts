@@ -58,7 +58,7 @@ function setUp({ maxCallsInFlight = 100 } = {}) {
   };
   const lease = (waitMs: number, options: { signal?: AbortSignal; timeoutMs?: number } = {}) => {
     const request = { queues: ['q'], maxTasks: 1, leaseDurationMs: 1_000, waitMs, workerLabel: '', maxBytes: 0 };
-    return stream.lease({ ...request, maxPid: Buffer.alloc(0) }, options);
+    return stream.lease({ ...request, maxPid: Buffer.alloc(0), anyOrder: false }, options);
   };
   const answer = (...results: StreamResult[]): void =>
     listeners.at(-1)?.onMessage(encodeToBuffer(StreamResponse, { results }));

@@ -2,9 +2,9 @@ import { status } from '@grpc/grpc-js';
 import { limits } from '@taskmaster/proto';
 import { LEASE } from '../leases/lease.ts';
 import type { ClientContext } from '../tasks/context.ts';
+import type { LeaseSource } from '../tasks/lease-source.ts';
 import { GIVE_BACK_MS, giveBack, leaseUntilSettled } from '../tasks/lease-tasks.ts';
 import type { LeasedTask } from '../tasks/leased-task.ts';
-import type { QueueRef } from '../tasks/new-task.ts';
 import { sleep, waitFor } from '../transport/timing.ts';
 import { asTaskMasterError } from '../transport/wire-errors.ts';
 import { durationMs } from '../values/duration.ts';
@@ -40,7 +40,7 @@ const ABORTED_MS = 1_000;
  */
 export class Worker<T> implements AsyncDisposable {
   readonly #context: ClientContext;
-  readonly #queues: readonly QueueRef<T>[];
+  readonly #source: LeaseSource<T>;
   readonly #settings: WorkerSettings<T>;
   readonly #parts: RunTaskParts<T>;
   readonly #finished = Promise.withResolvers<void>();
@@ -53,9 +53,9 @@ export class Worker<T> implements AsyncDisposable {
   #wake: (() => void) | undefined;
 
   /** Internal: use `client.worker()`. */
-  constructor(context: ClientContext, queues: readonly QueueRef<T>[], handler: Handler<T>, options: WorkerOptions<T>) {
+  constructor(context: ClientContext, source: LeaseSource<T>, handler: Handler<T>, options: WorkerOptions<T>) {
     this.#context = context;
-    this.#queues = queues;
+    this.#source = source;
     this.#settings = workerSettings(options);
     this.#parts = { context, handler, settings: this.#settings, giveUp: this.#giveUp.signal };
     // After start() the error goes to onAttemptFailed only.
@@ -190,7 +190,7 @@ export class Worker<T> implements AsyncDisposable {
         continue;
       }
       try {
-        const tasks = await leaseUntilSettled(this.#context, this.#queues, {
+        const tasks = await leaseUntilSettled(this.#context, await this.#source(), {
           max: Math.min(free, limits.leaseTasks),
           leaseDuration: settings.leaseDurationMs,
           wait: settings.waitMs,

@@ -6,6 +6,7 @@ import { anyWholeNumber, payload, pid, queueName, wholeNumber } from '../input/a
 import { LineEnqueuer, type LinesReport } from '../input/enqueue-lines.ts';
 import type { PidSource } from '../input/pid-source.ts';
 import { type Input, openInput, readLines, readWhole } from '../input/read-input.ts';
+import { assertShardable, shardCount } from '../input/shard-flags.ts';
 import { addTaskFlags, type TaskFlags, taskOptions } from '../input/task-flags.ts';
 import { UsageError } from '../output/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
@@ -26,6 +27,7 @@ interface EnqueueFlags extends TaskFlags {
   readonly batch?: number;
   readonly inFlight?: number;
   readonly fromLine?: number;
+  readonly shards?: number;
 }
 
 const DEFAULT_BATCH = 1_000;
@@ -43,6 +45,8 @@ tasks have the order of the lines.
 To continue an interrupted run with PIDs, repeat it: tasks that are already in the queue collapse, and tasks that were
 completed in between are enqueued again. Without PIDs use --from-line.
 
+With --shards each task goes to the shard of its PID, or to the next shard; lines without PIDs do so in batches.
+
 Examples:
   $ taskmaster enqueue shop#mail '{"to":"ann@example.com"}'
   $ taskmaster enqueue shop#mail --pid order-17 --mode fail --file order.json
@@ -50,6 +54,7 @@ Examples:
   $ taskmaster enqueue jobs base64:AAEC --pid hex:00ff
   $ taskmaster enqueue shop#mail hello --header tenant=acme --header type=welcome
   $ taskmaster enqueue crawl --lines --pid-field url --file pages.jsonl
+  $ taskmaster enqueue crawl --shards 32 --lines --pid-field url --file pages.jsonl
   $ cut -f1,3 list.tsv | taskmaster enqueue crawl --lines --pid-column 1`;
 
 export function addEnqueue(program: Command, runner: Runner): void {
@@ -82,9 +87,11 @@ export function addEnqueue(program: Command, runner: Runner): void {
       wholeNumber(1, 64),
     )
     .option('--from-line <n>', 'first line to enqueue (default: 1)', anyWholeNumber)
+    .option('--shards <n>', 'the queue is sharded: number of its shards', shardCount)
     .addHelpText('after', notesOf(notes))
     .action((queue: string, data: string | undefined, flags: EnqueueFlags) => {
       assertConsistent(data, flags);
+      if (flags.shards !== undefined) assertShardable(queue, flags.deadLetterQueue);
       const run = flags.lines ? enqueueLines : enqueueOne;
       return runner.connected((session) => run(session, queue, data, flags), [queue]);
     });
@@ -99,7 +106,11 @@ async function enqueueOne(
   const path = flags.file ?? (data === undefined || data === '-' ? '-' : undefined);
   const content =
     path === undefined ? payload(data ?? '') : await readWhole(await openInput(path, session), limits.dataBytes);
-  const queue = session.client.queue(name, { codec: bytesCodec });
+  const { shards } = flags;
+  const queue =
+    shards === undefined
+      ? session.client.queue(name, { codec: bytesCodec })
+      : session.client.shardedQueue(name, { shards, codec: bytesCodec });
   const options = { ...taskOptions(flags), pid: flags.pid, signal: session.signal };
   const { pid: assigned, result, leased } = await queue.enqueue(content, options);
   if (session.out.json) await session.out.object({ queue: queue.name, pid: pidText(assigned), result, leased });
@@ -117,6 +128,7 @@ async function enqueueLines(
   const input = await openInput(flags.file ?? '-', session);
   const enqueuer = new LineEnqueuer(session.client, {
     queue,
+    shards: flags.shards,
     pids,
     task: taskOptions(flags),
     headersField: flags.headersField,
@@ -181,7 +193,7 @@ async function explain(
   }
   if (refused.length > SHOWN_REFUSALS) err.write(`... and ${countOf(refused.length - SHOWN_REFUSALS, 'more line')}\n`);
   for (const { first, last, maybeStored } of unacknowledged) {
-    const how = maybeStored ? 'may be stored: there was no answer' : 'are not stored';
+    const how = !maybeStored ? 'are not stored' : flags.shards ? 'may be stored' : 'may be stored: there was no answer';
     err.write(`Lines ${count(first)} to ${count(last)} ${how}.\n`);
   }
   const collapses = pids.kind !== 'none' && flags.mode !== 'fail';

@@ -1,6 +1,8 @@
 import { hostname } from 'node:os';
 import { limits } from '@taskmaster/proto';
 import { type Command, Option } from 'commander';
+import type { Queue } from '../../api/queue.ts';
+import type { ShardedQueue } from '../../api/shards/sharded-queue.ts';
 import type { LeaseOptions } from '../../tasks/lease-tasks.ts';
 import type { LeasedTask } from '../../tasks/leased-task.ts';
 import { bytesCodec } from '../../values/codec.ts';
@@ -9,6 +11,7 @@ import { type Pid, pidText } from '../../values/pid.ts';
 import { ExecLoop } from '../exec-loop.ts';
 import { lengthOfTime, pid, queueName, wholeNumber } from '../input/arguments.ts';
 import { escapeControls } from '../input/bytes-text.ts';
+import { shardCount, shardsOf } from '../input/shard-flags.ts';
 import { UsageError } from '../output/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
 import { countOf } from '../output/format.ts';
@@ -30,11 +33,19 @@ interface LeaseFlags {
   readonly concurrency?: number;
   readonly follow?: true;
   readonly retryAfter?: number;
+  readonly shards?: number;
+}
+
+interface LeasedQueues {
+  readonly refs: readonly (Queue<Uint8Array> | ShardedQueue<Uint8Array>)[];
+  /** Names of the queues, or of their shards, for messages about their holders. */
+  readonly names: readonly string[];
 }
 
 const notes = `
 Tasks come from the first queue, then from the second, and so on, lowest PID first. No other worker gets them until their
 leases end. Complete, renew or release them with the lease tokens in the output. The command exits with 4 if there is no task.
+Tasks of a sharded queue come nearly in the order of their PIDs, each with the name of its shard.
 
 --raw writes only the payloads, byte for byte, with a newline after each payload if --max is more than 1. For each task stderr
 gets a line for complete --task.
@@ -47,6 +58,7 @@ with 1 if a command failed.
 Examples:
   $ taskmaster lease shop#mail --lease-duration 5m --wait 30s
   $ taskmaster lease shop#urgent shop#mail --max 10 --json > tasks.jsonl
+  $ taskmaster lease crawl --shards 32 --max 100
   $ taskmaster lease shop#mail --raw > mail.json 2> task.jsonl && send mail.json && taskmaster complete --task task.jsonl
   $ taskmaster lease shop#mail --exec './send.sh' --follow --concurrency 4 --retry-after 1m`;
 
@@ -79,16 +91,21 @@ export function addLease(program: Command, runner: Runner): void {
       'with --exec: delay of a failed task (default: as its retry policy says)',
       lengthOfTime,
     )
+    .option('--shards <n>', 'the queues are sharded: number of their shards', shardCount)
     .addHelpText('after', notesOf(notes))
     .action((names: readonly string[], flags: LeaseFlags) => {
       const queues = names.map(queueName);
       assertConsistent(queues, flags);
       const run = flags.exec === undefined ? showTasks : runCommands;
-      return runner.connected((session) => run(session, queues, flags), queues);
+      const held = flags.shards === undefined ? queues : queues.flatMap((name) => shardsOf(name, flags.shards ?? 0));
+      return runner.connected(
+        (session) => run(session, { names: held, refs: refsOf(session, queues, flags) }, flags),
+        held,
+      );
     });
 }
 
-async function showTasks(session: Session, queues: readonly string[], flags: LeaseFlags): Promise<ExitCode> {
+async function showTasks(session: Session, queues: LeasedQueues, flags: LeaseFlags): Promise<ExitCode> {
   const { out, err } = session;
   const max = flags.max ?? 1;
   let leased = 0;
@@ -100,7 +117,7 @@ async function showTasks(session: Session, queues: readonly string[], flags: Lea
     } catch (error) {
       // Keep the tasks that are leased: their leases are running.
       if (leased === 0 || session.signal.aborted || !isTaskMasterError(error) || !isTemporary(error)) throw error;
-      await reportMissed(session, error, queues);
+      await reportMissed(session, error, queues.names);
       break;
     }
     if (tasks.length === 0) break;
@@ -108,7 +125,7 @@ async function showTasks(session: Session, queues: readonly string[], flags: Lea
     leased += tasks.length;
     if (leased >= max || out.closed.aborted) break;
   }
-  if (leased === 0 && !out.json) err.write(`${queues.join(', ')}: no task to lease\n`);
+  if (leased === 0 && !out.json) err.write(`${queues.refs.map(({ name }) => name).join(', ')}: no task to lease\n`);
   return leased === 0 ? exitCodes.nothing : exitCodes.ok;
 }
 
@@ -143,7 +160,7 @@ async function print(
   }
 }
 
-async function runCommands(session: Session, queues: readonly string[], flags: LeaseFlags): Promise<ExitCode> {
+async function runCommands(session: Session, queues: LeasedQueues, flags: LeaseFlags): Promise<ExitCode> {
   const { out, err, signal } = session;
   const loop = new ExecLoop(session, {
     command: flags.exec ?? '',
@@ -161,9 +178,17 @@ async function runCommands(session: Session, queues: readonly string[], flags: L
   return completed === 0 ? exitCodes.nothing : exitCodes.ok;
 }
 
+function refsOf({ client }: Session, names: readonly string[], { shards }: LeaseFlags): LeasedQueues['refs'] {
+  return names.map((name) =>
+    shards === undefined
+      ? client.queue(name, { codec: bytesCodec })
+      : client.shardedQueue(name, { shards, codec: bytesCodec }),
+  );
+}
+
 function leaseOnce(
   { client, signal, timeoutMs }: Session,
-  names: readonly string[],
+  { refs }: LeasedQueues,
   flags: LeaseFlags,
   max: number,
   isFirst: boolean,
@@ -178,7 +203,7 @@ function leaseOnce(
     signal,
     timeout: isFirst ? timeoutMs : Math.min(timeoutMs, MORE_TIMEOUT_MS),
   };
-  return client.lease({ queues: names.map((name) => client.queue(name, { codec: bytesCodec })), ...options });
+  return client.lease({ queues: refs, ...options });
 }
 
 function assertConsistent(queues: readonly string[], flags: LeaseFlags): void {

@@ -1,8 +1,10 @@
 import type { QueueStats, UnreachableNode } from '@taskmaster/proto';
 import type { Command } from 'commander';
-import type { StatsOptions } from '../../tasks/introspection.ts';
+import { foldShards } from '../../api/shards/shard-stats.ts';
+import type { StatsOptions, StatsReport } from '../../tasks/introspection.ts';
 import { queueName } from '../input/arguments.ts';
 import { addFilterFlags, assertNamesOrFilter, type FilterFlags, filterOf } from '../input/filter-flags.ts';
+import { shardsOf } from '../input/shard-flags.ts';
 import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
 import { count } from '../output/format.ts';
 import { notesOf } from '../output/help.ts';
@@ -13,7 +15,8 @@ import type { Runner, Session } from '../session.ts';
 const columnNotes = `
 AVAILABLE tasks can be leased now. LEASED tasks are with workers. DELAYED tasks are hidden by a delay or a backoff. COMPLETED
 counts since the queue began. Rates are per second, averaged over about a minute. MEAN LEASE is the mean time from lease to
-completion. OLDEST is the age of the oldest task that is not delayed.`;
+completion. OLDEST is the age of the oldest task that is not delayed. With --sharded a sharded queue is one row, with the number
+of its shards that hold tasks.`;
 
 const queuesNotes = `${columnNotes}
 
@@ -28,6 +31,7 @@ With --json the last line is {"totals": {...}}.
 
 Examples:
   $ taskmaster stats shop#mail shop#mail.dead
+  $ taskmaster stats crawl --sharded
   $ taskmaster stats --group shop --json | jq .available
   $ taskmaster stats`;
 
@@ -51,14 +55,22 @@ export function addQueues(program: Command, runner: Runner): void {
   addFilterFlags(stats);
   stats.addHelpText('after', notesOf(statsNotes)).action((names: readonly string[], flags: FilterFlags) => {
     const choice = queueChoice(names, flags);
-    return runner.connected((session) => showStats(session, choice));
+    return runner.connected((session) => showStats(session, choice, flags));
   });
 }
 
 /** Queues by name or by filter. @throws UsageError when both are given. */
 export function queueChoice(names: readonly string[], flags: FilterFlags): StatsOptions {
   assertNamesOrFilter(names, flags);
-  return names.length > 0 ? { queues: names.map(queueName) } : { filter: filterOf(flags) };
+  if (names.length === 0) return { filter: filterOf(flags) };
+  return { queues: flags.sharded ? names.flatMap((name) => shardsOf(queueName(name))) : names.map(queueName) };
+}
+
+/** The report with the sums of each sharded queue in the place of its shards, if the flags ask for it. */
+export function folded(report: StatsReport, { sharded }: FilterFlags): StatsReport {
+  if (!sharded) return report;
+  const queues = foldShards(report.queues);
+  return { ...report, queues, totals: { ...report.totals, queues: queues.length } };
 }
 
 async function listQueues({ client, out, err, signal }: Session, flags: FilterFlags): Promise<ExitCode> {
@@ -68,12 +80,14 @@ async function listQueues({ client, out, err, signal }: Session, flags: FilterFl
   const onUnreachable = (nodes: readonly UnreachableNode[]): void => {
     for (const node of nodes) missing.set(node.nodeId, node);
   };
+  const filter = filterOf(flags);
+  const listing = client.listQueues({ filter, signal, onUnreachable });
   const print = async (): Promise<void> => {
     await out.line(tableOf(rows, statsColumns, out.stream, { header: listed === 0 }));
     listed += rows.length;
     rows = [];
   };
-  for await (const queue of client.listQueues({ filter: filterOf(flags), signal, onUnreachable })) {
+  for await (const queue of flags.sharded ? foldedListing(listing) : listing) {
     if (out.closed.aborted) return exitCodes.ok;
     if (out.json) {
       await out.object(statsObject(queue));
@@ -88,8 +102,19 @@ async function listQueues({ client, out, err, signal }: Session, flags: FilterFl
   return exitCodes.ok;
 }
 
-async function showStats({ client, out, err, signal }: Session, choice: StatsOptions): Promise<ExitCode> {
-  const { queues, totals, unreachable } = await client.stats({ ...choice, signal });
+/** The listing with sharded queues instead of their shards, which are not next to each other. */
+async function* foldedListing(listing: AsyncIterable<QueueStats>): AsyncGenerator<QueueStats, void> {
+  const all: QueueStats[] = [];
+  for await (const queue of listing) all.push(queue);
+  yield* foldShards(all);
+}
+
+async function showStats(
+  { client, out, err, signal }: Session,
+  choice: StatsOptions,
+  flags: FilterFlags,
+): Promise<ExitCode> {
+  const { queues, totals, unreachable } = folded(await client.stats({ ...choice, signal }), flags);
   reportMissing(err, unreachable);
   if (out.json) {
     for (const queue of queues) await out.object(statsObject(queue));

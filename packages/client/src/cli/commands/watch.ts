@@ -14,7 +14,7 @@ import { errorLine, errorReport, isTemporary } from '../output/report-error.ts';
 import { Screen } from '../output/screen.ts';
 import { tableOf } from '../output/table.ts';
 import type { Runner, Session } from '../session.ts';
-import { queueChoice } from './queues.ts';
+import { folded, queueChoice } from './queues.ts';
 
 interface WatchFlags extends FilterFlags {
   readonly interval: number;
@@ -63,7 +63,8 @@ async function watch(session: Session, choice: StatsOptions, flags: WatchFlags):
     for (let poll = 1; ; poll++) {
       let failure: TaskMasterError | undefined;
       try {
-        last = await client.stats({ ...choice, signal, timeout: Math.min(session.timeoutMs, POLL_TIMEOUT_MS) });
+        const timeout = Math.min(session.timeoutMs, POLL_TIMEOUT_MS);
+        last = folded(await client.stats({ ...choice, signal, timeout }), flags);
       } catch (thrown) {
         // A restarting node answers again soon. A refused request would be refused again.
         if (!isTaskMasterError(thrown) || !isTemporary(thrown)) throw thrown;

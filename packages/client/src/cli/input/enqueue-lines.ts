@@ -1,5 +1,6 @@
 import type { TaskMasterClient } from '../../api/client.ts';
 import type { TaskHeaders, TaskOptions } from '../../tasks/new-task.ts';
+import { ShardNames, shardOfPid } from '../../tasks/shard-names.ts';
 import type { EnqueueOutcome } from '../../tasks/update.ts';
 import { headersSizeBound } from '../../transport/request-size.ts';
 import { bytesCodec } from '../../values/codec.ts';
@@ -12,6 +13,8 @@ import type { Line } from './read-input.ts';
 
 export interface LinesSettings {
   readonly queue: string;
+  /** Number of shards of the queue. Undefined: it is not sharded. */
+  readonly shards: number | undefined;
   readonly pids: PidSource;
   readonly task: TaskOptions;
   /** The field of the JSON object in a line that has its headers, beside those of `task`. */
@@ -60,6 +63,8 @@ export interface RefusedLine {
 }
 
 interface Batch {
+  /** Undefined: the queue has no shards, or the next one gets the batch. */
+  readonly shard: number | undefined;
   readonly lines: Line[];
   /** Estimated size in a request. */
   bytes: number;
@@ -68,19 +73,30 @@ interface Batch {
 
 /** A batch of this size is sent. It bounds the memory, together with the longest line. */
 const BATCH_BYTES = 512 * 1024;
+/** Size of all unfinished batches of the shards, and the least size of a batch. */
+const SHARDS_BYTES = 8 * BATCH_BYTES;
+const LEAST_BATCH_BYTES = 32 * 1024;
 /** Largest size of a task in a request, without payload, PID and queue name. */
 const ITEM_BYTES = 64;
 
 /**
  * Enqueues each line as a task, in batches, several at the same time. A batch is atomic, the whole input is not. After the
- * first failure it sends no more batches and waits for the answers.
+ * first failure it sends no more batches and waits for the answers. A batch is of one shard: of the shard of its PIDs, or of the
+ * next one.
  */
 export class LineEnqueuer {
   readonly #client: TaskMasterClient;
   readonly #settings: LinesSettings;
   readonly #counts = { created: 0, collapsed: 0, replaced: 0, rerun: 0, leased: 0, empty: 0, bytes: 0 };
-  /** Batches sent and not acknowledged, in the order of their lines. */
+  /** Batches sent and not acknowledged, in the order in which they were sent. */
   readonly #waiting = new Set<Batch>();
+  /** Batches that get more lines, by shard. */
+  readonly #open = new Map<number | undefined, Batch>();
+  /** The batch to send next. */
+  #next: Batch | undefined;
+  readonly #names: ShardNames | undefined;
+  readonly #batchBytes: number;
+  #turn = 0;
   readonly #refused: RefusedLine[] = [];
   readonly #itemBytes: number;
   readonly #lineFactor: number;
@@ -94,19 +110,24 @@ export class LineEnqueuer {
     this.#lineFactor = headersField === undefined ? 1 : 2;
     this.#itemBytes = ITEM_BYTES + Buffer.byteLength(queue) + headersSizeBound(task.headers ?? {});
     this.#lastLine = settings.fromLine - 1;
+    this.#names = settings.shards === undefined ? undefined : new ShardNames(settings.queue);
+    const share = Math.max(LEAST_BATCH_BYTES, SHARDS_BYTES / (settings.shards ?? 1));
+    this.#batchBytes = settings.pids.kind === 'none' ? BATCH_BYTES : Math.min(BATCH_BYTES, share);
   }
 
   get report(): LinesReport {
-    const unacknowledged = [...this.#waiting].map(({ lines, maybeStored }) => ({
+    const waiting = [...this.#waiting].map(({ lines, maybeStored }) => ({
       first: numberOf(lines[0]),
       last: numberOf(lines.at(-1)),
       maybeStored,
     }));
-    const [earliest] = unacknowledged;
+    const unsent = [...this.#open.values(), ...(this.#next === undefined ? [] : [this.#next])];
+    const firsts = [...waiting.map(({ first }) => first), ...unsent.map(({ lines }) => numberOf(lines[0]))];
+    const isMixed = this.#names !== undefined && this.#settings.pids.kind !== 'none';
     return {
       ...this.#counts,
-      storedThroughLine: earliest === undefined ? this.#lastLine : earliest.first - 1,
-      unacknowledged,
+      storedThroughLine: Math.min(this.#lastLine, ...firsts.map((first) => first - 1)),
+      unacknowledged: isMixed ? asOneRange(waiting) : waiting,
       refused: this.#refused,
     };
   }
@@ -132,7 +153,7 @@ export class LineEnqueuer {
 
   async *#batches(lines: AsyncIterable<Line>): AsyncGenerator<Batch, void> {
     const { batchTasks, fromLine } = this.#settings;
-    let batch = emptyBatch();
+    const open = this.#open;
     for await (const line of lines) {
       if (line.number < fromLine) continue;
       if (line.bytes.byteLength === 0) {
@@ -140,31 +161,55 @@ export class LineEnqueuer {
         continue;
       }
       const bytes = this.#itemBytes + this.#lineFactor * line.bytes.byteLength;
-      if (batch.lines.length > 0 && batch.bytes + bytes > BATCH_BYTES) {
-        yield batch;
-        batch = emptyBatch();
+      const shard = this.#shardOf(line);
+      let batch = open.get(shard);
+      if (batch !== undefined && batch.bytes + bytes > this.#batchBytes) {
+        yield this.#close(batch);
+        batch = undefined;
       }
+      batch ??= emptyBatch(shard);
+      open.set(shard, batch);
       batch.lines.push(line);
       batch.bytes += bytes;
-      if (batch.lines.length < batchTasks) continue;
-      yield batch;
-      batch = emptyBatch();
+      if (batch.lines.length >= batchTasks) yield this.#close(batch);
     }
-    if (batch.lines.length > 0) yield batch;
+    for (const batch of [...open.values()]) yield this.#close(batch);
+  }
+
+  #close(batch: Batch): Batch {
+    this.#open.delete(batch.shard);
+    this.#next = batch;
+    return batch;
+  }
+
+  #shardOf(line: Line): number | undefined {
+    const { shards, pids } = this.#settings;
+    const pid = shards === undefined ? undefined : pidOfLine(line, pids);
+    return shards === undefined || pid === undefined ? undefined : shardOfPid(pid, shards);
+  }
+
+  /** Name of the queue of a batch, and the options of its tasks. */
+  #placeOf({ shard }: Batch): { readonly name: string; readonly task: TaskOptions } {
+    const { queue, shards, task } = this.#settings;
+    if (this.#names === undefined || shards === undefined) return { name: queue, task };
+    const number = shard ?? this.#turn++ % shards;
+    return { name: this.#names.of(number), task: this.#names.optionsOf(number, task) };
   }
 
   async #send(batch: Batch): Promise<void> {
-    const { queue: name, pids } = this.#settings;
+    const { pids } = this.#settings;
+    const { name, task } = this.#placeOf(batch);
     const queue = this.#client.queue(name, { codec: bytesCodec });
     const update = this.#client.update();
     for (const line of batch.lines) {
       const pid = pidOfLine(line, pids);
-      const task = this.#taskOf(line);
-      update.enqueue(queue, line.bytes, pid === undefined ? task : { ...task, pid });
+      const ofLine = this.#taskOf(line, task);
+      update.enqueue(queue, line.bytes, pid === undefined ? ofLine : { ...ofLine, pid });
     }
     const last = batch.lines.at(-1);
-    this.#lastLine = numberOf(last);
+    this.#lastLine = Math.max(this.#lastLine, numberOf(last));
     this.#waiting.add(batch);
+    this.#next = undefined;
     // Ctrl-C does not abort this call, because the report must say whether the batch is stored.
     const { enqueued } = await update.commit().catch((error: unknown) => {
       this.#failed(batch, error);
@@ -175,8 +220,8 @@ export class LineEnqueuer {
     for (const outcome of enqueued) this.#count(outcome);
   }
 
-  #taskOf({ bytes, number }: Line): TaskOptions {
-    const { task, headersField } = this.#settings;
+  #taskOf({ bytes, number }: Line, task: TaskOptions): TaskOptions {
+    const { headersField } = this.#settings;
     return headersField === undefined ? task : { ...task, headers: headersOfLine(bytes, number, headersField, task) };
   }
 
@@ -205,8 +250,15 @@ function headersOfLine(bytes: Buffer, line: number, path: string, { headers }: T
   return { ...headers, ...(found as TaskHeaders) };
 }
 
-function emptyBatch(): Batch {
-  return { lines: [], bytes: 0, maybeStored: false };
+function emptyBatch(shard: number | undefined): Batch {
+  return { shard, lines: [], bytes: 0, maybeStored: false };
+}
+
+/** The lines of batches of several shards are mixed. Some lines of the range may be stored. */
+function asOneRange(waiting: readonly UnacknowledgedLines[]): readonly UnacknowledgedLines[] {
+  if (waiting.length === 0) return waiting;
+  const first = Math.min(...waiting.map((range) => range.first));
+  return [{ first, last: Math.max(...waiting.map((range) => range.last)), maybeStored: true }];
 }
 
 function numberOf(line: Line | undefined): number {

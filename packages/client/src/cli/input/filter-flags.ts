@@ -4,7 +4,10 @@ import { UsageError } from '../output/cli-errors.ts';
 import { anyWholeNumber } from './arguments.ts';
 
 /** Options that filter queues, named like the client's filter. */
-export type FilterFlags = QueueFilterOptions;
+export interface FilterFlags extends QueueFilterOptions {
+  /** Whether the shards of a queue are shown as one queue. */
+  readonly sharded?: true;
+}
 
 export function addFilterFlags(command: Command): void {
   command
@@ -15,7 +18,8 @@ export function addFilterFlags(command: Command): void {
     .option('--min-leased <n>', 'queues with at least n leased tasks', anyWholeNumber)
     .option('--max-leased <n>', 'queues with at most n leased tasks', anyWholeNumber)
     .option('--min-delayed <n>', 'queues with at least n delayed tasks', anyWholeNumber)
-    .option('--max-delayed <n>', 'queues with at most n delayed tasks', anyWholeNumber);
+    .option('--max-delayed <n>', 'queues with at most n delayed tasks', anyWholeNumber)
+    .option('--sharded', 'add the shards of a sharded queue up; filters apply to each shard');
 }
 
 /** The filter of the flags. Undefined: no filter was given. */

@@ -1,11 +1,13 @@
 import type { QueueStats, QueueTotals } from '@taskmaster/proto';
+import type { ShardedQueueStats } from '../../api/shards/shard-stats.ts';
 import { count, duration, rate } from './format.ts';
 import type { Column } from './table.ts';
 
 /** Statistics of a queue for programs. Rates are per second, times in ms. */
-export function statsObject(stats: QueueStats): object {
+export function statsObject(stats: QueueStats | ShardedQueueStats): object {
   return {
     queue: stats.queue,
+    ...('shards' in stats ? { shards: fullShards(stats) } : {}),
     available: stats.available,
     leased: stats.leased,
     delayed: stats.delayed,
@@ -18,8 +20,11 @@ export function statsObject(stats: QueueStats): object {
   };
 }
 
-export const statsColumns: readonly Column<QueueStats>[] = [
-  { title: 'QUEUE', cell: ({ queue }) => queue },
+export const statsColumns: readonly Column<QueueStats | ShardedQueueStats>[] = [
+  {
+    title: 'QUEUE',
+    cell: (stats) => ('shards' in stats ? `${stats.queue} (${fullShards(stats)} shards)` : stats.queue),
+  },
   { title: 'AVAILABLE', align: 'right', cell: ({ available }) => count(available) },
   { title: 'LEASED', align: 'right', cell: ({ leased }) => count(leased) },
   { title: 'DELAYED', align: 'right', cell: ({ delayed }) => count(delayed) },
@@ -30,6 +35,10 @@ export const statsColumns: readonly Column<QueueStats>[] = [
   { title: 'MEAN LEASE', align: 'right', cell: ({ meanLeaseMs }) => (meanLeaseMs > 0 ? duration(meanLeaseMs) : '-') },
   { title: 'OLDEST', align: 'right', cell: ({ oldestAgeMs }) => (oldestAgeMs > 0 ? duration(oldestAgeMs) : '-') },
 ];
+
+/** Number of shards that hold tasks. */
+const fullShards = ({ shards }: ShardedQueueStats): number =>
+  shards.filter(({ available, leased, delayed }) => available + leased + delayed > 0).length;
 
 /** Footer of a table of statistics. */
 export function totalsRow(totals: QueueTotals): readonly string[] {

@@ -48,6 +48,7 @@ export const lease = (waitMs = 0): LeaseTasksRequest => ({
   maxTasks: 10,
   leaseDurationMs: 30_000,
   maxPid: bytes(''),
+  anyOrder: false,
   waitMs,
   workerLabel: 'w',
   maxBytes: 0,

@@ -14,6 +14,7 @@ class SlowTiming extends ManualTiming {
 test('a lease request gets a task that becomes available while the request begins to wait', async () => {
   const request = {
     ...{ queues: ['q'], maxTasks: 1, leaseDurationMs: 1_000, maxPid: Buffer.alloc(0), workerLabel: '', maxBytes: 0 },
+    anyOrder: false,
   };
   for (let delayMs = 1; delayMs <= 20; delayMs++) {
     const timing = new SlowTiming();

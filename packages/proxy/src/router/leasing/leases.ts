@@ -100,7 +100,7 @@ async function askInOrder(
   for (let attempt = 1; ; attempt++) {
     const failed: string[] = [];
     let trouble: Refusal | undefined;
-    for (const part of inSteps(router, left)) {
+    for (const part of inSteps(router, left, request.anyOrder)) {
       if (gathered.isFull || caller.gone) return undefined;
       const problem = await askOne(router, request, part, gathered, caller);
       if (problem === undefined) continue;
@@ -136,7 +136,8 @@ async function askOne(
 }
 
 /** Sorts queues by their holders, in the order in which the nodes are asked. */
-function inSteps(router: Router, queues: readonly string[]): HeldQueues[] {
+function inSteps(router: Router, queues: readonly string[], anyOrder: boolean): HeldQueues[] {
+  if (anyOrder) return byHolder(router, queues);
   const steps: { address: string | undefined; queues: string[] }[] = [];
   for (const queue of queues) {
     const address = router.routes.holderOf(router.partitionOfQueue(queue))?.address;

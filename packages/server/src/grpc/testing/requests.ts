@@ -79,6 +79,7 @@ export const aLease = (change: Partial<LeaseTasksRequest> = {}): LeaseTasksReque
   waitMs: 0,
   workerLabel: 'w1',
   maxBytes: 0,
+  anyOrder: false,
   ...change,
 });
 

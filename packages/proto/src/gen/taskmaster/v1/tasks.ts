@@ -351,6 +351,11 @@ export interface LeaseTasksRequest {
   workerLabel: string;
   /** Maximum payload of the reply, in bytes, 0 to 3.5 MiB. 0: 3.5 MiB. Headers count. The first task is always included. */
   maxBytes: number;
+  /**
+   * True: the order of the queues does not matter, as with the shards of one queue. A proxy then asks each node once, beginning
+   * with the node of the first queue. False: it asks the queues in their order, which may take more requests.
+   */
+  anyOrder: boolean;
 }
 
 /** The leased tasks. Empty if no task was available within the waiting time. */
@@ -1621,6 +1626,7 @@ function createBaseLeaseTasksRequest(): LeaseTasksRequest {
     waitMs: 0,
     workerLabel: "",
     maxBytes: 0,
+    anyOrder: false,
   };
 }
 
@@ -1646,6 +1652,9 @@ export const LeaseTasksRequest: MessageFns<LeaseTasksRequest> = {
     }
     if (message.maxBytes !== 0) {
       writeInt64(writer.uint32(56), message.maxBytes);
+    }
+    if (message.anyOrder !== false) {
+      writer.uint32(64).bool(message.anyOrder);
     }
     return writer;
   },
@@ -1717,6 +1726,14 @@ export const LeaseTasksRequest: MessageFns<LeaseTasksRequest> = {
             }
 
             message.maxBytes = readInt64(reader);
+            continue;
+          }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.anyOrder = reader.bool();
             continue;
           }
         }

@@ -1,0 +1,250 @@
+import { partId } from '../../calls/request-ids.ts';
+import { requestIdOf } from '../../calls/update-request.ts';
+import type { ClientContext } from '../../tasks/context.ts';
+import { LEASE_FROM, type LeaseFrom, type LeaseSource, type SeveralQueues } from '../../tasks/lease-source.ts';
+import { type LeaseOptions, leaseTasks } from '../../tasks/lease-tasks.ts';
+import type { LeasedTask } from '../../tasks/leased-task.ts';
+import type { TaskOptions } from '../../tasks/new-task.ts';
+import { numberOfShards, ShardNames, shardIn, shardOfPid } from '../../tasks/shard-names.ts';
+import type { TaskInfo, TaskSummary } from '../../tasks/task-info.ts';
+import type { EnqueueOutcome } from '../../tasks/update.ts';
+import type { DataFormat } from '../../values/codec.ts';
+import type { Duration } from '../../values/duration.ts';
+import { TaskNotFoundError } from '../../values/errors.ts';
+import type { CallOptions, UpdateOptions } from '../../values/options.ts';
+import { comparePids, type PidLike, pidBytes } from '../../values/pid.ts';
+import { type EnqueueOptions, type GetOptions, type PeekOptions, Queue } from '../queue.ts';
+import { FirstShard } from './first-shard.ts';
+import { KnownShards } from './known-shards.ts';
+import { addShards, type ShardedQueueStats } from './shard-stats.ts';
+
+/** Tasks that `enqueueMany` divides among the shards at once. */
+const MANY_TASKS = 10_000;
+/** Tasks that `peek` shows by default. */
+const PEEK_LIMIT = 10;
+
+/**
+ * A queue that is too busy for one node. It is divided into shards, and each shard is a queue in a group of its own: the shard
+ * 3 of `shop#mail` is the queue `shop~3#mail`. `client.shardedQueue(name, { shards })` makes one without a request.
+ *
+ * A task with a PID is always in the same shard, by a hash, so its PID is unique in the whole queue while the number of shards
+ * does not change. Tasks without a PID go to the shards in turn. A lease asks all shards. Within a shard tasks come in the
+ * order of their PIDs, and overall nearly in this order: each lease takes its tasks from the shard that is behind, or whose
+ * turn it is.
+ *
+ * A change of the number of shards loses no tasks: reads and leases also find the tasks of shards beyond this number.
+ */
+export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
+  /** `group#name`, or `name` in the default group. No queue has this name. */
+  readonly name: string;
+  /** Number of shards that enqueues use. */
+  readonly shards: number;
+  /** Internal. */
+  readonly [LEASE_FROM]: LeaseSource<T> = () => this.#leaseFrom();
+  readonly #context: ClientContext;
+  readonly #names: ShardNames;
+  readonly #format: DataFormat<T, In>;
+  readonly #queues = new Map<number, Queue<T, In>>();
+  readonly #known: KnownShards;
+  readonly #first: FirstShard;
+  /** Shard of the next task without a PID. */
+  #nextEnqueue: number;
+
+  /** Internal: use `client.shardedQueue()`. */
+  constructor(context: ClientContext, name: string, shards: number, format: DataFormat<T, In>) {
+    this.#names = new ShardNames(name);
+    this.name = this.#names.name;
+    this.shards = numberOfShards(shards);
+    this.#context = context;
+    this.#format = format;
+    this.#known = new KnownShards(context, this.#names, shards);
+    this.#first = new FirstShard(() => context.timing.now(), Math.floor(context.random() * shards));
+    this.#nextEnqueue = Math.floor(context.random() * shards);
+  }
+
+  /** The queue of a shard. Numbers beyond `shards` are those of another number of shards. */
+  shard(number: number): Queue<T, In> {
+    numberOfShards(number + 1);
+    let queue = this.#queues.get(number);
+    if (queue === undefined) {
+      queue = new Queue<T, In>(this.#context, this.#names.of(number), this.#format);
+      this.#queues.set(number, queue);
+    }
+    return queue;
+  }
+
+  /** The shard of a PID, to enqueue a task in one update with other tasks of this shard's group. */
+  shardOf(pid: PidLike): Queue<T, In> {
+    return this.shard(shardOfPid(pidBytes(pid), this.shards));
+  }
+
+  /**
+   * The shard that is in one group with a task, for a follow-up task that is enqueued together with the completion:
+   * `task.complete({ enqueue: [sent.shardBeside(task).task(data)] })`.
+   * @throws TypeError if the task is not of a shard of a sharded queue in the same group.
+   */
+  shardBeside(task: { readonly queue: string }): Queue<T, In> {
+    const found = shardIn(task.queue);
+    if (found !== undefined && this.#names.besides(found.name, found.shard) === task.queue)
+      return this.shard(found.shard);
+    throw new TypeError(`'${task.queue}' is not a shard of a queue in the group of '${this.name}'`);
+  }
+
+  /**
+   * Adds a task to its shard: by its PID, or to the next shard. A repetition with the same `requestId` goes to the same shard.
+   * `retry.deadLetterQueue` names a queue of the group of the sharded queue, and becomes one of the same shard. Rejects as
+   * `Queue.enqueue` does.
+   */
+  async enqueue(data: In, options: EnqueueOptions = {}): Promise<EnqueueOutcome> {
+    const requestId = requestIdOf(options);
+    const shard = this.#shardFor(options, () =>
+      requestId === undefined ? this.#turn() : shardOfPid(requestId, this.shards),
+    );
+    return this.shard(shard).enqueue(data, this.#names.optionsOf(shard, options));
+  }
+
+  /**
+   * Adds many tasks. The shards get theirs at the same time; within a shard they keep their order. After an error some tasks
+   * may be in the queue. With a `requestId` the call can be repeated, as `Queue.enqueueMany`, with the same number of shards.
+   */
+  async enqueueMany(
+    items: Iterable<TaskOptions & { readonly data: In }>,
+    options: UpdateOptions = {},
+  ): Promise<EnqueueOutcome[]> {
+    const wholeId = requestIdOf(options);
+    let turn = wholeId === undefined ? this.#turn() : shardOfPid(wholeId, this.shards);
+    const outcomes: EnqueueOutcome[] = [];
+    let parts = 0;
+    let byShard = new Map<number, { readonly places: number[]; readonly items: (TaskOptions & { data: In })[] }>();
+    let count = 0;
+    const send = async (): Promise<void> => {
+      const sending = [...byShard].map(async ([shard, part]) => {
+        const requestId = wholeId === undefined ? undefined : partId(wholeId, parts++);
+        const done = await this.shard(shard).enqueueMany(part.items, { ...options, requestId });
+        for (const [at, outcome] of done.entries()) outcomes[part.places[at] ?? -1] = outcome;
+      });
+      byShard = new Map();
+      count = 0;
+      const failed = (await Promise.allSettled(sending)).find(({ status }) => status === 'rejected');
+      if (failed?.status === 'rejected') throw failed.reason;
+    };
+    let place = 0;
+    for (const item of items) {
+      const shard = this.#shardFor(item, () => turn++ % this.shards);
+      const part = byShard.get(shard) ?? { places: [], items: [] };
+      byShard.set(shard, part);
+      part.places.push(place++);
+      part.items.push(this.#names.optionsOf(shard, item));
+      if (++count === MANY_TASKS) await send();
+    }
+    await send();
+    return outcomes;
+  }
+
+  /**
+   * Leases tasks of all shards with one request, in the order of their PIDs. With `wait` it waits at all shards. See
+   * `Queue.lease`.
+   */
+  async lease(options: LeaseOptions = {}): Promise<LeasedTask<T>[]> {
+    return leaseTasks(this.#context, await this.#leaseFrom(), options);
+  }
+
+  /** Sums over all shards, and the statistics of each shard. Rejects if the node of a shard does not answer. */
+  async stats(options: CallOptions = {}): Promise<ShardedQueueStats> {
+    return addShards(this.name, await this.#known.stats(options));
+  }
+
+  /**
+   * Reads tasks of all shards without leasing them, in the order of their PIDs, with `data: false` without their data.
+   * `leased` and `delayed` tasks come in the order in which they become available.
+   */
+  peek(options?: PeekOptions & { readonly data?: true | undefined }): Promise<TaskInfo<T>[]>;
+  peek(options: PeekOptions & { readonly data: false }): Promise<TaskSummary[]>;
+  peek(options: PeekOptions): Promise<(TaskInfo<T> | TaskSummary)[]>;
+  async peek(options: PeekOptions = {}): Promise<(TaskInfo<T> | TaskSummary)[]> {
+    const found = (await Promise.all((await this.queues()).map((queue) => queue.peek(options)))).flat();
+    const isByTime = options.kind === 'leased' || options.kind === 'delayed';
+    return found.sort(isByTime ? compareTimes : comparePidsOf).slice(0, options.limit ?? PEEK_LIMIT);
+  }
+
+  /**
+   * The state of the tasks with these PIDs, in their order. Asks all shards: a PID that a node has assigned says nothing of the
+   * shard. If several shards have the PID, it is the task in the shard of the PID, or the first one.
+   */
+  get(pids: readonly PidLike[], options?: GetOptions & { readonly data?: true | undefined }): Promise<TaskInfo<T>[]>;
+  get(pids: readonly PidLike[], options: GetOptions & { readonly data: false }): Promise<TaskSummary[]>;
+  get(pids: readonly PidLike[], options: GetOptions): Promise<(TaskInfo<T> | TaskSummary)[]>;
+  async get(pids: readonly PidLike[], options: GetOptions = {}): Promise<(TaskInfo<T> | TaskSummary)[]> {
+    const queues = await this.queues();
+    const found = await Promise.all(queues.map((queue) => queue.get(pids, options)));
+    return pids.flatMap((pid, at) => {
+      const own = this.shardOf(pid).name;
+      const ofPid = found.map((tasks) => tasks[at]).filter((task) => task !== undefined);
+      const there = ofPid.filter(({ state }) => state !== 'not-found');
+      return there.find(({ queue }) => queue === own) ?? there[0] ?? ofPid.find(({ queue }) => queue === own) ?? [];
+    });
+  }
+
+  /** Changes when a waiting task becomes available, whichever shard it is in. See `Queue.reschedule`. */
+  async reschedule(pid: PidLike, when: Duration | Date, options: UpdateOptions = {}): Promise<Date | undefined> {
+    try {
+      return await this.shardOf(pid).reschedule(pid, when, options);
+    } catch (error) {
+      if (!(error instanceof TaskNotFoundError)) throw error;
+      const { signal, timeout } = options;
+      const [task] = await this.get([pid], { data: false, signal, timeout });
+      const found = task === undefined || task.state === 'not-found' ? undefined : shardIn(task.queue);
+      if (found === undefined) throw error;
+      return this.shard(found.shard).reschedule(pid, when, { signal, timeout });
+    }
+  }
+
+  /** Deletes all shards with all their tasks, each shard by itself. Resolves with the number of tasks. */
+  async delete(options: CallOptions = {}): Promise<number> {
+    return this.#sumOf(options, (queue) => queue.delete(options));
+  }
+
+  /** Makes the leased tasks of all shards available, each shard by itself. Resolves with the number of tasks. */
+  async resetLeases(options: CallOptions = {}): Promise<number> {
+    return this.#sumOf(options, (queue) => queue.resetLeases(options));
+  }
+
+  /** The queues of the shards that may hold tasks, for calls about single queues. */
+  async queues(): Promise<readonly Queue<T, In>[]> {
+    return (await this.#known.numbers()).map((number) => this.shard(number));
+  }
+
+  async #sumOf(options: CallOptions, act: (queue: Queue<T, In>) => Promise<number>): Promise<number> {
+    // Asks anew, and fails if a shard does not answer: no shard may be left out.
+    await this.#known.stats(options);
+    const counts = await Promise.all((await this.queues()).map(act));
+    return counts.reduce((sum, count) => sum + count, 0);
+  }
+
+  async #leaseFrom(): Promise<LeaseFrom<T>> {
+    const shards = await this.#known.numbers();
+    const first = this.#first.choose(shards);
+    const asked = [...shards.slice(first), ...shards.slice(0, first)];
+    return {
+      queues: asked.map((shard) => this.shard(shard)),
+      anyOrder: true,
+      firstAlone: this.#first.isBusy,
+      onLeased: (tasks, max) => this.#first.leased(asked, tasks, max),
+      onFirstFailed: () => this.#first.failed(shards[first] ?? 0),
+    };
+  }
+
+  #turn(): number {
+    return this.#nextEnqueue++ % this.shards;
+  }
+
+  #shardFor({ pid }: TaskOptions, otherwise: () => number): number {
+    return pid === undefined ? otherwise() : shardOfPid(pidBytes(pid), this.shards);
+  }
+}
+
+const comparePidsOf = (a: TaskSummary, b: TaskSummary): number => comparePids(a.pid, b.pid);
+
+function compareTimes(a: TaskSummary, b: TaskSummary): number {
+  return (a.hiddenUntil?.getTime() ?? 0) - (b.hiddenUntil?.getTime() ?? 0);
+}

@@ -1,0 +1,49 @@
+import type { LeasedTask } from './leased-task.ts';
+import type { QueueRef } from './new-task.ts';
+
+/** The queues of one lease request. */
+export interface LeaseFrom<T> {
+  readonly queues: readonly QueueRef<T>[];
+  /** Whether the order of the queues does not matter. The tasks then come in the order of their PIDs. */
+  readonly anyOrder: boolean;
+  /** Whether the first queue probably has enough tasks: it is asked alone, and the others only if it has not. */
+  readonly firstAlone?: boolean | undefined;
+  /** Called with the tasks of a lease for up to `max` tasks. */
+  onLeased?(tasks: readonly LeasedTask<T>[], max: number): void;
+  /** Called when the first queue, asked alone, did not answer. */
+  onFirstFailed?(): void;
+}
+
+/** Says before each lease request which queues it asks for. */
+export type LeaseSource<T> = () => LeaseFrom<T> | Promise<LeaseFrom<T>>;
+
+/** Internal: key of the queues that stand for a queue in a lease request. */
+export const LEASE_FROM = Symbol('taskmaster.lease-from');
+
+/** Several queues that are one for callers, such as a `ShardedQueue`. */
+export interface SeveralQueues<T = unknown> {
+  /** `group#name`, or `name` in the default group. */
+  readonly name: string;
+  readonly [LEASE_FROM]: LeaseSource<T>;
+}
+
+/** Leases from these queues in their order. */
+export function sourceOf<T>(queues: readonly (QueueRef<T> | SeveralQueues<T>)[]): LeaseSource<T> {
+  const [first] = queues;
+  if (first !== undefined && queues.length === 1 && isSeveral(first)) return first[LEASE_FROM];
+  const fixed = queues.flatMap((queue) => (isSeveral(queue) ? [] : [queue]));
+  if (fixed.length === queues.length) {
+    const from = { queues: fixed, anyOrder: false };
+    return () => from;
+  }
+  return async () => {
+    const parts = await Promise.all(
+      queues.map(async (queue) => (isSeveral(queue) ? (await queue[LEASE_FROM]()).queues : [queue])),
+    );
+    return { queues: parts.flat(), anyOrder: false };
+  };
+}
+
+export function isSeveral<T>(queue: string | QueueRef<T> | SeveralQueues<T>): queue is SeveralQueues<T> {
+  return typeof queue === 'object' && LEASE_FROM in queue;
+}
