@@ -90,6 +90,14 @@ test('sharded: a queue of several shards is one queue, also while their number c
   ]);
 });
 
+test('results: the result of a task before and after it ends, and the end of a task that fails', async () => {
+  expect(await runExample('results', [node.endpoint])).toEqual([
+    'the total is 170',
+    'completed after 1 attempt',
+    'dead-lettered: UnrecoverableError: no such order',
+  ]);
+});
+
 test('embedded: the next run finds the tasks that a run has left', async () => {
   await using directory = await temporaryDirectory();
 

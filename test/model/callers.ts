@@ -13,7 +13,19 @@ const RETRIES: readonly UpdateCall['enqueue'][number]['retry'][] = [
 /** What renewals report; see `Item`. */
 const PROGRESS: { readonly [how: string]: string | undefined } = { error: 'half', requeue: '' };
 
-const CALLS = ['update', 'repeat', 'lease', 'hangUp', 'get', 'peek', 'stats', 'list', 'delete', 'reset'] as const;
+const CALLS = [
+  'update',
+  'repeat',
+  'lease',
+  'hangUp',
+  'get',
+  'peek',
+  'ends',
+  'stats',
+  'list',
+  'delete',
+  'reset',
+] as const;
 type CallAction = Extract<Action, { do: (typeof CALLS)[number] }>;
 
 /** True if the action is a call; false if it is an event of the node. */
@@ -64,6 +76,9 @@ export class Callers {
       case 'peek':
         this.#ask({ kind: 'peek', queue: queueName(action.queue), what: action.what, limit: action.limit });
         break;
+      case 'ends':
+        this.#ask({ kind: 'ends', queue: queueName(action.queue), pids: this.pidsOf(queueName(action.queue)) });
+        break;
       case 'stats':
         this.#ask({ kind: 'stats', queues: QUEUES });
         break;
@@ -106,7 +121,8 @@ export class Callers {
       // An update that names a task twice is refused before it reaches the engine.
       if (!task || named.has(`${task.queue} ${task.pid}`)) continue;
       named.add(`${task.queue} ${task.pid}`);
-      if (item.do === 'dequeue') dequeue.push({ ...task, requeue: item.how === 'requeue' });
+      if (item.do === 'dequeue')
+        dequeue.push({ ...task, requeue: item.how === 'requeue', result: this.#resultOf(item) });
       else if (item.do === 'renew') {
         renew.push({ ...task, leaseDurationMs: item.ms ?? 1000, progress: PROGRESS[item.how ?? 'plain'] });
       } else if (item.how !== 'waiting') release.push({ ...task, ...endOf(item) });
@@ -125,6 +141,10 @@ export class Callers {
     };
     if (withId) this.#updatesWithId.push(call);
     this.#ask(call);
+  }
+
+  #resultOf({ how, leaves }: Extract<Item, { do: 'dequeue' | 'renew' | 'release' }>): string | undefined {
+    return leaves && how !== 'requeue' ? `r${this.#named++}` : undefined;
   }
 
   #enqueueItem(item: Extract<Item, { do: 'enqueue' }>): UpdateCall['enqueue'][number] {

@@ -1,6 +1,7 @@
 import type {
   Call,
   CountsReply,
+  EndReply,
   History,
   LeasedReply,
   Outcome,
@@ -18,11 +19,13 @@ import {
   type Pid,
   type QueueStats,
   Refusal,
+  type TaskEnd,
   type TaskView,
   type UpdateCommand,
   type UpdateOutcome,
   UpdateRefusal,
 } from '@taskmaster/server/domain';
+import { RESULT_MS } from './ends.ts';
 
 /** A call in progress. */
 export interface Asked {
@@ -80,6 +83,13 @@ async function answer(engine: Engine, call: Call, signal: AbortSignal): Promise<
       const { queue, what, limit } = call;
       const tasks = await engine.peekTasks({ queue: parseQueueName(queue), kind: what, limit, includeData: true });
       return { kind: 'shown', tasks: tasks.map(shownTask) };
+    }
+    case 'ends': {
+      const queue = parseQueueName(call.queue);
+      const tasks = call.pids.map((pid) => ({ queue, pid: pid as Pid }));
+      const ended = await engine.waitForTasks({ group: queue.group, tasks, waitMs: 0 });
+      const byIndex = new Map(ended.map(({ index, end }) => [index, end]));
+      return { kind: 'ended', tasks: call.pids.map((pid, index) => endOf(pid, byIndex.get(index))) };
     }
     case 'stats': {
       const report = await engine.queueStats({ kind: 'named', queues: call.queues.map(parseQueueName) });
@@ -150,7 +160,11 @@ function commandOf(call: UpdateCall): UpdateCommand {
       runAt: undefined,
       retry,
     })),
-    dequeue: call.dequeue.map((dequeue) => ({ ...item(dequeue), requeue: dequeue.requeue ?? false })),
+    dequeue: call.dequeue.map((dequeue) => ({
+      ...item(dequeue),
+      requeue: dequeue.requeue ?? false,
+      result: dequeue.result === undefined ? undefined : { data: Buffer.from(dequeue.result), keepMs: RESULT_MS },
+    })),
     renew: call.renew.map((renewal) => ({
       ...item(renewal),
       leaseDurationMs: renewal.leaseDurationMs,
@@ -215,6 +229,12 @@ function shownTask({ queue, pid, state, data }: TaskView): ShownTask {
   const shown = data && payloadText({ data, headerBytes });
   return { pid, state: { kind, until, attempts, token, enqueuedAt, ...history }, data: shown };
 }
+
+const endOf = (pid: string, end: TaskEnd | undefined): EndReply => ({
+  pid,
+  outcome: end?.outcome,
+  result: end?.result && Buffer.from(end.result).toString('latin1'),
+});
 
 const counts = ({ queue, available, leased, delayed, completed }: QueueStats): CountsReply => ({
   queue: formatQueueName(queue),

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { CallOf, CountsReply, HistoryEvent, Outcome, ShownTask } from '@taskmaster/client/testing/history';
+import { areEndsOf } from './ends.ts';
 import { haveDeadComing, isOverdue, type Setting, sweeps } from './rules.ts';
 import { contains, exactly, isExact, type ModelTask, type Span, type World } from './world.ts';
 
@@ -75,6 +76,18 @@ function learn(world: World, queue: string, shown: ShownTask, isAlone: boolean, 
   if (isKnown) return world;
   const until = hidden && { ...hidden, until: exactly(state.until ?? 0) };
   return world.put(queue, { ...task, enqueuedAt: exactly(state.enqueuedAt), hidden: until }, setting.retentionMs);
+}
+
+export function explainEnds(
+  world: World,
+  event: HistoryEvent<CallOf<'ends'>>,
+  outcome: Extract<Outcome, { kind: 'ended' }>,
+  span: Span,
+  setting: Setting,
+): World[] {
+  return settled(world, [event.call.queue], event, span, setting)
+    .filter((swept) => areEndsOf(swept, event.call, outcome, span))
+    .map((swept) => swept.at(span.from, swept.epoch));
 }
 
 export function explainCounts(

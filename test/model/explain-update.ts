@@ -20,7 +20,7 @@ import {
   sweeps,
   withFailure,
 } from './rules.ts';
-import { exactly, later, type ModelTask, type Span, type World } from './world.ts';
+import { exactly, later, type ModelEnd, type ModelTask, type Span, type World } from './world.ts';
 
 type Updated = Extract<Outcome, { kind: 'updated' }>;
 type Enqueued = Updated['enqueued'][number];
@@ -150,6 +150,12 @@ class UpdatePlayer {
     }
     if (item.requeue) this.#requeued.push({ index, task });
     this.#world = this.#world.at(this.#at.from, this.#world.epoch).remove(item.queue, item.pid, !item.requeue);
+    if (!item.requeue) this.#world = this.#world.withEnd(item.queue, item.pid, this.#endOf(item));
+  }
+
+  #endOf({ result }: DequeueCall): ModelEnd | undefined {
+    if (result === undefined) return undefined;
+    return { outcome: 'completed', result, from: this.#at.from, epoch: this.#world.epoch, isSure: true };
   }
 
   /** Puts a dead task back where it was, as a waiting task with no attempts. */

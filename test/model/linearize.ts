@@ -1,6 +1,6 @@
 import type { HistoryEvent } from '@taskmaster/client/testing/history';
 import { explainCancelled, explainLease } from './explain-lease.ts';
-import { explainCounts, explainDelete, explainReset, explainShown } from './explain-reads.ts';
+import { explainCounts, explainDelete, explainEnds, explainReset, explainShown } from './explain-reads.ts';
 import { explainUpdate } from './explain-update.ts';
 import { instantOf, type Setting, sweeps, TooManyWorldsError } from './rules.ts';
 import { type Span, World } from './world.ts';
@@ -207,6 +207,8 @@ function stepsOf(world: World, event: HistoryEvent, span: Span, setting: Setting
     case 'get':
     case 'peek':
       return outcome.kind === 'shown' ? finished(explainShown(world, as(event, call), outcome, span, setting)) : [];
+    case 'ends':
+      return outcome.kind === 'ended' ? finished(explainEnds(world, as(event, call), outcome, span, setting)) : [];
     case 'stats':
     case 'list':
       return outcome.kind === 'counts' ? finished(explainCounts(world, as(event, call), outcome, span, setting)) : [];

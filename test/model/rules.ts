@@ -1,4 +1,5 @@
 import type { HistoryEvent, Outcome, RetryCall } from '@taskmaster/client/testing/history';
+import { withDeath } from './ends.ts';
 import { later, type ModelTask, type Span, type World } from './world.ts';
 
 /** Facts about a run that the model needs beside the history. */
@@ -66,7 +67,7 @@ export function backoffMs({ attempts, retry }: ModelTask, jitter: number): numbe
 export function buryIn(world: World, target: string, queue: string, task: ModelTask, setting: Setting): World {
   const origin = { queue, retry: task.retry };
   const dead = { ...task, token: 0, retry: undefined, hidden: undefined, origin, rerun: false };
-  return world.put(target, dead, setting.retentionMs);
+  return withDeath(world, queue, task.pid).put(target, dead, setting.retentionMs);
 }
 
 /** The task with one more failure. It keeps the last five. */

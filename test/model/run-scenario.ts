@@ -1,6 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type Call, History, type HistoryEvent, type LeaseCall } from '@taskmaster/client/testing/history';
+import {
+  type Call,
+  type CountsReply,
+  History,
+  type HistoryEvent,
+  type LeaseCall,
+} from '@taskmaster/client/testing/history';
 import { type Engine, type EngineConfig, openEngine, SimDisk } from '@taskmaster/node/testing';
+import { reservedQueues } from '@taskmaster/proto';
 import { SeededRandom, settle, VirtualClock } from '@taskmaster/server/testing';
 import { Callers, isCall } from './callers.ts';
 import { diskFaults } from './disk-faults.ts';
@@ -192,6 +199,7 @@ class ScenarioRun {
     const queues = QUEUES;
     await this.#await({ kind: 'stats', queues });
     for (const queue of queues) await this.#await({ kind: 'get', queue, pids: this.#callers.pidsOf(queue) });
+    for (const queue of queues) await this.#await({ kind: 'ends', queue, pids: this.#callers.pidsOf(queue) });
   }
 
   async #await(call: Call): Promise<Asked['ended'] extends Promise<infer O> ? O | undefined : never> {
@@ -217,10 +225,12 @@ class ScenarioRun {
     await this.#checkDisk();
     await this.#clock.advance(LONG_MS);
     await this.#takeOut();
+    await this.#look();
     await this.#quiet();
     await this.#checkDisk();
+    const ends = await this.#endCounts();
     await this.#clock.run(this.#requireEngine().stop());
-    const faults = diskFaults(this.#disk, []);
+    const faults = diskFaults(this.#disk, ends);
     this.faults.push(...faults);
   }
 
@@ -232,12 +242,26 @@ class ScenarioRun {
 
   async #checkDisk(): Promise<void> {
     const counts = await this.#await({ kind: 'list' });
+    const ends = await this.#endCounts();
     await this.#quiet();
     const again = await this.#await({ kind: 'list' });
     if (counts?.kind !== 'counts' || again?.kind !== 'counts') return;
     // If tasks became due meanwhile, the rows do not match the counts.
-    if (!isDeepStrictEqual(counts, again)) return;
-    this.faults.push(...diskFaults(this.#disk, counts.queues));
+    if (!isDeepStrictEqual([counts, ends], [again, await this.#endCounts()])) return;
+    this.faults.push(...diskFaults(this.#disk, [...counts.queues, ...ends]));
+  }
+
+  /** The numbers of ends that tasks have left, which callers do not see. */
+  async #endCounts(): Promise<CountsReply[]> {
+    if (this.#isCrashed) return [];
+    const queues = ['g', ''].map((group) => ({ group, name: reservedQueues.results }));
+    const counting = this.#requireEngine().queueStats({ kind: 'named', queues });
+    counting.catch(() => {}); // a crash rejects it, perhaps later
+    const report = await this.#clock.run(Promise.race([counting, this.#crashed.promise]), PATIENCE_MS);
+    if (report === 'crashed') return [];
+    return report.queues
+      .filter(({ delayed }) => delayed > 0)
+      .map(({ available, leased, delayed, completed }) => ({ queue: 'ends', available, leased, delayed, completed }));
   }
 
   /** Leases and completes all tasks, including those that this moves to dead-letter queues. */

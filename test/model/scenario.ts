@@ -46,6 +46,7 @@ export type Action =
       readonly what: 'head' | 'leased' | 'delayed';
       readonly limit: number;
     }
+  | { readonly do: 'ends'; readonly queue: number }
   | { readonly do: 'stats' }
   | { readonly do: 'list' }
   | { readonly do: 'delete'; readonly queue: number }
@@ -77,6 +78,8 @@ export type Item =
       readonly refund: boolean;
       /** Undefined: plain. Only dequeues requeue, and only releases have an error or go to the dead letters. */
       readonly how?: 'plain' | 'error' | 'dead-letter' | 'requeue' | 'waiting';
+      /** True: a dequeue leaves a result. Undefined: it does not. */
+      readonly leaves?: boolean;
     };
 
 /** A task by queue and PID, or by a granted lease. */
@@ -120,6 +123,7 @@ const ofTask: fc.Arbitrary<Item> = fc.record({
   task: taskRef,
   ms: maybe(oneOf(1, 20, 300, 5000)),
   refund: fc.boolean(),
+  leaves: fc.boolean(),
   how: often('plain' as const, oneOf('error' as const, 'dead-letter' as const, 'requeue' as const, 'waiting' as const)),
 });
 
@@ -159,6 +163,7 @@ const anyAction: fc.Arbitrary<Action> = fc.oneof(
       limit: oneOf(1, 2, 20),
     }),
   },
+  { weight: 3, arbitrary: action('ends', { queue }) },
   { weight: 2, arbitrary: action('stats', {}) },
   { weight: 1, arbitrary: action('list', {}) },
   { weight: 1, arbitrary: action('delete', { queue }) },

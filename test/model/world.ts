@@ -56,6 +56,17 @@ export interface ModelQueue {
 
 const NO_QUEUE: ModelQueue = { tasks: new Map(), largest: '', completed: 0, emptySince: undefined };
 
+/** What an ended task has left. */
+export interface ModelEnd {
+  readonly outcome: 'completed' | 'dead-lettered';
+  readonly result: string | undefined;
+  /** The earliest instant at which it can have been left. */
+  readonly from: number;
+  readonly epoch: number;
+  /** False: it may not have been left, because the group may have kept no others. */
+  readonly isSure: boolean;
+}
+
 export interface RecordedRequest {
   readonly outcome: Outcome;
   readonly at: Span;
@@ -68,6 +79,10 @@ export class World {
   readonly epoch: number;
   readonly #queues: Map<string, ModelQueue>;
   readonly #requests: Map<string, RecordedRequest>;
+  /** By queue and PID. */
+  readonly #ends: Map<string, ModelEnd>;
+  /** Groups of which tasks have left their ends. */
+  readonly #keeping: Set<string>;
   /** By event: the progress of an event with several steps. */
   readonly #progress: Map<number, string>;
 
@@ -76,6 +91,8 @@ export class World {
     this.epoch = epoch;
     this.#queues = new Map(from ? from.#queues : []);
     this.#requests = new Map(from ? from.#requests : []);
+    this.#ends = new Map(from ? from.#ends : []);
+    this.#keeping = new Set(from ? from.#keeping : []);
     this.#progress = new Map(from ? from.#progress : []);
   }
 
@@ -138,6 +155,32 @@ export class World {
     return next;
   }
 
+  end(queue: string, pid: string): ModelEnd | undefined {
+    return this.#ends.get(endKey(queue, pid));
+  }
+
+  /** The ends that tasks of the group of a queue have left. */
+  endsOfGroup(queue: string): ModelEnd[] {
+    return [...this.#ends].filter(([key]) => key.startsWith(groupKey(queue))).map(([, end]) => end);
+  }
+
+  /** False: no task of the group of the queue has ever left its end. */
+  mayKeepEnds(queue: string): boolean {
+    return this.#keeping.has(groupKey(queue));
+  }
+
+  /** Undefined: the task leaves nothing, and what an earlier one left goes. */
+  withEnd(queue: string, pid: string, end: ModelEnd | undefined): World {
+    if (end === undefined && !this.#ends.has(endKey(queue, pid))) return this;
+    const next = new World(this);
+    if (end === undefined) next.#ends.delete(endKey(queue, pid));
+    else {
+      next.#ends.set(endKey(queue, pid), end);
+      next.#keeping.add(groupKey(queue));
+    }
+    return next;
+  }
+
   request(id: string): RecordedRequest | undefined {
     return this.#requests.get(id);
   }
@@ -161,7 +204,7 @@ export class World {
 
   /** True if a caller cannot distinguish the queues of the two worlds. */
   isLike(other: World): boolean {
-    if (this.#queues.size !== other.#queues.size) return false;
+    if (this.#queues.size !== other.#queues.size || endsKey(this.#ends) !== endsKey(other.#ends)) return false;
     return [...this.#queues].every(([name, queue]) => {
       const theirs = other.#queues.get(name);
       return theirs === queue || (theirs !== undefined && keyOf(theirs) === keyOf(queue));
@@ -172,7 +215,14 @@ export class World {
   get key(): string {
     const queues = [...this.#queues].map(([name, queue]) => `${name}${keyOf(queue)}`).sort();
     const progress = [...this.#progress].map(([event, sofar]) => `${event}${sofar}`).sort();
-    return [this.time, this.epoch, ...queues, ...[...this.#requests.keys()].sort(), ...progress].join('\n');
+    return [
+      this.time,
+      this.epoch,
+      endsKey(this.#ends),
+      ...queues,
+      ...[...this.#requests.keys()].sort(),
+      ...progress,
+    ].join('\n');
   }
 
   #with(name: string, queue: ModelQueue): World {
@@ -181,6 +231,14 @@ export class World {
     return next;
   }
 }
+
+/** The group of a queue, as `endKey` begins. */
+const groupKey = (queue: string): string => queue.slice(0, queue.indexOf('#') + 1) || '#';
+
+/** Begins with the group; the default group is empty. */
+const endKey = (queue: string, pid: string): string => `${queue.includes('#') ? queue : `#${queue}`} ${pid}`;
+
+const endsKey = (ends: ReadonlyMap<string, ModelEnd>): string => JSON.stringify([...ends].sort());
 
 /** Cached by queue, because worlds share most of their queues. */
 const keys = new WeakMap<ModelQueue, string>();

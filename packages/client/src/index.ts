@@ -2,8 +2,8 @@
  * The TaskMaster client.
  *
  * - `connect(endpoints | options)` → `TaskMasterClient`; `clientOver(transport)` for an engine in the same process.
- * - `client.queue<T>(name, { codec, schema })` → `Queue<T>`: `enqueue`, `enqueueMany`, `lease`, `peek`, `get`, `stats`,
- *   `delete`, `resetLeases`, and `task` for a task that is enqueued with other changes.
+ * - `client.queue<T>(name, { codec, schema })` → `Queue<T>`: `enqueue`, `enqueueMany`, `lease`, `waitFor`, `peek`, `get`,
+ *   `stats`, `delete`, `resetLeases`, and `task` for a task that is enqueued with other changes.
  * - `client.shardedQueue<T>(name, { shards })` → `ShardedQueue<T>`: a queue that is divided over several nodes.
  * - `client.update()` → `Update`: an atomic change, `commit()`.
  * - `client.worker(queues, handler, options)` → `Worker`: `start`, `run`, `stop`.
@@ -62,6 +62,7 @@ export type { LeaseOptions } from './tasks/lease-tasks.ts';
 export { type CompleteOptions, LeasedTask } from './tasks/leased-task.ts';
 export { NewTask, type QueueRef, type TaskHeaders, type TaskOptions, type TaskRetryOptions } from './tasks/new-task.ts';
 export type { TaskFailure, TaskInfo, TaskRetryPolicy, TaskSummary } from './tasks/task-info.ts';
+export type { ResultOptions } from './tasks/task-result.ts';
 export {
   type EnqueueOutcome,
   type LeaseRef,
@@ -71,6 +72,7 @@ export {
   Update,
   type UpdateOutcome,
 } from './tasks/update.ts';
+export type { TaskEnd, WaitForOptions } from './tasks/wait-for.ts';
 export type { Transport } from './transport/transport.ts';
 export { bytesCodec, type Codec, jsonCodec, textCodec } from './values/codec.ts';
 export { type Duration, durationMs } from './values/duration.ts';
@@ -93,6 +95,7 @@ export {
   type RefusedItem,
   TaskExistsError,
   TaskMasterError,
+  TaskNotCompletedError,
   TaskNotFoundError,
   UnauthenticatedError,
   UnavailableError,
@@ -128,6 +131,9 @@ export type {
   BackoffFunction,
   Handler,
   HandlerResult,
+  ResultHandler,
+  ResultSettings,
+  ResultWorkerOptions,
   RunOptions,
   WorkerOptions,
 } from './worker/worker-options.ts';

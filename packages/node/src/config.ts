@@ -148,7 +148,8 @@ export const configSchema = z
           max: 16 * GIB,
         }),
         maxWaiters: count({
-          about: 'Lease requests that wait for tasks at the same time. More are refused with TOO_MANY_WAITERS.',
+          about:
+            'Lease requests that wait for tasks at the same time, and as many waits for tasks to end. More are refused with TOO_MANY_WAITERS.',
           default: engine.maxWaiters,
           min: 0,
           max: 10_000_000,
@@ -159,6 +160,13 @@ export const configSchema = z
           default: 0,
           min: 0,
           max: 100_000_000,
+        }),
+        maxResultBytes: bytes({
+          about:
+            'Bytes of the results that one group keeps. Beyond it the results go first whose retention ends first.',
+          default: engine.maxResultBytes,
+          min: MIB,
+          max: 64 * GIB,
         }),
         requestIdWindowMs: ms({
           about: 'How long an update with a repeated request id gets the first outcome and is not applied again.',

@@ -23,6 +23,8 @@ import type {
   ResetLeasesResponse,
   UpdateTasksRequest,
   UpdateTasksResponse,
+  WaitForTasksRequest,
+  WaitForTasksResponse,
 } from '@taskmaster/proto';
 import { unlimitedAccess } from '@taskmaster/server/access';
 import { Refusal } from '@taskmaster/server/domain';
@@ -59,6 +61,11 @@ export class InProcessTransport implements Transport {
 
   async leaseTasks(request: LeaseTasksRequest, options?: TransportCallOptions): Promise<LeaseTasksResponse> {
     return withOwnData(await this.#run(options, request.waitMs, ({ leaseTasks }, call) => leaseTasks(request, call)));
+  }
+
+  async waitForTasks(request: WaitForTasksRequest, options?: TransportCallOptions): Promise<WaitForTasksResponse> {
+    const reply = await this.#run(options, request.waitMs, ({ waitForTasks }, call) => waitForTasks(request, call));
+    return { ended: reply.ended.map((task) => ({ ...task, result: task.result && new Uint8Array(task.result) })) };
   }
 
   listQueues(request: ListQueuesRequest, options?: TransportCallOptions): Promise<ListQueuesResponse> {

@@ -37,7 +37,7 @@ export const limits = {
   batchItems: 100_000,
   /** Calls in one message of a stream. */
   streamCalls: 10_000,
-  /** Items of updates and queues of leases, in all calls of one message of a stream. */
+  /** Items of updates, queues of leases and tasks of waits, in all calls of one message of a stream. */
   streamItems: 100_000,
   /** Tasks in one peek, PIDs in one get. */
   peekTasks: 1_000,
@@ -51,8 +51,16 @@ export const limits = {
   delayMs: 10 * 365 * 24 * 3600 * 1000,
   /** Instant until which a task is hidden, in ms since 1970: the end of the year 9999. */
   runAtUnixMs: 253_402_300_799_999,
-  /** Wait of a lease request (long poll). */
+  /** Wait of a lease request or of a wait for tasks (long poll). */
   waitMs: 10 * 60 * 1000,
+  /** Tasks in one wait for tasks. */
+  awaitedTasks: 1_000,
+  /** Result of one task. */
+  resultBytes: 64 * 1024,
+  /** How long a result is kept. */
+  resultRetentionMs: 30 * 24 * 3600 * 1000,
+  /** How long a result is kept if a request does not say. */
+  defaultResultRetentionMs: 3600 * 1000,
   /** Attempts that a retry policy allows. */
   maxAttempts: 1_000_000,
   /** Progress of a task. */

@@ -11,7 +11,7 @@ export const statusOfReason = {
   // The request is wrong: a retry cannot help
   /** The bytes are not a message of this type, or a number is beyond 2^53. Do: Check the version of the stub. */
   MALFORMED_REQUEST: status.INVALID_ARGUMENT,
-  /** A queue name is empty, too long, not UTF-8, or has U+FFFD. Do: Use another name. */
+  /** A queue name is empty, too long, not UTF-8, has U+FFFD, or is reserved. Do: Use another name. */
   INVALID_QUEUE: status.INVALID_ARGUMENT,
   /** A PID is missing or too long. Do: Shorten it, or use its hash. */
   INVALID_PID: status.INVALID_ARGUMENT,

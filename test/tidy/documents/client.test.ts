@@ -64,7 +64,13 @@ describe("the client's reference", () => {
     ],
     ['`queue.enqueue(data, { … })`', [['tasks/new-task.ts', 'TaskOptions']]],
     ['`queue.lease({ … })`', [['tasks/lease-tasks.ts', 'LeaseOptions']]],
-    ['`client.worker(queues, handler, { … })`', [['worker/worker-options.ts', 'WorkerOptions']]],
+    [
+      '`client.worker(queues, handler, { … })`',
+      [
+        ['worker/worker-options.ts', 'WorkerOptions'],
+        ['worker/worker-options.ts', 'ResultWorkerOptions'],
+      ],
+    ],
   ] as const)('has exactly the options of %s', (line, interfaces) => {
     const inCode = interfaces.flatMap(([file, name]) => [...membersOf(file, name).keys()]);
     expect([...optionsBelow(line).keys()].toSorted()).toEqual(inCode.toSorted());

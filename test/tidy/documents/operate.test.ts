@@ -138,8 +138,8 @@ const sentences: readonly (readonly [path: string, ...told: string[]])[] = [
   [
     'packages/proto/taskmaster/v1/stream.proto',
     `Up to ${count(limits.streamCalls)} calls`,
-    `up to ${count(limits.streamItems)} items of updates and queues of leases`,
-    `Up to ${count(waitingLeases)} leases of a stream may wait`,
+    `up to ${count(limits.streamItems)} items of updates, queues of leases and tasks of waits`,
+    `Up to ${count(waitingLeases)} leases and waits of a stream may wait`,
   ],
   [
     'packages/proto/taskmaster/v1/cluster.proto',

@@ -24,7 +24,7 @@ import { type Codec, jsonCodec } from '../values/codec.ts';
 import { durationMs } from '../values/duration.ts';
 import { type ClientOptions, clientSettings, DEFAULT_STOP_TIMEOUT, type StopOptions } from '../values/options.ts';
 import { Worker } from '../worker/worker.ts';
-import type { Handler, WorkerOptions } from '../worker/worker-options.ts';
+import type { Handler, ResultHandler, ResultWorkerOptions, WorkerOptions } from '../worker/worker-options.ts';
 import { Cluster } from './cluster.ts';
 import { DeadLetters } from './dead-letters.ts';
 import { Queue } from './queue.ts';
@@ -139,12 +139,23 @@ export class TaskMasterClient implements AsyncDisposable {
 
   /**
    * A worker that calls `handler` for each task of the queues. Start it with `start()` or `run()`. Tasks that the handler
-   * returns are enqueued atomically with the completion of its task. If the handler throws, the attempt fails, and the task is
-   * released with the backoff of its retry policy, or of the worker if it has no policy.
+   * returns are enqueued atomically with the completion of its task. With `results`, what it returns is the result of its task,
+   * which the node keeps for `queue.waitFor`. If the handler throws, the attempt fails, and the task is released with the backoff
+   * of its retry policy, or of the worker if it has no policy.
    */
   worker<Q extends string | QueueRef | SeveralQueues>(
     queues: Q | readonly Q[],
     handler: Handler<DataOf<Q>>,
+    options?: WorkerOptions<DataOf<Q>>,
+  ): Worker<DataOf<Q>>;
+  worker<Q extends string | QueueRef | SeveralQueues>(
+    queues: Q | readonly Q[],
+    handler: ResultHandler<DataOf<Q>>,
+    options: ResultWorkerOptions<DataOf<Q>>,
+  ): Worker<DataOf<Q>>;
+  worker<Q extends string | QueueRef | SeveralQueues>(
+    queues: Q | readonly Q[],
+    handler: Handler<DataOf<Q>> | ResultHandler<DataOf<Q>>,
     options: WorkerOptions<DataOf<Q>> = {},
   ): Worker<DataOf<Q>> {
     return new Worker(this.#context, sourceOf(refs(isList(queues) ? queues : [queues])), handler, options);

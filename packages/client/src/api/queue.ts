@@ -15,6 +15,7 @@ import {
 } from '../tasks/new-task.ts';
 import { type TaskInfo, type TaskSummary, taskInfo, taskSummary } from '../tasks/task-info.ts';
 import { type EnqueueOutcome, enqueueOutcome, Update } from '../tasks/update.ts';
+import { resultOf, type TaskEnd, type WaitForOptions, waitForEnd } from '../tasks/wait-for.ts';
 import { headersSizeBound } from '../transport/request-size.ts';
 import type { TransportCallOptions } from '../transport/transport.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
@@ -137,6 +138,22 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
    */
   lease(options: LeaseOptions = {}): Promise<LeasedTask<T>[]> {
     return leaseTasks<T>(this.#context, { queues: [this], anyOrder: false }, options);
+  }
+
+  /**
+   * Waits until the task is completed. Resolves with its result, or with undefined if it left none. It does not matter whether
+   * the task is enqueued, leased or completed already, as long as its result is kept.
+   * @throws TaskNotCompletedError if it went to its dead-letter queue or was removed; TaskNotFoundError if it is not in the queue
+   * and has left no result; DeadlineExceededError after `timeout`; InvalidDataError if the result cannot be decoded.
+   */
+  async waitFor<R = unknown>(pid: PidLike, options: WaitForOptions<R> = {}): Promise<R | undefined> {
+    const bytes = pidBytes(pid);
+    return resultOf(await waitForEnd(this.#context, this.name, bytes, options), this.name, bytes);
+  }
+
+  /** As `waitFor`, but resolves whichever way the task ends. @throws DeadlineExceededError, InvalidDataError. */
+  waitForEnd<R = unknown>(pid: PidLike, options: WaitForOptions<R> = {}): Promise<TaskEnd<R>> {
+    return waitForEnd(this.#context, this.name, pidBytes(pid), options);
   }
 
   /** Counts and rates. They are 0 if the queue holds no tasks. */

@@ -13,6 +13,7 @@ import { addLoad } from './commands/load.ts';
 import { addQueues } from './commands/queues.ts';
 import { addReschedule } from './commands/reschedule.ts';
 import { addSettling } from './commands/settle.ts';
+import { addWait } from './commands/wait.ts';
 import { addWatch } from './commands/watch.ts';
 import { InterruptedError } from './output/cli-errors.ts';
 import { type EndingSignal, type ExitCode, exitCodes, exitCodesHelp, signalExitCodes } from './output/exit-codes.ts';
@@ -125,6 +126,7 @@ function addCommands(program: Command, runner: Runner): void {
   addLease(program, runner);
   addSettling(program, runner);
   addReschedule(program, runner);
+  addWait(program, runner);
   addInspection(program, runner);
   program.commandsGroup('Queues:');
   addQueues(program, runner);

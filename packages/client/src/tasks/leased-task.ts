@@ -6,9 +6,10 @@ import type { UpdateOptions } from '../values/options.ts';
 import type { Pid } from '../values/pid.ts';
 import type { ClientContext } from './context.ts';
 import type { NewTask, TaskHeaders } from './new-task.ts';
+import type { ResultOptions } from './task-result.ts';
 import { type ReleaseOptions, type ReleaseOutcome, Update, type UpdateOutcome } from './update.ts';
 
-export interface CompleteOptions extends UpdateOptions {
+export interface CompleteOptions extends UpdateOptions, ResultOptions {
   /** Tasks of the same group that are added together with the completion, or not at all. */
   readonly enqueue?: readonly NewTask[] | undefined;
 }
@@ -81,12 +82,12 @@ export class LeasedTask<T> {
   }
 
   /**
-   * Removes the task because it is done, and enqueues follow-up tasks, atomically.
+   * Removes the task because it is done, leaves its result, and enqueues follow-up tasks, atomically.
    * @throws LeaseLostError, TaskNotFoundError: another worker has leased or completed the task, and nothing was enqueued.
    * TypeError if the task was completed or released before.
    */
   async complete(options: CompleteOptions = {}): Promise<UpdateOutcome> {
-    const update = new Update(this.#context).complete(this);
+    const update = new Update(this.#context).complete(this, options);
     for (const task of options.enqueue ?? []) update.enqueue(task);
     return update.commit(options);
   }

@@ -15,6 +15,7 @@ import { type Pid, type PidLike, pidBytes } from '../values/pid.ts';
 import { taskErrorOf } from '../values/task-error.ts';
 import type { ClientContext } from './context.ts';
 import { canonicalName, hiding, NewTask, newTask, type QueueRef, queueRef, type TaskOptions } from './new-task.ts';
+import { type ResultOptions, wireResult } from './task-result.ts';
 
 /** What an enqueue did. */
 export interface EnqueueOutcome {
@@ -119,10 +120,13 @@ export class Update {
     return this;
   }
 
-  /** Removes a leased task because it is done. */
-  complete(task: Leased | LeaseRef): this {
+  /**
+   * Removes a leased task because it is done. It may leave a result.
+   * @throws InvalidDataError if the result cannot be encoded.
+   */
+  complete(task: Leased | LeaseRef, options: ResultOptions = {}): this {
+    this.#request.dequeue.push({ ...itemOf(task), requeue: false, ...wireResult(options) });
     if (LEASE in task) this.#completed.push(task[LEASE]);
-    this.#request.dequeue.push({ ...itemOf(task), requeue: false });
     return this;
   }
 

@@ -21,6 +21,7 @@ import {
   type StreamResult,
   TaskMasterServiceService,
   UpdateRefused,
+  type WaitForTasksRequest,
 } from '@taskmaster/proto';
 import { systemTiming } from '../transport/timing.ts';
 import { asTaskMasterError } from '../transport/wire-errors.ts';
@@ -105,6 +106,10 @@ export class FakeServer implements AsyncDisposable {
         await this.hold;
         return engine.lease(request, signal);
       }),
+      waitForTasks: unary('waitForTasks', async (request: WaitForTasksRequest, signal) => {
+        await this.hold;
+        return engine.ends.wait(request, signal);
+      }),
       batchUpdateTasks: unary('batchUpdateTasks', () => ({ results: [] })),
       batchLeaseTasks: unary('batchLeaseTasks', () => ({ results: [] })),
       listQueues: unary('listQueues', () => ({
@@ -175,6 +180,9 @@ export class FakeServer implements AsyncDisposable {
           if (asked?.$case === 'update') return { $case: 'update', value: this.engine.update(asked.value) };
           if (asked?.$case === 'lease') {
             return { $case: 'lease', value: await this.engine.lease(asked.value, given.signal) };
+          }
+          if (asked?.$case === 'wait') {
+            return { $case: 'wait', value: await this.engine.ends.wait(asked.value, given.signal) };
           }
           return undefined;
         }).then(

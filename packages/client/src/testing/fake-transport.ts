@@ -5,6 +5,8 @@ import type {
   LeaseTasksResponse,
   UpdateTasksRequest,
   UpdateTasksResponse,
+  WaitForTasksRequest,
+  WaitForTasksResponse,
 } from '@taskmaster/proto';
 import type { Timing } from '../transport/timing.ts';
 import type { Reachable, Transport, TransportCallOptions } from '../transport/transport.ts';
@@ -28,9 +30,10 @@ export class FakeTransport implements Transport {
   readonly faults: {
     updateTasks: (Fault | undefined)[];
     leaseTasks: (Fault | undefined)[];
+    waitForTasks: (Fault | undefined)[];
     getTasks: (Fault | undefined)[];
     backupPartition: (Fault | undefined)[];
-  } = { updateTasks: [], leaseTasks: [], getTasks: [], backupPartition: [] };
+  } = { updateTasks: [], leaseTasks: [], waitForTasks: [], getTasks: [], backupPartition: [] };
   /** Options of every update attempt. */
   readonly updateOptions: TransportCallOptions[] = [];
   /** Failed attempts that have not arrived yet. Calling one delivers it. */
@@ -56,6 +59,12 @@ export class FakeTransport implements Transport {
     const signals = [this.#closing.signal, ...(options.signal ? [options.signal] : [])];
     const act = () => this.engine.lease(request, AbortSignal.any(signals));
     return this.#attempt('leaseTasks', options, act, request.waitMs);
+  }
+
+  waitForTasks(request: WaitForTasksRequest, options: TransportCallOptions = {}): Promise<WaitForTasksResponse> {
+    const signals = [this.#closing.signal, ...(options.signal ? [options.signal] : [])];
+    const act = () => this.engine.ends.wait(request, AbortSignal.any(signals));
+    return this.#attempt('waitForTasks', options, act, request.waitMs);
   }
 
   listQueues(

@@ -5,6 +5,7 @@ export {
   type CallOf,
   type CountsReply,
   type DequeueCall,
+  type EndReply,
   type EnqueueCall,
   History,
   type HistoryEvent,

@@ -2,4 +2,5 @@
 
 export { sourceOf } from '../cli/commands/backup-source.ts';
 export { GrpcTransport } from '../transport/grpc-transport.ts';
-export { type TransportWorld, transportContract } from './contracts/transport-contract.ts';
+export { transportContract } from './contracts/transport-contract.ts';
+export type { TransportWorld } from './contracts/transport-world.ts';

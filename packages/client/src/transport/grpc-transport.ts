@@ -23,6 +23,8 @@ import {
   TaskMasterServiceService as service,
   type UpdateTasksRequest,
   type UpdateTasksResponse,
+  type WaitForTasksRequest,
+  type WaitForTasksResponse,
   type WhoAmIRequest,
   type WhoAmIResponse,
 } from '@taskmaster/proto';
@@ -136,6 +138,14 @@ export class GrpcTransport implements Transport {
     const connection = this.#routes.pick(queues);
     if (connection !== undefined) return connection.stream.lease(request, options);
     return this.#whenLive(options, queues, (live, left) => live.stream.lease(request, left));
+  }
+
+  waitForTasks(request: WaitForTasksRequest, options = NO_OPTIONS): Promise<WaitForTasksResponse> {
+    const queue = request.tasks[0]?.queue;
+    if (!this.#useStream) return this.#unary(service.waitForTasks, request, options, queue, request.waitMs);
+    const connection = this.#routes.pick(queue);
+    if (connection !== undefined) return connection.stream.wait(request, options);
+    return this.#whenLive(options, queue, (live, left) => live.stream.wait(request, left));
   }
 
   listQueues(request: ListQueuesRequest, options = NO_OPTIONS): Promise<ListQueuesResponse> {

@@ -1,4 +1,10 @@
-import { type LeaseTasksRequest, limits, NO_ENTRIES, UpdateTasksRequest } from '@taskmaster/proto';
+import {
+  type LeaseTasksRequest,
+  limits,
+  NO_ENTRIES,
+  UpdateTasksRequest,
+  type WaitForTasksRequest,
+} from '@taskmaster/proto';
 import { InvalidRequestError } from '../values/errors.ts';
 
 /** Upper bound of numbers, tags and lengths of one item or call. */
@@ -18,6 +24,7 @@ export function updateSizeBound(request: UpdateTasksRequest): number {
     if (headers !== NO_ENTRIES) bytes += headersSizeBound(headers);
     if (retry !== undefined) bytes += ITEM_BYTES + retry.deadLetterQueue.length * UTF8_BYTES;
   }
+  for (const { result } of request.dequeue) bytes += result?.byteLength ?? 0;
   bytes += itemsSizeBound(request.dequeue) + itemsSizeBound(request.renew) + itemsSizeBound(request.release);
   return bytes;
 }
@@ -34,6 +41,11 @@ export function leaseSizeBound(request: LeaseTasksRequest): number {
   let bytes = 2 * ITEM_BYTES + request.maxPid.byteLength + request.workerLabel.length * UTF8_BYTES;
   for (const queue of request.queues) bytes += ITEM_BYTES + queue.length * UTF8_BYTES;
   return bytes;
+}
+
+/** Upper bound of the size of an encoded wait. */
+export function waitSizeBound(request: WaitForTasksRequest): number {
+  return ITEM_BYTES + itemsSizeBound(request.tasks);
 }
 
 /**

@@ -17,6 +17,8 @@ import {
   type StreamResult,
   type UpdateTasksRequest,
   type UpdateTasksResponse,
+  type WaitForTasksRequest,
+  type WaitForTasksResponse,
 } from '@taskmaster/proto';
 import {
   CancelledError,
@@ -27,7 +29,7 @@ import {
   type TaskMasterError,
   withMaybeApplied,
 } from '../values/errors.ts';
-import { leaseSizeBound, updateSizeBound } from './request-size.ts';
+import { leaseSizeBound, updateSizeBound, waitSizeBound } from './request-size.ts';
 import type { Timing } from './timing.ts';
 import type { TransportCallOptions } from './transport.ts';
 import { brokenReply, errorFromWire, unencodable } from './wire-errors.ts';
@@ -36,7 +38,7 @@ export interface RequestStreamParts {
   /** Opens the stream without waiting for it. Throws if the credential cannot be read. */
   readonly open: (listener: CallPipeListener<TaskMasterError>) => CallPipe;
   readonly timing: Timing;
-  /** Largest number of unanswered calls, without waiting leases. */
+  /** Largest number of unanswered calls, without those that wait. */
   readonly maxCallsInFlight: number;
   /**
    * Called when the stream broke, after its calls are rejected, and when an answer says that the node is unavailable or does not
@@ -51,9 +53,12 @@ const MESSAGE_BYTES = 256 * 1024;
 const GIVE_BACK_MS = 10_000;
 
 type StreamedRequest = Exclude<NonNullable<StreamCall['call']>, { readonly $case: 'cancel' }>;
-type ReplyTo<Request extends StreamedRequest> = Request['$case'] extends 'update'
-  ? UpdateTasksResponse
-  : LeaseTasksResponse;
+interface Replies {
+  readonly update: UpdateTasksResponse;
+  readonly lease: LeaseTasksResponse;
+  readonly wait: WaitForTasksResponse;
+}
+type ReplyTo<Request extends StreamedRequest> = Replies[Request['$case']];
 type Outcome = CallOutcome<StreamResult, TaskMasterError>;
 
 const CANCEL = { $case: 'cancel' as const, value: {} };
@@ -64,7 +69,7 @@ const codec: CallCodec<StreamedRequest, StreamResult> = {
   decode: (message) => StreamResponse.decode(message).results,
 };
 
-/** Updates and leases to one endpoint, over one `Stream` call at a time. */
+/** Updates, leases and waits to one endpoint, over one `Stream` call at a time. */
 export class RequestStream {
   readonly #parts: RequestStreamParts;
   #stream: CallStream<StreamedRequest, StreamResult, TaskMasterError> | undefined;
@@ -94,6 +99,14 @@ export class RequestStream {
     return this.#call(call, leaseSizeBound(request), waitMs === 0, { signal, timeoutMs: dueMs });
   }
 
+  /** Waits for tasks. An abort ends the wait at the node. */
+  wait(request: WaitForTasksRequest, { signal, timeoutMs }: TransportCallOptions): Promise<WaitForTasksResponse> {
+    const { waitMs } = request;
+    const dueMs = timeoutMs === undefined ? undefined : timeoutMs + waitMs;
+    const call = { $case: 'wait' as const, value: request };
+    return this.#call(call, waitSizeBound(request), waitMs === 0, { signal, timeoutMs: dueMs });
+  }
+
   /** Rejects unanswered calls with `CancelledError`. */
   close(): void {
     this.#closed = true;
@@ -110,11 +123,11 @@ export class RequestStream {
       if (this.#closed) throw closedError(false);
       if (signal?.aborted) throw cancelled(signal);
       this.#stream ??= this.#open();
-      const isLease = request.$case === 'lease';
-      this.#stream.send({ request, isLease, size, counted, signal, timeoutMs }, (outcome) => {
+      const waits = request.$case !== 'update';
+      this.#stream.send({ request, waits, size, counted, signal, timeoutMs }, (outcome) => {
         const reply = replyOf(request, outcome);
         if (reply !== undefined) resolve(reply);
-        else reject(this.#errorOf(outcome, isLease, signal));
+        else reject(this.#errorOf(outcome, waits, signal));
       });
     });
   }
@@ -128,7 +141,7 @@ export class RequestStream {
       soon: setImmediate,
       messageBytes: MESSAGE_BYTES,
       mostInFlight: maxCallsInFlight,
-      onLateLease: ({ result }) => {
+      onLateAnswer: ({ result }) => {
         if (result?.$case === 'lease') this.#giveBack(result.value.tasks);
       },
       onOver: (end) => {
@@ -147,7 +160,7 @@ export class RequestStream {
     }
   }
 
-  #errorOf(outcome: Outcome, isLease: boolean, signal: AbortSignal | undefined): TaskMasterError {
+  #errorOf(outcome: Outcome, waits: boolean, signal: AbortSignal | undefined): TaskMasterError {
     switch (outcome.kind) {
       case 'unencodable':
         return unencodable(outcome.cause);
@@ -156,7 +169,7 @@ export class RequestStream {
         return withMaybeApplied(lossOf(outcome.end), outcome.sent);
       case 'givenUp': {
         const { why, sent } = outcome;
-        return withMaybeApplied(givenUpError(why, signal), sent && (why === 'deadline' || !isLease));
+        return withMaybeApplied(givenUpError(why, signal), sent && (why === 'deadline' || !waits));
       }
       case 'answered': {
         const { result, givenUp } = outcome;
@@ -165,7 +178,7 @@ export class RequestStream {
           if (error.code === status.UNAVAILABLE || error.reason === NOT_HOLDER) this.#parts.onFailure(error);
           return givenUp === undefined ? error : withMaybeApplied(givenUpError(givenUp, signal), error.maybeApplied);
         }
-        // A lease without tasks.
+        // A lease without tasks, or a wait.
         if (givenUp !== undefined) return withMaybeApplied(givenUpError(givenUp, signal), false);
         return brokenReply('answered a call with the result of another kind');
       }
@@ -178,9 +191,12 @@ function replyOf<Request extends StreamedRequest>(request: Request, outcome: Out
   if (outcome.kind !== 'answered') return undefined;
   const { result } = outcome.result;
   if (result?.$case !== request.$case) return undefined;
-  if (result.$case === 'lease' && outcome.givenUp !== undefined && result.value.tasks.length === 0) return undefined;
+  if (outcome.givenUp !== undefined && !isLeaseWithTasks(result) && result.$case !== 'update') return undefined;
   return result.value as ReplyTo<Request>;
 }
+
+const isLeaseWithTasks = (result: NonNullable<StreamResult['result']>): boolean =>
+  result.$case === 'lease' && result.value.tasks.length > 0;
 
 function givenUpError(why: 'deadline' | 'cancelled', signal: AbortSignal | undefined): TaskMasterError {
   if (why === 'cancelled') return cancelled(signal);

@@ -25,6 +25,8 @@ import type {
   ResetLeasesResponse,
   UpdateTasksRequest,
   UpdateTasksResponse,
+  WaitForTasksRequest,
+  WaitForTasksResponse,
   WhoAmIRequest,
   WhoAmIResponse,
 } from '@taskmaster/proto';
@@ -69,6 +71,7 @@ export interface ClusterCalls {
 export interface Transport extends AsyncDisposable {
   updateTasks(request: UpdateTasksRequest, options?: TransportCallOptions): Promise<UpdateTasksResponse>;
   leaseTasks(request: LeaseTasksRequest, options?: TransportCallOptions): Promise<LeaseTasksResponse>;
+  waitForTasks(request: WaitForTasksRequest, options?: TransportCallOptions): Promise<WaitForTasksResponse>;
   listQueues(request: ListQueuesRequest, options?: TransportCallOptions): Promise<ListQueuesResponse>;
   getQueueStats(request: GetQueueStatsRequest, options?: TransportCallOptions): Promise<GetQueueStatsResponse>;
   peekTasks(request: PeekTasksRequest, options?: TransportCallOptions): Promise<PeekTasksResponse>;

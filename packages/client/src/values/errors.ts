@@ -31,7 +31,7 @@ export interface RefusedItem {
 }
 
 export interface TaskMasterErrorDetails {
-  /** Stable name for programs: a `Reason` of the protocol, `INVALID_DATA`, or the name of a gRPC status. */
+  /** Stable name for programs: a `Reason` of the protocol, `INVALID_DATA`, `TASK_NOT_COMPLETED`, or the name of a gRPC status. */
   readonly reason: Reason | (string & {});
   /** gRPC status code. Default: the code of the reason. */
   readonly code?: number | undefined;
@@ -202,6 +202,24 @@ export class InvalidDataError extends TaskMasterError {
   ) {
     super(message, { reason: 'INVALID_DATA', code: status.INVALID_ARGUMENT, cause: options.cause });
     this.issues = options.issues ?? [];
+  }
+}
+
+/** A task that was waited for has ended without being completed. */
+export class TaskNotCompletedError extends TaskMasterError {
+  override readonly name = 'TaskNotCompletedError';
+  /** How it has ended. */
+  readonly outcome: 'dead-lettered' | 'removed';
+
+  constructor(
+    message: string,
+    options: {
+      readonly outcome: TaskNotCompletedError['outcome'];
+      readonly metadata: Readonly<Record<string, string>>;
+    },
+  ) {
+    super(message, { reason: 'TASK_NOT_COMPLETED', code: status.FAILED_PRECONDITION, metadata: options.metadata });
+    this.outcome = options.outcome;
   }
 }
 

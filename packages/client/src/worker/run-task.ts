@@ -8,11 +8,11 @@ import { isTaskMasterError } from '../values/errors.ts';
 import { callHook } from '../values/options.ts';
 import { backoffBound } from '../values/retry.ts';
 import { UnrecoverableError } from './unrecoverable-error.ts';
-import type { Handler, HandlerResult, WorkerSettings } from './worker-options.ts';
+import type { Handler, HandlerResult, ResultHandler, WorkerSettings } from './worker-options.ts';
 
 export interface RunTaskParts<T> {
   readonly context: ClientContext;
-  readonly handler: Handler<T>;
+  readonly handler: Handler<T> | ResultHandler<T>;
   readonly settings: WorkerSettings<T>;
   /** Aborted when the time of a stop is over. Later failures do not count as attempts. */
   readonly giveUp: AbortSignal;
@@ -23,19 +23,21 @@ export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): P
   const { hooks } = parts.settings;
   const lease = task[LEASE];
   lease.onLost((error) => callHook(hooks.onLeaseLost, task, error));
-  let result: HandlerResult | undefined;
+  const { results } = parts.settings;
+  let returned: unknown;
   try {
     // Read first, so that a payload that cannot be read fails the attempt before the handler starts.
     void task.data;
-    result = (await parts.handler(task)) ?? undefined;
+    returned = await parts.handler(task);
   } catch (error) {
     callHook(hooks.onAttemptFailed, error, task);
     await failTask(parts, task, error);
     return;
   }
+  const enqueue = results === undefined ? tasksOf(returned) : undefined;
   if (!lease.isHeld) {
     // The handler has settled the task, or the lease is lost and onLeaseLost was called.
-    if (lease.lostTo === undefined && result?.enqueue !== undefined) {
+    if (lease.lostTo === undefined && enqueue !== undefined) {
       callHook(
         hooks.onAttemptFailed,
         new TypeError('the handler has completed or released its task, so its result is not enqueued'),
@@ -45,7 +47,7 @@ export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): P
     return;
   }
   try {
-    await task.complete({ enqueue: result?.enqueue });
+    await task.complete(results === undefined ? { enqueue } : { ...results, result: returned });
   } catch (error) {
     if (lease.lostTo !== undefined) return;
     callHook(hooks.onAttemptFailed, error, task);
@@ -56,6 +58,9 @@ export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): P
   }
   callHook(hooks.onTaskCompleted, task);
 }
+
+/** The tasks that a handler without results has returned. */
+const tasksOf = (returned: unknown): HandlerResult['enqueue'] => ((returned ?? {}) as HandlerResult).enqueue;
 
 /** Releases a task whose attempt failed with this error. */
 async function failTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>, error: unknown): Promise<void> {

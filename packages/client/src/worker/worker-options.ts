@@ -1,6 +1,8 @@
 import { limits } from '@taskmaster/proto';
 import type { LeasedTask } from '../tasks/leased-task.ts';
 import type { NewTask } from '../tasks/new-task.ts';
+import type { ResultOptions } from '../tasks/task-result.ts';
+import type { Codec } from '../values/codec.ts';
 import { type Duration, durationMs, leaseDurationMs } from '../values/duration.ts';
 import type { TaskMasterError } from '../values/errors.ts';
 import { type PidLike, pidBytes } from '../values/pid.ts';
@@ -17,6 +19,17 @@ export interface HandlerResult {
  * dead-letter the task itself; then it must return nothing. Stop when `task.signal` is aborted: another worker may have the task.
  */
 export type Handler<T> = (task: LeasedTask<T>) => Handled | Promise<Handled>;
+
+/** Works on one task for a worker with `results`. What it returns is the result of the task. Otherwise as `Handler`. */
+export type ResultHandler<T> = (task: LeasedTask<T>) => unknown;
+
+/** How a worker leaves results. */
+export interface ResultSettings {
+  /** How long the node keeps them, up to 30 days. Default 1 h. */
+  readonly retention?: Duration | undefined;
+  /** Default: JSON. */
+  readonly codec?: Codec<unknown> | undefined;
+}
 
 // biome-ignore lint/suspicious/noConfusingVoidType: most handlers are async functions that return nothing.
 type Handled = void | undefined | HandlerResult;
@@ -71,6 +84,15 @@ export interface WorkerOptions<T = unknown> {
   readonly onLeaseLost?: ((task: LeasedTask<T>, error: TaskMasterError) => void) | undefined;
 }
 
+/** Options of a worker whose tasks leave results. */
+export interface ResultWorkerOptions<T = unknown> extends WorkerOptions<T> {
+  /**
+   * What the handler returns is the result of its task, for `queue.waitFor`: at most 64 KiB when it is encoded. A handler that
+   * also enqueues tasks completes its task itself. Default: tasks leave no results.
+   */
+  readonly results: true | ResultSettings;
+}
+
 export interface RunOptions {
   /** An abort stops the worker. */
   readonly signal?: AbortSignal | undefined;
@@ -90,11 +112,13 @@ export interface WorkerSettings<T> {
   readonly backoffInitialMs: number;
   readonly backoffMaxMs: number;
   readonly backoffOf: BackoffFunction<T> | undefined;
+  /** Undefined: handlers return tasks to enqueue. */
+  readonly results: Omit<ResultOptions, 'result'> | undefined;
   readonly hooks: Pick<WorkerOptions<T>, 'onTaskCompleted' | 'onAttemptFailed' | 'onLeaseLost'>;
 }
 
 /** The options with defaults. @throws TypeError */
-export function workerSettings<T>(options: WorkerOptions<T>): WorkerSettings<T> {
+export function workerSettings<T>(options: WorkerOptions<T> & Partial<ResultWorkerOptions<T>>): WorkerSettings<T> {
   const concurrency = wholeNumber('concurrency', options.concurrency ?? 1, 1);
   const [backoffOf, backoff] =
     typeof options.backoff === 'function' ? [options.backoff, undefined] : [undefined, options.backoff];
@@ -109,8 +133,16 @@ export function workerSettings<T>(options: WorkerOptions<T>): WorkerSettings<T> 
     backoffInitialMs: durationMs(backoff?.initial ?? '1s', 'backoff.initial'),
     backoffMaxMs: durationMs(backoff?.max ?? '5m', 'backoff.max'),
     backoffOf,
+    results: resultSettings(options.results),
     hooks: options,
   };
+}
+
+function resultSettings(given: true | ResultSettings | undefined): WorkerSettings<unknown>['results'] {
+  if (given === undefined) return undefined;
+  const { retention, codec } = given === true ? {} : given;
+  if (retention !== undefined) durationMs(retention, 'results.retention');
+  return { resultRetention: retention, resultCodec: codec };
 }
 
 function wholeNumber(name: string, value: number, least: number): number {

@@ -1,5 +1,7 @@
 import {
+  BATCH_START,
   type BatchCommand,
+  type DequeueItem,
   type EngineHealth,
   Refusal,
   type UpdateCommand,
@@ -82,19 +84,22 @@ export class Admission {
 
   /**
    * As `enter`, for updates. If there is no room for new tasks, the updates that enqueue are refused and the others have entered.
+   * On a full disk updates that leave results are refused, too.
    */
   enterUpdates(
     batch: BatchCommand,
     health: EngineHealth,
   ): { readonly bytes: number; readonly noNewTasks: Refusal | undefined } {
-    const adds = batch.enqueue.length > 0;
+    const isFull = health.kind === 'full';
+    const adds = batch.enqueue.length > 0 || (isFull && batch.dequeue.some(leavesResult));
     const bytes = weightOf(batch);
     try {
-      if (adds && health.kind === 'full') throw diskFull();
+      if (adds && isFull) throw diskFull();
       this.enter(adds ? 'new' : 'ending', bytes);
       return { bytes, noNewTasks: undefined };
     } catch (error) {
-      if (!adds || !(error instanceof Refusal) || batch.updates.every(addsTo)) throw error;
+      const refused = (_end: UpdateEnd, index: number) => growsIn(batch, index, isFull);
+      if (!adds || !(error instanceof Refusal) || batch.updates.every(refused)) throw error;
       const bytes = weightOf({ ...batch, enqueue: [] });
       this.enter('ending', bytes);
       return { bytes, noNewTasks: error };
@@ -171,13 +176,23 @@ export class Admission {
   }
 }
 
-/** Whether an update enqueues. */
-const addsTo = ({ enqueue }: UpdateEnd, index: number, updates: readonly UpdateEnd[]): boolean =>
-  enqueue > (updates[index - 1]?.enqueue ?? 0);
+const leavesResult = ({ result }: DequeueItem): boolean => result !== undefined;
+
+/** Whether an update of a batch enqueues or, on a full disk, leaves a result. */
+function growsIn(batch: BatchCommand, index: number, isFull: boolean): boolean {
+  const start = batch.updates[index - 1] ?? BATCH_START;
+  const end = batch.updates[index] ?? start;
+  return grows(batch, start, end, isFull);
+}
+
+/** As `growsIn`, for the update between these ends. */
+export const grows = ({ dequeue }: UpdateCommand, start: UpdateEnd, end: UpdateEnd, isFull: boolean): boolean =>
+  end.enqueue > start.enqueue || (isFull && dequeue.slice(start.dequeue, end.dequeue).some(leavesResult));
 
 /** Approximate memory of updates until they are answered, in bytes. */
 export function weightOf({ enqueue, dequeue, renew, release }: UpdateCommand): number {
   let bytes = 64 * (dequeue.length + renew.length + release.length);
   for (const { pid, data } of enqueue) bytes += 64 + (pid?.length ?? 0) + data.byteLength;
+  for (const { result } of dequeue) bytes += result === undefined ? 0 : 64 + result.data.byteLength;
   return bytes;
 }

@@ -15,8 +15,10 @@ export interface EngineConfig {
   readonly maxInFlightBytes: number;
   /** Limit of queues. An enqueue that would create one more is refused. */
   readonly maxQueues: number;
-  /** Limit of lease requests that wait for tasks. */
+  /** Limit of lease requests that wait for tasks, and of waits for tasks to end. */
   readonly maxWaiters: number;
+  /** Bytes of the results that a group keeps. Beyond it those go first that would go first anyway. */
+  readonly maxResultBytes: number;
   /** How long a repeated request id gets the outcome of the first request. */
   readonly requestIdWindowMs: number;
   /** Memory for request ids; older ones within the window are looked up in the store. */
@@ -42,6 +44,7 @@ export const DEFAULT_ENGINE_CONFIG: EngineConfig = {
   maxInFlightBytes: 128 * 1024 * 1024,
   maxQueues: 1_000_000,
   maxWaiters: 100_000,
+  maxResultBytes: 64 * 1024 * 1024,
   requestIdWindowMs: 2 * 60 * 1000,
   requestIdCacheBytes: 32 * 1024 * 1024,
   checkpointIntervalMs: 500,

@@ -1,6 +1,7 @@
 import type { QueueName } from '@taskmaster/proto';
 import type { Instant, PartitionId, QueueId, Refusal, Ticket } from '@taskmaster/server/domain';
 import { type Clock, type Random, sleep } from '@taskmaster/server/ports';
+import { isRecordsQueue } from '../domain/end-record.ts';
 import type { CheckpointedPartition } from '../log/checkpoint.ts';
 import { CommitLog, localDisk } from '../log/commit-log.ts';
 import type { LogTail } from '../log/log-tail.ts';
@@ -53,6 +54,11 @@ export interface QueueListener {
   read(queue: Queue, error: unknown): void;
 }
 
+/** Receives the atoms in the turns of their commits. Implemented by `TaskWaits`. */
+export interface CommitWatcher {
+  committed(plan: PlannedAtom): void;
+}
+
 interface Partition {
   readonly id: PartitionId;
   lastTicket: Ticket;
@@ -94,12 +100,15 @@ export class EngineState {
   readonly groups: Groups;
   readonly table = new QueueTable();
   readonly names: NameMatching;
+  /** Queues with the records of ended tasks. */
+  readonly records = new Set<Queue>();
   /** Queues that have hidden tasks. */
   readonly hiding = new Set<Queue>();
   readonly lastAttempts = new LastAttempts();
   readonly cache: TaskCache;
   readonly requests: RequestIds;
   readonly log: CommitLog;
+  watcher: CommitWatcher | undefined;
   listener: QueueListener = { available: () => {}, hidden: () => {}, read: () => {} };
   readonly #partitions = new Map<PartitionId, Partition>();
   /** Partitions with new tickets since the last checkpoint, but without changes of queues that still exist. */
@@ -277,6 +286,7 @@ export class EngineState {
       noted = queue;
       this.#noteChanged(partition, queue, plan.at);
     }
+    this.watcher?.committed(plan);
     this.#announce(plan.changes);
     return ticket;
   }
@@ -328,12 +338,14 @@ export class EngineState {
   #add(partition: Partition, queue: Queue): void {
     partition.queues.add(queue);
     this.table.add(queue);
+    if (isRecordsQueue(queue.ledger.name)) this.records.add(queue);
   }
 
   #drop(partition: Partition, queue: Queue): void {
     queue.dropped = true;
     partition.queues.delete(queue);
     this.table.remove(queue);
+    this.records.delete(queue);
     this.cache.forget(queue);
     this.#empty.forget(queue);
     this.hiding.delete(queue);

@@ -5,6 +5,7 @@ import {
   batchOf,
   type CallContext,
   type CallSignal,
+  type EndedTask,
   type EngineFigures,
   type EngineHealth,
   type GetCommand,
@@ -23,17 +24,17 @@ import {
   type TaskView,
   type UpdateCommand,
   type UpdateOutcome,
+  type WaitCommand,
 } from '@taskmaster/server/domain';
-import { type CancelTimer, type Clock, type Random, repeat } from '@taskmaster/server/ports';
-import { giveBack } from '@taskmaster/server/service';
-import { type Store, StoreFullError, type StoreState } from '../ports/store.ts';
+import { type CancelTimer, repeat } from '@taskmaster/server/ports';
+import { StoreFullError, type StoreState } from '../ports/store.ts';
 import { Admission } from './admission.ts';
 import { Checkpoints } from './checkpoints.ts';
-import type { EngineConfig } from './config.ts';
 import { DamageLog } from './damage-log.ts';
+import type { OpenedEngineDeps } from './engine-deps.ts';
 import type { EngineState, EngineStateDeps } from './engine-state.ts';
-import type { Holdings } from './holdings.ts';
 import { LeaseRequests } from './leasing/lease-requests.ts';
+import { takeBack } from './leasing/take-back.ts';
 import { notReady } from './not-ready.ts';
 import { openState } from './open-state.ts';
 import { DEAD_SEARCH_MS, DeadSearch } from './operations/dead-search.ts';
@@ -41,34 +42,16 @@ import { deleteQueue } from './operations/delete-queue.ts';
 import { getTasks, peekTasks } from './operations/get-and-peek.ts';
 import { listQueues, queueStats } from './operations/queue-stats.ts';
 import { Reaper } from './operations/reaper.ts';
+import { RECORD_SWEEP_MS, RecordSweep } from './operations/records/record-sweep.ts';
 import { resetLeases } from './operations/reset-leases.ts';
 import { updateTasks } from './operations/update-tasks.ts';
 import { Backups } from './partitions/backup/backups.ts';
 import { Partitions } from './partitions/partitions.ts';
 import { Counts } from './queues/counts.ts';
-import type { GroupLimitsOf, LimitedGroup } from './queues/group-usage.ts';
+import type { LimitedGroup } from './queues/group-usage.ts';
 import { Tally } from './queues/tally.ts';
 import { refusalOf } from './store-refusal.ts';
-
-/** The log of an engine, with methods like pino's. */
-export interface EngineLog {
-  info(details: object, message: string): void;
-  warn(details: object, message: string): void;
-  error(details: object, message: string): void;
-}
-
-/** What an engine needs after its store is prepared. */
-export interface OpenedEngineDeps {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly log: EngineLog;
-  /** Called while the commit log is replayed, with the number of its entries so far. */
-  readonly onReplay: (atoms: number) => void;
-  readonly config: EngineConfig;
-  readonly groupLimits: GroupLimitsOf;
-  readonly holdings: Holdings;
-}
+import { TaskWaits } from './waits/task-waits.ts';
 
 const RELOAD_DELAY_MS = 1000;
 
@@ -83,11 +66,13 @@ export class Engine implements TaskEngine {
   readonly #reaper: Reaper;
   readonly #checkpoints: Checkpoints;
   readonly #deadSearch: DeadSearch;
+  readonly #recordSweep: RecordSweep;
   #memory: EngineState | undefined;
   /** After a failed write: resolves when the state is rebuilt. */
   #rebuilt: PromiseWithResolvers<void> | undefined;
   readonly #damageLog: DamageLog;
   #leaseRequests: LeaseRequests | undefined;
+  #taskWaits: TaskWaits | undefined;
   #health: EngineHealth = { kind: 'starting' };
   /** The checkpoint that is being written, or the last one. */
   #checkpoint: Promise<void> = Promise.resolve();
@@ -105,11 +90,13 @@ export class Engine implements TaskEngine {
       deps.log.warn({ err: error }, 'the rows of a deleted queue could not be deleted; trying again later'),
     );
     this.#deadSearch = new DeadSearch({ memory: () => this.#current(), clock: deps.clock });
+    this.#recordSweep = new RecordSweep(() => this.#current());
     this.partitions = new Partitions({
       ...deps,
       memory: () => this.#memory,
       writable: () => this.#writable(),
       leaseRequests: () => this.#leaseRequests,
+      taskWaits: () => this.#taskWaits,
       checkpointed: () => this.#checkpoint.catch(() => {}),
       rebuilt: () => this.#rebuiltMemory(),
       reap: () => this.#reaper.reapAll(),
@@ -133,10 +120,12 @@ export class Engine implements TaskEngine {
     log.info({ replayedAtoms, queues: memory.table.size }, 'recovered');
     this.#memory = memory;
     this.#leaseRequests = new LeaseRequests(memory);
+    this.#taskWaits = new TaskWaits(memory);
     store.onStateChange((state) => this.#onStoreState(state));
     this.#onStoreState(store.state);
     this.#every(config.checkpointIntervalMs, () => this.#tick());
     this.#every(DEAD_SEARCH_MS, () => this.#deadSearch.look());
+    this.#every(RECORD_SWEEP_MS, () => this.#recordSweep.sweep());
     if (config.durability.kind === 'relaxed') {
       this.#every(config.durability.flushIntervalMs, () => this.#flush());
     }
@@ -192,21 +181,21 @@ export class Engine implements TaskEngine {
     }
   }
 
-  /** Releases tasks that were leased for a caller that has disconnected, as if they had not been leased. */
   async #takeBack(leased: readonly LeasedTask[]): Promise<never> {
     try {
-      const memory = this.#memory;
-      if (memory)
-        await giveBack(
-          async (release) => onlyOutcome(await updateTasks(memory, batchOf([release], undefined))),
-          leased,
-        );
-      throw new Refusal('CANCELLED', 'the call was cancelled');
+      return await takeBack(this.#memory, leased);
     } catch (error) {
       throw this.#refused(error);
     } finally {
       this.#leasing.leave();
     }
+  }
+
+  waitForTasks(command: WaitCommand, { signal }: CallContext = {}): Promise<readonly EndedTask[]> {
+    return this.#translated(() => {
+      if (!this.#taskWaits || !this.#readable()) throw notReady(this.#health);
+      return this.#taskWaits.wait(command, signal);
+    });
   }
 
   listQueues(command: ListCommand): Promise<QueuePage> {
@@ -239,6 +228,7 @@ export class Engine implements TaskEngine {
     return {
       queues: this.#memory?.table.size ?? 0,
       waiters: this.#leaseRequests?.waiters ?? 0,
+      taskWaits: this.#taskWaits?.size ?? 0,
       inFlightRequests: this.#admission.requests,
       inFlightBytes: this.#admission.bytes,
       cacheBytes: this.#memory?.cache.bytes ?? 0,
@@ -270,10 +260,12 @@ export class Engine implements TaskEngine {
     for (const cancel of this.#cancelTimers.splice(0)) cancel();
     this.#rebuilt?.reject(notReady(this.#health));
     this.#leaseRequests?.dismiss();
+    this.#taskWaits?.dismiss();
     await this.backups.stop();
     await this.#leasing.idle();
     await this.#admission.idle();
     await this.#deadSearch.ended();
+    await this.#recordSweep.ended();
     try {
       // If an earlier checkpoint failed, the last one makes up for it.
       await this.#checkpoint.catch(() => {});
@@ -297,10 +289,15 @@ export class Engine implements TaskEngine {
   /** Runs a request that only reads. It is served even if the engine cannot write any more. */
   #read<T>(work: (memory: EngineState) => Promise<T>): Promise<T> {
     return this.#translated(() => {
-      const memory = this.#memory;
-      if (!memory || this.#health.kind === 'starting' || this.#health.kind === 'stopping') throw notReady(this.#health);
+      const memory = this.#readable();
+      if (!memory) throw notReady(this.#health);
       return this.#admission.run('new', 0, async () => work(memory));
     });
+  }
+
+  #readable(): EngineState | undefined {
+    const { kind } = this.#health;
+    return kind === 'starting' || kind === 'stopping' ? undefined : this.#memory;
   }
 
   /** Runs a request for queues that match a filter. With a group, this node must hold all its queues. */
@@ -321,11 +318,13 @@ export class Engine implements TaskEngine {
     });
   }
 
-  async #translated<T>(work: () => Promise<T>): Promise<T> {
+  /** Not an async function, like `leaseTasks`. */
+  #translated<T>(work: () => Promise<T>): Promise<T> {
+    const refuse = (error: unknown): Promise<never> => Promise.reject(this.#refused(error));
     try {
-      return await work();
+      return work().catch(refuse);
     } catch (error) {
-      throw this.#refused(error);
+      return refuse(error);
     }
   }
 
@@ -402,6 +401,7 @@ export class Engine implements TaskEngine {
     this.#health = { kind: 'serving' };
     this.#onStoreState(store.state);
     this.#leaseRequests?.adopt(this.#memory);
+    this.#taskWaits?.adopt(this.#memory);
   }
 
   /** Resolves with the rebuilt state after a failed write. */
@@ -420,9 +420,9 @@ export class Engine implements TaskEngine {
       'a write or fsync failed: this node takes no more writes until it is restarted',
     );
     this.#health = { kind: 'failed', cause };
-    this.#leaseRequests?.dismiss(
-      new Refusal('STORE_FAILED', 'a write to the store failed; this node takes no more writes'),
-    );
+    const refusal = new Refusal('STORE_FAILED', 'a write to the store failed; this node takes no more writes');
+    this.#leaseRequests?.dismiss(refusal);
+    this.#taskWaits?.dismiss(refusal);
   }
 
   #every(intervalMs: number, work: () => Promise<void>): void {

@@ -1,5 +1,6 @@
 import { DEFAULT_ENGINE_CONFIG, type EngineConfig } from './config.ts';
-import { Engine, type EngineLog, type OpenedEngineDeps } from './engine.ts';
+import { Engine } from './engine.ts';
+import type { EngineLog, OpenedEngineDeps } from './engine-deps.ts';
 import { Holdings } from './holdings.ts';
 import { openNode, readHolderRows } from './open-state.ts';
 import type { GroupLimitsOf } from './queues/group-usage.ts';

@@ -10,6 +10,8 @@ export interface PlannedChange {
   readonly queue: Queue;
   readonly change: TaskChange;
   readonly known: CachedTask | undefined;
+  /** True: a request without a lease removes the task. */
+  readonly isRemoval?: boolean;
 }
 
 /** All changes of one atom before it is committed. */

@@ -49,6 +49,11 @@ const counters: readonly (readonly [name: string, help: string, of: (figures: En
   ],
   ['tasks_dead_lettered_total', 'Tasks moved to a dead-letter queue.', (figures) => figures.tasksDeadLettered],
   [
+    'results_evicted_total',
+    'Results and other ends of tasks that went before their time, because their group had too many bytes of them.',
+    (figures) => figures.resultsEvicted,
+  ],
+  [
     'atoms_total',
     'Atoms appended to the commit log. An atom holds all changes of one request.',
     (figures) => figures.atoms,
@@ -65,6 +70,7 @@ const counters: readonly (readonly [name: string, help: string, of: (figures: En
 const gauges: readonly (readonly [name: string, help: string, of: (figures: EngineFigures) => number])[] = [
   ['queues', 'Queues that hold tasks or became empty lately.', (figures) => figures.queues],
   ['waiting_leases', 'Lease requests that wait for tasks.', (figures) => figures.waiters],
+  ['waits_for_tasks', 'Requests that wait for tasks to end.', (figures) => figures.taskWaits],
   [
     'in_flight_requests',
     'Requests in progress, without lease requests that wait for tasks.',

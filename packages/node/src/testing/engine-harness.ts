@@ -2,6 +2,7 @@ import { EnqueueMode, parseQueueName } from '@taskmaster/proto';
 import {
   batchOf,
   type CallContext,
+  type EndedTask,
   eachResult,
   type Instant,
   type LeasedTask,
@@ -9,6 +10,7 @@ import {
   type Pid,
   type Refusal,
   type RetryPolicy,
+  type TaskResult,
   type UpdateCommand,
   type UpdateOutcome,
 } from '@taskmaster/server/domain';
@@ -57,6 +59,18 @@ export interface EnqueueSpec extends ItemSpec {
   readonly retry?: Partial<RetryPolicy>;
 }
 
+interface DequeueSpec extends ItemSpec {
+  readonly requeue?: boolean;
+  readonly result?: string;
+  /** Default: a minute. */
+  readonly keep?: number;
+}
+
+interface WaitSpec {
+  readonly wait?: number;
+  readonly signal?: AbortSignal;
+}
+
 interface ReleaseSpec extends ItemSpec {
   readonly delay?: number;
   readonly refund?: boolean;
@@ -69,7 +83,7 @@ interface ReleaseSpec extends ItemSpec {
 
 export interface UpdateSpec {
   readonly enqueue?: readonly EnqueueSpec[];
-  readonly dequeue?: readonly (ItemSpec & { readonly requeue?: boolean })[];
+  readonly dequeue?: readonly DequeueSpec[];
   readonly renew?: readonly (ItemSpec & { readonly for: number; readonly progress?: string })[];
   readonly release?: readonly ReleaseSpec[];
   readonly id?: string;
@@ -213,6 +227,12 @@ export class EngineHarness implements AsyncDisposable {
     return this.engine.leaseTasks(command, { signal: spec.signal });
   }
 
+  waitFor(queue: string, pids: readonly string[], spec: WaitSpec = {}): Promise<readonly EndedTask[]> {
+    const name = parseQueueName(queue);
+    const tasks = pids.map((pid) => ({ queue: name, pid: pid as Pid }));
+    return this.engine.waitForTasks({ group: name.group, tasks, waitMs: spec.wait ?? 0 }, { signal: spec.signal });
+  }
+
   async counts(queue: string): Promise<{ available: number; leased: number; delayed: number }> {
     const report = await this.engine.queueStats({ kind: 'named', queues: [parseQueueName(queue)] });
     const { available, leased, delayed } = report.totals;
@@ -231,6 +251,9 @@ export class EngineHarness implements AsyncDisposable {
 }
 
 export const pidsOf = (tasks: readonly { readonly pid: Pid }[]): string[] => tasks.map(({ pid }) => pid);
+
+const resultOf = ({ result, keep = 60_000 }: DequeueSpec): TaskResult | undefined =>
+  result === undefined ? undefined : { data: Buffer.from(result), keepMs: keep };
 
 /** The command for a test's short form. All queues must be of one group. */
 export function updateCommand(spec: UpdateSpec): UpdateCommand {
@@ -253,7 +276,7 @@ export function updateCommand(spec: UpdateSpec): UpdateCommand {
       runAt: runAt as Instant | undefined,
       retry: retry && { maxAttempts: 0, backoffInitialMs: 0, backoffMaxMs: 3_600_000, deadLetterQueue: '', ...retry },
     })),
-    dequeue: dequeue.map((spec) => ({ ...item(spec), requeue: spec.requeue ?? false })),
+    dequeue: dequeue.map((spec) => ({ ...item(spec), requeue: spec.requeue ?? false, result: resultOf(spec) })),
     renew: renew.map((spec) => ({ ...item(spec), leaseDurationMs: spec.for, progress: spec.progress })),
     release: release.map((spec) => ({
       ...item(spec),

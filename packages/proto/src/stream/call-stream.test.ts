@@ -77,14 +77,14 @@ function setUp(options: Partial<CallStreamParts<string, Result, string>> = {}) {
     },
     soon: (callback) => void turn.push(callback),
     messageBytes: 1_000,
-    onLateLease: (result) => late.push(result),
+    onLateAnswer: (result) => late.push(result),
     onOver: (end) => over.push(end),
     ...options,
     open: (listener) => new FakePipe(listener),
   });
-  const send = (isLease: boolean, options: Partial<Request>) => {
+  const send = (waits: boolean, options: Partial<Request>) => {
     const outcomes: Outcome[] = [];
-    stream.send({ request: '', isLease, size: 10, ...options }, (outcome) => outcomes.push(outcome));
+    stream.send({ request: '', waits, size: 10, ...options }, (outcome) => outcomes.push(outcome));
     return outcomes;
   };
   return {
@@ -296,7 +296,7 @@ describe('when the stream is over', () => {
 
   test('because a caller closed it when its call was overdue, other overdue calls settle once', async () => {
     const { update, stream } = setUp();
-    stream.send({ request: '', isLease: false, size: 10, timeoutMs: 50 }, () => stream.close());
+    stream.send({ request: '', waits: false, size: 10, timeoutMs: 50 }, () => stream.close());
     const other = update({ timeoutMs: 50 });
     await vi.advanceTimersByTimeAsync(100);
     expect(other).toEqual([{ kind: 'lost', end: { kind: 'closed' }, sent: false }]);

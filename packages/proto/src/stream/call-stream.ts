@@ -48,8 +48,8 @@ export interface CallStreamParts<Request, Result extends Answer, E, Pipe extends
   readonly messageBytes: number;
   /** Largest number of counted calls that are sent and not settled. Others wait in their order. Default: no limit. */
   readonly mostInFlight?: number;
-  /** Called with the answer to a lease whose caller no longer waits: its tasks should be released. */
-  readonly onLateLease: (result: Result) => void;
+  /** Called with the answer to a call whose caller no longer waits: the tasks of a lease should be released. */
+  readonly onLateAnswer: (result: Result) => void;
   /** Called once, when the stream is over and all its calls are settled. */
   readonly onOver: (end: StreamEnd<E>) => void;
 }
@@ -79,7 +79,8 @@ interface Signal {
 
 export interface StreamedRequest<Request> {
   readonly request: Request;
-  readonly isLease: boolean;
+  /** True: it may wait at the node, and a message cancels it. */
+  readonly waits: boolean;
   /** Upper bound of the size of the encoded request, in bytes. */
   readonly size: number;
   /** Counts for `mostInFlight`. Default true. */
@@ -89,7 +90,7 @@ export interface StreamedRequest<Request> {
   readonly timeoutMs?: number | undefined;
 }
 
-interface Call<Request, Result, E> extends Pick<StreamedRequest<Request>, 'request' | 'isLease' | 'size' | 'signal'> {
+interface Call<Request, Result, E> extends Pick<StreamedRequest<Request>, 'request' | 'waits' | 'size' | 'signal'> {
   readonly counted: boolean;
   readonly settle: (outcome: CallOutcome<Result, E>) => void;
   /** 0: not sent yet. */
@@ -102,7 +103,7 @@ interface Call<Request, Result, E> extends Pick<StreamedRequest<Request>, 'reque
 
 /** Size of an entry without the call in it, in bytes: an upper bound. */
 export const ENTRY_BYTES = 32;
-/** How long a lease that was given up waits for its answer, in ms: it may have been granted before. */
+/** How long a call that waits stays after it was given up, in ms: a lease may have been granted before. */
 const GIVE_UP_MS = 1_000;
 /**
  * Limits for the unanswered calls of one stream and their bytes. They are half of what a node accepts before it stops reading,
@@ -112,11 +113,11 @@ const MOST_CALLS = 8_192;
 const MOST_BYTES = 4 * 1024 * 1024;
 
 /**
- * The caller's side of one `Stream` call to a node: many concurrent updates and leases, answered in any order. Calls of one turn
- * of the event loop share messages.
+ * The caller's side of one `Stream` call to a node: many concurrent updates, leases and waits, answered in any order. Calls of
+ * one turn of the event loop share messages.
  *
- *  S1  A call is in `#queue` until it is sent, then in `#sent` under its id until it is answered. A lease that was given up stays
- *      there: only its answer tells which tasks to release.
+ *  S1  A call is in `#queue` until it is sent, then in `#sent` under its id until it is answered. A call that waits stays there
+ *      after it was given up: only the answer to a lease tells which tasks to release.
  *  S2  A call settles once. From then on it is not in the wheel.
  *  S3  When the stream ends, all its calls are settled and it is over. The next call needs another stream.
  *  S4  The stream is not reset while the node keeps the protocol. Servers close a connection on which streams are reset too
@@ -167,14 +168,14 @@ export class CallStream<Request, Result extends Answer, E, Pipe extends CallPipe
 
   /** `settle` is called once. It may be called at once, but not after the stream is over. */
   send(streamed: StreamedRequest<Request>, settle: (outcome: CallOutcome<Result, E>) => void): void {
-    const { request, isLease, size, counted = true, signal, timeoutMs } = streamed;
+    const { request, waits, size, counted = true, signal, timeoutMs } = streamed;
     if (signal?.aborted) {
       settle({ kind: 'givenUp', why: 'cancelled', sent: false });
       return;
     }
     const call: Call<Request, Result, E> = {
       request,
-      isLease,
+      waits,
       size,
       counted,
       signal,
@@ -288,7 +289,7 @@ export class CallStream<Request, Result extends Answer, E, Pipe extends CallPipe
       if (call === undefined) continue;
       this.#forget(call);
       if (!call.settled) this.#settle(call, { kind: 'answered', result, givenUp: call.givenUp });
-      else this.#parts.onLateLease(result);
+      else this.#parts.onLateAnswer(result);
     }
     this.#endWhenDone();
   }
@@ -297,7 +298,7 @@ export class CallStream<Request, Result extends Answer, E, Pipe extends CallPipe
     // Another call that was due in the same turn has ended the stream.
     if (call.settled) return;
     const sent = call.id !== 0;
-    if (sent && call.isLease && call.givenUp === undefined) {
+    if (sent && call.waits && call.givenUp === undefined) {
       // The node answers with CANCELLED, or with the tasks that were leased before.
       call.givenUp = why;
       this.#wheel.remove(call, call.dueSlot);
@@ -307,7 +308,7 @@ export class CallStream<Request, Result extends Answer, E, Pipe extends CallPipe
       return;
     }
     this.#settle(call, { kind: 'givenUp', why: call.givenUp ?? why, sent });
-    if (!sent || !call.isLease) this.#forget(call);
+    if (!sent || !call.waits) this.#forget(call);
     this.#endWhenDone();
   }
 

@@ -10,10 +10,12 @@ export interface StreamEntry {
 }
 
 /** Fields of StreamCall. */
-export const CallField = { update: 2, lease: 3, cancel: 4 } as const;
+export const CallField = { update: 2, lease: 3, cancel: 4, wait: 5 } as const;
 /** Fields of StreamResult. */
-export const ResultField = { update: 2, lease: 3, error: 4 } as const;
+export const ResultField = { update: 2, lease: 3, error: 4, wait: 5 } as const;
 
+/** The last of these fields. */
+const LAST_FIELD = 5;
 /** Tags of an entry, which is the first field of both messages, and of its id. */
 const ENTRY_TAG = 0x0a;
 const ID_TAG = 0x08;
@@ -89,7 +91,7 @@ function readStreamEntry(reader: BinaryReader): StreamEntry {
     if (field === 1 && type === WireType.Varint) {
       id = Number(reader.uint64());
       if (!Number.isSafeInteger(id)) throw new RangeError('an id is beyond MAX_SAFE_INTEGER');
-    } else if (field >= 2 && field <= 4 && type === WireType.LengthDelimited) {
+    } else if (field >= 2 && field <= LAST_FIELD && type === WireType.LengthDelimited) {
       inside = field;
       bytes = reader.bytes();
     } else {

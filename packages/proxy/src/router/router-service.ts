@@ -8,6 +8,7 @@ import {
   type StreamEntry,
   StreamRequest,
   UpdateTasksRequest,
+  WaitForTasksRequest,
 } from '@taskmaster/proto';
 import { type CallerAccess, type GroupRight, unlimitedAccess } from '@taskmaster/server/access';
 import { type CallSignal, Refusal } from '@taskmaster/server/domain';
@@ -41,6 +42,7 @@ import { peerOf, sharedPeerOf } from './routed-peer.ts';
 import type { Repetition, RoutedCaller, Router } from './routing/router.ts';
 import { ServedCaller } from './served-caller.ts';
 import { updateTasks } from './updates.ts';
+import { waitForTasks } from './waits.ts';
 
 /** How many requests with possibly large replies are served at the same time. */
 const LARGE_LOOKS_AT_ONCE = 8;
@@ -133,6 +135,7 @@ export function createRouterService(router: Router): RawService {
       LeaseTasks: streamed(leaseTasks),
       BatchUpdateTasks: streamed(batchUpdate),
       BatchLeaseTasks: streamed(batchLease),
+      WaitForTasks: streamed(waitForTasks),
       ListQueues: look(single(listQueues)),
       GetQueueStats: look(single(getQueueStats)),
       PeekTasks: single(aboutQueue('PeekTasks', 'harmless', 'read')),
@@ -210,6 +213,7 @@ function soundCalls(message: Buffer): RoutedEntry[] | undefined {
     for (const entry of readStreamEntries(message)) {
       const { id, field, bytes } = entry;
       if (field === CallField.lease) LeaseTasksRequest.decode(bytes);
+      if (field === CallField.wait) WaitForTasksRequest.decode(bytes);
       const route = field === CallField.update ? readUpdate(bytes) : undefined;
       if (route?.hasLongNumber) return undefined;
       calls.push(route === undefined ? entry : { id, field, bytes, route });
@@ -284,6 +288,8 @@ class RoutedStreamSession implements StreamSession {
         return { kind: 'update', id, run: (caller) => this.#update(bytes, route, caller) };
       case CallField.lease:
         return this.#leaseOf(id, bytes);
+      case CallField.wait:
+        return this.#waitOf(id, bytes);
       case CallField.cancel:
         return { kind: 'cancel', id };
       default:
@@ -294,7 +300,14 @@ class RoutedStreamSession implements StreamSession {
   /** A lease may wait for long and must not keep its message in memory. So it is copied, in a function without other closures. */
   #leaseOf(id: number, bytes: Uint8Array): StreamOperation {
     const request = new Uint8Array(bytes);
-    return { kind: 'lease', id, bytes: request.length, run: (caller) => this.#lease(request, caller) };
+    const run = (caller: Caller) => this.#lease(request, caller);
+    return { kind: 'waiting', method: 'LeaseTasks', id, bytes: request.length, run };
+  }
+
+  #waitOf(id: number, bytes: Uint8Array): StreamOperation {
+    const request = Buffer.from(bytes);
+    const run = (caller: Caller) => this.#wait(request, caller);
+    return { kind: 'waiting', method: 'WaitForTasks', id, bytes: request.length, run };
   }
 
   async #update(bytes: Uint8Array, route: UpdateRoute | undefined, caller: Caller): Promise<StreamReply> {
@@ -307,5 +320,10 @@ class RoutedStreamSession implements StreamSession {
   async #lease(bytes: Uint8Array, caller: Caller): Promise<StreamReply> {
     const reply = await leaseTasks(this.#router, bytes, new StreamedCaller(this.#sender, caller));
     return { $case: 'encoded', field: ResultField.lease, bytes: reply };
+  }
+
+  async #wait(bytes: Buffer, caller: Caller): Promise<StreamReply> {
+    const reply = await waitForTasks(this.#router, bytes, new StreamedCaller(this.#sender, caller));
+    return { $case: 'encoded', field: ResultField.wait, bytes: reply };
   }
 }

@@ -6,7 +6,7 @@ import {
   toWireError,
   type UnaryCaller,
 } from '@taskmaster/server/service';
-import { LostError, RefusedError, type UnaryMethod, type UpstreamCallOptions } from './upstream.ts';
+import { isWaiting, LostError, RefusedError, type UnaryMethod, type UpstreamCallOptions } from './upstream.ts';
 
 /**
  * Calls a service of this process like a node. Rejects with `RefusedError`, or with `LostError` if the caller cancelled. The
@@ -26,7 +26,7 @@ export async function callService(
   try {
     return await handler(Buffer.from(request.buffer, request.byteOffset, request.byteLength), callerOf(options));
   } catch (thrown) {
-    if (method === 'LeaseTasks' && signal?.aborted) throw new LostError('the call was cancelled', 'cancelled', true);
+    if (isWaiting(method) && signal?.aborted) throw new LostError('the call was cancelled', 'cancelled', true);
     throw new RefusedError(toWireError(refusalOf(thrown, log)));
   }
 }

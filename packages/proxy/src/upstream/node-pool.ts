@@ -19,6 +19,7 @@ import { IDENTITY_HEADER, IdentitySeal, ROUTED_HEADER } from '@taskmaster/server
 import {
   type BackupUpstream,
   clusterMethods,
+  isWaiting,
   LostError,
   RefusedError,
   type RoutedPeer,
@@ -185,7 +186,7 @@ function call(
     const made = client.makeUnaryRequest(pathOf(method), asIs, asIs, asBuffer(request), metadata, onEnd);
     const onAbort = (): void => {
       // grpc-js tells the node only if it is not cancelled in the turn in which it was made.
-      if (method === 'LeaseTasks') setImmediate(() => made.cancel());
+      if (isWaiting(method)) setImmediate(() => made.cancel());
     };
     const onLate = (): void => {
       onAbort();

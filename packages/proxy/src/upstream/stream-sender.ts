@@ -15,6 +15,7 @@ import {
 } from '@taskmaster/proto';
 import type { Sender, SendFailure, SendOptions } from './sender.ts';
 import {
+  isWaiting,
   LostError,
   RefusedError,
   type RoutedPeer,
@@ -40,6 +41,13 @@ export interface StreamSenderDeps {
 type StreamedRequest = Omit<StreamEntry, 'id'>;
 type NodeStream = CallStream<StreamedRequest, StreamEntry, SendFailure, UpstreamPipe>;
 
+/** The methods whose calls go over a stream: the fields of the call and of its result. */
+const streamedFields: { readonly [M in UnaryMethod]?: { readonly field: number; readonly expected: number } } = {
+  UpdateTasks: { field: CallField.update, expected: ResultField.update },
+  LeaseTasks: { field: CallField.lease, expected: ResultField.lease },
+  WaitForTasks: { field: CallField.wait, expected: ResultField.wait },
+};
+
 const CANCEL: StreamedRequest = { field: CallField.cancel, bytes: new Uint8Array(0) };
 
 const codec: CallCodec<StreamedRequest, StreamEntry> = {
@@ -64,19 +72,18 @@ export class StreamSender implements Sender {
 
   send(address: string, method: UnaryMethod, request: Uint8Array, options: SendOptions): Promise<Uint8Array> {
     const { upstream, peer } = this.#deps;
-    const streamed = method === 'UpdateTasks' || method === 'LeaseTasks';
+    const fields = streamedFields[method];
     // A call that fills a message alone does not fit together with its entry.
-    if (!streamed || request.length + ENTRY_BYTES > limits.requestBytes || upstream.isLocal?.(address)) {
+    if (fields === undefined || request.length + ENTRY_BYTES > limits.requestBytes || upstream.isLocal?.(address)) {
       return upstream.unary(address, method, request, { ...options, peer });
     }
     return new Promise((resolve, reject) => {
       if (this.#closed) throw new LostError('the caller is gone', 'cancelled', false);
-      const isLease = method === 'LeaseTasks';
-      const field = isLease ? CallField.lease : CallField.update;
-      const expected = isLease ? ResultField.lease : ResultField.update;
+      const { field, expected } = fields;
       const { signal, timeoutMs } = options;
       const stream = this.#streamTo(address);
-      const streamed = { request: { field, bytes: request }, isLease, size: request.length, signal, timeoutMs };
+      const waits = isWaiting(method);
+      const streamed = { request: { field, bytes: request }, waits, size: request.length, signal, timeoutMs };
       stream.send(streamed, (outcome) => {
         if (outcome.kind === 'answered' && outcome.result.field === expected) resolve(outcome.result.bytes);
         else reject(failureOf(outcome));
@@ -111,7 +118,7 @@ export class StreamSender implements Sender {
     const stream: NodeStream = new CallStream({
       open: (listener) => upstream.stream(address, { peer }, listener),
       ...{ codec, timing, soon, messageBytes: MESSAGE_BYTES },
-      onLateLease: ({ field, bytes }) => {
+      onLateAnswer: ({ field, bytes }) => {
         if (field === ResultField.lease) giveBack(bytes);
       },
       onOver: () => this.#drop(address, stream),

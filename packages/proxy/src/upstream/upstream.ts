@@ -8,6 +8,7 @@ export type UnaryMethod =
   | 'LeaseTasks'
   | 'BatchUpdateTasks'
   | 'BatchLeaseTasks'
+  | 'WaitForTasks'
   | 'ListQueues'
   | 'GetQueueStats'
   | 'PeekTasks'
@@ -21,6 +22,10 @@ export type ClusterMethod = (typeof clusterMethods)[number];
 
 export const clusterMethods = ['ListMembers', 'ListPartitions', 'DrainMember', 'RemoveMember'] as const;
 
+/** Whether calls of this method wait at the node until they are answered or cancelled. */
+export const isWaiting = (method: UnaryMethod): method is 'LeaseTasks' | 'WaitForTasks' =>
+  method === 'LeaseTasks' || method === 'WaitForTasks';
+
 /** The caller for whom a router calls nodes. */
 export interface RoutedPeer {
   /** `host:port`. The node shows it as the address of the worker. Empty: calls of several callers. */
@@ -32,7 +37,7 @@ export interface RoutedPeer {
 }
 
 export interface UpstreamCallOptions {
-  /** Cancels a lease, which rejects with `LostError`. A call of another kind that has begun continues. */
+  /** Cancels a lease or a wait, which rejects with `LostError`. A call of another kind that has begun continues. */
   readonly signal?: CallSignal | undefined;
   /** From now, in ms. A service of this process knows it and ends the call itself. */
   readonly timeoutMs?: number | undefined;

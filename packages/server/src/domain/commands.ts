@@ -3,6 +3,7 @@ import type { CallSignal } from './call-signal.ts';
 import type { Instant, LeaseToken, Pid } from './ids.ts';
 import type { Refusal } from './refusal.ts';
 import type { RetryPolicy, TaskError, TaskState } from './task.ts';
+import type { TaskEnd } from './task-end.ts';
 
 // Commands of the engine and their outcomes. Commands are always valid: `service/parse` validates requests.
 
@@ -32,6 +33,15 @@ export interface TaskItem {
 export interface DequeueItem extends TaskItem {
   /** True: the task goes back from a dead-letter queue to the queue that it came from. */
   readonly requeue: boolean;
+  /** Undefined: the task leaves no result. */
+  readonly result: TaskResult | undefined;
+}
+
+/** What a completed task leaves. */
+export interface TaskResult {
+  /** As `EnqueueItem.data`. */
+  readonly data: Uint8Array;
+  readonly keepMs: number;
 }
 
 export interface RenewItem extends TaskItem {
@@ -132,6 +142,20 @@ export interface LeasedTask {
   readonly progress: string | undefined;
 }
 
+/** A wait for the ends of tasks. All their queues are in one group. */
+export interface WaitCommand {
+  readonly group: string;
+  readonly tasks: readonly { readonly queue: QueueName; readonly pid: Pid }[];
+  readonly waitMs: number;
+}
+
+/** A task of a wait that has ended. */
+export interface EndedTask {
+  /** Its index in the command. */
+  readonly index: number;
+  readonly end: TaskEnd;
+}
+
 export interface QueueFilter {
   /** Matches full names in linear time. Undefined: all names match. */
   readonly matches: ((fullName: string) => boolean) | undefined;
@@ -223,14 +247,17 @@ export interface TaskView {
 
 /** Options of every operation. */
 export interface CallContext {
-  /** Ends the wait of a lease. No task is leased afterwards. */
+  /** Ends the wait of a lease, after which no task is leased, or a wait for tasks. */
   readonly signal?: CallSignal | undefined;
 }
 
 /** Figures of the whole engine, for metrics. Counts begin at the start of the node. */
 export interface EngineFigures {
   readonly queues: number;
+  /** Lease requests that wait for tasks. */
   readonly waiters: number;
+  /** Requests that wait for tasks to end. */
+  readonly taskWaits: number;
   readonly inFlightRequests: number;
   readonly inFlightBytes: number;
   readonly cacheBytes: number;
@@ -248,6 +275,8 @@ export interface EngineFigures {
   readonly tasksCompleted: number;
   readonly leasesExpired: number;
   readonly tasksDeadLettered: number;
+  /** Results and other records of ends that went before their time, because their group had too many bytes of them. */
+  readonly resultsEvicted: number;
   readonly refused: number;
 }
 
@@ -260,6 +289,8 @@ export interface TaskEngine {
   /** The outcome of several updates with a request id is final: a repetition gets the same, also the refusals. */
   updateBatch(command: BatchCommand): Promise<BatchOutcome>;
   leaseTasks(command: LeaseCommand, context?: CallContext): Promise<readonly LeasedTask[]>;
+  /** The tasks that have ended, in the order of the command. None: no task has ended within the wait. */
+  waitForTasks(command: WaitCommand, context?: CallContext): Promise<readonly EndedTask[]>;
   listQueues(command: ListCommand): Promise<QueuePage>;
   queueStats(command: StatsCommand): Promise<StatsReport>;
   peekTasks(command: PeekCommand): Promise<readonly TaskView[]>;

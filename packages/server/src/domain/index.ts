@@ -6,6 +6,7 @@ export type {
   BatchOutcome,
   CallContext,
   DequeueItem,
+  EndedTask,
   EngineFigures,
   EngineHealth,
   EnqueueItem,
@@ -26,10 +27,12 @@ export type {
   StatsReport,
   TaskEngine,
   TaskItem,
+  TaskResult,
   TaskView,
   UpdateCommand,
   UpdateEnd,
   UpdateOutcome,
+  WaitCommand,
 } from './commands.ts';
 export { type GroupLimits, groupQuotas } from './group-limits.ts';
 export { dataOf, headerRoom, headersOf, type Payload, withHeaders } from './headers.ts';
@@ -49,3 +52,4 @@ export {
   type TaskState,
   type Visibility,
 } from './task.ts';
+export { type TaskEnd, UNKNOWN_END } from './task-end.ts';

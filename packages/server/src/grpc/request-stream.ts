@@ -15,7 +15,7 @@ import type { NextCall } from './receiving/received-messages.ts';
 import { encodeAnswers, type StreamAnswer, toMessages } from './stream-results.ts';
 import type { UnreadReplies } from './unread-replies.ts';
 import type { RevocableCalls } from './waiting/revocable-calls.ts';
-import { type Places, StreamLease } from './waiting/stream-lease.ts';
+import { type Places, StreamWaiter } from './waiting/stream-waiter.ts';
 import type { WaitingCalls } from './waiting/waiting-calls.ts';
 
 export interface RequestStreamLimits {
@@ -41,7 +41,13 @@ export const DEFAULT_STREAM_LIMITS: RequestStreamLimits = {
 
 const NO_BYTES = new Uint8Array(0);
 
-/** The share of the calls in flight that may be waiting leases. Other calls and cancellations are still read. */
+/** The answers to calls whose waits are ended. */
+const NOTHING = {
+  LeaseTasks: { $case: 'lease', value: { tasks: [] } },
+  WaitForTasks: { $case: 'wait', value: { ended: [] } },
+} as const satisfies Record<string, StreamReply>;
+
+/** The share of the calls in flight that may be waiting. Other calls and cancellations are still read. */
 const WAITING_PART = 3 / 4;
 
 export interface RequestStreamDeps {
@@ -61,8 +67,8 @@ export interface RequestStreamDeps {
 }
 
 /**
- * Memory that is used until calls are answered. A message counts until its last update is answered. A lease counts alone, because
- * it may wait much longer than the updates of its message.
+ * Memory that is used until calls are answered. A message counts until its last update is answered. A lease or wait counts
+ * alone, because it may take much longer than the updates of its message.
  */
 interface Kept {
   readonly bytes: number;
@@ -73,7 +79,7 @@ interface Kept {
 
 /** The work for a call: it is served, or it was refused when it was read. Both count alike (S1). */
 type Work =
-  | Extract<StreamOperation, { readonly kind: 'update' | 'lease' }>
+  | Extract<StreamOperation, { readonly kind: 'update' | 'waiting' }>
   | { readonly kind: 'refused'; readonly refusal: Refusal };
 
 interface StreamedCall {
@@ -84,7 +90,8 @@ interface StreamedCall {
 }
 
 /**
- * Serves one `Stream` call: many concurrent updates and leases, answered in any order.
+ * Serves one `Stream` call: many concurrent updates, leases and waits, answered in any
+ * order.
  *
  *  S1  A message is read only while the calls in flight, their bytes and the unread answers are below their limits, and every
  *      call read before has started. HTTP/2 flow control holds the rest back at the client. Calls that are refused when they are
@@ -100,7 +107,7 @@ export class RequestStream extends ServerInterceptingCall {
   readonly #connection: string;
   #origin: Origin = UNKNOWN;
   #session: StreamSession | undefined;
-  readonly #leases = new Map<number, StreamLease>();
+  readonly #waiting = new Map<number, StreamWaiter>();
   readonly #places: Places;
   /** The caller of all updates. Updates are not cancelled. */
   readonly #caller: Caller;
@@ -172,21 +179,21 @@ export class RequestStream extends ServerInterceptingCall {
     this.#pump();
   }
 
-  /** Ends the stream if its credential is not valid any more, and the leases that wait for what the caller has lost. */
+  /** Ends the stream if its credential is not valid any more, and the calls that wait for what the caller has lost. */
   recheck(): void {
     try {
       this.#origin.access.requireIdentity();
     } catch (thrown) {
       this.stop(refusalOf(thrown, this.#deps.log));
     }
-    for (const lease of [...this.#leases.values()]) lease.recheck();
+    for (const waiter of [...this.#waiting.values()]) waiter.recheck();
   }
 
-  /** Ends waiting leases without tasks, finishes calls in flight, then ends the stream with this status. */
+  /** Ends waiting calls without tasks, finishes calls in flight, then ends the stream with this status. */
   stop(reason: Refusal): void {
     if (this.#stopping !== undefined) return;
     this.#stopping = reason;
-    for (const lease of this.#leases.values()) lease.endWaiting();
+    for (const waiter of this.#waiting.values()) waiter.endWaiting();
     this.#pump();
   }
 
@@ -205,9 +212,9 @@ export class RequestStream extends ServerInterceptingCall {
     const updates: Kept = { bytes: message.length, unanswered: 0 };
     for (const call of calls) {
       if (call.kind === 'cancel') {
-        this.#leases.get(call.id)?.cancel();
+        this.#waiting.get(call.id)?.cancel();
       } else {
-        const kept = call.kind === 'lease' ? { bytes: call.bytes, unanswered: 0 } : updates;
+        const kept = call.kind === 'waiting' ? { bytes: call.bytes, unanswered: 0 } : updates;
         if (kept.unanswered++ === 0) this.#requestBytes += kept.bytes;
         const refusal = this.#quotaRefusal(kept);
         const work: Work = refusal === undefined ? this.#workOf(call) : { kind: 'refused', refusal };
@@ -245,12 +252,12 @@ export class RequestStream extends ServerInterceptingCall {
     if (operation.kind === 'none') {
       return { kind: 'refused', refusal: new Refusal('MALFORMED_REQUEST', `call ${id} names no operation`) };
     }
-    if (operation.kind === 'lease') {
-      if (this.#leases.has(id)) {
-        const problem = `call ${id}: an unanswered lease has the same id`;
+    if (operation.kind === 'waiting') {
+      if (this.#waiting.has(id)) {
+        const problem = `call ${id}: an unanswered lease or wait has the same id`;
         return { kind: 'refused', refusal: new Refusal('INVALID_ARGUMENT', problem) };
       }
-      this.#leases.set(id, new StreamLease(this.#origin, this.#places));
+      this.#waiting.set(id, new StreamWaiter(this.#origin, this.#places));
     }
     return operation;
   }
@@ -305,17 +312,17 @@ export class RequestStream extends ServerInterceptingCall {
       );
       return;
     }
-    const lease = this.#leases.get(call.id) ?? new StreamLease(this.#origin, this.#places);
-    if (this.#stopping !== undefined) lease.endWaiting();
-    if (lease.gone) {
-      this.#refuse(call, new Refusal('CANCELLED', 'the lease was cancelled before it was tried'));
+    const waiter = this.#waiting.get(call.id) ?? new StreamWaiter(this.#origin, this.#places);
+    if (this.#stopping !== undefined) waiter.endWaiting();
+    if (waiter.gone) {
+      this.#refuse(call, new Refusal('CANCELLED', 'the call was cancelled before it was tried'));
       return;
     }
-    work.run(lease).then(
+    work.run(waiter).then(
       (reply) => this.#answer(call, reply, undefined),
       (thrown: unknown) => {
-        if (lease.revoked !== undefined) this.#refuse(call, lease.revoked);
-        else if (lease.endedWaiting(thrown)) this.#answer(call, { $case: 'lease', value: { tasks: [] } }, undefined);
+        if (waiter.revoked !== undefined) this.#refuse(call, waiter.revoked);
+        else if (waiter.endedWaiting(thrown)) this.#answer(call, NOTHING[work.method], undefined);
         else this.#refuse(call, thrown);
       },
     );
@@ -325,7 +332,7 @@ export class RequestStream extends ServerInterceptingCall {
     const refusal = refusalOf(thrown, this.#deps.log);
     const { address, routed, access } = this.#origin;
     const { principal } = access;
-    const method = call.work.kind === 'lease' ? 'LeaseTasks' : 'UpdateTasks';
+    const method = call.work.kind === 'waiting' ? call.work.method : 'UpdateTasks';
     const ended = { method, request: NO_BYTES, address, routed, principal, peer: this.#connection };
     auditCall(this.#deps.audit, ended, refusal.reason);
     this.#answer(call, { $case: 'error', value: toWireError(refusal) }, refusal);
@@ -336,12 +343,12 @@ export class RequestStream extends ServerInterceptingCall {
     const { work, kept, began, id } = call;
     this.#release(kept);
     // A call that was refused when it was read has the id of another lease, or no method.
-    if (work.kind === 'lease') {
-      this.#leases.get(id)?.ended();
-      this.#leases.delete(id);
+    if (work.kind === 'waiting') {
+      this.#waiting.get(id)?.ended();
+      this.#waiting.delete(id);
     }
     if (work.kind !== 'refused') {
-      const method = work.kind === 'lease' ? 'LeaseTasks' : 'UpdateTasks';
+      const method = work.kind === 'waiting' ? work.method : 'UpdateTasks';
       this.#deps.observer.callEnded(method, refusal?.reason, performance.now() - began);
     }
     this.#sendSoon({ id, reply });
@@ -397,7 +404,7 @@ export class RequestStream extends ServerInterceptingCall {
 
   #giveUp(): void {
     this.#ended = true;
-    for (const lease of this.#leases.values()) lease.cancel();
+    for (const waiter of this.#waiting.values()) waiter.cancel();
     for (const { kept } of this.#parked.slice(this.#next)) this.#release(kept);
     this.#parked = [];
     this.#ready = [];

@@ -7,6 +7,7 @@ import {
   StreamResponse,
   type StreamResult,
   UpdateTasksResponse,
+  WaitForTasksResponse,
   Error as WireError,
 } from '@taskmaster/proto';
 import type { StreamReply } from '../service/raw-service.ts';
@@ -39,6 +40,8 @@ function entryOf({ id, reply }: StreamAnswer): StreamEntry {
       return { id, field: ResultField.update, bytes: encodeToBuffer(UpdateTasksResponse, reply.value) };
     case 'lease':
       return { id, field: ResultField.lease, bytes: encodeToBuffer(LeaseTasksResponse, reply.value) };
+    case 'wait':
+      return { id, field: ResultField.wait, bytes: encodeToBuffer(WaitForTasksResponse, reply.value) };
     case 'error':
       return { id, field: ResultField.error, bytes: encodeToBuffer(WireError, reply.value) };
     default:
@@ -78,6 +81,10 @@ function aboutBytes(reply: StreamReply): number {
       return bytes + reply.value.renewed.length * 12;
     case 'lease':
       for (const { queue, pid, data } of reply.value.tasks) bytes += queue.length + pid.length + data.length + 48;
+      return bytes;
+    case 'wait':
+      for (const { result, error } of reply.value.ended)
+        bytes += 48 + (result?.length ?? 0) + (error?.message.length ?? 0);
       return bytes;
     case 'error':
       return errorBytes(reply.value);

@@ -12,19 +12,26 @@ export interface Caller {
   /** Aborted once `gone`. */
   readonly signal: CallSignal | undefined;
   /**
-   * Call this before the call waits for tasks. `bytes`: approximate memory of what it waits for. Throws a `Refusal` if too many
+   * Call this before the call waits. `bytes`: approximate memory of what it waits for. Throws a `Refusal` if too many
    * calls of the same connection or stream already wait, or name too much. Undefined: no limit. `recheck`: throws a `Refusal` if
    * the caller has lost a right that the wait needs; then the wait ends.
    */
   beginWaiting?(bytes: number, recheck?: () => void): void;
 }
 
-/** Memory of a waiter for each queue that it names, beside the name, in bytes. */
+/** Memory of a waiter for each queue or task that it names, beside the names, in bytes. */
 const QUEUE_BYTES = 200;
 
 /** Approximate memory that a lease request uses while it waits, in bytes. */
 export function waitingBytes(queues: readonly string[]): number {
   let bytes = 0;
   for (const queue of queues) bytes += QUEUE_BYTES + queue.length;
+  return bytes;
+}
+
+/** Approximate memory that a wait for these tasks uses, in bytes. */
+export function awaitedBytes(tasks: readonly { readonly queue: string; readonly pid: Uint8Array }[]): number {
+  let bytes = 0;
+  for (const { queue, pid } of tasks) bytes += QUEUE_BYTES + queue.length + pid.length;
   return bytes;
 }

@@ -30,6 +30,14 @@ export function recheckOfLease(
   };
 }
 
+/** Checks the right to wait for tasks of a group, now and later. Undefined: it cannot change. */
+export function recheckOfWait(access: CallerAccess, group: string): (() => void) | undefined {
+  if (access.isUnlimited) return undefined;
+  const check = (): void => access.require('read', group);
+  check();
+  return check;
+}
+
 /** The filter, restricted to the queues that the caller may read. */
 export function readableOnly(access: CallerAccess, filter: QueueFilter): QueueFilter {
   if (access.isUnlimited) return filter;

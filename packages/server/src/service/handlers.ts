@@ -20,18 +20,21 @@ import type {
   ResetLeasesResponse,
   UpdateTasksRequest,
   UpdateTasksResponse,
+  WaitForTasksRequest,
+  WaitForTasksResponse,
 } from '@taskmaster/proto';
 import type { LeaseCommand, TaskEngine } from '../domain/commands.ts';
 import type { Log } from '../ports/log.ts';
 import { batchLease, batchUpdate, update } from './batch.ts';
-import { type Caller, waitingBytes } from './caller.ts';
-import { readableOnly, recheckOfLease, requireLease } from './check-rights.ts';
+import { awaitedBytes, type Caller, waitingBytes } from './caller.ts';
+import { readableOnly, recheckOfLease, recheckOfWait, requireLease } from './check-rights.ts';
 import { parseLease } from './parse/parse-lease.ts';
 import { parseList, parseStats } from './parse/parse-queues.ts';
-import { parseGet, parsePeek } from './parse/parse-tasks.ts';
+import { parseGet, parsePeek, parseWait } from './parse/parse-tasks.ts';
 import { queueName } from './parse/queue-names.ts';
 import { leaseReply, listReply, REPLY_BYTES, statsReply } from './reply/build-reply.ts';
 import { get, peek } from './reply/fit-reply.ts';
+import { waitReply } from './reply/wait-reply.ts';
 import { leaseWithin } from './turns/lease-within.ts';
 
 /**
@@ -43,6 +46,7 @@ export interface Handlers {
   leaseTasks(request: LeaseTasksRequest, caller: Caller): Promise<LeaseTasksResponse>;
   batchUpdateTasks(request: BatchUpdateTasksRequest, caller: Caller): Promise<BatchUpdateTasksResponse>;
   batchLeaseTasks(request: BatchLeaseTasksRequest, caller: Caller): Promise<BatchLeaseTasksResponse>;
+  waitForTasks(request: WaitForTasksRequest, caller: Caller): Promise<WaitForTasksResponse>;
   listQueues(request: ListQueuesRequest, caller: Caller): Promise<ListQueuesResponse>;
   getQueueStats(request: GetQueueStatsRequest, caller: Caller): Promise<GetQueueStatsResponse>;
   peekTasks(request: PeekTasksRequest, caller: Caller): Promise<PeekTasksResponse>;
@@ -75,6 +79,18 @@ export function createHandlers(engine: TaskEngine, log: Log): Handlers {
     },
     batchUpdateTasks: (request, caller) => batchUpdate(engine, log, request, caller),
     batchLeaseTasks: (request, caller) => batchLease(engine, log, request, caller),
+    waitForTasks(request, caller) {
+      // Not an async function, either.
+      try {
+        const command = parseWait(request);
+        const recheck = recheckOfWait(caller.access, command.group);
+        if (command.waitMs > 0) caller.beginWaiting?.(awaitedBytes(request.tasks), recheck);
+        const context = command.waitMs > 0 ? { signal: caller.signal } : undefined;
+        return engine.waitForTasks(command, context).then(waitReply);
+      } catch (error) {
+        return Promise.reject(error);
+      }
+    },
     async listQueues(request, { access }) {
       const command = parseList(request);
       return listReply(await engine.listQueues({ ...command, filter: readableOnly(access, command.filter) }));

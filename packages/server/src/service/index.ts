@@ -1,5 +1,5 @@
-export { type Caller, waitingBytes } from './caller.ts';
-export { recheckOfLease, requireLease } from './check-rights.ts';
+export { awaitedBytes, type Caller, waitingBytes } from './caller.ts';
+export { recheckOfLease, recheckOfWait, requireLease } from './check-rights.ts';
 export { createHandlers, type Handlers } from './handlers.ts';
 export { IdentitySeal } from './identity-seal.ts';
 export { LateService } from './late-service.ts';

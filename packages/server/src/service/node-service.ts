@@ -1,4 +1,5 @@
 import {
+  type AwaitedTask,
   BatchLeaseTasksRequest,
   BatchLeaseTasksResponse,
   BatchUpdateTasksRequest,
@@ -22,9 +23,11 @@ import {
   StreamRequest,
   UpdateTasksRequest,
   UpdateTasksResponse,
+  WaitForTasksRequest,
+  WaitForTasksResponse,
 } from '@taskmaster/proto';
 import { Refusal } from '../domain/refusal.ts';
-import type { Caller } from './caller.ts';
+import { awaitedBytes, type Caller } from './caller.ts';
 import type { Handlers } from './handlers.ts';
 import { decodeRequest, type MessageType } from './parse/codec.ts';
 import { type EntryBound, entryBounds } from './parse/entry-bounds.ts';
@@ -81,6 +84,7 @@ export function createNodeService(handlers: Handlers, turns?: FairTurns): RawSer
       BatchLeaseTasks: unary(BatchLeaseTasksRequest, BatchLeaseTasksResponse, work.batchLeaseTasks, {
         bounds: entryBounds.batchLease,
       }),
+      WaitForTasks: unary(WaitForTasksRequest, WaitForTasksResponse, work.waitForTasks, { bounds: entryBounds.wait }),
       ListQueues: unary(ListQueuesRequest, ListQueuesResponse, handlers.listQueues, { isLarge: () => true }),
       GetQueueStats: unary(GetQueueStatsRequest, GetQueueStatsResponse, handlers.getQueueStats, {
         bounds: entryBounds.stats,
@@ -100,12 +104,13 @@ export function createNodeService(handlers: Handlers, turns?: FairTurns): RawSer
   };
 }
 
-/** The methods that change tasks. They are run in turns. */
+/** The methods that change tasks, or wait for changes. They are run in turns. */
 interface Work {
   updateTasks(request: UpdateTasksRequest, caller: Caller): Promise<UpdateTasksResponse>;
   leaseTasks(request: LeaseTasksRequest, caller: Caller): Promise<LeaseTasksResponse>;
   batchUpdateTasks(request: BatchUpdateTasksRequest, caller: Caller): Promise<BatchUpdateTasksResponse>;
   batchLeaseTasks(request: BatchLeaseTasksRequest, caller: Caller): Promise<BatchLeaseTasksResponse>;
+  waitForTasks(request: WaitForTasksRequest, caller: Caller): Promise<WaitForTasksResponse>;
 }
 
 /** A lease counts for at most this number of tasks, because fewer tasks than requested may be available. */
@@ -120,6 +125,7 @@ function inTurns(handlers: Handlers, turns: FairTurns): Work {
   const updated = (request: UpdateTasksRequest): Size => {
     let bytes = 0;
     for (const { data } of request.enqueue) bytes += data.length;
+    for (const { result } of request.dequeue) bytes += result?.length ?? 0;
     return { tasks: countItems(request), kib: Math.floor(bytes / 1024) };
   };
   const leased = ({ maxTasks }: LeaseTasksRequest): Size => ({
@@ -137,6 +143,8 @@ function inTurns(handlers: Handlers, turns: FairTurns): Work {
       update(caller, all(request.requests.map(updated)), () => handlers.batchUpdateTasks(request, caller)),
     batchLeaseTasks: (request, caller) =>
       lease(caller, all(request.requests.map(leased)), () => handlers.batchLeaseTasks(request, caller)),
+    waitForTasks: (request, caller) =>
+      lease(caller, { tasks: request.tasks.length, kib: 0 }, () => handlers.waitForTasks(request, caller)),
   };
 }
 
@@ -163,6 +171,8 @@ class NodeStreamSession implements StreamSession {
         return { kind: 'update', id, run: (caller) => this.#update(call.value, caller) };
       case 'lease':
         return this.#leaseOf(id, apartFrom(memory, call.value));
+      case 'wait':
+        return this.#waitOf(id, { ...call.value, tasks: call.value.tasks.map(ownPid) });
       case 'cancel':
         return { kind: 'cancel', id };
       case undefined:
@@ -172,7 +182,13 @@ class NodeStreamSession implements StreamSession {
 
   /** A separate function: closures of one function share their variables, and this closure may wait for long. */
   #leaseOf(id: number, request: LeaseTasksRequest): StreamOperation {
-    return { kind: 'lease', id, bytes: leaseBytes(request), run: (caller) => this.#lease(request, caller) };
+    const run = (caller: Caller) => this.#lease(request, caller);
+    return { kind: 'waiting', method: 'LeaseTasks', id, bytes: leaseBytes(request), run };
+  }
+
+  #waitOf(id: number, request: WaitForTasksRequest): StreamOperation {
+    const run = (caller: Caller) => this.#wait(request, caller);
+    return { kind: 'waiting', method: 'WaitForTasks', id, bytes: awaitedBytes(request.tasks), run };
   }
 
   async #update(request: UpdateTasksRequest, caller: Caller) {
@@ -182,11 +198,18 @@ class NodeStreamSession implements StreamSession {
   async #lease(request: LeaseTasksRequest, caller: Caller) {
     return { $case: 'lease' as const, value: await this.#handlers.leaseTasks(request, caller) };
   }
+
+  async #wait(request: WaitForTasksRequest, caller: Caller) {
+    return { $case: 'wait' as const, value: await this.#handlers.waitForTasks(request, caller) };
+  }
 }
 
 /** Copies `maxPid`, because a view would keep the whole message in memory while the lease waits. */
 const apartFrom = (memory: ArrayBufferLike, request: LeaseTasksRequest): LeaseTasksRequest =>
   request.maxPid.buffer === memory ? { ...request, maxPid: new Uint8Array(request.maxPid) } : request;
+
+/** As `apartFrom`, for an awaited task. */
+const ownPid = ({ queue, pid }: AwaitedTask): AwaitedTask => ({ queue, pid: new Uint8Array(pid) });
 
 /** The approximate size of a lease request, in bytes. */
 const leaseBytes = ({ queues, maxPid, workerLabel: worker }: LeaseTasksRequest): number =>

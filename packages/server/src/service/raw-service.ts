@@ -40,9 +40,11 @@ export type StreamOperation =
       readonly run: (caller: Caller) => Promise<StreamReply>;
     }
   | {
-      readonly kind: 'lease';
+      /** It may wait, and a message cancels it. */
+      readonly kind: 'waiting';
+      readonly method: 'LeaseTasks' | 'WaitForTasks';
       readonly id: number;
-      /** Approximate memory that the lease uses while it waits, in bytes. It does not keep its message. */
+      /** Approximate memory that the call uses while it waits, in bytes. It does not keep its message. */
       readonly bytes: number;
       readonly run: (caller: Caller) => Promise<StreamReply>;
     }

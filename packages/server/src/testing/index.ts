@@ -13,6 +13,7 @@ export {
   aRelease,
   aRenew,
   aRetry,
+  aWait,
   bytes,
 } from '../grpc/testing/requests.ts';
 export { SleepingClient } from '../grpc/testing/sleeping-client.ts';

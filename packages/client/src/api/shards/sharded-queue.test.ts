@@ -276,6 +276,21 @@ describe('a sharded queue as one queue', () => {
     expect((await orders.stats()).delayed).toBe(2);
   });
 
+  test('is waited for at all shards, because an assigned PID says nothing of the shard', async () => {
+    const { orders, engine, transport } = setUp();
+    const { pid } = await orders.enqueue({ id: 1 });
+    const waiting = orders.waitFor<number>(pid);
+    const failing = orders.waitFor('missing').catch((error: unknown) => error);
+    await only(await orders.lease()).complete({ result: 42 });
+    expect(await waiting).toBe(42);
+    expect(await failing).toBeInstanceOf(TaskNotFoundError);
+    expect(await orders.waitForEnd(pid)).toMatchObject({ outcome: 'completed', result: 42 });
+    expect(engine.ends.waiting).toBe(0);
+    const refused = { when: 'before', error: makeError('no', { reason: 'PERMISSION_DENIED' }) } as const;
+    transport.faults.waitForTasks.push(refused);
+    await expect(orders.waitFor('missing')).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' });
+  });
+
   test('is deleted, and its leases are reset', async () => {
     const { orders } = await withOrders();
     await orders.lease({ max: 5 });

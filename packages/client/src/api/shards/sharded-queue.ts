@@ -8,6 +8,7 @@ import type { TaskOptions } from '../../tasks/new-task.ts';
 import { numberOfShards, ShardNames, shardIn, shardOfPid } from '../../tasks/shard-names.ts';
 import type { TaskInfo, TaskSummary } from '../../tasks/task-info.ts';
 import type { EnqueueOutcome } from '../../tasks/update.ts';
+import { resultOf, type TaskEnd, type WaitForOptions } from '../../tasks/wait-for.ts';
 import type { DataFormat } from '../../values/codec.ts';
 import type { Duration } from '../../values/duration.ts';
 import { TaskNotFoundError } from '../../values/errors.ts';
@@ -17,6 +18,7 @@ import { type EnqueueOptions, type GetOptions, type PeekOptions, Queue } from '.
 import { FirstShard } from './first-shard.ts';
 import { KnownShards } from './known-shards.ts';
 import { addShards, type ShardedQueueStats } from './shard-stats.ts';
+import { waitAtShards } from './wait-at-shards.ts';
 
 /** Tasks that `enqueueMany` divides among the shards at once. */
 const MANY_TASKS = 10_000;
@@ -183,6 +185,17 @@ export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
       const there = ofPid.filter(({ state }) => state !== 'not-found');
       return there.find(({ queue }) => queue === own) ?? there[0] ?? ofPid.find(({ queue }) => queue === own) ?? [];
     });
+  }
+
+  /** Waits until the task is completed, whichever shard it is in. See `Queue.waitFor`. */
+  async waitFor<R = unknown>(pid: PidLike, options: WaitForOptions<R> = {}): Promise<R | undefined> {
+    return resultOf(await this.waitForEnd(pid, options), this.name, pidBytes(pid));
+  }
+
+  /** As `waitFor`, but resolves whichever way the task ends. */
+  async waitForEnd<R = unknown>(pid: PidLike, options: WaitForOptions<R> = {}): Promise<TaskEnd<R>> {
+    const queues = new Set([this.shardOf(pid), ...(await this.queues())]);
+    return waitAtShards([...queues], pidBytes(pid), options);
   }
 
   /** Changes when a waiting task becomes available, whichever shard it is in. See `Queue.reschedule`. */

@@ -2,6 +2,7 @@ import { limits, pidText } from '@taskmaster/proto';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { TaskMasterClient } from '../../api/client.ts';
 import type { NewTask } from '../../tasks/new-task.ts';
+import type { ResultOptions } from '../../tasks/task-result.ts';
 import type { UpdateOutcome } from '../../tasks/update.ts';
 import { bytesCodec } from '../../values/codec.ts';
 import { leaseToken, lengthOfTime, payload, queueName } from '../input/arguments.ts';
@@ -29,6 +30,8 @@ interface SettleFlags {
 interface CompleteFlags extends SettleFlags {
   readonly enqueue: readonly NewTaskFlag[];
   readonly move?: string;
+  readonly result?: Buffer;
+  readonly resultRetention?: number;
 }
 
 interface RenewFlags extends SettleFlags {
@@ -63,6 +66,7 @@ Examples:
   $ taskmaster lease shop#mail --max 10 --json > tasks.jsonl && send-all < tasks.jsonl \\
       && taskmaster complete --task tasks.jsonl
   $ taskmaster lease shop#mail.dead --max 1000 --json | taskmaster complete --task - --move shop#mail
+  $ taskmaster complete shop#mail order-17 --lease-token 3 --result '{"sent":true}' --result-retention 1d
   $ taskmaster complete shop#mail order-17 --force`;
 
 const renewNotes = `${taskNotes}
@@ -94,12 +98,14 @@ export function addSettling(program: Command, runner: Runner): void {
         .default([], 'none'),
     )
     .option('--move <queue>', 'add the task to this queue, with the same PID and data', queueName)
+    .option('--result <data>', 'what the task leaves for `taskmaster wait`', payload)
+    .option('--result-retention <duration>', 'how long the result is kept (default: 1h)', lengthOfTime)
     .addHelpText('after', notesOf(completeNotes))
     .action(
       action<CompleteFlags>(runner, (session, flags) => ({
         done: 'completed',
         add: (update, ref) => {
-          update.complete(ref);
+          update.complete(ref, resultOf(flags));
           for (const task of nextTasks(session.client, ref, flags)) update.enqueue(task);
         },
         describe: ({ enqueued }) => ({
@@ -199,6 +205,12 @@ function action<Flags extends SettleFlags>(runner: Runner, make: (session: Sessi
       queue === undefined ? [] : [queue],
     );
   };
+}
+
+function resultOf({ result, resultRetention }: CompleteFlags): ResultOptions {
+  if (result !== undefined) return { result, resultRetention, resultCodec: bytesCodec };
+  if (resultRetention !== undefined) throw new UsageError('--result-retention goes with --result');
+  return {};
 }
 
 function nextTasks(client: TaskMasterClient, ref: TaskRef, { enqueue, move }: CompleteFlags): NewTask[] {

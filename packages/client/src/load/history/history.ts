@@ -33,6 +33,8 @@ export interface TaskCall {
 export interface DequeueCall extends TaskCall {
   /** True: the task goes back from a dead-letter queue to the queue that it came from. */
   readonly requeue?: boolean;
+  /** Undefined: the task leaves no result. */
+  readonly result?: string | undefined;
 }
 
 export interface ReleaseCall extends TaskCall {
@@ -78,6 +80,8 @@ export type Call =
       readonly what: 'head' | 'leased' | 'delayed';
       readonly limit: number;
     }
+  /** Asks how tasks have ended, without a wait. */
+  | { readonly kind: 'ends'; readonly queue: string; readonly pids: readonly string[] }
   | { readonly kind: 'stats'; readonly queues: readonly string[] }
   | { readonly kind: 'list' }
   | { readonly kind: 'delete'; readonly queue: string }
@@ -113,6 +117,14 @@ export interface ShownTask {
         readonly progress?: string | undefined;
       };
   readonly data: string | undefined;
+}
+
+/** How a task has ended. */
+export interface EndReply {
+  readonly pid: string;
+  /** Undefined: it is in its queue. */
+  readonly outcome: 'completed' | 'dead-lettered' | 'removed' | 'unknown' | undefined;
+  readonly result: string | undefined;
 }
 
 export interface CountsReply {
@@ -151,6 +163,7 @@ export type Outcome =
       readonly dismissed: boolean;
     }
   | { readonly kind: 'shown'; readonly tasks: readonly ShownTask[] }
+  | { readonly kind: 'ended'; readonly tasks: readonly EndReply[] }
   | { readonly kind: 'counts'; readonly queues: readonly CountsReply[] }
   | { readonly kind: 'number'; readonly tasks: number }
   /** The call changed nothing. */

@@ -2,7 +2,8 @@ import { GrpcTransport } from '../../transport/grpc-transport.ts';
 import { FakeServer } from '../fake-server.ts';
 import { FakeTransport } from '../fake-transport.ts';
 import { ManualTiming } from '../manual-timing.ts';
-import { type TransportWorld, transportContract } from './transport-contract.ts';
+import { transportContract } from './transport-contract.ts';
+import type { TransportWorld } from './transport-world.ts';
 
 const overGrpc = (useStream: boolean) => async (): Promise<TransportWorld> => {
   await using opened = new AsyncDisposableStack();

@@ -14,15 +14,8 @@ import type { Transport } from '../../transport/transport.ts';
 import { isTaskMasterError } from '../../values/errors.ts';
 import { headersContract } from './headers-contract.ts';
 import { bytes, dequeue, enqueue, lease, QUEUE, release, text, update } from './transport-requests.ts';
-
-/** A transport to an empty engine. */
-export interface TransportWorld extends AsyncDisposable {
-  readonly transport: Transport;
-  /** From now on updates arrive but get no answer. */
-  stall(): void;
-  /** Advances the time until the promise settles. */
-  settle<T>(promise: Promise<T>): Promise<T>;
-}
+import type { TransportWorld } from './transport-world.ts';
+import { waitsContract } from './waits-contract.ts';
 
 const backup = (partition: number) => ({ partition, unchangedSince: undefined, maxBytesPerSecond: 0 });
 async function partsOf(transport: Transport, partition: number): Promise<BackupPartitionResponse[]> {
@@ -39,6 +32,7 @@ const statesOf = async ({ transport }: TransportWorld, ...pids: string[]): Promi
 export function transportContract(name: string, start: () => Promise<TransportWorld>): void {
   describe(`${name} keeps the transport contract`, () => {
     headersContract(start);
+    waitsContract(start);
 
     test('a task goes in, is leased with its payload, and is completed', async () => {
       await using world = await start();

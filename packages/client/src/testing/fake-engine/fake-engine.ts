@@ -19,16 +19,18 @@ import {
   partitionOf,
   type QueueStats,
   type TaskInfo,
+  TaskOutcome,
   TaskState,
   type UpdateTasksRequest,
   type UpdateTasksResponse,
-  type Error as WireError,
 } from '@taskmaster/proto';
 import type { CancelTimer, Timing } from '../../transport/timing.ts';
-import { asTaskMasterError, errorFromWire } from '../../transport/wire-errors.ts';
+import { asTaskMasterError } from '../../transport/wire-errors.ts';
 import { makeError, type TaskMasterError } from '../../values/errors.ts';
 import { wireError } from '../wire-error.ts';
+import { FakeEnds } from './fake-ends.ts';
 import { addFailure, type FakeTask, infoOf, isRerun, newFakeTask, replacePayload, rerun } from './fake-task.ts';
+import { updateRefused } from './update-refused.ts';
 
 /** Number of partitions, as of a node by default. */
 const PARTITIONS = 1024;
@@ -60,6 +62,7 @@ export class FakeEngine {
   readonly #queues = new Map<string, Map<string, FakeTask>>();
   readonly #outcomes = new Map<string, { readonly of: UpdateTasksRequest; readonly outcome: UpdateTasksResponse }>();
   readonly #completed = new Map<string, number>();
+  readonly ends: FakeEnds;
   #waiters: Waiter[] = [];
   #cancelWake: CancelTimer = () => {};
   #lastToken = 0;
@@ -67,6 +70,7 @@ export class FakeEngine {
 
   constructor(timing: Timing) {
     this.#timing = timing;
+    this.ends = new FakeEnds(timing, (queue, pid) => this.#find(queue, pid) !== undefined);
   }
 
   /** A backup that counts the tasks but has no rows. @throws TaskMasterError */
@@ -189,9 +193,10 @@ export class FakeEngine {
   }
 
   deleteQueue(queue: string): number {
-    const count = this.#queues.get(queue)?.size ?? 0;
+    const tasks = this.#sorted(queue);
     this.#queues.delete(queue);
-    return count;
+    for (const { pid } of tasks) this.ends.note(queue, pid, TaskOutcome.TASK_OUTCOME_REMOVED);
+    return tasks.length;
   }
 
   resetLeases(queue: string): number {
@@ -253,7 +258,7 @@ export class FakeEngine {
 
   #apply(request: UpdateTasksRequest): UpdateTasksResponse {
     const now = this.#timing.now();
-    for (const { queue, pid, leaseToken, requeue } of request.dequeue) {
+    for (const { queue, pid, leaseToken, requeue, result } of request.dequeue) {
       const task = this.#find(queue, pid);
       if (task?.rerun && leaseToken !== 0) {
         Object.assign(task, { attempts: 0, token: 0, hiddenUntil: 0, rerun: false, worker: undefined, failures: [] });
@@ -261,6 +266,9 @@ export class FakeEngine {
         continue;
       }
       this.#queues.get(queue)?.delete(keyOf(pid));
+      const isDone = !requeue && (leaseToken !== 0 || result !== undefined);
+      const outcome = isDone ? TaskOutcome.TASK_OUTCOME_COMPLETED : TaskOutcome.TASK_OUTCOME_REMOVED;
+      this.ends.note(queue, pid, outcome, { result: result && Buffer.from(result), attempts: task?.attempts ?? 0 });
       if (requeue && task?.origin !== undefined) {
         const { queue: target, retry } = task.origin;
         const anew = { retry, attempts: 0, token: 0, hiddenUntil: 0, origin: undefined };
@@ -303,6 +311,9 @@ export class FakeEngine {
     this.#queueOf(deadLetterQueue).set(keyOf(task.pid), {
       ...{ ...task, hiddenUntil: 0, retry: undefined, origin: { queue, retry } },
     });
+    const error = task.failures.at(-1)?.error;
+    const rest = { attempts: task.attempts, error: error && { message: error.message, details: '' } };
+    this.ends.note(queue, task.pid, TaskOutcome.TASK_OUTCOME_DEAD_LETTERED, rest);
     return { hiddenUntilUnixMs: 0, deadLetterQueue };
   }
 
@@ -432,16 +443,4 @@ export class FakeEngine {
 
 function keyOf(pid: Uint8Array): string {
   return Buffer.from(pid).toString('latin1');
-}
-
-function updateRefused(first: ItemRefusal, items: ItemRefusal[]): TaskMasterError {
-  const wire: WireError = {
-    code: first.reason === 'TASK_NOT_FOUND' ? 5 : first.reason === 'TASK_EXISTS' ? 6 : 9,
-    reason: first.reason,
-    message: `${first.reason} in ${first.queue}`,
-    metadata: { queue: first.queue },
-    retryDelayMs: 0,
-    items,
-  };
-  return errorFromWire(wire);
 }

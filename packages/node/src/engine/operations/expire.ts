@@ -1,5 +1,6 @@
 import type { QueueName } from '@taskmaster/proto';
 import { AVAILABLE, type Instant, type Pid, Refusal, UnreadableBytesError } from '@taskmaster/server/domain';
+import { isRecordsQueue } from '../../domain/end-record.ts';
 import { afterPrefix, dueKey, instantOfDueKey, pidOfDueKey } from '../../domain/keys.ts';
 import { Family, StoreCorruptError } from '../../ports/store.ts';
 import type { EngineState } from '../engine-state.ts';
@@ -9,6 +10,7 @@ import type { Queue } from '../queues/queue.ts';
 import { afterFailedAttempt, type FailedAttempt } from './attempts.ts';
 import { type Attempt, decide } from './decide.ts';
 import { toDeadLetters } from './moves.ts';
+import { moveAll } from './records/leave-end.ts';
 import { TaskDraft, type TaskMove } from './task-draft.ts';
 
 /** Tasks changed by one atom: enough to be fast, few enough not to delay other requests. */
@@ -51,12 +53,14 @@ export async function tryShowDue(memory: EngineState, queue: Queue): Promise<boo
     await showDue(memory, queue);
     return true;
   } catch (error) {
-    const expected =
-      error instanceof Refusal || error instanceof StoreCorruptError || error instanceof UnreadableBytesError;
-    if (!expected) throw error;
+    if (!isExpected(error)) throw error;
     return false;
   }
 }
+
+/** True if the store refuses writes, or rows are damaged. */
+export const isExpected = (error: unknown): boolean =>
+  error instanceof Refusal || error instanceof StoreCorruptError || error instanceof UnreadableBytesError;
 
 /** Queues whose due tasks concern the named queues: these queues, and queues whose dead tasks may go to them. */
 export function* dueFor(memory: EngineState, names: Iterable<QueueName>): Generator<Queue> {
@@ -175,13 +179,16 @@ function showIn(
           draft.change(queue, pid, task, after.state);
         }
         leasesExpired++;
+      } else if (isRecordsQueue(queue.ledger.name)) {
+        // The record has been kept long enough.
+        draft.remove(queue, pid, task, 'moved');
       } else {
         draft.change(queue, pid, task, { ...task.state, visibility: AVAILABLE });
       }
     }
     done++;
   }
-  draft.move(dead);
+  moveAll(draft, dead, now);
   return { expired: leasesExpired, done };
 }
 

@@ -1,7 +1,6 @@
 import { limits } from '@taskmaster/proto';
 import {
   type GetCommand,
-  type Instant,
   isLeased,
   type Key,
   type PeekCommand,
@@ -26,7 +25,6 @@ import { dueFor, showAllDue } from './expire.ts';
 
 /** Hidden tasks read for each task that a sample may show. */
 const SAMPLE_FACTOR = 10;
-const FIRST = 0 as Instant;
 
 /** GetTasks: the present state of tasks. */
 export async function getTasks(memory: EngineState, command: GetCommand): Promise<TaskView[]> {
@@ -86,10 +84,12 @@ function firstOf(queue: Queue, limit: number, after: Pid | undefined): Pid[] {
   return pids;
 }
 
-async function hiddenPids(memory: EngineState, queue: Queue, limit: number): Promise<Pid[]> {
-  const { prefix } = queue;
+/** PIDs of hidden tasks, those that show first. */
+export async function hiddenPids(memory: EngineState, queue: Queue, limit: number): Promise<Pid[]> {
+  const { prefix, ledger } = queue;
   using _hold = queue.hold();
-  const range = { gte: dueKey(prefix, FIRST, '' as Pid), lt: afterPrefix(prefix) };
+  // No task shows before the floor (L2).
+  const range = { gte: dueKey(prefix, ledger.dueFloor, '' as Pid), lt: afterPrefix(prefix) };
   // As above, but a changed task may have a row for each of its earlier states.
   let rows = limit;
   for (const { earlier } of queue.pendingChanges()) rows += 1 + earlier.length;

@@ -31,6 +31,7 @@ import {
   withRerun,
 } from './attempts.ts';
 import { fromDeadLetters, toDeadLetters } from './moves.ts';
+import { forgetEnd, leaveEnd, moveAll } from './records/leave-end.ts';
 import type { DraftView, TaskDraft, TaskMove } from './task-draft.ts';
 
 /** The state that a plan may read. */
@@ -118,7 +119,7 @@ export class UpdatePlanner {
       return;
     }
     if (!item.requeue) {
-      this.#draft.remove(found.queue, item.pid, found.task, true);
+      this.#end(item, found.queue, found.task);
       return;
     }
     const move = fromDeadLetters(found.queue, item.pid, found.task, this.#view.now);
@@ -126,8 +127,21 @@ export class UpdatePlanner {
     else this.#moves.push(move);
   }
 
+  /** Removes the task, and leaves its result. */
+  #end({ pid, token, result }: DequeueItem, queue: Queue, task: CachedTask): void {
+    const { name } = queue.ledger;
+    this.#draft.remove(queue, pid, task, token === undefined && result === undefined ? 'removed' : 'completed');
+    if (result === undefined) {
+      forgetEnd(this.#draft, name, pid);
+      return;
+    }
+    const { attempts } = task.state;
+    const end = { outcome: 'completed' as const, at: this.#view.now, attempts, result: result.data, error: undefined };
+    leaveEnd(this.#draft, name, pid, end, result.keepMs);
+  }
+
   #move(dequeue: readonly DequeueItem[], from: number, to: number): void {
-    this.#draft.move(this.#moves, ({ queue: { ledger }, pid }, target, there) => {
+    moveAll(this.#draft, this.#moves, this.#view.now, ({ queue: { ledger }, pid }, target, there) => {
       if (this.#hasDied(target, there)) this.#due.add(target);
       const { name } = ledger.name;
       const index = dequeue.slice(from, to).findIndex((item) => item.pid === pid && item.queue.name === name);

@@ -133,12 +133,14 @@ export class TaskDraft {
     this.changes.push({ queue, change, known });
   }
 
-  remove(queue: Queue, pid: Pid, known: CachedTask, completed: boolean): void {
+  /** `moved`: it does not count as completed. */
+  remove(queue: Queue, pid: Pid, known: CachedTask, how: 'completed' | 'removed' | 'moved'): void {
     const { queueId } = queue.ledger;
     this.changes.push({
       queue,
-      change: { kind: 'dequeue', queueId, pid, before: known.state, completed },
+      change: { kind: 'dequeue', queueId, pid, before: known.state, completed: how !== 'moved' },
       known,
+      isRemoval: how === 'removed',
     });
   }
 
@@ -150,7 +152,7 @@ export class TaskDraft {
     if (tasks.length === 0) return;
     const moves = tasks.map((move) => ({ move, data: this.#payloadOf(move) }));
     if (this.needs.length > 0) return;
-    for (const { move } of moves) this.remove(move.queue, move.pid, move.task, false);
+    for (const { move } of moves) this.remove(move.queue, move.pid, move.task, 'moved');
     for (const { move, data } of moves) {
       const { pid, after, kind } = move;
       const target = this.queueFor(move.target);

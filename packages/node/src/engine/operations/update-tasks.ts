@@ -6,6 +6,7 @@ import {
   Refusal,
 } from '@taskmaster/server/domain';
 import type { RecordedRequest } from '../../domain/atom.ts';
+import { grows } from '../admission.ts';
 import type { EngineState } from '../engine-state.ts';
 import { EngineView } from '../pending/engine-view.ts';
 import type { Reads } from '../pending/reads.ts';
@@ -39,7 +40,7 @@ const NOTHING: Readonly<Learnt> = nothing();
 /**
  * UpdateTasks (the paper, 4) for independent updates of one group: one atom for all that are not refused, and one record of the
  * request id. Nearly all batches are decided by the first attempt, because they need no read and no wait.
- * @param noNewTasks refuses the updates that enqueue. Undefined: there is room for new tasks.
+ * @param noNewTasks refuses the updates that enqueue and, on a full disk, those that leave results. Undefined: there is room.
  */
 export async function updateTasks(
   memory: EngineState,
@@ -112,7 +113,9 @@ function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): A
   }
   const view = new EngineView(memory, now, reads, learnt.notShown);
   const plan = planBatch(batch, view, (planned) => {
-    if (planned.end.enqueue === planned.start.enqueue) return undefined;
+    const { start, end } = planned;
+    const isFull = update.noNewTasks?.reason === 'DISK_FULL';
+    if (!grows(batch, start, end, isFull)) return undefined;
     return update.noNewTasks ?? refusalByLimit(memory, batch, planned);
   });
   if (plan.kind === 'needs') return plan;

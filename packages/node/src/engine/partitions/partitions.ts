@@ -11,6 +11,7 @@ import type { EngineConfig } from '../config.ts';
 import type { EngineState } from '../engine-state.ts';
 import type { Holding, Holdings } from '../holdings.ts';
 import type { LeaseRequests } from '../leasing/lease-requests.ts';
+import type { TaskWaits } from '../waits/task-waits.ts';
 import type { HeldPartition, PartitionClaim, PartitionHost, PartitionLocation } from './partition-host.ts';
 import { clearPartition } from './transfer/clear-partition.ts';
 import { ExportBrokenError, PartitionExport } from './transfer/export-partition.ts';
@@ -28,6 +29,7 @@ export interface PartitionsDeps {
   /** Throws a `Refusal` while the engine cannot write. */
   readonly writable: () => EngineState;
   readonly leaseRequests: () => LeaseRequests | undefined;
+  readonly taskWaits: () => TaskWaits | undefined;
   /** Resolves when the checkpoint in progress has ended, with or without success. */
   readonly checkpointed: () => Promise<void>;
   /** After a failed write: resolves with the rebuilt state. Rejects if the engine stops first. */
@@ -267,12 +269,13 @@ export class Partitions implements PartitionHost {
 
   /** Gives the partition up, because `to` holds it at this epoch. If this rejects, it is given up, but perhaps not on disk. */
   async release(id: PartitionId, to: string, epoch: number): Promise<void> {
-    const { holdings, leaseRequests, memory } = this.#deps;
+    const { holdings, leaseRequests, taskWaits, memory } = this.#deps;
     const earlier = holdings.get(id);
     if (earlier?.kind === 'released' && earlier.epoch >= epoch) return;
     // In this turn, because the new holder may already be changing the partition.
     holdings.release(id, epoch, to);
     leaseRequests()?.abandon(id);
+    taskWaits()?.abandon(id);
     memory()?.abandon(id);
     await this.#putAway(id, to, epoch);
   }

@@ -10,13 +10,15 @@ export class Counts {
   tasksCompleted = 0;
   leasesExpired = 0;
   tasksDeadLettered = 0;
+  resultsEvicted = 0;
   refills = 0;
   coldReads = 0;
   refused = 0;
 }
 
-/** Counts a committed change of a task, for the node and for its queue. */
+/** Counts a committed change of a task, for the node and for its queue. Records are not counted. */
 export function countChange(counts: Counts, queue: Queue, change: TaskChange, now: Instant): void {
+  if (queue.isReserved) return;
   queue.rates ??= new QueueRates();
   const { rates } = queue;
   if (change.kind === 'enqueue') {

@@ -35,7 +35,7 @@ interface Group {
 /** Chooses queues by group and full name. All queues match an empty filter. */
 type NameFilter = Partial<Pick<QueueFilter, 'group' | 'matches'>>;
 
-/** The queues that exist, by name and in order. */
+/** The queues that exist, by name and in order. Reserved ones are found by name only, and do not count. */
 export class QueueTable {
   readonly #byGroup = new Map<string, Group>();
   #size = 0;
@@ -80,6 +80,7 @@ export class QueueTable {
     // Share one copy of the group's name among its queues.
     queue.ledger.name = { group: group.group, name };
     group.queues.set(name, queue);
+    if (queue.isReserved) return;
     group.usage.queues++;
     queue.countIn(group.usage);
     this.#size++;
@@ -90,9 +91,11 @@ export class QueueTable {
   remove(queue: Queue): void {
     const { name } = queue.ledger;
     const group = this.#byGroup.get(name.group);
-    if (group?.queues.delete(name.name)) group.usage.queues--;
+    const isThere = group?.queues.delete(name.name) ?? false;
     queue.countIn(undefined);
     if (group?.queues.size === 0) this.#byGroup.delete(name.group);
+    if (queue.isReserved) return;
+    if (group !== undefined && isThere) group.usage.queues--;
     this.#size--;
     this.#removed.add(queue);
     // Removed queues must not accumulate if no request lists queues.

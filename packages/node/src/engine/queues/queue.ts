@@ -1,4 +1,4 @@
-import { formatQueueName, type QueueName } from '@taskmaster/proto';
+import { formatQueueName, isReservedName, type QueueName } from '@taskmaster/proto';
 import type { Instant, PartitionId, Pid, TaskState, Ticket } from '@taskmaster/server/domain';
 import type { TaskChange } from '../../domain/atom.ts';
 import { pidAfter, queuePrefix } from '../../domain/keys.ts';
@@ -33,6 +33,8 @@ export class Queue implements CacheOwner, ChangedQueue {
   readonly partition: PartitionId;
   readonly ledger: QueueLedger;
   readonly fullName: string;
+  /** True if its tasks are records of the group. */
+  readonly isReserved: boolean;
   rates: QueueRates | undefined;
   /** The refill in progress, shared by all requests that need it. */
   refilling: Promise<void> | undefined;
@@ -52,6 +54,7 @@ export class Queue implements CacheOwner, ChangedQueue {
     this.partition = partition;
     this.ledger = ledger;
     this.fullName = inOnePiece(ledger.name);
+    this.isReserved = isReservedName(ledger.name.name);
   }
 
   /** Prefix of the keys of its rows. Cached while the queue has pending changes. */

@@ -28,6 +28,10 @@ export function fingerprintOf({ group, enqueue, dequeue, renew, release, updates
   for (const item of dequeue) {
     writeItem(item);
     if (item.requeue) writer.byte(1);
+    if (item.result === undefined) continue;
+    writer.number(item.result.keepMs);
+    writer.number(item.result.data.byteLength);
+    sum = crc32(item.result.data, crc32(writer.view(), sum));
   }
   for (const item of renew) {
     writeItem(item);

@@ -1,27 +1,7 @@
-import {
-  type DeleteQueueRequest,
-  type DeleteQueueResponse,
-  type EnqueueMode,
-  type GetQueueStatsRequest,
-  type GetQueueStatsResponse,
-  type GetTasksRequest,
-  type GetTasksResponse,
-  type LeaseTasksRequest,
-  type LeaseTasksResponse,
-  type ListQueuesRequest,
-  type ListQueuesResponse,
-  limits,
-  PeekKind,
-  type PeekTasksRequest,
-  type PeekTasksResponse,
-  type Reason,
-  type ResetLeasesRequest,
-  type ResetLeasesResponse,
-  type UpdatePart,
-  type UpdateTasksRequest,
-  type UpdateTasksResponse,
-} from '@taskmaster/proto';
+import { type EnqueueMode, limits, PeekKind, type Reason, type UpdatePart } from '@taskmaster/proto';
 import { badHeaders } from './bad-headers.ts';
+import type { BadRequest } from './bad-request.ts';
+import { badWaits } from './bad-waits.ts';
 import {
   aDequeue,
   aFilter,
@@ -37,26 +17,6 @@ import {
   bytes,
   someStats,
 } from './requests.ts';
-
-/** The operations that every transport offers. */
-export interface Operations {
-  updateTasks(request: UpdateTasksRequest): Promise<UpdateTasksResponse>;
-  leaseTasks(request: LeaseTasksRequest): Promise<LeaseTasksResponse>;
-  listQueues(request: ListQueuesRequest): Promise<ListQueuesResponse>;
-  getQueueStats(request: GetQueueStatsRequest): Promise<GetQueueStatsResponse>;
-  peekTasks(request: PeekTasksRequest): Promise<PeekTasksResponse>;
-  getTasks(request: GetTasksRequest): Promise<GetTasksResponse>;
-  deleteQueue(request: DeleteQueueRequest): Promise<DeleteQueueResponse>;
-  resetLeases(request: ResetLeasesRequest): Promise<ResetLeasesResponse>;
-}
-
-export interface BadRequest {
-  readonly what: string;
-  readonly reason: Reason;
-  /** Path of the field at fault. */
-  readonly field: string;
-  readonly call: (node: Operations) => Promise<unknown>;
-}
 
 /** A request that every transport must refuse before it reaches the engine. */
 function bad(what: string, reason: Reason, field: string, call: BadRequest['call']): BadRequest {
@@ -432,4 +392,5 @@ export const badRequests: readonly BadRequest[] = [
   bad('deleting an unnamed queue', 'INVALID_QUEUE', 'queue', (node) => node.deleteQueue({ queue: '' })),
   bad('deleting a queue of a long name', 'INVALID_QUEUE', 'queue', (node) => node.deleteQueue({ queue: long(513) })),
   bad('resetting the leases of an unnamed queue', 'INVALID_QUEUE', 'queue', (node) => node.resetLeases({ queue: '#' })),
+  ...badWaits,
 ];

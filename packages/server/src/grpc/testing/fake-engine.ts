@@ -5,6 +5,7 @@ import { Refusal } from '../../domain/refusal.ts';
 const NO_FIGURES: EngineFigures = {
   queues: 0,
   waiters: 0,
+  taskWaits: 0,
   inFlightRequests: 0,
   inFlightBytes: 0,
   cacheBytes: 0,
@@ -20,6 +21,7 @@ const NO_FIGURES: EngineFigures = {
   tasksCompleted: 0,
   leasesExpired: 0,
   tasksDeadLettered: 0,
+  resultsEvicted: 0,
   refused: 0,
 };
 
@@ -44,6 +46,7 @@ export function fakeEngine(does: Partial<TaskEngine> = {}): FakeEngine {
     updateTasks: ask('updateTasks', does.updateTasks),
     updateBatch: ask('updateBatch', does.updateBatch ?? (does.updateTasks && eachOf(does.updateTasks))),
     leaseTasks: ask('leaseTasks', does.leaseTasks),
+    waitForTasks: ask('waitForTasks', does.waitForTasks),
     listQueues: ask('listQueues', does.listQueues),
     queueStats: ask('queueStats', does.queueStats),
     peekTasks: ask('peekTasks', does.peekTasks),

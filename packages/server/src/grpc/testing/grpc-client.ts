@@ -24,8 +24,10 @@ import {
   TaskMasterServiceClient,
   type UpdateTasksRequest,
   type UpdateTasksResponse,
+  type WaitForTasksRequest,
+  type WaitForTasksResponse,
 } from '@taskmaster/proto';
-import type { Operations } from './bad-requests.ts';
+import type { Operations } from './bad-request.ts';
 
 type Batches = {
   batchUpdateTasks(request: BatchUpdateTasksRequest): Promise<BatchUpdateTasksResponse>;
@@ -49,6 +51,7 @@ export function grpcClient(port: number, options: ChannelOptions = {}): GrpcClie
     leaseTasks: unary<LeaseTasksRequest, LeaseTasksResponse>(raw.leaseTasks),
     batchUpdateTasks: unary<BatchUpdateTasksRequest, BatchUpdateTasksResponse>(raw.batchUpdateTasks),
     batchLeaseTasks: unary<BatchLeaseTasksRequest, BatchLeaseTasksResponse>(raw.batchLeaseTasks),
+    waitForTasks: unary<WaitForTasksRequest, WaitForTasksResponse>(raw.waitForTasks),
     listQueues: unary<ListQueuesRequest, ListQueuesResponse>(raw.listQueues),
     getQueueStats: unary<GetQueueStatsRequest, GetQueueStatsResponse>(raw.getQueueStats),
     peekTasks: unary<PeekTasksRequest, PeekTasksResponse>(raw.peekTasks),

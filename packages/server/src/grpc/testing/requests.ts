@@ -13,6 +13,7 @@ import {
   type Renew,
   type RetryPolicy,
   type UpdateTasksRequest,
+  type WaitForTasksRequest,
 } from '@taskmaster/proto';
 
 // Valid requests. Tests change one field of them.
@@ -80,6 +81,12 @@ export const aLease = (change: Partial<LeaseTasksRequest> = {}): LeaseTasksReque
   workerLabel: 'w1',
   maxBytes: 0,
   anyOrder: false,
+  ...change,
+});
+
+export const aWait = (change: Partial<WaitForTasksRequest> = {}): WaitForTasksRequest => ({
+  tasks: [{ queue: 'shop#mail', pid: bytes('a') }],
+  waitMs: 0,
   ...change,
 });
 

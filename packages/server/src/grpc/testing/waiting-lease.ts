@@ -33,5 +33,5 @@ function read(session: StreamSession) {
   return { lease, message: new WeakRef(message.buffer) };
 }
 
-const isLease = (operation: StreamOperation): operation is StreamOperation & { readonly kind: 'lease' } =>
-  operation.kind === 'lease';
+const isLease = (operation: StreamOperation): operation is StreamOperation & { readonly kind: 'waiting' } =>
+  operation.kind === 'waiting';

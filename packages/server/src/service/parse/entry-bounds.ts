@@ -20,6 +20,9 @@ const partsOf: CountedFields = { 6: 'each' };
 /** The queues of a LeaseTasksRequest. */
 const queues: CountedFields = { 1: 'each' };
 
+/** The tasks of a WaitForTasksRequest. */
+const awaited: CountedFields = { 1: 'each' };
+
 const update: EntryBound = { field: 'update', counted: items, most: limits.updateItems };
 const parts: EntryBound = { field: 'parts', counted: partsOf, most: limits.updateItems };
 const lease: EntryBound = { field: 'queues', counted: queues, most: limits.leaseQueues };
@@ -32,7 +35,11 @@ const batchQueues: EntryBound = {
   most: limits.batchRequests * limits.leaseQueues,
 };
 const calls: EntryBound = { field: 'calls', counted: { 1: 'each' }, most: limits.streamCalls };
-const callItems: EntryBound = { field: 'calls', counted: { 1: { 2: items, 3: queues } }, most: limits.streamItems };
+const callItems: EntryBound = {
+  field: 'calls',
+  counted: { 1: { 2: items, 3: queues, 5: awaited } },
+  most: limits.streamItems,
+};
 const callParts: EntryBound = { field: 'calls', counted: { 1: { 2: partsOf } }, most: limits.streamItems };
 
 export const entryBounds = {
@@ -42,6 +49,7 @@ export const entryBounds = {
   batchLease: [batchRequests, batchQueues],
   stats: [{ field: 'queues', counted: { 1: 'each' }, most: limits.listQueues }],
   get: [{ field: 'pids', counted: { 2: 'each' }, most: limits.peekTasks }],
+  wait: [{ field: 'tasks', counted: awaited, most: limits.awaitedTasks }],
   stream: [calls, callItems, callParts],
 } satisfies Record<string, readonly EntryBound[]>;
 

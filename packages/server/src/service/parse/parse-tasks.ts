@@ -1,6 +1,13 @@
-import { type GetTasksRequest, limits, PeekKind, type PeekTasksRequest } from '@taskmaster/proto';
-import type { GetCommand, PeekCommand } from '../../domain/commands.ts';
-import { countAtMost, pid, pidOrNone, refuse, wholeNumber } from './checks.ts';
+import {
+  type GetTasksRequest,
+  limits,
+  PeekKind,
+  type PeekTasksRequest,
+  type WaitForTasksRequest,
+} from '@taskmaster/proto';
+import type { GetCommand, PeekCommand, WaitCommand } from '../../domain/commands.ts';
+import { countAtMost, duration, pid, pidOrNone, refuse, wholeNumber } from './checks.ts';
+import { OneGroup } from './one-group.ts';
 import { queueName } from './queue-names.ts';
 
 const kinds: ReadonlyMap<number, PeekCommand['kind']> = new Map([
@@ -38,4 +45,17 @@ export function parseGet(request: GetTasksRequest): GetCommand {
     pids: request.pids.map((bytes, index) => pid(bytes, { list: 'pids', index, field: '' })),
     includeData: request.includeData,
   };
+}
+
+/** Throws a `Refusal` unless the engine can take the request as it is. */
+export function parseWait(request: WaitForTasksRequest): WaitCommand {
+  if (request.tasks.length === 0) refuse('EMPTY_REQUEST', { field: 'tasks' }, 'is empty: name at least one task');
+  countAtMost(request.tasks.length, { field: 'tasks' }, limits.awaitedTasks);
+  const group = new OneGroup();
+  const tasks = request.tasks.map((task, index) => ({
+    queue: group.queue(task.queue, 'tasks', index, 'queue'),
+    pid: pid(task.pid, { list: 'tasks', index, field: 'pid' }),
+  }));
+  const waitMs = duration(request.waitMs, { field: 'wait_ms' }, 0, limits.waitMs);
+  return { group: group.name, tasks, waitMs };
 }

@@ -21,6 +21,7 @@ import type {
   ReleaseItem,
   RenewItem,
   TaskItem,
+  TaskResult,
   UpdateCommand,
   UpdateEnd,
 } from '../../domain/commands.ts';
@@ -43,6 +44,7 @@ import {
   textAtMost,
   wholeNumber,
 } from './checks.ts';
+import { OneGroup } from './one-group.ts';
 import { queueName } from './queue-names.ts';
 
 /** Upper limit of the backoff if a policy names none, in ms. */
@@ -69,7 +71,7 @@ export function parseUpdate(request: UpdateTasksRequest): UpdateCommand {
   const dequeue = request.dequeue.map((item, index) => parseDequeue(item, index, group));
   const renew = request.renew.map((item, index) => parseRenew(item, index, group));
   const release = request.release.map((item, index) => parseRelease(item, index, group));
-  refuseTooLarge(enqueue);
+  refuseTooLarge(enqueue, dequeue);
   const command = { group: group.name, enqueue, dequeue, renew, release, requestId };
   if (request.parts.length === 0) refuseConflicts(command, BATCH_START, endOf(command));
   return command;
@@ -113,31 +115,6 @@ export function parseParts(request: UpdateTasksRequest): BatchCommand {
 
 export function countItems({ enqueue, dequeue, renew, release }: UpdateTasksRequest): number {
   return enqueue.length + dequeue.length + renew.length + release.length;
-}
-
-/** Checks that all queues of an update are in one group, the unit of atomicity. */
-class OneGroup {
-  #first: { readonly group: string; readonly place: Place } | undefined;
-
-  get name(): string {
-    return this.#first?.group ?? '';
-  }
-
-  queue(full: string, list: string, index: number, field: string): QueueName {
-    const queue = queueName(full, { list, index, field });
-    if (this.#first === undefined) this.#first = { group: queue.group, place: { list, index, field } };
-    else if (queue.group !== this.#first.group) this.#refuse(queue, { list, index, field }, this.#first);
-    return queue;
-  }
-
-  #refuse(queue: QueueName, place: Place, first: { readonly group: string; readonly place: Place }): never {
-    return refuse(
-      'MIXED_GROUPS',
-      place,
-      `is of the group ${excerpt(queue.group)}, ${pathOf(first.place)} of ${excerpt(first.group)}: one group an update`,
-      { group: queue.group, otherGroup: first.group },
-    );
-  }
 }
 
 function parseRequestId(id: Uint8Array): string | undefined {
@@ -235,7 +212,27 @@ function parseTask(item: Renew | Dequeue | Release, list: string, index: number,
 }
 
 function parseDequeue(item: Dequeue, index: number, group: OneGroup): DequeueItem {
-  return { ...parseTask(item, 'dequeue', index, group), requeue: item.requeue };
+  const result = parseResult(item, index);
+  return { ...parseTask(item, 'dequeue', index, group), requeue: item.requeue, result };
+}
+
+function parseResult({ result: data, resultRetentionMs, requeue }: Dequeue, index: number): TaskResult | undefined {
+  const at = (field: string): Place => ({ list: 'dequeue', index, field });
+  const given = resultRetentionMs ?? limits.defaultResultRetentionMs;
+  const keepMs = duration(given, at('result_retention_ms'), 1, limits.resultRetentionMs);
+  if (data === undefined) {
+    if (resultRetentionMs !== undefined)
+      refuse('INVALID_ARGUMENT', at('result_retention_ms'), 'is given without a result');
+    return undefined;
+  }
+  if (requeue) refuse('INVALID_ARGUMENT', at('result'), 'is given for a task that is put back');
+  if (data.length > limits.resultBytes) {
+    refuse('DATA_TOO_LARGE', at('result'), `has ${data.length} bytes: at most ${limits.resultBytes}`, {
+      value: data.length,
+      limit: limits.resultBytes,
+    });
+  }
+  return { data, keepMs };
 }
 
 function parseRenew(item: Renew, index: number, group: OneGroup): RenewItem {
@@ -319,9 +316,10 @@ function refuseConflicts(
 }
 
 /** Limits the payload of an in-process update. Over gRPC the size of the message is limited. */
-function refuseTooLarge(enqueue: readonly EnqueueItem[]): void {
+function refuseTooLarge(enqueue: readonly EnqueueItem[], dequeue: readonly DequeueItem[]): void {
   let bytes = 0;
   for (const item of enqueue) bytes += item.data.length;
+  for (const { result } of dequeue) bytes += result?.data.length ?? 0;
   if (bytes > limits.requestBytes) {
     refuse('REQUEST_TOO_LARGE', { field: 'update' }, `has ${bytes} bytes of data: at most ${limits.requestBytes}`, {
       value: bytes,

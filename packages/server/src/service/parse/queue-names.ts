@@ -1,4 +1,4 @@
-import { limits, parseQueueName, type QueueName } from '@taskmaster/proto';
+import { isReservedName, limits, parseQueueName, type QueueName } from '@taskmaster/proto';
 import { excerpt, type Place, refuse } from './checks.ts';
 
 /** A decoder replaces bytes that are not UTF-8 with this character. */
@@ -22,6 +22,9 @@ export function queueName(full: string, place: Place): QueueName {
     refuse('INVALID_QUEUE', place, full === '' ? 'is empty' : `is ${excerpt(full)}: its name is empty`, {
       limit: limits.nameBytes,
     });
+  }
+  if (isReservedName(name.name)) {
+    refuse('INVALID_QUEUE', place, `is ${excerpt(full)}: names that begin with $taskmaster/ are reserved`);
   }
   if (seen.size >= SEEN_AT_MOST) seen.clear();
   seen.set(full, name);

@@ -48,3 +48,24 @@ test('a moved task keeps its failures, its progress, where it came from, and tha
   const [back] = await nodes.run(b.h.lease(QUEUE));
   expect([Buffer.from(back?.data ?? []).toString(), back?.progress]).toEqual(['dead', 'half']);
 });
+
+test('a result moves with its group, is kept for its time by the clock of the new holder, and waits are told', async () => {
+  const nodes = new TwoNodes({ writeMs: 1, syncMs: 1, readMs: 1, bIsAheadMs: AHEAD_MS });
+  await nodes.open();
+  const { a, b } = nodes;
+  await nodes.run(a.h.enqueue(QUEUE, ['p', 'q']));
+  await nodes.run(a.h.update({ dequeue: [{ queue: QUEUE, pid: 'p', result: '42', keep: 60_000 }] }));
+  const waiting = a.h.waitFor(QUEUE, ['q'], { wait: 600_000 });
+  waiting.catch(() => {});
+  await nodes.run(Promise.resolve(a.handOffs?.send(P, { nodeId: 'b', address: 'b' })));
+  await expect(nodes.run(waiting)).rejects.toMatchObject({ reason: 'NOT_HOLDER' });
+  await expect(nodes.run(a.h.waitFor(QUEUE, ['p']))).rejects.toMatchObject({ reason: 'NOT_HOLDER' });
+
+  const resultOf = async () => (await nodes.run(b.h.waitFor(QUEUE, ['p'])))[0]?.end;
+  const end = await resultOf();
+  expect([end?.outcome, Buffer.from(end?.result ?? []).toString()]).toEqual(['completed', '42']);
+  await nodes.time.advance(50_000);
+  expect((await resultOf())?.outcome).toBe('completed');
+  await nodes.time.advance(20_000);
+  expect((await resultOf())?.outcome).toBe('unknown');
+});

@@ -39,6 +39,7 @@ import {
   UpdateTasksRequest,
   UpdateTasksResponse,
 } from "./tasks.ts";
+import { WaitForTasksRequest, WaitForTasksResponse } from "./waits.ts";
 
 /**
  * A durable, priority-ordered task queue (the paper, 4). Nodes and proxies serve the same interface.
@@ -98,7 +99,18 @@ export const TaskMasterServiceService = {
       encodeToBuffer(BatchLeaseTasksResponse, value),
     responseDeserialize: (value: Buffer): BatchLeaseTasksResponse => BatchLeaseTasksResponse.decode(value),
   },
-  /** Serves updates and leases over one long-lived stream, in any order. This is the fastest way. */
+  /** Waits until tasks have ended. Returns their results. */
+  waitForTasks: {
+    path: "/taskmaster.v1.TaskMasterService/WaitForTasks" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: WaitForTasksRequest): Buffer => encodeToBuffer(WaitForTasksRequest, value),
+    requestDeserialize: (value: Buffer): WaitForTasksRequest => WaitForTasksRequest.decode(value),
+    responseSerialize: (value: WaitForTasksResponse): Buffer =>
+      encodeToBuffer(WaitForTasksResponse, value),
+    responseDeserialize: (value: Buffer): WaitForTasksResponse => WaitForTasksResponse.decode(value),
+  },
+  /** Serves updates, leases and waits over one long-lived stream, in any order. This is the fastest way. */
   stream: {
     path: "/taskmaster.v1.TaskMasterService/Stream" as const,
     requestStream: true as const,
@@ -183,7 +195,9 @@ export interface TaskMasterServiceServer extends UntypedServiceImplementation {
   batchUpdateTasks: handleUnaryCall<BatchUpdateTasksRequest, BatchUpdateTasksResponse>;
   /** Serves several independent leases in one call. Each has its own result, in the order of the requests. */
   batchLeaseTasks: handleUnaryCall<BatchLeaseTasksRequest, BatchLeaseTasksResponse>;
-  /** Serves updates and leases over one long-lived stream, in any order. This is the fastest way. */
+  /** Waits until tasks have ended. Returns their results. */
+  waitForTasks: handleUnaryCall<WaitForTasksRequest, WaitForTasksResponse>;
+  /** Serves updates, leases and waits over one long-lived stream, in any order. This is the fastest way. */
   stream: handleBidiStreamingCall<StreamRequest, StreamResponse>;
   /** Lists the queues that hold tasks, in order of their names. */
   listQueues: handleUnaryCall<ListQueuesRequest, ListQueuesResponse>;
@@ -267,7 +281,23 @@ export interface TaskMasterServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: BatchLeaseTasksResponse) => void,
   ): ClientUnaryCall;
-  /** Serves updates and leases over one long-lived stream, in any order. This is the fastest way. */
+  /** Waits until tasks have ended. Returns their results. */
+  waitForTasks(
+    request: WaitForTasksRequest,
+    callback: (error: ServiceError | null, response: WaitForTasksResponse) => void,
+  ): ClientUnaryCall;
+  waitForTasks(
+    request: WaitForTasksRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: WaitForTasksResponse) => void,
+  ): ClientUnaryCall;
+  waitForTasks(
+    request: WaitForTasksRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: WaitForTasksResponse) => void,
+  ): ClientUnaryCall;
+  /** Serves updates, leases and waits over one long-lived stream, in any order. This is the fastest way. */
   stream(): ClientDuplexStream<StreamRequest, StreamResponse>;
   stream(options: Partial<CallOptions>): ClientDuplexStream<StreamRequest, StreamResponse>;
   stream(metadata: Metadata, options?: Partial<CallOptions>): ClientDuplexStream<StreamRequest, StreamResponse>;

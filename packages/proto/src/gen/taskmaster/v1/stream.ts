@@ -5,16 +5,17 @@
 import { readInt64, writeInt64 } from "../../../codec/int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Error, LeaseTasksRequest, LeaseTasksResponse, UpdateTasksRequest, UpdateTasksResponse } from "./tasks.ts";
+import { WaitForTasksRequest, WaitForTasksResponse } from "./waits.ts";
 
 /**
  * One or more calls. The node stops reading a stream while the stream has too many calls in flight or too many unread answers.
- * The client notices it by HTTP/2 flow control. Up to 12,288 leases of a stream may wait for tasks. More are refused with
+ * The client notices it by HTTP/2 flow control. Up to 12,288 leases and waits of a stream may wait. More are refused with
  * TOO_MANY_WAITERS, so that the node still reads other calls.
  */
 export interface StreamRequest {
   /**
-   * Up to 10,000 calls, which are served in any order. Together they have up to 100,000 items of updates and queues of leases.
-   * More of either ends the stream with TOO_MANY_ITEMS, and no call of the message is made.
+   * Up to 10,000 calls, which are served in any order. Together they have up to 100,000 items of updates, queues of leases and
+   * tasks of waits. More of either ends the stream with TOO_MANY_ITEMS, and no call of the message is made.
    */
   calls: StreamCall[];
 }
@@ -32,8 +33,11 @@ export interface StreamCall {
     /** See LeaseTasks. */
     { $case: "lease"; value: LeaseTasksRequest }
     | //
-    /** Cancels a waiting lease, which is answered with CANCELLED. Has no effect on other calls. */
+    /** Cancels a waiting lease or wait, which is answered with CANCELLED. Has no effect on other calls. */
     { $case: "cancel"; value: CancelCall }
+    | //
+    /** See WaitForTasks. */
+    { $case: "wait"; value: WaitForTasksRequest }
     | undefined;
 }
 
@@ -62,6 +66,9 @@ export interface StreamResult {
     | //
     /** The call was refused. */
     { $case: "error"; value: Error }
+    | //
+    /** The wait is over. */
+    { $case: "wait"; value: WaitForTasksResponse }
     | undefined;
 }
 
@@ -130,6 +137,9 @@ export const StreamCall: MessageFns<StreamCall> = {
       case "cancel":
         CancelCall.encode(message.call.value, writer.uint32(34).fork()).join();
         break;
+      case "wait":
+        WaitForTasksRequest.encode(message.call.value, writer.uint32(42).fork()).join();
+        break;
     }
     return writer;
   },
@@ -177,6 +187,14 @@ export const StreamCall: MessageFns<StreamCall> = {
             }
 
             message.call = { $case: "cancel", value: CancelCall.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.call = { $case: "wait", value: WaitForTasksRequest.decode(reader, reader.uint32()) };
             continue;
           }
         }
@@ -292,6 +310,9 @@ export const StreamResult: MessageFns<StreamResult> = {
       case "error":
         Error.encode(message.result.value, writer.uint32(34).fork()).join();
         break;
+      case "wait":
+        WaitForTasksResponse.encode(message.result.value, writer.uint32(42).fork()).join();
+        break;
     }
     return writer;
   },
@@ -339,6 +360,14 @@ export const StreamResult: MessageFns<StreamResult> = {
             }
 
             message.result = { $case: "error", value: Error.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.result = { $case: "wait", value: WaitForTasksResponse.decode(reader, reader.uint32()) };
             continue;
           }
         }

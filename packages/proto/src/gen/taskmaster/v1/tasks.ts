@@ -218,6 +218,19 @@ export interface Dequeue {
    * is refused (NOT_DEAD_LETTERED), as is one whose PID is in that queue already (TASK_EXISTS).
    */
   requeue: boolean;
+  /**
+   * The result of the task, opaque bytes, at most 64 KiB. The node keeps it for `result_retention_ms`, and WaitForTasks returns
+   * it. Unset: the task leaves no result. A task that was enqueued again with RERUN leaves the result of its last run only.
+   * Refused together with `requeue`.
+   */
+  result?:
+    | Uint8Array
+    | undefined;
+  /**
+   * How long the result is kept, in ms, 1 ms to 30 days. Unset: one hour. It goes earlier if the results of its group get too
+   * large. Refused without `result`.
+   */
+  resultRetentionMs?: number | undefined;
 }
 
 /** Extends a lease from now on. An expired lease is refused (LEASE_EXPIRED). */
@@ -941,7 +954,14 @@ export const RetryPolicy: MessageFns<RetryPolicy> = {
 };
 
 function createBaseDequeue(): Dequeue {
-  return { queue: "", pid: NO_BYTES, leaseToken: 0, requeue: false };
+  return {
+    queue: "",
+    pid: NO_BYTES,
+    leaseToken: 0,
+    requeue: false,
+    result: undefined,
+    resultRetentionMs: undefined,
+  };
 }
 
 export const Dequeue: MessageFns<Dequeue> = {
@@ -957,6 +977,12 @@ export const Dequeue: MessageFns<Dequeue> = {
     }
     if (message.requeue !== false) {
       writer.uint32(32).bool(message.requeue);
+    }
+    if (message.result !== undefined) {
+      writer.uint32(42).bytes(message.result);
+    }
+    if (message.resultRetentionMs !== undefined) {
+      writeInt64(writer.uint32(48), message.resultRetentionMs);
     }
     return writer;
   },
@@ -1004,6 +1030,22 @@ export const Dequeue: MessageFns<Dequeue> = {
             }
 
             message.requeue = reader.bool();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.result = reader.bytes();
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.resultRetentionMs = readInt64(reader);
             continue;
           }
         }

@@ -5,7 +5,7 @@ import type { Caller } from '../../service/caller.ts';
 import type { Origin } from '../../service/raw-service.ts';
 import { tooManyWait, type WaitingCalls } from './waiting-calls.ts';
 
-/** How many leases of one stream may wait for tasks, and how many do. */
+/** How many calls of one stream may wait, and how many do. */
 export interface Places {
   readonly most: number;
   taken: number;
@@ -14,12 +14,12 @@ export interface Places {
   readonly connection: string;
 }
 
-/** The caller of one lease on a stream. */
-export class StreamLease implements Caller {
+/** The caller of one lease or wait on a stream. */
+export class StreamWaiter implements Caller {
   readonly #origin: Origin;
   readonly #places: Places;
   #recheck: (() => void) | undefined;
-  /** Why the lease was ended: its caller has lost a right. */
+  /** Why the call was ended: its caller has lost a right. */
   revoked: unknown;
   #waits = false;
   #waitingBytes = 0;
@@ -52,7 +52,7 @@ export class StreamLease implements Caller {
     this.#waits = true;
   }
 
-  /** Call this when the lease is answered. */
+  /** Call this when the call is answered. */
   ended(): void {
     if (!this.#waits) return;
     this.#waits = false;
@@ -70,7 +70,7 @@ export class StreamLease implements Caller {
     return this.#abort.signal;
   }
 
-  /** Ends the lease if its caller has lost a right that the wait needs. */
+  /** Ends the call if its caller has lost a right that the wait needs. */
   recheck(): void {
     try {
       this.#recheck?.();
@@ -80,7 +80,7 @@ export class StreamLease implements Caller {
     }
   }
 
-  /** Cancels the lease for the client. */
+  /** Cancels the call for the client. */
   cancel(): void {
     this.#gone = true;
     this.#abort?.abort();
@@ -92,7 +92,7 @@ export class StreamLease implements Caller {
     this.#abort?.abort();
   }
 
-  /** Whether the lease failed only because `endWaiting` ended its wait. */
+  /** Whether the call failed only because `endWaiting` ended its wait. */
   endedWaiting(thrown: unknown): boolean {
     return this.#waitsNoLonger && !this.#gone && thrown instanceof Refusal && thrown.reason === 'CANCELLED';
   }

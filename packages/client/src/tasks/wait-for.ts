@@ -1,0 +1,121 @@
+import { limits, TaskOutcome, type EndedTask as WireEnded } from '@taskmaster/proto';
+import { brokenReply } from '../transport/wire-errors.ts';
+import { type Codec, jsonCodec } from '../values/codec.ts';
+import { type Duration, durationMs } from '../values/duration.ts';
+import { DeadlineExceededError, TaskNotCompletedError, TaskNotFoundError } from '../values/errors.ts';
+import { type Pid, pidText } from '../values/pid.ts';
+import type { ClientContext } from './context.ts';
+import { readResult } from './task-result.ts';
+
+export interface WaitForOptions<R = unknown> {
+  /** How the result is encoded. Default: JSON. */
+  readonly codec?: Codec<R> | undefined;
+  /** Longest time to wait. Default: until the task has ended. */
+  readonly timeout?: Duration | undefined;
+  /** Ends the wait, which rejects with `CancelledError`. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** How a task has ended. A task has ended when it has left its queue. */
+export interface TaskEnd<R = unknown> {
+  /**
+   * `dead-lettered`: it went to its dead-letter queue. `removed`: it was removed without a lease, with its queue, or put back
+   * from a dead-letter queue. `unknown`: it is not in the queue, and has left no result.
+   */
+  readonly outcome: 'completed' | 'dead-lettered' | 'removed' | 'unknown';
+  /** The result of a completed task. Undefined: it left none, or its handler returned nothing. */
+  readonly result: R | undefined;
+  /** When it ended, by the node's clock. Undefined: the node does not know. */
+  readonly endedAt: Date | undefined;
+  readonly attempts: number;
+  /** Message of the error of its last attempt, if it is a dead letter. Undefined: its lease expired, or there was no error. */
+  readonly error: string | undefined;
+}
+
+/** Length of one request. After that the client asks again, so that it notices a node that does not answer. */
+const POLL_MS = 60_000;
+
+const outcomes: Readonly<Record<number, TaskEnd['outcome']>> = {
+  [TaskOutcome.TASK_OUTCOME_COMPLETED]: 'completed',
+  [TaskOutcome.TASK_OUTCOME_DEAD_LETTERED]: 'dead-lettered',
+  [TaskOutcome.TASK_OUTCOME_REMOVED]: 'removed',
+  [TaskOutcome.TASK_OUTCOME_UNKNOWN]: 'unknown',
+};
+
+/** See `Queue.waitForEnd`. */
+export async function waitForEnd<R>(
+  context: ClientContext,
+  queue: string,
+  pid: Pid,
+  options: WaitForOptions<R>,
+): Promise<TaskEnd<R>> {
+  const { timing } = context;
+  const timeoutMs = options.timeout === undefined ? undefined : durationMs(options.timeout, 'timeout');
+  const end = timeoutMs === undefined ? Number.POSITIVE_INFINITY : timing.now() + timeoutMs;
+  for (;;) {
+    const waitMs = Math.max(0, Math.ceil(Math.min(POLL_MS, limits.waitMs, end - timing.now())));
+    const ended = await poll(context, queue, pid, waitMs, options.signal);
+    if (ended !== undefined) return endOf(ended, (options.codec ?? jsonCodec) as Codec<R>);
+    if (timing.now() >= end) {
+      throw new DeadlineExceededError(`task ${pidText(pid)} of ${queue} has not ended in time`, {
+        reason: 'DEADLINE_EXCEEDED',
+      });
+    }
+  }
+}
+
+/** One request, with repetitions after errors. Undefined: the task has not ended. */
+async function poll(
+  { calls, timing }: ClientContext,
+  queue: string,
+  pid: Pid,
+  waitMs: number,
+  signal: AbortSignal | undefined,
+): Promise<WireEnded | undefined> {
+  const end = timing.now() + waitMs;
+  const { ended } = await calls.run(
+    'waitForTasks',
+    'read',
+    { signal },
+    (attempt) => {
+      const left = Math.max(0, Math.min(waitMs, Math.round(end - timing.now())));
+      return calls.transport.waitForTasks({ tasks: [{ queue, pid }], waitMs: left }, attempt);
+    },
+    waitMs,
+  );
+  return ended[0];
+}
+
+function endOf<R>({ outcome, result, endedUnixMs, attempts, error }: WireEnded, codec: Codec<R>): TaskEnd<R> {
+  const known = outcomes[outcome];
+  if (known === undefined) throw brokenReply(`sent the unknown outcome ${outcome}`);
+  return {
+    outcome: known,
+    result: readResult(result, codec),
+    endedAt: endedUnixMs === 0 ? undefined : new Date(endedUnixMs),
+    attempts,
+    error: error?.message,
+  };
+}
+
+/** The result of a completed task. @throws the error of one that ended in another way. */
+export function resultOf<R>({ outcome, result, error, attempts }: TaskEnd<R>, queue: string, pid: Pid): R | undefined {
+  const task = `task ${pidText(pid)} of ${queue}`;
+  const metadata = { queue };
+  switch (outcome) {
+    case 'completed':
+      return result;
+    case 'unknown':
+      throw new TaskNotFoundError(`${task} is not in the queue, and has left no result`, {
+        reason: 'TASK_NOT_FOUND',
+        metadata,
+      });
+    case 'removed':
+      throw new TaskNotCompletedError(`${task} was removed`, { outcome, metadata });
+    case 'dead-lettered': {
+      const why = error === undefined ? '' : `: ${error}`;
+      const after = `after ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}`;
+      throw new TaskNotCompletedError(`${task} went to its dead-letter queue ${after}${why}`, { outcome, metadata });
+    }
+  }
+}

@@ -1,0 +1,63 @@
+import { TaskOutcome, type WaitForTasksRequest } from '@taskmaster/proto';
+import { expect, test } from 'vitest';
+import { bytes, dequeue, enqueue, lease, QUEUE, text, update } from './transport-requests.ts';
+import type { TransportWorld } from './transport-world.ts';
+
+const wait = (pid: string, waitMs = 0): WaitForTasksRequest => ({ tasks: [{ queue: QUEUE, pid: bytes(pid) }], waitMs });
+const completion = (pid: string, token: number, result: string) => {
+  const dequeues = dequeue(pid, token).dequeue.map((item) => ({ ...item, result: bytes(result) }));
+  return update({ dequeue: dequeues });
+};
+
+/** The part of the transport contract about waits for tasks. */
+export function waitsContract(start: () => Promise<TransportWorld>): void {
+  test('a wait has the result of a task that was completed, and knows that another is unknown', async () => {
+    await using world = await start();
+    const { transport } = world;
+    await transport.updateTasks(enqueue('a'));
+    expect(await transport.waitForTasks(wait('a'))).toEqual({ ended: [] });
+    const { tasks } = await transport.leaseTasks(lease());
+    await transport.updateTasks(completion('a', tasks[0]?.leaseToken ?? 0, '42'));
+    const { ended } = await transport.waitForTasks(wait('a'));
+    expect(ended).toMatchObject([{ task: 0, outcome: TaskOutcome.TASK_OUTCOME_COMPLETED, attempts: 1 }]);
+    expect([text(ended[0]?.result), ended[0]?.endedUnixMs]).toEqual(['42', expect.any(Number)]);
+    expect(await transport.waitForTasks(wait('b', 1_000))).toMatchObject({
+      ended: [{ outcome: TaskOutcome.TASK_OUTCOME_UNKNOWN, result: undefined, endedUnixMs: 0 }],
+    });
+  });
+
+  test('a wait ends with its task, and an empty result is a result', async () => {
+    await using world = await start();
+    const { transport, settle } = world;
+    await transport.updateTasks(enqueue('a'));
+    const waiting = transport.waitForTasks(wait('a', 20_000));
+    const { tasks } = await transport.leaseTasks(lease());
+    await transport.updateTasks(completion('a', tasks[0]?.leaseToken ?? 0, ''));
+    expect((await settle(waiting)).ended).toMatchObject([{ result: expect.any(Uint8Array) }]);
+  });
+
+  test('a wait for a task that stays ends after its time, which is added to the timeout', async () => {
+    await using world = await start();
+    const { transport, settle } = world;
+    await transport.updateTasks(enqueue('a'));
+    expect(await settle(transport.waitForTasks(wait('a', 1_100), { timeoutMs: 1_000 }))).toEqual({ ended: [] });
+  });
+
+  test('a cancelled wait rejects', async () => {
+    await using world = await start();
+    const { transport, settle } = world;
+    await transport.updateTasks(enqueue('a'));
+    const giveUp = new AbortController();
+    const waiting = transport.waitForTasks(wait('a', 20_000), { signal: giveUp.signal });
+    const given = { name: 'CancelledError', reason: 'CANCELLED' };
+    const refused = expect(settle(waiting)).rejects.toMatchObject(given);
+    await transport.leaseTasks(lease()); // The wait has gone before.
+    giveUp.abort();
+    await refused;
+    const { signal } = giveUp;
+    await expect(transport.waitForTasks(wait('a'), { signal })).rejects.toMatchObject({
+      ...given,
+      maybeApplied: false,
+    });
+  });
+}

@@ -1,0 +1,68 @@
+import { createHash } from 'node:crypto';
+import { limits, type QueueName, reservedQueues } from '@taskmaster/proto';
+import {
+  ByteReader,
+  ByteWriter,
+  type Instant,
+  latin1Of,
+  type Pid,
+  type TaskEnd,
+  UnreadableBytesError,
+} from '@taskmaster/server/domain';
+
+// How a task has ended, kept as a task in a reserved queue of its group. So it is durable with the change that ended the task,
+// and moves with the group.
+
+/** The queue with the records of a group. */
+export const recordsOf = (group: string): QueueName => ({ group, name: reservedQueues.results });
+
+export const isRecordsQueue = ({ name }: QueueName): boolean => name === reservedQueues.results;
+
+const VERSION = 1;
+const OUTCOMES = ['completed', 'dead-lettered'] as const;
+/** Flags. */
+const RESULT = 1;
+const ERROR = 2;
+/** First byte of the PID of a record whose task is named by a hash. No name is so long that it could begin one. */
+const HASHED = '\xff';
+
+const writer = new ByteWriter();
+
+/** A PID for the record of a task. Different tasks of a group have different ones. */
+export function recordPid(name: string, pid: Pid): Pid {
+  const bytes = Buffer.from(name, 'utf8');
+  const plain = String.fromCharCode(bytes.length >>> 8, bytes.length & 0xff) + bytes.toString('latin1') + pid;
+  if (plain.length <= limits.pidBytes) return plain as Pid;
+  const hash = createHash('sha256').update(plain, 'latin1').digest('hex');
+  return `${HASHED}${hash}` as Pid;
+}
+
+/** An end that leaves a record. */
+export type RecordedEnd = TaskEnd & { readonly outcome: (typeof OUTCOMES)[number]; readonly at: Instant };
+
+export function encodeEnd({ outcome, at, attempts, result, error }: RecordedEnd): Uint8Array {
+  writer.byte(VERSION);
+  writer.byte(OUTCOMES.indexOf(outcome));
+  writer.number(at);
+  writer.number(attempts);
+  writer.byte((result === undefined ? 0 : RESULT) | (error === undefined ? 0 : ERROR));
+  if (result !== undefined) writer.latin1(latin1Of(result));
+  if (error !== undefined) writer.utf8(error);
+  // A copy: the next call reuses the view.
+  return new Uint8Array(writer.view());
+}
+
+export function decodeEnd(bytes: Uint8Array): TaskEnd {
+  const from = new ByteReader(bytes);
+  from.version(VERSION, 'record of an end');
+  const code = from.byte();
+  const outcome = OUTCOMES[code];
+  if (outcome === undefined) throw new UnreadableBytesError(`unknown outcome ${code}`);
+  const at = from.number() as Instant;
+  const attempts = from.number();
+  const flags = from.byte();
+  // A copy: the bytes may be a view of a larger buffer.
+  const result = flags & RESULT ? Buffer.from(from.latin1(), 'latin1') : undefined;
+  const error = flags & ERROR ? from.utf8() : undefined;
+  return { outcome, at, attempts, result, error };
+}

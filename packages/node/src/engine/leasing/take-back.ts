@@ -1,0 +1,12 @@
+import { batchOf, type LeasedTask, onlyOutcome, Refusal } from '@taskmaster/server/domain';
+import { giveBack } from '@taskmaster/server/service';
+import type { EngineState } from '../engine-state.ts';
+import { updateTasks } from '../operations/update-tasks.ts';
+
+/** Releases tasks that were leased for a caller that has disconnected, as if they had not been leased. Throws its refusal. */
+export async function takeBack(memory: EngineState | undefined, leased: readonly LeasedTask[]): Promise<never> {
+  if (memory) {
+    await giveBack(async (release) => onlyOutcome(await updateTasks(memory, batchOf([release], undefined))), leased);
+  }
+  throw new Refusal('CANCELLED', 'the call was cancelled');
+}

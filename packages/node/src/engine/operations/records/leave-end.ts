@@ -1,0 +1,68 @@
+import { limits, type QueueName } from '@taskmaster/proto';
+import type { Instant, Pid, TaskState } from '@taskmaster/server/domain';
+import { encodeEnd, type RecordedEnd, recordPid, recordsOf } from '../../../domain/end-record.ts';
+import { NO_TOKEN } from '../attempts.ts';
+import type { TaskDraft, TaskMove } from '../task-draft.ts';
+
+/** Leaves the record of an end for later waits, in place of that of an earlier task with the same PID. */
+export function leaveEnd(
+  draft: TaskDraft,
+  { group, name }: QueueName,
+  pid: Pid,
+  end: RecordedEnd,
+  keepMs: number,
+): void {
+  const data = encodeEnd(end);
+  const until = (end.at + keepMs) as Instant;
+  const state: TaskState = {
+    enqueuedAt: end.at,
+    dueAt: until,
+    dataBytes: data.byteLength,
+    headerBytes: 0,
+    attempts: 0,
+    token: NO_TOKEN,
+    retry: undefined,
+    visibility: { kind: 'hidden', until, lease: undefined },
+    history: undefined,
+  };
+  const records = draft.queueFor(recordsOf(group));
+  const record = recordPid(name, pid);
+  const earlier = draft.find(records, record);
+  if (earlier === undefined) draft.add(records, record, state, data);
+  else draft.change(records, record, earlier, state, data);
+}
+
+/** Removes what an earlier task with the same PID has left, because it would be mistaken for that of this task. */
+export function forgetEnd(draft: TaskDraft, { group, name }: QueueName, pid: Pid): void {
+  const records = draft.queue(recordsOf(group));
+  if (records === undefined) return;
+  const record = recordPid(name, pid);
+  const earlier = draft.find(records, record);
+  if (earlier !== undefined) draft.remove(records, record, earlier, 'moved');
+}
+
+/**
+ * Moves tasks as `TaskDraft.move`. In a group that has records, dead letters leave one: their dead-letter queues are not known to
+ * later waits, and earlier records must not be mistaken for theirs.
+ */
+export function moveAll(
+  draft: TaskDraft,
+  moves: readonly TaskMove[],
+  now: Instant,
+  taken?: Parameters<TaskDraft['move']>[1],
+): void {
+  draft.move(moves, taken);
+  if (draft.needs.length > 0) return;
+  for (const { kind, queue, pid, after } of moves) {
+    const { name } = queue.ledger;
+    if (kind !== 'dead-letter' || draft.queue(recordsOf(name.group)) === undefined) continue;
+    leaveEnd(draft, name, pid, deadLetterEnd(after, now), limits.defaultResultRetentionMs);
+  }
+}
+
+/** The end of a task, seen from its former queue. `state`: in its dead-letter queue. */
+export function deadLetterEnd({ attempts, history }: TaskState, now: Instant): RecordedEnd {
+  const last = history?.failures.at(-1);
+  const error = last?.attempt === attempts ? last.error?.message : undefined;
+  return { outcome: 'dead-lettered', at: now, attempts, result: undefined, error };
+}

@@ -1,0 +1,79 @@
+import type { Pid } from '@taskmaster/server/domain';
+import type { EngineState } from '../../engine-state.ts';
+import { EngineView } from '../../pending/engine-view.ts';
+import type { Queue } from '../../queues/queue.ts';
+import { type Attempt, decide } from '../decide.ts';
+import { isExpected, mayBeDue, showDue } from '../expire.ts';
+import { hiddenPids } from '../get-and-peek.ts';
+import { TaskDraft } from '../task-draft.ts';
+
+/** Time between two sweeps. */
+export const RECORD_SWEEP_MS = 500;
+const RECORDS_PER_ATOM = 1000;
+
+/**
+ * Removes records of ends in the background: those that were kept long enough, and in groups that have too many bytes of them
+ * those that would go first.
+ */
+export class RecordSweep {
+  readonly #memory: () => EngineState | undefined;
+  #sweeping: Promise<void> = Promise.resolve();
+
+  /** `memory`: undefined while nothing can be written. */
+  constructor(memory: () => EngineState | undefined) {
+    this.#memory = memory;
+  }
+
+  /** Call it again when it has ended. */
+  sweep(): Promise<void> {
+    this.#sweeping = this.#sweep();
+    return this.#sweeping;
+  }
+
+  /** Resolves when no sweep is in progress. */
+  async ended(): Promise<void> {
+    await this.#sweeping.catch(() => {});
+  }
+
+  async #sweep(): Promise<void> {
+    const memory = this.#memory();
+    if (!memory) return;
+    const { records, clock, config, holdings, counts } = memory;
+    for (const queue of records) {
+      const isDue = mayBeDue(queue, clock.now());
+      const isLarge = queue.ledger.bytes > config.maxResultBytes;
+      if (!(isDue || isLarge) || queue.dropped || !holdings.canCommit(queue.partition)) continue;
+      try {
+        if (isDue) await showDue(memory, queue);
+        while (queue.ledger.bytes > config.maxResultBytes) counts.resultsEvicted += await evict(memory, queue);
+      } catch (error) {
+        if (!isExpected(error)) throw error;
+      }
+    }
+  }
+}
+
+/** Removes the records that would go first, until the bytes are within the limit or the atom is large enough. */
+async function evict(memory: EngineState, queue: Queue): Promise<number> {
+  const pids = await hiddenPids(memory, queue, RECORDS_PER_ATOM);
+  const { result } = await decide(memory, queue.partition, (now, reads): Attempt<number> => {
+    const draft = new TaskDraft(new EngineView(memory, now, reads));
+    let excess = queue.dropped ? 0 : queue.ledger.bytes - memory.config.maxResultBytes;
+    for (const pid of pids) {
+      if (excess <= 0) break;
+      excess -= evictOne(draft, queue, pid);
+    }
+    const { needs, changes } = draft;
+    if (needs.length > 0) return { kind: 'needs', needs };
+    return { kind: 'decided', result: changes.length, changes: changes.length === 0 ? undefined : { changes } };
+  });
+  return result;
+}
+
+/** Returns the bytes of the record. */
+function evictOne(draft: TaskDraft, queue: Queue, pid: Pid): number {
+  const record = draft.find(queue, pid);
+  if (record === undefined) return 0;
+  draft.remove(queue, pid, record, 'moved');
+  return record.state.dataBytes;
+}

@@ -1,0 +1,75 @@
+import { limits, type QueueName } from '@taskmaster/proto';
+import { type EndedTask, type Pid, type TaskEnd, UNKNOWN_END, type WaitCommand } from '@taskmaster/server/domain';
+import { decodeEnd, recordPid, recordsOf } from '../../domain/end-record.ts';
+import type { EngineState } from '../engine-state.ts';
+import { deadLetterQueueOf } from '../operations/attempts.ts';
+import { dueFor, showAllDue } from '../operations/expire.ts';
+import { deadLetterEnd } from '../operations/records/leave-end.ts';
+import { type Need, Reads } from '../pending/reads.ts';
+
+/** The awaited tasks that are not in their queues, as far as one reply can hold them. */
+export async function findEnds(memory: EngineState, { tasks }: WaitCommand): Promise<EndedTask[]> {
+  await showAllDue(memory, dueFor(memory, new Set(tasks.map(({ queue }) => queue))));
+  using reads = new Reads(memory);
+  for (;;) {
+    const search = new Search(memory, reads);
+    for (const [index, { queue, pid }] of tasks.entries()) if (!search.look(index, queue, pid)) break;
+    if (search.needs.length === 0) {
+      await memory.durable();
+      return search.ended;
+    }
+    await reads.fetch(search.needs);
+  }
+}
+
+/** One look at tasks. It finds what must be read first, or the ends. */
+class Search {
+  readonly ended: EndedTask[] = [];
+  readonly needs: Need[] = [];
+  readonly #memory: EngineState;
+  readonly #reads: Reads;
+  /** Bytes of the records found so far. */
+  #bytes = 0;
+
+  constructor(memory: EngineState, reads: Reads) {
+    this.#memory = memory;
+    this.#reads = reads;
+  }
+
+  /** False: the reply is full. */
+  look(index: number, name: QueueName, pid: Pid): boolean {
+    // What stands in the queue counts first: a later task with this PID has not ended.
+    if (this.#task(name, pid) !== 'absent') return true;
+    const record = this.#task(recordsOf(name.group), recordPid(name.name, pid));
+    if (record === 'unknown') return true;
+    if (record !== 'absent') {
+      const bytes = record.state.dataBytes;
+      if (this.#bytes > 0 && this.#bytes + bytes > limits.replyDataBytes) return false;
+      this.#bytes += bytes;
+      const { queue } = record;
+      const data = record.data ?? this.#reads.payload(queue, record.pid);
+      if (data === undefined) this.needs.push({ queue, pid: record.pid, payloadBytes: bytes });
+      else this.ended.push({ index, end: decodeEnd(data) });
+      return true;
+    }
+    const dead = this.#task(deadLetterQueueOf(name, undefined), pid);
+    if (dead === 'unknown') return true;
+    this.ended.push({ index, end: dead !== 'absent' ? endOfDead(dead.state, name) : UNKNOWN_END });
+    return true;
+  }
+
+  #task(name: QueueName, pid: Pid) {
+    const queue = this.#memory.table.get(name);
+    if (queue === undefined) return 'absent';
+    const knowledge = this.#reads.known(queue, pid);
+    if (knowledge.kind === 'unknown') this.needs.push({ queue, pid, payloadBytes: 0 });
+    return knowledge.kind === 'task' ? { ...knowledge.task, queue, pid } : knowledge.kind;
+  }
+}
+
+/** The end of a task that is in the default dead-letter queue of the queue named. */
+function endOfDead(state: Parameters<typeof deadLetterEnd>[0], name: QueueName): TaskEnd {
+  if (state.history?.origin?.queue !== name.name) return UNKNOWN_END;
+  const { at } = state.history.failures.at(-1) ?? {};
+  return { ...deadLetterEnd(state, state.enqueuedAt), at };
+}

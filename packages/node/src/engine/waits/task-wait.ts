@@ -1,0 +1,53 @@
+import type { CallSignal, EndedTask, Instant, PartitionId, Pid, WaitCommand } from '@taskmaster/server/domain';
+import type { Due } from '../leasing/deadlines.ts';
+
+const NOTHING = (): void => {};
+
+/** One wait for tasks until it is answered. */
+export class TaskWait implements Due {
+  readonly command: WaitCommand;
+  readonly partition: PartitionId;
+  readonly signal: CallSignal | undefined;
+  readonly answered: Promise<readonly EndedTask[]>;
+  /** End of its wait. Set when it starts to wait. */
+  deadline = 0 as Instant;
+  order = 0;
+  onAbort: (() => void) | undefined;
+  /** Called when it is answered. */
+  leave: ((wait: TaskWait) => void) | undefined;
+  #resolve: (ended: readonly EndedTask[]) => void = NOTHING;
+  #reject: (error: unknown) => void = NOTHING;
+
+  constructor(command: WaitCommand, partition: PartitionId, signal: CallSignal | undefined) {
+    this.command = command;
+    this.partition = partition;
+    this.signal = signal;
+    this.answered = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+  }
+
+  /** True if it may wait. */
+  get isPatient(): boolean {
+    return this.command.waitMs > 0;
+  }
+
+  /** The indexes of a task in the command. */
+  *indexesOf(queue: string, pid: Pid): Generator<number> {
+    for (const [index, task] of this.command.tasks.entries()) {
+      if (task.pid === pid && task.queue.name === queue) yield index;
+    }
+  }
+
+  /** Has no effect after the first answer. */
+  answer(ended: readonly EndedTask[]): void {
+    this.leave?.(this);
+    this.#resolve(ended);
+  }
+
+  fail(error: unknown): void {
+    this.leave?.(this);
+    this.#reject(error);
+  }
+}

@@ -1,0 +1,14 @@
+/**
+ * Names, within a group, that begin with this are reserved: the tasks of these queues are records of the group. Requests cannot
+ * name them, and listings do not show them.
+ */
+const RESERVED_PREFIX = '$taskmaster/';
+
+/** The reserved queues. The PID of a task there is the key of its record, and its payload the record. */
+export const reservedQueues = {
+  /** How tasks have ended, with their results. */
+  results: `${RESERVED_PREFIX}results`,
+} as const;
+
+/** Whether the name, within a group, is reserved. */
+export const isReservedName = (name: string): boolean => name.startsWith(RESERVED_PREFIX);

@@ -1,0 +1,66 @@
+import { limits, type WaitForTasksRequest } from '@taskmaster/proto';
+import type { BadRequest } from './bad-request.ts';
+import { aDequeue, anUpdate, aPeek, aWait, bytes } from './requests.ts';
+
+type Call = BadRequest['call'];
+
+const wait = (change: Partial<WaitForTasksRequest>): Call => {
+  return (node) => node.waitForTasks(aWait(change));
+};
+const tasks = (...named: readonly (readonly [queue: string, pid: string])[]): Call =>
+  wait({ tasks: named.map(([queue, pid]) => ({ queue, pid: bytes(pid) })) });
+const result = (change: Parameters<typeof aDequeue>[0]): Call => {
+  return (node) => node.updateTasks(anUpdate({ dequeue: [aDequeue(change)] }));
+};
+const DAY_MS = 24 * 3600 * 1000;
+
+/** Bad waits for tasks, bad results, and the queue of the results. */
+export const badWaits: readonly BadRequest[] = [
+  {
+    ...{ what: 'a wait for a task of a reserved queue', reason: 'INVALID_QUEUE', field: 'tasks[0].queue' },
+    call: tasks(['shop#$taskmaster/results', 'a']),
+  },
+  {
+    ...{ what: 'a look into a reserved queue', reason: 'INVALID_QUEUE', field: 'queue' },
+    call: (node) => node.peekTasks(aPeek({ queue: 'shop#$taskmaster/results' })),
+  },
+  { what: 'a wait for no task', reason: 'EMPTY_REQUEST', field: 'tasks', call: wait({ tasks: [] }) },
+  {
+    ...{ what: 'a wait for too many tasks', reason: 'TOO_MANY_ITEMS', field: 'tasks' },
+    call: tasks(...Array.from({ length: limits.awaitedTasks + 1 }, () => ['shop#mail', 'a'] as const)),
+  },
+  {
+    ...{ what: 'a wait for a task of an unnamed queue', reason: 'INVALID_QUEUE', field: 'tasks[1].queue' },
+    call: tasks(['shop#mail', 'a'], ['shop#', 'a']),
+  },
+  {
+    ...{ what: 'a wait for a task without a PID', reason: 'INVALID_PID', field: 'tasks[0].pid' },
+    call: tasks(['shop#mail', '']),
+  },
+  {
+    ...{ what: 'a wait for tasks of two groups', reason: 'MIXED_GROUPS', field: 'tasks[1].queue' },
+    call: tasks(['shop#mail', 'a'], ['bank#mail', 'a']),
+  },
+  { what: 'a negative wait', reason: 'INVALID_ARGUMENT', field: 'wait_ms', call: wait({ waitMs: -1 }) },
+  { what: 'a wait of hours', reason: 'INVALID_ARGUMENT', field: 'wait_ms', call: wait({ waitMs: limits.waitMs + 1 }) },
+  {
+    ...{ what: 'a large result', reason: 'DATA_TOO_LARGE', field: 'dequeue[0].result' },
+    call: result({ result: new Uint8Array(limits.resultBytes + 1) }),
+  },
+  {
+    ...{ what: 'a result of a task that is put back', reason: 'INVALID_ARGUMENT', field: 'dequeue[0].result' },
+    call: result({ result: bytes('x'), requeue: true }),
+  },
+  {
+    ...{ what: 'a retention without a result', reason: 'INVALID_ARGUMENT', field: 'dequeue[0].result_retention_ms' },
+    call: result({ resultRetentionMs: 1 }),
+  },
+  {
+    ...{ what: 'no retention', reason: 'INVALID_ARGUMENT', field: 'dequeue[0].result_retention_ms' },
+    call: result({ result: bytes('x'), resultRetentionMs: 0 }),
+  },
+  {
+    ...{ what: 'a retention of months', reason: 'INVALID_ARGUMENT', field: 'dequeue[0].result_retention_ms' },
+    call: result({ result: bytes('x'), resultRetentionMs: 31 * DAY_MS }),
+  },
+];

@@ -1,0 +1,28 @@
+import type { QueueName } from '@taskmaster/proto';
+import { excerpt, type Place, pathOf, refuse } from './checks.ts';
+import { queueName } from './queue-names.ts';
+
+/** Checks that all queues of a request are in one group, the unit of atomicity and of placement. */
+export class OneGroup {
+  #first: { readonly group: string; readonly place: Place } | undefined;
+
+  get name(): string {
+    return this.#first?.group ?? '';
+  }
+
+  queue(full: string, list: string, index: number, field: string): QueueName {
+    const queue = queueName(full, { list, index, field });
+    if (this.#first === undefined) this.#first = { group: queue.group, place: { list, index, field } };
+    else if (queue.group !== this.#first.group) this.#refuse(queue, { list, index, field }, this.#first);
+    return queue;
+  }
+
+  #refuse(queue: QueueName, place: Place, first: { readonly group: string; readonly place: Place }): never {
+    return refuse(
+      'MIXED_GROUPS',
+      place,
+      `is of the group ${excerpt(queue.group)}, ${pathOf(first.place)} of ${excerpt(first.group)}: one group a request`,
+      { group: queue.group, otherGroup: first.group },
+    );
+  }
+}

@@ -1,0 +1,33 @@
+import { TaskOutcome, type WaitForTasksResponse, type EndedTask as WireEnded } from '@taskmaster/proto';
+import type { EndedTask } from '../../domain/commands.ts';
+import type { TaskEnd } from '../../domain/task-end.ts';
+import { REPLY_BYTES } from './build-reply.ts';
+
+/** Upper limit for the numbers and tags of an ended task, in bytes. */
+const ENDED_BYTES = 48;
+
+const outcomes: Readonly<Record<TaskEnd['outcome'], TaskOutcome>> = {
+  completed: TaskOutcome.TASK_OUTCOME_COMPLETED,
+  'dead-lettered': TaskOutcome.TASK_OUTCOME_DEAD_LETTERED,
+  removed: TaskOutcome.TASK_OUTCOME_REMOVED,
+  unknown: TaskOutcome.TASK_OUTCOME_UNKNOWN,
+};
+
+/** The first of these tasks that fit into a reply. */
+export function waitReply(tasks: readonly EndedTask[]): WaitForTasksResponse {
+  const ended: WireEnded[] = [];
+  let bytes = 0;
+  for (const { index, end } of tasks) {
+    bytes += ENDED_BYTES + (end.result?.length ?? 0) + Buffer.byteLength(end.error ?? '');
+    if (bytes > REPLY_BYTES) break;
+    ended.push({
+      task: index,
+      outcome: outcomes[end.outcome],
+      result: end.result,
+      endedUnixMs: end.at ?? 0,
+      attempts: end.attempts,
+      error: end.error === undefined ? undefined : { message: end.error, details: '' },
+    });
+  }
+  return { ended };
+}
