@@ -6,8 +6,8 @@ interface Shard {
 }
 
 /**
- * Waits for a task in all shards, because a PID that a node has assigned says nothing of the shard. The first shard that knows how
- * it ended decides. Rejects with the error of a shard if no other knows.
+ * Waits for a task in all shards, because a PID that a node has assigned says nothing of the shard. The first shard that knows
+ * how it ended decides. Rejects with the error of a shard if no other knows.
  */
 export async function waitAtShards<R>(
   shards: readonly Shard[],
