@@ -47,10 +47,10 @@ function lease({ queues: [queue = ''], maxTasks, leaseDurationMs }: LeaseTasksRe
     leaseUntilUnixMs: now + leaseDurationMs,
     attempt: 1,
     enqueuedUnixMs: now,
-    hasRetryPolicy: false,
     progress: '',
-    maxAttempts: 0,
     headers: NO_ENTRIES,
+    maxAttempts: undefined,
+    leaseDurationMs: 0,
   });
   return { tasks: Array.from({ length: maxTasks }, task) };
 }

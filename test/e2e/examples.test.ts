@@ -63,6 +63,22 @@ test('dead-letters: tasks keep why they failed, and go back or away', async () =
   ]);
 });
 
+test('queue-settings: tasks that say nothing follow the settings of their queue', async () => {
+  const lines = await runExample('queue-settings', [node.endpoint]);
+
+  expect(lines.filter((line) => line.startsWith('attempt'))).toEqual([
+    'attempt 1 of 3 for poison',
+    'attempt 2 of 3 for poison',
+    'attempt 3 of 3 for poison',
+  ]);
+  expect(lines).toContain('invoice for ann');
+  expect(lines.slice(-3)).toEqual([
+    'failed: poison, Error: no such customer',
+    'receipts have 5 attempts, then go to billing#failed',
+    'billing#invoices has settings',
+  ]);
+});
+
 test('rerun: a change during a run is one more run, which continues where it stopped', async () => {
   expect(await runExample('rerun', [node.endpoint])).toEqual([
     'indexing version 1, from the start',

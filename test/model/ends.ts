@@ -1,4 +1,5 @@
 import type { CallOf, EndReply, Outcome } from '@taskmaster/client/testing/history';
+import { deadLetterQueueOf } from './settings.ts';
 import type { ModelEnd, Span, World } from './world.ts';
 
 // What ended tasks leave, by the contract.
@@ -33,7 +34,7 @@ function isEndOf(world: World, queue: string, { pid, outcome, result }: EndReply
   const end = world.end(queue, pid);
   if (end !== undefined && outcome === end.outcome && result === end.result) return true;
   if (end !== undefined && !mayBeGone(end, world.epoch, span)) return false;
-  const isDead = world.task(`${queue}.dead`, pid)?.origin?.queue === queue;
+  const isDead = world.task(deadLetterQueueOf(queue, undefined), pid)?.origin?.queue === queue;
   return outcome === (isDead ? 'dead-lettered' : 'unknown');
 }
 

@@ -1,5 +1,6 @@
 import type { EnqueueCall, HistoryEvent, LeaseCall, LeasedReply } from '@taskmaster/client/testing/history';
-import { deadLetterQueueOf, haveDeadComing, isLastAttempt, isOverdue, type Setting, sweeps } from './rules.ts';
+import { haveDeadComing, isLastAttempt, isOverdue, type Setting, sweeps } from './rules.ts';
+import { deadLetterQueueOf } from './settings.ts';
 import { contains, exactly, later, type ModelTask, type Span, type World } from './world.ts';
 
 interface Picked {
@@ -169,7 +170,7 @@ function mayHaveGone(world: World, event: HistoryEvent, queue: string, pid: stri
   const others = setting.besides(event);
   // Any call for a queue moves its dead tasks. They replace tasks in the dead-letter queue.
   const mayDie = (task: ModelTask, from: string): boolean =>
-    isLastAttempt(task) && deadLetterQueueOf(from, task.retry) === queue;
+    isLastAttempt(from, task) && deadLetterQueueOf(from, task.retry) === queue;
   const sources = world.queueNames.map((from) => ({ from, task: world.task(from, pid) }));
   if (others.length > 0 && sources.some(({ from, task }) => task && mayDie(task, from))) return true;
   return others.some(({ call }) => {

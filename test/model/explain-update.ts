@@ -12,7 +12,6 @@ import type {
 import {
   backoffMs,
   buryIn,
-  deadLetterQueueOf,
   haveDeadComing,
   isDead,
   isLastAttempt,
@@ -20,6 +19,7 @@ import {
   sweeps,
   withFailure,
 } from './rules.ts';
+import { deadLetterQueueOf } from './settings.ts';
 import { exactly, later, type ModelEnd, type ModelTask, type Span, type World } from './world.ts';
 
 type Updated = Extract<Outcome, { kind: 'updated' }>;
@@ -162,7 +162,7 @@ class UpdatePlayer {
   #putBack({ origin, ...task }: ModelTask, index: number): void {
     if (origin === undefined) return;
     const existing = this.#world.task(origin.queue, task.pid);
-    if (existing && isDead(existing, this.#at.from)) this.#impossible = true;
+    if (existing && isDead(origin.queue, existing, this.#at.from)) this.#impossible = true;
     if (existing) this.#refuse('dequeue', index, 'TASK_EXISTS');
     const anew = { attempts: 0, token: 0, retry: origin.retry, hidden: undefined, origin: undefined, rerun: false };
     if (!existing) this.#put(origin.queue, { ...task, ...anew });
@@ -192,7 +192,7 @@ class UpdatePlayer {
       return nothing;
     }
     const failed = item.error === undefined ? task : withFailure(task, item.error);
-    if (!task.rerun && (item.deadLetter || (!item.refund && isLastAttempt(task)))) {
+    if (!task.rerun && (item.deadLetter || (!item.refund && isLastAttempt(item.queue, task)))) {
       const target = deadLetterQueueOf(item.queue, task.retry);
       this.#world = this.#world.remove(item.queue, item.pid, false);
       this.#deaths.push({ target, queue: item.queue, task: failed });
@@ -229,7 +229,7 @@ class UpdatePlayer {
   #waitAfter(item: UpdateCall['release'][number]): number {
     if (item.refund || item.waiting) return item.delayMs ?? 0;
     const task = this.#world.task(item.queue, item.pid);
-    return item.delayMs ?? (task ? backoffMs(task, this.#setting.jitter) : 0);
+    return item.delayMs ?? (task ? backoffMs(item.queue, task, this.#setting.jitter) : 0);
   }
 
   #enqueue(item: EnqueueCall, index: number): Enqueued {
@@ -240,7 +240,7 @@ class UpdatePlayer {
     const pid = item.pid ?? told?.pid ?? this.#setting.pidBehind(item.data, largest) ?? `${largest}\0behind`;
     if (item.pid === undefined && pid <= largest) this.#impossible = true;
     const existing = this.#world.task(item.queue, pid);
-    if (existing && isDead(existing, this.#at.from)) this.#impossible = true;
+    if (existing && isDead(item.queue, existing, this.#at.from)) this.#impossible = true;
     if (!existing) {
       this.#put(item.queue, {
         pid,
@@ -275,7 +275,7 @@ class UpdatePlayer {
   #find(kind: RefusedItemReply['kind'], { queue, pid, token }: TaskCall, index: number): ModelTask | undefined {
     const task = this.#world.task(queue, pid);
     // The dead task was moved before.
-    if (task && isDead(task, this.#at.from)) this.#impossible = true;
+    if (task && isDead(queue, task, this.#at.from)) this.#impossible = true;
     if (!task) this.#refuse(kind, index, 'TASK_NOT_FOUND');
     else if (token !== undefined && token !== task.token) this.#refuse(kind, index, 'LEASE_LOST');
     else return task;

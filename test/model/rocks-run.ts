@@ -6,6 +6,7 @@ import { Callers, isCall } from './callers.ts';
 import { type Asked, ask } from './engine-caller.ts';
 import { RETENTION_MS, type Run } from './run-scenario.ts';
 import { QUEUES, type Scenario } from './scenario.ts';
+import { putAllSettings } from './settings.ts';
 
 /** Longer than the wait of any lease in a scenario. */
 const LONGEST_WAIT_MS = 5000;
@@ -32,6 +33,7 @@ export async function runOnRocksDb({ actions, cacheBytes, refillTasks, jitter }:
     return { store, engine: await openEngine({ store, clock, random, config }) };
   };
   let node = await open();
+  await putAllSettings(node.engine);
   const asked: Asked['ended'][] = [];
   const waiting: Asked['ended'][] = [];
   const callers = new Callers((call: Call) => {

@@ -1,5 +1,6 @@
 import type { HistoryEvent, Outcome, RetryCall } from '@taskmaster/client/testing/history';
 import { withDeath } from './ends.ts';
+import { deadLetterQueueOf, retrySettings } from './settings.ts';
 import { later, type ModelTask, type Span, type World } from './world.ts';
 
 /** Facts about a run that the model needs beside the history. */
@@ -46,21 +47,22 @@ export function instantOf({ call, outcome }: HistoryEvent, setting: Setting): nu
   return undefined;
 }
 
-const groupOf = (queue: string): string => (queue.includes('#') ? queue.slice(0, queue.indexOf('#')) : '');
-const fullName = (group: string, name: string): string => (group === '' ? name : `${group}#${name}`);
-
-export function deadLetterQueueOf(queue: string, retry: RetryCall | undefined): string {
-  return retry?.deadLetterQueue ? fullName(groupOf(queue), retry.deadLetterQueue) : `${queue}.dead`;
+/** The policy of a task: its own, or that of the settings. A dead letter without its own has no limit of attempts. */
+function policyOf(queue: string, { retry, origin }: ModelTask): RetryCall {
+  const settings = retrySettings(queue);
+  return retry ?? (origin === undefined ? settings : { ...settings, maxAttempts: 0 });
 }
 
 /** A task that was enqueued again meanwhile has no last attempt. */
-export const isLastAttempt = ({ attempts, retry, rerun }: ModelTask): boolean =>
-  retry !== undefined && retry.maxAttempts > 0 && attempts >= retry.maxAttempts && !rerun;
+export function isLastAttempt(queue: string, task: ModelTask): boolean {
+  const { maxAttempts } = policyOf(queue, task);
+  return maxAttempts > 0 && task.attempts >= maxAttempts && !task.rerun;
+}
 
 /** The backoff: it doubles with every attempt up to its bound, with full jitter. */
-export function backoffMs({ attempts, retry }: ModelTask, jitter: number): number {
-  if (!retry || retry.backoffInitialMs === 0) return 0;
-  return Math.ceil(jitter * Math.min(retry.backoffMaxMs, retry.backoffInitialMs * 2 ** Math.max(0, attempts - 1)));
+export function backoffMs(queue: string, task: ModelTask, jitter: number): number {
+  const { backoffInitialMs, backoffMaxMs } = policyOf(queue, task);
+  return Math.ceil(jitter * Math.min(backoffMaxMs, backoffInitialMs * 2 ** Math.max(0, task.attempts - 1)));
 }
 
 /** Moves a task of `queue` to its dead-letter queue, where it replaces a task with the same PID. */
@@ -85,14 +87,14 @@ export function haveDeadComing(world: World, queues: readonly string[], at: numb
   return world.queueNames.some((from) =>
     world.tasks(from).some((task) => {
       const isWanted = maxPid === undefined || task.pid <= maxPid;
-      return isWanted && isDead(task, at) && queues.includes(deadLetterQueueOf(from, task.retry));
+      return isWanted && isDead(from, task, at) && queues.includes(deadLetterQueueOf(from, task.retry));
     }),
   );
 }
 
 /** True if the task belongs to its dead-letter queue, because its last attempt must be over at `at`. */
-export const isDead = (task: ModelTask, at: number): boolean =>
-  task.hidden?.leasedBy !== undefined && isLastAttempt(task) && isOverdue(task, at);
+export const isDead = (queue: string, task: ModelTask, at: number): boolean =>
+  task.hidden?.leasedBy !== undefined && isLastAttempt(queue, task) && isOverdue(task, at);
 
 /** True if a hidden task must be due at `at`. */
 export const isOverdue = (task: ModelTask, at: number): boolean =>
@@ -126,7 +128,7 @@ function orders(world: World, due: readonly string[], at: number): readonly (rea
     dueTasks(world, queue, at).some(
       (task) =>
         task.hidden?.leasedBy !== undefined &&
-        isLastAttempt(task) &&
+        isLastAttempt(queue, task) &&
         due.includes(deadLetterQueueOf(queue, task.retry)),
     ),
   );
@@ -146,7 +148,7 @@ function touching(world: World, queues: readonly string[], at: number): string[]
   for (let depth = 0; depth < 2; depth++) {
     for (const queue of due) {
       const dying = dueTasks(world, queue, at).filter(
-        (task) => task.hidden?.leasedBy !== undefined && isLastAttempt(task),
+        (task) => task.hidden?.leasedBy !== undefined && isLastAttempt(queue, task),
       );
       if (dying.some(({ retry }) => wanted.has(deadLetterQueueOf(queue, retry)))) wanted.add(queue);
     }
@@ -157,7 +159,7 @@ function touching(world: World, queues: readonly string[], at: number): string[]
 function sweepsOf(world: World, queue: string, latest: number, setting: Setting): World[] {
   const due = dueTasks(world, queue, latest);
   const found: World[] = [];
-  for (const cutOff of instantsOf(due, latest, setting)) {
+  for (const cutOff of instantsOf(queue, due, latest, setting)) {
     let worlds = [world];
     for (const task of due) worlds = worlds.flatMap((before) => shown(before, queue, task, cutOff, setting));
     // Two instants are the same if no task becomes due between them.
@@ -169,11 +171,11 @@ function sweepsOf(world: World, queue: string, latest: number, setting: Setting)
 }
 
 /** The instants at which a search may have happened, latest first: usually one search showed all due tasks. */
-function instantsOf(due: readonly ModelTask[], latest: number, setting: Setting): number[] {
+function instantsOf(queue: string, due: readonly ModelTask[], latest: number, setting: Setting): number[] {
   const instants = new Set<number>();
   for (const task of due) {
     const until = task.hidden?.until ?? { from: latest, to: latest };
-    const again = later(until, backoffMs(task, setting.jitter));
+    const again = later(until, backoffMs(queue, task, setting.jitter));
     for (const { from, to } of [until, again]) for (const at of [from, to]) instants.add(Math.min(at, latest));
   }
   return [...instants].sort((a, b) => b - a);
@@ -187,11 +189,11 @@ function shown(world: World, queue: string, task: ModelTask, now: number, settin
   if (hidden.leasedBy === undefined)
     return [...stays, world.put(queue, { ...task, hidden: undefined }, setting.retentionMs)];
   const failed = withFailure(task, 'expired');
-  if (isLastAttempt(task)) {
+  if (isLastAttempt(queue, task)) {
     const gone = world.remove(queue, task.pid, false);
     return [...stays, buryIn(gone, deadLetterQueueOf(queue, task.retry), queue, failed, setting)];
   }
-  const until = later(hidden.until, backoffMs(task, setting.jitter));
+  const until = later(hidden.until, backoffMs(queue, task, setting.jitter));
   const next = task.rerun ? { ...failed, attempts: 0 } : failed;
   const after: World[] = [];
   if (until.from <= now) after.push(world.put(queue, { ...next, hidden: undefined }, setting.retentionMs));

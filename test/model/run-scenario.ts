@@ -8,11 +8,13 @@ import {
 } from '@taskmaster/client/testing/history';
 import { type Engine, type EngineConfig, openEngine, SimDisk } from '@taskmaster/node/testing';
 import { reservedQueues } from '@taskmaster/proto';
+import { Refusal } from '@taskmaster/server/domain';
 import { SeededRandom, settle, VirtualClock } from '@taskmaster/server/testing';
 import { Callers, isCall } from './callers.ts';
 import { diskFaults } from './disk-faults.ts';
 import { type Asked, ask } from './engine-caller.ts';
 import { type Action, QUEUES, type Scenario } from './scenario.ts';
+import { putAllSettings, settingsCounts } from './settings.ts';
 
 export interface Run {
   readonly events: readonly HistoryEvent[];
@@ -63,6 +65,7 @@ class ScenarioRun {
 
   async play(): Promise<void> {
     await this.#open();
+    if (this.#engine) await this.#clock.run(putAllSettings(this.#engine), PATIENCE_MS);
     for (const action of this.#scenario.actions) {
       await this.#do(action);
       if (this.#isCrashed) await this.#reopen();
@@ -230,7 +233,7 @@ class ScenarioRun {
     await this.#checkDisk();
     const ends = await this.#endCounts();
     await this.#clock.run(this.#requireEngine().stop());
-    const faults = diskFaults(this.#disk, ends);
+    const faults = diskFaults(this.#disk, [...settingsCounts, ...ends]);
     this.faults.push(...faults);
   }
 
@@ -248,17 +251,26 @@ class ScenarioRun {
     if (counts?.kind !== 'counts' || again?.kind !== 'counts') return;
     // If tasks became due meanwhile, the rows do not match the counts.
     if (!isDeepStrictEqual([counts, ends], [again, await this.#endCounts()])) return;
-    this.faults.push(...diskFaults(this.#disk, [...counts.queues, ...ends]));
+    this.faults.push(...diskFaults(this.#disk, [...counts.queues, ...settingsCounts, ...ends]));
   }
 
   /** The numbers of ends that tasks have left, which callers do not see. */
   async #endCounts(): Promise<CountsReply[]> {
     if (this.#isCrashed) return [];
     const queues = ['g', ''].map((group) => ({ group, name: reservedQueues.results }));
-    const counting = this.#requireEngine().queueStats({ kind: 'named', queues });
-    counting.catch(() => {}); // a crash rejects it, perhaps later
+    const counting = this.#requireEngine()
+      .queueStats({ kind: 'named', queues })
+      .catch((error: unknown) => {
+        // A crash rejects it, perhaps later. So does a recovery after a full disk.
+        if (error instanceof Refusal) return 'refused' as const;
+        throw error;
+      });
     const report = await this.#clock.run(Promise.race([counting, this.#crashed.promise]), PATIENCE_MS);
     if (report === 'crashed') return [];
+    if (report === 'refused') {
+      await this.#clock.advance(CHECKPOINT_MS);
+      return this.#endCounts();
+    }
     return report.queues
       .filter(({ delayed }) => delayed > 0)
       .map(({ available, leased, delayed, completed }) => ({ queue: 'ends', available, leased, delayed, completed }));

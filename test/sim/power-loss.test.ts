@@ -15,6 +15,8 @@ import { countsOf, expectSoundDisk } from './observe.ts';
 
 /** SIM_CYCLES: number of cycles of a longer run. */
 const CYCLES = Number(process.env.SIM_CYCLES ?? 250);
+/** Failed tasks come back at once. */
+const AT_ONCE = { maxAttempts: 0, backoffInitialMs: 0, backoffMaxMs: 0, deadLetterQueue: '' };
 const QUEUES = ['g#fetch', 'g#index', 'g#done'];
 /** Number of cycles between two comparisons of the disk with the counts. */
 const CYCLES_BETWEEN_SCANS = 25;
@@ -85,7 +87,7 @@ class Load {
 
   #task(queue: string): EnqueueCall {
     const pid = this.#random.chance(0.5) ? undefined : `${this.#random.int(20)}`;
-    return { queue, pid, data: `${this.#named++}`, mode: 'collapse', delayMs: 0, retry: undefined };
+    return { queue, pid, data: `${this.#named++}`, mode: 'collapse', delayMs: 0, retry: AT_ONCE };
   }
 
   #update(items: Partial<UpdateCall>): void {

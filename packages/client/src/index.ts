@@ -7,6 +7,7 @@
  * - `client.shardedQueue<T>(name, { shards })` → `ShardedQueue<T>`: a queue that is divided over several nodes.
  * - `client.update()` → `Update`: an atomic change, `commit()`.
  * - `client.worker(queues, handler, options)` → `Worker`: `start`, `run`, `stop`.
+ * - `client.queueSettings`: `put`, `list`, `of`, `delete` settings of queues.
  * - `client.cluster` → `Cluster`: `members`, `partitions`, `drain`, `remove`, `backupPartition`.
  * - Calls reject with a `TaskMasterError`, and with a `TypeError` for wrong use of this API.
  */
@@ -51,6 +52,7 @@ export {
   type SettleDeadLettersOptions,
 } from './api/dead-letters.ts';
 export { type EnqueueOptions, type GetOptions, type PeekOptions, Queue } from './api/queue.ts';
+export type { QueueSettings, QueueSettingsInfo, QueueSettingsOfClient } from './api/queue-settings.ts';
 export type { ShardedQueueStats } from './api/shards/shard-stats.ts';
 export { ShardedQueue } from './api/shards/sharded-queue.ts';
 export type { Identity, Right, RightQuestion, WhoAmIOptions } from './api/who-am-i.ts';
@@ -127,7 +129,6 @@ export type { RetryOptions } from './values/retry.ts';
 export { UnrecoverableError } from './worker/unrecoverable-error.ts';
 export { Worker } from './worker/worker.ts';
 export type {
-  Backoff,
   BackoffFunction,
   Handler,
   HandlerResult,

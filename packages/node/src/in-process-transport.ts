@@ -9,16 +9,22 @@ import type {
   BackupPartitionResponse,
   DeleteQueueRequest,
   DeleteQueueResponse,
+  DeleteQueueSettingsRequest,
+  DeleteQueueSettingsResponse,
   GetQueueStatsRequest,
   GetQueueStatsResponse,
   GetTasksRequest,
   GetTasksResponse,
   LeaseTasksRequest,
   LeaseTasksResponse,
+  ListQueueSettingsRequest,
+  ListQueueSettingsResponse,
   ListQueuesRequest,
   ListQueuesResponse,
   PeekTasksRequest,
   PeekTasksResponse,
+  PutQueueSettingsRequest,
+  PutQueueSettingsResponse,
   ResetLeasesRequest,
   ResetLeasesResponse,
   UpdateTasksRequest,
@@ -90,6 +96,27 @@ export class InProcessTransport implements Transport {
 
   resetLeases(request: ResetLeasesRequest, options?: TransportCallOptions): Promise<ResetLeasesResponse> {
     return this.#run(options, 0, ({ resetLeases }, call) => resetLeases(request, call));
+  }
+
+  putQueueSettings(
+    request: PutQueueSettingsRequest,
+    options?: TransportCallOptions,
+  ): Promise<PutQueueSettingsResponse> {
+    return this.#run(options, 0, ({ putQueueSettings }, call) => putQueueSettings(request, call));
+  }
+
+  deleteQueueSettings(
+    request: DeleteQueueSettingsRequest,
+    options?: TransportCallOptions,
+  ): Promise<DeleteQueueSettingsResponse> {
+    return this.#run(options, 0, ({ deleteQueueSettings }, call) => deleteQueueSettings(request, call));
+  }
+
+  listQueueSettings(
+    request: ListQueueSettingsRequest,
+    options?: TransportCallOptions,
+  ): Promise<ListQueueSettingsResponse> {
+    return this.#run(options, 0, ({ listQueueSettings }, call) => listQueueSettings(request, call));
   }
 
   async *backupPartition(

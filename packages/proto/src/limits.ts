@@ -63,6 +63,14 @@ export const limits = {
   defaultResultRetentionMs: 3600 * 1000,
   /** Attempts that a retry policy allows. */
   maxAttempts: 1_000_000,
+  /** Attempts of a task if neither the task nor the settings of its queue say otherwise. */
+  defaultMaxAttempts: 20,
+  /** Backoff after the first failed attempt, likewise. It doubles with each attempt. */
+  defaultBackoffInitialMs: 1_000,
+  /** Upper limit of the backoff if a policy names none. */
+  defaultBackoffMaxMs: 3_600_000,
+  /** Settings of queues, in one group. */
+  queueSettings: 256,
   /** Progress of a task. */
   progressBytes: 256,
   /** Message of the error of an attempt. The client truncates longer ones. */

@@ -8,6 +8,8 @@ const RESERVED_PREFIX = '$taskmaster/';
 export const reservedQueues = {
   /** How tasks have ended, with their results. */
   results: `${RESERVED_PREFIX}results`,
+  /** Settings of queues. */
+  settings: `${RESERVED_PREFIX}settings`,
 } as const;
 
 /** Whether the name, within a group, is reserved. */

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as client from '@taskmaster/client';
+import { limits } from '@taskmaster/proto';
 import { parseSync } from 'oxc-parser';
 import { describe, expect, test } from 'vitest';
 import { connectTimeoutMs } from '../../../packages/client/src/transport/grpc-transport.ts';
@@ -87,10 +88,9 @@ describe("the client's reference", () => {
         `${retry.maxAttempts} attempts, ${lengthOf(retry.backoffInitialMs)} up to ${lengthOf(retry.backoffMaxMs)}`,
       ],
       ['`client.worker(', 'concurrency', String(worker.concurrency)],
-      ['`client.worker(', 'leaseDuration', lengthOf(worker.leaseDurationMs)],
+      ['`client.worker(', 'leaseDuration', `as the settings say, or ${lengthOf(limits.defaultLeaseDurationMs)}`],
       ['`client.worker(', 'maxLeaseTime', lengthOf(worker.maxLeaseMs)],
       ['`client.worker(', 'wait', lengthOf(worker.waitMs)],
-      ['`client.worker(', 'backoff', `${lengthOf(worker.backoffInitialMs)} up to ${lengthOf(worker.backoffMaxMs)}`],
     ];
     for (const [line, option, told] of expected) expect(optionsBelow(line).get(option), option).toBe(told);
     expect(workerSettings({ concurrency: 7 }).prefetch).toBe(7);

@@ -142,8 +142,8 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
   ['docs/guides/pipelines.md', `at most ${count(limits.updateItems)} items`],
   [
     'docs/guides/retries-and-dead-letters.md',
-    `\`max\` is ${constant('server/src/service/parse/parse-update.ts', 'DEFAULT_BACKOFF_MAX_MS') / (60 * MINUTE)} h unless`,
-    `up to ${worker.backoffInitialMs / SECOND} s after the first attempt, doubling up to ${worker.backoffMaxMs / MINUTE} min`,
+    `\`initial\` is ${limits.defaultBackoffInitialMs / SECOND} s and \`max\` is ${limits.defaultBackoffMaxMs / (60 * MINUTE)} h unless`,
+    `It is ${limits.defaultMaxAttempts} unless given`,
   ],
   [
     'docs/guides/workers.md',

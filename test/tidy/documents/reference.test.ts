@@ -61,7 +61,7 @@ function shownLimit(name: string, value: number): string {
   if (name.endsWith('Bytes')) return value >= 2 ** 20 ? `${value / 2 ** 20} MiB` : `${value} bytes`;
   if (!name.endsWith('Ms')) return value.toLocaleString('en-US');
   const [size = 1, unit = 'ms'] = UNITS.find(([length]) => value >= length) ?? [];
-  return value === size ? `1 ${unit.replace(/s$/, '')}` : `${value / size} ${unit}`;
+  return value === size ? `1 ${unit.replace(/(?<=.)s$/, '')}` : `${value / size} ${unit}`;
 }
 
 test('docs/reference/limits.md has every limit (vitest -u writes it)', async () => {

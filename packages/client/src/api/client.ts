@@ -28,6 +28,7 @@ import type { Handler, ResultHandler, ResultWorkerOptions, WorkerOptions } from 
 import { Cluster } from './cluster.ts';
 import { DeadLetters } from './dead-letters.ts';
 import { Queue } from './queue.ts';
+import { QueueSettingsOfClient } from './queue-settings.ts';
 import { assertRuntime } from './runtime.ts';
 import { ShardedQueue } from './shards/sharded-queue.ts';
 import { type Identity, type WhoAmIOptions, whoAmI } from './who-am-i.ts';
@@ -132,6 +133,11 @@ export class TaskMasterClient implements AsyncDisposable {
     return new DeadLetters(this.#context, async () => queues);
   }
 
+  /** The settings of queues: defaults for the tasks of queues that match a pattern. */
+  get queueSettings(): QueueSettingsOfClient {
+    return new QueueSettingsOfClient(this.#context);
+  }
+
   /** A new atomic change of any number of tasks of one group. */
   update(): Update {
     return new Update(this.#context);
@@ -141,7 +147,7 @@ export class TaskMasterClient implements AsyncDisposable {
    * A worker that calls `handler` for each task of the queues. Start it with `start()` or `run()`. Tasks that the handler
    * returns are enqueued atomically with the completion of its task. With `results`, what it returns is the result of its task,
    * which the node keeps for `queue.waitFor`. If the handler throws, the attempt fails, and the task is released with the backoff
-   * of its retry policy, or of the worker if it has no policy.
+   * of its retry policy.
    */
   worker<Q extends string | QueueRef | SeveralQueues>(
     queues: Q | readonly Q[],

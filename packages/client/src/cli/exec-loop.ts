@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { LEASE } from '../leases/lease.ts';
 import type { LeasedTask } from '../tasks/leased-task.ts';
 import { isTaskMasterError } from '../values/errors.ts';
 import { pidText } from '../values/pid.ts';
@@ -10,7 +11,6 @@ import type { Session } from './session.ts';
 
 export interface ExecSettings {
   readonly command: string;
-  readonly leaseDurationMs: number;
   /** Delay of a failed task. Undefined: its retry policy decides. */
   readonly retryAfterMs: number | undefined;
   /** Leases one task. Undefined: no task is available. */
@@ -116,10 +116,11 @@ export class ExecLoop {
 
   async #runRenewing(task: LeasedTask<Uint8Array>): Promise<CommandEnd> {
     const { signal, out } = this.#session;
-    const { command, leaseDurationMs } = this.#settings;
+    const { command } = this.#settings;
+    const { leaseDurationMs } = task[LEASE];
     const timer = setInterval(() => {
       // A lost lease aborts the signal of the task. After any other error the next timer tries again.
-      task.renew(leaseDurationMs, { timeout: leaseDurationMs * RENEW_AT }).catch(() => undefined);
+      task.renew(undefined, { timeout: leaseDurationMs * RENEW_AT }).catch(() => undefined);
     }, leaseDurationMs * RENEW_AT);
     try {
       return await runCommand(command, task.bytes, {

@@ -16,7 +16,7 @@ import { type LeaseRef, Update } from './update.ts';
 export interface LeaseOptions extends CallOptions {
   /** Largest number of tasks, 1 to 10,000. Default 1. Fewer come if the reply would have more than `maxBytes`. */
   readonly max?: number | undefined;
-  /** How long the leases last, 1 ms to 1 year. Default 30 s. */
+  /** How long the leases last, 1 ms to 1 year. Default: as the queue's settings say, or 30 s. */
   readonly leaseDuration?: Duration | undefined;
   /** How long to wait if there is no task, at most 10 minutes. Default: not at all. */
   readonly wait?: Duration | undefined;
@@ -122,7 +122,8 @@ async function leaseOnce<T>(
   const byName = queues.length === 1 ? undefined : new Map(queues.map((queue) => [queue.name, queue]));
   const reading = replies.map((task) => {
     const queue = byName === undefined ? first : byName.get(task.queue);
-    return readTask(context, queue ?? first, task, request.leaseDurationMs, leasedFrom);
+    const leaseDurationMs = task.leaseDurationMs || request.leaseDurationMs || limits.defaultLeaseDurationMs;
+    return readTask(context, queue ?? first, task, leaseDurationMs, leasedFrom);
   });
   return reading.some((one) => one instanceof Promise) ? Promise.all(reading) : (reading as LeasedTask<T>[]);
 }
@@ -151,7 +152,8 @@ function leaseRequest(
   return {
     queues: [...new Set(queues.map(({ name }) => name))],
     maxTasks: max,
-    leaseDurationMs: leaseDurationMsOf(options.leaseDuration ?? limits.defaultLeaseDurationMs, 'leaseDuration'),
+    leaseDurationMs:
+      options.leaseDuration === undefined ? 0 : leaseDurationMsOf(options.leaseDuration, 'leaseDuration'),
     maxPid: options.maxPid === undefined ? NO_BYTES : pidBytes(options.maxPid),
     waitMs: durationMs(options.wait ?? 0, 'wait'),
     workerLabel: options.workerLabel ?? context.settings.workerLabel,

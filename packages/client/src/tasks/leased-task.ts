@@ -1,4 +1,4 @@
-import type { LeasedTask as WireTask } from '@taskmaster/proto';
+import { limits, type LeasedTask as WireTask } from '@taskmaster/proto';
 import { LEASE, type Lease } from '../leases/lease.ts';
 import type { Decoded } from '../values/codec.ts';
 import type { Duration } from '../values/duration.ts';
@@ -28,9 +28,7 @@ export class LeasedTask<T> {
   readonly headers: TaskHeaders;
   /** Number of leases of the task, this one included. */
   readonly attempt: number;
-  /** Whether the task has a retry policy, which decides about a release without `delay`. */
-  readonly hasRetryPolicy: boolean;
-  /** Attempts that the policy allows before the task goes to its dead-letter queue. Undefined: no limit. */
+  /** Attempts that its retry policy allows before the task goes to its dead-letter queue. Undefined: no limit. */
   readonly maxAttempts: number | undefined;
   /** What an earlier attempt has reported last, so that this one can continue there. */
   readonly previousProgress: string | undefined;
@@ -49,8 +47,7 @@ export class LeasedTask<T> {
     this.bytes = task.data;
     this.headers = task.headers;
     this.attempt = task.attempt;
-    this.hasRetryPolicy = task.hasRetryPolicy;
-    this.maxAttempts = task.maxAttempts === 0 ? undefined : task.maxAttempts;
+    this.maxAttempts = task.maxAttempts === 0 ? undefined : (task.maxAttempts ?? limits.defaultMaxAttempts);
     this.previousProgress = task.progress === '' ? undefined : task.progress;
     this.leaseToken = task.leaseToken;
     this[LEASE] = lease;
@@ -92,8 +89,11 @@ export class LeasedTask<T> {
     return update.commit(options);
   }
 
-  /** Extends the lease, counted from now. @throws LeaseLostError, LeaseExpiredError, TaskNotFoundError, NotLeasedError. */
-  async renew(leaseDuration: Duration = this[LEASE].leaseDurationMs, options: UpdateOptions = {}): Promise<void> {
+  /**
+   * Extends the lease, counted from now. Default: for as long as it lasted so far.
+   * @throws LeaseLostError, LeaseExpiredError, TaskNotFoundError, NotLeasedError.
+   */
+  async renew(leaseDuration?: Duration, options: UpdateOptions = {}): Promise<void> {
     await new Update(this.#context).renew(this, leaseDuration).commit(options);
   }
 
@@ -102,7 +102,7 @@ export class LeasedTask<T> {
    * next attempt gets it as `previousProgress`. Throws as `renew` does.
    */
   async reportProgress(progress: string, options: UpdateOptions = {}): Promise<void> {
-    await new Update(this.#context).renew(this, this[LEASE].leaseDurationMs, { progress }).commit(options);
+    await new Update(this.#context).renew(this, undefined, { progress }).commit(options);
   }
 
   /** Releases the task before its lease ends. @throws LeaseLostError, LeaseExpiredError, TaskNotFoundError, NotLeasedError. */

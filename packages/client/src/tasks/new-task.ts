@@ -2,6 +2,7 @@ import {
   type Enqueue,
   EnqueueMode,
   formatQueueName,
+  limits,
   NO_ENTRIES,
   parseQueueName,
   type RetryPolicy,
@@ -12,14 +13,17 @@ import { type PidLike, pidBytes } from '../values/pid.ts';
 
 /** What happens to a task whose lease expires or is released. */
 export interface TaskRetryOptions {
-  /** Attempts before the task goes to the dead-letter queue. Default: no limit. */
+  /** Attempts before the task goes to the dead-letter queue. `Infinity`: no limit. Default 20. */
   readonly maxAttempts?: number | undefined;
   /**
-   * How long the task is hidden after a failed attempt: up to `initial` after the first attempt, doubling up to `max` (default
-   * 1 h), with full jitter. Default: not at all.
+   * How long the task is hidden after a failed attempt: up to `initial` (default 1 s) after the first attempt, doubling up to
+   * `max` (default 1 h), with full jitter. `initial: 0`: not at all.
    */
-  readonly backoff?: { readonly initial: Duration; readonly max?: Duration | undefined } | undefined;
-  /** Queue of the same group for the task after its last attempt. Default: the queue's name followed by `.dead`. */
+  readonly backoff?: { readonly initial?: Duration | undefined; readonly max?: Duration | undefined } | undefined;
+  /**
+   * Queue of the same group for the task after its last attempt. Default: that of the queue's settings, or the queue's name
+   * followed by `.dead`.
+   */
   readonly deadLetterQueue?: string | undefined;
 }
 
@@ -31,9 +35,10 @@ export interface TaskOptions {
   /** Priority and identity of the task, lowest first. Default: the node assigns a PID behind all others (FIFO). */
   readonly pid?: PidLike | undefined;
   /**
-   * If the PID is already in the queue: `collapse` into the existing task (default), `fail` with `TaskExistsError`, or
-   * `replace` its data. `rerun` also replaces the data, but a task that a worker has leased then runs once more with the latest
-   * data when this run is over. `rerun-first` likewise, with the data of the first enqueue.
+   * If the PID is already in the queue: `collapse` into the existing task, `fail` with `TaskExistsError`, or `replace` its
+   * data. `rerun` also replaces the data, but a task that a worker has leased then runs once more with the latest
+   * data when this run is over. `rerun-first` likewise, with the data of the first enqueue. Default: as the queue's settings say,
+   * or `collapse`.
    */
   readonly mode?: 'collapse' | 'fail' | 'replace' | 'rerun' | 'rerun-first' | undefined;
   /** How long the task is hidden. Default: not at all. */
@@ -45,7 +50,7 @@ export interface TaskOptions {
    * belong to the data: what replaces the data replaces them. Keys have letters, digits, `.`, `_` and `-`. Default: none.
    */
   readonly headers?: TaskHeaders | undefined;
-  /** Default: after a failed attempt the task is available again at once, without a limit of attempts. */
+  /** What happens after a failed attempt. Default: as the queue's settings say, or the defaults of `TaskRetryOptions`. */
   readonly retry?: TaskRetryOptions | undefined;
 }
 
@@ -136,9 +141,10 @@ function headersOf(headers: TaskHeaders): Record<string, string> {
   return { ...headers };
 }
 
-function modeOf(mode: TaskOptions['mode']): EnqueueMode {
+export function modeOf(mode: TaskOptions['mode']): EnqueueMode {
   switch (mode) {
     case undefined:
+      return EnqueueMode.ENQUEUE_MODE_UNSPECIFIED;
     case 'collapse':
       return EnqueueMode.ENQUEUE_MODE_COLLAPSE;
     case 'fail':
@@ -156,15 +162,25 @@ function modeOf(mode: TaskOptions['mode']): EnqueueMode {
   }
 }
 
-function retryPolicy(options: TaskRetryOptions): RetryPolicy {
-  const { maxAttempts, backoff, deadLetterQueue } = options;
-  if (maxAttempts !== undefined && !(Number.isInteger(maxAttempts) && maxAttempts > 0)) {
-    throw new TypeError(`retry.maxAttempts: ${maxAttempts} is not a whole number from 1`);
+/** The policy of the options, for the protocol. @throws TypeError */
+export function retryPolicy({ maxAttempts, backoff, deadLetterQueue }: TaskRetryOptions): RetryPolicy {
+  const isLimited = maxAttempts !== Number.POSITIVE_INFINITY;
+  if (maxAttempts !== undefined && isLimited && !(Number.isInteger(maxAttempts) && maxAttempts > 0)) {
+    throw new TypeError(`retry.maxAttempts: ${maxAttempts} is not a whole number from 1, or Infinity`);
   }
   return {
-    maxAttempts: maxAttempts ?? 0,
-    backoffInitialMs: backoff === undefined ? 0 : durationMs(backoff.initial, 'retry.backoff.initial'),
-    backoffMaxMs: backoff?.max === undefined ? 0 : durationMs(backoff.max, 'retry.backoff.max'),
+    maxAttempts: isLimited ? (maxAttempts ?? limits.defaultMaxAttempts) : 0,
+    ...backoffOf(backoff),
     deadLetterQueue: deadLetterQueue === undefined ? '' : canonicalName(deadLetterQueue),
   };
+}
+
+function backoffOf({ initial, max }: NonNullable<TaskRetryOptions['backoff']> = {}): {
+  readonly backoffInitialMs: number;
+  readonly backoffMaxMs: number;
+} {
+  const maxMs = max === undefined ? limits.defaultBackoffMaxMs : durationMs(max, 'retry.backoff.max');
+  const { defaultBackoffInitialMs } = limits;
+  const initialMs = initial === undefined ? defaultBackoffInitialMs : durationMs(initial, 'retry.backoff.initial');
+  return { backoffInitialMs: initial === undefined ? Math.min(initialMs, maxMs) : initialMs, backoffMaxMs: maxMs };
 }

@@ -1,10 +1,4 @@
-import {
-  EnqueueResult,
-  limits,
-  parseQueueName,
-  type UpdateTasksRequest,
-  type UpdateTasksResponse,
-} from '@taskmaster/proto';
+import { EnqueueResult, parseQueueName, type UpdateTasksRequest, type UpdateTasksResponse } from '@taskmaster/proto';
 import { emptyRequest } from '../calls/update-request.ts';
 import { LEASE, type Lease, type Leased } from '../leases/lease.ts';
 import { asTaskMasterError } from '../transport/wire-errors.ts';
@@ -146,15 +140,15 @@ export class Update {
     return this.complete({ queue, pid, leaseToken: options.leaseToken });
   }
 
-  /** Extends the lease of a task, counted from the moment when the update is applied. Default 30 s. */
-  renew(
-    task: Leased | LeaseRef,
-    leaseDuration: Duration = limits.defaultLeaseDurationMs,
-    { progress }: RenewOptions = {},
-  ): this {
-    const ms = leaseDurationMs(leaseDuration, 'leaseDuration');
-    if (LEASE in task) this.#renewed.push({ lease: task[LEASE], leaseDurationMs: ms });
-    this.#request.renew.push({ ...itemOf(task), leaseDurationMs: ms, progress });
+  /**
+   * Extends the lease of a task, counted from the moment when the update is applied. Default: for as long as the lease lasted so
+   * far. For a task that is only named: as the queue's settings say, or 30 s.
+   */
+  renew(task: Leased | LeaseRef, leaseDuration?: Duration, { progress }: RenewOptions = {}): this {
+    const lease = LEASE in task ? task[LEASE] : undefined;
+    const ms = leaseDuration === undefined ? lease?.leaseDurationMs : leaseDurationMs(leaseDuration, 'leaseDuration');
+    if (lease !== undefined && ms !== undefined) this.#renewed.push({ lease, leaseDurationMs: ms });
+    this.#request.renew.push({ ...itemOf(task), leaseDurationMs: ms ?? 0, progress });
     return this;
   }
 

@@ -28,6 +28,7 @@ import { asTaskMasterError } from '../transport/wire-errors.ts';
 import { isTaskMasterError, type TaskMasterError } from '../values/errors.ts';
 import { FakeCluster } from './fake-cluster.ts';
 import { FakeEngine } from './fake-engine/fake-engine.ts';
+import { FakeSettings } from './fake-engine/fake-settings.ts';
 import { wireError } from './wire-error.ts';
 
 type StreamCallHandle = ServerDuplexStream<StreamRequest, StreamResponse>;
@@ -36,6 +37,7 @@ type StreamCallHandle = ServerDuplexStream<StreamRequest, StreamResponse>;
 export class FakeServer implements AsyncDisposable {
   readonly engine = new FakeEngine(systemTiming);
   readonly cluster = new FakeCluster();
+  readonly settings = new FakeSettings();
   /** Number of calls in each message of a stream, in order. */
   readonly messages: number[] = [];
   /** Streams opened so far. */
@@ -96,7 +98,7 @@ export class FakeServer implements AsyncDisposable {
             callback({ code: error.code, details: error.message, metadata: detailsOf(error) }),
         );
       };
-    const { engine, cluster } = this;
+    const { engine, cluster, settings } = this;
     this.#server.addService(TaskMasterServiceService, {
       updateTasks: unary('updateTasks', async (request: Parameters<FakeEngine['update']>[0]) => {
         await this.hold;
@@ -124,6 +126,13 @@ export class FakeServer implements AsyncDisposable {
         deletedTasks: engine.deleteQueue(queue),
       })),
       resetLeases: unary('resetLeases', ({ queue }: { queue: string }) => ({ resetTasks: engine.resetLeases(queue) })),
+      putQueueSettings: unary('putQueueSettings', (request: Parameters<FakeSettings['put']>[0]) =>
+        settings.put(request),
+      ),
+      deleteQueueSettings: unary('deleteQueueSettings', ({ queues }: { queues: string }) => ({
+        deleted: settings.delete(queues),
+      })),
+      listQueueSettings: unary('listQueueSettings', ({ queue }: { queue: string }) => settings.list(queue)),
       stream: (call: StreamCallHandle) => this.#serveStream(call),
     });
     this.#server.addService(ClusterServiceService, {

@@ -12,6 +12,7 @@ import type { Timing } from '../transport/timing.ts';
 import type { Reachable, Transport, TransportCallOptions } from '../transport/transport.ts';
 import { CancelledError, cancelled, makeError, type TaskMasterError, withMaybeApplied } from '../values/errors.ts';
 import { FakeEngine } from './fake-engine/fake-engine.ts';
+import { FakeSettings } from './fake-engine/fake-settings.ts';
 
 /**
  * A fault of one attempt of a call. The attempt fails with this error, before or after it is applied, or before it arrives: then
@@ -25,6 +26,7 @@ export interface Fault {
 /** A transport to a fake engine in this thread, with faults that a test injects. */
 export class FakeTransport implements Transport {
   readonly engine: FakeEngine;
+  readonly settings = new FakeSettings();
   readonly reachableFrom: Reachable | undefined = undefined;
   /** Faults of the next calls of each name, in order. Undefined: no fault. */
   readonly faults: {
@@ -89,6 +91,13 @@ export class FakeTransport implements Transport {
     this.#attempt('deleteQueue', options, () => ({ deletedTasks: this.engine.deleteQueue(queue) }));
   resetLeases: Transport['resetLeases'] = ({ queue }, options) =>
     this.#attempt('resetLeases', options, () => ({ resetTasks: this.engine.resetLeases(queue) }));
+
+  putQueueSettings: Transport['putQueueSettings'] = (request, options) =>
+    this.#attempt('putQueueSettings', options, () => this.settings.put(request));
+  deleteQueueSettings: Transport['deleteQueueSettings'] = ({ queues }, options) =>
+    this.#attempt('deleteQueueSettings', options, () => ({ deleted: this.settings.delete(queues) }));
+  listQueueSettings: Transport['listQueueSettings'] = ({ queue }, options) =>
+    this.#attempt('listQueueSettings', options, () => this.settings.list(queue));
 
   async *backupPartition(
     request: BackupPartitionRequest,

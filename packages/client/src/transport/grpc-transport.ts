@@ -7,17 +7,23 @@ import {
   ClusterServiceService as clusterService,
   type DeleteQueueRequest,
   type DeleteQueueResponse,
+  type DeleteQueueSettingsRequest,
+  type DeleteQueueSettingsResponse,
   type GetQueueStatsRequest,
   type GetQueueStatsResponse,
   type GetTasksRequest,
   type GetTasksResponse,
   type LeaseTasksRequest,
   type LeaseTasksResponse,
+  type ListQueueSettingsRequest,
+  type ListQueueSettingsResponse,
   type ListQueuesRequest,
   type ListQueuesResponse,
   limits,
   type PeekTasksRequest,
   type PeekTasksResponse,
+  type PutQueueSettingsRequest,
+  type PutQueueSettingsResponse,
   type ResetLeasesRequest,
   type ResetLeasesResponse,
   TaskMasterServiceService as service,
@@ -170,6 +176,18 @@ export class GrpcTransport implements Transport {
 
   resetLeases(request: ResetLeasesRequest, options = NO_OPTIONS): Promise<ResetLeasesResponse> {
     return this.#unary(service.resetLeases, request, options, request.queue);
+  }
+
+  putQueueSettings(request: PutQueueSettingsRequest, options = NO_OPTIONS): Promise<PutQueueSettingsResponse> {
+    return this.#unary(service.putQueueSettings, request, options, request.queues);
+  }
+
+  deleteQueueSettings(request: DeleteQueueSettingsRequest, options = NO_OPTIONS): Promise<DeleteQueueSettingsResponse> {
+    return this.#unary(service.deleteQueueSettings, request, options, request.queues);
+  }
+
+  listQueueSettings(request: ListQueueSettingsRequest, options = NO_OPTIONS): Promise<ListQueueSettingsResponse> {
+    return this.#unary(service.listQueueSettings, request, options, request.queue);
   }
 
   whoAmI(request: WhoAmIRequest, options = NO_OPTIONS): Promise<WhoAmIResponse> {

@@ -80,8 +80,8 @@ const leased = (id: number, ...pids: string[]): StreamResult => {
     data: Buffer.alloc(0),
     leaseToken: 1,
     attempt: 1,
-    hasRetryPolicy: false,
-    maxAttempts: 0,
+    maxAttempts: undefined,
+    leaseDurationMs: 0,
     progress: '',
     headers: {},
   };

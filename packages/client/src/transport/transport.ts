@@ -3,6 +3,8 @@ import type {
   BackupPartitionResponse,
   DeleteQueueRequest,
   DeleteQueueResponse,
+  DeleteQueueSettingsRequest,
+  DeleteQueueSettingsResponse,
   DrainMemberRequest,
   DrainMemberResponse,
   GetQueueStatsRequest,
@@ -15,10 +17,14 @@ import type {
   ListMembersResponse,
   ListPartitionsRequest,
   ListPartitionsResponse,
+  ListQueueSettingsRequest,
+  ListQueueSettingsResponse,
   ListQueuesRequest,
   ListQueuesResponse,
   PeekTasksRequest,
   PeekTasksResponse,
+  PutQueueSettingsRequest,
+  PutQueueSettingsResponse,
   RemoveMemberRequest,
   RemoveMemberResponse,
   ResetLeasesRequest,
@@ -78,6 +84,15 @@ export interface Transport extends AsyncDisposable {
   getTasks(request: GetTasksRequest, options?: TransportCallOptions): Promise<GetTasksResponse>;
   deleteQueue(request: DeleteQueueRequest, options?: TransportCallOptions): Promise<DeleteQueueResponse>;
   resetLeases(request: ResetLeasesRequest, options?: TransportCallOptions): Promise<ResetLeasesResponse>;
+  putQueueSettings(request: PutQueueSettingsRequest, options?: TransportCallOptions): Promise<PutQueueSettingsResponse>;
+  deleteQueueSettings(
+    request: DeleteQueueSettingsRequest,
+    options?: TransportCallOptions,
+  ): Promise<DeleteQueueSettingsResponse>;
+  listQueueSettings(
+    request: ListQueueSettingsRequest,
+    options?: TransportCallOptions,
+  ): Promise<ListQueueSettingsResponse>;
   /**
    * Sends a partition. Begins with the first call of `next`. `return` and the signal give the backup up. There is no timeout.
    */

@@ -6,7 +6,6 @@ import type { LeasedTask } from '../tasks/leased-task.ts';
 import { durationMs } from '../values/duration.ts';
 import { isTaskMasterError } from '../values/errors.ts';
 import { callHook } from '../values/options.ts';
-import { backoffBound } from '../values/retry.ts';
 import { UnrecoverableError } from './unrecoverable-error.ts';
 import type { Handler, HandlerResult, ResultHandler, WorkerSettings } from './worker-options.ts';
 
@@ -70,7 +69,7 @@ async function failTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>, error: u
   if (parts.giveUp.aborted) return giveBack(context, [task]);
   try {
     if (error instanceof UnrecoverableError) await task.deadLetter(error);
-    else await task.release({ error: error ?? String(error), delay: backoffAfter(parts, task, error) });
+    else await task.release({ error: error ?? String(error), delay: delayAfter(parts, task, error) });
   } catch (problem) {
     // A lost task cannot be released. After other errors the task is available when its lease ends.
     if (lease.lostTo === undefined) callHook(settings.hooks.onAttemptFailed, problem, task);
@@ -79,18 +78,13 @@ async function failTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>, error: u
 }
 
 /** The delay of a task whose attempt failed. Undefined: its retry policy decides. */
-function backoffAfter<T>(
-  { context, settings }: RunTaskParts<T>,
-  task: LeasedTask<T>,
-  error: unknown,
-): number | undefined {
+function delayAfter<T>({ settings }: RunTaskParts<T>, task: LeasedTask<T>, error: unknown): number | undefined {
   try {
     const given = settings.backoffOf?.(error, task);
-    if (given !== undefined) return durationMs(given, 'backoff');
+    return given === undefined ? undefined : durationMs(given, 'backoff');
   } catch (problem) {
     // The attempt fails as it would without the function.
     callHook(settings.hooks.onAttemptFailed, problem, task);
+    return undefined;
   }
-  if (task.hasRetryPolicy) return undefined;
-  return backoffBound(task.attempt, settings.backoffInitialMs, settings.backoffMaxMs) * context.random();
 }

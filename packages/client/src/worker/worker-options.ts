@@ -1,4 +1,3 @@
-import { limits } from '@taskmaster/proto';
 import type { LeasedTask } from '../tasks/leased-task.ts';
 import type { NewTask } from '../tasks/new-task.ts';
 import type { ResultOptions } from '../tasks/task-result.ts';
@@ -34,12 +33,6 @@ export interface ResultSettings {
 // biome-ignore lint/suspicious/noConfusingVoidType: most handlers are async functions that return nothing.
 type Handled = void | undefined | HandlerResult;
 
-/** Bounds of a random delay. It doubles with each attempt. */
-export interface Backoff {
-  readonly initial?: Duration | undefined;
-  readonly max?: Duration | undefined;
-}
-
 /** The delay after a failed attempt. `task.attempt` is the number of the attempt, from 1. */
 export type BackoffFunction<T> = (error: unknown, task: LeasedTask<T>) => Duration | undefined;
 
@@ -53,7 +46,7 @@ export interface WorkerOptions<T = unknown> {
   readonly prefetch?: number | undefined;
   /**
    * How long leases last. The worker renews them after a third of this time. After a crash of the worker its tasks are available
-   * when their leases end. Default 30 s.
+   * when their leases end. Default: that of the queue's settings, or 30 s.
    */
   readonly leaseDuration?: Duration | undefined;
   /** Longest time for which the lease of a task is renewed. It bounds handlers that hang. Default 1 h. */
@@ -65,11 +58,10 @@ export interface WorkerOptions<T = unknown> {
   /** Label of the worker, shown by `peek`. Default: the client's `workerLabel`. */
   readonly workerLabel?: string | undefined;
   /**
-   * How long a task without a retry policy is hidden after a failed attempt: up to `initial` after the first attempt, doubling up
-   * to `max`, with full jitter. Default 1 s up to 5 min. A function decides for tasks with a policy, too. It returns the delay,
-   * or undefined for the delay without the function.
+   * Decides how long a task is hidden after a failed attempt. Without it, or if it returns undefined: the backoff of the task's
+   * retry policy.
    */
-  readonly backoff?: Backoff | BackoffFunction<T> | undefined;
+  readonly backoff?: BackoffFunction<T> | undefined;
   /** Called after a task is completed. */
   readonly onTaskCompleted?: ((task: LeasedTask<T>) => void) | undefined;
   /**
@@ -104,13 +96,11 @@ export interface RunOptions {
 export interface WorkerSettings<T> {
   readonly concurrency: number;
   readonly prefetch: number;
-  readonly leaseDurationMs: number;
+  readonly leaseDurationMs: number | undefined;
   readonly maxLeaseMs: number;
   readonly waitMs: number;
   readonly maxPid: Uint8Array | undefined;
   readonly workerLabel: string | undefined;
-  readonly backoffInitialMs: number;
-  readonly backoffMaxMs: number;
   readonly backoffOf: BackoffFunction<T> | undefined;
   /** Undefined: handlers return tasks to enqueue. */
   readonly results: Omit<ResultOptions, 'result'> | undefined;
@@ -120,20 +110,17 @@ export interface WorkerSettings<T> {
 /** The options with defaults. @throws TypeError */
 export function workerSettings<T>(options: WorkerOptions<T> & Partial<ResultWorkerOptions<T>>): WorkerSettings<T> {
   const concurrency = wholeNumber('concurrency', options.concurrency ?? 1, 1);
-  const [backoffOf, backoff] =
-    typeof options.backoff === 'function' ? [options.backoff, undefined] : [undefined, options.backoff];
   return {
     concurrency,
     prefetch: wholeNumber('prefetch', options.prefetch ?? concurrency, 0),
-    leaseDurationMs: leaseDurationMs(options.leaseDuration ?? limits.defaultLeaseDurationMs, 'leaseDuration'),
+    leaseDurationMs:
+      options.leaseDuration === undefined ? undefined : leaseDurationMs(options.leaseDuration, 'leaseDuration'),
     maxLeaseMs: durationMs(options.maxLeaseTime ?? '1h', 'maxLeaseTime'),
     waitMs: durationMs(options.wait ?? '30s', 'wait'),
     maxPid: options.maxPid === undefined ? undefined : pidBytes(options.maxPid),
     workerLabel: options.workerLabel,
-    backoffInitialMs: durationMs(backoff?.initial ?? '1s', 'backoff.initial'),
-    backoffMaxMs: durationMs(backoff?.max ?? '5m', 'backoff.max'),
-    backoffOf,
     results: resultSettings(options.results),
+    backoffOf: options.backoff,
     hooks: options,
   };
 }

@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest';
-import type { LeasedTask } from '../tasks/leased-task.ts';
 import { connectionLost, overloaded } from '../testing/fake-transport.ts';
 import { settled } from '../testing/manual-timing.ts';
 import { gatedHandler, named, workerSetUp } from '../testing/worker-set-up.ts';
@@ -89,29 +88,7 @@ describe('a failed attempt', () => {
     throw new Error('smtp down');
   };
 
-  test('of a task without a retry policy waits for the backoff of the worker', async () => {
-    const { client, queue, timing, heard, hooks } = workerSetUp();
-    await queue.enqueue('a', { pid: 'a' });
-    const attempts: number[] = [];
-    const handler = (task: LeasedTask<string>): void => {
-      attempts.push(task.attempt);
-      failing();
-    };
-    await using worker = client.worker(queue, handler, { ...hooks, backoff: { initial: '10s', max: '30s' } });
-    worker.start();
-    await settled();
-    expect(heard).toEqual(['error smtp down in a task']);
-    // Half of a backoff that doubles, up to its bound.
-    for (const [index, delayMs] of [5_000, 10_000, 15_000, 15_000].entries()) {
-      const [task] = await queue.get(['a']);
-      expect(task).toMatchObject({ state: 'delayed', hiddenUntil: new Date(timing.now() + delayMs) });
-      expect(attempts).toHaveLength(index + 1);
-      await timing.advance(delayMs);
-    }
-    expect(attempts).toEqual([1, 2, 3, 4, 5]);
-  });
-
-  test('of a task with a retry policy is left to the node', async () => {
+  test('is left to the node: the delay is that of the retry policy', async () => {
     const { client, queue, engine, transport } = workerSetUp();
     transport.faults.getTasks.push({ when: 'before', error: connectionLost() });
     await queue.enqueue('a', { pid: 'a', retry: { maxAttempts: 1 } });

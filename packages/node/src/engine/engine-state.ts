@@ -1,6 +1,8 @@
-import type { QueueName } from '@taskmaster/proto';
+import { isDeepStrictEqual } from 'node:util';
+import { type QueueName, reservedQueues } from '@taskmaster/proto';
 import type { Instant, PartitionId, QueueId, Refusal, Ticket } from '@taskmaster/server/domain';
 import { type Clock, type Random, sleep } from '@taskmaster/server/ports';
+import type { TaskChange } from '../domain/atom.ts';
 import { isRecordsQueue } from '../domain/end-record.ts';
 import type { CheckpointedPartition } from '../log/checkpoint.ts';
 import { CommitLog, localDisk } from '../log/commit-log.ts';
@@ -23,6 +25,7 @@ import { Groups } from './queues/groups.ts';
 import { NameMatching } from './queues/name-matching.ts';
 import { Queue } from './queues/queue.ts';
 import { QueueTable } from './queues/queue-table.ts';
+import { SettingsTable } from './records/settings-table.ts';
 import { RequestIds } from './requests/request-ids.ts';
 import { refusalOf, writeRefusal } from './store-refusal.ts';
 
@@ -74,6 +77,8 @@ interface Partition {
 
 const NO_TICKET = 0 as Ticket;
 
+const isSettings = ({ ledger }: Queue): boolean => ledger.name.name === reservedQueues.settings;
+
 const newPartition = (id: PartitionId): Partition => ({
   id,
   lastTicket: NO_TICKET,
@@ -105,6 +110,7 @@ export class EngineState {
   /** Queues that have hidden tasks. */
   readonly hiding = new Set<Queue>();
   readonly lastAttempts = new LastAttempts();
+  readonly settings = new SettingsTable();
   readonly cache: TaskCache;
   readonly requests: RequestIds;
   readonly log: CommitLog;
@@ -185,7 +191,7 @@ export class EngineState {
   draftQueue(name: QueueName, drafts: number): Queue {
     const id = this.partitionOf(name.group);
     const queueId = (this.#partition(id).nextQueueId + drafts) as QueueId;
-    return new Queue(id, new QueueLedger(queueId, name));
+    return new Queue(id, new QueueLedger(queueId, name), this.settings.of(name));
   }
 
   /** The last and the last durable ticket, and the next queue id of a partition. */
@@ -225,11 +231,15 @@ export class EngineState {
 
   /** Adds a partition that recovery or a transfer has loaded. */
   adopt(id: PartitionId, recovered: RecoveredPartition): void {
-    const { lastTicket, nextQueueId, trimmedTicket, ledgers, changed, behind } = recovered;
+    const { lastTicket, nextQueueId, trimmedTicket, ledgers, changed, behind, records } = recovered;
     const partition: Partition = { ...newPartition(id), lastTicket, nextQueueId, trimmedTicket };
     this.#partitions.set(id, partition);
-    for (const ledger of ledgers.values()) {
-      const queue = new Queue(id, ledger);
+    const queues = [...ledgers.values()].map((ledger) => new Queue(id, ledger));
+    for (const queue of queues)
+      if (isSettings(queue)) this.settings.records.adopt(queue, records.get(queue.ledger.queueId));
+    for (const queue of queues) {
+      const { ledger } = queue;
+      queue.settings = this.settings.of(ledger.name);
       this.#noteCounts(queue, this.clock.now());
       this.#add(partition, queue);
       this.lastAttempts.adopt(queue, lastTicket);
@@ -275,6 +285,7 @@ export class EngineState {
       this.#pending.note(queue.apply(ticket, change, known), change.kind === 'enqueue');
       this.lastAttempts.changed(queue, stateBefore(change), stateAfter(change));
       countChange(this.counts, queue, change, plan.at);
+      if (queue.isReserved && isSettings(queue)) this.#settingsChanged(queue, change, ticket);
     }
     for (const { queue } of plan.dropped ?? NONE) this.#drop(partition, queue);
     this.#tails.committed(atom, this.#pending.last);
@@ -350,8 +361,19 @@ export class EngineState {
     this.#empty.forget(queue);
     this.hiding.delete(queue);
     this.lastAttempts.forget(queue);
+    if (queue.isReserved && isSettings(queue)) this.settings.records.forget(queue);
     partition.changed.delete(queue);
     this.#movedOn.add(partition);
+  }
+
+  /** Queues of the group follow their new settings from this turn on. */
+  #settingsChanged(records: Queue, change: TaskChange, ticket: Ticket): void {
+    this.settings.records.changed(records, change);
+    for (const queue of this.table.ofGroup(records.ledger.name.group)) {
+      const before = queue.settings;
+      queue.settings = this.settings.of(queue.ledger.name);
+      if (!isDeepStrictEqual(queue.settings.retry, before.retry)) this.lastAttempts.resettle(queue, ticket);
+    }
   }
 
   #noteChanged(partition: Partition, queue: Queue, now: Instant): void {

@@ -46,13 +46,19 @@ export class LastAttempts {
     const ofGroup = this.#recovered.get(name.group);
     if (ofGroup) ofGroup.add(queue);
     else this.#recovered.set(name.group, new Set([queue]));
-    this.#noteTarget(queue, dying, deadLetterQueueOf(name, undefined));
+    this.#noteTarget(queue, dying, deadLetterQueueOf(name, queue.settings, undefined));
+  }
+
+  /** The settings of a queue have changed. Which of its present leases are last attempts is not known any more. */
+  resettle(queue: Queue, lastTicket: Ticket): void {
+    this.forget(queue);
+    this.adopt(queue, lastTicket);
   }
 
   changed(queue: Queue, before: TaskState | undefined, after: TaskState | undefined): void {
     let dying = this.#dying.get(queue);
-    const wasDying = before !== undefined && isDying(before, dying);
-    const becomesDying = after !== undefined && isDying(after, dying);
+    const wasDying = before !== undefined && isDying(queue, before, dying);
+    const becomesDying = after !== undefined && isDying(queue, after, dying);
     if (!wasDying && !becomesDying) return;
     if (!dying) {
       dying = { leases: 0, floor: NEVER, recovered: NO_TICKET, old: 0, targets: new Set() };
@@ -66,7 +72,7 @@ export class LastAttempts {
     }
     if (!becomesDying || after?.visibility.kind !== 'hidden') return;
     if (after.visibility.until < dying.floor) dying.floor = after.visibility.until;
-    this.#noteTarget(queue, dying, deadLetterQueueOf(queue.ledger.name, after));
+    this.#noteTarget(queue, dying, deadLetterQueueOf(queue.ledger.name, queue.settings, after));
   }
 
   /** Called after the tasks that were due at `now` are shown. */
@@ -155,5 +161,5 @@ export class LastAttempts {
 /** True if the lease was granted before the start. */
 const isOld = (state: TaskState, { recovered }: Dying): boolean => isLeased(state) && state.token <= recovered;
 
-const isDying = (state: TaskState, dying: Dying | undefined): boolean =>
-  isLeased(state) && (isLastAttempt(state) || (dying !== undefined && isOld(state, dying)));
+const isDying = ({ settings }: Queue, state: TaskState, dying: Dying | undefined): boolean =>
+  isLeased(state) && (isLastAttempt(state, settings) || (dying !== undefined && isOld(state, dying)));

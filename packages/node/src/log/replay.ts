@@ -15,6 +15,7 @@ import { WriteBatch } from '../ports/write-batch.ts';
 import { type BehindRows, writeRows, writeTaskRows } from './atom-rows.ts';
 import { decodePartitionRow } from './partition-row.ts';
 import { QueueLedger } from './queue-ledger.ts';
+import { loadRecords, type RecordRows } from './records.ts';
 import { scanAll, WHOLE_FAMILY } from './scan-all.ts';
 
 /** A task that atoms behind the checkpoint have changed. Its rows may have any of its states since then. */
@@ -34,6 +35,8 @@ export interface RecoveredPartition {
   readonly changed: Set<QueueLedger>;
   /** By queue: tasks whose rows may be stale. */
   readonly behind: Map<QueueId, Map<Pid, RecoveredTask>>;
+  /** By queue: the records that memory keeps. See `loadRecords`. */
+  readonly records: Map<QueueId, RecordRows>;
 }
 
 export interface Recovered {
@@ -61,6 +64,7 @@ export async function recover(
   try {
     const partitions = await loadCheckpoint(store, isHeld);
     const replayedAtoms = await replayLog(store, partitions, requestWindowMs, isHeld, onReplay);
+    for (const [id, partition] of partitions) await loadRecords(store, id, partition);
     return { partitions, replayedAtoms };
   } catch (error) {
     if (!(error instanceof UnreadableBytesError)) throw error;
@@ -217,4 +221,5 @@ export const newPartition = (behind = 0 as Ticket): RecoveredPartition => ({
   ledgers: new Map(),
   changed: new Set(),
   behind: new Map(),
+  records: new Map(),
 });

@@ -56,7 +56,8 @@ export interface EnqueueSpec extends ItemSpec {
   readonly mode?: EnqueueMode;
   readonly delay?: number;
   readonly runAt?: number;
-  readonly retry?: Partial<RetryPolicy>;
+  /** Default: no limit and no backoff, so that a test sees a task again at once. `by settings`: the task has no policy. */
+  readonly retry?: Partial<RetryPolicy> | 'by settings';
 }
 
 interface DequeueSpec extends ItemSpec {
@@ -254,6 +255,7 @@ export const pidsOf = (tasks: readonly { readonly pid: Pid }[]): string[] => tas
 
 const resultOf = ({ result, keep = 60_000 }: DequeueSpec): TaskResult | undefined =>
   result === undefined ? undefined : { data: Buffer.from(result), keepMs: keep };
+const AT_ONCE: RetryPolicy = { maxAttempts: 0, backoffInitialMs: 0, backoffMaxMs: 3_600_000, deadLetterQueue: '' };
 
 /** The command for a test's short form. All queues must be of one group. */
 export function updateCommand(spec: UpdateSpec): UpdateCommand {
@@ -274,7 +276,7 @@ export function updateCommand(spec: UpdateSpec): UpdateCommand {
       mode: mode ?? EnqueueMode.ENQUEUE_MODE_COLLAPSE,
       delayMs: delay ?? 0,
       runAt: runAt as Instant | undefined,
-      retry: retry && { maxAttempts: 0, backoffInitialMs: 0, backoffMaxMs: 3_600_000, deadLetterQueue: '', ...retry },
+      retry: retry === 'by settings' ? undefined : { ...AT_ONCE, ...retry },
     })),
     dequeue: dequeue.map((spec) => ({ ...item(spec), requeue: spec.requeue ?? false, result: resultOf(spec) })),
     renew: renew.map((spec) => ({ ...item(spec), leaseDurationMs: spec.for, progress: spec.progress })),

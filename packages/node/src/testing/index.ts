@@ -15,5 +15,6 @@ export {
   type UpdateSpec,
 } from './engine-harness.ts';
 export { fingerprintOf } from './fingerprint.ts';
+export { putSettings } from './put-settings.ts';
 export { ALL_NODES, SimCluster, type SimNode } from './sim-cluster.ts';
 export { SimDisk } from './sim-store.ts';

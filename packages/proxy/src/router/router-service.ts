@@ -143,6 +143,10 @@ export function createRouterService(router: Router): RawService {
       // A repetition could delete a new queue of the same name.
       DeleteQueue: single(aboutQueue('DeleteQueue', 'unsafe', 'manage-queues')),
       ResetLeases: single(aboutQueue('ResetLeases', 'unsafe', 'manage-queues')),
+      // A repetition changes nothing.
+      PutQueueSettings: single(aboutQueue('PutQueueSettings', 'harmless', 'manage-queues')),
+      DeleteQueueSettings: single(aboutQueue('DeleteQueueSettings', 'unsafe', 'manage-queues')),
+      ListQueueSettings: single(aboutQueue('ListQueueSettings', 'harmless', 'read')),
     },
     openStream: (origin) => new RoutedStreamSession(router, origin),
   };

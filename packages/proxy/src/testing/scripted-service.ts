@@ -4,6 +4,7 @@ import type { UnaryMethod } from '../upstream/upstream.ts';
 const METHODS: readonly UnaryMethod[] = [
   ...(['UpdateTasks', 'LeaseTasks', 'BatchUpdateTasks', 'BatchLeaseTasks', 'ListQueues', 'GetQueueStats'] as const),
   ...(['PeekTasks', 'GetTasks', 'DeleteQueue', 'ResetLeases'] as const),
+  ...(['PutQueueSettings', 'DeleteQueueSettings', 'ListQueueSettings'] as const),
 ];
 
 /** The service of a node whose answers a test chooses. */

@@ -77,7 +77,7 @@ test('a task is read without its payload', () => {
     leaseUntilUnixMs: 1,
     attempt: 1,
     enqueuedUnixMs: 1,
-    hasRetryPolicy: true,
+    leaseDurationMs: 0,
     progress: '',
     headers: {},
     maxAttempts: 3,

@@ -15,6 +15,9 @@ export type UnaryMethod =
   | 'GetTasks'
   | 'DeleteQueue'
   | 'ResetLeases'
+  | 'PutQueueSettings'
+  | 'DeleteQueueSettings'
+  | 'ListQueueSettings'
   | ClusterMethod;
 
 /** Methods of the ClusterService. */

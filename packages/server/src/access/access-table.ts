@@ -1,6 +1,6 @@
 import { hashOfToken } from '@taskmaster/proto';
 import type { GroupLimits } from '../domain/group-limits.ts';
-import { groupPattern } from './group-pattern.ts';
+import { namePattern } from '../domain/name-pattern.ts';
 import { type Grant, Principal } from './principal.ts';
 import type { PrincipalLimits } from './principal-usage.ts';
 
@@ -46,7 +46,7 @@ export class AccessTable {
   /** Throws a RangeError if two principals share a name or a credential. */
   constructor({ principals, groups = [] }: AccessRules) {
     this.#groups = groups.flatMap(({ groups: patterns, limits }) =>
-      patterns.map((pattern) => ({ matches: groupPattern(pattern), limits })),
+      patterns.map((pattern) => ({ matches: namePattern(pattern), limits })),
     );
     for (const { name, tokens = [], certificates = [], jwtSubjects = [], rights = [], limits } of principals) {
       const principal = new Principal(name, rights);

@@ -1,4 +1,4 @@
-import { groupPattern } from './group-pattern.ts';
+import { namePattern } from '../domain/name-pattern.ts';
 import { bitOf, type Right } from './rights.ts';
 
 export interface Grant {
@@ -25,7 +25,7 @@ export class Principal {
     for (const { groups, allow } of grants) {
       const bits = allow.reduce((sum, right) => sum | bitOf(right), 0);
       if (groups === undefined) this.#cluster |= bits;
-      else for (const pattern of groups) this.#byPattern.push({ matches: groupPattern(pattern), bits });
+      else for (const pattern of groups) this.#byPattern.push({ matches: namePattern(pattern), bits });
     }
   }
 

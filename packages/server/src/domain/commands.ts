@@ -15,6 +15,7 @@ export interface EnqueueItem {
   readonly data: Uint8Array;
   /** See `Payload`. */
   readonly headerBytes: number;
+  /** UNSPECIFIED: that of the queue's settings. */
   readonly mode: EnqueueMode;
   readonly delayMs: number;
   /** Until when the task is hidden, instead of `delayMs`. It may be past. */
@@ -45,6 +46,7 @@ export interface TaskResult {
 }
 
 export interface RenewItem extends TaskItem {
+  /** 0: that of the queue's settings. */
   readonly leaseDurationMs: number;
   /** Undefined: it does not change. Empty: none. */
   readonly progress: string | undefined;
@@ -113,6 +115,7 @@ export interface BatchOutcome extends UpdateOutcome {
 export interface LeaseCommand {
   readonly queues: readonly QueueName[];
   readonly maxTasks: number;
+  /** 0: that of each queue's settings. */
   readonly leaseDurationMs: number;
   /** The highest PID to lease. Undefined: no limit. */
   readonly maxPid: Pid | undefined;
@@ -137,7 +140,10 @@ export interface LeasedTask {
   readonly until: Instant;
   readonly attempt: number;
   readonly enqueuedAt: Instant;
-  readonly retry: RetryPolicy | undefined;
+  /** 0: no limit. */
+  readonly maxAttempts: number;
+  /** Undefined: as requested, or the default. */
+  readonly leaseDurationMs: number | undefined;
   /** What an earlier attempt has reported. */
   readonly progress: string | undefined;
 }

@@ -34,13 +34,22 @@ export type {
   UpdateOutcome,
   WaitCommand,
 } from './commands.ts';
+export { defaultDeadLetters } from './dead-letter-queues.ts';
 export { type GroupLimits, groupQuotas } from './group-limits.ts';
 export { dataOf, headerRoom, headersOf, type Payload, withHeaders } from './headers.ts';
 export type { Instant, Key, LeaseToken, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
+export {
+  DEFAULT_SETTINGS,
+  decodeSettings,
+  type QueueSettings,
+  type SettingsRecord,
+  settingsOf,
+} from './queue-settings.ts';
 export { Refusal, type RefusedItem, UpdateRefusal } from './refusal.ts';
 export {
   AVAILABLE,
   DEAD_LETTER_SUFFIX,
+  DEFAULT_RETRY,
   dueSince,
   type Failure,
   isLeased,

@@ -1,3 +1,4 @@
+import { limits } from '@taskmaster/proto';
 import type { Instant, LeaseToken } from './ids.ts';
 
 /** The default dead-letter queue has the name of the queue with this suffix. */
@@ -11,9 +12,20 @@ export interface RetryPolicy {
   readonly backoffInitialMs: number;
   /** Upper limit of the backoff, in ms. */
   readonly backoffMaxMs: number;
-  /** Name within the group of the task. Empty: the default, see `DEAD_LETTER_SUFFIX`. */
+  /** Name within the group of the task. Empty: that of the queue's settings, or the default; see `DEAD_LETTER_SUFFIX`. */
   readonly deadLetterQueue: string;
 }
+
+/**
+ * The policy of tasks that have none, in queues whose settings have none. A task that always fails must end some day, and one
+ * whose service is down for some hours must not.
+ */
+export const DEFAULT_RETRY: RetryPolicy = {
+  maxAttempts: limits.defaultMaxAttempts,
+  backoffInitialMs: limits.defaultBackoffInitialMs,
+  backoffMaxMs: limits.defaultBackoffMaxMs,
+  deadLetterQueue: '',
+};
 
 /** The worker that has leased a task. */
 export interface Lease {
@@ -76,6 +88,7 @@ export interface TaskState {
   readonly attempts: number;
   /** Token of the latest lease. 0: never leased. */
   readonly token: LeaseToken;
+  /** Undefined: the policy of the queue's settings. */
   readonly retry: RetryPolicy | undefined;
   readonly visibility: Visibility;
   /** Undefined: there is nothing to keep. */

@@ -1,7 +1,9 @@
 import {
   BackupPartitionRequest,
   DeleteQueueRequest,
+  DeleteQueueSettingsRequest,
   DrainMemberRequest,
+  PutQueueSettingsRequest,
   type Reason,
   RemoveMemberRequest,
   ResetLeasesRequest,
@@ -31,6 +33,8 @@ const management: Readonly<Record<string, (request: Uint8Array) => Facts>> = {
     return { target: [name, ...also].join(', '), details: { acceptLoss } };
   },
   DeleteQueue: (bytes) => ({ target: DeleteQueueRequest.decode(bytes).queue }),
+  PutQueueSettings: (bytes) => ({ target: PutQueueSettingsRequest.decode(bytes).queues }),
+  DeleteQueueSettings: (bytes) => ({ target: DeleteQueueSettingsRequest.decode(bytes).queues }),
   ResetLeases: (bytes) => ({ target: ResetLeasesRequest.decode(bytes).queue }),
   // A backup has a call for each partition. Together they are one line or two.
   BackupPartition: (bytes) => {

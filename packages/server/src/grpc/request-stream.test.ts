@@ -30,7 +30,8 @@ const aTask = (data: Uint8Array = bytes('data')): LeasedTask => ({
   until: 2 as Instant,
   attempt: 1,
   enqueuedAt: 1 as Instant,
-  retry: undefined,
+  maxAttempts: 20,
+  leaseDurationMs: undefined,
   progress: undefined,
   headerBytes: 0,
 });

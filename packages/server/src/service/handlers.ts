@@ -5,16 +5,22 @@ import type {
   BatchUpdateTasksResponse,
   DeleteQueueRequest,
   DeleteQueueResponse,
+  DeleteQueueSettingsRequest,
+  DeleteQueueSettingsResponse,
   GetQueueStatsRequest,
   GetQueueStatsResponse,
   GetTasksRequest,
   GetTasksResponse,
   LeaseTasksRequest,
   LeaseTasksResponse,
+  ListQueueSettingsRequest,
+  ListQueueSettingsResponse,
   ListQueuesRequest,
   ListQueuesResponse,
   PeekTasksRequest,
   PeekTasksResponse,
+  PutQueueSettingsRequest,
+  PutQueueSettingsResponse,
   QueueName,
   ResetLeasesRequest,
   ResetLeasesResponse,
@@ -32,6 +38,13 @@ import { parseLease } from './parse/parse-lease.ts';
 import { parseList, parseStats } from './parse/parse-queues.ts';
 import { parseGet, parsePeek, parseWait } from './parse/parse-tasks.ts';
 import { queueName } from './parse/queue-names.ts';
+import {
+  deleteQueueSettings,
+  groupOfPattern,
+  groupOfQueue,
+  listQueueSettings,
+  putQueueSettings,
+} from './queue-settings.ts';
 import { leaseReply, listReply, REPLY_BYTES, statsReply } from './reply/build-reply.ts';
 import { get, peek } from './reply/fit-reply.ts';
 import { waitReply } from './reply/wait-reply.ts';
@@ -53,6 +66,9 @@ export interface Handlers {
   getTasks(request: GetTasksRequest, caller: Caller): Promise<GetTasksResponse>;
   deleteQueue(request: DeleteQueueRequest, caller: Caller): Promise<DeleteQueueResponse>;
   resetLeases(request: ResetLeasesRequest, caller: Caller): Promise<ResetLeasesResponse>;
+  putQueueSettings(request: PutQueueSettingsRequest, caller: Caller): Promise<PutQueueSettingsResponse>;
+  deleteQueueSettings(request: DeleteQueueSettingsRequest, caller: Caller): Promise<DeleteQueueSettingsResponse>;
+  listQueueSettings(request: ListQueueSettingsRequest, caller: Caller): Promise<ListQueueSettingsResponse>;
 }
 
 export function createHandlers(engine: TaskEngine, log: Log): Handlers {
@@ -119,6 +135,18 @@ export function createHandlers(engine: TaskEngine, log: Log): Handlers {
     },
     async resetLeases(request, caller) {
       return { resetTasks: await engine.resetLeases(managed(request.queue, caller)) };
+    },
+    async putQueueSettings(request, { access }) {
+      access.require('manage-queues', groupOfPattern(request));
+      return putQueueSettings(engine, request);
+    },
+    async deleteQueueSettings(request, { access }) {
+      access.require('manage-queues', groupOfPattern(request));
+      return deleteQueueSettings(engine, request);
+    },
+    async listQueueSettings(request, { access }) {
+      access.require('read', groupOfQueue(request));
+      return listQueueSettings(engine, request);
     },
   };
 }

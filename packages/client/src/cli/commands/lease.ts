@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import { limits } from '@taskmaster/proto';
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import type { Queue } from '../../api/queue.ts';
 import type { ShardedQueue } from '../../api/shards/sharded-queue.ts';
 import type { LeaseOptions } from '../../tasks/lease-tasks.ts';
@@ -11,6 +11,7 @@ import { type Pid, pidText } from '../../values/pid.ts';
 import { ExecLoop } from '../exec-loop.ts';
 import { lengthOfTime, pid, queueName, wholeNumber } from '../input/arguments.ts';
 import { escapeControls } from '../input/bytes-text.ts';
+import { leaseDurationOption } from '../input/lease-duration-option.ts';
 import { shardCount, shardsOf } from '../input/shard-flags.ts';
 import { UsageError } from '../output/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
@@ -24,7 +25,7 @@ import { unreachableHolders, unreachableText } from '../unreachable-holder.ts';
 
 interface LeaseFlags {
   readonly max?: number;
-  readonly leaseDuration: number;
+  readonly leaseDuration?: number;
   readonly wait?: number;
   readonly maxPid?: Pid;
   readonly workerLabel?: string;
@@ -74,11 +75,7 @@ export function addLease(program: Command, runner: Runner): void {
     .description('Leases the first tasks of queues, and shows them or runs a command for each.')
     .argument('<queue...>', 'group#name, or a name in the default group; tasks of the first one first')
     .option('-n, --max <n>', 'largest number of tasks (default: 1)', wholeNumber(1, Number.MAX_SAFE_INTEGER))
-    .addOption(
-      new Option('--lease-duration <duration>', 'how long the leases last')
-        .argParser(lengthOfTime)
-        .default(limits.defaultLeaseDurationMs, '30s'),
-    )
+    .addOption(leaseDurationOption('how long the leases last'))
     .option('--wait <duration>', 'how long to wait if there is no task (default: not at all)', lengthOfTime)
     .option('--max-pid <pid>', 'only tasks with a PID up to this one, inclusive', pid)
     .option('--worker-label <label>', 'label of this worker, shown by peek (default: taskmaster@host:process)')
@@ -164,7 +161,6 @@ async function runCommands(session: Session, queues: LeasedQueues, flags: LeaseF
   const { out, err, signal } = session;
   const loop = new ExecLoop(session, {
     command: flags.exec ?? '',
-    leaseDurationMs: flags.leaseDuration,
     retryAfterMs: flags.retryAfter,
     lease: async () => (await leaseOnce(session, queues, flags, 1, true))[0],
     maxTasks: flags.follow ? Number.POSITIVE_INFINITY : (flags.max ?? 1),
@@ -209,7 +205,6 @@ function leaseOnce(
 function assertConsistent(queues: readonly string[], flags: LeaseFlags): void {
   if (new Set(queues).size < queues.length) throw new UsageError('a queue is named twice');
   if (flags.raw && flags.exec !== undefined) throw new UsageError('give --raw or --exec, not both');
-  if (flags.leaseDuration < 1) throw new UsageError('--lease-duration: a lease lasts at least 1ms');
   if (flags.follow && flags.max !== undefined) throw new UsageError('give --follow or --max, not both');
   if (flags.exec !== undefined) return;
   if (flags.concurrency !== undefined) throw new UsageError('--concurrency goes with --exec');

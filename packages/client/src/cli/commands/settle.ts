@@ -6,6 +6,7 @@ import type { ResultOptions } from '../../tasks/task-result.ts';
 import type { UpdateOutcome } from '../../tasks/update.ts';
 import { bytesCodec } from '../../values/codec.ts';
 import { leaseToken, lengthOfTime, payload, queueName } from '../input/arguments.ts';
+import { leaseDurationOption } from '../input/lease-duration-option.ts';
 import { type Settling, settleTasks } from '../input/settle-tasks.ts';
 import { runAtOption } from '../input/task-flags.ts';
 import { assertRefSource, type RefSource, type TaskRef } from '../input/task-refs.ts';
@@ -35,7 +36,7 @@ interface CompleteFlags extends SettleFlags {
 }
 
 interface RenewFlags extends SettleFlags {
-  readonly leaseDuration: number;
+  readonly leaseDuration?: number;
   readonly progress?: string;
 }
 
@@ -122,23 +123,16 @@ export function addSettling(program: Command, runner: Runner): void {
     .description('Extends leases, counted from now. A lease that has ended is refused.');
   addTaskChoice(renew);
   renew
-    .addOption(
-      new Option('--lease-duration <duration>', 'how long the leases last from now')
-        .argParser(lengthOfTime)
-        .default(limits.defaultLeaseDurationMs, '30s'),
-    )
+    .addOption(leaseDurationOption('how long the leases last from now'))
     .option('--progress <text>', 'how far the work is; peek and get show it')
     .addHelpText('after', notesOf(renewNotes))
     .action(
-      action<RenewFlags>(runner, (_session, flags) => {
-        if (flags.leaseDuration < 1) throw new UsageError('--lease-duration: a lease lasts at least 1ms');
-        return {
-          done: 'renewed',
-          add: (update, ref) => update.renew(ref, flags.leaseDuration, { progress: flags.progress }),
-          describe: ({ renewed: [until] }) => ({ leaseUntil: until?.toISOString() }),
-          note: () => `for ${duration(flags.leaseDuration)}`,
-        };
-      }),
+      action<RenewFlags>(runner, (_session, flags) => ({
+        done: 'renewed',
+        add: (update, ref) => update.renew(ref, flags.leaseDuration, { progress: flags.progress }),
+        describe: ({ renewed: [until] }) => ({ leaseUntil: until?.toISOString() }),
+        note: () => (flags.leaseDuration === undefined ? '' : `for ${duration(flags.leaseDuration)}`),
+      })),
     );
   const release = program
     .command('release')

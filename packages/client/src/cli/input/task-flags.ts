@@ -16,41 +16,38 @@ export interface TaskFlags {
 
 export function addTaskFlags(command: Command): void {
   command
-    .addOption(
-      new Option(
-        '--mode <mode>',
-        'if the PID is already in the queue: keep that task (collapse), fail, replace its data, or replace it and run a leased task once more (rerun; rerun-first keeps the first data)',
-      )
-        .choices(['collapse', 'fail', 'replace', 'rerun', 'rerun-first'])
-        .default('collapse'),
-    )
+    .addOption(modeOption())
     .addOption(new Option('--delay <duration>', 'hide the task for this time').argParser(lengthOfTime))
-    .addOption(runAtOption('hide the task until this time'))
-    .addOption(
-      new Option(
-        '--max-attempts <n>',
-        'attempts before the task goes to the dead-letter queue (default: no limit)',
-      ).argParser(wholeNumber(1, limits.maxAttempts)),
-    )
-    .addOption(
-      new Option(
-        '--backoff <initial[,max]>',
-        'longest delay after the first failed attempt, doubling with each attempt up to max (default: no delay; max 1h)',
-      ).argParser(backoff),
-    )
-    .addOption(
-      new Option(
-        '--dead-letter-queue <queue>',
-        'queue of the same group for the task after its last attempt (default: the name followed by .dead)',
-      ).argParser(queueName),
-    )
-    .addOption(
-      new Option(
-        '--header <key=value>',
-        'header of the task, shown beside its data; may be given many times',
-      ).argParser(collectHeaders),
-    );
+    .addOption(runAtOption('hide the task until this time'));
+  for (const option of retryOptions()) command.addOption(option);
+  command.addOption(
+    new Option('--header <key=value>', 'header of the task, shown beside its data; may be given many times').argParser(
+      collectHeaders,
+    ),
+  );
 }
+
+export const modeOption = (): Option =>
+  new Option(
+    '--mode <mode>',
+    'if the PID is already in the queue: keep that task (collapse), fail, replace its data, or replace it and run a leased task once more (rerun; rerun-first keeps the first data) (default: that of the queue, or collapse)',
+  ).choices(['collapse', 'fail', 'replace', 'rerun', 'rerun-first']);
+
+/** What happens to a task whose attempts fail. */
+export const retryOptions = (): readonly Option[] => [
+  new Option(
+    '--max-attempts <n>',
+    'attempts before the task goes to the dead-letter queue, or unlimited (default: that of the queue, or 20)',
+  ).argParser((text) => (text === 'unlimited' ? Number.POSITIVE_INFINITY : wholeNumber(1, limits.maxAttempts)(text))),
+  new Option(
+    '--backoff <initial[,max]>',
+    'longest delay after the first failed attempt, doubling with each attempt up to max (default: that of the queue, or 1s,1h)',
+  ).argParser(backoff),
+  new Option(
+    '--dead-letter-queue <queue>',
+    'queue of the same group for the task after its last attempt (default: that of the queue, or the name followed by .dead)',
+  ).argParser(queueName),
+];
 
 export function taskOptions({
   mode,

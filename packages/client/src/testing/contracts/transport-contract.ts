@@ -13,6 +13,7 @@ import { describe, expect, test } from 'vitest';
 import type { Transport } from '../../transport/transport.ts';
 import { isTaskMasterError } from '../../values/errors.ts';
 import { headersContract } from './headers-contract.ts';
+import { testSettings } from './settings-contract.ts';
 import { bytes, dequeue, enqueue, lease, QUEUE, release, text, update } from './transport-requests.ts';
 import type { TransportWorld } from './transport-world.ts';
 import { waitsContract } from './waits-contract.ts';
@@ -33,6 +34,7 @@ export function transportContract(name: string, start: () => Promise<TransportWo
   describe(`${name} keeps the transport contract`, () => {
     headersContract(start);
     waitsContract(start);
+    testSettings(start);
 
     test('a task goes in, is leased with its payload, and is completed', async () => {
       await using world = await start();
@@ -393,7 +395,7 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       const retry = { maxAttempts: 1, backoffInitialMs: 0, backoffMaxMs: 0, deadLetterQueue: '' };
       await transport.updateTasks(enqueue('a', { retry }));
       const { tasks } = await transport.leaseTasks(lease());
-      expect(tasks).toMatchObject([{ hasRetryPolicy: true, maxAttempts: 1, attempt: 1 }]);
+      expect(tasks).toMatchObject([{ maxAttempts: 1, attempt: 1 }]);
       const { released } = await transport.updateTasks(
         release('a', tasks[0]?.leaseToken, { error: { message: 'no such address', details: 'at line 1' } }),
       );

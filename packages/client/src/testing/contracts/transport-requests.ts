@@ -6,6 +6,8 @@ import {
   type UpdateTasksRequest,
 } from '@taskmaster/proto';
 
+/** No limit and no backoff. */
+const AT_ONCE = { maxAttempts: 0, backoffInitialMs: 0, backoffMaxMs: 0, deadLetterQueue: '' };
 /** The queue of the requests. */
 export const QUEUE = 'shop#mail';
 export const bytes = (text: string): Uint8Array => Buffer.from(text);
@@ -30,8 +32,8 @@ export const enqueue = (pid: string, change: Partial<Enqueue> = {}): UpdateTasks
         mode: EnqueueMode.ENQUEUE_MODE_UNSPECIFIED,
         delayMs: 0,
         runAtUnixMs: 0,
-        retry: undefined,
         headers: {},
+        retry: AT_ONCE,
         ...change,
       },
     ],

@@ -12,6 +12,7 @@ import {
   type ItemRefusal,
   type LeaseTasksRequest,
   type LeaseTasksResponse,
+  limits,
   PeekKind,
   type PeekTasksRequest,
   type PeekTasksResponse,
@@ -29,7 +30,17 @@ import { asTaskMasterError } from '../../transport/wire-errors.ts';
 import { makeError, type TaskMasterError } from '../../values/errors.ts';
 import { wireError } from '../wire-error.ts';
 import { FakeEnds } from './fake-ends.ts';
-import { addFailure, type FakeTask, infoOf, isRerun, newFakeTask, replacePayload, rerun } from './fake-task.ts';
+import {
+  addFailure,
+  backoffMs,
+  type FakeTask,
+  infoOf,
+  isRerun,
+  newFakeTask,
+  replacePayload,
+  rerun,
+  statsOf,
+} from './fake-task.ts';
 import { updateRefused } from './update-refused.ts';
 
 /** Number of partitions, as of a node by default. */
@@ -277,7 +288,8 @@ export class FakeEngine {
       }
       this.#completed.set(queue, (this.#completed.get(queue) ?? 0) + 1);
     }
-    const renewed = request.renew.map(({ queue, pid, leaseDurationMs, progress }) => {
+    const renewed = request.renew.map(({ queue, pid, leaseDurationMs: givenMs, progress }) => {
+      const leaseDurationMs = givenMs || limits.defaultLeaseDurationMs;
       const task = this.#find(queue, pid);
       if (task !== undefined) task.hiddenUntil = now + leaseDurationMs;
       if (task !== undefined && progress !== undefined)
@@ -285,9 +297,10 @@ export class FakeEngine {
       return { leaseUntilUnixMs: Math.round(now + leaseDurationMs) };
     });
     const released = request.release.map(
-      ({ queue, pid, delayMs = 0, runAtUnixMs, refundAttempt, error, deadLetter, waiting }) => {
+      ({ queue, pid, delayMs: givenMs, runAtUnixMs, refundAttempt, error, deadLetter, waiting }) => {
         const task = this.#find(queue, pid);
         if (task === undefined) return { hiddenUntilUnixMs: 0, deadLetterQueue: '' };
+        const delayMs = givenMs ?? (refundAttempt || waiting ? 0 : backoffMs(task));
         if (refundAttempt) task.attempts--;
         if (error !== undefined) addFailure(task, error, now);
         task.worker = undefined;
@@ -336,7 +349,7 @@ export class FakeEngine {
   #leaseNow({
     queues,
     maxTasks,
-    leaseDurationMs,
+    leaseDurationMs: givenMs,
     maxPid,
     workerLabel: worker,
   }: LeaseTasksRequest): LeaseTasksResponse['tasks'] {
@@ -351,7 +364,7 @@ export class FakeEngine {
       task.token = ++this.#lastToken;
       task.rerun = false;
       task.attempts++;
-      task.hiddenUntil = now + leaseDurationMs;
+      task.hiddenUntil = now + (givenMs || limits.defaultLeaseDurationMs);
       task.worker = worker;
       return {
         queue,
@@ -361,8 +374,8 @@ export class FakeEngine {
         leaseUntilUnixMs: Math.round(task.hiddenUntil),
         attempt: task.attempts,
         enqueuedUnixMs: Math.round(task.enqueuedAt),
-        hasRetryPolicy: task.retry !== undefined,
-        maxAttempts: task.retry?.maxAttempts ?? 0,
+        maxAttempts: task.retry?.maxAttempts,
+        leaseDurationMs: 0,
         progress: task.progress.text,
         headers: { ...task.headers },
       };
@@ -411,19 +424,7 @@ export class FakeEngine {
 
   #stats(queue: string): QueueStats {
     const states = this.#sorted(queue).map((task) => this.#stateOf(task));
-    const count = (state: TaskState): number => states.filter((one) => one === state).length;
-    return {
-      queue,
-      available: count(TaskState.TASK_STATE_AVAILABLE),
-      leased: count(TaskState.TASK_STATE_LEASED),
-      delayed: count(TaskState.TASK_STATE_DELAYED),
-      completed: this.#completed.get(queue) ?? 0,
-      enqueueRate: 0,
-      leaseRate: 0,
-      completeRate: 0,
-      meanLeaseMs: 0,
-      oldestAgeMs: 0,
-    };
+    return statsOf(queue, states, this.#completed.get(queue) ?? 0);
   }
 
   #sorted(queue: string): FakeTask[] {

@@ -3,10 +3,12 @@ import {
   EnqueueMode,
   EnqueueResult,
   limits,
+  type QueueStats,
   type RetryPolicy,
   type TaskError,
   type TaskFailure,
   type TaskInfo,
+  TaskState,
 } from '@taskmaster/proto';
 
 /** A task of the fake engine. Times are in ms. */
@@ -94,5 +96,26 @@ export function infoOf(
     progress: task?.progress.text ?? '',
     progressUnixMs: Math.round(task?.progress.at ?? 0),
     headers: includeData ? { ...task?.headers } : {},
+  };
+}
+
+/** Half of the longest backoff of the task's policy, or of the default policy. */
+export function backoffMs({ attempts, retry }: FakeTask): number {
+  const { defaultBackoffInitialMs, defaultBackoffMaxMs } = limits;
+  const initialMs = retry?.backoffInitialMs ?? defaultBackoffInitialMs;
+  const bound = Math.min(retry?.backoffMaxMs || defaultBackoffMaxMs, initialMs * 2 ** Math.max(0, attempts - 1));
+  return bound / 2;
+}
+
+/** The statistics of a queue with tasks in these states. */
+export function statsOf(queue: string, states: readonly TaskState[], completed: number): QueueStats {
+  const count = (state: TaskState): number => states.filter((one) => one === state).length;
+  return {
+    queue,
+    available: count(TaskState.TASK_STATE_AVAILABLE),
+    leased: count(TaskState.TASK_STATE_LEASED),
+    delayed: count(TaskState.TASK_STATE_DELAYED),
+    completed,
+    ...{ enqueueRate: 0, leaseRate: 0, completeRate: 0, meanLeaseMs: 0, oldestAgeMs: 0 },
   };
 }

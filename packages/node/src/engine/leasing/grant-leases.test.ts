@@ -18,17 +18,18 @@ describe('the bytes of a lease', () => {
   });
 });
 
-test('a leased task has its retry policy, also after a restart', async () => {
+test('a leased task has the number of attempts that it may have, also after a restart', async () => {
   await using h = await engineHarness();
   const retry = { maxAttempts: 5, backoffInitialMs: 10, backoffMaxMs: 100, deadLetterQueue: 'dead' };
   await h.update({
     enqueue: [
       { queue: 'mail', pid: 'a', retry },
       { queue: 'mail', pid: 'b' },
+      { queue: 'mail', pid: 'c', retry: 'by settings' },
     ],
   });
   await h.crash();
-  expect((await h.lease('mail', { max: 2 })).map((task) => task.retry)).toEqual([retry, undefined]);
+  expect((await h.lease('mail', { max: 3 })).map((task) => task.maxAttempts)).toEqual([5, 0, 20]);
 });
 
 test('a missing payload is refused, and logged once', async () => {

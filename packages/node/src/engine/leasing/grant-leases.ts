@@ -1,4 +1,5 @@
 import {
+  DEFAULT_SETTINGS,
   headerRoom,
   type Instant,
   type LeaseCommand,
@@ -14,7 +15,7 @@ import { taskKey } from '../../domain/keys.ts';
 import { Family } from '../../ports/store.ts';
 import type { AnswerRoom } from '../admission.ts';
 import type { EngineState } from '../engine-state.ts';
-import { isToRunAgain, withRerun } from '../operations/attempts.ts';
+import { isToRunAgain, maxAttemptsOf, withRerun } from '../operations/attempts.ts';
 import type { PlannedChange } from '../planned-atom.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
@@ -95,7 +96,6 @@ function furtherRefills(queues: Iterable<Queue>, first: Refill): Refill[] {
 /** Leases the picked tasks in this turn, with one atom for each partition. Payloads may still have to be read. */
 export function grant(memory: EngineState, picks: readonly Pick[], command: LeaseCommand): LeasedPick[] {
   const now = memory.clock.now();
-  const until = (now + command.leaseDurationMs) as Instant;
   const lease = { workerAddress: command.workerAddress, worker: command.worker, since: now };
   const byPartition = new Map<PartitionId, PlannedChange[]>();
   const granted: LeasedPick[] = [];
@@ -103,6 +103,7 @@ export function grant(memory: EngineState, picks: readonly Pick[], command: Leas
     const { state } = task;
     // The token is the ticket: it grows with every lease, and no earlier task with this PID had it.
     const token = memory.nextTicket(queue.partition) as number as LeaseToken;
+    const until = (now + (command.leaseDurationMs || queue.settings.leaseDurationMs)) as Instant;
     const visibility = { kind: 'hidden' as const, until, lease };
     // This lease has the data of all enqueues so far.
     const history = isToRunAgain(state) ? withRerun(state.history, false) : state.history;
@@ -121,7 +122,7 @@ export function grant(memory: EngineState, picks: readonly Pick[], command: Leas
       byPartition.set(queue.partition, changes);
     }
     changes.push({ queue, change, known: task });
-    granted.push({ queue, pid, state: after, until, data: task.data });
+    granted.push({ queue, pid, state: after, until, isUntold: command.leaseDurationMs === 0, data: task.data });
   }
   for (const [partition, changes] of byPartition) memory.commit({ partition, at: now, changes });
   return granted;
@@ -133,6 +134,8 @@ export interface LeasedPick {
   readonly pid: Pid;
   readonly state: TaskState;
   readonly until: Instant;
+  /** True if the request did not say how long the lease lasts. */
+  readonly isUntold: boolean;
   readonly data: Uint8Array | undefined;
 }
 
@@ -169,7 +172,12 @@ export async function deliver(
   return leased;
 }
 
-function asLeased({ queue, pid, state, until }: LeasedPick, data: Uint8Array, headerBytes: number): LeasedTask {
+function asLeased(
+  { queue, pid, state, until, isUntold }: LeasedPick,
+  data: Uint8Array,
+  headerBytes: number,
+): LeasedTask {
+  const { settings } = queue;
   return {
     queue: queue.ledger.name,
     pid,
@@ -179,7 +187,8 @@ function asLeased({ queue, pid, state, until }: LeasedPick, data: Uint8Array, he
     until,
     attempt: state.attempts,
     enqueuedAt: state.enqueuedAt,
-    retry: state.retry,
+    maxAttempts: maxAttemptsOf(state, settings),
+    leaseDurationMs: isUntold && settings !== DEFAULT_SETTINGS ? settings.leaseDurationMs : undefined,
     progress: state.history?.progress?.text,
   };
 }

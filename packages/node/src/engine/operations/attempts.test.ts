@@ -1,7 +1,22 @@
-import { AVAILABLE, type Instant, type LeaseToken, type RetryPolicy, type TaskState } from '@taskmaster/server/domain';
+import {
+  AVAILABLE,
+  DEFAULT_RETRY,
+  DEFAULT_SETTINGS,
+  type Instant,
+  type LeaseToken,
+  type RetryPolicy,
+  type TaskState,
+} from '@taskmaster/server/domain';
 import { SeededRandom } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
-import { afterFailedAttempt, backoffMs, type FailedAttempt, isLastAttempt } from './attempts.ts';
+import {
+  afterFailedAttempt,
+  backoffMs,
+  deadLetterQueueOf,
+  type FailedAttempt,
+  isLastAttempt,
+  NO_HISTORY,
+} from './attempts.ts';
 
 const retry: RetryPolicy = { maxAttempts: 3, backoffInitialMs: 100, backoffMaxMs: 1000, deadLetterQueue: '' };
 const random = (value: number) => ({ next: () => value });
@@ -43,12 +58,9 @@ describe('the backoff', () => {
     expect(new Set(waits).size).toBeGreaterThan(100);
   });
 
-  test.each([undefined, { ...retry, backoffInitialMs: 0 }])(
-    'is zero without a policy or an initial backoff',
-    (policy) => {
-      expect(backoffMs(policy, 5, random(MOST))).toBe(0);
-    },
-  );
+  test('is zero without an initial backoff', () => {
+    expect(backoffMs({ ...retry, backoffInitialMs: 0 }, 5, random(MOST))).toBe(0);
+  });
 });
 
 const attempt = (how: Partial<Omit<FailedAttempt, 'endedAt'>> & { readonly endedAt?: number } = {}): FailedAttempt => ({
@@ -60,7 +72,7 @@ const attempt = (how: Partial<Omit<FailedAttempt, 'endedAt'>> & { readonly ended
 describe('a failed attempt', () => {
   const now = 10_000 as Instant;
   const visibilityAfter = (state: TaskState, endedAt: number, delayMs?: number) => {
-    const after = afterFailedAttempt(state, attempt({ endedAt, delayMs }), now, random(MOST));
+    const after = afterFailedAttempt(state, DEFAULT_SETTINGS, attempt({ endedAt, delayMs }), now, random(MOST));
     return after.kind === 'retry' ? after.state.visibility : after.kind;
   };
 
@@ -79,12 +91,46 @@ describe('a failed attempt', () => {
   });
 
   test('is the last one when the policy allows no more, even with a delay from the worker', () => {
-    expect([2, 3, 4].map((attempts) => isLastAttempt(task(attempts)))).toEqual([false, true, true]);
+    expect([2, 3, 4].map((attempts) => isLastAttempt(task(attempts), DEFAULT_SETTINGS))).toEqual([false, true, true]);
     expect(visibilityAfter(task(3), now, 5000)).toBe('dead');
   });
 
-  test.each([undefined, { ...retry, maxAttempts: 0 }])('is never the last one without a limit', (policy) => {
-    expect(isLastAttempt({ ...task(1_000_000), retry: policy })).toBe(false);
+  test('is never the last one without a limit', () => {
+    expect(isLastAttempt({ ...task(1_000_000), retry: { ...retry, maxAttempts: 0 } }, DEFAULT_SETTINGS)).toBe(false);
+  });
+
+  test('of a task without a policy follows the settings of its queue, by default 20 attempts', () => {
+    const without = (attempts: number): TaskState => ({ ...task(attempts), retry: undefined });
+    expect([19, 20].map((attempts) => isLastAttempt(without(attempts), DEFAULT_SETTINGS))).toEqual([false, true]);
+    expect(isLastAttempt(without(2), { ...DEFAULT_SETTINGS, retry: { ...DEFAULT_RETRY, maxAttempts: 2 } })).toBe(true);
+    const after = afterFailedAttempt(without(1), DEFAULT_SETTINGS, attempt({ endedAt: now }), now, random(MOST));
+    expect(after).toMatchObject({ kind: 'retry', state: { visibility: { until: now + 1000 } } });
+  });
+
+  test('of a dead letter without a policy is never the last one, but has the backoff of its queue', () => {
+    const origin = { queue: 'mail', retry: undefined };
+    const letter: TaskState = { ...task(100), retry: undefined, history: { ...NO_HISTORY, origin } };
+    const after = afterFailedAttempt(letter, DEFAULT_SETTINGS, attempt({ endedAt: now }), now, random(MOST));
+    expect(after).toMatchObject({ kind: 'retry', state: { visibility: { until: now + 3_600_000 } } });
+  });
+});
+
+describe('the dead-letter queue of a task', () => {
+  const settings = { ...DEFAULT_SETTINGS, retry: { ...DEFAULT_RETRY, deadLetterQueue: 'failed' } };
+  const queue = (name: string) => ({ group: 'shop', name });
+  const own = { ...task(1), retry: { ...retry, deadLetterQueue: 'own' } };
+
+  test.each([
+    ['mail', DEFAULT_SETTINGS, undefined, 'mail.dead'],
+    ['mail', settings, undefined, 'failed'],
+    ['mail', settings, task(1), 'failed'],
+    ['mail', settings, own, 'own'],
+    ['failed', settings, undefined, 'failed.dead'],
+    ['x'.repeat(507), DEFAULT_SETTINGS, undefined, `${'x'.repeat(507)}.dead`],
+    ['x'.repeat(508), DEFAULT_SETTINGS, undefined, `${'x'.repeat(507)}.dead`],
+    [`${'x'.repeat(506)}\u00e9`, DEFAULT_SETTINGS, undefined, `${'x'.repeat(506)}.dead`],
+  ])('of the queue %s', (name, of, state, expected) => {
+    expect(deadLetterQueueOf(queue(name), of, state)).toEqual(queue(expected));
   });
 });
 
@@ -93,7 +139,7 @@ describe('the history of a task', () => {
   const lease = { worker: 'w', workerAddress: '127.0.0.1:1', since: 0 as Instant };
   const leased = (state: TaskState): TaskState => ({ ...state, visibility: { kind: 'hidden', until: now, lease } });
   const fail = (state: TaskState, how: Parameters<typeof attempt>[0]): TaskState =>
-    afterFailedAttempt(leased(state), attempt(how), now, random(0)).state;
+    afterFailedAttempt(leased(state), DEFAULT_SETTINGS, attempt(how), now, random(0)).state;
 
   test('has the error of a failed attempt, with its worker', () => {
     const error = { message: 'no route', details: 'at line 1' };
@@ -108,7 +154,13 @@ describe('the history of a task', () => {
 
   test('has the error of the last attempt, too', () => {
     const error = { message: 'no route', details: '' };
-    const after = afterFailedAttempt(leased(task(1)), attempt({ error, deadLetter: true }), now, random(0));
+    const after = afterFailedAttempt(
+      leased(task(1)),
+      DEFAULT_SETTINGS,
+      attempt({ error, deadLetter: true }),
+      now,
+      random(0),
+    );
     expect(after).toMatchObject({ kind: 'dead', state: { history: { failures: [{ error }] } } });
   });
 

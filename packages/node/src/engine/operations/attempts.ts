@@ -1,10 +1,11 @@
 import { limits, type QueueName } from '@taskmaster/proto';
 import {
   AVAILABLE,
-  DEAD_LETTER_SUFFIX,
+  defaultDeadLetters,
   type Failure,
   type Instant,
   type LeaseToken,
+  type QueueSettings,
   type RetryPolicy,
   type TaskError,
   type TaskHistory,
@@ -34,14 +35,19 @@ export interface FailedAttempt {
   readonly deadLetter: boolean;
 }
 
-/** The dead-letter queue of a task. Without the task's state: the default one. */
-export function deadLetterQueueOf(queue: QueueName, state: TaskState | undefined): QueueName {
-  return { group: queue.group, name: state?.retry?.deadLetterQueue || `${queue.name}${DEAD_LETTER_SUFFIX}` };
+/** The dead-letter queue of a task. Without the task's state: that of tasks whose policy names none. */
+export function deadLetterQueueOf(queue: QueueName, settings: QueueSettings, state: TaskState | undefined): QueueName {
+  const given = state?.retry?.deadLetterQueue || settings.retry.deadLetterQueue;
+  return { group: queue.group, name: given && given !== queue.name ? given : defaultDeadLetters(queue.name) };
 }
 
+/** Number of attempts that a task may have. 0: no limit. A dead letter without a policy of its own has none. */
+export const maxAttemptsOf = ({ retry, history }: TaskState, settings: QueueSettings): number =>
+  retry === undefined && history?.origin !== undefined ? 0 : (retry ?? settings.retry).maxAttempts;
+
 /** A task that was enqueued again meanwhile has no last attempt: its next one is for the later enqueue. */
-export function isLastAttempt(state: TaskState): boolean {
-  const max = state.retry?.maxAttempts ?? 0;
+export function isLastAttempt(state: TaskState, settings: QueueSettings): boolean {
+  const max = maxAttemptsOf(state, settings);
   return max > 0 && state.attempts >= max && !isToRunAgain(state);
 }
 
@@ -85,14 +91,15 @@ function kept(history: TaskHistory): TaskHistory | undefined {
 /** Decides what follows a failed attempt: the dead-letter queue, or a retry after the backoff, counted from its end. */
 export function afterFailedAttempt(
   before: TaskState,
+  settings: QueueSettings,
   attempt: FailedAttempt,
   now: Instant,
   random: Random,
 ): AfterAttempt {
   const state = withFailure(before, attempt);
   const isAgain = isToRunAgain(state);
-  if (!isAgain && (attempt.deadLetter || isLastAttempt(state))) return { kind: 'dead', state };
-  const wait = attempt.delayMs ?? backoffMs(state.retry, state.attempts, random);
+  if (!isAgain && (attempt.deadLetter || isLastAttempt(state, settings))) return { kind: 'dead', state };
+  const wait = attempt.delayMs ?? backoffMs(state.retry ?? settings.retry, state.attempts, random);
   const next = isAgain ? { ...state, attempts: 0 } : state;
   return { kind: 'retry', state: afterWait(next, attempt.endedAt, wait, now) };
 }
@@ -116,8 +123,8 @@ const withoutDetails = (failure: Failure): Failure =>
  * Backoff with full jitter: a random time up to a bound that doubles with every attempt. Tasks that fail together are not
  * retried together.
  */
-export function backoffMs(retry: RetryPolicy | undefined, attempts: number, random: Random): number {
-  if (!retry || retry.backoffInitialMs === 0) return 0;
+export function backoffMs(retry: RetryPolicy, attempts: number, random: Random): number {
+  if (retry.backoffInitialMs === 0) return 0;
   const bound = Math.min(retry.backoffMaxMs, retry.backoffInitialMs * 2 ** Math.max(0, attempts - 1));
   return Math.ceil(random.next() * bound);
 }

@@ -170,7 +170,7 @@ function showIn(
     const visibility = task?.state.visibility;
     if (task && visibility?.kind === 'hidden' && visibility.until <= now) {
       if (visibility.lease) {
-        const after = afterFailedAttempt(task.state, expired(visibility.until), now, memory.random);
+        const after = afterFailedAttempt(task.state, queue.settings, expired(visibility.until), now, memory.random);
         if (after.kind === 'dead') {
           deadBytes += task.state.dataBytes;
           if (dead.length > 0 && deadBytes > DEAD_BYTES_PER_ATOM) break;

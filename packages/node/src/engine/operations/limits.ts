@@ -40,7 +40,10 @@ export function refusalByLimit(
 /** Number of queues that enqueues create. Dead-letter queues do not count: they end work. */
 function queuesOf(enqueue: readonly EnqueueItem[], created: readonly Queue[]): number {
   const names = new Set(enqueue.map(({ queue }) => queue.name));
-  return created.reduce((count, { ledger }) => (names.has(ledger.name.name) ? count + 1 : count), 0);
+  return created.reduce(
+    (count, queue) => (!queue.isReserved && names.has(queue.ledger.name.name) ? count + 1 : count),
+    0,
+  );
 }
 
 /** What the changes add to the tasks and bytes of a group. */

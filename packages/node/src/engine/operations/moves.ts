@@ -13,7 +13,7 @@ export function toDeadLetters(queue: Queue, pid: Pid, task: CachedTask, state: T
   const { retry } = state;
   const history = { ...(state.history ?? NO_HISTORY), origin: { queue: name.name, retry }, rerun: false };
   const after = { ...state, token: NO_TOKEN, retry: undefined, visibility: AVAILABLE, history };
-  return { queue, pid, task, target: deadLetterQueueOf(name, state), after, kind: 'dead-letter' };
+  return { queue, pid, task, target: deadLetterQueueOf(name, queue.settings, state), after, kind: 'dead-letter' };
 }
 
 /** The move of a task back to the queue from which it came to its dead-letter queue. Undefined if it came from none. */

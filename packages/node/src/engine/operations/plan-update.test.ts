@@ -42,7 +42,7 @@ describe('a renewal', () => {
 
 describe('a release', () => {
   test.each([
-    ['leased', {}, 'change mail/leased available'],
+    ['leased', {}, 'change mail/leased hidden for 500'],
     ['leased', { delay: 30 }, 'change mail/leased hidden for 30'],
     ['first', {}, 'change mail/first hidden for 50'],
     ['first', { delay: 0 }, 'change mail/first available'],

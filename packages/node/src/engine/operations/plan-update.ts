@@ -151,9 +151,9 @@ export class UpdatePlanner {
 
   #renew(item: RenewItem, index: number): { until: Instant } {
     const { now } = this.#view;
-    const until = (now + item.leaseDurationMs) as Instant;
     const found = this.#find(ItemKind.ITEM_KIND_RENEW, item, index);
-    if (!found) return { until };
+    if (!found) return { until: now };
+    const until = (now + (item.leaseDurationMs || found.queue.settings.leaseDurationMs)) as Instant;
     const { state } = found.task;
     const { visibility } = state;
     if (visibility.kind !== 'hidden' || !isLeasedAt(state, now)) {
@@ -190,7 +190,7 @@ export class UpdatePlanner {
     }
     const { error, deadLetter } = item;
     const attempt = { endedAt: now, delayMs, error, isExpired: false, deadLetter };
-    const after = afterFailedAttempt(task.state, attempt, now, random);
+    const after = afterFailedAttempt(task.state, queue.settings, attempt, now, random);
     if (after.kind === 'dead') {
       const move = toDeadLetters(queue, item.pid, task, after.state);
       this.#moves.push(move);
@@ -228,14 +228,15 @@ export class UpdatePlanner {
     if (existing && this.#hasDied(queue, existing)) this.#due.add(queue);
     if (existing) {
       const leased = isLeasedAt(existing.state, this.#view.now);
-      if (item.mode === EnqueueMode.ENQUEUE_MODE_FAIL) {
+      const mode = item.mode || queue.settings.mode;
+      if (mode === EnqueueMode.ENQUEUE_MODE_FAIL) {
         this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, { ...item, pid }, 'TASK_EXISTS');
-      } else if (item.mode === EnqueueMode.ENQUEUE_MODE_REPLACE) {
+      } else if (mode === EnqueueMode.ENQUEUE_MODE_REPLACE) {
         const after = { ...existing.state, ...sizesOf(item) };
         this.#draft.change(queue, pid, existing, after, item.data);
         return { pid, result: EnqueueResult.ENQUEUE_RESULT_REPLACED, leased };
-      } else if (isRerun(item)) {
-        return { pid, result: this.#rerun(item, queue, pid, existing, leased), leased };
+      } else if (mode === EnqueueMode.ENQUEUE_MODE_RERUN || mode === EnqueueMode.ENQUEUE_MODE_RERUN_FIRST) {
+        return { pid, result: this.#rerun(item, mode, queue, pid, existing, leased), leased };
       }
       return { pid, result: EnqueueResult.ENQUEUE_RESULT_COLLAPSED, leased };
     }
@@ -257,9 +258,16 @@ export class UpdatePlanner {
   }
 
   /** Enqueues an existing task again, so that it runs with this data after the lease that it has or had. */
-  #rerun(item: EnqueueItem, queue: Queue, pid: Pid, existing: CachedTask, leased: boolean): EnqueueResult {
+  #rerun(
+    item: EnqueueItem,
+    mode: EnqueueMode,
+    queue: Queue,
+    pid: Pid,
+    existing: CachedTask,
+    leased: boolean,
+  ): EnqueueResult {
     const { state } = existing;
-    const isLatest = item.mode === EnqueueMode.ENQUEUE_MODE_RERUN;
+    const isLatest = mode === EnqueueMode.ENQUEUE_MODE_RERUN;
     const replaces = isLatest || (leased && !isToRunAgain(state));
     // The worker of an earlier lease may still complete the task.
     const rerun = state.token !== NO_TOKEN;
@@ -303,7 +311,7 @@ export class UpdatePlanner {
   /** True if the task's last attempt is over, so that it belongs into its dead-letter queue. */
   #hasDied(queue: Queue, { state }: CachedTask): boolean {
     const isOver = isLeased(state) && !isLeasedAt(state, this.#view.now);
-    return isOver && isLastAttempt(state) && this.#view.canShowDue(queue);
+    return isOver && isLastAttempt(state, queue.settings) && this.#view.canShowDue(queue);
   }
 
   #refuse(kind: ItemKind, index: number, item: { queue: QueueName; pid: Pid }, reason: RefusedItem['reason']): void {
@@ -315,9 +323,6 @@ const sizesOf = ({ data, headerBytes }: EnqueueItem): Pick<TaskState, 'dataBytes
   dataBytes: data.byteLength,
   headerBytes,
 });
-
-const isRerun = ({ mode }: EnqueueItem): boolean =>
-  mode === EnqueueMode.ENQUEUE_MODE_RERUN || mode === EnqueueMode.ENQUEUE_MODE_RERUN_FIRST;
 
 /** Tells a task whose lease has ended from a task that is not leased: the former still has the item's token. */
 const whyNotLeased = ({ token }: TaskItem, state: TaskState): Reason =>

@@ -3,6 +3,7 @@ import type { Clock } from '@taskmaster/server/ports';
 import { afterPrefix, metaKeys, partitionOfMetaKey } from '../../domain/keys.ts';
 import { encodeHolderRow, type HolderRow } from '../../log/holder-row.ts';
 import { encodePartitionRow, ticketBehindEarlierLives } from '../../log/partition-row.ts';
+import { loadRecords } from '../../log/records.ts';
 import { newPartition, recover } from '../../log/replay.ts';
 import { scanAll } from '../../log/scan-all.ts';
 import { Family, type KeyRange, type Store, StoreFullError } from '../../ports/store.ts';
@@ -324,6 +325,8 @@ export class Partitions implements PartitionHost {
     arrived.assertGoesOn();
     if (holdings.guarded)
       throw new Refusal('STARTING', `this node may change nothing now: it does not take partition ${partition}`);
+    await loadRecords(this.#deps.store, partition, recovered);
+    arrived.assertGoesOn();
     const memory = writable();
     // Without atomic batches the holder's row must be written last. With them one write is enough, and callers wait for it.
     const { atomicBatches } = this.#deps.store;

@@ -67,6 +67,11 @@ export class QueueTable {
     return this.#byGroup.values();
   }
 
+  /** All queues of a group, the reserved ones too. */
+  ofGroup(group: string): Iterable<Queue> {
+    return this.#byGroup.get(group)?.queues.values() ?? [];
+  }
+
   add(queue: Queue): void {
     const { name } = queue.ledger.name;
     let group = this.#byGroup.get(queue.ledger.name.group);

@@ -1,5 +1,13 @@
 import { formatQueueName, isReservedName, type QueueName } from '@taskmaster/proto';
-import type { Instant, PartitionId, Pid, TaskState, Ticket } from '@taskmaster/server/domain';
+import {
+  DEFAULT_SETTINGS,
+  type Instant,
+  type PartitionId,
+  type Pid,
+  type QueueSettings,
+  type TaskState,
+  type Ticket,
+} from '@taskmaster/server/domain';
 import type { TaskChange } from '../../domain/atom.ts';
 import { pidAfter, queuePrefix } from '../../domain/keys.ts';
 import type { BehindRows } from '../../log/atom-rows.ts';
@@ -35,6 +43,8 @@ export class Queue implements CacheOwner, ChangedQueue {
   readonly fullName: string;
   /** True if its tasks are records of the group. */
   readonly isReserved: boolean;
+  /** What applies to its tasks. May change with any commit of its group. */
+  settings: QueueSettings;
   rates: QueueRates | undefined;
   /** The refill in progress, shared by all requests that need it. */
   refilling: Promise<void> | undefined;
@@ -50,9 +60,10 @@ export class Queue implements CacheOwner, ChangedQueue {
   #cache: QueueCache | undefined;
   #changes: QueueChanges | undefined;
 
-  constructor(partition: PartitionId, ledger: QueueLedger) {
+  constructor(partition: PartitionId, ledger: QueueLedger, settings = DEFAULT_SETTINGS) {
     this.partition = partition;
     this.ledger = ledger;
+    this.settings = settings;
     this.fullName = inOnePiece(ledger.name);
     this.isReserved = isReservedName(ledger.name.name);
   }

@@ -52,7 +52,7 @@ class Search {
       else this.ended.push({ index, end: decodeEnd(data) });
       return true;
     }
-    const dead = this.#task(deadLetterQueueOf(name, undefined), pid);
+    const dead = this.#task(deadLetterQueueOf(name, this.#memory.settings.of(name), undefined), pid);
     if (dead === 'unknown') return true;
     this.ended.push({ index, end: dead !== 'absent' ? endOfDead(dead.state, name) : UNKNOWN_END });
     return true;
@@ -67,7 +67,7 @@ class Search {
   }
 }
 
-/** The end of a task that is in the default dead-letter queue of the queue named. */
+/** The end of a task that is in the dead-letter queue of tasks without a policy of the queue named. */
 function endOfDead(state: Parameters<typeof deadLetterEnd>[0], name: QueueName): TaskEnd {
   if (state.history?.origin?.queue !== name.name) return UNKNOWN_END;
   const { at } = state.history.failures.at(-1) ?? {};

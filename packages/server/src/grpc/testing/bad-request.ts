@@ -1,16 +1,22 @@
 import type {
   DeleteQueueRequest,
   DeleteQueueResponse,
+  DeleteQueueSettingsRequest,
+  DeleteQueueSettingsResponse,
   GetQueueStatsRequest,
   GetQueueStatsResponse,
   GetTasksRequest,
   GetTasksResponse,
   LeaseTasksRequest,
   LeaseTasksResponse,
+  ListQueueSettingsRequest,
+  ListQueueSettingsResponse,
   ListQueuesRequest,
   ListQueuesResponse,
   PeekTasksRequest,
   PeekTasksResponse,
+  PutQueueSettingsRequest,
+  PutQueueSettingsResponse,
   Reason,
   ResetLeasesRequest,
   ResetLeasesResponse,
@@ -31,6 +37,9 @@ export interface Operations {
   getTasks(request: GetTasksRequest): Promise<GetTasksResponse>;
   deleteQueue(request: DeleteQueueRequest): Promise<DeleteQueueResponse>;
   resetLeases(request: ResetLeasesRequest): Promise<ResetLeasesResponse>;
+  putQueueSettings(request: PutQueueSettingsRequest): Promise<PutQueueSettingsResponse>;
+  deleteQueueSettings(request: DeleteQueueSettingsRequest): Promise<DeleteQueueSettingsResponse>;
+  listQueueSettings(request: ListQueueSettingsRequest): Promise<ListQueueSettingsResponse>;
 }
 
 export interface BadRequest {
@@ -39,4 +48,9 @@ export interface BadRequest {
   /** Path of the field at fault. */
   readonly field: string;
   readonly call: (node: Operations) => Promise<unknown>;
+}
+
+/** A request that every transport must refuse before it reaches the engine. */
+export function bad(what: string, reason: Reason, field: string, call: BadRequest['call']): BadRequest {
+  return { what, reason, field, call };
 }

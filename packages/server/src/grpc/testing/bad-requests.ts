@@ -1,6 +1,7 @@
-import { type EnqueueMode, limits, PeekKind, type Reason, type UpdatePart } from '@taskmaster/proto';
+import { type EnqueueMode, limits, PeekKind, type UpdatePart } from '@taskmaster/proto';
 import { badHeaders } from './bad-headers.ts';
-import type { BadRequest } from './bad-request.ts';
+import { type BadRequest, bad } from './bad-request.ts';
+import { badSettings } from './bad-settings.ts';
 import { badWaits } from './bad-waits.ts';
 import {
   aDequeue,
@@ -17,11 +18,6 @@ import {
   bytes,
   someStats,
 } from './requests.ts';
-
-/** A request that every transport must refuse before it reaches the engine. */
-function bad(what: string, reason: Reason, field: string, call: BadRequest['call']): BadRequest {
-  return { what, reason, field, call };
-}
 
 const long = (length: number): string => 'x'.repeat(length);
 const times = <T>(count: number, value: T): T[] => new Array<T>(count).fill(value);
@@ -57,6 +53,7 @@ const aPart = (change: Partial<UpdatePart>): UpdatePart => ({
 });
 
 export const badRequests: readonly BadRequest[] = [
+  ...badSettings,
   bad('an update of nothing', 'EMPTY_REQUEST', 'update', update({})),
   bad('an update of too many items', 'TOO_MANY_ITEMS', 'update', update({ dequeue: times(10_001, aDequeue()) })),
   bad(
@@ -196,10 +193,16 @@ export const badRequests: readonly BadRequest[] = [
     retry({ deadLetterQueue: 'shop#mail' }),
   ),
   bad(
-    'a name too long to append `.dead`',
+    'a reserved queue for dead letters',
     'INVALID_QUEUE',
     'enqueue[0].retry.dead_letter_queue',
-    enqueue({ queue: `shop#${long(508)}`, retry: aRetry() }),
+    retry({ deadLetterQueue: 'shop#$taskmaster/settings' }),
+  ),
+  bad(
+    'an enqueue into a reserved queue',
+    'INVALID_QUEUE',
+    'enqueue[0].queue',
+    enqueue({ queue: 'shop#$taskmaster/settings' }),
   ),
 
   bad('a dequeue without a PID', 'INVALID_PID', 'dequeue[0].pid', update({ dequeue: [aDequeue({ pid: bytes('') })] })),
@@ -307,12 +310,6 @@ export const badRequests: readonly BadRequest[] = [
     'INVALID_ARGUMENT',
     'release[0].delay_ms',
     update({ release: [aRelease({ delayMs: 0, deadLetter: true })] }),
-  ),
-  bad(
-    'a dead letter of a queue whose name leaves no room for .dead',
-    'INVALID_QUEUE',
-    'release[0].dead_letter',
-    update({ release: [aRelease({ queue: `shop#${long(510)}`, deadLetter: true })] }),
   ),
 
   bad('a lease of no queue', 'EMPTY_REQUEST', 'queues', lease({ queues: [] })),

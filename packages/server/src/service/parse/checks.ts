@@ -47,7 +47,7 @@ export function duration(valueMs: number, place: Place, minMs: number, maxMs: nu
 
 /** Checks a lease duration in ms. 0 means the default. */
 export function leaseTime(valueMs: number, place: Place): number {
-  return duration(valueMs, place, 0, limits.leaseDurationMs) || limits.defaultLeaseDurationMs;
+  return duration(valueMs, place, 0, limits.leaseDurationMs);
 }
 
 /** Refuses a list with more than `max` items. */

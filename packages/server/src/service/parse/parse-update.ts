@@ -1,8 +1,6 @@
 import {
   type Dequeue,
   type Enqueue,
-  EnqueueMode,
-  formatQueueName,
   limits,
   NO_ENTRIES,
   type QueueName,
@@ -28,7 +26,7 @@ import type {
 import { withHeaders } from '../../domain/headers.ts';
 import type { Instant, Pid } from '../../domain/ids.ts';
 import { taskMetadata } from '../../domain/refusal.ts';
-import { DEAD_LETTER_SUFFIX, type RetryPolicy, type TaskError } from '../../domain/task.ts';
+import type { RetryPolicy, TaskError } from '../../domain/task.ts';
 import {
   countAtMost,
   duration,
@@ -45,19 +43,7 @@ import {
   wholeNumber,
 } from './checks.ts';
 import { OneGroup } from './one-group.ts';
-import { queueName } from './queue-names.ts';
-
-/** Upper limit of the backoff if a policy names none, in ms. */
-const DEFAULT_BACKOFF_MAX_MS = 3600 * 1000;
-
-const modes: ReadonlyMap<number, EnqueueMode> = new Map([
-  [EnqueueMode.ENQUEUE_MODE_UNSPECIFIED, EnqueueMode.ENQUEUE_MODE_COLLAPSE],
-  [EnqueueMode.ENQUEUE_MODE_COLLAPSE, EnqueueMode.ENQUEUE_MODE_COLLAPSE],
-  [EnqueueMode.ENQUEUE_MODE_FAIL, EnqueueMode.ENQUEUE_MODE_FAIL],
-  [EnqueueMode.ENQUEUE_MODE_REPLACE, EnqueueMode.ENQUEUE_MODE_REPLACE],
-  [EnqueueMode.ENQUEUE_MODE_RERUN, EnqueueMode.ENQUEUE_MODE_RERUN],
-  [EnqueueMode.ENQUEUE_MODE_RERUN_FIRST, EnqueueMode.ENQUEUE_MODE_RERUN_FIRST],
-]);
+import { enqueueMode, retryLimits } from './parse-retry.ts';
 
 /** Throws a `Refusal` unless the engine can take the update as it is. */
 export function parseUpdate(request: UpdateTasksRequest): UpdateCommand {
@@ -130,12 +116,6 @@ function parseRequestId(id: Uint8Array): string | undefined {
 function parseEnqueue(item: Enqueue, index: number, group: OneGroup): EnqueueItem {
   const list = 'enqueue';
   const queue = group.queue(item.queue, list, index, 'queue');
-  const mode = modes.get(item.mode);
-  if (mode === undefined) {
-    return refuse('INVALID_ARGUMENT', { list, index, field: 'mode' }, `is ${item.mode}: no such mode`, {
-      value: item.mode,
-    });
-  }
   refuseTooMuch(item.data, index);
   const given = headers(item.headers, list, index);
   const payload = given === NO_ENTRIES ? undefined : withHeaders(given, item.data);
@@ -145,7 +125,7 @@ function parseEnqueue(item: Enqueue, index: number, group: OneGroup): EnqueueIte
     pid: pidOrNone(item.pid, { list, index, field: 'pid' }),
     data: payload?.data ?? item.data,
     headerBytes: payload?.headerBytes ?? 0,
-    mode,
+    mode: enqueueMode(item.mode, { list, index, field: 'mode' }),
     delayMs: duration(item.delayMs, { list, index, field: 'delay_ms' }, 0, limits.delayMs),
     runAt: runAt(item.runAtUnixMs, item.delayMs === 0, { list, index, field: 'run_at_unix_ms' }),
     retry: item.retry === undefined ? undefined : parseRetry(item.retry, queue, index, group),
@@ -161,46 +141,17 @@ function refuseTooMuch({ length }: Uint8Array, index: number): void {
   });
 }
 
-function parseRetry(policy: RetryPolicyMessage, queue: QueueName, index: number, group: OneGroup): RetryPolicy {
-  const at = (field: string): Place => ({ list: 'enqueue', index, field: `retry.${field}` });
-  const maxAttempts = wholeNumber(policy.maxAttempts, at('max_attempts'), 0, limits.maxAttempts);
-  const backoffInitialMs = duration(policy.backoffInitialMs, at('backoff_initial_ms'), 0, limits.delayMs);
-  const givenMaxMs = duration(policy.backoffMaxMs, at('backoff_max_ms'), 0, limits.delayMs);
-  const backoffMaxMs = givenMaxMs === 0 ? DEFAULT_BACKOFF_MAX_MS : givenMaxMs;
-  if (backoffInitialMs > backoffMaxMs) {
-    refuse(
-      'INVALID_ARGUMENT',
-      at('backoff_initial_ms'),
-      `is ${backoffInitialMs}: at most backoff_max_ms, ${backoffMaxMs}`,
-      {
-        value: backoffInitialMs,
-        max: backoffMaxMs,
-      },
-    );
-  }
-  return {
-    maxAttempts,
-    backoffInitialMs,
-    backoffMaxMs,
-    deadLetterQueue: deadLetterName(policy.deadLetterQueue, maxAttempts, queue, index, group),
-  };
+function parseRetry(given: RetryPolicyMessage, queue: QueueName, index: number, group: OneGroup): RetryPolicy {
+  const policy = retryLimits(given, (field) => ({ list: 'enqueue', index, field: `retry.${field}` }));
+  return { ...policy, deadLetterQueue: deadLetterName(given.deadLetterQueue, queue, index, group) };
 }
 
-function deadLetterName(given: string, maxAttempts: number, queue: QueueName, index: number, group: OneGroup): string {
+function deadLetterName(given: string, queue: QueueName, index: number, group: OneGroup): string {
+  if (given === '') return '';
   const field = 'retry.dead_letter_queue';
-  if (given !== '') {
-    const target = group.queue(given, 'enqueue', index, field);
-    if (target.name !== queue.name) return target.name;
-    refuse('INVALID_QUEUE', { list: 'enqueue', index, field }, `is ${excerpt(given)}: the task's own queue`);
-  }
-  // The default name matters only if attempts are limited: otherwise no task goes to the dead-letter queue.
-  if (maxAttempts > 0) checkDefaultDeadLetters(queue, { list: 'enqueue', index, field });
-  return '';
-}
-
-/** Refuses if the name of the default dead-letter queue would be too long. */
-function checkDefaultDeadLetters({ group, name }: QueueName, place: Place): void {
-  queueName(formatQueueName({ group, name: `${name}${DEAD_LETTER_SUFFIX}` }), place);
+  const target = group.queue(given, 'enqueue', index, field);
+  if (target.name !== queue.name) return target.name;
+  return refuse('INVALID_QUEUE', { list: 'enqueue', index, field }, `is ${excerpt(given)}: the task's own queue`);
 }
 
 function parseTask(item: Renew | Dequeue | Release, list: string, index: number, group: OneGroup): TaskItem {
@@ -258,7 +209,6 @@ function parseRelease(item: Release, index: number, group: OneGroup): ReleaseIte
   if (item.waiting && (task.token !== undefined || refundAttempt || deadLetter || item.error !== undefined)) {
     refuse('INVALID_ARGUMENT', at('waiting'), 'is set for a task with a lease or an attempt that ends');
   }
-  if (deadLetter) checkDefaultDeadLetters(task.queue, at('dead_letter'));
   return {
     ...task,
     delayMs: item.delayMs === undefined ? undefined : duration(item.delayMs, at('delay_ms'), 0, limits.delayMs),

@@ -8,7 +8,6 @@ import type { TaskState } from '../../domain/task.ts';
 import { taskStates } from '../../testing/arbitraries.ts';
 import { fittingTasks, leaseReply, taskInfo, taskInfoBytes } from './build-reply.ts';
 
-const retry = { maxAttempts: 5, backoffInitialMs: 1000, backoffMaxMs: 60_000, deadLetterQueue: 'mail.dead' };
 const leased: LeasedTask = {
   queue: { group: 'shop', name: 'mail' },
   pid: 'a' as Pid,
@@ -17,18 +16,18 @@ const leased: LeasedTask = {
   until: 2000 as Instant,
   attempt: 1,
   enqueuedAt: 1000 as Instant,
-  retry: undefined,
+  maxAttempts: 20,
+  leaseDurationMs: undefined,
   progress: undefined,
   headerBytes: 0,
 };
 
-test('a leased task shows whether it has a retry policy, and its number of attempts', () => {
-  const forEver = { ...retry, maxAttempts: 0 };
-  const { tasks } = leaseReply([leased, { ...leased, retry }, { ...leased, retry: forEver }]);
-  expect(tasks.map(({ hasRetryPolicy, maxAttempts }) => [hasRetryPolicy, maxAttempts])).toEqual([
-    [false, 0],
-    [true, 5],
-    [true, 0],
+test('a leased task shows how many attempts it may have and how long its lease lasts, unless both are the defaults', () => {
+  const { tasks } = leaseReply([leased, { ...leased, maxAttempts: 0 }, { ...leased, leaseDurationMs: 1000 }]);
+  expect(tasks.map(({ maxAttempts, leaseDurationMs }) => [maxAttempts, leaseDurationMs])).toEqual([
+    [undefined, 0],
+    [0, 0],
+    [undefined, 1000],
   ]);
 });
 
@@ -46,7 +45,8 @@ test('a leased task uses no more of a reply than is counted for it', () => {
     until: Number.MAX_SAFE_INTEGER as Instant,
     enqueuedAt: Number.MAX_SAFE_INTEGER as Instant,
     attempt: 2 ** 31 - 1,
-    retry: { ...retry, maxAttempts: 1_000_000 },
+    maxAttempts: 1_000_000,
+    leaseDurationMs: limits.leaseDurationMs,
     progress: '€'.repeat(85),
     ...withHeaders(mostHeaders, Buffer.from('data')),
   };

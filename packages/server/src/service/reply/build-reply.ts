@@ -3,6 +3,7 @@ import {
   type GetQueueStatsResponse,
   type LeaseTasksResponse,
   type ListQueuesResponse,
+  limits,
   type QueueName,
   type QueueStats as QueueStatsMessage,
   type RetryPolicy as RetryPolicyMessage,
@@ -31,7 +32,7 @@ import { pageTokenAfter } from '../parse/page-token.ts';
 export const REPLY_BYTES = 4 * 1024 * 1024 - 64 * 1024;
 /** Upper limits for the numbers and tags of an entry, without names, PID and data, in bytes. */
 const STATS_BYTES = 128;
-const LEASED_BYTES = 56;
+const LEASED_BYTES = 62;
 const TASK_BYTES = 144;
 const FAILURE_BYTES = 48;
 
@@ -76,10 +77,10 @@ export function leaseReply(tasks: readonly LeasedTask[]): LeaseTasksResponse {
       leaseUntilUnixMs: task.until,
       attempt: task.attempt,
       enqueuedUnixMs: task.enqueuedAt,
-      hasRetryPolicy: task.retry !== undefined,
-      maxAttempts: task.retry?.maxAttempts ?? 0,
+      maxAttempts: task.maxAttempts === limits.defaultMaxAttempts ? undefined : task.maxAttempts,
       progress: task.progress ?? '',
       headers: headersOf(task),
+      leaseDurationMs: task.leaseDurationMs ?? 0,
     })),
   };
 }

@@ -15,7 +15,8 @@ const aTask = (pid: string, group = 'shop'): LeasedTask => ({
   until: 2 as Instant,
   attempt: 1,
   enqueuedAt: 1 as Instant,
-  retry: undefined,
+  maxAttempts: 20,
+  leaseDurationMs: undefined,
   progress: undefined,
   headerBytes: 0,
 });

@@ -2,6 +2,7 @@ import { EnqueueMode, parseQueueName, partitionOf } from '@taskmaster/proto';
 import type { PartitionId, Pid } from '@taskmaster/server/domain';
 import { expect, test } from 'vitest';
 import type { EngineHarness } from '../../../testing/engine-harness.ts';
+import { putSettings } from '../../../testing/put-settings.ts';
 import { TwoNodes } from '../../../testing/two-nodes.ts';
 
 const QUEUE = 'orders#new';
@@ -68,4 +69,21 @@ test('a result moves with its group, is kept for its time by the clock of the ne
   expect((await resultOf())?.outcome).toBe('completed');
   await nodes.time.advance(20_000);
   expect((await resultOf())?.outcome).toBe('unknown');
+});
+
+test('moved queues follow the settings of their group, also those that are put during the move', async () => {
+  const nodes = new TwoNodes({ writeMs: 1, syncMs: 1, readMs: 1, bytesPerSecond: 10_000 });
+  await nodes.open();
+  const { a, b } = nodes;
+  await nodes.run(putSettings(a.h.engine, 'orders#*', { leaseDurationMs: 1_000 }));
+  await nodes.run(putSettings(a.h.engine, QUEUE, { leaseDurationMs: 2_000 }));
+  await nodes.run(
+    a.h.update({ enqueue: [{ queue: QUEUE, pid: 'p', data: 'x'.repeat(20_000), retry: 'by settings' }] }),
+  );
+  const moving = Promise.resolve(a.handOffs?.send(P, { nodeId: 'b', address: 'b' }));
+  const retry = { maxAttempts: 3, backoffInitialMs: 0, backoffMaxMs: 0, deadLetterQueue: '' };
+  const putting = putSettings(a.h.engine, QUEUE, { retry });
+  await nodes.run(Promise.all([moving, putting]));
+  expect(nodes.serving(P)).toEqual(['b']);
+  expect(await nodes.run(b.h.lease(QUEUE, { for: 0 }))).toMatchObject([{ leaseDurationMs: 1_000, maxAttempts: 3 }]);
 });

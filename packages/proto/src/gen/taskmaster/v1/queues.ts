@@ -4,6 +4,7 @@
 /* eslint-disable */
 import { readInt64, writeInt64 } from "../../../codec/int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
+import { EnqueueMode, RetryPolicy } from "./tasks.ts";
 
 /** Selects queues. All conditions that are set must hold. */
 export interface QueueFilter {
@@ -166,6 +167,79 @@ export interface ResetLeasesRequest {
 export interface ResetLeasesResponse {
   /** Number of leased tasks that became available. */
   resetTasks: number;
+}
+
+/**
+ * Defaults of the queues of a group that match a pattern. What a task or a request says itself wins. What is unset comes from the
+ * next matching settings, and at last from the defaults of TaskMaster. The most specific settings come first: those that name the
+ * queue itself, then those whose pattern has the most characters beside `*`.
+ */
+export interface QueueSettings {
+  /**
+   * The queues, `group#pattern`. In the pattern, `*` stands for any number of characters; every other character stands for
+   * itself. It has 1 to 512 bytes.
+   */
+  queues: string;
+  /**
+   * Retry policy of tasks that have none. It applies to attempts that fail from now on, also of tasks that are in a queue
+   * already. Its `dead_letter_queue` is empty. Default: 20 attempts, with a backoff of up to 1 s that doubles up to 1 hour.
+   */
+  retry:
+    | RetryPolicy
+    | undefined;
+  /**
+   * Dead-letter queue of tasks whose policy names none, `group#name` in the same group. A task in this queue itself goes to its
+   * default. Default: the name of the queue followed by `.dead`.
+   */
+  deadLetterQueue: string;
+  /** Lease duration of requests that give none, in ms, 1 ms to 1 year. 0: unset. Default: 30 s. */
+  leaseDurationMs: number;
+  /** Mode of enqueues that give none. UNSPECIFIED: unset. Default: COLLAPSE. */
+  mode: EnqueueMode;
+}
+
+/** Creates or replaces settings. */
+export interface PutQueueSettingsRequest {
+  /** The queues, as in QueueSettings. */
+  queues: string;
+  /** The settings. Their `queues` is ignored. At least one of the other fields is set. */
+  settings: QueueSettings | undefined;
+}
+
+/** The settings are on disk. Decisions follow them from now on. */
+export interface PutQueueSettingsResponse {
+}
+
+/** Names settings to delete. */
+export interface DeleteQueueSettingsRequest {
+  /** The queues, exactly as they were put. */
+  queues: string;
+}
+
+/** What was deleted. */
+export interface DeleteQueueSettingsResponse {
+  /** False: there were no such settings. */
+  deleted: boolean;
+}
+
+/** Asks for the settings of a group. */
+export interface ListQueueSettingsRequest {
+  /**
+   * A queue, `group#name`: the reply says what applies to it. It need not exist. An empty name (`group#`) asks for the group
+   * only.
+   */
+  queue: string;
+}
+
+/** The settings of a group. */
+export interface ListQueueSettingsResponse {
+  /** All settings of the group, the most specific ones first. With the name of a queue: those that apply to it. */
+  settings: QueueSettings[];
+  /**
+   * What applies to the queue that the request names, with all fields set. Unset if it names none. Its `dead_letter_queue` is
+   * the one for tasks of this queue.
+   */
+  effective: QueueSettings | undefined;
 }
 
 function createBaseQueueFilter(): QueueFilter {
@@ -1055,6 +1129,383 @@ export const ResetLeasesResponse: MessageFns<ResetLeasesResponse> = {
             }
 
             message.resetTasks = readInt64(reader);
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseQueueSettings(): QueueSettings {
+  return { queues: "", retry: undefined, deadLetterQueue: "", leaseDurationMs: 0, mode: 0 };
+}
+
+export const QueueSettings: MessageFns<QueueSettings> = {
+  encode(message: QueueSettings, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.queues !== "") {
+      writer.uint32(10).string(message.queues);
+    }
+    if (message.retry !== undefined) {
+      RetryPolicy.encode(message.retry, writer.uint32(18).fork()).join();
+    }
+    if (message.deadLetterQueue !== "") {
+      writer.uint32(26).string(message.deadLetterQueue);
+    }
+    if (message.leaseDurationMs !== 0) {
+      writeInt64(writer.uint32(32), message.leaseDurationMs);
+    }
+    if (message.mode !== 0) {
+      writer.uint32(40).int32(message.mode);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): QueueSettings {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseQueueSettings();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.queues = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.retry = RetryPolicy.decode(reader, reader.uint32());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.deadLetterQueue = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.leaseDurationMs = readInt64(reader);
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.mode = reader.int32() as any;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBasePutQueueSettingsRequest(): PutQueueSettingsRequest {
+  return { queues: "", settings: undefined };
+}
+
+export const PutQueueSettingsRequest: MessageFns<PutQueueSettingsRequest> = {
+  encode(message: PutQueueSettingsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.queues !== "") {
+      writer.uint32(10).string(message.queues);
+    }
+    if (message.settings !== undefined) {
+      QueueSettings.encode(message.settings, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): PutQueueSettingsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePutQueueSettingsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.queues = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.settings = QueueSettings.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBasePutQueueSettingsResponse(): PutQueueSettingsResponse {
+  return {};
+}
+
+export const PutQueueSettingsResponse: MessageFns<PutQueueSettingsResponse> = {
+  encode(_: PutQueueSettingsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): PutQueueSettingsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePutQueueSettingsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseDeleteQueueSettingsRequest(): DeleteQueueSettingsRequest {
+  return { queues: "" };
+}
+
+export const DeleteQueueSettingsRequest: MessageFns<DeleteQueueSettingsRequest> = {
+  encode(message: DeleteQueueSettingsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.queues !== "") {
+      writer.uint32(10).string(message.queues);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DeleteQueueSettingsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDeleteQueueSettingsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.queues = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseDeleteQueueSettingsResponse(): DeleteQueueSettingsResponse {
+  return { deleted: false };
+}
+
+export const DeleteQueueSettingsResponse: MessageFns<DeleteQueueSettingsResponse> = {
+  encode(message: DeleteQueueSettingsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.deleted !== false) {
+      writer.uint32(8).bool(message.deleted);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DeleteQueueSettingsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDeleteQueueSettingsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.deleted = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseListQueueSettingsRequest(): ListQueueSettingsRequest {
+  return { queue: "" };
+}
+
+export const ListQueueSettingsRequest: MessageFns<ListQueueSettingsRequest> = {
+  encode(message: ListQueueSettingsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.queue !== "") {
+      writer.uint32(10).string(message.queue);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListQueueSettingsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListQueueSettingsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.queue = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseListQueueSettingsResponse(): ListQueueSettingsResponse {
+  return { settings: [], effective: undefined };
+}
+
+export const ListQueueSettingsResponse: MessageFns<ListQueueSettingsResponse> = {
+  encode(message: ListQueueSettingsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.settings) {
+      QueueSettings.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.effective !== undefined) {
+      QueueSettings.encode(message.effective, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListQueueSettingsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListQueueSettingsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.settings.push(QueueSettings.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.effective = QueueSettings.decode(reader, reader.uint32());
             continue;
           }
         }

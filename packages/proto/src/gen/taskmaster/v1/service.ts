@@ -21,10 +21,16 @@ import { GetTasksRequest, GetTasksResponse, PeekTasksRequest, PeekTasksResponse 
 import {
   DeleteQueueRequest,
   DeleteQueueResponse,
+  DeleteQueueSettingsRequest,
+  DeleteQueueSettingsResponse,
   GetQueueStatsRequest,
   GetQueueStatsResponse,
+  ListQueueSettingsRequest,
+  ListQueueSettingsResponse,
   ListQueuesRequest,
   ListQueuesResponse,
+  PutQueueSettingsRequest,
+  PutQueueSettingsResponse,
   ResetLeasesRequest,
   ResetLeasesResponse,
 } from "./queues.ts";
@@ -181,6 +187,45 @@ export const TaskMasterServiceService = {
     responseSerialize: (value: ResetLeasesResponse): Buffer => encodeToBuffer(ResetLeasesResponse, value),
     responseDeserialize: (value: Buffer): ResetLeasesResponse => ResetLeasesResponse.decode(value),
   },
+  /**
+   * Creates or replaces settings of the queues that match a pattern. They outlive the queues. Repeating the call changes nothing.
+   * A group has at most 256 of them (TOO_MANY_ITEMS).
+   */
+  putQueueSettings: {
+    path: "/taskmaster.v1.TaskMasterService/PutQueueSettings" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: PutQueueSettingsRequest): Buffer =>
+      encodeToBuffer(PutQueueSettingsRequest, value),
+    requestDeserialize: (value: Buffer): PutQueueSettingsRequest => PutQueueSettingsRequest.decode(value),
+    responseSerialize: (value: PutQueueSettingsResponse): Buffer =>
+      encodeToBuffer(PutQueueSettingsResponse, value),
+    responseDeserialize: (value: Buffer): PutQueueSettingsResponse => PutQueueSettingsResponse.decode(value),
+  },
+  /** Deletes settings. */
+  deleteQueueSettings: {
+    path: "/taskmaster.v1.TaskMasterService/DeleteQueueSettings" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: DeleteQueueSettingsRequest): Buffer =>
+      encodeToBuffer(DeleteQueueSettingsRequest, value),
+    requestDeserialize: (value: Buffer): DeleteQueueSettingsRequest => DeleteQueueSettingsRequest.decode(value),
+    responseSerialize: (value: DeleteQueueSettingsResponse): Buffer =>
+      encodeToBuffer(DeleteQueueSettingsResponse, value),
+    responseDeserialize: (value: Buffer): DeleteQueueSettingsResponse => DeleteQueueSettingsResponse.decode(value),
+  },
+  /** Shows the settings of a group, or what applies to one queue. */
+  listQueueSettings: {
+    path: "/taskmaster.v1.TaskMasterService/ListQueueSettings" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ListQueueSettingsRequest): Buffer =>
+      encodeToBuffer(ListQueueSettingsRequest, value),
+    requestDeserialize: (value: Buffer): ListQueueSettingsRequest => ListQueueSettingsRequest.decode(value),
+    responseSerialize: (value: ListQueueSettingsResponse): Buffer =>
+      encodeToBuffer(ListQueueSettingsResponse, value),
+    responseDeserialize: (value: Buffer): ListQueueSettingsResponse => ListQueueSettingsResponse.decode(value),
+  },
 } as const;
 
 export interface TaskMasterServiceServer extends UntypedServiceImplementation {
@@ -211,6 +256,15 @@ export interface TaskMasterServiceServer extends UntypedServiceImplementation {
   deleteQueue: handleUnaryCall<DeleteQueueRequest, DeleteQueueResponse>;
   /** Makes every leased task of a queue available. The lease tokens of its workers are no longer current. */
   resetLeases: handleUnaryCall<ResetLeasesRequest, ResetLeasesResponse>;
+  /**
+   * Creates or replaces settings of the queues that match a pattern. They outlive the queues. Repeating the call changes nothing.
+   * A group has at most 256 of them (TOO_MANY_ITEMS).
+   */
+  putQueueSettings: handleUnaryCall<PutQueueSettingsRequest, PutQueueSettingsResponse>;
+  /** Deletes settings. */
+  deleteQueueSettings: handleUnaryCall<DeleteQueueSettingsRequest, DeleteQueueSettingsResponse>;
+  /** Shows the settings of a group, or what applies to one queue. */
+  listQueueSettings: handleUnaryCall<ListQueueSettingsRequest, ListQueueSettingsResponse>;
 }
 
 export interface TaskMasterServiceClient extends Client {
@@ -396,6 +450,57 @@ export interface TaskMasterServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ResetLeasesResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Creates or replaces settings of the queues that match a pattern. They outlive the queues. Repeating the call changes nothing.
+   * A group has at most 256 of them (TOO_MANY_ITEMS).
+   */
+  putQueueSettings(
+    request: PutQueueSettingsRequest,
+    callback: (error: ServiceError | null, response: PutQueueSettingsResponse) => void,
+  ): ClientUnaryCall;
+  putQueueSettings(
+    request: PutQueueSettingsRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: PutQueueSettingsResponse) => void,
+  ): ClientUnaryCall;
+  putQueueSettings(
+    request: PutQueueSettingsRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: PutQueueSettingsResponse) => void,
+  ): ClientUnaryCall;
+  /** Deletes settings. */
+  deleteQueueSettings(
+    request: DeleteQueueSettingsRequest,
+    callback: (error: ServiceError | null, response: DeleteQueueSettingsResponse) => void,
+  ): ClientUnaryCall;
+  deleteQueueSettings(
+    request: DeleteQueueSettingsRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: DeleteQueueSettingsResponse) => void,
+  ): ClientUnaryCall;
+  deleteQueueSettings(
+    request: DeleteQueueSettingsRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: DeleteQueueSettingsResponse) => void,
+  ): ClientUnaryCall;
+  /** Shows the settings of a group, or what applies to one queue. */
+  listQueueSettings(
+    request: ListQueueSettingsRequest,
+    callback: (error: ServiceError | null, response: ListQueueSettingsResponse) => void,
+  ): ClientUnaryCall;
+  listQueueSettings(
+    request: ListQueueSettingsRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ListQueueSettingsResponse) => void,
+  ): ClientUnaryCall;
+  listQueueSettings(
+    request: ListQueueSettingsRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ListQueueSettingsResponse) => void,
   ): ClientUnaryCall;
 }
 

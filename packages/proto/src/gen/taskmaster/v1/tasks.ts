@@ -9,7 +9,7 @@ import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 
 /** What an enqueue does if the queue already has a task with the same PID. */
 export const EnqueueMode = {
-  /** ENQUEUE_MODE_UNSPECIFIED - The same as COLLAPSE. */
+  /** ENQUEUE_MODE_UNSPECIFIED - The mode of the queue's settings. Without settings: COLLAPSE. */
   ENQUEUE_MODE_UNSPECIFIED: 0,
   /**
    * ENQUEUE_MODE_COLLAPSE - The new task collapses into the existing one, which does not change (the paper, 3.2). If the existing task is leased, its
@@ -160,7 +160,10 @@ export interface Enqueue {
   mode: EnqueueMode;
   /** How long the task is hidden, in ms, 0 to 10 years. */
   delayMs: number;
-  /** What happens when an attempt fails. Unset: the task is available again immediately, without a limit of attempts. */
+  /**
+   * What happens when an attempt fails. Unset: the policy of the queue's settings. Without settings: 20 attempts, with a backoff
+   * of up to 1 s that doubles up to 1 hour.
+   */
   retry:
     | RetryPolicy
     | undefined;
@@ -194,8 +197,9 @@ export interface RetryPolicy {
   /** Upper limit of the backoff, in ms, 0 to 10 years. 0: one hour. */
   backoffMaxMs: number;
   /**
-   * The dead-letter queue, `group#name` in the same group. Empty: the name of the queue followed by `.dead`. The task keeps its
-   * PID and data there, and replaces a task with the same PID.
+   * The dead-letter queue, `group#name` in the same group. Empty: the one of the queue's settings. Without settings: the name of
+   * the queue followed by `.dead`. The task keeps its PID and data there, and replaces a task with the same PID. There, without
+   * another policy, attempts are not limited.
    */
   deadLetterQueue: string;
 }
@@ -241,7 +245,7 @@ export interface Renew {
   pid: Uint8Array;
   /** The token of the worker's lease. 0: the current lease, whichever worker has it. */
   leaseToken: number;
-  /** Lease duration from now, in ms, 1 ms to 1 year. 0: 30 s. */
+  /** Lease duration from now, in ms, 1 ms to 1 year. 0: that of the queue's settings. Without settings: 30 s. */
   leaseDurationMs: number;
   /**
    * How far the work is, in any form, at most 256 bytes. PeekTasks and GetTasks show it, and the next attempt gets it. Unset: it
@@ -262,8 +266,8 @@ export interface Release {
   /** The token of the worker's lease. 0: the current lease, whichever worker has it. */
   leaseToken: number;
   /**
-   * How long the task is hidden, in ms, 0 to 10 years. Unset: the backoff of its retry policy. Without a policy, or with
-   * `refund_attempt`, it is then available immediately.
+   * How long the task is hidden, in ms, 0 to 10 years. Unset: the backoff of its retry policy. With `refund_attempt` it is then
+   * available immediately.
    */
   delayMs?:
     | number
@@ -354,7 +358,7 @@ export interface LeaseTasksRequest {
   queues: string[];
   /** Maximum number of tasks from all queues, 1 to 10,000. The reply has fewer if it would exceed `max_bytes`. */
   maxTasks: number;
-  /** Lease duration, in ms, 1 ms to 1 year. 0: 30 s. */
+  /** Lease duration, in ms, 1 ms to 1 year. 0: that of each queue's settings. Without settings: 30 s. */
   leaseDurationMs: number;
   /** Lease only tasks with a PID up to this one, inclusive. Empty: all tasks. */
   maxPid: Uint8Array;
@@ -393,14 +397,16 @@ export interface LeasedTask {
   attempt: number;
   /** When the task was enqueued, in ms since 1970 by the node's clock. */
   enqueuedUnixMs: number;
-  /** Whether the task has a retry policy, which decides the delay of a release without one. GetTasks shows the policy. */
-  hasRetryPolicy: boolean;
-  /** Maximum number of attempts of the policy. 0: no limit. */
-  maxAttempts: number;
+  /** Maximum number of attempts. 0: no limit. Unset: 20, the default of TaskMaster. */
+  maxAttempts?:
+    | number
+    | undefined;
   /** What an earlier attempt has reported last with a renewal. Empty: nothing. */
   progress: string;
   /** The headers that came with the data. */
   headers: { [key: string]: string };
+  /** How long the lease lasts, in ms, if the queue's settings decided it. 0: as long as requested, or 30 s. */
+  leaseDurationMs: number;
 }
 
 export interface LeasedTask_HeadersEntry {
@@ -1846,10 +1852,10 @@ function createBaseLeasedTask(): LeasedTask {
     leaseUntilUnixMs: 0,
     attempt: 0,
     enqueuedUnixMs: 0,
-    hasRetryPolicy: false,
-    maxAttempts: 0,
+    maxAttempts: undefined,
     progress: "",
     headers: NO_ENTRIES,
+    leaseDurationMs: 0,
   };
 }
 
@@ -1876,10 +1882,7 @@ export const LeasedTask: MessageFns<LeasedTask> = {
     if (message.enqueuedUnixMs !== 0) {
       writeInt64(writer.uint32(56), message.enqueuedUnixMs);
     }
-    if (message.hasRetryPolicy !== false) {
-      writer.uint32(64).bool(message.hasRetryPolicy);
-    }
-    if (message.maxAttempts !== 0) {
+    if (message.maxAttempts !== undefined) {
       writer.uint32(72).int32(message.maxAttempts);
     }
     if (message.progress !== "") {
@@ -1888,6 +1891,9 @@ export const LeasedTask: MessageFns<LeasedTask> = {
     if (message.headers !== NO_ENTRIES) globalThis.Object.entries(message.headers).forEach(([key, value]: [string, string]) => {
       LeasedTask_HeadersEntry.encode({ key: key as any, value }, writer.uint32(90).fork()).join();
     });
+    if (message.leaseDurationMs !== 0) {
+      writeInt64(writer.uint32(96), message.leaseDurationMs);
+    }
     return writer;
   },
 
@@ -1960,14 +1966,6 @@ export const LeasedTask: MessageFns<LeasedTask> = {
             message.enqueuedUnixMs = readInt64(reader);
             continue;
           }
-          case 8: {
-            if (tag !== 64) {
-              break;
-            }
-
-            message.hasRetryPolicy = reader.bool();
-            continue;
-          }
           case 9: {
             if (tag !== 72) {
               break;
@@ -1993,6 +1991,14 @@ export const LeasedTask: MessageFns<LeasedTask> = {
             if (entry11.value !== undefined) {
               message.headers = withEntry(message.headers, entry11.key, entry11.value);
             }
+            continue;
+          }
+          case 12: {
+            if (tag !== 96) {
+              break;
+            }
+
+            message.leaseDurationMs = readInt64(reader);
             continue;
           }
         }

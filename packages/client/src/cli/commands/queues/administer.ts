@@ -1,11 +1,11 @@
 import type { Command } from 'commander';
-import { assertCanAsk, isConfirmed } from '../confirm.ts';
-import { queueName } from '../input/arguments.ts';
-import { escapeControls } from '../input/bytes-text.ts';
-import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
-import { count, countOf } from '../output/format.ts';
-import { notesOf } from '../output/help.ts';
-import type { Runner, Session } from '../session.ts';
+import { assertCanAsk, isConfirmed } from '../../confirm.ts';
+import { queueName } from '../../input/arguments.ts';
+import { escapeControls } from '../../input/bytes-text.ts';
+import { type ExitCode, exitCodes } from '../../output/exit-codes.ts';
+import { count, countOf } from '../../output/format.ts';
+import { notesOf } from '../../output/help.ts';
+import type { Runner, Session } from '../../session.ts';
 
 const deleteNotes = `
 The command takes the same short time for a queue of any size. It cannot be undone. On a terminal it asks for confirmation;

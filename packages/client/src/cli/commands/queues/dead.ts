@@ -1,18 +1,18 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import type { DeadLettersOutcome } from '../../api/dead-letters.ts';
-import type { TaskSummary } from '../../tasks/task-info.ts';
-import { assertCanAsk, isConfirmed } from '../confirm.ts';
-import { queueName, wholeNumber } from '../input/arguments.ts';
-import { escapeControls } from '../input/bytes-text.ts';
-import { assertNamesOrFilter, type FilterFlags, filterOf } from '../input/filter-flags.ts';
-import { UsageError } from '../output/cli-errors.ts';
-import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
-import { count, countOf } from '../output/format.ts';
-import { notesOf } from '../output/help.ts';
-import { Progress } from '../output/progress.ts';
-import { tableOf } from '../output/table.ts';
-import { deadColumns, latestError, taskObject } from '../output/task-view.ts';
-import type { Runner, Session } from '../session.ts';
+import type { DeadLettersOutcome } from '../../../api/dead-letters.ts';
+import type { TaskSummary } from '../../../tasks/task-info.ts';
+import { assertCanAsk, isConfirmed } from '../../confirm.ts';
+import { queueName, wholeNumber } from '../../input/arguments.ts';
+import { escapeControls } from '../../input/bytes-text.ts';
+import { assertNamesOrFilter, type FilterFlags, filterOf } from '../../input/filter-flags.ts';
+import { UsageError } from '../../output/cli-errors.ts';
+import { type ExitCode, exitCodes } from '../../output/exit-codes.ts';
+import { count, countOf } from '../../output/format.ts';
+import { notesOf } from '../../output/help.ts';
+import { Progress } from '../../output/progress.ts';
+import { tableOf } from '../../output/table.ts';
+import { deadColumns, latestError, taskObject } from '../../output/task-view.ts';
+import type { Runner, Session } from '../../session.ts';
 
 /** Tasks of a queue that are listed by default. */
 const LISTED = 100;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { groupPattern } from './group-pattern.ts';
+import { namePattern } from './name-pattern.ts';
 
 test.each([
   ['', '', true],
@@ -18,6 +18,6 @@ test.each([
   ['a*b*bc', 'abc', false],
   ['a**c', 'abc', true],
   ['[a-z]+', 'b', false],
-])('the pattern %j matches %j: %s', (pattern, group, expected) => {
-  expect(groupPattern(pattern)(group)).toBe(expected);
+])('the pattern %j matches %j: %s', (pattern, name, expected) => {
+  expect(namePattern(pattern)(name)).toBe(expected);
 });

@@ -1,19 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { styleText } from 'node:util';
 import { type Command, Option } from 'commander';
-import type { StatsOptions, StatsReport } from '../../tasks/introspection.ts';
-import { isTaskMasterError, type TaskMasterError } from '../../values/errors.ts';
-import { lengthOfTime, wholeNumber } from '../input/arguments.ts';
-import { addFilterFlags, type FilterFlags } from '../input/filter-flags.ts';
-import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
-import { countOf, duration } from '../output/format.ts';
-import { notesOf } from '../output/help.ts';
-import { sizeOf } from '../output/output.ts';
-import { statsColumns, statsObject, totalsRow } from '../output/queue-view.ts';
-import { errorLine, errorReport, isTemporary } from '../output/report-error.ts';
-import { Screen } from '../output/screen.ts';
-import { tableOf } from '../output/table.ts';
-import type { Runner, Session } from '../session.ts';
+import type { StatsOptions, StatsReport } from '../../../tasks/introspection.ts';
+import { isTaskMasterError, type TaskMasterError } from '../../../values/errors.ts';
+import { lengthOfTime, wholeNumber } from '../../input/arguments.ts';
+import { addFilterFlags, type FilterFlags } from '../../input/filter-flags.ts';
+import { type ExitCode, exitCodes } from '../../output/exit-codes.ts';
+import { countOf, duration } from '../../output/format.ts';
+import { notesOf } from '../../output/help.ts';
+import { sizeOf } from '../../output/output.ts';
+import { statsColumns, statsObject, totalsRow } from '../../output/queue-view.ts';
+import { errorLine, errorReport, isTemporary } from '../../output/report-error.ts';
+import { Screen } from '../../output/screen.ts';
+import { tableOf } from '../../output/table.ts';
+import type { Runner, Session } from '../../session.ts';
 import { folded, queueChoice } from './queues.ts';
 
 interface WatchFlags extends FilterFlags {

@@ -1,16 +1,16 @@
 import type { QueueStats, UnreachableNode } from '@taskmaster/proto';
 import type { Command } from 'commander';
-import { foldShards } from '../../api/shards/shard-stats.ts';
-import type { StatsOptions, StatsReport } from '../../tasks/introspection.ts';
-import { queueName } from '../input/arguments.ts';
-import { addFilterFlags, assertNamesOrFilter, type FilterFlags, filterOf } from '../input/filter-flags.ts';
-import { shardsOf } from '../input/shard-flags.ts';
-import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
-import { count } from '../output/format.ts';
-import { notesOf } from '../output/help.ts';
-import { statsColumns, statsObject, totalsRow } from '../output/queue-view.ts';
-import { tableOf } from '../output/table.ts';
-import type { Runner, Session } from '../session.ts';
+import { foldShards } from '../../../api/shards/shard-stats.ts';
+import type { StatsOptions, StatsReport } from '../../../tasks/introspection.ts';
+import { queueName } from '../../input/arguments.ts';
+import { addFilterFlags, assertNamesOrFilter, type FilterFlags, filterOf } from '../../input/filter-flags.ts';
+import { shardsOf } from '../../input/shard-flags.ts';
+import { type ExitCode, exitCodes } from '../../output/exit-codes.ts';
+import { count } from '../../output/format.ts';
+import { notesOf } from '../../output/help.ts';
+import { statsColumns, statsObject, totalsRow } from '../../output/queue-view.ts';
+import { tableOf } from '../../output/table.ts';
+import type { Runner, Session } from '../../session.ts';
 
 const columnNotes = `
 AVAILABLE tasks can be leased now. LEASED tasks are with workers. DELAYED tasks are hidden by a delay or a backoff. COMPLETED

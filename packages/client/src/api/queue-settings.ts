@@ -1,0 +1,116 @@
+import { EnqueueMode, formatQueueName, type QueueSettings as WireSettings } from '@taskmaster/proto';
+import type { ClientContext } from '../tasks/context.ts';
+import { canonicalName, modeOf, retryPolicy, type TaskOptions, type TaskRetryOptions } from '../tasks/new-task.ts';
+import { brokenReply } from '../transport/wire-errors.ts';
+import { type Duration, leaseDurationMs } from '../values/duration.ts';
+import type { CallOptions } from '../values/options.ts';
+
+/** Settings of queues: what applies unless a task or a request says otherwise. What is left out is not set. */
+export interface QueueSettings {
+  /** Retry policy of tasks that have none. Applies to attempts that fail from now on. */
+  readonly retry?: Omit<TaskRetryOptions, 'deadLetterQueue'> | undefined;
+  /** Dead-letter queue of tasks whose policy names none: a queue of the same group. */
+  readonly deadLetterQueue?: string | undefined;
+  /** How long leases last. */
+  readonly leaseDuration?: Duration | undefined;
+  /** Mode of enqueues. */
+  readonly mode?: TaskOptions['mode'];
+}
+
+/** Settings as the node has them. Times are in ms. */
+export interface QueueSettingsInfo {
+  /** `group#pattern`, or the name of the queue that was asked about. */
+  readonly queues: string;
+  /** `maxAttempts: Infinity`: no limit. */
+  readonly retry:
+    | { readonly maxAttempts: number; readonly backoff: { readonly initial: number; readonly max: number } }
+    | undefined;
+  readonly deadLetterQueue: string | undefined;
+  readonly leaseDuration: number | undefined;
+  readonly mode: TaskOptions['mode'];
+}
+
+const MODES: Readonly<Record<number, TaskOptions['mode']>> = {
+  [EnqueueMode.ENQUEUE_MODE_COLLAPSE]: 'collapse',
+  [EnqueueMode.ENQUEUE_MODE_FAIL]: 'fail',
+  [EnqueueMode.ENQUEUE_MODE_REPLACE]: 'replace',
+  [EnqueueMode.ENQUEUE_MODE_RERUN]: 'rerun',
+  [EnqueueMode.ENQUEUE_MODE_RERUN_FIRST]: 'rerun-first',
+};
+
+/**
+ * The settings of queues. They are durable, also while a queue has no tasks. `client.queueSettings` gives it.
+ *
+ * Settings belong to the queues of a group whose names match a pattern: `*` stands for any number of characters. If several
+ * match, each field comes from the most specific settings that have it: first those without `*`, then those with more other
+ * characters.
+ */
+export class QueueSettingsOfClient {
+  readonly #context: ClientContext;
+
+  /** Internal: use `client.queueSettings`. */
+  constructor(context: ClientContext) {
+    this.#context = context;
+  }
+
+  /**
+   * Creates or replaces the settings of the queues `group#pattern`. Call it at each start of a service: the same settings change
+   * nothing. @throws InvalidRequestError, PermissionDeniedError; TypeError for options of the wrong form.
+   */
+  async put(queues: string, settings: QueueSettings, options: CallOptions = {}): Promise<void> {
+    const { calls } = this.#context;
+    const request = { queues: canonicalName(queues), settings: wireSettings(settings) };
+    await calls.run('putQueueSettings', 'harmless', options, (attempt) =>
+      calls.transport.putQueueSettings(request, attempt),
+    );
+  }
+
+  /** Deletes the settings that were put for exactly these queues. Resolves with false if there were none. */
+  async delete(queues: string, options: CallOptions = {}): Promise<boolean> {
+    const { calls } = this.#context;
+    const request = { queues: canonicalName(queues) };
+    const { deleted } = await calls.run('deleteQueueSettings', 'unsafe', options, (attempt) =>
+      calls.transport.deleteQueueSettings(request, attempt),
+    );
+    return deleted;
+  }
+
+  /** All settings of a group, the most specific ones first. Default: the default group. */
+  async list(group = '', options: CallOptions = {}): Promise<QueueSettingsInfo[]> {
+    const { settings } = await this.#list(formatQueueName({ group, name: '' }), options);
+    return settings.map(settingsInfo);
+  }
+
+  /** What applies to a queue. All fields are set. The queue need not exist. */
+  async of(queue: string, options: CallOptions = {}): Promise<QueueSettingsInfo> {
+    const { effective } = await this.#list(canonicalName(queue), options);
+    if (effective === undefined) throw brokenReply('left out what applies to the queue');
+    return settingsInfo(effective);
+  }
+
+  #list(queue: string, options: CallOptions) {
+    const { calls } = this.#context;
+    return calls.run('listQueueSettings', 'read', options, (attempt) =>
+      calls.transport.listQueueSettings({ queue }, attempt),
+    );
+  }
+}
+
+const wireSettings = ({ retry, deadLetterQueue, leaseDuration, mode }: QueueSettings): WireSettings => ({
+  queues: '',
+  retry: retry === undefined ? undefined : retryPolicy({ maxAttempts: retry.maxAttempts, backoff: retry.backoff }),
+  deadLetterQueue: deadLetterQueue === undefined ? '' : canonicalName(deadLetterQueue),
+  leaseDurationMs: leaseDuration === undefined ? 0 : leaseDurationMs(leaseDuration, 'leaseDuration'),
+  mode: modeOf(mode),
+});
+
+const settingsInfo = ({ queues, retry, ...rest }: WireSettings): QueueSettingsInfo => ({
+  queues,
+  retry: retry && {
+    maxAttempts: retry.maxAttempts === 0 ? Number.POSITIVE_INFINITY : retry.maxAttempts,
+    backoff: { initial: retry.backoffInitialMs, max: retry.backoffMaxMs },
+  },
+  deadLetterQueue: rest.deadLetterQueue === '' ? undefined : rest.deadLetterQueue,
+  leaseDuration: rest.leaseDurationMs === 0 ? undefined : rest.leaseDurationMs,
+  mode: MODES[rest.mode],
+});

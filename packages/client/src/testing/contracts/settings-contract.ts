@@ -1,0 +1,32 @@
+import { EnqueueMode, type QueueSettings } from '@taskmaster/proto';
+import { expect, test } from 'vitest';
+import type { TransportWorld } from './transport-world.ts';
+
+const NONE = {
+  ...{ queues: '', retry: undefined, deadLetterQueue: '', leaseDurationMs: 0 },
+  mode: EnqueueMode.ENQUEUE_MODE_UNSPECIFIED,
+};
+
+/** The part of the transport contract about settings of queues. */
+export function testSettings(start: () => Promise<TransportWorld>): void {
+  test('settings of queues are put, replaced, listed and deleted', async () => {
+    await using world = await start();
+    const { transport } = world;
+    const put = (queues: string, settings: Partial<QueueSettings>) =>
+      transport.putQueueSettings({ queues, settings: { ...NONE, ...settings } });
+    const retry = { maxAttempts: 0, backoffInitialMs: 1, backoffMaxMs: 2, deadLetterQueue: '' };
+    await put('shop#mail', { leaseDurationMs: 1000 });
+    await put('shop#mail', { retry, mode: EnqueueMode.ENQUEUE_MODE_FAIL });
+    await put('other#mail', { leaseDurationMs: 5 });
+    const { settings, effective } = await transport.listQueueSettings({ queue: 'shop#' });
+    expect(settings).toEqual([{ ...NONE, queues: 'shop#mail', retry, mode: EnqueueMode.ENQUEUE_MODE_FAIL }]);
+    expect(effective).toBeUndefined();
+    expect((await transport.listQueueSettings({ queue: 'shop#mail' })).effective).toEqual({
+      ...{ queues: 'shop#mail', retry, deadLetterQueue: 'shop#mail.dead', leaseDurationMs: 30_000 },
+      mode: EnqueueMode.ENQUEUE_MODE_FAIL,
+    });
+    expect(await transport.deleteQueueSettings({ queues: 'shop#mail' })).toEqual({ deleted: true });
+    expect(await transport.deleteQueueSettings({ queues: 'shop#mail' })).toEqual({ deleted: false });
+    expect((await transport.listQueueSettings({ queue: 'shop#' })).settings).toEqual([]);
+  });
+}

@@ -1,0 +1,62 @@
+import { EnqueueMode, limits, parseQueueName, QueueSettings as QueueSettingsMessage } from '@taskmaster/proto';
+import { type NameMatcher, namePattern } from './name-pattern.ts';
+import { DEFAULT_RETRY, type RetryPolicy } from './task.ts';
+
+/** What applies to the tasks of a queue, unless they or a request say otherwise. */
+export interface QueueSettings {
+  /** Its dead-letter queue is that of all tasks whose policy names none. Empty: the default one. */
+  readonly retry: RetryPolicy;
+  readonly leaseDurationMs: number;
+  readonly mode: EnqueueMode;
+}
+
+/** Settings that were put for the queues of a group that match a pattern. What is undefined comes from less specific ones. */
+export interface SettingsRecord {
+  readonly pattern: string;
+  readonly matches: NameMatcher;
+  readonly retry: Omit<RetryPolicy, 'deadLetterQueue'> | undefined;
+  readonly deadLetterQueue: string | undefined;
+  readonly leaseDurationMs: number | undefined;
+  readonly mode: EnqueueMode | undefined;
+}
+
+export const DEFAULT_SETTINGS: QueueSettings = {
+  retry: DEFAULT_RETRY,
+  leaseDurationMs: limits.defaultLeaseDurationMs,
+  mode: EnqueueMode.ENQUEUE_MODE_COLLAPSE,
+};
+
+/** Reads the settings as they are stored: a valid message, whose `queues` the node has checked. */
+export function decodeSettings(bytes: Uint8Array): SettingsRecord {
+  const { queues, retry, deadLetterQueue, leaseDurationMs, mode } = QueueSettingsMessage.decode(bytes);
+  const pattern = parseQueueName(queues).name;
+  return {
+    pattern,
+    matches: namePattern(pattern),
+    retry,
+    deadLetterQueue: deadLetterQueue === '' ? undefined : parseQueueName(deadLetterQueue).name,
+    leaseDurationMs: leaseDurationMs === 0 ? undefined : leaseDurationMs,
+    mode: mode === EnqueueMode.ENQUEUE_MODE_UNSPECIFIED ? undefined : mode,
+  };
+}
+
+/** The most specific records first: those without `*`, then those with more other characters. */
+export const inOrder = (records: SettingsRecord[]): SettingsRecord[] =>
+  records.sort((a, b) => rank(b.pattern) - rank(a.pattern) || (a.pattern < b.pattern ? -1 : 1));
+
+const rank = (pattern: string): number =>
+  pattern.includes('*') ? pattern.replaceAll('*', '').length : Number.MAX_SAFE_INTEGER;
+
+/** What applies to a queue: each field of the most specific record that has it. */
+export function settingsOf(name: string, records: Iterable<SettingsRecord>): QueueSettings {
+  const matching = inOrder([...records].filter(({ matches }) => matches(name)));
+  if (matching.length === 0) return DEFAULT_SETTINGS;
+  const first = <K extends keyof SettingsRecord>(field: K): SettingsRecord[K] | undefined =>
+    matching.find((record) => record[field] !== undefined)?.[field];
+  const { maxAttempts, backoffInitialMs, backoffMaxMs } = first('retry') ?? DEFAULT_RETRY;
+  return {
+    retry: { maxAttempts, backoffInitialMs, backoffMaxMs, deadLetterQueue: first('deadLetterQueue') ?? '' },
+    leaseDurationMs: first('leaseDurationMs') ?? DEFAULT_SETTINGS.leaseDurationMs,
+    mode: first('mode') ?? DEFAULT_SETTINGS.mode,
+  };
+}

@@ -1,0 +1,62 @@
+import { type EnqueueMode, limits, type QueueSettings } from '@taskmaster/proto';
+import { type BadRequest, bad } from './bad-request.ts';
+import { aRetry } from './requests.ts';
+
+const NO_SETTINGS = { queues: '', retry: undefined, deadLetterQueue: '', leaseDurationMs: 0, mode: 0 } as const;
+const long = (length: number): string => 'x'.repeat(length);
+
+const putSettings =
+  (change: Partial<QueueSettings>, queues = 'shop#*'): BadRequest['call'] =>
+  (node) =>
+    node.putQueueSettings({ queues, settings: { ...NO_SETTINGS, ...change } });
+
+export const badSettings: readonly BadRequest[] = [
+  bad('settings of an unnamed queue', 'INVALID_QUEUE', 'queues', putSettings({ leaseDurationMs: 1 }, 'shop#')),
+  bad('settings of a reserved queue', 'INVALID_QUEUE', 'queues', putSettings({ leaseDurationMs: 1 }, '$taskmaster/x')),
+  bad('settings of a long pattern', 'INVALID_QUEUE', 'queues', putSettings({ leaseDurationMs: 1 }, long(513))),
+  bad('settings that set nothing', 'EMPTY_REQUEST', 'settings', putSettings({})),
+  bad('no settings', 'EMPTY_REQUEST', 'settings', (node) =>
+    node.putQueueSettings({ queues: 'a', settings: undefined }),
+  ),
+  bad(
+    'settings with negative attempts',
+    'INVALID_ARGUMENT',
+    'settings.retry.max_attempts',
+    putSettings({ retry: aRetry({ maxAttempts: -1 }) }),
+  ),
+  bad(
+    'settings with a backoff that begins above its bound',
+    'INVALID_ARGUMENT',
+    'settings.retry.backoff_initial_ms',
+    putSettings({ retry: aRetry({ backoffInitialMs: 2000, backoffMaxMs: 1000 }) }),
+  ),
+  bad(
+    'settings with a dead-letter queue in the policy',
+    'INVALID_ARGUMENT',
+    'settings.retry.dead_letter_queue',
+    putSettings({ retry: aRetry({ deadLetterQueue: 'shop#dead' }) }),
+  ),
+  bad(
+    'settings with a dead-letter queue of another group',
+    'MIXED_GROUPS',
+    'settings.dead_letter_queue',
+    putSettings({ deadLetterQueue: 'other#dead' }),
+  ),
+  bad(
+    'settings of one queue with that queue for dead letters',
+    'INVALID_QUEUE',
+    'settings.dead_letter_queue',
+    putSettings({ deadLetterQueue: 'shop#mail' }, 'shop#mail'),
+  ),
+  bad(
+    'settings with a lease of more than a year',
+    'INVALID_ARGUMENT',
+    'settings.lease_duration_ms',
+    putSettings({ leaseDurationMs: limits.leaseDurationMs + 1 }),
+  ),
+  bad('settings with an unknown mode', 'INVALID_ARGUMENT', 'settings.mode', putSettings({ mode: 9 as EnqueueMode })),
+  bad('deleting settings of no queue', 'INVALID_QUEUE', 'queues', (node) => node.deleteQueueSettings({ queues: '' })),
+  bad('listing settings of a long group', 'INVALID_QUEUE', 'queue', (node) =>
+    node.listQueueSettings({ queue: `${long(513)}#` }),
+  ),
+];

@@ -1,0 +1,58 @@
+import {
+  formatQueueName,
+  type PutQueueSettingsRequest,
+  parseQueueName,
+  type QueueName,
+  type QueueSettings,
+} from '@taskmaster/proto';
+import { excerpt, leaseTime, type Place, refuse } from './checks.ts';
+import { enqueueMode, retryLimits } from './parse-retry.ts';
+import { groupName, queueName } from './queue-names.ts';
+
+/** Checks `group#pattern`: the pattern follows the rules of names. */
+export const queuePattern = (full: string): QueueName => queueName(full, { field: 'queues' });
+
+/** Checks settings. Throws a `Refusal` unless they can be stored as they are. */
+export function parseSettings({ queues, settings }: PutQueueSettingsRequest): {
+  readonly pattern: QueueName;
+  readonly settings: QueueSettings;
+} {
+  const pattern = queuePattern(queues);
+  const at = (field: string): Place => ({ field: `settings.${field}` });
+  const given = settings ?? { retry: undefined, deadLetterQueue: '', leaseDurationMs: 0, mode: 0 };
+  if (given.retry !== undefined && given.retry.deadLetterQueue !== '') {
+    refuse('INVALID_ARGUMENT', at('retry.dead_letter_queue'), 'is given: use settings.dead_letter_queue');
+  }
+  const parsed: QueueSettings = {
+    queues: formatQueueName(pattern),
+    retry: given.retry && {
+      ...retryLimits(given.retry, (field) => at(`retry.${field}`)),
+      deadLetterQueue: '',
+    },
+    deadLetterQueue: deadLetterQueue(given.deadLetterQueue, pattern),
+    leaseDurationMs: leaseTime(given.leaseDurationMs, at('lease_duration_ms')),
+    mode: enqueueMode(given.mode, at('mode')),
+  };
+  if (!parsed.retry && !parsed.deadLetterQueue && !parsed.leaseDurationMs && !parsed.mode) {
+    refuse('EMPTY_REQUEST', { field: 'settings' }, 'sets nothing: give at least one field');
+  }
+  return { pattern, settings: parsed };
+}
+
+function deadLetterQueue(given: string, { group, name }: QueueName): string {
+  if (given === '') return '';
+  const place = { field: 'settings.dead_letter_queue' };
+  const target = queueName(given, place);
+  if (target.group !== group) {
+    const metadata = { group: target.group, otherGroup: group };
+    refuse('MIXED_GROUPS', place, `is ${excerpt(given)}: the queues are of the group ${excerpt(group)}`, metadata);
+  }
+  if (target.name === name) refuse('INVALID_QUEUE', place, `is ${excerpt(given)}: the queue itself`);
+  return formatQueueName(target);
+}
+
+/** The queue that a listing asks about. An empty name asks for the group. */
+export function askedQueue(full: string): QueueName {
+  const { group, name } = parseQueueName(full);
+  return name === '' ? { group: groupName(group, { field: 'queue' }), name } : queueName(full, { field: 'queue' });
+}

@@ -1,0 +1,38 @@
+import type { CountsReply, RetryCall } from '@taskmaster/client/testing/history';
+import { type Engine, putSettings } from '@taskmaster/node/testing';
+
+/** Settings of queues in all runs, by pattern. They are put first. */
+const SETTINGS: Readonly<Record<string, RetryCall>> = {
+  'g#r': { maxAttempts: 3, backoffInitialMs: 30, backoffMaxMs: 100, deadLetterQueue: 'q' },
+  'g#*': { maxAttempts: 2, backoffInitialMs: 0, backoffMaxMs: 1000, deadLetterQueue: '' },
+  other: { maxAttempts: 0, backoffInitialMs: 0, backoffMaxMs: 1000, deadLetterQueue: '' },
+};
+
+/** Puts the settings. */
+export async function putAllSettings(engine: Engine): Promise<void> {
+  for (const [queues, { deadLetterQueue, ...limits }] of Object.entries(SETTINGS)) {
+    const retry = { ...limits, deadLetterQueue: '' };
+    await putSettings(engine, queues, { retry, deadLetterQueue: deadLetterQueue && `g#${deadLetterQueue}` });
+  }
+}
+
+/** The settings as queues on disk: those of two groups. */
+export const settingsCounts: readonly CountsReply[] = [1, 2].map((available) => ({
+  ...{ queue: 'settings', available, leased: 0, delayed: 0, completed: 0 },
+}));
+
+/** What the settings say about a queue of a scenario. */
+export function retrySettings(queue: string): RetryCall {
+  const settings = SETTINGS[queue] ?? SETTINGS['g#*'];
+  if (settings === undefined) throw new Error(`no settings for ${queue}`);
+  return settings;
+}
+
+const groupOf = (queue: string): string => (queue.includes('#') ? queue.slice(0, queue.indexOf('#')) : '');
+const fullName = (group: string, name: string): string => (group === '' ? name : `${group}#${name}`);
+
+export function deadLetterQueueOf(queue: string, retry: RetryCall | undefined): string {
+  const name = retry?.deadLetterQueue || retrySettings(queue).deadLetterQueue;
+  const given = fullName(groupOf(queue), name);
+  return name !== '' && given !== queue ? given : `${queue}.dead`;
+}
