@@ -114,6 +114,13 @@ test('results: the result of a task before and after it ends, and the end of a t
   ]);
 });
 
+test('spread: all clusters get a part of the tasks, and one worker has them all', async () => {
+  await using other = await startNode();
+  for (const endpoints of [[node.endpoint], [node.endpoint, other.endpoint]]) {
+    expect(await runExample('spread', endpoints)).toEqual(['6 documents in 2 queues', '6 documents converted']);
+  }
+});
+
 test('embedded: the next run finds the tasks that a run has left', async () => {
   await using directory = await temporaryDirectory();
 

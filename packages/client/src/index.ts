@@ -5,6 +5,7 @@
  * - `client.queue<T>(name, { codec, schema })` → `Queue<T>`: `enqueue`, `enqueueMany`, `lease`, `waitFor`, `peek`, `get`,
  *   `stats`, `delete`, `resetLeases`, and `task` for a task that is enqueued with other changes.
  * - `client.shardedQueue<T>(name, { shards })` → `ShardedQueue<T>`: a queue that is divided over several nodes.
+ * - `spread(queues)` → `SpreadQueue<T>`: keeps accepting tasks while any of several clusters or groups is up.
  * - `client.update()` → `Update`: an atomic change, `commit()`.
  * - `client.worker(queues, handler, options)` → `Worker`: `start`, `run`, `stop`.
  * - `client.queueSettings`: `put`, `list`, `of`, `delete` settings of queues.
@@ -55,6 +56,15 @@ export { type EnqueueOptions, type GetOptions, type PeekOptions, Queue } from '.
 export type { QueueSettings, QueueSettingsInfo, QueueSettingsOfClient } from './api/queue-settings.ts';
 export type { ShardedQueueStats } from './api/shards/shard-stats.ts';
 export { ShardedQueue } from './api/shards/sharded-queue.ts';
+export {
+  type SpreadOptions,
+  type SpreadOutcome,
+  SpreadQueue,
+  type SpreadStats,
+  spread,
+} from './api/spread/spread-queue.ts';
+export { SpreadWorker } from './api/spread/spread-worker.ts';
+export type { SpreadTarget, TargetState } from './api/spread/target.ts';
 export type { Identity, Right, RightQuestion, WhoAmIOptions } from './api/who-am-i.ts';
 export type { BackupPart } from './calls/backup-parts.ts';
 export type { Leased } from './leases/lease.ts';

@@ -72,6 +72,7 @@ describe("the client's reference", () => {
         ['worker/worker-options.ts', 'ResultWorkerOptions'],
       ],
     ],
+    ['`spread(queues, { … })`', [['api/spread/spread-queue.ts', 'SpreadOptions']]],
   ] as const)('has exactly the options of %s', (line, interfaces) => {
     const inCode = interfaces.flatMap(([file, name]) => [...membersOf(file, name).keys()]);
     expect([...optionsBelow(line).keys()].toSorted()).toEqual(inCode.toSorted());
@@ -104,6 +105,7 @@ describe("the client's reference", () => {
       ['`connect(endpoints)`', 'values/options.ts', 'ClientOptions'],
       ['`queue.lease({', 'tasks/lease-tasks.ts', 'LeaseOptions'],
       ['`client.worker(', 'worker/worker-options.ts', 'WorkerOptions'],
+      ['`spread(queues, {', 'api/spread/spread-queue.ts', 'SpreadOptions'],
     ] as const) {
       for (const [option, comment] of membersOf(file, name)) {
         const told = optionsBelow(line).get(option)?.replaceAll('`', '') ?? '';

@@ -1,7 +1,7 @@
 import { type Enqueue, limits, PeekKind, type QueueStats, type TaskInfo as WireInfo } from '@taskmaster/proto';
 import { partId } from '../calls/request-ids.ts';
 import { emptyRequest, requestIdOf } from '../calls/update-request.ts';
-import type { ClientContext } from '../tasks/context.ts';
+import { type ClientContext, CONTEXT } from '../tasks/context.ts';
 import { type LeaseOptions, leaseTasks } from '../tasks/lease-tasks.ts';
 import type { LeasedTask } from '../tasks/leased-task.ts';
 import {
@@ -67,13 +67,14 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
   readonly name: string;
   /** Internal. */
   readonly [FORMAT]: DataFormat<T, In>;
-  readonly #context: ClientContext;
+  /** Internal. */
+  readonly [CONTEXT]: ClientContext;
 
   /** Internal: use `client.queue()`. */
   constructor(context: ClientContext, name: string, format: DataFormat<T, In>) {
     this.name = canonicalName(name);
     this[FORMAT] = format;
-    this.#context = context;
+    this[CONTEXT] = context;
   }
 
   /**
@@ -86,7 +87,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
     const item = prepareEnqueue(this, data, options);
     const request = emptyRequest();
     request.enqueue.push(item instanceof Promise ? await item : item);
-    const { enqueued } = await this.#context.updates.send(request, options);
+    const { enqueued } = await this[CONTEXT].updates.send(request, options);
     return onlyOutcome(enqueued.map(enqueueOutcome));
   }
 
@@ -111,7 +112,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
       batch = [];
       bytes = 0;
       const requestId = wholeId === undefined ? undefined : partId(wholeId, requests++);
-      const { enqueued } = await this.#context.updates.send(request, { ...options, requestId });
+      const { enqueued } = await this[CONTEXT].updates.send(request, { ...options, requestId });
       for (const outcome of enqueued) outcomes.push(enqueueOutcome(outcome));
     };
     for (const item of items) {
@@ -137,7 +138,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
    * be released or completed like any other. If the signal is aborted, tasks that were leased meanwhile are released.
    */
   lease(options: LeaseOptions = {}): Promise<LeasedTask<T>[]> {
-    return leaseTasks<T>(this.#context, { queues: [this], anyOrder: false }, options);
+    return leaseTasks<T>(this[CONTEXT], { queues: [this], anyOrder: false }, options);
   }
 
   /**
@@ -148,19 +149,19 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
    */
   async waitFor<R = unknown>(pid: PidLike, options: WaitForOptions<R> = {}): Promise<R | undefined> {
     const bytes = pidBytes(pid);
-    return resultOf(await waitForEnd(this.#context, this.name, bytes, options), this.name, bytes);
+    return resultOf(await waitForEnd(this[CONTEXT], this.name, bytes, options), this.name, bytes);
   }
 
   /** As `waitFor`, but resolves whichever way the task ends. @throws DeadlineExceededError, InvalidDataError. */
   waitForEnd<R = unknown>(pid: PidLike, options: WaitForOptions<R> = {}): Promise<TaskEnd<R>> {
-    return waitForEnd(this.#context, this.name, pidBytes(pid), options);
+    return waitForEnd(this[CONTEXT], this.name, pidBytes(pid), options);
   }
 
   /** Counts and rates. They are 0 if the queue holds no tasks. */
   async stats(options: CallOptions = {}): Promise<QueueStats> {
     const request = { queues: [this.name], filter: undefined };
     const { queues } = await this.#read('getQueueStats', options, (attempt) =>
-      this.#context.calls.transport.getQueueStats(request, attempt),
+      this[CONTEXT].calls.transport.getQueueStats(request, attempt),
     );
     const [stats] = queues;
     if (stats === undefined) throw brokenReply('left out the statistics of the queue');
@@ -178,7 +179,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
     const afterPid = options.after === undefined ? NO_PID : pidBytes(options.after);
     const request = { queue: this.name, kind, limit: options.limit ?? 10, includeData, afterPid };
     const { tasks } = await this.#read('peekTasks', options, (attempt) =>
-      this.#context.calls.transport.peekTasks(request, attempt),
+      this[CONTEXT].calls.transport.peekTasks(request, attempt),
     );
     return this.#shown(tasks, includeData);
   }
@@ -191,7 +192,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
     const includeData = options.data ?? true;
     const request = { queue: this.name, pids: pids.map(pidBytes), includeData };
     const { tasks } = await this.#read('getTasks', options, (attempt) =>
-      this.#context.calls.transport.getTasks(request, attempt),
+      this[CONTEXT].calls.transport.getTasks(request, attempt),
     );
     return this.#shown(tasks, includeData);
   }
@@ -202,13 +203,13 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
    * @throws TaskNotFoundError; TaskMasterError with the reason `TASK_LEASED` if a worker has leased the task.
    */
   async reschedule(pid: PidLike, when: Duration | Date, options: UpdateOptions = {}): Promise<Date | undefined> {
-    const { released } = await new Update(this.#context).reschedule(this, pid, when).commit(options);
+    const { released } = await new Update(this[CONTEXT]).reschedule(this, pid, when).commit(options);
     return released[0]?.hiddenUntil;
   }
 
   /** Deletes the queue and all its tasks, also leased tasks, in constant time. Resolves with the number of tasks. */
   async delete(options: CallOptions = {}): Promise<number> {
-    const { calls } = this.#context;
+    const { calls } = this[CONTEXT];
     const { deletedTasks } = await calls.run('deleteQueue', 'unsafe', options, (attempt) =>
       calls.transport.deleteQueue({ queue: this.name }, attempt),
     );
@@ -217,7 +218,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
 
   /** Makes all leased tasks available now. Their workers lose them. Resolves with the number of tasks. */
   async resetLeases(options: CallOptions = {}): Promise<number> {
-    const { calls } = this.#context;
+    const { calls } = this[CONTEXT];
     const { resetTasks } = await calls.run('resetLeases', 'unsafe', options, (attempt) =>
       calls.transport.resetLeases({ queue: this.name }, attempt),
     );
@@ -233,7 +234,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
     options: CallOptions,
     attempt: (options: TransportCallOptions) => Promise<Reply>,
   ): Promise<Reply> {
-    return this.#context.calls.run(operation, 'read', options, attempt);
+    return this[CONTEXT].calls.run(operation, 'read', options, attempt);
   }
 }
 

@@ -124,6 +124,16 @@ describe('a call whose deadline passes after refusals', () => {
   });
 });
 
+test('a call has its own number of attempts', async () => {
+  const { transport, calls } = setUp();
+  transport.faults.updateTasks.push({ when: 'before', error: overloaded() });
+  await expect(calls.update(withId, { maxAttempts: 1 })).rejects.toMatchObject({ reason: 'OVERLOADED' });
+  for (const maxAttempts of [0, 1.5, '2' as never]) {
+    await expect(calls.update(withId, { maxAttempts })).rejects.toBeInstanceOf(TypeError);
+  }
+  expect(transport.updateOptions).toHaveLength(1);
+});
+
 test('a repeated lease waits for the rest of its waiting time', async () => {
   const { timing, transport, calls } = setUp();
   transport.faults.leaseTasks.push({ when: 'before', error: overloaded(4_000) });

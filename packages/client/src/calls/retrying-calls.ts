@@ -6,7 +6,7 @@ import { asTaskMasterError } from '../transport/wire-errors.ts';
 import { durationMs } from '../values/duration.ts';
 import { cancelled, type TaskMasterError, withGaveUp, withMaybeApplied } from '../values/errors.ts';
 import { type CallOptions, type ClientSettings, callHook } from '../values/options.ts';
-import { decideRetry, type Repetition } from '../values/retry.ts';
+import { assertAttempts, decideRetry, type Repetition } from '../values/retry.ts';
 
 export interface RetryingCallsParts {
   readonly transport: Transport;
@@ -79,7 +79,8 @@ export class RetryingCalls {
     extraMs = 0,
   ): Promise<Reply> {
     const { settings, timing } = this.#parts;
-    const { signal } = options;
+    const { signal, maxAttempts } = options;
+    if (maxAttempts !== undefined) assertAttempts('maxAttempts', maxAttempts);
     if (signal?.aborted) throw cancelled(signal);
     const timeoutMs = options.timeout === undefined ? settings.timeoutMs : durationMs(options.timeout, 'timeout');
     const start = timing.now();
@@ -101,7 +102,7 @@ export class RetryingCalls {
           repetition === 'read' ? withMaybeApplied(failure, false) : withDoubt(failure, maybeApplied);
         maybeApplied = error.maybeApplied;
         before = error;
-        await this.#beforeRepeating(operation, repetition, error, attempt, elapsedMs, timeoutMs + extraMs, signal);
+        await this.#beforeRepeating(operation, repetition, error, attempt, elapsedMs, timeoutMs + extraMs, options);
         left = Math.min(timeoutMs, timeoutMs + extraMs - (timing.now() - start));
       }
     }
@@ -114,13 +115,14 @@ export class RetryingCalls {
     attempt: number,
     elapsedMs: number,
     totalMs: number,
-    signal: AbortSignal | undefined,
+    { signal, maxAttempts }: CallOptions,
   ): Promise<void> {
     const { settings, timing, random, transport } = this.#parts;
+    const policy = maxAttempts === undefined ? settings.retry : { ...settings.retry, maxAttempts };
     const remainingMs = totalMs - elapsedMs;
     const elsewhere = transport.canTryElsewhere ?? false;
     const failed = { error, attempt, repetition, elapsedMs, remainingMs, elsewhere };
-    const decision = decideRetry(failed, settings.retry, random);
+    const decision = decideRetry(failed, policy, random);
     if (decision.kind === 'give-up') {
       const isWorthSaying = attempt > 1 && error.retryable && elapsedMs >= WORTH_SAYING_MS;
       throw isWorthSaying ? withGaveUp(error, elapsedMs) : error;

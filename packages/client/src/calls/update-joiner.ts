@@ -70,7 +70,8 @@ export class UpdateJoiner {
     const group = groupOf(update);
     const items = update.enqueue.length + update.dequeue.length + update.renew.length + update.release.length;
     const bytes = updateSizeBound(update);
-    const isPlain = requestId === undefined && options.signal === undefined && options.timeout === undefined;
+    const { signal, timeout, maxAttempts } = options;
+    const isPlain = [requestId, signal, timeout, maxAttempts].every((option) => option === undefined);
     if (!isPlain || items > SMALL_ITEMS || bytes > SMALL_BYTES) {
       this.#flush(group);
       return requestId === undefined

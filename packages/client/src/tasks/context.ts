@@ -21,3 +21,6 @@ export interface ClientContext {
   /** Running workers. The client stops them before it closes. */
   readonly workers: Set<{ stop(options: StopOptions): Promise<void> }>;
 }
+
+/** Internal: key of the context of a queue. */
+export const CONTEXT = Symbol('taskmaster.context');

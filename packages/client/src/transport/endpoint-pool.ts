@@ -35,6 +35,11 @@ export class EndpointPool {
     return this.#chosen;
   }
 
+  /** Whether a connection is up. */
+  get isLive(): boolean {
+    return this.#connections.some((connection) => connection.isLive);
+  }
+
   /** Whether a connection is up that does not rest. */
   get hasRested(): boolean {
     const now = this.#timing.now();

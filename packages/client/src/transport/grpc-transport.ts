@@ -117,6 +117,10 @@ export class GrpcTransport implements Transport {
     return this.#pool.hasRested;
   }
 
+  get isUp(): boolean {
+    return this.#pool.isLive;
+  }
+
   /** Resolves when one endpoint is up. @throws UnavailableError if none is up in time; CancelledError. */
   async ready(timeoutMs: number, signal?: AbortSignal): Promise<void> {
     await this.#pool.whenLive(timeoutMs, signal);

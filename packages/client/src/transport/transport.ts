@@ -111,6 +111,8 @@ export interface Transport extends AsyncDisposable {
    * false.
    */
   readonly canTryElsewhere?: boolean;
+  /** Whether calls can be sent now. False: no node can be reached, and calls wait until one can. Default true. */
+  readonly isUp?: boolean;
   /** Rejects calls in flight with `CancelledError` and closes connections. */
   close(): Promise<void>;
 }

@@ -9,6 +9,8 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
   /** Longest time of the call with its repetitions. Default: the client's `timeout`. */
   readonly timeout?: Duration | undefined;
+  /** Attempts of the call, the first one included. Default: the client's `retry.maxAttempts`. */
+  readonly maxAttempts?: number | undefined;
 }
 
 /** Options of calls that change tasks. */

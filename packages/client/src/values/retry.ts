@@ -27,14 +27,18 @@ export interface RetryPolicy {
  * @throws TypeError
  */
 export function retryPolicy({ maxAttempts = 10, backoff = {} }: RetryOptions = {}): RetryPolicy {
-  if (!Number.isInteger(maxAttempts) || maxAttempts < 1) {
-    throw new TypeError(`retry.maxAttempts: ${maxAttempts} is not a whole number from 1`);
-  }
+  assertAttempts('retry.maxAttempts', maxAttempts);
   return {
     maxAttempts,
     backoffInitialMs: durationMs(backoff.initial ?? 50, 'retry.backoff.initial'),
     backoffMaxMs: durationMs(backoff.max ?? '2s', 'retry.backoff.max'),
   };
+}
+
+/** @throws TypeError unless it is a number of attempts. */
+export function assertAttempts(name: string, attempts: number): void {
+  if (Number.isInteger(attempts) && attempts >= 1) return;
+  throw new TypeError(`${name}: ${attempts} is not a whole number from 1`);
 }
 
 /**
@@ -51,7 +55,7 @@ export type Repetition = 'read' | 'harmless' | 'once' | 'unsafe' | 'operator';
  * How long after its first attempt an update with a request id may be repeated, in ms. Nodes remember ids for 2 minutes by
  * default; the rest is for the transmission.
  */
-const REQUEST_ID_REPEAT_MS = 100_000;
+export const REQUEST_ID_REPEAT_MS = 100_000;
 
 /** Attempts that go at once to the holder that a node names. After more of them the group probably moves. */
 const FOLLOWED = 2;

@@ -1,6 +1,6 @@
 import { partId } from '../../calls/request-ids.ts';
 import { requestIdOf } from '../../calls/update-request.ts';
-import type { ClientContext } from '../../tasks/context.ts';
+import { type ClientContext, CONTEXT } from '../../tasks/context.ts';
 import { LEASE_FROM, type LeaseFrom, type LeaseSource, type SeveralQueues } from '../../tasks/lease-source.ts';
 import { type LeaseOptions, leaseTasks } from '../../tasks/lease-tasks.ts';
 import type { LeasedTask } from '../../tasks/leased-task.ts';
@@ -43,7 +43,8 @@ export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
   readonly shards: number;
   /** Internal. */
   readonly [LEASE_FROM]: LeaseSource<T> = () => this.#leaseFrom();
-  readonly #context: ClientContext;
+  /** Internal. */
+  readonly [CONTEXT]: ClientContext;
   readonly #names: ShardNames;
   readonly #format: DataFormat<T, In>;
   readonly #queues = new Map<number, Queue<T, In>>();
@@ -57,7 +58,7 @@ export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
     this.#names = new ShardNames(name);
     this.name = this.#names.name;
     this.shards = numberOfShards(shards);
-    this.#context = context;
+    this[CONTEXT] = context;
     this.#format = format;
     this.#known = new KnownShards(context, this.#names, shards);
     this.#first = new FirstShard(() => context.timing.now(), Math.floor(context.random() * shards));
@@ -69,7 +70,7 @@ export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
     numberOfShards(number + 1);
     let queue = this.#queues.get(number);
     if (queue === undefined) {
-      queue = new Queue<T, In>(this.#context, this.#names.of(number), this.#format);
+      queue = new Queue<T, In>(this[CONTEXT], this.#names.of(number), this.#format);
       this.#queues.set(number, queue);
     }
     return queue;
@@ -148,7 +149,7 @@ export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
    * `Queue.lease`.
    */
   async lease(options: LeaseOptions = {}): Promise<LeasedTask<T>[]> {
-    return leaseTasks(this.#context, await this.#leaseFrom(), options);
+    return leaseTasks(this[CONTEXT], await this.#leaseFrom(), options);
   }
 
   /** Sums over all shards, and the statistics of each shard. Rejects if the node of a shard does not answer. */
