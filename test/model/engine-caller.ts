@@ -127,11 +127,12 @@ const MODES = {
   'rerun-first': EnqueueMode.ENQUEUE_MODE_RERUN_FIRST,
 };
 
-const RESULTS: ReadonlyMap<EnqueueResult, 'created' | 'collapsed' | 'replaced' | 'rerun'> = new Map([
+const RESULTS: ReadonlyMap<EnqueueResult, 'created' | 'collapsed' | 'replaced' | 'rerun' | 'kept-out'> = new Map([
   [EnqueueResult.ENQUEUE_RESULT_CREATED, 'created'],
   [EnqueueResult.ENQUEUE_RESULT_COLLAPSED, 'collapsed'],
   [EnqueueResult.ENQUEUE_RESULT_REPLACED, 'replaced'],
   [EnqueueResult.ENQUEUE_RESULT_RERUN, 'rerun'],
+  [EnqueueResult.ENQUEUE_RESULT_KEPT_OUT, 'kept-out'],
 ]);
 
 const KINDS: ReadonlyMap<ItemKind, RefusedItemReply['kind']> = new Map([

@@ -19,7 +19,7 @@ import {
   sweeps,
   withFailure,
 } from './rules.ts';
-import { deadLetterQueueOf } from './settings.ts';
+import { deadLetterQueueOf, keepsOut } from './settings.ts';
 import { exactly, later, type ModelEnd, type ModelTask, type Span, type World } from './world.ts';
 
 type Updated = Extract<Outcome, { kind: 'updated' }>;
@@ -153,8 +153,9 @@ class UpdatePlayer {
     if (!item.requeue) this.#world = this.#world.withEnd(item.queue, item.pid, this.#endOf(item));
   }
 
-  #endOf({ result }: DequeueCall): ModelEnd | undefined {
-    if (result === undefined) return undefined;
+  #endOf({ queue, token, result }: DequeueCall): ModelEnd | undefined {
+    const isCompleted = token !== undefined || result !== undefined;
+    if (result === undefined && !(isCompleted && keepsOut(queue))) return undefined;
     return { outcome: 'completed', result, from: this.#at.from, epoch: this.#world.epoch, isSure: true };
   }
 
@@ -241,6 +242,9 @@ class UpdatePlayer {
     if (item.pid === undefined && pid <= largest) this.#impossible = true;
     const existing = this.#world.task(item.queue, pid);
     if (existing && isDead(item.queue, existing, this.#at.from)) this.#impossible = true;
+    if (!existing && item.pid !== undefined && keepsOut(item.queue)) {
+      if (this.#world.end(item.queue, pid)?.outcome === 'completed') return { pid, result: 'kept-out', leased: false };
+    }
     if (!existing) {
       this.#put(item.queue, {
         pid,

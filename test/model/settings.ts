@@ -8,16 +8,23 @@ const SETTINGS: Readonly<Record<string, RetryCall>> = {
   other: { maxAttempts: 0, backoffInitialMs: 0, backoffMaxMs: 1000, deadLetterQueue: '' },
 };
 
+/** Completed tasks of these queues keep enqueues of their PIDs out for longer than a run. */
+const KEEPING_OUT: readonly string[] = ['g#q.dead'];
+const KEEP_OUT_MS = 24 * 3600 * 1000;
+
+export const keepsOut = (queue: string): boolean => KEEPING_OUT.includes(queue);
+
 /** Puts the settings. */
 export async function putAllSettings(engine: Engine): Promise<void> {
   for (const [queues, { deadLetterQueue, ...limits }] of Object.entries(SETTINGS)) {
     const retry = { ...limits, deadLetterQueue: '' };
     await putSettings(engine, queues, { retry, deadLetterQueue: deadLetterQueue && `g#${deadLetterQueue}` });
   }
+  for (const queue of KEEPING_OUT) await putSettings(engine, queue, { keepOutMs: KEEP_OUT_MS });
 }
 
 /** The settings as queues on disk: those of two groups. */
-export const settingsCounts: readonly CountsReply[] = [1, 2].map((available) => ({
+export const settingsCounts: readonly CountsReply[] = [1, 3].map((available) => ({
   ...{ queue: 'settings', available, leased: 0, delayed: 0, completed: 0 },
 }));
 

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { status } from '@grpc/grpc-js';
 import {
   type ConnectOptions,
   connect,
@@ -6,6 +7,7 @@ import {
   type LeasedTask,
   pidFromText,
   type Queue,
+  type QueueSettings,
   type TaskMasterClient,
   TaskMasterError,
   textCodec,
@@ -61,6 +63,14 @@ interface Actor {
   held: LeasedTask<string>[];
 }
 
+/** Failed tasks come back at once, also those in dead-letter queues. */
+const AT_ONCE: QueueSettings = { retry: { maxAttempts: Number.POSITIVE_INFINITY, backoff: { initial: 0 } } };
+
+/** A node of a release without settings of queues, whose tasks come back at once anyway. */
+function ignoreOlderRelease(error: unknown): void {
+  if (!(isTaskMasterError(error) && error.code === status.UNIMPLEMENTED)) throw error;
+}
+
 /**
  * Many users on several connections make all operations that change tasks. Their calls are recorded. The client repeats calls
  * that a dead node did not answer, so nearly every outcome is known in the end.
@@ -90,7 +100,9 @@ export class MixedLoad {
       // One of them does not use the stream: separate calls must keep the contract, too.
       return connectAs({ endpoints, tls, timeout: '90s', retry, useStream: index > 0 });
     });
-    return new MixedLoad(await Promise.all(connecting), new SeededRandom(seed), groups, pauseMs);
+    const clients = await Promise.all(connecting);
+    for (const group of groups) await clients[0]?.queueSettings.put(`${group}#*`, AT_ONCE).catch(ignoreOlderRelease);
+    return new MixedLoad(clients, new SeededRandom(seed), groups, pauseMs);
   }
 
   private constructor(

@@ -21,6 +21,7 @@ export * from './gen/taskmaster/v1/stream.ts';
 export * from './gen/taskmaster/v1/tasks.ts';
 export * from './gen/taskmaster/v1/waits.ts';
 export * from './limits.ts';
+export * from './no-settings.ts';
 export * from './partition-of.ts';
 export * from './protocol-versions.ts';
 export * from './queue-name.ts';

@@ -24,6 +24,7 @@ from taskmaster.v1 import queues_pb2 as q
 from taskmaster.v1 import service_pb2_grpc
 from taskmaster.v1 import stream_pb2 as s
 from taskmaster.v1 import tasks_pb2 as t
+from taskmaster.v1 import waits_pb2 as w
 
 SERVICE = "taskmaster.v1.TaskMasterService"
 TIMEOUT = 20
@@ -265,6 +266,31 @@ def queues_are_listed_and_deleted():
     assert list(lease("py#in")) == []
 
 
+def queues_follow_settings():
+    settings = q.QueueSettings(retry=t.RetryPolicy(max_attempts=1), dead_letter_queue="py#lost")
+    stub.PutQueueSettings(q.PutQueueSettingsRequest(queues="py#set*", settings=settings), timeout=TIMEOUT)
+    listed = stub.ListQueueSettings(q.ListQueueSettingsRequest(queue="py#settled"), timeout=TIMEOUT)
+    assert [one.queues for one in listed.settings] == ["py#set*"]
+    assert listed.effective.dead_letter_queue == "py#lost"
+    update(enqueue=[t.Enqueue(queue="py#settled", pid=b"a")])
+    (task,) = lease("py#settled")
+    assert task.max_attempts == 1
+    item = t.Release(queue="py#settled", pid=b"a", lease_token=task.lease_token)
+    assert update(release=[item]).released[0].dead_letter_queue == "py#lost"
+    gone = stub.DeleteQueueSettings(q.DeleteQueueSettingsRequest(queues="py#set*"), timeout=TIMEOUT)
+    assert gone.deleted
+
+
+def results_are_waited_for():
+    update(enqueue=[t.Enqueue(queue="py#asked", pid=b"a")])
+    (task,) = lease("py#asked")
+    done = t.Dequeue(queue="py#asked", pid=b"a", lease_token=task.lease_token, result=b"42")
+    update(dequeue=[done])
+    request = w.WaitForTasksRequest(tasks=[w.AwaitedTask(queue="py#asked", pid=b"a")], wait_ms=10_000)
+    (ended,) = stub.WaitForTasks(request, timeout=TIMEOUT).ended
+    assert ended.outcome == w.TASK_OUTCOME_COMPLETED and ended.result == b"42"
+
+
 def health_is_told():
     health = health_pb2_grpc.HealthStub(channel)
     serving = health_pb2.HealthCheckResponse.SERVING
@@ -299,6 +325,8 @@ long_polls_wait()
 batches_answer_one_by_one()
 a_stream_carries_everything()
 queues_are_listed_and_deleted()
+queues_follow_settings()
+results_are_waited_for()
 health_is_told()
 reflection_is_enough_to_call()
 print(json.dumps(sorted(called)))

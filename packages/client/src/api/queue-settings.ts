@@ -2,7 +2,7 @@ import { EnqueueMode, formatQueueName, type QueueSettings as WireSettings } from
 import type { ClientContext } from '../tasks/context.ts';
 import { canonicalName, modeOf, retryPolicy, type TaskOptions, type TaskRetryOptions } from '../tasks/new-task.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
-import { type Duration, leaseDurationMs } from '../values/duration.ts';
+import { type Duration, durationMs, leaseDurationMs } from '../values/duration.ts';
 import type { CallOptions } from '../values/options.ts';
 
 /** Settings of queues: what applies unless a task or a request says otherwise. What is left out is not set. */
@@ -15,6 +15,10 @@ export interface QueueSettings {
   readonly leaseDuration?: Duration | undefined;
   /** Mode of enqueues. */
   readonly mode?: TaskOptions['mode'];
+  /** How long results are kept if their completions do not say. */
+  readonly resultRetention?: Duration | undefined;
+  /** For how long after a completion enqueues of the same PID add nothing. The outcome is `kept-out`. */
+  readonly keepOut?: Duration | undefined;
 }
 
 /** Settings as the node has them. Times are in ms. */
@@ -28,6 +32,9 @@ export interface QueueSettingsInfo {
   readonly deadLetterQueue: string | undefined;
   readonly leaseDuration: number | undefined;
   readonly mode: TaskOptions['mode'];
+  readonly resultRetention: number | undefined;
+  /** Undefined: enqueues are not kept out. */
+  readonly keepOut: number | undefined;
 }
 
 const MODES: Readonly<Record<number, TaskOptions['mode']>> = {
@@ -96,12 +103,14 @@ export class QueueSettingsOfClient {
   }
 }
 
-const wireSettings = ({ retry, deadLetterQueue, leaseDuration, mode }: QueueSettings): WireSettings => ({
+const wireSettings = ({ retry, deadLetterQueue, leaseDuration, mode, ...times }: QueueSettings): WireSettings => ({
   queues: '',
   retry: retry === undefined ? undefined : retryPolicy({ maxAttempts: retry.maxAttempts, backoff: retry.backoff }),
   deadLetterQueue: deadLetterQueue === undefined ? '' : canonicalName(deadLetterQueue),
   leaseDurationMs: leaseDuration === undefined ? 0 : leaseDurationMs(leaseDuration, 'leaseDuration'),
   mode: modeOf(mode),
+  resultRetentionMs: times.resultRetention === undefined ? 0 : durationMs(times.resultRetention, 'resultRetention'),
+  keepOutMs: times.keepOut === undefined ? 0 : durationMs(times.keepOut, 'keepOut'),
 });
 
 const settingsInfo = ({ queues, retry, ...rest }: WireSettings): QueueSettingsInfo => ({
@@ -113,4 +122,6 @@ const settingsInfo = ({ queues, retry, ...rest }: WireSettings): QueueSettingsIn
   deadLetterQueue: rest.deadLetterQueue === '' ? undefined : rest.deadLetterQueue,
   leaseDuration: rest.leaseDurationMs === 0 ? undefined : rest.leaseDurationMs,
   mode: MODES[rest.mode],
+  resultRetention: rest.resultRetentionMs || undefined,
+  keepOut: rest.keepOutMs || undefined,
 });

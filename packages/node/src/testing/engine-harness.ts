@@ -64,7 +64,7 @@ interface DequeueSpec extends ItemSpec {
   readonly requeue?: boolean;
   readonly result?: string;
   /** Default: a minute. */
-  readonly keep?: number;
+  readonly keep?: number | 'by settings';
 }
 
 interface WaitSpec {
@@ -254,7 +254,7 @@ export class EngineHarness implements AsyncDisposable {
 export const pidsOf = (tasks: readonly { readonly pid: Pid }[]): string[] => tasks.map(({ pid }) => pid);
 
 const resultOf = ({ result, keep = 60_000 }: DequeueSpec): TaskResult | undefined =>
-  result === undefined ? undefined : { data: Buffer.from(result), keepMs: keep };
+  result === undefined ? undefined : { data: Buffer.from(result), keepMs: keep === 'by settings' ? undefined : keep };
 const AT_ONCE: RetryPolicy = { maxAttempts: 0, backoffInitialMs: 0, backoffMaxMs: 3_600_000, deadLetterQueue: '' };
 
 /** The command for a test's short form. All queues must be of one group. */

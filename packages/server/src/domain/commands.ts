@@ -42,7 +42,8 @@ export interface DequeueItem extends TaskItem {
 export interface TaskResult {
   /** As `EnqueueItem.data`. */
   readonly data: Uint8Array;
-  readonly keepMs: number;
+  /** Undefined: as the queue's settings say. */
+  readonly keepMs: number | undefined;
 }
 
 export interface RenewItem extends TaskItem {

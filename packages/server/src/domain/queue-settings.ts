@@ -8,6 +8,9 @@ export interface QueueSettings {
   readonly retry: RetryPolicy;
   readonly leaseDurationMs: number;
   readonly mode: EnqueueMode;
+  readonly resultRetentionMs: number;
+  /** For how long after a completion enqueues of the same PID add nothing. 0: not at all. */
+  readonly keepOutMs: number;
 }
 
 /** Settings that were put for the queues of a group that match a pattern. What is undefined comes from less specific ones. */
@@ -18,25 +21,31 @@ export interface SettingsRecord {
   readonly deadLetterQueue: string | undefined;
   readonly leaseDurationMs: number | undefined;
   readonly mode: EnqueueMode | undefined;
+  readonly resultRetentionMs: number | undefined;
+  readonly keepOutMs: number | undefined;
 }
 
 export const DEFAULT_SETTINGS: QueueSettings = {
   retry: DEFAULT_RETRY,
   leaseDurationMs: limits.defaultLeaseDurationMs,
   mode: EnqueueMode.ENQUEUE_MODE_COLLAPSE,
+  resultRetentionMs: limits.defaultResultRetentionMs,
+  keepOutMs: 0,
 };
 
 /** Reads the settings as they are stored: a valid message, whose `queues` the node has checked. */
 export function decodeSettings(bytes: Uint8Array): SettingsRecord {
-  const { queues, retry, deadLetterQueue, leaseDurationMs, mode } = QueueSettingsMessage.decode(bytes);
+  const { queues, retry, deadLetterQueue, mode, ...times } = QueueSettingsMessage.decode(bytes);
   const pattern = parseQueueName(queues).name;
   return {
     pattern,
     matches: namePattern(pattern),
     retry,
     deadLetterQueue: deadLetterQueue === '' ? undefined : parseQueueName(deadLetterQueue).name,
-    leaseDurationMs: leaseDurationMs === 0 ? undefined : leaseDurationMs,
-    mode: mode === EnqueueMode.ENQUEUE_MODE_UNSPECIFIED ? undefined : mode,
+    leaseDurationMs: times.leaseDurationMs || undefined,
+    mode: mode || undefined,
+    resultRetentionMs: times.resultRetentionMs || undefined,
+    keepOutMs: times.keepOutMs || undefined,
   };
 }
 
@@ -58,5 +67,7 @@ export function settingsOf(name: string, records: Iterable<SettingsRecord>): Que
     retry: { maxAttempts, backoffInitialMs, backoffMaxMs, deadLetterQueue: first('deadLetterQueue') ?? '' },
     leaseDurationMs: first('leaseDurationMs') ?? DEFAULT_SETTINGS.leaseDurationMs,
     mode: first('mode') ?? DEFAULT_SETTINGS.mode,
+    resultRetentionMs: first('resultRetentionMs') ?? DEFAULT_SETTINGS.resultRetentionMs,
+    keepOutMs: first('keepOutMs') ?? DEFAULT_SETTINGS.keepOutMs,
   };
 }

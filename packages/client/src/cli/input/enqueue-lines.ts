@@ -34,6 +34,7 @@ export interface LinesReport {
   readonly replaced: number;
   /** Tasks that a worker has, and that run once more. */
   readonly rerun: number;
+  readonly keptOut: number;
   /** Collapsed and replaced tasks that are leased. */
   readonly leased: number;
   /** Empty lines, which are skipped. */
@@ -87,7 +88,7 @@ const ITEM_BYTES = 64;
 export class LineEnqueuer {
   readonly #client: TaskMasterClient;
   readonly #settings: LinesSettings;
-  readonly #counts = { created: 0, collapsed: 0, replaced: 0, rerun: 0, leased: 0, empty: 0, bytes: 0 };
+  readonly #counts = { created: 0, collapsed: 0, replaced: 0, rerun: 0, keptOut: 0, leased: 0, empty: 0, bytes: 0 };
   /** Batches sent and not acknowledged, in the order in which they were sent. */
   readonly #waiting = new Set<Batch>();
   /** Batches that get more lines, by shard. */
@@ -134,8 +135,8 @@ export class LineEnqueuer {
 
   /** Number of acknowledged tasks. */
   get tasks(): number {
-    const { created, collapsed, replaced, rerun } = this.#counts;
-    return created + collapsed + replaced + rerun;
+    const { created, collapsed, replaced, rerun, keptOut } = this.#counts;
+    return created + collapsed + replaced + rerun + keptOut;
   }
 
   async run(lines: AsyncIterable<Line>): Promise<void> {
@@ -226,7 +227,7 @@ export class LineEnqueuer {
   }
 
   #count({ result, leased }: EnqueueOutcome): void {
-    this.#counts[result]++;
+    this.#counts[result === 'kept-out' ? 'keptOut' : result]++;
     if (leased) this.#counts.leased++;
   }
 

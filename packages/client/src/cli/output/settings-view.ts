@@ -3,14 +3,16 @@ import { count } from './format.ts';
 import type { Column } from './table.ts';
 
 /** Settings for programs. Times are in ms. `maxAttempts` null: no limit. What is not set is left out. */
-export const settingsObject = ({ queues, retry, deadLetterQueue, leaseDuration, mode }: QueueSettingsInfo): object => ({
+export const settingsObject = ({ queues, retry, deadLetterQueue, mode, ...times }: QueueSettingsInfo): object => ({
   queues,
   maxAttempts: retry && (Number.isFinite(retry.maxAttempts) ? retry.maxAttempts : null),
   backoffInitialMs: retry?.backoff.initial,
   backoffMaxMs: retry?.backoff.max,
   deadLetterQueue,
-  leaseDurationMs: leaseDuration,
+  leaseDurationMs: times.leaseDuration,
   mode,
+  resultRetentionMs: times.resultRetention,
+  keepOutMs: times.keepOut,
 });
 
 export const settingsColumns: readonly Column<QueueSettingsInfo>[] = [
@@ -20,6 +22,12 @@ export const settingsColumns: readonly Column<QueueSettingsInfo>[] = [
   { title: 'DEAD LETTERS', cell: ({ deadLetterQueue }) => deadLetterQueue ?? '-' },
   { title: 'LEASE', align: 'right', cell: ({ leaseDuration }) => (leaseDuration ? timeText(leaseDuration) : '-') },
   { title: 'MODE', cell: ({ mode }) => mode ?? '-' },
+  {
+    title: 'RESULTS',
+    align: 'right',
+    cell: ({ resultRetention }) => (resultRetention ? timeText(resultRetention) : '-'),
+  },
+  { title: 'KEEP OUT', align: 'right', cell: ({ keepOut }) => (keepOut ? timeText(keepOut) : '-') },
 ];
 
 function attemptsText(max: number | undefined): string {

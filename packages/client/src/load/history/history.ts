@@ -146,7 +146,7 @@ export type Outcome =
       readonly kind: 'updated';
       readonly enqueued: readonly {
         readonly pid: string;
-        readonly result: 'created' | 'collapsed' | 'replaced' | 'rerun';
+        readonly result: 'created' | 'collapsed' | 'replaced' | 'rerun' | 'kept-out';
         /** True if the existing task is leased; undefined if the test does not compare it. */
         readonly leased?: boolean;
       }[];

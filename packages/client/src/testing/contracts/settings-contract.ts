@@ -1,11 +1,8 @@
-import { EnqueueMode, type QueueSettings } from '@taskmaster/proto';
+import { EnqueueMode, limits, NO_SETTINGS, type QueueSettings } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
 import type { TransportWorld } from './transport-world.ts';
 
-const NONE = {
-  ...{ queues: '', retry: undefined, deadLetterQueue: '', leaseDurationMs: 0 },
-  mode: EnqueueMode.ENQUEUE_MODE_UNSPECIFIED,
-};
+const NONE = NO_SETTINGS;
 
 /** The part of the transport contract about settings of queues. */
 export function testSettings(start: () => Promise<TransportWorld>): void {
@@ -23,7 +20,7 @@ export function testSettings(start: () => Promise<TransportWorld>): void {
     expect(effective).toBeUndefined();
     expect((await transport.listQueueSettings({ queue: 'shop#mail' })).effective).toEqual({
       ...{ queues: 'shop#mail', retry, deadLetterQueue: 'shop#mail.dead', leaseDurationMs: 30_000 },
-      mode: EnqueueMode.ENQUEUE_MODE_FAIL,
+      ...{ mode: EnqueueMode.ENQUEUE_MODE_FAIL, resultRetentionMs: limits.defaultResultRetentionMs, keepOutMs: 0 },
     });
     expect(await transport.deleteQueueSettings({ queues: 'shop#mail' })).toEqual({ deleted: true });
     expect(await transport.deleteQueueSettings({ queues: 'shop#mail' })).toEqual({ deleted: false });

@@ -37,6 +37,8 @@ export class FakeSettings {
       deadLetterQueue: own?.deadLetterQueue || `${queue}.dead`,
       leaseDurationMs: own?.leaseDurationMs || limits.defaultLeaseDurationMs,
       mode: own?.mode || EnqueueMode.ENQUEUE_MODE_COLLAPSE,
+      resultRetentionMs: own?.resultRetentionMs || limits.defaultResultRetentionMs,
+      keepOutMs: own?.keepOutMs ?? 0,
     };
   }
 }

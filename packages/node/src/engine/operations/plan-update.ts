@@ -31,6 +31,7 @@ import {
   withRerun,
 } from './attempts.ts';
 import { fromDeadLetters, toDeadLetters } from './moves.ts';
+import { isKeptOut, keepEndMs } from './records/keep-out.ts';
 import { forgetEnd, leaveEnd, moveAll } from './records/leave-end.ts';
 import type { DraftView, TaskDraft, TaskMove } from './task-draft.ts';
 
@@ -130,14 +131,16 @@ export class UpdatePlanner {
   /** Removes the task, and leaves its result. */
   #end({ pid, token, result }: DequeueItem, queue: Queue, task: CachedTask): void {
     const { name } = queue.ledger;
-    this.#draft.remove(queue, pid, task, token === undefined && result === undefined ? 'removed' : 'completed');
-    if (result === undefined) {
+    const isCompleted = token !== undefined || result !== undefined;
+    this.#draft.remove(queue, pid, task, isCompleted ? 'completed' : 'removed');
+    const keepMs = keepEndMs(queue.settings, isCompleted, result);
+    if (keepMs === 0) {
       forgetEnd(this.#draft, name, pid);
       return;
     }
     const { attempts } = task.state;
-    const end = { outcome: 'completed' as const, at: this.#view.now, attempts, result: result.data, error: undefined };
-    leaveEnd(this.#draft, name, pid, end, result.keepMs);
+    const end = { outcome: 'completed' as const, at: this.#view.now, attempts, result: result?.data, error: undefined };
+    leaveEnd(this.#draft, name, pid, end, keepMs);
   }
 
   #move(dequeue: readonly DequeueItem[], from: number, to: number): void {
@@ -241,6 +244,9 @@ export class UpdatePlanner {
       return { pid, result: EnqueueResult.ENQUEUE_RESULT_COLLAPSED, leased };
     }
     const { now } = this.#view;
+    if (item.pid !== undefined && isKeptOut(this.#draft, queue, pid, now)) {
+      return { pid, result: EnqueueResult.ENQUEUE_RESULT_KEPT_OUT, leased: false };
+    }
     const dueAt = (now + (delayOf(item, now) ?? 0)) as Instant;
     const state: TaskState = {
       enqueuedAt: now,

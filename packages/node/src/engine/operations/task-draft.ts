@@ -164,6 +164,11 @@ export class TaskDraft {
     }
   }
 
+  /** The payload of a task that the draft has not changed, if it was fetched. */
+  payload(queue: Queue, pid: Pid): Uint8Array | undefined {
+    return this.#view.payload(queue, pid);
+  }
+
   #payloadOf({ queue, pid, task }: TaskMove): Uint8Array | undefined {
     if (task.state.dataBytes === 0) return EMPTY;
     const data = task.data ?? this.#view.payload(queue, pid);

@@ -1,4 +1,4 @@
-import { EnqueueMode, formatQueueName, parseQueueName, reservedQueues } from '@taskmaster/proto';
+import { EnqueueMode, EnqueueResult, formatQueueName, parseQueueName, reservedQueues } from '@taskmaster/proto';
 import { isLeased, type Pid, type TaskView } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
 import { type EngineHarness, engineHarness, pidsOf } from '../../testing/engine-harness.ts';
@@ -147,5 +147,48 @@ describe('settings of queues', () => {
     expect(page.queues.map(({ queue }) => queue.name)).toEqual(['mail']);
     const { totals } = await h.engine.queueStats({ kind: 'filtered', filter, limit: 10 });
     expect(totals).toMatchObject({ queues: 1, available: 1 });
+  });
+
+  test('keep the PIDs of completed tasks out for a while, also after a crash', async () => {
+    await using h = await engineHarness();
+    await putSettings(h.engine, QUEUE, { keepOutMs: 60_000 });
+    const enqueue = async (pid = 'a') => (await h.update({ enqueue: [{ queue: QUEUE, pid }] })).enqueued[0]?.result;
+    expect(await enqueue()).toBe(EnqueueResult.ENQUEUE_RESULT_CREATED);
+    const [task] = await h.lease(QUEUE);
+    await h.update({ dequeue: [{ queue: QUEUE, pid: 'a', token: task?.token }] });
+    expect(await enqueue()).toBe(EnqueueResult.ENQUEUE_RESULT_KEPT_OUT);
+    await h.crash();
+    expect(await enqueue()).toBe(EnqueueResult.ENQUEUE_RESULT_KEPT_OUT);
+    expect(await h.counts(QUEUE)).toEqual({ available: 0, leased: 0, delayed: 0 });
+    expect(await enqueue('b')).toBe(EnqueueResult.ENQUEUE_RESULT_CREATED);
+    await h.clock.advance(60_000);
+    expect(await enqueue()).toBe(EnqueueResult.ENQUEUE_RESULT_CREATED);
+  });
+
+  test('keep out in the same update that completes the task, and not after a removal or a dead letter', async () => {
+    await using h = await engineHarness();
+    await putSettings(h.engine, QUEUE, { keepOutMs: 60_000 });
+    const enqueue = [{ queue: QUEUE, pid: 'a' }];
+    await h.update({ enqueue });
+    await h.update({ dequeue: [{ queue: QUEUE, pid: 'a' }] });
+    await h.update({ enqueue });
+    const [dead] = await h.lease(QUEUE);
+    await h.update({ release: [{ queue: QUEUE, pid: 'a', token: dead?.token, deadLetter: true }] });
+    await h.update({ enqueue });
+    const [task] = await h.lease(QUEUE);
+    const both = await h.update({ dequeue: [{ queue: QUEUE, pid: 'a', token: task?.token }], enqueue });
+    expect(both.enqueued).toMatchObject([{ result: EnqueueResult.ENQUEUE_RESULT_KEPT_OUT }]);
+  });
+
+  test('decide how long a result is kept', async () => {
+    await using h = await engineHarness();
+    await putSettings(h.engine, QUEUE, { resultRetentionMs: 10_000 });
+    await h.enqueue(QUEUE, ['a']);
+    await h.update({ dequeue: [{ queue: QUEUE, pid: 'a', result: '42', keep: 'by settings' }] });
+    const outcome = async () => (await h.waitFor(QUEUE, ['a']))[0]?.end.outcome;
+    await h.clock.advance(9_000);
+    expect(await outcome()).toBe('completed');
+    await h.clock.advance(2_000);
+    expect(await outcome()).toBe('unknown');
   });
 });

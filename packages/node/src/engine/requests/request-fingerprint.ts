@@ -29,7 +29,7 @@ export function fingerprintOf({ group, enqueue, dequeue, renew, release, updates
     writeItem(item);
     if (item.requeue) writer.byte(1);
     if (item.result === undefined) continue;
-    writer.number(item.result.keepMs);
+    writer.number(item.result.keepMs ?? 0);
     writer.number(item.result.data.byteLength);
     sum = crc32(item.result.data, crc32(writer.view(), sum));
   }

@@ -1,8 +1,7 @@
-import { type EnqueueMode, limits, type QueueSettings } from '@taskmaster/proto';
+import { type EnqueueMode, limits, NO_SETTINGS, type QueueSettings } from '@taskmaster/proto';
 import { type BadRequest, bad } from './bad-request.ts';
 import { aRetry } from './requests.ts';
 
-const NO_SETTINGS = { queues: '', retry: undefined, deadLetterQueue: '', leaseDurationMs: 0, mode: 0 } as const;
 const long = (length: number): string => 'x'.repeat(length);
 
 const putSettings =
@@ -53,6 +52,18 @@ export const badSettings: readonly BadRequest[] = [
     'INVALID_ARGUMENT',
     'settings.lease_duration_ms',
     putSettings({ leaseDurationMs: limits.leaseDurationMs + 1 }),
+  ),
+  bad(
+    'settings that keep results for more than 30 days',
+    'INVALID_ARGUMENT',
+    'settings.result_retention_ms',
+    putSettings({ resultRetentionMs: limits.resultRetentionMs + 1 }),
+  ),
+  bad(
+    'settings that keep tasks out for a negative time',
+    'INVALID_ARGUMENT',
+    'settings.keep_out_ms',
+    putSettings({ keepOutMs: -1 }),
   ),
   bad('settings with an unknown mode', 'INVALID_ARGUMENT', 'settings.mode', putSettings({ mode: 9 as EnqueueMode })),
   bad('deleting settings of no queue', 'INVALID_QUEUE', 'queues', (node) => node.deleteQueueSettings({ queues: '' })),

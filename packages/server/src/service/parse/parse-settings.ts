@@ -1,11 +1,13 @@
 import {
   formatQueueName,
+  limits,
+  NO_SETTINGS,
   type PutQueueSettingsRequest,
   parseQueueName,
   type QueueName,
   type QueueSettings,
 } from '@taskmaster/proto';
-import { excerpt, leaseTime, type Place, refuse } from './checks.ts';
+import { duration, excerpt, leaseTime, type Place, refuse } from './checks.ts';
 import { enqueueMode, retryLimits } from './parse-retry.ts';
 import { groupName, queueName } from './queue-names.ts';
 
@@ -19,7 +21,7 @@ export function parseSettings({ queues, settings }: PutQueueSettingsRequest): {
 } {
   const pattern = queuePattern(queues);
   const at = (field: string): Place => ({ field: `settings.${field}` });
-  const given = settings ?? { retry: undefined, deadLetterQueue: '', leaseDurationMs: 0, mode: 0 };
+  const given = settings ?? NO_SETTINGS;
   if (given.retry !== undefined && given.retry.deadLetterQueue !== '') {
     refuse('INVALID_ARGUMENT', at('retry.dead_letter_queue'), 'is given: use settings.dead_letter_queue');
   }
@@ -32,8 +34,11 @@ export function parseSettings({ queues, settings }: PutQueueSettingsRequest): {
     deadLetterQueue: deadLetterQueue(given.deadLetterQueue, pattern),
     leaseDurationMs: leaseTime(given.leaseDurationMs, at('lease_duration_ms')),
     mode: enqueueMode(given.mode, at('mode')),
+    resultRetentionMs: duration(given.resultRetentionMs, at('result_retention_ms'), 0, limits.resultRetentionMs),
+    keepOutMs: duration(given.keepOutMs, at('keep_out_ms'), 0, limits.resultRetentionMs),
   };
-  if (!parsed.retry && !parsed.deadLetterQueue && !parsed.leaseDurationMs && !parsed.mode) {
+  const { queues: _queues, ...fields } = parsed;
+  if (Object.values(fields).every((value) => !value)) {
     refuse('EMPTY_REQUEST', { field: 'settings' }, 'sets nothing: give at least one field');
   }
   return { pattern, settings: parsed };

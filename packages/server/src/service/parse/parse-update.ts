@@ -169,8 +169,10 @@ function parseDequeue(item: Dequeue, index: number, group: OneGroup): DequeueIte
 
 function parseResult({ result: data, resultRetentionMs, requeue }: Dequeue, index: number): TaskResult | undefined {
   const at = (field: string): Place => ({ list: 'dequeue', index, field });
-  const given = resultRetentionMs ?? limits.defaultResultRetentionMs;
-  const keepMs = duration(given, at('result_retention_ms'), 1, limits.resultRetentionMs);
+  const keepMs =
+    resultRetentionMs === undefined
+      ? undefined
+      : duration(resultRetentionMs, at('result_retention_ms'), 1, limits.resultRetentionMs);
   if (data === undefined) {
     if (resultRetentionMs !== undefined)
       refuse('INVALID_ARGUMENT', at('result_retention_ms'), 'is given without a result');

@@ -1,7 +1,7 @@
 import { parseQueueName } from '@taskmaster/proto';
 import { type Command, InvalidArgumentError } from 'commander';
 import type { QueueSettings } from '../../../api/queue-settings.ts';
-import { queueName } from '../../input/arguments.ts';
+import { lengthOfTime, queueName } from '../../input/arguments.ts';
 import { escapeControls } from '../../input/bytes-text.ts';
 import { leaseDurationOption } from '../../input/lease-duration-option.ts';
 import { modeOption, retryOptions, type TaskFlags, taskOptions } from '../../input/task-flags.ts';
@@ -26,6 +26,8 @@ Examples:
 
 type PutFlags = Pick<TaskFlags, 'mode' | 'maxAttempts' | 'backoff' | 'deadLetterQueue'> & {
   readonly leaseDuration?: number;
+  readonly resultRetention?: number;
+  readonly keepOut?: number;
 };
 
 export function addSettings(program: Command, runner: Runner): void {
@@ -60,6 +62,16 @@ export function addSettings(program: Command, runner: Runner): void {
   put
     .addOption(modeOption())
     .addOption(leaseDurationOption('how long leases last if a request does not say'))
+    .option(
+      '--result-retention <duration>',
+      'how long results are kept if a completion does not say (default: that of the queue, or 1h)',
+      lengthOfTime,
+    )
+    .option(
+      '--keep-out <duration>',
+      'after a completion, enqueues of the same PID add nothing for this time (default: not at all)',
+      lengthOfTime,
+    )
     .addHelpText('after', notesOf(notes))
     .action((queues: string, flags: PutFlags) =>
       runner.connected((session) => change(session, queues, flags), [queues]),
@@ -98,8 +110,8 @@ async function show({ client, out, signal }: Session, queue: string): Promise<Ex
 async function change({ client, out, signal }: Session, queues: string, flags: PutFlags): Promise<ExitCode> {
   const { retry, mode } = taskOptions(flags);
   const policy = flags.maxAttempts === undefined && flags.backoff === undefined ? undefined : retry;
-  const { deadLetterQueue, leaseDuration } = flags;
-  const settings: QueueSettings = { retry: policy, deadLetterQueue, leaseDuration, mode };
+  const { deadLetterQueue, leaseDuration, resultRetention, keepOut } = flags;
+  const settings: QueueSettings = { retry: policy, deadLetterQueue, leaseDuration, mode, resultRetention, keepOut };
   if (Object.values(settings).every((value) => value === undefined)) {
     throw new UsageError('give at least one setting: `taskmaster settings put --help` lists them');
   }

@@ -196,6 +196,14 @@ export interface QueueSettings {
   leaseDurationMs: number;
   /** Mode of enqueues that give none. UNSPECIFIED: unset. Default: COLLAPSE. */
   mode: EnqueueMode;
+  /** How long the results of tasks are kept if their completions do not say, in ms, 1 ms to 30 days. 0: unset. Default: one hour. */
+  resultRetentionMs: number;
+  /**
+   * For how long after a completion enqueues of the same PID add nothing, in ms, 1 ms to 30 days (ENQUEUE_RESULT_KEPT_OUT). 0:
+   * unset. Default: enqueues are not kept out. The node remembers each completed task for this time, beside the results of the
+   * group and within their limit of bytes.
+   */
+  keepOutMs: number;
 }
 
 /** Creates or replaces settings. */
@@ -1145,7 +1153,15 @@ export const ResetLeasesResponse: MessageFns<ResetLeasesResponse> = {
 };
 
 function createBaseQueueSettings(): QueueSettings {
-  return { queues: "", retry: undefined, deadLetterQueue: "", leaseDurationMs: 0, mode: 0 };
+  return {
+    queues: "",
+    retry: undefined,
+    deadLetterQueue: "",
+    leaseDurationMs: 0,
+    mode: 0,
+    resultRetentionMs: 0,
+    keepOutMs: 0,
+  };
 }
 
 export const QueueSettings: MessageFns<QueueSettings> = {
@@ -1164,6 +1180,12 @@ export const QueueSettings: MessageFns<QueueSettings> = {
     }
     if (message.mode !== 0) {
       writer.uint32(40).int32(message.mode);
+    }
+    if (message.resultRetentionMs !== 0) {
+      writeInt64(writer.uint32(48), message.resultRetentionMs);
+    }
+    if (message.keepOutMs !== 0) {
+      writeInt64(writer.uint32(56), message.keepOutMs);
     }
     return writer;
   },
@@ -1219,6 +1241,22 @@ export const QueueSettings: MessageFns<QueueSettings> = {
             }
 
             message.mode = reader.int32() as any;
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.resultRetentionMs = readInt64(reader);
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.keepOutMs = readInt64(reader);
             continue;
           }
         }

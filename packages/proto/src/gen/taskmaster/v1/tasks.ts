@@ -62,6 +62,8 @@ export const EnqueueResult = {
   ENQUEUE_RESULT_REPLACED: 3,
   /** ENQUEUE_RESULT_RERUN - A worker has leased the task with this PID. It runs once more after that. */
   ENQUEUE_RESULT_RERUN: 4,
+  /** ENQUEUE_RESULT_KEPT_OUT - Nothing was added, because the settings of the queue keep this PID out: it was completed not long ago. */
+  ENQUEUE_RESULT_KEPT_OUT: 5,
   UNRECOGNIZED: -1,
 } as const;
 
@@ -73,6 +75,7 @@ export namespace EnqueueResult {
   export type ENQUEUE_RESULT_COLLAPSED = typeof EnqueueResult.ENQUEUE_RESULT_COLLAPSED;
   export type ENQUEUE_RESULT_REPLACED = typeof EnqueueResult.ENQUEUE_RESULT_REPLACED;
   export type ENQUEUE_RESULT_RERUN = typeof EnqueueResult.ENQUEUE_RESULT_RERUN;
+  export type ENQUEUE_RESULT_KEPT_OUT = typeof EnqueueResult.ENQUEUE_RESULT_KEPT_OUT;
   export type UNRECOGNIZED = typeof EnqueueResult.UNRECOGNIZED;
 }
 
@@ -231,8 +234,8 @@ export interface Dequeue {
     | Uint8Array
     | undefined;
   /**
-   * How long the result is kept, in ms, 1 ms to 30 days. Unset: one hour. It goes earlier if the results of its group get too
-   * large. Refused without `result`.
+   * How long the result is kept, in ms, 1 ms to 30 days. Unset: as the queue's settings say. Without settings: one hour. It goes
+   * earlier if the results of its group get too large. Refused without `result`.
    */
   resultRetentionMs?: number | undefined;
 }
