@@ -34,8 +34,9 @@ export class FakeTransport implements Transport {
     leaseTasks: (Fault | undefined)[];
     waitForTasks: (Fault | undefined)[];
     getTasks: (Fault | undefined)[];
+    putQueueSettings: (Fault | undefined)[];
     backupPartition: (Fault | undefined)[];
-  } = { updateTasks: [], leaseTasks: [], waitForTasks: [], getTasks: [], backupPartition: [] };
+  } = { updateTasks: [], leaseTasks: [], waitForTasks: [], getTasks: [], putQueueSettings: [], backupPartition: [] };
   /** Options of every update attempt. */
   readonly updateOptions: TransportCallOptions[] = [];
   /** Failed attempts that have not arrived yet. Calling one delivers it. */

@@ -1,0 +1,61 @@
+import { limits, NO_SETTINGS } from '@taskmaster/proto';
+import { describe, expect, test } from 'vitest';
+import { clientSetUp } from '../testing/client-set-up.ts';
+import { connectionLost } from '../testing/fake-transport.ts';
+
+describe('settings of queues', () => {
+  test('are put as they are given, and what is left out is not set', async () => {
+    const { client, transport } = clientSetUp();
+    await client.queueSettings.put('shop#*', { leaseDuration: '2m', keepOut: '1d' });
+    expect(transport.settings.list('shop#').settings).toEqual([
+      { ...NO_SETTINGS, queues: 'shop#*', leaseDurationMs: 120_000, keepOutMs: 86_400_000 },
+    ]);
+    expect(await client.queueSettings.list('shop')).toEqual([
+      {
+        queues: 'shop#*',
+        ...{ retry: undefined, deadLetterQueue: undefined, mode: undefined, resultRetention: undefined },
+        ...{ leaseDuration: 120_000, keepOut: 86_400_000 },
+      },
+    ]);
+    expect(await client.queueSettings.list()).toEqual([]);
+  });
+
+  test('show what applies to a queue, without a limit as Infinity', async () => {
+    const { client } = clientSetUp();
+    const retry = { maxAttempts: Number.POSITIVE_INFINITY, backoff: { initial: 0 } };
+    await client.queueSettings.put('q', { retry, mode: 'rerun' });
+    expect(await client.queueSettings.of('q')).toMatchObject({
+      retry: { maxAttempts: Number.POSITIVE_INFINITY, backoff: { initial: 0, max: limits.defaultBackoffMaxMs } },
+      ...{ deadLetterQueue: 'q.dead', leaseDuration: 30_000, mode: 'rerun', keepOut: undefined },
+    });
+    expect(await client.queueSettings.of('other')).toMatchObject({ retry: { maxAttempts: 20 }, mode: 'collapse' });
+  });
+
+  test('are deleted once', async () => {
+    const { client } = clientSetUp();
+    await client.queueSettings.put('q', { mode: 'fail' });
+    expect(await client.queueSettings.delete('q')).toBe(true);
+    expect(await client.queueSettings.delete('q')).toBe(false);
+  });
+
+  test('are put again after a lost answer, because that changes nothing', async () => {
+    const { client, transport, timing } = clientSetUp();
+    transport.faults.putQueueSettings.push({ when: 'after', error: connectionLost() });
+    const putting = client.queueSettings.put('q', { mode: 'fail' });
+    await timing.advance(1_000);
+    await putting;
+    expect(await client.queueSettings.list()).toHaveLength(1);
+  });
+
+  test.each([
+    [{ retry: { maxAttempts: 0 } }, 'retry.maxAttempts: 0 is not a whole number from 1, or Infinity'],
+    [{ retry: { backoff: { initial: -1 } } }, 'retry.backoff.initial: -1 is not a number of ms'],
+    [{ leaseDuration: 'soon' }, 'leaseDuration'],
+    [{ keepOut: Number.NaN }, 'keepOut'],
+    [{ mode: 'merge' }, 'mode'],
+  ])('of the wrong form are no request: %j', async (settings, message) => {
+    const { client, transport } = clientSetUp();
+    await expect(client.queueSettings.put('q', settings as never)).rejects.toThrow(message);
+    expect(transport.settings.list('').settings).toEqual([]);
+  });
+});
