@@ -121,6 +121,13 @@ test('spread: all clusters get a part of the tasks, and one worker has them all'
   }
 });
 
+test('fair-tenants: a busy tenant keeps no other waiting, and a weight counts', async () => {
+  expect(await runExample('fair-tenants', [node.endpoint])).toEqual([
+    'of the first 20: busy 5, ann 5, gold 10',
+    'late: 5 of 5',
+  ]);
+});
+
 test('embedded: the next run finds the tasks that a run has left', async () => {
   await using directory = await temporaryDirectory();
 

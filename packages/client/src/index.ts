@@ -5,6 +5,7 @@
  * - `client.queue<T>(name, { codec, schema })` → `Queue<T>`: `enqueue`, `enqueueMany`, `lease`, `waitFor`, `peek`, `get`,
  *   `stats`, `delete`, `resetLeases`, and `task` for a task that is enqueued with other changes.
  * - `client.shardedQueue<T>(name, { shards })` → `ShardedQueue<T>`: a queue that is divided over several nodes.
+ * - `client.matchingQueues({ regex })` → `MatchingQueues<T>`: queues as they come, worked on in fair turns.
  * - `spread(queues)` → `SpreadQueue<T>`: keeps accepting tasks while any of several clusters or groups is up.
  * - `client.update()` → `Update`: an atomic change, `commit()`.
  * - `client.worker(queues, handler, options)` → `Worker`: `start`, `run`, `stop`.
@@ -52,6 +53,7 @@ export {
   type DeadLettersOutcome,
   type SettleDeadLettersOptions,
 } from './api/dead-letters.ts';
+export { type MatchingFilter, type MatchingOptions, MatchingQueues } from './api/matching/matching-queues.ts';
 export { type EnqueueOptions, type GetOptions, type PeekOptions, Queue } from './api/queue.ts';
 export type { QueueSettings, QueueSettingsInfo, QueueSettingsOfClient } from './api/queue-settings.ts';
 export type { ShardedQueueStats } from './api/shards/shard-stats.ts';

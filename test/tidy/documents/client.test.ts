@@ -73,6 +73,7 @@ describe("the client's reference", () => {
       ],
     ],
     ['`spread(queues, { … })`', [['api/spread/spread-queue.ts', 'SpreadOptions']]],
+    ['`client.matchingQueues({ regex, group }, { … })`', [['api/matching/matching-queues.ts', 'MatchingOptions']]],
   ] as const)('has exactly the options of %s', (line, interfaces) => {
     const inCode = interfaces.flatMap(([file, name]) => [...membersOf(file, name).keys()]);
     expect([...optionsBelow(line).keys()].toSorted()).toEqual(inCode.toSorted());

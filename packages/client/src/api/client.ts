@@ -14,19 +14,20 @@ import {
   type StatsReport,
 } from '../tasks/introspection.ts';
 import { isSeveral, type SeveralQueues, sourceOf } from '../tasks/lease-source.ts';
-import { GIVE_BACK_MS, type LeaseOptions, leaseTasks } from '../tasks/lease-tasks.ts';
+import { GIVE_BACK_MS, type LeaseOptions, leaseFrom } from '../tasks/lease-tasks.ts';
 import type { LeasedTask } from '../tasks/leased-task.ts';
 import { type QueueRef, queueRef } from '../tasks/new-task.ts';
 import { Update } from '../tasks/update.ts';
 import { systemTiming, type Timing, waitFor } from '../transport/timing.ts';
 import type { Transport } from '../transport/transport.ts';
-import { type Codec, jsonCodec } from '../values/codec.ts';
+import { type Codec, type DataFormat, jsonCodec } from '../values/codec.ts';
 import { durationMs } from '../values/duration.ts';
 import { type ClientOptions, clientSettings, DEFAULT_STOP_TIMEOUT, type StopOptions } from '../values/options.ts';
 import { Worker } from '../worker/worker.ts';
 import type { Handler, ResultHandler, ResultWorkerOptions, WorkerOptions } from '../worker/worker-options.ts';
 import { Cluster } from './cluster.ts';
 import { DeadLetters } from './dead-letters.ts';
+import { type MatchingFilter, type MatchingOptions, MatchingQueues } from './matching/matching-queues.ts';
 import { Queue } from './queue.ts';
 import { QueueSettingsOfClient } from './queue-settings.ts';
 import { assertRuntime } from './runtime.ts';
@@ -116,13 +117,31 @@ export class TaskMasterClient implements AsyncDisposable {
   }
 
   /**
+   * All queues that match a filter, also those that come later, for workers that share themselves fairly among them. Sends no
+   * request.
+   * @throws TypeError without a regex or a group, and for wrong options.
+   */
+  matchingQueues<Schema extends StandardSchemaV1>(
+    filter: MatchingFilter,
+    options: SchemaQueueOptions<Schema> & MatchingOptions,
+  ): MatchingQueues<StandardSchemaV1.InferOutput<Schema>>;
+  matchingQueues<T = unknown>(filter: MatchingFilter, options?: QueueOptions<T> & MatchingOptions): MatchingQueues<T>;
+  matchingQueues<T>(
+    filter: MatchingFilter,
+    options: QueueOptions<T> & MatchingOptions & { readonly schema?: StandardSchemaV1<T, T> } = {},
+  ): MatchingQueues<T> {
+    const format = { codec: options.codec ?? jsonCodec, schema: options.schema };
+    return new MatchingQueues<T>(this.#context, filter, options, format as DataFormat<T, unknown>);
+  }
+
+  /**
    * Leases tasks of several queues: first from the first queue, then from the second, and so on. See `Queue.lease`.
    * @throws InvalidRequestError, OverloadedError, UnavailableError, DeadlineExceededError, CancelledError.
    */
-  async lease<Q extends string | QueueRef | SeveralQueues>(
+  lease<Q extends string | QueueRef | SeveralQueues>(
     options: LeaseOptions & { readonly queues: readonly Q[] },
   ): Promise<LeasedTask<DataOf<Q>>[]> {
-    return leaseTasks(this.#context, await sourceOf(refs(options.queues))(), options);
+    return leaseFrom(this.#context, sourceOf(refs(options.queues)), options);
   }
 
   /** The dead letters that wait in a queue, to list them, put them back or drop them. Sends no request. */

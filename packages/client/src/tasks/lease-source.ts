@@ -1,13 +1,19 @@
+import { limits } from '@taskmaster/proto';
 import type { LeasedTask } from './leased-task.ts';
 import type { QueueRef } from './new-task.ts';
 
 /** The queues of one lease request. */
 export interface LeaseFrom<T> {
+  /** None: there is no queue to lease from yet. */
   readonly queues: readonly QueueRef<T>[];
   /** Whether the order of the queues does not matter. The tasks then come in the order of their PIDs. */
   readonly anyOrder: boolean;
   /** Whether the first queue probably has enough tasks: it is asked alone, and the others only if it has not. */
   readonly firstAlone?: boolean | undefined;
+  /** Longest wait, in ms, after which other queues may be asked. Default: as the options say. */
+  readonly maxWaitMs?: number | undefined;
+  /** How many of these tasks to lease now. Default: all. */
+  partOf?(max: number): number;
   /** Called with the tasks of a lease for up to `max` tasks. */
   onLeased?(tasks: readonly LeasedTask<T>[], max: number): void;
   /** Called when the first queue, asked alone, did not answer. */
@@ -37,10 +43,31 @@ export function sourceOf<T>(queues: readonly (QueueRef<T> | SeveralQueues<T>)[])
     return () => from;
   }
   return async () => {
-    const parts = await Promise.all(
-      queues.map(async (queue) => (isSeveral(queue) ? (await queue[LEASE_FROM]()).queues : [queue])),
+    const parts = queues.map((queue) =>
+      isSeveral(queue) ? queue[LEASE_FROM]() : { queues: [queue], anyOrder: false },
     );
-    return { queues: parts.flat(), anyOrder: false };
+    return inOrder(await Promise.all(parts));
+  };
+}
+
+/** First the queues of the first part, then those of the second. */
+function inOrder<T>(parts: readonly LeaseFrom<T>[]): LeaseFrom<T> {
+  const waits = parts.flatMap(({ maxWaitMs }) => maxWaitMs ?? []);
+  return {
+    queues: parts.flatMap(({ queues }) => queues).slice(0, limits.leaseQueues),
+    anyOrder: false,
+    maxWaitMs: waits.length === 0 ? undefined : Math.min(...waits),
+    partOf: (max) => Math.min(max, ...parts.map((part) => part.partOf?.(max) ?? max)),
+    onLeased(tasks, max) {
+      let left = max;
+      for (const part of parts) {
+        const names = new Set(part.queues.map(({ name }) => name));
+        const own = tasks.filter(({ queue }) => names.has(queue));
+        // Further parts were not asked.
+        if (left > 0) part.onLeased?.(own, left);
+        left -= own.length;
+      }
+    },
   };
 }
 

@@ -1,5 +1,6 @@
 import { type LeaseTasksRequest, limits, type LeasedTask as WireTask } from '@taskmaster/proto';
 import { Lease, type Leased, type LeaseTerms } from '../leases/lease.ts';
+import { sleep } from '../transport/timing.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
 import { type Decoded, decodeData } from '../values/codec.ts';
 import { type Duration, durationMs, leaseDurationMs as leaseDurationMsOf } from '../values/duration.ts';
@@ -7,7 +8,7 @@ import { cancelled, isTaskMasterError } from '../values/errors.ts';
 import type { CallOptions } from '../values/options.ts';
 import { comparePids, type PidLike, pidBytes } from '../values/pid.ts';
 import type { ClientContext } from './context.ts';
-import type { LeaseFrom } from './lease-source.ts';
+import type { LeaseFrom, LeaseSource } from './lease-source.ts';
 import { LeasedTask } from './leased-task.ts';
 import { FORMAT, type QueueRef } from './new-task.ts';
 import { type LeaseRef, Update } from './update.ts';
@@ -31,6 +32,23 @@ export interface LeaseOptions extends CallOptions {
 const NO_BYTES = new Uint8Array(0);
 /** Timeout of a request to the first queue alone, in ms. */
 const FIRST_TIMEOUT_MS = 1_000;
+
+/** Leases tasks of the queues of a source. Asks again if others of them may have tasks. */
+export async function leaseFrom<T>(
+  context: ClientContext,
+  source: LeaseSource<T>,
+  options: LeaseOptions,
+): Promise<LeasedTask<T>[]> {
+  const { timing } = context;
+  const until = timing.now() + durationMs(options.wait ?? 0, 'wait');
+  for (;;) {
+    const from = await source();
+    const tasks = await leaseTasks(context, from, { ...options, wait: Math.max(0, until - timing.now()) });
+    const { maxWaitMs } = from;
+    const isOver = maxWaitMs === undefined || (maxWaitMs > 0 && timing.now() >= until);
+    if (tasks.length > 0 || isOver) return tasks;
+  }
+}
 
 /** Leases tasks of these queues. If the signal is aborted, tasks that were leased meanwhile are released. */
 export async function leaseTasks<T>(
@@ -68,10 +86,16 @@ export async function leaseUntilSettled<T>(
   from: LeaseFrom<T>,
   options: LeaseOptions,
 ): Promise<LeasedTask<T>[]> {
-  const { max = 1 } = options;
-  const tasks = from.firstAlone ? await leaseOfFirst(context, from, options) : [];
-  if (tasks.length === 0 || tasks.length < max) {
-    const rest = tasks.length === 0 ? options : { ...options, max: max - tasks.length, wait: 0 };
+  const max = from.partOf?.(maxOf(options)) ?? maxOf(options);
+  const wait = Math.min(durationMs(options.wait ?? 0, 'wait'), from.maxWaitMs ?? Number.POSITIVE_INFINITY);
+  if (from.queues.length === 0 && from.maxWaitMs !== undefined) {
+    await sleep(context.timing, wait, options.signal);
+    return [];
+  }
+  const now = { ...options, max, wait };
+  const tasks = from.firstAlone ? await leaseOfFirst(context, from, now) : [];
+  if (tasks.length < max) {
+    const rest = tasks.length === 0 ? now : { ...now, max: max - tasks.length, wait: 0 };
     try {
       tasks.push(...(await leaseOnce(context, from, rest)));
     } catch (error) {
@@ -139,16 +163,19 @@ export async function giveBack(context: ClientContext, tasks: readonly (Leased |
   );
 }
 
+/** @throws TypeError unless it is a number of tasks. */
+function maxOf({ max = 1 }: LeaseOptions): number {
+  if (Number.isInteger(max) && max >= 1 && max <= limits.leaseTasks) return max;
+  throw new TypeError(`max: ${max} is not a whole number from 1 to ${limits.leaseTasks}`);
+}
+
 function leaseRequest(
   context: ClientContext,
   queues: readonly QueueRef[],
   options: LeaseOptions,
 ): Omit<LeaseTasksRequest, 'anyOrder'> {
   if (queues.length === 0) throw new TypeError('queues: at least one is needed');
-  const max = options.max ?? 1;
-  if (!Number.isInteger(max) || max < 1 || max > limits.leaseTasks) {
-    throw new TypeError(`max: ${max} is not a whole number from 1 to ${limits.leaseTasks}`);
-  }
+  const max = maxOf(options);
   return {
     queues: [...new Set(queues.map(({ name }) => name))],
     maxTasks: max,

@@ -1,12 +1,13 @@
-import type {
-  BackupPartitionRequest,
-  BackupPartitionResponse,
-  LeaseTasksRequest,
-  LeaseTasksResponse,
-  UpdateTasksRequest,
-  UpdateTasksResponse,
-  WaitForTasksRequest,
-  WaitForTasksResponse,
+import {
+  type BackupPartitionRequest,
+  type BackupPartitionResponse,
+  type LeaseTasksRequest,
+  type LeaseTasksResponse,
+  parseQueueName,
+  type UpdateTasksRequest,
+  type UpdateTasksResponse,
+  type WaitForTasksRequest,
+  type WaitForTasksResponse,
 } from '@taskmaster/proto';
 import type { Timing } from '../transport/timing.ts';
 import type { Reachable, Transport, TransportCallOptions } from '../transport/transport.ts';
@@ -71,11 +72,18 @@ export class FakeTransport implements Transport {
   }
 
   listQueues(
-    { pageToken, limit }: Parameters<Transport['listQueues']>[0],
+    { filter, pageToken, limit }: Parameters<Transport['listQueues']>[0],
     options?: TransportCallOptions,
   ): ReturnType<Transport['listQueues']> {
     return this.#attempt('listQueues', options, () => {
-      const { queues } = this.engine.stats({ queues: [], filter: undefined });
+      const all = this.engine.stats({ queues: [], filter: undefined }).queues;
+      const regex = new RegExp(filter?.nameRegex ?? '', 'u');
+      const queues = all.filter(
+        ({ queue, available, leased, delayed }) =>
+          available + leased + delayed > 0 &&
+          regex.test(queue) &&
+          (filter?.group === undefined || parseQueueName(queue).group === filter.group),
+      );
       const from = Number(pageToken);
       const to = from + (limit === 0 ? queues.length : limit);
       return { queues: queues.slice(from, to), nextPageToken: to < queues.length ? String(to) : '', unreachable: [] };

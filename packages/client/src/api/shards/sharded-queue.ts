@@ -2,7 +2,7 @@ import { partId } from '../../calls/request-ids.ts';
 import { requestIdOf } from '../../calls/update-request.ts';
 import { type ClientContext, CONTEXT } from '../../tasks/context.ts';
 import { LEASE_FROM, type LeaseFrom, type LeaseSource, type SeveralQueues } from '../../tasks/lease-source.ts';
-import { type LeaseOptions, leaseTasks } from '../../tasks/lease-tasks.ts';
+import { type LeaseOptions, leaseFrom } from '../../tasks/lease-tasks.ts';
 import type { LeasedTask } from '../../tasks/leased-task.ts';
 import type { TaskOptions } from '../../tasks/new-task.ts';
 import { numberOfShards, ShardNames, shardIn, shardOfPid } from '../../tasks/shard-names.ts';
@@ -148,8 +148,8 @@ export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
    * Leases tasks of all shards with one request, in the order of their PIDs. With `wait` it waits at all shards. See
    * `Queue.lease`.
    */
-  async lease(options: LeaseOptions = {}): Promise<LeasedTask<T>[]> {
-    return leaseTasks(this[CONTEXT], await this.#leaseFrom(), options);
+  lease(options: LeaseOptions = {}): Promise<LeasedTask<T>[]> {
+    return leaseFrom(this[CONTEXT], this[LEASE_FROM], options);
   }
 
   /** Sums over all shards, and the statistics of each shard. Rejects if the node of a shard does not answer. */

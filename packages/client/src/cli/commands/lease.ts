@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import { limits } from '@taskmaster/proto';
 import type { Command } from 'commander';
 import type { Queue } from '../../api/queue.ts';
-import type { ShardedQueue } from '../../api/shards/sharded-queue.ts';
+import type { SeveralQueues } from '../../tasks/lease-source.ts';
 import type { LeaseOptions } from '../../tasks/lease-tasks.ts';
 import type { LeasedTask } from '../../tasks/leased-task.ts';
 import { bytesCodec } from '../../values/codec.ts';
@@ -35,10 +35,12 @@ interface LeaseFlags {
   readonly follow?: true;
   readonly retryAfter?: number;
   readonly shards?: number;
+  readonly regex?: string;
+  readonly group?: string;
 }
 
 interface LeasedQueues {
-  readonly refs: readonly (Queue<Uint8Array> | ShardedQueue<Uint8Array>)[];
+  readonly refs: readonly (Queue<Uint8Array> | SeveralQueues<Uint8Array>)[];
   /** Names of the queues, or of their shards, for messages about their holders. */
   readonly names: readonly string[];
 }
@@ -46,7 +48,8 @@ interface LeasedQueues {
 const notes = `
 Tasks come from the first queue, then from the second, and so on, lowest PID first. No other worker gets them until their
 leases end. Complete, renew or release them with the lease tokens in the output. The command exits with 4 if there is no task.
-Tasks of a sharded queue come nearly in the order of their PIDs, each with the name of its shard.
+Tasks of a sharded queue come nearly in the order of their PIDs, each with the name of its shard. With --regex or --group tasks come
+from all these queues in turn, so that a queue with many tasks keeps no other waiting.
 
 --raw writes only the payloads, byte for byte, with a newline after each payload if --max is more than 1. For each task stderr
 gets a line for complete --task.
@@ -60,6 +63,7 @@ Examples:
   $ taskmaster lease shop#mail --lease-duration 5m --wait 30s
   $ taskmaster lease shop#urgent shop#mail --max 10 --json > tasks.jsonl
   $ taskmaster lease crawl --shards 32 --max 100
+  $ taskmaster lease --regex '^tenant-.*#jobs$' --exec './work.sh' --follow
   $ taskmaster lease shop#mail --raw > mail.json 2> task.jsonl && send mail.json && taskmaster complete --task task.jsonl
   $ taskmaster lease shop#mail --exec './send.sh' --follow --concurrency 4 --retry-after 1m`;
 
@@ -73,7 +77,7 @@ export function addLease(program: Command, runner: Runner): void {
     .command('lease')
     .summary('lease tasks, and show them or run a command for each')
     .description('Leases the first tasks of queues, and shows them or runs a command for each.')
-    .argument('<queue...>', 'group#name, or a name in the default group; tasks of the first one first')
+    .argument('[queue...]', 'group#name, or a name in the default group; tasks of the first one first')
     .option('-n, --max <n>', 'largest number of tasks (default: 1)', wholeNumber(1, Number.MAX_SAFE_INTEGER))
     .addOption(leaseDurationOption('how long the leases last'))
     .option('--wait <duration>', 'how long to wait if there is no task (default: not at all)', lengthOfTime)
@@ -89,6 +93,8 @@ export function addLease(program: Command, runner: Runner): void {
       lengthOfTime,
     )
     .option('--shards <n>', 'the queues are sharded: number of their shards', shardCount)
+    .option('--regex <re2>', 'instead of names: queues by group#name, in fair turns, also those that come later')
+    .option('--group <group>', "instead of names: queues of this group, likewise; '' is the default group")
     .addHelpText('after', notesOf(notes))
     .action((names: readonly string[], flags: LeaseFlags) => {
       const queues = names.map(queueName);
@@ -174,7 +180,9 @@ async function runCommands(session: Session, queues: LeasedQueues, flags: LeaseF
   return completed === 0 ? exitCodes.nothing : exitCodes.ok;
 }
 
-function refsOf({ client }: Session, names: readonly string[], { shards }: LeaseFlags): LeasedQueues['refs'] {
+function refsOf({ client }: Session, names: readonly string[], flags: LeaseFlags): LeasedQueues['refs'] {
+  const { shards, regex, group } = flags;
+  if (names.length === 0) return [client.matchingQueues({ regex, group }, { codec: bytesCodec })];
   return names.map((name) =>
     shards === undefined
       ? client.queue(name, { codec: bytesCodec })
@@ -203,6 +211,9 @@ function leaseOnce(
 }
 
 function assertConsistent(queues: readonly string[], flags: LeaseFlags): void {
+  const isMatching = flags.regex !== undefined || flags.group !== undefined;
+  if (queues.length > 0 === isMatching) throw new UsageError('name queues, or give --regex or --group');
+  if (isMatching && flags.shards !== undefined) throw new UsageError('--shards goes with the names of queues');
   if (new Set(queues).size < queues.length) throw new UsageError('a queue is named twice');
   if (flags.raw && flags.exec !== undefined) throw new UsageError('give --raw or --exec, not both');
   if (flags.follow && flags.max !== undefined) throw new UsageError('give --follow or --max, not both');
