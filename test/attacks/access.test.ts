@@ -18,7 +18,17 @@ import {
   StreamResponse,
   TaskMasterServiceService,
 } from '@taskmaster/proto';
-import { aDequeue, aGet, aLease, anEnqueue, anUpdate, aPeek, errorInfoOf } from '@taskmaster/server/testing';
+import {
+  aDequeue,
+  aGet,
+  aLease,
+  anEnqueue,
+  anUpdate,
+  aPeek,
+  aSchedule,
+  errorInfoOf,
+  someSchedules,
+} from '@taskmaster/server/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import { type RunningNode, startNode } from '../support/processes/start-node.ts';
@@ -70,6 +80,11 @@ const ASKED: Readonly<Record<string, Asked>> = {
   '/taskmaster.v1.TaskMasterService/ListQueueSettings': { need: 'right', request: { queue: 'shop#' } },
   '/taskmaster.v1.TaskMasterService/DeleteQueue': { need: 'right', request: { queue: 'shop#other' } },
   '/taskmaster.v1.TaskMasterService/ResetLeases': { need: 'right', request: { queue: 'shop#other' } },
+  '/taskmaster.v1.TaskMasterService/PutSchedule': { need: 'right', request: { schedule: 'shop#s', spec: aSchedule() } },
+  '/taskmaster.v1.TaskMasterService/ListSchedules': { need: 'right', request: someSchedules() },
+  '/taskmaster.v1.TaskMasterService/DeleteSchedule': { need: 'right', request: { schedule: 'shop#other' } },
+  '/taskmaster.v1.TaskMasterService/PauseSchedule': { need: 'right', request: { schedule: 'shop#s', paused: true } },
+  '/taskmaster.v1.TaskMasterService/TriggerSchedule': { need: 'right', request: { schedule: 'shop#s' } },
   '/taskmaster.v1.AccessService/WhoAmI': { need: 'identity', request: { principal: '', questions: [] } },
   '/taskmaster.v1.ClusterService/ListMembers': { need: 'identity', request: {} },
   '/taskmaster.v1.ClusterService/ListPartitions': { need: 'identity', request: {} },

@@ -128,6 +128,20 @@ test('fair-tenants: a busy tenant keeps no other waiting, and a weight counts', 
   ]);
 });
 
+test('schedule: tasks come again and again, and each run once', async () => {
+  expect(await runExample('schedule', [node.endpoint])).toEqual([
+    'check: created',
+    'check: unchanged',
+    'the next report is at 09:00:00',
+    'first run of check',
+    '1 s later',
+    '1 s later',
+    'a paused schedule can be triggered: true',
+    'schedule#check: at least 3 runs',
+    'schedule#report: 0 runs, paused',
+  ]);
+});
+
 test('embedded: the next run finds the tasks that a run has left', async () => {
   await using directory = await temporaryDirectory();
 

@@ -19,11 +19,19 @@ test('the audit log has the management calls and the changes of the membership, 
   await client.queue('shop#mail').enqueue('a secret of a customer');
   await client.queue('shop#mail').delete();
   await client.queue('shop#mail').resetLeases();
+  await client.schedules.put('shop#s', { queue: 'shop#mail', data: 'a secret of a customer', every: '1h' });
+  await client.schedules.pause('shop#s');
+  await client.schedules.trigger('shop#s');
+  await client.schedules.delete('shop#s');
   expect(linesOf(path)).toMatchObject(
     [
       { kind: 'membership', action: 'active', target: 'a', result: 'ok' },
       { kind: 'management', action: 'DeleteQueue', target: 'shop#mail', result: 'ok', address: /^127\.0\.0\.1:/ },
       { kind: 'management', action: 'ResetLeases', target: 'shop#mail', result: 'ok' },
+      { kind: 'management', action: 'PutSchedule', target: 'shop#s', result: 'ok' },
+      { kind: 'management', action: 'PauseSchedule', target: 'shop#s', result: 'ok', paused: true },
+      { kind: 'management', action: 'TriggerSchedule', target: 'shop#s', result: 'ok' },
+      { kind: 'management', action: 'DeleteSchedule', target: 'shop#s', result: 'ok' },
     ].map(({ address, ...line }) => ({ ...line, ...(address && { address: expect.stringMatching(address) }) })),
   );
   expect(readFileSync(path, 'utf8')).not.toContain('secret');

@@ -53,6 +53,24 @@ describe('the typed client at a proxy', () => {
   });
 });
 
+test('schedules of all groups, also of the default one, are reached through a proxy', async () => {
+  await using typed = await connect(`127.0.0.1:${cluster.port}`);
+  const groups = ['', ...[0, 1, 2].map((place) => cluster.groupAt(place))];
+  for (const group of groups) {
+    const name = (of: string): string => (group === '' ? of : `${group}#${of}`);
+    await typed.schedules.put(name('tick'), { queue: name('ticks'), data: group, every: '100ms', missedRuns: 'all' });
+    const [task] = await typed.queue(name('ticks')).lease({ wait: '10s' });
+    expect(task?.data).toBe(group);
+    const listed: string[] = [];
+    for await (const schedule of typed.schedules.list({ group })) listed.push(schedule.name);
+    expect(listed).toEqual([name('tick')]);
+    expect((await typed.schedules.get(name('tick')))?.counts.enqueued).toBeGreaterThan(0);
+    expect((await typed.schedules.pause(name('tick'))).paused).toBe(true);
+    expect((await typed.schedules.trigger(name('tick'))).queue).toBe(name('ticks'));
+    expect(await typed.schedules.delete(name('tick'))).toBe(true);
+  }
+});
+
 test('all streams are served, even more than one connection to a node carries', async () => {
   const clients = await Promise.all(Array.from({ length: 130 }, () => connect(`127.0.0.1:${cluster.port}`)));
   try {

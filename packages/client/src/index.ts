@@ -10,6 +10,7 @@
  * - `client.update()` → `Update`: an atomic change, `commit()`.
  * - `client.worker(queues, handler, options)` → `Worker`: `start`, `run`, `stop`.
  * - `client.queueSettings`: `put`, `list`, `of`, `delete` settings of queues.
+ * - `client.schedules` → `Schedules`: `put`, `list`, `get`, `delete`, `pause`, `resume`, `trigger`.
  * - `client.cluster` → `Cluster`: `members`, `partitions`, `drain`, `remove`, `backupPartition`.
  * - Calls reject with a `TaskMasterError`, and with a `TypeError` for wrong use of this API.
  */
@@ -56,6 +57,12 @@ export {
 export { type MatchingFilter, type MatchingOptions, MatchingQueues } from './api/matching/matching-queues.ts';
 export { type EnqueueOptions, type GetOptions, type PeekOptions, Queue } from './api/queue.ts';
 export type { QueueSettings, QueueSettingsInfo, QueueSettingsOfClient } from './api/queue-settings.ts';
+export {
+  type ListSchedulesOptions,
+  type PutScheduleOutcome,
+  type ScheduleOptions,
+  Schedules,
+} from './api/schedules.ts';
 export type { ShardedQueueStats } from './api/shards/shard-stats.ts';
 export { ShardedQueue } from './api/shards/sharded-queue.ts';
 export {
@@ -75,6 +82,7 @@ export type { SeveralQueues } from './tasks/lease-source.ts';
 export type { LeaseOptions } from './tasks/lease-tasks.ts';
 export { type CompleteOptions, LeasedTask } from './tasks/leased-task.ts';
 export { NewTask, type QueueRef, type TaskHeaders, type TaskOptions, type TaskRetryOptions } from './tasks/new-task.ts';
+export { type MissedRuns, type ScheduledRun, type ScheduleInfo, scheduledRun } from './tasks/schedule-info.ts';
 export type { TaskFailure, TaskInfo, TaskRetryPolicy, TaskSummary } from './tasks/task-info.ts';
 export type { ResultOptions } from './tasks/task-result.ts';
 export {

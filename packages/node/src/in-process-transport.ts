@@ -11,6 +11,8 @@ import type {
   DeleteQueueResponse,
   DeleteQueueSettingsRequest,
   DeleteQueueSettingsResponse,
+  DeleteScheduleRequest,
+  DeleteScheduleResponse,
   GetQueueStatsRequest,
   GetQueueStatsResponse,
   GetTasksRequest,
@@ -21,12 +23,20 @@ import type {
   ListQueueSettingsResponse,
   ListQueuesRequest,
   ListQueuesResponse,
+  ListSchedulesRequest,
+  ListSchedulesResponse,
+  PauseScheduleRequest,
+  PauseScheduleResponse,
   PeekTasksRequest,
   PeekTasksResponse,
   PutQueueSettingsRequest,
   PutQueueSettingsResponse,
+  PutScheduleRequest,
+  PutScheduleResponse,
   ResetLeasesRequest,
   ResetLeasesResponse,
+  TriggerScheduleRequest,
+  TriggerScheduleResponse,
   UpdateTasksRequest,
   UpdateTasksResponse,
   WaitForTasksRequest,
@@ -117,6 +127,28 @@ export class InProcessTransport implements Transport {
     options?: TransportCallOptions,
   ): Promise<ListQueueSettingsResponse> {
     return this.#run(options, 0, ({ listQueueSettings }, call) => listQueueSettings(request, call));
+  }
+
+  putSchedule(request: PutScheduleRequest, options?: TransportCallOptions): Promise<PutScheduleResponse> {
+    const { spec } = request;
+    const own = spec && { ...spec, data: new Uint8Array(spec.data), pidPrefix: new Uint8Array(spec.pidPrefix) };
+    return this.#run(options, 0, ({ putSchedule }, call) => putSchedule({ ...request, spec: own }, call));
+  }
+
+  listSchedules(request: ListSchedulesRequest, options?: TransportCallOptions): Promise<ListSchedulesResponse> {
+    return this.#run(options, 0, ({ listSchedules }, call) => listSchedules(request, call));
+  }
+
+  deleteSchedule(request: DeleteScheduleRequest, options?: TransportCallOptions): Promise<DeleteScheduleResponse> {
+    return this.#run(options, 0, ({ deleteSchedule }, call) => deleteSchedule(request, call));
+  }
+
+  pauseSchedule(request: PauseScheduleRequest, options?: TransportCallOptions): Promise<PauseScheduleResponse> {
+    return this.#run(options, 0, ({ pauseSchedule }, call) => pauseSchedule(request, call));
+  }
+
+  triggerSchedule(request: TriggerScheduleRequest, options?: TransportCallOptions): Promise<TriggerScheduleResponse> {
+    return this.#run(options, 0, ({ triggerSchedule }, call) => triggerSchedule(request, call));
   }
 
   async *backupPartition(

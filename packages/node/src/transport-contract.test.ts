@@ -41,6 +41,7 @@ async function openRealEngine(): Promise<RealEngine> {
       getTasks: (command) => engine.getTasks(command),
       deleteQueue: (queue) => engine.deleteQueue(queue),
       resetLeases: (queue) => engine.resetLeases(queue),
+      schedules: engine.schedules,
       figures: () => engine.figures(),
       get health() {
         return engine.health;

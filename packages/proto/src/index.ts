@@ -16,6 +16,7 @@ export * from './gen/taskmaster/v1/cluster.ts';
 export * from './gen/taskmaster/v1/inspection.ts';
 export * from './gen/taskmaster/v1/peer.ts';
 export * from './gen/taskmaster/v1/queues.ts';
+export * from './gen/taskmaster/v1/schedules.ts';
 export * from './gen/taskmaster/v1/service.ts';
 export * from './gen/taskmaster/v1/stream.ts';
 export * from './gen/taskmaster/v1/tasks.ts';

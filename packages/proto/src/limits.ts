@@ -79,4 +79,22 @@ export const limits = {
   errorDetailsBytes: 2048,
   /** Failures that a task keeps. */
   keptFailures: 5,
+  /** Payload of the tasks of a schedule. */
+  scheduleDataBytes: 64 * 1024,
+  /** Beginning of the PIDs of a schedule. */
+  schedulePidPrefixBytes: 512,
+  /** Cron expression. */
+  cronBytes: 256,
+  /** Interval of a schedule. The shortest is 100 ms. */
+  scheduleIntervalMs: 10 * 365 * 24 * 3600 * 1000,
+  /** Shortest interval of a schedule. */
+  minScheduleIntervalMs: 100,
+  /** How late a run of a schedule may be that skips missed runs. */
+  scheduleLatenessMs: 60 * 1000,
+  /** Schedules of one group. */
+  groupSchedules: 10_000,
+  /** Schedules in one page of a listing. */
+  listSchedules: 1_000,
+  /** Next runs of one schedule in a listing. */
+  listNextRuns: 100,
 } as const;

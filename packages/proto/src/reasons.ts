@@ -11,7 +11,7 @@ export const statusOfReason = {
   // The request is wrong: a retry cannot help
   /** The bytes are not a message of this type, or a number is beyond 2^53. Do: Check the version of the stub. */
   MALFORMED_REQUEST: status.INVALID_ARGUMENT,
-  /** A queue name is empty, too long, not UTF-8, has U+FFFD, or is reserved. Do: Use another name. */
+  /** The name of a queue or a schedule is empty, too long, not UTF-8, has U+FFFD, or is reserved. Do: Use another name. */
   INVALID_QUEUE: status.INVALID_ARGUMENT,
   /** A PID is missing or too long. Do: Shorten it, or use its hash. */
   INVALID_PID: status.INVALID_ARGUMENT,
@@ -22,6 +22,11 @@ export const statusOfReason = {
    * look-ahead and no back references.
    */
   INVALID_REGEX: status.INVALID_ARGUMENT,
+  /**
+   * The rule of a schedule cannot be used: the cron expression is wrong or never runs after now, the time zone is unknown, or
+   * the schedule has both an expression and an interval, or neither. The metadata has the field. Do: Correct it.
+   */
+  INVALID_SCHEDULE: status.INVALID_ARGUMENT,
   /** The token is not from a listing. Do: Begin with an empty token. */
   INVALID_PAGE_TOKEN: status.INVALID_ARGUMENT,
   /** An update names queues of two groups. Do: An update is atomic within one group: split it. */
@@ -61,6 +66,10 @@ export const statusOfReason = {
   // The task is in another state
   /** There is no such task: it is completed or deleted, or never existed. Do: Stop the work on it. */
   TASK_NOT_FOUND: status.NOT_FOUND,
+  /** There is no such schedule. Do: Put it first, or check its group and its name. */
+  SCHEDULE_NOT_FOUND: status.NOT_FOUND,
+  /** The group has as many schedules as it may. The metadata has the `limit`. Do: Delete some, or use another group. */
+  TOO_MANY_SCHEDULES: status.FAILED_PRECONDITION,
   /** A task with this PID exists, and the mode of the enqueue is to fail then. Do: The task is already there. */
   TASK_EXISTS: status.ALREADY_EXISTS,
   /**

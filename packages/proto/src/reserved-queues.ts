@@ -10,6 +10,8 @@ export const reservedQueues = {
   results: `${RESERVED_PREFIX}results`,
   /** Settings of queues. */
   settings: `${RESERVED_PREFIX}settings`,
+  /** Schedules. A record is hidden until the next run, by the system clock. */
+  schedules: `${RESERVED_PREFIX}schedules`,
 } as const;
 
 /** Whether the name, within a group, is reserved. */

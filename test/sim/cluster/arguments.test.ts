@@ -7,6 +7,7 @@ describe('the command line of the simulation', () => {
     const args = ['--seeds', '1000', '--first-seed', '7', '--steps', '9', '--json'];
     expect(readArguments(args)).toMatchObject({ first: 7, seeds: 1000, steps: 9, json: true });
     expect(readArguments(['--seed', '41', '--trace'])).toMatchObject({ first: 41, seeds: 1, trace: true });
+    expect(readArguments(['--schedules'])).toMatchObject({ schedules: true, oldCopies: false });
     expect(readArguments(['--help'])).toEqual({ kind: 'help' });
   });
 

@@ -17,6 +17,7 @@ Options:
   --seed N         plays only this seed
   --old-copies     nodes may also restart with older copies of their directories, if another node knows that they had
                    more. A cluster may not settle if that node is lost before the old copy is noticed
+  --schedules      schedules run during the faults, and each of their runs must come once
   --trace          prints every event of the seed; with --json on standard error
   --json           one JSON object on standard output: seeds, operations, faults by kind, simulatedHours, violations
   --help
@@ -32,6 +33,7 @@ export type Arguments =
       readonly seeds: number;
       readonly steps: number;
       readonly oldCopies: boolean;
+      readonly schedules: boolean;
       readonly trace: boolean;
       readonly json: boolean;
     };
@@ -45,7 +47,7 @@ export class UsageError extends Error {
 export function readArguments(argv: readonly string[]): Arguments {
   const values = parse(argv);
   if (values.help) return { kind: 'help' };
-  const { seed, trace, json, 'old-copies': oldCopies } = values;
+  const { seed, trace, json, schedules, 'old-copies': oldCopies } = values;
   if (seed !== undefined && (values.seeds !== undefined || values['first-seed'] !== undefined)) {
     throw new UsageError('--seed plays one seed: it cannot be used with --seeds or --first-seed');
   }
@@ -56,6 +58,7 @@ export function readArguments(argv: readonly string[]): Arguments {
     seeds: seed === undefined ? whole('--seeds', values.seeds, DEFAULT_SEEDS, 1) : 1,
     steps: whole('--steps', values.steps, DEFAULT_STEPS, 0),
     oldCopies,
+    schedules,
     trace,
     json,
   };
@@ -71,6 +74,7 @@ function parse(argv: readonly string[]) {
         steps: { type: 'string' },
         seed: { type: 'string' },
         'old-copies': { type: 'boolean', default: false },
+        schedules: { type: 'boolean', default: false },
         trace: { type: 'boolean', default: false },
         json: { type: 'boolean', default: false },
         help: { type: 'boolean', short: 'h', default: false },

@@ -25,6 +25,11 @@ async function play(seed: number): Promise<void> {
   expect(violations, `npm run sim -- --seed ${seed} --trace`).toEqual([]);
 }
 
+async function playSchedules(seed: number): Promise<void> {
+  const { violations } = await simulate({ seed, schedules: true });
+  expect(violations, `npm run sim -- --seed ${seed} --schedules --trace`).toEqual([]);
+}
+
 describe('a whole cluster with random faults keeps the contract', () => {
   const beginnings = Array.from({ length: Math.ceil(SEEDS / AT_ONCE) }, (_, index) => FIRST + index * AT_ONCE);
   test.each(beginnings)('from seed %i on', async (first) => {
@@ -43,8 +48,12 @@ describe('a whole cluster with random faults keeps the contract', () => {
     expect(copies).toBeGreaterThan(0);
   });
 
+  test('and each run of a schedule comes once', async () => {
+    for (let seed = FIRST; seed < FIRST + SEEDS / 4; seed++) await playSchedules(seed);
+  });
+
   test(`from the new seed ${NEW} on`, async () => {
-    for (let seed = NEW; seed < NEW + NEW_SEEDS; seed++) await play(seed);
+    for (let seed = NEW; seed < NEW + NEW_SEEDS; seed++) await (seed % 3 === 0 ? playSchedules : play)(seed);
   });
 });
 

@@ -28,18 +28,19 @@ async function main(args: Arguments): Promise<number> {
     process.stdout.write(HELP);
     return 0;
   }
-  const { first, seeds, steps, oldCopies, json } = args;
+  const { first, seeds, steps, oldCopies, schedules, json } = args;
+  const flags = `--steps ${steps}${oldCopies ? ' --old-copies' : ''}${schedules ? ' --schedules' : ''}`;
   const traceTo = json ? process.stderr : process.stdout;
   const trace = args.trace ? (line: string): void => void traceTo.write(`${line}\n`) : undefined;
   const summary = new Summary();
   for (let seed = first; seed < first + seeds && !interrupted; seed++) {
     if (seeds > 1)
       showProgress(`seed ${seed}, ${seed - first} of ${seeds} played, ${summary.failed} broke the contract`);
-    const result = await simulate({ seed, steps, oldCopies, trace });
+    const result = await simulate({ seed, steps, oldCopies, schedules, trace });
     summary.add(result);
     if (result.violations.length === 0 || json) continue;
     showProgress('');
-    process.stdout.write(failureOf(result, steps, oldCopies));
+    process.stdout.write(failureOf(result, flags));
   }
   showProgress('');
   process.stdout.write(json ? `${JSON.stringify(summary)}\n` : summary.text());
@@ -47,10 +48,10 @@ async function main(args: Arguments): Promise<number> {
   return summary.failed > 0 ? 1 : 0;
 }
 
-function failureOf({ seed, violations, events }: SimulationResult, steps: number, oldCopies: boolean): string {
+function failureOf({ seed, violations, events }: SimulationResult, flags: string): string {
   const lines = violations.slice(0, SHOWN).map((violation) => `  ${violation}`);
   if (violations.length > SHOWN) lines.push(`  and ${violations.length - SHOWN} more`);
-  const again = `npm run sim -- --seed ${seed} --steps ${steps}${oldCopies ? ' --old-copies' : ''} --trace`;
+  const again = `npm run sim -- --seed ${seed} ${flags} --trace`;
   return `seed ${seed} broke the contract; again: ${again}\n${lines.join('\n')}\n${behind(violations, events)}`;
 }
 

@@ -7,6 +7,7 @@ import { Workload } from './calls/workload.ts';
 import { acrossLives } from './checks/all-lives.ts';
 import { findEverything, outOfLine } from './checks/final-state.ts';
 import { KeptGroups } from './checks/kept-groups.ts';
+import { ScheduledRuns } from './checks/scheduled-runs.ts';
 import { settleCluster } from './checks/settle-cluster.ts';
 import { watchHolders } from './checks/watch-holders.ts';
 import type { Fault } from './faults/fault.ts';
@@ -29,6 +30,8 @@ export interface SimulationOptions {
   readonly steps?: number;
   /** True if nodes may restart with older copies of their directories. Default false. */
   readonly oldCopies?: boolean;
+  /** True if schedules run during the faults. Default false. */
+  readonly schedules?: boolean;
   /** Receives one line for each event. */
   readonly trace?: ((line: string) => void) | undefined;
 }
@@ -57,8 +60,9 @@ class Simulation {
   readonly #faults: Faults;
   readonly #ways: Ways;
   readonly #workload: Workload;
+  readonly #scheduled: ScheduledRuns | undefined;
 
-  constructor({ seed, steps = DEFAULT_STEPS, oldCopies = false, trace }: SimulationOptions) {
+  constructor({ seed, steps = DEFAULT_STEPS, oldCopies = false, schedules = false, trace }: SimulationOptions) {
     this.#seed = seed;
     this.#steps = steps;
     const random = new SeededRandom(seed);
@@ -74,6 +78,7 @@ class Simulation {
     const cluster = new SimCluster({ seed: random.uint32(), partitions: PARTITIONS, gossipMs: 500, log });
     trouble = new Trouble(() => cluster.time.now(), trace);
     this.#cluster = cluster;
+    this.#scheduled = schedules ? new ScheduledRuns(cluster) : undefined;
     this.#trouble = trouble;
     Object.assign(cluster.network.weather, {
       latencyMs: random.pick([1, 3, 12]),
@@ -123,6 +128,7 @@ class Simulation {
   async #play(): Promise<void> {
     const cluster = this.#cluster;
     await cluster.run(this.#faults.join());
+    await this.#scheduled?.put();
     for (let more = 1; more < FIRST_NODES; more++) {
       void this.#faults.join();
       await cluster.pass(50 + this.#random.int(500));
@@ -144,12 +150,15 @@ class Simulation {
     await cluster.time.run(stopped, CALLS_END_MS);
     if (unsettled.length > 0) return;
     const found = await findEverything(cluster, this.#ways.pickProxy());
+    const { lost, oldCopies } = this.#faults;
+    const scheduled = await this.#scheduled?.violations(new Set([...lost, ...oldCopies.partitions]));
     const kept = new KeptGroups(this.#faults.lost, PARTITIONS);
     const [events, tasks] = [kept.events(history.events), kept.tasks(found.tasks)];
     const violations = [
       ...found.violations,
       ...violationsOf(events, tasks, { clockSlackMs: 0 }),
       ...outOfLine(events, tasks),
+      ...(scheduled ?? []),
       ...acrossLives(new KeptGroups(this.#faults.oldCopies.partitions, PARTITIONS).events(history.events)),
     ];
     for (const violation of violations) trouble.report(violation);

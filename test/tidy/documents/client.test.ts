@@ -64,6 +64,7 @@ describe("the client's reference", () => {
       ],
     ],
     ['`queue.enqueue(data, { … })`', [['tasks/new-task.ts', 'TaskOptions']]],
+    ['`client.schedules.put(name, { … })`', [['api/schedules.ts', 'ScheduleOptions']]],
     ['`queue.lease({ … })`', [['tasks/lease-tasks.ts', 'LeaseOptions']]],
     [
       '`client.worker(queues, handler, { … })`',
@@ -104,6 +105,7 @@ describe("the client's reference", () => {
     for (const [line, file, name] of [
       ['`connect(endpoints)`', 'values/options.ts', 'GrpcOptions'],
       ['`connect(endpoints)`', 'values/options.ts', 'ClientOptions'],
+      ['`client.schedules.put(', 'api/schedules.ts', 'ScheduleOptions'],
       ['`queue.lease({', 'tasks/lease-tasks.ts', 'LeaseOptions'],
       ['`client.worker(', 'worker/worker-options.ts', 'WorkerOptions'],
       ['`spread(queues, {', 'api/spread/spread-queue.ts', 'SpreadOptions'],
@@ -151,7 +153,7 @@ describe("the client's reference", () => {
     const functions = inlineCodeOf(reference).flatMap(
       (code) => /^(pid\w+|connect|\w+Codec)\b/.exec(code)?.slice(1) ?? [],
     );
-    expect(functions.filter((name) => !(name in client) && name !== 'pid')).toEqual([]);
+    expect(functions.filter((name) => !(name in client) && name !== 'pid' && name !== 'pidPrefix')).toEqual([]);
   });
 });
 

@@ -31,6 +31,7 @@ import { type MatchingFilter, type MatchingOptions, MatchingQueues } from './mat
 import { Queue } from './queue.ts';
 import { QueueSettingsOfClient } from './queue-settings.ts';
 import { assertRuntime } from './runtime.ts';
+import { Schedules } from './schedules.ts';
 import { ShardedQueue } from './shards/sharded-queue.ts';
 import { type Identity, type WhoAmIOptions, whoAmI } from './who-am-i.ts';
 
@@ -80,6 +81,8 @@ export interface ClientParts {
 export class TaskMasterClient implements AsyncDisposable {
   /** Members and partitions of the cluster, for operators. */
   readonly cluster: Cluster;
+  /** Tasks that are enqueued again and again. */
+  readonly schedules: Schedules;
   readonly #context: ClientContext;
   #closed: Promise<void> | undefined;
 
@@ -87,6 +90,7 @@ export class TaskMasterClient implements AsyncDisposable {
   constructor(context: ClientContext) {
     this.#context = context;
     this.cluster = new Cluster(context);
+    this.schedules = new Schedules(context);
   }
 
   /** A queue with the type of its data. Sends no request: a queue exists while it holds tasks. */

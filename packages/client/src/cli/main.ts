@@ -14,6 +14,7 @@ import { addQueues } from './commands/queues/queues.ts';
 import { addSettings } from './commands/queues/settings.ts';
 import { addWatch } from './commands/queues/watch.ts';
 import { addReschedule } from './commands/reschedule.ts';
+import { addSchedule } from './commands/schedule/schedule.ts';
 import { addSettling } from './commands/settle.ts';
 import { addWait } from './commands/wait.ts';
 import { InterruptedError } from './output/cli-errors.ts';
@@ -134,6 +135,7 @@ function addCommands(program: Command, runner: Runner): void {
   addWatch(program, runner);
   addDead(program, runner);
   addSettings(program, runner);
+  addSchedule(program, runner);
   addAdministration(program, runner);
   program.commandsGroup('Cluster:');
   addMembers(program, runner);

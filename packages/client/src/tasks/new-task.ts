@@ -134,7 +134,7 @@ export function hiding({ delay, runAt }: Pick<TaskOptions, 'delay' | 'runAt'>): 
 }
 
 /** @throws TypeError if a value is not text. The node checks the rest. */
-function headersOf(headers: TaskHeaders): Record<string, string> {
+export function headersOf(headers: TaskHeaders): Record<string, string> {
   for (const [key, value] of Object.entries(headers)) {
     if (typeof value !== 'string') throw new TypeError(`headers: the value of ${key} is not text`);
   }

@@ -13,6 +13,7 @@ import type { Timing } from '../transport/timing.ts';
 import type { Reachable, Transport, TransportCallOptions } from '../transport/transport.ts';
 import { CancelledError, cancelled, makeError, type TaskMasterError, withMaybeApplied } from '../values/errors.ts';
 import { FakeEngine } from './fake-engine/fake-engine.ts';
+import { FakeSchedules } from './fake-engine/fake-schedules.ts';
 import { FakeSettings } from './fake-engine/fake-settings.ts';
 
 /**
@@ -28,6 +29,7 @@ export interface Fault {
 export class FakeTransport implements Transport {
   readonly engine: FakeEngine;
   readonly settings = new FakeSettings();
+  readonly schedules: FakeSchedules;
   readonly reachableFrom: Reachable | undefined = undefined;
   /** Faults of the next calls of each name, in order. Undefined: no fault. */
   readonly faults: {
@@ -52,6 +54,7 @@ export class FakeTransport implements Transport {
   constructor(timing: Timing) {
     this.#timing = timing;
     this.engine = new FakeEngine(timing);
+    this.schedules = new FakeSchedules(timing);
   }
 
   updateTasks(request: UpdateTasksRequest, options: TransportCallOptions = {}): Promise<UpdateTasksResponse> {
@@ -100,6 +103,16 @@ export class FakeTransport implements Transport {
     this.#attempt('deleteQueue', options, () => ({ deletedTasks: this.engine.deleteQueue(queue) }));
   resetLeases: Transport['resetLeases'] = ({ queue }, options) =>
     this.#attempt('resetLeases', options, () => ({ resetTasks: this.engine.resetLeases(queue) }));
+  putSchedule: Transport['putSchedule'] = (request, options) =>
+    this.#attempt('putSchedule', options, () => this.schedules.put(request));
+  listSchedules: Transport['listSchedules'] = (request, options) =>
+    this.#attempt('listSchedules', options, () => this.schedules.list(request));
+  deleteSchedule: Transport['deleteSchedule'] = ({ schedule }, options) =>
+    this.#attempt('deleteSchedule', options, () => ({ deleted: this.schedules.delete(schedule) }));
+  pauseSchedule: Transport['pauseSchedule'] = ({ schedule, paused }, options) =>
+    this.#attempt('pauseSchedule', options, () => ({ schedule: this.schedules.pause(schedule, paused) }));
+  triggerSchedule: Transport['triggerSchedule'] = ({ schedule }, options) =>
+    this.#attempt('triggerSchedule', options, () => this.schedules.trigger(schedule));
 
   putQueueSettings: Transport['putQueueSettings'] = (request, options) =>
     this.#attempt('putQueueSettings', options, () => this.settings.put(request));

@@ -9,6 +9,8 @@ import {
   type DeleteQueueResponse,
   type DeleteQueueSettingsRequest,
   type DeleteQueueSettingsResponse,
+  type DeleteScheduleRequest,
+  type DeleteScheduleResponse,
   type GetQueueStatsRequest,
   type GetQueueStatsResponse,
   type GetTasksRequest,
@@ -19,14 +21,22 @@ import {
   type ListQueueSettingsResponse,
   type ListQueuesRequest,
   type ListQueuesResponse,
+  type ListSchedulesRequest,
+  type ListSchedulesResponse,
   limits,
+  type PauseScheduleRequest,
+  type PauseScheduleResponse,
   type PeekTasksRequest,
   type PeekTasksResponse,
   type PutQueueSettingsRequest,
   type PutQueueSettingsResponse,
+  type PutScheduleRequest,
+  type PutScheduleResponse,
   type ResetLeasesRequest,
   type ResetLeasesResponse,
   TaskMasterServiceService as service,
+  type TriggerScheduleRequest,
+  type TriggerScheduleResponse,
   type UpdateTasksRequest,
   type UpdateTasksResponse,
   type WaitForTasksRequest,
@@ -192,6 +202,26 @@ export class GrpcTransport implements Transport {
 
   listQueueSettings(request: ListQueueSettingsRequest, options = NO_OPTIONS): Promise<ListQueueSettingsResponse> {
     return this.#unary(service.listQueueSettings, request, options, request.queue);
+  }
+
+  putSchedule(request: PutScheduleRequest, options = NO_OPTIONS): Promise<PutScheduleResponse> {
+    return this.#unary(service.putSchedule, request, options, request.schedule);
+  }
+
+  listSchedules(request: ListSchedulesRequest, options = NO_OPTIONS): Promise<ListSchedulesResponse> {
+    return this.#unary(service.listSchedules, request, options, request.schedule);
+  }
+
+  deleteSchedule(request: DeleteScheduleRequest, options = NO_OPTIONS): Promise<DeleteScheduleResponse> {
+    return this.#unary(service.deleteSchedule, request, options, request.schedule);
+  }
+
+  pauseSchedule(request: PauseScheduleRequest, options = NO_OPTIONS): Promise<PauseScheduleResponse> {
+    return this.#unary(service.pauseSchedule, request, options, request.schedule);
+  }
+
+  triggerSchedule(request: TriggerScheduleRequest, options = NO_OPTIONS): Promise<TriggerScheduleResponse> {
+    return this.#unary(service.triggerSchedule, request, options, request.schedule);
   }
 
   whoAmI(request: WhoAmIRequest, options = NO_OPTIONS): Promise<WhoAmIResponse> {

@@ -5,6 +5,8 @@ import type {
   DeleteQueueResponse,
   DeleteQueueSettingsRequest,
   DeleteQueueSettingsResponse,
+  DeleteScheduleRequest,
+  DeleteScheduleResponse,
   DrainMemberRequest,
   DrainMemberResponse,
   GetQueueStatsRequest,
@@ -21,14 +23,22 @@ import type {
   ListQueueSettingsResponse,
   ListQueuesRequest,
   ListQueuesResponse,
+  ListSchedulesRequest,
+  ListSchedulesResponse,
+  PauseScheduleRequest,
+  PauseScheduleResponse,
   PeekTasksRequest,
   PeekTasksResponse,
   PutQueueSettingsRequest,
   PutQueueSettingsResponse,
+  PutScheduleRequest,
+  PutScheduleResponse,
   RemoveMemberRequest,
   RemoveMemberResponse,
   ResetLeasesRequest,
   ResetLeasesResponse,
+  TriggerScheduleRequest,
+  TriggerScheduleResponse,
   UpdateTasksRequest,
   UpdateTasksResponse,
   WaitForTasksRequest,
@@ -93,6 +103,11 @@ export interface Transport extends AsyncDisposable {
     request: ListQueueSettingsRequest,
     options?: TransportCallOptions,
   ): Promise<ListQueueSettingsResponse>;
+  putSchedule(request: PutScheduleRequest, options?: TransportCallOptions): Promise<PutScheduleResponse>;
+  listSchedules(request: ListSchedulesRequest, options?: TransportCallOptions): Promise<ListSchedulesResponse>;
+  deleteSchedule(request: DeleteScheduleRequest, options?: TransportCallOptions): Promise<DeleteScheduleResponse>;
+  pauseSchedule(request: PauseScheduleRequest, options?: TransportCallOptions): Promise<PauseScheduleResponse>;
+  triggerSchedule(request: TriggerScheduleRequest, options?: TransportCallOptions): Promise<TriggerScheduleResponse>;
   /**
    * Sends a partition. Begins with the first call of `next`. `return` and the signal give the backup up. There is no timeout.
    */

@@ -109,6 +109,8 @@ export class EngineState {
   readonly records = new Set<Queue>();
   /** Queues that have hidden tasks. */
   readonly hiding = new Set<Queue>();
+  /** Queues of schedules. */
+  readonly schedules = new Set<Queue>();
   readonly lastAttempts = new LastAttempts();
   readonly settings = new SettingsTable();
   readonly cache: TaskCache;
@@ -350,6 +352,7 @@ export class EngineState {
     partition.queues.add(queue);
     this.table.add(queue);
     if (isRecordsQueue(queue.ledger.name)) this.records.add(queue);
+    if (queue.ledger.name.name === reservedQueues.schedules) this.schedules.add(queue);
   }
 
   #drop(partition: Partition, queue: Queue): void {
@@ -360,6 +363,7 @@ export class EngineState {
     this.cache.forget(queue);
     this.#empty.forget(queue);
     this.hiding.delete(queue);
+    this.schedules.delete(queue);
     this.lastAttempts.forget(queue);
     if (queue.isReserved && isSettings(queue)) this.settings.records.forget(queue);
     partition.changed.delete(queue);

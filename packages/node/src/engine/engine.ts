@@ -9,7 +9,6 @@ import {
   type EngineFigures,
   type EngineHealth,
   type GetCommand,
-  type Instant,
   type LeaseCommand,
   type LeasedTask,
   type ListCommand,
@@ -26,9 +25,9 @@ import {
   type UpdateOutcome,
   type WaitCommand,
 } from '@taskmaster/server/domain';
-import { type CancelTimer, repeat } from '@taskmaster/server/ports';
 import { StoreFullError, type StoreState } from '../ports/store.ts';
 import { Admission } from './admission.ts';
+import { Background } from './background.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { DamageLog } from './damage-log.ts';
 import type { OpenedEngineDeps } from './engine-deps.ts';
@@ -37,12 +36,10 @@ import { LeaseRequests } from './leasing/lease-requests.ts';
 import { takeBack } from './leasing/take-back.ts';
 import { notReady } from './not-ready.ts';
 import { openState } from './open-state.ts';
-import { DEAD_SEARCH_MS, DeadSearch } from './operations/dead-search.ts';
 import { deleteQueue } from './operations/delete-queue.ts';
 import { getTasks, peekTasks } from './operations/get-and-peek.ts';
 import { listQueues, queueStats } from './operations/queue-stats.ts';
 import { Reaper } from './operations/reaper.ts';
-import { RECORD_SWEEP_MS, RecordSweep } from './operations/records/record-sweep.ts';
 import { resetLeases } from './operations/reset-leases.ts';
 import { updateTasks } from './operations/update-tasks.ts';
 import { Backups } from './partitions/backup/backups.ts';
@@ -50,7 +47,8 @@ import { Partitions } from './partitions/partitions.ts';
 import { Counts } from './queues/counts.ts';
 import type { LimitedGroup } from './queues/group-usage.ts';
 import { Tally } from './queues/tally.ts';
-import { refusalOf } from './store-refusal.ts';
+import { Schedules } from './schedules/schedules.ts';
+import { diskFull, refusalOf } from './store-refusal.ts';
 import { TaskWaits } from './waits/task-waits.ts';
 
 const RELOAD_DELAY_MS = 1000;
@@ -61,12 +59,12 @@ export class Engine implements TaskEngine {
   /** The partitions that this engine holds. Only used in a cluster. */
   readonly partitions: Partitions;
   readonly backups: Backups;
+  readonly schedules: Schedules;
   readonly #counts = new Counts();
   readonly #admission: Admission;
   readonly #reaper: Reaper;
   readonly #checkpoints: Checkpoints;
-  readonly #deadSearch: DeadSearch;
-  readonly #recordSweep: RecordSweep;
+  readonly #background: Background;
   #memory: EngineState | undefined;
   /** After a failed write: resolves when the state is rebuilt. */
   #rebuilt: PromiseWithResolvers<void> | undefined;
@@ -76,7 +74,6 @@ export class Engine implements TaskEngine {
   #health: EngineHealth = { kind: 'starting' };
   /** The checkpoint that is being written, or the last one. */
   #checkpoint: Promise<void> = Promise.resolve();
-  #cancelTimers: CancelTimer[] = [];
   /** Lease requests without an answer yet, including waiting ones. */
   readonly #leasing = new Tally();
   #stopped: Promise<void> | undefined;
@@ -89,8 +86,11 @@ export class Engine implements TaskEngine {
     this.#reaper = new Reaper(deps.store, (error) =>
       deps.log.warn({ err: error }, 'the rows of a deleted queue could not be deleted; trying again later'),
     );
-    this.#deadSearch = new DeadSearch({ memory: () => this.#current(), clock: deps.clock });
-    this.#recordSweep = new RecordSweep(() => this.#current());
+    this.#background = new Background({ ...deps, memory: () => this.#current() });
+    this.schedules = new Schedules({
+      change: (work, addedBytes) => this.#change(work, addedBytes),
+      read: (group, work) => this.#readOf([{ group }], work),
+    });
     this.partitions = new Partitions({
       ...deps,
       memory: () => this.#memory,
@@ -123,11 +123,10 @@ export class Engine implements TaskEngine {
     this.#taskWaits = new TaskWaits(memory);
     store.onStateChange((state) => this.#onStoreState(state));
     this.#onStoreState(store.state);
-    this.#every(config.checkpointIntervalMs, () => this.#tick());
-    this.#every(DEAD_SEARCH_MS, () => this.#deadSearch.look());
-    this.#every(RECORD_SWEEP_MS, () => this.#recordSweep.sweep());
+    this.#background.every(config.checkpointIntervalMs, () => this.#tick());
+    this.#background.start();
     if (config.durability.kind === 'relaxed') {
-      this.#every(config.durability.flushIntervalMs, () => this.#flush());
+      this.#background.every(config.durability.flushIntervalMs, () => this.#flush());
     }
     void this.#reaper.reapAll();
   }
@@ -257,15 +256,14 @@ export class Engine implements TaskEngine {
   async #stop(): Promise<void> {
     const failed = this.#health.kind === 'failed';
     this.#health = { kind: 'stopping' };
-    for (const cancel of this.#cancelTimers.splice(0)) cancel();
+    this.#background.cancel();
     this.#rebuilt?.reject(notReady(this.#health));
     this.#leaseRequests?.dismiss();
     this.#taskWaits?.dismiss();
     await this.backups.stop();
     await this.#leasing.idle();
     await this.#admission.idle();
-    await this.#deadSearch.ended();
-    await this.#recordSweep.ended();
+    await this.#background.ended();
     try {
       // If an earlier checkpoint failed, the last one makes up for it.
       await this.#checkpoint.catch(() => {});
@@ -278,11 +276,13 @@ export class Engine implements TaskEngine {
     }
   }
 
-  /** Runs a request that changes a whole queue. */
-  #change<T>(work: (memory: EngineState) => Promise<T>): Promise<T> {
+  /** Runs a request that changes a whole queue, or adds tasks with so many bytes of payload. */
+  #change<T>(work: (memory: EngineState) => Promise<T>, addedBytes?: number): Promise<T> {
     return this.#translated(() => {
       const memory = this.#writable();
-      return this.#admission.run('ending', 0, () => work(memory));
+      const adds = addedBytes !== undefined;
+      if (adds && this.#health.kind === 'full') throw diskFull();
+      return this.#admission.run(adds ? 'new' : 'ending', addedBytes ?? 0, () => work(memory));
     });
   }
 
@@ -383,7 +383,7 @@ export class Engine implements TaskEngine {
   }
 
   async #reload(): Promise<void> {
-    const { clock, log, store } = this.#deps;
+    const { log, store } = this.#deps;
     try {
       const { memory } = await openState(this.#memoryDeps());
       memory.abandonOthers();
@@ -391,8 +391,7 @@ export class Engine implements TaskEngine {
     } catch (error) {
       if (this.#stopped) return;
       log.error({ err: error }, 'the store could not be read; trying again');
-      const cancel = clock.at((clock.now() + RELOAD_DELAY_MS) as Instant, () => void this.#reload());
-      this.#cancelTimers.push(cancel);
+      this.#background.after(RELOAD_DELAY_MS, () => void this.#reload());
       return;
     }
     this.#rebuilt?.resolve();
@@ -423,12 +422,6 @@ export class Engine implements TaskEngine {
     const refusal = new Refusal('STORE_FAILED', 'a write to the store failed; this node takes no more writes');
     this.#leaseRequests?.dismiss(refusal);
     this.#taskWaits?.dismiss(refusal);
-  }
-
-  #every(intervalMs: number, work: () => Promise<void>): void {
-    const { clock, log } = this.#deps;
-    const failed = (error: unknown): void => log.warn({ err: error }, 'background work failed');
-    this.#cancelTimers.push(repeat(clock, intervalMs, work, failed));
   }
 
   #tick(): Promise<void> {

@@ -147,16 +147,22 @@ export function createRouterService(router: Router): RawService {
       PutQueueSettings: single(aboutQueue('PutQueueSettings', 'harmless', 'manage-queues')),
       DeleteQueueSettings: single(aboutQueue('DeleteQueueSettings', 'unsafe', 'manage-queues')),
       ListQueueSettings: single(aboutQueue('ListQueueSettings', 'harmless', 'read')),
+      // A schedule is named like a queue.
+      PutSchedule: single(aboutQueue('PutSchedule', 'harmless', 'enqueue')),
+      ListSchedules: single(aboutQueue('ListSchedules', 'harmless', 'read', '')),
+      DeleteSchedule: single(aboutQueue('DeleteSchedule', 'unsafe', 'enqueue')),
+      PauseSchedule: single(aboutQueue('PauseSchedule', 'harmless', 'enqueue')),
+      TriggerSchedule: single(aboutQueue('TriggerSchedule', 'unsafe', 'enqueue')),
     },
     openStream: (origin) => new RoutedStreamSession(router, origin),
   };
 }
 
-/** Serves requests whose first field names one queue. */
-function aboutQueue(method: UnaryMethod, repetition: Repetition, right: GroupRight) {
+/** Serves requests whose first field names one queue. `byDefault`: the queue of a request that names none. */
+function aboutQueue(method: UnaryMethod, repetition: Repetition, right: GroupRight, byDefault?: string) {
   return async (router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> => {
     const call = { method, request: () => bytes, repetition };
-    const queue = queueIn(bytes);
+    const queue = queueIn(bytes, byDefault);
     if (queue !== undefined) caller.access.require(right, parseQueueName(queue).group);
     return queue === undefined
       ? router.toAnyNode(call, caller)
@@ -164,9 +170,9 @@ function aboutQueue(method: UnaryMethod, repetition: Repetition, right: GroupRig
   };
 }
 
-function queueIn(bytes: Buffer): string | undefined {
+function queueIn(bytes: Buffer, byDefault: string | undefined): string | undefined {
   try {
-    return readQueue(bytes);
+    return readQueue(bytes) ?? byDefault;
   } catch {
     return undefined; // The request is not valid. A node refuses it.
   }

@@ -18,6 +18,11 @@ export type UnaryMethod =
   | 'PutQueueSettings'
   | 'DeleteQueueSettings'
   | 'ListQueueSettings'
+  | 'PutSchedule'
+  | 'ListSchedules'
+  | 'DeleteSchedule'
+  | 'PauseSchedule'
+  | 'TriggerSchedule'
   | ClusterMethod;
 
 /** Methods of the ClusterService. */

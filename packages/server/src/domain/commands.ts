@@ -2,6 +2,7 @@ import type { EnqueueMode, EnqueueResult, QueueName } from '@taskmaster/proto';
 import type { CallSignal } from './call-signal.ts';
 import type { Instant, LeaseToken, Pid } from './ids.ts';
 import type { Refusal } from './refusal.ts';
+import type { ScheduleEngine } from './schedules/schedule-commands.ts';
 import type { RetryPolicy, TaskError, TaskState } from './task.ts';
 import type { TaskEnd } from './task-end.ts';
 
@@ -306,6 +307,7 @@ export interface TaskEngine {
   deleteQueue(queue: QueueName): Promise<number>;
   /** Resolves with the number of tasks made available. */
   resetLeases(queue: QueueName): Promise<number>;
+  readonly schedules: ScheduleEngine;
   figures(): EngineFigures;
   /** Whether requests are served, and the reason if they are not. */
   readonly health: EngineHealth;

@@ -46,6 +46,21 @@ export {
   settingsOf,
 } from './queue-settings.ts';
 export { Refusal, type RefusedItem, UpdateRefusal } from './refusal.ts';
+export type {
+  ListSchedulesCommand,
+  PutScheduleCommand,
+  PutScheduleOutcome,
+  ScheduleEngine,
+  SchedulePage,
+  ScheduleView,
+  TriggeredRun,
+} from './schedules/schedule-commands.ts';
+export {
+  nextRun,
+  nextRuns,
+  ruleOf,
+  type ScheduleRule,
+} from './schedules/schedule-rule.ts';
 export {
   AVAILABLE,
   DEAD_LETTER_SUFFIX,

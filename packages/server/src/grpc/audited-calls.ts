@@ -2,11 +2,15 @@ import {
   BackupPartitionRequest,
   DeleteQueueRequest,
   DeleteQueueSettingsRequest,
+  DeleteScheduleRequest,
   DrainMemberRequest,
+  PauseScheduleRequest,
   PutQueueSettingsRequest,
+  PutScheduleRequest,
   type Reason,
   RemoveMemberRequest,
   ResetLeasesRequest,
+  TriggerScheduleRequest,
 } from '@taskmaster/proto';
 import type { Audit, AuditEvent } from '../ports/audit.ts';
 
@@ -36,6 +40,13 @@ const management: Readonly<Record<string, (request: Uint8Array) => Facts>> = {
   PutQueueSettings: (bytes) => ({ target: PutQueueSettingsRequest.decode(bytes).queues }),
   DeleteQueueSettings: (bytes) => ({ target: DeleteQueueSettingsRequest.decode(bytes).queues }),
   ResetLeases: (bytes) => ({ target: ResetLeasesRequest.decode(bytes).queue }),
+  PutSchedule: (bytes) => ({ target: PutScheduleRequest.decode(bytes).schedule }),
+  DeleteSchedule: (bytes) => ({ target: DeleteScheduleRequest.decode(bytes).schedule }),
+  PauseSchedule: (bytes) => {
+    const { schedule, paused } = PauseScheduleRequest.decode(bytes);
+    return { target: schedule, details: { paused } };
+  },
+  TriggerSchedule: (bytes) => ({ target: TriggerScheduleRequest.decode(bytes).schedule }),
   // A backup has a call for each partition. Together they are one line or two.
   BackupPartition: (bytes) => {
     BackupPartitionRequest.decode(bytes);

@@ -44,7 +44,8 @@ import {
   groupOfQueue,
   listQueueSettings,
   putQueueSettings,
-} from './queue-settings.ts';
+} from './records/queue-settings.ts';
+import { type ScheduleHandlers, scheduleHandlers } from './records/schedules.ts';
 import { leaseReply, listReply, REPLY_BYTES, statsReply } from './reply/build-reply.ts';
 import { get, peek } from './reply/fit-reply.ts';
 import { waitReply } from './reply/wait-reply.ts';
@@ -54,7 +55,7 @@ import { leaseWithin } from './turns/lease-within.ts';
  * The service, independent of transports. Requests are validated only here, so gRPC and in-process callers pass the same checks.
  * A method rejects with a `Refusal`; any other error is a bug.
  */
-export interface Handlers {
+export interface Handlers extends ScheduleHandlers {
   updateTasks(request: UpdateTasksRequest, caller: Caller): Promise<UpdateTasksResponse>;
   leaseTasks(request: LeaseTasksRequest, caller: Caller): Promise<LeaseTasksResponse>;
   batchUpdateTasks(request: BatchUpdateTasksRequest, caller: Caller): Promise<BatchUpdateTasksResponse>;
@@ -148,5 +149,6 @@ export function createHandlers(engine: TaskEngine, log: Log): Handlers {
       access.require('read', groupOfQueue(request));
       return listQueueSettings(engine, request);
     },
+    ...scheduleHandlers(engine),
   };
 }

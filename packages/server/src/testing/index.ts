@@ -13,8 +13,10 @@ export {
   aRelease,
   aRenew,
   aRetry,
+  aSchedule,
   aWait,
   bytes,
+  someSchedules,
 } from '../grpc/testing/requests.ts';
 export { SleepingClient } from '../grpc/testing/sleeping-client.ts';
 export { type KeptLog, keptLog, startServer, type TestServer } from '../grpc/testing/start-server.ts';

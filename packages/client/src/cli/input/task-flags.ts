@@ -20,12 +20,13 @@ export function addTaskFlags(command: Command): void {
     .addOption(new Option('--delay <duration>', 'hide the task for this time').argParser(lengthOfTime))
     .addOption(runAtOption('hide the task until this time'));
   for (const option of retryOptions()) command.addOption(option);
-  command.addOption(
-    new Option('--header <key=value>', 'header of the task, shown beside its data; may be given many times').argParser(
-      collectHeaders,
-    ),
-  );
+  command.addOption(headerOption());
 }
+
+export const headerOption = (): Option =>
+  new Option('--header <key=value>', 'header of the task, shown beside its data; may be given many times').argParser(
+    collectHeaders,
+  );
 
 export const modeOption = (): Option =>
   new Option(

@@ -2,6 +2,7 @@ import { limits, type QueueName } from '@taskmaster/proto';
 import {
   AVAILABLE,
   defaultDeadLetters,
+  type EnqueueItem,
   type Failure,
   type Instant,
   type LeaseToken,
@@ -16,6 +17,25 @@ import type { Random } from '@taskmaster/server/ports';
 
 /** The token of a task that no lease can complete. */
 export const NO_TOKEN = 0 as LeaseToken;
+
+/** A new task, hidden until the instant if that is not past. */
+export function newState(
+  { data, headerBytes, retry }: Pick<EnqueueItem, 'data' | 'headerBytes' | 'retry'>,
+  now: Instant,
+  dueAt: Instant,
+): TaskState {
+  return {
+    enqueuedAt: now,
+    dueAt,
+    dataBytes: data.byteLength,
+    headerBytes,
+    attempts: 0,
+    token: NO_TOKEN,
+    retry,
+    visibility: hiddenUntil(dueAt, now),
+    history: undefined,
+  };
+}
 
 /** A task whose attempt failed: it goes to the dead-letter queue, or stays for a retry. */
 export interface AfterAttempt {

@@ -1,4 +1,4 @@
-import type { QueueName } from '@taskmaster/proto';
+import { type QueueName, reservedQueues } from '@taskmaster/proto';
 import { AVAILABLE, type Instant, type Pid, Refusal, UnreadableBytesError } from '@taskmaster/server/domain';
 import { isRecordsQueue } from '../../domain/end-record.ts';
 import { afterPrefix, dueKey, instantOfDueKey, pidOfDueKey } from '../../domain/keys.ts';
@@ -22,9 +22,14 @@ const SEARCHES_AT_ONCE = 16;
 const NEVER = Number.MAX_SAFE_INTEGER as Instant;
 const NO_PID = '' as Pid;
 
-/** True if hidden tasks of the queue may be due. */
-export const mayBeDue = (queue: Queue, now: Instant): boolean =>
-  queue.ledger.hidden > 0 && queue.ledger.dueFloor <= now;
+/** True if hidden tasks of the queue may be due. Schedules, which are hidden by the system clock, have a search of their own. */
+export const mayBeDue = (queue: Queue, now: Instant): boolean => !isSchedules(queue) && isFloorPast(queue, now);
+
+const isSchedules = ({ isReserved, ledger }: Queue): boolean =>
+  isReserved && ledger.name.name === reservedQueues.schedules;
+
+/** As `mayBeDue`, for any queue. */
+export const isFloorPast = ({ ledger }: Queue, now: Instant): boolean => ledger.hidden > 0 && ledger.dueFloor <= now;
 
 /**
  * Shows the tasks of a queue that are due: makes them available after expired leases, delays and backoffs, or moves them to
@@ -97,12 +102,26 @@ export async function showAllDue(memory: EngineState, queues: Iterable<Queue>): 
 }
 
 async function sweep(memory: EngineState, queue: Queue): Promise<void> {
+  const now = memory.clock.now();
+  await eachDue(memory, queue, now, (pids) => show(memory, queue, pids, now));
+  memory.lastAttempts.swept(queue, now);
+}
+
+/**
+ * Calls back with the hidden tasks that may be due, in parts, and waits for each. `part` resolves with false if some stay due.
+ */
+export async function eachDue(
+  memory: EngineState,
+  queue: Queue,
+  now: Instant,
+  part: (pids: readonly Pid[]) => Promise<boolean>,
+): Promise<void> {
   using reads = new Reads(memory);
   reads.hold(queue);
   const { prefix, ledger } = queue;
-  const now = memory.clock.now();
   const end = dueKey(prefix, (now + 1) as Instant, NO_PID);
   let gte = dueKey(prefix, ledger.dueFloor, NO_PID);
+  let stayDue = false;
   for (let more = true; more; ) {
     const limit = { rows: TASKS_PER_ATOM, bytes: Number.MAX_SAFE_INTEGER };
     const rows = gte < end ? await memory.store.scan(Family.due, { gte, lt: end }, limit) : [];
@@ -112,10 +131,9 @@ async function sweep(memory: EngineState, queue: Queue): Promise<void> {
     if (last) gte = `${last.key}\0` as typeof gte;
     // Tasks whose rows are not in the store yet may be due, too.
     if (!more) for (const pid of recentlyHidden(queue, now)) pids.add(pid);
-    await show(memory, queue, [...pids], now);
+    if (!(await part([...pids]))) stayDue = true;
   }
-  await raiseDueFloor(memory, queue, now);
-  memory.lastAttempts.swept(queue, now);
+  if (!stayDue) await raiseDueFloor(memory, queue, now);
 }
 
 function* recentlyHidden(queue: Queue, now: Instant): Generator<Pid> {
@@ -126,9 +144,10 @@ function* recentlyHidden(queue: Queue, now: Instant): Generator<Pid> {
 }
 
 /** Shows those of the tasks that are still hidden and due, in atoms of a bounded size. The index of due tasks may be stale. */
-async function show(memory: EngineState, queue: Queue, pids: readonly Pid[], now: Instant): Promise<void> {
+async function show(memory: EngineState, queue: Queue, pids: readonly Pid[], now: Instant): Promise<true> {
   for (let from = 0; from < pids.length; )
     from += await showSome(memory, queue, pids.slice(from, from + TASKS_PER_ATOM), now);
+  return true;
 }
 
 /** Commits one atom. Returns how many of the PIDs are finished. */

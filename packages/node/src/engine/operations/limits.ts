@@ -1,10 +1,4 @@
-import {
-  type EnqueueItem,
-  type GroupLimits,
-  groupQuotas,
-  Refusal,
-  type UpdateCommand,
-} from '@taskmaster/server/domain';
+import { type EnqueueItem, type GroupLimits, groupQuotas, Refusal } from '@taskmaster/server/domain';
 import type { EngineState } from '../engine-state.ts';
 import { type PlannedChange, stateAfter, stateBefore } from '../planned-atom.ts';
 import type { GroupUsage } from '../queues/group-usage.ts';
@@ -15,13 +9,19 @@ import type { PlannedUpdate } from './plan-batch.ts';
 const QUEUES_RETRY_MS = 10_000;
 const QUOTA_RETRY_MS = 1_000;
 
+/** The part of an update that the limits are about. */
+interface Enqueuing {
+  readonly group: string;
+  readonly enqueue: readonly Pick<EnqueueItem, 'queue'>[];
+}
+
 /**
  * The refusal of an update whose enqueues would go beyond the queues of the node, or beyond a quota of the group. An update that
  * ends as much as it begins is never refused, so that pipelines go on at a limit.
  */
 export function refusalByLimit(
   memory: EngineState,
-  command: UpdateCommand,
+  command: Enqueuing,
   { start, end, draft, mark }: PlannedUpdate,
 ): Refusal | undefined {
   const creates = draft.created.length > mark.created;
@@ -38,7 +38,7 @@ export function refusalByLimit(
 }
 
 /** Number of queues that enqueues create. Dead-letter queues do not count: they end work. */
-function queuesOf(enqueue: readonly EnqueueItem[], created: readonly Queue[]): number {
+function queuesOf(enqueue: Enqueuing['enqueue'], created: readonly Queue[]): number {
   const names = new Set(enqueue.map(({ queue }) => queue.name));
   return created.reduce(
     (count, queue) => (!queue.isReserved && names.has(queue.ledger.name.name) ? count + 1 : count),

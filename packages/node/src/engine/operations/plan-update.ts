@@ -27,6 +27,7 @@ import {
   isLastAttempt,
   isToRunAgain,
   NO_TOKEN,
+  newState,
   withProgress,
   withRerun,
 } from './attempts.ts';
@@ -248,18 +249,7 @@ export class UpdatePlanner {
       return { pid, result: EnqueueResult.ENQUEUE_RESULT_KEPT_OUT, leased: false };
     }
     const dueAt = (now + (delayOf(item, now) ?? 0)) as Instant;
-    const state: TaskState = {
-      enqueuedAt: now,
-      dueAt,
-      dataBytes: item.data.byteLength,
-      headerBytes: item.headerBytes,
-      attempts: 0,
-      token: NO_TOKEN,
-      retry: item.retry,
-      visibility: hiddenUntil(dueAt, now),
-      history: undefined,
-    };
-    this.#draft.add(queue, pid, state, item.data);
+    this.#draft.add(queue, pid, newState(item, now, dueAt), item.data);
     return { pid, result: created, leased: false };
   }
 

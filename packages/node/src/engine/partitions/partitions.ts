@@ -104,12 +104,15 @@ export class Partitions implements PartitionHost {
     return this.sizeOf(id).tasks;
   }
 
-  /** Numbers of queues and tasks in a held partition, with everything that is committed. */
+  /** Numbers of queues and tasks in a held partition, with everything that is committed. Records are tasks of no queue. */
   sizeOf(id: PartitionId): { readonly queues: number; readonly tasks: number } {
-    const queues = this.#deps.memory()?.queuesOf(id);
+    let queues = 0;
     let tasks = 0;
-    for (const { ledger } of queues ?? []) tasks += ledger.size;
-    return { queues: queues?.size ?? 0, tasks };
+    for (const { ledger, isReserved } of this.#deps.memory()?.queuesOf(id) ?? []) {
+      if (!isReserved) queues++;
+      tasks += ledger.size;
+    }
+    return { queues, tasks };
   }
 
   /**

@@ -25,9 +25,10 @@ import type {
   WaitForTasksRequest,
   WaitForTasksResponse,
 } from '@taskmaster/proto';
+import type { ScheduleOperations } from './bad-schedules.ts';
 
 /** The operations that every transport offers. */
-export interface Operations {
+export interface Operations extends ScheduleOperations {
   updateTasks(request: UpdateTasksRequest): Promise<UpdateTasksResponse>;
   leaseTasks(request: LeaseTasksRequest): Promise<LeaseTasksResponse>;
   waitForTasks(request: WaitForTasksRequest): Promise<WaitForTasksResponse>;

@@ -1,6 +1,7 @@
 import { type EnqueueMode, limits, PeekKind, type UpdatePart } from '@taskmaster/proto';
 import { badHeaders } from './bad-headers.ts';
 import { type BadRequest, bad } from './bad-request.ts';
+import { badSchedules } from './bad-schedules.ts';
 import { badSettings } from './bad-settings.ts';
 import { badWaits } from './bad-waits.ts';
 import {
@@ -390,4 +391,5 @@ export const badRequests: readonly BadRequest[] = [
   bad('deleting a queue of a long name', 'INVALID_QUEUE', 'queue', (node) => node.deleteQueue({ queue: long(513) })),
   bad('resetting the leases of an unnamed queue', 'INVALID_QUEUE', 'queue', (node) => node.resetLeases({ queue: '#' })),
   ...badWaits,
+  ...badSchedules.map((request) => bad(...request)),
 ];

@@ -1,3 +1,4 @@
+import type { QueueName } from '@taskmaster/proto';
 import { BATCH_START } from '../../domain/batches.ts';
 import type { EngineFigures, EngineHealth, TaskEngine } from '../../domain/commands.ts';
 import { Refusal } from '../../domain/refusal.ts';
@@ -53,6 +54,13 @@ export function fakeEngine(does: Partial<TaskEngine> = {}): FakeEngine {
     getTasks: ask('getTasks', does.getTasks),
     deleteQueue: ask('deleteQueue', does.deleteQueue),
     resetLeases: ask('resetLeases', does.resetLeases),
+    schedules: does.schedules ?? {
+      put: ask('schedules.put', undefined),
+      list: ask('schedules.list', undefined),
+      delete: ask('schedules.delete', undefined),
+      pause: (schedule) => ask<QueueName, never>('schedules.pause', undefined)(schedule),
+      trigger: ask('schedules.trigger', undefined),
+    },
     figures: does.figures ?? (() => NO_FIGURES),
     stop: does.stop ?? (async () => {}),
   };

@@ -6,12 +6,15 @@ import {
   type GetTasksRequest,
   type LeaseTasksRequest,
   type ListQueuesRequest,
+  type ListSchedulesRequest,
+  MissedRuns,
   PeekKind,
   type PeekTasksRequest,
   type QueueFilter,
   type Release,
   type Renew,
   type RetryPolicy,
+  type ScheduleSpec,
   type UpdateTasksRequest,
   type WaitForTasksRequest,
 } from '@taskmaster/proto';
@@ -118,5 +121,27 @@ export const aList = (change: Partial<ListQueuesRequest> = {}): ListQueuesReques
 export const someStats = (change: Partial<GetQueueStatsRequest> = {}): GetQueueStatsRequest => ({
   queues: [],
   filter: undefined,
+  ...change,
+});
+
+export const aSchedule = (change: Partial<ScheduleSpec> = {}): ScheduleSpec => ({
+  queue: 'shop#mail',
+  data: bytes('data'),
+  retry: undefined,
+  cron: '',
+  timeZone: '',
+  intervalMs: 60_000,
+  missedRuns: MissedRuns.MISSED_RUNS_UNSPECIFIED,
+  skipWhileRunning: false,
+  pidPrefix: bytes(''),
+  headers: {},
+  ...change,
+});
+
+export const someSchedules = (change: Partial<ListSchedulesRequest> = {}): ListSchedulesRequest => ({
+  schedule: 'shop#',
+  nextRuns: 1,
+  limit: 0,
+  pageToken: '',
   ...change,
 });

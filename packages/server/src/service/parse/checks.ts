@@ -1,4 +1,4 @@
-import { limits, NO_ENTRIES, type Reason } from '@taskmaster/proto';
+import { limits, type Reason } from '@taskmaster/proto';
 import { latin1Of } from '../../domain/bytes.ts';
 import type { TaskHeaders } from '../../domain/headers.ts';
 import type { LeaseToken, Pid } from '../../domain/ids.ts';
@@ -67,9 +67,7 @@ export function textAtMost(text: string, place: Place, max: number): string {
 }
 
 /** Refuses headers that are too many, too large, or not well-formed. Returns them as UTF-8 can store them. */
-export function headers(given: Readonly<Record<string, string>>, list: string, index: number): TaskHeaders {
-  if (given === NO_ENTRIES) return given;
-  const place = { list, index, field: 'headers' };
+export function headers(given: Readonly<Record<string, string>>, place: Place): TaskHeaders {
   const keys = Object.keys(given);
   countAtMost(keys.length, place, limits.headers);
   const checked: Record<string, string> = Object.create(null);

@@ -117,8 +117,10 @@ function parseEnqueue(item: Enqueue, index: number, group: OneGroup): EnqueueIte
   const list = 'enqueue';
   const queue = group.queue(item.queue, list, index, 'queue');
   refuseTooMuch(item.data, index);
-  const given = headers(item.headers, list, index);
-  const payload = given === NO_ENTRIES ? undefined : withHeaders(given, item.data);
+  const payload =
+    item.headers === NO_ENTRIES
+      ? undefined
+      : withHeaders(headers(item.headers, { list, index, field: 'headers' }), item.data);
   if (payload !== undefined) refuseTooMuch(payload.data, index);
   return {
     queue,

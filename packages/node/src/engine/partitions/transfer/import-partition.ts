@@ -1,10 +1,17 @@
-import { type TransferredAtom, type TransferredRow, TransferredRowKind } from '@taskmaster/proto';
+import {
+  type QueueName,
+  reservedQueues,
+  type TransferredAtom,
+  type TransferredRow,
+  TransferredRowKind,
+} from '@taskmaster/proto';
 import {
   type Instant,
   latin1Of,
   type PartitionId,
   type Pid,
   type QueueId,
+  type TaskState,
   type Ticket,
 } from '@taskmaster/server/domain';
 import type { ApplyAtom } from '../../../domain/atom.ts';
@@ -60,6 +67,8 @@ export class PartitionImport {
   /** True if `requests` does not have all requests that arrived. */
   requestsLeftOut = false;
   #requestBytes = 0;
+  /** Queues of schedules, whose tasks are hidden by the system clock. A queue arrives before its tasks. */
+  readonly #byWall = new Set<QueueId>();
   readonly #options: ImportOptions;
   /** Pieces of an atom that has not arrived completely. */
   #pieces: Uint8Array[] = [];
@@ -125,7 +134,9 @@ export class PartitionImport {
       }
       const whole = this.#join(entry, continues);
       if (!whole) continue;
-      const atom = shiftAtom(decodeAtom(partition, ticket as Ticket, whole), shiftMs);
+      const decoded = decodeAtom(partition, ticket as Ticket, whole);
+      for (const { queueId, name } of decoded.created) this.#noteQueue(queueId, name);
+      const atom = shiftAtom(decoded, shiftMs, this.#byWall);
       replayInto(this.recovered, atom);
       writeRows(atom, batch, requestWindowMs);
       writeStates(batch, atom);
@@ -185,7 +196,8 @@ export class PartitionImport {
     switch (row.kind) {
       case TransferredRowKind.TRANSFERRED_ROW_KIND_QUEUE: {
         const ledger = QueueLedger.decode(row.value);
-        ledger.shift(shiftMs);
+        this.#noteQueue(ledger.queueId, ledger.name);
+        if (!this.#byWall.has(ledger.queueId)) ledger.shift(shiftMs);
         this.recovered.ledgers.set(ledger.queueId, ledger);
         return;
       }
@@ -194,7 +206,7 @@ export class PartitionImport {
         return;
       case TransferredRowKind.TRANSFERRED_ROW_KIND_READY:
       case TransferredRowKind.TRANSFERRED_ROW_KIND_HIDDEN:
-        writeTaskRow(batch, prefix, pid, shiftState(decodeTaskRow(row.value), shiftMs));
+        writeTaskRow(batch, prefix, pid, this.#arrived(row));
         return;
       case TransferredRowKind.TRANSFERRED_ROW_KIND_REQUEST:
         this.#addRequest(batch, row);
@@ -202,6 +214,15 @@ export class PartitionImport {
       default:
         throw new ImportBrokenError(`a row of unknown kind ${row.kind} arrived`);
     }
+  }
+
+  #noteQueue(id: QueueId, { name }: QueueName): void {
+    if (name === reservedQueues.schedules) this.#byWall.add(id);
+  }
+
+  #arrived({ queueId, value }: TransferredRow): TaskState {
+    const state = decodeTaskRow(value);
+    return this.#byWall.has(queueId as QueueId) ? state : shiftState(state, this.#options.shiftMs);
   }
 
   /** The row does not tell the time within its window. The end of the window is used, so that it is not forgotten too early. */

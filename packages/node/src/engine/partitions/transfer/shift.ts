@@ -1,4 +1,4 @@
-import type { Instant, TaskHistory, TaskState } from '@taskmaster/server/domain';
+import type { Instant, QueueId, TaskHistory, TaskState } from '@taskmaster/server/domain';
 import type { ApplyAtom, TaskChange } from '../../../domain/atom.ts';
 
 /*
@@ -25,8 +25,10 @@ function shiftHistory(history: TaskHistory, byMs: number): TaskHistory {
   return { ...history, failures, progress: progress && { ...progress, at: shiftInstant(progress.at, byMs) } };
 }
 
-export function shiftAtom(atom: ApplyAtom, byMs: number): ApplyAtom {
-  return { ...atom, at: shiftInstant(atom.at, byMs), changes: atom.changes.map((change) => shiftChange(change, byMs)) };
+/** `byWall`: queues whose tasks are hidden by the system clock. Their instants are those of all nodes. */
+export function shiftAtom(atom: ApplyAtom, byMs: number, byWall: ReadonlySet<QueueId>): ApplyAtom {
+  const changes = atom.changes.map((change) => (byWall.has(change.queueId) ? change : shiftChange(change, byMs)));
+  return { ...atom, at: shiftInstant(atom.at, byMs), changes };
 }
 
 function shiftChange(change: TaskChange, byMs: number): TaskChange {

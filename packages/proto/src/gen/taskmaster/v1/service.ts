@@ -34,6 +34,18 @@ import {
   ResetLeasesRequest,
   ResetLeasesResponse,
 } from "./queues.ts";
+import {
+  DeleteScheduleRequest,
+  DeleteScheduleResponse,
+  ListSchedulesRequest,
+  ListSchedulesResponse,
+  PauseScheduleRequest,
+  PauseScheduleResponse,
+  PutScheduleRequest,
+  PutScheduleResponse,
+  TriggerScheduleRequest,
+  TriggerScheduleResponse,
+} from "./schedules.ts";
 import { StreamRequest, StreamResponse } from "./stream.ts";
 import {
   BatchLeaseTasksRequest,
@@ -226,6 +238,65 @@ export const TaskMasterServiceService = {
       encodeToBuffer(ListQueueSettingsResponse, value),
     responseDeserialize: (value: Buffer): ListQueueSettingsResponse => ListQueueSettingsResponse.decode(value),
   },
+  /**
+   * Creates or changes a schedule, which enqueues a task at each instant of a cron expression or after each interval. Idempotent:
+   * the same request again changes nothing, and no run of the schedule is lost or repeated.
+   */
+  putSchedule: {
+    path: "/taskmaster.v1.TaskMasterService/PutSchedule" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: PutScheduleRequest): Buffer => encodeToBuffer(PutScheduleRequest, value),
+    requestDeserialize: (value: Buffer): PutScheduleRequest => PutScheduleRequest.decode(value),
+    responseSerialize: (value: PutScheduleResponse): Buffer => encodeToBuffer(PutScheduleResponse, value),
+    responseDeserialize: (value: Buffer): PutScheduleResponse => PutScheduleResponse.decode(value),
+  },
+  /** Lists the schedules of a group with their next runs, in order of their names. */
+  listSchedules: {
+    path: "/taskmaster.v1.TaskMasterService/ListSchedules" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ListSchedulesRequest): Buffer => encodeToBuffer(ListSchedulesRequest, value),
+    requestDeserialize: (value: Buffer): ListSchedulesRequest => ListSchedulesRequest.decode(value),
+    responseSerialize: (value: ListSchedulesResponse): Buffer =>
+      encodeToBuffer(ListSchedulesResponse, value),
+    responseDeserialize: (value: Buffer): ListSchedulesResponse => ListSchedulesResponse.decode(value),
+  },
+  /** Deletes a schedule. */
+  deleteSchedule: {
+    path: "/taskmaster.v1.TaskMasterService/DeleteSchedule" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: DeleteScheduleRequest): Buffer =>
+      encodeToBuffer(DeleteScheduleRequest, value),
+    requestDeserialize: (value: Buffer): DeleteScheduleRequest => DeleteScheduleRequest.decode(value),
+    responseSerialize: (value: DeleteScheduleResponse): Buffer =>
+      encodeToBuffer(DeleteScheduleResponse, value),
+    responseDeserialize: (value: Buffer): DeleteScheduleResponse => DeleteScheduleResponse.decode(value),
+  },
+  /** Pauses or resumes a schedule. */
+  pauseSchedule: {
+    path: "/taskmaster.v1.TaskMasterService/PauseSchedule" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: PauseScheduleRequest): Buffer => encodeToBuffer(PauseScheduleRequest, value),
+    requestDeserialize: (value: Buffer): PauseScheduleRequest => PauseScheduleRequest.decode(value),
+    responseSerialize: (value: PauseScheduleResponse): Buffer =>
+      encodeToBuffer(PauseScheduleResponse, value),
+    responseDeserialize: (value: Buffer): PauseScheduleResponse => PauseScheduleResponse.decode(value),
+  },
+  /** Enqueues an extra run of a schedule now. */
+  triggerSchedule: {
+    path: "/taskmaster.v1.TaskMasterService/TriggerSchedule" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: TriggerScheduleRequest): Buffer =>
+      encodeToBuffer(TriggerScheduleRequest, value),
+    requestDeserialize: (value: Buffer): TriggerScheduleRequest => TriggerScheduleRequest.decode(value),
+    responseSerialize: (value: TriggerScheduleResponse): Buffer =>
+      encodeToBuffer(TriggerScheduleResponse, value),
+    responseDeserialize: (value: Buffer): TriggerScheduleResponse => TriggerScheduleResponse.decode(value),
+  },
 } as const;
 
 export interface TaskMasterServiceServer extends UntypedServiceImplementation {
@@ -265,6 +336,19 @@ export interface TaskMasterServiceServer extends UntypedServiceImplementation {
   deleteQueueSettings: handleUnaryCall<DeleteQueueSettingsRequest, DeleteQueueSettingsResponse>;
   /** Shows the settings of a group, or what applies to one queue. */
   listQueueSettings: handleUnaryCall<ListQueueSettingsRequest, ListQueueSettingsResponse>;
+  /**
+   * Creates or changes a schedule, which enqueues a task at each instant of a cron expression or after each interval. Idempotent:
+   * the same request again changes nothing, and no run of the schedule is lost or repeated.
+   */
+  putSchedule: handleUnaryCall<PutScheduleRequest, PutScheduleResponse>;
+  /** Lists the schedules of a group with their next runs, in order of their names. */
+  listSchedules: handleUnaryCall<ListSchedulesRequest, ListSchedulesResponse>;
+  /** Deletes a schedule. */
+  deleteSchedule: handleUnaryCall<DeleteScheduleRequest, DeleteScheduleResponse>;
+  /** Pauses or resumes a schedule. */
+  pauseSchedule: handleUnaryCall<PauseScheduleRequest, PauseScheduleResponse>;
+  /** Enqueues an extra run of a schedule now. */
+  triggerSchedule: handleUnaryCall<TriggerScheduleRequest, TriggerScheduleResponse>;
 }
 
 export interface TaskMasterServiceClient extends Client {
@@ -501,6 +585,89 @@ export interface TaskMasterServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ListQueueSettingsResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Creates or changes a schedule, which enqueues a task at each instant of a cron expression or after each interval. Idempotent:
+   * the same request again changes nothing, and no run of the schedule is lost or repeated.
+   */
+  putSchedule(
+    request: PutScheduleRequest,
+    callback: (error: ServiceError | null, response: PutScheduleResponse) => void,
+  ): ClientUnaryCall;
+  putSchedule(
+    request: PutScheduleRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: PutScheduleResponse) => void,
+  ): ClientUnaryCall;
+  putSchedule(
+    request: PutScheduleRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: PutScheduleResponse) => void,
+  ): ClientUnaryCall;
+  /** Lists the schedules of a group with their next runs, in order of their names. */
+  listSchedules(
+    request: ListSchedulesRequest,
+    callback: (error: ServiceError | null, response: ListSchedulesResponse) => void,
+  ): ClientUnaryCall;
+  listSchedules(
+    request: ListSchedulesRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ListSchedulesResponse) => void,
+  ): ClientUnaryCall;
+  listSchedules(
+    request: ListSchedulesRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ListSchedulesResponse) => void,
+  ): ClientUnaryCall;
+  /** Deletes a schedule. */
+  deleteSchedule(
+    request: DeleteScheduleRequest,
+    callback: (error: ServiceError | null, response: DeleteScheduleResponse) => void,
+  ): ClientUnaryCall;
+  deleteSchedule(
+    request: DeleteScheduleRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: DeleteScheduleResponse) => void,
+  ): ClientUnaryCall;
+  deleteSchedule(
+    request: DeleteScheduleRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: DeleteScheduleResponse) => void,
+  ): ClientUnaryCall;
+  /** Pauses or resumes a schedule. */
+  pauseSchedule(
+    request: PauseScheduleRequest,
+    callback: (error: ServiceError | null, response: PauseScheduleResponse) => void,
+  ): ClientUnaryCall;
+  pauseSchedule(
+    request: PauseScheduleRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: PauseScheduleResponse) => void,
+  ): ClientUnaryCall;
+  pauseSchedule(
+    request: PauseScheduleRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: PauseScheduleResponse) => void,
+  ): ClientUnaryCall;
+  /** Enqueues an extra run of a schedule now. */
+  triggerSchedule(
+    request: TriggerScheduleRequest,
+    callback: (error: ServiceError | null, response: TriggerScheduleResponse) => void,
+  ): ClientUnaryCall;
+  triggerSchedule(
+    request: TriggerScheduleRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: TriggerScheduleResponse) => void,
+  ): ClientUnaryCall;
+  triggerSchedule(
+    request: TriggerScheduleRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: TriggerScheduleResponse) => void,
   ): ClientUnaryCall;
 }
 

@@ -1,7 +1,7 @@
 import { limits, NO_SETTINGS, QueueSettings } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
-import type { Pid } from '../domain/ids.ts';
-import { fakeEngine } from '../grpc/testing/fake-engine.ts';
+import type { Pid } from '../../domain/ids.ts';
+import { fakeEngine } from '../../grpc/testing/fake-engine.ts';
 import { putQueueSettings } from './queue-settings.ts';
 
 const put = (engine: Parameters<typeof putQueueSettings>[0], queues: string) =>

@@ -11,12 +11,12 @@ import {
   QueueSettings,
   reservedQueues,
 } from '@taskmaster/proto';
-import type { TaskEngine } from '../domain/commands.ts';
-import { defaultDeadLetters } from '../domain/dead-letter-queues.ts';
-import { decodeSettings, inOrder, type SettingsRecord, settingsOf } from '../domain/queue-settings.ts';
-import { countAtMost } from './parse/checks.ts';
-import { askedQueue, parseSettings, queuePattern } from './parse/parse-settings.ts';
-import { deleteRecord, listRecords, putRecord } from './records.ts';
+import type { TaskEngine } from '../../domain/commands.ts';
+import { defaultDeadLetters } from '../../domain/dead-letter-queues.ts';
+import { decodeSettings, inOrder, type SettingsRecord, settingsOf } from '../../domain/queue-settings.ts';
+import { countAtMost } from '../parse/checks.ts';
+import { askedQueue, parseSettings, queuePattern } from '../parse/parse-settings.ts';
+import { deleteRecord, listRecords, putRecord } from './stored-records.ts';
 
 const recordsOf = (group: string): QueueName => ({ group, name: reservedQueues.settings });
 

@@ -1,8 +1,8 @@
 import { EnqueueMode, type QueueName } from '@taskmaster/proto';
-import { latin1Of } from '../domain/bytes.ts';
-import type { TaskEngine } from '../domain/commands.ts';
-import type { Pid } from '../domain/ids.ts';
-import { UpdateRefusal } from '../domain/refusal.ts';
+import { latin1Of } from '../../domain/bytes.ts';
+import type { TaskEngine } from '../../domain/commands.ts';
+import type { Pid } from '../../domain/ids.ts';
+import { UpdateRefusal } from '../../domain/refusal.ts';
 
 /** A record of a group: a task in a reserved queue. Its key is the PID. */
 export interface StoredRecord {

@@ -1,0 +1,213 @@
+import { type ScheduleSpec, MissedRuns as WireMissedRuns, PutScheduleResult as WirePutResult } from '@taskmaster/proto';
+import type { ClientContext } from '../tasks/context.ts';
+import {
+  canonicalName,
+  FORMAT,
+  headersOf,
+  type QueueRef,
+  queueRef,
+  retryPolicy,
+  type TaskHeaders,
+  type TaskRetryOptions,
+} from '../tasks/new-task.ts';
+import { type MissedRuns, type ScheduleInfo, scheduleInfo } from '../tasks/schedule-info.ts';
+import type { TransportCallOptions } from '../transport/transport.ts';
+import { brokenReply } from '../transport/wire-errors.ts';
+import { encodeData } from '../values/codec.ts';
+import { type Duration, durationMs } from '../values/duration.ts';
+import type { CallOptions } from '../values/options.ts';
+import { type Pid, type PidLike, pidBytes } from '../values/pid.ts';
+
+/** What a schedule enqueues, and when. Give either `cron` or `every`. */
+export interface ScheduleOptions<In = unknown> {
+  /** The queue of its tasks, in the group of the schedule. A queue that is given by name gets JSON data. */
+  readonly queue: string | QueueRef<never, In> | QueueRef<unknown, In>;
+  /** The data of each task, at most 64 KiB together with the headers. */
+  readonly data: In;
+  /**
+   * A cron expression: minute, hour, day of month, month, day of week, as in `0 9 * * MON-FRI`. Seconds may stand before them,
+   * and years behind them.
+   */
+  readonly cron?: string | undefined;
+  /** IANA name of the time zone of `cron`, as in `Europe/Berlin`. Default: UTC. */
+  readonly timeZone?: string | undefined;
+  /** Time between two runs, 100 ms to 10 years. The first run is one interval after the schedule was created. */
+  readonly every?: Duration | undefined;
+  /**
+   * Runs whose instants passed while no node could enqueue them: `once` enqueues only the latest of them (default), `all` each of
+   * them, `skip` none, unless the latest is at most a minute late.
+   */
+  readonly missedRuns?: MissedRuns | undefined;
+  /** Whether a run is skipped if the task of an earlier run is still in the queue, waiting or leased. Default false. */
+  readonly skipWhileRunning?: boolean | undefined;
+  /** What happens after a failed attempt at a task. Default: as for tasks that are enqueued without `retry`. */
+  readonly retry?: TaskRetryOptions | undefined;
+  /** Headers of each task, as of a task that is enqueued. Default: none. */
+  readonly headers?: TaskHeaders | undefined;
+  /** The PIDs of the tasks begin with this, so that they have a place among other tasks of the queue. Default: nothing. */
+  readonly pidPrefix?: PidLike | undefined;
+}
+
+export interface ListSchedulesOptions extends CallOptions {
+  /** Default: the default group. */
+  readonly group?: string | undefined;
+  /** Number of next runs of each schedule, at most 100. Default 1. */
+  readonly nextRuns?: number | undefined;
+}
+
+export interface PutScheduleOutcome {
+  readonly result: 'created' | 'changed' | 'unchanged';
+  readonly schedule: ScheduleInfo;
+}
+
+const results: Readonly<Record<number, PutScheduleOutcome['result']>> = {
+  [WirePutResult.PUT_SCHEDULE_RESULT_CREATED]: 'created',
+  [WirePutResult.PUT_SCHEDULE_RESULT_CHANGED]: 'changed',
+  [WirePutResult.PUT_SCHEDULE_RESULT_UNCHANGED]: 'unchanged',
+};
+
+const missedRuns: Readonly<Record<MissedRuns, WireMissedRuns>> = {
+  skip: WireMissedRuns.MISSED_RUNS_SKIP,
+  once: WireMissedRuns.MISSED_RUNS_ONCE,
+  all: WireMissedRuns.MISSED_RUNS_ALL,
+};
+
+/**
+ * The schedules, each of which enqueues a task again and again. They are durable, and the node that holds their group runs them.
+ * `client.schedules` gives it. A schedule is named `group#name`, or `name` in the default group.
+ */
+export class Schedules {
+  readonly #context: ClientContext;
+
+  /** Internal: use `client.schedules`. */
+  constructor(context: ClientContext) {
+    this.#context = context;
+  }
+
+  /**
+   * Creates a schedule, or changes it to these options. Call it at each start of a service: the same options change nothing, and
+   * no run is lost or repeated. It does not resume a paused schedule.
+   * @throws InvalidRequestError, with the reason `INVALID_SCHEDULE` for a wrong expression, a time zone that is not known, or no
+   * run after now; InvalidDataError; PermissionDeniedError; TypeError for options of the wrong form.
+   */
+  async put<In>(name: string, schedule: ScheduleOptions<In>, options: CallOptions = {}): Promise<PutScheduleOutcome> {
+    const request = { schedule: canonicalName(name), spec: await scheduleSpec(schedule) };
+    const reply = await this.#run('putSchedule', 'harmless', options, (transport, attempt) =>
+      transport.putSchedule(request, attempt),
+    );
+    return { result: results[reply.result] ?? 'changed', schedule: infoOf(reply) };
+  }
+
+  /** The schedules of a group, by name. */
+  async *list({ group = '', nextRuns = 1, ...options }: ListSchedulesOptions = {}): AsyncGenerator<ScheduleInfo, void> {
+    const schedule = group === '' ? '' : `${group}#`;
+    let pageToken = '';
+    do {
+      const request = { schedule, nextRuns, limit: 0, pageToken };
+      const page = await this.#run('listSchedules', 'read', options, (transport, attempt) =>
+        transport.listSchedules(request, attempt),
+      );
+      yield* page.schedules.map(scheduleInfo);
+      pageToken = page.nextPageToken;
+    } while (pageToken !== '');
+  }
+
+  /** One schedule with its next runs. Undefined: there is none with this name. */
+  async get(
+    name: string,
+    { nextRuns = 1, ...options }: CallOptions & { readonly nextRuns?: number | undefined } = {},
+  ): Promise<ScheduleInfo | undefined> {
+    const request = { schedule: canonicalName(name), nextRuns, limit: 1, pageToken: '' };
+    const { schedules } = await this.#run('listSchedules', 'read', options, (transport, attempt) =>
+      transport.listSchedules(request, attempt),
+    );
+    const [schedule] = schedules;
+    return schedule && scheduleInfo(schedule);
+  }
+
+  /** Deletes a schedule. Its tasks stay. Resolves with false if there is none. */
+  async delete(name: string, options: CallOptions = {}): Promise<boolean> {
+    const request = { schedule: canonicalName(name) };
+    const { deleted } = await this.#run('deleteSchedule', 'unsafe', options, (transport, attempt) =>
+      transport.deleteSchedule(request, attempt),
+    );
+    return deleted;
+  }
+
+  /** Stops the runs of a schedule until it is resumed, also across `put`. @throws TaskMasterError `SCHEDULE_NOT_FOUND`. */
+  pause(name: string, options: CallOptions = {}): Promise<ScheduleInfo> {
+    return this.#pause(name, true, options);
+  }
+
+  /** Goes on with the first run after now. @throws TaskMasterError with the reason `SCHEDULE_NOT_FOUND`. */
+  resume(name: string, options: CallOptions = {}): Promise<ScheduleInfo> {
+    return this.#pause(name, false, options);
+  }
+
+  /**
+   * Enqueues an extra run now, also of a paused schedule, or while an earlier run is in the queue.
+   * @throws TaskMasterError with the reason `SCHEDULE_NOT_FOUND`.
+   */
+  async trigger(name: string, options: CallOptions = {}): Promise<{ readonly queue: string; readonly pid: Pid }> {
+    const request = { schedule: canonicalName(name) };
+    const { queue, pid } = await this.#run('triggerSchedule', 'unsafe', options, (transport, attempt) =>
+      transport.triggerSchedule(request, attempt),
+    );
+    return { queue, pid };
+  }
+
+  async #pause(name: string, paused: boolean, options: CallOptions): Promise<ScheduleInfo> {
+    const request = { schedule: canonicalName(name), paused };
+    const reply = await this.#run('pauseSchedule', 'harmless', options, (transport, attempt) =>
+      transport.pauseSchedule(request, attempt),
+    );
+    return infoOf(reply);
+  }
+
+  #run<Reply>(
+    operation: string,
+    repetition: 'read' | 'harmless' | 'unsafe',
+    options: CallOptions,
+    call: (transport: ClientContext['calls']['transport'], attempt: TransportCallOptions) => Promise<Reply>,
+  ): Promise<Reply> {
+    const { calls } = this.#context;
+    return calls.run(operation, repetition, options, (attempt) => call(calls.transport, attempt));
+  }
+}
+
+async function scheduleSpec<In>(options: ScheduleOptions<In>): Promise<ScheduleSpec> {
+  const { cron, timeZone, every, skipWhileRunning = false } = options;
+  if ((cron === undefined) === (every === undefined)) throw new TypeError('cron, every: give one of them');
+  if (every !== undefined && timeZone !== undefined) throw new TypeError('timeZone: goes with cron');
+  const policy = missedRuns[options.missedRuns ?? 'once'];
+  if (policy === undefined) {
+    throw new TypeError(`missedRuns: '${options.missedRuns}' is not 'skip', 'once' or 'all'`);
+  }
+  const queue = queueRef(options.queue);
+  return {
+    queue: queue.name,
+    data: await encodeData(queue[FORMAT], options.data),
+    retry: options.retry && retryPolicy(options.retry),
+    cron: cron ?? '',
+    timeZone: timeZone ?? '',
+    intervalMs: every === undefined ? 0 : intervalMs(every),
+    missedRuns: policy,
+    skipWhileRunning,
+    headers: options.headers === undefined ? {} : headersOf(options.headers),
+    pidPrefix: options.pidPrefix === undefined ? NO_BYTES : pidBytes(options.pidPrefix),
+  };
+}
+
+const NO_BYTES = new Uint8Array(0);
+
+/** In the protocol 0 means that there is no interval. */
+function intervalMs(every: Duration): number {
+  const ms = durationMs(every, 'every');
+  if (ms === 0) throw new TypeError('every: an interval is not 0');
+  return ms;
+}
+
+function infoOf({ schedule }: { readonly schedule?: Parameters<typeof scheduleInfo>[0] | undefined }): ScheduleInfo {
+  if (schedule === undefined) throw brokenReply('left out the schedule');
+  return scheduleInfo(schedule);
+}

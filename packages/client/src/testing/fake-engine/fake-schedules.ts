@@ -1,0 +1,83 @@
+import {
+  type ListSchedulesRequest,
+  type ListSchedulesResponse,
+  type PutScheduleRequest,
+  PutScheduleResult,
+  parseQueueName,
+  type Schedule,
+  type TriggerScheduleResponse,
+} from '@taskmaster/proto';
+import type { Timing } from '../../transport/timing.ts';
+import { makeError } from '../../values/errors.ts';
+
+/** Schedules that never run by themselves. Each has a next run every minute. */
+export class FakeSchedules {
+  /** In order of their names. */
+  readonly all: Schedule[] = [];
+  readonly #timing: Timing;
+
+  constructor(timing: Timing) {
+    this.#timing = timing;
+  }
+
+  put({ schedule, spec }: PutScheduleRequest): { result: PutScheduleResult; schedule: Schedule } {
+    const known = this.all.find((one) => one.schedule === schedule);
+    const result = known
+      ? PutScheduleResult.PUT_SCHEDULE_RESULT_CHANGED
+      : PutScheduleResult.PUT_SCHEDULE_RESULT_CREATED;
+    const now = this.#timing.now();
+    const nothingYet = { runs: 0, missed: 0, skipped: 0, triggered: 0, lastRunUnixMs: 0, lastPid: new Uint8Array(0) };
+    const made = known ?? {
+      ...{ schedule, spec, paused: false, createdUnixMs: now, changedUnixMs: now, nextRunsUnixMs: [] },
+      ...nothingYet,
+    };
+    made.spec = spec;
+    if (!known) this.all.push(made);
+    this.all.sort((a, b) => (a.schedule < b.schedule ? -1 : 1));
+    return { result, schedule: this.#shown(made, 1) };
+  }
+
+  /** Pages of two. */
+  list({ schedule, nextRuns, pageToken }: ListSchedulesRequest): ListSchedulesResponse {
+    const { group, name } = parseQueueName(schedule);
+    const ofGroup = this.all.filter((one) => parseQueueName(one.schedule).group === group);
+    const from = Number(pageToken);
+    const page = name === '' ? ofGroup.slice(from, from + 2) : ofGroup.filter((one) => one.schedule === schedule);
+    const more = name === '' && from + 2 < ofGroup.length;
+    return {
+      schedules: page.map((one) => this.#shown(one, nextRuns)),
+      nextPageToken: more ? String(from + 2) : '',
+    };
+  }
+
+  delete(schedule: string): boolean {
+    const at = this.all.findIndex((one) => one.schedule === schedule);
+    if (at >= 0) this.all.splice(at, 1);
+    return at >= 0;
+  }
+
+  pause(schedule: string, paused: boolean): Schedule {
+    const known = this.#known(schedule);
+    known.paused = paused;
+    return this.#shown(known, 1);
+  }
+
+  trigger(schedule: string): TriggerScheduleResponse {
+    const known = this.#known(schedule);
+    known.triggered++;
+    const at = new Date(this.#timing.now()).toISOString();
+    return { queue: known.spec?.queue ?? '', pid: Buffer.from(`${at}!${parseQueueName(schedule).name}`) };
+  }
+
+  #known(schedule: string): Schedule {
+    const known = this.all.find((one) => one.schedule === schedule);
+    if (known === undefined) throw makeError('no such schedule', { reason: 'SCHEDULE_NOT_FOUND' });
+    return known;
+  }
+
+  #shown(schedule: Schedule, nextRuns: number): Schedule {
+    const now = this.#timing.now();
+    const runs = Array.from({ length: schedule.paused ? 0 : nextRuns }, (_, index) => now + (index + 1) * 60_000);
+    return { ...schedule, nextRunsUnixMs: runs };
+  }
+}

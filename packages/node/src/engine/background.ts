@@ -1,0 +1,60 @@
+import type { Instant } from '@taskmaster/server/domain';
+import { type CancelTimer, type Clock, repeat } from '@taskmaster/server/ports';
+import type { EngineState } from './engine-state.ts';
+import { DEAD_SEARCH_MS, DeadSearch } from './operations/dead-search.ts';
+import { RECORD_SWEEP_MS, RecordSweep } from './operations/records/record-sweep.ts';
+import { DUE_SEARCH_MS, DueSearch } from './schedules/due-search.ts';
+
+export interface BackgroundDeps {
+  /** Undefined while nothing can be written. */
+  readonly memory: () => EngineState | undefined;
+  readonly clock: Clock;
+  readonly log: { warn(details: object, message: string): void };
+}
+
+/** The timers of an engine, and its searches in the background. */
+export class Background {
+  readonly #deps: BackgroundDeps;
+  readonly #deadSearch: DeadSearch;
+  readonly #dueSearch: DueSearch;
+  readonly #recordSweep: RecordSweep;
+  #cancelTimers: CancelTimer[] = [];
+
+  constructor(deps: BackgroundDeps) {
+    this.#deps = deps;
+    this.#deadSearch = new DeadSearch(deps);
+    this.#dueSearch = new DueSearch(deps);
+    this.#recordSweep = new RecordSweep(deps.memory);
+  }
+
+  start(): void {
+    this.every(DEAD_SEARCH_MS, () => this.#deadSearch.look());
+    this.every(DUE_SEARCH_MS, () => this.#dueSearch.look());
+    this.every(RECORD_SWEEP_MS, () => this.#recordSweep.sweep());
+  }
+
+  /** Repeats work until `cancel`. Errors go to the log. */
+  every(intervalMs: number, work: () => Promise<void>): void {
+    const { clock, log } = this.#deps;
+    const failed = (error: unknown): void => log.warn({ err: error }, 'background work failed');
+    this.#cancelTimers.push(repeat(clock, intervalMs, work, failed));
+  }
+
+  /** Does work once, unless `cancel` comes before. */
+  after(delayMs: number, work: () => void): void {
+    const { clock } = this.#deps;
+    this.#cancelTimers.push(clock.at((clock.now() + delayMs) as Instant, work));
+  }
+
+  /** Nothing begins from now on. */
+  cancel(): void {
+    for (const cancel of this.#cancelTimers.splice(0)) cancel();
+  }
+
+  /** Resolves when no search is in progress. */
+  async ended(): Promise<void> {
+    await this.#deadSearch.ended();
+    await this.#dueSearch.ended();
+    await this.#recordSweep.ended();
+  }
+}

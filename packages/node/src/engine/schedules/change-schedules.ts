@@ -1,0 +1,130 @@
+import { limits, PutScheduleResult, parseQueueName, type QueueName, ScheduleSpec } from '@taskmaster/proto';
+import {
+  type Instant,
+  nextRun,
+  type PutScheduleCommand,
+  type PutScheduleOutcome,
+  Refusal,
+  type ScheduleView,
+  type TriggeredRun,
+} from '@taskmaster/server/domain';
+import type { EngineState } from '../engine-state.ts';
+import { type Attempt, decide } from '../operations/decide.ts';
+import type { Reads } from '../pending/reads.ts';
+import { ruleOfRecord, type ScheduleRecord, taskPid, viewOf } from './record.ts';
+import { type FoundSchedule, ScheduleDraft } from './schedule-draft.ts';
+
+const { PUT_SCHEDULE_RESULT_CREATED, PUT_SCHEDULE_RESULT_CHANGED, PUT_SCHEDULE_RESULT_UNCHANGED } = PutScheduleResult;
+const NONE = new Uint8Array(0);
+
+/** Creates a schedule or changes it. What it has decided stays, so that no run is lost or repeated. */
+export async function putSchedule(
+  memory: EngineState,
+  { schedule, spec }: PutScheduleCommand,
+): Promise<PutScheduleOutcome> {
+  const { result, record } = await change(memory, schedule, (draft, found) => {
+    if (found !== undefined && isEqual(found.record.spec, spec)) {
+      return { result: PUT_SCHEDULE_RESULT_UNCHANGED, record: found.record };
+    }
+    const record = found === undefined ? created(spec, draft.wall) : changed(found.record, spec, draft.wall);
+    if (nextRun(ruleOfRecord(record), record.decidedUnixMs) === undefined) throw neverRuns();
+    if (found === undefined && draft.count(schedule.group) >= limits.groupSchedules) throw tooMany();
+    if (found === undefined) draft.add(schedule, record);
+    else draft.change(found, record);
+    return { result: found === undefined ? PUT_SCHEDULE_RESULT_CREATED : PUT_SCHEDULE_RESULT_CHANGED, record };
+  });
+  return { result, view: viewOf(schedule, record, 1) };
+}
+
+export function deleteSchedule(memory: EngineState, schedule: QueueName): Promise<boolean> {
+  return change(memory, schedule, (draft, found) => {
+    if (found !== undefined) draft.remove(found);
+    return found !== undefined;
+  });
+}
+
+/** Pauses or resumes a schedule. It goes on with the first run after now. */
+export async function pauseSchedule(memory: EngineState, schedule: QueueName, paused: boolean): Promise<ScheduleView> {
+  const record = await change(memory, schedule, (draft, found) => {
+    if (found === undefined || found.record.paused === paused) return found?.record;
+    const { decidedUnixMs } = found.record;
+    const decided = paused ? decidedUnixMs : Math.max(decidedUnixMs, draft.wall);
+    const after = { ...found.record, paused, decidedUnixMs: decided };
+    draft.change(found, after);
+    return after;
+  });
+  return viewOf(schedule, record ?? notFound(schedule), 1);
+}
+
+/** Enqueues an extra run now. */
+export async function triggerSchedule(memory: EngineState, schedule: QueueName): Promise<TriggeredRun> {
+  const run = await change(memory, schedule, (draft, found) => {
+    if (found === undefined) return undefined;
+    const { spec } = found.record;
+    let at = draft.wall;
+    while (draft.has(spec, taskPid(spec, at, schedule.name, true))) at++;
+    const pid = taskPid(spec, at, schedule.name, true);
+    const refusal = draft.tryEnqueue(spec, pid);
+    if (refusal !== undefined) throw refusal;
+    const triggered = found.record.triggered + 1;
+    draft.change(found, { ...found.record, triggered, triggeredPid: Buffer.from(pid, 'latin1') });
+    return { queue: parseQueueName(spec.queue), pid };
+  });
+  return run ?? notFound(schedule);
+}
+
+/** Decides by the present record, and resolves when the decision is durable. */
+async function change<T>(
+  memory: EngineState,
+  schedule: QueueName,
+  plan: (draft: ScheduleDraft, found: FoundSchedule | undefined) => T,
+): Promise<T> {
+  const attempt = (now: Instant, reads: Reads): Attempt<T> => {
+    const draft = new ScheduleDraft(memory, now, reads);
+    const found = draft.find(schedule);
+    return draft.missing() ?? draft.attempt(plan(draft, found));
+  };
+  const { result, durable } = await decide(memory, memory.partitionOf(schedule.group), attempt);
+  await durable;
+  return result;
+}
+
+function created(spec: ScheduleSpec, wall: number): ScheduleRecord {
+  const nothingYet = {
+    lastRunUnixMs: 0,
+    lastPid: NONE,
+    triggeredPid: NONE,
+    runs: 0,
+    missed: 0,
+    skipped: 0,
+    triggered: 0,
+  };
+  const instants = { createdUnixMs: wall, changedUnixMs: wall, decidedUnixMs: wall, anchorUnixMs: wall };
+  return { spec, paused: false, ...instants, ...nothingYet };
+}
+
+/** With another rule the schedule goes on with the first run after now. */
+function changed(before: ScheduleRecord, spec: ScheduleSpec, wall: number): ScheduleRecord {
+  const after = { ...before, spec, changedUnixMs: wall };
+  const { cron, timeZone, intervalMs } = before.spec;
+  if (cron === spec.cron && timeZone === spec.timeZone && intervalMs === spec.intervalMs) return after;
+  const decidedUnixMs = Math.max(before.decidedUnixMs, wall);
+  return { ...after, decidedUnixMs, anchorUnixMs: decidedUnixMs };
+}
+
+const isEqual = (a: ScheduleSpec, b: ScheduleSpec): boolean =>
+  Buffer.compare(ScheduleSpec.encode(a).finish(), ScheduleSpec.encode(b).finish()) === 0;
+
+const tooMany = (): Refusal =>
+  new Refusal('TOO_MANY_SCHEDULES', `the group has ${limits.groupSchedules} schedules: delete some`, {
+    metadata: { limit: String(limits.groupSchedules) },
+  });
+
+const neverRuns = (): Refusal =>
+  new Refusal('INVALID_SCHEDULE', 'spec.cron never runs after now', { metadata: { field: 'spec.cron' } });
+
+function notFound({ group, name }: QueueName): never {
+  throw new Refusal('SCHEDULE_NOT_FOUND', 'the group has no schedule with this name', {
+    metadata: { group, schedule: name },
+  });
+}

@@ -1,0 +1,78 @@
+import {
+  limits,
+  parseQueueName,
+  type QueueName,
+  reservedQueues,
+  type ScheduleSpec,
+  StoredSchedule,
+} from '@taskmaster/proto';
+import {
+  type Instant,
+  latin1Of,
+  nextRun,
+  nextRuns,
+  type Pid,
+  type RetryPolicy,
+  ruleOf,
+  type ScheduleRule,
+  type ScheduleView,
+  type TaskState,
+} from '@taskmaster/server/domain';
+
+/** A schedule without a next run is hidden until then. */
+const NEVER = limits.runAtUnixMs as Instant;
+
+/** The queue of a group whose tasks are its schedules. */
+export const schedulesOf = (group: string): QueueName => ({ group, name: reservedQueues.schedules });
+
+const utf8 = (text: string): Pid => latin1Of(Buffer.from(text)) as Pid;
+
+/** The PID of a schedule. */
+export const keyOf = (name: string): Pid => utf8(name);
+export const nameOf = (key: Pid): string => Buffer.from(key, 'latin1').toString();
+
+/** A record with its spec, which a record always has. */
+export type ScheduleRecord = StoredSchedule & { spec: ScheduleSpec };
+
+export function decodeRecord(bytes: Uint8Array): ScheduleRecord {
+  const record = StoredSchedule.decode(bytes);
+  return { ...record, spec: record.spec ?? missingSpec() };
+}
+
+function missingSpec(): never {
+  throw new RangeError('the record of a schedule has no spec');
+}
+
+export const encodeRecord = (record: ScheduleRecord): Uint8Array => StoredSchedule.encode(record).finish();
+
+export const ruleOfRecord = ({ spec, anchorUnixMs }: ScheduleRecord): ScheduleRule => ruleOf(spec, anchorUnixMs);
+
+/** Until when the record is hidden: the next run, by the system clock. */
+export function hiddenUntilRun(record: ScheduleRecord): Instant {
+  const next = record.paused ? undefined : nextRun(ruleOfRecord(record), record.decidedUnixMs);
+  return (next ?? NEVER) as Instant;
+}
+
+/** The state of a task, hidden until an instant that may be past. */
+export const hiddenState = (state: TaskState, until: Instant, dataBytes: number): TaskState => ({
+  ...state,
+  dueAt: until,
+  dataBytes,
+  visibility: { kind: 'hidden', until, lease: undefined },
+});
+
+/** The PID of the task of a run: the order of time among the runs of all schedules. */
+export function taskPid({ pidPrefix }: ScheduleSpec, at: number, name: string, isTriggered: boolean): Pid {
+  const separator = isTriggered ? '!' : '/';
+  return (latin1Of(pidPrefix) + utf8(`${new Date(at).toISOString()}${separator}${name}`)) as Pid;
+}
+
+/** The retry policy of the tasks. */
+export function retryOf({ retry }: ScheduleSpec): RetryPolicy | undefined {
+  return retry && { ...retry, deadLetterQueue: parseQueueName(retry.deadLetterQueue).name };
+}
+
+export function viewOf(schedule: QueueName, record: ScheduleRecord, count: number): ScheduleView {
+  const runs = record.paused ? [] : nextRuns(ruleOfRecord(record), record.decidedUnixMs, count);
+  return { schedule, record, nextRuns: runs };
+}

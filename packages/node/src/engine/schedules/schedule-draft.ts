@@ -1,0 +1,152 @@
+import { parseQueueName, type QueueName, type ScheduleSpec } from '@taskmaster/proto';
+import {
+  BATCH_START,
+  type Instant,
+  isLeased,
+  isLeasedAt,
+  latin1Of,
+  type Pid,
+  type Refusal,
+  type TaskState,
+  withHeaders,
+} from '@taskmaster/server/domain';
+import type { EngineState } from '../engine-state.ts';
+import { isLastAttempt, newState } from '../operations/attempts.ts';
+import type { Attempt } from '../operations/decide.ts';
+import { refusalByLimit } from '../operations/limits.ts';
+import { isKeptOut } from '../operations/records/keep-out.ts';
+import { type DraftMark, TaskDraft } from '../operations/task-draft.ts';
+import { EngineView } from '../pending/engine-view.ts';
+import type { Reads } from '../pending/reads.ts';
+import type { CachedTask } from '../queues/cache/places.ts';
+import type { Queue } from '../queues/queue.ts';
+import {
+  decodeRecord,
+  encodeRecord,
+  hiddenState,
+  hiddenUntilRun,
+  keyOf,
+  retryOf,
+  type ScheduleRecord,
+  schedulesOf,
+} from './record.ts';
+
+/** A schedule that was found. */
+export interface FoundSchedule {
+  readonly queue: Queue;
+  readonly key: Pid;
+  readonly task: CachedTask;
+  readonly record: ScheduleRecord;
+}
+
+/** Changes of schedules and the tasks of their runs, which are committed together. */
+export class ScheduleDraft {
+  readonly #memory: EngineState;
+  readonly #view: EngineView;
+  readonly #draft: TaskDraft;
+  /** The system clock, in ms since 1970. */
+  readonly wall: number;
+
+  constructor(memory: EngineState, now: Instant, reads: Reads) {
+    this.#memory = memory;
+    this.#view = new EngineView(memory, now, reads);
+    this.#draft = new TaskDraft(this.#view);
+    this.wall = memory.clock.wall();
+  }
+
+  /** Undefined: there is none, or it must be read first. */
+  find({ group, name }: QueueName): FoundSchedule | undefined {
+    const queue = this.#draft.queue(schedulesOf(group));
+    return queue && this.read(queue, keyOf(name));
+  }
+
+  /** As `find`, by the key of the schedule in its queue. */
+  read(queue: Queue, key: Pid): FoundSchedule | undefined {
+    const task = this.#draft.find(queue, key);
+    if (task === undefined) return undefined;
+    const data = task.data ?? this.#view.payload(queue, key);
+    if (data !== undefined) return { queue, key, task, record: decodeRecord(data) };
+    this.#draft.need(queue, key, task.state.dataBytes);
+    return undefined;
+  }
+
+  /** Number of schedules of a group. */
+  count(group: string): number {
+    return this.#draft.queue(schedulesOf(group))?.ledger.size ?? 0;
+  }
+
+  add({ group, name }: QueueName, record: ScheduleRecord): void {
+    const data = encodeRecord(record);
+    const until = hiddenUntilRun(record);
+    const { now } = this.#view;
+    const state = hiddenState(newState({ data, headerBytes: 0, retry: undefined }, now, now), until, data.length);
+    this.#draft.add(this.#draft.queueFor(schedulesOf(group)), keyOf(name), state, data);
+  }
+
+  change({ queue, key, task }: FoundSchedule, record: ScheduleRecord): void {
+    const data = encodeRecord(record);
+    const state = hiddenState(task.state, hiddenUntilRun(record), data.length);
+    this.#draft.change(queue, key, task, state, data);
+  }
+
+  remove({ queue, key, task }: FoundSchedule): void {
+    this.#draft.remove(queue, key, task, 'removed');
+  }
+
+  /**
+   * Enqueues the task of a run. It collapses into a task with its PID, also into one that is kept out. A refusal: a limit is
+   * reached, and nothing changes.
+   */
+  tryEnqueue(spec: ScheduleSpec, pid: Pid): Refusal | undefined {
+    const { mark } = this.#draft;
+    const name = parseQueueName(spec.queue);
+    const queue = this.#draft.queueFor(name);
+    const { now } = this.#view;
+    if (this.#draft.find(queue, pid) !== undefined || isKeptOut(this.#draft, queue, pid, now)) return undefined;
+    const payload = withHeaders(spec.headers, spec.data);
+    this.#draft.add(queue, pid, newState({ ...payload, retry: retryOf(spec) }, now, now), payload.data);
+    const refusal = this.#refusal(name, mark);
+    if (refusal !== undefined) this.#draft.rollBack(mark);
+    return refusal;
+  }
+
+  /** Whether the queue of the schedule has a task with this PID. */
+  has({ queue: name }: ScheduleSpec, pid: Pid): boolean {
+    const queue = this.#draft.queue(parseQueueName(name));
+    return queue !== undefined && this.#draft.find(queue, pid) !== undefined;
+  }
+
+  /** Whether a task of an earlier run is in the queue. After its last attempt a task belongs into its dead-letter queue. */
+  isRunning({ spec, lastPid, triggeredPid }: ScheduleRecord): boolean {
+    const queue = this.#draft.queue(parseQueueName(spec.queue));
+    if (queue === undefined) return false;
+    return [lastPid, triggeredPid].some((pid) => {
+      const task = pid.length === 0 ? undefined : this.#draft.find(queue, latin1Of(pid) as Pid);
+      return task !== undefined && !this.#isOver(queue, task.state);
+    });
+  }
+
+  /** What must be read before the plan can be made. */
+  missing(): Attempt<never> | undefined {
+    const { needs } = this.#draft;
+    return needs.length > 0 ? { kind: 'needs', needs } : undefined;
+  }
+
+  /** The draft as an attempt of a decision. */
+  attempt<T>(result: T): Attempt<T> {
+    const { changes, created } = this.#draft;
+    return (
+      this.missing() ?? { kind: 'decided', result, changes: changes.length === 0 ? undefined : { changes, created } }
+    );
+  }
+
+  /** The refusal if a task added since the mark would go beyond a limit of the node or a quota of the group. */
+  #refusal(queue: QueueName, mark: DraftMark): Refusal | undefined {
+    const update = { start: BATCH_START, end: { ...BATCH_START, enqueue: 1 }, draft: this.#draft, mark };
+    return refusalByLimit(this.#memory, { group: queue.group, enqueue: [{ queue }] }, update);
+  }
+
+  #isOver({ settings }: Queue, state: TaskState): boolean {
+    return isLeased(state) && !isLeasedAt(state, this.#view.now) && isLastAttempt(state, settings);
+  }
+}

@@ -1,0 +1,51 @@
+import type { QueueName } from '@taskmaster/proto';
+import type {
+  ListSchedulesCommand,
+  PutScheduleCommand,
+  PutScheduleOutcome,
+  ScheduleEngine,
+  SchedulePage,
+  ScheduleView,
+  TriggeredRun,
+} from '@taskmaster/server/domain';
+import type { EngineState } from '../engine-state.ts';
+import { deleteSchedule, pauseSchedule, putSchedule, triggerSchedule } from './change-schedules.ts';
+import { listSchedules } from './list-schedules.ts';
+
+type Work<T> = (memory: EngineState) => Promise<T>;
+
+/** How the engine admits requests. */
+export interface SchedulesDeps {
+  /** `addedBytes`: the size of the data that the request adds. Undefined: it adds no tasks. */
+  readonly change: <T>(work: Work<T>, addedBytes?: number) => Promise<T>;
+  readonly read: <T>(group: string, work: Work<T>) => Promise<T>;
+}
+
+/** The requests about schedules. */
+export class Schedules implements ScheduleEngine {
+  readonly #deps: SchedulesDeps;
+
+  constructor(deps: SchedulesDeps) {
+    this.#deps = deps;
+  }
+
+  put(command: PutScheduleCommand): Promise<PutScheduleOutcome> {
+    return this.#deps.change((memory) => putSchedule(memory, command), command.spec.data.byteLength);
+  }
+
+  list(command: ListSchedulesCommand): Promise<SchedulePage> {
+    return this.#deps.read(command.group, (memory) => listSchedules(memory, command));
+  }
+
+  delete(schedule: QueueName): Promise<boolean> {
+    return this.#deps.change((memory) => deleteSchedule(memory, schedule));
+  }
+
+  pause(schedule: QueueName, paused: boolean): Promise<ScheduleView> {
+    return this.#deps.change((memory) => pauseSchedule(memory, schedule, paused));
+  }
+
+  trigger(schedule: QueueName): Promise<TriggeredRun> {
+    return this.#deps.change((memory) => triggerSchedule(memory, schedule), 0);
+  }
+}

@@ -1,0 +1,131 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { cronProblem, isTimeZone, nextRun, nextRuns, type ScheduleRule } from './schedule-rule.ts';
+
+const at = (text: string): number => Date.parse(text);
+const cron = (expression: string, timeZone = 'UTC'): ScheduleRule => ({ kind: 'cron', cron: expression, timeZone });
+const runsOf = (rule: ScheduleRule, after: string, most: number): string[] =>
+  nextRuns(rule, at(after), most).map((run) => new Date(run).toISOString().replace('.000Z', 'Z'));
+
+describe('a cron expression', () => {
+  test.each([
+    ['minutes', '*/15 * * * *', 'UTC', ['2026-03-01T00:15:00Z', '2026-03-01T00:30:00Z']],
+    ['seconds', '*/10 * * * * *', 'UTC', ['2026-03-01T00:00:10Z', '2026-03-01T00:00:20Z']],
+    ['years', '0 0 0 1 1 * 2030', 'UTC', ['2030-01-01T00:00:00Z']],
+    ['weekdays', '0 9 * * MON-FRI', 'Europe/Berlin', ['2026-03-02T08:00:00Z', '2026-03-03T08:00:00Z']],
+    ['a nickname', '@monthly', 'UTC', ['2026-04-01T00:00:00Z', '2026-05-01T00:00:00Z']],
+    ['the last day of a month', '0 0 L * *', 'UTC', ['2026-03-31T00:00:00Z', '2026-04-30T00:00:00Z']],
+    ['leap years', '0 0 29 2 *', 'UTC', ['2028-02-29T00:00:00Z', '2032-02-29T00:00:00Z']],
+    ['the dateline', '0 0 * * *', 'Pacific/Auckland', ['2026-03-01T11:00:00Z', '2026-03-02T11:00:00Z']],
+  ])('knows %s', (_what, expression, timeZone, runs) => {
+    expect(runsOf(cron(expression, timeZone), '2026-03-01T00:00:00Z', 2)).toEqual(runs);
+  });
+
+  test.each([
+    ['a time in the gap runs right after the gap', '30 2 * * *', '2026-03-28T12:00:00Z', 2, ['29T01:00', '30T00:30']],
+    ['times in the gap are one run', '15,45 2 * * *', '2026-03-28T12:00:00Z', 2, ['29T01:00', '30T00:15']],
+    ['steps go on behind the gap', '*/20 * * * *', '2026-03-29T00:30:00Z', 3, ['29T00:40', '29T01:00', '29T01:20']],
+  ])('when clocks go forward: %s', (_what, expression, after, most, runs) => {
+    const expected = runs.map((run) => `2026-03-${run}:00Z`);
+    expect(runsOf(cron(expression, 'Europe/Berlin'), after, most)).toEqual(expected);
+  });
+
+  test.each([
+    ['a time that occurs twice runs once', '30 2 * * *', '2026-10-24T12:00:00Z', 2, ['25T00:30', '26T01:30']],
+    ['also after it has run', '30 2 * * *', '2026-10-25T00:30:00Z', 1, ['26T01:30']],
+    ['also in the hour in between', '30 2 * * *', '2026-10-25T01:10:00Z', 1, ['26T01:30']],
+    ['hours by the step run each', '0 * * * *', '2026-10-24T23:30:00Z', 3, ['25T00:00', '25T01:00', '25T02:00']],
+  ])('when clocks go back: %s', (_what, expression, after, most, runs) => {
+    const expected = runs.map((run) => `2026-10-${run}:00Z`);
+    expect(runsOf(cron(expression, 'Europe/Berlin'), after, most)).toEqual(expected);
+  });
+
+  test('runs strictly after an instant, also within its second', () => {
+    const noon = cron('0 12 * * *');
+    expect(nextRun(noon, at('2026-03-01T11:59:59.999Z'))).toBe(at('2026-03-01T12:00:00Z'));
+    expect(nextRun(noon, at('2026-03-01T12:00:00.000Z'))).toBe(at('2026-03-02T12:00:00Z'));
+    expect(nextRun(noon, at('2026-03-01T12:00:00.500Z'))).toBe(at('2026-03-02T12:00:00Z'));
+  });
+
+  test('ends', () => {
+    expect(nextRun(cron('0 0 0 1 1 * 2030'), at('2030-01-01T00:00:00Z'))).toBeUndefined();
+  });
+});
+
+describe('an interval', () => {
+  const rule: ScheduleRule = { kind: 'interval', intervalMs: 1000, anchor: 500 };
+
+  test.each([
+    [0, 1500],
+    [500, 1500],
+    [1499, 1500],
+    [1500, 2500],
+    [2501, 3500],
+  ])('after %i runs at %i', (after, run) => {
+    expect(nextRun(rule, after)).toBe(run);
+  });
+
+  test('has no runs behind the year 9999', () => {
+    expect(nextRun(rule, at('9999-12-31T23:59:59.999Z'))).toBeUndefined();
+  });
+});
+
+test('all runs up to an instant are listed, in the order of time', () => {
+  const rule: ScheduleRule = { kind: 'interval', intervalMs: 10, anchor: 0 };
+  expect(nextRuns(rule, 10, 100, 40)).toEqual([20, 30, 40]);
+  expect(nextRuns(rule, 10, 2, 40)).toEqual([20, 30]);
+  expect(nextRuns(rule, 40, 100, 40)).toEqual([]);
+});
+
+const expressions = ['* * * * *', '*/7 * * * *', '30 2 * * *', '0 2,3 * * *', '15 1-3 * * SUN', '0 */6 * * *'];
+const timeZones = ['UTC', 'Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe', 'Asia/Kathmandu'];
+
+test('runs do not depend on where the search for them begins', () => {
+  const instants = fc.integer({ min: at('2026-01-01T00:00:00Z'), max: at('2027-01-01T00:00:00Z') });
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...expressions),
+      fc.constantFrom(...timeZones),
+      instants,
+      fc.nat(3_600_000),
+      (expression, timeZone, from, wait) => {
+        const rule = cron(expression, timeZone);
+        const next = nextRun(rule, from) ?? Number.NaN;
+        expect(next).toBeGreaterThan(from);
+        // From any instant before the run, the same run is next. No run is lost or repeated, also where clocks change.
+        const later = Math.min(from + wait, next - 1);
+        expect(nextRun(rule, later)).toBe(next);
+      },
+    ),
+    { numRuns: 500, seed: 1 },
+  );
+});
+
+test.each([
+  ['an empty one', '', 'format'],
+  ['two fields', '* *', 'format'],
+  ['a minute that does not exist', '60 * * * *', 'minute: 60'],
+  ['a step of zero', '*/0 * * * *', 'stepping'],
+  ['a word', 'H * * * *', 'illegal characters'],
+  ['an event', '@reboot', 'not supported'],
+  ['a date', '2030-01-01T00:00:00', 'no ":"'],
+  ['a day that no month has', '0 0 30 2 *', 'never runs'],
+  ['a year before 1970', '0 0 0 1 1 * 1969', 'never runs'],
+])('%s is no expression', (_what, expression, problem) => {
+  expect(cronProblem(expression, 'UTC')).toContain(problem);
+});
+
+test('a good expression has no problem', () => {
+  expect(cronProblem('0 9 * * MON-FRI', 'Europe/Berlin')).toBeUndefined();
+});
+
+test.each([
+  ['Europe/Berlin', true],
+  ['UTC', true],
+  ['+02:00', true],
+  ['Europe/Atlantis', false],
+  ['', false],
+  ['local', false],
+])('time zone %s: %s', (timeZone, known) => {
+  expect(isTimeZone(timeZone)).toBe(known);
+});

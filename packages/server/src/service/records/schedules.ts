@@ -1,0 +1,74 @@
+import {
+  type DeleteScheduleRequest,
+  type DeleteScheduleResponse,
+  formatQueueName,
+  type ListSchedulesRequest,
+  type ListSchedulesResponse,
+  type PauseScheduleRequest,
+  type PauseScheduleResponse,
+  type PutScheduleRequest,
+  type PutScheduleResponse,
+  type QueueName,
+  type Schedule,
+  type TriggerScheduleRequest,
+  type TriggerScheduleResponse,
+} from '@taskmaster/proto';
+import type { ScheduleEngine, ScheduleView } from '../../domain/schedules/schedule-commands.ts';
+import type { Caller } from '../caller.ts';
+import { pageTokenAfter } from '../parse/page-token.ts';
+import { parseListSchedules, parsePutSchedule, scheduleName } from '../parse/parse-schedules.ts';
+
+/** The part of the service about schedules; see `Handlers`. */
+export interface ScheduleHandlers {
+  putSchedule(request: PutScheduleRequest, caller: Caller): Promise<PutScheduleResponse>;
+  listSchedules(request: ListSchedulesRequest, caller: Caller): Promise<ListSchedulesResponse>;
+  deleteSchedule(request: DeleteScheduleRequest, caller: Caller): Promise<DeleteScheduleResponse>;
+  pauseSchedule(request: PauseScheduleRequest, caller: Caller): Promise<PauseScheduleResponse>;
+  triggerSchedule(request: TriggerScheduleRequest, caller: Caller): Promise<TriggerScheduleResponse>;
+}
+
+/** A schedule creates tasks, so its changes take the right to do so. */
+export function scheduleHandlers({ schedules }: { readonly schedules: ScheduleEngine }): ScheduleHandlers {
+  const changed = (full: string, { access }: Caller): QueueName => {
+    const schedule = scheduleName(full);
+    access.require('enqueue', schedule.group);
+    return schedule;
+  };
+  return {
+    async putSchedule(request, { access }) {
+      const command = parsePutSchedule(request);
+      access.require('enqueue', command.schedule.group);
+      const { result, view } = await schedules.put(command);
+      return { result, schedule: scheduleMessage(view) };
+    },
+    async listSchedules(request, { access }) {
+      const command = parseListSchedules(request);
+      access.require('read', command.group);
+      const page = await schedules.list(command);
+      const { group } = command;
+      return {
+        schedules: page.schedules.map(scheduleMessage),
+        nextPageToken: page.after === undefined ? '' : pageTokenAfter({ group, name: page.after }),
+      };
+    },
+    async deleteSchedule({ schedule }, caller) {
+      return { deleted: await schedules.delete(changed(schedule, caller)) };
+    },
+    async pauseSchedule({ schedule, paused }, caller) {
+      return { schedule: scheduleMessage(await schedules.pause(changed(schedule, caller), paused)) };
+    },
+    async triggerSchedule({ schedule }, caller) {
+      const { queue, pid } = await schedules.trigger(changed(schedule, caller));
+      return { queue: formatQueueName(queue), pid: Buffer.from(pid, 'latin1') };
+    },
+  };
+}
+
+function scheduleMessage({ schedule, record, nextRuns }: ScheduleView): Schedule {
+  const { spec, paused, createdUnixMs, changedUnixMs, lastRunUnixMs, lastPid, runs, missed, skipped, triggered } =
+    record;
+  return {
+    ...{ schedule: formatQueueName(schedule), spec, paused, createdUnixMs, changedUnixMs },
+    ...{ nextRunsUnixMs: [...nextRuns], lastRunUnixMs, lastPid, runs, missed, skipped, triggered },
+  };
+}
