@@ -291,6 +291,19 @@ describe('a sharded queue as one queue', () => {
     await expect(orders.waitFor('missing')).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' });
   });
 
+  test('has settings, which are put for each shard', async () => {
+    const { client, orders } = setUp();
+    await orders.putSettings({ leaseDuration: '2m', deadLetterQueue: 'shop#failed' });
+    for (let shard = 0; shard < 4; shard++) {
+      expect(await client.queueSettings.of(`shop~${shard}#orders`)).toMatchObject({
+        leaseDuration: 120_000,
+        deadLetterQueue: `shop~${shard}#failed`,
+      });
+    }
+    await expect(orders.putSettings({ deadLetterQueue: 'other#failed' })).rejects.toBeInstanceOf(TypeError);
+    expect([await orders.deleteSettings(), await orders.deleteSettings()]).toEqual([true, false]);
+  });
+
   test('is deleted, and its leases are reset', async () => {
     const { orders } = await withOrders();
     await orders.lease({ max: 5 });

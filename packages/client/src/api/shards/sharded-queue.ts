@@ -15,6 +15,7 @@ import { TaskNotFoundError } from '../../values/errors.ts';
 import type { CallOptions, UpdateOptions } from '../../values/options.ts';
 import { comparePids, type PidLike, pidBytes } from '../../values/pid.ts';
 import { type EnqueueOptions, type GetOptions, type PeekOptions, Queue } from '../queue.ts';
+import { type QueueSettings, QueueSettingsOfClient } from '../queue-settings.ts';
 import { FirstShard } from './first-shard.ts';
 import { KnownShards } from './known-shards.ts';
 import { addShards, type ShardedQueueStats } from './shard-stats.ts';
@@ -223,6 +224,28 @@ export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
     return this.#sumOf(options, (queue) => queue.resetLeases(options));
   }
 
+  /**
+   * Puts settings for all shards that enqueues use, each shard by itself. `deadLetterQueue` names a queue of the group of the
+   * sharded queue, and becomes one of the same shard. See `QueueSettingsOfClient.put`.
+   */
+  async putSettings(settings: QueueSettings, options: CallOptions = {}): Promise<void> {
+    const all = new QueueSettingsOfClient(this[CONTEXT]);
+    const { deadLetterQueue: dead } = settings;
+    await Promise.all(
+      this.#own().map((shard) => {
+        const deadLetterQueue = dead === undefined ? undefined : this.#names.besides(dead, shard);
+        return all.put(this.#names.of(shard), { ...settings, deadLetterQueue }, options);
+      }),
+    );
+  }
+
+  /** Deletes the settings of all shards that enqueues use. Resolves with false if there were none. */
+  async deleteSettings(options: CallOptions = {}): Promise<boolean> {
+    const all = new QueueSettingsOfClient(this[CONTEXT]);
+    const deleted = await Promise.all(this.#own().map((shard) => all.delete(this.#names.of(shard), options)));
+    return deleted.includes(true);
+  }
+
   /** The queues of the shards that may hold tasks, for calls about single queues. */
   async queues(): Promise<readonly Queue<T, In>[]> {
     return (await this.#known.numbers()).map((number) => this.shard(number));
@@ -246,6 +269,10 @@ export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
       onLeased: (tasks, max) => this.#first.leased(asked, tasks, max),
       onFirstFailed: () => this.#first.failed(shards[first] ?? 0),
     };
+  }
+
+  #own(): number[] {
+    return Array.from({ length: this.shards }, (_, shard) => shard);
   }
 
   #turn(): number {
