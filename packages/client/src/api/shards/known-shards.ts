@@ -5,7 +5,7 @@ import { MAX_SHARDS, type ShardNames } from '../../tasks/shard-names.ts';
 import type { CallOptions } from '../../values/options.ts';
 
 /** Time between two looks for tasks in further shards, in ms. */
-const LOOK_MS = 10_000;
+export const LOOK_MS = 10_000;
 /** Timeout of a look, in ms. The first lease waits for the first look. */
 const LOOK_TIMEOUT_MS = 2_000;
 

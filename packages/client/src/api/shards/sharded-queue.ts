@@ -17,7 +17,7 @@ import { comparePids, type PidLike, pidBytes } from '../../values/pid.ts';
 import { type EnqueueOptions, type GetOptions, type PeekOptions, Queue } from '../queue.ts';
 import { type QueueSettings, QueueSettingsOfClient } from '../queue-settings.ts';
 import { FirstShard } from './first-shard.ts';
-import { KnownShards } from './known-shards.ts';
+import { KnownShards, LOOK_MS } from './known-shards.ts';
 import { addShards, type ShardedQueueStats } from './shard-stats.ts';
 import { waitAtShards } from './wait-at-shards.ts';
 
@@ -265,6 +265,8 @@ export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
     return {
       queues: asked.map((shard) => this.shard(shard)),
       anyOrder: true,
+      // Waits end in time for shards that are found meanwhile.
+      maxWaitMs: LOOK_MS,
       firstAlone: this.#first.isBusy,
       onLeased: (tasks, max) => this.#first.leased(asked, tasks, max),
       onFirstFailed: () => this.#first.failed(shards[first] ?? 0),
