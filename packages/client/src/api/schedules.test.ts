@@ -44,7 +44,7 @@ describe('put', () => {
     Object.assign(transport.faults, { putSchedule: [{ when: 'after', error: connectionLost() }] });
     const put = client.schedules.put('poll', { queue: 'polls', data: 1, every: '1s' });
     await timing.advance(1000);
-    expect((await put).result).toBe('changed');
+    expect((await put).result).toBe('unchanged');
   });
 
   const base = { queue: 'q', data: 1 };

@@ -28,6 +28,7 @@ import { asTaskMasterError } from '../transport/wire-errors.ts';
 import { isTaskMasterError, type TaskMasterError } from '../values/errors.ts';
 import { FakeCluster } from './fake-cluster.ts';
 import { FakeEngine } from './fake-engine/fake-engine.ts';
+import { FakeSchedules } from './fake-engine/fake-schedules.ts';
 import { FakeSettings } from './fake-engine/fake-settings.ts';
 import { wireError } from './wire-error.ts';
 
@@ -38,6 +39,7 @@ export class FakeServer implements AsyncDisposable {
   readonly engine = new FakeEngine(systemTiming);
   readonly cluster = new FakeCluster();
   readonly settings = new FakeSettings();
+  readonly schedules = new FakeSchedules(systemTiming);
   /** Number of calls in each message of a stream, in order. */
   readonly messages: number[] = [];
   /** Streams opened so far. */
@@ -98,7 +100,7 @@ export class FakeServer implements AsyncDisposable {
             callback({ code: error.code, details: error.message, metadata: detailsOf(error) }),
         );
       };
-    const { engine, cluster, settings } = this;
+    const { engine, cluster, settings, schedules } = this;
     this.#server.addService(TaskMasterServiceService, {
       updateTasks: unary('updateTasks', async (request: Parameters<FakeEngine['update']>[0]) => {
         await this.hold;
@@ -133,6 +135,15 @@ export class FakeServer implements AsyncDisposable {
         deleted: settings.delete(queues),
       })),
       listQueueSettings: unary('listQueueSettings', ({ queue }: { queue: string }) => settings.list(queue)),
+      putSchedule: unary('putSchedule', (request: Parameters<FakeSchedules['put']>[0]) => schedules.put(request)),
+      listSchedules: unary('listSchedules', (request: Parameters<FakeSchedules['list']>[0]) => schedules.list(request)),
+      deleteSchedule: unary('deleteSchedule', ({ schedule }: { schedule: string }) => ({
+        deleted: schedules.delete(schedule),
+      })),
+      pauseSchedule: unary('pauseSchedule', ({ schedule, paused }: { schedule: string; paused: boolean }) => ({
+        schedule: schedules.pause(schedule, paused),
+      })),
+      triggerSchedule: unary('triggerSchedule', ({ schedule }: { schedule: string }) => schedules.trigger(schedule)),
       stream: (call: StreamCallHandle) => this.#serveStream(call),
     });
     this.#server.addService(ClusterServiceService, {

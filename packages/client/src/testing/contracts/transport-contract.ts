@@ -13,6 +13,7 @@ import { describe, expect, test } from 'vitest';
 import type { Transport } from '../../transport/transport.ts';
 import { isTaskMasterError } from '../../values/errors.ts';
 import { headersContract } from './headers-contract.ts';
+import { schedulesContract } from './schedules-contract.ts';
 import { testSettings } from './settings-contract.ts';
 import { bytes, dequeue, enqueue, lease, QUEUE, release, text, update } from './transport-requests.ts';
 import type { TransportWorld } from './transport-world.ts';
@@ -34,6 +35,7 @@ export function transportContract(name: string, start: () => Promise<TransportWo
   describe(`${name} keeps the transport contract`, () => {
     headersContract(start);
     waitsContract(start);
+    schedulesContract(start);
     testSettings(start);
 
     test('a task goes in, is leased with its payload, and is completed', async () => {

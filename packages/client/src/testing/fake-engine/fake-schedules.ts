@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import {
   type ListSchedulesRequest,
   type ListSchedulesResponse,
@@ -10,7 +11,14 @@ import {
 import type { Timing } from '../../transport/timing.ts';
 import { makeError } from '../../values/errors.ts';
 
-/** Schedules that never run by themselves. Each has a next run every minute. */
+const {
+  PUT_SCHEDULE_RESULT_CREATED: CREATED,
+  PUT_SCHEDULE_RESULT_CHANGED: CHANGED,
+  PUT_SCHEDULE_RESULT_UNCHANGED: UNCHANGED,
+} = PutScheduleResult;
+const MINUTE_MS = 60_000;
+
+/** Schedules that never run by themselves. One with a cron expression has a next run every minute. */
 export class FakeSchedules {
   /** In order of their names. */
   readonly all: Schedule[] = [];
@@ -22,10 +30,8 @@ export class FakeSchedules {
 
   put({ schedule, spec }: PutScheduleRequest): { result: PutScheduleResult; schedule: Schedule } {
     const known = this.all.find((one) => one.schedule === schedule);
-    const result = known
-      ? PutScheduleResult.PUT_SCHEDULE_RESULT_CHANGED
-      : PutScheduleResult.PUT_SCHEDULE_RESULT_CREATED;
-    const now = this.#timing.now();
+    const result = known === undefined ? CREATED : isDeepStrictEqual(known.spec, spec) ? UNCHANGED : CHANGED;
+    const now = Math.floor(this.#timing.now());
     const nothingYet = { runs: 0, missed: 0, skipped: 0, triggered: 0, lastRunUnixMs: 0, lastPid: new Uint8Array(0) };
     const made = known ?? {
       ...{ schedule, spec, paused: false, createdUnixMs: now, changedUnixMs: now, nextRunsUnixMs: [] },
@@ -65,8 +71,10 @@ export class FakeSchedules {
   trigger(schedule: string): TriggerScheduleResponse {
     const known = this.#known(schedule);
     known.triggered++;
-    const at = new Date(this.#timing.now()).toISOString();
-    return { queue: known.spec?.queue ?? '', pid: Buffer.from(`${at}!${parseQueueName(schedule).name}`) };
+    const at = new Date(Math.floor(this.#timing.now())).toISOString();
+    const prefix = Buffer.from(known.spec?.pidPrefix ?? []);
+    const pid = Buffer.concat([prefix, Buffer.from(`${at}!${parseQueueName(schedule).name}`)]);
+    return { queue: known.spec?.queue ?? '', pid };
   }
 
   #known(schedule: string): Schedule {
@@ -76,8 +84,9 @@ export class FakeSchedules {
   }
 
   #shown(schedule: Schedule, nextRuns: number): Schedule {
-    const now = this.#timing.now();
-    const runs = Array.from({ length: schedule.paused ? 0 : nextRuns }, (_, index) => now + (index + 1) * 60_000);
+    const now = Math.floor(this.#timing.now());
+    const everyMs = schedule.spec?.intervalMs || MINUTE_MS;
+    const runs = Array.from({ length: schedule.paused ? 0 : nextRuns }, (_, index) => now + (index + 1) * everyMs);
     return { ...schedule, nextRunsUnixMs: runs };
   }
 }

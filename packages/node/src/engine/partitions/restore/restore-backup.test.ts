@@ -1,11 +1,12 @@
 import { MemoryStore } from '@taskmaster/backup/testing';
-import { partitionOf } from '@taskmaster/proto';
+import { MissedRuns, partitionOf } from '@taskmaster/proto';
 import type { LeaseToken } from '@taskmaster/server/domain';
 import { VirtualClock } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 import { StoreFullError } from '../../../ports/store.ts';
 import { backupOf, restoreTo } from '../../../testing/backup-of-engine.ts';
 import { EngineHarness, type HarnessOptions, pidsOf } from '../../../testing/engine-harness.ts';
+import { putSchedule, runPids, scheduleOf, waitingIn } from '../../schedules/test-support.ts';
 import { restoreBackup } from './restore-backup.ts';
 
 const QUEUE = 'orders#new';
@@ -222,5 +223,20 @@ describe('a restore', () => {
     await store.close();
     await to.open();
     expect(await to.clock.run(to.counts('orders#old'))).toEqual(await h.clock.run(h.counts('orders#old')));
+  });
+});
+
+test('a restored schedule goes on at its instants, by the clock of the new machine', async () => {
+  const h = await open();
+  const { view } = await h.clock.run(putSchedule(h, { intervalMs: DAY, missedRuns: MissedRuns.MISSED_RUNS_ONCE }));
+  const from = view.record.anchorUnixMs;
+  const to = newMachine();
+  await to.clock.advance(3.5 * DAY);
+  await restored(await backupOf(h), to);
+  await to.clock.advance(200);
+  expect(await to.clock.run(waitingIn(to))).toEqual(runPids([from + 3 * DAY]));
+  expect(await to.clock.run(scheduleOf(to, undefined, 1))).toMatchObject({
+    record: { runs: 1, missed: 2 },
+    nextRuns: [from + 4 * DAY],
   });
 });

@@ -1,5 +1,5 @@
 import { BackupError, type BackupEvent, type BackupSource, type Manifest, readBackup } from '@taskmaster/backup';
-import type { BackupEnd, BackupHeader } from '@taskmaster/proto';
+import { type BackupEnd, type BackupHeader, isReservedName } from '@taskmaster/proto';
 import {
   type Instant,
   type PartitionId,
@@ -129,10 +129,9 @@ class Restore {
     const arrived = this.#arrivingAt(partition);
     arrived.assertComplete(lastTicket, tasks);
     const { recovered } = arrived;
-    if (recovered.ledgers.size !== queues) {
-      throw new ImportBrokenError(
-        `${recovered.ledgers.size} queues of partition ${partition} arrived, ${queues} were sent`,
-      );
+    const named = [...recovered.ledgers.values()].filter(({ name }) => !isReservedName(name.name));
+    if (named.length !== queues) {
+      throw new ImportBrokenError(`${named.length} queues of partition ${partition} arrived, ${queues} were sent`);
     }
     // The old cluster may have given larger tokens since the backup, and workers compare tokens.
     const { store, now } = this.#options;

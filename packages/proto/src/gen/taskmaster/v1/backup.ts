@@ -119,7 +119,7 @@ export interface BackupEnd {
   lastTicket: number;
   /** Number of tasks at this ticket. */
   tasks: number;
-  /** Number of queues at this ticket. */
+  /** Number of queues at this ticket, without those of records. */
   queues: number;
 }
 
