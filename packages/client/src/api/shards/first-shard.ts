@@ -49,18 +49,16 @@ export class FirstShard {
   /** Call it with the tasks of a lease for up to `max` tasks, and with the shards in the order in which it named them. */
   leased(asked: readonly number[], tasks: readonly { readonly queue: string; readonly pid: Pid }[], max: number): void {
     const [first] = tasks;
-    const leasedFrom = new Set<number | undefined>();
-    for (const { queue, pid } of tasks) {
-      const shard = shardIn(queue)?.shard;
-      leasedFrom.add(shard);
-      // A copy, because the PID is a view that would keep the whole message in memory.
-      if (shard !== undefined) this.#reached.set(shard, Buffer.from(pid));
-    }
-    this.#isBusy = tasks.length === max && leasedFrom.size === 1 && leasedFrom.has(asked[0]);
+    const last = new Map(tasks.map(({ queue, pid }) => [queue, pid]));
+    const leased = new Map([...last].map(([queue, pid]) => [shardIn(queue)?.shard, pid]));
+    // Copies, because the PIDs are views that would keep the whole message in memory.
+    for (const [shard, pid] of leased) if (shard !== undefined) this.#reached.set(shard, Buffer.from(pid));
+    this.#isBusy = tasks.length === max && leased.size === 1 && leased.has(asked[0]);
     if (first === undefined) return;
+    const reached = Buffer.from(first.pid);
     for (const shard of asked) {
-      if (leasedFrom.has(shard)) break;
-      this.#reached.set(shard, Buffer.from(first.pid));
+      if (leased.has(shard)) break;
+      this.#reached.set(shard, reached);
     }
   }
 
