@@ -1,6 +1,7 @@
 import { createServer } from 'node:net';
 import { describe, expect, test, vi } from 'vitest';
 import { connect } from '../api/connect.ts';
+import { spread } from '../api/spread/spread-queue.ts';
 import { FakeServer } from '../testing/fake-server.ts';
 import { LeaseLostError, makeError, TaskExistsError, UnavailableError } from '../values/errors.ts';
 import type { ReconnectEvent, RetryEvent } from '../values/options.ts';
@@ -191,6 +192,31 @@ describe('when a connection is lost', () => {
     first.kill();
     for (let i = 0; i < 4; i++) await queue.enqueue(i);
     expect(second.engine.pids('q').length).toBeGreaterThanOrEqual(6);
+  });
+
+  test('enqueues that are spread go past a client without a connection before they are sent', async () => {
+    const { onReconnect, until } = eventLog();
+    const server = await FakeServer.start();
+    await using other = await FakeServer.start();
+    await using client = await connect({ endpoints: server.endpoint, onReconnected: onReconnect });
+    await using second = await connect(other.endpoint);
+    const failed: unknown[] = [];
+    const queue = spread([client.queue<number>('q'), second.queue<number>('q')], {
+      prefer: 'first',
+      onFailOver: (error) => failed.push(error),
+    });
+    await queue.enqueue(1);
+    expect(queue.targets.map(({ isUp }) => isUp)).toEqual([true, true]);
+    server.kill();
+    await until(`lost ${server.endpoint}`);
+    expect(queue.targets.map(({ isUp }) => isUp)).toEqual([false, true]);
+    await queue.enqueue(2);
+    expect(failed).toEqual([]);
+    expect(other.engine.pids('q')).toHaveLength(1);
+    await using again = await FakeServer.start(server.port);
+    await vi.waitUntil(() => queue.targets[0]?.isUp, patience);
+    await queue.enqueue(3);
+    expect(again.engine.pids('q')).toHaveLength(1);
   });
 
   test('a stopping node gets no calls while there are others', async () => {
