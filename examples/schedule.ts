@@ -15,7 +15,7 @@ for (let start = 1; start <= 2; start++) {
     queue: checks,
     data: { url: 'https://example.com' },
     every: '1s',
-    skipWhileRunning: true,
+    missedRuns: 'all',
     retry: { maxAttempts: 3 },
   });
   console.log(`check: ${result}`);
@@ -25,7 +25,7 @@ const { schedule: report } = await client.schedules.put('schedule#report', {
   data: { kind: 'all' },
   cron: '0 9 * * MON-FRI',
   timeZone: 'Europe/Berlin',
-  missedRuns: 'once',
+  skipWhileRunning: true,
 });
 const at = report.nextRuns[0]?.toLocaleTimeString('en-GB', { timeZone: 'Europe/Berlin' });
 console.log(`the next report is at ${at}`);

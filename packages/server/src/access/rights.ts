@@ -8,9 +8,9 @@ export const rights = [...groupRights, 'manage-cluster'] as const;
 export type GroupRight = (typeof groupRights)[number];
 
 /**
- * - `enqueue`: create tasks.
+ * - `enqueue`: create tasks, and change schedules.
  * - `lease`: lease tasks, and complete, renew and release them.
- * - `read`: list queues, and see their statistics and tasks.
+ * - `read`: list queues and schedules, and see their statistics and tasks.
  * - `manage-queues`: delete queues and reset leases.
  * - `manage-cluster`: drain and remove members, and make backups.
  */

@@ -80,6 +80,11 @@ export class DueSearch {
 /** On a full disk only work that ends others goes on. Runs are new work. */
 const hasRoom = ({ store }: EngineState): boolean => store.state.kind !== 'full';
 
-/** The store refuses writes, a quota is reached, the partition moves, or rows are damaged, which reads report. */
+/**
+ * The store refuses writes, a quota is reached, the partition moves, or rows are damaged, which reads report. Not expected: this
+ * node cannot use a rule. Its log says so.
+ */
 const isExpected = (error: unknown): boolean =>
-  error instanceof Refusal || error instanceof StoreCorruptError || error instanceof UnreadableBytesError;
+  error instanceof Refusal
+    ? error.reason !== 'INVALID_SCHEDULE'
+    : error instanceof StoreCorruptError || error instanceof UnreadableBytesError;

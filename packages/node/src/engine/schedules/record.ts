@@ -12,6 +12,7 @@ import {
   nextRun,
   nextRuns,
   type Pid,
+  Refusal,
   type RetryPolicy,
   ruleOf,
   type ScheduleRule,
@@ -73,6 +74,15 @@ export function retryOf({ retry }: ScheduleSpec): RetryPolicy | undefined {
 }
 
 export function viewOf(schedule: QueueName, record: ScheduleRecord, count: number): ScheduleView {
-  const runs = record.paused ? [] : nextRuns(ruleOfRecord(record), record.decidedUnixMs, count);
-  return { schedule, record, nextRuns: runs };
+  return { schedule, record, nextRuns: record.paused ? [] : nextRunsOf(record, count) };
+}
+
+/** None if this node cannot use the rule: the schedule can be seen, changed and deleted all the same. */
+function nextRunsOf(record: ScheduleRecord, count: number): readonly number[] {
+  try {
+    return nextRuns(ruleOfRecord(record), record.decidedUnixMs, count);
+  } catch (error) {
+    if (error instanceof Refusal) return [];
+    throw error;
+  }
 }

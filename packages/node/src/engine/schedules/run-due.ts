@@ -1,4 +1,4 @@
-import type { Instant, Pid, Refusal } from '@taskmaster/server/domain';
+import { type Instant, type Pid, Refusal } from '@taskmaster/server/domain';
 import type { EngineState } from '../engine-state.ts';
 import { type Attempt, decide } from '../operations/decide.ts';
 import { eachDue } from '../operations/expire.ts';
@@ -44,7 +44,7 @@ async function runSome(memory: EngineState, queue: Queue, keys: readonly Pid[], 
     let refusal: Refusal | undefined;
     for (const key of keys) {
       const found = draft.read(queue, key);
-      const outcome = found !== undefined && isDue(found, wall) ? run(draft, found, wall) : 'done';
+      const outcome = found !== undefined && isDue(found, wall) ? tryRun(draft, found, wall) : 'done';
       if (outcome === 'behind') break;
       if (outcome !== 'done') refusal ??= outcome;
       done++;
@@ -58,6 +58,16 @@ async function runSome(memory: EngineState, queue: Queue, keys: readonly Pid[], 
 /** The index of hidden records may be stale. */
 const isDue = ({ task: { state } }: FoundSchedule, wall: Instant): boolean =>
   state.visibility.kind === 'hidden' && state.visibility.until <= wall;
+
+/** As `run`. A rule that this node cannot use concerns no other schedule. */
+function tryRun(draft: ScheduleDraft, found: FoundSchedule, wall: Instant): ReturnType<typeof run> {
+  try {
+    return run(draft, found, wall);
+  } catch (error) {
+    if (error instanceof Refusal) return error;
+    throw error;
+  }
+}
 
 /**
  * Decides the due runs of a schedule. `behind`: there are more than one decision takes. A refusal: the run at which a limit is

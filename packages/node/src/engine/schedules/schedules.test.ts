@@ -1,7 +1,15 @@
-import { limits, MissedRuns, PutScheduleResult, parseQueueName } from '@taskmaster/proto';
+import {
+  EnqueueMode,
+  limits,
+  MissedRuns,
+  PutScheduleResult,
+  parseQueueName,
+  type ScheduleSpec,
+  StoredSchedule,
+} from '@taskmaster/proto';
 import type { Pid } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
-import { type EngineHarness, engineHarness, pidsOf } from '../../testing/engine-harness.ts';
+import { type EngineHarness, engineHarness, pidsOf, updateCommand } from '../../testing/engine-harness.ts';
 import { each, putSchedule, runPids, SCHEDULE, scheduleOf, TARGET, waitingIn } from './test-support.ts';
 
 const { PUT_SCHEDULE_RESULT_CREATED, PUT_SCHEDULE_RESULT_CHANGED, PUT_SCHEDULE_RESULT_UNCHANGED } = PutScheduleResult;
@@ -233,11 +241,14 @@ describe('a put', () => {
 
   test('is refused if the group has too many schedules', async () => {
     await using h = await engineHarness();
-    const change = { intervalMs: HOUR, data: Buffer.alloc(0) };
-    for (let number = 0; number < limits.groupSchedules; number++) await putSchedule(h, change, `g#s${number}`);
-    await expect(putSchedule(h, change)).rejects.toMatchObject({ reason: 'TOO_MANY_SCHEDULES' });
-    expect((await putSchedule(h, {}, 'g#s7')).result).toBe(PUT_SCHEDULE_RESULT_CHANGED);
-    expect((await putSchedule(h, change, 'other#s')).result).toBe(PUT_SCHEDULE_RESULT_CREATED);
+    await putSchedule(h);
+    const others = Array.from({ length: limits.groupSchedules - 1 }, (_, number) => ({
+      ...{ queue: 'g#$taskmaster/schedules', pid: `s${number}`, delay: HOUR },
+    }));
+    await h.update({ enqueue: others });
+    await expect(putSchedule(h, {}, 'g#one-more')).rejects.toMatchObject({ reason: 'TOO_MANY_SCHEDULES' });
+    expect((await putSchedule(h, { intervalMs: HOUR })).result).toBe(PUT_SCHEDULE_RESULT_CHANGED);
+    expect((await putSchedule(h, {}, 'other#s')).result).toBe(PUT_SCHEDULE_RESULT_CREATED);
   });
 });
 
@@ -286,6 +297,30 @@ test.each([
 ] as const)('a %s of an unknown schedule is refused', async (_what, call) => {
   await using h = await engineHarness();
   await expect(call(h)).rejects.toMatchObject({ reason: 'SCHEDULE_NOT_FOUND' });
+});
+
+test('a schedule whose time zone this node does not know keeps no other from running', async () => {
+  const warnings: string[] = [];
+  const warn = (details: { err?: Error }) => void warnings.push(details.err?.message ?? '');
+  await using h = await engineHarness({ log: { info: () => {}, warn, error: () => {} } });
+  const from = h.clock.now();
+  await putSchedule(h, {}, 'g#good');
+  await putSchedule(h, { intervalMs: 0, cron: '* * * * * *', timeZone: 'UTC' }, 'g#a-bad');
+  // The node that took the put had other time zones.
+  const { group, name } = { group: 'g', name: '$taskmaster/schedules' };
+  const [record] = await h.engine.getTasks({ queue: { group, name }, pids: ['a-bad' as Pid], includeData: true });
+  const stored = StoredSchedule.decode(record?.data ?? Buffer.alloc(0));
+  const spec = { ...(stored.spec as ScheduleSpec), timeZone: 'Europe/Atlantis' };
+  const data = StoredSchedule.encode({ ...stored, spec }).finish();
+  const put = updateCommand({
+    enqueue: [{ queue: `${group}#${name}`, pid: 'a-bad', mode: EnqueueMode.ENQUEUE_MODE_REPLACE }],
+  });
+  await h.engine.updateTasks({ ...put, enqueue: put.enqueue.map((item) => ({ ...item, data })) });
+  await h.clock.advance(3500);
+  expect(await waitingIn(h)).toEqual(runPids(each(from, 3), 'g#good'));
+  expect(warnings).toContainEqual(expect.stringContaining('Europe/Atlantis'));
+  expect((await scheduleOf(h, 'g#a-bad'))?.nextRuns).toEqual([]);
+  expect(await h.engine.schedules.delete(parseQueueName('g#a-bad'))).toBe(true);
 });
 
 test('schedules are listed in pages, in order of their names, as they are now', async () => {

@@ -15,6 +15,11 @@ describe('a cron expression', () => {
     ['weekdays', '0 9 * * MON-FRI', 'Europe/Berlin', ['2026-03-02T08:00:00Z', '2026-03-03T08:00:00Z']],
     ['a nickname', '@monthly', 'UTC', ['2026-04-01T00:00:00Z', '2026-05-01T00:00:00Z']],
     ['the last day of a month', '0 0 L * *', 'UTC', ['2026-03-31T00:00:00Z', '2026-04-30T00:00:00Z']],
+    ['the weekday nearest to a day', '0 0 15W * *', 'UTC', ['2026-03-16T00:00:00Z', '2026-04-15T00:00:00Z']],
+    ['the second Monday', '0 0 * * MON#2', 'UTC', ['2026-03-09T00:00:00Z', '2026-04-13T00:00:00Z']],
+    ['either day', '0 0 13 * FRI', 'UTC', ['2026-03-06T00:00:00Z', '2026-03-13T00:00:00Z']],
+    ['both days', '0 0 13 * +FRI', 'UTC', ['2026-03-13T00:00:00Z', '2026-11-13T00:00:00Z']],
+    ['lists and ranges', '0 8,20 1-2 * *', 'UTC', ['2026-03-01T08:00:00Z', '2026-03-01T20:00:00Z']],
     ['leap years', '0 0 29 2 *', 'UTC', ['2028-02-29T00:00:00Z', '2032-02-29T00:00:00Z']],
     ['the dateline', '0 0 * * *', 'Pacific/Auckland', ['2026-03-01T11:00:00Z', '2026-03-02T11:00:00Z']],
   ])('knows %s', (_what, expression, timeZone, runs) => {
@@ -28,6 +33,10 @@ describe('a cron expression', () => {
   ])('when clocks go forward: %s', (_what, expression, after, most, runs) => {
     const expected = runs.map((run) => `2026-03-${run}:00Z`);
     expect(runsOf(cron(expression, 'Europe/Berlin'), after, most)).toEqual(expected);
+  });
+
+  test('a step has no times in the gap', () => {
+    expect(runsOf(cron('*/30 2 * * *', 'Europe/Berlin'), '2026-03-28T12:00:00Z', 1)).toEqual(['2026-03-30T00:00:00Z']);
   });
 
   test.each([
@@ -128,4 +137,9 @@ test.each([
   ['local', false],
 ])('time zone %s: %s', (timeZone, known) => {
   expect(isTimeZone(timeZone)).toBe(known);
+});
+
+test('a rule that this node cannot use is refused', () => {
+  const rule = cron('0 9 * * *', 'Europe/Atlantis');
+  expect(() => nextRun(rule, 0)).toThrow(expect.objectContaining({ reason: 'INVALID_SCHEDULE' }));
 });

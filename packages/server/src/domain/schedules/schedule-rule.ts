@@ -1,5 +1,6 @@
 import { limits, type ScheduleSpec } from '@taskmaster/proto';
 import { Cron } from 'croner';
+import { Refusal } from '../refusal.ts';
 
 /** When a schedule runs. Instants are in ms since 1970 by the system clock. */
 export type ScheduleRule =
@@ -11,10 +12,27 @@ export function ruleOf({ cron, timeZone, intervalMs }: ScheduleSpec, anchor: num
   return cron === '' ? { kind: 'interval', intervalMs, anchor } : { kind: 'cron', cron, timeZone };
 }
 
-/** The first run after an instant. Undefined: there is none before the year 10000. */
+/**
+ * The first run after an instant. Undefined: there is none before the year 10000. Throws a `Refusal` if this node cannot use the
+ * rule: another release of Node.js may know other time zones.
+ */
 export function nextRun(rule: ScheduleRule, after: number): number | undefined {
+  try {
+    return nextOf(rule, after);
+  } catch (error) {
+    throw new Refusal('INVALID_SCHEDULE', `this node cannot use the rule: ${problemOf(error)}`, { cause: error });
+  }
+}
+
+function nextOf(rule: ScheduleRule, after: number): number | undefined {
   const next = rule.kind === 'cron' ? cronOf(rule).nextRun(new Date(after))?.getTime() : nextInterval(rule, after);
   return next === undefined || next > limits.runAtUnixMs ? undefined : next;
+}
+
+/** What croner says. Rethrows other errors. */
+function problemOf(error: unknown): string {
+  if (!(error instanceof TypeError || error instanceof RangeError)) throw error;
+  return error.message.replace(/^Cron\w*: /, '');
 }
 
 /** The first runs after an instant, up to and including `until`: `most` of them. */
@@ -39,11 +57,10 @@ export function cronProblem(cron: string, timeZone: string): string | undefined 
   // croner takes a text with a colon for a date.
   if (cron.includes(':')) return 'a cron expression has no ":"';
   try {
-    const first = nextRun({ kind: 'cron', cron, timeZone }, 0);
+    const first = nextOf({ kind: 'cron', cron, timeZone }, 0);
     return first === undefined ? 'it never runs' : undefined;
   } catch (error) {
-    if (!(error instanceof TypeError || error instanceof RangeError)) throw error;
-    return error.message.replace(/^Cron\w*: /, '');
+    return problemOf(error);
   }
 }
 
