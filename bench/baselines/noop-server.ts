@@ -51,6 +51,7 @@ function lease({ queues: [queue = ''], maxTasks, leaseDurationMs }: LeaseTasksRe
     headers: NO_ENTRIES,
     maxAttempts: undefined,
     leaseDurationMs: 0,
+    key: '',
   });
   return { tasks: Array.from({ length: maxTasks }, task) };
 }

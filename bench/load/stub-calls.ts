@@ -71,6 +71,7 @@ export function newTasks(queue: string, count: number, bytes?: number): Enqueue[
     runAtUnixMs: 0,
     retry: undefined,
     headers: NO_ENTRIES,
+    key: '',
   }));
 }
 

@@ -151,6 +151,7 @@ export class Callers {
     return {
       queue: queueName(item.queue),
       pid: item.pid === undefined ? undefined : PIDS[item.pid],
+      key: item.key,
       data: `d${this.#named++}`.padEnd(item.bytes, '.'),
       mode: item.mode,
       delayMs: item.delayMs,

@@ -151,11 +151,12 @@ function commandOf(call: UpdateCall): UpdateCommand {
   const [first] = [...call.enqueue, ...call.dequeue, ...call.renew, ...call.release];
   return {
     group: parseQueueName(first?.queue ?? '').group,
-    enqueue: call.enqueue.map(({ queue, pid, data, mode, delayMs, retry }) => ({
+    enqueue: call.enqueue.map(({ queue, pid, key, data, mode, delayMs, retry }) => ({
       queue: parseQueueName(queue),
       pid: pid as Pid | undefined,
       data: Buffer.from(data, 'latin1'),
       headerBytes: headerBytesOf(data),
+      key,
       mode: MODES[mode],
       delayMs,
       runAt: undefined,

@@ -150,7 +150,11 @@ class UpdatePlayer {
     }
     if (item.requeue) this.#requeued.push({ index, task });
     this.#world = this.#world.at(this.#at.from, this.#world.epoch).remove(item.queue, item.pid, !item.requeue);
-    if (!item.requeue) this.#world = this.#world.withEnd(item.queue, item.pid, this.#endOf(item));
+    if (item.requeue) return;
+    const end = this.#endOf(item);
+    this.#world = this.#world.withEnd(item.queue, item.pid, end);
+    const isOfKey = task.key !== undefined && task.origin === undefined && keepsOut(item.queue);
+    if (isOfKey && end) this.#world = this.#world.withEnd(item.queue, endOfKey(task.key), end);
   }
 
   #endOf({ queue, token, result }: DequeueCall): ModelEnd | undefined {
@@ -164,9 +168,11 @@ class UpdatePlayer {
     if (origin === undefined) return;
     const existing = this.#world.task(origin.queue, task.pid);
     if (existing && isDead(origin.queue, existing, this.#at.from)) this.#impossible = true;
-    if (existing) this.#refuse('dequeue', index, 'TASK_EXISTS');
+    const keyed = task.key === undefined ? undefined : withKey(this.#world, origin.queue, task.key);
+    if (keyed && isDead(origin.queue, keyed, this.#at.from)) this.#impossible = true;
+    if (existing || keyed) this.#refuse('dequeue', index, 'TASK_EXISTS');
     const anew = { attempts: 0, token: 0, retry: origin.retry, hidden: undefined, origin: undefined, rerun: false };
-    if (!existing) this.#put(origin.queue, { ...task, ...anew });
+    if (!existing && !keyed) this.#put(origin.queue, { ...task, ...anew });
   }
 
   #renew(item: UpdateCall['renew'][number], index: number, wasAccepted: boolean): { until: number } {
@@ -238,16 +244,21 @@ class UpdatePlayer {
     const forgotten = this.#world.mayBeForgotten(item.queue, this.#setting.retentionMs);
     const largest = forgotten ? '' : this.#world.queue(item.queue).largest;
     const told = this.#told?.enqueued[index];
-    const pid = item.pid ?? told?.pid ?? this.#setting.pidBehind(item.data, largest) ?? `${largest}\0behind`;
-    if (item.pid === undefined && pid <= largest) this.#impossible = true;
+    const keyed = item.key === undefined ? undefined : withKey(this.#world, item.queue, item.key);
+    const given = keyed?.pid ?? item.pid;
+    const pid = given ?? told?.pid ?? this.#setting.pidBehind(item.data, largest) ?? `${largest}\0behind`;
+    if (given === undefined && pid <= largest) this.#impossible = true;
     const existing = this.#world.task(item.queue, pid);
     if (existing && isDead(item.queue, existing, this.#at.from)) this.#impossible = true;
-    if (!existing && item.pid !== undefined && keepsOut(item.queue)) {
-      if (this.#world.end(item.queue, pid)?.outcome === 'completed') return { pid, result: 'kept-out', leased: false };
+    const ended = item.key !== undefined ? endOfKey(item.key) : item.pid;
+    if (!existing && ended !== undefined && keepsOut(item.queue)) {
+      if (this.#world.end(item.queue, ended)?.outcome === 'completed')
+        return { pid, result: 'kept-out', leased: false };
     }
     if (!existing) {
       this.#put(item.queue, {
         pid,
+        key: item.key,
         data: item.data,
         enqueuedAt: this.#at,
         attempts: 0,
@@ -261,12 +272,28 @@ class UpdatePlayer {
       });
       return { pid, result: 'created', leased: false };
     }
-    if (item.mode === 'fail') this.#refuse('enqueue', index, 'TASK_EXISTS');
+    const isAnother = item.key !== undefined && keyed === undefined;
+    if (item.mode === 'fail' || isAnother) this.#refuse('enqueue', index, 'TASK_EXISTS');
+    const isToMove =
+      keyed !== undefined && item.pid !== undefined && item.pid !== pid && keyed.hidden?.leasedBy === undefined;
+    if (isToMove && (item.mode === 'replace' || item.mode === 'rerun')) return this.#reorder(item, index, keyed);
     const leased = this.#isLeased(existing, told?.leased ?? true);
     if (item.mode === 'rerun' || item.mode === 'rerun-first') return this.#rerun(item, pid, existing, leased);
     if (item.mode !== 'replace') return { pid, result: 'collapsed', leased };
     this.#put(item.queue, { ...existing, data: item.data });
     return { pid, result: 'replaced', leased };
+  }
+
+  /** Gives a waiting task with a key new data and another place. */
+  #reorder({ queue, pid = '', data }: EnqueueCall, index: number, task: ModelTask): Enqueued {
+    const other = this.#world.task(queue, pid);
+    if (other && isDead(queue, other, this.#at.from)) this.#impossible = true;
+    if (other) this.#refuse('enqueue', index, 'TASK_EXISTS');
+    else {
+      this.#world = this.#world.at(this.#at.from, this.#world.epoch).remove(queue, task.pid, false);
+      this.#put(queue, { ...task, pid, data });
+    }
+    return { pid, result: 'replaced', leased: false };
   }
 
   #rerun({ queue, mode, data }: EnqueueCall, pid: string, task: ModelTask, leased: boolean): Enqueued {
@@ -294,6 +321,13 @@ class UpdatePlayer {
     this.#refused.push({ kind, index, reason });
   }
 }
+
+/** The task with this key. A dead letter is not found by its key. */
+const withKey = (world: World, queue: string, key: string): ModelTask | undefined =>
+  world.tasks(queue).find((task) => task.key === key && task.origin === undefined);
+
+/** What a completed task with this key leaves stands under this name, beside the PIDs. */
+const endOfKey = (key: string): string => `key ${key}`;
 
 const whyNotLeased = (item: TaskCall, task: ModelTask): string =>
   item.token !== undefined && item.token === task.token ? 'LEASE_EXPIRED' : 'NOT_LEASED';

@@ -254,10 +254,12 @@ class ScenarioRun {
     this.faults.push(...diskFaults(this.#disk, [...counts.queues, ...settingsCounts, ...ends]));
   }
 
-  /** The numbers of ends that tasks have left, which callers do not see. */
+  /** The numbers of ends that tasks have left, and of keys, which callers do not see. */
   async #endCounts(): Promise<CountsReply[]> {
     if (this.#isCrashed) return [];
-    const queues = ['g', ''].map((group) => ({ group, name: reservedQueues.results }));
+    const queues = ['g', ''].flatMap((group) =>
+      [reservedQueues.results, reservedQueues.keys].map((name) => ({ group, name })),
+    );
     const counting = this.#requireEngine()
       .queueStats({ kind: 'named', queues })
       .catch((error: unknown) => {
@@ -272,7 +274,7 @@ class ScenarioRun {
       return this.#endCounts();
     }
     return report.queues
-      .filter(({ delayed }) => delayed > 0)
+      .filter(({ available, delayed }) => available + delayed > 0)
       .map(({ available, leased, delayed, completed }) => ({ queue: 'ends', available, leased, delayed, completed }));
   }
 

@@ -66,6 +66,7 @@ export type Item =
       readonly queue: number;
       /** Undefined: the node assigns the next FIFO PID. */
       readonly pid: number | undefined;
+      readonly key?: string | undefined;
       readonly mode: 'collapse' | 'fail' | 'replace' | 'rerun' | 'rerun-first';
       readonly delayMs: number;
       readonly bytes: number;
@@ -107,6 +108,7 @@ const enqueue: fc.Arbitrary<Item> = fc.record({
   do: fc.constant('enqueue' as const),
   queue,
   pid: fc.oneof({ weight: 4, arbitrary: pid as fc.Arbitrary<number | undefined> }, fc.constant(undefined)),
+  key: often<string | undefined>(undefined, oneOf('k', 'l')),
   mode: oneOf(...(['collapse', 'collapse', 'fail', 'replace', 'rerun', 'rerun-first'] as const)),
   delayMs: often(0, oneOf(5, 50, 700)),
   bytes: often(8, oneOf(100, 900)),

@@ -21,6 +21,7 @@ type Token = number | string;
 
 export interface ModelTask {
   readonly pid: string;
+  readonly key: string | undefined;
   readonly data: string;
   readonly enqueuedAt: Span;
   readonly attempts: number;

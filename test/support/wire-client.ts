@@ -24,6 +24,7 @@ export const anEnqueue = (change: Partial<Enqueue> = {}): Enqueue => ({
   runAtUnixMs: 0,
   retry: undefined,
   headers: {},
+  key: '',
   ...change,
 });
 

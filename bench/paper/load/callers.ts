@@ -62,6 +62,7 @@ class StubCaller implements Caller {
       runAtUnixMs: 0,
       retry: undefined,
       headers: NO_ENTRIES,
+      key: '',
     }));
     await this.#untilTaken(() => updateTasks(this.#stub, { enqueue }));
   }

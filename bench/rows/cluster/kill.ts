@@ -85,6 +85,7 @@ class Caller implements Disposable {
       runAtUnixMs: 0,
       retry: undefined,
       headers: NO_ENTRIES,
+      key: '',
     };
     this.#request = { enqueue: [task], dequeue: [], renew: [], release: [], requestId: NOTHING, parts: [] };
   }

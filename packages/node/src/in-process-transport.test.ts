@@ -37,6 +37,7 @@ const aTask = (data: Uint8Array): LeasedTask => ({
   enqueuedAt: 1 as Instant,
   maxAttempts: 20,
   leaseDurationMs: undefined,
+  key: undefined,
   progress: undefined,
   headerBytes: 0,
 });

@@ -71,6 +71,8 @@ export const limits = {
   defaultBackoffMaxMs: 3_600_000,
   /** Settings of queues, in one group. */
   queueSettings: 256,
+  /** Key of a task, in UTF-8. */
+  keyBytes: 256,
   /** Progress of a task. */
   progressBytes: 256,
   /** Message of the error of an attempt. The client truncates longer ones. */

@@ -8,6 +8,8 @@ const RESERVED_PREFIX = '$taskmaster/';
 export const reservedQueues = {
   /** How tasks have ended, with their results. */
   results: `${RESERVED_PREFIX}results`,
+  /** Where the tasks with keys are. */
+  keys: `${RESERVED_PREFIX}keys`,
   /** Settings of queues. */
   settings: `${RESERVED_PREFIX}settings`,
   /** Schedules. A record is hidden until the next run, by the system clock. */

@@ -24,6 +24,7 @@ const enqueue = {
     delayMs: 0,
     runAtUnixMs: 0,
     headers: {},
+    key: '',
     retry: undefined,
   },
 };

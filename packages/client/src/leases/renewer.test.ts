@@ -29,6 +29,7 @@ async function setUp({ tasks = 1, queue = 'q', keepMs = 3_600_000 } = {}) {
       delayMs: 0,
       runAtUnixMs: 0,
       headers: {},
+      key: '',
       retry: undefined,
     },
   }));

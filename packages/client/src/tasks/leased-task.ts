@@ -22,6 +22,8 @@ export class LeasedTask<T> {
   /** `group#name`. */
   readonly queue: string;
   readonly pid: Pid;
+  /** Its identity apart from the PID, if it was enqueued with one. */
+  readonly key: string | undefined;
   /** The payload. A view into a received message: copy it to keep it for long. */
   readonly bytes: Uint8Array;
   /** The headers that came with the data. */
@@ -44,6 +46,7 @@ export class LeasedTask<T> {
   constructor(context: ClientContext, task: WireTask, lease: Lease, decoded: () => Decoded<T>) {
     this.queue = task.queue;
     this.pid = task.pid;
+    this.key = task.key === '' ? undefined : task.key;
     this.bytes = task.data;
     this.headers = task.headers;
     this.attempt = task.attempt;

@@ -35,6 +35,11 @@ export interface TaskOptions {
   /** Priority and identity of the task, lowest first. Default: the node assigns a PID behind all others (FIFO). */
   readonly pid?: PidLike | undefined;
   /**
+   * Identity of the task within its queue, apart from its PID: at most 256 bytes of UTF-8. The PID is only its order then, and
+   * `mode` says what happens if a task with this key is in the queue already. Default: the PID is the identity.
+   */
+  readonly key?: string | undefined;
+  /**
    * If the PID is already in the queue: `collapse` into the existing task, `fail` with `TaskExistsError`, or `replace` its
    * data. `rerun` also replaces the data, but a task that a worker has leased then runs once more with the latest
    * data when this run is over. `rerun-first` likewise, with the data of the first enqueue. Default: as the queue's settings say,
@@ -115,6 +120,7 @@ export function prepareEnqueue<T, In>(
     mode: modeOf(options.mode),
     ...hiding(options),
     retry: options.retry === undefined ? undefined : retryPolicy(options.retry),
+    key: options.key ?? '',
     headers: options.headers === undefined ? NO_ENTRIES : headersOf(options.headers),
   };
   if (bytes instanceof Promise) return bytes.then((settled) => ({ ...rest, data: settled }));

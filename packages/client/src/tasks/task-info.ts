@@ -27,6 +27,7 @@ export interface TaskFailure {
 export interface TaskSummary {
   readonly queue: string;
   readonly pid: Pid;
+  readonly key: string | undefined;
   readonly state: 'available' | 'leased' | 'delayed' | 'not-found';
   /** Number of leases. */
   readonly attempts: number;
@@ -87,6 +88,7 @@ export function taskSummary(info: WireInfo): TaskSummary {
   return {
     queue: info.queue,
     pid: info.pid,
+    key: info.key === '' ? undefined : info.key,
     state: states[info.state] ?? 'not-found',
     attempts: info.attempts,
     enqueuedAt: instant(info.enqueuedUnixMs),

@@ -84,6 +84,7 @@ const leased = (id: number, ...pids: string[]): StreamResult => {
     leaseDurationMs: 0,
     progress: '',
     headers: {},
+    key: '',
   };
   const tasks = pids.map((pid) => ({ ...rest, ...instants, pid: Buffer.from(pid) }));
   return { id, result: { $case: 'lease', value: { tasks } } };

@@ -23,6 +23,7 @@ const ORIGIN = 1;
 const ORIGIN_RETRY = 2;
 const RERUN = 4;
 const PROGRESS = 8;
+const KEY = 16;
 
 /** Writes flags, then only the fields that they announce. */
 export function writeTaskState(out: ByteWriter, state: TaskState, history: TaskHistory | undefined): void {
@@ -91,9 +92,13 @@ function readRetry(from: ByteReader): RetryPolicy {
   };
 }
 
-function writeHistory(out: ByteWriter, { failures, origin, rerun, progress }: TaskHistory): void {
+function writeHistory(out: ByteWriter, { key, failures, origin, rerun, progress }: TaskHistory): void {
   out.byte(
-    (origin ? ORIGIN : 0) | (origin?.retry ? ORIGIN_RETRY : 0) | (rerun ? RERUN : 0) | (progress ? PROGRESS : 0),
+    (origin ? ORIGIN : 0) |
+      (origin?.retry ? ORIGIN_RETRY : 0) |
+      (rerun ? RERUN : 0) |
+      (progress ? PROGRESS : 0) |
+      (key === undefined ? 0 : KEY),
   );
   if (origin) out.utf8(origin.queue);
   if (origin?.retry) writeRetry(out, origin.retry);
@@ -101,6 +106,7 @@ function writeHistory(out: ByteWriter, { failures, origin, rerun, progress }: Ta
     out.number(progress.at);
     out.utf8(progress.text);
   }
+  if (key !== undefined) out.utf8(key);
   out.number(failures.length);
   for (const { at, attempt, worker, error } of failures) {
     out.number(at);
@@ -118,6 +124,7 @@ function readHistory(from: ByteReader): TaskHistory {
   const queue = flags & ORIGIN ? from.utf8() : undefined;
   const retry = flags & ORIGIN_RETRY ? readRetry(from) : undefined;
   const progress = flags & PROGRESS ? { at: from.number() as Instant, text: from.utf8() } : undefined;
+  const key = flags & KEY ? from.utf8() : undefined;
   const failures: Failure[] = [];
   for (let left = from.number(); left > 0; left--) {
     const at = from.number() as Instant;
@@ -127,5 +134,5 @@ function readHistory(from: ByteReader): TaskHistory {
     failures.push({ at, attempt, worker, error });
   }
   const origin = queue === undefined ? undefined : { queue, retry };
-  return { failures, origin, rerun: (flags & RERUN) !== 0, progress };
+  return { key, failures, origin, rerun: (flags & RERUN) !== 0, progress };
 }

@@ -17,20 +17,20 @@ export class Background {
   readonly #deps: BackgroundDeps;
   readonly #deadSearch: DeadSearch;
   readonly #dueSearch: DueSearch;
-  readonly #recordSweep: RecordSweep;
+  readonly recordSweep: RecordSweep;
   #cancelTimers: CancelTimer[] = [];
 
   constructor(deps: BackgroundDeps) {
     this.#deps = deps;
     this.#deadSearch = new DeadSearch(deps);
     this.#dueSearch = new DueSearch(deps);
-    this.#recordSweep = new RecordSweep(deps.memory);
+    this.recordSweep = new RecordSweep(deps.memory);
   }
 
   start(): void {
     this.every(DEAD_SEARCH_MS, () => this.#deadSearch.look());
     this.every(DUE_SEARCH_MS, () => this.#dueSearch.look());
-    this.every(RECORD_SWEEP_MS, () => this.#recordSweep.sweep());
+    this.every(RECORD_SWEEP_MS, () => this.recordSweep.sweep());
   }
 
   /** Repeats work until `cancel`. Errors go to the log. */
@@ -55,6 +55,6 @@ export class Background {
   async ended(): Promise<void> {
     await this.#deadSearch.ended();
     await this.#dueSearch.ended();
-    await this.#recordSweep.ended();
+    await this.recordSweep.ended();
   }
 }

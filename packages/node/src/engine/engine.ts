@@ -215,7 +215,7 @@ export class Engine implements TaskEngine {
   }
 
   deleteQueue(name: QueueName): Promise<number> {
-    return this.#change((memory) => deleteQueue(memory, name, this.#reaper));
+    return this.#change((memory) => deleteQueue(memory, name, this.#reaper, this.#background.recordSweep));
   }
 
   resetLeases(name: QueueName): Promise<number> {

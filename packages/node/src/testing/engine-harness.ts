@@ -56,6 +56,7 @@ export interface EnqueueSpec extends ItemSpec {
   readonly mode?: EnqueueMode;
   readonly delay?: number;
   readonly runAt?: number;
+  readonly key?: string;
   /** Default: no limit and no backoff, so that a test sees a task again at once. `by settings`: the task has no policy. */
   readonly retry?: Partial<RetryPolicy> | 'by settings';
 }
@@ -268,11 +269,12 @@ export function updateCommand(spec: UpdateSpec): UpdateCommand {
   });
   return {
     group: first ? parseQueueName(first.queue).group : '',
-    enqueue: enqueue.map(({ queue, pid, data, headerBytes, mode, delay, runAt, retry }) => ({
+    enqueue: enqueue.map(({ queue, pid, key, data, headerBytes, mode, delay, runAt, retry }) => ({
       queue: parseQueueName(queue),
       pid: pid as Pid | undefined,
       data: Buffer.from(data ?? ''),
       headerBytes: headerBytes ?? 0,
+      key,
       mode: mode ?? EnqueueMode.ENQUEUE_MODE_COLLAPSE,
       delayMs: delay ?? 0,
       runAt: runAt as Instant | undefined,

@@ -8,7 +8,14 @@ export async function putSettings(engine: Engine, queues: string, settings: Part
   const item = {
     ...{ queue: { group, name: reservedQueues.settings }, pid: latin1Of(Buffer.from(name)) as Pid },
     ...{ data: QueueSettings.encode({ ...NO_SETTINGS, queues, ...settings }).finish() },
-    ...{ headerBytes: 0, mode: EnqueueMode.ENQUEUE_MODE_REPLACE, delayMs: 0, runAt: undefined, retry: undefined },
+    ...{
+      headerBytes: 0,
+      key: undefined,
+      mode: EnqueueMode.ENQUEUE_MODE_REPLACE,
+      delayMs: 0,
+      runAt: undefined,
+      retry: undefined,
+    },
   };
   await engine.updateTasks({ group, enqueue: [item], dequeue: [], renew: [], release: [], requestId: undefined });
 }

@@ -80,6 +80,7 @@ test('a task is read without its payload', () => {
     leaseDurationMs: 0,
     progress: '',
     headers: {},
+    key: '',
     maxAttempts: 3,
   };
   const read = readLeased(encodeToBuffer(LeasedTask, task));

@@ -16,6 +16,8 @@ export interface EnqueueItem {
   readonly data: Uint8Array;
   /** See `Payload`. */
   readonly headerBytes: number;
+  /** Identity within the queue, apart from the PID. */
+  readonly key: string | undefined;
   /** UNSPECIFIED: that of the queue's settings. */
   readonly mode: EnqueueMode;
   readonly delayMs: number;
@@ -146,6 +148,7 @@ export interface LeasedTask {
   readonly maxAttempts: number;
   /** Undefined: as requested, or the default. */
   readonly leaseDurationMs: number | undefined;
+  readonly key: string | undefined;
   /** What an earlier attempt has reported. */
   readonly progress: string | undefined;
 }

@@ -58,8 +58,10 @@ export interface TaskError {
   readonly details: string;
 }
 
-/** What a task keeps of its past. */
+/** What some tasks have: what they keep of their past, and a key. */
 export interface TaskHistory {
+  /** Identity within the queue, apart from the PID. */
+  readonly key: string | undefined;
   /** The last ones, the latest last. */
   readonly failures: readonly Failure[];
   /** Where the task was before it came to this dead-letter queue. */

@@ -32,6 +32,7 @@ const aTask = (data: Uint8Array = bytes('data')): LeasedTask => ({
   enqueuedAt: 1 as Instant,
   maxAttempts: 20,
   leaseDurationMs: undefined,
+  key: undefined,
   progress: undefined,
   headerBytes: 0,
 });

@@ -26,6 +26,7 @@ const aTask = (change: Partial<LeasedTask> = {}): LeasedTask => ({
   enqueuedAt: 1_700_000_000_000 as Instant,
   maxAttempts: 20,
   leaseDurationMs: undefined,
+  key: undefined,
   progress: undefined,
   headerBytes: 0,
   ...change,

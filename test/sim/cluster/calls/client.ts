@@ -247,6 +247,7 @@ function updateRequest({ enqueue, dequeue, renew, release, requestId }: UpdateCa
       runAtUnixMs: 0,
       retry: retry && { ...retry, deadLetterQueue: `${parseQueueName(queue).group}#${retry.deadLetterQueue}` },
       headers: headersOf(data),
+      key: '',
     })),
     dequeue: dequeue.map((one) => ({ ...item(one), requeue: one.requeue ?? false })),
     renew: renew.map((one) => ({ ...item(one), leaseDurationMs: one.leaseDurationMs, progress: one.progress })),

@@ -6,6 +6,7 @@ import { instant, lengthOfTime, queueName, wholeNumber } from './arguments.ts';
 /** Options of new tasks. */
 export interface TaskFlags {
   readonly mode?: 'collapse' | 'fail' | 'replace' | 'rerun' | 'rerun-first';
+  readonly key?: string;
   readonly delay?: number;
   readonly runAt?: Date;
   readonly maxAttempts?: number;
@@ -16,6 +17,7 @@ export interface TaskFlags {
 
 export function addTaskFlags(command: Command): void {
   command
+    .option('--key <key>', 'identity of the task apart from its PID, which is then only its order')
     .addOption(modeOption())
     .addOption(new Option('--delay <duration>', 'hide the task for this time').argParser(lengthOfTime))
     .addOption(runAtOption('hide the task until this time'));
@@ -51,6 +53,7 @@ export const retryOptions = (): readonly Option[] => [
 ];
 
 export function taskOptions({
+  key,
   mode,
   delay,
   runAt,
@@ -61,7 +64,7 @@ export function taskOptions({
 }: TaskFlags): TaskOptions {
   const hasRetry = maxAttempts !== undefined || backoff !== undefined || deadLetterQueue !== undefined;
   const retry = hasRetry ? { maxAttempts, backoff, deadLetterQueue } : undefined;
-  return { mode, delay, runAt, retry, headers: header };
+  return { key, mode, delay, runAt, retry, headers: header };
 }
 
 function collectHeaders(text: string, before: TaskHeaders = {}): TaskHeaders {

@@ -11,6 +11,7 @@ import type { Column } from './table.ts';
 export interface LeasedObject {
   readonly queue: string;
   readonly pid: string;
+  readonly key?: string | undefined;
   readonly leaseToken: number;
   readonly attempt: number;
   readonly enqueuedAt: string;
@@ -23,6 +24,7 @@ export function leasedObject(task: LeasedTask<Uint8Array>): LeasedObject {
   return {
     queue: task.queue,
     pid: pidText(task.pid),
+    key: task.key,
     leaseToken: task.leaseToken,
     attempt: task.attempt,
     enqueuedAt: task.enqueuedAt.toISOString(),
@@ -79,6 +81,7 @@ export function taskObject(task: SeenTask): object {
   return {
     queue: task.queue,
     pid: pidText(task.pid),
+    key: task.key,
     state: task.state,
     ...(task.state === 'not-found' ? {} : { attempts: task.attempts }),
     enqueuedAt: task.enqueuedAt?.toISOString(),

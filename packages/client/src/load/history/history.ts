@@ -19,6 +19,8 @@ export interface EnqueueCall {
   readonly pid: string | undefined;
   /** Unique within the history: it identifies the enqueue that created a task. */
   readonly data: string;
+  /** Undefined: the PID is the identity. */
+  readonly key?: string | undefined;
   readonly mode: 'collapse' | 'fail' | 'replace' | 'rerun' | 'rerun-first';
   readonly delayMs: number;
   readonly retry: RetryCall | undefined;

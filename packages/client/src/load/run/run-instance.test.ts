@@ -215,7 +215,14 @@ describe('the check of a load', () => {
   });
 });
 
-const newTask = { mode: EnqueueMode.ENQUEUE_MODE_COLLAPSE, delayMs: 0, runAtUnixMs: 0, headers: {}, retry: undefined };
+const newTask = {
+  mode: EnqueueMode.ENQUEUE_MODE_COLLAPSE,
+  delayMs: 0,
+  runAtUnixMs: 0,
+  headers: {},
+  key: '',
+  retry: undefined,
+};
 /** A task that was completed is in its queue, is leased again, or is completed again. */
 const CAME_BACK = /^\(b\) (dequeued by #\d+, but|dequeued twice|completed or refused before, but)/;
 

@@ -34,6 +34,7 @@ export const enqueue = (pid: string, change: Partial<Enqueue> = {}): UpdateTasks
         runAtUnixMs: 0,
         headers: {},
         retry: AT_ONCE,
+        key: '',
         ...change,
       },
     ],

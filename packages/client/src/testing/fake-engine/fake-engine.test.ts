@@ -28,6 +28,7 @@ test('a lease request gets a task that becomes available while the request begin
       runAtUnixMs: 0,
       retry: undefined,
       headers: {},
+      key: '',
     };
     engine.update({ ...emptyRequest(), enqueue: [task] });
     const leased = engine.lease({ ...request, waitMs: 60_000 });

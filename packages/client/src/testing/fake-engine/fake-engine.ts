@@ -36,7 +36,9 @@ import {
   type FakeTask,
   infoOf,
   isRerun,
+  keyOf,
   newFakeTask,
+  reorder,
   replacePayload,
   rerun,
   statsOf,
@@ -332,9 +334,12 @@ export class FakeEngine {
 
   #enqueue(item: UpdateTasksRequest['enqueue'][number], now: number): UpdateTasksResponse['enqueued'][number] {
     const pid = Buffer.from(item.pid.byteLength > 0 ? item.pid : `fifo-${String(++this.#lastPid).padStart(9, '0')}`);
-    const existing = this.#find(item.queue, pid);
+    const queue = this.#queueOf(item.queue);
+    const keyed = item.key === '' ? undefined : [...queue.values()].find(({ key }) => key === item.key);
+    if (keyed !== undefined && !keyed.pid.equals(pid)) return reorder(queue, keyed, { ...item, pid }, now);
+    const existing = keyed ?? this.#find(item.queue, pid);
     if (existing === undefined) {
-      this.#queueOf(item.queue).set(keyOf(pid), newFakeTask(pid, item, now));
+      queue.set(keyOf(pid), newFakeTask(pid, item, now));
       return { pid, result: EnqueueResult.ENQUEUE_RESULT_CREATED, leased: false };
     }
     const leased = existing.worker !== undefined && existing.hiddenUntil > now;
@@ -376,6 +381,7 @@ export class FakeEngine {
         enqueuedUnixMs: Math.round(task.enqueuedAt),
         maxAttempts: task.retry?.maxAttempts,
         leaseDurationMs: 0,
+        key: task.key,
         progress: task.progress.text,
         headers: { ...task.headers },
       };
@@ -440,8 +446,4 @@ export class FakeEngine {
     this.#queues.set(name, queue);
     return queue;
   }
-}
-
-function keyOf(pid: Uint8Array): string {
-  return Buffer.from(pid).toString('latin1');
 }

@@ -14,6 +14,7 @@ import {
 /** A task of the fake engine. Times are in ms. */
 export interface FakeTask {
   readonly pid: Buffer;
+  readonly key: string;
   data: Uint8Array;
   headers: Readonly<Record<string, string>>;
   readonly enqueuedAt: number;
@@ -33,10 +34,11 @@ export interface FakeTask {
 
 export const newFakeTask = (
   pid: Buffer,
-  { data, headers, delayMs, runAtUnixMs, retry }: Enqueue,
+  { key, data, headers, delayMs, runAtUnixMs, retry }: Enqueue,
   now: number,
 ): FakeTask => ({
   pid,
+  key,
   data: Buffer.from(data),
   headers: { ...headers },
   enqueuedAt: now,
@@ -96,6 +98,7 @@ export function infoOf(
     progress: task?.progress.text ?? '',
     progressUnixMs: Math.round(task?.progress.at ?? 0),
     headers: includeData ? { ...task?.headers } : {},
+    key: task?.key ?? '',
   };
 }
 
@@ -118,4 +121,23 @@ export function statsOf(queue: string, states: readonly TaskState[], completed: 
     completed,
     ...{ enqueueRate: 0, leaseRate: 0, completeRate: 0, meanLeaseMs: 0, oldestAgeMs: 0 },
   };
+}
+
+/** The key of a task in the map of its queue. */
+export const keyOf = (pid: Uint8Array): string => Buffer.from(pid).toString('latin1');
+
+/** An enqueue of a task with a key that has another PID. */
+export function reorder(
+  queue: Map<string, FakeTask>,
+  task: FakeTask,
+  item: Pick<Enqueue, 'pid' | 'mode' | 'data'>,
+  now: number,
+): { pid: Buffer; result: EnqueueResult; leased: boolean } {
+  const leased = task.worker !== undefined && task.hiddenUntil > now;
+  const isLatest = [EnqueueMode.ENQUEUE_MODE_REPLACE, EnqueueMode.ENQUEUE_MODE_RERUN].some((one) => one === item.mode);
+  if (!isLatest || leased) return { pid: task.pid, result: EnqueueResult.ENQUEUE_RESULT_COLLAPSED, leased };
+  queue.delete(keyOf(task.pid));
+  const pid = Buffer.from(item.pid);
+  queue.set(keyOf(pid), { ...task, pid, data: Buffer.from(item.data) });
+  return { pid, result: EnqueueResult.ENQUEUE_RESULT_REPLACED, leased };
 }

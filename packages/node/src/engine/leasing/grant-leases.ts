@@ -45,9 +45,9 @@ export const REFILLS_AT_ONCE = 64;
 /** Bytes of a leased task in a reply, beside its payload and PID; see `LeaseCommand.maxBytes`. */
 const REST_BYTES = 64;
 
-/** Bytes of the progress of earlier attempts in a reply. */
-const progressBytes = ({ history }: TaskState): number =>
-  history?.progress === undefined ? 0 : Buffer.byteLength(history.progress.text);
+/** Bytes of the key and of the progress of earlier attempts in a reply. */
+const textBytes = ({ history }: TaskState): number =>
+  history === undefined ? 0 : Buffer.byteLength(history.progress?.text ?? '') + Buffer.byteLength(history.key ?? '');
 
 /** Finds the exact first tasks of the queues, in the order in which the request names the queues. Changes nothing. */
 export function select(queues: Iterable<Queue>, command: LeaseCommand, maxBytes: number): Selection {
@@ -61,7 +61,7 @@ export function select(queues: Iterable<Queue>, command: LeaseCommand, maxBytes:
       const { pid, state } = ready;
       if (maxPid !== undefined && pid > maxPid) break;
       const payloadBytes = state.dataBytes + (state.headerBytes === 0 ? 0 : headerRoom(state.headerBytes));
-      const taskBytes = payloadBytes + pid.length + progressBytes(state) + REST_BYTES;
+      const taskBytes = payloadBytes + pid.length + textBytes(state) + REST_BYTES;
       // The first task is picked even if it is too large; otherwise it could never be leased.
       if (bytes + taskBytes > maxBytes && picks.length > 0) return { kind: 'picked', picks, bytes };
       bytes += taskBytes;
@@ -189,6 +189,7 @@ function asLeased(
     enqueuedAt: state.enqueuedAt,
     maxAttempts: maxAttemptsOf(state, settings),
     leaseDurationMs: isUntold && settings !== DEFAULT_SETTINGS ? settings.leaseDurationMs : undefined,
+    key: state.history?.key,
     progress: state.history?.progress?.text,
   };
 }

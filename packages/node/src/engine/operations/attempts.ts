@@ -20,7 +20,12 @@ export const NO_TOKEN = 0 as LeaseToken;
 
 /** A new task, hidden until the instant if that is not past. */
 export function newState(
-  { data, headerBytes, retry }: Pick<EnqueueItem, 'data' | 'headerBytes' | 'retry'>,
+  {
+    data,
+    headerBytes,
+    retry,
+    key,
+  }: Pick<EnqueueItem, 'data' | 'headerBytes' | 'retry'> & { readonly key?: string | undefined },
   now: Instant,
   dueAt: Instant,
 ): TaskState {
@@ -33,7 +38,7 @@ export function newState(
     token: NO_TOKEN,
     retry,
     visibility: hiddenUntil(dueAt, now),
-    history: undefined,
+    history: withKey(key),
   };
 }
 
@@ -85,10 +90,16 @@ export const asNew = (state: TaskState, now: Instant): TaskState => ({
   attempts: 0,
   token: NO_TOKEN,
   visibility: AVAILABLE,
-  history: undefined,
+  history: withKey(state.history?.key),
 });
 
-export const NO_HISTORY: TaskHistory = { failures: [], origin: undefined, rerun: false, progress: undefined };
+export const NO_HISTORY: TaskHistory = {
+  ...{ key: undefined, failures: [], origin: undefined, rerun: false, progress: undefined },
+};
+
+/** What a new task has from its start. */
+const withKey = (key: string | undefined): TaskHistory | undefined =>
+  key === undefined ? undefined : { ...NO_HISTORY, key };
 
 /** What a task keeps when it is enqueued again, or leased (`rerun` false). */
 export const withRerun = (history: TaskHistory | undefined, rerun: boolean): TaskHistory | undefined =>
@@ -104,8 +115,10 @@ export const withoutOrigin = (history: TaskHistory): TaskHistory | undefined =>
 
 /** Undefined if the history says nothing. */
 function kept(history: TaskHistory): TaskHistory | undefined {
-  const { failures, origin, rerun, progress } = history;
-  return failures.length > 0 || origin !== undefined || rerun || progress !== undefined ? history : undefined;
+  const { key, failures, origin, rerun, progress } = history;
+  const isEmpty =
+    key === undefined && origin === undefined && progress === undefined && !rerun && failures.length === 0;
+  return isEmpty ? undefined : history;
 }
 
 /** Decides what follows a failed attempt: the dead-letter queue, or a retry after the backoff, counted from its end. */

@@ -2,6 +2,7 @@ import { EnqueueMode, EnqueueResult, formatQueueName, ItemKind, type QueueName, 
 import {
   type DequeueItem,
   type EnqueueItem,
+  type EnqueueOutcome,
   type Instant,
   isLeased,
   isLeasedAt,
@@ -17,6 +18,7 @@ import {
 } from '@taskmaster/server/domain';
 import type { Random } from '@taskmaster/server/ports';
 import { nextFifoPid } from '../../domain/fifo-pid.ts';
+import { endOfKey, keyOf } from '../../domain/key-pointer.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
 import {
@@ -134,19 +136,21 @@ export class UpdatePlanner {
     const { name } = queue.ledger;
     const isCompleted = token !== undefined || result !== undefined;
     this.#draft.remove(queue, pid, task, isCompleted ? 'completed' : 'removed');
-    const keepMs = keepEndMs(queue.settings, isCompleted, result);
-    if (keepMs === 0) {
-      forgetEnd(this.#draft, name, pid);
-      return;
-    }
     const { attempts } = task.state;
     const end = { outcome: 'completed' as const, at: this.#view.now, attempts, result: result?.data, error: undefined };
-    leaveEnd(this.#draft, name, pid, end, keepMs);
+    const keepMs = keepEndMs(queue.settings, isCompleted, result);
+    if (keepMs === 0) forgetEnd(this.#draft, name, pid);
+    else leaveEnd(this.#draft, name, pid, end, keepMs);
+    const key = keyOf(task.state);
+    if (key === undefined || !isCompleted || queue.settings.keepOutMs === 0) return;
+    const ofKey = endOfKey(name, key);
+    leaveEnd(this.#draft, ofKey.name, ofKey.pid, { ...end, result: undefined }, queue.settings.keepOutMs);
   }
 
   #move(dequeue: readonly DequeueItem[], from: number, to: number): void {
-    moveAll(this.#draft, this.#moves, this.#view.now, ({ queue: { ledger }, pid }, target, there) => {
-      if (this.#hasDied(target, there)) this.#due.add(target);
+    moveAll(this.#draft, this.#moves, this.#view.now, ({ queue: { ledger }, pid }, target, by) => {
+      const there = this.#draft.find(target, by);
+      if (there && this.#hasDied(target, there)) this.#due.add(target);
       const { name } = ledger.name;
       const index = dequeue.slice(from, to).findIndex((item) => item.pid === pid && item.queue.name === name);
       this.#refuse(ItemKind.ITEM_KIND_DEQUEUE, index, { queue: ledger.name, pid }, 'TASK_EXISTS');
@@ -222,19 +226,24 @@ export class UpdatePlanner {
 
   #enqueue(item: EnqueueItem, index: number): UpdateOutcome['enqueued'][number] {
     const queue = this.#draft.queueFor(item.queue);
-    const pid = item.pid ?? nextFifoPid(this.#draft.largestPid(queue), this.#view.now);
+    const keyed = item.key === undefined ? undefined : this.#draft.pidOfKey(queue, item.key);
+    const pid = keyed ?? item.pid ?? nextFifoPid(this.#draft.largestPid(queue), this.#view.now);
     const created = EnqueueResult.ENQUEUE_RESULT_CREATED;
     if (pid === undefined) {
       this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, { ...item, pid: '' as Pid }, 'FIFO_EXHAUSTED');
       return { pid: '' as Pid, result: created, leased: false };
     }
-    const existing = item.pid === undefined ? undefined : this.#draft.find(queue, pid);
+    const existing = (keyed ?? item.pid) === undefined ? undefined : this.#draft.find(queue, pid);
     if (existing && this.#hasDied(queue, existing)) this.#due.add(queue);
     if (existing) {
       const leased = isLeasedAt(existing.state, this.#view.now);
       const mode = item.mode || queue.settings.mode;
-      if (mode === EnqueueMode.ENQUEUE_MODE_FAIL) {
+      // With a key, the PID is only the order: another task has it.
+      const isAnother = item.key !== undefined && keyed === undefined;
+      if (mode === EnqueueMode.ENQUEUE_MODE_FAIL || isAnother) {
         this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, { ...item, pid }, 'TASK_EXISTS');
+      } else if (mode !== EnqueueMode.ENQUEUE_MODE_COLLAPSE && this.#isToMove(item, pid, mode, existing)) {
+        return this.#reorder(item, index, queue, pid, existing);
       } else if (mode === EnqueueMode.ENQUEUE_MODE_REPLACE) {
         const after = { ...existing.state, ...sizesOf(item) };
         this.#draft.change(queue, pid, existing, after, item.data);
@@ -245,12 +254,31 @@ export class UpdatePlanner {
       return { pid, result: EnqueueResult.ENQUEUE_RESULT_COLLAPSED, leased };
     }
     const { now } = this.#view;
-    if (item.pid !== undefined && isKeptOut(this.#draft, queue, pid, now)) {
+    if (isKeptOut(this.#draft, queue, item, now)) {
       return { pid, result: EnqueueResult.ENQUEUE_RESULT_KEPT_OUT, leased: false };
     }
     const dueAt = (now + (delayOf(item, now) ?? 0)) as Instant;
     this.#draft.add(queue, pid, newState(item, now, dueAt), item.data);
     return { pid, result: created, leased: false };
+  }
+
+  /** Whether an enqueue with a key gives a waiting task another PID. */
+  #isToMove({ key, pid }: EnqueueItem, at: Pid, mode: EnqueueMode, { state }: CachedTask): boolean {
+    const isLatest = mode === EnqueueMode.ENQUEUE_MODE_REPLACE || mode === EnqueueMode.ENQUEUE_MODE_RERUN;
+    return key !== undefined && pid !== undefined && pid !== at && isLatest && !isLeased(state);
+  }
+
+  /** Gives a task with a key new data and another place. */
+  #reorder(item: EnqueueItem, index: number, queue: Queue, from: Pid, existing: CachedTask): EnqueueOutcome {
+    const pid = item.pid ?? from;
+    const other = this.#draft.find(queue, pid);
+    if (other && this.#hasDied(queue, other)) this.#due.add(queue);
+    if (other) this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, { ...item, pid }, 'TASK_EXISTS');
+    else {
+      this.#draft.remove(queue, from, existing, 'moved');
+      this.#draft.add(queue, pid, { ...existing.state, ...sizesOf(item) }, item.data);
+    }
+    return { pid, result: EnqueueResult.ENQUEUE_RESULT_REPLACED, leased: false };
   }
 
   /** Enqueues an existing task again, so that it runs with this data after the lease that it has or had. */

@@ -1,5 +1,6 @@
 import type { QueueName } from '@taskmaster/proto';
-import type { Pid, TaskState } from '@taskmaster/server/domain';
+import type { Instant, Pid, TaskState } from '@taskmaster/server/domain';
+import { keyOf, keysOf, pidIn, pointerData, pointerPid, pointerState } from '../../domain/key-pointer.ts';
 import type { Need } from '../pending/reads.ts';
 import type { PlannedChange } from '../planned-atom.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
@@ -115,6 +116,8 @@ export class TaskDraft {
     const { queueId } = queue.ledger;
     this.changes.push({ queue, change: { kind: 'enqueue', queueId, pid, after, data }, known: undefined });
     this.#noteLargest(queue, pid);
+    const key = keyOf(after);
+    if (key !== undefined) this.#point(queue, key, pid, after.enqueuedAt);
   }
 
   #noteLargest(queue: Queue, pid: Pid): void {
@@ -131,6 +134,10 @@ export class TaskDraft {
     const { queueId } = queue.ledger;
     const change = { kind: 'change' as const, queueId, pid, before: known.state, after, data };
     this.changes.push({ queue, change, known });
+    const [earlier, key] = [keyOf(known.state), keyOf(after)];
+    if (earlier === key) return;
+    if (earlier !== undefined) this.#unpoint(queue, earlier);
+    if (key !== undefined) this.#point(queue, key, pid, after.enqueuedAt);
   }
 
   /** `moved`: it does not count as completed. */
@@ -142,13 +149,39 @@ export class TaskDraft {
       known,
       isRemoval: how === 'removed',
     });
+    const key = keyOf(known.state);
+    if (key !== undefined) this.#unpoint(queue, key);
+  }
+
+  /** The PID of the task with this key. Undefined if there is none, or if the pointer must be read first: see `needs`. */
+  pidOfKey({ ledger }: Queue, key: string): Pid | undefined {
+    const keys = this.queue(keysOf(ledger.name.group));
+    const pid = pointerPid(ledger.queueId, key);
+    const pointer = keys && this.find(keys, pid);
+    if (keys === undefined || pointer === undefined) return undefined;
+    const data = pointer.data ?? this.payload(keys, pid);
+    if (data === undefined) this.need(keys, pid, pointer.state.dataBytes);
+    return data && pidIn(data);
+  }
+
+  #point({ ledger }: Queue, key: string, to: Pid, at: Instant): void {
+    const data = pointerData(to);
+    const keys = this.queueFor(keysOf(ledger.name.group));
+    this.add(keys, pointerPid(ledger.queueId, key), pointerState(at, data), data);
+  }
+
+  #unpoint({ ledger }: Queue, key: string): void {
+    const keys = this.queue(keysOf(ledger.name.group));
+    const pid = pointerPid(ledger.queueId, key);
+    const pointer = keys && this.find(keys, pid);
+    if (keys !== undefined && pointer !== undefined) this.remove(keys, pid, pointer, 'moved');
   }
 
   /**
    * Moves tasks. All tasks leave before any arrives: one may free the PID that another one needs. A dead one replaces a task with
    * the same PID. Calls back for a requeued one whose PID is taken by a task.
    */
-  move(tasks: readonly TaskMove[], taken?: (move: TaskMove, queue: Queue, by: CachedTask) => void): void {
+  move(tasks: readonly TaskMove[], taken?: (move: TaskMove, queue: Queue, by: Pid) => void): void {
     if (tasks.length === 0) return;
     const moves = tasks.map((move) => ({ move, data: this.#payloadOf(move) }));
     if (this.needs.length > 0) return;
@@ -157,9 +190,12 @@ export class TaskDraft {
       const { pid, after, kind } = move;
       const target = this.queueFor(move.target);
       const there = this.find(target, pid);
-      if (there === undefined) this.add(target, pid, after, data ?? EMPTY);
+      const key = kind === 'requeue' ? keyOf(after) : undefined;
+      const holder = key === undefined ? undefined : this.pidOfKey(target, key);
+      if (holder !== undefined) taken?.(move, target, holder);
+      else if (there === undefined) this.add(target, pid, after, data ?? EMPTY);
       else if (kind === 'dead-letter') this.change(target, pid, there, after, data);
-      else taken?.(move, target, there);
+      else taken?.(move, target, pid);
       if (kind === 'dead-letter') this.deadLettered++;
     }
   }

@@ -71,7 +71,7 @@ function divisionOf(updates: readonly UpdateEnd[]): number {
   return hash >>> 0;
 }
 
-function writeEnqueue({ queue, pid, data, headerBytes, mode, delayMs, runAt, retry }: EnqueueItem): void {
+function writeEnqueue({ queue, pid, key, data, headerBytes, mode, delayMs, runAt, retry }: EnqueueItem): void {
   writer.utf8(queue.name);
   writer.latin1(pid ?? '');
   writer.byte(mode);
@@ -79,6 +79,7 @@ function writeEnqueue({ queue, pid, data, headerBytes, mode, delayMs, runAt, ret
   if (runAt !== undefined) writer.number(runAt);
   writer.number(data.byteLength);
   if (headerBytes > 0) writer.number(headerBytes);
+  if (key !== undefined) writer.utf8(key);
   writeRetry(retry);
 }
 

@@ -102,7 +102,8 @@ export class ScheduleDraft {
     const name = parseQueueName(spec.queue);
     const queue = this.#draft.queueFor(name);
     const { now } = this.#view;
-    if (this.#draft.find(queue, pid) !== undefined || isKeptOut(this.#draft, queue, pid, now)) return undefined;
+    if (this.#draft.find(queue, pid) !== undefined || isKeptOut(this.#draft, queue, { key: undefined, pid }, now))
+      return undefined;
     const payload = withHeaders(spec.headers, spec.data);
     this.#draft.add(queue, pid, newState({ ...payload, retry: retryOf(spec) }, now, now), payload.data);
     const refusal = this.#refusal(name, mark);

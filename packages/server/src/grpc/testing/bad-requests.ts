@@ -199,6 +199,8 @@ export const badRequests: readonly BadRequest[] = [
     'enqueue[0].retry.dead_letter_queue',
     retry({ deadLetterQueue: 'shop#$taskmaster/settings' }),
   ),
+  bad('a long key', 'INVALID_ARGUMENT', 'enqueue[0].key', enqueue({ key: long(limits.keyBytes + 1) })),
+  bad('a key that is not UTF-8', 'INVALID_ARGUMENT', 'enqueue[0].key', enqueue({ key: 'a\uFFFD' })),
   bad(
     'an enqueue into a reserved queue',
     'INVALID_QUEUE',

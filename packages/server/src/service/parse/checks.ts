@@ -96,6 +96,17 @@ export function headers(given: Readonly<Record<string, string>>, place: Place): 
 const HEADER_KEY = new RegExp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,${limits.headerKeyBytes - 1}}$`);
 const CONTROL = /\p{Cc}/u;
 
+/**
+ * Checks the key of a task. A decoder turns invalid bytes into U+FFFD, so keys with U+FFFD are refused: otherwise two different
+ * keys could become one.
+ */
+export function taskKey(key: string, place: Place): string {
+  if (key.includes('\uFFFD') || !key.isWellFormed()) {
+    refuse('INVALID_ARGUMENT', place, 'is not valid UTF-8 or contains U+FFFD');
+  }
+  return textAtMost(key, place, limits.keyBytes);
+}
+
 export function pid(bytes: Uint8Array, place: Place): Pid {
   if (bytes.length === 0) {
     refuse('INVALID_PID', place, `is empty: 1 to ${limits.pidBytes} bytes`, { value: 0, limit: limits.pidBytes });

@@ -39,6 +39,7 @@ import {
   pid,
   pidOrNone,
   refuse,
+  taskKey,
   textAtMost,
   wholeNumber,
 } from './checks.ts';
@@ -127,6 +128,7 @@ function parseEnqueue(item: Enqueue, index: number, group: OneGroup): EnqueueIte
     pid: pidOrNone(item.pid, { list, index, field: 'pid' }),
     data: payload?.data ?? item.data,
     headerBytes: payload?.headerBytes ?? 0,
+    key: item.key === '' ? undefined : taskKey(item.key, { list, index, field: 'key' }),
     mode: enqueueMode(item.mode, { list, index, field: 'mode' }),
     delayMs: duration(item.delayMs, { list, index, field: 'delay_ms' }, 0, limits.delayMs),
     runAt: runAt(item.runAtUnixMs, item.delayMs === 0, { list, index, field: 'run_at_unix_ms' }),

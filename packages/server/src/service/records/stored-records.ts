@@ -16,7 +16,17 @@ const NO_ITEMS = { enqueue: [], dequeue: [], renew: [], release: [], requestId: 
 /** Writes a record, or replaces the one with its key. */
 export async function putRecord(engine: TaskEngine, queue: QueueName, key: string, data: Uint8Array): Promise<void> {
   const mode = EnqueueMode.ENQUEUE_MODE_REPLACE;
-  const item = { queue, pid: pidOf(key), data, headerBytes: 0, mode, delayMs: 0, runAt: undefined, retry: undefined };
+  const item = {
+    queue,
+    pid: pidOf(key),
+    data,
+    headerBytes: 0,
+    key: undefined,
+    mode,
+    delayMs: 0,
+    runAt: undefined,
+    retry: undefined,
+  };
   await engine.updateTasks({ ...NO_ITEMS, group: queue.group, enqueue: [item] });
 }
 

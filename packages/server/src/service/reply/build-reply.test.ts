@@ -18,6 +18,7 @@ const leased: LeasedTask = {
   enqueuedAt: 1000 as Instant,
   maxAttempts: 20,
   leaseDurationMs: undefined,
+  key: undefined,
   progress: undefined,
   headerBytes: 0,
 };
@@ -48,6 +49,7 @@ test('a leased task uses no more of a reply than is counted for it', () => {
     maxAttempts: 1_000_000,
     leaseDurationMs: limits.leaseDurationMs,
     progress: '€'.repeat(85),
+    key: 'k'.repeat(limits.keyBytes),
     ...withHeaders(mostHeaders, Buffer.from('data')),
   };
   const bytes = encodeToBuffer(LeaseTasksResponse, leaseReply([largest])).length;

@@ -32,8 +32,8 @@ import { pageTokenAfter } from '../parse/page-token.ts';
 export const REPLY_BYTES = 4 * 1024 * 1024 - 64 * 1024;
 /** Upper limits for the numbers and tags of an entry, without names, PID and data, in bytes. */
 const STATS_BYTES = 128;
-const LEASED_BYTES = 62;
-const TASK_BYTES = 144;
+const LEASED_BYTES = 66;
+const TASK_BYTES = 148;
 const FAILURE_BYTES = 48;
 
 const NO_DATA = Buffer.alloc(0);
@@ -79,6 +79,7 @@ export function leaseReply(tasks: readonly LeasedTask[]): LeaseTasksResponse {
       enqueuedUnixMs: task.enqueuedAt,
       maxAttempts: task.maxAttempts === limits.defaultMaxAttempts ? undefined : task.maxAttempts,
       progress: task.progress ?? '',
+      key: task.key ?? '',
       headers: headersOf(task),
       leaseDurationMs: task.leaseDurationMs ?? 0,
     })),
@@ -92,8 +93,8 @@ export function fittingTasks(
 ): { readonly count: number; readonly bytes: number } {
   let used = 0;
   for (const [index, task] of tasks.entries()) {
-    const progress = task.progress === undefined ? 0 : Buffer.byteLength(task.progress);
-    const rest = LEASED_BYTES + nameBytes(task.queue) + task.pid.length + progress;
+    const texts = Buffer.byteLength(task.progress ?? '') + Buffer.byteLength(task.key ?? '');
+    const rest = LEASED_BYTES + nameBytes(task.queue) + task.pid.length + texts;
     const more = rest + task.data.length + headerRoom(task.headerBytes);
     if (used + more > bytes) return { count: index, bytes: used };
     used += more;
@@ -138,6 +139,7 @@ function bytesOfPast(view: TaskView): number {
   const history = view.state?.history;
   if (history === undefined) return 0;
   let bytes = Buffer.byteLength(originName(view)) + Buffer.byteLength(history.progress?.text ?? '');
+  bytes += Buffer.byteLength(history.key ?? '');
   for (const { worker, error } of history.failures) {
     const texts = [worker, error?.message ?? '', error?.details ?? ''];
     bytes += texts.reduce((sum, text) => sum + Buffer.byteLength(text), FAILURE_BYTES);
@@ -168,6 +170,7 @@ export function taskInfo(view: TaskView, includeData: boolean): TaskInfo {
     deadLetterFrom: originName(view),
     progress: state?.history?.progress?.text ?? '',
     progressUnixMs: state?.history?.progress?.at ?? 0,
+    key: state?.history?.key ?? '',
     headers: headersOf(payload),
   };
 }

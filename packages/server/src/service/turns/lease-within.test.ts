@@ -17,6 +17,7 @@ const aTask = (pid: string, group = 'shop'): LeasedTask => ({
   enqueuedAt: 1 as Instant,
   maxAttempts: 20,
   leaseDurationMs: undefined,
+  key: undefined,
   progress: undefined,
   headerBytes: 0,
 });

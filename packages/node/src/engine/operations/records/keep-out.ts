@@ -1,5 +1,6 @@
-import type { Instant, Pid, QueueSettings, TaskResult } from '@taskmaster/server/domain';
+import type { EnqueueItem, Instant, QueueSettings, TaskResult } from '@taskmaster/server/domain';
 import { decodeEnd, recordPid, recordsOf } from '../../../domain/end-record.ts';
+import { endOfKey } from '../../../domain/key-pointer.ts';
 import type { Queue } from '../../queues/queue.ts';
 import type { TaskDraft } from '../task-draft.ts';
 
@@ -13,17 +14,24 @@ export function keepEndMs(
   return Math.max(forResult, isCompleted ? keepOutMs : 0);
 }
 
-/** Whether a task with this PID was completed so recently that the settings keep a new one out. May need a read. */
-export function isKeptOut(draft: TaskDraft, { ledger, settings }: Queue, pid: Pid, now: Instant): boolean {
-  const { group, name } = ledger.name;
+/** Whether the task of an enqueue was completed so recently that the settings keep it out. May need a read. */
+export function isKeptOut(
+  draft: TaskDraft,
+  { ledger, settings }: Queue,
+  { key, pid }: Pick<EnqueueItem, 'key' | 'pid'>,
+  now: Instant,
+): boolean {
   if (settings.keepOutMs === 0) return false;
-  const records = draft.queue(recordsOf(group));
-  const key = recordPid(name, pid);
-  const record = records && draft.find(records, key);
-  if (records === undefined || record === undefined) return false;
-  const data = record.data ?? draft.payload(records, key);
+  const { name } = ledger;
+  const ended = key !== undefined ? endOfKey(name, key) : pid && { name, pid };
+  const records = draft.queue(recordsOf(name.group));
+  if (ended === undefined || records === undefined) return false;
+  const place = recordPid(ended.name.name, ended.pid);
+  const record = draft.find(records, place);
+  if (record === undefined) return false;
+  const data = record.data ?? draft.payload(records, place);
   if (data === undefined) {
-    draft.need(records, key, record.state.dataBytes);
+    draft.need(records, place, record.state.dataBytes);
     return false;
   }
   const { outcome, at } = decodeEnd(data);

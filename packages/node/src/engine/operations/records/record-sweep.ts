@@ -6,6 +6,7 @@ import { type Attempt, decide } from '../decide.ts';
 import { isExpected, mayBeDue, showDue } from '../expire.ts';
 import { hiddenPids } from '../get-and-peek.ts';
 import { TaskDraft } from '../task-draft.ts';
+import { forgetKeys } from './forget-keys.ts';
 
 /** Time between two sweeps. */
 export const RECORD_SWEEP_MS = 500;
@@ -13,15 +14,21 @@ const RECORDS_PER_ATOM = 1000;
 
 /**
  * Removes records of ends in the background: those that were kept long enough, and in groups that have too many bytes of them
- * those that would go first.
+ * those that would go first. Also the keys of deleted queues.
  */
 export class RecordSweep {
   readonly #memory: () => EngineState | undefined;
+  #deleted: Queue[] = [];
   #sweeping: Promise<void> = Promise.resolve();
 
   /** `memory`: undefined while nothing can be written. */
   constructor(memory: () => EngineState | undefined) {
     this.#memory = memory;
+  }
+
+  /** The next sweep forgets the keys of this queue, which was deleted. */
+  forget(queue: Queue): void {
+    this.#deleted.push(queue);
   }
 
   /** Call it again when it has ended. */
@@ -39,6 +46,7 @@ export class RecordSweep {
     const memory = this.#memory();
     if (!memory) return;
     const { records, clock, config, holdings, counts } = memory;
+    await this.#forgetKeys(memory);
     for (const queue of records) {
       const isDue = mayBeDue(queue, clock.now());
       const isLarge = queue.ledger.bytes > config.maxResultBytes;
@@ -48,6 +56,19 @@ export class RecordSweep {
         while (queue.ledger.bytes > config.maxResultBytes) counts.resultsEvicted += await evict(memory, queue);
       } catch (error) {
         if (!isExpected(error)) throw error;
+      }
+    }
+  }
+
+  async #forgetKeys(memory: EngineState): Promise<void> {
+    const deleted = this.#deleted;
+    this.#deleted = [];
+    for (const queue of deleted) {
+      try {
+        if (memory.holdings.canCommit(queue.partition)) await forgetKeys(memory, queue);
+      } catch (error) {
+        if (!isExpected(error)) throw error;
+        this.#deleted.push(queue);
       }
     }
   }

@@ -137,6 +137,8 @@ export interface TaskInfo {
   progressUnixMs: number;
   /** The headers that came with the data, if it was requested. */
   headers: { [key: string]: string };
+  /** Its key. Empty: none. A task in a dead-letter queue has the key of its former queue, and is not found by it there. */
+  key: string;
 }
 
 export interface TaskInfo_HeadersEntry {
@@ -425,6 +427,7 @@ function createBaseTaskInfo(): TaskInfo {
     progress: "",
     progressUnixMs: 0,
     headers: NO_ENTRIES,
+    key: "",
   };
 }
 
@@ -481,6 +484,9 @@ export const TaskInfo: MessageFns<TaskInfo> = {
     if (message.headers !== NO_ENTRIES) globalThis.Object.entries(message.headers).forEach(([key, value]: [string, string]) => {
       TaskInfo_HeadersEntry.encode({ key: key as any, value }, writer.uint32(138).fork()).join();
     });
+    if (message.key !== "") {
+      writer.uint32(146).string(message.key);
+    }
     return writer;
   },
 
@@ -634,6 +640,14 @@ export const TaskInfo: MessageFns<TaskInfo> = {
             if (entry17.value !== undefined) {
               message.headers = withEntry(message.headers, entry17.key, entry17.value);
             }
+            continue;
+          }
+          case 18: {
+            if (tag !== 146) {
+              break;
+            }
+
+            message.key = reader.string();
             continue;
           }
         }

@@ -181,6 +181,12 @@ export interface Enqueue {
    * 0-9, `.`, `_` and `-`, and begins with a letter or digit. A value is text without control characters; it may be empty.
    */
   headers: { [key: string]: string };
+  /**
+   * Identity of the task within its queue, apart from its PID, which is then only its order: valid UTF-8 of at most 256 bytes.
+   * Empty: none. A task with the same key in the queue is the same task, whatever its PID: `mode` says what happens, and REPLACE
+   * and RERUN give a task that waits this PID too. If another task has this PID, the request is refused (TASK_EXISTS).
+   */
+  key: string;
 }
 
 export interface Enqueue_HeadersEntry {
@@ -408,6 +414,8 @@ export interface LeasedTask {
   progress: string;
   /** The headers that came with the data. */
   headers: { [key: string]: string };
+  /** Its key. Empty: none. */
+  key: string;
   /** How long the lease lasts, in ms, if the queue's settings decided it. 0: as long as requested, or 30 s. */
   leaseDurationMs: number;
 }
@@ -701,6 +709,7 @@ function createBaseEnqueue(): Enqueue {
     retry: undefined,
     runAtUnixMs: 0,
     headers: NO_ENTRIES,
+    key: "",
   };
 }
 
@@ -730,6 +739,9 @@ export const Enqueue: MessageFns<Enqueue> = {
     if (message.headers !== NO_ENTRIES) globalThis.Object.entries(message.headers).forEach(([key, value]: [string, string]) => {
       Enqueue_HeadersEntry.encode({ key: key as any, value }, writer.uint32(66).fork()).join();
     });
+    if (message.key !== "") {
+      writer.uint32(74).string(message.key);
+    }
     return writer;
   },
 
@@ -811,6 +823,14 @@ export const Enqueue: MessageFns<Enqueue> = {
             if (entry8.value !== undefined) {
               message.headers = withEntry(message.headers, entry8.key, entry8.value);
             }
+            continue;
+          }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.key = reader.string();
             continue;
           }
         }
@@ -1858,6 +1878,7 @@ function createBaseLeasedTask(): LeasedTask {
     maxAttempts: undefined,
     progress: "",
     headers: NO_ENTRIES,
+    key: "",
     leaseDurationMs: 0,
   };
 }
@@ -1894,6 +1915,9 @@ export const LeasedTask: MessageFns<LeasedTask> = {
     if (message.headers !== NO_ENTRIES) globalThis.Object.entries(message.headers).forEach(([key, value]: [string, string]) => {
       LeasedTask_HeadersEntry.encode({ key: key as any, value }, writer.uint32(90).fork()).join();
     });
+    if (message.key !== "") {
+      writer.uint32(106).string(message.key);
+    }
     if (message.leaseDurationMs !== 0) {
       writeInt64(writer.uint32(96), message.leaseDurationMs);
     }
@@ -1994,6 +2018,14 @@ export const LeasedTask: MessageFns<LeasedTask> = {
             if (entry11.value !== undefined) {
               message.headers = withEntry(message.headers, entry11.key, entry11.value);
             }
+            continue;
+          }
+          case 13: {
+            if (tag !== 106) {
+              break;
+            }
+
+            message.key = reader.string();
             continue;
           }
           case 12: {

@@ -1,0 +1,40 @@
+import { type QueueName, reservedQueues } from '@taskmaster/proto';
+import {
+  AVAILABLE,
+  type Instant,
+  type LeaseToken,
+  latin1Of,
+  type Pid,
+  type QueueId,
+  type TaskState,
+} from '@taskmaster/server/domain';
+
+// Where the task with a key is: a task in a reserved queue of the group. Its payload is the PID of the task with the key.
+
+export const keysOf = (group: string): QueueName => ({ group, name: reservedQueues.keys });
+
+/** The PID of a pointer begins with the id of the queue, so pointers of an ended generation are never found. */
+export const pointerPid = (queueId: QueueId, key: string): Pid =>
+  (pointersOf(queueId) + latin1Of(Buffer.from(key))) as Pid;
+
+/** The first part of the PIDs of all pointers of a queue. */
+export const pointersOf = (queueId: QueueId): string => queueId.toString(16).padStart(QUEUE_DIGITS, '0');
+const QUEUE_DIGITS = 12;
+
+export const pointerData = (pid: Pid): Uint8Array => Buffer.from(pid, 'latin1');
+export const pidIn = (data: Uint8Array): Pid => latin1Of(data) as Pid;
+
+export const pointerState = (at: Instant, data: Uint8Array): TaskState => ({
+  ...{ enqueuedAt: at, dueAt: at, dataBytes: data.byteLength, headerBytes: 0, attempts: 0 },
+  ...{ token: 0 as LeaseToken, retry: undefined, visibility: AVAILABLE, history: undefined },
+});
+
+/** The key by which a task is found in its queue. A dead letter keeps its key for the way back, and is not found by it. */
+export const keyOf = ({ history }: TaskState): string | undefined =>
+  history?.origin === undefined ? history?.key : undefined;
+
+/** What is kept of a completed task with this key stands under this name. No queue of users has it. */
+export const endOfKey = ({ group, name }: QueueName, key: string): { readonly name: QueueName; readonly pid: Pid } => ({
+  name: { group, name: `${reservedQueues.keys}/${name}` },
+  pid: latin1Of(Buffer.from(key)) as Pid,
+});
