@@ -142,6 +142,15 @@ test('schedule: tasks come again and again, and each run once', async () => {
   ]);
 });
 
+test('cancel: a task that waits goes at once, and the handler of one that runs is told', async () => {
+  expect(await runExample('cancel', [node.endpoint])).toEqual([
+    'the task that waited: cancelled',
+    'long: working',
+    'long: stopping, the customer has left',
+    'long: cancelled after 1 attempt',
+  ]);
+});
+
 test('embedded: the next run finds the tasks that a run has left', async () => {
   await using directory = await temporaryDirectory();
 

@@ -121,7 +121,8 @@ export class Callers {
       // An update that names a task twice is refused before it reaches the engine.
       if (!task || named.has(`${task.queue} ${task.pid}`)) continue;
       named.add(`${task.queue} ${task.pid}`);
-      if (item.do === 'dequeue')
+      if (item.do === 'dequeue' && item.how === 'cancel') dequeue.push({ ...task, token: undefined, cancel: true });
+      else if (item.do === 'dequeue')
         dequeue.push({ ...task, requeue: item.how === 'requeue', result: this.#resultOf(item) });
       else if (item.do === 'renew') {
         renew.push({ ...task, leaseDurationMs: item.ms ?? 1000, progress: PROGRESS[item.how ?? 'plain'] });

@@ -19,6 +19,13 @@ export function withDeath(world: World, queue: string, pid: string): World {
   return world.withEnd(queue, pid, { outcome: 'dead-lettered', result: undefined, from: time, epoch, isSure });
 }
 
+/** The world after a cancelled task was removed. */
+export function withoutCancelled(world: World, queue: string, pid: string): World {
+  const { time, epoch } = world;
+  const end = { outcome: 'cancelled' as const, result: undefined, from: time, epoch, isSure: true };
+  return world.remove(queue, pid, false).withEnd(queue, pid, end);
+}
+
 /** Whether the replies show how the tasks have ended in this world. */
 export function areEndsOf(
   world: World,

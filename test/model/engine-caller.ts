@@ -86,7 +86,7 @@ async function answer(engine: Engine, call: Call, signal: AbortSignal): Promise<
     }
     case 'ends': {
       const queue = parseQueueName(call.queue);
-      const tasks = call.pids.map((pid) => ({ queue, pid: pid as Pid }));
+      const tasks = call.pids.map((pid) => ({ queue, pid: pid as Pid, token: undefined }));
       const ended = await engine.waitForTasks({ group: queue.group, tasks, waitMs: 0 });
       const byIndex = new Map(ended.map(({ index, end }) => [index, end]));
       return { kind: 'ended', tasks: call.pids.map((pid, index) => endOf(pid, byIndex.get(index))) };
@@ -166,6 +166,7 @@ function commandOf(call: UpdateCall): UpdateCommand {
       ...item(dequeue),
       requeue: dequeue.requeue ?? false,
       result: dequeue.result === undefined ? undefined : { data: Buffer.from(dequeue.result), keepMs: RESULT_MS },
+      cancelReason: dequeue.cancel ? 'no longer wanted' : undefined,
     })),
     renew: call.renew.map((renewal) => ({
       ...item(renewal),
@@ -218,11 +219,12 @@ const leasedTask = ({ queue, pid, token, until, attempt, enqueuedAt, ...payload 
 
 function shownTask({ queue, pid, state, data }: TaskView): ShownTask {
   if (!state) return { pid, state: undefined, data: undefined };
-  const { failures = [], origin, progress } = state.history ?? {};
+  const { failures = [], origin, progress, cancelled } = state.history ?? {};
   const history = {
     failures: failures.map(({ attempt, error }) => `${attempt}: ${error?.message ?? 'expired'}`),
     origin: origin && formatQueueName({ group: queue.group, name: origin.queue }),
     progress: progress?.text,
+    isCancelled: cancelled !== undefined,
   };
   const { visibility, attempts, token, enqueuedAt } = state;
   const kind = visibility.kind === 'available' ? 'available' : visibility.lease ? 'leased' : 'delayed';

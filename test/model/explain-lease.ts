@@ -1,5 +1,6 @@
 import type { EnqueueCall, HistoryEvent, LeaseCall, LeasedReply } from '@taskmaster/client/testing/history';
-import { haveDeadComing, isLastAttempt, isOverdue, type Setting, sweeps } from './rules.ts';
+import { withoutCancelled } from './ends.ts';
+import { haveDeadComing, isCancelled, isLastAttempt, isOverdue, type Setting, sweeps } from './rules.ts';
 import { deadLetterQueueOf } from './settings.ts';
 import { contains, exactly, later, type ModelTask, type Span, type World } from './world.ts';
 
@@ -231,7 +232,8 @@ export function explainCancelled(
       if (task?.token !== `of #${event.id}` || task.hidden?.leasedBy !== event.id) continue;
       // The lease has expired: the attempt counts.
       if (isOverdue(task, span.from)) continue;
-      next = next.put(queue, { ...task, attempts: task.attempts - 1, hidden: undefined }, setting.retentionMs);
+      const back = { ...task, attempts: task.attempts - 1, hidden: undefined, isCancelled: false };
+      next = isCancelled(task) ? withoutCancelled(next, queue, pid) : next.put(queue, back, setting.retentionMs);
     }
     return { world: next, done: true };
   });

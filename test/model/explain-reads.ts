@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { CallOf, CountsReply, HistoryEvent, Outcome, ShownTask } from '@taskmaster/client/testing/history';
-import { areEndsOf } from './ends.ts';
-import { haveDeadComing, isOverdue, type Setting, sweeps } from './rules.ts';
+import { areEndsOf, withoutCancelled } from './ends.ts';
+import { haveDeadComing, isCancelled, isOverdue, type Setting, sweeps } from './rules.ts';
 import { contains, exactly, isExact, type ModelTask, type Span, type World } from './world.ts';
 
 type Shown = Extract<Outcome, { kind: 'shown' }>;
@@ -69,6 +69,7 @@ function learn(world: World, queue: string, shown: ShownTask, isAlone: boolean, 
     isDeepStrictEqual(state.failures, task.failures) &&
     state.origin === task.origin?.queue &&
     state.progress === task.progress &&
+    state.isCancelled === task.isCancelled &&
     (hidden === undefined || (state.until !== undefined && contains(hidden.until, state.until)));
   // If the task changes meanwhile, its payload may be the later one or missing.
   if (!isSame || (isAlone && shown.data !== task.data)) return undefined;
@@ -172,7 +173,10 @@ export function explainReset(
     for (const chosen of subsets(leased)) {
       let next = swept.at(span.from, swept.epoch);
       for (const task of chosen) {
-        next = next.put(call.queue, { ...task, token: `reset by #${id}`, hidden: undefined }, setting.retentionMs);
+        const reset = { ...task, token: `reset by #${id}`, hidden: undefined, isCancelled: false };
+        next = isCancelled(task)
+          ? withoutCancelled(next, call.queue, task.pid)
+          : next.put(call.queue, reset, setting.retentionMs);
       }
       const left = leased.filter((task) => !chosen.includes(task));
       const over = left.every(

@@ -9,10 +9,12 @@ import type {
   TaskCall,
   UpdateCall,
 } from '@taskmaster/client/testing/history';
+import { withoutCancelled } from './ends.ts';
 import {
   backoffMs,
   buryIn,
   haveDeadComing,
+  isCancelled,
   isDead,
   isLastAttempt,
   type Setting,
@@ -44,8 +46,11 @@ export function explainUpdate(
   for (const swept of sweeps(world, queues, span, setting)) {
     if (haveDeadComing(swept, queues, Math.min(event.calledAt, span.from))) continue;
     for (const told of toldBy(outcome, requestId, setting)) {
-      const after = new UpdatePlayer(swept, call, told, span, setting).play(outcome);
-      if (after) worlds.push(after);
+      // No reply tells whether a lease was over when its task was cancelled.
+      for (const isLate of call.dequeue.some(({ cancel }) => cancel) ? [false, true] : [false]) {
+        const after = new UpdatePlayer(swept, call, told, isLate, span, setting).play(outcome);
+        if (after) worlds.push(after);
+      }
     }
   }
   return worlds;
@@ -75,17 +80,20 @@ class UpdatePlayer {
   readonly #call: UpdateCall;
   /** The reply to this call or to a repetition of it. */
   readonly #told: Updated | undefined;
+  /** True: leases that may be over are over for its cancellations. */
+  readonly #isLate: boolean;
   readonly #setting: Setting;
   readonly #refused: RefusedItemReply[] = [];
   readonly #deaths: { readonly target: string; readonly queue: string; readonly task: ModelTask }[] = [];
   readonly #requeued: { readonly index: number; readonly task: ModelTask }[] = [];
   #impossible = false;
 
-  constructor(world: World, call: UpdateCall, told: Updated | undefined, at: Span, setting: Setting) {
+  constructor(world: World, call: UpdateCall, told: Updated | undefined, isLate: boolean, at: Span, setting: Setting) {
     this.#world = world;
     this.#at = at;
     this.#call = call;
     this.#told = told;
+    this.#isLate = isLate;
     this.#setting = setting;
   }
 
@@ -139,13 +147,17 @@ class UpdatePlayer {
   #dequeue(item: DequeueCall, index: number): void {
     const task = this.#find('dequeue', item, index);
     if (!task) return;
+    if (item.cancel) {
+      this.#cancel(item, task);
+      return;
+    }
     if (item.requeue && task.origin === undefined) {
       this.#refuse('dequeue', index, 'NOT_DEAD_LETTERED');
       return;
     }
     if (!item.requeue && item.token !== undefined && task.rerun) {
       const anew = { enqueuedAt: this.#at, attempts: 0, token: 0, hidden: undefined, failures: [], origin: undefined };
-      this.#put(item.queue, { ...task, ...anew, rerun: false, progress: undefined });
+      this.#put(item.queue, { ...task, ...anew, rerun: false, progress: undefined, isCancelled: false });
       return;
     }
     if (item.requeue) this.#requeued.push({ index, task });
@@ -155,6 +167,11 @@ class UpdatePlayer {
     this.#world = this.#world.withEnd(item.queue, item.pid, end);
     const isOfKey = task.key !== undefined && task.origin === undefined && keepsOut(item.queue);
     if (isOfKey && end) this.#world = this.#world.withEnd(item.queue, endOfKey(task.key), end);
+  }
+
+  #cancel({ queue, pid }: DequeueCall, task: ModelTask): void {
+    if (this.#isLeased(task, !this.#isLate)) this.#put(queue, { ...task, isCancelled: true, rerun: false });
+    else this.#world = withoutCancelled(this.#world.at(this.#at.from, this.#world.epoch), queue, pid);
   }
 
   #endOf({ queue, token, result }: DequeueCall): ModelEnd | undefined {
@@ -172,7 +189,7 @@ class UpdatePlayer {
     if (keyed && isDead(origin.queue, keyed, this.#at.from)) this.#impossible = true;
     if (existing || keyed) this.#refuse('dequeue', index, 'TASK_EXISTS');
     const anew = { attempts: 0, token: 0, retry: origin.retry, hidden: undefined, origin: undefined, rerun: false };
-    if (!existing && !keyed) this.#put(origin.queue, { ...task, ...anew });
+    if (!existing && !keyed) this.#put(origin.queue, { ...task, ...anew, isCancelled: false });
   }
 
   #renew(item: UpdateCall['renew'][number], index: number, wasAccepted: boolean): { until: number } {
@@ -198,6 +215,10 @@ class UpdatePlayer {
       this.#refuse('release', index, whyNotLeased(item, task));
       return nothing;
     }
+    if (isCancelled(task)) {
+      this.#world = withoutCancelled(this.#world.at(this.#at.from, this.#world.epoch), item.queue, item.pid);
+      return nothing;
+    }
     const failed = item.error === undefined ? task : withFailure(task, item.error);
     if (!task.rerun && (item.deadLetter || (!item.refund && isLastAttempt(item.queue, task)))) {
       const target = deadLetterQueueOf(item.queue, task.retry);
@@ -208,7 +229,7 @@ class UpdatePlayer {
     const waitMs = this.#waitAfter(item);
     const attempts = item.refund ? Math.max(0, task.attempts - 1) : task.rerun ? 0 : task.attempts;
     const hidden = waitMs > 0 ? { until: later(this.#at, waitMs), leasedBy: undefined } : undefined;
-    this.#put(item.queue, { ...failed, attempts, hidden });
+    this.#put(item.queue, { ...failed, attempts, hidden, isCancelled: false });
     // If there was no reply, the instant is not known and is not compared.
     return { until: hidden && (this.#told?.released[index]?.until ?? hidden.until.from), deadLetterQueue: undefined };
   }
@@ -268,6 +289,7 @@ class UpdatePlayer {
         failures: [],
         origin: undefined,
         rerun: false,
+        isCancelled: false,
         progress: undefined,
       });
       return { pid, result: 'created', leased: false };

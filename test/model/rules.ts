@@ -1,5 +1,5 @@
 import type { HistoryEvent, Outcome, RetryCall } from '@taskmaster/client/testing/history';
-import { withDeath } from './ends.ts';
+import { withDeath, withoutCancelled } from './ends.ts';
 import { deadLetterQueueOf, retrySettings } from './settings.ts';
 import { later, type ModelTask, type Span, type World } from './world.ts';
 
@@ -53,10 +53,13 @@ function policyOf(queue: string, { retry, origin }: ModelTask): RetryCall {
   return retry ?? (origin === undefined ? settings : { ...settings, maxAttempts: 0 });
 }
 
+/** Whether the task goes when its lease ends. A later enqueue runs again. */
+export const isCancelled = (task: ModelTask): boolean => task.isCancelled && !task.rerun;
+
 /** A task that was enqueued again meanwhile has no last attempt. */
 export function isLastAttempt(queue: string, task: ModelTask): boolean {
   const { maxAttempts } = policyOf(queue, task);
-  return maxAttempts > 0 && task.attempts >= maxAttempts && !task.rerun;
+  return isCancelled(task) || (maxAttempts > 0 && task.attempts >= maxAttempts && !task.rerun);
 }
 
 /** The backoff: it doubles with every attempt up to its bound, with full jitter. */
@@ -87,7 +90,9 @@ export function haveDeadComing(world: World, queues: readonly string[], at: numb
   return world.queueNames.some((from) =>
     world.tasks(from).some((task) => {
       const isWanted = maxPid === undefined || task.pid <= maxPid;
-      return isWanted && isDead(from, task, at) && queues.includes(deadLetterQueueOf(from, task.retry));
+      return (
+        isWanted && !isCancelled(task) && isDead(from, task, at) && queues.includes(deadLetterQueueOf(from, task.retry))
+      );
     }),
   );
 }
@@ -188,13 +193,14 @@ function shown(world: World, queue: string, task: ModelTask, now: number, settin
   const stays = hidden.until.to > now ? [world] : [];
   if (hidden.leasedBy === undefined)
     return [...stays, world.put(queue, { ...task, hidden: undefined }, setting.retentionMs)];
+  if (isCancelled(task)) return [...stays, withoutCancelled(world, queue, task.pid)];
   const failed = withFailure(task, 'expired');
   if (isLastAttempt(queue, task)) {
     const gone = world.remove(queue, task.pid, false);
     return [...stays, buryIn(gone, deadLetterQueueOf(queue, task.retry), queue, failed, setting)];
   }
   const until = later(hidden.until, backoffMs(queue, task, setting.jitter));
-  const next = task.rerun ? { ...failed, attempts: 0 } : failed;
+  const next = task.rerun ? { ...failed, attempts: 0, isCancelled: false } : failed;
   const after: World[] = [];
   if (until.from <= now) after.push(world.put(queue, { ...next, hidden: undefined }, setting.retentionMs));
   if (until.to > now)

@@ -77,8 +77,8 @@ export type Item =
       readonly task: TaskRef;
       readonly ms: number | undefined;
       readonly refund: boolean;
-      /** Undefined: plain. Only dequeues requeue, and only releases have an error or go to the dead letters. */
-      readonly how?: 'plain' | 'error' | 'dead-letter' | 'requeue' | 'waiting';
+      /** Undefined: plain. Only dequeues requeue or cancel, and only releases have an error or go to the dead letters. */
+      readonly how?: 'plain' | 'error' | 'dead-letter' | 'requeue' | 'cancel' | 'waiting';
       /** True: a dequeue leaves a result. Undefined: it does not. */
       readonly leaves?: boolean;
     };
@@ -126,7 +126,7 @@ const ofTask: fc.Arbitrary<Item> = fc.record({
   ms: maybe(oneOf(1, 20, 300, 5000)),
   refund: fc.boolean(),
   leaves: fc.boolean(),
-  how: often('plain' as const, oneOf('error' as const, 'dead-letter' as const, 'requeue' as const, 'waiting' as const)),
+  how: often('plain' as const, oneOf(...(['error', 'dead-letter', 'requeue', 'cancel', 'cancel', 'waiting'] as const))),
 });
 
 const update = action('update', {

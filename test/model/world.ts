@@ -33,6 +33,8 @@ export interface ModelTask {
   readonly failures: readonly string[];
   /** It was enqueued again since its latest lease began. */
   readonly rerun: boolean;
+  /** It was cancelled while it was leased, and is removed after the lease unless it was enqueued again since. */
+  readonly isCancelled: boolean;
   /** What a worker has reported last. */
   readonly progress: string | undefined;
   /** Where the task was before it came to this dead-letter queue. */
@@ -59,7 +61,7 @@ const NO_QUEUE: ModelQueue = { tasks: new Map(), largest: '', completed: 0, empt
 
 /** What an ended task has left. */
 export interface ModelEnd {
-  readonly outcome: 'completed' | 'dead-lettered';
+  readonly outcome: 'completed' | 'dead-lettered' | 'cancelled';
   readonly result: string | undefined;
   /** The earliest instant at which it can have been left. */
   readonly from: number;

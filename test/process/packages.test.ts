@@ -19,8 +19,8 @@ const MIB = 2 ** 20;
 /** Maximum size of each packed package, in KiB. A package that exceeds it probably contains files by mistake. */
 const BUDGET_KIB: Readonly<Record<string, number>> = {
   '@taskmaster/backup': 100,
-  '@taskmaster/client': 240,
-  '@taskmaster/node': 350,
+  '@taskmaster/client': 300,
+  '@taskmaster/node': 400,
   '@taskmaster/proto': 160,
   '@taskmaster/proxy': 100,
   '@taskmaster/server': 240,

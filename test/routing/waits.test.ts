@@ -1,4 +1,5 @@
-import { connect } from '@taskmaster/client';
+import { once } from 'node:events';
+import { connect, TaskCancelledError } from '@taskmaster/client';
 import { partitionOf, TaskOutcome } from '@taskmaster/proto';
 import { watchRoutedStreams } from '@taskmaster/proxy/testing';
 import { aDequeue, anEnqueue, anUpdate, aWait, bytes, grpcClient } from '@taskmaster/server/testing';
@@ -33,6 +34,31 @@ describe.each(['a proxy', 'a node that does not hold the queue'])('through %s', 
     worker.start();
     expect(await Promise.all(waiting)).toEqual([{ square: 1 }, { square: 4 }, { square: 9 }]);
     expect(await queue.waitFor('2')).toEqual({ square: 4 });
+  });
+
+  test('the handler of a cancelled task is told within a second, and those who wait for the task', async () => {
+    await using it = await start();
+    await using client = await connect(`127.0.0.1:${it.port}`);
+    const queue = client.queue<string>(it.queue);
+    await queue.enqueue('x', { pid: 'a' });
+    const running = Promise.withResolvers<void>();
+    const told: { at: number; reason: unknown }[] = [];
+    await using worker = client.worker(queue, async ({ signal }) => {
+      running.resolve();
+      await once(signal, 'abort');
+      told.push({ at: performance.now(), reason: signal.reason });
+      signal.throwIfAborted();
+    });
+    worker.start();
+    const waiting = queue.waitForEnd('a');
+    await running.promise;
+    await expect.poll(() => waitingAt(it.cluster)).toBe(2);
+    const cancelledAt = performance.now();
+    await queue.cancel('a', { reason: 'too late' });
+    expect(await waiting).toMatchObject({ outcome: 'cancelled', cancelReason: 'too late', attempts: 1 });
+    expect(told[0]?.reason).toBeInstanceOf(TaskCancelledError);
+    expect((told[0]?.at ?? Infinity) - cancelledAt).toBeLessThan(1_000);
+    expect(await queue.get(['a'])).toMatchObject([{ state: 'not-found' }]);
   });
 
   test('cancelled waits reset no stream at the nodes', async () => {

@@ -55,7 +55,7 @@ export {
   type SettleDeadLettersOptions,
 } from './api/dead-letters.ts';
 export { type MatchingFilter, type MatchingOptions, MatchingQueues } from './api/matching/matching-queues.ts';
-export { type EnqueueOptions, type GetOptions, type PeekOptions, Queue } from './api/queue.ts';
+export { type CancelOptions, type EnqueueOptions, type GetOptions, type PeekOptions, Queue } from './api/queue.ts';
 export type { QueueSettings, QueueSettingsInfo, QueueSettingsOfClient } from './api/queue-settings.ts';
 export {
   type ListSchedulesOptions,
@@ -115,6 +115,7 @@ export {
   OverloadedError,
   PermissionDeniedError,
   type RefusedItem,
+  TaskCancelledError,
   TaskExistsError,
   TaskMasterError,
   TaskNotCompletedError,

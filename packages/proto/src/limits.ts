@@ -75,6 +75,8 @@ export const limits = {
   keyBytes: 256,
   /** Progress of a task. */
   progressBytes: 256,
+  /** Reason for which a task is cancelled. */
+  cancelReasonBytes: 256,
   /** Message of the error of an attempt. The client truncates longer ones. */
   errorMessageBytes: 512,
   /** Details of the error of an attempt. The client truncates longer ones. */

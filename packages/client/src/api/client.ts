@@ -3,6 +3,7 @@ import type { QueueStats } from '@taskmaster/proto';
 import { RequestIds } from '../calls/request-ids.ts';
 import { RetryingCalls } from '../calls/retrying-calls.ts';
 import { UpdateJoiner } from '../calls/update-joiner.ts';
+import { CancelWatch } from '../leases/cancel-watch.ts';
 import { LeaseKeeper } from '../leases/lease-keeper.ts';
 import { LoopWatch } from '../leases/loop-watch.ts';
 import type { ClientContext } from '../tasks/context.ts';
@@ -252,6 +253,7 @@ export function clientOver(
     timing,
     random,
     keeper: new LeaseKeeper({ transport, timing, random }),
+    cancellations: new CancelWatch(calls, timing),
     loop: new LoopWatch(timing),
     background: new Set(),
     workers: new Set(),

@@ -45,6 +45,11 @@ export interface GetOptions extends CallOptions {
   readonly data?: boolean | undefined;
 }
 
+export interface CancelOptions extends UpdateOptions {
+  /** Why, at most 256 bytes. Default: none. */
+  readonly reason?: string | undefined;
+}
+
 const peekKinds = {
   head: PeekKind.PEEK_KIND_HEAD,
   leased: PeekKind.PEEK_KIND_LEASED,
@@ -195,6 +200,15 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
       this[CONTEXT].calls.transport.getTasks(request, attempt),
     );
     return this.#shown(tasks, includeData);
+  }
+
+  /**
+   * Cancels a task. One that waits is removed. A leased one is removed when its attempt ends, unless its worker completes it; the
+   * signal of the worker's task is aborted within about a second. The worker and waits get the reason, at most 256 bytes.
+   * @throws TaskNotFoundError.
+   */
+  async cancel(pid: PidLike, options: CancelOptions = {}): Promise<void> {
+    await new Update(this[CONTEXT]).cancel(this, pid, options.reason).commit(options);
   }
 
   /**

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LEASE } from '../leases/lease.ts';
-import type { LeasedTask } from '../tasks/leased-task.ts';
+import { type LeasedTask, WATCH } from '../tasks/leased-task.ts';
 import { isTaskMasterError } from '../values/errors.ts';
 import { pidText } from '../values/pid.ts';
 import { escapeControls } from './input/bytes-text.ts';
@@ -95,7 +95,9 @@ export class ExecLoop {
         const error = isInterrupted ? undefined : `the command ended: ${commandEndText(end)}`;
         const { deadLetterQueue } = await task.release({ delay, refundAttempt: isInterrupted, error });
         result = deadLetterQueue === undefined ? 'released' : `released to ${deadLetterQueue}`;
-        if (!isInterrupted) this.#failed++;
+        // The node has removed it.
+        if (task[LEASE].cancelled !== undefined) result = 'cancelled';
+        else if (!isInterrupted) this.#failed++;
       }
     } catch (error) {
       if (!isTaskMasterError(error)) throw error;
@@ -118,6 +120,7 @@ export class ExecLoop {
     const { signal, out } = this.#session;
     const { command } = this.#settings;
     const { leaseDurationMs } = task[LEASE];
+    using _watch = task[WATCH]();
     const timer = setInterval(() => {
       // A lost lease aborts the signal of the task. After any other error the next timer tries again.
       task.renew(undefined, { timeout: leaseDurationMs * RENEW_AT }).catch(() => undefined);

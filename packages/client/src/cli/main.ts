@@ -1,6 +1,7 @@
 import { Command, CommanderError } from 'commander';
 import { addAccess } from './commands/access.ts';
 import { addBackup } from './commands/backup.ts';
+import { addCancel } from './commands/cancel.ts';
 import { addMembers } from './commands/cluster/members.ts';
 import { addPartitions } from './commands/cluster/partitions.ts';
 import { addCompletion } from './commands/completion.ts';
@@ -128,6 +129,7 @@ function addCommands(program: Command, runner: Runner): void {
   addLease(program, runner);
   addSettling(program, runner);
   addReschedule(program, runner);
+  addCancel(program, runner);
   addWait(program, runner);
   addInspection(program, runner);
   program.commandsGroup('Queues:');

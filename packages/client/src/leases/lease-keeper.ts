@@ -65,6 +65,7 @@ export class LeaseKeeper {
     const renewer = new ThreadedRenewer({
       reachable: reachableFrom,
       onRenewed: (ids, sentAt) => this.#renewed(ids, sentAt),
+      onCancelled: (id, reason) => this.#kept.get(id)?.lease.cancel(reason),
       onRefused: (id, error) => this.#refused(id, error),
       onDied: () => this.#replaceThread(),
     });
@@ -75,6 +76,7 @@ export class LeaseKeeper {
     const renewer = new Renewer({
       ...this.#parts,
       onRenewed: (ids, sentAt) => this.#renewed(ids, sentAt),
+      onCancelled: (id, reason) => this.#kept.get(id)?.lease.cancel(reason),
       onRefused: (id, error) => this.#refused(id, error),
     });
     return { kind: 'local', renewer };

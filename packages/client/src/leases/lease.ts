@@ -1,5 +1,5 @@
 import { type CancelTimer, MAX_TIMER_MS, type Timing } from '../transport/timing.ts';
-import { LeaseExpiredError, type TaskMasterError } from '../values/errors.ts';
+import { LeaseExpiredError, TaskCancelledError, type TaskMasterError } from '../values/errors.ts';
 import { type Pid, pidText } from '../values/pid.ts';
 
 /** Internal: key of the lease of a leased task. */
@@ -51,6 +51,7 @@ export class Lease {
   #countsFrom: number;
   #state: LeaseState = HELD;
   #abort: AbortController | undefined;
+  #cancelled: TaskCancelledError | undefined;
   #cancelTimer: CancelTimer | undefined;
   #onEnd: (() => void) | undefined;
   #onLost: ((error: TaskMasterError) => void) | undefined;
@@ -80,11 +81,17 @@ export class Lease {
     return this.#state.kind === 'lost' ? this.#state.error : undefined;
   }
 
-  /** Aborted when the lease is lost or has expired. */
+  /** Why the task should stop: it was cancelled. Undefined: it was not, as far as the client knows. */
+  get cancelled(): TaskCancelledError | undefined {
+    return this.#cancelled;
+  }
+
+  /** Aborted when the lease is lost or has expired, and when the task is cancelled. */
   get signal(): AbortSignal {
     if (this.#abort === undefined) {
       this.#abort = new AbortController();
-      if (this.#state.kind === 'lost') this.#abort.abort(this.#state.error);
+      if (this.#cancelled !== undefined) this.#abort.abort(this.#cancelled);
+      else if (this.#state.kind === 'lost') this.#abort.abort(this.#state.error);
       else if (this.#state.kind !== 'settled') this.#watchEnd();
     }
     return this.#abort.signal;
@@ -132,6 +139,15 @@ export class Lease {
       this.#end();
       this.#reportLost(error);
     }
+  }
+
+  /** The task was cancelled. The worker keeps the lease, so that it can end its work in order. Only the first call counts. */
+  cancel(reason: string): void {
+    if (this.#cancelled !== undefined || this.#state.kind === 'settled' || this.#state.kind === 'lost') return;
+    const why = reason === '' ? '' : `: ${reason}`;
+    const message = `task ${pidText(this.pid)} of ${this.queue} was cancelled${why}`;
+    this.#cancelled = new TaskCancelledError(message, { cancelReason: reason, metadata: { queue: this.queue } });
+    this.#abort?.abort(this.#cancelled);
   }
 
   /** The lease has expired. It can still be completed if no worker has leased the task since. */

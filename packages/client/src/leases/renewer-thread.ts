@@ -14,6 +14,7 @@ const renewer = new Renewer({
   timing: systemTiming,
   random: Math.random,
   onRenewed: (ids, sentAt) => report({ kind: 'renewed', ids, sentAt }),
+  onCancelled: (id, reason) => report({ kind: 'cancelled', id, reason }),
   onRefused(id, { code, reason, message, metadata }) {
     // Errors lose their class between threads, so they are sent in the form of the protocol.
     report({ kind: 'refused', id, error: { code, reason, message, metadata, retryDelayMs: 0, items: [] } });

@@ -17,6 +17,7 @@ async function setUp({ tasks = 1, queue = 'q', keepMs = 3_600_000 } = {}) {
     timing,
     random: () => 0.5,
     onRenewed: (ids) => renewed.push(...ids),
+    onCancelled: () => {},
     onRefused: (id, { reason }) => refused.push([id, reason]),
   });
   const data = Buffer.alloc(0);

@@ -1,4 +1,4 @@
-import { parseQueueName, type Renew } from '@taskmaster/proto';
+import { parseQueueName, type Renew, type RenewOutcome } from '@taskmaster/proto';
 import { emptyRequest } from '../calls/update-request.ts';
 import type { CancelTimer, Timing } from '../transport/timing.ts';
 import type { Transport } from '../transport/transport.ts';
@@ -28,6 +28,8 @@ export interface RenewerParts {
   readonly random: () => number;
   /** Called after a renewal that was sent at `sentAt`. Each lease lasts for its `leaseDurationMs` from then. */
   readonly onRenewed: (ids: readonly number[], sentAt: number) => void;
+  /** Called when a renewal says that the task was cancelled. It is renewed on. */
+  readonly onCancelled: (id: number, reason: string) => void;
   /** Called when the node has refused a renewal, or when a lease has ended after its `keepUntil`. It is not renewed again. */
   readonly onRefused: (id: number, error: TaskMasterError) => void;
 }
@@ -120,15 +122,16 @@ export class Renewer {
 
   /** Never rejects. */
   async #renew(entries: readonly Entry[]): Promise<void> {
-    const { transport, timing, onRenewed } = this.#parts;
+    const { transport, timing, onRenewed, onCancelled } = this.#parts;
     for (const entry of entries) entry.renewing = true;
     const sentAt = timing.now();
     let failure: TaskMasterError | undefined;
+    let outcomes: readonly RenewOutcome[] = [];
     try {
-      await transport.updateTasks(
+      ({ renewed: outcomes } = await transport.updateTasks(
         { ...emptyRequest(), renew: entries.map(renewal) },
         { timeoutMs: timeoutOf(entries) },
-      );
+      ));
     } catch (thrown) {
       failure = asTaskMasterError(thrown);
     }
@@ -149,6 +152,10 @@ export class Renewer {
       this.#wakeBy(entry.dueAt);
     }
     if (renewed.length > 0) onRenewed(renewed, sentAt);
+    for (const [index, { lease }] of entries.entries()) {
+      const { cancelReason } = outcomes[index] ?? {};
+      if (cancelReason !== undefined && this.#entries.has(lease.id)) onCancelled(lease.id, cancelReason);
+    }
   }
 
   /** An update is applied completely or not at all, so one lost lease refuses the renewals of all others too. */

@@ -22,11 +22,13 @@ export type RenewerCommand =
 /** Message from the thread. */
 export type RenewerReport =
   | { readonly kind: 'renewed'; readonly ids: readonly number[]; readonly sentAt: number }
+  | { readonly kind: 'cancelled'; readonly id: number; readonly reason: string }
   | { readonly kind: 'refused'; readonly id: number; readonly error: WireError };
 
 export interface ThreadedRenewerParts {
   readonly reachable: Reachable;
   readonly onRenewed: (ids: readonly number[], sentAt: number) => void;
+  readonly onCancelled: (id: number, reason: string) => void;
   readonly onRefused: (id: number, error: TaskMasterError) => void;
   /** Called when the thread has died. It renews no more leases. */
   readonly onDied: (error: Error) => void;
@@ -93,6 +95,7 @@ export class ThreadedRenewer {
 
   #heard(report: RenewerReport): void {
     if (report.kind === 'renewed') this.#parts.onRenewed(report.ids, report.sentAt);
+    else if (report.kind === 'cancelled') this.#parts.onCancelled(report.id, report.reason);
     else this.#parts.onRefused(report.id, errorFromWire(report.error));
   }
 

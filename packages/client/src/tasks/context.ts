@@ -1,5 +1,6 @@
 import type { RetryingCalls } from '../calls/retrying-calls.ts';
 import type { UpdateJoiner } from '../calls/update-joiner.ts';
+import type { CancelWatch } from '../leases/cancel-watch.ts';
 import type { LeaseKeeper } from '../leases/lease-keeper.ts';
 import type { LoopWatch } from '../leases/loop-watch.ts';
 import type { Timing } from '../transport/timing.ts';
@@ -15,6 +16,7 @@ export interface ClientContext {
   /** Sends updates. */
   readonly updates: UpdateJoiner;
   readonly keeper: LeaseKeeper;
+  readonly cancellations: CancelWatch;
   readonly loop: LoopWatch;
   /** Background work that the client finishes before it closes. */
   readonly background: Set<Promise<unknown>>;

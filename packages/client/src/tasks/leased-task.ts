@@ -9,6 +9,9 @@ import type { NewTask, TaskHeaders } from './new-task.ts';
 import type { ResultOptions } from './task-result.ts';
 import { type ReleaseOptions, type ReleaseOutcome, Update, type UpdateOutcome } from './update.ts';
 
+/** Internal: the key of a method of leased tasks. */
+export const WATCH = Symbol('watch');
+
 export interface CompleteOptions extends UpdateOptions, ResultOptions {
   /** Tasks of the same group that are added together with the completion, or not at all. */
   readonly enqueue?: readonly NewTask[] | undefined;
@@ -59,6 +62,11 @@ export class LeasedTask<T> {
     this.#enqueuedUnixMs = task.enqueuedUnixMs;
   }
 
+  /** Internal: the task learns at once that it was cancelled, until this is disposed of. */
+  [WATCH](): Disposable {
+    return this.#context.cancellations.watch(this[LEASE]);
+  }
+
   /** The data. @throws InvalidDataError when the payload cannot be decoded or does not fit the queue's schema. */
   get data(): T {
     const decoded = this.#decoded();
@@ -76,7 +84,10 @@ export class LeasedTask<T> {
     return new Date(Date.now() + this[LEASE].endsAt - this.#context.timing.now());
   }
 
-  /** Aborted when the lease is lost or has expired. Its reason is the error. */
+  /**
+   * Aborted when the lease is lost or has expired, and with `TaskCancelledError` when the task is cancelled. Its reason is the
+   * error.
+   */
   get signal(): AbortSignal {
     return this[LEASE].signal;
   }

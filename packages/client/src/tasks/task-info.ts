@@ -49,6 +49,8 @@ export interface TaskSummary {
   readonly deadLetterFrom: string | undefined;
   /** What a worker has reported last, in this attempt or an earlier one. */
   readonly progress: { readonly at: Date; readonly text: string } | undefined;
+  /** Set if it was cancelled while it was leased: it is removed when its attempt ends, unless its worker completes it. */
+  readonly cancelled: { readonly at: Date; readonly reason: string } | undefined;
 }
 
 /** A task of `peek` or `get`. */
@@ -101,8 +103,12 @@ export function taskSummary(info: WireInfo): TaskSummary {
     failures: info.failures.map(taskFailure),
     deadLetterFrom: info.deadLetterFrom === '' ? undefined : info.deadLetterFrom,
     progress: info.progress === '' ? undefined : { at: new Date(info.progressUnixMs), text: info.progress },
+    cancelled: cancelledOf(info),
   };
 }
+
+const cancelledOf = ({ cancelReason, cancelledUnixMs }: WireInfo): TaskSummary['cancelled'] =>
+  cancelReason === undefined ? undefined : { at: new Date(cancelledUnixMs), reason: cancelReason };
 
 const taskFailure = ({ failedUnixMs, attempt, workerLabel, error }: WireFailure): TaskFailure => ({
   failedAt: new Date(failedUnixMs),

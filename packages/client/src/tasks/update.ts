@@ -136,6 +136,15 @@ export class Update {
     return this;
   }
 
+  /**
+   * Cancels a task. One that waits is removed. A leased one is removed when its attempt ends, unless its worker completes it; the
+   * signal of the worker's task is aborted within about a second. `reason`: at most 256 bytes.
+   */
+  cancel(queue: string | QueueRef, pid: PidLike, reason = ''): this {
+    this.#request.dequeue.push({ ...itemOf({ queue, pid }), requeue: false, cancelReason: reason });
+    return this;
+  }
+
   /** Removes a task, also if a worker has leased it. With a `leaseToken` only while that lease is current. */
   dequeue(queue: string | QueueRef, pid: PidLike, options: { readonly leaseToken?: number } = {}): this {
     return this.complete({ queue, pid, leaseToken: options.leaseToken });
@@ -206,6 +215,7 @@ export class Update {
       for (const lease of this.#completed) lease.settle('completed');
       for (const lease of this.#released) lease.settle('released');
       for (const { lease, leaseDurationMs } of this.#renewed) lease.renewed(sentAt, leaseDurationMs);
+      this.#tellCancelled(reply);
       return outcomeOf(reply);
     } catch (thrown) {
       for (const lease of settling) lease.stopSettling();
@@ -214,6 +224,15 @@ export class Update {
       const error = asTaskMasterError(thrown);
       this.#loseRefused(error);
       throw error;
+    }
+  }
+
+  /** Renewals say which tasks were cancelled. */
+  #tellCancelled({ renewed }: UpdateTasksResponse): void {
+    for (const [index, { cancelReason }] of renewed.entries()) {
+      const item = this.#request.renew[index];
+      if (cancelReason === undefined || item === undefined) continue;
+      for (const { lease } of this.#renewed) if (isLeaseOf(lease, item)) lease.cancel(cancelReason);
     }
   }
 
@@ -237,7 +256,7 @@ export class Update {
     for (const item of error.items) {
       if (item.reason !== 'LEASE_LOST' && item.reason !== 'TASK_NOT_FOUND') continue;
       const leases = [...this.#completed, ...this.#released, ...this.#renewed.map(({ lease }) => lease)];
-      leases.find((lease) => lease.queue === item.queue && Buffer.compare(lease.pid, item.pid) === 0)?.lose(error);
+      leases.find((lease) => isLeaseOf(lease, item))?.lose(error);
     }
   }
 
@@ -260,6 +279,9 @@ export class Update {
     if (count === 0) throw new InvalidRequestError('the update has no items', { reason: 'EMPTY_REQUEST' });
   }
 }
+
+const isLeaseOf = (lease: Lease, item: { readonly queue: string; readonly pid: Uint8Array }): boolean =>
+  lease.queue === item.queue && Buffer.compare(lease.pid, item.pid) === 0;
 
 /** The outcome of an enqueue from the protocol. */
 export function enqueueOutcome({ pid, result, leased }: UpdateTasksResponse['enqueued'][number]): EnqueueOutcome {

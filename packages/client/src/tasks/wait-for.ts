@@ -20,9 +20,10 @@ export interface WaitForOptions<R = unknown> {
 export interface TaskEnd<R = unknown> {
   /**
    * `dead-lettered`: it went to its dead-letter queue. `removed`: it was removed without a lease, with its queue, or put back
-   * from a dead-letter queue. `unknown`: it is not in the queue, and has left no result.
+   * from a dead-letter queue. `cancelled`: it was cancelled and not completed. `unknown`: it is not in the queue, and has left no
+   * result.
    */
-  readonly outcome: 'completed' | 'dead-lettered' | 'removed' | 'unknown';
+  readonly outcome: 'completed' | 'dead-lettered' | 'removed' | 'cancelled' | 'unknown';
   /** The result of a completed task. Undefined: it left none, or its handler returned nothing. */
   readonly result: R | undefined;
   /** When it ended, by the node's clock. Undefined: the node does not know. */
@@ -30,6 +31,8 @@ export interface TaskEnd<R = unknown> {
   readonly attempts: number;
   /** Message of the error of its last attempt, if it is a dead letter. Undefined: its lease expired, or there was no error. */
   readonly error: string | undefined;
+  /** Why it was cancelled; may be empty. Undefined: it was not. */
+  readonly cancelReason: string | undefined;
 }
 
 /** Length of one request. After that the client asks again, so that it notices a node that does not answer. */
@@ -40,6 +43,7 @@ const outcomes: Readonly<Record<number, TaskEnd['outcome']>> = {
   [TaskOutcome.TASK_OUTCOME_DEAD_LETTERED]: 'dead-lettered',
   [TaskOutcome.TASK_OUTCOME_REMOVED]: 'removed',
   [TaskOutcome.TASK_OUTCOME_UNKNOWN]: 'unknown',
+  [TaskOutcome.TASK_OUTCOME_CANCELLED]: 'cancelled',
 };
 
 /** See `Queue.waitForEnd`. */
@@ -86,7 +90,8 @@ async function poll(
   return ended[0];
 }
 
-function endOf<R>({ outcome, result, endedUnixMs, attempts, error }: WireEnded, codec: Codec<R>): TaskEnd<R> {
+function endOf<R>(ended: WireEnded, codec: Codec<R>): TaskEnd<R> {
+  const { outcome, result, endedUnixMs, attempts, error, cancelReason } = ended;
   const known = outcomes[outcome];
   if (known === undefined) throw brokenReply(`sent the unknown outcome ${outcome}`);
   return {
@@ -95,11 +100,13 @@ function endOf<R>({ outcome, result, endedUnixMs, attempts, error }: WireEnded, 
     endedAt: endedUnixMs === 0 ? undefined : new Date(endedUnixMs),
     attempts,
     error: error?.message,
+    cancelReason: known === 'cancelled' ? cancelReason : undefined,
   };
 }
 
 /** The result of a completed task. @throws the error of one that ended in another way. */
-export function resultOf<R>({ outcome, result, error, attempts }: TaskEnd<R>, queue: string, pid: Pid): R | undefined {
+export function resultOf<R>(end: TaskEnd<R>, queue: string, pid: Pid): R | undefined {
+  const { outcome, result, error, attempts, cancelReason } = end;
   const task = `task ${pidText(pid)} of ${queue}`;
   const metadata = { queue };
   switch (outcome) {
@@ -112,6 +119,10 @@ export function resultOf<R>({ outcome, result, error, attempts }: TaskEnd<R>, qu
       });
     case 'removed':
       throw new TaskNotCompletedError(`${task} was removed`, { outcome, metadata });
+    case 'cancelled': {
+      const why = cancelReason ? `: ${cancelReason}` : '';
+      throw new TaskNotCompletedError(`${task} was cancelled${why}`, { outcome, metadata });
+    }
     case 'dead-lettered': {
       const why = error === undefined ? '' : `: ${error}`;
       const after = `after ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}`;

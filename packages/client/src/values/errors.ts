@@ -31,7 +31,10 @@ export interface RefusedItem {
 }
 
 export interface TaskMasterErrorDetails {
-  /** Stable name for programs: a `Reason` of the protocol, `INVALID_DATA`, `TASK_NOT_COMPLETED`, or the name of a gRPC status. */
+  /**
+   * Stable name for programs: a `Reason` of the protocol, `INVALID_DATA`, `TASK_NOT_COMPLETED`, `TASK_CANCELLED`, or a gRPC
+   * status.
+   */
   readonly reason: Reason | (string & {});
   /** gRPC status code. Default: the code of the reason. */
   readonly code?: number | undefined;
@@ -205,11 +208,26 @@ export class InvalidDataError extends TaskMasterError {
   }
 }
 
+/** The task of a worker was cancelled. Stop the work: the task does not run again, unless it is completed nevertheless. */
+export class TaskCancelledError extends TaskMasterError {
+  override readonly name = 'TaskCancelledError';
+  /** Why it was cancelled. May be empty. */
+  readonly cancelReason: string;
+
+  constructor(
+    message: string,
+    options: { readonly cancelReason: string; readonly metadata: Readonly<Record<string, string>> },
+  ) {
+    super(message, { reason: 'TASK_CANCELLED', code: status.CANCELLED, metadata: options.metadata });
+    this.cancelReason = options.cancelReason;
+  }
+}
+
 /** A task that was waited for has ended without being completed. */
 export class TaskNotCompletedError extends TaskMasterError {
   override readonly name = 'TaskNotCompletedError';
   /** How it has ended. */
-  readonly outcome: 'dead-lettered' | 'removed';
+  readonly outcome: 'dead-lettered' | 'removed' | 'cancelled';
 
   constructor(
     message: string,

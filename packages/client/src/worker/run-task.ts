@@ -23,13 +23,15 @@ export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): P
   const lease = task[LEASE];
   lease.onLost((error) => callHook(hooks.onLeaseLost, task, error));
   const { results } = parts.settings;
+  using _watch = parts.context.cancellations.watch(lease);
   let returned: unknown;
   try {
     // Read first, so that a payload that cannot be read fails the attempt before the handler starts.
     void task.data;
     returned = await parts.handler(task);
   } catch (error) {
-    callHook(hooks.onAttemptFailed, error, task);
+    if (lease.cancelled === undefined) callHook(hooks.onAttemptFailed, error, task);
+    else callHook(hooks.onTaskCancelled, task, lease.cancelled);
     await failTask(parts, task, error);
     return;
   }
@@ -68,7 +70,9 @@ async function failTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>, error: u
   if (!lease.isHeld) return;
   if (parts.giveUp.aborted) return giveBack(context, [task]);
   try {
-    if (error instanceof UnrecoverableError) await task.deadLetter(error);
+    // The node removes a cancelled task.
+    if (lease.cancelled !== undefined) await task.release();
+    else if (error instanceof UnrecoverableError) await task.deadLetter(error);
     else await task.release({ error: error ?? String(error), delay: delayAfter(parts, task, error) });
   } catch (problem) {
     // A lost task cannot be released. After other errors the task is available when its lease ends.

@@ -3,7 +3,7 @@ import type { NewTask } from '../tasks/new-task.ts';
 import type { ResultOptions } from '../tasks/task-result.ts';
 import type { Codec } from '../values/codec.ts';
 import { type Duration, durationMs, leaseDurationMs } from '../values/duration.ts';
-import type { TaskMasterError } from '../values/errors.ts';
+import type { TaskCancelledError, TaskMasterError } from '../values/errors.ts';
 import { type PidLike, pidBytes } from '../values/pid.ts';
 
 /** Result of a handler. */
@@ -70,6 +70,11 @@ export interface WorkerOptions<T = unknown> {
    */
   readonly onAttemptFailed?: ((error: unknown, task: LeasedTask<T> | undefined) => void) | undefined;
   /**
+   * Called when a handler has thrown because its task was cancelled, before the task is removed. Other errors of cancelled tasks
+   * count as this, too.
+   */
+  readonly onTaskCancelled?: ((task: LeasedTask<T>, error: TaskCancelledError) => void) | undefined;
+  /**
    * Called when the lease of a task is lost or has expired while the worker has the task. Also when a stop has released the task
    * because its handler did not end (`CancelledError`).
    */
@@ -104,7 +109,7 @@ export interface WorkerSettings<T> {
   readonly backoffOf: BackoffFunction<T> | undefined;
   /** Undefined: handlers return tasks to enqueue. */
   readonly results: Omit<ResultOptions, 'result'> | undefined;
-  readonly hooks: Pick<WorkerOptions<T>, 'onTaskCompleted' | 'onAttemptFailed' | 'onLeaseLost'>;
+  readonly hooks: Pick<WorkerOptions<T>, 'onTaskCompleted' | 'onAttemptFailed' | 'onLeaseLost' | 'onTaskCancelled'>;
 }
 
 /** The options with defaults. @throws TypeError */

@@ -19,10 +19,11 @@ export const recordsOf = (group: string): QueueName => ({ group, name: reservedQ
 export const isRecordsQueue = ({ name }: QueueName): boolean => name === reservedQueues.results;
 
 const VERSION = 1;
-const OUTCOMES = ['completed', 'dead-lettered'] as const;
+const OUTCOMES = ['completed', 'dead-lettered', 'cancelled'] as const;
 /** Flags. */
 const RESULT = 1;
 const ERROR = 2;
+const CANCEL_REASON = 4;
 /** First byte of the PID of a record whose task is named by a hash. No name is so long that it could begin one. */
 const HASHED = '\xff';
 
@@ -40,14 +41,16 @@ export function recordPid(name: string, pid: Pid): Pid {
 /** An end that leaves a record. */
 export type RecordedEnd = TaskEnd & { readonly outcome: (typeof OUTCOMES)[number]; readonly at: Instant };
 
-export function encodeEnd({ outcome, at, attempts, result, error }: RecordedEnd): Uint8Array {
+export function encodeEnd({ outcome, at, attempts, result, error, cancelReason }: RecordedEnd): Uint8Array {
   writer.byte(VERSION);
   writer.byte(OUTCOMES.indexOf(outcome));
   writer.number(at);
   writer.number(attempts);
-  writer.byte((result === undefined ? 0 : RESULT) | (error === undefined ? 0 : ERROR));
+  const texts = (error === undefined ? 0 : ERROR) | (cancelReason === undefined ? 0 : CANCEL_REASON);
+  writer.byte((result === undefined ? 0 : RESULT) | texts);
   if (result !== undefined) writer.latin1(latin1Of(result));
   if (error !== undefined) writer.utf8(error);
+  if (cancelReason !== undefined) writer.utf8(cancelReason);
   // A copy: the next call reuses the view.
   return new Uint8Array(writer.view());
 }
@@ -64,5 +67,6 @@ export function decodeEnd(bytes: Uint8Array): TaskEnd {
   // A copy: the bytes may be a view of a larger buffer.
   const result = flags & RESULT ? Buffer.from(from.latin1(), 'latin1') : undefined;
   const error = flags & ERROR ? from.utf8() : undefined;
-  return { outcome, at, attempts, result, error };
+  const cancelReason = flags & CANCEL_REASON ? from.utf8() : undefined;
+  return { outcome, at, attempts, result, error, cancelReason };
 }

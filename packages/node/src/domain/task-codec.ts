@@ -24,6 +24,7 @@ const ORIGIN_RETRY = 2;
 const RERUN = 4;
 const PROGRESS = 8;
 const KEY = 16;
+const CANCELLED = 32;
 
 /** Writes flags, then only the fields that they announce. */
 export function writeTaskState(out: ByteWriter, state: TaskState, history: TaskHistory | undefined): void {
@@ -92,13 +93,15 @@ function readRetry(from: ByteReader): RetryPolicy {
   };
 }
 
-function writeHistory(out: ByteWriter, { key, failures, origin, rerun, progress }: TaskHistory): void {
+function writeHistory(out: ByteWriter, history: TaskHistory): void {
+  const { key, failures, origin, rerun, progress, cancelled } = history;
   out.byte(
     (origin ? ORIGIN : 0) |
       (origin?.retry ? ORIGIN_RETRY : 0) |
       (rerun ? RERUN : 0) |
       (progress ? PROGRESS : 0) |
-      (key === undefined ? 0 : KEY),
+      (key === undefined ? 0 : KEY) |
+      (cancelled ? CANCELLED : 0),
   );
   if (origin) out.utf8(origin.queue);
   if (origin?.retry) writeRetry(out, origin.retry);
@@ -107,6 +110,10 @@ function writeHistory(out: ByteWriter, { key, failures, origin, rerun, progress 
     out.utf8(progress.text);
   }
   if (key !== undefined) out.utf8(key);
+  if (cancelled) {
+    out.number(cancelled.at);
+    out.utf8(cancelled.reason);
+  }
   out.number(failures.length);
   for (const { at, attempt, worker, error } of failures) {
     out.number(at);
@@ -125,6 +132,7 @@ function readHistory(from: ByteReader): TaskHistory {
   const retry = flags & ORIGIN_RETRY ? readRetry(from) : undefined;
   const progress = flags & PROGRESS ? { at: from.number() as Instant, text: from.utf8() } : undefined;
   const key = flags & KEY ? from.utf8() : undefined;
+  const cancelled = flags & CANCELLED ? { at: from.number() as Instant, reason: from.utf8() } : undefined;
   const failures: Failure[] = [];
   for (let left = from.number(); left > 0; left--) {
     const at = from.number() as Instant;
@@ -134,5 +142,5 @@ function readHistory(from: ByteReader): TaskHistory {
     failures.push({ at, attempt, worker, error });
   }
   const origin = queue === undefined ? undefined : { queue, retry };
-  return { key, failures, origin, rerun: (flags & RERUN) !== 0, progress };
+  return { key, failures, origin, rerun: (flags & RERUN) !== 0, progress, cancelled };
 }

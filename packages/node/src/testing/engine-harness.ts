@@ -63,12 +63,16 @@ export interface EnqueueSpec extends ItemSpec {
 
 interface DequeueSpec extends ItemSpec {
   readonly requeue?: boolean;
+  /** Reason for which the task is cancelled. */
+  readonly cancel?: string;
   readonly result?: string;
   /** Default: a minute. */
   readonly keep?: number | 'by settings';
 }
 
 interface WaitSpec {
+  /** Of the lease of a worker that waits. */
+  readonly token?: number | undefined;
   readonly wait?: number;
   readonly signal?: AbortSignal;
 }
@@ -231,7 +235,8 @@ export class EngineHarness implements AsyncDisposable {
 
   waitFor(queue: string, pids: readonly string[], spec: WaitSpec = {}): Promise<readonly EndedTask[]> {
     const name = parseQueueName(queue);
-    const tasks = pids.map((pid) => ({ queue: name, pid: pid as Pid }));
+    const token = spec.token as LeaseToken | undefined;
+    const tasks = pids.map((pid) => ({ queue: name, pid: pid as Pid, token }));
     return this.engine.waitForTasks({ group: name.group, tasks, waitMs: spec.wait ?? 0 }, { signal: spec.signal });
   }
 
@@ -280,7 +285,12 @@ export function updateCommand(spec: UpdateSpec): UpdateCommand {
       runAt: runAt as Instant | undefined,
       retry: retry === 'by settings' ? undefined : { ...AT_ONCE, ...retry },
     })),
-    dequeue: dequeue.map((spec) => ({ ...item(spec), requeue: spec.requeue ?? false, result: resultOf(spec) })),
+    dequeue: dequeue.map((spec) => ({
+      ...item(spec),
+      requeue: spec.requeue ?? false,
+      result: resultOf(spec),
+      cancelReason: spec.cancel,
+    })),
     renew: renew.map((spec) => ({ ...item(spec), leaseDurationMs: spec.for, progress: spec.progress })),
     release: release.map((spec) => ({
       ...item(spec),

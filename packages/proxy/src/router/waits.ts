@@ -17,7 +17,7 @@ export async function waitForTasks(router: Router, bytes: Buffer, caller: Routed
   const common = { method: 'WaitForTasks', repetition: 'harmless' } as const;
   if (first === undefined) return router.toAnyNode({ ...common, request: () => bytes }, caller);
   // The node checks the other tasks: it refuses them if they are of another group.
-  const recheck = recheckOfWait(caller.access, parseQueueName(first.queue).group);
+  const recheck = recheckOfWait(caller.access, parseQueueName(first.queue).group, tasks);
   if (waitMs > 0) caller.beginWaiting?.(awaitedBytes(tasks), recheck);
   const began = router.clock.now();
   let attempts = 0;

@@ -39,6 +39,8 @@ export interface DequeueItem extends TaskItem {
   readonly requeue: boolean;
   /** Undefined: the task leaves no result. */
   readonly result: TaskResult | undefined;
+  /** Set: the task is cancelled, for this reason. */
+  readonly cancelReason: string | undefined;
 }
 
 /** What a completed task leaves. */
@@ -87,9 +89,15 @@ export interface EnqueueOutcome {
   readonly leased: boolean;
 }
 
+export interface RenewOutcome {
+  readonly until: Instant;
+  /** Why the task was cancelled. Undefined: it was not. */
+  readonly cancelReason: string | undefined;
+}
+
 export interface UpdateOutcome {
   readonly enqueued: readonly EnqueueOutcome[];
-  readonly renewed: readonly { readonly until: Instant }[];
+  readonly renewed: readonly RenewOutcome[];
   readonly released: readonly { readonly until: Instant | undefined; readonly deadLetterQueue: string | undefined }[];
 }
 
@@ -153,10 +161,17 @@ export interface LeasedTask {
   readonly progress: string | undefined;
 }
 
+export interface AwaitedTask {
+  readonly queue: QueueName;
+  readonly pid: Pid;
+  /** Of a worker that wants to know when to stop. */
+  readonly token: LeaseToken | undefined;
+}
+
 /** A wait for the ends of tasks. All their queues are in one group. */
 export interface WaitCommand {
   readonly group: string;
-  readonly tasks: readonly { readonly queue: QueueName; readonly pid: Pid }[];
+  readonly tasks: readonly AwaitedTask[];
   readonly waitMs: number;
 }
 

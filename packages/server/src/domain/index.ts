@@ -2,6 +2,7 @@ export { BATCH_START, batchOf, eachResult, onlyOutcome } from './batches.ts';
 export { ByteReader, ByteWriter, latin1Of, UnreadableBytesError, writeLatin1 } from './bytes.ts';
 export type { CallSignal } from './call-signal.ts';
 export type {
+  AwaitedTask,
   BatchCommand,
   BatchOutcome,
   CallContext,
@@ -23,6 +24,7 @@ export type {
   QueueTotals,
   ReleaseItem,
   RenewItem,
+  RenewOutcome,
   StatsCommand,
   StatsReport,
   TaskEngine,

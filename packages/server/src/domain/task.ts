@@ -70,6 +70,8 @@ export interface TaskHistory {
   readonly rerun: boolean;
   /** What a worker has reported last. */
   readonly progress: Progress | undefined;
+  /** Set: it was cancelled while it was leased, so it is removed when its attempt ends. */
+  readonly cancelled: { readonly at: Instant; readonly reason: string } | undefined;
 }
 
 export interface Progress {

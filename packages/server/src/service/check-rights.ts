@@ -1,4 +1,4 @@
-import type { QueueName } from '@taskmaster/proto';
+import type { AwaitedTask, QueueName } from '@taskmaster/proto';
 import { parseQueueName } from '@taskmaster/proto';
 import type { CallerAccess } from '../access/caller-access.ts';
 import type { QueueFilter, UpdateCommand } from '../domain/commands.ts';
@@ -30,10 +30,22 @@ export function recheckOfLease(
   };
 }
 
-/** Checks the right to wait for tasks of a group, now and later. Undefined: it cannot change. */
-export function recheckOfWait(access: CallerAccess, group: string): (() => void) | undefined {
+/**
+ * Checks the rights to wait for tasks of a group, now and later. A worker that waits with a lease needs only the right to lease.
+ * Undefined: they cannot change.
+ */
+export function recheckOfWait(
+  access: CallerAccess,
+  group: string,
+  tasks: readonly Pick<AwaitedTask, 'leaseToken'>[],
+): (() => void) | undefined {
   if (access.isUnlimited) return undefined;
-  const check = (): void => access.require('read', group);
+  const ofWorkers = tasks.some(({ leaseToken = 0 }) => leaseToken !== 0);
+  const ofOthers = tasks.some(({ leaseToken = 0 }) => leaseToken === 0);
+  const check = (): void => {
+    if (ofOthers) access.require('read', group);
+    if (ofWorkers) access.require('lease', group);
+  };
   check();
   return check;
 }

@@ -100,7 +100,7 @@ export function createHandlers(engine: TaskEngine, log: Log): Handlers {
       // Not an async function, either.
       try {
         const command = parseWait(request);
-        const recheck = recheckOfWait(caller.access, command.group);
+        const recheck = recheckOfWait(caller.access, command.group, request.tasks);
         if (command.waitMs > 0) caller.beginWaiting?.(awaitedBytes(request.tasks), recheck);
         const context = command.waitMs > 0 ? { signal: caller.signal } : undefined;
         return engine.waitForTasks(command, context).then(waitReply);

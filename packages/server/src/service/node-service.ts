@@ -237,7 +237,7 @@ const apartFrom = (memory: ArrayBufferLike, request: LeaseTasksRequest): LeaseTa
   request.maxPid.buffer === memory ? { ...request, maxPid: new Uint8Array(request.maxPid) } : request;
 
 /** As `apartFrom`, for an awaited task. */
-const ownPid = ({ queue, pid }: AwaitedTask): AwaitedTask => ({ queue, pid: new Uint8Array(pid) });
+const ownPid = (task: AwaitedTask): AwaitedTask => ({ ...task, pid: new Uint8Array(task.pid) });
 
 /** The approximate size of a lease request, in bytes. */
 const leaseBytes = ({ queues, maxPid, workerLabel: worker }: LeaseTasksRequest): number =>

@@ -58,6 +58,7 @@ const histories: fc.Arbitrary<TaskHistory> = fc.record({
   }),
   rerun: fc.boolean(),
   progress: fc.option(fc.record({ at: instants, text: texts }), { nil: undefined }),
+  cancelled: fc.option(fc.record({ at: instants, reason: texts }), { nil: undefined }),
 });
 
 export const taskStates: fc.Arbitrary<TaskState> = fc.record({

@@ -14,7 +14,7 @@ import type { Duration } from '../../values/duration.ts';
 import { TaskNotFoundError } from '../../values/errors.ts';
 import type { CallOptions, UpdateOptions } from '../../values/options.ts';
 import { comparePids, type PidLike, pidBytes } from '../../values/pid.ts';
-import { type EnqueueOptions, type GetOptions, type PeekOptions, Queue } from '../queue.ts';
+import { type CancelOptions, type EnqueueOptions, type GetOptions, type PeekOptions, Queue } from '../queue.ts';
 import { type QueueSettings, QueueSettingsOfClient } from '../queue-settings.ts';
 import { FirstShard } from './first-shard.ts';
 import { KnownShards, LOOK_MS } from './known-shards.ts';
@@ -202,16 +202,12 @@ export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
 
   /** Changes when a waiting task becomes available, whichever shard it is in. See `Queue.reschedule`. */
   async reschedule(pid: PidLike, when: Duration | Date, options: UpdateOptions = {}): Promise<Date | undefined> {
-    try {
-      return await this.shardOf(pid).reschedule(pid, when, options);
-    } catch (error) {
-      if (!(error instanceof TaskNotFoundError)) throw error;
-      const { signal, timeout } = options;
-      const [task] = await this.get([pid], { data: false, signal, timeout });
-      const found = task === undefined || task.state === 'not-found' ? undefined : shardIn(task.queue);
-      if (found === undefined) throw error;
-      return this.shard(found.shard).reschedule(pid, when, { signal, timeout });
-    }
+    return this.#whereverItIs(pid, options, (queue, rest) => queue.reschedule(pid, when, rest));
+  }
+
+  /** Cancels a task, whichever shard it is in. See `Queue.cancel`. */
+  cancel(pid: PidLike, options: CancelOptions = {}): Promise<void> {
+    return this.#whereverItIs(pid, options, (queue, rest) => queue.cancel(pid, { ...rest, reason: options.reason }));
   }
 
   /** Deletes all shards with all their tasks, each shard by itself. Resolves with the number of tasks. */
@@ -249,6 +245,24 @@ export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
   /** The queues of the shards that may hold tasks, for calls about single queues. */
   async queues(): Promise<readonly Queue<T, In>[]> {
     return (await this.#known.numbers()).map((number) => this.shard(number));
+  }
+
+  /** Acts in the shard of the PID, or in the one that has the task. */
+  async #whereverItIs<R>(
+    pid: PidLike,
+    options: UpdateOptions,
+    act: (queue: Queue<T, In>, options: UpdateOptions) => Promise<R>,
+  ): Promise<R> {
+    try {
+      return await act(this.shardOf(pid), options);
+    } catch (error) {
+      if (!(error instanceof TaskNotFoundError)) throw error;
+      const { signal, timeout } = options;
+      const [task] = await this.get([pid], { data: false, signal, timeout });
+      const found = task === undefined || task.state === 'not-found' ? undefined : shardIn(task.queue);
+      if (found === undefined) throw error;
+      return act(this.shard(found.shard), { signal, timeout });
+    }
   }
 
   async #sumOf(options: CallOptions, act: (queue: Queue<T, In>) => Promise<number>): Promise<number> {

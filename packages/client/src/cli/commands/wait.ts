@@ -12,7 +12,7 @@ import type { Runner, Session } from '../session.ts';
 
 const notes = `
 It does not matter whether the task is leased, or completed already, as long as its result is kept. The command exits with 0 if the
-task was completed, with 1 if it went to its dead-letter queue or was removed, and with 4 if it is not in the queue and has
+task was completed, with 1 if it went to its dead-letter queue, was cancelled or removed, and with 4 if it is not in the queue and has
 left no result, or has not ended in time.
 
 Examples:
@@ -62,16 +62,16 @@ async function wait(session: Session, name: string, task: Pid, flags: WaitFlags)
 function objectOf(
   queue: string,
   task: Pid,
-  { outcome, result, endedAt, attempts, error }: TaskEnd<Uint8Array>,
+  { outcome, result, endedAt, attempts, error, cancelReason }: TaskEnd<Uint8Array>,
 ): object {
   return {
     ...{ queue, pid: pidText(task), outcome, result: result && textOf(result) },
-    ...{ endedAt: endedAt?.toISOString(), attempts, error },
+    ...{ endedAt: endedAt?.toISOString(), attempts, error, cancelReason },
   };
 }
 
-function lineOf(queue: string, task: Pid, { outcome, result, error }: TaskEnd<Uint8Array>): string {
-  const rest = result === undefined ? error : textOf(result);
-  const line = `${outcome}  ${queue}  ${pidText(task)}${rest === undefined ? '' : `  ${rest}`}`;
+function lineOf(queue: string, task: Pid, { outcome, result, error, cancelReason }: TaskEnd<Uint8Array>): string {
+  const rest = result === undefined ? (error ?? cancelReason ?? '') : textOf(result);
+  const line = `${outcome}  ${queue}  ${pidText(task)}${rest === '' ? '' : `  ${rest}`}`;
   return escapeControls(line);
 }

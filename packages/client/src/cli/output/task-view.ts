@@ -101,6 +101,7 @@ export function taskObject(task: SeenTask): object {
           },
     deadLetterFrom: task.deadLetterFrom,
     progress: task.progress && { at: task.progress.at.toISOString(), text: task.progress.text },
+    cancelled: task.cancelled && { at: task.cancelled.at.toISOString(), reason: task.cancelled.reason },
     failures: task.failures.length === 0 ? undefined : task.failures.map(failureObject),
     headers: orNone(task.headers),
     data: task.bytes === undefined ? undefined : textOf(task.bytes),
@@ -169,6 +170,9 @@ export function taskColumns(
     const title = kind === 'leased' ? 'ENDS IN' : kind === 'delayed' ? 'AVAILABLE IN' : 'HIDDEN FOR';
     columns.push({ title, align: 'right', cell: ({ hiddenUntil }) => until(hiddenUntil, now) });
   }
+  if (tasks.some(({ cancelled }) => cancelled !== undefined)) {
+    columns.push({ title: 'CANCELLED', cell: ({ cancelled }) => cancelledCell(cancelled, out) });
+  }
   if (tasks.some(({ failures }) => failures.length > 0)) columns.push(errorColumn(out));
   if (withData) {
     columns.push(...headerColumns(tasks, out), {
@@ -192,6 +196,9 @@ function workerOf(label: string | undefined, address: string | undefined): strin
   if (label === undefined) return address ?? '';
   return address === undefined ? label : `${label} (${address})`;
 }
+
+const cancelledCell = (cancelled: TaskSummary['cancelled'], out: Output): string =>
+  cancelled === undefined ? '' : previewOf(Buffer.from(cancelled.reason), previewWidth(out));
 
 function since(instant: Date | undefined, now: number): string {
   return instant === undefined ? '' : duration(now - instant.getTime());

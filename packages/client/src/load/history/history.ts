@@ -37,6 +37,8 @@ export interface DequeueCall extends TaskCall {
   readonly requeue?: boolean;
   /** Undefined: the task leaves no result. */
   readonly result?: string | undefined;
+  /** True: the task is cancelled. It then names no token. */
+  readonly cancel?: boolean;
 }
 
 export interface ReleaseCall extends TaskCall {
@@ -117,6 +119,7 @@ export interface ShownTask {
         /** Name of the queue from which the task came to its dead-letter queue. */
         readonly origin?: string | undefined;
         readonly progress?: string | undefined;
+        readonly isCancelled?: boolean;
       };
   readonly data: string | undefined;
 }
@@ -125,7 +128,15 @@ export interface ShownTask {
 export interface EndReply {
   readonly pid: string;
   /** Undefined: it is in its queue. */
-  readonly outcome: 'completed' | 'dead-lettered' | 'removed' | 'unknown' | undefined;
+  readonly outcome:
+    | undefined
+    | 'completed'
+    | 'dead-lettered'
+    | 'removed'
+    | 'cancelled'
+    | 'unknown'
+    | 'cancel-requested'
+    | 'lease-lost';
   readonly result: string | undefined;
 }
 

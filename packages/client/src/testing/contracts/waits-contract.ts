@@ -1,6 +1,6 @@
 import { TaskOutcome, type WaitForTasksRequest } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
-import { bytes, dequeue, enqueue, lease, QUEUE, text, update } from './transport-requests.ts';
+import { bytes, dequeue, enqueue, lease, QUEUE, release, text, update } from './transport-requests.ts';
 import type { TransportWorld } from './transport-world.ts';
 
 const wait = (pid: string, waitMs = 0): WaitForTasksRequest => ({ tasks: [{ queue: QUEUE, pid: bytes(pid) }], waitMs });
@@ -41,6 +41,30 @@ export function waitsContract(start: () => Promise<TransportWorld>): void {
     const { transport, settle } = world;
     await transport.updateTasks(enqueue('a'));
     expect(await settle(transport.waitForTasks(wait('a', 1_100), { timeoutMs: 1_000 }))).toEqual({ ended: [] });
+  });
+
+  test('a leased task that is cancelled stays until its attempt ends, and its worker is told', async () => {
+    await using world = await start();
+    const { transport, settle } = world;
+    await transport.updateTasks(enqueue('a'));
+    await transport.updateTasks(enqueue('b'));
+    const { tasks } = await transport.leaseTasks({ ...lease(), maxTasks: 1 });
+    const leaseToken = tasks[0]?.leaseToken ?? 0;
+    const awaited = { queue: QUEUE, pid: bytes('a'), leaseToken };
+    const waiting = transport.waitForTasks({ tasks: [awaited], waitMs: 20_000 });
+    const cancelled = { queue: QUEUE, leaseToken: 0, requeue: false, cancelReason: 'too late' };
+    const dequeues = ['a', 'b'].map((pid) => ({ ...cancelled, pid: bytes(pid) }));
+    await transport.updateTasks(update({ dequeue: dequeues }));
+    const requested = TaskOutcome.TASK_OUTCOME_CANCEL_REQUESTED;
+    expect((await settle(waiting)).ended).toMatchObject([{ task: 0, outcome: requested, cancelReason: 'too late' }]);
+    const renewal = { ...awaited, leaseDurationMs: 1_000, progress: undefined };
+    const { renewed } = await transport.updateTasks(update({ renew: [renewal] }));
+    expect(renewed).toMatchObject([{ cancelReason: 'too late' }]);
+    await transport.updateTasks(release('a', leaseToken));
+    for (const pid of ['a', 'b']) {
+      const { ended } = await transport.waitForTasks(wait(pid, 1_000));
+      expect(ended).toMatchObject([{ outcome: TaskOutcome.TASK_OUTCOME_CANCELLED, cancelReason: 'too late' }]);
+    }
   });
 
   test('a cancelled wait rejects', async () => {

@@ -1,25 +1,38 @@
-import { type EndedTask, TaskOutcome, type WaitForTasksRequest, type WaitForTasksResponse } from '@taskmaster/proto';
+import {
+  type AwaitedTask,
+  type EndedTask,
+  TaskOutcome,
+  type WaitForTasksRequest,
+  type WaitForTasksResponse,
+} from '@taskmaster/proto';
 import type { Timing } from '../../transport/timing.ts';
 import { makeError } from '../../values/errors.ts';
+import type { FakeTask } from './fake-task.ts';
 
 type End = Omit<EndedTask, 'task'>;
+type Find = (queue: string, pid: Uint8Array) => FakeTask | undefined;
 
 interface Waiter {
   readonly request: WaitForTasksRequest;
   readonly answer: (reply: WaitForTasksResponse) => void;
 }
 
-/** How tasks of the fake engine have ended, and the waits for that. Results are kept for ever. */
+/** How tasks of the fake engine have ended, and the waits for that. What tasks leave is kept for ever. */
 export class FakeEnds {
   readonly #timing: Timing;
-  readonly #isThere: (queue: string, pid: Uint8Array) => boolean;
-  readonly #results = new Map<string, End>();
+  readonly #find: Find;
+  readonly #left = new Map<string, End>();
   readonly #waiters = new Set<Waiter>();
 
-  /** `isThere`: whether a queue has a task. */
-  constructor(timing: Timing, isThere: (queue: string, pid: Uint8Array) => boolean) {
+  /** `find`: the task of a queue. */
+  constructor(timing: Timing, find: Find) {
     this.#timing = timing;
-    this.#isThere = isThere;
+    this.#find = find;
+  }
+
+  /** The requests that wait. */
+  get requests(): readonly WaitForTasksRequest[] {
+    return [...this.#waiters].map(({ request }) => request);
   }
 
   /** Number of requests that wait. */
@@ -30,21 +43,33 @@ export class FakeEnds {
   /** Call this after the task has left its queue. */
   note(queue: string, pid: Uint8Array, outcome: TaskOutcome, rest: Partial<End> = {}): void {
     const endedUnixMs = Math.round(this.#timing.now());
-    const end: End = { outcome, result: undefined, endedUnixMs, attempts: 0, error: undefined, ...rest };
+    const end: End = { ...UNKNOWN, outcome, endedUnixMs, ...rest };
     const key = keyOf(queue, pid);
-    if (end.result === undefined) this.#results.delete(key);
-    else this.#results.set(key, end);
+    if (end.result === undefined && outcome !== TaskOutcome.TASK_OUTCOME_CANCELLED) this.#left.delete(key);
+    else this.#left.set(key, end);
+    this.#tell(key, () => end);
+  }
+
+  /** Call this after the task was cancelled or leased. */
+  changed(queue: string, task: FakeTask): void {
+    this.#tell(keyOf(queue, task.pid), ({ leaseToken }) => endOfLease(task, leaseToken));
+  }
+
+  #tell(key: string, endFor: (task: AwaitedTask) => End | undefined): void {
     for (const { request, answer } of [...this.#waiters]) {
-      const task = request.tasks.findIndex((one) => keyOf(one.queue, one.pid) === key);
-      if (task >= 0) answer({ ended: [{ ...end, task }] });
+      const ended = request.tasks.flatMap((awaited, task) => {
+        const end = keyOf(awaited.queue, awaited.pid) === key ? endFor(awaited) : undefined;
+        return end === undefined ? [] : [{ ...end, task }];
+      });
+      if (ended.length > 0) answer({ ended });
     }
   }
 
   wait(request: WaitForTasksRequest, signal?: AbortSignal): Promise<WaitForTasksResponse> {
-    const ended = request.tasks.flatMap(({ queue, pid }, task) => {
-      if (this.#isThere(queue, pid)) return [];
-      const end = this.#results.get(keyOf(queue, pid)) ?? UNKNOWN;
-      return [{ ...end, task }];
+    const ended = request.tasks.flatMap(({ queue, pid, leaseToken }, task) => {
+      const there = this.#find(queue, pid);
+      const end = there ? endOfLease(there, leaseToken) : (this.#left.get(keyOf(queue, pid)) ?? UNKNOWN);
+      return end === undefined ? [] : [{ ...end, task }];
     });
     if (ended.length > 0 || request.waitMs === 0) return Promise.resolve({ ended });
     return new Promise((resolve, reject) => {
@@ -67,9 +92,16 @@ export class FakeEnds {
   }
 }
 
+function endOfLease({ token, cancelled, attempts }: FakeTask, leaseToken = 0): End | undefined {
+  if (leaseToken === 0 || (token === leaseToken && cancelled === undefined)) return undefined;
+  const isLost = token !== leaseToken;
+  const outcome = isLost ? TaskOutcome.TASK_OUTCOME_LEASE_LOST : TaskOutcome.TASK_OUTCOME_CANCEL_REQUESTED;
+  return { ...UNKNOWN, outcome, attempts, cancelReason: isLost ? '' : (cancelled?.reason ?? '') };
+}
+
 const UNKNOWN: End = {
-  ...{ outcome: TaskOutcome.TASK_OUTCOME_UNKNOWN, result: undefined },
-  ...{ endedUnixMs: 0, attempts: 0, error: undefined },
+  ...{ outcome: TaskOutcome.TASK_OUTCOME_UNKNOWN, result: undefined, endedUnixMs: 0 },
+  ...{ attempts: 0, error: undefined, cancelReason: '' },
 };
 
 const keyOf = (queue: string, pid: Uint8Array): string => `${queue} ${Buffer.from(pid).toString('latin1')}`;

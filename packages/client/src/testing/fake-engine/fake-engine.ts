@@ -13,7 +13,6 @@ import {
   type LeaseTasksRequest,
   type LeaseTasksResponse,
   limits,
-  PeekKind,
   type PeekTasksRequest,
   type PeekTasksResponse,
   parseQueueName,
@@ -37,7 +36,10 @@ import {
   infoOf,
   isRerun,
   keyOf,
+  leasedOf,
   newFakeTask,
+  PEEKED,
+  renewed,
   reorder,
   replacePayload,
   rerun,
@@ -47,12 +49,6 @@ import { updateRefused } from './update-refused.ts';
 
 /** Number of partitions, as of a node by default. */
 const PARTITIONS = 1024;
-
-/** State of tasks for each kind of peek, except available tasks. */
-const PEEKED: { readonly [kind: number]: TaskState } = {
-  [PeekKind.PEEK_KIND_LEASED]: TaskState.TASK_STATE_LEASED,
-  [PeekKind.PEEK_KIND_DELAYED]: TaskState.TASK_STATE_DELAYED,
-};
 
 interface Waiter {
   readonly request: LeaseTasksRequest;
@@ -83,7 +79,7 @@ export class FakeEngine {
 
   constructor(timing: Timing) {
     this.#timing = timing;
-    this.ends = new FakeEnds(timing, (queue, pid) => this.#find(queue, pid) !== undefined);
+    this.ends = new FakeEnds(timing, (queue, pid) => this.#find(queue, pid));
   }
 
   /** A backup that counts the tasks but has no rows. @throws TaskMasterError */
@@ -218,6 +214,7 @@ export class FakeEngine {
       task.hiddenUntil = 0;
       task.worker = undefined;
       task.token = ++this.#lastToken;
+      this.ends.changed(queue, task);
     }
     this.#serveWaiters();
     return leased.length;
@@ -271,8 +268,12 @@ export class FakeEngine {
 
   #apply(request: UpdateTasksRequest): UpdateTasksResponse {
     const now = this.#timing.now();
-    for (const { queue, pid, leaseToken, requeue, result } of request.dequeue) {
+    for (const { queue, pid, leaseToken, requeue, result, cancelReason } of request.dequeue) {
       const task = this.#find(queue, pid);
+      if (task !== undefined && cancelReason !== undefined) {
+        this.#cancel(queue, task, cancelReason, now);
+        continue;
+      }
       if (task?.rerun && leaseToken !== 0) {
         Object.assign(task, { attempts: 0, token: 0, hiddenUntil: 0, rerun: false, worker: undefined, failures: [] });
         task.progress = { at: 0, text: '' };
@@ -290,18 +291,15 @@ export class FakeEngine {
       }
       this.#completed.set(queue, (this.#completed.get(queue) ?? 0) + 1);
     }
-    const renewed = request.renew.map(({ queue, pid, leaseDurationMs: givenMs, progress }) => {
-      const leaseDurationMs = givenMs || limits.defaultLeaseDurationMs;
-      const task = this.#find(queue, pid);
-      if (task !== undefined) task.hiddenUntil = now + leaseDurationMs;
-      if (task !== undefined && progress !== undefined)
-        task.progress = { at: progress === '' ? 0 : now, text: progress };
-      return { leaseUntilUnixMs: Math.round(now + leaseDurationMs) };
-    });
+    const renewals = request.renew.map((item) => renewed(this.#find(item.queue, item.pid), item, now));
     const released = request.release.map(
       ({ queue, pid, delayMs: givenMs, runAtUnixMs, refundAttempt, error, deadLetter, waiting }) => {
         const task = this.#find(queue, pid);
         if (task === undefined) return { hiddenUntilUnixMs: 0, deadLetterQueue: '' };
+        if (task.cancelled !== undefined) {
+          this.#endCancelled(queue, task, task.cancelled.reason);
+          return { hiddenUntilUnixMs: 0, deadLetterQueue: '' };
+        }
         const delayMs = givenMs ?? (refundAttempt || waiting ? 0 : backoffMs(task));
         if (refundAttempt) task.attempts--;
         if (error !== undefined) addFailure(task, error, now);
@@ -311,7 +309,19 @@ export class FakeEngine {
         return this.#afterRelease(queue, task, deadLetter);
       },
     );
-    return { enqueued: request.enqueue.map((item) => this.#enqueue(item, now)), renewed, released, refused: [] };
+    const enqueued = request.enqueue.map((item) => this.#enqueue(item, now));
+    return { enqueued, renewed: renewals, released, refused: [] };
+  }
+
+  #cancel(queue: string, task: FakeTask, reason: string, now: number): void {
+    task.cancelled ??= { at: now, reason };
+    if (this.#stateOf(task) === TaskState.TASK_STATE_LEASED) this.ends.changed(queue, task);
+    else this.#endCancelled(queue, task, reason);
+  }
+
+  #endCancelled(queue: string, { pid, attempts }: FakeTask, cancelReason: string): void {
+    this.#queues.get(queue)?.delete(keyOf(pid));
+    this.ends.note(queue, pid, TaskOutcome.TASK_OUTCOME_CANCELLED, { attempts, cancelReason });
   }
 
   #afterRelease(queue: string, task: FakeTask, isDead: boolean): UpdateTasksResponse['released'][number] {
@@ -371,20 +381,8 @@ export class FakeEngine {
       task.attempts++;
       task.hiddenUntil = now + (givenMs || limits.defaultLeaseDurationMs);
       task.worker = worker;
-      return {
-        queue,
-        pid: task.pid,
-        data: Buffer.from(task.data),
-        leaseToken: task.token,
-        leaseUntilUnixMs: Math.round(task.hiddenUntil),
-        attempt: task.attempts,
-        enqueuedUnixMs: Math.round(task.enqueuedAt),
-        maxAttempts: task.retry?.maxAttempts,
-        leaseDurationMs: 0,
-        key: task.key,
-        progress: task.progress.text,
-        headers: { ...task.headers },
-      };
+      this.ends.changed(queue, task);
+      return leasedOf(queue, task);
     });
   }
 

@@ -2,14 +2,24 @@ import {
   type Enqueue,
   EnqueueMode,
   EnqueueResult,
+  type LeasedTask,
   limits,
+  PeekKind,
   type QueueStats,
+  type Renew,
+  type RenewOutcome,
   type RetryPolicy,
   type TaskError,
   type TaskFailure,
   type TaskInfo,
   TaskState,
 } from '@taskmaster/proto';
+
+/** State of tasks for each kind of peek, except available tasks. */
+export const PEEKED: { readonly [kind: number]: TaskState } = {
+  [PeekKind.PEEK_KIND_LEASED]: TaskState.TASK_STATE_LEASED,
+  [PeekKind.PEEK_KIND_DELAYED]: TaskState.TASK_STATE_DELAYED,
+};
 
 /** A task of the fake engine. Times are in ms. */
 export interface FakeTask {
@@ -22,6 +32,7 @@ export interface FakeTask {
   attempts: number;
   failures: readonly TaskFailure[];
   progress: { readonly at: number; readonly text: string };
+  cancelled: { readonly at: number; readonly reason: string } | undefined;
   /** Where it was before it came to a dead-letter queue. */
   readonly origin: { readonly queue: string; readonly retry: RetryPolicy | undefined } | undefined;
   token: number;
@@ -46,6 +57,7 @@ export const newFakeTask = (
   attempts: 0,
   failures: [],
   progress: { at: 0, text: '' },
+  cancelled: undefined,
   origin: undefined,
   token: 0,
   rerun: false,
@@ -68,6 +80,33 @@ export function rerun(task: FakeTask, item: Enqueue, leased: boolean): EnqueueRe
 export function replacePayload(task: FakeTask, { data, headers }: Enqueue): void {
   task.data = Buffer.from(data);
   task.headers = { ...headers };
+}
+
+/** A leased task, as its worker gets it. */
+export function leasedOf(queue: string, task: FakeTask): LeasedTask {
+  return {
+    queue,
+    pid: task.pid,
+    data: Buffer.from(task.data),
+    leaseToken: task.token,
+    leaseUntilUnixMs: Math.round(task.hiddenUntil),
+    attempt: task.attempts,
+    enqueuedUnixMs: Math.round(task.enqueuedAt),
+    maxAttempts: task.retry?.maxAttempts,
+    leaseDurationMs: 0,
+    key: task.key,
+    progress: task.progress.text,
+    headers: { ...task.headers },
+  };
+}
+
+/** Renews the lease of a task, and says whether the task was cancelled. */
+export function renewed(task: FakeTask | undefined, item: Renew, now: number): RenewOutcome {
+  const { leaseDurationMs, progress } = item;
+  const until = now + (leaseDurationMs || limits.defaultLeaseDurationMs);
+  if (task !== undefined) task.hiddenUntil = until;
+  if (task !== undefined && progress !== undefined) task.progress = { at: progress === '' ? 0 : now, text: progress };
+  return { leaseUntilUnixMs: Math.round(until), cancelReason: task?.cancelled?.reason };
 }
 
 /** Keeps the error of a failed attempt. */
@@ -97,6 +136,8 @@ export function infoOf(
     deadLetterFrom: task?.origin?.queue ?? '',
     progress: task?.progress.text ?? '',
     progressUnixMs: Math.round(task?.progress.at ?? 0),
+    cancelReason: task?.cancelled?.reason,
+    cancelledUnixMs: Math.round(task?.cancelled?.at ?? 0),
     headers: includeData ? { ...task?.headers } : {},
     key: task?.key ?? '',
   };

@@ -42,9 +42,9 @@ export function newState(
   };
 }
 
-/** A task whose attempt failed: it goes to the dead-letter queue, or stays for a retry. */
+/** A task whose attempt failed: it goes to the dead-letter queue, goes because it was cancelled, or stays for a retry. */
 export interface AfterAttempt {
-  readonly kind: 'dead' | 'retry';
+  readonly kind: 'dead' | 'cancelled' | 'retry';
   readonly state: TaskState;
 }
 
@@ -70,11 +70,19 @@ export function deadLetterQueueOf(queue: QueueName, settings: QueueSettings, sta
 export const maxAttemptsOf = ({ retry, history }: TaskState, settings: QueueSettings): number =>
   retry === undefined && history?.origin !== undefined ? 0 : (retry ?? settings.retry).maxAttempts;
 
-/** A task that was enqueued again meanwhile has no last attempt: its next one is for the later enqueue. */
+/**
+ * True if the task does not run again after a failure of this attempt. A task that was enqueued again meanwhile has no last
+ * attempt: its next one is for the later enqueue.
+ */
 export function isLastAttempt(state: TaskState, settings: QueueSettings): boolean {
   const max = maxAttemptsOf(state, settings);
-  return max > 0 && state.attempts >= max && !isToRunAgain(state);
+  const isLast = (max > 0 && state.attempts >= max) || state.history?.cancelled !== undefined;
+  return isLast && !isToRunAgain(state);
 }
+
+/** Why the task was cancelled. Undefined: it was not, or it was enqueued again since. */
+export const cancelReasonOf = (state: TaskState): string | undefined =>
+  isToRunAgain(state) ? undefined : state.history?.cancelled?.reason;
 
 /** Whether the task was enqueued again since its latest lease began. */
 export const isToRunAgain = ({ history }: TaskState): boolean => history?.rerun === true;
@@ -94,7 +102,8 @@ export const asNew = (state: TaskState, now: Instant): TaskState => ({
 });
 
 export const NO_HISTORY: TaskHistory = {
-  ...{ key: undefined, failures: [], origin: undefined, rerun: false, progress: undefined },
+  ...{ key: undefined, failures: [], origin: undefined, rerun: false },
+  ...{ progress: undefined, cancelled: undefined },
 };
 
 /** What a new task has from its start. */
@@ -109,19 +118,32 @@ export const withRerun = (history: TaskHistory | undefined, rerun: boolean): Tas
 export const withProgress = (history: TaskHistory | undefined, text: string, at: Instant): TaskHistory | undefined =>
   kept({ ...(history ?? NO_HISTORY), progress: text === '' ? undefined : { at, text } });
 
+/** What a leased task keeps when it is cancelled: of several reasons the first one. It does not run again. */
+export function withCancellation(history: TaskHistory | undefined, reason: string, at: Instant): TaskHistory {
+  const isAnew = history?.cancelled === undefined || history.rerun;
+  const cancelled = isAnew ? { at, reason } : history.cancelled;
+  return { ...(history ?? NO_HISTORY), rerun: false, cancelled };
+}
+
+/** What a task keeps that was cancelled, and then enqueued again. */
+export const withoutCancellation = (history: TaskHistory | undefined): TaskHistory | undefined =>
+  history?.cancelled === undefined ? history : kept({ ...history, cancelled: undefined });
+
 /** What a task keeps when it goes back from its dead-letter queue. */
 export const withoutOrigin = (history: TaskHistory): TaskHistory | undefined =>
-  kept({ ...history, origin: undefined, rerun: false });
+  kept({ ...history, origin: undefined, rerun: false, cancelled: undefined });
 
 /** Undefined if the history says nothing. */
 function kept(history: TaskHistory): TaskHistory | undefined {
-  const { key, failures, origin, rerun, progress } = history;
-  const isEmpty =
-    key === undefined && origin === undefined && progress === undefined && !rerun && failures.length === 0;
-  return isEmpty ? undefined : history;
+  const { key, failures, origin, rerun, progress, cancelled } = history;
+  const isEmpty = key === undefined && origin === undefined && !rerun && failures.length === 0;
+  return isEmpty && progress === undefined && cancelled === undefined ? undefined : history;
 }
 
-/** Decides what follows a failed attempt: the dead-letter queue, or a retry after the backoff, counted from its end. */
+/**
+ * Decides what follows a failed attempt: the dead-letter queue, a retry after the backoff, counted from its end, or the end of a
+ * cancelled task.
+ */
 export function afterFailedAttempt(
   before: TaskState,
   settings: QueueSettings,
@@ -131,9 +153,10 @@ export function afterFailedAttempt(
 ): AfterAttempt {
   const state = withFailure(before, attempt);
   const isAgain = isToRunAgain(state);
+  if (cancelReasonOf(state) !== undefined) return { kind: 'cancelled', state };
   if (!isAgain && (attempt.deadLetter || isLastAttempt(state, settings))) return { kind: 'dead', state };
   const wait = attempt.delayMs ?? backoffMs(state.retry ?? settings.retry, state.attempts, random);
-  const next = isAgain ? { ...state, attempts: 0 } : state;
+  const next = isAgain ? { ...state, attempts: 0, history: withoutCancellation(state.history) } : state;
   return { kind: 'retry', state: afterWait(next, attempt.endedAt, wait, now) };
 }
 

@@ -7,10 +7,10 @@ import type { EngineState } from '../engine-state.ts';
 import { EngineView } from '../pending/engine-view.ts';
 import { Reads } from '../pending/reads.ts';
 import type { Queue } from '../queues/queue.ts';
-import { afterFailedAttempt, type FailedAttempt } from './attempts.ts';
+import { afterFailedAttempt, cancelReasonOf, type FailedAttempt } from './attempts.ts';
 import { type Attempt, decide } from './decide.ts';
 import { toDeadLetters } from './moves.ts';
-import { moveAll } from './records/leave-end.ts';
+import { endCancelled, moveAll } from './records/leave-end.ts';
 import { TaskDraft, type TaskMove } from './task-draft.ts';
 
 /** Tasks changed by one atom: enough to be fast, few enough not to delay other requests. */
@@ -194,6 +194,8 @@ function showIn(
           deadBytes += task.state.dataBytes;
           if (dead.length > 0 && deadBytes > DEAD_BYTES_PER_ATOM) break;
           dead.push(toDeadLetters(queue, pid, task, after.state));
+        } else if (after.kind === 'cancelled') {
+          endCancelled(draft, queue, pid, task, cancelReasonOf(after.state) ?? '', visibility.until);
         } else {
           draft.change(queue, pid, task, after.state);
         }

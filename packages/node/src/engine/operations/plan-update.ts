@@ -10,6 +10,7 @@ import {
   type RefusedItem,
   type ReleaseItem,
   type RenewItem,
+  type RenewOutcome,
   type TaskItem,
   type TaskState,
   type UpdateCommand,
@@ -25,17 +26,20 @@ import {
   afterFailedAttempt,
   afterWait,
   asNew,
+  cancelReasonOf,
   hiddenUntil,
   isLastAttempt,
   isToRunAgain,
   NO_TOKEN,
   newState,
+  withCancellation,
+  withoutCancellation,
   withProgress,
   withRerun,
 } from './attempts.ts';
 import { fromDeadLetters, toDeadLetters } from './moves.ts';
 import { isKeptOut, keepEndMs } from './records/keep-out.ts';
-import { forgetEnd, leaveEnd, moveAll } from './records/leave-end.ts';
+import { endCancelled, forgetEnd, leaveEnd, moveAll } from './records/leave-end.ts';
 import type { DraftView, TaskDraft, TaskMove } from './task-draft.ts';
 
 /** The state that a plan may read. */
@@ -117,6 +121,10 @@ export class UpdatePlanner {
   #dequeue(item: DequeueItem, index: number): void {
     const found = this.#find(ItemKind.ITEM_KIND_DEQUEUE, item, index);
     if (!found) return;
+    if (item.cancelReason !== undefined) {
+      this.#cancel(item, item.cancelReason, found.queue, found.task);
+      return;
+    }
     // The worker completes the run that it has, and not the later enqueue. Without a token the task is removed, come what may.
     if (!item.requeue && item.token !== undefined && isToRunAgain(found.task.state)) {
       this.#draft.change(found.queue, item.pid, found.task, asNew(found.task.state, this.#view.now));
@@ -131,13 +139,28 @@ export class UpdatePlanner {
     else this.#moves.push(move);
   }
 
+  /** A lease is over at its end, so then the task goes at once. */
+  #cancel({ pid }: DequeueItem, reason: string, queue: Queue, task: CachedTask): void {
+    const { now } = this.#view;
+    const { state } = task;
+    if (!isLeasedAt(state, now)) {
+      endCancelled(this.#draft, queue, pid, task, cancelReasonOf(state) ?? reason, now);
+      return;
+    }
+    const history = withCancellation(state.history, reason, now);
+    if (cancelReasonOf(state) === undefined) this.#draft.change(queue, pid, task, { ...state, history });
+  }
+
   /** Removes the task, and leaves its result. */
   #end({ pid, token, result }: DequeueItem, queue: Queue, task: CachedTask): void {
     const { name } = queue.ledger;
     const isCompleted = token !== undefined || result !== undefined;
     this.#draft.remove(queue, pid, task, isCompleted ? 'completed' : 'removed');
     const { attempts } = task.state;
-    const end = { outcome: 'completed' as const, at: this.#view.now, attempts, result: result?.data, error: undefined };
+    const end = {
+      ...{ outcome: 'completed' as const, at: this.#view.now, attempts, result: result?.data },
+      ...{ error: undefined, cancelReason: undefined },
+    };
     const keepMs = keepEndMs(queue.settings, isCompleted, result);
     if (keepMs === 0) forgetEnd(this.#draft, name, pid);
     else leaveEnd(this.#draft, name, pid, end, keepMs);
@@ -157,10 +180,10 @@ export class UpdatePlanner {
     });
   }
 
-  #renew(item: RenewItem, index: number): { until: Instant } {
+  #renew(item: RenewItem, index: number): RenewOutcome {
     const { now } = this.#view;
     const found = this.#find(ItemKind.ITEM_KIND_RENEW, item, index);
-    if (!found) return { until: now };
+    if (!found) return { until: now, cancelReason: undefined };
     const until = (now + (item.leaseDurationMs || found.queue.settings.leaseDurationMs)) as Instant;
     const { state } = found.task;
     const { visibility } = state;
@@ -175,7 +198,7 @@ export class UpdatePlanner {
         visibility: { ...visibility, until },
       });
     }
-    return { until };
+    return { until, cancelReason: cancelReasonOf(state) };
   }
 
   #release(item: ReleaseItem, index: number): UpdateOutcome['released'][number] {
@@ -190,9 +213,15 @@ export class UpdatePlanner {
       return nothing;
     }
     const delayMs = delayOf(item, now);
+    const cancelReason = cancelReasonOf(task.state);
+    if (cancelReason !== undefined) {
+      endCancelled(this.#draft, queue, item.pid, task, cancelReason, now);
+      return nothing;
+    }
     if (item.refundAttempt) {
       const attempts = Math.max(0, task.state.attempts - 1);
-      const state = afterWait({ ...task.state, attempts }, now, delayMs ?? 0, now);
+      const history = withoutCancellation(task.state.history);
+      const state = afterWait({ ...task.state, attempts, history }, now, delayMs ?? 0, now);
       this.#draft.change(queue, item.pid, task, state);
       return { until: shownAt(state), deadLetterQueue: undefined };
     }

@@ -14,8 +14,10 @@ import type { EngineState } from '../engine-state.ts';
 import { EngineView } from '../pending/engine-view.ts';
 import { Reads } from '../pending/reads.ts';
 import type { Queue } from '../queues/queue.ts';
+import { cancelReasonOf, withoutCancellation } from './attempts.ts';
 import { type Attempt, decide } from './decide.ts';
 import { dueFor, showAllDue } from './expire.ts';
+import { endCancelled } from './records/leave-end.ts';
 import { TaskDraft } from './task-draft.ts';
 
 const TASKS_PER_ATOM = 1000;
@@ -67,13 +69,16 @@ async function resetSome(memory: EngineState, queue: Queue, pids: readonly Pid[]
     const token = memory.nextTicket(queue.partition) as number as LeaseToken;
     for (const pid of pids) {
       const task = draft.find(queue, pid);
-      if (task && isLeasedAt(task.state, now)) {
-        draft.change(queue, pid, task, { ...task.state, token, visibility: AVAILABLE });
-      }
+      if (!task || !isLeasedAt(task.state, now)) continue;
+      const cancelReason = cancelReasonOf(task.state);
+      const history = withoutCancellation(task.state.history);
+      if (cancelReason !== undefined) endCancelled(draft, queue, pid, task, cancelReason, now);
+      else draft.change(queue, pid, task, { ...task.state, token, visibility: AVAILABLE, history });
     }
-    const { needs, changes } = draft;
+    const { needs, changes, created } = draft;
     if (needs.length > 0) return { kind: 'needs', needs };
-    return { kind: 'decided', result: changes.length, changes: changes.length === 0 ? undefined : { changes } };
+    const result = changes.filter(({ queue: { isReserved } }) => !isReserved).length;
+    return { kind: 'decided', result, changes: changes.length === 0 ? undefined : { changes, created } };
   });
   return result;
 }

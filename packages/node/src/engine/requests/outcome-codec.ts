@@ -11,6 +11,7 @@ import {
   type Pid,
   Refusal,
   type RefusedItem,
+  type RenewOutcome,
   UnreadableBytesError,
   type UpdateEnd,
   type UpdateOutcome,
@@ -21,7 +22,9 @@ import {
 const APPLIED = 1;
 /** Some updates were refused. */
 const PARTLY_REFUSED = 2;
-const VERSIONS = [APPLIED, PARTLY_REFUSED];
+/** Flag: some renewals were told that their tasks are cancelled. */
+const WITH_CANCELLATIONS = 4;
+const VERSIONS = [APPLIED, PARTLY_REFUSED, APPLIED | WITH_CANCELLATIONS, PARTLY_REFUSED | WITH_CANCELLATIONS];
 const NONE = 0;
 /** Flag in the byte of an enqueue's result: the task was leased. */
 const LEASED = 0x80;
@@ -33,7 +36,9 @@ const writer = new ByteWriter();
  */
 export function encodeOutcome(fingerprint: number, outcome: BatchOutcome): string {
   const { refusals } = outcome;
-  writer.byte(refusals.size === 0 ? APPLIED : PARTLY_REFUSED);
+  const cancellations = outcome.renewed.filter(({ cancelReason }) => cancelReason !== undefined).length;
+  const applied = refusals.size === 0 ? APPLIED : PARTLY_REFUSED;
+  writer.byte(cancellations === 0 ? applied : applied | WITH_CANCELLATIONS);
   writer.number(fingerprint);
   writeOutcome(outcome);
   if (refusals.size > 0) {
@@ -43,6 +48,7 @@ export function encodeOutcome(fingerprint: number, outcome: BatchOutcome): strin
       writeRefusal(refusal);
     }
   }
+  if (cancellations > 0) writeCancellations(cancellations, outcome);
   return latin1Of(writer.view());
 }
 
@@ -53,11 +59,33 @@ export function decodeOutcome(latin1: string, fingerprint: number, batch: BatchC
   if (from.number() !== fingerprint) return undefined;
   const outcome = readOutcome(from);
   const refusals = new Map<number, Refusal>();
-  for (let n = version === APPLIED ? 0 : from.number(); n > 0; n--) {
+  for (let n = version & PARTLY_REFUSED ? from.number() : 0; n > 0; n--) {
     const index = from.number();
     refusals.set(index, readRefusal(from, batch, batch.updates[index - 1] ?? BATCH_START));
   }
-  return { ...outcome, refusals };
+  const renewed = version & WITH_CANCELLATIONS ? readCancellations(from, outcome) : outcome.renewed;
+  return { ...outcome, renewed, refusals };
+}
+
+function writeCancellations(count: number, { renewed }: UpdateOutcome): void {
+  writer.number(count);
+  for (const [index, { cancelReason }] of renewed.entries()) {
+    if (cancelReason === undefined) continue;
+    writer.number(index);
+    writer.utf8(cancelReason);
+  }
+}
+
+function readCancellations(from: ByteReader, outcome: UpdateOutcome): RenewOutcome[] {
+  const renewed = [...outcome.renewed];
+  for (let n = from.number(); n > 0; n--) {
+    const index = from.number();
+    const cancelReason = from.utf8();
+    const renewal = renewed[index];
+    if (renewal === undefined) throw new UnreadableBytesError('a recorded cancellation is of no renewal');
+    renewed[index] = { ...renewal, cancelReason };
+  }
+  return renewed;
 }
 
 function writeOutcome({ enqueued, renewed, released }: UpdateOutcome): void {
@@ -82,8 +110,8 @@ function readOutcome(from: ByteReader): UpdateOutcome {
     const result = from.byte();
     enqueued.push({ pid, result: (result & ~LEASED) as EnqueueResult, leased: (result & LEASED) !== 0 });
   }
-  const renewed: { until: Instant }[] = [];
-  for (let n = from.number(); n > 0; n--) renewed.push({ until: from.number() as Instant });
+  const renewed: RenewOutcome[] = [];
+  for (let n = from.number(); n > 0; n--) renewed.push({ until: from.number() as Instant, cancelReason: undefined });
   const released: { until: Instant | undefined; deadLetterQueue: string | undefined }[] = [];
   for (let n = from.number(); n > 0; n--) {
     const until = from.number();

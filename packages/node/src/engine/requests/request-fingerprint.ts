@@ -28,6 +28,7 @@ export function fingerprintOf({ group, enqueue, dequeue, renew, release, updates
   for (const item of dequeue) {
     writeItem(item);
     if (item.requeue) writer.byte(1);
+    if (item.cancelReason !== undefined) writer.utf8(item.cancelReason);
     if (item.result === undefined) continue;
     writer.number(item.result.keepMs ?? 0);
     writer.number(item.result.data.byteLength);

@@ -1,11 +1,19 @@
 import { limits, type QueueName } from '@taskmaster/proto';
-import { type EndedTask, type Pid, type TaskEnd, UNKNOWN_END, type WaitCommand } from '@taskmaster/server/domain';
+import {
+  type AwaitedTask,
+  type EndedTask,
+  type Pid,
+  type TaskEnd,
+  UNKNOWN_END,
+  type WaitCommand,
+} from '@taskmaster/server/domain';
 import { decodeEnd, recordPid, recordsOf } from '../../domain/end-record.ts';
 import type { EngineState } from '../engine-state.ts';
 import { deadLetterQueueOf } from '../operations/attempts.ts';
 import { dueFor, showAllDue } from '../operations/expire.ts';
 import { deadLetterEnd } from '../operations/records/leave-end.ts';
 import { type Need, Reads } from '../pending/reads.ts';
+import { endOfLease } from './ends-in.ts';
 
 /** The awaited tasks that are not in their queues, as far as one reply can hold them. */
 export async function findEnds(memory: EngineState, { tasks }: WaitCommand): Promise<EndedTask[]> {
@@ -13,7 +21,7 @@ export async function findEnds(memory: EngineState, { tasks }: WaitCommand): Pro
   using reads = new Reads(memory);
   for (;;) {
     const search = new Search(memory, reads);
-    for (const [index, { queue, pid }] of tasks.entries()) if (!search.look(index, queue, pid)) break;
+    for (const [index, task] of tasks.entries()) if (!search.look(index, task)) break;
     if (search.needs.length === 0) {
       await memory.durable();
       return search.ended;
@@ -37,9 +45,14 @@ class Search {
   }
 
   /** False: the reply is full. */
-  look(index: number, name: QueueName, pid: Pid): boolean {
+  look(index: number, { queue: name, pid, token }: AwaitedTask): boolean {
     // What stands in the queue counts first: a later task with this PID has not ended.
-    if (this.#task(name, pid) !== 'absent') return true;
+    const task = this.#task(name, pid);
+    if (task !== 'absent') {
+      const end = task === 'unknown' ? undefined : endOfLease(task.state, token);
+      if (end !== undefined) this.ended.push({ index, end });
+      return true;
+    }
     const record = this.#task(recordsOf(name.group), recordPid(name.name, pid));
     if (record === 'unknown') return true;
     if (record !== 'absent') {

@@ -1,4 +1,12 @@
-import type { CallSignal, EndedTask, Instant, PartitionId, Pid, WaitCommand } from '@taskmaster/server/domain';
+import type {
+  AwaitedTask,
+  CallSignal,
+  EndedTask,
+  Instant,
+  PartitionId,
+  Pid,
+  WaitCommand,
+} from '@taskmaster/server/domain';
 import type { Due } from '../leasing/deadlines.ts';
 
 const NOTHING = (): void => {};
@@ -33,10 +41,10 @@ export class TaskWait implements Due {
     return this.command.waitMs > 0;
   }
 
-  /** The indexes of a task in the command. */
-  *indexesOf(queue: string, pid: Pid): Generator<number> {
+  /** The places of a task in the command. */
+  *placesOf(queue: string, pid: Pid): Generator<readonly [index: number, task: AwaitedTask]> {
     for (const [index, task] of this.command.tasks.entries()) {
-      if (task.pid === pid && task.queue.name === queue) yield index;
+      if (task.pid === pid && task.queue.name === queue) yield [index, task];
     }
   }
 

@@ -1,5 +1,6 @@
 import { NOTHING_CHANGED } from '@taskmaster/proto';
 import {
+  type AwaitedTask,
   type CallSignal,
   type EndedTask,
   type Instant,
@@ -13,7 +14,7 @@ import type { EngineState } from '../engine-state.ts';
 import { Deadlines } from '../leasing/deadlines.ts';
 import type { PlannedAtom } from '../planned-atom.ts';
 import type { Queue } from '../queues/queue.ts';
-import { endIn, endOfDeleted } from './ends-in.ts';
+import { endIn, endOfDeleted, endOfLease } from './ends-in.ts';
 import { findEnds } from './find-ends.ts';
 import { TaskWait } from './task-wait.ts';
 import { WaitIndex } from './wait-index.ts';
@@ -120,15 +121,17 @@ export class TaskWaits {
     const ended = new Map<TaskWait, EndedTask[]>();
     for (const planned of plan.changes) {
       const { queue, change } = planned;
-      if (change.kind !== 'dequeue') continue;
-      const waits = this.#index.of(queue.fullName, change.pid);
-      if (waits !== undefined) note(ended, waits, queue, change.pid, endIn(plan, change, planned));
+      const waits = change.kind === 'enqueue' ? undefined : this.#index.of(queue.fullName, change.pid);
+      if (waits === undefined || change.kind === 'enqueue') continue;
+      const end = change.kind === 'dequeue' ? endIn(plan, change, planned) : undefined;
+      const endFor = ({ token }: AwaitedTask) => (change.kind === 'change' ? endOfLease(change.after, token) : end);
+      note(ended, waits, queue, change.pid, endFor);
     }
     for (const { queue, reap } of plan.dropped ?? []) {
       // An empty queue that ends has no tasks.
       if (!reap) continue;
-      for (const [pid, waits] of this.#index.ofQueue(queue.fullName))
-        note(ended, waits, queue, pid, endOfDeleted(plan));
+      const end = endOfDeleted(plan);
+      for (const [pid, waits] of this.#index.ofQueue(queue.fullName)) note(ended, waits, queue, pid, () => end);
     }
     for (const [wait, tasks] of ended) this.#answer(wait, tasks);
   }
@@ -148,20 +151,21 @@ export class TaskWaits {
   }
 }
 
-/** The first end of a task counts: an atom may replace a task and end the new one, too. */
+/** The first end of a task counts: an atom may replace a task and end the new one, too. `endFor`: undefined: it has not ended. */
 function note(
   ended: Map<TaskWait, EndedTask[]>,
   waits: ReadonlySet<TaskWait>,
   { ledger }: Queue,
   pid: Pid,
-  end: TaskEnd,
+  endFor: (task: AwaitedTask) => TaskEnd | undefined,
 ): void {
   for (const wait of waits) {
     const tasks = ended.get(wait) ?? [];
-    ended.set(wait, tasks);
-    for (const index of wait.indexesOf(ledger.name.name, pid)) {
-      if (!tasks.some((task) => task.index === index)) tasks.push({ index, end });
+    for (const [index, task] of wait.placesOf(ledger.name.name, pid)) {
+      const end = endFor(task);
+      if (end !== undefined && !tasks.some((other) => other.index === index)) tasks.push({ index, end });
     }
+    if (tasks.length > 0) ended.set(wait, tasks);
   }
 }
 

@@ -14,7 +14,7 @@ const result = (change: Parameters<typeof aDequeue>[0]): Call => {
 };
 const DAY_MS = 24 * 3600 * 1000;
 
-/** Bad waits for tasks, bad results, and the queue of the results. */
+/** Bad waits for tasks, bad results, bad cancellations, and the queue of the results. */
 export const badWaits: readonly BadRequest[] = [
   {
     ...{ what: 'a wait for a task of a reserved queue', reason: 'INVALID_QUEUE', field: 'tasks[0].queue' },
@@ -62,5 +62,21 @@ export const badWaits: readonly BadRequest[] = [
   {
     ...{ what: 'a retention of months', reason: 'INVALID_ARGUMENT', field: 'dequeue[0].result_retention_ms' },
     call: result({ result: bytes('x'), resultRetentionMs: 31 * DAY_MS }),
+  },
+  {
+    ...{ what: 'a cancellation by its worker', reason: 'INVALID_ARGUMENT', field: 'dequeue[0].cancel_reason' },
+    call: result({ cancelReason: '', leaseToken: 3 }),
+  },
+  {
+    ...{ what: 'a cancellation with a result', reason: 'INVALID_ARGUMENT', field: 'dequeue[0].cancel_reason' },
+    call: result({ cancelReason: '', leaseToken: 0, result: bytes('x') }),
+  },
+  {
+    ...{ what: 'a cancellation that puts back', reason: 'INVALID_ARGUMENT', field: 'dequeue[0].cancel_reason' },
+    call: result({ cancelReason: '', leaseToken: 0, requeue: true }),
+  },
+  {
+    ...{ what: 'a long reason of a cancellation', reason: 'INVALID_ARGUMENT', field: 'dequeue[0].cancel_reason' },
+    call: result({ cancelReason: 'x'.repeat(limits.cancelReasonBytes + 1), leaseToken: 0 }),
   },
 ];

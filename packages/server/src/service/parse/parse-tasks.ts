@@ -6,7 +6,7 @@ import {
   type WaitForTasksRequest,
 } from '@taskmaster/proto';
 import type { GetCommand, PeekCommand, WaitCommand } from '../../domain/commands.ts';
-import { countAtMost, duration, pid, pidOrNone, refuse, wholeNumber } from './checks.ts';
+import { countAtMost, duration, leaseToken, pid, pidOrNone, refuse, wholeNumber } from './checks.ts';
 import { OneGroup } from './one-group.ts';
 import { queueName } from './queue-names.ts';
 
@@ -55,6 +55,7 @@ export function parseWait(request: WaitForTasksRequest): WaitCommand {
   const tasks = request.tasks.map((task, index) => ({
     queue: group.queue(task.queue, 'tasks', index, 'queue'),
     pid: pid(task.pid, { list: 'tasks', index, field: 'pid' }),
+    token: leaseToken(task.leaseToken ?? 0, { list: 'tasks', index, field: 'lease_token' }),
   }));
   const waitMs = duration(request.waitMs, { field: 'wait_ms' }, 0, limits.waitMs);
   return { group: group.name, tasks, waitMs };

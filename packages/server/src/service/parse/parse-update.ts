@@ -168,7 +168,17 @@ function parseTask(item: Renew | Dequeue | Release, list: string, index: number,
 
 function parseDequeue(item: Dequeue, index: number, group: OneGroup): DequeueItem {
   const result = parseResult(item, index);
-  return { ...parseTask(item, 'dequeue', index, group), requeue: item.requeue, result };
+  const task = parseTask(item, 'dequeue', index, group);
+  return { ...task, requeue: item.requeue, result, cancelReason: parseCancel(item, index) };
+}
+
+function parseCancel({ cancelReason, leaseToken: token, requeue, result }: Dequeue, index: number): string | undefined {
+  if (cancelReason === undefined) return undefined;
+  const at: Place = { list: 'dequeue', index, field: 'cancel_reason' };
+  if (token !== 0 || requeue || result !== undefined) {
+    refuse('INVALID_ARGUMENT', at, 'is given beside a lease, a result or a requeue');
+  }
+  return textAtMost(cancelReason, at, limits.cancelReasonBytes);
 }
 
 function parseResult({ result: data, resultRetentionMs, requeue }: Dequeue, index: number): TaskResult | undefined {

@@ -32,7 +32,7 @@ export async function putRecord(engine: TaskEngine, queue: QueueName, key: strin
 
 /** Deletes a record. Resolves with false if there is none. */
 export async function deleteRecord(engine: TaskEngine, queue: QueueName, key: string): Promise<boolean> {
-  const item = { queue, pid: pidOf(key), token: undefined, requeue: false, result: undefined };
+  const item = { queue, pid: pidOf(key), token: undefined, requeue: false, result: undefined, cancelReason: undefined };
   try {
     await engine.updateTasks({ ...NO_ITEMS, group: queue.group, dequeue: [item] });
     return true;

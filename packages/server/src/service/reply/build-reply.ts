@@ -52,7 +52,8 @@ export function updateReply(
     reply.enqueued.push({ pid: bytesOf(pid), result, leased });
   }
   for (let at = from.renew; at < to.renew; at++) {
-    reply.renewed.push({ leaseUntilUnixMs: (renewed[at] ?? noOutcome(at)).until });
+    const { until, cancelReason } = renewed[at] ?? noOutcome(at);
+    reply.renewed.push({ leaseUntilUnixMs: until, cancelReason });
   }
   for (let at = from.release; at < to.release; at++) {
     const { until, deadLetterQueue } = released[at] ?? noOutcome(at);
@@ -140,6 +141,7 @@ function bytesOfPast(view: TaskView): number {
   if (history === undefined) return 0;
   let bytes = Buffer.byteLength(originName(view)) + Buffer.byteLength(history.progress?.text ?? '');
   bytes += Buffer.byteLength(history.key ?? '');
+  bytes += Buffer.byteLength(history.cancelled?.reason ?? '');
   for (const { worker, error } of history.failures) {
     const texts = [worker, error?.message ?? '', error?.details ?? ''];
     bytes += texts.reduce((sum, text) => sum + Buffer.byteLength(text), FAILURE_BYTES);
@@ -171,6 +173,8 @@ export function taskInfo(view: TaskView, includeData: boolean): TaskInfo {
     progress: state?.history?.progress?.text ?? '',
     progressUnixMs: state?.history?.progress?.at ?? 0,
     key: state?.history?.key ?? '',
+    cancelReason: state?.history?.cancelled?.reason,
+    cancelledUnixMs: state?.history?.cancelled?.at ?? 0,
     headers: headersOf(payload),
   };
 }

@@ -11,6 +11,9 @@ const outcomes: Readonly<Record<TaskEnd['outcome'], TaskOutcome>> = {
   'dead-lettered': TaskOutcome.TASK_OUTCOME_DEAD_LETTERED,
   removed: TaskOutcome.TASK_OUTCOME_REMOVED,
   unknown: TaskOutcome.TASK_OUTCOME_UNKNOWN,
+  cancelled: TaskOutcome.TASK_OUTCOME_CANCELLED,
+  'cancel-requested': TaskOutcome.TASK_OUTCOME_CANCEL_REQUESTED,
+  'lease-lost': TaskOutcome.TASK_OUTCOME_LEASE_LOST,
 };
 
 /** The first of these tasks that fit into a reply. */
@@ -19,6 +22,7 @@ export function waitReply(tasks: readonly EndedTask[]): WaitForTasksResponse {
   let bytes = 0;
   for (const { index, end } of tasks) {
     bytes += ENDED_BYTES + (end.result?.length ?? 0) + Buffer.byteLength(end.error ?? '');
+    bytes += Buffer.byteLength(end.cancelReason ?? '');
     if (bytes > REPLY_BYTES) break;
     ended.push({
       task: index,
@@ -27,6 +31,7 @@ export function waitReply(tasks: readonly EndedTask[]): WaitForTasksResponse {
       endedUnixMs: end.at ?? 0,
       attempts: end.attempts,
       error: end.error === undefined ? undefined : { message: end.error, details: '' },
+      cancelReason: end.cancelReason ?? '',
     });
   }
   return { ended };

@@ -71,6 +71,24 @@ test('a result moves with its group, is kept for its time by the clock of the ne
   expect((await resultOf())?.outcome).toBe('unknown');
 });
 
+test('a cancelled task moves as one, and goes when its attempt ends', async () => {
+  const nodes = new TwoNodes({ writeMs: 1, syncMs: 1, readMs: 1, bIsAheadMs: AHEAD_MS });
+  await nodes.open();
+  const { a, b } = nodes;
+  await nodes.run(a.h.enqueue(QUEUE, ['p']));
+  const [task] = await nodes.run(a.h.lease(QUEUE));
+  await nodes.run(a.h.update({ dequeue: [{ queue: QUEUE, pid: 'p', cancel: 'too late' }] }));
+  const before = await nodes.run(historyOf(a.h, QUEUE));
+  await nodes.run(Promise.resolve(a.handOffs?.send(P, { nodeId: 'b', address: 'b' })));
+  const after = await nodes.run(historyOf(b.h, QUEUE));
+  expect(after?.cancelled?.reason).toBe('too late');
+  const shift = (after?.cancelled?.at ?? 0) - (before?.cancelled?.at ?? 0);
+  expect(Math.abs(shift - AHEAD_MS)).toBeLessThan(1_000);
+  await nodes.run(b.h.update({ release: [{ queue: QUEUE, pid: 'p', token: task?.token }] }));
+  const [ended] = await nodes.run(b.h.waitFor(QUEUE, ['p']));
+  expect(ended?.end).toMatchObject({ outcome: 'cancelled', cancelReason: 'too late', attempts: 1 });
+});
+
 test('moved queues follow the settings of their group, also those that are put during the move', async () => {
   const nodes = new TwoNodes({ writeMs: 1, syncMs: 1, readMs: 1, bytesPerSecond: 10_000 });
   await nodes.open();

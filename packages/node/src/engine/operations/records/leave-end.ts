@@ -1,6 +1,8 @@
 import { limits, type QueueName } from '@taskmaster/proto';
 import type { Instant, Pid, TaskState } from '@taskmaster/server/domain';
 import { encodeEnd, type RecordedEnd, recordPid, recordsOf } from '../../../domain/end-record.ts';
+import type { CachedTask } from '../../queues/cache/places.ts';
+import type { Queue } from '../../queues/queue.ts';
 import { NO_TOKEN } from '../attempts.ts';
 import type { TaskDraft, TaskMove } from '../task-draft.ts';
 
@@ -41,6 +43,21 @@ export function forgetEnd(draft: TaskDraft, { group, name }: QueueName, pid: Pid
   if (earlier !== undefined) draft.remove(records, record, earlier, 'moved');
 }
 
+/** Removes a cancelled task, and leaves the reason for later waits. */
+export function endCancelled(
+  draft: TaskDraft,
+  queue: Queue,
+  pid: Pid,
+  task: CachedTask,
+  cancelReason: string,
+  at: Instant,
+): void {
+  draft.remove(queue, pid, task, 'moved');
+  const { attempts } = task.state;
+  const end = { outcome: 'cancelled' as const, at, attempts, result: undefined, error: undefined, cancelReason };
+  leaveEnd(draft, queue.ledger.name, pid, end, limits.defaultResultRetentionMs);
+}
+
 /**
  * Moves tasks as `TaskDraft.move`. In a group that has records, dead letters leave one: their dead-letter queues are not known to
  * later waits, and earlier records must not be mistaken for theirs.
@@ -64,5 +81,5 @@ export function moveAll(
 export function deadLetterEnd({ attempts, history }: TaskState, now: Instant): RecordedEnd {
   const last = history?.failures.at(-1);
   const error = last?.attempt === attempts ? last.error?.message : undefined;
-  return { outcome: 'dead-lettered', at: now, attempts, result: undefined, error };
+  return { outcome: 'dead-lettered', at: now, attempts, result: undefined, error, cancelReason: undefined };
 }

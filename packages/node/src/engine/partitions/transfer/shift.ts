@@ -21,8 +21,10 @@ export function shiftState(state: TaskState, byMs: number): TaskState {
 
 function shiftHistory(history: TaskHistory, byMs: number): TaskHistory {
   const failures = history.failures.map((failure) => ({ ...failure, at: shiftInstant(failure.at, byMs) }));
-  const { progress } = history;
-  return { ...history, failures, progress: progress && { ...progress, at: shiftInstant(progress.at, byMs) } };
+  const shifted = <T extends { readonly at: Instant }>(past: T | undefined): T | undefined =>
+    past && { ...past, at: shiftInstant(past.at, byMs) };
+  const [progress, cancelled] = [shifted(history.progress), shifted(history.cancelled)];
+  return { ...history, failures, progress, cancelled };
 }
 
 /** `byWall`: queues whose tasks are hidden by the system clock. Their instants are those of all nodes. */

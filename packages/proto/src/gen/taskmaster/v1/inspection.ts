@@ -139,6 +139,12 @@ export interface TaskInfo {
   headers: { [key: string]: string };
   /** Its key. Empty: none. A task in a dead-letter queue has the key of its former queue, and is not found by it there. */
   key: string;
+  /** Set: it was cancelled, for this reason, and is removed when its attempt ends, unless its worker completes it. */
+  cancelReason?:
+    | string
+    | undefined;
+  /** When it was cancelled, in ms since 1970 by the node's clock; 0: never. */
+  cancelledUnixMs: number;
 }
 
 export interface TaskInfo_HeadersEntry {
@@ -428,6 +434,8 @@ function createBaseTaskInfo(): TaskInfo {
     progressUnixMs: 0,
     headers: NO_ENTRIES,
     key: "",
+    cancelReason: undefined,
+    cancelledUnixMs: 0,
   };
 }
 
@@ -486,6 +494,12 @@ export const TaskInfo: MessageFns<TaskInfo> = {
     });
     if (message.key !== "") {
       writer.uint32(146).string(message.key);
+    }
+    if (message.cancelReason !== undefined) {
+      writer.uint32(154).string(message.cancelReason);
+    }
+    if (message.cancelledUnixMs !== 0) {
+      writeInt64(writer.uint32(160), message.cancelledUnixMs);
     }
     return writer;
   },
@@ -648,6 +662,22 @@ export const TaskInfo: MessageFns<TaskInfo> = {
             }
 
             message.key = reader.string();
+            continue;
+          }
+          case 19: {
+            if (tag !== 154) {
+              break;
+            }
+
+            message.cancelReason = reader.string();
+            continue;
+          }
+          case 20: {
+            if (tag !== 160) {
+              break;
+            }
+
+            message.cancelledUnixMs = readInt64(reader);
             continue;
           }
         }

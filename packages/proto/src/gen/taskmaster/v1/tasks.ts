@@ -243,7 +243,16 @@ export interface Dequeue {
    * How long the result is kept, in ms, 1 ms to 30 days. Unset: as the queue's settings say. Without settings: one hour. It goes
    * earlier if the results of its group get too large. Refused without `result`.
    */
-  resultRetentionMs?: number | undefined;
+  resultRetentionMs?:
+    | number
+    | undefined;
+  /**
+   * Set, also if empty: cancels the task, for this reason in any form, at most 256 bytes. A task that waits is removed. A leased
+   * one stays until its attempt ends: if its worker completes it, it is completed, otherwise it is removed and does not run
+   * again. Its worker learns of it from renewals and from WaitForTasks. Later waits learn for an hour that the task was
+   * cancelled. Of several reasons the first one stays. Refused together with `lease_token`, `requeue` and `result`.
+   */
+  cancelReason?: string | undefined;
 }
 
 /** Extends a lease from now on. An expired lease is refused (LEASE_EXPIRED). */
@@ -351,11 +360,16 @@ export interface EnqueueOutcome {
 export interface RenewOutcome {
   /** When the lease ends now, in ms since 1970 by the node's clock. */
   leaseUntilUnixMs: number;
+  /** Set: the task was cancelled, for this reason. Its worker should stop. */
+  cancelReason?: string | undefined;
 }
 
 /** The outcome of one release. */
 export interface ReleaseOutcome {
-  /** When the task becomes available, in ms since 1970 by the node's clock. 0: it is available, or in its dead-letter queue. */
+  /**
+   * When the task becomes available, in ms since 1970 by the node's clock. 0: it is available, in its dead-letter queue, or
+   * removed because it was cancelled.
+   */
   hiddenUntilUnixMs: number;
   /** The dead-letter queue to which the task went after its last attempt. Empty: it stays in its queue. */
   deadLetterQueue: string;
@@ -990,6 +1004,7 @@ function createBaseDequeue(): Dequeue {
     requeue: false,
     result: undefined,
     resultRetentionMs: undefined,
+    cancelReason: undefined,
   };
 }
 
@@ -1012,6 +1027,9 @@ export const Dequeue: MessageFns<Dequeue> = {
     }
     if (message.resultRetentionMs !== undefined) {
       writeInt64(writer.uint32(48), message.resultRetentionMs);
+    }
+    if (message.cancelReason !== undefined) {
+      writer.uint32(58).string(message.cancelReason);
     }
     return writer;
   },
@@ -1075,6 +1093,14 @@ export const Dequeue: MessageFns<Dequeue> = {
             }
 
             message.resultRetentionMs = readInt64(reader);
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.cancelReason = reader.string();
             continue;
           }
         }
@@ -1586,13 +1612,16 @@ export const EnqueueOutcome: MessageFns<EnqueueOutcome> = {
 };
 
 function createBaseRenewOutcome(): RenewOutcome {
-  return { leaseUntilUnixMs: 0 };
+  return { leaseUntilUnixMs: 0, cancelReason: undefined };
 }
 
 export const RenewOutcome: MessageFns<RenewOutcome> = {
   encode(message: RenewOutcome, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.leaseUntilUnixMs !== 0) {
       writeInt64(writer.uint32(8), message.leaseUntilUnixMs);
+    }
+    if (message.cancelReason !== undefined) {
+      writer.uint32(18).string(message.cancelReason);
     }
     return writer;
   },
@@ -1616,6 +1645,14 @@ export const RenewOutcome: MessageFns<RenewOutcome> = {
             }
 
             message.leaseUntilUnixMs = readInt64(reader);
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.cancelReason = reader.string();
             continue;
           }
         }

@@ -7,7 +7,7 @@ import { readInt64, writeInt64 } from "../../../codec/int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { TaskError } from "./tasks.ts";
 
-/** How a task has ended. */
+/** How a task has ended, or why a wait of its worker has. */
 export const TaskOutcome = {
   /** TASK_OUTCOME_UNSPECIFIED - Never sent. */
   TASK_OUTCOME_UNSPECIFIED: 0,
@@ -22,6 +22,12 @@ export const TaskOutcome = {
    * result is not kept any more, or it never existed.
    */
   TASK_OUTCOME_UNKNOWN: 4,
+  /** TASK_OUTCOME_CANCELLED - It was cancelled and has not run, or its worker has not completed it. */
+  TASK_OUTCOME_CANCELLED: 5,
+  /** TASK_OUTCOME_CANCEL_REQUESTED - It is in its queue, leased with the token of the request, and cancelled. Its worker should stop. */
+  TASK_OUTCOME_CANCEL_REQUESTED: 6,
+  /** TASK_OUTCOME_LEASE_LOST - It is in its queue, but the token of the request is not current any more. */
+  TASK_OUTCOME_LEASE_LOST: 7,
   UNRECOGNIZED: -1,
 } as const;
 
@@ -33,14 +39,20 @@ export namespace TaskOutcome {
   export type TASK_OUTCOME_DEAD_LETTERED = typeof TaskOutcome.TASK_OUTCOME_DEAD_LETTERED;
   export type TASK_OUTCOME_REMOVED = typeof TaskOutcome.TASK_OUTCOME_REMOVED;
   export type TASK_OUTCOME_UNKNOWN = typeof TaskOutcome.TASK_OUTCOME_UNKNOWN;
+  export type TASK_OUTCOME_CANCELLED = typeof TaskOutcome.TASK_OUTCOME_CANCELLED;
+  export type TASK_OUTCOME_CANCEL_REQUESTED = typeof TaskOutcome.TASK_OUTCOME_CANCEL_REQUESTED;
+  export type TASK_OUTCOME_LEASE_LOST = typeof TaskOutcome.TASK_OUTCOME_LEASE_LOST;
   export type UNRECOGNIZED = typeof TaskOutcome.UNRECOGNIZED;
 }
 
-/** Waits until tasks have ended: a task has ended when it has left its queue. It does not matter whether it was leased before. */
+/**
+ * Waits until tasks have ended: a task has ended when it has left its queue. Or, for workers, until leases are lost or their
+ * tasks cancelled.
+ */
 export interface WaitForTasksRequest {
   /** 1 to 1,000 tasks in queues of one group. */
   tasks: AwaitedTask[];
-  /** How long to wait if none of them has ended, in ms, 0 to 10 minutes. */
+  /** How long to wait if none of them has ended or changed, in ms, 0 to 10 minutes. */
   waitMs: number;
 }
 
@@ -50,6 +62,11 @@ export interface AwaitedTask {
   queue: string;
   /** The task's PID. */
   pid: Uint8Array;
+  /**
+   * The token of the worker's lease. The wait then also ends when the task is cancelled, and when the lease is not current any
+   * more. Unset or 0: none.
+   */
+  leaseToken?: number | undefined;
 }
 
 /** The tasks that have ended. Empty if none has within the waiting time. */
@@ -76,7 +93,11 @@ export interface EndedTask {
    * The error of its last attempt, without details, if it went to its dead-letter queue. Unset: the worker gave none, or its
    * lease expired.
    */
-  error: TaskError | undefined;
+  error:
+    | TaskError
+    | undefined;
+  /** Why it was cancelled. Empty for other outcomes. */
+  cancelReason: string;
 }
 
 function createBaseWaitForTasksRequest(): WaitForTasksRequest {
@@ -137,7 +158,7 @@ export const WaitForTasksRequest: MessageFns<WaitForTasksRequest> = {
 };
 
 function createBaseAwaitedTask(): AwaitedTask {
-  return { queue: "", pid: NO_BYTES };
+  return { queue: "", pid: NO_BYTES, leaseToken: undefined };
 }
 
 export const AwaitedTask: MessageFns<AwaitedTask> = {
@@ -147,6 +168,9 @@ export const AwaitedTask: MessageFns<AwaitedTask> = {
     }
     if (message.pid.length !== 0) {
       writer.uint32(18).bytes(message.pid);
+    }
+    if (message.leaseToken !== undefined) {
+      writeInt64(writer.uint32(24), message.leaseToken);
     }
     return writer;
   },
@@ -178,6 +202,14 @@ export const AwaitedTask: MessageFns<AwaitedTask> = {
             }
 
             message.pid = reader.bytes();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.leaseToken = readInt64(reader);
             continue;
           }
         }
@@ -240,7 +272,7 @@ export const WaitForTasksResponse: MessageFns<WaitForTasksResponse> = {
 };
 
 function createBaseEndedTask(): EndedTask {
-  return { task: 0, outcome: 0, result: undefined, endedUnixMs: 0, attempts: 0, error: undefined };
+  return { task: 0, outcome: 0, result: undefined, endedUnixMs: 0, attempts: 0, error: undefined, cancelReason: "" };
 }
 
 export const EndedTask: MessageFns<EndedTask> = {
@@ -262,6 +294,9 @@ export const EndedTask: MessageFns<EndedTask> = {
     }
     if (message.error !== undefined) {
       TaskError.encode(message.error, writer.uint32(50).fork()).join();
+    }
+    if (message.cancelReason !== "") {
+      writer.uint32(58).string(message.cancelReason);
     }
     return writer;
   },
@@ -325,6 +360,14 @@ export const EndedTask: MessageFns<EndedTask> = {
             }
 
             message.error = TaskError.decode(reader, reader.uint32());
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.cancelReason = reader.string();
             continue;
           }
         }

@@ -1,0 +1,39 @@
+import type { Command } from 'commander';
+import { queueName } from '../input/arguments.ts';
+import { type Settling, settleTasks } from '../input/settle-tasks.ts';
+import { notesOf } from '../output/help.ts';
+import type { Runner } from '../session.ts';
+
+const notes = `
+A task that waits is removed at once. A leased task is marked: its worker is told within a second, and the task is removed when its
+attempt ends, unless the worker completes it. \`taskmaster wait\` says that a task was cancelled.
+
+Examples:
+  $ taskmaster cancel shop#mail order-17
+  $ taskmaster cancel shop#mail order-17 order-18 --reason 'the customer has left'`;
+
+interface CancelFlags {
+  readonly reason?: string;
+  readonly atomic?: boolean;
+}
+
+export function addCancel(program: Command, runner: Runner): void {
+  program
+    .command('cancel')
+    .summary('remove tasks, and stop the work on them')
+    .description('Removes tasks that wait, and tells the workers of leased tasks to stop.')
+    .argument('<queue>', 'group#name, or a name in the default group', queueName)
+    .argument('<pid...>', 'PIDs of the tasks')
+    .option('--reason <text>', 'why, for the worker and for those who wait for the task')
+    .option('--atomic', 'all tasks in one update: all or none')
+    .addHelpText('after', notesOf(notes))
+    .action((queue: string, pids: readonly string[], { reason, atomic = false }: CancelFlags) => {
+      const source = { queue, pids, leaseToken: undefined, force: true, file: undefined };
+      const settling = {
+        done: 'cancelled',
+        add: (update, ref) => update.cancel(ref.queue, ref.pid, reason),
+        describe: () => ({}),
+      } satisfies Settling;
+      return runner.connected((session) => settleTasks(session, source, settling, atomic), [queue]);
+    });
+}
