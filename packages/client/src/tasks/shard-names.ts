@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { formatQueueName, limits, parseQueueName } from '@taskmaster/proto';
 import { jumpHash } from '../values/jump-hash.ts';
+import { pidBytes } from '../values/pid.ts';
 import { canonicalName, type TaskOptions } from './new-task.ts';
 
 /** Largest number of shards of a queue. A lease names them all, and a count of tasks asks for them all. */
@@ -64,11 +65,17 @@ export function shardIn(queue: string): { readonly name: string; readonly shard:
 }
 
 /**
- * The shard of a PID: the jump hash of the first 8 bytes of its SHA-256, read as a big-endian number. Fixed for ever, because
- * all producers must agree.
+ * The shard of a PID, or of a key: the jump hash of the first 8 bytes of its SHA-256, read as a big-endian number. Fixed for
+ * ever, because all producers must agree.
  */
 export function shardOfPid(pid: Uint8Array, shards: number): number {
   return jumpHash(createHash('sha256').update(pid).digest().readBigUInt64BE(), shards);
+}
+
+/** What identifies a task, and so decides its shard: its key, or its PID. Undefined: the node assigns a PID. */
+export function identityOf({ key, pid }: Pick<TaskOptions, 'key' | 'pid'>): Uint8Array | undefined {
+  const identity = key === undefined || key === '' ? pid : key;
+  return identity === undefined ? undefined : pidBytes(identity);
 }
 
 /** @throws TypeError unless it is a number of shards. */

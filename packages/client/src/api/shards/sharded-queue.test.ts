@@ -34,6 +34,19 @@ describe('an enqueue of a sharded queue', () => {
     expect(engine.pids(orders.shardOf('order-17').name)).toEqual(['order-17']);
   });
 
+  test('with a key goes to the shard of the key, so that the key is there once', async () => {
+    const { orders, engine } = setUp();
+    const key = 'order-17';
+    for (const place of ['5-order-17', '1-order-17', '3-order-17']) {
+      await orders.enqueue({ id: 1 }, { pid: place, key, mode: 'replace' });
+    }
+    expect(engine.pids(orders.shardOf(key).name)).toEqual(['3-order-17']);
+    expect((await orders.stats()).available).toBe(1);
+    expect((await orders.get(['3-order-17']))[0]).toMatchObject({ state: 'available', key });
+    await orders.enqueue({ id: 2 }, { pid: 'order-17', key: '' });
+    expect(engine.pids(orders.shardOf('order-17').name)).toEqual(['3-order-17', 'order-17']);
+  });
+
   test('without a PID goes to the next shard', async () => {
     const { orders, countsOf } = setUp();
     for (let id = 0; id < 10; id++) await orders.enqueue({ id });

@@ -5,7 +5,7 @@ import { LEASE_FROM, type LeaseFrom, type LeaseSource, type SeveralQueues } from
 import { type LeaseOptions, leaseFrom } from '../../tasks/lease-tasks.ts';
 import type { LeasedTask } from '../../tasks/leased-task.ts';
 import type { TaskOptions } from '../../tasks/new-task.ts';
-import { numberOfShards, ShardNames, shardIn, shardOfPid } from '../../tasks/shard-names.ts';
+import { identityOf, numberOfShards, ShardNames, shardIn, shardOfPid } from '../../tasks/shard-names.ts';
 import type { TaskInfo, TaskSummary } from '../../tasks/task-info.ts';
 import type { EnqueueOutcome } from '../../tasks/update.ts';
 import { resultOf, type TaskEnd, type WaitForOptions } from '../../tasks/wait-for.ts';
@@ -77,7 +77,7 @@ export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
     return queue;
   }
 
-  /** The shard of a PID, to enqueue a task in one update with other tasks of this shard's group. */
+  /** The shard of a PID, or of a key, to enqueue a task in one update with other tasks of this shard's group. */
   shardOf(pid: PidLike): Queue<T, In> {
     return this.shard(shardOfPid(pidBytes(pid), this.shards));
   }
@@ -95,9 +95,9 @@ export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
   }
 
   /**
-   * Adds a task to its shard: by its PID, or to the next shard. A repetition with the same `requestId` goes to the same shard.
-   * `retry.deadLetterQueue` names a queue of the group of the sharded queue, and becomes one of the same shard. Rejects as
-   * `Queue.enqueue` does.
+   * Adds a task to its shard: by its key or its PID, or to the next shard. A repetition with the same `requestId` goes to the
+   * same shard. `retry.deadLetterQueue` names a queue of the group of the sharded queue, and becomes one of the same shard.
+   * Rejects as `Queue.enqueue` does.
    */
   async enqueue(data: In, options: EnqueueOptions = {}): Promise<EnqueueOutcome> {
     const requestId = requestIdOf(options);
@@ -295,8 +295,9 @@ export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
     return this.#nextEnqueue++ % this.shards;
   }
 
-  #shardFor({ pid }: TaskOptions, otherwise: () => number): number {
-    return pid === undefined ? otherwise() : shardOfPid(pidBytes(pid), this.shards);
+  #shardFor(task: TaskOptions, otherwise: () => number): number {
+    const identity = identityOf(task);
+    return identity === undefined ? otherwise() : shardOfPid(identity, this.shards);
   }
 }
 

@@ -40,8 +40,11 @@ describe('an enqueue to several targets', () => {
       const { queue: to } = await queue.enqueue('doc', { pid: `doc-${number}` });
       const again = await queue.enqueue('doc', { pid: `doc-${number}` });
       expect([again.queue, again.result]).toEqual([to, 'collapsed']);
+      // A key is the identity, and the PID only the order.
+      const keyed = await queue.enqueue('doc', { pid: `first-${number}`, key: `doc-${number}` });
+      expect(keyed.queue).toBe(to);
     }
-    expect(pids().reduce((sum, one) => sum + one, 0)).toBe(30);
+    expect(pids().reduce((sum, one) => sum + one, 0)).toBe(50);
     expect(Math.min(...pids())).toBeGreaterThan(8);
   });
 

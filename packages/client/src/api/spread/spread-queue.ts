@@ -2,13 +2,12 @@ import type { QueueStats } from '@taskmaster/proto';
 import { partId, RequestIds } from '../../calls/request-ids.ts';
 import { requestIdOf } from '../../calls/update-request.ts';
 import { type ClientContext, CONTEXT } from '../../tasks/context.ts';
-import { shardOfPid } from '../../tasks/shard-names.ts';
+import { identityOf, shardOfPid } from '../../tasks/shard-names.ts';
 import type { EnqueueOutcome } from '../../tasks/update.ts';
 import { sleep } from '../../transport/timing.ts';
 import { type Duration, durationMs } from '../../values/duration.ts';
 import { cancelled, isTaskMasterError, type TaskMasterError, withMaybeApplied } from '../../values/errors.ts';
 import { type CallOptions, callHook } from '../../values/options.ts';
-import { pidBytes } from '../../values/pid.ts';
 import { backoffBound, REQUEST_ID_REPEAT_MS } from '../../values/retry.ts';
 import { Worker } from '../../worker/worker.ts';
 import type { Handler, ResultHandler, ResultWorkerOptions, WorkerOptions } from '../../worker/worker-options.ts';
@@ -199,7 +198,7 @@ export class SpreadQueue<T, In = T> {
   #firstFor(options: EnqueueOptions): number {
     const count = this.#targets.length;
     if (this.#options.prefer === 'first') return 0;
-    const key = options.pid === undefined ? requestIdOf(options) : pidBytes(options.pid);
+    const key = identityOf(options) ?? requestIdOf(options);
     return key === undefined ? this.#turn++ % count : shardOfPid(key, count);
   }
 

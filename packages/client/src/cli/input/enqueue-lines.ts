@@ -1,6 +1,6 @@
 import type { TaskMasterClient } from '../../api/client.ts';
 import type { TaskHeaders, TaskOptions } from '../../tasks/new-task.ts';
-import { ShardNames, shardOfPid } from '../../tasks/shard-names.ts';
+import { identityOf, ShardNames, shardOfPid } from '../../tasks/shard-names.ts';
 import type { EnqueueOutcome } from '../../tasks/update.ts';
 import { headersSizeBound } from '../../transport/request-size.ts';
 import { bytesCodec } from '../../values/codec.ts';
@@ -184,9 +184,10 @@ export class LineEnqueuer {
   }
 
   #shardOf(line: Line): number | undefined {
-    const { shards, pids } = this.#settings;
-    const pid = shards === undefined ? undefined : pidOfLine(line, pids);
-    return shards === undefined || pid === undefined ? undefined : shardOfPid(pid, shards);
+    const { shards, pids, task } = this.#settings;
+    if (shards === undefined) return undefined;
+    const identity = identityOf({ key: task.key, pid: pidOfLine(line, pids) });
+    return identity === undefined ? undefined : shardOfPid(identity, shards);
   }
 
   /** Name of the queue of a batch, and the options of its tasks. */
