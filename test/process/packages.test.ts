@@ -23,7 +23,7 @@ const BUDGET_KIB: Readonly<Record<string, number>> = {
   '@taskmaster/node': 400,
   '@taskmaster/proto': 160,
   '@taskmaster/proxy': 100,
-  '@taskmaster/server': 240,
+  '@taskmaster/server': 290,
 };
 
 const npm = await findNpm();
