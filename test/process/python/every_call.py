@@ -21,6 +21,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 from grpc_status import rpc_status
 from taskmaster.v1 import inspection_pb2 as i
 from taskmaster.v1 import queues_pb2 as q
+from taskmaster.v1 import schedules_pb2 as c
 from taskmaster.v1 import service_pb2_grpc
 from taskmaster.v1 import stream_pb2 as s
 from taskmaster.v1 import tasks_pb2 as t
@@ -291,6 +292,22 @@ def results_are_waited_for():
     assert ended.outcome == w.TASK_OUTCOME_COMPLETED and ended.result == b"42"
 
 
+def schedules_enqueue_tasks():
+    spec = c.ScheduleSpec(queue="py#ticks", data=b"tick", interval_ms=100)
+    put = stub.PutSchedule(c.PutScheduleRequest(schedule="py#tick", spec=spec), timeout=TIMEOUT)
+    assert put.result == c.PUT_SCHEDULE_RESULT_CREATED
+    request = t.LeaseTasksRequest(queues=["py#ticks"], max_tasks=1, wait_ms=10_000)
+    (task,) = stub.LeaseTasks(request, timeout=TIMEOUT).tasks
+    assert task.data == b"tick" and task.pid.endswith(b"Z/tick")
+    paused = stub.PauseSchedule(c.PauseScheduleRequest(schedule="py#tick", paused=True), timeout=TIMEOUT)
+    assert paused.schedule.paused
+    extra = stub.TriggerSchedule(c.TriggerScheduleRequest(schedule="py#tick"), timeout=TIMEOUT)
+    assert extra.queue == "py#ticks" and extra.pid.endswith(b"Z!tick")
+    (listed,) = stub.ListSchedules(c.ListSchedulesRequest(schedule="py#"), timeout=TIMEOUT).schedules
+    assert listed.runs >= 1 and listed.triggered == 1
+    assert stub.DeleteSchedule(c.DeleteScheduleRequest(schedule="py#tick"), timeout=TIMEOUT).deleted
+
+
 def health_is_told():
     health = health_pb2_grpc.HealthStub(channel)
     serving = health_pb2.HealthCheckResponse.SERVING
@@ -327,6 +344,7 @@ a_stream_carries_everything()
 queues_are_listed_and_deleted()
 queues_follow_settings()
 results_are_waited_for()
+schedules_enqueue_tasks()
 health_is_told()
 reflection_is_enough_to_call()
 print(json.dumps(sorted(called)))
