@@ -53,6 +53,17 @@ describe('the typed client at a proxy', () => {
   });
 });
 
+test('settings of all groups, also of the default one, are reached through a proxy', async () => {
+  await using typed = await connect(`127.0.0.1:${cluster.port}`);
+  for (const group of ['', ...[0, 1, 2].map((place) => cluster.groupAt(place))]) {
+    const queues = group === '' ? 'mail*' : `${group}#mail*`;
+    await typed.queueSettings.put(queues, { leaseDuration: 1000 });
+    expect((await typed.queueSettings.list(group)).map((settings) => settings.queues)).toEqual([queues]);
+    expect((await typed.queueSettings.of(queues)).leaseDuration).toBe(1000);
+    expect(await typed.queueSettings.delete(queues)).toBe(true);
+  }
+});
+
 test('schedules of all groups, also of the default one, are reached through a proxy', async () => {
   await using typed = await connect(`127.0.0.1:${cluster.port}`);
   const groups = ['', ...[0, 1, 2].map((place) => cluster.groupAt(place))];

@@ -146,7 +146,7 @@ export function createRouterService(router: Router): RawService {
       // A repetition changes nothing.
       PutQueueSettings: single(aboutQueue('PutQueueSettings', 'harmless', 'manage-queues')),
       DeleteQueueSettings: single(aboutQueue('DeleteQueueSettings', 'unsafe', 'manage-queues')),
-      ListQueueSettings: single(aboutQueue('ListQueueSettings', 'harmless', 'read')),
+      ListQueueSettings: single(aboutQueue('ListQueueSettings', 'harmless', 'read', '')),
       // A schedule is named like a queue.
       PutSchedule: single(aboutQueue('PutSchedule', 'harmless', 'enqueue')),
       ListSchedules: single(aboutQueue('ListSchedules', 'harmless', 'read', '')),
