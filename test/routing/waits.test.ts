@@ -52,7 +52,7 @@ describe.each(['a proxy', 'a node that does not hold the queue'])('through %s', 
     worker.start();
     const waiting = queue.waitForEnd('a');
     await running.promise;
-    await expect.poll(() => waitingAt(it.cluster)).toBe(2);
+    await expect.poll(() => waitingAt(it.cluster), { timeout: 10_000 }).toBe(2);
     const cancelledAt = performance.now();
     await queue.cancel('a', { reason: 'too late' });
     expect(await waiting).toMatchObject({ outcome: 'cancelled', cancelReason: 'too late', attempts: 1 });

@@ -7,7 +7,9 @@ import { pidText } from '../values/pid.ts';
 import type { Lease } from './lease.ts';
 
 /** Tasks are watched from this age on, in ms, so that those that end sooner cost nothing. */
-const AFTER_MS = 500;
+const AFTER_MS = 400;
+/** Time between looks for tasks of this age, in ms. Together they are less than a second. */
+const LOOK_MS = 500;
 /** Length of one request. */
 const POLL_MS = 60_000;
 const RETRY_MS = 1_000;
@@ -43,7 +45,7 @@ export class CancelWatch {
   /** Watches the lease until it is disposed of. */
   watch(lease: Lease): Disposable {
     this.#watched.set(lease, { lease, since: this.#timing.now(), isPolled: false });
-    this.#cancelTimer ??= this.#timing.after(AFTER_MS, () => this.#look());
+    this.#cancelTimer ??= this.#timing.after(LOOK_MS, () => this.#look());
     return { [Symbol.dispose]: () => this.#forget(lease) };
   }
 
@@ -65,7 +67,7 @@ export class CancelWatch {
   #look(): void {
     this.#cancelTimer = undefined;
     if (this.#watched.size === 0) return;
-    this.#cancelTimer = this.#timing.after(AFTER_MS, () => this.#look());
+    this.#cancelTimer = this.#timing.after(LOOK_MS, () => this.#look());
     const changed = new Map<string, GroupWatch>();
     const old = this.#timing.now() - AFTER_MS;
     for (const watched of this.#watched.values()) {
