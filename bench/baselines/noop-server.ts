@@ -30,7 +30,12 @@ let lastToken = 0;
 
 function update({ enqueue, renew, release }: UpdateTasksRequest): UpdateTasksResponse {
   return {
-    enqueued: enqueue.map(({ pid }) => ({ pid: pid.byteLength > 0 ? pid : nextPid(), result: 1, leased: false })),
+    enqueued: enqueue.map(({ pid }) => ({
+      pid: pid.byteLength > 0 ? pid : nextPid(),
+      result: 1,
+      leased: false,
+      published: undefined,
+    })),
     renewed: renew.map(({ leaseDurationMs }) => ({ leaseUntilUnixMs: Date.now() + leaseDurationMs })),
     released: release.map(() => ({ hiddenUntilUnixMs: 0, deadLetterQueue: '' })),
     refused: [],

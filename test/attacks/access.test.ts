@@ -85,6 +85,12 @@ const ASKED: Readonly<Record<string, Asked>> = {
   '/taskmaster.v1.TaskMasterService/DeleteSchedule': { need: 'right', request: { schedule: 'shop#other' } },
   '/taskmaster.v1.TaskMasterService/PauseSchedule': { need: 'right', request: { schedule: 'shop#s', paused: true } },
   '/taskmaster.v1.TaskMasterService/TriggerSchedule': { need: 'right', request: { schedule: 'shop#s' } },
+  '/taskmaster.v1.TaskMasterService/Subscribe': {
+    need: 'right',
+    request: { topic: 'shop#orders', queue: QUEUE, filter: undefined, ttlMs: 0, deleteQueue: false },
+  },
+  '/taskmaster.v1.TaskMasterService/Unsubscribe': { need: 'right', request: { topic: 'shop#orders', queue: QUEUE } },
+  '/taskmaster.v1.TaskMasterService/ListSubscriptions': { need: 'right', request: { topic: 'shop#orders' } },
   '/taskmaster.v1.AccessService/WhoAmI': { need: 'identity', request: { principal: '', questions: [] } },
   '/taskmaster.v1.ClusterService/ListMembers': { need: 'identity', request: {} },
   '/taskmaster.v1.ClusterService/ListPartitions': { need: 'identity', request: {} },

@@ -151,6 +151,19 @@ test('cancel: a task that waits goes at once, and the handler of one that runs i
   ]);
 });
 
+test('topics: a published task goes to all queues whose filters it passes, and to every worker', async () => {
+  expect(await runExample('topics', [node.endpoint])).toEqual([
+    'order 1: topics#billing, topics#shipping',
+    'order 2: topics#billing',
+    'topics#billing: order 1',
+    'topics#billing: order 2',
+    'topics#shipping: order 1',
+    'a drops prices',
+    'b drops prices',
+    '0 subscriptions left',
+  ]);
+});
+
 test('embedded: the next run finds the tasks that a run has left', async () => {
   await using directory = await temporaryDirectory();
 

@@ -1,5 +1,6 @@
 import type { Call, LeaseCall, TaskCall, UpdateCall } from '@taskmaster/client/testing/history';
 import type { Asked } from './engine-caller.ts';
+import { publicationOf } from './records/topics.ts';
 import { type Action, type Item, PIDS, QUEUES, type TaskRef } from './scenario.ts';
 
 const RETRIES: readonly UpdateCall['enqueue'][number]['retry'][] = [
@@ -114,7 +115,9 @@ export class Callers {
     const named = new Set<string>();
     for (const item of items) {
       if (item.do === 'enqueue') {
-        enqueue.push(this.#enqueueItem(item));
+        const one = this.#enqueueItem(item);
+        const publishes = item.isPublished === true && item.pid !== undefined && item.mode !== 'fail';
+        enqueue.push(...(publishes ? publicationOf(one) : [one]));
         continue;
       }
       const task = this.#taskOf(item.task);

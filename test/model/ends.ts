@@ -1,5 +1,5 @@
 import type { CallOf, EndReply, Outcome } from '@taskmaster/client/testing/history';
-import { deadLetterQueueOf } from './settings.ts';
+import { deadLetterQueueOf } from './records/settings.ts';
 import type { ModelEnd, Span, World } from './world.ts';
 
 // What ended tasks leave, by the contract.

@@ -13,6 +13,7 @@ import type {
 import type { Engine } from '@taskmaster/node/testing';
 import { EnqueueMode, EnqueueResult, formatQueueName, ItemKind, parseQueueName } from '@taskmaster/proto';
 import {
+  type EnqueueOutcome,
   type LeasedTask,
   type LeaseToken,
   type Payload,
@@ -26,6 +27,7 @@ import {
   UpdateRefusal,
 } from '@taskmaster/server/domain';
 import { RESULT_MS } from './ends.ts';
+import { sentEnqueues } from './records/topics.ts';
 
 /** A call in progress. */
 export interface Asked {
@@ -41,7 +43,7 @@ export function ask(engine: Engine, call: Call, history: History, now: () => num
   let dismissed = false;
   const recording = history.begin(call, now());
   const ended = answer(engine, call, abort.signal)
-    .catch((error: unknown) => refused(error, atomicBatches))
+    .catch((error: unknown) => refused(error, call, atomicBatches))
     .then((outcome) => {
       const told: Outcome = outcome.kind === 'leased' ? { ...outcome, dismissed } : outcome;
       return recording.end(told, now());
@@ -151,17 +153,20 @@ function commandOf(call: UpdateCall): UpdateCommand {
   const [first] = [...call.enqueue, ...call.dequeue, ...call.renew, ...call.release];
   return {
     group: parseQueueName(first?.queue ?? '').group,
-    enqueue: call.enqueue.map(({ queue, pid, key, data, mode, delayMs, retry }) => ({
-      queue: parseQueueName(queue),
-      pid: pid as Pid | undefined,
-      data: Buffer.from(data, 'latin1'),
-      headerBytes: headerBytesOf(data),
-      key,
-      mode: MODES[mode],
-      delayMs,
-      runAt: undefined,
-      retry,
-    })),
+    enqueue: sentEnqueues(call.enqueue)
+      .flatMap((at) => call.enqueue.slice(at, at + 1))
+      .map(({ queue, topic, pid, key, data, mode, delayMs, retry }) => ({
+        queue: parseQueueName(topic ?? queue),
+        isPublished: topic !== undefined,
+        pid: pid as Pid | undefined,
+        data: Buffer.from(data, 'latin1'),
+        headerBytes: headerBytesOf(data),
+        key,
+        mode: MODES[mode],
+        delayMs,
+        runAt: undefined,
+        retry,
+      })),
     dequeue: call.dequeue.map((dequeue) => ({
       ...item(dequeue),
       requeue: dequeue.requeue ?? false,
@@ -182,6 +187,7 @@ function commandOf(call: UpdateCall): UpdateCommand {
       runAt: undefined,
       waiting: release.waiting ?? false,
     })),
+    publishes: call.enqueue.some(({ topic }) => topic !== undefined),
     requestId: call.requestId,
   };
 }
@@ -201,7 +207,9 @@ function payloadText({ data, headerBytes }: Payload): string {
 function updated({ enqueued, renewed, released }: UpdateOutcome): Outcome {
   return {
     kind: 'updated',
-    enqueued: enqueued.map(({ pid, result, leased }) => ({ pid, result: RESULTS.get(result) ?? 'created', leased })),
+    enqueued: enqueued
+      .flatMap((outcome): readonly EnqueueOutcome[] => outcome.published ?? [outcome])
+      .map(({ pid, result, leased }) => ({ pid, result: RESULTS.get(result) ?? 'created', leased })),
     renewed: renewed.map(({ until }) => ({ until })),
     released: released.map(({ until, deadLetterQueue }) => ({ until, deadLetterQueue })),
   };
@@ -248,7 +256,7 @@ const counts = ({ queue, available, leased, delayed, completed }: QueueStats): C
   completed,
 });
 
-function refused(error: unknown, atomicBatches: boolean): Outcome {
+function refused(error: unknown, call: Call, atomicBatches: boolean): Outcome {
   // A crashed process sends no answer. The model explains no other error than a refusal.
   if (!(error instanceof Refusal)) return { kind: 'refused', reason: `not a refusal: ${error}`, items: [] };
   // Without atomic batches the log entry may be on disk although there was no space for its rows.
@@ -258,7 +266,9 @@ function refused(error: unknown, atomicBatches: boolean): Outcome {
     kind: 'refused',
     reason: error.reason,
     items: items.map(({ kind, index, reason }): RefusedItemReply => {
-      return { kind: KINDS.get(kind) ?? 'enqueue', index, reason };
+      const isEnqueue = kind === ItemKind.ITEM_KIND_ENQUEUE && call.kind === 'update';
+      const at = isEnqueue ? (sentEnqueues(call.enqueue)[index] ?? index) : index;
+      return { kind: KINDS.get(kind) ?? 'enqueue', index: at, reason };
     }),
   };
 }

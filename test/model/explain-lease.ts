@@ -1,7 +1,7 @@
 import type { EnqueueCall, HistoryEvent, LeaseCall, LeasedReply } from '@taskmaster/client/testing/history';
 import { withoutCancelled } from './ends.ts';
+import { deadLetterQueueOf } from './records/settings.ts';
 import { haveDeadComing, isCancelled, isLastAttempt, isOverdue, type Setting, sweeps } from './rules.ts';
-import { deadLetterQueueOf } from './settings.ts';
 import { contains, exactly, later, type ModelTask, type Span, type World } from './world.ts';
 
 interface Picked {
@@ -142,13 +142,17 @@ function isLeaseOf(reply: LeasedReply, task: ModelTask): boolean {
 
 const replaces = ({ mode }: EnqueueCall): boolean => mode !== 'collapse' && mode !== 'fail';
 
+/** Whether the enqueue is one of this task, which a key may name. */
+const isOf = ({ pid, key }: EnqueueCall, task: ModelTask): boolean =>
+  pid === task.pid || (key !== undefined && key === task.key);
+
 /** The payload is read after the lease is granted, so it may be the payload of a later replacement. */
 function replacedMeanwhile(event: HistoryEvent, reply: LeasedReply, task: ModelTask, setting: Setting): ModelTask {
   const isReplaced = setting.besides(event).some(({ call }) => {
     if (call.kind !== 'update') return false;
-    const { queue, pid, data } = reply;
+    const { queue, data } = reply;
     return call.enqueue.some(
-      (item) => replaces(item) && item.queue === queue && item.pid === pid && item.data === data,
+      (item) => replaces(item) && item.queue === queue && isOf(item, task) && item.data === data,
     );
   });
   return isReplaced ? { ...task, data: reply.data } : task;

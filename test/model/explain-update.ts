@@ -10,6 +10,8 @@ import type {
   UpdateCall,
 } from '@taskmaster/client/testing/history';
 import { withoutCancelled } from './ends.ts';
+import { deadLetterQueueOf, keepsOut } from './records/settings.ts';
+import { namedItems } from './records/topics.ts';
 import {
   backoffMs,
   buryIn,
@@ -21,7 +23,6 @@ import {
   sweeps,
   withFailure,
 } from './rules.ts';
-import { deadLetterQueueOf, keepsOut } from './settings.ts';
 import { exactly, later, type ModelEnd, type ModelTask, type Span, type World } from './world.ts';
 
 type Updated = Extract<Outcome, { kind: 'updated' }>;
@@ -115,7 +116,9 @@ class UpdatePlayer {
     const enqueued = enqueue.map((item, index) => this.#enqueue(item, index));
     if (this.#impossible) return undefined;
 
-    if (outcome.kind === 'refused') return isDeepStrictEqual(outcome.items, this.#refused) ? before : undefined;
+    if (outcome.kind === 'refused') {
+      return isDeepStrictEqual(outcome.items, namedItems(enqueue, this.#refused)) ? before : undefined;
+    }
     if (this.#refused.length > 0) return undefined;
     const played: Updated = { kind: 'updated', enqueued, renewed, released };
     if (this.#told && !isDeepStrictEqual(this.#told, played)) return undefined;

@@ -4,9 +4,10 @@ import { openEngine, openRocksStore } from '@taskmaster/node/testing';
 import { VirtualClock } from '@taskmaster/server/testing';
 import { Callers, isCall } from './callers.ts';
 import { type Asked, ask } from './engine-caller.ts';
+import { putAllSettings } from './records/settings.ts';
+import { subscribeAll } from './records/topics.ts';
 import { RETENTION_MS, type Run } from './run-scenario.ts';
 import { QUEUES, type Scenario } from './scenario.ts';
-import { putAllSettings } from './settings.ts';
 
 /** Longer than the wait of any lease in a scenario. */
 const LONGEST_WAIT_MS = 5000;
@@ -34,6 +35,7 @@ export async function runOnRocksDb({ actions, cacheBytes, refillTasks, jitter }:
   };
   let node = await open();
   await putAllSettings(node.engine);
+  await subscribeAll(node.engine);
   const asked: Asked['ended'][] = [];
   const waiting: Asked['ended'][] = [];
   const callers = new Callers((call: Call) => {

@@ -1,6 +1,6 @@
 import type { HistoryEvent, Outcome, RetryCall } from '@taskmaster/client/testing/history';
 import { withDeath, withoutCancelled } from './ends.ts';
-import { deadLetterQueueOf, retrySettings } from './settings.ts';
+import { deadLetterQueueOf, retrySettings } from './records/settings.ts';
 import { later, type ModelTask, type Span, type World } from './world.ts';
 
 /** Facts about a run that the model needs beside the history. */

@@ -13,8 +13,9 @@ import { SeededRandom, settle, VirtualClock } from '@taskmaster/server/testing';
 import { Callers, isCall } from './callers.ts';
 import { diskFaults } from './disk-faults.ts';
 import { type Asked, ask } from './engine-caller.ts';
+import { putAllSettings, settingsCounts } from './records/settings.ts';
+import { subscribeAll, subscriptionCounts } from './records/topics.ts';
 import { type Action, QUEUES, type Scenario } from './scenario.ts';
-import { putAllSettings, settingsCounts } from './settings.ts';
 
 export interface Run {
   readonly events: readonly HistoryEvent[];
@@ -28,6 +29,7 @@ export const RETENTION_MS = 60_000;
 const CHECKPOINT_MS = 250;
 /** A call that takes longer than this hangs. */
 const PATIENCE_MS = 60_000;
+const RECORD_COUNTS = [...settingsCounts, ...subscriptionCounts];
 /** Later than any lease, delay or backoff of a scenario. */
 const LONG_MS = 15_000;
 
@@ -66,6 +68,7 @@ class ScenarioRun {
   async play(): Promise<void> {
     await this.#open();
     if (this.#engine) await this.#clock.run(putAllSettings(this.#engine), PATIENCE_MS);
+    if (this.#engine) await this.#clock.run(subscribeAll(this.#engine), PATIENCE_MS);
     for (const action of this.#scenario.actions) {
       await this.#do(action);
       if (this.#isCrashed) await this.#reopen();
@@ -233,7 +236,7 @@ class ScenarioRun {
     await this.#checkDisk();
     const ends = await this.#endCounts();
     await this.#clock.run(this.#requireEngine().stop());
-    const faults = diskFaults(this.#disk, [...settingsCounts, ...ends]);
+    const faults = diskFaults(this.#disk, [...RECORD_COUNTS, ...ends]);
     this.faults.push(...faults);
   }
 
@@ -251,7 +254,7 @@ class ScenarioRun {
     if (counts?.kind !== 'counts' || again?.kind !== 'counts') return;
     // If tasks became due meanwhile, the rows do not match the counts.
     if (!isDeepStrictEqual([counts, ends], [again, await this.#endCounts()])) return;
-    this.faults.push(...diskFaults(this.#disk, [...counts.queues, ...settingsCounts, ...ends]));
+    this.faults.push(...diskFaults(this.#disk, [...counts.queues, ...RECORD_COUNTS, ...ends]));
   }
 
   /** The numbers of ends that tasks have left, and of keys, which callers do not see. */

@@ -71,6 +71,8 @@ export type Item =
       readonly delayMs: number;
       readonly bytes: number;
       readonly retry: number;
+      /** True: with a PID, and unless the mode is to fail, it is published to all queues that are subscribed. */
+      readonly isPublished?: boolean;
     }
   | {
       readonly do: 'dequeue' | 'renew' | 'release';
@@ -113,6 +115,7 @@ const enqueue: fc.Arbitrary<Item> = fc.record({
   delayMs: often(0, oneOf(5, 50, 700)),
   bytes: often(8, oneOf(100, 900)),
   retry: fc.nat({ max: 4 }),
+  isPublished: often(false, fc.constant(true)),
 });
 
 const taskRef: fc.Arbitrary<TaskRef> = fc.oneof(

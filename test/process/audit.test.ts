@@ -23,6 +23,10 @@ test('the audit log has the management calls and the changes of the membership, 
   await client.schedules.pause('shop#s');
   await client.schedules.trigger('shop#s');
   await client.schedules.delete('shop#s');
+  const orders = client.topic('shop#orders');
+  await orders.subscribe('shop#worker', { ttl: '1m' });
+  await orders.subscribe('shop#mail');
+  await orders.unsubscribe('shop#mail');
   expect(linesOf(path)).toMatchObject(
     [
       { kind: 'membership', action: 'active', target: 'a', result: 'ok' },
@@ -32,6 +36,8 @@ test('the audit log has the management calls and the changes of the membership, 
       { kind: 'management', action: 'PauseSchedule', target: 'shop#s', result: 'ok', paused: true },
       { kind: 'management', action: 'TriggerSchedule', target: 'shop#s', result: 'ok' },
       { kind: 'management', action: 'DeleteSchedule', target: 'shop#s', result: 'ok' },
+      { kind: 'management', action: 'Subscribe', target: 'shop#orders', queue: 'shop#mail', result: 'ok' },
+      { kind: 'management', action: 'Unsubscribe', target: 'shop#orders', queue: 'shop#mail', result: 'ok' },
     ].map(({ address, ...line }) => ({ ...line, ...(address && { address: expect.stringMatching(address) }) })),
   );
   expect(readFileSync(path, 'utf8')).not.toContain('secret');

@@ -7,6 +7,7 @@
  * - `client.shardedQueue<T>(name, { shards })` → `ShardedQueue<T>`: a queue that is divided over several nodes.
  * - `client.matchingQueues({ regex })` → `MatchingQueues<T>`: queues as they come, worked on in fair turns.
  * - `spread(queues)` → `SpreadQueue<T>`: keeps accepting tasks while any of several clusters or groups is up.
+ * - `client.topic<T>(name)` → `Topic<T>`: `publish`, `subscribe`, `unsubscribe`, `subscriptions`, `task`, `onEveryWorker`.
  * - `client.update()` → `Update`: an atomic change, `commit()`.
  * - `client.worker(queues, handler, options)` → `Worker`: `start`, `run`, `stop`.
  * - `client.queueSettings`: `put`, `list`, `of`, `delete` settings of queues.
@@ -74,9 +75,11 @@ export {
 } from './api/spread/spread-queue.ts';
 export { SpreadWorker } from './api/spread/spread-worker.ts';
 export type { SpreadTarget, TargetState } from './api/spread/target.ts';
+export { type PublishOptions, type SubscribeOptions, type Subscription, Topic } from './api/topic.ts';
 export type { Identity, Right, RightQuestion, WhoAmIOptions } from './api/who-am-i.ts';
 export type { BackupPart } from './calls/backup-parts.ts';
 export type { Leased } from './leases/lease.ts';
+export type { HeaderCondition, HeaderFilter } from './tasks/header-filter.ts';
 export type { ListOptions, QueueFilterOptions, StatsOptions, StatsReport } from './tasks/introspection.ts';
 export type { SeveralQueues } from './tasks/lease-source.ts';
 export type { LeaseOptions } from './tasks/lease-tasks.ts';
@@ -88,6 +91,7 @@ export type { ResultOptions } from './tasks/task-result.ts';
 export {
   type EnqueueOutcome,
   type LeaseRef,
+  type PublishedTask,
   type ReleaseOptions,
   type ReleaseOutcome,
   type RenewOptions,
@@ -147,6 +151,7 @@ export {
   pidText,
 } from './values/pid.ts';
 export type { RetryOptions } from './values/retry.ts';
+export { EveryWorker, type EveryWorkerOptions } from './worker/every-worker.ts';
 export { UnrecoverableError } from './worker/unrecoverable-error.ts';
 export { Worker } from './worker/worker.ts';
 export type {

@@ -25,6 +25,8 @@ import type {
   ListQueuesResponse,
   ListSchedulesRequest,
   ListSchedulesResponse,
+  ListSubscriptionsRequest,
+  ListSubscriptionsResponse,
   PauseScheduleRequest,
   PauseScheduleResponse,
   PeekTasksRequest,
@@ -35,8 +37,12 @@ import type {
   PutScheduleResponse,
   ResetLeasesRequest,
   ResetLeasesResponse,
+  SubscribeRequest,
+  SubscribeResponse,
   TriggerScheduleRequest,
   TriggerScheduleResponse,
+  UnsubscribeRequest,
+  UnsubscribeResponse,
   UpdateTasksRequest,
   UpdateTasksResponse,
   WaitForTasksRequest,
@@ -149,6 +155,21 @@ export class InProcessTransport implements Transport {
 
   triggerSchedule(request: TriggerScheduleRequest, options?: TransportCallOptions): Promise<TriggerScheduleResponse> {
     return this.#run(options, 0, ({ triggerSchedule }, call) => triggerSchedule(request, call));
+  }
+
+  subscribe(request: SubscribeRequest, options?: TransportCallOptions): Promise<SubscribeResponse> {
+    return this.#run(options, 0, ({ subscribe }, call) => subscribe(request, call));
+  }
+
+  unsubscribe(request: UnsubscribeRequest, options?: TransportCallOptions): Promise<UnsubscribeResponse> {
+    return this.#run(options, 0, ({ unsubscribe }, call) => unsubscribe(request, call));
+  }
+
+  listSubscriptions(
+    request: ListSubscriptionsRequest,
+    options?: TransportCallOptions,
+  ): Promise<ListSubscriptionsResponse> {
+    return this.#run(options, 0, ({ listSubscriptions }, call) => listSubscriptions(request, call));
   }
 
   async *backupPartition(

@@ -42,6 +42,7 @@ async function openRealEngine(): Promise<RealEngine> {
       deleteQueue: (queue) => engine.deleteQueue(queue),
       resetLeases: (queue) => engine.resetLeases(queue),
       schedules: engine.schedules,
+      topics: engine.topics,
       figures: () => engine.figures(),
       get health() {
         return engine.health;

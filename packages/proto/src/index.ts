@@ -20,6 +20,7 @@ export * from './gen/taskmaster/v1/schedules.ts';
 export * from './gen/taskmaster/v1/service.ts';
 export * from './gen/taskmaster/v1/stream.ts';
 export * from './gen/taskmaster/v1/tasks.ts';
+export * from './gen/taskmaster/v1/topics.ts';
 export * from './gen/taskmaster/v1/waits.ts';
 export * from './limits.ts';
 export * from './no-settings.ts';

@@ -81,6 +81,20 @@ export const limits = {
   errorMessageBytes: 512,
   /** Details of the error of an attempt. The client truncates longer ones. */
   errorDetailsBytes: 2048,
+  /** Tests in the filter of a subscription. */
+  filterTests: 16,
+  /** Values in one test of a filter. */
+  filterValues: 32,
+  /** Keys, values and prefixes of one filter. */
+  filterBytes: 4096,
+  /** Subscriptions of all topics of a group. */
+  subscriptions: 1_000,
+  /** Shortest time to live of a subscription. */
+  minSubscriptionMs: 1_000,
+  /** Time to live of a subscription. */
+  subscriptionMs: 365 * 24 * 3600 * 1000,
+  /** Payload that one update publishes, counted for each queue. */
+  publishedBytes: 16 * 1024 * 1024,
   /** Failures that a task keeps. */
   keptFailures: 5,
   /** Payload of the tasks of a schedule. */

@@ -29,7 +29,10 @@ export const statusOfReason = {
   INVALID_SCHEDULE: status.INVALID_ARGUMENT,
   /** The token is not from a listing. Do: Begin with an empty token. */
   INVALID_PAGE_TOKEN: status.INVALID_ARGUMENT,
-  /** An update names queues of two groups. Do: An update is atomic within one group: split it. */
+  /**
+   * An update names queues of two groups, or a subscription a queue of another group than its topic. Do: An update is atomic
+   * within one group: split it. Subscribe queues of the topic's group.
+   */
   MIXED_GROUPS: status.INVALID_ARGUMENT,
   /** An update names one task twice among dequeues, renewals and releases. Do: Name it once. */
   CONFLICTING_ITEMS: status.INVALID_ARGUMENT,
@@ -147,6 +150,11 @@ export const statusOfReason = {
    * queues go on. Do: Delete queues, use fewer of them, or raise `engine.maxQueues` of the node.
    */
   TOO_MANY_QUEUES: status.RESOURCE_EXHAUSTED,
+  /**
+   * The group has as many subscriptions as it may. The metadata has the `limit`. Renewals go on. Do: Unsubscribe queues, give
+   * subscriptions a time to live, or use topics of several groups.
+   */
+  TOO_MANY_SUBSCRIPTIONS: status.RESOURCE_EXHAUSTED,
   /**
    * The caller or the group has reached a quota of the access file. The metadata has the `quota` (`connections`,
    * `requestsPerSecond`, `bytesInFlight`, `waiters`, `tasks`, `bytes` or `queues`), its `limit`, and the `principal` or the

@@ -14,6 +14,8 @@ export const reservedQueues = {
   settings: `${RESERVED_PREFIX}settings`,
   /** Schedules. A record is hidden until the next run, by the system clock. */
   schedules: `${RESERVED_PREFIX}schedules`,
+  /** Subscriptions of queues to topics. */
+  subscriptions: `${RESERVED_PREFIX}subscriptions`,
 } as const;
 
 /** Whether the name, within a group, is reserved. */

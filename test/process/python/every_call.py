@@ -25,6 +25,7 @@ from taskmaster.v1 import schedules_pb2 as c
 from taskmaster.v1 import service_pb2_grpc
 from taskmaster.v1 import stream_pb2 as s
 from taskmaster.v1 import tasks_pb2 as t
+from taskmaster.v1 import topics_pb2 as p
 from taskmaster.v1 import waits_pb2 as w
 
 SERVICE = "taskmaster.v1.TaskMasterService"
@@ -308,6 +309,26 @@ def schedules_enqueue_tasks():
     assert stub.DeleteSchedule(c.DeleteScheduleRequest(schedule="py#tick"), timeout=TIMEOUT).deleted
 
 
+def topics_fan_out():
+    acme = p.HeaderTest(key="tenant", **{"in": p.HeaderValues(values=["acme"])})
+    kept = p.SubscribeRequest(topic="pyt#orders", queue="pyt#mail", filter=p.HeaderFilter(all=[acme]))
+    assert stub.Subscribe(kept, timeout=TIMEOUT).created
+    short = p.SubscribeRequest(topic="pyt#orders", queue="pyt#worker", ttl_ms=60_000, delete_queue=True)
+    assert stub.Subscribe(short, timeout=TIMEOUT).expires_unix_ms > 0
+    listed = stub.ListSubscriptions(p.ListSubscriptionsRequest(topic="pyt#"), timeout=TIMEOUT)
+    assert [one.queue for one in listed.subscriptions] == ["pyt#mail", "pyt#worker"]
+
+    for tenant, queues in [("acme", ["pyt#mail", "pyt#worker"]), ("globex", ["pyt#worker"])]:
+        published = update(enqueue=[t.Enqueue(topic="pyt#orders", data=b"order", headers={"tenant": tenant})])
+        assert published.enqueued[0].result == t.ENQUEUE_RESULT_PUBLISHED
+        assert [one.queue for one in published.enqueued[0].published.tasks] == queues
+    [task] = lease("pyt#mail")
+    assert (task.data, dict(task.headers)) == (b"order", {"tenant": "acme"})
+
+    ended = stub.Unsubscribe(p.UnsubscribeRequest(topic="pyt#orders", queue="pyt#worker"), timeout=TIMEOUT)
+    assert ended.existed and ended.deleted_tasks == 2
+
+
 def health_is_told():
     health = health_pb2_grpc.HealthStub(channel)
     serving = health_pb2.HealthCheckResponse.SERVING
@@ -345,6 +366,7 @@ queues_are_listed_and_deleted()
 queues_follow_settings()
 results_are_waited_for()
 schedules_enqueue_tasks()
+topics_fan_out()
 health_is_told()
 reflection_is_enough_to_call()
 print(json.dumps(sorted(called)))

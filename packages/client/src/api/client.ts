@@ -23,7 +23,13 @@ import { systemTiming, type Timing, waitFor } from '../transport/timing.ts';
 import type { Transport } from '../transport/transport.ts';
 import { type Codec, type DataFormat, jsonCodec } from '../values/codec.ts';
 import { durationMs } from '../values/duration.ts';
-import { type ClientOptions, clientSettings, DEFAULT_STOP_TIMEOUT, type StopOptions } from '../values/options.ts';
+import {
+  type CallOptions,
+  type ClientOptions,
+  clientSettings,
+  DEFAULT_STOP_TIMEOUT,
+  type StopOptions,
+} from '../values/options.ts';
 import { Worker } from '../worker/worker.ts';
 import type { Handler, ResultHandler, ResultWorkerOptions, WorkerOptions } from '../worker/worker-options.ts';
 import { Cluster } from './cluster.ts';
@@ -34,6 +40,7 @@ import { QueueSettingsOfClient } from './queue-settings.ts';
 import { assertRuntime } from './runtime.ts';
 import { Schedules } from './schedules.ts';
 import { ShardedQueue } from './shards/sharded-queue.ts';
+import { listSubscriptions, type Subscription, Topic } from './topic.ts';
 import { type Identity, type WhoAmIOptions, whoAmI } from './who-am-i.ts';
 
 /** How the data of a queue is encoded. */
@@ -160,6 +167,21 @@ export class TaskMasterClient implements AsyncDisposable {
   /** The settings of queues: defaults for the tasks of queues that match a pattern. */
   get queueSettings(): QueueSettingsOfClient {
     return new QueueSettingsOfClient(this.#context);
+  }
+
+  /** A topic with the type of its data. Sends no request: a topic exists while it has subscriptions. */
+  topic<Schema extends StandardSchemaV1>(
+    name: string,
+    options: SchemaQueueOptions<Schema>,
+  ): Topic<StandardSchemaV1.InferOutput<Schema>, StandardSchemaV1.InferInput<Schema>>;
+  topic<T = unknown>(name: string, options?: QueueOptions<T>): Topic<T>;
+  topic<T>(name: string, options: QueueOptions<T> & { readonly schema?: StandardSchemaV1<T, T> } = {}): Topic<T> {
+    return new Topic<T>(this.#context, name, { codec: options.codec ?? jsonCodec, schema: options.schema });
+  }
+
+  /** The subscriptions of all topics of a group, by topic and queue. The empty string is the default group. */
+  subscriptions(group: string, options: CallOptions = {}): Promise<readonly Subscription[]> {
+    return listSubscriptions(this.#context, `${group}#`, options);
   }
 
   /** A new atomic change of any number of tasks of one group. */

@@ -25,6 +25,7 @@ const enqueue = {
     runAtUnixMs: 0,
     headers: {},
     key: '',
+    topic: '',
     retry: undefined,
   },
 };

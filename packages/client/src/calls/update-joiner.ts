@@ -201,6 +201,7 @@ function joinedUpdate(updates: readonly Joined[]): UpdateTasksRequest {
 }
 
 function groupOf({ enqueue, dequeue, renew, release }: UpdateTasksRequest): string {
-  const first = enqueue[0] ?? dequeue[0] ?? renew[0] ?? release[0];
-  return parseQueueName(first?.queue ?? '').group;
+  const [added] = enqueue;
+  const first = added?.queue || added?.topic || (dequeue[0] ?? renew[0] ?? release[0])?.queue;
+  return parseQueueName(first ?? '').group;
 }

@@ -17,6 +17,7 @@ import { addWatch } from './commands/queues/watch.ts';
 import { addReschedule } from './commands/reschedule.ts';
 import { addSchedule } from './commands/schedule/schedule.ts';
 import { addSettling } from './commands/settle.ts';
+import { addTopic } from './commands/topics/topic.ts';
 import { addWait } from './commands/wait.ts';
 import { InterruptedError } from './output/cli-errors.ts';
 import { type EndingSignal, type ExitCode, exitCodes, exitCodesHelp, signalExitCodes } from './output/exit-codes.ts';
@@ -136,6 +137,7 @@ function addCommands(program: Command, runner: Runner): void {
   addQueues(program, runner);
   addWatch(program, runner);
   addDead(program, runner);
+  addTopic(program, runner);
   addSettings(program, runner);
   addSchedule(program, runner);
   addAdministration(program, runner);

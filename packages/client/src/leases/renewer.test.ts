@@ -31,6 +31,7 @@ async function setUp({ tasks = 1, queue = 'q', keepMs = 3_600_000 } = {}) {
       runAtUnixMs: 0,
       headers: {},
       key: '',
+      topic: '',
       retry: undefined,
     },
   }));

@@ -69,6 +69,13 @@ export interface QueueRef<T = unknown, In = unknown> {
   readonly [FORMAT]: DataFormat<T, In>;
 }
 
+/** A topic as an argument of calls, such as a `Topic`. */
+export interface TopicRef<T = unknown, In = unknown> {
+  /** `group#name`, or `name` in the default group. */
+  readonly name: string;
+  readonly [FORMAT]: DataFormat<T, In>;
+}
+
 const NO_BYTES = new Uint8Array(0);
 const NO_OPTIONS: TaskOptions = {};
 
@@ -88,7 +95,7 @@ export function canonicalName(name: string): string {
 
 /** A task to enqueue with other changes. `queue.task(...)` makes one. Its data is encoded and validated when it is sent. */
 export class NewTask {
-  /** Name of the queue. */
+  /** Name of the queue or, if it is published, of the topic. */
   readonly queue: string;
   readonly #prepare: () => Enqueue | Promise<Enqueue>;
 
@@ -107,6 +114,22 @@ export function newTask<T, In>(queue: QueueRef<T, In>, data: In, options: TaskOp
   return new NewTask(queue.name, () => prepareEnqueue(queue, data, options));
 }
 
+/** As `newTask`: it is published to the topic. */
+export function newPublication<T, In>(topic: TopicRef<T, In>, data: In, options: TaskOptions | undefined): NewTask {
+  return new NewTask(topic.name, () => preparePublication(topic, data, options));
+}
+
+/** As `prepareEnqueue`, for a topic. */
+export function preparePublication<T, In>(
+  topic: TopicRef<T, In>,
+  data: In,
+  options?: TaskOptions,
+): Enqueue | Promise<Enqueue> {
+  const prepared = prepareEnqueue(topic, data, options);
+  const published = (item: Enqueue): Enqueue => ({ ...item, queue: '', topic: topic.name });
+  return prepared instanceof Promise ? prepared.then(published) : published(prepared);
+}
+
 /** Encodes and validates a task. Returns a promise only if the queue's schema validates asynchronously. */
 export function prepareEnqueue<T, In>(
   queue: QueueRef<T, In>,
@@ -116,6 +139,7 @@ export function prepareEnqueue<T, In>(
   const bytes = encodeData(queue[FORMAT], data);
   const rest = {
     queue: queue.name,
+    topic: '',
     pid: options.pid === undefined ? NO_BYTES : pidBytes(options.pid),
     mode: modeOf(options.mode),
     ...hiding(options),

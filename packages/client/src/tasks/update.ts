@@ -1,4 +1,11 @@
-import { EnqueueResult, parseQueueName, type UpdateTasksRequest, type UpdateTasksResponse } from '@taskmaster/proto';
+import {
+  EnqueueResult,
+  type Publication,
+  parseQueueName,
+  type UpdateTasksRequest,
+  type UpdateTasksResponse,
+  type EnqueueOutcome as WireOutcome,
+} from '@taskmaster/proto';
 import { emptyRequest } from '../calls/update-request.ts';
 import { LEASE, type Lease, type Leased } from '../leases/lease.ts';
 import { asTaskMasterError } from '../transport/wire-errors.ts';
@@ -25,6 +32,12 @@ export interface EnqueueOutcome {
    * enqueue is gone too, unless the result is `rerun`. False: the task waits for its next lease.
    */
   readonly leased: boolean;
+}
+
+/** A task that was published into a queue. */
+export interface PublishedTask extends EnqueueOutcome {
+  /** `group#name`. */
+  readonly queue: string;
 }
 
 /** What a release did. */
@@ -69,6 +82,8 @@ export interface LeaseRef {
 /** Outcome of an update. Lists are in the order in which the items were added. */
 export interface UpdateOutcome {
   readonly enqueued: readonly EnqueueOutcome[];
+  /** For each task that was published, the queues that got it, by their names. */
+  readonly published: readonly (readonly PublishedTask[])[];
   /** Ends of the renewed leases, by the node's clock. */
   readonly renewed: readonly Date[];
   readonly released: readonly ReleaseOutcome[];
@@ -284,14 +299,19 @@ const isLeaseOf = (lease: Lease, item: { readonly queue: string; readonly pid: U
   lease.queue === item.queue && Buffer.compare(lease.pid, item.pid) === 0;
 
 /** The outcome of an enqueue from the protocol. */
-export function enqueueOutcome({ pid, result, leased }: UpdateTasksResponse['enqueued'][number]): EnqueueOutcome {
+export function enqueueOutcome({ pid, result, leased }: Omit<WireOutcome, 'published'>): EnqueueOutcome {
   // A copy, because the PID is a view that would keep the whole message in memory.
   return { pid: Buffer.from(pid), result: results[result] ?? 'created', leased };
 }
 
+/** The queues that got a task, from the protocol. */
+export const publishedTasks = ({ tasks }: Publication): readonly PublishedTask[] =>
+  tasks.map((task) => ({ queue: task.queue, ...enqueueOutcome(task) }));
+
 function outcomeOf(reply: UpdateTasksResponse): UpdateOutcome {
   return {
-    enqueued: reply.enqueued.map(enqueueOutcome),
+    enqueued: reply.enqueued.filter(({ published }) => published === undefined).map(enqueueOutcome),
+    published: reply.enqueued.flatMap(({ published }) => (published === undefined ? [] : [publishedTasks(published)])),
     renewed: reply.renewed.map(({ leaseUntilUnixMs }) => new Date(leaseUntilUnixMs)),
     released: reply.released.map(({ hiddenUntilUnixMs, deadLetterQueue }) => ({
       hiddenUntil: hiddenUntilUnixMs === 0 ? undefined : new Date(hiddenUntilUnixMs),

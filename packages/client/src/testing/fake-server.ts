@@ -14,12 +14,15 @@ import {
   ClusterServiceService,
   ERROR_DOMAIN,
   ErrorInfo,
+  type ListSubscriptionsRequest,
   RetryInfo,
   Status,
   type StreamRequest,
   type StreamResponse,
   type StreamResult,
+  type SubscribeRequest,
   TaskMasterServiceService,
+  type UnsubscribeRequest,
   UpdateRefused,
   type WaitForTasksRequest,
 } from '@taskmaster/proto';
@@ -144,6 +147,9 @@ export class FakeServer implements AsyncDisposable {
         schedule: schedules.pause(schedule, paused),
       })),
       triggerSchedule: unary('triggerSchedule', ({ schedule }: { schedule: string }) => schedules.trigger(schedule)),
+      subscribe: unary('subscribe', (request: SubscribeRequest) => engine.topics.subscribe(request)),
+      unsubscribe: unary('unsubscribe', (request: UnsubscribeRequest) => engine.unsubscribe(request)),
+      listSubscriptions: unary('listSubscriptions', (request: ListSubscriptionsRequest) => engine.topics.list(request)),
       stream: (call: StreamCallHandle) => this.#serveStream(call),
     });
     this.#server.addService(ClusterServiceService, {

@@ -39,7 +39,16 @@ export class FakeTransport implements Transport {
     getTasks: (Fault | undefined)[];
     putQueueSettings: (Fault | undefined)[];
     backupPartition: (Fault | undefined)[];
-  } = { updateTasks: [], leaseTasks: [], waitForTasks: [], getTasks: [], putQueueSettings: [], backupPartition: [] };
+    subscribe: (Fault | undefined)[];
+  } = {
+    updateTasks: [],
+    leaseTasks: [],
+    waitForTasks: [],
+    getTasks: [],
+    putQueueSettings: [],
+    backupPartition: [],
+    subscribe: [],
+  };
   /** Options of every update attempt. */
   readonly updateOptions: TransportCallOptions[] = [];
   /** Failed attempts that have not arrived yet. Calling one delivers it. */
@@ -113,6 +122,12 @@ export class FakeTransport implements Transport {
     this.#attempt('pauseSchedule', options, () => ({ schedule: this.schedules.pause(schedule, paused) }));
   triggerSchedule: Transport['triggerSchedule'] = ({ schedule }, options) =>
     this.#attempt('triggerSchedule', options, () => this.schedules.trigger(schedule));
+  subscribe: Transport['subscribe'] = (request, options) =>
+    this.#attempt('subscribe', options, () => this.engine.topics.subscribe(request));
+  unsubscribe: Transport['unsubscribe'] = (request, options) =>
+    this.#attempt('unsubscribe', options, () => this.engine.unsubscribe(request));
+  listSubscriptions: Transport['listSubscriptions'] = (request, options) =>
+    this.#attempt('listSubscriptions', options, () => this.engine.topics.list(request));
 
   putQueueSettings: Transport['putQueueSettings'] = (request, options) =>
     this.#attempt('putQueueSettings', options, () => this.settings.put(request));

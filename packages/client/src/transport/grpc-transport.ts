@@ -23,6 +23,8 @@ import {
   type ListQueuesResponse,
   type ListSchedulesRequest,
   type ListSchedulesResponse,
+  type ListSubscriptionsRequest,
+  type ListSubscriptionsResponse,
   limits,
   type PauseScheduleRequest,
   type PauseScheduleResponse,
@@ -34,9 +36,13 @@ import {
   type PutScheduleResponse,
   type ResetLeasesRequest,
   type ResetLeasesResponse,
+  type SubscribeRequest,
+  type SubscribeResponse,
   TaskMasterServiceService as service,
   type TriggerScheduleRequest,
   type TriggerScheduleResponse,
+  type UnsubscribeRequest,
+  type UnsubscribeResponse,
   type UpdateTasksRequest,
   type UpdateTasksResponse,
   type WaitForTasksRequest,
@@ -222,6 +228,18 @@ export class GrpcTransport implements Transport {
 
   triggerSchedule(request: TriggerScheduleRequest, options = NO_OPTIONS): Promise<TriggerScheduleResponse> {
     return this.#unary(service.triggerSchedule, request, options, request.schedule);
+  }
+
+  subscribe(request: SubscribeRequest, options = NO_OPTIONS): Promise<SubscribeResponse> {
+    return this.#unary(service.subscribe, request, options, request.topic);
+  }
+
+  unsubscribe(request: UnsubscribeRequest, options = NO_OPTIONS): Promise<UnsubscribeResponse> {
+    return this.#unary(service.unsubscribe, request, options, request.topic);
+  }
+
+  listSubscriptions(request: ListSubscriptionsRequest, options = NO_OPTIONS): Promise<ListSubscriptionsResponse> {
+    return this.#unary(service.listSubscriptions, request, options, request.topic);
   }
 
   whoAmI(request: WhoAmIRequest, options = NO_OPTIONS): Promise<WhoAmIResponse> {

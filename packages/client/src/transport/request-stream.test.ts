@@ -66,7 +66,9 @@ function setUp({ maxCallsInFlight = 100 } = {}) {
 }
 
 const done = (id: number, pid = ''): StreamResult => {
-  const enqueued = [{ pid: Buffer.from(pid), result: EnqueueResult.ENQUEUE_RESULT_CREATED, leased: false }];
+  const enqueued = [
+    { pid: Buffer.from(pid), result: EnqueueResult.ENQUEUE_RESULT_CREATED, leased: false, published: undefined },
+  ];
   return { id, result: { $case: 'update', value: { enqueued, renewed: [], released: [], refused: [] } } };
 };
 const refused = (id: number, reason: string, code: number, metadata = {}): StreamResult => {

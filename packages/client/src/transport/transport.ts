@@ -25,6 +25,8 @@ import type {
   ListQueuesResponse,
   ListSchedulesRequest,
   ListSchedulesResponse,
+  ListSubscriptionsRequest,
+  ListSubscriptionsResponse,
   PauseScheduleRequest,
   PauseScheduleResponse,
   PeekTasksRequest,
@@ -37,8 +39,12 @@ import type {
   RemoveMemberResponse,
   ResetLeasesRequest,
   ResetLeasesResponse,
+  SubscribeRequest,
+  SubscribeResponse,
   TriggerScheduleRequest,
   TriggerScheduleResponse,
+  UnsubscribeRequest,
+  UnsubscribeResponse,
   UpdateTasksRequest,
   UpdateTasksResponse,
   WaitForTasksRequest,
@@ -108,6 +114,12 @@ export interface Transport extends AsyncDisposable {
   deleteSchedule(request: DeleteScheduleRequest, options?: TransportCallOptions): Promise<DeleteScheduleResponse>;
   pauseSchedule(request: PauseScheduleRequest, options?: TransportCallOptions): Promise<PauseScheduleResponse>;
   triggerSchedule(request: TriggerScheduleRequest, options?: TransportCallOptions): Promise<TriggerScheduleResponse>;
+  subscribe(request: SubscribeRequest, options?: TransportCallOptions): Promise<SubscribeResponse>;
+  unsubscribe(request: UnsubscribeRequest, options?: TransportCallOptions): Promise<UnsubscribeResponse>;
+  listSubscriptions(
+    request: ListSubscriptionsRequest,
+    options?: TransportCallOptions,
+  ): Promise<ListSubscriptionsResponse>;
   /**
    * Sends a partition. Begins with the first call of `next`. `return` and the signal give the backup up. There is no timeout.
    */

@@ -1,14 +1,19 @@
 import type { Instant } from '@taskmaster/server/domain';
 import { type CancelTimer, type Clock, repeat } from '@taskmaster/server/ports';
+import type { CommitLog } from '../log/commit-log.ts';
 import type { EngineState } from './engine-state.ts';
 import { DEAD_SEARCH_MS, DeadSearch } from './operations/dead-search.ts';
+import type { Reaper } from './operations/reaper.ts';
 import { RECORD_SWEEP_MS, RecordSweep } from './operations/records/record-sweep.ts';
+import type { Queue } from './queues/queue.ts';
 import { DUE_SEARCH_MS, DueSearch } from './schedules/due-search.ts';
+import { SUBSCRIPTION_SWEEP_MS, SubscriptionSweep } from './topics/subscription-sweep.ts';
 
 export interface BackgroundDeps {
   /** Undefined while nothing can be written. */
   readonly memory: () => EngineState | undefined;
   readonly clock: Clock;
+  readonly reaper: Pick<Reaper, 'reap'>;
   readonly log: { warn(details: object, message: string): void };
 }
 
@@ -18,6 +23,7 @@ export class Background {
   readonly #deadSearch: DeadSearch;
   readonly #dueSearch: DueSearch;
   readonly recordSweep: RecordSweep;
+  readonly #subscriptionSweep: SubscriptionSweep;
   #cancelTimers: CancelTimer[] = [];
 
   constructor(deps: BackgroundDeps) {
@@ -25,12 +31,20 @@ export class Background {
     this.#deadSearch = new DeadSearch(deps);
     this.#dueSearch = new DueSearch(deps);
     this.recordSweep = new RecordSweep(deps.memory);
+    this.#subscriptionSweep = new SubscriptionSweep({ ...deps, reaper: this });
   }
 
   start(): void {
     this.every(DEAD_SEARCH_MS, () => this.#deadSearch.look());
     this.every(DUE_SEARCH_MS, () => this.#dueSearch.look());
     this.every(RECORD_SWEEP_MS, () => this.recordSweep.sweep());
+    this.every(SUBSCRIPTION_SWEEP_MS, () => this.#subscriptionSweep.look());
+  }
+
+  /** Deletes what a queue that was deleted has left. */
+  reap(log: Pick<CommitLog, 'appendRows'>, queue: Queue): void {
+    this.#deps.reaper.reap(log, queue);
+    this.recordSweep.forget(queue);
   }
 
   /** Repeats work until `cancel`. Errors go to the log. */
@@ -56,5 +70,6 @@ export class Background {
     await this.#deadSearch.ended();
     await this.#dueSearch.ended();
     await this.recordSweep.ended();
+    await this.#subscriptionSweep.ended();
   }
 }

@@ -25,9 +25,11 @@ import { Groups } from './queues/groups.ts';
 import { NameMatching } from './queues/name-matching.ts';
 import { Queue } from './queues/queue.ts';
 import { QueueTable } from './queues/queue-table.ts';
+import type { RecordsInMemory } from './records/record-table.ts';
 import { SettingsTable } from './records/settings-table.ts';
 import { RequestIds } from './requests/request-ids.ts';
 import { refusalOf, writeRefusal } from './store-refusal.ts';
+import { SubscriptionTable } from './topics/subscription-table.ts';
 
 export interface EngineStateDeps {
   readonly store: Store;
@@ -113,6 +115,12 @@ export class EngineState {
   readonly schedules = new Set<Queue>();
   readonly lastAttempts = new LastAttempts();
   readonly settings = new SettingsTable();
+  readonly subscriptions = new SubscriptionTable();
+  /** By the name of the reserved queue. */
+  readonly #records: ReadonlyMap<string, RecordsInMemory> = new Map<string, RecordsInMemory>([
+    [reservedQueues.settings, this.settings.records],
+    [reservedQueues.subscriptions, this.subscriptions],
+  ]);
   readonly cache: TaskCache;
   readonly requests: RequestIds;
   readonly log: CommitLog;
@@ -237,8 +245,10 @@ export class EngineState {
     const partition: Partition = { ...newPartition(id), lastTicket, nextQueueId, trimmedTicket };
     this.#partitions.set(id, partition);
     const queues = [...ledgers.values()].map((ledger) => new Queue(id, ledger));
-    for (const queue of queues)
-      if (isSettings(queue)) this.settings.records.adopt(queue, records.get(queue.ledger.queueId));
+    for (const queue of queues) {
+      const rows = records.get(queue.ledger.queueId);
+      if (rows !== undefined) this.#records.get(queue.ledger.name.name)?.adopt(queue, rows);
+    }
     for (const queue of queues) {
       const { ledger } = queue;
       queue.settings = this.settings.of(ledger.name);
@@ -287,7 +297,7 @@ export class EngineState {
       this.#pending.note(queue.apply(ticket, change, known), change.kind === 'enqueue');
       this.lastAttempts.changed(queue, stateBefore(change), stateAfter(change));
       countChange(this.counts, queue, change, plan.at);
-      if (queue.isReserved && isSettings(queue)) this.#settingsChanged(queue, change, ticket);
+      if (queue.isReserved) this.#recordChanged(queue, change, ticket);
     }
     for (const { queue } of plan.dropped ?? NONE) this.#drop(partition, queue);
     this.#tails.committed(atom, this.#pending.last);
@@ -365,14 +375,15 @@ export class EngineState {
     this.hiding.delete(queue);
     this.schedules.delete(queue);
     this.lastAttempts.forget(queue);
-    if (queue.isReserved && isSettings(queue)) this.settings.records.forget(queue);
+    if (queue.isReserved) this.#records.get(queue.ledger.name.name)?.forget(queue);
     partition.changed.delete(queue);
     this.#movedOn.add(partition);
   }
 
   /** Queues of the group follow their new settings from this turn on. */
-  #settingsChanged(records: Queue, change: TaskChange, ticket: Ticket): void {
-    this.settings.records.changed(records, change);
+  #recordChanged(records: Queue, change: TaskChange, ticket: Ticket): void {
+    this.#records.get(records.ledger.name.name)?.changed(records, change);
+    if (!isSettings(records)) return;
     for (const queue of this.table.ofGroup(records.ledger.name.group)) {
       const before = queue.settings;
       queue.settings = this.settings.of(queue.ledger.name);

@@ -21,6 +21,7 @@ import {
   type StatsReport,
   type TaskEngine,
   type TaskView,
+  type TopicOperations,
   type UpdateCommand,
   type UpdateOutcome,
   type WaitCommand,
@@ -49,6 +50,7 @@ import type { LimitedGroup } from './queues/group-usage.ts';
 import { Tally } from './queues/tally.ts';
 import { Schedules } from './schedules/schedules.ts';
 import { diskFull, refusalOf } from './store-refusal.ts';
+import { topicOperations } from './topics/topic-operations.ts';
 import { TaskWaits } from './waits/task-waits.ts';
 
 const RELOAD_DELAY_MS = 1000;
@@ -60,6 +62,7 @@ export class Engine implements TaskEngine {
   readonly partitions: Partitions;
   readonly backups: Backups;
   readonly schedules: Schedules;
+  readonly topics: TopicOperations;
   readonly #counts = new Counts();
   readonly #admission: Admission;
   readonly #reaper: Reaper;
@@ -83,10 +86,12 @@ export class Engine implements TaskEngine {
     this.#admission = new Admission(deps.config);
     this.#damageLog = new DamageLog(deps.log);
     this.#checkpoints = new Checkpoints(deps);
-    this.#reaper = new Reaper(deps.store, (error) =>
-      deps.log.warn({ err: error }, 'the rows of a deleted queue could not be deleted; trying again later'),
-    );
-    this.#background = new Background({ ...deps, memory: () => this.#current() });
+    this.#reaper = new Reaper(deps);
+    this.#background = new Background({ ...deps, memory: () => this.#current(), reaper: this.#reaper });
+    this.topics = topicOperations(this.#background, {
+      change: (work) => this.#change((memory) => work(memory, this.#health)),
+      read: (group, work) => this.#readOf([{ group }], work),
+    });
     this.schedules = new Schedules({
       change: (work, addedBytes) => this.#change(work, addedBytes),
       read: (group, work) => this.#readOf([{ group }], work),

@@ -77,7 +77,8 @@ export function writeTaskRows(batch: WriteBatch, prefix: string, pid: Pid, { ear
   if (now) putState(batch, prefix, key, pid, now);
 }
 
-const untilOf = (state: TaskState | undefined): Instant | undefined =>
+/** Until when a task is hidden. Undefined: it is available or removed. */
+export const untilOf = (state: TaskState | undefined): Instant | undefined =>
   state?.visibility.kind === 'hidden' ? state.visibility.until : undefined;
 
 /** Writes the row of a task and, if it is hidden, its entry in the index of due times. */

@@ -50,6 +50,8 @@ export interface ItemSpec {
 }
 
 export interface EnqueueSpec extends ItemSpec {
+  /** Instead of the queue, which only tells the group. */
+  readonly topic?: string;
   readonly data?: string;
   /** How many bytes of the data are headers; see `Payload`. */
   readonly headerBytes?: number;
@@ -274,8 +276,9 @@ export function updateCommand(spec: UpdateSpec): UpdateCommand {
   });
   return {
     group: first ? parseQueueName(first.queue).group : '',
-    enqueue: enqueue.map(({ queue, pid, key, data, headerBytes, mode, delay, runAt, retry }) => ({
-      queue: parseQueueName(queue),
+    enqueue: enqueue.map(({ queue, topic, pid, key, data, headerBytes, mode, delay, runAt, retry }) => ({
+      queue: parseQueueName(topic ?? queue),
+      isPublished: topic !== undefined,
       pid: pid as Pid | undefined,
       data: Buffer.from(data ?? ''),
       headerBytes: headerBytes ?? 0,
@@ -301,6 +304,7 @@ export function updateCommand(spec: UpdateSpec): UpdateCommand {
       runAt: spec.runAt as Instant | undefined,
       waiting: spec.waiting ?? false,
     })),
+    publishes: enqueue.some(({ topic }) => topic !== undefined),
     requestId: spec.id,
   };
 }

@@ -9,6 +9,7 @@ export async function putSettings(engine: Engine, queues: string, settings: Part
     ...{ queue: { group, name: reservedQueues.settings }, pid: latin1Of(Buffer.from(name)) as Pid },
     ...{ data: QueueSettings.encode({ ...NO_SETTINGS, queues, ...settings }).finish() },
     ...{
+      isPublished: false,
       headerBytes: 0,
       key: undefined,
       mode: EnqueueMode.ENQUEUE_MODE_REPLACE,
@@ -17,5 +18,13 @@ export async function putSettings(engine: Engine, queues: string, settings: Part
       retry: undefined,
     },
   };
-  await engine.updateTasks({ group, enqueue: [item], dequeue: [], renew: [], release: [], requestId: undefined });
+  await engine.updateTasks({
+    group,
+    enqueue: [item],
+    dequeue: [],
+    renew: [],
+    release: [],
+    publishes: false,
+    requestId: undefined,
+  });
 }

@@ -153,6 +153,10 @@ export function createRouterService(router: Router): RawService {
       DeleteSchedule: single(aboutQueue('DeleteSchedule', 'unsafe', 'enqueue')),
       PauseSchedule: single(aboutQueue('PauseSchedule', 'harmless', 'enqueue')),
       TriggerSchedule: single(aboutQueue('TriggerSchedule', 'unsafe', 'enqueue')),
+      // The first field of requests about topics is the topic, which has the group.
+      Subscribe: single(aboutQueue('Subscribe', 'harmless', 'lease')),
+      Unsubscribe: single(aboutQueue('Unsubscribe', 'harmless', 'lease')),
+      ListSubscriptions: single(aboutQueue('ListSubscriptions', 'harmless', 'read')),
     },
     openStream: (origin) => new RoutedStreamSession(router, origin),
   };

@@ -5,6 +5,7 @@ const METHODS: readonly UnaryMethod[] = [
   ...(['UpdateTasks', 'LeaseTasks', 'BatchUpdateTasks', 'BatchLeaseTasks', 'ListQueues', 'GetQueueStats'] as const),
   ...(['PeekTasks', 'GetTasks', 'DeleteQueue', 'ResetLeases'] as const),
   ...(['PutQueueSettings', 'DeleteQueueSettings', 'ListQueueSettings'] as const),
+  ...(['Subscribe', 'Unsubscribe', 'ListSubscriptions'] as const),
 ];
 
 /** The service of a node whose answers a test chooses. */

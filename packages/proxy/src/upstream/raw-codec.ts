@@ -25,6 +25,8 @@ const PARTS_FIELD = 6;
 /** Numbers of the fields `retry` and `headers` of Enqueue. */
 const RETRY_FIELD = 6;
 const HEADERS_FIELD = 8;
+/** Number of the field `topic` of Enqueue, which stands for its queue. */
+const TOPIC_FIELD = 9;
 
 /** Reads the route of an encoded UpdateTasksRequest. Throws if it is not valid protobuf. */
 export function readUpdate(bytes: Uint8Array): UpdateRoute {
@@ -63,7 +65,7 @@ function readItem(reader: BinaryReader, found: { queue: string | undefined; hasL
       const began = reader.pos;
       reader.skip(type, field);
       if (reader.pos - began >= LONG_VARINT_BYTES) found.hasLongNumber = true;
-    } else if (wanted && field === 1 && type === WireType.LengthDelimited) {
+    } else if (wanted && (field === 1 || field === TOPIC_FIELD) && type === WireType.LengthDelimited) {
       found.queue = text(reader.bytes());
     } else if (field === RETRY_FIELD && type === WireType.LengthDelimited) {
       // A retry policy is read like an item: it has numbers too. Its queue does not count, because the item has one.

@@ -23,6 +23,9 @@ export type UnaryMethod =
   | 'DeleteSchedule'
   | 'PauseSchedule'
   | 'TriggerSchedule'
+  | 'Subscribe'
+  | 'Unsubscribe'
+  | 'ListSubscriptions'
   | ClusterMethod;
 
 /** Methods of the ClusterService. */

@@ -9,8 +9,8 @@ export type GroupRight = (typeof groupRights)[number];
 
 /**
  * - `enqueue`: create tasks, and change schedules.
- * - `lease`: lease tasks, and complete, renew and release them.
- * - `read`: list queues and schedules, and see their statistics and tasks.
+ * - `lease`: lease tasks, and complete, renew and release them; subscribe queues to topics.
+ * - `read`: list queues, schedules and subscriptions, and see their statistics and tasks.
  * - `manage-queues`: delete queues and reset leases.
  * - `manage-cluster`: drain and remove members, and make backups.
  */

@@ -16,14 +16,20 @@ export function batchOf(commands: readonly UpdateCommand[], requestId: string | 
     for (const item of release) joined.release.push(item);
     updates.push(endOf(joined));
   }
-  return { group: first?.group ?? '', ...joined, requestId, updates };
+  const publishes = commands.some((command) => command.publishes);
+  return { group: first?.group ?? '', ...joined, publishes, requestId, updates };
 }
 
 /** Where the first update of a batch begins. */
 export const BATCH_START: UpdateEnd = { enqueue: 0, dequeue: 0, renew: 0, release: 0 };
 
 /** Where an update alone ends. */
-export const endOf = ({ enqueue, dequeue, renew, release }: Omit<UpdateCommand, 'group' | 'requestId'>): UpdateEnd => ({
+export const endOf = ({
+  enqueue,
+  dequeue,
+  renew,
+  release,
+}: Omit<UpdateCommand, 'group' | 'requestId' | 'publishes'>): UpdateEnd => ({
   enqueue: enqueue.length,
   dequeue: dequeue.length,
   renew: renew.length,

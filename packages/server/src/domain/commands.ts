@@ -5,11 +5,15 @@ import type { Refusal } from './refusal.ts';
 import type { ScheduleEngine } from './schedules/schedule-commands.ts';
 import type { RetryPolicy, TaskError, TaskState } from './task.ts';
 import type { TaskEnd } from './task-end.ts';
+import type { TopicOperations } from './topics.ts';
 
 // Commands of the engine and their outcomes. Commands are always valid: `service/parse` validates requests.
 
 export interface EnqueueItem {
+  /** The queue. Of a task that is published: the topic. */
   readonly queue: QueueName;
+  /** True: the task goes to all queues that are subscribed to the topic. */
+  readonly isPublished: boolean;
   /** Undefined: the engine assigns one, in FIFO order. */
   readonly pid: Pid | undefined;
   /** The payload to store. May be a view of a request of up to 4 MiB. Copy it to keep it after the call. */
@@ -78,6 +82,8 @@ export interface UpdateCommand {
   readonly dequeue: readonly DequeueItem[];
   readonly renew: readonly RenewItem[];
   readonly release: readonly ReleaseItem[];
+  /** True if an enqueue is published. */
+  readonly publishes: boolean;
   /** 1 to 64 bytes, as a latin1 string. Undefined: none. */
   readonly requestId: string | undefined;
 }
@@ -87,6 +93,13 @@ export interface EnqueueOutcome {
   readonly result: EnqueueResult;
   /** True if the task existed already and is leased. */
   readonly leased: boolean;
+  /** Of a task that was published: what happened in the queues. */
+  readonly published?: readonly PublishedTask[];
+}
+
+/** A task that was published into a queue. */
+export interface PublishedTask extends Omit<EnqueueOutcome, 'published'> {
+  readonly queue: QueueName;
 }
 
 export interface RenewOutcome {
@@ -326,6 +339,7 @@ export interface TaskEngine {
   /** Resolves with the number of tasks made available. */
   resetLeases(queue: QueueName): Promise<number>;
   readonly schedules: ScheduleEngine;
+  readonly topics: TopicOperations;
   figures(): EngineFigures;
   /** Whether requests are served, and the reason if they are not. */
   readonly health: EngineHealth;

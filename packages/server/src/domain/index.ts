@@ -17,6 +17,7 @@ export type {
   LeasedTask,
   ListCommand,
   PeekCommand,
+  PublishedTask,
   QueueFilter,
   QueueOperations,
   QueuePage,
@@ -79,3 +80,13 @@ export {
   type Visibility,
 } from './task.ts';
 export { type TaskEnd, UNKNOWN_END } from './task-end.ts';
+export {
+  decodeSubscription,
+  encodeSubscription,
+  type HeaderFilter,
+  passesFilter,
+  type ShownSubscription,
+  type Subscription,
+  type SubscriptionKey,
+  type TopicOperations,
+} from './topics.ts';

@@ -10,7 +10,9 @@ import {
   type Reason,
   RemoveMemberRequest,
   ResetLeasesRequest,
+  SubscribeRequest,
   TriggerScheduleRequest,
+  UnsubscribeRequest,
 } from '@taskmaster/proto';
 import type { Audit, AuditEvent } from '../ports/audit.ts';
 
@@ -29,8 +31,8 @@ export interface EndedCall {
 
 type Facts = Pick<AuditEvent, 'target' | 'details'>;
 
-/** The methods that manage a cluster and its data, and what a request is about. */
-const management: Readonly<Record<string, (request: Uint8Array) => Facts>> = {
+/** The methods that manage a cluster and its data, and what a request is about. Undefined: it manages nothing. */
+const management: Readonly<Record<string, (request: Uint8Array) => Facts | undefined>> = {
   DrainMember: (bytes) => ({ target: DrainMemberRequest.decode(bytes).name }),
   RemoveMember: (bytes) => {
     const { name, also, acceptLoss } = RemoveMemberRequest.decode(bytes);
@@ -47,6 +49,15 @@ const management: Readonly<Record<string, (request: Uint8Array) => Facts>> = {
     return { target: schedule, details: { paused } };
   },
   TriggerSchedule: (bytes) => ({ target: TriggerScheduleRequest.decode(bytes).schedule }),
+  // One with a time to live is renewed all the time.
+  Subscribe: (bytes) => {
+    const { topic, queue, ttlMs } = SubscribeRequest.decode(bytes);
+    return ttlMs === 0 ? { target: topic, details: { queue } } : undefined;
+  },
+  Unsubscribe: (bytes) => {
+    const { topic, queue } = UnsubscribeRequest.decode(bytes);
+    return { target: topic, details: { queue } };
+  },
   // A backup has a call for each partition. Together they are one line or two.
   BackupPartition: (bytes) => {
     BackupPartitionRequest.decode(bytes);
@@ -60,20 +71,21 @@ const REFUSALS: ReadonlySet<string> = new Set(['UNAUTHENTICATED', 'PERMISSION_DE
 /** Records a call if it manages the cluster or its data, or was refused for want of rights. */
 export function auditCall(audit: Audit, call: EndedCall, reason: Reason | undefined): void {
   const factsOf = management[call.method];
+  const facts = factsOf && readFacts(factsOf, call.request);
   const isRefused = reason !== undefined && REFUSALS.has(reason);
-  if (factsOf === undefined && !isRefused) return;
+  if (facts === undefined && !isRefused) return;
   const { method: action, address, routed, peer, principal } = call;
   audit.record({
     kind: isRefused ? 'refusal' : 'management',
-    ...{ action, ...readFacts(factsOf, call.request) },
+    ...{ action, ...(facts ?? { target: '' }) },
     result: reason ?? 'ok',
     ...{ principal: principal || undefined, address, via: routed ? peer : undefined },
   });
 }
 
-function readFacts(factsOf: ((request: Uint8Array) => Facts) | undefined, request: Uint8Array): Facts {
+function readFacts(factsOf: (request: Uint8Array) => Facts | undefined, request: Uint8Array): Facts | undefined {
   try {
-    return factsOf?.(request) ?? { target: '' };
+    return factsOf(request);
   } catch {
     // It is not a message, and was refused for that.
     return { target: '' };

@@ -3,7 +3,9 @@ import { describe, expect, test } from 'vitest';
 import { encodeAnswers, type StreamAnswer } from './stream-results.ts';
 
 const updated = {
-  enqueued: [{ pid: Buffer.from('a'), result: EnqueueResult.ENQUEUE_RESULT_CREATED, leased: false }],
+  enqueued: [
+    { pid: Buffer.from('a'), result: EnqueueResult.ENQUEUE_RESULT_CREATED, leased: false, published: undefined },
+  ],
   renewed: [],
   released: [],
   refused: [],

@@ -17,6 +17,8 @@ import type {
   ListQueueSettingsResponse,
   ListQueuesRequest,
   ListQueuesResponse,
+  ListSubscriptionsRequest,
+  ListSubscriptionsResponse,
   PeekTasksRequest,
   PeekTasksResponse,
   PutQueueSettingsRequest,
@@ -24,6 +26,10 @@ import type {
   QueueName,
   ResetLeasesRequest,
   ResetLeasesResponse,
+  SubscribeRequest,
+  SubscribeResponse,
+  UnsubscribeRequest,
+  UnsubscribeResponse,
   UpdateTasksRequest,
   UpdateTasksResponse,
   WaitForTasksRequest,
@@ -46,6 +52,7 @@ import {
   putQueueSettings,
 } from './records/queue-settings.ts';
 import { type ScheduleHandlers, scheduleHandlers } from './records/schedules.ts';
+import { listSubscriptions, subscribe, unsubscribe } from './records/topics.ts';
 import { leaseReply, listReply, REPLY_BYTES, statsReply } from './reply/build-reply.ts';
 import { get, peek } from './reply/fit-reply.ts';
 import { waitReply } from './reply/wait-reply.ts';
@@ -70,6 +77,9 @@ export interface Handlers extends ScheduleHandlers {
   putQueueSettings(request: PutQueueSettingsRequest, caller: Caller): Promise<PutQueueSettingsResponse>;
   deleteQueueSettings(request: DeleteQueueSettingsRequest, caller: Caller): Promise<DeleteQueueSettingsResponse>;
   listQueueSettings(request: ListQueueSettingsRequest, caller: Caller): Promise<ListQueueSettingsResponse>;
+  subscribe(request: SubscribeRequest, caller: Caller): Promise<SubscribeResponse>;
+  unsubscribe(request: UnsubscribeRequest, caller: Caller): Promise<UnsubscribeResponse>;
+  listSubscriptions(request: ListSubscriptionsRequest, caller: Caller): Promise<ListSubscriptionsResponse>;
 }
 
 export function createHandlers(engine: TaskEngine, log: Log): Handlers {
@@ -150,5 +160,8 @@ export function createHandlers(engine: TaskEngine, log: Log): Handlers {
       return listQueueSettings(engine, request);
     },
     ...scheduleHandlers(engine),
+    subscribe: (request, caller) => subscribe(engine, request, caller),
+    unsubscribe: (request, caller) => unsubscribe(engine, request, caller),
+    listSubscriptions: (request, caller) => listSubscriptions(engine, request, caller),
   };
 }

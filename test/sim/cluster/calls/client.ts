@@ -248,6 +248,7 @@ function updateRequest({ enqueue, dequeue, renew, release, requestId }: UpdateCa
       retry: retry && { ...retry, deadLetterQueue: `${parseQueueName(queue).group}#${retry.deadLetterQueue}` },
       headers: headersOf(data),
       key: '',
+      topic: '',
     })),
     dequeue: dequeue.map((one) => ({ ...item(one), requeue: one.requeue ?? false })),
     renew: renew.map((one) => ({ ...item(one), leaseDurationMs: one.leaseDurationMs, progress: one.progress })),

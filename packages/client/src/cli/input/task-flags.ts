@@ -15,13 +15,16 @@ export interface TaskFlags {
   readonly header?: TaskHeaders;
 }
 
-export function addTaskFlags(command: Command): void {
+/** `withDeadLetters`: the task may name its dead-letter queue. */
+export function addTaskFlags(command: Command, { withDeadLetters = true } = {}): void {
   command
     .option('--key <key>', 'identity of the task apart from its PID, which is then only its order')
     .addOption(modeOption())
     .addOption(new Option('--delay <duration>', 'hide the task for this time').argParser(lengthOfTime))
     .addOption(runAtOption('hide the task until this time'));
-  for (const option of retryOptions()) command.addOption(option);
+  for (const option of retryOptions()) {
+    if (withDeadLetters || option.long !== '--dead-letter-queue') command.addOption(option);
+  }
   command.addOption(headerOption());
 }
 

@@ -33,7 +33,7 @@ const hints: Readonly<Record<string, string>> = {
   LEASE_EXPIRED:
     'it can still be completed until another worker leases it; renew earlier or use a longer --lease-duration',
   NOT_LEASED: 'no worker has leased it; lease it first',
-  MIXED_GROUPS: 'all queues of one update or schedule must be of one group (the text before #)',
+  MIXED_GROUPS: 'all queues of a request must be of one group (the text before #)',
   SCHEDULE_NOT_FOUND: '`taskmaster schedule list` lists the schedules of a group',
   DATA_TOO_LARGE: 'store the data elsewhere and enqueue a reference to it',
   REQUEST_TOO_LARGE: 'send fewer or smaller tasks at a time',

@@ -14,6 +14,8 @@ export interface RetryCall {
 }
 
 export interface EnqueueCall {
+  /** Set if it is a part of a publication to this topic, which has one for each queue, one behind the other. */
+  readonly topic?: string | undefined;
   readonly queue: string;
   /** Undefined: the node assigns the next FIFO PID. */
   readonly pid: string | undefined;

@@ -221,6 +221,7 @@ const newTask = {
   runAtUnixMs: 0,
   headers: {},
   key: '',
+  topic: '',
   retry: undefined,
 };
 /** A task that was completed is in its queue, is leased again, or is completed again. */

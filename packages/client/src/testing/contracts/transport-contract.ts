@@ -15,6 +15,7 @@ import { isTaskMasterError } from '../../values/errors.ts';
 import { headersContract } from './headers-contract.ts';
 import { schedulesContract } from './schedules-contract.ts';
 import { testSettings } from './settings-contract.ts';
+import { topicsContract } from './topics-contract.ts';
 import { bytes, dequeue, enqueue, lease, QUEUE, release, text, update } from './transport-requests.ts';
 import type { TransportWorld } from './transport-world.ts';
 import { waitsContract } from './waits-contract.ts';
@@ -36,6 +37,7 @@ export function transportContract(name: string, start: () => Promise<TransportWo
     headersContract(start);
     waitsContract(start);
     schedulesContract(start);
+    topicsContract(start);
     testSettings(start);
 
     test('a task goes in, is leased with its payload, and is completed', async () => {

@@ -35,6 +35,7 @@ export const enqueue = (pid: string, change: Partial<Enqueue> = {}): UpdateTasks
         headers: {},
         retry: AT_ONCE,
         key: '',
+        topic: '',
         ...change,
       },
     ],

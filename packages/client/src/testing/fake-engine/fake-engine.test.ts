@@ -29,6 +29,7 @@ test('a lease request gets a task that becomes available while the request begin
       retry: undefined,
       headers: {},
       key: '',
+      topic: '',
     };
     engine.update({ ...emptyRequest(), enqueue: [task] });
     const leased = engine.lease({ ...request, waitMs: 60_000 });

@@ -8,8 +8,6 @@ import {
   type GetQueueStatsResponse,
   type GetTasksRequest,
   type GetTasksResponse,
-  ItemKind,
-  type ItemRefusal,
   type LeaseTasksRequest,
   type LeaseTasksResponse,
   limits,
@@ -21,6 +19,8 @@ import {
   type TaskInfo,
   TaskOutcome,
   TaskState,
+  type UnsubscribeRequest,
+  type UnsubscribeResponse,
   type UpdateTasksRequest,
   type UpdateTasksResponse,
 } from '@taskmaster/proto';
@@ -45,6 +45,8 @@ import {
   rerun,
   statsOf,
 } from './fake-task.ts';
+import { FakeTopics } from './fake-topics.ts';
+import { type ItemView, refusedItems } from './refused-items.ts';
 import { updateRefused } from './update-refused.ts';
 
 /** Number of partitions, as of a node by default. */
@@ -65,9 +67,15 @@ export class FakeEngine {
   readonly updates: UpdateTasksRequest[] = [];
   /** All lease requests. */
   readonly leases: LeaseTasksRequest[] = [];
+  readonly topics: FakeTopics;
   /** Refuses an update or a part with the returned error. */
   refusal: ((request: UpdateTasksRequest) => TaskMasterError | undefined) | undefined;
   readonly #timing: Timing;
+  readonly #items: ItemView = {
+    find: (queue, pid) => this.#find(queue, pid),
+    stateOf: (task) => this.#stateOf(task),
+    targetsOf: (item) => this.topics.targetsOf(item),
+  };
   readonly #queues = new Map<string, Map<string, FakeTask>>();
   readonly #outcomes = new Map<string, { readonly of: UpdateTasksRequest; readonly outcome: UpdateTasksResponse }>();
   readonly #completed = new Map<string, number>();
@@ -80,6 +88,7 @@ export class FakeEngine {
   constructor(timing: Timing) {
     this.#timing = timing;
     this.ends = new FakeEnds(timing, (queue, pid) => this.#find(queue, pid));
+    this.topics = new FakeTopics(timing);
   }
 
   /** A backup that counts the tasks but has no rows. @throws TaskMasterError */
@@ -117,7 +126,7 @@ export class FakeEngine {
   #decide(request: UpdateTasksRequest): UpdateTasksResponse {
     const refusal = this.refusal?.(request);
     if (refusal !== undefined) throw refusal;
-    const refused = this.#refusedItems(request);
+    const refused = refusedItems(request, this.#items);
     const [first] = refused;
     if (first !== undefined) throw updateRefused(first, refused);
     return this.#apply(request);
@@ -208,6 +217,11 @@ export class FakeEngine {
     return tasks.length;
   }
 
+  unsubscribe(request: UnsubscribeRequest): UnsubscribeResponse {
+    const ended = this.topics.end(request);
+    return { existed: ended !== undefined, deletedTasks: ended?.deleteQueue ? this.deleteQueue(ended.queue) : 0 };
+  }
+
   resetLeases(queue: string): number {
     const leased = this.#sorted(queue).filter((task) => this.#stateOf(task) === TaskState.TASK_STATE_LEASED);
     for (const task of leased) {
@@ -223,47 +237,6 @@ export class FakeEngine {
   /** PIDs of a queue as text, in order. */
   pids(queue: string): string[] {
     return this.#sorted(queue).map(({ pid }) => pid.toString('utf8'));
-  }
-
-  #refusedItems(request: UpdateTasksRequest): ItemRefusal[] {
-    const refused: ItemRefusal[] = [];
-    const check = (
-      kind: ItemKind,
-      items: readonly { queue: string; pid: Uint8Array; leaseToken: number }[],
-      reasonOf: (task: FakeTask) => string | undefined,
-      from = 0,
-    ): void => {
-      items.forEach(({ queue, pid, leaseToken }, at) => {
-        const index = from + at;
-        const task = this.#find(queue, pid);
-        const lost = task !== undefined && leaseToken !== 0 && leaseToken !== task.token;
-        const reason = task === undefined ? 'TASK_NOT_FOUND' : lost ? 'LEASE_LOST' : reasonOf(task);
-        if (reason !== undefined) refused.push({ kind, index, queue, pid, reason });
-      });
-    };
-    const waiting = (task: FakeTask): string | undefined =>
-      this.#stateOf(task) === TaskState.TASK_STATE_LEASED ? 'TASK_LEASED' : undefined;
-    const leased = (task: FakeTask): string | undefined =>
-      this.#stateOf(task) === TaskState.TASK_STATE_LEASED ? undefined : 'LEASE_EXPIRED';
-    request.dequeue.forEach((item, index) => {
-      check(ItemKind.ITEM_KIND_DEQUEUE, [item], (task) => (item.requeue ? this.#whyNotBack(task) : undefined), index);
-    });
-    check(ItemKind.ITEM_KIND_RENEW, request.renew, leased);
-    request.release.forEach((item, index) => {
-      check(ItemKind.ITEM_KIND_RELEASE, [item], item.waiting ? waiting : leased, index);
-    });
-    request.enqueue.forEach(({ queue, pid, mode }, index) => {
-      if (mode === EnqueueMode.ENQUEUE_MODE_FAIL && this.#find(queue, pid) !== undefined) {
-        refused.push({ kind: ItemKind.ITEM_KIND_ENQUEUE, index, queue, pid, reason: 'TASK_EXISTS' });
-      }
-    });
-    return refused;
-  }
-
-  /** Why a task cannot be put back. */
-  #whyNotBack({ pid, origin }: FakeTask): string | undefined {
-    if (origin === undefined) return 'NOT_DEAD_LETTERED';
-    return this.#find(origin.queue, pid) === undefined ? undefined : 'TASK_EXISTS';
   }
 
   #apply(request: UpdateTasksRequest): UpdateTasksResponse {
@@ -309,7 +282,9 @@ export class FakeEngine {
         return this.#afterRelease(queue, task, deadLetter);
       },
     );
-    const enqueued = request.enqueue.map((item) => this.#enqueue(item, now));
+    const enqueued = request.enqueue.map((item) =>
+      item.topic === '' ? this.#enqueue(item, now) : this.#publish(item, now),
+    );
     return { enqueued, renewed: renewals, released, refused: [] };
   }
 
@@ -342,23 +317,31 @@ export class FakeEngine {
     return { hiddenUntilUnixMs: 0, deadLetterQueue };
   }
 
+  #publish(item: UpdateTasksRequest['enqueue'][number], now: number): UpdateTasksResponse['enqueued'][number] {
+    const tasks = this.topics.targetsOf(item).map((target) => ({ ...this.#enqueue(target, now), queue: target.queue }));
+    const result = EnqueueResult.ENQUEUE_RESULT_PUBLISHED;
+    return { pid: Buffer.from(item.pid), result, leased: false, published: { tasks } };
+  }
+
   #enqueue(item: UpdateTasksRequest['enqueue'][number], now: number): UpdateTasksResponse['enqueued'][number] {
     const pid = Buffer.from(item.pid.byteLength > 0 ? item.pid : `fifo-${String(++this.#lastPid).padStart(9, '0')}`);
     const queue = this.#queueOf(item.queue);
     const keyed = item.key === '' ? undefined : [...queue.values()].find(({ key }) => key === item.key);
-    if (keyed !== undefined && !keyed.pid.equals(pid)) return reorder(queue, keyed, { ...item, pid }, now);
+    if (keyed !== undefined && !keyed.pid.equals(pid)) {
+      return { ...reorder(queue, keyed, { ...item, pid }, now), published: undefined };
+    }
     const existing = keyed ?? this.#find(item.queue, pid);
     if (existing === undefined) {
       queue.set(keyOf(pid), newFakeTask(pid, item, now));
-      return { pid, result: EnqueueResult.ENQUEUE_RESULT_CREATED, leased: false };
+      return { pid, result: EnqueueResult.ENQUEUE_RESULT_CREATED, leased: false, published: undefined };
     }
     const leased = existing.worker !== undefined && existing.hiddenUntil > now;
-    if (isRerun(item)) return { pid, result: rerun(existing, item, leased), leased };
+    if (isRerun(item)) return { pid, result: rerun(existing, item, leased), leased, published: undefined };
     if (item.mode !== EnqueueMode.ENQUEUE_MODE_REPLACE) {
-      return { pid, result: EnqueueResult.ENQUEUE_RESULT_COLLAPSED, leased };
+      return { pid, result: EnqueueResult.ENQUEUE_RESULT_COLLAPSED, leased, published: undefined };
     }
     replacePayload(existing, item);
-    return { pid, result: EnqueueResult.ENQUEUE_RESULT_REPLACED, leased };
+    return { pid, result: EnqueueResult.ENQUEUE_RESULT_REPLACED, leased, published: undefined };
   }
 
   #leaseNow({

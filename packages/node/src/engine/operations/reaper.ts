@@ -4,6 +4,7 @@ import type { CommitLog } from '../../log/commit-log.ts';
 import { scanAll } from '../../log/scan-all.ts';
 import { Family, type Store } from '../../ports/store.ts';
 import { WriteBatch } from '../../ports/write-batch.ts';
+import type { EngineLog } from '../engine-deps.ts';
 import type { Queue } from '../queues/queue.ts';
 
 const FAMILIES = [Family.data, Family.ready, Family.hidden, Family.due];
@@ -14,13 +15,12 @@ const FAMILIES = [Family.data, Family.ready, Family.hidden, Family.due];
  */
 export class Reaper {
   readonly #store: Store;
-  readonly #onFailed: (error: unknown) => void;
+  readonly #log: Pick<EngineLog, 'warn'>;
   #hasLeftovers = false;
 
-  /** `onFailed`: called when rows could not be deleted, for example because the disk was full. */
-  constructor(store: Store, onFailed: (error: unknown) => void) {
+  constructor({ store, log }: { readonly store: Store; readonly log: Pick<EngineLog, 'warn'> }) {
     this.#store = store;
-    this.#onFailed = onFailed;
+    this.#log = log;
   }
 
   /** True if rows of deleted generations may be left. */
@@ -54,7 +54,7 @@ export class Reaper {
   }
 
   #failed(error: unknown): void {
-    this.#onFailed(error);
+    this.#log.warn({ err: error }, 'the rows of a deleted queue could not be deleted; trying again later');
     this.#hasLeftovers = true;
   }
 

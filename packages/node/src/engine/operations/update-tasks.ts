@@ -14,6 +14,7 @@ import type { Queue } from '../queues/queue.ts';
 import { decodeOutcome, encodeOutcome } from '../requests/outcome-codec.ts';
 import { fingerprintOf } from '../requests/request-fingerprint.ts';
 import type { RequestKnowledge } from '../requests/request-ids.ts';
+import { expandPublishes } from '../topics/expand-publishes.ts';
 import { type Attempt, type Changes, type Decided, decide, decideNow } from './decide.ts';
 import { tryShowDue } from './expire.ts';
 import { refusalByLimit } from './limits.ts';
@@ -102,17 +103,21 @@ interface Update {
 }
 
 function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): Attempt<Decision> {
-  const { memory, batch, request } = update;
+  const { memory, request } = update;
+  const expansion = update.batch.publishes ? expandPublishes(update.batch, memory.subscriptions, now) : undefined;
+  const batch = expansion?.batch ?? update.batch;
   const sources = sourcesOf(memory, batch, learnt.asked);
   if (sources.length > 0) return { kind: 'waits', wait: () => askForDead(memory, sources, learnt) };
   if (request !== undefined) {
     const known = memory.requests.lookUp(request, now);
     const seen = known.kind === 'unknown' ? learnt.request : known;
     if (seen === undefined) return { kind: 'waits', wait: () => askForRequest(update, request, learnt) };
-    if (seen.kind === 'seen') return { kind: 'decided', result: repeat(batch, seen.outcome) };
+    if (seen.kind === 'seen') return { kind: 'decided', result: repeat(update.batch, seen.outcome) };
   }
   const view = new EngineView(memory, now, reads, learnt.notShown);
   const plan = planBatch(batch, view, (planned) => {
+    const tooMuch = expansion?.refusals.get(planned.end);
+    if (tooMuch !== undefined) return tooMuch;
     const { start, end } = planned;
     const isFull = update.noNewTasks?.reason === 'DISK_FULL';
     if (!grows(batch, start, end, isFull)) return undefined;
@@ -120,9 +125,10 @@ function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): A
   });
   if (plan.kind === 'needs') return plan;
   if (plan.kind === 'due') return { kind: 'waits', wait: () => showDueOf(memory, plan.queues, learnt) };
-  const { outcome, draft } = plan;
+  const { draft } = plan;
+  const outcome = expansion?.fold(plan.outcome) ?? plan.outcome;
   const result: Decision = { kind: 'decided', outcome, deadLettered: draft.deadLettered };
-  return { kind: 'decided', result, changes: changesOf(update, plan) };
+  return { kind: 'decided', result, changes: changesOf(update, { ...plan, outcome }) };
 }
 
 async function askForDead(memory: EngineState, sources: readonly Queue[], { asked }: Learnt): Promise<void> {

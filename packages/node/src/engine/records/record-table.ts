@@ -3,8 +3,16 @@ import type { TaskChange } from '../../domain/atom.ts';
 import type { RecordRows } from '../../log/records.ts';
 import type { Queue } from '../queues/queue.ts';
 
+/** Records of one reserved queue name that memory keeps. */
+export interface RecordsInMemory {
+  /** Adds a queue of records that recovery or a transfer has loaded. */
+  adopt(queue: Queue, rows: RecordRows): void;
+  changed(queue: Queue, change: TaskChange): void;
+  forget(queue: Queue): void;
+}
+
 /** The records of one reserved queue name in memory, by group. They change in the turn of the commit. */
-export class RecordTable<T> {
+export class RecordTable<T> implements RecordsInMemory {
   readonly #decode: (pid: Pid, bytes: Uint8Array) => T;
   readonly #byGroup = new Map<string, ReadonlyMap<Pid, T>>();
 
@@ -17,10 +25,8 @@ export class RecordTable<T> {
     return this.#byGroup.get(group);
   }
 
-  /** Adds a queue of records that recovery or a transfer has loaded. */
-  adopt({ ledger }: Queue, rows: RecordRows | undefined): void {
-    if (rows === undefined) throw new Error(`the records of ${ledger.name.name} were not loaded`);
-    const records = new Map([...rows].map(([pid, bytes]) => [pid, this.#decode(pid, bytes)] as const));
+  adopt({ ledger }: Queue, rows: RecordRows): void {
+    const records = new Map([...rows].map(([pid, { data }]) => [pid, this.#decode(pid, data)] as const));
     if (records.size > 0) this.#byGroup.set(ledger.name.group, records);
   }
 

@@ -1,4 +1,4 @@
-import { type EnqueueResult, ItemKind, type QueueName, type Reason } from '@taskmaster/proto';
+import { EnqueueResult, ItemKind, type QueueName, type Reason } from '@taskmaster/proto';
 import {
   BATCH_START,
   type BatchCommand,
@@ -9,6 +9,7 @@ import {
   type Instant,
   latin1Of,
   type Pid,
+  type PublishedTask,
   Refusal,
   type RefusedItem,
   type RenewOutcome,
@@ -57,7 +58,7 @@ export function decodeOutcome(latin1: string, fingerprint: number, batch: BatchC
   const from = new ByteReader(Buffer.from(latin1, 'latin1'));
   const version = from.version(VERSIONS, 'recorded outcome');
   if (from.number() !== fingerprint) return undefined;
-  const outcome = readOutcome(from);
+  const outcome = readOutcome(from, batch.group);
   const refusals = new Map<number, Refusal>();
   for (let n = version & PARTLY_REFUSED ? from.number() : 0; n > 0; n--) {
     const index = from.number();
@@ -90,9 +91,14 @@ function readCancellations(from: ByteReader, outcome: UpdateOutcome): RenewOutco
 
 function writeOutcome({ enqueued, renewed, released }: UpdateOutcome): void {
   writer.number(enqueued.length);
-  for (const { pid, result, leased } of enqueued) {
-    writer.latin1(pid);
-    writer.byte(leased ? result | LEASED : result);
+  for (const outcome of enqueued) {
+    writeEnqueued(outcome);
+    if (outcome.published === undefined) continue;
+    writer.number(outcome.published.length);
+    for (const task of outcome.published) {
+      writer.utf8(task.queue.name);
+      writeEnqueued(task);
+    }
   }
   writer.number(renewed.length);
   for (const { until } of renewed) writer.number(until);
@@ -103,12 +109,32 @@ function writeOutcome({ enqueued, renewed, released }: UpdateOutcome): void {
   }
 }
 
-function readOutcome(from: ByteReader): UpdateOutcome {
+function writeEnqueued({ pid, result, leased }: EnqueueOutcome): void {
+  writer.latin1(pid);
+  writer.byte(leased ? result | LEASED : result);
+}
+
+function readEnqueued(from: ByteReader): EnqueueOutcome {
+  const pid = from.latin1() as Pid;
+  const result = from.byte();
+  return { pid, result: (result & ~LEASED) as EnqueueResult, leased: (result & LEASED) !== 0 };
+}
+
+function readPublished(from: ByteReader, group: string): PublishedTask[] {
+  const published: PublishedTask[] = [];
+  for (let n = from.number(); n > 0; n--) {
+    const queue = { group, name: from.utf8() };
+    published.push({ queue, ...readEnqueued(from) });
+  }
+  return published;
+}
+
+function readOutcome(from: ByteReader, group: string): UpdateOutcome {
   const enqueued: EnqueueOutcome[] = [];
   for (let n = from.number(); n > 0; n--) {
-    const pid = from.latin1() as Pid;
-    const result = from.byte();
-    enqueued.push({ pid, result: (result & ~LEASED) as EnqueueResult, leased: (result & LEASED) !== 0 });
+    const outcome = readEnqueued(from);
+    const isPublished = outcome.result === EnqueueResult.ENQUEUE_RESULT_PUBLISHED;
+    enqueued.push(isPublished ? { ...outcome, published: readPublished(from, group) } : outcome);
   }
   const renewed: RenewOutcome[] = [];
   for (let n = from.number(); n > 0; n--) renewed.push({ until: from.number() as Instant, cancelReason: undefined });

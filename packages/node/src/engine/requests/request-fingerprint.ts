@@ -72,8 +72,20 @@ function divisionOf(updates: readonly UpdateEnd[]): number {
   return hash >>> 0;
 }
 
-function writeEnqueue({ queue, pid, key, data, headerBytes, mode, delayMs, runAt, retry }: EnqueueItem): void {
+function writeEnqueue({
+  queue,
+  isPublished,
+  pid,
+  key,
+  data,
+  headerBytes,
+  mode,
+  delayMs,
+  runAt,
+  retry,
+}: EnqueueItem): void {
   writer.utf8(queue.name);
+  if (isPublished) writer.utf8('published');
   writer.latin1(pid ?? '');
   writer.byte(mode);
   writer.number(delayMs);

@@ -13,6 +13,8 @@ import type {
   ListQueueSettingsResponse,
   ListQueuesRequest,
   ListQueuesResponse,
+  ListSubscriptionsRequest,
+  ListSubscriptionsResponse,
   PeekTasksRequest,
   PeekTasksResponse,
   PutQueueSettingsRequest,
@@ -20,6 +22,10 @@ import type {
   Reason,
   ResetLeasesRequest,
   ResetLeasesResponse,
+  SubscribeRequest,
+  SubscribeResponse,
+  UnsubscribeRequest,
+  UnsubscribeResponse,
   UpdateTasksRequest,
   UpdateTasksResponse,
   WaitForTasksRequest,
@@ -41,6 +47,9 @@ export interface Operations extends ScheduleOperations {
   putQueueSettings(request: PutQueueSettingsRequest): Promise<PutQueueSettingsResponse>;
   deleteQueueSettings(request: DeleteQueueSettingsRequest): Promise<DeleteQueueSettingsResponse>;
   listQueueSettings(request: ListQueueSettingsRequest): Promise<ListQueueSettingsResponse>;
+  subscribe(request: SubscribeRequest): Promise<SubscribeResponse>;
+  unsubscribe(request: UnsubscribeRequest): Promise<UnsubscribeResponse>;
+  listSubscriptions(request: ListSubscriptionsRequest): Promise<ListSubscriptionsResponse>;
 }
 
 export interface BadRequest {

@@ -3,6 +3,7 @@ import { badHeaders } from './bad-headers.ts';
 import { type BadRequest, bad } from './bad-request.ts';
 import { badSchedules } from './bad-schedules.ts';
 import { badSettings } from './bad-settings.ts';
+import { badTopics } from './bad-topics.ts';
 import { badWaits } from './bad-waits.ts';
 import {
   aDequeue,
@@ -394,4 +395,5 @@ export const badRequests: readonly BadRequest[] = [
   bad('resetting the leases of an unnamed queue', 'INVALID_QUEUE', 'queue', (node) => node.resetLeases({ queue: '#' })),
   ...badWaits,
   ...badSchedules.map((request) => bad(...request)),
+  ...badTopics,
 ];

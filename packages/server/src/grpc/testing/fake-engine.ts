@@ -61,6 +61,11 @@ export function fakeEngine(does: Partial<TaskEngine> = {}): FakeEngine {
       pause: (schedule) => ask<QueueName, never>('schedules.pause', undefined)(schedule),
       trigger: ask('schedules.trigger', undefined),
     },
+    topics: {
+      subscribe: ask('subscribe', does.topics?.subscribe),
+      unsubscribe: ask('unsubscribe', does.topics?.unsubscribe),
+      list: ask('list', does.topics?.list),
+    },
     figures: does.figures ?? (() => NO_FIGURES),
     stop: does.stop ?? (async () => {}),
   };

@@ -33,6 +33,7 @@ export const anEnqueue = (change: Partial<Enqueue> = {}): Enqueue => ({
   retry: undefined,
   headers: {},
   key: '',
+  topic: '',
   ...change,
 });
 

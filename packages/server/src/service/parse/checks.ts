@@ -73,15 +73,8 @@ export function headers(given: Readonly<Record<string, string>>, place: Place): 
   const checked: Record<string, string> = Object.create(null);
   let bytes = 0;
   for (const key of keys) {
-    if (!HEADER_KEY.test(key)) {
-      const rule = `1 to ${limits.headerKeyBytes} of A-Z, a-z, 0-9, ., _ and -, and a letter or digit first`;
-      refuse('INVALID_ARGUMENT', place, `has the key ${excerpt(key)}: ${rule}`, { value: excerpt(key) });
-    }
-    const value = given[key] ?? '';
-    if (CONTROL.test(value)) {
-      refuse('INVALID_ARGUMENT', place, `has a control character in the value of ${key}`, { value: excerpt(value) });
-    }
-    checked[key] = value.toWellFormed();
+    const value = headerValue(given[headerKey(key, place)] ?? '', key, place);
+    checked[key] = value;
     bytes += key.length + Buffer.byteLength(value);
   }
   if (bytes > limits.headersBytes) {
@@ -91,6 +84,19 @@ export function headers(given: Readonly<Record<string, string>>, place: Place): 
     });
   }
   return checked;
+}
+
+/** Checks the key of a header. */
+export function headerKey(key: string, place: Place): string {
+  if (HEADER_KEY.test(key)) return key;
+  const rule = `1 to ${limits.headerKeyBytes} of A-Z, a-z, 0-9, ., _ and -, and a letter or digit first`;
+  return refuse('INVALID_ARGUMENT', place, `has the key ${excerpt(key)}: ${rule}`, { value: excerpt(key) });
+}
+
+/** Checks the value of a header, or a part of one. Returns it as UTF-8 can store it. */
+export function headerValue(value: string, key: string, place: Place): string {
+  if (!CONTROL.test(value)) return value.toWellFormed();
+  return refuse('INVALID_ARGUMENT', place, `has a control character in the value of ${key}`, { value: excerpt(value) });
 }
 
 const HEADER_KEY = new RegExp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,${limits.headerKeyBytes - 1}}$`);

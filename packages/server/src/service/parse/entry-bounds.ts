@@ -50,6 +50,14 @@ export const entryBounds = {
   stats: [{ field: 'queues', counted: { 1: 'each' }, most: limits.listQueues }],
   get: [{ field: 'pids', counted: { 2: 'each' }, most: limits.peekTasks }],
   wait: [{ field: 'tasks', counted: awaited, most: limits.awaitedTasks }],
+  subscribe: [
+    { field: 'filter.all', counted: { 3: { 1: 'each' } }, most: limits.filterTests },
+    {
+      field: 'filter.all',
+      counted: { 3: { 1: { 2: { 1: 'each' } } } },
+      most: limits.filterTests * limits.filterValues,
+    },
+  ],
   stream: [calls, callItems, callParts],
 } satisfies Record<string, readonly EntryBound[]>;
 

@@ -59,7 +59,8 @@ export function parseUpdate(request: UpdateTasksRequest): UpdateCommand {
   const renew = request.renew.map((item, index) => parseRenew(item, index, group));
   const release = request.release.map((item, index) => parseRelease(item, index, group));
   refuseTooLarge(enqueue, dequeue);
-  const command = { group: group.name, enqueue, dequeue, renew, release, requestId };
+  const publishes = enqueue.some(({ isPublished }) => isPublished);
+  const command = { group: group.name, enqueue, dequeue, renew, release, publishes, requestId };
   if (request.parts.length === 0) refuseConflicts(command, BATCH_START, endOf(command));
   return command;
 }
@@ -116,7 +117,9 @@ function parseRequestId(id: Uint8Array): string | undefined {
 
 function parseEnqueue(item: Enqueue, index: number, group: OneGroup): EnqueueItem {
   const list = 'enqueue';
-  const queue = group.queue(item.queue, list, index, 'queue');
+  const isPublished = item.topic !== '';
+  if (isPublished) checkPublished(item, index);
+  const queue = group.queue(item.topic || item.queue, list, index, isPublished ? 'topic' : 'queue');
   refuseTooMuch(item.data, index);
   const payload =
     item.headers === NO_ENTRIES
@@ -125,6 +128,7 @@ function parseEnqueue(item: Enqueue, index: number, group: OneGroup): EnqueueIte
   if (payload !== undefined) refuseTooMuch(payload.data, index);
   return {
     queue,
+    isPublished,
     pid: pidOrNone(item.pid, { list, index, field: 'pid' }),
     data: payload?.data ?? item.data,
     headerBytes: payload?.headerBytes ?? 0,
@@ -134,6 +138,14 @@ function parseEnqueue(item: Enqueue, index: number, group: OneGroup): EnqueueIte
     runAt: runAt(item.runAtUnixMs, item.delayMs === 0, { list, index, field: 'run_at_unix_ms' }),
     retry: item.retry === undefined ? undefined : parseRetry(item.retry, queue, index, group),
   };
+}
+
+/** A published task goes to several queues, and dead letters of one PID in one queue would replace each other. */
+function checkPublished({ queue, retry }: Enqueue, index: number): void {
+  const at = (field: string): Place => ({ list: 'enqueue', index, field });
+  if (queue !== '') refuse('INVALID_ARGUMENT', at('topic'), 'is given beside a queue');
+  if (retry === undefined || retry.deadLetterQueue === '') return;
+  refuse('INVALID_ARGUMENT', at('retry.dead_letter_queue'), 'is given for a task that is published');
 }
 
 function refuseTooMuch({ length }: Uint8Array, index: number): void {

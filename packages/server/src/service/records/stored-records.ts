@@ -11,13 +11,14 @@ export interface StoredRecord {
 }
 
 const pidOf = (key: string): Pid => latin1Of(Buffer.from(key)) as Pid;
-const NO_ITEMS = { enqueue: [], dequeue: [], renew: [], release: [], requestId: undefined };
+const NO_ITEMS = { enqueue: [], dequeue: [], renew: [], release: [], publishes: false, requestId: undefined };
 
 /** Writes a record, or replaces the one with its key. */
 export async function putRecord(engine: TaskEngine, queue: QueueName, key: string, data: Uint8Array): Promise<void> {
   const mode = EnqueueMode.ENQUEUE_MODE_REPLACE;
   const item = {
     queue,
+    isPublished: false,
     pid: pidOf(key),
     data,
     headerBytes: 0,

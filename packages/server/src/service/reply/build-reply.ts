@@ -4,6 +4,7 @@ import {
   type LeaseTasksResponse,
   type ListQueuesResponse,
   limits,
+  type Publication,
   type QueueName,
   type QueueStats as QueueStatsMessage,
   type RetryPolicy as RetryPolicyMessage,
@@ -15,6 +16,7 @@ import {
 import { BATCH_START } from '../../domain/batches.ts';
 import type {
   LeasedTask,
+  PublishedTask,
   QueuePage,
   QueueStats,
   StatsReport,
@@ -48,8 +50,8 @@ export function updateReply(
 ): UpdateTasksResponse {
   const reply: UpdateTasksResponse = { enqueued: [], renewed: [], released: [], refused: [] };
   for (let at = from.enqueue; at < to.enqueue; at++) {
-    const { pid, result, leased } = enqueued[at] ?? noOutcome(at);
-    reply.enqueued.push({ pid: bytesOf(pid), result, leased });
+    const { pid, result, leased, published } = enqueued[at] ?? noOutcome(at);
+    reply.enqueued.push({ pid: bytesOf(pid), result, leased, published: published && publication(published) });
   }
   for (let at = from.renew; at < to.renew; at++) {
     const { until, cancelReason } = renewed[at] ?? noOutcome(at);
@@ -61,6 +63,15 @@ export function updateReply(
   }
   return reply;
 }
+
+const publication = (published: readonly PublishedTask[]): Publication => ({
+  tasks: published.map(({ queue, pid, result, leased }) => ({
+    queue: formatQueueName(queue),
+    pid: bytesOf(pid),
+    result,
+    leased,
+  })),
+});
 
 type OutcomeEnd = Omit<UpdateEnd, 'dequeue'>;
 

@@ -22,7 +22,7 @@ export async function giveBack(
     let release = tasks.map(({ queue, pid, token }): ReleaseItem => ({ queue, pid, token, ...REFUND }));
     while (release.length > 0) {
       try {
-        await update({ group, enqueue: [], dequeue: [], renew: [], release, requestId: undefined });
+        await update({ group, enqueue: [], dequeue: [], renew: [], release, publishes: false, requestId: undefined });
         break;
       } catch (error) {
         if (!(error instanceof Refusal)) throw error;

@@ -57,6 +57,14 @@ import {
   UpdateTasksRequest,
   UpdateTasksResponse,
 } from "./tasks.ts";
+import {
+  ListSubscriptionsRequest,
+  ListSubscriptionsResponse,
+  SubscribeRequest,
+  SubscribeResponse,
+  UnsubscribeRequest,
+  UnsubscribeResponse,
+} from "./topics.ts";
 import { WaitForTasksRequest, WaitForTasksResponse } from "./waits.ts";
 
 /**
@@ -297,6 +305,38 @@ export const TaskMasterServiceService = {
       encodeToBuffer(TriggerScheduleResponse, value),
     responseDeserialize: (value: Buffer): TriggerScheduleResponse => TriggerScheduleResponse.decode(value),
   },
+  /** Subscribes a queue to a topic: from now on it gets what is published there. Again: renews the subscription. */
+  subscribe: {
+    path: "/taskmaster.v1.TaskMasterService/Subscribe" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: SubscribeRequest): Buffer => encodeToBuffer(SubscribeRequest, value),
+    requestDeserialize: (value: Buffer): SubscribeRequest => SubscribeRequest.decode(value),
+    responseSerialize: (value: SubscribeResponse): Buffer => encodeToBuffer(SubscribeResponse, value),
+    responseDeserialize: (value: Buffer): SubscribeResponse => SubscribeResponse.decode(value),
+  },
+  /** Ends the subscription of a queue. What it has got stays there, unless the queue is deleted with the subscription. */
+  unsubscribe: {
+    path: "/taskmaster.v1.TaskMasterService/Unsubscribe" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: UnsubscribeRequest): Buffer => encodeToBuffer(UnsubscribeRequest, value),
+    requestDeserialize: (value: Buffer): UnsubscribeRequest => UnsubscribeRequest.decode(value),
+    responseSerialize: (value: UnsubscribeResponse): Buffer => encodeToBuffer(UnsubscribeResponse, value),
+    responseDeserialize: (value: Buffer): UnsubscribeResponse => UnsubscribeResponse.decode(value),
+  },
+  /** Lists the subscriptions of a topic, or of all topics of a group. */
+  listSubscriptions: {
+    path: "/taskmaster.v1.TaskMasterService/ListSubscriptions" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ListSubscriptionsRequest): Buffer =>
+      encodeToBuffer(ListSubscriptionsRequest, value),
+    requestDeserialize: (value: Buffer): ListSubscriptionsRequest => ListSubscriptionsRequest.decode(value),
+    responseSerialize: (value: ListSubscriptionsResponse): Buffer =>
+      encodeToBuffer(ListSubscriptionsResponse, value),
+    responseDeserialize: (value: Buffer): ListSubscriptionsResponse => ListSubscriptionsResponse.decode(value),
+  },
 } as const;
 
 export interface TaskMasterServiceServer extends UntypedServiceImplementation {
@@ -349,6 +389,12 @@ export interface TaskMasterServiceServer extends UntypedServiceImplementation {
   pauseSchedule: handleUnaryCall<PauseScheduleRequest, PauseScheduleResponse>;
   /** Enqueues an extra run of a schedule now. */
   triggerSchedule: handleUnaryCall<TriggerScheduleRequest, TriggerScheduleResponse>;
+  /** Subscribes a queue to a topic: from now on it gets what is published there. Again: renews the subscription. */
+  subscribe: handleUnaryCall<SubscribeRequest, SubscribeResponse>;
+  /** Ends the subscription of a queue. What it has got stays there, unless the queue is deleted with the subscription. */
+  unsubscribe: handleUnaryCall<UnsubscribeRequest, UnsubscribeResponse>;
+  /** Lists the subscriptions of a topic, or of all topics of a group. */
+  listSubscriptions: handleUnaryCall<ListSubscriptionsRequest, ListSubscriptionsResponse>;
 }
 
 export interface TaskMasterServiceClient extends Client {
@@ -668,6 +714,54 @@ export interface TaskMasterServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: TriggerScheduleResponse) => void,
+  ): ClientUnaryCall;
+  /** Subscribes a queue to a topic: from now on it gets what is published there. Again: renews the subscription. */
+  subscribe(
+    request: SubscribeRequest,
+    callback: (error: ServiceError | null, response: SubscribeResponse) => void,
+  ): ClientUnaryCall;
+  subscribe(
+    request: SubscribeRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: SubscribeResponse) => void,
+  ): ClientUnaryCall;
+  subscribe(
+    request: SubscribeRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: SubscribeResponse) => void,
+  ): ClientUnaryCall;
+  /** Ends the subscription of a queue. What it has got stays there, unless the queue is deleted with the subscription. */
+  unsubscribe(
+    request: UnsubscribeRequest,
+    callback: (error: ServiceError | null, response: UnsubscribeResponse) => void,
+  ): ClientUnaryCall;
+  unsubscribe(
+    request: UnsubscribeRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: UnsubscribeResponse) => void,
+  ): ClientUnaryCall;
+  unsubscribe(
+    request: UnsubscribeRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: UnsubscribeResponse) => void,
+  ): ClientUnaryCall;
+  /** Lists the subscriptions of a topic, or of all topics of a group. */
+  listSubscriptions(
+    request: ListSubscriptionsRequest,
+    callback: (error: ServiceError | null, response: ListSubscriptionsResponse) => void,
+  ): ClientUnaryCall;
+  listSubscriptions(
+    request: ListSubscriptionsRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ListSubscriptionsResponse) => void,
+  ): ClientUnaryCall;
+  listSubscriptions(
+    request: ListSubscriptionsRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ListSubscriptionsResponse) => void,
   ): ClientUnaryCall;
 }
 

@@ -64,6 +64,8 @@ export const EnqueueResult = {
   ENQUEUE_RESULT_RERUN: 4,
   /** ENQUEUE_RESULT_KEPT_OUT - Nothing was added, because the settings of the queue keep this PID out: it was completed not long ago. */
   ENQUEUE_RESULT_KEPT_OUT: 5,
+  /** ENQUEUE_RESULT_PUBLISHED - It was published. `EnqueueOutcome.published` has the queues. */
+  ENQUEUE_RESULT_PUBLISHED: 6,
   UNRECOGNIZED: -1,
 } as const;
 
@@ -76,6 +78,7 @@ export namespace EnqueueResult {
   export type ENQUEUE_RESULT_REPLACED = typeof EnqueueResult.ENQUEUE_RESULT_REPLACED;
   export type ENQUEUE_RESULT_RERUN = typeof EnqueueResult.ENQUEUE_RESULT_RERUN;
   export type ENQUEUE_RESULT_KEPT_OUT = typeof EnqueueResult.ENQUEUE_RESULT_KEPT_OUT;
+  export type ENQUEUE_RESULT_PUBLISHED = typeof EnqueueResult.ENQUEUE_RESULT_PUBLISHED;
   export type UNRECOGNIZED = typeof EnqueueResult.UNRECOGNIZED;
 }
 
@@ -187,6 +190,13 @@ export interface Enqueue {
    * and RERUN give a task that waits this PID too. If another task has this PID, the request is refused (TASK_EXISTS).
    */
   key: string;
+  /**
+   * A topic instead of `queue`, `group#name`: publishes the task. It is enqueued in every queue that is subscribed to the topic
+   * when the update is decided and whose filter its headers pass, with the same PID, key, data, mode, delay and retry policy.
+   * Without a PID each queue assigns one. It is not refused if there is no such queue. In all, an update enqueues at most 10,000
+   * tasks and publishes at most 16 MiB of payload, counted for each queue. A `dead_letter_queue` is refused.
+   */
+  topic: string;
 }
 
 export interface Enqueue_HeadersEntry {
@@ -353,6 +363,26 @@ export interface EnqueueOutcome {
    * lost when it completes the task. False: the task waits for its next lease. A worker whose lease has ended may still
    * complete it.
    */
+  leased: boolean;
+  /** Of an enqueue with a topic: what happened in the subscribed queues. */
+  published: Publication | undefined;
+}
+
+/** The outcome of an enqueue with a topic. */
+export interface Publication {
+  /** One for each queue that got the task, in order of their names. Empty: none is subscribed. */
+  tasks: PublishedTask[];
+}
+
+/** A task that was published into a queue. */
+export interface PublishedTask {
+  /** The queue, `group#name`. */
+  queue: string;
+  /** As in `EnqueueOutcome`. */
+  pid: Uint8Array;
+  /** As in `EnqueueOutcome`. */
+  result: EnqueueResult;
+  /** As in `EnqueueOutcome`. */
   leased: boolean;
 }
 
@@ -724,6 +754,7 @@ function createBaseEnqueue(): Enqueue {
     runAtUnixMs: 0,
     headers: NO_ENTRIES,
     key: "",
+    topic: "",
   };
 }
 
@@ -755,6 +786,9 @@ export const Enqueue: MessageFns<Enqueue> = {
     });
     if (message.key !== "") {
       writer.uint32(74).string(message.key);
+    }
+    if (message.topic !== "") {
+      writer.uint32(82).string(message.topic);
     }
     return writer;
   },
@@ -845,6 +879,14 @@ export const Enqueue: MessageFns<Enqueue> = {
             }
 
             message.key = reader.string();
+            continue;
+          }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.topic = reader.string();
             continue;
           }
         }
@@ -1544,7 +1586,7 @@ export const RefusedPart: MessageFns<RefusedPart> = {
 };
 
 function createBaseEnqueueOutcome(): EnqueueOutcome {
-  return { pid: NO_BYTES, result: 0, leased: false };
+  return { pid: NO_BYTES, result: 0, leased: false, published: undefined };
 }
 
 export const EnqueueOutcome: MessageFns<EnqueueOutcome> = {
@@ -1557,6 +1599,9 @@ export const EnqueueOutcome: MessageFns<EnqueueOutcome> = {
     }
     if (message.leased !== false) {
       writer.uint32(24).bool(message.leased);
+    }
+    if (message.published !== undefined) {
+      Publication.encode(message.published, writer.uint32(34).fork()).join();
     }
     return writer;
   },
@@ -1592,6 +1637,139 @@ export const EnqueueOutcome: MessageFns<EnqueueOutcome> = {
           }
           case 3: {
             if (tag !== 24) {
+              break;
+            }
+
+            message.leased = reader.bool();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.published = Publication.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBasePublication(): Publication {
+  return { tasks: [] };
+}
+
+export const Publication: MessageFns<Publication> = {
+  encode(message: Publication, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.tasks) {
+      PublishedTask.encode(v!, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Publication {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePublication();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.tasks.push(PublishedTask.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBasePublishedTask(): PublishedTask {
+  return { queue: "", pid: NO_BYTES, result: 0, leased: false };
+}
+
+export const PublishedTask: MessageFns<PublishedTask> = {
+  encode(message: PublishedTask, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.queue !== "") {
+      writer.uint32(10).string(message.queue);
+    }
+    if (message.pid.length !== 0) {
+      writer.uint32(18).bytes(message.pid);
+    }
+    if (message.result !== 0) {
+      writer.uint32(24).int32(message.result);
+    }
+    if (message.leased !== false) {
+      writer.uint32(32).bool(message.leased);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): PublishedTask {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePublishedTask();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.queue = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.pid = reader.bytes();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.result = reader.int32() as any;
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
               break;
             }
 

@@ -1,0 +1,164 @@
+import type { Subscription as WireSubscription } from '@taskmaster/proto';
+import { emptyRequest } from '../calls/update-request.ts';
+import type { ClientContext } from '../tasks/context.ts';
+import { type HeaderFilter, headerFilter, wireFilter } from '../tasks/header-filter.ts';
+import {
+  FORMAT,
+  type NewTask,
+  newPublication,
+  preparePublication,
+  type QueueRef,
+  queueRef,
+  type TaskOptions,
+  type TopicRef,
+} from '../tasks/new-task.ts';
+import { type PublishedTask, publishedTasks } from '../tasks/update.ts';
+import type { TransportCallOptions } from '../transport/transport.ts';
+import { brokenReply } from '../transport/wire-errors.ts';
+import type { DataFormat } from '../values/codec.ts';
+import { type Duration, durationMs } from '../values/duration.ts';
+import type { CallOptions, UpdateOptions } from '../values/options.ts';
+import { EveryWorker, type EveryWorkerOptions } from '../worker/every-worker.ts';
+import type { Handler } from '../worker/worker-options.ts';
+
+/** How a task is published. */
+export type PublishOptions = TaskOptions & UpdateOptions;
+
+export interface SubscribeOptions extends CallOptions {
+  /** Which tasks the queue gets, by their headers. Default: all. */
+  readonly filter?: HeaderFilter | undefined;
+  /** When the subscription ends unless the queue is subscribed again, 1 s to 1 year. Default: never. */
+  readonly ttl?: Duration | undefined;
+  /** Whether the queue is deleted with its tasks when the subscription ends. Default false. */
+  readonly deleteQueue?: boolean | undefined;
+}
+
+/** A queue that gets what is published to a topic. */
+export interface Subscription {
+  /** `group#name`. */
+  readonly topic: string;
+  /** `group#name`. */
+  readonly queue: string;
+  readonly filter: HeaderFilter;
+  /** In ms. Undefined: it does not end by itself. */
+  readonly ttlMs: number | undefined;
+  readonly deleteQueue: boolean;
+  /** When it ends, by the node's clock. */
+  readonly expiresAt: Date | undefined;
+}
+
+/**
+ * A topic with data of type `T`: a name in a group to which queues of the group are subscribed. What is published there is
+ * enqueued in all of them, in one atomic update. `client.topic(name)` makes one without a request.
+ */
+export class Topic<T, In = T> implements TopicRef<T, In> {
+  /** `group#name`, or `name` in the default group. */
+  readonly name: string;
+  /** Internal. */
+  readonly [FORMAT]: DataFormat<T, In>;
+  readonly #context: ClientContext;
+
+  /** Internal: use `client.topic()`. */
+  constructor(context: ClientContext, name: string, format: DataFormat<T, In>) {
+    this.name = queueRef(name).name;
+    this[FORMAT] = format;
+    this.#context = context;
+  }
+
+  /**
+   * Publishes a task: it is enqueued in every queue that is subscribed now and whose filter it passes. Resolves with these
+   * queues, perhaps none, when all of it is on disk. Throws as `Queue.enqueue` does.
+   */
+  async publish(data: In, options: PublishOptions = {}): Promise<readonly PublishedTask[]> {
+    const item = preparePublication(this, data, options);
+    const request = emptyRequest();
+    request.enqueue.push(item instanceof Promise ? await item : item);
+    const { enqueued } = await this.#context.updates.send(request, options);
+    const published = enqueued[0]?.published;
+    if (published === undefined) throw brokenReply('left out the outcome of the publication');
+    return publishedTasks(published);
+  }
+
+  /** A task to publish: for `client.update().enqueue()`, for `task.complete({ enqueue })`, or for the result of a handler. */
+  task(data: In, options?: TaskOptions): NewTask {
+    return newPublication(this, data, options);
+  }
+
+  /**
+   * Subscribes a queue of the group, or replaces its subscription and begins its time to live anew. Resolves with the end of the
+   * subscription, if it has one, and with whether the queue was not subscribed before.
+   * @throws InvalidRequestError; TaskMasterError with the reason `TOO_MANY_SUBSCRIPTIONS`.
+   */
+  async subscribe(
+    queue: string | QueueRef,
+    options: SubscribeOptions = {},
+  ): Promise<{ readonly created: boolean; readonly expiresAt: Date | undefined }> {
+    const request = {
+      topic: this.name,
+      queue: queueRef(queue).name,
+      filter: wireFilter(options.filter ?? {}),
+      ttlMs: options.ttl === undefined ? 0 : durationMs(options.ttl, 'ttl'),
+      deleteQueue: options.deleteQueue ?? false,
+    };
+    const { created, expiresUnixMs } = await this.#run('subscribe', options, (attempt) =>
+      this.#context.calls.transport.subscribe(request, attempt),
+    );
+    return { created, expiresAt: dateOf(expiresUnixMs) };
+  }
+
+  /** Ends the subscription of a queue. Resolves with false if it was not subscribed. */
+  async unsubscribe(queue: string | QueueRef, options: CallOptions = {}): Promise<boolean> {
+    const request = { topic: this.name, queue: queueRef(queue).name };
+    const { existed } = await this.#run('unsubscribe', options, (attempt) =>
+      this.#context.calls.transport.unsubscribe(request, attempt),
+    );
+    return existed;
+  }
+
+  /** The subscriptions of the topic, by queue. */
+  subscriptions(options: CallOptions = {}): Promise<readonly Subscription[]> {
+    return listSubscriptions(this.#context, this.name, options);
+  }
+
+  /**
+   * A worker that gets everything that is published: each process that makes one has a queue of its own, which is subscribed
+   * while the worker runs and is deleted soon after the process has vanished.
+   */
+  onEveryWorker(handler: Handler<T>, options: EveryWorkerOptions<T> = {}): EveryWorker<T> {
+    return new EveryWorker(this.#context, this, handler, options);
+  }
+
+  #run<R>(operation: string, options: CallOptions, attempt: (options: TransportCallOptions) => Promise<R>): Promise<R> {
+    return this.#context.calls.run(operation, 'harmless', options, attempt);
+  }
+}
+
+/** The subscriptions of a topic, or with `group#` those of all topics of a group. */
+export async function listSubscriptions(
+  { calls }: ClientContext,
+  topic: string,
+  options: CallOptions,
+): Promise<readonly Subscription[]> {
+  const { subscriptions } = await calls.run('listSubscriptions', 'read', options, (attempt) =>
+    calls.transport.listSubscriptions({ topic }, attempt),
+  );
+  return subscriptions.map(subscriptionOf);
+}
+
+const subscriptionOf = ({
+  topic,
+  queue,
+  filter,
+  ttlMs,
+  deleteQueue,
+  expiresUnixMs,
+}: WireSubscription): Subscription => ({
+  topic,
+  queue,
+  filter: headerFilter(filter),
+  ttlMs: ttlMs === 0 ? undefined : ttlMs,
+  deleteQueue,
+  expiresAt: dateOf(expiresUnixMs),
+});
+
+const dateOf = (unixMs: number): Date | undefined => (unixMs === 0 ? undefined : new Date(unixMs));

@@ -1,0 +1,105 @@
+import { expect, test } from 'vitest';
+import { type ClientSetUp, clientSetUp } from '../testing/client-set-up.ts';
+import { settled } from '../testing/manual-timing.ts';
+import { makeError } from '../values/errors.ts';
+import type { EveryWorker, EveryWorkerOptions } from './every-worker.ts';
+
+interface EveryWorkers extends ClientSetUp {
+  readonly got: string[];
+  readonly heard: string[];
+  worker(instance: string, options?: EveryWorkerOptions<string>): EveryWorker<string>;
+  queues(): string[];
+}
+
+function setUp(): EveryWorkers {
+  const made = clientSetUp();
+  const got: string[] = [];
+  const heard: string[] = [];
+  const topic = made.client.topic<string>('g#news');
+  return {
+    ...made,
+    got,
+    heard,
+    worker: (instance, options = {}) => {
+      const hooks = {
+        onGap: () => heard.push(`gap of ${instance}`),
+        onRenewalFailed: ({ reason }: { reason: string }) => heard.push(`${instance}: ${reason}`),
+      };
+      const handler = ({ data }: { data: string }): void => void got.push(`${instance}: ${data}`);
+      return topic.onEveryWorker(handler, { instance, ...hooks, ...options });
+    },
+    queues: () => made.engine.topics.list({ topic: 'g#news' }).subscriptions.map(({ queue }) => queue),
+  };
+}
+
+test('every worker that runs gets what is published, each once', async () => {
+  const { client, worker, got, queues } = setUp();
+  const topic = client.topic<string>('g#news');
+  const [a, b] = [worker('a'), worker('b', { filter: { kind: 'b' } })];
+  await Promise.all([a.start(), b.start()]);
+  expect(queues()).toEqual(['g#news/a', 'g#news/b']);
+  expect((await topic.publish('for a')).map(({ queue }) => queue)).toEqual(['g#news/a']);
+  expect(await topic.publish('for both', { headers: { kind: 'b' } })).toHaveLength(2);
+  await settled();
+  expect(got.toSorted()).toEqual(['a: for a', 'a: for both', 'b: for both']);
+  await a.stop();
+  expect(queues()).toEqual(['g#news/b']);
+  await client.close();
+  expect(queues()).toEqual([]);
+});
+
+test('its subscription is renewed while it runs, and ends with its queue when it has vanished', async () => {
+  const { client, timing, engine, worker, queues } = setUp();
+  await worker('a', { ttl: '30s' }).start();
+  await timing.advance(90_000);
+  expect(queues()).toEqual(['g#news/a']);
+  expect(engine.topics.list({ topic: 'g#news' }).subscriptions).toMatchObject([{ ttlMs: 30_000, deleteQueue: true }]);
+  await client.close();
+});
+
+test('a renewal that fails is tried again, and a gap is told', async () => {
+  const { client, timing, transport, worker, heard, queues } = setUp();
+  await worker('a', { ttl: '3s' }).start();
+  const error = makeError('no right', { reason: 'PERMISSION_DENIED' });
+  transport.faults.subscribe.push({ when: 'before', error });
+  await timing.advance(1_000);
+  expect(heard).toEqual(['a: PERMISSION_DENIED']);
+  await timing.advance(1_000);
+  expect(queues()).toEqual(['g#news/a']);
+  // The process is paused for longer than its subscription lasts.
+  timing.block(10_000);
+  expect(queues()).toEqual([]);
+  await timing.advance(1_000);
+  expect(queues()).toEqual(['g#news/a']);
+  expect(heard).toEqual(['a: PERMISSION_DENIED', 'gap of a']);
+  await client.close();
+});
+
+test('is started once, needs no more than a second of life, and stops although it was not started', async () => {
+  const { client, worker, queues } = setUp();
+  const a = worker('a');
+  await a.start();
+  await expect(a.start()).rejects.toBeInstanceOf(TypeError);
+  const b = worker('b');
+  await b.stop();
+  await expect(b.start()).rejects.toBeInstanceOf(TypeError);
+  expect(() => worker('c', { ttl: '500ms' })).toThrow(new TypeError('ttl: at least 1000 ms'));
+  const named = client.topic('g#news').onEveryWorker(() => {});
+  expect(named.queue).toMatch(/^g#news\/[0-9a-f]{16}$/);
+  await client.close();
+  expect(queues()).toEqual([]);
+});
+
+test('runs until the signal is aborted', async () => {
+  const { client, worker, got, queues } = setUp();
+  const abort = new AbortController();
+  const running = worker('a').run({ signal: abort.signal });
+  await settled();
+  expect(queues()).toEqual(['g#news/a']);
+  await client.topic<string>('g#news').publish('x');
+  await settled();
+  expect(got).toEqual(['a: x']);
+  abort.abort();
+  await running;
+  expect(queues()).toEqual([]);
+});

@@ -1,0 +1,148 @@
+import { randomBytes } from 'node:crypto';
+import { limits } from '@taskmaster/proto';
+import type { ClientContext } from '../tasks/context.ts';
+import { type HeaderFilter, wireFilter } from '../tasks/header-filter.ts';
+import { sourceOf } from '../tasks/lease-source.ts';
+import { FORMAT, type TopicRef } from '../tasks/new-task.ts';
+import type { CancelTimer } from '../transport/timing.ts';
+import { asTaskMasterError } from '../transport/wire-errors.ts';
+import { type Duration, durationMs } from '../values/duration.ts';
+import type { TaskMasterError } from '../values/errors.ts';
+import { callHook, type StopOptions } from '../values/options.ts';
+import { Worker } from './worker.ts';
+import type { Handler, RunOptions, WorkerOptions } from './worker-options.ts';
+
+export interface EveryWorkerOptions<T = unknown> extends WorkerOptions<T> {
+  /** Which tasks it gets, by their headers. Default: all. */
+  readonly filter?: HeaderFilter | undefined;
+  /**
+   * How long the subscription lasts after the last renewal, at least 1 s. It is renewed after a third of this time. After the
+   * process has vanished, its queue collects nothing from this instant on, and is deleted. Default 1 min.
+   */
+  readonly ttl?: Duration | undefined;
+  /**
+   * Name of this instance, unique among those that run. Its queue is named by the topic, a slash and the instance. An instance
+   * that starts again under its name before `ttl` is over finds what was published meanwhile. Default: random.
+   */
+  readonly instance?: string | undefined;
+  /** Called when a renewal fails. It is tried again. */
+  readonly onRenewalFailed?: ((error: TaskMasterError) => void) | undefined;
+  /**
+   * Called when a renewal finds that the subscription has ended, for example because the process was paused: it is subscribed
+   * again, and may have missed tasks.
+   */
+  readonly onGap?: (() => void) | undefined;
+}
+
+const INSTANCE_BYTES = 8;
+
+/** A worker with a queue of its own that is subscribed to a topic while it runs. `topic.onEveryWorker()` makes one. */
+export class EveryWorker<T> implements AsyncDisposable {
+  /** Name of its queue. */
+  readonly queue: string;
+  readonly #context: ClientContext;
+  readonly #topic: TopicRef<T>;
+  readonly #options: EveryWorkerOptions<T>;
+  readonly #ttlMs: number;
+  readonly #worker: Worker<T>;
+  #cancelRenewal: CancelTimer = () => {};
+  #started: Promise<void> | undefined;
+  #stopped: Promise<void> | undefined;
+
+  /** Internal: use `topic.onEveryWorker()`. */
+  constructor(context: ClientContext, topic: TopicRef<T>, handler: Handler<T>, options: EveryWorkerOptions<T>) {
+    this.queue = `${topic.name}/${options.instance ?? randomBytes(INSTANCE_BYTES).toString('hex')}`;
+    this.#context = context;
+    this.#topic = topic;
+    this.#options = options;
+    this.#ttlMs = durationMs(options.ttl ?? '1m', 'ttl');
+    if (this.#ttlMs < limits.minSubscriptionMs) throw new TypeError(`ttl: at least ${limits.minSubscriptionMs} ms`);
+    this.#worker = new Worker(context, sourceOf([{ name: this.queue, [FORMAT]: topic[FORMAT] }]), handler, options);
+  }
+
+  /** Number of tasks that are handled now. */
+  get active(): number {
+    return this.#worker.active;
+  }
+
+  /**
+   * Subscribes and starts to handle tasks. Resolves when it is subscribed: it gets everything that is published from then on.
+   * @throws TypeError if it was started or stopped before; TaskMasterError if it cannot subscribe.
+   */
+  start(): Promise<void> {
+    if (this.#started !== undefined || this.#stopped !== undefined) {
+      return Promise.reject(new TypeError('the worker was started or stopped before'));
+    }
+    this.#started = this.#subscribe().then(() => {
+      if (this.#stopped !== undefined) return;
+      this.#context.workers.add(this);
+      this.#worker.start();
+      this.#renewLater();
+    });
+    return this.#started;
+  }
+
+  /** Starts, and runs until the signal is aborted. Resolves when all handlers have ended and it is not subscribed any more. */
+  async run({ signal, stopTimeout }: RunOptions = {}): Promise<void> {
+    await this.start();
+    const { promise: aborted, resolve } = Promise.withResolvers<void>();
+    signal?.addEventListener('abort', () => resolve(), { once: true });
+    if (signal?.aborted) resolve();
+    await aborted;
+    await this.stop({ timeout: stopTimeout });
+  }
+
+  /** Stops the worker as `Worker.stop()` does, ends the subscription, and deletes the queue with the tasks that are left. */
+  stop(options: StopOptions = {}): Promise<void> {
+    this.#stopped ??= this.#stop(options);
+    return this.#stopped;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop();
+  }
+
+  async #stop(options: StopOptions): Promise<void> {
+    const { calls, workers } = this.#context;
+    this.#cancelRenewal();
+    const isSubscribed = await (this.#started?.then(
+      () => true,
+      () => false,
+    ) ?? false);
+    await this.#worker.stop(options);
+    this.#cancelRenewal();
+    workers.delete(this);
+    if (!isSubscribed) return;
+    const request = { topic: this.#topic.name, queue: this.queue };
+    // If this fails, the subscription ends by its time to live, and the queue is deleted then.
+    await calls
+      .run('unsubscribe', 'harmless', {}, (attempt) => calls.transport.unsubscribe(request, attempt))
+      .catch((error: unknown) => callHook(this.#options.onRenewalFailed, asTaskMasterError(error)));
+  }
+
+  async #subscribe(): Promise<boolean> {
+    const { calls } = this.#context;
+    const request = {
+      ...{ topic: this.#topic.name, queue: this.queue, filter: wireFilter(this.#options.filter ?? {}) },
+      ...{ ttlMs: this.#ttlMs, deleteQueue: true },
+    };
+    const { created } = await calls.run('subscribe', 'harmless', {}, (attempt) =>
+      calls.transport.subscribe(request, attempt),
+    );
+    return created;
+  }
+
+  #renewLater(): void {
+    this.#cancelRenewal = this.#context.timing.after(this.#ttlMs / 3, () => void this.#renew());
+  }
+
+  async #renew(): Promise<void> {
+    try {
+      const isNew = await this.#subscribe();
+      if (isNew) callHook(this.#options.onGap);
+    } catch (error) {
+      callHook(this.#options.onRenewalFailed, asTaskMasterError(error));
+    }
+    if (this.#stopped === undefined) this.#renewLater();
+  }
+}

@@ -1,0 +1,168 @@
+import { EnqueueResult, formatQueueName, ItemKind, limits, type QueueName } from '@taskmaster/proto';
+import {
+  BATCH_START,
+  type BatchCommand,
+  type BatchOutcome,
+  type EnqueueItem,
+  type EnqueueOutcome,
+  eachResult,
+  type Instant,
+  Refusal,
+  type RefusedItem,
+  type UpdateEnd,
+  UpdateRefusal,
+} from '@taskmaster/server/domain';
+
+/** The queues that are subscribed to a topic. */
+export interface Subscribers {
+  /** Those that get the task, by name. */
+  queuesOf(topic: QueueName, item: EnqueueItem, now: Instant): readonly QueueName[];
+}
+
+/** What an enqueue of the request has become. */
+interface Source {
+  readonly item: EnqueueItem;
+  /** The queues that get the task. Undefined: it is not published. */
+  readonly queues: readonly QueueName[] | undefined;
+}
+
+/** A batch whose published tasks are enqueues in the queues that are subscribed at this instant. */
+export interface Expansion {
+  readonly batch: BatchCommand;
+  /** Updates that publish too much, by their end in the expanded batch. */
+  readonly refusals: ReadonlyMap<UpdateEnd, Refusal>;
+  /** The outcome of the request, from that of the expanded batch. */
+  fold(outcome: BatchOutcome): BatchOutcome;
+}
+
+/** Tasks and bytes that one turn may publish. More would delay other callers. */
+const MOST_TASKS = limits.updateItems;
+const RETRY_DELAY_MS = 1;
+
+export function expandPublishes(batch: BatchCommand, subscribers: Subscribers, now: Instant): Expansion {
+  const enqueue: EnqueueItem[] = [];
+  const updates: UpdateEnd[] = [];
+  const refusals = new Map<UpdateEnd, Refusal>();
+  /** By update. */
+  const sources: (readonly Source[])[] = [];
+  const total = { tasks: 0, bytes: 0 };
+  let start = BATCH_START;
+  for (const end of batch.updates) {
+    const of = batch.enqueue.slice(start.enqueue, end.enqueue).map(
+      (item): Source => ({
+        item,
+        queues: item.isPublished ? subscribers.queuesOf(item.queue, item, now) : undefined,
+      }),
+    );
+    const refusal = refusalOf(of, total);
+    // A refused update enqueues nothing.
+    if (refusal === undefined) for (const source of of) enqueue.push(...expanded(source));
+    const expandedEnd = { ...end, enqueue: enqueue.length };
+    if (refusal !== undefined) refusals.set(expandedEnd, refusal);
+    updates.push(expandedEnd);
+    sources.push(of);
+    start = end;
+  }
+  const expandedBatch = { ...batch, enqueue, updates };
+  return { batch: expandedBatch, refusals, fold: (outcome) => fold(expandedBatch, sources, outcome) };
+}
+
+function* expanded({ item, queues }: Source): Generator<EnqueueItem> {
+  if (queues === undefined) yield item;
+  else for (const queue of queues) yield { ...item, queue, isPublished: false };
+}
+
+/** The refusal of an update that publishes too much. Otherwise its tasks and bytes are added to those of the turn. */
+function refusalOf(sources: readonly Source[], total: { tasks: number; bytes: number }): Refusal | undefined {
+  let tasks = 0;
+  let bytes = 0;
+  let publishes = false;
+  for (const { item, queues } of sources) {
+    tasks += queues?.length ?? 1;
+    if (queues === undefined) continue;
+    publishes = true;
+    bytes += queues.length * item.data.byteLength;
+  }
+  if (!publishes) return undefined;
+  if (tasks > MOST_TASKS) {
+    return new Refusal('TOO_MANY_ITEMS', `the update would enqueue ${tasks} tasks, with those that it publishes`, {
+      metadata: { field: 'update', value: String(tasks), limit: String(MOST_TASKS) },
+    });
+  }
+  if (bytes > limits.publishedBytes) {
+    return new Refusal('REQUEST_TOO_LARGE', `the update would publish ${bytes} bytes, counted for each queue`, {
+      metadata: { field: 'update', value: String(bytes), limit: String(limits.publishedBytes) },
+    });
+  }
+  if (total.tasks + tasks > MOST_TASKS || total.bytes + bytes > limits.publishedBytes) {
+    return new Refusal('OVERLOADED', 'the updates before this one publish as much as one turn may', {
+      retryDelayMs: RETRY_DELAY_MS,
+    });
+  }
+  total.tasks += tasks;
+  total.bytes += bytes;
+  return undefined;
+}
+
+function fold(batch: BatchCommand, sources: readonly (readonly Source[])[], outcome: BatchOutcome): BatchOutcome {
+  const enqueued: EnqueueOutcome[] = [];
+  const refusals = new Map<number, Refusal>();
+  eachResult(
+    batch,
+    outcome,
+    (index, from) => {
+      let at = from.enqueue;
+      for (const { item, queues } of sources[index] ?? []) {
+        if (queues === undefined) {
+          enqueued.push(outcomeAt(outcome, at++));
+          continue;
+        }
+        const published = queues.map((queue) => ({ queue, ...outcomeAt(outcome, at++) }));
+        const pid = item.pid ?? NO_PID;
+        enqueued.push({ pid, result: EnqueueResult.ENQUEUE_RESULT_PUBLISHED, leased: false, published });
+      }
+    },
+    (index, refusal) => refusals.set(index, foldedRefusal(refusal, sources[index] ?? [])),
+  );
+  return { ...outcome, enqueued, refusals };
+}
+
+const NO_PID = '' as EnqueueOutcome['pid'];
+
+function outcomeAt({ enqueued }: BatchOutcome, at: number): EnqueueOutcome {
+  const outcome = enqueued[at];
+  if (outcome === undefined) throw new RangeError(`there is no outcome of the expanded enqueue ${at}`);
+  return outcome;
+}
+
+/** The refusal with the items of the request. An item that is refused in several queues is named once. */
+function foldedRefusal(refusal: Refusal, sources: readonly Source[]): Refusal {
+  if (!(refusal instanceof UpdateRefusal)) return refusal;
+  const folded: RefusedItem[] = [];
+  for (const refused of refusal.items) {
+    if (refused.kind !== ItemKind.ITEM_KIND_ENQUEUE) {
+      folded.push(refused);
+      continue;
+    }
+    const { source, index } = sourceOf(sources, refused.index);
+    if (folded.some((other) => other.kind === refused.kind && other.index === index)) continue;
+    const published = source?.queues === undefined ? undefined : source.item.queue;
+    const where = published === undefined ? '' : ` ${formatQueueName(refused.queue)}`;
+    folded.push({ ...refused, index, queue: published ?? refused.queue, message: `${refused.message}${where}` });
+  }
+  const [first, ...more] = folded;
+  return first === undefined ? refusal : new UpdateRefusal([first, ...more]);
+}
+
+/** The enqueue of the request that has become the expanded one at this place of its update. */
+function sourceOf(
+  sources: readonly Source[],
+  at: number,
+): { readonly source: Source | undefined; readonly index: number } {
+  let end = 0;
+  const index = sources.findIndex(({ queues }) => {
+    end += queues?.length ?? 1;
+    return at < end;
+  });
+  return { source: sources[index], index };
+}

@@ -1,0 +1,128 @@
+import { limits, type QueueName, reservedQueues } from '@taskmaster/proto';
+import {
+  AVAILABLE,
+  encodeSubscription,
+  type Instant,
+  Refusal,
+  type ShownSubscription,
+  type Subscription,
+  type SubscriptionKey,
+  type TaskState,
+} from '@taskmaster/server/domain';
+import type { EngineState } from '../engine-state.ts';
+import { hiddenUntil, NO_TOKEN } from '../operations/attempts.ts';
+import { type Attempt, decide } from '../operations/decide.ts';
+import { deadFor, showAllDue } from '../operations/expire.ts';
+import type { Reaper } from '../operations/reaper.ts';
+import { TaskDraft } from '../operations/task-draft.ts';
+import { EngineView } from '../pending/engine-view.ts';
+import { subscriptionPid } from './subscription-table.ts';
+
+type Subscribed = { readonly created: boolean; readonly until: Instant | undefined };
+
+const recordsOf = (group: string): QueueName => ({ group, name: reservedQueues.subscriptions });
+
+/**
+ * Makes a subscription, or replaces one and begins its time to live anew.
+ * @param noNewTasks refuses a new one. Undefined: there is room on the disk.
+ */
+export async function subscribe(
+  memory: EngineState,
+  subscription: Subscription,
+  noNewTasks: Refusal | undefined,
+): Promise<Subscribed> {
+  const { group } = subscription.topic;
+  const { result, durable } = await decide(memory, memory.partitionOf(group), (now, reads): Attempt<Subscribed> => {
+    const before = memory.subscriptions.find(subscription, now);
+    if (before === undefined) refuseNew(memory, group, now, noNewTasks);
+    const draft = new TaskDraft(new EngineView(memory, now, reads));
+    const records = draft.queueFor(recordsOf(group));
+    const pid = subscriptionPid(subscription);
+    const record = draft.find(records, pid);
+    if (draft.needs.length > 0) return { kind: 'needs', needs: draft.needs };
+    const data = encodeSubscription(subscription);
+    const until = subscription.ttlMs === undefined ? undefined : ((now + subscription.ttlMs) as Instant);
+    const state = stateOf(data, now, until);
+    const isSame = before !== undefined && Buffer.compare(encodeSubscription(before), data) === 0;
+    if (record === undefined) draft.add(records, pid, state, data);
+    // A renewal changes only the end, which is written with the log.
+    else draft.change(records, pid, record, state, isSame ? undefined : data);
+    const { changes, created } = draft;
+    return { kind: 'decided', result: { created: before === undefined, until }, changes: { changes, created } };
+  });
+  await durable;
+  return result;
+}
+
+function refuseNew(memory: EngineState, group: string, now: Instant, noNewTasks: Refusal | undefined): void {
+  if (noNewTasks !== undefined) throw noNewTasks;
+  if (memory.subscriptions.list(group, undefined, now).length < limits.subscriptions) return;
+  throw new Refusal('TOO_MANY_SUBSCRIPTIONS', `the group has ${limits.subscriptions} subscriptions`, {
+    metadata: { group, limit: String(limits.subscriptions) },
+  });
+}
+
+const stateOf = (data: Uint8Array, now: Instant, until: Instant | undefined): TaskState => ({
+  enqueuedAt: now,
+  dueAt: until ?? now,
+  dataBytes: data.byteLength,
+  headerBytes: 0,
+  attempts: 0,
+  token: NO_TOKEN,
+  retry: undefined,
+  visibility: until === undefined ? AVAILABLE : hiddenUntil(until, now),
+  history: undefined,
+});
+
+/** What has ended: a subscription, and perhaps its queue. */
+interface Ended {
+  readonly existed: boolean;
+  readonly deletedTasks: number;
+}
+
+/** Ends a subscription, in one atom with the deletion of its queue if that was asked for. */
+export async function unsubscribe(
+  memory: EngineState,
+  key: SubscriptionKey,
+  reaper: Pick<Reaper, 'reap'>,
+): Promise<Ended> {
+  return end(memory, key, reaper, (now) => memory.subscriptions.find(key, now));
+}
+
+/** Removes the record of a subscription that has ended, and its queue. Nothing happens if it was renewed meanwhile. */
+export async function removeEnded(
+  memory: EngineState,
+  key: SubscriptionKey,
+  reaper: Pick<Reaper, 'reap'>,
+): Promise<void> {
+  await end(memory, key, reaper, (now) => memory.subscriptions.findEnded(key, now));
+}
+
+async function end(
+  memory: EngineState,
+  key: SubscriptionKey,
+  reaper: Pick<Reaper, 'reap'>,
+  find: (now: Instant) => ShownSubscription | undefined,
+): Promise<Ended> {
+  const { group } = key.topic;
+  // Move dead tasks first: they belong into another queue.
+  if (find(memory.clock.now())?.deleteQueue) await showAllDue(memory, deadFor(memory, key.queue));
+  const { result, durable } = await decide(memory, memory.partitionOf(group), (now, reads) => {
+    const subscription = find(now);
+    const draft = new TaskDraft(new EngineView(memory, now, reads));
+    const records = draft.queue(recordsOf(group));
+    if (subscription === undefined || records === undefined) return { kind: 'decided' as const, result: undefined };
+    const pid = subscriptionPid(key);
+    const record = draft.find(records, pid);
+    if (draft.needs.length > 0) return { kind: 'needs' as const, needs: draft.needs };
+    if (record !== undefined) draft.remove(records, pid, record, 'moved');
+    const queue = subscription.deleteQueue ? memory.table.get(key.queue) : undefined;
+    const dropped = queue === undefined ? [] : [{ queueId: queue.ledger.queueId, reap: true, queue }];
+    const result = { queue, tasks: queue?.ledger.size ?? 0 };
+    return { kind: 'decided' as const, result, changes: { changes: draft.changes, dropped } };
+  });
+  await durable;
+  if (result === undefined) return { existed: false, deletedTasks: 0 };
+  if (result.queue !== undefined) reaper.reap(memory.log, result.queue);
+  return { existed: true, deletedTasks: result.tasks };
+}
