@@ -91,8 +91,7 @@ function explainTasks(
   if (!contains(span, at)) return [];
   const worlds: World[] = [];
   for (const swept of sweeps(world, call.queues, exactly(at), setting)) {
-    const after = grant(swept.at(at, swept.epoch), event, tasks, firstTasks(swept, call), setting);
-    if (after) worlds.push(after);
+    worlds.push(...grant(swept.at(at, swept.epoch), event, tasks, firstTasks(swept, call), setting));
   }
   return worlds;
 }
@@ -103,24 +102,22 @@ function grant(
   tasks: readonly LeasedReply[],
   first: readonly Picked[],
   setting: Setting,
-): World | undefined {
+): World[] {
+  const worlds: World[] = [];
   let next = world;
   const told = [...tasks];
   for (const { queue, task } of first) {
     const reply = told[0];
-    if (!reply) {
-      // The reply may have fewer tasks than asked for: if the cache is too small for the request …
-      if (setting.tinyCache && event.call.queues.length > 1) break;
-    }
+    // The reply may have fewer tasks than asked for: if the cache is too small for the request …
+    if (!reply && setting.tinyCache && event.call.queues.length > 1) worlds.push(next);
     if (reply && reply.queue === queue && reply.pid === task.pid) {
       told.shift();
-      if (!isLeaseOf(reply, task) && !isLeaseOf(reply, replacedMeanwhile(event, reply, task, setting)))
-        return undefined;
+      if (!isLeaseOf(reply, task) && !isLeaseOf(reply, replacedMeanwhile(event, reply, task, setting))) return [];
       next = lease(next, queue, task, reply.token, exactly(reply.until), event.id, setting);
       continue;
     }
     // … or if a task was taken away before the reply was sent.
-    if (!mayHaveGone(world, event, queue, task.pid, setting)) return undefined;
+    if (!mayHaveGone(world, event, queue, task.pid, setting)) return worlds;
     next = lease(
       next,
       queue,
@@ -131,7 +128,8 @@ function grant(
       setting,
     );
   }
-  return told.length === 0 ? next : undefined;
+  if (told.length === 0) worlds.push(next);
+  return worlds;
 }
 
 function isLeaseOf(reply: LeasedReply, task: ModelTask): boolean {
