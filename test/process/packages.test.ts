@@ -21,7 +21,7 @@ const BUDGET_KIB: Readonly<Record<string, number>> = {
   '@taskmaster/backup': 100,
   '@taskmaster/client': 300,
   '@taskmaster/node': 400,
-  '@taskmaster/proto': 160,
+  '@taskmaster/proto': 180,
   '@taskmaster/proxy': 100,
   '@taskmaster/server': 290,
 };
