@@ -6,8 +6,10 @@ import type { CallOptions } from '../../values/options.ts';
 
 /** Time between two looks for tasks in further shards, in ms. */
 export const LOOK_MS = 10_000;
-/** Timeout of a look, in ms. The first lease waits for the first look. */
+/** Timeout of each of the two requests of a look, in ms. The first lease waits for the first look. */
 const LOOK_TIMEOUT_MS = 2_000;
+/** Matches the names of all shards of all queues. */
+const ANY_SHARD = '~[0-9]+#';
 
 /**
  * The shards from which a client reads: those that it enqueues to, and those in which it has found tasks. So a change of the
@@ -54,7 +56,19 @@ export class KnownShards {
 
   /** Never rejects: without an answer the client reads from the shards that it knows, and looks again later. */
   async #look(): Promise<void> {
-    await this.stats({ timeout: LOOK_TIMEOUT_MS }).catch(() => {});
+    await this.stats({ timeout: LOOK_TIMEOUT_MS }).catch(() => this.#lookAtReachable().catch(() => {}));
+  }
+
+  /** Statistics of named queues need all their nodes. A filter finds the shards of the nodes that answer. */
+  async #lookAtReachable(): Promise<void> {
+    const filter = { regex: ANY_SHARD };
+    const holding = (await queueStats(this.#context, { timeout: LOOK_TIMEOUT_MS, filter })).queues.filter(holdsTasks);
+    const names = new Set(holding.map(({ queue }) => queue));
+    const found = Array.from({ length: MAX_SHARDS }, (_, shard) => shard).filter((shard) =>
+      names.has(this.#names.of(shard)),
+    );
+    // The shards that did not answer stay known.
+    this.#all = [...new Set([...this.#all, ...found])].sort((a, b) => a - b);
   }
 }
 
