@@ -38,7 +38,10 @@ export const statusOfReason = {
   CONFLICTING_ITEMS: status.INVALID_ARGUMENT,
   /** The request has nothing to do. Do: Do not send it. */
   EMPTY_REQUEST: status.INVALID_ARGUMENT,
-  /** The request has more items than one request may have. Do: Split it. */
+  /**
+   * The request has more items than one request may have, or the group has as many settings of queues as it may. Do: Split it, or
+   * delete settings.
+   */
   TOO_MANY_ITEMS: status.INVALID_ARGUMENT,
   /** A payload is too large. Do: Store the data elsewhere and enqueue a reference to it. */
   DATA_TOO_LARGE: status.INVALID_ARGUMENT,
@@ -73,7 +76,10 @@ export const statusOfReason = {
   SCHEDULE_NOT_FOUND: status.NOT_FOUND,
   /** The group has as many schedules as it may. The metadata has the `limit`. Do: Delete some, or use another group. */
   TOO_MANY_SCHEDULES: status.FAILED_PRECONDITION,
-  /** A task with this PID exists, and the mode of the enqueue is to fail then. Do: The task is already there. */
+  /**
+   * A task with this PID exists: the mode of the enqueue is to fail then, the task has another key, or a dead letter cannot go
+   * back to it. Do: The task is already there. With a key, choose another PID.
+   */
   TASK_EXISTS: status.ALREADY_EXISTS,
   /**
    * The lease token is no longer current: the task was leased again, or its lease was reset. Do: Stop the work:

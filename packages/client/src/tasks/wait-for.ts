@@ -19,9 +19,9 @@ export interface WaitForOptions<R = unknown> {
 /** How a task has ended. A task has ended when it has left its queue. */
 export interface TaskEnd<R = unknown> {
   /**
-   * `dead-lettered`: it went to its dead-letter queue. `removed`: it was removed without a lease, with its queue, or put back
-   * from a dead-letter queue. `cancelled`: it was cancelled and not completed. `unknown`: it is not in the queue, and has left no
-   * result.
+   * `dead-lettered`: it went to its dead-letter queue. `removed`: it was removed without a lease or with its queue, put back from
+   * a dead-letter queue, or got another PID. `cancelled`: it was cancelled and not completed. `unknown`: it is not in the queue,
+   * and has left no result.
    */
   readonly outcome: 'completed' | 'dead-lettered' | 'removed' | 'cancelled' | 'unknown';
   /** The result of a completed task. Undefined: it left none, or its handler returned nothing. */

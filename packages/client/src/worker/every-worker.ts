@@ -22,7 +22,7 @@ export interface EveryWorkerOptions<T = unknown> extends WorkerOptions<T> {
   readonly ttl?: Duration | undefined;
   /**
    * Name of this instance, unique among those that run. Its queue is named by the topic, a slash and the instance. An instance
-   * that starts again under its name before `ttl` is over finds what was published meanwhile. Default: random.
+   * that has crashed and starts again under its name before `ttl` is over finds what was published meanwhile. Default: random.
    */
   readonly instance?: string | undefined;
   /** Called when a renewal fails. It is tried again. */

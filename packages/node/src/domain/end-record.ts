@@ -24,7 +24,7 @@ const OUTCOMES = ['completed', 'dead-lettered', 'cancelled'] as const;
 const RESULT = 1;
 const ERROR = 2;
 const CANCEL_REASON = 4;
-/** First byte of the PID of a record whose task is named by a hash. No name is so long that it could begin one. */
+/** First byte of a PID with a hash in place of the name. Other PIDs begin with the length of the name, which is less. */
 const HASHED = '\xff';
 
 const writer = new ByteWriter();

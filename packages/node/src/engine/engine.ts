@@ -281,7 +281,7 @@ export class Engine implements TaskEngine {
     }
   }
 
-  /** Runs a request that changes a whole queue, or adds tasks with so many bytes of payload. */
+  /** Runs a request that changes a queue. `addedBytes`: bytes of payload that it adds. Undefined: it adds no tasks. */
   #change<T>(work: (memory: EngineState) => Promise<T>, addedBytes?: number): Promise<T> {
     return this.#translated(() => {
       const memory = this.#writable();

@@ -10,8 +10,8 @@ export type GroupRight = (typeof groupRights)[number];
 /**
  * - `enqueue`: create tasks, and change schedules.
  * - `lease`: lease tasks, and complete, renew and release them; subscribe queues to topics.
- * - `read`: list queues, schedules and subscriptions, and see their statistics and tasks.
- * - `manage-queues`: delete queues and reset leases.
+ * - `read`: list queues, their settings, schedules and subscriptions, and see their statistics and tasks.
+ * - `manage-queues`: delete queues, reset leases, and change settings of queues.
  * - `manage-cluster`: drain and remove members, and make backups.
  */
 export type Right = (typeof rights)[number];

@@ -45,7 +45,7 @@ tasks have the order of the lines.
 To continue an interrupted run with PIDs, repeat it: tasks that are already in the queue collapse, and tasks that were
 completed in between are enqueued again. Without PIDs use --from-line.
 
-With --shards each task goes to the shard of its PID, or to the next shard; lines without PIDs do so in batches.
+With --shards each task goes to the shard of its key or PID, or to the next shard; lines without them do so in batches.
 
 Examples:
   $ taskmaster enqueue shop#mail '{"to":"ann@example.com"}'

@@ -51,7 +51,13 @@ export class TaskWait implements Due {
   /** Has no effect after the first answer. */
   answer(ended: readonly EndedTask[]): void {
     this.leave?.(this);
-    this.#resolve(ended);
+    this.#resolve(ended.map((each) => this.#forCaller(each)));
+  }
+
+  /** A caller with a lease token may only have the right to lease: it does not see results and errors. */
+  #forCaller({ index, end }: EndedTask): EndedTask {
+    if (this.command.tasks[index]?.token === undefined) return { index, end };
+    return { index, end: { ...end, result: undefined, error: undefined } };
   }
 
   fail(error: unknown): void {

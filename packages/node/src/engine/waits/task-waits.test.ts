@@ -40,7 +40,7 @@ describe('a wait for a task', () => {
   test('ends when the task is completed, with its result', async () => {
     const { h, complete } = await withLeased();
     await using _ = h;
-    const waiting = h.waitFor(QUEUE, ['other', 'p'].slice(1), { wait: 60_000 });
+    const waiting = h.waitFor(QUEUE, ['p'], { wait: 60_000 });
     await h.clock.advance(10_000);
     await complete('42');
     const [ended] = await waiting;
@@ -103,6 +103,24 @@ describe('a wait for a task', () => {
     expect(await h.waitFor(QUEUE, ['p'])).toMatchObject([{ index: 0, end }]);
     await h.update({ dequeue: [{ queue: `${QUEUE}.dead`, pid: 'p', requeue: true }] });
     expect(await ask(h)).toEqual([]);
+  });
+
+  test('by a lease token has neither result nor error, because workers may not have the right to read', async () => {
+    const { h, token, complete } = await withLeased();
+    await using _ = h;
+    const waits = [h.waitFor(QUEUE, ['p'], { wait: 60_000, token }), h.waitFor(QUEUE, ['p'], { wait: 60_000 })];
+    await h.clock.advance(1);
+    await complete('42');
+    expect((await Promise.all(waits)).map(shown)).toEqual([[[0, 'completed', undefined]], [[0, 'completed', '42']]]);
+    expect(shown(await h.clock.run(h.waitFor(QUEUE, ['p'], { token: 1 })))).toEqual([[0, 'completed', undefined]]);
+
+    await h.clock.run(h.enqueue(QUEUE, ['dead']));
+    const [dead] = await h.clock.run(h.lease(QUEUE, { for: 60_000 }));
+    await h.update({
+      release: [{ queue: QUEUE, pid: 'dead', token: dead?.token, error: 'no such address', deadLetter: true }],
+    });
+    const [ended] = await h.clock.run(h.waitFor(QUEUE, ['dead'], { token: 1 }));
+    expect(ended?.end).toMatchObject({ outcome: 'dead-lettered', error: undefined });
   });
 
   test('ends when the lease of the last attempt expires', async () => {

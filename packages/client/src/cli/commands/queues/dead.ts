@@ -190,7 +190,7 @@ async function settleDead(
       });
       await client.deadLetters(name)[how]({ ...choiceOf(flags), signal, onProgress });
     } finally {
-      // After an error, too: what is done is done.
+      // After an error, too: some tasks have been changed by then.
       await report(session, name, how, outcome);
     }
     matched += outcome.settled + outcome.skipped;

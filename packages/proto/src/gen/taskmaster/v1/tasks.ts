@@ -250,8 +250,9 @@ export interface Dequeue {
     | Uint8Array
     | undefined;
   /**
-   * How long the result is kept, in ms, 1 ms to 30 days. Unset: as the queue's settings say. Without settings: one hour. It goes
-   * earlier if the results of its group get too large. Refused without `result`.
+   * How long the result is kept, in ms, 1 ms to 30 days. Unset: as the queue's settings say. Without settings: one hour. If
+   * the `keep_out_ms` of the settings is longer, it counts. The result goes earlier if the results of its group get too large.
+   * Refused without `result`.
    */
   resultRetentionMs?:
     | number

@@ -11,11 +11,14 @@ import { TaskError } from "./tasks.ts";
 export const TaskOutcome = {
   /** TASK_OUTCOME_UNSPECIFIED - Never sent. */
   TASK_OUTCOME_UNSPECIFIED: 0,
-  /** TASK_OUTCOME_COMPLETED - A worker has completed it. */
+  /** TASK_OUTCOME_COMPLETED - It was dequeued with a lease token or with a result. */
   TASK_OUTCOME_COMPLETED: 1,
   /** TASK_OUTCOME_DEAD_LETTERED - It went to its dead-letter queue after its last attempt. */
   TASK_OUTCOME_DEAD_LETTERED: 2,
-  /** TASK_OUTCOME_REMOVED - It was removed without a lease token, its queue was deleted, or it was put back from a dead-letter queue. */
+  /**
+   * TASK_OUTCOME_REMOVED - It was removed without a lease token and a result, its queue was deleted, it was put back from a dead-letter queue, or it got
+   * another PID.
+   */
   TASK_OUTCOME_REMOVED: 3,
   /**
    * TASK_OUTCOME_UNKNOWN - It is not in the queue, and the node does not know how it has ended: it ended before the request and left no result, the
@@ -64,7 +67,7 @@ export interface AwaitedTask {
   pid: Uint8Array;
   /**
    * The token of the worker's lease. The wait then also ends when the task is cancelled, and when the lease is not current any
-   * more. Unset or 0: none.
+   * more, and the reply has no result and no error. Unset or 0: none.
    */
   leaseToken?: number | undefined;
 }
