@@ -24,6 +24,14 @@ describe('a group with a quota', () => {
     await h.update({ enqueue: [{ queue: 'small#b', pid: '3' }] });
   });
 
+  test('of tasks does not count results and keys', async () => {
+    await using h = await setUp({ tasks: 1, bytes: 3, queues: 1 });
+    const next = (pid: string) => [{ queue: 'small#a', pid, key: `key of ${pid}`, data: 'abc' }];
+    await h.update({ enqueue: next('1') });
+    await h.update({ dequeue: [{ queue: 'small#a', pid: '1', result: 'a long result' }], enqueue: next('2') });
+    await expect(h.update({ enqueue: next('3') })).rejects.toMatchObject(refused('tasks', 1, 1));
+  });
+
   test('of bytes counts payloads, also those that replace others', async () => {
     await using h = await setUp({ bytes: 10 });
     await h.update({ enqueue: [{ queue: 'small#a', pid: '1', data: '1234567890' }] });

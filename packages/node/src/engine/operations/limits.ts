@@ -29,10 +29,10 @@ export function refusalByLimit(
     ? queuesOf(command.enqueue.slice(start.enqueue, end.enqueue), draft.created.slice(mark.created))
     : 0;
   const { maxQueues } = memory.config;
-  if (queues > 0 && memory.table.size + draft.created.length > maxQueues) return tooManyQueues(maxQueues);
+  if (queues > 0 && memory.table.size + countOf(draft.created) > maxQueues) return tooManyQueues(maxQueues);
   const limits = memory.groupLimits(command.group);
   if (limits === undefined) return undefined;
-  const before = { ...usageOf(draft.changes.slice(0, mark.changes)), queues: mark.created };
+  const before = { ...usageOf(draft.changes.slice(0, mark.changes)), queues: countOf(draft.created, mark.created) };
   const more = { ...usageOf(draft.changes.slice(mark.changes)), queues };
   return refusalByQuota(memory, command.group, limits, before, more);
 }
@@ -46,10 +46,18 @@ function queuesOf(enqueue: Enqueuing['enqueue'], created: readonly Queue[]): num
   );
 }
 
-/** What the changes add to the tasks and bytes of a group. */
+/** Number of the first `length` queues that count. Default: of all. */
+function countOf(queues: readonly Queue[], length = queues.length): number {
+  let count = 0;
+  for (let at = 0; at < length; at++) if (queues[at]?.isReserved === false) count++;
+  return count;
+}
+
+/** What the changes add to the tasks and bytes of a group. Records count neither here nor in what the group uses. */
 function usageOf(changes: readonly PlannedChange[]): { tasks: number; bytes: number } {
   const more = { tasks: 0, bytes: 0 };
-  for (const { change } of changes) {
+  for (const { queue, change } of changes) {
+    if (queue.isReserved) continue;
     const before = stateBefore(change);
     const after = stateAfter(change);
     more.tasks += (after === undefined ? 0 : 1) - (before === undefined ? 0 : 1);
