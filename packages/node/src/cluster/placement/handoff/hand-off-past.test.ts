@@ -1,4 +1,4 @@
-import { EnqueueMode, parseQueueName, partitionOf } from '@taskmaster/proto';
+import { EnqueueMode, EnqueueResult, parseQueueName, partitionOf } from '@taskmaster/proto';
 import type { PartitionId, Pid } from '@taskmaster/server/domain';
 import { expect, test } from 'vitest';
 import type { EngineHarness } from '../../../testing/engine-harness.ts';
@@ -69,6 +69,25 @@ test('a result moves with its group, is kept for its time by the clock of the ne
   expect((await resultOf())?.outcome).toBe('completed');
   await nodes.time.advance(20_000);
   expect((await resultOf())?.outcome).toBe('unknown');
+});
+
+test('a completed task is kept out for its time by the clock of the new holder', async () => {
+  const nodes = new TwoNodes({ writeMs: 1, syncMs: 1, readMs: 1, bIsAheadMs: AHEAD_MS });
+  await nodes.open();
+  const { a, b } = nodes;
+  await nodes.run(putSettings(a.h.engine, QUEUE, { keepOutMs: 60_000 }));
+  await nodes.run(a.h.enqueue(QUEUE, ['p']));
+  const [task] = await nodes.run(a.h.lease(QUEUE));
+  await nodes.run(a.h.update({ dequeue: [{ queue: QUEUE, pid: 'p', token: task?.token }] }));
+  await nodes.run(Promise.resolve(a.handOffs?.send(P, { nodeId: 'b', address: 'b' })));
+
+  const enqueue = async () =>
+    (await nodes.run(b.h.update({ enqueue: [{ queue: QUEUE, pid: 'p' }] }))).enqueued[0]?.result;
+  expect(await enqueue()).toBe(EnqueueResult.ENQUEUE_RESULT_KEPT_OUT);
+  await nodes.time.advance(50_000);
+  expect(await enqueue()).toBe(EnqueueResult.ENQUEUE_RESULT_KEPT_OUT);
+  await nodes.time.advance(20_000);
+  expect(await enqueue()).toBe(EnqueueResult.ENQUEUE_RESULT_CREATED);
 });
 
 test('a cancelled task moves as one, and goes when its attempt ends', async () => {

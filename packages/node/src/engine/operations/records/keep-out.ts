@@ -34,6 +34,6 @@ export function isKeptOut(
     draft.need(records, place, record.state.dataBytes);
     return false;
   }
-  const { outcome, at } = decodeEnd(data);
-  return outcome === 'completed' && at !== undefined && now < at + settings.keepOutMs;
+  // Unlike the instant in the data, that of the state follows the clock after a hand-off or a restore.
+  return decodeEnd(data).outcome === 'completed' && now < record.state.enqueuedAt + settings.keepOutMs;
 }
