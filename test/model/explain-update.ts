@@ -316,7 +316,7 @@ class UpdatePlayer {
     if (other) this.#refuse('enqueue', index, 'TASK_EXISTS');
     else {
       this.#world = this.#world.at(this.#at.from, this.#world.epoch).remove(queue, task.pid, false);
-      this.#put(queue, { ...task, pid, data });
+      this.#put(queue, { ...task, pid, data, token: 0 });
     }
     return { pid, result: 'replaced', leased: false };
   }

@@ -148,3 +148,17 @@ test('a task that gets another place keeps its attempts, its delay and its key',
     history: { key: 'k', failures: [{ error: { message: 'no route' } }] },
   });
 });
+
+test('a worker of another task cannot complete a task that has got its PID', async () => {
+  await using h = await engineHarness();
+  await h.enqueue(QUEUE, ['1']);
+  await enqueue(h, '5');
+  const [other, own] = await all(h);
+  await h.update({
+    dequeue: [{ queue: QUEUE, pid: '1' }],
+    release: [{ queue: QUEUE, pid: '5', token: own?.token }],
+  });
+  await enqueue(h, '1', { mode: REPLACE });
+  const completing = h.update({ dequeue: [{ queue: QUEUE, pid: '1', token: other?.token }] });
+  await expect(completing).rejects.toMatchObject({ reason: 'LEASE_LOST' });
+});

@@ -254,6 +254,7 @@ export class UpdatePlanner {
   }
 
   #enqueue(item: EnqueueItem, index: number): UpdateOutcome['enqueued'][number] {
+    const queues = this.#draft.created.length;
     const queue = this.#draft.queueFor(item.queue);
     const keyed = item.key === undefined ? undefined : this.#draft.pidOfKey(queue, item.key);
     const pid = keyed ?? item.pid ?? nextFifoPid(this.#draft.largestPid(queue), this.#view.now);
@@ -284,6 +285,7 @@ export class UpdatePlanner {
     }
     const { now } = this.#view;
     if (isKeptOut(this.#draft, queue, item, now)) {
+      this.#draft.uncreate(queues);
       return { pid, result: EnqueueResult.ENQUEUE_RESULT_KEPT_OUT, leased: false };
     }
     const dueAt = (now + (delayOf(item, now) ?? 0)) as Instant;
@@ -305,7 +307,8 @@ export class UpdatePlanner {
     if (other) this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, { ...item, pid }, 'TASK_EXISTS');
     else {
       this.#draft.remove(queue, from, existing, 'moved');
-      this.#draft.add(queue, pid, { ...existing.state, ...sizesOf(item) }, item.data);
+      // Another task with this PID may have been leased together with this one: its worker must not complete this one.
+      this.#draft.add(queue, pid, { ...existing.state, ...sizesOf(item), token: NO_TOKEN }, item.data);
     }
     return { pid, result: EnqueueResult.ENQUEUE_RESULT_REPLACED, leased: false };
   }

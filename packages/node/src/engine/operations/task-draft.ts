@@ -88,6 +88,11 @@ export class TaskDraft {
     return queue;
   }
 
+  /** Takes back the queues after this number of them. Nothing was added to them. */
+  uncreate(count: number): void {
+    this.created.length = count;
+  }
+
   largestPid(queue: Queue): Pid | undefined {
     if (this.#latest?.queue === queue) return this.#latest.largest;
     return this.#largest?.get(queue) ?? queue.ledger.largestPid;

@@ -180,6 +180,21 @@ describe('settings of queues', () => {
     expect(both.enqueued).toMatchObject([{ result: EnqueueResult.ENQUEUE_RESULT_KEPT_OUT }]);
   });
 
+  test('keep out without a queue that stays behind', async () => {
+    await using h = await engineHarness();
+    await putSettings(h.engine, QUEUE, { keepOutMs: 600_000 });
+    const other = parseQueueName(QUEUE).group;
+    await h.update({ enqueue: [{ queue: QUEUE, pid: 'a' }] });
+    const [task] = await h.lease(QUEUE);
+    await h.update({ dequeue: [{ queue: QUEUE, pid: 'a', token: task?.token }] });
+    await h.clock.advance(120_000);
+    const before = h.engine.figures().queues;
+    const both = [QUEUE, `${other}#other`].map((queue) => ({ queue, pid: 'a' }));
+    const { enqueued } = await h.update({ enqueue: both });
+    expect(enqueued[0]?.result).toBe(EnqueueResult.ENQUEUE_RESULT_KEPT_OUT);
+    expect(h.engine.figures().queues).toBe(before + 1);
+  });
+
   test('decide how long a result is kept', async () => {
     await using h = await engineHarness();
     await putSettings(h.engine, QUEUE, { resultRetentionMs: 10_000 });

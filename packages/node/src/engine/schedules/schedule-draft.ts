@@ -102,8 +102,10 @@ export class ScheduleDraft {
     const name = parseQueueName(spec.queue);
     const queue = this.#draft.queueFor(name);
     const { now } = this.#view;
-    if (this.#draft.find(queue, pid) !== undefined || isKeptOut(this.#draft, queue, { key: undefined, pid }, now))
+    if (this.#draft.find(queue, pid) !== undefined || isKeptOut(this.#draft, queue, { key: undefined, pid }, now)) {
+      this.#draft.rollBack(mark);
       return undefined;
+    }
     const payload = withHeaders(spec.headers, spec.data);
     this.#draft.add(queue, pid, newState({ ...payload, retry: retryOf(spec) }, now, now), payload.data);
     const refusal = this.#refusal(name, mark);

@@ -53,7 +53,10 @@ export class RecordSweep {
       if (!(isDue || isLarge) || queue.dropped || !holdings.canCommit(queue.partition)) continue;
       try {
         if (isDue) await showDue(memory, queue);
-        while (queue.ledger.bytes > config.maxResultBytes) counts.resultsEvicted += await evict(memory, queue);
+        for (let evicted = 1; evicted > 0 && queue.ledger.bytes > config.maxResultBytes; ) {
+          evicted = await evict(memory, queue);
+          counts.resultsEvicted += evicted;
+        }
       } catch (error) {
         if (!isExpected(error)) throw error;
       }
@@ -66,6 +69,7 @@ export class RecordSweep {
     for (const queue of deleted) {
       try {
         if (memory.holdings.canCommit(queue.partition)) await forgetKeys(memory, queue);
+        else if (memory.holdings.holds(queue.partition)) this.#deleted.push(queue);
       } catch (error) {
         if (!isExpected(error)) throw error;
         this.#deleted.push(queue);
