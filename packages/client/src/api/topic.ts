@@ -3,13 +3,13 @@ import { emptyRequest } from '../calls/update-request.ts';
 import type { ClientContext } from '../tasks/context.ts';
 import { type HeaderFilter, headerFilter, wireFilter } from '../tasks/header-filter.ts';
 import {
-  FORMAT,
   type NewTask,
   newPublication,
   preparePublication,
   type QueueRef,
   queueRef,
   type TaskOptions,
+  TOPIC_FORMAT,
   type TopicRef,
 } from '../tasks/new-task.ts';
 import { type PublishedTask, publishedTasks } from '../tasks/update.ts';
@@ -55,13 +55,13 @@ export class Topic<T, In = T> implements TopicRef<T, In> {
   /** `group#name`, or `name` in the default group. */
   readonly name: string;
   /** Internal. */
-  readonly [FORMAT]: DataFormat<T, In>;
+  readonly [TOPIC_FORMAT]: DataFormat<T, In>;
   readonly #context: ClientContext;
 
   /** Internal: use `client.topic()`. */
   constructor(context: ClientContext, name: string, format: DataFormat<T, In>) {
     this.name = queueRef(name).name;
-    this[FORMAT] = format;
+    this[TOPIC_FORMAT] = format;
     this.#context = context;
   }
 

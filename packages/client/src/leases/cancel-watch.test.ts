@@ -38,7 +38,7 @@ describe('a running task that is cancelled', () => {
     expect(engine.pids('g#q')).toEqual(['b']);
     expect(await queue.waitForEnd('a')).toMatchObject({ outcome: 'cancelled', cancelReason: 'superseded' });
     await queue.cancel('b');
-    await settled();
+    await timing.advance(100);
     expect(heard).toEqual(['cancelled a: superseded', 'cancelled b: ']);
     await worker.stop();
     expect(engine.ends.waiting).toBe(0);
@@ -61,6 +61,19 @@ describe('a running task that is cancelled', () => {
     const { queue, worker, timing, reasons, transport } = setUp();
     await queue.enqueue('a', { pid: 'a' });
     transport.faults.waitForTasks.push({ when: 'before', error: connectionLost() });
+    worker.start();
+    await timing.advance(5_000);
+    await queue.cancel('a');
+    await settled();
+    expect(reasons).toHaveLength(1);
+    await worker.stop();
+  });
+
+  test('is told after a request without an answer', async () => {
+    const { queue, worker, timing, reasons, transport } = setUp();
+    await queue.enqueue('a', { pid: 'a' });
+    const error = makeError('no answer', { reason: 'DEADLINE_EXCEEDED' });
+    transport.faults.waitForTasks.push({ when: 'before', error });
     worker.start();
     await timing.advance(5_000);
     await queue.cancel('a');
@@ -120,6 +133,9 @@ describe('the request that watches running tasks', () => {
     finish('a');
     finish('c');
     await settled();
+    // Many completions soon after each other make one request.
+    expect(engine.ends.requests).toEqual([]);
+    await timing.advance(100);
     expect(engine.ends.requests.map(({ tasks }) => tasks.length)).toEqual([1]);
     finish('b');
     await settled();
@@ -136,7 +152,7 @@ describe('the request that watches running tasks', () => {
     await settled();
     expect(reasons).toMatchObject([{ reason: 'TASK_NOT_FOUND' }]);
     await queue.resetLeases();
-    await settled();
+    await timing.advance(100);
     expect(reasons).toMatchObject([{ reason: 'TASK_NOT_FOUND' }, { reason: 'LEASE_LOST' }]);
     expect(heard.filter((line) => line.startsWith('lost'))).toEqual(['lost b: TASK_NOT_FOUND', 'lost a: LEASE_LOST']);
     // It has leased `a` again.

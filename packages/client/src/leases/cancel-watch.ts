@@ -1,8 +1,9 @@
+import { status } from '@grpc/grpc-js';
 import { type EndedTask, limits, parseQueueName, TaskOutcome } from '@taskmaster/proto';
 import type { RetryingCalls } from '../calls/retrying-calls.ts';
 import { type CancelTimer, sleep, type Timing } from '../transport/timing.ts';
 import { asTaskMasterError } from '../transport/wire-errors.ts';
-import { LeaseLostError, TaskNotFoundError } from '../values/errors.ts';
+import { LeaseLostError, type TaskMasterError, TaskNotFoundError } from '../values/errors.ts';
 import { pidText } from '../values/pid.ts';
 import type { Lease } from './lease.ts';
 
@@ -13,6 +14,8 @@ const LOOK_MS = 500;
 /** Length of one request. */
 const POLL_MS = 60_000;
 const RETRY_MS = 1_000;
+/** Time between an answer and the next request. */
+const PAUSE_MS = 100;
 
 interface Watched {
   readonly lease: Lease;
@@ -97,8 +100,10 @@ export class CancelWatch {
           this.#drop(lease);
           tell(lease, ended);
         }
+        // Every completion of a watched task ends a request, and the next one is about all others again.
+        await sleep(this.#timing, PAUSE_MS, signal).catch(() => {}); // If it was aborted, the loop ends.
       } catch (thrown) {
-        if (signal.aborted || !asTaskMasterError(thrown).retryable) return;
+        if (signal.aborted || !isWorthRepeating(asTaskMasterError(thrown))) return;
         await sleep(this.#timing, RETRY_MS, signal).catch(() => {}); // If it was aborted, the loop ends.
       }
     }
@@ -116,6 +121,10 @@ export class CancelWatch {
     return ended;
   }
 }
+
+/** A node that does not answer may do so later. One that refuses to wait will do so again. */
+const isWorthRepeating = ({ code, retryable }: TaskMasterError): boolean =>
+  retryable || code === status.DEADLINE_EXCEEDED;
 
 function tell(lease: Lease, { outcome, cancelReason }: EndedTask): void {
   const { queue, pid } = lease;

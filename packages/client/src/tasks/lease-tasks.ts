@@ -94,7 +94,8 @@ export async function leaseUntilSettled<T>(
   }
   const now = { ...options, max, wait };
   const tasks = from.firstAlone ? await leaseOfFirst(context, from, now) : [];
-  if (tasks.length < max) {
+  // Few tasks may be all that fit into `maxBytes`.
+  if (tasks.length === 0 || (tasks.length < max && options.maxBytes === undefined)) {
     const rest = tasks.length === 0 ? now : { ...now, max: max - tasks.length, wait: 0 };
     try {
       tasks.push(...(await leaseOnce(context, from, rest)));
@@ -121,7 +122,7 @@ async function leaseOfFirst<T>(
     return await leaseOnce(context, { queues: queues.slice(0, 1), anyOrder }, { ...options, wait: 0, timeout });
   } catch (error) {
     if (!isTaskMasterError(error)) throw error;
-    onFirstFailed?.();
+    if (!options.signal?.aborted) onFirstFailed?.();
     return [];
   }
 }

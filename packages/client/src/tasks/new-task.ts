@@ -69,11 +69,14 @@ export interface QueueRef<T = unknown, In = unknown> {
   readonly [FORMAT]: DataFormat<T, In>;
 }
 
+/** Internal: key of the data format of a topic. It is not that of a queue, so that no topic is taken for a queue. */
+export const TOPIC_FORMAT = Symbol('taskmaster.topic-format');
+
 /** A topic as an argument of calls, such as a `Topic`. */
 export interface TopicRef<T = unknown, In = unknown> {
   /** `group#name`, or `name` in the default group. */
   readonly name: string;
-  readonly [FORMAT]: DataFormat<T, In>;
+  readonly [TOPIC_FORMAT]: DataFormat<T, In>;
 }
 
 const NO_BYTES = new Uint8Array(0);
@@ -81,13 +84,14 @@ const NO_OPTIONS: TaskOptions = {};
 
 const jsonFormat: DataFormat<unknown, unknown> = { codec: jsonCodec, schema: undefined };
 
-/** The queue of an argument. A queue that is given by name has JSON data. */
+/** The queue of an argument. A queue that is given by name has JSON data. @throws TypeError if it is something else. */
 export function queueRef(queue: string | QueueRef): QueueRef {
-  return typeof queue === 'string' ? { name: canonicalName(queue), [FORMAT]: jsonFormat } : queue;
+  if (typeof queue === 'object' && queue !== null && FORMAT in queue) return queue;
+  return { name: canonicalName(queue), [FORMAT]: jsonFormat };
 }
 
 /** The name as nodes write it. @throws TypeError if the name is not text or is empty. */
-export function canonicalName(name: string): string {
+export function canonicalName(name: unknown): string {
   if (typeof name !== 'string' || name === '')
     throw new TypeError('the name of a queue must be text and must not be empty');
   return formatQueueName(parseQueueName(name));
@@ -125,7 +129,7 @@ export function preparePublication<T, In>(
   data: In,
   options?: TaskOptions,
 ): Enqueue | Promise<Enqueue> {
-  const prepared = prepareEnqueue(topic, data, options);
+  const prepared = prepareEnqueue({ name: topic.name, [FORMAT]: topic[TOPIC_FORMAT] }, data, options);
   const published = (item: Enqueue): Enqueue => ({ ...item, queue: '', topic: topic.name });
   return prepared instanceof Promise ? prepared.then(published) : published(prepared);
 }

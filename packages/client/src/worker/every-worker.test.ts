@@ -103,3 +103,39 @@ test('runs until the signal is aborted', async () => {
   await running;
   expect(queues()).toEqual([]);
 });
+
+test('a run ends when it is stopped, with its signal, and with the client', async () => {
+  const { client, worker, timing, queues } = setUp();
+  const [stopped, aborted, closed] = [worker('a'), worker('b'), worker('c')];
+  const controller = new AbortController();
+  const runs = [stopped.run(), aborted.run({ signal: controller.signal }), closed.run()];
+  await settled();
+  expect(queues()).toEqual(['g#news/a', 'g#news/b', 'g#news/c']);
+  await stopped.stop();
+  await runs[0];
+  controller.abort();
+  await runs[1];
+  expect(queues()).toEqual(['g#news/c']);
+  await client.close();
+  await runs[2];
+  expect(queues()).toEqual([]);
+  await timing.advance(60_000);
+});
+
+test('a worker whose queue is refused says so, and is not subscribed any more', async () => {
+  const { client, worker, transport, queues } = setUp();
+  transport.faults.leaseTasks.push({ when: 'before', error: makeError('no', { reason: 'MALFORMED_REQUEST' }) });
+  await expect(worker('a').run()).rejects.toMatchObject({ reason: 'MALFORMED_REQUEST' });
+  expect(queues()).toEqual([]);
+  await client.close();
+});
+
+test('a topic is not taken for a queue', async () => {
+  const { client } = setUp();
+  const topic = client.topic<string>('g#news');
+  // @ts-expect-error A task for a topic is made with `topic.task()`.
+  expect(() => client.update().enqueue(topic, 'a')).toThrow(TypeError);
+  // @ts-expect-error A worker of a topic is made with `topic.onEveryWorker()`.
+  expect(() => client.worker(topic, () => {})).toThrow(TypeError);
+  await client.close();
+});

@@ -3,7 +3,7 @@ import { limits } from '@taskmaster/proto';
 import type { ClientContext } from '../tasks/context.ts';
 import { type HeaderFilter, wireFilter } from '../tasks/header-filter.ts';
 import { sourceOf } from '../tasks/lease-source.ts';
-import { FORMAT, type TopicRef } from '../tasks/new-task.ts';
+import { FORMAT, TOPIC_FORMAT, type TopicRef } from '../tasks/new-task.ts';
 import type { CancelTimer } from '../transport/timing.ts';
 import { asTaskMasterError } from '../transport/wire-errors.ts';
 import { type Duration, durationMs } from '../values/duration.ts';
@@ -35,6 +35,7 @@ export interface EveryWorkerOptions<T = unknown> extends WorkerOptions<T> {
 }
 
 const INSTANCE_BYTES = 8;
+const UNSUBSCRIBE_TIMEOUT_MS = 3_000;
 
 /** A worker with a queue of its own that is subscribed to a topic while it runs. `topic.onEveryWorker()` makes one. */
 export class EveryWorker<T> implements AsyncDisposable {
@@ -45,9 +46,13 @@ export class EveryWorker<T> implements AsyncDisposable {
   readonly #options: EveryWorkerOptions<T>;
   readonly #ttlMs: number;
   readonly #worker: Worker<T>;
+  readonly #stopping = new AbortController();
   #cancelRenewal: CancelTimer = () => {};
+  #renewing: Promise<void> | undefined;
   #started: Promise<void> | undefined;
-  #stopped: Promise<void> | undefined;
+  /** Settles as `Worker.run()` does. */
+  #running: Promise<void> | undefined;
+  #unsubscribed: Promise<void> | undefined;
 
   /** Internal: use `topic.onEveryWorker()`. */
   constructor(context: ClientContext, topic: TopicRef<T>, handler: Handler<T>, options: EveryWorkerOptions<T>) {
@@ -57,7 +62,12 @@ export class EveryWorker<T> implements AsyncDisposable {
     this.#options = options;
     this.#ttlMs = durationMs(options.ttl ?? '1m', 'ttl');
     if (this.#ttlMs < limits.minSubscriptionMs) throw new TypeError(`ttl: at least ${limits.minSubscriptionMs} ms`);
-    this.#worker = new Worker(context, sourceOf([{ name: this.queue, [FORMAT]: topic[FORMAT] }]), handler, options);
+    this.#worker = new Worker(
+      context,
+      sourceOf([{ name: this.queue, [FORMAT]: topic[TOPIC_FORMAT] }]),
+      handler,
+      options,
+    );
   }
 
   /** Number of tasks that are handled now. */
@@ -70,79 +80,98 @@ export class EveryWorker<T> implements AsyncDisposable {
    * @throws TypeError if it was started or stopped before; TaskMasterError if it cannot subscribe.
    */
   start(): Promise<void> {
-    if (this.#started !== undefined || this.#stopped !== undefined) {
+    if (this.#started !== undefined || this.#unsubscribed !== undefined) {
       return Promise.reject(new TypeError('the worker was started or stopped before'));
     }
     this.#started = this.#subscribe().then(() => {
-      if (this.#stopped !== undefined) return;
+      if (this.#unsubscribed !== undefined) return;
       this.#context.workers.add(this);
-      this.#worker.start();
+      this.#running = this.#worker.run();
+      // A queue that nobody works on must not be renewed. `run()` reports the error.
+      this.#running.catch(() => this.stop());
       this.#renewLater();
     });
     return this.#started;
   }
 
-  /** Starts, and runs until the signal is aborted. Resolves when all handlers have ended and it is not subscribed any more. */
+  /**
+   * Starts, and runs until the signal is aborted or `stop()` is called. Resolves when all handlers have ended and it is not
+   * subscribed any more. Throws as `start()` and `Worker.run()` do.
+   */
   async run({ signal, stopTimeout }: RunOptions = {}): Promise<void> {
     await this.start();
-    const { promise: aborted, resolve } = Promise.withResolvers<void>();
-    signal?.addEventListener('abort', () => resolve(), { once: true });
-    if (signal?.aborted) resolve();
-    await aborted;
-    await this.stop({ timeout: stopTimeout });
+    const onAbort = (): void => void this.stop({ timeout: stopTimeout });
+    signal?.addEventListener('abort', onAbort, { once: true });
+    if (signal?.aborted) onAbort();
+    try {
+      await this.#running;
+    } finally {
+      signal?.removeEventListener('abort', onAbort);
+      await this.stop({ timeout: stopTimeout });
+    }
   }
 
-  /** Stops the worker as `Worker.stop()` does, ends the subscription, and deletes the queue with the tasks that are left. */
-  stop(options: StopOptions = {}): Promise<void> {
-    this.#stopped ??= this.#stop(options);
-    return this.#stopped;
+  /**
+   * Stops the worker as `Worker.stop()` does, ends the subscription, and deletes the queue with the tasks that are left. Without
+   * an answer for 3 s the subscription ends by its time to live.
+   */
+  async stop(options: StopOptions = {}): Promise<void> {
+    const stopped = this.#worker.stop(options);
+    this.#unsubscribed ??= this.#unsubscribe(stopped);
+    await Promise.all([stopped, this.#unsubscribed]);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.stop();
   }
 
-  async #stop(options: StopOptions): Promise<void> {
+  async #unsubscribe(stopped: Promise<void>): Promise<void> {
     const { calls, workers } = this.#context;
     this.#cancelRenewal();
+    this.#stopping.abort();
     const isSubscribed = await (this.#started?.then(
       () => true,
       () => false,
     ) ?? false);
-    await this.#worker.stop(options);
-    this.#cancelRenewal();
+    await stopped;
+    // A renewal that arrives later would subscribe the queue again.
+    await this.#renewing;
     workers.delete(this);
     if (!isSubscribed) return;
     const request = { topic: this.#topic.name, queue: this.queue };
-    // If this fails, the subscription ends by its time to live, and the queue is deleted then.
     await calls
-      .run('unsubscribe', 'harmless', {}, (attempt) => calls.transport.unsubscribe(request, attempt))
+      .run('unsubscribe', 'harmless', { timeout: UNSUBSCRIBE_TIMEOUT_MS }, (attempt) =>
+        calls.transport.unsubscribe(request, attempt),
+      )
       .catch((error: unknown) => callHook(this.#options.onRenewalFailed, asTaskMasterError(error)));
   }
 
-  async #subscribe(): Promise<boolean> {
+  async #subscribe(signal?: AbortSignal): Promise<boolean> {
     const { calls } = this.#context;
     const request = {
       ...{ topic: this.#topic.name, queue: this.queue, filter: wireFilter(this.#options.filter ?? {}) },
       ...{ ttlMs: this.#ttlMs, deleteQueue: true },
     };
-    const { created } = await calls.run('subscribe', 'harmless', {}, (attempt) =>
+    const { created } = await calls.run('subscribe', 'harmless', { signal }, (attempt) =>
       calls.transport.subscribe(request, attempt),
     );
     return created;
   }
 
   #renewLater(): void {
-    this.#cancelRenewal = this.#context.timing.after(this.#ttlMs / 3, () => void this.#renew());
+    this.#cancelRenewal = this.#context.timing.after(this.#ttlMs / 3, () => {
+      this.#renewing = this.#renew(this.#stopping.signal);
+    });
   }
 
-  async #renew(): Promise<void> {
+  /** Never rejects. */
+  async #renew(signal: AbortSignal): Promise<void> {
     try {
-      const isNew = await this.#subscribe();
-      if (isNew) callHook(this.#options.onGap);
+      const isNew = await this.#subscribe(signal);
+      if (isNew && !signal.aborted) callHook(this.#options.onGap);
     } catch (error) {
-      callHook(this.#options.onRenewalFailed, asTaskMasterError(error));
+      if (!signal.aborted) callHook(this.#options.onRenewalFailed, asTaskMasterError(error));
     }
-    if (this.#stopped === undefined) this.#renewLater();
+    if (!signal.aborted) this.#renewLater();
   }
 }

@@ -2,7 +2,7 @@ import { status } from '@grpc/grpc-js';
 import { LEASE } from '../leases/lease.ts';
 import type { ClientContext } from '../tasks/context.ts';
 import { giveBack } from '../tasks/lease-tasks.ts';
-import type { LeasedTask } from '../tasks/leased-task.ts';
+import { type LeasedTask, WATCH } from '../tasks/leased-task.ts';
 import { durationMs } from '../values/duration.ts';
 import { isTaskMasterError } from '../values/errors.ts';
 import { callHook } from '../values/options.ts';
@@ -23,7 +23,7 @@ export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): P
   const lease = task[LEASE];
   lease.onLost((error) => callHook(hooks.onLeaseLost, task, error));
   const { results } = parts.settings;
-  using _watch = parts.context.cancellations.watch(lease);
+  using _watch = task[WATCH]();
   let returned: unknown;
   try {
     // Read first, so that a payload that cannot be read fails the attempt before the handler starts.

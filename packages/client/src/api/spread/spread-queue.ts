@@ -164,11 +164,13 @@ export class SpreadQueue<T, In = T> {
       target.succeeded();
       return { ...outcome, queue };
     } catch (error) {
-      if (!isTaskMasterError(error)) throw error;
-      if (isOfTarget(error)) {
+      if (isTaskMasterError(error) && isOfTarget(error)) {
         target.failed(error);
         callHook(this.#options.onFailOver, error, queue);
+      } else {
+        target.wasNotTried();
       }
+      if (!isTaskMasterError(error)) throw error;
       return error;
     }
   }

@@ -59,6 +59,11 @@ export class Target<T, In> {
     this.#error = undefined;
   }
 
+  /** The attempt said nothing about the target: the next one is the first after the rest. */
+  wasNotTried(): void {
+    if (this.#failures > 0) this.#restsUntil = this.#now();
+  }
+
   failed(error: TaskMasterError): void {
     this.#error = error;
     const bound = backoffBound(++this.#failures, REST_INITIAL_MS, REST_MAX_MS);
