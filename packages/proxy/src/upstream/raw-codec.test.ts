@@ -15,6 +15,8 @@ describe('the route of an update', () => {
       { dequeue: [aDequeue({ queue: '' }), aDequeue({ queue: 'g#d' })] },
       'g#d',
     ],
+    ['an enqueue with a key', { enqueue: [anEnqueue({ queue: 'g#a', key: 'h#k' })] }, 'g#a'],
+    ['a publication', { enqueue: [anEnqueue({ queue: '', topic: 'g#t', key: 'h#k' })] }, 'g#t'],
     ['nothing', {}, undefined],
   ] as const)('by %s', (_what, change, queue) => {
     expect(readUpdate(update(change as Parameters<typeof anUpdate>[0])).queue).toBe(queue);

@@ -26,7 +26,7 @@ const PARTS_FIELD = 6;
 const RETRY_FIELD = 6;
 const HEADERS_FIELD = 8;
 /** Number of the field `topic` of Enqueue, which stands for its queue. */
-const TOPIC_FIELD = 9;
+const TOPIC_FIELD = 10;
 
 /** Reads the route of an encoded UpdateTasksRequest. Throws if it is not valid protobuf. */
 export function readUpdate(bytes: Uint8Array): UpdateRoute {
