@@ -12,6 +12,7 @@ import {
   HealthService,
   hashOfToken,
   ListQueuesResponse,
+  ListSchedulesResponse,
   NO_SETTINGS,
   PeerServiceService,
   StreamRequest,
@@ -320,6 +321,27 @@ test('a listing has only what the caller may read', async () => {
       });
     expect(await list('Bearer tm_owner')).toContain(QUEUE);
     expect(await list('Bearer tm_stranger')).toEqual([]);
+  }
+});
+
+test('a listing of schedules has only those that the caller may read', async () => {
+  const { path, requestSerialize } = TaskMasterServiceService.listSchedules;
+  const request = requestSerialize(someSchedules({ group: undefined }));
+  for (const { client } of targets) {
+    expect(await outcome(client, TaskMasterServiceService.putSchedule as unknown as Method, CREDENTIALS.right)).toBe(
+      'served',
+    );
+    const list = (authorization: string): Promise<string[]> =>
+      new Promise((resolve, reject) => {
+        client.makeUnaryRequest(path, asIs, asIs, request, metadataOf(authorization), (error, reply) => {
+          if (error !== null) reject(error);
+          else
+            resolve(ListSchedulesResponse.decode(reply ?? Buffer.alloc(0)).schedules.map(({ schedule }) => schedule));
+        });
+      });
+    expect(await list('Bearer tm_owner')).toContain('shop#s');
+    expect(await list('Bearer tm_stranger')).toEqual([]);
+    await expect(list('Bearer tm_unknown')).rejects.toMatchObject({ code: 16 });
   }
 });
 

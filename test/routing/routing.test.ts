@@ -2,8 +2,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import { connect } from '@taskmaster/client';
-import { type ListQueuesResponse, partitionOf } from '@taskmaster/proto';
+import { connect, type ListSchedulesOptions } from '@taskmaster/client';
+import { type ListQueuesResponse, parseQueueName, partitionOf } from '@taskmaster/proto';
 import { aLease, aList, anEnqueue, anUpdate, bytes, grpcClient, SleepingClient } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
@@ -149,6 +149,36 @@ describe('a listing over several nodes', () => {
     const ofGroup = await client.listQueues(aList({ filter: { nameRegex: '', group } }));
     expect(ofGroup.queues.every(({ queue }) => queue.startsWith(`${group}#`))).toBe(true);
     expect(ofGroup.unreachable).toEqual([]);
+  });
+
+  test('has every schedule once, in order, with pages of any size, and names a node that is gone', async () => {
+    await using cluster = await startTestCluster({ limits: { holdTimeoutMs: 50 } });
+    await using client = await connect(`127.0.0.1:${cluster.port}`);
+    const names = Array.from({ length: 20 }, (_, i) => `${cluster.groupAt(i % 3, i % 4)}#s${i}`);
+    for (const name of names) {
+      const { group } = parseQueueName(name);
+      await client.schedules.put(name, { queue: `${group}#q`, data: 1, every: '1d' });
+    }
+    const listed = async (options: ListSchedulesOptions = {}): Promise<string[]> => {
+      const found: string[] = [];
+      for await (const { name } of client.schedules.list(options)) found.push(name);
+      return found;
+    };
+    for (const pageSize of [1, 7, 100]) expect(await listed({ pageSize })).toEqual(names.toSorted());
+    const group = cluster.groupAt(1, 1);
+    expect(await listed({ group })).toEqual(names.filter((name) => name.startsWith(`${group}#`)).sort());
+
+    await cluster.nodes[2]?.server[Symbol.asyncDispose]();
+    const there = new Set([0, 1, 2, 3].map((number) => cluster.groupAt(2, number)));
+    const missing: string[] = [];
+    const onUnreachable: ListSchedulesOptions['onUnreachable'] = (nodes) => {
+      missing.push(...nodes.map(({ name }) => name));
+    };
+    const others = names.filter((name) => !there.has(parseQueueName(name).group));
+    expect(await listed({ onUnreachable })).toEqual(others.sort());
+    expect(missing).toEqual(['node-2']);
+    const shown = await runTaskmaster('--endpoint', `127.0.0.1:${cluster.port}`, 'schedule');
+    expect(shown.stderr).toContain(`schedules of node-2 (${cluster.nodes[2]?.address}) are missing`);
   });
 
   test('statistics of named queues have the order of the request, including queues without tasks', async () => {

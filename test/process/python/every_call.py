@@ -304,7 +304,7 @@ def schedules_enqueue_tasks():
     assert paused.schedule.paused
     extra = stub.TriggerSchedule(c.TriggerScheduleRequest(schedule="py#tick"), timeout=TIMEOUT)
     assert extra.queue == "py#ticks" and extra.pid.endswith(b"Z!tick")
-    (listed,) = stub.ListSchedules(c.ListSchedulesRequest(schedule="py#"), timeout=TIMEOUT).schedules
+    (listed,) = stub.ListSchedules(c.ListSchedulesRequest(group="py"), timeout=TIMEOUT).schedules
     assert listed.runs >= 1 and listed.triggered == 1
     assert stub.DeleteSchedule(c.DeleteScheduleRequest(schedule="py#tick"), timeout=TIMEOUT).deleted
 

@@ -69,7 +69,7 @@ describe('put', () => {
   });
 });
 
-test('schedules of a group are listed page by page, with their next runs', async () => {
+test('schedules of a group, or of all groups, are listed page by page, with their next runs', async () => {
   const { client } = clientSetUp();
   for (const name of ['shop#a', 'shop#b', 'shop#c', 'other#d', 'e']) {
     await client.schedules.put(name, { queue: name, data: 1, every: '1m' });
@@ -80,7 +80,10 @@ test('schedules of a group are listed page by page, with their next runs', async
     expect(nextRuns).toHaveLength(3);
   }
   expect(names).toEqual(['shop#a', 'shop#b', 'shop#c']);
-  expect((await client.schedules.list().next()).value?.name).toBe('e');
+  const all: string[] = [];
+  for await (const { name } of client.schedules.list()) all.push(name);
+  expect(all).toEqual(['e', 'other#d', 'shop#a', 'shop#b', 'shop#c']);
+  expect((await client.schedules.list({ group: '' }).next()).value?.name).toBe('e');
   expect((await client.schedules.get('other#d', { nextRuns: 2 }))?.nextRuns).toHaveLength(2);
   expect(await client.schedules.get('other#e')).toBeUndefined();
 });

@@ -1,4 +1,9 @@
-import { type ScheduleSpec, MissedRuns as WireMissedRuns, PutScheduleResult as WirePutResult } from '@taskmaster/proto';
+import {
+  type ScheduleSpec,
+  type UnreachableNode,
+  MissedRuns as WireMissedRuns,
+  PutScheduleResult as WirePutResult,
+} from '@taskmaster/proto';
 import type { ClientContext } from '../tasks/context.ts';
 import {
   canonicalName,
@@ -15,7 +20,7 @@ import type { TransportCallOptions } from '../transport/transport.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
 import { encodeData } from '../values/codec.ts';
 import { type Duration, durationMs } from '../values/duration.ts';
-import type { CallOptions } from '../values/options.ts';
+import { type CallOptions, callHook } from '../values/options.ts';
 import { type Pid, type PidLike, pidBytes } from '../values/pid.ts';
 
 /** What a schedule enqueues, and when. Give either `cron` or `every`. */
@@ -49,10 +54,14 @@ export interface ScheduleOptions<In = unknown> {
 }
 
 export interface ListSchedulesOptions extends CallOptions {
-  /** Default: the default group. */
+  /** Only schedules of this group. The empty string is the default group. Default: those of all groups. */
   readonly group?: string | undefined;
   /** Number of next runs of each schedule, at most 100. Default 1. */
   readonly nextRuns?: number | undefined;
+  /** Schedules in one reply, 1 to 1,000. Default 100. A reply may have fewer. */
+  readonly pageSize?: number | undefined;
+  /** Called with the nodes that did not answer a request. Their schedules may be missing in the reply. */
+  readonly onUnreachable?: ((nodes: readonly UnreachableNode[]) => void) | undefined;
 }
 
 export interface PutScheduleOutcome {
@@ -98,15 +107,16 @@ export class Schedules {
     return { result: results[reply.result] ?? 'changed', schedule: infoOf(reply) };
   }
 
-  /** The schedules of a group, by name. */
-  async *list({ group = '', nextRuns = 1, ...options }: ListSchedulesOptions = {}): AsyncGenerator<ScheduleInfo, void> {
-    const schedule = group === '' ? '' : `${group}#`;
+  /** The schedules of all groups, or of one, in the order of their groups and names. Reads one page at a time. */
+  async *list(options: ListSchedulesOptions = {}): AsyncGenerator<ScheduleInfo, void> {
+    const { group, nextRuns = 1, pageSize = 0, onUnreachable } = options;
     let pageToken = '';
     do {
-      const request = { schedule, nextRuns, limit: 0, pageToken };
+      const request = { schedule: '', group, nextRuns, limit: pageSize, pageToken };
       const page = await this.#run('listSchedules', 'read', options, (transport, attempt) =>
         transport.listSchedules(request, attempt),
       );
+      if (page.unreachable.length > 0) callHook(onUnreachable, page.unreachable);
       yield* page.schedules.map(scheduleInfo);
       pageToken = page.nextPageToken;
     } while (pageToken !== '');
@@ -117,7 +127,7 @@ export class Schedules {
     name: string,
     { nextRuns = 1, ...options }: CallOptions & { readonly nextRuns?: number | undefined } = {},
   ): Promise<ScheduleInfo | undefined> {
-    const request = { schedule: canonicalName(name), nextRuns, limit: 1, pageToken: '' };
+    const request = { schedule: canonicalName(name), group: undefined, nextRuns, limit: 1, pageToken: '' };
     const { schedules } = await this.#run('listSchedules', 'read', options, (transport, attempt) =>
       transport.listSchedules(request, attempt),
     );

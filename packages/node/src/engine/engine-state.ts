@@ -23,7 +23,8 @@ import { EmptyQueues } from './queues/empty-queues.ts';
 import type { GroupLimitsOf } from './queues/group-usage.ts';
 import { Groups } from './queues/groups.ts';
 import { NameMatching } from './queues/name-matching.ts';
-import { Queue } from './queues/queue.ts';
+import { OrderedQueues } from './queues/ordered-queues.ts';
+import { isSchedules, Queue } from './queues/queue.ts';
 import { QueueTable } from './queues/queue-table.ts';
 import type { RecordsInMemory } from './records/record-table.ts';
 import { SettingsTable } from './records/settings-table.ts';
@@ -112,7 +113,7 @@ export class EngineState {
   /** Queues that have hidden tasks. */
   readonly hiding = new Set<Queue>();
   /** Queues of schedules. */
-  readonly schedules = new Set<Queue>();
+  readonly schedules = new OrderedQueues();
   readonly lastAttempts = new LastAttempts();
   readonly settings = new SettingsTable();
   readonly subscriptions = new SubscriptionTable();
@@ -362,7 +363,7 @@ export class EngineState {
     partition.queues.add(queue);
     this.table.add(queue);
     if (isRecordsQueue(queue.ledger.name)) this.records.add(queue);
-    if (queue.ledger.name.name === reservedQueues.schedules) this.schedules.add(queue);
+    if (isSchedules(queue)) this.schedules.add(queue);
   }
 
   #drop(partition: Partition, queue: Queue): void {
@@ -373,7 +374,7 @@ export class EngineState {
     this.cache.forget(queue);
     this.#empty.forget(queue);
     this.hiding.delete(queue);
-    this.schedules.delete(queue);
+    if (isSchedules(queue)) this.schedules.remove(queue);
     this.lastAttempts.forget(queue);
     if (queue.isReserved) this.#records.get(queue.ledger.name.name)?.forget(queue);
     partition.changed.delete(queue);

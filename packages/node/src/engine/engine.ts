@@ -94,7 +94,7 @@ export class Engine implements TaskEngine {
     });
     this.schedules = new Schedules({
       change: (work, addedBytes) => this.#change(work, addedBytes),
-      read: (group, work) => this.#readOf([{ group }], work),
+      read: (group, work) => this.#readFiltered({ group }, work),
     });
     this.partitions = new Partitions({
       ...deps,
@@ -306,7 +306,7 @@ export class Engine implements TaskEngine {
   }
 
   /** Runs a request for queues that match a filter. With a group, this node must hold all its queues. */
-  #readFiltered<T>({ group }: QueueFilter, work: (memory: EngineState) => Promise<T>): Promise<T> {
+  #readFiltered<T>({ group }: Pick<QueueFilter, 'group'>, work: (memory: EngineState) => Promise<T>): Promise<T> {
     return group === undefined ? this.#read(work) : this.#readOf([{ group }], work);
   }
 

@@ -37,7 +37,7 @@ import { BytesInFlight } from './bytes-in-flight.ts';
 import { CallerSenders } from './caller-senders.ts';
 import { giveBack } from './leasing/give-back.ts';
 import { leaseTasks } from './leasing/leases.ts';
-import { getQueueStats, listQueues } from './reads/cluster-reads.ts';
+import { getQueueStats, listQueues, listSchedules } from './reads/cluster-reads.ts';
 import { peerOf, sharedPeerOf } from './routed-peer.ts';
 import type { Repetition, RoutedCaller, Router } from './routing/router.ts';
 import { ServedCaller } from './served-caller.ts';
@@ -149,7 +149,7 @@ export function createRouterService(router: Router): RawService {
       ListQueueSettings: single(aboutQueue('ListQueueSettings', 'harmless', 'read', '')),
       // A schedule is named like a queue.
       PutSchedule: single(aboutQueue('PutSchedule', 'harmless', 'enqueue')),
-      ListSchedules: single(aboutQueue('ListSchedules', 'harmless', 'read', '')),
+      ListSchedules: look(single(listSchedules)),
       DeleteSchedule: single(aboutQueue('DeleteSchedule', 'unsafe', 'enqueue')),
       PauseSchedule: single(aboutQueue('PauseSchedule', 'harmless', 'enqueue')),
       TriggerSchedule: single(aboutQueue('TriggerSchedule', 'unsafe', 'enqueue')),

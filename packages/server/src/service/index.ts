@@ -9,10 +9,11 @@ export { excerpt, refuse } from './parse/checks.ts';
 export { decodeRequest, type MessageType, readRequest } from './parse/codec.ts';
 export { checkEntries, type EntryBound, entryBounds } from './parse/entry-bounds.ts';
 export { hostPort } from './parse/host-port.ts';
-export { pageTokenAfter } from './parse/page-token.ts';
+export { pageTokenAfter, parsePageToken } from './parse/page-token.ts';
 export { parsePartition } from './parse/parse-backup.ts';
 export { parseLease } from './parse/parse-lease.ts';
 export { nameRegex, parseList, parseStats } from './parse/parse-queues.ts';
+export { parseListSchedules } from './parse/parse-schedules.ts';
 export { groupName, queueName } from './parse/queue-names.ts';
 export type {
   Origin,

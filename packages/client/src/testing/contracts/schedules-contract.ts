@@ -23,9 +23,9 @@ export function schedulesContract(start: () => Promise<TransportWorld>): void {
     expect(await put('shop#a', { intervalMs: 2 * HOUR_MS })).toBe(PutScheduleResult.PUT_SCHEDULE_RESULT_CHANGED);
     await put('other#c', { queue: 'other#jobs' });
 
-    const list = (schedule: string, nextRuns = 2) =>
-      transport.listSchedules({ schedule, nextRuns, limit: 0, pageToken: '' });
-    const { schedules, nextPageToken } = await list('shop#');
+    const list = (schedule: string, group?: string) =>
+      transport.listSchedules({ schedule, group, nextRuns: 2, limit: 0, pageToken: '' });
+    const { schedules, nextPageToken } = await list('', 'shop');
     expect(schedules.map(({ schedule }) => schedule)).toEqual(['shop#a', 'shop#b']);
     expect(nextPageToken).toBe('');
     const [a, b] = schedules;

@@ -44,15 +44,15 @@ export class FakeSchedules {
   }
 
   /** Pages of two. */
-  list({ schedule, nextRuns, pageToken }: ListSchedulesRequest): ListSchedulesResponse {
-    const { group, name } = parseQueueName(schedule);
-    const ofGroup = this.all.filter((one) => parseQueueName(one.schedule).group === group);
+  list({ schedule, group, nextRuns, pageToken }: ListSchedulesRequest): ListSchedulesResponse {
+    const chosen = this.all.filter((one) =>
+      schedule === '' ? group === undefined || parseQueueName(one.schedule).group === group : one.schedule === schedule,
+    );
     const from = Number(pageToken);
-    const page = name === '' ? ofGroup.slice(from, from + 2) : ofGroup.filter((one) => one.schedule === schedule);
-    const more = name === '' && from + 2 < ofGroup.length;
     return {
-      schedules: page.map((one) => this.#shown(one, nextRuns)),
-      nextPageToken: more ? String(from + 2) : '',
+      schedules: chosen.slice(from, from + 2).map((one) => this.#shown(one, nextRuns)),
+      nextPageToken: from + 2 < chosen.length ? String(from + 2) : '',
+      unreachable: [],
     };
   }
 

@@ -1,4 +1,4 @@
-import { type QueueName, reservedQueues } from '@taskmaster/proto';
+import type { QueueName } from '@taskmaster/proto';
 import { AVAILABLE, type Instant, type Pid, Refusal, UnreadableBytesError } from '@taskmaster/server/domain';
 import { isRecordsQueue } from '../../domain/end-record.ts';
 import { afterPrefix, dueKey, instantOfDueKey, pidOfDueKey } from '../../domain/keys.ts';
@@ -6,7 +6,7 @@ import { Family, StoreCorruptError } from '../../ports/store.ts';
 import type { EngineState } from '../engine-state.ts';
 import { EngineView } from '../pending/engine-view.ts';
 import { Reads } from '../pending/reads.ts';
-import type { Queue } from '../queues/queue.ts';
+import { isSchedules, type Queue } from '../queues/queue.ts';
 import { afterFailedAttempt, cancelReasonOf, type FailedAttempt } from './attempts.ts';
 import { type Attempt, decide } from './decide.ts';
 import { toDeadLetters } from './moves.ts';
@@ -24,9 +24,6 @@ const NO_PID = '' as Pid;
 
 /** True if hidden tasks of the queue may be due. Schedules, which are hidden by the system clock, have a search of their own. */
 export const mayBeDue = (queue: Queue, now: Instant): boolean => !isSchedules(queue) && isFloorPast(queue, now);
-
-const isSchedules = ({ isReserved, ledger }: Queue): boolean =>
-  isReserved && ledger.name.name === reservedQueues.schedules;
 
 /** As `mayBeDue`, for any queue. */
 export const isFloorPast = ({ ledger }: Queue, now: Instant): boolean => ledger.hidden > 0 && ledger.dueFloor <= now;

@@ -1,4 +1,4 @@
-import { formatQueueName, isReservedName, type QueueName } from '@taskmaster/proto';
+import { formatQueueName, isReservedName, type QueueName, reservedQueues } from '@taskmaster/proto';
 import {
   DEFAULT_SETTINGS,
   type Instant,
@@ -35,6 +35,10 @@ export type Knowledge =
 
 const ABSENT: Knowledge = { kind: 'absent' };
 const UNKNOWN: Knowledge = { kind: 'unknown' };
+
+/** True for the queue of a group whose tasks are its schedules. */
+export const isSchedules = ({ isReserved, ledger }: Queue): boolean =>
+  isReserved && ledger.name.name === reservedQueues.schedules;
 
 /** One generation of a queue in memory: its ledger, its cached tasks, and its pending changes. */
 export class Queue implements CacheOwner, ChangedQueue {

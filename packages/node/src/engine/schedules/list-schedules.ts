@@ -1,30 +1,61 @@
-import type { ListSchedulesCommand, Pid, SchedulePage } from '@taskmaster/server/domain';
+import type { QueueName } from '@taskmaster/proto';
+import type { ListSchedulesCommand, Pid, SchedulePage, ScheduleView } from '@taskmaster/server/domain';
 import { afterPrefix, pidAfter, pidOfTaskKey, taskKey } from '../../domain/keys.ts';
 import { scanAll } from '../../log/scan-all.ts';
 import { Family } from '../../ports/store.ts';
 import type { EngineState } from '../engine-state.ts';
 import type { Queue } from '../queues/queue.ts';
-import { decodeRecord, keyOf, nameOf, schedulesOf, viewOf } from './record.ts';
+import { decodeRecord, keyOf, nameOf, viewOf } from './record.ts';
 
 /** Runs that one listing computes: a cron expression takes a tenth of a millisecond for each. */
 const MOST_RUNS = 500;
 /** Size of the records of a page, in bytes, so that they fit into one reply. */
 const PAGE_BYTES = 2 * 1024 * 1024;
 
-/** The schedules of a group in order of their names, bytewise. */
+/** The schedules of a group, or of all groups here, in the order of their groups and names. */
 export async function listSchedules(memory: EngineState, command: ListSchedulesCommand): Promise<SchedulePage> {
-  const { group, name, nextRuns, after } = command;
-  const only = name === undefined ? undefined : keyOf(name);
+  const { nextRuns } = command;
   const most = Math.min(command.limit, Math.floor(MOST_RUNS / Math.max(1, nextRuns)));
-  const queue = memory.table.get(schedulesOf(group));
-  const first = only ?? (after === undefined ? NO_KEY : pidAfter(keyOf(after)));
-  const records =
-    queue === undefined ? ALL_READ : await readRecords(memory, queue, first, only === undefined ? most : 1);
+  const room: Room = { schedules: command.name === undefined ? most : 1, bytes: PAGE_BYTES };
+  const schedules: ScheduleView[] = [];
+  let after: QueueName | undefined;
+  for (const queue of queuesOf(memory, command)) {
+    if (room.schedules <= 0 || room.bytes <= 0) after = schedules.at(-1)?.schedule;
+    if (after !== undefined) break;
+    const { group } = queue.ledger.name;
+    const first = firstIn(group, command);
+    const { rows, last } = await readRecords(memory, queue, first, room);
+    for (const [key, data] of rows) {
+      if (command.name !== undefined && key !== first) continue;
+      schedules.push(viewOf({ group, name: nameOf(key) }, decodeRecord(data), nextRuns));
+      room.schedules--;
+      room.bytes -= data.byteLength;
+    }
+    after = last === undefined ? undefined : { group, name: nameOf(last) };
+  }
   await memory.durable();
-  const found = [...records.rows].filter(([key]) => only === undefined || key === only);
-  const schedules = found.map(([key, data]) => viewOf({ group, name: nameOf(key) }, decodeRecord(data), nextRuns));
-  const { last } = records;
-  return { schedules, after: only === undefined && last !== undefined ? nameOf(last) : undefined };
+  return { schedules, after: command.name === undefined ? after : undefined };
+}
+
+/** The queues of schedules that a listing reads, in order. */
+function* queuesOf(memory: EngineState, { group, isReadable, after }: ListSchedulesCommand): Generator<Queue> {
+  const first = after && { group: after.group, name: '' };
+  for (const queue of memory.schedules.inOrder({ group }, first)) {
+    if (queue.dropped || queue.ledger.size === 0) continue;
+    if (group !== undefined || isReadable === undefined || isReadable(queue.ledger.name.group)) yield queue;
+  }
+}
+
+/** The key at which a listing begins in a group. */
+function firstIn(group: string, { name, after }: ListSchedulesCommand): Pid {
+  if (name !== undefined) return keyOf(name);
+  return after?.group === group ? pidAfter(keyOf(after.name)) : NO_KEY;
+}
+
+/** What still fits into a page. */
+interface Room {
+  schedules: number;
+  bytes: number;
 }
 
 interface Records {
@@ -35,12 +66,11 @@ interface Records {
 }
 
 const NO_KEY = '' as Pid;
-const ALL_READ: Records = { rows: new Map(), last: undefined };
 
-/** The records from a key on: `most` of them, or as many as fit into a page. */
-async function readRecords(memory: EngineState, queue: Queue, first: Pid, most: number): Promise<Records> {
+/** The records from a key on, as many as fit into a page: at least one. */
+async function readRecords(memory: EngineState, queue: Queue, first: Pid, room: Readonly<Room>): Promise<Records> {
   using _hold = queue.hold();
-  const { stored, end } = await readStored(memory, queue, first, most);
+  const { stored, end } = await readStored(memory, queue, first, room);
   // What the store does not show yet, as far as it was read.
   for (const { pid, task } of queue.pendingChanges()) {
     if (pid < first || (end !== undefined && pid > end)) continue;
@@ -54,7 +84,8 @@ async function readRecords(memory: EngineState, queue: Queue, first: Pid, most: 
     const data = stored.get(key);
     if (data === undefined) continue;
     bytes += data.byteLength;
-    if (rows.size === most || (rows.size > 0 && bytes > PAGE_BYTES)) return { rows, last: [...rows.keys()].at(-1) };
+    if (rows.size === room.schedules || (rows.size > 0 && bytes > room.bytes))
+      return { rows, last: [...rows.keys()].at(-1) };
     rows.set(key, data);
   }
   return { rows, last: end };
@@ -65,7 +96,7 @@ async function readStored(
   memory: EngineState,
   queue: Queue,
   first: Pid,
-  most: number,
+  room: Readonly<Room>,
 ): Promise<{ stored: Map<Pid, Uint8Array>; end: Pid | undefined }> {
   const stored = new Map<Pid, Uint8Array>();
   let bytes = 0;
@@ -74,7 +105,7 @@ async function readStored(
     const pid = pidOfTaskKey(key);
     stored.set(pid, value);
     bytes += value.byteLength;
-    if (stored.size > most || bytes > PAGE_BYTES) return { stored, end: pid };
+    if (stored.size > room.schedules || bytes > room.bytes) return { stored, end: pid };
   }
   return { stored, end: undefined };
 }

@@ -1,13 +1,15 @@
 import {
   EnqueueMode,
+  formatQueueName,
   limits,
   MissedRuns,
   PutScheduleResult,
   parseQueueName,
+  type QueueName,
   type ScheduleSpec,
   StoredSchedule,
 } from '@taskmaster/proto';
-import type { Pid } from '@taskmaster/server/domain';
+import type { ListSchedulesCommand, Pid } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
 import { type EngineHarness, engineHarness, pidsOf, updateCommand } from '../../testing/engine-harness.ts';
 import { each, putSchedule, runPids, SCHEDULE, scheduleOf, TARGET, waitingIn } from './test-support.ts';
@@ -323,6 +325,19 @@ test('a schedule whose time zone this node does not know keeps no other from run
   expect(await h.engine.schedules.delete(parseQueueName('g#a-bad'))).toBe(true);
 });
 
+/** The names on the pages of a listing. */
+async function pagesOf(h: EngineHarness, command: Partial<ListSchedulesCommand>): Promise<string[][]> {
+  const pages: string[][] = [];
+  let after: QueueName | undefined;
+  do {
+    const all = { group: undefined, name: undefined, nextRuns: 1, limit: 3 };
+    const page = await h.engine.schedules.list({ ...all, ...command, after });
+    pages.push(page.schedules.map(({ schedule }) => formatQueueName(schedule)));
+    after = page.after;
+  } while (after !== undefined);
+  return pages;
+}
+
 test('schedules are listed in pages, in order of their names, as they are now', async () => {
   await using h = await engineHarness();
   const names = Array.from({ length: 7 }, (_, index) => `s${index}`);
@@ -330,16 +345,28 @@ test('schedules are listed in pages, in order of their names, as they are now', 
   await putSchedule(h, {}, 'other#s');
   await h.clock.advance(1000);
   await h.engine.schedules.delete(parseQueueName('g#s3'));
-  const listed: string[][] = [];
-  for (let after: string | undefined, more = true; more; more = after !== undefined) {
-    const page = await h.engine.schedules.list({ group: 'g', name: undefined, nextRuns: 1, limit: 3, after });
-    listed.push(page.schedules.map(({ schedule }) => schedule.name));
-    after = page.after;
-  }
-  expect(listed).toEqual([
-    ['s0', 's1', 's2'],
-    ['s4', 's5', 's6'],
+  expect(await pagesOf(h, { group: 'g' })).toEqual([
+    ['g#s0', 'g#s1', 'g#s2'],
+    ['g#s4', 'g#s5', 'g#s6'],
   ]);
+});
+
+test('schedules of all groups are listed in pages, in the order of their groups', async () => {
+  await using h = await engineHarness();
+  const names = ['e', 'a#x', 'a#y', 'a#z', 'a-b#x', 'b#x', 'c#x'];
+  for (const name of names.toReversed()) {
+    await putSchedule(h, { intervalMs: HOUR, queue: `${name}-jobs` }, name);
+  }
+  await h.engine.schedules.delete(parseQueueName('b#x'));
+  expect(await pagesOf(h, { limit: 2 })).toEqual([
+    ['e', 'a#x'],
+    ['a#y', 'a#z'],
+    ['a-b#x', 'c#x'],
+  ]);
+  expect(await pagesOf(h, { limit: 4 })).toEqual([names.slice(0, 4), ['a-b#x', 'c#x']]);
+  expect(await pagesOf(h, { limit: 100 })).toEqual([names.filter((name) => name !== 'b#x')]);
+  const isReadable = (group: string): boolean => group !== 'a' && group !== '';
+  expect(await pagesOf(h, { limit: 1, isReadable })).toEqual([['a-b#x'], ['c#x']]);
 });
 
 test('schedules are neither listed nor counted as queues, and hold no room of them', async () => {

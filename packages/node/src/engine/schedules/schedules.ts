@@ -18,7 +18,8 @@ type Work<T> = (memory: EngineState) => Promise<T>;
 export interface SchedulesDeps {
   /** `addedBytes`: the size of the data that the request adds. Undefined: it adds no tasks. */
   readonly change: <T>(work: Work<T>, addedBytes?: number) => Promise<T>;
-  readonly read: <T>(group: string, work: Work<T>) => Promise<T>;
+  /** Without a group, the request reads those that this node holds. */
+  readonly read: <T>(group: string | undefined, work: Work<T>) => Promise<T>;
 }
 
 /** The requests about schedules. */

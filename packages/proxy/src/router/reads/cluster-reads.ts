@@ -1,9 +1,12 @@
 import {
   encodeToBuffer,
+  formatQueueName,
   GetQueueStatsRequest,
   GetQueueStatsResponse,
   ListQueuesRequest,
   ListQueuesResponse,
+  ListSchedulesRequest,
+  ListSchedulesResponse,
   limits,
   parseQueueName,
   QueueStats,
@@ -15,13 +18,23 @@ import {
   entryBounds,
   pageTokenAfter,
   parseList,
+  parseListSchedules,
+  parsePageToken,
   parseStats,
   REPLY_BYTES,
 } from '@taskmaster/server/service';
 import type { SendFailure } from '../../upstream/sender.ts';
 import type { RoutedCall, RoutedCaller, Router } from '../routing/router.ts';
-import { askAll } from './fan-out.ts';
-import { addTotals, mergePages, mergeQueues, withinReply } from './merge.ts';
+import { askAll, type ClusterRead } from './fan-out.ts';
+import {
+  addTotals,
+  type ListedPage,
+  listedQueues,
+  listedSchedules,
+  mergeItems,
+  mergePages,
+  withinReply,
+} from './merge.ts';
 
 /** Answers ListQueues: one page of the queues of all nodes. */
 export async function listQueues(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
@@ -32,12 +45,31 @@ export async function listQueues(router: Router, bytes: Buffer, caller: RoutedCa
   if (filter.group !== undefined) return ofGroup(router, 'ListQueues', filter.group, bytes, caller);
 
   const { replies, unreachable } = await askAll(router, 'ListQueues', bytes, ListQueuesResponse, caller);
-  const pages = replies.map(({ queues, nextPageToken }) => ({ queues, more: nextPageToken !== '' }));
-  const { queues, more } = mergePages(pages, limit);
-  const last = queues.at(-1);
-  const nextPageToken = more && last !== undefined ? pageTokenAfter(parseQueueName(last.queue)) : '';
-  return encodeToBuffer(ListQueuesResponse, { queues: [...queues], nextPageToken, unreachable });
+  const pages = replies.map(({ queues, nextPageToken }) => pageOf(queues, nextPageToken));
+  const { items, end } = mergePages(pages, limit, listedQueues);
+  return encodeToBuffer(ListQueuesResponse, { queues: [...items], nextPageToken: tokenOf(end), unreachable });
 }
+
+/** Answers ListSchedules: one page of the schedules of all nodes, or those of one group. */
+export async function listSchedules(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
+  const request = decodeRequest(ListSchedulesRequest, bytes);
+  const { limit, group } = parseListSchedules(request);
+  if (group !== undefined) caller.access.require('read', group);
+  if (group !== undefined) return ofGroup(router, 'ListSchedules', group, bytes, caller);
+
+  const { replies, unreachable } = await askAll(router, 'ListSchedules', bytes, ListSchedulesResponse, caller);
+  const pages = replies.map(({ schedules, nextPageToken }) => pageOf(schedules, nextPageToken));
+  const { items, end } = mergePages(pages, limit, listedSchedules);
+  return encodeToBuffer(ListSchedulesResponse, { schedules: [...items], nextPageToken: tokenOf(end), unreachable });
+}
+
+/** A page of a node. A damaged page token is refused. */
+function pageOf<T>(items: readonly T[], nextPageToken: string): ListedPage<T> {
+  const last = parsePageToken(nextPageToken);
+  return { items, end: last && formatQueueName(last) };
+}
+
+const tokenOf = (end: string | undefined): string => (end === undefined ? '' : pageTokenAfter(parseQueueName(end)));
 
 /** Answers GetQueueStats, from the holders of the queues. */
 export async function getQueueStats(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
@@ -51,8 +83,11 @@ export async function getQueueStats(router: Router, bytes: Buffer, caller: Route
   if (command.filter.group !== undefined) return ofGroup(router, 'GetQueueStats', command.filter.group, bytes, caller);
 
   const { replies, unreachable } = await askAll(router, 'GetQueueStats', bytes, GetQueueStatsResponse, caller);
-  const all = mergeQueues(replies.map(({ queues }) => queues));
-  const queues = [...withinReply(all.slice(0, limits.listQueues))];
+  const all = mergeItems(
+    replies.map(({ queues }) => queues),
+    listedQueues,
+  );
+  const queues = [...withinReply(all.slice(0, limits.listQueues), listedQueues)];
   const totals = addTotals(replies.map((reply) => reply.totals));
   return encodeToBuffer(GetQueueStatsResponse, { queues, totals, unreachable });
 }
@@ -60,7 +95,7 @@ export async function getQueueStats(router: Router, bytes: Buffer, caller: Route
 /** Sends a request about one group to the node that holds it. */
 function ofGroup(
   router: Router,
-  method: 'ListQueues' | 'GetQueueStats',
+  method: ClusterRead,
   group: string,
   bytes: Buffer,
   caller: RoutedCaller,
@@ -94,7 +129,7 @@ async function namedStats(router: Router, names: readonly string[], caller: Rout
   };
   const byHolder = Map.groupBy(names.keys(), (place) => router.routes.holderOf(partitionAt(place))?.address);
   const parts = await Promise.all([...byHolder].map(([address, places]) => askHolder(address, places)));
-  if (withinReply(queues).length < queues.length) {
+  if (withinReply(queues, listedQueues).length < queues.length) {
     throw new Refusal('TOO_MANY_ITEMS', `queues: the reply would exceed ${REPLY_BYTES} bytes; name fewer queues`, {
       metadata: { field: 'queues', limit: String(REPLY_BYTES) },
     });

@@ -9,6 +9,9 @@ import type { RoutedNode } from '../routing/routes.ts';
 /** Timeout of a node that gossip considers dead, in ms. Gossip is rarely wrong. */
 const DEAD_MS = 500;
 
+/** Methods that all nodes answer, each for the groups that it holds. */
+export type ClusterRead = 'ListQueues' | 'GetQueueStats' | 'ListSchedules';
+
 export interface Answers<R> {
   readonly replies: readonly R[];
   readonly unreachable: UnreachableNode[];
@@ -20,7 +23,7 @@ export interface Answers<R> {
  */
 export async function askAll<R>(
   router: Router,
-  method: 'ListQueues' | 'GetQueueStats',
+  method: ClusterRead,
   request: Uint8Array,
   type: MessageType<R>,
   caller: RoutedCaller,

@@ -1,6 +1,14 @@
-import type { QueueStats } from '@taskmaster/proto';
+import { type QueueStats, Schedule } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
-import { addTotals, compareNames, mergePages, mergeQueues } from './merge.ts';
+import {
+  addTotals,
+  compareNames,
+  type ListedPage,
+  listedQueues,
+  listedSchedules,
+  mergeItems,
+  mergePages,
+} from './merge.ts';
 
 const stats = (queue: string, available = 1): QueueStats => ({
   queue,
@@ -14,25 +22,30 @@ const stats = (queue: string, available = 1): QueueStats => ({
   meanLeaseMs: 0,
   oldestAgeMs: 0,
 });
-const page = (names: string, more: boolean) => ({
-  queues: names
+const NO_SCHEDULE = Schedule.decode(new Uint8Array(0));
+
+/** A page that ends at a name. Undefined: it is the last one. */
+const page = (names: string, end?: string): ListedPage<QueueStats> => ({
+  items: names
     .split(' ')
     .filter(Boolean)
     .map((n) => stats(n)),
-  more,
+  end,
 });
-const shown = ({ queues, more }: ReturnType<typeof mergePages>) => [queues.map(({ queue }) => queue).join(' '), more];
+const shown = ({ items, end }: ListedPage<QueueStats>) => [items.map(({ queue }) => queue).join(' '), end];
 
 describe('pages of several nodes', () => {
   test.each([
-    ['nothing', [page('', false)], 10, ['', false]],
-    ['all of them', [page('a c', false), page('b', false)], 10, ['a b c', false]],
-    ['no more than the limit', [page('a c', false), page('b', false)], 2, ['a b', true]],
-    ['nothing behind the end of a page that goes on', [page('a c', true), page('b d e', false)], 10, ['a b c', true]],
-    ['the least of several ends', [page('a d', true), page('b c', true)], 10, ['a b c', true]],
-    ['the rest of a page later', [page('a b', true), page('', false)], 10, ['a b', true]],
-  ] as const)('show %s', (_what, pages, limit, expected) => {
-    expect(shown(mergePages(pages, limit))).toEqual(expected);
+    ['nothing', [page('')], 10, ['', undefined]],
+    ['all of them', [page('a c'), page('b')], 10, ['a b c', undefined]],
+    ['no more than the limit', [page('a c'), page('b')], 2, ['a b', 'b']],
+    ['nothing behind the end of a page that goes on', [page('a c', 'c'), page('b d e')], 10, ['a b c', 'c']],
+    ['the least of several ends', [page('a d', 'd'), page('b c', 'c')], 10, ['a b c', 'c']],
+    ['the rest of a page later', [page('a b', 'b'), page('')], 10, ['a b', 'b']],
+    ['what comes before the end of a page that has nothing', [page('', 'b'), page('a c')], 10, ['a', 'b']],
+    ['a limit before an end', [page('a b c', 'c'), page('d')], 2, ['a b', 'b']],
+  ])('show %s', (_what, pages, limit, expected) => {
+    expect(shown(mergePages(pages, limit, listedQueues))).toEqual(expected);
   });
 
   test('are sorted by group, then by name, bytewise', () => {
@@ -41,7 +54,22 @@ describe('pages of several nodes', () => {
   });
 
   test('list a queue once that moves from node to node', () => {
-    expect(mergeQueues([[stats('a', 0)], [stats('a', 7)]])).toEqual([stats('a', 7)]);
+    expect(mergeItems([[stats('a', 0)], [stats('a', 7)]], listedQueues)).toEqual([stats('a', 7)]);
+  });
+
+  test('list a schedule once that moves from node to node, as it is at the node that has run it last', () => {
+    const after = (runs: number): Schedule => ({ ...NO_SCHEDULE, schedule: 'g#s', runs, missed: 1 });
+    expect(mergeItems([[after(4)], [after(5)], [after(3)]], listedSchedules)).toEqual([after(5)]);
+  });
+
+  test('end where the schedules would not fit into a reply', () => {
+    const size = 64 * 1024;
+    const large = (schedule: string): Schedule => ({ ...NO_SCHEDULE, schedule, lastPid: Buffer.alloc(size) });
+    const names = Array.from({ length: 100 }, (_, index) => `g#s${100 + index}`);
+    const { items, end } = mergePages([{ items: names.map(large), end: undefined }], 1_000, listedSchedules);
+    expect(items.length).toBeGreaterThan(10);
+    expect(items.length).toBeLessThan(100);
+    expect(end).toBe(items.at(-1)?.schedule);
   });
 });
 

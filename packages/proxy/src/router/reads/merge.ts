@@ -1,43 +1,69 @@
-import { parseQueueName, type QueueStats, type QueueTotals } from '@taskmaster/proto';
+import { parseQueueName, type QueueStats, type QueueTotals, Schedule } from '@taskmaster/proto';
 import { REPLY_BYTES } from '@taskmaster/server/service';
 
 /** Upper bound of the numbers and tags beside a queue's name in its statistics. */
 const STATS_BYTES = 128;
 
-/** The page of one node. */
-export interface ListedPage {
-  /** In the order of `compareNames`. */
-  readonly queues: readonly QueueStats[];
-  /** True if the node has more queues after these. */
-  readonly more: boolean;
+/** What is listed: queues or schedules. */
+export interface Listed<T> {
+  /** The full name, `group#name`. */
+  readonly nameOf: (item: T) => string;
+  /** Upper bound of its size in a reply, in bytes. */
+  readonly bytesOf: (item: T) => number;
+  /** Whether `one` is newer than `other` of the same name. While a group moves, two nodes may list it. */
+  readonly isNewer: (one: T, other: T) => boolean;
 }
 
-export interface MergedPage {
-  readonly queues: readonly QueueStats[];
-  readonly more: boolean;
+const sizeOf = ({ available, leased, delayed }: QueueStats): number => available + leased + delayed;
+
+export const listedQueues: Listed<QueueStats> = {
+  nameOf: ({ queue }) => queue,
+  bytesOf: ({ queue }) => STATS_BYTES + Buffer.byteLength(queue),
+  isNewer: (one, other) => sizeOf(one) > sizeOf(other),
+};
+
+const decidedRuns = ({ runs, missed, skipped, triggered }: Schedule): number => runs + missed + skipped + triggered;
+
+export const listedSchedules: Listed<Schedule> = {
+  nameOf: ({ schedule }) => schedule,
+  bytesOf: (schedule) => Schedule.encode(schedule).finish().length,
+  isNewer: (one, other) => decidedRuns(one) > decidedRuns(other),
+};
+
+/** A page of one node, or of all nodes. */
+export interface ListedPage<T> {
+  /** In the order of `compareNames`. */
+  readonly items: readonly T[];
+  /** Full name behind which there may be more. Undefined: there are no more. */
+  readonly end: string | undefined;
 }
 
 /**
- * Merges pages that begin after the same queue. If a node has more queues, the merged page ends at the last queue of that node's
- * page: queues after it may be missing.
+ * Merges pages that begin after the same name. If a node has more, the merged page goes no further than that node's page: items
+ * after it may be missing.
  */
-export function mergePages(pages: readonly ListedPage[], limit: number): MergedPage {
-  const ends = pages.filter(({ more }) => more).map(({ queues }) => queues.at(-1)?.queue);
-  const bound = ends.reduce((least, end) => (least === undefined || compare(end, least) < 0 ? end : least), undefined);
-  const all = mergeQueues(pages.map(({ queues }) => queues));
-  const known = bound === undefined ? all : all.filter(({ queue }) => compareNames(queue, bound) <= 0);
-  const queues = withinReply(known.slice(0, limit));
-  return { queues, more: ends.length > 0 || queues.length < all.length };
+export function mergePages<T>(pages: readonly ListedPage<T>[], limit: number, listed: Listed<T>): ListedPage<T> {
+  const ends = pages.map(({ end }) => end).filter((end) => end !== undefined);
+  const [bound] = ends.sort(compareNames);
+  const all = mergeItems(
+    pages.map(({ items }) => items),
+    listed,
+  );
+  const known = bound === undefined ? all : all.filter((item) => compareNames(listed.nameOf(item), bound) <= 0);
+  const items = withinReply(known.slice(0, limit), listed);
+  const last = items.at(-1);
+  const isCut = items.length < known.length && last !== undefined;
+  return { items, end: isCut ? listed.nameOf(last) : bound };
 }
 
-/** All queues in the order of `compareNames`. A queue that moves can be on two nodes at once; it is listed once. */
-export function mergeQueues(lists: readonly (readonly QueueStats[])[]): QueueStats[] {
-  const byName = new Map<string, QueueStats>();
-  for (const stats of lists.flat()) {
-    const other = byName.get(stats.queue);
-    if (other === undefined || sizeOf(other) < sizeOf(stats)) byName.set(stats.queue, stats);
+/** All items in the order of `compareNames`, each name once. */
+export function mergeItems<T>(lists: readonly (readonly T[])[], { nameOf, isNewer }: Listed<T>): T[] {
+  const byName = new Map<string, T>();
+  for (const item of lists.flat()) {
+    const other = byName.get(nameOf(item));
+    if (other === undefined || isNewer(item, other)) byName.set(nameOf(item), item);
   }
-  return [...byName.values()].sort((a, b) => compareNames(a.queue, b.queue));
+  return [...byName.values()].sort((a, b) => compareNames(nameOf(a), nameOf(b)));
 }
 
 /** Adds the totals of several nodes. */
@@ -54,14 +80,14 @@ export function addTotals(parts: readonly (QueueTotals | undefined)[]): QueueTot
   return sum;
 }
 
-/** The longest prefix of the queues whose statistics fit into a reply. */
-export function withinReply(queues: readonly QueueStats[]): readonly QueueStats[] {
+/** The longest prefix of the items that fits into a reply. */
+export function withinReply<T>(items: readonly T[], { bytesOf }: Pick<Listed<T>, 'bytesOf'>): readonly T[] {
   let left = REPLY_BYTES;
-  const cut = queues.findIndex(({ queue }) => {
-    left -= STATS_BYTES + Buffer.byteLength(queue);
+  const cut = items.findIndex((item) => {
+    left -= bytesOf(item);
     return left < 0;
   });
-  return cut < 0 ? queues : queues.slice(0, cut);
+  return cut < 0 ? items : items.slice(0, cut);
 }
 
 /** Compares two full queue names bytewise: by group, then by name. */
@@ -70,11 +96,7 @@ export function compareNames(a: string, b: string): number {
   return compareBytes(left.group, right.group) || compareBytes(left.name, right.name);
 }
 
-const compare = (a: string | undefined, b: string): number => (a === undefined ? -1 : compareNames(a, b));
-
 /** Compares as UTF-8 bytes. JavaScript compares UTF-16 units, which differs beyond U+FFFF. */
 function compareBytes(a: string, b: string): number {
   return a === b ? 0 : Buffer.compare(Buffer.from(a), Buffer.from(b));
 }
-
-const sizeOf = ({ available, leased, delayed }: QueueStats): number => available + leased + delayed;

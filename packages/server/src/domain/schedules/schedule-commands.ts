@@ -10,13 +10,16 @@ export interface PutScheduleCommand {
 }
 
 export interface ListSchedulesCommand {
-  readonly group: string;
-  /** Undefined: all schedules of the group. */
+  /** Undefined: schedules of all groups. */
+  readonly group: string | undefined;
+  /** Only this schedule of the group. Undefined: all. */
   readonly name: string | undefined;
+  /** Whether the caller may read a group; asked if `group` is undefined. Undefined: it may read each. */
+  readonly isReadable?: ((group: string) => boolean) | undefined;
   readonly nextRuns: number;
   readonly limit: number;
   /** `after` of the previous page. Undefined: this is the first page. */
-  readonly after: string | undefined;
+  readonly after: QueueName | undefined;
 }
 
 export interface ScheduleView {
@@ -27,9 +30,10 @@ export interface ScheduleView {
 }
 
 export interface SchedulePage {
+  /** In the order of their groups, then of their names, bytewise. */
   readonly schedules: readonly ScheduleView[];
-  /** The name behind which more may be. Undefined: there are no more. */
-  readonly after: string | undefined;
+  /** The name behind which more may be. It need not be one of a schedule. Undefined: there are no more. */
+  readonly after: QueueName | undefined;
 }
 
 export interface PutScheduleOutcome {

@@ -141,7 +141,8 @@ export const aSchedule = (change: Partial<ScheduleSpec> = {}): ScheduleSpec => (
 });
 
 export const someSchedules = (change: Partial<ListSchedulesRequest> = {}): ListSchedulesRequest => ({
-  schedule: 'shop#',
+  schedule: '',
+  group: 'shop',
   nextRuns: 1,
   limit: 0,
   pageToken: '',

@@ -4,7 +4,6 @@ import {
   limits,
   MissedRuns,
   type PutScheduleRequest,
-  parseQueueName,
   type QueueName,
   type RetryPolicy,
   type ScheduleSpec,
@@ -33,20 +32,20 @@ export function parsePutSchedule({ schedule, spec }: PutScheduleRequest): PutSch
 
 /** Throws a `Refusal` unless the engine can take the request as it is. */
 export function parseListSchedules(request: ListSchedulesRequest): ListSchedulesCommand {
-  const { group, name } = parseQueueName(request.schedule);
-  if (name !== '') scheduleName(request.schedule);
+  const { group, name } = parseChoice(request);
   const limit = wholeNumber(request.limit, { field: 'limit' }, 0, limits.listSchedules);
   const after = parsePageToken(request.pageToken);
-  if (after !== undefined && after.group !== group) {
+  if (after !== undefined && group !== undefined && after.group !== group) {
     refuse('INVALID_PAGE_TOKEN', { field: 'page_token' }, 'is of another group');
   }
-  return {
-    group: groupName(group, { field: 'schedule' }),
-    name: name === '' ? undefined : name,
-    nextRuns: wholeNumber(request.nextRuns, { field: 'next_runs' }, 0, limits.listNextRuns),
-    limit: limit === 0 ? DEFAULT_LIST_LIMIT : limit,
-    after: after?.name,
-  };
+  const nextRuns = wholeNumber(request.nextRuns, { field: 'next_runs' }, 0, limits.listNextRuns);
+  return { group, name, nextRuns, limit: limit === 0 ? DEFAULT_LIST_LIMIT : limit, after };
+}
+
+function parseChoice({ schedule, group }: ListSchedulesRequest): Pick<ListSchedulesCommand, 'group' | 'name'> {
+  if (schedule === '') return { group: group && groupName(group, { field: 'group' }), name: undefined };
+  if (group === undefined) return scheduleName(schedule);
+  return refuse('INVALID_ARGUMENT', { field: 'group' }, 'is set beside schedule: give one of them');
 }
 
 function parseSpec(spec: ScheduleSpec, group: string): ScheduleSpec {

@@ -43,12 +43,14 @@ export function scheduleHandlers({ schedules }: { readonly schedules: ScheduleEn
     },
     async listSchedules(request, { access }) {
       const command = parseListSchedules(request);
-      access.require('read', command.group);
-      const page = await schedules.list(command);
-      const { group } = command;
+      if (command.group === undefined) access.requireIdentity();
+      else access.require('read', command.group);
+      const isReadable = (group: string): boolean => access.allows('read', group);
+      const page = await schedules.list({ ...command, isReadable });
       return {
         schedules: page.schedules.map(scheduleMessage),
-        nextPageToken: page.after === undefined ? '' : pageTokenAfter({ group, name: page.after }),
+        nextPageToken: page.after === undefined ? '' : pageTokenAfter(page.after),
+        unreachable: [],
       };
     },
     async deleteSchedule({ schedule }, caller) {

@@ -1,4 +1,4 @@
-import type { QueueStats, UnreachableNode } from '@taskmaster/proto';
+import type { QueueStats } from '@taskmaster/proto';
 import type { Command } from 'commander';
 import { foldShards } from '../../../api/shards/shard-stats.ts';
 import type { StatsOptions, StatsReport } from '../../../tasks/introspection.ts';
@@ -8,6 +8,7 @@ import { shardsOf } from '../../input/shard-flags.ts';
 import { type ExitCode, exitCodes } from '../../output/exit-codes.ts';
 import { count } from '../../output/format.ts';
 import { notesOf } from '../../output/help.ts';
+import { MissingNodes } from '../../output/missing-nodes.ts';
 import { statsColumns, statsObject, totalsRow } from '../../output/queue-view.ts';
 import { tableOf } from '../../output/table.ts';
 import type { Runner, Session } from '../../session.ts';
@@ -76,12 +77,9 @@ export function folded(report: StatsReport, { sharded }: FilterFlags): StatsRepo
 async function listQueues({ client, out, err, signal }: Session, flags: FilterFlags): Promise<ExitCode> {
   let rows: QueueStats[] = [];
   let listed = 0;
-  const missing = new Map<string, UnreachableNode>();
-  const onUnreachable = (nodes: readonly UnreachableNode[]): void => {
-    for (const node of nodes) missing.set(node.nodeId, node);
-  };
+  const missing = new MissingNodes();
   const filter = filterOf(flags);
-  const listing = client.listQueues({ filter, signal, onUnreachable });
+  const listing = client.listQueues({ filter, signal, onUnreachable: missing.note });
   const print = async (): Promise<void> => {
     await out.line(tableOf(rows, statsColumns, out.stream, { header: listed === 0 }));
     listed += rows.length;
@@ -98,7 +96,7 @@ async function listQueues({ client, out, err, signal }: Session, flags: FilterFl
   }
   if (rows.length > 0) await print();
   if (listed === 0 && !out.json) err.write('no queues\n');
-  reportMissing(err, [...missing.values()]);
+  missing.report(err, 'queues');
   return exitCodes.ok;
 }
 
@@ -115,7 +113,9 @@ async function showStats(
   flags: FilterFlags,
 ): Promise<ExitCode> {
   const { queues, totals, unreachable } = folded(await client.stats({ ...choice, signal }), flags);
-  reportMissing(err, unreachable);
+  const missing = new MissingNodes();
+  missing.note(unreachable);
+  missing.report(err, 'queues');
   if (out.json) {
     for (const queue of queues) await out.object(statsObject(queue));
     await out.object({ totals });
@@ -126,11 +126,4 @@ async function showStats(
     err.write(`only the first ${count(queues.length)} are shown; \`taskmaster queues\` lists them all\n`);
   }
   return exitCodes.ok;
-}
-
-/** Says which nodes did not answer, on stderr also with --json. Their queues are missing in the output. */
-function reportMissing(err: Session['err'], nodes: readonly UnreachableNode[]): void {
-  if (nodes.length === 0) return;
-  const names = nodes.map(({ name, address }) => `${name} (${address})`).join(', ');
-  err.write(`queues of ${names} are missing: ${nodes.length === 1 ? 'it did' : 'they did'} not answer\n`);
 }

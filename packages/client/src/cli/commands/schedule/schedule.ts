@@ -7,6 +7,7 @@ import { escapeControls } from '../../input/bytes-text.ts';
 import { type ExitCode, exitCodes } from '../../output/exit-codes.ts';
 import { duration } from '../../output/format.ts';
 import { notesOf } from '../../output/help.ts';
+import { MissingNodes } from '../../output/missing-nodes.ts';
 import { tableOf } from '../../output/table.ts';
 import type { Runner, Session } from '../../session.ts';
 import { addPutSchedule } from './put-schedule.ts';
@@ -23,6 +24,7 @@ was still in the queue. --json also has the payload, the policies and the instan
 Examples:
   $ taskmaster schedule
   $ taskmaster schedule list shop
+  $ taskmaster schedule list ''
   $ taskmaster schedule list shop --json | jq -r '.nextRuns[0]'`;
 
 const pauseNotes = `
@@ -60,11 +62,13 @@ export function addSchedule(program: Command, runner: Runner): void {
     .addHelpText('after', notesOf(`Without a subcommand it lists schedules, as list does.\n${listNotes}`));
   schedule
     .command('list', { isDefault: true })
-    .summary('list the schedules of a group (the default)')
-    .description('Lists the schedules of a group, by name.')
-    .argument('[group]', 'the group (default: the default group)', groupName, '')
+    .summary('list the schedules (the default)')
+    .description('Lists the schedules of all groups, or of one, by name.')
+    .argument('[group]', "only schedules of this group; '' is the default group", groupName)
     .addHelpText('after', notesOf(listNotes))
-    .action((group: string) => runner.connected((session) => list(session, group), [`${group}#`]));
+    .action((group: string | undefined) =>
+      runner.connected((session) => list(session, group), group === undefined ? [] : [`${group}#`]),
+    );
   addPutSchedule(schedule, runner);
   named(schedule, 'next', 'show the next runs of a schedule', nextNotes)
     .option('-n, --limit <n>', 'largest number of runs', wholeNumber(1, limits.listNextRuns), NEXT_RUNS)
@@ -98,15 +102,16 @@ function groupName(text: string): string {
   return text;
 }
 
-async function list({ client, out, err, signal }: Session, group: string): Promise<ExitCode> {
+async function list({ client, out, err, signal }: Session, group: string | undefined): Promise<ExitCode> {
   let rows: ScheduleInfo[] = [];
   let listed = 0;
+  const missing = new MissingNodes();
   const print = async (): Promise<void> => {
     await out.line(tableOf(rows, scheduleColumns(Date.now()), out.stream, { header: listed === 0 }));
     listed += rows.length;
     rows = [];
   };
-  for await (const schedule of client.schedules.list({ group, signal })) {
+  for await (const schedule of client.schedules.list({ group, signal, onUnreachable: missing.note })) {
     if (out.closed.aborted) return exitCodes.ok;
     if (out.json) await out.object(scheduleObject(schedule));
     else rows.push(schedule);
@@ -114,6 +119,7 @@ async function list({ client, out, err, signal }: Session, group: string): Promi
   }
   if (rows.length > 0) await print();
   if (listed === 0 && !out.json) err.write('no schedules\n');
+  missing.report(err, 'schedules');
   return exitCodes.ok;
 }
 

@@ -6,6 +6,7 @@ import { NO_ENTRIES, withEntry } from "../../../codec/no-entries.ts";
 import { NO_BYTES } from "../../../codec/no-bytes.ts";
 import { readInt64, writeInt64 } from "../../../codec/int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
+import { UnreachableNode } from "./queues.ts";
 import { RetryPolicy } from "./tasks.ts";
 
 /**
@@ -150,11 +151,21 @@ export interface PutScheduleResponse {
 
 /** Which schedules to list. */
 export interface ListSchedulesRequest {
-  /** `group#name`: only this one. `group#`: all schedules of the group. Empty: all schedules of the default group. */
+  /** `group#name`: only this one. Empty: those that `group` selects. */
   schedule: string;
+  /**
+   * Only schedules of this group. The empty string is the default group. Unset: those of all groups that the caller may read.
+   * Refused together with `schedule`.
+   */
+  group?:
+    | string
+    | undefined;
   /** Number of next runs of each schedule, 0 to 100. */
   nextRuns: number;
-  /** Maximum number of schedules, 0 to 1,000. 0: 100. The reply has fewer if it would get too large or take too long. */
+  /**
+   * Maximum number of schedules, 0 to 1,000. 0: 100. The reply has fewer if it would get too large or take too long. It may have
+   * none although there are more.
+   */
   limit: number;
   /** Continues a listing: `next_page_token` of the page before. Empty: from the first schedule on. */
   pageToken: string;
@@ -162,10 +173,12 @@ export interface ListSchedulesRequest {
 
 /** A page of schedules. */
 export interface ListSchedulesResponse {
-  /** In order of their names, bytewise. */
+  /** Ordered bytewise by group, then by name. */
   schedules: Schedule[];
-  /** Empty: there are no more. */
+  /** Page token of the next page. Empty: there are no more. */
   nextPageToken: string;
+  /** Nodes that did not answer. Their schedules may be missing from this page. Always empty if one node answers the call. */
+  unreachable: UnreachableNode[];
 }
 
 /** Names the schedule to delete. Tasks that it has enqueued stay. */
@@ -765,7 +778,7 @@ export const PutScheduleResponse: MessageFns<PutScheduleResponse> = {
 };
 
 function createBaseListSchedulesRequest(): ListSchedulesRequest {
-  return { schedule: "", nextRuns: 0, limit: 0, pageToken: "" };
+  return { schedule: "", group: undefined, nextRuns: 0, limit: 0, pageToken: "" };
 }
 
 export const ListSchedulesRequest: MessageFns<ListSchedulesRequest> = {
@@ -773,14 +786,17 @@ export const ListSchedulesRequest: MessageFns<ListSchedulesRequest> = {
     if (message.schedule !== "") {
       writer.uint32(10).string(message.schedule);
     }
+    if (message.group !== undefined) {
+      writer.uint32(18).string(message.group);
+    }
     if (message.nextRuns !== 0) {
-      writer.uint32(16).int32(message.nextRuns);
+      writer.uint32(24).int32(message.nextRuns);
     }
     if (message.limit !== 0) {
-      writer.uint32(24).int32(message.limit);
+      writer.uint32(32).int32(message.limit);
     }
     if (message.pageToken !== "") {
-      writer.uint32(34).string(message.pageToken);
+      writer.uint32(42).string(message.pageToken);
     }
     return writer;
   },
@@ -807,11 +823,11 @@ export const ListSchedulesRequest: MessageFns<ListSchedulesRequest> = {
             continue;
           }
           case 2: {
-            if (tag !== 16) {
+            if (tag !== 18) {
               break;
             }
 
-            message.nextRuns = reader.int32();
+            message.group = reader.string();
             continue;
           }
           case 3: {
@@ -819,11 +835,19 @@ export const ListSchedulesRequest: MessageFns<ListSchedulesRequest> = {
               break;
             }
 
-            message.limit = reader.int32();
+            message.nextRuns = reader.int32();
             continue;
           }
           case 4: {
-            if (tag !== 34) {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.limit = reader.int32();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
               break;
             }
 
@@ -844,7 +868,7 @@ export const ListSchedulesRequest: MessageFns<ListSchedulesRequest> = {
 };
 
 function createBaseListSchedulesResponse(): ListSchedulesResponse {
-  return { schedules: [], nextPageToken: "" };
+  return { schedules: [], nextPageToken: "", unreachable: [] };
 }
 
 export const ListSchedulesResponse: MessageFns<ListSchedulesResponse> = {
@@ -854,6 +878,9 @@ export const ListSchedulesResponse: MessageFns<ListSchedulesResponse> = {
     }
     if (message.nextPageToken !== "") {
       writer.uint32(18).string(message.nextPageToken);
+    }
+    for (const v of message.unreachable) {
+      UnreachableNode.encode(v!, writer.uint32(26).fork()).join();
     }
     return writer;
   },
@@ -885,6 +912,14 @@ export const ListSchedulesResponse: MessageFns<ListSchedulesResponse> = {
             }
 
             message.nextPageToken = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.unreachable.push(UnreachableNode.decode(reader, reader.uint32()));
             continue;
           }
         }
