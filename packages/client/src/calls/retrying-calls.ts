@@ -1,5 +1,12 @@
 import { status } from '@grpc/grpc-js';
-import type { LeasedTask, LeaseTasksRequest, UpdateTasksRequest, UpdateTasksResponse } from '@taskmaster/proto';
+import type {
+  EndedTask,
+  LeasedTask,
+  LeaseTasksRequest,
+  UpdateTasksRequest,
+  UpdateTasksResponse,
+  WaitForTasksRequest,
+} from '@taskmaster/proto';
 import { sleep, type Timing } from '../transport/timing.ts';
 import type { Transport, TransportCallOptions } from '../transport/transport.ts';
 import { asTaskMasterError } from '../transport/wire-errors.ts';
@@ -52,19 +59,37 @@ export class RetryingCalls {
    * the caller must release them.
    */
   async lease(request: LeaseTasksRequest, options: CallOptions): Promise<readonly LeasedTask[]> {
-    const { transport, timing } = this.#parts;
-    const waitEnd = timing.now() + request.waitMs;
-    const { tasks } = await this.run(
-      'leaseTasks',
-      'harmless',
-      options,
-      (attempt) => {
-        const waitMs = Math.max(0, Math.min(request.waitMs, Math.round(waitEnd - timing.now())));
-        return transport.leaseTasks({ ...request, waitMs }, attempt);
-      },
-      request.waitMs,
+    const { transport } = this.#parts;
+    const { tasks } = await this.#poll('leaseTasks', 'harmless', request, options, (now, attempt) =>
+      transport.leaseTasks(now, attempt),
     );
     return tasks;
+  }
+
+  /** Waits until tasks have ended, or leases are lost or their tasks cancelled. Resolves with none after the wait. */
+  async waitForTasks(request: WaitForTasksRequest, options: CallOptions): Promise<readonly EndedTask[]> {
+    const { transport } = this.#parts;
+    const { ended } = await this.#poll('waitForTasks', 'read', request, options, (now, attempt) =>
+      transport.waitForTasks(now, attempt),
+    );
+    return ended;
+  }
+
+  /** As `run`. Later attempts wait for the rest of the time. */
+  #poll<Request extends { readonly waitMs: number }, Reply>(
+    operation: string,
+    repetition: Repetition,
+    request: Request,
+    options: CallOptions,
+    attemptOnce: (request: Request, options: TransportCallOptions) => Promise<Reply>,
+  ): Promise<Reply> {
+    const { timing } = this.#parts;
+    const end = timing.now() + request.waitMs;
+    const attempt = (options: TransportCallOptions): Promise<Reply> => {
+      const waitMs = Math.max(0, Math.min(request.waitMs, Math.round(end - timing.now())));
+      return attemptOnce({ ...request, waitMs }, options);
+    };
+    return this.run(operation, repetition, options, attempt, request.waitMs);
   }
 
   /**

@@ -44,6 +44,26 @@ describe('a running task that is cancelled', () => {
     expect(engine.ends.waiting).toBe(0);
   });
 
+  test('is told at once among more than one request can wait for', async () => {
+    const { queue, client, timing, transport } = setUp();
+    const asked: number[] = [];
+    const waitForTasks = transport.waitForTasks.bind(transport);
+    transport.waitForTasks = (request, options) => {
+      asked.push(request.tasks.length);
+      return waitForTasks(request, options);
+    };
+    await queue.enqueueMany(Array.from({ length: 1_500 }, (_, at) => ({ pid: String(at), data: '' })));
+    const handler = ({ signal }: LeasedTask<string>): Promise<void> =>
+      new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(new Error('stopped'))));
+    const worker = client.worker(queue, handler, { concurrency: 1_500, leaseDuration: '30s', prefetch: 0 });
+    worker.start();
+    await timing.advance(1_000);
+    expect(asked).toEqual([1_000, 500]);
+    const stopping = worker.stop({ timeout: 1 });
+    await timing.advance(5_000);
+    await stopping;
+  });
+
   test('is told by a renewal if the node cannot wait', async () => {
     const { queue, worker, timing, reasons, transport } = setUp({ leaseDuration: '3s' });
     await queue.enqueue('a', { pid: 'a' });

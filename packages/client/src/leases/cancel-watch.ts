@@ -20,24 +20,26 @@ const PAUSE_MS = 100;
 interface Watched {
   readonly lease: Lease;
   readonly since: number;
-  isPolled: boolean;
+  /** Undefined: its task has not run for long. */
+  poll: Poll | undefined;
 }
 
-/** The tasks of one group that are watched, and the request for them. */
-interface GroupWatch {
+/** A request for tasks of one group, again and again. */
+interface Poll {
+  readonly group: string;
   readonly leases: Set<Lease>;
-  poll: AbortController;
+  asking: AbortController;
 }
 
 /**
  * Tells the leases of running tasks at once when the node says that a task was cancelled, or that the lease is lost. Renewals say
- * it, too, but later. One request for each group waits for all its tasks, up to 1,000.
+ * it, too, but later. One request for each group waits for its tasks; a group with more than 1,000 has several.
  */
 export class CancelWatch {
   readonly #calls: RetryingCalls;
   readonly #timing: Timing;
   readonly #watched = new Map<Lease, Watched>();
-  readonly #groups = new Map<string, GroupWatch>();
+  readonly #polls = new Set<Poll>();
   #cancelTimer: CancelTimer | undefined;
 
   constructor(calls: RetryingCalls, timing: Timing) {
@@ -47,23 +49,21 @@ export class CancelWatch {
 
   /** Watches the lease until it is disposed of. */
   watch(lease: Lease): Disposable {
-    this.#watched.set(lease, { lease, since: this.#timing.now(), isPolled: false });
+    this.#watched.set(lease, { lease, since: this.#timing.now(), poll: undefined });
     this.#cancelTimer ??= this.#timing.after(LOOK_MS, () => this.#look());
     return { [Symbol.dispose]: () => this.#forget(lease) };
   }
 
   #forget(lease: Lease): void {
-    const watched = this.#watched.get(lease);
+    const poll = this.#watched.get(lease)?.poll;
     this.#watched.delete(lease);
-    if (watched?.isPolled) this.#drop(lease);
+    if (poll !== undefined) this.#drop(poll, lease);
   }
 
-  #drop(lease: Lease): void {
-    const { group } = parseQueueName(lease.queue);
-    const watch = this.#groups.get(group);
-    if (!watch?.leases.delete(lease) || watch.leases.size > 0) return;
-    watch.poll.abort();
-    this.#groups.delete(group);
+  #drop(poll: Poll, lease: Lease): void {
+    if (!poll.leases.delete(lease) || poll.leases.size > 0) return;
+    poll.asking.abort();
+    this.#polls.delete(poll);
   }
 
   /** Adds the tasks that have become old enough to the requests. */
@@ -71,33 +71,37 @@ export class CancelWatch {
     this.#cancelTimer = undefined;
     if (this.#watched.size === 0) return;
     this.#cancelTimer = this.#timing.after(LOOK_MS, () => this.#look());
-    const changed = new Map<string, GroupWatch>();
+    const changed = new Set<Poll>();
     const old = this.#timing.now() - AFTER_MS;
     for (const watched of this.#watched.values()) {
-      if (watched.isPolled || watched.since > old) continue;
-      watched.isPolled = true;
-      const { group } = parseQueueName(watched.lease.queue);
-      const watch = this.#groups.get(group) ?? { leases: new Set(), poll: new AbortController() };
-      watch.leases.add(watched.lease);
-      this.#groups.set(group, watch);
-      changed.set(group, watch);
+      if (watched.poll !== undefined || watched.since > old) continue;
+      watched.poll = this.#pollWithRoom(parseQueueName(watched.lease.queue).group);
+      watched.poll.leases.add(watched.lease);
+      changed.add(watched.poll);
     }
-    for (const watch of changed.values()) {
-      watch.poll.abort();
-      watch.poll = new AbortController();
-      void this.#poll(watch, watch.poll.signal);
+    for (const poll of changed) {
+      poll.asking.abort();
+      poll.asking = new AbortController();
+      void this.#poll(poll, poll.asking.signal);
     }
   }
 
+  #pollWithRoom(group: string): Poll {
+    for (const poll of this.#polls) if (poll.group === group && poll.leases.size < limits.awaitedTasks) return poll;
+    const poll = { group, leases: new Set<Lease>(), asking: new AbortController() };
+    this.#polls.add(poll);
+    return poll;
+  }
+
   /** Never rejects. Ends when it is aborted, or the node refuses to wait. */
-  async #poll(watch: GroupWatch, signal: AbortSignal): Promise<void> {
+  async #poll(poll: Poll, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      const asked = [...watch.leases].slice(0, limits.awaitedTasks);
+      const asked = [...poll.leases];
       try {
         for (const ended of await this.#ask(asked, signal)) {
           const lease = asked[ended.task];
           if (lease === undefined || signal.aborted) continue;
-          this.#drop(lease);
+          this.#drop(poll, lease);
           tell(lease, ended);
         }
         // Every completion of a watched task ends a request, and the next one is about all others again.
@@ -109,16 +113,9 @@ export class CancelWatch {
     }
   }
 
-  async #ask(leases: readonly Lease[], signal: AbortSignal): Promise<readonly EndedTask[]> {
+  #ask(leases: readonly Lease[], signal: AbortSignal): Promise<readonly EndedTask[]> {
     const tasks = leases.map(({ queue, pid, token }) => ({ queue, pid, leaseToken: token }));
-    const { ended } = await this.#calls.run(
-      'waitForTasks',
-      'read',
-      { signal },
-      (attempt) => this.#calls.transport.waitForTasks({ tasks, waitMs: POLL_MS }, attempt),
-      POLL_MS,
-    );
-    return ended;
+    return this.#calls.waitForTasks({ tasks, waitMs: POLL_MS }, { signal });
   }
 }
 

@@ -1,4 +1,3 @@
-import { limits } from '@taskmaster/proto';
 import type { LeasedTask } from './leased-task.ts';
 import type { QueueRef } from './new-task.ts';
 
@@ -20,8 +19,11 @@ export interface LeaseFrom<T> {
   onFirstFailed?(): void;
 }
 
-/** Says before each lease request which queues it asks for. */
-export type LeaseSource<T> = () => LeaseFrom<T> | Promise<LeaseFrom<T>>;
+/**
+ * Says before each lease request which queues it asks for, all or some of them in turn.
+ * @param most how many queues the request can name for this source.
+ */
+export type LeaseSource<T> = (most: number) => LeaseFrom<T> | Promise<LeaseFrom<T>>;
 
 /** Internal: key of the queues that stand for a queue in a lease request. */
 export const LEASE_FROM = Symbol('taskmaster.lease-from');
@@ -42,19 +44,21 @@ export function sourceOf<T>(queues: readonly (QueueRef<T> | SeveralQueues<T>)[])
     const from = { queues: fixed, anyOrder: false };
     return () => from;
   }
-  return async () => {
+  return async (most) => {
+    const several = queues.length - fixed.length;
+    const mostOfEach = Math.max(1, Math.floor((most - fixed.length) / several));
     const parts = queues.map((queue) =>
-      isSeveral(queue) ? queue[LEASE_FROM]() : { queues: [queue], anyOrder: false },
+      isSeveral(queue) ? queue[LEASE_FROM](mostOfEach) : { queues: [queue], anyOrder: false },
     );
-    return inOrder(await Promise.all(parts));
+    return inOrder(await Promise.all(parts), most);
   };
 }
 
 /** First the queues of the first part, then those of the second. */
-function inOrder<T>(parts: readonly LeaseFrom<T>[]): LeaseFrom<T> {
+function inOrder<T>(parts: readonly LeaseFrom<T>[], most: number): LeaseFrom<T> {
   const waits = parts.flatMap(({ maxWaitMs }) => maxWaitMs ?? []);
   return {
-    queues: parts.flatMap(({ queues }) => queues).slice(0, limits.leaseQueues),
+    queues: parts.flatMap(({ queues }) => queues).slice(0, most),
     anyOrder: false,
     maxWaitMs: waits.length === 0 ? undefined : Math.min(...waits),
     partOf: (max) => Math.min(max, ...parts.map((part) => part.partOf?.(max) ?? max)),

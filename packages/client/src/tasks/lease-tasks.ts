@@ -42,7 +42,7 @@ export async function leaseFrom<T>(
   const { timing } = context;
   const until = timing.now() + durationMs(options.wait ?? 0, 'wait');
   for (;;) {
-    const from = await source();
+    const from = await untilAborted(Promise.resolve(source(limits.leaseQueues)), options.signal);
     const tasks = await leaseTasks(context, from, { ...options, wait: Math.max(0, until - timing.now()) });
     const { maxWaitMs } = from;
     const isOver = maxWaitMs === undefined || (maxWaitMs > 0 && timing.now() >= until);
@@ -56,22 +56,28 @@ export async function leaseTasks<T>(
   from: LeaseFrom<T>,
   options: LeaseOptions,
 ): Promise<LeasedTask<T>[]> {
-  const { signal } = options;
   const leasing = leaseUntilSettled(context, from, options);
-  if (signal === undefined) return leasing;
+  try {
+    return await untilAborted(leasing, options.signal);
+  } catch (error) {
+    // The caller does not get tasks that may still arrive, so they are released.
+    if (options.signal?.aborted) {
+      const givingBack = leasing.then((tasks) => giveBack(context, tasks), noTasks);
+      inBackground(context, givingBack);
+    }
+    throw error;
+  }
+}
+
+/** The outcome of the work. Rejects at once if the signal is aborted before; the work goes on. */
+export async function untilAborted<R>(work: Promise<R>, signal: AbortSignal | undefined): Promise<R> {
+  if (signal === undefined) return work;
   const aborted = Promise.withResolvers<never>();
   const onAbort = (): void => aborted.reject(cancelled(signal));
   signal.addEventListener('abort', onAbort, { once: true });
   try {
     if (signal.aborted) onAbort();
-    return await Promise.race([leasing, aborted.promise]);
-  } catch (error) {
-    // The caller does not get tasks that may still arrive, so they are released.
-    if (signal.aborted) {
-      const givingBack = leasing.then((tasks) => giveBack(context, tasks), noTasks);
-      inBackground(context, givingBack);
-    }
-    throw error;
+    return await Promise.race([work, aborted.promise]);
   } finally {
     signal.removeEventListener('abort', onAbort);
   }

@@ -35,6 +35,12 @@ export class ShardNames {
     return formatQueueName({ group: `${this.#group}~${shard}`, name: this.#nameInGroup });
   }
 
+  /** Matches the names of all shards of this queue, and of others if the name is too long for a filter. */
+  get regex(): string {
+    const whole = `^${literal(this.#group)}~[0-9]+#${literal(this.#nameInGroup)}$`;
+    return Buffer.byteLength(whole) <= limits.regexBytes ? whole : '~[0-9]+#';
+  }
+
   /**
    * The options of a task of a shard: its dead-letter queue is of the shard, too. @throws TypeError if it is of another group.
    */
@@ -54,6 +60,9 @@ export class ShardNames {
     throw new TypeError(`'${other}' is not of the group '${this.#group}' of the sharded queue`);
   }
 }
+
+/** Matches this text alone in a filter. */
+const literal = (text: string): string => text.replace(/[!-/:-@[-`{-~]/g, '\\$&');
 
 /** What the name of a shard says. Undefined: it is another name. */
 export function shardIn(queue: string): { readonly name: string; readonly shard: number } | undefined {

@@ -58,7 +58,7 @@ export async function waitForEnd<R>(
   const end = timeoutMs === undefined ? Number.POSITIVE_INFINITY : timing.now() + timeoutMs;
   for (;;) {
     const waitMs = Math.max(0, Math.ceil(Math.min(POLL_MS, limits.waitMs, end - timing.now())));
-    const ended = await poll(context, queue, pid, waitMs, options.signal);
+    const [ended] = await context.calls.waitForTasks({ tasks: [{ queue, pid }], waitMs }, { signal: options.signal });
     if (ended !== undefined) return endOf(ended, (options.codec ?? jsonCodec) as Codec<R>);
     if (timing.now() >= end) {
       throw new DeadlineExceededError(`task ${pidText(pid)} of ${queue} has not ended in time`, {
@@ -66,28 +66,6 @@ export async function waitForEnd<R>(
       });
     }
   }
-}
-
-/** One request, with repetitions after errors. Undefined: the task has not ended. */
-async function poll(
-  { calls, timing }: ClientContext,
-  queue: string,
-  pid: Pid,
-  waitMs: number,
-  signal: AbortSignal | undefined,
-): Promise<WireEnded | undefined> {
-  const end = timing.now() + waitMs;
-  const { ended } = await calls.run(
-    'waitForTasks',
-    'read',
-    { signal },
-    (attempt) => {
-      const left = Math.max(0, Math.min(waitMs, Math.round(end - timing.now())));
-      return calls.transport.waitForTasks({ tasks: [{ queue, pid }], waitMs: left }, attempt);
-    },
-    waitMs,
-  );
-  return ended[0];
 }
 
 function endOf<R>(ended: WireEnded, codec: Codec<R>): TaskEnd<R> {

@@ -3,7 +3,7 @@ import { limits } from '@taskmaster/proto';
 import { LEASE } from '../leases/lease.ts';
 import type { ClientContext } from '../tasks/context.ts';
 import type { LeaseSource } from '../tasks/lease-source.ts';
-import { GIVE_BACK_MS, giveBack, leaseUntilSettled } from '../tasks/lease-tasks.ts';
+import { GIVE_BACK_MS, giveBack, leaseUntilSettled, untilAborted } from '../tasks/lease-tasks.ts';
 import type { LeasedTask } from '../tasks/leased-task.ts';
 import { sleep, waitFor } from '../transport/timing.ts';
 import { asTaskMasterError } from '../transport/wire-errors.ts';
@@ -196,7 +196,8 @@ export class Worker<T> implements AsyncDisposable {
         continue;
       }
       try {
-        const tasks = await leaseUntilSettled(this.#context, await this.#source(), {
+        const from = await untilAborted(Promise.resolve(this.#source(limits.leaseQueues)), signal);
+        const tasks = await leaseUntilSettled(this.#context, from, {
           max: Math.min(free, limits.leaseTasks),
           leaseDuration: settings.leaseDurationMs,
           wait: settings.waitMs,

@@ -79,13 +79,16 @@ export class FairTurns {
   leased(asked: readonly string[], counts: ReadonlyMap<string, number>, max: number): void {
     let left = max;
     for (const name of asked) {
-      const queue = this.#queueOf(name);
       const count = counts.get(name) ?? 0;
       left -= count;
-      queue.time += count;
-      queue.share.time += count / queue.share.weight;
-      // The next queue is asked only if this one has no more.
-      this.#setActive(queue, left <= 0 && count > 0);
+      // It may have been forgotten meanwhile.
+      const queue = this.#queues.get(name);
+      if (queue !== undefined) {
+        queue.time += count;
+        queue.share.time += count / queue.share.weight;
+        // The next queue is asked only if this one has no more.
+        this.#setActive(queue, left <= 0 && count > 0);
+      }
       if (left <= 0) return;
     }
   }

@@ -165,6 +165,20 @@ describe('a lease of matching queues', () => {
     await expect(jobs.lease({ max: 0 })).rejects.toBeInstanceOf(TypeError);
   });
 
+  test('leaves room for the queues beside it, and comes to all of its own in turn', async () => {
+    const { client, engine, timing } = setUp();
+    const count = 1_200;
+    const names = Array.from({ length: count }, (_, at) => `g${at}#jobs`);
+    for (const name of names) await client.queue(name).enqueue(1, { delay: '1h' });
+    const all = client.matchingQueues<number>({ regex: '^g.*#jobs$' });
+    const leasing = client.lease({ queues: [all, client.queue<number>('late')], wait: '30s' });
+    await timing.advance(31_000);
+    expect(await leasing).toEqual([]);
+    const asked = engine.leases.map(({ queues }) => queues);
+    for (const queues of asked) expect([queues.length, queues.at(-1)]).toEqual([1_000, 'late']);
+    expect(new Set(asked.flat()).size).toBe(count + 1);
+  });
+
   test('ends when its signal is aborted, also while there is no queue', async () => {
     const { jobs, timing } = setUp();
     const abort = new AbortController();

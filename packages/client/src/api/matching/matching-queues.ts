@@ -1,5 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import { limits, parseQueueName } from '@taskmaster/proto';
+import { parseQueueName } from '@taskmaster/proto';
 import type { ClientContext } from '../../tasks/context.ts';
 import { listQueues, type QueueFilterOptions } from '../../tasks/introspection.ts';
 import { LEASE_FROM, type LeaseFrom, type LeaseSource, type SeveralQueues } from '../../tasks/lease-source.ts';
@@ -42,7 +42,7 @@ export class MatchingQueues<T> implements SeveralQueues<T> {
   /** The filter, for messages. */
   readonly name: string;
   /** Internal. */
-  readonly [LEASE_FROM]: LeaseSource<T> = () => this.#leaseFrom();
+  readonly [LEASE_FROM]: LeaseSource<T> = (most) => this.#leaseFrom(most);
   readonly #context: ClientContext;
   readonly #filter: MatchingFilter;
   readonly #format: DataFormat<T, unknown>;
@@ -89,19 +89,20 @@ export class MatchingQueues<T> implements SeveralQueues<T> {
     return leaseFrom(this.#context, this[LEASE_FROM], options);
   }
 
-  async #leaseFrom(): Promise<LeaseFrom<T>> {
+  async #leaseFrom(most: number): Promise<LeaseFrom<T>> {
     const { timing } = this.#context;
-    let names = this.#turns.next(ASKED);
+    const asked = Math.min(ASKED, most);
+    let names = this.#turns.next(asked);
     if (timing.now() >= this.#listAt) {
       const listing = this.#list();
       // While there are tasks, no lease waits for the listing, and its errors show when there are none.
       if (names.length > 0) listing.catch(() => {});
       else await listing;
-      if (names.length === 0) names = this.#turns.next(ASKED);
+      if (names.length === 0) names = this.#turns.next(asked);
     }
     const [first] = names;
     if (first !== undefined) return this.#from(names, 0, (max) => this.#turns.partOf(first, max));
-    return this.#from(this.#waitedFor(), this.#intervalMs, (max) => max);
+    return this.#from(this.#waitedFor(most), this.#intervalMs, (max) => max);
   }
 
   #from(names: readonly string[], maxWaitMs: number, partOf: (max: number) => number): LeaseFrom<T> {
@@ -119,12 +120,12 @@ export class MatchingQueues<T> implements SeveralQueues<T> {
   }
 
   /** Queues to wait for when none has tasks: all, or the next part of them. */
-  #waitedFor(): readonly string[] {
+  #waitedFor(most: number): readonly string[] {
     const { names } = this.#turns;
-    if (names.length <= limits.leaseQueues) return names;
+    if (names.length <= most) return names;
     const from = this.#waitFrom % names.length;
-    this.#waitFrom = from + limits.leaseQueues;
-    return [...names.slice(from), ...names.slice(0, from)].slice(0, limits.leaseQueues);
+    this.#waitFrom = from + most;
+    return [...names.slice(from), ...names.slice(0, from)].slice(0, most);
   }
 
   /** Lists the queues, once at a time. @throws if no listing has succeeded yet, or the filter is wrong. */

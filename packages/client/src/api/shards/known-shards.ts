@@ -8,9 +8,6 @@ import type { CallOptions } from '../../values/options.ts';
 export const LOOK_MS = 10_000;
 /** Timeout of each of the two requests of a look, in ms. The first lease waits for the first look. */
 const LOOK_TIMEOUT_MS = 2_000;
-/** Matches the names of all shards of all queues. */
-const ANY_SHARD = '~[0-9]+#';
-
 /**
  * The shards from which a client reads: those that it enqueues to, and those in which it has found tasks. So a change of the
  * number of shards strands no tasks, whatever the order in which producers and workers learn of it.
@@ -51,6 +48,7 @@ export class KnownShards {
       .map((stats, shard) => ({ stats, shard }))
       .filter(({ stats, shard }) => shard < this.#own.length || holdsTasks(stats));
     this.#all = read.map(({ shard }) => shard);
+    this.#lookAt = this.#context.timing.now() + LOOK_MS;
     return read.map(({ stats }) => stats);
   }
 
@@ -61,7 +59,7 @@ export class KnownShards {
 
   /** Statistics of named queues need all their nodes. A filter finds the shards of the nodes that answer. */
   async #lookAtReachable(): Promise<void> {
-    const filter = { regex: ANY_SHARD };
+    const filter = { regex: this.#names.regex };
     const holding = (await queueStats(this.#context, { timeout: LOOK_TIMEOUT_MS, filter })).queues.filter(holdsTasks);
     const names = new Set(holding.map(({ queue }) => queue));
     const found = Array.from({ length: MAX_SHARDS }, (_, shard) => shard).filter((shard) =>

@@ -250,6 +250,42 @@ describe('another number of shards', () => {
     expect(await Promise.race([worker.promise, 'nothing'])).toBe(77);
   });
 
+  test('is looked for in the background of a lease that is aborted', async () => {
+    const { client, orders, transport } = await withOrders();
+    transport.getQueueStats = () => new Promise(() => {});
+    const giveUp = new AbortController();
+    const leasing = orders.lease({ signal: giveUp.signal });
+    const worker = client.worker(orders, () => {});
+    worker.start();
+    giveUp.abort();
+    await expect(leasing).rejects.toMatchObject({ reason: 'CANCELLED' });
+    await worker.stop();
+  });
+
+  test('is found at the nodes that answer, by the name of the queue if a filter has room for it', async () => {
+    const { client, engine, transport, timing } = await withOrders(8);
+    const filters: (string | undefined)[] = [];
+    const statsOf = transport.getQueueStats.bind(transport);
+    transport.getQueueStats = (request, options) => {
+      filters.push(request.filter?.nameRegex);
+      return request.queues.length > 0
+        ? Promise.reject(makeError('a node is down', { reason: 'NOT_HOLDER' }))
+        : statsOf(request, options);
+    };
+    const few = client.shardedQueue<Order>('shop#orders', { shards: 2 });
+    const leasing = few.lease({ max: 100 });
+    await timing.advance(4_000);
+    expect(await leasing).toHaveLength(pids.length);
+    const long = client.shardedQueue<Order>(`shop.de#${'x'.repeat(300)}`, { shards: 2 });
+    const none = long.lease();
+    await timing.advance(4_000);
+    expect(await none).toEqual([]);
+    expect(new Set(filters.filter((filter) => filter !== undefined))).toEqual(
+      new Set(['^shop~[0-9]+#orders$', '~[0-9]+#']),
+    );
+    expect(engine.leases).toHaveLength(2);
+  });
+
   test('works on with the shards that it knows while a node does not answer', async () => {
     const { orders, transport, timing } = await withOrders();
     transport.getQueueStats = () => Promise.reject(overloaded());

@@ -43,7 +43,7 @@ export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
   /** Number of shards that enqueues use. */
   readonly shards: number;
   /** Internal. */
-  readonly [LEASE_FROM]: LeaseSource<T> = () => this.#leaseFrom();
+  readonly [LEASE_FROM]: LeaseSource<T> = (most) => this.#leaseFrom(most);
   /** Internal. */
   readonly [CONTEXT]: ClientContext;
   readonly #names: ShardNames;
@@ -272,10 +272,10 @@ export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
     return counts.reduce((sum, count) => sum + count, 0);
   }
 
-  async #leaseFrom(): Promise<LeaseFrom<T>> {
+  async #leaseFrom(most: number): Promise<LeaseFrom<T>> {
     const shards = await this.#known.numbers();
     const first = this.#first.choose(shards);
-    const asked = [...shards.slice(first), ...shards.slice(0, first)];
+    const asked = [...shards.slice(first), ...shards.slice(0, first)].slice(0, most);
     return {
       queues: asked.map((shard) => this.shard(shard)),
       anyOrder: true,

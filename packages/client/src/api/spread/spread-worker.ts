@@ -50,9 +50,9 @@ export class SpreadWorker<T> implements AsyncDisposable {
 export function inTurn<T>(queues: readonly (QueueRef<T> | SeveralQueues<T>)[]): LeaseSource<T> {
   if (queues.length === 1) return sourceOf(queues);
   let turn = 0;
-  return async (): Promise<LeaseFrom<T>> => {
+  return async (most): Promise<LeaseFrom<T>> => {
     const first = turn++ % queues.length;
-    const from = await sourceOf([...queues.slice(first), ...queues.slice(0, first)])();
+    const from = await sourceOf([...queues.slice(first), ...queues.slice(0, first)])(most);
     return { ...from, anyOrder: true };
   };
 }
