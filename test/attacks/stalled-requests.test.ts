@@ -70,9 +70,11 @@ test.skipIf(!hasFigures).each(['node', 'proxy'])(
     const quiet = await timesOf(node, 300);
     const before = figuresOf(node.pid).rssBytes;
     let most = 0;
-    const watch = setInterval(() => {
+    using watched = new DisposableStack();
+    const look = (): void => {
       most = Math.max(most, figuresOf(node.pid).rssBytes);
-    }, 20);
+    };
+    watched.adopt(setInterval(look, 20), clearInterval);
     {
       using _calls = stallCalls(node);
       const times = await timesOf(node, 1_000);
@@ -82,7 +84,7 @@ test.skipIf(!hasFigures).each(['node', 'proxy'])(
           `in flight ${((await inFlightBytes(node)) / MIB).toFixed(0)} MiB`,
       );
     }
-    clearInterval(watch);
+    watched.dispose();
     expect(most).toBeLessThan(MEMORY * MIB);
     const left = performance.now();
     await expect.poll(() => inFlightBytes(node), { timeout: 5_000 }).toBe(0);
