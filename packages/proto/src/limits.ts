@@ -82,11 +82,11 @@ export const limits = {
   /** Details of the error of an attempt. The client truncates longer ones. */
   errorDetailsBytes: 2048,
   /** Tests in the filter of a subscription. */
-  filterTests: 16,
+  filterTests: 8,
   /** Values in one test of a filter. */
   filterValues: 32,
   /** Keys, values and prefixes of one filter. */
-  filterBytes: 4096,
+  filterBytes: 1024,
   /** Subscriptions of all topics of a group. */
   subscriptions: 1_000,
   /** Shortest time to live of a subscription. */

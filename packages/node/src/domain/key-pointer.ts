@@ -1,13 +1,5 @@
 import { type QueueName, reservedQueues } from '@taskmaster/proto';
-import {
-  AVAILABLE,
-  type Instant,
-  type LeaseToken,
-  latin1Of,
-  type Pid,
-  type QueueId,
-  type TaskState,
-} from '@taskmaster/server/domain';
+import { latin1Of, type Pid, type QueueId, type TaskState } from '@taskmaster/server/domain';
 
 // Where the task with a key is: a task in a reserved queue of the group. Its payload is the PID of the task with the key.
 
@@ -21,13 +13,11 @@ export const pointerPid = (queueId: QueueId, key: string): Pid =>
 export const pointersOf = (queueId: QueueId): string => queueId.toString(16).padStart(QUEUE_DIGITS, '0');
 const QUEUE_DIGITS = 12;
 
+/** The queue of a pointer. */
+export const queueOfPointer = (pid: Pid): QueueId => Number.parseInt(pid.slice(0, QUEUE_DIGITS), 16) as QueueId;
+
 export const pointerData = (pid: Pid): Uint8Array => Buffer.from(pid, 'latin1');
 export const pidIn = (data: Uint8Array): Pid => latin1Of(data) as Pid;
-
-export const pointerState = (at: Instant, data: Uint8Array): TaskState => ({
-  ...{ enqueuedAt: at, dueAt: at, dataBytes: data.byteLength, headerBytes: 0, attempts: 0 },
-  ...{ token: 0 as LeaseToken, retry: undefined, visibility: AVAILABLE, history: undefined },
-});
 
 /** The key by which a task is found in its queue. A dead letter keeps its key for the way back, and is not found by it. */
 export const keyOf = ({ history }: TaskState): string | undefined =>

@@ -22,29 +22,31 @@ export class Background {
   readonly #deps: BackgroundDeps;
   readonly #deadSearch: DeadSearch;
   readonly #dueSearch: DueSearch;
-  readonly recordSweep: RecordSweep;
+  readonly #recordSweep: RecordSweep;
   readonly #subscriptionSweep: SubscriptionSweep;
+  /** Those in progress. */
+  readonly #searches = new Set<Promise<void>>();
   #cancelTimers: CancelTimer[] = [];
 
   constructor(deps: BackgroundDeps) {
     this.#deps = deps;
     this.#deadSearch = new DeadSearch(deps);
     this.#dueSearch = new DueSearch(deps);
-    this.recordSweep = new RecordSweep(deps.memory);
+    this.#recordSweep = new RecordSweep(deps.memory);
     this.#subscriptionSweep = new SubscriptionSweep({ ...deps, reaper: this });
   }
 
   start(): void {
-    this.every(DEAD_SEARCH_MS, () => this.#deadSearch.look());
-    this.every(DUE_SEARCH_MS, () => this.#dueSearch.look());
-    this.every(RECORD_SWEEP_MS, () => this.recordSweep.sweep());
-    this.every(SUBSCRIPTION_SWEEP_MS, () => this.#subscriptionSweep.look());
+    this.#search(DEAD_SEARCH_MS, () => this.#deadSearch.look());
+    this.#search(DUE_SEARCH_MS, () => this.#dueSearch.look());
+    this.#search(RECORD_SWEEP_MS, () => this.#recordSweep.look());
+    this.#search(SUBSCRIPTION_SWEEP_MS, () => this.#subscriptionSweep.look());
   }
 
   /** Deletes what a queue that was deleted has left. */
   reap(log: Pick<CommitLog, 'appendRows'>, queue: Queue): void {
     this.#deps.reaper.reap(log, queue);
-    this.recordSweep.forget(queue);
+    this.#recordSweep.forget(queue);
   }
 
   /** Repeats work until `cancel`. Errors go to the log. */
@@ -67,9 +69,19 @@ export class Background {
 
   /** Resolves when no search is in progress. */
   async ended(): Promise<void> {
-    await this.#deadSearch.ended();
-    await this.#dueSearch.ended();
-    await this.recordSweep.ended();
-    await this.#subscriptionSweep.ended();
+    await Promise.all(this.#searches);
+  }
+
+  #search(intervalMs: number, look: () => Promise<void>): void {
+    this.every(intervalMs, () => {
+      const searching = look();
+      const ended = searching
+        .catch(() => {})
+        .then(() => {
+          this.#searches.delete(ended);
+        });
+      this.#searches.add(ended);
+      return searching;
+    });
   }
 }

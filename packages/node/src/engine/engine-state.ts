@@ -112,6 +112,8 @@ export class EngineState {
   readonly records = new Set<Queue>();
   /** Queues that have hidden tasks. */
   readonly hiding = new Set<Queue>();
+  /** Queues of keys, loaded and not yet searched for those of queues that were deleted before. */
+  readonly adoptedKeys = new Set<Queue>();
   /** Queues of schedules. */
   readonly schedules = new OrderedQueues();
   readonly lastAttempts = new LastAttempts();
@@ -255,6 +257,7 @@ export class EngineState {
       queue.settings = this.settings.of(ledger.name);
       this.#noteCounts(queue, this.clock.now());
       this.#add(partition, queue);
+      if (ledger.name.name === reservedQueues.keys) this.adoptedKeys.add(queue);
       this.lastAttempts.adopt(queue, lastTicket);
       if (changed.has(ledger)) partition.changed.add(queue);
       for (const [pid, task] of behind.get(ledger.queueId) ?? []) this.#pending.note(queue.restore(pid, task), false);
@@ -371,6 +374,7 @@ export class EngineState {
     partition.queues.delete(queue);
     this.table.remove(queue);
     this.records.delete(queue);
+    this.adoptedKeys.delete(queue);
     this.cache.forget(queue);
     this.#empty.forget(queue);
     this.hiding.delete(queue);

@@ -220,7 +220,7 @@ export class Engine implements TaskEngine {
   }
 
   deleteQueue(name: QueueName): Promise<number> {
-    return this.#change((memory) => deleteQueue(memory, name, this.#reaper, this.#background.recordSweep));
+    return this.#change((memory) => deleteQueue(memory, name, this.#background));
   }
 
   resetLeases(name: QueueName): Promise<number> {

@@ -126,7 +126,9 @@ export function createNodeService(handlers: Handlers, turns?: FairTurns): RawSer
       ListQueueSettings: unary(ListQueueSettingsRequest, ListQueueSettingsResponse, handlers.listQueueSettings, {
         isLarge: () => true,
       }),
-      PutSchedule: unary(PutScheduleRequest, PutScheduleResponse, handlers.putSchedule),
+      PutSchedule: unary(PutScheduleRequest, PutScheduleResponse, handlers.putSchedule, {
+        bounds: entryBounds.schedule,
+      }),
       ListSchedules: unary(ListSchedulesRequest, ListSchedulesResponse, handlers.listSchedules, {
         isLarge: () => true,
       }),

@@ -42,6 +42,10 @@ export function newState(
   };
 }
 
+/** The state of a record of the group: a task in a reserved queue, hidden until an instant if one is given. */
+export const recordState = (data: Uint8Array, now: Instant, until: Instant = now): TaskState =>
+  newState({ data, headerBytes: 0, retry: undefined }, now, until);
+
 /** A task whose attempt failed: it goes to the dead-letter queue, goes because it was cancelled, or stays for a retry. */
 export interface AfterAttempt {
   readonly kind: 'dead' | 'cancelled' | 'retry';

@@ -19,24 +19,13 @@ export interface DeadSearchDeps {
  */
 export class DeadSearch {
   readonly #deps: DeadSearchDeps;
-  #searching: Promise<void> = Promise.resolve();
 
   constructor(deps: DeadSearchDeps) {
     this.#deps = deps;
   }
 
   /** Searches all queues that may have dead tasks now. Call it again when it has ended. */
-  look(): Promise<void> {
-    this.#searching = this.#search();
-    return this.#searching;
-  }
-
-  /** Resolves when no search is in progress. */
-  async ended(): Promise<void> {
-    await this.#searching.catch(() => {});
-  }
-
-  async #search(): Promise<void> {
+  async look(): Promise<void> {
     const { memory: writable, clock } = this.#deps;
     // A queue whose search fails is not due again for a while.
     for (let found = QUEUES_AT_ONCE; found === QUEUES_AT_ONCE; ) {

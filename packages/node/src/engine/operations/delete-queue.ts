@@ -3,18 +3,9 @@ import type { EngineState } from '../engine-state.ts';
 import { decide } from './decide.ts';
 import { deadFor, showAllDue } from './expire.ts';
 import type { Reaper } from './reaper.ts';
-import type { RecordSweep } from './records/record-sweep.ts';
 
-/**
- * Deletes a queue with all its tasks. Resolves with their number. The reaper deletes their rows later,
- * and the sweep of records their keys.
- */
-export async function deleteQueue(
-  memory: EngineState,
-  name: QueueName,
-  reaper: Pick<Reaper, 'reap'>,
-  sweep: Pick<RecordSweep, 'forget'>,
-): Promise<number> {
+/** Deletes a queue with all its tasks. Resolves with their number. The reaper deletes their rows later. */
+export async function deleteQueue(memory: EngineState, name: QueueName, reaper: Pick<Reaper, 'reap'>): Promise<number> {
   // Move dead tasks first: they belong into another queue, and dead tasks of other queues may belong into this one.
   await showAllDue(memory, deadFor(memory, name));
   const { result: queue, durable } = await decide(memory, memory.partitionOf(name.group), () => {
@@ -29,6 +20,5 @@ export async function deleteQueue(
   await durable;
   if (queue === undefined) return 0;
   reaper.reap(memory.log, queue.found);
-  sweep.forget(queue.found);
   return queue.size;
 }

@@ -162,3 +162,33 @@ test('a worker of another task cannot complete a task that has got its PID', asy
   const completing = h.update({ dequeue: [{ queue: QUEUE, pid: '1', token: other?.token }] });
   await expect(completing).rejects.toMatchObject({ reason: 'LEASE_LOST' });
 });
+
+describe('keys of a deleted queue are forgotten', () => {
+  const deleteQueue = (h: EngineHarness, queue: string) => h.engine.deleteQueue(parseQueueName(queue));
+  const setUp = async (h: EngineHarness) => {
+    await h.update({ enqueue: ['a', 'b', 'c'].map((key) => ({ queue: 'g#gone', pid: key, key })) });
+    await h.update({ enqueue: ['a', 'b'].map((key) => ({ queue: 'g#kept', pid: key, key })) });
+    expect(h.taskRows()).toBe(10);
+  };
+
+  test.each(['without a crash', 'after a crash before the sweep'])('%s', async (when) => {
+    await using h = await engineHarness();
+    await setUp(h);
+    await deleteQueue(h, 'g#gone');
+    if (when !== 'without a crash') await h.crash();
+    await h.clock.advance(2_000);
+    expect(h.taskRows()).toBe(4);
+    const again = { queue: 'g#kept', pid: 'other', key: 'a' };
+    expect((await h.update({ enqueue: [again] })).enqueued).toMatchObject([{ pid: 'a' }]);
+  });
+
+  test('with the subscription that deletes the queue', async () => {
+    await using h = await engineHarness();
+    await setUp(h);
+    const subscription = { topic: parseQueueName('g#topic'), queue: parseQueueName('g#gone') };
+    await h.engine.topics.subscribe({ ...subscription, filter: [], ttlMs: undefined, deleteQueue: true });
+    await h.engine.topics.unsubscribe(subscription);
+    await h.clock.advance(2_000);
+    expect(h.taskRows()).toBe(4);
+  });
+});

@@ -1,10 +1,11 @@
 import type { QueueName } from '@taskmaster/proto';
 import type { Instant, Pid, TaskState } from '@taskmaster/server/domain';
-import { keyOf, keysOf, pidIn, pointerData, pointerPid, pointerState } from '../../domain/key-pointer.ts';
+import { keyOf, keysOf, pidIn, pointerData, pointerPid } from '../../domain/key-pointer.ts';
 import type { Need } from '../pending/reads.ts';
 import type { PlannedChange } from '../planned-atom.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Knowledge, Queue } from '../queues/queue.ts';
+import { recordState } from './attempts.ts';
 
 /** The state that a draft reads. */
 export interface DraftView {
@@ -172,7 +173,7 @@ export class TaskDraft {
   #point({ ledger }: Queue, key: string, to: Pid, at: Instant): void {
     const data = pointerData(to);
     const keys = this.queueFor(keysOf(ledger.name.group));
-    this.add(keys, pointerPid(ledger.queueId, key), pointerState(at, data), data);
+    this.add(keys, pointerPid(ledger.queueId, key), recordState(data, at), data);
   }
 
   #unpoint({ ledger }: Queue, key: string): void {

@@ -27,24 +27,13 @@ export class DueSearch {
   readonly #deps: DueSearchDeps;
   /** Queues that are not searched until then. */
   readonly #later = new WeakMap<Queue, Instant>();
-  #searching: Promise<void> = Promise.resolve();
 
   constructor(deps: DueSearchDeps) {
     this.#deps = deps;
   }
 
   /** Decides all runs that are due. Call it again when it has ended. */
-  look(): Promise<void> {
-    this.#searching = this.#search();
-    return this.#searching;
-  }
-
-  /** Resolves when no search is in progress. */
-  async ended(): Promise<void> {
-    await this.#searching.catch(() => {});
-  }
-
-  async #search(): Promise<void> {
+  async look(): Promise<void> {
     const memory = this.#deps.memory();
     // Without schedules this must cost nothing.
     if (memory === undefined || memory.schedules.size === 0 || !hasRoom(memory)) return;

@@ -11,7 +11,7 @@ import {
   withHeaders,
 } from '@taskmaster/server/domain';
 import type { EngineState } from '../engine-state.ts';
-import { isLastAttempt, newState } from '../operations/attempts.ts';
+import { isLastAttempt, newState, recordState } from '../operations/attempts.ts';
 import type { Attempt } from '../operations/decide.ts';
 import { refusalByLimit } from '../operations/limits.ts';
 import { isKeptOut } from '../operations/records/keep-out.ts';
@@ -79,7 +79,7 @@ export class ScheduleDraft {
     const data = encodeRecord(record);
     const until = hiddenUntilRun(record);
     const { now } = this.#view;
-    const state = hiddenState(newState({ data, headerBytes: 0, retry: undefined }, now, now), until, data.length);
+    const state = hiddenState(recordState(data, now), until, data.length);
     this.#draft.add(this.#draft.queueFor(schedulesOf(group)), keyOf(name), state, data);
   }
 

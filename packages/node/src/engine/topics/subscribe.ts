@@ -1,16 +1,14 @@
 import { limits, type QueueName, reservedQueues } from '@taskmaster/proto';
 import {
-  AVAILABLE,
   encodeSubscription,
   type Instant,
   Refusal,
   type ShownSubscription,
   type Subscription,
   type SubscriptionKey,
-  type TaskState,
 } from '@taskmaster/server/domain';
 import type { EngineState } from '../engine-state.ts';
-import { hiddenUntil, NO_TOKEN } from '../operations/attempts.ts';
+import { recordState } from '../operations/attempts.ts';
 import { type Attempt, decide } from '../operations/decide.ts';
 import { deadFor, showAllDue } from '../operations/expire.ts';
 import type { Reaper } from '../operations/reaper.ts';
@@ -42,7 +40,7 @@ export async function subscribe(
     if (draft.needs.length > 0) return { kind: 'needs', needs: draft.needs };
     const data = encodeSubscription(subscription);
     const until = subscription.ttlMs === undefined ? undefined : ((now + subscription.ttlMs) as Instant);
-    const state = stateOf(data, now, until);
+    const state = recordState(data, now, until);
     const isSame = before !== undefined && Buffer.compare(encodeSubscription(before), data) === 0;
     if (record === undefined) draft.add(records, pid, state, data);
     // A renewal changes only the end, which is written with the log.
@@ -62,25 +60,13 @@ function refuseNew(memory: EngineState, group: string, now: Instant, noNewTasks:
   });
 }
 
-const stateOf = (data: Uint8Array, now: Instant, until: Instant | undefined): TaskState => ({
-  enqueuedAt: now,
-  dueAt: until ?? now,
-  dataBytes: data.byteLength,
-  headerBytes: 0,
-  attempts: 0,
-  token: NO_TOKEN,
-  retry: undefined,
-  visibility: until === undefined ? AVAILABLE : hiddenUntil(until, now),
-  history: undefined,
-});
-
 /** What has ended: a subscription, and perhaps its queue. */
 interface Ended {
   readonly existed: boolean;
   readonly deletedTasks: number;
 }
 
-/** Ends a subscription, in one atom with the deletion of its queue if that was asked for. */
+/** Ends a subscription, in one atom with the deletion of its queue if that was asked for and no other topic has the queue. */
 export async function unsubscribe(
   memory: EngineState,
   key: SubscriptionKey,
@@ -116,7 +102,8 @@ async function end(
     const record = draft.find(records, pid);
     if (draft.needs.length > 0) return { kind: 'needs' as const, needs: draft.needs };
     if (record !== undefined) draft.remove(records, pid, record, 'moved');
-    const queue = subscription.deleteQueue ? memory.table.get(key.queue) : undefined;
+    const isToGo = subscription.deleteQueue && !memory.subscriptions.hasOther(key, now);
+    const queue = isToGo ? memory.table.get(key.queue) : undefined;
     const dropped = queue === undefined ? [] : [{ queueId: queue.ledger.queueId, reap: true, queue }];
     const result = { queue, tasks: queue?.ledger.size ?? 0 };
     return { kind: 'decided' as const, result, changes: { changes: draft.changes, dropped } };

@@ -17,24 +17,13 @@ interface SubscriptionSweepDeps {
 /** Removes subscriptions that have ended, and their queues, in the background. */
 export class SubscriptionSweep {
   readonly #deps: SubscriptionSweepDeps;
-  #sweeping: Promise<void> = Promise.resolve();
 
   constructor(deps: SubscriptionSweepDeps) {
     this.#deps = deps;
   }
 
   /** Call it again when it has ended. */
-  look(): Promise<void> {
-    this.#sweeping = this.#sweep();
-    return this.#sweeping;
-  }
-
-  /** Resolves when no sweep is in progress. */
-  async ended(): Promise<void> {
-    await this.#sweeping.catch(() => {});
-  }
-
-  async #sweep(): Promise<void> {
+  async look(): Promise<void> {
     const { memory: writable, clock, reaper } = this.#deps;
     const memory = writable();
     for (const key of memory?.subscriptions.ended(clock.now()) ?? []) {

@@ -76,6 +76,15 @@ export class SubscriptionTable implements RecordsInMemory, Subscribers {
     return kept !== undefined && hasEnded(kept, now) ? shown(kept) : undefined;
   }
 
+  /** True if the queue is subscribed to another topic. */
+  hasOther({ topic, queue }: SubscriptionKey, now: Instant): boolean {
+    const all = [...(this.#byGroup.get(topic.group)?.byPid.values() ?? [])];
+    return all.some(
+      (one) =>
+        one.subscription.queue.name === queue.name && one.subscription.topic.name !== topic.name && !hasEnded(one, now),
+    );
+  }
+
   /** The subscriptions of a topic, or of all topics of a group, that have not ended, in order. */
   list(group: string, topic: QueueName | undefined, now: Instant): ShownSubscription[] {
     const kept = topic === undefined ? [...(this.#byGroup.get(group)?.byPid.values() ?? [])] : this.#ofTopic(topic);

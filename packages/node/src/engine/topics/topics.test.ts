@@ -273,6 +273,20 @@ describe('a subscription', () => {
     expect(pidsOf(await h.lease('shop#kept', { max: 9 }))).toEqual(['a', 'b']);
   });
 
+  test('leaves its queue to other topics, until the last subscription ends', async () => {
+    await using h = await engineHarness();
+    const more = { deleteQueue: true };
+    await subscribe(h, 'shop#mail', more);
+    await subscribe(h, 'shop#mail', { ...more, ttlMs: 1_000 }, 'shop#returns');
+    await subscribe(h, 'shop#mail', { ...more, ttlMs: 3_000 }, 'shop#offers');
+    await publish(h, 'a');
+    await h.clock.advance(2_100);
+    expect(await h.engine.topics.unsubscribe(keyOf('shop#mail'))).toEqual({ existed: true, deletedTasks: 0 });
+    expect(await sizeOf(h, 'shop#mail')).toBe(1);
+    await h.clock.advance(2_000);
+    expect(await sizeOf(h, 'shop#mail')).toBe(0);
+  });
+
   test('is refused beyond the limit of its group, which ended ones do not use up', async () => {
     await using h = await engineHarness();
     for (let at = 0; at < limits.subscriptions; at++)

@@ -28,6 +28,15 @@ function mixed(count: number): UpdateTasksRequest {
   });
 }
 
+/** A request whose field `outer` has a message with this many empty headers. */
+function withEmptyHeaders(outer: number, headers: number, count: number): Buffer {
+  const tag = (field: number): number => (field << 3) | 2;
+  const bytes = Buffer.alloc(2 * count, Buffer.from([tag(headers), 0]));
+  const { length } = bytes;
+  const varint = [(length & 0x7f) | 0x80, ((length >> 7) & 0x7f) | 0x80, length >> 14];
+  return Buffer.concat([Buffer.from([tag(outer), ...varint]), bytes]);
+}
+
 const update = (items: number): StreamCall => ({ id: 1, call: { $case: 'update', value: mixed(items) } });
 const lease = (queues: number): StreamCall => ({
   id: 1,
@@ -39,6 +48,8 @@ const batchOf = (counts: readonly number[]): Buffer =>
 describe('a request with too many entries is refused before it is decoded', () => {
   test.each([
     ['items of an update', 'update', limits.updateItems, (n: number) => encodeToBuffer(UpdateTasksRequest, mixed(n))],
+    ['headers of tasks', 'update', limits.headers * limits.updateItems, (n: number) => withEmptyHeaders(1, 8, n)],
+    ['headers of a schedule', 'schedule', limits.headers, (n: number) => withEmptyHeaders(2, 10, n)],
     [
       'queues of a lease',
       'lease',

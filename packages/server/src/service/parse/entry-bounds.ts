@@ -15,6 +15,8 @@ export interface EntryBound {
 
 /** All items of an UpdateTasksRequest. */
 const items: CountedFields = { 1: 'each', 2: 'each', 3: 'each', 4: 'each' };
+/** The headers of all its enqueues. */
+const headersOf: CountedFields = { 1: { 8: 'each' } };
 /** The parts of an UpdateTasksRequest. Each has an item, so their limit is that of the items. */
 const partsOf: CountedFields = { 6: 'each' };
 /** The queues of a LeaseTasksRequest. */
@@ -24,11 +26,15 @@ const queues: CountedFields = { 1: 'each' };
 const awaited: CountedFields = { 1: 'each' };
 
 const update: EntryBound = { field: 'update', counted: items, most: limits.updateItems };
+/** Headers that one request can have. */
+const MOST_HEADERS = limits.headers * limits.updateItems;
+const headers: EntryBound = { field: 'headers', counted: headersOf, most: MOST_HEADERS };
 const parts: EntryBound = { field: 'parts', counted: partsOf, most: limits.updateItems };
 const lease: EntryBound = { field: 'queues', counted: queues, most: limits.leaseQueues };
 const batchRequests: EntryBound = { field: 'requests', counted: { 1: 'each' }, most: limits.batchRequests };
 const batchItems: EntryBound = { field: 'requests', counted: { 1: items }, most: limits.batchItems };
 const batchParts: EntryBound = { field: 'requests', counted: { 1: partsOf }, most: limits.batchItems };
+const batchHeaders: EntryBound = { field: 'headers', counted: { 1: headersOf }, most: MOST_HEADERS };
 const batchQueues: EntryBound = {
   field: 'requests',
   counted: { 1: queues },
@@ -40,12 +46,13 @@ const callItems: EntryBound = {
   counted: { 1: { 2: items, 3: queues, 5: awaited } },
   most: limits.streamItems,
 };
+const callHeaders: EntryBound = { field: 'headers', counted: { 1: { 2: headersOf } }, most: MOST_HEADERS };
 const callParts: EntryBound = { field: 'calls', counted: { 1: { 2: partsOf } }, most: limits.streamItems };
 
 export const entryBounds = {
-  update: [update, parts],
+  update: [update, parts, headers],
   lease: [lease],
-  batchUpdate: [batchRequests, batchItems, batchParts],
+  batchUpdate: [batchRequests, batchItems, batchParts, batchHeaders],
   batchLease: [batchRequests, batchQueues],
   stats: [{ field: 'queues', counted: { 1: 'each' }, most: limits.listQueues }],
   get: [{ field: 'pids', counted: { 2: 'each' }, most: limits.peekTasks }],
@@ -58,7 +65,8 @@ export const entryBounds = {
       most: limits.filterTests * limits.filterValues,
     },
   ],
-  stream: [calls, callItems, callParts],
+  schedule: [{ field: 'spec.headers', counted: { 2: { 10: 'each' } }, most: limits.headers }],
+  stream: [calls, callItems, callParts, callHeaders],
 } satisfies Record<string, readonly EntryBound[]>;
 
 /** Throws a `Refusal` if an encoded request has too many entries. */

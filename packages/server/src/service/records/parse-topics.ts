@@ -1,6 +1,5 @@
 import {
   type HeaderFilter as FilterMessage,
-  formatQueueName,
   type ListSubscriptionsRequest,
   limits,
   parseQueueName,
@@ -9,7 +8,6 @@ import {
   type HeaderTest as TestMessage,
   type UnsubscribeRequest,
 } from '@taskmaster/proto';
-import { DEAD_LETTER_SUFFIX } from '../../domain/task.ts';
 import type { HeaderFilter, HeaderTest, Subscription, SubscriptionKey } from '../../domain/topics.ts';
 import { countAtMost, duration, headerKey, headerValue, type Place, refuse } from '../parse/checks.ts';
 import { groupName, queueName } from '../parse/queue-names.ts';
@@ -17,9 +15,6 @@ import { groupName, queueName } from '../parse/queue-names.ts';
 /** Throws a `Refusal` unless the engine can take the request as it is. */
 export function parseSubscribe(request: SubscribeRequest): Subscription {
   const key = parseKey(request);
-  const { group, name } = key.queue;
-  // Its tasks may have a retry policy.
-  queueName(formatQueueName({ group, name: `${name}${DEAD_LETTER_SUFFIX}` }), { field: 'queue' });
   const { ttlMs } = request;
   const least = ttlMs === 0 ? 0 : limits.minSubscriptionMs;
   const ttl = duration(ttlMs, { field: 'ttl_ms' }, least, limits.subscriptionMs);

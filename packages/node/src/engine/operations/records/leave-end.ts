@@ -3,7 +3,7 @@ import type { Instant, Pid, TaskState } from '@taskmaster/server/domain';
 import { encodeEnd, type RecordedEnd, recordPid, recordsOf } from '../../../domain/end-record.ts';
 import type { CachedTask } from '../../queues/cache/places.ts';
 import type { Queue } from '../../queues/queue.ts';
-import { NO_TOKEN } from '../attempts.ts';
+import { recordState } from '../attempts.ts';
 import type { TaskDraft, TaskMove } from '../task-draft.ts';
 
 /** Leaves the record of an end for later waits, in place of that of an earlier task with the same PID. */
@@ -15,18 +15,7 @@ export function leaveEnd(
   keepMs: number,
 ): void {
   const data = encodeEnd(end);
-  const until = (end.at + keepMs) as Instant;
-  const state: TaskState = {
-    enqueuedAt: end.at,
-    dueAt: until,
-    dataBytes: data.byteLength,
-    headerBytes: 0,
-    attempts: 0,
-    token: NO_TOKEN,
-    retry: undefined,
-    visibility: { kind: 'hidden', until, lease: undefined },
-    history: undefined,
-  };
+  const state = recordState(data, end.at, (end.at + keepMs) as Instant);
   const records = draft.queueFor(recordsOf(group));
   const record = recordPid(name, pid);
   const earlier = draft.find(records, record);

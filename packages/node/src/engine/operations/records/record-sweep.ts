@@ -1,4 +1,5 @@
-import type { Pid } from '@taskmaster/server/domain';
+import type { Pid, QueueId } from '@taskmaster/server/domain';
+import { keysOf } from '../../../domain/key-pointer.ts';
 import type { EngineState } from '../../engine-state.ts';
 import { EngineView } from '../../pending/engine-view.ts';
 import type { Queue } from '../../queues/queue.ts';
@@ -6,11 +7,16 @@ import { type Attempt, decide } from '../decide.ts';
 import { isExpected, mayBeDue, showDue } from '../expire.ts';
 import { hiddenPids } from '../get-and-peek.ts';
 import { TaskDraft } from '../task-draft.ts';
-import { forgetKeys } from './forget-keys.ts';
+import { deletedWithKeys, forgetKeys } from './forget-keys.ts';
 
 /** Time between two sweeps. */
 export const RECORD_SWEEP_MS = 500;
 const RECORDS_PER_ATOM = 1000;
+
+interface DeletedQueue {
+  readonly group: string;
+  readonly queueId: QueueId;
+}
 
 /**
  * Removes records of ends in the background: those that were kept long enough, and in groups that have too many bytes of them
@@ -18,8 +24,7 @@ const RECORDS_PER_ATOM = 1000;
  */
 export class RecordSweep {
   readonly #memory: () => EngineState | undefined;
-  #deleted: Queue[] = [];
-  #sweeping: Promise<void> = Promise.resolve();
+  #deleted: DeletedQueue[] = [];
 
   /** `memory`: undefined while nothing can be written. */
   constructor(memory: () => EngineState | undefined) {
@@ -27,22 +32,12 @@ export class RecordSweep {
   }
 
   /** The next sweep forgets the keys of this queue, which was deleted. */
-  forget(queue: Queue): void {
-    this.#deleted.push(queue);
+  forget({ ledger: { name, queueId } }: Queue): void {
+    this.#deleted.push({ group: name.group, queueId });
   }
 
   /** Call it again when it has ended. */
-  sweep(): Promise<void> {
-    this.#sweeping = this.#sweep();
-    return this.#sweeping;
-  }
-
-  /** Resolves when no sweep is in progress. */
-  async ended(): Promise<void> {
-    await this.#sweeping.catch(() => {});
-  }
-
-  async #sweep(): Promise<void> {
+  async look(): Promise<void> {
     const memory = this.#memory();
     if (!memory) return;
     const { records, clock, config, holdings, counts } = memory;
@@ -66,14 +61,29 @@ export class RecordSweep {
   async #forgetKeys(memory: EngineState): Promise<void> {
     const deleted = this.#deleted;
     this.#deleted = [];
-    for (const queue of deleted) {
-      try {
-        if (memory.holdings.canCommit(queue.partition)) await forgetKeys(memory, queue);
-        else if (memory.holdings.holds(queue.partition)) this.#deleted.push(queue);
-      } catch (error) {
-        if (!isExpected(error)) throw error;
-        this.#deleted.push(queue);
-      }
+    for (const one of deleted) {
+      const keys = memory.table.get(keysOf(one.group));
+      // The node that holds the group now finds them itself.
+      if (keys === undefined) continue;
+      if (!(await this.#tried(memory, keys, () => forgetKeys(memory, keys, one.queueId)))) this.#deleted.push(one);
+    }
+    for (const keys of memory.adoptedKeys) {
+      const forgotten = await this.#tried(memory, keys, async () => {
+        for await (const queueId of deletedWithKeys(memory, keys)) await forgetKeys(memory, keys, queueId);
+      });
+      if (forgotten) memory.adoptedKeys.delete(keys);
+    }
+  }
+
+  /** Resolves with false if it has to be done again. */
+  async #tried(memory: EngineState, { partition }: Queue, work: () => Promise<void>): Promise<boolean> {
+    if (!memory.holdings.canCommit(partition)) return false;
+    try {
+      await work();
+      return true;
+    } catch (error) {
+      if (!isExpected(error)) throw error;
+      return false;
     }
   }
 }

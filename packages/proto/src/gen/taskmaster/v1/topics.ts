@@ -7,7 +7,7 @@ import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 
 /** A condition on headers: all of its tests must pass. */
 export interface HeaderFilter {
-  /** At most 16, each of another key. Together their keys, values and prefixes have at most 4 KiB. */
+  /** At most 8, each of another key. Together their keys, values and prefixes have at most 1 KiB. */
   all: HeaderTest[];
 }
 
@@ -47,7 +47,7 @@ export interface Subscription {
     | undefined;
   /** Its time to live, in ms; 0: no end. */
   ttlMs: number;
-  /** Whether the queue is deleted with its tasks when the subscription ends. */
+  /** Whether the queue is deleted with its tasks when the subscription ends, unless it is subscribed to another topic. */
   deleteQueue: boolean;
   /** When it ends, in ms since 1970 by the node's clock; 0: no end. */
   expiresUnixMs: number;
@@ -57,7 +57,7 @@ export interface Subscription {
 export interface SubscribeRequest {
   /** The topic, `group#name`, or `name` in the default group. The rules are those for names of queues. */
   topic: string;
-  /** The queue, of the same group. It need not hold tasks. Its name leaves room for `.dead`, as its tasks may have a retry policy. */
+  /** The queue, of the same group. It need not hold tasks. */
   queue: string;
   /** Which tasks it gets. Unset: all. */
   filter:
@@ -68,7 +68,10 @@ export interface SubscribeRequest {
    * the queue gets nothing.
    */
   ttlMs: number;
-  /** True: when the subscription ends, by its time to live or an Unsubscribe, the queue is deleted with its tasks. */
+  /**
+   * True: when the subscription ends, by its time to live or an Unsubscribe, the queue is deleted with its tasks, unless it is
+   * subscribed to another topic.
+   */
   deleteQueue: boolean;
 }
 
@@ -92,7 +95,7 @@ export interface UnsubscribeRequest {
 export interface UnsubscribeResponse {
   /** True: it was subscribed before. */
   existed: boolean;
-  /** How many tasks were deleted with the queue, if the subscription was made with `delete_queue`. */
+  /** How many tasks were deleted with the queue, if the subscription was made with `delete_queue` and was its last one. */
   deletedTasks: number;
 }
 
