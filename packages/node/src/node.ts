@@ -227,6 +227,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
     onReplay: (atoms) => {
       parts.replayedAtoms = atoms;
     },
+    onRun: (lateMs) => metrics.ran(lateMs),
   });
   if (clustered) parts.joining = 'it becomes active';
   opened.defer(() => engine.stop());

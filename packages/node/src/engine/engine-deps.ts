@@ -19,6 +19,8 @@ export interface OpenedEngineDeps {
   readonly log: EngineLog;
   /** Called while the commit log is replayed, with the number of its entries so far. */
   readonly onReplay: (atoms: number) => void;
+  /** Called for each run of a schedule that was enqueued, with the time since its instant, in ms. */
+  readonly onRun: (lateMs: number) => void;
   readonly config: EngineConfig;
   readonly groupLimits: GroupLimitsOf;
   readonly holdings: Holdings;

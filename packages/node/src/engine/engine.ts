@@ -48,7 +48,7 @@ import { Partitions } from './partitions/partitions.ts';
 import { Counts } from './queues/counts.ts';
 import type { LimitedGroup } from './queues/group-usage.ts';
 import { Tally } from './queues/tally.ts';
-import { Schedules } from './schedules/schedules.ts';
+import { Schedules, schedulesIn } from './schedules/schedules.ts';
 import { diskFull, refusalOf } from './store-refusal.ts';
 import { topicOperations } from './topics/topic-operations.ts';
 import { TaskWaits } from './waits/task-waits.ts';
@@ -63,7 +63,7 @@ export class Engine implements TaskEngine {
   readonly backups: Backups;
   readonly schedules: Schedules;
   readonly topics: TopicOperations;
-  readonly #counts = new Counts();
+  readonly #counts: Counts;
   readonly #admission: Admission;
   readonly #reaper: Reaper;
   readonly #checkpoints: Checkpoints;
@@ -83,6 +83,7 @@ export class Engine implements TaskEngine {
 
   constructor(deps: OpenedEngineDeps) {
     this.#deps = deps;
+    this.#counts = new Counts(deps.onRun);
     this.#admission = new Admission(deps.config);
     this.#damageLog = new DamageLog(deps.log);
     this.#checkpoints = new Checkpoints(deps);
@@ -231,6 +232,7 @@ export class Engine implements TaskEngine {
     const log = this.#memory?.log.figures;
     return {
       queues: this.#memory?.table.size ?? 0,
+      schedules: schedulesIn(this.#memory?.schedules ?? []),
       waiters: this.#leaseRequests?.waiters ?? 0,
       taskWaits: this.#taskWaits?.size ?? 0,
       inFlightRequests: this.#admission.requests,

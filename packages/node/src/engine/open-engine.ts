@@ -13,6 +13,7 @@ export interface EngineDeps extends Pick<OpenedEngineDeps, 'store' | 'clock' | '
   /** The quotas of groups. Default: none. */
   readonly groupLimits?: GroupLimitsOf;
   readonly onReplay?: OpenedEngineDeps['onReplay'];
+  readonly onRun?: OpenedEngineDeps['onRun'];
 }
 
 const SILENT: EngineLog = { info: () => {}, warn: () => {}, error: () => {} };
@@ -20,11 +21,11 @@ const SILENT: EngineLog = { info: () => {}, warn: () => {}, error: () => {} };
 /** Opens the engine of a store and recovers its state. Throws `StoreCorruptError` for damaged rows. */
 export async function openEngine(deps: EngineDeps): Promise<Engine> {
   const { store, clock, random, clustered = false, log = SILENT, onReplay = () => {} } = deps;
-  const { groupLimits = () => undefined } = deps;
+  const { groupLimits = () => undefined, onRun = () => {} } = deps;
   const wanted = { ...DEFAULT_ENGINE_CONFIG, ...deps.config };
   const config = { ...wanted, partitions: await openNode(store, clock, wanted.partitions) };
   const holdings = new Holdings(clustered ? await readHolderRows(store) : undefined);
-  const engine = new Engine({ store, clock, random, log, onReplay, config, holdings, groupLimits });
+  const engine = new Engine({ store, clock, random, log, onReplay, onRun, config, holdings, groupLimits });
   await engine.start();
   return engine;
 }

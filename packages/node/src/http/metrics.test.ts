@@ -137,6 +137,20 @@ describe('metrics of a node', () => {
     expect(text).toContain('taskmaster_store_bytes{kind="disk"} 1000');
   });
 
+  test('count the runs of schedules, and show how late they came', async () => {
+    const counted = { schedules: 3, runsEnqueued: 7, runsMissed: 2, runsSkipped: 1, runsTriggered: 4 };
+    const metrics = setUp({ ...engineWith([]), figures: () => ({ ...fakeEngine().figures(), ...counted }) });
+    for (const ms of [60, 80, 30_000]) metrics.ran(ms);
+    const text = await metrics.text();
+    expect(text).toContain('taskmaster_schedules 3');
+    const outcomes = { enqueued: 7, missed: 2, skipped: 1, triggered: 4 };
+    for (const [outcome, count] of Object.entries(outcomes)) {
+      expect(text).toContain(`taskmaster_schedule_runs_total{outcome="${outcome}"} ${count}`);
+    }
+    expect(text).toContain('taskmaster_schedule_lateness_seconds_bucket{le="0.1"} 2');
+    expect(text).toContain('taskmaster_schedule_lateness_seconds_count 3');
+  });
+
   test('forget a queue that is gone', async () => {
     vi.useFakeTimers({ toFake: ['performance'] });
     const queues = [stats('mail', 4)];

@@ -9,6 +9,7 @@ import type { StoreSize } from '../ports/store.ts';
 import { ClusterMetrics } from './cluster-metrics.ts';
 import { addGroupQuotaMetrics } from './group-quota-metrics.ts';
 import { type QueueFigures, QueueMetrics } from './queue-metrics.ts';
+import { ScheduleMetrics } from './schedule-metrics.ts';
 
 /** Where the metrics come from. A part that is not open yet is undefined. */
 export interface MetricsSources extends RpcMetricsSources {
@@ -92,6 +93,7 @@ export class NodeMetrics {
   readonly #commitSeconds: Histogram;
   readonly #commitBytes: Histogram;
   readonly #cluster: ClusterMetrics;
+  readonly #schedules: ScheduleMetrics;
 
   constructor(sources: MetricsSources) {
     this.#rpcs = new RpcMetrics(sources);
@@ -111,6 +113,7 @@ export class NodeMetrics {
     this.#addNode(sources);
     this.#addEngine(sources);
     this.#addQueues(sources);
+    this.#schedules = new ScheduleMetrics(this.#rpcs, () => sources.engine()?.figures());
     addPrincipalQuotaMetrics(this.#rpcs, sources.access);
     addGroupQuotaMetrics(this.#rpcs, sources.limitedGroups, sources.maxQueues);
     this.#cluster = new ClusterMetrics(this.#rpcs, sources.cluster);
@@ -135,6 +138,11 @@ export class NodeMetrics {
   committed(bytes: number, durationMs: number): void {
     this.#commitBytes.observe(bytes);
     this.#commitSeconds.observe(durationMs / 1000);
+  }
+
+  /** A run of a schedule was enqueued this long after its instant. */
+  ran(lateMs: number): void {
+    this.#schedules.ran(lateMs);
   }
 
   handedOver(frozenMs: number): void {

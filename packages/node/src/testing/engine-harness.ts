@@ -38,6 +38,7 @@ export interface HarnessOptions {
   /** Default: a log that keeps nothing. */
   readonly log?: EngineDeps['log'];
   readonly onReplay?: EngineDeps['onReplay'];
+  readonly onRun?: EngineDeps['onRun'];
   /** Default: no quotas. */
   readonly groupLimits?: EngineDeps['groupLimits'];
 }
@@ -121,15 +122,18 @@ export class EngineHarness implements AsyncDisposable {
   readonly #config: Partial<EngineConfig>;
   readonly #clustered: boolean;
   readonly #jitter: number | undefined;
-  readonly #observers: Pick<EngineDeps, 'log' | 'onReplay' | 'groupLimits'>;
+  readonly #observers: Pick<EngineDeps, 'log' | 'onReplay' | 'onRun' | 'groupLimits'>;
   #engine: Engine | undefined;
 
   constructor(options: HarnessOptions) {
     this.random = new SeededRandom(options.seed ?? 1);
     this.clock = options.clock ?? new VirtualClock();
     this.#jitter = options.jitter;
-    const { log, onReplay, groupLimits } = options;
-    this.#observers = { ...(log && { log }), ...(onReplay && { onReplay }), ...(groupLimits && { groupLimits }) };
+    const { log, onReplay, onRun, groupLimits } = options;
+    this.#observers = {
+      ...{ ...(log && { log }), ...(onReplay && { onReplay }) },
+      ...{ ...(onRun && { onRun }), ...(groupLimits && { groupLimits }) },
+    };
     this.#clustered = options.clustered ?? false;
     this.disk = new SimDisk({ ...options, random: this.random, clock: this.clock.outside });
     this.#config = options.config ?? {};

@@ -293,6 +293,7 @@ export interface CallContext {
 /** Figures of the whole engine, for metrics. Counts begin at the start of the node. */
 export interface EngineFigures {
   readonly queues: number;
+  readonly schedules: number;
   /** Lease requests that wait for tasks. */
   readonly waiters: number;
   /** Requests that wait for tasks to end. */
@@ -317,6 +318,11 @@ export interface EngineFigures {
   /** Results and other records of ends that went before their time, because their group had too many bytes of them. */
   readonly resultsEvicted: number;
   readonly refused: number;
+  /** Runs of schedules that were enqueued and not triggered. */
+  readonly runsEnqueued: number;
+  readonly runsMissed: number;
+  readonly runsSkipped: number;
+  readonly runsTriggered: number;
 }
 
 /**

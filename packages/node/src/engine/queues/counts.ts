@@ -14,6 +14,22 @@ export class Counts {
   refills = 0;
   coldReads = 0;
   refused = 0;
+  runsEnqueued = 0;
+  runsMissed = 0;
+  runsSkipped = 0;
+  runsTriggered = 0;
+  readonly #onRun: (lateMs: number) => void;
+
+  /** `onRun`: called for each run of a schedule that was enqueued, with the time since its instant, in ms. */
+  constructor(onRun: (lateMs: number) => void) {
+    this.#onRun = onRun;
+  }
+
+  /** Runs of schedules were enqueued at `wall` by the system clock, later than their instants. */
+  runsAppeared(instants: readonly number[], wall: number): void {
+    this.runsEnqueued += instants.length;
+    for (const at of instants) this.#onRun(Math.max(0, wall - at));
+  }
 }
 
 /** Counts a committed change of a task, for the node and for its queue. Records are not counted. */

@@ -70,7 +70,9 @@ export async function triggerSchedule(memory: EngineState, schedule: QueueName):
     draft.change(found, { ...found.record, triggered, triggeredPid: Buffer.from(pid, 'latin1') });
     return { queue: parseQueueName(spec.queue), pid };
   });
-  return run ?? notFound(schedule);
+  if (run === undefined) return notFound(schedule);
+  memory.counts.runsTriggered++;
+  return run;
 }
 
 /** Decides by the present record, and resolves when the decision is durable. */

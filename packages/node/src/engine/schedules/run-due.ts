@@ -33,25 +33,41 @@ interface Decided {
   readonly done: number;
   /** Why runs stay due. */
   readonly refusal: Refusal | undefined;
+  readonly runs: DecidedRuns;
 }
+
+/** Runs that one commit decides. */
+interface DecidedRuns {
+  /** Instants of those that are enqueued. */
+  readonly enqueued: number[];
+  missed: number;
+  skipped: number;
+}
+
+const noRuns = (): DecidedRuns => ({ enqueued: [], missed: 0, skipped: 0 });
 
 /** Commits one atom, and waits until it is durable: the next one is for callers that came meanwhile. */
 async function runSome(memory: EngineState, queue: Queue, keys: readonly Pid[], wall: Instant): Promise<Decided> {
   const { result, durable } = await decide(memory, queue.partition, (now, reads): Attempt<Decided> => {
-    if (queue.dropped) return { kind: 'decided', result: { done: keys.length, refusal: undefined } };
+    if (queue.dropped) return { kind: 'decided', result: { done: keys.length, refusal: undefined, runs: noRuns() } };
     const draft = new ScheduleDraft(memory, now, reads);
+    const runs = noRuns();
     let done = 0;
     let refusal: Refusal | undefined;
     for (const key of keys) {
       const found = draft.read(queue, key);
-      const outcome = found !== undefined && isDue(found, wall) ? tryRun(draft, found, wall) : 'done';
+      const outcome = found !== undefined && isDue(found, wall) ? tryRun(draft, found, wall, runs) : 'done';
       if (outcome === 'behind') break;
       if (outcome !== 'done') refusal ??= outcome;
       done++;
     }
-    return draft.attempt({ done, refusal });
+    return draft.attempt({ done, refusal, runs });
   });
   await durable;
+  const { enqueued, missed, skipped } = result.runs;
+  memory.counts.runsAppeared(enqueued, memory.clock.wall());
+  memory.counts.runsMissed += missed;
+  memory.counts.runsSkipped += skipped;
   return result;
 }
 
@@ -60,9 +76,9 @@ const isDue = ({ task: { state } }: FoundSchedule, wall: Instant): boolean =>
   state.visibility.kind === 'hidden' && state.visibility.until <= wall;
 
 /** As `run`. A rule that this node cannot use concerns no other schedule. */
-function tryRun(draft: ScheduleDraft, found: FoundSchedule, wall: Instant): ReturnType<typeof run> {
+function tryRun(...schedule: Parameters<typeof run>): ReturnType<typeof run> {
   try {
-    return run(draft, found, wall);
+    return run(...schedule);
   } catch (error) {
     if (error instanceof Refusal) return error;
     throw error;
@@ -73,11 +89,23 @@ function tryRun(draft: ScheduleDraft, found: FoundSchedule, wall: Instant): Retu
  * Decides the due runs of a schedule. `behind`: there are more than one decision takes. A refusal: the run at which a limit is
  * reached and all later ones stay due.
  */
-function run(draft: ScheduleDraft, found: FoundSchedule, wall: Instant): 'done' | 'behind' | Refusal {
+function run(
+  draft: ScheduleDraft,
+  found: FoundSchedule,
+  wall: Instant,
+  runs: DecidedRuns,
+): 'done' | 'behind' | Refusal {
   const { key, record } = found;
   const { spec } = record;
   const due = dueRuns(ruleOfRecord(record), spec.missedRuns, record.decidedUnixMs, wall);
   const after: ScheduleRecord = { ...record, decidedUnixMs: due.decided, missed: record.missed + due.missed };
+  const enqueued: number[] = [];
+  const decide = (): void => {
+    draft.change(found, after);
+    runs.enqueued.push(...enqueued);
+    runs.missed += after.missed - record.missed;
+    runs.skipped += after.skipped - record.skipped;
+  };
   for (const at of due.enqueue) {
     if (spec.skipWhileRunning && draft.isRunning(after)) {
       after.skipped++;
@@ -87,13 +115,14 @@ function run(draft: ScheduleDraft, found: FoundSchedule, wall: Instant): 'done' 
     const refusal = draft.tryEnqueue(spec, pid);
     if (refusal !== undefined) {
       after.decidedUnixMs = at - 1;
-      if (after.decidedUnixMs > record.decidedUnixMs) draft.change(found, after);
+      if (after.decidedUnixMs > record.decidedUnixMs) decide();
       return refusal;
     }
     after.lastPid = Buffer.from(pid, 'latin1');
     after.lastRunUnixMs = at;
     after.runs++;
+    enqueued.push(at);
   }
-  draft.change(found, after);
+  decide();
   return due.next !== undefined && due.next <= wall ? 'behind' : 'done';
 }

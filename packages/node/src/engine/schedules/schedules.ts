@@ -9,6 +9,7 @@ import type {
   TriggeredRun,
 } from '@taskmaster/server/domain';
 import type { EngineState } from '../engine-state.ts';
+import type { Queue } from '../queues/queue.ts';
 import { deleteSchedule, pauseSchedule, putSchedule, triggerSchedule } from './change-schedules.ts';
 import { listSchedules } from './list-schedules.ts';
 
@@ -20,6 +21,13 @@ export interface SchedulesDeps {
   readonly change: <T>(work: Work<T>, addedBytes?: number) => Promise<T>;
   /** Without a group, the request reads those that this node holds. */
   readonly read: <T>(group: string | undefined, work: Work<T>) => Promise<T>;
+}
+
+/** Number of schedules in these queues of schedules. */
+export function schedulesIn(queues: Iterable<Queue>): number {
+  let count = 0;
+  for (const { ledger } of queues) count += ledger.size;
+  return count;
 }
 
 /** The requests about schedules. */

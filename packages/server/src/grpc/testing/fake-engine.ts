@@ -5,6 +5,7 @@ import { Refusal } from '../../domain/refusal.ts';
 
 const NO_FIGURES: EngineFigures = {
   queues: 0,
+  schedules: 0,
   waiters: 0,
   taskWaits: 0,
   inFlightRequests: 0,
@@ -24,6 +25,10 @@ const NO_FIGURES: EngineFigures = {
   tasksDeadLettered: 0,
   resultsEvicted: 0,
   refused: 0,
+  runsEnqueued: 0,
+  runsMissed: 0,
+  runsSkipped: 0,
+  runsTriggered: 0,
 };
 
 /** An engine whose answers a test chooses. It records every command. */
