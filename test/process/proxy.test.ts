@@ -25,6 +25,10 @@ describe('a proxy', { timeout: 60_000 }, () => {
     expect(await (await fetch(`http://${proxy.http}/api/queues`)).json()).toMatchObject({
       queues: [{ queue: 'shop#mail', available: 1 }],
     });
+    await client.schedules.put('shop#nightly', { queue: 'shop#mail', data: 1, cron: '0 3 * * *' });
+    expect(await (await fetch(`http://${proxy.http}/api/schedules`)).json()).toMatchObject({
+      schedules: [{ schedule: 'shop#nightly', cron: '0 3 * * *', timeZone: 'UTC' }],
+    });
     const poll = client.queue('shop#empty').lease({ wait: '60s' });
     await eventually(async () => {
       const waiting = await Promise.all(cluster.running.map(({ httpPort }) => waitingLeases(httpPort)));

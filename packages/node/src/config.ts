@@ -43,7 +43,7 @@ export const configSchema = z
     memory: memoryField,
     host: text('Address to listen on. 0.0.0.0: all IPv4 addresses of the machine.', '127.0.0.1'),
     grpcPort: port('Port of gRPC. 0: any free port.', 7400),
-    httpPort: port('Port of HTTP: health, metrics and the page of queues. 0: any free port.', 7401),
+    httpPort: port('Port of HTTP: health, metrics and pages of queues and schedules. 0: any free port.', 7401),
     gossipPort: port('UDP port of gossip, used only in a cluster. 0: any free port.', 7402),
     name: optionalText('Name of the member, unique in the cluster. Empty: the host name of the machine.'),
     bootstrap: flag(

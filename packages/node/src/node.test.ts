@@ -2,7 +2,16 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { InvalidConfigError } from '@taskmaster/server/program';
-import { aLease, anEnqueue, anUpdate, bytes, checkHealth, grpcClient, keptLog } from '@taskmaster/server/testing';
+import {
+  aLease,
+  anEnqueue,
+  anUpdate,
+  aSchedule,
+  bytes,
+  checkHealth,
+  grpcClient,
+  keptLog,
+} from '@taskmaster/server/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { openEmbedded } from './embedded.ts';
 import { startNode } from './node.ts';
@@ -41,7 +50,13 @@ describe('a node', () => {
     const api = await (await fetch(`http://${node.httpAddress}/api/queues`)).json();
     expect(api).toMatchObject({ queues: [{ queue: 'shop#mail', available: 1 }] });
     expect(await (await fetch(`http://${node.httpAddress}/`)).text()).toContain(node.grpcAddress);
+    await client.putSchedule({ schedule: 'shop#nightly', spec: aSchedule() });
+    expect(await (await fetch(`http://${node.httpAddress}/api/schedules?group=shop`)).json()).toMatchObject({
+      schedules: [{ schedule: 'shop#nightly', intervalMs: 60_000, missedRuns: 'once' }],
+    });
+    expect(await (await fetch(`http://${node.httpAddress}/schedules`)).text()).toContain('nightly');
     const metrics = await (await fetch(`http://${node.httpAddress}/metrics`)).text();
+    expect(metrics).toContain('taskmaster_schedules 1');
     expect(metrics).toContain('taskmaster_tasks{queue="shop#mail",state="available"} 1');
     expect(metrics).toMatch(/taskmaster_commit_duration_seconds_count [1-9]/);
   });

@@ -401,9 +401,11 @@ function createHttp(config: NodeConfig, { parts, metrics, tls, audit, log }: Htt
   const routes = nodeRoutes({
     health: () => healthOf(parts),
     facts: () => ({ version, grpcAddress: parts.grpcAddress, uptimeMs: performance.now() - began }),
-    queues: {
+    wall: () => Date.now(),
+    reads: {
       listQueues: async (request, access) => handlers().listQueues(request, httpCaller(access)),
       getQueueStats: async (request, access) => handlers().getQueueStats(request, httpCaller(access)),
+      listSchedules: async (request, access) => handlers().listSchedules(request, httpCaller(access)),
     },
     metrics,
     toWireError: toWireErrorLogged,

@@ -4,6 +4,8 @@ import {
   GetQueueStatsResponse,
   ListQueuesRequest,
   ListQueuesResponse,
+  ListSchedulesRequest,
+  ListSchedulesResponse,
 } from '@taskmaster/proto';
 import type { Access, CallerAccess } from '@taskmaster/server/access';
 import { Refusal } from '@taskmaster/server/domain';
@@ -19,6 +21,8 @@ import {
   type Route,
   RpcMetrics,
   type RpcMetricsSources,
+  type ScheduleReads,
+  schedulesApi,
 } from '@taskmaster/server/http';
 import type { Audit, Log, MembershipFigures } from '@taskmaster/server/ports';
 import { type RawService, refusalOf, toWireError, type UnaryCaller } from '@taskmaster/server/service';
@@ -61,6 +65,7 @@ export function createProxyHttp(
     ['/readyz', () => readyz(deps)],
     ['/metrics', async () => ({ status: 200, type: metrics.contentType, body: await metrics.text() })],
     ['/api/queues', (query, access) => queuesApi(readsOf(deps), query, access)],
+    ['/api/schedules', (query, access) => schedulesApi(readsOf(deps), query, access)],
   ]);
   const http = new HttpServer(options, {
     ...{ routes, tls: deps.tls, audit: deps.audit, access: deps.access, guardsMetrics: deps.guardsMetrics },
@@ -130,7 +135,7 @@ const httpCaller = (access: CallerAccess): UnaryCaller => ({
   deadline: Number.POSITIVE_INFINITY,
 });
 
-function readsOf({ service }: ProxyHttpDeps): QueueReads {
+function readsOf({ service }: ProxyHttpDeps): QueueReads & ScheduleReads {
   const ask = async (method: string, request: Buffer, access: CallerAccess): Promise<Uint8Array> => {
     const handler = service()?.unary[method];
     if (handler === undefined) throw new Refusal('STARTING', 'the proxy is starting');
@@ -141,5 +146,7 @@ function readsOf({ service }: ProxyHttpDeps): QueueReads {
       ListQueuesResponse.decode(await ask('ListQueues', encodeToBuffer(ListQueuesRequest, request), access)),
     getQueueStats: async (request, access) =>
       GetQueueStatsResponse.decode(await ask('GetQueueStats', encodeToBuffer(GetQueueStatsRequest, request), access)),
+    listSchedules: async (request, access) =>
+      ListSchedulesResponse.decode(await ask('ListSchedules', encodeToBuffer(ListSchedulesRequest, request), access)),
   };
 }

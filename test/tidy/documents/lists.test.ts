@@ -9,6 +9,7 @@ import { parseTrigger } from '../../../packages/proxy/src/scaler/trigger.ts';
 import { isReady, type NodeHealth } from '../../../packages/server/src/http/health.ts';
 import { type QueueReads, queuesApi } from '../../../packages/server/src/http/queues-api.ts';
 import { httpStatus } from '../../../packages/server/src/http/reply.ts';
+import { type ScheduleReads, schedulesApi } from '../../../packages/server/src/http/schedules-api.ts';
 import { root } from '../../support/paths.ts';
 import { documentAt, rowsOf } from './documents.ts';
 
@@ -89,6 +90,13 @@ describe('the page on HTTP', () => {
     const { body } = await queuesApi({} as QueueReads, new URLSearchParams('unknown'), unlimitedAccess);
     const known = /known parameters: ([\w, ]+)/.exec(body)?.[1]?.split(', ');
     expect(namesIn(path, 'parameter').toSorted()).toEqual(known?.toSorted());
+  });
+
+  test('has the parameters of /api/schedules', async () => {
+    const { body } = await schedulesApi({} as ScheduleReads, new URLSearchParams('unknown'), unlimitedAccess);
+    const known = /known parameters: ([\w, ]+)/.exec(body)?.[1]?.split(', ');
+    const [, told = ''] = /The parameters are (.*?)\.\n/s.exec(documentAt(path).text) ?? [];
+    expect(allIn(told, /`(\w+)`(?: \(|$)/g).toSorted()).toEqual(known?.toSorted());
   });
 
   test('has the columns by which the page of queues is sorted', () => {

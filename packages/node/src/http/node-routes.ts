@@ -1,4 +1,5 @@
 import type { Error as WireError } from '@taskmaster/proto';
+import type { CallerAccess } from '@taskmaster/server/access';
 import {
   livez,
   type NodeHealth,
@@ -6,15 +7,21 @@ import {
   queuesApi,
   type Route,
   readyz,
+  type ScheduleReads,
+  schedulesApi,
   startupz,
 } from '@taskmaster/server/http';
 import type { NodeMetrics } from './metrics.ts';
-import { type NodeFacts, queuesPage } from './queues-page.ts';
+import type { NodeFacts } from './page-frame.ts';
+import { queuesPage } from './queues-page.ts';
+import { schedulesPage } from './schedules-page.ts';
 
 export interface NodeRoutesDeps {
   readonly health: () => NodeHealth;
   readonly facts: () => NodeFacts;
-  readonly queues: QueueReads;
+  readonly reads: QueueReads & ScheduleReads;
+  /** The system clock, in ms since 1970. */
+  readonly wall: () => number;
   readonly metrics: Pick<NodeMetrics, 'text' | 'contentType'>;
   /** Turns an exception into the error that the caller sees. */
   readonly toWireError: (thrown: unknown) => WireError;
@@ -24,18 +31,22 @@ export interface NodeRoutesDeps {
 export function nodeRoutes({
   health,
   facts,
-  queues,
+  reads,
+  wall,
   metrics,
   toWireError,
 }: NodeRoutesDeps): ReadonlyMap<string, Route> {
-  const page: Route = (query, access) =>
-    queuesPage({ reads: queues, access, query, health: health(), facts: facts(), toWireError });
+  const options = (query: URLSearchParams, access: CallerAccess) => ({
+    ...{ reads, access, query, health: health(), facts: facts(), toWireError },
+  });
   return new Map<string, Route>([
     ['/livez', livez],
     ['/readyz', () => readyz(health())],
     ['/startupz', () => startupz(health())],
     ['/metrics', async () => ({ status: 200, type: metrics.contentType, body: await metrics.text() })],
-    ['/api/queues', (query, access) => queuesApi(queues, query, access)],
-    ['/', page],
+    ['/api/queues', (query, access) => queuesApi(reads, query, access)],
+    ['/api/schedules', (query, access) => schedulesApi(reads, query, access)],
+    ['/', (query, access) => queuesPage(options(query, access))],
+    ['/schedules', (query, access) => schedulesPage({ ...options(query, access), wall: wall() })],
   ]);
 }

@@ -21,6 +21,8 @@ body {
 a { color: var(--accent); }
 header { display: flex; flex-wrap: wrap; align-items: center; gap: 0.5rem 1rem; margin-bottom: 1.25rem; }
 h1 { font-size: 1.3rem; font-weight: 650; letter-spacing: -0.01em; margin: 0; }
+nav { display: flex; gap: 0.9rem; } nav a { color: var(--quiet); text-decoration: none; } nav a:hover { color: var(--text); }
+nav a[aria-current] { color: var(--text); font-weight: 600; }
 .facts { color: var(--quiet); margin-left: auto; }
 .facts span + span::before { content: "·"; margin: 0 0.5em; }
 .state {
@@ -52,12 +54,14 @@ table { width: 100%; border-collapse: collapse; }
 th, td { padding: 0.5rem 0.9rem; text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 th:first-child, td:first-child { text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 12rem; }
 thead th { font-size: 0.8125rem; font-weight: 600; border-bottom: 1px solid var(--line); }
+thead th { color: var(--quiet); }
 thead a { color: var(--quiet); text-decoration: none; } thead a:hover { color: var(--text); }
 th[aria-sort] a { color: var(--text); }
 th[aria-sort="ascending"] a::after { content: " ↑"; } th[aria-sort="descending"] a::after { content: " ↓"; }
 tbody tr + tr td { border-top: 1px solid var(--line); }
 tbody tr:hover td { background: color-mix(in srgb, var(--accent) 6%, transparent); }
 td .group { color: var(--quiet); }
+td .warn { color: var(--warn); }
 td.zero { color: color-mix(in srgb, var(--quiet) 60%, transparent); }
 .empty { background: var(--surface); border: 1px solid var(--line); border-radius: 10px; padding: 2.25rem clamp(1rem, 4vw, 3rem); }
 .empty h2 { margin: 0 0 0.4rem; font-size: 1.1rem; } .empty p { margin: 0 0 0.9rem; color: var(--quiet); }

@@ -1,38 +1,15 @@
-import { createHash } from 'node:crypto';
-import { limits, parseQueueName, type QueueStats, type QueueTotals, type Error as WireError } from '@taskmaster/proto';
-import type { CallerAccess } from '@taskmaster/server/access';
-import {
-  explainHealth,
-  filterOf,
-  httpStatus,
-  type NodeHealth,
-  type QueueReads,
-  type Reply,
-} from '@taskmaster/server/http';
+import { limits, type QueueStats, type QueueTotals } from '@taskmaster/proto';
+import { filterOf, type QueueReads, type Reply } from '@taskmaster/server/http';
 import { formatCount, formatDuration, formatRate } from './format.ts';
-import { type Html, html, trusted, visible } from './html.ts';
-import { pageScript } from './page-script.ts';
-import { pageStyle } from './page-style.ts';
+import { type Html, html } from './html.ts';
+import { nameCell } from './name-cell.ts';
+import { type NodeFacts, type PageOptions, type PageParts, pageReply, refusedPart } from './page-frame.ts';
 
-export interface NodeFacts {
-  readonly version: string;
-  /** `host:port`; undefined until gRPC listens. */
-  readonly grpcAddress: string | undefined;
-  readonly uptimeMs: number;
-}
-
-export interface QueuesPageOptions {
+export interface QueuesPageOptions extends PageOptions {
   readonly reads: QueueReads;
-  readonly access: CallerAccess;
-  readonly query: URLSearchParams;
-  readonly health: NodeHealth;
-  readonly facts: NodeFacts;
-  readonly toWireError: (thrown: unknown) => WireError;
 }
 
 const MAX_ROWS = 500;
-/** Longer groups and names are cut; a tooltip shows the full name. */
-const NAME_CHARACTERS = 96;
 
 interface Column {
   readonly key: string;
@@ -78,89 +55,22 @@ function time(key: string, title: string, about: string, value: Of): Column {
   return { key, title, about, value, show: (stats) => (value(stats) === 0 ? '–' : formatDuration(value(stats))) };
 }
 
-const hashOf = (text: string): string => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
-
-/** Allows only the page's own style and script, and requests to this server. */
-const CONTENT_SECURITY_POLICY = [
-  "default-src 'none'",
-  `style-src ${hashOf(pageStyle)}`,
-  `script-src ${hashOf(pageScript)}`,
-  'img-src data:',
-  "connect-src 'self'",
-  "form-action 'self'",
-  "base-uri 'none'",
-  "frame-ancestors 'none'",
-].join('; ');
-
 /** `GET /`: a table of the queues, for people. An invalid filter is explained on the page. */
 export async function queuesPage(options: QueuesPageOptions): Promise<Reply> {
-  const { query } = options;
-  const { status, summary, queues } = await read(options);
-  const page = html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Queues · TaskMaster</title>
-<link rel="icon" href="data:,">
-<noscript><meta http-equiv="refresh" content="5"></noscript>
-<style>${trusted(pageStyle)}</style>
-</head>
-<body>
-<p class="note bad" id="lost" role="alert">The node does not answer. These figures are its last ones.</p>
-<div id="summary" data-live>${header(options)}${summary}</div>
-${filterForm(query)}
-<main id="queues" data-live>${queues}</main>
-<script>${trusted(pageScript)}</script>
-</body>
-</html>
-`;
-  return {
-    status,
-    type: 'text/html; charset=utf-8',
-    body: page.text,
-    headers: { 'content-security-policy': CONTENT_SECURITY_POLICY },
-  };
+  return pageReply(options, { title: 'Queues', filter: filterForm(options.query), ...(await read(options)) });
 }
 
-interface Live {
-  readonly status: number;
-  readonly summary: Html | undefined;
-  readonly queues: Html;
-}
-
-async function read({ reads, access, query, facts, toWireError }: QueuesPageOptions): Promise<Live> {
+async function read(options: QueuesPageOptions): Promise<Pick<PageParts, 'status' | 'summary' | 'content'>> {
+  const { reads, access, query, facts } = options;
   const filter = { ...filterOf(query), group: query.get('group') || undefined };
   try {
     const { queues, totals } = await reads.getQueueStats({ queues: [], filter }, access);
     const filtered = filter.nameRegex !== '' || filter.group !== undefined;
     const content = queues.length > 0 ? table(queues, totals, query) : filtered ? nothingFound() : nothingYet(facts);
-    return { status: 200, summary: totals && totalsList(totals, queues), queues: content };
+    return { status: 200, summary: totals && totalsList(totals, queues), content };
   } catch (thrown) {
-    const error = toWireError(thrown);
-    const note = html`<p class="note bad" role="alert">${error.message} <small>(${error.reason})</small></p>`;
-    return { status: httpStatus(error), summary: undefined, queues: note };
+    return refusedPart(thrown, options);
   }
-}
-
-const looks: Readonly<Record<NodeHealth['kind'], string>> = {
-  starting: 'warn',
-  joining: 'warn',
-  waiting: 'warn',
-  serving: 'good',
-  full: 'warn',
-  failed: 'bad',
-  stopping: 'warn',
-};
-
-function header({ health, facts }: QueuesPageOptions): Html {
-  const look = looks[health.kind];
-  const note = html`<p class="note ${look}" role="status">${sentence(explainHealth(health))}</p>`;
-  return html`<header>
-<h1>TaskMaster</h1>
-<span class="state ${look}" title="${sentence(explainHealth(health))}">${health.kind}</span>
-<span class="facts"><span>${facts.grpcAddress ?? 'not listening yet'}</span><span>up ${formatDuration(facts.uptimeMs)}</span><span>version ${facts.version}</span></span>
-</header>${look === 'good' ? undefined : note}`;
 }
 
 function filterForm(query: URLSearchParams): Html {
@@ -236,18 +146,11 @@ function head(
 }
 
 function row(stats: QueueStats): Html {
-  const { group, name } = parseQueueName(stats.queue);
-  const prefix = group === '' ? undefined : html`<span class="group">${shortened(visible(group))}#</span>`;
   const cells = columns.map(({ value, show }) => {
     return html`<td${value(stats) === 0 ? html` class="zero"` : undefined}>${show(stats)}</td>`;
   });
-  const title = stats.queue.length > NAME_CHARACTERS ? html` title="${visible(stats.queue)}"` : undefined;
-  return html`<tr><td${title}><bdi>${prefix}${shortened(visible(name))}</bdi></td>${cells}</tr>
+  return html`<tr>${nameCell(stats.queue)}${cells}</tr>
 `;
-}
-
-function shortened(text: string): string {
-  return text.length > NAME_CHARACTERS ? `${text.slice(0, NAME_CHARACTERS)}…`.toWellFormed() : text;
 }
 
 function nothingFound(): Html {
@@ -260,5 +163,3 @@ function nothingYet({ grpcAddress }: NodeFacts): Html {
 <p>A queue exists while it holds tasks. Enqueue one:</p>
 <pre>taskmaster enqueue 'shop#mail' '{"to":"ada"}' --endpoint ${endpoint}</pre></div>`;
 }
-
-const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;

@@ -36,7 +36,9 @@ async function setUp(queues: readonly QueueStats[] = [], health: NodeHealth = { 
   const deps: NodeRoutesDeps = {
     health: () => health,
     facts: () => ({ version: '1.2.3', grpcAddress: '127.0.0.1:7400', uptimeMs: 61_000 }),
-    queues: {
+    wall: () => 0,
+    reads: {
+      listSchedules: () => Promise.reject(new Refusal('STARTING', 'no test asks for schedules')),
       listQueues: async (given) => {
         asked.push(given);
         if (Number.isNaN(given.limit)) throw new Refusal('INVALID_ARGUMENT', 'limit is NaN');

@@ -6,7 +6,8 @@ import type {
   QueueFilter,
 } from '@taskmaster/proto';
 import type { CallerAccess } from '../access/caller-access.ts';
-import { errorReply, jsonReply, type Reply } from './reply.ts';
+import { numberOf, refusalOfQuery } from './query.ts';
+import { jsonReply, type Reply } from './reply.ts';
 
 /** Operations that HTTP offers. They are validated like calls over gRPC. */
 export interface QueueReads {
@@ -33,7 +34,7 @@ export function filterOf(query: URLSearchParams): QueueFilter {
   const filter: QueueFilter = { nameRegex: query.get('regex') ?? '', group: query.get('group') ?? undefined };
   for (const [parameter, field] of numberFields) {
     const text = query.get(parameter);
-    if (text !== null) filter[field] = toNumber(text);
+    if (text !== null) filter[field] = numberOf(text);
   }
   return filter;
 }
@@ -42,21 +43,11 @@ const parameters: ReadonlySet<string> = new Set(['regex', 'group', 'limit', 'pag
 
 /** `GET /api/queues`: a page of queues with their statistics. Rates are per second, times in ms. */
 export async function queuesApi(reads: QueueReads, query: URLSearchParams, access: CallerAccess): Promise<Reply> {
-  for (const name of new Set(query.keys())) {
-    if (!parameters.has(name)) return badParameter(name, `is unknown; known parameters: ${[...parameters].join(', ')}`);
-    if (query.getAll(name).length > 1) return badParameter(name, 'is given more than once');
-  }
-  const limit = toNumber(query.get('limit') ?? '0');
+  const refusal = refusalOfQuery(query, parameters);
+  if (refusal !== undefined) return refusal;
+  const limit = numberOf(query.get('limit') ?? '0');
   const pageToken = query.get('page_token') ?? '';
   const request = { filter: filterOf(query), limit, pageToken };
   const { queues, nextPageToken, unreachable } = await reads.listQueues(request, access);
   return jsonReply({ queues, nextPageToken, ...(unreachable.length > 0 && { unreachable }) });
-}
-
-function badParameter(name: string, problem: string): Reply {
-  return errorReply(400, 'INVALID_ARGUMENT', `query parameter ${JSON.stringify(name.slice(0, 64))} ${problem}`);
-}
-
-function toNumber(text: string): number {
-  return /^-?\d+$/.test(text) ? Number(text) : Number.NaN;
 }

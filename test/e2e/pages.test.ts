@@ -8,7 +8,7 @@ const BROWSERS = ['/usr/bin/chromium', '/usr/bin/google-chrome'];
 const browserPath = BROWSERS.find((path) => existsSync(path));
 const reason = browserPath ? '' : ' (skipped: no Chromium on this machine)';
 
-describe.skipIf(browserPath === undefined)(`the page of queues in a browser${reason}`, () => {
+describe.skipIf(browserPath === undefined)(`the pages of queues and schedules in a browser${reason}`, () => {
   let node: RunningNode;
   let browser: Browser;
   let page: Page;
@@ -46,6 +46,19 @@ describe.skipIf(browserPath === undefined)(`the page of queues in a browser${rea
     await page.getByRole('row', { name: /mail/ }).waitFor();
     expect(await page.evaluate('window.notReloaded')).toBe(true);
     expect(await page.title()).not.toBe('taken');
+    expect(complaints).toEqual([]);
+  });
+
+  test('links a page of schedules, which refreshes itself', { timeout: 60_000 }, async () => {
+    await using client = await connect(node.endpoint);
+    await client.schedules.put('crawl#nightly', { queue: 'crawl#fetch', data: 1, cron: '0 3 * * *' });
+    await page.goto(`http://127.0.0.1:${node.httpPort}/`);
+    await page.getByRole('link', { name: 'Schedules' }).click();
+    await page.getByRole('row', { name: /crawl#nightly.*0 3 \* \* \*/ }).waitFor();
+    await page.evaluate('window.notReloaded = true');
+    await client.schedules.pause('crawl#nightly');
+    await page.getByRole('row', { name: /crawl#nightly.*paused/ }).waitFor();
+    expect(await page.evaluate('window.notReloaded')).toBe(true);
     expect(complaints).toEqual([]);
   });
 });
