@@ -1,7 +1,7 @@
 import type { Call, LeaseCall, TaskCall, UpdateCall } from '@taskmaster/client/testing/history';
 import type { Asked } from './engine-caller.ts';
 import { publicationOf } from './records/topics.ts';
-import { type Action, type Item, PIDS, QUEUES, type TaskRef } from './scenario.ts';
+import { type Action, type Item, KEYS, PIDS, QUEUES, type TaskRef } from './scenario.ts';
 
 const RETRIES: readonly UpdateCall['enqueue'][number]['retry'][] = [
   undefined,
@@ -72,7 +72,7 @@ export class Callers {
         at(this.#waiting, action.which)?.hangUp();
         break;
       case 'get':
-        this.#ask({ kind: 'get', queue: queueName(action.queue), pids: this.pidsOf(queueName(action.queue)) });
+        this.#ask(this.lookAt(queueName(action.queue)));
         break;
       case 'peek':
         this.#ask({ kind: 'peek', queue: queueName(action.queue), what: action.what, limit: action.limit });
@@ -102,6 +102,11 @@ export class Callers {
     for (const asked of this.#waiting) asked.dismiss();
   }
 
+  /** A look at all tasks that the queue may have. */
+  lookAt(queue: string): Call {
+    return { kind: 'get', queue, pids: this.pidsOf(queue), keys: KEYS };
+  }
+
   /** Every PID that a task of the queue may have had. */
   pidsOf(queue: string): string[] {
     return [...(this.#pids.get(queue) ?? [])];
@@ -122,14 +127,16 @@ export class Callers {
       }
       const task = this.#taskOf(item.task);
       // An update that names a task twice is refused before it reaches the engine.
-      if (!task || named.has(`${task.queue} ${task.pid}`)) continue;
-      named.add(`${task.queue} ${task.pid}`);
+      const name = `${task?.queue} ${task?.pid} ${task?.key}`;
+      if (!task || named.has(name)) continue;
+      named.add(name);
+      const isByKey = task.key !== undefined;
       if (item.do === 'dequeue' && item.how === 'cancel') dequeue.push({ ...task, token: undefined, cancel: true });
       else if (item.do === 'dequeue')
-        dequeue.push({ ...task, requeue: item.how === 'requeue', result: this.#resultOf(item) });
-      else if (item.do === 'renew') {
+        dequeue.push({ ...task, requeue: item.how === 'requeue' && !isByKey, result: this.#resultOf(item) });
+      else if (item.do === 'renew' && !isByKey) {
         renew.push({ ...task, leaseDurationMs: item.ms ?? 1000, progress: PROGRESS[item.how ?? 'plain'] });
-      } else if (item.how !== 'waiting') release.push({ ...task, ...endOf(item) });
+      } else if (item.how !== 'waiting' && !isByKey) release.push({ ...task, ...endOf(item) });
       else release.push({ ...task, token: undefined, delayMs: item.ms, refund: false, waiting: true });
     }
     const [first] = [...enqueue, ...dequeue, ...renew, ...release];
@@ -147,8 +154,8 @@ export class Callers {
     this.#ask(call);
   }
 
-  #resultOf({ how, leaves }: Extract<Item, { do: 'dequeue' | 'renew' | 'release' }>): string | undefined {
-    return leaves && how !== 'requeue' ? `r${this.#named++}` : undefined;
+  #resultOf({ how, leaves, task }: Extract<Item, { do: 'dequeue' | 'renew' | 'release' }>): string | undefined {
+    return leaves && (how !== 'requeue' || task.by === 'key') ? `r${this.#named++}` : undefined;
   }
 
   #enqueueItem(item: Extract<Item, { do: 'enqueue' }>): UpdateCall['enqueue'][number] {
@@ -165,6 +172,7 @@ export class Callers {
 
   #taskOf(ref: TaskRef): UpdateCall['dequeue'][number] | undefined {
     if (ref.by === 'pid') return { queue: queueName(ref.queue), pid: PIDS[ref.pid] ?? 'a', token: undefined };
+    if (ref.by === 'key') return { queue: queueName(ref.queue), pid: '', key: ref.key, token: undefined };
     const lease = at(this.#leases, ref.which);
     return lease && { ...lease, token: ref.withToken ? lease.token : undefined };
   }

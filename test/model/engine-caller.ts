@@ -78,7 +78,8 @@ async function answer(engine: Engine, call: Call, signal: AbortSignal): Promise<
     }
     case 'get': {
       const pids = call.pids as Pid[];
-      const tasks = await engine.getTasks({ queue: parseQueueName(call.queue), pids, includeData: true });
+      const { keys } = call;
+      const tasks = await engine.getTasks({ queue: parseQueueName(call.queue), pids, keys, includeData: true });
       return { kind: 'shown', tasks: tasks.map(shownTask) };
     }
     case 'peek': {
@@ -145,9 +146,10 @@ const KINDS: ReadonlyMap<ItemKind, RefusedItemReply['kind']> = new Map([
 ]);
 
 function commandOf(call: UpdateCall): UpdateCommand {
-  const item = ({ queue, pid, token }: TaskCall) => ({
+  const item = ({ queue, pid, key, token }: TaskCall) => ({
     queue: parseQueueName(queue),
     pid: pid as Pid,
+    key,
     token: token as LeaseToken | undefined,
   });
   const [first] = [...call.enqueue, ...call.dequeue, ...call.renew, ...call.release];

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { CallOf, CountsReply, HistoryEvent, Outcome, ShownTask } from '@taskmaster/client/testing/history';
 import { areEndsOf, withoutCancelled } from './ends.ts';
+import { areOfKeys } from './records/keys.ts';
 import { haveDeadComing, isCancelled, isOverdue, type Setting, sweeps } from './rules.ts';
 import { contains, exactly, isExact, type ModelTask, type Span, type World } from './world.ts';
 
@@ -28,6 +29,7 @@ export function explainShown(
   const isAlone = setting.besides(event).length === 0;
   return settled(world, [call.queue], event, span, setting).flatMap((swept) => {
     if (call.kind === 'peek' && !isPeekOf(swept, call, tasks, isAlone && !setting.tinyCache)) return [];
+    if (call.kind === 'get' && !areOfKeys(swept, call.queue, call.keys ?? [], tasks.slice(call.pids.length))) return [];
     let next: World | undefined = swept.at(span.from, swept.epoch);
     for (const shown of tasks) next = next && learn(next, call.queue, shown, isAlone, setting);
     return next ? [next] : [];

@@ -10,6 +10,7 @@ import type {
   UpdateCall,
 } from '@taskmaster/client/testing/history';
 import { withoutCancelled } from './ends.ts';
+import { endOfKey, isNamedTwice, withKey, withPids } from './records/keys.ts';
 import { deadLetterQueueOf, keepsOut } from './records/settings.ts';
 import { namedItems } from './records/topics.ts';
 import {
@@ -49,7 +50,7 @@ export function explainUpdate(
     for (const told of toldBy(outcome, requestId, setting)) {
       // No reply tells whether a lease was over when its task was cancelled.
       for (const isLate of call.dequeue.some(({ cancel }) => cancel) ? [false, true] : [false]) {
-        const after = new UpdatePlayer(swept, call, told, isLate, span, setting).play(outcome);
+        const after = new UpdatePlayer(swept, withPids(swept, call), told, isLate, span, setting).play(outcome);
         if (after) worlds.push(after);
       }
     }
@@ -328,7 +329,12 @@ class UpdatePlayer {
     return { pid, result: leased ? 'rerun' : isLatest ? 'replaced' : 'collapsed', leased };
   }
 
-  #find(kind: RefusedItemReply['kind'], { queue, pid, token }: TaskCall, index: number): ModelTask | undefined {
+  #find(kind: RefusedItemReply['kind'], item: TaskCall, index: number): ModelTask | undefined {
+    const { queue, pid, token } = item;
+    if (isNamedTwice(this.#call, item)) {
+      this.#refuse(kind, index, 'CONFLICTING_ITEMS');
+      return undefined;
+    }
     const task = this.#world.task(queue, pid);
     // The dead task was moved before.
     if (task && isDead(queue, task, this.#at.from)) this.#impossible = true;
@@ -346,13 +352,6 @@ class UpdatePlayer {
     this.#refused.push({ kind, index, reason });
   }
 }
-
-/** The task with this key. A dead letter is not found by its key. */
-const withKey = (world: World, queue: string, key: string): ModelTask | undefined =>
-  world.tasks(queue).find((task) => task.key === key && task.origin === undefined);
-
-/** What a completed task with this key leaves stands under this name, beside the PIDs. */
-const endOfKey = (key: string): string => `key ${key}`;
 
 const whyNotLeased = (item: TaskCall, task: ModelTask): string =>
   item.token !== undefined && item.token === task.token ? 'LEASE_EXPIRED' : 'NOT_LEASED';

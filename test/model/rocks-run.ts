@@ -80,10 +80,7 @@ export async function runOnRocksDb({ actions, cacheBytes, refillTasks, jitter }:
   await quiet();
   await ended(waiting);
   await restart(true);
-  for (const call of [
-    { kind: 'stats' as const, queues: QUEUES },
-    ...QUEUES.map((queue) => ({ kind: 'get' as const, queue, pids: callers.pidsOf(queue) })),
-  ]) {
+  for (const call of [{ kind: 'stats' as const, queues: QUEUES }, ...QUEUES.map((queue) => callers.lookAt(queue))]) {
     await ask(node.engine, call, history, () => clock.now(), true).ended;
   }
   await node.engine.stop();

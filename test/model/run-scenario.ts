@@ -204,7 +204,7 @@ class ScenarioRun {
   async #look(): Promise<void> {
     const queues = QUEUES;
     await this.#await({ kind: 'stats', queues });
-    for (const queue of queues) await this.#await({ kind: 'get', queue, pids: this.#callers.pidsOf(queue) });
+    for (const queue of queues) await this.#await(this.#callers.lookAt(queue));
     for (const queue of queues) await this.#await({ kind: 'ends', queue, pids: this.#callers.pidsOf(queue) });
   }
 

@@ -79,20 +79,26 @@ export type Item =
       readonly task: TaskRef;
       readonly ms: number | undefined;
       readonly refund: boolean;
-      /** Undefined: plain. Only dequeues requeue or cancel, and only releases have an error or go to the dead letters. */
+      /**
+       * Undefined: plain. Only dequeues requeue or cancel, and only releases have an error or go to the dead letters. By key,
+       * tasks are only dequeued, cancelled or rescheduled.
+       */
       readonly how?: 'plain' | 'error' | 'dead-letter' | 'requeue' | 'cancel' | 'waiting';
       /** True: a dequeue leaves a result. Undefined: it does not. */
       readonly leaves?: boolean;
     };
 
-/** A task by queue and PID, or by a granted lease. */
+/** A task by queue and PID or key, or by a granted lease. */
 export type TaskRef =
+  | { readonly by: 'key'; readonly queue: number; readonly key: string }
   | { readonly by: 'pid'; readonly queue: number; readonly pid: number }
   | { readonly by: 'lease'; readonly which: number; readonly withToken: boolean };
 
 /** All but the last are in one group. The second is the default dead-letter queue of the first. */
 export const QUEUES = ['g#q', 'g#q.dead', 'g#r', 'other'] as const;
 export const PIDS = ['a', 'b', 'b\0', 'c', '\xff'] as const;
+
+export const KEYS = ['k', 'l'] as const;
 
 const queue = fc.nat({ max: QUEUES.length - 1 });
 const pid = fc.nat({ max: PIDS.length - 1 });
@@ -110,7 +116,7 @@ const enqueue: fc.Arbitrary<Item> = fc.record({
   do: fc.constant('enqueue' as const),
   queue,
   pid: fc.oneof({ weight: 4, arbitrary: pid as fc.Arbitrary<number | undefined> }, fc.constant(undefined)),
-  key: often<string | undefined>(undefined, oneOf('k', 'l')),
+  key: often<string | undefined>(undefined, oneOf<string | undefined>(...KEYS)),
   mode: oneOf(...(['collapse', 'collapse', 'fail', 'replace', 'rerun', 'rerun-first'] as const)),
   delayMs: often(0, oneOf(5, 50, 700)),
   bytes: often(8, oneOf(100, 900)),
@@ -121,6 +127,7 @@ const enqueue: fc.Arbitrary<Item> = fc.record({
 const taskRef: fc.Arbitrary<TaskRef> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ by: fc.constant('lease' as const), which, withToken: fc.boolean() }) },
   { weight: 1, arbitrary: fc.record({ by: fc.constant('pid' as const), queue, pid }) },
+  { weight: 1, arbitrary: fc.record({ by: fc.constant('key' as const), queue, key: oneOf(...KEYS) }) },
 );
 
 const ofTask: fc.Arbitrary<Item> = fc.record({

@@ -151,6 +151,7 @@ export {
   pidText,
 } from './values/pid.ts';
 export type { RetryOptions } from './values/retry.ts';
+export type { ByKey, TaskName } from './values/task-name.ts';
 export { EveryWorker, type EveryWorkerOptions } from './worker/every-worker.ts';
 export { UnrecoverableError } from './worker/unrecoverable-error.ts';
 export { Worker } from './worker/worker.ts';

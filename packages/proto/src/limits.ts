@@ -39,7 +39,7 @@ export const limits = {
   streamCalls: 10_000,
   /** Items of updates, queues of leases and tasks of waits, in all calls of one message of a stream. */
   streamItems: 100_000,
-  /** Tasks in one peek, PIDs in one get. */
+  /** Tasks in one peek, PIDs and keys in one get. */
   peekTasks: 1_000,
   /** Queues in one reply of a listing or of statistics. */
   listQueues: 10_000,

@@ -34,7 +34,7 @@ export const statusOfReason = {
    * within one group: split it. Subscribe queues of the topic's group.
    */
   MIXED_GROUPS: status.INVALID_ARGUMENT,
-  /** An update names one task twice among dequeues, renewals and releases. Do: Name it once. */
+  /** An update names one task twice among dequeues, renewals and releases, perhaps once by its key. Do: Name it once. */
   CONFLICTING_ITEMS: status.INVALID_ARGUMENT,
   /** The request has nothing to do. Do: Do not send it. */
   EMPTY_REQUEST: status.INVALID_ARGUMENT,

@@ -127,7 +127,7 @@ const sentences: readonly (readonly [path: string, ...told: string[]])[] = [
   [
     'packages/proto/taskmaster/v1/inspection.proto',
     `Maximum number of tasks, 1 to ${count(limits.peekTasks)}`,
-    `1 to ${count(limits.peekTasks)} PIDs`,
+    `1 to ${count(limits.peekTasks)} PIDs and keys`,
     `at most ${limits.keptFailures}, the latest one last`,
   ],
   [

@@ -130,6 +130,43 @@ describe('enqueue', () => {
   });
 });
 
+describe('a task with a key', () => {
+  test('is found wherever it is, in the order of the names', async () => {
+    const { client } = clientSetUp();
+    const orders = client.queue<number>('shop#orders');
+    await orders.enqueue(17, { pid: '5', key: 'order-17' });
+    await orders.enqueue(17, { pid: '1', key: 'order-17', mode: 'replace' });
+    await orders.enqueue(18, { pid: '2' });
+    const seen = await orders.get([{ key: 'order-17' }, '2', { key: 'order-18' }, '5', '1']);
+    expect(seen.map(({ pid, key, state }) => [pidText(pid), key, state])).toEqual([
+      ['1', 'order-17', 'available'],
+      ['2', undefined, 'available'],
+      ['', 'order-18', 'not-found'],
+      ['5', undefined, 'not-found'],
+      ['1', 'order-17', 'available'],
+    ]);
+    expect(seen[0]?.data).toBe(17);
+  });
+
+  test('is rescheduled, removed and cancelled by its key', async () => {
+    const { client } = clientSetUp();
+    const orders = client.queue<number>('shop#orders');
+    const name = { key: 'order-17' };
+    const stateOf = async () => (await orders.get([name], { data: false }))[0]?.state;
+    for (const remove of [() => orders.cancel(name), () => client.update().dequeue(orders, name).commit()]) {
+      await orders.enqueue(17, { pid: '5', ...name });
+      expect(await orders.reschedule(name, '1h')).toBeInstanceOf(Date);
+      expect(await stateOf()).toBe('delayed');
+      await remove();
+      expect(await stateOf()).toBe('not-found');
+      await expect(remove()).rejects.toMatchObject({ name: 'TaskNotFoundError', items: [{ key: 'order-17' }] });
+    }
+    for (const wrong of [{ key: '' }, { key: 17 }, {}, null]) {
+      await expect(orders.cancel(wrong as never), JSON.stringify(wrong)).rejects.toBeInstanceOf(TypeError);
+    }
+  });
+});
+
 describe('a delayed task', () => {
   test('is hidden until a date, which can be changed', async () => {
     const { client, engine, timing } = clientSetUp();

@@ -23,6 +23,7 @@ import type { DataFormat } from '../values/codec.ts';
 import type { Duration } from '../values/duration.ts';
 import type { CallOptions, UpdateOptions } from '../values/options.ts';
 import { type PidLike, pidBytes } from '../values/pid.ts';
+import { nameFields, type TaskName } from '../values/task-name.ts';
 
 export interface EnqueueOptions extends TaskOptions, UpdateOptions {}
 
@@ -189,35 +190,46 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
     return this.#shown(tasks, includeData);
   }
 
-  /** The state of the tasks with these PIDs, in their order. At most 1,000. With `data: false` without their data. */
-  get(pids: readonly PidLike[], options?: GetOptions & { readonly data?: true | undefined }): Promise<TaskInfo<T>[]>;
-  get(pids: readonly PidLike[], options: GetOptions & { readonly data: false }): Promise<TaskSummary[]>;
-  get(pids: readonly PidLike[], options: GetOptions): Promise<(TaskInfo<T> | TaskSummary)[]>;
-  async get(pids: readonly PidLike[], options: GetOptions = {}): Promise<(TaskInfo<T> | TaskSummary)[]> {
+  /**
+   * The state of tasks, each named by its PID or as `{ key }`, in their order. At most 1,000. With `data: false` without their
+   * data. A task that was not found by its key has an empty PID.
+   */
+  get(names: readonly TaskName[], options?: GetOptions & { readonly data?: true | undefined }): Promise<TaskInfo<T>[]>;
+  get(names: readonly TaskName[], options: GetOptions & { readonly data: false }): Promise<TaskSummary[]>;
+  get(names: readonly TaskName[], options: GetOptions): Promise<(TaskInfo<T> | TaskSummary)[]>;
+  async get(names: readonly TaskName[], options: GetOptions = {}): Promise<(TaskInfo<T> | TaskSummary)[]> {
     const includeData = options.data ?? true;
-    const request = { queue: this.name, pids: pids.map(pidBytes), includeData };
+    const fields = names.map(nameFields);
+    const byPid = fields.filter(({ key }) => key === undefined);
+    const keys = fields.flatMap(({ key }) => key ?? []);
+    const request = { queue: this.name, pids: byPid.map(({ pid }) => pid), keys, includeData };
     const { tasks } = await this.#read('getTasks', options, (attempt) =>
       this[CONTEXT].calls.transport.getTasks(request, attempt),
     );
-    return this.#shown(tasks, includeData);
+    // The reply has the tasks of the PIDs first.
+    let [ofPid, ofKey] = [0, byPid.length];
+    if (tasks.length < names.length) throw brokenReply('left out tasks');
+    const inOrder = fields.flatMap(({ key }) => tasks[key === undefined ? ofPid++ : ofKey++] ?? []);
+    return this.#shown(inOrder, includeData);
   }
 
   /**
-   * Cancels a task. One that waits is removed. A leased one is removed when its attempt ends, unless its worker completes it; the
-   * signal of the worker's task is aborted within about a second. The worker and waits get the reason, at most 256 bytes.
+   * Cancels a task, named by its PID or as `{ key }`. One that waits is removed. A leased one is removed when its attempt ends,
+   * unless its worker completes it; the signal of the worker's task is aborted within about a second. The worker and waits get
+   * the reason, at most 256 bytes.
    * @throws TaskNotFoundError.
    */
-  async cancel(pid: PidLike, options: CancelOptions = {}): Promise<void> {
-    await new Update(this[CONTEXT]).cancel(this, pid, options.reason).commit(options);
+  async cancel(task: TaskName, options: CancelOptions = {}): Promise<void> {
+    await new Update(this[CONTEXT]).cancel(this, task, options.reason).commit(options);
   }
 
   /**
-   * Changes when a waiting task, available or delayed, becomes available: at a date by the node's clock, or after a duration.
-   * Resolves with that instant; undefined: now.
+   * Changes when a waiting task, available or delayed, becomes available: at a date by the node's clock, or after a duration. The
+   * task is named by its PID or as `{ key }`. Resolves with that instant; undefined: now.
    * @throws TaskNotFoundError; TaskMasterError with the reason `TASK_LEASED` if a worker has leased the task.
    */
-  async reschedule(pid: PidLike, when: Duration | Date, options: UpdateOptions = {}): Promise<Date | undefined> {
-    const { released } = await new Update(this[CONTEXT]).reschedule(this, pid, when).commit(options);
+  async reschedule(task: TaskName, when: Duration | Date, options: UpdateOptions = {}): Promise<Date | undefined> {
+    const { released } = await new Update(this[CONTEXT]).reschedule(this, task, when).commit(options);
     return released[0]?.hiddenUntil;
   }
 

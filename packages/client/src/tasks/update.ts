@@ -14,6 +14,7 @@ import { InvalidRequestError, type TaskMasterError } from '../values/errors.ts';
 import type { UpdateOptions } from '../values/options.ts';
 import { type Pid, type PidLike, pidBytes } from '../values/pid.ts';
 import { taskErrorOf } from '../values/task-error.ts';
+import { nameFields, type TaskName } from '../values/task-name.ts';
 import type { ClientContext } from './context.ts';
 import { canonicalName, hiding, NewTask, newTask, type QueueRef, queueRef, type TaskOptions } from './new-task.ts';
 import { type ResultOptions, wireResult } from './task-result.ts';
@@ -152,17 +153,22 @@ export class Update {
   }
 
   /**
-   * Cancels a task. One that waits is removed. A leased one is removed when its attempt ends, unless its worker completes it; the
-   * signal of the worker's task is aborted within about a second. `reason`: at most 256 bytes.
+   * Cancels a task, named by its PID or as `{ key }`. One that waits is removed. A leased one is removed when its attempt ends,
+   * unless its worker completes it; the signal of the worker's task is aborted within about a second. `reason`: at most 256
+   * bytes.
    */
-  cancel(queue: string | QueueRef, pid: PidLike, reason = ''): this {
-    this.#request.dequeue.push({ ...itemOf({ queue, pid }), requeue: false, cancelReason: reason });
+  cancel(queue: string | QueueRef, task: TaskName, reason = ''): this {
+    this.#request.dequeue.push({ ...namedItem(queue, task), requeue: false, cancelReason: reason });
     return this;
   }
 
-  /** Removes a task, also if a worker has leased it. With a `leaseToken` only while that lease is current. */
-  dequeue(queue: string | QueueRef, pid: PidLike, options: { readonly leaseToken?: number } = {}): this {
-    return this.complete({ queue, pid, leaseToken: options.leaseToken });
+  /**
+   * Removes a task, named by its PID or as `{ key }`, also if a worker has leased it. With a `leaseToken` only while that lease
+   * is current.
+   */
+  dequeue(queue: string | QueueRef, task: TaskName, { leaseToken = 0 }: { readonly leaseToken?: number } = {}): this {
+    this.#request.dequeue.push({ ...namedItem(queue, task), leaseToken, requeue: false });
+    return this;
   }
 
   /**
@@ -195,12 +201,13 @@ export class Update {
 
   /**
    * Changes when a waiting task, available or delayed, becomes available: at a date by the node's clock, or after a duration from
-   * the moment when the update is applied. The update is refused with `TASK_LEASED` if a worker has leased the task.
+   * the moment when the update is applied. The task is named by its PID or as `{ key }`. The update is refused with `TASK_LEASED`
+   * if a worker has leased the task.
    */
-  reschedule(queue: string | QueueRef, pid: PidLike, when: Duration | Date): this {
+  reschedule(queue: string | QueueRef, task: TaskName, when: Duration | Date): this {
     const { delayMs, runAtUnixMs } = hiding(when instanceof Date ? { runAt: when } : { delay: when });
     this.#request.release.push({
-      ...itemOf({ queue, pid }),
+      ...namedItem(queue, task),
       delayMs: runAtUnixMs === 0 ? delayMs : undefined,
       runAtUnixMs,
       ...{ refundAttempt: false, error: undefined, deadLetter: false, waiting: true },
@@ -328,6 +335,11 @@ function itemOf(task: Leased | LeaseRef): { queue: string; pid: Pid; leaseToken:
   const { queue, pid, leaseToken = 0 } = task;
   return { queue: nameOf(queue), pid: pidBytes(pid), leaseToken };
 }
+
+const namedItem = (queue: string | QueueRef, task: TaskName) => ({
+  ...{ queue: nameOf(queue), leaseToken: 0 },
+  ...nameFields(task),
+});
 
 function nameOf(queue: string | QueueRef): string {
   return typeof queue === 'string' ? canonicalName(queue) : queue.name;

@@ -17,6 +17,6 @@ export function wireError(error: TaskMasterError): WireError {
     message: error.message,
     metadata: { ...error.metadata },
     retryDelayMs: error.retryDelayMs ?? 0,
-    items: error.items.map((item) => ({ ...item, kind: itemKinds[item.kind] })),
+    items: error.items.map((item) => ({ ...item, kind: itemKinds[item.kind], key: item.key ?? '' })),
   };
 }

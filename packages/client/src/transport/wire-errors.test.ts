@@ -71,7 +71,8 @@ describe('each reason has the class that callers catch', () => {
 });
 
 test('a refusal says that nothing was changed, which items were at fault, and when to try again', () => {
-  const items = [{ kind: ItemKind.ITEM_KIND_RENEW, index: 3, queue: 'q', pid: Buffer.from('a'), reason: 'LEASE_LOST' }];
+  const kind = ItemKind.ITEM_KIND_RENEW;
+  const items = [{ kind, index: 3, queue: 'q', pid: Buffer.from('a'), reason: 'LEASE_LOST', key: '' }];
   const error = errorFromWire(wire({ reason: 'LEASE_LOST', code: 9, items, retryDelayMs: 250 }));
   expect(error).toMatchObject({
     maybeApplied: false,

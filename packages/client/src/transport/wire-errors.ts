@@ -98,7 +98,7 @@ const kindNames: Readonly<Record<number, RefusedItem['kind']>> = {
 };
 
 function refusedItem(item: ItemRefusal): RefusedItem {
-  return { ...item, kind: kindNames[item.kind] ?? 'unknown' };
+  return { ...item, kind: kindNames[item.kind] ?? 'unknown', key: item.key === '' ? undefined : item.key };
 }
 
 function statusName(code: number): string {

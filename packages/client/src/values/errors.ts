@@ -26,7 +26,10 @@ export interface RefusedItem {
   /** Index among the items of this kind in the update, from 0. */
   readonly index: number;
   readonly queue: string;
+  /** Empty if the item names its task by its key. */
   readonly pid: Pid;
+  /** Undefined: the item names its task by its PID. */
+  readonly key?: string | undefined;
   readonly reason: string;
 }
 

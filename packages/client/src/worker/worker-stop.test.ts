@@ -205,7 +205,7 @@ describe('closing the client', () => {
     await Promise.all([closing, sooner]);
     expect(transport.closed).toBe(true);
     expect(
-      engine.get({ queue: 'g#q', pids: [Buffer.from('a'), Buffer.from('b')], includeData: false }).tasks,
+      engine.get({ queue: 'g#q', pids: [Buffer.from('a'), Buffer.from('b')], keys: [], includeData: false }).tasks,
     ).toMatchObject([
       { hiddenUntilUnixMs: 0, attempts: 0 },
       { hiddenUntilUnixMs: 0, attempts: 0 },

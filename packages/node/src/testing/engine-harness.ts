@@ -47,6 +47,8 @@ export interface HarnessOptions {
 export interface ItemSpec {
   readonly queue: string;
   readonly pid?: string;
+  /** Of an enqueue: the key of the task. Of other items: names the task instead of the PID. */
+  readonly key?: string;
   readonly token?: number | undefined;
 }
 
@@ -59,7 +61,6 @@ export interface EnqueueSpec extends ItemSpec {
   readonly mode?: EnqueueMode;
   readonly delay?: number;
   readonly runAt?: number;
-  readonly key?: string;
   /** Default: no limit and no backoff, so that a test sees a task again at once. `by settings`: the task has no policy. */
   readonly retry?: Partial<RetryPolicy> | 'by settings';
 }
@@ -273,9 +274,10 @@ const AT_ONCE: RetryPolicy = { maxAttempts: 0, backoffInitialMs: 0, backoffMaxMs
 export function updateCommand(spec: UpdateSpec): UpdateCommand {
   const { enqueue = [], dequeue = [], renew = [], release = [] } = spec;
   const [first] = [...enqueue, ...dequeue, ...renew, ...release];
-  const item = ({ queue, pid, token }: ItemSpec) => ({
+  const item = ({ queue, pid, key, token }: ItemSpec) => ({
     queue: parseQueueName(queue),
     pid: (pid ?? '') as Pid,
+    key,
     token: token as LeaseToken | undefined,
   });
   return {

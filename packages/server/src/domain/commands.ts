@@ -33,7 +33,10 @@ export interface EnqueueItem {
 /** An item that names a task. */
 export interface TaskItem {
   readonly queue: QueueName;
+  /** Empty if the item has a key. */
   readonly pid: Pid;
+  /** Names the task by its key. Undefined: by its PID. */
+  readonly key?: string | undefined;
   /** Undefined: the item applies whether or not the task is leased. */
   readonly token: LeaseToken | undefined;
 }
@@ -272,13 +275,18 @@ export interface PeekCommand {
 export interface GetCommand {
   readonly queue: QueueName;
   readonly pids: readonly Pid[];
+  /** Keys of tasks, which are shown after those of the PIDs. Undefined: none. */
+  readonly keys?: readonly string[] | undefined;
   readonly includeData: boolean;
 }
 
 /** A task as users see it. `state` is undefined if the task does not exist. */
 export interface TaskView {
   readonly queue: QueueName;
+  /** Empty if there is no task with the key. */
   readonly pid: Pid;
+  /** The key by which it was asked for. Undefined: it was asked for by its PID. */
+  readonly key?: string | undefined;
   readonly state: TaskState | undefined;
   /** The stored payload. */
   readonly data: Uint8Array | undefined;

@@ -49,7 +49,10 @@ export interface RefusedItem {
   /** Index in the list of its kind in the request, from 0. */
   readonly index: number;
   readonly queue: QueueName;
+  /** Empty if the item has a key. */
   readonly pid: Pid;
+  /** The key by which the item names its task. Undefined: it names the PID. */
+  readonly key?: string | undefined;
   readonly reason: Reason;
   readonly message: string;
 }
@@ -62,14 +65,18 @@ export class UpdateRefusal extends Refusal {
   constructor(items: readonly [RefusedItem, ...RefusedItem[]]) {
     const [first] = items;
     super(first.reason, items.length === 1 ? first.message : `${first.message} (and ${items.length - 1} more)`, {
-      metadata: taskMetadata(first.queue, first.pid),
+      metadata: taskMetadata(first.queue, first),
     });
     this.items = items;
   }
 }
 
 /** Metadata that name a task. A PID that is too long is left out: truncated, it would name another task. */
-export function taskMetadata(queue: QueueName, pid: Pid): Readonly<Record<string, string>> {
+export function taskMetadata(
+  queue: QueueName,
+  { pid, key }: Pick<RefusedItem, 'pid' | 'key'>,
+): Readonly<Record<string, string>> {
+  if (key !== undefined) return { queue: formatQueueName(queue), key };
   const shown = pidText(Buffer.from(pid, 'latin1'));
   return { queue: formatQueueName(queue), ...(shown.length <= METADATA_VALUE_CHARACTERS && { pid: shown }) };
 }

@@ -117,7 +117,7 @@ export function createNodeService(handlers: Handlers, turns?: FairTurns): RawSer
       }),
       GetTasks: unary(GetTasksRequest, GetTasksResponse, handlers.getTasks, {
         bounds: entryBounds.get,
-        isLarge: ({ includeData, pids }) => includeData || pids.length >= LARGE_ITEMS,
+        isLarge: ({ includeData, pids, keys }) => includeData || pids.length + keys.length >= LARGE_ITEMS,
       }),
       DeleteQueue: unary(DeleteQueueRequest, DeleteQueueResponse, handlers.deleteQueue),
       ResetLeases: unary(ResetLeasesRequest, ResetLeasesResponse, handlers.resetLeases),

@@ -91,8 +91,17 @@ describe('a refusal inside a message', () => {
           queue: 'shop#mail',
           pid: Buffer.from('pid-2'),
           reason: 'LEASE_LOST',
+          key: '',
         },
       ],
+    });
+  });
+
+  test('names a task by its key if the item does', () => {
+    const named = { ...item(0), pid: '' as Pid, key: 'order-17' };
+    expect(toWireError(new UpdateRefusal([named]))).toMatchObject({
+      metadata: { queue: 'shop#mail', key: 'order-17', items: '1' },
+      items: [{ pid: Buffer.alloc(0), key: 'order-17' }],
     });
   });
 });

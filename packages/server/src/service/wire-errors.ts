@@ -132,7 +132,8 @@ function detail<T>(name: string, type: Parameters<typeof encodeToBuffer<T>>[0], 
 
 function toItem(item: RefusedItem): ItemRefusal {
   const { kind, index, reason } = item;
-  return { kind, index, queue: formatQueueName(item.queue), pid: Buffer.from(item.pid, 'latin1'), reason };
+  const [queue, pid] = [formatQueueName(item.queue), Buffer.from(item.pid, 'latin1')];
+  return { kind, index, queue, pid, reason, key: item.key ?? '' };
 }
 
 function withoutLongPid(item: ItemRefusal): ItemRefusal {
@@ -143,7 +144,7 @@ function withoutLongPid(item: ItemRefusal): ItemRefusal {
 function itemsWithin(items: readonly ItemRefusal[], bytes: number): ItemRefusal[] {
   let left = bytes;
   const fitting = items.findIndex((item) => {
-    left -= item.pid.length + item.queue.length + item.reason.length + 24;
+    left -= item.pid.length + 3 * item.key.length + item.queue.length + item.reason.length + 24;
     return left < 0;
   });
   return fitting < 0 ? [...items] : items.slice(0, Math.max(1, fitting));

@@ -333,6 +333,32 @@ describe('a sharded queue as one queue', () => {
     expect((await orders.stats()).delayed).toBe(2);
   });
 
+  test('finds, reschedules and cancels tasks by their keys, in the shard of the key alone', async () => {
+    const { client, orders, transport } = setUp();
+    const key = 'order-17';
+    await orders.enqueue({ id: 17 }, { pid: '5-17', key });
+    const asked: string[] = [];
+    const { getTasks } = transport;
+    transport.getTasks = (request, options) => {
+      asked.push(request.queue);
+      return getTasks.call(transport, request, options);
+    };
+    expect((await orders.get([{ key }]))[0]).toMatchObject({ key, state: 'available', data: { id: 17 } });
+    await orders.reschedule({ key }, '1h');
+    expect((await orders.get([{ key }], { data: false }))[0]?.state).toBe('delayed');
+    expect(new Set(asked)).toEqual(new Set([orders.shardOf(key).name]));
+    // Keys and PIDs may be mixed, and the task may be in a shard of another number of shards.
+    const fewer = client.shardedQueue<Order>('shop#orders', { shards: 1 });
+    const found = await fewer.get([{ key: 'none' }, '5-17', { key }]);
+    expect(found.map((task) => [task.state, task.key])).toEqual([
+      ['not-found', 'none'],
+      ['delayed', key],
+      ['delayed', key],
+    ]);
+    await fewer.cancel({ key });
+    await expect(orders.cancel({ key })).rejects.toMatchObject({ reason: 'TASK_NOT_FOUND', items: [{ key }] });
+  });
+
   test('is waited for at all shards, because an assigned PID says nothing of the shard', async () => {
     const { orders, engine, transport } = setUp();
     const { pid } = await orders.enqueue({ id: 1 });

@@ -14,6 +14,7 @@ import type { Duration } from '../../values/duration.ts';
 import { TaskNotFoundError } from '../../values/errors.ts';
 import type { CallOptions, UpdateOptions } from '../../values/options.ts';
 import { comparePids, type PidLike, pidBytes } from '../../values/pid.ts';
+import { isByKey, nameBytes, type TaskName } from '../../values/task-name.ts';
 import { type CancelOptions, type EnqueueOptions, type GetOptions, type PeekOptions, Queue } from '../queue.ts';
 import { type QueueSettings, QueueSettingsOfClient } from '../queue-settings.ts';
 import { FirstShard } from './first-shard.ts';
@@ -172,21 +173,46 @@ export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
   }
 
   /**
-   * The state of the tasks with these PIDs, in their order. Asks all shards: a PID that a node has assigned says nothing of the
-   * shard. If several shards have the PID, it is the task in the shard of the PID, or the first one.
+   * The state of tasks, named by their PIDs or as `{ key }`, in their order. Asks the shard of a key, and all shards about a PID:
+   * one that a node has assigned says nothing of the shard. If the shard of a key has no such task, it asks all shards, too. If
+   * several shards have a task of that name, it is the one in the shard of the name, or the first one.
    */
-  get(pids: readonly PidLike[], options?: GetOptions & { readonly data?: true | undefined }): Promise<TaskInfo<T>[]>;
-  get(pids: readonly PidLike[], options: GetOptions & { readonly data: false }): Promise<TaskSummary[]>;
-  get(pids: readonly PidLike[], options: GetOptions): Promise<(TaskInfo<T> | TaskSummary)[]>;
-  async get(pids: readonly PidLike[], options: GetOptions = {}): Promise<(TaskInfo<T> | TaskSummary)[]> {
+  get(names: readonly TaskName[], options?: GetOptions & { readonly data?: true | undefined }): Promise<TaskInfo<T>[]>;
+  get(names: readonly TaskName[], options: GetOptions & { readonly data: false }): Promise<TaskSummary[]>;
+  get(names: readonly TaskName[], options: GetOptions): Promise<(TaskInfo<T> | TaskSummary)[]>;
+  async get(names: readonly TaskName[], options: GetOptions = {}): Promise<(TaskInfo<T> | TaskSummary)[]> {
+    const found = await this.#getByKeys(names, options);
+    const left = [...names.entries()].filter(([at]) => (found[at]?.state ?? 'not-found') === 'not-found');
+    if (left.length === 0) return found.filter((task) => task !== undefined);
     const queues = await this.queues();
-    const found = await Promise.all(queues.map((queue) => queue.get(pids, options)));
-    return pids.flatMap((pid, at) => {
-      const own = this.shardOf(pid).name;
-      const ofPid = found.map((tasks) => tasks[at]).filter((task) => task !== undefined);
-      const there = ofPid.filter(({ state }) => state !== 'not-found');
-      return there.find(({ queue }) => queue === own) ?? there[0] ?? ofPid.find(({ queue }) => queue === own) ?? [];
+    const asked = left.map(([, name]) => name);
+    const answers = await Promise.all(queues.map((queue) => queue.get(asked, options)));
+    for (const [i, [at, name]] of left.entries()) {
+      const own = this.#shardOfName(name).name;
+      const ofName = answers.map((tasks) => tasks[i]).filter((task) => task !== undefined);
+      const there = ofName.filter(({ state }) => state !== 'not-found');
+      found[at] = there.find(({ queue }) => queue === own) ?? there[0] ?? ofName.find(({ queue }) => queue === own);
+    }
+    return found.filter((task) => task !== undefined);
+  }
+
+  /** What the shards of the keys say, at the places of the keys. */
+  async #getByKeys(
+    names: readonly TaskName[],
+    options: GetOptions,
+  ): Promise<(TaskInfo<T> | TaskSummary | undefined)[]> {
+    const found = new Array<TaskInfo<T> | TaskSummary | undefined>(names.length).fill(undefined);
+    const keys = [...names.entries()].filter(([, name]) => isByKey(name));
+    const byShard = Map.groupBy(keys, ([, name]) => this.#shardOfName(name));
+    const asking = [...byShard].map(async ([queue, asked]) => {
+      const tasks = await queue.get(
+        asked.map(([, name]) => name),
+        options,
+      );
+      for (const [i, [at]] of asked.entries()) found[at] = tasks[i];
     });
+    await Promise.all(asking);
+    return found;
   }
 
   /** Waits until the task is completed, whichever shard it is in. See `Queue.waitFor`. */
@@ -201,13 +227,13 @@ export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
   }
 
   /** Changes when a waiting task becomes available, whichever shard it is in. See `Queue.reschedule`. */
-  async reschedule(pid: PidLike, when: Duration | Date, options: UpdateOptions = {}): Promise<Date | undefined> {
-    return this.#whereverItIs(pid, options, (queue, rest) => queue.reschedule(pid, when, rest));
+  async reschedule(task: TaskName, when: Duration | Date, options: UpdateOptions = {}): Promise<Date | undefined> {
+    return this.#whereverItIs(task, options, (queue, rest) => queue.reschedule(task, when, rest));
   }
 
   /** Cancels a task, whichever shard it is in. See `Queue.cancel`. */
-  cancel(pid: PidLike, options: CancelOptions = {}): Promise<void> {
-    return this.#whereverItIs(pid, options, (queue, rest) => queue.cancel(pid, { ...rest, reason: options.reason }));
+  cancel(task: TaskName, options: CancelOptions = {}): Promise<void> {
+    return this.#whereverItIs(task, options, (queue, rest) => queue.cancel(task, { ...rest, reason: options.reason }));
   }
 
   /** Deletes all shards with all their tasks, each shard by itself. Resolves with the number of tasks. */
@@ -247,18 +273,18 @@ export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
     return (await this.#known.numbers()).map((number) => this.shard(number));
   }
 
-  /** Acts in the shard of the PID, or in the one that has the task. */
+  /** Acts in the shard of the PID or key, or in the one that has the task. */
   async #whereverItIs<R>(
-    pid: PidLike,
+    name: TaskName,
     options: UpdateOptions,
     act: (queue: Queue<T, In>, options: UpdateOptions) => Promise<R>,
   ): Promise<R> {
     try {
-      return await act(this.shardOf(pid), options);
+      return await act(this.#shardOfName(name), options);
     } catch (error) {
       if (!(error instanceof TaskNotFoundError)) throw error;
       const { signal, timeout } = options;
-      const [task] = await this.get([pid], { data: false, signal, timeout });
+      const [task] = await this.get([name], { data: false, signal, timeout });
       const found = task === undefined || task.state === 'not-found' ? undefined : shardIn(task.queue);
       if (found === undefined) throw error;
       return act(this.shard(found.shard), { signal, timeout });
@@ -289,6 +315,10 @@ export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
 
   #own(): number[] {
     return Array.from({ length: this.shards }, (_, shard) => shard);
+  }
+
+  #shardOfName(name: TaskName): Queue<T, In> {
+    return this.shard(shardOfPid(nameBytes(name), this.shards));
   }
 
   #turn(): number {

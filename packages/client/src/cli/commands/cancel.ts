@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { queueName } from '../input/arguments.ts';
 import { type Settling, settleTasks } from '../input/settle-tasks.ts';
+import { addTaskNames, type KeyFlags, taskNames } from '../input/task-names.ts';
 import { notesOf } from '../output/help.ts';
 import type { Runner } from '../session.ts';
 
@@ -10,28 +11,30 @@ attempt ends, unless the worker completes it. \`taskmaster wait\` says that a ta
 
 Examples:
   $ taskmaster cancel shop#mail order-17
+  $ taskmaster cancel shop#orders --key order-17
   $ taskmaster cancel shop#mail order-17 order-18 --reason 'the customer has left'`;
 
-interface CancelFlags {
+interface CancelFlags extends KeyFlags {
   readonly reason?: string;
   readonly atomic?: boolean;
 }
 
 export function addCancel(program: Command, runner: Runner): void {
-  program
+  const command = program
     .command('cancel')
     .summary('remove tasks, and stop the work on them')
     .description('Removes tasks that wait, and tells the workers of leased tasks to stop.')
-    .argument('<queue>', 'group#name, or a name in the default group', queueName)
-    .argument('<pid...>', 'PIDs of the tasks')
+    .argument('<queue>', 'group#name, or a name in the default group', queueName);
+  addTaskNames(command)
     .option('--reason <text>', 'why, for the worker and for those who wait for the task')
     .option('--atomic', 'all tasks in one update: all or none')
     .addHelpText('after', notesOf(notes))
-    .action((queue: string, pids: readonly string[], { reason, atomic = false }: CancelFlags) => {
-      const source = { queue, pids, leaseToken: undefined, force: true, file: undefined };
+    .action((queue: string, pids: readonly string[], flags: CancelFlags) => {
+      const { reason, atomic = false } = flags;
+      const source = { queue, names: taskNames(pids, flags), leaseToken: undefined, force: true, file: undefined };
       const settling = {
         done: 'cancelled',
-        add: (update, ref) => update.cancel(ref.queue, ref.pid, reason),
+        add: (update, ref) => update.cancel(ref.queue, ref.name, reason),
         describe: () => ({}),
       } satisfies Settling;
       return runner.connected((session) => settleTasks(session, source, settling, atomic), [queue]);

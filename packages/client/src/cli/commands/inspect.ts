@@ -3,8 +3,9 @@ import { type Command, Option } from 'commander';
 import type { GetOptions, Queue } from '../../api/queue.ts';
 import { bytesCodec } from '../../values/codec.ts';
 import { isTaskMasterError } from '../../values/errors.ts';
-import type { Pid } from '../../values/pid.ts';
-import { pid, queueName, wholeNumber } from '../input/arguments.ts';
+import { isByKey, type TaskName } from '../../values/task-name.ts';
+import { queueName, wholeNumber } from '../input/arguments.ts';
+import { addTaskNames, type KeyFlags, taskNames } from '../input/task-names.ts';
 import { CommandFailedError, UsageError } from '../output/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
 import { count } from '../output/format.ts';
@@ -26,6 +27,7 @@ The command exits with 4 if one of the tasks is not in the queue.
 
 Examples:
   $ taskmaster get shop#mail order-17 order-18
+  $ taskmaster get shop#orders --key order-17
   $ taskmaster get shop#mail order-17 --raw > order.json`;
 
 interface PeekFlags {
@@ -35,7 +37,7 @@ interface PeekFlags {
   readonly data?: true;
 }
 
-interface GetFlags {
+interface GetFlags extends KeyFlags {
   readonly data?: true;
   readonly raw?: true;
 }
@@ -56,20 +58,22 @@ export function addInspection(program: Command, runner: Runner): void {
     .option('--data', 'show the payloads and headers too')
     .addHelpText('after', notesOf(peekNotes))
     .action((queue: string, flags: PeekFlags) => runner.connected((session) => peek(session, queue, flags), [queue]));
-  program
+  const command = program
     .command('get')
-    .summary('show the state of tasks by their PIDs')
+    .summary('show the state of tasks by their PIDs or keys')
     .description(
       'Shows the state of tasks: available, leased (with the worker), delayed (with the remaining time) or not found.',
     )
-    .argument('<queue>', 'group#name, or a name in the default group', queueName)
-    .argument('<pid...>', 'PIDs of the tasks')
+    .argument('<queue>', 'group#name, or a name in the default group', queueName);
+  addTaskNames(command)
     .option('--data', 'show the payloads and headers too')
     .option('--raw', 'write only the payload of one task, byte for byte')
     .addHelpText('after', notesOf(getNotes))
     .action((queue: string, pids: readonly string[], flags: GetFlags) => {
-      if (flags.raw && pids.length > 1) throw new UsageError('--raw writes the payload of one task; give one PID');
-      return runner.connected((session) => get(session, queue, pids, flags), [queue]);
+      const names = taskNames(pids, flags);
+      if (flags.raw && names.length > 1)
+        throw new UsageError('--raw writes the payload of one task; give one PID or key');
+      return runner.connected((session) => get(session, queue, names, flags), [queue]);
     });
 }
 
@@ -93,14 +97,13 @@ async function peek(session: Session, name: string, flags: PeekFlags): Promise<E
   return tasks.length === 0 ? exitCodes.nothing : exitCodes.ok;
 }
 
-async function get(session: Session, name: string, given: readonly string[], flags: GetFlags): Promise<ExitCode> {
+async function get(session: Session, name: string, names: readonly TaskName[], flags: GetFlags): Promise<ExitCode> {
   const { out, client, signal } = session;
-  const pids = given.map(pid);
   const data = flags.data === true || flags.raw === true;
   const queue = client.queue(name, { codec: bytesCodec });
   let missing = 0;
-  for (let at = 0; at < pids.length; at += GET_PIDS) {
-    const tasks = await getTasks(queue, pids.slice(at, at + GET_PIDS), { data, signal });
+  for (let at = 0; at < names.length; at += GET_PIDS) {
+    const tasks = await getTasks(queue, names.slice(at, at + GET_PIDS), { data, signal });
     missing += tasks.filter(({ state }) => state === 'not-found').length;
     if (flags.raw) {
       await out.write(tasks[0]?.bytes ?? '');
@@ -113,23 +116,31 @@ async function get(session: Session, name: string, given: readonly string[], fla
   }
   if (missing === 0) return exitCodes.ok;
   if (flags.raw) {
-    throw new CommandFailedError('TASK_NOT_FOUND', `${queue.name} has no task with this PID`, {
-      exitCode: exitCodes.nothing,
-    });
+    throw new CommandFailedError(
+      'TASK_NOT_FOUND',
+      `${queue.name} has no task with this ${isByKey(names[0] ?? '') ? 'key' : 'PID'}`,
+      {
+        exitCode: exitCodes.nothing,
+      },
+    );
   }
-  if (!out.json) session.err.write(`${queue.name}: ${count(missing)} of ${count(pids.length)} not found\n`);
+  if (!out.json) session.err.write(`${queue.name}: ${count(missing)} of ${count(names.length)} not found\n`);
   return exitCodes.nothing;
 }
 
 /** The state of these tasks. If the reply would be too large, the node refuses the request, and two requests replace it. */
-async function getTasks(queue: Queue<Uint8Array>, pids: readonly Pid[], options: GetOptions): Promise<SeenTask[]> {
+async function getTasks(
+  queue: Queue<Uint8Array>,
+  names: readonly TaskName[],
+  options: GetOptions,
+): Promise<SeenTask[]> {
   try {
-    return await queue.get(pids, options);
+    return await queue.get(names, options);
   } catch (error) {
     const isTooMuch = isTaskMasterError(error) && error.reason === 'TOO_MANY_ITEMS';
-    if (!isTooMuch || pids.length < 2) throw error;
-    const half = Math.ceil(pids.length / 2);
-    const first = await getTasks(queue, pids.slice(0, half), options);
-    return [...first, ...(await getTasks(queue, pids.slice(half), options))];
+    if (!isTooMuch || names.length < 2) throw error;
+    const half = Math.ceil(names.length / 2);
+    const first = await getTasks(queue, names.slice(0, half), options);
+    return [...first, ...(await getTasks(queue, names.slice(half), options))];
   }
 }

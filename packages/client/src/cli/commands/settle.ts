@@ -5,7 +5,7 @@ import type { NewTask } from '../../tasks/new-task.ts';
 import type { ResultOptions } from '../../tasks/task-result.ts';
 import type { UpdateOutcome } from '../../tasks/update.ts';
 import { bytesCodec } from '../../values/codec.ts';
-import { leaseToken, lengthOfTime, payload, queueName } from '../input/arguments.ts';
+import { leaseToken, lengthOfTime, payload, pid, queueName } from '../input/arguments.ts';
 import { leaseDurationOption } from '../input/lease-duration-option.ts';
 import { type Settling, settleTasks } from '../input/settle-tasks.ts';
 import { runAtOption } from '../input/task-flags.ts';
@@ -187,7 +187,7 @@ function action<Flags extends SettleFlags>(runner: Runner, make: (session: Sessi
   return (queue: string | undefined, pids: readonly string[], flags: Flags): Promise<void> => {
     const source: RefSource = {
       queue,
-      pids,
+      names: pids.map(pid),
       leaseToken: flags.leaseToken,
       force: flags.force ?? false,
       file: flags.task,

@@ -1,7 +1,6 @@
 import { limits } from '@taskmaster/proto';
 import type { Update, UpdateOutcome } from '../../tasks/update.ts';
 import { isTaskMasterError } from '../../values/errors.ts';
-import { pidText } from '../../values/pid.ts';
 import { InFlight } from '../in-flight.ts';
 import { AlreadyReportedError, UsageError } from '../output/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
@@ -9,6 +8,7 @@ import { countOf } from '../output/format.ts';
 import { errorLine, errorReport } from '../output/report-error.ts';
 import type { Session } from '../session.ts';
 import { escapeControls } from './bytes-text.ts';
+import { nameObject, nameText } from './task-names.ts';
 import { type RefSource, type TaskRef, taskRefs } from './task-refs.ts';
 
 /** How a command changes each task. */
@@ -90,18 +90,20 @@ async function settleAtOnce(session: Session, source: RefSource, settling: Settl
 }
 
 async function report({ out }: Session, ref: TaskRef, settling: Settling, outcome: UpdateOutcome): Promise<void> {
-  const { queue, pid } = ref;
+  const { queue, name } = ref;
   if (out.json) {
-    await out.object({ queue, pid: pidText(pid), result: settling.done, ...settling.describe(outcome) });
+    await out.object({ queue, ...nameObject(name), result: settling.done, ...settling.describe(outcome) });
     return;
   }
   const note = settling.note?.(outcome);
-  await out.line(escapeControls(`${settling.done}  ${queue}  ${pidText(pid)}${note === undefined ? '' : `  ${note}`}`));
+  await out.line(
+    escapeControls(`${settling.done}  ${queue}  ${nameText(name)}${note === undefined ? '' : `  ${note}`}`),
+  );
 }
 
-function reportRefusal({ out, err }: Session, { queue, pid }: TaskRef, error: unknown): void {
+function reportRefusal({ out, err }: Session, { queue, name }: TaskRef, error: unknown): void {
   const refusal = errorReport(error);
-  if (out.json) err.write(`${JSON.stringify({ error: { ...refusal, queue, pid: pidText(pid) } })}\n`);
+  if (out.json) err.write(`${JSON.stringify({ error: { ...refusal, queue, ...nameObject(name) } })}\n`);
   else err.write(`${errorLine(refusal)}\n`);
 }
 
@@ -112,6 +114,6 @@ function summarise({ out, err }: Session, { done: how }: Settling, done: number,
 }
 
 /** A single task on the command line. It needs no summary. */
-function isOnly({ pids, file }: RefSource): boolean {
-  return file === undefined && pids.length === 1;
+function isOnly({ names, file }: RefSource): boolean {
+  return file === undefined && names.length === 1;
 }

@@ -2,15 +2,18 @@ import { limits } from '@taskmaster/proto';
 import type { TaskHeaders } from '../../tasks/new-task.ts';
 import type { LeaseRef } from '../../tasks/update.ts';
 import type { Pid } from '../../values/pid.ts';
+import { nameFields, type TaskName } from '../../values/task-name.ts';
 import { UsageError } from '../output/cli-errors.ts';
 import type { Shell } from '../shell.ts';
 import { leaseToken, payload, pid, queueName } from './arguments.ts';
 import { openInput, readLines } from './read-input.ts';
 
-/** A task to complete, renew or release. */
+/** A task to complete, renew, release, cancel or reschedule. */
 export interface TaskRef extends LeaseRef {
   readonly queue: string;
+  /** Empty if it is named by its key. */
   readonly pid: Pid;
+  readonly name: TaskName;
   /** The payload, if the task was read from a line of `lease --json`. */
   readonly data: Buffer | undefined;
   /** Its headers, likewise. */
@@ -20,7 +23,7 @@ export interface TaskRef extends LeaseRef {
 /** Tasks that the command line names, or that `--task` reads. */
 export interface RefSource {
   readonly queue: string | undefined;
-  readonly pids: readonly string[];
+  readonly names: readonly TaskName[];
   readonly leaseToken: number | undefined;
   /** Without lease tokens, so also tasks that other workers have leased. */
   readonly force: boolean;
@@ -32,7 +35,7 @@ export interface RefSource {
 const LINE_BYTES = 2 * limits.dataBytes;
 
 /** @throws UsageError unless tasks are named in one way, with lease tokens or with --force. */
-export function assertRefSource({ queue, pids, leaseToken, force, file }: RefSource): void {
+export function assertRefSource({ queue, names, leaseToken, force, file }: RefSource): void {
   if (file !== undefined) {
     if (queue !== undefined) throw new UsageError('give QUEUE PID or --task, not both');
     if (leaseToken !== undefined) {
@@ -41,14 +44,14 @@ export function assertRefSource({ queue, pids, leaseToken, force, file }: RefSou
     if (force) throw new UsageError('--force goes with QUEUE PID; the lines of --task have lease tokens');
     return;
   }
-  if (queue === undefined || pids.length === 0)
+  if (queue === undefined || names.length === 0)
     throw new UsageError('give QUEUE PID, or --task with the output of `lease --json`');
   if (leaseToken === undefined) {
-    if (!force) throw new UsageError(pids.length === 1 ? TOKEN_MISSING : TOKENS_MISSING);
+    if (!force) throw new UsageError(names.length === 1 ? TOKEN_MISSING : TOKENS_MISSING);
     return;
   }
   if (force) throw new UsageError('give --lease-token or --force, not both');
-  if (pids.length > 1) throw new UsageError('--lease-token is for one task; give one PID, or use --task');
+  if (names.length > 1) throw new UsageError('--lease-token is for one task; give one PID, or use --task');
 }
 
 const FORCE = '--force if it does not matter that another worker may have leased';
@@ -56,11 +59,14 @@ const TOKEN_MISSING = `--lease-token is missing; give it as \`taskmaster lease\`
 const TOKENS_MISSING = `lease tokens are missing; give --task with the output of \`lease --json\`, or ${FORCE} the tasks`;
 
 export async function* taskRefs(
-  { queue, pids, leaseToken: token, file }: RefSource,
+  { queue, names, leaseToken: token, file }: RefSource,
   shell: Shell,
 ): AsyncGenerator<TaskRef, void> {
   if (file === undefined) {
-    for (const text of pids) yield { queue: queue ?? '', pid: pid(text), leaseToken: token, data: undefined };
+    for (const name of names) {
+      const { pid: of } = nameFields(name);
+      yield { queue: queue ?? '', pid: of, name, leaseToken: token, data: undefined };
+    }
     return;
   }
   const input = await openInput(file, shell);
@@ -83,7 +89,7 @@ function refOf(line: Buffer, where: string): TaskRef {
   try {
     return {
       queue: queueName(queue),
-      pid: pid(of),
+      ...{ pid: pid(of), name: pid(of) },
       leaseToken: leaseToken(String(token)),
       data: typeof data === 'string' ? payload(data) : undefined,
       // The client refuses what is no text.

@@ -3,6 +3,7 @@ import { CommanderError } from 'commander';
 import {
   DeadlineExceededError,
   isTaskMasterError,
+  type RefusedItem,
   type TaskMasterError,
   UnavailableError,
 } from '../../values/errors.ts';
@@ -12,6 +13,11 @@ import { AlreadyReportedError, CommandFailedError, InterruptedError, UsageError 
 import { type ExitCode, exitCodes, signalExitCodes } from './exit-codes.ts';
 import type { OutputStream } from './output.ts';
 
+interface RefusedItemReport extends Omit<RefusedItem, 'pid'> {
+  /** Undefined: the item names the task by its key. */
+  readonly pid: string | undefined;
+}
+
 /** An error for output: `{"error": ...}` with `--json`, otherwise one line. */
 export interface ErrorReport {
   /** Stable name for programs. */
@@ -20,7 +26,7 @@ export interface ErrorReport {
   /** The next step of the user. */
   readonly hint?: string | undefined;
   /** The refused items of an update. */
-  readonly items?: readonly { kind: string; index: number; queue: string; pid: string; reason: string }[] | undefined;
+  readonly items?: readonly RefusedItemReport[] | undefined;
   /** The request may have been applied, although there was no answer. */
   readonly maybeApplied?: true | undefined;
 }
@@ -105,7 +111,7 @@ export function errorReport(thrown: unknown): ErrorReport {
 }
 
 function clientErrorReport(error: TaskMasterError): ErrorReport {
-  const items = error.items.map((item) => ({ ...item, pid: pidText(item.pid) }));
+  const items = error.items.map((item) => ({ ...item, pid: item.key === undefined ? pidText(item.pid) : undefined }));
   return {
     reason: error.reason,
     message: messageOf(error),
@@ -125,7 +131,9 @@ function hintOf({ reason, metadata }: TaskMasterError): string | undefined {
 /** The message of the node, with the task that it is about. */
 function messageOf(error: TaskMasterError): string {
   const [first] = error.items;
-  return first === undefined ? error.message : `${pidText(first.pid)} of ${first.queue}: ${error.message}`;
+  if (first === undefined) return error.message;
+  const name = first.key === undefined ? pidText(first.pid) : `key ${first.key}`;
+  return `${name} of ${first.queue}: ${error.message}`;
 }
 
 /** Whether an endless command waits and tries again: the error is temporary, or no node answers. */

@@ -80,7 +80,7 @@ export function taskObject(task: SeenTask): object {
   const { retry } = task;
   return {
     queue: task.queue,
-    pid: pidText(task.pid),
+    pid: task.pid.byteLength === 0 ? undefined : pidText(task.pid),
     key: task.key,
     state: task.state,
     ...(task.state === 'not-found' ? {} : { attempts: task.attempts }),
@@ -149,6 +149,9 @@ export function taskColumns(
   now: number,
 ): readonly TaskColumn[] {
   const columns: TaskColumn[] = [{ title: 'PID', cell: (task) => pidText(task.pid) }];
+  if (tasks.some(({ key }) => key !== undefined)) {
+    columns.push({ title: 'KEY', cell: ({ key = '' }) => previewOf(Buffer.from(key), previewWidth(out)) });
+  }
   if (kind === 'any') columns.push({ title: 'STATE', cell: ({ state }) => state });
   columns.push(
     { title: 'AGE', align: 'right', cell: ({ enqueuedAt }) => since(enqueuedAt, now) },

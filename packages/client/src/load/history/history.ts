@@ -30,7 +30,9 @@ export interface EnqueueCall {
 
 export interface TaskCall {
   readonly queue: string;
+  /** Empty if the key names the task. */
   readonly pid: string;
+  readonly key?: string;
   readonly token: number | undefined;
 }
 
@@ -79,7 +81,13 @@ export interface LeaseCall {
 export type Call =
   | UpdateCall
   | LeaseCall
-  | { readonly kind: 'get'; readonly queue: string; readonly pids: readonly string[] }
+  | {
+      readonly kind: 'get';
+      readonly queue: string;
+      readonly pids: readonly string[];
+      /** Shown behind the tasks of the PIDs. */
+      readonly keys?: readonly string[];
+    }
   | {
       readonly kind: 'peek';
       readonly queue: string;

@@ -1,7 +1,7 @@
 import { EnqueueMode, PeekKind } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
 import type { Transport } from '../../transport/transport.ts';
-import { bytes, enqueue, lease, QUEUE, release, text } from './transport-requests.ts';
+import { bytes, enqueue, get, lease, QUEUE, release, text } from './transport-requests.ts';
 
 /** The part of the transport contract about headers. */
 export function headersContract(start: () => Promise<AsyncDisposable & { readonly transport: Transport }>): void {
@@ -14,7 +14,7 @@ export function headersContract(start: () => Promise<AsyncDisposable & { readonl
       none: '',
     };
     const shown = async (includeData: boolean): Promise<object> => ({
-      ...(await transport.getTasks({ queue: QUEUE, pids: [bytes('a')], includeData })).tasks[0]?.headers,
+      ...(await transport.getTasks(get('a', includeData))).tasks[0]?.headers,
     });
     await transport.updateTasks(enqueue('a', { headers }));
     expect(await shown(true)).toEqual(headers);

@@ -1,7 +1,7 @@
 import { EnqueueMode, EnqueueResult, type HeaderFilter, type SubscribeRequest } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
 import type { Transport } from '../../transport/transport.ts';
-import { bytes, enqueue, lease, text } from './transport-requests.ts';
+import { enqueue, get, lease, text } from './transport-requests.ts';
 
 const TOPIC = 'shop#orders';
 const subscription = (queue: string, change: Partial<SubscribeRequest> = {}): SubscribeRequest => ({
@@ -74,7 +74,7 @@ export function topicsContract(
     expect(await transport.unsubscribe(key)).toEqual({ existed: true, deletedTasks: 1 });
     expect(await transport.unsubscribe(key)).toEqual({ existed: false, deletedTasks: 0 });
     expect((await transport.updateTasks(publish('b'))).enqueued[0]?.published).toEqual({ tasks: [] });
-    const { tasks } = await transport.getTasks({ queue: 'shop#mail', pids: [bytes('a')], includeData: false });
+    const { tasks } = await transport.getTasks(get('a', false));
     expect(tasks).toMatchObject([{ attempts: 0, enqueuedUnixMs: 0 }]);
   });
 

@@ -13,11 +13,12 @@ import { describe, expect, test } from 'vitest';
 import type { Transport } from '../../transport/transport.ts';
 import { isTaskMasterError } from '../../values/errors.ts';
 import { headersContract } from './headers-contract.ts';
+import { keysContract } from './keys-contract.ts';
 import { schedulesContract } from './schedules-contract.ts';
 import { testSettings } from './settings-contract.ts';
 import { topicsContract } from './topics-contract.ts';
-import { bytes, dequeue, enqueue, lease, QUEUE, release, text, update } from './transport-requests.ts';
-import type { TransportWorld } from './transport-world.ts';
+import { bytes, dequeue, enqueue, get, lease, QUEUE, release, text, update } from './transport-requests.ts';
+import { statesOf, type TransportWorld } from './transport-world.ts';
 import { waitsContract } from './waits-contract.ts';
 
 const backup = (partition: number) => ({ partition, unchangedSince: undefined, maxBytesPerSecond: 0 });
@@ -26,10 +27,6 @@ async function partsOf(transport: Transport, partition: number): Promise<BackupP
   for await (const part of transport.backupPartition(backup(partition))) parts.push(part);
   return parts;
 }
-const statesOf = async ({ transport }: TransportWorld, ...pids: string[]): Promise<TaskState[]> => {
-  const { tasks } = await transport.getTasks({ queue: QUEUE, pids: pids.map(bytes), includeData: false });
-  return tasks.map(({ state }) => state);
-};
 
 /** The contract of every implementation of Transport. `start` opens one with a new engine. */
 export function transportContract(name: string, start: () => Promise<TransportWorld>): void {
@@ -38,6 +35,7 @@ export function transportContract(name: string, start: () => Promise<TransportWo
     waitsContract(start);
     schedulesContract(start);
     topicsContract(start);
+    keysContract(start);
     testSettings(start);
 
     test('a task goes in, is leased with its payload, and is completed', async () => {
@@ -62,7 +60,7 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       const { tasks } = await transport.leaseTasks(lease());
       expect(text(tasks[0]?.data)).toBe('first');
       tasks[0]?.data.fill(0);
-      const seen = await transport.getTasks({ queue: QUEUE, pids: [bytes('a')], includeData: true });
+      const seen = await transport.getTasks(get('a'));
       expect(text(seen.tasks[0]?.data)).toBe('first');
       seen.tasks[0]?.data.fill(0);
       await transport.resetLeases({ queue: QUEUE });
@@ -261,8 +259,7 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       const { transport } = world;
       const again = async (mode: EnqueueMode): Promise<unknown> =>
         (await transport.updateTasks(enqueue('a', { mode, data: bytes(`by ${mode}`) }))).enqueued[0];
-      const data = async (): Promise<string> =>
-        text((await transport.getTasks({ queue: QUEUE, pids: [bytes('a')], includeData: true })).tasks[0]?.data);
+      const data = async (): Promise<string> => text((await transport.getTasks(get('a'))).tasks[0]?.data);
       await transport.updateTasks(enqueue('a'));
       const collapse = EnqueueMode.ENQUEUE_MODE_UNSPECIFIED;
       const replace = EnqueueMode.ENQUEUE_MODE_REPLACE;
@@ -341,7 +338,7 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       const { tasks } = await transport.leaseTasks(lease());
       const of = { queue: QUEUE, pid: bytes('a'), leaseToken: tasks[0]?.leaseToken ?? 0, leaseDurationMs: 30_000 };
       const shown = async (): Promise<string | undefined> =>
-        (await transport.getTasks({ queue: QUEUE, pids: [bytes('a')], includeData: false })).tasks[0]?.progress;
+        (await transport.getTasks(get('a', false))).tasks[0]?.progress;
       await transport.updateTasks(update({ renew: [{ ...of, progress: 'page 3 of 7' }] }));
       await transport.updateTasks(update({ renew: [{ ...of, progress: undefined }] }));
       expect(await shown()).toBe('page 3 of 7');
@@ -385,7 +382,7 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       await expect(transport.updateTasks(requeue)).rejects.toMatchObject({ reason: 'TASK_EXISTS' });
       await transport.updateTasks(dequeue('a', 0));
       await transport.updateTasks(requeue);
-      const { tasks: found } = await transport.getTasks({ queue: QUEUE, pids: [bytes('a')], includeData: true });
+      const { tasks: found } = await transport.getTasks(get('a'));
       expect(found).toMatchObject([{ attempts: 0, deadLetterFrom: '', failures: [{ attempt: 1, error }] }]);
       expect(found[0]?.retry).toMatchObject({ maxAttempts: 7 });
       expect(text(found[0]?.data)).toBe('data of a');
@@ -405,7 +402,7 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       );
       expect(released).toMatchObject([{ deadLetterQueue: `${QUEUE}.dead` }]);
       expect(await statesOf(world, 'a')).toEqual([TaskState.TASK_STATE_NOT_FOUND]);
-      const dead = await transport.getTasks({ queue: `${QUEUE}.dead`, pids: [bytes('a')], includeData: true });
+      const dead = await transport.getTasks({ ...get('a'), queue: `${QUEUE}.dead` });
       const error = { message: 'no such address', details: 'at line 1' };
       expect(dead.tasks).toMatchObject([
         {

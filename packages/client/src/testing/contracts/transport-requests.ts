@@ -1,6 +1,7 @@
 import {
   type Enqueue,
   EnqueueMode,
+  type GetTasksRequest,
   type LeaseTasksRequest,
   type Release,
   type UpdateTasksRequest,
@@ -47,6 +48,12 @@ export const release = (pid: string, leaseToken = 0, change: Partial<Release> = 
   const at = { runAtUnixMs: 0, waiting: false };
   return update({ release: [{ queue: QUEUE, pid: bytes(pid), leaseToken, ...end, ...at, ...change }] });
 };
+export const get = (pid: string, includeData = true): GetTasksRequest => ({
+  queue: QUEUE,
+  pids: [bytes(pid)],
+  keys: [],
+  includeData,
+});
 export const lease = (waitMs = 0): LeaseTasksRequest => ({
   queues: [QUEUE],
   maxTasks: 10,

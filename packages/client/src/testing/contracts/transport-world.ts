@@ -1,4 +1,6 @@
+import type { TaskState } from '@taskmaster/proto';
 import type { Transport } from '../../transport/transport.ts';
+import { bytes, get } from './transport-requests.ts';
 
 /** A transport to an empty engine. */
 export interface TransportWorld extends AsyncDisposable {
@@ -7,4 +9,10 @@ export interface TransportWorld extends AsyncDisposable {
   stall(): void;
   /** Advances the time until the promise settles. */
   settle<T>(promise: Promise<T>): Promise<T>;
+}
+
+/** The states of tasks in the queue of the requests. */
+export async function statesOf({ transport }: TransportWorld, ...pids: string[]): Promise<TaskState[]> {
+  const { tasks } = await transport.getTasks({ ...get('', false), pids: pids.map(bytes) });
+  return tasks.map(({ state }) => state);
 }

@@ -46,11 +46,12 @@ import {
   statsOf,
 } from './fake-task.ts';
 import { FakeTopics } from './fake-topics.ts';
-import { type ItemView, refusedItems } from './refused-items.ts';
+import { type ItemView, refusedItems, withPids } from './refused-items.ts';
 import { updateRefused } from './update-refused.ts';
 
 /** Number of partitions, as of a node by default. */
 const PARTITIONS = 1024;
+const NO_PID = new Uint8Array(0);
 
 interface Waiter {
   readonly request: LeaseTasksRequest;
@@ -73,6 +74,7 @@ export class FakeEngine {
   readonly #timing: Timing;
   readonly #items: ItemView = {
     find: (queue, pid) => this.#find(queue, pid),
+    ofKey: (queue, key) => this.#ofKey(queue, key),
     stateOf: (task) => this.#stateOf(task),
     targetsOf: (item) => this.topics.targetsOf(item),
   };
@@ -126,10 +128,11 @@ export class FakeEngine {
   #decide(request: UpdateTasksRequest): UpdateTasksResponse {
     const refusal = this.refusal?.(request);
     if (refusal !== undefined) throw refusal;
-    const refused = refusedItems(request, this.#items);
+    const named = withPids(request, this.#items);
+    const refused = refusedItems(named, this.#items);
     const [first] = refused;
     if (first !== undefined) throw updateRefused(first, refused);
-    return this.#apply(request);
+    return this.#apply(named);
   }
 
   #decideParts(request: UpdateTasksRequest): UpdateTasksResponse {
@@ -182,8 +185,12 @@ export class FakeEngine {
   }
 
   get(request: GetTasksRequest): GetTasksResponse {
-    const tasks = request.pids.map((pid) => this.#info(request.queue, pid, request.includeData));
-    return { tasks };
+    const { queue, pids, keys, includeData } = request;
+    const byKey = keys.map((key) => {
+      const task = this.#ofKey(queue, key);
+      return { ...this.#info(queue, task?.pid ?? NO_PID, includeData), key };
+    });
+    return { tasks: [...pids.map((pid) => this.#info(queue, pid, includeData)), ...byKey] };
   }
 
   peek(request: PeekTasksRequest): PeekTasksResponse {
@@ -326,7 +333,7 @@ export class FakeEngine {
   #enqueue(item: UpdateTasksRequest['enqueue'][number], now: number): UpdateTasksResponse['enqueued'][number] {
     const pid = Buffer.from(item.pid.byteLength > 0 ? item.pid : `fifo-${String(++this.#lastPid).padStart(9, '0')}`);
     const queue = this.#queueOf(item.queue);
-    const keyed = item.key === '' ? undefined : [...queue.values()].find(({ key }) => key === item.key);
+    const keyed = item.key === '' ? undefined : this.#ofKey(item.queue, item.key);
     if (keyed !== undefined && !keyed.pid.equals(pid)) {
       return { ...reorder(queue, keyed, { ...item, pid }, now), published: undefined };
     }
@@ -420,6 +427,11 @@ export class FakeEngine {
 
   #find(queue: string, pid: Uint8Array): FakeTask | undefined {
     return this.#queues.get(queue)?.get(keyOf(pid));
+  }
+
+  /** A dead letter is not found by its key. */
+  #ofKey(queue: string, key: string): FakeTask | undefined {
+    return [...(this.#queues.get(queue)?.values() ?? [])].find((task) => task.key === key && task.origin === undefined);
   }
 
   #queueOf(name: string): Map<string, FakeTask> {

@@ -18,10 +18,12 @@ import {
 } from '../../domain/keys.ts';
 import { Family } from '../../ports/store.ts';
 import type { EngineState } from '../engine-state.ts';
+import { EngineView } from '../pending/engine-view.ts';
 import { type Need, Reads } from '../pending/reads.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
 import { dueFor, showAllDue } from './expire.ts';
+import { TaskDraft } from './task-draft.ts';
 
 /** Hidden tasks read for each task that a sample may show. */
 const SAMPLE_FACTOR = 10;
@@ -29,7 +31,7 @@ const SAMPLE_FACTOR = 10;
 /** GetTasks: the present state of tasks. */
 export async function getTasks(memory: EngineState, command: GetCommand): Promise<TaskView[]> {
   await showAllDue(memory, dueFor(memory, [command.queue]));
-  return view(memory, command.queue, command.pids, command.includeData);
+  return view(memory, command, command.includeData);
 }
 
 /** PeekTasks: the head of a queue, or a sample of its leased or delayed tasks. */
@@ -42,11 +44,11 @@ export async function peekTasks(memory: EngineState, command: PeekCommand): Prom
   }
   if (command.kind === 'head') {
     const pids = await headPids(memory, queue, command.limit, command.after);
-    const tasks = await view(memory, command.queue, pids, command.includeData);
+    const tasks = await view(memory, { queue: command.queue, pids }, command.includeData);
     return tasks.filter(({ state }) => state?.visibility.kind === 'available');
   }
   const pids = await hiddenPids(memory, queue, command.limit * SAMPLE_FACTOR);
-  const tasks = await view(memory, command.queue, pids, command.includeData);
+  const tasks = await view(memory, { queue: command.queue, pids }, command.includeData);
   const leased = command.kind === 'leased';
   return tasks
     .filter(({ state }) => state?.visibility.kind === 'hidden' && isLeased(state) === leased)
@@ -104,25 +106,14 @@ export async function hiddenPids(memory: EngineState, queue: Queue, limit: numbe
   return first.map(([pid]) => pid);
 }
 
-async function view(
-  memory: EngineState,
-  name: PeekCommand['queue'],
-  pids: readonly Pid[],
-  includeData: boolean,
-): Promise<TaskView[]> {
+type Names = Omit<GetCommand, 'includeData'>;
+
+async function view(memory: EngineState, names: Names, includeData: boolean): Promise<TaskView[]> {
   using reads = new Reads(memory);
   using answer = new DisposableStack();
   let hasRoom = !includeData;
   for (;;) {
-    const queue = memory.table.get(name);
-    const needs: Need[] = [];
-    const found: (CachedTask | undefined)[] = [];
-    for (const pid of queue ? pids : []) {
-      if (!queue) break;
-      const knowledge = reads.known(queue, pid);
-      if (knowledge.kind === 'unknown') needs.push({ queue, pid, payloadBytes: 0 });
-      found.push(knowledge.kind === 'task' ? knowledge.task : undefined);
-    }
+    const { queue, found, needs } = look(memory, names, reads);
     if (needs.length > 0) {
       await reads.fetch(needs);
       continue;
@@ -132,21 +123,48 @@ async function view(
       hasRoom = true;
       continue;
     }
-    const payloads = queue && includeData ? await payloadsOf(memory, queue, pids, found) : NO_PAYLOADS;
+    const payloads = queue && includeData ? await payloadsOf(memory, queue, found) : NO_PAYLOADS;
     if (payloads === undefined) continue;
     await memory.durable();
-    return pids.map((pid, i) => {
-      const task = found[i];
-      return { queue: name, pid, state: task?.state, data: payloads.get(pid) };
+    return found.map(({ pid, key, task }) => {
+      return { queue: names.queue, pid, key, state: task?.state, data: payloads.get(pid) };
     });
   }
 }
 
+/** A task that was asked for. Undefined: there is none, or it must be read first. */
+interface Found {
+  readonly pid: Pid;
+  readonly key: string | undefined;
+  readonly task: CachedTask | undefined;
+}
+
+interface Look {
+  readonly queue: Queue | undefined;
+  readonly found: readonly Found[];
+  readonly needs: readonly Need[];
+}
+
+/** Looks for tasks by their PIDs and keys. */
+function look(memory: EngineState, { queue: name, pids, keys = [] }: Names, reads: Reads): Look {
+  const draft = new TaskDraft(new EngineView(memory, memory.clock.now(), reads));
+  const queue = draft.queue(name);
+  const find = (pid: Pid | undefined, key?: string): Found => ({
+    ...{ pid: pid ?? NO_PID, key },
+    task: queue === undefined || pid === undefined ? undefined : draft.find(queue, pid),
+  });
+  const byPid = pids.map((pid) => find(pid));
+  const byKey = keys.map((key) => find(queue && draft.pidOfKey(queue, key), key));
+  return { queue, found: [...byPid, ...byKey], needs: draft.needs };
+}
+
+const NO_PID = '' as Pid;
+
 const NO_PAYLOADS: ReadonlyMap<Pid, Uint8Array> = new Map();
 
 /** Payload bytes of these tasks, as far as one reply can hold them. */
-function shownBytes(tasks: readonly (CachedTask | undefined)[]): number {
-  const bytes = tasks.reduce((sum, task) => sum + (task?.state.dataBytes ?? 0), 0);
+function shownBytes(found: readonly Found[]): number {
+  const bytes = found.reduce((sum, { task }) => sum + (task?.state.dataBytes ?? 0), 0);
   return Math.min(bytes, limits.replyDataBytes);
 }
 
@@ -154,14 +172,12 @@ function shownBytes(tasks: readonly (CachedTask | undefined)[]): number {
 async function payloadsOf(
   memory: EngineState,
   queue: Queue,
-  pids: readonly Pid[],
-  tasks: readonly (CachedTask | undefined)[],
+  found: readonly Found[],
 ): Promise<ReadonlyMap<Pid, Uint8Array> | undefined> {
   const payloads = new Map<Pid, Uint8Array>();
   const missing: { pid: Pid; key: Key }[] = [];
   let room = limits.replyDataBytes;
-  for (const [i, pid] of pids.entries()) {
-    const task = tasks[i];
+  for (const { pid, task } of found) {
     if (!task) continue;
     room -= task.state.dataBytes;
     if (room < 0) break;

@@ -1,4 +1,4 @@
-import { EnqueueMode, EnqueueResult, formatQueueName, ItemKind, type QueueName, type Reason } from '@taskmaster/proto';
+import { EnqueueMode, EnqueueResult, formatQueueName, ItemKind, type Reason } from '@taskmaster/proto';
 import {
   type DequeueItem,
   type EnqueueItem,
@@ -37,6 +37,7 @@ import {
   withProgress,
   withRerun,
 } from './attempts.ts';
+import { itemsByKey } from './keys/items-by-key.ts';
 import { fromDeadLetters, toDeadLetters } from './moves.ts';
 import { isKeptOut, keepEndMs } from './records/keep-out.ts';
 import { endCancelled, forgetEnd, leaveEnd, moveAll } from './records/leave-end.ts';
@@ -74,6 +75,8 @@ export class UpdatePlanner {
   readonly #command: UpdateCommand;
   /** True if the draft had changes before this update. */
   #follows = false;
+  /** The tasks that items of this update name by their keys. */
+  #byKey: ReturnType<typeof itemsByKey>;
   #refused: RefusedItem[] = [];
   /** Tasks that change their queue. They are moved last, so that all other items find their tasks unchanged. */
   #moves: TaskMove[] = [];
@@ -96,6 +99,7 @@ export class UpdatePlanner {
   /** Plans the update between these ends. */
   plan(start: UpdateEnd, end: UpdateEnd): UpdatePlan {
     this.#follows = this.#draft.changes.length > 0;
+    this.#byKey = itemsByKey(this.#command, start, end, this.#draft);
     if (this.#refused.length > 0) this.#refused = [];
     if (this.#moves.length > 0) this.#moves = [];
     // Loops without closures: there may be many updates of one item.
@@ -121,26 +125,27 @@ export class UpdatePlanner {
   #dequeue(item: DequeueItem, index: number): void {
     const found = this.#find(ItemKind.ITEM_KIND_DEQUEUE, item, index);
     if (!found) return;
+    const { queue, pid, task } = found;
     if (item.cancelReason !== undefined) {
-      this.#cancel(item, item.cancelReason, found.queue, found.task);
+      this.#cancel(item.cancelReason, found);
       return;
     }
     // The worker completes the run that it has, and not the later enqueue. Without a token the task is removed, come what may.
-    if (!item.requeue && item.token !== undefined && isToRunAgain(found.task.state)) {
-      this.#draft.change(found.queue, item.pid, found.task, asNew(found.task.state, this.#view.now));
+    if (!item.requeue && item.token !== undefined && isToRunAgain(task.state)) {
+      this.#draft.change(queue, pid, task, asNew(task.state, this.#view.now));
       return;
     }
     if (!item.requeue) {
-      this.#end(item, found.queue, found.task);
+      this.#end(item, found);
       return;
     }
-    const move = fromDeadLetters(found.queue, item.pid, found.task, this.#view.now);
+    const move = fromDeadLetters(queue, pid, task, this.#view.now);
     if (move === undefined) this.#refuse(ItemKind.ITEM_KIND_DEQUEUE, index, item, 'NOT_DEAD_LETTERED');
     else this.#moves.push(move);
   }
 
   /** A lease is over at its end, so then the task goes at once. */
-  #cancel({ pid }: DequeueItem, reason: string, queue: Queue, task: CachedTask): void {
+  #cancel(reason: string, { queue, pid, task }: FoundTask): void {
     const { now } = this.#view;
     const { state } = task;
     if (!isLeasedAt(state, now)) {
@@ -152,7 +157,7 @@ export class UpdatePlanner {
   }
 
   /** Removes the task, and leaves its result. */
-  #end({ pid, token, result }: DequeueItem, queue: Queue, task: CachedTask): void {
+  #end({ token, result }: DequeueItem, { queue, pid, task }: FoundTask): void {
     const { name } = queue.ledger;
     const isCompleted = token !== undefined || result !== undefined;
     this.#draft.remove(queue, pid, task, isCompleted ? 'completed' : 'removed');
@@ -205,9 +210,9 @@ export class UpdatePlanner {
     const nothing = { until: undefined, deadLetterQueue: undefined };
     const found = this.#find(ItemKind.ITEM_KIND_RELEASE, item, index);
     if (!found) return nothing;
-    const { queue, task } = found;
+    const { queue, pid, task } = found;
     const { now, random } = this.#view;
-    if (item.waiting) return this.#reschedule(item, index, queue, task);
+    if (item.waiting) return this.#reschedule(item, index, found);
     if (!isLeasedAt(task.state, now)) {
       this.#refuse(ItemKind.ITEM_KIND_RELEASE, index, item, whyNotLeased(item, task.state));
       return nothing;
@@ -215,30 +220,30 @@ export class UpdatePlanner {
     const delayMs = delayOf(item, now);
     const cancelReason = cancelReasonOf(task.state);
     if (cancelReason !== undefined) {
-      endCancelled(this.#draft, queue, item.pid, task, cancelReason, now);
+      endCancelled(this.#draft, queue, pid, task, cancelReason, now);
       return nothing;
     }
     if (item.refundAttempt) {
       const attempts = Math.max(0, task.state.attempts - 1);
       const history = withoutCancellation(task.state.history);
       const state = afterWait({ ...task.state, attempts, history }, now, delayMs ?? 0, now);
-      this.#draft.change(queue, item.pid, task, state);
+      this.#draft.change(queue, pid, task, state);
       return { until: shownAt(state), deadLetterQueue: undefined };
     }
     const { error, deadLetter } = item;
     const attempt = { endedAt: now, delayMs, error, isExpired: false, deadLetter };
     const after = afterFailedAttempt(task.state, queue.settings, attempt, now, random);
     if (after.kind === 'dead') {
-      const move = toDeadLetters(queue, item.pid, task, after.state);
+      const move = toDeadLetters(queue, pid, task, after.state);
       this.#moves.push(move);
       return { until: undefined, deadLetterQueue: formatQueueName(move.target) };
     }
-    this.#draft.change(queue, item.pid, task, after.state);
+    this.#draft.change(queue, pid, task, after.state);
     return { until: shownAt(after.state), deadLetterQueue: undefined };
   }
 
   /** Changes when a waiting task becomes available. */
-  #reschedule(item: ReleaseItem, index: number, queue: Queue, task: CachedTask): UpdateOutcome['released'][number] {
+  #reschedule(item: ReleaseItem, index: number, { queue, pid, task }: FoundTask): UpdateOutcome['released'][number] {
     const { now } = this.#view;
     const { state } = task;
     if (isLeased(state)) {
@@ -249,7 +254,7 @@ export class UpdatePlanner {
     }
     const dueAt = (now + (delayOf(item, now) ?? 0)) as Instant;
     const after = { ...state, dueAt, visibility: hiddenUntil(dueAt, now) };
-    if (after.visibility !== state.visibility) this.#draft.change(queue, item.pid, task, after);
+    if (after.visibility !== state.visibility) this.#draft.change(queue, pid, task, after);
     return { until: shownAt(after), deadLetterQueue: undefined };
   }
 
@@ -337,16 +342,18 @@ export class UpdatePlanner {
   }
 
   /** The task of an item. Refuses the item if there is no such task or the item's token is stale. */
-  #find(kind: ItemKind, item: TaskItem, index: number): { queue: Queue; task: CachedTask } | undefined {
+  #find(kind: ItemKind, item: TaskItem, index: number): FoundTask | undefined {
     const queue = this.#draft.queue(item.queue);
-    if (!queue) {
-      this.#refuse(kind, index, item, 'TASK_NOT_FOUND');
+    const byKey = this.#byKey?.get(item);
+    const pid = item.key === undefined ? item.pid : byKey?.pid;
+    if (!queue || pid === undefined || byKey?.isNamedTwice) {
+      this.#refuse(kind, index, item, byKey?.isNamedTwice ? 'CONFLICTING_ITEMS' : 'TASK_NOT_FOUND');
       return undefined;
     }
     // These items name different tasks, so what the draft knows is what was before the update. An index of its changes costs.
-    const knowledge = (this.#follows ? this.#draft : this.#view).known(queue, item.pid);
+    const knowledge = (this.#follows ? this.#draft : this.#view).known(queue, pid);
     if (knowledge.kind === 'unknown') {
-      this.#draft.need(queue, item.pid, 0);
+      this.#draft.need(queue, pid, 0);
       return undefined;
     }
     if (knowledge.kind === 'task' && this.#hasDied(queue, knowledge.task)) {
@@ -361,7 +368,7 @@ export class UpdatePlanner {
       this.#refuse(kind, index, item, 'LEASE_LOST');
       return undefined;
     }
-    return { queue, task: knowledge.task };
+    return { queue, pid, task: knowledge.task };
   }
 
   /** True if the task's last attempt is over, so that it belongs into its dead-letter queue. */
@@ -370,10 +377,20 @@ export class UpdatePlanner {
     return isOver && isLastAttempt(state, queue.settings) && this.#view.canShowDue(queue);
   }
 
-  #refuse(kind: ItemKind, index: number, item: { queue: QueueName; pid: Pid }, reason: RefusedItem['reason']): void {
-    this.#refused.push({ kind, index, queue: item.queue, pid: item.pid, reason, message: sentence(reason) });
+  #refuse(kind: ItemKind, index: number, { queue, pid, ...item }: RefusableItem, reason: Reason): void {
+    const key = pid === '' ? item.key : undefined;
+    this.#refused.push({ kind, index, queue, pid, key, reason, message: sentence(reason) });
   }
 }
+
+/** A task that an item names. */
+interface FoundTask {
+  readonly queue: Queue;
+  readonly pid: Pid;
+  readonly task: CachedTask;
+}
+
+type RefusableItem = Pick<RefusedItem, 'queue' | 'pid' | 'key'>;
 
 const sizesOf = ({ data, headerBytes }: EnqueueItem): Pick<TaskState, 'dataBytes' | 'headerBytes'> => ({
   dataBytes: data.byteLength,
@@ -406,6 +423,8 @@ function sentence(reason: Reason): string {
       return 'the task is not leased';
     case 'TASK_LEASED':
       return 'the task is leased';
+    case 'CONFLICTING_ITEMS':
+      return 'another item names the same task by its PID';
     case 'NOT_DEAD_LETTERED':
       return 'the task did not come to this queue from another one';
     case 'FIFO_EXHAUSTED':

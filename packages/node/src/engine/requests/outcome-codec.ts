@@ -173,7 +173,8 @@ function readRefusal(from: ByteReader, batch: BatchCommand, start: UpdateEnd): R
     if (named === undefined)
       throw new UnreadableBytesError('a recorded refusal names an item that the request does not have');
     const { queue, pid = '' as Pid } = named;
-    items.push({ kind, index, queue, pid, reason: from.utf8() as Reason, message: from.utf8() });
+    const key = pid === '' ? named.key : undefined;
+    items.push({ kind, index, queue, pid, key, reason: from.utf8() as Reason, message: from.utf8() });
   }
   const [first, ...more] = items;
   if (first !== undefined) return new UpdateRefusal([first, ...more]);
@@ -186,7 +187,7 @@ function itemAt(
   start: UpdateEnd,
   kind: ItemKind,
   index: number,
-): { readonly queue: QueueName; readonly pid: Pid | undefined } | undefined {
+): { readonly queue: QueueName; readonly pid: Pid | undefined; readonly key?: string | undefined } | undefined {
   if (kind === ItemKind.ITEM_KIND_ENQUEUE) return enqueue[start.enqueue + index];
   if (kind === ItemKind.ITEM_KIND_DEQUEUE) return dequeue[start.dequeue + index];
   return kind === ItemKind.ITEM_KIND_RENEW ? renew[start.renew + index] : release[start.release + index];

@@ -96,9 +96,10 @@ function writeEnqueue({
   writeRetry(retry);
 }
 
-function writeItem({ queue, pid, token }: TaskItem): void {
+function writeItem({ queue, pid, key, token }: TaskItem): void {
   writer.utf8(queue.name);
   writer.latin1(pid);
+  if (key !== undefined) writer.utf8(key);
   writeOptional(token);
 }
 

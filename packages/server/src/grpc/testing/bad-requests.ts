@@ -32,6 +32,8 @@ const retry = (change: Parameters<typeof aRetry>[0]): BadRequest['call'] => enqu
 const update = (change: Parameters<typeof anUpdate>[0]): BadRequest['call'] => {
   return (node) => node.updateTasks(anUpdate(change));
 };
+const byKey = (key: string, change: Parameters<typeof aDequeue>[0] = {}): BadRequest['call'] =>
+  update({ dequeue: [aDequeue({ pid: bytes(''), key, ...change })] });
 const lease = (change: Parameters<typeof aLease>[0]): BadRequest['call'] => {
   return (node) => node.leaseTasks(aLease(change));
 };
@@ -202,6 +204,25 @@ export const badRequests: readonly BadRequest[] = [
   ),
   bad('a long key', 'INVALID_ARGUMENT', 'enqueue[0].key', enqueue({ key: long(limits.keyBytes + 1) })),
   bad('a key that is not UTF-8', 'INVALID_ARGUMENT', 'enqueue[0].key', enqueue({ key: 'a\uFFFD' })),
+  bad('a task named by an empty key', 'INVALID_ARGUMENT', 'dequeue[0].key', byKey('')),
+  bad('a task named by a long key', 'INVALID_ARGUMENT', 'dequeue[0].key', byKey(long(limits.keyBytes + 1))),
+  bad('a task named by key and PID', 'INVALID_ARGUMENT', 'dequeue[0].key', byKey('k', { pid: bytes('a') })),
+  bad('a dead letter named by its key', 'INVALID_ARGUMENT', 'dequeue[0].key', byKey('k', { requeue: true })),
+  bad(
+    'a lease given back by key',
+    'INVALID_ARGUMENT',
+    'release[0].key',
+    update({ release: [aRelease({ pid: bytes(''), key: 'k' })] }),
+  ),
+  bad(
+    'a task named twice by its key',
+    'CONFLICTING_ITEMS',
+    'release[0]',
+    update({
+      dequeue: [aDequeue({ pid: bytes(''), key: 'k' })],
+      release: [aRelease({ pid: bytes(''), key: 'k', waiting: true, leaseToken: 0 })],
+    }),
+  ),
   bad(
     'an enqueue into a reserved queue',
     'INVALID_QUEUE',
@@ -354,6 +375,8 @@ export const badRequests: readonly BadRequest[] = [
   bad('a get from an unnamed queue', 'INVALID_QUEUE', 'queue', get({ queue: 'shop#' })),
   bad('a get of no PIDs', 'EMPTY_REQUEST', 'pids', get({ pids: [] })),
   bad('a get of an empty PID', 'INVALID_PID', 'pids[1]', get({ pids: [bytes('a'), bytes('')] })),
+  bad('a get by an empty key', 'INVALID_ARGUMENT', 'keys[1]', get({ keys: ['a', ''] })),
+  bad('a get of too many PIDs and keys', 'TOO_MANY_ITEMS', 'pids', get({ keys: times(1_000, 'a') })),
   bad('a get of too many PIDs', 'TOO_MANY_ITEMS', 'pids', get({ pids: times(1_001, bytes('a')) })),
 
   bad('a negative limit', 'INVALID_ARGUMENT', 'limit', list({ limit: -1 })),

@@ -107,6 +107,7 @@ export const aPeek = (change: Partial<PeekTasksRequest> = {}): PeekTasksRequest 
 export const aGet = (change: Partial<GetTasksRequest> = {}): GetTasksRequest => ({
   queue: 'shop#mail',
   pids: [bytes('a')],
+  keys: [],
   includeData: false,
   ...change,
 });

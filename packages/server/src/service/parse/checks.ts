@@ -107,6 +107,7 @@ const CONTROL = /\p{Cc}/u;
  * keys could become one.
  */
 export function taskKey(key: string, place: Place): string {
+  if (key === '') refuse('INVALID_ARGUMENT', place, `is empty: 1 to ${limits.keyBytes} bytes`);
   if (key.includes('\uFFFD') || !key.isWellFormed()) {
     refuse('INVALID_ARGUMENT', place, 'is not valid UTF-8 or contains U+FFFD');
   }

@@ -74,7 +74,8 @@ describe('a request with too many entries is refused before it is decoded', () =
       'tasks to get',
       'get',
       limits.peekTasks,
-      (n: number) => encodeToBuffer(GetTasksRequest, aGet({ pids: times(n, Buffer.alloc(0)) })),
+      (n: number) =>
+        encodeToBuffer(GetTasksRequest, aGet({ pids: times(n - 400, Buffer.alloc(0)), keys: times(400, '') })),
     ],
     [
       'calls of a stream message',

@@ -55,7 +55,7 @@ export const entryBounds = {
   batchUpdate: [batchRequests, batchItems, batchParts, batchHeaders],
   batchLease: [batchRequests, batchQueues],
   stats: [{ field: 'queues', counted: { 1: 'each' }, most: limits.listQueues }],
-  get: [{ field: 'pids', counted: { 2: 'each' }, most: limits.peekTasks }],
+  get: [{ field: 'pids', counted: { 2: 'each', 4: 'each' }, most: limits.peekTasks }],
   wait: [{ field: 'tasks', counted: awaited, most: limits.awaitedTasks }],
   subscribe: [
     { field: 'filter.all', counted: { 3: { 1: 'each' } }, most: limits.filterTests },

@@ -6,7 +6,7 @@ import {
   type WaitForTasksRequest,
 } from '@taskmaster/proto';
 import type { GetCommand, PeekCommand, WaitCommand } from '../../domain/commands.ts';
-import { countAtMost, duration, leaseToken, pid, pidOrNone, refuse, wholeNumber } from './checks.ts';
+import { countAtMost, duration, leaseToken, pid, pidOrNone, refuse, taskKey, wholeNumber } from './checks.ts';
 import { OneGroup } from './one-group.ts';
 import { queueName } from './queue-names.ts';
 
@@ -38,11 +38,14 @@ export function parsePeek(request: PeekTasksRequest): PeekCommand {
 
 /** Throws a `Refusal` unless the engine can take the request as it is. */
 export function parseGet(request: GetTasksRequest): GetCommand {
-  if (request.pids.length === 0) refuse('EMPTY_REQUEST', { field: 'pids' }, 'is empty: give at least one PID');
-  countAtMost(request.pids.length, { field: 'pids' }, limits.peekTasks);
+  const { pids, keys } = request;
+  const count = pids.length + keys.length;
+  if (count === 0) refuse('EMPTY_REQUEST', { field: 'pids' }, 'is empty: give at least one PID or key');
+  countAtMost(count, { field: 'pids' }, limits.peekTasks);
   return {
     queue: queueName(request.queue, { field: 'queue' }),
-    pids: request.pids.map((bytes, index) => pid(bytes, { list: 'pids', index, field: '' })),
+    pids: pids.map((bytes, index) => pid(bytes, { list: 'pids', index, field: '' })),
+    keys: keys.map((key, index) => taskKey(key, { list: 'keys', index, field: '' })),
     includeData: request.includeData,
   };
 }

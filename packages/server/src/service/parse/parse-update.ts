@@ -171,16 +171,30 @@ function deadLetterName(given: string, queue: QueueName, index: number, group: O
 }
 
 function parseTask(item: Renew | Dequeue | Release, list: string, index: number, group: OneGroup): TaskItem {
+  const key = 'key' in item ? item.key : undefined;
   return {
     queue: group.queue(item.queue, list, index, 'queue'),
-    pid: pid(item.pid, { list, index, field: 'pid' }),
+    pid: key === undefined ? pid(item.pid, { list, index, field: 'pid' }) : NO_PID,
     token: leaseToken(item.leaseToken, { list, index, field: 'lease_token' }),
+    key: key === undefined ? undefined : parseKey(key, item.pid, { list, index, field: 'key' }),
   };
 }
+
+/** The key by which an item names its task. */
+function parseKey(key: string, { length }: Uint8Array, place: Place): string {
+  if (length > 0) refuse('INVALID_ARGUMENT', place, 'is given beside a PID');
+  return taskKey(key, place);
+}
+
+const NO_PID = '' as Pid;
 
 function parseDequeue(item: Dequeue, index: number, group: OneGroup): DequeueItem {
   const result = parseResult(item, index);
   const task = parseTask(item, 'dequeue', index, group);
+  if (item.requeue && task.key !== undefined) {
+    const place = { list: 'dequeue', index, field: 'key' };
+    refuse('INVALID_ARGUMENT', place, 'is given for a dead letter, which has lost its key');
+  }
   return { ...task, requeue: item.requeue, result, cancelReason: parseCancel(item, index) };
 }
 
@@ -237,6 +251,9 @@ function parseRelease(item: Release, index: number, group: OneGroup): ReleaseIte
   if (item.waiting && (task.token !== undefined || refundAttempt || deadLetter || item.error !== undefined)) {
     refuse('INVALID_ARGUMENT', at('waiting'), 'is set for a task with a lease or an attempt that ends');
   }
+  if (task.key !== undefined && !item.waiting) {
+    refuse('INVALID_ARGUMENT', at('key'), 'is given for a leased task: name it by its PID');
+  }
   return {
     ...task,
     delayMs: item.delayMs === undefined ? undefined : duration(item.delayMs, at('delay_ms'), 0, limits.delayMs),
@@ -271,7 +288,7 @@ function refuseConflicts(
   end: UpdateEnd,
 ): void {
   if (end.dequeue - start.dequeue + end.renew - start.renew + end.release - start.release < 2) return;
-  const named = new Map<string, Map<Pid, Place>>();
+  const named = new Map<string, Map<string, Place>>();
   for (const [list, items] of Object.entries({ dequeue, renew, release })) {
     const { [list as keyof UpdateEnd]: from } = start;
     const { [list as keyof UpdateEnd]: to } = end;
@@ -279,19 +296,23 @@ function refuseConflicts(
       const item = items[index];
       if (item === undefined) return; // The parts have too many items, which is refused.
       const place: Place = { list, index, field: '' };
-      const pids = named.get(item.queue.name) ?? new Map<Pid, Place>();
-      named.set(item.queue.name, pids);
-      const other = pids.get(item.pid);
+      const tasks = named.get(item.queue.name) ?? new Map<string, Place>();
+      named.set(item.queue.name, tasks);
+      const name = item.key === undefined ? item.pid : OF_KEY + item.key;
+      const other = tasks.get(name);
       if (other !== undefined) {
         refuse('CONFLICTING_ITEMS', place, `names the same task as ${pathOf(other)}`, {
           otherField: pathOf(other),
-          ...taskMetadata(item.queue, item.pid),
+          ...taskMetadata(item.queue, item),
         });
       }
-      pids.set(item.pid, place);
+      tasks.set(name, place);
     }
   }
 }
+
+/** No PID has this character. */
+const OF_KEY = '\u{100}';
 
 /** Limits the payload of an in-process update. Over gRPC the size of the message is limited. */
 function refuseTooLarge(enqueue: readonly EnqueueItem[], dequeue: readonly DequeueItem[]): void {

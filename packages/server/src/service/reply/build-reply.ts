@@ -138,12 +138,13 @@ export function statsReply(report: StatsReport, kind: 'named' | 'filtered'): Get
 
 /** The size of a task in a reply, in bytes. Its payload counts only if it is included. */
 export function taskInfoBytes(view: TaskView, includeData: boolean): number {
-  const { queue, pid, state } = view;
+  const { queue, pid, key, state } = view;
   const lease = state?.visibility.kind === 'hidden' ? state.visibility.lease : undefined;
   const texts = [lease?.worker, lease?.workerAddress, state?.retry && queue.group + state.retry.deadLetterQueue];
   const textBytes = texts.reduce<number>((sum, text) => sum + Buffer.byteLength(text ?? ''), nameBytes(queue));
   const payloadBytes = includeData && state !== undefined ? state.dataBytes + headerRoom(state.headerBytes) : 0;
-  return TASK_BYTES + textBytes + bytesOfPast(view) + pid.length + payloadBytes;
+  const keyBytes = state === undefined ? Buffer.byteLength(key ?? '') : 0;
+  return TASK_BYTES + textBytes + bytesOfPast(view) + pid.length + keyBytes + payloadBytes;
 }
 
 /** The size of what a task keeps of its past, in a reply. */
@@ -183,7 +184,7 @@ export function taskInfo(view: TaskView, includeData: boolean): TaskInfo {
     deadLetterFrom: originName(view),
     progress: state?.history?.progress?.text ?? '',
     progressUnixMs: state?.history?.progress?.at ?? 0,
-    key: state?.history?.key ?? '',
+    key: state === undefined ? (view.key ?? '') : (state.history?.key ?? ''),
     cancelReason: state?.history?.cancelled?.reason,
     cancelledUnixMs: state?.history?.cancelled?.at ?? 0,
     headers: headersOf(payload),

@@ -24,16 +24,17 @@ export async function peek(engine: TaskEngine, command: PeekCommand): Promise<Pe
 
 /** Answers a get with all requested tasks. Refused if they do not fit into one reply. */
 export async function get(engine: TaskEngine, command: GetCommand): Promise<GetTasksResponse> {
-  const { includeData, pids } = command;
+  const { includeData, pids, keys = [] } = command;
+  const isOne = pids.length + keys.length === 1;
   // A single task always fits.
-  const first = await engine.getTasks({ ...command, includeData: includeData && pids.length === 1 });
+  const first = await engine.getTasks({ ...command, includeData: includeData && isOne });
   const bytes = first.reduce((sum, view) => sum + taskInfoBytes(view, includeData), 0);
-  if (bytes > REPLY_BYTES && pids.length > 1) {
+  if (bytes > REPLY_BYTES && !isOne) {
     refuse('TOO_MANY_ITEMS', { field: 'pids' }, `would make a reply of ${bytes} bytes: at most ${REPLY_BYTES}`, {
       value: bytes,
       limit: REPLY_BYTES,
     });
   }
-  const views = includeData && pids.length > 1 ? await engine.getTasks(command) : first;
+  const views = includeData && !isOne ? await engine.getTasks(command) : first;
   return { tasks: views.map((view) => taskInfo(view, includeData)) };
 }

@@ -108,6 +108,25 @@ test('a cancelled task moves as one, and goes when its attempt ends', async () =
   expect(ended?.end).toMatchObject({ outcome: 'cancelled', cancelReason: 'too late', attempts: 1 });
 });
 
+test('a moved task is found by its key, wherever it is in its queue', async () => {
+  const nodes = new TwoNodes({ writeMs: 1, syncMs: 1, readMs: 1 });
+  await nodes.open();
+  const { a, b } = nodes;
+  const put = (pid: string) => ({
+    enqueue: [{ queue: QUEUE, pid, key: 'k', mode: EnqueueMode.ENQUEUE_MODE_REPLACE }],
+  });
+  const names = { queue: parseQueueName(QUEUE), pids: [], keys: ['k'], includeData: false };
+  const find = async (h: EngineHarness) => (await nodes.run(h.engine.getTasks(names)))[0]?.pid;
+  await nodes.run(a.h.update(put('5')));
+  const moving = Promise.resolve(a.handOffs?.send(P, { nodeId: 'b', address: 'b' }));
+  await nodes.run(Promise.all([moving, a.h.update(put('3'))]));
+  await expect(find(a.h)).rejects.toMatchObject({ reason: 'NOT_HOLDER' });
+  expect(await find(b.h)).toBe('3');
+  await nodes.run(b.h.update(put('1')));
+  await nodes.run(b.h.update({ dequeue: [{ queue: QUEUE, key: 'k' }] }));
+  expect(await find(b.h)).toBe('');
+});
+
 test('moved queues follow the settings of their group, also those that are put during the move', async () => {
   const nodes = new TwoNodes({ writeMs: 1, syncMs: 1, readMs: 1, bytesPerSecond: 10_000 });
   await nodes.open();

@@ -6,8 +6,8 @@ import type { Queue } from '../../queues/queue.ts';
 import { type Attempt, decide } from '../decide.ts';
 import { isExpected, mayBeDue, showDue } from '../expire.ts';
 import { hiddenPids } from '../get-and-peek.ts';
+import { deletedWithKeys, forgetKeys } from '../keys/forget-keys.ts';
 import { TaskDraft } from '../task-draft.ts';
-import { deletedWithKeys, forgetKeys } from './forget-keys.ts';
 
 /** Time between two sweeps. */
 export const RECORD_SWEEP_MS = 500;

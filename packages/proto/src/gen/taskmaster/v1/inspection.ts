@@ -80,19 +80,21 @@ export interface PeekTasksResponse {
   tasks: TaskInfo[];
 }
 
-/** Shows the state of named tasks. */
+/** Shows the state of tasks, named by their PIDs or their keys. */
 export interface GetTasksRequest {
   /** `group#name`. */
   queue: string;
-  /** 1 to 1,000 PIDs. */
+  /** 1 to 1,000 PIDs and keys together. */
   pids: Uint8Array[];
   /** Send the payloads and headers too. */
   includeData: boolean;
+  /** Keys of tasks, 1 to 256 bytes each. */
+  keys: string[];
 }
 
 /** The state of tasks. */
 export interface GetTasksResponse {
-  /** One for each PID, in order. */
+  /** One for each PID, in order. Then one for each key, in order. */
   tasks: TaskInfo[];
 }
 
@@ -102,7 +104,7 @@ export interface TaskInfo {
   queue: string;
   /** The task's PID. */
   pid: Uint8Array;
-  /** Its state. The fields below are unset for NOT_FOUND. */
+  /** Its state. The fields below are unset for NOT_FOUND, except `key`. A task that was not found by its key has no PID. */
   state: TaskState;
   /** The payload, if it was requested. */
   data: Uint8Array;
@@ -137,7 +139,10 @@ export interface TaskInfo {
   progressUnixMs: number;
   /** The headers that came with the data, if it was requested. */
   headers: { [key: string]: string };
-  /** Its key. Empty: none. A task in a dead-letter queue has the key of its former queue, and is not found by it there. */
+  /**
+   * Its key, or the one by which it was not found. Empty: none. A task in a dead-letter queue has the key of its former queue,
+   * and is not found by it there.
+   */
   key: string;
   /** Set: it was cancelled, for this reason, and is removed when its attempt ends, unless its worker completes it. */
   cancelReason?:
@@ -301,7 +306,7 @@ export const PeekTasksResponse: MessageFns<PeekTasksResponse> = {
 };
 
 function createBaseGetTasksRequest(): GetTasksRequest {
-  return { queue: "", pids: [], includeData: false };
+  return { queue: "", pids: [], includeData: false, keys: [] };
 }
 
 export const GetTasksRequest: MessageFns<GetTasksRequest> = {
@@ -314,6 +319,9 @@ export const GetTasksRequest: MessageFns<GetTasksRequest> = {
     }
     if (message.includeData !== false) {
       writer.uint32(24).bool(message.includeData);
+    }
+    for (const v of message.keys) {
+      writer.uint32(34).string(v!);
     }
     return writer;
   },
@@ -353,6 +361,14 @@ export const GetTasksRequest: MessageFns<GetTasksRequest> = {
             }
 
             message.includeData = reader.bool();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.keys.push(reader.string());
             continue;
           }
         }

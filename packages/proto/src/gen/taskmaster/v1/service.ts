@@ -177,7 +177,7 @@ export const TaskMasterServiceService = {
     responseSerialize: (value: PeekTasksResponse): Buffer => encodeToBuffer(PeekTasksResponse, value),
     responseDeserialize: (value: Buffer): PeekTasksResponse => PeekTasksResponse.decode(value),
   },
-  /** Shows the state of tasks, named by their PIDs. */
+  /** Shows the state of tasks, named by their PIDs or keys. */
   getTasks: {
     path: "/taskmaster.v1.TaskMasterService/GetTasks" as const,
     requestStream: false as const,
@@ -361,7 +361,7 @@ export interface TaskMasterServiceServer extends UntypedServiceImplementation {
   getQueueStats: handleUnaryCall<GetQueueStatsRequest, GetQueueStatsResponse>;
   /** Shows tasks without leasing them: the head of a queue, or a sample of its leased or delayed tasks. */
   peekTasks: handleUnaryCall<PeekTasksRequest, PeekTasksResponse>;
-  /** Shows the state of tasks, named by their PIDs. */
+  /** Shows the state of tasks, named by their PIDs or keys. */
   getTasks: handleUnaryCall<GetTasksRequest, GetTasksResponse>;
   /** Deletes a queue with all its tasks, leased ones too, in constant time (the paper, 5.2). */
   deleteQueue: handleUnaryCall<DeleteQueueRequest, DeleteQueueResponse>;
@@ -533,7 +533,7 @@ export interface TaskMasterServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: PeekTasksResponse) => void,
   ): ClientUnaryCall;
-  /** Shows the state of tasks, named by their PIDs. */
+  /** Shows the state of tasks, named by their PIDs or keys. */
   getTasks(
     request: GetTasksRequest,
     callback: (error: ServiceError | null, response: GetTasksResponse) => void,

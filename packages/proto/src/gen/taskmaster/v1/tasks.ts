@@ -263,7 +263,14 @@ export interface Dequeue {
    * again. Its worker learns of it from renewals and from WaitForTasks. Later waits learn for an hour that the task was
    * cancelled. Of several reasons the first one stays. Refused together with `lease_token`, `requeue` and `result`.
    */
-  cancelReason?: string | undefined;
+  cancelReason?:
+    | string
+    | undefined;
+  /**
+   * Set: the task with this key, wherever it is in the queue, instead of the one with a PID. 1 to 256 bytes. Refused together
+   * with `pid` and `requeue`. If another item names the same task by its PID, the request is refused (CONFLICTING_ITEMS).
+   */
+  key?: string | undefined;
 }
 
 /** Extends a lease from now on. An expired lease is refused (LEASE_EXPIRED). */
@@ -323,6 +330,8 @@ export interface Release {
    * `dead_letter`.
    */
   waiting: boolean;
+  /** Set: the task with this key, as in `Dequeue`. Refused together with `pid`, and without `waiting`. */
+  key?: string | undefined;
 }
 
 /** The error of a failed attempt. */
@@ -554,8 +563,10 @@ export interface ItemRefusal {
   queue: string;
   /** The item's PID. */
   pid: Uint8Array;
-  /** TASK_NOT_FOUND, TASK_EXISTS, LEASE_LOST, LEASE_EXPIRED, NOT_LEASED, TASK_LEASED or NOT_DEAD_LETTERED. */
+  /** TASK_NOT_FOUND, TASK_EXISTS, LEASE_LOST, LEASE_EXPIRED, NOT_LEASED, TASK_LEASED, NOT_DEAD_LETTERED or CONFLICTING_ITEMS. */
   reason: string;
+  /** The key by which the item names its task. Then `pid` is empty. Empty: none. */
+  key: string;
 }
 
 /** Detail in the status of a refused update: all items at fault. */
@@ -1048,6 +1059,7 @@ function createBaseDequeue(): Dequeue {
     result: undefined,
     resultRetentionMs: undefined,
     cancelReason: undefined,
+    key: undefined,
   };
 }
 
@@ -1073,6 +1085,9 @@ export const Dequeue: MessageFns<Dequeue> = {
     }
     if (message.cancelReason !== undefined) {
       writer.uint32(58).string(message.cancelReason);
+    }
+    if (message.key !== undefined) {
+      writer.uint32(66).string(message.key);
     }
     return writer;
   },
@@ -1144,6 +1159,14 @@ export const Dequeue: MessageFns<Dequeue> = {
             }
 
             message.cancelReason = reader.string();
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.key = reader.string();
             continue;
           }
         }
@@ -1260,6 +1283,7 @@ function createBaseRelease(): Release {
     deadLetter: false,
     runAtUnixMs: 0,
     waiting: false,
+    key: undefined,
   };
 }
 
@@ -1291,6 +1315,9 @@ export const Release: MessageFns<Release> = {
     }
     if (message.waiting !== false) {
       writer.uint32(72).bool(message.waiting);
+    }
+    if (message.key !== undefined) {
+      writer.uint32(82).string(message.key);
     }
     return writer;
   },
@@ -1378,6 +1405,14 @@ export const Release: MessageFns<Release> = {
             }
 
             message.waiting = reader.bool();
+            continue;
+          }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.key = reader.string();
             continue;
           }
         }
@@ -2786,7 +2821,7 @@ export const Error_MetadataEntry: MessageFns<Error_MetadataEntry> = {
 };
 
 function createBaseItemRefusal(): ItemRefusal {
-  return { kind: 0, index: 0, queue: "", pid: NO_BYTES, reason: "" };
+  return { kind: 0, index: 0, queue: "", pid: NO_BYTES, reason: "", key: "" };
 }
 
 export const ItemRefusal: MessageFns<ItemRefusal> = {
@@ -2805,6 +2840,9 @@ export const ItemRefusal: MessageFns<ItemRefusal> = {
     }
     if (message.reason !== "") {
       writer.uint32(42).string(message.reason);
+    }
+    if (message.key !== "") {
+      writer.uint32(50).string(message.key);
     }
     return writer;
   },
@@ -2860,6 +2898,14 @@ export const ItemRefusal: MessageFns<ItemRefusal> = {
             }
 
             message.reason = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.key = reader.string();
             continue;
           }
         }

@@ -1,8 +1,8 @@
 import { EnqueueMode, EnqueueResult, parseQueueName } from '@taskmaster/proto';
 import type { Pid } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
-import { type EngineHarness, type EnqueueSpec, engineHarness, pidsOf } from '../../testing/engine-harness.ts';
-import { putSettings } from '../../testing/put-settings.ts';
+import { type EngineHarness, type EnqueueSpec, engineHarness, pidsOf } from '../../../testing/engine-harness.ts';
+import { putSettings } from '../../../testing/put-settings.ts';
 
 const QUEUE = 'shop#orders';
 const { ENQUEUE_MODE_REPLACE: REPLACE, ENQUEUE_MODE_RERUN: RERUN } = EnqueueMode;
