@@ -47,7 +47,7 @@ interface Hidden {
   readonly leasedBy: number | undefined;
 }
 
-export interface ModelQueue {
+interface QueueState {
   readonly tasks: ReadonlyMap<string, ModelTask>;
   /** The largest PID that the queue has had. */
   readonly largest: string;
@@ -57,7 +57,31 @@ export interface ModelQueue {
   readonly emptySince: number | undefined;
 }
 
-const NO_QUEUE: ModelQueue = { tasks: new Map(), largest: '', completed: 0, emptySince: undefined };
+/** What is derived from a queue is kept, because worlds share most of their queues, and a search compares many worlds. */
+class ModelQueue {
+  readonly state: QueueState;
+  #inOrder: readonly ModelTask[] | undefined;
+  #key: string | undefined;
+
+  constructor(state: QueueState) {
+    this.state = state;
+  }
+
+  /** In order of their PIDs. */
+  get inOrder(): readonly ModelTask[] {
+    this.#inOrder ??= [...this.state.tasks.values()].sort((a, b) => (a.pid < b.pid ? -1 : 1));
+    return this.#inOrder;
+  }
+
+  /** Equal for queues that a caller cannot distinguish. */
+  get key(): string {
+    const { largest, completed, emptySince } = this.state;
+    this.#key ??= JSON.stringify([largest, completed, emptySince, this.inOrder]);
+    return this.#key;
+  }
+}
+
+const NO_QUEUE = new ModelQueue({ tasks: new Map(), largest: '', completed: 0, emptySince: undefined });
 
 /** What an ended task has left. */
 export interface ModelEnd {
@@ -80,23 +104,27 @@ export class World {
   readonly time: number;
   /** How often the clock may have gone back. */
   readonly epoch: number;
-  readonly #queues: Map<string, ModelQueue>;
-  readonly #requests: Map<string, RecordedRequest>;
+  // Shared with other worlds. A change replaces the one that it concerns.
+  #queues: ReadonlyMap<string, ModelQueue>;
+  #requests: ReadonlyMap<string, RecordedRequest>;
   /** By queue and PID. */
-  readonly #ends: Map<string, ModelEnd>;
+  #ends: ReadonlyMap<string, ModelEnd>;
+  /** Equal for ends that a caller cannot distinguish. Undefined: not yet known. */
+  #endsKey: string | undefined;
   /** Groups of which tasks have left their ends. */
-  readonly #keeping: Set<string>;
+  #keeping: ReadonlySet<string>;
   /** By event: the progress of an event with several steps. */
-  readonly #progress: Map<number, string>;
+  #progress: ReadonlyMap<number, string>;
 
   constructor(from?: World, time = from?.time ?? 0, epoch = from?.epoch ?? 0) {
     this.time = time;
     this.epoch = epoch;
-    this.#queues = new Map(from ? from.#queues : []);
-    this.#requests = new Map(from ? from.#requests : []);
-    this.#ends = new Map(from ? from.#ends : []);
-    this.#keeping = new Set(from ? from.#keeping : []);
-    this.#progress = new Map(from ? from.#progress : []);
+    this.#queues = from ? from.#queues : new Map();
+    this.#requests = from ? from.#requests : new Map();
+    this.#ends = from ? from.#ends : new Map();
+    this.#endsKey = from ? from.#endsKey : undefined;
+    this.#keeping = from ? from.#keeping : new Set();
+    this.#progress = from ? from.#progress : new Map();
   }
 
   /** The same world at a later time. */
@@ -104,8 +132,8 @@ export class World {
     return time === this.time && epoch === this.epoch ? this : new World(this, time, epoch);
   }
 
-  queue(name: string): ModelQueue {
-    return this.#queues.get(name) ?? NO_QUEUE;
+  queue(name: string): QueueState {
+    return this.#queueOf(name).state;
   }
 
   get queueNames(): string[] {
@@ -117,8 +145,8 @@ export class World {
   }
 
   /** In order of their PIDs. */
-  tasks(queue: string): ModelTask[] {
-    return [...this.queue(queue).tasks.values()].sort((a, b) => (a.pid < b.pid ? -1 : 1));
+  tasks(queue: string): readonly ModelTask[] {
+    return this.#queueOf(queue).inOrder;
   }
 
   available(queue: string): ModelTask[] {
@@ -154,7 +182,7 @@ export class World {
 
   deleteQueue(name: string): World {
     const next = new World(this);
-    next.#queues.delete(name);
+    next.#queues = without(this.#queues, name);
     return next;
   }
 
@@ -176,10 +204,11 @@ export class World {
   withEnd(queue: string, pid: string, end: ModelEnd | undefined): World {
     if (end === undefined && !this.#ends.has(endKey(queue, pid))) return this;
     const next = new World(this);
-    if (end === undefined) next.#ends.delete(endKey(queue, pid));
+    next.#endsKey = undefined;
+    if (end === undefined) next.#ends = without(this.#ends, endKey(queue, pid));
     else {
-      next.#ends.set(endKey(queue, pid), end);
-      next.#keeping.add(groupKey(queue));
+      next.#ends = new Map(this.#ends).set(endKey(queue, pid), end);
+      next.#keeping = new Set(this.#keeping).add(groupKey(queue));
     }
     return next;
   }
@@ -190,7 +219,7 @@ export class World {
 
   record(id: string, outcome: Outcome, at: Span): World {
     const next = new World(this);
-    next.#requests.set(id, { outcome, at });
+    next.#requests = new Map(this.#requests).set(id, { outcome, at });
     return next;
   }
 
@@ -200,38 +229,44 @@ export class World {
 
   withProgress(event: number, progress: string | undefined): World {
     const next = new World(this);
-    if (progress === undefined) next.#progress.delete(event);
-    else next.#progress.set(event, progress);
+    if (progress === undefined) next.#progress = without(this.#progress, event);
+    else next.#progress = new Map(this.#progress).set(event, progress);
     return next;
   }
 
   /** True if a caller cannot distinguish the queues of the two worlds. */
   isLike(other: World): boolean {
-    if (this.#queues.size !== other.#queues.size || endsKey(this.#ends) !== endsKey(other.#ends)) return false;
-    return [...this.#queues].every(([name, queue]) => {
+    if (this.#queues.size !== other.#queues.size) return false;
+    if (this.#ends !== other.#ends && this.#keyOfEnds !== other.#keyOfEnds) return false;
+    for (const [name, queue] of this.#queues) {
       const theirs = other.#queues.get(name);
-      return theirs === queue || (theirs !== undefined && keyOf(theirs) === keyOf(queue));
-    });
+      if (theirs !== queue && theirs?.key !== queue.key) return false;
+    }
+    return true;
   }
 
   /** Equal for worlds that a caller cannot distinguish. */
   get key(): string {
-    const queues = [...this.#queues].map(([name, queue]) => `${name}${keyOf(queue)}`).sort();
+    const queues = [...this.#queues].map(([name, queue]) => `${name}${queue.key}`).sort();
     const progress = [...this.#progress].map(([event, sofar]) => `${event}${sofar}`).sort();
-    return [
-      this.time,
-      this.epoch,
-      endsKey(this.#ends),
-      ...queues,
-      ...[...this.#requests.keys()].sort(),
-      ...progress,
-    ].join('\n');
+    return [this.time, this.epoch, this.#keyOfEnds, ...queues, ...[...this.#requests.keys()].sort(), ...progress].join(
+      '\n',
+    );
   }
 
-  #with(name: string, queue: ModelQueue): World {
+  #with(name: string, state: QueueState): World {
     const next = new World(this);
-    next.#queues.set(name, queue);
+    next.#queues = new Map(this.#queues).set(name, new ModelQueue(state));
     return next;
+  }
+
+  #queueOf(name: string): ModelQueue {
+    return this.#queues.get(name) ?? NO_QUEUE;
+  }
+
+  get #keyOfEnds(): string {
+    this.#endsKey ??= JSON.stringify([...this.#ends].sort());
+    return this.#endsKey;
   }
 }
 
@@ -241,17 +276,8 @@ const groupKey = (queue: string): string => queue.slice(0, queue.indexOf('#') + 
 /** Begins with the group; the default group is empty. */
 const endKey = (queue: string, pid: string): string => `${queue.includes('#') ? queue : `#${queue}`} ${pid}`;
 
-const endsKey = (ends: ReadonlyMap<string, ModelEnd>): string => JSON.stringify([...ends].sort());
-
-/** Cached by queue, because worlds share most of their queues. */
-const keys = new WeakMap<ModelQueue, string>();
-
-function keyOf(queue: ModelQueue): string {
-  let key = keys.get(queue);
-  if (key === undefined) {
-    const tasks = [...queue.tasks.values()].map((task) => JSON.stringify(task)).sort();
-    key = JSON.stringify([queue.largest, queue.completed, queue.emptySince, tasks]);
-    keys.set(queue, key);
-  }
-  return key;
+function without<K, V>(map: ReadonlyMap<K, V>, key: K): ReadonlyMap<K, V> {
+  const rest = new Map(map);
+  rest.delete(key);
+  return rest;
 }
