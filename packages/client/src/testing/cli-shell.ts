@@ -17,6 +17,8 @@ export interface CliRunning {
   readonly ended: Promise<CliEnded>;
   /** Types text on the terminal. */
   type(text: string): void;
+  /** Closes its input. */
+  endInput(): void;
   /** Presses Ctrl-C. */
   interrupt(): void;
 }
@@ -26,20 +28,19 @@ export interface CliOptions {
   readonly isTerminal?: boolean;
 }
 
-/** Starts `taskmaster ...args` in this process, with this endpoint. */
-export function startCli(endpoint: string, args: readonly string[], options: CliOptions = {}): CliRunning {
+/** Starts `taskmaster ...args` in this process. `endpoint`: undefined if the arguments or the environment name one. */
+export function startCli(endpoint: string | undefined, args: readonly string[], options: CliOptions = {}): CliRunning {
   const { isTerminal = false } = options;
   const stdin: Readable & { isTTY?: boolean } = Object.assign(new PassThrough(), { isTTY: isTerminal });
   const out = collector(isTerminal);
   const err = collector(isTerminal);
   const interrupt = new AbortController();
-  const all = [...args, '--endpoint', endpoint];
+  const all = endpoint === undefined ? args : [...args, '--endpoint', endpoint];
   const shell = { stdin, out: new Output(out.stream, { json: args.includes('--json') }), err: err.stream };
-  const ended = mainIn({ ...shell, signal: interrupt.signal }, all).then((code) => ({
-    code,
-    stdout: out.text,
-    stderr: err.text,
-  }));
+  const ended = mainIn({ ...shell, signal: interrupt.signal }, all).then(async (code) => {
+    await shell.out.flush();
+    return { code, stdout: out.text, stderr: err.text };
+  });
   return {
     get stdout() {
       return out.text;
@@ -49,6 +50,7 @@ export function startCli(endpoint: string, args: readonly string[], options: Cli
     },
     ended,
     type: (text) => void stdin.push(text),
+    endInput: () => void stdin.push(null),
     interrupt: () => interrupt.abort(new InterruptedError('SIGINT')),
   };
 }
