@@ -1,15 +1,10 @@
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
-import { delimiter, dirname, join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { connect, type TaskMasterClient } from '@taskmaster/client';
+import { clientCli } from '../support/paths.ts';
 import { type Ended, type Running, startProcess } from '../support/processes/child-process.ts';
 import { type RunningNode, startNode } from '../support/processes/start-node.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
-
-const require = createRequire(import.meta.url);
-
-/** The built command line. */
-const taskmasterCli = join(dirname(require.resolve('@taskmaster/client/package.json')), 'dist', 'cli.js');
 
 /** Environment variables of the test machine that a user's shell does not have. */
 const NOT_INHERITED =
@@ -33,7 +28,7 @@ export async function openShell(endpoint: string): Promise<UserShell> {
   await mkdir(bin);
   await mkdir(dir);
   const command = join(bin, 'taskmaster');
-  await writeFile(command, `#!/bin/sh\nexec '${process.execPath}' '${taskmasterCli}' "$@"\n`);
+  await writeFile(command, `#!/bin/sh\nexec '${process.execPath}' '${clientCli}' "$@"\n`);
   await chmod(command, 0o755);
   const inherited = Object.entries(process.env).filter(([name]) => !NOT_INHERITED.test(name));
   const userEnv = {
@@ -50,7 +45,7 @@ export async function openShell(endpoint: string): Promise<UserShell> {
       return await shell.ended;
     },
     start: (args, env = {}) =>
-      startProcess(process.execPath, [taskmasterCli, ...args], { cwd: dir, env: { ...userEnv, ...env } }),
+      startProcess(process.execPath, [clientCli, ...args], { cwd: dir, env: { ...userEnv, ...env } }),
     [Symbol.asyncDispose]: () => home[Symbol.asyncDispose](),
   };
 }

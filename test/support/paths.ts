@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 
 const require = createRequire(import.meta.url);
-const packageRoot = (name: string): string => dirname(require.resolve(`${name}/package.json`));
+export const packageRoot = (name: string): string => dirname(require.resolve(`${name}/package.json`));
 
 /** The root of the workspace. */
 export const root = join(packageRoot('@taskmaster/proto'), '..', '..');
@@ -10,7 +10,22 @@ export const root = join(packageRoot('@taskmaster/proto'), '..', '..');
 /** The folder that the paths of `.proto` files are relative to. */
 export const protoRoot = packageRoot('@taskmaster/proto');
 
-/** The built command lines. */
-export const nodeCli = join(packageRoot('@taskmaster/node'), 'dist', 'node-cli.js');
-export const proxyCli = join(packageRoot('@taskmaster/proxy'), 'dist', 'cli.js');
-export const clientCli = join(packageRoot('@taskmaster/client'), 'dist', 'cli.js');
+/** The command lines that the build has made. */
+export const builtCli = {
+  node: join(packageRoot('@taskmaster/node'), 'dist', 'node-cli.js'),
+  proxy: join(packageRoot('@taskmaster/proxy'), 'dist', 'cli.js'),
+  client: join(packageRoot('@taskmaster/client'), 'dist', 'cli.js'),
+};
+
+/** Environment variable with the folder of `bundlePrograms`. The process tests set it. */
+export const BUNDLES = 'TASKMASTER_TEST_BUNDLES';
+
+const programOf = (name: keyof typeof builtCli): string => {
+  const bundles = process.env[BUNDLES];
+  return bundles === undefined ? builtCli[name] : join(bundles, `${name}.cjs`);
+};
+
+/** The command lines, from the bundles if there are some. */
+export const nodeCli = programOf('node');
+export const proxyCli = programOf('proxy');
+export const clientCli = programOf('client');
