@@ -34,10 +34,14 @@ if (job === 'example') args.unshift(exampleNamed(args.shift()));
 
 /** The path of the example with this name. Exits with 2 if there is none. */
 function exampleNamed(name) {
-  const sources = readdirSync(join(root, 'examples')).filter((file) => file.endsWith('.ts'));
-  const names = sources.map((file) => parse(file).name);
-  if (names.includes(name)) return `examples/dist/${name}.js`;
-  process.stderr.write(`npm run example NAME, where NAME is one of ${names.join(', ')}\n`);
+  const pathOf = new Map();
+  for (const folder of ['', 'attempts']) {
+    const sources = readdirSync(join(root, 'examples', folder)).filter((file) => file.endsWith('.ts'));
+    for (const source of sources) pathOf.set(parse(source).name, join(folder, parse(source).name));
+  }
+  const path = pathOf.get(name);
+  if (path !== undefined) return `examples/dist/${path}.js`;
+  process.stderr.write(`npm run example NAME, where NAME is one of ${[...pathOf.keys()].sort().join(', ')}\n`);
   process.exit(2);
 }
 

@@ -57,6 +57,7 @@ function lease({ queues: [queue = ''], maxTasks, leaseDurationMs }: LeaseTasksRe
     maxAttempts: undefined,
     leaseDurationMs: 0,
     key: '',
+    timeLimitMs: 0,
   });
   return { tasks: Array.from({ length: maxTasks }, task) };
 }

@@ -72,6 +72,7 @@ export function newTasks(queue: string, count: number, bytes?: number): Enqueue[
     retry: undefined,
     headers: NO_ENTRIES,
     key: '',
+    timeLimitMs: 0,
     topic: '',
   }));
 }

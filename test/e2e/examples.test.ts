@@ -30,7 +30,7 @@ test('pipeline: orders move from stage to stage, the urgent one first, each once
 });
 
 test('delayed-and-retry: failed attempts are retried up to the last one', async () => {
-  const lines = await runExample('delayed-and-retry', [node.endpoint]);
+  const lines = await runExample('attempts/delayed-and-retry', [node.endpoint]);
 
   expect(lines.filter((line) => line.includes('busy@'))).toEqual([
     'attempt 1 for busy@example.com failed',
@@ -48,7 +48,7 @@ test('delayed-and-retry: failed attempts are retried up to the last one', async 
 });
 
 test('dead-letters: tasks keep why they failed, and go back or away', async () => {
-  const lines = await runExample('dead-letters', [node.endpoint]);
+  const lines = await runExample('attempts/dead-letters', [node.endpoint]);
 
   expect(lines.slice(0, 3)).toEqual([
     'ann@example.com: Error: connect ECONNREFUSED, attempt 2',
@@ -80,7 +80,7 @@ test('queue-settings: tasks that say nothing follow the settings of their queue'
 });
 
 test('rerun: a change during a run is one more run, which continues where it stopped', async () => {
-  expect(await runExample('rerun', [node.endpoint])).toEqual([
+  expect(await runExample('attempts/rerun', [node.endpoint])).toEqual([
     'indexing version 1, from the start',
     'version 3: rerun',
     'indexing version 3, from the start',
@@ -143,11 +143,30 @@ test('schedule: tasks come again and again, and each run once', async () => {
 });
 
 test('cancel: a task that waits goes at once, and the handler of one that runs is told', async () => {
-  expect(await runExample('cancel', [node.endpoint])).toEqual([
+  expect(await runExample('attempts/cancel', [node.endpoint])).toEqual([
     'the task that waited: cancelled',
     'long: working',
     'long: stopping, the customer has left',
     'long: cancelled after 1 attempt',
+  ]);
+});
+
+test('time-limit: attempts that take too long have failed, whether or not their handlers stop', async () => {
+  const lines = await runExample('attempts/time-limit', [node.endpoint]);
+  expect(lines.filter((line) => line.startsWith('slow'))).toEqual([
+    'slow: attempt 1, at most 300 ms',
+    'slow: the attempt exceeded its time limit of 300 ms',
+    'slow: attempt 2, at most 300 ms',
+    'slow: the attempt exceeded its time limit of 300 ms',
+    'slow: attempt 3, at most 300 ms',
+    'slow: done in attempt 3',
+  ]);
+  expect(lines.filter((line) => line.startsWith('hanging'))).toEqual([
+    'hanging: attempt 1, at most 1000 ms',
+    'hanging: attempt 2, at most 1000 ms',
+    'hanging: the attempt exceeded its time limit of 1000 ms',
+    'hanging: attempt 3, at most 1000 ms',
+    'hanging: done in attempt 3',
   ]);
 });
 

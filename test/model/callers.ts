@@ -167,6 +167,7 @@ export class Callers {
       mode: item.mode,
       delayMs: item.delayMs,
       retry: RETRIES[item.retry],
+      timeLimitMs: item.timeLimitMs,
     };
   }
 

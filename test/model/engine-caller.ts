@@ -157,13 +157,14 @@ function commandOf(call: UpdateCall): UpdateCommand {
     group: parseQueueName(first?.queue ?? '').group,
     enqueue: sentEnqueues(call.enqueue)
       .flatMap((at) => call.enqueue.slice(at, at + 1))
-      .map(({ queue, topic, pid, key, data, mode, delayMs, retry }) => ({
+      .map(({ queue, topic, pid, key, data, mode, delayMs, retry, timeLimitMs }) => ({
         queue: parseQueueName(topic ?? queue),
         isPublished: topic !== undefined,
         pid: pid as Pid | undefined,
         data: Buffer.from(data, 'latin1'),
         headerBytes: headerBytesOf(data),
         key,
+        timeLimitMs,
         mode: MODES[mode],
         delayMs,
         runAt: undefined,
@@ -217,21 +218,23 @@ function updated({ enqueued, renewed, released }: UpdateOutcome): Outcome {
   };
 }
 
-const leasedTask = ({ queue, pid, token, until, attempt, enqueuedAt, ...payload }: LeasedTask): LeasedReply => ({
+const leasedTask = ({ queue, pid, data, headerBytes, ...told }: LeasedTask): LeasedReply => ({
   queue: formatQueueName(queue),
   pid,
-  data: payloadText(payload),
-  token,
-  until,
-  attempt,
-  enqueuedAt,
+  data: payloadText({ data, headerBytes }),
+  token: told.token,
+  until: told.until,
+  attempt: told.attempt,
+  enqueuedAt: told.enqueuedAt,
+  timeLimitMs: told.timeLimitMs,
 });
 
 function shownTask({ queue, pid, state, data }: TaskView): ShownTask {
   if (!state) return { pid, state: undefined, data: undefined };
-  const { failures = [], origin, progress, cancelled } = state.history ?? {};
+  const { failures = [], origin, progress, cancelled, timeLimitMs } = state.history ?? {};
   const history = {
     failures: failures.map(({ attempt, error }) => `${attempt}: ${error?.message ?? 'expired'}`),
+    timeLimitMs,
     origin: origin && formatQueueName({ group: queue.group, name: origin.queue }),
     progress: progress?.text,
     isCancelled: cancelled !== undefined,

@@ -1,7 +1,16 @@
 import type { EnqueueCall, HistoryEvent, LeaseCall, LeasedReply } from '@taskmaster/client/testing/history';
 import { withoutCancelled } from './ends.ts';
 import { deadLetterQueueOf } from './records/settings.ts';
-import { haveDeadComing, isCancelled, isLastAttempt, isOverdue, type Setting, sweeps } from './rules.ts';
+import {
+  haveDeadComing,
+  isCancelled,
+  isLastAttempt,
+  isOverdue,
+  leaseMs,
+  type Setting,
+  sweeps,
+  timeLimitOf,
+} from './rules.ts';
 import { contains, exactly, later, type ModelTask, type Span, type World } from './world.ts';
 
 interface Picked {
@@ -87,7 +96,7 @@ function explainTasks(
   setting: Setting,
 ): World[] {
   const { call } = event;
-  const at = (tasks[0]?.until ?? 0) - call.leaseDurationMs;
+  const at = (tasks[0]?.until ?? 0) - leaseMs(call.leaseDurationMs, tasks[0]?.timeLimitMs ?? 0);
   if (!contains(span, at)) return [];
   const worlds: World[] = [];
   for (const swept of sweeps(world, call.queues, exactly(at), setting)) {
@@ -113,20 +122,13 @@ function grant(
     if (reply && reply.queue === queue && reply.pid === task.pid) {
       told.shift();
       if (!isLeaseOf(reply, task) && !isLeaseOf(reply, replacedMeanwhile(event, reply, task, setting))) return [];
-      next = lease(next, queue, task, reply.token, exactly(reply.until), event.id, setting);
+      next = lease(next, queue, task, reply.token, exactly(world.time), event, setting);
+      if (!contains(next.task(queue, task.pid)?.hidden?.until ?? exactly(0), reply.until)) return [];
       continue;
     }
     // … or if a task was taken away before the reply was sent.
     if (!mayHaveGone(world, event, queue, task.pid, setting)) return worlds;
-    next = lease(
-      next,
-      queue,
-      task,
-      `of #${event.id}`,
-      later(exactly(world.time), event.call.leaseDurationMs),
-      event.id,
-      setting,
-    );
+    next = lease(next, queue, task, `of #${event.id}`, exactly(world.time), event, setting);
   }
   if (told.length === 0) worlds.push(next);
   return worlds;
@@ -134,7 +136,8 @@ function grant(
 
 function isLeaseOf(reply: LeasedReply, task: ModelTask): boolean {
   const grew = typeof task.token === 'string' || reply.token > task.token;
-  const same = reply.data === task.data && reply.attempt === task.attempts + 1;
+  const limitMs = timeLimitOf(reply.queue, task);
+  const same = reply.data === task.data && reply.attempt === task.attempts + 1 && reply.timeLimitMs === limitMs;
   return grew && same && contains(task.enqueuedAt, reply.enqueuedAt);
 }
 
@@ -161,11 +164,14 @@ function lease(
   queue: string,
   task: ModelTask,
   token: number | string,
-  until: Span,
-  leasedBy: number,
+  since: Span,
+  { id: leasedBy, call }: HistoryEvent<LeaseCall>,
   setting: Setting,
 ): World {
-  const leased = { ...task, token, attempts: task.attempts + 1, hidden: { until, leasedBy }, rerun: false };
+  const limitMs = timeLimitOf(queue, task);
+  const until = later(since, leaseMs(call.leaseDurationMs, limitMs));
+  const hidden = { until, since, isFull: limitMs > 0 && call.leaseDurationMs >= limitMs, leasedBy };
+  const leased = { ...task, token, attempts: task.attempts + 1, hidden, rerun: false };
   return world.put(queue, leased, setting.retentionMs);
 }
 
@@ -198,7 +204,7 @@ function unreportedGrants(
       const picked = first.slice(0, length);
       let after = swept.at(span.from, swept.epoch);
       for (const { queue, task } of picked) {
-        after = lease(after, queue, task, `of #${event.id}`, later(span, call.leaseDurationMs), event.id, setting);
+        after = lease(after, queue, task, `of #${event.id}`, span, event, setting);
       }
       found.push({ after, picked });
     }

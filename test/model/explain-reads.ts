@@ -72,6 +72,7 @@ function learn(world: World, queue: string, shown: ShownTask, isAlone: boolean, 
     state.origin === task.origin?.queue &&
     state.progress === task.progress &&
     state.isCancelled === task.isCancelled &&
+    state.timeLimitMs === task.timeLimitMs &&
     (hidden === undefined || (state.until !== undefined && contains(hidden.until, state.until)));
   // If the task changes meanwhile, its payload may be the later one or missing.
   if (!isSame || (isAlone && shown.data !== task.data)) return undefined;

@@ -20,6 +20,7 @@ import {
   isCancelled,
   isDead,
   isLastAttempt,
+  limitAtOf,
   type Setting,
   sweeps,
   withFailure,
@@ -74,6 +75,8 @@ function toldBy(outcome: Outcome, requestId: string | undefined, setting: Settin
   const repeated = requestId === undefined ? undefined : setting.toldFor(requestId);
   return repeated ? [repeated, undefined] : [undefined];
 }
+
+const LATER = exactly(Number.POSITIVE_INFINITY);
 
 /** Plays one update by the contract: dequeues, renewals and releases on the tasks before the update, then enqueues. */
 class UpdatePlayer {
@@ -135,12 +138,35 @@ class UpdatePlayer {
       if (at !== undefined && (this.#told?.enqueued[index]?.result ?? 'created') === 'created') this.#happenedAt(at);
     }
     for (const [index, { until }] of (this.#told?.renewed ?? []).entries()) {
-      this.#happenedAt(until - (renew[index]?.leaseDurationMs ?? 0));
+      const item = renew[index];
+      if (item) this.#renewedUntil(until, item);
     }
     for (const [index, { until }] of (this.#told?.released ?? []).entries()) {
       const item = release[index];
       if (item && until !== undefined) this.#happenedAt(until - this.#waitAfter(item));
     }
+  }
+
+  /** A lease that now ends at its time limit does not tell when it was renewed. */
+  #renewedUntil(until: number, { queue, pid, leaseDurationMs }: UpdateCall['renew'][number]): void {
+    const latest = this.#latestEnd(queue, this.#world.task(queue, pid));
+    const at = until - leaseDurationMs;
+    if (latest === undefined || until < latest.from) this.#happenedAt(at);
+    else if (until > latest.to || at > this.#at.to) this.#impossible = true;
+    else this.#at = { from: Math.max(at, this.#at.from), to: this.#at.to };
+  }
+
+  #endOfLease({ queue, leaseDurationMs }: UpdateCall['renew'][number], task: ModelTask): Span {
+    const end = later(this.#at, leaseDurationMs);
+    const latest = this.#latestEnd(queue, task) ?? end;
+    return { from: Math.min(end.from, latest.from), to: Math.min(end.to, latest.to) };
+  }
+
+  /** The latest end that a renewal can give a lease. Undefined: there is none. */
+  #latestEnd(queue: string, task: ModelTask | undefined): Span | undefined {
+    const limitAt = task && limitAtOf(queue, task);
+    const until = task?.hidden?.until;
+    return limitAt && until && { from: Math.max(limitAt.from, until.from), to: Math.max(limitAt.to, until.to) };
   }
 
   #happenedAt(at: number): void {
@@ -197,7 +223,8 @@ class UpdatePlayer {
   }
 
   #renew(item: UpdateCall['renew'][number], index: number, wasAccepted: boolean): { until: number } {
-    const until = this.#told?.renewed[index]?.until ?? this.#at.from + item.leaseDurationMs;
+    const told = this.#told?.renewed[index]?.until;
+    const until = told ?? this.#at.from + item.leaseDurationMs;
     const task = this.#find('renew', item, index);
     if (!task) return { until };
     const { hidden } = task;
@@ -205,7 +232,10 @@ class UpdatePlayer {
       this.#refuse('renew', index, whyNotLeased(item, task));
     } else {
       const progress = item.progress === undefined ? task.progress : item.progress || undefined;
-      this.#put(item.queue, { ...task, progress, hidden: { ...hidden, until: later(this.#at, item.leaseDurationMs) } });
+      const end = told === undefined ? this.#endOfLease(item, task) : exactly(told);
+      const limitAt = limitAtOf(item.queue, task) ?? LATER;
+      const isFull = end.to < limitAt.from ? false : end.from >= limitAt.to || undefined;
+      this.#put(item.queue, { ...task, progress, hidden: { ...hidden, until: end, isFull } });
     }
     return { until };
   }
@@ -289,6 +319,7 @@ class UpdatePlayer {
         attempts: 0,
         token: 0,
         retry: item.retry,
+        timeLimitMs: item.timeLimitMs,
         hidden: item.delayMs > 0 ? { until: later(this.#at, item.delayMs), leasedBy: undefined } : undefined,
         failures: [],
         origin: undefined,

@@ -1,6 +1,6 @@
 import type { HistoryEvent, Outcome, RetryCall } from '@taskmaster/client/testing/history';
 import { withDeath, withoutCancelled } from './ends.ts';
-import { deadLetterQueueOf, retrySettings } from './records/settings.ts';
+import { deadLetterQueueOf, retrySettings, timeLimitSetting } from './records/settings.ts';
 import { later, type ModelTask, type Span, type World } from './world.ts';
 
 /** Facts about a run that the model needs beside the history. */
@@ -29,11 +29,11 @@ export interface Setting {
   readonly endBefore: (epoch: number) => number;
 }
 
-/** When an event took effect, if the reply tells. */
+/** When an event took effect, if the reply tells. With a time limit a renewal may have been later. */
 export function instantOf({ call, outcome }: HistoryEvent, setting: Setting): number | undefined {
   if (call.kind === 'lease' && outcome.kind === 'leased') {
     const [first] = outcome.tasks;
-    return first && first.until - call.leaseDurationMs;
+    return first && first.until - leaseMs(call.leaseDurationMs, first.timeLimitMs ?? 0);
   }
   if (call.kind !== 'update' || outcome.kind === 'refused') return undefined;
   const [renewal] = call.renew;
@@ -51,6 +51,27 @@ export function instantOf({ call, outcome }: HistoryEvent, setting: Setting): nu
 function policyOf(queue: string, { retry, origin }: ModelTask): RetryCall {
   const settings = retrySettings(queue);
   return retry ?? (origin === undefined ? settings : { ...settings, maxAttempts: 0 });
+}
+
+/** The time limit of an attempt, in ms: that of the task, or that of the settings. 0: there is none. */
+export const timeLimitOf = (queue: string, { timeLimitMs, origin }: ModelTask): number =>
+  (origin === undefined ? timeLimitMs : undefined) ?? timeLimitSetting(queue);
+
+/** How long a new lease lasts. */
+export const leaseMs = (durationMs: number, limitMs: number): number =>
+  limitMs === 0 ? durationMs : Math.min(durationMs, limitMs);
+
+/** The latest end of the lease of a task. Undefined: there is none. */
+export function limitAtOf(queue: string, task: ModelTask): Span | undefined {
+  const limitMs = timeLimitOf(queue, task);
+  return limitMs === 0 || task.hidden?.since === undefined ? undefined : later(task.hidden.since, limitMs);
+}
+
+/** The failures that the end of a lease may leave. Two if it is not known whether the lease has ended at its limit. */
+function endsOf(queue: string, task: ModelTask): string[] {
+  const isFull = limitAtOf(queue, task) === undefined ? false : task.hidden?.isFull;
+  const over = `the attempt exceeded its time limit of ${timeLimitOf(queue, task)} ms`;
+  return [...(isFull === true ? [] : ['expired']), ...(isFull === false ? [] : [over])];
 }
 
 /** Whether the task goes when its lease ends. A later enqueue runs again. */
@@ -194,16 +215,32 @@ function shown(world: World, queue: string, task: ModelTask, now: number, settin
   if (hidden.leasedBy === undefined)
     return [...stays, world.put(queue, { ...task, hidden: undefined }, setting.retentionMs)];
   if (isCancelled(task)) return [...stays, withoutCancelled(world, queue, task.pid)];
-  const failed = withFailure(task, 'expired');
+  return [
+    ...stays,
+    ...endsOf(queue, task).flatMap((end) => failedBy(end, world, queue, task, hidden.until, now, setting)),
+  ];
+}
+
+/** The worlds after the lease of a task has ended, which `failure` says. */
+function failedBy(
+  failure: string,
+  world: World,
+  queue: string,
+  task: ModelTask,
+  endedAt: Span,
+  now: number,
+  setting: Setting,
+): World[] {
+  const failed = withFailure(task, failure);
   if (isLastAttempt(queue, task)) {
     const gone = world.remove(queue, task.pid, false);
-    return [...stays, buryIn(gone, deadLetterQueueOf(queue, task.retry), queue, failed, setting)];
+    return [buryIn(gone, deadLetterQueueOf(queue, task.retry), queue, failed, setting)];
   }
-  const until = later(hidden.until, backoffMs(queue, task, setting.jitter));
+  const until = later(endedAt, backoffMs(queue, task, setting.jitter));
   const next = task.rerun ? { ...failed, attempts: 0, isCancelled: false } : failed;
   const after: World[] = [];
   if (until.from <= now) after.push(world.put(queue, { ...next, hidden: undefined }, setting.retentionMs));
   if (until.to > now)
     after.push(world.put(queue, { ...next, hidden: { until, leasedBy: undefined } }, setting.retentionMs));
-  return [...stays, ...after];
+  return after;
 }

@@ -298,8 +298,11 @@ class ScenarioRun {
         };
         const leased = await this.#await(lease);
         if (leased?.kind !== 'leased' || leased.tasks.length === 0) continue;
-        const dequeue = leased.tasks.map(({ pid, token }) => ({ queue, pid, token }));
-        await this.#await({ kind: 'update', enqueue: [], dequeue, renew: [], release: [], requestId: undefined });
+        // One by one: a task with a short time limit may be gone again.
+        for (const { pid, token } of leased.tasks) {
+          const dequeue = [{ queue, pid, token }];
+          await this.#await({ kind: 'update', enqueue: [], dequeue, renew: [], release: [], requestId: undefined });
+        }
       }
     }
     this.faults.push('tasks are left that cannot be leased');

@@ -71,6 +71,7 @@ export type Item =
       readonly delayMs: number;
       readonly bytes: number;
       readonly retry: number;
+      readonly timeLimitMs?: number | undefined;
       /** True: with a PID, and unless the mode is to fail, it is published to all queues that are subscribed. */
       readonly isPublished?: boolean;
     }
@@ -121,6 +122,7 @@ const enqueue: fc.Arbitrary<Item> = fc.record({
   delayMs: often(0, oneOf(5, 50, 700)),
   bytes: often(8, oneOf(100, 900)),
   retry: fc.nat({ max: 4 }),
+  timeLimitMs: often<number | undefined>(undefined, oneOf(25, 350)),
   isPublished: often(false, fc.constant(true)),
 });
 

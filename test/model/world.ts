@@ -27,6 +27,8 @@ export interface ModelTask {
   readonly attempts: number;
   readonly token: Token;
   readonly retry: RetryCall | undefined;
+  /** Its own. Undefined: that of the settings. */
+  readonly timeLimitMs: number | undefined;
   /** Undefined: the task is available. */
   readonly hidden: Hidden | undefined;
   /** As in `ShownTask`. */
@@ -43,6 +45,10 @@ export interface ModelTask {
 
 interface Hidden {
   readonly until: Span;
+  /** When the lease began. Undefined: it is none. */
+  readonly since?: Span;
+  /** Whether it lasts until its time limit. Undefined: it is not known. */
+  readonly isFull?: boolean | undefined;
   /** Id of the event that leased it; undefined for a delay or a backoff. */
   readonly leasedBy: number | undefined;
 }

@@ -25,6 +25,7 @@ export const anEnqueue = (change: Partial<Enqueue> = {}): Enqueue => ({
   retry: undefined,
   headers: {},
   key: '',
+  timeLimitMs: 0,
   topic: '',
   ...change,
 });

@@ -63,6 +63,7 @@ class StubCaller implements Caller {
       retry: undefined,
       headers: NO_ENTRIES,
       key: '',
+      timeLimitMs: 0,
       topic: '',
     }));
     await this.#untilTaken(() => updateTasks(this.#stub, { enqueue }));

@@ -86,6 +86,7 @@ class Caller implements Disposable {
       retry: undefined,
       headers: NO_ENTRIES,
       key: '',
+      timeLimitMs: 0,
       topic: '',
     };
     this.#request = { enqueue: [task], dequeue: [], renew: [], release: [], requestId: NOTHING, parts: [] };

@@ -124,6 +124,7 @@ export {
   TaskMasterError,
   TaskNotCompletedError,
   TaskNotFoundError,
+  TimeLimitError,
   UnauthenticatedError,
   UnavailableError,
   UnknownMemberError,

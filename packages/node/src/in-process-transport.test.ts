@@ -38,6 +38,7 @@ const aTask = (data: Uint8Array): LeasedTask => ({
   maxAttempts: 20,
   leaseDurationMs: undefined,
   key: undefined,
+  timeLimitMs: 0,
   progress: undefined,
   headerBytes: 0,
 });

@@ -47,6 +47,8 @@ export const limits = {
   defaultLeaseDurationMs: 30_000,
   /** Lease duration. */
   leaseDurationMs: 365 * 24 * 3600 * 1000,
+  /** Time limit of the attempts at a task. */
+  timeLimitMs: 365 * 24 * 3600 * 1000,
   /** Delay, and backoff. */
   delayMs: 10 * 365 * 24 * 3600 * 1000,
   /** Instant until which a task is hidden, in ms since 1970: the end of the year 9999. */

@@ -12,13 +12,20 @@ const SETTINGS: Readonly<Record<string, RetryCall>> = {
 const KEEPING_OUT: readonly string[] = ['g#q.dead'];
 const KEEP_OUT_MS = 24 * 3600 * 1000;
 
+/** Attempts at tasks of these queues have a time limit. */
+const TIME_LIMITS_MS: Readonly<Record<string, number>> = { 'g#r': 350 };
+
+/** The time limit of the settings of a queue, in ms. 0: there is none. */
+export const timeLimitSetting = (queue: string): number => TIME_LIMITS_MS[queue] ?? 0;
+
 export const keepsOut = (queue: string): boolean => KEEPING_OUT.includes(queue);
 
 /** Puts the settings. */
 export async function putAllSettings(engine: Engine): Promise<void> {
   for (const [queues, { deadLetterQueue, ...limits }] of Object.entries(SETTINGS)) {
     const retry = { ...limits, deadLetterQueue: '' };
-    await putSettings(engine, queues, { retry, deadLetterQueue: deadLetterQueue && `g#${deadLetterQueue}` });
+    const given = { retry, deadLetterQueue: deadLetterQueue && `g#${deadLetterQueue}` };
+    await putSettings(engine, queues, { ...given, timeLimitMs: timeLimitSetting(queues) });
   }
   for (const queue of KEEPING_OUT) await putSettings(engine, queue, { keepOutMs: KEEP_OUT_MS });
 }

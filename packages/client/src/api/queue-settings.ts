@@ -2,7 +2,7 @@ import { EnqueueMode, formatQueueName, type QueueSettings as WireSettings } from
 import type { ClientContext } from '../tasks/context.ts';
 import { canonicalName, modeOf, retryPolicy, type TaskOptions, type TaskRetryOptions } from '../tasks/new-task.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
-import { type Duration, durationMs, leaseDurationMs } from '../values/duration.ts';
+import { type Duration, durationMs, leaseDurationMs, timeLimitMs } from '../values/duration.ts';
 import type { CallOptions } from '../values/options.ts';
 
 /** Settings of queues: what applies unless a task or a request says otherwise. What is left out is not set. */
@@ -19,6 +19,8 @@ export interface QueueSettings {
   readonly resultRetention?: Duration | undefined;
   /** For how long after a completion enqueues of the same PID add nothing. The outcome is `kept-out`. */
   readonly keepOut?: Duration | undefined;
+  /** How long one attempt may take at tasks that have no limit of their own. Applies to leases and renewals from now on. */
+  readonly timeLimit?: Duration | undefined;
 }
 
 /** Settings as the node has them. Times are in ms. */
@@ -35,6 +37,8 @@ export interface QueueSettingsInfo {
   readonly resultRetention: number | undefined;
   /** Undefined: enqueues are not kept out. */
   readonly keepOut: number | undefined;
+  /** Undefined: there is no limit. */
+  readonly timeLimit: number | undefined;
 }
 
 const MODES: Readonly<Record<number, TaskOptions['mode']>> = {
@@ -111,6 +115,7 @@ const wireSettings = ({ retry, deadLetterQueue, leaseDuration, mode, ...times }:
   mode: modeOf(mode),
   resultRetentionMs: times.resultRetention === undefined ? 0 : durationMs(times.resultRetention, 'resultRetention'),
   keepOutMs: times.keepOut === undefined ? 0 : durationMs(times.keepOut, 'keepOut'),
+  timeLimitMs: times.timeLimit === undefined ? 0 : timeLimitMs(times.timeLimit),
 });
 
 const settingsInfo = ({ queues, retry, ...rest }: WireSettings): QueueSettingsInfo => ({
@@ -124,4 +129,5 @@ const settingsInfo = ({ queues, retry, ...rest }: WireSettings): QueueSettingsIn
   mode: MODES[rest.mode],
   resultRetention: rest.resultRetentionMs || undefined,
   keepOut: rest.keepOutMs || undefined,
+  timeLimit: rest.timeLimitMs || undefined,
 });

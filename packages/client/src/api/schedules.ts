@@ -19,7 +19,7 @@ import { type MissedRuns, type ScheduleInfo, scheduleInfo } from '../tasks/sched
 import type { TransportCallOptions } from '../transport/transport.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
 import { encodeData } from '../values/codec.ts';
-import { type Duration, durationMs } from '../values/duration.ts';
+import { type Duration, durationMs, timeLimitMs } from '../values/duration.ts';
 import { type CallOptions, callHook } from '../values/options.ts';
 import { type Pid, type PidLike, pidBytes } from '../values/pid.ts';
 
@@ -47,6 +47,8 @@ export interface ScheduleOptions<In = unknown> {
   readonly skipWhileRunning?: boolean | undefined;
   /** What happens after a failed attempt at a task. Default: as for tasks that are enqueued without `retry`. */
   readonly retry?: TaskRetryOptions | undefined;
+  /** How long one attempt at a task may take. Default: as for tasks that are enqueued without `timeLimit`. */
+  readonly timeLimit?: Duration | undefined;
   /** Headers of each task, as of a task that is enqueued. Default: none. */
   readonly headers?: TaskHeaders | undefined;
   /** The PIDs of the tasks begin with this, so that they have a place among other tasks of the queue. Default: nothing. */
@@ -198,6 +200,7 @@ async function scheduleSpec<In>(options: ScheduleOptions<In>): Promise<ScheduleS
     queue: queue.name,
     data: await encodeData(queue[FORMAT], options.data),
     retry: options.retry && retryPolicy(options.retry),
+    timeLimitMs: options.timeLimit === undefined ? 0 : timeLimitMs(options.timeLimit),
     cron: cron ?? '',
     timeZone: timeZone ?? '',
     intervalMs: every === undefined ? 0 : intervalMs(every),

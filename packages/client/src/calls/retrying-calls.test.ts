@@ -25,6 +25,7 @@ const enqueue = {
     runAtUnixMs: 0,
     headers: {},
     key: '',
+    timeLimitMs: 0,
     topic: '',
     retry: undefined,
   },

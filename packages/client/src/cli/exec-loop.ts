@@ -22,6 +22,8 @@ export interface ExecSettings {
 
 /** Part of the lease duration after which the lease is renewed. Two more attempts fit before it ends. */
 const RENEW_AT = 1 / 3;
+/** Why a release is refused after the end of its lease. */
+const ENDED: ReadonlySet<string> = new Set(['LEASE_EXPIRED', 'LEASE_LOST', 'TASK_NOT_FOUND']);
 /** Pause of an endless loop when no node answers, in ms. */
 const NODE_PAUSE_MS = 1_000;
 
@@ -82,6 +84,7 @@ export class ExecLoop {
     const start = performance.now();
     const end = await this.#runRenewing(task);
     const isDone = end.kind === 'exited' && end.code === 0;
+    const { overTime } = isDone ? { overTime: undefined } : task[LEASE];
     let result: string;
     try {
       if (isDone) {
@@ -92,7 +95,7 @@ export class ExecLoop {
         // Ctrl-C ended the command, so the attempt does not count.
         const isInterrupted = signal.aborted;
         const delay = isInterrupted ? 0 : this.#settings.retryAfterMs;
-        const error = isInterrupted ? undefined : `the command ended: ${commandEndText(end)}`;
+        const error = isInterrupted ? undefined : (overTime?.message ?? `the command ended: ${commandEndText(end)}`);
         const { deadLetterQueue } = await task.release({ delay, refundAttempt: isInterrupted, error });
         result = deadLetterQueue === undefined ? 'released' : `released to ${deadLetterQueue}`;
         // The node has removed it.
@@ -101,16 +104,21 @@ export class ExecLoop {
       }
     } catch (error) {
       if (!isTaskMasterError(error)) throw error;
-      err.write(`${errorLine(errorReport(error))}\n`);
-      result = 'lost';
+      // At the time limit the lease ends, too, and then the node has noted the failure.
+      const isNoted = overTime !== undefined && ENDED.has(error.reason);
+      if (!isNoted) err.write(`${errorLine(errorReport(error))}\n`);
+      result = isNoted ? 'expired' : 'lost';
       this.#failed++;
     }
     const elapsedMs = performance.now() - start;
     if (out.json) {
       const { queue, pid, attempt } = task;
-      await out.object({ queue, pid: pidText(pid), attempt, result, ended: end, ms: Math.round(elapsedMs) });
+      const timeLimitMs = overTime?.timeLimitMs;
+      const ended = { result, timeLimitMs, ended: end, ms: Math.round(elapsedMs) };
+      await out.object({ queue, pid: pidText(pid), attempt, ...ended });
     } else {
-      const why = isDone ? '' : ` (${commandEndText(end)})`;
+      const limit = overTime === undefined ? '' : `time limit of ${duration(overTime.timeLimitMs)}, `;
+      const why = isDone ? '' : ` (${limit}${commandEndText(end)})`;
       const line = `${result}  ${task.queue}  ${pidText(task.pid)}  in ${duration(elapsedMs)}${why}`;
       err.write(`${escapeControls(line)}\n`);
     }
@@ -119,9 +127,11 @@ export class ExecLoop {
   async #runRenewing(task: LeasedTask<Uint8Array>): Promise<CommandEnd> {
     const { signal, out } = this.#session;
     const { command } = this.#settings;
-    const { leaseDurationMs } = task[LEASE];
+    const lease = task[LEASE];
+    const { leaseDurationMs } = lease;
     using _watch = task[WATCH]();
     const timer = setInterval(() => {
+      if (lease.endsAt >= lease.limitAt) return;
       // A lost lease aborts the signal of the task. After any other error the next timer tries again.
       task.renew(undefined, { timeout: leaseDurationMs * RENEW_AT }).catch(() => undefined);
     }, leaseDurationMs * RENEW_AT);

@@ -81,6 +81,7 @@ test('if the thread dies, this thread continues to renew', async () => {
     pid: Buffer.from('a'),
     token: 1,
     leaseDurationMs: 3_000,
+    timeLimitMs: undefined,
     from: systemTiming.now() - 2_000,
   };
   keeper.keep([new Lease(terms, systemTiming, keeper.catchUp)], 60_000);

@@ -119,6 +119,7 @@ export class LeaseKeeper {
   }
 }
 
-function keptLease(id: number, { queue, pid, token, leaseDurationMs, endsAt }: Lease, keepUntil: number): KeptLease {
-  return { id, queue, pid, token, leaseDurationMs, endsAt, keepUntil };
+function keptLease(id: number, lease: Lease, keepUntil: number): KeptLease {
+  const { queue, pid, token, leaseDurationMs, endsAt, limitAt } = lease;
+  return { id, queue, pid, token, leaseDurationMs, endsAt, keepUntil, limitAt };
 }

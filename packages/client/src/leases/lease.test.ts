@@ -1,11 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { ManualTiming } from '../testing/manual-timing.ts';
-import { LeaseExpiredError, LeaseLostError } from '../values/errors.ts';
+import { LeaseExpiredError, LeaseLostError, TimeLimitError } from '../values/errors.ts';
 import { Lease } from './lease.ts';
 
-function setUp(catchUp: (lease: Lease) => void = () => {}) {
+function setUp(catchUp: (lease: Lease) => void = () => {}, timeLimitMs?: number) {
   const timing = new ManualTiming();
-  const terms = { queue: 'q', pid: Buffer.from('a'), token: 1, leaseDurationMs: 1_000, from: timing.now() };
+  const named = { queue: 'q', pid: Buffer.from('a'), token: 1 };
+  const terms = { ...named, leaseDurationMs: 1_000, timeLimitMs, from: timing.now() };
   const lease: Lease = new Lease(terms, timing, () => catchUp(lease));
   return { timing, lease };
 }
@@ -132,4 +133,50 @@ test('a listener is told once that the lease need not be renewed any more', () =
   lease.lose(lost);
   lease.letGo();
   expect(heard).toEqual(['end', 'LEASE_LOST']);
+});
+
+describe('a time limit', () => {
+  const limited = (limitMs: number) => setUp(() => {}, limitMs);
+
+  test('ends the lease and aborts the signal, whatever renewals say', async () => {
+    const { timing, lease } = limited(2_500);
+    const { signal } = lease;
+    for (let renewals = 0; renewals < 4; renewals++) {
+      await timing.advance(600);
+      lease.renewed(timing.now(), 1_000);
+    }
+    expect([lease.endsAt - timing.now(), signal.aborted]).toEqual([100, false]);
+    await timing.advance(100);
+    expect(signal.reason).toBeInstanceOf(TimeLimitError);
+    expect(lease.overTime).toBe(signal.reason);
+    expect(signal.reason).toMatchObject({ reason: 'TIME_LIMIT_EXCEEDED', timeLimitMs: 2_500 });
+  });
+
+  test('is not the reason of a lease that ends before it', async () => {
+    const { timing, lease } = limited(2_500);
+    const { signal } = lease;
+    await timing.advance(5_000);
+    expect(signal.reason).toBeInstanceOf(LeaseExpiredError);
+    expect(lease.overTime).toBeUndefined();
+  });
+
+  test('is not the reason of a lost or completed task', async () => {
+    const [first, second] = [limited(500), limited(500)];
+    first.lease.lose(lost);
+    second.lease.settle('completed');
+    for (const { timing, lease } of [first, second]) {
+      await timing.advance(500);
+      expect(lease.overTime).toBeUndefined();
+    }
+    expect([first.lease.signal.reason, second.lease.signal.aborted]).toEqual([lost, false]);
+  });
+
+  test('is known without a signal, too', async () => {
+    const { timing, lease } = limited(500);
+    timing.block(500);
+    expect(lease.overTime).toBeInstanceOf(TimeLimitError);
+    const { signal } = lease;
+    await timing.advance(0);
+    expect(signal.reason).toBe(lease.overTime);
+  });
 });

@@ -1,5 +1,5 @@
 import { type CancelTimer, MAX_TIMER_MS, type Timing } from '../transport/timing.ts';
-import { LeaseExpiredError, TaskCancelledError, type TaskMasterError } from '../values/errors.ts';
+import { LeaseExpiredError, TaskCancelledError, type TaskMasterError, TimeLimitError } from '../values/errors.ts';
 import { type Pid, pidText } from '../values/pid.ts';
 
 /** Internal: key of the lease of a leased task. */
@@ -18,6 +18,8 @@ export interface LeaseTerms {
   /** Lease token. */
   readonly token: number;
   readonly leaseDurationMs: number;
+  /** Undefined: there is none. */
+  readonly timeLimitMs: number | undefined;
   /** Earliest possible begin of the lease, on the client's clock, in ms. */
   readonly from: number;
 }
@@ -37,12 +39,16 @@ const HELD: LeaseState = { kind: 'held' };
  *  L2  After `endsAt` the signal is aborted, and nothing else changes. A late worker may still complete its task; the node
  *      decides.
  *  L3  After the node has said that the lease is lost, no more requests are sent for it.
+ *  L4  `endsAt` is never later than `limitAt`, at which the attempt has reached its time limit.
  */
 export class Lease {
   readonly queue: string;
   readonly pid: Pid;
   readonly token: number;
   readonly leaseDurationMs: number;
+  /** When the attempt reaches its time limit, on the client's clock, in ms. Infinity: never. */
+  readonly limitAt: number;
+  readonly #timeLimitMs: number | undefined;
   readonly #timing: Timing;
   /** Processes reports of the thread that renews leases. */
   readonly #catchUp: () => void;
@@ -52,6 +58,7 @@ export class Lease {
   #state: LeaseState = HELD;
   #abort: AbortController | undefined;
   #cancelled: TaskCancelledError | undefined;
+  #overTime: TimeLimitError | undefined;
   #cancelTimer: CancelTimer | undefined;
   #onEnd: (() => void) | undefined;
   #onLost: ((error: TaskMasterError) => void) | undefined;
@@ -61,7 +68,9 @@ export class Lease {
     this.pid = terms.pid;
     this.token = terms.token;
     this.leaseDurationMs = terms.leaseDurationMs;
-    this.#endsAt = terms.from + terms.leaseDurationMs;
+    this.#timeLimitMs = terms.timeLimitMs;
+    this.limitAt = terms.from + (terms.timeLimitMs ?? Number.POSITIVE_INFINITY);
+    this.#endsAt = Math.min(terms.from + terms.leaseDurationMs, this.limitAt);
     this.#countsFrom = terms.from;
     this.#timing = timing;
     this.#catchUp = catchUp;
@@ -86,7 +95,16 @@ export class Lease {
     return this.#cancelled;
   }
 
-  /** Aborted when the lease is lost or has expired, and when the task is cancelled. */
+  /** Why the attempt should stop: it has reached its time limit. Undefined: it has not, or it should stop for another reason. */
+  get overTime(): TimeLimitError | undefined {
+    const isOver = this.#timeLimitMs !== undefined && this.#timing.now() >= this.limitAt;
+    if (isOver && this.#overTime === undefined && this.isHeld && !this.#abort?.signal.aborted) {
+      this.#overTime = new TimeLimitError(this.#timeLimitMs, { queue: this.queue });
+    }
+    return this.#overTime;
+  }
+
+  /** Aborted when the lease is lost or has expired, when the attempt is over time, and when the task is cancelled. */
   get signal(): AbortSignal {
     if (this.#abort === undefined) {
       this.#abort = new AbortController();
@@ -152,16 +170,17 @@ export class Lease {
 
   /** The lease has expired. It can still be completed if no worker has leased the task since. */
   expire(error: TaskMasterError = this.#expired()): void {
-    if (this.#state.kind === 'held') this.#reportLost(error);
+    if (this.#state.kind !== 'held') return;
+    const { overTime } = this;
+    if (overTime === undefined) this.#reportLost(error);
+    else this.#stop(overTime);
   }
 
   /** Ends the renewals. With a reason it also aborts the signal. */
   letGo(reason?: TaskMasterError): void {
     if (this.#state.kind === 'settled' || this.#state.kind === 'lost') return;
     this.#callEnd();
-    if (reason === undefined) return;
-    this.#abort ??= new AbortController();
-    this.#abort.abort(reason);
+    if (reason !== undefined) this.#stop(reason);
   }
 
   /**
@@ -173,7 +192,8 @@ export class Lease {
     if (this.#state.kind === 'settled' || this.#state.kind === 'lost') return;
     const before = this.#endsAt;
     const isLatest = sentAt >= this.#countsFrom;
-    this.#endsAt = isLatest ? sentAt + leaseDurationMs : Math.min(before, sentAt + leaseDurationMs);
+    const endsAt = Math.min(sentAt + leaseDurationMs, this.limitAt);
+    this.#endsAt = isLatest ? endsAt : Math.min(before, endsAt);
     this.#countsFrom = Math.max(this.#countsFrom, sentAt);
     if (this.#endsAt >= before || this.#cancelTimer === undefined) return;
     this.#cancelTimer();
@@ -209,9 +229,13 @@ export class Lease {
     onEnd?.();
   }
 
-  #reportLost(error: TaskMasterError): void {
+  #stop(reason: TaskMasterError): void {
     this.#abort ??= new AbortController();
-    this.#abort.abort(error);
+    this.#abort.abort(reason);
+  }
+
+  #reportLost(error: TaskMasterError): void {
+    this.#stop(error);
     const onLost = this.#onLost;
     this.#onLost = undefined;
     onLost?.(error);

@@ -7,7 +7,7 @@ import { Renewer } from './renewer.ts';
 const LEASE_MS = 30_000;
 
 /** `queues` lists queues of tasks `0`, `1`, ... that are leased and kept. */
-async function setUp({ tasks = 1, queue = 'q', keepMs = 3_600_000 } = {}) {
+async function setUp({ tasks = 1, queue = 'q', keepMs = 3_600_000, limitMs = Number.POSITIVE_INFINITY } = {}) {
   const timing = new ManualTiming();
   const transport = new FakeTransport(timing);
   const renewed: number[] = [];
@@ -31,6 +31,7 @@ async function setUp({ tasks = 1, queue = 'q', keepMs = 3_600_000 } = {}) {
       runAtUnixMs: 0,
       headers: {},
       key: '',
+      timeLimitMs: 0,
       topic: '',
       retry: undefined,
     },
@@ -47,7 +48,8 @@ async function setUp({ tasks = 1, queue = 'q', keepMs = 3_600_000 } = {}) {
   };
   const leased = await transport.engine.lease({ ...request, maxPid: data });
   const kept = leased.tasks.map(({ pid, leaseToken }, id) => {
-    const instants = { endsAt: timing.now() + LEASE_MS, keepUntil: timing.now() + keepMs };
+    const [endsAt, limitAt] = [timing.now() + Math.min(LEASE_MS, limitMs), timing.now() + limitMs];
+    const instants = { endsAt, keepUntil: timing.now() + keepMs, limitAt };
     return { id, queue, pid, token: leaseToken, leaseDurationMs: LEASE_MS, ...instants };
   });
   transport.engine.updates.length = 0;
@@ -149,4 +151,34 @@ test('a closed renewer reports nothing, even if an answer comes later', async ()
   renewer.close();
   await advancing;
   expect(timing.timers).toBe(0);
+});
+
+describe('a lease with a time limit', () => {
+  test.each([
+    ['shorter than the lease', 5_000, 0],
+    ['as long as the lease', 30_000, 0],
+    ['reached by the first renewal', 40_000, 1],
+    ['reached by the third renewal', 60_000, 3],
+  ])('%s is renewed until a renewal extends it no more, and ends at the limit', async (_what, limitMs, renewals) => {
+    const { timing, engine, renewed, refused } = await setUp({ limitMs });
+    await timing.advance(limitMs - 1);
+    expect(engine.updates).toHaveLength(renewals);
+    expect(refused).toEqual([]);
+    await timing.advance(1);
+    expect(refused).toEqual([[0, 'LEASE_EXPIRED']]);
+    await timing.advance(60_000);
+    expect(renewed).toHaveLength(renewals);
+    expect(engine.updates).toHaveLength(renewals);
+    expect(timing.timers).toBe(0);
+  });
+
+  test('is not renewed after the limit although no renewal was answered', async () => {
+    const { timing, transport, engine, refused } = await setUp({ limitMs: 45_000 });
+    transport.faults.updateTasks.push(
+      ...Array.from({ length: 40 }, () => ({ when: 'before', error: connectionLost() }) as const),
+    );
+    await timing.advance(50_000);
+    expect(refused).toEqual([[0, 'LEASE_EXPIRED']]);
+    expect(engine.updates).toHaveLength(0);
+  });
 });

@@ -19,6 +19,8 @@ export interface KeptLease {
   readonly endsAt: number;
   /** The lease is not renewed after this time. */
   readonly keepUntil: number;
+  /** No renewal extends the lease beyond this time. */
+  readonly limitAt: number;
 }
 
 export interface RenewerParts {
@@ -26,11 +28,14 @@ export interface RenewerParts {
   readonly timing: Timing;
   /** Uniform in [0, 1). */
   readonly random: () => number;
-  /** Called after a renewal that was sent at `sentAt`. Each lease lasts for its `leaseDurationMs` from then. */
+  /** Called after a renewal that was sent at `sentAt`. Each lease lasts for `leaseDurationMs` from then, or until `limitAt`. */
   readonly onRenewed: (ids: readonly number[], sentAt: number) => void;
   /** Called when a renewal says that the task was cancelled. It is renewed on. */
   readonly onCancelled: (id: number, reason: string) => void;
-  /** Called when the node has refused a renewal, or when a lease has ended after its `keepUntil`. It is not renewed again. */
+  /**
+   * Called when the node has refused a renewal, or when a lease has ended after its `keepUntil` or at its `limitAt`. It is not
+   * renewed again.
+   */
   readonly onRefused: (id: number, error: TaskMasterError) => void;
 }
 
@@ -70,8 +75,9 @@ export class Renewer {
   keep(leases: readonly KeptLease[]): void {
     for (const lease of leases) {
       const { group } = parseQueueName(lease.queue);
-      const dueAt = lease.endsAt - lease.leaseDurationMs * (1 - RENEW_AT);
-      this.#entries.set(lease.id, { lease, group, endsAt: lease.endsAt, dueAt, failures: 0, renewing: false });
+      const { endsAt } = lease;
+      const dueAt = isFinal(lease, endsAt) ? endsAt : endsAt - lease.leaseDurationMs * (1 - RENEW_AT);
+      this.#entries.set(lease.id, { lease, group, endsAt, dueAt, failures: 0, renewing: false });
       this.#wakeBy(dueAt);
     }
   }
@@ -103,7 +109,7 @@ export class Renewer {
     for (const entry of this.#entries.values()) {
       if (entry.renewing) continue;
       const { lease, group } = entry;
-      if (now >= lease.keepUntil) {
+      if (now >= lease.keepUntil || isFinal(lease, Math.max(now, entry.endsAt))) {
         if (now >= entry.endsAt) this.#refuse(entry, keptLongEnough(lease));
         else nextDue = Math.min(nextDue, entry.endsAt);
       } else if (entry.dueAt > now + lease.leaseDurationMs * JOIN_WITHIN) {
@@ -143,9 +149,9 @@ export class Renewer {
     }
     const renewed: number[] = [];
     for (const entry of entries) {
-      const { id, leaseDurationMs } = entry.lease;
-      entry.endsAt = sentAt + leaseDurationMs;
-      entry.dueAt = sentAt + leaseDurationMs * RENEW_AT;
+      const { id, leaseDurationMs, limitAt } = entry.lease;
+      entry.endsAt = Math.min(sentAt + leaseDurationMs, limitAt);
+      entry.dueAt = isFinal(entry.lease, entry.endsAt) ? entry.endsAt : sentAt + leaseDurationMs * RENEW_AT;
       entry.failures = 0;
       if (!this.#entries.has(id)) continue;
       renewed.push(id);
@@ -197,6 +203,9 @@ export class Renewer {
     }
   }
 }
+
+/** Whether a lease that ends then cannot be extended any more. */
+const isFinal = ({ limitAt }: KeptLease, endsAt: number): boolean => endsAt >= limitAt;
 
 function keptLongEnough({ queue, pid }: KeptLease): LeaseExpiredError {
   return new LeaseExpiredError(

@@ -13,6 +13,7 @@ test('a lease is the same in another thread, whatever the bytes of its PID, and 
     leaseDurationMs: 30_000,
     endsAt: 12.5,
     keepUntil: 99.25,
+    limitAt: Number.POSITIVE_INFINITY,
   };
   const sent = structuredClone(sendLease(lease));
   expect(receiveLease(sent)).toEqual({ ...lease, pid: Buffer.from(pid) });

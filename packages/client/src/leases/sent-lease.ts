@@ -12,9 +12,19 @@ export type SentLease = readonly [
   leaseDurationMs: number,
   endsAt: number,
   keepUntil: number,
+  limitAt: number,
 ];
 
-export function sendLease({ id, queue, pid, token, leaseDurationMs, endsAt, keepUntil }: KeptLease): SentLease {
+export function sendLease({
+  id,
+  queue,
+  pid,
+  token,
+  leaseDurationMs,
+  endsAt,
+  keepUntil,
+  limitAt,
+}: KeptLease): SentLease {
   const { buffer, byteOffset, byteLength } = pid;
   return [
     id,
@@ -24,9 +34,11 @@ export function sendLease({ id, queue, pid, token, leaseDurationMs, endsAt, keep
     leaseDurationMs,
     endsAt,
     keepUntil,
+    limitAt,
   ];
 }
 
-export function receiveLease([id, queue, pid, token, leaseDurationMs, endsAt, keepUntil]: SentLease): KeptLease {
-  return { id, queue, pid: Buffer.from(pid, 'latin1'), token, leaseDurationMs, endsAt, keepUntil };
+export function receiveLease(sent: SentLease): KeptLease {
+  const [id, queue, pid, token, leaseDurationMs, endsAt, keepUntil, limitAt] = sent;
+  return { id, queue, pid: Buffer.from(pid, 'latin1'), token, leaseDurationMs, endsAt, keepUntil, limitAt };
 }

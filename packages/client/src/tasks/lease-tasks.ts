@@ -202,7 +202,9 @@ function readTask<T>(
   leaseDurationMs: number,
   from: number,
 ): LeasedTask<T> | Promise<LeasedTask<T>> {
-  const terms: LeaseTerms = { queue: task.queue, pid: task.pid, token: task.leaseToken, leaseDurationMs, from };
+  const timeLimitMs = task.timeLimitMs || undefined;
+  const { queue: name, pid, leaseToken: token } = task;
+  const terms: LeaseTerms = { queue: name, pid, token, leaseDurationMs, timeLimitMs, from };
   const lease = new Lease(terms, context.timing, context.keeper.catchUp);
   if (queue === undefined) throw brokenReply('leased a task of a queue that was not asked for');
   const format = queue[FORMAT];

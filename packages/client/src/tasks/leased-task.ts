@@ -35,6 +35,8 @@ export class LeasedTask<T> {
   readonly attempt: number;
   /** Attempts that its retry policy allows before the task goes to its dead-letter queue. Undefined: no limit. */
   readonly maxAttempts: number | undefined;
+  /** How long this attempt may take, in ms: at its end `signal` is aborted. Undefined: there is no limit. */
+  readonly timeLimitMs: number | undefined;
   /** What an earlier attempt has reported last, so that this one can continue there. */
   readonly previousProgress: string | undefined;
   /** Grows with every lease of the task. A store that the work writes to can use it as a fencing token. */
@@ -54,6 +56,7 @@ export class LeasedTask<T> {
     this.headers = task.headers;
     this.attempt = task.attempt;
     this.maxAttempts = task.maxAttempts === 0 ? undefined : (task.maxAttempts ?? limits.defaultMaxAttempts);
+    this.timeLimitMs = task.timeLimitMs || undefined;
     this.previousProgress = task.progress === '' ? undefined : task.progress;
     this.leaseToken = task.leaseToken;
     this[LEASE] = lease;
@@ -85,8 +88,8 @@ export class LeasedTask<T> {
   }
 
   /**
-   * Aborted when the lease is lost or has expired, and with `TaskCancelledError` when the task is cancelled. Its reason is the
-   * error.
+   * Aborted when the lease is lost or has expired, with `TimeLimitError` when the attempt reaches its time limit, and with
+   * `TaskCancelledError` when the task is cancelled. Its reason is the error.
    */
   get signal(): AbortSignal {
     return this[LEASE].signal;
@@ -104,7 +107,7 @@ export class LeasedTask<T> {
   }
 
   /**
-   * Extends the lease, counted from now. Default: for as long as it lasted so far.
+   * Extends the lease, counted from now, but not beyond its time limit. Default: for as long as it lasted so far.
    * @throws LeaseLostError, LeaseExpiredError, TaskNotFoundError, NotLeasedError.
    */
   async renew(leaseDuration?: Duration, options: UpdateOptions = {}): Promise<void> {

@@ -8,7 +8,7 @@ import {
   type RetryPolicy,
 } from '@taskmaster/proto';
 import { type DataFormat, encodeData, jsonCodec } from '../values/codec.ts';
-import { type Duration, dateMs, durationMs } from '../values/duration.ts';
+import { type Duration, dateMs, durationMs, timeLimitMs } from '../values/duration.ts';
 import { type PidLike, pidBytes } from '../values/pid.ts';
 
 /** What happens to a task whose lease expires or is released. */
@@ -57,6 +57,11 @@ export interface TaskOptions {
   readonly headers?: TaskHeaders | undefined;
   /** What happens after a failed attempt. Default: as the queue's settings say, or the defaults of `TaskRetryOptions`. */
   readonly retry?: TaskRetryOptions | undefined;
+  /**
+   * How long one attempt may take, 1 ms to 1 year. Then it has failed, whatever its worker does: the lease ends, and the signal
+   * of the worker's task is aborted. Default: as the queue's settings say, or no limit.
+   */
+  readonly timeLimit?: Duration | undefined;
 }
 
 /** Internal: key of the data format of a queue. */
@@ -149,6 +154,7 @@ export function prepareEnqueue<T, In>(
     ...hiding(options),
     retry: options.retry === undefined ? undefined : retryPolicy(options.retry),
     key: options.key ?? '',
+    timeLimitMs: options.timeLimit === undefined ? 0 : timeLimitMs(options.timeLimit),
     headers: options.headers === undefined ? NO_ENTRIES : headersOf(options.headers),
   };
   if (bytes instanceof Promise) return bytes.then((settled) => ({ ...rest, data: settled }));

@@ -17,6 +17,8 @@ export interface ScheduleInfo {
   /** The headers of each task. */
   readonly headers: TaskHeaders;
   readonly retry: TaskRetryPolicy | undefined;
+  /** How long one attempt at a task may take, in ms. Undefined: as the settings of the queue say. */
+  readonly timeLimitMs: number | undefined;
   readonly cron: string | undefined;
   readonly timeZone: string | undefined;
   /** Time between two runs, in ms. */
@@ -50,6 +52,7 @@ export function scheduleInfo(info: WireSchedule): ScheduleInfo {
   if (spec === undefined) throw brokenReply('left out what the schedule does');
   return {
     ...{ name: info.schedule, queue: spec.queue, bytes: spec.data, headers: spec.headers, retry: spec.retry },
+    timeLimitMs: spec.timeLimitMs || undefined,
     cron: spec.cron === '' ? undefined : spec.cron,
     timeZone: spec.timeZone === '' ? undefined : spec.timeZone,
     everyMs: spec.intervalMs === 0 ? undefined : spec.intervalMs,

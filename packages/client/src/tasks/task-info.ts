@@ -19,7 +19,10 @@ export interface TaskFailure {
   /** Number of the attempt, from 1. */
   readonly attempt: number;
   readonly workerLabel: string | undefined;
-  /** The error of the worker: its message, and its stack if this is the latest failure. Undefined: the lease expired. */
+  /**
+   * The error of the worker: its message, and its stack if this is the latest failure. Or that the time limit was exceeded.
+   * Undefined: the lease expired.
+   */
   readonly error: { readonly message: string; readonly details: string } | undefined;
 }
 
@@ -43,6 +46,8 @@ export interface TaskSummary {
   /** Label of this worker. */
   readonly workerLabel: string | undefined;
   readonly retry: TaskRetryPolicy | undefined;
+  /** How long one attempt may take, in ms. Undefined: it has no limit of its own. */
+  readonly timeLimitMs: number | undefined;
   /** Its last failures, at most 5, the latest last: attempts released with an error, and leases that expired. */
   readonly failures: readonly TaskFailure[];
   /** The queue from which the task came to this dead-letter queue. */
@@ -100,6 +105,7 @@ export function taskSummary(info: WireInfo): TaskSummary {
     workerAddress: info.workerAddress === '' ? undefined : info.workerAddress,
     workerLabel: info.workerLabel === '' ? undefined : info.workerLabel,
     retry: info.retry,
+    timeLimitMs: info.timeLimitMs || undefined,
     failures: info.failures.map(taskFailure),
     deadLetterFrom: info.deadLetterFrom === '' ? undefined : info.deadLetterFrom,
     progress: info.progress === '' ? undefined : { at: new Date(info.progressUnixMs), text: info.progress },

@@ -87,6 +87,7 @@ const leased = (id: number, ...pids: string[]): StreamResult => {
     progress: '',
     headers: {},
     key: '',
+    timeLimitMs: 0,
   };
   const tasks = pids.map((pid) => ({ ...rest, ...instants, pid: Buffer.from(pid) }));
   return { id, result: { $case: 'lease', value: { tasks } } };

@@ -34,6 +34,16 @@ export function leaseDurationMs(duration: Duration, what: string): number {
 }
 
 /**
+ * A time limit in ms. 0 is refused, because in the protocol it means that there is none.
+ * @throws TypeError if it is no duration, or less than a millisecond.
+ */
+export function timeLimitMs(duration: Duration, what = 'timeLimit'): number {
+  const ms = durationMs(duration, what);
+  if (ms < 1) throw new TypeError(`${what}: a time limit is at least 1ms`);
+  return ms;
+}
+
+/**
  * A date in ms since 1970. At least 1, because 0 means none in the protocol.
  * @throws TypeError if it is no valid date.
  */

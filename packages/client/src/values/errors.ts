@@ -35,8 +35,8 @@ export interface RefusedItem {
 
 export interface TaskMasterErrorDetails {
   /**
-   * Stable name for programs: a `Reason` of the protocol, `INVALID_DATA`, `TASK_NOT_COMPLETED`, `TASK_CANCELLED`, or a gRPC
-   * status.
+   * Stable name for programs: a `Reason` of the protocol, `INVALID_DATA`, `TASK_NOT_COMPLETED`, `TASK_CANCELLED`,
+   * `TIME_LIMIT_EXCEEDED`, or a gRPC status.
    */
   readonly reason: Reason | (string & {});
   /** gRPC status code. Default: the code of the reason. */
@@ -223,6 +223,19 @@ export class TaskCancelledError extends TaskMasterError {
   ) {
     super(message, { reason: 'TASK_CANCELLED', code: status.CANCELLED, metadata: options.metadata });
     this.cancelReason = options.cancelReason;
+  }
+}
+
+/** The attempt of a worker has reached its time limit. Stop the work: the attempt has failed, whatever the worker does. */
+export class TimeLimitError extends TaskMasterError {
+  override readonly name = 'TimeLimitError';
+  /** How long the attempt was allowed to take, in ms. */
+  readonly timeLimitMs: number;
+
+  constructor(timeLimitMs: number, metadata: Readonly<Record<string, string>>) {
+    const message = `the attempt exceeded its time limit of ${timeLimitMs} ms`;
+    super(message, { reason: 'TIME_LIMIT_EXCEEDED', code: status.DEADLINE_EXCEEDED, metadata });
+    this.timeLimitMs = timeLimitMs;
   }
 }
 

@@ -1,5 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import { LEASE } from '../leases/lease.ts';
+import { LEASE, type Lease } from '../leases/lease.ts';
 import type { ClientContext } from '../tasks/context.ts';
 import { giveBack } from '../tasks/lease-tasks.ts';
 import { type LeasedTask, WATCH } from '../tasks/leased-task.ts';
@@ -29,7 +29,8 @@ export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): P
     // Read first, so that a payload that cannot be read fails the attempt before the handler starts.
     void task.data;
     returned = await parts.handler(task);
-  } catch (error) {
+  } catch (thrown) {
+    const error = failureOf(lease, thrown);
     if (lease.cancelled === undefined) callHook(hooks.onAttemptFailed, error, task);
     else callHook(hooks.onTaskCancelled, task, lease.cancelled);
     await failTask(parts, task, error);
@@ -60,6 +61,10 @@ export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): P
   callHook(hooks.onTaskCompleted, task);
 }
 
+/** Why an attempt failed whose handler has thrown. What is thrown at the time limit is usually a consequence of it. */
+const failureOf = (lease: Lease, thrown: unknown): unknown =>
+  thrown instanceof UnrecoverableError ? thrown : (lease.overTime ?? thrown);
+
 /** The tasks that a handler without results has returned. */
 const tasksOf = (returned: unknown): HandlerResult['enqueue'] => ((returned ?? {}) as HandlerResult).enqueue;
 
@@ -69,6 +74,8 @@ async function failTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>, error: u
   const lease = task[LEASE];
   if (!lease.isHeld) return;
   if (parts.giveUp.aborted) return giveBack(context, [task]);
+  // At its limit the attempt has failed at the node, too. That the lease is over then is no news for the hooks.
+  if (lease.overTime !== undefined) lease.onLost(() => {});
   try {
     // The node removes a cancelled task.
     if (lease.cancelled !== undefined) await task.release();
@@ -76,10 +83,13 @@ async function failTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>, error: u
     else await task.release({ error: error ?? String(error), delay: delayAfter(parts, task, error) });
   } catch (problem) {
     // A lost task cannot be released. After other errors the task is available when its lease ends.
-    if (lease.lostTo === undefined) callHook(settings.hooks.onAttemptFailed, problem, task);
+    const isLost = lease.lostTo !== undefined || (lease.overTime !== undefined && isExpiry(problem));
+    if (!isLost) callHook(settings.hooks.onAttemptFailed, problem, task);
     lease.letGo();
   }
 }
+
+const isExpiry = (error: unknown): boolean => isTaskMasterError(error) && error.reason === 'LEASE_EXPIRED';
 
 /** The delay of a task whose attempt failed. Undefined: its retry policy decides. */
 function delayAfter<T>({ settings }: RunTaskParts<T>, task: LeasedTask<T>, error: unknown): number | undefined {

@@ -65,8 +65,8 @@ export interface WorkerOptions<T = unknown> {
   /** Called after a task is completed. */
   readonly onTaskCompleted?: ((task: LeasedTask<T>) => void) | undefined;
   /**
-   * Called with the task when its handler throws, its payload cannot be read, or its completion fails. Called without a task when
-   * a lease request fails.
+   * Called with the task when its handler throws, its payload cannot be read, or its completion fails. After the time limit the
+   * error is a `TimeLimitError`, whatever the handler throws. Called without a task when a lease request fails.
    */
   readonly onAttemptFailed?: ((error: unknown, task: LeasedTask<T> | undefined) => void) | undefined;
   /**

@@ -25,6 +25,7 @@ const RERUN = 4;
 const PROGRESS = 8;
 const KEY = 16;
 const CANCELLED = 32;
+const TIME_LIMIT = 64;
 
 /** Writes flags, then only the fields that they announce. */
 export function writeTaskState(out: ByteWriter, state: TaskState, history: TaskHistory | undefined): void {
@@ -94,14 +95,15 @@ function readRetry(from: ByteReader): RetryPolicy {
 }
 
 function writeHistory(out: ByteWriter, history: TaskHistory): void {
-  const { key, failures, origin, rerun, progress, cancelled } = history;
+  const { key, timeLimitMs, failures, origin, rerun, progress, cancelled } = history;
   out.byte(
     (origin ? ORIGIN : 0) |
       (origin?.retry ? ORIGIN_RETRY : 0) |
       (rerun ? RERUN : 0) |
       (progress ? PROGRESS : 0) |
       (key === undefined ? 0 : KEY) |
-      (cancelled ? CANCELLED : 0),
+      (cancelled ? CANCELLED : 0) |
+      (timeLimitMs === undefined ? 0 : TIME_LIMIT),
   );
   if (origin) out.utf8(origin.queue);
   if (origin?.retry) writeRetry(out, origin.retry);
@@ -114,6 +116,7 @@ function writeHistory(out: ByteWriter, history: TaskHistory): void {
     out.number(cancelled.at);
     out.utf8(cancelled.reason);
   }
+  if (timeLimitMs !== undefined) out.number(timeLimitMs);
   out.number(failures.length);
   for (const { at, attempt, worker, error } of failures) {
     out.number(at);
@@ -133,6 +136,7 @@ function readHistory(from: ByteReader): TaskHistory {
   const progress = flags & PROGRESS ? { at: from.number() as Instant, text: from.utf8() } : undefined;
   const key = flags & KEY ? from.utf8() : undefined;
   const cancelled = flags & CANCELLED ? { at: from.number() as Instant, reason: from.utf8() } : undefined;
+  const timeLimitMs = flags & TIME_LIMIT ? from.number() : undefined;
   const failures: Failure[] = [];
   for (let left = from.number(); left > 0; left--) {
     const at = from.number() as Instant;
@@ -142,5 +146,5 @@ function readHistory(from: ByteReader): TaskHistory {
     failures.push({ at, attempt, worker, error });
   }
   const origin = queue === undefined ? undefined : { queue, retry };
-  return { key, failures, origin, rerun: (flags & RERUN) !== 0, progress, cancelled };
+  return { key, timeLimitMs, failures, origin, rerun: (flags & RERUN) !== 0, progress, cancelled };
 }

@@ -61,6 +61,7 @@ export interface EnqueueSpec extends ItemSpec {
   readonly mode?: EnqueueMode;
   readonly delay?: number;
   readonly runAt?: number;
+  readonly timeLimit?: number;
   /** Default: no limit and no backoff, so that a test sees a task again at once. `by settings`: the task has no policy. */
   readonly retry?: Partial<RetryPolicy> | 'by settings';
 }
@@ -282,13 +283,14 @@ export function updateCommand(spec: UpdateSpec): UpdateCommand {
   });
   return {
     group: first ? parseQueueName(first.queue).group : '',
-    enqueue: enqueue.map(({ queue, topic, pid, key, data, headerBytes, mode, delay, runAt, retry }) => ({
+    enqueue: enqueue.map(({ queue, topic, pid, key, timeLimit, data, headerBytes, mode, delay, runAt, retry }) => ({
       queue: parseQueueName(topic ?? queue),
       isPublished: topic !== undefined,
       pid: pid as Pid | undefined,
       data: Buffer.from(data ?? ''),
       headerBytes: headerBytes ?? 0,
       key,
+      timeLimitMs: timeLimit,
       mode: mode ?? EnqueueMode.ENQUEUE_MODE_COLLAPSE,
       delayMs: delay ?? 0,
       runAt: runAt as Instant | undefined,

@@ -12,6 +12,7 @@ export async function putSettings(engine: Engine, queues: string, settings: Part
       isPublished: false,
       headerBytes: 0,
       key: undefined,
+      timeLimitMs: undefined,
       mode: EnqueueMode.ENQUEUE_MODE_REPLACE,
       delayMs: 0,
       runAt: undefined,

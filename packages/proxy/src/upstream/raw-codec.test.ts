@@ -83,6 +83,7 @@ test('a task is read without its payload', () => {
     progress: '',
     headers: {},
     key: '',
+    timeLimitMs: 0,
     maxAttempts: 3,
   };
   const read = readLeased(encodeToBuffer(LeasedTask, task));

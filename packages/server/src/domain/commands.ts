@@ -22,6 +22,8 @@ export interface EnqueueItem {
   readonly headerBytes: number;
   /** Identity within the queue, apart from the PID. */
   readonly key: string | undefined;
+  /** How long one attempt may take. Undefined: as the queue's settings say. */
+  readonly timeLimitMs: number | undefined;
   /** UNSPECIFIED: that of the queue's settings. */
   readonly mode: EnqueueMode;
   readonly delayMs: number;
@@ -172,6 +174,8 @@ export interface LeasedTask {
   readonly maxAttempts: number;
   /** Undefined: as requested, or the default. */
   readonly leaseDurationMs: number | undefined;
+  /** How long the attempt may take. 0: there is no limit. */
+  readonly timeLimitMs: number;
   readonly key: string | undefined;
   /** What an earlier attempt has reported. */
   readonly progress: string | undefined;

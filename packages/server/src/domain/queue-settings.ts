@@ -11,6 +11,8 @@ export interface QueueSettings {
   readonly resultRetentionMs: number;
   /** For how long after a completion enqueues of the same PID add nothing. 0: not at all. */
   readonly keepOutMs: number;
+  /** How long one attempt may take. 0: there is no limit. */
+  readonly timeLimitMs: number;
 }
 
 /** Settings that were put for the queues of a group that match a pattern. What is undefined comes from less specific ones. */
@@ -23,6 +25,7 @@ export interface SettingsRecord {
   readonly mode: EnqueueMode | undefined;
   readonly resultRetentionMs: number | undefined;
   readonly keepOutMs: number | undefined;
+  readonly timeLimitMs: number | undefined;
 }
 
 export const DEFAULT_SETTINGS: QueueSettings = {
@@ -31,6 +34,7 @@ export const DEFAULT_SETTINGS: QueueSettings = {
   mode: EnqueueMode.ENQUEUE_MODE_COLLAPSE,
   resultRetentionMs: limits.defaultResultRetentionMs,
   keepOutMs: 0,
+  timeLimitMs: 0,
 };
 
 /** Reads the settings as they are stored: a valid message, whose `queues` the node has checked. */
@@ -46,6 +50,7 @@ export function decodeSettings(bytes: Uint8Array): SettingsRecord {
     mode: mode || undefined,
     resultRetentionMs: times.resultRetentionMs || undefined,
     keepOutMs: times.keepOutMs || undefined,
+    timeLimitMs: times.timeLimitMs || undefined,
   };
 }
 
@@ -69,5 +74,6 @@ export function settingsOf(name: string, records: Iterable<SettingsRecord>): Que
     mode: first('mode') ?? DEFAULT_SETTINGS.mode,
     resultRetentionMs: first('resultRetentionMs') ?? DEFAULT_SETTINGS.resultRetentionMs,
     keepOutMs: first('keepOutMs') ?? DEFAULT_SETTINGS.keepOutMs,
+    timeLimitMs: first('timeLimitMs') ?? DEFAULT_SETTINGS.timeLimitMs,
   };
 }

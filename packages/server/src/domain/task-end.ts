@@ -19,7 +19,7 @@ export interface TaskEnd {
   readonly attempts: number;
   /** Only of a completed task. Undefined: it has left none. */
   readonly result: Uint8Array | undefined;
-  /** Message of the error of the last attempt of a dead letter. Undefined: the worker gave none, or its lease expired. */
+  /** Message of the error of the last attempt of a dead letter. Undefined: there is none, or its lease expired. */
   readonly error: string | undefined;
   /** Why it was cancelled. Undefined: it was not. */
   readonly cancelReason: string | undefined;

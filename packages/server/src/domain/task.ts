@@ -48,7 +48,7 @@ export interface Failure {
   readonly attempt: number;
   /** Label of the worker. */
   readonly worker: string;
-  /** What the worker says. Undefined: the lease expired. */
+  /** What the worker says, or that the time limit was exceeded. Undefined: the lease expired. */
   readonly error: TaskError | undefined;
 }
 
@@ -58,10 +58,12 @@ export interface TaskError {
   readonly details: string;
 }
 
-/** What some tasks have: what they keep of their past, and a key. */
+/** What some tasks have: what they keep of their past, a key, and a time limit. */
 export interface TaskHistory {
   /** Identity within the queue, apart from the PID. */
   readonly key: string | undefined;
+  /** How long one attempt may take, in ms. Undefined: as the queue's settings say. */
+  readonly timeLimitMs: number | undefined;
   /** The last ones, the latest last. */
   readonly failures: readonly Failure[];
   /** Where the task was before it came to this dead-letter queue. */

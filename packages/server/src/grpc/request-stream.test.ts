@@ -33,6 +33,7 @@ const aTask = (data: Uint8Array = bytes('data')): LeasedTask => ({
   maxAttempts: 20,
   leaseDurationMs: undefined,
   key: undefined,
+  timeLimitMs: 0,
   progress: undefined,
   headerBytes: 0,
 });

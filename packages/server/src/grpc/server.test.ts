@@ -27,6 +27,7 @@ const aTask = (change: Partial<LeasedTask> = {}): LeasedTask => ({
   maxAttempts: 20,
   leaseDurationMs: undefined,
   key: undefined,
+  timeLimitMs: 0,
   progress: undefined,
   headerBytes: 0,
   ...change,

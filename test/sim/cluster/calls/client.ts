@@ -248,6 +248,7 @@ function updateRequest({ enqueue, dequeue, renew, release, requestId }: UpdateCa
       retry: retry && { ...retry, deadLetterQueue: `${parseQueueName(queue).group}#${retry.deadLetterQueue}` },
       headers: headersOf(data),
       key: '',
+      timeLimitMs: 0,
       topic: '',
     })),
     dequeue: dequeue.map((one) => ({ ...item(one), requeue: one.requeue ?? false })),

@@ -23,6 +23,7 @@ export class ScheduledRuns {
           queue: `${group}#ticks`,
           data: Buffer.from(group),
           headers: {},
+          timeLimitMs: 0,
           retry: undefined,
           pidPrefix: Buffer.alloc(0),
         },

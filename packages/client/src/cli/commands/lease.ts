@@ -56,8 +56,8 @@ gets a line for complete --task.
 
 --exec runs a shell command for each task, with the payload on its stdin. The environment has TASKMASTER_QUEUE,
 TASKMASTER_PRIORITY_ID (the PID of the task), TASKMASTER_LEASE_TOKEN, TASKMASTER_ATTEMPT and TASKMASTER_HEADERS (a JSON object). The lease is renewed while the command runs. Exit
-code 0 completes the task, any other exit code releases it. If the lease is lost, the command is ended. taskmaster itself exits
-with 1 if a command failed.
+code 0 completes the task, any other exit code releases it. If the lease is lost, the task is cancelled or its time limit is reached, the
+command is ended. taskmaster itself exits with 1 if a command failed.
 
 Examples:
   $ taskmaster lease shop#mail --lease-duration 5m --wait 30s

@@ -12,6 +12,7 @@ export interface TaskFlags {
   readonly maxAttempts?: number;
   readonly backoff?: { readonly initial: number; readonly max: number | undefined };
   readonly deadLetterQueue?: string;
+  readonly timeLimit?: number;
   readonly header?: TaskHeaders;
 }
 
@@ -25,8 +26,18 @@ export function addTaskFlags(command: Command, { withDeadLetters = true } = {}):
   for (const option of retryOptions()) {
     if (withDeadLetters || option.long !== '--dead-letter-queue') command.addOption(option);
   }
-  command.addOption(headerOption());
+  command.addOption(timeLimitOption()).addOption(headerOption());
 }
+
+export const timeLimitOption = (): Option =>
+  new Option(
+    '--time-limit <duration>',
+    'how long one attempt may take; then it has failed (default: that of the queue, or no limit)',
+  ).argParser((text) => {
+    const ms = lengthOfTime(text);
+    if (ms < 1) throw new InvalidArgumentError('A time limit is at least 1ms.');
+    return ms;
+  });
 
 export const headerOption = (): Option =>
   new Option('--header <key=value>', 'header of the task, shown beside its data; may be given many times').argParser(
@@ -63,11 +74,12 @@ export function taskOptions({
   maxAttempts,
   backoff,
   deadLetterQueue,
+  timeLimit,
   header,
 }: TaskFlags): TaskOptions {
   const hasRetry = maxAttempts !== undefined || backoff !== undefined || deadLetterQueue !== undefined;
   const retry = hasRetry ? { maxAttempts, backoff, deadLetterQueue } : undefined;
-  return { key, mode, delay, runAt, retry, headers: header };
+  return { key, mode, delay, runAt, retry, timeLimit, headers: header };
 }
 
 function collectHeaders(text: string, before: TaskHeaders = {}): TaskHeaders {

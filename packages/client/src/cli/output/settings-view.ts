@@ -13,6 +13,7 @@ export const settingsObject = ({ queues, retry, deadLetterQueue, mode, ...times 
   mode,
   resultRetentionMs: times.resultRetention,
   keepOutMs: times.keepOut,
+  timeLimitMs: times.timeLimit,
 });
 
 export const settingsColumns: readonly Column<QueueSettingsInfo>[] = [
@@ -21,6 +22,7 @@ export const settingsColumns: readonly Column<QueueSettingsInfo>[] = [
   { title: 'BACKOFF', cell: ({ retry }) => (retry ? backoffText(retry.backoff) : '-') },
   { title: 'DEAD LETTERS', cell: ({ deadLetterQueue }) => deadLetterQueue ?? '-' },
   { title: 'LEASE', align: 'right', cell: ({ leaseDuration }) => (leaseDuration ? timeText(leaseDuration) : '-') },
+  { title: 'TIME LIMIT', align: 'right', cell: ({ timeLimit }) => (timeLimit ? timeText(timeLimit) : '-') },
   { title: 'MODE', cell: ({ mode }) => mode ?? '-' },
   {
     title: 'RESULTS',

@@ -16,6 +16,7 @@ export interface LeasedObject {
   readonly attempt: number;
   readonly enqueuedAt: string;
   readonly leaseUntil: string;
+  readonly timeLimitMs?: number | undefined;
   readonly headers?: TaskHeaders | undefined;
   readonly data: string;
 }
@@ -29,6 +30,7 @@ export function leasedObject(task: LeasedTask<Uint8Array>): LeasedObject {
     attempt: task.attempt,
     enqueuedAt: task.enqueuedAt.toISOString(),
     leaseUntil: task.leaseUntil.toISOString(),
+    timeLimitMs: task.timeLimitMs,
     headers: orNone(task.headers),
     data: textOf(task.bytes),
   };
@@ -50,6 +52,18 @@ function headerColumns<T extends { readonly headers?: TaskHeaders }>(tasks: read
   return [{ title: 'HEADERS', cell: ({ headers }) => previewOf(Buffer.from(headersText(headers)), previewWidth(out)) }];
 }
 
+/** A column for time limits, if any task has one. */
+const limitColumns = <T extends Pick<TaskSummary, 'timeLimitMs'>>(tasks: readonly T[]): Column<T>[] =>
+  tasks.every(({ timeLimitMs }) => timeLimitMs === undefined)
+    ? []
+    : [
+        {
+          title: 'TIME LIMIT',
+          align: 'right',
+          cell: ({ timeLimitMs }) => (timeLimitMs === undefined ? '' : duration(timeLimitMs)),
+        },
+      ];
+
 export function leasedColumns(
   tasks: readonly LeasedTask<Uint8Array>[],
   out: Output,
@@ -62,6 +76,7 @@ export function leasedColumns(
     { title: 'ATTEMPT', align: 'right', cell: (task) => count(task.attempt) },
     { title: 'AGE', align: 'right', cell: (task) => duration(now - task.enqueuedAt.getTime()) },
     { title: 'LEASED FOR', align: 'right', cell: (task) => duration(task.leaseUntil.getTime() - now) },
+    ...limitColumns(tasks),
     ...headerColumns(tasks, out),
     { title: 'DATA', cell: (task) => previewOf(task.bytes, previewWidth(out)) },
   ];
@@ -99,6 +114,7 @@ export function taskObject(task: SeenTask): object {
             backoffMaxMs: retry.backoffMaxMs === 0 ? undefined : retry.backoffMaxMs,
             deadLetterQueue: retry.deadLetterQueue === '' ? undefined : retry.deadLetterQueue,
           },
+    timeLimitMs: task.timeLimitMs,
     deadLetterFrom: task.deadLetterFrom,
     progress: task.progress && { at: task.progress.at.toISOString(), text: task.progress.text },
     cancelled: task.cancelled && { at: task.cancelled.at.toISOString(), reason: task.cancelled.reason },
@@ -173,6 +189,7 @@ export function taskColumns(
     const title = kind === 'leased' ? 'ENDS IN' : kind === 'delayed' ? 'AVAILABLE IN' : 'HIDDEN FOR';
     columns.push({ title, align: 'right', cell: ({ hiddenUntil }) => until(hiddenUntil, now) });
   }
+  columns.push(...limitColumns(tasks));
   if (tasks.some(({ cancelled }) => cancelled !== undefined)) {
     columns.push({ title: 'CANCELLED', cell: ({ cancelled }) => cancelledCell(cancelled, out) });
   }

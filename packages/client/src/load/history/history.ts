@@ -26,6 +26,8 @@ export interface EnqueueCall {
   readonly mode: 'collapse' | 'fail' | 'replace' | 'rerun' | 'rerun-first';
   readonly delayMs: number;
   readonly retry: RetryCall | undefined;
+  /** Undefined: as the settings say. */
+  readonly timeLimitMs?: number | undefined;
 }
 
 export interface TaskCall {
@@ -111,6 +113,8 @@ export interface LeasedReply {
   readonly until: number;
   readonly attempt: number;
   readonly enqueuedAt: number;
+  /** 0: there is none. Undefined if the test does not compare it. */
+  readonly timeLimitMs?: number;
 }
 
 export interface ShownTask {
@@ -130,6 +134,7 @@ export interface ShownTask {
         readonly origin?: string | undefined;
         readonly progress?: string | undefined;
         readonly isCancelled?: boolean;
+        readonly timeLimitMs?: number | undefined;
       };
   readonly data: string | undefined;
 }

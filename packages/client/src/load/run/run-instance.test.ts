@@ -221,6 +221,7 @@ const newTask = {
   runAtUnixMs: 0,
   headers: {},
   key: '',
+  timeLimitMs: 0,
   topic: '',
   retry: undefined,
 };

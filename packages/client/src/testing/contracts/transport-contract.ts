@@ -16,6 +16,7 @@ import { headersContract } from './headers-contract.ts';
 import { keysContract } from './keys-contract.ts';
 import { schedulesContract } from './schedules-contract.ts';
 import { testSettings } from './settings-contract.ts';
+import { timeLimitContract } from './time-limit-contract.ts';
 import { topicsContract } from './topics-contract.ts';
 import { bytes, dequeue, enqueue, get, lease, QUEUE, release, text, update } from './transport-requests.ts';
 import { statesOf, type TransportWorld } from './transport-world.ts';
@@ -37,6 +38,7 @@ export function transportContract(name: string, start: () => Promise<TransportWo
     topicsContract(start);
     keysContract(start);
     testSettings(start);
+    timeLimitContract(start);
 
     test('a task goes in, is leased with its payload, and is completed', async () => {
       await using world = await start();

@@ -36,6 +36,7 @@ export const enqueue = (pid: string, change: Partial<Enqueue> = {}): UpdateTasks
         headers: {},
         retry: AT_ONCE,
         key: '',
+        timeLimitMs: 0,
         topic: '',
         ...change,
       },

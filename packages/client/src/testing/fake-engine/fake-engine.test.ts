@@ -29,6 +29,7 @@ test('a lease request gets a task that becomes available while the request begin
       retry: undefined,
       headers: {},
       key: '',
+      timeLimitMs: 0,
       topic: '',
     };
     engine.update({ ...emptyRequest(), enqueue: [task] });

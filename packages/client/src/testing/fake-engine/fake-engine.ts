@@ -10,7 +10,6 @@ import {
   type GetTasksResponse,
   type LeaseTasksRequest,
   type LeaseTasksResponse,
-  limits,
   type PeekTasksRequest,
   type PeekTasksResponse,
   parseQueueName,
@@ -37,6 +36,7 @@ import {
   isRerun,
   keyOf,
   leasedOf,
+  leaseEnd,
   newFakeTask,
   PEEKED,
   renewed,
@@ -369,7 +369,8 @@ export class FakeEngine {
       task.token = ++this.#lastToken;
       task.rerun = false;
       task.attempts++;
-      task.hiddenUntil = now + (givenMs || limits.defaultLeaseDurationMs);
+      task.leasedAt = now;
+      task.hiddenUntil = leaseEnd(task, givenMs, now);
       task.worker = worker;
       this.ends.changed(queue, task);
       return leasedOf(queue, task);

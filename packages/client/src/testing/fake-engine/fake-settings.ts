@@ -39,6 +39,7 @@ export class FakeSettings {
       mode: own?.mode || EnqueueMode.ENQUEUE_MODE_COLLAPSE,
       resultRetentionMs: own?.resultRetentionMs || limits.defaultResultRetentionMs,
       keepOutMs: own?.keepOutMs ?? 0,
+      timeLimitMs: own?.timeLimitMs ?? 0,
     };
   }
 }

@@ -29,6 +29,8 @@ export interface FakeTask {
   headers: Readonly<Record<string, string>>;
   readonly enqueuedAt: number;
   readonly retry: RetryPolicy | undefined;
+  /** 0: there is none. */
+  readonly timeLimitMs: number;
   attempts: number;
   failures: readonly TaskFailure[];
   progress: { readonly at: number; readonly text: string };
@@ -40,12 +42,14 @@ export interface FakeTask {
   rerun: boolean;
   /** 0: the task is available. */
   hiddenUntil: number;
+  /** When the latest lease began. */
+  leasedAt: number;
   worker: string | undefined;
 }
 
 export const newFakeTask = (
   pid: Buffer,
-  { key, data, headers, delayMs, runAtUnixMs, retry }: Enqueue,
+  { key, data, headers, delayMs, runAtUnixMs, retry, timeLimitMs }: Enqueue,
   now: number,
 ): FakeTask => ({
   pid,
@@ -54,6 +58,7 @@ export const newFakeTask = (
   headers: { ...headers },
   enqueuedAt: now,
   retry,
+  timeLimitMs,
   attempts: 0,
   failures: [],
   progress: { at: 0, text: '' },
@@ -62,6 +67,7 @@ export const newFakeTask = (
   token: 0,
   rerun: false,
   hiddenUntil: runAtUnixMs > 0 ? runAtUnixMs : delayMs === 0 ? 0 : now + delayMs,
+  leasedAt: 0,
   worker: undefined,
 });
 
@@ -94,16 +100,23 @@ export function leasedOf(queue: string, task: FakeTask): LeasedTask {
     enqueuedUnixMs: Math.round(task.enqueuedAt),
     maxAttempts: task.retry?.maxAttempts,
     leaseDurationMs: 0,
+    timeLimitMs: task.timeLimitMs,
     key: task.key,
     progress: task.progress.text,
     headers: { ...task.headers },
   };
 }
 
+/** When a lease ends that lasts this long from now on. */
+export function leaseEnd({ leasedAt, timeLimitMs }: FakeTask, leaseDurationMs: number, now: number): number {
+  const end = now + (leaseDurationMs || limits.defaultLeaseDurationMs);
+  return timeLimitMs === 0 ? end : Math.min(end, leasedAt + timeLimitMs);
+}
+
 /** Renews the lease of a task, and says whether the task was cancelled. */
 export function renewed(task: FakeTask | undefined, item: Renew, now: number): RenewOutcome {
   const { leaseDurationMs, progress } = item;
-  const until = now + (leaseDurationMs || limits.defaultLeaseDurationMs);
+  const until = task === undefined ? now : leaseEnd(task, leaseDurationMs, now);
   if (task !== undefined) task.hiddenUntil = until;
   if (task !== undefined && progress !== undefined) task.progress = { at: progress === '' ? 0 : now, text: progress };
   return { leaseUntilUnixMs: Math.round(until), cancelReason: task?.cancelled?.reason };
@@ -140,6 +153,7 @@ export function infoOf(
     cancelledUnixMs: Math.round(task?.cancelled?.at ?? 0),
     headers: includeData ? { ...task?.headers } : {},
     key: task?.key ?? '',
+    timeLimitMs: task?.timeLimitMs ?? 0,
   };
 }
 

@@ -15,7 +15,7 @@ import { taskKey } from '../../domain/keys.ts';
 import { Family } from '../../ports/store.ts';
 import type { AnswerRoom } from '../admission.ts';
 import type { EngineState } from '../engine-state.ts';
-import { isToRunAgain, maxAttemptsOf, withRerun } from '../operations/attempts.ts';
+import { isToRunAgain, leaseEnd, maxAttemptsOf, timeLimitOf, withRerun } from '../operations/attempts.ts';
 import type { PlannedChange } from '../planned-atom.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
@@ -103,7 +103,9 @@ export function grant(memory: EngineState, picks: readonly Pick[], command: Leas
     const { state } = task;
     // The token is the ticket: it grows with every lease, and no earlier task with this PID had it.
     const token = memory.nextTicket(queue.partition) as number as LeaseToken;
-    const until = (now + (command.leaseDurationMs || queue.settings.leaseDurationMs)) as Instant;
+    const { settings } = queue;
+    const durationMs = command.leaseDurationMs || settings.leaseDurationMs;
+    const until = leaseEnd(now, durationMs, timeLimitOf(state, settings), now, now);
     const visibility = { kind: 'hidden' as const, until, lease };
     // This lease has the data of all enqueues so far.
     const history = isToRunAgain(state) ? withRerun(state.history, false) : state.history;
@@ -188,6 +190,7 @@ function asLeased(
     attempt: state.attempts,
     enqueuedAt: state.enqueuedAt,
     maxAttempts: maxAttemptsOf(state, settings),
+    timeLimitMs: timeLimitOf(state, settings),
     leaseDurationMs: isUntold && settings !== DEFAULT_SETTINGS ? settings.leaseDurationMs : undefined,
     key: state.history?.key,
     progress: state.history?.progress?.text,

@@ -20,15 +20,11 @@ export const NO_TOKEN = 0 as LeaseToken;
 
 /** A new task, hidden until the instant if that is not past. */
 export function newState(
-  {
-    data,
-    headerBytes,
-    retry,
-    key,
-  }: Pick<EnqueueItem, 'data' | 'headerBytes' | 'retry'> & { readonly key?: string | undefined },
+  item: Pick<EnqueueItem, 'data' | 'headerBytes' | 'retry'> & Partial<Pick<EnqueueItem, 'key' | 'timeLimitMs'>>,
   now: Instant,
   dueAt: Instant,
 ): TaskState {
+  const { data, headerBytes, retry } = item;
   return {
     enqueuedAt: now,
     dueAt,
@@ -38,7 +34,7 @@ export function newState(
     token: NO_TOKEN,
     retry,
     visibility: hiddenUntil(dueAt, now),
-    history: withKey(key),
+    history: givenOf(item),
   };
 }
 
@@ -57,7 +53,7 @@ export interface FailedAttempt {
   readonly endedAt: Instant;
   /** From the worker. It replaces the backoff. */
   readonly delayMs: number | undefined;
-  /** Undefined: the worker says nothing, or the lease expired. */
+  /** From the worker. Undefined: it says nothing, or the lease expired. */
   readonly error: TaskError | undefined;
   readonly isExpired: boolean;
   /** True: the attempt was the last one, whatever the policy says. */
@@ -102,17 +98,19 @@ export const asNew = (state: TaskState, now: Instant): TaskState => ({
   attempts: 0,
   token: NO_TOKEN,
   visibility: AVAILABLE,
-  history: withKey(state.history?.key),
+  history: givenOf(state.history),
 });
 
 export const NO_HISTORY: TaskHistory = {
-  ...{ key: undefined, failures: [], origin: undefined, rerun: false },
+  ...{ key: undefined, timeLimitMs: undefined, failures: [], origin: undefined, rerun: false },
   ...{ progress: undefined, cancelled: undefined },
 };
 
-/** What a new task has from its start. */
-const withKey = (key: string | undefined): TaskHistory | undefined =>
-  key === undefined ? undefined : { ...NO_HISTORY, key };
+/** What a task has from its start. */
+const givenOf = (of: Partial<Pick<TaskHistory, 'key' | 'timeLimitMs'>> | undefined): TaskHistory | undefined =>
+  of?.key === undefined && of?.timeLimitMs === undefined
+    ? undefined
+    : { ...NO_HISTORY, key: of.key, timeLimitMs: of.timeLimitMs };
 
 /** What a task keeps when it is enqueued again, or leased (`rerun` false). */
 export const withRerun = (history: TaskHistory | undefined, rerun: boolean): TaskHistory | undefined =>
@@ -139,9 +137,9 @@ export const withoutOrigin = (history: TaskHistory): TaskHistory | undefined =>
 
 /** Undefined if the history says nothing. */
 function kept(history: TaskHistory): TaskHistory | undefined {
-  const { key, failures, origin, rerun, progress, cancelled } = history;
-  const isEmpty = key === undefined && origin === undefined && !rerun && failures.length === 0;
-  return isEmpty && progress === undefined && cancelled === undefined ? undefined : history;
+  const { key, timeLimitMs, failures, origin, rerun, progress, cancelled } = history;
+  const isNew = origin === undefined && !rerun && failures.length === 0 && !progress && !cancelled;
+  return isNew && key === undefined && timeLimitMs === undefined ? undefined : history;
 }
 
 /**
@@ -155,7 +153,8 @@ export function afterFailedAttempt(
   now: Instant,
   random: Random,
 ): AfterAttempt {
-  const state = withFailure(before, attempt);
+  const error = attempt.isExpired ? overTime(before, settings) : attempt.error;
+  const state = withFailure(before, { ...attempt, error });
   const isAgain = isToRunAgain(state);
   if (cancelReasonOf(state) !== undefined) return { kind: 'cancelled', state };
   if (!isAgain && (attempt.deadLetter || isLastAttempt(state, settings))) return { kind: 'dead', state };
@@ -199,3 +198,27 @@ export function afterWait(state: TaskState, from: Instant, waitMs: number, now: 
 /** Hidden without a lease until the instant; available if the instant is past. */
 export const hiddenUntil = (until: Instant, now: Instant): Visibility =>
   until > now ? { kind: 'hidden', until, lease: undefined } : AVAILABLE;
+
+/** How long one attempt may take, in ms. 0: there is no limit. That of a dead letter itself counts again when it is put back. */
+export function timeLimitOf({ history }: TaskState, settings: QueueSettings): number {
+  const own = history?.origin === undefined ? history?.timeLimitMs : undefined;
+  return own ?? settings.timeLimitMs;
+}
+
+/**
+ * When a lease ends that began at `since` and is to last for `durationMs` from now on: at the time limit of its attempt, at the
+ * latest. It does not get shorter than it was (`until`) because the settings have changed.
+ */
+export function leaseEnd(now: Instant, durationMs: number, limitMs: number, since: Instant, until: Instant): Instant {
+  const end = now + durationMs;
+  return (limitMs === 0 ? end : Math.min(end, Math.max(since + limitMs, until))) as Instant;
+}
+
+/** The error of an attempt whose lease has ended because of the time limit. Undefined: it has ended before. */
+function overTime(state: TaskState, settings: QueueSettings): TaskError | undefined {
+  const { visibility } = state;
+  const limitMs = timeLimitOf(state, settings);
+  if (limitMs === 0 || visibility.kind !== 'hidden' || visibility.lease === undefined) return undefined;
+  if (visibility.until < visibility.lease.since + limitMs) return undefined;
+  return { message: `the attempt exceeded its time limit of ${limitMs} ms`, details: '' };
+}

@@ -30,8 +30,10 @@ import {
   hiddenUntil,
   isLastAttempt,
   isToRunAgain,
+  leaseEnd,
   NO_TOKEN,
   newState,
+  timeLimitOf,
   withCancellation,
   withoutCancellation,
   withProgress,
@@ -189,20 +191,18 @@ export class UpdatePlanner {
     const { now } = this.#view;
     const found = this.#find(ItemKind.ITEM_KIND_RENEW, item, index);
     if (!found) return { until: now, cancelReason: undefined };
-    const until = (now + (item.leaseDurationMs || found.queue.settings.leaseDurationMs)) as Instant;
     const { state } = found.task;
     const { visibility } = state;
-    if (visibility.kind !== 'hidden' || !isLeasedAt(state, now)) {
+    if (visibility.kind !== 'hidden' || visibility.lease === undefined || !isLeasedAt(state, now)) {
       this.#refuse(ItemKind.ITEM_KIND_RENEW, index, item, whyNotLeased(item, state));
-    } else {
-      const history =
-        item.progress === undefined ? state.history : withProgress(state.history, item.progress, this.#view.now);
-      this.#draft.change(found.queue, item.pid, found.task, {
-        ...state,
-        history,
-        visibility: { ...visibility, until },
-      });
+      return { until: now, cancelReason: undefined };
     }
+    const { settings } = found.queue;
+    const durationMs = item.leaseDurationMs || settings.leaseDurationMs;
+    const { since } = visibility.lease;
+    const until = leaseEnd(now, durationMs, timeLimitOf(state, settings), since, visibility.until);
+    const history = item.progress === undefined ? state.history : withProgress(state.history, item.progress, now);
+    this.#draft.change(found.queue, item.pid, found.task, { ...state, history, visibility: { ...visibility, until } });
     return { until, cancelReason: cancelReasonOf(state) };
   }
 

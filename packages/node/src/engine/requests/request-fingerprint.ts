@@ -83,6 +83,7 @@ function writeEnqueue({
   delayMs,
   runAt,
   retry,
+  timeLimitMs,
 }: EnqueueItem): void {
   writer.utf8(queue.name);
   if (isPublished) writer.utf8('published');
@@ -94,6 +95,9 @@ function writeEnqueue({
   if (headerBytes > 0) writer.number(headerBytes);
   if (key !== undefined) writer.utf8(key);
   writeRetry(retry);
+  if (timeLimitMs === undefined) return;
+  writer.utf8('time limit');
+  writer.number(timeLimitMs);
 }
 
 function writeItem({ queue, pid, key, token }: TaskItem): void {

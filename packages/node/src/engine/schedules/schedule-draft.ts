@@ -107,7 +107,8 @@ export class ScheduleDraft {
       return undefined;
     }
     const payload = withHeaders(spec.headers, spec.data);
-    this.#draft.add(queue, pid, newState({ ...payload, retry: retryOf(spec) }, now, now), payload.data);
+    const timeLimitMs = spec.timeLimitMs || undefined;
+    this.#draft.add(queue, pid, newState({ ...payload, retry: retryOf(spec), timeLimitMs }, now, now), payload.data);
     const refusal = this.#refusal(name, mark);
     if (refusal !== undefined) this.#draft.rollBack(mark);
     return refusal;

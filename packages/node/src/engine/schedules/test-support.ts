@@ -17,6 +17,7 @@ const aSpec = (change: Partial<ScheduleSpec> = {}): ScheduleSpec => ({
   skipWhileRunning: false,
   pidPrefix: new Uint8Array(0),
   headers: {},
+  timeLimitMs: 0,
   ...change,
 });
 

@@ -38,6 +38,13 @@ const cron = (expression: string, timeZone = ''): Bad[3] => put({ cron: expressi
 
 /** Requests that every transport must refuse before they reach the engine. */
 export const badSchedules: readonly Bad[] = [
+  ['a schedule with a negative time limit', 'INVALID_ARGUMENT', 'spec.time_limit_ms', put({ timeLimitMs: -1 })],
+  [
+    'a schedule with a time limit of more than a year',
+    'INVALID_ARGUMENT',
+    'spec.time_limit_ms',
+    put({ timeLimitMs: limits.timeLimitMs + 1 }),
+  ],
   ['a schedule without a name', 'INVALID_QUEUE', 'schedule', put({}, '')],
   ['a schedule of a group without a name', 'INVALID_QUEUE', 'schedule', put({}, 'shop#')],
   ['a schedule with a long name', 'INVALID_QUEUE', 'schedule', put({}, `shop#${long(513)}`)],

@@ -65,6 +65,14 @@ export const badSettings: readonly BadRequest[] = [
     'settings.keep_out_ms',
     putSettings({ keepOutMs: -1 }),
   ),
+  ...[-1, limits.timeLimitMs + 1].map((timeLimitMs) =>
+    bad(
+      `settings with a time limit of ${timeLimitMs}`,
+      'INVALID_ARGUMENT',
+      'settings.time_limit_ms',
+      putSettings({ timeLimitMs }),
+    ),
+  ),
   bad('settings with an unknown mode', 'INVALID_ARGUMENT', 'settings.mode', putSettings({ mode: 9 as EnqueueMode })),
   bad('deleting settings of no queue', 'INVALID_QUEUE', 'queues', (node) => node.deleteQueueSettings({ queues: '' })),
   bad('listing settings of a long group', 'INVALID_QUEUE', 'queue', (node) =>

@@ -65,6 +65,12 @@ export const badTopics: readonly BadRequest[] = [
   publication('a publication to a reserved topic', 'INVALID_QUEUE', 'enqueue[0].topic', {
     ...{ queue: '', topic: 'shop#$taskmaster/x' },
   }),
+  publication('a publication with a negative time limit', 'INVALID_ARGUMENT', 'enqueue[0].time_limit_ms', {
+    ...{ queue: '', topic: 'shop#orders', timeLimitMs: -1 },
+  }),
+  publication('a publication with a long time limit', 'INVALID_ARGUMENT', 'enqueue[0].time_limit_ms', {
+    ...{ queue: '', topic: 'shop#orders', timeLimitMs: limits.timeLimitMs + 1 },
+  }),
   publication('a publication with one dead-letter queue', 'INVALID_ARGUMENT', 'enqueue[0].retry.dead_letter_queue', {
     ...{ queue: '', topic: 'shop#orders', retry: aRetry({ deadLetterQueue: 'shop#dead' }) },
   }),

@@ -33,6 +33,7 @@ export const anEnqueue = (change: Partial<Enqueue> = {}): Enqueue => ({
   retry: undefined,
   headers: {},
   key: '',
+  timeLimitMs: 0,
   topic: '',
   ...change,
 });
@@ -138,6 +139,7 @@ export const aSchedule = (change: Partial<ScheduleSpec> = {}): ScheduleSpec => (
   skipWhileRunning: false,
   pidPrefix: bytes(''),
   headers: {},
+  timeLimitMs: 0,
   ...change,
 });
 

@@ -50,6 +50,11 @@ export function leaseTime(valueMs: number, place: Place): number {
   return duration(valueMs, place, 0, limits.leaseDurationMs);
 }
 
+/** Checks a time limit in ms. 0 means that there is none. */
+export function timeLimit(valueMs: number, place: Place): number {
+  return duration(valueMs, place, 0, limits.timeLimitMs);
+}
+
 /** Refuses a list with more than `max` items. */
 export function countAtMost(count: number, place: Place, max: number): void {
   if (count > max) refuse('TOO_MANY_ITEMS', place, `has ${count} items: at most ${max}`, { value: count, limit: max });

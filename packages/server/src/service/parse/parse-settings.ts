@@ -7,7 +7,7 @@ import {
   type QueueName,
   type QueueSettings,
 } from '@taskmaster/proto';
-import { duration, excerpt, leaseTime, type Place, refuse } from './checks.ts';
+import { duration, excerpt, leaseTime, type Place, refuse, timeLimit } from './checks.ts';
 import { enqueueMode, retryLimits } from './parse-retry.ts';
 import { groupName, queueName } from './queue-names.ts';
 
@@ -36,6 +36,7 @@ export function parseSettings({ queues, settings }: PutQueueSettingsRequest): {
     mode: enqueueMode(given.mode, at('mode')),
     resultRetentionMs: duration(given.resultRetentionMs, at('result_retention_ms'), 0, limits.resultRetentionMs),
     keepOutMs: duration(given.keepOutMs, at('keep_out_ms'), 0, limits.resultRetentionMs),
+    timeLimitMs: timeLimit(given.timeLimitMs, at('time_limit_ms')),
   };
   const { queues: _queues, ...fields } = parsed;
   if (Object.values(fields).every((value) => !value)) {

@@ -23,6 +23,7 @@ export async function putRecord(engine: TaskEngine, queue: QueueName, key: strin
     data,
     headerBytes: 0,
     key: undefined,
+    timeLimitMs: undefined,
     mode,
     delayMs: 0,
     runAt: undefined,

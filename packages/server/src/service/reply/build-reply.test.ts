@@ -19,6 +19,7 @@ const leased: LeasedTask = {
   maxAttempts: 20,
   leaseDurationMs: undefined,
   key: undefined,
+  timeLimitMs: 0,
   progress: undefined,
   headerBytes: 0,
 };
@@ -50,6 +51,7 @@ test('a leased task uses no more of a reply than is counted for it', () => {
     leaseDurationMs: limits.leaseDurationMs,
     progress: '€'.repeat(85),
     key: 'k'.repeat(limits.keyBytes),
+    timeLimitMs: limits.timeLimitMs,
     ...withHeaders(mostHeaders, Buffer.from('data')),
   };
   const bytes = encodeToBuffer(LeaseTasksResponse, leaseReply([largest])).length;

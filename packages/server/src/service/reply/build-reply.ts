@@ -34,8 +34,8 @@ import { pageTokenAfter } from '../parse/page-token.ts';
 export const REPLY_BYTES = 4 * 1024 * 1024 - 64 * 1024;
 /** Upper limits for the numbers and tags of an entry, without names, PID and data, in bytes. */
 const STATS_BYTES = 128;
-const LEASED_BYTES = 66;
-const TASK_BYTES = 148;
+const LEASED_BYTES = 72;
+const TASK_BYTES = 155;
 const FAILURE_BYTES = 48;
 
 const NO_DATA = Buffer.alloc(0);
@@ -94,6 +94,7 @@ export function leaseReply(tasks: readonly LeasedTask[]): LeaseTasksResponse {
       key: task.key ?? '',
       headers: headersOf(task),
       leaseDurationMs: task.leaseDurationMs ?? 0,
+      timeLimitMs: task.timeLimitMs,
     })),
   };
 }
@@ -185,6 +186,7 @@ export function taskInfo(view: TaskView, includeData: boolean): TaskInfo {
     progress: state?.history?.progress?.text ?? '',
     progressUnixMs: state?.history?.progress?.at ?? 0,
     key: state === undefined ? (view.key ?? '') : (state.history?.key ?? ''),
+    timeLimitMs: state?.history?.timeLimitMs ?? 0,
     cancelReason: state?.history?.cancelled?.reason,
     cancelledUnixMs: state?.history?.cancelled?.at ?? 0,
     headers: headersOf(payload),

@@ -18,6 +18,7 @@ const aTask = (pid: string, group = 'shop'): LeasedTask => ({
   maxAttempts: 20,
   leaseDurationMs: undefined,
   key: undefined,
+  timeLimitMs: 0,
   progress: undefined,
   headerBytes: 0,
 });

@@ -4,7 +4,7 @@ import type { QueueSettings } from '../../../api/queue-settings.ts';
 import { lengthOfTime, queueName } from '../../input/arguments.ts';
 import { escapeControls } from '../../input/bytes-text.ts';
 import { leaseDurationOption } from '../../input/lease-duration-option.ts';
-import { modeOption, retryOptions, type TaskFlags, taskOptions } from '../../input/task-flags.ts';
+import { modeOption, retryOptions, type TaskFlags, taskOptions, timeLimitOption } from '../../input/task-flags.ts';
 import { CommandFailedError, UsageError } from '../../output/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../../output/exit-codes.ts';
 import { notesOf } from '../../output/help.ts';
@@ -24,7 +24,7 @@ Examples:
   $ taskmaster settings show shop#mail
   $ taskmaster settings delete 'shop#*'`;
 
-type PutFlags = Pick<TaskFlags, 'mode' | 'maxAttempts' | 'backoff' | 'deadLetterQueue'> & {
+type PutFlags = Pick<TaskFlags, 'mode' | 'maxAttempts' | 'backoff' | 'deadLetterQueue' | 'timeLimit'> & {
   readonly leaseDuration?: number;
   readonly resultRetention?: number;
   readonly keepOut?: number;
@@ -62,6 +62,7 @@ export function addSettings(program: Command, runner: Runner): void {
   put
     .addOption(modeOption())
     .addOption(leaseDurationOption('how long leases last if a request does not say'))
+    .addOption(timeLimitOption())
     .option(
       '--result-retention <duration>',
       'how long results are kept if a completion does not say (default: that of the queue, or 1h)',
@@ -110,8 +111,10 @@ async function show({ client, out, signal }: Session, queue: string): Promise<Ex
 async function change({ client, out, signal }: Session, queues: string, flags: PutFlags): Promise<ExitCode> {
   const { retry, mode } = taskOptions(flags);
   const policy = flags.maxAttempts === undefined && flags.backoff === undefined ? undefined : retry;
-  const { deadLetterQueue, leaseDuration, resultRetention, keepOut } = flags;
-  const settings: QueueSettings = { retry: policy, deadLetterQueue, leaseDuration, mode, resultRetention, keepOut };
+  const { deadLetterQueue, leaseDuration, resultRetention, keepOut, timeLimit } = flags;
+  const settings: QueueSettings = {
+    ...{ retry: policy, deadLetterQueue, leaseDuration, mode, resultRetention, keepOut, timeLimit },
+  };
   if (Object.values(settings).every((value) => value === undefined)) {
     throw new UsageError('give at least one setting: `taskmaster settings put --help` lists them');
   }

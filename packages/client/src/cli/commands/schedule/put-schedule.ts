@@ -5,14 +5,14 @@ import type { Pid } from '../../../values/pid.ts';
 import { lengthOfTime, payload, pid, queueName } from '../../input/arguments.ts';
 import { escapeControls } from '../../input/bytes-text.ts';
 import { openInput, readWhole } from '../../input/read-input.ts';
-import { headerOption, retryOptions, type TaskFlags, taskOptions } from '../../input/task-flags.ts';
+import { headerOption, retryOptions, type TaskFlags, taskOptions, timeLimitOption } from '../../input/task-flags.ts';
 import { UsageError } from '../../output/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../../output/exit-codes.ts';
 import { notesOf } from '../../output/help.ts';
 import type { Runner, Session } from '../../session.ts';
 import { nextText, ruleText, scheduleObject } from './schedule-view.ts';
 
-interface PutFlags extends Pick<TaskFlags, 'maxAttempts' | 'backoff' | 'deadLetterQueue' | 'header'> {
+interface PutFlags extends Pick<TaskFlags, 'maxAttempts' | 'backoff' | 'deadLetterQueue' | 'timeLimit' | 'header'> {
   readonly cron?: string;
   readonly timeZone?: string;
   readonly every?: number;
@@ -54,7 +54,7 @@ export function addPutSchedule(schedule: Command, runner: Runner): void {
     .option('--pid-prefix <pid>', 'the PIDs of the tasks begin with this (default: nothing)', pid)
     .option('-f, --file <path>', 'read the payload from a file; - is stdin');
   for (const option of retryOptions()) put.addOption(option);
-  put.addOption(headerOption());
+  put.addOption(timeLimitOption()).addOption(headerOption());
   put
     .addHelpText('after', notesOf(notes))
     .action((name: string, queue: string, data: string | undefined, flags: PutFlags) => {
@@ -85,10 +85,10 @@ async function putSchedule(
       ? payload(data ?? '')
       : await readWhole(await openInput(path, session), limits.scheduleDataBytes);
   const queue = client.queue(queueOf, { codec: bytesCodec });
-  const { retry, headers } = taskOptions(flags);
+  const { retry, timeLimit, headers } = taskOptions(flags);
   const { result, schedule } = await client.schedules.put(
     name,
-    { queue, data: content, cron, timeZone, every, missedRuns, skipWhileRunning, pidPrefix, retry, headers },
+    { queue, data: content, cron, timeZone, every, missedRuns, skipWhileRunning, pidPrefix, retry, timeLimit, headers },
     { signal },
   );
   if (out.json) await out.object({ result, ...scheduleObject(schedule) });

@@ -143,3 +143,21 @@ test('moved queues follow the settings of their group, also those that are put d
   expect(nodes.serving(P)).toEqual(['b']);
   expect(await nodes.run(b.h.lease(QUEUE, { for: 0 }))).toMatchObject([{ leaseDurationMs: 1_000, maxAttempts: 3 }]);
 });
+
+test('a moved lease ends at its time limit by the clock of the new holder', async () => {
+  const nodes = new TwoNodes({ writeMs: 1, syncMs: 1, readMs: 1, bIsAheadMs: AHEAD_MS });
+  await nodes.open();
+  const { a, b } = nodes;
+  await nodes.run(a.h.update({ enqueue: [{ queue: QUEUE, pid: 'p', timeLimit: 30_000 }] }));
+  const [task] = await nodes.run(a.h.lease(QUEUE, { for: 10_000 }));
+  await nodes.run(Promise.resolve(a.handOffs?.send(P, { nodeId: 'b', address: 'b' })));
+  const renewal = { queue: QUEUE, pid: 'p', token: task?.token, for: 60_000 };
+  const { renewed } = await nodes.run(b.h.update({ renew: [renewal] }));
+  const leftMs = (renewed[0]?.until ?? 0) - b.h.clock.now();
+  expect(leftMs).toBeGreaterThan(25_000);
+  expect(leftMs).toBeLessThanOrEqual(30_000);
+  await nodes.time.advance(30_000);
+  expect((await nodes.run(b.h.lease(QUEUE)))[0]).toMatchObject({ attempt: 2, timeLimitMs: 30_000 });
+  const message = 'the attempt exceeded its time limit of 30000 ms';
+  expect((await nodes.run(historyOf(b.h, QUEUE)))?.failures).toMatchObject([{ error: { message } }]);
+});

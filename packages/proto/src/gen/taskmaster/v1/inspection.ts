@@ -150,6 +150,8 @@ export interface TaskInfo {
     | undefined;
   /** When it was cancelled, in ms since 1970 by the node's clock; 0: never. */
   cancelledUnixMs: number;
+  /** How long one attempt may take, in ms. 0: it has no time limit of its own. */
+  timeLimitMs: number;
 }
 
 export interface TaskInfo_HeadersEntry {
@@ -165,7 +167,7 @@ export interface TaskFailure {
   attempt: number;
   /** Label of the worker. */
   workerLabel: string;
-  /** The error that the worker gave. Unset: the lease expired. */
+  /** The error that the worker gave, or that the attempt exceeded its time limit. Unset: the lease expired. */
   error: TaskError | undefined;
 }
 
@@ -452,6 +454,7 @@ function createBaseTaskInfo(): TaskInfo {
     key: "",
     cancelReason: undefined,
     cancelledUnixMs: 0,
+    timeLimitMs: 0,
   };
 }
 
@@ -516,6 +519,9 @@ export const TaskInfo: MessageFns<TaskInfo> = {
     }
     if (message.cancelledUnixMs !== 0) {
       writeInt64(writer.uint32(160), message.cancelledUnixMs);
+    }
+    if (message.timeLimitMs !== 0) {
+      writeInt64(writer.uint32(168), message.timeLimitMs);
     }
     return writer;
   },
@@ -694,6 +700,14 @@ export const TaskInfo: MessageFns<TaskInfo> = {
             }
 
             message.cancelledUnixMs = readInt64(reader);
+            continue;
+          }
+          case 21: {
+            if (tag !== 168) {
+              break;
+            }
+
+            message.timeLimitMs = readInt64(reader);
             continue;
           }
         }

@@ -204,6 +204,11 @@ export interface QueueSettings {
    * group and within their limit of bytes.
    */
   keepOutMs: number;
+  /**
+   * How long one attempt may take at tasks that have no time limit of their own, in ms, 1 ms to 1 year. It applies to leases and
+   * renewals from now on. 0: unset. Default: no limit.
+   */
+  timeLimitMs: number;
 }
 
 /** Creates or replaces settings. */
@@ -1161,6 +1166,7 @@ function createBaseQueueSettings(): QueueSettings {
     mode: 0,
     resultRetentionMs: 0,
     keepOutMs: 0,
+    timeLimitMs: 0,
   };
 }
 
@@ -1186,6 +1192,9 @@ export const QueueSettings: MessageFns<QueueSettings> = {
     }
     if (message.keepOutMs !== 0) {
       writeInt64(writer.uint32(56), message.keepOutMs);
+    }
+    if (message.timeLimitMs !== 0) {
+      writeInt64(writer.uint32(64), message.timeLimitMs);
     }
     return writer;
   },
@@ -1257,6 +1266,14 @@ export const QueueSettings: MessageFns<QueueSettings> = {
             }
 
             message.keepOutMs = readInt64(reader);
+            continue;
+          }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.timeLimitMs = readInt64(reader);
             continue;
           }
         }

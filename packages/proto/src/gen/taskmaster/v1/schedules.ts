@@ -96,6 +96,8 @@ export interface ScheduleSpec {
   pidPrefix: Uint8Array;
   /** Headers of each task, as in `Enqueue.headers`. */
   headers: { [key: string]: string };
+  /** How long one attempt at a task may take, in ms, as in `Enqueue.time_limit_ms`. 0: as the settings of the queue say. */
+  timeLimitMs: number;
 }
 
 export interface ScheduleSpec_HeadersEntry {
@@ -265,6 +267,7 @@ function createBaseScheduleSpec(): ScheduleSpec {
     skipWhileRunning: false,
     pidPrefix: NO_BYTES,
     headers: NO_ENTRIES,
+    timeLimitMs: 0,
   };
 }
 
@@ -300,6 +303,9 @@ export const ScheduleSpec: MessageFns<ScheduleSpec> = {
     if (message.headers !== NO_ENTRIES) globalThis.Object.entries(message.headers).forEach(([key, value]: [string, string]) => {
       ScheduleSpec_HeadersEntry.encode({ key: key as any, value }, writer.uint32(82).fork()).join();
     });
+    if (message.timeLimitMs !== 0) {
+      writeInt64(writer.uint32(88), message.timeLimitMs);
+    }
     return writer;
   },
 
@@ -397,6 +403,14 @@ export const ScheduleSpec: MessageFns<ScheduleSpec> = {
             if (entry10.value !== undefined) {
               message.headers = withEntry(message.headers, entry10.key, entry10.value);
             }
+            continue;
+          }
+          case 11: {
+            if (tag !== 88) {
+              break;
+            }
+
+            message.timeLimitMs = readInt64(reader);
             continue;
           }
         }

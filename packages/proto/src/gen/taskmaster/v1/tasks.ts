@@ -192,11 +192,17 @@ export interface Enqueue {
   key: string;
   /**
    * A topic instead of `queue`, `group#name`: publishes the task. It is enqueued in every queue that is subscribed to the topic
-   * when the update is decided and whose filter its headers pass, with the same PID, key, data, mode, delay and retry policy.
-   * Without a PID each queue assigns one. It is not refused if there is no such queue. In all, an update enqueues at most 10,000
-   * tasks and publishes at most 16 MiB of payload, counted for each queue. A `dead_letter_queue` is refused.
+   * when the update is decided and whose filter its headers pass, with the same PID, key, data, mode, delay, retry policy and
+   * time limit. Without a PID each queue assigns one. It is not refused if there is no such queue. In all, an update enqueues at
+   * most 10,000 tasks and publishes at most 16 MiB of payload, counted for each queue. A `dead_letter_queue` is refused.
    */
   topic: string;
+  /**
+   * How long one attempt may take, in ms, 1 ms to 1 year. No lease lasts longer, whatever requests ask for; then the attempt has
+   * failed, as with any expired lease. 0: as the queue's settings say. Without settings: no limit. A task that is in the queue
+   * already keeps its own. In a dead-letter queue it does not count until the task is put back.
+   */
+  timeLimitMs: number;
 }
 
 export interface Enqueue_HeadersEntry {
@@ -273,7 +279,7 @@ export interface Dequeue {
   key?: string | undefined;
 }
 
-/** Extends a lease from now on. An expired lease is refused (LEASE_EXPIRED). */
+/** Extends a lease from now on, but not beyond the time limit of the attempt. An expired lease is refused (LEASE_EXPIRED). */
 export interface Renew {
   /** The task's queue, `group#name`. */
   queue: string;
@@ -281,7 +287,10 @@ export interface Renew {
   pid: Uint8Array;
   /** The token of the worker's lease. 0: the current lease, whichever worker has it. */
   leaseToken: number;
-  /** Lease duration from now, in ms, 1 ms to 1 year. 0: that of the queue's settings. Without settings: 30 s. */
+  /**
+   * Lease duration from now, in ms, 1 ms to 1 year. 0: that of the queue's settings. Without settings: 30 s. The time limit of
+   * the attempt bounds it. If the settings have changed, the lease still may last as long as before the renewal.
+   */
   leaseDurationMs: number;
   /**
    * How far the work is, in any form, at most 256 bytes. PeekTasks and GetTasks show it, and the next attempt gets it. Unset: it
@@ -421,7 +430,10 @@ export interface LeaseTasksRequest {
   queues: string[];
   /** Maximum number of tasks from all queues, 1 to 10,000. The reply has fewer if it would exceed `max_bytes`. */
   maxTasks: number;
-  /** Lease duration, in ms, 1 ms to 1 year. 0: that of each queue's settings. Without settings: 30 s. */
+  /**
+   * Lease duration, in ms, 1 ms to 1 year. 0: that of each queue's settings. Without settings: 30 s. A lease ends sooner if the
+   * time limit of its task is shorter.
+   */
   leaseDurationMs: number;
   /** Lease only tasks with a PID up to this one, inclusive. Empty: all tasks. */
   maxPid: Uint8Array;
@@ -470,8 +482,13 @@ export interface LeasedTask {
   headers: { [key: string]: string };
   /** Its key. Empty: none. */
   key: string;
-  /** How long the lease lasts, in ms, if the queue's settings decided it. 0: as long as requested, or 30 s. */
+  /**
+   * How long the lease lasts, in ms, if the queue's settings decided it. 0: as long as requested, or 30 s. `time_limit_ms` may
+   * end it sooner.
+   */
   leaseDurationMs: number;
+  /** How long this attempt may take from the begin of the lease, in ms: the limit of the task, or of the settings. 0: no limit. */
+  timeLimitMs: number;
 }
 
 export interface LeasedTask_HeadersEntry {
@@ -767,6 +784,7 @@ function createBaseEnqueue(): Enqueue {
     headers: NO_ENTRIES,
     key: "",
     topic: "",
+    timeLimitMs: 0,
   };
 }
 
@@ -801,6 +819,9 @@ export const Enqueue: MessageFns<Enqueue> = {
     }
     if (message.topic !== "") {
       writer.uint32(82).string(message.topic);
+    }
+    if (message.timeLimitMs !== 0) {
+      writeInt64(writer.uint32(88), message.timeLimitMs);
     }
     return writer;
   },
@@ -899,6 +920,14 @@ export const Enqueue: MessageFns<Enqueue> = {
             }
 
             message.topic = reader.string();
+            continue;
+          }
+          case 11: {
+            if (tag !== 88) {
+              break;
+            }
+
+            message.timeLimitMs = readInt64(reader);
             continue;
           }
         }
@@ -2131,6 +2160,7 @@ function createBaseLeasedTask(): LeasedTask {
     headers: NO_ENTRIES,
     key: "",
     leaseDurationMs: 0,
+    timeLimitMs: 0,
   };
 }
 
@@ -2171,6 +2201,9 @@ export const LeasedTask: MessageFns<LeasedTask> = {
     }
     if (message.leaseDurationMs !== 0) {
       writeInt64(writer.uint32(96), message.leaseDurationMs);
+    }
+    if (message.timeLimitMs !== 0) {
+      writeInt64(writer.uint32(112), message.timeLimitMs);
     }
     return writer;
   },
@@ -2285,6 +2318,14 @@ export const LeasedTask: MessageFns<LeasedTask> = {
             }
 
             message.leaseDurationMs = readInt64(reader);
+            continue;
+          }
+          case 14: {
+            if (tag !== 112) {
+              break;
+            }
+
+            message.timeLimitMs = readInt64(reader);
             continue;
           }
         }

@@ -94,7 +94,7 @@ export interface EndedTask {
   attempts: number;
   /**
    * The error of its last attempt, without details, if it went to its dead-letter queue. Unset: the worker gave none, or its
-   * lease expired.
+   * lease expired before a time limit.
    */
   error:
     | TaskError
