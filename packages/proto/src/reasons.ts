@@ -87,8 +87,8 @@ export const statusOfReason = {
    */
   LEASE_LOST: status.FAILED_PRECONDITION,
   /**
-   * The lease expired before the renewal or release. Do: Complete the task if the work is done. This succeeds until
-   * another worker leases the task.
+   * The lease expired before the renewal or release, perhaps at the time limit of the attempt. Do: Complete the task if the
+   * work is done. This succeeds until another worker leases the task.
    */
   LEASE_EXPIRED: status.FAILED_PRECONDITION,
   /** A renewal or release has no token, and the task is not leased. Do: Lease the task first. */

@@ -87,7 +87,12 @@ def tasks_live_and_move():
         enqueue=[
             t.Enqueue(queue="py#in", pid=b"\x00b", data=b"second"),
             t.Enqueue(queue="py#in", pid=b"\x00a", data=bytes(range(256))),
-            t.Enqueue(queue="py#in", data=b"fifo", retry=t.RetryPolicy(max_attempts=3, backoff_initial_ms=100)),
+            t.Enqueue(
+                queue="py#in",
+                data=b"fifo",
+                retry=t.RetryPolicy(max_attempts=3, backoff_initial_ms=100),
+                time_limit_ms=20_000,
+            ),
             t.Enqueue(queue="py#in", pid=b"later", data=b"delayed", delay_ms=3_600_000),
         ],
         request_id=b"first",
@@ -111,6 +116,8 @@ def tasks_live_and_move():
     assert first.data == bytes(range(256)) and second.data == b"newer" and third.data == b"fifo"
     assert first.attempt == 1 and first.lease_token > 0
     assert abs(first.lease_until_unix_ms - 1000 * time.time() - 60_000) < 30_000
+    assert (first.time_limit_ms, third.time_limit_ms) == (0, 20_000)
+    assert first.lease_until_unix_ms - third.lease_until_unix_ms == 40_000
 
     moved = update(
         dequeue=[t.Dequeue(queue="py#in", pid=first.pid, lease_token=first.lease_token)],
@@ -126,7 +133,7 @@ def tasks_live_and_move():
     ).tasks
     assert [one.state for one in known] == [i.TASK_STATE_NOT_FOUND, i.TASK_STATE_LEASED, i.TASK_STATE_DELAYED]
     assert known[1].worker_label == "snake" and known[1].worker_address.startswith("127.0.0.1:")
-    assert known[2].retry.max_attempts == 3
+    assert known[2].retry.max_attempts == 3 and known[2].time_limit_ms == 20_000
 
     peek = lambda kind: stub.PeekTasks(
         i.PeekTasksRequest(queue="py#in", kind=kind, limit=10, include_data=True), timeout=TIMEOUT

@@ -6,15 +6,15 @@ import { connectionLost } from '../testing/fake-transport.ts';
 describe('settings of queues', () => {
   test('are put as they are given, and what is left out is not set', async () => {
     const { client, transport } = clientSetUp();
-    await client.queueSettings.put('shop#*', { leaseDuration: '2m', keepOut: '1d' });
+    await client.queueSettings.put('shop#*', { leaseDuration: '2m', keepOut: '1d', timeLimit: '5s' });
     expect(transport.settings.list('shop#').settings).toEqual([
-      { ...NO_SETTINGS, queues: 'shop#*', leaseDurationMs: 120_000, keepOutMs: 86_400_000 },
+      { ...NO_SETTINGS, queues: 'shop#*', leaseDurationMs: 120_000, keepOutMs: 86_400_000, timeLimitMs: 5000 },
     ]);
     expect(await client.queueSettings.list('shop')).toEqual([
       {
         queues: 'shop#*',
         ...{ retry: undefined, deadLetterQueue: undefined, mode: undefined, resultRetention: undefined },
-        ...{ leaseDuration: 120_000, keepOut: 86_400_000 },
+        ...{ leaseDuration: 120_000, keepOut: 86_400_000, timeLimit: 5000 },
       },
     ]);
     expect(await client.queueSettings.list()).toEqual([]);
@@ -27,6 +27,7 @@ describe('settings of queues', () => {
     expect(await client.queueSettings.of('q')).toMatchObject({
       retry: { maxAttempts: Number.POSITIVE_INFINITY, backoff: { initial: 0, max: limits.defaultBackoffMaxMs } },
       ...{ deadLetterQueue: 'q.dead', leaseDuration: 30_000, mode: 'rerun', keepOut: undefined },
+      timeLimit: undefined,
     });
     expect(await client.queueSettings.of('other')).toMatchObject({ retry: { maxAttempts: 20 }, mode: 'collapse' });
   });
@@ -52,6 +53,8 @@ describe('settings of queues', () => {
     [{ retry: { backoff: { initial: -1 } } }, 'retry.backoff.initial: -1 is not a number of ms'],
     [{ leaseDuration: 'soon' }, 'leaseDuration'],
     [{ keepOut: Number.NaN }, 'keepOut'],
+    [{ timeLimit: 0 }, 'timeLimit: a time limit is at least 1ms'],
+    [{ timeLimit: -1 }, 'timeLimit'],
     [{ mode: 'merge' }, 'mode'],
   ])('of the wrong form are no request: %j', async (settings, message) => {
     const { client, transport } = clientSetUp();

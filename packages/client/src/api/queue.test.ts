@@ -192,3 +192,25 @@ describe('a delayed task', () => {
     await expect(client.queue('q').enqueue('a', options)).rejects.toBeInstanceOf(TypeError);
   });
 });
+
+describe('a task with a time limit', () => {
+  test('shows it to its worker and to everyone', async () => {
+    const { client } = clientSetUp();
+    const mail = client.queue<string>('shop#mail');
+    await mail.enqueueMany([
+      { data: 'a', pid: 'a', timeLimit: '5m' },
+      { data: 'b', pid: 'b' },
+    ]);
+    expect((await mail.get(['a', 'b'])).map(({ timeLimitMs }) => timeLimitMs)).toEqual([300_000, undefined]);
+    const leased = await mail.lease({ max: 2, leaseDuration: '1h' });
+    expect(leased.map(({ timeLimitMs }) => timeLimitMs)).toEqual([300_000, undefined]);
+    const lasts = leased.map(({ leaseUntil }) => Math.round((leaseUntil.getTime() - Date.now()) / 60_000));
+    expect(lasts).toEqual([5, 60]);
+  });
+
+  test.each([0, -1, Number.NaN, '1 day'])('is not enqueued with %s', async (timeLimit) => {
+    const { client } = clientSetUp();
+    const enqueueing = client.queue('q').enqueue('a', { timeLimit: timeLimit as never });
+    await expect(enqueueing).rejects.toThrow('timeLimit: ');
+  });
+});

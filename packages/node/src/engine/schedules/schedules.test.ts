@@ -56,6 +56,18 @@ describe('a schedule', () => {
     expect(await waitingIn(h)).toEqual(runPids(days.map((day) => Date.parse(`${day}T08:30:00Z`))));
   });
 
+  test('gives its tasks their time limit, also those of runs that are triggered', async () => {
+    await using h = await engineHarness();
+    await putSchedule(h, { timeLimitMs: 5000 });
+    await h.clock.advance(1100);
+    await h.engine.schedules.trigger(nightly);
+    const leased = await h.lease(TARGET, { max: 2, for: HOUR });
+    expect(leased.map((task) => [task.timeLimitMs, task.until - h.clock.now()])).toEqual([
+      [5000, 5000],
+      [5000, 5000],
+    ]);
+  });
+
   test('gives its tasks their retry policy and the beginning of their PIDs', async () => {
     await using h = await engineHarness();
     const from = h.clock.now();
