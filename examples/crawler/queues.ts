@@ -22,6 +22,13 @@ export interface IndexTask {
   readonly text: string;
 }
 
+/** A site to crawl once more. Its task takes seconds, and says how far it is. */
+export interface AuditTask {
+  readonly start: string;
+  /** Where the reference is written: it is too large for a result. */
+  readonly file: string;
+}
+
 /** Why a URL is not in the index. */
 export interface Skipped {
   readonly reason: string;
@@ -57,6 +64,12 @@ export interface CrawlShard {
   readonly skipped: Queue<Skipped>;
   /** Tasks of any stage that failed too often. */
   readonly dead: Queue<unknown>;
+  /** Only in the first shard: one task for each run of the schedule. See `reportStage`. */
+  readonly reports: Queue<null>;
+  /** The reports that were written. The PID tells the instant of the run. */
+  readonly reported: Queue<{ readonly indexed: number }>;
+  /** Only in the first shard: a crawl of the whole site to compare with. */
+  readonly audits: Queue<AuditTask>;
   /** For a limited crawl: one task for each page that may still be found. See `addPages`. */
   readonly permits: Queue<null>;
   /** A site that is down for a moment is asked again soon. After many attempts the page is given up. */
@@ -121,6 +134,9 @@ function crawlShard(client: TaskMasterClient, group: string): CrawlShard {
     indexed: client.queue(`${group}#indexed`),
     skipped: client.queue(`${group}#skipped`),
     dead: client.queue(deadLetterQueue),
+    reports: client.queue(`${group}#reports`),
+    reported: client.queue(`${group}#reported`),
+    audits: client.queue(`${group}#audits`),
     permits: client.queue(`${group}#permits`),
     fetchRetry: { maxAttempts: 10, backoff: { initial: '100ms', max: '5s' }, deadLetterQueue },
     stageRetry: { maxAttempts: 5, deadLetterQueue },

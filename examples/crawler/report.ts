@@ -2,7 +2,8 @@ import type { ChaosEvent } from './cluster/events.ts';
 import type { Placement } from './cluster/placement.ts';
 import type { Hit } from './index/search.ts';
 import { count, type Paint, seconds } from './progress/draw.ts';
-import type { Check } from './verify/verify.ts';
+import type { Check } from './verify/check.ts';
+import type { GivenUp } from './verify/verify.ts';
 
 /** The result of the demo. With `--json` it is printed as it is. Times in ms. */
 export interface Summary {
@@ -14,8 +15,10 @@ export interface Summary {
   readonly urlsFound: number;
   readonly pagesIndexed: number;
   readonly linksToNowhere: number;
-  /** URLs in `dead`: their tasks failed too often. */
-  readonly givenUp: number;
+  /** Pages in `dead`: their tasks failed too often. */
+  readonly givenUp: readonly GivenUp[];
+  /** Reports that the schedule asked for. */
+  readonly reports: number;
   readonly tasksCompleted: number;
   readonly tasksPerSecond: number;
   readonly retries: {
@@ -40,6 +43,8 @@ export interface Summary {
   readonly dataDir: string | undefined;
 }
 
+const GIVEN_UP_ROWS = 5;
+
 /** The summary as text. */
 export function reportLines(summary: Summary, paint: Paint): string[] {
   return [
@@ -55,18 +60,16 @@ export function reportLines(summary: Summary, paint: Paint): string[] {
         count(summary.tasksCompleted),
         `${count(Math.round(summary.tasksPerSecond))} per second; worker processes: ${summary.workers}`,
       ],
-      [
-        'URLs found',
-        count(summary.urlsFound),
-        `each once; ${count(summary.linksToNowhere)} lead to no page${givenUp(summary)}`,
-      ],
+      ['URLs found', count(summary.urlsFound), `each once; ${count(summary.linksToNowhere)} lead to no page`],
       ...siteRows(summary),
+      ...givenUpRows(summary),
       [
         'attempts repeated',
         count(summary.retries.attemptsRepeated),
         `${count(summary.retries.leasesLost)} leases lost, ${count(summary.retries.entriesUncommitted)} index entries written in vain`,
       ],
       ['calls repeated', count(summary.retries.callsRepeated), 'by the clients, each applied once'],
+      ['reports written', count(summary.reports), 'by a schedule, one every 2 s, whichever node had it just then'],
     ]),
     ...summary.events.flatMap((event) => [...title(eventTitle(event), paint), ...table(eventRows(event))]),
     ...placementLines(summary.cluster, paint),
@@ -90,8 +93,11 @@ function siteRows({ retries: { siteUnavailable } }: Summary): [string, string, s
   return [['site unavailable', count(siteUnavailable), 'times; the pages were fetched later, after a backoff']];
 }
 
-function givenUp({ givenUp: number }: Summary): string {
-  return number === 0 ? '' : `, ${count(number)} were given up`;
+function givenUpRows({ givenUp, site }: Summary): [string, string, string][] {
+  return givenUp.slice(0, GIVEN_UP_ROWS).map(({ url, attempts, error }, at): [string, string, string] => {
+    const why = `${pathOf(url, site)} after ${attempts} attempts: ${error.split(`${url}: `).at(-1)}`;
+    return at === 0 ? ['pages given up', count(givenUp.length), why] : ['', '', why];
+  });
 }
 
 function title(text: string, paint: Paint): string[] {
@@ -182,12 +188,17 @@ function checkLines({ what, ok, against }: Check, paint: Paint): string[] {
 }
 
 function searchLines(query: string, hits: readonly Hit[], site: string, paint: Paint): string[] {
-  const origin = new URL(site).origin;
   const found = hits.map(({ url, title: name }, at) => {
-    const path = decodeURI(url.startsWith(origin) ? url.slice(origin.length) : url);
+    const path = pathOf(url, site);
     return `    ${at + 1}. ${name.slice(0, 60)}${path.endsWith(name) ? '' : paint('dim', `  ${path}`)}`;
   });
   return [`  ${paint('cyan', query)}`, ...(found.length > 0 ? found : ['    nothing'])];
+}
+
+/** A URL of the site without its origin. */
+function pathOf(url: string, site: string): string {
+  const { origin } = new URL(site);
+  return decodeURI(url.startsWith(origin) ? url.slice(origin.length) : url);
 }
 
 function perSecond(number: number, ms: number): string {

@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { connect } from '@taskmaster/client';
+import { connect, pidText, type TaskMasterClient } from '@taskmaster/client';
 import { addPages } from './add-pages.ts';
 import { placementOf, whenSettled } from './cluster/placement.ts';
 import { Servers } from './cluster/servers.ts';
@@ -15,11 +15,11 @@ import { Observer } from './progress/observe.ts';
 import type { Screen } from './progress/screen.ts';
 import { CLUSTER_SHARDS, CrawlQueues } from './queues.ts';
 import type { Summary } from './report.ts';
+import { checkReports, scheduleReports } from './reports.ts';
 import { readCorpus } from './site/corpus.ts';
 import { SiteServer } from './site/site-server.ts';
-import { referenceCrawl } from './verify/reference-crawl.ts';
-import { verify, verifyPlacement } from './verify/verify.ts';
-import { Web } from './web.ts';
+import { audit } from './verify/audit.ts';
+import { type GivenUp, verify, verifyPlacement } from './verify/verify.ts';
 import type { WorkerAssignment } from './worker-messages.ts';
 
 /** URLs of a live site that are asked for without `--max-pages`. */
@@ -103,6 +103,7 @@ export async function runDemo(options: DemoOptions, screen: Screen, signal: Abor
     expected,
     now,
   });
+  await scheduleReports(client, queues.first);
   screen.say(`${options.workers} worker processes crawl ${target.start}\n`);
   pool.start();
   const { status, events } = await watchCrawl({
@@ -110,17 +111,22 @@ export async function runDemo(options: DemoOptions, screen: Screen, signal: Abor
     screen,
     pages: options.kill ? target.pages : undefined,
   });
-  await pool.stop();
   screen.release();
-
-  screen.say(
-    `\nDone. Reading the index${live ? '' : ', and crawling the site once more, the plain way, to compare'} ...`,
-  );
+  const say = (line: string): void => screen.say(line);
+  say(`\nDone. ${live ? 'Reading the index' : 'A worker crawls the site once more, the plain way, to compare'} ...`);
   target.site?.calmDown();
-  const reference = live ? undefined : await referenceCrawl(target.start, new Web({ pauseMs: 0 }), ended);
+  const again = { start: target.start, file: join(dir, 'reference.json') };
+  const reference = live ? undefined : await audit(queues.first.audits, again, say, ended);
+  const reports = await checkReports(client, queues.first, ended);
+  await pool.stop();
+  const givenUp = await deadLettersOf(client, queues);
   const index = await readIndex(segments, queues);
   const cluster = servers.isCluster ? await placementOf(client, ended) : undefined;
-  const checks = [...verify(index, status, reference), ...(cluster === undefined ? [] : verifyPlacement(cluster))];
+  const checks = [
+    ...verify(index, status, givenUp, reference),
+    reports.check,
+    ...(cluster === undefined ? [] : verifyPlacement(cluster)),
+  ];
   const search = new SearchIndex();
   for (const page of index.pages.values()) search.add(page);
   const tasksCompleted = status.stages.reduce((sum, { completed }) => sum + completed, 0);
@@ -134,7 +140,8 @@ export async function runDemo(options: DemoOptions, screen: Screen, signal: Abor
     urlsFound: status.found,
     pagesIndexed: index.pages.size,
     linksToNowhere: status.skipped,
-    givenUp: status.dead,
+    givenUp,
+    reports: reports.written,
     tasksCompleted,
     tasksPerSecond: tasksCompleted / (status.elapsedMs / 1000),
     retries: {
@@ -160,6 +167,17 @@ async function openTarget(options: DemoOptions, screen: Screen, cleanUp: AsyncDi
   const site = cleanUp.use(await SiteServer.start(corpus, { seed, latencyMs: LATENCY_MS }));
   screen.say(`The documentation of the installed packages, ${count(corpus.size)} pages, is served at ${site.url}`);
   return { start: site.url, site, pages: corpus.size };
+}
+
+/** The pages that were given up, with their last errors. */
+async function deadLettersOf(client: TaskMasterClient, { shards }: CrawlQueues): Promise<GivenUp[]> {
+  const found: GivenUp[] = [];
+  for (const { dead } of shards) {
+    for await (const { pid, attempts, failures } of client.deadLetters(dead).list()) {
+      found.push({ url: pidText(pid), attempts, error: failures.at(-1)?.error?.message ?? 'its lease expired' });
+    }
+  }
+  return found;
 }
 
 /** Without `--query`, a live site is searched for what its start page is called. */

@@ -1,11 +1,14 @@
 import { createHash } from 'node:crypto';
-import type { Handler } from '@taskmaster/client';
+import { type Handler, UnrecoverableError } from '@taskmaster/client';
 import { addPages, type CrawlContext } from './add-pages.ts';
 import type { SegmentWriter } from './index/segment.ts';
 import { countWords } from './index/words.ts';
 import { parsePage } from './page.ts';
 import type { ExtractTask, FetchTask, IndexTask } from './queues.ts';
 import { SiteUnavailableError, type Web } from './web.ts';
+
+/** After so many answers 500 a page is given up. */
+const ATTEMPTS_AT_BROKEN = 3;
 
 /**
  * Fetches a page. The return value of a handler is enqueued in the update that completes the task. If a handler throws, the
@@ -32,9 +35,12 @@ export function fetchStage(context: CrawlContext, web: Web): Handler<FetchTask> 
           return fetched satisfies never;
       }
     } catch (error) {
-      if (!(error instanceof SiteUnavailableError) || error.retryAfterMs === undefined) throw error;
+      // The task keeps the errors. If it becomes a dead letter, they say why.
+      if (!(error instanceof SiteUnavailableError)) throw error;
+      if (error.isBroken && task.attempt >= ATTEMPTS_AT_BROKEN) throw new UnrecoverableError(error.message);
+      if (error.retryAfterMs === undefined) throw error;
       // The site knows better than our backoff when it is available again.
-      await task.release({ delay: error.retryAfterMs });
+      await task.release({ delay: error.retryAfterMs, error });
       return undefined;
     }
   };

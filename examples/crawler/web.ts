@@ -9,15 +9,24 @@ export type Fetched =
   | { readonly kind: 'redirect'; readonly to: string }
   | { readonly kind: 'nothing'; readonly reason: string };
 
+interface SiteUnavailableOptions {
+  readonly retryAfterMs?: number | undefined;
+  readonly isBroken?: boolean | undefined;
+  readonly cause?: unknown;
+}
+
 /** The site cannot answer now. The same request may succeed later. */
 export class SiteUnavailableError extends Error {
   override readonly name = 'SiteUnavailableError';
   /** Delay that the site asks for, in ms. */
   readonly retryAfterMs: number | undefined;
+  /** Whether the site says that the fault is its own (500). Then it rarely helps to ask again. */
+  readonly isBroken: boolean;
 
-  constructor(message: string, options: { readonly retryAfterMs?: number | undefined; readonly cause?: unknown } = {}) {
+  constructor(message: string, options: SiteUnavailableOptions = {}) {
     super(message, { cause: options.cause });
     this.retryAfterMs = options.retryAfterMs;
+    this.isBroken = options.isBroken ?? false;
   }
 }
 
@@ -108,6 +117,7 @@ async function request(url: string, signal?: AbortSignal): Promise<Response> {
   await response.body?.cancel();
   const retryAfterSeconds = Number(response.headers.get('retry-after') ?? 'none');
   throw new SiteUnavailableError(`${url}: status ${response.status}`, {
+    isBroken: response.status === 500,
     retryAfterMs: Number.isFinite(retryAfterSeconds) ? retryAfterSeconds * 1000 : undefined,
   });
 }

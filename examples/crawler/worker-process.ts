@@ -13,12 +13,15 @@ import {
   type Queue,
   type TaskMasterClient,
   TaskNotFoundError,
+  UnrecoverableError,
   type Worker,
 } from '@taskmaster/client';
 import type { CrawlContext } from './add-pages.ts';
 import { SegmentWriter } from './index/segment.ts';
 import { CrawlQueues, type Stage } from './queues.ts';
+import { reportStage } from './reports.ts';
 import { extractStage, fetchStage, indexStage } from './stages.ts';
+import { auditStage } from './verify/audit.ts';
 import { SiteUnavailableError, Web } from './web.ts';
 import type { FromWorker, ToWorker, WorkerAssignment, WorkerCounts } from './worker-messages.ts';
 
@@ -31,7 +34,7 @@ const LEASE = '3s';
 const NODE_ABSENCE = '30s';
 const REPORT_INTERVAL_MS = 200;
 /** Expected errors, which are not reported. */
-const usual = [SiteUnavailableError, LeaseLostError, LeaseExpiredError, TaskNotFoundError];
+const usual = [SiteUnavailableError, UnrecoverableError, LeaseLostError, LeaseExpiredError, TaskNotFoundError];
 
 const assignment = JSON.parse(process.argv[2] ?? '') as WorkerAssignment;
 const counts = {
@@ -70,6 +73,8 @@ async function run(): Promise<void> {
     ...worker(client, 'fetch', queues.stage('fetch'), fetchStage(context, web)),
     ...worker(client, 'extract', queues.stage('extract'), extractStage(context)),
     ...worker(client, 'index', queues.stage('index'), indexStage(context, segment, assignment.name)),
+    client.worker(queues.first.reports, reportStage(context), { leaseDuration: LEASE, onAttemptFailed: onError }),
+    client.worker(queues.first.audits, auditStage, { results: true, leaseDuration: LEASE, onAttemptFailed: onError }),
   ];
   for (const each of workers) each.start();
   tell({ kind: 'ready' });

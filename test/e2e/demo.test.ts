@@ -14,6 +14,8 @@ interface Summary {
   readonly pagesIndexed: number;
   readonly urlsFound: number;
   readonly linksToNowhere: number;
+  readonly givenUp: readonly { readonly url: string; readonly attempts: number; readonly error: string }[];
+  readonly reports: number;
   readonly tasksCompleted: number;
   readonly retries: { readonly siteUnavailable: number; readonly attemptsRepeated: number };
   readonly events: readonly {
@@ -83,8 +85,13 @@ function expectComplete(summary: Summary, pages: number): void {
   expect(summary.checks.filter(({ ok }) => !ok)).toEqual([]);
   expect(summary.ok).toBe(true);
   expect(summary.pagesIndexed).toBeGreaterThanOrEqual(pages);
-  expect(summary.urlsFound).toBe(summary.pagesIndexed + summary.linksToNowhere);
-  expect(summary.tasksCompleted).toBe(summary.urlsFound + 2 * summary.pagesIndexed);
+  const [broken] = summary.givenUp;
+  expect(summary.givenUp).toHaveLength(1);
+  expect(broken?.attempts).toBeGreaterThanOrEqual(3);
+  expect(broken?.error).toContain(`${broken?.url}: status 500`);
+  expect(summary.urlsFound).toBe(summary.pagesIndexed + summary.linksToNowhere + 1);
+  expect(summary.tasksCompleted).toBe(summary.urlsFound - 1 + 2 * summary.pagesIndexed);
+  expect(summary.reports).toBeGreaterThan(0);
   expect(summary.retries.siteUnavailable).toBeGreaterThan(0);
   expect(summary.retries.attemptsRepeated).toBeGreaterThan(0);
   for (const { hits } of summary.searches) expect(hits.length).toBeGreaterThan(0);

@@ -83,6 +83,7 @@ export class Observer {
   readonly #options: ObserverOptions;
   readonly #startedAt: number;
   readonly #history: { readonly at: number; readonly completed: readonly number[] }[] = [];
+  readonly #completions = new Completions();
   /** The last answer of each shard. */
   readonly #heard = new Map<CrawlShard, Counts>();
   /** The sums of the last observation in which all shards answered. */
@@ -147,8 +148,9 @@ export class Observer {
     for (const shard of shards) {
       this.#heard.set(shard, {
         stages: stages.map((stage) => {
-          const { available = 0, leased = 0, delayed = 0, completed = 0 } = statsOf.get(shard[stage].name) ?? {};
-          return { available, leased, delayed, completed };
+          const { name } = shard[stage];
+          const { available = 0, leased = 0, delayed = 0, completed = 0 } = statsOf.get(name) ?? {};
+          return { available, leased, delayed, completed: this.#completions.of(name, completed) };
         }),
         found: size(shard.seen),
         indexed: size(shard.indexed),
@@ -165,6 +167,18 @@ export class Observer {
     const from = this.#history[0];
     const seconds = (at - (from?.at ?? at)) / 1000;
     return completed.map((count, stage) => (seconds > 0 ? (count - (from?.completed[stage] ?? 0)) / seconds : 0));
+  }
+}
+
+/** Counts of completed tasks over all. A node forgets the count of a queue that is empty for a minute. */
+class Completions {
+  readonly #queues = new Map<string, { readonly forgotten: number; readonly last: number }>();
+
+  of(queue: string, completed: number): number {
+    const { forgotten, last } = this.#queues.get(queue) ?? { forgotten: 0, last: 0 };
+    const before = completed < last ? forgotten + last : forgotten;
+    this.#queues.set(queue, { forgotten: before, last: completed });
+    return before + completed;
   }
 }
 

@@ -30,10 +30,14 @@ function list(items: readonly string[]): string {
   return `<ul>\n${items.map((item) => `<li>${item}</li>`).join('\n')}\n</ul>`;
 }
 
+/** The site always answers 500 here. */
+export const BROKEN_PAGE = '/-/statistics';
+
 /** The start page, from which every page can be reached. */
 export function indexHtml(packages: readonly PackagePages[]): string {
   const rows = packages.map(({ path, name, description }) => `${link(path, name)}: ${escapeHtml(description)}`);
-  return page('Documentation of the installed packages', list(rows));
+  const statistics = `<p>${link(BROKEN_PAGE, 'Statistics of this site')}</p>`;
+  return page('Documentation of the installed packages', list(rows) + statistics);
 }
 
 /** The page of a package. @param pathOf paths of the packages that have a page. */

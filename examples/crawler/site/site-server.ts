@@ -3,6 +3,7 @@ import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Corpus } from './corpus.ts';
+import { BROKEN_PAGE } from './render.ts';
 
 /** Shares of the pages that answer 503 to the first request, and to the first two requests. */
 const FAILS_ONCE = 0.1;
@@ -17,7 +18,7 @@ export interface SiteOptions {
 
 /**
  * Serves the corpus on a free port of 127.0.0.1. Like a real site it answers slowly, and some pages answer 503 until they
- * are requested again. Seed and path decide which ones.
+ * are requested again. Seed and path decide which ones. One page always answers 500.
  */
 export class SiteServer implements AsyncDisposable {
   readonly #corpus: Corpus;
@@ -81,7 +82,9 @@ export class SiteServer implements AsyncDisposable {
       }
     }
     const page = this.#corpus.get(path);
-    if (page !== undefined) {
+    if (path === BROKEN_PAGE) {
+      response.writeHead(500, { 'content-type': 'text/plain' }).end('the statistics cannot be counted\n');
+    } else if (page !== undefined) {
       const body = await page.read();
       response.writeHead(200, { 'content-type': `${page.contentType}; charset=utf-8` }).end(body);
     } else if (this.#corpus.has(`${path}/`)) {

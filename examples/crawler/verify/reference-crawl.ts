@@ -1,43 +1,59 @@
 import { parsePage } from '../page.ts';
 import { textHash } from '../stages.ts';
-import { SiteUnavailableError, type Web } from '../web.ts';
+import { type Fetched, SiteUnavailableError, type Web } from '../web.ts';
 
 /** What a crawl should find. */
 export interface Reference {
-  /** Hashes of the texts of all pages, by URL. */
-  readonly pages: ReadonlyMap<string, string>;
+  /** All pages with the hashes of their texts. */
+  readonly pages: readonly (readonly [url: string, textHash: string])[];
   /** Links that lead to no page. */
-  readonly others: ReadonlySet<string>;
+  readonly others: readonly string[];
+  /** Pages that the site can never show. */
+  readonly broken: readonly string[];
 }
 
-/** Crawls the plain way: one loop, one page at a time, no queues. It asks a site that never fails. */
-export async function referenceCrawl(start: string, web: Web, signal: AbortSignal): Promise<Reference> {
-  const pages = new Map<string, string>();
-  const others = new Set<string>();
+/**
+ * Crawls the plain way: one loop, one page at a time, no queues. It asks a site that does not fail by chance.
+ * @param onPage called after each page with their number so far.
+ */
+export async function referenceCrawl(
+  start: string,
+  web: Web,
+  signal: AbortSignal,
+  onPage: (pages: number) => Promise<void>,
+): Promise<Reference> {
+  const pages: [string, string][] = [];
+  const others: string[] = [];
+  const broken: string[] = [];
   const found = new Set([start]);
   // A set is iterated in the order of insertion, with what is added meanwhile.
   for (const url of found) {
     const fetched = await fetchAgain(web, url, signal);
-    if (fetched.kind === 'page') {
+    if (fetched === undefined) broken.push(url);
+    else if (fetched.kind === 'page') {
       const { text, links } = parsePage(fetched.page);
-      pages.set(url, textHash(text));
+      pages.push([url, textHash(text)]);
       for (const link of links) found.add(link);
+      await onPage(pages.length);
     } else {
-      others.add(url);
+      others.push(url);
       if (fetched.kind === 'redirect') found.add(fetched.to);
     }
   }
-  return { pages, others };
+  return { pages, others, broken };
 }
 
 const ATTEMPTS = 5;
 
-async function fetchAgain(web: Web, url: string, signal: AbortSignal): ReturnType<Web['fetch']> {
+/** Undefined: the page is broken. */
+async function fetchAgain(web: Web, url: string, signal: AbortSignal): Promise<Fetched | undefined> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await web.fetch(url, signal);
     } catch (error) {
-      if (!(error instanceof SiteUnavailableError) || attempt === ATTEMPTS) throw error;
+      if (!(error instanceof SiteUnavailableError)) throw error;
+      if (error.isBroken) return undefined;
+      if (attempt === ATTEMPTS) throw error;
     }
   }
 }

@@ -1,0 +1,38 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Queue, ResultHandler } from '@taskmaster/client';
+import type { AuditTask } from '../queues.ts';
+import { Web } from '../web.ts';
+import { type Reference, referenceCrawl } from './reference-crawl.ts';
+
+const PID = 'audit';
+/** Time between two reports of progress, and between two looks at it, in ms. */
+const PROGRESS_MS = 1_000;
+
+export const auditStage: ResultHandler<AuditTask> = async (task) => {
+  const { start, file } = task.data;
+  let reportedAt = performance.now();
+  const reference = await referenceCrawl(start, new Web({ pauseMs: 0 }), task.signal, async (pages) => {
+    if (performance.now() - reportedAt < PROGRESS_MS) return;
+    reportedAt = performance.now();
+    await task.reportProgress(`${pages} pages so far`);
+  });
+  await writeFile(file, JSON.stringify(reference));
+  return reference.pages.length;
+};
+
+/** Lets a worker crawl the site in a plain loop, and shows how far it is. */
+export async function audit(
+  audits: Queue<AuditTask>,
+  task: AuditTask,
+  say: (line: string) => void,
+  signal: AbortSignal,
+): Promise<Reference> {
+  await audits.enqueue(task, { pid: PID, signal });
+  const ended = audits.waitFor(PID, { signal }).then(() => true);
+  while (!(await Promise.race([ended, delay(2 * PROGRESS_MS, false, { signal })]))) {
+    const [seen] = await audits.get([PID], { data: false, signal });
+    if (seen?.progress !== undefined) say(`${seen.workerLabel} reports: ${seen.progress.text}`);
+  }
+  return JSON.parse(await readFile(task.file, 'utf8')) as Reference;
+}
