@@ -69,7 +69,7 @@ describe('a backup of a partition', () => {
     expect(Buffer.from(leased?.data ?? []).toString()).toBe('data of 2');
   });
 
-  test.each(Array.from({ length: 40 }, (_, seed) => [seed + 1, seed % 2 === 0] as const))(
+  test.each(Array.from({ length: 20 }, (_, seed) => [seed + 1, seed % 2 === 0] as const))(
     'has every update acknowledged before it, each completely or not at all, while callers change tasks: seed %d, atomic %s',
     async (seed, atomicBatches) => {
       const h = await open({ seed, atomicBatches, config: { checkpointIntervalMs: 20 } });
