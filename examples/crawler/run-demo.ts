@@ -58,7 +58,8 @@ export async function runDemo(options: DemoOptions, screen: Screen, signal: Abor
   const form = options.single ? 'one' : 'cluster';
   const servers = cleanUp.use(new Servers({ form, dir, say: (line) => screen.say(line), onFailure: fail }));
   await servers.start(ended);
-  const client = cleanUp.use(await connect({ endpoints: servers.endpoints }, { signal: ended }));
+  // A killed node may take a while on a busy machine. Calls to its queues wait until it is back.
+  const client = cleanUp.use(await connect({ endpoints: servers.endpoints, timeout: '1m' }, { signal: ended }));
   if (servers.isCluster) await whenSettled(client, servers.nodes.length, ended);
   for (const { name, endpoint, pid, http } of servers.nodes) {
     screen.say(`${name} serves at ${endpoint} (process ${pid}); the queues are at http://${http}/`);

@@ -101,10 +101,10 @@ describe('the demo', () => {
   test('indexes every page exactly once in a cluster whose nodes are killed, join and leave', {
     timeout: 150_000,
   }, async () => {
-    await using run = await demo(['--json', '--max-pages', '150', '--workers', '2', '--query', QUERY]);
+    await using run = await demo(['--json', '--max-pages', '60', '--workers', '2', '--query', QUERY]);
     const summary = await run.summary();
 
-    expectComplete(summary, 150);
+    expectComplete(summary, 60);
     expect(summary.events.map(({ kind }) => kind)).toEqual([
       'worker-killed',
       'node-killed',
@@ -128,17 +128,17 @@ describe('the demo', () => {
   test('indexes every page exactly once on one node, although it and a worker are killed', {
     timeout: 90_000,
   }, async () => {
-    await using run = await demo(['--single', '--json', '--max-pages', '100', '--workers', '2', '--query', QUERY]);
+    await using run = await demo(['--single', '--json', '--max-pages', '60', '--workers', '2', '--query', QUERY]);
     const summary = await run.summary();
 
-    expectComplete(summary, 100);
+    expectComplete(summary, 60);
     expect(summary.events.map(({ kind }) => kind)).toEqual(['worker-killed', 'node-killed']);
     expect(summary.cluster).toBeUndefined();
     expect(await run.leftOver()).toEqual([]);
   });
 
   test('continues when a user kills the proxy and a node', { timeout: 120_000 }, async () => {
-    await using run = await demo(['--no-kill', '--max-pages', '100', '--workers', '2']);
+    await using run = await demo(['--no-kill', '--max-pages', '60', '--workers', '2']);
     const { running } = run;
     await eventually(() => expect(running.stdout).toMatch(/[1-9]\d*\/\d+ indexed/), { withinMs: 60_000 });
     for (const name of ['proxy', 'node-2']) {
@@ -155,17 +155,17 @@ describe('the demo', () => {
   });
 
   test.each([
-    ['one node', ['--single', '--no-kill'], /\d+ indexed/],
-    ['a cluster that is starting', [], /is served at/],
-    ['a cluster that a node is leaving', ['--max-pages', '100'], /is drained/],
+    ['one node', ['--single', '--no-kill', '--max-pages', '60'], /\d+ indexed/],
+    ['a cluster that is starting', ['--max-pages', '60'], /is served at/],
+    ['a cluster that a node is leaving', ['--max-pages', '30'], /is drained/],
   ])(
     'leaves neither processes nor files behind when it is interrupted: %s',
     {
-      timeout: 90_000,
+      timeout: 150_000,
     },
     async (_, options, moment) => {
       await using run = await demo([...options, '--workers', '2']);
-      await eventually(() => expect(run.running.stdout).toMatch(moment), { withinMs: 60_000 });
+      await eventually(() => expect(run.running.stdout).toMatch(moment), { withinMs: 120_000 });
       const pids = await run.processes();
       expect(pids.length).toBeGreaterThan(0);
 
@@ -180,7 +180,7 @@ describe('the demo', () => {
   test('leaves neither processes nor files behind when its terminal is closed, which sends several signals', {
     timeout: 90_000,
   }, async () => {
-    await using run = await demo(['--single', '--no-kill', '--workers', '2']);
+    await using run = await demo(['--single', '--no-kill', '--max-pages', '60', '--workers', '2']);
     const { running } = run;
     await eventually(() => expect(running.stdout).toMatch(/\d+ indexed/), { withinMs: 60_000 });
     const hangingUp = setInterval(() => running.process.kill('SIGHUP'), 50);
