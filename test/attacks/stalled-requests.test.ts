@@ -8,7 +8,8 @@ import { startProxy } from '../support/processes/start-proxy.ts';
 
 const MIB = 1024 * 1024;
 const MEMORY = 512;
-const CALLS = 400;
+/** Twice the memory of the attacked. */
+const CALLS = 250;
 const REQUEST_BYTES = 4 * MIB;
 
 /** A node or a proxy. */

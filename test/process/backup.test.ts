@@ -52,12 +52,12 @@ describe('a backup', () => {
     const queues = groups.flatMap((group) => ['in', 'mid', 'out', 'dead'].map((stage) => `${group}#${stage}`));
     await using cluster = await TestCluster.start();
     const load = await MixedLoad.start({ endpoints: cluster.endpoints, seed: 1, groups });
-    await eventually(() => expect(load.acknowledged).toBeGreaterThan(1_000), { withinMs: 60_000 });
+    await eventually(() => expect(load.acknowledged).toBeGreaterThan(500), { withinMs: 60_000 });
     const acknowledged = new Set(load.history.events.map(({ id }) => id));
     const created = await taskmaster(cluster.endpoints, 'backup', 'create', '--to', place);
     const finishedAt = Date.now();
     expect(created).toMatchObject({ code: 0 });
-    const enough = load.acknowledged + 200;
+    const enough = load.acknowledged + 100;
     await eventually(() => expect(load.acknowledged).toBeGreaterThan(enough), { withinMs: 30_000 });
     await load.stop();
     const { cluster: oldId } = JSON.parse(created.stdout);

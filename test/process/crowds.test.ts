@@ -8,7 +8,7 @@ import {
   StreamRequest,
   TaskMasterServiceService,
 } from '@taskmaster/proto';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import type { Running } from '../support/processes/child-process.ts';
 import { figuresOf, hasFigures } from '../support/processes/process-figures.ts';
@@ -31,12 +31,12 @@ describe.skipIf(!hasFigures)(`a node among a crowd${noFigures}`, { timeout: 120_
   /** In its own process, so that it does not wait for the work of the crowd in this one. */
   let bystander: Running;
 
-  beforeEach(async () => {
+  beforeAll(async () => {
     node = await startNode({ flags: [`--grpc-max-unread-reply-bytes=${UNREAD_BYTES}`, '--log-level=error'] });
     bystander = await startProgram('bystander.ts', node.endpoint);
     await eventually(() => expect(rounds().length).toBeGreaterThan(0), { withinMs: 60_000 });
   }, 90_000);
-  afterEach(async () => {
+  afterAll(async () => {
     await bystander[Symbol.asyncDispose]();
     await node[Symbol.asyncDispose]();
   });

@@ -20,10 +20,10 @@ test(`a node killed ${KILLS} times under load loses no task, doubles none, and a
   let node = await startNode({ dir: dir.path });
   const { grpcPort } = node;
   await using _last = { [Symbol.asyncDispose]: () => node[Symbol.asyncDispose]() };
-  const load = await MixedLoad.start({ endpoints: node.endpoint, seed: SEED, pauseMs: 10 });
+  const load = await MixedLoad.start({ endpoints: node.endpoint, seed: SEED, pauseMs: 30 });
   const untilServed: number[] = [];
   for (let kill = 1; kill <= KILLS; kill++) {
-    const enough = load.acknowledged + 50 + random.int(300);
+    const enough = load.acknowledged + 50 + random.int(100);
     await eventually(() => expect(load.acknowledged).toBeGreaterThan(enough), { withinMs: 60_000 });
     await delay(random.int(100)); // A random moment.
     await node.kill();

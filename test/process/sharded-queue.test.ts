@@ -58,7 +58,7 @@ describe('a sharded queue on three nodes', () => {
         // Each producer takes up the latest number of shards, as after a deployment.
         await client.shardedQueue<string>('live#jobs', { shards }).enqueue(pid, { pid });
         acknowledged.add(pid);
-        await delay(5);
+        await delay(20);
       }
     };
     // Its calls do not wait for a dead node for long: a worker has few places for tasks.

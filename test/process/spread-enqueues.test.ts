@@ -37,7 +37,7 @@ class Producer {
       const pid = `doc-${this.accepted.length}`;
       await this.#queue.enqueue(pid, { pid, timeout: '30s' });
       this.accepted.push(pid);
-      await delay(2);
+      await delay(5);
     }
   }
 }

@@ -85,7 +85,7 @@ describe('a cluster whose members and clients speak TLS', { timeout: 120_000 }, 
     const endpoints = [proxy.endpoint, ...cluster.endpoints];
     const load = await MixedLoad.start({ endpoints, seed: 1, groups: GROUPS, tls: tls(), maxAttempts: 4 });
     const progress = async (): Promise<void> => {
-      const enough = load.acknowledged + 200;
+      const enough = load.acknowledged + 100;
       await eventually(() => expect(load.acknowledged).toBeGreaterThan(enough), { withinMs: 60_000 });
     };
     await progress();
