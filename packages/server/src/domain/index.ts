@@ -62,6 +62,8 @@ export {
   nextRun,
   nextRuns,
   ruleOf,
+  runSearch,
+  runsOfInterval,
   type ScheduleRule,
 } from './schedules/schedule-rule.ts';
 export {

@@ -3,12 +3,16 @@ import type { EngineState } from '../engine-state.ts';
 import { type Attempt, decide } from '../operations/decide.ts';
 import { eachDue } from '../operations/expire.ts';
 import type { Queue } from '../queues/queue.ts';
-import { dueRuns } from './due-runs.ts';
+import { type DueAt, dueRuns } from './due-runs.ts';
 import { nameOf, ruleOfRecord, type ScheduleRecord, taskPid } from './record.ts';
 import { type FoundSchedule, ScheduleDraft } from './schedule-draft.ts';
 
-/** Schedules of one decision: a run and its record have up to 64 KiB of data each. */
-const SCHEDULES_AT_ONCE = 32;
+/** Schedules of one decision. */
+const SCHEDULES_AT_ONCE = 128;
+/** Payloads that one decision reads and writes, in bytes. A schedule and each of its runs have up to 64 KiB of data. */
+const BYTES_AT_ONCE = 1024 * 1024;
+/** How long one decision may block the event loop, in ms. */
+const TURN_MS = 5;
 
 /**
  * Decides the due runs of the schedules in a queue. A run is enqueued in the commit that records it as decided, so that a crash
@@ -18,10 +22,11 @@ export async function runDue(memory: EngineState, queue: Queue): Promise<void> {
   const wall = memory.clock.wall() as Instant;
   let refusal: Refusal | undefined;
   await eachDue(memory, queue, wall, async (keys) => {
-    for (let from = 0; from < keys.length; ) {
-      const decided = await runSome(memory, queue, keys.slice(from, from + SCHEDULES_AT_ONCE), wall);
-      from += decided.done;
+    for (let left = keys; left.length > 0; ) {
+      const decided = await runSome(memory, queue, left.slice(0, SCHEDULES_AT_ONCE), wall);
       refusal ??= decided.refusal;
+      // Schedules with many missed runs let the others go first.
+      left = [...left.slice(decided.seen), ...decided.behind];
     }
     return refusal === undefined;
   });
@@ -29,8 +34,10 @@ export async function runDue(memory: EngineState, queue: Queue): Promise<void> {
 }
 
 interface Decided {
-  /** Number of schedules without runs that this search can decide. */
-  readonly done: number;
+  /** Number of schedules that were looked at. */
+  readonly seen: number;
+  /** Those of them that have more due runs. */
+  readonly behind: readonly Pid[];
   /** Why runs stay due. */
   readonly refusal: Refusal | undefined;
   readonly runs: DecidedRuns;
@@ -44,28 +51,30 @@ interface DecidedRuns {
   skipped: number;
 }
 
-const noRuns = (): DecidedRuns => ({ enqueued: [], missed: 0, skipped: 0 });
-
 /** Commits one atom, and waits until it is durable: the next one is for callers that came meanwhile. */
 async function runSome(memory: EngineState, queue: Queue, keys: readonly Pid[], wall: Instant): Promise<Decided> {
+  const { clock } = memory;
   const { result, durable } = await decide(memory, queue.partition, (now, reads): Attempt<Decided> => {
-    if (queue.dropped) return { kind: 'decided', result: { done: keys.length, refusal: undefined, runs: noRuns() } };
-    const draft = new ScheduleDraft(memory, now, reads);
-    const runs = noRuns();
-    let done = 0;
+    const runs: DecidedRuns = { enqueued: [], missed: 0, skipped: 0 };
+    const behind: Pid[] = [];
+    let seen = 0;
     let refusal: Refusal | undefined;
+    if (queue.dropped) return { kind: 'decided', result: { seen: keys.length, behind, refusal, runs } };
+    const draft = new ScheduleDraft(memory, now, reads);
+    const due = { now: wall, isTimeUp: () => clock.now() - now >= TURN_MS };
     for (const key of keys) {
+      if (seen > 0 && (draft.bytes > BYTES_AT_ONCE || due.isTimeUp())) break;
       const found = draft.read(queue, key);
-      const outcome = found !== undefined && isDue(found, wall) ? tryRun(draft, found, wall, runs) : 'done';
-      if (outcome === 'behind') break;
-      if (outcome !== 'done') refusal ??= outcome;
-      done++;
+      const outcome = found !== undefined && isDue(found, wall) ? tryRun(draft, found, due, runs) : 'done';
+      if (outcome === 'behind') behind.push(key);
+      else if (outcome !== 'done') refusal ??= outcome;
+      seen++;
     }
-    return draft.attempt({ done, refusal, runs });
+    return draft.attempt({ seen, behind, refusal, runs });
   });
   await durable;
   const { enqueued, missed, skipped } = result.runs;
-  memory.counts.runsAppeared(enqueued, memory.clock.wall());
+  memory.counts.runsAppeared(enqueued, clock.wall());
   memory.counts.runsMissed += missed;
   memory.counts.runsSkipped += skipped;
   return result;
@@ -89,15 +98,10 @@ function tryRun(...schedule: Parameters<typeof run>): ReturnType<typeof run> {
  * Decides the due runs of a schedule. `behind`: there are more than one decision takes. A refusal: the run at which a limit is
  * reached and all later ones stay due.
  */
-function run(
-  draft: ScheduleDraft,
-  found: FoundSchedule,
-  wall: Instant,
-  runs: DecidedRuns,
-): 'done' | 'behind' | Refusal {
+function run(draft: ScheduleDraft, found: FoundSchedule, at: DueAt, runs: DecidedRuns): 'done' | 'behind' | Refusal {
   const { key, record } = found;
   const { spec } = record;
-  const due = dueRuns(ruleOfRecord(record), spec.missedRuns, record.decidedUnixMs, wall);
+  const due = dueRuns(ruleOfRecord(record), spec.missedRuns, record.decidedUnixMs, at);
   const after: ScheduleRecord = { ...record, decidedUnixMs: due.decided, missed: record.missed + due.missed };
   const enqueued: number[] = [];
   const decide = (): void => {
@@ -106,23 +110,23 @@ function run(
     runs.missed += after.missed - record.missed;
     runs.skipped += after.skipped - record.skipped;
   };
-  for (const at of due.enqueue) {
+  for (const instant of due.enqueue) {
     if (spec.skipWhileRunning && draft.isRunning(after)) {
       after.skipped++;
       continue;
     }
-    const pid = taskPid(spec, at, nameOf(key), false);
+    const pid = taskPid(spec, instant, nameOf(key), false);
     const refusal = draft.tryEnqueue(spec, pid);
     if (refusal !== undefined) {
-      after.decidedUnixMs = at - 1;
+      after.decidedUnixMs = instant - 1;
       if (after.decidedUnixMs > record.decidedUnixMs) decide();
       return refusal;
     }
     after.lastPid = Buffer.from(pid, 'latin1');
-    after.lastRunUnixMs = at;
+    after.lastRunUnixMs = instant;
     after.runs++;
-    enqueued.push(at);
+    enqueued.push(instant);
   }
   decide();
-  return due.next !== undefined && due.next <= wall ? 'behind' : 'done';
+  return due.next !== undefined && due.next <= at.now ? 'behind' : 'done';
 }

@@ -46,12 +46,18 @@ export class ScheduleDraft {
   readonly #draft: TaskDraft;
   /** The system clock, in ms since 1970. */
   readonly wall: number;
+  #bytes = 0;
 
   constructor(memory: EngineState, now: Instant, reads: Reads) {
     this.#memory = memory;
     this.#view = new EngineView(memory, now, reads);
     this.#draft = new TaskDraft(this.#view);
     this.wall = memory.clock.wall();
+  }
+
+  /** Size of the payloads that were read and are written, in bytes. */
+  get bytes(): number {
+    return this.#bytes;
   }
 
   /** Undefined: there is none, or it must be read first. */
@@ -64,6 +70,7 @@ export class ScheduleDraft {
   read(queue: Queue, key: Pid): FoundSchedule | undefined {
     const task = this.#draft.find(queue, key);
     if (task === undefined) return undefined;
+    this.#bytes += task.state.dataBytes;
     const data = task.data ?? this.#view.payload(queue, key);
     if (data !== undefined) return { queue, key, task, record: decodeRecord(data) };
     this.#draft.need(queue, key, task.state.dataBytes);
@@ -85,6 +92,7 @@ export class ScheduleDraft {
 
   change({ queue, key, task }: FoundSchedule, record: ScheduleRecord): void {
     const data = encodeRecord(record);
+    this.#bytes += data.length;
     const state = hiddenState(task.state, hiddenUntilRun(record), data.length);
     this.#draft.change(queue, key, task, state, data);
   }
@@ -107,6 +115,7 @@ export class ScheduleDraft {
       return undefined;
     }
     const payload = withHeaders(spec.headers, spec.data);
+    this.#bytes += payload.data.length;
     const timeLimitMs = spec.timeLimitMs || undefined;
     this.#draft.add(queue, pid, newState({ ...payload, retry: retryOf(spec), timeLimitMs }, now, now), payload.data);
     const refusal = this.#refusal(name, mark);

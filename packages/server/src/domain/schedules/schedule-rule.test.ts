@@ -1,6 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { cronProblem, isTimeZone, nextRun, nextRuns, type ScheduleRule } from './schedule-rule.ts';
+import {
+  cronProblem,
+  isTimeZone,
+  nextRun,
+  nextRuns,
+  runSearch,
+  runsOfInterval,
+  type ScheduleRule,
+} from './schedule-rule.ts';
 
 const at = (text: string): number => Date.parse(text);
 const cron = (expression: string, timeZone = 'UTC'): ScheduleRule => ({ kind: 'cron', cron: expression, timeZone });
@@ -79,11 +87,35 @@ describe('an interval', () => {
   });
 });
 
-test('all runs up to an instant are listed, in the order of time', () => {
-  const rule: ScheduleRule = { kind: 'interval', intervalMs: 10, anchor: 0 };
-  expect(nextRuns(rule, 10, 100, 40)).toEqual([20, 30, 40]);
-  expect(nextRuns(rule, 10, 2, 40)).toEqual([20, 30]);
-  expect(nextRuns(rule, 40, 100, 40)).toEqual([]);
+test('next runs are listed in the order of time', () => {
+  expect(nextRuns({ kind: 'interval', intervalMs: 10, anchor: 0 }, 10, 3)).toEqual([20, 30, 40]);
+  expect(nextRuns(cron('* * * * *'), 0, 3)).toEqual([60_000, 120_000, 180_000]);
+  expect(nextRuns(cron('* * * * *'), 0, 0)).toEqual([]);
+  expect(nextRuns(cron('0 0 0 1 1 * 2030'), 0, 3)).toEqual([at('2030-01-01T00:00:00Z')]);
+});
+
+test.each([
+  ['none before the first one', 0, 9, undefined],
+  ['one at its instant', 0, 10, { count: 1, last: 10 }],
+  ['all up to an instant between two', 15, 49, { count: 3, last: 40 }],
+  ['none up to the instant after which they are counted', 40, 40, undefined],
+])('runs of an interval are counted: %s', (_what, after, until, expected) => {
+  expect(runsOfInterval({ kind: 'interval', intervalMs: 10, anchor: 0 }, after, until)).toEqual(expected);
+});
+
+test('runs of an interval are counted as a search finds them', () => {
+  const numbers = fc.tuple(fc.integer({ min: 100, max: 5000 }), fc.nat(10_000), fc.nat(50_000), fc.nat(50_000));
+  fc.assert(
+    fc.property(numbers, ([intervalMs, anchor, after, time]) => {
+      const rule = { kind: 'interval', intervalMs, anchor } as const;
+      const search = runSearch(rule);
+      const found: number[] = [];
+      for (let run = search(after); run !== undefined && run <= after + time; run = search(run)) found.push(run);
+      const expected = found.length === 0 ? undefined : { count: found.length, last: found.at(-1) };
+      expect(runsOfInterval(rule, after, after + time)).toEqual(expected);
+    }),
+    { numRuns: 300, seed: 1 },
+  );
 });
 
 const expressions = ['* * * * *', '*/7 * * * *', '30 2 * * *', '0 2,3 * * *', '15 1-3 * * SUN', '0 */6 * * *'];
@@ -99,14 +131,28 @@ test('runs do not depend on where the search for them begins', () => {
       fc.nat(3_600_000),
       (expression, timeZone, from, wait) => {
         const rule = cron(expression, timeZone);
-        const next = nextRun(rule, from) ?? Number.NaN;
+        const search = runSearch(rule);
+        const next = search(from) ?? Number.NaN;
         expect(next).toBeGreaterThan(from);
         // From any instant before the run, the same run is next. No run is lost or repeated, also where clocks change.
         const later = Math.min(from + wait, next - 1);
-        expect(nextRun(rule, later)).toBe(next);
+        expect(search(later)).toBe(next);
+        // What is remembered of other searches changes nothing.
+        expect([nextRun(rule, later), nextRun(rule, from), nextRun(rule, next)]).toEqual([next, next, search(next)]);
       },
     ),
     { numRuns: 500, seed: 1 },
+  );
+});
+
+test('UTC is a time zone like any other', () => {
+  const instants = fc.integer({ min: at('2026-01-01T00:00:00Z'), max: at('2040-01-01T00:00:00Z') });
+  const some = fc.constantFrom(...expressions, '0 0 L 2 *', '30 9 15W * *', '59 59 23 31 12 *', '0 0 13 * +FRI');
+  fc.assert(
+    fc.property(some, instants, (expression, from) => {
+      expect(nextRuns(cron(expression), from, 3)).toEqual(nextRuns(cron(expression, 'Etc/UTC'), from, 3));
+    }),
+    { numRuns: 300, seed: 1 },
   );
 });
 

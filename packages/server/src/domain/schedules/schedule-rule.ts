@@ -1,6 +1,7 @@
 import { limits, type ScheduleSpec } from '@taskmaster/proto';
 import { Cron } from 'croner';
 import { Refusal } from '../refusal.ts';
+import { KnownGaps } from './known-gaps.ts';
 
 /** When a schedule runs. Instants are in ms since 1970 by the system clock. */
 export type ScheduleRule =
@@ -8,26 +9,75 @@ export type ScheduleRule =
   /** Runs at whole intervals after the anchor. */
   | { readonly kind: 'interval'; readonly intervalMs: number; readonly anchor: number };
 
+const knownGaps = new KnownGaps();
+
 export function ruleOf({ cron, timeZone, intervalMs }: ScheduleSpec, anchor: number): ScheduleRule {
   return cron === '' ? { kind: 'interval', intervalMs, anchor } : { kind: 'cron', cron, timeZone };
 }
 
+/** Finds the first run after an instant. Undefined: there is none before the year 10000. */
+type RunSearch = (after: number) => number | undefined;
+
 /**
- * The first run after an instant. Undefined: there is none before the year 10000. Throws a `Refusal` if this node cannot use the
- * rule: another release of Node.js may know other time zones.
+ * A search for several runs of a rule, which is parsed once. It throws a `Refusal` if this node cannot use the rule: another
+ * release of Node.js may know other time zones.
  */
+export function runSearch(rule: ScheduleRule): RunSearch {
+  const search = refusing(() => searchOf(rule));
+  return (after) => refusing(() => search(after));
+}
+
+/** As the search, for one run. It knows the rules that were asked for lately: many schedules may have the same one. */
 export function nextRun(rule: ScheduleRule, after: number): number | undefined {
+  if (rule.kind === 'interval') return nextInterval(rule, after);
+  return knownGaps.next(`${rule.timeZone} ${rule.cron}`, after, () => runSearch(rule)(after));
+}
+
+/** The first runs after an instant: `most` of them. */
+export function nextRuns(rule: ScheduleRule, after: number, most: number): number[] {
+  const runs: number[] = [];
+  const first = most > 0 ? nextRun(rule, after) : undefined;
+  if (first === undefined) return runs;
+  runs.push(first);
+  const search = runSearch(rule);
+  for (let last = first; runs.length < most; ) {
+    const next = search(last);
+    if (next === undefined) break;
+    runs.push(next);
+    last = next;
+  }
+  return runs;
+}
+
+/** How many runs of an interval are after an instant, up to and including `until`, and the last one. Undefined: none. */
+export function runsOfInterval(
+  rule: Extract<ScheduleRule, { readonly kind: 'interval' }>,
+  after: number,
+  until: number,
+): { readonly count: number; readonly last: number } | undefined {
+  const first = nextInterval(rule, after);
+  const end = Math.min(until, limits.runAtUnixMs);
+  if (first === undefined || first > end) return undefined;
+  const further = Math.floor((end - first) / rule.intervalMs);
+  return { count: 1 + further, last: first + further * rule.intervalMs };
+}
+
+function searchOf(rule: ScheduleRule): RunSearch {
+  if (rule.kind === 'interval') return (after) => nextInterval(rule, after);
+  const cron = cronOf(rule);
+  return (after) => withinTime(cron.nextRun(new Date(after))?.getTime());
+}
+
+function refusing<T>(work: () => T): T {
   try {
-    return nextOf(rule, after);
+    return work();
   } catch (error) {
     throw new Refusal('INVALID_SCHEDULE', `this node cannot use the rule: ${problemOf(error)}`, { cause: error });
   }
 }
 
-function nextOf(rule: ScheduleRule, after: number): number | undefined {
-  const next = rule.kind === 'cron' ? cronOf(rule).nextRun(new Date(after))?.getTime() : nextInterval(rule, after);
-  return next === undefined || next > limits.runAtUnixMs ? undefined : next;
-}
+const withinTime = (run: number | undefined): number | undefined =>
+  run === undefined || run > limits.runAtUnixMs ? undefined : run;
 
 /** What croner says. Rethrows other errors. */
 function problemOf(error: unknown): string {
@@ -35,29 +85,12 @@ function problemOf(error: unknown): string {
   return error.message.replace(/^Cron\w*: /, '');
 }
 
-/** The first runs after an instant, up to and including `until`: `most` of them. */
-export function nextRuns(
-  rule: ScheduleRule,
-  after: number,
-  most: number,
-  until: number = Number.POSITIVE_INFINITY,
-): number[] {
-  const runs: number[] = [];
-  for (let last = after; runs.length < most; ) {
-    const next = nextRun(rule, last);
-    if (next === undefined || next > until) break;
-    runs.push(next);
-    last = next;
-  }
-  return runs;
-}
-
 /** Why a cron expression cannot be used. Undefined: it can, although all its runs may be past. */
 export function cronProblem(cron: string, timeZone: string): string | undefined {
   // croner takes a text with a colon for a date.
   if (cron.includes(':')) return 'a cron expression has no ":"';
   try {
-    const first = nextOf({ kind: 'cron', cron, timeZone }, 0);
+    const first = searchOf({ kind: 'cron', cron, timeZone })(0);
     return first === undefined ? 'it never runs' : undefined;
   } catch (error) {
     return problemOf(error);
@@ -76,12 +109,15 @@ export function isTimeZone(timeZone: string): boolean {
 
 /**
  * A time in the gap of a change to daylight saving runs right after the gap, and a time that occurs twice runs once. This holds
- * for all expressions without wildcard or step in their time, as in Vixie cron. One object takes 80 KB, so none is kept.
+ * for all expressions without wildcard or step in their time, as in Vixie cron. One object takes 80 KB, so none is kept. UTC is
+ * given as an offset, because a search with a time zone takes five times as long.
  */
-const cronOf = ({ cron, timeZone }: { readonly cron: string; readonly timeZone: string }): Cron =>
-  new Cron(cron, { timezone: timeZone, paused: true, fixedTimeRule: 'no-wildcard' });
+function cronOf({ cron, timeZone }: { readonly cron: string; readonly timeZone: string }): Cron {
+  const zone = timeZone === 'UTC' ? { utcOffset: 0 } : { timezone: timeZone };
+  return new Cron(cron, { ...zone, paused: true, fixedTimeRule: 'no-wildcard' });
+}
 
 function nextInterval({ intervalMs, anchor }: { readonly intervalMs: number; readonly anchor: number }, after: number) {
   const passed = Math.max(0, Math.floor((after - anchor) / intervalMs));
-  return anchor + (passed + 1) * intervalMs;
+  return withinTime(anchor + (passed + 1) * intervalMs);
 }
