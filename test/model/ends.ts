@@ -9,12 +9,15 @@ export const RESULT_MS = 30_000;
 /** Longer than a change of the world may be uncertain. */
 const MARGIN_MS = 10_000;
 
-/** The world after a task went to a dead-letter queue. It leaves its end only if its group keeps others. */
-export function withDeath(world: World, queue: string, pid: string): World {
+/**
+ * The world after a task went to a dead-letter queue. It leaves its end only if its group keeps others.
+ * @param diedAt the earliest instant at which it may have gone: a search in the background may have found it before any request.
+ */
+export function withDeath(world: World, queue: string, pid: string, diedAt: number): World {
   const { time, epoch } = world;
   if (!world.mayKeepEnds(queue)) return world;
   const isKept = (end: ModelEnd): boolean =>
-    end.isSure && end.epoch === epoch && time + MARGIN_MS < end.from + RESULT_MS;
+    end.isSure && end.epoch === epoch && end.from < diedAt && time + MARGIN_MS < end.from + RESULT_MS;
   const isSure = world.endsOfGroup(queue).some(isKept);
   return world.withEnd(queue, pid, { outcome: 'dead-lettered', result: undefined, from: time, epoch, isSure });
 }

@@ -115,7 +115,7 @@ class UpdatePlayer {
     const released = release.map((item, index) => this.#release(item, index, wasAccepted('release', index)));
     for (const { index, task } of this.#requeued) this.#putBack(task, index);
     for (const { target, queue, task } of this.#deaths) {
-      this.#world = buryIn(this.#world, target, queue, task, this.#setting);
+      this.#world = buryIn(this.#world, target, queue, task, this.#at.from, this.#setting);
     }
     const enqueued = enqueue.map((item, index) => this.#enqueue(item, index));
     if (this.#impossible) return undefined;
