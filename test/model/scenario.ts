@@ -189,6 +189,49 @@ const anyAction: fc.Arbitrary<Action> = fc.oneof(
   { weight: 1, arbitrary: action('stall', { ms: oneOf(50, 2000) }) },
 );
 
+const ofLatest = (item: Omit<Exclude<Item, { do: 'enqueue' }>, 'task' | 'refund'>): Item => ({
+  ...{ ...item, refund: false, task: { by: 'lease', which: 0, withToken: true } },
+});
+const change = (...items: Item[]): Action => ({ do: 'update', items, withId: false });
+const pass = (ms: number): Action => ({ do: 'pass', ms });
+
+/** A worker that leases a task, renews the lease, and perhaps completes the task. Actions without a plan do so too rarely. */
+const attempt: fc.Arbitrary<Action[]> = fc
+  .record({
+    item: enqueue.map((item) => ({ ...item, delayMs: 0 })) as fc.Arbitrary<Extract<Item, { do: 'enqueue' }>>,
+    leaseDurationMs: oneOf(30, 400, 10_000),
+    renewals: fc.array(
+      fc.record({
+        afterMs: oneOf(3, 10, 100, 300),
+        ms: oneOf(20, 300, 5000),
+        how: oneOf('plain' as const, 'error' as const, 'requeue' as const),
+      }),
+      { minLength: 1, maxLength: 3 },
+    ),
+    isAgain: fc.boolean(),
+    isCompleted: fc.boolean(),
+    restMs: oneOf(0, 10, 30, 600),
+  })
+  .map(({ item, leaseDurationMs, renewals, isAgain, isCompleted, restMs }) => [
+    change(item),
+    pass(30),
+    {
+      ...{ do: 'lease', queues: [item.queue], max: 1, leaseDurationMs, waitMs: 0, maxPid: undefined, maxBytes: 1e6 },
+    },
+    ...renewals.flatMap(({ afterMs, ms, how }) => [pass(afterMs), change(ofLatest({ do: 'renew', ms, how }))]),
+    ...(isAgain ? [change({ ...item, mode: 'rerun' })] : []),
+    pass(restMs),
+    ...(isCompleted ? [change(ofLatest({ do: 'dequeue', ms: undefined })), pass(30)] : []),
+  ]);
+
+const actions: fc.Arbitrary<Action[]> = fc
+  .array(fc.oneof({ weight: 20, arbitrary: anyAction.map((one) => [one]) }, { weight: 1, arbitrary: attempt }), {
+    minLength: 3,
+    maxLength: 45,
+    size: 'max',
+  })
+  .map((parts) => parts.flat());
+
 export const scenarios: fc.Arbitrary<Scenario> = fc.record({
   seed: fc.nat(),
   disk: fc.record({
@@ -202,5 +245,5 @@ export const scenarios: fc.Arbitrary<Scenario> = fc.record({
   requestIdCacheBytes: oneOf(1, 600, 1_000_000),
   jitter: oneOf(0.999, 0.5),
   looksAfterRestart: fc.boolean(),
-  actions: fc.array(anyAction, { minLength: 3, maxLength: 45, size: 'max' }),
+  actions,
 });
