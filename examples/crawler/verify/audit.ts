@@ -1,5 +1,4 @@
 import { readFile, writeFile } from 'node:fs/promises';
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Queue, ResultHandler } from '@taskmaster/client';
 import type { AuditTask } from '../queues.ts';
 import { Web } from '../web.ts';
@@ -29,10 +28,15 @@ export async function audit(
   signal: AbortSignal,
 ): Promise<Reference> {
   await audits.enqueue(task, { pid: PID, signal });
-  const ended = audits.waitFor(PID, { signal }).then(() => true);
-  while (!(await Promise.race([ended, delay(2 * PROGRESS_MS, false, { signal })]))) {
+  const look = async (): Promise<void> => {
     const [seen] = await audits.get([PID], { data: false, signal });
     if (seen?.progress !== undefined) say(`${seen.workerLabel} reports: ${seen.progress.text}`);
+  };
+  const looking = setInterval(() => void look().catch(() => {}), 2 * PROGRESS_MS);
+  try {
+    await audits.waitFor(PID, { signal });
+  } finally {
+    clearInterval(looking);
   }
   return JSON.parse(await readFile(task.file, 'utf8')) as Reference;
 }
