@@ -1,4 +1,4 @@
-import { type ChannelCredentials, type ChannelOptions, Metadata, status } from '@grpc/grpc-js';
+import { type ChannelCredentials, type ChannelOptions, connectivityState, Metadata, status } from '@grpc/grpc-js';
 import { isReason, TaskMasterServiceClient } from '@taskmaster/proto';
 import { isOfGroup, makeError, NOT_HOLDER, type TaskMasterError } from '../values/errors.ts';
 import { backoffBound } from '../values/retry.ts';
@@ -156,17 +156,22 @@ export class Connection {
     this.client.close();
   }
 
+  /** Not with `waitForReady` of gRPC: that wakes a channel that is closed meanwhile, and keeps the process running. */
   #probe(): void {
-    this.client.waitForReady(Date.now() + PROBE_MS, (error) => {
+    const channel = this.client.getChannel();
+    const deadline = Date.now() + PROBE_MS;
+    const look = (): void => {
       if (this.#state.kind !== 'connecting') return;
-      if (error === undefined) {
+      const state = channel.getConnectivityState(true);
+      if (state === connectivityState.READY) {
         this.#state = { kind: 'live', restsUntil: 0 };
         this.#opened();
         this.#parts.onChange(this, undefined);
       } else {
-        this.#probeAgain();
+        channel.watchConnectivityState(state, deadline, (error) => (error === undefined ? look() : this.#probeAgain()));
       }
-    });
+    };
+    setImmediate(look);
   }
 
   #probeAgain(): void {
