@@ -1,4 +1,4 @@
-import { EnqueueMode } from '@taskmaster/proto';
+import { EnqueueMode, parseQueueName } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { Family, type Store } from '../ports/store.ts';
 import { type EngineHarness, engineHarness, pidsOf } from '../testing/engine-harness.ts';
@@ -148,5 +148,51 @@ describe('payloads that are being read for answers', () => {
     expect(pidsOf(await h.clock.run(first, 60_000))).toEqual(pids.slice(0, 14));
     expect(pidsOf(await h.clock.run(behind, 60_000))).toEqual(pids.slice(14, 28));
     expect(await h.clock.run(h.counts('mail'))).toMatchObject({ leased: 28 });
+  });
+});
+
+describe('room for payloads is not kept in a wait for more, so that no one waits for ever', () => {
+  const QUEUE = 'shop#orders';
+  const shop = parseQueueName(QUEUE);
+  const pidAt = (at: number): string => String(at).padStart(4_000, 'p');
+
+  /** An engine that reads all pointers of keys from disk: tasks with long PIDs and keys, and the least room there can be. */
+  async function withKeys(count: number, dataBytes: number): Promise<EngineHarness> {
+    const config = { cacheBytes: 1, checkpointIntervalMs: 10, maxInFlightBytes: 8 * MIB };
+    const h = await engineHarness({ config, readMs: 1 });
+    for (let at = 0; at < count; at++) {
+      const task = { queue: QUEUE, pid: pidAt(at), key: `k${at}`, data: 'x'.repeat(dataBytes) };
+      await h.clock.run(h.update({ enqueue: [task] }));
+    }
+    await h.clock.advance(1_000);
+    return h;
+  }
+  const keysOf = (count: number) => Array.from({ length: count }, (_, at) => `k${at}`);
+
+  test.each([
+    ['one caller whose payloads and pointers are more than there is room', 34, 100_000, 1],
+    ['many callers with long PIDs', 100, 12_000, 6],
+  ])('%s', async (_who, count, dataBytes, callers) => {
+    await using h = await withKeys(count, dataBytes);
+    const get = { queue: shop, pids: [], keys: keysOf(count), includeData: true };
+    const getting = Promise.all(Array.from({ length: callers }, () => h.engine.getTasks(get)));
+    const found = await h.clock.run(getting, 60_000);
+    expect(found.map((tasks) => tasks.filter(({ state }) => state !== undefined).length)).toEqual(
+      new Array(callers).fill(count),
+    );
+    expect(h.engine.figures().inFlightBytes).toBe(0);
+  });
+
+  test('an update by key that finds a task whose last attempt is over', async () => {
+    await using h = await withKeys(70, 1);
+    const dead = { queue: QUEUE, pid: 'a', data: 'x'.repeat(3 * MIB), retry: { maxAttempts: 1 } };
+    await h.clock.run(h.update({ enqueue: [dead] }));
+    await h.clock.run(h.lease(QUEUE, { for: 10_000 }));
+    await h.clock.advance(9_997);
+    const dequeue = [...keysOf(70).map((key) => ({ queue: QUEUE, key })), { queue: QUEUE, pid: 'a' }];
+    const removing = h.clock.run(h.update({ dequeue }), 60_000);
+    await expect(removing).rejects.toMatchObject({ reason: 'TASK_NOT_FOUND', items: [{ pid: 'a' }] });
+    expect(await h.counts(`${QUEUE}.dead`)).toMatchObject({ available: 1 });
+    expect(h.engine.figures().inFlightBytes).toBe(0);
   });
 });

@@ -42,14 +42,19 @@ export async function decide<T>(
     memory.assertCurrent();
     const gate = memory.holdings.gate(partition);
     if (gate !== undefined) {
+      reads.giveRoomBack();
       await gate;
       continue;
     }
     const now = memory.clock.now();
     const attempted = attempt(now, reads);
-    if (attempted.kind === 'needs') await reads.fetch(attempted.needs);
-    else if (attempted.kind === 'waits') await attempted.wait();
-    else return committed(memory, partition, now, attempted);
+    if (attempted.kind === 'decided') return committed(memory, partition, now, attempted);
+    if (attempted.kind === 'needs') {
+      await reads.fetch(attempted.needs);
+      continue;
+    }
+    reads.giveRoomBack();
+    await attempted.wait();
   }
 }
 

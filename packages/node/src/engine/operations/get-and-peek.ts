@@ -110,16 +110,16 @@ type Names = Omit<GetCommand, 'includeData'>;
 
 async function view(memory: EngineState, names: Names, includeData: boolean): Promise<TaskView[]> {
   using reads = new Reads(memory);
-  using answer = new DisposableStack();
   let hasRoom = !includeData;
   for (;;) {
     const { queue, found, needs } = look(memory, names, reads);
     if (needs.length > 0) {
+      hasRoom = !includeData;
       await reads.fetch(needs);
       continue;
     }
     if (!hasRoom) {
-      answer.use(await memory.admission.answer(shownBytes(found)));
+      await reads.makeRoomForAnswer(shownBytes(found));
       hasRoom = true;
       continue;
     }

@@ -95,6 +95,21 @@ export class Reads implements Disposable {
     this.#payloads.set(queue, new Map());
   }
 
+  /**
+   * Gives the room of the payloads back. Call it before a wait for anything but these reads: operations that keep some room and
+   * wait for more, or for others that do, would wait for each other for ever.
+   */
+  giveRoomBack(): void {
+    this.#room?.[Symbol.dispose]();
+    this.#room = undefined;
+  }
+
+  /** Waits for room for an answer of this size beside the payloads. It is given back with that of the payloads. */
+  async makeRoomForAnswer(bytes: number): Promise<void> {
+    this.giveRoomBack();
+    this.#room = await this.#admission.answer(this.#payloadBytes + bytes);
+  }
+
   async #makeRoom(bytes: number): Promise<void> {
     this.#payloadBytes += bytes;
     const most = this.#admission.maxAnswerBytes;
@@ -105,15 +120,12 @@ export class Reads implements Disposable {
         metadata: { value: String(this.#payloadBytes), limit: String(Math.floor(most)) },
       });
     }
-    // Release the old room first: two operations that keep some and wait for more would deadlock.
-    this.#room?.[Symbol.dispose]();
-    this.#room = undefined;
+    this.giveRoomBack();
     this.#room = await this.#admission.answer(this.#payloadBytes);
   }
 
   [Symbol.dispose](): void {
-    this.#room?.[Symbol.dispose]();
-    this.#room = undefined;
+    this.giveRoomBack();
     this.#holds.dispose();
     this.#states.clear();
   }
