@@ -24,7 +24,14 @@ export function updateSizeBound(request: UpdateTasksRequest): number {
     if (headers !== NO_ENTRIES) bytes += headersSizeBound(headers);
     if (retry !== undefined) bytes += ITEM_BYTES + retry.deadLetterQueue.length * UTF8_BYTES;
   }
-  for (const { result } of request.dequeue) bytes += result?.byteLength ?? 0;
+  for (const { key, result, cancelReason } of request.dequeue) {
+    bytes += ((key?.length ?? 0) + (cancelReason?.length ?? 0)) * UTF8_BYTES + (result?.byteLength ?? 0);
+  }
+  for (const { progress } of request.renew) bytes += (progress?.length ?? 0) * UTF8_BYTES;
+  for (const { key, error } of request.release) {
+    bytes += (key?.length ?? 0) * UTF8_BYTES;
+    if (error !== undefined) bytes += ITEM_BYTES + (error.message.length + error.details.length) * UTF8_BYTES;
+  }
   bytes += itemsSizeBound(request.dequeue) + itemsSizeBound(request.renew) + itemsSizeBound(request.release);
   return bytes;
 }

@@ -157,4 +157,13 @@ test('the weight of a request includes its payloads and something for every item
   expect(weightOf(updateCommand({ enqueue }))).toBeGreaterThan(1000);
   const settling = updateCommand({ dequeue: [item], renew: [{ ...item, for: 1 }], release: [item] });
   expect(weightOf(settling)).toBe(3 * weightOf(updateCommand({ dequeue: [item] })));
+  const long = 'x'.repeat(500);
+  const texts = [
+    { enqueue: [{ ...item, key: long }] },
+    { dequeue: [{ queue: 'mail', key: long }] },
+    { dequeue: [{ ...item, cancel: long }] },
+    { renew: [{ ...item, for: 1, progress: long }] },
+    { release: [{ ...item, error: long }] },
+  ];
+  for (const update of texts) expect(weightOf(updateCommand(update)), JSON.stringify(update)).toBeGreaterThan(500);
 });

@@ -192,7 +192,15 @@ export const grows = ({ dequeue }: UpdateCommand, start: UpdateEnd, end: UpdateE
 /** Approximate memory of updates until they are answered, in bytes. */
 export function weightOf({ enqueue, dequeue, renew, release }: UpdateCommand): number {
   let bytes = 64 * (dequeue.length + renew.length + release.length);
-  for (const { pid, data } of enqueue) bytes += 64 + (pid?.length ?? 0) + data.byteLength;
-  for (const { result } of dequeue) bytes += result === undefined ? 0 : 64 + result.data.byteLength;
+  for (const { pid, key, data } of enqueue) bytes += 64 + (pid?.length ?? 0) + lengthOf(key) + data.byteLength;
+  for (const { key, result, cancelReason } of dequeue) {
+    bytes += lengthOf(key) + lengthOf(cancelReason) + (result === undefined ? 0 : 64 + result.data.byteLength);
+  }
+  for (const { progress } of renew) bytes += lengthOf(progress);
+  for (const { key, error } of release) {
+    bytes += lengthOf(key) + (error === undefined ? 0 : 64 + error.message.length + error.details.length);
+  }
   return bytes;
 }
+
+const lengthOf = (text: string | undefined): number => text?.length ?? 0;

@@ -3,6 +3,7 @@ import { type CancelTimer, type Clock, repeat } from '@taskmaster/server/ports';
 import type { CommitLog } from '../log/commit-log.ts';
 import type { EngineState } from './engine-state.ts';
 import { DEAD_SEARCH_MS, DeadSearch } from './operations/dead-search.ts';
+import { KEY_SWEEP_MS, KeySweep } from './operations/keys/key-sweep.ts';
 import type { Reaper } from './operations/reaper.ts';
 import { RECORD_SWEEP_MS, RecordSweep } from './operations/records/record-sweep.ts';
 import type { Queue } from './queues/queue.ts';
@@ -23,6 +24,7 @@ export class Background {
   readonly #deadSearch: DeadSearch;
   readonly #dueSearch: DueSearch;
   readonly #recordSweep: RecordSweep;
+  readonly #keySweep: KeySweep;
   readonly #subscriptionSweep: SubscriptionSweep;
   /** Those in progress. */
   readonly #searches = new Set<Promise<void>>();
@@ -33,6 +35,7 @@ export class Background {
     this.#deadSearch = new DeadSearch(deps);
     this.#dueSearch = new DueSearch(deps);
     this.#recordSweep = new RecordSweep(deps.memory);
+    this.#keySweep = new KeySweep(deps.memory);
     this.#subscriptionSweep = new SubscriptionSweep({ ...deps, reaper: this });
   }
 
@@ -40,13 +43,14 @@ export class Background {
     this.#search(DEAD_SEARCH_MS, () => this.#deadSearch.look());
     this.#search(DUE_SEARCH_MS, () => this.#dueSearch.look());
     this.#search(RECORD_SWEEP_MS, () => this.#recordSweep.look());
+    this.#search(KEY_SWEEP_MS, () => this.#keySweep.look());
     this.#search(SUBSCRIPTION_SWEEP_MS, () => this.#subscriptionSweep.look());
   }
 
   /** Deletes what a queue that was deleted has left. */
   reap(log: Pick<CommitLog, 'appendRows'>, queue: Queue): void {
     this.#deps.reaper.reap(log, queue);
-    this.#recordSweep.forget(queue);
+    this.#keySweep.forget(queue);
   }
 
   /** Repeats work until `cancel`. Errors go to the log. */

@@ -265,7 +265,7 @@ export class UpdatePlanner {
     const pid = keyed ?? item.pid ?? nextFifoPid(this.#draft.largestPid(queue), this.#view.now);
     const created = EnqueueResult.ENQUEUE_RESULT_CREATED;
     if (pid === undefined) {
-      this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, { ...item, pid: '' as Pid }, 'FIFO_EXHAUSTED');
+      this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, item, 'FIFO_EXHAUSTED');
       return { pid: '' as Pid, result: created, leased: false };
     }
     const existing = (keyed ?? item.pid) === undefined ? undefined : this.#draft.find(queue, pid);
@@ -276,7 +276,7 @@ export class UpdatePlanner {
       // With a key, the PID is only the order: another task has it.
       const isAnother = item.key !== undefined && keyed === undefined;
       if (mode === EnqueueMode.ENQUEUE_MODE_FAIL || isAnother) {
-        this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, { ...item, pid }, 'TASK_EXISTS');
+        this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, item, 'TASK_EXISTS');
       } else if (mode !== EnqueueMode.ENQUEUE_MODE_COLLAPSE && this.#isToMove(item, pid, mode, existing)) {
         return this.#reorder(item, index, queue, pid, existing);
       } else if (mode === EnqueueMode.ENQUEUE_MODE_REPLACE) {
@@ -309,7 +309,7 @@ export class UpdatePlanner {
     const pid = item.pid ?? from;
     const other = this.#draft.find(queue, pid);
     if (other && this.#hasDied(queue, other)) this.#due.add(queue);
-    if (other) this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, { ...item, pid }, 'TASK_EXISTS');
+    if (other) this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, item, 'TASK_EXISTS');
     else {
       this.#draft.remove(queue, from, existing, 'moved');
       // Another task with this PID may have been leased together with this one: its worker must not complete this one.
@@ -377,8 +377,9 @@ export class UpdatePlanner {
     return isOver && isLastAttempt(state, queue.settings) && this.#view.canShowDue(queue);
   }
 
-  #refuse(kind: ItemKind, index: number, { queue, pid, ...item }: RefusableItem, reason: Reason): void {
-    const key = pid === '' ? item.key : undefined;
+  /** Names the item as the request does: a repetition of the request must get the same refusal. */
+  #refuse(kind: ItemKind, index: number, { queue, pid = NO_PID, ...item }: RefusableItem, reason: Reason): void {
+    const key = pid === NO_PID ? item.key : undefined;
     this.#refused.push({ kind, index, queue, pid, key, reason, message: sentence(reason) });
   }
 }
@@ -390,7 +391,8 @@ interface FoundTask {
   readonly task: CachedTask;
 }
 
-type RefusableItem = Pick<RefusedItem, 'queue' | 'pid' | 'key'>;
+type RefusableItem = Pick<RefusedItem, 'queue' | 'key'> & { readonly pid: Pid | undefined };
+const NO_PID = '' as Pid;
 
 const sizesOf = ({ data, headerBytes }: EnqueueItem): Pick<TaskState, 'dataBytes' | 'headerBytes'> => ({
   dataBytes: data.byteLength,

@@ -78,11 +78,11 @@ export class SubscriptionTable implements RecordsInMemory, Subscribers {
 
   /** True if the queue is subscribed to another topic. */
   hasOther({ topic, queue }: SubscriptionKey, now: Instant): boolean {
-    const all = [...(this.#byGroup.get(topic.group)?.byPid.values() ?? [])];
-    return all.some(
-      (one) =>
-        one.subscription.queue.name === queue.name && one.subscription.topic.name !== topic.name && !hasEnded(one, now),
-    );
+    for (const one of this.#byGroup.get(topic.group)?.byPid.values() ?? []) {
+      const { subscription: other } = one;
+      if (other.queue.name === queue.name && other.topic.name !== topic.name && !hasEnded(one, now)) return true;
+    }
+    return false;
   }
 
   /** The subscriptions of a topic, or of all topics of a group, that have not ended, in order. */

@@ -36,14 +36,21 @@ export async function forgetKeys(memory: EngineState, keys: Queue, queueId: Queu
   }
 }
 
-/** Deleted queues whose pointers are still there, because a crash or a hand-off came before they were removed. */
-export async function* deletedWithKeys(memory: EngineState, keys: Queue): AsyncGenerator<QueueId> {
+/**
+ * Deleted queues whose pointers are still there, because a crash or a hand-off came before they were removed. One read for each
+ * queue that has keys. `goesOn`: false ends it.
+ */
+export async function* deletedWithKeys(
+  memory: EngineState,
+  keys: Queue,
+  goesOn: () => boolean,
+): AsyncGenerator<QueueId> {
   const { group } = keys.ledger.name;
   const queueIds = (): Set<QueueId> => new Set([...memory.table.ofGroup(group)].map(({ ledger }) => ledger.queueId));
   const limit = { rows: 1, bytes: Number.MAX_SAFE_INTEGER };
   const lt = afterPrefix(keys.prefix);
   let known = queueIds();
-  for (let gte = keys.prefix as Key; !keys.dropped; ) {
+  for (let gte = keys.prefix as Key; !keys.dropped && goesOn(); ) {
     const [row] = await memory.store.scan(Family.data, { gte, lt }, limit);
     if (row === undefined) return;
     const queueId = queueOfPointer(pidOfTaskKey(row.key));

@@ -186,6 +186,23 @@ test('an update by key that is repeated gets the first outcome, and one by anoth
   expect(pidsOf(await h.lease(QUEUE, { max: 10 }))).toEqual(['6']);
 });
 
+test('a repeated request gets the refusals that it had, with the items as it names them', async () => {
+  await using h = await engineHarness();
+  await put(h, '5');
+  const taken = { queue: QUEUE, key: 'k', mode: EnqueueMode.ENQUEUE_MODE_FAIL };
+  const refusals = async () => {
+    const results = await h.batch(
+      [{}, { ...taken, pid: '7' }, taken].map((enqueue) => ({ enqueue: [{ queue: QUEUE, ...enqueue }] })),
+      'id',
+    );
+    return results.flatMap((result) => ('items' in result ? [result.items] : []));
+  };
+  const first = await refusals();
+  expect(first).toMatchObject([[{ pid: '7' }], [{ pid: '', key: 'k' }]]);
+  await h.crash();
+  expect(await refusals()).toEqual(first);
+});
+
 test('a leased task that is enqueued again keeps its key for the next run', async () => {
   await using h = await engineHarness();
   await put(h, '5');

@@ -1,39 +1,26 @@
-import type { Pid, QueueId } from '@taskmaster/server/domain';
-import { keysOf } from '../../../domain/key-pointer.ts';
+import type { Pid } from '@taskmaster/server/domain';
 import type { EngineState } from '../../engine-state.ts';
 import { EngineView } from '../../pending/engine-view.ts';
 import type { Queue } from '../../queues/queue.ts';
 import { type Attempt, decide } from '../decide.ts';
 import { isExpected, mayBeDue, showDue } from '../expire.ts';
 import { hiddenPids } from '../get-and-peek.ts';
-import { deletedWithKeys, forgetKeys } from '../keys/forget-keys.ts';
 import { TaskDraft } from '../task-draft.ts';
 
 /** Time between two sweeps. */
 export const RECORD_SWEEP_MS = 500;
 const RECORDS_PER_ATOM = 1000;
 
-interface DeletedQueue {
-  readonly group: string;
-  readonly queueId: QueueId;
-}
-
 /**
  * Removes records of ends in the background: those that were kept long enough, and in groups that have too many bytes of them
- * those that would go first. Also the keys of deleted queues.
+ * those that would go first.
  */
 export class RecordSweep {
   readonly #memory: () => EngineState | undefined;
-  #deleted: DeletedQueue[] = [];
 
   /** `memory`: undefined while nothing can be written. */
   constructor(memory: () => EngineState | undefined) {
     this.#memory = memory;
-  }
-
-  /** The next sweep forgets the keys of this queue, which was deleted. */
-  forget({ ledger: { name, queueId } }: Queue): void {
-    this.#deleted.push({ group: name.group, queueId });
   }
 
   /** Call it again when it has ended. */
@@ -41,7 +28,6 @@ export class RecordSweep {
     const memory = this.#memory();
     if (!memory) return;
     const { records, clock, config, holdings, counts } = memory;
-    await this.#forgetKeys(memory);
     for (const queue of records) {
       const isDue = mayBeDue(queue, clock.now());
       const isLarge = queue.ledger.bytes > config.maxResultBytes;
@@ -55,35 +41,6 @@ export class RecordSweep {
       } catch (error) {
         if (!isExpected(error)) throw error;
       }
-    }
-  }
-
-  async #forgetKeys(memory: EngineState): Promise<void> {
-    const deleted = this.#deleted;
-    this.#deleted = [];
-    for (const one of deleted) {
-      const keys = memory.table.get(keysOf(one.group));
-      // The node that holds the group now finds them itself.
-      if (keys === undefined) continue;
-      if (!(await this.#tried(memory, keys, () => forgetKeys(memory, keys, one.queueId)))) this.#deleted.push(one);
-    }
-    for (const keys of memory.adoptedKeys) {
-      const forgotten = await this.#tried(memory, keys, async () => {
-        for await (const queueId of deletedWithKeys(memory, keys)) await forgetKeys(memory, keys, queueId);
-      });
-      if (forgotten) memory.adoptedKeys.delete(keys);
-    }
-  }
-
-  /** Resolves with false if it has to be done again. */
-  async #tried(memory: EngineState, { partition }: Queue, work: () => Promise<void>): Promise<boolean> {
-    if (!memory.holdings.canCommit(partition)) return false;
-    try {
-      await work();
-      return true;
-    } catch (error) {
-      if (!isExpected(error)) throw error;
-      return false;
     }
   }
 }
