@@ -43,14 +43,14 @@ function seenByBackup(
 }
 
 describe('a backup', () => {
-  test('of three nodes under load is restored to five, with everything acknowledged before it', {
+  test('of two nodes under load is restored to three, with everything acknowledged before it', {
     timeout: 240_000,
   }, async () => {
     await using dir = await temporaryDirectory();
     const place = join(dir.path, 'backup');
     const groups = Array.from({ length: 10 }, (_, number) => `load-${number}`);
     const queues = groups.flatMap((group) => ['in', 'mid', 'out', 'dead'].map((stage) => `${group}#${stage}`));
-    await using cluster = await TestCluster.start();
+    await using cluster = await TestCluster.start({ nodes: 2 });
     const load = await MixedLoad.start({ endpoints: cluster.endpoints, seed: 1, groups });
     await eventually(() => expect(load.acknowledged).toBeGreaterThan(500), { withinMs: 60_000 });
     const acknowledged = new Set(load.history.events.map(({ id }) => id));
@@ -65,12 +65,12 @@ describe('a backup', () => {
 
     await using restored = await TestCluster.start({ nodes: 0 });
     expect(await restore(place, restored.dirOf('a'))).toMatchObject({ code: 0 });
-    for (const name of 'abcde') await restored.add(name);
+    for (const name of 'abc') await restored.add(name);
     await using client = await restored.connect();
     await eventually(
       async () => {
         const { partitions } = await client.cluster.partitions();
-        expect(new Set(partitions.map(({ holder }) => holder?.name))).toEqual(new Set('abcde'));
+        expect(new Set(partitions.map(({ holder }) => holder?.name))).toEqual(new Set('abc'));
         expect(partitions.filter(({ state }) => state !== 'serving')).toEqual([]);
       },
       { withinMs: 60_000 },

@@ -9,15 +9,7 @@ const MINUTE_MS = 60_000;
 let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await TestCluster.start({ nodes: 3 });
-  await using client = await connect(cluster.endpoints);
-  await eventually(
-    async () => {
-      const { partitions } = await client.cluster.partitions();
-      expect(new Set(partitions.map(({ holder }) => holder?.name)).size).toBe(3);
-      for (const { holder, wanted } of partitions) expect(holder?.name).toBe(wanted);
-    },
-    { withinMs: MINUTE_MS },
-  );
+  await cluster.inPlace();
 }, 2 * MINUTE_MS);
 afterAll(() => cluster?.[Symbol.asyncDispose]());
 

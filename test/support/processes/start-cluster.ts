@@ -1,5 +1,6 @@
 import { join } from 'node:path';
-import { connect, type TaskMasterClient } from '@taskmaster/client';
+import { type ClusterPartitions, connect, type TaskMasterClient } from '@taskmaster/client';
+import { eventually } from '../eventually.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../temporary-directory.ts';
 import { type RunningNode, type StartNodeOptions, startNode } from './start-node.ts';
 
@@ -79,6 +80,23 @@ export class TestCluster implements AsyncDisposable {
 
   get endpoints(): string[] {
     return this.running.map(({ endpoint }) => endpoint);
+  }
+
+  /** Resolves with the partitions, when each is held by the node that should hold it, and each running node has some. */
+  async inPlace(): Promise<ClusterPartitions> {
+    await using client = await this.connect();
+    const names = [...this.#nodes].filter(([, { process }]) => process.isRunning).map(([name]) => name);
+    return await eventually(
+      async () => {
+        const told = await client.cluster.partitions();
+        const astray = told.partitions.filter(({ holder, wanted }) => holder?.name !== wanted).map(({ id }) => id);
+        const holders = new Set(told.partitions.map(({ holder }) => holder?.name));
+        const empty = names.filter((name) => !holders.has(name));
+        if (astray.length + empty.length > 0) throw new Error(`partitions ${astray} are astray; ${empty} have none`);
+        return told;
+      },
+      { withinMs: 60_000 },
+    );
   }
 
   /** Connects a client to all nodes. */
