@@ -166,5 +166,7 @@ export class RetryingCalls {
  * network may deliver it late, when the queue has other tasks. Only a request that every node refuses cannot be applied.
  */
 function withDoubt(failure: TaskMasterError, maybeAppliedBefore: boolean): TaskMasterError {
-  return maybeAppliedBefore && failure.code !== status.INVALID_ARGUMENT ? withMaybeApplied(failure, true) : failure;
+  // Whether a key and a PID name one task depends on what an earlier attempt has done.
+  const isOfRequest = failure.code === status.INVALID_ARGUMENT && failure.reason !== 'CONFLICTING_ITEMS';
+  return maybeAppliedBefore && !isOfRequest ? withMaybeApplied(failure, true) : failure;
 }
