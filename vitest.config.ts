@@ -38,6 +38,8 @@ export default defineConfig({
     testTimeout: 30_000,
     // Hooks start processes, too.
     hookTimeout: 60_000,
+    // The default of a second is too short on a busy machine.
+    expect: { poll: { timeout: 20_000 } },
     reporters: ['default', './test/support/closing-line.ts'],
     sequence: { sequencer: SlowestFirst },
     execArgv: ['--conditions=source'],

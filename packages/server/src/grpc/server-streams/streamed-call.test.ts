@@ -91,7 +91,10 @@ async function waitingCall(
   return stream;
 }
 
-const ended = (server: TestServer) => vi.waitUntil(() => server.ended.length > 0);
+/** The default of a second is too short on a busy machine. */
+const PATIENCE = { timeout: 20_000 };
+
+const ended = (server: TestServer) => vi.waitUntil(() => server.ended.length > 0, PATIENCE);
 
 describe('a call with a streamed answer', () => {
   test('delivers all messages in order, and the handler gets the request and its caller', async () => {
@@ -145,17 +148,16 @@ describe('a call with a streamed answer', () => {
         before = made.parts;
         return isStill;
       },
-      { interval: 200 },
+      { ...PATIENCE, interval: 200 },
     );
     // What the client's own buffers hold, and half a MiB here.
     expect(made.parts).toBeLessThan(30);
     expect(server.server.unreadReplyBytes).toBeLessThan(4 * PART_BYTES);
     expect(server.server.unreadReplyBytes).toBeGreaterThan(PART_BYTES);
     stream.resume();
-    // A busy machine needs longer than the usual second for 25 MiB.
-    await vi.waitUntil(() => made.parts > before + 100, { timeout: 20_000 });
+    await vi.waitUntil(() => made.parts > before + 100, PATIENCE);
     stream.cancel();
-    await vi.waitUntil(() => server.server.unreadReplyBytes === 0);
+    await vi.waitUntil(() => server.server.unreadReplyBytes === 0, PATIENCE);
   });
 
   test('that its client cancels ends its handler', async () => {
@@ -218,7 +220,7 @@ describe('a call with a streamed answer', () => {
     stream.once('data', () => server.server.drain());
     expect(await readAll(stream)).toEqual([part(1)]);
     expect(await readAll(call())).toEqual([]);
-    await vi.waitUntil(() => server.ended.length === 2);
+    await vi.waitUntil(() => server.ended.length === 2, PATIENCE);
     expect(server.ended.map(({ reason }) => reason)).toEqual([undefined, undefined]);
   });
 
@@ -230,7 +232,7 @@ describe('a call with a streamed answer', () => {
     expect(error).toMatchObject({ code: status.RESOURCE_EXHAUSTED });
     expect(errorInfoOf(error)).toMatchObject({ reason: 'TOO_MANY_WAITERS', metadata: { limit: '2' } });
     first.cancel();
-    await vi.waitUntil(() => server.ended.length === 2);
+    await vi.waitUntil(() => server.ended.length === 2, PATIENCE);
     await waitingCall(call);
   });
 

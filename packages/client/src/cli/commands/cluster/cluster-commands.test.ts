@@ -121,7 +121,10 @@ describe('members drain', () => {
     cluster.members.push(fakeMember({ name: 'c' }));
     cluster.handedOverPerPoll = 0;
     const running = startCli(server.endpoint, ['members', 'drain', 'a'], { isTerminal: true });
-    await vi.waitUntil(() => running.stderr.includes('3 of 3 partitions left; waits for b: restart or remove it'));
+    await vi.waitUntil(
+      () => running.stderr.includes('3 of 3 partitions left; waits for b: restart or remove it'),
+      PATIENCE,
+    );
     cluster.members[1] = fakeMember({ name: 'b', partitionsHeld: 2, partitionsWanted: 4 });
     cluster.handedOverPerPoll = 1;
     expect((await running.ended).code).toBe(0);
