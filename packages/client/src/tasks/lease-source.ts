@@ -1,3 +1,4 @@
+import { limits } from '@taskmaster/proto';
 import type { LeasedTask } from './leased-task.ts';
 import type { QueueRef } from './new-task.ts';
 
@@ -35,7 +36,7 @@ export interface SeveralQueues<T = unknown> {
   readonly [LEASE_FROM]: LeaseSource<T>;
 }
 
-/** Leases from these queues in their order. */
+/** Leases from these queues in their order. @throws TypeError if they are too many, and several in one among them. */
 export function sourceOf<T>(queues: readonly (QueueRef<T> | SeveralQueues<T>)[]): LeaseSource<T> {
   const [first] = queues;
   if (first !== undefined && queues.length === 1 && isSeveral(first)) return first[LEASE_FROM];
@@ -44,8 +45,11 @@ export function sourceOf<T>(queues: readonly (QueueRef<T> | SeveralQueues<T>)[])
     const from = { queues: fixed, anyOrder: false };
     return () => from;
   }
+  if (queues.length > limits.leaseQueues) {
+    throw new TypeError(`queues: ${queues.length} are more than one request may name, ${limits.leaseQueues}`);
+  }
+  const several = queues.length - fixed.length;
   return async (most) => {
-    const several = queues.length - fixed.length;
     const mostOfEach = Math.max(1, Math.floor((most - fixed.length) / several));
     const parts = queues.map((queue) =>
       isSeveral(queue) ? queue[LEASE_FROM](mostOfEach) : { queues: [queue], anyOrder: false },

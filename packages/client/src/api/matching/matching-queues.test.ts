@@ -177,6 +177,8 @@ describe('a lease of matching queues', () => {
     const asked = engine.leases.map(({ queues }) => queues);
     for (const queues of asked) expect([queues.length, queues.at(-1)]).toEqual([1_000, 'late']);
     expect(new Set(asked.flat()).size).toBe(count + 1);
+    const many = Array.from({ length: 1_000 }, (_, at) => client.queue<number>(`late${at}`));
+    expect(() => client.worker([all, ...many], () => {})).toThrow(TypeError);
   });
 
   test('ends when its signal is aborted, also while there is no queue', async () => {
