@@ -53,6 +53,40 @@ describe('the typed client at a proxy', () => {
   });
 });
 
+test('tasks are named by their keys through a proxy, whatever the keys look like', async () => {
+  await using typed = await connect(`127.0.0.1:${cluster.port}`);
+  for (const place of [0, 1, 2]) {
+    const queue = typed.queue<string>(`${cluster.groupAt(place)}#keyed`);
+    for (const key of ['order-17', `${cluster.groupAt((place + 1) % 3)}#other`, '\n\t', '8']) {
+      await queue.enqueue('at 5', { pid: '5', key });
+      await queue.enqueue('at 3', { pid: '3', key, mode: 'replace' });
+      expect(await queue.get([{ key }])).toMatchObject([{ pid: Buffer.from('3'), state: 'available', key }]);
+      await queue.reschedule({ key }, '1h');
+      expect(await queue.get([{ key }])).toMatchObject([{ state: 'delayed' }]);
+      await queue.cancel({ key }, { reason: `${cluster.groupAt((place + 1) % 3)}#other` });
+      expect(await queue.waitForEnd('3')).toMatchObject({ outcome: 'cancelled' });
+    }
+  }
+});
+
+test('an attempt with all that it can say passes a proxy', async () => {
+  await using typed = await connect(`127.0.0.1:${cluster.port}`);
+  const group = cluster.groupAt(1);
+  const other = `${cluster.groupAt(2)}#other`;
+  const queue = typed.queue<string>(`${group}#rich`);
+  await typed.topic(`${group}#news`).subscribe(typed.queue(`${group}#copies`));
+  const retry = { maxAttempts: 3, backoff: { initial: 0 }, deadLetterQueue: `${group}#lost` } as const;
+  await queue.enqueue('data', { pid: '1', headers: { [other.replace('#', '.')]: other }, retry, timeLimit: '1h' });
+  const [first] = await queue.lease();
+  await first?.reportProgress(other);
+  await first?.release({ error: new Error(other) });
+  const [second] = await queue.lease();
+  expect(second).toMatchObject({ attempt: 2, previousProgress: other, headers: { [other.replace('#', '.')]: other } });
+  await second?.complete({ result: other, enqueue: [typed.topic<string>(`${group}#news`).task(other)] });
+  expect(await queue.waitFor('1')).toBe(other);
+  expect((await typed.queue(`${group}#copies`).lease())[0]?.data).toBe(other);
+});
+
 test('settings of all groups, also of the default one, are reached through a proxy', async () => {
   await using typed = await connect(`127.0.0.1:${cluster.port}`);
   for (const group of ['', ...[0, 1, 2].map((place) => cluster.groupAt(place))]) {

@@ -1,5 +1,9 @@
+import { readFileSync } from 'node:fs';
+import { fromBinary } from '@bufbuild/protobuf';
+import { WireType } from '@bufbuild/protobuf/wire';
+import { FieldDescriptorProto_Type, FileDescriptorSetSchema } from '@bufbuild/protobuf/wkt';
 import { encodeToBuffer, LeasedTask, LeaseTasksRequest, UpdateTasksRequest } from '@taskmaster/proto';
-import { aDequeue, aLease, anEnqueue, anUpdate, aRetry, bytes } from '@taskmaster/server/testing';
+import { aDequeue, aLease, anEnqueue, anUpdate, aRelease, aRenew, aRetry, bytes } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 import { readEntries, readLeased, readQueue, readUpdate, withNumbers, writeEntries } from './raw-codec.ts';
 
@@ -17,10 +21,45 @@ describe('the route of an update', () => {
     ],
     ['an enqueue with a key', { enqueue: [anEnqueue({ queue: 'g#a', key: 'h#k' })] }, 'g#a'],
     ['a publication', { enqueue: [anEnqueue({ queue: '', topic: 'g#t', key: 'h#k' })] }, 'g#t'],
+    // Texts that look like messages, or like the name of a queue.
+    ['a dequeue with a key', { dequeue: [aDequeue({ queue: 'g#a', key: 'order-17' })] }, 'g#a'],
+    ['a cancellation', { dequeue: [aDequeue({ queue: 'g#a', key: 'h#k', cancelReason: '\n\x09' })] }, 'g#a'],
+    ['a renewal with progress', { renew: [aRenew({ queue: 'g#a', progress: 'h#k' })] }, 'g#a'],
+    ['a release with a key', { release: [aRelease({ queue: 'g#a', key: 'h#k', waiting: true })] }, 'g#a'],
+    [
+      'a release with an error',
+      { release: [aRelease({ queue: 'g#a', error: { message: 'h#k', details: '\n\x09' } })] },
+      'g#a',
+    ],
     ['nothing', {}, undefined],
   ] as const)('by %s', (_what, change, queue) => {
     expect(readUpdate(update(change as Parameters<typeof anUpdate>[0])).queue).toBe(queue);
   });
+
+  test.each(['Enqueue', 'Dequeue', 'Renew', 'Release'])(
+    'reads only the messages of %s, and takes no other text for a queue',
+    (name) => {
+      const file = new URL('../../../proto/descriptor.binpb', import.meta.url);
+      const types = fromBinary(FileDescriptorSetSchema, readFileSync(file)).file.flatMap(
+        ({ messageType }) => messageType,
+      );
+      const list = types
+        .find((type) => type.name === 'UpdateTasksRequest')
+        ?.field.find(({ typeName }) => typeName === `.taskmaster.v1.${name}`);
+      const fields = types.find((type) => type.name === name)?.field ?? [];
+      const tag = (field = 0): number => (field << 3) | WireType.LengthDelimited;
+      const damaged = Buffer.from([tag(1), 9]);
+      const { STRING, BYTES, MESSAGE } = FieldDescriptorProto_Type;
+      for (const { number, type, name: field } of fields.filter((of) => of.number !== 1)) {
+        if (type !== STRING && type !== BYTES && type !== MESSAGE) continue;
+        const item = Buffer.concat([Buffer.from([tag(1), 3]), bytes('g#a'), Buffer.from([tag(number), 2]), damaged]);
+        const read = () => readUpdate(Buffer.concat([Buffer.from([tag(list?.number), item.length]), item])).queue;
+        if (type === MESSAGE) expect(read, field).toThrow();
+        else expect(read(), field).toBe(field === 'topic' ? damaged.toString() : 'g#a');
+      }
+      expect(fields.length).toBeGreaterThan(3);
+    },
+  );
 
   test('says whether it may be repeated', () => {
     expect(readUpdate(update({ requestId: bytes('id') })).hasRequestId).toBe(true);

@@ -22,11 +22,15 @@ const LONG_VARINT_BYTES = 8;
 const LAST_LIST_FIELD = 4;
 const REQUEST_ID_FIELD = 5;
 const PARTS_FIELD = 6;
-/** Numbers of the fields `retry` and `headers` of Enqueue. */
-const RETRY_FIELD = 6;
-const HEADERS_FIELD = 8;
-/** Number of the field `topic` of Enqueue, which stands for its queue. */
+/** The list of the enqueues, and the field `topic` of an enqueue, which stands for its queue. */
+const ENQUEUE_LIST = 1;
 const TOPIC_FIELD = 10;
+/**
+ * The fields of the items of a list that are messages. They are read only to find damage and long numbers: `retry` and `headers` of
+ * an enqueue, and `error` of a release.
+ */
+const MESSAGES: Readonly<Record<number, readonly number[]>> = { 1: [6, 8], 4: [6] };
+const NO_FIELDS: readonly number[] = [];
 
 /** Reads the route of an encoded UpdateTasksRequest. Throws if it is not valid protobuf. */
 export function readUpdate(bytes: Uint8Array): UpdateRoute {
@@ -44,7 +48,7 @@ export function readUpdate(bytes: Uint8Array): UpdateRoute {
     else if (field === REQUEST_ID_FIELD) found.hasRequestId = reader.bytes().length > 0;
     else if (field <= LAST_LIST_FIELD) {
       found.lists |= 1 << field;
-      readItem(reader, found);
+      readItem(reader, found, field);
     } else {
       found.parts++;
       // It is read because a damaged part would break the stream to the node. It names no queue.
@@ -56,23 +60,28 @@ export function readUpdate(bytes: Uint8Array): UpdateRoute {
   return found;
 }
 
-function readItem(reader: BinaryReader, found: { queue: string | undefined; hasLongNumber: boolean }): void {
+/** `list`: the list that the item is of. Undefined: it is another message, in which nothing is looked for but long numbers. */
+function readItem(
+  reader: BinaryReader,
+  found: { queue: string | undefined; hasLongNumber: boolean },
+  list?: number,
+): void {
   const end = entryEnd(reader);
   const wanted = found.queue === undefined;
+  const messages = (list === undefined ? undefined : MESSAGES[list]) ?? NO_FIELDS;
+  const isEnqueue = list === ENQUEUE_LIST;
   while (reader.pos < end) {
     const [field, type] = reader.tag();
     if (type === WireType.Varint) {
       const began = reader.pos;
       reader.skip(type, field);
       if (reader.pos - began >= LONG_VARINT_BYTES) found.hasLongNumber = true;
-    } else if (wanted && (field === 1 || field === TOPIC_FIELD) && type === WireType.LengthDelimited) {
+    } else if (wanted && (field === 1 || (isEnqueue && field === TOPIC_FIELD)) && type === WireType.LengthDelimited) {
       found.queue = text(reader.bytes());
-    } else if (field === RETRY_FIELD && type === WireType.LengthDelimited) {
-      // A retry policy is read like an item: it has numbers too. Its queue does not count, because the item has one.
-      readItem(reader, found);
-    } else if (field === HEADERS_FIELD && type === WireType.LengthDelimited) {
-      // As a part: it is read only to find damage.
-      readItem(reader, { queue: '', hasLongNumber: false });
+    } else if (type === WireType.LengthDelimited && messages.includes(field)) {
+      const message = { queue: '', hasLongNumber: false };
+      readItem(reader, message);
+      found.hasLongNumber ||= message.hasLongNumber;
     } else {
       reader.skip(type, field);
     }
