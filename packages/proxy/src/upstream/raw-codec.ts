@@ -26,8 +26,8 @@ const PARTS_FIELD = 6;
 const ENQUEUE_LIST = 1;
 const TOPIC_FIELD = 10;
 /**
- * The fields of the items of a list that are messages. They are read only to find damage and long numbers: `retry` and `headers` of
- * an enqueue, and `error` of a release.
+ * The fields of the items of a list that are messages: `retry` and `headers` of an enqueue, and `error` of a release. They are
+ * read only to find damage and long numbers.
  */
 const MESSAGES: Readonly<Record<number, readonly number[]>> = { 1: [6, 8], 4: [6] };
 const NO_FIELDS: readonly number[] = [];
