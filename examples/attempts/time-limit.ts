@@ -1,5 +1,5 @@
 /**
- * Tasks whose attempts may take only so long: one whose handler stops in time, and one whose handler hangs. Needs a node:
+ * Limits how long an attempt may take. The handler of one task stops when it is told, that of another one hangs. Needs a node:
  * `npm start`.
  *
  *     npm run example time-limit [host:port]

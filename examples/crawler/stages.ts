@@ -7,7 +7,7 @@ import { parsePage } from './page.ts';
 import type { ExtractTask, FetchTask, IndexTask } from './queues.ts';
 import { SiteUnavailableError, type Web } from './web.ts';
 
-/** After so many answers 500 a page is given up. */
+/** Attempts at a page that answers 500. Then it is given up. */
 const ATTEMPTS_AT_BROKEN = 3;
 
 /**

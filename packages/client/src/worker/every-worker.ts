@@ -87,7 +87,7 @@ export class EveryWorker<T> implements AsyncDisposable {
       if (this.#unsubscribed !== undefined) return;
       this.#context.workers.add(this);
       this.#running = this.#worker.run();
-      // A queue that nobody works on must not be renewed. `run()` reports the error.
+      // The worker has failed: end the subscription, so that its queue collects nothing more. `run()` reports the error.
       this.#running.catch(() => this.stop());
       this.#renewLater();
     });
