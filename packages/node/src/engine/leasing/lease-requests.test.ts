@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { engineHarness, pidsOf } from '../../testing/engine-harness.ts';
+import { type EngineHarness, engineHarness, pidsOf } from '../../testing/engine-harness.ts';
 
 const slowReads = { readMs: 20, config: { cacheBytes: 2048, minRefillTasks: 1, maxRefillTasks: 1 } };
 const name = (queue: string) => ({ group: '', name: queue });
@@ -125,4 +125,79 @@ test('a busy queue is read ahead early enough: no request waits for the store', 
     expect(pidsOf(await h.clock.run(h.lease('mail')))).toEqual([pid]);
     expect(h.clock.now() - asked).toBe(0);
   }
+});
+
+describe('a lease request that is the first in a long time', () => {
+  test.each([
+    [
+      'a delay',
+      async (h: EngineHarness) => void (await h.update({ enqueue: [{ queue: 'mail', pid: 'a', delay: 200 }] })),
+    ],
+    [
+      'a lease',
+      async (h: EngineHarness) => {
+        await h.enqueue('mail', ['a']);
+        await h.lease('mail', { for: 200 });
+      },
+    ],
+  ])('gets a task that %s has hidden, although others are available', async (_what, hide) => {
+    for (const wait of [0, 60_000]) {
+      await using h = await engineHarness({ readMs: 20 });
+      await h.clock.run(hide(h));
+      await h.clock.run(h.enqueue('mail', ['b']));
+      await h.clock.advance(1_200);
+      expect(pidsOf(await h.clock.run(h.lease('mail', { max: 10, wait })))).toEqual(['a', 'b']);
+    }
+  });
+
+  test('gets due tasks of all its queues', async () => {
+    await using h = await engineHarness({ readMs: 20 });
+    const queues = ['x', 'y', 'z'];
+    for (const queue of queues) {
+      await h.clock.run(
+        h.update({
+          enqueue: [
+            { queue, pid: 'a', delay: 200 },
+            { queue, pid: 'b' },
+          ],
+        }),
+      );
+    }
+    await h.clock.advance(1_200);
+    const tasks = await h.clock.run(h.lease(queues, { max: 10 }));
+    expect(tasks.map(({ queue, pid }) => `${queue.name} ${pid}`)).toEqual(['x a', 'x b', 'y a', 'y b', 'z a', 'z b']);
+  });
+
+  test('waits for one search at most, also if tasks become due all the time', async () => {
+    await using h = await engineHarness({ readMs: 20 });
+    const delays = Array.from({ length: 500 }, (_, at) => at);
+    await h.clock.run(
+      h.update({
+        enqueue: [{ queue: 'mail', pid: 'b' }, ...delays.map((delay) => ({ queue: 'mail', pid: `d${delay}`, delay }))],
+      }),
+    );
+    await h.clock.advance(250);
+    const before = h.clock.now();
+    expect(pidsOf(await h.clock.run(h.lease('mail')))).toEqual(['b']);
+    expect(h.clock.now() - before).toBeLessThan(200);
+  });
+});
+
+describe('a short wait', () => {
+  test('gets the tasks that its first look finds, however long the look takes', async () => {
+    await using h = await engineHarness({ readMs: 20 });
+    await h.clock.run(h.enqueue('mail', ['a', 'b', 'c']));
+    await h.crash();
+    const leases = [1, 2, 60_000].map((wait) => h.lease('mail', { wait }));
+    expect((await h.clock.run(Promise.all(leases))).map(pidsOf)).toEqual([['a'], ['b'], ['c']]);
+  });
+
+  test('ends with nothing after a look that finds nothing', async () => {
+    await using h = await engineHarness({ readMs: 20 });
+    await h.clock.run(h.enqueue('mail', ['a']));
+    await h.crash();
+    const leases = [60_000, 1, 1].map((wait) => h.lease('mail', { wait }));
+    expect((await h.clock.run(Promise.all(leases), 1_000)).map(pidsOf)).toEqual([['a'], [], []]);
+    expect(h.engine.figures().waiters).toBe(0);
+  });
 });

@@ -27,6 +27,11 @@ const MAX_REFILLS = 4;
 const REBUILD_GAP_MS = 1000;
 /** Shortest time between two searches for due tasks of one queue. */
 const EXPIRY_GAP_MS = 10;
+/**
+ * A request waits for the search for tasks that have been due for longer than this. It does not wait for others, because tasks
+ * of a busy queue may become due all the time.
+ */
+const DUE_GRACE_MS = 100;
 const NO_PARTITIONS: ReadonlySet<PartitionId> = new Set();
 
 /**
@@ -55,10 +60,7 @@ export class LeaseRequests {
 
   constructor(memory: EngineState) {
     this.#memory = memory;
-    this.#deadlines = new Deadlines(memory.clock, (waiter) => {
-      if (waiter.unserved === undefined) waiter.answer(this.#nothing());
-      else waiter.fail(waiter.unserved);
-    });
+    this.#deadlines = new Deadlines(memory.clock, (waiter) => this.#waitIsOver(waiter));
     this.#listen(memory);
   }
 
@@ -107,7 +109,7 @@ export class LeaseRequests {
         metadata: { limit: String(config.maxWaiters) },
       });
     }
-    const waiter = new LeaseWaiter(command, this.#partitionsOf(command), signal);
+    const waiter = new LeaseWaiter(command, this.#partitionsOf(command), signal, clock.now());
     if (signal?.aborted) {
       waiter.fail(cancelled());
       return waiter.answered;
@@ -121,10 +123,23 @@ export class LeaseRequests {
     if (waiter.impatient || !this.#lines.isWaiting(waiter)) return waiter.answered;
     waiter.onAbort = () => waiter.fail(cancelled());
     signal?.addEventListener('abort', waiter.onAbort);
-    waiter.deadline = (clock.now() + waitMs) as Instant;
+    waiter.deadline = (waiter.arrivedAt + waitMs) as Instant;
     this.#deadlines.add(waiter);
     for (const name of waiter.lines) this.#armDueTimer(name);
     return waiter.answered;
+  }
+
+  /** A request that has not looked for tasks yet does so, and its look may have to wait for the store. */
+  #waitIsOver(waiter: LeaseWaiter): void {
+    if (waiter.unserved !== undefined) {
+      waiter.fail(waiter.unserved);
+    } else if (waiter.hasLooked) {
+      waiter.answer(this.#nothing());
+    } else {
+      waiter.isLate = true;
+      this.#lines.becameImpatient(waiter);
+      this.#attemptAhead(waiter);
+    }
   }
 
   readonly #leave = (waiter: LeaseWaiter): void => {
@@ -335,6 +350,9 @@ export class LeaseRequests {
     for (const queue of [...expiring, ...sources]) this.#startExpiry(queue);
     // Dead letters must arrive first: they may replace tasks of these queues.
     if (sources.length > 0) return this.#holdUp(waiter, sources);
+    const late = expiring.findLast((queue) => queue.ledger.dueFloor <= waiter.arrivedAt - DUE_GRACE_MS);
+    // Searches end in about the order in which they start.
+    if (late !== undefined) return this.#holdUp(waiter, [late]);
     // A request for more bytes than one answer may hold gets fewer tasks; the caller asks again for the rest.
     const selection = select(queues, command, Math.min(command.maxBytes, memory.admission.maxAnswerBytes));
     const mayRefill = waiter.refills < MAX_REFILLS + queues.length / REFILLS_AT_ONCE;
@@ -349,7 +367,11 @@ export class LeaseRequests {
       const awaited = (isMany ? selection.refills.at(-1) : undefined) ?? first;
       return this.#holdUp(waiter, [awaited.queue]);
     }
-    if (selection.picks.length === 0) return expiring.length > 0 ? this.#holdUp(waiter, expiring) : 'empty';
+    if (selection.picks.length === 0) {
+      if (expiring.length > 0) return this.#holdUp(waiter, expiring);
+      waiter.hasLooked = true;
+      return 'empty';
+    }
     const room = memory.admission.tryAnswer(selection.bytes);
     if (!room) return this.#waitForRoom(waiter);
     try {

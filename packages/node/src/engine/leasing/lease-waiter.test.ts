@@ -1,4 +1,4 @@
-import type { LeaseCommand } from '@taskmaster/server/domain';
+import type { Instant, LeaseCommand } from '@taskmaster/server/domain';
 import { expect, test } from 'vitest';
 import { LeaseWaiter } from './lease-waiter.ts';
 
@@ -18,7 +18,7 @@ test('a refusal after the answer changes nothing and leaves no unhandled rejecti
   const unhandled: unknown[] = [];
   const note = (error: unknown): void => void unhandled.push(error);
   process.on('unhandledRejection', note);
-  const waiter = new LeaseWaiter(command, new Set(), undefined);
+  const waiter = new LeaseWaiter(command, new Set(), undefined, 0 as Instant);
   waiter.answer([]);
   waiter.fail(new Error('the node is shutting down'));
   expect(await waiter.answered).toEqual([]);

@@ -21,6 +21,7 @@ export class LeaseWaiter implements Waiting, Due {
   readonly lines: readonly string[];
   /** Partitions of its queues. Empty without a cluster. */
   readonly partitions: ReadonlySet<PartitionId>;
+  readonly arrivedAt: Instant;
   /** End of its wait. Set when it starts to wait. */
   deadline = 0 as Instant;
   order = 0;
@@ -29,6 +30,10 @@ export class LeaseWaiter implements Waiting, Due {
   gated = false;
   /** May become true before the request stands in line. */
   isAnswered = false;
+  /** True after it was tried and found no task. Its wait does not end before that. */
+  hasLooked = false;
+  /** True if its wait was over before it had looked. */
+  isLate = false;
   /** Why it waits to be served again after a failed write. Undefined: it does not. */
   unserved: Refusal | undefined;
   /** Rounds of refills that this request has started. */
@@ -40,8 +45,14 @@ export class LeaseWaiter implements Waiting, Due {
   #resolve: (tasks: Promise<LeasedTask[]> | LeasedTask[]) => void = NOTHING;
   #reject: (error: unknown) => void = NOTHING;
 
-  constructor(command: LeaseCommand, partitions: ReadonlySet<PartitionId>, signal: CallSignal | undefined) {
+  constructor(
+    command: LeaseCommand,
+    partitions: ReadonlySet<PartitionId>,
+    signal: CallSignal | undefined,
+    arrivedAt: Instant,
+  ) {
     this.command = command;
+    this.arrivedAt = arrivedAt;
     this.signal = signal;
     this.partitions = partitions;
     const { queues } = command;
@@ -61,9 +72,9 @@ export class LeaseWaiter implements Waiting, Due {
     });
   }
 
-  /** True if the request does not wait. */
+  /** True if the request does not wait, or no longer. */
   get impatient(): boolean {
-    return this.command.waitMs === 0;
+    return this.command.waitMs === 0 || this.isLate;
   }
 
   queueOf(line: string): QueueName | undefined {

@@ -54,6 +54,14 @@ export class WaitLines<W extends Waiting> {
     if (stood) this.#size--;
   }
 
+  /** Call this when a waiter in line has become impatient. It keeps its places. */
+  becameImpatient(waiter: W): void {
+    for (const name of waiter.lines) {
+      const line = this.#lines.get(name);
+      if (line?.waiters.has(waiter)) line.impatient++;
+    }
+  }
+
   isWaiting(waiter: W): boolean {
     return waiter.lines.some((name) => this.#lines.get(name)?.waiters.has(waiter) ?? false);
   }

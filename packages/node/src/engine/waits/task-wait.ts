@@ -20,6 +20,10 @@ export class TaskWait implements Due {
   /** End of its wait. Set when it starts to wait. */
   deadline = 0 as Instant;
   order = 0;
+  /** True after a look has found that none of its tasks has ended. Its wait does not end before that. */
+  hasLooked = false;
+  /** True if its wait was over before it had looked. */
+  isLate = false;
   onAbort: (() => void) | undefined;
   /** Called when it is answered. */
   leave: ((wait: TaskWait) => void) | undefined;
@@ -36,9 +40,9 @@ export class TaskWait implements Due {
     });
   }
 
-  /** True if it may wait. */
+  /** True if it may still wait. */
   get isPatient(): boolean {
-    return this.command.waitMs > 0;
+    return this.command.waitMs > 0 && !this.isLate;
   }
 
   /** The places of a task in the command. */

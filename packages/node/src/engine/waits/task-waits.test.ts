@@ -262,6 +262,36 @@ test('a wait looks again after a write that found the disk full', async () => {
   expect(shown(await waiting)).toEqual([[0, 'completed', '42']]);
 });
 
+describe('a short wait', () => {
+  test('has the ends that its first look finds, however long the look takes', async () => {
+    const { h, complete } = await withLeased({ readMs: 20 });
+    await using _ = h;
+    await h.clock.run(complete('42'));
+    await h.crash();
+    const waits = [1, 2, 60_000].map((wait) => h.waitFor(QUEUE, ['p'], { wait }));
+    const done = [0, 'completed', '42'];
+    expect((await h.clock.run(Promise.all(waits))).map(shown)).toEqual([[done], [done], [done]]);
+    expect(h.engine.figures().taskWaits).toBe(0);
+  });
+
+  test('ends with nothing after a look that finds nothing', async () => {
+    const { h } = await withLeased({ readMs: 20 });
+    await using _ = h;
+    await h.crash();
+    expect(await h.clock.run(h.waitFor(QUEUE, ['p'], { wait: 1 }), 1_000)).toEqual([]);
+  });
+
+  test('has an end that was decided in time and is durable later', async () => {
+    const { h, complete } = await withLeased({ syncMs: 100 });
+    await using _ = h;
+    const waiting = h.waitFor(QUEUE, ['p'], { wait: 60_000 });
+    await h.clock.advance(59_990);
+    const completing = complete('42');
+    await h.clock.run(completing);
+    expect(shown(await waiting)).toEqual([[0, 'completed', '42']]);
+  });
+});
+
 describe('a result', () => {
   test('goes after its retention, and with it all that the group has kept for it', async () => {
     const { h, complete } = await withLeased();

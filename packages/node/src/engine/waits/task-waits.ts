@@ -37,7 +37,7 @@ export class TaskWaits {
 
   constructor(memory: EngineState) {
     this.#memory = memory;
-    this.#deadlines = new Deadlines(memory.clock, (wait) => wait.answer([]));
+    this.#deadlines = new Deadlines(memory.clock, (wait) => this.#waitIsOver(wait));
     this.#listen(memory);
   }
 
@@ -101,6 +101,12 @@ export class TaskWaits {
     if (wait.onAbort) wait.signal?.removeEventListener('abort', wait.onAbort);
   };
 
+  /** A wait that has not looked yet ends with its look. */
+  #waitIsOver(wait: TaskWait): void {
+    if (wait.hasLooked) wait.answer([]);
+    else wait.isLate = true;
+  }
+
   /** Answers the wait if tasks have ended already, or if it does not wait. */
   async #look(wait: TaskWait): Promise<void> {
     const memory = this.#memory;
@@ -109,6 +115,7 @@ export class TaskWaits {
       await holdings.gate(wait.partition);
       const ended = await admission.run('new', 0, () => findEnds(memory, wait.command));
       if (!holdings.holds(wait.partition)) throw holdings.notHolder(wait.partition);
+      wait.hasLooked = true;
       if (ended.length > 0 || !wait.isPatient) wait.answer(ended);
     } catch (error) {
       // Memory is being rebuilt. The wait looks again then.
@@ -136,15 +143,18 @@ export class TaskWaits {
     for (const [wait, tasks] of ended) this.#answer(wait, tasks);
   }
 
-  /** Answers the wait when the ends are durable (E2). Later ends are for the next wait. */
+  /** Answers the wait when the ends are durable (E2), also if its time is over then. Later ends are for the next wait. */
   #answer(wait: TaskWait, ended: readonly EndedTask[]): void {
     const memory = this.#memory;
     this.#index.remove(wait);
+    this.#deadlines.remove(wait);
     memory.durable().then(
       () => wait.answer(ended),
       () => {
         if (!this.#waits.has(wait)) return;
         this.#index.add(wait);
+        wait.hasLooked = false;
+        this.#deadlines.add(wait);
         if (memory !== this.#memory) void this.#look(wait);
       },
     );
