@@ -1,7 +1,9 @@
 import { limits, type ScheduleSpec } from '@taskmaster/proto';
-import { Cron } from 'croner';
+import { Cron, CronPattern } from 'croner';
 import { Refusal } from '../refusal.ts';
+import { plainCronProblem } from './cron-problem.ts';
 import { KnownGaps } from './known-gaps.ts';
+import { WallClock, type WallSearch } from './wall-clock.ts';
 
 /** When a schedule runs. Instants are in ms since 1970 by the system clock. */
 export type ScheduleRule =
@@ -64,8 +66,13 @@ export function runsOfInterval(
 
 function searchOf(rule: ScheduleRule): RunSearch {
   if (rule.kind === 'interval') return (after) => nextInterval(rule, after);
-  const cron = cronOf(rule);
-  return (after) => withinTime(cron.nextRun(new Date(after))?.getTime());
+  const cron = cronOf(rule.cron);
+  const search: WallSearch = (after) => cron.nextRun(new Date(after))?.getTime();
+  if (rule.timeZone === 'UTC') return (after) => withinTime(search(after));
+  const clock = WallClock.of(rule.timeZone);
+  return isFixedTime(rule.cron)
+    ? (after) => withinTime(clock.firstReached(search, after))
+    : (after) => withinTime(clock.firstShown(search, after));
 }
 
 function refusing<T>(work: () => T): T {
@@ -82,7 +89,7 @@ const withinTime = (run: number | undefined): number | undefined =>
 /** What croner says. Rethrows other errors. */
 function problemOf(error: unknown): string {
   if (!(error instanceof TypeError || error instanceof RangeError)) throw error;
-  return error.message.replace(/^Cron\w*: /, '');
+  return plainCronProblem(error.message);
 }
 
 /** Why a cron expression cannot be used. Undefined: it can, although all its runs may be past. */
@@ -108,14 +115,17 @@ export function isTimeZone(timeZone: string): boolean {
 }
 
 /**
- * A time in the gap of a change to daylight saving runs right after the gap, and a time that occurs twice runs once. This holds
- * for all expressions without wildcard or step in their time, as in Vixie cron. One object takes 80 KB, so none is kept. UTC is
- * given as an offset, because a search with a time zone takes five times as long.
+ * The wall times of a cron expression, as instants of UTC. `WallClock` tells when a time zone has them: in croner's own search of
+ * a time zone, runs in some gaps are lost with their day. One object takes 80 KB, so none is kept.
  */
-function cronOf({ cron, timeZone }: { readonly cron: string; readonly timeZone: string }): Cron {
-  const zone = timeZone === 'UTC' ? { utcOffset: 0 } : { timezone: timeZone };
-  return new Cron(cron, { ...zone, paused: true, fixedTimeRule: 'no-wildcard' });
-}
+const cronOf = (cron: string): Cron => new Cron(cron, { utcOffset: 0, paused: true });
+
+/**
+ * Expressions without wildcard or step in their time have fixed times, as in Vixie cron: a time in the gap of a change to
+ * daylight saving runs right after the gap, and a time that occurs twice runs once. Others follow the time that passes.
+ */
+const isFixedTime = (cron: string): boolean =>
+  new CronPattern(cron, undefined, { fixedTimeRule: 'no-wildcard' }).isFixedTime;
 
 function nextInterval({ intervalMs, anchor }: { readonly intervalMs: number; readonly anchor: number }, after: number) {
   const passed = Math.max(0, Math.floor((after - anchor) / intervalMs));
