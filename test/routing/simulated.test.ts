@@ -74,6 +74,7 @@ async function simulate(seed: number) {
     gone: false,
     signal: undefined,
     routed: false,
+    forwarded: false,
     deadline: Number.POSITIVE_INFINITY,
   };
   const ask = (method: string, request: Buffer): Promise<Uint8Array> => {

@@ -33,4 +33,5 @@ export * from './reserved-queues.ts';
 export * from './stream/call-stream.ts';
 export type { WheelTiming } from './stream/deadline-wheel.ts';
 export * from './stream/stream-entries.ts';
+export * from './visible-json.ts';
 export * from './wire-error-of.ts';

@@ -132,6 +132,7 @@ const httpCaller = (access: CallerAccess): UnaryCaller => ({
   gone: false,
   signal: undefined,
   routed: false,
+  forwarded: false,
   deadline: Number.POSITIVE_INFINITY,
 });
 

@@ -10,6 +10,7 @@ const CALLER: UnaryCaller = {
     address: 'sim:1',
     access: unlimitedAccess,
     routed: true,
+    forwarded: true,
     gone: false,
     signal: undefined,
     deadline: Number.POSITIVE_INFINITY,

@@ -19,6 +19,7 @@ test('a waiting lease does not keep its message in memory', async () => {
   const session = createRouterService(router).openStream({
     address: '127.0.0.1:1',
     routed: false,
+    forwarded: false,
     access: unlimitedAccess,
   });
   expect(await waitingLeaseKeepsMessage(session)).toBe(false);

@@ -50,6 +50,7 @@ function callerOf({ signal, timeoutMs, peer }: UpstreamCallOptions): UnaryCaller
     address: peer.address,
     access: peer.access,
     routed: true,
+    forwarded: true,
     signal,
     get gone() {
       return signal?.aborted ?? false;

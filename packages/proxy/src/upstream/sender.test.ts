@@ -33,6 +33,7 @@ function setUp() {
       gone: false,
       signal: undefined,
       routed: false,
+      forwarded: false,
       deadline: Infinity,
     };
     return service.unary.UpdateTasks?.(encodeToBuffer(UpdateTasksRequest, request), caller);

@@ -166,6 +166,14 @@ describe('JWTs', () => {
     );
   });
 
+  test.each([1e300, 1.7e308, NOW / 1000 + 60.123456])('an expiry of %d is told as a date', async (exp) => {
+    const { access } = setUp();
+    const caller = await access.identify({ kind: 'bearer', token: await jwt({ exp }) });
+    caller.requireIdentity();
+    expect(Number.isSafeInteger(caller.expiresAt)).toBe(true);
+    expect(new Date(caller.expiresAt).getTime()).toBe(caller.expiresAt);
+  });
+
   test('are refused without a key', async () => {
     const { access, reasonOf } = setUp({ keys: 'none' });
     const caller = await access.identify({ kind: 'bearer', token: await jwt() });

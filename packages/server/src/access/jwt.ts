@@ -5,6 +5,8 @@ import { createLocalJWKSet, type JSONWebKeySet, type JWTVerifyGetKey, jwtVerify 
 const ALGORITHMS = ['EdDSA', 'ES256', 'ES384', 'ES512', 'PS256', 'PS384', 'PS512', 'RS256', 'RS384', 'RS512'];
 /** Clocks of issuer and node may differ by this, in seconds. */
 const TOLERANCE_S = 5;
+/** The last instant that a Date can have, in ms since 1970. An issuer may give a JWT any later expiry. */
+const LATEST_MS = 8.64e15;
 
 export interface JwtRules {
   readonly issuer: string;
@@ -14,7 +16,7 @@ export interface JwtRules {
 /** What a valid JWT says. */
 export interface JwtIdentity {
   readonly subject: string;
-  /** In ms since 1970. */
+  /** In ms since 1970, a whole number that a Date can have. */
   readonly expiresAt: number;
 }
 
@@ -55,5 +57,5 @@ export async function verifyJwt(token: string, keys: JwtKeys, rules: JwtRules, n
   const { payload } =
     keys.kind === 'key' ? await jwtVerify(token, keys.key, options) : await jwtVerify(token, keys.get, options);
   const { sub: subject = '', exp = 0 } = payload;
-  return { subject, expiresAt: (exp + TOLERANCE_S) * 1000 };
+  return { subject, expiresAt: Math.min(LATEST_MS, Math.floor((exp + TOLERANCE_S) * 1000)) };
 }

@@ -1,7 +1,6 @@
-import { readFileSync } from 'node:fs';
 import { FileChanges } from '../ports/file-changes.ts';
 import type { Log } from '../ports/log.ts';
-import { readPrivateFile } from '../ports/private-file.ts';
+import { readPlainFile, readPrivateFile } from '../ports/private-file.ts';
 import { Access, type AccessState } from './access.ts';
 import { AccessFileError, parseAccessFile } from './access-file.ts';
 import type { AccessSettings } from './access-settings.ts';
@@ -29,10 +28,9 @@ export function readAccessState({ file, jwt }: AccessSettings): AccessState {
       : attempt('access.file', () => parseAccessFile(readPrivateFile(file)));
   let keys: JwtKeys | undefined;
   if (jwt.keyFile !== '' && jwt.jwksFile !== '') problems.push('access.jwt: set keyFile or jwksFile, not both');
-  else if (jwt.keyFile !== '')
-    keys = attempt('access.jwt.keyFile', () => readPublicKey(readFileSync(jwt.keyFile, 'utf8')));
+  else if (jwt.keyFile !== '') keys = attempt('access.jwt.keyFile', () => readPublicKey(readPlainFile(jwt.keyFile)));
   else if (jwt.jwksFile !== '') {
-    keys = attempt('access.jwt.jwksFile', () => readKeySet(readFileSync(jwt.jwksFile, 'utf8')));
+    keys = attempt('access.jwt.jwksFile', () => readKeySet(readPlainFile(jwt.jwksFile)));
   }
   if (jwt.keyFile !== '' || jwt.jwksFile !== '') {
     for (const needed of ['issuer', 'audience'] as const) {

@@ -8,7 +8,7 @@ export interface PrincipalLimits {
   readonly requestsPerSecond?: number | undefined;
   /** Size of the requests that are being served, in bytes. */
   readonly bytesInFlight?: number | undefined;
-  /** Calls that wait for tasks. */
+  /** Calls that wait for tasks. Each lease of a batch counts. */
   readonly waiters?: number | undefined;
 }
 
@@ -101,15 +101,15 @@ export class PrincipalUsage {
     this.#bytes -= bytes;
   }
 
-  /** Counts a call that waits until `endWaiting`. Throws a `Refusal` QUOTA_EXCEEDED. */
+  /** Counts a wait until `endWaiting`. Throws a `Refusal` QUOTA_EXCEEDED. */
   beginWaiting(): void {
     const { waiters: limit } = this.limits;
     if (limit !== undefined && this.#waiters >= limit) throw this.#beyond('waiters', limit);
     this.#waiters++;
   }
 
-  endWaiting(): void {
-    this.#waiters--;
+  endWaiting(waits = 1): void {
+    this.#waiters -= waits;
   }
 
   #fill(): void {

@@ -1,4 +1,14 @@
-import { chmodSync, mkdtempSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import {
+  chmodSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -49,4 +59,28 @@ test('a directory that is not there is an error, at the start and later', () => 
   rmSync(dir, { recursive: true });
   now += 1_000;
   expect(() => file.append('one')).toThrow('ENOENT');
+});
+
+test('a symbolic link is not followed, at the start and later: neither the lines nor the mode reach its target', () => {
+  const target = join(dir, 'target');
+  writeFileSync(target, 'private\n');
+  chmodSync(target, 0o644);
+  symlinkSync(target, path);
+  expect(() => new AuditFile(path)).toThrow('ELOOP');
+  rmSync(path);
+  let now = 0;
+  const file = new AuditFile(path, () => now);
+  file.append('one');
+  rmSync(path);
+  symlinkSync(target, path);
+  now += 1_000;
+  expect(() => file.append('two')).toThrow('ELOOP');
+  expect(readFileSync(target, 'utf8')).toBe('private\n');
+  expect(modeOf(target)).toBe(0o644);
+});
+
+test('a pipe and a device are refused, and neither stops the program', () => {
+  execFileSync('mkfifo', [path]);
+  expect(() => new AuditFile(path)).toThrow('ENXIO');
+  expect(() => new AuditFile('/dev/null')).toThrow('is not a regular file');
 });

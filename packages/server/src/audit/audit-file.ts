@@ -1,13 +1,16 @@
-import { closeSync, fchmodSync, fstatSync, openSync, statSync, writeSync } from 'node:fs';
+import { closeSync, constants, fchmodSync, fstatSync, lstatSync, writeSync } from 'node:fs';
+import { openRegularFile } from '../ports/open-regular-file.ts';
 
 /** Only the user of the program reads the file. */
 const MODE = 0o600;
 /** How often the path is checked, in ms. */
 const CHECK_MS = 1_000;
+const { O_APPEND, O_CREAT, O_NOFOLLOW, O_WRONLY } = constants;
 
 /**
  * A file that lines are appended to. It is opened again when its path names another file or none, so that log rotation may move
- * it at any time.
+ * it at any time. It is a regular file: a user who may write to its directory must not lead the lines, or the new mode, to
+ * another file by a symbolic link, nor stop the program by a pipe.
  */
 export class AuditFile {
   readonly #path: string;
@@ -40,11 +43,11 @@ export class AuditFile {
   }
 
   #open(): number {
-    const fd = openSync(this.#path, 'a', MODE);
+    const fd = openRegularFile(this.#path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, MODE);
     this.#fd = fd;
     this.#isTorn = false;
-    // A file that log rotation made may have other rights. A pipe or a terminal keeps its own.
-    if (fstatSync(fd).isFile()) fchmodSync(fd, MODE);
+    // A file that log rotation made may have other rights.
+    fchmodSync(fd, MODE);
     return fd;
   }
 
@@ -53,7 +56,7 @@ export class AuditFile {
     if (this.#fd === undefined || now - this.#checkedAt < CHECK_MS) return;
     this.#checkedAt = now;
     const own = fstatSync(this.#fd);
-    const named = statSync(this.#path, { throwIfNoEntry: false });
+    const named = lstatSync(this.#path, { throwIfNoEntry: false });
     if (named !== undefined && named.ino === own.ino && named.dev === own.dev) return;
     this.close();
   }

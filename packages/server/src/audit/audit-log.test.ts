@@ -87,3 +87,12 @@ test('the end records what was counted', () => {
   audit.close();
   expect(lines.map(({ count }) => count)).toEqual([undefined, 2]);
 });
+
+test('characters that a terminal obeys are escaped', () => {
+  const written: string[] = [];
+  const escaping = new AuditLog({ clock, log, append: (line) => void written.push(line) });
+  const target = 'shop#\u202email\u2028\u009b2J\u0007';
+  escaping.record({ ...deletion, target });
+  expect(written[0]).toMatch(/^[ -~]+$/);
+  expect(JSON.parse(written[0] ?? '')).toMatchObject({ target });
+});

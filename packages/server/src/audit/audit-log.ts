@@ -1,3 +1,4 @@
+import { visibleJson } from '@taskmaster/proto';
 import type { Audit, AuditEvent } from '../ports/audit.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
@@ -90,7 +91,7 @@ export class AuditLog implements Audit {
       count: count === 1 ? undefined : count,
     };
     try {
-      append(JSON.stringify(line));
+      append(visibleJson(JSON.stringify(line)));
       this.#isBroken = false;
     } catch (err) {
       if (!this.#isBroken)

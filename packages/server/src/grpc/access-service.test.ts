@@ -25,7 +25,14 @@ interface Asked {
 async function ask({ token = 'tm_shop', principal = '', questions = [], ...asked }: Asked): Promise<WhoAmIResponse> {
   const rules = 'rules' in asked ? asked.rules : access;
   const caller = {
-    ...{ address: '10.0.0.1:5', routed: false, gone: false, signal: undefined, deadline: Number.POSITIVE_INFINITY },
+    ...{
+      address: '10.0.0.1:5',
+      routed: false,
+      forwarded: false,
+      gone: false,
+      signal: undefined,
+      deadline: Number.POSITIVE_INFINITY,
+    },
     access: rules === undefined ? unlimitedAccess : await rules.identify({ kind: 'bearer', token }),
   };
   const request = Buffer.from(WhoAmIRequest.encode({ principal, questions }).finish());

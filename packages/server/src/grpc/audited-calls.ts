@@ -23,7 +23,7 @@ export interface EndedCall {
   /** `host:port` of the caller. */
   readonly address: string;
   /** True if a proxy or another node has passed the call on. */
-  readonly routed: boolean;
+  readonly forwarded: boolean;
   /** `host:port` at the other end of the connection. */
   readonly peer: string;
   readonly principal?: string | undefined;
@@ -74,12 +74,12 @@ export function auditCall(audit: Audit, call: EndedCall, reason: Reason | undefi
   const facts = factsOf && readFacts(factsOf, call.request);
   const isRefused = reason !== undefined && REFUSALS.has(reason);
   if (facts === undefined && !isRefused) return;
-  const { method: action, address, routed, peer, principal } = call;
+  const { method: action, address, forwarded, peer, principal } = call;
   audit.record({
     kind: isRefused ? 'refusal' : 'management',
     ...{ action, ...(facts ?? { target: '' }) },
     result: reason ?? 'ok',
-    ...{ principal: principal || undefined, address, via: routed ? peer : undefined },
+    ...{ principal: principal || undefined, address, via: forwarded ? peer : undefined },
   });
 }
 

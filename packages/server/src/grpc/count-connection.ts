@@ -6,8 +6,8 @@ export type CountConnection = (origin: Origin, connection: string) => void;
 
 /** Counts connections while they are open: a caller may be identified after its connection was closed. */
 export function countOpen(connections: Pick<Connections, 'isOpen'>): CountConnection {
-  return ({ routed, access }, connection) => {
-    // The connection of a router serves many principals.
-    if (!routed && connections.isOpen(connection)) access.usage?.connect(connection);
+  return ({ forwarded, access }, connection) => {
+    // The connection of a router serves many principals. The router has proved that it is one.
+    if (!forwarded && connections.isOpen(connection)) access.usage?.connect(connection);
   };
 }

@@ -330,10 +330,10 @@ export class RequestStream extends ServerInterceptingCall {
 
   #refuse(call: StreamedCall, thrown: unknown): void {
     const refusal = refusalOf(thrown, this.#deps.log);
-    const { address, routed, access } = this.#origin;
+    const { address, forwarded, access } = this.#origin;
     const { principal } = access;
     const method = call.work.kind === 'waiting' ? call.work.method : 'UpdateTasks';
-    const ended = { method, request: NO_BYTES, address, routed, principal, peer: this.#connection };
+    const ended = { method, request: NO_BYTES, address, forwarded, principal, peer: this.#connection };
     auditCall(this.#deps.audit, ended, refusal.reason);
     this.#answer(call, { $case: 'error', value: toWireError(refusal) }, refusal);
   }
@@ -412,4 +412,4 @@ export class RequestStream extends ServerInterceptingCall {
 }
 
 /** The caller until the headers of the stream are read. No call is served before. */
-const UNKNOWN: Origin = { address: '', routed: false, access: unlimitedAccess };
+const UNKNOWN: Origin = { address: '', routed: false, forwarded: false, access: unlimitedAccess };

@@ -136,7 +136,8 @@ class UnaryCall implements UnaryCaller, CallSignal, EndedCall {
   readonly #sign: Admission['sign'];
   readonly #began = performance.now();
   readonly #origin: Origin;
-  #waits = false;
+  /** How many of its leases wait. A batch may have several. */
+  #waiters = 0;
   #isAnswered = false;
   #recheck: (() => void) | undefined;
   #waitingBytes = 0;
@@ -226,6 +227,10 @@ class UnaryCall implements UnaryCaller, CallSignal, EndedCall {
     return this.#origin.routed;
   }
 
+  get forwarded(): boolean {
+    return this.#origin.forwarded;
+  }
+
   get access(): CallerAccess {
     return this.#origin.access;
   }
@@ -251,22 +256,21 @@ class UnaryCall implements UnaryCaller, CallSignal, EndedCall {
     return this.gone;
   }
 
-  /** A batch calls this for each of its leases, but counts as one call. */
+  /** A batch calls this for each of its leases. Each counts for the quota of the principal. For the connection it is one call. */
   beginWaiting(bytes: number, recheck?: () => void): void {
     if (recheck !== undefined) this.#alsoCheck(recheck);
     if (this.gone) return;
     const { waiting } = this.#served;
     const connection = this.#call.getPeer();
-    if (this.#waits) {
-      waiting.addBytes(connection, bytes);
-      this.#waitingBytes += bytes;
-      return;
-    }
     const usage = this.#usage;
-    waiting.add(connection, bytes, usage);
-    this.#waits = true;
-    this.#waitingBytes = bytes;
-    this.#call.on('cancelled', () => waiting.remove(connection, this.#waitingBytes, usage));
+    if (this.#waiters === 0) {
+      waiting.add(connection, bytes, usage);
+      this.#call.on('cancelled', () => waiting.remove(connection, this.#waitingBytes, usage, this.#waiters));
+    } else {
+      waiting.addBytes(connection, bytes, usage);
+    }
+    this.#waiters++;
+    this.#waitingBytes += bytes;
   }
 
   /** Refuses a waiting call whose caller has lost its rights. Its handler then sees that the caller is gone. */

@@ -1,5 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import type { Error as WireError } from '@taskmaster/proto';
+import { visibleJson, type Error as WireError } from '@taskmaster/proto';
 
 export interface Reply {
   readonly status: number;
@@ -9,7 +9,7 @@ export interface Reply {
 }
 
 export function jsonReply(body: unknown, code = 200, headers: Reply['headers'] = {}): Reply {
-  return { status: code, type: 'application/json', body: `${JSON.stringify(body)}\n`, headers };
+  return { status: code, type: 'application/json', body: `${visibleJson(JSON.stringify(body))}\n`, headers };
 }
 
 /** An error of HTTP itself. `reason` is machine-readable. */

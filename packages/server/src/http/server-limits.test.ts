@@ -139,6 +139,20 @@ test.each([
   if (status === 421) expect(answer).toContain('UNKNOWN_HOST');
 });
 
+test.each([
+  ['two hosts', 'host: localhost\r\nhost: rebound.example\r\n'],
+  ['the same host twice', 'host: localhost\r\nHost: localhost\r\n'],
+  ['two credentials', 'host: localhost\r\nauthorization: Bearer a\r\nauthorization: Bearer b\r\n'],
+  ['two sites', 'host: localhost\r\nsec-fetch-site: cross-site\r\nsec-fetch-site: cross-site\r\n'],
+])('a request with %s is refused, whatever it asks for', async (_case, headers) => {
+  await using server = await start();
+  for (const path of ['/small', '/livez']) {
+    const socket = await unread(server.port, `GET ${path} HTTP/1.1\r\n${headers}connection: close\r\n\r\n`);
+    expect(await text(socket.resume())).toMatch(/^HTTP\/1.1 400 .*more than once/s);
+  }
+  expect(server.made()).toBe(0);
+});
+
 test('a probe may ask under any name', async () => {
   await using server = await start();
   expect((await get(server.port, '/livez', { 'sec-fetch-site': 'cross-site' })).status).toBe(200);

@@ -80,6 +80,9 @@ export interface HttpServerDeps {
   readonly audit?: Audit;
 }
 
+/** Headers that decide what a caller may see. If there are several, a proxy in front may have checked another one. */
+const ONCE = ['host', 'authorization', 'sec-fetch-site', 'sec-fetch-mode', 'sec-fetch-dest'];
+
 const securityHeaders: Readonly<Record<string, string>> = {
   'cache-control': 'no-store',
   'cross-origin-resource-policy': 'same-origin',
@@ -216,7 +219,9 @@ export class HttpServer {
   }
 
   /** The reply to a request that no route should see. */
-  #refusalOf({ headers, url = '' }: IncomingMessage): Reply | undefined {
+  #refusalOf({ headers, headersDistinct, url = '' }: IncomingMessage): Reply | undefined {
+    const repeated = ONCE.find((name) => (headersDistinct[name]?.length ?? 0) > 1);
+    if (repeated !== undefined) return errorReply(400, 'BAD_REQUEST', `the header ${repeated} is there more than once`);
     // Their replies have no secrets, and probes may send any name.
     if (PROBES.has(url)) return undefined;
     if (!isAllowedHost(headers.host, this.#allowedHosts)) {

@@ -15,6 +15,6 @@ export function isAllowedHost(header: string | undefined, allowed: ReadonlySet<s
 /** Whether a request comes from a page of another site. A link that a user follows does not. */
 export function isCrossSite(headers: IncomingHttpHeaders): boolean {
   const { 'sec-fetch-site': site, 'sec-fetch-mode': mode, 'sec-fetch-dest': dest } = headers;
-  if (site !== 'cross-site' && site !== 'same-site') return false;
+  if (site === undefined || site === 'same-origin' || site === 'none') return false;
   return !(mode === 'navigate' && dest === 'document');
 }

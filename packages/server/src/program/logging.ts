@@ -1,3 +1,4 @@
+import { visibleJson } from '@taskmaster/proto';
 import { type DestinationStream, destination, type Logger, pino, stdTimeFunctions } from 'pino';
 
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent';
@@ -14,7 +15,7 @@ export function createLogger(level: LogLevel, out: DestinationStream = standardE
       timestamp: stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
     },
-    out,
+    { write: (line) => out.write(visibleJson(line)) },
   );
 }
 

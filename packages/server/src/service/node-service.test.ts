@@ -11,6 +11,7 @@ test('a waiting lease does not keep its message in memory', async () => {
   const session = createNodeService(createHandlers(engine, keptLog())).openStream({
     address: '127.0.0.1:1',
     routed: false,
+    forwarded: false,
     access: unlimitedAccess,
   });
   expect(await waitingLeaseKeepsMessage(session)).toBe(false);

@@ -42,6 +42,7 @@ describe('the caller of a call', () => {
         expect(await origins.of(metadata(), peerOf(index))).toEqual({
           address: peerOf(index),
           routed: false,
+          forwarded: false,
           access: unlimitedAccess,
         });
       }
@@ -65,6 +66,8 @@ describe('the caller of a call', () => {
     const origins = new Origins({ seal: sealWith(keys) });
     for (let round = 1; round <= 2; round++) {
       expect(await origins.of(routed(header), peer)).toMatchObject({ address: expected, routed: true });
+      const { forwarded } = await origins.of(routed(header), peer);
+      expect(forwarded).toBe(expected === '10.9.9.9:1');
     }
   });
 

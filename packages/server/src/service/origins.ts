@@ -7,7 +7,8 @@ import { isLoopbackPeer, peerAddress } from './parse/host-port.ts';
 import type { Origin } from './raw-service.ts';
 
 /**
- * A router sets it to `1`. The node then serves the call or refuses it with NOT_HOLDER, so that calls do not go round in circles.
+ * If it is `1`, the node serves the call or refuses it with NOT_HOLDER, so that calls do not go round in circles. Routers set it,
+ * and clients that know the holder. Alone it proves nothing about the caller.
  */
 export const ROUTED_HEADER = 'taskmaster-routed';
 /** The caller of a router, sealed with the key of the cluster. It counts only together with `taskmaster-routed`. */
@@ -59,10 +60,12 @@ export class Origins {
       if (forwarded !== undefined) return forwarded;
     }
     if (this.#access === undefined) {
-      return routed ? { address: peerAddress(peer), routed, access: unlimitedAccess } : this.#directOrigin(peer);
+      if (!routed) return this.#directOrigin(peer);
+      return { address: peerAddress(peer), routed, forwarded: false, access: unlimitedAccess };
     }
     const access = this.#identify(this.#access, metadata, peer);
-    const origin = (known: CallerAccess): Origin => ({ address: peerAddress(peer), routed, access: known });
+    const address = peerAddress(peer);
+    const origin = (known: CallerAccess): Origin => ({ address, routed, forwarded: false, access: known });
     return access instanceof Promise ? access.then(origin) : origin(access);
   }
 
@@ -76,9 +79,10 @@ export class Origins {
     const { address, principal } = identity;
     const isShown = address !== '' && address.length <= ADDRESS_CHARACTERS;
     const shown = isShown ? address : peerAddress(peer);
-    if (this.#access === undefined) return { address: shown, routed: true, access: unlimitedAccess };
+    const origin = { address: shown, routed: true, forwarded: true };
+    if (this.#access === undefined) return { ...origin, access: unlimitedAccess };
     if (!this.#seal.hasKeys) return undefined;
-    return { address: shown, routed: true, access: this.#access.identified(principal) };
+    return { ...origin, access: this.#access.identified(principal) };
   }
 
   #identify(access: Access, metadata: Metadata, peer: string): CallerAccess | Promise<CallerAccess> {
@@ -90,7 +94,7 @@ export class Origins {
   #directOrigin(peer: string): Origin {
     const known = this.#direct.get(peer);
     if (known !== undefined) return known;
-    const origin = { address: peerAddress(peer), routed: false, access: unlimitedAccess };
+    const origin = { address: peerAddress(peer), routed: false, forwarded: false, access: unlimitedAccess };
     if (this.#direct.size >= MOST_DIRECT) this.#direct.clear();
     this.#direct.set(peer, origin);
     return origin;

@@ -6,8 +6,13 @@ import type { Caller } from './caller.ts';
 export interface Origin {
   /** `host:port`. */
   readonly address: string;
-  /** True if a proxy or another node has routed the call to this node. It must not forward the call. */
+  /** True if this node must not forward the call: a client or a router has sent it to the holder of its group. */
   readonly routed: boolean;
+  /**
+   * True if a router has passed the call on and its header was believed. So its connection carries the calls of other callers.
+   * Every caller may ask for a routed call, but that relaxes nothing.
+   */
+  readonly forwarded: boolean;
   readonly access: CallerAccess;
 }
 

@@ -26,6 +26,7 @@ const OTHER_NODE: UnaryCaller = {
   ...{
     address: 'sim:1',
     routed: false,
+    forwarded: false,
     access: unlimitedAccess,
     gone: false,
     signal: undefined,

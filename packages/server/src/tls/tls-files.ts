@@ -1,7 +1,6 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
-import { readPrivateFile } from '../ports/private-file.ts';
+import { readPlainFile, readPrivateFile } from '../ports/private-file.ts';
 
 /** Settings of TLS. Empty texts: not set. */
 export interface TlsSettings {
@@ -57,10 +56,9 @@ export function readTlsFiles(settings: TlsSettings, now: number): TlsMaterial {
       return undefined;
     }
   };
-  const plain = (path: string): string => readFileSync(path, 'utf8');
-  const cert = read('certFile', plain);
+  const cert = read('certFile', readPlainFile);
   const key = read('keyFile', readPrivateFile);
-  const ca = settings.caFile === '' ? undefined : read('caFile', plain);
+  const ca = settings.caFile === '' ? undefined : read('caFile', readPlainFile);
   if (settings.caFile === '' && settings.clientCertificates === 'required') {
     problems.push('tls.caFile: is needed to check the certificates of clients (tls.clientCertificates: required)');
   }

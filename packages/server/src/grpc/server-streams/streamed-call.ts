@@ -71,6 +71,10 @@ export class StreamedCall implements UnaryCaller {
     return this.#origin.routed;
   }
 
+  get forwarded(): boolean {
+    return this.#origin.forwarded;
+  }
+
   get access(): CallerAccess {
     return this.#origin.access;
   }
@@ -133,9 +137,9 @@ export class StreamedCall implements UnaryCaller {
     const reason = ending === 'complete' ? undefined : ending;
     const { observer, audit, method } = this.#deps;
     observer.callEnded(method, reason?.reason, performance.now() - this.#began);
-    const { address, routed, access } = this;
+    const { address, forwarded, access } = this;
     const { principal } = access;
-    const ended = { method, request: this.#call.request, address, routed, principal, peer: this.#connection };
+    const ended = { method, request: this.#call.request, address, forwarded, principal, peer: this.#connection };
     auditCall(audit, ended, reason?.reason);
     if (this.#call.cancelled) return;
     if (reason === undefined) this.#call.end();

@@ -1,5 +1,8 @@
-import type { ServiceError } from '@grpc/grpc-js';
+import { credentials, Metadata, type ServiceError } from '@grpc/grpc-js';
+import { type BatchLeaseTasksResponse, hashOfToken, TaskMasterServiceClient } from '@taskmaster/proto';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { Access } from '../../access/access.ts';
+import { AccessTable } from '../../access/access-table.ts';
 import type { CallContext } from '../../domain/commands.ts';
 import { Refusal } from '../../domain/refusal.ts';
 import { fakeEngine } from '../testing/fake-engine.ts';
@@ -76,4 +79,38 @@ describe('names of queues for which calls wait', () => {
     stream.cancel();
     await expect.poll(() => server.waitingBytes).toBe(0);
   });
+});
+
+test('each waiting lease of a batch counts for the quota of its principal, until the batch ends', async () => {
+  const access = new Access({
+    table: new AccessTable({
+      principals: [
+        {
+          ...{ name: 'shop', tokens: [hashOfToken('tm_shop')], limits: { waiters: 10 } },
+          rights: [{ groups: ['*'], allow: ['lease'] }],
+        },
+      ],
+    }),
+  });
+  const answer = Promise.withResolvers<never[]>();
+  const engine = fakeEngine({ leaseTasks: () => answer.promise });
+  await using server = await startServer(engine, { access });
+  const client = new TaskMasterServiceClient(`127.0.0.1:${server.port}`, credentials.createInsecure());
+  onTestFinished(() => client.close());
+  const metadata = new Metadata();
+  metadata.set('authorization', 'Bearer tm_shop');
+  const requests = Array.from({ length: 40 }, () => aLease({ waitMs: 60_000 }));
+  const replied = Promise.withResolvers<BatchLeaseTasksResponse>();
+  client.batchLeaseTasks({ requests }, metadata, (error, reply) =>
+    error === null ? replied.resolve(reply) : replied.reject(error),
+  );
+  const usage = access.usages.of('shop');
+  await expect.poll(() => engine.asked.length).toBeGreaterThan(0);
+  expect(engine.asked).toHaveLength(10);
+  expect(usage?.used('waiters')).toBe(10);
+  answer.resolve([]);
+  const { results } = await replied.promise;
+  const refused = results.flatMap(({ result }) => (result?.$case === 'error' ? [result.value.reason] : []));
+  expect(refused).toEqual(Array.from({ length: 30 }, () => 'QUOTA_EXCEEDED'));
+  await expect.poll(() => usage?.used('waiters')).toBe(0);
 });

@@ -44,8 +44,8 @@ export class WaitingCalls {
   }
 
   /**
-   * Counts memory of a call that is counted, or that is limited elsewhere. Throws a `Refusal` if there is no room. `usage` counts
-   * the call for its principal, if it does not count there yet.
+   * Counts a further wait of a call that is counted, or a wait of a stream, which limits them itself. Throws a `Refusal` if there
+   * is no room for its memory, or its principal has too many waiters.
    */
   addBytes(connection: string, bytes: number, usage?: PrincipalUsage): void {
     const { totalBytes, connectionBytes } = this.#limits;
@@ -58,14 +58,14 @@ export class WaitingCalls {
     this.#bytes += bytes;
   }
 
-  /** Call this when a counted call is over. */
-  remove(connection: string, bytes = 0, usage?: PrincipalUsage): void {
+  /** Call this when a counted call is over. `waiters`: how many waits of it were counted. `bytes`: their memory. */
+  remove(connection: string, bytes = 0, usage?: PrincipalUsage, waiters = 1): void {
     this.#of(connection).calls--;
-    this.removeBytes(connection, bytes, usage);
+    this.removeBytes(connection, bytes, usage, waiters);
   }
 
-  removeBytes(connection: string, bytes: number, usage?: PrincipalUsage): void {
-    usage?.endWaiting();
+  removeBytes(connection: string, bytes: number, usage?: PrincipalUsage, waiters = 1): void {
+    usage?.endWaiting(waiters);
     const waiting = this.#of(connection);
     waiting.bytes -= bytes;
     this.#bytes -= bytes;

@@ -9,14 +9,18 @@ import {
   type PutScheduleRequest,
   type PutScheduleResponse,
   type QueueName,
-  type Schedule,
+  Schedule,
+  ScheduleSpec,
   type TriggerScheduleRequest,
   type TriggerScheduleResponse,
 } from '@taskmaster/proto';
+import type { CallerAccess } from '../../access/caller-access.ts';
 import type { ScheduleEngine, ScheduleView } from '../../domain/schedules/schedule-commands.ts';
 import type { Caller } from '../caller.ts';
 import { pageTokenAfter } from '../parse/page-token.ts';
 import { parseListSchedules, parsePutSchedule, scheduleName } from '../parse/parse-schedules.ts';
+
+const NOTHING = new Uint8Array(0);
 
 /** The part of the service about schedules; see `Handlers`. */
 export interface ScheduleHandlers {
@@ -39,7 +43,8 @@ export function scheduleHandlers({ schedules }: { readonly schedules: ScheduleEn
       const command = parsePutSchedule(request);
       access.require('enqueue', command.schedule.group);
       const { result, view } = await schedules.put(command);
-      return { result, schedule: scheduleMessage(view) };
+      // The caller has given the spec itself.
+      return { result, schedule: { ...shownTo(access, view), spec: view.record.spec } };
     },
     async listSchedules(request, { access }) {
       const command = parseListSchedules(request);
@@ -57,12 +62,25 @@ export function scheduleHandlers({ schedules }: { readonly schedules: ScheduleEn
       return { deleted: await schedules.delete(changed(schedule, caller)) };
     },
     async pauseSchedule({ schedule, paused }, caller) {
-      return { schedule: scheduleMessage(await schedules.pause(changed(schedule, caller), paused)) };
+      return { schedule: shownTo(caller.access, await schedules.pause(changed(schedule, caller), paused)) };
     },
     async triggerSchedule({ schedule }, caller) {
       const { queue, pid } = await schedules.trigger(changed(schedule, caller));
       return { queue: formatQueueName(queue), pid: Buffer.from(pid, 'latin1') };
     },
+  };
+}
+
+/** What a caller sees of a schedule that it has changed. What the schedule does, and has done, needs the right to read. */
+function shownTo(access: CallerAccess, view: ScheduleView): Schedule {
+  if (access.allows('read', view.schedule.group)) return scheduleMessage(view);
+  const { schedule, record, nextRuns } = view;
+  return {
+    ...Schedule.decode(NOTHING),
+    schedule: formatQueueName(schedule),
+    spec: ScheduleSpec.decode(NOTHING),
+    paused: record.paused,
+    nextRunsUnixMs: [...nextRuns],
   };
 }
 

@@ -143,7 +143,7 @@ export interface PutScheduleRequest {
   spec: ScheduleSpec | undefined;
 }
 
-/** The schedule after the put. */
+/** The schedule after the put. A caller without the right to read sees its name, spec, pause and next run, and nothing else. */
 export interface PutScheduleResponse {
   /** What has happened. */
   result: PutScheduleResult;
@@ -203,7 +203,7 @@ export interface PauseScheduleRequest {
   paused: boolean;
 }
 
-/** The schedule after the pause. */
+/** The schedule after the pause. A caller without the right to read sees its name, pause and next run, and an empty spec. */
 export interface PauseScheduleResponse {
   /** With its next run, if any. */
   schedule: Schedule | undefined;
