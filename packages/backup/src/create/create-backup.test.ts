@@ -260,7 +260,7 @@ describe('a full disk', () => {
     for (let failing = 0; ; failing++) {
       opened = 0;
       const target = at(`x${failing}`, {
-        open: (path, flags) => (flags === 'w' && opened++ >= failing ? noSpace() : files.open(path, flags)),
+        open: (path, flags) => (flags === 'wx' && opened++ >= failing ? noSpace() : files.open(path, flags)),
       });
       const failed = await create(source, target, { concurrency: 1 }).then(
         () => undefined,

@@ -3,14 +3,14 @@ import {
   type BackupOrigin,
   decodeManifest,
   encodeManifest,
-  isIntact,
   MANIFEST,
+  MAX_MANIFEST_BYTES,
   type Manifest,
   type PartitionRecord,
   PROGRESS,
   partOfName,
 } from '../format/manifest.ts';
-import type { BackupStore, BackupTarget } from '../places/place.ts';
+import { type BackupStore, type BackupTarget, intactPart } from '../places/place.ts';
 
 /** Interval at which the complete partitions are noted, in ms. Others are sent again after an interruption. */
 const SAVE_EVERY_MS = 1_000;
@@ -35,7 +35,7 @@ export async function findUnfinished({ title, store }: BackupTarget): Promise<Ma
   if (names.includes(MANIFEST)) {
     throw new BackupError('BACKUP_PLACE_IN_USE', `${title} has a complete backup`, { hint: 'choose another place' });
   }
-  const bytes = names.includes(PROGRESS) ? await store.read(PROGRESS) : undefined;
+  const bytes = names.includes(PROGRESS) ? await store.read(PROGRESS, MAX_MANIFEST_BYTES) : undefined;
   if (bytes) return decodeManifest(PROGRESS, bytes);
   if (names.length === 0) return undefined;
   throw new BackupError('BACKUP_PLACE_IN_USE', `${title} is not empty`, { hint: 'choose an empty place' });
@@ -117,7 +117,7 @@ export class Draft {
 
   async #assertAlone(): Promise<void> {
     const { target, run } = this.#options;
-    const bytes = await target.store?.read(PROGRESS);
+    const bytes = await target.store?.read(PROGRESS, MAX_MANIFEST_BYTES);
     if (!target.store || (bytes && decodeManifest(PROGRESS, bytes).run === run)) return;
     throw new BackupError('BACKUP_PLACE_IN_USE', `another program writes a backup to ${target.title}`, {
       hint: 'choose another place',
@@ -147,8 +147,7 @@ function continues({ title }: BackupTarget, earlier: Manifest, origin: BackupOri
 
 async function isWhole(store: BackupStore, { parts }: PartitionRecord): Promise<boolean> {
   for (const part of parts) {
-    const bytes = await store.read(part.name);
-    if (!bytes || !isIntact(part, bytes)) return false;
+    if (!(await intactPart(store, part))) return false;
   }
   return true;
 }

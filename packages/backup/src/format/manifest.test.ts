@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { decodeManifest, encodeManifest, MANIFEST, type Manifest, partName, partOfName, recordOf } from './manifest.ts';
 
 const manifest: Manifest = {
@@ -60,6 +60,34 @@ describe('a manifest', () => {
   ])('is refused with %s', (_what, change, reason) => {
     const bytes = withContent((content) => void change(content));
     expect(() => decodeManifest(MANIFEST, bytes)).toThrow(expect.objectContaining({ reason }));
+  });
+
+  test('is refused if it costs more memory than a manifest of its size, before it is parsed', () => {
+    const parse = vi.spyOn(JSON, 'parse');
+    try {
+      for (const fill of ['[],', '0,', '{},', '"",']) {
+        const bytes = Buffer.alloc(3_000_000, fill);
+        bytes.write('[');
+        expect(() => decodeManifest(MANIFEST, bytes), fill).toThrow('more values than a manifest of its size');
+      }
+      expect(parse).not.toHaveBeenCalled();
+    } finally {
+      parse.mockRestore();
+    }
+  });
+
+  test('is refused if it is nested too deeply', () => {
+    const deep = `${'['.repeat(20_000)}"${' '.repeat(300_000)}"${']'.repeat(20_000)}`;
+    const bytes = Buffer.from(`{"format":"taskmaster-backup","version":1,"x":${deep}}`);
+    expect(() => decodeManifest(MANIFEST, bytes)).toThrow(expect.objectContaining({ reason: 'BACKUP_DAMAGED' }));
+  });
+
+  test('is refused if a part would be longer than a part can be', () => {
+    const bytes = withContent((content) => {
+      const [partition] = content.partitions as { parts: { bytes: number }[] }[];
+      for (const part of partition?.parts ?? []) part.bytes = 2 ** 40;
+    });
+    expect(() => decodeManifest(MANIFEST, bytes)).toThrow(expect.objectContaining({ reason: 'BACKUP_DAMAGED' }));
   });
 });
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { BackupError } from './errors.ts';
-import { DAMAGE_HINT, tooNew } from './part.ts';
+import { DAMAGE_HINT, MAX_PART_BYTES, tooNew } from './part.ts';
 
 /** The object that is written last. A place without it has no complete backup. */
 export const MANIFEST = 'manifest.json';
@@ -11,6 +11,10 @@ const FORMAT = 'taskmaster-backup';
 const VERSION = 1;
 /** Limit of a manifest in bytes. A backup of a terabyte has one of 10 MB. */
 export const MAX_MANIFEST_BYTES = 256 * 1024 * 1024;
+
+/** A manifest has at least this number of bytes for each of its values. Others cost far more memory than their size. */
+const MIN_BYTES_OF_VALUE = 12;
+const OPENING = new Set(Buffer.from('[{,'));
 
 /** A part of a backup. */
 export interface PartRecord {
@@ -110,14 +114,15 @@ export function decodeManifest(name: string, bytes: Uint8Array): Manifest {
   const { version, sha256: expected, ...rest } = content;
   if (typeof version === 'number' && version > VERSION) throw tooNew(`${name} has version ${version} of the format`);
   const { format, ...manifest } = rest;
-  if (sha256(JSON.stringify({ format, version, ...manifest })) !== expected) {
-    throw damaged(name, 'its checksum is wrong');
-  }
+  if (checksumOf(name, { format, version, ...manifest }) !== expected) throw damaged(name, 'its checksum is wrong');
   if (!isManifest(manifest)) throw damaged(name, 'fields are missing or wrong');
   return manifest;
 }
 
 function parse(name: string, bytes: Uint8Array): Record<string, unknown> {
+  if (valuesIn(bytes) > Math.max(1_000, bytes.byteLength / MIN_BYTES_OF_VALUE)) {
+    throw damaged(name, 'it has more values than a manifest of its size');
+  }
   let content: unknown;
   try {
     content = JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8'));
@@ -126,6 +131,21 @@ function parse(name: string, bytes: Uint8Array): Record<string, unknown> {
   }
   if (isRecord(content) && content.format === FORMAT) return content;
   throw new BackupError('NOT_A_BACKUP', `${name} is not the manifest of a TaskMaster backup`);
+}
+
+/** An upper limit of the number of values in a text of JSON. */
+function valuesIn(bytes: Uint8Array): number {
+  let count = 0;
+  for (const byte of bytes) if (OPENING.has(byte)) count++;
+  return count;
+}
+
+function checksumOf(name: string, content: object): string {
+  try {
+    return sha256(JSON.stringify(content));
+  } catch (error) {
+    throw damaged(name, 'it is nested too deeply', error);
+  }
 }
 
 const damaged = (name: string, why: string, cause?: unknown): BackupError =>
@@ -161,4 +181,8 @@ function isPartition(value: unknown): value is PartitionRecord {
 }
 
 const isPart = (value: unknown): value is PartRecord =>
-  isRecord(value) && isText(value.name) && isCount(value.bytes) && isText(value.sha256);
+  isRecord(value) &&
+  isText(value.name) &&
+  isCount(value.bytes) &&
+  value.bytes <= MAX_PART_BYTES &&
+  isText(value.sha256);

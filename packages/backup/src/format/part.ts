@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib';
-import { BackupPartitionResponse, decodeWhole, encodeToBuffer } from '@taskmaster/proto';
+import { BackupPartitionResponse, decodeWhole, encodeToBuffer, hasMoreEntries, limits } from '@taskmaster/proto';
 import { bestCodec, pack, unpack } from './codec.ts';
 import { BackupError } from './errors.ts';
 
@@ -25,6 +25,13 @@ const LENGTH_BYTES = 4;
 export const PART_BYTES = 16 * 1024 * 1024;
 /** Limit of the messages of one part, in bytes. A longer part is damaged, so memory stays bounded. */
 const MAX_BODY_BYTES = 4 * PART_BYTES;
+/** Limit of one message: no program receives longer ones. */
+const MAX_MESSAGE_BYTES = 4 * limits.requestBytes;
+/** Limit of the rows or atoms in one message. A node sends some thousand. */
+const MAX_ITEMS = 100_000;
+/** Rows and atoms in a `BackupPartitionResponse`. */
+const ITEMS = { 2: { 1: 'each' }, 3: { 1: 'each' } } as const;
+
 /** Limit of a part in bytes. */
 export const MAX_PART_BYTES = MAX_BODY_BYTES + 1024 * 1024;
 
@@ -51,8 +58,11 @@ export async function encodePart(messages: readonly Uint8Array[]): Promise<Buffe
   return part;
 }
 
-/** Reads a part. Throws `BackupError` if it is damaged, or if a newer release wrote it. */
-export async function decodePart(name: string, bytes: Uint8Array): Promise<BackupPartitionResponse[]> {
+/**
+ * Reads a part. Rejects with `BackupError` if it is damaged, or if a newer release wrote it. Each message is decoded when it is
+ * taken, because the messages of a hostile part need far more memory than its bytes.
+ */
+export async function decodePart(name: string, bytes: Uint8Array): Promise<Iterable<BackupPartitionResponse>> {
   const part = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (part.byteLength < HEAD_BYTES || !part.subarray(0, MAGIC.byteLength).equals(MAGIC)) {
     throw damaged(name, 'it does not begin like a part');
@@ -65,25 +75,37 @@ export async function decodePart(name: string, bytes: Uint8Array): Promise<Backu
   try {
     const body = await unpack(part.readUInt8(5), part.subarray(HEAD_BYTES), length);
     if (body.byteLength !== length) throw new RangeError(`${body.byteLength} of ${length} bytes were unpacked`);
-    return messagesOf(body);
+    return messagesOf(name, body);
   } catch (error) {
-    if (error instanceof BackupError) throw error;
-    throw damaged(name, error instanceof Error ? error.message : String(error), error);
+    throw asDamage(name, error);
   }
 }
 
-function messagesOf(body: Buffer): BackupPartitionResponse[] {
-  const messages: BackupPartitionResponse[] = [];
+function* messagesOf(name: string, body: Buffer): Generator<BackupPartitionResponse> {
   for (let at = 0; at < body.byteLength; ) {
-    const end = at + LENGTH_BYTES + body.readUInt32LE(at);
-    if (end > body.byteLength) throw new RangeError('a message is longer than its part');
-    messages.push(decodeWhole(BackupPartitionResponse, body.subarray(at + LENGTH_BYTES, end)));
-    at = end;
+    let message: BackupPartitionResponse;
+    try {
+      const end = at + LENGTH_BYTES + body.readUInt32LE(at);
+      if (end > body.byteLength) throw new RangeError('a message is longer than its part');
+      message = messageOf(body.subarray(at + LENGTH_BYTES, end));
+      at = end;
+    } catch (error) {
+      throw asDamage(name, error);
+    }
+    yield message;
   }
-  return messages;
+}
+
+function messageOf(bytes: Buffer): BackupPartitionResponse {
+  if (bytes.byteLength > MAX_MESSAGE_BYTES) throw new RangeError(`a message has ${bytes.byteLength} bytes`);
+  if (hasMoreEntries(bytes, ITEMS, MAX_ITEMS)) throw new RangeError(`a message has more than ${MAX_ITEMS} rows`);
+  return decodeWhole(BackupPartitionResponse, bytes);
 }
 
 const checksumOf = (part: Buffer): number => crc32(part.subarray(CRC_AT + 4), crc32(part.subarray(0, CRC_AT)));
+
+const asDamage = (name: string, error: unknown): BackupError =>
+  error instanceof BackupError ? error : damaged(name, error instanceof Error ? error.message : String(error), error);
 
 const damaged = (name: string, why: string, cause?: unknown): BackupError =>
   new BackupError('BACKUP_DAMAGED', `part ${name} is damaged: ${why}`, { hint: DAMAGE_HINT, cause });

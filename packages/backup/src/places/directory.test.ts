@@ -1,8 +1,9 @@
-import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import * as files from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { storeContract } from '../testing/store-contract.ts';
 import { Directory } from './directory.ts';
 
@@ -44,6 +45,50 @@ test('the error of a directory that cannot be written has the reason', async () 
     reason: 'BACKUP_PLACE_FAILED',
     message: expect.stringContaining('cannot write x in /proc/nowhere'),
   });
+});
+
+describe('only a regular file is read', () => {
+  const ways: readonly [string, (path: string) => void][] = [
+    ['a FIFO', (path) => execFileSync('mkfifo', [path])],
+    ['a link to a device without an end', (path) => symlinkSync('/dev/zero', path)],
+    ['a directory', (path) => mkdirSync(path)],
+  ];
+  test.each(ways)('not %s', async (_what, make) => {
+    const root = mkdtempSync(join(tmpdir(), 'taskmaster-places-'));
+    make(join(root, 'manifest.json'));
+    await expect(new Directory(root).read('manifest.json', 1_000_000)).rejects.toMatchObject({
+      reason: 'BACKUP_PLACE_FAILED',
+      message: expect.stringContaining('manifest.json is not a regular file'),
+    });
+    rmSync(root, { recursive: true });
+  });
+
+  test('a link to one is followed', async () => {
+    const root = mkdtempSync(join(tmpdir(), 'taskmaster-places-'));
+    writeFileSync(join(root, 'x'), '1');
+    symlinkSync('x', join(root, 'y'));
+    expect(await new Directory(root).read('y', 1)).toEqual(Buffer.from('1'));
+    rmSync(root, { recursive: true });
+  });
+
+  test('a file whose size is no measure of its bytes is read up to the limit', async () => {
+    const directory = new Directory('/proc/self');
+    expect(Buffer.from((await directory.read('status', 1_000_000)) ?? []).toString()).toContain('Pid:');
+    await expect(directory.read('status', 10)).rejects.toMatchObject({ reason: 'BACKUP_DAMAGED' });
+  });
+});
+
+test('a draft that is a FIFO or a link is replaced, not written through', async () => {
+  const root = mkdtempSync(join(tmpdir(), 'taskmaster-places-'));
+  writeFileSync(join(root, 'other'), 'of the operator');
+  symlinkSync('other', join(root, 'x.unfinished'));
+  execFileSync('mkfifo', [join(root, 'y.unfinished')]);
+  const directory = new Directory(root);
+  for (const name of ['x', 'y']) await directory.write(name, Buffer.from('new'));
+  expect(await directory.read('x', 3)).toEqual(Buffer.from('new'));
+  expect(await directory.read('y', 3)).toEqual(Buffer.from('new'));
+  expect(await directory.read('other', 100)).toEqual(Buffer.from('of the operator'));
+  rmSync(root, { recursive: true });
 });
 
 test('only the owner may read files and directories, whatever the umask is', async () => {

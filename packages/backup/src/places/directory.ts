@@ -1,18 +1,22 @@
 import { constants } from 'node:fs';
+import type { FileHandle } from 'node:fs/promises';
 import * as nodeFiles from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { BackupError } from '../format/errors.ts';
-import { isIntact, type PartRecord } from '../format/manifest.ts';
-import type { BackupStore } from './place.ts';
+import type { PartRecord } from '../format/manifest.ts';
+import { type BackupStore, intactPart, MAX_OBJECTS, tooLong, tooManyObjects } from './place.ts';
 
 /** The calls to the file system. Tests replace some of them. */
 export type Files = Pick<
   typeof nodeFiles,
-  'copyFile' | 'link' | 'mkdir' | 'open' | 'readdir' | 'readFile' | 'rename' | 'rm' | 'stat'
+  'copyFile' | 'link' | 'mkdir' | 'open' | 'opendir' | 'rename' | 'rm' | 'stat'
 >;
 
 /** Files with this ending are not complete. A later write of the same object replaces them. */
 const UNFINISHED = '.unfinished';
+
+/** Size of the first read of a file that seems to be empty, in bytes. */
+const SMALLEST_READ = 4096;
 
 /** Backups have payloads: only their owner may read them, whatever the umask is. */
 const OWNER_FILE = 0o600;
@@ -42,7 +46,9 @@ export class Directory implements BackupStore {
     await this.#doing(`cannot write ${name}`, async () => {
       await this.#make();
       try {
-        await using file = await this.#files.open(draft, 'w', OWNER_FILE);
+        // A draft may be left over, or be a link or a FIFO: it is replaced, never written through.
+        await this.#files.rm(draft, { force: true });
+        await using file = await this.#files.open(draft, 'wx', OWNER_FILE);
         await file.writeFile(bytes);
         await file.sync();
       } catch (error) {
@@ -59,10 +65,17 @@ export class Directory implements BackupStore {
     await this.#sync();
   }
 
-  read(name: string): Promise<Uint8Array | undefined> {
+  /** Reads regular files and links to them: a FIFO would wait for a writer, and a device need not end. */
+  read(name: string, maxBytes: number): Promise<Uint8Array | undefined> {
     return this.#doing(`cannot read ${name}`, async () => {
       try {
-        return await this.#files.readFile(this.#pathOf(name));
+        const path = this.#pathOf(name);
+        // Opening a device may have an effect, so the kind is checked before, too.
+        if (!(await this.#files.stat(path)).isFile()) throw new Error(`${name} is not a regular file`);
+        await using file = await this.#files.open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+        const found = await file.stat();
+        if (!found.isFile()) throw new Error(`${name} is not a regular file`);
+        return await bytesOf(file, name, found.size, maxBytes);
       } catch (error) {
         if (isCode(error, 'ENOENT')) return undefined;
         throw error;
@@ -73,8 +86,13 @@ export class Directory implements BackupStore {
   list(): Promise<readonly string[]> {
     return this.#doing('cannot read the directory', async () => {
       try {
-        const names = await this.#files.readdir(this.#path);
-        return names.filter((name) => !name.endsWith(UNFINISHED));
+        const names: string[] = [];
+        for await (const { name } of await this.#files.opendir(this.#path)) {
+          if (name.endsWith(UNFINISHED)) continue;
+          if (names.length === MAX_OBJECTS) throw tooManyObjects(this.title);
+          names.push(name);
+        }
+        return names;
       } catch (error) {
         if (isCode(error, 'ENOENT')) return [];
         throw error;
@@ -88,8 +106,8 @@ export class Directory implements BackupStore {
 
   /** Links the file, or copies it if the two directories are on different file systems. Parts are never changed. */
   async copyFrom(base: BackupStore, part: PartRecord): Promise<boolean> {
-    const bytes = await base.read(part.name);
-    if (!bytes || !isIntact(part, bytes)) return false;
+    const bytes = await intactPart(base, part);
+    if (!bytes) return false;
     if (!(base instanceof Directory)) {
       await this.write(part.name, bytes);
       return true;
@@ -164,6 +182,23 @@ export class Directory implements BackupStore {
       }
       const message = error instanceof Error ? error.message : String(error);
       throw new BackupError('BACKUP_PLACE_FAILED', `${what} in ${this.title}: ${message}`, { cause: error });
+    }
+  }
+}
+
+/** Reads to the end. The size is only the first guess: a file may grow, and some systems give none. */
+async function bytesOf(file: FileHandle, name: string, size: number, maxBytes: number): Promise<Uint8Array> {
+  if (size > maxBytes) throw tooLong(name, maxBytes);
+  let bytes = Buffer.allocUnsafe(Math.min(maxBytes, Math.max(size, SMALLEST_READ)) + 1);
+  for (let length = 0; ; ) {
+    const { bytesRead } = await file.read(bytes, length, bytes.byteLength - length);
+    if (bytesRead === 0) return bytes.subarray(0, length);
+    length += bytesRead;
+    if (length > maxBytes) throw tooLong(name, maxBytes);
+    if (length === bytes.byteLength) {
+      const longer = Buffer.allocUnsafe(Math.min(maxBytes, 2 * length) + 1);
+      longer.set(bytes);
+      bytes = longer;
     }
   }
 }

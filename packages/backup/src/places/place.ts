@@ -1,4 +1,6 @@
-import type { PartRecord } from '../format/manifest.ts';
+import { BackupError } from '../format/errors.ts';
+import { isIntact, type PartRecord } from '../format/manifest.ts';
+import { DAMAGE_HINT } from '../format/part.ts';
 
 /** An object of a backup: a part, or the manifest. */
 export interface BackupObject {
@@ -23,9 +25,12 @@ export interface BackupTarget extends AsyncDisposable {
 /** Named objects that can be read in any order. */
 export interface BackupStore extends BackupTarget {
   readonly store: BackupStore;
-  /** Undefined if there is no object of this name. */
-  read(name: string): Promise<Uint8Array | undefined>;
-  /** Names of all objects, also of those that are not part of a backup. */
+  /**
+   * Undefined if there is no object of this name. Rejects with BACKUP_DAMAGED if the object has more than `maxBytes` bytes, and
+   * with BACKUP_PLACE_FAILED if its bytes do not arrive in time. Reads no more than `maxBytes` into memory.
+   */
+  read(name: string, maxBytes: number): Promise<Uint8Array | undefined>;
+  /** Names of all objects, also of those that are not part of a backup. Rejects if there are more than `MAX_OBJECTS`. */
   list(): Promise<readonly string[]>;
   remove(name: string): Promise<void>;
   /**
@@ -45,3 +50,27 @@ export interface BackupStream extends AsyncDisposable {
 
 /** Where a backup is read. */
 export type BackupSource = BackupStore | BackupStream;
+
+/** Limit of the objects in a place. The longest manifest names fewer. */
+export const MAX_OBJECTS = 2_000_000;
+
+/** The place has more than `MAX_OBJECTS` objects. */
+export const tooManyObjects = (title: string): BackupError =>
+  new BackupError('BACKUP_PLACE_FAILED', `${title} has more than ${MAX_OBJECTS} objects`, {
+    hint: 'a place has one backup and little else: check the place',
+  });
+
+/** The object has more bytes than it may have. */
+export const tooLong = (name: string, maxBytes: number): BackupError =>
+  new BackupError('BACKUP_DAMAGED', `${name} is too long: it has more than ${maxBytes} bytes`, { hint: DAMAGE_HINT });
+
+/** The part, if the store has it and it matches its record. Otherwise undefined. */
+export async function intactPart(store: BackupStore, part: PartRecord): Promise<Uint8Array | undefined> {
+  try {
+    const bytes = await store.read(part.name, part.bytes);
+    return bytes && isIntact(part, bytes) ? bytes : undefined;
+  } catch (error) {
+    if (error instanceof BackupError && error.reason === 'BACKUP_DAMAGED') return undefined;
+    throw error;
+  }
+}

@@ -1,4 +1,5 @@
-import { afterEach, expect, test, vi } from 'vitest';
+import type { ServerResponse } from 'node:http';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { failure, S3Server } from '../testing/s3-server.ts';
 import { storeContract } from '../testing/store-contract.ts';
 import { openStore } from './open-place.ts';
@@ -58,7 +59,7 @@ test('a wrong secret, a missing bucket and a full store have different errors', 
   await expect(full.write('x', Buffer.from('x'))).rejects.toMatchObject({ reason: 'BACKUP_PLACE_FULL' });
   vi.stubEnv('AWS_SECRET_ACCESS_KEY', 'wrong');
   await using stranger = await openStore('s3://backups/a');
-  await expect(stranger.read('x')).rejects.toMatchObject({
+  await expect(stranger.read('x', 100)).rejects.toMatchObject({
     reason: 'BACKUP_PLACE_FAILED',
     message: expect.stringContaining('SignatureDoesNotMatch'),
   });
@@ -68,4 +69,92 @@ test('other addresses are refused', async () => {
   for (const address of ['s3://', 'http://bucket/x', 's3:///x']) {
     await expect(openStore(address)).rejects.toMatchObject({ reason: 'UNSUPPORTED' });
   }
+});
+
+describe('a server that does not end', () => {
+  const limits = { stallMs: 200, totalMs: 600, bytesPerMs: 1_000_000 };
+
+  /** A store of a server that answers each request in this way. Counts the bytes that it could send. */
+  async function hostile(answer: (response: ServerResponse, sent: { bytes: number }) => void) {
+    const server = await bucket();
+    const sent = { bytes: 0 };
+    let requests = 0;
+    server.take = (_request, response) => {
+      requests++;
+      answer(response, sent);
+      return true;
+    };
+    const store = new S3Store({ bucket: 'backups', prefix: 'a/' }, { limits });
+    return {
+      store,
+      sent,
+      requests: () => requests,
+      [Symbol.asyncDispose]: async () => {
+        await store[Symbol.asyncDispose]();
+        await server[Symbol.asyncDispose]();
+      },
+    };
+  }
+
+  const endless = (response: ServerResponse, sent: { bytes: number }): void => {
+    const chunk = Buffer.alloc(64 * 1024, '<a>');
+    const go = (): void => {
+      do sent.bytes += chunk.byteLength;
+      while (!response.destroyed && response.write(chunk));
+    };
+    response.on('drain', go);
+    go();
+  };
+
+  test('is read up to the limit of an object, of a listing and of an error', async () => {
+    for (const status of [200, 404]) {
+      await using world = await hostile((response, sent) => endless(response.writeHead(status), sent));
+      const calls = [() => world.store.read('x', 1000), () => world.store.list(), () => world.store.remove('x')];
+      for (const call of calls) {
+        // A deletion that has worked has a body that is not read.
+        await call().catch((error) => expect(error.reason).toMatch(/BACKUP_DAMAGED|BACKUP_PLACE_FAILED/));
+      }
+      await expect(world.store.read('x', 1000)).rejects.toMatchObject({ name: 'BackupError' });
+      await expect(world.store.list()).rejects.toMatchObject({ reason: 'BACKUP_PLACE_FAILED' });
+      expect(world.sent.bytes).toBeGreaterThan(1000);
+      expect(world.sent.bytes).toBeLessThan(300 * 1024 * 1024);
+    }
+  });
+
+  test('is given up when it is silent, before and after its head', async () => {
+    for (const answer of [() => {}, (response: ServerResponse) => response.writeHead(200).write('x')]) {
+      await using world = await hostile(answer);
+      for (const call of [() => world.store.read('x', 1000), () => world.store.list()]) {
+        await expect(call()).rejects.toMatchObject({ reason: 'BACKUP_PLACE_FAILED' });
+      }
+      expect(world.requests()).toBeGreaterThanOrEqual(2);
+    }
+  });
+
+  test('is given up when it sends a byte now and then', async () => {
+    const timers: NodeJS.Timeout[] = [];
+    await using world = await hostile((response) => {
+      response.writeHead(200);
+      timers.push(setInterval(() => response.write('x'), 20));
+    });
+    await expect(world.store.read('x', 1000)).rejects.toMatchObject({
+      reason: 'BACKUP_PLACE_FAILED',
+      message: expect.stringContaining('took longer than'),
+    });
+    for (const timer of timers) clearInterval(timer);
+  });
+
+  test('is asked for no more pages of a listing than a place may have', async () => {
+    const name = 'k'.repeat(900);
+    const keys = Array.from({ length: 1000 }, (_, index) => `<Contents><Key>a/${name}${index}</Key></Contents>`).join(
+      '',
+    );
+    let page = 0;
+    await using world = await hostile((response) => {
+      const next = `<NextContinuationToken>${page++}</NextContinuationToken>`;
+      response.end(`<ListBucketResult>${page % 2 === 0 ? keys : ''}${next}</ListBucketResult>`);
+    });
+    await expect(world.store.list()).rejects.toMatchObject({ reason: 'BACKUP_PLACE_FAILED' });
+    expect(page).toBeGreaterThan(1);
+  });
 });

@@ -170,4 +170,16 @@ describe('a backup as a tar stream', () => {
     const options = { concurrency: 1, maxBytesPerSecond: 0, release: '1', source: cluster(), target, retry, signal };
     await expect(createBackup({ ...options, base })).rejects.toMatchObject({ reason: 'UNSUPPORTED' });
   });
+
+  test('that goes on behind its end is refused', async () => {
+    const archive = await archiveOf(cluster());
+    let sent = 0;
+    async function* endless(): AsyncGenerator<Buffer> {
+      yield archive;
+      for (; sent < 2 ** 30; sent += 65_536) yield Buffer.alloc(65_536);
+    }
+    await using source = new TarSource(Readable.from(endless()));
+    await expect(readBackup(source, () => {})).rejects.toMatchObject({ reason: 'BACKUP_DAMAGED' });
+    expect(sent).toBeLessThan(64 * 2 ** 20);
+  });
 });

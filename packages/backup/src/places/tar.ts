@@ -60,11 +60,16 @@ export class TarTarget implements BackupTarget {
   }
 }
 
+/** Limit of what may come behind the end mark. Programs fill blocks up to some of this size at most. */
+const MAX_PADDING_BYTES = 16 * 1024 * 1024;
+
 /** Reads a backup from a tar stream. */
 export class TarSource implements BackupStream {
   readonly title = 'standard input';
   readonly store = undefined;
   readonly #input: Readable;
+  /** Bytes that have arrived since the last one that belongs to an entry. The decoder takes any number of them. */
+  #idleBytes = 0;
 
   constructor(input: Readable) {
     this.#input = input;
@@ -80,11 +85,17 @@ export class TarSource implements BackupStream {
         const name = header.name.split('/').at(-1) ?? '';
         const limit = limitOf(name);
         if (limit === undefined || (header.type ?? 'file') !== 'file') {
-          await body.cancel();
+          for await (const _ of body) this.#idleBytes = 0;
           continue;
         }
         if (header.size > limit) throw damaged(`${name} would be ${header.size} bytes long`);
-        yield { name, bytes: await bytesOf(body) };
+        const chunks: Uint8Array[] = [];
+        for await (const chunk of body) {
+          this.#idleBytes = 0;
+          chunks.push(chunk);
+        }
+        yield { name, bytes: Buffer.concat(chunks) };
+        this.#idleBytes = 0;
       }
       await piped;
     } catch (error) {
@@ -99,7 +110,11 @@ export class TarSource implements BackupStream {
   async #pipe(writable: WritableStream<Uint8Array>): Promise<void> {
     const writer = writable.getWriter();
     try {
-      for await (const chunk of this.#input) await writer.write(chunk);
+      for await (const chunk of this.#input) {
+        this.#idleBytes += chunk.byteLength;
+        if (this.#idleBytes > MAX_PADDING_BYTES) throw damaged('it goes on behind its end');
+        await writer.write(chunk);
+      }
       await writer.close();
     } catch (error) {
       await writer.abort(error).catch(() => {});
@@ -111,12 +126,6 @@ export class TarSource implements BackupStream {
 function limitOf(name: string): number | undefined {
   if (name === MANIFEST) return MAX_MANIFEST_BYTES;
   return partOfName(name) ? MAX_PART_BYTES : undefined;
-}
-
-async function bytesOf(body: ReadableStream<Uint8Array>): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of body) chunks.push(chunk);
-  return Buffer.concat(chunks);
 }
 
 function drained(out: Writable): Promise<void> {

@@ -12,7 +12,7 @@ import {
   recordOf,
 } from '../format/manifest.ts';
 import { DAMAGE_HINT, decodePart } from '../format/part.ts';
-import type { BackupObject, BackupSource } from '../places/place.ts';
+import { type BackupObject, type BackupSource, MAX_OBJECTS } from '../places/place.ts';
 import { assertFinished, missingPart, storedObjects } from './stored-objects.ts';
 
 /** The contents of a backup, in the order in which they must be restored. */
@@ -57,6 +57,8 @@ class BackupReader {
   /** By name; empty until the manifest was read. */
   readonly #expected = new Map<string, { readonly part: PartRecord; readonly partition: PartitionRecord }>();
   #manifest: Manifest | undefined;
+  /** Number of parts that were read. A stream may have more than any manifest names. */
+  #parts = 0;
 
   constructor(take: (event: BackupEvent) => Promise<void> | void) {
     this.#take = take;
@@ -72,6 +74,7 @@ class BackupReader {
     const reading = this.#readingOf(name, place);
     const messages = await decodePart(name, bytes);
     const part = recordOf(name, bytes);
+    if (++this.#parts > MAX_OBJECTS) throw damaged(`it has more than ${MAX_OBJECTS} parts`);
     reading.parts.push(part);
     for (const message of messages) {
       reading.check.next(message);

@@ -1,5 +1,5 @@
 import { BackupError } from '../format/errors.ts';
-import { decodeManifest, MANIFEST, type Manifest, PROGRESS } from '../format/manifest.ts';
+import { decodeManifest, MANIFEST, MAX_MANIFEST_BYTES, type Manifest, PROGRESS } from '../format/manifest.ts';
 import { DAMAGE_HINT } from '../format/part.ts';
 import type { BackupObject, BackupStore } from '../places/place.ts';
 
@@ -16,22 +16,22 @@ export async function* storedObjects(store: BackupStore): AsyncGenerator<BackupO
   const bytes = await manifestBytes(store);
   const manifest = manifestOf(bytes);
   yield { name: MANIFEST, bytes };
-  const names = manifest.partitions.flatMap(({ parts }) => parts.map(({ name }) => name));
+  const parts = manifest.partitions.flatMap((partition) => partition.parts);
   const reads: Promise<Uint8Array | undefined>[] = [];
   const readNext = (index: number): void => {
-    const name = names[index];
-    if (name === undefined) return;
-    const read = store.read(name);
+    const part = parts[index];
+    if (!part) return;
+    const read = store.read(part.name, part.bytes);
     // If an earlier part throws, this one is not awaited.
     read.catch(() => {});
     reads.push(read);
   };
   for (let index = 0; index < READ_AHEAD; index++) readNext(index);
-  for (const [index, name] of names.entries()) {
+  for (const [index, { name }] of parts.entries()) {
     readNext(index + READ_AHEAD);
-    const part = await reads.shift();
-    if (!part) throw missingPart(name);
-    yield { name, bytes: part };
+    const bytes = await reads.shift();
+    if (!bytes) throw missingPart(name);
+    yield { name, bytes };
   }
 }
 
@@ -49,7 +49,7 @@ export const missingPart = (name: string): BackupError =>
   new BackupError('BACKUP_INCOMPLETE', `part ${name} is missing`, { hint: DAMAGE_HINT });
 
 async function manifestBytes(store: BackupStore): Promise<Uint8Array> {
-  const bytes = await store.read(MANIFEST);
+  const bytes = await store.read(MANIFEST, MAX_MANIFEST_BYTES);
   if (!bytes) throw await noManifest(store);
   return bytes;
 }

@@ -1,5 +1,5 @@
-import { isIntact, type PartRecord } from '../format/manifest.ts';
-import type { BackupStore } from '../places/place.ts';
+import type { PartRecord } from '../format/manifest.ts';
+import { type BackupStore, intactPart, tooLong } from '../places/place.ts';
 
 /** A place for backups in memory. */
 export class MemoryStore implements BackupStore {
@@ -23,8 +23,10 @@ export class MemoryStore implements BackupStore {
     return this.write(name, bytes);
   }
 
-  async read(name: string): Promise<Uint8Array | undefined> {
-    return this.objects.get(name);
+  async read(name: string, maxBytes: number): Promise<Uint8Array | undefined> {
+    const bytes = this.objects.get(name);
+    if (bytes && bytes.byteLength > maxBytes) throw tooLong(name, maxBytes);
+    return bytes;
   }
 
   async list(): Promise<readonly string[]> {
@@ -36,8 +38,8 @@ export class MemoryStore implements BackupStore {
   }
 
   async copyFrom(base: BackupStore, part: PartRecord): Promise<boolean> {
-    const bytes = await base.read(part.name);
-    if (!bytes || !isIntact(part, bytes)) return false;
+    const bytes = await intactPart(base, part);
+    if (!bytes) return false;
     await this.write(part.name, bytes);
     return true;
   }

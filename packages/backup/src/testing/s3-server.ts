@@ -21,6 +21,8 @@ export class S3Server implements AsyncDisposable {
   readonly objects = new Map<string, Uint8Array>();
   /** Status of the answer to each request, in order. */
   readonly statuses: number[] = [];
+  /** Takes a request over, if it returns true. Nothing else answers then. */
+  take: (request: IncomingMessage, response: ServerResponse) => boolean = () => false;
   /** May answer in place of the server. */
   intercept: (method: string, key: string) => Answer | undefined = () => undefined;
   readonly bucket: string;
@@ -57,6 +59,7 @@ export class S3Server implements AsyncDisposable {
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (this.take(request, response)) return;
     const chunks: Uint8Array[] = [];
     for await (const chunk of request) chunks.push(chunk);
     const { status, body = '', headers = {} } = this.#answer(request, Buffer.concat(chunks));
