@@ -1,3 +1,4 @@
+import { logVerbosity, setLogVerbosity } from '@grpc/grpc-js';
 import { Command, CommanderError } from 'commander';
 import { addAccess } from './commands/access.ts';
 import { addBackup } from './commands/backup.ts';
@@ -48,6 +49,8 @@ Environment:
                         TASKMASTER_TLS_SERVER_NAME likewise
   TASKMASTER_TOKEN      token or JWT that proves who you are
   TASKMASTER_TOKEN_FILE file with the token, default of --token-file
+  http_proxy            proxy to other machines, unless no_proxy or --no-http-proxy; https_proxy and
+                        grpc_proxy likewise
   NO_COLOR              turns colours off`;
 
 /** Runs the command line and reports errors. Returns the exit code. */
@@ -61,6 +64,8 @@ export async function main(args: readonly string[]): Promise<ExitCode> {
     err: process.stderr,
     signal: interrupt.signal,
   };
+  // The error of the command says it once. gRPC would write a line for each attempt to connect.
+  if (process.env.GRPC_VERBOSITY === undefined) setLogVerbosity(logVerbosity.NONE);
   // Messages to a closed terminal are lost. The command still finishes.
   process.stderr.on('error', () => {});
   for (const name of Object.keys(signalExitCodes) as EndingSignal[]) {

@@ -26,6 +26,7 @@ export interface Reach {
   /** Undefined: the environment has the token, or there is none. */
   readonly tokenFile: string | undefined;
   readonly insecure: boolean;
+  readonly httpProxy: boolean;
 }
 
 interface GlobalFlags {
@@ -39,6 +40,7 @@ interface GlobalFlags {
   readonly tlsServerName?: string;
   readonly tokenFile?: string;
   readonly insecure?: true;
+  readonly httpProxy: boolean;
 }
 
 /** Runs commands and keeps their exit code. */
@@ -59,9 +61,17 @@ export class Runner {
   /** For commands that connect by themselves. */
   get reach(): Reach {
     const flags = this.#program.opts<GlobalFlags>();
-    const { endpoint, timeout, connectTimeout, tokenFile, insecure = false } = flags;
+    const { endpoint, timeout, connectTimeout, tokenFile, insecure = false, httpProxy } = flags;
     const connectTimeoutMs = Math.min(timeout, connectTimeout);
-    return { endpoints: endpoint, timeoutMs: timeout, connectTimeoutMs, tls: tlsOf(flags), tokenFile, insecure };
+    return {
+      endpoints: endpoint,
+      timeoutMs: timeout,
+      connectTimeoutMs,
+      tls: tlsOf(flags),
+      tokenFile,
+      insecure,
+      httpProxy,
+    };
   }
 
   /** Runs a command that needs no node, or connects by itself. Rejects with the error of the command. */
@@ -74,14 +84,20 @@ export class Runner {
    * @param queues of the command, for messages about their holders.
    */
   async connected(run: (session: Session) => Promise<ExitCode>, queues: readonly string[] = []): Promise<void> {
-    const { endpoints, timeoutMs, connectTimeoutMs, tls, tokenFile, insecure } = this.reach;
+    const { endpoints, timeoutMs, connectTimeoutMs, tls, tokenFile, insecure, httpProxy } = this.reach;
     const { shell } = this;
     const notice = new WaitNotice({ shell, queues, timeoutMs });
     const { onRetry } = notice;
     await using client = await connect(
       {
-        ...{ endpoints, tls, timeout: timeoutMs, connectTimeout: connectTimeoutMs, onCallRetried: onRetry },
-        ...{ tokenFile, insecure },
+        endpoints,
+        tls,
+        timeout: timeoutMs,
+        connectTimeout: connectTimeoutMs,
+        onCallRetried: onRetry,
+        tokenFile,
+        insecure,
+        httpProxy,
       },
       { signal: shell.signal },
     );
@@ -133,6 +149,7 @@ export function addGlobalOptions(program: Command): void {
     )
     .option('--token-file <file>', 'file with a token or JWT (default: TASKMASTER_TOKEN or TASKMASTER_TOKEN_FILE)')
     .option('--insecure', 'send the token in plain text to other machines, too')
+    .option('--no-http-proxy', 'connect directly, whatever http_proxy and its like say')
     .option('--json', 'for programs: print one JSON object per line; errors too, on stderr')
     .option('--debug', 'show stack traces of errors');
 }

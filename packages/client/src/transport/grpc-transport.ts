@@ -1,6 +1,7 @@
 import type { ChannelOptions } from '@grpc/grpc-js';
 import {
   AccessServiceService as accessService,
+  addressName,
   type BackupPartitionRequest,
   type BackupPartitionResponse,
   BackupServiceService as backupService,
@@ -55,6 +56,7 @@ import { cancelled } from '../values/errors.ts';
 import { callHook, endpointList, type GrpcOptions, type Routing, type TlsOptions } from '../values/options.ts';
 import { answerStream } from './answer-stream.ts';
 import { channelCredentials } from './channels/channel-security.ts';
+import { usesHttpProxy } from './channels/http-proxy.ts';
 import { Connection } from './connection.ts';
 import { bearerOf } from './credentials/bearer.ts';
 import { EndpointPool } from './endpoint-pool.ts';
@@ -94,15 +96,14 @@ export class GrpcTransport implements Transport {
     const random = parts.random ?? Math.random;
     const routing = routingOf(options.routing);
     this.#useStream = options.useStream ?? true;
-    const { token, tokenFile, insecure, tls } = options;
+    const { token, tokenFile, insecure, tls, httpProxy = true } = options;
     const isEncrypted = tls !== undefined || options.credentials !== undefined;
     this.reachableFrom =
       options.credentials === undefined && typeof token !== 'function'
-        ? { endpoints, tls, routing, token, tokenFile, insecure }
+        ? { endpoints, tls, routing, token, tokenFile, insecure, httpProxy }
         : undefined;
     const common = {
       credentials: options.credentials ?? channelCredentials(options.tls),
-      channelOptions: channelOptions(options.tls),
       timing,
       random,
       bearer: bearerOf(options, endpoints, isEncrypted),
@@ -111,6 +112,7 @@ export class GrpcTransport implements Transport {
     const open = (endpoint: string, isRouted: boolean): Connection =>
       new Connection({
         ...common,
+        channelOptions: channelOptions(endpoint, tls, httpProxy),
         endpoint,
         isRouted,
         onChange: (connection, error) => {
@@ -302,7 +304,8 @@ function routingOf(given: Routing | undefined): Routing {
   throw new TypeError(`routing: '${String(given)}' is not 'any' or 'direct'`);
 }
 
-function channelOptions(tls: TlsOptions | undefined): ChannelOptions {
+function channelOptions(endpoint: string, tls: TlsOptions | undefined, httpProxy: boolean): ChannelOptions {
+  const serverName = tls && (tls.serverName ?? addressName(endpoint));
   return {
     // A reply has up to 3.5 MiB of payloads, and a message of the stream may have several replies.
     'grpc.max_receive_message_length': 4 * limits.requestBytes,
@@ -313,7 +316,8 @@ function channelOptions(tls: TlsOptions | undefined): ChannelOptions {
     'grpc.keepalive_timeout_ms': 20_000,
     'grpc.initial_reconnect_backoff_ms': 50,
     'grpc.max_reconnect_backoff_ms': 2_000,
-    ...(tls?.serverName === undefined ? {} : { 'grpc.ssl_target_name_override': tls.serverName }),
+    'grpc.enable_http_proxy': httpProxy && usesHttpProxy(endpoint) ? 1 : 0,
+    ...(serverName === undefined ? {} : { 'grpc.ssl_target_name_override': serverName }),
   };
 }
 

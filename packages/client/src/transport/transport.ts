@@ -74,6 +74,7 @@ export interface Reachable {
   readonly token?: string | undefined;
   readonly tokenFile?: string | undefined;
   readonly insecure?: boolean | undefined;
+  readonly httpProxy?: boolean | undefined;
   /** Default `any`. */
   readonly routing?: Routing;
 }

@@ -1,14 +1,17 @@
 import { type ServiceError, status } from '@grpc/grpc-js';
 import {
+  connectionProblem,
   ItemKind,
   type ItemRefusal,
   isReason,
   isTransient,
+  isUnknownProblem,
   leavesOpen,
   type Error as WireError,
   wireErrorOf,
 } from '@taskmaster/proto';
 import { isTaskMasterError, makeError, NOT_HOLDER, type RefusedItem, TaskMasterError } from '../values/errors.ts';
+import { httpProxyOf } from './channels/http-proxy.ts';
 
 /** Statuses of gRPC that do not say whether the request was applied. */
 const openCodes: ReadonlySet<number> = new Set([
@@ -32,8 +35,13 @@ export function errorFromWire(error: WireError): TaskMasterError {
   });
 }
 
-/** Problems of TLS have names that only OpenSSL knows. */
-function explained(details: string): string {
+/** Problems of TLS have names that only OpenSSL knows, and gRPC does not know the problems of a proxy. */
+function explained(given: string): string {
+  const details = connectionProblem(given);
+  const proxy = isUnknownProblem(given) ? httpProxyOf() : undefined;
+  if (proxy !== undefined) {
+    return `the proxy ${proxy.host} of ${proxy.variable} did not connect to it; connect with httpProxy: false or --no-http-proxy to go without it, or name the host in no_proxy`;
+  }
   if (/wrong version number|packet length too long/.test(details)) {
     return `the endpoint does not speak TLS: connect without it (${details})`;
   }
@@ -49,8 +57,7 @@ export function errorFromService(error: ServiceError): TaskMasterError {
   if (refusal !== undefined) return errorFromWire(refusal);
   // Without ErrorInfo gRPC failed and the node did not refuse.
   const lost = error.code === status.UNAVAILABLE;
-  // gRPC may add an empty note.
-  const details = explained(error.details.replace(/\.? Resolution note: *$/, ''));
+  const details = explained(error.details);
   return makeError(details === '' ? error.message : details, {
     reason: statusName(error.code),
     code: error.code,

@@ -110,6 +110,11 @@ export interface GrpcOptions extends TokenOptions {
    * that blocks it for longer than the lease duration loses its lease.
    */
   readonly credentials?: ChannelCredentials | undefined;
+  /**
+   * Whether connections go through the proxy that `grpc_proxy`, `https_proxy` or `http_proxy` names, except to this machine and
+   * to what `no_grpc_proxy` or `no_proxy` lists. Default true.
+   */
+  readonly httpProxy?: boolean | undefined;
   /** Longest wait of `connect` for the first connection. Default 10 s. */
   readonly connectTimeout?: Duration | undefined;
   /** Whether updates and leases go over one stream per connection, several in a message. Default true. */

@@ -7,7 +7,7 @@ import {
   type StatusObject,
   status,
 } from '@grpc/grpc-js';
-import { BackupServiceService, TaskMasterServiceService, wireErrorOf } from '@taskmaster/proto';
+import { BackupServiceService, connectionProblem, TaskMasterServiceService, wireErrorOf } from '@taskmaster/proto';
 import {
   type Channel,
   ChannelPool,
@@ -306,7 +306,7 @@ function failureOf(error: StatusObject & { readonly message?: string }, gaveUp: 
   const refusal = wireErrorOf(error);
   if (refusal !== undefined) return new RefusedError(refusal);
   if (gaveUp) return new LostError('the call was cancelled', 'cancelled', true, error);
-  const problem = error.details || error.message || 'the connection broke';
+  const problem = connectionProblem(error.details) || error.message || 'the connection broke';
   switch (error.code) {
     case status.DEADLINE_EXCEEDED:
       return new LostError('no answer came in time', 'deadline', true, error);

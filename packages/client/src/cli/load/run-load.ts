@@ -60,16 +60,7 @@ export async function showReport({ out }: Shell, report: LoadReport): Promise<vo
 
 async function measured(shell: Shell, reach: Reach, flags: LoadFlags): Promise<JobResult> {
   const jobs = processesOf(flags).map((settings): ProcessJob => {
-    const { endpoints, tls, timeoutMs, connectTimeoutMs } = reach;
-    return {
-      settings,
-      endpoints,
-      tls,
-      timeoutMs,
-      connectTimeoutMs,
-      runId: randomBytes(4).toString('hex'),
-      release: version(),
-    };
+    return { settings, ...reach, runId: randomBytes(4).toString('hex'), release: version() };
   });
   const over = new AbortController();
   using view = new LiveView({ shell, processes: jobs.length, durationMs: flags.duration });

@@ -9,6 +9,10 @@ export interface ProcessJob {
   readonly tls: TlsOptions | undefined;
   readonly timeoutMs: number;
   readonly connectTimeoutMs: number;
+  /** Undefined: the environment has the token, or there is none. */
+  readonly tokenFile: string | undefined;
+  readonly insecure: boolean;
+  readonly httpProxy: boolean;
   readonly runId: string;
   readonly release: string;
 }

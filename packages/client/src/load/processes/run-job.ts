@@ -23,7 +23,8 @@ const TICK_MS = 1_000;
 
 /** Runs one instance against real nodes. */
 export async function runJob(job: ProcessJob, { signal, onStart, onTick }: JobHooks): Promise<JobResult> {
-  const { settings, endpoints, tls, timeoutMs, connectTimeoutMs, runId, release } = job;
+  const { settings, timeoutMs, connectTimeoutMs, runId, release } = job;
+  const { endpoints, tls, tokenFile, insecure, httpProxy } = job;
   let startedAt = new Date();
   let ticking: NodeJS.Timeout | undefined;
   try {
@@ -33,6 +34,9 @@ export async function runJob(job: ProcessJob, { signal, onStart, onTick }: JobHo
         connect({
           endpoints,
           tls,
+          tokenFile,
+          insecure,
+          httpProxy,
           timeout: timeoutMs,
           connectTimeout: connectTimeoutMs,
           onCallRetried: onRetry,

@@ -1,10 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { rootCertificates } from 'node:tls';
 import { type ChannelCredentials, credentials, experimental } from '@grpc/grpc-js';
+import { checkAddressOrName } from '@taskmaster/proto';
 import type { TlsOptions } from '../../values/options.ts';
 
 /** How often files are read again, in ms. */
 const REFRESH_MS = 1_000;
+
+const verification = { checkServerIdentity: checkAddressOrName };
 
 /** The credentials of channels. @throws Error if a file cannot be read, TypeError for options that do not go together. */
 export function channelCredentials(tls: TlsOptions | undefined): ChannelCredentials {
@@ -17,7 +20,7 @@ export function channelCredentials(tls: TlsOptions | undefined): ChannelCredenti
     throw new TypeError('tls: give a certificate or its file, not both');
   }
   if (caFile === undefined && certFile === undefined) {
-    return credentials.createSsl(pem(tls.ca), pem(tls.key), pem(tls.cert));
+    return credentials.createSsl(pem(tls.ca), pem(tls.key), pem(tls.cert), verification);
   }
   for (const file of [caFile, certFile, keyFile]) if (file !== undefined) readFileSync(file);
   const files = new experimental.FileWatcherCertificateProvider({
@@ -27,7 +30,11 @@ export function channelCredentials(tls: TlsOptions | undefined): ChannelCredenti
     refreshIntervalMs: REFRESH_MS,
   });
   const authorities = caFile === undefined ? fixedAuthorities(tls.ca) : files;
-  return experimental.createCertificateProviderChannelCredentials(authorities, certFile === undefined ? null : files);
+  return experimental.createCertificateProviderChannelCredentials(
+    authorities,
+    certFile === undefined ? null : files,
+    verification,
+  );
 }
 
 /** Authorities that do not change. */

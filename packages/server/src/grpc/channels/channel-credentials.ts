@@ -1,15 +1,19 @@
 import { type ChannelCredentials, type ChannelOptions, credentials, experimental } from '@grpc/grpc-js';
+import { addressName, checkAddressOrName } from '@taskmaster/proto';
 import type { Tls } from '../../tls/tls.ts';
 import { channelOptions } from './channel-options.ts';
 
 /** How channels to other programs of a cluster are opened. */
 export interface ChannelSecurity {
   readonly credentials: ChannelCredentials;
-  readonly options: ChannelOptions;
+  readonly optionsOf: (address: string) => ChannelOptions;
 }
 
 /** Plain text. */
-export const plainChannels: ChannelSecurity = { credentials: credentials.createInsecure(), options: channelOptions };
+export const plainChannels: ChannelSecurity = {
+  credentials: credentials.createInsecure(),
+  optionsOf: () => channelOptions,
+};
 
 /**
  * TLS with the certificate of this program. The other side must have a certificate that a CA of `tls.caFile` has signed. New
@@ -19,8 +23,13 @@ export function secureChannels(tls: Tls): ChannelSecurity {
   const { peerName } = tls.settings;
   const provider = new TlsProvider(tls);
   return {
-    credentials: experimental.createCertificateProviderChannelCredentials(provider, provider),
-    options: { ...channelOptions, ...(peerName !== '' && { 'grpc.ssl_target_name_override': peerName }) },
+    credentials: experimental.createCertificateProviderChannelCredentials(provider, provider, {
+      checkServerIdentity: checkAddressOrName,
+    }),
+    optionsOf: (address) => {
+      const name = peerName === '' ? addressName(address) : peerName;
+      return name === undefined ? channelOptions : { ...channelOptions, 'grpc.ssl_target_name_override': name };
+    },
   };
 }
 

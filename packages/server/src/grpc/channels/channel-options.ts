@@ -15,4 +15,6 @@ export const channelOptions: ChannelOptions = {
   // Clients do not share connections: there is already one client for each address.
   'grpc.use_local_subchannel_pool': 1,
   'grpc.enable_channelz': 0,
+  // Programs of a cluster reach each other directly, whatever http_proxy and its like say.
+  'grpc.enable_http_proxy': 0,
 };

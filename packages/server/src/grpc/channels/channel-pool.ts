@@ -45,8 +45,13 @@ export class ChannelPool<Own> implements Disposable {
     this.#channels.set(key, channels);
     let channel = channels.find(({ calls }) => calls < CALLS_PER_CHANNEL);
     if (channel === undefined) {
-      const { credentials, options } = this.#security;
-      channel = { client: new Client(address, credentials, options), own: this.#ownOf(), calls: 0, usedAt: 0 };
+      const { credentials, optionsOf } = this.#security;
+      channel = {
+        client: new Client(address, credentials, optionsOf(address)),
+        own: this.#ownOf(),
+        calls: 0,
+        usedAt: 0,
+      };
       channels.push(channel);
     }
     channel.calls++;

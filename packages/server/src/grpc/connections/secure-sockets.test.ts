@@ -89,8 +89,8 @@ describe('a server that speaks TLS', () => {
       ['others', { code: Status.UNAVAILABLE }],
     ] as const) {
       using tls = new Tls(settingsOf(files, { peerName }), keptLog());
-      const { credentials: channel, options } = secureChannels(tls);
-      const found = await check(server.port, channel, options);
+      const { credentials: channel, optionsOf } = secureChannels(tls);
+      const found = await check(server.port, channel, optionsOf(`127.0.0.1:${server.port}`));
       if (typeof expected === 'object') expect(found).toMatchObject(expected);
       else expect(found).toBe(expected);
     }

@@ -31,8 +31,8 @@ afterAll(async () => {
   await user[Symbol.asyncDispose]();
 });
 
-function tlsWith({ certFile, keyFile, caFile }: CertificateFiles): Tls {
-  const more = { clientCertificates: 'optional', minVersion: '1.3', peerName: NAME } as const;
+function tlsWith({ certFile, keyFile, caFile }: CertificateFiles, peerName = NAME): Tls {
+  const more = { clientCertificates: 'optional', minVersion: '1.3', peerName } as const;
   const settings: TlsSettings = { certFile, keyFile, caFile, ...more };
   return new Tls(settings, keptLog());
 }
@@ -57,6 +57,26 @@ test('a member answers only callers whose certificate has the name of members', 
   expect(await exchange(member)).toEqual(ANSWER);
   // It has a key of the cluster, too.
   await expect(exchange(user)).rejects.toMatchObject({ reason: 'UNAUTHENTICATED' });
+});
+
+test('an address is checked as an address, without a warning of Node.js', async () => {
+  const warnings: (string | undefined)[] = [];
+  const note = (warning: Error & { readonly code?: string }): void => void warnings.push(warning.code);
+  process.on('warning', note);
+  const exchangeWith = async (address: string): Promise<unknown> => {
+    await using own = await certificateFiles(
+      await authority.sign({ name: 'a', dns: [NAME], ips: [address] }),
+      authority.pem,
+    );
+    using tls = tlsWith(own, '');
+    await using server = await startMember(tls);
+    using network = new PeerNetwork(new PeerSeal(KEYS), undefined, secureChannels(tls));
+    return await network.call(`127.0.0.1:${server.port}`, 'exchange', ASKED, { timeoutMs: 5_000 });
+  };
+  expect(await exchangeWith('127.0.0.1')).toEqual(ANSWER);
+  await expect(exchangeWith('127.0.0.2')).rejects.toThrow("IP: 127.0.0.1 is not in the cert's list");
+  process.off('warning', note);
+  expect(warnings).toEqual([]);
 });
 
 test('a caller that speaks plain text is told that members speak TLS', async () => {

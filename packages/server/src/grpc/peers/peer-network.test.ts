@@ -1,3 +1,5 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { Metadata } from '@grpc/grpc-js';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Refusal } from '../../domain/refusal.ts';
@@ -39,6 +41,26 @@ describe('calls between nodes', () => {
     for (const key of ['new', 'old']) {
       using peers = network(key);
       expect(await peers.call(address, 'exchange', ASKED, WITHIN)).toEqual(ANSWER);
+    }
+  });
+
+  test('are direct, although the environment names an HTTP proxy', async () => {
+    const proxy = createServer();
+    const asked: string[] = [];
+    proxy.on('connect', ({ url = '' }, socket) => {
+      asked.push(url);
+      socket.end('HTTP/1.1 403 Forbidden\r\n\r\n');
+    });
+    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+    const { port } = proxy.address() as AddressInfo;
+    for (const name of ['http_proxy', 'https_proxy', 'grpc_proxy']) vi.stubEnv(name, `http://127.0.0.1:${port}`);
+    try {
+      using peers = network('new');
+      expect(await peers.call(address, 'exchange', ASKED, WITHIN)).toEqual(ANSWER);
+      expect(asked).toEqual([]);
+    } finally {
+      vi.unstubAllEnvs();
+      proxy.close();
     }
   });
 

@@ -1,5 +1,5 @@
 import { type Client, Metadata, type ServiceError, status } from '@grpc/grpc-js';
-import { PeerServiceService, wireErrorOf } from '@taskmaster/proto';
+import { connectionProblem, PeerServiceService, wireErrorOf } from '@taskmaster/proto';
 import {
   type CallPeer,
   type PeerCallOptions,
@@ -128,8 +128,7 @@ function send(
 }
 
 function unreachable(address: string, error: ServiceError | null): Error {
-  // gRPC ends its details with a note that is mostly empty.
-  const details = error?.details.replace(/\.? Resolution note: *$/, '');
+  const details = error === null ? '' : connectionProblem(error.details);
   const problem = details || error?.message || 'an empty answer';
   // Without our reason this comes from the gRPC client, which refuses an answer that is too long.
   if (error?.code === status.RESOURCE_EXHAUSTED) return tooLong(address, problem);
