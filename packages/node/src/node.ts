@@ -357,11 +357,15 @@ function flushOf({ durability, durabilityFlushIntervalMs }: NodeConfig): { reado
   return durability === 'relaxed' ? { flushIntervalMs: durabilityFlushIntervalMs } : {};
 }
 
-function healthOf({ engine, joining, member, replayedAtoms = 0 }: Parts): NodeHealth {
+function healthOf({ engine, joining, member, access, replayedAtoms = 0 }: Parts): NodeHealth {
   if (joining !== undefined) return { kind: 'joining', problem: joining };
   const health = engine?.health ?? { kind: 'starting', replayedAtoms };
   const problem = member?.agent.problem;
-  return problem !== undefined && isReady(health) ? { kind: 'waiting', problem } : health;
+  if (!isReady(health)) return health;
+  if (problem !== undefined) return { kind: 'waiting', problem };
+  // Without rules no member refuses a caller.
+  const refused = access && member?.agent.forwardingProblem;
+  return refused === undefined ? health : { kind: 'skewed', problem: refused };
 }
 
 function createMetrics(config: NodeConfig, memory: NodeMemory, parts: Parts): NodeMetrics {

@@ -172,6 +172,11 @@ export const statusOfReason = {
    * then recovers by itself.
    */
   DISK_FULL: status.RESOURCE_EXHAUSTED,
+  /**
+   * The node or proxy that forwarded the call has a system clock that is more than five minutes off the clock of the holder, and
+   * one of the two has an earlier release. Nothing has changed. Do: Set the clocks right, as with NTP, then retry.
+   */
+  CLOCK_SKEW: status.UNAVAILABLE,
   /** Another node holds the group. Do: Call the node in the metadata. */
   NOT_HOLDER: status.FAILED_PRECONDITION,
   /** The group moves to another node, and this takes longer than calls are held. Do: Retry after the delay. */

@@ -1,6 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
-import { askCluster, LateRoutes, NoNodeAnswersError, openObserver, releaseOf } from '@taskmaster/server/cluster-view';
+import {
+  askCluster,
+  type ClockDifference,
+  LateRoutes,
+  NoNodeAnswersError,
+  type Observer,
+  openObserver,
+  releaseOf,
+} from '@taskmaster/server/cluster-view';
 import {
   assertResolves,
   GossipListenError,
@@ -41,6 +49,8 @@ export interface ObservedRoutes extends Routes, AsyncDisposable {
   problem(): string | undefined;
   /** Figures of the gossip. Undefined before the proxy has joined it. */
   gossip(): MembershipFigures | undefined;
+  /** How far the system clocks of members are ahead of this one. */
+  clocks(): readonly ClockDifference[];
 }
 
 /**
@@ -79,10 +89,12 @@ export async function openObservedRoutes(
   const network = opened.use(new PeerNetwork(new PeerSeal(keys), undefined, channels));
   let problem: string | undefined;
   let membership: Membership | undefined;
+  let observer: Observer | undefined;
   const parts: Joining = {
     ...{ config, addresses, keys, port, network, routes, opened, log, signal: closing.signal },
-    joined: (joined) => {
+    joined: (joined, observing) => {
       membership = joined;
+      observer = observing;
     },
     onAsking: (found) => {
       problem = found;
@@ -99,6 +111,7 @@ export async function openObservedRoutes(
     known,
     problem: () => problem,
     gossip: () => membership?.figures(),
+    clocks: () => observer?.clockDifferences ?? [],
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   });
 }
@@ -113,7 +126,7 @@ interface Joining {
   readonly opened: AsyncDisposableStack;
   readonly log: Log;
   readonly signal: AbortSignal;
-  readonly joined: (membership: Membership) => void;
+  readonly joined: (membership: Membership, observer: Observer) => void;
   /** Called with the problems of the addresses when none of them answers. */
   readonly onAsking: (problem: string) => void;
 }
@@ -162,7 +175,7 @@ async function join(parts: Joining): Promise<void> {
   });
   opened.defer(() => observer.stop());
   routes.become(observer);
-  parts.joined(membership);
+  parts.joined(membership, observer);
   log.info({ clusterId, partitions }, 'found the cluster');
 }
 

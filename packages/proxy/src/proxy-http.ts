@@ -8,8 +8,10 @@ import {
   ListSchedulesResponse,
 } from '@taskmaster/proto';
 import type { Access, CallerAccess } from '@taskmaster/server/access';
+import type { ClockDifference } from '@taskmaster/server/cluster-view';
 import { Refusal } from '@taskmaster/server/domain';
 import {
+  addClockMetrics,
   addGossipMetrics,
   addPrincipalQuotaMetrics,
   HttpServer,
@@ -47,6 +49,7 @@ export interface ProxyHttpDeps {
   /** Number of open streams of autoscalers. */
   readonly scalerStreams: () => number;
   readonly gossip: () => MembershipFigures | undefined;
+  readonly clocks: () => readonly ClockDifference[];
   /** The rules of access. Undefined: every caller may do everything. */
   readonly access: Access | undefined;
   /** Whether metrics need a credential. */
@@ -91,6 +94,7 @@ function createMetrics({
   figures,
   scalerStreams,
   gossip,
+  clocks,
   grpc,
   tls,
   access,
@@ -121,6 +125,7 @@ function createMetrics({
   metrics.counter('proxy_repeated_total', 'Calls repeated after a delay.', () => figures()?.repeated);
   metrics.gauge('proxy_scaler_streams', 'Open streams of autoscalers.', [], (gauge) => gauge.set(scalerStreams()));
   addGossipMetrics(metrics, gossip);
+  addClockMetrics(metrics, clocks);
   addPrincipalQuotaMetrics(metrics, () => access);
   return metrics;
 }

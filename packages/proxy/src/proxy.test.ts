@@ -59,7 +59,7 @@ describe('a proxy that reaches no node', () => {
 test('a proxy whose protocol no member speaks is refused, with both releases', async () => {
   const release = { version: '9.0.0', protocolMin: 7, protocolMax: 8 };
   const cluster = { clusterId: 'cluster-1', partitions: 32, knowledge: { members: [], holders: [] } };
-  const exchange = async () => ({ ...cluster, nodeId: 'id-a', nowMs: 0, mayCommit: true, release });
+  const exchange = async () => ({ ...cluster, nodeId: 'id-a', nowMs: 0, wallMs: 0, mayCommit: true, release });
   const handlers = { exchange } as Partial<PeerHandlers> as PeerHandlers;
   const peers = createPeerService(() => handlers, new PeerSeal([]));
   await using member = await startServer(fakeEngine(), {}, undefined, [peers]);

@@ -98,6 +98,7 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
       guardsMetrics: config.access.metrics,
       scalerStreams: () => parts.scaler?.streams ?? 0,
       gossip: () => parts.observed?.gossip(),
+      clocks: () => parts.observed?.clocks() ?? [],
       grpc: () => parts.grpc,
       log,
     },

@@ -65,6 +65,7 @@ describe('the page on HTTP', () => {
       starting: { kind: 'starting' },
       joining: { kind: 'joining', problem: '' },
       waiting: { kind: 'waiting', problem: '' },
+      skewed: { kind: 'skewed', problem: '' },
       serving: { kind: 'serving' },
       full: { kind: 'full' },
       failed: { kind: 'failed', cause: new Error('failed') },

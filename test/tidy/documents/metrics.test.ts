@@ -30,6 +30,7 @@ const proxy = createProxyHttp(
     reachable: () => 0,
     scalerStreams: () => 0,
     gossip: () => undefined,
+    clocks: () => [],
     tls: undefined,
     problem: () => undefined,
     access: undefined,

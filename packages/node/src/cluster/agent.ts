@@ -2,6 +2,7 @@ import type { ExchangeRequest, ExchangeResponse, InventoryEntry, JoinResponse, M
 import {
   addressOf,
   assertCompatible,
+  type ClockDifference,
   Exchanger,
   epochBeyond,
   type Heard,
@@ -229,6 +230,16 @@ export class ClusterAgent {
     return this.#guard.problem && (this.#exchanger.incompatibility ?? this.#guard.problem);
   }
 
+  /** How far the system clocks of other members are ahead of this one. */
+  get clockDifferences(): readonly ClockDifference[] {
+    return this.#exchanger.clockDifferences;
+  }
+
+  /** Why most other members refuse the calls that this node forwards if it identifies callers; undefined if they do not. */
+  get forwardingProblem(): string | undefined {
+    return this.#exchanger.forwardingProblem;
+  }
+
   inventory(): InventoryEntry[] {
     const { partitions, handOffs } = this.#deps;
     return inventoryOf(partitions.held(), handOffs.progress());
@@ -308,7 +319,7 @@ export class ClusterAgent {
     return knowledge.inTurn(async () => {
       if (from !== '') await knowledge.learn(heard, from);
       const self = { nodeId: this.nodeId, clusterId: identity.clusterId, mayCommit: this.mayCommit, release };
-      return { ...self, knowledge: knowledge.tell(), partitions, nowMs: clock.now() };
+      return { ...self, knowledge: knowledge.tell(), partitions, nowMs: clock.now(), wallMs: clock.wall() };
     });
   }
 

@@ -1,4 +1,4 @@
-import type { MemberState } from '@taskmaster/server/cluster-view';
+import type { ClockDifference, MemberState } from '@taskmaster/server/cluster-view';
 import type { PartitionId } from '@taskmaster/server/domain';
 import { assertResolves, openGossip } from '@taskmaster/server/gossip';
 import type {
@@ -70,6 +70,7 @@ export interface MemberFigures {
   readonly partitions: Readonly<Record<HeldPartition['state'] | 'wanted', number>>;
   readonly handOffs: HandOffFigures;
   readonly gossip: MembershipFigures;
+  readonly clocks: readonly ClockDifference[];
 }
 
 /**
@@ -154,7 +155,9 @@ function figuresOf(agent: ClusterAgent, handOffs: HandOffs, membership: Membersh
   const members = [...agent.members.values()].map(({ nodeId, state }) => {
     return { state, alive: nodeId === own || alive.has(nodeId) };
   });
-  return { members, partitions, handOffs: handOffs.figures(), gossip: membership.figures() };
+  // The clock of a node that does not answer is unknown.
+  const clocks = agent.clockDifferences.filter(({ nodeId }) => alive.has(nodeId));
+  return { members, partitions, handOffs: handOffs.figures(), gossip: membership.figures(), clocks };
 }
 
 const addressesAt = (host: string, grpcPort: number, httpPort: number) => ({

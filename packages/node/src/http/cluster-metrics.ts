@@ -1,4 +1,4 @@
-import { addGossipMetrics, type RpcMetrics } from '@taskmaster/server/http';
+import { addClockMetrics, addGossipMetrics, type RpcMetrics } from '@taskmaster/server/http';
 import { Histogram } from 'prom-client';
 import type { MemberFigures } from '../cluster/open-member.ts';
 import type { HandOffFigures } from '../cluster/placement/handoff/hand-offs.ts';
@@ -45,6 +45,7 @@ export class ClusterMetrics {
       });
     }
     addGossipMetrics(metrics, () => figures()?.gossip);
+    addClockMetrics(metrics, () => figures()?.clocks ?? []);
     this.#freezes = new Histogram({
       name: 'taskmaster_cluster_hand_off_freeze_duration_seconds',
       help: 'Time for which calls to a partition waited during a completed hand-off.',

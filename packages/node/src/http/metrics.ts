@@ -32,6 +32,7 @@ const healthStates: readonly NodeHealth['kind'][] = [
   'starting',
   'joining',
   'waiting',
+  'skewed',
   'serving',
   'full',
   'failed',

@@ -92,6 +92,7 @@ const looks: Readonly<Record<NodeHealth['kind'], string>> = {
   starting: 'warn',
   joining: 'warn',
   waiting: 'warn',
+  skewed: 'bad',
   serving: 'good',
   full: 'warn',
   failed: 'bad',

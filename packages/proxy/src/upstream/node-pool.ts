@@ -15,7 +15,7 @@ import {
   CLUSTER_SERVICE,
   plainChannels,
 } from '@taskmaster/server/grpc';
-import { IDENTITY_HEADER, IdentitySeal, ROUTED_HEADER } from '@taskmaster/server/service';
+import { IDENTITY_HEADER, IdentitySeal, type Receiver, ROUTED_HEADER } from '@taskmaster/server/service';
 import {
   type BackupUpstream,
   clusterMethods,
@@ -43,6 +43,12 @@ const ofCluster: ReadonlySet<string> = new Set(clusterMethods);
 const pathOf = (method: UnaryMethod): string =>
   ofCluster.has(method) ? `/${CLUSTER_SERVICE}/${method}` : `${SERVICE_PATH}${method}`;
 
+/** What belongs to a channel. */
+interface OfChannel {
+  /** The node at the other end, if it has sent a challenge over this connection. */
+  receiver: Receiver | undefined;
+}
+
 interface NodePoolOptions {
   readonly security?: ChannelSecurity | undefined;
   readonly seal?: IdentitySeal | undefined;
@@ -51,13 +57,13 @@ interface NodePoolOptions {
 /** Calls to nodes over gRPC. */
 export class NodePool implements Upstream, BackupUpstream, Disposable {
   readonly #seal: IdentitySeal;
-  readonly #channels: ChannelPool<undefined>;
+  readonly #channels: ChannelPool<OfChannel>;
   #closed = false;
 
   /** `security`: default plain text. `seal`: seals the callers that nodes are told. Default: nothing proves them. */
   constructor({ security = plainChannels, seal = new IdentitySeal([]) }: NodePoolOptions = {}) {
     this.#seal = seal;
-    this.#channels = new ChannelPool(security, () => undefined);
+    this.#channels = new ChannelPool(security, () => ({ receiver: undefined }));
   }
 
   async unary(
@@ -66,27 +72,51 @@ export class NodePool implements Upstream, BackupUpstream, Disposable {
     request: Uint8Array,
     options: UpstreamCallOptions,
   ): Promise<Uint8Array> {
+    const began = performance.now();
+    try {
+      return await this.#unary(address, method, request, options);
+    } catch (thrown) {
+      if (!isSkewed(thrown)) throw thrown;
+      // The node has changed nothing, and its challenge is known now.
+      const { timeoutMs } = options;
+      const leftMs = timeoutMs === undefined ? undefined : Math.max(0, timeoutMs - (performance.now() - began));
+      return await this.#unary(address, method, request, { ...options, timeoutMs: leftMs });
+    }
+  }
+
+  async #unary(
+    address: string,
+    method: UnaryMethod,
+    request: Uint8Array,
+    options: UpstreamCallOptions,
+  ): Promise<Uint8Array> {
     const channel = this.#take(address);
     try {
-      if (!isConnected(channel.client)) await connected(channel.client, address, options);
+      await this.#connect(channel, address, options);
       if (options.signal?.aborted) throw new LostError('the call was cancelled', 'cancelled', false);
     } catch (thrown) {
       this.#channels.release(channel);
       throw thrown;
     }
-    return call(channel.client, method, request, options, this.#metadataFor(options.peer), () =>
-      this.#channels.release(channel),
-    );
+    const metadata = this.#metadataFor(options.peer, channel);
+    const over = (failure?: RefusedError | LostError): void => {
+      this.#channels.release(channel);
+      if (failure !== undefined) this.#learn(channel, failure);
+    };
+    return call(channel.client, method, request, options, metadata, over);
   }
 
   stream(address: string, { peer }: { readonly peer: RoutedPeer }, listener: UpstreamListener): UpstreamPipe {
     const channel = this.#take(address);
     return new GrpcPipe(
       channel.client,
-      address,
-      () => this.#metadataFor(peer),
+      this.#connect(channel, address, {}),
+      () => this.#metadataFor(peer, channel),
       listener,
-      () => this.#channels.release(channel),
+      (failure) => {
+        this.#channels.release(channel);
+        if (failure !== undefined) this.#learn(channel, failure);
+      },
     );
   }
 
@@ -98,9 +128,12 @@ export class NodePool implements Upstream, BackupUpstream, Disposable {
   ): AsyncGenerator<Uint8Array, undefined> {
     const channel = this.#take(address, 'backups');
     try {
-      if (!isConnected(channel.client)) await connected(channel.client, address, options);
+      await this.#connect(channel, address, options);
       if (options.signal?.aborted) throw new LostError('the call was cancelled', 'cancelled', false);
-      yield* backup(channel.client, request, options, this.#metadataFor(options.peer));
+      yield* backup(channel.client, request, options, this.#metadataFor(options.peer, channel));
+    } catch (thrown) {
+      this.#learn(channel, thrown);
+      throw thrown;
     } finally {
       this.#channels.release(channel);
     }
@@ -122,18 +155,38 @@ export class NodePool implements Upstream, BackupUpstream, Disposable {
     this.#channels[Symbol.dispose]();
   }
 
-  #take(address: string, use?: string): Channel<undefined> {
+  #take(address: string, use?: string): Channel<OfChannel> {
     if (this.#closed) throw new LostError('the proxy is closed', 'cancelled', false);
     return this.#channels.take(address, use);
   }
 
-  #metadataFor({ address, principal }: RoutedPeer): Metadata {
+  /** Resolves when there is a connection. Rejects with `LostError`; nothing was sent then. */
+  async #connect({ client, own }: Channel<OfChannel>, address: string, options: Partial<UpstreamCallOptions>) {
+    if (isConnected(client)) return;
+    // Another process may answer now.
+    own.receiver = undefined;
+    await connected(client, address, options);
+  }
+
+  #metadataFor({ address, principal }: RoutedPeer, { own: { receiver } }: Channel<OfChannel>): Metadata {
     const metadata = new Metadata();
     metadata.set(ROUTED_HEADER, '1');
-    if (address !== '' || principal !== '') metadata.set(IDENTITY_HEADER, this.#seal.write({ address, principal }));
+    if (address === '' && principal === '') return metadata;
+    metadata.set(IDENTITY_HEADER, this.#seal.write({ address, principal }, receiver));
     return metadata;
   }
+
+  /** Takes over the challenge of a node that finds the header of a call out of time. */
+  #learn({ own }: Channel<OfChannel>, failure: unknown): void {
+    if (!(failure instanceof RefusedError)) return;
+    const { reason, metadata } = failure.error;
+    // An earlier release does not know headers for a run. It may run at this address now.
+    if (reason === 'UNAUTHENTICATED') own.receiver = undefined;
+    if (reason === 'CLOCK_SKEW') own.receiver = this.#seal.receiverOf(metadata.challenge ?? '');
+  }
 }
+
+const isSkewed = (thrown: unknown): boolean => thrown instanceof RefusedError && thrown.error.reason === 'CLOCK_SKEW';
 
 function isConnected(client: Client): boolean {
   return client.getChannel().getConnectivityState(true) === connectivityState.READY;
@@ -171,7 +224,7 @@ function call(
   request: Uint8Array,
   { signal, timeoutMs }: UpstreamCallOptions,
   metadata: Metadata,
-  over: () => void,
+  over: (failure?: RefusedError | LostError) => void,
 ): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
     // The deadline option of grpc-js would reset the call.
@@ -179,9 +232,10 @@ function call(
     const onEnd = (error: ServiceError | null, reply?: Buffer): void => {
       clearTimeout(timer);
       signal?.removeEventListener('abort', onAbort);
-      over();
-      if (error !== null) reject(failureOf(error, signal?.aborted === true));
-      else resolve(reply ?? Buffer.alloc(0));
+      const failure = error === null ? undefined : failureOf(error, signal?.aborted === true);
+      over(failure);
+      if (failure === undefined) resolve(reply ?? Buffer.alloc(0));
+      else reject(failure);
     };
     const made = client.makeUnaryRequest(pathOf(method), asIs, asIs, asBuffer(request), metadata, onEnd);
     const onAbort = (): void => {
@@ -222,7 +276,7 @@ async function* backup(
 /** A stream that opens when there is a connection. So it is known which calls were not sent. */
 class GrpcPipe implements UpstreamPipe {
   readonly #listener: UpstreamListener;
-  readonly #release: () => void;
+  readonly #release: (failure?: RefusedError | LostError) => void;
   #call: ClientDuplexStream<Buffer, Buffer> | undefined;
   #waiting: Buffer[] = [];
   #held = false;
@@ -230,14 +284,14 @@ class GrpcPipe implements UpstreamPipe {
 
   constructor(
     client: Client,
-    address: string,
+    connecting: Promise<void>,
     metadata: () => Metadata,
     listener: UpstreamListener,
-    release: () => void,
+    release: (failure?: RefusedError | LostError) => void,
   ) {
     this.#listener = listener;
     this.#release = release;
-    connected(client, address, {}).then(
+    connecting.then(
       () => this.#open(client, metadata()),
       (failure: unknown) =>
         this.#end(failure instanceof LostError ? failure : new LostError(String(failure), 'connection', false)),
@@ -280,11 +334,16 @@ class GrpcPipe implements UpstreamPipe {
       if (!this.#over) this.#listener.onMessage(message);
     });
     made.on('drain', () => this.#listener.onDrain());
-    made.on('error', (error: Error & StatusObject) => this.#end(failureOf(error, false)));
-    made.on('status', ({ code }: StatusObject) => {
+    // It is handled below.
+    made.on('error', () => {});
+    made.on('status', (ended: StatusObject) => {
       // The status comes exactly once, at every end of the stream.
-      this.#release();
-      if (code === status.OK) this.#end(new LostError('the node ended the stream', 'connection', true));
+      const failure =
+        ended.code === status.OK
+          ? new LostError('the node ended the stream', 'connection', true)
+          : failureOf(ended, false);
+      this.#release(failure);
+      this.#end(failure);
     });
     if (this.#held) made.pause();
     let mayGoOn = true;

@@ -148,6 +148,7 @@ function failureOf(outcome: CallOutcome<StreamEntry, SendFailure>): SendFailure 
         ? new LostError('no answer came in time', 'deadline', outcome.sent)
         : new LostError('the call was cancelled', 'cancelled', outcome.sent);
     case 'lost': {
+      if (isRefusedUnread(outcome.end)) return outcome.end.error;
       const { message, kind, maybeApplied, cause } = lossOf(outcome.end);
       return new LostError(message, kind, outcome.sent && maybeApplied, cause);
     }
@@ -160,6 +161,16 @@ function refusedFrom(bytes: Uint8Array): SendFailure {
   } catch (cause) {
     return new LostError('the node sent a damaged refusal', 'broken', true, cause);
   }
+}
+
+/** The refusals of a caller. A node answers every call that it has read before it ends the stream with one of them. */
+const OF_CALLER: ReadonlySet<string> = new Set(['UNAUTHENTICATED', 'CLOCK_SKEW']);
+
+/** Whether the node refuses the caller of the stream. It has not read the unanswered calls. */
+function isRefusedUnread(
+  end: StreamEnd<SendFailure>,
+): end is Extract<StreamEnd<SendFailure>, { kind: 'ended' }> & { readonly error: RefusedError } {
+  return end.kind === 'ended' && end.error instanceof RefusedError && OF_CALLER.has(end.error.error.reason);
 }
 
 /** The failure of the sent calls of a stream that is over. */

@@ -1,3 +1,4 @@
+import type { Refusal } from '../domain/refusal.ts';
 import type { CredentialKind } from './credential.ts';
 import type { PrincipalUsage } from './principal-usage.ts';
 import type { GroupRight, Right } from './rights.ts';
@@ -44,3 +45,21 @@ export const unlimitedAccess: CallerAccess = {
 
 /** For calls that a node or a proxy makes for itself: to give tasks back, or to read figures for several callers. */
 export const clusterAccess: CallerAccess = { ...unlimitedAccess, principal: CLUSTER_ITSELF };
+
+/** For a caller whose every call is refused for one reason. */
+export function refusedAccess(refusal: Refusal): CallerAccess {
+  const refuse = (): never => {
+    throw refusal;
+  };
+  return {
+    principal: '',
+    isUnlimited: false,
+    usage: undefined,
+    credential: 'none',
+    expiresAt: Number.POSITIVE_INFINITY,
+    requireIdentity: refuse,
+    require: refuse,
+    requireCluster: refuse,
+    allows: refuse,
+  };
+}

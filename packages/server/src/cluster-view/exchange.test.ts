@@ -18,7 +18,15 @@ const b: MemberRecord = {
 describe('the answer of a node is taken over', () => {
   const genuine: ExchangeResponse = {
     knowledge: { members: [], holders: [] },
-    ...{ nodeId: 'id-b', clusterId: 'cluster-1', partitions: 32, nowMs: 0, mayCommit: true, release: undefined },
+    ...{
+      nodeId: 'id-b',
+      clusterId: 'cluster-1',
+      partitions: 32,
+      nowMs: 0,
+      wallMs: 0,
+      mayCommit: true,
+      release: undefined,
+    },
   };
   let answer: ExchangeResponse;
   let learnt: string[];

@@ -6,7 +6,7 @@ import type { Log } from '../ports/log.ts';
 import type { Membership, Peer } from '../ports/membership.ts';
 import type { CallPeer } from '../ports/peer-network.ts';
 import type { Random } from '../ports/random.ts';
-import { ClockWatch } from './clock-watch.ts';
+import { type ClockDifference, ClockWatch } from './clock-watch.ts';
 import { fromWireRecord } from './knowledge-codec.ts';
 import type { MemberState, Members } from './members.ts';
 import { assertCompatible, releaseOf } from './releases.ts';
@@ -69,6 +69,16 @@ export class Exchanger {
     return first;
   }
 
+  /** How far the system clocks of other members are ahead of this one. */
+  get clockDifferences(): readonly ClockDifference[] {
+    return this.#clocks.differences;
+  }
+
+  /** Why most other members refuse forwarded calls of this process if callers are identified; undefined if they do not. */
+  get forwardingProblem(): string | undefined {
+    return this.#clocks.refusal;
+  }
+
   start(): void {
     this.#endListening = this.#deps.membership.on('change', () => {
       this.#pullNews();
@@ -120,10 +130,11 @@ export class Exchanger {
     nodeId: string | undefined,
     knowledge = this.#deps.knowledge(),
   ): Promise<Heard | undefined> {
-    const { call, clusterId, from, learn, membership } = this.#deps;
+    const { call, clock, clusterId, from, learn, membership } = this.#deps;
     const release = releaseOf(membership.self.version);
     const request = { clusterId, from, knowledge, release };
     const anyNode = nodeId === undefined;
+    const askedAt = clock.wall();
     const answer = await call(address, 'exchange', request, { timeoutMs: EXCHANGE_TIMEOUT_MS, anyNode });
     if (this.#stopped) return undefined;
     // This check comes before the knowledge is taken over: another process may have the address now.
@@ -132,7 +143,7 @@ export class Exchanger {
     }
     if (nodeId !== undefined && answer.nodeId !== nodeId) return undefined;
     assertCompatible(release, answer.release);
-    this.#clocks.heard(answer.nodeId, answer.nowMs);
+    this.#clocks.heard(answer.nodeId, answer, askedAt);
     await learn(answer.knowledge, answer.nodeId);
     const own = answer.knowledge?.members.find((record) => record.nodeId === answer.nodeId);
     return { mayCommit: answer.mayCommit, state: own && fromWireRecord(own)?.state };

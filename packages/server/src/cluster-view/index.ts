@@ -1,3 +1,4 @@
+export type { ClockDifference } from './clock-watch.ts';
 export {
   addressOf,
   askCluster,

@@ -6,6 +6,7 @@ import type { Membership } from '../ports/membership.ts';
 import type { CallPeer } from '../ports/peer-network.ts';
 import type { Random } from '../ports/random.ts';
 import type { Holder, RoutedNode, Routes } from '../ports/routes.ts';
+import type { ClockDifference } from './clock-watch.ts';
 import { addressOf, Exchanger } from './exchange.ts';
 import { HolderView } from './holder-view.ts';
 import { learnFrom } from './knowledge-codec.ts';
@@ -55,6 +56,11 @@ export class Observer implements Routes {
       onBeat: () => this.#changed(),
     });
     this.#exchanger.start();
+  }
+
+  /** How far the system clocks of members are ahead of this one. */
+  get clockDifferences(): readonly ClockDifference[] {
+    return this.#exchanger.clockDifferences;
   }
 
   stop(): void {

@@ -1,3 +1,4 @@
+import type { ClockDifference } from '../cluster-view/clock-watch.ts';
 import type { DatagramRefusal, MembershipFigures } from '../ports/membership.ts';
 import type { RpcMetrics } from './rpc-metrics.ts';
 
@@ -32,6 +33,19 @@ export function addGossipMetrics(metrics: RpcMetrics, figures: () => MembershipF
     async () => {
       const refused = Object.entries(figures()?.refused ?? {}) as [DatagramRefusal, number][];
       return refused.map(([reason, count]) => ({ labels: { reason: REASONS[reason] }, count }));
+    },
+  );
+}
+
+/** Adds the metric of the clocks of members. */
+export function addClockMetrics(metrics: RpcMetrics, differences: () => readonly ClockDifference[]): void {
+  metrics.gauge(
+    'member_clock_difference_seconds',
+    'How far the system clock of another member is ahead of the system clock here. Negative: it is behind. Label member: its name.',
+    ['member'],
+    (gauge) => {
+      gauge.reset();
+      for (const { member, aheadMs } of differences()) gauge.labels(member).set(aheadMs / 1000);
     },
   );
 }

@@ -2,7 +2,7 @@ import type { EngineHealth } from '../domain/commands.ts';
 import { jsonReply, type Reply } from './reply.ts';
 
 /** Health of a node: that of its engine, or the reason why the node does not serve. */
-export type NodeHealth = EngineHealth | { readonly kind: 'joining' | 'waiting'; readonly problem: string };
+export type NodeHealth = EngineHealth | { readonly kind: 'joining' | 'waiting' | 'skewed'; readonly problem: string };
 
 /** The states, explained to operators. */
 const explanations: Readonly<Record<EngineHealth['kind'], string>> = {
@@ -18,6 +18,7 @@ export const isReady = ({ kind }: NodeHealth): boolean => kind === 'serving' || 
 export function explainHealth(health: NodeHealth): string {
   if (health.kind === 'joining') return `the node is joining its cluster: ${health.problem}`;
   if (health.kind === 'waiting') return `the node does not serve: ${health.problem}`;
+  if (health.kind === 'skewed') return `the node cannot forward calls: ${health.problem}`;
   if (health.kind === 'starting' && health.replayedAtoms) {
     return `${explanations.starting}: ${health.replayedAtoms} entries of the commit log are replayed`;
   }

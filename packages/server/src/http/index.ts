@@ -1,4 +1,4 @@
-export { addGossipMetrics } from './gossip-metrics.ts';
+export { addClockMetrics, addGossipMetrics } from './gossip-metrics.ts';
 export { explainHealth, isReady, livez, type NodeHealth, readyz, startupz } from './health.ts';
 export { filterOf, type QueueReads, queuesApi } from './queues-api.ts';
 export { addPrincipalQuotaMetrics } from './quota-metrics.ts';

@@ -8,7 +8,31 @@ export interface CallerIdentity {
   readonly principal: string;
 }
 
-/** A header is accepted for this long, in ms. It covers clocks that differ, and a call that is on its way. */
+/** What a header says. */
+export interface ReadIdentity extends CallerIdentity {
+  /**
+   * Undefined: the header is valid now. Otherwise a process with a key of the cluster made it, but for another time or another run,
+   * so that it may be a copy. The value is how far the clock of the sender is ahead, in ms; NaN: the header does not say it.
+   */
+  readonly outOfTimeMs: number | undefined;
+}
+
+/** A run of a receiver, whose time its senders know. */
+export interface Receiver {
+  readonly run: string;
+  /** How far the time of the run is ahead of the time of this process, in ms. */
+  readonly aheadMs: number;
+}
+
+/** The time sources of a seal, in ms. */
+export interface SealTime {
+  /** The system clock, since 1970. It jumps when it is set. */
+  wall(): number;
+  /** Time since a fixed moment. It never jumps. */
+  elapsed(): number;
+}
+
+/** A header is accepted for this long, in ms. It covers a call that is on its way, and clocks that differ. */
 const VALID_MS = 5 * 60_000;
 /** A header is used again for this long, in ms, so that a receiver verifies one header for many calls. */
 const REUSED_MS = 60_000;
@@ -16,9 +40,14 @@ const REUSED_MS = 60_000;
 const MOST_HEADERS = 4_096;
 /** Longer headers are not valid. */
 const MOST_CHARACTERS = 2_048;
-const VERSION = '1';
+/** A header whose expiry is an instant of the system clocks. Every release reads it. */
+const BY_WALL = '1';
+/** A header for one run of a receiver, whose expiry is a time of that run. */
+const BY_RUN = '2';
 /** Without keys the last part of a header is this. */
 const NO_SEAL = '';
+
+const machine: SealTime = { wall: () => Date.now(), elapsed: () => performance.now() };
 
 interface Remembered<T> {
   readonly until: number;
@@ -26,22 +55,26 @@ interface Remembered<T> {
 }
 
 /**
- * Writes and reads the header in which a forwarder names its caller: `version.sender.expiry.address.principal.seal`.
+ * Writes and reads the header in which a forwarder names its caller: `1.sender.expiry.address.principal.seal`, or
+ * `2.run.expiry.address.principal.seal`.
  *
- *  I1  With keys, a header counts only if a process with a key of the cluster made it, and only until it expires.
+ *  I1  With keys, a header counts only if a process with a key of the cluster made it, and only for about five minutes. So a copy of
+ *      a header is soon of no use.
  *  I2  Without keys, a header proves nothing. It has no principal then, and the reader decides whether to believe the address.
+ *  I3  Clocks need not agree. A receiver that finds a header out of time answers with a challenge: its run, and the time since that
+ *      run began, sealed with the key. The sender then seals headers for this run, which expire by the time of the run. No other run
+ *      accepts them, and nothing that sets a system clock makes them valid again.
  */
 export class IdentitySeal {
   readonly #keys: readonly string[];
-  readonly #now: () => number;
-  readonly #sender = randomBytes(6).toString('base64url');
+  readonly #time: SealTime;
+  readonly #run = randomBytes(6).toString('base64url');
   readonly #written = new Map<string, Remembered<string>>();
-  readonly #read = new Map<string, Remembered<CallerIdentity>>();
+  readonly #read = new Map<string, Remembered<ReadIdentity>>();
 
-  /** `now`: the system clock, in ms since 1970. */
-  constructor(keys: readonly string[], now: () => number = Date.now) {
+  constructor(keys: readonly string[], time: SealTime = machine) {
     this.#keys = keys;
-    this.#now = now;
+    this.#time = time;
   }
 
   /** Whether a header proves anything. */
@@ -49,43 +82,68 @@ export class IdentitySeal {
     return this.#keys.length > 0;
   }
 
-  write({ address, principal }: CallerIdentity): string {
-    const name = `${address} ${principal}`;
-    const now = this.#now();
+  /** `receiver`: the run that sent a challenge. Undefined: none is known, and the header expires by the system clocks. */
+  write({ address, principal }: CallerIdentity, receiver?: Receiver): string {
+    const name = `${receiver?.run ?? ''} ${address} ${principal}`;
+    const elapsed = this.#time.elapsed();
     const known = this.#written.get(name);
-    if (known !== undefined && known.until > now) return known.value;
+    if (known !== undefined && known.until > elapsed) return known.value;
     const [key] = this.#keys;
-    const parts = [
-      VERSION,
-      this.#sender,
-      now + VALID_MS,
+    const until = (receiver === undefined ? this.#time.wall() : elapsed + receiver.aheadMs) + VALID_MS;
+    const text = [
+      receiver === undefined ? BY_WALL : BY_RUN,
+      receiver?.run ?? this.#run,
+      Math.floor(until),
       encoded(address),
       encoded(key === undefined ? '' : principal),
-    ];
-    const text = parts.join('.');
-    const header = `${text}.${key === undefined ? NO_SEAL : sealOf(key, text).toString('base64url')}`;
-    remember(this.#written, name, { until: now + REUSED_MS, value: header });
+    ].join('.');
+    const header = `${text}.${key === undefined ? NO_SEAL : sealOf(key, `identity ${text}`).toString('base64url')}`;
+    remember(this.#written, name, { until: elapsed + REUSED_MS, value: header });
     return header;
   }
 
-  /** The caller in a header. Undefined: it is not valid, or has expired. */
-  read(header: string): CallerIdentity | undefined {
-    const now = this.#now();
+  /** What a header says. Undefined: it is not valid. */
+  read(header: string): ReadIdentity | undefined {
+    const elapsed = this.#time.elapsed();
     const known = this.#read.get(header);
-    if (known !== undefined) return known.until > now ? known.value : undefined;
+    if (known !== undefined) {
+      return known.until > elapsed ? known.value : { ...known.value, outOfTimeMs: known.until - elapsed - VALID_MS };
+    }
     if (header.length > MOST_CHARACTERS) return undefined;
     const end = header.lastIndexOf('.');
     const text = header.slice(0, end);
-    const [version, , expiry = '', address = '', principal = '', ...rest] = text.split('.');
-    const until = Number(expiry);
-    // A sealed header lives no longer than its sender could have wanted.
-    if (version !== VERSION || rest.length > 0 || !(until > now && until <= now + 2 * VALID_MS)) return undefined;
+    const [version, run, expiry = '', address = '', principal = '', ...rest] = text.split('.');
+    if ((version !== BY_WALL && version !== BY_RUN) || rest.length > 0) return undefined;
     const seal = Buffer.from(header.slice(end + 1), 'base64url');
-    const isSealed = this.#keys.some((key) => isEqual(seal, sealOf(key, text)));
-    if (this.hasKeys && !isSealed) return undefined;
-    const value = { address: decoded(address), principal: this.hasKeys ? decoded(principal) : '' };
-    remember(this.#read, header, { until, value });
+    if (this.hasKeys && !this.#isSealed(seal, `identity ${text}`)) return undefined;
+    const says = { address: decoded(address), principal: this.hasKeys ? decoded(principal) : '' };
+    if (!this.hasKeys) return { ...says, outOfTimeMs: undefined };
+    if (version === BY_RUN && run !== this.#run) return { ...says, outOfTimeMs: Number.NaN };
+    const leftMs = Number(expiry) - (version === BY_WALL ? this.#time.wall() : elapsed);
+    // A header lives no longer than its sender could have wanted.
+    if (!(leftMs > 0 && leftMs <= 2 * VALID_MS)) return { ...says, outOfTimeMs: leftMs - VALID_MS };
+    const value = { ...says, outOfTimeMs: undefined };
+    // From now on the system clock does not matter.
+    remember(this.#read, header, { until: elapsed + leftMs, value });
     return value;
+  }
+
+  /** The challenge for the sender of a header that is out of time. */
+  challenge(): string {
+    const text = `${this.#run}.${Math.floor(this.#time.elapsed())}`;
+    const [key] = this.#keys;
+    return key === undefined ? '' : `${text}.${sealOf(key, `challenge ${text}`).toString('base64url')}`;
+  }
+
+  /** The receiver that made a challenge. Undefined: no process with a key of the cluster made it. */
+  receiverOf(challenge: string): Receiver | undefined {
+    const [run = '', elapsed = '', seal = ''] = challenge.split('.');
+    if (!this.#isSealed(Buffer.from(seal, 'base64url'), `challenge ${run}.${elapsed}`)) return undefined;
+    return { run, aheadMs: Number(elapsed) - this.#time.elapsed() };
+  }
+
+  #isSealed(seal: Buffer, text: string): boolean {
+    return this.#keys.some((key) => isEqual(seal, sealOf(key, text)));
   }
 }
 
@@ -96,6 +154,5 @@ function remember<T>(in_: Map<string, Remembered<T>>, key: string, value: Rememb
 
 const encoded = (text: string): string => Buffer.from(text, 'utf8').toString('base64url');
 const decoded = (text: string): string => Buffer.from(text, 'base64url').toString('utf8');
-const sealOf = (key: string, text: string): Buffer =>
-  createHmac('sha256', key).update(`taskmaster identity ${text}`).digest();
+const sealOf = (key: string, text: string): Buffer => createHmac('sha256', key).update(`taskmaster ${text}`).digest();
 const isEqual = (a: Buffer, b: Buffer): boolean => a.length === b.length && timingSafeEqual(a, b);

@@ -1,7 +1,7 @@
 export { awaitedBytes, type Caller, waitingBytes } from './caller.ts';
 export { recheckOfLease, recheckOfWait, requireLease } from './check-rights.ts';
 export { createHandlers, type Handlers } from './handlers.ts';
-export { IdentitySeal } from './identity-seal.ts';
+export { IdentitySeal, type Receiver } from './identity-seal.ts';
 export { LateService } from './late-service.ts';
 export { createNodeService } from './node-service.ts';
 export { IDENTITY_HEADER, ROUTED_HEADER } from './origins.ts';

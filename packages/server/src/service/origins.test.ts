@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { Access } from '../access/access.ts';
 import { AccessTable } from '../access/access-table.ts';
 import { unlimitedAccess } from '../access/caller-access.ts';
+import type { Refusal } from '../domain/refusal.ts';
 import { IdentitySeal } from './identity-seal.ts';
 import { IDENTITY_HEADER, Origins, ROUTED_HEADER } from './origins.ts';
 
@@ -23,7 +24,8 @@ const routed = (identity?: string) =>
 
 const peerOf = (index: number): string => `10.0.${index >> 8}.${index & 255}:4000`;
 
-const sealWith = (keys: readonly string[], now = NOW) => new IdentitySeal(keys, () => now);
+const sealWith = (keys: readonly string[], now = NOW) =>
+  new IdentitySeal(keys, { wall: () => now, elapsed: () => 1_000 });
 
 const access = new Access({
   table: new AccessTable({
@@ -55,8 +57,7 @@ describe('the caller of a call', () => {
     ['a proxy with another key', [KEY], sealWith(['another key']).write(CALLER), peerOf(1), peerOf(1)],
     ['a caller without a key', [KEY], sealWith([]).write(CALLER), peerOf(1), peerOf(1)],
     ['a caller without a key on this machine', [KEY], sealWith([]).write(CALLER), LOCAL, LOCAL],
-    ['a header that has expired', [KEY], sealWith([KEY], NOW - 6 * 60_000).write(CALLER), peerOf(1), peerOf(1)],
-    ['a header from the far future', [KEY], sealWith([KEY], NOW + 6 * 60_000).write(CALLER), peerOf(1), peerOf(1)],
+    ['a proxy with another clock', [KEY], sealWith([KEY], NOW - 6 * 60_000).write(CALLER), peerOf(1), '10.9.9.9:1'],
     ['an address alone', [KEY], '10.9.9.9:1', peerOf(1), peerOf(1)],
     ['a very long header', [KEY], 'a.'.repeat(10_000), peerOf(1), peerOf(1)],
     ['no header', [KEY], undefined, peerOf(1), peerOf(1)],
@@ -103,5 +104,70 @@ describe('the principal of a call', () => {
     const certificateNames = () => (name === 'a certificate' ? ['shop.example'] : []);
     const origins = new Origins({ access, seal: sealWith(keys), certificateNames });
     expect((await origins.of(headers, LOCAL)).access.principal).toBe(expected);
+  });
+});
+
+describe('a header that is out of time', () => {
+  const MINUTE = 60_000;
+
+  /** A seal whose clocks a test sets. */
+  function timed(wall: number, elapsed: number) {
+    const time = { wallMs: wall, elapsedMs: elapsed, wall: () => time.wallMs, elapsed: () => time.elapsedMs };
+    return { time, seal: new IdentitySeal([KEY], time) };
+  }
+
+  /** The reason and the challenge of the refusal; undefined: the call is served. */
+  async function refusalOf(seal: IdentitySeal, header: string) {
+    const { access: asked } = await new Origins({ seal, access }).of(routed(header), peerOf(1));
+    try {
+      asked.requireIdentity();
+      return undefined;
+    } catch (thrown) {
+      return thrown as Refusal;
+    }
+  }
+
+  test.each([
+    ['has expired', -6 * MINUTE, 'a system clock that is 360 s behind'],
+    ['is from the far future', 6 * MINUTE, 'a system clock that is 360 s ahead of'],
+  ])('since it %s gives no rights, and is refused with a challenge', async (_name, aheadMs, text) => {
+    const node = timed(NOW, 5_000);
+    const proxy = timed(NOW + aheadMs, 900_000);
+    const refusal = await refusalOf(node.seal, proxy.seal.write(CALLER));
+    expect(refusal).toMatchObject({ reason: 'CLOCK_SKEW', message: expect.stringContaining(text) });
+    const receiver = proxy.seal.receiverOf(refusal?.metadata.challenge ?? '');
+    const answer = proxy.seal.write(CALLER, receiver);
+    expect(await refusalOf(node.seal, answer)).toBeUndefined();
+    // What follows does not need another challenge, whatever the system clocks do.
+    for (const setBackMs of [60 * MINUTE, -600 * MINUTE, 5 * MINUTE]) {
+      node.time.wallMs += setBackMs;
+      proxy.time.wallMs -= setBackMs;
+      for (const { time } of [node, proxy]) time.elapsedMs += 3 * MINUTE;
+      expect(await refusalOf(node.seal, proxy.seal.write(CALLER, receiver))).toBeUndefined();
+    }
+    // A copy is of no use after five minutes, at another node, or after a restart.
+    expect(await refusalOf(node.seal, answer)).toMatchObject({ reason: 'CLOCK_SKEW' });
+    const fresh = proxy.seal.write(CALLER, receiver);
+    const sameKey = timed(node.time.wallMs, node.time.elapsedMs);
+    expect(await refusalOf(sameKey.seal, fresh)).toMatchObject({ reason: 'CLOCK_SKEW' });
+    node.time.wallMs -= 4 * MINUTE;
+    node.time.elapsedMs += 6 * MINUTE;
+    expect(await refusalOf(node.seal, fresh)).toMatchObject({ reason: 'CLOCK_SKEW' });
+  });
+
+  test('stays out of time when the system clock of the receiver is set back to it', async () => {
+    const node = timed(NOW, 0);
+    const header = sealWith([KEY]).write(CALLER);
+    expect(await refusalOf(node.seal, header)).toBeUndefined();
+    node.time.elapsedMs += 6 * MINUTE;
+    expect(await refusalOf(node.seal, header)).toMatchObject({ reason: 'CLOCK_SKEW' });
+  });
+
+  test('tells nothing to a sender without a key, and a challenge without a key is not believed', async () => {
+    const stranger = new IdentitySeal(['another key'], { wall: () => NOW - 6 * MINUTE, elapsed: () => 0 });
+    expect(await refusalOf(sealWith([KEY]), stranger.write(CALLER))).toMatchObject({ reason: 'UNAUTHENTICATED' });
+    expect(sealWith([KEY]).receiverOf(stranger.challenge())).toBeUndefined();
+    const [run, , code] = sealWith([KEY]).challenge().split('.');
+    expect(sealWith([KEY]).receiverOf([run, NOW, code].join('.'))).toBeUndefined();
   });
 });

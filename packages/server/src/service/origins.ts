@@ -1,7 +1,8 @@
 import type { Metadata } from '@grpc/grpc-js';
 import type { Access } from '../access/access.ts';
-import { type CallerAccess, unlimitedAccess } from '../access/caller-access.ts';
+import { type CallerAccess, refusedAccess, unlimitedAccess } from '../access/caller-access.ts';
 import { credentialOf } from '../access/credential.ts';
+import { Refusal } from '../domain/refusal.ts';
 import { IdentitySeal } from './identity-seal.ts';
 import { isLoopbackPeer, peerAddress } from './parse/host-port.ts';
 import type { Origin } from './raw-service.ts';
@@ -76,12 +77,17 @@ export class Origins {
     if (typeof header !== 'string' || (!this.#seal.hasKeys && !isLoopbackPeer(peer))) return undefined;
     const identity = this.#seal.read(header);
     if (identity === undefined) return undefined;
-    const { address, principal } = identity;
+    const { address, principal, outOfTimeMs } = identity;
     const isShown = address !== '' && address.length <= ADDRESS_CHARACTERS;
     const shown = isShown ? address : peerAddress(peer);
     const origin = { address: shown, routed: true, forwarded: true };
+    // An address gives no rights, so a copy of a header does no harm here.
     if (this.#access === undefined) return { ...origin, access: unlimitedAccess };
     if (!this.#seal.hasKeys) return undefined;
+    if (outOfTimeMs !== undefined) {
+      const refused = refusedAccess(clockSkew(this.#seal, outOfTimeMs));
+      return { address: peerAddress(peer), routed: true, forwarded: false, access: refused };
+    }
     return { ...origin, access: this.#access.identified(principal) };
   }
 
@@ -99,4 +105,14 @@ export class Origins {
     this.#direct.set(peer, origin);
     return origin;
   }
+}
+
+/** Refuses the call of a forwarder whose header is out of time, and tells it how to seal the next one (I3 of the seal). */
+function clockSkew(seal: IdentitySeal, aheadMs: number): Refusal {
+  const seconds = Math.round(Math.abs(aheadMs) / 1000);
+  const differs = Number.isNaN(aheadMs)
+    ? 'sealed this call for an earlier run of this node'
+    : `has a system clock that is ${seconds} s ${aheadMs > 0 ? 'ahead of' : 'behind'} this node's`;
+  const message = `the node or proxy that forwards this call ${differs}: nothing has changed; set the clocks right, as with NTP`;
+  return new Refusal('CLOCK_SKEW', message, { metadata: { challenge: seal.challenge() } });
 }

@@ -54,7 +54,15 @@ describe('the role of a node that starts', () => {
     });
   });
 
-  const exchange = async () => ({ ...found, nodeId: 'id-first', knowledge: told, nowMs: 0, mayCommit: true, release });
+  const exchange = async () => ({
+    ...found,
+    nodeId: 'id-first',
+    knowledge: told,
+    nowMs: 0,
+    wallMs: 0,
+    mayCommit: true,
+    release,
+  });
   const join = async (request: JoinRequest): Promise<JoinResponse> => {
     if (!answer) throw new TypeError('no member answers');
     return answer(request);

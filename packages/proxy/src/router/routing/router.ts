@@ -87,8 +87,8 @@ const HASTY_ATTEMPTS = 4;
 /** Number of groups whose partition is cached. Hashing the group is the most expensive part of finding a holder. */
 const REMEMBERED_GROUPS = 4_096;
 
-/** Refusals after which the same call may succeed a little later. */
-const PASSING_REASONS: ReadonlySet<string> = new Set(['PARTITION_MOVING', 'STARTING', 'SHUTTING_DOWN']);
+/** Refusals after which the same call may succeed a little later. After CLOCK_SKEW the next call is sealed in another way. */
+const PASSING_REASONS: ReadonlySet<string> = new Set(['PARTITION_MOVING', 'STARTING', 'SHUTTING_DOWN', 'CLOCK_SKEW']);
 
 /** Whether the call may go to another node: this node did not carry it out, or carrying it out twice changes nothing. */
 function mayBeAskedElsewhere(outcome: SendFailure, repetition: Repetition): boolean {

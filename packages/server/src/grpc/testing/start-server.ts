@@ -47,7 +47,12 @@ export interface TestServer extends AsyncDisposable {
 /** A server that is not started yet. `front` may replace or wrap the service of the node. */
 function createServer(
   engine: TaskEngine,
-  { tls, access, ...options }: Partial<GrpcServerOptions> & Pick<GrpcServerDeps, 'tls' | 'access'> = {},
+  {
+    tls,
+    access,
+    identities,
+    ...options
+  }: Partial<GrpcServerOptions> & Pick<GrpcServerDeps, 'tls' | 'access' | 'identities'> = {},
   front: (own: RawService) => RawService = (own) => own,
   others: readonly UnaryService[] = [],
   streaming: readonly StreamingService[] = [],
@@ -57,7 +62,17 @@ function createServer(
   const observer: CallObserver = { callEnded: (method, reason) => void ended.push({ method, reason }) };
   const service = front(createNodeService(createHandlers(engine, log), new FairTurns()));
   const isServing = () => engine.health.kind === 'serving' || engine.health.kind === 'full';
-  const deps = { service, others, streaming, isServing, observer, tls, access, log };
+  const deps = {
+    service,
+    others,
+    streaming,
+    isServing,
+    observer,
+    tls,
+    access,
+    log,
+    ...(identities !== undefined && { identities }),
+  };
   const server = new GrpcServer({ ...DEFAULTS, ...options }, deps);
   return { server, log, ended, [Symbol.asyncDispose]: () => server.stop(0) };
 }

@@ -274,12 +274,19 @@ export interface ExchangeResponse {
   clusterId: string;
   /** Number of partitions of the cluster. It never changes. */
   partitions: number;
-  /** Its clock, in ms since 1970. Nodes only report large differences: clocks need not agree. */
+  /** The clock of its engine, in ms since 1970. */
   nowMs: number;
   /** True if it may change its partitions. False: it waits until another member confirms that it is still a member. */
   mayCommit: boolean;
   /** The release of the node that answers. */
-  release: MemberRelease | undefined;
+  release:
+    | MemberRelease
+    | undefined;
+  /**
+   * Its system clock, in ms since 1970. Nodes report large differences: clocks need not agree. 0: the release tells only now_ms, and
+   * refuses calls that come from a member whose system clock is more than five minutes off.
+   */
+  wallMs: number;
 }
 
 /** Asks for the partitions that a node holds. */
@@ -1698,6 +1705,7 @@ function createBaseExchangeResponse(): ExchangeResponse {
     nowMs: 0,
     mayCommit: false,
     release: undefined,
+    wallMs: 0,
   };
 }
 
@@ -1723,6 +1731,9 @@ export const ExchangeResponse: MessageFns<ExchangeResponse> = {
     }
     if (message.release !== undefined) {
       MemberRelease.encode(message.release, writer.uint32(58).fork()).join();
+    }
+    if (message.wallMs !== 0) {
+      writeInt64(writer.uint32(64), message.wallMs);
     }
     return writer;
   },
@@ -1794,6 +1805,14 @@ export const ExchangeResponse: MessageFns<ExchangeResponse> = {
             }
 
             message.release = MemberRelease.decode(reader, reader.uint32());
+            continue;
+          }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.wallMs = readInt64(reader);
             continue;
           }
         }
