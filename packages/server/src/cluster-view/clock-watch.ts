@@ -36,8 +36,8 @@ interface Known {
 }
 
 /**
- * Compares the system clocks of other members with the one of this process, and logs each large difference once. Leases do not depend
- * on it, because instants travel as remaining time. But schedules run by the system clock, and tasks and logs show times to people.
+ * Compares the system clocks of other members with the one of this process, and logs each large difference once. Leases do not
+ * depend on it, because instants travel as remaining time. But schedules run by the system clock, and people see times.
  */
 export class ClockWatch {
   readonly #deps: ClockWatchDeps;
@@ -69,8 +69,8 @@ export class ClockWatch {
   }
 
   /**
-   * Why most of the other members refuse the calls that this process forwards to them; undefined if they do not. Only members of an
-   * earlier release do.
+   * Why most of the other members refuse the calls that this process forwards to them; undefined if they do not. Only members of
+   * an earlier release do.
    */
   get refusal(): string | undefined {
     const differences = this.differences;

@@ -11,8 +11,8 @@ export interface CallerIdentity {
 /** What a header says. */
 export interface ReadIdentity extends CallerIdentity {
   /**
-   * Undefined: the header is valid now. Otherwise a process with a key of the cluster made it, but for another time or another run,
-   * so that it may be a copy. The value is how far the clock of the sender is ahead, in ms; NaN: the header does not say it.
+   * Undefined: the header is valid now. Otherwise a process with a key of the cluster made it, but for another time or another
+   * run, so that it may be a copy. The value is how far the clock of the sender is ahead, in ms; NaN: the header does not say it.
    */
   readonly outOfTimeMs: number | undefined;
 }
@@ -58,12 +58,12 @@ interface Remembered<T> {
  * Writes and reads the header in which a forwarder names its caller: `1.sender.expiry.address.principal.seal`, or
  * `2.run.expiry.address.principal.seal`.
  *
- *  I1  With keys, a header counts only if a process with a key of the cluster made it, and only for about five minutes. So a copy of
- *      a header is soon of no use.
+ *  I1  With keys, a header counts only if a process with a key of the cluster made it, and only for about five minutes. So a copy
+ *      of a header is soon of no use.
  *  I2  Without keys, a header proves nothing. It has no principal then, and the reader decides whether to believe the address.
- *  I3  Clocks need not agree. A receiver that finds a header out of time answers with a challenge: its run, and the time since that
- *      run began, sealed with the key. The sender then seals headers for this run, which expire by the time of the run. No other run
- *      accepts them, and nothing that sets a system clock makes them valid again.
+ *  I3  Clocks need not agree. A receiver that finds a header out of time answers with a challenge: its run, and the time since
+ *      that run began, sealed with the key. The sender then seals headers for this run, which expire by the time of the run. No
+ *      other run accepts them, and nothing that sets a system clock makes them valid again.
  */
 export class IdentitySeal {
   readonly #keys: readonly string[];

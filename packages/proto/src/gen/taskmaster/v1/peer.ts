@@ -283,8 +283,8 @@ export interface ExchangeResponse {
     | MemberRelease
     | undefined;
   /**
-   * Its system clock, in ms since 1970. Nodes report large differences: clocks need not agree. 0: the release tells only now_ms, and
-   * refuses calls that come from a member whose system clock is more than five minutes off.
+   * Its system clock, in ms since 1970. Nodes report large differences: clocks need not agree. 0: the release tells only now_ms,
+   * and refuses calls that come from a member whose system clock is more than five minutes off.
    */
   wallMs: number;
 }
