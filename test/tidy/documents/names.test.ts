@@ -25,6 +25,7 @@ const THEIRS = new Set([
   'malloc_trim',
   'nodejs_',
   'nohup',
+  'jest',
   'setsid',
   'TimeoutStopSec',
   'RestartPreventExitStatus',

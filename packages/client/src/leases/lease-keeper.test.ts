@@ -69,23 +69,43 @@ test('an in-process client renews on this thread, because only this thread reach
   resolve();
 });
 
-test('if the thread dies, this thread continues to renew', async () => {
+test.each([
   // A thread without endpoints fails as it starts.
-  class Unreachable extends FakeTransport {
-    override readonly reachableFrom: Reachable = { endpoints: [], tls: undefined };
-  }
-  const transport = new Unreachable(systemTiming);
-  const keeper = new LeaseKeeper({ transport, timing: systemTiming, random: Math.random });
-  const terms = {
-    queue: 'q',
-    pid: Buffer.from('a'),
-    token: 1,
-    leaseDurationMs: 3_000,
-    timeLimitMs: undefined,
-    from: systemTiming.now() - 2_000,
-  };
-  keeper.keep([new Lease(terms, systemTiming, keeper.catchUp)], 60_000);
-  await vi.waitUntil(() => transport.engine.updates.length > 0, patience);
-  expect(transport.engine.updates[0]?.renew).toHaveLength(1);
-  await keeper.close();
-});
+  ['has died', { endpoints: [], tls: undefined }],
+  // Node.js refuses a path that is not absolute, as it refuses every thread without --allow-worker.
+  ['cannot start', { endpoints: ['127.0.0.1:1'], tls: undefined, renewalThread: 'no-thread.js' }],
+] satisfies [string, Reachable][])(
+  'if the thread %s, this thread renews the leases, and warns once',
+  async (_what, reachableFrom) => {
+    const warnings: unknown[] = [];
+    const onWarning = ({ name, ...warning }: Error & { code?: string }): unknown => warnings.push([name, warning.code]);
+    process.on('warning', onWarning);
+    class Unreachable extends FakeTransport {
+      override readonly reachableFrom: Reachable = reachableFrom;
+    }
+    const transport = new Unreachable(systemTiming);
+    const keeper = new LeaseKeeper({ transport, timing: systemTiming, random: Math.random });
+    const lease = (pid: string): Lease => {
+      const terms = {
+        queue: 'q',
+        pid: Buffer.from(pid),
+        token: 1,
+        leaseDurationMs: 3_000,
+        timeLimitMs: undefined,
+        from: systemTiming.now() - 2_000,
+      };
+      return new Lease(terms, systemTiming, keeper.catchUp);
+    };
+    try {
+      keeper.keep([lease('a')], 60_000);
+      keeper.keep([lease('b')], 60_000);
+      const pids = (): string[] =>
+        transport.engine.updates.flatMap(({ renew }) => renew.map(({ pid }) => pid.toString()));
+      await vi.waitUntil(() => pids().includes('a') && pids().includes('b'), patience);
+      expect(warnings).toEqual([['TaskMasterWarning', 'TASKMASTER_NO_RENEWAL_THREAD']]);
+    } finally {
+      process.off('warning', onWarning);
+      await keeper.close();
+    }
+  },
+);

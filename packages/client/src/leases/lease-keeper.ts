@@ -1,6 +1,7 @@
 import type { Timing } from '../transport/timing.ts';
 import type { Transport } from '../transport/transport.ts';
 import { LeaseExpiredError, type TaskMasterError } from '../values/errors.ts';
+import { warn } from '../values/warnings.ts';
 import type { Lease } from './lease.ts';
 import { type KeptLease, Renewer } from './renewer.ts';
 import { ThreadedRenewer } from './threaded-renewer.ts';
@@ -19,7 +20,7 @@ interface Kept {
 
 type Renewing =
   | { readonly kind: 'threaded'; readonly renewer: ThreadedRenewer }
-  /** For an engine in this process, for credentials that cannot be sent to a thread, and after the thread has died. */
+  /** For an engine in this process, for credentials that cannot be sent to a thread, and without a thread that runs. */
   | { readonly kind: 'local'; readonly renewer: Renewer };
 
 /** `idle`: no lease was kept yet. */
@@ -62,14 +63,20 @@ export class LeaseKeeper {
   #begin(): Renewing {
     const { reachableFrom } = this.#parts.transport;
     if (reachableFrom === undefined) return this.#beginLocal();
-    const renewer = new ThreadedRenewer({
-      reachable: reachableFrom,
-      onRenewed: (ids, sentAt) => this.#renewed(ids, sentAt),
-      onCancelled: (id, reason) => this.#kept.get(id)?.lease.cancel(reason),
-      onRefused: (id, error) => this.#refused(id, error),
-      onDied: () => this.#replaceThread(),
-    });
-    return { kind: 'threaded', renewer };
+    try {
+      const renewer = new ThreadedRenewer({
+        reachable: reachableFrom,
+        onRenewed: (ids, sentAt) => this.#renewed(ids, sentAt),
+        onCancelled: (id, reason) => this.#kept.get(id)?.lease.cancel(reason),
+        onRefused: (id, error) => this.#refused(id, error),
+        onDied: (error) => this.#replaceThread(error),
+      });
+      return { kind: 'threaded', renewer };
+    } catch (error) {
+      // Node.js starts no threads here, for example with --permission.
+      warnOfLocal(error);
+      return this.#beginLocal();
+    }
   }
 
   #beginLocal(): Renewing {
@@ -83,8 +90,9 @@ export class LeaseKeeper {
   }
 
   /** Renews on this thread after the other thread has died. This works as long as handlers do not block. */
-  #replaceThread(): void {
+  #replaceThread(error: Error): void {
     if (this.#state.kind === 'closed') return;
+    warnOfLocal(error);
     const local = this.#beginLocal();
     this.#state = local;
     local.renewer.keep([...this.#kept].map(([id, { lease, keepUntil }]) => keptLease(id, lease, keepUntil)));
@@ -122,4 +130,13 @@ export class LeaseKeeper {
 function keptLease(id: number, lease: Lease, keepUntil: number): KeptLease {
   const { queue, pid, token, leaseDurationMs, endsAt, limitAt } = lease;
   return { id, queue, pid, token, leaseDurationMs, endsAt, keepUntil, limitAt };
+}
+
+function warnOfLocal(error: unknown): void {
+  const why = error instanceof Error ? error.message : String(error);
+  warn(
+    'TASKMASTER_NO_RENEWAL_THREAD',
+    `no thread renews leases (${why}), so the main thread does: a handler that blocks the event loop for longer than its lease ` +
+      'loses its task. Give a bundle the thread as an entry, give Node.js --allow-worker, or accept it with renewalThread: false',
+  );
 }

@@ -1,5 +1,5 @@
 import { extname } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker as Thread } from 'node:worker_threads';
 import type { Error as WireError } from '@taskmaster/proto';
 import type { Reachable } from '../transport/transport.ts';
@@ -45,12 +45,12 @@ export class ThreadedRenewer {
   #forgotten: number[] = [];
   #closing = false;
 
+  /** @throws Error if this process cannot start threads. If it cannot start this thread, `onDied` is called later. */
   constructor(parts: ThreadedRenewerParts) {
     this.#parts = parts;
     const { port1, port2 } = new MessageChannel();
     const data: RenewerThreadData = { reachable: parts.reachable, port: port2 };
-    // TypeScript in the sources and JavaScript in the build, like this file.
-    const file = new URL(`./renewer-thread${extname(fileURLToPath(import.meta.url))}`, import.meta.url);
+    const file = parts.reachable.renewalThread ?? fileBeside();
     this.#thread = new Thread(file, { workerData: data, transferList: [port2], name: 'taskmaster-leases' });
     this.#thread.on('error', (error) => this.#died(error instanceof Error ? error : new Error(String(error))));
     this.#thread.on('exit', () => this.#died(new Error('the thread that renews leases ended')));
@@ -105,4 +105,12 @@ export class ThreadedRenewer {
     this.#port.close();
     this.#parts.onDied(error);
   }
+}
+
+/** The thread's file: beside this file, or beside the bundle that contains it. */
+function fileBeside(): URL {
+  // Bundles in CommonJS have a file name, but no URL.
+  const url: string | undefined = import.meta.url ?? pathToFileURL(__filename).href;
+  // TypeScript in the sources and JavaScript in the build, like this file.
+  return new URL(`./renewer-thread${extname(fileURLToPath(url))}`, url);
 }

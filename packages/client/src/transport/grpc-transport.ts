@@ -1,3 +1,5 @@
+import { resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import type { ChannelOptions } from '@grpc/grpc-js';
 import {
   AccessServiceService as accessService,
@@ -98,9 +100,10 @@ export class GrpcTransport implements Transport {
     this.#useStream = options.useStream ?? true;
     const { token, tokenFile, insecure, tls, httpProxy = true } = options;
     const isEncrypted = tls !== undefined || options.credentials !== undefined;
+    const renewalThread = renewalThreadOf(options.renewalThread);
     this.reachableFrom =
-      options.credentials === undefined && typeof token !== 'function'
-        ? { endpoints, tls, routing, token, tokenFile, insecure, httpProxy }
+      options.credentials === undefined && typeof token !== 'function' && renewalThread !== false
+        ? { endpoints, tls, routing, token, tokenFile, insecure, httpProxy, renewalThread }
         : undefined;
     const common = {
       credentials: options.credentials ?? channelCredentials(options.tls),
@@ -302,6 +305,15 @@ function queueOf({ enqueue, dequeue, renew, release }: UpdateTasksRequest): stri
 function routingOf(given: Routing | undefined): Routing {
   if (given === undefined || given === 'any' || given === 'direct') return given ?? 'any';
   throw new TypeError(`routing: '${String(given)}' is not 'any' or 'direct'`);
+}
+
+/** The path of the program. Undefined: the default. False: no thread renews leases. */
+function renewalThreadOf(given: string | URL | false | undefined): string | false | undefined {
+  if (given === undefined || given === false) return given;
+  const isUrl = given instanceof URL || (typeof given === 'string' && given.startsWith('file:'));
+  if (isUrl) return fileURLToPath(given);
+  if (typeof given === 'string' && given !== '') return resolve(given);
+  throw new TypeError('renewalThread: must be a path, a file: URL, or false');
 }
 
 function channelOptions(endpoint: string, tls: TlsOptions | undefined, httpProxy: boolean): ChannelOptions {

@@ -77,6 +77,8 @@ export interface Reachable {
   readonly httpProxy?: boolean | undefined;
   /** Default `any`. */
   readonly routing?: Routing;
+  /** Absolute path of the program of the thread. Default: the file of this package. */
+  readonly renewalThread?: string | undefined;
 }
 
 /** Calls of operators to a cluster. They reject like calls of a transport. */

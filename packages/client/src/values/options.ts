@@ -115,6 +115,11 @@ export interface GrpcOptions extends TokenOptions {
    * to what `no_grpc_proxy` or `no_proxy` lists. Default true.
    */
   readonly httpProxy?: boolean | undefined;
+  /**
+   * The program of the thread that renews leases, as a path or a `file:` URL, if a bundler has moved it. Default: the file
+   * `renewer-thread` beside the client's module or bundle. False: the main thread renews leases.
+   */
+  readonly renewalThread?: string | URL | false | undefined;
   /** Longest wait of `connect` for the first connection. Default 10 s. */
   readonly connectTimeout?: Duration | undefined;
   /** Whether updates and leases go over one stream per connection, several in a message. Default true. */
