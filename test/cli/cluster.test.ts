@@ -54,7 +54,7 @@ $ taskmaster members b
 NAME    STATE   ALIVE  HELD  WANTED  VERSION  ADDRESS
 b       active  no      <n>     <n>  <any>    127.0.0.1:<n>
 1 node          0       <n>     <n>
-! b does not answer; <n> partitions wait for it. Restart it, or \`taskmaster members remove b\`
+! b does not answer; <n> partitions wait for it. Restart it; if its disk is lost for good, \`taskmaster members remove b\` gives up its tasks
 
 # Callers wait for it.
 $ taskmaster peek ${dead} --timeout 3s
@@ -70,6 +70,19 @@ a          serving             <n>     <n>    <n>  <any>
 b          unreachable         <n>     <n>    <n>  <any>
 2 holders                       32     <n>    <n>
 ! b did not answer; QUEUES and TASKS are from its last report
+[5]
+$ taskmaster dead
+! dead letters of b (127.0.0.1:<n>) are missing: it did not answer
+[5]
+$ taskmaster queues --regex ^nothing --json
+! {"error":{"reason":"INCOMPLETE","message":"queues of b (127.0.0.1:<n>) are missing: it did not answer",<any>}}
+[5]
+$ taskmaster lease --regex ^nothing
+! tasks of b (127.0.0.1:<n>) are missing: it did not answer
+[5]
+$ taskmaster schedule
+! schedules of b (127.0.0.1:<n>) are missing: it did not answer
+[5]
 $ taskmaster members remove b > lost.txt
 ! taskmaster: LOSS_NOT_ACCEPTED: nothing was changed; to remove b for good: taskmaster members remove b --accept-loss
 [1]

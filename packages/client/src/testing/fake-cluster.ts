@@ -9,6 +9,7 @@ import {
   PartitionState,
   type RemoveMemberRequest,
   type RemoveMemberResponse,
+  type UnreachableNode,
 } from '@taskmaster/proto';
 import { makeError } from '../values/errors.ts';
 
@@ -17,6 +18,8 @@ export class FakeCluster {
   members: Member[] = [];
   partitions: Partition[] = [];
   unreachable: string[] = [];
+  /** Nodes whose queues and schedules are missing in listings. */
+  silent: UnreachableNode[] = [];
   /** Partitions that a draining member hands over between two lists of members. */
   handedOverPerPoll = 1;
   /** Partitions that are lost by a removal. */

@@ -122,9 +122,12 @@ export class FakeServer implements AsyncDisposable {
       listQueues: unary('listQueues', () => ({
         queues: engine.stats({ queues: [], filter: undefined }).queues,
         nextPageToken: '',
-        unreachable: [],
+        unreachable: cluster.silent,
       })),
-      getQueueStats: unary('getQueueStats', (request: Parameters<FakeEngine['stats']>[0]) => engine.stats(request)),
+      getQueueStats: unary('getQueueStats', (request: Parameters<FakeEngine['stats']>[0]) => ({
+        ...engine.stats(request),
+        unreachable: request.queues.length > 0 ? [] : cluster.silent,
+      })),
       peekTasks: unary('peekTasks', (request: Parameters<FakeEngine['peek']>[0]) => engine.peek(request)),
       getTasks: unary('getTasks', (request: Parameters<FakeEngine['get']>[0]) => engine.get(request)),
       deleteQueue: unary('deleteQueue', ({ queue }: { queue: string }) => ({
@@ -139,7 +142,10 @@ export class FakeServer implements AsyncDisposable {
       })),
       listQueueSettings: unary('listQueueSettings', ({ queue }: { queue: string }) => settings.list(queue)),
       putSchedule: unary('putSchedule', (request: Parameters<FakeSchedules['put']>[0]) => schedules.put(request)),
-      listSchedules: unary('listSchedules', (request: Parameters<FakeSchedules['list']>[0]) => schedules.list(request)),
+      listSchedules: unary('listSchedules', (request: Parameters<FakeSchedules['list']>[0]) => ({
+        ...schedules.list(request),
+        unreachable: cluster.silent,
+      })),
       deleteSchedule: unary('deleteSchedule', ({ schedule }: { schedule: string }) => ({
         deleted: schedules.delete(schedule),
       })),

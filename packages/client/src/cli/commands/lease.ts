@@ -17,6 +17,7 @@ import { UsageError } from '../output/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
 import { countOf } from '../output/format.ts';
 import { notesOf } from '../output/help.ts';
+import { MissingNodes, reportIncomplete } from '../output/missing-nodes.ts';
 import { isTemporary } from '../output/report-error.ts';
 import { tableOf } from '../output/table.ts';
 import { leasedColumns, leasedObject } from '../output/task-view.ts';
@@ -128,19 +129,23 @@ async function showTasks(session: Session, queues: LeasedQueues, flags: LeaseFla
     leased += tasks.length;
     if (leased >= max || out.closed.aborted) break;
   }
-  if (leased === 0 && !out.json) err.write(`${queues.refs.map(({ name }) => name).join(', ')}: no task to lease\n`);
-  return leased === 0 ? exitCodes.nothing : exitCodes.ok;
+  if (leased > 0) return exitCodes.ok;
+  const missing = await missingOf(session, flags);
+  if (!out.json && missing.isEmpty) {
+    err.write(escapeControls(`${queues.refs.map(({ name }) => name).join(', ')}: no task to lease`).concat('\n'));
+  }
+  return missing.report(session, 'tasks', exitCodes.nothing);
 }
 
 /** Says that some of the queues could not be asked. */
 async function reportMissed(
-  { client, err }: Session,
+  { client, out, err }: Session,
   error: TaskMasterError,
   queues: readonly string[],
 ): Promise<void> {
   const holders = await unreachableHolders(client, error, queues);
   const why = holders.length > 0 ? unreachableText(holders) : `${error.reason}: ${escapeControls(error.message)}`;
-  err.write(`some queues could not be asked for tasks: ${why}\n`);
+  reportIncomplete({ out, err }, `some queues could not be asked for tasks: ${why}`);
 }
 
 async function print(
@@ -177,7 +182,17 @@ async function runCommands(session: Session, queues: LeasedQueues, flags: LeaseF
   if (!out.json) err.write(`${countOf(completed, 'task')} completed, ${countOf(failed, 'task')} failed\n`);
   signal.throwIfAborted();
   if (failed > 0) return exitCodes.failed;
-  return completed === 0 ? exitCodes.nothing : exitCodes.ok;
+  if (completed > 0) return exitCodes.ok;
+  return (await missingOf(session, flags)).report(session, 'tasks', exitCodes.nothing);
+}
+
+/** Nodes that may hold matching queues, and do not answer. A lease from queues by name is refused if one of them is missing. */
+async function missingOf({ client, signal }: Session, { regex, group }: LeaseFlags): Promise<MissingNodes> {
+  const missing = new MissingNodes();
+  if (regex === undefined && group === undefined) return missing;
+  const listing = client.listQueues({ filter: { regex, group }, pageSize: 1, signal, onUnreachable: missing.note });
+  for await (const _ of listing) break;
+  return missing;
 }
 
 function refsOf({ client }: Session, names: readonly string[], flags: LeaseFlags): LeasedQueues['refs'] {

@@ -9,6 +9,8 @@ export const exitCodes = {
   unreachable: 3,
   /** There is no such task, or no task to lease or to show. */
   nothing: 4,
+  /** Some nodes did not answer. What they hold is missing in the output. */
+  incomplete: 5,
 } as const;
 
 /** Signals that interrupt a command (Ctrl-C, an orchestrator, a closed terminal), with the exit codes that shells use. */
@@ -23,4 +25,5 @@ export const exitCodesHelp = `Exit codes:
   2    the command line or its input is wrong
   3    no node could be reached, or no node answered in time
   4    not found: no task to lease or to show, or no such task
+  5    incomplete: some nodes did not answer, and stderr says what is missing
   130  interrupted by Ctrl-C (143 by SIGTERM, 129 by SIGHUP when the terminal closes)`;

@@ -1,7 +1,9 @@
 import type { UnreachableNode } from '@taskmaster/proto';
 import { escapeControls } from '../input/bytes-text.ts';
+import type { Shell } from '../shell.ts';
+import { type ExitCode, exitCodes } from './exit-codes.ts';
 
-/** The nodes that did not answer the requests of a listing. */
+/** The nodes that did not answer the requests of a command. What they hold is missing in its output. */
 export class MissingNodes {
   readonly #nodes = new Map<string, UnreachableNode>();
 
@@ -10,11 +12,40 @@ export class MissingNodes {
     for (const node of nodes) this.#nodes.set(node.nodeId, node);
   };
 
-  /** Says which nodes did not answer, on stderr also with --json. What they hold is missing in the output. */
-  report(err: { write(text: string): unknown }, what: 'queues' | 'schedules'): void {
-    if (this.#nodes.size === 0) return;
-    const names = [...this.#nodes.values()].map(({ name, address }) => `${name} (${address})`).join(', ');
-    const verb = this.#nodes.size === 1 ? 'it did' : 'they did';
-    err.write(`${what} of ${escapeControls(names)} are missing: ${verb} not answer\n`);
+  get isEmpty(): boolean {
+    return this.#nodes.size === 0;
   }
+
+  /** What is missing, in one line. Undefined: nothing. */
+  text(what: MissingWhat): string | undefined {
+    if (this.isEmpty) return undefined;
+    const nodes = [...this.#nodes.values()].map(({ nodeId, name, address }) => {
+      const known = name || nodeId || 'a node';
+      return address === '' ? known : `${known} (${address})`;
+    });
+    const verb = nodes.length === 1 ? 'it did' : 'they did';
+    return escapeControls(`${what} of ${nodes.join(', ')} are missing: ${verb} not answer`);
+  }
+
+  /** Says on stderr what is missing. Returns the exit code: that of the command, unless something is missing. */
+  report({ out, err }: Pick<Shell, 'out' | 'err'>, what: MissingWhat, code: ExitCode): ExitCode {
+    const message = this.text(what);
+    if (message === undefined) return code;
+    const nodes = [...this.#nodes.values()].map(({ nodeId, name, address }) => ({ nodeId, name, address }));
+    reportIncomplete({ out, err }, message, { nodes });
+    return exitCodes.incomplete;
+  }
+}
+
+type MissingWhat = 'queues' | 'schedules' | 'tasks' | 'dead letters';
+
+/** Says on stderr why the output is incomplete: for programs as an error with the reason INCOMPLETE. */
+export function reportIncomplete(
+  { out, err }: Pick<Shell, 'out' | 'err'>,
+  message: string,
+  details: object = {},
+): void {
+  err.write(
+    out.json ? `${JSON.stringify({ error: { reason: 'INCOMPLETE', message, ...details } })}\n` : `${message}\n`,
+  );
 }

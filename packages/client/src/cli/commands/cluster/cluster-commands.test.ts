@@ -46,7 +46,9 @@ describe('members', () => {
         'p        proxy   suspect      -       -  0.1.0    127.0.0.1:2',
         '2 nodes          1        1,027   1,027',
       ),
-      stderr: lines('b does not answer; 1,024 partitions wait for it. Restart it, or `taskmaster members remove b`'),
+      stderr: lines(
+        'b does not answer; 1,024 partitions wait for it. Restart it; if its disk is lost for good, `taskmaster members remove b` gives up its tasks',
+      ),
     };
     expect(await run('members')).toEqual(listed);
     expect(await run('members', 'list')).toEqual(listed);
@@ -340,7 +342,7 @@ describe('partitions', () => {
 
   test('are shown by holder, and moving ones one by one', async () => {
     expect(await run('partitions')).toEqual({
-      code: 0,
+      code: 5,
       stdout: lines(
         'HOLDER     STATE        PARTITIONS  QUEUES  TASKS  IDS',
         'a          serving               3       1      5  0-1, 3',
@@ -375,6 +377,7 @@ describe('partitions', () => {
     expect(rows.map((row) => Number.parseInt(row, 10))).toEqual(ids);
     expect(stderr).toBe(unreachable);
     const json = await run('partitions', ...flags, '--json');
+    expect(JSON.parse(json.stderr)).toMatchObject({ error: { reason: 'INCOMPLETE', names: ['b'] } });
     expect(
       json.stdout
         .trimEnd()
@@ -400,7 +403,7 @@ describe('partitions', () => {
 
   test('may match no partition', async () => {
     const { code, stdout, stderr } = await run('partitions', '--holder', 'nobody', '--moving');
-    expect({ code, stdout }).toEqual({ code: 0, stdout: '' });
+    expect({ code, stdout }).toEqual({ code: 5, stdout: '' });
     expect(stderr).toBe(`no partitions of nobody that move\n${unreachable}`);
   });
 

@@ -78,7 +78,8 @@ function reportMissed(err: Session['err'], members: readonly ClusterMember[]): v
     if (member.role !== 'node' || hasLeft(member) || member.alive) continue;
     const name = escapeControls(member.name);
     const held = countOf(member.partitionsHeld, 'partition');
-    err.write(`${name} does not answer; ${held} wait for it. Restart it, or \`taskmaster members remove ${name}\`\n`);
+    const remove = `\`taskmaster members remove ${name}\` gives up its tasks`;
+    err.write(`${name} does not answer; ${held} wait for it. Restart it; if its disk is lost for good, ${remove}\n`);
   }
 }
 

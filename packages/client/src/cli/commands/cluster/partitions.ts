@@ -3,6 +3,7 @@ import type { ClusterPartition } from '../../../api/cluster.ts';
 import { escapeControls } from '../../input/bytes-text.ts';
 import { type ExitCode, exitCodes } from '../../output/exit-codes.ts';
 import { notesOf } from '../../output/help.ts';
+import { reportIncomplete } from '../../output/missing-nodes.ts';
 import {
   groupColumns,
   groupObject,
@@ -78,9 +79,11 @@ async function showPartitions({ client, out, err, signal }: Session, flags: Part
   }
   if (unreachable.length > 0) {
     const names = escapeControls(unreachable.join(', '));
-    err.write(
-      `${names} did not answer; QUEUES and TASKS are from ${unreachable.length === 1 ? 'its last report' : 'their last reports'}\n`,
-    );
+    const reports = unreachable.length === 1 ? 'its last report' : 'their last reports';
+    reportIncomplete({ out, err }, `${names} did not answer; QUEUES and TASKS are from ${reports}`, {
+      names: unreachable,
+    });
+    return exitCodes.incomplete;
   }
   return exitCodes.ok;
 }

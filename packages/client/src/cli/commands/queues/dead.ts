@@ -9,6 +9,7 @@ import { UsageError } from '../../output/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../../output/exit-codes.ts';
 import { count, countOf } from '../../output/format.ts';
 import { notesOf } from '../../output/help.ts';
+import { MissingNodes } from '../../output/missing-nodes.ts';
 import { Progress } from '../../output/progress.ts';
 import { tableOf } from '../../output/table.ts';
 import { deadColumns, latestError, taskObject } from '../../output/task-view.ts';
@@ -122,13 +123,15 @@ async function* chosenQueues(
   { client, signal }: Session,
   names: readonly string[],
   flags: FilterFlags,
+  missing: MissingNodes,
 ): AsyncGenerator<string> {
   if (names.length > 0) {
     yield* names.map(queueName);
     return;
   }
   const { group, regex = BY_DEFAULT } = flags;
-  for await (const { queue } of client.listQueues({ filter: { group, regex }, signal })) yield queue;
+  const listing = client.listQueues({ filter: { group, regex }, signal, onUnreachable: missing.note });
+  for await (const { queue } of listing) yield queue;
 }
 
 const choiceOf = ({ error, limit }: DeadFlags) => ({
@@ -139,6 +142,7 @@ const choiceOf = ({ error, limit }: DeadFlags) => ({
 async function listDead(session: Session, names: readonly string[], flags: DeadFlags): Promise<ExitCode> {
   const { client, out, err, signal } = session;
   let tasks: TaskSummary[] = [];
+  const missing = new MissingNodes();
   let listed = 0;
   let printed = 0;
   const print = async (): Promise<void> => {
@@ -147,7 +151,7 @@ async function listDead(session: Session, names: readonly string[], flags: DeadF
     printed += tasks.length;
     tasks = [];
   };
-  for await (const name of chosenQueues(session, names, flags)) {
+  for await (const name of chosenQueues(session, names, flags, missing)) {
     for await (const task of client.deadLetters(name).list({ ...choiceOf(flags), signal })) {
       listed++;
       if (out.json) await out.object(taskObject(task));
@@ -156,8 +160,8 @@ async function listDead(session: Session, names: readonly string[], flags: DeadF
     }
   }
   if (tasks.length > 0) await print();
-  if (listed === 0 && !out.json) err.write('no dead letters\n');
-  return listed === 0 ? exitCodes.nothing : exitCodes.ok;
+  if (listed === 0 && !out.json && missing.isEmpty) err.write('no dead letters\n');
+  return missing.report(session, 'dead letters', listed === 0 ? exitCodes.nothing : exitCodes.ok);
 }
 
 async function dropDead(session: Session, names: readonly string[], flags: DropFlags): Promise<ExitCode> {
@@ -177,8 +181,9 @@ async function settleDead(
   how: 'retry' | 'drop',
 ): Promise<ExitCode> {
   const { client, err, signal } = session;
+  const missing = new MissingNodes();
   let matched = 0;
-  for await (const name of chosenQueues(session, names, flags)) {
+  for await (const name of chosenQueues(session, names, flags, missing)) {
     let outcome: DeadLettersOutcome = { settled: 0, skipped: 0 };
     const onProgress = (sofar: DeadLettersOutcome): void => {
       outcome = sofar;
@@ -195,7 +200,7 @@ async function settleDead(
     }
     matched += outcome.settled + outcome.skipped;
   }
-  return matched === 0 ? exitCodes.nothing : exitCodes.ok;
+  return missing.report(session, 'dead letters', matched === 0 ? exitCodes.nothing : exitCodes.ok);
 }
 
 async function report(

@@ -28,7 +28,7 @@ Examples:
 
 const statsNotes = `${columnNotes}
 
-With --json the last line is {"totals": {...}}.
+With --json the last line is {"totals": {...}}, with "incomplete": true if some nodes did not answer.
 
 Examples:
   $ taskmaster stats shop#mail shop#mail.dead
@@ -95,9 +95,8 @@ async function listQueues({ client, out, err, signal }: Session, flags: FilterFl
     }
   }
   if (rows.length > 0) await print();
-  if (listed === 0 && !out.json) err.write('no queues\n');
-  missing.report(err, 'queues');
-  return exitCodes.ok;
+  if (listed === 0 && !out.json && missing.isEmpty) err.write('no queues\n');
+  return missing.report({ out, err }, 'queues', exitCodes.ok);
 }
 
 /** The listing with sharded queues instead of their shards, which are not next to each other. */
@@ -115,15 +114,14 @@ async function showStats(
   const { queues, totals, unreachable } = folded(await client.stats({ ...choice, signal }), flags);
   const missing = new MissingNodes();
   missing.note(unreachable);
-  missing.report(err, 'queues');
   if (out.json) {
     for (const queue of queues) await out.object(statsObject(queue));
-    await out.object({ totals });
-    return exitCodes.ok;
+    await out.object({ totals, incomplete: missing.isEmpty ? undefined : true });
+    return missing.report({ out, err }, 'queues', exitCodes.ok);
   }
   await out.line(tableOf(queues, statsColumns, out.stream, { footer: totalsRow(totals) }));
   if (queues.length < totals.queues) {
     err.write(`only the first ${count(queues.length)} are shown; \`taskmaster queues\` lists them all\n`);
   }
-  return exitCodes.ok;
+  return missing.report({ out, err }, 'queues', exitCodes.ok);
 }

@@ -8,6 +8,7 @@ import { addFilterFlags, type FilterFlags } from '../../input/filter-flags.ts';
 import { type ExitCode, exitCodes } from '../../output/exit-codes.ts';
 import { countOf, duration } from '../../output/format.ts';
 import { notesOf } from '../../output/help.ts';
+import { MissingNodes } from '../../output/missing-nodes.ts';
 import { sizeOf } from '../../output/output.ts';
 import { statsColumns, statsObject, totalsRow } from '../../output/queue-view.ts';
 import { errorLine, errorReport, isTemporary } from '../../output/report-error.ts';
@@ -23,7 +24,7 @@ interface WatchFlags extends FilterFlags {
 
 const notes = `
 On a terminal the table is redrawn until Ctrl-C. Elsewhere each poll prints a table, and with --json a line for each queue with
-the time in "at". If no node answers any more, the command waits for one.
+the time in "at". If no node answers any more, the command waits for one. With --count it exits with 5 if any poll was incomplete.
 
 Examples:
   $ taskmaster watch
@@ -32,7 +33,7 @@ Examples:
 
 /** Timeout of one poll, in ms. */
 const POLL_TIMEOUT_MS = 3_000;
-/** Other lines than rows: the heading, a blank line, the header, the totals and the number of hidden queues. */
+/** Other lines than rows: the heading, what is missing or blank, the header, the totals and the number of hidden queues. */
 const OTHER_LINES = 5;
 
 export function addWatch(program: Command, runner: Runner): void {
@@ -59,6 +60,7 @@ async function watch(session: Session, choice: StatsOptions, flags: WatchFlags):
   const signal = AbortSignal.any([session.signal, out.closed]);
   using screen = out.isTerminal && !out.json ? new Screen(out) : undefined;
   let last: StatsReport | undefined;
+  let code: ExitCode = exitCodes.ok;
   try {
     for (let poll = 1; ; poll++) {
       let failure: TaskMasterError | undefined;
@@ -70,10 +72,14 @@ async function watch(session: Session, choice: StatsOptions, flags: WatchFlags):
         if (!isTaskMasterError(thrown) || !isTemporary(thrown)) throw thrown;
         failure = thrown;
       }
-      if (screen !== undefined) screen.draw(screenOf(session, last, failure, flags.interval));
-      else if (failure === undefined && last !== undefined) await print(session, last);
+      const missing = new MissingNodes();
+      if (failure === undefined) missing.note(last?.unreachable ?? []);
+      if (!missing.isEmpty) code = exitCodes.incomplete;
+      if (screen !== undefined) {
+        screen.draw(screenOf(session, { report: last, failure, missing, intervalMs: flags.interval }));
+      } else if (failure === undefined && last !== undefined) await print(session, last, missing);
       else session.err.write(`${errorLine(errorReport(failure))}\n`);
-      if (poll === flags.count) return exitCodes.ok;
+      if (poll === flags.count) return code;
       await sleep(Math.max(flags.interval, 1), undefined, { signal });
     }
   } catch (error) {
@@ -83,7 +89,8 @@ async function watch(session: Session, choice: StatsOptions, flags: WatchFlags):
   }
 }
 
-async function print({ out }: Session, { queues, totals }: StatsReport): Promise<void> {
+async function print({ out, err }: Session, { queues, totals }: StatsReport, missing: MissingNodes): Promise<void> {
+  missing.report({ out, err }, 'queues', exitCodes.ok);
   const at = new Date().toISOString();
   if (out.json) {
     for (const queue of queues) await out.object({ at, ...statsObject(queue) });
@@ -94,16 +101,23 @@ async function print({ out }: Session, { queues, totals }: StatsReport): Promise
   await out.line();
 }
 
-function screenOf(
-  { out }: Session,
-  report: StatsReport | undefined,
-  failure: TaskMasterError | undefined,
-  intervalMs: number,
-): string {
+interface Shown {
+  /** Undefined: no poll has succeeded yet. */
+  readonly report: StatsReport | undefined;
+  readonly failure: TaskMasterError | undefined;
+  readonly missing: MissingNodes;
+  readonly intervalMs: number;
+}
+
+function screenOf({ out }: Session, { report, failure, missing, intervalMs }: Shown): string {
   const { stream } = out;
   const at = new Date().toLocaleTimeString('en-GB');
   const heading = `TaskMaster  ${at}  every ${duration(intervalMs)}, Ctrl-C ends`;
-  const lines = [failure === undefined ? heading : styleText('red', errorLine(errorReport(failure)), { stream }), ''];
+  const red = (text: string): string => styleText('red', text, { stream });
+  const lines = [
+    failure === undefined ? heading : red(errorLine(errorReport(failure))),
+    red(missing.text('queues') ?? ''),
+  ];
   if (report === undefined) return lines.join('\n');
   const room = Math.max(1, sizeOf(stream).rows - OTHER_LINES);
   const shown = report.queues.slice(0, room);

@@ -118,9 +118,8 @@ async function list({ client, out, err, signal }: Session, group: string | undef
     if (rows.length === TABLE_ROWS) await print();
   }
   if (rows.length > 0) await print();
-  if (listed === 0 && !out.json) err.write('no schedules\n');
-  missing.report(err, 'schedules');
-  return exitCodes.ok;
+  if (listed === 0 && !out.json && missing.isEmpty) err.write('no schedules\n');
+  return missing.report({ out, err }, 'schedules', exitCodes.ok);
 }
 
 async function showNext({ client, out, err, signal }: Session, name: string, limit: number): Promise<ExitCode> {
