@@ -12,6 +12,8 @@ export interface Session extends Shell {
   readonly client: TaskMasterClient;
   /** Timeout of one call, in ms. */
   readonly timeoutMs: number;
+  /** Connects to other endpoints, as to the first ones: with the same TLS and the same token. Rejects as `connect` does. */
+  readonly connectTo: (endpoints: readonly string[], connectTimeoutMs: number) => Promise<TaskMasterClient>;
 }
 
 /** How a command reaches the nodes. */
@@ -86,22 +88,16 @@ export class Runner {
   async connected(run: (session: Session) => Promise<ExitCode>, queues: readonly string[] = []): Promise<void> {
     const { endpoints, timeoutMs, connectTimeoutMs, tls, tokenFile, insecure, httpProxy } = this.reach;
     const { shell } = this;
+    const options = { tls, timeout: timeoutMs, tokenFile, insecure, httpProxy };
+    const connectTo: Session['connectTo'] = (others, connectTimeout) =>
+      connect({ ...options, endpoints: others, connectTimeout }, { signal: shell.signal });
     const notice = new WaitNotice({ shell, queues, timeoutMs });
     const { onRetry } = notice;
     await using client = await connect(
-      {
-        endpoints,
-        tls,
-        timeout: timeoutMs,
-        connectTimeout: connectTimeoutMs,
-        onCallRetried: onRetry,
-        tokenFile,
-        insecure,
-        httpProxy,
-      },
+      { ...options, endpoints, connectTimeout: connectTimeoutMs, onCallRetried: onRetry },
       { signal: shell.signal },
     );
-    this.#exitCode = await notice.run(client, () => run({ ...shell, client, timeoutMs }));
+    this.#exitCode = await notice.run(client, () => run({ ...shell, client, timeoutMs, connectTo }));
   }
 }
 

@@ -55,6 +55,8 @@ export class FakeServer implements AsyncDisposable {
   refusalOf: ((queue: string) => TaskMasterError | undefined) | undefined;
   /** Number of unary calls and streams with the header of a chosen holder. */
   routed = 0;
+  /** The `authorization` of calls and streams that have one, in order. */
+  readonly authorizations: string[] = [];
   /** Delays updates and leases until it resolves. */
   hold: Promise<void> = Promise.resolve();
   readonly #server = new Server({ 'grpc.max_receive_message_length': 8 * 1024 * 1024 });
@@ -94,7 +96,7 @@ export class FakeServer implements AsyncDisposable {
       <Request, Reply>(name: string, act: (request: Request, signal: AbortSignal) => Reply | Promise<Reply>) =>
       (call: ServerUnaryCall<Request, Reply>, callback: sendUnaryData<Reply>): void => {
         this.unaryCalls.push(name);
-        this.#countRouted(call);
+        this.#heed(call);
         const given = new AbortController();
         call.on('cancelled', () => given.abort());
         void this.#guarded(call.request, () => act(call.request, given.signal)).then(
@@ -169,7 +171,7 @@ export class FakeServer implements AsyncDisposable {
     this.#server.addService(BackupServiceService, {
       backupPartition: (call: ServerWritableStream<BackupPartitionRequest, BackupPartitionResponse>) => {
         this.unaryCalls.push('backupPartition');
-        this.#countRouted(call);
+        this.#heed(call);
         void this.#guarded(call.request, () => engine.backup(call.request)).then(
           (parts) => {
             for (const part of parts) call.write(part);
@@ -191,7 +193,7 @@ export class FakeServer implements AsyncDisposable {
 
   #serveStream(call: StreamCallHandle): void {
     this.streams++;
-    this.#countRouted(call);
+    this.#heed(call);
     this.#open.add(call);
     const waiting = new Map<number, AbortController>();
     const answer = (result: StreamResult): void => {
@@ -233,8 +235,9 @@ export class FakeServer implements AsyncDisposable {
     call.on('error', gone);
   }
 
-  #countRouted({ metadata }: { readonly metadata: Metadata }): void {
+  #heed({ metadata }: { readonly metadata: Metadata }): void {
     if (metadata.get('taskmaster-routed')[0] === '1') this.routed++;
+    this.authorizations.push(...metadata.get('authorization').map(String));
   }
 
   async #guarded<Reply>(request: unknown, act: () => Reply | Promise<Reply>): Promise<Reply> {

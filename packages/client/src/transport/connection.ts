@@ -85,7 +85,7 @@ export class Connection {
     const { bearer } = this.#parts;
     if (bearer === undefined) return this.#metadata;
     try {
-      this.#metadata.set('authorization', bearer());
+      this.#metadata.set('authorization', bearer.headerFor(this.endpoint));
     } catch (cause) {
       const why = cause instanceof Error ? cause.message : String(cause);
       throw makeError(`the token cannot be read: ${why}`, { reason: 'UNAUTHENTICATED', cause });

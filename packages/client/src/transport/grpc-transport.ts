@@ -99,17 +99,18 @@ export class GrpcTransport implements Transport {
     const routing = routingOf(options.routing);
     this.#useStream = options.useStream ?? true;
     const { token, tokenFile, insecure, tls, httpProxy = true } = options;
-    const isEncrypted = tls !== undefined || options.credentials !== undefined;
+    const isEncrypted = options.credentials?._isSecure() ?? tls !== undefined;
     const renewalThread = renewalThreadOf(options.renewalThread);
     this.reachableFrom =
       options.credentials === undefined && typeof token !== 'function' && renewalThread !== false
         ? { endpoints, tls, routing, token, tokenFile, insecure, httpProxy, renewalThread }
         : undefined;
+    const bearer = bearerOf(options, endpoints, isEncrypted);
     const common = {
       credentials: options.credentials ?? channelCredentials(options.tls),
       timing,
       random,
-      bearer: bearerOf(options, endpoints, isEncrypted),
+      bearer,
       maxCallsInFlight: callsInFlight(options.maxCallsInFlight),
     };
     const open = (endpoint: string, isRouted: boolean): Connection =>
@@ -129,8 +130,12 @@ export class GrpcTransport implements Transport {
     const connections = endpoints.map((endpoint) => open(endpoint, false));
     this.#pool = new EndpointPool(connections, timing);
     this.#routes = new HolderRoutes({
-      ...{ routing, timing, random, pool: this.#pool },
+      routing,
+      timing,
+      random,
+      pool: this.#pool,
       open: (address) => open(address, true),
+      mayGoTo: (address) => bearer?.mayGoTo(address) ?? true,
     });
   }
 

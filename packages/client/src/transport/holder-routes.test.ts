@@ -1,4 +1,5 @@
 import { createServer } from 'node:net';
+import { credentials } from '@grpc/grpc-js';
 import { partitionOf } from '@taskmaster/proto';
 import { describe, expect, test, vi } from 'vitest';
 import { clientOver, type TaskMasterClient } from '../api/client.ts';
@@ -271,5 +272,58 @@ describe('with direct routing', () => {
   test('is switched on by an option', async () => {
     const wrong = { endpoints: 'a:1', routing: 'fastest' as 'any' };
     await expect(connect(wrong)).rejects.toBeInstanceOf(TypeError);
+  });
+});
+
+describe('a token', () => {
+  /** The address of another machine, as far as its text says. Here it leads to this machine. */
+  const elsewhere = ({ port }: FakeServer) => ({ endpoint: `0.0.0.0:${port}` });
+  const token = 'tm_secret';
+
+  /** Makes a call of each kind: on the stream, unary, and with a streamed answer. */
+  async function callAll(client: TaskMasterClient): Promise<void> {
+    await client.queue(second).enqueue(1);
+    await client.queue(second).peek();
+    for await (const _part of client.cluster.backupPartition(1));
+  }
+
+  test('does not follow in plain text to a holder that a node names', async () => {
+    await using servers = await proxyAndNodes();
+    const { a, b } = servers;
+    let denials = 0;
+    a.refusalOf = (queue) => (queue === second && denials++ < 2 ? denial(1, elsewhere(b)) : undefined);
+    await using client = await connect({ endpoints: a.endpoint, token, retry: { backoff: { initial: 1, max: 1 } } });
+    await callAll(client);
+    expect(denials).toBeGreaterThanOrEqual(2);
+    expect(a.authorizations).toContain(`Bearer ${token}`);
+    expect(b.authorizations).toEqual([]);
+    expect(tasksIn(second, [a, b])).toEqual([1, 0]);
+  });
+
+  test('does not follow in plain text to a holder in the list of members', async () => {
+    await using servers = await proxyAndNodes();
+    const { proxy, a, b } = servers;
+    tell([proxy], [a.endpoint, elsewhere(b).endpoint]);
+    const up: string[] = [];
+    const onReconnected = ({ endpoint }: ReconnectEvent): void => void up.push(endpoint);
+    await using client = await connect({ endpoints: proxy.endpoint, routing: 'direct', token, onReconnected });
+    await vi.waitUntil(() => up.includes(a.endpoint), patience);
+    await callAll(client);
+    expect(b.authorizations).toEqual([]);
+    expect(tasksIn(second, [proxy, a, b])).toEqual([1, 0, 0]);
+  });
+
+  test('follows in plain text if that is wanted', async () => {
+    await using servers = await proxyAndNodes();
+    const { a, b } = servers;
+    a.refusalOf = (queue) => (queue === second ? denial(1, elsewhere(b)) : undefined);
+    await using client = await connect({ endpoints: a.endpoint, token, insecure: true });
+    await callAll(client);
+    expect(b.authorizations).toContain(`Bearer ${token}`);
+  });
+
+  test('goes nowhere in plain text because of gRPC credentials that do not encrypt', async () => {
+    const options = { endpoints: '0.0.0.0:1', token, credentials: credentials.createInsecure() };
+    expect(() => new GrpcTransport(options)).toThrow(/plain text/);
   });
 });

@@ -1,6 +1,7 @@
 import { ClusterServiceService as clusterService, type ListMembersResponse, type Partition } from '@taskmaster/proto';
 import { cancelled } from '../values/errors.ts';
 import type { Routing } from '../values/options.ts';
+import { warn } from '../values/warnings.ts';
 import type { Connection } from './connection.ts';
 import type { EndpointPool } from './endpoint-pool.ts';
 import { HolderTable, readDenial } from './holder-table.ts';
@@ -15,6 +16,8 @@ export interface HolderRoutesParts {
   readonly pool: EndpointPool;
   /** Connects to a node. */
   readonly open: (address: string) => Connection;
+  /** Whether calls may go to a node that other nodes name, with the token that they have. */
+  readonly mayGoTo: (address: string) => boolean;
   readonly timing: Timing;
   /** Uniform in [0, 1). */
   readonly random: () => number;
@@ -49,6 +52,7 @@ export class HolderRoutes {
   #refreshedAt = Number.NEGATIVE_INFINITY;
   #refreshAt = Number.POSITIVE_INFINITY;
   #cancelTimer: CancelTimer | undefined;
+  #hasWarned = false;
 
   constructor(parts: HolderRoutesParts) {
     this.#parts = parts;
@@ -92,9 +96,11 @@ export class HolderRoutes {
     const denial = readDenial(metadata);
     const { routing, timing } = this.#parts;
     if (denial === undefined || this.#closing.signal.aborted) return;
-    const isNews = this.#table.denied(connection.endpoint, denial.partition, denial.holder, timing.now());
-    if (isNews && denial.holder !== undefined) {
-      this.#connectionTo(denial.holder.address);
+    const named = denial.holder;
+    const holder = named !== undefined && this.#mayGoTo(named.address) ? named : undefined;
+    const isNews = this.#table.denied(connection.endpoint, denial.partition, holder, timing.now());
+    if (isNews && holder !== undefined) {
+      this.#connectionTo(holder.address);
       this.#closeUnused();
     }
     if (this.#table.partitions === undefined) this.#learning ??= this.#learn();
@@ -119,6 +125,20 @@ export class HolderRoutes {
     if (this.#learning !== undefined) return this.#learning;
     const address = this.#table.addressOf(queues, this.#parts.timing.now());
     return address === undefined ? undefined : this.#connectionTo(address).opening;
+  }
+
+  /** Whether calls may go to an address that a node names. A node cannot make the client send its token where it may not go. */
+  #mayGoTo(address: string): boolean {
+    const mayGo = this.#parts.mayGoTo(address);
+    if (!mayGo && !this.#hasWarned) {
+      this.#hasWarned = true;
+      warn(
+        'TASKMASTER_HOLDER_IN_PLAIN_TEXT',
+        `a node names ${address} as a holder of groups, but the token would go there in plain text, so calls go to the endpoints ` +
+          'only; use tls, or accept this with insecure',
+      );
+    }
+    return mayGo;
   }
 
   /** A holder that denied the partition is asked again if no endpoint is up. */
@@ -186,7 +206,8 @@ export class HolderRoutes {
     const addresses = new Map(members.map(({ nodeId, rpcAddress }) => [nodeId, rpcAddress]));
     for (const { id, holderNodeId, epoch } of listing) {
       const address = addresses.get(holderNodeId);
-      if (address !== undefined && address !== '') this.#table.learn(id, { address, epoch });
+      const isUsable = address !== undefined && address !== '' && this.#mayGoTo(address);
+      if (isUsable) this.#table.learn(id, { address, epoch });
     }
     for (const address of this.#table.addresses) this.#connectionTo(address);
     this.#closeUnused();

@@ -1,12 +1,17 @@
 import { readFileSync, statSync } from 'node:fs';
+import { isIPv4 } from 'node:net';
 import type { TokenOptions } from '../../values/options.ts';
 
-/** The value of the `authorization` header of a call. */
-export type Bearer = () => string;
+/** A credential, and where it may go. */
+export interface Bearer {
+  /** Whether it may be sent to this endpoint: not in plain text to another machine, unless the caller accepts that. */
+  mayGoTo(endpoint: string): boolean;
+  /** The value of the `authorization` header of a call. @throws Error if it may not go there, or cannot be read. */
+  headerFor(endpoint: string): string;
+}
 
 /** A token in this form is safe in a header. */
 const TOKEN = /^[\w\-.~+/]+=*$/;
-const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\]|::1)$/i;
 
 /**
  * The credential of a client: its options, or TASKMASTER_TOKEN or TASKMASTER_TOKEN_FILE. Undefined: it has none.
@@ -21,11 +26,21 @@ export function bearerOf(
   const { token, tokenFile, insecure = false } = withEnvironment(options, env);
   if (token !== undefined && tokenFile !== undefined) throw new TypeError('token: give token or tokenFile, not both');
   if (token === undefined && tokenFile === undefined) return undefined;
-  const open = endpoints.find((endpoint) => !LOOPBACK.test(endpoint.slice(0, endpoint.lastIndexOf(':'))));
-  if (open !== undefined && !isEncrypted && !insecure) {
-    throw new TypeError(`token: it would go to ${open} in plain text; use tls, or accept this with insecure`);
-  }
-  if (tokenFile !== undefined) return fromFile(tokenFile);
+  const mayGoTo = (endpoint: string): boolean => isEncrypted || insecure || isLoopback(endpoint);
+  const refuse = (endpoint: string): never => {
+    throw new TypeError(`token: it would go to ${endpoint} in plain text; use tls, or accept this with insecure`);
+  };
+  endpoints.filter((endpoint) => !mayGoTo(endpoint)).forEach(refuse);
+  const header = tokenFile === undefined ? fromOption(token) : fromFile(tokenFile);
+  return { mayGoTo, headerFor: (endpoint) => (mayGoTo(endpoint) ? header() : refuse(endpoint)) };
+}
+
+function isLoopback(endpoint: string): boolean {
+  const host = endpoint.slice(0, endpoint.lastIndexOf(':')).toLowerCase();
+  return ['localhost', '::1', '[::1]'].includes(host) || (isIPv4(host) && host.startsWith('127.'));
+}
+
+function fromOption(token: TokenOptions['token']): () => string {
   const read = typeof token === 'function' ? token : () => token ?? '';
   return () => headerOf(read());
 }
@@ -36,7 +51,7 @@ function withEnvironment(options: TokenOptions, env: Readonly<Record<string, str
 }
 
 /** Reads the file again when it has changed. */
-function fromFile(path: string): Bearer {
+function fromFile(path: string): () => string {
   let seen = '';
   let header = '';
   return () => {

@@ -2,7 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import type { TaskMasterClient } from '../../../api/client.ts';
 import type { ClusterMember, ClusterMembers, ClusterNode } from '../../../api/cluster.ts';
-import { connect } from '../../../api/connect.ts';
 import { isTaskMasterError, type TaskMasterError } from '../../../values/errors.ts';
 import { escapeControls } from '../../input/bytes-text.ts';
 import { CommandFailedError } from '../../output/cli-errors.ts';
@@ -165,8 +164,8 @@ class MembersPoller implements AsyncDisposable {
   }
 
   async #throughOther(timeout: number): Promise<ClusterMembers> {
-    const { signal } = this.#session;
-    const other = await connect({ endpoints: this.#others, connectTimeout: timeout }, { signal });
+    const { signal, connectTo } = this.#session;
+    const other = await connectTo(this.#others, timeout);
     try {
       const members = await other.cluster.members({ signal, timeout });
       this.#other = other;
