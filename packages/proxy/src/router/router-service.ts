@@ -18,6 +18,7 @@ import {
   checkEntries,
   decodeRequest,
   entryBounds,
+  LARGE_LOOKS,
   type Origin,
   type RawService,
   readRequest,
@@ -27,6 +28,7 @@ import {
   Turnstile,
   type UnaryCaller,
   type UnaryHandler,
+  visitorOf,
 } from '@taskmaster/server/service';
 import { readEntries, readQueue, readUpdate, type UpdateRoute } from '../upstream/raw-codec.ts';
 import { type Sender, sharedSender, unarySender } from '../upstream/sender.ts';
@@ -43,9 +45,6 @@ import type { Repetition, RoutedCaller, Router } from './routing/router.ts';
 import { ServedCaller } from './served-caller.ts';
 import { updateTasks } from './updates.ts';
 import { waitForTasks } from './waits.ts';
-
-/** How many requests with possibly large replies are served at the same time. */
-const LARGE_LOOKS_AT_ONCE = 8;
 
 /** The cluster service of a router. Any node answers for the whole cluster. */
 export function createClusterForwarding(router: Router): UnaryService {
@@ -84,7 +83,7 @@ function requireManager({ log }: Router, call: ClusterMethod, { address, access 
 /** The TaskMaster service of the whole cluster. */
 export function createRouterService(router: Router): RawService {
   const inFlight = new BytesInFlight(router.limits.maxInFlightBytes);
-  const largeLooks = new Turnstile(LARGE_LOOKS_AT_ONCE);
+  const largeLooks = new Turnstile(LARGE_LOOKS);
   const single =
     (serve: (router: Router, bytes: Buffer, caller: RoutedCaller) => Promise<Uint8Array>): UnaryHandler =>
     async (bytes, caller) => {
@@ -125,7 +124,7 @@ export function createRouterService(router: Router): RawService {
   const look =
     (serve: UnaryHandler): UnaryHandler =>
     (bytes, caller) =>
-      largeLooks.pass(() => {
+      largeLooks.pass(visitorOf(caller), () => {
         if (caller.gone) throw new Refusal('CANCELLED', 'the call was cancelled');
         return serve(bytes, caller);
       });

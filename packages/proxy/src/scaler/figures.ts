@@ -1,10 +1,10 @@
 import { encodeToBuffer, GetQueueStatsRequest, GetQueueStatsResponse } from '@taskmaster/proto';
-import { Turnstile } from '@taskmaster/server/service';
+import { Turnstile, type TurnstileOptions } from '@taskmaster/server/service';
 import { getQueueStats } from '../router/reads/cluster-reads.ts';
 import type { RoutedCaller, Router } from '../router/routing/router.ts';
 
-/** How many patterns are looked up at the same time: their replies may be large. */
-const PATTERNS_AT_ONCE = 4;
+/** For patterns: their replies may be large. Groups take turns, because one autoscaler asks for all of them. */
+const PATTERNS: TurnstileOptions = { places: 4, ofTenant: 2, ofConnection: 1 };
 
 /** The queues of a trigger. They belong to one group, so one node holds them. */
 export interface Selection {
@@ -28,7 +28,7 @@ export type ReadFigures = (selection: Selection, caller: RoutedCaller) => Promis
 
 /** Reads figures from the node that holds the queues. Rejects with a `Refusal` if it does not answer. */
 export function figuresFrom(router: Router): ReadFigures {
-  const patterns = new Turnstile(PATTERNS_AT_ONCE);
+  const patterns = new Turnstile(PATTERNS);
   const ask = async ({ request }: Selection, caller: RoutedCaller): Promise<Figures> => {
     const reply = await getQueueStats(router, encodeToBuffer(GetQueueStatsRequest, request), caller);
     const { queues, totals } = GetQueueStatsResponse.decode(reply);
@@ -39,5 +39,7 @@ export function figuresFrom(router: Router): ReadFigures {
     };
   };
   return (selection, caller) =>
-    selection.request.filter === undefined ? ask(selection, caller) : patterns.pass(() => ask(selection, caller));
+    selection.request.filter === undefined
+      ? ask(selection, caller)
+      : patterns.pass({ tenant: selection.group, connection: selection.key }, () => ask(selection, caller));
 }

@@ -2,6 +2,8 @@
 export interface ReplyLimits {
   /** Replies that are made at the same time. Their sizes are unknown until they are ready. */
   readonly making: number;
+  /** Replies that are made at the same time for one host. Below `making`, so that slow ones leave room for other hosts. */
+  readonly makingForHost: number;
   /** Replies that are ready and unread, in bytes. While there are more, no further reply is made. */
   readonly unreadBytes: number;
   /** If others wait, a reply that is unread for this long is given up, in ms. */
@@ -11,14 +13,16 @@ export interface ReplyLimits {
 /** A reply from the moment when it may be made until it is sent or given up. */
 export class ReplySlot implements Disposable {
   readonly #gate: ReplyGate;
+  readonly host: string;
   /** Closes the connection. */
   readonly cut: () => void;
   bytes = 0;
   /** When the reply was ready, in ms of `performance.now()`. Undefined: it is being made. */
   readyAt: number | undefined;
 
-  constructor(gate: ReplyGate, cut: () => void) {
+  constructor(gate: ReplyGate, host: string, cut: () => void) {
     this.#gate = gate;
+    this.host = host;
     this.cut = cut;
   }
 
@@ -39,7 +43,7 @@ export class ReplyGate {
   readonly #limits: ReplyLimits;
   /** In the order in which they came. */
   readonly #slots = new Set<ReplySlot>();
-  readonly #waiting = new Set<() => void>();
+  readonly #waiting = new Set<{ readonly host: string; readonly go: () => void }>();
   #relief: NodeJS.Timeout | undefined;
 
   constructor(limits: ReplyLimits) {
@@ -53,18 +57,19 @@ export class ReplyGate {
     return bytes;
   }
 
-  /** Resolves when a reply may be made. Undefined: `signal` was aborted before. */
-  async enter(cut: () => void, signal: AbortSignal): Promise<ReplySlot | undefined> {
-    while (!this.#hasRoom() && !signal.aborted) {
+  /** Resolves when a reply may be made for a host. Undefined: `signal` was aborted before. */
+  async enter(host: string, cut: () => void, signal: AbortSignal): Promise<ReplySlot | undefined> {
+    while (!this.#hasRoom(host) && !signal.aborted) {
       const { promise, resolve } = Promise.withResolvers<void>();
-      this.#waiting.add(resolve);
+      const waiting = { host, go: resolve };
+      this.#waiting.add(waiting);
       signal.addEventListener('abort', () => resolve(), { once: true });
       this.#relieve();
       await promise;
-      this.#waiting.delete(resolve);
+      this.#waiting.delete(waiting);
     }
     if (signal.aborted) return undefined;
-    const slot = new ReplySlot(this, cut);
+    const slot = new ReplySlot(this, host, cut);
     this.#slots.add(slot);
     return slot;
   }
@@ -80,15 +85,21 @@ export class ReplyGate {
     this.#next();
   }
 
-  #hasRoom(): boolean {
+  #hasRoom(host: string): boolean {
     let making = 0;
-    for (const { readyAt } of this.#slots) if (readyAt === undefined) making++;
-    return making < this.#limits.making && this.unreadBytes < this.#limits.unreadBytes;
+    let forHost = 0;
+    for (const slot of this.#slots) {
+      if (slot.readyAt !== undefined) continue;
+      making++;
+      if (slot.host === host) forHost++;
+    }
+    const { making: most, makingForHost, unreadBytes } = this.#limits;
+    return making < most && forHost < makingForHost && this.unreadBytes < unreadBytes;
   }
 
   #next(): void {
-    if (!this.#hasRoom()) return;
-    for (const go of this.#waiting) {
+    for (const { host, go } of this.#waiting) {
+      if (!this.#hasRoom(host)) continue;
       go();
       return;
     }

@@ -54,7 +54,7 @@ const get = (port: number, path: string, headers: Record<string, string> = {}): 
 const GET_LARGE = 'GET /large HTTP/1.1\r\nhost: localhost\r\n\r\n';
 
 describe('replies that nobody reads', () => {
-  const replies = { making: 2, unreadBytes: 4 * 1024 * 1024, patienceMs: 60_000 };
+  const replies = { making: 2, makingForHost: 2, unreadBytes: 4 * 1024 * 1024, patienceMs: 60_000 };
 
   test('keep further replies from being made, but not those of probes', async () => {
     await using server = await start({ replies });

@@ -27,7 +27,7 @@ const MAX_HEADER_BYTES = 16 * 1024;
 const MAX_CONNECTIONS = 200;
 /** Default of `replyTimeoutMs`. */
 const REPLY_TIMEOUT_MS = 30_000;
-const REPLIES: ReplyLimits = { making: 2, unreadBytes: 16 * 1024 * 1024, patienceMs: 2_000 };
+const REPLIES: ReplyLimits = { making: 2, makingForHost: 1, unreadBytes: 16 * 1024 * 1024, patienceMs: 2_000 };
 /** How long a request waits for the replies of others, in ms. */
 const GATE_TIMEOUT_MS = 10_000;
 /** These replies are small, and a node whose probes fail is restarted. */
@@ -49,7 +49,7 @@ export interface HttpServerOptions {
   readonly maxConnections?: number;
   /** Host names under which browsers may ask. Addresses and `localhost` need no entry. `*`: every name. Default: none. */
   readonly allowedHosts?: readonly string[];
-  /** Bounds of the replies in memory. Default: two that are made, 16 MiB that are unread. */
+  /** Bounds of the replies in memory. Default: two that are made, one for a host, 16 MiB that are unread. */
   readonly replies?: ReplyLimits;
 }
 
@@ -161,7 +161,11 @@ export class HttpServer {
       this.#send(request, response, await this.#answer(request));
       return;
     }
-    const slot = await this.#gate.enter(() => socket.destroy(), AbortSignal.timeout(GATE_TIMEOUT_MS));
+    const slot = await this.#gate.enter(
+      socket.remoteAddress ?? '',
+      () => socket.destroy(),
+      AbortSignal.timeout(GATE_TIMEOUT_MS),
+    );
     if (slot === undefined) {
       this.#send(request, response, tooManyReplies());
       return;

@@ -1,5 +1,7 @@
+import { ANONYMOUS } from '../access/access-table.ts';
 import type { CallerAccess } from '../access/caller-access.ts';
 import type { CallSignal } from '../domain/call-signal.ts';
+import type { Visitor } from './turns/turnstile.ts';
 
 /** The client that made a call. */
 export interface Caller {
@@ -17,6 +19,13 @@ export interface Caller {
    * the caller has lost a right that the wait needs; then the wait ends.
    */
   beginWaiting?(bytes: number, recheck?: () => void): void;
+}
+
+/** The share in which a caller takes part: that of its principal, or of its host if it is not known by name. */
+export function visitorOf({ address, access: { principal } }: Pick<Caller, 'address' | 'access'>): Visitor {
+  const isNamed = principal !== '' && principal !== ANONYMOUS;
+  const tenant = isNamed ? `principal ${principal}` : `host ${address.slice(0, address.lastIndexOf(':'))}`;
+  return { tenant, connection: address };
 }
 
 /** Memory of a waiter for each queue or task that it names, beside the names, in bytes. */

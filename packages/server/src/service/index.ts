@@ -1,4 +1,4 @@
-export { awaitedBytes, type Caller, waitingBytes } from './caller.ts';
+export { awaitedBytes, type Caller, visitorOf, waitingBytes } from './caller.ts';
 export { recheckOfLease, recheckOfWait, requireLease } from './check-rights.ts';
 export { createHandlers, type Handlers } from './handlers.ts';
 export { IdentitySeal, type Receiver } from './identity-seal.ts';
@@ -29,5 +29,5 @@ export { REPLY_BYTES } from './reply/build-reply.ts';
 
 export { FairTurns } from './turns/fair-turns.ts';
 export { giveBack } from './turns/give-back.ts';
-export { Turnstile } from './turns/turnstile.ts';
+export { LARGE_LOOKS, Turnstile, type TurnstileOptions } from './turns/turnstile.ts';
 export { RelayedRefusal, refusalOf, toWireError } from './wire-errors.ts';

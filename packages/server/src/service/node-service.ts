@@ -49,17 +49,15 @@ import {
   WaitForTasksResponse,
 } from '@taskmaster/proto';
 import { Refusal } from '../domain/refusal.ts';
-import { awaitedBytes, type Caller } from './caller.ts';
+import { awaitedBytes, type Caller, visitorOf } from './caller.ts';
 import type { Handlers } from './handlers.ts';
 import { decodeRequest, type MessageType } from './parse/codec.ts';
 import { type EntryBound, entryBounds } from './parse/entry-bounds.ts';
 import { countItems } from './parse/parse-update.ts';
 import type { RawService, StreamOperation, StreamSession, UnaryHandler } from './raw-service.ts';
 import type { FairTurns, Size } from './turns/fair-turns.ts';
-import { Turnstile } from './turns/turnstile.ts';
+import { LARGE_LOOKS, Turnstile } from './turns/turnstile.ts';
 
-/** How many reads with large replies are served at the same time, so that reads do not fill the memory or delay other calls. */
-const LARGE_LOOKS_AT_ONCE = 8;
 /** A reply with at least this number of items counts as large. */
 const LARGE_ITEMS = 100;
 
@@ -72,7 +70,7 @@ interface UnaryOptions<Q> {
 /** The service of a node. `turns` shares the node fairly among callers. Undefined: first come, first served. */
 export function createNodeService(handlers: Handlers, turns?: FairTurns): RawService {
   const work: Work = turns ? inTurns(handlers, turns) : handlers;
-  const largeLooks = new Turnstile(LARGE_LOOKS_AT_ONCE);
+  const largeLooks = new Turnstile(LARGE_LOOKS);
   const unary = <Q, R>(
     request: MessageType<Q>,
     response: MessageType<R>,
@@ -81,7 +79,7 @@ export function createNodeService(handlers: Handlers, turns?: FairTurns): RawSer
   ): UnaryHandler => {
     const encode = (reply: R): Buffer => encodeToBuffer(response, reply);
     const runLarge = (decoded: Q, caller: Caller): Promise<R> =>
-      largeLooks.pass(() => {
+      largeLooks.pass(visitorOf(caller), () => {
         if (caller.gone) throw new Refusal('CANCELLED', 'the call was cancelled');
         return run(decoded, caller);
       });

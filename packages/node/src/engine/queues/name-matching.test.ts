@@ -50,7 +50,16 @@ describe('names', () => {
     expect(() => matches('b')).toThrow(Refusal);
   });
 
-  test('of slow expressions are matched for one request at a time, and too many requests are refused', async () => {
+  test('are matched in turns, slice by slice: a quick expression is through before a slow one that came first', async () => {
+    const { matching, taking } = setUp();
+    const ended: string[] = [];
+    const slow = matching.prepare(taking(5), naming(...many(90))).then(() => ended.push('slow'));
+    const quick = matching.prepare(taking(1), naming(...many(20))).then(() => ended.push('quick'));
+    await Promise.all([slow, quick]);
+    expect(ended).toEqual(['quick', 'slow']);
+  });
+
+  test('of too many slow expressions are refused', async () => {
     const { matching, taking } = setUp();
     const ended: number[] = [];
     const slow = Array.from({ length: 34 }, (_, number) =>

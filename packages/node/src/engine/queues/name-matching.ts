@@ -7,8 +7,9 @@ const SLICE_MS = 4;
 const PAUSE_FACTOR = 4;
 /** How long the names of one request may be matched in all, in ms. Simple expressions take 1 ms for 1,000 names. */
 const BUDGET_MS = 500;
-/** Requests that have used up their first slice and wait for each other. */
-const MAX_WAITING = 32;
+/** Requests that need more than one slice at the same time. */
+const MOST_SLOW = 32;
+const RETRY_DELAY_MS = 1_000;
 
 type Matches = (fullName: string) => boolean;
 
@@ -20,12 +21,15 @@ export interface NameMatchingDeps {
 
 /**
  * Matches names of queues with the regular expressions of requests. Some expressions need milliseconds for a name, so a request
- * matches in slices and has a budget. Of the requests that need more than one slice, one matches at a time.
+ * matches in slices and has a budget. The requests that need more than one slice take turns, slice by slice: a request with a
+ * quick expression does not wait until a slow one is through.
  */
 export class NameMatching {
   readonly #deps: NameMatchingDeps;
-  #last: Promise<void> = Promise.resolve();
-  #waiting = 0;
+  /** Ends when the next request may match a slice. */
+  #turns: Promise<void> = Promise.resolve();
+  /** Requests that need more than one slice. */
+  #slow = 0;
 
   constructor(deps: NameMatchingDeps) {
     this.#deps = deps;
@@ -38,7 +42,7 @@ export class NameMatching {
   async prepare(matches: Matches, names: Generator<string, void, boolean>): Promise<Matches> {
     const known = new Map<string, boolean>();
     let spentMs = 0;
-    let endOfTurn: (() => void) | undefined;
+    let isSlow = false;
     const spend = (ms: number): void => {
       spentMs += ms;
       if (spentMs > BUDGET_MS) throw tooSlow(known.size);
@@ -51,14 +55,15 @@ export class NameMatching {
         const elapsedMs = this.#deps.clock.now() - began;
         if (elapsedMs >= SLICE_MS) {
           spend(elapsedMs);
-          endOfTurn ??= await this.#turn();
-          await this.#deps.pause(elapsedMs * PAUSE_FACTOR);
+          if (!isSlow) this.#enter();
+          isSlow = true;
+          await this.#turn(elapsedMs * PAUSE_FACTOR);
           began = this.#deps.clock.now();
         }
         next = names.next(isMatch);
       }
     } finally {
-      endOfTurn?.();
+      if (isSlow) this.#slow--;
     }
     return (name) => {
       const result = known.get(name);
@@ -71,18 +76,18 @@ export class NameMatching {
     };
   }
 
-  /** Waits until no other request needs more than one slice. Returns a function that lets the next one go on. */
-  async #turn(): Promise<() => void> {
-    if (this.#waiting >= MAX_WAITING) {
-      throw new Refusal('OVERLOADED', `${MAX_WAITING} requests with slow regular expressions wait already`);
+  #enter(): void {
+    if (this.#slow >= MOST_SLOW) {
+      const message = `${MOST_SLOW} requests with slow regular expressions are served already`;
+      throw new Refusal('OVERLOADED', message, { retryDelayMs: RETRY_DELAY_MS });
     }
-    const before = this.#last;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#last = promise;
-    this.#waiting++;
-    await before;
-    this.#waiting--;
-    return resolve;
+    this.#slow++;
+  }
+
+  /** Resolves after the turns of those that came before, and after this pause. */
+  #turn(pauseMs: number): Promise<void> {
+    this.#turns = this.#turns.then(() => this.#deps.pause(pauseMs));
+    return this.#turns;
   }
 }
 
