@@ -259,7 +259,8 @@ export const configSchema = z
       .strictObject({
         ...httpFields,
         maxQueueMetrics: count({
-          about: 'Number of queues with separate metrics: the largest queues. All others are summed up as _other.',
+          about:
+            'Number of queues with separate metrics: the largest, the busiest, and those that fail. All others are summed up as _other.',
           default: 100,
           min: 0,
           max: 10_000,

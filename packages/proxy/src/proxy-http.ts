@@ -99,7 +99,7 @@ function createMetrics({
   tls,
   access,
 }: ProxyHttpDeps): RpcMetrics {
-  const metrics = new RpcMetrics({ version, memory, grpc, tls: () => tls });
+  const metrics = new RpcMetrics({ version, memory, grpc, tls: () => tls, access: () => access });
   metrics.gauge(
     'proxy_nodes',
     'Members that may hold partitions. Label alive: whether gossip reaches the member.',

@@ -65,7 +65,7 @@ export interface Member extends AsyncDisposable {
 
 /** Figures of the cluster, as one member sees it. */
 export interface MemberFigures {
-  readonly members: readonly { readonly state: MemberState; readonly alive: boolean }[];
+  readonly members: readonly { readonly name: string; readonly state: MemberState; readonly alive: boolean }[];
   /** Number of partitions of this node by state; `wanted`: how many the ring assigns to it. */
   readonly partitions: Readonly<Record<HeldPartition['state'] | 'wanted', number>>;
   readonly handOffs: HandOffFigures;
@@ -152,8 +152,8 @@ function figuresOf(agent: ClusterAgent, handOffs: HandOffs, membership: Membersh
   const partitions = { serving: 0, frozen: 0, 'handing-over': 0, wanted: 0 };
   for (const { state } of held.held()) partitions[state]++;
   for (const wanted of agent.desired) if (wanted === own) partitions.wanted++;
-  const members = [...agent.members.values()].map(({ nodeId, state }) => {
-    return { state, alive: nodeId === own || alive.has(nodeId) };
+  const members = [...agent.members.values()].map(({ nodeId, name, state }) => {
+    return { name, state, alive: nodeId === own || alive.has(nodeId) };
   });
   // The clock of a node that does not answer is unknown.
   const clocks = agent.clockDifferences.filter(({ nodeId }) => alive.has(nodeId));

@@ -297,10 +297,11 @@ export class EngineState {
       partition.nextQueueId = Math.max(partition.nextQueueId, queue.ledger.queueId + 1) as QueueId;
       this.#add(partition, queue);
     }
-    for (const { queue, change, known } of plan.changes) {
+    for (const planned of plan.changes) {
+      const { queue, change, known } = planned;
       this.#pending.note(queue.apply(ticket, change, known), change.kind === 'enqueue');
       this.lastAttempts.changed(queue, stateBefore(change), stateAfter(change));
-      countChange(this.counts, queue, change, plan.at);
+      countChange(this.counts, planned, plan.at);
       if (queue.isReserved) this.#recordChanged(queue, change, ticket);
     }
     for (const { queue } of plan.dropped ?? NONE) this.#drop(partition, queue);

@@ -229,6 +229,7 @@ export class Engine implements TaskEngine {
   }
 
   figures(): EngineFigures {
+    const { figures: backups } = this.backups;
     const log = this.#memory?.log.figures;
     return {
       queues: this.#memory?.table.size ?? 0,
@@ -241,8 +242,9 @@ export class Engine implements TaskEngine {
       commits: log?.groups ?? 0,
       commitBytes: log?.bytes ?? 0,
       atoms: log?.atoms ?? 0,
-      runningBackups: this.backups.figures.running,
-      backupBytes: this.backups.figures.bytes,
+      runningBackups: backups.running,
+      backupBytes: backups.bytes,
+      backedUpAt: backups.oldestAt,
       ...this.#counts,
     };
   }

@@ -12,6 +12,8 @@ export interface PlannedChange {
   readonly known: CachedTask | undefined;
   /** True: a request without a lease removes the task. */
   readonly isRemoval?: boolean;
+  /** Set: an attempt failed, and the task waits for the next one, or goes to its dead-letter queue. */
+  readonly failure?: 'retry' | 'dead' | undefined;
 }
 
 /** All changes of one atom before it is committed. */

@@ -21,6 +21,15 @@ export class ClusterMetrics {
       },
     );
     metrics.gauge(
+      'cluster_member_up',
+      'Whether this node reaches a member of the cluster. Label member: its name.',
+      ['member', 'state'],
+      (gauge) => {
+        gauge.reset();
+        for (const { name, state, alive } of figures()?.members ?? []) gauge.labels(name, state).set(Number(alive));
+      },
+    );
+    metrics.gauge(
       'cluster_partitions',
       'Partitions of this node by state. State "wanted": partitions that this node should hold.',
       ['state'],

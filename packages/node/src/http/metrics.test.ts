@@ -1,3 +1,4 @@
+import type { Access } from '@taskmaster/server/access';
 import { type QueueStats, Refusal, type TaskEngine } from '@taskmaster/server/domain';
 import { fakeEngine } from '@taskmaster/server/testing';
 import { afterEach, describe, expect, test, vi } from 'vitest';
@@ -13,9 +14,13 @@ const stats = (name: string, available: number): QueueStats => ({
   enqueueRate: 0,
   leaseRate: 0,
   completeRate: 0,
+  failureRate: 0,
   meanLeaseMs: 0,
   oldestAgeMs: available,
-  operations: { enqueued: available + 10, leased: 5, completed: 0 },
+  operations: {
+    ...{ enqueued: available + 10, leased: 5, completed: 0, failed: 2, deadLettered: 1 },
+    ...{ waitedMs: 4_500, workedMs: 250 },
+  },
 });
 
 /** An engine with these queues, two a page. */
@@ -78,17 +83,17 @@ describe('metrics of queues', () => {
 describe('metrics of a node', () => {
   afterEach(() => void vi.useRealTimers());
 
-  function setUp(engine: TaskEngine | undefined): NodeMetrics {
+  function setUp(engine: TaskEngine | undefined, access?: Access): NodeMetrics {
     return new NodeMetrics({
       version: '1.2.3',
       memory: { memory: 512, parts: { 'engine.cacheBytes': 100, process: 160 } },
       engine: () => engine,
       health: () => engine?.health ?? { kind: 'starting' },
       cluster: () => undefined,
-      storeSize: () => ({ disk: 1_000, memory: 500 }),
+      storeSize: () => ({ disk: 1_000, memory: 500, space: { freeBytes: 70, fullBelowBytes: 30 } }),
       tls: () => undefined,
       grpc: () => ({ connections: 3, refusedConnections: 2, unreadReplyBytes: 0, receivingBytes: 7, waitingBytes: 8 }),
-      access: () => undefined,
+      access: () => access,
       limitedGroups: () => [{ group: 'shop', limits: { tasks: 9 }, usage: { tasks: 4, bytes: 1, queues: 1 } }],
       maxQueues: 10,
     });
@@ -135,6 +140,35 @@ describe('metrics of a node', () => {
     expect(text).toContain('taskmaster_waiting_leases 2');
     expect(text).toContain('taskmaster_tasks{queue="mail",state="available"} 4');
     expect(text).toContain('taskmaster_store_bytes{kind="disk"} 1000');
+    expect(text).toContain('taskmaster_disk_free_bytes 70');
+    expect(text).toContain('taskmaster_disk_full_below_bytes 30');
+  });
+
+  test('show how long tasks have waited and were worked on, as histograms', async () => {
+    const figures = {
+      ...fakeEngine().figures(),
+      waited: { bounds: [100, 2_500], counts: [3, 2, 1], sumMs: 12_000 },
+      backedUpAt: 1_700_000_000_000,
+    };
+    const text = await setUp({ ...engineWith([]), figures: () => figures }).text();
+    expect(text).toContain('# TYPE taskmaster_task_wait_seconds histogram');
+    expect(text).toContain('taskmaster_task_wait_seconds_bucket{le="0.1"} 3');
+    expect(text).toContain('taskmaster_task_wait_seconds_bucket{le="2.5"} 5');
+    expect(text).toContain('taskmaster_task_wait_seconds_bucket{le="+Inf"} 6');
+    expect(text).toContain('taskmaster_task_wait_seconds_sum 12');
+    expect(text).toContain('taskmaster_task_wait_seconds_count 6');
+    expect(text).toContain('taskmaster_task_work_seconds_count 0');
+    expect(text).toContain('taskmaster_backup_oldest_timestamp_seconds 1700000000');
+    expect(await setUp(undefined).text()).not.toContain('taskmaster_task_wait_seconds_');
+  });
+
+  test('tell that changed rules cannot be used', async () => {
+    const access = { reloadFailed: false, usages: { limited: () => [] } };
+    const metrics = setUp(undefined, access as unknown as Access);
+    expect(await metrics.text()).toContain('taskmaster_reload_failed{what="access"} 0');
+    access.reloadFailed = true;
+    expect(await metrics.text()).toContain('taskmaster_reload_failed{what="access"} 1');
+    expect(await metrics.text()).not.toContain('what="tls"');
   });
 
   test('count the runs of schedules, and show how late they came', async () => {
@@ -168,6 +202,10 @@ describe('metrics of a node', () => {
       expect(text).toContain('taskmaster_queue_tasks_enqueued_total{queue="mail"} 60');
       expect(text).toContain('taskmaster_queue_tasks_leased_total{queue="mail"} 5');
       expect(text).toContain('taskmaster_queue_tasks_completed_total{queue="mail"} 0');
+      expect(text).toContain('taskmaster_queue_attempts_failed_total{queue="mail"} 2');
+      expect(text).toContain('taskmaster_queue_tasks_dead_lettered_total{queue="mail"} 1');
+      expect(text).toContain('taskmaster_queue_task_wait_seconds_total{queue="mail"} 4.5');
+      expect(text).toContain('taskmaster_queue_task_work_seconds_total{queue="mail"} 0.25');
       expect(text).toContain('taskmaster_tasks{queue="_other",state="available"} 1');
       expect(text).not.toContain('_total{queue="_other"}');
     }

@@ -5,7 +5,7 @@ import { addPrincipalQuotaMetrics, type NodeHealth, RpcMetrics, type RpcMetricsS
 import { Histogram, type Registry } from 'prom-client';
 import type { MemberFigures } from '../cluster/open-member.ts';
 import type { LimitedGroup } from '../engine/queues/group-usage.ts';
-import type { StoreSize } from '../ports/store.ts';
+import type { DiskSpace, StoreSize } from '../ports/store.ts';
 import { ClusterMetrics } from './cluster-metrics.ts';
 import { addGroupQuotaMetrics } from './group-quota-metrics.ts';
 import { type QueueFigures, QueueMetrics } from './queue-metrics.ts';
@@ -17,7 +17,6 @@ export interface MetricsSources extends RpcMetricsSources {
   readonly health: () => NodeHealth;
   readonly storeSize: () => StoreSize | undefined;
   readonly cluster: () => MemberFigures | undefined;
-  /** The rules of access. Undefined: none. */
   readonly access: () => Access | undefined;
   /** The groups here that have quotas. */
   readonly limitedGroups: () => Iterable<LimitedGroup>;
@@ -48,6 +47,11 @@ const counters: readonly (readonly [name: string, help: string, of: (figures: En
     'leases_expired_total',
     'Leases that expired: the worker neither completed nor released the task in time.',
     (figures) => figures.leasesExpired,
+  ],
+  [
+    'attempts_failed_total',
+    'Attempts that failed: the worker released the task without giving the attempt back, or the lease expired.',
+    (figures) => figures.attemptsFailed,
   ],
   ['tasks_dead_lettered_total', 'Tasks moved to a dead-letter queue.', (figures) => figures.tasksDeadLettered],
   [
@@ -80,6 +84,29 @@ const gauges: readonly (readonly [name: string, help: string, of: (figures: Engi
   ],
   ['running_backups', 'Partitions that are sent to backups now.', (figures) => figures.runningBackups],
   ['cache_bytes', 'Memory of the cached tasks at the heads of queues.', (figures) => figures.cacheBytes],
+];
+
+/** The counters of queues. */
+const queueCounters: readonly (readonly [name: string, help: string, of: (counted: QueueOperations) => number])[] = [
+  ['tasks_enqueued', 'Tasks enqueued, by queue.', ({ enqueued }) => enqueued],
+  ['tasks_leased', 'Leases granted, by queue.', ({ leased }) => leased],
+  ['tasks_completed', 'Tasks completed, by queue.', ({ completed }) => completed],
+  ['attempts_failed', 'Attempts that failed, by queue.', ({ failed }) => failed],
+  [
+    'tasks_dead_lettered',
+    'Tasks moved to a dead-letter queue, by the queue that they left.',
+    ({ deadLettered }) => deadLettered,
+  ],
+  [
+    'task_wait_seconds',
+    'For how long leased tasks had waited since they were due, all together, by queue. Divide its rate by that of the leases.',
+    ({ waitedMs }) => waitedMs / 1000,
+  ],
+  [
+    'task_work_seconds',
+    'For how long completed tasks had been leased, all together, by queue. Divide its rate by that of the completed tasks.',
+    ({ workedMs }) => workedMs / 1000,
+  ],
 ];
 
 /** A node that refuses reads, because it is overloaded or failed, must still be able to show this in its other metrics. */
@@ -154,9 +181,32 @@ export class NodeMetrics {
     this.#rpcs.gauge('health', '1 for the present state of the node, 0 for all other states.', ['state'], (gauge) => {
       for (const state of healthStates) gauge.labels(state).set(health().kind === state ? 1 : 0);
     });
-    this.#rpcs.gauge('store_bytes', 'Size of the store on disk and in memory.', ['kind'], (gauge) => {
-      for (const [kind, bytes] of Object.entries(storeSize() ?? {})) gauge.labels(kind).set(bytes);
-    });
+    this.#rpcs.gauge(
+      'store_bytes',
+      'Size of the data directory on disk, and memory that is set aside for the store.',
+      ['kind'],
+      (gauge) => {
+        const size = storeSize();
+        if (size === undefined) return;
+        gauge.labels('disk').set(size.disk);
+        gauge.labels('memory').set(size.memory);
+      },
+    );
+    const space: readonly (readonly [name: string, help: string, of: (space: DiskSpace) => number])[] = [
+      ['disk_free_bytes', 'Free space on the disk of the data directory.', ({ freeBytes }) => freeBytes],
+      [
+        'disk_full_below_bytes',
+        'Free space below which the node refuses new tasks with DISK_FULL.',
+        ({ fullBelowBytes }) => fullBelowBytes,
+      ],
+    ];
+    for (const [name, help, of] of space) {
+      this.#rpcs.gauge(name, help, [], (gauge) => {
+        const known = storeSize()?.space;
+        if (known === undefined) gauge.reset();
+        else gauge.set(of(known));
+      });
+    }
   }
 
   #addEngine({ engine, grpc }: MetricsSources): void {
@@ -172,6 +222,26 @@ export class NodeMetrics {
         if (figures !== undefined) gauge.set(of(figures));
       });
     }
+    this.#rpcs.gauge(
+      'backup_oldest_timestamp_seconds',
+      'When the oldest of the backups began that have the partitions of this node, in seconds since 1970. No value until each partition was sent whole to a backup since the start.',
+      [],
+      (gauge) => {
+        const at = engine()?.figures().backedUpAt;
+        if (at === undefined) gauge.reset();
+        else gauge.set(at / 1000);
+      },
+    );
+    this.#rpcs.durations(
+      'task_wait_seconds',
+      'For how long a task had waited since it was due, when it was leased.',
+      () => engine()?.figures().waited,
+    );
+    this.#rpcs.durations(
+      'task_work_seconds',
+      'For how long a completed task had been leased by the worker that completed it.',
+      () => engine()?.figures().worked,
+    );
     for (const [name, help, of] of counters) {
       this.#rpcs.counter(name, help, () => {
         const figures = engine()?.figures();
@@ -206,13 +276,8 @@ export class NodeMetrics {
         for (const { queue, oldestAgeMs } of figures) gauge.labels(queue).set(oldestAgeMs / 1000);
       },
     );
-    const operations: readonly (readonly [name: string, help: string, of: (counted: QueueOperations) => number])[] = [
-      ['enqueued', 'Tasks enqueued, by queue.', ({ enqueued }) => enqueued],
-      ['leased', 'Leases granted, by queue.', ({ leased }) => leased],
-      ['completed', 'Tasks completed, by queue.', ({ completed }) => completed],
-    ];
-    for (const [name, help, of] of operations) {
-      this.#rpcs.labelledCounter(`queue_tasks_${name}_total`, help, ['queue'], async () =>
+    for (const [name, help, of] of queueCounters) {
+      this.#rpcs.labelledCounter(`queue_${name}_total`, help, ['queue'], async () =>
         (await read()).flatMap(({ queue, operations }) =>
           operations === undefined ? [] : [{ labels: { queue }, count: of(operations) }],
         ),

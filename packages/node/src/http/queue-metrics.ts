@@ -1,5 +1,6 @@
 import { formatQueueName, limits } from '@taskmaster/proto';
 import { DEAD_LETTER_SUFFIX, type QueueOperations, type QueueStats, type TaskEngine } from '@taskmaster/server/domain';
+import { type Comparable, QueueChoice } from './queue-choice.ts';
 
 /** Label of the sum over all queues without series of their own. */
 export const OTHER = '_other';
@@ -19,16 +20,16 @@ export interface QueueFigures {
 }
 
 /**
- * Figures of the largest queues, and the sums over all others. Queue names are data of users: a series for each name could
- * grow without bound.
+ * Figures of some queues, and the sums over all others; see `QueueChoice`. Queue names are data of users: a series for each name
+ * could grow without bound.
  */
 export class QueueMetrics {
-  readonly #maxQueues: number;
+  readonly #choice: QueueChoice;
   readonly #now: () => number;
   #last: { readonly at: number; readonly figures: Promise<QueueFigures[]> } | undefined;
 
   constructor(maxQueues: number, now: () => number = () => performance.now()) {
-    this.#maxQueues = maxQueues;
+    this.#choice = new QueueChoice(maxQueues);
     this.#now = now;
   }
 
@@ -41,14 +42,23 @@ export class QueueMetrics {
   }
 
   async #look(engine: Pick<TaskEngine, 'listQueues'>): Promise<QueueFigures[]> {
-    let largest: QueueFigures[] = [];
+    const look = this.#choice.look<Compared>();
     let other: QueueFigures | undefined;
     for await (const page of pagesOf(engine)) {
-      largest = [...largest, ...page.map(figuresOf)].sort((a, b) => sizeOf(b) - sizeOf(a));
-      for (const figures of largest.splice(this.#maxQueues)) other = together(other, figures);
+      const named: Compared[] = [];
+      for (const stats of page) {
+        const compared = comparedOf(stats);
+        if (compared.queue === OTHER) other = together(other, compared.figures);
+        else named.push(compared);
+      }
+      for (const { figures } of look.add(named)) other = together(other, figures);
     }
-    const named = largest.filter(({ queue }) => queue !== OTHER);
-    for (const figures of largest) if (figures.queue === OTHER) other = together(other, figures);
+    const chosen = this.#choice.choose(look);
+    const named: QueueFigures[] = [];
+    for (const { queue, figures } of look.kept) {
+      if (chosen.has(queue)) named.push(figures);
+      else other = together(other, figures);
+    }
     return other === undefined ? named : [...named, other];
   }
 }
@@ -83,8 +93,19 @@ function figuresOf({ queue, available, leased, delayed, oldestAgeMs, operations 
   return { queue: formatQueueName(queue), available, leased, delayed, oldestAgeMs, operations };
 }
 
-function sizeOf({ available, leased, delayed }: QueueFigures): number {
-  return available + leased + delayed;
+interface Compared extends Comparable {
+  readonly figures: QueueFigures;
+}
+
+function comparedOf(stats: QueueStats): Compared {
+  const figures = figuresOf(stats);
+  return {
+    queue: figures.queue,
+    size: stats.available + stats.leased + stats.delayed,
+    activity: stats.enqueueRate + stats.leaseRate + stats.completeRate,
+    failures: stats.failureRate,
+    figures,
+  };
 }
 
 /** Alerts on old tasks exclude dead-letter queues by name. In a sum they have no name, so their ages are left out here. */

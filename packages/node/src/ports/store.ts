@@ -47,8 +47,18 @@ export interface Row {
 
 /** Size of a store in bytes, for metrics. */
 export interface StoreSize {
+  /** All files below the data directory. */
   readonly disk: number;
   readonly memory: number;
+  /** Undefined while it is not known. */
+  readonly space?: DiskSpace | undefined;
+}
+
+/** The space on the disk of a store, in bytes. */
+export interface DiskSpace {
+  readonly freeBytes: number;
+  /** The store is full with less free space. */
+  readonly fullBelowBytes: number;
 }
 
 /** Whether a store accepts writes. */

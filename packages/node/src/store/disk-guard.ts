@@ -55,6 +55,11 @@ export class DiskGuard {
     return this.#state;
   }
 
+  /** As of the latest check. */
+  get freeBytes(): number {
+    return this.#free;
+  }
+
   /** Resolves when the state is known. Creates the reserve and watches the disk in the background. */
   async start(): Promise<void> {
     await this.#measure();

@@ -26,6 +26,17 @@ test.runIf(process.platform === 'linux')(
   },
 );
 
+test('the size is that of all files, in directories below it too, and the free space is known', async () => {
+  await using dir = await temporaryDirectory();
+  await mkdir(join(dir.path, 'cluster', 'old'), { recursive: true });
+  await writeFile(join(dir.path, 'cluster', 'old', 'file'), Buffer.alloc(30_000_000));
+  await using store = await openSmall(dir.path);
+  const { disk, space } = store.size();
+  expect(disk).toBeGreaterThan(30_000_000);
+  expect(space?.freeBytes).toBeGreaterThan(0);
+  expect(space?.fullBelowBytes).toBeGreaterThan(0);
+});
+
 test('other users cannot read the directory, neither a new one nor one that they could read', async () => {
   await using dir = await temporaryDirectory();
   const made = join(dir.path, 'made');

@@ -115,6 +115,7 @@ class RocksStore implements Store {
   readonly #dir: string;
   readonly #log: StoreLog | undefined;
   readonly #guard: DiskGuard;
+  readonly #fullBelowBytes: number;
   readonly #readers: RocksReader[] = [];
   readonly #listeners: ((state: StoreState) => void)[] = [];
   readonly #damages = new FirstTimes();
@@ -135,11 +136,12 @@ class RocksStore implements Store {
     this.#log = options.log;
     // The binding reports no memory of families, so this is the configured memory.
     this.#size = { disk: 0, memory: options.blockCacheBytes + options.memtableBytes };
+    // Space to flush all memtables, in addition to the writes of the engine meanwhile.
+    this.#fullBelowBytes = options.reserveBytes + options.memtableBytes;
     this.#guard = new DiskGuard({
       dir,
       reserveBytes: options.reserveBytes,
-      // Space to flush all memtables, in addition to the writes of the engine meanwhile.
-      shortBelowBytes: options.reserveBytes + options.memtableBytes,
+      shortBelowBytes: this.#fullBelowBytes,
       freeBytes: async () => {
         const { bavail, bsize } = await statfs(dir);
         return bavail * bsize;
@@ -215,7 +217,9 @@ class RocksStore implements Store {
   }
 
   size(): StoreSize {
-    return this.#size;
+    const { freeBytes } = this.#guard;
+    const space = Number.isFinite(freeBytes) ? { freeBytes, fullBelowBytes: this.#fullBelowBytes } : undefined;
+    return { ...this.#size, space };
   }
 
   close(): Promise<void> {
@@ -320,10 +324,12 @@ class RocksStore implements Store {
   }
 }
 
+/** Of all files below the directory: also of the reserve, and of logs that are kept in a directory of their own. */
 async function bytesIn(dir: string): Promise<number> {
-  const sizes = (await readdir(dir)).map(async (name) => {
+  const sizes = (await readdir(dir, { withFileTypes: true, recursive: true })).map(async (entry) => {
+    if (!entry.isFile()) return 0;
     try {
-      return (await stat(join(dir, name))).size;
+      return (await stat(join(entry.parentPath, entry.name))).size;
     } catch {
       return 0; // deleted by a compaction meanwhile
     }

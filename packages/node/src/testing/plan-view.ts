@@ -84,8 +84,8 @@ export function plan(spec: UpdateSpec, view = planView()) {
   const planner = new UpdatePlanner(view, draft, batch);
   const made = planner.plan(BATCH_START, batch.updates[0] ?? BATCH_START);
   const { enqueued, renewed, released } = planner;
-  const { needs, changes, created, deadLettered } = draft;
-  return { ...made, outcome: { enqueued, renewed, released }, needs, changes, created, deadLettered };
+  const { needs, changes, created } = draft;
+  return { ...made, outcome: { enqueued, renewed, released }, needs, changes, created };
 }
 
 /** The result of a plan as text: one line for each refused item or change. */

@@ -29,6 +29,8 @@ export class Access {
   readonly #bearers = new Map<string, CallerAccess>();
   /** What the principals use of their quotas. */
   readonly usages: Usages;
+  /** True while changed files cannot be used, so that these rules are older than the files. */
+  reloadFailed = false;
 
   /** `now`: the system clock, in ms since 1970. `elapsed`: in ms, of a clock that does not go back. */
   constructor(state: AccessState, now: () => number = Date.now, elapsed: () => number = () => performance.now()) {
@@ -46,6 +48,7 @@ export class Access {
   replace(state: AccessState): void {
     this.#state = state;
     this.#version++;
+    this.reloadFailed = false;
     this.usages.follow(state.table);
     this.#bearers.clear();
     for (const listener of this.#listeners) listener();

@@ -79,7 +79,9 @@ test('a changed file is in force soon, and the old rules stay if it is not valid
   writeFileSync(file, 'principals: 3');
   await vi.waitUntil(() => log.error.mock.calls.length > 0, { timeout: 10_000 });
   expect(caller.principal).toBe('one');
+  expect(opened.access.reloadFailed).toBe(true);
   writeFileSync(file, rulesFor('tm_two'));
   await vi.waitUntil(() => caller.principal === '', { timeout: 10_000 });
+  expect(opened.access.reloadFailed).toBe(false);
   expect((await opened.access.identify({ kind: 'bearer', token: 'tm_two' })).principal).toBe('one');
 });

@@ -60,6 +60,7 @@ export function openAccess(settings: AccessSettings, log: Log, checkMs: number =
       log.info({ files, principals: access.table.size }, 'the access rules have changed and are in force');
     } catch (error) {
       const problems = error instanceof AccessFileError ? error.problems : [messageOf(error)];
+      access.reloadFailed = true;
       log.error({ files, problems }, 'the changed access rules cannot be used: the old ones stay in force');
     }
   };

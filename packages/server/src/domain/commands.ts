@@ -228,6 +228,14 @@ export interface QueueOperations {
   readonly enqueued: number;
   readonly leased: number;
   readonly completed: number;
+  /** Attempts that failed: the worker said so, or the lease ended. */
+  readonly failed: number;
+  /** Tasks that left the queue for its dead-letter queue. */
+  readonly deadLettered: number;
+  /** For how long the leased tasks had waited since they were due, all together, in ms. */
+  readonly waitedMs: number;
+  /** For how long the completed tasks had been leased, all together, in ms. */
+  readonly workedMs: number;
 }
 
 export interface QueueStats {
@@ -240,6 +248,8 @@ export interface QueueStats {
   readonly enqueueRate: number;
   readonly leaseRate: number;
   readonly completeRate: number;
+  /** Failed attempts per second. */
+  readonly failureRate: number;
   readonly meanLeaseMs: number;
   readonly oldestAgeMs: number;
   readonly operations: QueueOperations;
@@ -303,6 +313,15 @@ export interface CallContext {
 }
 
 /** Figures of the whole engine, for metrics. Counts begin at the start of the node. */
+/** Durations by size: how many are at most as long as each bound, and longer than the bound before. */
+export interface DurationCounts {
+  /** In ms, ascending. */
+  readonly bounds: readonly number[];
+  /** One for each bound, and one for longer durations. */
+  readonly counts: ArrayLike<number>;
+  readonly sumMs: number;
+}
+
 export interface EngineFigures {
   readonly queues: number;
   readonly schedules: number;
@@ -327,6 +346,17 @@ export interface EngineFigures {
   readonly tasksCompleted: number;
   readonly leasesExpired: number;
   readonly tasksDeadLettered: number;
+  /** Attempts that failed: the worker said so, or the lease ended. */
+  readonly attemptsFailed: number;
+  /** For how long tasks had waited since they were due, when they were leased. */
+  readonly waited: DurationCounts;
+  /** For how long completed tasks had been leased. */
+  readonly worked: DurationCounts;
+  /**
+   * When the oldest of the backups began that have the partitions here, in ms since 1970. Undefined until each partition was sent
+   * whole since the start.
+   */
+  readonly backedUpAt: number | undefined;
   /** Results and other records of ends that went before their time, because their group had too many bytes of them. */
   readonly resultsEvicted: number;
   readonly refused: number;

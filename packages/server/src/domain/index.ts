@@ -7,6 +7,7 @@ export type {
   BatchOutcome,
   CallContext,
   DequeueItem,
+  DurationCounts,
   EndedTask,
   EngineFigures,
   EngineHealth,

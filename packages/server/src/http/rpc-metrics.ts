@@ -1,7 +1,10 @@
 import { status } from '@grpc/grpc-js';
 import { type Reason, statusOfReason } from '@taskmaster/proto';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, type LabelValues, Registry } from 'prom-client';
+import type { Access } from '../access/access.ts';
+import type { DurationCounts } from '../domain/index.ts';
 import type { Tls } from '../tls/tls.ts';
+import { CountedHistogram } from './counted-histogram.ts';
 
 /** The memory of the program and its parts, in bytes. */
 interface MemoryParts {
@@ -26,6 +29,8 @@ export interface RpcMetricsSources {
   readonly grpc: () => GrpcFigures | undefined;
   /** Undefined: plain text. */
   readonly tls: () => Tls | undefined;
+  /** The rules of access. Undefined: none. */
+  readonly access: () => Pick<Access, 'reloadFailed'> | undefined;
 }
 
 /** From a reply out of memory to a slow disk. Leases that wait for tasks take longer. */
@@ -42,7 +47,7 @@ export class RpcMetrics {
   /** Cached children: a lookup by labels costs more than the observation. */
   readonly #rpcs = new Map<string, Histogram.Internal<'method' | 'code'>>();
 
-  constructor({ version, memory: { memory, parts }, grpc, tls }: RpcMetricsSources) {
+  constructor({ version, memory: { memory, parts }, grpc, tls, access }: RpcMetricsSources) {
     const registers = [this.registry];
     this.#rpc = new Histogram({
       name: 'taskmaster_rpc_duration_seconds',
@@ -86,6 +91,18 @@ export class RpcMetrics {
       },
     );
     this.counter('tls_reloads_total', 'How often changed files of TLS were taken over.', () => tls()?.reloads);
+    this.gauge(
+      'reload_failed',
+      'Label what: tls or access. 1 while the changed files cannot be used, so that the old contents stay in force; otherwise 0. No value without such files.',
+      ['what'],
+      (gauge) => {
+        gauge.reset();
+        const failures = { tls: tls()?.reloadFailed, access: access()?.reloadFailed };
+        for (const [what, failed] of Object.entries(failures)) {
+          if (failed !== undefined) gauge.labels(what).set(Number(failed));
+        }
+      },
+    );
     this.labelledCounter(
       'tls_handshakes_total',
       'TLS handshakes of gRPC connections. Label result: completed or failed. No value without TLS.',
@@ -158,6 +175,11 @@ export class RpcMetrics {
         if (known !== undefined) this.inc(known);
       },
     });
+  }
+
+  /** A histogram of durations that are counted elsewhere. `read` returns undefined while the counts are unknown. */
+  durations(name: string, help: string, read: () => DurationCounts | undefined): void {
+    this.registry.registerMetric(new CountedHistogram(`taskmaster_${name}`, help, read));
   }
 
   /** As `counter`, with labels. `read` resolves with all series; a series that is missing there ends. */

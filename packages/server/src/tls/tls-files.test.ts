@@ -75,9 +75,10 @@ test('changed files are taken over, and bad ones are not', async () => {
   await files.write({ cert: 'nothing' });
   await expect.poll(() => log.lines.at(-1)?.level).toBe('error');
   expect(tls.material.cert).toBe(before);
+  expect(tls.reloadFailed).toBe(true);
   const next = await authority.sign({ name: 'node' });
   await files.write({ cert: next.cert });
   await files.write({ key: next.key });
   await expect.poll(() => tls.material.cert).toBe(next.cert);
-  expect([tls.reloads, told]).toEqual([1, 1]);
+  expect([tls.reloads, told, tls.reloadFailed]).toEqual([1, 1, false]);
 });

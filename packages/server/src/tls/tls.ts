@@ -16,6 +16,7 @@ export class Tls implements Disposable {
   readonly #listeners = new Set<() => void>();
   #material: TlsMaterial;
   #reloads = 0;
+  #reloadFailed = false;
 
   /**
    * Reads the files and follows their changes. If changed files cannot be used, the old contents stay in use, and the log says
@@ -36,6 +37,11 @@ export class Tls implements Disposable {
 
   get material(): TlsMaterial {
     return this.#material;
+  }
+
+  /** True while changed files cannot be used. */
+  get reloadFailed(): boolean {
+    return this.#reloadFailed;
   }
 
   /** How often changed files were taken over. */
@@ -77,10 +83,12 @@ export class Tls implements Disposable {
       this.#material = readTlsFiles(this.settings, now());
     } catch (error) {
       const problems = error instanceof TlsFileError ? error.problems : [String(error)];
+      this.#reloadFailed = true;
       log.error({ files, problems }, 'the changed certificate files cannot be used: the old ones stay in use');
       return;
     }
     this.#reloads++;
+    this.#reloadFailed = false;
     log.info({ files, expires: new Date(this.#material.expiresAt).toISOString() }, 'changed certificates are in use');
     for (const listener of this.#listeners) listener();
   }

@@ -150,33 +150,24 @@ async function show(memory: EngineState, queue: Queue, pids: readonly Pid[], now
 /** Commits one atom. Returns how many of the PIDs are finished. */
 async function showSome(memory: EngineState, queue: Queue, pids: readonly Pid[], now: Instant): Promise<number> {
   const { result } = await decide(memory, queue.partition, (_now, reads): Attempt<Shown> => {
-    if (queue.dropped) return { kind: 'decided', result: { expired: 0, deadLettered: 0, done: pids.length } };
+    if (queue.dropped) return { kind: 'decided', result: { expired: 0, done: pids.length } };
     const draft = new TaskDraft(new EngineView(memory, now, reads));
     const shown = showIn(draft, memory, queue, pids, now);
     if (draft.needs.length > 0) return { kind: 'needs', needs: draft.needs };
-    const { changes, created, deadLettered: dead } = draft;
-    const result = { ...shown, deadLettered: dead };
-    return { kind: 'decided', result, changes: changes.length === 0 ? undefined : { changes, created } };
+    const { changes, created } = draft;
+    return { kind: 'decided', result: shown, changes: changes.length === 0 ? undefined : { changes, created } };
   });
   memory.counts.leasesExpired += result.expired;
-  memory.counts.tasksDeadLettered += result.deadLettered;
   return result.done;
 }
 
 interface Shown {
   readonly expired: number;
-  readonly deadLettered: number;
   /** Number of PIDs that are finished. */
   readonly done: number;
 }
 
-function showIn(
-  draft: TaskDraft,
-  memory: EngineState,
-  queue: Queue,
-  pids: readonly Pid[],
-  now: Instant,
-): Omit<Shown, 'deadLettered'> {
+function showIn(draft: TaskDraft, memory: EngineState, queue: Queue, pids: readonly Pid[], now: Instant): Shown {
   const dead: TaskMove[] = [];
   let deadBytes = 0;
   let leasesExpired = 0;
@@ -194,7 +185,7 @@ function showIn(
         } else if (after.kind === 'cancelled') {
           endCancelled(draft, queue, pid, task, cancelReasonOf(after.state) ?? '', visibility.until);
         } else {
-          draft.change(queue, pid, task, after.state);
+          draft.retry(queue, pid, task, after.state);
         }
         leasesExpired++;
       } else if (isRecordsQueue(queue.ledger.name)) {

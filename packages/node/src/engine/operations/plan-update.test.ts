@@ -63,7 +63,8 @@ describe('a release', () => {
       'enqueue mail.dead/last available',
     ]);
     const made = plan({ release: [of('last', 7)] });
-    expect(made).toMatchObject({ deadLettered: 1, outcome: { released: [{ deadLetterQueue: 'mail.dead' }] } });
+    expect(made.changes[0]).toMatchObject({ failure: 'dead' });
+    expect(made).toMatchObject({ outcome: { released: [{ deadLetterQueue: 'mail.dead' }] } });
     expect(made.kind === 'planned' && made.changes[1]?.change).toMatchObject({
       data: DATA,
       after: { retry: undefined },

@@ -238,7 +238,8 @@ export class UpdatePlanner {
       this.#moves.push(move);
       return { until: undefined, deadLetterQueue: formatQueueName(move.target) };
     }
-    this.#draft.change(queue, pid, task, after.state);
+    if (after.kind === 'retry') this.#draft.retry(queue, pid, task, after.state);
+    else this.#draft.change(queue, pid, task, after.state);
     return { until: shownAt(after.state), deadLetterQueue: undefined };
   }
 

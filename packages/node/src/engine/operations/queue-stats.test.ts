@@ -100,13 +100,13 @@ describe('operations on a queue', () => {
     const [first, second] = await h.clock.run(h.lease('mail', { max: 2 }));
     const dequeue = [first, second].map((task) => ({ queue: 'mail', pid: task?.pid ?? '', token: task?.token }));
     await h.clock.run(h.update({ dequeue }));
-    expect(await operationsIn(h)).toEqual([{ enqueued: 3, leased: 2, completed: 2 }]);
+    expect(await operationsIn(h)).toMatchObject([{ enqueued: 3, leased: 2, completed: 2 }]);
     await h.clock.run(h.update({ dequeue: [{ queue: 'mail', pid: 'c' }] }));
-    expect(await operationsIn(h)).toEqual([{ enqueued: 3, leased: 2, completed: 3 }]);
+    expect(await operationsIn(h)).toMatchObject([{ enqueued: 3, leased: 2, completed: 3 }]);
     await h.clock.advance(5_000);
-    expect(await operationsIn(h)).toEqual([]);
+    expect(await operationsIn(h)).toMatchObject([]);
     await h.clock.run(h.enqueue('mail', ['d']));
-    expect(await operationsIn(h)).toEqual([{ enqueued: 1, leased: 0, completed: 0 }]);
+    expect(await operationsIn(h)).toMatchObject([{ enqueued: 1, leased: 0, completed: 0 }]);
   });
 
   test('are counted from zero after a crash', async () => {
@@ -114,7 +114,7 @@ describe('operations on a queue', () => {
     await h.clock.run(h.enqueue('mail', ['a', 'b']));
     await h.crash();
     await h.clock.run(h.enqueue('mail', ['c']));
-    expect(await operationsIn(h)).toEqual([{ enqueued: 1, leased: 0, completed: 0 }]);
+    expect(await operationsIn(h)).toMatchObject([{ enqueued: 1, leased: 0, completed: 0 }]);
   });
 });
 

@@ -145,13 +145,22 @@ function statsOf({ ledger, rates }: Queue, now: Instant): QueueStats {
     enqueueRate: rates?.enqueueRate(now) ?? 0,
     leaseRate: rates?.leaseRate(now) ?? 0,
     completeRate: rates?.completeRate(now) ?? 0,
+    failureRate: rates?.failureRate(now) ?? 0,
     meanLeaseMs: rates?.meanLeaseMs ?? 0,
     oldestAgeMs: ledger.oldest === undefined ? 0 : Math.max(0, now - ledger.oldest),
     operations: rates?.operations ?? NO_OPERATIONS,
   };
 }
 
-const NO_OPERATIONS: QueueOperations = { enqueued: 0, leased: 0, completed: 0 };
+const NO_OPERATIONS: QueueOperations = {
+  enqueued: 0,
+  leased: 0,
+  completed: 0,
+  failed: 0,
+  deadLettered: 0,
+  waitedMs: 0,
+  workedMs: 0,
+};
 
 const NO_STATS = {
   available: 0,
@@ -161,6 +170,7 @@ const NO_STATS = {
   enqueueRate: 0,
   leaseRate: 0,
   completeRate: 0,
+  failureRate: 0,
   meanLeaseMs: 0,
   oldestAgeMs: 0,
   operations: NO_OPERATIONS,

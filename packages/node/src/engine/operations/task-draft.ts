@@ -32,7 +32,6 @@ export interface TaskMove {
 export interface DraftMark {
   readonly changes: number;
   readonly created: number;
-  readonly deadLettered: number;
 }
 
 /** The changes of one atom before it is committed. Each change sees the effects of the earlier ones. */
@@ -40,7 +39,6 @@ export class TaskDraft {
   readonly changes: PlannedChange[] = [];
   readonly created: Queue[] = [];
   readonly needs: Need[] = [];
-  deadLettered = 0;
   readonly #view: DraftView;
   /**
    * Tasks after the first `#indexed` changes; undefined: removed. Built on demand, because most updates do not need it.
@@ -56,12 +54,11 @@ export class TaskDraft {
   }
 
   get mark(): DraftMark {
-    return { changes: this.changes.length, created: this.created.length, deadLettered: this.deadLettered };
+    return { changes: this.changes.length, created: this.created.length };
   }
 
   /** Drops what came after the mark, except the needs. */
-  rollBack({ changes, created, deadLettered }: DraftMark): void {
-    this.deadLettered = deadLettered;
+  rollBack({ changes, created }: DraftMark): void {
     this.created.length = created;
     if (this.changes.length === changes) return;
     this.changes.length = changes;
@@ -146,14 +143,28 @@ export class TaskDraft {
     if (key !== undefined) this.#point(queue, key, pid, after.enqueuedAt);
   }
 
-  /** `moved`: it does not count as completed. */
-  remove(queue: Queue, pid: Pid, known: CachedTask, how: 'completed' | 'removed' | 'moved'): void {
+  /** As `change`, for a task whose attempt failed and that waits for the next one. */
+  retry(queue: Queue, pid: Pid, known: CachedTask, after: TaskState): void {
+    const { queueId } = queue.ledger;
+    const change = { kind: 'change' as const, queueId, pid, before: known.state, after, data: undefined };
+    this.changes.push({ queue, change, known, failure: 'retry' });
+  }
+
+  /** `moved`: it does not count as completed. `dead`: nor does this, and its last attempt failed. */
+  remove(queue: Queue, pid: Pid, known: CachedTask, how: 'completed' | 'removed' | 'moved' | 'dead'): void {
     const { queueId } = queue.ledger;
     this.changes.push({
       queue,
-      change: { kind: 'dequeue', queueId, pid, before: known.state, completed: how !== 'moved' },
+      change: {
+        kind: 'dequeue',
+        queueId,
+        pid,
+        before: known.state,
+        completed: how === 'completed' || how === 'removed',
+      },
       known,
       isRemoval: how === 'removed',
+      failure: how === 'dead' ? how : undefined,
     });
     const key = keyOf(known.state);
     if (key !== undefined) this.#unpoint(queue, key);
@@ -191,7 +202,9 @@ export class TaskDraft {
     if (tasks.length === 0) return;
     const moves = tasks.map((move) => ({ move, data: this.#payloadOf(move) }));
     if (this.needs.length > 0) return;
-    for (const { move } of moves) this.remove(move.queue, move.pid, move.task, 'moved');
+    for (const { move } of moves) {
+      this.remove(move.queue, move.pid, move.task, move.kind === 'dead-letter' ? 'dead' : 'moved');
+    }
     for (const { move, data } of moves) {
       const { pid, after, kind } = move;
       const target = this.queueFor(move.target);
@@ -202,7 +215,6 @@ export class TaskDraft {
       else if (there === undefined) this.add(target, pid, after, data ?? EMPTY);
       else if (kind === 'dead-letter') this.change(target, pid, there, after, data);
       else taken?.(move, target, pid);
-      if (kind === 'dead-letter') this.deadLettered++;
     }
   }
 

@@ -21,9 +21,7 @@ import { refusalByLimit } from './limits.ts';
 import { type BatchPlan, planBatch } from './plan-batch.ts';
 
 /** The decision on a batch. It is committed but not durable yet. */
-type Decision =
-  | { readonly kind: 'decided'; readonly outcome: BatchOutcome; readonly deadLettered: number }
-  | { readonly kind: 'reused' };
+type Decision = { readonly kind: 'decided'; readonly outcome: BatchOutcome } | { readonly kind: 'reused' };
 
 /** What a batch has learnt between its attempts, beside its reads. */
 interface Learnt {
@@ -58,7 +56,6 @@ export async function updateTasks(
   if (decision.kind === 'reused') {
     throw new Refusal('REQUEST_ID_REUSED', 'the request id was used for a different request before');
   }
-  memory.counts.tasksDeadLettered += decision.deadLettered;
   return decision.outcome;
 }
 
@@ -125,9 +122,8 @@ function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): A
   });
   if (plan.kind === 'needs') return plan;
   if (plan.kind === 'due') return { kind: 'waits', wait: () => showDueOf(memory, plan.queues, learnt) };
-  const { draft } = plan;
   const outcome = expansion?.fold(plan.outcome) ?? plan.outcome;
-  const result: Decision = { kind: 'decided', outcome, deadLettered: draft.deadLettered };
+  const result: Decision = { kind: 'decided', outcome };
   return { kind: 'decided', result, changes: changesOf(update, { ...plan, outcome }) };
 }
 
@@ -163,5 +159,5 @@ function changesOf(
 
 function repeat(batch: BatchCommand, recorded: string): Decision {
   const outcome = decodeOutcome(recorded, fingerprintOf(batch), batch);
-  return outcome === undefined ? { kind: 'reused' } : { kind: 'decided', outcome, deadLettered: 0 };
+  return outcome === undefined ? { kind: 'reused' } : { kind: 'decided', outcome };
 }

@@ -1,6 +1,6 @@
 import { type Instant, isLeased } from '@taskmaster/server/domain';
-import type { TaskChange } from '../../domain/atom.ts';
-import type { Queue } from './queue.ts';
+import type { PlannedChange } from '../planned-atom.ts';
+import { Durations } from './durations.ts';
 import { QueueRates } from './rates.ts';
 
 /** Events counted since the process started, for metrics. Not durable. */
@@ -10,6 +10,9 @@ export class Counts {
   tasksCompleted = 0;
   leasesExpired = 0;
   tasksDeadLettered = 0;
+  attemptsFailed = 0;
+  readonly waited = new Durations();
+  readonly worked = new Durations();
   resultsEvicted = 0;
   refills = 0;
   coldReads = 0;
@@ -33,7 +36,7 @@ export class Counts {
 }
 
 /** Counts a committed change of a task, for the node and for its queue. Records are not counted. */
-export function countChange(counts: Counts, queue: Queue, change: TaskChange, now: Instant): void {
+export function countChange(counts: Counts, { queue, change, failure }: PlannedChange, now: Instant): void {
   if (queue.isReserved) return;
   queue.rates ??= new QueueRates();
   const { rates } = queue;
@@ -42,13 +45,26 @@ export function countChange(counts: Counts, queue: Queue, change: TaskChange, no
     counts.tasksEnqueued++;
   } else if (change.kind === 'change') {
     if (isLeased(change.after) && change.after.token !== change.before.token) {
-      rates.leased(now);
+      // The clock of the node that enqueued it may have been ahead.
+      const waited = Math.max(0, now - change.before.dueAt);
+      rates.leased(now, waited);
+      counts.waited.count(waited);
       counts.tasksLeased++;
     }
   } else if (change.completed) {
     rates.completed(now);
     counts.tasksCompleted++;
     const { visibility } = change.before;
-    if (visibility.kind === 'hidden' && visibility.lease) rates.leaseLasted(now - visibility.lease.since);
+    if (visibility.kind === 'hidden' && visibility.lease) {
+      const worked = Math.max(0, now - visibility.lease.since);
+      rates.leaseLasted(worked);
+      counts.worked.count(worked);
+    }
   }
+  if (failure === undefined) return;
+  rates.failed(now);
+  counts.attemptsFailed++;
+  if (failure !== 'dead') return;
+  rates.deadLettered();
+  counts.tasksDeadLettered++;
 }

@@ -39,16 +39,31 @@ export class QueueRates {
   #enqueue: RateMeter | undefined;
   #lease: RateMeter | undefined;
   #complete: RateMeter | undefined;
+  #failure: RateMeter | undefined;
   #meanLeaseMs: number | undefined;
+  #deadLettered = 0;
+  #waitedMs = 0;
+  #workedMs = 0;
 
   enqueued(now: Instant): void {
     this.#enqueue ??= new RateMeter();
     this.#enqueue.count(1, now);
   }
 
-  leased(now: Instant): void {
+  leased(now: Instant, waitedMs: number): void {
     this.#lease ??= new RateMeter();
     this.#lease.count(1, now);
+    this.#waitedMs += waitedMs;
+  }
+
+  /** An attempt failed. */
+  failed(now: Instant): void {
+    this.#failure ??= new RateMeter();
+    this.#failure.count(1, now);
+  }
+
+  deadLettered(): void {
+    this.#deadLettered++;
   }
 
   completed(now: Instant): void {
@@ -57,6 +72,7 @@ export class QueueRates {
   }
 
   leaseLasted(ms: number): void {
+    this.#workedMs += ms;
     this.#meanLeaseMs = this.#meanLeaseMs === undefined ? ms : this.#meanLeaseMs + WEIGHT * (ms - this.#meanLeaseMs);
   }
 
@@ -73,11 +89,19 @@ export class QueueRates {
     return this.#complete?.perSecond(now) ?? 0;
   }
 
+  failureRate(now: Instant): number {
+    return this.#failure?.perSecond(now) ?? 0;
+  }
+
   get operations(): QueueOperations {
     return {
       enqueued: this.#enqueue?.total ?? 0,
       leased: this.#lease?.total ?? 0,
       completed: this.#complete?.total ?? 0,
+      failed: this.#failure?.total ?? 0,
+      deadLettered: this.#deadLettered,
+      waitedMs: this.#waitedMs,
+      workedMs: this.#workedMs,
     };
   }
 

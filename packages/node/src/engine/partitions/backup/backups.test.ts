@@ -53,6 +53,28 @@ describe('a backup of a partition', () => {
     expect(h.engine.figures()).toMatchObject({ runningBackups: 0, backupBytes: copy.bytes });
   });
 
+  test('tells when all partitions here were sent whole', async () => {
+    const h = await open();
+    const ids = ALL.map(({ id }) => id);
+    const last = ids.at(-1);
+    const begun = h.clock.now();
+    for (const partition of ids) {
+      expect(h.engine.figures().backedUpAt).toBe(undefined);
+      const parts = h.engine.backups.backup(backupRequest(partition));
+      if (partition === last) {
+        // A reader that gives up has no backup.
+        await h.clock.run(parts.next());
+        await h.clock.run(Promise.resolve(parts.return?.()));
+        expect(h.engine.figures().backedUpAt).toBe(undefined);
+        await h.clock.advance(5_000);
+      }
+      await h.clock.run(BackupCopy.read(h.engine.backups.backup(backupRequest(partition))));
+    }
+    const { backedUpAt = 0 } = h.engine.figures();
+    expect(backedUpAt).toBeGreaterThanOrEqual(begun);
+    expect(backedUpAt).toBeLessThan(begun + 5_000);
+  });
+
   test('has everything: payloads, leases, delays, request ids, the FIFO position', async () => {
     const h = await open();
     await h.clock.run(h.enqueue(QUEUE, ['1', '2', '3']));

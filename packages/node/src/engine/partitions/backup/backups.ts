@@ -5,7 +5,7 @@ import {
   type BackupPoint,
   OLDEST_READER_FORMAT,
 } from '@taskmaster/proto';
-import { type CallSignal, Refusal } from '@taskmaster/server/domain';
+import { type CallSignal, type PartitionId, Refusal } from '@taskmaster/server/domain';
 import type { Clock, Random } from '@taskmaster/server/ports';
 import { parsePartition } from '@taskmaster/server/service';
 import { Tally } from '../../queues/tally.ts';
@@ -42,6 +42,8 @@ export interface BackupFigures {
   readonly running: number;
   /** Bytes of rows and log entries sent since the start. */
   readonly bytes: number;
+  /** See `EngineFigures.backedUpAt`. */
+  readonly oldestAt: number | undefined;
 }
 
 /** The parts of one backup. `return` gives it up. */
@@ -57,6 +59,8 @@ export class Backups {
   readonly #making = new Tally();
   #running = 0;
   #bytes = 0;
+  /** By partition: when the latest backup began that was taken whole. */
+  readonly #sentAt = new Map<number, number>();
   #identity: BackupIdentity | undefined;
   #stopped: Refusal | undefined;
 
@@ -66,7 +70,19 @@ export class Backups {
   }
 
   get figures(): BackupFigures {
-    return { running: this.#running, bytes: this.#bytes };
+    return { running: this.#running, bytes: this.#bytes, oldestAt: this.#oldestAt() };
+  }
+
+  #oldestAt(): number | undefined {
+    const { partitions } = this.#deps;
+    let oldest: number | undefined;
+    for (let id = 0; id < partitions.count; id++) {
+      if (!partitions.holds(id as PartitionId)) continue;
+      const at = this.#sentAt.get(id);
+      if (at === undefined) return undefined;
+      oldest = Math.min(oldest ?? at, at);
+    }
+    return oldest;
   }
 
   /** Set once, by a node of a cluster. */
@@ -133,6 +149,7 @@ export class Backups {
       const end = lastStateOf(partitions, id);
       yield { part: { $case: 'header', value: header } };
       yield { part: { $case: 'end', value: end } };
+      this.#sentAt.set(id, header.nowMs);
       return;
     }
     const throttles = [this.#throttle, new Throttle(clock, request.maxBytesPerSecond)];
@@ -140,6 +157,8 @@ export class Backups {
       this.#bytes += bytes;
     };
     yield* new BackupSender({ partitions, clock, throttles, signal, sent }, header, leaving).parts();
+    // The reader has asked for what follows the end, so it has the end.
+    this.#sentAt.set(id, header.nowMs);
   }
 
   #run(): Disposable {
