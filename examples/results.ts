@@ -8,12 +8,12 @@ import { connect, TaskNotCompletedError, UnrecoverableError } from '@taskmaster/
 await using client = await connect(process.argv[2] ?? '127.0.0.1:7400');
 const invoices = client.queue<{ order: number }>('shop#invoice');
 
-// What the handler returns is the result of the task.
+// The handler returns the result of the task.
 await using worker = client.worker(
   invoices,
   async ({ data }) => {
     if (data.order === 0) throw new UnrecoverableError('no such order');
-    return { total: data.order * 10 };
+    return { result: { total: data.order * 10 } };
   },
   { results: { retention: '1m' } },
 );

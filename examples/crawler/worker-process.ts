@@ -74,7 +74,7 @@ async function run(): Promise<void> {
     ...worker(client, 'extract', queues.stage('extract'), extractStage(context)),
     ...worker(client, 'index', queues.stage('index'), indexStage(context, segment, assignment.name)),
     client.worker(queues.first.reports, reportStage(context), { leaseDuration: LEASE, onAttemptFailed: onError }),
-    client.worker(queues.first.audits, auditStage, { results: true, leaseDuration: LEASE, onAttemptFailed: onError }),
+    client.worker(queues.first.audits, auditStage, { leaseDuration: LEASE, onAttemptFailed: onError }),
   ];
   for (const each of workers) each.start();
   tell({ kind: 'ready' });

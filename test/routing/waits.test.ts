@@ -30,7 +30,7 @@ describe.each(['a proxy', 'a node that does not hold the queue'])('through %s', 
     for (const pid of pids) await queue.enqueue(Number(pid), { pid });
     const waiting = pids.map((pid) => queue.waitFor(pid));
     await expect.poll(() => waitingAt(it.cluster)).toBe(3);
-    await using worker = client.worker(queue, async ({ data }) => ({ square: data * data }), { results: true });
+    await using worker = client.worker(queue, async ({ data }) => ({ result: { square: data * data } }));
     worker.start();
     expect(await Promise.all(waiting)).toEqual([{ square: 1 }, { square: 4 }, { square: 9 }]);
     expect(await queue.waitFor('2')).toEqual({ square: 4 });

@@ -1,5 +1,5 @@
 import { readFile, writeFile } from 'node:fs/promises';
-import type { Queue, ResultHandler } from '@taskmaster/client';
+import type { Handler, Queue } from '@taskmaster/client';
 import type { AuditTask } from '../queues.ts';
 import { Web } from '../web.ts';
 import { type Reference, referenceCrawl } from './reference-crawl.ts';
@@ -8,7 +8,7 @@ const PID = 'audit';
 /** Time between two reports of progress, and between two looks at it, in ms. */
 const PROGRESS_MS = 1_000;
 
-export const auditStage: ResultHandler<AuditTask> = async (task) => {
+export const auditStage: Handler<AuditTask> = async (task) => {
   const { start, file } = task.data;
   let reportedAt = performance.now();
   const reference = await referenceCrawl(start, new Web({ pauseMs: 0 }), task.signal, async (pages) => {
@@ -17,7 +17,7 @@ export const auditStage: ResultHandler<AuditTask> = async (task) => {
     await task.reportProgress(`${pages} pages so far`);
   });
   await writeFile(file, JSON.stringify(reference));
-  return reference.pages.length;
+  return { result: reference.pages.length };
 };
 
 /** Lets a worker crawl the site in a plain loop, and shows how far it is. */

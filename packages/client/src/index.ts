@@ -160,9 +160,7 @@ export type {
   BackoffFunction,
   Handler,
   HandlerResult,
-  ResultHandler,
   ResultSettings,
-  ResultWorkerOptions,
   RunOptions,
   WorkerOptions,
 } from './worker/worker-options.ts';

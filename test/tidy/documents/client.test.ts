@@ -66,13 +66,7 @@ describe("the client's reference", () => {
     ['`queue.enqueue(data, { … })`', [['tasks/new-task.ts', 'TaskOptions']]],
     ['`client.schedules.put(name, { … })`', [['api/schedules.ts', 'ScheduleOptions']]],
     ['`queue.lease({ … })`', [['tasks/lease-tasks.ts', 'LeaseOptions']]],
-    [
-      '`client.worker(queues, handler, { … })`',
-      [
-        ['worker/worker-options.ts', 'WorkerOptions'],
-        ['worker/worker-options.ts', 'ResultWorkerOptions'],
-      ],
-    ],
+    ['`client.worker(queues, handler, { … })`', [['worker/worker-options.ts', 'WorkerOptions']]],
     ['`spread(queues, { … })`', [['api/spread/spread-queue.ts', 'SpreadOptions']]],
     ['`client.matchingQueues({ regex, group }, { … })`', [['api/matching/matching-queues.ts', 'MatchingOptions']]],
   ] as const)('has exactly the options of %s', (line, interfaces) => {

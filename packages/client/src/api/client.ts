@@ -31,7 +31,7 @@ import {
   type StopOptions,
 } from '../values/options.ts';
 import { Worker } from '../worker/worker.ts';
-import type { Handler, ResultHandler, ResultWorkerOptions, WorkerOptions } from '../worker/worker-options.ts';
+import type { Handler, WorkerOptions } from '../worker/worker-options.ts';
 import { Cluster } from './cluster.ts';
 import { DeadLetters } from './dead-letters.ts';
 import { type MatchingFilter, type MatchingOptions, MatchingQueues } from './matching/matching-queues.ts';
@@ -190,24 +190,14 @@ export class TaskMasterClient implements AsyncDisposable {
   }
 
   /**
-   * A worker that calls `handler` for each task of the queues. Start it with `start()` or `run()`. Tasks that the handler
-   * returns are enqueued atomically with the completion of its task. With `results`, what it returns is the result of its task,
-   * which the node keeps for `queue.waitFor`. If the handler throws, the attempt fails, and the task is released with the backoff
-   * of its retry policy.
+   * A worker that calls `handler` for each task of the queues. Start it with `start()` or `run()`. The handler may return
+   * `{ result, enqueue }`: the result of its task, which the node keeps for `queue.waitFor`, and tasks that are enqueued, both
+   * atomically with the completion. If the handler throws, the attempt fails, and the task is released with the backoff of its
+   * retry policy.
    */
   worker<Q extends string | QueueRef | SeveralQueues>(
     queues: Q | readonly Q[],
     handler: Handler<DataOf<Q>>,
-    options?: WorkerOptions<DataOf<Q>>,
-  ): Worker<DataOf<Q>>;
-  worker<Q extends string | QueueRef | SeveralQueues>(
-    queues: Q | readonly Q[],
-    handler: ResultHandler<DataOf<Q>>,
-    options: ResultWorkerOptions<DataOf<Q>>,
-  ): Worker<DataOf<Q>>;
-  worker<Q extends string | QueueRef | SeveralQueues>(
-    queues: Q | readonly Q[],
-    handler: Handler<DataOf<Q>> | ResultHandler<DataOf<Q>>,
     options: WorkerOptions<DataOf<Q>> = {},
   ): Worker<DataOf<Q>> {
     return new Worker(this.#context, sourceOf(refs(isList(queues) ? queues : [queues])), handler, options);

@@ -3,15 +3,17 @@ import { LEASE, type Lease } from '../leases/lease.ts';
 import type { ClientContext } from '../tasks/context.ts';
 import { giveBack } from '../tasks/lease-tasks.ts';
 import { type LeasedTask, WATCH } from '../tasks/leased-task.ts';
+import { NewTask } from '../tasks/new-task.ts';
 import { durationMs } from '../values/duration.ts';
 import { isTaskMasterError } from '../values/errors.ts';
+import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import { callHook } from '../values/options.ts';
 import { UnrecoverableError } from './unrecoverable-error.ts';
-import type { Handler, HandlerResult, ResultHandler, WorkerSettings } from './worker-options.ts';
+import type { Handler, HandlerResult, WorkerSettings } from './worker-options.ts';
 
 export interface RunTaskParts<T> {
   readonly context: ClientContext;
-  readonly handler: Handler<T> | ResultHandler<T>;
+  readonly handler: Handler<T>;
   readonly settings: WorkerSettings<T>;
   /** Aborted when the time of a stop is over. Later failures do not count as attempts. */
   readonly giveUp: AbortSignal;
@@ -22,13 +24,12 @@ export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): P
   const { hooks } = parts.settings;
   const lease = task[LEASE];
   lease.onLost((error) => callHook(hooks.onLeaseLost, task, error));
-  const { results } = parts.settings;
   using _watch = task[WATCH]();
-  let returned: unknown;
+  let returned: HandlerResult | undefined;
   try {
     // Read first, so that a payload that cannot be read fails the attempt before the handler starts.
     void task.data;
-    returned = await parts.handler(task);
+    returned = handlerResult(await parts.handler(task));
   } catch (thrown) {
     const error = failureOf(lease, thrown);
     if (lease.cancelled === undefined) callHook(hooks.onAttemptFailed, error, task);
@@ -36,20 +37,19 @@ export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): P
     await failTask(parts, task, error);
     return;
   }
-  const enqueue = results === undefined ? tasksOf(returned) : undefined;
   if (!lease.isHeld) {
     // The handler has settled the task, or the lease is lost and onLeaseLost was called.
-    if (lease.lostTo === undefined && enqueue !== undefined) {
+    if (lease.lostTo === undefined && returned !== undefined) {
       callHook(
         hooks.onAttemptFailed,
-        new TypeError('the handler has completed or released its task, so its result is not enqueued'),
+        new TypeError('the handler has completed or released its task, so what it returns has no effect'),
         task,
       );
     }
     return;
   }
   try {
-    await task.complete(results === undefined ? { enqueue } : { ...results, result: returned });
+    await task.complete({ ...parts.settings.results, ...returned });
   } catch (error) {
     if (lease.lostTo !== undefined) return;
     callHook(hooks.onAttemptFailed, error, task);
@@ -65,8 +65,18 @@ export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): P
 const failureOf = (lease: Lease, thrown: unknown): unknown =>
   thrown instanceof UnrecoverableError ? thrown : (lease.overTime ?? thrown);
 
-/** The tasks that a handler without results has returned. */
-const tasksOf = (returned: unknown): HandlerResult['enqueue'] => ((returned ?? {}) as HandlerResult).enqueue;
+const resultNames: OptionNames<HandlerResult> = { result: true, enqueue: true };
+
+/** What the handler returns. @throws TypeError if it cannot be meant: it would be lost without a word. */
+function handlerResult(returned: unknown): HandlerResult | undefined {
+  if (returned === undefined || returned === null) return undefined;
+  assertKnown('what a handler returns, if anything', returned, resultNames);
+  const { enqueue } = returned as HandlerResult;
+  if (enqueue !== undefined && !(Array.isArray(enqueue) && enqueue.every((task) => task instanceof NewTask))) {
+    throw new TypeError('enqueue: must be a list of tasks that queue.task() has made');
+  }
+  return returned as HandlerResult;
+}
 
 /** Releases a task whose attempt failed with this error. */
 async function failTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>, error: unknown): Promise<void> {

@@ -4,25 +4,29 @@ import type { ResultOptions } from '../tasks/task-result.ts';
 import type { Codec } from '../values/codec.ts';
 import { type Duration, durationMs, leaseDurationMs } from '../values/duration.ts';
 import type { TaskCancelledError, TaskMasterError } from '../values/errors.ts';
+import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import { type PidLike, pidBytes } from '../values/pid.ts';
 
-/** Result of a handler. */
+/** What a handler may return. It takes effect together with the completion of the task, or not at all. */
 export interface HandlerResult {
-  /** Tasks of the same group to enqueue atomically with the completion of the task. */
+  /**
+   * The result of the task, for `queue.waitFor`: at most 64 KiB when it is encoded. `undefined` is a result, too, if the property
+   * is given. Default: the task leaves none.
+   */
+  readonly result?: unknown;
+  /** Tasks of the same group to enqueue. */
   readonly enqueue?: readonly NewTask[] | undefined;
 }
 
 /**
- * Works on one task. If it returns, the task is completed. If it throws, the attempt fails, and the task keeps the error. After
- * an `UnrecoverableError` the task goes to its dead-letter queue at once. A handler may complete, release, snooze, discard or
- * dead-letter the task itself; then it must return nothing. Stop when `task.signal` is aborted: another worker may have the task.
+ * Works on one task. If it returns, the task is completed, with the result and the follow-up tasks that it returns. If it throws
+ * or returns something else, the attempt fails, and the task keeps the error. After an `UnrecoverableError` the task goes to its
+ * dead-letter queue at once. A handler may complete, release, snooze, discard or dead-letter the task itself; then it must return
+ * nothing. Stop when `task.signal` is aborted: another worker may have the task.
  */
 export type Handler<T> = (task: LeasedTask<T>) => Handled | Promise<Handled>;
 
-/** Works on one task for a worker with `results`. What it returns is the result of the task. Otherwise as `Handler`. */
-export type ResultHandler<T> = (task: LeasedTask<T>) => unknown;
-
-/** How a worker leaves results. */
+/** How the results of a worker's handler are kept. */
 export interface ResultSettings {
   /** How long the node keeps them, up to 30 days. Default 1 h. */
   readonly retention?: Duration | undefined;
@@ -57,6 +61,8 @@ export interface WorkerOptions<T = unknown> {
   readonly maxPid?: PidLike | undefined;
   /** Label of the worker, shown by `peek`. Default: the client's `workerLabel`. */
   readonly workerLabel?: string | undefined;
+  /** How the results that the handler returns are kept. */
+  readonly results?: ResultSettings | undefined;
   /**
    * Decides how long a task is hidden after a failed attempt. Without it, or if it returns undefined: the backoff of the task's
    * retry policy.
@@ -81,15 +87,6 @@ export interface WorkerOptions<T = unknown> {
   readonly onLeaseLost?: ((task: LeasedTask<T>, error: TaskMasterError) => void) | undefined;
 }
 
-/** Options of a worker whose tasks leave results. */
-export interface ResultWorkerOptions<T = unknown> extends WorkerOptions<T> {
-  /**
-   * What the handler returns is the result of its task, for `queue.waitFor`: at most 64 KiB when it is encoded. A handler that
-   * also enqueues tasks completes its task itself. Default: tasks leave no results.
-   */
-  readonly results: true | ResultSettings;
-}
-
 export interface RunOptions {
   /** An abort stops the worker. */
   readonly signal?: AbortSignal | undefined;
@@ -107,13 +104,12 @@ export interface WorkerSettings<T> {
   readonly maxPid: Uint8Array | undefined;
   readonly workerLabel: string | undefined;
   readonly backoffOf: BackoffFunction<T> | undefined;
-  /** Undefined: handlers return tasks to enqueue. */
-  readonly results: Omit<ResultOptions, 'result'> | undefined;
+  readonly results: Omit<ResultOptions, 'result'>;
   readonly hooks: Pick<WorkerOptions<T>, 'onTaskCompleted' | 'onAttemptFailed' | 'onLeaseLost' | 'onTaskCancelled'>;
 }
 
 /** The options with defaults. @throws TypeError */
-export function workerSettings<T>(options: WorkerOptions<T> & Partial<ResultWorkerOptions<T>>): WorkerSettings<T> {
+export function workerSettings<T>(options: WorkerOptions<T>): WorkerSettings<T> {
   const concurrency = wholeNumber('concurrency', options.concurrency ?? 1, 1);
   return {
     concurrency,
@@ -130,9 +126,11 @@ export function workerSettings<T>(options: WorkerOptions<T> & Partial<ResultWork
   };
 }
 
-function resultSettings(given: true | ResultSettings | undefined): WorkerSettings<unknown>['results'] {
-  if (given === undefined) return undefined;
-  const { retention, codec } = given === true ? {} : given;
+const resultNames: OptionNames<ResultSettings> = { retention: true, codec: true };
+
+function resultSettings(given: ResultSettings = {}): WorkerSettings<unknown>['results'] {
+  assertKnown('results', given, resultNames);
+  const { retention, codec } = given;
   if (retention !== undefined) durationMs(retention, 'results.retention');
   return { resultRetention: retention, resultCodec: codec };
 }

@@ -15,7 +15,6 @@ import { movingMean, prefetchFor } from './prefetch.ts';
 import { type RunTaskParts, runTask } from './run-task.ts';
 import {
   type Handler,
-  type ResultHandler,
   type RunOptions,
   type WorkerOptions,
   type WorkerSettings,
@@ -54,12 +53,7 @@ export class Worker<T> implements AsyncDisposable {
   #wake: (() => void) | undefined;
 
   /** Internal: use `client.worker()`. */
-  constructor(
-    context: ClientContext,
-    source: LeaseSource<T>,
-    handler: Handler<T> | ResultHandler<T>,
-    options: WorkerOptions<T>,
-  ) {
+  constructor(context: ClientContext, source: LeaseSource<T>, handler: Handler<T>, options: WorkerOptions<T>) {
     this.#context = context;
     this.#source = source;
     this.#settings = workerSettings(options);

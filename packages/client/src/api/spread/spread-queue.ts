@@ -10,7 +10,7 @@ import { cancelled, isTaskMasterError, type TaskMasterError, withMaybeApplied } 
 import { type CallOptions, callHook } from '../../values/options.ts';
 import { backoffBound, REQUEST_ID_REPEAT_MS } from '../../values/retry.ts';
 import { Worker } from '../../worker/worker.ts';
-import type { Handler, ResultHandler, ResultWorkerOptions, WorkerOptions } from '../../worker/worker-options.ts';
+import type { Handler, WorkerOptions } from '../../worker/worker-options.ts';
 import type { EnqueueOptions } from '../queue.ts';
 import { addShards } from '../shards/shard-stats.ts';
 import { inTurn, SpreadWorker } from './spread-worker.ts';
@@ -126,9 +126,7 @@ export class SpreadQueue<T, In = T> {
    * A worker for the tasks of all targets: one worker for each client of the targets, each with these options. So the
    * `concurrency` is that of each client.
    */
-  worker(handler: Handler<T>, options?: WorkerOptions<T>): SpreadWorker<T>;
-  worker(handler: ResultHandler<T>, options: ResultWorkerOptions<T>): SpreadWorker<T>;
-  worker(handler: Handler<T> | ResultHandler<T>, options: WorkerOptions<T> = {}): SpreadWorker<T> {
+  worker(handler: Handler<T>, options: WorkerOptions<T> = {}): SpreadWorker<T> {
     const queues = this.#targets.map(({ queue }) => queue);
     const ofClients = Map.groupBy(queues, (queue) => queue[CONTEXT]);
     return new SpreadWorker(
