@@ -17,7 +17,8 @@ import { endOfLease } from './ends-in.ts';
 
 /** The awaited tasks that are not in their queues, as far as one reply can hold them. */
 export async function findEnds(memory: EngineState, { tasks }: WaitCommand): Promise<EndedTask[]> {
-  await showAllDue(memory, dueFor(memory, new Set(tasks.map(({ queue }) => queue))));
+  const queues = new Map(tasks.map(({ queue }) => [queue.name, queue]));
+  await showAllDue(memory, dueFor(memory, queues.values()));
   using reads = new Reads(memory);
   for (;;) {
     const search = new Search(memory, reads);

@@ -1,12 +1,4 @@
-import type {
-  AwaitedTask,
-  CallSignal,
-  EndedTask,
-  Instant,
-  PartitionId,
-  Pid,
-  WaitCommand,
-} from '@taskmaster/server/domain';
+import type { CallSignal, EndedTask, Instant, PartitionId, TaskEnd, WaitCommand } from '@taskmaster/server/domain';
 import type { Due } from '../leasing/deadlines.ts';
 
 const NOTHING = (): void => {};
@@ -24,6 +16,10 @@ export class TaskWait implements Due {
   hasLooked = false;
   /** True if its wait was over before it had looked. */
   isLate = false;
+  /** Ends of its tasks that were committed, by their places in the command. Later ends are for the next wait. */
+  noted: ReadonlyMap<number, TaskEnd> | undefined;
+  /** True if these ends are durable, so that it is only to be answered. */
+  isToBeTold = false;
   onAbort: (() => void) | undefined;
   /** Called when it is answered. */
   leave: ((wait: TaskWait) => void) | undefined;
@@ -45,17 +41,15 @@ export class TaskWait implements Due {
     return this.command.waitMs > 0 && !this.isLate;
   }
 
-  /** The places of a task in the command. */
-  *placesOf(queue: string, pid: Pid): Generator<readonly [index: number, task: AwaitedTask]> {
-    for (const [index, task] of this.command.tasks.entries()) {
-      if (task.pid === pid && task.queue.name === queue) yield [index, task];
-    }
-  }
-
   /** Has no effect after the first answer. */
   answer(ended: readonly EndedTask[]): void {
     this.leave?.(this);
     this.#resolve(ended.map((each) => this.#forCaller(each)));
+  }
+
+  /** Answers it with the ends that were noted. */
+  tell(): void {
+    this.answer([...(this.noted ?? [])].map(([index, end]) => ({ index, end })));
   }
 
   /** A caller with a lease token may only have the right to lease: it does not see results and errors. */

@@ -1,5 +1,5 @@
 import { parseQueueName } from '@taskmaster/proto';
-import type { EndedTask, Refusal } from '@taskmaster/server/domain';
+import type { AwaitedTask, EndedTask, Pid, Refusal } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
 import { type EngineHarness, engineHarness, type HarnessOptions } from '../../testing/engine-harness.ts';
 
@@ -360,6 +360,79 @@ describe('a result', () => {
     expect(results).toMatchObject([{ reason: 'DISK_FULL' }, { enqueued: [] }]);
     expect(await refusalOf(complete('42'))).toMatchObject({ reason: 'DISK_FULL' });
     await complete();
+  });
+});
+
+describe('many waits for many tasks', () => {
+  const WAITS = 20;
+  const NAMES = Array.from({ length: 300 }, (_, at) => String(at).padStart(4, '0'));
+
+  /** Waits for all the tasks, and how often one of them was read in the lists of the waits. */
+  async function withWaits() {
+    const h = await engineHarness();
+    await h.enqueue(QUEUE, NAMES);
+    const counts = { reads: 0, answered: 0 };
+    const counted = (tasks: AwaitedTask[]): AwaitedTask[] =>
+      new Proxy(tasks, {
+        get(target, key) {
+          if (typeof key === 'string' && /^\d+$/.test(key)) counts.reads++;
+          return Reflect.get(target, key);
+        },
+      });
+    const queue = parseQueueName(QUEUE);
+    const answers = Array.from({ length: WAITS }, async () => {
+      const tasks = counted(NAMES.map((pid) => ({ queue, pid: pid as Pid, token: undefined })));
+      const ended = await h.engine.waitForTasks({ group: queue.group, tasks, waitMs: 60_000 });
+      counts.answered++;
+      return ended;
+    });
+    await h.clock.advance(10);
+    expect(h.engine.figures().taskWaits).toBe(WAITS);
+    counts.reads = 0;
+    return { h, counts, answers };
+  }
+
+  test('are answered with work in proportion to both, in slices between other calls', async () => {
+    const { h, counts, answers } = await withWaits();
+    await using _ = h;
+    await h.update({ dequeue: NAMES.map((pid) => ({ queue: QUEUE, pid })) });
+    expect(counts.answered).toBeLessThan(WAITS / 2);
+    for (const ended of await h.clock.run(Promise.all(answers))) {
+      expect(ended.map(({ index }) => index)).toEqual(NAMES.map((_name, at) => at));
+    }
+    expect(counts.reads).toBeLessThan(5 * WAITS * NAMES.length);
+  });
+
+  test('have their answers when the engine stops before all of them are told', async () => {
+    const { h, counts, answers } = await withWaits();
+    await h.update({ dequeue: NAMES.map((pid) => ({ queue: QUEUE, pid })) });
+    expect(counts.answered).toBeLessThan(WAITS);
+    await h[Symbol.asyncDispose]();
+    for (const ended of await h.clock.run(Promise.all(answers))) expect(ended).toHaveLength(NAMES.length);
+  });
+
+  test('look again after a write that found the disk full', async () => {
+    const { h, counts, answers } = await withWaits();
+    await using _ = h;
+    h.disk.space = 'none';
+    const dequeue = NAMES.map((pid) => ({ queue: QUEUE, pid }));
+    const lost = refusalOf(h.update({ dequeue }));
+    await h.clock.advance(100);
+    expect((await lost).reason).toBe('DISK_FULL');
+    h.disk.space = 'plenty';
+    await h.clock.advance(2_000);
+    expect(counts.answered).toBe(0);
+    await h.clock.run(h.update({ dequeue }));
+    for (const ended of await h.clock.run(Promise.all(answers))) expect(ended).toHaveLength(NAMES.length);
+  });
+
+  test('that name a task twice have it at both places', async () => {
+    await using h = await engineHarness();
+    await h.enqueue(QUEUE, ['p', 'q']);
+    const waiting = h.waitFor(QUEUE, ['p', 'q', 'p', 'p'], { wait: 60_000 });
+    await h.clock.advance(1);
+    await h.update({ dequeue: [{ queue: QUEUE, pid: 'p' }] });
+    expect((await h.clock.run(waiting)).map(({ index }) => index)).toEqual([0, 2, 3]);
   });
 });
 

@@ -5,27 +5,29 @@ import {
   type EndedTask,
   type Instant,
   type PartitionId,
-  type Pid,
   Refusal,
   type TaskEnd,
   type WaitCommand,
 } from '@taskmaster/server/domain';
+import { sleep } from '@taskmaster/server/ports';
 import type { EngineState } from '../engine-state.ts';
 import { Deadlines } from '../leasing/deadlines.ts';
 import type { PlannedAtom } from '../planned-atom.ts';
-import type { Queue } from '../queues/queue.ts';
-import { endIn, endOfDeleted, endOfLease } from './ends-in.ts';
+import { AtomEnds, endOfDeleted, endOfLease } from './ends-in.ts';
 import { findEnds } from './find-ends.ts';
 import { TaskWait } from './task-wait.ts';
-import { WaitIndex } from './wait-index.ts';
+import { WaitIndex, type Waiting } from './wait-index.ts';
 
 const RETRY_MS = 1000;
+/** Tasks of waits that are answered or looked for before other calls have their turn. */
+const TASKS_AT_ONCE = 2_000;
 
 /**
  * WaitForTasks: answers a wait as soon as one of its tasks has ended.
  *
  *  E1  A wait notices every end that is committed after it has joined. It joins before it looks for earlier ends.
  *  E2  An answer leaves when the ends in it are durable. If their write fails, the wait looks again in the rebuilt memory.
+ *  E3  A commit takes time in proportion to its changes and to the waits for them, and most of it in slices between other calls.
  */
 export class TaskWaits {
   /** Those that notice ends. */
@@ -70,20 +72,23 @@ export class TaskWaits {
   adopt(memory: EngineState): void {
     this.#memory = memory;
     this.#listen(memory);
-    for (const wait of this.#waits) void this.#look(wait);
+    void this.#lookAgain();
   }
 
   /** Answers all waits: with nothing, or with the error. */
   dismiss(error?: Refusal): void {
     for (const wait of this.#waits) {
-      if (error) wait.fail(error);
+      if (wait.isToBeTold) wait.tell();
+      else if (error) wait.fail(error);
       else wait.answer([]);
     }
   }
 
   /** Refuses the waits for tasks of a partition that this node has given up. */
   abandon(id: PartitionId): void {
-    for (const wait of this.#waits) if (wait.partition === id) wait.fail(this.#memory.holdings.notHolder(id));
+    for (const wait of this.#waits) {
+      if (wait.partition === id && !wait.isToBeTold) wait.fail(this.#memory.holdings.notHolder(id));
+    }
   }
 
   #listen(memory: EngineState): void {
@@ -107,6 +112,22 @@ export class TaskWaits {
     else wait.isLate = true;
   }
 
+  /** All waits look, in slices (E3). */
+  async #lookAgain(): Promise<void> {
+    const memory = this.#memory;
+    let looked = 0;
+    for (const wait of [...this.#waits]) {
+      if (looked > TASKS_AT_ONCE) {
+        await sleep(memory.clock, 0);
+        looked = 0;
+      }
+      if (memory !== this.#memory) return;
+      if (!this.#waits.has(wait) || wait.isToBeTold) continue;
+      looked += wait.command.tasks.length;
+      void this.#look(wait);
+    }
+  }
+
   /** Answers the wait if tasks have ended already, or if it does not wait. */
   async #look(wait: TaskWait): Promise<void> {
     const memory = this.#memory;
@@ -125,57 +146,100 @@ export class TaskWaits {
   }
 
   #committed(plan: PlannedAtom): void {
-    const ended = new Map<TaskWait, EndedTask[]>();
+    const noted = new NotedEnds();
+    const ends = new AtomEnds(plan);
     for (const planned of plan.changes) {
       const { queue, change } = planned;
-      const waits = change.kind === 'enqueue' ? undefined : this.#index.of(queue.fullName, change.pid);
-      if (waits === undefined || change.kind === 'enqueue') continue;
-      const end = change.kind === 'dequeue' ? endIn(plan, change, planned) : undefined;
-      const endFor = ({ token }: AwaitedTask) => (change.kind === 'change' ? endOfLease(change.after, token) : end);
-      note(ended, waits, queue, change.pid, endFor);
+      const waiting = change.kind === 'enqueue' ? undefined : this.#index.of(queue.fullName, change.pid);
+      if (waiting === undefined || change.kind === 'enqueue') continue;
+      if (change.kind === 'dequeue') noted.ofAll(waiting, ends.of(change, planned));
+      else noted.ofEach(waiting, ({ token }) => endOfLease(change.after, token));
     }
     for (const { queue, reap } of plan.dropped ?? []) {
       // An empty queue that ends has no tasks.
       if (!reap) continue;
       const end = endOfDeleted(plan);
-      for (const [pid, waits] of this.#index.ofQueue(queue.fullName)) note(ended, waits, queue, pid, () => end);
+      for (const [, waiting] of this.#index.ofQueue(queue.fullName)) noted.ofAll(waiting, end);
     }
-    for (const [wait, tasks] of ended) this.#answer(wait, tasks);
+    if (noted.byWait.size > 0) this.#answer(noted.byWait);
   }
 
-  /** Answers the wait when the ends are durable (E2), also if its time is over then. Later ends are for the next wait. */
-  #answer(wait: TaskWait, ended: readonly EndedTask[]): void {
+  /** Answers the waits when the ends are durable (E2), also if their time is over then. */
+  #answer(noted: NotedEnds['byWait']): void {
     const memory = this.#memory;
-    this.#index.remove(wait);
-    this.#deadlines.remove(wait);
+    for (const [wait, ends] of noted) {
+      wait.noted = ends;
+      this.#deadlines.remove(wait);
+    }
     memory.durable().then(
-      () => wait.answer(ended),
       () => {
-        if (!this.#waits.has(wait)) return;
-        this.#index.add(wait);
-        wait.hasLooked = false;
-        this.#deadlines.add(wait);
-        if (memory !== this.#memory) void this.#look(wait);
+        for (const wait of noted.keys()) wait.isToBeTold = true;
+        return this.#tell(memory, noted.keys());
+      },
+      () => {
+        for (const wait of noted.keys()) this.#goOn(wait, memory);
       },
     );
   }
+
+  /** Tells waits their ends, in slices (E3). Some may have left meanwhile. */
+  async #tell({ clock }: EngineState, waits: Iterable<TaskWait>): Promise<void> {
+    let told = 0;
+    for (const wait of waits) {
+      if (told > TASKS_AT_ONCE) {
+        await sleep(clock, 0);
+        told = 0;
+      }
+      if (!this.#waits.has(wait)) continue;
+      told += wait.command.tasks.length;
+      wait.tell();
+    }
+  }
+
+  /** The ends of a wait were not written. */
+  #goOn(wait: TaskWait, memory: EngineState): void {
+    if (!this.#waits.has(wait)) return;
+    wait.noted = undefined;
+    wait.hasLooked = false;
+    this.#deadlines.add(wait);
+    if (memory !== this.#memory) void this.#look(wait);
+  }
 }
 
-/** The first end of a task counts: an atom may replace a task and end the new one, too. `endFor`: undefined: it has not ended. */
-function note(
-  ended: Map<TaskWait, EndedTask[]>,
-  waits: ReadonlySet<TaskWait>,
-  { ledger }: Queue,
-  pid: Pid,
-  endFor: (task: AwaitedTask) => TaskEnd | undefined,
-): void {
-  for (const wait of waits) {
-    const tasks = ended.get(wait) ?? [];
-    for (const [index, task] of wait.placesOf(ledger.name.name, pid)) {
-      const end = endFor(task);
-      if (end !== undefined && !tasks.some((other) => other.index === index)) tasks.push({ index, end });
+/** The ends that an atom has for waits. */
+class NotedEnds {
+  /** By the place of the task in the wait. */
+  readonly byWait = new Map<TaskWait, Map<number, TaskEnd>>();
+  /** Tasks whose end all their waits have. */
+  readonly #ofAll = new Set<Waiting>();
+
+  /** The first end of a task counts: an atom may replace a task and end the new one, too. */
+  ofAll(waiting: Waiting, end: TaskEnd): void {
+    if (this.#ofAll.has(waiting)) return;
+    this.#ofAll.add(waiting);
+    this.ofEach(waiting, () => end);
+  }
+
+  /** `endFor`: undefined: the task has not ended for this wait. */
+  ofEach(waiting: Waiting, endFor: (task: AwaitedTask) => TaskEnd | undefined): void {
+    for (const [wait, places] of waiting) {
+      // Later ends are for the next wait.
+      if (wait.noted !== undefined) continue;
+      if (typeof places === 'number') this.#note(wait, places, endFor);
+      else for (const place of places) this.#note(wait, place, endFor);
     }
-    if (tasks.length > 0) ended.set(wait, tasks);
+  }
+
+  #note(wait: TaskWait, place: number, endFor: (task: AwaitedTask) => TaskEnd | undefined): void {
+    const task = wait.command.tasks[place];
+    const end = task && endFor(task);
+    if (end === undefined) return;
+    let ends = this.byWait.get(wait);
+    if (ends === undefined) {
+      ends = new Map();
+      this.byWait.set(wait, ends);
+    }
+    if (!ends.has(place)) ends.set(place, end);
   }
 }
 
