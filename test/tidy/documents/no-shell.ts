@@ -1,10 +1,10 @@
 import { PassThrough } from 'node:stream';
-import { Output } from '../../../packages/client/src/cli/output/output.ts';
+import { Messages, Output } from '../../../packages/client/src/cli/output/output.ts';
 import type { Shell } from '../../../packages/client/src/cli/shell.ts';
 
 /** A shell for command lines that are parsed but not run: it looks like a terminal and shows nothing. */
 export function noShell(): Shell {
   const stream = () => Object.assign(new PassThrough(), { isTTY: true });
   const { signal } = new AbortController();
-  return { stdin: stream(), out: new Output(stream(), { json: false }), err: stream(), signal };
+  return { stdin: stream(), out: new Output(stream(), { json: false }), err: new Messages(stream()), signal };
 }

@@ -3,7 +3,6 @@ import { LEASE } from '../leases/lease.ts';
 import { type LeasedTask, WATCH } from '../tasks/leased-task.ts';
 import { isTaskMasterError } from '../values/errors.ts';
 import { pidText } from '../values/pid.ts';
-import { escapeControls } from './input/bytes-text.ts';
 import { duration } from './output/format.ts';
 import { errorLine, errorReport, isTemporary } from './output/report-error.ts';
 import { type CommandEnd, commandEndText, runCommand } from './run-command.ts';
@@ -73,7 +72,7 @@ export class ExecLoop {
     } catch (error) {
       if (signal.aborted) return undefined;
       if (!this.#settings.endless || !isTaskMasterError(error) || !isTemporary(error)) throw error;
-      err.write(`${errorLine(errorReport(error))}\n`);
+      err.line(errorLine(errorReport(error)));
       await sleep(NODE_PAUSE_MS, undefined, { signal }).catch(() => undefined);
       return undefined;
     }
@@ -106,7 +105,7 @@ export class ExecLoop {
       if (!isTaskMasterError(error)) throw error;
       // At the time limit the lease ends, too, and then the node has noted the failure.
       const isNoted = overTime !== undefined && ENDED.has(error.reason);
-      if (!isNoted) err.write(`${errorLine(errorReport(error))}\n`);
+      if (!isNoted) err.line(errorLine(errorReport(error)));
       result = isNoted ? 'expired' : 'lost';
       this.#failed++;
     }
@@ -120,7 +119,7 @@ export class ExecLoop {
       const limit = overTime === undefined ? '' : `time limit of ${duration(overTime.timeLimitMs)}, `;
       const why = isDone ? '' : ` (${limit}${commandEndText(end)})`;
       const line = `${result}  ${task.queue}  ${pidText(task.pid)}  in ${duration(elapsedMs)}${why}`;
-      err.write(`${escapeControls(line)}\n`);
+      err.line(line);
     }
   }
 

@@ -23,7 +23,7 @@ import { addWait } from './commands/wait.ts';
 import { InterruptedError } from './output/cli-errors.ts';
 import { type EndingSignal, type ExitCode, exitCodes, exitCodesHelp, signalExitCodes } from './output/exit-codes.ts';
 import { helpWidth, notesOf } from './output/help.ts';
-import { Output } from './output/output.ts';
+import { Messages, Output } from './output/output.ts';
 import { reportError } from './output/report-error.ts';
 import { addGlobalOptions, Runner } from './session.ts';
 import type { Shell } from './shell.ts';
@@ -61,7 +61,7 @@ export async function main(args: readonly string[]): Promise<ExitCode> {
   const shell: Shell = {
     stdin: process.stdin,
     out: new Output(process.stdout, { json }),
-    err: process.stderr,
+    err: new Messages(process.stderr),
     signal: interrupt.signal,
   };
   // The error of the command says it once. gRPC would write a line for each attempt to connect.
@@ -75,11 +75,13 @@ export async function main(args: readonly string[]): Promise<ExitCode> {
       interrupt.abort(new InterruptedError(name));
     });
   }
+  const code = await mainIn(shell, args);
   try {
-    return await mainIn(shell, args);
-  } finally {
     await shell.out.flush();
+  } catch (error) {
+    return reported(shell, args, error);
   }
+  return code;
 }
 
 /** `main` with a given shell. */
@@ -87,10 +89,12 @@ export async function mainIn(shell: Shell, args: readonly string[]): Promise<Exi
   try {
     return await run(args, shell);
   } catch (error) {
-    const cause = shell.signal.aborted ? shell.signal.reason : error;
-    return reportError(cause, shell.err, { json: shell.out.json, debug: hasFlag(args, '--debug') });
+    return reported(shell, args, shell.signal.aborted ? shell.signal.reason : error);
   }
 }
+
+const reported = ({ err, out }: Shell, args: readonly string[], error: unknown): ExitCode =>
+  reportError(error, err, { json: out.json, debug: hasFlag(args, '--debug') });
 
 async function run(args: readonly string[], shell: Shell): Promise<ExitCode> {
   const { program, runner } = createProgram((made) => new Runner(made, shell));

@@ -35,13 +35,9 @@ const GRACE_MS = 5_000;
 export function runCommand(command: string, input: Uint8Array, options: CommandOptions): Promise<CommandEnd> {
   const { env, stdout, signal } = options;
   return new Promise((resolve) => {
-    // In its own process group, because the shell does not forward signals to its children.
-    const child = spawn(command, {
-      shell: true,
-      detached: true,
-      env: { ...process.env, ...env },
-      stdio: ['pipe', stdout, 'inherit'],
-    });
+    const started = startCommand(command, env, stdout);
+    if (!('child' in started)) return resolve(started);
+    const { child } = started;
     let killTimer: NodeJS.Timeout | undefined;
     const end = (): void => {
       signalGroup(child, 'SIGTERM');
@@ -62,6 +58,25 @@ export function runCommand(command: string, input: Uint8Array, options: CommandO
     signal.addEventListener('abort', end, { once: true });
     if (signal.aborted) end();
   });
+}
+
+function startCommand(
+  command: string,
+  env: CommandOptions['env'],
+  stdout: CommandOptions['stdout'],
+): { readonly child: ChildProcess } | Extract<CommandEnd, { readonly kind: 'not-started' }> {
+  // Another command may run with a part of a name, for the task of another queue.
+  const [cut] = Object.entries(env).find(([, value]) => value.includes('\0')) ?? [];
+  if (cut !== undefined)
+    return { kind: 'not-started', message: `${cut} would have a NUL, which no environment can have` };
+  try {
+    // In its own process group, because the shell does not forward signals to its children.
+    const options = { shell: true, detached: true, env: { ...process.env, ...env } } as const;
+    return { child: spawn(command, { ...options, stdio: ['pipe', stdout, 'inherit'] }) };
+  } catch (error) {
+    // Too much for the arguments and the environment of a process, for example.
+    return { kind: 'not-started', message: error instanceof Error ? error.message : String(error) };
+  }
 }
 
 function signalGroup({ pid }: ChildProcess, name: NodeJS.Signals): void {

@@ -2,7 +2,6 @@ import { parseQueueName, partitionOf, type Reason } from '@taskmaster/proto';
 import type { TaskMasterClient } from '../api/client.ts';
 import type { ClusterPartitions } from '../api/cluster.ts';
 import { isTaskMasterError, type TaskMasterError } from '../values/errors.ts';
-import { escapeControls } from './input/bytes-text.ts';
 
 /** A node that does not answer. */
 export interface UnreachableHolder {
@@ -40,7 +39,7 @@ export async function unreachableHolders(
 /** `b, which holds g1#q, does not answer`. */
 export function unreachableText(holders: readonly UnreachableHolder[]): string {
   const texts = holders.map(({ name, queues }) => `${name}, which holds ${queues.join(', ')}, does not answer`);
-  return escapeControls(texts.join('; '));
+  return texts.join('; ');
 }
 
 function holdersIn(listing: ClusterPartitions | undefined, queues: readonly string[]): readonly UnreachableHolder[] {

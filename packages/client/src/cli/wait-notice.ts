@@ -1,7 +1,6 @@
 import type { TaskMasterClient } from '../api/client.ts';
 import { isTaskMasterError } from '../values/errors.ts';
 import type { RetryEvent } from '../values/options.ts';
-import { escapeControls } from './input/bytes-text.ts';
 import { CommandFailedError } from './output/cli-errors.ts';
 import { exitCodes } from './output/exit-codes.ts';
 import { duration } from './output/format.ts';
@@ -33,12 +32,12 @@ export class WaitNotice {
   readonly onRetry = ({ error, elapsedMs }: RetryEvent): void => {
     const { shell, queues, timeoutMs } = this.#parts;
     const client = this.#client;
-    const isShown = shell.err.isTTY === true && !shell.out.json && queues.length > 0;
+    const isShown = shell.err.isTerminal && !shell.out.json && queues.length > 0;
     if (this.#isPrinted || !isShown || client === undefined || elapsedMs < NOTICE_AFTER_MS) return;
     this.#isPrinted = true;
     void unreachableHolders(client, error, queues).then((holders) => {
-      const why = holders.length > 0 ? unreachableText(holders) : escapeControls(error.message);
-      shell.err.write(`${why}; retrying for ${duration(timeoutMs)}\n`);
+      const why = holders.length > 0 ? unreachableText(holders) : error.message;
+      shell.err.line(`${why}; retrying for ${duration(timeoutMs)}`);
     });
   };
 

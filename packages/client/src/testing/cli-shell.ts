@@ -1,7 +1,7 @@
 import { PassThrough, type Readable } from 'node:stream';
 import { mainIn } from '../cli/main.ts';
 import { InterruptedError } from '../cli/output/cli-errors.ts';
-import { Output } from '../cli/output/output.ts';
+import { Messages, Output } from '../cli/output/output.ts';
 
 /** Exit code and output of a command line. */
 export interface CliEnded {
@@ -36,7 +36,11 @@ export function startCli(endpoint: string | undefined, args: readonly string[], 
   const err = collector(isTerminal);
   const interrupt = new AbortController();
   const all = endpoint === undefined ? args : [...args, '--endpoint', endpoint];
-  const shell = { stdin, out: new Output(out.stream, { json: args.includes('--json') }), err: err.stream };
+  const shell = {
+    stdin,
+    out: new Output(out.stream, { json: args.includes('--json') }),
+    err: new Messages(err.stream),
+  };
   const ended = mainIn({ ...shell, signal: interrupt.signal }, all).then(async (code) => {
     await shell.out.flush();
     return { code, stdout: out.text, stderr: err.text };

@@ -1,7 +1,6 @@
 import { hashOfToken, newToken } from '@taskmaster/proto';
 import { Argument, type Command } from 'commander';
 import type { Identity, Right } from '../../api/who-am-i.ts';
-import { escapeControls } from '../input/bytes-text.ts';
 import { openInput } from '../input/read-input.ts';
 import { CommandFailedError } from '../output/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
@@ -86,7 +85,7 @@ async function showIdentity({ client, out, signal }: Session): Promise<ExitCode>
     { title: '', cell: ([name]: readonly [string, string]) => name },
     { title: '', cell: ([, value]: readonly [string, string]) => value },
   ];
-  await out.line(tableOf(facts, columns, out.stream, { header: false }));
+  await out.block(tableOf(facts, columns, out.stream, { header: false }));
   return exitCodes.ok;
 }
 
@@ -109,7 +108,7 @@ async function checkRight(
     const where =
       right === 'manage-cluster' ? 'the cluster' : group === '' ? 'the default group' : `the group ${group}`;
     const answer = allowed ? `yes: ${who} may ${right} on ${where}` : `no: ${who} may not ${right} on ${where}`;
-    await out.line(escapeControls(answer));
+    await out.line(answer);
   }
   return allowed ? exitCodes.ok : exitCodes.failed;
 }
@@ -121,7 +120,7 @@ async function makeToken({ out, err }: Shell): Promise<ExitCode> {
   else {
     await out.line(token);
     await out.line(hash);
-    err.write('the first line is for the program that calls, the second one for `tokens` in the access file\n');
+    err.line('the first line is for the program that calls, the second one for `tokens` in the access file');
   }
   return exitCodes.ok;
 }

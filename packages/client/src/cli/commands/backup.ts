@@ -1,7 +1,6 @@
 import type { BackupTarget, CreateProgress, Manifest } from '@taskmaster/backup';
 import type { Command } from 'commander';
 import { anyWholeNumber, wholeNumber } from '../input/arguments.ts';
-import { escapeControls } from '../input/bytes-text.ts';
 import { UsageError } from '../output/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
 import { bytes, count, countOf, duration, rate } from '../output/format.ts';
@@ -86,7 +85,10 @@ async function create(session: Session, flags: CreateFlags): Promise<ExitCode> {
   let reached: CreateProgress | undefined;
   using progress = out.json
     ? undefined
-    : new Progress({ stream: err, line: (elapsedMs) => (reached ? createLine(reached, elapsedMs) : 'connecting') });
+    : new Progress({
+        stream: err.stream,
+        line: (elapsedMs) => (reached ? createLine(reached, elapsedMs) : 'connecting'),
+      });
   const { manifest, progress: made } = await createBackup({
     ...{
       source: sourceOf(client),
@@ -120,9 +122,8 @@ async function tell(
   { store }: BackupTarget,
   { json, text }: { readonly json: object; readonly text: string },
 ): Promise<void> {
-  const line = out.json ? JSON.stringify(json) : text;
-  if (store) await out.line(line);
-  else err.write(`${line}\n`);
+  if (out.json) await (store ? out : err).object(json);
+  else await (store ? out : err).line(text);
 }
 
 function createLine({ partitions, partitionCount, tasks, bytes: written }: CreateProgress, elapsedMs: number): string {
@@ -138,7 +139,7 @@ function createdText({ title }: BackupTarget, made: CreateProgress, elapsedMs: n
   ];
   const what = `${countOf(tasks, 'task')} in ${countOf(partitions, 'partition')}`;
   const more = notes.length === 0 ? '' : ` (${notes.join(', ')})`;
-  return `${escapeControls(title)}: ${what}${more}, ${bytes(written)} written in ${duration(elapsedMs)}`;
+  return `${title}: ${what}${more}, ${bytes(written)} written in ${duration(elapsedMs)}`;
 }
 
 async function verify({ stdin, out, err, signal }: Shell, place: string): Promise<ExitCode> {
@@ -146,7 +147,7 @@ async function verify({ stdin, out, err, signal }: Shell, place: string): Promis
   await using source = await openSource(place, { stdin });
   const start = performance.now();
   let line = 'reading';
-  using progress = out.json ? undefined : new Progress({ stream: err, line: () => line });
+  using progress = out.json ? undefined : new Progress({ stream: err.stream, line: () => line });
   let parts = 0;
   let read = 0;
   const manifest = await verifyBackup(source, {
@@ -160,7 +161,7 @@ async function verify({ stdin, out, err, signal }: Shell, place: string): Promis
   if (out.json) {
     await out.object({ place: source.title, intact: true, parts, ...manifestObject(manifest) });
   } else {
-    await out.line(`${escapeControls(source.title)}: intact, ${countOf(parts, 'part')}, ${bytes(read)}`);
+    await out.line(`${source.title}: intact, ${countOf(parts, 'part')}, ${bytes(read)}`);
   }
   return exitCodes.ok;
 }
@@ -184,7 +185,7 @@ async function show({ out }: Shell, place: string): Promise<ExitCode> {
     ['tasks', count(tasks)],
     ['size', bytes(size)],
   ];
-  for (const [name = '', value = ''] of rows) await out.line(`${name.padEnd(12)}${escapeControls(value)}`);
+  for (const [name = '', value = ''] of rows) await out.line(`${name.padEnd(12)}${value}`);
   return exitCodes.ok;
 }
 

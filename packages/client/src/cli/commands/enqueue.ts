@@ -152,7 +152,10 @@ async function enqueueLines(
 function progressOf(session: Session, enqueuer: LineEnqueuer, { totalBytes }: Input): Progress | undefined {
   if (session.out.json) return undefined;
   const reached = () => ({ tasks: enqueuer.tasks, bytes: enqueuer.report.bytes });
-  return new Progress({ stream: session.err, line: (elapsedMs) => progressLine(reached(), totalBytes, elapsedMs) });
+  return new Progress({
+    stream: session.err.stream,
+    line: (elapsedMs) => progressLine(reached(), totalBytes, elapsedMs),
+  });
 }
 
 async function summarise(
@@ -190,19 +193,19 @@ async function explain(
   if (out.json) return;
   const { storedThroughLine, unacknowledged, refused } = report;
   for (const { line, reason, pid: refusedPid } of refused.slice(0, SHOWN_REFUSALS)) {
-    err.write(`Line ${count(line)}: ${reason} ${refusedPid}\n`);
+    err.line(`Line ${count(line)}: ${reason} ${refusedPid}`);
   }
-  if (refused.length > SHOWN_REFUSALS) err.write(`... and ${countOf(refused.length - SHOWN_REFUSALS, 'more line')}\n`);
+  if (refused.length > SHOWN_REFUSALS) err.line(`... and ${countOf(refused.length - SHOWN_REFUSALS, 'more line')}`);
   for (const { first, last, maybeStored } of unacknowledged) {
     const how = !maybeStored ? 'are not stored' : flags.shards ? 'may be stored' : 'may be stored: there was no answer';
-    err.write(`Lines ${count(first)} to ${count(last)} ${how}.\n`);
+    err.line(`Lines ${count(first)} to ${count(last)} ${how}.`);
   }
   const collapses = pids.kind !== 'none' && flags.mode !== 'fail';
   const fromLine = `--from-line ${storedThroughLine + 1}`;
-  err.write(
+  err.line(
     collapses
-      ? `Run the command again to continue: tasks that are already in the queue collapse. Or continue with ${fromLine}.\n`
-      : `All lines before ${count(storedThroughLine + 1)} are stored; continue with ${fromLine}.\n`,
+      ? `Run the command again to continue: tasks that are already in the queue collapse. Or continue with ${fromLine}.`
+      : `All lines before ${count(storedThroughLine + 1)} are stored; continue with ${fromLine}.`,
   );
 }
 

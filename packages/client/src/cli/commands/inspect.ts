@@ -89,10 +89,10 @@ async function peek(session: Session, name: string, flags: PeekFlags): Promise<E
   if (out.json) {
     for (const task of tasks) await out.object(taskObject(task));
   } else if (tasks.length === 0) {
-    session.err.write(`${queue.name}: no ${kind === 'head' ? 'available' : kind} tasks\n`);
+    session.err.line(`${queue.name}: no ${kind === 'head' ? 'available' : kind} tasks`);
   } else {
     const columns = taskColumns(kind === 'head' ? 'available' : kind, tasks, out, data, Date.now());
-    await out.line(tableOf(tasks, columns, out.stream));
+    await out.block(tableOf(tasks, columns, out.stream));
   }
   return tasks.length === 0 ? exitCodes.nothing : exitCodes.ok;
 }
@@ -111,7 +111,7 @@ async function get(session: Session, name: string, names: readonly TaskName[], f
       for (const task of tasks) await out.object(taskObject(task));
     } else {
       const columns = taskColumns('any', tasks, out, data, Date.now());
-      await out.line(tableOf(tasks, columns, out.stream, { header: at === 0 }));
+      await out.block(tableOf(tasks, columns, out.stream, { header: at === 0 }));
     }
   }
   if (missing === 0) return exitCodes.ok;
@@ -124,7 +124,7 @@ async function get(session: Session, name: string, names: readonly TaskName[], f
       },
     );
   }
-  if (!out.json) session.err.write(`${queue.name}: ${count(missing)} of ${count(names.length)} not found\n`);
+  if (!out.json) session.err.line(`${queue.name}: ${count(missing)} of ${count(names.length)} not found`);
   return exitCodes.nothing;
 }
 

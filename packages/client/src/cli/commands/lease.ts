@@ -10,7 +10,6 @@ import { isTaskMasterError, type TaskMasterError } from '../../values/errors.ts'
 import { type Pid, pidText } from '../../values/pid.ts';
 import { ExecLoop } from '../exec-loop.ts';
 import { lengthOfTime, pid, queueName, wholeNumber } from '../input/arguments.ts';
-import { escapeControls } from '../input/bytes-text.ts';
 import { leaseDurationOption } from '../input/lease-duration-option.ts';
 import { shardCount, shardsOf } from '../input/shard-flags.ts';
 import { UsageError } from '../output/cli-errors.ts';
@@ -132,7 +131,7 @@ async function showTasks(session: Session, queues: LeasedQueues, flags: LeaseFla
   if (leased > 0) return exitCodes.ok;
   const missing = await missingOf(session, flags);
   if (!out.json && missing.isEmpty) {
-    err.write(escapeControls(`${queues.refs.map(({ name }) => name).join(', ')}: no task to lease`).concat('\n'));
+    err.line(`${queues.refs.map(({ name }) => name).join(', ')}: no task to lease`);
   }
   return missing.report(session, 'tasks', exitCodes.nothing);
 }
@@ -144,7 +143,7 @@ async function reportMissed(
   queues: readonly string[],
 ): Promise<void> {
   const holders = await unreachableHolders(client, error, queues);
-  const why = holders.length > 0 ? unreachableText(holders) : `${error.reason}: ${escapeControls(error.message)}`;
+  const why = holders.length > 0 ? unreachableText(holders) : `${error.reason}: ${error.message}`;
   reportIncomplete({ out, err }, `some queues could not be asked for tasks: ${why}`);
 }
 
@@ -159,12 +158,12 @@ async function print(
       await out.write(task.bytes);
       if (max > 1) await out.line();
       const { queue, pid: leasedPid, leaseToken } = task;
-      err.write(`${JSON.stringify({ queue, pid: pidText(leasedPid), leaseToken })}\n`);
+      err.object({ queue, pid: pidText(leasedPid), leaseToken });
     }
   } else if (out.json) {
     for (const task of tasks) await out.object(leasedObject(task));
   } else {
-    await out.line(tableOf(tasks, leasedColumns(tasks, out, Date.now()), out.stream, { header: isFirst }));
+    await out.block(tableOf(tasks, leasedColumns(tasks, out, Date.now()), out.stream, { header: isFirst }));
   }
 }
 
@@ -179,7 +178,7 @@ async function runCommands(session: Session, queues: LeasedQueues, flags: LeaseF
   });
   await loop.run(flags.concurrency ?? 1);
   const { completed, failed } = loop.counts;
-  if (!out.json) err.write(`${countOf(completed, 'task')} completed, ${countOf(failed, 'task')} failed\n`);
+  if (!out.json) err.line(`${countOf(completed, 'task')} completed, ${countOf(failed, 'task')} failed`);
   signal.throwIfAborted();
   if (failed > 0) return exitCodes.failed;
   if (completed > 0) return exitCodes.ok;

@@ -4,7 +4,7 @@ import { bytesCodec } from '../../values/codec.ts';
 import { DeadlineExceededError } from '../../values/errors.ts';
 import { type Pid, pidText } from '../../values/pid.ts';
 import { lengthOfTime, pid, queueName } from '../input/arguments.ts';
-import { escapeControls, textOf } from '../input/bytes-text.ts';
+import { textOf } from '../input/bytes-text.ts';
 import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
 import { duration } from '../output/format.ts';
 import { notesOf } from '../output/help.ts';
@@ -49,7 +49,7 @@ async function wait(session: Session, name: string, task: Pid, flags: WaitFlags)
     // Other errors of this class say that no node answered.
     const isOver = error instanceof DeadlineExceededError && error.gaveUpAfterMs === undefined;
     if (!isOver || flags.for === undefined) throw error;
-    if (!out.json) err.write(`${queue.name}: ${pidText(task)} has not ended within ${duration(flags.for)}\n`);
+    if (!out.json) err.line(`${queue.name}: ${pidText(task)} has not ended within ${duration(flags.for)}`);
     return exitCodes.nothing;
   }
   if (flags.raw) await out.write(end.result ?? '');
@@ -73,5 +73,5 @@ function objectOf(
 function lineOf(queue: string, task: Pid, { outcome, result, error, cancelReason }: TaskEnd<Uint8Array>): string {
   const rest = result === undefined ? (error ?? cancelReason ?? '') : textOf(result);
   const line = `${outcome}  ${queue}  ${pidText(task)}${rest === '' ? '' : `  ${rest}`}`;
-  return escapeControls(line);
+  return line;
 }

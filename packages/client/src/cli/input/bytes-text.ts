@@ -40,7 +40,7 @@ export function bytesOf(text: string): Buffer {
     return bytesFromText(text);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw new UsageError(`${escapeControls(why)}; to send text that begins like this, use a file or stdin`);
+    throw new UsageError(`${why}; to send text that begins like this, use a file or stdin`);
   }
 }
 

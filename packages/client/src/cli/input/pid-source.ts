@@ -2,7 +2,6 @@ import { isUtf8 } from 'node:buffer';
 import { bytesFromText, isMarked, limits } from '@taskmaster/proto';
 import type { Pid } from '../../values/pid.ts';
 import { UsageError } from '../output/cli-errors.ts';
-import { escapeControls } from './bytes-text.ts';
 import type { Line } from './read-input.ts';
 
 /** The source of the PIDs of lines. */
@@ -40,7 +39,7 @@ export function fieldOf(bytes: Buffer, line: number, path: string): unknown {
     value = JSON.parse(bytes.toString('utf8'));
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    throw new UsageError(`line ${line} is not JSON: ${escapeControls(why)}`);
+    throw new UsageError(`line ${line} is not JSON: ${why}`);
   }
   for (const name of path.split('.')) {
     const isObject = typeof value === 'object' && value !== null && Object.hasOwn(value, name);
@@ -86,8 +85,6 @@ function unmarked(text: Buffer, line: number): Buffer {
   try {
     return bytesFromText(text.toString('latin1'));
   } catch (error) {
-    throw new UsageError(
-      `line ${line}: its PID ${escapeControls(error instanceof Error ? error.message : String(error))}`,
-    );
+    throw new UsageError(`line ${line}: its PID ${error instanceof Error ? error.message : String(error)}`);
   }
 }

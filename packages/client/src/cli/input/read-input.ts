@@ -20,7 +20,7 @@ export interface Input {
 /** Opens a file, or stdin for `-`. Reading fails when the signal is aborted. @throws CommandFailedError. */
 export async function openInput(path: string, { stdin, signal, err }: Shell): Promise<Input> {
   if (path === '-') {
-    if (stdin.isTTY) err.write('Reading from the terminal; end with Ctrl-D.\n');
+    if (stdin.isTTY) err.line('Reading from the terminal; end with Ctrl-D.');
     return { stream: addAbortSignal(signal, stdin), name: 'stdin', totalBytes: undefined };
   }
   try {

@@ -7,7 +7,6 @@ import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
 import { countOf } from '../output/format.ts';
 import { errorLine, errorReport } from '../output/report-error.ts';
 import type { Session } from '../session.ts';
-import { escapeControls } from './bytes-text.ts';
 import { nameObject, nameText } from './task-names.ts';
 import { type RefSource, type TaskRef, taskRefs } from './task-refs.ts';
 
@@ -96,21 +95,19 @@ async function report({ out }: Session, ref: TaskRef, settling: Settling, outcom
     return;
   }
   const note = settling.note?.(outcome);
-  await out.line(
-    escapeControls(`${settling.done}  ${queue}  ${nameText(name)}${note === undefined ? '' : `  ${note}`}`),
-  );
+  await out.line(`${settling.done}  ${queue}  ${nameText(name)}${note === undefined ? '' : `  ${note}`}`);
 }
 
 function reportRefusal({ out, err }: Session, { queue, name }: TaskRef, error: unknown): void {
   const refusal = errorReport(error);
-  if (out.json) err.write(`${JSON.stringify({ error: { ...refusal, queue, ...nameObject(name) } })}\n`);
-  else err.write(`${errorLine(refusal)}\n`);
+  if (out.json) err.object({ error: { ...refusal, queue, ...nameObject(name) } });
+  else err.line(errorLine(refusal));
 }
 
 function summarise({ out, err }: Session, { done: how }: Settling, done: number, refused: number): void {
   if (out.json) return;
   const rest = refused === 0 ? '' : `, ${countOf(refused, 'task')} refused`;
-  err.write(`${countOf(done, 'task')} ${how}${rest}\n`);
+  err.line(`${countOf(done, 'task')} ${how}${rest}`);
 }
 
 /** A single task on the command line. It needs no summary. */

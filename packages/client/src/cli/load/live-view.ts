@@ -4,6 +4,7 @@ import { Interval } from '../../load/measure/timeline.ts';
 import type { Tick } from '../../load/processes/messages.ts';
 import { reported } from '../../load/report/load-report.ts';
 import { intervalOf } from '../../load/report/read-report.ts';
+import { escapeControls } from '../input/bytes-text.ts';
 import { count, countOf, duration, rate } from '../output/format.ts';
 import { Screen } from '../output/screen.ts';
 import type { Shell } from '../shell.ts';
@@ -69,11 +70,13 @@ export class LiveView implements Disposable {
       void out.object({ at: new Date().toISOString(), elapsedMs: Math.round(elapsedMs), ...withoutHistograms(second) });
     } else if (this.#screen !== undefined) {
       const { stream } = out;
-      this.#screen.draw(`${this.#heading(second, elapsedMs)}\n\n${callsTable(reported(second).calls, 1_000, stream)}`);
+      this.#screen.draw(
+        `${escapeControls(this.#heading(second, elapsedMs))}\n\n${callsTable(reported(second).calls, 1_000, stream)}`,
+      );
     } else {
       this.#sinceLine.add(second);
       if (elapsedMs < this.#lineAt + LINE_EVERY_MS) return;
-      err.write(`${this.#line(second, elapsedMs)}\n`);
+      err.line(this.#line(second, elapsedMs));
       this.#sinceLine = new Interval();
       this.#lineAt = elapsedMs;
     }

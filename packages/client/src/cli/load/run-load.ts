@@ -7,7 +7,6 @@ import type { Kill, LoadReport } from '../../load/report/load-report.ts';
 import { QueuesInUseError } from '../../load/run/load-queues.ts';
 import { RendezvousError } from '../../load/run/rendezvous.ts';
 import { systemTiming } from '../../transport/timing.ts';
-import { escapeControls } from '../input/bytes-text.ts';
 import { AlreadyReportedError, CommandFailedError } from '../output/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
 import { countOf } from '../output/format.ts';
@@ -31,9 +30,7 @@ export async function runLoad(shell: Shell, reach: Reach, flags: LoadFlags): Pro
   await showReport(shell, report);
   if (notCleaned.length > 0) {
     const [first = ''] = notCleaned;
-    shell.err.write(
-      `${countOf(notCleaned.length, 'queue')} could not be deleted, ${escapeControls(first)} among them\n`,
-    );
+    shell.err.line(`${countOf(notCleaned.length, 'queue')} could not be deleted, ${first} among them`);
   }
   if (report.verification !== undefined && report.verification.kind !== 'kept') {
     throw new AlreadyReportedError('the contract was not kept, or could not be checked');
@@ -55,7 +52,7 @@ export async function writeReport(report: LoadReport, { report: path, html }: Re
 export async function showReport({ out }: Shell, report: LoadReport): Promise<void> {
   const { intervals, ...rest } = report;
   if (out.json) await out.object(rest);
-  else await out.line(summaryOf(report, out.stream));
+  else await out.block(summaryOf(report, out.stream));
 }
 
 async function measured(shell: Shell, reach: Reach, flags: LoadFlags): Promise<JobResult> {

@@ -1,5 +1,4 @@
 import type { UnreachableNode } from '@taskmaster/proto';
-import { escapeControls } from '../input/bytes-text.ts';
 import type { Shell } from '../shell.ts';
 import { type ExitCode, exitCodes } from './exit-codes.ts';
 
@@ -24,7 +23,7 @@ export class MissingNodes {
       return address === '' ? known : `${known} (${address})`;
     });
     const verb = nodes.length === 1 ? 'it did' : 'they did';
-    return escapeControls(`${what} of ${nodes.join(', ')} are missing: ${verb} not answer`);
+    return `${what} of ${nodes.join(', ')} are missing: ${verb} not answer`;
   }
 
   /** Says on stderr what is missing. Returns the exit code: that of the command, unless something is missing. */
@@ -45,7 +44,6 @@ export function reportIncomplete(
   message: string,
   details: object = {},
 ): void {
-  err.write(
-    out.json ? `${JSON.stringify({ error: { reason: 'INCOMPLETE', message, ...details } })}\n` : `${message}\n`,
-  );
+  if (out.json) err.object({ error: { reason: 'INCOMPLETE', message, ...details } });
+  else err.line(message);
 }

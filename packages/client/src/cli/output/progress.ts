@@ -1,4 +1,5 @@
 import { styleText } from 'node:util';
+import { escapeControls } from '../input/bytes-text.ts';
 import { bytes, count, duration, rate } from './format.ts';
 import { type OutputStream, sizeOf } from './output.ts';
 
@@ -39,7 +40,7 @@ export class Progress implements Disposable {
     const { stream, line } = this.#options;
     const text = line(performance.now() - this.#start);
     const room = Math.max(20, sizeOf(stream).columns - 1);
-    stream.write(`\r\u001b[K${styleText('cyan', text.slice(0, room), { stream })}`);
+    stream.write(`\r\u001b[K${styleText('cyan', escapeControls(text).slice(0, room), { stream })}`);
   }
 }
 

@@ -11,7 +11,7 @@ import { pidText } from '../../values/pid.ts';
 import { escapeControls } from '../input/bytes-text.ts';
 import { AlreadyReportedError, CommandFailedError, InterruptedError, UsageError } from './cli-errors.ts';
 import { type ExitCode, exitCodes, signalExitCodes } from './exit-codes.ts';
-import type { OutputStream } from './output.ts';
+import type { Messages } from './output.ts';
 
 interface RefusedItemReport extends Omit<RefusedItem, 'pid'> {
   /** Undefined: the item names the task by its key. */
@@ -68,14 +68,15 @@ const ENDPOINT_HINT = 'is a node running there? --endpoint or TASKMASTER_ENDPOIN
 /** Prints an error unless it was printed before. Returns the exit code. */
 export function reportError(
   thrown: unknown,
-  stderr: OutputStream,
+  stderr: Messages,
   { json, debug }: { readonly json: boolean; readonly debug: boolean },
 ): ExitCode {
   if (thrown instanceof InterruptedError) return signalExitCodes[thrown.signalName];
   if (thrown instanceof AlreadyReportedError) return exitCodes.failed;
   const report = errorReport(thrown);
-  stderr.write(json ? `${JSON.stringify({ error: report })}\n` : `${errorLine(report)}\n`);
-  if (debug && thrown instanceof Error) stderr.write(`${stackOf(thrown)}\n`);
+  if (json) stderr.object({ error: report });
+  else stderr.line(errorLine(report));
+  if (debug && thrown instanceof Error) stderr.stack(stackOf(thrown));
   return exitCodeOf(thrown);
 }
 

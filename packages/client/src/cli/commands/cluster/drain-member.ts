@@ -3,7 +3,6 @@ import type { Command } from 'commander';
 import type { TaskMasterClient } from '../../../api/client.ts';
 import type { ClusterMember, ClusterMembers, ClusterNode } from '../../../api/cluster.ts';
 import { isTaskMasterError, type TaskMasterError } from '../../../values/errors.ts';
-import { escapeControls } from '../../input/bytes-text.ts';
 import { CommandFailedError } from '../../output/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../../output/exit-codes.ts';
 import { count, countOf, duration } from '../../output/format.ts';
@@ -61,7 +60,6 @@ export function addDrain(members: Command, runner: Runner): void {
 
 async function drain(session: Session, name: string, { wait }: DrainFlags): Promise<ExitCode> {
   const { client, out, err, signal } = session;
-  const shown = escapeControls(name);
   // Members that have left may have the same name, so the id identifies the member.
   const before = (await client.cluster.members({ signal })).members;
   await using poller = new MembersPoller(
@@ -73,7 +71,7 @@ async function drain(session: Session, name: string, { wait }: DrainFlags): Prom
   const { partitionsHeld: total } = await client.cluster.drain(name, { signal });
   if (!wait) {
     if (out.json) await out.object({ name, nodeId, state: 'leaving', held: total });
-    else await out.line(`${shown}: leaving, with ${countOf(total, 'partition')} to hand over`);
+    else await out.line(`${name}: leaving, with ${countOf(total, 'partition')} to hand over`);
     return exitCodes.ok;
   }
   const start = performance.now();
@@ -81,26 +79,26 @@ async function drain(session: Session, name: string, { wait }: DrainFlags): Prom
   try {
     await untilLeft(session, poller, state);
   } catch (error) {
-    err.write(`${shown} is still leaving: ${leftOf(state)}; \`taskmaster members\` shows its progress\n`);
+    err.line(`${name} is still leaving: ${leftOf(state)}; \`taskmaster members\` shows its progress`);
     throw error;
   }
   const elapsedMs = performance.now() - start;
   if (out.json) await out.object({ name, nodeId, state: 'left', handedOver: total, seconds: elapsedMs / 1000 });
-  else await out.line(`${shown}: left; ${countOf(total, 'partition')} handed over in ${duration(elapsedMs)}`);
+  else await out.line(`${name}: left; ${countOf(total, 'partition')} handed over in ${duration(elapsedMs)}`);
   return exitCodes.ok;
 }
 
 async function untilLeft(session: Session, poller: MembersPoller, state: Drain): Promise<void> {
   const { out, err, signal, timeoutMs } = session;
-  const text = (): string => `${escapeControls(state.name)}: ${leftOf(state)}`;
-  using _progress = out.json ? undefined : new Progress({ stream: err, line: text });
-  const printsLines = !out.json && err.isTTY !== true;
+  const text = (): string => `${state.name}: ${leftOf(state)}`;
+  using _progress = out.json ? undefined : new Progress({ stream: err.stream, line: text });
+  const printsLines = !out.json && !err.isTerminal;
   let printedAt = Number.NEGATIVE_INFINITY;
   let answeredAt = performance.now();
   for (let delayMs = FIRST_POLL_MS; ; delayMs = Math.min(POLL_MS, delayMs * 2)) {
     const now = performance.now();
     if (printsLines && now - printedAt >= LINE_EVERY_MS) {
-      err.write(`${text()}\n`);
+      err.line(text());
       printedAt = now;
     }
     const polled = await poll(session, poller, state);
@@ -190,5 +188,5 @@ const isAwaited = (member: ClusterMember): boolean =>
 function leftOf({ held, total, waitsFor }: Drain): string {
   const left = `${count(held)} of ${countOf(total, 'partition')} left`;
   if (waitsFor.length === 0) return left;
-  return `${left}; waits for ${escapeControls(waitsFor.join(', '))}: restart or remove it`;
+  return `${left}; waits for ${waitsFor.join(', ')}: restart or remove it`;
 }

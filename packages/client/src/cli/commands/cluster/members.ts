@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
 import type { ClusterMember } from '../../../api/cluster.ts';
-import { escapeControls } from '../../input/bytes-text.ts';
 import { CommandFailedError } from '../../output/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../../output/exit-codes.ts';
 import { countOf } from '../../output/format.ts';
@@ -66,7 +65,7 @@ async function listMembers(session: Session, names: readonly string[], { all }: 
     for (const member of shown) await out.object(memberObject(member));
   } else {
     const nodes = shown.filter((member) => member.role === 'node').filter((node) => !hasLeft(node));
-    await out.line(tableOf(shown, memberColumns, out.stream, { footer: membersRow(nodes) }));
+    await out.block(tableOf(shown, memberColumns, out.stream, { footer: membersRow(nodes) }));
   }
   reportMissed(err, shown);
   return exitCodes.ok;
@@ -76,10 +75,10 @@ async function listMembers(session: Session, names: readonly string[], { all }: 
 function reportMissed(err: Session['err'], members: readonly ClusterMember[]): void {
   for (const member of members) {
     if (member.role !== 'node' || hasLeft(member) || member.alive) continue;
-    const name = escapeControls(member.name);
+    const { name } = member;
     const held = countOf(member.partitionsHeld, 'partition');
     const remove = `\`taskmaster members remove ${name}\` gives up its tasks`;
-    err.write(`${name} does not answer; ${held} wait for it. Restart it; if its disk is lost for good, ${remove}\n`);
+    err.line(`${name} does not answer; ${held} wait for it. Restart it; if its disk is lost for good, ${remove}`);
   }
 }
 

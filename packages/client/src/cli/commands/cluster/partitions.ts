@@ -1,6 +1,5 @@
 import { type Command, Option } from 'commander';
 import type { ClusterPartition } from '../../../api/cluster.ts';
-import { escapeControls } from '../../input/bytes-text.ts';
 import { type ExitCode, exitCodes } from '../../output/exit-codes.ts';
 import { notesOf } from '../../output/help.ts';
 import { reportIncomplete } from '../../output/missing-nodes.ts';
@@ -68,17 +67,17 @@ async function showPartitions({ client, out, err, signal }: Session, flags: Part
     if (summary) for (const group of holderGroups(chosen)) await out.object(groupObject(group));
     else for (const partition of chosen) await out.object(partitionObject(partition));
   } else if (chosen.length === 0) {
-    const whose = holder === undefined ? '' : ` of ${escapeControls(holder)}`;
-    err.write(`no partitions${whose}${moving ? ' that move' : ''}\n`);
+    const whose = holder === undefined ? '' : ` of ${holder}`;
+    err.line(`no partitions${whose}${moving ? ' that move' : ''}`);
   } else if (one) {
-    await out.line(tableOf(chosen, partitionColumns, out.stream));
+    await out.block(tableOf(chosen, partitionColumns, out.stream));
   } else {
     const groups = holderGroups(chosen);
-    await out.line(tableOf(groups, groupColumns, out.stream, { footer: groupsRow(groups) }));
+    await out.block(tableOf(groups, groupColumns, out.stream, { footer: groupsRow(groups) }));
     if (!summary) await showMoving({ out, err }, chosen);
   }
   if (unreachable.length > 0) {
-    const names = escapeControls(unreachable.join(', '));
+    const names = unreachable.join(', ');
     const reports = unreachable.length === 1 ? 'its last report' : 'their last reports';
     reportIncomplete({ out, err }, `${names} did not answer; QUEUES and TASKS are from ${reports}`, {
       names: unreachable,
@@ -100,7 +99,7 @@ async function showMoving(
   const waiting = moving.filter(({ state }) => state === 'serving');
   const shown = [...underWay, ...waiting].slice(0, Math.max(SHOWN_MOVING, underWay.length));
   await out.line();
-  await out.line(tableOf(shown, partitionColumns, out.stream));
+  await out.block(tableOf(shown, partitionColumns, out.stream));
   const hidden = moving.length - shown.length;
-  if (hidden > 0) err.write(`${hidden} more wait to move; --moving shows them\n`);
+  if (hidden > 0) err.line(`${hidden} more wait to move; --moving shows them`);
 }

@@ -55,7 +55,7 @@ export function addRemoval(members: Command, runner: Runner): void {
 async function report({ client, out, signal }: Session, names: readonly string[]): Promise<ExitCode> {
   const outcome = await client.cluster.remove(names, { signal });
   if (out.json) await out.object(removalObject(names, outcome));
-  else await out.line(reportText(names, outcome, out.stream));
+  else await out.block(reportText(names, outcome, out.stream));
   throw new CommandFailedError('LOSS_NOT_ACCEPTED', 'nothing was changed', {
     hint: `to remove ${names.join(', ')} for good: taskmaster members remove ${names.join(' ')} --accept-loss`,
   });
@@ -66,9 +66,9 @@ async function remove(session: Session, names: readonly string[], yes: boolean):
   const shown = escapeControls(names.join(', '));
   if (!out.json) {
     const planned = await client.cluster.remove(names, { signal });
-    await out.line(reportText(names, planned, out.stream));
+    await out.block(reportText(names, planned, out.stream));
     if (!yes && !(await isConfirmed(session, `Remove ${shown} and lose ${lossText(planned.lost)}?`))) {
-      err.write('Nothing was changed.\n');
+      err.line('Nothing was changed.');
       return exitCodes.failed;
     }
   }
@@ -81,7 +81,7 @@ async function remove(session: Session, names: readonly string[], yes: boolean):
   }
   if (!outcome.claimed) {
     const partitions = `${countOf(outcome.lost.length, 'partition')} will be served again`;
-    err.write(`${partitions} when all remaining members have answered; \`taskmaster partitions\` shows it\n`);
+    err.line(`${partitions} when all remaining members have answered; \`taskmaster partitions\` shows it`);
   }
   return exitCodes.ok;
 }
@@ -89,7 +89,7 @@ async function remove(session: Session, names: readonly string[], yes: boolean):
 /** Removes the members. It takes some seconds until other members serve the lost partitions. */
 async function removing({ client, out, err, signal }: Session, names: readonly string[]): Promise<RemoveOutcome> {
   const line = `${escapeControls(names.join(', '))}: removing, until other members serve the lost partitions`;
-  using _progress = out.json ? undefined : new Progress({ stream: err, line: () => line });
+  using _progress = out.json ? undefined : new Progress({ stream: err.stream, line: () => line });
   return await client.cluster.remove(names, { acceptLoss: true, signal });
 }
 

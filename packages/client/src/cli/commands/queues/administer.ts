@@ -1,7 +1,6 @@
 import type { Command } from 'commander';
 import { assertCanAsk, isConfirmed } from '../../confirm.ts';
 import { queueName } from '../../input/arguments.ts';
-import { escapeControls } from '../../input/bytes-text.ts';
 import { type ExitCode, exitCodes } from '../../output/exit-codes.ts';
 import { count, countOf } from '../../output/format.ts';
 import { notesOf } from '../../output/help.ts';
@@ -48,25 +47,25 @@ async function deleteQueue(session: Session, name: string, yes: boolean): Promis
   const { client, out, err, signal } = session;
   const queue = client.queue(name);
   if (!yes && !(await isConfirmed(session, await questionOf(session, name)))) {
-    err.write('Nothing was deleted.\n');
+    err.line('Nothing was deleted.');
     return exitCodes.failed;
   }
   const deletedTasks = await queue.delete({ signal });
   if (out.json) await out.object({ queue: queue.name, deletedTasks });
-  else await out.line(`${escapeControls(queue.name)}: deleted, with ${countOf(deletedTasks, 'task')}`);
+  else await out.line(`${queue.name}: deleted, with ${countOf(deletedTasks, 'task')}`);
   return exitCodes.ok;
 }
 
 async function questionOf({ client, signal }: Session, name: string): Promise<string> {
   const { available, leased, delayed } = await client.queue(name).stats({ signal });
   const tasks = `${countOf(available + leased + delayed, 'task')}, ${count(leased)} of them leased`;
-  return `Delete ${escapeControls(name)} with ${tasks}?`;
+  return `Delete ${name} with ${tasks}?`;
 }
 
 async function resetLeases({ client, out, signal }: Session, name: string): Promise<ExitCode> {
   const queue = client.queue(name);
   const resetTasks = await queue.resetLeases({ signal });
   if (out.json) await out.object({ queue: queue.name, resetTasks });
-  else await out.line(`${escapeControls(queue.name)}: ${countOf(resetTasks, 'leased task')} made available`);
+  else await out.line(`${queue.name}: ${countOf(resetTasks, 'leased task')} made available`);
   return exitCodes.ok;
 }

@@ -3,7 +3,6 @@ import type { DeadLettersOutcome } from '../../../api/dead-letters.ts';
 import type { TaskSummary } from '../../../tasks/task-info.ts';
 import { assertCanAsk, isConfirmed } from '../../confirm.ts';
 import { queueName, wholeNumber } from '../../input/arguments.ts';
-import { escapeControls } from '../../input/bytes-text.ts';
 import { assertNamesOrFilter, type FilterFlags, filterOf } from '../../input/filter-flags.ts';
 import { UsageError } from '../../output/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../../output/exit-codes.ts';
@@ -147,7 +146,7 @@ async function listDead(session: Session, names: readonly string[], flags: DeadF
   let printed = 0;
   const print = async (): Promise<void> => {
     const columns = deadColumns(out, Date.now());
-    await out.line(tableOf(tasks, columns, out.stream, { header: printed === 0 }));
+    await out.block(tableOf(tasks, columns, out.stream, { header: printed === 0 }));
     printed += tasks.length;
     tasks = [];
   };
@@ -160,15 +159,15 @@ async function listDead(session: Session, names: readonly string[], flags: DeadF
     }
   }
   if (tasks.length > 0) await print();
-  if (listed === 0 && !out.json && missing.isEmpty) err.write('no dead letters\n');
+  if (listed === 0 && !out.json && missing.isEmpty) err.line('no dead letters');
   return missing.report(session, 'dead letters', listed === 0 ? exitCodes.nothing : exitCodes.ok);
 }
 
 async function dropDead(session: Session, names: readonly string[], flags: DropFlags): Promise<ExitCode> {
-  const which = names.length > 0 ? names.map(escapeControls).join(', ') : 'all queues that match';
+  const which = names.length > 0 ? names.join(', ') : 'all queues that match';
   const matching = flags.error === undefined ? 'all tasks' : `the tasks with errors like ${flags.error.source}`;
   if (!flags.yes && !(await isConfirmed(session, `Drop ${matching} of ${which}?`))) {
-    session.err.write('Nothing was dropped.\n');
+    session.err.line('Nothing was dropped.');
     return exitCodes.failed;
   }
   return settleDead(session, names, flags, 'drop');
@@ -190,8 +189,8 @@ async function settleDead(
     };
     try {
       using _progress = new Progress({
-        stream: err,
-        line: () => `${escapeControls(name)}: ${count(outcome.settled)} tasks`,
+        stream: err.stream,
+        line: () => `${name}: ${count(outcome.settled)} tasks`,
       });
       await client.deadLetters(name)[how]({ ...choiceOf(flags), signal, onProgress });
     } finally {
@@ -216,5 +215,5 @@ async function report(
   }
   const left = skipped === 0 ? '' : `, ${countOf(skipped, 'task')} left`;
   const done = how === 'retry' ? 'put back' : 'dropped';
-  await out.line(`${escapeControls(name)}: ${countOf(settled, 'task')} ${done}${left}`);
+  await out.line(`${name}: ${countOf(settled, 'task')} ${done}${left}`);
 }

@@ -81,7 +81,7 @@ async function listQueues({ client, out, err, signal }: Session, flags: FilterFl
   const filter = filterOf(flags);
   const listing = client.listQueues({ filter, signal, onUnreachable: missing.note });
   const print = async (): Promise<void> => {
-    await out.line(tableOf(rows, statsColumns, out.stream, { header: listed === 0 }));
+    await out.block(tableOf(rows, statsColumns, out.stream, { header: listed === 0 }));
     listed += rows.length;
     rows = [];
   };
@@ -95,7 +95,7 @@ async function listQueues({ client, out, err, signal }: Session, flags: FilterFl
     }
   }
   if (rows.length > 0) await print();
-  if (listed === 0 && !out.json && missing.isEmpty) err.write('no queues\n');
+  if (listed === 0 && !out.json && missing.isEmpty) err.line('no queues');
   return missing.report({ out, err }, 'queues', exitCodes.ok);
 }
 
@@ -119,9 +119,9 @@ async function showStats(
     await out.object({ totals, incomplete: missing.isEmpty ? undefined : true });
     return missing.report({ out, err }, 'queues', exitCodes.ok);
   }
-  await out.line(tableOf(queues, statsColumns, out.stream, { footer: totalsRow(totals) }));
+  await out.block(tableOf(queues, statsColumns, out.stream, { footer: totalsRow(totals) }));
   if (queues.length < totals.queues) {
-    err.write(`only the first ${count(queues.length)} are shown; \`taskmaster queues\` lists them all\n`);
+    err.line(`only the first ${count(queues.length)} are shown; \`taskmaster queues\` lists them all`);
   }
   return missing.report({ out, err }, 'queues', exitCodes.ok);
 }

@@ -2,7 +2,6 @@ import { parseQueueName } from '@taskmaster/proto';
 import { type Command, InvalidArgumentError } from 'commander';
 import type { QueueSettings } from '../../../api/queue-settings.ts';
 import { lengthOfTime, queueName } from '../../input/arguments.ts';
-import { escapeControls } from '../../input/bytes-text.ts';
 import { leaseDurationOption } from '../../input/lease-duration-option.ts';
 import { modeOption, retryOptions, type TaskFlags, taskOptions, timeLimitOption } from '../../input/task-flags.ts';
 import { CommandFailedError, UsageError } from '../../output/cli-errors.ts';
@@ -95,16 +94,16 @@ async function list({ client, out, signal }: Session, group: string): Promise<Ex
   const settings = await client.queueSettings.list(group, { signal });
   if (out.json) for (const one of settings) await out.object(settingsObject(one));
   else if (settings.length === 0) await out.line(`no settings in ${groupText(group)}: the defaults apply`);
-  else await out.line(tableOf(settings, settingsColumns, out.stream));
+  else await out.block(tableOf(settings, settingsColumns, out.stream));
   return exitCodes.ok;
 }
 
-const groupText = (group: string): string => (group === '' ? 'the default group' : escapeControls(group));
+const groupText = (group: string): string => (group === '' ? 'the default group' : group);
 
 async function show({ client, out, signal }: Session, queue: string): Promise<ExitCode> {
   const effective = await client.queueSettings.of(queue, { signal });
   if (out.json) await out.object(settingsObject(effective));
-  else await out.line(tableOf([effective], settingsColumns, out.stream));
+  else await out.block(tableOf([effective], settingsColumns, out.stream));
   return exitCodes.ok;
 }
 
@@ -120,7 +119,7 @@ async function change({ client, out, signal }: Session, queues: string, flags: P
   }
   await client.queueSettings.put(queues, settings, { signal });
   if (out.json) await out.object({ queues, put: true });
-  else await out.line(`${escapeControls(queues)}: settings put`);
+  else await out.line(`${queues}: settings put`);
   return exitCodes.ok;
 }
 
@@ -128,9 +127,9 @@ async function remove({ client, out, signal }: Session, queues: string): Promise
   if (!(await client.queueSettings.delete(queues, { signal }))) {
     const { group } = parseQueueName(queues);
     const hint = `\`taskmaster settings list ${group}\` lists the settings of ${groupText(group)}`.replace('  ', ' ');
-    throw new CommandFailedError('UNKNOWN_SETTINGS', `no settings were put for ${escapeControls(queues)}`, { hint });
+    throw new CommandFailedError('UNKNOWN_SETTINGS', `no settings were put for ${queues}`, { hint });
   }
   if (out.json) await out.object({ queues, deleted: true });
-  else await out.line(`${escapeControls(queues)}: settings deleted`);
+  else await out.line(`${queues}: settings deleted`);
   return exitCodes.ok;
 }

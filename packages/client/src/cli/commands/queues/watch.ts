@@ -4,6 +4,7 @@ import { type Command, Option } from 'commander';
 import type { StatsOptions, StatsReport } from '../../../tasks/introspection.ts';
 import { isTaskMasterError, type TaskMasterError } from '../../../values/errors.ts';
 import { lengthOfTime, wholeNumber } from '../../input/arguments.ts';
+import { escapeControls } from '../../input/bytes-text.ts';
 import { addFilterFlags, type FilterFlags } from '../../input/filter-flags.ts';
 import { type ExitCode, exitCodes } from '../../output/exit-codes.ts';
 import { countOf, duration } from '../../output/format.ts';
@@ -78,7 +79,7 @@ async function watch(session: Session, choice: StatsOptions, flags: WatchFlags):
       if (screen !== undefined) {
         screen.draw(screenOf(session, { report: last, failure, missing, intervalMs: flags.interval }));
       } else if (failure === undefined && last !== undefined) await print(session, last, missing);
-      else session.err.write(`${errorLine(errorReport(failure))}\n`);
+      else session.err.line(errorLine(errorReport(failure)));
       if (poll === flags.count) return code;
       await sleep(Math.max(flags.interval, 1), undefined, { signal });
     }
@@ -97,7 +98,7 @@ async function print({ out, err }: Session, { queues, totals }: StatsReport, mis
     return;
   }
   await out.line(at);
-  await out.line(tableOf(queues, statsColumns, out.stream, { footer: totalsRow(totals) }));
+  await out.block(tableOf(queues, statsColumns, out.stream, { footer: totalsRow(totals) }));
   await out.line();
 }
 
@@ -116,7 +117,7 @@ function screenOf({ out }: Session, { report, failure, missing, intervalMs }: Sh
   const red = (text: string): string => styleText('red', text, { stream });
   const lines = [
     failure === undefined ? heading : red(errorLine(errorReport(failure))),
-    red(missing.text('queues') ?? ''),
+    red(escapeControls(missing.text('queues') ?? '')),
   ];
   if (report === undefined) return lines.join('\n');
   const room = Math.max(1, sizeOf(stream).rows - OTHER_LINES);

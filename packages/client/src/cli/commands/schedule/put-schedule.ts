@@ -3,7 +3,6 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { bytesCodec } from '../../../values/codec.ts';
 import type { Pid } from '../../../values/pid.ts';
 import { lengthOfTime, payload, pid, queueName } from '../../input/arguments.ts';
-import { escapeControls } from '../../input/bytes-text.ts';
 import { openInput, readWhole } from '../../input/read-input.ts';
 import { headerOption, retryOptions, type TaskFlags, taskOptions, timeLimitOption } from '../../input/task-flags.ts';
 import { UsageError } from '../../output/cli-errors.ts';
@@ -94,7 +93,7 @@ async function putSchedule(
   if (out.json) await out.object({ result, ...scheduleObject(schedule) });
   else {
     const next = nextText(schedule, Date.now());
-    await out.line(`${result}  ${escapeControls(schedule.name)}  ${escapeControls(ruleText(schedule))}  ${next}`);
+    await out.line(`${result}  ${schedule.name}  ${ruleText(schedule)}  ${next}`);
   }
   return exitCodes.ok;
 }

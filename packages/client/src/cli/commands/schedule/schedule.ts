@@ -3,7 +3,6 @@ import { type Command, InvalidArgumentError } from 'commander';
 import type { ScheduleInfo } from '../../../tasks/schedule-info.ts';
 import { pidText } from '../../../values/pid.ts';
 import { queueName, wholeNumber } from '../../input/arguments.ts';
-import { escapeControls } from '../../input/bytes-text.ts';
 import { type ExitCode, exitCodes } from '../../output/exit-codes.ts';
 import { duration } from '../../output/format.ts';
 import { notesOf } from '../../output/help.ts';
@@ -107,7 +106,7 @@ async function list({ client, out, err, signal }: Session, group: string | undef
   let listed = 0;
   const missing = new MissingNodes();
   const print = async (): Promise<void> => {
-    await out.line(tableOf(rows, scheduleColumns(Date.now()), out.stream, { header: listed === 0 }));
+    await out.block(tableOf(rows, scheduleColumns(Date.now()), out.stream, { header: listed === 0 }));
     listed += rows.length;
     rows = [];
   };
@@ -118,14 +117,14 @@ async function list({ client, out, err, signal }: Session, group: string | undef
     if (rows.length === TABLE_ROWS) await print();
   }
   if (rows.length > 0) await print();
-  if (listed === 0 && !out.json && missing.isEmpty) err.write('no schedules\n');
+  if (listed === 0 && !out.json && missing.isEmpty) err.line('no schedules');
   return missing.report({ out, err }, 'schedules', exitCodes.ok);
 }
 
 async function showNext({ client, out, err, signal }: Session, name: string, limit: number): Promise<ExitCode> {
   const schedule = await client.schedules.get(name, { nextRuns: limit, signal });
   if (schedule === undefined) {
-    err.write(`no schedule ${escapeControls(name)}\n`);
+    err.line(`no schedule ${name}`);
     return exitCodes.nothing;
   }
   if (out.json) {
@@ -145,7 +144,7 @@ async function pause({ client, out, signal }: Session, name: string, how: 'pause
   if (out.json) await out.object(scheduleObject(schedule));
   else {
     const next = schedule.paused ? 'paused' : `resumed, next run ${nextText(schedule, Date.now())}`;
-    await out.line(`${escapeControls(schedule.name)}: ${next}`);
+    await out.line(`${schedule.name}: ${next}`);
   }
   return exitCodes.ok;
 }
@@ -153,14 +152,14 @@ async function pause({ client, out, signal }: Session, name: string, how: 'pause
 async function trigger({ client, out, signal }: Session, name: string): Promise<ExitCode> {
   const { queue, pid } = await client.schedules.trigger(name, { signal });
   if (out.json) await out.object({ queue, pid: pidText(pid) });
-  else await out.line(`created  ${escapeControls(queue)}  ${pidText(pid)}`);
+  else await out.line(`created  ${queue}  ${pidText(pid)}`);
   return exitCodes.ok;
 }
 
 async function remove({ client, out, err, signal }: Session, name: string): Promise<ExitCode> {
   const deleted = await client.schedules.delete(name, { signal });
   if (out.json) await out.object({ schedule: name, deleted });
-  else if (deleted) await out.line(`${escapeControls(name)}: deleted`);
-  else err.write(`no schedule ${escapeControls(name)}\n`);
+  else if (deleted) await out.line(`${name}: deleted`);
+  else err.line(`no schedule ${name}`);
   return deleted ? exitCodes.ok : exitCodes.nothing;
 }

@@ -136,7 +136,7 @@ async function publishOne(
   for (const { queue, pid: inQueue, result, leased } of published) {
     await out.line(`${result}  ${queue}  ${pidText(inQueue)}${leased ? '  leased' : ''}`);
   }
-  session.err.write(`published to ${countOf(published.length, 'queue')}\n`);
+  session.err.line(`published to ${countOf(published.length, 'queue')}`);
   return exitCodes.ok;
 }
 
@@ -170,7 +170,7 @@ async function list(session: Session, listed: string, isGroup: boolean): Promise
     ? await client.subscriptions(listed.slice(0, -1), { signal })
     : await client.topic(listed).subscriptions({ signal });
   if (out.json) for (const one of subscriptions) await out.object(subscriptionObject(one));
-  else if (subscriptions.length === 0) err.write(`${listed}: no subscriptions\n`);
-  else await out.line(tableOf(subscriptions, subscriptionColumns(Date.now()), out.stream));
+  else if (subscriptions.length === 0) err.line(`${listed}: no subscriptions`);
+  else await out.block(tableOf(subscriptions, subscriptionColumns(Date.now()), out.stream));
   return subscriptions.length === 0 ? exitCodes.nothing : exitCodes.ok;
 }
