@@ -173,6 +173,19 @@ describe.skipIf(npm.kind === 'missing')(`packages installed with npm${skipped}`,
     expect((await taskmaster('lease', 'mail')).stdout).not.toContain('one');
   });
 
+  test('work in jest, with the thread that renews leases', { timeout: 120_000 }, async () => {
+    const path = join(directory.path, 'jest');
+    await install(path, client.node, cli, [...archivesFor('@taskmaster/client', packed), JEST]);
+    await writeFile(join(path, 'worker.test.mjs'), TESTS_A_WORKER);
+    const { running, endpoint } = await serve('taskmaster-node', ['--name=a', '--bootstrap', '--data-dir=jest']);
+    await using _node = running;
+    const args = ['--experimental-vm-modules', join(path, 'node_modules', 'jest', 'bin', 'jest.js'), '--rootDir', path];
+    const env = { ...environment(client.node), ENDPOINT: endpoint };
+    const { code, stderr } = await runProcess(client.node, args, { cwd: path, env });
+    expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringContaining('1 passed') });
+    expect(stderr).not.toContain('TaskMasterWarning');
+  });
+
   test('run an embedded queue', { timeout: 60_000 }, async () => {
     expect(await runProgram(node, EMBEDS, join(directory.path, 'jobs'))).toBe('first\n');
   });
@@ -195,6 +208,33 @@ const to: string = await worked.promise;
 console.log(\`worked for \${to}\`);
 // @ts-expect-error The types of tasks are those of the queue.
 void (() => mail.enqueue({ from: 'ada' }));
+`;
+
+const JEST = 'jest@30.5.2';
+
+/** jest runs tests in a realm of its own, where errors of Node.js are no `Error`. */
+const TESTS_A_WORKER = `
+import { readFileSync } from 'node:fs';
+import { connect } from '@taskmaster/client';
+
+test('a handler that fails', async () => {
+  const client = await connect(process.env.ENDPOINT);
+  const queue = client.queue('tests');
+  await queue.enqueue('a', { pid: 'a' });
+  const { promise: failed, resolve } = Promise.withResolvers();
+  const handler = async (task) => {
+    const renewed = task.leaseUntil.getTime() + 500;
+    while (task.leaseUntil.getTime() < renewed && !task.signal.aborted) await new Promise((wake) => setTimeout(wake, 10));
+    readFileSync('/nowhere');
+  };
+  const worker = client.worker(queue, handler, { leaseDuration: '3s', backoff: () => '1m', onAttemptFailed: resolve });
+  worker.start();
+  await failed;
+  await worker.stop();
+  const [{ failures }] = await queue.get(['a']);
+  expect(failures[0].error.message).toBe("Error: ENOENT: no such file or directory, open '/nowhere'");
+  await client.close();
+}, 60_000);
 `;
 
 const EMBEDS = `

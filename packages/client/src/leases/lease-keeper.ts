@@ -1,6 +1,7 @@
 import type { Timing } from '../transport/timing.ts';
 import type { Transport } from '../transport/transport.ts';
 import { LeaseExpiredError, type TaskMasterError } from '../values/errors.ts';
+import { messageOf } from '../values/thrown.ts';
 import { warn } from '../values/warnings.ts';
 import type { Lease } from './lease.ts';
 import { type KeptLease, Renewer } from './renewer.ts';
@@ -90,7 +91,7 @@ export class LeaseKeeper {
   }
 
   /** Renews on this thread after the other thread has died. This works as long as handlers do not block. */
-  #replaceThread(error: Error): void {
+  #replaceThread(error: unknown): void {
     if (this.#state.kind === 'closed') return;
     warnOfLocal(error);
     const local = this.#beginLocal();
@@ -133,10 +134,9 @@ function keptLease(id: number, lease: Lease, keepUntil: number): KeptLease {
 }
 
 function warnOfLocal(error: unknown): void {
-  const why = error instanceof Error ? error.message : String(error);
   warn(
     'TASKMASTER_NO_RENEWAL_THREAD',
-    `no thread renews leases (${why}), so the main thread does: a handler that blocks the event loop for longer than its lease ` +
+    `no thread renews leases (${messageOf(error)}), so the main thread does: a handler that blocks the event loop for longer than its lease ` +
       'loses its task. Give a bundle the thread as an entry, give Node.js --allow-worker, or accept it with renewalThread: false',
   );
 }

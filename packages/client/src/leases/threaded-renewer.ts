@@ -31,7 +31,7 @@ export interface ThreadedRenewerParts {
   readonly onCancelled: (id: number, reason: string) => void;
   readonly onRefused: (id: number, error: TaskMasterError) => void;
   /** Called when the thread has died. It renews no more leases. */
-  readonly onDied: (error: Error) => void;
+  readonly onDied: (error: unknown) => void;
 }
 
 /**
@@ -52,7 +52,7 @@ export class ThreadedRenewer {
     const data: RenewerThreadData = { reachable: parts.reachable, port: port2 };
     const file = parts.reachable.renewalThread ?? fileBeside();
     this.#thread = new Thread(file, { workerData: data, transferList: [port2], name: 'taskmaster-leases' });
-    this.#thread.on('error', (error) => this.#died(error instanceof Error ? error : new Error(String(error))));
+    this.#thread.on('error', (error) => this.#died(error));
     this.#thread.on('exit', () => this.#died(new Error('the thread that renews leases ended')));
     this.#thread.unref();
     this.#port = port1;
@@ -99,7 +99,7 @@ export class ThreadedRenewer {
     else this.#parts.onRefused(report.id, errorFromWire(report.error));
   }
 
-  #died(error: Error): void {
+  #died(error: unknown): void {
     if (this.#closing) return;
     this.#closing = true;
     this.#port.close();

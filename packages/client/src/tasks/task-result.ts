@@ -1,6 +1,7 @@
 import { type Codec, jsonCodec } from '../values/codec.ts';
 import { type Duration, durationMs } from '../values/duration.ts';
 import { InvalidDataError, isTaskMasterError } from '../values/errors.ts';
+import { isInstance, messageOf } from '../values/thrown.ts';
 
 /** What a completed task leaves for `queue.waitFor`. */
 export interface ResultOptions {
@@ -51,6 +52,6 @@ export function readResult<R>(bytes: Uint8Array | undefined, codec: Codec<R>): R
 }
 
 function problem(what: string, cause: unknown): InvalidDataError {
-  if (isTaskMasterError(cause) && cause instanceof InvalidDataError) return cause;
-  return new InvalidDataError(`${what}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+  if (isTaskMasterError(cause) && isInstance(cause, InvalidDataError)) return cause;
+  return new InvalidDataError(`${what}: ${messageOf(cause)}`, { cause });
 }

@@ -2,6 +2,7 @@ import { type ChannelCredentials, type ChannelOptions, connectivityState, Metada
 import { isReason, TaskMasterServiceClient } from '@taskmaster/proto';
 import { isOfGroup, makeError, NOT_HOLDER, type TaskMasterError } from '../values/errors.ts';
 import { backoffBound } from '../values/retry.ts';
+import { messageOf } from '../values/thrown.ts';
 import type { Bearer } from './credentials/bearer.ts';
 import { openStreamPipe } from './grpc-stream-pipe.ts';
 import { RequestStream } from './request-stream.ts';
@@ -87,8 +88,7 @@ export class Connection {
     try {
       this.#metadata.set('authorization', bearer.headerFor(this.endpoint));
     } catch (cause) {
-      const why = cause instanceof Error ? cause.message : String(cause);
-      throw makeError(`the token cannot be read: ${why}`, { reason: 'UNAUTHENTICATED', cause });
+      throw makeError(`the token cannot be read: ${messageOf(cause)}`, { reason: 'UNAUTHENTICATED', cause });
     }
     return this.#metadata;
   }

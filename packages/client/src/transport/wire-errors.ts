@@ -11,6 +11,7 @@ import {
   wireErrorOf,
 } from '@taskmaster/proto';
 import { isTaskMasterError, makeError, NOT_HOLDER, type RefusedItem, TaskMasterError } from '../values/errors.ts';
+import { messageOf } from '../values/thrown.ts';
 import { httpProxyOf } from './channels/http-proxy.ts';
 
 /** Statuses of gRPC that do not say whether the request was applied. */
@@ -86,15 +87,13 @@ export function brokenReply(message: string, cause?: unknown): TaskMasterError {
 
 /** The error of a request that cannot be encoded, such as one with a fraction as a number. */
 export function unencodable(cause: unknown): TaskMasterError {
-  const why = cause instanceof Error ? cause.message : String(cause);
-  return makeError(`the request cannot be encoded: ${why}`, { reason: 'INVALID_ARGUMENT', cause });
+  return makeError(`the request cannot be encoded: ${messageOf(cause)}`, { reason: 'INVALID_ARGUMENT', cause });
 }
 
 /** A thrown value as an error of this library. */
 export function asTaskMasterError(thrown: unknown): TaskMasterError {
   if (isTaskMasterError(thrown)) return thrown;
-  const message = thrown instanceof Error ? thrown.message : String(thrown);
-  return new TaskMasterError(message, { reason: 'INTERNAL', maybeApplied: true, cause: thrown });
+  return new TaskMasterError(messageOf(thrown), { reason: 'INTERNAL', maybeApplied: true, cause: thrown });
 }
 
 const kindNames: Readonly<Record<number, RefusedItem['kind']>> = {

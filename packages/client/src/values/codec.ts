@@ -1,5 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { InvalidDataError, isTaskMasterError } from './errors.ts';
+import { isInstance, messageOf } from './thrown.ts';
 
 /** Encodes and decodes payloads. Its errors become the `cause` of an `InvalidDataError`. */
 export interface Codec<T> {
@@ -119,8 +120,8 @@ function refusal(found: readonly StandardSchemaV1.Issue[]): InvalidDataError {
 }
 
 function asInvalidData(what: string, cause: unknown): InvalidDataError {
-  if (isTaskMasterError(cause) && cause instanceof InvalidDataError) return cause;
-  return new InvalidDataError(`${what}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+  if (isTaskMasterError(cause) && isInstance(cause, InvalidDataError)) return cause;
+  return new InvalidDataError(`${what}: ${messageOf(cause)}`, { cause });
 }
 
 function utf8(bytes: Uint8Array): string {

@@ -1,6 +1,7 @@
 import { status } from '@grpc/grpc-js';
 import { isReason, isTransient, type Reason, statusOfReason } from '@taskmaster/proto';
 import type { Pid } from './pid.ts';
+import { errorPartsOf } from './thrown.ts';
 
 /** Marks errors of this library, because `instanceof` fails if a process has several copies of the library. */
 const BRAND = Symbol.for('taskmaster.error');
@@ -100,7 +101,12 @@ function codeOf(reason: string): number {
 
 /** Whether a value is an error of this library. Works across several copies of the library. */
 export function isTaskMasterError(value: unknown): value is TaskMasterError {
-  return typeof value === 'object' && value !== null && BRAND in value;
+  try {
+    return typeof value === 'object' && value !== null && BRAND in value;
+  } catch {
+    // A revoked proxy.
+    return false;
+  }
 }
 
 /** The lease token is not current any more: another worker has leased the task since, or leases were reset. Stop the work. */
@@ -315,7 +321,8 @@ function changed(error: TaskMasterError, message: string, changes: Partial<TaskM
 /** The error of an aborted signal. @param cause the last error of the call, which tells whether it may have been applied. */
 export function cancelled(signal: AbortSignal | undefined, cause?: TaskMasterError): CancelledError {
   const reason: unknown = signal?.reason;
-  const why = reason instanceof Error && reason.name !== 'AbortError' ? `: ${reason.message}` : '';
+  const parts = errorPartsOf(reason);
+  const why = parts === undefined || parts.name === 'AbortError' ? '' : `: ${parts.message}`;
   return new CancelledError(`the call was cancelled by its signal${why}`, {
     reason: 'CANCELLED',
     maybeApplied: cause?.maybeApplied ?? false,

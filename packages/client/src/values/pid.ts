@@ -1,4 +1,5 @@
 import { bytesFromText, isMarked, limits, pidText } from '@taskmaster/proto';
+import { messageOf } from './thrown.ts';
 
 export { pidText };
 
@@ -61,7 +62,7 @@ export function pidFromText(text: string): Pid {
   try {
     bytes = bytesFromText(text);
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const why = messageOf(cause);
     throw new TypeError(`${why}; the PID with this text is written ${pidText(utf8(text))}`, { cause });
   }
   return pidBytes(bytes);

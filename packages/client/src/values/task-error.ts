@@ -1,29 +1,43 @@
-import { inspect } from 'node:util';
 import { limits, type TaskError } from '@taskmaster/proto';
+import { errorPartsOf, textOf } from './thrown.ts';
 
 /**
- * What a task keeps of an error: its name and message, and its stack with the stacks of its causes. Long texts are truncated.
- * Other properties of errors are left out, because they may hold secrets, such as the headers of a request.
+ * What a task keeps of anything that was thrown: name and message, and the stack with the stacks of its causes. Long texts are
+ * truncated. Never throws.
  */
 export function taskErrorOf(thrown: unknown): TaskError {
   return {
-    message: truncated(messageOf(thrown), limits.errorMessageBytes),
-    details: truncated(stacksOf(thrown).join('\ncaused by '), limits.errorDetailsBytes),
+    message: truncated(textOf(thrown), limits.errorMessageBytes),
+    details: detailsOf(thrown),
   };
 }
 
-function messageOf(thrown: unknown): string {
-  if (thrown instanceof Error) return `${thrown.name}: ${thrown.message}`;
-  return typeof thrown === 'string' ? thrown : inspect(thrown);
+/** Errors whose stacks are kept, with their causes. Causes may form a circle. */
+const MOST_ERRORS = 8;
+const CAUSED_BY = '\ncaused by ';
+
+/** The stacks of an error and its causes. Each has its part of the space, so that a long stack hides no cause. */
+function detailsOf(thrown: unknown): string {
+  const stacks = stacksOf(thrown);
+  const whole = stacks.join(CAUSED_BY);
+  if (Buffer.byteLength(whole) <= limits.errorDetailsBytes) return whole;
+  const part = Math.floor(limits.errorDetailsBytes / stacks.length) - CAUSED_BY.length;
+  return stacks.map((stack) => truncated(stack, part)).join(CAUSED_BY);
 }
 
-/** Causes of causes that are kept. Causes may form a circle. */
-const MOST_CAUSES = 8;
-
+/** Empty if it is not an error: the message says everything then. */
 function stacksOf(thrown: unknown): string[] {
+  if (errorPartsOf(thrown) === undefined) return [];
   const stacks: string[] = [];
-  for (let error = thrown; error instanceof Error && stacks.length < MOST_CAUSES; error = error.cause) {
-    stacks.push(error.stack ?? messageOf(error));
+  const seen = new Set<unknown>();
+  const waiting = [thrown];
+  while (waiting.length > 0 && stacks.length < MOST_ERRORS) {
+    const error = waiting.shift();
+    if (seen.has(error)) continue;
+    seen.add(error);
+    const parts = errorPartsOf(error);
+    stacks.push(parts?.stack ?? textOf(error));
+    waiting.push(...(parts?.causes ?? []));
   }
   return stacks;
 }

@@ -8,6 +8,7 @@ import { durationMs } from '../values/duration.ts';
 import { isTaskMasterError } from '../values/errors.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import { callHook } from '../values/options.ts';
+import { isInstance } from '../values/thrown.ts';
 import { UnrecoverableError } from './unrecoverable-error.ts';
 import type { Handler, HandlerResult, WorkerSettings } from './worker-options.ts';
 
@@ -63,7 +64,7 @@ export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): P
 
 /** Why an attempt failed whose handler has thrown. What is thrown at the time limit is usually a consequence of it. */
 const failureOf = (lease: Lease, thrown: unknown): unknown =>
-  thrown instanceof UnrecoverableError ? thrown : (lease.overTime ?? thrown);
+  isInstance(thrown, UnrecoverableError) ? thrown : (lease.overTime ?? thrown);
 
 const resultNames: OptionNames<HandlerResult> = { result: true, enqueue: true };
 
@@ -89,7 +90,7 @@ async function failTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>, error: u
   try {
     // The node removes a cancelled task.
     if (lease.cancelled !== undefined) await task.release();
-    else if (error instanceof UnrecoverableError) await task.deadLetter(error);
+    else if (isInstance(error, UnrecoverableError)) await task.deadLetter(error);
     else await task.release({ error: error ?? String(error), delay: delayAfter(parts, task, error) });
   } catch (problem) {
     // A lost task cannot be released. After other errors the task is available when its lease ends.

@@ -10,6 +10,19 @@ const failing = (error: unknown) => (): never => {
   throw error;
 };
 
+function revoked(): unknown {
+  const { proxy, revoke } = Proxy.revocable({}, {});
+  revoke();
+  return proxy;
+}
+
+const withThrowing = (name: string): unknown =>
+  Object.defineProperty(new Error('kept'), name, {
+    get() {
+      throw new Error('no');
+    },
+  });
+
 /** A worker whose handler has this task once. */
 async function once(handler: (task: LeasedTask<string>) => void | Promise<void>, options: WorkerOptions<string> = {}) {
   const made = workerSetUp();
@@ -55,6 +68,18 @@ describe('a task whose handler throws', () => {
     const { details = '' } = only((await get()).failures).error ?? {};
     expect(details).toContain('below');
     expect(details).not.toContain('secret');
+  });
+
+  test.each([
+    ['a revoked proxy', revoked],
+    ['an error whose message throws', () => withThrowing('message')],
+    ['an error whose name is a symbol', () => Object.assign(new Error('x'), { name: Symbol('odd') })],
+    ['an error whose stack throws', () => withThrowing('stack')],
+  ])('is released with some text whatever was thrown: %s', async (_what, make) => {
+    const { get } = await once(failing(make()), { onAttemptFailed: () => {} });
+    const { state, failures } = await get();
+    expect(state).toBe('delayed');
+    expect(only(failures).error?.message).not.toBe('');
   });
 
   test('goes to its dead-letter queue at once if no retry can help', async () => {

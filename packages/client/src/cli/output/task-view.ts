@@ -137,6 +137,12 @@ export function latestError({ failures }: TaskSummary): string {
   return latest === undefined ? '' : (latest.error?.message ?? 'lease expired');
 }
 
+/** The messages of the latest failure of a task and of its causes. Frames of stacks are left out. */
+export function messagesOfLatestError(task: TaskSummary): readonly string[] {
+  const details = task.failures.at(-1)?.error?.details ?? '';
+  return [latestError(task), ...details.split('\n').filter((line) => !/^\s+at /.test(line))];
+}
+
 /** Columns for tasks of dead-letter queues. */
 export function deadColumns(out: Output, now: number): readonly Column<TaskSummary>[] {
   return [

@@ -11,7 +11,7 @@ import { notesOf } from '../../output/help.ts';
 import { MissingNodes } from '../../output/missing-nodes.ts';
 import { Progress } from '../../output/progress.ts';
 import { tableOf } from '../../output/table.ts';
-import { deadColumns, latestError, taskObject } from '../../output/task-view.ts';
+import { deadColumns, messagesOfLatestError, taskObject } from '../../output/task-view.ts';
 import type { Runner, Session } from '../../session.ts';
 
 /** Tasks of a queue that are listed by default. */
@@ -94,7 +94,11 @@ function addChoice(command: Command, summary: string, defaultLimit?: number): Co
     .summary(summary)
     .description(`${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`)
     .argument('[queue...]', 'dead-letter queues, group#name or a name in the default group')
-    .option('--error <regex>', 'only tasks whose latest error matches this JavaScript expression', expression)
+    .option(
+      '--error <regex>',
+      'only tasks whose latest error, or one of its causes, matches this JavaScript expression',
+      expression,
+    )
     .addOption(limit);
   return command
     .option('--regex <re2>', String.raw`queues by group#name; may match any part (default: \.dead$)`)
@@ -134,7 +138,10 @@ async function* chosenQueues(
 }
 
 const choiceOf = ({ error, limit }: DeadFlags) => ({
-  where: error === undefined ? undefined : (task: TaskSummary) => error.test(latestError(task)),
+  where:
+    error === undefined
+      ? undefined
+      : (task: TaskSummary) => messagesOfLatestError(task).some((text) => error.test(text)),
   limit,
 });
 
