@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { Document, isMap, isPair, isScalar, parse, type YAMLMap } from 'yaml';
 import { root } from '../support/paths.ts';
-import { documentAt, withGenerated } from '../tidy/documents/documents.ts';
+import { withGenerated } from '../tidy/documents/documents.ts';
 import { chart, defaultsOf, entriesOf, type ValueSchema, valuesSchema } from './schema.ts';
 
 const entries = entriesOf(valuesSchema);
@@ -58,12 +58,6 @@ describe('the values of the chart', () => {
     const table = ['| value | meaning | default |', '| --- | --- | --- |', ...rows].join('\n');
     await expect(withGenerated(path, table)).toMatchFileSnapshot(join(root, path));
   });
-});
-
-test('the alerts of the chart are those that the page on monitoring recommends', () => {
-  const { text } = documentAt('docs/operate/monitoring.md');
-  const [, recommended = ''] = /^```yaml\n(groups:.*?)^```$/ms.exec(text) ?? [];
-  expect(parse(readFileSync(join(chart, 'files', 'alerts.yaml'), 'utf8'))).toEqual(parse(recommended));
 });
 
 test('the chart has the version of the packages', () => {

@@ -36,6 +36,17 @@ export interface RpcMetricsSources {
 /** From a reply out of memory to a slow disk. Leases that wait for tasks take longer. */
 const RPC_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600];
 
+/** Reasons whose counters are there from the start, at 0, because alerts look at their rates. */
+const ALERTED: readonly Reason[] = [
+  'OVERLOADED',
+  'DISK_FULL',
+  'STORE_FAILED',
+  'CORRUPT_DATA',
+  'HOLDER_UNREACHABLE',
+  'OUTCOME_UNKNOWN',
+  'CLOCK_SKEW',
+];
+
 /** How often the delay of the event loop is sampled. With the library's 10 ms this is most of the CPU time of an idle node. */
 const LOOP_SAMPLE_MS = 50;
 
@@ -62,6 +73,8 @@ export class RpcMetrics {
       labelNames: ['reason'],
       registers,
     });
+    // A rate misses what a counter has when it first appears.
+    for (const reason of ALERTED) this.#refusals.labels(reason).inc(0);
     collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision: LOOP_SAMPLE_MS });
     new Gauge({
       name: 'taskmaster_build_info',
