@@ -115,7 +115,7 @@ class UpdatePlayer {
     const released = release.map((item, index) => this.#release(item, index, wasAccepted('release', index)));
     for (const { index, task } of this.#requeued) this.#putBack(task, index);
     for (const { target, queue, task } of this.#deaths) {
-      this.#world = buryIn(this.#world, target, queue, task, this.#at.from, this.#setting);
+      this.#world = buryIn(this.#world, target, queue, task, this.#setting);
     }
     const enqueued = enqueue.map((item, index) => this.#enqueue(item, index));
     if (this.#impossible) return undefined;
@@ -177,6 +177,7 @@ class UpdatePlayer {
   #dequeue(item: DequeueCall, index: number): void {
     const task = this.#find('dequeue', item, index);
     if (!task) return;
+    if (item.requeue || task.rerun) this.#mustHaveEnded(task);
     if (item.cancel) {
       this.#cancel(item, task);
       return;
@@ -186,7 +187,7 @@ class UpdatePlayer {
       return;
     }
     if (!item.requeue && item.token !== undefined && task.rerun) {
-      const anew = { enqueuedAt: this.#at, attempts: 0, token: 0, hidden: undefined, failures: [], origin: undefined };
+      const anew = { enqueuedAt: this.#at, attempts: 0, token: 0, hidden: undefined, failures: [] };
       this.#put(item.queue, { ...task, ...anew, rerun: false, progress: undefined, isCancelled: false });
       return;
     }
@@ -207,7 +208,7 @@ class UpdatePlayer {
   #endOf({ queue, token, result }: DequeueCall): ModelEnd | undefined {
     const isCompleted = token !== undefined || result !== undefined;
     if (result === undefined && !(isCompleted && keepsOut(queue))) return undefined;
-    return { outcome: 'completed', result, from: this.#at.from, epoch: this.#world.epoch, isSure: true };
+    return { outcome: 'completed', result, from: this.#at.from, epoch: this.#world.epoch };
   }
 
   /** Puts a dead task back where it was, as a waiting task with no attempts. */
@@ -271,8 +272,8 @@ class UpdatePlayer {
   #reschedule(item: ReleaseCall, index: number, task: ModelTask, wasAccepted: boolean): Released {
     const nothing = { until: undefined, deadLetterQueue: undefined };
     if (task.hidden?.leasedBy !== undefined) {
-      // A search ends a lease that is over, unless the disk is full.
-      if (wasAccepted || (task.hidden.until.to <= this.#at.from && !this.#setting.mayBeFull)) this.#impossible = true;
+      if (wasAccepted) this.#impossible = true;
+      this.#mustHaveEnded(task);
       this.#refuse('release', index, 'TASK_LEASED');
       return nothing;
     }
@@ -280,6 +281,12 @@ class UpdatePlayer {
     const hidden = waitMs > 0 ? { until: later(this.#at, waitMs), leasedBy: undefined } : undefined;
     this.#put(item.queue, { ...task, hidden });
     return { ...nothing, until: hidden && (this.#told?.released[index]?.until ?? hidden.until.from) };
+  }
+
+  /** A search ends a lease that is over before the update is decided, unless the disk is full. */
+  #mustHaveEnded({ hidden }: ModelTask): void {
+    const isOver = hidden?.leasedBy !== undefined && hidden.until.to <= this.#at.from;
+    if (isOver && !this.#setting.mayBeFull) this.#impossible = true;
   }
 
   /** A lease is over at its end, even if no search has found it. If the end is not known exactly, the reply decides. */
@@ -329,6 +336,9 @@ class UpdatePlayer {
       });
       return { pid, result: 'created', leased: false };
     }
+    if (item.mode.startsWith('rerun') || (item.mode === 'replace' && item.key !== undefined)) {
+      this.#mustHaveEnded(existing);
+    }
     const isAnother = item.key !== undefined && keyed === undefined;
     if (item.mode === 'fail' || isAnother) this.#refuse('enqueue', index, 'TASK_EXISTS');
     const isToMove =
@@ -348,6 +358,7 @@ class UpdatePlayer {
     if (other) this.#refuse('enqueue', index, 'TASK_EXISTS');
     else {
       this.#world = this.#world.at(this.#at.from, this.#world.epoch).remove(queue, task.pid, false);
+      this.#world = this.#world.withEnd(queue, task.pid, undefined);
       this.#put(queue, { ...task, pid, data, token: 0 });
     }
     return { pid, result: 'replaced', leased: false };

@@ -90,17 +90,10 @@ export function backoffMs(queue: string, task: ModelTask, jitter: number): numbe
 }
 
 /** Moves a task of `queue` to its dead-letter queue, where it replaces a task with the same PID. */
-export function buryIn(
-  world: World,
-  target: string,
-  queue: string,
-  task: ModelTask,
-  diedAt: number,
-  setting: Setting,
-): World {
+export function buryIn(world: World, target: string, queue: string, task: ModelTask, setting: Setting): World {
   const origin = { queue, retry: task.retry };
   const dead = { ...task, token: 0, retry: undefined, hidden: undefined, origin, rerun: false };
-  return withDeath(world, queue, task.pid, diedAt).put(target, dead, setting.retentionMs);
+  return withDeath(world, queue, task.pid).put(target, dead, setting.retentionMs);
 }
 
 /** The task with one more failure. It keeps the last five. */
@@ -241,7 +234,7 @@ function failedBy(
   const failed = withFailure(task, failure);
   if (isLastAttempt(queue, task)) {
     const gone = world.remove(queue, task.pid, false);
-    return [buryIn(gone, deadLetterQueueOf(queue, task.retry), queue, failed, endedAt.from, setting)];
+    return [buryIn(gone, deadLetterQueueOf(queue, task.retry), queue, failed, setting)];
   }
   const until = later(endedAt, backoffMs(queue, task, setting.jitter));
   const next = task.rerun ? { ...failed, attempts: 0, isCancelled: false } : failed;

@@ -96,8 +96,6 @@ export interface ModelEnd {
   /** The earliest instant at which it can have been left. */
   readonly from: number;
   readonly epoch: number;
-  /** False: it may not have been left, because the group may have kept no others. */
-  readonly isSure: boolean;
 }
 
 export interface RecordedRequest {
@@ -117,8 +115,6 @@ export class World {
   #ends: ReadonlyMap<string, ModelEnd>;
   /** Equal for ends that a caller cannot distinguish. Undefined: not yet known. */
   #endsKey: string | undefined;
-  /** Groups of which tasks have left their ends. */
-  #keeping: ReadonlySet<string>;
   /** By event: the progress of an event with several steps. */
   #progress: ReadonlyMap<number, string>;
 
@@ -129,7 +125,6 @@ export class World {
     this.#requests = from ? from.#requests : new Map();
     this.#ends = from ? from.#ends : new Map();
     this.#endsKey = from ? from.#endsKey : undefined;
-    this.#keeping = from ? from.#keeping : new Set();
     this.#progress = from ? from.#progress : new Map();
   }
 
@@ -196,26 +191,13 @@ export class World {
     return this.#ends.get(endKey(queue, pid));
   }
 
-  /** The ends that tasks of the group of a queue have left. */
-  endsOfGroup(queue: string): ModelEnd[] {
-    return [...this.#ends].filter(([key]) => key.startsWith(groupKey(queue))).map(([, end]) => end);
-  }
-
-  /** False: no task of the group of the queue has ever left its end. */
-  mayKeepEnds(queue: string): boolean {
-    return this.#keeping.has(groupKey(queue));
-  }
-
   /** Undefined: the task leaves nothing, and what an earlier one left goes. */
   withEnd(queue: string, pid: string, end: ModelEnd | undefined): World {
     if (end === undefined && !this.#ends.has(endKey(queue, pid))) return this;
     const next = new World(this);
     next.#endsKey = undefined;
     if (end === undefined) next.#ends = without(this.#ends, endKey(queue, pid));
-    else {
-      next.#ends = new Map(this.#ends).set(endKey(queue, pid), end);
-      next.#keeping = new Set(this.#keeping).add(groupKey(queue));
-    }
+    else next.#ends = new Map(this.#ends).set(endKey(queue, pid), end);
     return next;
   }
 
@@ -275,9 +257,6 @@ export class World {
     return this.#endsKey;
   }
 }
-
-/** The group of a queue, as `endKey` begins. */
-const groupKey = (queue: string): string => queue.slice(0, queue.indexOf('#') + 1) || '#';
 
 /** Begins with the group; the default group is empty. */
 const endKey = (queue: string, pid: string): string => `${queue.includes('#') ? queue : `#${queue}`} ${pid}`;

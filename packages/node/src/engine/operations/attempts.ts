@@ -89,7 +89,7 @@ export const isToRunAgain = ({ history }: TaskState): boolean => history?.rerun 
 
 /**
  * The task as a new one, after the run during which it was enqueued again. It loses its token: a repeated completion must not
- * complete it.
+ * complete it. A dead letter stays one: it has no key here, and still knows the way back.
  */
 export const asNew = (state: TaskState, now: Instant): TaskState => ({
   ...state,
@@ -98,7 +98,7 @@ export const asNew = (state: TaskState, now: Instant): TaskState => ({
   attempts: 0,
   token: NO_TOKEN,
   visibility: AVAILABLE,
-  history: givenOf(state.history),
+  history: state.history && givenOf(state.history),
 });
 
 export const NO_HISTORY: TaskHistory = {
@@ -107,10 +107,14 @@ export const NO_HISTORY: TaskHistory = {
 };
 
 /** What a task has from its start. */
-const givenOf = (of: Partial<Pick<TaskHistory, 'key' | 'timeLimitMs'>> | undefined): TaskHistory | undefined =>
-  of?.key === undefined && of?.timeLimitMs === undefined
+const givenOf = ({
+  key,
+  timeLimitMs,
+  origin,
+}: Partial<Pick<TaskHistory, 'key' | 'timeLimitMs' | 'origin'>>): TaskHistory | undefined =>
+  key === undefined && timeLimitMs === undefined && origin === undefined
     ? undefined
-    : { ...NO_HISTORY, key: of.key, timeLimitMs: of.timeLimitMs };
+    : { ...NO_HISTORY, key, timeLimitMs, origin };
 
 /** What a task keeps when it is enqueued again, or leased (`rerun` false). */
 export const withRerun = (history: TaskHistory | undefined, rerun: boolean): TaskHistory | undefined =>

@@ -61,6 +61,7 @@ describe('a release', () => {
     expect(told({ release: [of('last', 7)] })).toEqual([
       'dequeue mail/last as dead',
       'enqueue mail.dead/last available',
+      'enqueue $taskmaster/results/\0\x04maillast hidden for 3600000',
     ]);
     const made = plan({ release: [of('last', 7)] });
     expect(made.changes[0]).toMatchObject({ failure: 'dead' });

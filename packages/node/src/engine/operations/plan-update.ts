@@ -128,6 +128,8 @@ export class UpdatePlanner {
     const found = this.#find(ItemKind.ITEM_KIND_DEQUEUE, item, index);
     if (!found) return;
     const { queue, pid, task } = found;
+    // What it takes along, or its attempts, would otherwise depend on whether a search has found the end of the lease.
+    if ((item.requeue || isToRunAgain(task.state)) && this.#mustEnd(queue, task)) return;
     if (item.cancelReason !== undefined) {
       this.#cancel(item.cancelReason, found);
       return;
@@ -248,9 +250,7 @@ export class UpdatePlanner {
     const { now } = this.#view;
     const { state } = task;
     if (isLeased(state)) {
-      const isOver = !isLeasedAt(state, now) && this.#view.canShowDue(queue);
-      if (isOver) this.#due.add(queue);
-      else this.#refuse(ItemKind.ITEM_KIND_RELEASE, index, item, 'TASK_LEASED');
+      if (!this.#mustEnd(queue, task)) this.#refuse(ItemKind.ITEM_KIND_RELEASE, index, item, 'TASK_LEASED');
       return { until: undefined, deadLetterQueue: undefined };
     }
     const dueAt = (now + (delayOf(item, now) ?? 0)) as Instant;
@@ -270,10 +270,11 @@ export class UpdatePlanner {
       return { pid: '' as Pid, result: created, leased: false };
     }
     const existing = (keyed ?? item.pid) === undefined ? undefined : this.#draft.find(queue, pid);
-    if (existing && this.#hasDied(queue, existing)) this.#due.add(queue);
     if (existing) {
       const leased = isLeasedAt(existing.state, this.#view.now);
       const mode = item.mode || queue.settings.mode;
+      if (this.#hasDied(queue, existing)) this.#due.add(queue);
+      else if (isAboutRuns(mode, item)) this.#mustEnd(queue, existing);
       // With a key, the PID is only the order: another task has it.
       const isAnother = item.key !== undefined && keyed === undefined;
       if (mode === EnqueueMode.ENQUEUE_MODE_FAIL || isAnother) {
@@ -313,6 +314,8 @@ export class UpdatePlanner {
     if (other) this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, item, 'TASK_EXISTS');
     else {
       this.#draft.remove(queue, from, existing, 'moved');
+      // No earlier task had a PID behind all others. Such a PID is another one in each attempt, so nothing is read for it.
+      if (from <= (queue.ledger.largestPid ?? '')) forgetEnd(this.#draft, queue.ledger.name, from);
       // Another task with this PID may have been leased together with this one: its worker must not complete this one.
       this.#draft.add(queue, pid, { ...existing.state, ...sizesOf(item), token: NO_TOKEN }, item.data);
     }
@@ -372,6 +375,16 @@ export class UpdatePlanner {
     return { queue, pid, task: knowledge.task };
   }
 
+  /**
+   * True if the lease of the task is over and nothing has noticed that yet. The update is then planned again after the attempt
+   * has failed: it must not matter whether a request has looked at the queue since.
+   */
+  #mustEnd(queue: Queue, { state }: CachedTask): boolean {
+    const isOver = isLeased(state) && !isLeasedAt(state, this.#view.now) && this.#view.canShowDue(queue);
+    if (isOver) this.#due.add(queue);
+    return isOver;
+  }
+
   /** True if the task's last attempt is over, so that it belongs into its dead-letter queue. */
   #hasDied(queue: Queue, { state }: CachedTask): boolean {
     const isOver = isLeased(state) && !isLeasedAt(state, this.#view.now);
@@ -394,6 +407,12 @@ interface FoundTask {
 
 type RefusableItem = Pick<RefusedItem, 'queue' | 'key'> & { readonly pid: Pid | undefined };
 const NO_PID = '' as Pid;
+
+/** Whether the effect of an enqueue on an existing task depends on the attempt that the task has or had. */
+const isAboutRuns = (mode: EnqueueMode, { key }: EnqueueItem): boolean =>
+  mode === EnqueueMode.ENQUEUE_MODE_RERUN ||
+  mode === EnqueueMode.ENQUEUE_MODE_RERUN_FIRST ||
+  (mode === EnqueueMode.ENQUEUE_MODE_REPLACE && key !== undefined);
 
 const sizesOf = ({ data, headerBytes }: EnqueueItem): Pick<TaskState, 'dataBytes' | 'headerBytes'> => ({
   dataBytes: data.byteLength,

@@ -107,6 +107,67 @@ describe('a task that is enqueued again while it is leased', () => {
   });
 });
 
+describe.each(['without a look since', 'with a look since'])('a task whose lease has ended, %s', (when) => {
+  const look = async (h: EngineHarness): Promise<void> => {
+    if (when === 'with a look since') for (const queue of ['g#q', 'g#dead']) await h.counts(queue);
+  };
+
+  test.each([RERUN, FIRST])('keeps its failed attempt when it is enqueued again, by mode %i', async (mode) => {
+    await using h = await engineHarness({ jitter: 0.5 });
+    await enqueue(h, 'first', { retry: { backoffInitialMs: 1000 } });
+    await h.lease('g#q', { for: 50 });
+    await h.clock.advance(100);
+    await look(h);
+    await enqueue(h, 'second', { mode });
+    expect(await stateOf(h)).toMatchObject({ attempts: 1, history: { failures: [{ attempt: 1 }] } });
+  });
+
+  test('keeps its failed attempt when it goes back from the dead letters', async () => {
+    await using h = await engineHarness();
+    await enqueue(h, 'first', { retry: { deadLetterQueue: 'dead' } });
+    const task = await lease(h);
+    await h.update({ release: [{ queue: 'g#q', pid: 'p', token: task?.token, error: 'no', deadLetter: true }] });
+    await h.lease('g#dead', { for: 50, worker: 'late' });
+    await h.clock.advance(100);
+    await look(h);
+    await h.update({ dequeue: [{ queue: 'g#dead', pid: 'p', requeue: true }] });
+    const { failures } = (await stateOf(h))?.history ?? {};
+    expect(failures?.map(({ worker }) => worker)).toEqual(['worker', 'late']);
+  });
+});
+
+describe('a dead letter that is enqueued again while it is leased', () => {
+  const DEAD = 'g#q.dead';
+
+  async function runAgain(h: EngineHarness): Promise<void> {
+    await enqueue(h, 'first', { key: 'k', retry: { maxAttempts: 7, backoffInitialMs: 100 }, timeLimit: 5000 });
+    const task = await lease(h);
+    await h.update({ release: [{ queue: 'g#q', pid: 'p', token: task?.token, error: 'no', deadLetter: true }] });
+    const [dead] = await h.lease(DEAD);
+    await h.update({ enqueue: [{ queue: DEAD, pid: 'other', key: 'k' }] });
+    await enqueue(h, 'second', { queue: DEAD, mode: RERUN });
+    await h.update({ dequeue: [{ queue: DEAD, pid: 'p', token: dead?.token }] });
+  }
+
+  test('has no key, so that the key stays unique', async () => {
+    await using h = await engineHarness();
+    await runAgain(h);
+    const get = { queue: parseQueueName(DEAD), pids: [], keys: ['k'], includeData: false };
+    expect(await h.engine.getTasks(get)).toMatchObject([{ pid: 'other' }]);
+    await h.update({ dequeue: [{ queue: DEAD, pid: 'p' }] });
+    expect(await h.engine.getTasks(get)).toMatchObject([{ pid: 'other' }]);
+  });
+
+  test('has no limit of attempts, and goes back as the task that it was', async () => {
+    await using h = await engineHarness();
+    await runAgain(h);
+    const dead = await h.lease(DEAD, { max: 2 });
+    expect(dead).toMatchObject([{ pid: 'other' }, { pid: 'p', maxAttempts: 0, timeLimitMs: 0 }]);
+    await h.update({ dequeue: [{ queue: DEAD, pid: 'p', requeue: true }] });
+    expect(await lease(h)).toMatchObject({ key: 'k', maxAttempts: 7, timeLimitMs: 5000, data: Buffer.from('second') });
+  });
+});
+
 describe('a task that is enqueued again while it waits', () => {
   test.each([
     ['gets the latest data', RERUN, EnqueueResult.ENQUEUE_RESULT_REPLACED, 'second'],

@@ -1,17 +1,8 @@
 import { limits, type QueueName } from '@taskmaster/proto';
-import {
-  type AwaitedTask,
-  type EndedTask,
-  type Pid,
-  type TaskEnd,
-  UNKNOWN_END,
-  type WaitCommand,
-} from '@taskmaster/server/domain';
+import { type AwaitedTask, type EndedTask, type Pid, UNKNOWN_END, type WaitCommand } from '@taskmaster/server/domain';
 import { decodeEnd, recordPid, recordsOf } from '../../domain/end-record.ts';
 import type { EngineState } from '../engine-state.ts';
-import { deadLetterQueueOf } from '../operations/attempts.ts';
 import { dueFor, showAllDue } from '../operations/expire.ts';
-import { deadLetterEnd } from '../operations/records/leave-end.ts';
 import { type Need, Reads } from '../pending/reads.ts';
 import { endOfLease } from './ends-in.ts';
 
@@ -66,9 +57,7 @@ class Search {
       else this.ended.push({ index, end: decodeEnd(data) });
       return true;
     }
-    const dead = this.#task(deadLetterQueueOf(name, this.#memory.settings.of(name), undefined), pid);
-    if (dead === 'unknown') return true;
-    this.ended.push({ index, end: dead !== 'absent' ? endOfDead(dead.state, name) : UNKNOWN_END });
+    this.ended.push({ index, end: UNKNOWN_END });
     return true;
   }
 
@@ -79,11 +68,4 @@ class Search {
     if (knowledge.kind === 'unknown') this.needs.push({ queue, pid, payloadBytes: 0 });
     return knowledge.kind === 'task' ? { ...knowledge.task, queue, pid } : knowledge.kind;
   }
-}
-
-/** The end of a task that is in the dead-letter queue of tasks without a policy of the queue named. */
-function endOfDead(state: Parameters<typeof deadLetterEnd>[0], name: QueueName): TaskEnd {
-  if (state.history?.origin?.queue !== name.name) return UNKNOWN_END;
-  const { at } = state.history.failures.at(-1) ?? {};
-  return { ...deadLetterEnd(state, state.enqueuedAt), at };
 }

@@ -1,4 +1,4 @@
-import { parseQueueName } from '@taskmaster/proto';
+import { EnqueueMode, parseQueueName } from '@taskmaster/proto';
 import type { AwaitedTask, EndedTask, Pid, Refusal } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
 import { type EngineHarness, engineHarness, type HarnessOptions } from '../../testing/engine-harness.ts';
@@ -166,18 +166,50 @@ describe('a wait for a task', () => {
     expect(await ask(h)).toEqual([[0, 'unknown', undefined]]);
   });
 
-  test('knows the dead letter of a queue with a dead-letter queue of another name, if its group has results', async () => {
-    await using h = await engineHarness();
-    await h.update({
-      enqueue: [
-        { queue: QUEUE, pid: 'p', retry: { maxAttempts: 1, deadLetterQueue: 'lost' } },
-        { queue: 'g#other', pid: 'o' },
-      ],
+  describe('that went to a dead-letter queue', () => {
+    async function withDead(deadLetterQueue = ''): Promise<EngineHarness> {
+      const h = await engineHarness();
+      await h.update({ enqueue: [{ queue: QUEUE, pid: 'p', retry: { maxAttempts: 1, deadLetterQueue } }] });
+      const [task] = await h.lease(QUEUE);
+      await h.update({ release: [{ queue: QUEUE, pid: 'p', token: task?.token, error: 'broken' }] });
+      return h;
+    }
+    const endOf = async (h: EngineHarness) => (await h.waitFor(QUEUE, ['p']))[0]?.end;
+
+    test.each(['', 'lost'])('knows its error, also after a crash, for an hour: queue "%s"', async (name) => {
+      await using h = await withDead(name);
+      expect(await endOf(h)).toMatchObject({ outcome: 'dead-lettered', error: 'broken', attempts: 1 });
+      await h.clock.advance(3_590_000);
+      await h.crash();
+      expect(await endOf(h)).toMatchObject({ outcome: 'dead-lettered', error: 'broken' });
+      await h.clock.advance(11_000);
+      expect(await endOf(h)).toMatchObject({ outcome: 'unknown' });
     });
-    await h.update({ dequeue: [{ queue: 'g#other', pid: 'o', result: '' }] });
-    const [task] = await h.lease(QUEUE);
-    await h.update({ release: [{ queue: QUEUE, pid: 'p', ...(task && { token: task.token }), error: 'broken' }] });
-    expect(await h.waitFor(QUEUE, ['p'])).toMatchObject([{ end: { outcome: 'dead-lettered', error: 'broken' } }]);
+
+    test('counts no leases in the dead-letter queue', async () => {
+      await using h = await withDead();
+      for (let times = 0; times < 2; times++) {
+        const [dead] = await h.lease(`${QUEUE}.dead`);
+        await h.update({
+          release: [{ queue: `${QUEUE}.dead`, pid: 'p', token: dead?.token, error: 'still', delay: 0 }],
+        });
+      }
+      expect(await endOf(h)).toMatchObject({ outcome: 'dead-lettered', error: 'broken', attempts: 1 });
+    });
+
+    test.each(['completed', 'removed', 'reordered'])('is told of no longer when a later task was %s', async (how) => {
+      await using h = await withDead();
+      await h.update({ enqueue: [{ queue: QUEUE, pid: 'p', key: 'k' }] });
+      if (how === 'reordered') {
+        await h.update({ enqueue: [{ queue: QUEUE, pid: 'o', key: 'k', mode: EnqueueMode.ENQUEUE_MODE_REPLACE }] });
+      } else {
+        const token = how === 'completed' ? (await h.lease(QUEUE))[0]?.token : undefined;
+        await h.update({ dequeue: [{ queue: QUEUE, pid: 'p', token }] });
+      }
+      expect(await endOf(h)).toMatchObject({ outcome: 'unknown' });
+      await h.crash();
+      expect(await endOf(h)).toMatchObject({ outcome: 'unknown' });
+    });
   });
 
   test('does not end with a run after which the task runs again', async () => {

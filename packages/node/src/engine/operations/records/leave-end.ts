@@ -48,8 +48,8 @@ export function endCancelled(
 }
 
 /**
- * Moves tasks as `TaskDraft.move`. In a group that has records, dead letters leave one: their dead-letter queues are not known to
- * later waits, and earlier records must not be mistaken for theirs.
+ * Moves tasks as `TaskDraft.move`. Dead letters leave a record for later waits. Their dead-letter queues cannot tell how the
+ * latest task with a PID has ended: a later one may have been completed since.
  */
 export function moveAll(
   draft: TaskDraft,
@@ -60,15 +60,17 @@ export function moveAll(
   draft.move(moves, taken);
   if (draft.needs.length > 0) return;
   for (const { kind, queue, pid, after } of moves) {
-    const { name } = queue.ledger;
-    if (kind !== 'dead-letter' || draft.queue(recordsOf(name.group)) === undefined) continue;
-    leaveEnd(draft, name, pid, deadLetterEnd(after, now), limits.defaultResultRetentionMs);
+    if (kind !== 'dead-letter') continue;
+    const end = deadLetterEnd(after, now);
+    // Counted from now on: the node may have been down when the last attempt ended.
+    leaveEnd(draft, queue.ledger.name, pid, end, limits.defaultResultRetentionMs + now - end.at);
   }
 }
 
 /** The end of a task, seen from its former queue. `state`: in its dead-letter queue. */
 export function deadLetterEnd({ attempts, history }: TaskState, now: Instant): RecordedEnd {
   const last = history?.failures.at(-1);
-  const error = last?.attempt === attempts ? last.error?.message : undefined;
-  return { outcome: 'dead-lettered', at: now, attempts, result: undefined, error, cancelReason: undefined };
+  const failure = last?.attempt === attempts ? last : undefined;
+  const rest = { attempts, result: undefined, error: failure?.error?.message, cancelReason: undefined };
+  return { outcome: 'dead-lettered', at: failure?.at ?? now, ...rest };
 }
