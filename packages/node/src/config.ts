@@ -143,7 +143,7 @@ export const configSchema = z
         }),
         maxInFlightBytes: chosenBytes({
           about:
-            'Payload bytes of these requests and of replies that are being read. Above it enqueues are refused and lease requests wait. auto: a part of memory.',
+            'Payload bytes of these requests, counted for each queue if they publish, and of replies that are being read. Above it enqueues are refused and lease requests wait. auto: a part of memory.',
           min: 2 * limits.requestBytes,
           max: 16 * GIB,
         }),

@@ -46,7 +46,7 @@ export const statusOfReason = {
   /** A payload is too large. Do: Store the data elsewhere and enqueue a reference to it. */
   DATA_TOO_LARGE: status.INVALID_ARGUMENT,
   /**
-   * The request is too large, or it would move more payload to dead-letter queues at once than fits into memory. Do:
+   * The request is too large, or it would publish, or move to dead-letter queues, more payload at once than fits into memory. Do:
    * Split it.
    */
   REQUEST_TOO_LARGE: status.INVALID_ARGUMENT,

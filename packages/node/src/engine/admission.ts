@@ -84,15 +84,16 @@ export class Admission {
 
   /**
    * As `enter`, for updates. If there is no room for new tasks, the updates that enqueue are refused and the others have entered.
-   * On a full disk updates that leave results are refused, too.
+   * On a full disk updates that leave results are refused, too. `publishedBytes`: memory of the tasks that the batch publishes.
    */
   enterUpdates(
     batch: BatchCommand,
     health: EngineHealth,
+    publishedBytes = 0,
   ): { readonly bytes: number; readonly noNewTasks: Refusal | undefined } {
     const isFull = health.kind === 'full';
     const adds = batch.enqueue.length > 0 || (isFull && batch.dequeue.some(leavesResult));
-    const bytes = weightOf(batch);
+    const bytes = weightOf(batch) + publishedBytes;
     try {
       if (adds && isFull) throw diskFull();
       this.enter(adds ? 'new' : 'ending', bytes);

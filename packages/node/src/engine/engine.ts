@@ -42,7 +42,7 @@ import { getTasks, peekTasks } from './operations/get-and-peek.ts';
 import { listQueues, queueStats } from './operations/queue-stats.ts';
 import { Reaper } from './operations/reaper.ts';
 import { resetLeases } from './operations/reset-leases.ts';
-import { updateTasks } from './operations/update-tasks.ts';
+import { publishRules, updateTasks } from './operations/update-tasks.ts';
 import { Backups } from './partitions/backup/backups.ts';
 import { Partitions } from './partitions/partitions.ts';
 import { Counts } from './queues/counts.ts';
@@ -50,6 +50,7 @@ import type { LimitedGroup } from './queues/group-usage.ts';
 import { Tally } from './queues/tally.ts';
 import { Schedules, schedulesIn } from './schedules/schedules.ts';
 import { diskFull, refusalOf } from './store-refusal.ts';
+import { publishedWeight } from './topics/expand-publishes.ts';
 import { topicOperations } from './topics/topic-operations.ts';
 import { TaskWaits } from './waits/task-waits.ts';
 
@@ -90,6 +91,7 @@ export class Engine implements TaskEngine {
     this.#reaper = new Reaper(deps);
     this.#background = new Background({ ...deps, memory: () => this.#current(), reaper: this.#reaper });
     this.topics = topicOperations(this.#background, {
+      memory: () => this.#memory,
       change: (work) => this.#change((memory) => work(memory, this.#health)),
       read: (group, work) => this.#readOf([{ group }], work),
     });
@@ -144,7 +146,9 @@ export class Engine implements TaskEngine {
   async updateBatch(batch: BatchCommand): Promise<BatchOutcome> {
     try {
       const memory = this.#writable();
-      const { bytes, noNewTasks } = this.#admission.enterUpdates(batch, this.#health);
+      // Counted before anything is made of them: a small request may become a thousand tasks.
+      const published = batch.publishes ? publishedWeight(batch, publishRules(memory), memory.clock.now()) : 0;
+      const { bytes, noNewTasks } = this.#admission.enterUpdates(batch, this.#health, published);
       try {
         const outcome = await updateTasks(memory, batch, noNewTasks);
         for (const refusal of outcome.refusals.values()) this.#refused(refusal);

@@ -60,6 +60,8 @@ export interface TopicOperations {
   subscribe(subscription: Subscription): Promise<{ readonly created: boolean; readonly until: Instant | undefined }>;
   /** Resolves with whether there was a subscription, and the number of tasks deleted with its queue. */
   unsubscribe(key: SubscriptionKey): Promise<{ readonly existed: boolean; readonly deletedTasks: number }>;
+  /** Number of queues that a task which is published to the topic may go to. */
+  countOf(topic: QueueName): number;
   /** The subscriptions of a topic of the group, or of all of them. */
   list(group: string, topic: QueueName | undefined): Promise<readonly ShownSubscription[]>;
 }

@@ -35,6 +35,7 @@ import type {
   WaitForTasksRequest,
   WaitForTasksResponse,
 } from '@taskmaster/proto';
+import { parseQueueName } from '@taskmaster/proto';
 import type { LeaseCommand, TaskEngine } from '../domain/commands.ts';
 import type { Log } from '../ports/log.ts';
 import { batchLease, batchUpdate, update } from './batch.ts';
@@ -80,6 +81,8 @@ export interface Handlers extends ScheduleHandlers {
   subscribe(request: SubscribeRequest, caller: Caller): Promise<SubscribeResponse>;
   unsubscribe(request: UnsubscribeRequest, caller: Caller): Promise<UnsubscribeResponse>;
   listSubscriptions(request: ListSubscriptionsRequest, caller: Caller): Promise<ListSubscriptionsResponse>;
+  /** How many queues a task may go to that is published to this topic. The name may be any text. */
+  countOfTopic(topic: string): number;
 }
 
 export function createHandlers(engine: TaskEngine, log: Log): Handlers {
@@ -163,5 +166,6 @@ export function createHandlers(engine: TaskEngine, log: Log): Handlers {
     subscribe: (request, caller) => subscribe(engine, request, caller),
     unsubscribe: (request, caller) => unsubscribe(engine, request, caller),
     listSubscriptions: (request, caller) => listSubscriptions(engine, request, caller),
+    countOfTopic: (topic) => engine.topics.countOf(parseQueueName(topic)),
   };
 }

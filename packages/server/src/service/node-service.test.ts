@@ -1,14 +1,15 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { encodeToBuffer, ListQueuesRequest } from '@taskmaster/proto';
+import { encodeToBuffer, formatQueueName, ListQueuesRequest, UpdateTasksRequest } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { unlimitedAccess } from '../access/caller-access.ts';
 import { fakeEngine } from '../grpc/testing/fake-engine.ts';
-import { aFilter, aList } from '../grpc/testing/requests.ts';
+import { aFilter, aList, anEnqueue, anUpdate } from '../grpc/testing/requests.ts';
 import { keptLog } from '../grpc/testing/start-server.ts';
 import { waitingLeaseKeepsMessage } from '../grpc/testing/waiting-lease.ts';
 import { createHandlers } from './handlers.ts';
 import { createNodeService } from './node-service.ts';
 import type { UnaryCaller } from './raw-service.ts';
+import type { FairTurns, Size, Work } from './turns/fair-turns.ts';
 
 test('a waiting lease does not keep its message in memory', async () => {
   const engine = fakeEngine({ leaseTasks: () => new Promise(() => {}) });
@@ -22,17 +23,47 @@ test('a waiting lease does not keep its message in memory', async () => {
   expect(engine.asked).toHaveLength(1);
 });
 
-describe('listings that take long', () => {
-  const callerAt = (address: string): UnaryCaller => ({
-    address,
-    access: unlimitedAccess,
-    gone: false,
-    signal: undefined,
-    routed: false,
-    forwarded: false,
-    deadline: Number.POSITIVE_INFINITY,
-  });
+const callerAt = (address: string): UnaryCaller => ({
+  address,
+  access: unlimitedAccess,
+  gone: false,
+  signal: undefined,
+  routed: false,
+  forwarded: false,
+  deadline: Number.POSITIVE_INFINITY,
+});
 
+test('a publication takes turns by what it becomes, not by its size', async () => {
+  const sizes: Size[] = [];
+  const turns = {
+    run: <T>(_caller: string, { tasks, kib, copiedKib, start }: Work<T>) => {
+      sizes.push({ tasks, kib, copiedKib });
+      return start();
+    },
+  } as FairTurns;
+  const engine = fakeEngine({ updateTasks: async () => ({ enqueued: [], renewed: [], released: [] }) });
+  const countOf: typeof engine.topics.countOf = (topic) => (formatQueueName(topic) === 'shop#orders' ? 1_000 : 0);
+  const { unary } = createNodeService(
+    createHandlers({ ...engine, topics: { ...engine.topics, countOf } }, keptLog()),
+    turns,
+  );
+  const data = Buffer.alloc(16 * 1024);
+  for (const place of [
+    { topic: 'shop#orders', queue: '' },
+    { topic: 'shop#other', queue: '' },
+    { queue: 'shop#orders' },
+  ]) {
+    const enqueue = [anEnqueue({ ...place, data })];
+    await unary.UpdateTasks?.(encodeToBuffer(UpdateTasksRequest, anUpdate({ enqueue })), callerAt('10.0.0.1:1'));
+  }
+  expect(sizes).toEqual([
+    { tasks: 1_001, kib: 16, copiedKib: 16_000 },
+    { tasks: 1, kib: 16, copiedKib: 0 },
+    { tasks: 1, kib: 16, copiedKib: 0 },
+  ]);
+});
+
+describe('listings that take long', () => {
   test.each([
     ['one connection', () => '10.0.0.1:1'],
     ['many connections of a host', (number: number) => `10.0.0.1:${number}`],

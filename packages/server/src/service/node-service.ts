@@ -158,18 +158,32 @@ const MOST_LEASE_TASKS = 32;
 const all = (sizes: readonly Size[]): Size => ({
   tasks: sizes.reduce((so, { tasks }) => so + tasks, 1),
   kib: sizes.reduce((so, { kib }) => so + kib, 0),
+  copiedKib: sizes.reduce((so, { copiedKib }) => so + copiedKib, 0),
 });
 
 function inTurns(handlers: Handlers, turns: FairTurns): Work {
   const updated = (request: UpdateTasksRequest): Size => {
     let bytes = 0;
-    for (const { data } of request.enqueue) bytes += data.length;
+    let copies = 0;
+    let copiedBytes = 0;
+    for (const { topic, data } of request.enqueue) {
+      bytes += data.length;
+      if (topic === '') continue;
+      const queues = handlers.countOfTopic(topic);
+      copies += queues;
+      copiedBytes += queues * data.length;
+    }
     for (const { result } of request.dequeue) bytes += result?.length ?? 0;
-    return { tasks: countItems(request), kib: Math.floor(bytes / 1024) };
+    return {
+      tasks: countItems(request) + copies,
+      kib: Math.floor(bytes / 1024),
+      copiedKib: Math.floor(copiedBytes / 1024),
+    };
   };
   const leased = ({ maxTasks }: LeaseTasksRequest): Size => ({
     tasks: Math.max(1, Math.min(MOST_LEASE_TASKS, maxTasks)),
     kib: 0,
+    copiedKib: 0,
   });
   const update = <T>(caller: Caller, size: Size, start: () => Promise<T>): Promise<T> =>
     turns.run(caller.address, { ...size, commits: true, start });
@@ -183,7 +197,9 @@ function inTurns(handlers: Handlers, turns: FairTurns): Work {
     batchLeaseTasks: (request, caller) =>
       lease(caller, all(request.requests.map(leased)), () => handlers.batchLeaseTasks(request, caller)),
     waitForTasks: (request, caller) =>
-      lease(caller, { tasks: request.tasks.length, kib: 0 }, () => handlers.waitForTasks(request, caller)),
+      lease(caller, { tasks: request.tasks.length, kib: 0, copiedKib: 0 }, () =>
+        handlers.waitForTasks(request, caller),
+      ),
   };
 }
 

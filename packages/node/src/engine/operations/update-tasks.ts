@@ -15,7 +15,7 @@ import type { Queue } from '../queues/queue.ts';
 import { decodeOutcome, encodeOutcome } from '../requests/outcome-codec.ts';
 import { fingerprintOf } from '../requests/request-fingerprint.ts';
 import type { RequestKnowledge } from '../requests/request-ids.ts';
-import { expandPublishes } from '../topics/expand-publishes.ts';
+import { expandPublishes, type PublishRules } from '../topics/expand-publishes.ts';
 import { type Attempt, type Changes, type Decided, decide, decideNow } from './decide.ts';
 import { mayBeDue, tryShowDue } from './expire.ts';
 import { refusalByLimit } from './limits.ts';
@@ -104,6 +104,11 @@ function failedIn(memory: EngineState, group: string, asked: ReadonlySet<Queue>)
   return found;
 }
 
+export const publishRules = ({ subscriptions, config }: EngineState): PublishRules => ({
+  subscribers: subscriptions,
+  maxInFlightBytes: config.maxInFlightBytes,
+});
+
 interface Update {
   readonly memory: EngineState;
   readonly batch: BatchCommand;
@@ -115,7 +120,7 @@ interface Update {
 
 function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): Attempt<Decision> {
   const { memory, request } = update;
-  const expansion = update.batch.publishes ? expandPublishes(update.batch, memory.subscriptions, now) : undefined;
+  const expansion = update.batch.publishes ? expandPublishes(update.batch, publishRules(memory), now) : undefined;
   const batch = expansion?.batch ?? update.batch;
   const sources = sourcesOf(memory, batch, learnt.asked);
   if (sources.length > 0) return { kind: 'waits', wait: () => askForDead(memory, sources, learnt) };

@@ -35,36 +35,77 @@ export interface Expansion {
   fold(outcome: BatchOutcome): BatchOutcome;
 }
 
-/** Tasks and bytes that one turn may publish. More would delay other callers. */
+/** Tasks that one turn may publish. More would delay other callers. */
 const MOST_TASKS = limits.updateItems;
+/** An update publishes at most this part of the bytes in flight, so that there is room for it beside other work. */
+const IN_FLIGHT_PART = 0.5;
+/** Approximate memory of a task that is published into a queue, beside its payload, in bytes. */
+const COPY_BYTES = 64;
 const RETRY_DELAY_MS = 1;
 
-export function expandPublishes(batch: BatchCommand, subscribers: Subscribers, now: Instant): Expansion {
+/** Where publications go, and how many bytes they may have. */
+export interface PublishRules {
+  readonly subscribers: Subscribers;
+  /** Bound of the work in flight, in bytes. */
+  readonly maxInFlightBytes: number;
+}
+
+/** An update of a batch at an instant. */
+interface PublishingUpdate {
+  readonly end: UpdateEnd;
+  readonly sources: readonly Source[];
+  /** It publishes too much. */
+  readonly refusal: Refusal | undefined;
+}
+
+export function expandPublishes(batch: BatchCommand, rules: PublishRules, now: Instant): Expansion {
   const enqueue: EnqueueItem[] = [];
   const updates: UpdateEnd[] = [];
   const refusals = new Map<UpdateEnd, Refusal>();
-  /** By update. */
-  const sources: (readonly Source[])[] = [];
+  const all = publishingUpdates(batch, rules, now);
+  for (const { end, sources, refusal } of all) {
+    // A refused update enqueues nothing.
+    if (refusal === undefined) for (const source of sources) enqueue.push(...expanded(source));
+    const expandedEnd = { ...end, enqueue: enqueue.length };
+    if (refusal !== undefined) refusals.set(expandedEnd, refusal);
+    updates.push(expandedEnd);
+  }
+  const expandedBatch = { ...batch, enqueue, updates };
+  const sources = all.map((update) => update.sources);
+  return { batch: expandedBatch, refusals, fold: (outcome) => fold(expandedBatch, sources, outcome) };
+}
+
+/** Approximate memory of the tasks that a batch publishes now, in bytes. It needs little memory itself. */
+export function publishedWeight(batch: BatchCommand, rules: PublishRules, now: Instant): number {
+  let bytes = 0;
+  for (const { sources, refusal } of publishingUpdates(batch, rules, now)) {
+    if (refusal !== undefined) continue;
+    for (const { item, queues } of sources) {
+      const copyBytes = COPY_BYTES + (item.pid?.length ?? 0) + (item.key?.length ?? 0) + item.data.byteLength;
+      bytes += (queues?.length ?? 0) * copyBytes;
+    }
+  }
+  return bytes;
+}
+
+function publishingUpdates(
+  batch: BatchCommand,
+  { subscribers, maxInFlightBytes }: PublishRules,
+  now: Instant,
+): PublishingUpdate[] {
+  const mostBytes = Math.min(limits.publishedBytes, Math.floor(maxInFlightBytes * IN_FLIGHT_PART));
   const total = { tasks: 0, bytes: 0 };
   let start = BATCH_START;
-  for (const end of batch.updates) {
-    const of = batch.enqueue.slice(start.enqueue, end.enqueue).map(
+  return batch.updates.map((end) => {
+    const sources = batch.enqueue.slice(start.enqueue, end.enqueue).map(
       (item): Source => ({
         item,
         queues: item.isPublished ? subscribers.queuesOf(item.queue, item, now) : undefined,
       }),
     );
-    const refusal = refusalOf(of, total);
-    // A refused update enqueues nothing.
-    if (refusal === undefined) for (const source of of) enqueue.push(...expanded(source));
-    const expandedEnd = { ...end, enqueue: enqueue.length };
-    if (refusal !== undefined) refusals.set(expandedEnd, refusal);
-    updates.push(expandedEnd);
-    sources.push(of);
     start = end;
-  }
-  const expandedBatch = { ...batch, enqueue, updates };
-  return { batch: expandedBatch, refusals, fold: (outcome) => fold(expandedBatch, sources, outcome) };
+    return { end, sources, refusal: refusalOf(sources, total, mostBytes) };
+  });
 }
 
 function* expanded({ item, queues }: Source): Generator<EnqueueItem> {
@@ -73,7 +114,11 @@ function* expanded({ item, queues }: Source): Generator<EnqueueItem> {
 }
 
 /** The refusal of an update that publishes too much. Otherwise its tasks and bytes are added to those of the turn. */
-function refusalOf(sources: readonly Source[], total: { tasks: number; bytes: number }): Refusal | undefined {
+function refusalOf(
+  sources: readonly Source[],
+  total: { tasks: number; bytes: number },
+  mostBytes: number,
+): Refusal | undefined {
   let tasks = 0;
   let bytes = 0;
   let publishes = false;
@@ -89,12 +134,13 @@ function refusalOf(sources: readonly Source[], total: { tasks: number; bytes: nu
       metadata: { field: 'update', value: String(tasks), limit: String(MOST_TASKS) },
     });
   }
-  if (bytes > limits.publishedBytes) {
-    return new Refusal('REQUEST_TOO_LARGE', `the update would publish ${bytes} bytes, counted for each queue`, {
-      metadata: { field: 'update', value: String(bytes), limit: String(limits.publishedBytes) },
+  if (bytes > mostBytes) {
+    const problem = `the update would publish ${bytes} bytes, counted for each queue: this node takes at most ${mostBytes}`;
+    return new Refusal('REQUEST_TOO_LARGE', problem, {
+      metadata: { field: 'update', value: String(bytes), limit: String(mostBytes) },
     });
   }
-  if (total.tasks + tasks > MOST_TASKS || total.bytes + bytes > limits.publishedBytes) {
+  if (total.tasks + tasks > MOST_TASKS || total.bytes + bytes > mostBytes) {
     return new Refusal('OVERLOADED', 'the updates before this one publish as much as one turn may', {
       retryDelayMs: RETRY_DELAY_MS,
     });

@@ -64,6 +64,11 @@ export class SubscriptionTable implements RecordsInMemory, Subscribers {
       .map(({ subscription: { queue } }) => queue);
   }
 
+  /** Number of queues that are subscribed to a topic. Some may not get a task, because of their filters or because they end. */
+  countOf(topic: QueueName): number {
+    return this.#ofTopic(topic).length;
+  }
+
   /** A subscription that has not ended. */
   find(key: SubscriptionKey, now: Instant): ShownSubscription | undefined {
     const kept = this.#byGroup.get(key.topic.group)?.byPid.get(subscriptionPid(key));

@@ -184,6 +184,36 @@ describe('a published task', () => {
     expect(results[3]).toMatchObject({ enqueued: [{ pid: 'x' }] });
     expect(await sizeOf(h, 'shop#q0')).toBe(1);
   });
+
+  test('counts with all its copies among the bytes in flight, before they are made', async () => {
+    const maxInFlightBytes = 1024 * 1024;
+    await using h = await engineHarness({ syncMs: 100, config: { maxInFlightBytes } });
+    for (let at = 0; at < 100; at++) await h.clock.run(subscribe(h, `shop#q${at}`));
+    const data = 'x'.repeat(2_048);
+    const calls = Array.from({ length: 30 }, (_, at) => h.update({ enqueue: [publication(`${at}`, { data })] }));
+    expect(h.engine.figures().inFlightBytes).toBeGreaterThan(3 * 100 * data.length);
+    expect(h.engine.figures().inFlightBytes).toBeLessThan(maxInFlightBytes);
+    const outcomes = await h.clock.run(Promise.allSettled(calls));
+    const refused = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : []));
+    expect(refused).toHaveLength(27);
+    for (const refusal of refused) expect(refusal).toMatchObject({ reason: 'OVERLOADED' });
+    expect(h.engine.figures().inFlightBytes).toBe(0);
+    expect(await sizeOf(h, 'shop#q0')).toBe(3);
+    // An enqueue of the same size is small.
+    await h.clock.run(h.update({ enqueue: [{ queue: 'shop#log', pid: 'x', data }] }));
+  });
+
+  test('is refused if it would be more than half of what the node may have in flight', async () => {
+    await using h = await engineHarness({ config: { maxInFlightBytes: 100_000 } });
+    for (let at = 0; at < 10; at++) await subscribe(h, `shop#q${at}`);
+    const large = publication('large', { data: 'x'.repeat(5_001) });
+    await expect(h.update({ enqueue: [large] })).rejects.toMatchObject({
+      reason: 'REQUEST_TOO_LARGE',
+      metadata: { field: 'update', value: '50010', limit: '50000' },
+    });
+    await h.update({ enqueue: [publication('fits', { data: 'x'.repeat(5_000) })] });
+    expect(await sizeOf(h, 'shop#q0')).toBe(1);
+  });
 });
 
 describe('a subscription', () => {

@@ -74,6 +74,7 @@ export function fakeEngine(does: Partial<TaskEngine> = {}): FakeEngine {
       subscribe: ask('subscribe', does.topics?.subscribe),
       unsubscribe: ask('unsubscribe', does.topics?.unsubscribe),
       list: ask('list', does.topics?.list),
+      countOf: () => 0,
     },
     figures: does.figures ?? (() => NO_FIGURES),
     stop: does.stop ?? (async () => {}),

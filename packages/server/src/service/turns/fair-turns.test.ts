@@ -17,7 +17,13 @@ function fairTurns() {
     /** Adds work of this many tasks. */
     ask: (caller: string, tasks: number, times = 1, kib = 0): void => {
       for (let time = 1; time <= times; time++) {
-        void turns.run(caller, { tasks, kib, commits: false, start: async () => void begun.push(caller) });
+        void turns.run(caller, {
+          tasks,
+          kib,
+          copiedKib: 0,
+          commits: false,
+          start: async () => void begun.push(caller),
+        });
       }
     },
     /** Returns whether there was one. */
@@ -33,7 +39,7 @@ function fairTurns() {
 
 const nextMacrotask = () => new Promise<void>((resolve) => setImmediate(resolve));
 
-const failing = { tasks: 1, kib: 0, commits: false, start: () => Promise.reject(new Error('no')) };
+const failing = { tasks: 1, kib: 0, copiedKib: 0, commits: false, start: () => Promise.reject(new Error('no')) };
 
 describe('fair turns', () => {
   test('do work at once if there is little', async () => {
@@ -41,7 +47,7 @@ describe('fair turns', () => {
     ask('a', 1);
     ask('b', 1);
     expect(begun).toEqual(['a', 'b']);
-    expect(await turns.run('a', { tasks: 1, kib: 0, commits: false, start: async () => 7 })).toBe(7);
+    expect(await turns.run('a', { tasks: 1, kib: 0, copiedKib: 0, commits: false, start: async () => 7 })).toBe(7);
     await expect(turns.run('a', failing)).rejects.toThrow('no');
   });
 
@@ -65,7 +71,8 @@ describe('fair turns', () => {
       return result;
     };
     const ask = (times: number): void => {
-      for (let time = 1; time <= times; time++) void turns.run('loader', { tasks: 50, kib: 0, commits: false, start });
+      for (let time = 1; time <= times; time++)
+        void turns.run('loader', { tasks: 50, kib: 0, copiedKib: 0, commits: false, start });
     };
     ask(200);
     for (let round = 1; round <= 20; round++) {
@@ -86,7 +93,7 @@ describe('fair turns', () => {
     let next = (): void => {};
     const turns = new FairTurns({ later: (turn) => (next = turn), now: () => 0, maxWaitingBytes: 1500 * 1024 });
     const ask = (caller: string, kib: number) =>
-      turns.run(caller, { tasks: 1, kib, commits: false, start: async () => caller });
+      turns.run(caller, { tasks: 1, kib, copiedKib: 0, commits: false, start: async () => caller });
     const first = ask('loader', 1000);
     const waiting = ask('loader', 1000);
     await expect(ask('loader', 1000)).rejects.toMatchObject({ reason: 'OVERLOADED' });
@@ -125,7 +132,7 @@ describe('fair turns', () => {
     const { turns, turn } = fairTurns();
     const seen: number[] = [];
     const all = Array.from({ length: 500 }, (_, number) =>
-      turns.run('a', { tasks: 3, kib: 0, commits: true, start: async () => void seen.push(number) }),
+      turns.run('a', { tasks: 3, kib: 0, copiedKib: 0, commits: true, start: async () => void seen.push(number) }),
     );
     while (turn());
     await Promise.all(all);
@@ -170,7 +177,7 @@ describe('fair turns', () => {
           commits.push(resolve);
           return promise;
         };
-        void all.turns.run(caller, { tasks, kib: 0, commits: true, start });
+        void all.turns.run(caller, { tasks, kib: 0, copiedKib: 0, commits: true, start });
       };
       const runAll = (): void => {
         while (all.turn());

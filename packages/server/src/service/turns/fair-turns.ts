@@ -22,6 +22,8 @@ export interface Size {
   readonly tasks: number;
   /** KiB of payload. */
   readonly kib: number;
+  /** KiB of payload that it adds to the tasks of further queues, without bringing it. */
+  readonly copiedKib: number;
 }
 
 /** The work for one request. */
@@ -38,7 +40,7 @@ interface Waiting {
 }
 
 /** The approximate amount of work. */
-const effortOf = ({ tasks, kib }: Size): number => tasks + kib;
+const effortOf = ({ tasks, kib, copiedKib }: Size): number => tasks + kib + copiedKib;
 
 export interface FairTurnsOptions {
   /** Runs a turn after the event loop has read new requests. Default: `setImmediate`. */

@@ -194,7 +194,8 @@ export interface Enqueue {
    * A topic instead of `queue`, `group#name`: publishes the task. It is enqueued in every queue that is subscribed to the topic
    * when the update is decided and whose filter its headers pass, with the same PID, key, data, mode, delay, retry policy and
    * time limit. Without a PID each queue assigns one. It is not refused if there is no such queue. In all, an update enqueues at
-   * most 10,000 tasks and publishes at most 16 MiB of payload, counted for each queue. A `dead_letter_queue` is refused.
+   * most 10,000 tasks (TOO_MANY_ITEMS) and publishes at most 16 MiB of payload, counted for each queue; less on a node with less
+   * than 32 MiB for requests in flight (REQUEST_TOO_LARGE). A `dead_letter_queue` is refused.
    */
   topic: string;
   /**
