@@ -1,5 +1,7 @@
+import { isUtf8 } from 'node:buffer';
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { InvalidDataError, isTaskMasterError } from './errors.ts';
+import { silentChange } from './json-changes.ts';
 import { isInstance, messageOf } from './thrown.ts';
 
 /** Encodes and decodes payloads. Its errors become the `cause` of an `InvalidDataError`. */
@@ -9,20 +11,29 @@ export interface Codec<T> {
   decode(bytes: Uint8Array): T;
 }
 
-/** JSON in UTF-8, the default. It refuses values that JSON does not have: undefined, bytes, cycles, bigints. */
+/**
+ * JSON in UTF-8, the default. It refuses values that JSON does not have, and those that `JSON.stringify` would change into null or
+ * `{}`: NaN, holes of arrays, maps, promises and so on. Properties that are undefined or functions are left out. It refuses bytes
+ * that are not UTF-8.
+ */
 export const jsonCodec: Codec<unknown> = {
   encode(value) {
     if (ArrayBuffer.isView(value)) throw new TypeError('bytes are not JSON: give the queue `codec: bytesCodec`');
     const text = JSON.stringify(value);
     if (text === undefined) throw new TypeError(`${typeof value} is not JSON`);
+    const change = silentChange(value, text);
+    if (change !== undefined) throw new TypeError(change);
     return Buffer.from(text, 'utf8');
   },
   decode: (bytes) => JSON.parse(utf8(bytes)),
 };
 
-/** Text in UTF-8. */
+/** Text in UTF-8. It refuses lone surrogates (halves of characters), and bytes that are not UTF-8. */
 export const textCodec: Codec<string> = {
-  encode: (text) => Buffer.from(text, 'utf8'),
+  encode(text) {
+    if (!text.isWellFormed()) throw new TypeError('the text has a lone surrogate (half of a character)');
+    return Buffer.from(text, 'utf8');
+  },
   decode: utf8,
 };
 
@@ -124,6 +135,8 @@ function asInvalidData(what: string, cause: unknown): InvalidDataError {
   return new InvalidDataError(`${what}: ${messageOf(cause)}`, { cause });
 }
 
+/** @throws TypeError. Decoding would turn different bytes into the same text. */
 function utf8(bytes: Uint8Array): string {
+  if (!isUtf8(bytes)) throw new TypeError('the bytes are not UTF-8');
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
 }
