@@ -20,7 +20,7 @@ import { addSchedule } from './commands/schedule/schedule.ts';
 import { addSettling } from './commands/settle.ts';
 import { addTopic } from './commands/topics/topic.ts';
 import { addWait } from './commands/wait.ts';
-import { InterruptedError } from './output/cli-errors.ts';
+import { InterruptedError, UsageError } from './output/cli-errors.ts';
 import { type EndingSignal, type ExitCode, exitCodes, exitCodesHelp, signalExitCodes } from './output/exit-codes.ts';
 import { helpWidth, notesOf } from './output/help.ts';
 import { Messages, Output } from './output/output.ts';
@@ -74,6 +74,12 @@ export async function main(args: readonly string[]): Promise<ExitCode> {
       if (interrupt.signal.aborted && name !== 'SIGHUP') process.exit(signalExitCodes[name]);
       interrupt.abort(new InterruptedError(name));
     });
+  }
+  // Node.js has decoded the arguments, and invalid bytes of all kinds became this character.
+  const broken = args.find((arg) => arg.includes('\ufffd'));
+  if (broken !== undefined) {
+    const hint = 'write PIDs and data with such bytes as hex:... or base64:..., or use a file';
+    return reported(shell, args, new UsageError(`the argument ${broken} has bytes that are not UTF-8; ${hint}`));
   }
   const code = await mainIn(shell, args);
   try {

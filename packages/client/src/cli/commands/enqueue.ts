@@ -5,7 +5,7 @@ import { type Pid, pidText } from '../../values/pid.ts';
 import { anyWholeNumber, payload, pid, queueName, wholeNumber } from '../input/arguments.ts';
 import { LineEnqueuer, type LinesReport } from '../input/enqueue-lines.ts';
 import type { PidSource } from '../input/pid-source.ts';
-import { type Input, openInput, readLines, readWhole } from '../input/read-input.ts';
+import { type Input, openInput, readLinesAndPauses, readWhole } from '../input/read-input.ts';
 import { assertShardable, shardCount } from '../input/shard-flags.ts';
 import { addTaskFlags, type TaskFlags, taskOptions } from '../input/task-flags.ts';
 import { UsageError } from '../output/cli-errors.ts';
@@ -39,7 +39,7 @@ const notes = `
 The payload is DATA, a file (--file) or stdin (-, or neither given). It is stored byte for byte and has at most 3 MiB with its headers.
 
 With --lines each line of the file or of stdin is a task. Empty lines are skipped. Lines are sent in batches. A batch is stored
-completely or not at all, but the file as a whole is not. Memory use does not depend on the size of the file. Without PIDs the
+completely or not at all, but the file as a whole is not. If the input pauses, the lines that have come are sent. Memory use does not depend on the size of the file. Without PIDs the
 tasks have the order of the lines.
 
 To continue an interrupted run with PIDs, repeat it: tasks that are already in the queue collapse, and tasks that were
@@ -139,7 +139,7 @@ async function enqueueLines(
   const start = performance.now();
   try {
     using _progress = progressOf(session, enqueuer, input);
-    await enqueuer.run(readLines(input, { delimiter: flags.delimiter, maxBytes: limits.dataBytes }));
+    await enqueuer.run(readLinesAndPauses(input, { delimiter: flags.delimiter, maxBytes: limits.dataBytes }));
   } catch (error) {
     await summarise(session, queue, enqueuer, performance.now() - start, false);
     await explain(session, enqueuer.report, pids, flags);

@@ -1,3 +1,4 @@
+import { isIPv6 } from 'node:net';
 import { parseQueueName } from '@taskmaster/proto';
 import { InvalidArgumentError } from 'commander';
 import { canonicalName } from '../../tasks/new-task.ts';
@@ -22,9 +23,16 @@ export function lengthOfTime(text: string): number {
 
 /** A date and a time with a zone, in ISO 8601. Without a zone it would depend on the machine. */
 export function instant(text: string): Date {
-  const date = new Date(text);
-  if (/^\d{4}-\d\d-\d\dT\d\d:\d\d.*(Z|[+-]\d\d:\d\d)$/.test(text) && !Number.isNaN(date.getTime())) return date;
-  throw new InvalidArgumentError(`'${text}' is not a time with a zone, such as 2030-01-01T09:00:00Z.`);
+  const [, day, time] = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:\d\d)$/.exec(text) ?? [];
+  const date = new Date(text.replace(',', '.'));
+  if (day === undefined || time === undefined || Number.isNaN(date.getTime())) {
+    throw new InvalidArgumentError(`'${text}' is not a time with a zone, such as 2030-01-01T09:00:00Z.`);
+  }
+  // Date turns 30 February into 2 March, and 24:00 into the next day.
+  if (new Date(`${day}T${time}Z`).toISOString().slice(0, 16) !== `${day}T${time}`) {
+    throw new InvalidArgumentError(`'${text}' does not exist: there is no ${day} ${time}.`);
+  }
+  return date;
 }
 
 export function wholeNumber(min: number, max: number): (text: string) => number {
@@ -42,6 +50,10 @@ export const anyWholeNumber = wholeNumber(0, Number.MAX_SAFE_INTEGER);
 export function endpoints(text: string): readonly string[] {
   return text.split(',').map((part) => {
     const endpoint = part.trim();
+    if (endpoint === '') throw new InvalidArgumentError('An address is missing before or after a comma.');
+    if (isIPv6(endpoint)) {
+      throw new InvalidArgumentError(`'${endpoint}' needs brackets: write [${endpoint}]:${DEFAULT_PORT}.`);
+    }
     // An address with a scheme, such as dns:///name:port, is for gRPC to resolve.
     if (endpoint.includes('/')) return endpoint;
     const [, host, port] = /^(\[[^\]]+\]|[^:[\]]+)(?::(\d{1,5}))?$/.exec(endpoint) ?? [];

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { clientSetUp } from '../../testing/client-set-up.ts';
 import { makeError } from '../../values/errors.ts';
 import { LineEnqueuer, type LinesSettings } from './enqueue-lines.ts';
-import type { Line } from './read-input.ts';
+import { type Line, PAUSE } from './read-input.ts';
 
 const SHARDS = 4;
 const COUNT = 40;
@@ -30,6 +30,25 @@ function setUp(change: Partial<LinesSettings> = {}) {
   const pidsOf = (shard: number): string[] => made.engine.pids(`sh~${shard}#q`);
   return { ...made, enqueuer, pidsOf };
 }
+
+test('lines that have come are sent when the input pauses, and the batch begins anew', async () => {
+  const { enqueuer, engine } = setUp({ shards: undefined, pids: { kind: 'none' }, batchTasks: 1_000 });
+  const stored: number[] = [];
+  const slow = async function* (): AsyncGenerator<Line | typeof PAUSE> {
+    for await (const line of lines()) {
+      yield line;
+      if (line.number % 10 !== 0) continue;
+      yield PAUSE;
+      // The batch before has been sent by now.
+      stored.push(enqueuer.report.storedThroughLine);
+      yield PAUSE;
+    }
+  };
+  await enqueuer.run(slow());
+  expect(stored.at(-1)).toBeGreaterThanOrEqual(30);
+  expect(enqueuer.report).toMatchObject({ created: COUNT, storedThroughLine: COUNT });
+  expect(engine.pids('sh#q')).toHaveLength(COUNT);
+});
 
 describe('lines of a sharded queue', () => {
   test('with PIDs go to the shards of their PIDs', async () => {

@@ -9,7 +9,7 @@ import { pidText } from '../../values/pid.ts';
 import { InFlight } from '../in-flight.ts';
 import { UsageError } from '../output/cli-errors.ts';
 import { fieldOf, type PidSource, pidOfLine } from './pid-source.ts';
-import type { Line } from './read-input.ts';
+import { type Line, PAUSE } from './read-input.ts';
 
 export interface LinesSettings {
   readonly queue: string;
@@ -82,7 +82,7 @@ const ITEM_BYTES = 64;
 
 /**
  * Enqueues each line as a task, in batches, several at the same time. A batch is atomic, the whole input is not. After the
- * first failure it sends no more batches and waits for the answers. A batch is of one shard: of the shard of its PIDs, or of the
+ * first failure it sends no more batches and waits for the answers. When the input pauses, it sends the lines that have come. A batch is of one shard: of the shard of its PIDs, or of the
  * next one.
  */
 export class LineEnqueuer {
@@ -139,7 +139,7 @@ export class LineEnqueuer {
     return created + collapsed + replaced + rerun + keptOut;
   }
 
-  async run(lines: AsyncIterable<Line>): Promise<void> {
+  async run(lines: AsyncIterable<Line | typeof PAUSE>): Promise<void> {
     const inFlight = new InFlight(this.#settings.inFlight);
     try {
       for await (const batch of this.#batches(lines)) {
@@ -152,10 +152,14 @@ export class LineEnqueuer {
     }
   }
 
-  async *#batches(lines: AsyncIterable<Line>): AsyncGenerator<Batch, void> {
+  async *#batches(lines: AsyncIterable<Line | typeof PAUSE>): AsyncGenerator<Batch, void> {
     const { batchTasks, fromLine } = this.#settings;
     const open = this.#open;
     for await (const line of lines) {
+      if (line === PAUSE) {
+        for (const batch of [...open.values()]) yield this.#close(batch);
+        continue;
+      }
       if (line.number < fromLine) continue;
       if (line.bytes.byteLength === 0) {
         this.#counts.empty++;

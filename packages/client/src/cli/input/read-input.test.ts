@@ -1,8 +1,9 @@
-import { Readable } from 'node:stream';
+import { PassThrough, Readable } from 'node:stream';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { ManualTiming } from '../../testing/manual-timing.ts';
 import { UsageError } from '../output/cli-errors.ts';
-import { type Input, type Line, readLines, readWhole } from './read-input.ts';
+import { type Input, type Line, PAUSE, readLines, readLinesAndPauses, readWhole } from './read-input.ts';
 
 function inputOf(...chunks: readonly (string | Uint8Array)[]): Input {
   const stream = Readable.from(chunks.map((chunk) => Buffer.from(chunk)));
@@ -23,6 +24,29 @@ describe('lines', () => {
       [2, '', 4],
       [3, 'cd', 7],
     ]);
+  });
+
+  test('have a mark where the input pauses, one for each pause', async () => {
+    const timing = new ManualTiming();
+    const stream = new PassThrough();
+    const input: Input = { stream, name: 'input', totalBytes: undefined };
+    const lines = readLinesAndPauses(input, { maxBytes: 100 }, timing);
+    const next = async (): Promise<string> => {
+      const { value, done } = await lines.next();
+      return done ? 'end' : value === PAUSE ? 'pause' : value.bytes.toString();
+    };
+    stream.write('a\nb\nc');
+    expect([await next(), await next()]).toEqual(['a', 'b']);
+    const afterB = next();
+    await timing.advance(1_000);
+    expect(await afterB).toBe('pause');
+    const afterPause = next();
+    await timing.advance(60_000);
+    stream.write('d\n');
+    expect(await afterPause).toBe('cd');
+    stream.end('e');
+    expect([await next(), await next()]).toEqual(['e', 'end']);
+    expect(timing.timers).toBe(0);
   });
 
   test('are the same however the input is cut into chunks', async () => {

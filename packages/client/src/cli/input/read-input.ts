@@ -1,6 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { addAbortSignal, type Readable } from 'node:stream';
+import { systemTiming, type Timing } from '../../transport/timing.ts';
 import { CommandFailedError, UsageError } from '../output/cli-errors.ts';
 import type { Shell } from '../shell.ts';
 
@@ -66,12 +67,36 @@ export interface LineOptions {
   readonly maxBytes: number;
 }
 
+/** The input has brought nothing for a moment. */
+export const PAUSE = Symbol('pause');
+/** The moment, in ms. */
+const PAUSE_MS = 200;
+
 /**
  * The lines of an input, byte for byte. Text behind the last delimiter is a line too. Memory is bounded by one chunk and one
  * line of `maxBytes`.
  * @throws UsageError for a line that is too long.
  */
-export async function* readLines({ stream, name }: Input, options: LineOptions): AsyncGenerator<Line, void> {
+export async function* readLines(input: Input, options: LineOptions): AsyncGenerator<Line, void> {
+  for await (const line of linesOf(chunksOf(input.stream, input.name), input.name, options)) {
+    if (line !== PAUSE) yield line;
+  }
+}
+
+/** As `readLines`, with a mark where the input pauses. A part of a line may have come by then. */
+export function readLinesAndPauses(
+  { stream, name }: Input,
+  options: LineOptions,
+  timing: Pick<Timing, 'after'> = systemTiming,
+): AsyncGenerator<Line | typeof PAUSE, void> {
+  return linesOf(withPauses(chunksOf(stream, name), timing), name, options);
+}
+
+async function* linesOf(
+  chunks: AsyncIterable<Buffer | typeof PAUSE>,
+  name: string,
+  options: LineOptions,
+): AsyncGenerator<Line | typeof PAUSE, void> {
   const delimiter = options.delimiter ?? Buffer.of(NEWLINE);
   let number = 0;
   let endsAt = 0;
@@ -84,7 +109,11 @@ export async function* readLines({ stream, name }: Input, options: LineOptions):
     if (bytes.byteLength > options.maxBytes) throw tooLong(name, number, options.maxBytes);
     return { number, bytes, endsAt };
   };
-  for await (const chunk of chunksOf(stream, name)) {
+  for await (const chunk of chunks) {
+    if (chunk === PAUSE) {
+      yield PAUSE;
+      continue;
+    }
     rest = rest.byteLength === 0 ? chunk : Buffer.concat([rest, chunk]);
     let start = 0;
     for (;;) {
@@ -107,6 +136,28 @@ async function* chunksOf(stream: Readable, name: string): AsyncGenerator<Buffer,
   } catch (error) {
     if (error instanceof Error && error.name === 'AbortError') throw error;
     throw unreadable(name, error);
+  }
+}
+
+/** A mark for each pause between two chunks. */
+async function* withPauses(
+  chunks: AsyncGenerator<Buffer, void>,
+  timing: Pick<Timing, 'after'>,
+): AsyncGenerator<Buffer | typeof PAUSE, void> {
+  try {
+    for (;;) {
+      const next = chunks.next();
+      const pause = Promise.withResolvers<typeof PAUSE>();
+      const cancel = timing.after(PAUSE_MS, () => pause.resolve(PAUSE));
+      const first = await Promise.race([next, pause.promise]).finally(cancel);
+      if (first === PAUSE) yield PAUSE;
+      const { value, done } = await next;
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    // Not waited for: a read that is under way may take for ever.
+    void chunks.return();
   }
 }
 

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { limits } from '@taskmaster/proto';
 import type { TaskHeaders } from '../../tasks/new-task.ts';
 import type { LeaseRef } from '../../tasks/update.ts';
@@ -78,6 +79,8 @@ export async function* taskRefs(
 function refOf(line: Buffer, where: string): TaskRef {
   let value: unknown;
   try {
+    // Decoding turns different invalid bytes into the same text, and another task would be meant.
+    if (!isUtf8(line)) throw new TypeError('it is not UTF-8');
     value = JSON.parse(line.toString('utf8'));
   } catch {
     throw new UsageError(`${where} is not JSON; --task reads what \`taskmaster lease --json\` prints`);
