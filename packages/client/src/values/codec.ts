@@ -12,9 +12,9 @@ export interface Codec<T> {
 }
 
 /**
- * JSON in UTF-8, the default. It refuses values that JSON does not have, and those that `JSON.stringify` would change into null or
- * `{}`: NaN, holes of arrays, maps, promises and so on. Properties that are undefined or functions are left out. It refuses bytes
- * that are not UTF-8.
+ * JSON in UTF-8, the default. It refuses values that JSON does not have, and those that `JSON.stringify` would change into null
+ * or `{}`: NaN, holes of arrays, maps, promises and so on. Properties that are undefined or functions are left out. It refuses
+ * bytes that are not UTF-8.
  */
 export const jsonCodec: Codec<unknown> = {
   encode(value) {

@@ -82,8 +82,8 @@ const ITEM_BYTES = 64;
 
 /**
  * Enqueues each line as a task, in batches, several at the same time. A batch is atomic, the whole input is not. After the
- * first failure it sends no more batches and waits for the answers. When the input pauses, it sends the lines that have come. A batch is of one shard: of the shard of its PIDs, or of the
- * next one.
+ * first failure it sends no more batches and waits for the answers. When the input pauses, it sends the lines that have come. A
+ * batch is of one shard: of the shard of its PIDs, or of the next one.
  */
 export class LineEnqueuer {
   readonly #client: TaskMasterClient;
