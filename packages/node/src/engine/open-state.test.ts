@@ -15,10 +15,11 @@ describe('the clock of a restarted node', () => {
       const [a] = await h.lease('mail', { for: 10_000 });
       h.clock.stepWall(step);
       await h.crash();
-      await h.clock.advance(9_999);
+      // It approaches the system clock by a thousandth of the time.
+      await h.clock.advance(9_980);
       expect(await h.lease('mail')).toEqual([]);
-      expect(h.clock.now()).toBe((a?.until ?? 0) - 1);
-      await h.clock.advance(1);
+      expect(Math.abs(h.clock.now() - (a?.until ?? 0) + 20)).toBeLessThanOrEqual(10);
+      await h.clock.advance(40);
       expect(pidsOf(await h.lease('mail'))).toEqual(['a']);
     },
   );

@@ -14,7 +14,10 @@ export type CancelTimer = () => void;
 
 /** The clock of the engine. */
 export interface Clock {
-  /** The current instant, in whole ms. Never goes back, and does not jump when the system clock is set. */
+  /**
+   * The current instant, in whole ms. Never goes back, and does not jump when the system clock is set: it approaches the system
+   * clock by a thousandth of the time that passes, unless an operator chooses otherwise.
+   */
   now(): Instant;
   /**
    * The system clock, in ms since 1970. Unlike `now` it continues while the machine is suspended, and jumps when it is set. Use

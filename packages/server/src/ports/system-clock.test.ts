@@ -28,7 +28,7 @@ class Machine implements ClockSources {
 clockContract('the system clock', (): ClockWorld => {
   vi.useFakeTimers();
   const machine = new Machine();
-  let clock = new SystemClock(machine);
+  let clock = new SystemClock({}, machine);
   return {
     get clock() {
       return clock;
@@ -41,12 +41,12 @@ clockContract('the system clock', (): ClockWorld => {
       machine.wallMs += ms;
     },
     restart: () => {
-      clock = new SystemClock(machine);
+      clock = new SystemClock({}, machine);
     },
     reboot: () => {
       machine.boot = 'boot 2';
       machine.uptimeMs = 20_000;
-      clock = new SystemClock(machine);
+      clock = new SystemClock({}, machine);
     },
     close: () => void vi.useRealTimers(),
   };
@@ -55,7 +55,7 @@ clockContract('the system clock', (): ClockWorld => {
 describe('the system clock', () => {
   test('starts at the time of the machine and counts whole milliseconds', () => {
     const machine = new Machine();
-    const clock = new SystemClock(machine);
+    const clock = new SystemClock({}, machine);
     expect(clock.now()).toBe(START);
     machine.pass(1234.9);
     expect(clock.now()).toBe(START + 1234);
@@ -63,7 +63,7 @@ describe('the system clock', () => {
 
   test('also shows the time of the machine, which continues while the machine is suspended', () => {
     const machine = new Machine();
-    const clock = new SystemClock(machine);
+    const clock = new SystemClock({}, machine);
     machine.pass(10);
     machine.wallMs += 60_000;
     expect([clock.now() - START, clock.wall() - START]).toEqual([10, 60_010]);
@@ -73,10 +73,10 @@ describe('the system clock', () => {
     /** Time between a mark and the resumed clock of the next process. `passedMs` pass, and the machine changes in between. */
     function resumed(passedMs: number, change: (machine: Machine) => void): number {
       const machine = new Machine();
-      const mark = new SystemClock(machine).mark();
+      const mark = new SystemClock({}, machine).mark();
       machine.pass(passedMs);
       change(machine);
-      const next = new SystemClock(machine);
+      const next = new SystemClock({}, machine);
       next.resume(mark);
       return next.now() - mark.instant;
     }
@@ -110,7 +110,7 @@ describe('the system clock', () => {
     };
 
     test('may be further away than the longest setTimeout', () => {
-      const clock = new SystemClock(machine);
+      const clock = new SystemClock({}, machine);
       const fired = vi.fn();
       clock.at((START + 60 * DAY) as Instant, fired);
       for (let day = 0; day < 59; day++) pass(DAY);
@@ -120,7 +120,7 @@ describe('the system clock', () => {
     });
 
     test('continue to wait if the timeout fires early', () => {
-      const clock = new SystemClock(machine);
+      const clock = new SystemClock({}, machine);
       const fired = vi.fn();
       clock.at((START + 100) as Instant, fired);
       vi.advanceTimersByTime(101); // the timeout fires before the clock has reached the instant
@@ -130,7 +130,7 @@ describe('the system clock', () => {
     });
 
     test('do not fire after they are cancelled, also if they were set again', () => {
-      const clock = new SystemClock(machine);
+      const clock = new SystemClock({}, machine);
       const fired = vi.fn();
       const cancel = clock.at((START + 60 * DAY) as Instant, fired);
       for (let day = 0; day < 30; day++) pass(DAY);

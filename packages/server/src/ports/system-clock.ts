@@ -2,16 +2,13 @@ import { readFileSync } from 'node:fs';
 import { uptime } from 'node:os';
 import type { Instant } from '../domain/ids.ts';
 import type { CancelTimer, Clock, ClockMark } from './clock.ts';
+import { CorrectedTime, type TimeSources } from './corrected-time.ts';
 
-/** Maximum of setTimeout, in ms. A longer timeout would fire immediately. */
-const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
+/** Longest timeout, in ms. The clock may be corrected meanwhile. (setTimeout would fire at once for more than 2^31 ms.) */
+const LONGEST_TIMEOUT_MS = 60_000;
 
 /** The time sources of a clock, in ms. Tests pass their own. */
-export interface ClockSources {
-  /** The system clock, since 1970. Jumps when it is set. */
-  wall(): number;
-  /** Time since a fixed moment. Never jumps. */
-  monotonic(): number;
+export interface ClockSources extends TimeSources {
   /** Time since the boot of the machine. */
   uptime(): number;
   /** Id of the boot of the machine. Undefined if it is unknown. */
@@ -31,24 +28,32 @@ const machine: ClockSources = {
   },
 };
 
+export interface SystemClockOptions {
+  /** How far the clock moves towards the system clock in each ms, in ms. 0: never. Default: a thousandth. */
+  readonly correction?: number | undefined;
+  /** True: a clock that is behind the system clock when it is resumed continues at the system clock. Default: false. */
+  readonly catchesUp?: boolean | undefined;
+}
+
 /**
  * The time of the machine: the system clock at the start, plus the time since then by the monotonic clock. So setting the system
- * clock neither expires nor extends a lease.
+ * clock neither expires nor extends a lease. The clock then approaches the system clock slowly.
  */
 export class SystemClock implements Clock {
   readonly #sources: ClockSources;
   readonly #bootId: string | undefined;
-  /** Difference of `now` and the monotonic clock, in ms. */
-  #aheadMs: number;
+  readonly #time: CorrectedTime;
+  readonly #catchesUp: boolean;
 
-  constructor(sources: ClockSources = machine) {
+  constructor(options: SystemClockOptions = {}, sources: ClockSources = machine) {
     this.#sources = sources;
     this.#bootId = sources.bootId();
-    this.#aheadMs = sources.wall() - sources.monotonic();
+    this.#time = new CorrectedTime(sources, options.correction);
+    this.#catchesUp = options.catchesUp ?? false;
   }
 
   now(): Instant {
-    return Math.floor(this.#exact()) as Instant;
+    return Math.floor(this.#time.now()) as Instant;
   }
 
   wall(): number {
@@ -58,7 +63,7 @@ export class SystemClock implements Clock {
   at(instant: Instant, callback: () => void): CancelTimer {
     let timeout: NodeJS.Timeout;
     const arm = () => {
-      const delay = Math.ceil(instant - this.#exact());
+      const delay = Math.ceil(this.#time.until(instant));
       timeout = setTimeout(fire, Math.min(Math.max(delay, 0), LONGEST_TIMEOUT_MS));
     };
     // A timeout may fire a millisecond early, and a long wait needs several timeouts.
@@ -78,11 +83,8 @@ export class SystemClock implements Clock {
     const passed = this.#sources.uptime() - mark.uptimeMs;
     // A negative time means: a container that shows its own uptime was restarted on the same boot of its host.
     const sameBoot = mark.bootId !== undefined && mark.bootId === this.#bootId && passed >= 0;
-    const now = sameBoot ? mark.instant + passed : Math.max(this.#sources.wall(), mark.instant);
-    this.#aheadMs = now - this.#sources.monotonic();
-  }
-
-  #exact(): number {
-    return this.#sources.monotonic() + this.#aheadMs;
+    const wall = this.#sources.wall();
+    const now = sameBoot ? mark.instant + passed : Math.max(wall, mark.instant);
+    this.#time.set(this.#catchesUp ? Math.max(wall, now) : now);
   }
 }

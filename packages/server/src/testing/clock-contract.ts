@@ -41,6 +41,39 @@ export function clockContract(name: string, open: () => ClockWorld): void {
       },
     );
 
+    test.each([
+      [120_000, 'behind'],
+      [-120_000, 'ahead of'],
+    ])('`now` finds its way back to the system clock, set by %i ms, and never goes back', async (step) => {
+      world.stepWall(step);
+      const began = world.clock.now();
+      let before = began;
+      // By a thousandth of the time that passes: 120 s take 120,000 s.
+      for (let passed = 0; passed < 130_000_000; passed += 500_000) {
+        await world.pass(500_000);
+        const now = world.clock.now();
+        expect(Math.abs(now - before - 500_000)).toBeLessThanOrEqual(501);
+        before = now;
+      }
+      expect(Math.abs(world.clock.now() - world.clock.wall())).toBeLessThanOrEqual(1);
+    });
+
+    test('a timer that is set while `now` catches up fires at its instant, not before and not late', async () => {
+      world.stepWall(HOUR_MS);
+      await world.pass(2_000);
+      world.clock.now();
+      await world.pass(2_000);
+      const instant = after(30_000);
+      let firedAt = 0;
+      world.clock.at(instant, () => {
+        firedAt = world.clock.now();
+      });
+      await world.pass(29_950);
+      for (let ms = 0; ms < 100 && firedAt === 0; ms++) await world.pass(1);
+      expect(firedAt).toBeGreaterThanOrEqual(instant);
+      expect(firedAt).toBeLessThanOrEqual(instant + 2);
+    });
+
     test('`wall` follows the system clock', async () => {
       const begin = world.clock.wall();
       await world.pass(10);

@@ -1,6 +1,7 @@
 import { OrderedMap } from '@js-sdsl/ordered-map';
 import type { Instant } from '../domain/ids.ts';
 import type { CancelTimer, Clock, ClockMark } from '../ports/clock.ts';
+import { CorrectedTime } from '../ports/corrected-time.ts';
 
 // Read when the module loads, so that virtual time still runs if a test framework replaces the timers.
 const nextTurn = setImmediate;
@@ -109,6 +110,7 @@ interface Machine {
   boots: number;
   bootedAtMs: number;
   readonly name: string;
+  readonly correction: number | undefined;
   readonly standstill: Standstill;
 }
 
@@ -153,17 +155,15 @@ export interface VirtualClockOptions {
   readonly wallAheadMs?: number;
   /** Name of the machine in boot ids. */
   readonly machine?: string;
+  /** See `SystemClockOptions`. Default: a thousandth. */
+  readonly correction?: number;
 }
 
 /** The clock of one process on virtual time. `restart` and `reboot` return the clock of the next process on the machine. */
 export class VirtualClock implements Clock {
   readonly time: VirtualTime;
   readonly #machine: Machine;
-  /**
-   * Difference of this clock and true time. It is fixed when the process starts, so later steps of the system clock have no
-   * effect.
-   */
-  #aheadMs: number;
+  readonly #corrected: CorrectedTime;
   readonly #cancels = new Set<CancelTimer>();
   #stopped = false;
 
@@ -175,13 +175,17 @@ export class VirtualClock implements Clock {
       boots: 1,
       bootedAtMs: this.time.now(),
       name: options.machine ?? 'machine',
+      correction: options.correction,
       standstill: new Standstill(this.time),
     };
-    this.#aheadMs = this.#machine.wallAheadMs;
+    this.#corrected = new CorrectedTime(
+      { wall: () => this.time.now() + this.#machine.wallAheadMs, monotonic: () => this.time.now() },
+      this.#machine.correction,
+    );
   }
 
   now(): Instant {
-    return (this.time.now() + this.#aheadMs) as Instant;
+    return Math.floor(this.#corrected.now()) as Instant;
   }
 
   wall(): number {
@@ -192,16 +196,27 @@ export class VirtualClock implements Clock {
 
   at(instant: Instant, callback: () => void): CancelTimer {
     if (this.#stopped) return () => {};
+    let cancelTimer: CancelTimer;
+    const arm = (): void => {
+      const at = this.time.now() + Math.ceil(this.#corrected.until(instant));
+      cancelTimer = this.time.at(at as Instant, () => this.#machine.standstill.run(fire));
+    };
     const fire = () => {
       // Another callback may have cancelled it after the standstill.
-      if (this.#cancels.delete(cancel)) callback();
+      if (!this.#cancels.has(cancel)) return;
+      if (this.now() < instant) {
+        arm();
+        return;
+      }
+      this.#cancels.delete(cancel);
+      callback();
     };
-    const cancelTimer = this.time.at((instant - this.#aheadMs) as Instant, () => this.#machine.standstill.run(fire));
     const cancel = () => {
       this.#cancels.delete(cancel);
       cancelTimer();
     };
     this.#cancels.add(cancel);
+    arm();
     return cancel;
   }
 
@@ -215,7 +230,7 @@ export class VirtualClock implements Clock {
       mark.bootId === this.#bootId
         ? mark.instant + (this.#uptimeMs - mark.uptimeMs)
         : Math.max(this.time.now() + this.#machine.wallAheadMs, mark.instant);
-    this.#aheadMs = now - this.time.now();
+    this.#corrected.set(now);
   }
 
   /** Advances true time, for all clocks that share it. */
