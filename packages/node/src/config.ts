@@ -252,6 +252,21 @@ export const configSchema = z
         }),
       })
       .prefault({}),
+    clock: z
+      .strictObject({
+        correctionMsPerSecond: count({
+          about:
+            'How far the clock of the engine moves towards the system clock in each second, in ms. More: leases and delays last longer or shorter by that share while the clock moves. 0: never.',
+          default: 1,
+          min: 0,
+          max: 100,
+        }),
+        catchUpAtStart: flag(
+          'At its start, a clock of the engine that is behind the system clock is set to it at once. Leases and delays end earlier by the difference then.',
+          false,
+        ),
+      })
+      .prefault({}),
     audit: auditSection,
     grpc: grpcSection,
     ...tlsFields,

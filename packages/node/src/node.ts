@@ -143,7 +143,10 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   if (tls !== undefined) opened.use(tls);
   parts.tls = tls;
   const channels = tls === undefined ? plainChannels : secureChannels(tls);
-  const clock = new SystemClock();
+  const clock = new SystemClock({
+    correction: config.clock.correctionMsPerSecond / 1000,
+    catchesUp: config.clock.catchUpAtStart,
+  });
   const audit = opened.use(openAudit(config.audit.file, clock, log));
   const http = createHttp(config, { parts, metrics, tls, audit, log });
   const httpPort = await http.start();

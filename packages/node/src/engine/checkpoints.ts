@@ -31,11 +31,12 @@ export class Checkpoints {
     this.#comparedAt = this.#mark.instant;
   }
 
-  async write(memory: EngineState): Promise<void> {
+  /** `isLast`: the engine stops after it. */
+  async write(memory: EngineState, isLast = false): Promise<void> {
     await memory.writeTasks();
     const changed = memory.takeChanged();
     if (changed.length === 0) {
-      await this.#writeMark();
+      await this.#writeMark(isLast);
       return;
     }
     this.#flushPending = true;
@@ -48,8 +49,8 @@ export class Checkpoints {
   }
 
   /** Writes how far the clock was corrected. Otherwise the next run would begin without the correction, with a jump. */
-  async #writeMark(): Promise<void> {
-    if (this.#clock.now() - this.#comparedAt < LOOK_MS) return;
+  async #writeMark(isLast: boolean): Promise<void> {
+    if (!isLast && this.#clock.now() - this.#comparedAt < LOOK_MS) return;
     const mark = this.#clock.mark();
     this.#comparedAt = mark.instant;
     const { instant, uptimeMs } = this.#mark;

@@ -30,6 +30,7 @@ import { StoreFullError, type StoreState } from '../ports/store.ts';
 import { Admission } from './admission.ts';
 import { Background } from './background.ts';
 import { Checkpoints } from './checkpoints.ts';
+import { CLOCK_LOOK_MS, ClockLog } from './clock-log.ts';
 import { DamageLog } from './damage-log.ts';
 import type { OpenedEngineDeps } from './engine-deps.ts';
 import type { EngineState, EngineStateDeps } from './engine-state.ts';
@@ -132,6 +133,8 @@ export class Engine implements TaskEngine {
     store.onStateChange((state) => this.#onStoreState(state));
     this.#onStoreState(store.state);
     this.#background.every(config.checkpointIntervalMs, () => this.#tick());
+    const clockLog = new ClockLog(this.#deps);
+    this.#background.every(CLOCK_LOOK_MS, async () => clockLog.look());
     this.#background.start();
     if (config.durability.kind === 'relaxed') {
       this.#background.every(config.durability.flushIntervalMs, () => this.#flush());
@@ -234,6 +237,7 @@ export class Engine implements TaskEngine {
 
   figures(): EngineFigures {
     const { figures: backups } = this.backups;
+    const { clock } = this.#deps;
     const log = this.#memory?.log.figures;
     return {
       queues: this.#memory?.table.size ?? 0,
@@ -249,6 +253,7 @@ export class Engine implements TaskEngine {
       runningBackups: backups.running,
       backupBytes: backups.bytes,
       backedUpAt: backups.oldestAt,
+      clockAheadMs: clock.now() - clock.wall(),
       ...this.#counts,
     };
   }
@@ -282,7 +287,7 @@ export class Engine implements TaskEngine {
       await this.#checkpoint.catch(() => {});
       if (failed || !this.#memory || this.#memory.failed) return;
       await this.#memory.durable();
-      await this.#checkpoints.write(this.#memory);
+      await this.#checkpoints.write(this.#memory, true);
     } catch (error) {
       // No data is lost: the next start replays more of the log.
       this.#deps.log.warn({ err: error }, 'stopped without a last checkpoint');

@@ -84,6 +84,11 @@ const gauges: readonly (readonly [name: string, help: string, of: (figures: Engi
   ],
   ['running_backups', 'Partitions that are sent to backups now.', (figures) => figures.runningBackups],
   ['cache_bytes', 'Memory of the cached tasks at the heads of queues.', (figures) => figures.cacheBytes],
+  [
+    'clock_ahead_seconds',
+    'How far the clock of the engine is ahead of the system clock. Negative: it is behind.',
+    (figures) => figures.clockAheadMs / 1000,
+  ],
 ];
 
 /** The counters of queues. */

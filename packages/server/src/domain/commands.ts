@@ -341,6 +341,8 @@ export interface EngineFigures {
   readonly runningBackups: number;
   /** Bytes of rows and log entries sent to backups since the start. */
   readonly backupBytes: number;
+  /** How far the clock of the engine is ahead of the system clock. */
+  readonly clockAheadMs: number;
   readonly tasksEnqueued: number;
   readonly tasksLeased: number;
   readonly tasksCompleted: number;

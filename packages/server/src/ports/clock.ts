@@ -30,7 +30,7 @@ export interface Clock {
   mark(): ClockMark;
   /**
    * Continues from the mark of an earlier run. Call it once, before the first use of `now()`. Within the same boot the time since
-   * the mark is known exactly. Across boots the system clock tells it, unless it went back.
+   * the mark is known, up to what the clock was corrected by since. Across boots the system clock tells it, unless it went back.
    */
   resume(mark: ClockMark): void;
 }

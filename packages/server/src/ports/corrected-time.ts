@@ -1,8 +1,11 @@
 /** How far a clock is corrected in each ms, in ms, unless an operator chooses otherwise. */
-export const DEFAULT_CORRECTION = 1 / 1000;
+const DEFAULT_CORRECTION = 1 / 1000;
 
 /** How often the system clock is read, in ms. */
 const LOOK_MS = 1_000;
+
+/** While the time is corrected, its mark on disk is not older than this, in ms. */
+const MARKED_WITHIN_MS = 90_000;
 
 export interface TimeSources {
   /** The system clock, in ms since 1970. Jumps when it is set. */
@@ -14,8 +17,8 @@ export interface TimeSources {
 /**
  * Time that passes like monotonic time, and approaches the system clock slowly.
  *
- *  T1  It never goes back and never jumps: in each ms it passes by `1 - rate` to `1 + rate` ms.
- *  T2  If the system clock is not set any more, it agrees with the system clock after `difference / rate`, and does not overshoot.
+ *  T1  While it runs, it never goes back and never jumps: in each ms it passes by `1 - rate` to `1 + rate` ms.
+ *  T2  If the system clock is not set any more, it agrees with it after `difference / rate`, and does not overshoot.
  */
 export class CorrectedTime {
   readonly #sources: TimeSources;
@@ -48,6 +51,17 @@ export class CorrectedTime {
       this.#missing = this.#sources.wall() - now;
     }
     return now;
+  }
+
+  /**
+   * Goes on from a mark of an earlier run, when `passedMs` have passed since. If the system clock is ahead, the run may have
+   * caught up since its mark, and so does this time. It goes back only if the system clock was ahead after the mark and was set
+   * back before the run ended without another mark: by less than the run had caught up.
+   */
+  resume(marked: number, passedMs: number): void {
+    const now = marked + passedMs;
+    const mostCaughtUp = this.#rate * Math.min(passedMs, MARKED_WITHIN_MS);
+    this.set(Math.max(now, Math.min(now + mostCaughtUp, this.#sources.wall())));
   }
 
   /** Goes on from another instant. */

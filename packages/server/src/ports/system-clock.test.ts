@@ -95,6 +95,19 @@ describe('the system clock', () => {
     });
   });
 
+  test.each([
+    [60_000, 700 + 60_000],
+    [-60_000, 700],
+  ])('that may catch up continues at the system clock, set by %i ms, if it is behind', (stepMs, passedMs) => {
+    const machine = new Machine();
+    const mark = new SystemClock({}, machine).mark();
+    machine.pass(700);
+    machine.wallMs += stepMs;
+    const next = new SystemClock({ catchesUp: true }, machine);
+    next.resume(mark);
+    expect(next.now() - mark.instant).toBe(passedMs);
+  });
+
   describe('timers', () => {
     let machine: Machine;
     beforeEach(() => {

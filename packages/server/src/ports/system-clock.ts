@@ -76,7 +76,7 @@ export class SystemClock implements Clock {
   }
 
   mark(): ClockMark {
-    return { instant: this.now(), bootId: this.#bootId, uptimeMs: this.#sources.uptime() };
+    return { instant: Math.ceil(this.#time.now()) as Instant, bootId: this.#bootId, uptimeMs: this.#sources.uptime() };
   }
 
   resume(mark: ClockMark): void {
@@ -84,7 +84,8 @@ export class SystemClock implements Clock {
     // A negative time means: a container that shows its own uptime was restarted on the same boot of its host.
     const sameBoot = mark.bootId !== undefined && mark.bootId === this.#bootId && passed >= 0;
     const wall = this.#sources.wall();
-    const now = sameBoot ? mark.instant + passed : Math.max(wall, mark.instant);
-    this.#time.set(this.#catchesUp ? Math.max(wall, now) : now);
+    if (sameBoot) this.#time.resume(mark.instant, passed);
+    else this.#time.set(Math.max(wall, mark.instant));
+    if (this.#catchesUp && wall > this.#time.now()) this.#time.set(wall);
   }
 }

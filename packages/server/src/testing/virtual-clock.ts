@@ -221,16 +221,13 @@ export class VirtualClock implements Clock {
   }
 
   mark(): ClockMark {
-    return { instant: this.now(), bootId: this.#bootId, uptimeMs: this.#uptimeMs };
+    return { instant: Math.ceil(this.#corrected.now()) as Instant, bootId: this.#bootId, uptimeMs: this.#uptimeMs };
   }
 
   resume(mark: ClockMark): void {
     if (this.#cancels.size > 0) throw new Error('resume comes before the first timer');
-    const now =
-      mark.bootId === this.#bootId
-        ? mark.instant + (this.#uptimeMs - mark.uptimeMs)
-        : Math.max(this.time.now() + this.#machine.wallAheadMs, mark.instant);
-    this.#corrected.set(now);
+    if (mark.bootId === this.#bootId) this.#corrected.resume(mark.instant, this.#uptimeMs - mark.uptimeMs);
+    else this.#corrected.set(Math.max(this.time.now() + this.#machine.wallAheadMs, mark.instant));
   }
 
   /** Advances true time, for all clocks that share it. */

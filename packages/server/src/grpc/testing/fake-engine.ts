@@ -18,6 +18,7 @@ const NO_FIGURES: EngineFigures = {
   atoms: 0,
   runningBackups: 0,
   backupBytes: 0,
+  clockAheadMs: 0,
   tasksEnqueued: 0,
   tasksLeased: 0,
   tasksCompleted: 0,
