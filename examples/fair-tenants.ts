@@ -20,7 +20,7 @@ await addReports('gold', 10);
 const WEIGHTS: Readonly<Record<string, number>> = { 'tenant-gold#reports': 2 };
 const reports = client.matchingQueues<number>(
   { regex: '^tenant-.*#reports$' },
-  { interval: '500ms', weight: (queue) => WEIGHTS[queue] ?? 1 },
+  { weight: (queue) => WEIGHTS[queue] ?? 1 },
 );
 
 const begun: string[] = [];

@@ -46,6 +46,7 @@ function lease({ queues: [queue = ''], maxTasks, leaseDurationMs }: LeaseTasksRe
   const now = Date.now();
   const task = (): LeasedTask => ({
     queue,
+    patternId: 0,
     pid: nextPid(),
     data: payload(),
     leaseToken: lastToken,
@@ -59,7 +60,7 @@ function lease({ queues: [queue = ''], maxTasks, leaseDurationMs }: LeaseTasksRe
     key: '',
     timeLimitMs: 0,
   });
-  return { tasks: Array.from({ length: maxTasks }, task) };
+  return { tasks: Array.from({ length: maxTasks }, task), moreQueues: [] };
 }
 
 function nextPid(): Buffer {

@@ -51,6 +51,8 @@ export function leaseTasks(
     workerLabel: '',
     maxBytes: 0,
     anyOrder: false,
+    patterns: [],
+    maxMoreQueues: 0,
   };
   return new Promise((resolve, reject) => {
     stub.leaseTasks(request, (error: ServiceError | null, reply: LeaseTasksResponse) => {

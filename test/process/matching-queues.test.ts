@@ -25,11 +25,11 @@ test('a worker of matching queues on three nodes serves quiet tenants beside a b
 
   const done: string[] = [];
   const doneOf = (tenant: string): number => done.filter((queue) => queue === `${tenant}#jobs`).length;
-  await using worker = client.worker(
-    client.matchingQueues({ regex: '#jobs$' }, { interval: '500ms' }),
-    ({ queue }) => void done.push(queue),
-    { concurrency: 8, leaseDuration: '5s', wait: '10s' },
-  );
+  await using worker = client.worker(client.matchingQueues({ regex: '#jobs$' }), ({ queue }) => void done.push(queue), {
+    concurrency: 8,
+    leaseDuration: '5s',
+    wait: '10s',
+  });
   worker.start();
   await eventually(() => expect(QUIET.filter((tenant) => doneOf(tenant) < 5)).toEqual([]), { withinMs: MINUTE_MS });
   // The quiet ones had 100 tasks in 20 queues. In fair turns the busy one had a twenty-first of the turns.

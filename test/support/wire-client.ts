@@ -57,6 +57,8 @@ export const aLease = (change: Partial<LeaseTasksRequest> = {}): LeaseTasksReque
   workerLabel: '',
   maxBytes: 0,
   anyOrder: false,
+  patterns: [],
+  maxMoreQueues: 0,
   ...change,
 });
 

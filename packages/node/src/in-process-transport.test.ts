@@ -99,7 +99,7 @@ describe('a call in process', () => {
     const leased = transport.leaseTasks(aLease({ waitMs: 60_000 }), { timeoutMs: 1 });
     await vi.advanceTimersByTimeAsync(60_000);
     granted.resolve([]);
-    expect(await leased).toEqual({ tasks: [] });
+    expect(await leased).toEqual({ tasks: [], moreQueues: [] });
   });
 
   test('ends when its signal says so, and tells the engine', async () => {

@@ -34,6 +34,7 @@ async function openRealEngine(): Promise<RealEngine> {
       updateTasks: (command) => (isStalled ? new Promise(() => {}) : engine.updateTasks(command)),
       updateBatch: (batch) => (isStalled ? new Promise(() => {}) : engine.updateBatch(batch)),
       leaseTasks: (command, context) => engine.leaseTasks(command, context),
+      queuesWithTasks: (command, most) => engine.queuesWithTasks(command, most),
       waitForTasks: (command, context) => engine.waitForTasks(command, context),
       listQueues: (command) => engine.listQueues(command),
       queueStats: (command) => engine.queueStats(command),

@@ -31,6 +31,10 @@ export const limits = {
   leaseTasks: 10_000,
   /** Queues named in one lease request. */
   leaseQueues: 1_000,
+  /** Patterns of queues in one lease request. */
+  leasePatterns: 16,
+  /** Further queues named in one lease reply. */
+  moreQueues: 100,
   /** Requests in one batch. */
   batchRequests: 1_000,
   /** Items in all updates of one batch. */

@@ -141,11 +141,14 @@ test('a repeated lease waits for the rest of its waiting time', async () => {
   const { timing, transport, calls } = setUp();
   transport.faults.leaseTasks.push({ when: 'before', error: overloaded(4_000) });
   const request = { queues: ['q'], maxTasks: 1, leaseDurationMs: 1_000, waitMs: 10_000, workerLabel: '', maxBytes: 0 };
-  const call = calls.lease({ ...request, maxPid: Buffer.alloc(0), anyOrder: false }, {});
+  const call = calls.lease(
+    { ...request, maxPid: Buffer.alloc(0), anyOrder: false, patterns: [], maxMoreQueues: 0 },
+    {},
+  );
   await timing.advance(5_000);
   expect(transport.engine.leases.map(({ waitMs }) => waitMs)).toEqual([5_975]);
   await timing.advance(6_000);
-  expect(await call).toEqual([]);
+  expect(await call).toEqual({ tasks: [], moreQueues: [] });
 });
 
 describe('a signal', () => {

@@ -1,8 +1,8 @@
 import { status } from '@grpc/grpc-js';
 import type {
   EndedTask,
-  LeasedTask,
   LeaseTasksRequest,
+  LeaseTasksResponse,
   UpdateTasksRequest,
   UpdateTasksResponse,
   WaitForTasksRequest,
@@ -58,12 +58,9 @@ export class RetryingCalls {
    * After an abort of the signal the call settles when no more tasks can be leased to it. It may still resolve with tasks, and
    * the caller must release them.
    */
-  async lease(request: LeaseTasksRequest, options: CallOptions): Promise<readonly LeasedTask[]> {
+  lease(request: LeaseTasksRequest, options: CallOptions): Promise<LeaseTasksResponse> {
     const { transport } = this.#parts;
-    const { tasks } = await this.#poll('leaseTasks', 'harmless', request, options, (now, attempt) =>
-      transport.leaseTasks(now, attempt),
-    );
-    return tasks;
+    return this.#poll('leaseTasks', 'harmless', request, options, (now, attempt) => transport.leaseTasks(now, attempt));
   }
 
   /** Waits until tasks have ended, or leases are lost or their tasks cancelled. Resolves with none after the wait. */

@@ -45,6 +45,8 @@ async function setUp({ tasks = 1, queue = 'q', keepMs = 3_600_000, limitMs = Num
     workerLabel: '',
     maxBytes: 0,
     anyOrder: false,
+    patterns: [],
+    maxMoreQueues: 0,
   };
   const leased = await transport.engine.lease({ ...request, maxPid: data });
   const kept = leased.tasks.map(({ pid, leaseToken }, id) => {

@@ -1,21 +1,41 @@
 import { limits } from '@taskmaster/proto';
+import type { DataFormat } from '../values/codec.ts';
 import type { LeasedTask } from './leased-task.ts';
-import type { QueueRef } from './new-task.ts';
+import type { FORMAT, QueueRef } from './new-task.ts';
+
+/** Queues by their names, those that exist and those that come later. */
+export interface PatternRef<T> {
+  readonly regex: string | undefined;
+  readonly group: string | undefined;
+  /** How many of the queues of the request come before. */
+  readonly after: number;
+  readonly [FORMAT]: DataFormat<T, unknown>;
+}
+
+/** A queue that matches a pattern of a lease request, and that the request does not name. */
+export interface MatchedQueue {
+  readonly queue: string;
+  /** Index of the pattern. */
+  readonly pattern: number;
+  /** Whether it probably has more tasks. */
+  readonly hasTasks: boolean;
+}
 
 /** The queues of one lease request. */
 export interface LeaseFrom<T> {
-  /** None: there is no queue to lease from yet. */
   readonly queues: readonly QueueRef<T>[];
+  /** Further queues. Default: none. */
+  readonly patterns?: readonly PatternRef<T>[] | undefined;
   /** Whether the order of the queues does not matter. The tasks then come in the order of their PIDs. */
   readonly anyOrder: boolean;
   /** Whether the first queue probably has enough tasks: it is asked alone, and the others only if it has not. */
   readonly firstAlone?: boolean | undefined;
-  /** Longest wait, in ms, after which other queues may be asked. Default: as the options say. */
-  readonly maxWaitMs?: number | undefined;
   /** How many of these tasks to lease now. Default: all. */
   partOf?(max: number): number;
-  /** Called with the tasks of a lease for up to `max` tasks. */
-  onLeased?(tasks: readonly LeasedTask<T>[], max: number): void;
+  /** Longest wait, in ms, after which other queues may be asked. Default: as the options say. */
+  readonly maxWaitMs?: number | undefined;
+  /** Called with the tasks of a lease for up to `max` tasks. `matched`: what became known of queues that match the patterns. */
+  onLeased?(tasks: readonly LeasedTask<T>[], max: number, matched: readonly MatchedQueue[]): void;
   /** Called when the first queue, asked alone, did not answer. */
   onFirstFailed?(): void;
 }
@@ -60,19 +80,32 @@ export function sourceOf<T>(queues: readonly (QueueRef<T> | SeveralQueues<T>)[])
 
 /** First the queues of the first part, then those of the second. */
 function inOrder<T>(parts: readonly LeaseFrom<T>[], most: number): LeaseFrom<T> {
+  const queues: QueueRef<T>[] = [];
+  const patterns: PatternRef<T>[] = [];
+  for (const part of parts) {
+    for (const pattern of part.patterns ?? []) patterns.push({ ...pattern, after: queues.length + pattern.after });
+    queues.push(...part.queues);
+  }
   const waits = parts.flatMap(({ maxWaitMs }) => maxWaitMs ?? []);
   return {
-    queues: parts.flatMap(({ queues }) => queues).slice(0, most),
+    queues: queues.slice(0, most),
+    patterns,
     anyOrder: false,
     maxWaitMs: waits.length === 0 ? undefined : Math.min(...waits),
     partOf: (max) => Math.min(max, ...parts.map((part) => part.partOf?.(max) ?? max)),
-    onLeased(tasks, max) {
+    onLeased(tasks, max, matched) {
       let left = max;
+      let from = 0;
       for (const part of parts) {
-        const names = new Set(part.queues.map(({ name }) => name));
+        const count = part.patterns?.length ?? 0;
+        const ofPart = matched
+          .map((each) => ({ ...each, pattern: each.pattern - from }))
+          .filter(({ pattern }) => pattern >= 0 && pattern < count);
+        from += count;
+        const names = new Set([...part.queues.map(({ name }) => name), ...ofPart.map(({ queue }) => queue)]);
         const own = tasks.filter(({ queue }) => names.has(queue));
         // Further parts were not asked.
-        if (left > 0) part.onLeased?.(own, left);
+        if (left > 0) part.onLeased?.(own, left, ofPart);
         left -= own.length;
       }
     },

@@ -1,16 +1,20 @@
-import { type LeaseTasksRequest, limits, type LeasedTask as WireTask } from '@taskmaster/proto';
+import {
+  type LeaseTasksRequest,
+  type LeaseTasksResponse,
+  limits,
+  type LeasedTask as WireTask,
+} from '@taskmaster/proto';
 import { Lease, type Leased, type LeaseTerms } from '../leases/lease.ts';
-import { sleep } from '../transport/timing.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
-import { type Decoded, decodeData } from '../values/codec.ts';
+import { type DataFormat, type Decoded, decodeData } from '../values/codec.ts';
 import { type Duration, durationMs, leaseDurationMs as leaseDurationMsOf } from '../values/duration.ts';
 import { cancelled, isTaskMasterError } from '../values/errors.ts';
 import type { CallOptions } from '../values/options.ts';
 import { comparePids, type PidLike, pidBytes } from '../values/pid.ts';
 import type { ClientContext } from './context.ts';
-import type { LeaseFrom, LeaseSource } from './lease-source.ts';
+import type { LeaseFrom, LeaseSource, MatchedQueue } from './lease-source.ts';
 import { LeasedTask } from './leased-task.ts';
-import { FORMAT, type QueueRef } from './new-task.ts';
+import { FORMAT } from './new-task.ts';
 import { type LeaseRef, Update } from './update.ts';
 
 /** Options of a lease request. */
@@ -94,24 +98,21 @@ export async function leaseUntilSettled<T>(
 ): Promise<LeasedTask<T>[]> {
   const max = from.partOf?.(maxOf(options)) ?? maxOf(options);
   const wait = Math.min(durationMs(options.wait ?? 0, 'wait'), from.maxWaitMs ?? Number.POSITIVE_INFINITY);
-  if (from.queues.length === 0 && from.maxWaitMs !== undefined) {
-    await sleep(context.timing, wait, options.signal);
-    return [];
-  }
   const now = { ...options, max, wait };
+  const matched: MatchedQueue[] = [];
   const tasks = from.firstAlone ? await leaseOfFirst(context, from, now) : [];
   // Few tasks may be all that fit into `maxBytes`.
   if (tasks.length === 0 || (tasks.length < max && options.maxBytes === undefined)) {
     const rest = tasks.length === 0 ? now : { ...now, max: max - tasks.length, wait: 0 };
     try {
-      tasks.push(...(await leaseOnce(context, from, rest)));
+      tasks.push(...(await leaseOnce(context, from, rest, matched)));
     } catch (error) {
       // The tasks that are leased already must reach the caller.
       if (tasks.length === 0) throw error;
     }
   }
   if (from.anyOrder) tasks.sort((a, b) => comparePids(a.pid, b.pid));
-  from.onLeased?.(tasks, max);
+  from.onLeased?.(tasks, max, matched);
   return tasks;
 }
 
@@ -133,30 +134,47 @@ async function leaseOfFirst<T>(
   }
 }
 
-/** One request. */
+/** Queues that match patterns that one reply names beside its tasks. */
+const MORE_QUEUES = 32;
+
+/** One request. `matched` gets what becomes known of queues that match patterns. */
 async function leaseOnce<T>(
   context: ClientContext,
-  { queues, anyOrder }: LeaseFrom<T>,
+  from: LeaseFrom<T>,
   options: LeaseOptions,
+  matched: MatchedQueue[] = [],
 ): Promise<LeasedTask<T>[]> {
-  const request = { ...leaseRequest(context, queues, options), anyOrder };
+  const { queues, patterns = [], anyOrder } = from;
+  const request = { ...leaseRequest(context, from, options), anyOrder };
   const sentAt = context.timing.now();
   const stopWatching = request.waitMs > 0 ? context.loop.watch() : undefined;
-  let replies: readonly WireTask[];
+  let reply: LeaseTasksResponse;
   try {
-    replies = await context.calls.lease(request, options);
+    reply = await context.calls.lease(request, options);
   } finally {
     stopWatching?.();
   }
   const leasedFrom = request.waitMs > 0 ? Math.max(sentAt, context.loop.polledAt) : sentAt;
   const [first] = queues;
   const byName = queues.length === 1 ? undefined : new Map(queues.map((queue) => [queue.name, queue]));
-  const reading = replies.map((task) => {
+  if (patterns.length > 0) matched.push(...matchedIn(reply));
+  const reading = reply.tasks.map((task) => {
     const queue = byName === undefined ? first : byName.get(task.queue);
+    const { [FORMAT]: format } = patterns[task.patternId - 1] ?? queue ?? first ?? {};
     const leaseDurationMs = task.leaseDurationMs || request.leaseDurationMs || limits.defaultLeaseDurationMs;
-    return readTask(context, queue ?? first, task, leaseDurationMs, leasedFrom);
+    return readTask(context, format, task, leaseDurationMs, leasedFrom);
   });
   return reading.some((one) => one instanceof Promise) ? Promise.all(reading) : (reading as LeasedTask<T>[]);
+}
+
+/** What a reply says of queues that match patterns, those with tasks in the reply first. */
+function matchedIn({ tasks, moreQueues }: LeaseTasksResponse): MatchedQueue[] {
+  const patternOf = new Map<string, number>();
+  for (const { queue, patternId } of tasks) if (patternId > 0) patternOf.set(queue, patternId);
+  for (const { queue, patternId } of moreQueues) patternOf.set(queue, patternId);
+  const more = new Set(moreQueues.map(({ queue }) => queue));
+  const isCut = moreQueues.length >= MORE_QUEUES;
+  return [...patternOf].map(([queue, id]) => ({ queue, pattern: id - 1, hasTasks: isCut || more.has(queue) }));
 }
 
 /** How long a client or a worker that stops waits for its releases, in ms. */
@@ -176,15 +194,23 @@ function maxOf({ max = 1 }: LeaseOptions): number {
   throw new TypeError(`max: ${max} is not a whole number from 1 to ${limits.leaseTasks}`);
 }
 
-function leaseRequest(
+function leaseRequest<T>(
   context: ClientContext,
-  queues: readonly QueueRef[],
+  { queues, patterns = [] }: LeaseFrom<T>,
   options: LeaseOptions,
 ): Omit<LeaseTasksRequest, 'anyOrder'> {
-  if (queues.length === 0) throw new TypeError('queues: at least one is needed');
+  if (queues.length + patterns.length === 0) throw new TypeError('queues: at least one is needed');
   const max = maxOf(options);
+  const names = queues.map(({ name }) => name);
   return {
-    queues: [...new Set(queues.map(({ name }) => name))],
+    queues: [...new Set(names)],
+    patterns: patterns.map(({ regex = '', group, after }, index) => ({
+      nameRegex: regex,
+      group,
+      afterQueues: new Set(names.slice(0, after)).size,
+      id: index + 1,
+    })),
+    maxMoreQueues: patterns.length === 0 ? 0 : MORE_QUEUES,
     maxTasks: max,
     leaseDurationMs:
       options.leaseDuration === undefined ? 0 : leaseDurationMsOf(options.leaseDuration, 'leaseDuration'),
@@ -197,7 +223,7 @@ function leaseRequest(
 
 function readTask<T>(
   context: ClientContext,
-  queue: QueueRef<T> | undefined,
+  format: DataFormat<T, unknown> | undefined,
   task: WireTask,
   leaseDurationMs: number,
   from: number,
@@ -206,8 +232,7 @@ function readTask<T>(
   const { queue: name, pid, leaseToken: token } = task;
   const terms: LeaseTerms = { queue: name, pid, token, leaseDurationMs, timeLimitMs, from };
   const lease = new Lease(terms, context.timing, context.keeper.catchUp);
-  if (queue === undefined) throw brokenReply('leased a task of a queue that was not asked for');
-  const format = queue[FORMAT];
+  if (format === undefined) throw brokenReply('leased a task of a queue that was not asked for');
   if (format.schema === undefined) {
     // Decoded when `data` is read, because many callers need only the bytes.
     let decoded: Decoded<T> | undefined;

@@ -58,7 +58,10 @@ function setUp({ maxCallsInFlight = 100 } = {}) {
   };
   const lease = (waitMs: number, options: { signal?: AbortSignal; timeoutMs?: number } = {}) => {
     const request = { queues: ['q'], maxTasks: 1, leaseDurationMs: 1_000, waitMs, workerLabel: '', maxBytes: 0 };
-    return stream.lease({ ...request, maxPid: Buffer.alloc(0), anyOrder: false }, options);
+    return stream.lease(
+      { ...request, maxPid: Buffer.alloc(0), anyOrder: false, patterns: [], maxMoreQueues: 0 },
+      options,
+    );
   };
   const answer = (...results: StreamResult[]): void =>
     listeners.at(-1)?.onMessage(encodeToBuffer(StreamResponse, { results }));
@@ -88,9 +91,10 @@ const leased = (id: number, ...pids: string[]): StreamResult => {
     headers: {},
     key: '',
     timeLimitMs: 0,
+    patternId: 0,
   };
   const tasks = pids.map((pid) => ({ ...rest, ...instants, pid: Buffer.from(pid) }));
-  return { id, result: { $case: 'lease', value: { tasks } } };
+  return { id, result: { $case: 'lease', value: { tasks, moreQueues: [] } } };
 };
 test('calls of one turn go out in one message, and answers come in any order', async () => {
   const { update, lease, sent, answer } = setUp();

@@ -122,7 +122,7 @@ describe('taskmaster-node', () => {
     const polled = client.leaseTasks(aLease({ queues: ['shop#empty'], waitMs: 60_000 }));
     await expect.poll(async () => (await fetch(`http://${ready.http}/metrics`)).text()).toContain('waiting_leases 1');
     node.child.kill('SIGTERM');
-    expect(await polled).toEqual({ tasks: [] });
+    expect(await polled).toEqual({ tasks: [], moreQueues: [] });
     const { code, stderr } = await node.ended;
     expect(code).toBe(0);
     for (const line of stderr.trim().split('\n')) expect(JSON.parse(line)).toHaveProperty('msg');

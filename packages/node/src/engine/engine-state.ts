@@ -52,6 +52,9 @@ const TASKS_PER_GROUP = 512;
 
 /** Receives the events of queues. Implemented by `LeaseRequests`. */
 export interface QueueListener {
+  /** The queue is found by its name from now on. */
+  added(queue: Queue): void;
+  removed(queue: Queue): void;
   /** An atom made tasks available. */
   available(queue: Queue): void;
   /** An atom hid tasks. */
@@ -128,7 +131,13 @@ export class EngineState {
   readonly requests: RequestIds;
   readonly log: CommitLog;
   watcher: CommitWatcher | undefined;
-  listener: QueueListener = { available: () => {}, hidden: () => {}, read: () => {} };
+  listener: QueueListener = {
+    added: () => {},
+    removed: () => {},
+    available: () => {},
+    hidden: () => {},
+    read: () => {},
+  };
   readonly #partitions = new Map<PartitionId, Partition>();
   /** Partitions with new tickets since the last checkpoint, but without changes of queues that still exist. */
   readonly #movedOn = new Set<Partition>();
@@ -368,6 +377,7 @@ export class EngineState {
     this.table.add(queue);
     if (isRecordsQueue(queue.ledger.name)) this.records.add(queue);
     if (isSchedules(queue)) this.schedules.add(queue);
+    this.listener.added(queue);
   }
 
   #drop(partition: Partition, queue: Queue): void {
@@ -384,6 +394,7 @@ export class EngineState {
     if (queue.isReserved) this.#records.get(queue.ledger.name.name)?.forget(queue);
     partition.changed.delete(queue);
     this.#movedOn.add(partition);
+    this.listener.removed(queue);
   }
 
   /** Queues of the group follow their new settings from this turn on. */

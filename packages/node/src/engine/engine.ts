@@ -12,6 +12,7 @@ import {
   type LeaseCommand,
   type LeasedTask,
   type ListCommand,
+  type MatchedQueue,
   onlyOutcome,
   type PeekCommand,
   type QueueFilter,
@@ -178,6 +179,10 @@ export class Engine implements TaskEngine {
         throw this.#refused(error);
       },
     );
+  }
+
+  queuesWithTasks(command: LeaseCommand, most: number): readonly MatchedQueue[] {
+    return this.#leaseRequests?.queuesWithTasks(command, most) ?? [];
   }
 
   #lease(command: LeaseCommand, signal: CallSignal | undefined): Promise<LeasedTask[]> {

@@ -5,7 +5,9 @@ import {
   type EndedTask,
   eachResult,
   type Instant,
+  type LeaseCommand,
   type LeasedTask,
+  type LeasePattern,
   type LeaseToken,
   type Pid,
   type Refusal,
@@ -107,7 +109,29 @@ export interface LeaseSpec extends CallContext {
   readonly maxPid?: string;
   readonly maxBytes?: number;
   readonly worker?: string;
+  readonly patterns?: readonly PatternSpec[];
 }
+
+/** A pattern in the short form of tests. `regex` is a JavaScript expression. */
+interface PatternSpec {
+  readonly regex?: string;
+  readonly group?: string;
+  readonly after?: number;
+  readonly id?: number;
+  readonly mayLease?: (group: string) => boolean;
+}
+
+const patternOf = ({ regex, group, after = 0, id = 1, mayLease }: PatternSpec): LeasePattern => {
+  const expression = regex === undefined ? undefined : new RegExp(regex);
+  return {
+    key: `\uFFFD${group ?? '*'}\uFFFD${regex}`,
+    matches: expression && ((name) => expression.test(name)),
+    group,
+    after,
+    id,
+    mayLease,
+  };
+};
 
 /** An engine on a simulated disk and virtual time. Its commands have a short form for tests. */
 export async function engineHarness(options: HarnessOptions = {}): Promise<EngineHarness> {
@@ -228,17 +252,7 @@ export class EngineHarness implements AsyncDisposable {
   }
 
   lease(queues: string | readonly string[], spec: LeaseSpec = {}): Promise<readonly LeasedTask[]> {
-    const command = {
-      queues: [queues].flat().map(parseQueueName),
-      maxTasks: spec.max ?? 1,
-      leaseDurationMs: spec.for ?? 30_000,
-      maxPid: spec.maxPid as Pid | undefined,
-      waitMs: spec.wait ?? 0,
-      worker: spec.worker ?? 'worker',
-      workerAddress: '127.0.0.1:1',
-      maxBytes: spec.maxBytes ?? 1e9,
-    };
-    return this.engine.leaseTasks(command, { signal: spec.signal });
+    return this.engine.leaseTasks(leaseCommand(queues, spec), { signal: spec.signal });
   }
 
   waitFor(queue: string, pids: readonly string[], spec: WaitSpec = {}): Promise<readonly EndedTask[]> {
@@ -270,6 +284,21 @@ export const pidsOf = (tasks: readonly { readonly pid: Pid }[]): string[] => tas
 const resultOf = ({ result, keep = 60_000 }: DequeueSpec): TaskResult | undefined =>
   result === undefined ? undefined : { data: Buffer.from(result), keepMs: keep === 'by settings' ? undefined : keep };
 const AT_ONCE: RetryPolicy = { maxAttempts: 0, backoffInitialMs: 0, backoffMaxMs: 3_600_000, deadLetterQueue: '' };
+
+/** The command for a test's short form. */
+export function leaseCommand(queues: string | readonly string[], spec: LeaseSpec = {}): LeaseCommand {
+  return {
+    queues: [queues].flat().map(parseQueueName),
+    patterns: spec.patterns?.map(patternOf),
+    maxTasks: spec.max ?? 1,
+    leaseDurationMs: spec.for ?? 30_000,
+    maxPid: spec.maxPid as Pid | undefined,
+    waitMs: spec.wait ?? 0,
+    worker: spec.worker ?? 'worker',
+    workerAddress: '127.0.0.1:1',
+    maxBytes: spec.maxBytes ?? 1e9,
+  };
+}
 
 /** The command for a test's short form. All queues must be of one group. */
 export function updateCommand(spec: UpdateSpec): UpdateCommand {

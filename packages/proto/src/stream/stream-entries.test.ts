@@ -32,7 +32,7 @@ describe('entries of a stream', () => {
       { id: 1, call: { $case: 'lease', value: { queues: ['a#b'] } } },
       { id: 2, call: { $case: 'cancel' } },
     ]);
-    const reply = encodeToBuffer(LeaseTasksResponse, { tasks: [] });
+    const reply = encodeToBuffer(LeaseTasksResponse, { tasks: [], moreQueues: [] });
     const response = encodeStreamEntries([{ id: 3, field: ResultField.lease, bytes: reply }]);
     expect(StreamResponse.decode(response).results).toMatchObject([{ id: 3, result: { $case: 'lease' } }]);
     expect(encodeStreamEntries([])).toHaveLength(0);
@@ -58,7 +58,7 @@ describe('entries of a stream', () => {
   });
 
   test('of results are read like those of calls', () => {
-    const results = [{ id: 3, result: { $case: 'lease' as const, value: { tasks: [] } } }];
+    const results = [{ id: 3, result: { $case: 'lease' as const, value: { tasks: [], moreQueues: [] } } }];
     const read = readStreamEntries(encodeToBuffer(StreamResponse, { results }));
     expect(read).toEqual([{ id: 3, field: ResultField.lease, bytes: Buffer.alloc(0) }]);
   });

@@ -33,7 +33,7 @@ function setUp() {
   );
   const lease = (caller: string): Promise<unknown> =>
     senders.serve({ address: caller, principal: '', access: unlimitedAccess }, (sender) =>
-      sender.send('a:1', 'LeaseTasks', LEASE, {}),
+      sender.send('a:1', 'LeaseTasks', LEASE, { access: unlimitedAccess }),
     );
   const stop = (): void => {
     router.isStopping = true;
@@ -45,7 +45,10 @@ function setUp() {
 /** Answers all leases that a stream carries. */
 function answer(pipe: FakePipe | undefined): void {
   const calls = (pipe?.written ?? []).flatMap((message) => StreamRequest.decode(message).calls);
-  const results = calls.map(({ id }) => ({ id, result: { $case: 'lease' as const, value: { tasks: [] } } }));
+  const results = calls.map(({ id }) => ({
+    id,
+    result: { $case: 'lease' as const, value: { tasks: [], moreQueues: [] } },
+  }));
   pipe?.say(encodeToBuffer(StreamResponse, { results }));
 }
 

@@ -10,7 +10,7 @@ import {
   UpdateTasksRequest,
   WaitForTasksRequest,
 } from '@taskmaster/proto';
-import { type CallerAccess, type GroupRight, unlimitedAccess } from '@taskmaster/server/access';
+import type { CallerAccess, GroupRight } from '@taskmaster/server/access';
 import { type CallSignal, Refusal } from '@taskmaster/server/domain';
 import { CLUSTER_SERVICE, type UnaryService } from '@taskmaster/server/grpc';
 import {
@@ -107,8 +107,7 @@ export function createRouterService(router: Router): RawService {
     const sender = sharedSender(sharedBy(caller.access.principal), own, router.upstream);
     return await updateTasks(router, bytes, new ServedUpdater(router, caller, sender));
   };
-  // The router has checked the rights. Two tokens of one principal may share a connection, and one of them be revoked.
-  const senders = new CallerSenders(router, (peer) => streamSender(router, { ...peer, access: unlimitedAccess }));
+  const senders = new CallerSenders(router, (peer) => streamSender(router, peer));
   /**
    * Sends calls over streams: many calls share a message, a lease is cancelled without a reset, and its answer still arrives, so
    * that leased tasks can be released.

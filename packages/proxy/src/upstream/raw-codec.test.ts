@@ -123,6 +123,7 @@ test('a task is read without its payload', () => {
     headers: {},
     key: '',
     timeLimitMs: 0,
+    patternId: 0,
     maxAttempts: 3,
   };
   const read = readLeased(encodeToBuffer(LeasedTask, task));
@@ -131,6 +132,7 @@ test('a task is read without its payload', () => {
     pid: bytes('p'),
     leaseToken: 77,
     dataBytes: 5,
+    patternId: 0,
   });
 });
 

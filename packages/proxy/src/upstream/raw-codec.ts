@@ -102,13 +102,16 @@ export function readQueue(bytes: Uint8Array): string | undefined {
 }
 
 /** The entries of field 1, as views: the requests of a batch, or the results or tasks of a reply. */
-export function readEntries(bytes: Uint8Array): Uint8Array[] {
+export const readEntries = (bytes: Uint8Array): Uint8Array[] => readEntriesOf(1, bytes);
+
+/** The entries of another field, as views. */
+export function readEntriesOf(field: number, bytes: Uint8Array): Uint8Array[] {
   const reader = new BinaryReader(bytes);
   const entries: Uint8Array[] = [];
   while (reader.pos < reader.len) {
-    const [field, type] = reader.tag();
-    if (field === 1 && type === WireType.LengthDelimited) entries.push(reader.bytes());
-    else reader.skip(type, field);
+    const [number, type] = reader.tag();
+    if (number === field && type === WireType.LengthDelimited) entries.push(reader.bytes());
+    else reader.skip(type, number);
   }
   return entries;
 }
@@ -143,7 +146,12 @@ export interface LeasedRef {
   readonly leaseToken: number;
   /** Size of the payload, in bytes. */
   readonly dataBytes: number;
+  /** 0: its queue was named. */
+  readonly patternId: number;
 }
+
+/** Number of the field `pattern_id` of LeasedTask. */
+const PATTERN_ID_FIELD = 15;
 
 /** Reads a LeasedTask without its payload. */
 export function readLeased(task: Uint8Array): LeasedRef {
@@ -152,15 +160,17 @@ export function readLeased(task: Uint8Array): LeasedRef {
   let pid: Uint8Array = NOTHING;
   let leaseToken = 0;
   let dataBytes = 0;
+  let patternId = 0;
   while (reader.pos < reader.len) {
     const [field, type] = reader.tag();
     if (field === 1 && type === WireType.LengthDelimited) queue = text(reader.bytes());
     else if (field === 2 && type === WireType.LengthDelimited) pid = reader.bytes();
     else if (field === 3 && type === WireType.LengthDelimited) dataBytes = reader.bytes().length;
     else if (field === 4 && type === WireType.Varint) leaseToken = Number(reader.uint64());
+    else if (field === PATTERN_ID_FIELD && type === WireType.Varint) patternId = reader.int32();
     else reader.skip(type, field);
   }
-  return { queue, pid, leaseToken, dataBytes };
+  return { queue, pid, leaseToken, dataBytes, patternId };
 }
 
 const tag = (field: number, type: WireType): number => (field << 3) | type;

@@ -1,3 +1,4 @@
+import type { CallerAccess } from '@taskmaster/server/access';
 import type { CallSignal } from '@taskmaster/server/domain';
 import type { LostError, RefusedError, RoutedPeer, UnaryMethod, Upstream } from './upstream.ts';
 
@@ -5,6 +6,8 @@ export interface SendOptions {
   readonly signal?: CallSignal | undefined;
   /** From now, in ms. */
   readonly timeoutMs?: number | undefined;
+  /** The rights of the caller. */
+  readonly access: CallerAccess;
 }
 
 /** Sends the calls of one caller to nodes, as unary calls or over streams. One attempt, no retries. */

@@ -16,6 +16,7 @@ import { StreamSender } from './stream-sender.ts';
 import { LostError } from './upstream.ts';
 
 const UPDATE = Buffer.from([0x2a, 0x01, 0x78]); // an update of nothing, with the request id "x"
+const ANYONE = { access: unlimitedAccess };
 const LEASE = Buffer.from([0x10, 0x01]); // of one task
 
 function setUp() {
@@ -38,7 +39,7 @@ function setUp() {
     clock,
     sender,
     givenBack,
-    send: (address = 'a:1') => settled(sender.send(address, 'UpdateTasks', UPDATE, {})),
+    send: (address = 'a:1') => settled(sender.send(address, 'UpdateTasks', UPDATE, ANYONE)),
     turn: () => {
       for (const callback of due.splice(0)) callback();
     },
@@ -104,7 +105,7 @@ test('a refusal reaches its call, and no other', async () => {
 test('a cancelled lease settles with the answer of the node, because it may have been granted before', async () => {
   const { upstream, sender, turn } = setUp();
   const abort = new AbortController();
-  const lease = settled(sender.send('a:1', 'LeaseTasks', LEASE, { signal: abort.signal }));
+  const lease = settled(sender.send('a:1', 'LeaseTasks', LEASE, { ...ANYONE, signal: abort.signal }));
   turn();
   abort.abort();
   turn();
@@ -112,14 +113,14 @@ test('a cancelled lease settles with the answer of the node, because it may have
   expect(callsIn(pipe)[1]).toEqual([{ id: 1, call: { $case: 'cancel', value: {} } }]);
   sender.end();
   expect(pipe.state).toBe('open');
-  answer(pipe, { id: 1, result: { $case: 'lease', value: { tasks: [] } } });
+  answer(pipe, { id: 1, result: { $case: 'lease', value: { tasks: [], moreQueues: [] } } });
   expect(await lease).toBeInstanceOf(Uint8Array);
   expect(pipe.state).toBe('ended');
 });
 
 test('a cancelled lease does not wait for a silent node, and tasks of a late answer are released', async () => {
   const { upstream, clock, sender, turn, givenBack } = setUp();
-  const lease = settled(sender.send('a:1', 'LeaseTasks', LEASE, { timeoutMs: 500 }));
+  const lease = settled(sender.send('a:1', 'LeaseTasks', LEASE, { ...ANYONE, timeoutMs: 500 }));
   turn();
   await clock.advance(2_000);
   expect(await lease).toMatchObject({ kind: 'deadline', maybeApplied: true });
@@ -127,7 +128,7 @@ test('a cancelled lease does not wait for a silent node, and tasks of a late ans
   sender.end();
   expect(pipe.state).toBe('open');
   const tasks = [{ ...LeasedTask.decode(new Uint8Array(0)), queue: 'q', pid: Buffer.from('a'), leaseToken: 7 }];
-  answer(pipe, { id: 1, result: { $case: 'lease', value: { tasks } } });
+  answer(pipe, { id: 1, result: { $case: 'lease', value: { tasks, moreQueues: [] } } });
   expect(givenBack.map((reply) => LeaseTasksResponse.decode(reply))).toMatchObject([{ tasks: [{ leaseToken: 7 }] }]);
   expect(pipe.state).toBe('ended');
 });
@@ -140,7 +141,7 @@ test.each([
   async (_what, request, most) => {
     const { upstream, sender, turn } = setUp();
     const abort = new AbortController();
-    const send = (signal?: AbortSignal) => settled(sender.send('a:1', 'LeaseTasks', request, { signal }));
+    const send = (signal?: AbortSignal) => settled(sender.send('a:1', 'LeaseTasks', request, { ...ANYONE, signal }));
     for (let call = 0; call < most; call++) void send();
     const last = send(abort.signal);
     turn();
@@ -152,7 +153,7 @@ test.each([
     answer(extra, { id: 1, result: { $case: 'error', value: refused('CANCELLED', status.CANCELLED).error } });
     expect(await last).toMatchObject({ error: { reason: 'CANCELLED' } });
     expect([first.state, extra.state]).toEqual(['open', 'ended']);
-    answer(first, { id: 1, result: { $case: 'lease', value: { tasks: [] } } });
+    answer(first, { id: 1, result: { $case: 'lease', value: { tasks: [], moreQueues: [] } } });
     void send();
     turn();
     expect(upstream.streams).toHaveLength(2);

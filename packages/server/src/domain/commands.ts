@@ -142,8 +142,32 @@ export interface BatchOutcome extends UpdateOutcome {
   readonly refusals: ReadonlyMap<number, Refusal>;
 }
 
+/** Queues by their names, those that exist and those that come later. */
+export interface LeasePattern {
+  /** Patterns with the same key match the same queues. */
+  readonly key: string;
+  /** Matches full names in linear time. Undefined: all names match. */
+  readonly matches: ((fullName: string) => boolean) | undefined;
+  readonly group: string | undefined;
+  /** How many of the named queues come before. */
+  readonly after: number;
+  /** Given by the caller. */
+  readonly id: number;
+  /** Whether the caller may lease from a group now. Undefined: from all. */
+  readonly mayLease: ((group: string) => boolean) | undefined;
+}
+
+/** A queue that matches a pattern of a lease. */
+export interface MatchedQueue {
+  readonly queue: QueueName;
+  readonly patternId: number;
+}
+
 export interface LeaseCommand {
+  /** Without duplicates. */
   readonly queues: readonly QueueName[];
+  /** Ordered by `after`. Undefined: none. */
+  readonly patterns?: readonly LeasePattern[] | undefined;
   readonly maxTasks: number;
   /** 0: that of each queue's settings. */
   readonly leaseDurationMs: number;
@@ -161,6 +185,8 @@ export interface LeaseCommand {
 
 export interface LeasedTask {
   readonly queue: QueueName;
+  /** Of the pattern by which the task was found. Undefined: its queue was named. */
+  readonly patternId?: number | undefined;
   readonly pid: Pid;
   /** The stored payload. */
   readonly data: Uint8Array;
@@ -378,6 +404,8 @@ export interface TaskEngine {
   /** The outcome of several updates with a request id is final: a repetition gets the same, also the refusals. */
   updateBatch(command: BatchCommand): Promise<BatchOutcome>;
   leaseTasks(command: LeaseCommand, context?: CallContext): Promise<readonly LeasedTask[]>;
+  /** Queues with available tasks that match the patterns of a lease, and that it does not name. Later calls begin with others. */
+  queuesWithTasks(command: LeaseCommand, most: number): readonly MatchedQueue[];
   /** The tasks that have ended, in the order of the command. None: no task has ended within the wait. */
   waitForTasks(command: WaitCommand, context?: CallContext): Promise<readonly EndedTask[]>;
   listQueues(command: ListCommand): Promise<QueuePage>;

@@ -43,9 +43,9 @@ const NO_BYTES = new Uint8Array(0);
 
 /** The answers to calls whose waits are ended. */
 const NOTHING = {
-  LeaseTasks: { $case: 'lease', value: { tasks: [] } },
+  LeaseTasks: { $case: 'lease', value: { tasks: [], moreQueues: [] } },
   WaitForTasks: { $case: 'wait', value: { ended: [] } },
-} as const satisfies Record<string, StreamReply>;
+} satisfies Record<string, StreamReply>;
 
 /** The share of the calls in flight that may be waiting. Other calls and cancellations are still read. */
 const WAITING_PART = 3 / 4;

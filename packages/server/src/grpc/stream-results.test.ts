@@ -12,7 +12,7 @@ const updated = {
 };
 const answers: readonly StreamAnswer[] = [
   { id: 1, reply: { $case: 'update', value: updated } },
-  { id: 300, reply: { $case: 'lease', value: { tasks: [] } } },
+  { id: 300, reply: { $case: 'lease', value: { tasks: [], moreQueues: [] } } },
 ];
 const results = answers.map(({ id, reply }) => ({ id, result: reply }));
 

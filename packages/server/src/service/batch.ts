@@ -12,11 +12,11 @@ import {
   type Error as WireError,
 } from '@taskmaster/proto';
 import { batchOf, eachResult } from '../domain/batches.ts';
-import type { LeasedTask, TaskEngine, UpdateCommand } from '../domain/commands.ts';
+import type { LeaseCommand, LeasedTask, TaskEngine, UpdateCommand } from '../domain/commands.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { Log } from '../ports/log.ts';
 import { type Caller, waitingBytes } from './caller.ts';
-import { recheckOfLease, requireLease, requireUpdate } from './check-rights.ts';
+import { leasableOnly, recheckOfLease, requireLease, requireUpdate } from './check-rights.ts';
 import { countAtMost, refuse } from './parse/checks.ts';
 import { parseLease } from './parse/parse-lease.ts';
 import { countItems, parseParts, parseUpdate } from './parse/parse-update.ts';
@@ -137,11 +137,7 @@ export async function batchLease(
   const share = Math.floor(limits.replyDataBytes / requests.length);
   const lease = async (request: LeaseTasksRequest): Promise<readonly LeasedTask[] | WireError> => {
     try {
-      const command = parseLease(request, caller.address);
-      requireLease(caller.access, command.queues);
-      if (command.waitMs > 0) {
-        caller.beginWaiting?.(waitingBytes(request.queues), recheckOfLease(caller.access, command.queues));
-      }
+      const command = leaseFor(request, caller);
       const bounded = { ...command, maxBytes: Math.min(command.maxBytes, share) };
       return await leaseWithin(engine, log, bounded, caller, REPLY_BYTES, (tasks) => tasks);
     } catch (error) {
@@ -162,6 +158,15 @@ export async function batchLease(
     return { result: { $case: 'response', value: leaseReply(outcome.slice(0, count)) } };
   });
   return { results };
+}
+
+/** Throws a `Refusal` unless the caller may make this lease, and wait for it. */
+export function leaseFor(request: LeaseTasksRequest, caller: Caller): LeaseCommand {
+  const { access } = caller;
+  const command = parseLease(request, caller.address);
+  requireLease(access, command);
+  if (command.waitMs > 0) caller.beginWaiting?.(waitingBytes(request), recheckOfLease(access, command));
+  return leasableOnly(access, command);
 }
 
 function checkCount(requests: number): void {

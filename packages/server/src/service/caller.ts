@@ -1,3 +1,4 @@
+import type { LeaseTasksRequest } from '@taskmaster/proto';
 import { ANONYMOUS } from '../access/access-table.ts';
 import type { CallerAccess } from '../access/caller-access.ts';
 import type { CallSignal } from '../domain/call-signal.ts';
@@ -31,10 +32,14 @@ export function visitorOf({ address, access: { principal } }: Pick<Caller, 'addr
 /** Memory of a waiter for each queue or task that it names, beside the names, in bytes. */
 const QUEUE_BYTES = 200;
 
+/** Memory of a waiter for each pattern, beside the expression. */
+const PATTERN_BYTES = 400;
+
 /** Approximate memory that a lease request uses while it waits, in bytes. */
-export function waitingBytes(queues: readonly string[]): number {
+export function waitingBytes({ queues, patterns }: Pick<LeaseTasksRequest, 'queues' | 'patterns'>): number {
   let bytes = 0;
   for (const queue of queues) bytes += QUEUE_BYTES + queue.length;
+  for (const { nameRegex, group = '' } of patterns) bytes += PATTERN_BYTES + nameRegex.length + group.length;
   return bytes;
 }
 

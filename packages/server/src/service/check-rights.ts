@@ -1,7 +1,8 @@
 import type { AwaitedTask, QueueName } from '@taskmaster/proto';
 import { parseQueueName } from '@taskmaster/proto';
 import type { CallerAccess } from '../access/caller-access.ts';
-import type { QueueFilter, UpdateCommand } from '../domain/commands.ts';
+import type { LeaseCommand, LeasePattern, QueueFilter, UpdateCommand } from '../domain/commands.ts';
+import { Refusal } from '../domain/refusal.ts';
 
 // The rights that operations on queues need. Each throws a `Refusal` UNAUTHENTICATED or PERMISSION_DENIED.
 
@@ -12,22 +13,52 @@ export function requireUpdate(access: CallerAccess, { group, enqueue, dequeue, r
   if (dequeue.length + renew.length + release.length > 0) access.require('lease', group);
 }
 
-/** The right to lease from all these queues. */
-export function requireLease(access: CallerAccess, queues: readonly Pick<QueueName, 'group'>[]): void {
+interface LeaseSources {
+  readonly queues: readonly Pick<QueueName, 'group'>[];
+  readonly patterns?: readonly { readonly group?: string | undefined }[] | undefined;
+}
+
+/** The right to lease from all these queues. A pattern over all groups needs an identity: the groups are checked one by one. */
+export function requireLease(access: CallerAccess, sources: LeaseSources): void {
   if (access.isUnlimited) return;
-  for (const { group } of queues) access.require('lease', group);
+  checkLease(access, groupsOf(sources));
 }
 
 /** Checks the rights of a waiting lease again. Undefined: they cannot change. It keeps nothing but the names of the groups. */
-export function recheckOfLease(
-  access: CallerAccess,
-  queues: readonly Pick<QueueName, 'group'>[],
-): (() => void) | undefined {
+export function recheckOfLease(access: CallerAccess, sources: LeaseSources): (() => void) | undefined {
   if (access.isUnlimited) return undefined;
-  const groups = [...new Set(queues.map(({ group }) => group))];
-  return () => {
-    for (const group of groups) access.require('lease', group);
+  const groups = groupsOf(sources);
+  return () => checkLease(access, groups);
+}
+
+/** Undefined stands for all groups. */
+function groupsOf({ queues, patterns = [] }: LeaseSources): ReadonlySet<string | undefined> {
+  return new Set([...queues, ...patterns].map(({ group }) => group));
+}
+
+function checkLease(access: CallerAccess, groups: ReadonlySet<string | undefined>): void {
+  for (const group of groups) {
+    if (group === undefined) access.requireIdentity();
+    else access.require('lease', group);
+  }
+}
+
+/** The lease, restricted to the queues that the caller may lease from. */
+export function leasableOnly(access: CallerAccess, command: LeaseCommand): LeaseCommand {
+  const { patterns } = command;
+  if (access.isUnlimited || patterns === undefined) return command;
+  const mayLease = (group: string): boolean => {
+    try {
+      return access.allows('lease', group);
+    } catch (error) {
+      // A credential that is no longer valid. The recheck of the wait refuses it.
+      if (error instanceof Refusal) return false;
+      throw error;
+    }
   };
+  const ofCaller = (pattern: LeasePattern): LeasePattern =>
+    pattern.group === undefined ? { ...pattern, key: `${pattern.key}\uFFFD${access.principal}`, mayLease } : pattern;
+  return { ...command, patterns: patterns.map(ofCaller) };
 }
 
 /**

@@ -38,10 +38,9 @@ import type {
 import { parseQueueName } from '@taskmaster/proto';
 import type { LeaseCommand, TaskEngine } from '../domain/commands.ts';
 import type { Log } from '../ports/log.ts';
-import { batchLease, batchUpdate, update } from './batch.ts';
-import { awaitedBytes, type Caller, waitingBytes } from './caller.ts';
-import { readableOnly, recheckOfLease, recheckOfWait, requireLease } from './check-rights.ts';
-import { parseLease } from './parse/parse-lease.ts';
+import { batchLease, batchUpdate, leaseFor, update } from './batch.ts';
+import { awaitedBytes, type Caller } from './caller.ts';
+import { readableOnly, recheckOfWait } from './check-rights.ts';
 import { parseList, parseStats } from './parse/parse-queues.ts';
 import { parseGet, parsePeek, parseWait } from './parse/parse-tasks.ts';
 import { queueName } from './parse/queue-names.ts';
@@ -96,16 +95,15 @@ export function createHandlers(engine: TaskEngine, log: Log): Handlers {
     leaseTasks(request, caller) {
       let command: LeaseCommand;
       try {
-        command = parseLease(request, caller.address);
-        requireLease(caller.access, command.queues);
-        if (command.waitMs > 0) {
-          caller.beginWaiting?.(waitingBytes(request.queues), recheckOfLease(caller.access, command.queues));
-        }
+        command = leaseFor(request, caller);
       } catch (error) {
         return Promise.reject(error);
       }
+      const { maxMoreQueues } = request;
       // This is not an async function: its frame would keep the request in memory, and ten thousand leases may wait.
-      return leaseWithin(engine, log, command, caller, REPLY_BYTES, leaseReply);
+      return leaseWithin(engine, log, command, caller, REPLY_BYTES, (tasks) =>
+        leaseReply(tasks, maxMoreQueues === 0 ? [] : engine.queuesWithTasks(command, maxMoreQueues)),
+      );
     },
     batchUpdateTasks: (request, caller) => batchUpdate(engine, log, request, caller),
     batchLeaseTasks: (request, caller) => batchLease(engine, log, request, caller),

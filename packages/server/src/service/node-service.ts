@@ -267,5 +267,6 @@ const apartFrom = (memory: ArrayBufferLike, request: LeaseTasksRequest): LeaseTa
 const ownPid = (task: AwaitedTask): AwaitedTask => ({ ...task, pid: new Uint8Array(task.pid) });
 
 /** The approximate size of a lease request, in bytes. */
-const leaseBytes = ({ queues, maxPid, workerLabel: worker }: LeaseTasksRequest): number =>
-  queues.reduce((bytes, queue) => bytes + 2 + queue.length, 24 + maxPid.length + worker.length);
+const leaseBytes = ({ queues, patterns, maxPid, workerLabel: worker }: LeaseTasksRequest): number =>
+  queues.reduce((bytes, queue) => bytes + 2 + queue.length, 24 + maxPid.length + worker.length) +
+  patterns.reduce((bytes, { nameRegex, group = '' }) => bytes + 8 + nameRegex.length + group.length, 0);

@@ -8,7 +8,7 @@ function setUp(...queues: string[]) {
     shareOf: (queue) => queue.split('#')[0] ?? '',
     weightOf: (share) => weights[share] ?? 1,
   });
-  turns.list(new Map(queues.map((queue) => [queue, true])), true);
+  for (const queue of queues) turns.note(queue, true);
   /** Leases tasks in turn from queues that never run out, and counts them by queue. */
   const serve = (leases: number, max = 1): Record<string, number> => {
     const counts: Record<string, number> = {};
@@ -64,53 +64,50 @@ describe('fair turns', () => {
     expect(turns.next(16)).toEqual(['c#q']);
     turns.leased(['c#q'], new Map([['c#q', 2]]), 5);
     expect(turns.next(16)).toEqual([]);
-    turns.list(
-      new Map([
-        ['a#q', true],
-        ['b#q', false],
-      ]),
-      true,
-    );
+    turns.note('a#q', true);
+    turns.note('b#q', false);
     expect(turns.next(16)).toEqual(['a#q']);
-    expect(turns.names).toEqual(['a#q', 'b#q']);
+  });
+
+  test('count tasks of a queue that was not asked for by its name', () => {
+    const { turns } = setUp('a#q', 'b#q');
+    turns.found('c#q', 5);
+    expect(turns.next(16)).toEqual(['a#q', 'b#q', 'c#q']);
+    turns.leased(['a#q'], new Map([['a#q', 9]]), 9);
+    turns.leased(['b#q'], new Map([['b#q', 9]]), 9);
+    expect(turns.next(16)).toEqual(['c#q', 'a#q', 'b#q']);
   });
 
   test('do not make up for the time in which a queue had no tasks', () => {
     const { turns, serve } = setUp('a#q');
     serve(1_000);
-    turns.list(
-      new Map([
-        ['a#q', true],
-        ['late#q', true],
-      ]),
-      true,
-    );
+    turns.note('late#q', true);
     expect(serve(100)).toEqual({ 'a#q': 50, 'late#q': 50 });
     // It is gone for a while.
-    turns.list(
-      new Map([
-        ['a#q', true],
-        ['late#q', false],
-      ]),
-      true,
-    );
+    turns.note('late#q', false);
     serve(1_000);
-    turns.list(
-      new Map([
-        ['a#q', true],
-        ['late#q', true],
-      ]),
-      true,
-    );
+    turns.note('late#q', true);
     expect(serve(100)).toEqual({ 'a#q': 50, 'late#q': 50 });
   });
 
-  test('remember queues that an incomplete listing leaves out', () => {
-    const { turns } = setUp('a#q', 'b#q');
-    turns.list(new Map([['a#q', true]]), false);
-    expect(turns.next(16).toSorted()).toEqual(['a#q', 'b#q']);
-    turns.list(new Map([['a#q', true]]), true);
-    expect(turns.names).toEqual(['a#q']);
+  test('let no queue of a share make up for the time before it came', () => {
+    const { turns, serve } = setUp('a#1', 'b#1');
+    serve(1_000);
+    turns.note('a#2', true);
+    expect(serve(200)).toEqual({ 'a#1': 50, 'a#2': 50, 'b#1': 100 });
+  });
+
+  test('forget queues without tasks, but not the turns that they have had', () => {
+    const { turns } = setUp('busy#q', 'other#q');
+    turns.found('often#q', 10);
+    turns.note('often#q', false);
+    for (let at = 0; at < 1_000; at++) {
+      turns.note(`once-${at}#q`, true);
+      turns.note(`once-${at}#q`, false);
+    }
+    expect(turns.names.length).toBeLessThan(200);
+    turns.note('often#q', true);
+    expect(turns.next(16)).toEqual(['busy#q', 'other#q', 'often#q']);
   });
 
   test('leave out a queue that was forgotten while it was asked', () => {

@@ -22,6 +22,10 @@ interface Known {
   isActive: boolean;
 }
 
+/** Queues that are known at most. Further ones have turns when others of these are forgotten. */
+const MOST_QUEUES = 10_000;
+const LEAST_FORGET = 64;
+
 /**
  * Weighted fair queuing over queues that come and go. Each task that a queue gets moves its share on by 1 / weight, and the share
  * that is least far has the next turn. A share that has had no tasks for a while begins where the others are: it gets its part
@@ -30,6 +34,8 @@ interface Known {
 export class FairTurns {
   readonly #sharing: Sharing;
   readonly #queues = new Map<string, Known>();
+  /** Number of queues from which on those without tasks are forgotten. */
+  #forgetFrom = LEAST_FORGET;
   readonly #shares = new Map<string, Share>();
 
   constructor(sharing: Sharing) {
@@ -41,19 +47,10 @@ export class FairTurns {
     return [...this.#queues.keys()];
   }
 
-  /**
-   * Takes in the queues of a listing: by name, whether they have tasks to lease. Other queues are forgotten if it is complete.
-   */
-  list(found: ReadonlyMap<string, boolean>, isComplete: boolean): void {
-    for (const [name, hasTasks] of found) this.#setActive(this.#queueOf(name), hasTasks);
-    if (!isComplete) return;
-    for (const [name, queue] of this.#queues) {
-      if (found.has(name)) continue;
-      this.#setActive(queue, false);
-      this.#queues.delete(name);
-    }
-    const used = new Set([...this.#queues.values()].map(({ share }) => share));
-    for (const [name, share] of this.#shares) if (!used.has(share)) this.#shares.delete(name);
+  /** Notes whether a queue has tasks to lease. */
+  note(name: string, hasTasks: boolean): void {
+    const queue = this.#queueOf(name);
+    if (queue !== undefined) this.#setActive(queue, hasTasks);
   }
 
   /** The queues that probably have tasks, those whose turn it is first. At most `limit`. */
@@ -93,9 +90,21 @@ export class FairTurns {
     }
   }
 
-  #queueOf(name: string): Known {
+  /** Enters tasks of a queue that was not asked for by its name. */
+  found(name: string, count: number): void {
+    const queue = this.#queueOf(name);
+    if (queue === undefined) return;
+    this.#setActive(queue, true);
+    queue.time += count;
+    queue.share.time += count / queue.share.weight;
+  }
+
+  /** Undefined: there are too many. */
+  #queueOf(name: string): Known | undefined {
     let queue = this.#queues.get(name);
     if (queue === undefined) {
+      if (this.#queues.size >= this.#forgetFrom) this.#forget();
+      if (this.#queues.size >= MOST_QUEUES) return undefined;
       const share = this.#sharing.shareOf(name);
       queue = { share: this.#shareNamed(share), time: 0, isActive: false };
       this.#queues.set(name, queue);
@@ -116,8 +125,35 @@ export class FairTurns {
     if (queue.isActive === isActive) return;
     const { share } = queue;
     if (isActive && share.active === 0) share.time = Math.max(share.time, this.#leastTime());
+    else if (isActive) queue.time = Math.max(queue.time, this.#leastTimeIn(share));
     queue.isActive = isActive;
     share.active += isActive ? 1 : -1;
+  }
+
+  /** Forgets queues without tasks whose shares have no turns to wait for: new ones would begin there, too. */
+  #forget(): void {
+    const least = this.#activeShares === 0 ? Number.POSITIVE_INFINITY : this.#leastTime();
+    for (const [name, { share, isActive }] of this.#queues) {
+      if (!isActive && (share.time <= least || share.active > 0)) this.#queues.delete(name);
+    }
+    const used = new Set([...this.#queues.values()].map(({ share }) => share));
+    for (const [name, share] of this.#shares) if (!used.has(share)) this.#shares.delete(name);
+    this.#forgetFrom = Math.min(MOST_QUEUES, Math.max(LEAST_FORGET, 2 * this.#queues.size));
+  }
+
+  get #activeShares(): number {
+    let count = 0;
+    for (const { active } of this.#shares.values()) if (active > 0) count++;
+    return count;
+  }
+
+  /** How far the queues of a share with tasks are at least. */
+  #leastTimeIn(share: Share): number {
+    let least = Number.POSITIVE_INFINITY;
+    for (const queue of this.#queues.values()) {
+      if (queue.share === share && queue.isActive) least = Math.min(least, queue.time);
+    }
+    return least === Number.POSITIVE_INFINITY ? 0 : least;
   }
 
   /** How far the shares with tasks are at least. 0: none has tasks. */

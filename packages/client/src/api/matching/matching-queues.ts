@@ -1,22 +1,23 @@
-import { status } from '@grpc/grpc-js';
 import { parseQueueName } from '@taskmaster/proto';
 import type { ClientContext } from '../../tasks/context.ts';
-import { listQueues, type QueueFilterOptions } from '../../tasks/introspection.ts';
-import { LEASE_FROM, type LeaseFrom, type LeaseSource, type SeveralQueues } from '../../tasks/lease-source.ts';
+import type { QueueFilterOptions } from '../../tasks/introspection.ts';
+import {
+  LEASE_FROM,
+  type LeaseFrom,
+  type LeaseSource,
+  type PatternRef,
+  type SeveralQueues,
+} from '../../tasks/lease-source.ts';
 import { type LeaseOptions, leaseFrom } from '../../tasks/lease-tasks.ts';
 import type { LeasedTask } from '../../tasks/leased-task.ts';
 import { FORMAT, type QueueRef } from '../../tasks/new-task.ts';
 import type { DataFormat } from '../../values/codec.ts';
-import { type Duration, durationMs } from '../../values/duration.ts';
-import { isTaskMasterError } from '../../values/errors.ts';
 import { FairTurns } from './fair-turns.ts';
 
 /** Which queues. At least one of both. */
 export type MatchingFilter = Pick<QueueFilterOptions, 'regex' | 'group'>;
 
 export interface MatchingOptions {
-  /** Time between two listings. It is also the time until a new queue is noticed. Default 5 s. */
-  readonly interval?: Duration | undefined;
   /** What shares tasks fairly: `queue` (default), each queue; `group`, each group with all its queues. */
   readonly by?: 'queue' | 'group' | undefined;
   /**
@@ -28,11 +29,6 @@ export interface MatchingOptions {
 
 /** Queues with tasks that one lease request names while there are tasks. A router asks as many in their order. */
 const ASKED = 16;
-/** Queues that are followed. Further ones are noticed when these are empty. */
-const MOST_QUEUES = 10_000;
-const LEAST_INTERVAL_MS = 100;
-/** Least timeout of one page of a listing, in ms. */
-const LIST_TIMEOUT_MS = 2_000;
 
 /**
  * All queues that match a filter, also those that come later. `client.matchingQueues()` makes one without a request. Workers
@@ -44,15 +40,9 @@ export class MatchingQueues<T> implements SeveralQueues<T> {
   /** Internal. */
   readonly [LEASE_FROM]: LeaseSource<T> = (most) => this.#leaseFrom(most);
   readonly #context: ClientContext;
-  readonly #filter: MatchingFilter;
+  readonly #filter: Pick<PatternRef<T>, 'regex' | 'group'>;
   readonly #format: DataFormat<T, unknown>;
-  readonly #intervalMs: number;
   readonly #turns: FairTurns;
-  #listAt = Number.NEGATIVE_INFINITY;
-  #listing: Promise<void> | undefined;
-  #isListed = false;
-  /** Where the next wait begins among the queues, if there are more than one request may name. */
-  #waitFrom = 0;
 
   /** Internal: use `client.matchingQueues()`. */
   constructor(
@@ -69,14 +59,13 @@ export class MatchingQueues<T> implements SeveralQueues<T> {
     this.#context = context;
     this.#filter = { regex, group };
     this.#format = format;
-    this.#intervalMs = Math.max(LEAST_INTERVAL_MS, durationMs(options.interval ?? '5s', 'interval'));
     this.#turns = new FairTurns({
       shareOf: (queue) => (by === 'queue' ? queue : parseQueueName(queue).group),
       weightOf: (share) => positive(weight(share), share),
     });
   }
 
-  /** Names of the queues that are followed now. Empty before the first lease. */
+  /** Names of queues that had tasks lately. Empty before the first lease. */
   get names(): readonly string[] {
     return this.#turns.names;
   }
@@ -89,73 +78,27 @@ export class MatchingQueues<T> implements SeveralQueues<T> {
     return leaseFrom(this.#context, this[LEASE_FROM], options);
   }
 
-  async #leaseFrom(most: number): Promise<LeaseFrom<T>> {
-    const { timing } = this.#context;
-    const asked = Math.min(ASKED, most);
-    let names = this.#turns.next(asked);
-    if (timing.now() >= this.#listAt) {
-      const listing = this.#list();
-      // While there are tasks, no lease waits for the listing, and its errors show when there are none.
-      if (names.length > 0) listing.catch(() => {});
-      else await listing;
-      if (names.length === 0) names = this.#turns.next(asked);
-    }
+  #leaseFrom(most: number): LeaseFrom<T> {
+    const names = this.#turns.next(Math.min(ASKED, most));
     const [first] = names;
-    if (first !== undefined) return this.#from(names, 0, (max) => this.#turns.partOf(first, max));
-    return this.#from(this.#waitedFor(most), this.#intervalMs, (max) => max);
-  }
-
-  #from(names: readonly string[], maxWaitMs: number, partOf: (max: number) => number): LeaseFrom<T> {
     return {
       queues: names.map((name): QueueRef<T> => ({ name, [FORMAT]: this.#format })),
+      // Queues without a turn yet, and all of them while none is known to have tasks.
+      patterns: [{ ...this.#filter, after: names.length, [FORMAT]: this.#format }],
       anyOrder: false,
-      maxWaitMs,
-      partOf,
-      onLeased: (tasks, max) => {
+      partOf: (max) => (first === undefined ? max : this.#turns.partOf(first, max)),
+      onLeased: (tasks, max, matched) => {
         const counts = new Map<string, number>();
         for (const { queue } of tasks) counts.set(queue, (counts.get(queue) ?? 0) + 1);
         this.#turns.leased(names, counts, max);
+        // All begin at the same place, before one of them has got tasks.
+        for (const { queue } of matched) this.#turns.note(queue, true);
+        for (const { queue, hasTasks } of matched) {
+          this.#turns.found(queue, counts.get(queue) ?? 0);
+          this.#turns.note(queue, hasTasks);
+        }
       },
     };
-  }
-
-  /** Queues to wait for when none has tasks: all, or the next part of them. */
-  #waitedFor(most: number): readonly string[] {
-    const { names } = this.#turns;
-    if (names.length <= most) return names;
-    const from = this.#waitFrom % names.length;
-    this.#waitFrom = from + most;
-    return [...names.slice(from), ...names.slice(0, from)].slice(0, most);
-  }
-
-  /** Lists the queues, once at a time. @throws if no listing has succeeded yet, or the filter is wrong. */
-  #list(): Promise<void> {
-    this.#listing ??= this.#listOnce().finally(() => {
-      this.#listing = undefined;
-      this.#listAt = this.#context.timing.now() + this.#intervalMs;
-    });
-    return this.#listing;
-  }
-
-  async #listOnce(): Promise<void> {
-    const found = new Map<string, boolean>();
-    let isComplete = true;
-    try {
-      const onUnreachable = (): void => {
-        isComplete = false;
-      };
-      const options = { filter: this.#filter, timeout: Math.max(LIST_TIMEOUT_MS, this.#intervalMs), onUnreachable };
-      for await (const { queue, available } of listQueues(this.#context, options)) {
-        found.set(queue, available > 0);
-        if (found.size === MOST_QUEUES) break;
-      }
-    } catch (error) {
-      // Goes on with the queues that are known.
-      if (!this.#isListed || !isTaskMasterError(error) || error.code === status.INVALID_ARGUMENT) throw error;
-      return;
-    }
-    this.#isListed = true;
-    this.#turns.list(found, isComplete);
   }
 }
 

@@ -61,6 +61,8 @@ export const lease = (waitMs = 0): LeaseTasksRequest => ({
   leaseDurationMs: 30_000,
   maxPid: bytes(''),
   anyOrder: false,
+  patterns: [],
+  maxMoreQueues: 0,
   waitMs,
   workerLabel: 'w',
   maxBytes: 0,

@@ -15,6 +15,8 @@ test('a lease request gets a task that becomes available while the request begin
   const request = {
     ...{ queues: ['q'], maxTasks: 1, leaseDurationMs: 1_000, maxPid: Buffer.alloc(0), workerLabel: '', maxBytes: 0 },
     anyOrder: false,
+    patterns: [],
+    maxMoreQueues: 0,
   };
   for (let delayMs = 1; delayMs <= 20; delayMs++) {
     const timing = new SlowTiming();

@@ -158,7 +158,7 @@ export class FakeEngine {
   lease(request: LeaseTasksRequest, signal?: AbortSignal): Promise<LeaseTasksResponse> {
     this.leases.push(request);
     const tasks = this.#leaseNow(request);
-    if (tasks.length > 0 || request.waitMs === 0) return Promise.resolve({ tasks });
+    if (tasks.length > 0 || request.waitMs === 0) return Promise.resolve(this.#leased(request, tasks));
     return new Promise((resolve, reject) => {
       const waiter: Waiter = { request, resolve, cancelTimer: undefined };
       const leave = (): void => {
@@ -168,7 +168,7 @@ export class FakeEngine {
       };
       waiter.cancelTimer = this.#timing.after(request.waitMs, () => {
         leave();
-        resolve({ tasks: [] });
+        resolve({ tasks: [], moreQueues: [] });
       });
       this.#waiters.push(waiter);
       this.#wakeInTime();
@@ -351,21 +351,43 @@ export class FakeEngine {
     return { pid, result: EnqueueResult.ENQUEUE_RESULT_REPLACED, leased, published: undefined };
   }
 
-  #leaseNow({
-    queues,
-    maxTasks,
-    leaseDurationMs: givenMs,
-    maxPid,
-    workerLabel: worker,
-  }: LeaseTasksRequest): LeaseTasksResponse['tasks'] {
+  #leased(request: LeaseTasksRequest, tasks: LeaseTasksResponse['tasks']): LeaseTasksResponse {
+    const more = [...this.#sourcesOf(request)].flatMap(([queue, patternId]) => {
+      const hasTasks = this.#sorted(queue).some((task) => this.#stateOf(task) === TaskState.TASK_STATE_AVAILABLE);
+      return patternId > 0 && hasTasks ? [{ queue, patternId }] : [];
+    });
+    return { tasks, moreQueues: more.slice(0, request.maxMoreQueues) };
+  }
+
+  /** The queues of a request in order, with the ids of the patterns that they match. 0: it is named. */
+  #sourcesOf({ queues, patterns }: LeaseTasksRequest): Map<string, number> {
+    const sources = new Map<string, number>();
+    for (const { nameRegex, group, afterQueues, id } of patterns) {
+      for (const queue of queues.slice(0, afterQueues)) sources.set(queue, 0);
+      const isOfPattern = new RegExp(nameRegex);
+      for (const queue of this.#queues.keys()) {
+        const isOfGroup = group === undefined || parseQueueName(queue).group === group;
+        if (isOfGroup && isOfPattern.test(queue) && !queues.includes(queue) && !sources.has(queue))
+          sources.set(queue, id);
+      }
+    }
+    for (const queue of queues) sources.set(queue, 0);
+    return sources;
+  }
+
+  #leaseNow(request: LeaseTasksRequest): LeaseTasksResponse['tasks'] {
+    const { maxTasks, leaseDurationMs: givenMs, maxPid, workerLabel: worker } = request;
     const now = this.#timing.now();
-    const found = queues.flatMap((queue) =>
+    const available = [...this.#sourcesOf(request)].map(([queue, patternId]) =>
       this.#sorted(queue)
         .filter((task) => this.#stateOf(task) === TaskState.TASK_STATE_AVAILABLE)
         .filter(({ pid }) => maxPid.byteLength === 0 || Buffer.compare(pid, maxPid) <= 0)
-        .map((task) => ({ queue, task })),
+        .map((task) => ({ queue, patternId, task })),
     );
-    return found.slice(0, maxTasks).map(({ queue, task }) => {
+    const matching = available.filter(([first]) => first !== undefined && first.patternId > 0).length;
+    const part = Math.ceil(maxTasks / Math.max(1, matching));
+    const found = available.flatMap((tasks) => ((tasks[0]?.patternId ?? 0) > 0 ? tasks.slice(0, part) : tasks));
+    return found.slice(0, maxTasks).map(({ queue, patternId, task }) => {
       task.token = ++this.#lastToken;
       task.rerun = false;
       task.attempts++;
@@ -373,7 +395,7 @@ export class FakeEngine {
       task.hiddenUntil = leaseEnd(task, givenMs, now);
       task.worker = worker;
       this.ends.changed(queue, task);
-      return leasedOf(queue, task);
+      return { ...leasedOf(queue, task), patternId };
     });
   }
 
@@ -384,7 +406,7 @@ export class FakeEngine {
       if (tasks.length === 0) continue;
       waiter.cancelTimer?.();
       this.#waiters = this.#waiters.filter((other) => other !== waiter);
-      waiter.resolve({ tasks });
+      waiter.resolve(this.#leased(waiter.request, tasks));
     }
     this.#wakeInTime();
   }
@@ -393,7 +415,7 @@ export class FakeEngine {
   #wakeInTime(): void {
     this.#cancelWake();
     const now = this.#timing.now();
-    const waitedFor = new Set(this.#waiters.flatMap(({ request }) => request.queues));
+    const waitedFor = new Set(this.#waiters.flatMap(({ request }) => [...this.#sourcesOf(request).keys()]));
     const hidden = [...waitedFor]
       .flatMap((queue) => this.#sorted(queue).map(({ hiddenUntil }) => hiddenUntil))
       // Not `now`: what has become due since the waiting requests were served last would be missed.

@@ -92,6 +92,7 @@ export function replacePayload(task: FakeTask, { data, headers }: Enqueue): void
 export function leasedOf(queue: string, task: FakeTask): LeasedTask {
   return {
     queue,
+    patternId: 0,
     pid: task.pid,
     data: Buffer.from(task.data),
     leaseToken: task.token,

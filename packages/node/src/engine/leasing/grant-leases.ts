@@ -49,14 +49,23 @@ const REST_BYTES = 64;
 const textBytes = ({ history }: TaskState): number =>
   history === undefined ? 0 : Buffer.byteLength(history.progress?.text ?? '') + Buffer.byteLength(history.key ?? '');
 
-/** Finds the exact first tasks of the queues, in the order in which the request names the queues. Changes nothing. */
-export function select(queues: Iterable<Queue>, command: LeaseCommand, maxBytes: number): Selection {
+/**
+ * Finds the exact first tasks of the queues, in the order in which the request names the queues. Changes nothing.
+ * @param mostOf how many tasks to take of a queue. Undefined, for the queue or for all: no limit.
+ */
+export function select(
+  queues: Iterable<Queue>,
+  command: LeaseCommand,
+  maxBytes: number,
+  mostOf?: ReadonlyMap<Queue, number>,
+): Selection {
   const { maxPid } = command;
   const picks: Pick[] = [];
   let bytes = 0;
   for (const queue of queues) {
     if (queue.ledger.available === 0) continue;
     const cache = queue.warmCache;
+    let left = mostOf?.get(queue) ?? command.maxTasks;
     for (const ready of cache.head()) {
       const { pid, state } = ready;
       if (maxPid !== undefined && pid > maxPid) break;
@@ -67,10 +76,11 @@ export function select(queues: Iterable<Queue>, command: LeaseCommand, maxBytes:
       bytes += taskBytes;
       picks.push({ queue, pid, task: ready.task });
       if (picks.length === command.maxTasks) return { kind: 'picked', picks, bytes };
+      if (--left === 0) break;
     }
     const passedBound = maxPid !== undefined && cache.knowsReadyUpTo(maxPid);
-    if (cache.firstMissing !== undefined && !passedBound) {
-      const first = { queue, wanted: command.maxTasks - picks.length };
+    if (cache.firstMissing !== undefined && !passedBound && left > 0) {
+      const first = { queue, wanted: Math.min(left, command.maxTasks - picks.length) };
       return { kind: 'refill', refills: [first, ...furtherRefills(queues, first)], picks, bytes };
     }
   }

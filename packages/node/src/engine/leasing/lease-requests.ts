@@ -1,9 +1,11 @@
-import { NOTHING_CHANGED } from '@taskmaster/proto';
+import { NOTHING_CHANGED, type QueueName } from '@taskmaster/proto';
 import {
   type CallSignal,
   type Instant,
   type LeaseCommand,
   type LeasedTask,
+  type LeasePattern,
+  type MatchedQueue,
   type PartitionId,
   Refusal,
 } from '@taskmaster/server/domain';
@@ -14,8 +16,9 @@ import { mayBeDue, showDue } from '../operations/expire.ts';
 import { prefetchSize, refill } from '../queues/cache/refill.ts';
 import type { Queue } from '../queues/queue.ts';
 import { Deadlines } from './deadlines.ts';
+import { type Followed, type FollowedPattern, FollowedPatterns } from './followed-patterns.ts';
 import { deliver, grant, isToBeRead, type LeasedPick, REFILLS_AT_ONCE, select } from './grant-leases.ts';
-import { LeaseWaiter } from './lease-waiter.ts';
+import { LeaseWaiter, type WaiterPattern } from './lease-waiter.ts';
 import { WaitLines } from './wait-lines.ts';
 
 const cancelled = (): Refusal => new Refusal('CANCELLED', 'the call was cancelled', { metadata: NOTHING_CHANGED });
@@ -33,6 +36,16 @@ const EXPIRY_GAP_MS = 10;
  */
 const DUE_GRACE_MS = 100;
 const NO_PARTITIONS: ReadonlySet<PartitionId> = new Set();
+/** Time between two searches for queues that match patterns and have due tasks. */
+const SWEEP_GAP_MS = 100;
+/** How many of these queues are searched at once. */
+const SWEPT_AT_ONCE = 32;
+/** A queue whose search has failed is not searched for patterns for this time. */
+const SWEEP_FAILED_GAP_MS = 1000;
+/** Queues of a pattern that one attempt tries. A reply rarely has tasks of more. */
+const CANDIDATES = 64;
+/** Queues of a pattern that one attempt looks at, also those that it may not use. */
+const MOST_LOOKED_AT = 10_000;
 
 /**
  * LeaseTasks: serves lease requests, with and without a wait, first come, first served for each queue. A request blocks the
@@ -56,11 +69,30 @@ export class LeaseRequests {
   #servedAllAt = Number.NEGATIVE_INFINITY;
   #cancelServeAll: CancelTimer = () => {};
   readonly #delivering = new Set<Promise<unknown>>();
+  readonly #patterns: FollowedPatterns;
+  /** Queues that match patterns and are searched for due tasks. */
+  readonly #sweeping = new Set<Queue>();
+  readonly #sweepFailedAt = new WeakMap<Queue, Instant>();
+  #sweptAt = Number.NEGATIVE_INFINITY;
+  /** True if the last sweep had to leave out queues. */
+  #isSweepCut = false;
+  #cancelSweep: CancelTimer | undefined;
+  /** Partitions of matching queues that do not allow commits yet. */
+  readonly #gatedPartitions = new Set<PartitionId>();
+  #arrivals = 0;
   #memory: EngineState;
 
   constructor(memory: EngineState) {
     this.#memory = memory;
     this.#deadlines = new Deadlines(memory.clock, (waiter) => this.#waitIsOver(waiter));
+    this.#patterns = new FollowedPatterns(memory, {
+      matched: ({ key }) => void this.#serve(key),
+      failed: ({ key }, error) => {
+        for (const waiter of this.#lines.line(key)) waiter.fail(error);
+      },
+      available: (queue) => this.#available(queue),
+    });
+    memory.holdings.onChange(() => this.#servePatterns());
     this.#listen(memory);
   }
 
@@ -78,6 +110,8 @@ export class LeaseRequests {
     this.#listen(memory);
     this.#clearTimers();
     this.#heldUp.clear();
+    this.#sweeping.clear();
+    this.#patterns.adopt(memory);
     this.#cancelServeAll();
     const { clock } = memory;
     const at = Math.max(clock.now(), this.#servedAllAt + REBUILD_GAP_MS) as Instant;
@@ -97,6 +131,7 @@ export class LeaseRequests {
         this.#serve(name);
         this.#armDueTimer(name);
       }
+      if (waiter.patterns.length > 0) this.#armSweep();
     }
   }
 
@@ -109,11 +144,13 @@ export class LeaseRequests {
         metadata: { limit: String(config.maxWaiters) },
       });
     }
-    const waiter = new LeaseWaiter(command, this.#partitionsOf(command), signal, clock.now());
-    if (signal?.aborted) {
-      waiter.fail(cancelled());
-      return waiter.answered;
-    }
+    if (signal?.aborted) return Promise.reject(cancelled());
+    const partitions = this.#partitionsOf(command);
+    const waiter = new LeaseWaiter(
+      ...([command, partitions, signal, clock.now(), ++this.#arrivals] as const),
+      command.patterns?.map((asked) => this.#follow(asked)),
+    );
+    if (waiter.patterns.length > 0) waiter.leave = this.#leave;
     if (this.#attemptAhead(waiter) === 'served' || waiter.isAnswered) return waiter.answered;
 
     waiter.leave = this.#leave;
@@ -126,7 +163,32 @@ export class LeaseRequests {
     waiter.deadline = (waiter.arrivedAt + waitMs) as Instant;
     this.#deadlines.add(waiter);
     for (const name of waiter.lines) this.#armDueTimer(name);
+    if (waiter.patterns.length > 0) this.#armSweep();
     return waiter.answered;
+  }
+
+  /** Queues with available tasks that match the patterns of a command and that it does not name. */
+  queuesWithTasks({ queues, patterns = [] }: LeaseCommand, most: number): MatchedQueue[] {
+    const found = new Map<Queue, MatchedQueue>();
+    const named = new Set(queues.map((name) => this.#memory.table.get(name)));
+    for (const { key, id, mayLease } of patterns) {
+      const ready = this.#patterns.get(key)?.ready;
+      let looked = 0;
+      for (const queue of ready ?? []) {
+        if (found.size >= most || ++looked > MOST_LOOKED_AT) break;
+        const { available, name } = queue.ledger;
+        if (available === 0 || named.has(queue) || found.has(queue) || mayLease?.(name.group) === false) continue;
+        found.set(queue, { queue: name, patternId: id });
+      }
+      // Later calls begin with others.
+      for (const queue of found.keys()) if (ready?.delete(queue)) ready.add(queue);
+    }
+    return [...found.values()];
+  }
+
+  #follow(asked: LeasePattern): WaiterPattern {
+    const { after, id, mayLease } = asked;
+    return { pattern: this.#patterns.follow(asked), after, id, mayLease };
   }
 
   /** A request that has not looked for tasks yet does so, and its look may have to wait for the store. */
@@ -143,6 +205,8 @@ export class LeaseRequests {
   }
 
   readonly #leave = (waiter: LeaseWaiter): void => {
+    waiter.leave = undefined;
+    for (const { pattern } of waiter.patterns) this.#patterns.unfollow(pattern);
     this.#lines.leave(waiter);
     this.#deadlines.remove(waiter);
     if (waiter.onAbort) waiter.signal?.removeEventListener('abort', waiter.onAbort);
@@ -180,9 +244,12 @@ export class LeaseRequests {
     return delivering;
   }
 
-  #partitionsOf({ queues }: LeaseCommand): ReadonlySet<PartitionId> {
+  /** Partitions of the groups that the command names. */
+  #partitionsOf({ queues, patterns = [] }: LeaseCommand): ReadonlySet<PartitionId> {
     if (this.#memory.holdings.everything) return NO_PARTITIONS;
-    return new Set(queues.map(({ group }) => this.#memory.partitionOf(group)));
+    const partitions = new Set(queues.map(({ group }) => this.#memory.partitionOf(group)));
+    for (const { group } of patterns) if (group !== undefined) partitions.add(this.#memory.partitionOf(group));
+    return partitions;
   }
 
   /** True if a partition of the waiter does not allow commits yet. The waiter is served again when it does. */
@@ -210,8 +277,14 @@ export class LeaseRequests {
   #listen(memory: EngineState): void {
     const current = (): boolean => this.#memory === memory;
     memory.listener = {
-      available: ({ fullName }) => {
-        if (current() && this.#lines.has(fullName)) this.#serve(fullName);
+      added: (queue) => {
+        if (current()) this.#patterns.added(queue);
+      },
+      removed: (queue) => {
+        if (current()) this.#patterns.removed(queue);
+      },
+      available: (queue) => {
+        if (current()) this.#available(queue);
       },
       hidden: ({ fullName }) => {
         if (current() && this.#lines.has(fullName)) this.#armDueTimer(fullName);
@@ -222,11 +295,24 @@ export class LeaseRequests {
     };
   }
 
+  #available(queue: Queue): void {
+    const { fullName } = queue;
+    const followed = this.#patterns.isEmpty ? undefined : this.#patterns.following(fullName);
+    let isAwaited = this.#lines.has(fullName);
+    for (const { ready, key } of followed?.patterns ?? []) {
+      ready.add(queue);
+      isAwaited ||= this.#lines.has(key);
+    }
+    if (isAwaited) this.#serve(fullName);
+  }
+
   /** Blocks the waiter's lines until the reads of these queues end. */
   #holdUp(waiter: LeaseWaiter, queues: readonly Queue[]): 'blocked' {
     for (const queue of queues) {
       const names = this.#heldUp.get(queue) ?? new Set();
       for (const name of waiter.lines) names.add(name);
+      // Requests with patterns are tried in the line of the queue, too.
+      if (waiter.patterns.length > 0) names.add(queue.fullName);
       this.#heldUp.set(queue, names);
     }
     return 'blocked';
@@ -236,6 +322,8 @@ export class LeaseRequests {
   #goOn(queue: Queue, error: unknown): void {
     const names = this.#heldUp.get(queue);
     this.#heldUp.delete(queue);
+    if (this.#sweeping.delete(queue) && this.#isSweepCut) this.#sweepDue();
+    if (error !== undefined) this.#leaveOut(queue, names, error);
     // After a failed write, requests that may wait do so until memory is rebuilt.
     for (const waiter of error === undefined ? [] : this.#lines.line(queue.fullName)) {
       if (waiter.impatient || !this.#memory.failed) waiter.fail(error);
@@ -243,6 +331,16 @@ export class LeaseRequests {
     const blocked = new Set<LeaseWaiter>();
     for (const name of names ?? []) this.#serve(name, blocked);
     this.#armDueTimer(queue.fullName);
+  }
+
+  /** Patterns leave a queue out that cannot be read, until it gets a task. The first request that waits for it says so. */
+  #leaveOut(queue: Queue, names: ReadonlySet<string> | undefined, error: unknown): void {
+    this.#sweepFailedAt.set(queue, this.#memory.clock.now());
+    for (const { ready, key } of this.#patterns.following(queue.fullName)?.patterns ?? []) {
+      ready.delete(queue);
+      const [first] = names?.has(key) ? this.#lines.line(key) : [];
+      if (first !== undefined && (first.impatient || !this.#memory.failed)) first.fail(error);
+    }
   }
 
   /** Blocks the waiter's lines until there is room for its answer. */
@@ -275,13 +373,18 @@ export class LeaseRequests {
   #serve(name: string, blocked?: Set<LeaseWaiter>): boolean {
     let served = false;
     const unblocked = new Set<string>();
-    for (const waiter of this.#lines.line(name)) {
+    const followed = this.#patterns.isEmpty ? undefined : this.#patterns.following(name);
+    const pattern = this.#patterns.isEmpty ? undefined : this.#patterns.get(name);
+    for (const waiter of this.#inLine(name, followed)) {
       if (blocked?.has(waiter)) break;
-      const queue = this.#queueNamed(waiter, name);
-      const nothing = !queue || (queue.ledger.available === 0 && !mayBeDue(queue, this.#memory.clock.now()));
-      if (nothing && !this.#lines.hasImpatient(name)) break;
-      const attempt = this.#attempt(waiter);
+      const nothing = pattern
+        ? pattern.ready.size === 0
+        : this.#hasNothing(followed?.queue ?? this.#queueNamed(waiter, name));
+      if (nothing && !this.#hasImpatient(name, followed)) break;
+      const attempt = this.#attempt(waiter, followed);
       if (attempt === 'blocked') {
+        // Others do not wait for the names of queues to be matched.
+        if (isMatching(waiter)) continue;
         blocked?.add(waiter);
         break;
       }
@@ -290,11 +393,38 @@ export class LeaseRequests {
         for (const other of waiter.lines) unblocked.add(other);
       } else if (waiter.impatient) {
         waiter.answer(this.#nothing());
+      } else if (pattern && waiter.command.maxPid === undefined && !this.#lines.hasImpatient(name)) {
+        // The others find nothing, either.
+        break;
       }
     }
     unblocked.delete(name);
     for (const other of unblocked) if (this.#lines.has(other)) this.#serve(other);
     return served;
+  }
+
+  #hasNothing(queue: Queue | undefined): boolean {
+    return queue === undefined || (queue.ledger.available === 0 && !mayBeDue(queue, this.#memory.clock.now()));
+  }
+
+  #hasImpatient(name: string, followed: Followed | undefined): boolean {
+    if (this.#lines.hasImpatient(name)) return true;
+    return followed?.patterns.some(({ key }) => this.#lines.hasImpatient(key)) ?? false;
+  }
+
+  /** Those who wait for a queue by its name or by a pattern, or those who wait for a pattern, in order of arrival. */
+  #inLine(name: string, followed: Followed | undefined): Iterable<LeaseWaiter> {
+    if (followed === undefined) return this.#lines.line(name);
+    const { group } = followed.queue.ledger.name;
+    const lines = followed.patterns
+      .filter(({ key, mayLease }) => this.#lines.has(key) && mayLease?.(group) !== false)
+      .map(({ key }) => this.#lines.line(key));
+    return lines.length === 0 ? this.#lines.line(name) : inOrderOfArrival([this.#lines.line(name), ...lines]);
+  }
+
+  /** Serves the requests with patterns, because queues may be served now that were not before. */
+  #servePatterns(): void {
+    for (const key of this.#patterns.keys()) if (this.#lines.has(key)) this.#serve(key);
   }
 
   #queueNamed(waiter: LeaseWaiter, name: string): Queue | undefined {
@@ -333,7 +463,8 @@ export class LeaseRequests {
     return [];
   }
 
-  #attempt(waiter: LeaseWaiter): Attempt {
+  /** `only`: the one matching queue to try for the patterns. The request has tried the others. Undefined: all. */
+  #attempt(waiter: LeaseWaiter, only?: Followed): Attempt {
     const memory = this.#memory;
     if (memory.failed) {
       // Requests that may wait do so until memory is rebuilt.
@@ -342,11 +473,15 @@ export class LeaseRequests {
     }
     if (this.#isGated(waiter)) return 'blocked';
     waiter.unserved = undefined;
-    const { command } = waiter;
-    const queues = this.#queuesOf(waiter);
+    const { command, patterns } = waiter;
     const now = memory.clock.now();
+    if (isMatching(waiter)) return 'blocked';
+    if (patterns.length > 0 && now - this.#sweptAt >= SWEEP_GAP_MS) this.#sweepDue();
+    const candidates = patterns.length > 0 ? this.#candidates(waiter, only) : undefined;
+    const queues = candidates?.queues ?? this.#queuesOf(waiter);
     const expiring = queues.filter((queue) => mayBeDue(queue, now));
-    const sources = waiter.queues.flatMap((name) => memory.lastAttempts.into(name, now));
+    const names = candidates === undefined ? waiter.queues : [...waiter.queues, ...candidates.ids.keys()];
+    const sources = names.flatMap((name) => memory.lastAttempts.into(name, now));
     for (const queue of [...expiring, ...sources]) this.#startExpiry(queue);
     // Dead letters must arrive first: they may replace tasks of these queues.
     if (sources.length > 0) return this.#holdUp(waiter, sources);
@@ -354,7 +489,10 @@ export class LeaseRequests {
     // Searches end in about the order in which they start.
     if (late !== undefined) return this.#holdUp(waiter, [late]);
     // A request for more bytes than one answer may hold gets fewer tasks; the caller asks again for the rest.
-    const selection = select(queues, command, Math.min(command.maxBytes, memory.admission.maxAnswerBytes));
+    const selection = select(
+      ...([queues, command, Math.min(command.maxBytes, memory.admission.maxAnswerBytes)] as const),
+      candidates?.mostOf,
+    );
     const mayRefill = waiter.refills < MAX_REFILLS + queues.length / REFILLS_AT_ONCE;
     if (selection.kind === 'refill' && (mayRefill || selection.picks.length === 0)) {
       const [first] = selection.refills;
@@ -369,20 +507,127 @@ export class LeaseRequests {
     }
     if (selection.picks.length === 0) {
       if (expiring.length > 0) return this.#holdUp(waiter, expiring);
-      waiter.hasLooked = true;
+      if (candidates !== undefined) {
+        const awaited = [...candidates.blocked, ...(waiter.hasLooked ? [] : this.#sweptFor(waiter))];
+        if (awaited.length > 0) return this.#holdUp(waiter, awaited);
+      }
+      if (candidates === undefined || only === undefined) waiter.hasLooked = true;
       return 'empty';
     }
     const room = memory.admission.tryAnswer(selection.bytes);
     if (!room) return this.#waitForRoom(waiter);
     try {
       const granted = grant(memory, selection.picks, command);
-      waiter.answer(this.#deliver(granted, room));
+      const delivering = this.#deliver(granted, room);
+      waiter.answer(candidates === undefined ? delivering : delivering.then((tasks) => withIds(tasks, candidates.ids)));
     } catch (error) {
       room[Symbol.dispose]();
       waiter.fail(error);
     }
     for (const queue of queues) this.#prefetch(queue);
+    for (const { pattern } of patterns) endTurns(pattern, selection.picks);
     return 'served';
+  }
+
+  /** The queues of a request with patterns, in its order. */
+  #candidates(waiter: LeaseWaiter, only: Followed | undefined): Candidates {
+    const { table } = this.#memory;
+    const candidates: Candidates = { queues: [], ids: new Map(), blocked: [], mostOf: new Map() };
+    const named = new Set(waiter.queues.map((name) => table.get(name)));
+    let at = 0;
+    const addNamed = (upTo: number): void => {
+      for (; at < upTo; at++) {
+        const name = waiter.queues[at];
+        const queue = name && table.get(name);
+        if (queue !== undefined) candidates.queues.push(queue);
+      }
+    };
+    for (const { pattern, after, id, mayLease } of waiter.patterns) {
+      addNamed(after);
+      const isOfPattern = only?.patterns.includes(pattern) ?? true;
+      let [added, looked] = [0, 0];
+      for (const queue of only === undefined ? pattern.ready : isOfPattern ? [only.queue] : []) {
+        if (added === CANDIDATES || ++looked > MOST_LOOKED_AT) break;
+        if (queue.ledger.available === 0) pattern.ready.delete(queue);
+        else if (named.has(queue) || candidates.mostOf.has(queue) || mayLease?.(queue.ledger.name.group) === false)
+          continue;
+        else if (this.#isOpen(queue, only, candidates)) {
+          candidates.queues.push(queue);
+          candidates.ids.set(queue.ledger.name, id);
+          candidates.mostOf.set(queue, 0);
+          added++;
+        }
+      }
+      const most = Math.ceil(waiter.command.maxTasks / Math.max(1, added));
+      for (const queue of candidates.queues.slice(-added)) candidates.mostOf.set(queue, most);
+    }
+    addNamed(waiter.queues.length);
+    return candidates;
+  }
+
+  /** False if a request with a pattern may not have tasks of this queue yet. */
+  #isOpen(queue: Queue, only: Followed | undefined, { blocked }: Candidates): boolean {
+    const { partition, fullName } = queue;
+    if (!this.#memory.holdings.canCommit(partition)) {
+      this.#serveAfterGate(partition);
+      return false;
+    }
+    // In its line, it is the turn of the request. Otherwise requests that wait for the queue come first.
+    if (only !== undefined || !this.#lines.has(fullName)) return true;
+    const isReading = queue.refilling !== undefined || queue.expiring !== undefined;
+    if (!isReading && !this.#withoutRoom.has(fullName)) return true;
+    if (isReading) blocked.push(queue);
+    return false;
+  }
+
+  #serveAfterGate(partition: PartitionId): void {
+    const gate = this.#memory.holdings.gate(partition);
+    if (gate === undefined || this.#gatedPartitions.has(partition)) return;
+    this.#gatedPartitions.add(partition);
+    gate.then(
+      () => {
+        this.#gatedPartitions.delete(partition);
+        this.#servePatterns();
+      },
+      // Another node holds it, or a change of the holdings tells when it can be served.
+      () => this.#gatedPartitions.delete(partition),
+    );
+  }
+
+  /** Searches queues that match patterns for due tasks: some of them at once, the others when those end. */
+  #sweepDue(): void {
+    const { hiding, clock } = this.#memory;
+    const now = clock.now();
+    this.#sweptAt = now;
+    this.#isSweepCut = false;
+    for (const queue of hiding) {
+      if (!mayBeDue(queue, now) || this.#patterns.following(queue.fullName) === undefined) continue;
+      if (now - (this.#sweepFailedAt.get(queue) ?? Number.NEGATIVE_INFINITY) < SWEEP_FAILED_GAP_MS) continue;
+      if (this.#sweeping.size >= SWEPT_AT_ONCE) {
+        this.#isSweepCut = true;
+        return;
+      }
+      this.#sweeping.add(queue);
+      this.#startExpiry(queue);
+    }
+  }
+
+  /** Queues that match the request and are searched for due tasks. */
+  #sweptFor(waiter: LeaseWaiter): Queue[] {
+    return [...this.#sweeping].filter((queue) => {
+      const followed = this.#patterns.following(queue.fullName);
+      return followed !== undefined && waiter.mayFollow(queue, followed.patterns);
+    });
+  }
+
+  #armSweep(): void {
+    const { clock } = this.#memory;
+    this.#cancelSweep ??= clock.at((clock.now() + SWEEP_GAP_MS) as Instant, () => {
+      this.#cancelSweep = undefined;
+      if (!this.#patterns.hasWaiting((key) => this.#lines.has(key))) return;
+      if (!this.#memory.failed) this.#sweepDue();
+      this.#armSweep();
+    });
   }
 
   /**
@@ -425,7 +670,54 @@ export class LeaseRequests {
   }
 
   #clearTimers(): void {
+    this.#cancelSweep?.();
+    this.#cancelSweep = undefined;
     for (const { cancel } of this.#dueTimers.values()) cancel();
     this.#dueTimers.clear();
+  }
+}
+
+/** The queues that a request with patterns tries. */
+interface Candidates {
+  readonly queues: Queue[];
+  /** By the names of those that match patterns: the id of the pattern. */
+  readonly ids: Map<QueueName, number>;
+  /** How many tasks the request gets of such a queue. */
+  readonly mostOf: Map<Queue, number>;
+  /** Queues with tasks for which others wait first, until a read ends. */
+  readonly blocked: Queue[];
+}
+
+/** The tasks, with the patterns by which they were found. */
+const withIds = (tasks: LeasedTask[], ids: ReadonlyMap<QueueName, number>): LeasedTask[] =>
+  tasks.map((task) => ({ ...task, patternId: ids.get(task.queue) }));
+
+const isMatching = ({ patterns }: LeaseWaiter): boolean =>
+  patterns.length > 0 && patterns.some(({ pattern }) => pattern.isMatching);
+
+/** The next turns are those of other queues. */
+function endTurns({ ready }: FollowedPattern, picks: readonly { readonly queue: Queue }[]): void {
+  for (const { queue } of picks) {
+    if (!ready.delete(queue)) continue;
+    if (queue.ledger.available > 0) ready.add(queue);
+  }
+}
+
+/** Merges lines, of which each is in order of arrival. Waiters that leave during the iteration are skipped. */
+function* inOrderOfArrival(lines: readonly Iterable<LeaseWaiter>[]): Generator<LeaseWaiter> {
+  const heads = lines.map((line) => {
+    const iterator = line[Symbol.iterator]();
+    return { iterator, next: iterator.next() };
+  });
+  for (;;) {
+    let first: (typeof heads)[number] | undefined;
+    for (const head of heads) {
+      if (head.next.done) continue;
+      if (first === undefined || first.next.done || head.next.value.arrival < first.next.value.arrival) first = head;
+    }
+    if (first === undefined || first.next.done) return;
+    const waiter = first.next.value;
+    first.next = first.iterator.next();
+    if (!waiter.isAnswered) yield waiter;
   }
 }

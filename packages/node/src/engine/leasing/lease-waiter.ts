@@ -1,9 +1,21 @@
 import { formatQueueName, type QueueName } from '@taskmaster/proto';
 import type { CallSignal, Instant, LeaseCommand, LeasedTask, PartitionId, Refusal } from '@taskmaster/server/domain';
+import type { Queue } from '../queues/queue.ts';
 import type { Due } from './deadlines.ts';
+import type { FollowedPattern } from './followed-patterns.ts';
 import type { Waiting } from './wait-lines.ts';
 
 const NOTHING = (): void => {};
+const NO_PATTERNS: readonly WaiterPattern[] = [];
+
+/** A pattern of a lease request. */
+export interface WaiterPattern {
+  readonly pattern: FollowedPattern;
+  /** See `LeasePattern`. */
+  readonly after: number;
+  readonly id: number;
+  readonly mayLease: ((group: string) => boolean) | undefined;
+}
 
 /** From this many queues on, a map is faster than a search of the array and worth its memory. */
 const MANY_QUEUES = 16;
@@ -17,11 +29,15 @@ export class LeaseWaiter implements Waiting, Due {
   readonly signal: CallSignal | undefined;
   /** In the order of the request, without duplicates. */
   readonly queues: readonly QueueName[];
-  /** Full names of `queues`, in the same order. */
+  /** In the order of the request. */
+  readonly patterns: readonly WaiterPattern[];
+  /** Full names of `queues`, in the same order, then the keys of the patterns. */
   readonly lines: readonly string[];
   /** Partitions of its queues. Empty without a cluster. */
   readonly partitions: ReadonlySet<PartitionId>;
   readonly arrivedAt: Instant;
+  /** Number of the request, in order of arrival. */
+  readonly arrival: number;
   /** End of its wait. Set when it starts to wait. */
   deadline = 0 as Instant;
   order = 0;
@@ -50,19 +66,23 @@ export class LeaseWaiter implements Waiting, Due {
     partitions: ReadonlySet<PartitionId>,
     signal: CallSignal | undefined,
     arrivedAt: Instant,
+    arrival = 0,
+    patterns = NO_PATTERNS,
   ) {
     this.command = command;
     this.arrivedAt = arrivedAt;
+    this.arrival = arrival;
+    this.patterns = patterns;
     this.signal = signal;
     this.partitions = partitions;
     const { queues } = command;
     const [only] = queues;
-    if (queues.length === 1 && only) {
+    if (queues.length === 1 && only && patterns.length === 0) {
       this.lines = [formatQueueName(only)];
       this.queues = queues;
     } else {
       const named = new Map(queues.map((name) => [formatQueueName(name), name]));
-      this.lines = [...named.keys()];
+      this.lines = [...named.keys(), ...new Set(patterns.map(({ pattern }) => pattern.key))];
       this.queues = [...named.values()];
       if (named.size >= MANY_QUEUES) this.#byLine = named;
     }
@@ -79,6 +99,13 @@ export class LeaseWaiter implements Waiting, Due {
 
   queueOf(line: string): QueueName | undefined {
     return this.#byLine ? this.#byLine.get(line) : this.queues[this.lines.indexOf(line)];
+  }
+
+  /** True if it may get tasks of the queue by one of these patterns. */
+  mayFollow({ ledger }: Queue, followed: readonly FollowedPattern[]): boolean {
+    return this.patterns.some(
+      ({ pattern, mayLease }) => followed.includes(pattern) && (mayLease === undefined || mayLease(ledger.name.group)),
+    );
   }
 
   answer(tasks: Promise<LeasedTask[]> | LeasedTask[]): void {

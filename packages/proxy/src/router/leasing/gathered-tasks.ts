@@ -1,10 +1,10 @@
-import { formatQueueName, parseQueueName } from '@taskmaster/proto';
+import { formatQueueName, type LeaseTasksRequest, parseQueueName } from '@taskmaster/proto';
 import { REPLY_BYTES } from '@taskmaster/server/service';
-import { readEntries, readLeased, writeEntries } from '../../upstream/raw-codec.ts';
+import { readEntries, readEntriesOf, readLeased, writeEntries, writeField } from '../../upstream/raw-codec.ts';
 
 interface Gathered {
   readonly bytes: Uint8Array;
-  /** Index of its queue in the request. */
+  /** Place of its queue in the request. */
   readonly rank: number;
 }
 
@@ -12,14 +12,24 @@ interface Gathered {
 export class GatheredTasks {
   readonly #maxTasks: number;
   readonly #maxBytes: number;
+  readonly #maxMoreQueues: number;
   readonly #ranks: ReadonlyMap<string, number>;
+  /** By the id of the pattern. */
+  readonly #ranksOfPatterns: ReadonlyMap<number, number>;
   #tasks: Gathered[] = [];
+  /** Further queues with tasks that match patterns. */
+  readonly #moreQueues: Uint8Array[] = [];
   #dataBytes = 0;
   #replyBytes = 0;
   #overflowed = false;
 
-  /** `queues`: in the order of the request. `maxBytes`: of payload. */
-  constructor(queues: readonly string[], maxTasks: number, maxBytes: number) {
+  /** `maxBytes`: of payload. */
+  constructor({ queues, patterns, maxTasks, maxMoreQueues }: LeaseTasksRequest, maxBytes: number) {
+    this.#maxMoreQueues = maxMoreQueues;
+    // Between the queue before the pattern and the one behind it, in the order of the patterns.
+    this.#ranksOfPatterns = new Map(
+      patterns.map(({ id, afterQueues }, at) => [id, afterQueues - 1 + (at + 1) / (patterns.length + 1)]),
+    );
     this.#maxTasks = maxTasks;
     this.#maxBytes = maxBytes;
     this.#ranks = new Map([...queues].reverse().map((queue, at) => [canonical(queue), queues.length - 1 - at]));
@@ -49,8 +59,9 @@ export class GatheredTasks {
    */
   add(reply: Uint8Array): Uint8Array[] {
     const tasks = readEntries(reply);
+    this.#moreQueues.push(...readEntriesOf(MORE_QUEUES_FIELD, reply));
     for (const [index, bytes] of tasks.entries()) {
-      const { queue, dataBytes } = readLeased(bytes);
+      const { queue, dataBytes, patternId } = readLeased(bytes);
       const fits =
         this.roomTasks > 0 &&
         this.#replyBytes + bytes.length + ENTRY_BYTES <= REPLY_BYTES &&
@@ -59,7 +70,10 @@ export class GatheredTasks {
         this.#overflowed = true;
         return tasks.slice(index);
       }
-      this.#tasks.push({ bytes, rank: this.#ranks.get(queue) ?? this.#ranks.size });
+      this.#tasks.push({
+        bytes,
+        rank: this.#ranks.get(queue) ?? this.#ranksOfPatterns.get(patternId) ?? this.#ranks.size,
+      });
       this.#dataBytes += dataBytes;
       this.#replyBytes += bytes.length + ENTRY_BYTES;
     }
@@ -71,12 +85,22 @@ export class GatheredTasks {
     return this.#tasks.sort((a, b) => a.rank - b.rank).map(({ bytes }) => bytes);
   }
 
-  /** The tasks as an encoded LeaseTasksResponse. */
+  /** The tasks as an encoded LeaseTasksResponse. Its first tasks count, and then as many other queues as fit. */
   reply(): Uint8Array {
-    return writeEntries(this.tasks());
+    const parts = [writeEntries(this.tasks())];
+    let left = MORE_QUEUES_BYTES;
+    for (const [index, queue] of this.#moreQueues.entries()) {
+      left -= queue.length + ENTRY_BYTES;
+      if (index >= this.#maxMoreQueues || left < 0) break;
+      parts.push(writeField(MORE_QUEUES_FIELD, queue));
+    }
+    return Buffer.concat(parts);
   }
 }
 
+/** Number of the field `more_queues` of LeaseTasksResponse, and the maximum size of its entries, in bytes. */
+const MORE_QUEUES_FIELD = 2;
+const MORE_QUEUES_BYTES = 32 * 1024;
 /** Maximum size of a task's tag and length in a reply, in bytes. */
 const ENTRY_BYTES = 6;
 

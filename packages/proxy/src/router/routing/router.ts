@@ -268,10 +268,10 @@ export class Router {
   }
 
   #attempt(address: string, call: RoutedCall, caller: RoutedCaller): Promise<Uint8Array> {
-    const { until, sender } = caller;
+    const { until, sender, access } = caller;
     const timeoutMs = until === undefined ? undefined : Math.max(0, until - this.clock.now());
     const signal = call.signal ?? caller.signal;
-    return sender.send(address, call.method, call.request(), { signal, timeoutMs });
+    return sender.send(address, call.method, call.request(), { signal, timeoutMs, access });
   }
 
   /** Takes over the holder that a NOT_HOLDER names. */

@@ -57,6 +57,7 @@ export function fakeEngine(does: Partial<TaskEngine> = {}): FakeEngine {
     updateTasks: ask('updateTasks', does.updateTasks),
     updateBatch: ask('updateBatch', does.updateBatch ?? (does.updateTasks && eachOf(does.updateTasks))),
     leaseTasks: ask('leaseTasks', does.leaseTasks),
+    queuesWithTasks: does.queuesWithTasks ?? (() => []),
     waitForTasks: ask('waitForTasks', does.waitForTasks),
     listQueues: ask('listQueues', does.listQueues),
     queueStats: ask('queueStats', does.queueStats),

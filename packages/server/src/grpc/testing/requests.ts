@@ -87,6 +87,8 @@ export const aLease = (change: Partial<LeaseTasksRequest> = {}): LeaseTasksReque
   workerLabel: 'w1',
   maxBytes: 0,
   anyOrder: false,
+  patterns: [],
+  maxMoreQueues: 0,
   ...change,
 });
 

@@ -21,6 +21,8 @@ const headersOf: CountedFields = { 1: { 8: 'each' } };
 const partsOf: CountedFields = { 6: 'each' };
 /** The queues of a LeaseTasksRequest. */
 const queues: CountedFields = { 1: 'each' };
+/** Its patterns. */
+const patterns: CountedFields = { 10: 'each' };
 
 /** The tasks of a WaitForTasksRequest. */
 const awaited: CountedFields = { 1: 'each' };
@@ -31,6 +33,7 @@ const MOST_HEADERS = limits.headers * limits.updateItems;
 const headers: EntryBound = { field: 'headers', counted: headersOf, most: MOST_HEADERS };
 const parts: EntryBound = { field: 'parts', counted: partsOf, most: limits.updateItems };
 const lease: EntryBound = { field: 'queues', counted: queues, most: limits.leaseQueues };
+const leasePatterns: EntryBound = { field: 'patterns', counted: patterns, most: limits.leasePatterns };
 const batchRequests: EntryBound = { field: 'requests', counted: { 1: 'each' }, most: limits.batchRequests };
 const batchItems: EntryBound = { field: 'requests', counted: { 1: items }, most: limits.batchItems };
 const batchParts: EntryBound = { field: 'requests', counted: { 1: partsOf }, most: limits.batchItems };
@@ -40,10 +43,15 @@ const batchQueues: EntryBound = {
   counted: { 1: queues },
   most: limits.batchRequests * limits.leaseQueues,
 };
+const batchPatterns: EntryBound = {
+  field: 'requests',
+  counted: { 1: patterns },
+  most: limits.batchRequests * limits.leasePatterns,
+};
 const calls: EntryBound = { field: 'calls', counted: { 1: 'each' }, most: limits.streamCalls };
 const callItems: EntryBound = {
   field: 'calls',
-  counted: { 1: { 2: items, 3: queues, 5: awaited } },
+  counted: { 1: { 2: items, 3: { ...queues, ...patterns }, 5: awaited } },
   most: limits.streamItems,
 };
 const callHeaders: EntryBound = { field: 'headers', counted: { 1: { 2: headersOf } }, most: MOST_HEADERS };
@@ -51,9 +59,9 @@ const callParts: EntryBound = { field: 'calls', counted: { 1: { 2: partsOf } }, 
 
 export const entryBounds = {
   update: [update, parts, headers],
-  lease: [lease],
+  lease: [lease, leasePatterns],
   batchUpdate: [batchRequests, batchItems, batchParts, batchHeaders],
-  batchLease: [batchRequests, batchQueues],
+  batchLease: [batchRequests, batchQueues, batchPatterns],
   stats: [{ field: 'queues', counted: { 1: 'each' }, most: limits.listQueues }],
   get: [{ field: 'pids', counted: { 2: 'each', 4: 'each' }, most: limits.peekTasks }],
   wait: [{ field: 'tasks', counted: awaited, most: limits.awaitedTasks }],

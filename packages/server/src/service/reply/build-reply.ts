@@ -16,6 +16,7 @@ import {
 import { BATCH_START } from '../../domain/batches.ts';
 import type {
   LeasedTask,
+  MatchedQueue,
   PublishedTask,
   QueuePage,
   QueueStats,
@@ -34,9 +35,13 @@ import { pageTokenAfter } from '../parse/page-token.ts';
 export const REPLY_BYTES = 4 * 1024 * 1024 - 64 * 1024;
 /** Upper limits for the numbers and tags of an entry, without names, PID and data, in bytes. */
 const STATS_BYTES = 128;
-const LEASED_BYTES = 72;
+const LEASED_BYTES = 83;
 const TASK_BYTES = 155;
 const FAILURE_BYTES = 48;
+
+/** Maximum size of all queues that a lease reply names beside its tasks, and of the numbers and tags of one of them. */
+const MORE_QUEUES_BYTES = 32 * 1024;
+const MATCHED_BYTES = 20;
 
 const NO_DATA = Buffer.alloc(0);
 
@@ -79,8 +84,9 @@ function noOutcome(at: number): never {
   throw new RangeError(`the engine left out outcome ${at}`);
 }
 
-export function leaseReply(tasks: readonly LeasedTask[]): LeaseTasksResponse {
+export function leaseReply(tasks: readonly LeasedTask[], moreQueues: readonly MatchedQueue[] = []): LeaseTasksResponse {
   return {
+    moreQueues: withinBytes(moreQueues),
     tasks: tasks.map((task) => ({
       queue: formatQueueName(task.queue),
       pid: bytesOf(task.pid),
@@ -95,8 +101,19 @@ export function leaseReply(tasks: readonly LeasedTask[]): LeaseTasksResponse {
       headers: headersOf(task),
       leaseDurationMs: task.leaseDurationMs ?? 0,
       timeLimitMs: task.timeLimitMs,
+      patternId: task.patternId ?? 0,
     })),
   };
+}
+
+/** The first of these queues. Beside the tasks of a reply there is room for 64 KiB. */
+function withinBytes(matched: readonly MatchedQueue[]): LeaseTasksResponse['moreQueues'] {
+  let left = MORE_QUEUES_BYTES;
+  const named = matched.map(({ queue, patternId }) => ({ queue: formatQueueName(queue), patternId }));
+  return named.filter(({ queue }) => {
+    left -= Buffer.byteLength(queue) + MATCHED_BYTES;
+    return left >= 0;
+  });
 }
 
 /** How many of the first tasks fit into a reply of `bytes`, and their size. */

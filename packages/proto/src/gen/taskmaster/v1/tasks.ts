@@ -427,7 +427,10 @@ export interface ReleaseOutcome {
 
 /** Leases tasks. */
 export interface LeaseTasksRequest {
-  /** 1 to 1,000 queues, `group#name` each. Tasks come from the first queue, then from the second, and so on. */
+  /**
+   * Up to 1,000 queues, `group#name` each. Tasks come from the first queue, then from the second, and so on. A request has at
+   * least one queue or pattern.
+   */
   queues: string[];
   /** Maximum number of tasks from all queues, 1 to 10,000. The reply has fewer if it would exceed `max_bytes`. */
   maxTasks: number;
@@ -449,12 +452,48 @@ export interface LeaseTasksRequest {
    * with the node of the first queue. False: it asks the queues in their order, which may take more requests.
    */
   anyOrder: boolean;
+  /**
+   * Further queues by pattern, at most 16 patterns. A request that waits is served as soon as a queue that matches has a task,
+   * also a queue that did not exist when the wait began. The queues that match a pattern take turns, and none of them gives more
+   * than an equal part of `max_tasks`. A node of a release without this field refuses a request without `queues` with
+   * EMPTY_REQUEST.
+   */
+  patterns: QueuePattern[];
+  /** Maximum number of names in `more_queues` of the reply, 0 to 100. */
+  maxMoreQueues: number;
+}
+
+/** Chooses queues by their names, those that exist and those that come later. It has an expression, a group, or both. */
+export interface QueuePattern {
+  /** RE2 expression, as in `QueueFilter`. Empty: every name. A caller gets tasks only of groups from which it may lease. */
+  nameRegex: string;
+  /** Only queues of this group. The empty string is the default group. Unset: all groups. */
+  group?:
+    | string
+    | undefined;
+  /** How many of the `queues` come before the queues of this pattern. Patterns behind the same queue keep their order. */
+  afterQueues: number;
+  /** Chosen by the caller. The reply says with it which pattern a queue matches. */
+  id: number;
+}
+
+/** A queue that matches a pattern of a lease request. */
+export interface MatchedQueue {
+  /** `group#name`. */
+  queue: string;
+  /** Of the first pattern that it matches. */
+  patternId: number;
 }
 
 /** The leased tasks. Empty if no task was available within the waiting time. */
 export interface LeaseTasksResponse {
-  /** In the order of the queues in the request, then of their PIDs. */
+  /** In the order of the queues and patterns in the request, then of their PIDs. */
   tasks: LeasedTask[];
+  /**
+   * Matching queues with available tasks that the request does not name. The next requests can name them, to take turns among
+   * them. Further replies name further queues if there are more than `max_more_queues`. None in a batch.
+   */
+  moreQueues: MatchedQueue[];
 }
 
 /** A task and the lease on it. */
@@ -490,6 +529,8 @@ export interface LeasedTask {
   leaseDurationMs: number;
   /** How long this attempt may take from the begin of the lease, in ms: the limit of the task, or of the settings. 0: no limit. */
   timeLimitMs: number;
+  /** The `id` of the pattern by which the task was found. 0: its queue was named. */
+  patternId: number;
 }
 
 export interface LeasedTask_HeadersEntry {
@@ -1979,6 +2020,8 @@ function createBaseLeaseTasksRequest(): LeaseTasksRequest {
     workerLabel: "",
     maxBytes: 0,
     anyOrder: false,
+    patterns: [],
+    maxMoreQueues: 0,
   };
 }
 
@@ -2007,6 +2050,12 @@ export const LeaseTasksRequest: MessageFns<LeaseTasksRequest> = {
     }
     if (message.anyOrder !== false) {
       writer.uint32(64).bool(message.anyOrder);
+    }
+    for (const v of message.patterns) {
+      QueuePattern.encode(v!, writer.uint32(82).fork()).join();
+    }
+    if (message.maxMoreQueues !== 0) {
+      writer.uint32(88).int32(message.maxMoreQueues);
     }
     return writer;
   },
@@ -2088,6 +2137,158 @@ export const LeaseTasksRequest: MessageFns<LeaseTasksRequest> = {
             message.anyOrder = reader.bool();
             continue;
           }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.patterns.push(QueuePattern.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 11: {
+            if (tag !== 88) {
+              break;
+            }
+
+            message.maxMoreQueues = reader.int32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseQueuePattern(): QueuePattern {
+  return { nameRegex: "", group: undefined, afterQueues: 0, id: 0 };
+}
+
+export const QueuePattern: MessageFns<QueuePattern> = {
+  encode(message: QueuePattern, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.nameRegex !== "") {
+      writer.uint32(10).string(message.nameRegex);
+    }
+    if (message.group !== undefined) {
+      writer.uint32(18).string(message.group);
+    }
+    if (message.afterQueues !== 0) {
+      writer.uint32(24).int32(message.afterQueues);
+    }
+    if (message.id !== 0) {
+      writer.uint32(32).int32(message.id);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): QueuePattern {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseQueuePattern();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.nameRegex = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.group = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.afterQueues = reader.int32();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.id = reader.int32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseMatchedQueue(): MatchedQueue {
+  return { queue: "", patternId: 0 };
+}
+
+export const MatchedQueue: MessageFns<MatchedQueue> = {
+  encode(message: MatchedQueue, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.queue !== "") {
+      writer.uint32(10).string(message.queue);
+    }
+    if (message.patternId !== 0) {
+      writer.uint32(16).int32(message.patternId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): MatchedQueue {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseMatchedQueue();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.queue = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.patternId = reader.int32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2102,13 +2303,16 @@ export const LeaseTasksRequest: MessageFns<LeaseTasksRequest> = {
 };
 
 function createBaseLeaseTasksResponse(): LeaseTasksResponse {
-  return { tasks: [] };
+  return { tasks: [], moreQueues: [] };
 }
 
 export const LeaseTasksResponse: MessageFns<LeaseTasksResponse> = {
   encode(message: LeaseTasksResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     for (const v of message.tasks) {
       LeasedTask.encode(v!, writer.uint32(10).fork()).join();
+    }
+    for (const v of message.moreQueues) {
+      MatchedQueue.encode(v!, writer.uint32(18).fork()).join();
     }
     return writer;
   },
@@ -2132,6 +2336,14 @@ export const LeaseTasksResponse: MessageFns<LeaseTasksResponse> = {
             }
 
             message.tasks.push(LeasedTask.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.moreQueues.push(MatchedQueue.decode(reader, reader.uint32()));
             continue;
           }
         }
@@ -2162,6 +2374,7 @@ function createBaseLeasedTask(): LeasedTask {
     key: "",
     leaseDurationMs: 0,
     timeLimitMs: 0,
+    patternId: 0,
   };
 }
 
@@ -2205,6 +2418,9 @@ export const LeasedTask: MessageFns<LeasedTask> = {
     }
     if (message.timeLimitMs !== 0) {
       writeInt64(writer.uint32(112), message.timeLimitMs);
+    }
+    if (message.patternId !== 0) {
+      writer.uint32(120).int32(message.patternId);
     }
     return writer;
   },
@@ -2327,6 +2543,14 @@ export const LeasedTask: MessageFns<LeasedTask> = {
             }
 
             message.timeLimitMs = readInt64(reader);
+            continue;
+          }
+          case 15: {
+            if (tag !== 120) {
+              break;
+            }
+
+            message.patternId = reader.int32();
             continue;
           }
         }

@@ -1,0 +1,300 @@
+import { type LeasePattern, Refusal } from '@taskmaster/server/domain';
+import { sleep } from '@taskmaster/server/ports';
+import type { EngineState } from '../engine-state.ts';
+import type { Queue } from '../queues/queue.ts';
+
+/** Patterns over all groups. The name of each new queue is matched with all of them. */
+const MOST_OVER_GROUPS = 256;
+/** Patterns in all. A new queue is matched only with those of its group. */
+const MOST_PATTERNS = 10_000;
+/** Pairs of a pattern and a queue that matches, which take about 100 bytes each. */
+const MOST_PAIRS = 500_000;
+/** How long a pattern without requests stays, in ms, so that the next request finds its queues matched. */
+const KEPT_MS = 60_000;
+/** New queues are matched in the turns of their commits for this part of the time, in ms. The others follow a little later. */
+const SLICE_MS = 4;
+const SLICE_EVERY_MS = 20;
+
+/** The queues that match one pattern. */
+export class FollowedPattern {
+  readonly key: string;
+  readonly group: string | undefined;
+  readonly matches: LeasePattern['matches'];
+  /** Of the caller that used it last; see `LeasePattern`. Callers of one pattern have the same rights. */
+  mayLease: LeasePattern['mayLease'];
+  /** Matching queues that may have available tasks. The first one has the next turn. */
+  readonly ready = new Set<Queue>();
+  /** True until the queues that exist are matched. */
+  isMatching = true;
+  /** Requests without an answer. */
+  requests = 0;
+  usedAt = 0;
+
+  constructor({ key, group, matches, mayLease }: LeasePattern) {
+    this.key = key;
+    this.group = group;
+    this.matches = matches;
+    this.mayLease = mayLease;
+  }
+}
+
+/** A queue with the patterns that it matches. */
+export interface Followed {
+  readonly queue: Queue;
+  readonly patterns: readonly FollowedPattern[];
+}
+
+export interface FollowedPatternsEvents {
+  /** The queues that exist are matched. */
+  matched(pattern: FollowedPattern): void;
+  /** The requests with this pattern cannot be served. */
+  failed(pattern: FollowedPattern, error: unknown): void;
+  /** A queue with available tasks matches from now on. */
+  available(queue: Queue): void;
+}
+
+/**
+ * Patterns of lease requests. Each name of a queue is matched once with each pattern: when the pattern is used first, or when the
+ * queue is created. So a task that becomes available costs a look into a map.
+ */
+export class FollowedPatterns {
+  readonly #events: FollowedPatternsEvents;
+  readonly #patterns = new Map<string, FollowedPattern>();
+  /** By group. Undefined: over all groups. */
+  readonly #byGroup = new Map<string | undefined, Set<FollowedPattern>>();
+  /** By the full name of the queue. */
+  readonly #followed = new Map<string, { readonly queue: Queue; readonly patterns: FollowedPattern[] }>();
+  /** New queues that are not matched yet. */
+  readonly #late = new Set<Queue>();
+  #pairs = 0;
+  /** When unused patterns were dropped last. */
+  #droppedAt = 0;
+  #sliceEnds = 0;
+  #spentMs = 0;
+  #memory: EngineState;
+
+  constructor(memory: EngineState, events: FollowedPatternsEvents) {
+    this.#memory = memory;
+    this.#events = events;
+  }
+
+  get isEmpty(): boolean {
+    return this.#patterns.size === 0;
+  }
+
+  get(key: string): FollowedPattern | undefined {
+    return this.#patterns.get(key);
+  }
+
+  keys(): Iterable<string> {
+    return this.#patterns.keys();
+  }
+
+  /** True if `waits` is true for a pattern that requests use. */
+  hasWaiting(waits: (key: string) => boolean): boolean {
+    for (const { key, requests } of this.#patterns.values()) if (requests > 0 && waits(key)) return true;
+    return false;
+  }
+
+  /** Undefined: it matches no pattern. */
+  following(fullName: string): Followed | undefined {
+    return this.#followed.get(fullName);
+  }
+
+  /** Begins a request with this pattern. Throws a `Refusal` if there are too many patterns. */
+  follow(asked: LeasePattern): FollowedPattern {
+    this.#dropUnused(KEPT_MS);
+    let pattern = this.#patterns.get(asked.key);
+    if (pattern === undefined) {
+      this.#makeRoom(asked.group);
+      pattern = new FollowedPattern(asked);
+      this.#patterns.set(asked.key, pattern);
+      const ofGroup = this.#byGroup.get(asked.group) ?? new Set();
+      this.#byGroup.set(asked.group, ofGroup.add(pattern));
+      this.#match(pattern);
+      if (this.#patterns.get(asked.key) !== pattern) throw tooManyPairs();
+    }
+    pattern.mayLease = asked.mayLease;
+    pattern.requests++;
+    return pattern;
+  }
+
+  unfollow(pattern: FollowedPattern): void {
+    pattern.requests--;
+    pattern.usedAt = this.#memory.clock.now();
+  }
+
+  /** Continues with rebuilt memory. */
+  adopt(memory: EngineState): void {
+    this.#memory = memory;
+    this.#followed.clear();
+    this.#late.clear();
+    this.#pairs = 0;
+    for (const pattern of [...this.#patterns.values()]) {
+      pattern.ready.clear();
+      if (pattern.requests === 0) this.#drop(pattern);
+      else this.#match(pattern);
+    }
+  }
+
+  added(queue: Queue): void {
+    if (this.isEmpty || queue.isReserved) return;
+    this.#dropUnused(KEPT_MS);
+    // A queue that has tasks already is one of a partition that is being loaded.
+    if (queue.ledger.size > 0 || !this.#matchNow(queue)) {
+      if (this.#late.size === 0) void this.#matchLate();
+      this.#late.add(queue);
+    }
+  }
+
+  removed(queue: Queue): void {
+    this.#late.delete(queue);
+    const followed = this.#followed.get(queue.fullName);
+    if (followed?.queue !== queue) return;
+    this.#followed.delete(queue.fullName);
+    this.#pairs -= followed.patterns.length;
+    for (const { ready } of followed.patterns) ready.delete(queue);
+  }
+
+  /** Matches a new queue in this turn. False: there is no time. */
+  #matchNow(queue: Queue): boolean {
+    const { clock } = this.#memory;
+    const began = clock.now();
+    if (began >= this.#sliceEnds) {
+      this.#sliceEnds = began + SLICE_EVERY_MS;
+      this.#spentMs = 0;
+    }
+    let now = began;
+    for (const pattern of this.#patternsFor(queue)) {
+      if (this.#spentMs + (now - began) >= SLICE_MS) break;
+      this.#matchOne(pattern, queue);
+      now = clock.now();
+    }
+    this.#spentMs += now - began;
+    return this.#spentMs < SLICE_MS;
+  }
+
+  async #matchLate(): Promise<void> {
+    const memory = this.#memory;
+    const { clock } = memory;
+    do {
+      await sleep(clock, SLICE_EVERY_MS);
+      if (memory !== this.#memory) return;
+      const began = clock.now();
+      for (const queue of this.#late) {
+        if (clock.now() - began >= SLICE_MS) break;
+        this.#late.delete(queue);
+        for (const pattern of this.#patternsFor(queue)) this.#matchOne(pattern, queue);
+        if (queue.ledger.available > 0) this.#events.available(queue);
+      }
+    } while (this.#late.size > 0);
+  }
+
+  *#patternsFor({ ledger }: Queue): Generator<FollowedPattern> {
+    yield* this.#byGroup.get(undefined) ?? [];
+    yield* this.#byGroup.get(ledger.name.group) ?? [];
+  }
+
+  #matchOne(pattern: FollowedPattern, queue: Queue): void {
+    try {
+      if (pattern.matches === undefined || pattern.matches(queue.fullName)) this.#note(pattern, queue);
+    } catch (error) {
+      // The commit that has created the queue is not at fault.
+      this.#fail(pattern, error);
+    }
+  }
+
+  #note(pattern: FollowedPattern, queue: Queue): void {
+    if (queue.dropped || this.#patterns.get(pattern.key) !== pattern) return;
+    const followed = this.#followed.get(queue.fullName);
+    if (followed?.queue !== queue) this.#followed.set(queue.fullName, { queue, patterns: [pattern] });
+    else if (followed.patterns.includes(pattern)) return;
+    else followed.patterns.push(pattern);
+    if (queue.ledger.available > 0) pattern.ready.add(queue);
+    if (++this.#pairs > MOST_PAIRS) this.#fail(pattern, tooManyPairs());
+  }
+
+  /** Matches the queues that exist. */
+  #match(pattern: FollowedPattern): void {
+    const memory = this.#memory;
+    pattern.isMatching = true;
+    const { matches, group } = pattern;
+    const filter = group === undefined ? {} : { group };
+    const note = (queue: Queue): void => this.#note(pattern, queue);
+    function* names(): Generator<string, void, boolean> {
+      for (const queue of memory.table.inOrder(filter)) if (yield queue.fullName) note(queue);
+    }
+    if (matches === undefined) {
+      for (const queue of memory.table.inOrder(filter)) note(queue);
+      pattern.isMatching = false;
+      return;
+    }
+    const isCurrent = (): boolean => memory === this.#memory && this.#patterns.get(pattern.key) === pattern;
+    memory.names.prepare(matches, names()).then(
+      () => {
+        if (!isCurrent()) return;
+        pattern.isMatching = false;
+        this.#events.matched(pattern);
+      },
+      (error: unknown) => {
+        if (isCurrent()) this.#fail(pattern, error);
+      },
+    );
+  }
+
+  #fail(pattern: FollowedPattern, error: unknown): void {
+    this.#drop(pattern);
+    this.#events.failed(pattern, error);
+  }
+
+  #makeRoom(group: string | undefined): void {
+    const most = group === undefined ? MOST_OVER_GROUPS : MOST_PATTERNS;
+    const isFull = (): boolean =>
+      (group === undefined ? (this.#byGroup.get(undefined)?.size ?? 0) : this.#patterns.size) >= most;
+    if (!isFull()) return;
+    this.#dropUnused(0);
+    if (isFull()) throw tooManyPatterns(most);
+  }
+
+  /** Looks at the patterns at most once in this time. */
+  #dropUnused(keptMs: number): void {
+    const before = this.#memory.clock.now() - keptMs;
+    if (before < this.#droppedAt) return;
+    this.#droppedAt = this.#memory.clock.now();
+    for (const pattern of this.#patterns.values()) {
+      if (pattern.requests === 0 && pattern.usedAt <= before) this.#drop(pattern);
+    }
+  }
+
+  #drop(pattern: FollowedPattern): void {
+    const { key, group } = pattern;
+    this.#patterns.delete(key);
+    const ofGroup = this.#byGroup.get(group);
+    ofGroup?.delete(pattern);
+    if (ofGroup?.size === 0) this.#byGroup.delete(group);
+    pattern.ready.clear();
+    const { table } = this.#memory;
+    const names =
+      group === undefined ? this.#followed.keys() : [...table.ofGroup(group)].map((queue) => queue.fullName);
+    for (const name of names) {
+      const followed = this.#followed.get(name);
+      const at = followed?.patterns.indexOf(pattern) ?? -1;
+      if (followed === undefined || at === -1) continue;
+      followed.patterns.splice(at, 1);
+      this.#pairs--;
+      if (followed.patterns.length === 0) this.#followed.delete(name);
+    }
+  }
+}
+
+const tooManyPatterns = (most: number): Refusal =>
+  new Refusal('TOO_MANY_WAITERS', `lease requests have ${most} different patterns of queues already`, {
+    retryDelayMs: 1000,
+    metadata: { limit: String(most) },
+  });
+
+const tooManyPairs = (): Refusal =>
+  new Refusal('TOO_MANY_WAITERS', `the patterns of lease requests match more than ${MOST_PAIRS} queues together`, {
+    retryDelayMs: 1000,
+    metadata: { limit: String(MOST_PAIRS) },
+  });
