@@ -2,8 +2,11 @@ import { X509Certificate } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { nodeSettings } from '../../packages/node/src/cli/node-settings.ts';
+import { nodeMemorySpec } from '../../packages/node/src/memory.ts';
 import { proxySettings } from '../../packages/proxy/src/config.ts';
+import { proxyMemorySpec } from '../../packages/proxy/src/memory.ts';
 import { parseAccessFile } from '../../packages/server/src/access/access-file.ts';
+import { divideMemory, type MemorySpec } from '../../packages/server/src/program/memory/divide-memory.ts';
 import { type KubernetesObject, lint, render, whyNoHelm } from './helm.ts';
 import { valueSets } from './value-sets.ts';
 
@@ -95,7 +98,17 @@ describe.skipIf(whyNoHelm !== undefined)(`the chart, rendered by helm${skipped}`
       const file = '/etc/taskmaster/access/access.yaml';
       expect(parse(config?.data?.['config.yaml'] ?? '')).toMatchObject({ insecure: false, access: { file } });
     }
+    const operator = table.ofToken(fileOf('token'));
+    expect([operator?.has('manage-cluster', undefined), operator?.has('back-up', undefined)]).toEqual([true, true]);
+    const backup = table.ofToken(fileOf('backup-token'));
+    expect(backup?.grants).toEqual([{ allow: ['back-up'] }]);
+    expect(table.ofToken(fileOf('metrics-token'))?.grants).toEqual([]);
     const using = objects.filter(({ spec }) => JSON.stringify(spec ?? {}).includes('TASKMASTER_TOKEN'));
+    const keysOf = ({ spec }: KubernetesObject) =>
+      [...JSON.stringify(spec).matchAll(/"secretKeyRef":\{"name":"tm-taskmaster-access","key":"([^"]*)"/g)].map(
+        ([, key]) => key,
+      );
+    for (const object of using) expect(keysOf(object)).toEqual([object.kind === 'CronJob' ? 'backup-token' : 'token']);
     expect(using.map(({ kind }) => kind).sort()).toEqual(['CronJob', 'Deployment', 'Job', 'Pod', 'StatefulSet']);
   });
 
@@ -112,6 +125,88 @@ describe.skipIf(whyNoHelm !== undefined)(`the chart, rendered by helm${skipped}`
         ],
       },
     });
+  });
+
+  test('lets a Prometheus in another namespace read metrics, with a credential', async () => {
+    const { objects } = await render([
+      '--set=metrics.needsCredential=true,metrics.serviceMonitor.enabled=true',
+      '--set=metrics.serviceMonitor.prometheusNamespace=monitoring',
+    ]);
+    const monitor = objects.find(({ kind }) => kind === 'ServiceMonitor');
+    expect(monitor?.spec).toMatchObject({
+      endpoints: [
+        {
+          scheme: 'https',
+          tlsConfig: { ca: { secret: { name: 'tm-taskmaster-tls', key: 'ca.crt' } } },
+          authorization: { credentials: { name: 'tm-taskmaster-access', key: 'metrics-token' } },
+        },
+      ],
+    });
+    const configs = objects.filter(({ data }) => data?.['config.yaml'] !== undefined);
+    expect(configs).toHaveLength(2);
+    for (const { data } of configs)
+      expect(parse(data?.['config.yaml'] ?? '')).toMatchObject({ access: { metrics: true } });
+    const members = objects.find(({ metadata }) => metadata.name === 'tm-taskmaster-members');
+    const namespaceSelector = { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } };
+    expect(members?.spec).toMatchObject({
+      ingress: [{}, { from: [{ podSelector: {} }, { namespaceSelector }], ports: [{ port: 7401, protocol: 'TCP' }] }],
+    });
+  });
+
+  test('has room for volumes, init containers and sidecars of its users', async () => {
+    const more = (of: string) => [
+      `--set=${of}.extraVolumes[0].name=ca,${of}.extraVolumes[0].configMap.name=my-ca`,
+      `--set=${of}.extraVolumeMounts[0].name=ca,${of}.extraVolumeMounts[0].mountPath=/ca`,
+    ];
+    const containers = (of: string) => [
+      `--set=${of}.initContainers[0].name=first,${of}.initContainers[0].image=x`,
+      `--set=${of}.extraContainers[0].name=beside,${of}.extraContainers[0].image=y`,
+    ];
+    const values = [
+      ...more('node'),
+      ...more('proxy'),
+      ...containers('node'),
+      ...containers('proxy'),
+      ...more('backup'),
+    ];
+    const { objects, stderr } = await render([...values, '--set=backup.enabled=true']);
+    expect(stderr).toBe('');
+    const added = {
+      volumes: expect.arrayContaining([{ name: 'ca', configMap: { name: 'my-ca' } }]),
+      containers: expect.arrayContaining([
+        expect.objectContaining({ volumeMounts: expect.arrayContaining([{ name: 'ca', mountPath: '/ca' }]) }),
+      ]),
+    };
+    for (const kind of ['StatefulSet', 'Deployment']) {
+      const spec = objects.find((object) => object.kind === kind)?.spec?.template;
+      expect(spec, kind).toMatchObject({ spec: { ...added, initContainers: [{ name: 'first', image: 'x' }] } });
+      expect(JSON.stringify(spec)).toContain('{"image":"y","name":"beside"}');
+    }
+    const job = objects.find(({ kind }) => kind === 'CronJob');
+    expect(job?.spec).toMatchObject({ jobTemplate: { spec: { template: { spec: added } } } });
+  });
+
+  test.each([
+    ['node', nodeMemorySpec],
+    ['proxy', proxyMemorySpec],
+  ] as const)('refuses a memory limit with which a %s would not start', async (of, spec) => {
+    const divided = divideMemory(
+      spec as MemorySpec<string>,
+      { memory: undefined, parts: {} },
+      { bytes: 1, source: 'cgroup' },
+    );
+    const [, least = ''] = /needs at least (\d+)MiB/.exec(divided.kind === 'refused' ? divided.problem : '') ?? [];
+    const limit = (memory: string) => render([`--set-string=${of}.resources.limits.memory=${memory}`]);
+    for (const enough of [`${least}Mi`, '0.5Gi', '1T', `${Number(least) * 1024 * 1024}`]) {
+      expect((await limit(enough)).stderr, enough).toBe('');
+    }
+    for (const little of [`${Number(least) - 1}Mi`, '100M', '1000000000m', '0.1Gi', '1000']) {
+      const { code, stderr } = await limit(little);
+      expect(code, little).toBe(1);
+      expect(stderr).toContain(
+        `${of}.resources.limits.memory is ${little}, which is too little: a ${of} needs at least ${least}Mi`,
+      );
+    }
   });
 
   test('restarts no pod when only the version of the chart changes', async () => {
@@ -136,6 +231,32 @@ describe.skipIf(whyNoHelm !== undefined)(`the chart, rendered by helm${skipped}`
       'more least proxies than most',
       ['--set=proxy.autoscaling.enabled=true,proxy.autoscaling.minReplicas=11'],
       /minReplicas must not be more/,
+    ],
+    [
+      'principals beside a Secret of its own',
+      ['--set=auth.existingSecret=rules,auth.principals[0].name=billing'],
+      /auth\.principals would be ignored/,
+    ],
+    [
+      'quotas beside a Secret of its own',
+      ['--set=auth.existingSecret=rules,auth.groups[0].groups={a}'],
+      /auth\.groups would be ignored/,
+    ],
+    [
+      'principals without rules',
+      ['--set=auth.enabled=false,auth.principals[0].name=billing'],
+      /auth\.principals would be ignored: auth\.enabled is false/,
+    ],
+    ['a principal with a name of the chart', ['--set=auth.principals[0].name=backup-job'], /the chart makes this/],
+    [
+      'a credential of metrics without rules',
+      ['--set=auth.enabled=false,metrics.needsCredential=true'],
+      /metrics\.needsCredential would be ignored/,
+    ],
+    [
+      'a claim beside a bucket',
+      ['--set=backup.enabled=true,backup.s3=s3://b/x,backup.existingClaim=c'],
+      /would be ignored: backup\.s3 is set/,
     ],
     ['a bucket without a scheme', ['--set=backup.s3=bucket/tm'], /s3/],
   ])('refuses %s', async (_what, values, message) => {

@@ -10,6 +10,13 @@ export const valueSets: readonly (readonly [what: string, values: readonly strin
   ['backups on a volume', ['--set=backup.enabled=true']],
   ['backups in S3', ['--set=backup.enabled=true,backup.s3=s3://bucket/tm']],
   ['a load test', ['--set=load.enabled=true,load.args={--rate,2000}']],
+  [
+    'metrics with a credential',
+    [
+      '--set=metrics.serviceMonitor.enabled=true,metrics.needsCredential=true',
+      '--set=metrics.serviceMonitor.prometheusNamespace=monitoring',
+    ],
+  ],
   ['metrics', ['--set=metrics.serviceMonitor.enabled=true,metrics.alerts.enabled=true']],
   ['neither TLS nor rules', ['--set=tls.enabled=false,auth.enabled=false,load.enabled=true,backup.enabled=true']],
   ['TLS without rules', ['--set=auth.enabled=false,metrics.serviceMonitor.enabled=true']],

@@ -11,7 +11,7 @@ import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const opened = new AsyncDisposableStack();
 let node: RunningNode;
-let tokens: { readonly shop: string; readonly operator: string };
+let tokens: { readonly shop: string; readonly operator: string; readonly backup: string };
 
 const run = (args: readonly string[], token?: string) =>
   runProcess(process.execPath, [clientCli, ...args, ...(node === undefined ? [] : ['-e', node.endpoint])], {
@@ -22,13 +22,14 @@ beforeAll(async () => {
   const directory = opened.use(await temporaryDirectory());
   const make = async () =>
     JSON.parse((await run(['access', 'token', '--json'])).stdout) as Record<'token' | 'hash', string>;
-  const [shop, operator] = [await make(), await make()];
-  tokens = { shop: shop.token, operator: operator.token };
+  const [shop, operator, backup] = [await make(), await make(), await make()];
+  tokens = { shop: shop.token, operator: operator.token, backup: backup.token };
   const accessFile = join(directory.path, 'access.yaml');
   const rules = {
     principals: [
       { name: 'shop', tokens: [shop.hash], rights: [{ groups: ['shop'], allow: ['enqueue', 'read'] }] },
       { name: 'operator', tokens: [operator.hash], rights: [{ allow: ['manage-cluster'] }] },
+      { name: 'backup-job', tokens: [backup.hash], rights: [{ allow: ['back-up'] }] },
     ],
   };
   writeFileSync(accessFile, JSON.stringify(rules), { mode: 0o600 });
@@ -56,10 +57,31 @@ describe('taskmaster', () => {
     ['shop', ['enqueue', 'shop'], 0, 'yes: shop may enqueue on the group shop'],
     ['shop', ['lease', 'shop'], 1, 'no: shop may not lease on the group shop'],
     ['shop', ['manage-cluster'], 1, 'no: shop may not manage-cluster on the cluster'],
+    ['shop', ['back-up'], 1, 'no: shop may not back-up on the cluster'],
+    ['operator', ['back-up'], 0, 'yes: operator may back-up on the cluster'],
     ['operator', ['read', 'shop', '--principal', 'shop'], 0, 'yes: shop may read on the group shop'],
   ] as const)('access check, as %s: %j', async (name, args, expected, text) => {
     const { stdout, code } = await run(['access', 'check', ...args], tokens[name]);
     expect([code, stdout.trim()]).toEqual([expected, text]);
+  });
+
+  test('a principal that may only back up makes a backup, and may do nothing else', async () => {
+    await using directory = await temporaryDirectory();
+    const place = join(directory.path, 'backup');
+    const { code, stderr } = await run(['backup', 'create', '--to', place], tokens.backup);
+    expect([code, stderr]).toEqual([0, expect.not.stringContaining('PERMISSION_DENIED')]);
+    expect((await runProcess(process.execPath, [clientCli, 'backup', 'verify', place])).code).toBe(0);
+    for (const args of [
+      ['access', 'check', 'read', 'shop', '--principal', 'shop'],
+      ['enqueue', 'shop#q', 'x'],
+      ['peek', 'shop#q'],
+      ['reset-leases', 'shop#q'],
+    ]) {
+      const refused = await run(args, tokens.backup);
+      expect([refused.code, refused.stderr], args[0]).toEqual([1, expect.stringMatching(/may not|PERMISSION_DENIED/)]);
+    }
+    const refused = await run(['backup', 'create', '--to', join(directory.path, 'other')], tokens.shop);
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('back-up')]);
   });
 
   test('access token --hash prints the hash of a token', async () => {

@@ -61,21 +61,21 @@ resources:
   valueFrom: { fieldRef: { fieldPath: status.podIP } }
 {{- end }}
 
-{{/* The command line of a pod that is a client. */}}
+{{/* The command line of a pod that is a client: (dict "root" $ "token" "token"). The token is the name of a key in the Secret. */}}
 {{- define "taskmaster.clientEnv" -}}
-- { name: TASKMASTER_ENDPOINTS, value: "{{ include "taskmaster.fullname" . }}:{{ .Values.service.port }}" }
+- { name: TASKMASTER_ENDPOINTS, value: "{{ include "taskmaster.fullname" .root }}:{{ .root.Values.service.port }}" }
 {{- include "taskmaster.credentialEnv" . }}
 {{- end }}
 
 {{/* How the command line in a pod of the chart proves who it is. */}}
 {{- define "taskmaster.credentialEnv" -}}
-{{- if .Values.tls.enabled }}
+{{- if .root.Values.tls.enabled }}
 - { name: TASKMASTER_TLS_CA, value: /etc/taskmaster/tls/ca.crt }
-- { name: TASKMASTER_TLS_SERVER_NAME, value: {{ include "taskmaster.tlsName" . }} }
+- { name: TASKMASTER_TLS_SERVER_NAME, value: {{ include "taskmaster.tlsName" .root }} }
 {{- end }}
-{{- if .Values.auth.enabled }}
+{{- if .root.Values.auth.enabled }}
 - name: TASKMASTER_TOKEN
-  valueFrom: { secretKeyRef: { name: {{ include "taskmaster.accessSecret" . }}, key: token } }
+  valueFrom: { secretKeyRef: { name: {{ include "taskmaster.accessSecret" .root }}, key: {{ .token }} } }
 {{- end }}
 {{- end }}
 

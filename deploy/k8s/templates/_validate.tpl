@@ -4,8 +4,8 @@
 {{- if or (gt (len $name) 40) (not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name)) }}
 {{- fail (printf "the name %q must be a DNS label of at most 40 characters, because names of pods and Services begin with it: choose a shorter release name, or set fullnameOverride" $name) }}
 {{- end }}
-{{- include "taskmaster.validateConfig" (dict "of" "node" "config" .Values.node.config "made" (list "dataDir" "host" "grpcPort" "httpPort" "gossipPort" "name" "bootstrap" "join" "drainOnShutdown" "shutdownTimeoutMs" "kubernetes" "cluster.keyFile" "cluster.advertiseHost" "cluster.drainTimeoutMs" "tls.certFile" "tls.keyFile" "tls.caFile" "tls.peerName" "access.file" "insecure")) }}
-{{- include "taskmaster.validateConfig" (dict "of" "proxy" "config" .Values.proxy.config "made" (list "host" "grpcPort" "httpPort" "gossipPort" "name" "join" "shutdownTimeoutMs" "cluster.keyFile" "cluster.advertiseHost" "tls.certFile" "tls.keyFile" "tls.caFile" "tls.peerName" "access.file" "insecure")) }}
+{{- include "taskmaster.validateConfig" (dict "of" "node" "config" .Values.node.config "made" (list "dataDir" "host" "grpcPort" "httpPort" "gossipPort" "name" "bootstrap" "join" "drainOnShutdown" "shutdownTimeoutMs" "kubernetes" "cluster.keyFile" "cluster.advertiseHost" "cluster.drainTimeoutMs" "tls.certFile" "tls.keyFile" "tls.caFile" "tls.peerName" "access.file" "access.metrics" "insecure")) }}
+{{- include "taskmaster.validateConfig" (dict "of" "proxy" "config" .Values.proxy.config "made" (list "host" "grpcPort" "httpPort" "gossipPort" "name" "join" "shutdownTimeoutMs" "cluster.keyFile" "cluster.advertiseHost" "tls.certFile" "tls.keyFile" "tls.caFile" "tls.peerName" "access.file" "access.metrics" "insecure")) }}
 {{- with .Values.proxy.autoscaling }}
 {{- if and .enabled (gt (int .minReplicas) (int .maxReplicas)) }}
 {{- fail "proxy.autoscaling.minReplicas must not be more than maxReplicas" }}
@@ -14,10 +14,52 @@
 {{- if and .Values.auth.enabled (not (and .Values.tls.enabled .Values.clusterKey.enabled)) }}
 {{- fail "auth.enabled needs tls.enabled, so that nobody reads the tokens, and clusterKey.enabled, so that nobody names another caller: set auth.enabled=false, too, to go without" }}
 {{- end }}
+{{- include "taskmaster.validateUnused" . }}
+{{- include "taskmaster.validateMemory" (dict "path" "node.resources.limits.memory" "limit" .Values.node.resources.limits.memory "whose" "a node" "least" 295) }}
+{{- if .Values.proxy.enabled }}
+{{- include "taskmaster.validateMemory" (dict "path" "proxy.resources.limits.memory" "limit" .Values.proxy.resources.limits.memory "whose" "a proxy" "least" 192) }}
+{{- end }}
 {{- include "taskmaster.validateSecret" . }}
 {{- include "taskmaster.validateCertificate" . }}
 {{- include "taskmaster.validateRules" . }}
 {{- include "taskmaster.validateStorageClass" . }}
+{{- end }}
+
+{{/* Refuses values that would be ignored: who set them expects an effect. */}}
+{{- define "taskmaster.validateUnused" -}}
+{{- with .Values.auth }}
+{{- range $name := list "principals" "groups" }}
+{{- if and (get $.Values.auth $name) (or $.Values.auth.existingSecret (not $.Values.auth.enabled)) }}
+{{- fail (printf "auth.%s would be ignored: %s" $name (ternary "put them into access.yaml of the Secret auth.existingSecret" "auth.enabled is false" $.Values.auth.enabled)) }}
+{{- end }}
+{{- end }}
+{{- range .principals }}
+{{- if has .name (list "operator" "backup-job" "prometheus") }}
+{{- fail (printf "auth.principals must not have the name %s: the chart makes this principal" .name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if and .Values.metrics.needsCredential (not .Values.auth.enabled) }}
+{{- fail "metrics.needsCredential would be ignored: auth.enabled is false" }}
+{{- end }}
+{{- with .Values.backup }}
+{{- if and .s3 (or .existingClaim .storageClass) }}
+{{- fail "backup.existingClaim and backup.storageClass would be ignored: backup.s3 is set" }}
+{{- end }}
+{{- if and .existingClaim .storageClass }}
+{{- fail "backup.storageClass would be ignored: backup.existingClaim is set" }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Refuses a limit with which the program would not start: (dict "path" "..." "limit" "1Gi" "whose" "a node" "least" 295). */}}
+{{- define "taskmaster.validateMemory" -}}
+{{- $number := toString .limit | regexFind "^[0-9.e+]+" -}}
+{{- $units := dict "" 1.0 "m" 0.001 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024.0 "Mi" 1048576.0 "Gi" 1073741824.0 "Ti" 1099511627776.0 -}}
+{{- $bytes := mulf (float64 $number) (get $units (toString .limit | trimPrefix $number)) -}}
+{{- if lt $bytes (mulf .least 1048576.0) }}
+{{- fail (printf "%s is %s, which is too little: %s needs at least %dMi" .path (toString .limit) .whose .least) }}
+{{- end }}
 {{- end }}
 
 {{/* Refuses settings that the chart makes itself: two places for one setting would disagree. */}}
@@ -68,7 +110,10 @@
 {{- if and .Values.auth.enabled .Values.auth.existingSecret }}
 {{- $secret := lookup "v1" "Secret" .Release.Namespace .Values.auth.existingSecret -}}
 {{- if $secret }}
-{{- range list "access.yaml" "token" }}
+{{- $needed := list "access.yaml" "token" -}}
+{{- if .Values.backup.enabled }}{{ $needed = append $needed "backup-token" }}{{ end -}}
+{{- if .Values.metrics.needsCredential }}{{ $needed = append $needed "metrics-token" }}{{ end -}}
+{{- range $needed }}
 {{- if not (get (default dict $secret.data) .) }}
 {{- fail (printf "the Secret %s has no %s" $.Values.auth.existingSecret .) }}
 {{- end }}

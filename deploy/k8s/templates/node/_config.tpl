@@ -8,7 +8,7 @@
   "cluster" (dict "drainTimeoutMs" (mul .Values.node.drain.timeoutSeconds 1000))
   "http" (dict "allowedHosts" (fromJsonArray (include "taskmaster.allowedHosts" (dict "root" . "service" (include "taskmaster.nodes" .) "config" .Values.node.config))))
   "kubernetes" (dict "statefulSet" (include "taskmaster.fullname" .) "clusterConfigMap" (include "taskmaster.record" .)) -}}
-{{- if .Values.auth.enabled }}{{ $_ := set $made "access" (dict "file" "/etc/taskmaster/access/access.yaml") }}{{ end -}}
+{{- if .Values.auth.enabled }}{{ $_ := set $made "access" (dict "file" "/etc/taskmaster/access/access.yaml" "metrics" .Values.metrics.needsCredential) }}{{ end -}}
 {{- if .Values.tls.enabled }}{{ $_ := set $made "tls" (fromJson (include "taskmaster.tlsConfig" .)) }}{{ end -}}
 {{- if .Values.clusterKey.enabled }}{{ $_ := set $made.cluster "keyFile" "/etc/taskmaster/keys/cluster-keys" }}{{ end -}}
 {{- mergeOverwrite (deepCopy .Values.node.config) $made | toYaml }}

@@ -4,7 +4,7 @@
   "join" (splitList "," (include "taskmaster.join" .))
   "http" (dict "allowedHosts" (fromJsonArray (include "taskmaster.allowedHosts" (dict "root" . "service" (printf "%s-http" (include "taskmaster.proxy" .)) "config" .Values.proxy.config))))
   "shutdownTimeoutMs" (mul .Values.proxy.shutdownTimeoutSeconds 1000) -}}
-{{- if .Values.auth.enabled }}{{ $_ := set $made "access" (dict "file" "/etc/taskmaster/access/access.yaml") }}{{ end -}}
+{{- if .Values.auth.enabled }}{{ $_ := set $made "access" (dict "file" "/etc/taskmaster/access/access.yaml" "metrics" .Values.metrics.needsCredential) }}{{ end -}}
 {{- if .Values.tls.enabled }}{{ $_ := set $made "tls" (fromJson (include "taskmaster.tlsConfig" .)) }}{{ end -}}
 {{- if .Values.clusterKey.enabled }}{{ $_ := set $made "cluster" (dict "keyFile" "/etc/taskmaster/keys/cluster-keys") }}{{ end -}}
 {{/* Clients keep their connections, so without an age new proxies would get none. */}}

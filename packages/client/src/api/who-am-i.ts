@@ -3,11 +3,11 @@ import type { ClientContext } from '../tasks/context.ts';
 import type { CallOptions } from '../values/options.ts';
 
 /** Something that a principal may be allowed to do. */
-export type Right = 'enqueue' | 'lease' | 'read' | 'manage-queues' | 'manage-cluster';
+export type Right = 'enqueue' | 'lease' | 'read' | 'manage-queues' | 'manage-cluster' | 'back-up';
 
 export interface RightQuestion {
   readonly right: Right;
-  /** Default: the default group. Ignored for `manage-cluster`. */
+  /** Default: the default group. Ignored for `manage-cluster` and `back-up`. */
   readonly group?: string | undefined;
 }
 

@@ -14,7 +14,7 @@ export function createBackupForwarding(router: Router, upstream: BackupUpstream)
 export function forwardBackups(router: Router, upstream: BackupUpstream): StreamingHandler {
   return async function* (request, caller) {
     const partition = parsePartition(decodeRequest(BackupPartitionRequest, request), router.partitions);
-    caller.access.requireCluster('manage-cluster');
+    caller.access.requireCluster('back-up');
     const { signal } = caller;
     const peer = peerOf(caller);
     const open = (holder: string): AsyncIterable<Uint8Array> =>

@@ -6,6 +6,8 @@ import { Access } from './access.ts';
 import { AccessTable } from './access-table.ts';
 import { credentialOf } from './credential.ts';
 import { type JwtKeys, readKeySet, readPublicKey } from './jwt.ts';
+import { Principal } from './principal.ts';
+import { type Right, rights } from './rights.ts';
 
 const NOW = Date.UTC(2030, 0, 1);
 const { publicKey, privateKey } = generateKeyPairSync('ed25519');
@@ -77,6 +79,15 @@ describe('rights of a principal', () => {
     const caller = await access.identify({ kind: 'bearer', token: 'tm_one' });
     expect(reasonOf(() => caller.require(right, group))).toBe(expected);
     expect(caller.allows(right, group)).toBe(expected === 'allowed');
+  });
+
+  test('over the cluster allow backups, too, and backups alone allow nothing else', () => {
+    const rightsOf = (allow: Right) => {
+      const principal = new Principal('x', [{ allow: [allow] }]);
+      return rights.filter((right) => principal.has(right, undefined) || principal.has(right, 'shop'));
+    };
+    expect(rightsOf('manage-cluster')).toEqual(['manage-cluster', 'back-up']);
+    expect(rightsOf('back-up')).toEqual(['back-up']);
   });
 
   test('a refusal names principal, right and group', async () => {

@@ -23,7 +23,8 @@ export class Principal {
     this.name = name;
     this.grants = grants;
     for (const { groups, allow } of grants) {
-      const bits = allow.reduce((sum, right) => sum | bitOf(right), 0);
+      let bits = allow.reduce((sum, right) => sum | bitOf(right), 0);
+      if (allow.includes('manage-cluster')) bits |= bitOf('back-up');
       if (groups === undefined) this.#cluster |= bits;
       else for (const pattern of groups) this.#byPattern.push({ matches: namePattern(pattern), bits });
     }

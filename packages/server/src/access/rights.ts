@@ -1,8 +1,8 @@
 /** Rights on the queues of a group. */
 export const groupRights = ['enqueue', 'lease', 'read', 'manage-queues'] as const;
 
-/** Everything that a principal can be allowed to do. `manage-cluster` is about the whole cluster and names no group. */
-export const rights = [...groupRights, 'manage-cluster'] as const;
+/** Everything that a principal can be allowed to do. The last two are about the whole cluster and name no group. */
+export const rights = [...groupRights, 'manage-cluster', 'back-up'] as const;
 
 /** A right on the queues of a group. */
 export type GroupRight = (typeof groupRights)[number];
@@ -12,7 +12,8 @@ export type GroupRight = (typeof groupRights)[number];
  * - `lease`: lease tasks, and complete, renew and release them; subscribe queues to topics.
  * - `read`: list queues, their settings, schedules and subscriptions, and see their statistics and tasks.
  * - `manage-queues`: delete queues, reset leases, and change settings of queues.
- * - `manage-cluster`: drain and remove members, and make backups.
+ * - `manage-cluster`: drain and remove members, and everything that `back-up` allows.
+ * - `back-up`: make backups.
  */
 export type Right = (typeof rights)[number];
 

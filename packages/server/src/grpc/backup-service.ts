@@ -26,7 +26,7 @@ export function createBackupService(backupPartition: StreamingHandler): Streamin
 export function encodedBackup(backup: BackupHandler): StreamingHandler {
   return async function* (bytes, caller) {
     const request = decodeRequest(BackupPartitionRequest, bytes);
-    caller.access.requireCluster('manage-cluster');
+    caller.access.requireCluster('back-up');
     const parts = backup(request, caller);
     for await (const part of parts) yield encodeToBuffer(BackupPartitionResponse, part);
   };

@@ -9,7 +9,7 @@ import { tableOf } from '../output/table.ts';
 import type { Runner, Session } from '../session.ts';
 import type { Shell } from '../shell.ts';
 
-const RIGHTS: readonly Right[] = ['enqueue', 'lease', 'read', 'manage-queues', 'manage-cluster'];
+const RIGHTS: readonly Right[] = ['enqueue', 'lease', 'read', 'manage-queues', 'manage-cluster', 'back-up'];
 const TOKEN_MOST_CHARACTERS = 8_192;
 
 const examples = `
@@ -106,7 +106,11 @@ async function checkRight(
   if (out.json) await out.object({ principal: identity.principal, right, group, allowed });
   else {
     const where =
-      right === 'manage-cluster' ? 'the cluster' : group === '' ? 'the default group' : `the group ${group}`;
+      right === 'manage-cluster' || right === 'back-up'
+        ? 'the cluster'
+        : group === ''
+          ? 'the default group'
+          : `the group ${group}`;
     const answer = allowed ? `yes: ${who} may ${right} on ${where}` : `no: ${who} may not ${right} on ${where}`;
     await out.line(answer);
   }

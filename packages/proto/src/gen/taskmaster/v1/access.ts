@@ -43,9 +43,9 @@ export namespace CredentialKind {
 
 /** A question about one right. */
 export interface RightQuestion {
-  /** enqueue, lease, read, manage-queues or manage-cluster. */
+  /** enqueue, lease, read, manage-queues, manage-cluster or back-up. */
   right: string;
-  /** The group. Empty: the default group. Ignored for manage-cluster, which is about the whole cluster. */
+  /** The group. Empty: the default group. Ignored for manage-cluster and back-up, which are about the whole cluster. */
   group: string;
 }
 
