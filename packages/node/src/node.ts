@@ -416,6 +416,8 @@ function createHttp(config: NodeConfig, { parts, metrics, tls, audit, log }: Htt
     },
     metrics,
     toWireError: toWireErrorLogged,
+    httpOf: (rpcAddress) =>
+      parts.member?.membership.peers().find((peer) => peer.rpcAddress === rpcAddress)?.httpAddress,
   });
   const { host, httpPort: port, name } = config;
   const names = [host, name, hostname(), config.cluster.advertiseHost];

@@ -108,7 +108,8 @@ export const statusOfReason = {
   WRONG_CLUSTER: status.FAILED_PRECONDITION,
   /**
    * Another member has this name. For an operator's request: several members have it, because they joined at the
-   * same moment. Do: Give the new node another name, or remove the old member. In a request, name a member by its
+   * same moment. Do: Give the new node another name. If it has lost its disk, remove the old member first (`taskmaster members
+   * remove NAME`), which gives up its tasks. In a request, name a member by its
    * id.
    */
   NAME_IN_USE: status.ALREADY_EXISTS,

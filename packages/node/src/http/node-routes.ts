@@ -25,6 +25,8 @@ export interface NodeRoutesDeps {
   readonly metrics: Pick<NodeMetrics, 'text' | 'contentType'>;
   /** Turns an exception into the error that the caller sees. */
   readonly toWireError: (thrown: unknown) => WireError;
+  /** The HTTP address of the member with this gRPC address. */
+  readonly httpOf: (rpcAddress: string) => string | undefined;
 }
 
 /** The paths that a node serves over HTTP. */
@@ -35,9 +37,10 @@ export function nodeRoutes({
   wall,
   metrics,
   toWireError,
+  httpOf,
 }: NodeRoutesDeps): ReadonlyMap<string, Route> {
   const options = (query: URLSearchParams, access: CallerAccess) => ({
-    ...{ reads, access, query, health: health(), facts: facts(), toWireError },
+    ...{ reads, access, query, health: health(), facts: facts(), toWireError, httpOf },
   });
   return new Map<string, Route>([
     ['/livez', livez],

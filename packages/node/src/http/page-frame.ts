@@ -21,6 +21,8 @@ export interface PageOptions {
   readonly health: NodeHealth;
   readonly facts: NodeFacts;
   readonly toWireError: (thrown: unknown) => WireError;
+  /** The HTTP address of the member with this gRPC address. Undefined: it is not known. */
+  readonly httpOf: (rpcAddress: string) => string | undefined;
 }
 
 /** The parts of a page that differ. */
@@ -81,10 +83,18 @@ ${filter}
   };
 }
 
-/** What a page shows if its figures cannot be read. */
-export function refusedPart(thrown: unknown, { toWireError }: PageOptions): Pick<PageParts, 'status' | 'content'> {
+/** What a page shows if its figures cannot be read. `path`: its own. */
+export function refusedPart(
+  thrown: unknown,
+  { toWireError, httpOf, query }: PageOptions,
+  path: string,
+): Pick<PageParts, 'status' | 'content'> {
   const error = toWireError(thrown);
-  const content = html`<p class="note bad" role="alert">${error.message} <small>(${error.reason})</small></p>`;
+  const { holder } = error.metadata;
+  const other = holder === undefined ? undefined : httpOf(holder);
+  // Without a scheme: members serve HTTPS alike.
+  const link = other && html` <a href="//${other}${path}?${query.toString()}">Open this page at ${other}</a>`;
+  const content = html`<p class="note bad" role="alert">${error.message} <small>(${error.reason})</small>${link}</p>`;
   return { status: httpStatus(error), content };
 }
 

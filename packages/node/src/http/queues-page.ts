@@ -69,7 +69,7 @@ async function read(options: QueuesPageOptions): Promise<Pick<PageParts, 'status
     const content = queues.length > 0 ? table(queues, totals, query) : filtered ? nothingFound() : nothingYet(facts);
     return { status: 200, summary: totals && totalsList(totals, queues), content };
   } catch (thrown) {
-    return refusedPart(thrown, options);
+    return refusedPart(thrown, options, '/');
   }
 }
 

@@ -37,7 +37,7 @@ function listing(schedules: readonly Schedule[], nextPageToken = '') {
   const page = (query = '') =>
     schedulesPage({
       ...{ reads, access: unlimitedAccess, query: new URLSearchParams(query), health: { kind: 'serving' }, facts },
-      ...{ wall: NOW, toWireError: (thrown) => toWireError(thrown as Refusal) },
+      ...{ wall: NOW, toWireError: (thrown) => toWireError(thrown as Refusal), httpOf: () => undefined },
     });
   return { asked, page, api: (query = '') => schedulesApi(reads, new URLSearchParams(query), unlimitedAccess) };
 }

@@ -81,7 +81,7 @@ async function read(options: SchedulesPageOptions): Promise<Pick<PageParts, 'sta
     const isShown = page.schedules.length > 0 || page.nextPageToken !== '';
     return { status: 200, content: isShown ? table(page, query, wall) : nothing(group !== undefined) };
   } catch (thrown) {
-    return refusedPart(thrown, options);
+    return refusedPart(thrown, options, '/schedules');
   }
 }
 

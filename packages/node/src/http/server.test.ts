@@ -38,7 +38,10 @@ async function setUp(queues: readonly QueueStats[] = [], health: NodeHealth = { 
     facts: () => ({ version: '1.2.3', grpcAddress: '127.0.0.1:7400', uptimeMs: 61_000 }),
     wall: () => 0,
     reads: {
-      listSchedules: () => Promise.reject(new Refusal('STARTING', 'no test asks for schedules')),
+      listSchedules: async ({ group }) => {
+        const metadata = { holder: group === 'lost' ? 'c:7400' : 'b:7400' };
+        throw new Refusal('NOT_HOLDER', 'this node does not hold it', { metadata });
+      },
       listQueues: async (given) => {
         asked.push(given);
         if (Number.isNaN(given.limit)) throw new Refusal('INVALID_ARGUMENT', 'limit is NaN');
@@ -46,12 +49,17 @@ async function setUp(queues: readonly QueueStats[] = [], health: NodeHealth = { 
       },
       getQueueStats: async (given) => {
         asked.push(given);
+        if (given.filter?.group === 'elsewhere' || given.filter?.group === 'lost') {
+          const metadata = { holder: given.filter.group === 'lost' ? 'c:7400' : 'b:7400' };
+          throw new Refusal('NOT_HOLDER', 'this node does not hold it', { metadata });
+        }
         if (given.filter?.nameRegex === '(') throw new Refusal('INVALID_REGEX', 'filter.name_regex is "("');
         return { queues: [...queues], totals, unreachable: [] };
       },
     },
     metrics: { contentType: 'text/plain; version=0.0.4', text: async () => 'taskmaster_up 1\n' },
     toWireError: (thrown) => toWireError(thrown as Refusal),
+    httpOf: (rpcAddress) => (rpcAddress === 'b:7400' ? 'b:7401' : undefined),
   };
   const server = new HttpServer({ host: '127.0.0.1', port: 0 }, { ...deps, routes: nodeRoutes(deps) });
   const port = await server.start();
@@ -120,6 +128,20 @@ describe('queues as JSON', () => {
 });
 
 describe('the page of queues', () => {
+  test.each(['/', '/schedules'])(
+    '%s links to the page of the holder, if another node holds the group',
+    async (path) => {
+      await using node = await setUp();
+      const { status, body } = await node.get(`${path}?group=elsewhere&regex=%26%22%3E`);
+      expect(status).toBe(409);
+      expect(body).toContain(
+        `<a href="//b:7401${path}?group=elsewhere&amp;regex=%26%22%3E">Open this page at b:7401</a>`,
+      );
+      // The holder does not gossip now.
+      expect((await node.get(`${path}?group=lost`)).body).not.toContain('Open this page');
+    },
+  );
+
   test('shows names unchanged, whatever characters they have', async () => {
     await using node = await setUp([stats('<script>alert(1)</script>#"&\''), stats('a\u202eb\u0007')]);
     const { body } = await node.get('/');

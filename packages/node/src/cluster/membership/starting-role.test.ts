@@ -330,11 +330,13 @@ describe('the role of a node that starts', () => {
     expect(log.lines[0]?.details).toMatchObject({ problem });
   });
 
-  test('it says how to choose another name', async () => {
+  test('it says what to do about a name that is in use, after a lost disk, too', async () => {
     answer = () => {
       throw new Refusal('NAME_IN_USE', 'another member has it');
     };
-    await expect(start({ join: ['first:7400'] })).rejects.toThrow(/NAME_IN_USE.*--name/);
+    await expect(start({ join: ['first:7400'] })).rejects.toThrow(
+      /NAME_IN_USE.*lost its disk.*members remove \S+\).*gives up its tasks.*--name/,
+    );
   });
 
   test("it refuses another member's directory", async () => {

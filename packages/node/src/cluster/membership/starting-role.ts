@@ -356,7 +356,7 @@ async function askEach(
       const problem = error instanceof Error ? error.message : String(error);
       problems.push(problemAt(address, problem));
       if (!(error instanceof Refusal) || !FINAL.has(error.reason)) continue;
-      const hint = error.reason === 'NAME_IN_USE' ? ' (NAME_IN_USE): choose another with --name' : '';
+      const hint = error.reason === 'NAME_IN_USE' ? nameHint(record.name) : '';
       const refused = new ClusterStartError(`${address} refuses: ${problem}${hint}`, { cause: error });
       // This address may belong to a stranger while the others are members.
       if (error.reason === 'WRONG_KEY') stranger = refused;
@@ -366,6 +366,10 @@ async function askEach(
   if (stranger) throw stranger;
   return { answer: undefined, problem: problems.join('; ') };
 }
+
+/** A lost disk is the usual cause: the old member is still listed, and waits for its data. */
+const nameHint = (name: string): string =>
+  ` (NAME_IN_USE): if this node has lost its disk, remove the old member first (taskmaster members remove ${name}), which gives up its tasks; otherwise choose another name with --name`;
 
 function removedError({ name, removedBy }: MemberRecord, members: Members): ClusterStartError {
   const by = members.get(removedBy)?.name ?? removedBy;
