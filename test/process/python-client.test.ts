@@ -52,5 +52,24 @@ describe.skipIf(python.kind === 'missing')(`a program in Python${skipped}`, () =
     await writeFile(mail, source.replace('127.0.0.1:7400', node.endpoint));
     const sent = await runProcess(program, [mail], { cwd: stubs.path });
     expect(sent).toMatchObject({ code: 0, stdout: `sending b'{"to":"ann@example.com"}'\n` });
+
+    // The other blocks, with the tasks that they name. Their imports and the service are those of the first one.
+    const titles = ['Wait for tasks', 'Cancel and reschedule', 'Why a call was refused'];
+    const blocks = titles.map((title) => guide.split(`## ${title}`)[1]?.match(/```python\n(.*?)```/s)?.[1] ?? '');
+    expect(blocks).not.toContain('');
+    const [waiting, cancelling, refused] = blocks;
+    const task = (of: string): string => `tasks_pb2.Enqueue(queue="shop#mail", delay_ms=60_000, ${of})`;
+    const all = [
+      ...[source.split('service.UpdateTasks')[0], waiting],
+      `tasks = [${task('key="welcome-17"')}, ${task('pid=b"reminder-17"')}]`,
+      'service.UpdateTasks(tasks_pb2.UpdateTasksRequest(enqueue=tasks))',
+      ...[cancelling, refused],
+      ...['try:', `    ${cancelling?.trim().replaceAll('\n', '\n    ')}`],
+      ...['except grpc.RpcError as error:', '    print(reason_of(error))'],
+    ];
+    const rest = join(stubs.path, 'rest.py');
+    await writeFile(rest, all.join('\n').replace('127.0.0.1:7400', node.endpoint));
+    const done = await runProcess(program, [rest], { cwd: stubs.path });
+    expect(done).toMatchObject({ code: 0, stdout: "b'17' TASK_OUTCOME_UNKNOWN b''\nTASK_NOT_FOUND\n" });
   });
 });

@@ -61,6 +61,15 @@ describe('documents', () => {
     expect(broken).toEqual([]);
   });
 
+  test('of packages link to nothing outside of the package, which is all that is published', () => {
+    const readmes = documents.filter(({ path }) => /^packages\/[^/]+\/README\.md$/.test(path));
+    expect(readmes.length).toBeGreaterThan(4);
+    const links = readmes.flatMap(({ path, text }) =>
+      [...text.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => `${path}: ${target}`),
+    );
+    expect(links.filter((link) => !/: https?:/.test(link))).toEqual([]);
+  });
+
   test('name existing files', () => {
     const missing = documents.flatMap((document) => {
       const paths = inlineCodeOf(document).filter((code) =>
