@@ -118,13 +118,15 @@ interface PatternSpec {
   readonly group?: string;
   readonly after?: number;
   readonly id?: number;
+  readonly principal?: string;
   readonly mayLease?: (group: string) => boolean;
 }
 
-const patternOf = ({ regex, group, after = 0, id = 1, mayLease }: PatternSpec): LeasePattern => {
+const patternOf = ({ regex, group, after = 0, id = 1, principal, mayLease }: PatternSpec): LeasePattern => {
   const expression = regex === undefined ? undefined : new RegExp(regex);
   return {
-    key: `\uFFFD${group ?? '*'}\uFFFD${regex}`,
+    key: `\uFFFD${group ?? '*'}\uFFFD${regex}\uFFFD${principal}`,
+    principal,
     matches: expression && ((name) => expression.test(name)),
     group,
     after,

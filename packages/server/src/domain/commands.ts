@@ -144,8 +144,10 @@ export interface BatchOutcome extends UpdateOutcome {
 
 /** Queues by their names, those that exist and those that come later. */
 export interface LeasePattern {
-  /** Patterns with the same key match the same queues. */
+  /** Patterns with the same key match the same queues for the same principal. */
   readonly key: string;
+  /** The principal of the caller. Undefined: callers are not told apart. */
+  readonly principal: string | undefined;
   /** Matches full names in linear time. Undefined: all names match. */
   readonly matches: ((fullName: string) => boolean) | undefined;
   readonly group: string | undefined;

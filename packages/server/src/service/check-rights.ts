@@ -56,8 +56,14 @@ export function leasableOnly(access: CallerAccess, command: LeaseCommand): Lease
       throw error;
     }
   };
-  const ofCaller = (pattern: LeasePattern): LeasePattern =>
-    pattern.group === undefined ? { ...pattern, key: `${pattern.key}\uFFFD${access.principal}`, mayLease } : pattern;
+  const { principal } = access;
+  const ofCaller = (pattern: LeasePattern): LeasePattern => ({
+    ...pattern,
+    key: `${pattern.key}\uFFFD${principal}`,
+    principal,
+    // The right on a single group was checked already.
+    mayLease: pattern.group === undefined ? mayLease : undefined,
+  });
   return { ...command, patterns: patterns.map(ofCaller) };
 }
 

@@ -9,6 +9,8 @@ const MOST_OVER_GROUPS = 256;
 const MOST_PATTERNS = 10_000;
 /** Pairs of a pattern and a queue that matches, which take about 100 bytes each. */
 const MOST_PAIRS = 500_000;
+/** One principal may have this part of the patterns over all groups, and of the pairs. */
+const PART_OF_PRINCIPAL = 1 / 4;
 /** How long a pattern without requests stays, in ms, so that the next request finds its queues matched. */
 const KEPT_MS = 60_000;
 /** New queues are matched in the turns of their commits for this part of the time, in ms. The others follow a little later. */
@@ -19,6 +21,7 @@ const SLICE_EVERY_MS = 20;
 export class FollowedPattern {
   readonly key: string;
   readonly group: string | undefined;
+  readonly principal: string | undefined;
   readonly matches: LeasePattern['matches'];
   /** Of the caller that used it last; see `LeasePattern`. Callers of one pattern have the same rights. */
   mayLease: LeasePattern['mayLease'];
@@ -30,9 +33,10 @@ export class FollowedPattern {
   requests = 0;
   usedAt = 0;
 
-  constructor({ key, group, matches, mayLease }: LeasePattern) {
+  constructor({ key, group, principal, matches, mayLease }: LeasePattern) {
     this.key = key;
     this.group = group;
+    this.principal = principal;
     this.matches = matches;
     this.mayLease = mayLease;
   }
@@ -67,6 +71,8 @@ export class FollowedPatterns {
   /** New queues that are not matched yet. */
   readonly #late = new Set<Queue>();
   #pairs = 0;
+  /** By principal. */
+  readonly #pairsOf = new Map<string, number>();
   /** When unused patterns were dropped last. */
   #droppedAt = 0;
   #sliceEnds = 0;
@@ -106,7 +112,7 @@ export class FollowedPatterns {
     this.#dropUnused(KEPT_MS);
     let pattern = this.#patterns.get(asked.key);
     if (pattern === undefined) {
-      this.#makeRoom(asked.group);
+      this.#makeRoom(asked);
       pattern = new FollowedPattern(asked);
       this.#patterns.set(asked.key, pattern);
       const ofGroup = this.#byGroup.get(asked.group) ?? new Set();
@@ -130,6 +136,7 @@ export class FollowedPatterns {
     this.#followed.clear();
     this.#late.clear();
     this.#pairs = 0;
+    this.#pairsOf.clear();
     for (const pattern of [...this.#patterns.values()]) {
       pattern.ready.clear();
       if (pattern.requests === 0) this.#drop(pattern);
@@ -152,8 +159,10 @@ export class FollowedPatterns {
     const followed = this.#followed.get(queue.fullName);
     if (followed?.queue !== queue) return;
     this.#followed.delete(queue.fullName);
-    this.#pairs -= followed.patterns.length;
-    for (const { ready } of followed.patterns) ready.delete(queue);
+    for (const pattern of followed.patterns) {
+      this.#countPairs(pattern, -1);
+      pattern.ready.delete(queue);
+    }
   }
 
   /** Matches a new queue in this turn. False: there is no time. */
@@ -211,7 +220,18 @@ export class FollowedPatterns {
     else if (followed.patterns.includes(pattern)) return;
     else followed.patterns.push(pattern);
     if (queue.ledger.available > 0) pattern.ready.add(queue);
-    if (++this.#pairs > MOST_PAIRS) this.#fail(pattern, tooManyPairs());
+    const ofPrincipal = this.#countPairs(pattern, 1);
+    if (this.#pairs > MOST_PAIRS || ofPrincipal > MOST_PAIRS * PART_OF_PRINCIPAL) this.#fail(pattern, tooManyPairs());
+  }
+
+  /** Returns the number of pairs of its principal. */
+  #countPairs({ principal }: FollowedPattern, change: 1 | -1): number {
+    this.#pairs += change;
+    if (principal === undefined) return 0;
+    const count = (this.#pairsOf.get(principal) ?? 0) + change;
+    if (count === 0) this.#pairsOf.delete(principal);
+    else this.#pairsOf.set(principal, count);
+    return count;
   }
 
   /** Matches the queues that exist. */
@@ -247,13 +267,22 @@ export class FollowedPatterns {
     this.#events.failed(pattern, error);
   }
 
-  #makeRoom(group: string | undefined): void {
-    const most = group === undefined ? MOST_OVER_GROUPS : MOST_PATTERNS;
-    const isFull = (): boolean =>
-      (group === undefined ? (this.#byGroup.get(undefined)?.size ?? 0) : this.#patterns.size) >= most;
-    if (!isFull()) return;
+  #makeRoom(asked: LeasePattern): void {
+    if (this.#limitFor(asked) === undefined) return;
     this.#dropUnused(0);
-    if (isFull()) throw tooManyPatterns(most);
+    const limit = this.#limitFor(asked);
+    if (limit !== undefined) throw tooManyPatterns(limit);
+  }
+
+  /** The limit that another pattern would exceed. */
+  #limitFor({ group, principal }: LeasePattern): number | undefined {
+    if (this.#patterns.size >= MOST_PATTERNS) return MOST_PATTERNS;
+    const overGroups = group === undefined ? this.#byGroup.get(undefined) : undefined;
+    if (overGroups === undefined) return undefined;
+    if (overGroups.size >= MOST_OVER_GROUPS) return MOST_OVER_GROUPS;
+    const most = MOST_OVER_GROUPS * PART_OF_PRINCIPAL;
+    if (principal === undefined || overGroups.size < most) return undefined;
+    return [...overGroups].filter((pattern) => pattern.principal === principal).length >= most ? most : undefined;
   }
 
   /** Looks at the patterns at most once in this time. */
@@ -281,7 +310,7 @@ export class FollowedPatterns {
       const at = followed?.patterns.indexOf(pattern) ?? -1;
       if (followed === undefined || at === -1) continue;
       followed.patterns.splice(at, 1);
-      this.#pairs--;
+      this.#countPairs(pattern, -1);
       if (followed.patterns.length === 0) this.#followed.delete(name);
     }
   }

@@ -146,10 +146,8 @@ export class LeaseRequests {
     }
     if (signal?.aborted) return Promise.reject(cancelled());
     const partitions = this.#partitionsOf(command);
-    const waiter = new LeaseWaiter(
-      ...([command, partitions, signal, clock.now(), ++this.#arrivals] as const),
-      command.patterns?.map((asked) => this.#follow(asked)),
-    );
+    const patterns = command.patterns && this.#follow(command.patterns);
+    const waiter = new LeaseWaiter(command, partitions, signal, clock.now(), ++this.#arrivals, patterns);
     if (waiter.patterns.length > 0) waiter.leave = this.#leave;
     if (this.#attemptAhead(waiter) === 'served' || waiter.isAnswered) return waiter.answered;
 
@@ -186,9 +184,18 @@ export class LeaseRequests {
     return [...found.values()];
   }
 
-  #follow(asked: LeasePattern): WaiterPattern {
-    const { after, id, mayLease } = asked;
-    return { pattern: this.#patterns.follow(asked), after, id, mayLease };
+  #follow(asked: readonly LeasePattern[]): readonly WaiterPattern[] {
+    const followed: WaiterPattern[] = [];
+    try {
+      for (const each of asked) {
+        const { after, id, mayLease } = each;
+        followed.push({ pattern: this.#patterns.follow(each), after, id, mayLease });
+      }
+    } catch (error) {
+      for (const { pattern } of followed) this.#patterns.unfollow(pattern);
+      throw error;
+    }
+    return followed;
   }
 
   /** A request that has not looked for tasks yet does so, and its look may have to wait for the store. */
@@ -489,10 +496,8 @@ export class LeaseRequests {
     // Searches end in about the order in which they start.
     if (late !== undefined) return this.#holdUp(waiter, [late]);
     // A request for more bytes than one answer may hold gets fewer tasks; the caller asks again for the rest.
-    const selection = select(
-      ...([queues, command, Math.min(command.maxBytes, memory.admission.maxAnswerBytes)] as const),
-      candidates?.mostOf,
-    );
+    const maxBytes = Math.min(command.maxBytes, memory.admission.maxAnswerBytes);
+    const selection = select(queues, command, maxBytes, candidates?.mostOf);
     const mayRefill = waiter.refills < MAX_REFILLS + queues.length / REFILLS_AT_ONCE;
     if (selection.kind === 'refill' && (mayRefill || selection.picks.length === 0)) {
       const [first] = selection.refills;

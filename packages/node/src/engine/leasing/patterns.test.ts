@@ -1,5 +1,6 @@
-import { partitionOf } from '@taskmaster/proto';
+import { parseQueueName, partitionOf } from '@taskmaster/proto';
 import { type Instant, type LeasedTask, type PartitionId, Refusal } from '@taskmaster/server/domain';
+import { SeededRandom } from '@taskmaster/server/testing';
 import { describe, expect, test, vi } from 'vitest';
 import { type EngineHarness, engineHarness, type LeaseSpec, leaseCommand } from '../../testing/engine-harness.ts';
 
@@ -211,6 +212,21 @@ describe('a wait by pattern', () => {
     expect(matched).toBe(10);
   });
 
+  test('leaves patterns over all groups to other principals', async () => {
+    await using h = await engineHarness();
+    const wait = (principal: string, at: number) =>
+      lease(h, { wait: 60_000, patterns: [{ regex: `^${at}#`, principal }] });
+    const waits = Array.from({ length: 64 }, (_, at) => wait('one', at));
+    await expect(wait('one', 64)).rejects.toMatchObject({ reason: 'TOO_MANY_WAITERS', metadata: { limit: '64' } });
+    await h.enqueue('0#jobs', ['1']);
+    expect(await waits[0]).toEqual(['0#jobs 1']);
+    // The pattern of a request that was answered makes room.
+    waits.push(wait('one', 64), wait('two', 1));
+    await h.clock.advance(60_000);
+    expect((await Promise.all(waits.slice(1))).flat()).toEqual([]);
+    expect(h.engine.figures().waiters).toBe(0);
+  });
+
   test('of a slow expression does not hold up the commit that creates a queue', async () => {
     await using h = await engineHarness();
     const command = leaseCommand([], { patterns: JOBS, wait: 60_000 });
@@ -230,6 +246,77 @@ describe('a wait by pattern', () => {
     await h.enqueue('g#jobs', ['1']);
     expect(found(await h.clock.run(waiting, 10_000))).toEqual(['g#jobs 1']);
   });
+});
+
+describe('requests by name and by pattern, in random histories', () => {
+  const GROUPS = ['a', 'b', 'c'];
+  const NAMES = ['jobs', 'mail'];
+  const QUEUES = GROUPS.flatMap((group) => NAMES.map((name) => `${group}#${name}`));
+  const PATTERNS: readonly { readonly regex?: string; readonly group?: string }[] = [
+    { regex: '#jobs$' },
+    { group: 'b' },
+    { regex: '^[ab]#' },
+    { regex: 'a', group: 'a' },
+  ];
+
+  test.each(Array.from({ length: 100 }, (_, seed) => seed))(
+    'leave no task that one of them waits for; seed %i',
+    async (seed) => {
+      const random = new SeededRandom(seed);
+      const pick = <T>(from: readonly T[]): T => from[Math.floor(random.next() * from.length)] as T;
+      const config = { cacheBytes: 2048, minRefillTasks: 1, maxRefillTasks: 2, emptyQueueRetentionMs: 500 };
+      await using h = await engineHarness({ readMs: 3, syncMs: 2, seed, config });
+      const waits = new Set<{ readonly covers: (queue: string) => boolean }>();
+      const leased: LeasedTask[] = [];
+      const begin = (): void => {
+        const pattern = pick(PATTERNS);
+        const name = pick(QUEUES);
+        const byName = random.next() < 0.3;
+        const covers = (queue: string): boolean => {
+          if (byName) return queue === name;
+          if (pattern.group !== undefined && queue.split('#')[0] !== pattern.group) return false;
+          return pattern.regex === undefined || new RegExp(pattern.regex).test(queue);
+        };
+        const wait = { covers };
+        waits.add(wait);
+        const spec = { wait: 600_000, max: 1 + Math.floor(random.next() * 3), for: 100 + random.next() * 2_000 };
+        const call = byName ? h.lease(name, spec) : h.lease([], { ...spec, patterns: [pattern] });
+        void call.then((tasks) => {
+          waits.delete(wait);
+          leased.push(...tasks);
+        });
+      };
+      for (let step = 0; step < 60; step++) {
+        const queue = pick(QUEUES);
+        const choice = random.next();
+        let work: Promise<unknown> = Promise.resolve();
+        if (choice < 0.35) begin();
+        else if (choice < 0.6) {
+          const delay = random.next() < 0.3 ? Math.floor(random.next() * 300) : 0;
+          work = h.update({ enqueue: [{ queue, pid: String(step), delay }] });
+        } else if (choice < 0.7) {
+          work = h.lease([], { patterns: [pick(PATTERNS)], max: 5, for: 200 });
+        } else if (choice < 0.85) {
+          const task = leased.pop();
+          if (task) {
+            const { group, name } = task.queue;
+            work = h.update({ dequeue: [{ queue: `${group}#${name}`, pid: task.pid, token: task.token }] });
+          }
+        } else if (choice < 0.9) work = h.engine.deleteQueue(parseQueueName(queue));
+        else work = h.clock.advance(Math.floor(random.next() * 700));
+        if (choice < 0.9) void work.catch(() => {});
+        else await work;
+        if (random.next() < 0.7) await h.clock.advance(Math.floor(random.next() * 10));
+      }
+      // All delays, leases and reads are over, and so are the searches for due tasks.
+      await h.clock.advance(10_000);
+      for (const queue of QUEUES) {
+        const { available } = await h.clock.run(h.counts(queue));
+        const isAwaited = [...waits].some(({ covers }) => covers(queue));
+        if (available > 0) expect([queue, isAwaited]).toEqual([queue, false]);
+      }
+    },
+  );
 });
 
 describe('on a node of a cluster, a wait by pattern', () => {

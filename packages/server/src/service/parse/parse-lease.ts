@@ -52,6 +52,7 @@ function parsePatterns({ patterns, queues }: LeaseTasksRequest): LeasePattern[] 
       group,
       after: new Set(queues.slice(0, afterQueues)).size,
       id,
+      principal: undefined,
       mayLease: undefined,
     };
   });
