@@ -8,6 +8,7 @@ import type { MemoryDivision } from './memory/divide-memory.ts';
 import { memoryLines } from './memory/report-memory.ts';
 import { configOf, type Flags, withSettings } from './setting-flags.ts';
 import { isRecord, type SettingsTable, valueAt } from './settings.ts';
+import { writeOutput } from './write-output.ts';
 
 /** Adds the commands `config print` and `config check`. Settings hold no secrets, only paths of files that do. */
 export function withConfigCommands<C extends ExposureSettings>(program: Command, table: SettingsTable<C>): void {
@@ -25,7 +26,7 @@ export function withConfigCommands<C extends ExposureSettings>(program: Command,
         const { configAsYaml } = await import('./print-config.ts');
         return configAsYaml(table, decided, notes);
       };
-      process.stdout.write(options.json ? `${inEffect()}\n` : await inYaml());
+      await writeOutput(options.json ? `${inEffect()}\n` : await inYaml());
     });
   withSettings(config.command('check'), table)
     .description(
@@ -41,7 +42,7 @@ export function withConfigCommands<C extends ExposureSettings>(program: Command,
       assertSecure(decided);
       const memory = memoryLines(divided(table, decided)).join('\n');
       const insecure = exposureOf(decided).map((problem) => `Insecure: ${problem}.\n`);
-      process.stdout.write(`The settings are valid.\n${insecure.join('')}${changesOf(table, decided)}${memory}\n`);
+      await writeOutput(`The settings are valid.\n${insecure.join('')}${changesOf(table, decided)}${memory}\n`);
     });
 }
 

@@ -1,6 +1,8 @@
 import { type Command, CommanderError } from 'commander';
 import { InvalidConfigError } from './config-sections.ts';
+import { OutputError } from './write-output.ts';
 
+const FAILURE = 1;
 const USAGE_ERROR = 2;
 
 /**
@@ -23,6 +25,10 @@ export async function runProgram(
   } catch (error) {
     // Commander throws after it has printed the help or the version, too.
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : USAGE_ERROR;
+    if (error instanceof OutputError) {
+      process.stderr.write(`${program.name()}: ${error.message}\n`);
+      return FAILURE;
+    }
     if (!(error instanceof InvalidConfigError)) throw error;
     for (const problem of error.problems) process.stderr.write(`${program.name()}: ${problem}\n`);
     return USAGE_ERROR;
