@@ -7,6 +7,7 @@ import { KEY_SWEEP_MS, KeySweep } from './operations/keys/key-sweep.ts';
 import type { Reaper } from './operations/reaper.ts';
 import { RECORD_SWEEP_MS, RecordSweep } from './operations/records/record-sweep.ts';
 import type { Queue } from './queues/queue.ts';
+import { AHEAD_SEARCH_MS, AheadSearch } from './schedules/ahead-search.ts';
 import { DUE_SEARCH_MS, DueSearch } from './schedules/due-search.ts';
 import { SUBSCRIPTION_SWEEP_MS, SubscriptionSweep } from './topics/subscription-sweep.ts';
 
@@ -23,6 +24,7 @@ export class Background {
   readonly #deps: BackgroundDeps;
   readonly #deadSearch: DeadSearch;
   readonly #dueSearch: DueSearch;
+  readonly #aheadSearch: AheadSearch;
   readonly #recordSweep: RecordSweep;
   readonly #keySweep: KeySweep;
   readonly #subscriptionSweep: SubscriptionSweep;
@@ -34,14 +36,21 @@ export class Background {
     this.#deps = deps;
     this.#deadSearch = new DeadSearch(deps);
     this.#dueSearch = new DueSearch(deps);
+    this.#aheadSearch = new AheadSearch(deps);
     this.#recordSweep = new RecordSweep(deps.memory);
     this.#keySweep = new KeySweep(deps.memory);
     this.#subscriptionSweep = new SubscriptionSweep({ ...deps, reaper: this });
   }
 
+  /** Number of schedules that wait because the system clock was set back. */
+  get schedulesAhead(): number {
+    return this.#aheadSearch.waiting;
+  }
+
   start(): void {
     this.#search(DEAD_SEARCH_MS, () => this.#deadSearch.look());
     this.#search(DUE_SEARCH_MS, () => this.#dueSearch.look());
+    this.#search(AHEAD_SEARCH_MS, () => this.#aheadSearch.look());
     this.#search(RECORD_SWEEP_MS, () => this.#recordSweep.look());
     this.#search(KEY_SWEEP_MS, () => this.#keySweep.look());
     this.#search(SUBSCRIPTION_SWEEP_MS, () => this.#subscriptionSweep.look());

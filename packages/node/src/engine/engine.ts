@@ -247,6 +247,7 @@ export class Engine implements TaskEngine {
     return {
       queues: this.#memory?.table.size ?? 0,
       schedules: schedulesIn(this.#memory?.schedules ?? []),
+      schedulesAhead: this.#background.schedulesAhead,
       waiters: this.#leaseRequests?.waiters ?? 0,
       taskWaits: this.#taskWaits?.size ?? 0,
       inFlightRequests: this.#admission.requests,

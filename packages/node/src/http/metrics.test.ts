@@ -172,11 +172,19 @@ describe('metrics of a node', () => {
   });
 
   test('count the runs of schedules, and show how late they came', async () => {
-    const counted = { schedules: 3, runsEnqueued: 7, runsMissed: 2, runsSkipped: 1, runsTriggered: 4 };
+    const counted = {
+      schedules: 3,
+      schedulesAhead: 2,
+      runsEnqueued: 7,
+      runsMissed: 2,
+      runsSkipped: 1,
+      runsTriggered: 4,
+    };
     const metrics = setUp({ ...engineWith([]), figures: () => ({ ...fakeEngine().figures(), ...counted }) });
     for (const ms of [60, 80, 30_000]) metrics.ran(ms);
     const text = await metrics.text();
     expect(text).toContain('taskmaster_schedules 3');
+    expect(text).toContain('taskmaster_schedules_ahead_of_clock 2');
     const outcomes = { enqueued: 7, missed: 2, skipped: 1, triggered: 4 };
     for (const [outcome, count] of Object.entries(outcomes)) {
       expect(text).toContain(`taskmaster_schedule_runs_total{outcome="${outcome}"} ${count}`);

@@ -13,6 +13,12 @@ export class ScheduleMetrics {
     metrics.gauge('schedules', 'Schedules of the groups that the node holds, paused ones too.', [], (gauge) =>
       gauge.set(figures()?.schedules ?? 0),
     );
+    metrics.gauge(
+      'schedules_ahead_of_clock',
+      'Schedules that do not run because the system clock was set back: their runs are decided up to later than now. A minute does not count.',
+      [],
+      (gauge) => gauge.set(figures()?.schedulesAhead ?? 0),
+    );
     metrics.labelledCounter(
       'schedule_runs_total',
       'Runs of schedules. Label outcome: enqueued, missed (no node could enqueue it), skipped (an earlier run was in the queue), or triggered.',

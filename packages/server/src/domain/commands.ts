@@ -353,6 +353,8 @@ export interface DurationCounts {
 export interface EngineFigures {
   readonly queues: number;
   readonly schedules: number;
+  /** Schedules that do not run because the system clock was set back behind their last decided run. */
+  readonly schedulesAhead: number;
   /** Lease requests that wait for tasks. */
   readonly waiters: number;
   /** Requests that wait for tasks to end. */

@@ -73,7 +73,12 @@ interface Records {
 const NO_KEY = '' as Pid;
 
 /** The records from a key on, as many as fit into a page: at least one. */
-async function readRecords(memory: EngineState, queue: Queue, first: Pid, room: Readonly<Room>): Promise<Records> {
+export async function readRecords(
+  memory: EngineState,
+  queue: Queue,
+  first: Pid,
+  room: Readonly<Room>,
+): Promise<Records> {
   using _hold = queue.hold();
   const { stored, end } = await readStored(memory, queue, first, room);
   // What the store does not show yet, as far as it was read.

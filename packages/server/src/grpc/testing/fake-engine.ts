@@ -6,6 +6,7 @@ import { Refusal } from '../../domain/refusal.ts';
 const NO_FIGURES: EngineFigures = {
   queues: 0,
   schedules: 0,
+  schedulesAhead: 0,
   waiters: 0,
   taskWaits: 0,
   inFlightRequests: 0,
