@@ -104,6 +104,18 @@ describe.each([
     expect([await waiting, await anywhere].map(({ tasks }) => tasks.length)).toEqual([1, 1]);
   });
 
+  test('waits at a node that joins meanwhile, and goes on without one that leaves', async () => {
+    const address = cluster.nodes[2]?.address ?? '';
+    cluster.routes.change(2, { address: '127.0.0.1:1' });
+    const waiting = lease({ waitMs: 20_000 });
+    await eventually(() => expect(waitersOf(cluster)).toEqual([1, 1, 0]));
+    cluster.routes.change(2, { address });
+    await eventually(() => expect(waitersOf(cluster)).toEqual([1, 1, 1]));
+    await enqueue(queues[2] ?? '', 'a');
+    expect((await waiting).tasks).toHaveLength(1);
+    await eventually(() => expect(waitersOf(cluster)).toEqual([0, 0, 0]));
+  });
+
   test('leaves a node out that does not answer', async () => {
     await cluster.nodes[2]?.server[Symbol.asyncDispose]();
     await enqueue(queues[1] ?? '', 'a');

@@ -148,8 +148,9 @@ export const statusOfReason = {
   OVERLOADED: status.RESOURCE_EXHAUSTED,
   /**
    * Too many calls wait, for tasks or for news of an autoscaler, at the node or proxy, or on one connection or stream, which must
-   * keep room for other calls; or they name too many queues. The metadata has the `limit`. Do: Use fewer waiting workers, name
-   * several queues in one wait, or open another connection.
+   * keep room for other calls; or they name too many queues, or have too many different patterns of queues. The metadata has the
+   * `limit`. Do: Use fewer waiting workers, name several queues in one wait, use one pattern in several workers, or open another
+   * connection.
    */
   TOO_MANY_WAITERS: status.RESOURCE_EXHAUSTED,
   /**

@@ -146,6 +146,21 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       expect((await settle(waiting)).tasks).toHaveLength(1);
     });
 
+    test('a waiting lease gets the task of a queue that matches its pattern', async () => {
+      await using world = await start();
+      const { transport, settle } = world;
+      const pattern = { nameRegex: '^shop#(mail|news)$', group: 'shop', afterQueues: 0, id: 3 };
+      const byPattern = (waitMs: number) => ({ ...lease(waitMs), queues: [], patterns: [pattern], maxMoreQueues: 5 });
+      const waiting = transport.leaseTasks(byPattern(20_000));
+      await transport.updateTasks(enqueue('a'));
+      expect((await settle(waiting)).tasks).toMatchObject([{ queue: QUEUE, patternId: 3 }]);
+      await transport.updateTasks(enqueue('b', { queue: 'shop#news' }));
+      await transport.updateTasks(enqueue('c'));
+      const { tasks, moreQueues } = await transport.leaseTasks({ ...byPattern(0), maxTasks: 1 });
+      expect(new Set([...tasks, ...moreQueues].map(({ queue }) => queue))).toEqual(new Set(['shop#mail', 'shop#news']));
+      expect([...tasks, ...moreQueues].map(({ patternId }) => patternId)).toEqual(expect.arrayContaining([3]));
+    });
+
     test('a cancelled waiting lease takes no task away', async () => {
       await using world = await start();
       const { transport, settle } = world;

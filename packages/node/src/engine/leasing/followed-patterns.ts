@@ -16,6 +16,8 @@ const KEPT_MS = 60_000;
 /** New queues are matched in the turns of their commits for this part of the time, in ms. The others follow a little later. */
 const SLICE_MS = 4;
 const SLICE_EVERY_MS = 20;
+/** A pattern that takes this long for one name is not matched in the turns of commits, in ms. */
+const SLOW_MS = 2;
 
 /** The queues that match one pattern. */
 export class FollowedPattern {
@@ -29,6 +31,8 @@ export class FollowedPattern {
   readonly ready = new Set<Queue>();
   /** True until the queues that exist are matched. */
   isMatching = true;
+  /** True if the last name took long. */
+  isSlow = false;
   /** Requests without an answer. */
   requests = 0;
   usedAt = 0;
@@ -122,6 +126,7 @@ export class FollowedPatterns {
     }
     pattern.mayLease = asked.mayLease;
     pattern.requests++;
+    if (this.#late.size > 0) this.#catchUp(pattern);
     return pattern;
   }
 
@@ -173,14 +178,22 @@ export class FollowedPatterns {
       this.#sliceEnds = began + SLICE_EVERY_MS;
       this.#spentMs = 0;
     }
-    let now = began;
+    let isComplete = true;
     for (const pattern of this.#patternsFor(queue)) {
-      if (this.#spentMs + (now - began) >= SLICE_MS) break;
-      this.#matchOne(pattern, queue);
-      now = clock.now();
+      if (pattern.isSlow || this.#spentMs >= SLICE_MS) isComplete = false;
+      else this.#spentMs += this.#matchOne(pattern, queue);
     }
-    this.#spentMs += now - began;
-    return this.#spentMs < SLICE_MS;
+    return isComplete;
+  }
+
+  /** Matches queues with the pattern of a new request, so that it finds all of them, unless that takes long. */
+  #catchUp(pattern: FollowedPattern): void {
+    let spentMs = 0;
+    for (const queue of this.#late) {
+      if (pattern.group !== undefined && pattern.group !== queue.ledger.name.group) continue;
+      spentMs += this.#matchOne(pattern, queue);
+      if (spentMs >= SLICE_MS) return;
+    }
   }
 
   async #matchLate(): Promise<void> {
@@ -204,13 +217,19 @@ export class FollowedPatterns {
     yield* this.#byGroup.get(ledger.name.group) ?? [];
   }
 
-  #matchOne(pattern: FollowedPattern, queue: Queue): void {
+  /** Returns how long it took, in ms. */
+  #matchOne(pattern: FollowedPattern, queue: Queue): number {
+    const { clock } = this.#memory;
+    const began = clock.now();
     try {
       if (pattern.matches === undefined || pattern.matches(queue.fullName)) this.#note(pattern, queue);
     } catch (error) {
       // The commit that has created the queue is not at fault.
       this.#fail(pattern, error);
     }
+    const elapsedMs = clock.now() - began;
+    pattern.isSlow = elapsedMs >= SLOW_MS;
+    return elapsedMs;
   }
 
   #note(pattern: FollowedPattern, queue: Queue): void {
@@ -250,7 +269,7 @@ export class FollowedPatterns {
       return;
     }
     const isCurrent = (): boolean => memory === this.#memory && this.#patterns.get(pattern.key) === pattern;
-    memory.names.prepare(matches, names()).then(
+    memory.names.prepare(matches, names(), 'patterns.name_regex').then(
       () => {
         if (!isCurrent()) return;
         pattern.isMatching = false;

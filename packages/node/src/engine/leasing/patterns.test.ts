@@ -94,7 +94,10 @@ describe('a lease by pattern', () => {
       return false;
     };
     const waiting = h.engine.leaseTasks({ ...command, patterns: pattern && [{ ...pattern, key: 'slow', matches }] });
-    await expect(h.clock.run(waiting, 60_000)).rejects.toMatchObject({ reason: 'INVALID_REGEX' });
+    await expect(h.clock.run(waiting, 60_000)).rejects.toMatchObject({
+      reason: 'INVALID_REGEX',
+      metadata: { field: 'patterns.name_regex' },
+    });
     expect(h.engine.figures().waiters).toBe(0);
   });
 });

@@ -38,14 +38,19 @@ export class NameMatching {
   /**
    * Matches names, and returns a function that knows the results. It matches other names at once, at the cost of the same
    * budget. Names are taken until `names` ends; it learns the result of each. Throws a `Refusal` when the budget is used up.
+   * @param field where the request has the expression.
    */
-  async prepare(matches: Matches, names: Generator<string, void, boolean>): Promise<Matches> {
+  async prepare(
+    matches: Matches,
+    names: Generator<string, void, boolean>,
+    field = 'filter.name_regex',
+  ): Promise<Matches> {
     const known = new Map<string, boolean>();
     let spentMs = 0;
     let isSlow = false;
     const spend = (ms: number): void => {
       spentMs += ms;
-      if (spentMs > BUDGET_MS) throw tooSlow(known.size);
+      if (spentMs > BUDGET_MS) throw tooSlow(known.size, field);
     };
     try {
       let began = this.#deps.clock.now();
@@ -91,7 +96,7 @@ export class NameMatching {
   }
 }
 
-function tooSlow(names: number): Refusal {
-  const message = `filter.name_regex takes more than ${BUDGET_MS} ms for ${names} names of queues: simplify it, or filter by group`;
-  return new Refusal('INVALID_REGEX', message, { metadata: { field: 'filter.name_regex', limit: String(BUDGET_MS) } });
+function tooSlow(names: number, field: string): Refusal {
+  const message = `${field} takes more than ${BUDGET_MS} ms for ${names} names of queues: simplify it, or name a group`;
+  return new Refusal('INVALID_REGEX', message, { metadata: { field, limit: String(BUDGET_MS) } });
 }
