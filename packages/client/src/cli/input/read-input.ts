@@ -1,4 +1,4 @@
-import { createReadStream } from 'node:fs';
+import { createReadStream, fstatSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { addAbortSignal, type Readable } from 'node:stream';
 import { systemTiming, type Timing } from '../../transport/timing.ts';
@@ -21,6 +21,8 @@ export interface Input {
 /** Opens a file, or stdin for `-`. Reading fails when the signal is aborted. @throws CommandFailedError. */
 export async function openInput(path: string, { stdin, signal, err }: Shell): Promise<Input> {
   if (path === '-') {
+    // Node.js takes it for an empty input.
+    if (stdin === process.stdin && fstatSync(0).isDirectory()) throw new UsageError('stdin is a directory');
     if (stdin.isTTY) err.line('Reading from the terminal; end with Ctrl-D.');
     return { stream: addAbortSignal(signal, stdin), name: 'stdin', totalBytes: undefined };
   }

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { writeFile } from 'node:fs/promises';
+import { open, writeFile } from 'node:fs/promises';
 import { ProcessFailedError, runProcesses } from '../../load/processes/children.ts';
 import type { ProcessJob } from '../../load/processes/messages.ts';
 import { type JobHooks, type JobResult, runJob } from '../../load/processes/run-job.ts';
@@ -25,9 +25,11 @@ const KILL_NUMBER = 'TASKMASTER_KILL';
 
 /** Runs a load, shows it, and writes its report. */
 export async function runLoad(shell: Shell, reach: Reach, flags: LoadFlags): Promise<ExitCode> {
+  // Known before the load, and not only after an hour of it.
+  for (const path of [flags.report, flags.html]) if (path !== undefined) await (await open(path, 'a')).close();
   const { report, notCleaned } = await measured(shell, reach, flags);
-  await writeReport(report, flags);
   await showReport(shell, report);
+  await writeReport(report, flags);
   if (notCleaned.length > 0) {
     const [first = ''] = notCleaned;
     shell.err.line(`${countOf(notCleaned.length, 'queue')} could not be deleted, ${first} among them`);

@@ -103,7 +103,10 @@ export function errorReport(thrown: unknown): ErrorReport {
     return { reason: thrown.reason, message: thrown.message, hint: thrown.hint };
   if (thrown instanceof BackupError) return { reason: thrown.reason, message: thrown.message, hint: thrown.hint };
   const { code } = thrown as NodeJS.ErrnoException;
-  if (thrown instanceof Error && typeof code === 'string') return { reason: code, message: thrown.message };
+  if (thrown instanceof Error && typeof code === 'string') {
+    // Errors of the system begin with their codes.
+    return { reason: code, message: thrown.message.replace(`${code}: `, '') };
+  }
   return {
     reason: 'INTERNAL',
     message: thrown instanceof Error ? thrown.message : String(thrown),
