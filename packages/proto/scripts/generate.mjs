@@ -55,6 +55,25 @@ function shareNoEntries(source, root) {
     : shared.replace(/^import \{/m, `import { NO_ENTRIES, withEntry } from "${root}/codec/no-entries.ts";\nimport {`);
 }
 
+/**
+ * A generated decoder stops silently at a zero tag or at the end of a group, and does not notice that a field ends behind its
+ * message. So a damaged message passes for another one.
+ */
+function readWhole(source, root) {
+  const whole = source
+    .replaceAll('const tag = reader.uint32();', 'const tag = readTag(reader);')
+    .replace(
+      /^( +)if \(\(tag & 7\) === 4 \|\| tag === 0\) \{\n +break;\n +\}\n +reader\.skip\(tag & 7\);/gm,
+      '$1skipField(reader, tag);',
+    )
+    .replace(/^( +)(while \(reader\.pos < end2\) \{\n[^}]+\})\n/gm, '$1$2\n$1checkEnd(reader, end2);\n')
+    .replace(/^( +)return message;\n( +\} finally)/gm, '$1checkEnd(reader, end);\n$1return message;\n$2');
+  if (/reader\.skip\(/.test(whole)) throw new Error('the generated decoders have another shape: change readWhole');
+  return whole === source
+    ? source
+    : whole.replace(/^import \{/m, `import { checkEnd, readTag, skipField } from "${root}/codec/fields.ts";\nimport {`);
+}
+
 export function generate(out = here) {
   buf('generate', '-o', out);
   buf('build', '-o', join(out, 'descriptor.binpb'));
@@ -63,8 +82,12 @@ export function generate(out = here) {
     if (!name.endsWith('.ts')) continue;
     const file = join(gen, name);
     const root = relative(dirname(file), dirname(gen));
-    const source = shareWriter(readFileSync(file, 'utf8'), root);
-    writeFileSync(file, shareNoEntries(shareNoBytes(numbersOf64Bits(source, root), root), root));
+    const source = readFileSync(file, 'utf8');
+    const changes = [shareWriter, numbersOf64Bits, shareNoBytes, shareNoEntries, readWhole];
+    writeFileSync(
+      file,
+      changes.reduce((changed, change) => change(changed, root), source),
+    );
   }
 }
 

@@ -1,8 +1,9 @@
 export * from './access-tokens.ts';
 export * from './address-names.ts';
 export * from './bytes-text.ts';
-export * from './codec/decode-whole.ts';
 export * from './codec/encode-to-buffer.ts';
+export * from './codec/fields.ts';
+export { readInt64 } from './codec/int64.ts';
 export * from './codec/no-entries.ts';
 export * from './connection-problem.ts';
 export * from './data-formats.ts';

@@ -10,7 +10,13 @@ import {
   type RouterLimits,
 } from '@taskmaster/proxy/router';
 import { FixedRoutes } from '@taskmaster/proxy/testing';
-import { createBackupService, encodedBackup, GrpcServer, type GrpcServerOptions } from '@taskmaster/server/grpc';
+import {
+  createBackupService,
+  encodedBackup,
+  GrpcServer,
+  type GrpcServerDeps,
+  type GrpcServerOptions,
+} from '@taskmaster/server/grpc';
 import { SystemClock, systemRandom } from '@taskmaster/server/ports';
 import type { RawService } from '@taskmaster/server/service';
 import { type KeptLog, keptLog, SeededRandom, startServer, type TestServer } from '@taskmaster/server/testing';
@@ -20,6 +26,8 @@ export interface TestClusterOptions {
   readonly nodes?: number;
   readonly limits?: Partial<RouterLimits>;
   readonly server?: Partial<GrpcServerOptions>;
+  /** Rules, a key and an audit log, which the nodes and the proxy share. */
+  readonly guard?: Required<Pick<GrpcServerDeps, 'access' | 'audit' | 'identities'>>;
   /** True if every node has its own router. */
   readonly colocated?: boolean;
   /** The index of the node that the proxy believes to hold a partition. Default: its real holder. */
@@ -82,18 +90,18 @@ export async function startTestCluster(options: TestClusterOptions = {}): Promis
     holder: options.believed,
   });
   const front: Front | undefined = options.colocated
-    ? (own) => opened.use(colocate({ ...own, routes, log: keptLog() }))
+    ? (own) => opened.use(colocate({ ...own, routes, log: keptLog(), identities: options.guard?.identities }))
     : undefined;
   const nodes: TestNode[] = [];
   for (let place = 0; place < count; place++) {
-    const node = await startNode(place, count, opened, front);
+    const node = await startNode(place, options, opened, front);
     routes.change(place, { address: node.address });
     nodes.push(node);
   }
   for (const { engine } of nodes) engine.partitions.locate((id) => locationOf(nodes, id));
 
   const log = keptLog();
-  const pool = opened.use(new NodePool());
+  const pool = opened.use(new NodePool({ seal: options.guard?.identities }));
   const clock = new SystemClock();
   const limits = {
     ...DEFAULT_ROUTER_LIMITS,
@@ -111,6 +119,7 @@ export async function startTestCluster(options: TestClusterOptions = {}): Promis
       isServing: () => true,
       observer: { callEnded: () => {} },
       log,
+      ...options.guard,
     },
   );
   const port = await server.start();
@@ -134,7 +143,7 @@ export async function startTestCluster(options: TestClusterOptions = {}): Promis
 
 async function startNode(
   place: number,
-  count: number,
+  { nodes: count = 3, guard }: TestClusterOptions,
   opened: AsyncDisposableStack,
   front: Front | undefined,
 ): Promise<TestNode> {
@@ -160,7 +169,7 @@ async function startNode(
     backup = router?.backup ?? ownBackup;
     return router?.service ?? own;
   };
-  const server = await startServer(engine, {}, inFront, [], [late]);
+  const server = await startServer(engine, { ...guard }, inFront, [], [late]);
   address = `127.0.0.1:${server.port}`;
   opened.defer(async () => {
     await server[Symbol.asyncDispose]();

@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib';
-import { BackupPartitionResponse, decodeWhole, encodeToBuffer, hasMoreEntries, limits } from '@taskmaster/proto';
+import { BackupPartitionResponse, encodeToBuffer, hasMoreEntries, limits } from '@taskmaster/proto';
 import { bestCodec, pack, unpack } from './codec.ts';
 import { BackupError } from './errors.ts';
 
@@ -99,7 +99,7 @@ function* messagesOf(name: string, body: Buffer): Generator<BackupPartitionRespo
 function messageOf(bytes: Buffer): BackupPartitionResponse {
   if (bytes.byteLength > MAX_MESSAGE_BYTES) throw new RangeError(`a message has ${bytes.byteLength} bytes`);
   if (hasMoreEntries(bytes, ITEMS, MAX_ITEMS)) throw new RangeError(`a message has more than ${MAX_ITEMS} rows`);
-  return decodeWhole(BackupPartitionResponse, bytes);
+  return BackupPartitionResponse.decode(bytes);
 }
 
 const checksumOf = (part: Buffer): number => crc32(part.subarray(CRC_AT + 4), crc32(part.subarray(0, CRC_AT)));

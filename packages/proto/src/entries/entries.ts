@@ -1,4 +1,8 @@
-import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
+import { BinaryReader } from '@bufbuild/protobuf/wire';
+import { readTag, skipField } from '../codec/fields.ts';
+
+/** Wire type of fields with a length. */
+const LENGTH_DELIMITED = 2;
 
 /**
  * Which fields of a message are counted: all entries of a repeated field, by its number, or counted fields inside each
@@ -24,14 +28,14 @@ export function hasMoreEntries(bytes: Uint8Array, fields: CountedFields, most: n
 function countWithin(reader: BinaryReader, end: number, fields: CountedFields, most: number): number {
   let count = 0;
   while (reader.pos < end && count <= most) {
-    const [number, type] = reader.tag();
-    const counted = type === WireType.LengthDelimited ? fields[number] : undefined;
+    const tag = readTag(reader);
+    const counted = (tag & 7) === LENGTH_DELIMITED ? fields[tag >>> 3] : undefined;
     if (counted === undefined || counted === 'each') {
       if (counted === 'each') count++;
-      reader.skip(type, number);
+      skipField(reader, tag);
     } else {
       const entryEnd = reader.uint32() + reader.pos;
-      if (entryEnd > end) throw new RangeError(`an entry of field ${number} is cut short`);
+      if (entryEnd > end) throw new RangeError(`an entry of field ${tag >>> 3} is cut short`);
       count += countWithin(reader, entryEnd, counted, most - count);
     }
   }

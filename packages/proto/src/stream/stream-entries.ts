@@ -1,4 +1,6 @@
-import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
+import { BinaryReader } from '@bufbuild/protobuf/wire';
+import { checkEnd, readTag, skipField } from '../codec/fields.ts';
+import { readInt64 } from '../codec/int64.ts';
 
 /** One call of a StreamRequest or one result of a StreamResponse, with the number of the field that it contains. */
 export interface StreamEntry {
@@ -14,7 +16,8 @@ export const CallField = { update: 2, lease: 3, cancel: 4, wait: 5 } as const;
 /** Fields of StreamResult. */
 export const ResultField = { update: 2, lease: 3, error: 4, wait: 5 } as const;
 
-/** The last of these fields. */
+/** The first and the last of these fields. */
+const FIRST_FIELD = 2;
 const LAST_FIELD = 5;
 /** Tags of an entry, which is the first field of both messages, and of its id. */
 const ENTRY_TAG = 0x0a;
@@ -68,36 +71,39 @@ function writeVarint(to: Buffer, from: number, value: number): number {
 
 const NOTHING = new Uint8Array(0);
 
-/** The calls of a StreamRequest or the results of a StreamResponse. Throws if it is not valid protobuf. */
+/**
+ * The calls of a StreamRequest or the results of a StreamResponse, which stay encoded. It reads the same entries as the decoder.
+ * Throws if they are damaged.
+ */
 export function readStreamEntries(message: Uint8Array): StreamEntry[] {
   const reader = new BinaryReader(message);
   const entries: StreamEntry[] = [];
   while (reader.pos < reader.len) {
-    const [field, type] = reader.tag();
-    if (field === 1 && type === WireType.LengthDelimited) entries.push(readStreamEntry(reader));
-    else reader.skip(type, field);
+    const tag = readTag(reader);
+    if (tag === ENTRY_TAG) entries.push(readStreamEntry(reader));
+    else skipField(reader, tag);
   }
+  checkEnd(reader, reader.len);
   return entries;
 }
 
 function readStreamEntry(reader: BinaryReader): StreamEntry {
   const end = reader.uint32() + reader.pos;
-  if (end > reader.len) throw new RangeError('an entry is truncated');
   let id = 0;
   let inside = 0;
   let bytes: Uint8Array = NOTHING;
   while (reader.pos < end) {
-    const [field, type] = reader.tag();
-    if (field === 1 && type === WireType.Varint) {
-      id = Number(reader.uint64());
-      if (!Number.isSafeInteger(id)) throw new RangeError('an id is beyond MAX_SAFE_INTEGER');
-    } else if (field >= 2 && field <= LAST_FIELD && type === WireType.LengthDelimited) {
+    const tag = readTag(reader);
+    const field = tag >>> 3;
+    if (tag === ID_TAG) {
+      id = readInt64(reader);
+    } else if (field >= FIRST_FIELD && field <= LAST_FIELD && (tag & 7) === LENGTH_DELIMITED) {
       inside = field;
       bytes = reader.bytes();
     } else {
-      reader.skip(type, field);
+      skipField(reader, tag);
     }
   }
-  if (reader.pos !== end) throw new RangeError('an entry is truncated');
+  checkEnd(reader, end);
   return { id, field: inside, bytes };
 }

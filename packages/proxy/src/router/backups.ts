@@ -15,10 +15,10 @@ export function forwardBackups(router: Router, upstream: BackupUpstream): Stream
   return async function* (request, caller) {
     const partition = parsePartition(decodeRequest(BackupPartitionRequest, request), router.partitions);
     caller.access.requireCluster('back-up');
-    const { signal } = caller;
+    const { signal, access } = caller;
     const peer = peerOf(caller);
     const open = (holder: string): AsyncIterable<Uint8Array> =>
-      upstream.backupPartition(holder, request, { signal, peer });
+      upstream.backupPartition(holder, request, { signal, peer, access });
     const leftMs = caller.deadline - Date.now();
     const until = Number.isFinite(leftMs) ? router.clock.now() + leftMs : undefined;
     const waiting = {

@@ -2,18 +2,19 @@ import {
   BatchLeaseTasksRequest,
   BatchUpdateTasksRequest,
   encodeToBuffer,
-  LeaseTasksRequest,
+  type LeaseTasksRequest,
   limits,
+  type UpdateTasksRequest,
   Error as WireErrorType,
 } from '@taskmaster/proto';
 import { Refusal } from '@taskmaster/server/domain';
 import {
+  countRequests,
   decodeRequest,
   type EntryBound,
   entryBounds,
   type MessageType,
   REPLY_BYTES,
-  readRequest,
   refusalOf,
   toWireError,
 } from '@taskmaster/server/service';
@@ -21,7 +22,7 @@ import { readEntries, withNumbers, writeEntries, writeField } from '../upstream/
 import { giveBack } from './leasing/give-back.ts';
 import { leaseTasks } from './leasing/leases.ts';
 import type { RoutedCaller, Router } from './routing/router.ts';
-import { updateTasks } from './updates.ts';
+import { routeOf, updateTasks } from './updates.ts';
 
 /** Numbers of the fields of UpdateResult and LeaseResult. */
 const RESPONSE_FIELD = 1;
@@ -35,11 +36,10 @@ const BATCH_ITEMS_BYTES = 1024 * 1024;
 export async function batchUpdate(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
   const requests = requestsOf(BatchUpdateTasksRequest, bytes, entryBounds.batchUpdate);
   if (requests.length === 0) return refusedByAny(router, 'BatchUpdateTasks', bytes, caller);
-  // The call itself counts already.
-  caller.access.usage?.alsoRequests(requests.length - 1);
-  const update = async (request: Uint8Array): Promise<Uint8Array> => {
+  countRequests(caller, requests.length - 1);
+  const update = async ({ encoded, request }: Entry<UpdateTasksRequest>): Promise<Uint8Array> => {
     try {
-      return writeField(RESPONSE_FIELD, await updateTasks(router, request, caller));
+      return writeField(RESPONSE_FIELD, await updateTasks(router, encoded, routeOf(request), caller));
     } catch (thrown) {
       return errorEntry(router, requests.length, thrown);
     }
@@ -51,11 +51,11 @@ export async function batchUpdate(router: Router, bytes: Buffer, caller: RoutedC
 export async function batchLease(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
   const requests = requestsOf(BatchLeaseTasksRequest, bytes, entryBounds.batchLease);
   if (requests.length === 0) return refusedByAny(router, 'BatchLeaseTasks', bytes, caller);
-  caller.access.usage?.alsoRequests(requests.length - 1);
+  countRequests(caller, requests.length - 1);
   const share = Math.floor(limits.replyDataBytes / requests.length);
-  const lease = async (request: Uint8Array): Promise<Uint8Array | Error> => {
+  const lease = async (entry: Entry<LeaseTasksRequest>): Promise<Uint8Array | Error> => {
     try {
-      return await leaseTasks(router, withShare(request, share), caller);
+      return await leaseTasks(router, withShare(entry, share), caller);
     } catch (thrown) {
       return thrown instanceof Error ? thrown : new TypeError(String(thrown));
     }
@@ -74,13 +74,27 @@ export async function batchLease(router: Router, bytes: Buffer, caller: RoutedCa
   return writeEntries(results);
 }
 
+/** A request of a batch. */
+interface Entry<Q> {
+  readonly encoded: Uint8Array;
+  readonly request: Q;
+}
+
 /**
  * Returns the requests of a batch. Throws the refusal of an invalid batch here: one invalid request would end a shared stream.
  */
-function requestsOf<T>(type: MessageType<T>, bytes: Buffer, bounds: readonly EntryBound[]): Uint8Array[] {
-  decodeRequest(type, bytes, bounds);
-  // The decoder may stop early in one of them.
-  return readRequest(() => readEntries(bytes));
+function requestsOf<Q>(
+  type: MessageType<{ requests: Q[] }>,
+  bytes: Buffer,
+  bounds: readonly EntryBound[],
+): readonly Entry<Q>[] {
+  const { requests } = decodeRequest(type, bytes, bounds);
+  const encoded = readEntries(bytes);
+  return requests.map((request, index) => {
+    const entry = encoded[index];
+    if (entry === undefined) throw new TypeError('a batch was read as two different messages');
+    return { encoded: entry, request };
+  });
 }
 
 /** Sends an empty batch to any node, which refuses it. */
@@ -94,10 +108,10 @@ function refusedByAny(
 }
 
 /** Limits a lease to its share of the reply. A limit that is out of range stays, so that the lease is refused for it. */
-function withShare(request: Uint8Array, share: number): Uint8Array {
-  const { maxBytes } = readRequest(() => LeaseTasksRequest.decode(request));
+function withShare({ encoded, request }: Entry<LeaseTasksRequest>, share: number): Uint8Array {
+  const { maxBytes } = request;
   const isOpen = maxBytes === 0 || (maxBytes > share && maxBytes <= limits.replyDataBytes);
-  return isOpen ? withNumbers(request, { [MAX_BYTES_FIELD]: share }) : request;
+  return isOpen ? withNumbers(encoded, { [MAX_BYTES_FIELD]: share }) : encoded;
 }
 
 function fittingTasks(reply: Uint8Array, room: number) {

@@ -32,7 +32,7 @@ function setUp() {
       }),
   );
   const lease = (caller: string): Promise<unknown> =>
-    senders.serve({ address: caller, principal: '', access: unlimitedAccess }, (sender) =>
+    senders.serve({ address: caller, principal: '' }, (sender) =>
       sender.send('a:1', 'LeaseTasks', LEASE, { access: unlimitedAccess }),
     );
   const stop = (): void => {

@@ -1,27 +1,22 @@
 import {
   CallField,
-  LeaseTasksRequest,
-  limits,
-  parseQueueName,
   ResultField,
   readStreamEntries,
-  type StreamEntry,
+  type StreamCall,
   StreamRequest,
   UpdateTasksRequest,
-  WaitForTasksRequest,
 } from '@taskmaster/proto';
-import type { CallerAccess, GroupRight } from '@taskmaster/server/access';
+import type { CallerAccess } from '@taskmaster/server/access';
 import { type CallSignal, Refusal } from '@taskmaster/server/domain';
 import { CLUSTER_SERVICE, type UnaryService } from '@taskmaster/server/grpc';
 import {
   type Caller,
-  checkEntries,
   decodeRequest,
   entryBounds,
+  groupMethods,
   LARGE_LOOKS,
   type Origin,
   type RawService,
-  readRequest,
   type StreamOperation,
   type StreamReply,
   type StreamSession,
@@ -30,10 +25,10 @@ import {
   type UnaryHandler,
   visitorOf,
 } from '@taskmaster/server/service';
-import { readEntries, readQueue, readUpdate, type UpdateRoute } from '../upstream/raw-codec.ts';
+import { readEntries } from '../upstream/raw-codec.ts';
 import { type Sender, sharedSender, unarySender } from '../upstream/sender.ts';
 import { StreamSender } from '../upstream/stream-sender.ts';
-import type { ClusterMethod, RoutedPeer, UnaryMethod } from '../upstream/upstream.ts';
+import type { ClusterMethod, RoutedPeer } from '../upstream/upstream.ts';
 import { batchLease, batchUpdate } from './batches.ts';
 import { BytesInFlight } from './bytes-in-flight.ts';
 import { CallerSenders } from './caller-senders.ts';
@@ -43,7 +38,7 @@ import { getQueueStats, listQueues, listSchedules } from './reads/cluster-reads.
 import { peerOf, sharedPeerOf } from './routed-peer.ts';
 import type { Repetition, RoutedCaller, Router } from './routing/router.ts';
 import { ServedCaller } from './served-caller.ts';
-import { updateTasks } from './updates.ts';
+import { routeOf, type UpdateRoute, updateTasks } from './updates.ts';
 import { waitForTasks } from './waits.ts';
 
 /** The cluster service of a router. Any node answers for the whole cluster. */
@@ -87,7 +82,6 @@ export function createRouterService(router: Router): RawService {
   const single =
     (serve: (router: Router, bytes: Buffer, caller: RoutedCaller) => Promise<Uint8Array>): UnaryHandler =>
     async (bytes, caller) => {
-      checkSize(bytes);
       using _counted = inFlight.take(bytes.length);
       return await serve(router, bytes, new ServedCaller(router, caller, unarySender(router.upstream, peerOf(caller))));
     };
@@ -101,11 +95,11 @@ export function createRouterService(router: Router): RawService {
     return opened;
   };
   const update: UnaryHandler = async (bytes, caller) => {
-    checkSize(bytes);
+    const route = routeOf(decodeRequest(UpdateTasksRequest, bytes, entryBounds.update));
     using _counted = inFlight.take(bytes.length);
     const own = unarySender(router.upstream, peerOf(caller));
     const sender = sharedSender(sharedBy(caller.access.principal), own, router.upstream);
-    return await updateTasks(router, bytes, new ServedUpdater(router, caller, sender));
+    return await updateTasks(router, bytes, route, new ServedUpdater(router, caller, sender));
   };
   const senders = new CallerSenders(router, (peer) => streamSender(router, peer));
   /**
@@ -136,53 +130,36 @@ export function createRouterService(router: Router): RawService {
       WaitForTasks: streamed(waitForTasks),
       ListQueues: look(single(listQueues)),
       GetQueueStats: look(single(getQueueStats)),
-      PeekTasks: single(aboutQueue('PeekTasks', 'harmless', 'read')),
-      GetTasks: single(aboutQueue('GetTasks', 'harmless', 'read')),
+      PeekTasks: single(aboutGroup('PeekTasks', 'harmless')),
+      GetTasks: single(aboutGroup('GetTasks', 'harmless')),
       // A repetition could delete a new queue of the same name.
-      DeleteQueue: single(aboutQueue('DeleteQueue', 'unsafe', 'manage-queues')),
-      ResetLeases: single(aboutQueue('ResetLeases', 'unsafe', 'manage-queues')),
+      DeleteQueue: single(aboutGroup('DeleteQueue', 'unsafe')),
+      ResetLeases: single(aboutGroup('ResetLeases', 'unsafe')),
       // A repetition changes nothing.
-      PutQueueSettings: single(aboutQueue('PutQueueSettings', 'harmless', 'manage-queues')),
-      DeleteQueueSettings: single(aboutQueue('DeleteQueueSettings', 'unsafe', 'manage-queues')),
-      ListQueueSettings: single(aboutQueue('ListQueueSettings', 'harmless', 'read', '')),
-      // A schedule is named like a queue.
-      PutSchedule: single(aboutQueue('PutSchedule', 'harmless', 'enqueue')),
+      PutQueueSettings: single(aboutGroup('PutQueueSettings', 'harmless')),
+      DeleteQueueSettings: single(aboutGroup('DeleteQueueSettings', 'unsafe')),
+      ListQueueSettings: single(aboutGroup('ListQueueSettings', 'harmless')),
+      PutSchedule: single(aboutGroup('PutSchedule', 'harmless')),
       ListSchedules: look(single(listSchedules)),
-      DeleteSchedule: single(aboutQueue('DeleteSchedule', 'unsafe', 'enqueue')),
-      PauseSchedule: single(aboutQueue('PauseSchedule', 'harmless', 'enqueue')),
-      TriggerSchedule: single(aboutQueue('TriggerSchedule', 'unsafe', 'enqueue')),
-      // The first field of requests about topics is the topic, which has the group.
-      Subscribe: single(aboutQueue('Subscribe', 'harmless', 'lease')),
-      Unsubscribe: single(aboutQueue('Unsubscribe', 'harmless', 'lease')),
-      ListSubscriptions: single(aboutQueue('ListSubscriptions', 'harmless', 'read')),
+      DeleteSchedule: single(aboutGroup('DeleteSchedule', 'unsafe')),
+      PauseSchedule: single(aboutGroup('PauseSchedule', 'harmless')),
+      TriggerSchedule: single(aboutGroup('TriggerSchedule', 'unsafe')),
+      Subscribe: single(aboutGroup('Subscribe', 'harmless')),
+      Unsubscribe: single(aboutGroup('Unsubscribe', 'harmless')),
+      ListSubscriptions: single(aboutGroup('ListSubscriptions', 'harmless')),
     },
     openStream: (origin) => new RoutedStreamSession(router, origin),
   };
 }
 
-/** Serves requests whose first field names one queue. `byDefault`: the queue of a request that names none. */
-function aboutQueue(method: UnaryMethod, repetition: Repetition, right: GroupRight, byDefault?: string) {
+/** Serves requests about one group. */
+function aboutGroup(method: keyof typeof groupMethods, repetition: Repetition) {
+  const { right, groupIn } = groupMethods[method];
   return async (router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> => {
-    const call = { method, request: () => bytes, repetition };
-    const queue = queueIn(bytes, byDefault);
-    if (queue !== undefined) caller.access.require(right, parseQueueName(queue).group);
-    return queue === undefined
-      ? router.toAnyNode(call, caller)
-      : router.toHolder(router.partitionOfQueue(queue), call, caller);
+    const group = groupIn(bytes);
+    caller.access.require(right, group);
+    return router.toHolder(router.partitionOfQueue(`${group}#`), { method, request: () => bytes, repetition }, caller);
   };
-}
-
-function queueIn(bytes: Buffer, byDefault: string | undefined): string | undefined {
-  try {
-    return readQueue(bytes) ?? byDefault;
-  } catch {
-    return undefined; // The request is not valid. A node refuses it.
-  }
-}
-
-/** Refuses a request that is too large as a node would. */
-function checkSize(bytes: Buffer): void {
-  if (bytes.length > limits.requestBytes) decodeRequest(UpdateTasksRequest, bytes);
 }
 
 function streamSender(router: Router, peer: RoutedPeer): StreamSender {
@@ -197,43 +174,6 @@ function streamSender(router: Router, peer: RoutedPeer): StreamSender {
     soon: (callback) => void setImmediate(callback),
     giveBack: (reply) => giveBack(router, readEntries(reply)),
   });
-}
-
-/** A call of a stream, with its route. */
-interface RoutedEntry extends StreamEntry {
-  /** Route of an update. Undefined for other calls, and for an update that cannot be read. */
-  readonly route?: UpdateRoute;
-}
-
-/**
- * Reads the calls of a message. Throws if a node would end the stream, because an invalid call that is forwarded would break the
- * calls next to it. Updates are decoded only if one of their numbers may be out of range.
- */
-function readCalls(message: Buffer): readonly RoutedEntry[] {
-  const calls = message.length > limits.requestBytes ? undefined : soundCalls(message);
-  if (calls !== undefined) return calls;
-  decodeRequest(StreamRequest, message, entryBounds.stream);
-  // The decoder may stop early in one of the calls.
-  return readRequest(() => readStreamEntries(message));
-}
-
-/** Reads the calls without decoding them. Undefined if that cannot tell whether they are valid. */
-function soundCalls(message: Buffer): RoutedEntry[] | undefined {
-  checkEntries(message, entryBounds.stream);
-  try {
-    const calls: RoutedEntry[] = [];
-    for (const entry of readStreamEntries(message)) {
-      const { id, field, bytes } = entry;
-      if (field === CallField.lease) LeaseTasksRequest.decode(bytes);
-      if (field === CallField.wait) WaitForTasksRequest.decode(bytes);
-      const route = field === CallField.update ? readUpdate(bytes) : undefined;
-      if (route?.hasLongNumber) return undefined;
-      calls.push(route === undefined ? entry : { id, field, bytes, route });
-    }
-    return calls;
-  } catch {
-    return undefined;
-  }
 }
 
 /** The client of a unary update. The update is carried out even if the client cancels the call. */
@@ -282,8 +222,21 @@ class RoutedStreamSession implements StreamSession {
     this.#sender = streamSender(router, peerOf(origin));
   }
 
+  /**
+   * Throws if a node would end the stream, because an invalid call that is forwarded would break the calls next to it. The
+   * decoder says what the calls are, and they are forwarded as they came.
+   */
   read(message: Buffer): readonly StreamOperation[] {
-    return readCalls(message).map((call) => this.#operationOf(call));
+    const { calls } = decodeRequest(StreamRequest, message, entryBounds.stream);
+    const entries = readStreamEntries(message);
+    return calls.map((call, index) => {
+      const entry = entries[index];
+      const field = call.call === undefined ? 0 : CallField[call.call.$case];
+      if (entry?.id !== call.id || entry.field !== field) {
+        throw new TypeError('a message of a stream was read as two different messages');
+      }
+      return this.#operationOf(call, entry.bytes);
+    });
   }
 
   hold(held: boolean): void {
@@ -294,18 +247,27 @@ class RoutedStreamSession implements StreamSession {
     this.#sender.end();
   }
 
-  #operationOf({ id, field, bytes, route }: RoutedEntry): StreamOperation {
-    switch (field) {
-      case CallField.update:
-        return { kind: 'update', id, run: (caller) => this.#update(bytes, route, caller) };
-      case CallField.lease:
+  #operationOf({ id, call }: StreamCall, bytes: Uint8Array): StreamOperation {
+    switch (call?.$case) {
+      case 'update':
+        return this.#updateOf(id, call.value, bytes);
+      case 'lease':
         return this.#leaseOf(id, bytes);
-      case CallField.wait:
+      case 'wait':
         return this.#waitOf(id, bytes);
-      case CallField.cancel:
+      case 'cancel':
         return { kind: 'cancel', id };
-      default:
+      case undefined:
         return { kind: 'none', id };
+    }
+  }
+
+  #updateOf(id: number, request: UpdateTasksRequest, bytes: Uint8Array): StreamOperation {
+    try {
+      const route = routeOf(request);
+      return { kind: 'update', id, run: (caller) => this.#update(bytes, route, caller) };
+    } catch (thrown) {
+      return { kind: 'update', id, run: () => Promise.reject(thrown) };
     }
   }
 
@@ -322,10 +284,10 @@ class RoutedStreamSession implements StreamSession {
     return { kind: 'waiting', method: 'WaitForTasks', id, bytes: request.length, run };
   }
 
-  async #update(bytes: Uint8Array, route: UpdateRoute | undefined, caller: Caller): Promise<StreamReply> {
+  async #update(bytes: Uint8Array, route: UpdateRoute, caller: Caller): Promise<StreamReply> {
     // All updates of a stream have the same caller.
     if (this.#updater?.caller !== caller) this.#updater = new StreamedCaller(this.#sender, caller);
-    const reply = await updateTasks(this.#router, bytes, this.#updater, route);
+    const reply = await updateTasks(this.#router, bytes, route, this.#updater);
     return { $case: 'encoded', field: ResultField.update, bytes: reply };
   }
 

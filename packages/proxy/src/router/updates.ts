@@ -1,25 +1,60 @@
-import { parseQueueName } from '@taskmaster/proto';
+import { parseQueueName, type UpdateTasksRequest } from '@taskmaster/proto';
 import type { CallerAccess } from '@taskmaster/server/access';
-import { readUpdate, type UpdateRoute } from '../upstream/raw-codec.ts';
+import { countRequests, parseUpdate } from '@taskmaster/server/service';
 import type { RoutedCall, RoutedCaller, Router } from './routing/router.ts';
 
-type Route = Pick<UpdateRoute, 'queue' | 'hasRequestId' | 'lists' | 'parts'>;
+/** The facts about an update that routing needs. */
+export interface UpdateRoute {
+  /** A queue or a topic of the group. */
+  readonly queue: string;
+  readonly creates: boolean;
+  /** Whether it completes, renews or releases tasks. */
+  readonly changes: boolean;
+  /** True if the update has a request id, so that it can be repeated. */
+  readonly hasRequestId: boolean;
+  /** Number of parts. 0: the request is one update. */
+  readonly parts: number;
+}
 
-/** The bit of enqueues in `lists`. */
-const ENQUEUES = 1 << 1;
+/**
+ * The route of a decoded update. An update is decoded before it is sent anywhere: a decoder that reads less could read something
+ * else than the node, and a damaged update would end the stream that it shares with others. Throws the `Refusal` of an update
+ * that names no queue.
+ */
+export function routeOf(request: UpdateTasksRequest): UpdateRoute {
+  const { enqueue, dequeue, renew, release, requestId, parts } = request;
+  return {
+    queue: queueIn(request) ?? refuseUpdate(request),
+    creates: enqueue.length > 0,
+    changes: dequeue.length + renew.length + release.length > 0,
+    hasRequestId: requestId.length > 0,
+    parts: parts.length,
+  };
+}
+
+/** The name in the first item that has one. A node refuses an update of several groups. */
+function queueIn({ enqueue, dequeue, renew, release }: UpdateTasksRequest): string | undefined {
+  for (const { topic, queue } of enqueue) if (topic || queue) return topic || queue;
+  for (const list of [dequeue, renew, release]) for (const { queue } of list) if (queue) return queue;
+  return undefined;
+}
+
+function refuseUpdate(request: UpdateTasksRequest): never {
+  parseUpdate(request);
+  throw new TypeError('an update without a queue was not refused');
+}
 
 /** Sends an update to the holder of its group. Rejects with a `Refusal`. */
 export function updateTasks(
   router: Router,
   bytes: Uint8Array,
+  route: UpdateRoute,
   caller: RoutedCaller,
-  route: Route = routeOf(bytes),
 ): Promise<Uint8Array> {
   const { queue, hasRequestId } = route;
   try {
     requireUpdate(caller.access, route);
-    // The call itself counts already.
-    if (route.parts > 1) caller.access.usage?.alsoRequests(route.parts - 1);
+    countRequests(caller, route.parts - 1);
   } catch (thrown) {
     return Promise.reject(thrown);
   }
@@ -28,23 +63,13 @@ export function updateTasks(
     request: () => bytes,
     repetition: hasRequestId ? 'once' : 'unsafe',
   };
-  return queue === undefined
-    ? router.toAnyNode(call, caller)
-    : router.toHolder(router.partitionOfQueue(queue), call, caller);
+  return router.toHolder(router.partitionOfQueue(queue), call, caller);
 }
 
-/** A node checks the same for each item. An update of several groups is refused there. */
-function requireUpdate(access: CallerAccess, { queue, lists }: Route): void {
-  if (access.isUnlimited || queue === undefined) return;
+/** A node checks the same for each item. */
+function requireUpdate(access: CallerAccess, { queue, creates, changes }: UpdateRoute): void {
+  if (access.isUnlimited) return;
   const { group } = parseQueueName(queue);
-  if ((lists & ENQUEUES) !== 0) access.require('enqueue', group);
-  if ((lists & ~ENQUEUES) !== 0) access.require('lease', group);
-}
-
-function routeOf(bytes: Uint8Array): Route {
-  try {
-    return readUpdate(bytes);
-  } catch {
-    return { queue: undefined, hasRequestId: false, lists: 0, parts: 0 }; // The request is not valid. A node refuses it.
-  }
+  if (creates) access.require('enqueue', group);
+  if (changes) access.require('lease', group);
 }

@@ -6,6 +6,7 @@ import {
   IsActiveResponse,
   ScaledObjectRef,
 } from '@taskmaster/proto';
+import { clusterAccess } from '@taskmaster/server/access';
 import { type CallSignal, Refusal } from '@taskmaster/server/domain';
 import type { StreamingService, UnaryService } from '@taskmaster/server/grpc';
 import {
@@ -62,7 +63,7 @@ export class Scaler {
       read: (selection, signal) =>
         read(selection, {
           sender: unarySender(upstream, routerItself),
-          access: routerItself.access,
+          access: clusterAccess,
           gone: false,
           signal,
           until: clock.now() + READ_TIMEOUT_MS,

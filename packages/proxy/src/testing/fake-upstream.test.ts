@@ -1,4 +1,3 @@
-import { unlimitedAccess } from '@taskmaster/server/access';
 import { FakeUpstream, lost } from './fake-upstream.ts';
 import { type StreamWorld, streamContract } from './stream-contract.ts';
 
@@ -11,11 +10,7 @@ streamContract('FakeUpstream', async (): Promise<StreamWorld> => {
   };
   return {
     open: (listener) => {
-      const pipe = upstream.stream(
-        'a:1',
-        { peer: { address: 'me:1', principal: '', access: unlimitedAccess } },
-        listener,
-      );
+      const pipe = upstream.stream('a:1', { peer: { address: 'me:1', principal: '' } }, listener);
       only().mayWrite = false;
       return pipe;
     },

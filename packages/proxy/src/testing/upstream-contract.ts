@@ -24,7 +24,7 @@ export interface NetworkedUpstreamWorld extends UpstreamWorld {
   stop(): Promise<void>;
 }
 
-const PEER = { address: '10.1.2.3:4', principal: '', access: unlimitedAccess };
+const PEER = { address: '10.1.2.3:4', principal: '' };
 const WITHIN_MS = 5_000;
 const REQUEST = Buffer.from([0x0a, 0x03, 0x00, 0x80, 0xff]);
 
@@ -46,7 +46,12 @@ class RouterCalls {
 
   call(method: UnaryMethod, options: CallOptions = {}): Promise<Uint8Array> {
     const { address = this.world.address, timeoutMs = WITHIN_MS, signal } = options;
-    const answered = this.world.upstream.unary(address, method, REQUEST, { peer: PEER, timeoutMs, signal });
+    const answered = this.world.upstream.unary(address, method, REQUEST, {
+      peer: PEER,
+      access: unlimitedAccess,
+      timeoutMs,
+      signal,
+    });
     // A test may handle the rejection later.
     answered.catch(() => {});
     return answered;

@@ -45,10 +45,11 @@ export async function* streamFromService(
   }
 }
 
-function callerOf({ signal, timeoutMs, peer }: UpstreamCallOptions): UnaryCaller {
+function callerOf({ signal, timeoutMs, peer, access }: UpstreamCallOptions): UnaryCaller {
   return {
     address: peer.address,
-    access: peer.access,
+    access,
+    isCounted: true,
     routed: true,
     forwarded: true,
     signal,

@@ -1,4 +1,3 @@
-import { unlimitedAccess } from '@taskmaster/server/access';
 import type { StreamOperation, StreamReply } from '@taskmaster/server/service';
 import { fakeEngine, startServer } from '@taskmaster/server/testing';
 import { scriptedService } from '../testing/scripted-service.ts';
@@ -44,12 +43,7 @@ streamContract('NodePool', async (): Promise<StreamWorld> => {
   const server = await startServer(fakeEngine(), {}, () => service);
   const pool = new NodePool();
   return {
-    open: (listener) =>
-      pool.stream(
-        `127.0.0.1:${server.port}`,
-        { peer: { address: 'me:1', principal: '', access: unlimitedAccess } },
-        listener,
-      ),
+    open: (listener) => pool.stream(`127.0.0.1:${server.port}`, { peer: { address: 'me:1', principal: '' } }, listener),
     connect: () => {},
     received,
     answer: () => answers.shift()?.(),

@@ -39,7 +39,8 @@ const address = (): string => `127.0.0.1:${server.port}`;
 const send = (method: UnaryMethod, request: Uint8Array, options: { timeoutMs?: number; signal?: AbortSignal }) =>
   pool.unary(address(), method, request, {
     ...options,
-    peer: { address: 'me:1', principal: '', access: unlimitedAccess },
+    peer: { address: 'me:1', principal: '' },
+    access: unlimitedAccess,
   });
 
 test('a call whose deadline passes is ended by the node, not reset', async () => {

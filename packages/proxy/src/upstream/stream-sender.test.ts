@@ -26,7 +26,7 @@ function setUp() {
   const givenBack: Uint8Array[] = [];
   const sender = new StreamSender({
     upstream,
-    peer: { address: 'me:1', principal: '', access: unlimitedAccess },
+    peer: { address: 'me:1', principal: '' },
     timing: {
       now: () => clock.now(),
       after: (ms, callback) => clock.at((clock.now() + ms) as ReturnType<typeof clock.now>, callback),

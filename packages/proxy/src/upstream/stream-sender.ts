@@ -75,8 +75,7 @@ export class StreamSender implements Sender {
     const fields = streamedFields[method];
     // A call that fills a message alone does not fit together with its entry.
     if (fields === undefined || request.length + ENTRY_BYTES > limits.requestBytes || upstream.isLocal?.(address)) {
-      const { access } = options;
-      return upstream.unary(address, method, request, { ...options, peer: { ...peer, access } });
+      return upstream.unary(address, method, request, { ...options, peer });
     }
     return new Promise((resolve, reject) => {
       if (this.#closed) throw new LostError('the caller is gone', 'cancelled', false);

@@ -43,8 +43,6 @@ export interface RoutedPeer {
   readonly address: string;
   /** Name of the principal, as the node gets it. */
   readonly principal: string;
-  /** The rights of the caller, for a service of this process. */
-  readonly access: CallerAccess;
 }
 
 export interface UpstreamCallOptions {
@@ -53,6 +51,8 @@ export interface UpstreamCallOptions {
   /** From now, in ms. A service of this process knows it and ends the call itself. */
   readonly timeoutMs?: number | undefined;
   readonly peer: RoutedPeer;
+  /** The rights of the caller, which a service of this process checks again on the message that it applies. */
+  readonly access: CallerAccess;
 }
 
 /** The two directions of a `Stream` call to a node. Messages are encoded. */

@@ -5,6 +5,6 @@ export { CLUSTER_SERVICE, type ClusterHandlers, createClusterService } from './c
 export { PeerNetwork } from './peers/peer-network.ts';
 export { PeerSeal } from './peers/peer-seal.ts';
 export { createPeerService } from './peers/peer-service.ts';
-export { GrpcServer, type GrpcServerOptions } from './server.ts';
+export { GrpcServer, type GrpcServerDeps, type GrpcServerOptions } from './server.ts';
 export type { StreamingService } from './server-streams/streaming-service.ts';
 export type { UnaryService } from './unary-service.ts';

@@ -1,4 +1,4 @@
-export type { Audit } from './audit.ts';
+export type { Audit, AuditEvent } from './audit.ts';
 export type { CancelTimer, Clock, ClockMark } from './clock.ts';
 export type { Log } from './log.ts';
 export { isPeerAt, type MemberMeta, type Membership, type MembershipFigures, type Peer } from './membership.ts';

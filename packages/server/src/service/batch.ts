@@ -15,7 +15,7 @@ import { batchOf, eachResult } from '../domain/batches.ts';
 import type { LeaseCommand, LeasedTask, TaskEngine, UpdateCommand } from '../domain/commands.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { Log } from '../ports/log.ts';
-import { type Caller, waitingBytes } from './caller.ts';
+import { type Caller, countRequests, waitingBytes } from './caller.ts';
 import { leasableOnly, recheckOfLease, requireLease, requireUpdate } from './check-rights.ts';
 import { countAtMost, refuse } from './parse/checks.ts';
 import { parseLease } from './parse/parse-lease.ts';
@@ -32,8 +32,9 @@ export async function update(
   engine: TaskEngine,
   log: Log,
   request: UpdateTasksRequest,
-  { access }: Caller,
+  caller: Caller,
 ): Promise<UpdateTasksResponse> {
+  const { access } = caller;
   const parts = request.parts.length;
   if (parts === 0) {
     const command = parseUpdate(request);
@@ -42,8 +43,7 @@ export async function update(
   }
   const batch = parseParts(request);
   requireUpdate(access, batch);
-  // The call itself counts already.
-  access.usage?.alsoRequests(parts - 1);
+  countRequests(caller, parts - 1);
   const outcome = await engine.updateBatch(batch);
   const reply = updateReply(outcome);
   for (const [part, refusal] of outcome.refusals) {
@@ -67,7 +67,7 @@ export async function batchUpdate(
 ): Promise<BatchUpdateTasksResponse> {
   checkCount(requests.length);
   const { access } = caller;
-  access.usage?.alsoRequests(requests.length - 1);
+  countRequests(caller, requests.length - 1);
   const items = requests.reduce((sum, request) => sum + countItems(request), 0);
   countAtMost(items, { field: 'requests' }, limits.batchItems);
 
@@ -133,7 +133,7 @@ export async function batchLease(
   caller: Caller,
 ): Promise<BatchLeaseTasksResponse> {
   checkCount(requests.length);
-  caller.access.usage?.alsoRequests(requests.length - 1);
+  countRequests(caller, requests.length - 1);
   const share = Math.floor(limits.replyDataBytes / requests.length);
   const lease = async (request: LeaseTasksRequest): Promise<readonly LeasedTask[] | WireError> => {
     try {

@@ -14,6 +14,8 @@ export interface Caller {
   readonly gone: boolean;
   /** Aborted once `gone`. */
   readonly signal: CallSignal | undefined;
+  /** True if a router of this process has counted the requests of the call for the quotas of its principal. */
+  readonly isCounted?: boolean;
   /**
    * Call this before the call waits. `bytes`: approximate memory of what it waits for. Throws a `Refusal` if too many
    * calls of the same connection or stream already wait, or name too much. Undefined: no limit. `recheck`: throws a `Refusal` if
@@ -27,6 +29,11 @@ export function visitorOf({ address, access: { principal } }: Pick<Caller, 'addr
   const isNamed = principal !== '' && principal !== ANONYMOUS;
   const tenant = isNamed ? `principal ${principal}` : `host ${address.slice(0, address.lastIndexOf(':'))}`;
   return { tenant, connection: address };
+}
+
+/** Counts requests beside the call itself, which counts already. Throws a `Refusal` if the principal has reached a quota. */
+export function countRequests({ access, isCounted = false }: Pick<Caller, 'access' | 'isCounted'>, more: number): void {
+  if (!isCounted && more > 0) access.usage?.alsoRequests(more);
 }
 
 /** Memory of a waiter for each queue or task that it names, beside the names, in bytes. */

@@ -22,6 +22,7 @@ export { SleepingClient } from '../grpc/testing/sleeping-client.ts';
 export { type KeptLog, keptLog, startServer, type TestServer } from '../grpc/testing/start-server.ts';
 export { waitingLeaseKeepsMessage } from '../grpc/testing/waiting-lease.ts';
 export { accessFor } from './access-for.ts';
+export { accessOf } from './access-of.ts';
 export { instants, latin1, pids, taskStates, texts } from './arbitraries.ts';
 export { FakeHost } from './fake-host.ts';
 export { aliveOf, GossipBench } from './gossip-bench.ts';

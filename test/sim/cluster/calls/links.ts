@@ -40,7 +40,7 @@ export class SimUpstream implements Upstream {
     address: string,
     method: UnaryMethod,
     request: Uint8Array,
-    { signal, timeoutMs = Number.POSITIVE_INFINITY, peer }: UpstreamCallOptions,
+    { signal, timeoutMs = Number.POSITIVE_INFINITY, peer, access }: UpstreamCallOptions,
   ): Promise<Uint8Array> {
     if (signal?.aborted) throw new LostError('the call was cancelled', 'cancelled', false);
     const { network } = this.#services;
@@ -56,7 +56,9 @@ export class SimUpstream implements Upstream {
     };
     const began = network.now();
     try {
-      return await network.carry(carried, () => this.#serve(to, method, request, { signal: cancelled.signal, peer }));
+      return await network.carry(carried, () =>
+        this.#serve(to, method, request, { signal: cancelled.signal, peer, access }),
+      );
     } catch (error) {
       if (lease?.aborted) throw new LostError('the call was cancelled', 'cancelled', true);
       if (!(error instanceof LinkBrokenError)) throw error;

@@ -10,7 +10,7 @@ import { SimUpstream } from './links.ts';
 
 const PROXIES = ['p0', 'p1'];
 /** The address of every caller. */
-const PEER = { address: 'sim:1', principal: '', access: unlimitedAccess };
+const PEER = { address: 'sim:1', principal: '' };
 /** Gossip addresses that a proxy tries first. */
 const SEEDS = ['a', 'b', 'c'];
 /**
@@ -65,7 +65,13 @@ export class Ways {
     const router = new Router({ routes, upstream, clock, random, log: trouble.log, limits: HOLD });
     const service = createRouterService(router);
     return async (method, request) => {
-      const reply = await callService(service, method as UnaryMethod, request, { peer: PEER }, trouble.log);
+      const reply = await callService(
+        service,
+        method as UnaryMethod,
+        request,
+        { peer: PEER, access: unlimitedAccess },
+        trouble.log,
+      );
       if (this.#random.chance(LOST_WITH_PROXY)) throw new LostError('the answer was lost', 'connection', true);
       return reply;
     };
@@ -76,7 +82,10 @@ export class Ways {
     let address = this.#anyNode();
     for (let hop = 1; ; hop++) {
       try {
-        return await this.#direct.unary(address, method as UnaryMethod, request, { peer: PEER });
+        return await this.#direct.unary(address, method as UnaryMethod, request, {
+          peer: PEER,
+          access: unlimitedAccess,
+        });
       } catch (error) {
         if (hop === HOPS) throw error;
         if (error instanceof RefusedError && error.error.reason === 'NOT_HOLDER') {

@@ -2,6 +2,7 @@
 // source: externalscaler/externalscaler.proto
 
 /* eslint-disable */
+import { checkEnd, readTag, skipField } from "../../codec/fields.ts";
 import { NO_ENTRIES, withEntry } from "../../codec/no-entries.ts";
 import { readInt64, writeInt64 } from "../../codec/int64.ts";
 import { encodeToBuffer } from "../../codec/encode-to-buffer.ts";
@@ -121,7 +122,7 @@ export const ScaledObjectRef: MessageFns<ScaledObjectRef> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseScaledObjectRef();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -151,11 +152,9 @@ export const ScaledObjectRef: MessageFns<ScaledObjectRef> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -189,7 +188,7 @@ export const ScaledObjectRef_ScalerMetadataEntry: MessageFns<ScaledObjectRef_Sca
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseScaledObjectRef_ScalerMetadataEntry();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -208,11 +207,9 @@ export const ScaledObjectRef_ScalerMetadataEntry: MessageFns<ScaledObjectRef_Sca
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -243,7 +240,7 @@ export const IsActiveResponse: MessageFns<IsActiveResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseIsActiveResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -254,11 +251,9 @@ export const IsActiveResponse: MessageFns<IsActiveResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -289,7 +284,7 @@ export const GetMetricSpecResponse: MessageFns<GetMetricSpecResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseGetMetricSpecResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -300,11 +295,9 @@ export const GetMetricSpecResponse: MessageFns<GetMetricSpecResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -341,7 +334,7 @@ export const MetricSpec: MessageFns<MetricSpec> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseMetricSpec();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -368,11 +361,9 @@ export const MetricSpec: MessageFns<MetricSpec> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -406,7 +397,7 @@ export const GetMetricsRequest: MessageFns<GetMetricsRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseGetMetricsRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -425,11 +416,9 @@ export const GetMetricsRequest: MessageFns<GetMetricsRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -460,7 +449,7 @@ export const GetMetricsResponse: MessageFns<GetMetricsResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseGetMetricsResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -471,11 +460,9 @@ export const GetMetricsResponse: MessageFns<GetMetricsResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -512,7 +499,7 @@ export const MetricValue: MessageFns<MetricValue> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseMetricValue();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -539,11 +526,9 @@ export const MetricValue: MessageFns<MetricValue> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;

@@ -1,4 +1,5 @@
 import { encodeToBuffer, limits, parseQueueName, REFUND, type Release, UpdateTasksRequest } from '@taskmaster/proto';
+import { clusterAccess } from '@taskmaster/server/access';
 import { RelayedRefusal } from '@taskmaster/server/service';
 import { readLeased } from '../../upstream/raw-codec.ts';
 import { unarySender } from '../../upstream/sender.ts';
@@ -33,7 +34,7 @@ async function release(router: Router, given: readonly Release[]): Promise<void>
   if (first === undefined) return;
   const caller: RoutedCaller = {
     sender: unarySender(router.upstream, routerItself),
-    access: routerItself.access,
+    access: clusterAccess,
     gone: false,
     signal: undefined,
     until: undefined,

@@ -1,5 +1,6 @@
 import { status } from '@grpc/grpc-js';
 import { encodeToBuffer, ListQueuesResponse } from '@taskmaster/proto';
+import { clusterAccess } from '@taskmaster/server/access';
 import { SeededRandom, VirtualClock } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 import { type Asked, FakeUpstream, lost, refused } from '../../testing/fake-upstream.ts';
@@ -23,7 +24,7 @@ function listing(answerOfB: (asked: Asked) => Promise<Uint8Array> | Uint8Array, 
   const router = new Router({ routes, upstream, clock, random: new SeededRandom(1), log: SILENT });
   const caller = {
     sender: unarySender(upstream, routerItself),
-    access: routerItself.access,
+    access: clusterAccess,
     gone: false,
     signal: undefined,
     until: undefined,

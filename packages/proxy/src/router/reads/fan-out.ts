@@ -1,4 +1,4 @@
-import { decodeWhole, type UnreachableNode } from '@taskmaster/proto';
+import type { UnreachableNode } from '@taskmaster/proto';
 import type { Refusal } from '@taskmaster/server/domain';
 import { type MessageType, RelayedRefusal } from '@taskmaster/server/service';
 import { LostError, RefusedError } from '../../upstream/upstream.ts';
@@ -65,7 +65,7 @@ function nobodyAnswers(refusals: readonly Refusal[]): Refusal {
 
 function decoded<R>(type: MessageType<R>, reply: Uint8Array): R | LostError {
   try {
-    return decodeWhole(type, reply);
+    return type.decode(reply);
   } catch (cause) {
     return new LostError('the node sent a damaged answer', 'broken', false, cause);
   }

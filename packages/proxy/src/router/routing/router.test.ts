@@ -1,4 +1,5 @@
 import { status } from '@grpc/grpc-js';
+import { clusterAccess } from '@taskmaster/server/access';
 import { Refusal } from '@taskmaster/server/domain';
 import { SeededRandom, VirtualClock } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
@@ -29,7 +30,7 @@ function setUp(limits: Partial<RouterLimits> = {}) {
   });
   const caller: RoutedCaller = {
     sender: unarySender(upstream, routerItself),
-    access: routerItself.access,
+    access: clusterAccess,
     gone: false,
     signal: undefined,
     until: undefined,
@@ -222,7 +223,7 @@ describe('a call that any node can answer', () => {
     upstream.answer = () => (upstream.asked.length === 1 ? Promise.reject(unsent()) : DONE);
     const caller = {
       sender: unarySender(upstream, routerItself),
-      access: routerItself.access,
+      access: clusterAccess,
       gone: false,
       signal: undefined,
       until: undefined,

@@ -44,15 +44,12 @@ export interface TestServer extends AsyncDisposable {
   readonly ended: { readonly method: string; readonly reason: string | undefined }[];
 }
 
+type GuardDeps = Pick<GrpcServerDeps, 'tls' | 'access' | 'audit' | 'identities'>;
+
 /** A server that is not started yet. `front` may replace or wrap the service of the node. */
 function createServer(
   engine: TaskEngine,
-  {
-    tls,
-    access,
-    identities,
-    ...options
-  }: Partial<GrpcServerOptions> & Pick<GrpcServerDeps, 'tls' | 'access' | 'identities'> = {},
+  { tls, access, audit, identities, ...options }: Partial<GrpcServerOptions> & GuardDeps = {},
   front: (own: RawService) => RawService = (own) => own,
   others: readonly UnaryService[] = [],
   streaming: readonly StreamingService[] = [],
@@ -70,6 +67,7 @@ function createServer(
     observer,
     tls,
     access,
+    audit,
     log,
     ...(identities !== undefined && { identities }),
   };

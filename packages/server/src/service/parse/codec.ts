@@ -1,10 +1,10 @@
 import type { MethodDefinition } from '@grpc/grpc-js';
-import { decodeWhole, type encodeToBuffer, limits } from '@taskmaster/proto';
+import { type encodeToBuffer, limits } from '@taskmaster/proto';
 import { Refusal } from '../../domain/refusal.ts';
 import { checkEntries, type EntryBound } from './entry-bounds.ts';
 
 /** A generated message type. */
-export type MessageType<T> = Parameters<typeof encodeToBuffer<T>>[0] & Parameters<typeof decodeWhole<T>>[0];
+export type MessageType<T> = Parameters<typeof encodeToBuffer<T>>[0] & { decode(bytes: Uint8Array): T };
 
 /**
  * A method whose messages reach the handler encoded. If grpc-js decoded them, an invalid message would fail with INTERNAL and
@@ -27,7 +27,7 @@ export function rawMethod(path: string, streaming: boolean): MethodDefinition<Bu
 export function decodeRequest<T>(type: MessageType<T>, bytes: Buffer, bounds: readonly EntryBound[] = []): T {
   if (bytes.length > limits.requestBytes) throw requestTooLarge(bytes.length);
   checkEntries(bytes, bounds);
-  return readRequest(() => decodeWhole(type, bytes));
+  return readRequest(() => type.decode(bytes));
 }
 
 /** Reads a request, or a part of it. Throws a `Refusal` if `read` throws. */

@@ -2,6 +2,7 @@
 // source: google/protobuf/any.proto
 
 /* eslint-disable */
+import { checkEnd, readTag, skipField } from "../../../codec/fields.ts";
 import { NO_BYTES } from "../../../codec/no-bytes.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 
@@ -100,7 +101,7 @@ export const Any: MessageFns<Any> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseAny();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -119,11 +120,9 @@ export const Any: MessageFns<Any> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;

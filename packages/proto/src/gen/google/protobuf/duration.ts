@@ -2,6 +2,7 @@
 // source: google/protobuf/duration.proto
 
 /* eslint-disable */
+import { checkEnd, readTag, skipField } from "../../../codec/fields.ts";
 import { readInt64, writeInt64 } from "../../../codec/int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 
@@ -109,7 +110,7 @@ export const Duration: MessageFns<Duration> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseDuration();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -128,11 +129,9 @@ export const Duration: MessageFns<Duration> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;

@@ -2,6 +2,7 @@
 // source: google/rpc/error_details.proto
 
 /* eslint-disable */
+import { checkEnd, readTag, skipField } from "../../../codec/fields.ts";
 import { NO_ENTRIES, withEntry } from "../../../codec/no-entries.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Duration } from "../protobuf/duration.ts";
@@ -70,7 +71,7 @@ export const ErrorInfo: MessageFns<ErrorInfo> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseErrorInfo();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -100,11 +101,9 @@ export const ErrorInfo: MessageFns<ErrorInfo> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -138,7 +137,7 @@ export const ErrorInfo_MetadataEntry: MessageFns<ErrorInfo_MetadataEntry> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseErrorInfo_MetadataEntry();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -157,11 +156,9 @@ export const ErrorInfo_MetadataEntry: MessageFns<ErrorInfo_MetadataEntry> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -192,7 +189,7 @@ export const RetryInfo: MessageFns<RetryInfo> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseRetryInfo();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -203,11 +200,9 @@ export const RetryInfo: MessageFns<RetryInfo> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -238,7 +233,7 @@ export const BadRequest: MessageFns<BadRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseBadRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -249,11 +244,9 @@ export const BadRequest: MessageFns<BadRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -287,7 +280,7 @@ export const BadRequest_FieldViolation: MessageFns<BadRequest_FieldViolation> = 
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseBadRequest_FieldViolation();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -306,11 +299,9 @@ export const BadRequest_FieldViolation: MessageFns<BadRequest_FieldViolation> = 
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;

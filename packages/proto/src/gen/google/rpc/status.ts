@@ -2,6 +2,7 @@
 // source: google/rpc/status.proto
 
 /* eslint-disable */
+import { checkEnd, readTag, skipField } from "../../../codec/fields.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Any } from "../protobuf/any.ts";
 
@@ -44,7 +45,7 @@ export const Status: MessageFns<Status> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseStatus();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -71,11 +72,9 @@ export const Status: MessageFns<Status> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;

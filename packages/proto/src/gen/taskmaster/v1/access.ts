@@ -2,6 +2,7 @@
 // source: taskmaster/v1/access.proto
 
 /* eslint-disable */
+import { checkEnd, readTag, skipField } from "../../../codec/fields.ts";
 import { readInt64, writeInt64 } from "../../../codec/int64.ts";
 import { encodeToBuffer } from "../../../codec/encode-to-buffer.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
@@ -121,7 +122,7 @@ export const RightQuestion: MessageFns<RightQuestion> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseRightQuestion();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -140,11 +141,9 @@ export const RightQuestion: MessageFns<RightQuestion> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -178,7 +177,7 @@ export const WhoAmIRequest: MessageFns<WhoAmIRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseWhoAmIRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -197,11 +196,9 @@ export const WhoAmIRequest: MessageFns<WhoAmIRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -235,7 +232,7 @@ export const RightsGrant: MessageFns<RightsGrant> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseRightsGrant();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -254,11 +251,9 @@ export const RightsGrant: MessageFns<RightsGrant> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -295,7 +290,7 @@ export const QuotaUse: MessageFns<QuotaUse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseQuotaUse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -322,11 +317,9 @@ export const QuotaUse: MessageFns<QuotaUse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -391,7 +384,7 @@ export const WhoAmIResponse: MessageFns<WhoAmIResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseWhoAmIResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -453,6 +446,7 @@ export const WhoAmIResponse: MessageFns<WhoAmIResponse> = {
               while (reader.pos < end2) {
                 message.allowed.push(reader.bool());
               }
+              checkEnd(reader, end2);
 
               continue;
             }
@@ -468,11 +462,9 @@ export const WhoAmIResponse: MessageFns<WhoAmIResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;

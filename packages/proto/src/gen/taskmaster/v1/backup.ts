@@ -2,6 +2,7 @@
 // source: taskmaster/v1/backup.proto
 
 /* eslint-disable */
+import { checkEnd, readTag, skipField } from "../../../codec/fields.ts";
 import { readInt64, writeInt64 } from "../../../codec/int64.ts";
 import { encodeToBuffer } from "../../../codec/encode-to-buffer.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
@@ -152,7 +153,7 @@ export const BackupPartitionRequest: MessageFns<BackupPartitionRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseBackupPartitionRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -179,11 +180,9 @@ export const BackupPartitionRequest: MessageFns<BackupPartitionRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -223,7 +222,7 @@ export const BackupPoint: MessageFns<BackupPoint> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseBackupPoint();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -258,11 +257,9 @@ export const BackupPoint: MessageFns<BackupPoint> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -304,7 +301,7 @@ export const BackupPartitionResponse: MessageFns<BackupPartitionResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseBackupPartitionResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -339,11 +336,9 @@ export const BackupPartitionResponse: MessageFns<BackupPartitionResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -420,7 +415,7 @@ export const BackupHeader: MessageFns<BackupHeader> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseBackupHeader();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -519,11 +514,9 @@ export const BackupHeader: MessageFns<BackupHeader> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -554,7 +547,7 @@ export const BackupRows: MessageFns<BackupRows> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseBackupRows();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -565,11 +558,9 @@ export const BackupRows: MessageFns<BackupRows> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -600,7 +591,7 @@ export const BackupAtoms: MessageFns<BackupAtoms> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseBackupAtoms();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -611,11 +602,9 @@ export const BackupAtoms: MessageFns<BackupAtoms> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -652,7 +641,7 @@ export const BackupEnd: MessageFns<BackupEnd> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseBackupEnd();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -679,11 +668,9 @@ export const BackupEnd: MessageFns<BackupEnd> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;

@@ -2,6 +2,7 @@
 // source: taskmaster/v1/cluster.proto
 
 /* eslint-disable */
+import { checkEnd, readTag, skipField } from "../../../codec/fields.ts";
 import { readInt64, writeInt64 } from "../../../codec/int64.ts";
 import { encodeToBuffer } from "../../../codec/encode-to-buffer.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
@@ -304,7 +305,7 @@ export const Member: MessageFns<Member> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseMember();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -411,11 +412,9 @@ export const Member: MessageFns<Member> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -443,14 +442,12 @@ export const ListMembersRequest: MessageFns<ListMembersRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseListMembersRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -487,7 +484,7 @@ export const ListMembersResponse: MessageFns<ListMembersResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseListMembersResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -514,11 +511,9 @@ export const ListMembersResponse: MessageFns<ListMembersResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -591,7 +586,7 @@ export const Partition: MessageFns<Partition> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBasePartition();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -682,11 +677,9 @@ export const Partition: MessageFns<Partition> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -714,14 +707,12 @@ export const ListPartitionsRequest: MessageFns<ListPartitionsRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseListPartitionsRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -755,7 +746,7 @@ export const ListPartitionsResponse: MessageFns<ListPartitionsResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseListPartitionsResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -774,11 +765,9 @@ export const ListPartitionsResponse: MessageFns<ListPartitionsResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -809,7 +798,7 @@ export const DrainMemberRequest: MessageFns<DrainMemberRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseDrainMemberRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -820,11 +809,9 @@ export const DrainMemberRequest: MessageFns<DrainMemberRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -855,7 +842,7 @@ export const DrainMemberResponse: MessageFns<DrainMemberResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseDrainMemberResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -866,11 +853,9 @@ export const DrainMemberResponse: MessageFns<DrainMemberResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -910,7 +895,7 @@ export const RemoveMemberRequest: MessageFns<RemoveMemberRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseRemoveMemberRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -945,11 +930,9 @@ export const RemoveMemberRequest: MessageFns<RemoveMemberRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -989,7 +972,7 @@ export const RemoveMemberResponse: MessageFns<RemoveMemberResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseRemoveMemberResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -1024,11 +1007,9 @@ export const RemoveMemberResponse: MessageFns<RemoveMemberResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1071,7 +1052,7 @@ export const LostPartition: MessageFns<LostPartition> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseLostPartition();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -1114,11 +1095,9 @@ export const LostPartition: MessageFns<LostPartition> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;

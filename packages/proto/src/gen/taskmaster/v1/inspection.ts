@@ -2,6 +2,7 @@
 // source: taskmaster/v1/inspection.proto
 
 /* eslint-disable */
+import { checkEnd, readTag, skipField } from "../../../codec/fields.ts";
 import { NO_ENTRIES, withEntry } from "../../../codec/no-entries.ts";
 import { NO_BYTES } from "../../../codec/no-bytes.ts";
 import { readInt64, writeInt64 } from "../../../codec/int64.ts";
@@ -206,7 +207,7 @@ export const PeekTasksRequest: MessageFns<PeekTasksRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBasePeekTasksRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -249,11 +250,9 @@ export const PeekTasksRequest: MessageFns<PeekTasksRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -284,7 +283,7 @@ export const PeekTasksResponse: MessageFns<PeekTasksResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBasePeekTasksResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -295,11 +294,9 @@ export const PeekTasksResponse: MessageFns<PeekTasksResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -339,7 +336,7 @@ export const GetTasksRequest: MessageFns<GetTasksRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseGetTasksRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -374,11 +371,9 @@ export const GetTasksRequest: MessageFns<GetTasksRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -409,7 +404,7 @@ export const GetTasksResponse: MessageFns<GetTasksResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseGetTasksResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -420,11 +415,9 @@ export const GetTasksResponse: MessageFns<GetTasksResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -537,7 +530,7 @@ export const TaskInfo: MessageFns<TaskInfo> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseTaskInfo();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -711,11 +704,9 @@ export const TaskInfo: MessageFns<TaskInfo> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -749,7 +740,7 @@ export const TaskInfo_HeadersEntry: MessageFns<TaskInfo_HeadersEntry> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseTaskInfo_HeadersEntry();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -768,11 +759,9 @@ export const TaskInfo_HeadersEntry: MessageFns<TaskInfo_HeadersEntry> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -812,7 +801,7 @@ export const TaskFailure: MessageFns<TaskFailure> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseTaskFailure();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -847,11 +836,9 @@ export const TaskFailure: MessageFns<TaskFailure> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;

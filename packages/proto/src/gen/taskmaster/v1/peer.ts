@@ -2,6 +2,7 @@
 // source: taskmaster/v1/peer.proto
 
 /* eslint-disable */
+import { checkEnd, readTag, skipField } from "../../../codec/fields.ts";
 import { NO_BYTES } from "../../../codec/no-bytes.ts";
 import { readInt64, writeInt64 } from "../../../codec/int64.ts";
 import { encodeToBuffer } from "../../../codec/encode-to-buffer.ts";
@@ -393,7 +394,7 @@ export const OfferPartitionRequest: MessageFns<OfferPartitionRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseOfferPartitionRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -460,11 +461,9 @@ export const OfferPartitionRequest: MessageFns<OfferPartitionRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -498,7 +497,7 @@ export const OfferPartitionResponse: MessageFns<OfferPartitionResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseOfferPartitionResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -517,11 +516,9 @@ export const OfferPartitionResponse: MessageFns<OfferPartitionResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -558,7 +555,7 @@ export const SendRowsRequest: MessageFns<SendRowsRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseSendRowsRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -585,11 +582,9 @@ export const SendRowsRequest: MessageFns<SendRowsRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -632,7 +627,7 @@ export const TransferredRow: MessageFns<TransferredRow> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseTransferredRow();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -675,11 +670,9 @@ export const TransferredRow: MessageFns<TransferredRow> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -707,14 +700,12 @@ export const SendRowsResponse: MessageFns<SendRowsResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseSendRowsResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -751,7 +742,7 @@ export const SendAtomsRequest: MessageFns<SendAtomsRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseSendAtomsRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -778,11 +769,9 @@ export const SendAtomsRequest: MessageFns<SendAtomsRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -819,7 +808,7 @@ export const TransferredAtom: MessageFns<TransferredAtom> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseTransferredAtom();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -846,11 +835,9 @@ export const TransferredAtom: MessageFns<TransferredAtom> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -878,14 +865,12 @@ export const SendAtomsResponse: MessageFns<SendAtomsResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseSendAtomsResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -928,7 +913,7 @@ export const TakePartitionRequest: MessageFns<TakePartitionRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseTakePartitionRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -971,11 +956,9 @@ export const TakePartitionRequest: MessageFns<TakePartitionRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1003,14 +986,12 @@ export const TakePartitionResponse: MessageFns<TakePartitionResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseTakePartitionResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1047,7 +1028,7 @@ export const ResolveOfferRequest: MessageFns<ResolveOfferRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseResolveOfferRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -1074,11 +1055,9 @@ export const ResolveOfferRequest: MessageFns<ResolveOfferRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1109,7 +1088,7 @@ export const ResolveOfferResponse: MessageFns<ResolveOfferResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseResolveOfferResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -1120,11 +1099,9 @@ export const ResolveOfferResponse: MessageFns<ResolveOfferResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1173,7 +1150,7 @@ export const MemberRecord: MessageFns<MemberRecord> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseMemberRecord();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1232,11 +1209,9 @@ export const MemberRecord: MessageFns<MemberRecord> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1285,7 +1260,7 @@ export const PartitionHolder: MessageFns<PartitionHolder> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBasePartitionHolder();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -1344,11 +1319,9 @@ export const PartitionHolder: MessageFns<PartitionHolder> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1382,7 +1355,7 @@ export const ClusterKnowledge: MessageFns<ClusterKnowledge> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseClusterKnowledge();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1401,11 +1374,9 @@ export const ClusterKnowledge: MessageFns<ClusterKnowledge> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1442,7 +1413,7 @@ export const MemberRelease: MessageFns<MemberRelease> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseMemberRelease();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1469,11 +1440,9 @@ export const MemberRelease: MessageFns<MemberRelease> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1510,7 +1479,7 @@ export const JoinRequest: MessageFns<JoinRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseJoinRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1537,11 +1506,9 @@ export const JoinRequest: MessageFns<JoinRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1578,7 +1545,7 @@ export const JoinResponse: MessageFns<JoinResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseJoinResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1605,11 +1572,9 @@ export const JoinResponse: MessageFns<JoinResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1649,7 +1614,7 @@ export const ExchangeRequest: MessageFns<ExchangeRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseExchangeRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1684,11 +1649,9 @@ export const ExchangeRequest: MessageFns<ExchangeRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1749,7 +1712,7 @@ export const ExchangeResponse: MessageFns<ExchangeResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseExchangeResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1816,11 +1779,9 @@ export const ExchangeResponse: MessageFns<ExchangeResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1851,7 +1812,7 @@ export const InventoryRequest: MessageFns<InventoryRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseInventoryRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1862,11 +1823,9 @@ export const InventoryRequest: MessageFns<InventoryRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1900,7 +1859,7 @@ export const InventoryResponse: MessageFns<InventoryResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseInventoryResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1919,11 +1878,9 @@ export const InventoryResponse: MessageFns<InventoryResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1975,7 +1932,7 @@ export const InventoryEntry: MessageFns<InventoryEntry> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseInventoryEntry();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -2042,11 +1999,9 @@ export const InventoryEntry: MessageFns<InventoryEntry> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -2080,7 +2035,7 @@ export const LeaveRequest: MessageFns<LeaveRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseLeaveRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -2099,11 +2054,9 @@ export const LeaveRequest: MessageFns<LeaveRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -2134,7 +2087,7 @@ export const LeaveResponse: MessageFns<LeaveResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseLeaveResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -2145,11 +2098,9 @@ export const LeaveResponse: MessageFns<LeaveResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -2189,7 +2140,7 @@ export const RemoveMembersRequest: MessageFns<RemoveMembersRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseRemoveMembersRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -2224,11 +2175,9 @@ export const RemoveMembersRequest: MessageFns<RemoveMembersRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;

@@ -2,6 +2,7 @@
 // source: taskmaster/v1/queues.proto
 
 /* eslint-disable */
+import { checkEnd, readTag, skipField } from "../../../codec/fields.ts";
 import { readInt64, writeInt64 } from "../../../codec/int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { EnqueueMode, RetryPolicy } from "./tasks.ts";
@@ -308,7 +309,7 @@ export const QueueFilter: MessageFns<QueueFilter> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseQueueFilter();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -375,11 +376,9 @@ export const QueueFilter: MessageFns<QueueFilter> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -416,7 +415,7 @@ export const ListQueuesRequest: MessageFns<ListQueuesRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseListQueuesRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -443,11 +442,9 @@ export const ListQueuesRequest: MessageFns<ListQueuesRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -484,7 +481,7 @@ export const ListQueuesResponse: MessageFns<ListQueuesResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseListQueuesResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -511,11 +508,9 @@ export const ListQueuesResponse: MessageFns<ListQueuesResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -555,7 +550,7 @@ export const UnreachableNode: MessageFns<UnreachableNode> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseUnreachableNode();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -590,11 +585,9 @@ export const UnreachableNode: MessageFns<UnreachableNode> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -628,7 +621,7 @@ export const GetQueueStatsRequest: MessageFns<GetQueueStatsRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseGetQueueStatsRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -647,11 +640,9 @@ export const GetQueueStatsRequest: MessageFns<GetQueueStatsRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -688,7 +679,7 @@ export const GetQueueStatsResponse: MessageFns<GetQueueStatsResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseGetQueueStatsResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -715,11 +706,9 @@ export const GetQueueStatsResponse: MessageFns<GetQueueStatsResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -788,7 +777,7 @@ export const QueueStats: MessageFns<QueueStats> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseQueueStats();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -871,11 +860,9 @@ export const QueueStats: MessageFns<QueueStats> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -918,7 +905,7 @@ export const QueueTotals: MessageFns<QueueTotals> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseQueueTotals();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -961,11 +948,9 @@ export const QueueTotals: MessageFns<QueueTotals> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -996,7 +981,7 @@ export const DeleteQueueRequest: MessageFns<DeleteQueueRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseDeleteQueueRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1007,11 +992,9 @@ export const DeleteQueueRequest: MessageFns<DeleteQueueRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1042,7 +1025,7 @@ export const DeleteQueueResponse: MessageFns<DeleteQueueResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseDeleteQueueResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -1053,11 +1036,9 @@ export const DeleteQueueResponse: MessageFns<DeleteQueueResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1088,7 +1069,7 @@ export const ResetLeasesRequest: MessageFns<ResetLeasesRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseResetLeasesRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1099,11 +1080,9 @@ export const ResetLeasesRequest: MessageFns<ResetLeasesRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1134,7 +1113,7 @@ export const ResetLeasesResponse: MessageFns<ResetLeasesResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseResetLeasesResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -1145,11 +1124,9 @@ export const ResetLeasesResponse: MessageFns<ResetLeasesResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1210,7 +1187,7 @@ export const QueueSettings: MessageFns<QueueSettings> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseQueueSettings();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1277,11 +1254,9 @@ export const QueueSettings: MessageFns<QueueSettings> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1315,7 +1290,7 @@ export const PutQueueSettingsRequest: MessageFns<PutQueueSettingsRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBasePutQueueSettingsRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1334,11 +1309,9 @@ export const PutQueueSettingsRequest: MessageFns<PutQueueSettingsRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1366,14 +1339,12 @@ export const PutQueueSettingsResponse: MessageFns<PutQueueSettingsResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBasePutQueueSettingsResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1404,7 +1375,7 @@ export const DeleteQueueSettingsRequest: MessageFns<DeleteQueueSettingsRequest> 
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseDeleteQueueSettingsRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1415,11 +1386,9 @@ export const DeleteQueueSettingsRequest: MessageFns<DeleteQueueSettingsRequest> 
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1450,7 +1419,7 @@ export const DeleteQueueSettingsResponse: MessageFns<DeleteQueueSettingsResponse
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseDeleteQueueSettingsResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -1461,11 +1430,9 @@ export const DeleteQueueSettingsResponse: MessageFns<DeleteQueueSettingsResponse
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1496,7 +1463,7 @@ export const ListQueueSettingsRequest: MessageFns<ListQueueSettingsRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseListQueueSettingsRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1507,11 +1474,9 @@ export const ListQueueSettingsRequest: MessageFns<ListQueueSettingsRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1545,7 +1510,7 @@ export const ListQueueSettingsResponse: MessageFns<ListQueueSettingsResponse> = 
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseListQueueSettingsResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1564,11 +1529,9 @@ export const ListQueueSettingsResponse: MessageFns<ListQueueSettingsResponse> = 
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;

@@ -2,6 +2,7 @@
 // source: taskmaster/v1/schedules.proto
 
 /* eslint-disable */
+import { checkEnd, readTag, skipField } from "../../../codec/fields.ts";
 import { NO_ENTRIES, withEntry } from "../../../codec/no-entries.ts";
 import { NO_BYTES } from "../../../codec/no-bytes.ts";
 import { readInt64, writeInt64 } from "../../../codec/int64.ts";
@@ -320,7 +321,7 @@ export const ScheduleSpec: MessageFns<ScheduleSpec> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseScheduleSpec();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -414,11 +415,9 @@ export const ScheduleSpec: MessageFns<ScheduleSpec> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -452,7 +451,7 @@ export const ScheduleSpec_HeadersEntry: MessageFns<ScheduleSpec_HeadersEntry> = 
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseScheduleSpec_HeadersEntry();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -471,11 +470,9 @@ export const ScheduleSpec_HeadersEntry: MessageFns<ScheduleSpec_HeadersEntry> = 
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -556,7 +553,7 @@ export const Schedule: MessageFns<Schedule> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseSchedule();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -610,6 +607,7 @@ export const Schedule: MessageFns<Schedule> = {
               while (reader.pos < end2) {
                 message.nextRunsUnixMs.push(readInt64(reader));
               }
+              checkEnd(reader, end2);
 
               continue;
             }
@@ -665,11 +663,9 @@ export const Schedule: MessageFns<Schedule> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -703,7 +699,7 @@ export const PutScheduleRequest: MessageFns<PutScheduleRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBasePutScheduleRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -722,11 +718,9 @@ export const PutScheduleRequest: MessageFns<PutScheduleRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -760,7 +754,7 @@ export const PutScheduleResponse: MessageFns<PutScheduleResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBasePutScheduleResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -779,11 +773,9 @@ export const PutScheduleResponse: MessageFns<PutScheduleResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -826,7 +818,7 @@ export const ListSchedulesRequest: MessageFns<ListSchedulesRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseListSchedulesRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -869,11 +861,9 @@ export const ListSchedulesRequest: MessageFns<ListSchedulesRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -910,7 +900,7 @@ export const ListSchedulesResponse: MessageFns<ListSchedulesResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseListSchedulesResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -937,11 +927,9 @@ export const ListSchedulesResponse: MessageFns<ListSchedulesResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -972,7 +960,7 @@ export const DeleteScheduleRequest: MessageFns<DeleteScheduleRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseDeleteScheduleRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -983,11 +971,9 @@ export const DeleteScheduleRequest: MessageFns<DeleteScheduleRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1018,7 +1004,7 @@ export const DeleteScheduleResponse: MessageFns<DeleteScheduleResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseDeleteScheduleResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -1029,11 +1015,9 @@ export const DeleteScheduleResponse: MessageFns<DeleteScheduleResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1067,7 +1051,7 @@ export const PauseScheduleRequest: MessageFns<PauseScheduleRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBasePauseScheduleRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1086,11 +1070,9 @@ export const PauseScheduleRequest: MessageFns<PauseScheduleRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1121,7 +1103,7 @@ export const PauseScheduleResponse: MessageFns<PauseScheduleResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBasePauseScheduleResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1132,11 +1114,9 @@ export const PauseScheduleResponse: MessageFns<PauseScheduleResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1167,7 +1147,7 @@ export const TriggerScheduleRequest: MessageFns<TriggerScheduleRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseTriggerScheduleRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1178,11 +1158,9 @@ export const TriggerScheduleRequest: MessageFns<TriggerScheduleRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1216,7 +1194,7 @@ export const TriggerScheduleResponse: MessageFns<TriggerScheduleResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseTriggerScheduleResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1235,11 +1213,9 @@ export const TriggerScheduleResponse: MessageFns<TriggerScheduleResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1320,7 +1296,7 @@ export const StoredSchedule: MessageFns<StoredSchedule> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseStoredSchedule();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1427,11 +1403,9 @@ export const StoredSchedule: MessageFns<StoredSchedule> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;

@@ -2,6 +2,7 @@
 // source: taskmaster/v1/stream.proto
 
 /* eslint-disable */
+import { checkEnd, readTag, skipField } from "../../../codec/fields.ts";
 import { readInt64, writeInt64 } from "../../../codec/int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Error, LeaseTasksRequest, LeaseTasksResponse, UpdateTasksRequest, UpdateTasksResponse } from "./tasks.ts";
@@ -95,7 +96,7 @@ export const StreamRequest: MessageFns<StreamRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseStreamRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -106,11 +107,9 @@ export const StreamRequest: MessageFns<StreamRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -155,7 +154,7 @@ export const StreamCall: MessageFns<StreamCall> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseStreamCall();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -198,11 +197,9 @@ export const StreamCall: MessageFns<StreamCall> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -230,14 +227,12 @@ export const CancelCall: MessageFns<CancelCall> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseCancelCall();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -268,7 +263,7 @@ export const StreamResponse: MessageFns<StreamResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseStreamResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -279,11 +274,9 @@ export const StreamResponse: MessageFns<StreamResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -328,7 +321,7 @@ export const StreamResult: MessageFns<StreamResult> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseStreamResult();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -371,11 +364,9 @@ export const StreamResult: MessageFns<StreamResult> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;

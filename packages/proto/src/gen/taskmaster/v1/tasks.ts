@@ -2,6 +2,7 @@
 // source: taskmaster/v1/tasks.proto
 
 /* eslint-disable */
+import { checkEnd, readTag, skipField } from "../../../codec/fields.ts";
 import { NO_ENTRIES, withEntry } from "../../../codec/no-entries.ts";
 import { NO_BYTES } from "../../../codec/no-bytes.ts";
 import { readInt64, writeInt64 } from "../../../codec/int64.ts";
@@ -672,7 +673,7 @@ export const UpdateTasksRequest: MessageFns<UpdateTasksRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseUpdateTasksRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -723,11 +724,9 @@ export const UpdateTasksRequest: MessageFns<UpdateTasksRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -767,7 +766,7 @@ export const UpdatePart: MessageFns<UpdatePart> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseUpdatePart();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -802,11 +801,9 @@ export const UpdatePart: MessageFns<UpdatePart> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -879,7 +876,7 @@ export const Enqueue: MessageFns<Enqueue> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseEnqueue();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -973,11 +970,9 @@ export const Enqueue: MessageFns<Enqueue> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1011,7 +1006,7 @@ export const Enqueue_HeadersEntry: MessageFns<Enqueue_HeadersEntry> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseEnqueue_HeadersEntry();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1030,11 +1025,9 @@ export const Enqueue_HeadersEntry: MessageFns<Enqueue_HeadersEntry> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1074,7 +1067,7 @@ export const RetryPolicy: MessageFns<RetryPolicy> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseRetryPolicy();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -1109,11 +1102,9 @@ export const RetryPolicy: MessageFns<RetryPolicy> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1174,7 +1165,7 @@ export const Dequeue: MessageFns<Dequeue> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseDequeue();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1241,11 +1232,9 @@ export const Dequeue: MessageFns<Dequeue> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1288,7 +1277,7 @@ export const Renew: MessageFns<Renew> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseRenew();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1331,11 +1320,9 @@ export const Renew: MessageFns<Renew> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1404,7 +1391,7 @@ export const Release: MessageFns<Release> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseRelease();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1487,11 +1474,9 @@ export const Release: MessageFns<Release> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1525,7 +1510,7 @@ export const TaskError: MessageFns<TaskError> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseTaskError();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1544,11 +1529,9 @@ export const TaskError: MessageFns<TaskError> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1588,7 +1571,7 @@ export const UpdateTasksResponse: MessageFns<UpdateTasksResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseUpdateTasksResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1623,11 +1606,9 @@ export const UpdateTasksResponse: MessageFns<UpdateTasksResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1661,7 +1642,7 @@ export const RefusedPart: MessageFns<RefusedPart> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseRefusedPart();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -1680,11 +1661,9 @@ export const RefusedPart: MessageFns<RefusedPart> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1724,7 +1703,7 @@ export const EnqueueOutcome: MessageFns<EnqueueOutcome> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseEnqueueOutcome();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1759,11 +1738,9 @@ export const EnqueueOutcome: MessageFns<EnqueueOutcome> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1794,7 +1771,7 @@ export const Publication: MessageFns<Publication> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBasePublication();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1805,11 +1782,9 @@ export const Publication: MessageFns<Publication> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1849,7 +1824,7 @@ export const PublishedTask: MessageFns<PublishedTask> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBasePublishedTask();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -1884,11 +1859,9 @@ export const PublishedTask: MessageFns<PublishedTask> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1922,7 +1895,7 @@ export const RenewOutcome: MessageFns<RenewOutcome> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseRenewOutcome();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -1941,11 +1914,9 @@ export const RenewOutcome: MessageFns<RenewOutcome> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -1979,7 +1950,7 @@ export const ReleaseOutcome: MessageFns<ReleaseOutcome> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseReleaseOutcome();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -1998,11 +1969,9 @@ export const ReleaseOutcome: MessageFns<ReleaseOutcome> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -2071,7 +2040,7 @@ export const LeaseTasksRequest: MessageFns<LeaseTasksRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseLeaseTasksRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -2154,11 +2123,9 @@ export const LeaseTasksRequest: MessageFns<LeaseTasksRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -2198,7 +2165,7 @@ export const QueuePattern: MessageFns<QueuePattern> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseQueuePattern();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -2233,11 +2200,9 @@ export const QueuePattern: MessageFns<QueuePattern> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -2271,7 +2236,7 @@ export const MatchedQueue: MessageFns<MatchedQueue> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseMatchedQueue();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -2290,11 +2255,9 @@ export const MatchedQueue: MessageFns<MatchedQueue> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -2328,7 +2291,7 @@ export const LeaseTasksResponse: MessageFns<LeaseTasksResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseLeaseTasksResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -2347,11 +2310,9 @@ export const LeaseTasksResponse: MessageFns<LeaseTasksResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -2436,7 +2397,7 @@ export const LeasedTask: MessageFns<LeasedTask> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseLeasedTask();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -2554,11 +2515,9 @@ export const LeasedTask: MessageFns<LeasedTask> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -2592,7 +2551,7 @@ export const LeasedTask_HeadersEntry: MessageFns<LeasedTask_HeadersEntry> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseLeasedTask_HeadersEntry();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -2611,11 +2570,9 @@ export const LeasedTask_HeadersEntry: MessageFns<LeasedTask_HeadersEntry> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -2646,7 +2603,7 @@ export const BatchUpdateTasksRequest: MessageFns<BatchUpdateTasksRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseBatchUpdateTasksRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -2657,11 +2614,9 @@ export const BatchUpdateTasksRequest: MessageFns<BatchUpdateTasksRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -2692,7 +2647,7 @@ export const BatchUpdateTasksResponse: MessageFns<BatchUpdateTasksResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseBatchUpdateTasksResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -2703,11 +2658,9 @@ export const BatchUpdateTasksResponse: MessageFns<BatchUpdateTasksResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -2743,7 +2696,7 @@ export const UpdateResult: MessageFns<UpdateResult> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseUpdateResult();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -2762,11 +2715,9 @@ export const UpdateResult: MessageFns<UpdateResult> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -2797,7 +2748,7 @@ export const BatchLeaseTasksRequest: MessageFns<BatchLeaseTasksRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseBatchLeaseTasksRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -2808,11 +2759,9 @@ export const BatchLeaseTasksRequest: MessageFns<BatchLeaseTasksRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -2843,7 +2792,7 @@ export const BatchLeaseTasksResponse: MessageFns<BatchLeaseTasksResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseBatchLeaseTasksResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -2854,11 +2803,9 @@ export const BatchLeaseTasksResponse: MessageFns<BatchLeaseTasksResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -2894,7 +2841,7 @@ export const LeaseResult: MessageFns<LeaseResult> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseLeaseResult();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -2913,11 +2860,9 @@ export const LeaseResult: MessageFns<LeaseResult> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -2963,7 +2908,7 @@ export const Error: MessageFns<Error> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseError();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -3017,11 +2962,9 @@ export const Error: MessageFns<Error> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -3055,7 +2998,7 @@ export const Error_MetadataEntry: MessageFns<Error_MetadataEntry> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseError_MetadataEntry();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -3074,11 +3017,9 @@ export const Error_MetadataEntry: MessageFns<Error_MetadataEntry> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -3124,7 +3065,7 @@ export const ItemRefusal: MessageFns<ItemRefusal> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseItemRefusal();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -3175,11 +3116,9 @@ export const ItemRefusal: MessageFns<ItemRefusal> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -3210,7 +3149,7 @@ export const UpdateRefused: MessageFns<UpdateRefused> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseUpdateRefused();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -3221,11 +3160,9 @@ export const UpdateRefused: MessageFns<UpdateRefused> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;

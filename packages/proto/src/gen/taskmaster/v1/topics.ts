@@ -2,6 +2,7 @@
 // source: taskmaster/v1/topics.proto
 
 /* eslint-disable */
+import { checkEnd, readTag, skipField } from "../../../codec/fields.ts";
 import { readInt64, writeInt64 } from "../../../codec/int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 
@@ -134,7 +135,7 @@ export const HeaderFilter: MessageFns<HeaderFilter> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseHeaderFilter();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -145,11 +146,9 @@ export const HeaderFilter: MessageFns<HeaderFilter> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -191,7 +190,7 @@ export const HeaderTest: MessageFns<HeaderTest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseHeaderTest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -226,11 +225,9 @@ export const HeaderTest: MessageFns<HeaderTest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -261,7 +258,7 @@ export const HeaderValues: MessageFns<HeaderValues> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseHeaderValues();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -272,11 +269,9 @@ export const HeaderValues: MessageFns<HeaderValues> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -322,7 +317,7 @@ export const Subscription: MessageFns<Subscription> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseSubscription();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -373,11 +368,9 @@ export const Subscription: MessageFns<Subscription> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -420,7 +413,7 @@ export const SubscribeRequest: MessageFns<SubscribeRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseSubscribeRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -463,11 +456,9 @@ export const SubscribeRequest: MessageFns<SubscribeRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -501,7 +492,7 @@ export const SubscribeResponse: MessageFns<SubscribeResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseSubscribeResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -520,11 +511,9 @@ export const SubscribeResponse: MessageFns<SubscribeResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -558,7 +547,7 @@ export const UnsubscribeRequest: MessageFns<UnsubscribeRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseUnsubscribeRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -577,11 +566,9 @@ export const UnsubscribeRequest: MessageFns<UnsubscribeRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -615,7 +602,7 @@ export const UnsubscribeResponse: MessageFns<UnsubscribeResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseUnsubscribeResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -634,11 +621,9 @@ export const UnsubscribeResponse: MessageFns<UnsubscribeResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -669,7 +654,7 @@ export const ListSubscriptionsRequest: MessageFns<ListSubscriptionsRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseListSubscriptionsRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -680,11 +665,9 @@ export const ListSubscriptionsRequest: MessageFns<ListSubscriptionsRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -715,7 +698,7 @@ export const ListSubscriptionsResponse: MessageFns<ListSubscriptionsResponse> = 
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseListSubscriptionsResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -726,11 +709,9 @@ export const ListSubscriptionsResponse: MessageFns<ListSubscriptionsResponse> = 
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;

@@ -2,6 +2,7 @@
 // source: taskmaster/v1/waits.proto
 
 /* eslint-disable */
+import { checkEnd, readTag, skipField } from "../../../codec/fields.ts";
 import { NO_BYTES } from "../../../codec/no-bytes.ts";
 import { readInt64, writeInt64 } from "../../../codec/int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
@@ -129,7 +130,7 @@ export const WaitForTasksRequest: MessageFns<WaitForTasksRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseWaitForTasksRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -148,11 +149,9 @@ export const WaitForTasksRequest: MessageFns<WaitForTasksRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -189,7 +188,7 @@ export const AwaitedTask: MessageFns<AwaitedTask> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseAwaitedTask();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -216,11 +215,9 @@ export const AwaitedTask: MessageFns<AwaitedTask> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -251,7 +248,7 @@ export const WaitForTasksResponse: MessageFns<WaitForTasksResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseWaitForTasksResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -262,11 +259,9 @@ export const WaitForTasksResponse: MessageFns<WaitForTasksResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -315,7 +310,7 @@ export const EndedTask: MessageFns<EndedTask> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseEndedTask();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -374,11 +369,9 @@ export const EndedTask: MessageFns<EndedTask> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;

@@ -2,6 +2,7 @@
 // source: grpc/health/v1/health.proto
 
 /* eslint-disable */
+import { checkEnd, readTag, skipField } from "../../../../codec/fields.ts";
 import { NO_ENTRIES, withEntry } from "../../../../codec/no-entries.ts";
 import { encodeToBuffer } from "../../../../codec/encode-to-buffer.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
@@ -94,7 +95,7 @@ export const HealthCheckRequest: MessageFns<HealthCheckRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseHealthCheckRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -105,11 +106,9 @@ export const HealthCheckRequest: MessageFns<HealthCheckRequest> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -140,7 +139,7 @@ export const HealthCheckResponse: MessageFns<HealthCheckResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseHealthCheckResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 8) {
@@ -151,11 +150,9 @@ export const HealthCheckResponse: MessageFns<HealthCheckResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -183,14 +180,12 @@ export const HealthListRequest: MessageFns<HealthListRequest> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseHealthListRequest();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -221,7 +216,7 @@ export const HealthListResponse: MessageFns<HealthListResponse> = {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseHealthListResponse();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -235,11 +230,9 @@ export const HealthListResponse: MessageFns<HealthListResponse> = {
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
@@ -273,7 +266,7 @@ export const HealthListResponse_StatusesEntry: MessageFns<HealthListResponse_Sta
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseHealthListResponse_StatusesEntry();
       while (reader.pos < end) {
-        const tag = reader.uint32();
+        const tag = readTag(reader);
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
@@ -292,11 +285,9 @@ export const HealthListResponse_StatusesEntry: MessageFns<HealthListResponse_Sta
             continue;
           }
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+        skipField(reader, tag);
       }
+      checkEnd(reader, end);
       return message;
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
