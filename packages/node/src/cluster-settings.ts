@@ -5,13 +5,24 @@ import type { MemberSettings } from './cluster/open-member.ts';
 import type { NodeConfig } from './config.ts';
 
 export function startingRoleSettings(config: NodeConfig): StartingRoleSettings {
-  const { name, bootstrap, join, host, grpcPort, cluster } = config;
+  const { name, bootstrap, join, host, grpcPort, cluster, tls, kubernetes } = config;
   const own = {
     ...{ listenHost: host, grpcPort, names: [name, hostname(), cluster.advertiseHost] },
     machine: Object.values(networkInterfaces()).flatMap((of) => of?.map(({ address }) => address) ?? []),
   };
   const [first] = join;
-  return { name, defaultName: hostname(), bootstrap, join, isFirst: first !== undefined && isOwnAddress(first, own) };
+  const marks = {
+    name,
+    'cluster.keyFile': cluster.keyFile,
+    'cluster.advertiseHost': cluster.advertiseHost,
+    'tls.peerName': tls.peerName,
+    'kubernetes.clusterConfigMap': kubernetes.clusterConfigMap,
+  };
+  return {
+    ...{ name, defaultName: hostname(), bootstrap, join },
+    isFirst: first !== undefined && isOwnAddress(first, own),
+    marks: Object.entries(marks).flatMap(([setting, value]) => (value === '' ? [] : [setting])),
+  };
 }
 
 export function memberSettings(

@@ -162,6 +162,9 @@ export class SimClient {
       maxPid: pidBytes(maxPid),
       maxBytes,
       workerLabel: 'w',
+      patterns: [],
+      anyOrder: false,
+      maxMoreQueues: 0,
     };
     const sent = await this.#send(way(), 'LeaseTasks', encodeToBuffer(LeaseTasksRequest, request));
     if ('failure' in sent) {

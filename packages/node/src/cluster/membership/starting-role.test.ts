@@ -99,7 +99,7 @@ describe('the role of a node that starts', () => {
     };
     return time.run(
       takeStartingRole(
-        { name: '', defaultName: 'host', bootstrap: false, join: [], isFirst: false, ...settings },
+        { name: '', defaultName: 'host', bootstrap: false, join: [], isFirst: false, marks: [], ...settings },
         deps,
       ),
       3_600_000,
@@ -114,6 +114,20 @@ describe('the role of a node that starts', () => {
 
   test('without settings it runs without a cluster', async () => {
     expect(await start()).toEqual({ kind: 'alone' });
+  });
+
+  test('with settings of a member it does not run alone on an empty directory', async () => {
+    const marks = ['name', 'cluster.keyFile'];
+    contents = { hasQueues: false, partitions: undefined };
+    await expect(start({ name: 'b', marks })).rejects.toThrow(
+      /directory is empty.*\(name, cluster\.keyFile\): name members with --join, begin a cluster with --bootstrap/,
+    );
+    expect((await startedAs({ name: 'b', marks, join: ['first:7400'] })).begins).toBe(false);
+  });
+
+  test('a stand-alone node that was used before goes on, whatever its settings', async () => {
+    contents = { hasQueues: false, partitions: 1024 };
+    expect(await start({ name: 'b', marks: ['name'] })).toEqual({ kind: 'alone' });
   });
 
   test('it begins a cluster with its queues, once', async () => {

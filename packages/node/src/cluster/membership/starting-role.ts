@@ -66,6 +66,8 @@ export interface StartingRoleSettings {
   readonly join: readonly string[];
   /** True if the first address in `join` is this node: it begins the cluster if all nodes are started with the same settings. */
   readonly isFirst: boolean;
+  /** The settings that only a member of a cluster has. */
+  readonly marks: readonly string[];
 }
 
 /** The node cannot take the role that its settings ask for. */
@@ -99,8 +101,22 @@ export async function takeStartingRole(settings: StartingRoleSettings, deps: Sta
     // The node has left. It joins under a new id, or continues a join that was interrupted.
     return begin(own ? { ...known, nodeId: newId() } : known, settings, deps);
   }
-  if (!settings.bootstrap && settings.join.length === 0) return { kind: 'alone' };
+  if (!settings.bootstrap && settings.join.length === 0) {
+    assertMayBeAlone(settings, await deps.inspect());
+    return { kind: 'alone' };
+  }
   return begin(known, settings, deps);
+}
+
+/**
+ * Throws if the node seems to be a member that has lost its directory. At the address of the member it would take tasks that the
+ * cluster never sees. A stand-alone node that was used before goes on.
+ */
+function assertMayBeAlone({ marks }: StartingRoleSettings, { partitions }: StoreContents): void {
+  if (marks.length === 0 || partitions !== undefined) return;
+  throw new ClusterStartError(
+    `the data directory is empty, and the node has settings of a member of a cluster (${marks.join(', ')}): name members with --join, begin a cluster with --bootstrap, or leave these settings out for a stand-alone node`,
+  );
 }
 
 async function restart(
