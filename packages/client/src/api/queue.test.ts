@@ -34,6 +34,14 @@ describe('enqueue', () => {
     expect(await mail.enqueue({ to: 'dan' }, { pid, mode })).toMatchObject({ result: 'created', leased: false });
   });
 
+  test('refuses headers that a receiver would get as another text', async () => {
+    const { client, engine } = clientSetUp();
+    const enqueue = (value: string) => client.queue('q').enqueue(1, { pid: 'a', headers: { tenant: value } });
+    await expect(enqueue('acme\ud800')).rejects.toThrow('the value of tenant has a lone surrogate');
+    expect(engine.pids('q')).toEqual([]);
+    await enqueue('acme\ud83d\ude00');
+  });
+
   test('sends its options', async () => {
     const { client, engine } = clientSetUp();
     await client.queue('q').enqueue(1, {

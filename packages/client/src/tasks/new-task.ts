@@ -177,6 +177,9 @@ export function hiding({ delay, runAt }: Pick<TaskOptions, 'delay' | 'runAt'>): 
 export function headersOf(headers: TaskHeaders): Record<string, string> {
   for (const [key, value] of Object.entries(headers)) {
     if (typeof value !== 'string') throw new TypeError(`headers: the value of ${key} is not text`);
+    // UTF-8 has none, so that the receiver would get another text.
+    if (!value.isWellFormed())
+      throw new TypeError(`headers: the value of ${key} has a lone surrogate (half of a character)`);
   }
   return { ...headers };
 }
