@@ -23,6 +23,10 @@ test.skipIf(!hasPrlimit)('a store that looks at its files while the process cann
   limit(FEW);
   const end = performance.now() + LOOKS_MS;
   let tasks = 1;
+  // The limit is in force: the node cannot accept a connection.
+  await expect(
+    fetch(`http://127.0.0.1:${node.httpPort}/livez`, { signal: AbortSignal.timeout(500) }),
+  ).rejects.toThrow();
   while (performance.now() < end) {
     await queue.enqueue(tasks);
     tasks++;

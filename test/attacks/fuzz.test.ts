@@ -143,10 +143,14 @@ function fuzzedFrames(random: SeededRandom): Buffer {
   return random.chance(0.7) ? mutate(bytes, random) : bytes;
 }
 
-/** Sends frames that are wrong in some places, and resolves when the other side has closed each connection. */
-async function fuzzFrames(endpoint: string, random: SeededRandom): Promise<void> {
+/**
+ * Sends frames that are wrong in some places, and resolves when the other side has closed each connection. Returns the number of
+ * connections that it has answered.
+ */
+async function fuzzFrames(endpoint: string, random: SeededRandom): Promise<number> {
   const [host = '', port] = endpoint.split(':');
   let left = MESSAGES / FRAMES_EACH;
+  let answered = 0;
   const sender = async (): Promise<void> => {
     while (left-- > 0) {
       // Errors of writes after the other side has closed the connection do not matter.
@@ -158,9 +162,11 @@ async function fuzzFrames(endpoint: string, random: SeededRandom): Promise<void>
       socket.end();
       socket.resume();
       if (!socket.closed) await new Promise((resolve) => socket.once('close', resolve));
+      if (socket.bytesRead > 0) answered++;
     }
   };
   await Promise.all(Array.from({ length: 10 }, sender));
+  return answered;
 }
 
 describe(`${MESSAGES} changed messages and as many frames, seed ${SEED}`, { timeout: 120_000 + MESSAGES * 20 }, () => {
@@ -196,10 +202,14 @@ describe(`${MESSAGES} changed messages and as many frames, seed ${SEED}`, { time
 
     const random = new SeededRandom(SEED);
     const codes = await fuzzCalls(endpoint, random);
-    await fuzzFrames(endpoint, random);
+    const answered = await fuzzFrames(endpoint, random);
 
     const names = Object.entries(Status).filter(([, code]) => typeof code === 'number' && codes.has(code));
     console.log(`${kind}: ${names.map(([name, code]) => `${codes.get(Number(code))} ${name}`).join(', ')}`);
+    // All messages were sent, and some were accepted, and some refused as wrong.
+    expect([...codes.values()].reduce((sum, count) => sum + count, 0)).toBe(MESSAGES);
+    for (const code of [Status.OK, Status.INVALID_ARGUMENT]) expect(codes.get(code)).toBeGreaterThan(0);
+    expect(answered).toBeGreaterThan((0.9 * MESSAGES) / FRAMES_EACH);
     // A stream is reset only when a message is too long.
     for (const bug of [Status.UNKNOWN, Status.INTERNAL, undefined]) expect(codes.get(bug)).toBeUndefined();
     expect(await kept.lease({ max: 20 })).toHaveLength(10);

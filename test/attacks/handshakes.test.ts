@@ -1,3 +1,5 @@
+import type { IncomingMessage } from 'node:http';
+import { get } from 'node:https';
 import { join } from 'node:path';
 import { connect } from '@taskmaster/client';
 import { certificateFiles, TestAuthority } from '@taskmaster/server/testing/certificates';
@@ -6,10 +8,20 @@ import { eventually } from '../support/eventually.ts';
 import { latenciesOf, shownLatencies } from '../support/latencies.ts';
 import { startProcess } from '../support/processes/child-process.ts';
 import { startNode } from '../support/processes/start-node.ts';
+import { slowness } from '../support/slowness.ts';
 
 const IN_FLIGHT = 200;
 /** Figures that mean something need 4000, and a quiet machine. */
 const MEASURED_MS = Number(process.env.TASKMASTER_MEASURED_MS ?? 500);
+
+/** Handshakes that the node has completed. */
+async function handshakesAt(port: number, ca: string): Promise<number> {
+  const reply = Promise.withResolvers<IncomingMessage>();
+  const asked = get({ host: '127.0.0.1', port, path: '/metrics', ca }, reply.resolve).once('error', reply.reject);
+  const body = (await (await reply.promise).toArray()).join('');
+  asked.destroy();
+  return Number(/^taskmaster_tls_handshakes_total\{result="completed"\} (\d+)$/m.exec(body)?.[1]);
+}
 
 test('a flood of TLS handshakes does not keep a connected client from its calls', async () => {
   const authority = await TestAuthority.create();
@@ -34,7 +46,13 @@ test('a flood of TLS handshakes does not keep a connected client from its calls'
   await eventually(() => expect(completed()).toBeGreaterThan(0));
   const [from, at] = [completed(), performance.now()];
   const beside = await latencies();
+  // It tells its number now and then.
+  await eventually(() => expect(completed()).toBeGreaterThan(from));
   const perSecond = ((completed() - from) * 1_000) / (performance.now() - at);
   console.log(`${perSecond.toFixed(0)} handshakes/s; alone ${shownLatencies(alone)}; beside ${shownLatencies(beside)}`);
+  // The flood went on while the client was measured, as the attacker and the node say.
+  expect(completed() - from).toBeGreaterThan(0);
+  expect(await handshakesAt(node.httpPort, authority.pem)).toBeGreaterThanOrEqual(completed());
   expect(beside.calls).toBeGreaterThan(0);
+  expect(beside.p99).toBeLessThan(2_000 * (await slowness()));
 });

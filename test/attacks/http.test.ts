@@ -41,7 +41,12 @@ describe('callers of HTTP who do not read or only hold connections', () => {
     const idle = await Promise.all(Array.from({ length: 1_000 }, () => unread()));
     const times = await probe(31);
     console.log(`slowest probe beside 1,000 idle connections: ${Math.max(...times).toFixed(0)} ms`);
-    if (hasFigures) expect(figuresOf(node.pid).descriptors - before).toBeLessThan(250);
+    if (hasFigures) {
+      const more = figuresOf(node.pid).descriptors - before;
+      // They are there, but not all of them.
+      expect(more).toBeGreaterThan(50);
+      expect(more).toBeLessThan(250);
+    }
     for (const socket of idle) socket.destroy();
     await probe(5);
   });
@@ -62,6 +67,16 @@ describe('callers of HTTP who do not read or only hold connections', () => {
       await queues[0]?.stats();
       most = Math.max(most, figuresOf(node.pid).rssBytes);
     }
+    // The listings that nobody reads are there: a reader gets the answer, of megabytes, and more of them behind it.
+    const [first] = attackers;
+    if (first === undefined) throw new Error('nobody has asked');
+    let received = '';
+    first.on('data', (chunk: Buffer) => {
+      received += chunk.toString('latin1');
+    });
+    first.resume();
+    await expect.poll(() => received.length).toBeGreaterThan(MIB);
+    expect(received).toMatch(/^HTTP\/1\.1 200 /);
     for (const attacker of attackers) attacker.destroy();
     console.log(`memory grew by ${((most - before) / MIB).toFixed(0)} MiB`);
     expect(most - before).toBeLessThan(200 * MIB);

@@ -117,7 +117,10 @@ describe('polls that are cancelled all the time', { timeout: 120_000 + 3_000 * S
     const stop = new AbortController();
     const beside = Promise.all([1, 2].map((i) => workBeside(endpoint, `${queue}-${i}`, stop.signal, failures)));
     using polls = new RestlessPolls(endpoint, queue);
-    await polls.run(SECONDS);
+    const running = polls.run(SECONDS);
+    // They have arrived at the holder.
+    await eventually(async () => expect(await waitingLeases(cluster.node('b').httpPort)).toBeGreaterThan(0));
+    await running;
     stop.abort();
     const calls = (await beside).reduce((sum, each) => sum + each, 0);
     console.log(

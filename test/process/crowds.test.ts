@@ -121,6 +121,8 @@ describe.skipIf(!hasFigures)(`a node among a crowd${noFigures}`, { timeout: 120_
     const bytes = StreamRequest.encode({ calls }).finish();
     const sessions = await Promise.all(Array.from({ length: 50 }, () => session({ initialWindowSize: 0 })));
     for (const one of sessions) call(one, stream, ...Array.from({ length: 2 }, () => bytes));
+    // They have arrived, and their answers wait for a reader.
+    await eventually(async () => expect(await metric('taskmaster_unread_reply_bytes')).toBeGreaterThan(50 * 1_000));
     await expectBystanderServed('50 streams that do not read', since);
     const grown = figuresOf(node.pid).rssBytes - rssBytes;
     console.log(`50 streams that do not read: ${(grown / MIB).toFixed(0)} MiB more`);
@@ -131,17 +133,18 @@ describe.skipIf(!hasFigures)(`a node among a crowd${noFigures}`, { timeout: 120_
   test('of connections that come and go leaks nothing', async () => {
     const since = rounds().length;
     const poll = LeaseTasksRequest.encode(aLease({ queues: ['nothing'], waitMs: 600_000 })).finish();
-    const wave = async (): Promise<void> => {
+    const wave = async (isSeen = false): Promise<void> => {
       const some = await Promise.all(Array.from({ length: 100 }, () => session()));
       for (const one of some) {
         call(one, leaseTasks, poll).end();
         call(one, updateTasks);
         call(one, stream);
       }
+      if (isSeen) await eventually(async () => expect(await metric('taskmaster_waiting_leases')).toBe(100));
       for (const one of some) one.destroy();
     };
     // The first waves leave code and buffers for all later ones.
-    for (let count = 0; count < 2; count++) await wave();
+    for (let count = 0; count < 2; count++) await wave(true);
     const before = await eventually(async () => {
       expect(await connections()).toBe(1);
       return figuresOf(node.pid);
@@ -164,11 +167,15 @@ describe.skipIf(!hasFigures)(`a node among a crowd${noFigures}`, { timeout: 120_
       for (const given of calls) given.close(constants.NGHTTP2_CANCEL);
       await Promise.all(calls.map((given) => once(given, 'close')));
     };
+    const cancelled = () => metric('taskmaster_rpc_duration_seconds_count', 'method="LeaseTasks",code="CANCELLED"');
+    const cancelledBefore = await cancelled();
     const sessions = await Promise.all(Array.from({ length: 10 }, () => session()));
     await Promise.all(sessions.map(storm));
     const before = figuresOf(node.pid);
     await Promise.all(sessions.map(storm));
     await eventually(async () => expect(await metric('taskmaster_waiting_leases')).toBe(0));
+    // Not all: a call that is cancelled before it is sent never arrives.
+    expect((await cancelled()) - cancelledBefore).toBeGreaterThan(1_000);
     await expectBystanderServed('4,000 cancelled calls', since);
     const after = figuresOf(node.pid);
     console.log(`4,000 cancelled calls: ${((after.rssBytes - before.rssBytes) / MIB).toFixed(0)} MiB more`);
@@ -198,8 +205,9 @@ describe.skipIf(!hasFigures)(`a node among a crowd${noFigures}`, { timeout: 120_
 
   const connections = (): Promise<number> => metric('taskmaster_connections');
 
-  async function metric(name: string): Promise<number> {
+  /** 0 if there is no such series. */
+  async function metric(name: string, labels = '.*'): Promise<number> {
     const metrics = await (await fetch(`http://127.0.0.1:${node.httpPort}/metrics`)).text();
-    return Number(new RegExp(`^${name}(?:\\{.*\\})? (\\d+)$`, 'm').exec(metrics)?.[1]);
+    return Number(new RegExp(`^${name}(?:\\{${labels}\\})? (\\d+)$`, 'm').exec(metrics)?.[1] ?? 0);
   }
 });

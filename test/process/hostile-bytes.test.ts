@@ -13,15 +13,19 @@ import { type RunningNode, startNode } from '../support/processes/start-node.ts'
 
 /* For any input the node sends a status or closes the connection, changes nothing, and serves other clients meanwhile. */
 let node: RunningNode;
+/** Sends no pings for minutes. Another one would close every connection that does not answer them, whatever it has sent. */
+let patient: RunningNode;
 let others: TaskMasterClient;
 beforeAll(async () => {
   node = await startNode({ flags: ['--grpc-keepalive-time-ms=1000', '--grpc-keepalive-timeout-ms=500'] });
+  patient = await startNode();
   others = await connect(node.endpoint);
 }, 60_000);
 afterAll(async () => {
   await others.close();
   expect(await node.stop()).toMatchObject({ code: 0 });
   await node[Symbol.asyncDispose]();
+  await patient[Symbol.asyncDispose]();
 }, 60_000);
 afterEach(async () => {
   const jobs = others.queue('bystanders');
@@ -33,15 +37,15 @@ afterEach(async () => {
 });
 
 /** Opens a connection, sends these bytes, and waits. Resolves when the node has closed it. */
-async function closedAfter(...said: (string | Uint8Array)[]): Promise<void> {
-  const socket = await open();
+async function closedAfter(at: RunningNode, ...said: (string | Uint8Array)[]): Promise<void> {
+  const socket = await open(at);
   for (const bytes of said) socket.write(bytes);
   await ended(socket);
 }
 
-async function open(): Promise<Socket> {
+async function open({ grpcPort }: RunningNode = node): Promise<Socket> {
   // Errors of writes after the node has closed the connection do not matter.
-  const socket = connectSocket(node.grpcPort, '127.0.0.1').on('error', () => {});
+  const socket = connectSocket(grpcPort, '127.0.0.1').on('error', () => {});
   await once(socket, 'connect');
   return socket;
 }
@@ -61,12 +65,12 @@ describe('a connection that does not speak HTTP/2 is closed', () => {
     ['a preface with a flipped bit', PREFACE.replace('SM', 'SN')],
   ])('%s', async (_case, bytes) => {
     // Some errors are found only when there are enough bytes.
-    await closedAfter(bytes, Buffer.alloc(64));
+    await closedAfter(patient, bytes, Buffer.alloc(64));
   });
 
   test.each([1, 2, 3, 4])('random bytes, seed %i', async (seed) => {
     const random = new SeededRandom(seed);
-    for (let round = 0; round < 25; round++) await closedAfter(random.bytes(64 + random.int(2000)));
+    for (let round = 0; round < 25; round++) await closedAfter(patient, random.bytes(64 + random.int(2000)));
   });
 });
 
@@ -79,7 +83,7 @@ describe('frames that break HTTP/2 end their connection', () => {
     ['a frame larger than allowed', frame(0, 0, 1, Buffer.alloc(1 << 20))],
     ['a continuation without headers', frame(9, 4, 1, Buffer.from('x'))],
   ])('%s', async (_case, bytes) => {
-    await closedAfter(PREFACE, SETTINGS, bytes);
+    await closedAfter(patient, PREFACE, SETTINGS, bytes);
   });
 
   test.each([1, 2, 3, 4])('random frames, seed %i', async (seed) => {
@@ -104,7 +108,7 @@ describe('a connection that stops sending', () => {
     ['in the middle of a frame', [PREFACE, SETTINGS, SETTINGS.subarray(0, 5)]],
     ['in the middle of a request', [PREFACE, SETTINGS, frame(1, 0, 1, Buffer.from([0x83]))]],
   ])('%s does not answer a ping, and is closed', async (_case, said) => {
-    await closedAfter(...said);
+    await closedAfter(node, ...said);
   });
 });
 

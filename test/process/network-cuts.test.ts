@@ -19,6 +19,8 @@ const [GRPC, HTTP, GOSSIP] = [7400, 7401, 7402];
 const CUT_MS = 6_000;
 /** Timeout of a call. */
 const CALLER_MS = 3_000;
+/** Outcomes of a call that does not reach the holder. */
+const NOT_SERVED = /^(DEADLINE_EXCEEDED|HOLDER_UNREACHABLE|OUTCOME_UNKNOWN)$/;
 const BOTH_WAYS = [
   ['a', 'b'],
   ['b', 'a'],
@@ -100,6 +102,26 @@ describe.skipIf(problem !== undefined)(
       return found;
     }
 
+    /** Enqueues through a node for a group of another one. Resolves with the outcome and the duration. */
+    async function enqueue(holding: ReadonlyMap<number, readonly string[]>, through: string, holder: string) {
+      // Many groups, so that every node holds some.
+      const group = Array.from({ length: 1_000 }, (_, number) => `told-${number}`).find((name) =>
+        holding.get(partitionOf(name, 32))?.includes(holder),
+      );
+      if (group === undefined) throw new Error(`node ${holder} holds no partition`);
+      const endpoint = relays.get(through)?.endpoint ?? '';
+      await using direct = await connect({ endpoints: endpoint, timeout: CALLER_MS, retry: { maxAttempts: 1 } });
+      const began = performance.now();
+      const outcome = await direct
+        .queue(`${group}#told`)
+        .enqueue('x')
+        .then(
+          () => 'done',
+          ({ reason }) => String(reason),
+        );
+      return { outcome, ms: performance.now() - began };
+    }
+
     test.each([
       [
         'wholly',
@@ -133,6 +155,9 @@ describe.skipIf(problem !== undefined)(
         expect([...before.values()].map(({ length }) => length)).toEqual(Array.from({ length: 32 }, () => 1));
         for (const [from, to] of cuts) network.cut(from, to);
         await delay(CUT_MS);
+        // The network is cut: no call gets through.
+        const through = await Promise.all(cuts.map(([from, to]) => enqueue(before, from, to)));
+        for (const { outcome } of through) expect(outcome).toMatch(NOT_SERVED);
         expect(await holders()).toEqual(before);
         const acknowledged = load.acknowledged;
         for (const [from, to] of cuts) network.heal(from, to);
@@ -152,36 +177,15 @@ describe.skipIf(problem !== undefined)(
       const groups = newGroups();
       const load = await MixedLoad.start({ endpoints: endpoints(), seed: 1, groups });
       const before = await holders();
-      /** Many groups, so that every node holds some. */
-      const toldGroups = Array.from({ length: 1_000 }, (_, number) => `told-${number}`);
-      const groupOf = (name: string): string => {
-        const found = toldGroups.find((group) => before.get(partitionOf(group, 32))?.includes(name));
-        if (found === undefined) throw new Error(`node ${name} holds no partition`);
-        return found;
-      };
-      /** Enqueues through a node for a group of another one. Resolves with the outcome and the duration. */
-      const enqueue = async (through: string, holder: string) => {
-        const endpoint = relays.get(through)?.endpoint ?? '';
-        await using direct = await connect({ endpoints: endpoint, timeout: CALLER_MS, retry: { maxAttempts: 1 } });
-        const began = performance.now();
-        const outcome = await direct
-          .queue(`${groupOf(holder)}#told`)
-          .enqueue('x')
-          .then(
-            () => 'done',
-            ({ reason }) => reason,
-          );
-        return { outcome, ms: performance.now() - began };
-      };
       for (const [from, to] of BOTH_WAYS) network.cutTcp(from, to);
       const cutAt = performance.now();
       for (const [through, holder] of BOTH_WAYS) {
-        const { outcome, ms } = await enqueue(through, holder);
-        expect(outcome).toMatch(/^(DEADLINE_EXCEEDED|HOLDER_UNREACHABLE|OUTCOME_UNKNOWN)$/);
+        const { outcome, ms } = await enqueue(before, through, holder);
+        expect(outcome).toMatch(NOT_SERVED);
         expect(ms).toBeLessThan(CALLER_MS + 1_000);
         // A node serves its own groups, and node c, which reaches both, serves all.
-        expect(await enqueue(holder, holder)).toMatchObject({ outcome: 'done' });
-        expect(await enqueue('c', holder)).toMatchObject({ outcome: 'done' });
+        expect(await enqueue(before, holder, holder)).toMatchObject({ outcome: 'done' });
+        expect(await enqueue(before, 'c', holder)).toMatchObject({ outcome: 'done' });
       }
       await delay(Math.max(0, CUT_MS - (performance.now() - cutAt)));
       for (const name of NAMES) {
@@ -192,7 +196,7 @@ describe.skipIf(problem !== undefined)(
       for (const [from, to] of BOTH_WAYS) network.healTcp(from, to);
       const healedAt = performance.now();
       for (const [through, holder] of BOTH_WAYS) {
-        await eventually(async () => expect(await enqueue(through, holder)).toMatchObject({ outcome: 'done' }));
+        await eventually(async () => expect(await enqueue(before, through, holder)).toMatchObject({ outcome: 'done' }));
       }
       const healedMs = performance.now() - healedAt;
       await settled();

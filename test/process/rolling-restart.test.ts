@@ -37,6 +37,7 @@ test('no call fails while all nodes and proxies restart one after the other', { 
   await load.stop();
   await using client = await cluster.connect();
   const { summary, problem } = await verifyLoad(client, load.history);
-  console.log(`restarts of 3 nodes and 2 proxies: ${summary}; 0 calls failed`);
+  console.log(`restarts of 3 nodes and 2 proxies: ${summary}; ${load.failed} calls failed`);
   expect(problem).toBe('');
+  expect(load.failed).toBe(0);
 });

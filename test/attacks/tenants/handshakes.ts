@@ -13,7 +13,8 @@ function open(): void {
   };
   socket.once('secureConnect', () => {
     completed++;
-    next();
+    // A connection that is destroyed at once never sends its last message, and the server sees no handshake.
+    socket.end(next);
   });
   socket.once('error', () => setTimeout(next, 10));
 }
