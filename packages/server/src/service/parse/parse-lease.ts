@@ -1,7 +1,7 @@
 import { type LeaseTasksRequest, limits, type QueueName } from '@taskmaster/proto';
 import type { LeaseCommand, LeasePattern } from '../../domain/commands.ts';
 import { countAtMost, duration, leaseTime, pidOrNone, refuse, textAtMost, wholeNumber } from './checks.ts';
-import { nameRegex } from './parse-queues.ts';
+import { keptRegex } from './kept-regex.ts';
 import { groupName, queueName } from './queue-names.ts';
 
 /** Throws a `Refusal` unless the engine can take the lease as it is. */
@@ -48,7 +48,7 @@ function parsePatterns({ patterns, queues }: LeaseTasksRequest): LeasePattern[] 
     return {
       // No name of a queue has U+FFFD.
       key: `\uFFFD${group === undefined ? '' : `#${group}`}\uFFFD${regex}`,
-      matches: nameRegex(regex, place('name_regex')),
+      matches: keptRegex(regex, place('name_regex')),
       group,
       after: new Set(queues.slice(0, afterQueues)).size,
       id,

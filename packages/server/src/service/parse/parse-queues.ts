@@ -66,28 +66,15 @@ function bounds(what: string, min: Bound, max: Bound): [Bound, Bound] {
   return [min, max];
 }
 
-/** Compiled expressions. Workers send the same one with every request. */
-const compiled = new Map<string, RE2JS>();
-const MOST_COMPILED = 256;
-
-function compile(regex: string): RE2JS {
-  const known = compiled.get(regex) ?? RE2JS.compile(regex);
-  // The one that was used least recently goes first.
-  compiled.delete(regex);
-  compiled.set(regex, known);
-  for (const [oldest] of compiled) {
-    if (compiled.size <= MOST_COMPILED) break;
-    compiled.delete(oldest);
-  }
-  return known;
-}
-
-/**
- * Compiles a regular expression for names of queues. Empty: undefined. RE2 matches in linear time, and the length limit bounds
- * the time to compile.
- */
+/** Compiles a regular expression for names of queues. Empty: undefined. RE2 matches in linear time. */
 export function nameRegex(regex: string, place: Place): QueueFilter['matches'] {
   if (regex === '') return undefined;
+  const compiled = compileRegex(regex, place);
+  return (fullName) => compiled.test(fullName);
+}
+
+/** Throws a `Refusal` unless it is an expression. The length limit bounds the time to compile. */
+export function compileRegex(regex: string, place: Place): RE2JS {
   const bytes = Buffer.byteLength(regex);
   if (bytes > limits.regexBytes) {
     refuse('INVALID_REGEX', place, `has ${bytes} bytes: at most ${limits.regexBytes}`, {
@@ -96,8 +83,7 @@ export function nameRegex(regex: string, place: Place): QueueFilter['matches'] {
     });
   }
   try {
-    const program = compile(regex);
-    return (fullName) => program.test(fullName);
+    return RE2JS.compile(regex);
   } catch (error) {
     if (!(error instanceof RE2JSException)) throw error;
     return refuse('INVALID_REGEX', place, `is ${excerpt(regex, limits.regexBytes)}: ${error.message}`, {
