@@ -125,7 +125,7 @@ export class Messages {
 }
 
 /** JSON in one line. Characters that a terminal obeys instead of showing them are escapes. */
-export const jsonText = (value: object): string => visibleJson(JSON.stringify(value));
+const jsonText = (value: object): string => visibleJson(JSON.stringify(value));
 
 function unwritable(error: NodeJS.ErrnoException): CommandFailedError {
   const { code = 'WRITE_FAILED', message } = error;

@@ -132,7 +132,7 @@ const failureObject = ({ failedAt, attempt, workerLabel, error }: TaskFailure): 
 });
 
 /** The message of the latest failure of a task. */
-export function latestError({ failures }: TaskSummary): string {
+function latestError({ failures }: TaskSummary): string {
   const latest = failures.at(-1);
   return latest === undefined ? '' : (latest.error?.message ?? 'lease expired');
 }
