@@ -181,7 +181,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
     {
       ...{ service, access, identities },
       others: [
-        createClusterService(() => parts.member?.administration ?? joiningOf(parts), log),
+        createClusterService(() => parts.member?.administration ?? joiningOf(parts)),
         createPeerService(() => parts.member?.handlers, seal, {
           name: tls?.settings.peerName ?? '',
           namesOf: (connection) => grpc.certificateNames(connection),

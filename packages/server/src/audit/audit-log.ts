@@ -25,10 +25,14 @@ interface Counted {
 /** Stands for refusals of more different callers than are counted one by one. */
 const FURTHER: AuditEvent = { kind: 'refusal', action: 'various', target: '', result: 'various' };
 
-/** A caller has another port for each connection. The same changes of different queues are not equal. */
-function keyOf({ kind, action, target, result, principal, address = '' }: AuditEvent): string {
+/** Whether nothing has changed. Such calls cost a caller little, so their lines are bounded. */
+const isRefused = ({ kind, result }: AuditEvent): boolean => kind === 'refusal' || result !== 'ok';
+
+/** A caller has another port for each connection. The same changes of different queues are not equal, but refused ones are. */
+function keyOf(event: AuditEvent): string {
+  const { action, target, result, principal, address = '' } = event;
   const host = address.slice(0, address.lastIndexOf(':'));
-  const what = kind === 'refusal' ? action : `${action} ${target}`;
+  const what = isRefused(event) ? action : `${action} ${target}`;
   return JSON.stringify([what, result, principal ?? '', host]);
 }
 
@@ -45,10 +49,9 @@ export class AuditLog implements Audit {
   }
 
   record(event: AuditEvent): void {
-    const { kind } = event;
     const isFull = this.#recent.size >= MAX_COUNTED;
     // Changes of members are few, and each counts.
-    if (kind === 'membership' || (kind === 'management' && isFull)) this.#write(event, 1);
+    if (event.kind === 'membership' || (isFull && !isRefused(event))) this.#write(event, 1);
     else if (isFull && !this.#recent.has(keyOf(event))) this.#count('', FURTHER);
     else this.#count(keyOf(event), event);
   }

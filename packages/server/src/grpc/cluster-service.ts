@@ -10,7 +10,6 @@ import {
   type RemoveMemberResponse,
 } from '@taskmaster/proto';
 import { Refusal } from '../domain/refusal.ts';
-import type { Log } from '../ports/log.ts';
 import type { UnaryCaller } from '../service/raw-service.ts';
 import { unaryMethod } from '../service/unary-method.ts';
 import type { UnaryService } from './unary-service.ts';
@@ -26,28 +25,16 @@ export interface ClusterHandlers {
 export const CLUSTER_SERVICE = 'taskmaster.v1.ClusterService';
 
 /** The cluster service of a node. `handlers` returns undefined while the node belongs to no cluster. */
-export function createClusterService(handlers: () => ClusterHandlers | undefined, log: Log): UnaryService {
+export function createClusterService(handlers: () => ClusterHandlers | undefined): UnaryService {
   const { listMembers, listPartitions, drainMember, removeMember } = ClusterServiceService;
   const present = (): ClusterHandlers => {
     const there = handlers();
     if (!there) throw new Refusal('NO_CLUSTER', 'this node belongs to no cluster: start it with --bootstrap or --join');
     return there;
   };
-  /** Every request that changes the cluster is logged with its caller, also if it is refused. */
-  const managed = async <R>(call: string, request: object, caller: UnaryCaller, run: () => Promise<R>): Promise<R> => {
-    const { address, access } = caller;
-    const details = { call, caller: address, principal: access.principal, request };
-    try {
-      access.requireCluster('manage-cluster');
-    } catch (error) {
-      log.warn(
-        { ...details, reason: error instanceof Refusal ? error.reason : 'INTERNAL' },
-        'refused a change of the cluster',
-      );
-      throw error;
-    }
-    log.warn(details, 'a caller changes the cluster');
-    return run();
+  const managed = async <R>({ access }: UnaryCaller, run: (handlers: ClusterHandlers) => Promise<R>): Promise<R> => {
+    access.requireCluster('manage-cluster');
+    return run(present());
   };
   return {
     name: CLUSTER_SERVICE,
@@ -55,10 +42,10 @@ export function createClusterService(handlers: () => ClusterHandlers | undefined
       ListMembers: unaryMethod(listMembers, (request) => present().listMembers(request)),
       ListPartitions: unaryMethod(listPartitions, (request) => present().listPartitions(request)),
       DrainMember: unaryMethod(drainMember, (request, caller) =>
-        managed('DrainMember', request, caller, async () => present().drainMember(request)),
+        managed(caller, (handlers) => handlers.drainMember(request)),
       ),
       RemoveMember: unaryMethod(removeMember, (request, caller) =>
-        managed('RemoveMember', request, caller, async () => present().removeMember(request)),
+        managed(caller, (handlers) => handlers.removeMember(request)),
       ),
     },
   };

@@ -273,6 +273,10 @@ class UnaryCall implements UnaryCaller, CallSignal, EndedCall {
     this.#waitingBytes += bytes;
   }
 
+  requestRefused({ reason }: Refusal): void {
+    auditCall(this.#served.audit, this, reason);
+  }
+
   /** Refuses a waiting call whose caller has lost its rights. Its handler then sees that the caller is gone. */
   recheck(): void {
     try {

@@ -47,7 +47,7 @@ export async function update(
   const outcome = await engine.updateBatch(batch);
   const reply = updateReply(outcome);
   for (const [part, refusal] of outcome.refusals) {
-    reply.refused.push({ part, error: errorIn(parts, refusal, log) });
+    reply.refused.push({ part, error: errorIn(parts, refusal, log, caller) });
   }
   return reply;
 }
@@ -73,7 +73,7 @@ export async function batchUpdate(
 
   const results = new Array<UpdateResult>(requests.length);
   const refuseOne = (index: number, error: unknown): void => {
-    results[index] = { result: { $case: 'error', value: errorIn(requests.length, error, log) } };
+    results[index] = { result: { $case: 'error', value: errorIn(requests.length, error, log, caller) } };
   };
   const answerOne = (index: number, value: UpdateTasksResponse): void => {
     results[index] = { result: { $case: 'response', value } };
@@ -141,7 +141,7 @@ export async function batchLease(
       const bounded = { ...command, maxBytes: Math.min(command.maxBytes, share) };
       return await leaseWithin(engine, log, bounded, caller, REPLY_BYTES, (tasks) => tasks);
     } catch (error) {
-      return errorIn(requests.length, error, log);
+      return errorIn(requests.length, error, log, caller);
     }
   };
   const outcomes = await Promise.all(requests.map(lease));
@@ -174,8 +174,10 @@ function checkCount(requests: number): void {
   countAtMost(requests, { field: 'requests' }, limits.batchRequests);
 }
 
-function errorIn(requests: number, error: unknown, log: Log): WireError {
-  return toWireError(refusalOf(error, log), BATCH_ITEMS_BYTES / requests);
+function errorIn(requests: number, error: unknown, log: Log, caller: Caller): WireError {
+  const refusal = refusalOf(error, log);
+  caller.requestRefused?.(refusal);
+  return toWireError(refusal, BATCH_ITEMS_BYTES / requests);
 }
 
 function replyFull(): Refusal {

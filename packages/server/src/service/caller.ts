@@ -2,6 +2,7 @@ import type { LeaseTasksRequest } from '@taskmaster/proto';
 import { ANONYMOUS } from '../access/access-table.ts';
 import type { CallerAccess } from '../access/caller-access.ts';
 import type { CallSignal } from '../domain/call-signal.ts';
+import type { Refusal } from '../domain/refusal.ts';
 import type { Visitor } from './turns/turnstile.ts';
 
 /** The client that made a call. */
@@ -22,6 +23,8 @@ export interface Caller {
    * the caller has lost a right that the wait needs; then the wait ends.
    */
   beginWaiting?(bytes: number, recheck?: () => void): void;
+  /** Records that one request of a batch was refused, as a refusal of the call is. Undefined: it is not recorded here. */
+  requestRefused?(refusal: Refusal): void;
 }
 
 /** The share in which a caller takes part: that of its principal, or of its host if it is not known by name. */

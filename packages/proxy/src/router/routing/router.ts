@@ -47,6 +47,8 @@ export interface RoutedCaller {
   readonly until: number | undefined;
   /** See `Caller`. */
   beginWaiting?(bytes: number, recheck?: () => void): void;
+  /** See `Caller`. */
+  requestRefused?(refusal: Refusal): void;
 }
 
 /**
