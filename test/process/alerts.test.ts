@@ -1,5 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { connect } from '@taskmaster/client';
 import { expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import { root } from '../support/paths.ts';
@@ -86,6 +87,19 @@ test.skipIf(problem !== undefined)(
     expect(down.labels).toMatchObject({ member: 'b', severity: 'critical' });
     expect(down.annotations.summary).toContain('Member b does not answer');
     console.log(`MemberDown fired ${Math.round(performance.now() - killedAt)} ms after the kill`);
+
+    // Calls for its groups are refused, which the node that was asked counts.
+    await using client = await connect({ endpoints: cluster.node('a').endpoint, retry: { maxAttempts: 1 } });
+    const refused = async (): Promise<void> => {
+      const groups = Array.from({ length: 20 }, (_, number) => client.queue(`g${number}#q`).enqueue(1));
+      const outcomes = await Promise.allSettled(groups);
+      expect(outcomes.some(({ status }) => status === 'rejected')).toBe(true);
+    };
+    await eventually(async () => {
+      await refused();
+      const names = (await prometheus.firing()).map(({ labels }) => labels.alertname);
+      expect(names).toContain('HolderUnreachable');
+    });
 
     for (const node of cluster.running) await node.kill();
     await eventually(async () => {
