@@ -1,9 +1,10 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { lstatSync, mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import * as files from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { recordOf } from '../format/manifest.ts';
 import { storeContract } from '../testing/store-contract.ts';
 import { Directory } from './directory.ts';
 
@@ -76,6 +77,17 @@ describe('only a regular file is read', () => {
     expect(Buffer.from((await directory.read('status', 1_000_000)) ?? []).toString()).toContain('Pid:');
     await expect(directory.read('status', 10)).rejects.toMatchObject({ reason: 'BACKUP_DAMAGED' });
   });
+});
+
+test('a part that is a link in the base is a file of its own in the copy', async () => {
+  const root = mkdtempSync(join(tmpdir(), 'taskmaster-places-'));
+  const [base, copy] = [join(root, 'base'), join(root, 'copy')];
+  mkdirSync(base);
+  writeFileSync(join(root, 'elsewhere'), 'part');
+  symlinkSync('../elsewhere', join(base, 'p'));
+  expect(await new Directory(copy).copyFrom(new Directory(base), recordOf('p', Buffer.from('part')))).toBe(true);
+  expect(lstatSync(join(copy, 'p')).isFile()).toBe(true);
+  rmSync(root, { recursive: true });
 });
 
 test('a draft that is a FIFO or a link is replaced, not written through', async () => {

@@ -9,7 +9,7 @@ import { type BackupStore, intactPart, MAX_OBJECTS, tooLong, tooManyObjects } fr
 /** The calls to the file system. Tests replace some of them. */
 export type Files = Pick<
   typeof nodeFiles,
-  'copyFile' | 'link' | 'mkdir' | 'open' | 'opendir' | 'rename' | 'rm' | 'stat'
+  'copyFile' | 'link' | 'mkdir' | 'open' | 'opendir' | 'realpath' | 'rename' | 'rm' | 'stat'
 >;
 
 /** Files with this ending are not complete. A later write of the same object replaces them. */
@@ -116,7 +116,8 @@ export class Directory implements BackupStore {
       await this.#make();
       const draft = this.#pathOf(part.name) + UNFINISHED;
       await this.#files.rm(draft, { force: true });
-      const earlier = base.#pathOf(part.name);
+      // A hard link to a symbolic link would leave the data in the other place.
+      const earlier = await this.#files.realpath(base.#pathOf(part.name));
       try {
         await this.#files.link(earlier, draft);
       } catch {
