@@ -3,6 +3,7 @@ import type { ClientContext } from '../tasks/context.ts';
 import type { TaskSummary } from '../tasks/task-info.ts';
 import { Update } from '../tasks/update.ts';
 import { isTaskMasterError, type TaskMasterError } from '../values/errors.ts';
+import { callHook } from '../values/hooks.ts';
 import type { CallOptions } from '../values/options.ts';
 import type { Pid } from '../values/pid.ts';
 import type { Queue } from './queue.ts';
@@ -69,7 +70,7 @@ export class DeadLetters {
     options: SettleDeadLettersOptions,
     add: (update: Update, queue: string, pid: Pid) => void,
   ): Promise<DeadLettersOutcome> {
-    const { onProgress, where, limit, ...call } = options;
+    const { onProgress: _, where, limit, ...call } = options;
     const outcome = { settled: 0, skipped: 0 };
     let pids: Pid[] = [];
     let queue = '';
@@ -78,7 +79,7 @@ export class DeadLetters {
       outcome.settled += settled;
       outcome.skipped += skipped;
       pids = [];
-      onProgress?.({ ...outcome });
+      callHook(options, 'onProgress', { ...outcome });
     };
     for await (const task of this.list({ ...call, where, limit })) {
       if (task.queue !== queue && pids.length > 0) await send();

@@ -1,6 +1,13 @@
 import { EnqueueMode, formatQueueName, type QueueSettings as WireSettings } from '@taskmaster/proto';
 import type { ClientContext } from '../tasks/context.ts';
-import { canonicalName, modeOf, retryPolicy, type TaskOptions, type TaskRetryOptions } from '../tasks/new-task.ts';
+import {
+  canonicalName,
+  modeOf,
+  nameToFill,
+  retryPolicy,
+  type TaskOptions,
+  type TaskRetryOptions,
+} from '../tasks/new-task.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
 import { type Duration, durationMs, leaseDurationMs, timeLimitMs } from '../values/duration.ts';
 import type { CallOptions } from '../values/options.ts';
@@ -110,7 +117,7 @@ export class QueueSettingsOfClient {
 const wireSettings = ({ retry, deadLetterQueue, leaseDuration, mode, ...times }: QueueSettings): WireSettings => ({
   queues: '',
   retry: retry === undefined ? undefined : retryPolicy({ maxAttempts: retry.maxAttempts, backoff: retry.backoff }),
-  deadLetterQueue: deadLetterQueue === undefined ? '' : canonicalName(deadLetterQueue),
+  deadLetterQueue: deadLetterQueue === undefined ? '' : nameToFill(deadLetterQueue),
   leaseDurationMs: leaseDuration === undefined ? 0 : leaseDurationMs(leaseDuration, 'leaseDuration'),
   mode: modeOf(mode),
   resultRetentionMs: times.resultRetention === undefined ? 0 : durationMs(times.resultRetention, 'resultRetention'),

@@ -222,3 +222,25 @@ describe('a task with a time limit', () => {
     await expect(enqueueing).rejects.toThrow('timeLimit: ');
   });
 });
+
+describe('a name with more than one #', () => {
+  test('is refused wherever a queue would be filled', async () => {
+    const { client } = clientSetUp();
+    const name = 'shop#eu#mail';
+    const refused = /'shop#eu#mail' has more than one #/;
+    await expect(client.queue(name).enqueue(1)).rejects.toThrow(refused);
+    await expect(client.queue(name).enqueueMany([{ data: 1 }])).rejects.toThrow(refused);
+    await expect(client.update().enqueue(name, 1).commit()).rejects.toThrow(refused);
+    await expect(client.topic(name).publish(1)).rejects.toThrow(refused);
+    await expect(client.topic('shop#news').subscribe(name)).rejects.toThrow(refused);
+    await expect(client.schedules.put('shop#daily', { queue: name, data: 1, every: '1h' })).rejects.toThrow(refused);
+    await expect(client.queue('shop#a').enqueue(1, { retry: { deadLetterQueue: name } })).rejects.toThrow(refused);
+    await expect(client.queueSettings.put('shop#a', { deadLetterQueue: name })).rejects.toThrow(refused);
+  });
+
+  test('can be read and emptied', async () => {
+    const { client } = clientSetUp();
+    const queue = client.queue('shop#eu#mail');
+    expect([await queue.peek(), await queue.lease(), await queue.delete()]).toEqual([[], [], 0]);
+  });
+});

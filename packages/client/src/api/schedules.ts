@@ -9,6 +9,7 @@ import {
   canonicalName,
   FORMAT,
   headersOf,
+  nameToFill,
   type QueueRef,
   queueRef,
   retryPolicy,
@@ -20,7 +21,8 @@ import type { TransportCallOptions } from '../transport/transport.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
 import { encodeData } from '../values/codec.ts';
 import { type Duration, durationMs, timeLimitMs } from '../values/duration.ts';
-import { type CallOptions, callHook } from '../values/options.ts';
+import { callHook } from '../values/hooks.ts';
+import type { CallOptions } from '../values/options.ts';
 import { type Pid, type PidLike, pidBytes } from '../values/pid.ts';
 
 /** What a schedule enqueues, and when. Give either `cron` or `every`. */
@@ -118,7 +120,7 @@ export class Schedules {
       const page = await this.#run('listSchedules', 'read', options, (transport, attempt) =>
         transport.listSchedules(request, attempt),
       );
-      if (page.unreachable.length > 0) callHook(onUnreachable, page.unreachable);
+      if (page.unreachable.length > 0) callHook({ onUnreachable }, 'onUnreachable', page.unreachable);
       yield* page.schedules.map(scheduleInfo);
       pageToken = page.nextPageToken;
     } while (pageToken !== '');
@@ -197,7 +199,7 @@ async function scheduleSpec<In>(options: ScheduleOptions<In>): Promise<ScheduleS
   }
   const queue = queueRef(options.queue);
   return {
-    queue: queue.name,
+    queue: nameToFill(queue.name),
     data: await encodeData(queue[FORMAT], options.data),
     retry: options.retry && retryPolicy(options.retry),
     timeLimitMs: options.timeLimit === undefined ? 0 : timeLimitMs(options.timeLimit),

@@ -4,6 +4,7 @@ import type { ClientContext } from '../tasks/context.ts';
 import { type HeaderFilter, headerFilter, wireFilter } from '../tasks/header-filter.ts';
 import {
   type NewTask,
+  nameToFill,
   newPublication,
   preparePublication,
   type QueueRef,
@@ -95,7 +96,7 @@ export class Topic<T, In = T> implements TopicRef<T, In> {
   ): Promise<{ readonly created: boolean; readonly expiresAt: Date | undefined }> {
     const request = {
       topic: this.name,
-      queue: queueRef(queue).name,
+      queue: nameToFill(queueRef(queue).name),
       filter: wireFilter(options.filter ?? {}),
       ttlMs: options.ttl === undefined ? 0 : durationMs(options.ttl, 'ttl'),
       deleteQueue: options.deleteQueue ?? false,

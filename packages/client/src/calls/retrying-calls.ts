@@ -12,7 +12,8 @@ import type { Transport, TransportCallOptions } from '../transport/transport.ts'
 import { asTaskMasterError } from '../transport/wire-errors.ts';
 import { durationMs } from '../values/duration.ts';
 import { cancelled, type TaskMasterError, withGaveUp, withMaybeApplied } from '../values/errors.ts';
-import { type CallOptions, type ClientSettings, callHook } from '../values/options.ts';
+import { callHook } from '../values/hooks.ts';
+import type { CallOptions, ClientSettings } from '../values/options.ts';
 import { assertAttempts, decideRetry, type Repetition } from '../values/retry.ts';
 
 export interface RetryingCallsParts {
@@ -149,7 +150,7 @@ export class RetryingCalls {
       const isWorthSaying = attempt > 1 && error.retryable && elapsedMs >= WORTH_SAYING_MS;
       throw isWorthSaying ? withGaveUp(error, elapsedMs) : error;
     }
-    callHook(settings.onCallRetried, { operation, attempt, error, afterMs: decision.afterMs, elapsedMs });
+    callHook(settings, 'onCallRetried', { operation, attempt, error, afterMs: decision.afterMs, elapsedMs });
     try {
       await sleep(timing, decision.afterMs, signal);
     } catch {

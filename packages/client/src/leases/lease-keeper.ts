@@ -14,11 +14,6 @@ export interface LeaseKeeperParts {
   readonly random: () => number;
 }
 
-interface Kept {
-  readonly lease: Lease;
-  readonly keepUntil: number;
-}
-
 type Renewing =
   | { readonly kind: 'threaded'; readonly renewer: ThreadedRenewer }
   /** For an engine in this process, for credentials that cannot be sent to a thread, and without a thread that runs. */
@@ -30,7 +25,7 @@ type KeeperState = Renewing | { readonly kind: 'idle' } | { readonly kind: 'clos
 /** Renews the leases of tasks of all workers of a client. */
 export class LeaseKeeper {
   readonly #parts: LeaseKeeperParts;
-  readonly #kept = new Map<number, Kept>();
+  readonly #kept = new Map<number, Lease>();
   #state: KeeperState = { kind: 'idle' };
   #lastId = 0;
 
@@ -46,7 +41,8 @@ export class LeaseKeeper {
     if (state.kind === 'closed') return;
     this.#state = state;
     const keepUntil = this.#parts.timing.now() + maxLeaseMs;
-    state.renewer.keep(held.map((lease) => this.#enter(lease, keepUntil)));
+    for (const lease of held) lease.keepUntil = keepUntil;
+    state.renewer.keep(held.map((lease) => this.#enter(lease)));
   }
 
   /** Processes reports of the thread that the event loop has not delivered yet. */
@@ -68,7 +64,7 @@ export class LeaseKeeper {
       const renewer = new ThreadedRenewer({
         reachable: reachableFrom,
         onRenewed: (ids, sentAt) => this.#renewed(ids, sentAt),
-        onCancelled: (id, reason) => this.#kept.get(id)?.lease.cancel(reason),
+        onCancelled: (id, reason) => this.#kept.get(id)?.cancel(reason),
         onRefused: (id, error) => this.#refused(id, error),
         onDied: (error) => this.#replaceThread(error),
       });
@@ -84,7 +80,7 @@ export class LeaseKeeper {
     const renewer = new Renewer({
       ...this.#parts,
       onRenewed: (ids, sentAt) => this.#renewed(ids, sentAt),
-      onCancelled: (id, reason) => this.#kept.get(id)?.lease.cancel(reason),
+      onCancelled: (id, reason) => this.#kept.get(id)?.cancel(reason),
       onRefused: (id, error) => this.#refused(id, error),
     });
     return { kind: 'local', renewer };
@@ -96,14 +92,14 @@ export class LeaseKeeper {
     warnOfLocal(error);
     const local = this.#beginLocal();
     this.#state = local;
-    local.renewer.keep([...this.#kept].map(([id, { lease, keepUntil }]) => keptLease(id, lease, keepUntil)));
+    local.renewer.keep([...this.#kept].map(([id, lease]) => keptLease(id, lease)));
   }
 
-  #enter(lease: Lease, keepUntil: number): KeptLease {
+  #enter(lease: Lease): KeptLease {
     const id = ++this.#lastId;
-    this.#kept.set(id, { lease, keepUntil });
+    this.#kept.set(id, lease);
     lease.onEnd(() => this.#forget(id));
-    return keptLease(id, lease, keepUntil);
+    return keptLease(id, lease);
   }
 
   #forget(id: number): void {
@@ -113,13 +109,13 @@ export class LeaseKeeper {
 
   #renewed(ids: readonly number[], sentAt: number): void {
     for (const id of ids) {
-      const lease = this.#kept.get(id)?.lease;
+      const lease = this.#kept.get(id);
       lease?.renewed(sentAt, lease.leaseDurationMs);
     }
   }
 
   #refused(id: number, error: TaskMasterError): void {
-    const lease = this.#kept.get(id)?.lease;
+    const lease = this.#kept.get(id);
     if (lease === undefined) return;
     this.#kept.delete(id);
     // A task with an expired lease can still be completed if no worker has leased it since. The node decides.
@@ -128,8 +124,8 @@ export class LeaseKeeper {
   }
 }
 
-function keptLease(id: number, lease: Lease, keepUntil: number): KeptLease {
-  const { queue, pid, token, leaseDurationMs, endsAt, limitAt } = lease;
+function keptLease(id: number, lease: Lease): KeptLease {
+  const { queue, pid, token, leaseDurationMs, endsAt, keepUntil, limitAt } = lease;
   return { id, queue, pid, token, leaseDurationMs, endsAt, keepUntil, limitAt };
 }
 

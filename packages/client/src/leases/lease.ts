@@ -48,6 +48,8 @@ export class Lease {
   readonly leaseDurationMs: number;
   /** When the attempt reaches its time limit, on the client's clock, in ms. Infinity: never. */
   readonly limitAt: number;
+  /** After this time the lease is not renewed, on the client's clock, in ms. Infinity: there is no bound. */
+  keepUntil = Number.POSITIVE_INFINITY;
   readonly #timeLimitMs: number | undefined;
   readonly #timing: Timing;
   /** Processes reports of the thread that renews leases. */

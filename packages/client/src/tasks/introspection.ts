@@ -1,5 +1,6 @@
 import type { QueueFilter, QueueStats, QueueTotals, UnreachableNode } from '@taskmaster/proto';
-import { type CallOptions, callHook } from '../values/options.ts';
+import { callHook } from '../values/hooks.ts';
+import type { CallOptions } from '../values/options.ts';
 import type { ClientContext } from './context.ts';
 import { canonicalName, type QueueRef } from './new-task.ts';
 
@@ -68,7 +69,7 @@ export async function* listQueues(context: ClientContext, options: ListOptions):
     const page = await calls.run('listQueues', 'read', options, (attempt) =>
       calls.transport.listQueues(request, attempt),
     );
-    if (page.unreachable.length > 0) callHook(options.onUnreachable, page.unreachable);
+    if (page.unreachable.length > 0) callHook(options, 'onUnreachable', page.unreachable);
     yield* page.queues;
     pageToken = page.nextPageToken;
   } while (pageToken !== '');

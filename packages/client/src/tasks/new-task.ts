@@ -102,6 +102,22 @@ export function canonicalName(name: unknown): string {
   return formatQueueName(parseQueueName(name));
 }
 
+/**
+ * The name of a queue that will hold tasks. Nodes take a second `#` for a part of the name, but the author probably means a group
+ * in a group, and there is none. So such queues can be read and emptied, but not filled.
+ * @throws TypeError
+ */
+export function nameToFill(name: unknown): string {
+  const full = canonicalName(name);
+  assertOneSeparator(full);
+  return full;
+}
+
+function assertOneSeparator(full: string): void {
+  if (full.indexOf('#') === full.lastIndexOf('#')) return;
+  throw new TypeError(`'${full}' has more than one #: a queue is named group#name, and groups have no groups in them`);
+}
+
 /** A task to enqueue with other changes. `queue.task(...)` makes one. Its data is encoded and validated when it is sent. */
 export class NewTask {
   /** Name of the queue or, if it is published, of the topic. */
@@ -145,6 +161,7 @@ export function prepareEnqueue<T, In>(
   data: In,
   options: TaskOptions = NO_OPTIONS,
 ): Enqueue | Promise<Enqueue> {
+  assertOneSeparator(queue.name);
   const bytes = encodeData(queue[FORMAT], data);
   const rest = {
     queue: queue.name,
@@ -214,7 +231,7 @@ export function retryPolicy({ maxAttempts, backoff, deadLetterQueue }: TaskRetry
   return {
     maxAttempts: isLimited ? (maxAttempts ?? limits.defaultMaxAttempts) : 0,
     ...backoffOf(backoff),
-    deadLetterQueue: deadLetterQueue === undefined ? '' : canonicalName(deadLetterQueue),
+    deadLetterQueue: deadLetterQueue === undefined ? '' : nameToFill(deadLetterQueue),
   };
 }
 

@@ -55,7 +55,8 @@ import {
 } from '@taskmaster/proto';
 import { durationMs } from '../values/duration.ts';
 import { cancelled } from '../values/errors.ts';
-import { callHook, endpointList, type GrpcOptions, type Routing, type TlsOptions } from '../values/options.ts';
+import { callHook, inContext } from '../values/hooks.ts';
+import { endpointList, type GrpcOptions, type Routing, type TlsOptions } from '../values/options.ts';
 import { answerStream } from './answer-stream.ts';
 import { channelCredentials } from './channels/channel-security.ts';
 import { usesHttpProxy } from './channels/http-proxy.ts';
@@ -113,6 +114,7 @@ export class GrpcTransport implements Transport {
       bearer,
       maxCallsInFlight: callsInFlight(options.maxCallsInFlight),
     };
+    const hooks = { onReconnected: inContext(options.onReconnected) };
     const open = (endpoint: string, isRouted: boolean): Connection =>
       new Connection({
         ...common,
@@ -123,7 +125,7 @@ export class GrpcTransport implements Transport {
           if (error === undefined) this.#pool.cameUp(connection);
           else this.#routes.lost();
           const state = error === undefined ? 'connected' : 'lost';
-          callHook(options.onReconnected, { endpoint, state, error });
+          callHook(hooks, 'onReconnected', { endpoint, state, error });
         },
         onDenied: (connection, metadata) => this.#routes.denied(connection, metadata),
       });

@@ -1,6 +1,7 @@
 import type { ChannelCredentials } from '@grpc/grpc-js';
 import { type Duration, durationMs } from './duration.ts';
 import type { TaskMasterError } from './errors.ts';
+import { inContext } from './hooks.ts';
 import { type RetryOptions, type RetryPolicy, retryPolicy } from './retry.ts';
 
 /** Options of every call. */
@@ -157,11 +158,11 @@ export function clientSettings(options: ClientOptions): ClientSettings {
     timeoutMs: durationMs(options.timeout ?? '10s', 'timeout'),
     retry: retryPolicy(options.retry),
     workerLabel,
-    onCallRetried: options.onCallRetried,
+    onCallRetried: inContext(options.onCallRetried),
   };
 }
 
-/** The endpoints of an option as a list. @throws TypeError if there is none, or one is empty. */
+/** The endpoints of an option as a list. @throws TypeError if there is none, or one is no address. */
 export function endpointList(endpoints: string | readonly string[]): readonly [string, ...string[]] {
   const given: unknown = typeof endpoints === 'string' ? endpoints.split(',') : endpoints;
   const list = Array.isArray(given) ? given.map((one: unknown) => (typeof one === 'string' ? one.trim() : '')) : [];
@@ -169,19 +170,23 @@ export function endpointList(endpoints: string | readonly string[]): readonly [s
   if (first === undefined || list.includes('')) {
     throw new TypeError('endpoints: at least one host:port is needed, and none may be empty');
   }
+  for (const endpoint of list) assertEndpoint(endpoint);
   return [first, ...rest];
 }
 
-/** Runs a hook of the caller. Its errors become uncaught exceptions and do not change what the client does. */
-export function callHook<Args extends readonly unknown[]>(
-  hook: ((...args: Args) => void) | undefined,
-  ...args: Args
-): void {
-  try {
-    hook?.(...args);
-  } catch (error) {
-    queueMicrotask(() => {
-      throw error;
-    });
-  }
+/** Addresses that gRPC resolves by itself. */
+const GRPC_SCHEME = /^(dns|unix|unix-abstract|ipv4|ipv6):/;
+const HOST_AND_PORT = /^(\[[\da-f:.]+(?:%[^\]\s]+)?\]|[^\s:/[\]@]+):(\d{1,5})$/i;
+
+/** Without this check a call to a wrong address fails only after its whole timeout. @throws TypeError */
+function assertEndpoint(endpoint: string): void {
+  if (GRPC_SCHEME.test(endpoint)) return;
+  const port = Number(HOST_AND_PORT.exec(endpoint)?.[2] ?? Number.NaN);
+  if (port >= 1 && port <= 65_535) return;
+  const url = /^(\w+):\/\/([^/]*)/.exec(endpoint);
+  const hint =
+    url === null
+      ? 'write it as host:port, an IPv6 address as [::1]:port'
+      : `it is a URL; write ${url[2] || 'host:port'}${url[1] === 'https' ? ', and give the option tls' : ''}`;
+  throw new TypeError(`endpoints: '${endpoint}' is not host:port; ${hint}`);
 }

@@ -8,7 +8,8 @@ import type { CancelTimer } from '../transport/timing.ts';
 import { asTaskMasterError } from '../transport/wire-errors.ts';
 import { type Duration, durationMs } from '../values/duration.ts';
 import type { TaskMasterError } from '../values/errors.ts';
-import { callHook, type StopOptions } from '../values/options.ts';
+import { callHook, inContext } from '../values/hooks.ts';
+import type { StopOptions } from '../values/options.ts';
 import { Worker } from './worker.ts';
 import type { Handler, RunOptions, WorkerOptions } from './worker-options.ts';
 
@@ -45,6 +46,7 @@ export class EveryWorker<T> implements AsyncDisposable {
   readonly #topic: TopicRef<T>;
   readonly #options: EveryWorkerOptions<T>;
   readonly #ttlMs: number;
+  readonly #hooks: Pick<EveryWorkerOptions<T>, 'onRenewalFailed' | 'onGap'>;
   readonly #worker: Worker<T>;
   readonly #stopping = new AbortController();
   #cancelRenewal: CancelTimer = () => {};
@@ -60,6 +62,7 @@ export class EveryWorker<T> implements AsyncDisposable {
     this.#context = context;
     this.#topic = topic;
     this.#options = options;
+    this.#hooks = { onRenewalFailed: inContext(options.onRenewalFailed), onGap: inContext(options.onGap) };
     this.#ttlMs = durationMs(options.ttl ?? '1m', 'ttl');
     if (this.#ttlMs < limits.minSubscriptionMs) throw new TypeError(`ttl: at least ${limits.minSubscriptionMs} ms`);
     this.#worker = new Worker(
@@ -143,7 +146,7 @@ export class EveryWorker<T> implements AsyncDisposable {
       .run('unsubscribe', 'harmless', { timeout: UNSUBSCRIBE_TIMEOUT_MS }, (attempt) =>
         calls.transport.unsubscribe(request, attempt),
       )
-      .catch((error: unknown) => callHook(this.#options.onRenewalFailed, asTaskMasterError(error)));
+      .catch((error: unknown) => callHook(this.#hooks, 'onRenewalFailed', asTaskMasterError(error)));
   }
 
   async #subscribe(signal?: AbortSignal): Promise<boolean> {
@@ -168,9 +171,9 @@ export class EveryWorker<T> implements AsyncDisposable {
   async #renew(signal: AbortSignal): Promise<void> {
     try {
       const isNew = await this.#subscribe(signal);
-      if (isNew && !signal.aborted) callHook(this.#options.onGap);
+      if (isNew && !signal.aborted) callHook(this.#hooks, 'onGap');
     } catch (error) {
-      if (!signal.aborted) callHook(this.#options.onRenewalFailed, asTaskMasterError(error));
+      if (!signal.aborted) callHook(this.#hooks, 'onRenewalFailed', asTaskMasterError(error));
     }
     if (!signal.aborted) this.#renewLater();
   }

@@ -6,8 +6,8 @@ import { type LeasedTask, WATCH } from '../tasks/leased-task.ts';
 import { NewTask } from '../tasks/new-task.ts';
 import { durationMs } from '../values/duration.ts';
 import { isTaskMasterError } from '../values/errors.ts';
+import { callHook } from '../values/hooks.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
-import { callHook } from '../values/options.ts';
 import { isInstance } from '../values/thrown.ts';
 import { UnrecoverableError } from './unrecoverable-error.ts';
 import type { Handler, HandlerResult, WorkerSettings } from './worker-options.ts';
@@ -18,13 +18,18 @@ export interface RunTaskParts<T> {
   readonly settings: WorkerSettings<T>;
   /** Aborted when the time of a stop is over. Later failures do not count as attempts. */
   readonly giveUp: AbortSignal;
+  /** Called when the lease of a running handler has ended because it is renewed no more. */
+  readonly onTooLong: (task: LeasedTask<T>) => void;
 }
 
 /** Runs the handler of a task, then completes or releases the task. Never rejects: hooks get the errors. */
 export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): Promise<void> {
   const { hooks } = parts.settings;
   const lease = task[LEASE];
-  lease.onLost((error) => callHook(hooks.onLeaseLost, task, error));
+  lease.onLost((error) => {
+    if (parts.context.timing.now() >= lease.keepUntil) parts.onTooLong(task);
+    callHook(hooks, 'onLeaseLost', task, error);
+  });
   using _watch = task[WATCH]();
   let returned: HandlerResult | undefined;
   try {
@@ -33,8 +38,9 @@ export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): P
     returned = handlerResult(await parts.handler(task));
   } catch (thrown) {
     const error = failureOf(lease, thrown);
-    if (lease.cancelled === undefined) callHook(hooks.onAttemptFailed, error, task);
-    else callHook(hooks.onTaskCancelled, task, lease.cancelled);
+    if (lease.cancelled !== undefined) callHook(hooks, 'onTaskCancelled', task, lease.cancelled);
+    // When the time of a stop is over, the attempt does not count. So it has not failed.
+    else if (!parts.giveUp.aborted) callHook(hooks, 'onAttemptFailed', error, task);
     await failTask(parts, task, error);
     return;
   }
@@ -42,7 +48,8 @@ export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): P
     // The handler has settled the task, or the lease is lost and onLeaseLost was called.
     if (lease.lostTo === undefined && returned !== undefined) {
       callHook(
-        hooks.onAttemptFailed,
+        hooks,
+        'onAttemptFailed',
         new TypeError('the handler has completed or released its task, so what it returns has no effect'),
         task,
       );
@@ -53,13 +60,13 @@ export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): P
     await task.complete({ ...parts.settings.results, ...returned });
   } catch (error) {
     if (lease.lostTo !== undefined) return;
-    callHook(hooks.onAttemptFailed, error, task);
+    callHook(hooks, 'onAttemptFailed', error, task);
     // Tasks that cannot be enqueued are a failure of the handler. After other errors the task is available when its lease ends.
     if (isTaskMasterError(error) && error.code !== status.INVALID_ARGUMENT) lease.letGo();
     else await failTask(parts, task, error);
     return;
   }
-  callHook(hooks.onTaskCompleted, task);
+  callHook(hooks, 'onTaskCompleted', task);
 }
 
 /** Why an attempt failed whose handler has thrown. What is thrown at the time limit is usually a consequence of it. */
@@ -95,7 +102,7 @@ async function failTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>, error: u
   } catch (problem) {
     // A lost task cannot be released. After other errors the task is available when its lease ends.
     const isLost = lease.lostTo !== undefined || (lease.overTime !== undefined && isExpiry(problem));
-    if (!isLost) callHook(settings.hooks.onAttemptFailed, problem, task);
+    if (!isLost) callHook(settings.hooks, 'onAttemptFailed', problem, task);
     lease.letGo();
   }
 }
@@ -109,7 +116,7 @@ function delayAfter<T>({ settings }: RunTaskParts<T>, task: LeasedTask<T>, error
     return given === undefined ? undefined : durationMs(given, 'backoff');
   } catch (problem) {
     // The attempt fails as it would without the function.
-    callHook(settings.hooks.onAttemptFailed, problem, task);
+    callHook(settings.hooks, 'onAttemptFailed', problem, task);
     return undefined;
   }
 }

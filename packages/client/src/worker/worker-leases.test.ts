@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import type { LeasedTask } from '../tasks/leased-task.ts';
 import { settled } from '../testing/manual-timing.ts';
 import { gatedHandler, workerSetUp } from '../testing/worker-set-up.ts';
@@ -33,6 +33,28 @@ describe('leases of a worker', () => {
     expect(signals[0]?.aborted).toBe(true);
     expect(await queue.lease()).toHaveLength(1);
   });
+
+  test.each(['reads its signal', 'does not'])(
+    'that end after maxLeaseTime are warned of once, if a handler %s',
+    async (how) => {
+      const warnings: (string | undefined)[] = [];
+      const onWarning = ({ code }: Error & { code?: string }): unknown => warnings.push(code);
+      process.on('warning', onWarning);
+      onTestFinished(() => void process.off('warning', onWarning));
+      const { client, queue, timing } = workerSetUp();
+      await queue.enqueueMany(['a', 'b'].map((data) => ({ data })));
+      const handler = (task: LeasedTask<string>): Promise<never> => {
+        if (how === 'reads its signal') void task.signal;
+        return new Promise(() => {});
+      };
+      const options = { leaseDuration: '30s', maxLeaseTime: '1m', concurrency: 2 } as const;
+      client.worker(queue, handler, options).start();
+      await timing.advance(59_000);
+      expect(warnings).toEqual([]);
+      await timing.advance(100_000);
+      expect(warnings).toEqual(['TASKMASTER_HANDLER_TOO_LONG']);
+    },
+  );
 
   test('that are lost abort the signal of their task, and no more requests are sent for it', async () => {
     const { client, queue, engine, timing, heard, hooks } = workerSetUp();

@@ -4,6 +4,7 @@ import type { ResultOptions } from '../tasks/task-result.ts';
 import type { Codec } from '../values/codec.ts';
 import { type Duration, durationMs, leaseDurationMs } from '../values/duration.ts';
 import type { TaskCancelledError, TaskMasterError } from '../values/errors.ts';
+import { inContext } from '../values/hooks.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import { type PidLike, pidBytes } from '../values/pid.ts';
 
@@ -121,8 +122,13 @@ export function workerSettings<T>(options: WorkerOptions<T>): WorkerSettings<T> 
     maxPid: options.maxPid === undefined ? undefined : pidBytes(options.maxPid),
     workerLabel: options.workerLabel,
     results: resultSettings(options.results),
-    backoffOf: options.backoff,
-    hooks: options,
+    backoffOf: inContext(options.backoff),
+    hooks: {
+      onTaskCompleted: inContext(options.onTaskCompleted),
+      onAttemptFailed: inContext(options.onAttemptFailed),
+      onLeaseLost: inContext(options.onLeaseLost),
+      onTaskCancelled: inContext(options.onTaskCancelled),
+    },
   };
 }
 

@@ -9,8 +9,10 @@ import { sleep, waitFor } from '../transport/timing.ts';
 import { asTaskMasterError } from '../transport/wire-errors.ts';
 import { durationMs } from '../values/duration.ts';
 import { CancelledError } from '../values/errors.ts';
-import { callHook, DEFAULT_STOP_TIMEOUT, type StopOptions } from '../values/options.ts';
+import { callHook, inContext } from '../values/hooks.ts';
+import { DEFAULT_STOP_TIMEOUT, type StopOptions } from '../values/options.ts';
 import { backoffBound } from '../values/retry.ts';
+import { warn } from '../values/warnings.ts';
 import { movingMean, prefetchFor } from './prefetch.ts';
 import { type RunTaskParts, runTask } from './run-task.ts';
 import {
@@ -50,6 +52,7 @@ export class Worker<T> implements AsyncDisposable {
   #buffered: LeasedTask<T>[] = [];
   #state: WorkerState = { kind: 'idle' };
   #meanTaskMs: number | undefined;
+  #hasWarned = false;
   #wake: (() => void) | undefined;
 
   /** Internal: use `client.worker()`. */
@@ -57,7 +60,13 @@ export class Worker<T> implements AsyncDisposable {
     this.#context = context;
     this.#source = source;
     this.#settings = workerSettings(options);
-    this.#parts = { context, handler, settings: this.#settings, giveUp: this.#giveUp.signal };
+    this.#parts = {
+      context,
+      handler: inContext(handler),
+      settings: this.#settings,
+      giveUp: this.#giveUp.signal,
+      onTooLong: (task) => this.#tooLong(task),
+    };
     // After start() the error goes to onAttemptFailed only.
     this.#finished.promise.catch(() => {});
   }
@@ -204,7 +213,7 @@ export class Worker<T> implements AsyncDisposable {
       } catch (thrown) {
         if (signal.aborted) return;
         const error = asTaskMasterError(thrown);
-        callHook(settings.hooks.onAttemptFailed, error, undefined);
+        callHook(settings.hooks, 'onAttemptFailed', error, undefined);
         // The request is wrong, or the client is closed, so a repetition would fail too.
         if (error.code === status.INVALID_ARGUMENT || error.code === status.CANCELLED) {
           this.#finished.reject(error);
@@ -242,8 +251,18 @@ export class Worker<T> implements AsyncDisposable {
       if (task === undefined) return;
       const error = task[LEASE].lostTo;
       if (error === undefined) void this.#run(task);
-      else callHook(this.#settings.hooks.onLeaseLost, task, error);
+      else callHook(this.#settings.hooks, 'onLeaseLost', task, error);
     }
+  }
+
+  #tooLong({ queue }: LeasedTask<T>): void {
+    if (this.#hasWarned) return;
+    this.#hasWarned = true;
+    warn(
+      'TASKMASTER_HANDLER_TOO_LONG',
+      `a handler of ${queue} runs for longer than the worker's maxLeaseTime of ${this.#settings.maxLeaseMs} ms, so its lease has ` +
+        'ended, and another worker gets its task while it runs; choose a longer maxLeaseTime, or stop when task.signal is aborted',
+    );
   }
 
   async #run(task: LeasedTask<T>): Promise<void> {

@@ -7,7 +7,8 @@ import type { EnqueueOutcome } from '../../tasks/update.ts';
 import { sleep } from '../../transport/timing.ts';
 import { type Duration, durationMs } from '../../values/duration.ts';
 import { cancelled, isTaskMasterError, type TaskMasterError, withMaybeApplied } from '../../values/errors.ts';
-import { type CallOptions, callHook } from '../../values/options.ts';
+import { callHook } from '../../values/hooks.ts';
+import type { CallOptions } from '../../values/options.ts';
 import { backoffBound, REQUEST_ID_REPEAT_MS } from '../../values/retry.ts';
 import { Worker } from '../../worker/worker.ts';
 import type { Handler, WorkerOptions } from '../../worker/worker-options.ts';
@@ -164,7 +165,7 @@ export class SpreadQueue<T, In = T> {
     } catch (error) {
       if (isTaskMasterError(error) && isOfTarget(error)) {
         target.failed(error);
-        callHook(this.#options.onFailOver, error, queue);
+        callHook(this.#options, 'onFailOver', error, queue);
       } else {
         target.wasNotTried();
       }
