@@ -8,6 +8,7 @@ export * from './codec/no-entries.ts';
 export * from './connection-problem.ts';
 export * from './data-formats.ts';
 export * from './entries/entries.ts';
+export * from './escape-controls.ts';
 export * from './gen/externalscaler/externalscaler.ts';
 export * from './gen/google/protobuf/any.ts';
 export * from './gen/google/rpc/error_details.ts';

@@ -1,5 +1,5 @@
 import { createInterface } from 'node:readline/promises';
-import { escapeControls } from './input/bytes-text.ts';
+import { escapeControls } from '@taskmaster/proto';
 import { UsageError } from './output/cli-errors.ts';
 import type { Session } from './session.ts';
 import type { Shell } from './shell.ts';

@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import { BackupError } from '@taskmaster/backup';
-import { createLogger, explainStartError, untilSignal } from '@taskmaster/server/program';
+import { escapeControls, visibleJson } from '@taskmaster/proto';
+import { complain, createLogger, explainStartError, untilSignal } from '@taskmaster/server/program';
 import type { NodeSettings } from '../config.ts';
 import type { RestoredBackup, RestoreProgress } from '../engine/partitions/restore/restore-backup.ts';
 import { StoreFullError } from '../ports/store.ts';
@@ -37,7 +38,7 @@ export async function restore({ config, from, json }: RestoreCommand): Promise<n
     process.stdout.write(json ? outcomeJson(restored, config, seconds) : outcomeText(restored, config, seconds));
     return 0;
   } catch (error) {
-    process.stderr.write(`taskmaster-node: ${explain(error, config)}\n`);
+    complain('taskmaster-node', explain(error, config));
     return 1;
   }
 }
@@ -62,7 +63,7 @@ function outcomeText({ manifest, progress }: RestoredBackup, { dataDir }: NodeSe
   const whose = manifest.clusterId === '' ? 'a node without a cluster' : `cluster ${manifest.clusterId}`;
   return [
     `Restored ${countOf(progress.tasks, 'task')} in ${countOf(progress.queues, 'queue')} in ${seconds.toFixed(1)} s.`,
-    `  backup  of ${whose}, begun at ${manifest.begunAt}`,
+    `  backup  of ${escapeControls(whose)}, begun at ${escapeControls(manifest.begunAt)}`,
     `  data    ${resolve(dataDir)}`,
     'Start a node with this directory. With --bootstrap it begins a new cluster.',
     '',
@@ -74,5 +75,5 @@ function outcomeJson({ manifest, progress }: RestoredBackup, { dataDir }: NodeSe
   const { tasks, queues, bytes, partitions } = progress;
   const backup = { cluster: clusterId, begunAt, finishedAt };
   const line = { restored: true, dataDir: resolve(dataDir), partitions, queues, tasks, bytes, seconds, backup };
-  return `${JSON.stringify(line)}\n`;
+  return `${visibleJson(JSON.stringify(line))}\n`;
 }

@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Log, SystemClock } from '@taskmaster/server/ports';
-import { createLogger, explainStartError, untilSignal } from '@taskmaster/server/program';
+import { complain, createLogger, explainStartError, untilSignal } from '@taskmaster/server/program';
 import type { NodeSettings } from '../config.ts';
 import { accessOfPod, openApi, podFuture } from '../kubernetes/index.ts';
 import { type RunningMember, type RunningNode, startNode } from '../node.ts';
@@ -36,7 +36,7 @@ export async function serve({ config, json }: ServeOptions): Promise<number> {
   } catch (error) {
     if (starting.signal.aborted) return 0;
     log.debug({ err: error }, 'could not start');
-    process.stderr.write(`taskmaster-node: ${explainStartError(error, config)}\n`);
+    complain('taskmaster-node', explainStartError(error, config));
     return 1;
   }
   const reason = await served(node, stopSignal, (waitsFor) => {

@@ -36,11 +36,3 @@ const escapes: Readonly<Record<string, string>> = {
 function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => escapes[character] ?? character);
 }
-
-/** Replaces control characters and overrides of text direction by their code points. */
-export function visible(text: string): string {
-  return text.replace(/[\p{Cc}\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu, (character) => {
-    const code = character.codePointAt(0) ?? 0;
-    return `\\u{${code.toString(16)}}`;
-  });
-}

@@ -1,20 +1,20 @@
-import { parseQueueName } from '@taskmaster/proto';
-import { type Html, html, visible } from './html.ts';
+import { escapeControls, parseQueueName } from '@taskmaster/proto';
+import { type Html, html } from './html.ts';
 
 /** Longer groups and names are cut; a tooltip shows the full name. */
 const NAME_CHARACTERS = 96;
 
 /** The cell of a table with the full name of a queue or a schedule. */
 export function nameCell(fullName: string): Html {
-  const title = fullName.length > NAME_CHARACTERS ? html` title="${visible(fullName)}"` : undefined;
+  const title = fullName.length > NAME_CHARACTERS ? html` title="${escapeControls(fullName)}"` : undefined;
   return html`<td${title}><bdi>${shownName(fullName)}</bdi></td>`;
 }
 
 /** A full name whose group is less prominent. */
 export function shownName(fullName: string): Html {
   const { group, name } = parseQueueName(fullName);
-  const prefix = group === '' ? undefined : html`<span class="group">${shortened(visible(group))}#</span>`;
-  return html`${prefix}${shortened(visible(name))}`;
+  const prefix = group === '' ? undefined : html`<span class="group">${shortened(escapeControls(group))}#</span>`;
+  return html`${prefix}${shortened(escapeControls(name))}`;
 }
 
 function shortened(text: string): string {

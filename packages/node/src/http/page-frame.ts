@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Error as WireError } from '@taskmaster/proto';
+import { escapeControls, type Error as WireError } from '@taskmaster/proto';
 import type { CallerAccess } from '@taskmaster/server/access';
 import { explainHealth, httpStatus, type NodeHealth, type Reply } from '@taskmaster/server/http';
 import { formatDuration } from './format.ts';
@@ -94,7 +94,7 @@ export function refusedPart(
   const other = holder === undefined ? undefined : httpOf(holder);
   // Without a scheme: members serve HTTPS alike.
   const link = other && html` <a href="//${other}${path}?${query.toString()}">Open this page at ${other}</a>`;
-  const content = html`<p class="note bad" role="alert">${error.message} <small>(${error.reason})</small>${link}</p>`;
+  const content = html`<p class="note bad" role="alert">${escapeControls(error.message)} <small>(${error.reason})</small>${link}</p>`;
   return { status: httpStatus(error), content };
 }
 

@@ -1,7 +1,8 @@
 import type { ListSchedulesResponse, Schedule } from '@taskmaster/proto';
+import { escapeControls } from '@taskmaster/proto';
 import type { Reply, ScheduleReads } from '@taskmaster/server/http';
 import { formatCount, formatDuration } from './format.ts';
-import { type Html, html, visible } from './html.ts';
+import { type Html, html } from './html.ts';
 import { nameCell, shownName } from './name-cell.ts';
 import { type PageOptions, type PageParts, pageReply, refusedPart } from './page-frame.ts';
 
@@ -29,7 +30,7 @@ const columns: readonly Column[] = [
   {
     title: 'Time zone',
     about: 'The time zone of the cron expression',
-    show: ({ spec }) => visible(spec?.timeZone || '–'),
+    show: ({ spec }) => escapeControls(spec?.timeZone || '–'),
   },
   { title: 'Next run', about: 'When it enqueues a task next', show: nextRun },
   { title: 'Last run', about: 'When it enqueued a task last', show: lastRun },
@@ -49,7 +50,7 @@ const columns: readonly Column[] = [
 
 function rule({ spec }: Schedule): string {
   if (spec === undefined) return '–';
-  return spec.cron === '' ? `every ${formatDuration(spec.intervalMs)}` : visible(spec.cron);
+  return spec.cron === '' ? `every ${formatDuration(spec.intervalMs)}` : escapeControls(spec.cron);
 }
 
 function nextRun({ paused, nextRunsUnixMs: [next] }: Schedule, wall: number): Html | string {

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { createLogger, explainStartError, untilSignal } from '@taskmaster/server/program';
+import { complain, createLogger, explainStartError, untilSignal } from '@taskmaster/server/program';
 import { type ProxySettings, proxySettings } from '../config.ts';
 import { type RunningProxy, startProxy } from '../proxy.ts';
 
@@ -18,7 +18,7 @@ const REPORT_WAIT_AFTER_MS = 1_000;
 export async function serve({ config, json }: ServeOptions): Promise<number> {
   const missing = proxySettings.missing(config);
   if (missing !== undefined) {
-    process.stderr.write(`taskmaster-proxy: ${missing}\n`);
+    complain('taskmaster-proxy', missing);
     return 2;
   }
   const log = createLogger(config.logLevel);
@@ -31,14 +31,14 @@ export async function serve({ config, json }: ServeOptions): Promise<number> {
     proxy = await startProxy(config, { log });
   } catch (error) {
     log.debug({ err: error }, 'could not start');
-    process.stderr.write(`taskmaster-proxy: ${explainStartError(error, config)}\n`);
+    complain('taskmaster-proxy', explainStartError(error, config));
     return 1;
   }
   const report = (isReady: boolean): void => {
     process.stdout.write(json ? stateJson(proxy, isReady) : stateText(proxy, config, isReady));
   };
   const failed = await untilEnd(proxy, stopSignal, report);
-  if (failed) process.stderr.write(`taskmaster-proxy: ${explainStartError(failed.error, config)}\n`);
+  if (failed) complain('taskmaster-proxy', explainStartError(failed.error, config));
   await proxy.stop();
   log.info({}, 'stopped');
   return failed ? 1 : 0;

@@ -1,6 +1,7 @@
 export { openConfiguredAccess } from './access/configured-access.ts';
 export { assertSecure, warnOfExposure } from './access/exposure.ts';
 export { readClusterKeys } from './cluster-keys.ts';
+export { complain } from './complain.ts';
 export { withConfigCommands } from './config-commands.ts';
 export {
   AUTO,

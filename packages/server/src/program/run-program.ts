@@ -1,4 +1,5 @@
 import { type Command, CommanderError } from 'commander';
+import { complain } from './complain.ts';
 import { InvalidConfigError } from './config-sections.ts';
 import { OutputError } from './write-output.ts';
 
@@ -26,11 +27,11 @@ export async function runProgram(
     // Commander throws after it has printed the help or the version, too.
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : USAGE_ERROR;
     if (error instanceof OutputError) {
-      process.stderr.write(`${program.name()}: ${error.message}\n`);
+      complain(program.name(), error.message);
       return FAILURE;
     }
     if (!(error instanceof InvalidConfigError)) throw error;
-    for (const problem of error.problems) process.stderr.write(`${program.name()}: ${problem}\n`);
+    for (const problem of error.problems) complain(program.name(), problem);
     return USAGE_ERROR;
   }
 }

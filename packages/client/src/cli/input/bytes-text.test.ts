@@ -1,7 +1,8 @@
+import { escapeControls } from '@taskmaster/proto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { UsageError } from '../output/cli-errors.ts';
-import { bytesOf, escapeControls, previewOf, textOf } from './bytes-text.ts';
+import { bytesOf, previewOf, textOf } from './bytes-text.ts';
 
 const bytes = fc.oneof(
   fc.uint8Array({ maxLength: 40 }),

@@ -1,16 +1,11 @@
 import { isUtf8 } from 'node:buffer';
-import { base64Text, bytesFromText, isMarked } from '@taskmaster/proto';
+import { base64Text, bytesFromText, escapeControls, isMarked } from '@taskmaster/proto';
 import { UsageError } from '../output/cli-errors.ts';
 
 /*
  * The text form of payloads: UTF-8 as it is, other bytes as `base64:...`. Text that begins with a marker is encoded too, so
  * that reading the text form always gives the same bytes. PIDs have their own text form, `pidText`.
  */
-
-/** Characters that a terminal does not show as they are: control characters, line separators, changes of direction. */
-const control = /[\p{C}\p{Zl}\p{Zp}]/gu;
-
-const escapes: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
 /** The text form of a payload, for programs. */
 export function textOf(bytes: Uint8Array): string {
@@ -27,11 +22,6 @@ export function previewOf(bytes: Uint8Array, width: number): string {
   const shown = text === undefined || isMarked(text) ? base64Text(head) : escapeControls(text);
   const characters = [...shown];
   return isLong || characters.length > width ? `${characters.slice(0, width - 1).join('')}…` : shown;
-}
-
-/** The text with control characters as escapes, so that text of other users cannot control the terminal. */
-export function escapeControls(text: string): string {
-  return text.replace(control, (char) => escapes[char] ?? `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`);
 }
 
 /** The payload of a text form. @throws UsageError when the text after a marker is malformed. */

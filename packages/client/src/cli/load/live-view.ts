@@ -1,10 +1,10 @@
+import { escapeControls } from '@taskmaster/proto';
 import { CALL_KINDS, sumOf } from '../../load/measure/call-figures.ts';
 import { Latencies } from '../../load/measure/latencies.ts';
 import { Interval } from '../../load/measure/timeline.ts';
 import type { Tick } from '../../load/processes/messages.ts';
 import { reported } from '../../load/report/load-report.ts';
 import { intervalOf } from '../../load/report/read-report.ts';
-import { escapeControls } from '../input/bytes-text.ts';
 import { count, countOf, duration, rate } from '../output/format.ts';
 import { Screen } from '../output/screen.ts';
 import type { Shell } from '../shell.ts';

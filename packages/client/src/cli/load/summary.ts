@@ -1,6 +1,6 @@
+import { escapeControls } from '@taskmaster/proto';
 import type { CountsByReason } from '../../load/measure/call-figures.ts';
 import type { LoadReport, Verification } from '../../load/report/load-report.ts';
-import { escapeControls } from '../input/bytes-text.ts';
 import { count, countOf, duration } from '../output/format.ts';
 import type { OutputStream } from '../output/output.ts';
 import { callsTable } from './calls-table.ts';

@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
-import { visibleJson } from '@taskmaster/proto';
-import { escapeControls } from '../input/bytes-text.ts';
+import { escapeControls, visibleJson } from '@taskmaster/proto';
 import { CommandFailedError } from './cli-errors.ts';
 
 /** Standard output or standard error: a terminal, a pipe or a file. */

@@ -1,5 +1,5 @@
 import { styleText } from 'node:util';
-import { escapeControls } from '../input/bytes-text.ts';
+import { escapeControls } from '@taskmaster/proto';
 import { bytes, count, duration, rate } from './format.ts';
 import { type OutputStream, sizeOf } from './output.ts';
 

@@ -1,4 +1,5 @@
 import { BackupError } from '@taskmaster/backup/errors';
+import { escapeControls } from '@taskmaster/proto';
 import { CommanderError } from 'commander';
 import {
   DeadlineExceededError,
@@ -8,7 +9,6 @@ import {
   UnavailableError,
 } from '../../values/errors.ts';
 import { pidText } from '../../values/pid.ts';
-import { escapeControls } from '../input/bytes-text.ts';
 import { AlreadyReportedError, CommandFailedError, InterruptedError, UsageError } from './cli-errors.ts';
 import { type ExitCode, exitCodes, signalExitCodes } from './exit-codes.ts';
 import type { Messages } from './output.ts';

@@ -1,6 +1,6 @@
 import { styleText } from 'node:util';
+import { escapeControls } from '@taskmaster/proto';
 import stringWidth from 'string-width';
-import { escapeControls } from '../input/bytes-text.ts';
 import type { OutputStream } from './output.ts';
 
 /** A column of a table of `Row`s. */

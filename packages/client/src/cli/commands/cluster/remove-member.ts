@@ -1,7 +1,7 @@
+import { escapeControls } from '@taskmaster/proto';
 import type { Command } from 'commander';
 import type { RemoveOutcome } from '../../../api/cluster.ts';
 import { assertCanAsk, isConfirmed } from '../../confirm.ts';
-import { escapeControls } from '../../input/bytes-text.ts';
 import { CommandFailedError } from '../../output/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../../output/exit-codes.ts';
 import { countOf } from '../../output/format.ts';

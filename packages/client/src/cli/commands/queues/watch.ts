@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { styleText } from 'node:util';
+import { escapeControls } from '@taskmaster/proto';
 import { type Command, Option } from 'commander';
 import type { StatsOptions, StatsReport } from '../../../tasks/introspection.ts';
 import { isTaskMasterError, type TaskMasterError } from '../../../values/errors.ts';
 import { lengthOfTime, wholeNumber } from '../../input/arguments.ts';
-import { escapeControls } from '../../input/bytes-text.ts';
 import { addFilterFlags, type FilterFlags } from '../../input/filter-flags.ts';
 import { type ExitCode, exitCodes } from '../../output/exit-codes.ts';
 import { countOf, duration } from '../../output/format.ts';
