@@ -4,6 +4,7 @@ import { type PlannedChange, stateAfter, stateBefore } from '../planned-atom.ts'
 import type { GroupUsage } from '../queues/group-usage.ts';
 import type { Queue } from '../queues/queue.ts';
 import type { PlannedUpdate } from './plan-batch.ts';
+import type { DraftMark, TaskDraft } from './task-draft.ts';
 
 /** A queue goes a minute after its last task. */
 const QUEUES_RETRY_MS = 10_000;
@@ -32,9 +33,20 @@ export function refusalByLimit(
   if (queues > 0 && memory.table.size + countOf(draft.created) > maxQueues) return tooManyQueues(maxQueues);
   const limits = memory.groupLimits(command.group);
   if (limits === undefined) return undefined;
-  const before = { ...usageOf(draft.changes.slice(0, mark.changes)), queues: countOf(draft.created, mark.created) };
+  const before = { ...usageBefore(draft, mark), queues: countOf(draft.created, mark.created) };
   const more = { ...usageOf(draft.changes.slice(mark.changes)), queues };
   return refusalByQuota(memory, command.group, limits, before, more);
+}
+
+/** What the changes before an update add. Marks only move on, so it adds those since the update before. */
+function usageBefore(draft: TaskDraft, { changes }: DraftMark): { tasks: number; bytes: number } {
+  draft.usage ??= { changes: 0, tasks: 0, bytes: 0 };
+  const { usage } = draft;
+  const { tasks, bytes } = usageOf(draft.changes.slice(usage.changes, changes));
+  usage.changes = changes;
+  usage.tasks += tasks;
+  usage.bytes += bytes;
+  return usage;
 }
 
 /** Number of queues that enqueues create. Dead-letter queues do not count: they end work. */

@@ -1,4 +1,4 @@
-import type { QueueName } from '@taskmaster/proto';
+import { formatQueueName, type QueueName } from '@taskmaster/proto';
 import type { Instant, Pid, TaskState } from '@taskmaster/server/domain';
 import { keyOf, keysOf, pidIn, pointerData, pointerPid } from '../../domain/key-pointer.ts';
 import type { Need } from '../pending/reads.ts';
@@ -32,13 +32,25 @@ export interface TaskMove {
 export interface DraftMark {
   readonly changes: number;
   readonly created: number;
+  readonly latest: LargestPid | undefined;
+  readonly overwritten: number;
+}
+
+/** The largest PID added to a queue. */
+interface LargestPid {
+  readonly queue: Queue;
+  readonly largest: Pid;
 }
 
 /** The changes of one atom before it is committed. Each change sees the effects of the earlier ones. */
 export class TaskDraft {
   readonly changes: PlannedChange[] = [];
   readonly created: Queue[] = [];
+  /** By full name. */
+  readonly #createdByName = new Map<string, Queue>();
   readonly needs: Need[] = [];
+  /** What the first `changes` of them add to the group. Kept by the check of quotas, which asks for each update of a batch. */
+  usage: { changes: number; tasks: number; bytes: number } | undefined;
   readonly #view: DraftView;
   /**
    * Tasks after the first `#indexed` changes; undefined: removed. Built on demand, because most updates do not need it.
@@ -46,35 +58,46 @@ export class TaskDraft {
   #tasks: Map<Queue, Map<Pid, CachedTask | undefined>> | undefined;
   #indexed = 0;
   /** The largest PID added to the last queue that got one, and to the queues before it. */
-  #latest: { readonly queue: Queue; readonly largest: Pid } | undefined;
+  #latest: LargestPid | undefined;
   #largest: Map<Queue, Pid> | undefined;
+  /** Earlier values of `#largest`, in the order in which they were replaced, so that a roll-back costs what it drops. */
+  readonly #overwritten: { readonly queue: Queue; readonly largest: Pid | undefined }[] = [];
 
   constructor(view: DraftView) {
     this.#view = view;
   }
 
   get mark(): DraftMark {
-    return { changes: this.changes.length, created: this.created.length };
+    return {
+      changes: this.changes.length,
+      created: this.created.length,
+      latest: this.#latest,
+      overwritten: this.#overwritten.length,
+    };
   }
 
-  /** Drops what came after the mark, except the needs. */
-  rollBack({ changes, created }: DraftMark): void {
-    this.created.length = created;
-    if (this.changes.length === changes) return;
-    this.changes.length = changes;
-    this.#tasks = undefined;
-    this.#indexed = 0;
-    this.#latest = undefined;
-    this.#largest = undefined;
-    for (const { queue, change } of this.changes) if (change.kind === 'enqueue') this.#noteLargest(queue, change.pid);
+  /** Drops what came after the mark, except the needs. Takes time in proportion to what it drops: a batch may do it often. */
+  rollBack({ changes, created, latest, overwritten }: DraftMark): void {
+    this.uncreate(created);
+    while (this.changes.length > changes) {
+      const planned = this.changes.pop();
+      if (planned !== undefined && this.changes.length < this.#indexed) this.#unindex(planned);
+    }
+    this.#indexed = Math.min(this.#indexed, changes);
+    this.#latest = latest;
+    while (this.#overwritten.length > overwritten) {
+      const earlier = this.#overwritten.pop();
+      if (earlier === undefined) break;
+      if (earlier.largest === undefined) this.#largest?.delete(earlier.queue);
+      else this.#largest?.set(earlier.queue, earlier.largest);
+    }
   }
 
   /** The queue of that name, perhaps one that the atom creates. */
   queue(name: QueueName): Queue | undefined {
-    return (
-      this.#view.queue(name) ??
-      this.created.find(({ ledger }) => ledger.name.name === name.name && ledger.name.group === name.group)
-    );
+    const existing = this.#view.queue(name);
+    if (existing !== undefined || this.created.length === 0) return existing;
+    return this.#createdByName.get(formatQueueName(name));
   }
 
   /** The queue of that name. If there is none, the atom creates it. */
@@ -83,12 +106,13 @@ export class TaskDraft {
     if (existing) return existing;
     const queue = this.#view.draftQueue(name, this.created.length);
     this.created.push(queue);
+    this.#createdByName.set(queue.fullName, queue);
     return queue;
   }
 
   /** Takes back the queues after this number of them. Nothing was added to them. */
   uncreate(count: number): void {
-    this.created.length = count;
+    while (this.created.length > count) this.#createdByName.delete(this.created.pop()?.fullName ?? '');
   }
 
   largestPid(queue: Queue): Pid | undefined {
@@ -128,7 +152,9 @@ export class TaskDraft {
     if (largest !== undefined && pid <= largest) return;
     if (this.#latest && this.#latest.queue !== queue) {
       this.#largest ??= new Map();
-      this.#largest.set(this.#latest.queue, this.#latest.largest);
+      const { queue: other, largest: ofOther } = this.#latest;
+      this.#overwritten.push({ queue: other, largest: this.#largest.get(other) });
+      this.#largest.set(other, ofOther);
     }
     this.#latest = { queue, largest: pid };
   }
@@ -248,6 +274,11 @@ export class TaskDraft {
     }
     const isGone = change.kind === 'dequeue';
     tasks.set(change.pid, isGone ? undefined : { state: change.after, data: change.data ?? known?.data });
+  }
+
+  /** Takes the latest indexed change back. Its task is again what the change has found. */
+  #unindex({ queue, change, known }: PlannedChange): void {
+    this.#tasks?.get(queue)?.set(change.pid, known);
   }
 }
 

@@ -184,31 +184,26 @@ function outcomeAt({ enqueued }: BatchOutcome, at: number): EnqueueOutcome {
 /** The refusal with the items of the request. An item that is refused in several queues is named once. */
 function foldedRefusal(refusal: Refusal, sources: readonly Source[]): Refusal {
   if (!(refusal instanceof UpdateRefusal)) return refusal;
+  /** Indexes of the request's enqueues, by those of the enqueues that they have become. */
+  const origins: number[] = [];
+  for (const [index, { queues }] of sources.entries()) {
+    for (let copies = queues?.length ?? 1; copies > 0; copies--) origins.push(index);
+  }
+  const named = new Set<number>();
   const folded: RefusedItem[] = [];
   for (const refused of refusal.items) {
     if (refused.kind !== ItemKind.ITEM_KIND_ENQUEUE) {
       folded.push(refused);
       continue;
     }
-    const { source, index } = sourceOf(sources, refused.index);
-    if (folded.some((other) => other.kind === refused.kind && other.index === index)) continue;
+    const index = origins[refused.index] ?? refused.index;
+    if (named.has(index)) continue;
+    named.add(index);
+    const source = sources[index];
     const published = source?.queues === undefined ? undefined : source.item.queue;
     const where = published === undefined ? '' : ` ${formatQueueName(refused.queue)}`;
     folded.push({ ...refused, index, queue: published ?? refused.queue, message: `${refused.message}${where}` });
   }
   const [first, ...more] = folded;
   return first === undefined ? refusal : new UpdateRefusal([first, ...more]);
-}
-
-/** The enqueue of the request that has become the expanded one at this place of its update. */
-function sourceOf(
-  sources: readonly Source[],
-  at: number,
-): { readonly source: Source | undefined; readonly index: number } {
-  let end = 0;
-  const index = sources.findIndex(({ queues }) => {
-    end += queues?.length ?? 1;
-    return at < end;
-  });
-  return { source: sources[index], index };
 }
