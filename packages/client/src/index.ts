@@ -128,6 +128,7 @@ export {
   UnauthenticatedError,
   UnavailableError,
   UnknownMemberError,
+  WrongClusterError,
 } from './values/errors.ts';
 export type {
   CallOptions,

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { DEFAULT_ROUTER_LIMITS } from '@taskmaster/proxy/router';
 import type { Access, CallerAccess } from '@taskmaster/server/access';
@@ -118,6 +119,8 @@ interface Parts {
   member?: Member;
   /** What the node waits for before it is a member, as text for operators; undefined afterwards. */
   joining?: string | undefined;
+  /** For a node without a cluster: tells it from all others. */
+  alone?: string;
   /** Entries of the commit log that were replayed at the start. */
   replayedAtoms?: number;
 }
@@ -188,6 +191,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
         }),
       ],
       streaming: [createBackupService(lateBackup(parts))],
+      cluster: () => parts.member?.identity.clusterId ?? parts.alone ?? '',
       isServing: () => isReady(healthOf(parts)),
       isMember: (address) => isPeerAt(parts.member?.membership.peers() ?? [], address),
       observer: metrics,
@@ -222,6 +226,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
     },
   });
   const clustered = role.kind === 'member';
+  if (!clustered) parts.alone = `alone-${randomBytes(8).toString('hex')}`;
   parts.joining = undefined;
   const engineConfig = engineConfigOf(config, clustered ? role.partitions : undefined);
   const engine = await openEngine({

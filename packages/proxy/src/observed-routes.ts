@@ -49,6 +49,8 @@ export interface ObservedRoutes extends Routes, AsyncDisposable {
   problem(): string | undefined;
   /** Figures of the gossip. Undefined before the proxy has joined it. */
   gossip(): MembershipFigures | undefined;
+  /** Id of the cluster. Empty: it is unknown yet. */
+  clusterId(): string;
   /** How far the system clocks of members are ahead of this one. */
   clocks(): readonly ClockDifference[];
 }
@@ -90,9 +92,11 @@ export async function openObservedRoutes(
   let problem: string | undefined;
   let membership: Membership | undefined;
   let observer: Observer | undefined;
+  let cluster = '';
   const parts: Joining = {
     ...{ config, addresses, keys, port, network, routes, opened, log, signal: closing.signal },
-    joined: (joined, observing) => {
+    joined: (joined, observing, clusterId) => {
+      cluster = clusterId;
       membership = joined;
       observer = observing;
     },
@@ -111,6 +115,7 @@ export async function openObservedRoutes(
     known,
     problem: () => problem,
     gossip: () => membership?.figures(),
+    clusterId: () => cluster,
     clocks: () => observer?.clockDifferences ?? [],
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   });
@@ -126,7 +131,7 @@ interface Joining {
   readonly opened: AsyncDisposableStack;
   readonly log: Log;
   readonly signal: AbortSignal;
-  readonly joined: (membership: Membership, observer: Observer) => void;
+  readonly joined: (membership: Membership, observer: Observer, clusterId: string) => void;
   /** Called with the problems of the addresses when none of them answers. */
   readonly onAsking: (problem: string) => void;
 }
@@ -175,7 +180,7 @@ async function join(parts: Joining): Promise<void> {
   });
   opened.defer(() => observer.stop());
   routes.become(observer);
-  parts.joined(membership, observer);
+  parts.joined(membership, observer, clusterId);
   log.info({ clusterId, partitions }, 'found the cluster');
 }
 

@@ -127,7 +127,18 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
       maxReceivingBytes: config.router.maxInFlightBytes,
       isReflectionGuarded: config.access.reflection,
     },
-    { service, access, identities, ...services, isServing: isReady, observer: metrics, tls, log, audit },
+    {
+      service,
+      access,
+      identities,
+      cluster: () => parts.observed?.clusterId() ?? '',
+      ...services,
+      isServing: isReady,
+      observer: metrics,
+      tls,
+      log,
+      audit,
+    },
   );
   opened.defer(async () => {
     grpc.drain();

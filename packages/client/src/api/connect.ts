@@ -36,7 +36,15 @@ function isEndpoints(options: string | readonly string[] | ConnectOptions): opti
 }
 
 const connectOptions: Readonly<Record<keyof ConnectOptions, true>> = {
-  ...{ endpoints: true, routing: true, tls: true, credentials: true, connectTimeout: true, useStream: true },
+  ...{
+    endpoints: true,
+    cluster: true,
+    routing: true,
+    tls: true,
+    credentials: true,
+    connectTimeout: true,
+    useStream: true,
+  },
   ...{ token: true, tokenFile: true, insecure: true, httpProxy: true, renewalThread: true },
   ...{
     maxCallsInFlight: true,

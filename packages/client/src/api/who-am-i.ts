@@ -26,6 +26,8 @@ export interface Identity {
   readonly credential: 'none' | 'token' | 'jwt' | 'certificate';
   /** Address of the caller as the server sees it, `host:port`. Undefined in the same process. */
   readonly address: string | undefined;
+  /** Id of the cluster; `alone-…` for a node without one. Undefined: it is unknown, or the engine is in this process. */
+  readonly cluster: string | undefined;
   /** When the credential expires. Undefined: never, or unknown. */
   readonly expiresAt: Date | undefined;
   /** Whether rules of access are configured. False: every caller may do everything. */
@@ -56,12 +58,13 @@ export async function whoAmI({ calls }: ClientContext, options: WhoAmIOptions): 
 
 const inThisProcess = (questions: number): Identity => ({
   ...{ principal: undefined, credential: 'none', address: undefined, expiresAt: undefined, hasRules: false },
-  ...{ grants: [], allowed: Array.from({ length: questions }, () => true), quotas: [] },
+  ...{ cluster: undefined, grants: [], allowed: Array.from({ length: questions }, () => true), quotas: [] },
 });
 
-function identityFrom({ principal, credential, address, expiresAtMs, ...rest }: WhoAmIResponse): Identity {
+function identityFrom({ principal, credential, address, expiresAtMs, cluster, ...rest }: WhoAmIResponse): Identity {
   return {
     ...rest,
+    cluster: cluster === '' ? undefined : cluster,
     principal: principal === '' ? undefined : principal,
     credential: credentials[credential] ?? 'none',
     address,

@@ -45,6 +45,7 @@ ${exitCodesHelp}
 
 Environment:
   TASKMASTER_ENDPOINTS  default of --endpoint
+  TASKMASTER_CLUSTER    default of --cluster
   TASKMASTER_TLS_CA     default of --tls-ca; TASKMASTER_TLS_CERT, TASKMASTER_TLS_KEY and
                         TASKMASTER_TLS_SERVER_NAME likewise
   TASKMASTER_TOKEN      token or JWT that proves who you are

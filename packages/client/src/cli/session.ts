@@ -19,6 +19,8 @@ export interface Session extends Shell {
 /** How a command reaches the nodes. */
 export interface Reach {
   readonly endpoints: readonly string[];
+  /** Undefined: any cluster. */
+  readonly cluster: string | undefined;
   /** Timeout of one call, in ms. */
   readonly timeoutMs: number;
   /** Longest wait for the first connection, in ms. */
@@ -33,6 +35,7 @@ export interface Reach {
 
 interface GlobalFlags {
   readonly endpoint: readonly string[];
+  readonly cluster?: string;
   readonly timeout: number;
   readonly connectTimeout: number;
   readonly tls?: boolean;
@@ -63,10 +66,11 @@ export class Runner {
   /** For commands that connect by themselves. */
   get reach(): Reach {
     const flags = this.#program.opts<GlobalFlags>();
-    const { endpoint, timeout, connectTimeout, tokenFile, insecure = false, httpProxy } = flags;
+    const { endpoint, cluster, timeout, connectTimeout, tokenFile, insecure = false, httpProxy } = flags;
     const connectTimeoutMs = Math.min(timeout, connectTimeout);
     return {
       endpoints: endpoint,
+      cluster,
       timeoutMs: timeout,
       connectTimeoutMs,
       tls: tlsOf(flags),
@@ -86,9 +90,9 @@ export class Runner {
    * @param queues of the command, for messages about their holders.
    */
   async connected(run: (session: Session) => Promise<ExitCode>, queues: readonly string[] = []): Promise<void> {
-    const { endpoints, timeoutMs, connectTimeoutMs, tls, tokenFile, insecure, httpProxy } = this.reach;
+    const { endpoints, cluster, timeoutMs, connectTimeoutMs, tls, tokenFile, insecure, httpProxy } = this.reach;
     const { shell } = this;
-    const options = { tls, timeout: timeoutMs, tokenFile, insecure, httpProxy };
+    const options = { cluster, tls, timeout: timeoutMs, tokenFile, insecure, httpProxy };
     const connectTo: Session['connectTo'] = (others, connectTimeout) =>
       connect({ ...options, endpoints: others, connectTimeout }, { signal: shell.signal });
     const notice = new WaitNotice({ shell, queues, timeoutMs });
@@ -117,6 +121,12 @@ export function addGlobalOptions(program: Command): void {
         .env('TASKMASTER_ENDPOINTS')
         .argParser(endpointsOf)
         .default([DEFAULT_ENDPOINT], DEFAULT_ENDPOINT),
+    )
+    .addOption(
+      new Option(
+        '--cluster <id>',
+        'id of the cluster; programs of another one get no calls (default: any, but not several)',
+      ).env('TASKMASTER_CLUSTER'),
     )
     .addOption(
       new Option('--timeout <duration>', 'longest time for one request with its repetitions')

@@ -21,6 +21,13 @@ export interface ConnectionParts {
   readonly bearer: Bearer | undefined;
   /** The endpoint is a node that was chosen as a holder. It answers itself or refuses with NOT_HOLDER. */
   readonly isRouted: boolean;
+  /**
+   * Asks the program at the other end whether it may get calls. Never rejects. False: it may not, or it does not answer.
+   * Undefined: every program may.
+   */
+  readonly mayServe?: ((connection: Connection) => Promise<boolean>) | undefined;
+  /** Called when there is no connection. */
+  readonly onUnreachable?: (() => void) | undefined;
   /** Called when the connection is up, and with an error when it is lost. */
   readonly onChange: (connection: Connection, error: TaskMasterError | undefined) => void;
   /** Called with the metadata when the endpoint has refused with NOT_HOLDER. */
@@ -58,6 +65,7 @@ export class Connection {
   readonly #unaryCalls = new Set<() => void>();
   #opening: Promise<void> | undefined;
   #opened: () => void;
+  readonly #tried = Promise.withResolvers<void>();
 
   constructor(parts: ConnectionParts) {
     this.#parts = parts;
@@ -77,6 +85,7 @@ export class Connection {
       cancelOpening();
       this.#opening = undefined;
       resolve();
+      this.#tried.resolve();
     };
     this.#probe();
   }
@@ -105,6 +114,11 @@ export class Connection {
   /** Resolves when the first attempt to connect has succeeded, or after a short time. Undefined: it is over. */
   get opening(): Promise<void> | undefined {
     return this.#opening;
+  }
+
+  /** Resolves when the first attempt to connect is over, or after a short time. */
+  get tried(): Promise<void> {
+    return this.#tried.promise;
   }
 
   /** No call is in flight. */
@@ -147,6 +161,13 @@ export class Connection {
     });
   }
 
+  /** Asks again whether the program may get calls. It gets none until it may. */
+  doubt(): void {
+    if (this.#state.kind !== 'live') return;
+    this.#state = { kind: 'connecting', failures: 0 };
+    this.#probeAgain();
+  }
+
   close(): void {
     this.#state = { kind: 'closed' };
     this.#cancelTimer?.();
@@ -164,18 +185,30 @@ export class Connection {
       if (this.#state.kind !== 'connecting') return;
       const state = channel.getConnectivityState(true);
       if (state === connectivityState.READY) {
-        this.#state = { kind: 'live', restsUntil: 0 };
-        this.#opened();
-        this.#parts.onChange(this, undefined);
+        const { mayServe } = this.#parts;
+        if (mayServe === undefined) this.#cameUp();
+        else void mayServe(this).then((may) => (may ? this.#cameUp() : this.#probeAgain()));
       } else {
+        if (state === connectivityState.TRANSIENT_FAILURE) {
+          this.#parts.onUnreachable?.();
+          this.#tried.resolve();
+        }
         channel.watchConnectivityState(state, deadline, (error) => (error === undefined ? look() : this.#probeAgain()));
       }
     };
     setImmediate(look);
   }
 
+  #cameUp(): void {
+    if (this.#state.kind !== 'connecting') return;
+    this.#state = { kind: 'live', restsUntil: 0 };
+    this.#opened();
+    this.#parts.onChange(this, undefined);
+  }
+
   #probeAgain(): void {
     if (this.#state.kind !== 'connecting') return;
+    this.#tried.resolve();
     const failures = this.#state.failures + 1;
     this.#state = { kind: 'connecting', failures };
     const { timing, random } = this.#parts;

@@ -1,4 +1,5 @@
 import { CancelledError, cancelled, type TaskMasterError, UnavailableError } from '../values/errors.ts';
+import type { ClusterCheck } from './cluster-check.ts';
 import type { Connection } from './connection.ts';
 import type { CancelTimer, Timing } from './timing.ts';
 
@@ -12,14 +13,16 @@ interface Waiter {
 export class EndpointPool {
   readonly #connections: readonly Connection[];
   readonly #timing: Timing;
+  readonly #check: ClusterCheck | undefined;
   readonly #waiters = new Set<Waiter>();
   #next = 0;
   #chosen: Connection | undefined;
   #closed = false;
 
-  constructor(connections: readonly Connection[], timing: Timing) {
+  constructor(connections: readonly Connection[], timing: Timing, check?: ClusterCheck) {
     this.#connections = connections;
     this.#timing = timing;
+    this.#check = check;
   }
 
   /** A connection that is up. Undefined: none is up. */
@@ -51,6 +54,8 @@ export class EndpointPool {
     const live = this.pick();
     if (live !== undefined) return Promise.resolve(live);
     if (this.#closed) return Promise.reject(closedError());
+    const problem = this.#check?.problem;
+    if (problem !== undefined) return Promise.reject(problem);
     if (signal?.aborted) return Promise.reject(cancelled(signal));
     return new Promise((resolve, reject) => {
       let cancelTimer: CancelTimer | undefined;
@@ -69,6 +74,20 @@ export class EndpointPool {
         cancelTimer = this.#timing.after(timeoutMs, () => void this.#unreachable(waiter), true);
       }
     });
+  }
+
+  /** Resolves when each connection was tried once. @throws WrongClusterError if the endpoints cannot be used together. */
+  async tried(): Promise<void> {
+    await Promise.all(this.#connections.map((connection) => connection.tried));
+    const problem = this.#check?.problem;
+    if (problem !== undefined) throw problem;
+  }
+
+  /** Call it when an endpoint has told its cluster. */
+  clusterTold(): void {
+    if (this.#check?.isMixed) for (const connection of this.#connections) connection.doubt();
+    const problem = this.#check?.problem;
+    if (problem !== undefined) for (const waiter of [...this.#waiters]) this.#giveUp(waiter, problem);
   }
 
   /** The connection of this pool to this endpoint, if there is one. */

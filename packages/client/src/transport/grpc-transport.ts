@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { ChannelOptions } from '@grpc/grpc-js';
+import { type ChannelOptions, status } from '@grpc/grpc-js';
 import {
   AccessServiceService as accessService,
   addressName,
@@ -54,12 +54,13 @@ import {
   type WhoAmIResponse,
 } from '@taskmaster/proto';
 import { durationMs } from '../values/duration.ts';
-import { cancelled } from '../values/errors.ts';
+import { cancelled, isTaskMasterError } from '../values/errors.ts';
 import { callHook, inContext } from '../values/hooks.ts';
 import { endpointList, type GrpcOptions, type Routing, type TlsOptions } from '../values/options.ts';
 import { answerStream } from './answer-stream.ts';
 import { channelCredentials } from './channels/channel-security.ts';
 import { usesHttpProxy } from './channels/http-proxy.ts';
+import { ClusterCheck } from './cluster-check.ts';
 import { Connection } from './connection.ts';
 import { bearerOf } from './credentials/bearer.ts';
 import { EndpointPool } from './endpoint-pool.ts';
@@ -78,6 +79,9 @@ export interface GrpcTransportParts {
 
 const NO_OPTIONS: TransportCallOptions = {};
 const DEFAULT_CALLS_IN_FLIGHT = 4_096;
+/** Timeout of the question which cluster a program belongs to, in ms. */
+const CHECK_MS = 5_000;
+const UNANSWERED: ReadonlySet<number> = new Set([status.UNAVAILABLE, status.DEADLINE_EXCEEDED, status.CANCELLED]);
 
 /** Transport to nodes and proxies over gRPC. Updates and leases go over a stream, other requests are unary calls. */
 export class GrpcTransport implements Transport {
@@ -92,6 +96,7 @@ export class GrpcTransport implements Transport {
   readonly #pool: EndpointPool;
   readonly #routes: HolderRoutes;
   readonly #useStream: boolean;
+  readonly #isChecked: boolean;
 
   constructor(options: GrpcOptions, parts: GrpcTransportParts = {}) {
     const endpoints = endpointList(options.endpoints);
@@ -104,7 +109,7 @@ export class GrpcTransport implements Transport {
     const renewalThread = renewalThreadOf(options.renewalThread);
     this.reachableFrom =
       options.credentials === undefined && typeof token !== 'function' && renewalThread !== false
-        ? { endpoints, tls, routing, token, tokenFile, insecure, httpProxy, renewalThread }
+        ? { endpoints, cluster: options.cluster, tls, routing, token, tokenFile, insecure, httpProxy, renewalThread }
         : undefined;
     const bearer = bearerOf(options, endpoints, isEncrypted);
     const common = {
@@ -115,13 +120,30 @@ export class GrpcTransport implements Transport {
       maxCallsInFlight: callsInFlight(options.maxCallsInFlight),
     };
     const hooks = { onReconnected: inContext(options.onReconnected) };
+    const cluster = clusterOf(options.cluster);
+    // A single endpoint has nothing to differ from.
+    const check =
+      cluster !== undefined || endpoints.length > 1 ? new ClusterCheck(cluster, endpoints.length) : undefined;
+    this.#isChecked = check !== undefined;
+    const mayServe = async (connection: Connection, known: ClusterCheck, isRouted: boolean): Promise<boolean> => {
+      const told = await clusterAt(connection);
+      if (told === undefined) return false;
+      if (!isRouted) {
+        known.told(connection.endpoint, told);
+        this.#pool.clusterTold();
+      }
+      return known.mayServe(told);
+    };
     const open = (endpoint: string, isRouted: boolean): Connection =>
       new Connection({
         ...common,
         channelOptions: channelOptions(endpoint, tls, httpProxy),
         endpoint,
         isRouted,
+        mayServe: check && ((connection) => mayServe(connection, check, isRouted)),
+        onUnreachable: isRouted ? undefined : () => check?.lost(endpoint),
         onChange: (connection, error) => {
+          if (error !== undefined && !isRouted) check?.lost(endpoint);
           if (error === undefined) this.#pool.cameUp(connection);
           else this.#routes.lost();
           const state = error === undefined ? 'connected' : 'lost';
@@ -130,7 +152,7 @@ export class GrpcTransport implements Transport {
         onDenied: (connection, metadata) => this.#routes.denied(connection, metadata),
       });
     const connections = endpoints.map((endpoint) => open(endpoint, false));
-    this.#pool = new EndpointPool(connections, timing);
+    this.#pool = new EndpointPool(connections, timing, check);
     this.#routes = new HolderRoutes({
       routing,
       timing,
@@ -152,6 +174,7 @@ export class GrpcTransport implements Transport {
   /** Resolves when one endpoint is up. @throws UnavailableError if none is up in time; CancelledError. */
   async ready(timeoutMs: number, signal?: AbortSignal): Promise<void> {
     await this.#pool.whenLive(timeoutMs, signal);
+    if (this.#isChecked) await this.#pool.tried();
   }
 
   updateTasks(request: UpdateTasksRequest, options = NO_OPTIONS): Promise<UpdateTasksResponse> {
@@ -312,6 +335,25 @@ function queueOf({ enqueue, dequeue, renew, release }: UpdateTasksRequest): stri
 function routingOf(given: Routing | undefined): Routing {
   if (given === undefined || given === 'any' || given === 'direct') return given ?? 'any';
   throw new TypeError(`routing: '${String(given)}' is not 'any' or 'direct'`);
+}
+
+function clusterOf(given: string | undefined): string | undefined {
+  if (given === undefined || (typeof given === 'string' && given !== '')) return given;
+  throw new TypeError('cluster: must be the id of a cluster, which is not empty');
+}
+
+/**
+ * The cluster of the program that a connection leads to. Empty: it does not tell. Undefined: it does not answer. A refusal of the
+ * caller tells nothing: its calls get the same refusal.
+ */
+async function clusterAt(connection: Connection): Promise<string | undefined> {
+  try {
+    const asked = { principal: '', questions: [] };
+    return (await unaryCall(connection, accessService.whoAmI, asked, { timeoutMs: CHECK_MS }, 0)).cluster;
+  } catch (error) {
+    const isUnanswered = isTaskMasterError(error) && UNANSWERED.has(error.code);
+    return isUnanswered ? undefined : '';
+  }
 }
 
 /** The path of the program. Undefined: the default. False: no thread renews leases. */

@@ -70,6 +70,7 @@ export interface TransportCallOptions {
 /** How another thread can reach the same engine. Plain data that can be sent to the thread. */
 export interface Reachable {
   readonly endpoints: readonly string[];
+  readonly cluster?: string | undefined;
   readonly tls: TlsOptions | undefined;
   readonly token?: string | undefined;
   readonly tokenFile?: string | undefined;

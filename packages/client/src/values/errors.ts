@@ -179,6 +179,11 @@ export class NoClusterError extends TaskMasterError {
   override readonly name = 'NoClusterError';
 }
 
+/** The endpoints belong to several clusters, or none of them to the cluster that the client wants. */
+export class WrongClusterError extends TaskMasterError {
+  override readonly name = 'WrongClusterError';
+}
+
 /** No member of the cluster has this name. */
 export class UnknownMemberError extends TaskMasterError {
   override readonly name = 'UnknownMemberError';
@@ -275,6 +280,7 @@ const classOfReason: Readonly<Record<string, ErrorClass>> = {
   NOT_LEASED: NotLeasedError,
   DISK_FULL: DiskFullError,
   NO_CLUSTER: NoClusterError,
+  WRONG_CLUSTER: WrongClusterError,
   UNKNOWN_MEMBER: UnknownMemberError,
   MEMBER_LEFT: MemberLeftError,
   MEMBER_ALIVE: MemberAliveError,

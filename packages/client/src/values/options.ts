@@ -102,6 +102,11 @@ export interface TokenOptions {
 export interface GrpcOptions extends TokenOptions {
   /** `host:port` of one or several nodes or proxies. Calls go to those that are up, in turn. */
   readonly endpoints: string | readonly string[];
+  /**
+   * Id of the cluster, as `taskmaster whoami` shows it: programs of another one get no calls. Default: any cluster, but
+   * if the endpoints belong to several, calls end with `WrongClusterError`.
+   */
+  readonly cluster?: string | undefined;
   /** Where calls go. Default `any`. */
   readonly routing?: Routing | undefined;
   /** TLS to the nodes and proxies. Default: plain text. */

@@ -47,7 +47,7 @@ describe('WhoAmI', () => {
     const questions = [question('enqueue', 'shop-eu'), question('lease', 'shop-eu'), question('manage-cluster')];
     expect(await ask({ questions })).toEqual({
       ...{ principal: 'shop', credential: CredentialKind.CREDENTIAL_KIND_TOKEN, address: '10.0.0.1:5' },
-      ...{ expiresAtMs: 0, hasRules: true, allowed: [true, false, false] },
+      ...{ expiresAtMs: 0, hasRules: true, cluster: '', allowed: [true, false, false] },
       grants: [{ groups: ['shop-*'], rights: ['enqueue', 'read'] }],
       quotas: [{ quota: 'waiters', limit: 7, used: 0 }],
     });

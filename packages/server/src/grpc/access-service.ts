@@ -27,12 +27,15 @@ const wireKinds: Readonly<Record<CredentialKind, WireCredentialKind>> = {
   certificate: WireCredentialKind.CREDENTIAL_KIND_CERTIFICATE,
 };
 
-/** Tells callers who they are; see access.proto. `access` is undefined if no rules are configured. */
-export function createAccessService(access: Access | undefined): UnaryService {
+/**
+ * Tells callers who they are; see access.proto. `access` is undefined if no rules are configured. `cluster`: the cluster of this
+ * program, empty while it is unknown.
+ */
+export function createAccessService(access: Access | undefined, cluster: () => string = () => ''): UnaryService {
   const whoAmI = async (request: WhoAmIRequest, caller: UnaryCaller): Promise<WhoAmIResponse> => {
     countAtMost(request.questions.length, { field: 'questions' }, MOST_QUESTIONS);
     const { access: own, address } = caller;
-    if (access === undefined) return openTo(address, request.questions);
+    if (access === undefined) return { ...openTo(address, request.questions), cluster: cluster() };
     own.requireIdentity();
     const principal = principalOf(access, own, request.principal);
     return {
@@ -44,12 +47,13 @@ export function createAccessService(access: Access | undefined): UnaryService {
       grants: principal.grants.map(grantOf),
       allowed: request.questions.map((question) => has(principal, question)),
       quotas: quotasOf(access.usages.of(principal.name)),
+      cluster: cluster(),
     };
   };
   return { name: 'taskmaster.v1.AccessService', unary: { WhoAmI: unaryMethod(AccessServiceService.whoAmI, whoAmI) } };
 }
 
-const openTo = (address: string, questions: readonly RightQuestion[]): WhoAmIResponse => ({
+const openTo = (address: string, questions: readonly RightQuestion[]): Omit<WhoAmIResponse, 'cluster'> => ({
   ...{ principal: '', credential: wireKinds.none, address, expiresAtMs: 0, hasRules: false, grants: [], quotas: [] },
   allowed: questions.map((question) => {
     rightOf(question);

@@ -110,6 +110,8 @@ export interface GrpcServerDeps {
   readonly access?: Access | undefined;
   /** Reads the callers that other nodes and proxies name. Default: they prove nothing. */
   readonly identities?: IdentitySeal;
+  /** The cluster of this program; see `WhoAmIResponse.cluster`. Default: unknown. */
+  readonly cluster?: () => string;
 }
 
 /** The gRPC server of a node or a proxy. */
@@ -288,7 +290,7 @@ export class GrpcServer {
       { ...definition, Stream: stream },
       { ...implementation, Stream: () => {} }, // Never called: the interceptor serves these calls.
     );
-    for (const other of [createAccessService(this.#deps.access), ...(this.#deps.others ?? [])]) {
+    for (const other of [createAccessService(this.#deps.access, this.#deps.cluster), ...(this.#deps.others ?? [])]) {
       const service = createUnaryService(other, deps);
       server.addService(service.definition, service.implementation);
     }

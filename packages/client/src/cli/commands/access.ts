@@ -71,11 +71,12 @@ async function showIdentity({ client, out, signal }: Session): Promise<ExitCode>
     await out.object({ ...identity });
     return exitCodes.ok;
   }
-  const { principal, credential, address, expiresAt, hasRules, grants, quotas } = identity;
+  const { principal, credential, address, cluster, expiresAt, hasRules, grants, quotas } = identity;
   const facts: readonly (readonly [string, string])[] = [
     ['principal', hasRules ? (principal ?? '') : '(no rules of access: everybody may do everything)'],
     ['credential', credential],
     ['address', address ?? ''],
+    ...(cluster === undefined ? [] : [['cluster', cluster] as const]),
     ...(expiresAt === undefined ? [] : [['expires', expiresAt.toISOString()] as const]),
     ...grants.map((grant) => ['may', textOf(grant)] as const),
     ...(hasRules && grants.length === 0 ? [['may', 'nothing'] as const] : []),

@@ -44,12 +44,12 @@ export interface TestServer extends AsyncDisposable {
   readonly ended: { readonly method: string; readonly reason: string | undefined }[];
 }
 
-type GuardDeps = Pick<GrpcServerDeps, 'tls' | 'access' | 'audit' | 'identities'>;
+type GuardDeps = Pick<GrpcServerDeps, 'tls' | 'access' | 'audit' | 'identities' | 'cluster'>;
 
 /** A server that is not started yet. `front` may replace or wrap the service of the node. */
 function createServer(
   engine: TaskEngine,
-  { tls, access, audit, identities, ...options }: Partial<GrpcServerOptions> & GuardDeps = {},
+  { tls, access, audit, identities, cluster, ...options }: Partial<GrpcServerOptions> & GuardDeps = {},
   front: (own: RawService) => RawService = (own) => own,
   others: readonly UnaryService[] = [],
   streaming: readonly StreamingService[] = [],
@@ -70,6 +70,7 @@ function createServer(
     audit,
     log,
     ...(identities !== undefined && { identities }),
+    ...(cluster !== undefined && { cluster }),
   };
   const server = new GrpcServer({ ...DEFAULTS, ...options }, deps);
   return { server, log, ended, [Symbol.asyncDispose]: () => server.stop(0) };

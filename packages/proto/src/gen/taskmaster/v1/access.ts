@@ -94,6 +94,11 @@ export interface WhoAmIResponse {
   allowed: boolean[];
   /** The quotas of the principal, at this node or proxy. Empty: it has none. */
   quotas: QuotaUse[];
+  /**
+   * The cluster of the server: its id; or `alone-` and the id of this run, for a node without a cluster. Empty: the server does
+   * not know it yet, or its release does not tell it.
+   */
+  cluster: string;
 }
 
 function createBaseRightQuestion(): RightQuestion {
@@ -337,6 +342,7 @@ function createBaseWhoAmIResponse(): WhoAmIResponse {
     grants: [],
     allowed: [],
     quotas: [],
+    cluster: "",
   };
 }
 
@@ -369,6 +375,9 @@ export const WhoAmIResponse: MessageFns<WhoAmIResponse> = {
     }
     for (const v of message.quotas) {
       QuotaUse.encode(v!, writer.uint32(66).fork()).join();
+    }
+    if (message.cluster !== "") {
+      writer.uint32(74).string(message.cluster);
     }
     return writer;
   },
@@ -459,6 +468,14 @@ export const WhoAmIResponse: MessageFns<WhoAmIResponse> = {
             }
 
             message.quotas.push(QuotaUse.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.cluster = reader.string();
             continue;
           }
         }
