@@ -20,8 +20,8 @@ export async function* answerStream<Request, Reply>(
   // Throws before the call begins if the token cannot be read.
   const { metadata } = connection;
   let isClosed = false;
-  const settled = connection.began(() => {
-    isClosed = true;
+  const settled = connection.began((why) => {
+    isClosed = why === 'closed';
     call.cancel();
   });
   const call = connection.client.makeServerStreamRequest(

@@ -1,12 +1,14 @@
 import { type ChannelCredentials, type ChannelOptions, connectivityState, Metadata, status } from '@grpc/grpc-js';
-import { isReason, TaskMasterServiceClient } from '@taskmaster/proto';
-import { isOfGroup, makeError, NOT_HOLDER, type TaskMasterError } from '../values/errors.ts';
+import { type CallPipe, type CallPipeListener, isReason, TaskMasterServiceClient } from '@taskmaster/proto';
+import { isOfGroup, makeError, NOT_HOLDER, type TaskMasterError, UnavailableError } from '../values/errors.ts';
 import { backoffBound } from '../values/retry.ts';
 import { messageOf } from '../values/thrown.ts';
 import type { Bearer } from './credentials/bearer.ts';
 import { openStreamPipe } from './grpc-stream-pipe.ts';
+import { isAnswered } from './is-answered.ts';
 import { RequestStream } from './request-stream.ts';
-import type { CancelTimer, Timing } from './timing.ts';
+import { SilenceWatch } from './silence-watch.ts';
+import { type CancelTimer, type Timing, waitFor } from './timing.ts';
 import { errorFromService } from './wire-errors.ts';
 
 export interface ConnectionParts {
@@ -30,6 +32,8 @@ export interface ConnectionParts {
   readonly onUnreachable?: (() => void) | undefined;
   /** Called when the connection is up, and with an error when it is lost. */
   readonly onChange: (connection: Connection, error: TaskMasterError | undefined) => void;
+  /** Whether another endpoint can get the calls of this one. */
+  readonly hasOther: (connection: Connection) => boolean;
   /** Called with the metadata when the endpoint has refused with NOT_HOLDER. */
   readonly onDenied: (connection: Connection, metadata: Readonly<Record<string, string>>) => void;
 }
@@ -50,19 +54,29 @@ const DIAGNOSE_MS = 100;
 const REST_MS = 1_000;
 /** How long calls wait for a new connection if other connections are up, in ms. */
 const OPENING_MS = 500;
+/** How long a suspected connection has to answer before a new one is opened, in ms. */
+const ASK_MS = 500;
+/** How long both have to answer then, in ms. */
+const CHECK_MS = 2_000;
+const SAME_MOMENT_MS = 100;
 /** Tells a node to answer itself, without its router. */
 const ROUTED_HEADER = 'taskmaster-routed';
 
 /** The connection to one endpoint: its channel, its stream, and whether it is up. */
 export class Connection {
   readonly endpoint: string;
-  readonly client: TaskMasterServiceClient;
   readonly stream: RequestStream;
+  readonly watch: SilenceWatch;
   readonly #parts: ConnectionParts;
+  #client: TaskMasterServiceClient;
+  /** A new connection that is to show whether the present one is dead. */
+  #spare: TaskMasterServiceClient | undefined;
+  #isChecking = false;
+  #breakStream: () => void = () => {};
   readonly #metadata = new Metadata();
   #state: ConnectionState = { kind: 'connecting', failures: 0 };
   #cancelTimer: CancelTimer | undefined;
-  readonly #unaryCalls = new Set<() => void>();
+  readonly #unaryCalls = new Set<(why: 'closed' | 'silent') => void>();
   #opening: Promise<void> | undefined;
   #opened: () => void;
   readonly #tried = Promise.withResolvers<void>();
@@ -71,13 +85,15 @@ export class Connection {
     this.#parts = parts;
     this.endpoint = parts.endpoint;
     if (parts.isRouted) this.#metadata.set(ROUTED_HEADER, '1');
-    this.client = new TaskMasterServiceClient(parts.endpoint, parts.credentials, parts.channelOptions);
+    this.#client = new TaskMasterServiceClient(parts.endpoint, parts.credentials, parts.channelOptions);
     this.stream = new RequestStream({
-      open: (listener) => openStreamPipe(this.client, this.metadata, listener),
+      open: (listener) => this.#openStream(listener),
+      onSent: (timeoutMs) => this.watch.sent(timeoutMs),
       timing: parts.timing,
       maxCallsInFlight: parts.maxCallsInFlight,
       onFailure: (error) => this.failed(error),
     });
+    this.watch = new SilenceWatch(parts.timing, () => void this.#checkSilence());
     const { promise, resolve } = Promise.withResolvers<void>();
     const cancelOpening = parts.timing.after(OPENING_MS, () => this.#opened());
     this.#opening = promise;
@@ -100,6 +116,11 @@ export class Connection {
       throw makeError(`the token cannot be read: ${messageOf(cause)}`, { reason: 'UNAUTHENTICATED', cause });
     }
     return this.#metadata;
+  }
+
+  /** The channel of the next call. */
+  get client(): TaskMasterServiceClient {
+    return this.#client;
   }
 
   get isLive(): boolean {
@@ -126,8 +147,11 @@ export class Connection {
     return this.#unaryCalls.size === 0 && this.stream.isIdle;
   }
 
-  /** Call it at the start of a unary call. `close` calls `cancel`. Call the returned function when the call has ended. */
-  began(cancel: () => void): () => void {
+  /**
+   * Call it at the start of a unary call. `cancel` is called if the connection is closed, or given up because it is silent. Call
+   * the returned function when the call has ended.
+   */
+  began(cancel: (why: 'closed' | 'silent') => void): () => void {
     this.#unaryCalls.add(cancel);
     return () => void this.#unaryCalls.delete(cancel);
   }
@@ -155,7 +179,7 @@ export class Connection {
     return new Promise((resolve) => {
       // Only the error of a call says why gRPC cannot connect.
       const request = { filter: undefined, limit: 1, pageToken: '' };
-      this.client.listQueues(request, new Metadata(), { deadline: Date.now() + DIAGNOSE_MS }, (failure) => {
+      this.#client.listQueues(request, new Metadata(), { deadline: Date.now() + DIAGNOSE_MS }, (failure) => {
         resolve(failure?.code === status.UNAVAILABLE ? errorFromService(failure) : undefined);
       });
     });
@@ -172,14 +196,72 @@ export class Connection {
     this.#state = { kind: 'closed' };
     this.#cancelTimer?.();
     this.#opened();
+    this.watch.stop();
     this.stream.close();
-    for (const cancel of [...this.#unaryCalls]) cancel();
-    this.client.close();
+    for (const cancel of [...this.#unaryCalls]) cancel('closed');
+    this.#client.close();
+    this.#spare?.close();
+  }
+
+  #openStream(listener: CallPipeListener<TaskMasterError>): CallPipe {
+    const pipe = openStreamPipe(this.#client, this.metadata, {
+      onMessage: (message) => {
+        this.watch.heard();
+        listener.onMessage(message);
+      },
+      onDrain: () => listener.onDrain(),
+      onEnd: (error) => listener.onEnd(error),
+    });
+    this.#breakStream = pipe.break;
+    return pipe;
+  }
+
+  /**
+   * Nothing was heard for a part of the time that a call has. A network that drops packets says nothing, while new connections
+   * may work. So the connection is asked, and if it stays silent, a new one is opened beside it and asked, too. If only the new
+   * one answers, it takes the place of the old one: calls in flight have failed like those of a lost connection, and are repeated
+   * where that is safe. If neither answers, they go to another endpoint, if there is one. Never rejects.
+   */
+  async #checkSilence(): Promise<void> {
+    if (!this.isLive || this.#isChecking) return;
+    this.#isChecking = true;
+    const { endpoint, credentials, channelOptions, timing, hasOther } = this.#parts;
+    let isAlive = false;
+    const asked = isAnswered(this.#client, ASK_MS + CHECK_MS).then((answered) => {
+      isAlive = answered;
+    });
+    await waitFor(timing, asked, ASK_MS);
+    let isDead = false;
+    if (!isAlive && this.isLive) {
+      // Channels with the same options share their connections unless they say otherwise.
+      const options = { ...channelOptions, 'grpc.use_local_subchannel_pool': 1 };
+      const spare = new TaskMasterServiceClient(endpoint, credentials, options);
+      this.#spare = spare;
+      const isNewAlive = await isAnswered(spare, CHECK_MS);
+      // Both may be answered at the same moment, after a pause of the node.
+      await waitFor(timing, asked, SAME_MOMENT_MS);
+      this.#spare = undefined;
+      isDead = !isAlive && this.isLive && (isNewAlive || hasOther(this));
+      if (isDead) this.#replaceBy(spare);
+      else spare.close();
+    }
+    this.#isChecking = false;
+    if (!isAlive && !isDead && this.isLive && !this.isIdle) this.watch.sent(undefined);
+  }
+
+  #replaceBy(spare: TaskMasterServiceClient): void {
+    const old = this.#client;
+    this.#client = spare;
+    const error = new UnavailableError('no answer comes on the connection', { reason: 'UNAVAILABLE', retryable: true });
+    this.failed(error);
+    this.#breakStream();
+    for (const cancel of [...this.#unaryCalls]) cancel('silent');
+    old.close();
   }
 
   /** Not with `waitForReady` of gRPC: that wakes a channel that is closed meanwhile, and keeps the process running. */
   #probe(): void {
-    const channel = this.client.getChannel();
+    const channel = this.#client.getChannel();
     const deadline = Date.now() + PROBE_MS;
     const look = (): void => {
       if (this.#state.kind !== 'connecting') return;

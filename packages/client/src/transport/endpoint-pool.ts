@@ -49,6 +49,11 @@ export class EndpointPool {
     return this.#connections.some((connection) => connection.isLive && !connection.isResting(now));
   }
 
+  /** Whether a connection other than this one is up. */
+  hasOther(than: Connection): boolean {
+    return this.#connections.some((connection) => connection !== than && connection.isLive);
+  }
+
   /** The first connection that is up. @throws UnavailableError if none is up in time; CancelledError. */
   whenLive(timeoutMs: number | undefined, signal: AbortSignal | undefined): Promise<Connection> {
     const live = this.pick();

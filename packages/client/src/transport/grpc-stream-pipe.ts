@@ -8,12 +8,18 @@ import {
 import { type TaskMasterError, UnavailableError } from '../values/errors.ts';
 import { errorFromService } from './wire-errors.ts';
 
+/** A stream that can be given up as if the network had broken it. */
+export interface BreakablePipe extends CallPipe {
+  /** The listener is told, and the calls of the stream have failed. */
+  break(): void;
+}
+
 /** Opens the bidirectional stream of a channel. Messages are encoded. */
 export function openStreamPipe(
   client: TaskMasterServiceClient,
   metadata: Metadata,
   listener: CallPipeListener<TaskMasterError>,
-): CallPipe {
+): BreakablePipe {
   const call = client.makeBidiStreamRequest(
     TaskMasterServiceService.stream.path,
     (message: Buffer) => message,
@@ -39,6 +45,7 @@ export function openStreamPipe(
       over = true;
       call.end();
     },
+    break: () => call.cancel(),
     abort() {
       over = true;
       call.end();

@@ -149,6 +149,7 @@ export class GrpcTransport implements Transport {
           const state = error === undefined ? 'connected' : 'lost';
           callHook(hooks, 'onReconnected', { endpoint, state, error });
         },
+        hasOther: (connection) => this.#pool.hasOther(connection),
         onDenied: (connection, metadata) => this.#routes.denied(connection, metadata),
       });
     const connections = endpoints.map((endpoint) => open(endpoint, false));

@@ -33,6 +33,7 @@ function setUp({ maxCallsInFlight = 100 } = {}) {
   const state = { takes: true, isReadable: true, closed: 0 };
   const stream = new RequestStream({
     timing,
+    onSent: () => {},
     maxCallsInFlight,
     onFailure: ({ reason }) => broken.push(reason),
     open(listener) {

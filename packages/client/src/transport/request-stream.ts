@@ -40,6 +40,8 @@ export interface RequestStreamParts {
   readonly timing: Timing;
   /** Largest number of unanswered calls, without those that wait. */
   readonly maxCallsInFlight: number;
+  /** Called when a call is sent that does not wait. */
+  readonly onSent: (timeoutMs: number | undefined) => void;
   /**
    * Called when the stream broke, after its calls are rejected, and when an answer says that the node is unavailable or does not
    * hold the group.
@@ -124,6 +126,7 @@ export class RequestStream {
       if (signal?.aborted) throw cancelled(signal);
       this.#stream ??= this.#open();
       const waits = request.$case !== 'update';
+      if (counted) this.#parts.onSent(timeoutMs);
       this.#stream.send({ request, waits, size, counted, signal, timeoutMs }, (outcome) => {
         const reply = replyOf(request, outcome);
         if (reply !== undefined) resolve(reply);

@@ -1,4 +1,4 @@
-import type { ServiceError } from '@grpc/grpc-js';
+import { type ServiceError, status } from '@grpc/grpc-js';
 import { CancelledError, cancelled } from '../values/errors.ts';
 import type { Connection } from './connection.ts';
 import type { TransportCallOptions } from './transport.ts';
@@ -30,10 +30,12 @@ export function unaryCall<Request, Reply>(
     // Throws before the call begins if the token cannot be read.
     const { metadata } = connection;
     let isClosed = false;
-    const settled = connection.began(() => {
-      isClosed = true;
+    const settled = connection.began((why) => {
+      isClosed = why === 'closed';
       call.cancel();
     });
+    // Only calls that wait have extra time.
+    if (extraMs === 0) connection.watch.sent(timeoutMs);
     const call = connection.client.makeUnaryRequest(
       method.path,
       (bytes: Buffer) => bytes,
@@ -44,6 +46,7 @@ export function unaryCall<Request, Reply>(
       (failure: ServiceError | null, reply?: Reply) => {
         signal?.removeEventListener('abort', onAbort);
         settled();
+        if (failure === null || failure.code !== status.DEADLINE_EXCEEDED) connection.watch.heard();
         if (failure === null && reply !== undefined) {
           resolve(reply);
           return;
