@@ -54,7 +54,7 @@ export function createClusterForwarding(router: Router): UnaryService {
     unary: {
       ListMembers: toAnyNode('ListMembers', 'harmless'),
       ListPartitions: toAnyNode('ListPartitions', 'harmless'),
-      DrainMember: toAnyNode('DrainMember', 'harmless', true),
+      DrainMember: toAnyNode('DrainMember', 'once', true),
       // The answer to a repetition would be that the member has left, without what was lost.
       RemoveMember: toAnyNode('RemoveMember', 'unsafe', true),
     },
@@ -121,17 +121,17 @@ export function createRouterService(router: Router): RawService {
       // A repetition could delete a new queue of the same name.
       DeleteQueue: single(aboutGroup('DeleteQueue', 'unsafe')),
       ResetLeases: single(aboutGroup('ResetLeases', 'unsafe')),
-      // A repetition changes nothing.
-      PutQueueSettings: single(aboutGroup('PutQueueSettings', 'harmless')),
+      // It says how something is to be, so a repetition changes nothing; so do puts of schedules, pauses and subscriptions.
+      PutQueueSettings: single(aboutGroup('PutQueueSettings', 'once')),
       DeleteQueueSettings: single(aboutGroup('DeleteQueueSettings', 'unsafe')),
       ListQueueSettings: single(aboutGroup('ListQueueSettings', 'harmless')),
-      PutSchedule: single(aboutGroup('PutSchedule', 'harmless')),
+      PutSchedule: single(aboutGroup('PutSchedule', 'once')),
       ListSchedules: look(single(listSchedules)),
       DeleteSchedule: single(aboutGroup('DeleteSchedule', 'unsafe')),
-      PauseSchedule: single(aboutGroup('PauseSchedule', 'harmless')),
+      PauseSchedule: single(aboutGroup('PauseSchedule', 'once')),
       TriggerSchedule: single(aboutGroup('TriggerSchedule', 'unsafe')),
-      Subscribe: single(aboutGroup('Subscribe', 'harmless')),
-      Unsubscribe: single(aboutGroup('Unsubscribe', 'harmless')),
+      Subscribe: single(aboutGroup('Subscribe', 'once')),
+      Unsubscribe: single(aboutGroup('Unsubscribe', 'once')),
       ListSubscriptions: single(aboutGroup('ListSubscriptions', 'harmless')),
     },
     openStream: (origin) => new RoutedStreamSession(router, origin),

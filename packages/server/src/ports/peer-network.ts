@@ -54,6 +54,13 @@ export class PeerMessageTooLongError extends Error {
 /** A node did not answer, or its answer was lost. */
 export class PeerUnreachableError extends Error {
   override readonly name = 'PeerUnreachableError';
+  /** False: the request was certainly not sent. */
+  readonly maybeServed: boolean;
+
+  constructor(message: string, maybeServed: boolean, options?: ErrorOptions) {
+    super(message, options);
+    this.maybeServed = maybeServed;
+  }
 }
 
 /**

@@ -79,7 +79,8 @@ export function callPeersOver(carry: (passage: PeerPassage) => Promise<Buffer>):
     } catch (error) {
       if (error instanceof Refusal || error instanceof PeerMessageTooLongError) throw error;
       const problem = error instanceof Error ? error.message : String(error);
-      throw new PeerUnreachableError(`${address} does not answer: ${problem}`, { cause: error });
+      const maybeServed = !(error instanceof LinkBrokenError) || error.maybeServed;
+      throw new PeerUnreachableError(`${address} does not answer: ${problem}`, maybeServed, { cause: error });
     }
     return responseDeserialize(reply) as never;
   };

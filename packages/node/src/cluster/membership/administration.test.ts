@@ -150,11 +150,21 @@ describe('a member that is drained', () => {
     const cluster = await clusterOf(['a', 'b']);
     const drain = (name: string) => cluster.run(administrationOf(cluster, 'a').drainMember({ name }));
     await lose(cluster, 'b');
+    await cluster.pass(DEATH_MS);
     await expect(drain('b')).rejects.toMatchObject({ reason: 'HOLDER_UNREACHABLE', metadata: { members: 'b' } });
     await expect(drain('x')).rejects.toMatchObject({ reason: 'UNKNOWN_MEMBER' });
-    await cluster.pass(DEATH_MS);
     await removeMembers(cluster, 'a', 'b');
     await expect(drain('a')).rejects.toMatchObject({ reason: 'LAST_MEMBER' });
+  });
+
+  test('leaves the outcome open if its answer was lost', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    const drain = (through: string) => cluster.run(administrationOf(cluster, through).drainMember({ name: 'b' }));
+    cluster.network.onArrival = ({ what, way }) => {
+      if (what === 'leave' && way === 'request') cutOff(cluster, 'b');
+    };
+    await expect(drain('a')).rejects.toMatchObject({ reason: 'OUTCOME_UNKNOWN', metadata: { members: 'b' } });
+    expect(cluster.node('b').agent.self?.state).toBe('leaving');
   });
 
   test('is chosen by its id if another member has the same name, because both joined at the same moment', async () => {

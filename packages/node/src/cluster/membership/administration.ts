@@ -16,6 +16,7 @@ import { type MemberRecord, membersNamed, toWireRecord } from '@taskmaster/serve
 import { type PartitionId, Refusal } from '@taskmaster/server/domain';
 import type { CallPeer, Log, Membership, Peer } from '@taskmaster/server/ports';
 import type { ClusterAgent } from '../agent.ts';
+import { reasonOfSilence } from './silence.ts';
 
 export interface AdministrationDeps {
   readonly agent: ClusterAgent;
@@ -80,7 +81,7 @@ export class ClusterAdministration {
     } catch (error) {
       if (error instanceof Refusal) throw error;
       const message = `member ${name} does not answer: start it, or remove it if it will not come back`;
-      throw new Refusal('HOLDER_UNREACHABLE', message, { metadata: { members: name }, cause: error });
+      throw new Refusal(reasonOfSilence(error), message, { metadata: { members: name }, cause: error });
     }
   };
 

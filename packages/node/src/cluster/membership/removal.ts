@@ -8,6 +8,7 @@ import {
 } from '@taskmaster/server/cluster-view';
 import { type Instant, type PartitionId, Refusal } from '@taskmaster/server/domain';
 import type { CallPeer, Clock, Log, Membership } from '@taskmaster/server/ports';
+import { reasonOfSilence } from './silence.ts';
 
 export interface RemovalDeps {
   readonly clusterId: string;
@@ -229,6 +230,6 @@ export class Removal {
   #unreachable(nodeIds: readonly string[], cause?: unknown): Refusal {
     const names = nodeIds.map((id) => this.#deps.members().get(id)?.name ?? id).join(', ');
     const message = `members that do not answer: ${names}; all members that stay must answer: start them, or name them too if they are lost for good`;
-    return new Refusal('HOLDER_UNREACHABLE', message, { metadata: { members: names }, cause });
+    return new Refusal(reasonOfSilence(cause), message, { metadata: { members: names }, cause });
   }
 }

@@ -53,7 +53,7 @@ export interface RoutedCaller {
 
 /**
  * Whether a call may be repeated. `harmless`: it changes nothing (reads). `once`: all attempts together take effect once
- * (updates with a request id). `unsafe`: each attempt may take effect.
+ * (updates with a request id; calls that say how something is to be). `unsafe`: each attempt may take effect.
  */
 export type Repetition = 'harmless' | 'once' | 'unsafe';
 
@@ -96,8 +96,16 @@ const PASSING_REASONS: ReadonlySet<string> = new Set(['PARTITION_MOVING', 'START
 function mayBeAskedElsewhere(outcome: SendFailure, repetition: Repetition): boolean {
   if (outcome instanceof RefusedError)
     return outcome.error.reason === 'NOT_HOLDER' || PASSING_REASONS.has(outcome.error.reason);
-  return outcome.kind === 'connection' && (!outcome.maybeApplied || repetition === 'harmless');
+  return outcome.kind === 'connection' && (!outcome.maybeApplied || repetition !== 'unsafe');
 }
+
+/** Whether the answer of an attempt was lost that may have changed something, or may still. */
+const isInDoubt = (failure: SendFailure, repetition: Repetition): boolean =>
+  failure instanceof LostError && failure.maybeApplied && repetition !== 'harmless';
+
+/** An invalid request never takes effect, also in an attempt whose answer was lost. */
+const isNeverTaken = (failure: SendFailure): boolean =>
+  failure instanceof RefusedError && failure.error.code === status.INVALID_ARGUMENT;
 
 /** Sends calls to the nodes that hold their partitions. */
 export class Router {
@@ -239,17 +247,20 @@ export class Router {
     }
   }
 
-  /** Sends a call that has no partition to any node. Every node gives the same answer: a refusal. */
+  /** Sends a call that has no partition to any node. Every node gives the same answer. */
   async toAnyNode(call: RoutedCall, caller: RoutedCaller): Promise<Uint8Array> {
     const nodes = this.nodesByHope();
     let problem = 'the cluster has no known member';
+    let maybeApplied = false;
     for (const { address } of nodes) {
       const outcome = await this.send(address, call, caller);
       if (outcome instanceof Uint8Array) return outcome;
-      if (!mayBeAskedElsewhere(outcome, call.repetition)) throw refusalFor(outcome);
       problem = outcome.message;
+      if (isInDoubt(outcome, call.repetition)) maybeApplied = true;
+      if (mayBeAskedElsewhere(outcome, call.repetition)) continue;
+      throw maybeApplied && !isNeverTaken(outcome) ? outcomeUnknown(problem, {}) : refusalFor(outcome);
     }
-    throw unreachable('every node', problem, {});
+    throw maybeApplied ? outcomeUnknown(problem, {}) : unreachable('every node', problem, {});
   }
 
   /** All nodes, live ones first, starting at a random one. */
@@ -356,7 +367,7 @@ class Attempts {
     if (this.caller.gone) throw cancelled();
     if (failure instanceof LostError) {
       if (failure.kind === 'cancelled') throw refusalFor(failure);
-      if (failure.maybeApplied && this.call.repetition !== 'harmless') this.#maybeApplied = true;
+      if (isInDoubt(failure, this.call.repetition)) this.#maybeApplied = true;
       const isLast = failure.kind !== 'connection' || (failure.maybeApplied && this.call.repetition === 'unsafe');
       if (isLast) throw this.#maybeApplied ? this.#unknown(failure.message) : refusalFor(failure);
     } else if (failure?.error.reason === 'NOT_HOLDER') {
@@ -388,9 +399,8 @@ class Attempts {
       return this.#maybeApplied ? this.#unknown(refusal.message) : refusal;
     }
     if (failure instanceof RefusedError) {
-      // The attempt whose answer was lost may still arrive. An invalid request never takes effect.
-      const isNeverTaken = failure.error.code === status.INVALID_ARGUMENT;
-      return this.#maybeApplied && !isNeverTaken ? this.#unknown(failure.message) : refusalFor(failure);
+      // The attempt whose answer was lost may still arrive.
+      return this.#maybeApplied && !isNeverTaken(failure) ? this.#unknown(failure.message) : refusalFor(failure);
     }
     if (this.#maybeApplied) return this.#unknown(failure.message);
     return unreachable(`the node that holds partition ${this.partition}`, failure.message, metadata);

@@ -127,12 +127,16 @@ function send(
   });
 }
 
+/** What the gRPC client says of a request that it could not send. */
+const NO_CONNECTION = 'No connection established';
+
 function unreachable(address: string, error: ServiceError | null): Error {
   const details = error === null ? '' : connectionProblem(error.details);
   const problem = details || error?.message || 'an empty answer';
   // Without our reason this comes from the gRPC client, which refuses an answer that is too long.
   if (error?.code === status.RESOURCE_EXHAUSTED) return tooLong(address, problem);
-  return new PeerUnreachableError(`${address} does not answer: ${problem}`, { cause: error });
+  const maybeServed = error?.details.startsWith(NO_CONNECTION) !== true;
+  return new PeerUnreachableError(`${address} does not answer: ${problem}`, maybeServed, { cause: error });
 }
 
 const tooLong = (address: string, problem: string): Error =>
