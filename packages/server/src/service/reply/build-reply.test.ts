@@ -81,3 +81,16 @@ test('a shown task uses no more of a reply than is counted for it, whatever it k
     }),
   );
 });
+
+test.each([
+  ['is shown', false, 'too late'],
+  ['is not shown once an enqueue has taken it back', true, undefined],
+])('a cancellation %s', (_how, rerun, cancelReason) => {
+  const history = {
+    ...{ key: undefined, timeLimitMs: undefined, failures: [], origin: undefined, progress: undefined, rerun },
+    cancelled: { at: 5 as Instant, reason: 'too late' },
+  };
+  const state = { ...fc.sample(taskStates, 1)[0], history } as TaskState;
+  const info = taskInfo({ queue: leased.queue, pid: leased.pid, state, data: undefined }, false);
+  expect([info.cancelReason, info.cancelledUnixMs]).toEqual([cancelReason, rerun ? 0 : 5]);
+});

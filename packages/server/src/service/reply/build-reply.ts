@@ -171,7 +171,7 @@ function bytesOfPast(view: TaskView): number {
   if (history === undefined) return 0;
   let bytes = Buffer.byteLength(originName(view)) + Buffer.byteLength(history.progress?.text ?? '');
   bytes += Buffer.byteLength(history.key ?? '');
-  bytes += Buffer.byteLength(history.cancelled?.reason ?? '');
+  bytes += Buffer.byteLength(cancelledIn(view)?.reason ?? '');
   for (const { worker, error } of history.failures) {
     const texts = [worker, error?.message ?? '', error?.details ?? ''];
     bytes += texts.reduce((sum, text) => sum + Buffer.byteLength(text), FAILURE_BYTES);
@@ -204,11 +204,14 @@ export function taskInfo(view: TaskView, includeData: boolean): TaskInfo {
     progressUnixMs: state?.history?.progress?.at ?? 0,
     key: state === undefined ? (view.key ?? '') : (state.history?.key ?? ''),
     timeLimitMs: state?.history?.timeLimitMs ?? 0,
-    cancelReason: state?.history?.cancelled?.reason,
-    cancelledUnixMs: state?.history?.cancelled?.at ?? 0,
+    cancelReason: cancelledIn(view)?.reason,
+    cancelledUnixMs: cancelledIn(view)?.at ?? 0,
     headers: headersOf(payload),
   };
 }
+
+/** Undefined also if a later enqueue took the cancellation back. */
+const cancelledIn = ({ state }: TaskView) => (state?.history?.rerun === true ? undefined : state?.history?.cancelled);
 
 const failureMessage = ({ at, attempt, worker, error }: Failure): TaskFailure => ({
   failedUnixMs: at,

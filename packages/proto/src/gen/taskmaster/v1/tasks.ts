@@ -524,8 +524,8 @@ export interface LeasedTask {
   /** Its key. Empty: none. */
   key: string;
   /**
-   * How long the lease lasts, in ms, if the queue's settings decided it. 0: as long as requested, or 30 s. `time_limit_ms` may
-   * end it sooner.
+   * How long the lease lasts, in ms, if the request did not say it and the queue has settings of any kind. 0: as long as
+   * requested, or 30 s. `time_limit_ms` may end it sooner.
    */
   leaseDurationMs: number;
   /** How long this attempt may take from the begin of the lease, in ms: the limit of the task, or of the settings. 0: no limit. */
