@@ -4,6 +4,7 @@ export const FAULTS = [
   ...([
     'pause',
     'pause in a turn',
+    'clock set',
     'partition',
     'one-way partition',
     'lost hand-off message',

@@ -23,6 +23,8 @@ const FAILING_MS = 2_000;
 
 /** A pause after which a node asks whether it is still a member. */
 const NOTICED_MS = 5_100;
+/** A system clock is set by this many times the length of such a pause: by some minutes. */
+const SET_BY = 100;
 /** The pause begins after at most this many readings of the clock. An update reads it twice. */
 const MOST_READINGS = 10;
 
@@ -293,12 +295,21 @@ export class Faults {
     this.#after(ms, () => clock.goOn());
   }
 
-  /** Pauses the process between two readings of the clock, maybe in one turn: the second reading shows a much later time. */
+  /**
+   * Pauses the process between two readings of the clock, maybe in one turn: the second reading shows a much later time.
+   * Then sets the system clock, except where instants of all nodes are compared.
+   */
   #pauseInTurn(node: SimNode): void {
     const { clock } = node.h;
     const ms = NOTICED_MS + this.#random.int(3_000);
     this.#count('pause in a turn', `${node.name} for ${ms} ms`);
     clock.leapAtReading(1 + this.#random.int(MOST_READINGS), ms);
+    if (!this.#clocksAgree) this.#setClock(node, ms % 2 === 0 ? ms * SET_BY : -ms * SET_BY);
+  }
+
+  #setClock(node: SimNode, ms: number): void {
+    this.#count('clock set', `${node.name} by ${ms} ms`);
+    node.h.clock.stepWall(ms);
   }
 
   #cut(): void {
