@@ -15,7 +15,7 @@ import {
   type StatsReport,
 } from '../tasks/introspection.ts';
 import { isSeveral, type SeveralQueues, sourceOf } from '../tasks/lease-source.ts';
-import { GIVE_BACK_MS, type LeaseOptions, leaseFrom } from '../tasks/lease-tasks.ts';
+import { GIVE_BACK_MS, type LeaseOptions, leaseFrom, leaseNames } from '../tasks/lease-tasks.ts';
 import type { LeasedTask } from '../tasks/leased-task.ts';
 import { type QueueRef, queueRef } from '../tasks/new-task.ts';
 import { Update } from '../tasks/update.ts';
@@ -23,15 +23,18 @@ import { systemTiming, type Timing, waitFor } from '../transport/timing.ts';
 import type { Transport } from '../transport/transport.ts';
 import { type Codec, type DataFormat, jsonCodec } from '../values/codec.ts';
 import { durationMs } from '../values/duration.ts';
+import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import {
   type CallOptions,
   type ClientOptions,
   clientSettings,
   DEFAULT_STOP_TIMEOUT,
   type StopOptions,
+  stopNames,
 } from '../values/options.ts';
 import { Worker } from '../worker/worker.ts';
 import type { Handler, WorkerOptions } from '../worker/worker-options.ts';
+import { workerNames } from '../worker/worker-options.ts';
 import { Cluster } from './cluster.ts';
 import { DeadLetters } from './dead-letters.ts';
 import { type MatchingFilter, type MatchingOptions, MatchingQueues } from './matching/matching-queues.ts';
@@ -65,6 +68,18 @@ export interface ShardOptions {
   /** Number of shards that enqueues use, 1 to 256. Take several times the number of nodes. */
   readonly shards: number;
 }
+
+const formatNames: OptionNames<QueueOptions<unknown> & SchemaQueueOptions<StandardSchemaV1>> = {
+  codec: true,
+  schema: true,
+};
+const shardNames = { ...formatNames, shards: true } as const;
+const matchingNames: OptionNames<QueueOptions<unknown> & MatchingOptions & { readonly schema?: unknown }> = {
+  ...formatNames,
+  by: true,
+  weight: true,
+};
+const leaseFromNames = { ...leaseNames, queues: true } as const;
 
 /** Type of the data of a queue. A queue that is given by name has unknown data, in JSON. */
 export type DataOf<Q> = Q extends QueueRef<infer T, infer _In> ? T : Q extends SeveralQueues<infer T> ? T : unknown;
@@ -108,6 +123,7 @@ export class TaskMasterClient implements AsyncDisposable {
   ): Queue<StandardSchemaV1.InferOutput<Schema>, StandardSchemaV1.InferInput<Schema>>;
   queue<T = unknown>(name: string, options?: QueueOptions<T>): Queue<T>;
   queue<T>(name: string, options: QueueOptions<T> & { readonly schema?: StandardSchemaV1<T, T> } = {}): Queue<T> {
+    assertKnown('queue', options, formatNames);
     return new Queue<T>(this.#context, name, { codec: options.codec ?? jsonCodec, schema: options.schema });
   }
 
@@ -124,6 +140,7 @@ export class TaskMasterClient implements AsyncDisposable {
     name: string,
     options: QueueOptions<T> & ShardOptions & { readonly schema?: StandardSchemaV1<T, T> },
   ): ShardedQueue<T> {
+    assertKnown('shardedQueue', options, shardNames);
     const format = { codec: options.codec ?? jsonCodec, schema: options.schema };
     return new ShardedQueue<T>(this.#context, name, options.shards, format);
   }
@@ -142,6 +159,7 @@ export class TaskMasterClient implements AsyncDisposable {
     filter: MatchingFilter,
     options: QueueOptions<T> & MatchingOptions & { readonly schema?: StandardSchemaV1<T, T> } = {},
   ): MatchingQueues<T> {
+    assertKnown('matchingQueues', options, matchingNames);
     const format = { codec: options.codec ?? jsonCodec, schema: options.schema };
     return new MatchingQueues<T>(this.#context, filter, options, format as DataFormat<T, unknown>);
   }
@@ -153,6 +171,7 @@ export class TaskMasterClient implements AsyncDisposable {
   lease<Q extends string | QueueRef | SeveralQueues>(
     options: LeaseOptions & { readonly queues: readonly Q[] },
   ): Promise<LeasedTask<DataOf<Q>>[]> {
+    assertKnown('lease', options, leaseFromNames);
     return leaseFrom(this.#context, sourceOf(refs(options.queues)), options);
   }
 
@@ -176,6 +195,7 @@ export class TaskMasterClient implements AsyncDisposable {
   ): Topic<StandardSchemaV1.InferOutput<Schema>, StandardSchemaV1.InferInput<Schema>>;
   topic<T = unknown>(name: string, options?: QueueOptions<T>): Topic<T>;
   topic<T>(name: string, options: QueueOptions<T> & { readonly schema?: StandardSchemaV1<T, T> } = {}): Topic<T> {
+    assertKnown('topic', options, formatNames);
     return new Topic<T>(this.#context, name, { codec: options.codec ?? jsonCodec, schema: options.schema });
   }
 
@@ -200,6 +220,7 @@ export class TaskMasterClient implements AsyncDisposable {
     handler: Handler<DataOf<Q>>,
     options: WorkerOptions<DataOf<Q>> = {},
   ): Worker<DataOf<Q>> {
+    assertKnown('worker', options, workerNames);
     return new Worker(this.#context, sourceOf(refs(isList(queues) ? queues : [queues])), handler, options);
   }
 
@@ -227,6 +248,7 @@ export class TaskMasterClient implements AsyncDisposable {
    * calls reject with `CancelledError`. If `close` is called again, the shorter timeout counts.
    */
   async close(options: StopOptions = {}): Promise<void> {
+    assertKnown('close', options, stopNames);
     const timeoutMs = durationMs(options.timeout ?? DEFAULT_STOP_TIMEOUT, 'timeout');
     const stopping = [...this.#context.workers].map((worker) => worker.stop(options));
     this.#closed ??= this.#close(stopping, timeoutMs);

@@ -12,7 +12,9 @@ import type { ClientContext } from '../tasks/context.ts';
 import type { ClusterCalls, TransportCallOptions } from '../transport/transport.ts';
 import { type Duration, durationMs } from '../values/duration.ts';
 import { makeError } from '../values/errors.ts';
+import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import type { CallOptions } from '../values/options.ts';
+import { callNames } from '../values/options.ts';
 import type { Repetition } from '../values/retry.ts';
 
 /**
@@ -145,6 +147,9 @@ export interface LostPartition {
   readonly counted: { readonly queues: number; readonly tasks: number } | undefined;
 }
 
+const removeNames: OptionNames<RemoveOptions> = { ...callNames, acceptLoss: true, wait: true };
+const backupNames: OptionNames<BackupOptions> = { ...callNames, unchangedSince: true, maxBytesPerSecond: true };
+
 /** Members wait six seconds before they begin lost partitions anew, and ask each other before and after. */
 const REMOVE_WAIT_MS = 10_000;
 
@@ -164,12 +169,14 @@ export class Cluster {
 
   /** The members of the cluster and the running proxies. @throws NoClusterError, UnavailableError, ... */
   async members(options: CallOptions = {}): Promise<ClusterMembers> {
+    assertKnown('members', options, callNames);
     const reply = await this.#ask('listMembers', 'read', options, (calls, attempt) => calls.listMembers({}, attempt));
     return { ...reply, members: reply.members.map(memberFrom) };
   }
 
   /** The holders of all partitions. Takes two seconds if a node does not answer. @throws NoClusterError, UnavailableError, ... */
   async partitions(options: CallOptions = {}): Promise<ClusterPartitions> {
+    assertKnown('partitions', options, callNames);
     const reply = await this.#ask('listPartitions', 'read', options, (calls, attempt) =>
       calls.listPartitions({}, attempt),
     );
@@ -182,7 +189,8 @@ export class Cluster {
    * @throws UnknownMemberError, MemberLeftError, LastMemberError, NoClusterError; UnavailableError with the reason
    * HOLDER_UNREACHABLE if the member does not answer.
    */
-  drain(name: string, options: CallOptions = {}): Promise<DrainOutcome> {
+  async drain(name: string, options: CallOptions = {}): Promise<DrainOutcome> {
+    assertKnown('drain', options, callNames);
     return this.#ask('drainMember', 'operator', options, (calls, attempt) => calls.drainMember({ name }, attempt));
   }
 
@@ -194,6 +202,7 @@ export class Cluster {
    * reason HOLDER_UNREACHABLE if another active member does not answer; TypeError without a name.
    */
   async remove(names: string | readonly string[], options: RemoveOptions = {}): Promise<RemoveOutcome> {
+    assertKnown('remove', options, removeNames);
     const [name, ...also] = typeof names === 'string' ? [names] : names;
     if (name === undefined) throw new TypeError('names: at least one is needed');
     const acceptLoss = options.acceptLoss ?? false;
@@ -215,6 +224,7 @@ export class Cluster {
    * TypeError if a number is not a whole number.
    */
   backupPartition(partition: number, options: BackupOptions = {}): AsyncIterableIterator<BackupPart, undefined> {
+    assertKnown('backupPartition', options, backupNames);
     const { unchangedSince, maxBytesPerSecond = 0, ...call } = options;
     for (const [name, value] of Object.entries({ partition, maxBytesPerSecond })) {
       if (!Number.isSafeInteger(value) || value < 0)

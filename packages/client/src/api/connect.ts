@@ -1,5 +1,6 @@
 import { connectTimeoutMs, GrpcTransport } from '../transport/grpc-transport.ts';
-import type { CallOptions, ConnectOptions } from '../values/options.ts';
+import { assertKnown, type OptionNames } from '../values/known-options.ts';
+import { type CallOptions, type ConnectOptions, clientNames } from '../values/options.ts';
 import { clientOver, type TaskMasterClient } from './client.ts';
 import { assertRuntime } from './runtime.ts';
 
@@ -15,13 +16,14 @@ export async function connect(
 ): Promise<TaskMasterClient> {
   assertRuntime();
   const given: ConnectOptions = isEndpoints(options) ? { endpoints: options } : options;
-  assertKnown(given, connectOptions, '');
-  assertKnown(call, callOptions, '; options go with the endpoints, as in connect({ endpoints, routing })');
+  assertKnown('connect', given, connectOptions);
+  assertKnown('options beside the endpoints go with them, as in connect({ endpoints, routing })', call, callOptions);
   const { signal } = call;
   const timeoutMs = connectTimeoutMs(given);
   const transport = new GrpcTransport(given);
   try {
-    const client = clientOver(transport, given);
+    const { timeout, retry, workerLabel, onCallRetried } = given;
+    const client = clientOver(transport, { timeout, retry, workerLabel, onCallRetried });
     await transport.ready(timeoutMs, signal);
     return client;
   } catch (error) {
@@ -35,31 +37,21 @@ function isEndpoints(options: string | readonly string[] | ConnectOptions): opti
   return typeof options !== 'object' || options === null || Array.isArray(options);
 }
 
-const connectOptions: Readonly<Record<keyof ConnectOptions, true>> = {
-  ...{
-    endpoints: true,
-    cluster: true,
-    routing: true,
-    tls: true,
-    credentials: true,
-    connectTimeout: true,
-    useStream: true,
-  },
-  ...{ token: true, tokenFile: true, insecure: true, httpProxy: true, renewalThread: true },
-  ...{
-    maxCallsInFlight: true,
-    onReconnected: true,
-    timeout: true,
-    retry: true,
-    workerLabel: true,
-    onCallRetried: true,
-  },
+const connectOptions: OptionNames<ConnectOptions> = {
+  ...clientNames,
+  endpoints: true,
+  cluster: true,
+  routing: true,
+  tls: true,
+  credentials: true,
+  connectTimeout: true,
+  useStream: true,
+  token: true,
+  tokenFile: true,
+  insecure: true,
+  httpProxy: true,
+  renewalThread: true,
+  maxCallsInFlight: true,
+  onReconnected: true,
 };
-const callOptions: Readonly<Record<keyof Pick<CallOptions, 'signal'>, true>> = { signal: true };
-
-/** Refuses misspelt and misplaced options, which would have no effect. */
-function assertKnown(given: object, known: object, hint: string): void {
-  for (const name of Object.keys(given)) {
-    if (!Object.hasOwn(known, name)) throw new TypeError(`${name}: no such option${hint}`);
-  }
-}
+const callOptions: OptionNames<Pick<CallOptions, 'signal'>> = { signal: true };

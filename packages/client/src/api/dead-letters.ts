@@ -4,7 +4,9 @@ import type { TaskSummary } from '../tasks/task-info.ts';
 import { Update } from '../tasks/update.ts';
 import { isTaskMasterError, type TaskMasterError } from '../values/errors.ts';
 import { callHook } from '../values/hooks.ts';
+import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import type { CallOptions } from '../values/options.ts';
+import { callNames } from '../values/options.ts';
 import type { Pid } from '../values/pid.ts';
 import type { Queue } from './queue.ts';
 
@@ -28,6 +30,9 @@ export interface DeadLettersOutcome {
   readonly skipped: number;
 }
 
+const listNames: OptionNames<DeadLetterOptions> = { ...callNames, where: true, limit: true };
+const settleNames: OptionNames<SettleDeadLettersOptions> = { ...listNames, onProgress: true };
+
 /**
  * The tasks that wait in a dead-letter queue and came there from another queue. `client.deadLetters(queue)` makes one. Tasks that
  * were enqueued there, and tasks that a worker has leased, are left alone.
@@ -44,6 +49,7 @@ export class DeadLetters {
 
   /** The tasks in order of their PIDs, with their failures and without their data. Those of a sharded queue by shard. */
   async *list({ limit, ...options }: DeadLetterOptions = {}): AsyncGenerator<TaskSummary, void> {
+    assertKnown('list', options, listNames);
     let left = limit ?? Number.POSITIVE_INFINITY;
     for (const queue of await this.#queues()) {
       for await (const task of listOf(queue, { ...options, limit: left })) {
@@ -70,6 +76,7 @@ export class DeadLetters {
     options: SettleDeadLettersOptions,
     add: (update: Update, queue: string, pid: Pid) => void,
   ): Promise<DeadLettersOutcome> {
+    assertKnown('dead letters', options, settleNames);
     const { onProgress: _, where, limit, ...call } = options;
     const outcome = { settled: 0, skipped: 0 };
     let pids: Pid[] = [];

@@ -10,7 +10,9 @@ import {
 } from '../tasks/new-task.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
 import { type Duration, durationMs, leaseDurationMs, timeLimitMs } from '../values/duration.ts';
+import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import type { CallOptions } from '../values/options.ts';
+import { callNames } from '../values/options.ts';
 
 /** Settings of queues: what applies unless a task or a request says otherwise. What is left out is not set. */
 export interface QueueSettings {
@@ -76,6 +78,7 @@ export class QueueSettingsOfClient {
    * nothing. @throws InvalidRequestError, PermissionDeniedError; TypeError for options of the wrong form.
    */
   async put(queues: string, settings: QueueSettings, options: CallOptions = {}): Promise<void> {
+    assertKnown('put', options, callNames);
     const { calls } = this.#context;
     const request = { queues: canonicalName(queues), settings: wireSettings(settings) };
     await calls.run('putQueueSettings', 'harmless', options, (attempt) =>
@@ -85,6 +88,7 @@ export class QueueSettingsOfClient {
 
   /** Deletes the settings that were put for exactly these queues. Resolves with false if there were none. */
   async delete(queues: string, options: CallOptions = {}): Promise<boolean> {
+    assertKnown('delete', options, callNames);
     const { calls } = this.#context;
     const request = { queues: canonicalName(queues) };
     const { deleted } = await calls.run('deleteQueueSettings', 'unsafe', options, (attempt) =>
@@ -107,6 +111,7 @@ export class QueueSettingsOfClient {
   }
 
   #list(queue: string, options: CallOptions) {
+    assertKnown('settings of queues', options, callNames);
     const { calls } = this.#context;
     return calls.run('listQueueSettings', 'read', options, (attempt) =>
       calls.transport.listQueueSettings({ queue }, attempt),
@@ -114,9 +119,24 @@ export class QueueSettingsOfClient {
   }
 }
 
-const wireSettings = ({ retry, deadLetterQueue, leaseDuration, mode, ...times }: QueueSettings): WireSettings => ({
+const settingsNames: OptionNames<QueueSettings> = {
+  retry: true,
+  deadLetterQueue: true,
+  leaseDuration: true,
+  mode: true,
+  resultRetention: true,
+  keepOut: true,
+  timeLimit: true,
+};
+
+function wireSettings(settings: QueueSettings): WireSettings {
+  assertKnown('settings', settings, settingsNames);
+  return knownSettings(settings);
+}
+
+const knownSettings = ({ retry, deadLetterQueue, leaseDuration, mode, ...times }: QueueSettings): WireSettings => ({
   queues: '',
-  retry: retry === undefined ? undefined : retryPolicy({ maxAttempts: retry.maxAttempts, backoff: retry.backoff }),
+  retry: retry === undefined ? undefined : retryPolicy(retry),
   deadLetterQueue: deadLetterQueue === undefined ? '' : nameToFill(deadLetterQueue),
   leaseDurationMs: leaseDuration === undefined ? 0 : leaseDurationMs(leaseDuration, 'leaseDuration'),
   mode: modeOf(mode),

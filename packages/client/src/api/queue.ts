@@ -2,7 +2,7 @@ import { type Enqueue, limits, PeekKind, type QueueStats, type TaskInfo as WireI
 import { partId } from '../calls/request-ids.ts';
 import { emptyRequest, requestIdOf } from '../calls/update-request.ts';
 import { type ClientContext, CONTEXT } from '../tasks/context.ts';
-import { type LeaseOptions, leaseTasks } from '../tasks/lease-tasks.ts';
+import { type LeaseOptions, leaseNames, leaseTasks } from '../tasks/lease-tasks.ts';
 import type { LeasedTask } from '../tasks/leased-task.ts';
 import {
   canonicalName,
@@ -12,6 +12,7 @@ import {
   prepareEnqueue,
   type QueueRef,
   type TaskOptions,
+  taskNames,
 } from '../tasks/new-task.ts';
 import { type TaskInfo, type TaskSummary, taskInfo, taskSummary } from '../tasks/task-info.ts';
 import { type EnqueueOutcome, enqueueOutcome, Update } from '../tasks/update.ts';
@@ -21,7 +22,9 @@ import type { TransportCallOptions } from '../transport/transport.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
 import type { DataFormat } from '../values/codec.ts';
 import type { Duration } from '../values/duration.ts';
+import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import type { CallOptions, UpdateOptions } from '../values/options.ts';
+import { callNames, updateNames } from '../values/options.ts';
 import { type PidLike, pidBytes } from '../values/pid.ts';
 import { nameFields, type TaskName } from '../values/task-name.ts';
 
@@ -50,6 +53,12 @@ export interface CancelOptions extends UpdateOptions {
   /** Why, at most 256 bytes. Default: none. */
   readonly reason?: string | undefined;
 }
+
+const enqueueNames: OptionNames<EnqueueOptions> = { ...taskNames, ...updateNames };
+const itemNames = { ...taskNames, data: true } as const;
+const peekNames: OptionNames<PeekOptions> = { ...callNames, kind: true, after: true, limit: true, data: true };
+const getNames: OptionNames<GetOptions> = { ...callNames, data: true };
+const cancelNames: OptionNames<CancelOptions> = { ...updateNames, reason: true };
 
 const peekKinds = {
   head: PeekKind.PEEK_KIND_HEAD,
@@ -90,6 +99,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
    * UnavailableError, DeadlineExceededError, CancelledError.
    */
   async enqueue(data: In, options: EnqueueOptions = NO_OPTIONS): Promise<EnqueueOutcome> {
+    assertKnown('enqueue', options, enqueueNames);
     const item = prepareEnqueue(this, data, options);
     const request = emptyRequest();
     request.enqueue.push(item instanceof Promise ? await item : item);
@@ -108,6 +118,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
     items: Iterable<TaskOptions & { readonly data: In }>,
     options: UpdateOptions = {},
   ): Promise<EnqueueOutcome[]> {
+    assertKnown('enqueueMany', options, updateNames);
     const outcomes: EnqueueOutcome[] = [];
     const wholeId = requestIdOf(options);
     let requests = 0;
@@ -122,6 +133,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
       for (const outcome of enqueued) outcomes.push(enqueueOutcome(outcome));
     };
     for (const item of items) {
+      assertKnown('an item of enqueueMany', item, itemNames);
       const prepared = await prepareEnqueue(this, item.data, item);
       const size = prepared.data.byteLength + headersSizeBound(prepared.headers);
       if (bytes > 0 && bytes + size > MANY_BYTES) await send();
@@ -135,6 +147,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
 
   /** A task for `client.update()`, for `task.complete({ enqueue })`, or for the result of a handler. */
   task(data: In, options?: TaskOptions): NewTask {
+    assertKnown('task', options, taskNames);
     return newTask(this, data, options);
   }
 
@@ -143,7 +156,8 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
    * If a payload cannot be read, the call still resolves and `data` of this task throws `InvalidDataError`, so that the task can
    * be released or completed like any other. If the signal is aborted, tasks that were leased meanwhile are released.
    */
-  lease(options: LeaseOptions = {}): Promise<LeasedTask<T>[]> {
+  async lease(options: LeaseOptions = {}): Promise<LeasedTask<T>[]> {
+    assertKnown('lease', options, leaseNames);
     return leaseTasks<T>(this[CONTEXT], { queues: [this], anyOrder: false }, options);
   }
 
@@ -165,6 +179,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
 
   /** Counts and rates. They are 0 if the queue holds no tasks. */
   async stats(options: CallOptions = {}): Promise<QueueStats> {
+    assertKnown('stats', options, callNames);
     const request = { queues: [this.name], filter: undefined };
     const { queues } = await this.#read('getQueueStats', options, (attempt) =>
       this[CONTEXT].calls.transport.getQueueStats(request, attempt),
@@ -179,6 +194,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
   peek(options: PeekOptions & { readonly data: false }): Promise<TaskSummary[]>;
   peek(options: PeekOptions): Promise<(TaskInfo<T> | TaskSummary)[]>;
   async peek(options: PeekOptions = {}): Promise<(TaskInfo<T> | TaskSummary)[]> {
+    assertKnown('peek', options, peekNames);
     const includeData = options.data ?? true;
     const kind = peekKinds[options.kind ?? 'head'];
     if (kind === undefined) throw new TypeError(`kind: '${options.kind}' is not 'head', 'leased' or 'delayed'`);
@@ -198,6 +214,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
   get(names: readonly TaskName[], options: GetOptions & { readonly data: false }): Promise<TaskSummary[]>;
   get(names: readonly TaskName[], options: GetOptions): Promise<(TaskInfo<T> | TaskSummary)[]>;
   async get(names: readonly TaskName[], options: GetOptions = {}): Promise<(TaskInfo<T> | TaskSummary)[]> {
+    assertKnown('get', options, getNames);
     const includeData = options.data ?? true;
     const fields = names.map(nameFields);
     const byPid = fields.filter(({ key }) => key === undefined);
@@ -220,7 +237,8 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
    * @throws TaskNotFoundError.
    */
   async cancel(task: TaskName, options: CancelOptions = {}): Promise<void> {
-    await new Update(this[CONTEXT]).cancel(this, task, options.reason).commit(options);
+    assertKnown('cancel', options, cancelNames);
+    await new Update(this[CONTEXT], true).cancel(this, task, options.reason).commit(options);
   }
 
   /**
@@ -235,6 +253,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
 
   /** Deletes the queue and all its tasks, also leased tasks, in constant time. Resolves with the number of tasks. */
   async delete(options: CallOptions = {}): Promise<number> {
+    assertKnown('delete', options, callNames);
     const { calls } = this[CONTEXT];
     const { deletedTasks } = await calls.run('deleteQueue', 'unsafe', options, (attempt) =>
       calls.transport.deleteQueue({ queue: this.name }, attempt),
@@ -244,6 +263,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
 
   /** Makes all leased tasks available now. Their workers lose them. Resolves with the number of tasks. */
   async resetLeases(options: CallOptions = {}): Promise<number> {
+    assertKnown('resetLeases', options, callNames);
     const { calls } = this[CONTEXT];
     const { resetTasks } = await calls.run('resetLeases', 'unsafe', options, (attempt) =>
       calls.transport.resetLeases({ queue: this.name }, attempt),

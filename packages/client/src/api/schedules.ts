@@ -22,7 +22,9 @@ import { brokenReply } from '../transport/wire-errors.ts';
 import { encodeData } from '../values/codec.ts';
 import { type Duration, durationMs, timeLimitMs } from '../values/duration.ts';
 import { callHook } from '../values/hooks.ts';
+import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import type { CallOptions } from '../values/options.ts';
+import { callNames } from '../values/options.ts';
 import { type Pid, type PidLike, pidBytes } from '../values/pid.ts';
 
 /** What a schedule enqueues, and when. Give either `cron` or `every`. */
@@ -73,6 +75,27 @@ export interface PutScheduleOutcome {
   readonly schedule: ScheduleInfo;
 }
 
+const scheduleNames: OptionNames<ScheduleOptions> = {
+  queue: true,
+  data: true,
+  cron: true,
+  timeZone: true,
+  every: true,
+  missedRuns: true,
+  skipWhileRunning: true,
+  retry: true,
+  timeLimit: true,
+  headers: true,
+  pidPrefix: true,
+};
+const listNames: OptionNames<ListSchedulesOptions> = {
+  ...callNames,
+  group: true,
+  nextRuns: true,
+  pageSize: true,
+  onUnreachable: true,
+};
+
 const results: Readonly<Record<number, PutScheduleOutcome['result']>> = {
   [WirePutResult.PUT_SCHEDULE_RESULT_CREATED]: 'created',
   [WirePutResult.PUT_SCHEDULE_RESULT_CHANGED]: 'changed',
@@ -104,6 +127,7 @@ export class Schedules {
    * run after now; InvalidDataError; PermissionDeniedError; TypeError for options of the wrong form.
    */
   async put<In>(name: string, schedule: ScheduleOptions<In>, options: CallOptions = {}): Promise<PutScheduleOutcome> {
+    assertKnown('put', options, callNames);
     const request = { schedule: canonicalName(name), spec: await scheduleSpec(schedule) };
     const reply = await this.#run('putSchedule', 'harmless', options, (transport, attempt) =>
       transport.putSchedule(request, attempt),
@@ -113,6 +137,7 @@ export class Schedules {
 
   /** The schedules of all groups, or of one, in the order of their groups and names. Reads one page at a time. */
   async *list(options: ListSchedulesOptions = {}): AsyncGenerator<ScheduleInfo, void> {
+    assertKnown('list', options, listNames);
     const { group, nextRuns = 1, pageSize = 0, onUnreachable } = options;
     let pageToken = '';
     do {
@@ -131,6 +156,7 @@ export class Schedules {
     name: string,
     { nextRuns = 1, ...options }: CallOptions & { readonly nextRuns?: number | undefined } = {},
   ): Promise<ScheduleInfo | undefined> {
+    assertKnown('get', options, callNames);
     const request = { schedule: canonicalName(name), group: undefined, nextRuns, limit: 1, pageToken: '' };
     const { schedules } = await this.#run('listSchedules', 'read', options, (transport, attempt) =>
       transport.listSchedules(request, attempt),
@@ -141,6 +167,7 @@ export class Schedules {
 
   /** Deletes a schedule. Its tasks stay. Resolves with false if there is none. */
   async delete(name: string, options: CallOptions = {}): Promise<boolean> {
+    assertKnown('delete', options, callNames);
     const request = { schedule: canonicalName(name) };
     const { deleted } = await this.#run('deleteSchedule', 'unsafe', options, (transport, attempt) =>
       transport.deleteSchedule(request, attempt),
@@ -163,6 +190,7 @@ export class Schedules {
    * @throws TaskMasterError with the reason `SCHEDULE_NOT_FOUND`.
    */
   async trigger(name: string, options: CallOptions = {}): Promise<{ readonly queue: string; readonly pid: Pid }> {
+    assertKnown('trigger', options, callNames);
     const request = { schedule: canonicalName(name) };
     const { queue, pid } = await this.#run('triggerSchedule', 'unsafe', options, (transport, attempt) =>
       transport.triggerSchedule(request, attempt),
@@ -171,6 +199,7 @@ export class Schedules {
   }
 
   async #pause(name: string, paused: boolean, options: CallOptions): Promise<ScheduleInfo> {
+    assertKnown(paused ? 'pause' : 'resume', options, callNames);
     const request = { schedule: canonicalName(name), paused };
     const reply = await this.#run('pauseSchedule', 'harmless', options, (transport, attempt) =>
       transport.pauseSchedule(request, attempt),
@@ -190,6 +219,7 @@ export class Schedules {
 }
 
 async function scheduleSpec<In>(options: ScheduleOptions<In>): Promise<ScheduleSpec> {
+  assertKnown('a schedule', options, scheduleNames);
   const { cron, timeZone, every, skipWhileRunning = false } = options;
   if ((cron === undefined) === (every === undefined)) throw new TypeError('cron, every: give one of them');
   if (every !== undefined && timeZone !== undefined) throw new TypeError('timeZone: goes with cron');

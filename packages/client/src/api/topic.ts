@@ -12,13 +12,16 @@ import {
   type TaskOptions,
   TOPIC_FORMAT,
   type TopicRef,
+  taskNames,
 } from '../tasks/new-task.ts';
 import { type PublishedTask, publishedTasks } from '../tasks/update.ts';
 import type { TransportCallOptions } from '../transport/transport.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
 import type { DataFormat } from '../values/codec.ts';
 import { type Duration, durationMs } from '../values/duration.ts';
+import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import type { CallOptions, UpdateOptions } from '../values/options.ts';
+import { callNames, updateNames } from '../values/options.ts';
 import { EveryWorker, type EveryWorkerOptions } from '../worker/every-worker.ts';
 import type { Handler } from '../worker/worker-options.ts';
 
@@ -35,6 +38,9 @@ export interface SubscribeOptions extends CallOptions {
 }
 
 /** A queue that gets what is published to a topic. */
+const publishNames: OptionNames<PublishOptions> = { ...taskNames, ...updateNames };
+const subscribeNames: OptionNames<SubscribeOptions> = { ...callNames, filter: true, ttl: true, deleteQueue: true };
+
 export interface Subscription {
   /** `group#name`. */
   readonly topic: string;
@@ -71,6 +77,7 @@ export class Topic<T, In = T> implements TopicRef<T, In> {
    * queues, perhaps none, when all of it is on disk. Throws as `Queue.enqueue` does.
    */
   async publish(data: In, options: PublishOptions = {}): Promise<readonly PublishedTask[]> {
+    assertKnown('publish', options, publishNames);
     const item = preparePublication(this, data, options);
     const request = emptyRequest();
     request.enqueue.push(item instanceof Promise ? await item : item);
@@ -82,6 +89,7 @@ export class Topic<T, In = T> implements TopicRef<T, In> {
 
   /** A task to publish: for `client.update().enqueue()`, for `task.complete({ enqueue })`, or for the result of a handler. */
   task(data: In, options?: TaskOptions): NewTask {
+    assertKnown('task', options, taskNames);
     return newPublication(this, data, options);
   }
 
@@ -94,6 +102,7 @@ export class Topic<T, In = T> implements TopicRef<T, In> {
     queue: string | QueueRef,
     options: SubscribeOptions = {},
   ): Promise<{ readonly created: boolean; readonly expiresAt: Date | undefined }> {
+    assertKnown('subscribe', options, subscribeNames);
     const request = {
       topic: this.name,
       queue: nameToFill(queueRef(queue).name),
@@ -109,6 +118,7 @@ export class Topic<T, In = T> implements TopicRef<T, In> {
 
   /** Ends the subscription of a queue. Resolves with false if it was not subscribed. */
   async unsubscribe(queue: string | QueueRef, options: CallOptions = {}): Promise<boolean> {
+    assertKnown('unsubscribe', options, callNames);
     const request = { topic: this.name, queue: queueRef(queue).name };
     const { existed } = await this.#run('unsubscribe', options, (attempt) =>
       this.#context.calls.transport.unsubscribe(request, attempt),
@@ -140,6 +150,7 @@ export async function listSubscriptions(
   topic: string,
   options: CallOptions,
 ): Promise<readonly Subscription[]> {
+  assertKnown('subscriptions', options, callNames);
   const { subscriptions } = await calls.run('listSubscriptions', 'read', options, (attempt) =>
     calls.transport.listSubscriptions({ topic }, attempt),
   );

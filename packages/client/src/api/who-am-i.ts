@@ -1,6 +1,8 @@
 import { type WhoAmIResponse, CredentialKind as WireCredentialKind } from '@taskmaster/proto';
 import type { ClientContext } from '../tasks/context.ts';
+import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import type { CallOptions } from '../values/options.ts';
+import { callNames } from '../values/options.ts';
 
 /** Something that a principal may be allowed to do. */
 export type Right = 'enqueue' | 'lease' | 'read' | 'manage-queues' | 'manage-cluster' | 'back-up';
@@ -40,6 +42,9 @@ export interface Identity {
   readonly quotas: readonly { readonly quota: string; readonly limit: number; readonly used: number }[];
 }
 
+const whoAmINames: OptionNames<WhoAmIOptions> = { ...callNames, principal: true, questions: true };
+const questionNames: OptionNames<RightQuestion> = { right: true, group: true };
+
 const credentials: Readonly<Record<number, Identity['credential']>> = {
   [WireCredentialKind.CREDENTIAL_KIND_TOKEN]: 'token',
   [WireCredentialKind.CREDENTIAL_KIND_JWT]: 'jwt',
@@ -48,6 +53,8 @@ const credentials: Readonly<Record<number, Identity['credential']>> = {
 
 /** Asks who the caller is; see `TaskMasterClient.whoAmI`. */
 export async function whoAmI({ calls }: ClientContext, options: WhoAmIOptions): Promise<Identity> {
+  assertKnown('whoAmI', options, whoAmINames);
+  for (const question of options.questions ?? []) assertKnown('a question', question, questionNames);
   const { principal = '', questions = [], ...call } = options;
   const ask = calls.transport.whoAmI?.bind(calls.transport);
   if (ask === undefined) return inThisProcess(questions.length);

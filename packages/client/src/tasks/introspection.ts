@@ -1,6 +1,8 @@
 import type { QueueFilter, QueueStats, QueueTotals, UnreachableNode } from '@taskmaster/proto';
 import { callHook } from '../values/hooks.ts';
+import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import type { CallOptions } from '../values/options.ts';
+import { callNames } from '../values/options.ts';
 import type { ClientContext } from './context.ts';
 import { canonicalName, type QueueRef } from './new-task.ts';
 
@@ -43,10 +45,24 @@ export interface ListOptions extends CallOptions {
   readonly onUnreachable?: ((nodes: readonly UnreachableNode[]) => void) | undefined;
 }
 
+const filterNames: OptionNames<QueueFilterOptions> = {
+  regex: true,
+  group: true,
+  minAvailable: true,
+  maxAvailable: true,
+  minLeased: true,
+  maxLeased: true,
+  minDelayed: true,
+  maxDelayed: true,
+};
+const statsNames: OptionNames<StatsOptions> = { ...callNames, queues: true, filter: true };
+const listNames: OptionNames<ListOptions> = { ...callNames, filter: true, pageSize: true, onUnreachable: true };
+
 const noTotals: QueueTotals = { queues: 0, available: 0, leased: 0, delayed: 0, completed: 0 };
 
 /** See `TaskMasterClient.stats`. */
 export async function queueStats(context: ClientContext, options: StatsOptions): Promise<StatsReport> {
+  assertKnown('stats', options, statsNames);
   const { calls } = context;
   if (options.queues?.length === 0) return { queues: [], totals: noTotals, unreachable: [] };
   const request = {
@@ -61,6 +77,7 @@ export async function queueStats(context: ClientContext, options: StatsOptions):
 
 /** See `TaskMasterClient.listQueues`. Reads one page at a time. */
 export async function* listQueues(context: ClientContext, options: ListOptions): AsyncGenerator<QueueStats, void> {
+  assertKnown('listQueues', options, listNames);
   const { calls } = context;
   const filter = wireFilter(options.filter);
   let pageToken = '';
@@ -77,6 +94,7 @@ export async function* listQueues(context: ClientContext, options: ListOptions):
 
 function wireFilter(filter: QueueFilterOptions | undefined): QueueFilter | undefined {
   if (filter === undefined) return undefined;
+  assertKnown('filter', filter, filterNames);
   const { regex, ...bounds } = filter;
   return { ...bounds, nameRegex: regex ?? '' };
 }

@@ -9,7 +9,9 @@ import { brokenReply } from '../transport/wire-errors.ts';
 import { type DataFormat, type Decoded, decodeData } from '../values/codec.ts';
 import { type Duration, durationMs, leaseDurationMs as leaseDurationMsOf } from '../values/duration.ts';
 import { cancelled, isTaskMasterError } from '../values/errors.ts';
+import type { OptionNames } from '../values/known-options.ts';
 import type { CallOptions } from '../values/options.ts';
+import { callNames } from '../values/options.ts';
 import { comparePids, type PidLike, pidBytes } from '../values/pid.ts';
 import type { ClientContext } from './context.ts';
 import type { LeaseFrom, LeaseSource, MatchedQueue } from './lease-source.ts';
@@ -32,6 +34,16 @@ export interface LeaseOptions extends CallOptions {
   /** Largest size of the payloads in one reply, in bytes. The first task may be larger. Default 3.5 MiB. */
   readonly maxBytes?: number | undefined;
 }
+
+export const leaseNames: OptionNames<LeaseOptions> = {
+  ...callNames,
+  max: true,
+  leaseDuration: true,
+  wait: true,
+  maxPid: true,
+  workerLabel: true,
+  maxBytes: true,
+};
 
 const NO_BYTES = new Uint8Array(0);
 /** Timeout of a request to the first queue alone, in ms. */

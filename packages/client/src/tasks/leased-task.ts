@@ -2,12 +2,15 @@ import { limits, type LeasedTask as WireTask } from '@taskmaster/proto';
 import { LEASE, type Lease } from '../leases/lease.ts';
 import type { Decoded } from '../values/codec.ts';
 import type { Duration } from '../values/duration.ts';
+import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import type { UpdateOptions } from '../values/options.ts';
+import { updateNames } from '../values/options.ts';
 import type { Pid } from '../values/pid.ts';
 import type { ClientContext } from './context.ts';
 import type { NewTask, TaskHeaders } from './new-task.ts';
 import type { ResultOptions } from './task-result.ts';
-import { type ReleaseOptions, type ReleaseOutcome, Update, type UpdateOutcome } from './update.ts';
+import { resultNames } from './task-result.ts';
+import { type ReleaseOptions, type ReleaseOutcome, releaseNames, Update, type UpdateOutcome } from './update.ts';
 
 /** Internal: the key of a method of leased tasks. */
 export const WATCH = Symbol('watch');
@@ -16,6 +19,9 @@ export interface CompleteOptions extends UpdateOptions, ResultOptions {
   /** Tasks of the same group that are added together with the completion, or not at all. */
   readonly enqueue?: readonly NewTask[] | undefined;
 }
+
+const completeNames: OptionNames<CompleteOptions> = { ...updateNames, ...resultNames, enqueue: true };
+const releaseAndUpdateNames: OptionNames<ReleaseOptions & UpdateOptions> = { ...releaseNames, ...updateNames };
 
 /**
  * A task and the lease of this worker. When the lease ends, `signal` is aborted, and other workers may get the task. The node
@@ -101,7 +107,8 @@ export class LeasedTask<T> {
    * TypeError if the task was completed or released before.
    */
   async complete(options: CompleteOptions = {}): Promise<UpdateOutcome> {
-    const update = new Update(this.#context).complete(this, options);
+    assertKnown('complete', options, completeNames);
+    const update = new Update(this.#context, true).complete(this, options);
     for (const task of options.enqueue ?? []) update.enqueue(task);
     return update.commit(options);
   }
@@ -124,23 +131,27 @@ export class LeasedTask<T> {
 
   /** Releases the task before its lease ends. @throws LeaseLostError, LeaseExpiredError, TaskNotFoundError, NotLeasedError. */
   async release(options: ReleaseOptions & UpdateOptions = {}): Promise<ReleaseOutcome> {
-    const { released } = await new Update(this.#context).release(this, options).commit(options);
+    assertKnown('release', options, releaseAndUpdateNames);
+    const { released } = await new Update(this.#context, true).release(this, options).commit(options);
     return released[0] ?? { hiddenUntil: undefined, deadLetterQueue: undefined };
   }
 
   /** Releases the task until a time or for a duration, without counting the attempt. Throws as `release` does. */
   async snooze(until: Duration | Date, options: UpdateOptions = {}): Promise<ReleaseOutcome> {
+    assertKnown('snooze', options, updateNames);
     const when = until instanceof Date ? { runAt: until } : { delay: until };
     return this.release({ ...options, ...when, refundAttempt: true });
   }
 
   /** Sends the task to its dead-letter queue at once. The task keeps the error. Throws as `release` does. */
   async deadLetter(error: unknown, options: UpdateOptions = {}): Promise<ReleaseOutcome> {
+    assertKnown('deadLetter', options, updateNames);
     return this.release({ ...options, error, deadLetter: true });
   }
 
   /** Removes the task although it was not done. The same as completing it without follow-up tasks. */
   async discard(options: UpdateOptions = {}): Promise<void> {
+    assertKnown('discard', options, updateNames);
     await this.complete(options);
   }
 }

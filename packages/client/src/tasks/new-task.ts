@@ -9,7 +9,9 @@ import {
 } from '@taskmaster/proto';
 import { type DataFormat, encodeData, jsonCodec } from '../values/codec.ts';
 import { type Duration, dateMs, durationMs, timeLimitMs } from '../values/duration.ts';
+import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import { type PidLike, pidBytes } from '../values/pid.ts';
+import { backoffNames } from '../values/retry.ts';
 
 /** What happens to a task whose lease expires or is released. */
 export interface TaskRetryOptions {
@@ -63,6 +65,18 @@ export interface TaskOptions {
    */
   readonly timeLimit?: Duration | undefined;
 }
+
+export const taskNames: OptionNames<TaskOptions> = {
+  pid: true,
+  key: true,
+  mode: true,
+  delay: true,
+  runAt: true,
+  headers: true,
+  retry: true,
+  timeLimit: true,
+};
+const taskRetryNames: OptionNames<TaskRetryOptions> = { maxAttempts: true, backoff: true, deadLetterQueue: true };
 
 /** Internal: key of the data format of a queue. */
 export const FORMAT = Symbol('taskmaster.format');
@@ -223,7 +237,10 @@ export function modeOf(mode: TaskOptions['mode']): EnqueueMode {
 }
 
 /** The policy of the options, for the protocol. @throws TypeError */
-export function retryPolicy({ maxAttempts, backoff, deadLetterQueue }: TaskRetryOptions): RetryPolicy {
+export function retryPolicy(options: TaskRetryOptions): RetryPolicy {
+  assertKnown('retry', options, taskRetryNames);
+  const { maxAttempts, backoff, deadLetterQueue } = options;
+  assertKnown('retry.backoff', backoff, backoffNames);
   const isLimited = maxAttempts !== Number.POSITIVE_INFINITY;
   if (maxAttempts !== undefined && isLimited && !(Number.isInteger(maxAttempts) && maxAttempts > 0)) {
     throw new TypeError(`retry.maxAttempts: ${maxAttempts} is not a whole number from 1, or Infinity`);

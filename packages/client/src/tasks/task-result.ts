@@ -1,6 +1,7 @@
 import { type Codec, jsonCodec } from '../values/codec.ts';
 import { type Duration, durationMs } from '../values/duration.ts';
 import { InvalidDataError, isTaskMasterError } from '../values/errors.ts';
+import type { OptionNames } from '../values/known-options.ts';
 import { isInstance, messageOf } from '../values/thrown.ts';
 
 /** What a completed task leaves for `queue.waitFor`. */
@@ -15,6 +16,8 @@ export interface ResultOptions {
   /** Default: JSON. */
   readonly resultCodec?: Codec<unknown> | undefined;
 }
+
+export const resultNames: OptionNames<ResultOptions> = { result: true, resultRetention: true, resultCodec: true };
 
 /** The fields of a dequeue. */
 interface DequeueResult {

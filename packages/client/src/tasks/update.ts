@@ -11,13 +11,24 @@ import { LEASE, type Lease, type Leased } from '../leases/lease.ts';
 import { asTaskMasterError } from '../transport/wire-errors.ts';
 import { type Duration, leaseDurationMs } from '../values/duration.ts';
 import { InvalidRequestError, type TaskMasterError } from '../values/errors.ts';
+import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import type { UpdateOptions } from '../values/options.ts';
+import { updateNames } from '../values/options.ts';
 import { type Pid, type PidLike, pidBytes } from '../values/pid.ts';
 import { taskErrorOf } from '../values/task-error.ts';
 import { nameFields, type TaskName } from '../values/task-name.ts';
 import type { ClientContext } from './context.ts';
-import { canonicalName, hiding, NewTask, newTask, type QueueRef, queueRef, type TaskOptions } from './new-task.ts';
-import { type ResultOptions, wireResult } from './task-result.ts';
+import {
+  canonicalName,
+  hiding,
+  NewTask,
+  newTask,
+  type QueueRef,
+  queueRef,
+  type TaskOptions,
+  taskNames,
+} from './new-task.ts';
+import { type ResultOptions, resultNames, wireResult } from './task-result.ts';
 
 /** What an enqueue did. */
 export interface EnqueueOutcome {
@@ -70,6 +81,15 @@ export interface ReleaseOptions {
   readonly deadLetter?: boolean | undefined;
 }
 
+const renewNames: OptionNames<RenewOptions> = { progress: true };
+export const releaseNames: OptionNames<ReleaseOptions> = {
+  delay: true,
+  runAt: true,
+  refundAttempt: true,
+  error: true,
+  deadLetter: true,
+};
+
 /**
  * A leased task, named by plain values: for a task that another process has leased. A `LeasedTask` can be used in its place.
  */
@@ -115,11 +135,16 @@ export class Update {
   readonly #completed: Lease[] = [];
   readonly #renewed: { readonly lease: Lease; readonly leaseDurationMs: number }[] = [];
   readonly #released: Lease[] = [];
+  readonly #isChecked: boolean;
   #committed = false;
 
-  /** Internal: use `client.update()`. */
-  constructor(context: ClientContext) {
+  /**
+   * Internal: use `client.update()`.
+   * @param isChecked the caller has checked the options of its calls, which may be those of several calls together.
+   */
+  constructor(context: ClientContext, isChecked = false) {
     this.#context = context;
+    this.#isChecked = isChecked;
   }
 
   /** Enqueues a task: data for a queue (JSON if the queue is given by name), or the result of `queue.task(...)`. */
@@ -127,6 +152,7 @@ export class Update {
   enqueue<T, In>(queue: QueueRef<T, In>, data: NoInfer<In>, options?: TaskOptions): this;
   enqueue(queue: string, data: unknown, options?: TaskOptions): this;
   enqueue(queue: NewTask | string | QueueRef, data?: unknown, options?: TaskOptions): this {
+    this.#assertKnown('enqueue', options, taskNames);
     this.#enqueues.push(queue instanceof NewTask ? queue : newTask(queueRef(queue), data, options));
     return this;
   }
@@ -136,6 +162,7 @@ export class Update {
    * @throws InvalidDataError if the result cannot be encoded.
    */
   complete(task: Leased | LeaseRef, options: ResultOptions = {}): this {
+    this.#assertKnown('complete', options, resultNames);
     this.#request.dequeue.push({ ...itemOf(task), requeue: false, ...wireResult(options) });
     if (LEASE in task) this.#completed.push(task[LEASE]);
     return this;
@@ -175,7 +202,9 @@ export class Update {
    * Extends the lease of a task, counted from the moment when the update is applied. Default: for as long as the lease lasted so
    * far. For a task that is only named: as the queue's settings say, or 30 s.
    */
-  renew(task: Leased | LeaseRef, leaseDuration?: Duration, { progress }: RenewOptions = {}): this {
+  renew(task: Leased | LeaseRef, leaseDuration?: Duration, options: RenewOptions = {}): this {
+    this.#assertKnown('renew', options, renewNames);
+    const { progress } = options;
     const lease = LEASE in task ? task[LEASE] : undefined;
     const ms = leaseDuration === undefined ? lease?.leaseDurationMs : leaseDurationMs(leaseDuration, 'leaseDuration');
     if (lease !== undefined && ms !== undefined) this.#renewed.push({ lease, leaseDurationMs: ms });
@@ -185,6 +214,7 @@ export class Update {
 
   /** Releases a leased task. */
   release(task: Leased | LeaseRef, options: ReleaseOptions = {}): this {
+    this.#assertKnown('release', options, releaseNames);
     const { delayMs, runAtUnixMs } = hiding(options);
     if (LEASE in task) this.#released.push(task[LEASE]);
     this.#request.release.push({
@@ -222,6 +252,7 @@ export class Update {
    * TypeError if a task was completed or released before.
    */
   async commit(options: UpdateOptions = {}): Promise<UpdateOutcome> {
+    this.#assertKnown('commit', options, updateNames);
     if (this.#committed) throw new TypeError('the update is already committed');
     this.#committed = true;
     const request = this.#request;
@@ -247,6 +278,10 @@ export class Update {
       this.#loseRefused(error);
       throw error;
     }
+  }
+
+  #assertKnown(what: string, options: object | undefined, names: Readonly<Record<string, true>>): void {
+    if (!this.#isChecked) assertKnown(what, options, names);
   }
 
   /** Renewals say which tasks were cancelled. */

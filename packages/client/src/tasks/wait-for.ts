@@ -3,6 +3,7 @@ import { brokenReply } from '../transport/wire-errors.ts';
 import { type Codec, jsonCodec } from '../values/codec.ts';
 import { type Duration, durationMs } from '../values/duration.ts';
 import { DeadlineExceededError, TaskNotCompletedError, TaskNotFoundError } from '../values/errors.ts';
+import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import { type Pid, pidText } from '../values/pid.ts';
 import type { ClientContext } from './context.ts';
 import { readResult } from './task-result.ts';
@@ -38,6 +39,8 @@ export interface TaskEnd<R = unknown> {
 /** Length of one request. After that the client asks again, so that it notices a node that does not answer. */
 const POLL_MS = 60_000;
 
+const waitNames: OptionNames<WaitForOptions> = { codec: true, timeout: true, signal: true };
+
 const outcomes: Readonly<Record<number, TaskEnd['outcome']>> = {
   [TaskOutcome.TASK_OUTCOME_COMPLETED]: 'completed',
   [TaskOutcome.TASK_OUTCOME_DEAD_LETTERED]: 'dead-lettered',
@@ -53,6 +56,7 @@ export async function waitForEnd<R>(
   pid: Pid,
   options: WaitForOptions<R>,
 ): Promise<TaskEnd<R>> {
+  assertKnown('waitFor', options, waitNames);
   const { timing } = context;
   const timeoutMs = options.timeout === undefined ? undefined : durationMs(options.timeout, 'timeout');
   const end = timeoutMs === undefined ? Number.POSITIVE_INFINITY : timing.now() + timeoutMs;

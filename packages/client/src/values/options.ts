@@ -2,6 +2,7 @@ import type { ChannelCredentials } from '@grpc/grpc-js';
 import { type Duration, durationMs } from './duration.ts';
 import type { TaskMasterError } from './errors.ts';
 import { inContext } from './hooks.ts';
+import { assertKnown, type OptionNames } from './known-options.ts';
 import { type RetryOptions, type RetryPolicy, retryPolicy } from './retry.ts';
 
 /** Options of every call. */
@@ -157,6 +158,7 @@ export interface ClientSettings {
 
 /** The options with defaults. @throws TypeError */
 export function clientSettings(options: ClientOptions): ClientSettings {
+  assertKnown('options of the client', options, clientNames);
   const workerLabel: unknown = options.workerLabel ?? '';
   if (typeof workerLabel !== 'string') throw new TypeError('workerLabel: must be a string');
   return {
@@ -195,3 +197,13 @@ function assertEndpoint(endpoint: string): void {
       : `it is a URL; write ${url[2] || 'host:port'}${url[1] === 'https' ? ', and give the option tls' : ''}`;
   throw new TypeError(`endpoints: '${endpoint}' is not host:port; ${hint}`);
 }
+
+export const callNames: OptionNames<CallOptions> = { signal: true, timeout: true, maxAttempts: true };
+export const updateNames: OptionNames<UpdateOptions> = { ...callNames, requestId: true };
+export const stopNames: OptionNames<StopOptions> = { timeout: true };
+export const clientNames: OptionNames<ClientOptions> = {
+  timeout: true,
+  retry: true,
+  workerLabel: true,
+  onCallRetried: true,
+};

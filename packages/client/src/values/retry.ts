@@ -2,6 +2,7 @@ import { status } from '@grpc/grpc-js';
 import type { Reason } from '@taskmaster/proto';
 import { type Duration, durationMs } from './duration.ts';
 import { isOfGroup, NOT_HOLDER, type TaskMasterError } from './errors.ts';
+import { assertKnown, type OptionNames } from './known-options.ts';
 
 /** When the client repeats a failed call. */
 export interface RetryOptions {
@@ -21,12 +22,18 @@ export interface RetryPolicy {
   readonly backoffMaxMs: number;
 }
 
+const retryNames: OptionNames<RetryOptions> = { maxAttempts: true, backoff: true };
+export const backoffNames: OptionNames<NonNullable<RetryOptions['backoff']>> = { initial: true, max: true };
+
 /**
  * The policy that the options give. With the default deadline of 10 s the default policy outlasts the few seconds in which a
  * node restarts.
  * @throws TypeError
  */
-export function retryPolicy({ maxAttempts = 10, backoff = {} }: RetryOptions = {}): RetryPolicy {
+export function retryPolicy(options: RetryOptions = {}): RetryPolicy {
+  assertKnown('retry', options, retryNames);
+  const { maxAttempts = 10, backoff = {} } = options;
+  assertKnown('retry.backoff', backoff, backoffNames);
   assertAttempts('retry.maxAttempts', maxAttempts);
   return {
     maxAttempts,

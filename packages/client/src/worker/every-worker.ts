@@ -9,9 +9,11 @@ import { asTaskMasterError } from '../transport/wire-errors.ts';
 import { type Duration, durationMs } from '../values/duration.ts';
 import type { TaskMasterError } from '../values/errors.ts';
 import { callHook, inContext } from '../values/hooks.ts';
+import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import type { StopOptions } from '../values/options.ts';
 import { Worker } from './worker.ts';
 import type { Handler, RunOptions, WorkerOptions } from './worker-options.ts';
+import { runNames, workerNames } from './worker-options.ts';
 
 export interface EveryWorkerOptions<T = unknown> extends WorkerOptions<T> {
   /** Which tasks it gets, by their headers. Default: all. */
@@ -34,6 +36,15 @@ export interface EveryWorkerOptions<T = unknown> extends WorkerOptions<T> {
    */
   readonly onGap?: (() => void) | undefined;
 }
+
+const everyWorkerNames: OptionNames<EveryWorkerOptions> = {
+  ...workerNames,
+  filter: true,
+  ttl: true,
+  instance: true,
+  onRenewalFailed: true,
+  onGap: true,
+};
 
 const INSTANCE_BYTES = 8;
 const UNSUBSCRIBE_TIMEOUT_MS = 3_000;
@@ -58,6 +69,7 @@ export class EveryWorker<T> implements AsyncDisposable {
 
   /** Internal: use `topic.onEveryWorker()`. */
   constructor(context: ClientContext, topic: TopicRef<T>, handler: Handler<T>, options: EveryWorkerOptions<T>) {
+    assertKnown('onEveryWorker', options, everyWorkerNames);
     this.queue = `${topic.name}/${options.instance ?? randomBytes(INSTANCE_BYTES).toString('hex')}`;
     this.#context = context;
     this.#topic = topic;
@@ -101,7 +113,9 @@ export class EveryWorker<T> implements AsyncDisposable {
    * Starts, and runs until the signal is aborted or `stop()` is called. Resolves when all handlers have ended and it is not
    * subscribed any more. Throws as `start()` and `Worker.run()` do.
    */
-  async run({ signal, stopTimeout }: RunOptions = {}): Promise<void> {
+  async run(options: RunOptions = {}): Promise<void> {
+    assertKnown('run', options, runNames);
+    const { signal, stopTimeout } = options;
     await this.start();
     const onAbort = (): void => void this.stop({ timeout: stopTimeout });
     signal?.addEventListener('abort', onAbort, { once: true });

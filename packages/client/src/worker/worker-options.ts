@@ -95,6 +95,23 @@ export interface RunOptions {
   readonly stopTimeout?: Duration | undefined;
 }
 
+export const workerNames: OptionNames<WorkerOptions> = {
+  concurrency: true,
+  prefetch: true,
+  leaseDuration: true,
+  maxLeaseTime: true,
+  wait: true,
+  maxPid: true,
+  workerLabel: true,
+  results: true,
+  backoff: true,
+  onTaskCompleted: true,
+  onAttemptFailed: true,
+  onTaskCancelled: true,
+  onLeaseLost: true,
+};
+export const runNames: OptionNames<RunOptions> = { signal: true, stopTimeout: true };
+
 /** Worker options with defaults. */
 export interface WorkerSettings<T> {
   readonly concurrency: number;

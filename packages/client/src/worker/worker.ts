@@ -10,7 +10,8 @@ import { asTaskMasterError } from '../transport/wire-errors.ts';
 import { durationMs } from '../values/duration.ts';
 import { CancelledError } from '../values/errors.ts';
 import { callHook, inContext } from '../values/hooks.ts';
-import { DEFAULT_STOP_TIMEOUT, type StopOptions } from '../values/options.ts';
+import { assertKnown } from '../values/known-options.ts';
+import { DEFAULT_STOP_TIMEOUT, type StopOptions, stopNames } from '../values/options.ts';
 import { backoffBound } from '../values/retry.ts';
 import { warn } from '../values/warnings.ts';
 import { movingMean, prefetchFor } from './prefetch.ts';
@@ -18,6 +19,7 @@ import { type RunTaskParts, runTask } from './run-task.ts';
 import {
   type Handler,
   type RunOptions,
+  runNames,
   type WorkerOptions,
   type WorkerSettings,
   workerSettings,
@@ -90,6 +92,7 @@ export class Worker<T> implements AsyncDisposable {
    * CancelledError if the client was closed before.
    */
   async run(options: RunOptions = {}): Promise<void> {
+    assertKnown('run', options, runNames);
     const { signal, stopTimeout } = options;
     const onAbort = (): void => void this.stop({ timeout: stopTimeout });
     this.start();
@@ -111,6 +114,7 @@ export class Worker<T> implements AsyncDisposable {
    * does not run.
    */
   async stop(options: StopOptions = {}): Promise<void> {
+    assertKnown('stop', options, stopNames);
     const timeoutMs = durationMs(options.timeout ?? DEFAULT_STOP_TIMEOUT, 'timeout');
     const cancelTimer = this.#context.timing.after(timeoutMs, () => this.#giveUp.abort(stopped()), true);
     try {

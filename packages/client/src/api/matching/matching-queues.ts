@@ -8,10 +8,11 @@ import {
   type PatternRef,
   type SeveralQueues,
 } from '../../tasks/lease-source.ts';
-import { type LeaseOptions, leaseFrom } from '../../tasks/lease-tasks.ts';
+import { type LeaseOptions, leaseFrom, leaseNames } from '../../tasks/lease-tasks.ts';
 import type { LeasedTask } from '../../tasks/leased-task.ts';
 import { FORMAT, type QueueRef } from '../../tasks/new-task.ts';
 import type { DataFormat } from '../../values/codec.ts';
+import { assertKnown, type OptionNames } from '../../values/known-options.ts';
 import { FairTurns } from './fair-turns.ts';
 
 /** Which queues. At least one of both. */
@@ -26,6 +27,8 @@ export interface MatchingOptions {
    */
   readonly weight?: ((name: string) => number) | undefined;
 }
+
+const filterNames: OptionNames<MatchingFilter> = { regex: true, group: true };
 
 /** Queues with tasks that one lease request names while there are tasks. A router asks as many in their order. */
 const ASKED = 16;
@@ -51,6 +54,7 @@ export class MatchingQueues<T> implements SeveralQueues<T> {
     options: MatchingOptions,
     format: DataFormat<T, unknown>,
   ) {
+    assertKnown('filter', filter, filterNames);
     const { regex, group } = filter;
     if (regex === undefined && group === undefined) throw new TypeError('give a regex or a group');
     const { by = 'queue', weight = () => 1 } = options;
@@ -74,7 +78,8 @@ export class MatchingQueues<T> implements SeveralQueues<T> {
    * Leases tasks of the queues in fair turns: at most the fair part of `max`. With `wait` it also waits for queues that do not
    * exist yet. See `Queue.lease`.
    */
-  lease(options: LeaseOptions = {}): Promise<LeasedTask<T>[]> {
+  async lease(options: LeaseOptions = {}): Promise<LeasedTask<T>[]> {
+    assertKnown('lease', options, leaseNames);
     return leaseFrom(this.#context, this[LEASE_FROM], options);
   }
 

@@ -2,7 +2,7 @@ import { partId } from '../../calls/request-ids.ts';
 import { requestIdOf } from '../../calls/update-request.ts';
 import { type ClientContext, CONTEXT } from '../../tasks/context.ts';
 import { LEASE_FROM, type LeaseFrom, type LeaseSource, type SeveralQueues } from '../../tasks/lease-source.ts';
-import { type LeaseOptions, leaseFrom } from '../../tasks/lease-tasks.ts';
+import { type LeaseOptions, leaseFrom, leaseNames } from '../../tasks/lease-tasks.ts';
 import type { LeasedTask } from '../../tasks/leased-task.ts';
 import type { TaskOptions } from '../../tasks/new-task.ts';
 import { identityOf, numberOfShards, ShardNames, shardIn, shardOfPid } from '../../tasks/shard-names.ts';
@@ -12,7 +12,9 @@ import { resultOf, type TaskEnd, type WaitForOptions } from '../../tasks/wait-fo
 import type { DataFormat } from '../../values/codec.ts';
 import type { Duration } from '../../values/duration.ts';
 import { TaskNotFoundError } from '../../values/errors.ts';
+import { assertKnown } from '../../values/known-options.ts';
 import type { CallOptions, UpdateOptions } from '../../values/options.ts';
+import { callNames } from '../../values/options.ts';
 import { comparePids, type PidLike, pidBytes } from '../../values/pid.ts';
 import { isByKey, nameBytes, type TaskName } from '../../values/task-name.ts';
 import { type CancelOptions, type EnqueueOptions, type GetOptions, type PeekOptions, Queue } from '../queue.ts';
@@ -150,12 +152,14 @@ export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
    * Leases tasks of all shards with one request, in the order of their PIDs. With `wait` it waits at all shards. See
    * `Queue.lease`.
    */
-  lease(options: LeaseOptions = {}): Promise<LeasedTask<T>[]> {
+  async lease(options: LeaseOptions = {}): Promise<LeasedTask<T>[]> {
+    assertKnown('lease', options, leaseNames);
     return leaseFrom(this[CONTEXT], this[LEASE_FROM], options);
   }
 
   /** Sums over all shards, and the statistics of each shard. Rejects if the node of a shard does not answer. */
   async stats(options: CallOptions = {}): Promise<ShardedQueueStats> {
+    assertKnown('stats', options, callNames);
     return addShards(this.name, await this.#known.stats(options));
   }
 
@@ -292,6 +296,7 @@ export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
   }
 
   async #sumOf(options: CallOptions, act: (queue: Queue<T, In>) => Promise<number>): Promise<number> {
+    assertKnown('options of a call', options, callNames);
     // Asks anew, and fails if a shard does not answer: no shard may be left out.
     await this.#known.stats(options);
     const counts = await Promise.all((await this.queues()).map(act));

@@ -8,10 +8,12 @@ import { sleep } from '../../transport/timing.ts';
 import { type Duration, durationMs } from '../../values/duration.ts';
 import { cancelled, isTaskMasterError, type TaskMasterError, withMaybeApplied } from '../../values/errors.ts';
 import { callHook } from '../../values/hooks.ts';
+import { assertKnown, type OptionNames } from '../../values/known-options.ts';
 import type { CallOptions } from '../../values/options.ts';
 import { backoffBound, REQUEST_ID_REPEAT_MS } from '../../values/retry.ts';
 import { Worker } from '../../worker/worker.ts';
 import type { Handler, WorkerOptions } from '../../worker/worker-options.ts';
+import { workerNames } from '../../worker/worker-options.ts';
 import type { EnqueueOptions } from '../queue.ts';
 import { addShards } from '../shards/shard-stats.ts';
 import { inTurn, SpreadWorker } from './spread-worker.ts';
@@ -46,6 +48,13 @@ export interface SpreadStats extends QueueStats {
   /** Errors of the targets that did not answer. Their tasks are missing. */
   readonly unreachable: readonly TaskMasterError[];
 }
+
+const spreadNames: OptionNames<SpreadOptions> = {
+  prefer: true,
+  patience: true,
+  whenUnsure: true,
+  onFailOver: true,
+};
 
 const PAUSE_INITIAL_MS = 50;
 const PAUSE_MAX_MS = 1_000;
@@ -128,6 +137,7 @@ export class SpreadQueue<T, In = T> {
    * `concurrency` is that of each client.
    */
   worker(handler: Handler<T>, options: WorkerOptions<T> = {}): SpreadWorker<T> {
+    assertKnown('worker', options, workerNames);
     const queues = this.#targets.map(({ queue }) => queue);
     const ofClients = Map.groupBy(queues, (queue) => queue[CONTEXT]);
     return new SpreadWorker(
@@ -229,6 +239,7 @@ export function spread<T, In = T>(
 }
 
 function checked<T, In>(options: SpreadOptions<T, In>): SpreadOptions<T, In> {
+  assertKnown('spread', options, spreadNames);
   const { prefer = 'any', whenUnsure = 'fail-over' } = options;
   if (prefer !== 'any' && prefer !== 'first') throw new TypeError(`prefer: '${prefer}' is not 'any' or 'first'`);
   if (whenUnsure !== 'fail-over' && whenUnsure !== 'stay') {

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { rootCertificates } from 'node:tls';
 import { type ChannelCredentials, credentials, experimental } from '@grpc/grpc-js';
 import { checkAddressOrName } from '@taskmaster/proto';
+import { assertKnown, type OptionNames } from '../../values/known-options.ts';
 import type { TlsOptions } from '../../values/options.ts';
 
 /** How often files are read again, in ms. */
@@ -9,9 +10,20 @@ const REFRESH_MS = 1_000;
 
 const verification = { checkServerIdentity: checkAddressOrName };
 
+const tlsNames: OptionNames<TlsOptions> = {
+  ca: true,
+  caFile: true,
+  cert: true,
+  key: true,
+  certFile: true,
+  keyFile: true,
+  serverName: true,
+};
+
 /** The credentials of channels. @throws Error if a file cannot be read, TypeError for options that do not go together. */
 export function channelCredentials(tls: TlsOptions | undefined): ChannelCredentials {
   if (tls === undefined) return credentials.createInsecure();
+  assertKnown('tls', tls, tlsNames);
   const { caFile, certFile, keyFile } = tls;
   if ((certFile === undefined) !== (keyFile === undefined)) {
     throw new TypeError('tls: certFile and keyFile go together');
