@@ -115,7 +115,7 @@ class UpdatePlayer {
     const released = release.map((item, index) => this.#release(item, index, wasAccepted('release', index)));
     for (const { index, task } of this.#requeued) this.#putBack(task, index);
     for (const { target, queue, task } of this.#deaths) {
-      this.#world = buryIn(this.#world, target, queue, task, this.#setting);
+      this.#world = buryIn(this.#world, target, queue, task, this.#at, this.#setting);
     }
     const enqueued = enqueue.map((item, index) => this.#enqueue(item, index));
     if (this.#impossible) return undefined;
@@ -214,13 +214,14 @@ class UpdatePlayer {
   /** Puts a dead task back where it was, as a waiting task with no attempts. */
   #putBack({ origin, ...task }: ModelTask, index: number): void {
     if (origin === undefined) return;
-    const existing = this.#world.task(origin.queue, task.pid);
+    const { pid } = origin;
+    const existing = this.#world.task(origin.queue, pid);
     if (existing && isDead(origin.queue, existing, this.#at.from)) this.#impossible = true;
     const keyed = task.key === undefined ? undefined : withKey(this.#world, origin.queue, task.key);
     if (keyed && isDead(origin.queue, keyed, this.#at.from)) this.#impossible = true;
     if (existing || keyed) this.#refuse('dequeue', index, 'TASK_EXISTS');
     const anew = { attempts: 0, token: 0, retry: origin.retry, hidden: undefined, origin: undefined, rerun: false };
-    if (!existing && !keyed) this.#put(origin.queue, { ...task, ...anew, isCancelled: false });
+    if (!existing && !keyed) this.#put(origin.queue, { ...task, ...anew, pid, isCancelled: false });
   }
 
   #renew(item: UpdateCall['renew'][number], index: number, wasAccepted: boolean): { until: number } {

@@ -1,13 +1,13 @@
 import { type EngineHarness, type EnqueueSpec, engineHarness, putSettings } from '@taskmaster/node/testing';
 import { EnqueueMode, parseQueueName, type QueueSettings } from '@taskmaster/proto';
-import { type LeasedTask, UpdateRefusal } from '@taskmaster/server/domain';
+import { deadLetterPid, type LeasedTask, type Pid, UpdateRefusal } from '@taskmaster/server/domain';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 
 /*
  * Reads have no effect on other calls: the same history has the same outcomes with and without reads in between. A lease may
  * see a due task up to a second late. So every queue that tasks are leased from has only one PID, which a lease gets or not,
- * except the queues of tasks with keys: their due tasks are shown before each lease.
+ * except the queues of tasks with keys and those of dead letters: their due tasks are shown before each lease.
  */
 
 const numRuns = Number(process.env.LOOKS_RUNS ?? 1500);
@@ -21,12 +21,15 @@ type QueueName = (typeof QUEUES)[number];
 const FIFO = 'g#fifo';
 const PIDS = ['p', 'o'] as const;
 const hasKeys = (queue: string): boolean => queue.startsWith('g#k');
-/**
- * Each dead-letter queue gets tasks from one queue only. With two, the order of the searches would decide which task with the
- * same PID comes first.
- */
+const hasDeadLetters = (queue: string): boolean => queue === 'g#d' || queue.endsWith('.dead');
 const RETRIES: Readonly<Record<QueueName, readonly EnqueueSpec['retry'][]>> = {
-  'g#q': [undefined, { maxAttempts: 1 }, { maxAttempts: 1, deadLetterQueue: 'fifo' }, { backoffInitialMs: 300 }],
+  'g#q': [
+    undefined,
+    { maxAttempts: 1 },
+    { maxAttempts: 1, deadLetterQueue: 'fifo' },
+    { backoffInitialMs: 300 },
+    { maxAttempts: 1, deadLetterQueue: 'd' },
+  ],
   'g#r': [
     { maxAttempts: 1, deadLetterQueue: 'd' },
     { maxAttempts: 2, backoffInitialMs: 40, deadLetterQueue: 'd' },
@@ -54,6 +57,8 @@ const SETTINGS: readonly Partial<QueueSettings>[] = [
 const GROUPS: readonly (readonly [QueueName, ...QueueName[]])[] = [
   ['g#q', 'g#q.dead', 'g#fifo'],
   ['g#r', 'g#d'],
+  // One dead-letter queue of two queues, whose tasks have the same PID.
+  ['g#q', 'g#r', 'g#d'],
   ['g#k', 'g#k.dead'],
 ];
 
@@ -75,7 +80,7 @@ const stepIn = (queue: fc.Arbitrary<QueueName>) =>
         pid,
         key: maybe('k'),
         mode: fc.constantFrom(...MODES),
-        retry: fc.nat({ max: 3 }),
+        retry: fc.nat({ max: 4 }),
         delay: fc.constantFrom(0, 0, 50),
         timeLimit: fc.constantFrom(undefined, undefined, 30),
       }),
@@ -203,7 +208,7 @@ class Play {
       case 'lease':
         // More than one PID is there.
         if (step.queue === FIFO) return [];
-        if (hasKeys(step.queue)) await h.counts(step.queue);
+        if (hasKeys(step.queue) || hasDeadLetters(step.queue)) await h.counts(step.queue);
         return this.#leased(await h.lease(step.queue, { for: step.ms }));
       case 'dequeue':
         return this.#of(step, (item) =>
@@ -284,8 +289,11 @@ class Play {
   }
 }
 
+/** The PIDs of tasks, and of dead letters that found theirs taken. */
+const SHOWN = [...PIDS, ...['q', 'r', 'q.dead', 'k'].map((from) => deadLetterPid('p' as Pid, from))];
+
 const all = (name: QueueName) => {
-  return { queue: parseQueueName(name), pids: PIDS as never, keys: ['k'], includeData: true };
+  return { queue: parseQueueName(name), pids: SHOWN as never, keys: ['k'], includeData: true };
 };
 
 /** Queues whose tasks have no keys have one PID. */

@@ -1,4 +1,6 @@
 import type { HistoryEvent, Outcome, RetryCall } from '@taskmaster/client/testing/history';
+import { parseQueueName } from '@taskmaster/proto';
+import { deadLetterPid, type Pid } from '@taskmaster/server/domain';
 import { withDeath, withoutCancelled } from './ends.ts';
 import { deadLetterQueueOf, retrySettings, timeLimitSetting } from './records/settings.ts';
 import { later, type ModelTask, type Span, type World } from './world.ts';
@@ -89,11 +91,38 @@ export function backoffMs(queue: string, task: ModelTask, jitter: number): numbe
   return Math.ceil(jitter * Math.min(backoffMaxMs, backoffInitialMs * 2 ** Math.max(0, task.attempts - 1)));
 }
 
-/** Moves a task of `queue` to its dead-letter queue, where it replaces a task with the same PID. */
-export function buryIn(world: World, target: string, queue: string, task: ModelTask, setting: Setting): World {
-  const origin = { queue, retry: task.retry };
-  const dead = { ...task, token: 0, retry: undefined, hidden: undefined, origin, rerun: false };
-  return withDeath(world, queue, task.pid).put(target, dead, setting.retentionMs);
+/**
+ * Moves a task of `queue` to its dead-letter queue. It replaces its own earlier dead letter, and stands beside others. Of two
+ * dead letters that of the attempt that ended first has the PID of both.
+ */
+export function buryIn(
+  world: World,
+  target: string,
+  queue: string,
+  task: ModelTask,
+  endedAt: Span,
+  setting: Setting,
+): World {
+  const origin = { queue, pid: task.pid, retry: task.retry, at: endedAt };
+  let next = withDeath(world, queue, task.pid);
+  let letter: ModelTask = { ...task, token: 0, retry: undefined, hidden: undefined, origin, rerun: false };
+  for (let there = next.task(target, letter.pid); there !== undefined; there = next.task(target, letter.pid)) {
+    if (there.origin?.queue === letter.origin?.queue && there.origin?.pid === letter.origin?.pid) {
+      return next.put(target, { ...letter, origin: there.origin }, setting.retentionMs);
+    }
+    if (isBefore(letter, there)) {
+      next = next.put(target, letter, setting.retentionMs);
+      letter = there;
+    }
+    letter = { ...letter, pid: deadLetterPid(letter.pid as Pid, parseQueueName(letter.origin?.queue ?? '').name) };
+  }
+  return next.put(target, letter, setting.retentionMs);
+}
+
+function isBefore({ origin }: ModelTask, there: ModelTask): boolean {
+  if (origin === undefined || there.origin === undefined || there.token !== 0) return false;
+  const { at, queue } = there.origin;
+  return origin.at.from < at.from || (origin.at.from === at.from && origin.queue < queue);
 }
 
 /** The task with one more failure. It keeps the last five. */
@@ -234,7 +263,7 @@ function failedBy(
   const failed = withFailure(task, failure);
   if (isLastAttempt(queue, task)) {
     const gone = world.remove(queue, task.pid, false);
-    return [buryIn(gone, deadLetterQueueOf(queue, task.retry), queue, failed, setting)];
+    return [buryIn(gone, deadLetterQueueOf(queue, task.retry), queue, failed, endedAt, setting)];
   }
   const until = later(endedAt, backoffMs(queue, task, setting.jitter));
   const next = task.rerun ? { ...failed, attempts: 0, isCancelled: false } : failed;

@@ -40,7 +40,15 @@ export interface ModelTask {
   /** What a worker has reported last. */
   readonly progress: string | undefined;
   /** Where the task was before it came to this dead-letter queue. */
-  readonly origin: { readonly queue: string; readonly retry: RetryCall | undefined } | undefined;
+  readonly origin: ModelOrigin | undefined;
+}
+
+interface ModelOrigin {
+  readonly queue: string;
+  readonly pid: string;
+  readonly retry: RetryCall | undefined;
+  /** When its last attempt ended. */
+  readonly at: Span;
 }
 
 interface Hidden {

@@ -37,7 +37,7 @@ export const dataFormats: readonly [DataFormat, ...DataFormat[]] = [
     format: 4,
     release: '0.1.0',
     changed:
-      'Tasks have headers, keys and time limits, and keep that they were cancelled; groups have schedules and subscriptions to topics.',
+      'Tasks have headers, keys and time limits, and keep that they were cancelled; dead letters keep their former PID; groups have schedules and subscriptions to topics.',
     downgrade: false,
   },
 ];

@@ -5,6 +5,7 @@ import {
   type Failure,
   type Instant,
   type LeaseToken,
+  type Pid,
   type RetryPolicy,
   type TaskHistory,
   type TaskState,
@@ -26,6 +27,7 @@ const PROGRESS = 8;
 const KEY = 16;
 const CANCELLED = 32;
 const TIME_LIMIT = 64;
+const ORIGIN_DIED = 128;
 
 /** Writes flags, then only the fields that they announce. */
 export function writeTaskState(out: ByteWriter, state: TaskState, history: TaskHistory | undefined): void {
@@ -99,6 +101,7 @@ function writeHistory(out: ByteWriter, history: TaskHistory): void {
   out.byte(
     (origin ? ORIGIN : 0) |
       (origin?.retry ? ORIGIN_RETRY : 0) |
+      (origin?.died ? ORIGIN_DIED : 0) |
       (rerun ? RERUN : 0) |
       (progress ? PROGRESS : 0) |
       (key === undefined ? 0 : KEY) |
@@ -107,6 +110,10 @@ function writeHistory(out: ByteWriter, history: TaskHistory): void {
   );
   if (origin) out.utf8(origin.queue);
   if (origin?.retry) writeRetry(out, origin.retry);
+  if (origin?.died) {
+    out.latin1(origin.died.pid);
+    out.number(origin.died.at);
+  }
   if (progress) {
     out.number(progress.at);
     out.utf8(progress.text);
@@ -133,6 +140,7 @@ function readHistory(from: ByteReader): TaskHistory {
   const flags = from.byte();
   const queue = flags & ORIGIN ? from.utf8() : undefined;
   const retry = flags & ORIGIN_RETRY ? readRetry(from) : undefined;
+  const died = flags & ORIGIN_DIED ? { pid: from.latin1() as Pid, at: from.number() as Instant } : undefined;
   const progress = flags & PROGRESS ? { at: from.number() as Instant, text: from.utf8() } : undefined;
   const key = flags & KEY ? from.utf8() : undefined;
   const cancelled = flags & CANCELLED ? { at: from.number() as Instant, reason: from.utf8() } : undefined;
@@ -145,6 +153,6 @@ function readHistory(from: ByteReader): TaskHistory {
     const error = from.byte() === 1 ? { message: from.utf8(), details: from.utf8() } : undefined;
     failures.push({ at, attempt, worker, error });
   }
-  const origin = queue === undefined ? undefined : { queue, retry };
+  const origin = queue === undefined ? undefined : { queue, retry, died };
   return { key, timeLimitMs, failures, origin, rerun: (flags & RERUN) !== 0, progress, cancelled };
 }

@@ -40,7 +40,7 @@ export type {
   UpdateOutcome,
   WaitCommand,
 } from './commands.ts';
-export { defaultDeadLetters } from './dead-letter-queues.ts';
+export { deadLetterPid, defaultDeadLetters } from './dead-letter-queues.ts';
 export { type GroupLimits, groupQuotas } from './group-limits.ts';
 export { dataOf, headerRoom, headersOf, type Payload, withHeaders } from './headers.ts';
 export type { Instant, Key, LeaseToken, PartitionId, Pid, QueueId, Ticket } from './ids.ts';

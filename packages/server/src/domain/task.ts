@@ -1,5 +1,5 @@
 import { limits } from '@taskmaster/proto';
-import type { Instant, LeaseToken } from './ids.ts';
+import type { Instant, LeaseToken, Pid } from './ids.ts';
 
 /** The default dead-letter queue has the name of the queue with this suffix. */
 export const DEAD_LETTER_SUFFIX = '.dead';
@@ -67,13 +67,21 @@ export interface TaskHistory {
   /** The last ones, the latest last. */
   readonly failures: readonly Failure[];
   /** Where the task was before it came to this dead-letter queue. */
-  readonly origin: { readonly queue: string; readonly retry: RetryPolicy | undefined } | undefined;
+  readonly origin: TaskOrigin | undefined;
   /** True: it was enqueued again since its latest lease began, so it must run again when it is completed by that lease. */
   readonly rerun: boolean;
   /** What a worker has reported last. */
   readonly progress: Progress | undefined;
   /** Set: it was cancelled while it was leased, so it is removed when its attempt ends. */
   readonly cancelled: { readonly at: Instant; readonly reason: string } | undefined;
+}
+
+/** The place of a dead letter before its last attempt failed. */
+export interface TaskOrigin {
+  readonly queue: string;
+  readonly retry: RetryPolicy | undefined;
+  /** Its PID there, and when its last attempt ended. Undefined: an earlier build wrote the row, and the PID is the same. */
+  readonly died: { readonly pid: Pid; readonly at: Instant } | undefined;
 }
 
 export interface Progress {

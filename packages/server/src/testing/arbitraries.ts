@@ -59,9 +59,14 @@ const histories: fc.Arbitrary<TaskHistory> = fc.record({
   key: fc.option(texts, { nil: undefined }),
   timeLimitMs: fc.option(fc.maxSafeNat(), { nil: undefined }),
   failures: fc.array(failures, { maxLength: 5 }),
-  origin: fc.option(fc.record({ queue: texts, retry: fc.option(retryPolicies, { nil: undefined }) }), {
-    nil: undefined,
-  }),
+  origin: fc.option(
+    fc.record({
+      queue: texts,
+      retry: fc.option(retryPolicies, { nil: undefined }),
+      died: fc.option(fc.record({ pid: pids, at: instants }), { nil: undefined }),
+    }),
+    { nil: undefined },
+  ),
   rerun: fc.boolean(),
   progress: fc.option(fc.record({ at: instants, text: texts }), { nil: undefined }),
   cancelled: fc.option(fc.record({ at: instants, reason: texts }), { nil: undefined }),

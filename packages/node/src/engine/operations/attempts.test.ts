@@ -1,3 +1,4 @@
+import { limits } from '@taskmaster/proto';
 import {
   AVAILABLE,
   DEFAULT_RETRY,
@@ -108,7 +109,7 @@ describe('a failed attempt', () => {
   });
 
   test('of a dead letter without a policy is never the last one, but has the backoff of its queue', () => {
-    const origin = { queue: 'mail', retry: undefined };
+    const origin = { queue: 'mail', retry: undefined, died: undefined };
     const letter: TaskState = { ...task(100), retry: undefined, history: { ...NO_HISTORY, origin } };
     const after = afterFailedAttempt(letter, DEFAULT_SETTINGS, attempt({ endedAt: now }), now, random(MOST));
     expect(after).toMatchObject({ kind: 'retry', state: { visibility: { until: now + 3_600_000 } } });
@@ -127,10 +128,19 @@ describe('the dead-letter queue of a task', () => {
     ['mail', settings, own, 'own'],
     ['failed', settings, undefined, 'failed.dead'],
     ['x'.repeat(507), DEFAULT_SETTINGS, undefined, `${'x'.repeat(507)}.dead`],
-    ['x'.repeat(508), DEFAULT_SETTINGS, undefined, `${'x'.repeat(507)}.dead`],
-    [`${'x'.repeat(506)}\u00e9`, DEFAULT_SETTINGS, undefined, `${'x'.repeat(506)}.dead`],
   ])('of the queue %s', (name, of, state, expected) => {
     expect(deadLetterQueueOf(queue(name), of, state)).toEqual(queue(expected));
+  });
+
+  test('of a queue with a long name has the beginning of the name, and belongs to this queue alone', () => {
+    const long = 'x'.repeat(506);
+    const names = [`${long}ab`, `${long}ac`, `${long}abcdef`, `${long}\u00e9`, `${long}\u00ea`];
+    const found = names.map((name) => deadLetterQueueOf(queue(name), DEFAULT_SETTINGS, undefined).name);
+    expect(new Set(found).size).toBe(names.length);
+    for (const name of found) {
+      expect(name).toMatch(/^x{495}~[\w-]{11}\.dead$/);
+      expect(Buffer.byteLength(name)).toBe(limits.nameBytes);
+    }
   });
 });
 

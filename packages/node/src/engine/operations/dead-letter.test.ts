@@ -16,7 +16,15 @@ async function leasedBoth(h: EngineHarness): Promise<readonly LeasedTask[]> {
   return h.lease(['g#q', 'g#d'], { max: 2 });
 }
 
-test('a dead-lettered task may replace a task that the same update changes', async () => {
+/** The data of all tasks of a queue, by their PIDs. */
+async function tasksIn(h: EngineHarness, queue: string): Promise<readonly (readonly [string, string])[]> {
+  const tasks = await h.lease(queue, { max: 10 });
+  return tasks.map(({ pid, data }) => [pid, Buffer.from(data).toString()] as const);
+}
+
+const BESIDE = expect.stringMatching(/^p~[\w-]{11}$/);
+
+test('a dead-lettered task stands beside another task with its PID, also if the same update changes that one', async () => {
   await using h = await engineHarness();
   const [q, d] = await leasedBoth(h);
   await h.update({
@@ -28,20 +36,75 @@ test('a dead-lettered task may replace a task that the same update changes', asy
   await h.clock.advance(1000);
   await h.crash();
   expect(await h.counts('g#q')).toEqual({ available: 0, leased: 0, delayed: 0 });
-  expect(await h.counts('g#d')).toEqual({ available: 1, leased: 0, delayed: 0 });
-  const [left] = await h.lease('g#d', { max: 5 });
-  expect(Buffer.from(left?.data ?? []).toString()).toBe('from q');
+  expect(await h.counts('g#d')).toEqual({ available: 2, leased: 0, delayed: 0 });
+  expect(await tasksIn(h, 'g#d')).toEqual([
+    ['p', 'in d'],
+    [BESIDE, 'from q'],
+  ]);
 });
 
-test('the lease of a replaced task cannot complete the dead letter that replaced it', async () => {
+test('the lease of a task does not complete a dead letter that came to its PID later', async () => {
   await using h = await engineHarness();
   const [q, d] = await leasedBoth(h);
   expect(d?.token).toBe(q?.token);
+  await h.update({ dequeue: [{ queue: 'g#d', pid: 'p', token: d?.token }] });
   await h.update({ release: [{ queue: 'g#q', pid: 'p', token: q?.token }] });
   const late = h.update({ dequeue: [{ queue: 'g#d', pid: 'p', token: d?.token }] });
   await expect(late).rejects.toMatchObject({ reason: 'LEASE_LOST' });
-  const [left] = await h.lease('g#d');
-  expect(Buffer.from(left?.data ?? []).toString()).toBe('from q');
+  expect(await tasksIn(h, 'g#d')).toEqual([['p', 'from q']]);
+});
+
+describe('dead letters of two queues with one PID and one dead-letter queue', () => {
+  const die = async (h: EngineHarness, queue: string, pid = 'p', data = `from ${queue}`): Promise<void> => {
+    await h.update({ enqueue: [{ queue, pid, data, retry: once('d') }] });
+    await h.lease(queue, { for: 1000 });
+    await h.clock.advance(1000);
+    await h.counts('g#d');
+  };
+
+  test('are both there, also after a crash, and each goes back with its own PID', async () => {
+    await using h = await engineHarness();
+    for (const queue of ['g#q', 'g#r', 'g#s']) await die(h, queue);
+    await h.crash();
+    const found = await tasksIn(h, 'g#d');
+    expect(found).toEqual([
+      ['p', 'from g#q'],
+      [BESIDE, expect.stringMatching(/from g#[rs]/)],
+      [BESIDE, expect.stringMatching(/from g#[rs]/)],
+    ]);
+    await h.update({ dequeue: found.map(([pid]) => ({ queue: 'g#d', pid, requeue: true })) });
+    await h.crash();
+    for (const queue of ['g#q', 'g#r', 'g#s']) expect(await tasksIn(h, queue)).toEqual([['p', `from ${queue}`]]);
+    expect(await h.counts('g#d')).toMatchObject({ available: 0, leased: 0 });
+  });
+
+  test('are replaced by later ones of the same task, and by no others', async () => {
+    await using h = await engineHarness();
+    for (const queue of ['g#q', 'g#r']) await die(h, queue);
+    for (const queue of ['g#q', 'g#r']) await die(h, queue, 'p', `again ${queue}`);
+    expect(await tasksIn(h, 'g#d')).toEqual([
+      ['p', 'again g#q'],
+      [BESIDE, 'again g#r'],
+    ]);
+  });
+
+  test.each([4096, 4085, 4084])(
+    'are both there with PIDs of %i bytes, and a task that has the other PID stays',
+    async (length) => {
+      await using h = await engineHarness();
+      const pid = 'p'.repeat(length);
+      await die(h, 'g#q', pid);
+      await die(h, 'g#r', pid);
+      const [, [taken = ''] = []] = await tasksIn(h, 'g#d');
+      expect(taken.length).toBe(Math.min(4096, length + 12));
+      await h.update({ dequeue: [{ queue: 'g#d', pid: taken }] });
+      await h.update({ enqueue: [{ queue: 'g#d', pid: taken, data: 'of a user' }] });
+      await die(h, 'g#r', pid);
+      expect((await h.counts('g#d')).available + (await h.counts('g#d')).leased).toBe(3);
+      const datas = new Set((await tasksIn(h, 'g#d')).map(([, data]) => data));
+      expect(datas).toEqual(new Set(['of a user', 'from g#r']));
+    },
+  );
 });
 
 test('a dead-lettered task frees its PID for another dead letter of the same update', async () => {

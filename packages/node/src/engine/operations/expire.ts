@@ -98,8 +98,18 @@ export async function showAllDue(memory: EngineState, queues: Iterable<Queue>): 
   await Promise.all(Array.from({ length: Math.min(SEARCHES_AT_ONCE, due.length) }, worker));
 }
 
-async function sweep(memory: EngineState, queue: Queue): Promise<void> {
+/**
+ * Tasks whose leases have ended leave the dead-letter queues first: a dead letter may get the PID of one. `before`: queues whose
+ * searches have begun, because dead-letter queues may form a ring.
+ */
+async function sweep(memory: EngineState, queue: Queue, before: Set<Queue> = new Set([queue])): Promise<void> {
   const now = memory.clock.now();
+  for (const name of memory.lastAttempts.targetsOf(queue)) {
+    const target = memory.table.get({ group: queue.ledger.name.group, name });
+    if (target === undefined || before.has(target) || !memory.lastAttempts.isDue(target, now)) continue;
+    before.add(target);
+    await sweep(memory, target, before);
+  }
   await eachDue(memory, queue, now, (pids) => show(memory, queue, pids, now));
   memory.lastAttempts.swept(queue, now);
 }
@@ -181,7 +191,7 @@ function showIn(draft: TaskDraft, memory: EngineState, queue: Queue, pids: reado
         if (after.kind === 'dead') {
           deadBytes += task.state.dataBytes;
           if (dead.length > 0 && deadBytes > DEAD_BYTES_PER_ATOM) break;
-          dead.push(toDeadLetters(queue, pid, task, after.state));
+          dead.push(toDeadLetters(queue, pid, task, after.state, visibility.until));
         } else if (after.kind === 'cancelled') {
           endCancelled(draft, queue, pid, task, cancelReasonOf(after.state) ?? '', visibility.until);
         } else {

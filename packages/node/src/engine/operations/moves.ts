@@ -5,15 +5,17 @@ import { deadLetterQueueOf, NO_HISTORY, NO_TOKEN, withoutOrigin } from './attemp
 import type { TaskMove } from './task-draft.ts';
 
 /**
- * The move of a task to its dead-letter queue. `state`: the task after its last attempt. It loses its token: a lease of a task
- * with the same PID there may have the same one, and must not complete it.
+ * The move of a task to its dead-letter queue. `state`: the task after its last attempt, which has ended at `endedAt`. It loses
+ * its token: a lease of a task with the same PID there may have the same one, and must not complete it.
  */
-export function toDeadLetters(queue: Queue, pid: Pid, task: CachedTask, state: TaskState): TaskMove {
+export function toDeadLetters(queue: Queue, pid: Pid, task: CachedTask, state: TaskState, endedAt: Instant): TaskMove {
   const { name } = queue.ledger;
   const { retry } = state;
-  const history = { ...(state.history ?? NO_HISTORY), origin: { queue: name.name, retry }, rerun: false };
+  const origin = { queue: name.name, retry, died: { pid, at: endedAt } };
+  const history = { ...(state.history ?? NO_HISTORY), origin, rerun: false };
   const after = { ...state, token: NO_TOKEN, retry: undefined, visibility: AVAILABLE, history };
-  return { queue, pid, task, target: deadLetterQueueOf(name, queue.settings, state), after, kind: 'dead-letter' };
+  const target = deadLetterQueueOf(name, queue.settings, state);
+  return { queue, pid, task, target, arrival: pid, after, kind: 'dead-letter' };
 }
 
 /** The move of a task back to the queue from which it came to its dead-letter queue. Undefined if it came from none. */
@@ -24,5 +26,5 @@ export function fromDeadLetters(queue: Queue, pid: Pid, task: CachedTask, now: I
   const history = withoutOrigin(state.history);
   const anew = { dueAt: now, attempts: 0, token: NO_TOKEN, retry: origin.retry, visibility: AVAILABLE, history };
   const target = { group: queue.ledger.name.group, name: origin.queue };
-  return { queue, pid, task, target, after: { ...state, ...anew }, kind: 'requeue' };
+  return { queue, pid, task, target, arrival: origin.died?.pid ?? pid, after: { ...state, ...anew }, kind: 'requeue' };
 }

@@ -236,8 +236,11 @@ export class UpdatePlanner {
     const attempt = { endedAt: now, delayMs, error, isExpired: false, deadLetter };
     const after = afterFailedAttempt(task.state, queue.settings, attempt, now, random);
     if (after.kind === 'dead') {
-      const move = toDeadLetters(queue, pid, task, after.state);
+      const move = toDeadLetters(queue, pid, task, after.state, now);
       this.#moves.push(move);
+      const target = this.#draft.queue(move.target);
+      const there = target === undefined ? undefined : this.#draft.find(target, pid);
+      if (target !== undefined && there !== undefined) this.#mustEnd(target, there);
       return { until: undefined, deadLetterQueue: formatQueueName(move.target) };
     }
     if (after.kind === 'retry') this.#draft.retry(queue, pid, task, after.state);

@@ -1,11 +1,11 @@
 import { formatQueueName, type QueueName } from '@taskmaster/proto';
-import type { Instant, Pid, TaskState } from '@taskmaster/server/domain';
+import { deadLetterPid, type Instant, type Pid, type TaskState } from '@taskmaster/server/domain';
 import { keyOf, keysOf, pidIn, pointerData, pointerPid } from '../../domain/key-pointer.ts';
 import type { Need } from '../pending/reads.ts';
 import type { PlannedChange } from '../planned-atom.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Knowledge, Queue } from '../queues/queue.ts';
-import { recordState } from './attempts.ts';
+import { NO_TOKEN, recordState } from './attempts.ts';
 
 /** The state that a draft reads. */
 export interface DraftView {
@@ -23,6 +23,8 @@ export interface TaskMove {
   readonly pid: Pid;
   readonly task: CachedTask;
   readonly target: QueueName;
+  /** Its PID there, unless another task has it. */
+  readonly arrival: Pid;
   /** Its state there. */
   readonly after: TaskState;
   readonly kind: 'dead-letter' | 'requeue';
@@ -221,8 +223,8 @@ export class TaskDraft {
   }
 
   /**
-   * Moves tasks. All tasks leave before any arrives: one may free the PID that another one needs. A dead one replaces a task with
-   * the same PID. Calls back for a requeued one whose PID is taken by a task.
+   * Moves tasks. All tasks leave before any arrives: one may free the PID that another one needs. A dead one replaces its own
+   * earlier dead letter, and no other task. Calls back for a requeued one whose PID is taken by a task.
    */
   move(tasks: readonly TaskMove[], taken?: (move: TaskMove, queue: Queue, by: Pid) => void): void {
     if (tasks.length === 0) return;
@@ -232,16 +234,45 @@ export class TaskDraft {
       this.remove(move.queue, move.pid, move.task, move.kind === 'dead-letter' ? 'dead' : 'moved');
     }
     for (const { move, data } of moves) {
-      const { pid, after, kind } = move;
+      const { arrival, after } = move;
       const target = this.queueFor(move.target);
-      const there = this.find(target, pid);
-      const key = kind === 'requeue' ? keyOf(after) : undefined;
+      if (move.kind === 'dead-letter') {
+        this.#bury(target, move, data);
+        continue;
+      }
+      const there = this.find(target, arrival);
+      const key = keyOf(after);
       const holder = key === undefined ? undefined : this.pidOfKey(target, key);
       if (holder !== undefined) taken?.(move, target, holder);
-      else if (there === undefined) this.add(target, pid, after, data ?? EMPTY);
-      else if (kind === 'dead-letter') this.change(target, pid, there, after, data);
-      else taken?.(move, target, pid);
+      else if (there === undefined) this.add(target, arrival, after, data ?? EMPTY);
+      else taken?.(move, target, arrival);
     }
+  }
+
+  /**
+   * Puts a dead letter into its queue. If another task has its PID there, it gets one behind that. Of two dead letters, the one
+   * whose attempt ended first has the PID, whatever the order in which the searches find them. So it may have to take the PID
+   * from another one. No request has seen that one since: each request finds all attempts that have ended before it.
+   */
+  #bury(target: Queue, { arrival, after }: TaskMove, payload: Uint8Array | undefined): void {
+    let place = arrival;
+    let letter = after;
+    let data = payload ?? EMPTY;
+    for (let there = this.find(target, place); there !== undefined; there = this.find(target, place)) {
+      if (isSameLetter(letter, place, there.state)) {
+        this.change(target, place, there, withTimeOf(letter, there.state), data);
+        return;
+      }
+      if (isBefore(letter, there.state)) {
+        const displaced = this.#payloadOf({ queue: target, pid: place, task: there });
+        if (displaced === undefined) return;
+        this.change(target, place, there, letter, data);
+        letter = there.state;
+        data = displaced;
+      }
+      place = deadLetterPid(place, letter.history?.origin?.queue ?? '');
+    }
+    this.add(target, place, letter, data);
   }
 
   /** The payload of a task that the draft has not changed, if it was fetched. */
@@ -249,7 +280,7 @@ export class TaskDraft {
     return this.#view.payload(queue, pid);
   }
 
-  #payloadOf({ queue, pid, task }: TaskMove): Uint8Array | undefined {
+  #payloadOf({ queue, pid, task }: Pick<TaskMove, 'queue' | 'pid' | 'task'>): Uint8Array | undefined {
     if (task.state.dataBytes === 0) return EMPTY;
     const data = task.data ?? this.#view.payload(queue, pid);
     if (!data) this.need(queue, pid, task.state.dataBytes);
@@ -280,6 +311,28 @@ export class TaskDraft {
   #unindex({ queue, change, known }: PlannedChange): void {
     this.#tasks?.get(queue)?.set(change.pid, known);
   }
+}
+
+/** Whether a task at this PID of a dead-letter queue is an earlier dead letter of the same task. */
+function isSameLetter(letter: TaskState, place: Pid, there: TaskState): boolean {
+  const own = letter.history?.origin;
+  const other = there.history?.origin;
+  return other !== undefined && own?.queue === other.queue && own.died?.pid === (other.died?.pid ?? place);
+}
+
+/** Whether the attempt of a dead letter ended before that of another dead letter, which was not leased since. */
+function isBefore({ history }: TaskState, there: TaskState): boolean {
+  const own = history?.origin;
+  const other = there.history?.origin;
+  if (own?.died === undefined || other?.died === undefined || there.token !== NO_TOKEN) return false;
+  return own.died.at < other.died.at || (own.died.at === other.died.at && own.queue < other.queue);
+}
+
+/** The dead letter that replaces an earlier one of the same task. It has its PID as long as that one had it. */
+function withTimeOf(letter: TaskState, there: TaskState): TaskState {
+  const { history } = letter;
+  if (history?.origin === undefined) return letter;
+  return { ...letter, history: { ...history, origin: { ...history.origin, died: there.history?.origin?.died } } };
 }
 
 const ABSENT: Knowledge = { kind: 'absent' };

@@ -69,9 +69,9 @@ function foundIn({ changes }: PlannedAtom): Found {
       if (change.kind !== 'dequeue' && change.data !== undefined && !records.has(key)) records.set(key, change.data);
     } else {
       const after = stateAfter(change);
-      const origin = after?.history?.origin?.queue;
+      const origin = after?.history?.origin;
       if (after === undefined || origin === undefined) continue;
-      const key = keyOf(name.group, origin, pid);
+      const key = keyOf(name.group, origin.queue, origin.died?.pid ?? pid);
       if (!deadLetters.has(key)) deadLetters.set(key, after);
     }
   }

@@ -225,8 +225,9 @@ export interface RetryPolicy {
   backoffMaxMs: number;
   /**
    * The dead-letter queue, `group#name` in the same group. Empty: the one of the queue's settings. Without settings: the name of
-   * the queue followed by `.dead`. The task keeps its PID and data there, and replaces a task with the same PID. There, without
-   * another policy, attempts are not limited.
+   * the queue followed by `.dead`. The task keeps its data there. It keeps its PID, too, unless another task has it: then `~` and
+   * 11 characters follow, which stand for the former queue. It replaces its own earlier dead letter. There, without another
+   * policy, attempts are not limited.
    */
   deadLetterQueue: string;
 }
@@ -245,8 +246,8 @@ export interface Dequeue {
   leaseToken: number;
   /**
    * True: puts the task back into the queue from which it came to this dead-letter queue, as a waiting task with no attempts. It
-   * keeps its payload and its failures, and has the retry policy that it had there. A task that did not come from another queue
-   * is refused (NOT_DEAD_LETTERED), as is one whose PID is in that queue already (TASK_EXISTS).
+   * keeps its payload and its failures, and has the PID and the retry policy that it had there. A task that did not come from
+   * another queue is refused (NOT_DEAD_LETTERED), as is one whose PID is in that queue already (TASK_EXISTS).
    */
   requeue: boolean;
   /**
