@@ -77,7 +77,7 @@ export interface TaskHistory {
 }
 
 /** The place of a dead letter before its last attempt failed. */
-export interface TaskOrigin {
+interface TaskOrigin {
   readonly queue: string;
   readonly retry: RetryPolicy | undefined;
   /** Its PID there, and when its last attempt ended. Undefined: an earlier build wrote the row, and the PID is the same. */
