@@ -76,6 +76,7 @@ export class FairTurns {
   leased(asked: readonly string[], counts: ReadonlyMap<string, number>, max: number): void {
     let left = max;
     for (const name of asked) {
+      if (left <= 0) return;
       const count = counts.get(name) ?? 0;
       left -= count;
       // It may have been forgotten meanwhile.
@@ -86,7 +87,6 @@ export class FairTurns {
         // The next queue is asked only if this one has no more.
         this.#setActive(queue, left <= 0 && count > 0);
       }
-      if (left <= 0) return;
     }
   }
 

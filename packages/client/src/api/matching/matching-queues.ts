@@ -32,6 +32,11 @@ const filterNames: OptionNames<MatchingFilter> = { regex: true, group: true };
 
 /** Queues with tasks that one lease request names while there are tasks. A router asks as many in their order. */
 const ASKED = 16;
+/**
+ * Requests until queues without a turn come first again. Otherwise a request that known queues fill would never reach the nodes
+ * that hold only others.
+ */
+const REQUESTS_PER_SEARCH = 8;
 
 /**
  * All queues that match a filter, also those that come later. `client.matchingQueues()` makes one without a request. Workers
@@ -46,6 +51,8 @@ export class MatchingQueues<T> implements SeveralQueues<T> {
   readonly #filter: Pick<PatternRef<T>, 'regex' | 'group'>;
   readonly #format: DataFormat<T, unknown>;
   readonly #turns: FairTurns;
+  /** Requests before the next one in which queues without a turn come first. */
+  #untilSearch = 0;
 
   /** Internal: use `client.matchingQueues()`. */
   constructor(
@@ -86,16 +93,21 @@ export class MatchingQueues<T> implements SeveralQueues<T> {
   #leaseFrom(most: number): LeaseFrom<T> {
     const names = this.#turns.next(Math.min(ASKED, most));
     const [first] = names;
+    const isSearch = this.#untilSearch-- <= 0;
+    if (isSearch) this.#untilSearch = REQUESTS_PER_SEARCH;
     return {
       queues: names.map((name): QueueRef<T> => ({ name, [FORMAT]: this.#format })),
       // Queues without a turn yet, and all of them while none is known to have tasks.
-      patterns: [{ ...this.#filter, after: names.length, [FORMAT]: this.#format }],
+      patterns: [{ ...this.#filter, after: isSearch ? 0 : names.length, [FORMAT]: this.#format }],
       anyOrder: false,
       partOf: (max) => (first === undefined ? max : this.#turns.partOf(first, max)),
       onLeased: (tasks, max, matched) => {
         const counts = new Map<string, number>();
         for (const { queue } of tasks) counts.set(queue, (counts.get(queue) ?? 0) + 1);
-        this.#turns.leased(names, counts, max);
+        const before = isSearch ? matched.reduce((sum, { queue }) => sum + (counts.get(queue) ?? 0), 0) : 0;
+        this.#turns.leased(names, counts, max - before);
+        // Where some were found there may be more.
+        if (isSearch && matched.length > 0) this.#untilSearch = 0;
         // All begin at the same place, before one of them has got tasks.
         for (const { queue } of matched) this.#turns.note(queue, true);
         for (const { queue, hasTasks } of matched) {
