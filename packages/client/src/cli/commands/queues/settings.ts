@@ -108,9 +108,9 @@ async function show({ client, out, signal }: Session, queue: string): Promise<Ex
 }
 
 async function change({ client, out, signal }: Session, queues: string, flags: PutFlags): Promise<ExitCode> {
-  const { retry, mode } = taskOptions(flags);
-  const policy = flags.maxAttempts === undefined && flags.backoff === undefined ? undefined : retry;
-  const { deadLetterQueue, leaseDuration, resultRetention, keepOut, timeLimit } = flags;
+  const { deadLetterQueue, leaseDuration, resultRetention, keepOut, timeLimit, ...ofTasks } = flags;
+  // The dead-letter queue is a setting of its own, and not a part of the policy.
+  const { retry: policy, mode } = taskOptions(ofTasks);
   const settings: QueueSettings = {
     ...{ retry: policy, deadLetterQueue, leaseDuration, mode, resultRetention, keepOut, timeLimit },
   };
