@@ -11,7 +11,7 @@ import {
 import type { EngineState } from '../engine-state.ts';
 import { type Attempt, decide } from '../operations/decide.ts';
 import type { Reads } from '../pending/reads.ts';
-import { ruleOfRecord, type ScheduleRecord, taskPid, viewOf } from './record.ts';
+import { afterPauses, ruleOfRecord, type ScheduleRecord, taskPid, viewOf } from './record.ts';
 import { type FoundSchedule, ScheduleDraft } from './schedule-draft.ts';
 
 const { PUT_SCHEDULE_RESULT_CREATED, PUT_SCHEDULE_RESULT_CHANGED, PUT_SCHEDULE_RESULT_UNCHANGED } = PutScheduleResult;
@@ -43,17 +43,34 @@ export function deleteSchedule(memory: EngineState, schedule: QueueName): Promis
   });
 }
 
-/** Pauses or resumes a schedule. It goes on with the first run after now. */
+/**
+ * Pauses or resumes a schedule. It goes on with the first run after now. Runs that were due before the pause, and that a quota or
+ * an outage holds up, are decided all the same.
+ */
 export async function pauseSchedule(memory: EngineState, schedule: QueueName, paused: boolean): Promise<ScheduleView> {
   const record = await change(memory, schedule, (draft, found) => {
     if (found === undefined || found.record.paused === paused) return found?.record;
-    const { decidedUnixMs } = found.record;
-    const decided = paused ? decidedUnixMs : Math.max(decidedUnixMs, draft.wall);
-    const after = { ...found.record, paused, decidedUnixMs: decided };
+    const after = paused ? pausedAt(found.record, draft.wall) : resumedAt(found.record, draft.wall);
     draft.change(found, after);
     return after;
   });
   return viewOf(schedule, record ?? notFound(schedule), 1);
+}
+
+function pausedAt(record: ScheduleRecord, wall: number): ScheduleRecord {
+  const next = nextRun(ruleOfRecord(record), record.decidedUnixMs);
+  const isHeldUp = next !== undefined && next <= wall;
+  const pauses = isHeldUp ? [...record.pauses, { fromUnixMs: wall, toUnixMs: 0 }] : record.pauses;
+  return { ...record, paused: true, pauses };
+}
+
+function resumedAt(record: ScheduleRecord, wall: number): ScheduleRecord {
+  const last = record.pauses.at(-1);
+  if (last?.toUnixMs !== 0) {
+    return { ...record, paused: false, decidedUnixMs: Math.max(record.decidedUnixMs, wall) };
+  }
+  const pauses = [...record.pauses.slice(0, -1), { ...last, toUnixMs: Math.max(last.fromUnixMs, wall) }];
+  return afterPauses({ ...record, paused: false, pauses });
 }
 
 /** Enqueues an extra run now. */
@@ -102,16 +119,16 @@ function created(spec: ScheduleSpec, wall: number): ScheduleRecord {
     triggered: 0,
   };
   const instants = { createdUnixMs: wall, changedUnixMs: wall, decidedUnixMs: wall, anchorUnixMs: wall };
-  return { spec, paused: false, ...instants, ...nothingYet };
+  return { spec, paused: false, pauses: [], ...instants, ...nothingYet };
 }
 
-/** With another rule the schedule goes on with the first run after now. */
+/** With another rule the schedule goes on with the first run after now. Runs of the old rule that are held up are given up. */
 function changed(before: ScheduleRecord, spec: ScheduleSpec, wall: number): ScheduleRecord {
   const after = { ...before, spec, changedUnixMs: wall };
   const { cron, timeZone, intervalMs } = before.spec;
   if (cron === spec.cron && timeZone === spec.timeZone && intervalMs === spec.intervalMs) return after;
   const decidedUnixMs = Math.max(before.decidedUnixMs, wall);
-  return { ...after, decidedUnixMs, anchorUnixMs: decidedUnixMs };
+  return { ...after, decidedUnixMs, anchorUnixMs: decidedUnixMs, pauses: [] };
 }
 
 const isEqual = (a: ScheduleSpec, b: ScheduleSpec): boolean =>

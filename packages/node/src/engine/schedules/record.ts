@@ -50,8 +50,28 @@ export const ruleOfRecord = ({ spec, anchorUnixMs }: ScheduleRecord): ScheduleRu
 
 /** Until when the record is hidden: the next run, by the system clock. */
 export function hiddenUntilRun(record: ScheduleRecord): Instant {
-  const next = record.paused ? undefined : nextRun(ruleOfRecord(record), record.decidedUnixMs);
-  return (next ?? NEVER) as Instant;
+  const after = afterPauses(record);
+  const next = nextRun(ruleOfRecord(after), after.decidedUnixMs);
+  return (next === undefined || next > lastBefore(after) ? NEVER : next) as Instant;
+}
+
+/** The record without the pauses before which all runs are decided: it goes on behind them. */
+export function afterPauses(record: ScheduleRecord): ScheduleRecord {
+  if (record.pauses.length === 0) return record;
+  const rule = ruleOfRecord(record);
+  let { decidedUnixMs, pauses } = record;
+  for (let [first, ...later] = pauses; first !== undefined; [first, ...later] = later) {
+    const next = nextRun(rule, decidedUnixMs);
+    if (next !== undefined && next <= first.fromUnixMs) break;
+    pauses = later;
+    if (first.toUnixMs !== 0) decidedUnixMs = Math.max(decidedUnixMs, first.toUnixMs);
+  }
+  return { ...record, decidedUnixMs, pauses };
+}
+
+/** Up to when runs may be decided: to the beginning of the first pause, of the result of `afterPauses`. */
+export function lastBefore({ paused, pauses: [first] }: ScheduleRecord): number {
+  return first?.fromUnixMs ?? (paused ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY);
 }
 
 /** The state of a task, hidden until an instant that may be past. */
@@ -80,7 +100,9 @@ export function viewOf(schedule: QueueName, record: ScheduleRecord, count: numbe
 /** None if this node cannot use the rule: the schedule can be seen, changed and deleted all the same. */
 function nextRunsOf(record: ScheduleRecord, count: number): readonly number[] {
   try {
-    return nextRuns(ruleOfRecord(record), record.decidedUnixMs, count);
+    const isPaused = (at: number): boolean =>
+      record.pauses.some(({ fromUnixMs, toUnixMs }) => at > fromUnixMs && at <= toUnixMs);
+    return nextRuns(ruleOfRecord(record), record.decidedUnixMs, count).filter((at) => !isPaused(at));
   } catch (error) {
     if (error instanceof Refusal) return [];
     throw error;

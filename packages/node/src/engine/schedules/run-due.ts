@@ -4,7 +4,7 @@ import { type Attempt, decide } from '../operations/decide.ts';
 import { eachDue } from '../operations/expire.ts';
 import type { Queue } from '../queues/queue.ts';
 import { type DueAt, dueRuns } from './due-runs.ts';
-import { nameOf, ruleOfRecord, type ScheduleRecord, taskPid } from './record.ts';
+import { afterPauses, lastBefore, nameOf, ruleOfRecord, type ScheduleRecord, taskPid } from './record.ts';
 import { type FoundSchedule, ScheduleDraft } from './schedule-draft.ts';
 
 /** Schedules of one decision. */
@@ -99,9 +99,11 @@ function tryRun(...schedule: Parameters<typeof run>): ReturnType<typeof run> {
  * reached and all later ones stay due.
  */
 function run(draft: ScheduleDraft, found: FoundSchedule, at: DueAt, runs: DecidedRuns): 'done' | 'behind' | Refusal {
-  const { key, record } = found;
+  const { key } = found;
+  const record = afterPauses(found.record);
   const { spec } = record;
-  const due = dueRuns(ruleOfRecord(record), spec.missedRuns, record.decidedUnixMs, at);
+  const until = { ...at, now: Math.min(at.now, lastBefore(record)) };
+  const due = dueRuns(ruleOfRecord(record), spec.missedRuns, record.decidedUnixMs, until);
   const after: ScheduleRecord = { ...record, decidedUnixMs: due.decided, missed: record.missed + due.missed };
   const enqueued: number[] = [];
   const decide = (): void => {
@@ -128,5 +130,5 @@ function run(draft: ScheduleDraft, found: FoundSchedule, at: DueAt, runs: Decide
     enqueued.push(instant);
   }
   decide();
-  return due.next !== undefined && due.next <= at.now ? 'behind' : 'done';
+  return due.next !== undefined && due.next <= until.now ? 'behind' : 'done';
 }

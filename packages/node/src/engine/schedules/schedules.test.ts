@@ -281,6 +281,70 @@ test('a paused schedule enqueues nothing, and goes on behind the pause', async (
   expect((await scheduleOf(h))?.record).toMatchObject({ runs: 2, missed: 0 });
 });
 
+describe('a pause while a quota holds runs up', () => {
+  /** Removes the waiting tasks again and again, and returns the PIDs of all that came. */
+  async function takeAll(h: EngineHarness, rounds: number): Promise<string[]> {
+    const came: string[] = [];
+    for (let round = 0; round < rounds; round++) {
+      const pids = await waitingIn(h);
+      came.push(...pids);
+      if (pids.length > 0) await h.update({ dequeue: pids.map((pid) => ({ queue: TARGET, pid })) });
+      await h.clock.advance(1000);
+    }
+    return came;
+  }
+  const pause = (h: EngineHarness, paused: boolean) => h.engine.schedules.pause(nightly, paused);
+
+  test('drops none of them: they come during the pause, and the later ones after it', async () => {
+    await using h = await engineHarness({ groupLimits: () => ({ tasks: 2 }) });
+    const from = h.clock.now();
+    await putSchedule(h);
+    await h.clock.advance(5100);
+    expect((await waitingIn(h)).length).toBeLessThan(5);
+    expect((await pause(h, true)).nextRuns).toEqual([]);
+    await h.crash();
+    await h.clock.advance(4000);
+    expect(await takeAll(h, 8)).toEqual(runPids(each(from, 5)));
+    const resumed = h.clock.now();
+    await pause(h, false);
+    await h.clock.advance(1000);
+    const first = from + Math.ceil((resumed - from + 1) / 1000) * 1000;
+    expect((await takeAll(h, 3))[0]).toBe(runPids([first])[0]);
+    expect((await scheduleOf(h))?.record).toMatchObject({ missed: 0, pauses: [] });
+  });
+
+  test('drops none of them if it ends before them, or if another one follows', async () => {
+    await using h = await engineHarness({ groupLimits: () => ({ tasks: 2 }) });
+    const from = h.clock.now();
+    await putSchedule(h);
+    await h.clock.advance(3100);
+    await pause(h, true);
+    await h.clock.advance(3000);
+    await pause(h, false);
+    await h.clock.advance(2000);
+    await pause(h, true);
+    await h.crash();
+    await h.clock.advance(3000);
+    await pause(h, false);
+    // Runs 4 to 6 and 9 to 11 are within a pause.
+    const expected = [1, 2, 3, 7, 8, 12, 13].map((second) => from + second * 1000);
+    expect((await takeAll(h, 10)).slice(0, expected.length)).toEqual(runPids(expected));
+    expect((await scheduleOf(h))?.record).toMatchObject({ missed: 0, pauses: [] });
+  });
+
+  test('counts those that are missed by choice', async () => {
+    await using h = await engineHarness({ groupLimits: () => ({ tasks: 2 }) });
+    await putSchedule(h, { missedRuns: MissedRuns.MISSED_RUNS_ONCE });
+    await h.clock.advance(5100);
+    const came = (await waitingIn(h)).length;
+    await pause(h, true);
+    const more = (await takeAll(h, 4)).length - came;
+    const record = (await scheduleOf(h))?.record;
+    expect((record?.runs ?? 0) + (record?.missed ?? 0)).toBe(5);
+    expect(record?.runs).toBe(came + more);
+  });
+});
+
 test('a triggered run is an extra one, also of a paused schedule', async () => {
   await using h = await engineHarness();
   const from = h.clock.now();

@@ -196,7 +196,10 @@ export interface DeleteScheduleResponse {
   deleted: boolean;
 }
 
-/** Pauses or resumes a schedule. Runs during a pause do not count as missed. */
+/**
+ * Pauses or resumes a schedule. Runs during a pause do not count as missed. Runs that were due before it are decided all the
+ * same.
+ */
 export interface PauseScheduleRequest {
   /** `group#name`. Refused if there is none (SCHEDULE_NOT_FOUND). */
   schedule: string;
@@ -254,6 +257,19 @@ export interface StoredSchedule {
   skipped: number;
   /** As in `Schedule`. */
   triggered: number;
+  /**
+   * Pauses that began while earlier runs were due and not decided, the oldest first. Such runs are decided as if there were no
+   * pause. Those within a pause are not decided. A pause is left out when all runs before it are decided.
+   */
+  pauses: StoredPause[];
+}
+
+/** A time in which a schedule was paused. */
+export interface StoredPause {
+  /** In ms since 1970. */
+  fromUnixMs: number;
+  /** In ms since 1970. 0: the schedule is still paused. */
+  toUnixMs: number;
 }
 
 function createBaseScheduleSpec(): ScheduleSpec {
@@ -1238,6 +1254,7 @@ function createBaseStoredSchedule(): StoredSchedule {
     missed: 0,
     skipped: 0,
     triggered: 0,
+    pauses: [],
   };
 }
 
@@ -1281,6 +1298,9 @@ export const StoredSchedule: MessageFns<StoredSchedule> = {
     }
     if (message.triggered !== 0) {
       writeInt64(writer.uint32(104), message.triggered);
+    }
+    for (const v of message.pauses) {
+      StoredPause.encode(v!, writer.uint32(114).fork()).join();
     }
     return writer;
   },
@@ -1400,6 +1420,69 @@ export const StoredSchedule: MessageFns<StoredSchedule> = {
             }
 
             message.triggered = readInt64(reader);
+            continue;
+          }
+          case 14: {
+            if (tag !== 114) {
+              break;
+            }
+
+            message.pauses.push(StoredPause.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseStoredPause(): StoredPause {
+  return { fromUnixMs: 0, toUnixMs: 0 };
+}
+
+export const StoredPause: MessageFns<StoredPause> = {
+  encode(message: StoredPause, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.fromUnixMs !== 0) {
+      writeInt64(writer.uint32(8), message.fromUnixMs);
+    }
+    if (message.toUnixMs !== 0) {
+      writeInt64(writer.uint32(16), message.toUnixMs);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): StoredPause {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseStoredPause();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.fromUnixMs = readInt64(reader);
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.toUnixMs = readInt64(reader);
             continue;
           }
         }
