@@ -1,4 +1,11 @@
-import { limits, PutScheduleResult, parseQueueName, type QueueName, ScheduleSpec } from '@taskmaster/proto';
+import {
+  limits,
+  PutScheduleResult,
+  parseQueueName,
+  type QueueName,
+  ScheduleSpec,
+  type StoredPause,
+} from '@taskmaster/proto';
 import {
   type Instant,
   nextRun,
@@ -16,6 +23,8 @@ import { type FoundSchedule, ScheduleDraft } from './schedule-draft.ts';
 
 const { PUT_SCHEDULE_RESULT_CREATED, PUT_SCHEDULE_RESULT_CHANGED, PUT_SCHEDULE_RESULT_UNCHANGED } = PutScheduleResult;
 const NONE = new Uint8Array(0);
+/** Pauses that a record keeps while runs are held up. Further ones are joined to the last one, with the runs between. */
+const MOST_PAUSES = 1_000;
 
 /** Creates a schedule or changes it. What it has decided stays, so that no run is lost or repeated. */
 export async function putSchedule(
@@ -58,10 +67,21 @@ export async function pauseSchedule(memory: EngineState, schedule: QueueName, pa
 }
 
 function pausedAt(record: ScheduleRecord, wall: number): ScheduleRecord {
-  const next = nextRun(ruleOfRecord(record), record.decidedUnixMs);
-  const isHeldUp = next !== undefined && next <= wall;
-  const pauses = isHeldUp ? [...record.pauses, { fromUnixMs: wall, toUnixMs: 0 }] : record.pauses;
-  return { ...record, paused: true, pauses };
+  const { pauses } = record;
+  if (pauses.length === 0 && !hasHeldUp(record, wall)) return { ...record, paused: true };
+  const pause = { fromUnixMs: Math.max(wall, pauses.at(-1)?.toUnixMs ?? 0), toUnixMs: 0 };
+  return { ...record, paused: true, pauses: [...pauses, pause] };
+}
+
+/** Whether runs are due and not decided. False if this node cannot use the rule: the schedule can be paused all the same. */
+function hasHeldUp(record: ScheduleRecord, wall: number): boolean {
+  try {
+    const next = nextRun(ruleOfRecord(record), record.decidedUnixMs);
+    return next !== undefined && next <= wall;
+  } catch (error) {
+    if (error instanceof Refusal) return false;
+    throw error;
+  }
 }
 
 function resumedAt(record: ScheduleRecord, wall: number): ScheduleRecord {
@@ -69,8 +89,21 @@ function resumedAt(record: ScheduleRecord, wall: number): ScheduleRecord {
   if (last?.toUnixMs !== 0) {
     return { ...record, paused: false, decidedUnixMs: Math.max(record.decidedUnixMs, wall) };
   }
-  const pauses = [...record.pauses.slice(0, -1), { ...last, toUnixMs: Math.max(last.fromUnixMs, wall) }];
-  return afterPauses({ ...record, paused: false, pauses });
+  const pause = { ...last, toUnixMs: Math.max(last.fromUnixMs, wall) };
+  return afterPauses({ ...record, paused: false, pauses: withPause(record, record.pauses.slice(0, -1), pause) });
+}
+
+/**
+ * Adds a pause. The record stays small: a pause without a run in it is left out, and one without a run since the last pause is
+ * joined to that.
+ */
+function withPause(record: ScheduleRecord, pauses: readonly StoredPause[], pause: StoredPause): StoredPause[] {
+  const rule = ruleOfRecord(record);
+  const hasRun = (from: number, to: number): boolean => (nextRun(rule, from) ?? Number.POSITIVE_INFINITY) <= to;
+  if (!hasRun(pause.fromUnixMs, pause.toUnixMs)) return [...pauses];
+  const last = pauses.at(-1);
+  const isJoined = last !== undefined && (pauses.length >= MOST_PAUSES || !hasRun(last.toUnixMs, pause.fromUnixMs));
+  return isJoined ? [...pauses.slice(0, -1), { ...last, toUnixMs: pause.toUnixMs }] : [...pauses, pause];
 }
 
 /** Enqueues an extra run now. */

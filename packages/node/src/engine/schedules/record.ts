@@ -50,6 +50,8 @@ export const ruleOfRecord = ({ spec, anchorUnixMs }: ScheduleRecord): ScheduleRu
 
 /** Until when the record is hidden: the next run, by the system clock. */
 export function hiddenUntilRun(record: ScheduleRecord): Instant {
+  // A paused schedule can be changed also where its rule cannot be used.
+  if (record.paused && record.pauses.length === 0) return NEVER;
   const after = afterPauses(record);
   const next = nextRun(ruleOfRecord(after), after.decidedUnixMs);
   return (next === undefined || next > lastBefore(after) ? NEVER : next) as Instant;
@@ -102,7 +104,11 @@ function nextRunsOf(record: ScheduleRecord, count: number): readonly number[] {
   try {
     const isPaused = (at: number): boolean =>
       record.pauses.some(({ fromUnixMs, toUnixMs }) => at > fromUnixMs && at <= toUnixMs);
-    return nextRuns(ruleOfRecord(record), record.decidedUnixMs, count).filter((at) => !isPaused(at));
+    const rule = ruleOfRecord(record);
+    const runs = nextRuns(rule, record.decidedUnixMs, count).filter((at) => !isPaused(at));
+    const last = record.pauses.at(-1);
+    if (last === undefined || runs.length === count) return runs;
+    return [...runs, ...nextRuns(rule, Math.max(last.toUnixMs, runs.at(-1) ?? 0), count - runs.length)];
   } catch (error) {
     if (error instanceof Refusal) return [];
     throw error;

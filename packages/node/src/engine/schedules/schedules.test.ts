@@ -332,6 +332,28 @@ describe('a pause while a quota holds runs up', () => {
     expect((await scheduleOf(h))?.record).toMatchObject({ missed: 0, pauses: [] });
   });
 
+  test('keeps the record small, however often it is paused', async () => {
+    await using h = await engineHarness({ groupLimits: () => ({ tasks: 2 }) });
+    const from = h.clock.now();
+    await putSchedule(h);
+    await h.clock.advance(5100);
+    for (let round = 0; round < 50; round++) {
+      await pause(h, true);
+      await h.clock.advance(10);
+      await pause(h, false);
+    }
+    expect((await scheduleOf(h))?.record.pauses).toHaveLength(0);
+    for (let round = 0; round < 5; round++) {
+      await pause(h, true);
+      await h.clock.advance(990);
+      await pause(h, false);
+    }
+    const { record, nextRuns } = (await scheduleOf(h)) ?? {};
+    expect(record?.pauses).toHaveLength(1);
+    expect(nextRuns?.length).toBeGreaterThan(0);
+    expect((await takeAll(h, 6)).slice(0, 5)).toEqual(runPids(each(from, 5)));
+  });
+
   test('counts those that are missed by choice', async () => {
     await using h = await engineHarness({ groupLimits: () => ({ tasks: 2 }) });
     await putSchedule(h, { missedRuns: MissedRuns.MISSED_RUNS_ONCE });
@@ -398,6 +420,8 @@ test('a schedule whose time zone this node does not know keeps no other from run
   expect(await waitingIn(h)).toEqual(runPids(each(from, 3), 'g#good'));
   expect(warnings).toContainEqual(expect.stringContaining('Europe/Atlantis'));
   expect((await scheduleOf(h, 'g#a-bad'))?.nextRuns).toEqual([]);
+  expect((await h.engine.schedules.pause(parseQueueName('g#a-bad'), true)).record.paused).toBe(true);
+  await h.engine.schedules.trigger(parseQueueName('g#a-bad'));
   expect(await h.engine.schedules.delete(parseQueueName('g#a-bad'))).toBe(true);
 });
 
