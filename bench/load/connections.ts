@@ -19,7 +19,8 @@ const CA_FILE = 'TASKMASTER_BENCH_CA';
 
 /** The environment of a load generator with these credentials. */
 export const environmentOf = ({ caFile = '', token = '' }: LoadCredentials): NodeJS.ProcessEnv => ({
-  ...{ [CA_FILE]: caFile, TASKMASTER_TOKEN: token },
+  [CA_FILE]: caFile,
+  TASKMASTER_TOKEN: token,
 });
 
 /** Options of plain stubs: replies may be as large as the protocol allows, and each stub has its own connection. */

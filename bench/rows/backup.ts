@@ -26,7 +26,9 @@ const LOADS: readonly { readonly name: string; job(endpoint: string, ms: number)
     name: 'enqueues, 64 in flight',
     job: (endpoint, ms) => ({
       kind: 'loop',
-      ...{ endpoint, inFlight: 64, ms },
+      endpoint,
+      inFlight: 64,
+      ms,
       operation: { kind: 'enqueue', via: 'client', queue: 'bench', batch: 1 },
     }),
   },
@@ -34,7 +36,12 @@ const LOADS: readonly { readonly name: string; job(endpoint: string, ms: number)
     name: '300 rounds per second',
     job: (endpoint, ms) => ({
       kind: 'paced',
-      ...{ endpoint, via: 'client', queues: ['paced'], batch: 1, tasksPerS: 300, ms },
+      endpoint,
+      via: 'client',
+      queues: ['paced'],
+      batch: 1,
+      tasksPerS: 300,
+      ms,
     }),
   },
 ];

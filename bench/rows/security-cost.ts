@@ -47,7 +47,11 @@ export const securityCost: Row = {
     const secure = await bench.processes.node(undefined, withTls);
     const guarded = await bench.processes.node(undefined, [...withTls, `--access-file=${accessFile}`]);
     const wayTo = (name: string, { endpoint, pid }: ServerProcess, credentials: Way['credentials'] = {}): Way => ({
-      ...{ name, endpoint, serverPids: [pid], group: '', credentials },
+      name,
+      endpoint,
+      serverPids: [pid],
+      group: '',
+      credentials,
     });
     const tls = wayTo('tls', secure, { caFile });
     const rules = wayTo('rules', guarded, { caFile, token });

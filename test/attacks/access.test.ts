@@ -194,8 +194,11 @@ beforeAll(async () => {
   writeFileSync(keyFile, 'a key for this test only', { mode: 0o600 });
   writeFileSync(jwtKey, publicKey.export({ type: 'spki', format: 'pem' }));
   const flags = [
-    ...[`--access-file=${accessFile}`, `--access-jwt-key-file=${jwtKey}`, '--access-jwt-issuer=test'],
-    ...['--access-jwt-audience=taskmaster', `--cluster-key-file=${keyFile}`],
+    `--access-file=${accessFile}`,
+    `--access-jwt-key-file=${jwtKey}`,
+    '--access-jwt-issuer=test',
+    '--access-jwt-audience=taskmaster',
+    `--cluster-key-file=${keyFile}`,
   ];
   node = opened.use(await startNode({ flags: ['--bootstrap', '--gossip-port=0', ...flags] }));
   const proxy = opened.use(await startProxy([node.endpoint], flags));

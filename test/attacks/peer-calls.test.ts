@@ -69,12 +69,22 @@ test('forged calls of members, and management without the right, change nothing'
     for (const member of members) {
       const { nodeId, name } = member;
       const gone = {
-        ...{ nodeId, name, state: MemberState.MEMBER_STATE_LEFT, version: Number.MAX_SAFE_INTEGER },
-        ...{ rpcAddress: '', gossipAddress: '', removedBy: 'nobody' },
+        nodeId,
+        name,
+        state: MemberState.MEMBER_STATE_LEFT,
+        version: Number.MAX_SAFE_INTEGER,
+        rpcAddress: '',
+        gossipAddress: '',
+        removedBy: 'nobody',
       };
       const holders = Array.from({ length: 32 }, (_, partition) => ({
-        ...{ partition, nodeId: 'nobody', epoch: Number.MAX_SAFE_INTEGER },
-        ...{ queues: 0, tasks: 0, countedMs: 0, durableMark: 0 },
+        partition,
+        nodeId: 'nobody',
+        epoch: Number.MAX_SAFE_INTEGER,
+        queues: 0,
+        tasks: 0,
+        countedMs: 0,
+        durableMark: 0,
       }));
       const knowledge = { members: [gone], holders };
       const exchange = { clusterId: '', from: nodeId, knowledge, release: undefined };
@@ -101,9 +111,13 @@ test('forged calls of members, and management without the right, change nothing'
   const reasons = Object.fromEntries(Object.entries(results).map(([name, found]) => [name, [...found].sort()]));
   expect(reasons).toEqual({
     // A proxy does not have the service of members.
-    ...{ Exchange: ['', 'WRONG_KEY'], RemoveMembers: ['', 'WRONG_KEY'], Leave: ['', 'WRONG_KEY'] },
-    ...{ 'DrainMember of nobody': ['UNAUTHENTICATED'], 'RemoveMember of nobody': ['UNAUTHENTICATED'] },
-    ...{ 'DrainMember of a service': ['PERMISSION_DENIED'], 'RemoveMember of a service': ['PERMISSION_DENIED'] },
+    Exchange: ['', 'WRONG_KEY'],
+    RemoveMembers: ['', 'WRONG_KEY'],
+    Leave: ['', 'WRONG_KEY'],
+    'DrainMember of nobody': ['UNAUTHENTICATED'],
+    'RemoveMember of nobody': ['UNAUTHENTICATED'],
+    'DrainMember of a service': ['PERMISSION_DENIED'],
+    'RemoveMember of a service': ['PERMISSION_DENIED'],
   });
   const after = await operator.cluster.members();
   expect(after.members).toMatchObject(members.map(({ name, role }) => ({ name, role, alive: true })));

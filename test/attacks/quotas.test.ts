@@ -18,7 +18,9 @@ const GROUP_LIMITS = { tasks: 2_000, bytes: 1_048_576, queues: 3 };
 const MEASURED_MS = Number(process.env.TASKMASTER_MEASURED_MS ?? 300);
 
 const principal = (name: string, limits?: object) => ({
-  ...{ name, tokens: [hashOfToken(`tm_${name}`)], ...(limits && { limits }) },
+  name,
+  tokens: [hashOfToken(`tm_${name}`)],
+  ...(limits && { limits }),
   rights: [{ groups: [name], allow: ['enqueue', 'lease', 'read'] }],
 });
 const RULES = {

@@ -66,8 +66,12 @@ describe.skipIf(whyNoHelm !== undefined)(`the chart, rendered by helm${skipped}`
     const certificate = fileOf('tls.crt');
     expect(certificate.checkIssued(fileOf('ca.crt'))).toBe(true);
     for (const host of [
-      ...['localhost', 'tm-taskmaster', 'tm-taskmaster.queues.svc', 'tm-taskmaster.queues.svc.cluster.local'],
-      ...['tm-taskmaster-nodes', 'tm-taskmaster-0.tm-taskmaster-nodes.queues.svc.cluster.local'],
+      'localhost',
+      'tm-taskmaster',
+      'tm-taskmaster.queues.svc',
+      'tm-taskmaster.queues.svc.cluster.local',
+      'tm-taskmaster-nodes',
+      'tm-taskmaster-0.tm-taskmaster-nodes.queues.svc.cluster.local',
     ]) {
       expect(certificate.checkHost(host), host).toBeDefined();
     }

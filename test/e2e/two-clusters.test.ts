@@ -41,7 +41,9 @@ describe('a client whose endpoints belong to several clusters', () => {
     ]) {
       const problem = connect(endpoints.map(({ grpcAddress }) => grpcAddress));
       await expect(problem).rejects.toMatchObject({
-        ...{ name: 'WrongClusterError', reason: 'WRONG_CLUSTER', maybeApplied: false },
+        name: 'WrongClusterError',
+        reason: 'WRONG_CLUSTER',
+        maybeApplied: false,
         message: expect.stringMatching(
           /several clusters: .* is of cluster .*node without a cluster|node without.*of cluster/,
         ),

@@ -190,7 +190,9 @@ const anyAction: fc.Arbitrary<Action> = fc.oneof(
 );
 
 const ofLatest = (item: Omit<Exclude<Item, { do: 'enqueue' }>, 'task' | 'refund'>): Item => ({
-  ...{ ...item, refund: false, task: { by: 'lease', which: 0, withToken: true } },
+  ...item,
+  refund: false,
+  task: { by: 'lease', which: 0, withToken: true },
 });
 const change = (...items: Item[]): Action => ({ do: 'update', items, withId: false });
 const pass = (ms: number): Action => ({ do: 'pass', ms });
@@ -216,7 +218,13 @@ const attempt: fc.Arbitrary<Action[]> = fc
     change(item),
     pass(30),
     {
-      ...{ do: 'lease', queues: [item.queue], max: 1, leaseDurationMs, waitMs: 0, maxPid: undefined, maxBytes: 1e6 },
+      do: 'lease',
+      queues: [item.queue],
+      max: 1,
+      leaseDurationMs,
+      waitMs: 0,
+      maxPid: undefined,
+      maxBytes: 1e6,
     },
     ...renewals.flatMap(({ afterMs, ms, how }) => [pass(afterMs), change(ofLatest({ do: 'renew', ms, how }))]),
     ...(isAgain ? [change({ ...item, mode: 'rerun' })] : []),

@@ -45,8 +45,12 @@ beforeAll(async () => {
   writeFileSync(accessFile, JSON.stringify(rules), { mode: 0o600 });
   writeFileSync(keyFile, 'a key for this test only', { mode: 0o600 });
   const flags = [
-    ...[`--tls-cert-file=${members.certFile}`, `--tls-key-file=${members.keyFile}`, `--tls-ca-file=${members.caFile}`],
-    ...[`--tls-peer-name=${NAME}`, `--access-file=${accessFile}`, `--cluster-key-file=${keyFile}`],
+    `--tls-cert-file=${members.certFile}`,
+    `--tls-key-file=${members.keyFile}`,
+    `--tls-ca-file=${members.caFile}`,
+    `--tls-peer-name=${NAME}`,
+    `--access-file=${accessFile}`,
+    `--cluster-key-file=${keyFile}`,
   ];
   node = opened.use(await startNode({ flags: ['--bootstrap', '--gossip-port=0', `--audit-file=${audit}`, ...flags] }));
   proxy = opened.use(await startProxy([node.endpoint], flags));

@@ -33,8 +33,14 @@ describe('a node that starts in a cluster', { timeout: 120_000 }, () => {
     await using dir = await temporaryDirectory();
     const [grpcPort = 0, httpPort = 0] = await freePorts(2);
     await using joining = await startProcess(process.execPath, [
-      ...[nodeCli, '--json', '--name=late', `--join=${endpoint}`, `--data-dir=${dir.path}`],
-      ...[`--grpc-port=${grpcPort}`, `--http-port=${httpPort}`, ...MODEST],
+      nodeCli,
+      '--json',
+      '--name=late',
+      `--join=${endpoint}`,
+      `--data-dir=${dir.path}`,
+      `--grpc-port=${grpcPort}`,
+      `--http-port=${httpPort}`,
+      ...MODEST,
     ]);
     await eventually(async () => {
       const response = await fetch(`http://127.0.0.1:${httpPort}/readyz`);
@@ -102,8 +108,15 @@ describe('a node that starts in a cluster', { timeout: 120_000 }, () => {
   test('ends at once when it is stopped while it asks', async () => {
     await using dir = await temporaryDirectory();
     await using joining = await startProcess(process.execPath, [
-      ...[nodeCli, '--json', '--name=x', '--join=does-not-resolve.invalid:7400', `--data-dir=${dir.path}`],
-      ...['--grpc-port=0', '--http-port=0', '--insecure', ...MODEST],
+      nodeCli,
+      '--json',
+      '--name=x',
+      '--join=does-not-resolve.invalid:7400',
+      `--data-dir=${dir.path}`,
+      '--grpc-port=0',
+      '--http-port=0',
+      '--insecure',
+      ...MODEST,
     ]);
     await eventually(() => expect(joining.stderr).toContain('no member of the cluster answers'));
     const { code } = await joining.kill('SIGTERM');
@@ -116,7 +129,9 @@ describe('a node that starts in a cluster', { timeout: 120_000 }, () => {
     const { gossipPort, grpcPort } = one.node('a');
     await Promise.all([one.node('a').stop(), one.node('b').stop(), two.node('a').stop()]);
     await using stranger = await startNode({
-      ...{ dir: two.dirOf('a'), grpcPort, flags: [`--gossip-port=${gossipPort}`, '--store-reserve-bytes=1MiB'] },
+      dir: two.dirOf('a'),
+      grpcPort,
+      flags: [`--gossip-port=${gossipPort}`, '--store-reserve-bytes=1MiB'],
     });
     const b = await one.start('b');
     await eventually(() => expect(b.process.stderr).toContain('WRONG_CLUSTER'));

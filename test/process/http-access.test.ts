@@ -9,7 +9,8 @@ test('pages and statistics over HTTP are for callers with rights, and health is 
   await using dir = await temporaryDirectory();
   const file = join(dir.path, 'access.yaml');
   const principal = (name: string): object => ({
-    ...{ name, tokens: [hashOfToken(`token-of-${name}`)] },
+    name,
+    tokens: [hashOfToken(`token-of-${name}`)],
     rights: [{ groups: ['shop'], allow: ['read'] }],
   });
   await writeFile(file, JSON.stringify({ principals: [principal('reader')] }), { mode: 0o600 });

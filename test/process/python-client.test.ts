@@ -60,12 +60,16 @@ describe.skipIf(python.kind === 'missing')(`a program in Python${skipped}`, () =
     const [waiting, cancelling, refused] = blocks;
     const task = (of: string): string => `tasks_pb2.Enqueue(queue="shop#mail", delay_ms=60_000, ${of})`;
     const all = [
-      ...[source.split('service.UpdateTasks')[0], waiting],
+      source.split('service.UpdateTasks')[0],
+      waiting,
       `tasks = [${task('key="welcome-17"')}, ${task('pid=b"reminder-17"')}]`,
       'service.UpdateTasks(tasks_pb2.UpdateTasksRequest(enqueue=tasks))',
-      ...[cancelling, refused],
-      ...['try:', `    ${cancelling?.trim().replaceAll('\n', '\n    ')}`],
-      ...['except grpc.RpcError as error:', '    print(reason_of(error))'],
+      cancelling,
+      refused,
+      'try:',
+      `    ${cancelling?.trim().replaceAll('\n', '\n    ')}`,
+      'except grpc.RpcError as error:',
+      '    print(reason_of(error))',
     ];
     const rest = join(stubs.path, 'rest.py');
     await writeFile(rest, all.join('\n').replace('127.0.0.1:7400', node.endpoint));

@@ -61,7 +61,11 @@ test('a node that was removed while it was paused changes nothing when it contin
   expectToSayItOnce(b.process.stderr);
   // It does not start again.
   const again = await startProcess(process.execPath, [
-    ...[nodeCli, `--data-dir=${b.dir}`, '--grpc-port=0', '--http-port=0', '--gossip-port=0'],
+    nodeCli,
+    `--data-dir=${b.dir}`,
+    '--grpc-port=0',
+    '--http-port=0',
+    '--gossip-port=0',
   ]);
   expect(await again.ended).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('removed through') });
   const tasks = await client.queue<string>(queue).lease({ max: 10 });
@@ -78,7 +82,12 @@ test('a node that was removed while it was down says so once, never becomes read
   await b.kill();
   await eventually(() => client.cluster.remove('b', { acceptLoss: true }), { withinMs: 20_000, everyMs: 200 });
   const back = await startProcess(process.execPath, [
-    ...[nodeCli, '--json', `--data-dir=${b.dir}`, '--grpc-port=0', '--http-port=0', '--gossip-port=0'],
+    nodeCli,
+    '--json',
+    `--data-dir=${b.dir}`,
+    '--grpc-port=0',
+    '--http-port=0',
+    '--gossip-port=0',
   ]);
   const { code, stdout, stderr } = await back.ended;
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' });

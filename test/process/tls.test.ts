@@ -13,8 +13,11 @@ const NAME = 'members.example';
 const GROUPS = ['a', 'b', 'c', 'd'];
 
 const flagsOf = ({ certFile, keyFile, caFile }: CertificateFiles): string[] => [
-  ...[`--tls-cert-file=${certFile}`, `--tls-key-file=${keyFile}`, `--tls-ca-file=${caFile}`],
-  ...[`--tls-peer-name=${NAME}`, '--tls-client-certificates=required'],
+  `--tls-cert-file=${certFile}`,
+  `--tls-key-file=${keyFile}`,
+  `--tls-ca-file=${caFile}`,
+  `--tls-peer-name=${NAME}`,
+  '--tls-client-certificates=required',
 ];
 
 describe('a cluster whose members and clients speak TLS', { timeout: 120_000 }, () => {

@@ -35,14 +35,20 @@ test('a task of an update whose answer was lost is counted, although the history
   /** Enqueues a task without a PID: the node assigns it. */
   const enqueue = async (data: string, isAnswered: boolean): Promise<void> => {
     const item: EnqueueCall = {
-      ...{ queue: queue.name, data, mode: 'collapse', delayMs: 0 },
-      ...{ pid: undefined, retry: undefined },
+      queue: queue.name,
+      data,
+      mode: 'collapse',
+      delayMs: 0,
+      pid: undefined,
+      retry: undefined,
     };
     const none = { dequeue: [], renew: [], release: [], requestId: undefined };
     const recording = history.begin({ kind: 'update', enqueue: [item], ...none }, Date.now());
     const { pid } = await queue.enqueue(data);
     const told: Outcome = {
-      ...{ kind: 'updated', renewed: [], released: [] },
+      kind: 'updated',
+      renewed: [],
+      released: [],
       enqueued: [{ pid: Buffer.from(pid).toString('latin1'), result: 'created' }],
     };
     recording.end(isAnswered ? told : { kind: 'unknown' }, Date.now());

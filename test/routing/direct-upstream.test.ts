@@ -9,10 +9,14 @@ networkedUpstreamContract('DirectUpstream', async () => {
   const upstream = new DirectUpstream({
     serviceAt: (address) => (isUp && address === 'b:1' ? service : undefined),
     passage: () => ({ lost: false, delayMs: 1 }),
-    ...{ clock, log: keptLog(), lossMs: 40 },
+    clock,
+    log: keptLog(),
+    lossMs: 40,
   });
   const world: NetworkedUpstreamWorld = {
-    ...{ upstream, address: 'b:1', nowhere: 'c:1' },
+    upstream,
+    address: 'b:1',
+    nowhere: 'c:1',
     serve: async () => Buffer.alloc(0),
     stop: async () => {
       isUp = false;

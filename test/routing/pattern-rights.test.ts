@@ -27,7 +27,10 @@ const THEIRS = Array.from({ length: 100 }, (_, at) => `theirs-${at}`).find(
 function callerWith(enqueue: ReadonlySet<string>, lease: ReadonlySet<string>): CallerAccess {
   const allows = (right: string, group: string): boolean => (right === 'lease' ? lease : enqueue).has(group);
   return {
-    ...{ principal: 'worker', isUnlimited: false, usage: undefined, credential: 'token' },
+    principal: 'worker',
+    isUnlimited: false,
+    usage: undefined,
+    credential: 'token',
     expiresAt: Number.POSITIVE_INFINITY,
     requireIdentity() {},
     require(right, group) {
@@ -78,7 +81,12 @@ async function setUp() {
   const router = createRouterService(new Router({ routes, upstream, clock, random: new SeededRandom(1), log: SILENT }));
   const ask = (by: CallerAccess, method: string, request: Buffer): Promise<Uint8Array> => {
     const caller: UnaryCaller = {
-      ...{ address: 'test', access: by, gone: false, signal: undefined, routed: false, forwarded: false },
+      address: 'test',
+      access: by,
+      gone: false,
+      signal: undefined,
+      routed: false,
+      forwarded: false,
       deadline: Number.POSITIVE_INFINITY,
     };
     return router.unary[method]?.(request, caller) ?? Promise.reject(new TypeError(method));

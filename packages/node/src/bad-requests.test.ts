@@ -54,7 +54,9 @@ describe('a bad request in process', () => {
   const engine = fakeEngine();
   const log = keptLog();
   const transport = new InProcessTransport({
-    ...{ handlers: createHandlers(engine, log), backup: async function* () {}, log },
+    handlers: createHandlers(engine, log),
+    backup: async function* () {},
+    log,
     close: async () => {},
   });
 

@@ -7,7 +7,9 @@ import type { NodeConfig } from './config.ts';
 export function startingRoleSettings(config: NodeConfig): StartingRoleSettings {
   const { name, bootstrap, join, host, grpcPort, cluster, tls, kubernetes } = config;
   const own = {
-    ...{ listenHost: host, grpcPort, names: [name, hostname(), cluster.advertiseHost] },
+    listenHost: host,
+    grpcPort,
+    names: [name, hostname(), cluster.advertiseHost],
     machine: Object.values(networkInterfaces()).flatMap((of) => of?.map(({ address }) => address) ?? []),
   };
   const [first] = join;
@@ -19,7 +21,10 @@ export function startingRoleSettings(config: NodeConfig): StartingRoleSettings {
     'kubernetes.clusterConfigMap': kubernetes.clusterConfigMap,
   };
   return {
-    ...{ name, defaultName: hostname(), bootstrap, join },
+    name,
+    defaultName: hostname(),
+    bootstrap,
+    join,
     isFirst: first !== undefined && isOwnAddress(first, own),
     marks: Object.entries(marks).flatMap(([setting, value]) => (value === '' ? [] : [setting])),
   };

@@ -42,7 +42,8 @@ export interface EmbeddedOptions extends Partial<EngineConfig> {
 export async function openEmbedded(options: EmbeddedOptions): Promise<TaskMasterClient> {
   const { dir, memoryBytes, store: storeOptions, client, log = createLogger('warn'), ...given } = options;
   const memory = divideEmbeddedMemory(memoryBytes, {
-    ...{ cacheBytes: given.cacheBytes, requestIdCacheBytes: given.requestIdCacheBytes },
+    cacheBytes: given.cacheBytes,
+    requestIdCacheBytes: given.requestIdCacheBytes,
     maxInFlightBytes: given.maxInFlightBytes,
     'store.blockCacheBytes': storeOptions?.blockCacheBytes,
     'store.memtableBytes': storeOptions?.memtableBytes,
@@ -51,7 +52,8 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<TaskMaster
   const config = { ...given, cacheBytes, requestIdCacheBytes, maxInFlightBytes };
   const sizes = {
     ...storeOptions,
-    ...{ blockCacheBytes: memory['store.blockCacheBytes'], memtableBytes: memory['store.memtableBytes'] },
+    blockCacheBytes: memory['store.blockCacheBytes'],
+    memtableBytes: memory['store.memtableBytes'],
   };
   const { durability } = config;
   const flush = durability?.kind === 'relaxed' ? { flushIntervalMs: durability.flushIntervalMs } : {};

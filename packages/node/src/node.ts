@@ -177,12 +177,16 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   const service = new LateService(() => new Refusal('STARTING', explainHealth(healthOf(parts))));
   const grpc: GrpcServer = new GrpcServer(
     {
-      ...{ ...config.grpc, host, port: grpcPort },
+      ...config.grpc,
+      host,
+      port: grpcPort,
       maxReceivingBytes: config.engine.maxInFlightBytes,
       isReflectionGuarded: config.access.reflection,
     },
     {
-      ...{ service, access, identities },
+      service,
+      access,
+      identities,
       others: [
         createClusterService(() => parts.member?.administration ?? joiningOf(parts)),
         createPeerService(() => parts.member?.handlers, seal, {
@@ -196,7 +200,8 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
       isMember: (address) => isPeerAt(parts.member?.membership.peers() ?? [], address),
       observer: metrics,
       tls,
-      ...{ log, audit },
+      log,
+      audit,
     },
   );
   const listen = async (): Promise<number> => {
@@ -211,7 +216,12 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   // For a start that fails before the node serves. Otherwise gRPC has stopped already.
   opened.defer(() => (parts.grpc ? grpc.stop(config.shutdownTimeoutMs) : undefined));
   const role = await takeStartingRole(startingRoleSettings(config), {
-    ...{ memberStore, call, clock, log, release: releaseOf(version), record: recordOf(config) },
+    memberStore,
+    call,
+    clock,
+    log,
+    release: releaseOf(version),
+    record: recordOf(config),
     inspect: () => inspectStore(store),
     // gRPC listens before the node asks to join, so that callers learn what the node waits for.
     prepare: async () => {
@@ -230,7 +240,12 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   parts.joining = undefined;
   const engineConfig = engineConfigOf(config, clustered ? role.partitions : undefined);
   const engine = await openEngine({
-    ...{ store, clock, random: systemRandom, config: engineConfig, clustered, log },
+    store,
+    clock,
+    random: systemRandom,
+    config: engineConfig,
+    clustered,
+    log,
     groupLimits: (group) => parts.access?.table.limitsOfGroup(group),
     onReplay: (atoms) => {
       parts.replayedAtoms = atoms;
@@ -272,7 +287,13 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   if (clustered) {
     await gossipPort?.release();
     const member = await openMember(memberSettings(config, { grpcPort: takenPort, httpPort, keys, version }), {
-      ...{ role, memberStore, partitions: engine.partitions, call, clock, log, audit },
+      role,
+      memberStore,
+      partitions: engine.partitions,
+      call,
+      clock,
+      log,
+      audit,
       random: systemRandom,
       handedOver: (frozenMs) => metrics.handedOver(frozenMs),
     });
@@ -330,9 +351,14 @@ function joiningOf(parts: Parts): ClusterHandlers | undefined {
 
 function describeMember({ agent, membership, rpcAddress, identity }: Member): RunningMember {
   return {
-    ...{ name: identity.name, clusterId: identity.clusterId, rpcAddress, gossipAddress: membership.gossipAddress },
+    name: identity.name,
+    clusterId: identity.clusterId,
+    rpcAddress,
+    gossipAddress: membership.gossipAddress,
     drain: (signal) => agent.drain(signal),
-    ...{ left: agent.left, confirmed: agent.confirmed, barred: agent.barred },
+    left: agent.left,
+    confirmed: agent.confirmed,
+    barred: agent.barred,
     get problem() {
       return agent.problem;
     },

@@ -62,7 +62,9 @@ const inProcess = async (): Promise<TransportWorld> => {
   const log = keptLog();
   const close = async () => await real[Symbol.asyncDispose]();
   const transport = new InProcessTransport({
-    ...{ handlers: createHandlers(real.engine, log), log, close },
+    handlers: createHandlers(real.engine, log),
+    log,
+    close,
     backup: (request, signal) => real.backups.backup(request, signal),
   });
   return {

@@ -94,7 +94,15 @@ export async function openObservedRoutes(
   let observer: Observer | undefined;
   let cluster = '';
   const parts: Joining = {
-    ...{ config, addresses, keys, port, network, routes, opened, log, signal: closing.signal },
+    config,
+    addresses,
+    keys,
+    port,
+    network,
+    routes,
+    opened,
+    log,
+    signal: closing.signal,
     joined: (joined, observing, clusterId) => {
       cluster = clusterId;
       membership = joined;

@@ -71,7 +71,11 @@ export function createProxyHttp(
     ['/api/schedules', (query, access) => schedulesApi(readsOf(deps), query, access)],
   ]);
   const http = new HttpServer(options, {
-    ...{ routes, tls: deps.tls, audit: deps.audit, access: deps.access, guardsMetrics: deps.guardsMetrics },
+    routes,
+    tls: deps.tls,
+    audit: deps.audit,
+    access: deps.access,
+    guardsMetrics: deps.guardsMetrics,
     toWireError: (thrown) => toWireError(refusalOf(thrown, deps.log)),
   });
   return { http, metrics };

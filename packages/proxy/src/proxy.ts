@@ -83,11 +83,15 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
   const channels = tls === undefined ? plainChannels : secureChannels(tls);
   const { http, metrics } = createProxyHttp(
     {
-      ...{ host: config.host, port: config.httpPort },
+      host: config.host,
+      port: config.httpPort,
       ...httpOptions(config.http, [config.host, config.name, hostname(), config.cluster.advertiseHost]),
     },
     {
-      ...{ version, memory, tls, audit, guardsMetrics: config.access.metrics },
+      version,
+      memory,
+      tls,
+      audit,
       routes: () => parts.routes,
       figures: () => parts.router?.figures,
       service: () => parts.service,
@@ -123,7 +127,9 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
   };
   const grpc = new GrpcServer(
     {
-      ...{ ...config.grpc, host, port: grpcPort },
+      ...config.grpc,
+      host,
+      port: grpcPort,
       maxReceivingBytes: config.router.maxInFlightBytes,
       isReflectionGuarded: config.access.reflection,
     },
@@ -165,7 +171,10 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
     return stopped;
   };
   return {
-    ...{ grpcAddress, httpAddress, ready, stop },
+    grpcAddress,
+    httpAddress,
+    ready,
+    stop,
     get problem() {
       return observed.problem();
     },

@@ -13,7 +13,8 @@ const count = (outcome: string): void => {
 };
 
 const client = await connect({
-  ...{ endpoints: endpoint, token },
+  endpoints: endpoint,
+  token,
   onCallRetried: ({ error }) => count(error.metadata.quota ?? error.reason),
 });
 const queue = client.queue<number>('busy#work');

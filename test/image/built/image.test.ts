@@ -54,7 +54,8 @@ const linesOf = ({ stderr }: Ended): string[] =>
 
 /** A program that ends with 0 if a health endpoint answers with 200. */
 const asks = (port: number, path: string): string[] => [
-  ...['node', '-e'],
+  'node',
+  '-e',
   `fetch('http://127.0.0.1:${port}${path}').then((r) => process.exit(r.ok ? 0 : 1))`,
 ];
 

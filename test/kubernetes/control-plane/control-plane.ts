@@ -125,8 +125,10 @@ export class ControlPlane implements AsyncDisposable {
     await mkdir(directory, { mode: 0o700 });
     await this.#start('etcd', [
       `--data-dir=${directory}`,
-      ...[`--listen-client-urls=${this.#etcdUrl}`, `--advertise-client-urls=${this.#etcdUrl}`],
-      ...[`--listen-peer-urls=${peerUrl}`, `--initial-advertise-peer-urls=${peerUrl}`],
+      `--listen-client-urls=${this.#etcdUrl}`,
+      `--advertise-client-urls=${this.#etcdUrl}`,
+      `--listen-peer-urls=${peerUrl}`,
+      `--initial-advertise-peer-urls=${peerUrl}`,
       `--initial-cluster=default=${peerUrl}`,
       // The machine does not lose power during the test.
       '--unsafe-no-fsync',

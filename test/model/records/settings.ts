@@ -32,7 +32,11 @@ export async function putAllSettings(engine: Engine): Promise<void> {
 
 /** The settings as queues on disk: those of two groups. */
 export const settingsCounts: readonly CountsReply[] = [1, 3].map((available) => ({
-  ...{ queue: 'settings', available, leased: 0, delayed: 0, completed: 0 },
+  queue: 'settings',
+  available,
+  leased: 0,
+  delayed: 0,
+  completed: 0,
 }));
 
 /** What the settings say about a queue of a scenario. */

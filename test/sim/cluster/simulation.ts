@@ -69,7 +69,9 @@ class Simulation {
     this.#random = random;
     let trouble: Trouble | undefined;
     const log = (node: string) => ({
-      ...{ debug: () => {}, info: () => {}, warn: () => {} },
+      debug: () => {},
+      info: () => {},
+      warn: () => {},
       error: (details: object, message: string) => {
         // A node with an old copy logs that as an error, as it should.
         if (!this.#faults.oldCopies.has(node)) trouble?.log.error({ node, ...details }, message);
@@ -102,7 +104,10 @@ class Simulation {
         (resolve) => void cluster.time.at((cluster.time.now() + ms) as ReturnType<typeof cluster.time.now>, resolve),
       );
     const client = new SimClient({
-      ...{ history: this.#history, trouble, sleep, clocksAgree },
+      history: this.#history,
+      trouble,
+      sleep,
+      clocksAgree,
       now: () => cluster.time.now(),
       way: () => this.#ways.pick(),
     });

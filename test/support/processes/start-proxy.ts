@@ -11,7 +11,12 @@ export interface RunningProxy extends AsyncDisposable {
 }
 
 const argsOf = (join: readonly string[], flags: readonly string[], cli = proxyCli): string[] => [
-  ...[cli, '--json', `--join=${join.join(',')}`, '--grpc-port=0', '--http-port=0', '--gossip-port=0'],
+  cli,
+  '--json',
+  `--join=${join.join(',')}`,
+  '--grpc-port=0',
+  '--http-port=0',
+  '--gossip-port=0',
   ...flags,
 ];
 

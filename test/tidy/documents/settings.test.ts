@@ -70,7 +70,8 @@ describe('settings in documents', () => {
       ...all.map(({ flag }) => flag),
       ...options.flatMap((command) => command.options.map(({ long }) => long ?? '')),
       ...(HELP.match(/--[a-z-]+/g) ?? []),
-      ...['--config', '--help'],
+      '--config',
+      '--help',
     ]);
     const unknown = documents
       .filter(({ path }) => !/performance|peers|bench|examples/.test(path))

@@ -75,7 +75,10 @@ export async function createBackup(options: CreateOptions): Promise<CreatedBacku
   const copy = async (id: number): Promise<void> => {
     const known = baseManifest?.partitions[id];
     const copied = await copyPartition(id, {
-      ...{ source, target, retry, partBytes: options.partBytes ?? PART_BYTES },
+      source,
+      target,
+      retry,
+      partBytes: options.partBytes ?? PART_BYTES,
       signal: AbortSignal.any([signal, copying.signal]),
       base: base && known && { store: base, clusterId: origin.clusterId, record: known },
       maxBytesPerSecond: shareOf(options),
@@ -115,7 +118,8 @@ async function originOf(source: PartitionSource, signal: AbortSignal): Promise<B
 }
 
 const originIn = ({ clusterId, nodeId, partitions }: BackupHeader): BackupOrigin => ({
-  ...{ clusterId, partitionCount: partitions },
+  clusterId,
+  partitionCount: partitions,
   nodeId: clusterId === '' ? nodeId : '',
 });
 

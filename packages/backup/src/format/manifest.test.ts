@@ -3,10 +3,20 @@ import { describe, expect, test, vi } from 'vitest';
 import { decodeManifest, encodeManifest, MANIFEST, type Manifest, partName, partOfName, recordOf } from './manifest.ts';
 
 const manifest: Manifest = {
-  ...{ clusterId: 'c1', nodeId: '', partitionCount: 2, release: '1.2.3' },
-  ...{ begunAt: '2026-01-01T00:00:00.000Z', finishedAt: '2026-01-01T00:00:01.000Z' },
+  clusterId: 'c1',
+  nodeId: '',
+  partitionCount: 2,
+  release: '1.2.3',
+  begunAt: '2026-01-01T00:00:00.000Z',
+  finishedAt: '2026-01-01T00:00:01.000Z',
   partitions: [0, 1].map((id) => ({
-    ...{ id, nodeId: 'n1', epoch: 1, nowMs: 5, lastTicket: 7, tasks: 1, queues: 1 },
+    id,
+    nodeId: 'n1',
+    epoch: 1,
+    nowMs: 5,
+    lastTicket: 7,
+    tasks: 1,
+    queues: 1,
     parts: [recordOf(partName(id, 0), Buffer.from(`part ${id}`))],
   })),
 };

@@ -75,8 +75,18 @@ export class FakePartitions implements PartitionSource {
       part: {
         $case: 'header',
         value: {
-          ...{ formatVersion, clusterId, nodeId, partition, partitions: this.#partitions.length, epoch, nowMs, ticket },
-          ...{ nextQueueId: 2, unchanged, requestWindowMs: 60_000, tasks },
+          formatVersion,
+          clusterId,
+          nodeId,
+          partition,
+          partitions: this.#partitions.length,
+          epoch,
+          nowMs,
+          ticket,
+          nextQueueId: 2,
+          unchanged,
+          requestWindowMs: 60_000,
+          tasks,
         },
       },
     };

@@ -28,11 +28,16 @@ interface Received {
 }
 
 const request = (partition: number, unchangedSince?: BackupPoint): BackupPartitionRequest => ({
-  ...{ partition, unchangedSince, maxBytesPerSecond: 0 },
+  partition,
+  unchangedSince,
+  maxBytesPerSecond: 0,
 });
 
 const pointOf = ({ header, end }: Received): BackupPoint => ({
-  ...{ clusterId: header.clusterId, nodeId: header.nodeId, epoch: header.epoch, ticket: end.lastTicket },
+  clusterId: header.clusterId,
+  nodeId: header.nodeId,
+  epoch: header.epoch,
+  ticket: end.lastTicket,
 });
 
 /** What every implementation of `PartitionSource` must do. */

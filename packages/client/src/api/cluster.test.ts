@@ -54,8 +54,14 @@ test('partitions have a holder, if it is known, and the target of their hand-off
   cluster.partitions = [
     fakePartition({ id: 0, holder: 'a', queues: 3, tasks: 9 }),
     fakePartition({
-      ...{ id: 1, holder: 'a', state: PartitionState.PARTITION_STATE_MOVING, wanted: 'b', epoch: 4 },
-      ...{ movingTo: 'b', movedRows: 10, movedBytes: 2_000 },
+      id: 1,
+      holder: 'a',
+      state: PartitionState.PARTITION_STATE_MOVING,
+      wanted: 'b',
+      epoch: 4,
+      movingTo: 'b',
+      movedRows: 10,
+      movedBytes: 2_000,
     }),
     fakePartition({ id: 2, holder: '' }),
   ];
@@ -66,7 +72,13 @@ test('partitions have a holder, if it is known, and the target of their hand-off
     partitions: [
       { id: 0, holder, epoch: 1, state: 'serving', queues: 3, tasks: 9, wanted: 'a', movingTo: undefined },
       {
-        ...{ id: 1, holder, epoch: 4, state: 'moving', queues: 0, tasks: 0, wanted: 'b' },
+        id: 1,
+        holder,
+        epoch: 4,
+        state: 'moving',
+        queues: 0,
+        tasks: 0,
+        wanted: 'b',
         movingTo: { name: 'b', rows: 10, bytes: 2_000 },
       },
       expect.objectContaining({ id: 2, holder: undefined, wanted: undefined }),

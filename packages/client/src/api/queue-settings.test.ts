@@ -13,8 +13,13 @@ describe('settings of queues', () => {
     expect(await client.queueSettings.list('shop')).toEqual([
       {
         queues: 'shop#*',
-        ...{ retry: undefined, deadLetterQueue: undefined, mode: undefined, resultRetention: undefined },
-        ...{ leaseDuration: 120_000, keepOut: 86_400_000, timeLimit: 5000 },
+        retry: undefined,
+        deadLetterQueue: undefined,
+        mode: undefined,
+        resultRetention: undefined,
+        leaseDuration: 120_000,
+        keepOut: 86_400_000,
+        timeLimit: 5000,
       },
     ]);
     expect(await client.queueSettings.list()).toEqual([]);
@@ -26,7 +31,10 @@ describe('settings of queues', () => {
     await client.queueSettings.put('q', { retry, mode: 'rerun' });
     expect(await client.queueSettings.of('q')).toMatchObject({
       retry: { maxAttempts: Number.POSITIVE_INFINITY, backoff: { initial: 0, max: limits.defaultBackoffMaxMs } },
-      ...{ deadLetterQueue: 'q.dead', leaseDuration: 30_000, mode: 'rerun', keepOut: undefined },
+      deadLetterQueue: 'q.dead',
+      leaseDuration: 30_000,
+      mode: 'rerun',
+      keepOut: undefined,
       timeLimit: undefined,
     });
     expect(await client.queueSettings.of('other')).toMatchObject({ retry: { maxAttempts: 20 }, mode: 'collapse' });

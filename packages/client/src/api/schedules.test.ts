@@ -11,19 +11,39 @@ describe('put', () => {
     const { client, transport } = clientSetUp();
     const queue = client.queue<string>('shop#reports', { codec: textCodec });
     const { result, schedule } = await client.schedules.put('shop#nightly', {
-      ...{ queue, data: 'all', cron: '0 3 * * *', timeZone: 'Europe/Berlin', missedRuns: 'skip' },
-      ...{ skipWhileRunning: true, retry: { maxAttempts: 3 }, pidPrefix: '5/' },
+      queue,
+      data: 'all',
+      cron: '0 3 * * *',
+      timeZone: 'Europe/Berlin',
+      missedRuns: 'skip',
+      skipWhileRunning: true,
+      retry: { maxAttempts: 3 },
+      pidPrefix: '5/',
       timeLimit: '5m',
     });
     expect(result).toBe('created');
     expect(transport.schedules.all[0]?.spec).toMatchObject({
-      ...{ queue: 'shop#reports', data: Buffer.from('all'), cron: '0 3 * * *', timeZone: 'Europe/Berlin' },
-      ...{ intervalMs: 0, missedRuns: MissedRuns.MISSED_RUNS_SKIP, skipWhileRunning: true },
-      ...{ retry: { maxAttempts: 3 }, pidPrefix: Buffer.from('5/'), timeLimitMs: 300_000 },
+      queue: 'shop#reports',
+      data: Buffer.from('all'),
+      cron: '0 3 * * *',
+      timeZone: 'Europe/Berlin',
+      intervalMs: 0,
+      missedRuns: MissedRuns.MISSED_RUNS_SKIP,
+      skipWhileRunning: true,
+      retry: { maxAttempts: 3 },
+      pidPrefix: Buffer.from('5/'),
+      timeLimitMs: 300_000,
     });
     expect(schedule).toMatchObject({
-      ...{ name: 'shop#nightly', queue: 'shop#reports', cron: '0 3 * * *', timeZone: 'Europe/Berlin' },
-      ...{ everyMs: undefined, missedRuns: 'skip', skipWhileRunning: true, paused: false, lastRun: undefined },
+      name: 'shop#nightly',
+      queue: 'shop#reports',
+      cron: '0 3 * * *',
+      timeZone: 'Europe/Berlin',
+      everyMs: undefined,
+      missedRuns: 'skip',
+      skipWhileRunning: true,
+      paused: false,
+      lastRun: undefined,
       timeLimitMs: 300_000,
       counts: { enqueued: 0, missed: 0, skipped: 0, triggered: 0 },
     });

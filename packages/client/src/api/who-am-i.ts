@@ -64,8 +64,15 @@ export async function whoAmI({ calls }: ClientContext, options: WhoAmIOptions): 
 }
 
 const inThisProcess = (questions: number): Identity => ({
-  ...{ principal: undefined, credential: 'none', address: undefined, expiresAt: undefined, hasRules: false },
-  ...{ cluster: undefined, grants: [], allowed: Array.from({ length: questions }, () => true), quotas: [] },
+  principal: undefined,
+  credential: 'none',
+  address: undefined,
+  expiresAt: undefined,
+  hasRules: false,
+  cluster: undefined,
+  grants: [],
+  allowed: Array.from({ length: questions }, () => true),
+  quotas: [],
 });
 
 function identityFrom({ principal, credential, address, expiresAtMs, cluster, ...rest }: WhoAmIResponse): Identity {

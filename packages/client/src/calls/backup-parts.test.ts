@@ -64,7 +64,10 @@ describe('a backup of a partition', () => {
     const broken = makeError('it moved', { reason: 'BACKUP_BROKEN', maybeApplied: true });
     const { read, asked } = setUp(rows, broken);
     await expect(read()).rejects.toMatchObject({
-      ...{ name: 'UnavailableError', reason: 'BACKUP_BROKEN', retryable: true, maybeApplied: false },
+      name: 'UnavailableError',
+      reason: 'BACKUP_BROKEN',
+      retryable: true,
+      maybeApplied: false,
     });
     expect(asked).toHaveLength(1);
   });

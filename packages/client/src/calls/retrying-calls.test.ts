@@ -16,19 +16,17 @@ function setUp() {
 }
 
 const enqueue = {
-  ...{
-    queue: 'q',
-    pid: Buffer.from('a'),
-    data: Buffer.from('1'),
-    mode: 1 as const,
-    delayMs: 0,
-    runAtUnixMs: 0,
-    headers: {},
-    key: '',
-    timeLimitMs: 0,
-    topic: '',
-    retry: undefined,
-  },
+  queue: 'q',
+  pid: Buffer.from('a'),
+  data: Buffer.from('1'),
+  mode: 1 as const,
+  delayMs: 0,
+  runAtUnixMs: 0,
+  headers: {},
+  key: '',
+  timeLimitMs: 0,
+  topic: '',
+  retry: undefined,
 };
 const withId = { ...emptyRequest(), enqueue: [enqueue], requestId: Buffer.from('id') };
 
@@ -103,8 +101,13 @@ describe('a call whose deadline passes after refusals', () => {
     transport.faults.updateTasks.push({ when: 'before', error: starting }, { when: 'before', error: starting });
     transport.faults.updateTasks.push({ when: 'after', error: late });
     const call = expect(calls.update(withId, {})).rejects.toMatchObject({
-      ...{ reason: 'STARTING', message: 'waits for b; gave up after 1.1 s', maybeApplied: true, retryable: true },
-      ...{ name: 'UnavailableError', cause: late, gaveUpAfterMs: 1_075 },
+      reason: 'STARTING',
+      message: 'waits for b; gave up after 1.1 s',
+      maybeApplied: true,
+      retryable: true,
+      name: 'UnavailableError',
+      cause: late,
+      gaveUpAfterMs: 1_075,
     });
     await timing.advance(2_000);
     await call;
@@ -114,7 +117,9 @@ describe('a call whose deadline passes after refusals', () => {
     const { timing, transport, calls } = setUp();
     for (let i = 0; i < 20; i++) transport.faults.updateTasks.push({ when: 'before', error: starting });
     const call = expect(calls.update(withId, { timeout: '3s' })).rejects.toMatchObject({
-      ...{ reason: 'STARTING', message: 'waits for b; gave up after 2.4 s', maybeApplied: false },
+      reason: 'STARTING',
+      message: 'waits for b; gave up after 2.4 s',
+      maybeApplied: false,
     });
     await timing.advance(3_000);
     await call;

@@ -101,8 +101,12 @@ describe('are not joined', () => {
     const { client, engine } = clientSetUp();
     const [a, b] = [client.queue('a#q'), client.queue('b#q')];
     await Promise.all([
-      ...[a.enqueue(0), b.enqueue(1), a.enqueue(2), a.enqueue('x'.repeat(20_000))],
-      ...[a.enqueue(4), b.enqueue(5)],
+      a.enqueue(0),
+      b.enqueue(1),
+      a.enqueue(2),
+      a.enqueue('x'.repeat(20_000)),
+      a.enqueue(4),
+      b.enqueue(5),
     ]);
     expect(sizes(engine)).toEqual([2, 1, 2, 1]);
     const lengths = engine.updates.map(({ enqueue }) => enqueue.map(({ data }) => data.byteLength));
@@ -119,7 +123,11 @@ describe('a joined request', () => {
       times(5, (i) => queue.enqueue(i, i === 3 ? { pid: 'there', mode: 'fail' } : { pid: `${i}`, mode: 'fail' })),
     );
     expect(outcomes.map(({ status }) => status)).toEqual([
-      ...['fulfilled', 'fulfilled', 'fulfilled', 'rejected', 'fulfilled'],
+      'fulfilled',
+      'fulfilled',
+      'fulfilled',
+      'rejected',
+      'fulfilled',
     ]);
     expect(outcomes[3]).toMatchObject({
       reason: { name: 'TaskExistsError', items: [{ kind: 'enqueue', index: 0, queue: 'q' }], maybeApplied: false },

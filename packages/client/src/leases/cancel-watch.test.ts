@@ -19,7 +19,10 @@ function setUp(options: { readonly leaseDuration?: '30s' | '3s' } = {}) {
   const onTaskCancelled = (task: LeasedTask<string>, { cancelReason }: TaskCancelledError): void =>
     void made.heard.push(`cancelled ${task.data}: ${cancelReason}`);
   const worker = made.client.worker(made.queue, until, {
-    ...{ ...made.hooks, onTaskCancelled, concurrency: 10, leaseDuration: options.leaseDuration ?? '30s' },
+    ...made.hooks,
+    onTaskCancelled,
+    concurrency: 10,
+    leaseDuration: options.leaseDuration ?? '30s',
   });
   return { ...made, worker, reasons };
 }

@@ -22,19 +22,17 @@ async function setUp({ tasks = 1, queue = 'q', keepMs = 3_600_000, limitMs = Num
   });
   const data = Buffer.alloc(0);
   const enqueue = Array.from({ length: tasks }, (_, i) => ({
-    ...{
-      queue,
-      pid: Buffer.from(String(i)),
-      data,
-      mode: 1 as const,
-      delayMs: 0,
-      runAtUnixMs: 0,
-      headers: {},
-      key: '',
-      timeLimitMs: 0,
-      topic: '',
-      retry: undefined,
-    },
+    queue,
+    pid: Buffer.from(String(i)),
+    data,
+    mode: 1 as const,
+    delayMs: 0,
+    runAtUnixMs: 0,
+    headers: {},
+    key: '',
+    timeLimitMs: 0,
+    topic: '',
+    retry: undefined,
   }));
   transport.engine.update({ ...emptyRequest(), enqueue });
   const request = {

@@ -51,7 +51,11 @@ export function scheduleInfo(info: WireSchedule): ScheduleInfo {
   const { spec } = info;
   if (spec === undefined) throw brokenReply('left out what the schedule does');
   return {
-    ...{ name: info.schedule, queue: spec.queue, bytes: spec.data, headers: spec.headers, retry: spec.retry },
+    name: info.schedule,
+    queue: spec.queue,
+    bytes: spec.data,
+    headers: spec.headers,
+    retry: spec.retry,
     timeLimitMs: spec.timeLimitMs || undefined,
     cron: spec.cron === '' ? undefined : spec.cron,
     timeZone: spec.timeZone === '' ? undefined : spec.timeZone,

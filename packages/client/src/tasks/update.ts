@@ -240,7 +240,10 @@ export class Update {
       ...namedItem(queue, task),
       delayMs: runAtUnixMs === 0 ? delayMs : undefined,
       runAtUnixMs,
-      ...{ refundAttempt: false, error: undefined, deadLetter: false, waiting: true },
+      refundAttempt: false,
+      error: undefined,
+      deadLetter: false,
+      waiting: true,
     });
     return this;
   }
@@ -372,7 +375,8 @@ function itemOf(task: Leased | LeaseRef): { queue: string; pid: Pid; leaseToken:
 }
 
 const namedItem = (queue: string | QueueRef, task: TaskName) => ({
-  ...{ queue: nameOf(queue), leaseToken: 0 },
+  queue: nameOf(queue),
+  leaseToken: 0,
   ...nameFields(task),
 });
 

@@ -40,7 +40,11 @@ describe('a wait for a task', () => {
   test('resolves at once if the task is completed already', async () => {
     await complete({ result: 'done', resultRetention: '1m' });
     expect(await queue.waitForEnd('p')).toEqual({
-      ...{ outcome: 'completed', result: 'done', attempts: 1, error: undefined, endedAt: expect.any(Date) },
+      outcome: 'completed',
+      result: 'done',
+      attempts: 1,
+      error: undefined,
+      endedAt: expect.any(Date),
     });
     expect(made.engine.updates.at(-1)?.dequeue).toMatchObject([{ resultRetentionMs: 60_000 }]);
   });
@@ -68,7 +72,9 @@ describe('a wait for a task', () => {
     const error = await waiting;
     expect(error).toBeInstanceOf(TaskNotCompletedError);
     expect(error).toMatchObject({
-      ...{ reason: 'TASK_NOT_COMPLETED', outcome: 'dead-lettered', retryable: false },
+      reason: 'TASK_NOT_COMPLETED',
+      outcome: 'dead-lettered',
+      retryable: false,
       message: 'task p of g#q went to its dead-letter queue after 1 attempt: no such address',
     });
   });

@@ -51,14 +51,32 @@ export class SlowTransport extends FakeTransport {
 
 /** A small load of one instance for two seconds. */
 export const smallWorkload: Workload = {
-  ...{ group: 'load', groups: 2, queues: 2, durationMs: 2_000, pace: { kind: 'depth', depth: 4 } },
-  ...{ mix: DEFAULT_MIX, batch: 1, payloadMinBytes: 64, payloadMaxBytes: 200, skew: 0.5, pids: 'fifo' },
-  ...{ leaseDurationMs: 500, waitMs: 0, delayMs: 200, backlog: 20, seed: 7 },
+  group: 'load',
+  groups: 2,
+  queues: 2,
+  durationMs: 2_000,
+  pace: { kind: 'depth', depth: 4 },
+  mix: DEFAULT_MIX,
+  batch: 1,
+  payloadMinBytes: 64,
+  payloadMaxBytes: 200,
+  skew: 0.5,
+  pids: 'fifo',
+  leaseDurationMs: 500,
+  waitMs: 0,
+  delayMs: 200,
+  backlog: 20,
+  seed: 7,
 };
 
 export const smallRun: RunSettings = {
-  ...{ workload: smallWorkload, instance: { index: 0, count: 1 }, connections: 2, force: false, keep: false },
-  ...{ startWithinMs: 1_000, verify: { clockSlackMs: 0, mostTasksHeld: 10_000, withinMs: 10_000 } },
+  workload: smallWorkload,
+  instance: { index: 0, count: 1 },
+  connections: 2,
+  force: false,
+  keep: false,
+  startWithinMs: 1_000,
+  verify: { clockSlackMs: 0, mostTasksHeld: 10_000, withinMs: 10_000 },
 };
 
 export interface LoadSetUp {
@@ -80,7 +98,10 @@ export function loadSetUp(): LoadSetUp {
     runInstance(
       { ...smallRun, ...settings },
       {
-        ...{ timing, runId: 'run1', signal: interrupt.signal, onStart },
+        timing,
+        runId: 'run1',
+        signal: interrupt.signal,
+        onStart,
         open: async ({ onRetry, retry }) =>
           clientOver(transport, { onCallRetried: onRetry, retry }, { timing, random: () => 0.5 }),
       },

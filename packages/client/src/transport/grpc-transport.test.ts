@@ -116,7 +116,9 @@ describe('in unary calls', () => {
     await using server = await FakeServer.start();
     await using client = await connect({ endpoints: server.endpoint, useStream: false, retry: { maxAttempts: 1 } });
     const leasing = expect(client.queue('q').lease({ wait: '1m' })).rejects.toMatchObject({
-      ...{ name: 'UnavailableError', retryable: true, maybeApplied: true },
+      name: 'UnavailableError',
+      retryable: true,
+      maybeApplied: true,
     });
     await vi.waitUntil(() => server.engine.waiting === 1, patience);
     server.kill();

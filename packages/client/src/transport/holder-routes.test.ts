@@ -38,7 +38,9 @@ async function proxyAndNodes() {
   const [proxy, a, b] = await Promise.all([FakeServer.start(), FakeServer.start(), FakeServer.start()]);
   tell([proxy, a, b], [a.endpoint, b.endpoint]);
   return {
-    ...{ proxy, a, b },
+    proxy,
+    a,
+    b,
     async [Symbol.asyncDispose]() {
       for (const server of [proxy, a, b]) server.kill();
     },

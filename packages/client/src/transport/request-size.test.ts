@@ -12,34 +12,55 @@ const named = { queue: texts, pid: bytes };
 const tokens = { leaseToken: fc.maxSafeNat() };
 
 const retry = fc.record({
-  ...{ maxAttempts: fc.nat(1_000_000), backoffInitialMs: times, backoffMaxMs: times, deadLetterQueue: texts },
+  maxAttempts: fc.nat(1_000_000),
+  backoffInitialMs: times,
+  backoffMaxMs: times,
+  deadLetterQueue: texts,
 });
 const enqueue = fc.record({
-  ...{
-    ...named,
-    topic: texts,
-    key: texts,
-    data: bytes,
-    mode: fc.constantFrom(EnqueueMode.ENQUEUE_MODE_RERUN_FIRST),
-    headers: fc.dictionary(texts, texts, { maxKeys: 3 }),
-  },
-  ...{ retry: optional(retry), delayMs: times, runAtUnixMs: times, timeLimitMs: times },
+  ...named,
+  topic: texts,
+  key: texts,
+  data: bytes,
+  mode: fc.constantFrom(EnqueueMode.ENQUEUE_MODE_RERUN_FIRST),
+  headers: fc.dictionary(texts, texts, { maxKeys: 3 }),
+  retry: optional(retry),
+  delayMs: times,
+  runAtUnixMs: times,
+  timeLimitMs: times,
 });
 const dequeue = fc.record({
-  ...{ ...named, ...tokens, key: texts, requeue: fc.boolean(), result: optional(bytes) },
-  ...{ resultRetentionMs: optional(times), cancelReason: optional(texts) },
+  ...named,
+  ...tokens,
+  key: texts,
+  requeue: fc.boolean(),
+  result: optional(bytes),
+  resultRetentionMs: optional(times),
+  cancelReason: optional(texts),
 });
 const renew = fc.record({ ...named, ...tokens, leaseDurationMs: times, progress: optional(texts) });
 const release = fc.record({
-  ...{ ...named, ...tokens, key: texts, delayMs: optional(times), runAtUnixMs: times },
-  ...{ refundAttempt: fc.boolean(), deadLetter: fc.boolean(), waiting: fc.boolean() },
+  ...named,
+  ...tokens,
+  key: texts,
+  delayMs: optional(times),
+  runAtUnixMs: times,
+  refundAttempt: fc.boolean(),
+  deadLetter: fc.boolean(),
+  waiting: fc.boolean(),
   error: optional(fc.record({ message: texts, details: texts })),
 });
 const parts = fc.record({
-  ...{ enqueues: fc.nat(10_000), dequeues: fc.nat(10_000), renewals: fc.nat(10_000), releases: fc.nat(10_000) },
+  enqueues: fc.nat(10_000),
+  dequeues: fc.nat(10_000),
+  renewals: fc.nat(10_000),
+  releases: fc.nat(10_000),
 });
 const lists = {
-  ...{ enqueue: list(enqueue), dequeue: list(dequeue), renew: list(renew), release: list(release) },
+  enqueue: list(enqueue),
+  dequeue: list(dequeue),
+  renew: list(renew),
+  release: list(release),
 };
 
 // A request above the limit breaks the stream for all calls, and only those whose bound is above it are measured.

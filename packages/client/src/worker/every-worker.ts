@@ -166,8 +166,11 @@ export class EveryWorker<T> implements AsyncDisposable {
   async #subscribe(signal?: AbortSignal): Promise<boolean> {
     const { calls } = this.#context;
     const request = {
-      ...{ topic: this.#topic.name, queue: this.queue, filter: wireFilter(this.#options.filter ?? {}) },
-      ...{ ttlMs: this.#ttlMs, deleteQueue: true },
+      topic: this.#topic.name,
+      queue: this.queue,
+      filter: wireFilter(this.#options.filter ?? {}),
+      ttlMs: this.#ttlMs,
+      deleteQueue: true,
     };
     const { created } = await calls.run('subscribe', 'harmless', { signal }, (attempt) =>
       calls.transport.subscribe(request, attempt),

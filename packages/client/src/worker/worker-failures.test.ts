@@ -29,7 +29,9 @@ async function once(handler: (task: LeasedTask<string>) => void | Promise<void>,
   const retry = { maxAttempts: 5, backoff: { initial: '1m' } } as const;
   await made.queue.enqueue('a', { pid: 'a', retry });
   const worker = made.client.worker(made.queue, handler, {
-    ...{ ...made.hooks, workerLabel: 'w', backoff: () => '1m' as const },
+    ...made.hooks,
+    workerLabel: 'w',
+    backoff: () => '1m' as const,
     ...options,
   });
   worker.start();

@@ -117,7 +117,10 @@ function stateJson(
 ): string {
   const line = {
     ...(waits === undefined ? { ready: true } : { ready: false, reason: waits }),
-    ...{ grpc: grpcAddress, http: httpAddress, dataDir: resolve(dataDir), pid: process.pid },
+    grpc: grpcAddress,
+    http: httpAddress,
+    dataDir: resolve(dataDir),
+    pid: process.pid,
     ...(member && { name: member.name, cluster: member.clusterId, gossip: member.gossipAddress }),
   };
   return `${JSON.stringify(line)}\n`;

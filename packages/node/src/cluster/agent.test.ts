@@ -116,8 +116,13 @@ describe('a cluster', () => {
     const cluster = await clusterOf(['a']);
     const { handlers } = cluster.node('a').agent;
     const member = {
-      ...{ nodeId: 'id-x', name: 'x', state: MemberState.MEMBER_STATE_JOINING, version: 1, removedBy: '' },
-      ...{ rpcAddress: 'x:1', gossipAddress: 'x:2' },
+      nodeId: 'id-x',
+      name: 'x',
+      state: MemberState.MEMBER_STATE_JOINING,
+      version: 1,
+      removedBy: '',
+      rpcAddress: 'x:1',
+      gossipAddress: 'x:2',
     };
     const newer = { version: '9.0.0', protocolMin: 7, protocolMax: 8 };
     const refused = { reason: 'INCOMPATIBLE_RELEASE', message: expect.stringContaining('release 9.0.0') };
@@ -152,8 +157,13 @@ describe('a cluster', () => {
     const cluster = await clusterOf(['a', 'b']);
     await cluster.run(cluster.node('b').agent.drain());
     const member = {
-      ...{ nodeId: 'id-x', name: 'x', state: MemberState.MEMBER_STATE_JOINING, version: 1, removedBy: '' },
-      ...{ rpcAddress: 'x:1', gossipAddress: 'x:2' },
+      nodeId: 'id-x',
+      name: 'x',
+      state: MemberState.MEMBER_STATE_JOINING,
+      version: 1,
+      removedBy: '',
+      rpcAddress: 'x:1',
+      gossipAddress: 'x:2',
     };
     const joined = cluster.run(cluster.node('b').agent.handlers.join({ clusterId: '', member, release: undefined }));
     await expect(joined).rejects.toMatchObject({ reason: 'SHUTTING_DOWN' });
@@ -167,8 +177,13 @@ describe('a cluster', () => {
     const started = b.start();
     while (!b.isUp) await cluster.pass(1);
     const member = {
-      ...{ nodeId: 'id-x', name: 'x', state: MemberState.MEMBER_STATE_JOINING, version: 1, removedBy: '' },
-      ...{ rpcAddress: 'x:1', gossipAddress: 'x:2' },
+      nodeId: 'id-x',
+      name: 'x',
+      state: MemberState.MEMBER_STATE_JOINING,
+      version: 1,
+      removedBy: '',
+      rpcAddress: 'x:1',
+      gossipAddress: 'x:2',
     };
     expect(b.agent.self?.state).toBe('joining');
     const joined = b.agent.handlers.join({ clusterId: '', member, release: undefined });
@@ -186,7 +201,9 @@ describe('a cluster', () => {
     await cluster.pass(10_000);
     for (const name of ['a', 'c']) {
       expect(cluster.node(name).agent.members.get('id-b')).toMatchObject({
-        ...{ rpcAddress: 'elsewhere:1', gossipAddress: 'elsewhere:2', version: version + 1 },
+        rpcAddress: 'elsewhere:1',
+        gossipAddress: 'elsewhere:2',
+        version: version + 1,
       });
     }
     // While it is alive, its gossip decides the address.

@@ -90,7 +90,12 @@ export async function openMember(settings: MemberSettings, deps: MemberDeps): Pr
   const membership = opened.use(
     await openGossip({
       self: {
-        ...{ nodeId, name, role: 'node', version, stateVersion: 1, incarnation: identity.startNumber },
+        nodeId,
+        name,
+        role: 'node',
+        version,
+        stateVersion: 1,
+        incarnation: identity.startNumber,
         ...addressesAt(advertiseHost || listen.host, grpcPort, httpPort),
       },
       clusterId: identity.clusterId,
@@ -118,7 +123,12 @@ export async function openMember(settings: MemberSettings, deps: MemberDeps): Pr
   agent = new ClusterAgent({
     ...deps,
     acceptedLossAt: await memberStore.readAcceptedLoss(),
-    ...{ identity, members, membership, handOffs, maxConcurrentTransfers, contacts: settings.join },
+    identity,
+    members,
+    membership,
+    handOffs,
+    maxConcurrentTransfers,
+    contacts: settings.join,
     partitionCount: partitions.count,
   });
   if (role.begins) {
@@ -133,7 +143,11 @@ export async function openMember(settings: MemberSettings, deps: MemberDeps): Pr
   const administration = new ClusterAdministration({ agent, clusterId: identity.clusterId, membership, call, log });
   const running = opened.move();
   return {
-    ...{ agent, handOffs, membership, identity, administration },
+    agent,
+    handOffs,
+    membership,
+    identity,
+    administration,
     async enter() {
       agent.start();
       await agent.updateSelf({ rpcAddress: addresses.rpcAddress, gossipAddress: `${host}:${gossipPort}` });

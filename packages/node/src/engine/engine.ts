@@ -113,8 +113,12 @@ export class Engine implements TaskEngine {
     });
     const { maxConcurrentBackups, maxBackupBytesPerSecond, requestIdWindowMs } = deps.config;
     this.backups = new Backups({
-      ...{ partitions: this.partitions, clock: deps.clock, random: deps.random, requestWindowMs: requestIdWindowMs },
-      ...{ maxConcurrent: maxConcurrentBackups, maxBytesPerSecond: maxBackupBytesPerSecond },
+      partitions: this.partitions,
+      clock: deps.clock,
+      random: deps.random,
+      requestWindowMs: requestIdWindowMs,
+      maxConcurrent: maxConcurrentBackups,
+      maxBytesPerSecond: maxBackupBytesPerSecond,
     });
   }
 

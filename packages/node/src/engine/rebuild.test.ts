@@ -47,8 +47,14 @@ async function arrived(h: EngineHarness, { leaving, rows }: Sent, epoch: number)
 }
 
 const everything = {
-  ...{ matches: undefined, group: undefined, minAvailable: undefined, maxAvailable: undefined },
-  ...{ minLeased: undefined, maxLeased: undefined, minDelayed: undefined, maxDelayed: undefined },
+  matches: undefined,
+  group: undefined,
+  minAvailable: undefined,
+  maxAvailable: undefined,
+  minLeased: undefined,
+  maxLeased: undefined,
+  minDelayed: undefined,
+  maxDelayed: undefined,
 };
 
 async function listed(h: EngineHarness): Promise<string[]> {

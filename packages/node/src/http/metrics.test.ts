@@ -18,8 +18,13 @@ const stats = (name: string, available: number): QueueStats => ({
   meanLeaseMs: 0,
   oldestAgeMs: available,
   operations: {
-    ...{ enqueued: available + 10, leased: 5, completed: 0, failed: 2, deadLettered: 1 },
-    ...{ waitedMs: 4_500, workedMs: 250 },
+    enqueued: available + 10,
+    leased: 5,
+    completed: 0,
+    failed: 2,
+    deadLettered: 1,
+    waitedMs: 4_500,
+    workedMs: 250,
   },
 });
 

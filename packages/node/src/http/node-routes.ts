@@ -40,7 +40,13 @@ export function nodeRoutes({
   httpOf,
 }: NodeRoutesDeps): ReadonlyMap<string, Route> {
   const options = (query: URLSearchParams, access: CallerAccess) => ({
-    ...{ reads, access, query, health: health(), facts: facts(), toWireError, httpOf },
+    reads,
+    access,
+    query,
+    health: health(),
+    facts: facts(),
+    toWireError,
+    httpOf,
   });
   return new Map<string, Route>([
     ['/livez', livez],

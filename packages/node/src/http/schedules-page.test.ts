@@ -14,8 +14,11 @@ const nightly = (schedule: string, change: Partial<Schedule> = {}, spec: Partial
   schedule,
   spec: {
     ...ScheduleSpec.decode(new Uint8Array(0)),
-    ...{ queue: 'shop#reports', cron: '0 3 * * *', timeZone: 'Europe/Berlin', data: Buffer.from('secret') },
-    ...{ missedRuns: MissedRuns.MISSED_RUNS_ONCE },
+    queue: 'shop#reports',
+    cron: '0 3 * * *',
+    timeZone: 'Europe/Berlin',
+    data: Buffer.from('secret'),
+    missedRuns: MissedRuns.MISSED_RUNS_ONCE,
     ...spec,
   },
   nextRunsUnixMs: [NOW + 2 * HOUR],
@@ -36,8 +39,14 @@ function listing(schedules: readonly Schedule[], nextPageToken = '') {
   const facts = { version: '1.2.3', grpcAddress: '127.0.0.1:7400', uptimeMs: 61_000 };
   const page = (query = '') =>
     schedulesPage({
-      ...{ reads, access: unlimitedAccess, query: new URLSearchParams(query), health: { kind: 'serving' }, facts },
-      ...{ wall: NOW, toWireError: (thrown) => toWireError(thrown as Refusal), httpOf: () => undefined },
+      reads,
+      access: unlimitedAccess,
+      query: new URLSearchParams(query),
+      health: { kind: 'serving' },
+      facts,
+      wall: NOW,
+      toWireError: (thrown) => toWireError(thrown as Refusal),
+      httpOf: () => undefined,
     });
   return { asked, page, api: (query = '') => schedulesApi(reads, new URLSearchParams(query), unlimitedAccess) };
 }
@@ -107,9 +116,20 @@ describe('schedules as JSON', () => {
     expect(JSON.parse(body)).toEqual({
       schedules: [
         {
-          ...{ schedule: 'shop#nightly', queue: 'shop#reports', cron: '0 3 * * *', timeZone: 'Europe/Berlin' },
-          ...{ missedRuns: 'once', skipWhileRunning: false, paused: false, createdUnixMs: 0, changedUnixMs: 0 },
-          ...{ runs: 3, missed: 0, skipped: 0, triggered: 0, nextRunsUnixMs: [NOW + 2 * HOUR] },
+          schedule: 'shop#nightly',
+          queue: 'shop#reports',
+          cron: '0 3 * * *',
+          timeZone: 'Europe/Berlin',
+          missedRuns: 'once',
+          skipWhileRunning: false,
+          paused: false,
+          createdUnixMs: 0,
+          changedUnixMs: 0,
+          runs: 3,
+          missed: 0,
+          skipped: 0,
+          triggered: 0,
+          nextRunsUnixMs: [NOW + 2 * HOUR],
         },
       ],
       nextPageToken: 'next',

@@ -65,7 +65,9 @@ describe('the access of a pod', () => {
     await writeFile(join(dir.path, 'namespace'), 'queues\n');
     const env = { KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' };
     expect(await accessOfPod(env, dir.path)).toEqual({
-      ...{ url: 'https://10.96.0.1:443', namespace: 'queues', credentialsDir: dir.path },
+      url: 'https://10.96.0.1:443',
+      namespace: 'queues',
+      credentialsDir: dir.path,
     });
     expect(await accessOfPod({ KUBERNETES_SERVICE_HOST: 'fd00::1' }, dir.path)).toMatchObject({
       url: 'https://[fd00::1]:443',

@@ -159,8 +159,10 @@ export class EngineHarness implements AsyncDisposable {
     this.#jitter = options.jitter;
     const { log, onReplay, onRun, groupLimits } = options;
     this.#observers = {
-      ...{ ...(log && { log }), ...(onReplay && { onReplay }) },
-      ...{ ...(onRun && { onRun }), ...(groupLimits && { groupLimits }) },
+      ...(log && { log }),
+      ...(onReplay && { onReplay }),
+      ...(onRun && { onRun }),
+      ...(groupLimits && { groupLimits }),
     };
     this.#clustered = options.clustered ?? false;
     this.disk = new SimDisk({ ...options, random: this.random, clock: this.clock.outside });

@@ -11,7 +11,8 @@ peerContract('the link between two nodes of a test', async () => {
   const link = new FaultyLink({ time, faults: {}, runAt: (address) => (address === 'b' ? run : undefined) });
   const world: PeerWorld = {
     call: link.callFrom('a'),
-    ...{ address: 'b', nowhere: 'c' },
+    address: 'b',
+    nowhere: 'c',
     handlers: undefined,
     stop: async () => {
       run = undefined;

@@ -6,18 +6,17 @@ import type { Engine } from '../engine/engine.ts';
 export async function putSettings(engine: Engine, queues: string, settings: Partial<QueueSettings>): Promise<void> {
   const { group, name } = parseQueueName(queues);
   const item = {
-    ...{ queue: { group, name: reservedQueues.settings }, pid: latin1Of(Buffer.from(name)) as Pid },
-    ...{ data: QueueSettings.encode({ ...NO_SETTINGS, queues, ...settings }).finish() },
-    ...{
-      isPublished: false,
-      headerBytes: 0,
-      key: undefined,
-      timeLimitMs: undefined,
-      mode: EnqueueMode.ENQUEUE_MODE_REPLACE,
-      delayMs: 0,
-      runAt: undefined,
-      retry: undefined,
-    },
+    queue: { group, name: reservedQueues.settings },
+    pid: latin1Of(Buffer.from(name)) as Pid,
+    data: QueueSettings.encode({ ...NO_SETTINGS, queues, ...settings }).finish(),
+    isPublished: false,
+    headerBytes: 0,
+    key: undefined,
+    timeLimitMs: undefined,
+    mode: EnqueueMode.ENQUEUE_MODE_REPLACE,
+    delayMs: 0,
+    runAt: undefined,
+    retry: undefined,
   };
   await engine.updateTasks({
     group,

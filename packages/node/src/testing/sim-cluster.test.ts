@@ -6,15 +6,13 @@ import { SimCluster } from './sim-cluster.ts';
 
 const LEASE = encodeToBuffer(LeaseTasksRequest, aLease({ waitMs: 60_000 }));
 const CALLER: UnaryCaller = {
-  ...{
-    address: 'sim:1',
-    access: unlimitedAccess,
-    routed: true,
-    forwarded: true,
-    gone: false,
-    signal: undefined,
-    deadline: Number.POSITIVE_INFINITY,
-  },
+  address: 'sim:1',
+  access: unlimitedAccess,
+  routed: true,
+  forwarded: true,
+  gone: false,
+  signal: undefined,
+  deadline: Number.POSITIVE_INFINITY,
 };
 
 lifecycleContract('a simulated node', async (): Promise<LifecycleWorld> => {

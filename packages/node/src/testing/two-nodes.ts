@@ -87,7 +87,8 @@ export class TwoNodes {
     };
     this.a = new TransferNode('a', this, of('a', 0, seed));
     this.link = new FaultyLink({
-      ...{ time: this.time, faults: this.faults },
+      time: this.time,
+      faults: this.faults,
       runAt: (address) => (address === 'a' ? this.a : this.b).run,
     });
     this.b = new TransferNode('b', this, of('b', bIsAheadMs, seed + 1));

@@ -29,7 +29,7 @@ describe('a 64-bit field', () => {
 
   test('is read from a varint with more bytes than necessary', () => {
     for (let padding = 0; padding < 9; padding++) {
-      const bytes = Uint8Array.of(...[0x85, ...Array.from({ length: padding }, () => 0x80), 0x00]);
+      const bytes = Uint8Array.of(0x85, ...Array.from({ length: padding }, () => 0x80), 0x00);
       expect(readInt64(new BinaryReader(bytes))).toBe(5);
     }
   });

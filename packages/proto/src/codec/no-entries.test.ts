@@ -4,7 +4,12 @@ import { encodeToBuffer } from './encode-to-buffer.ts';
 import { NO_ENTRIES } from './no-entries.ts';
 
 const errorWith = (metadata: { [key: string]: string }): WireError => ({
-  ...{ code: 0, reason: '', message: '', metadata, retryDelayMs: 0, items: [] },
+  code: 0,
+  reason: '',
+  message: '',
+  metadata,
+  retryDelayMs: 0,
+  items: [],
 });
 const decoded = (metadata: { [key: string]: string }) =>
   WireError.decode(encodeToBuffer(WireError, errorWith(metadata))).metadata;

@@ -185,8 +185,26 @@ const text = (field: number, value: string): Buffer => entry(field, Buffer.from(
 
 /** Bytes at which readers of messages have disagreed. */
 const ODD = [
-  ...['00', '0200', '07', '0c', '0b', '0b0c', '7b7c', '0e', 'fa808080808080808000', 'f80000', '92808080808080808000'],
-  ...['0a00', '1200', '5200', '0a7f', '08ffffffffffffffffff01', '0d00000000', '0900', 'ffffffff0f', '120312'],
+  '00',
+  '0200',
+  '07',
+  '0c',
+  '0b',
+  '0b0c',
+  '7b7c',
+  '0e',
+  'fa808080808080808000',
+  'f80000',
+  '92808080808080808000',
+  '0a00',
+  '1200',
+  '5200',
+  '0a7f',
+  '08ffffffffffffffffff01',
+  '0d00000000',
+  '0900',
+  'ffffffff0f',
+  '120312',
 ].map((hex) => Buffer.from(hex, 'hex'));
 
 class Messages {

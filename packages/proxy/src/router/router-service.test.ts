@@ -30,12 +30,23 @@ test('a waiting lease does not keep its message in memory', async () => {
 describe('after its answer was lost, and no node answers any more,', () => {
   /** Calls that change nothing. A call that stands in neither list is taken for one that changes something. */
   const READS: readonly string[] = [
-    ...['ListMembers', 'ListPartitions', 'PeekTasks', 'GetTasks', 'ListQueueSettings', 'ListSubscriptions'],
-    ...['ListQueues', 'GetQueueStats', 'ListSchedules'],
+    'ListMembers',
+    'ListPartitions',
+    'PeekTasks',
+    'GetTasks',
+    'ListQueueSettings',
+    'ListSubscriptions',
+    'ListQueues',
+    'GetQueueStats',
+    'ListSchedules',
   ];
   /** They are sent over streams: other tests have them. */
   const STREAMED: readonly string[] = [
-    ...['UpdateTasks', 'LeaseTasks', 'BatchUpdateTasks', 'BatchLeaseTasks', 'WaitForTasks'],
+    'UpdateTasks',
+    'LeaseTasks',
+    'BatchUpdateTasks',
+    'BatchLeaseTasks',
+    'WaitForTasks',
   ];
 
   function setUp() {

@@ -59,7 +59,9 @@ export class Scaler {
     const read = figuresFrom(router);
     this.#limits = limits;
     this.#watches = new Watches({
-      ...{ clock, log, pollIntervalMs: limits.pollIntervalMs },
+      clock,
+      log,
+      pollIntervalMs: limits.pollIntervalMs,
       read: (selection, signal) =>
         read(selection, {
           sender: unarySender(upstream, routerItself),
@@ -96,7 +98,8 @@ export class Scaler {
       StreamMetricSpec: (bytes, caller) => this.#streamSpec(bytes, caller),
     };
     this.streaming = {
-      ...{ name: SCALER_SERVICE, streaming },
+      name: SCALER_SERVICE,
+      streaming,
       tooSlow: () => new Refusal('CANCELLED', 'the client does not read the stream'),
       // After an error KEDA waits longer each time before it opens the stream again.
       endsComplete: true,

@@ -19,8 +19,11 @@ describe('the metadata of a trigger', () => {
 
   test('have a pattern; the metric is the oldest age', () => {
     const trigger = parseTrigger({
-      ...{ group: 'shop', pattern: '#mail-', metric: 'oldestAgeSeconds' },
-      ...{ targetAgeSeconds: '0.5', activationAgeSeconds: '60' },
+      group: 'shop',
+      pattern: '#mail-',
+      metric: 'oldestAgeSeconds',
+      targetAgeSeconds: '0.5',
+      activationAgeSeconds: '60',
     });
     expect(trigger).toMatchObject({ metricName: 'taskmaster-oldest-age-seconds', target: 0.5, activation: 60 });
     expect(trigger.selection.request).toEqual({ queues: [], filter: { nameRegex: '#mail-', group: 'shop' } });

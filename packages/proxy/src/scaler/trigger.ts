@@ -41,13 +41,22 @@ const METRICS = {
 } as const satisfies Record<string, Metric>;
 
 const KEYS: ReadonlySet<string> = new Set([
-  ...['group', 'queue', 'pattern', 'metric'],
+  'group',
+  'queue',
+  'pattern',
+  'metric',
   ...Object.values(METRICS).flatMap(({ targetKey, activationKey }) => [targetKey, activationKey]),
 ]);
 
 /** KEDA sends the keys for its own connection, too. */
 const KEYS_OF_KEDA: ReadonlySet<string> = new Set([
-  ...['scalerAddress', 'enableTLS', 'unsafeSsl', 'caCert', 'tlsCertFile', 'tlsClientCert', 'tlsClientKey'],
+  'scalerAddress',
+  'enableTLS',
+  'unsafeSsl',
+  'caCert',
+  'tlsCertFile',
+  'tlsClientCert',
+  'tlsClientKey',
 ]);
 
 /** Reads the metadata of a trigger. Throws a `Refusal` that names the key at fault. */

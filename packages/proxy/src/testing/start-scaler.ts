@@ -49,8 +49,11 @@ function statsReply(all: ReadonlyMap<string, Partial<QueueStats>>, { queues, fil
     .map((queue) => ({ ...QueueStats.decode(new Uint8Array(0)), ...all.get(queue), queue }));
   const sum = (of: 'available' | 'leased'): number => found.reduce((total, stats) => total + stats[of], 0);
   const totals = {
-    ...{ queues: found.length, available: sum('available'), leased: sum('leased') },
-    ...{ delayed: 0, completed: 0 },
+    queues: found.length,
+    available: sum('available'),
+    leased: sum('leased'),
+    delayed: 0,
+    completed: 0,
   };
   return encodeToBuffer(GetQueueStatsResponse, { queues: found, totals, unreachable: [] });
 }

@@ -109,8 +109,11 @@ export function upstreamContract(name: string, open: () => Promise<UpstreamWorld
       expect(refused).toBeInstanceOf(RefusedError);
       expect(refused).toMatchObject({
         error: {
-          ...{ reason: 'NOT_HOLDER', message: 'ask another node', code: status.FAILED_PRECONDITION },
-          ...{ metadata: { holder: 'c:1' }, retryDelayMs: 70 },
+          reason: 'NOT_HOLDER',
+          message: 'ask another node',
+          code: status.FAILED_PRECONDITION,
+          metadata: { holder: 'c:1' },
+          retryDelayMs: 70,
         },
       });
     });

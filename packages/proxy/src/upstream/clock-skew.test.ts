@@ -66,7 +66,12 @@ async function setUp(
   const { unary } = createRouterService(router);
   const access = { ...unlimitedAccess, principal: 'billing' };
   const caller = {
-    ...{ address: '10.9.9.9:1', routed: false, forwarded: false, access, gone: false, signal: undefined },
+    address: '10.9.9.9:1',
+    routed: false,
+    forwarded: false,
+    access,
+    gone: false,
+    signal: undefined,
     deadline: Number.POSITIVE_INFINITY,
   };
   const ask = (method: 'UpdateTasks' | 'GetTasks'): Promise<string> =>

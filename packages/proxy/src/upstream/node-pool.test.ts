@@ -45,7 +45,9 @@ const send = (method: UnaryMethod, request: Uint8Array, options: { timeoutMs?: n
 
 test('a call whose deadline passes is ended by the node, not reset', async () => {
   await expect(send('GetTasks', GET, { timeoutMs: 50 })).rejects.toMatchObject({
-    ...{ name: 'LostError', kind: 'deadline', maybeApplied: true },
+    name: 'LostError',
+    kind: 'deadline',
+    maybeApplied: true,
   });
   await expect.poll(() => routed.closed).toBe(1);
   expect(routed.reset).toEqual([]);

@@ -117,7 +117,10 @@ export class StreamSender implements Sender {
     const { upstream, peer, timing, soon, giveBack } = this.#deps;
     const stream: NodeStream = new CallStream({
       open: (listener) => upstream.stream(address, { peer }, listener),
-      ...{ codec, timing, soon, messageBytes: MESSAGE_BYTES },
+      codec,
+      timing,
+      soon,
+      messageBytes: MESSAGE_BYTES,
       onLateAnswer: ({ field, bytes }) => {
         if (field === ResultField.lease) giveBack(bytes);
       },

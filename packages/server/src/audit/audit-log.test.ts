@@ -12,8 +12,12 @@ const log = {
 };
 
 const deletion: AuditEvent = {
-  ...{ kind: 'management', action: 'DeleteQueue', target: 'shop#mail', result: 'ok' },
-  ...{ principal: 'billing', address: '10.0.0.7:5000' },
+  kind: 'management',
+  action: 'DeleteQueue',
+  target: 'shop#mail',
+  result: 'ok',
+  principal: 'billing',
+  address: '10.0.0.7:5000',
 };
 const refusal: AuditEvent = { ...deletion, kind: 'refusal', result: 'PERMISSION_DENIED' };
 
@@ -27,7 +31,8 @@ beforeEach(() => {
   isFull = false;
   clock = new VirtualClock();
   audit = new AuditLog({
-    ...{ clock, log },
+    clock,
+    log,
     append: (line) => {
       if (isFull) throw new Error('ENOSPC');
       lines.push(JSON.parse(line) as Record<string, unknown>);

@@ -88,9 +88,15 @@ export class AuditLog implements Audit {
   #write({ kind, action, target, result, principal, address, via, details }: AuditEvent, count: number): void {
     const { append, clock, log } = this.#deps;
     const line = {
-      ...{ time: new Date(clock.wall()).toISOString(), kind, action },
-      ...{ target: target === '' ? undefined : target.slice(0, MAX_CHARACTERS), result },
-      ...{ principal, address, via, ...details },
+      time: new Date(clock.wall()).toISOString(),
+      kind,
+      action,
+      target: target === '' ? undefined : target.slice(0, MAX_CHARACTERS),
+      result,
+      principal,
+      address,
+      via,
+      ...details,
       count: count === 1 ? undefined : count,
     };
     try {

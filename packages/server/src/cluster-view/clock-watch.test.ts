@@ -5,7 +5,13 @@ import { ClockWatch } from './clock-watch.ts';
 import type { MemberRecord, Members } from './members.ts';
 
 const record = (name: string, state: MemberRecord['state'] = 'active'): MemberRecord => ({
-  ...{ nodeId: `id-${name}`, name, state, version: 1, rpcAddress: '', gossipAddress: '', removedBy: '' },
+  nodeId: `id-${name}`,
+  name,
+  state,
+  version: 1,
+  rpcAddress: '',
+  gossipAddress: '',
+  removedBy: '',
 });
 
 function setUp(...records: MemberRecord[]) {

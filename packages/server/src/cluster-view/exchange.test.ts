@@ -11,22 +11,25 @@ import type { MemberRecord, Members } from './members.ts';
 import { releaseOf } from './releases.ts';
 
 const b: MemberRecord = {
-  ...{ nodeId: 'id-b', name: 'b', state: 'active', version: 1 },
-  ...{ rpcAddress: 'b:1', gossipAddress: 'b:2', removedBy: '' },
+  nodeId: 'id-b',
+  name: 'b',
+  state: 'active',
+  version: 1,
+  rpcAddress: 'b:1',
+  gossipAddress: 'b:2',
+  removedBy: '',
 };
 
 describe('the answer of a node is taken over', () => {
   const genuine: ExchangeResponse = {
     knowledge: { members: [], holders: [] },
-    ...{
-      nodeId: 'id-b',
-      clusterId: 'cluster-1',
-      partitions: 32,
-      nowMs: 0,
-      wallMs: 0,
-      mayCommit: true,
-      release: undefined,
-    },
+    nodeId: 'id-b',
+    clusterId: 'cluster-1',
+    partitions: 32,
+    nowMs: 0,
+    wallMs: 0,
+    mayCommit: true,
+    release: undefined,
   };
   let answer: ExchangeResponse;
   let learnt: string[];
@@ -43,13 +46,23 @@ describe('the answer of a node is taken over', () => {
   function exchanger(contacts: readonly string[] = []) {
     const clock = new VirtualClock();
     const self = {
-      ...{ nodeId: 'id-a', name: 'a', role: 'node' as const, rpcAddress: 'a:1' },
-      ...{ version: '0', stateVersion: 1, incarnation: 1 },
+      nodeId: 'id-a',
+      name: 'a',
+      role: 'node' as const,
+      rpcAddress: 'a:1',
+      version: '0',
+      stateVersion: 1,
+      incarnation: 1,
     };
     const members: Members = new Map([[b.nodeId, b]]);
     const made = new Exchanger({
       membership: new SimGossip().open(self, 'a:2', [], clock),
-      ...{ clock, log, contacts, clusterId: 'cluster-1', from: 'id-a', random: new SeededRandom(1) },
+      clock,
+      log,
+      contacts,
+      clusterId: 'cluster-1',
+      from: 'id-a',
+      random: new SeededRandom(1),
       call: callPeersOver(({ method, request }) => serve(method, request)),
       members: () => members,
       knowledge: () => ({ members: [], holders: [] }),

@@ -26,6 +26,10 @@ export interface TaskEnd {
 }
 
 export const UNKNOWN_END: TaskEnd = {
-  ...{ outcome: 'unknown', at: undefined, attempts: 0 },
-  ...{ result: undefined, error: undefined, cancelReason: undefined },
+  outcome: 'unknown',
+  at: undefined,
+  attempts: 0,
+  result: undefined,
+  error: undefined,
+  cancelReason: undefined,
 };

@@ -25,14 +25,12 @@ interface Asked {
 async function ask({ token = 'tm_shop', principal = '', questions = [], ...asked }: Asked): Promise<WhoAmIResponse> {
   const rules = 'rules' in asked ? asked.rules : access;
   const caller = {
-    ...{
-      address: '10.0.0.1:5',
-      routed: false,
-      forwarded: false,
-      gone: false,
-      signal: undefined,
-      deadline: Number.POSITIVE_INFINITY,
-    },
+    address: '10.0.0.1:5',
+    routed: false,
+    forwarded: false,
+    gone: false,
+    signal: undefined,
+    deadline: Number.POSITIVE_INFINITY,
     access: rules === undefined ? unlimitedAccess : await rules.identify({ kind: 'bearer', token }),
   };
   const request = Buffer.from(WhoAmIRequest.encode({ principal, questions }).finish());
@@ -46,8 +44,13 @@ describe('WhoAmI', () => {
   test('tells the principal, its rights and its quotas', async () => {
     const questions = [question('enqueue', 'shop-eu'), question('lease', 'shop-eu'), question('manage-cluster')];
     expect(await ask({ questions })).toEqual({
-      ...{ principal: 'shop', credential: CredentialKind.CREDENTIAL_KIND_TOKEN, address: '10.0.0.1:5' },
-      ...{ expiresAtMs: 0, hasRules: true, cluster: '', allowed: [true, false, false] },
+      principal: 'shop',
+      credential: CredentialKind.CREDENTIAL_KIND_TOKEN,
+      address: '10.0.0.1:5',
+      expiresAtMs: 0,
+      hasRules: true,
+      cluster: '',
+      allowed: [true, false, false],
       grants: [{ groups: ['shop-*'], rights: ['enqueue', 'read'] }],
       quotas: [{ quota: 'waiters', limit: 7, used: 0 }],
     });

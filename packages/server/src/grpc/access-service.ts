@@ -54,7 +54,13 @@ export function createAccessService(access: Access | undefined, cluster: () => s
 }
 
 const openTo = (address: string, questions: readonly RightQuestion[]): Omit<WhoAmIResponse, 'cluster'> => ({
-  ...{ principal: '', credential: wireKinds.none, address, expiresAtMs: 0, hasRules: false, grants: [], quotas: [] },
+  principal: '',
+  credential: wireKinds.none,
+  address,
+  expiresAtMs: 0,
+  hasRules: false,
+  grants: [],
+  quotas: [],
   allowed: questions.map((question) => {
     rightOf(question);
     return true;

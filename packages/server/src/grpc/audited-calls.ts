@@ -77,9 +77,12 @@ export function auditCall(audit: Audit, call: EndedCall, reason: Reason | undefi
   const { method: action, address, forwarded, peer, principal } = call;
   audit.record({
     kind: isRefused ? 'refusal' : 'management',
-    ...{ action, ...(facts ?? { target: '' }) },
+    action,
+    ...(facts ?? { target: '' }),
     result: reason ?? 'ok',
-    ...{ principal: principal || undefined, address, via: forwarded ? peer : undefined },
+    principal: principal || undefined,
+    address,
+    via: forwarded ? peer : undefined,
   });
 }
 

@@ -15,7 +15,9 @@ const limitedTo = (connections: number): Access =>
     table: new AccessTable({
       principals: [
         {
-          ...{ name: 'shop', tokens: [hashOfToken('tm_shop')], limits: { connections } },
+          name: 'shop',
+          tokens: [hashOfToken('tm_shop')],
+          limits: { connections },
           rights: [{ groups: ['*'], allow: ['read'] }],
         },
       ],
@@ -57,8 +59,10 @@ test('a connection that was closed before its caller is identified does not coun
   await using server = await startServer(fakeEngine(), { access });
   const session = connect(`http://127.0.0.1:${server.port}`);
   const call = session.request({
-    ...{ ':method': 'POST', ':path': TaskMasterServiceService.updateTasks.path },
-    ...{ 'content-type': 'application/grpc', te: 'trailers' },
+    ':method': 'POST',
+    ':path': TaskMasterServiceService.updateTasks.path,
+    'content-type': 'application/grpc',
+    te: 'trailers',
   });
   // An empty message.
   call.on('error', () => {}).end(Buffer.alloc(5));

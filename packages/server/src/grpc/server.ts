@@ -149,7 +149,9 @@ export class GrpcServer {
     });
     const totalBytes = Math.max(options.maxReceivingBytes, 2 * COUNTED_RECEIVE_BYTES);
     this.#receiving = new ReceivingBytes({
-      ...{ totalBytes, connectionBytes: Math.ceil(totalBytes / 2), timeoutMs: options.receiveTimeoutMs },
+      totalBytes,
+      connectionBytes: Math.ceil(totalBytes / 2),
+      timeoutMs: options.receiveTimeoutMs,
     });
     const { host, port, maxConnections, maxConnectionsPerAddress } = options;
     this.#connections = new Connections(
@@ -174,7 +176,8 @@ export class GrpcServer {
     const { readTimeoutMs = READ_TIMEOUT_MS } = options;
     const { maxWaitingBytes } = options;
     this.#waiting = new WaitingCalls({
-      ...{ totalBytes: maxWaitingBytes, connectionBytes: Math.ceil(maxWaitingBytes / 2) },
+      totalBytes: maxWaitingBytes,
+      connectionBytes: Math.ceil(maxWaitingBytes / 2),
       calls: Math.ceil(options.maxConcurrentCallsPerConnection / 2),
     });
     this.#streaming = new StreamingCalls({ ...this.#callDeps, log, observer, readTimeoutMs });

@@ -42,7 +42,8 @@ describe('with rules of access', () => {
     server = new HttpServer(
       { host: '127.0.0.1', port: 0 },
       {
-        ...{ routes, access },
+        routes,
+        access,
         toWireError: (thrown) => toWireError(refusalOf(thrown, log)),
         audit: { record: (event) => void events.push(event) },
         ...change,

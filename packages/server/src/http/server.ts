@@ -217,7 +217,11 @@ export class HttpServer {
     // Queries are left out: a caller may put a token there by mistake.
     const action = `${method} ${url?.split('?')[0]}`;
     audit.record({
-      ...{ kind: 'refusal', action, target: '', result, ...(principal !== undefined && { principal }) },
+      kind: 'refusal',
+      action,
+      target: '',
+      result,
+      ...(principal !== undefined && { principal }),
       address: `${socket.remoteAddress}:${socket.remotePort}`,
     });
   }

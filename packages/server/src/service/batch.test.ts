@@ -10,7 +10,10 @@ import { createHandlers } from './handlers.ts';
 
 const caller = { address: '10.0.0.1:5', access: unlimitedAccess, gone: false, signal: undefined };
 const part = (change: Partial<UpdatePart>): UpdatePart => ({
-  ...{ enqueues: 0, dequeues: 0, renewals: 0, releases: 0 },
+  enqueues: 0,
+  dequeues: 0,
+  renewals: 0,
+  releases: 0,
   ...change,
 });
 const setUp = () => {
@@ -24,7 +27,8 @@ test('an update with parts needs the rights for all of them', async () => {
   const access = await new Access({ table }).identify({ kind: 'bearer', token: 'tm_shop' });
   const { engine, handlers } = setUp();
   const both = anUpdate({
-    ...{ enqueue: [anEnqueue()], dequeue: [aDequeue()] },
+    enqueue: [anEnqueue()],
+    dequeue: [aDequeue()],
     parts: [part({ enqueues: 1 }), part({ dequeues: 1 })],
   });
   await expect(handlers.updateTasks(both, { ...caller, access })).rejects.toMatchObject({
@@ -38,7 +42,10 @@ describe('a batch', () => {
     const { engine, handlers } = setUp();
     const of = (queue: string, more = {}) => anUpdate({ dequeue: [aDequeue({ queue })], ...more });
     const requests = [
-      ...[of('a#1'), of('b#1'), of('a#2'), of('a#3', { requestId: Buffer.from('id') })],
+      of('a#1'),
+      of('b#1'),
+      of('a#2'),
+      of('a#3', { requestId: Buffer.from('id') }),
       of('a#4', { parts: [part({ dequeues: 1 })] }),
     ];
     const { results } = await handlers.batchUpdateTasks({ requests }, caller);

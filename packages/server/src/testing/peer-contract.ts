@@ -37,7 +37,10 @@ const rows = (...values: readonly Buffer[]): SendRowsRequest => ({
   transfer: 't',
   sequence: 1,
   rows: values.map((value, index) => ({
-    ...{ kind: TransferredRowKind.TRANSFERRED_ROW_KIND_DATA, queueId: 1, key: Buffer.from(`${index}`), value },
+    kind: TransferredRowKind.TRANSFERRED_ROW_KIND_DATA,
+    queueId: 1,
+    key: Buffer.from(`${index}`),
+    value,
     window: 0,
   })),
 });

@@ -20,7 +20,9 @@ export interface RoutesWorld {
 export function routesContract(name: string, open: () => Promise<RoutesWorld>): void {
   describe(`${name} keeps the contract of routes`, () => {
     const holderAt = (nodeName: string, epoch: number): Holder => ({
-      ...{ nodeId: `id-${nodeName}`, address: `${nodeName}:1`, epoch },
+      nodeId: `id-${nodeName}`,
+      address: `${nodeName}:1`,
+      epoch,
     });
 
     /** The world, a partition of node `a`, and the number of changes that were announced. */

@@ -23,15 +23,13 @@ import type { VirtualClock } from './virtual-clock.ts';
 const CONNECT_MS = 100;
 
 const OTHER_NODE: UnaryCaller = {
-  ...{
-    address: 'sim:1',
-    routed: false,
-    forwarded: false,
-    access: unlimitedAccess,
-    gone: false,
-    signal: undefined,
-    deadline: Number.POSITIVE_INFINITY,
-  },
+  address: 'sim:1',
+  routed: false,
+  forwarded: false,
+  access: unlimitedAccess,
+  gone: false,
+  signal: undefined,
+  deadline: Number.POSITIVE_INFINITY,
 };
 
 const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);

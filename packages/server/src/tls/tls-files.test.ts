@@ -14,8 +14,12 @@ beforeEach(async () => {
 afterEach(() => files[Symbol.asyncDispose]());
 
 const settings = (change: Partial<TlsSettings> = {}): TlsSettings => ({
-  ...{ certFile: files.certFile, keyFile: files.keyFile, caFile: files.caFile },
-  ...{ clientCertificates: 'optional', minVersion: '1.3', peerName: '' },
+  certFile: files.certFile,
+  keyFile: files.keyFile,
+  caFile: files.caFile,
+  clientCertificates: 'optional',
+  minVersion: '1.3',
+  peerName: '',
   ...change,
 });
 

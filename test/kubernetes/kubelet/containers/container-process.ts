@@ -53,13 +53,23 @@ export async function launchContainer(options: LaunchOptions): Promise<LaunchedC
   await mkdir(root, { recursive: true });
   const context = container.securityContext;
   const [enter = '', ...args] = [
-    ...[...inNamespace(namespace), 'unshare', '--uts', '--pid', '--fork', '--kill-child', '--', ENTER],
-    ...[hostnameOf(pod), root, context?.readOnlyRootFilesystem ? 'ro' : 'rw', String(user), groups.join(',')],
-    ...[
-      container.workingDir ?? '/',
-      ...all.map(({ from, to, isReadOnly }) => `${isReadOnly ? 'ro' : 'rw'}:${from}:${to}`),
-    ],
-    ...['--', ...command],
+    ...inNamespace(namespace),
+    'unshare',
+    '--uts',
+    '--pid',
+    '--fork',
+    '--kill-child',
+    '--',
+    ENTER,
+    hostnameOf(pod),
+    root,
+    context?.readOnlyRootFilesystem ? 'ro' : 'rw',
+    String(user),
+    groups.join(','),
+    container.workingDir ?? '/',
+    ...all.map(({ from, to, isReadOnly }) => `${isReadOnly ? 'ro' : 'rw'}:${from}:${to}`),
+    '--',
+    ...command,
   ];
   const running = await startProcess(enter, args, { env: { ...environment, PATH: withSystemPrograms(environment) } });
   const first = await eventually(() => childOf(running), { everyMs: 5 });

@@ -50,8 +50,14 @@ export class Container {
   get view(): ContainerView {
     const { name, image = '' } = this.#deps.container;
     return {
-      ...{ name, image, state: this.#state, last: this.#last, restarts: this.#restarts },
-      ...{ isStarted: this.#isStarted, isReady: this.#isReady, isOver: this.#isOver },
+      name,
+      image,
+      state: this.#state,
+      last: this.#last,
+      restarts: this.#restarts,
+      isStarted: this.#isStarted,
+      isReady: this.#isReady,
+      isOver: this.#isOver,
     };
   }
 

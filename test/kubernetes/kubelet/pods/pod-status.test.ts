@@ -7,12 +7,24 @@ const running: ContainerState = { kind: 'running', startedAt: at };
 const ended = (exitCode: number): ContainerState => ({ kind: 'terminated', exitCode, startedAt: at, finishedAt: at });
 
 const container = (state: ContainerState, more: Partial<ContainerView> = {}): ContainerView => ({
-  ...{ name: 'node', image: 'taskmaster', state, last: undefined, restarts: 0 },
-  ...{ isStarted: false, isReady: false, isOver: false, ...more },
+  name: 'node',
+  image: 'taskmaster',
+  state,
+  last: undefined,
+  restarts: 0,
+  isStarted: false,
+  isReady: false,
+  isOver: false,
+  ...more,
 });
 
 const view = (containers: ContainerView[], initContainers: ContainerView[] = []): PodView => ({
-  ...{ pod: {}, address: '10.244.0.2', nodeAddress: '10.244.0.1', startedAt: at, containers, initContainers },
+  pod: {},
+  address: '10.244.0.2',
+  nodeAddress: '10.244.0.1',
+  startedAt: at,
+  containers,
+  initContainers,
 });
 
 describe('the phase of a pod', () => {

@@ -11,9 +11,18 @@ const AWAY_MS = 10_000;
 const WHILE_AWAY = new Set(['HOLDER_UNREACHABLE', 'SHUTTING_DOWN', 'STARTING']);
 const OPTIONS = [
   // An open loop, so that a machine with two processors can also start nodes.
-  ...['--verify', '--json', '--processes=4', '--rate=100', '--groups=4', '--duration=1h'],
+  '--verify',
+  '--json',
+  '--processes=4',
+  '--rate=100',
+  '--groups=4',
+  '--duration=1h',
   // Longer than any pause that a test allows, so that a failed call is one that an application would see, too.
-  ...['--timeout=90s', '--connect-timeout=30s', '--lease-duration=30s', '--payload=48-2000', '--pids=random'],
+  '--timeout=90s',
+  '--connect-timeout=30s',
+  '--lease-duration=30s',
+  '--payload=48-2000',
+  '--pids=random',
 ];
 
 /** The calls of one kind, in a line or in the report of `taskmaster load --json`. */

@@ -47,12 +47,23 @@ const OPEN_REASONS: ReadonlySet<string> = new Set([
 ]);
 /** The call changed nothing; a later attempt may succeed. */
 const PASSING_REASONS: ReadonlySet<string> = new Set([
-  ...['NOT_HOLDER', 'PARTITION_MOVING', 'HOLDER_UNREACHABLE', 'STARTING', 'SHUTTING_DOWN', 'OVERLOADED', 'MEMBER_LEFT'],
-  ...['DISK_FULL', 'OLD_DATA'],
+  'NOT_HOLDER',
+  'PARTITION_MOVING',
+  'HOLDER_UNREACHABLE',
+  'STARTING',
+  'SHUTTING_DOWN',
+  'OVERLOADED',
+  'MEMBER_LEFT',
+  'DISK_FULL',
+  'OLD_DATA',
 ]);
 /** The call changed nothing, and a later attempt would get the same answer. */
 const ANSWERS: ReadonlySet<string> = new Set([
-  ...['LEASE_LOST', 'LEASE_EXPIRED', 'TASK_NOT_FOUND', 'TASK_EXISTS', 'NOT_LEASED'],
+  'LEASE_LOST',
+  'LEASE_EXPIRED',
+  'TASK_NOT_FOUND',
+  'TASK_EXISTS',
+  'NOT_LEASED',
 ]);
 /** Limit of the attempts of a call with a request id: enough for about five seconds of faults. */
 const ATTEMPTS = 14;
@@ -123,7 +134,10 @@ export class SimClient {
       release: updates.flatMap(({ release }) => release),
       requestId: Buffer.from(requestId, 'latin1'),
       parts: calls.map(({ enqueue, dequeue, renew, release }) => ({
-        ...{ enqueues: enqueue.length, dequeues: dequeue.length, renewals: renew.length, releases: release.length },
+        enqueues: enqueue.length,
+        dequeues: dequeue.length,
+        renewals: renew.length,
+        releases: release.length,
       })),
     });
     let sent = await this.#send(way(), 'UpdateTasks', request);
@@ -257,9 +271,13 @@ function updateRequest({ enqueue, dequeue, renew, release, requestId }: UpdateCa
     dequeue: dequeue.map((one) => ({ ...item(one), requeue: one.requeue ?? false })),
     renew: renew.map((one) => ({ ...item(one), leaseDurationMs: one.leaseDurationMs, progress: one.progress })),
     release: release.map((one) => ({
-      ...{ ...item(one), delayMs: one.delayMs, refundAttempt: one.refund },
-      ...{ error: one.error === undefined ? undefined : { message: one.error, details: '' } },
-      ...{ deadLetter: one.deadLetter ?? false, runAtUnixMs: 0, waiting: one.waiting ?? false },
+      ...item(one),
+      delayMs: one.delayMs,
+      refundAttempt: one.refund,
+      error: one.error === undefined ? undefined : { message: one.error, details: '' },
+      deadLetter: one.deadLetter ?? false,
+      runAtUnixMs: 0,
+      waiting: one.waiting ?? false,
     })),
     requestId: Buffer.from(requestId ?? '', 'latin1'),
     parts: [],

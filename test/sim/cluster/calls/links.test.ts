@@ -11,7 +11,8 @@ function simulated(seed: number): NetworkedUpstreamWorld {
   const nodes = new Map([['b', { service }]]);
   const world: NetworkedUpstreamWorld = {
     upstream: new SimUpstream({ network, nodes }, 'client', keptLog()),
-    ...{ address: 'b:1', nowhere: 'c:1' },
+    address: 'b:1',
+    nowhere: 'c:1',
     serve: async () => Buffer.alloc(0),
     stop: async () => host.stop(),
     settle: (promise) => time.run(promise),

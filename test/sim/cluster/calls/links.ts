@@ -51,7 +51,10 @@ export class SimUpstream implements Upstream {
     const lease = method === 'LeaseTasks' ? signal : undefined;
     lease?.addEventListener('abort', cancel);
     const carried = {
-      ...{ from: this.#from, to, what: method, signal: lease },
+      from: this.#from,
+      to,
+      what: method,
+      signal: lease,
       timeoutMs: Math.min(timeoutMs, SILENCE_MS),
     };
     const began = network.now();

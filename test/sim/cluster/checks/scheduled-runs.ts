@@ -21,15 +21,16 @@ export class ScheduledRuns {
   async put(): Promise<void> {
     for (const group of GROUPS) {
       const spec = {
-        ...{
-          queue: `${group}#ticks`,
-          data: Buffer.from(group),
-          headers: {},
-          timeLimitMs: 0,
-          retry: undefined,
-          pidPrefix: Buffer.alloc(0),
-        },
-        ...{ cron: '', timeZone: '', intervalMs: EVERY_MS, skipWhileRunning: false },
+        queue: `${group}#ticks`,
+        data: Buffer.from(group),
+        headers: {},
+        timeLimitMs: 0,
+        retry: undefined,
+        pidPrefix: Buffer.alloc(0),
+        cron: '',
+        timeZone: '',
+        intervalMs: EVERY_MS,
+        skipWhileRunning: false,
         missedRuns: MissedRuns.MISSED_RUNS_ALL,
       };
       await this.#cluster.run(this.#engineOf(group).schedules.put({ schedule: parseQueueName(`${group}#tick`), spec }));

@@ -90,16 +90,14 @@ async function create(session: Session, flags: CreateFlags): Promise<ExitCode> {
         line: (elapsedMs) => (reached ? createLine(reached, elapsedMs) : 'connecting'),
       });
   const { manifest, progress: made } = await createBackup({
-    ...{
-      source: sourceOf(client),
-      target,
-      base,
-      release: version(),
-      concurrency,
-      maxBytesPerSecond,
-      retry: RETRY,
-      signal,
-    },
+    source: sourceOf(client),
+    target,
+    base,
+    release: version(),
+    concurrency,
+    maxBytesPerSecond,
+    retry: RETRY,
+    signal,
     onProgress: (now) => {
       reached = now;
     },
@@ -108,8 +106,12 @@ async function create(session: Session, flags: CreateFlags): Promise<ExitCode> {
   const elapsedMs = performance.now() - start;
   await tell(session, target, {
     json: {
-      ...{ place: target.title, ...manifestObject(manifest), kept: made.kept, unchanged: made.unchanged },
-      ...{ bytesWritten: made.bytes, seconds: elapsedMs / 1000 },
+      place: target.title,
+      ...manifestObject(manifest),
+      kept: made.kept,
+      unchanged: made.unchanged,
+      bytesWritten: made.bytes,
+      seconds: elapsedMs / 1000,
     },
     text: createdText(target, made, elapsedMs),
   });
@@ -195,7 +197,10 @@ function manifestObject({ clusterId, begunAt, finishedAt, release, partitions }:
     partitions.reduce((total, partition) => total + of(partition), 0);
   return {
     cluster: clusterId === '' ? undefined : clusterId,
-    ...{ begunAt, finishedAt, release, partitions: partitions.length },
+    begunAt,
+    finishedAt,
+    release,
+    partitions: partitions.length,
     queues: sum(({ queues }) => queues),
     tasks: sum(({ tasks }) => tasks),
     bytes: sum(({ parts }) => parts.reduce((total, part) => total + part.bytes, 0)),

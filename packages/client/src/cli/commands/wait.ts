@@ -65,8 +65,14 @@ function objectOf(
   { outcome, result, endedAt, attempts, error, cancelReason }: TaskEnd<Uint8Array>,
 ): object {
   return {
-    ...{ queue, pid: pidText(task), outcome, result: result && textOf(result) },
-    ...{ endedAt: endedAt?.toISOString(), attempts, error, cancelReason },
+    queue,
+    pid: pidText(task),
+    outcome,
+    result: result && textOf(result),
+    endedAt: endedAt?.toISOString(),
+    attempts,
+    error,
+    cancelReason,
   };
 }
 

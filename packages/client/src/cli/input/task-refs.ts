@@ -92,7 +92,8 @@ function refOf(line: Buffer, where: string): TaskRef {
   try {
     return {
       queue: queueName(queue),
-      ...{ pid: pid(of), name: pid(of) },
+      pid: pid(of),
+      name: pid(of),
       leaseToken: leaseToken(String(token)),
       data: typeof data === 'string' ? payload(data) : undefined,
       // The client refuses what is no text.

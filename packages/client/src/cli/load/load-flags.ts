@@ -125,7 +125,12 @@ export function processesOf(flags: LoadFlags): readonly RunSettings[] {
     withinMs: flags.verifyTimeout,
   };
   return Array.from({ length: processes }, (_, index) => ({
-    ...{ workload, connections, verify, force, keep, startWithinMs: startTimeout },
+    workload,
+    connections,
+    verify,
+    force,
+    keep,
+    startWithinMs: startTimeout,
     instance: { index: instance * processes + index, count: instances * processes },
   }));
 }
@@ -133,11 +138,22 @@ export function processesOf(flags: LoadFlags): readonly RunSettings[] {
 function workloadOf(flags: LoadFlags): Workload {
   const { rate, depth = DEFAULT_DEPTH, maxInFlight, payload } = flags;
   return {
-    ...{ group: flags.group, groups: flags.groups, queues: flags.queues, durationMs: flags.duration },
+    group: flags.group,
+    groups: flags.groups,
+    queues: flags.queues,
+    durationMs: flags.duration,
     pace: rate === undefined ? { kind: 'depth', depth } : { kind: 'rate', perSecond: rate, maxInFlight },
-    ...{ mix: flags.mix, batch: flags.batch, payloadMinBytes: payload.min, payloadMaxBytes: payload.max },
-    ...{ skew: flags.skew, pids: flags.pids, leaseDurationMs: flags.leaseDuration, waitMs: flags.wait },
-    ...{ delayMs: flags.maxDelay, backlog: flags.backlog, seed: flags.seed },
+    mix: flags.mix,
+    batch: flags.batch,
+    payloadMinBytes: payload.min,
+    payloadMaxBytes: payload.max,
+    skew: flags.skew,
+    pids: flags.pids,
+    leaseDurationMs: flags.leaseDuration,
+    waitMs: flags.wait,
+    delayMs: flags.maxDelay,
+    backlog: flags.backlog,
+    seed: flags.seed,
   };
 }
 

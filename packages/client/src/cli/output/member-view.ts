@@ -11,8 +11,17 @@ export function memberObject(member: ClusterMember): object {
       : undefined;
   const removedBy = member.role === 'node' ? member.removedBy : undefined;
   return {
-    ...{ name, nodeId, role, ...held, alive, suspect, version },
-    ...{ rpcAddress, gossipAddress, httpAddress, removedBy },
+    name,
+    nodeId,
+    role,
+    ...held,
+    alive,
+    suspect,
+    version,
+    rpcAddress,
+    gossipAddress,
+    httpAddress,
+    removedBy,
   };
 }
 

@@ -56,7 +56,11 @@ export class Latencies {
     const mean = this.count === 0 ? 0 : this.#histogram.mean / US_PER_MS;
     return {
       meanMs: Math.round(mean * US_PER_MS) / US_PER_MS,
-      ...{ p50Ms: this.at(50), p90Ms: this.at(90), p99Ms: this.at(99), p999Ms: this.at(99.9), maxMs: this.at(100) },
+      p50Ms: this.at(50),
+      p90Ms: this.at(90),
+      p99Ms: this.at(99),
+      p999Ms: this.at(99.9),
+      maxMs: this.at(100),
     };
   }
 

@@ -29,7 +29,9 @@ export async function runJob(job: ProcessJob, { signal, onStart, onTick }: JobHo
   let ticking: NodeJS.Timeout | undefined;
   try {
     const outcome = await runInstance(settings, {
-      ...{ timing: systemTiming, runId, signal },
+      timing: systemTiming,
+      runId,
+      signal,
       open: ({ onRetry, retry }) =>
         connect({
           endpoints,

@@ -7,9 +7,20 @@ export function reportOf(settings: RunSettings, outcome: RunOutcome, release: st
   const { timeline, longestPause } = meter;
   const { calls, retries } = reported(timeline.total());
   return {
-    ...{ kind: REPORT_KIND, format: REPORT_FORMAT, release, startedAt: startedAt.toISOString(), elapsedMs, isComplete },
-    ...{ instances: [settings.instance.index], workload: settings.workload },
-    ...{ intervalMs: timeline.intervalMs, intervals: reportedIntervals(timeline), total: { calls, retries } },
-    ...{ notStarted, longestPause, kills: [], verification },
+    kind: REPORT_KIND,
+    format: REPORT_FORMAT,
+    release,
+    startedAt: startedAt.toISOString(),
+    elapsedMs,
+    isComplete,
+    instances: [settings.instance.index],
+    workload: settings.workload,
+    intervalMs: timeline.intervalMs,
+    intervals: reportedIntervals(timeline),
+    total: { calls, retries },
+    notStarted,
+    longestPause,
+    kills: [],
+    verification,
   };
 }

@@ -91,7 +91,9 @@ export function reported(interval: Interval): Omit<ReportedInterval, 'atMs'> {
 
 function reportedCalls({ latencies, tasks, errors }: CallFigures): ReportedCalls {
   return {
-    ...{ count: latencies.count, tasks, errors: Object.fromEntries(errors) },
+    count: latencies.count,
+    tasks,
+    errors: Object.fromEntries(errors),
     ...latencies.percentiles,
     histogram: latencies.encode(),
   };

@@ -42,14 +42,13 @@ describe('joined reports', () => {
     const broken: LoadReport = {
       ...second,
       verification: {
-        ...{
-          kind: 'broken',
-          tasks: 1,
-          calls: { succeeded: 1, refused: 0, unknown: 0 },
-          tasksLeft: 0,
-          mostTasksHeld: 1,
-        },
-        ...{ violations: 1, shown: [{ message: '(a) lost', history: '' }] },
+        kind: 'broken',
+        tasks: 1,
+        calls: { succeeded: 1, refused: 0, unknown: 0 },
+        tasksLeft: 0,
+        mostTasksHeld: 1,
+        violations: 1,
+        shown: [{ message: '(a) lost', history: '' }],
       },
     };
     const failed: LoadReport = { ...second, verification: { kind: 'failed', reason: 'too late' } };

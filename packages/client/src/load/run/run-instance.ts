@@ -110,7 +110,14 @@ async function makeLoad(
   for (let at = 0; at < connections; at++) clients.all.push(await open({ onRetry }));
   meter = new Meter(timing);
   const generator = new Generator({
-    ...{ meter, timing, payloads, history, clients: clients.all, workload, instance, random },
+    meter,
+    timing,
+    payloads,
+    history,
+    clients: clients.all,
+    workload,
+    instance,
+    random,
     mostTasksHeld: verify?.mostTasksHeld ?? Number.POSITIVE_INFINITY,
   });
   onStart(meter);

@@ -48,7 +48,12 @@ class Script {
     told: Partial<Extract<Outcome, { readonly kind: 'updated' }>>,
   ): void {
     const call: UpdateCall = {
-      ...{ kind: 'update', enqueue: [], dequeue: [], renew: [], release: [], requestId: undefined },
+      kind: 'update',
+      enqueue: [],
+      dequeue: [],
+      renew: [],
+      release: [],
+      requestId: undefined,
       ...change,
     };
     const end = this.history.begin(call, this.#now);

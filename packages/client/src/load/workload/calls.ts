@@ -148,7 +148,11 @@ function recorded(change: Change, numbers: readonly number[]): UpdateCall {
     kind: 'update',
     enqueue: enqueue.map(
       ({ queue, pid, delayMs }, index): EnqueueCall => ({
-        ...{ queue, pid, delayMs, mode: 'collapse', retry: undefined },
+        queue,
+        pid,
+        delayMs,
+        mode: 'collapse',
+        retry: undefined,
         data: String(numbers[index]),
       }),
     ),

@@ -18,8 +18,15 @@ export type Mix = Readonly<Record<Operation, number>>;
 
 /** As many tasks come as go. */
 export const DEFAULT_MIX: Mix = {
-  ...{ enqueue: 30, delay: 5, work: 30, renew: 5, pipeline: 20 },
-  ...{ release: 4, abandon: 1, peek: 3, stats: 2 },
+  enqueue: 30,
+  delay: 5,
+  work: 30,
+  renew: 5,
+  pipeline: 20,
+  release: 4,
+  abandon: 1,
+  peek: 3,
+  stats: 2,
 };
 
 /** The operation to make instead of another one when tasks must not become more, or must not become fewer. */

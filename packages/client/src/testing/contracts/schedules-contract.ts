@@ -5,9 +5,17 @@ import type { TransportWorld } from './transport-world.ts';
 const HOUR_MS = 3_600_000;
 
 const SPEC: ScheduleSpec = {
-  ...{ queue: 'shop#jobs', data: Buffer.from('data'), headers: { tenant: 'acme' }, retry: undefined },
-  ...{ cron: '', timeZone: '', intervalMs: HOUR_MS, missedRuns: MissedRuns.MISSED_RUNS_ALL },
-  ...{ skipWhileRunning: true, pidPrefix: Buffer.from('5/'), timeLimitMs: 5000 },
+  queue: 'shop#jobs',
+  data: Buffer.from('data'),
+  headers: { tenant: 'acme' },
+  retry: undefined,
+  cron: '',
+  timeZone: '',
+  intervalMs: HOUR_MS,
+  missedRuns: MissedRuns.MISSED_RUNS_ALL,
+  skipWhileRunning: true,
+  pidPrefix: Buffer.from('5/'),
+  timeLimitMs: 5000,
 };
 
 /** The part of the transport contract about schedules. */

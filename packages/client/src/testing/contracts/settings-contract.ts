@@ -19,8 +19,13 @@ export function testSettings(start: () => Promise<TransportWorld>): void {
     expect(settings).toEqual([{ ...NONE, queues: 'shop#mail', retry, mode: EnqueueMode.ENQUEUE_MODE_FAIL }]);
     expect(effective).toBeUndefined();
     expect((await transport.listQueueSettings({ queue: 'shop#mail' })).effective).toEqual({
-      ...{ queues: 'shop#mail', retry, deadLetterQueue: 'shop#mail.dead', leaseDurationMs: 30_000 },
-      ...{ mode: EnqueueMode.ENQUEUE_MODE_FAIL, resultRetentionMs: limits.defaultResultRetentionMs, keepOutMs: 0 },
+      queues: 'shop#mail',
+      retry,
+      deadLetterQueue: 'shop#mail.dead',
+      leaseDurationMs: 30_000,
+      mode: EnqueueMode.ENQUEUE_MODE_FAIL,
+      resultRetentionMs: limits.defaultResultRetentionMs,
+      keepOutMs: 0,
       timeLimitMs: 0,
     });
     expect(await transport.deleteQueueSettings({ queues: 'shop#mail' })).toEqual({ deleted: true });

@@ -5,7 +5,11 @@ import { enqueue, get, lease, text } from './transport-requests.ts';
 
 const TOPIC = 'shop#orders';
 const subscription = (queue: string, change: Partial<SubscribeRequest> = {}): SubscribeRequest => ({
-  ...{ topic: TOPIC, queue, filter: undefined, ttlMs: 0, deleteQueue: false },
+  topic: TOPIC,
+  queue,
+  filter: undefined,
+  ttlMs: 0,
+  deleteQueue: false,
   ...change,
 });
 const publish = (pid: string, headers: Record<string, string> = {}) =>

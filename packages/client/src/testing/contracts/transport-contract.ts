@@ -80,7 +80,10 @@ export function transportContract(name: string, start: () => Promise<TransportWo
         return [error.reason, error.retryable, error.maybeApplied, ...items];
       };
       expect(await refused(enqueue('a', { mode: EnqueueMode.ENQUEUE_MODE_FAIL }))).toEqual([
-        ...['TASK_EXISTS', false, false, 'enqueue 0 TASK_EXISTS'],
+        'TASK_EXISTS',
+        false,
+        false,
+        'enqueue 0 TASK_EXISTS',
       ]);
       const { tasks } = await transport.leaseTasks(lease());
       const other = (tasks[0]?.leaseToken ?? 0) + 1;
@@ -114,7 +117,8 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       ];
       const request = {
         ...update({ enqueue: enqueues, dequeue: dequeue('missing', 0).dequeue }),
-        ...{ requestId: bytes('sixteen bytes id'), parts: [one, one, { ...one, enqueues: 0, dequeues: 1 }, one] },
+        requestId: bytes('sixteen bytes id'),
+        parts: [one, one, { ...one, enqueues: 0, dequeues: 1 }, one],
       };
       const first = await transport.updateTasks(request);
       expect(first.enqueued.map(({ pid }) => text(pid))).toEqual(['a', expect.stringMatching(/./)]);
@@ -191,7 +195,9 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       await statesOf(world, 'a'); // The connection is up.
       world.stall();
       await expect(settle(transport.updateTasks(enqueue('a'), { timeoutMs: 200 }))).rejects.toMatchObject({
-        ...{ name: 'DeadlineExceededError', reason: 'DEADLINE_EXCEEDED', maybeApplied: true },
+        name: 'DeadlineExceededError',
+        reason: 'DEADLINE_EXCEEDED',
+        maybeApplied: true,
       });
       const giveUp = new AbortController();
       const update = transport.updateTasks(enqueue('b'), { signal: giveUp.signal });
@@ -328,7 +334,11 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       expect(await statesOf(world, 'a')).toEqual([TaskState.TASK_STATE_DELAYED]);
       expect(attempts).toEqual([1, 2, 2]);
       const peeked = await transport.peekTasks({
-        ...{ queue: QUEUE, kind: PeekKind.PEEK_KIND_DELAYED, limit: 10, includeData: false, afterPid: bytes('') },
+        queue: QUEUE,
+        kind: PeekKind.PEEK_KIND_DELAYED,
+        limit: 10,
+        includeData: false,
+        afterPid: bytes(''),
       });
       expect(peeked.tasks.map(({ pid }) => text(pid))).toEqual(['a']);
     });

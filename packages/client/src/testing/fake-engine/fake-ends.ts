@@ -100,8 +100,12 @@ function endOfLease({ token, cancelled, attempts }: FakeTask, leaseToken = 0): E
 }
 
 const UNKNOWN: End = {
-  ...{ outcome: TaskOutcome.TASK_OUTCOME_UNKNOWN, result: undefined, endedUnixMs: 0 },
-  ...{ attempts: 0, error: undefined, cancelReason: '' },
+  outcome: TaskOutcome.TASK_OUTCOME_UNKNOWN,
+  result: undefined,
+  endedUnixMs: 0,
+  attempts: 0,
+  error: undefined,
+  cancelReason: '',
 };
 
 const keyOf = (queue: string, pid: Uint8Array): string => `${queue} ${Buffer.from(pid).toString('latin1')}`;

@@ -13,7 +13,12 @@ class SlowTiming extends ManualTiming {
 
 test('a lease request gets a task that becomes available while the request begins to wait', async () => {
   const request = {
-    ...{ queues: ['q'], maxTasks: 1, leaseDurationMs: 1_000, maxPid: Buffer.alloc(0), workerLabel: '', maxBytes: 0 },
+    queues: ['q'],
+    maxTasks: 1,
+    leaseDurationMs: 1_000,
+    maxPid: Buffer.alloc(0),
+    workerLabel: '',
+    maxBytes: 0,
     anyOrder: false,
     patterns: [],
     maxMoreQueues: 0,

@@ -101,8 +101,18 @@ export class FakeEngine {
     );
     const tasks = queues.reduce((sum, [, { size }]) => sum + size, 0);
     const header = {
-      ...{ formatVersion: 1, clusterId: '', nodeId: 'fake', partition, partitions: PARTITIONS, epoch: 0, nowMs: 0 },
-      ...{ ticket: this.#lastToken, nextQueueId: 1, unchanged: false, requestWindowMs: 120_000, tasks },
+      formatVersion: 1,
+      clusterId: '',
+      nodeId: 'fake',
+      partition,
+      partitions: PARTITIONS,
+      epoch: 0,
+      nowMs: 0,
+      ticket: this.#lastToken,
+      nextQueueId: 1,
+      unchanged: false,
+      requestWindowMs: 120_000,
+      tasks,
     };
     return [
       { part: { $case: 'header', value: header } },
@@ -140,8 +150,11 @@ export class FakeEngine {
     const left = structuredClone({ ...request });
     for (const [part, { enqueues, dequeues, renewals, releases }] of request.parts.entries()) {
       const update = {
-        ...{ ...request, enqueue: left.enqueue.splice(0, enqueues), dequeue: left.dequeue.splice(0, dequeues) },
-        ...{ renew: left.renew.splice(0, renewals), release: left.release.splice(0, releases) },
+        ...request,
+        enqueue: left.enqueue.splice(0, enqueues),
+        dequeue: left.dequeue.splice(0, dequeues),
+        renew: left.renew.splice(0, renewals),
+        release: left.release.splice(0, releases),
       };
       try {
         const { enqueued, renewed, released } = this.#decide(update);
@@ -316,7 +329,10 @@ export class FakeEngine {
     const deadLetterQueue = retry?.deadLetterQueue || `${queue}.dead`;
     this.#queues.get(queue)?.delete(keyOf(task.pid));
     this.#queueOf(deadLetterQueue).set(keyOf(task.pid), {
-      ...{ ...task, hiddenUntil: 0, retry: undefined, origin: { queue, retry } },
+      ...task,
+      hiddenUntil: 0,
+      retry: undefined,
+      origin: { queue, retry },
     });
     const error = task.failures.at(-1)?.error;
     const rest = { attempts: task.attempts, error: error && { message: error.message, details: '' } };

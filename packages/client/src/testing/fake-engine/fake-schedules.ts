@@ -34,7 +34,12 @@ export class FakeSchedules {
     const now = Math.floor(this.#timing.now());
     const nothingYet = { runs: 0, missed: 0, skipped: 0, triggered: 0, lastRunUnixMs: 0, lastPid: new Uint8Array(0) };
     const made = known ?? {
-      ...{ schedule, spec, paused: false, createdUnixMs: now, changedUnixMs: now, nextRunsUnixMs: [] },
+      schedule,
+      spec,
+      paused: false,
+      createdUnixMs: now,
+      changedUnixMs: now,
+      nextRunsUnixMs: [],
       ...nothingYet,
     };
     made.spec = spec;

@@ -30,7 +30,8 @@ export class FakeSettings {
     return {
       queues: queue,
       retry: own?.retry ?? {
-        ...{ maxAttempts: limits.defaultMaxAttempts, deadLetterQueue: '' },
+        maxAttempts: limits.defaultMaxAttempts,
+        deadLetterQueue: '',
         backoffInitialMs: limits.defaultBackoffInitialMs,
         backoffMaxMs: limits.defaultBackoffMaxMs,
       },

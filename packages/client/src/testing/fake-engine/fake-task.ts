@@ -175,7 +175,11 @@ export function statsOf(queue: string, states: readonly TaskState[], completed: 
     leased: count(TaskState.TASK_STATE_LEASED),
     delayed: count(TaskState.TASK_STATE_DELAYED),
     completed,
-    ...{ enqueueRate: 0, leaseRate: 0, completeRate: 0, meanLeaseMs: 0, oldestAgeMs: 0 },
+    enqueueRate: 0,
+    leaseRate: 0,
+    completeRate: 0,
+    meanLeaseMs: 0,
+    oldestAgeMs: 0,
   };
 }
 

@@ -9,7 +9,10 @@ export function inventoryOf(held: readonly HeldPartition[], progress: readonly H
     const { id, epoch, queues, tasks, to } = partition;
     const moving = sending.get(id);
     return {
-      ...{ id, epoch, queues, tasks },
+      id,
+      epoch,
+      queues,
+      tasks,
       state: stateOf(partition, moving),
       to: to ?? moving?.to ?? '',
       movedRows: moving?.rows ?? 0,

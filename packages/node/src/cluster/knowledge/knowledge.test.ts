@@ -37,8 +37,13 @@ describe('partitions that other nodes hold at later epochs, while this node cann
     const ids = idsHeldBy(b);
     b.h.disk.space = 'none';
     const holders = ids.map((partition) => ({
-      ...{ partition, nodeId: 'id-a', epoch: 90 },
-      ...{ queues: 0, tasks: 0, countedMs: 0, durableMark: 0 },
+      partition,
+      nodeId: 'id-a',
+      epoch: 90,
+      queues: 0,
+      tasks: 0,
+      countedMs: 0,
+      durableMark: 0,
     }));
     const knowledge = { members: [], holders };
     const heard = b.handlers?.exchange({ clusterId: 'cluster-1', from: 'id-a', knowledge, release: undefined });

@@ -17,7 +17,12 @@ async function observe(
   const call = cluster.callFrom('p', clock);
   const { clusterId, partitions, knowledge } = await cluster.run(askCluster(call, addresses, releaseOf('0')));
   const proxy = {
-    ...{ nodeId: 'id-p', name: 'p', role: 'proxy' as const, version: '0', stateVersion: 1, incarnation: 1 },
+    nodeId: 'id-p',
+    name: 'p',
+    role: 'proxy' as const,
+    version: '0',
+    stateVersion: 1,
+    incarnation: 1,
     rpcAddress: 'p:1',
   };
   const seeds = [...cluster.nodes.keys()].map((name) => `${name}:2`);

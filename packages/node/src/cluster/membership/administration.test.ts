@@ -20,8 +20,14 @@ describe('the list of members', () => {
     await cluster.run(cluster.node('a').agent.drain());
     await lose(cluster, 'a', 'b');
     const proxy = {
-      ...{ nodeId: 'id-p', name: 'p', role: 'proxy' as const, version: '7', stateVersion: 1, incarnation: 1 },
-      ...{ rpcAddress: 'p:1', httpAddress: 'p:3' },
+      nodeId: 'id-p',
+      name: 'p',
+      role: 'proxy' as const,
+      version: '7',
+      stateVersion: 1,
+      incarnation: 1,
+      rpcAddress: 'p:1',
+      httpAddress: 'p:3',
     };
     cluster.gossip.open(proxy, 'p:2', ['c:2'], new VirtualClock({ time: cluster.time }));
     await cluster.pass(DEATH_MS);
@@ -30,17 +36,32 @@ describe('the list of members', () => {
     const held = cluster.node('c').partitions.held().length;
     expect(members).toEqual([
       expect.objectContaining({
-        ...{ name: 'b', nodeId: 'id-b', role: MemberRole.MEMBER_ROLE_NODE, state: MemberState.MEMBER_STATE_ACTIVE },
-        ...{ alive: false, partitionsHeld: 32 - held, rpcAddress: 'b:1', gossipAddress: 'b:2', removedBy: '' },
+        name: 'b',
+        nodeId: 'id-b',
+        role: MemberRole.MEMBER_ROLE_NODE,
+        state: MemberState.MEMBER_STATE_ACTIVE,
+        alive: false,
+        partitionsHeld: 32 - held,
+        rpcAddress: 'b:1',
+        gossipAddress: 'b:2',
+        removedBy: '',
       }),
       expect.objectContaining({ name: 'c', alive: true, partitionsHeld: held, version: '0', rpcAddress: 'c:1' }),
       expect.objectContaining({
-        ...{ name: 'a', state: MemberState.MEMBER_STATE_LEFT, alive: false },
-        ...{ partitionsHeld: 0, partitionsWanted: 0 },
+        name: 'a',
+        state: MemberState.MEMBER_STATE_LEFT,
+        alive: false,
+        partitionsHeld: 0,
+        partitionsWanted: 0,
       }),
       expect.objectContaining({
-        ...{ name: 'p', role: MemberRole.MEMBER_ROLE_PROXY, state: MemberState.MEMBER_STATE_UNSPECIFIED },
-        ...{ alive: true, version: '7', httpAddress: 'p:3', partitionsHeld: 0 },
+        name: 'p',
+        role: MemberRole.MEMBER_ROLE_PROXY,
+        state: MemberState.MEMBER_STATE_UNSPECIFIED,
+        alive: true,
+        version: '7',
+        httpAddress: 'p:3',
+        partitionsHeld: 0,
       }),
     ]);
     expect(members.reduce((sum, { partitionsWanted }) => sum + partitionsWanted, 0)).toBe(32);

@@ -123,7 +123,9 @@ export class ClusterAdministration {
     const isSelf = nodeId === agent.nodeId;
     const meta = isSelf ? membership.self : peer;
     return {
-      ...{ name, nodeId, state },
+      name,
+      nodeId,
+      state,
       role: MemberRole.MEMBER_ROLE_NODE,
       alive: isSelf || peer?.alive === true,
       suspect: peer?.suspect === true,
@@ -164,8 +166,14 @@ export class ClusterAdministration {
       const { epoch, state, queues, tasks, to, movedRows, movedBytes } = seen.entry;
       return {
         ...common,
-        ...{ holder: this.#nameOf(seen.nodeId), holderNodeId: seen.nodeId },
-        ...{ epoch, state, queues, tasks, movedRows, movedBytes },
+        holder: this.#nameOf(seen.nodeId),
+        holderNodeId: seen.nodeId,
+        epoch,
+        state,
+        queues,
+        tasks,
+        movedRows,
+        movedBytes,
         movingTo: to === '' ? '' : this.#nameOf(to),
       };
     }
@@ -174,11 +182,15 @@ export class ClusterAdministration {
     const isBetween = known && inventories.get(known.nodeId) !== undefined;
     return {
       ...common,
-      ...{ holder: known ? this.#nameOf(known.nodeId) : '', holderNodeId: known?.nodeId ?? '' },
+      holder: known ? this.#nameOf(known.nodeId) : '',
+      holderNodeId: known?.nodeId ?? '',
       epoch: known?.epoch ?? 0,
       state: isBetween ? PartitionState.PARTITION_STATE_FROZEN : PartitionState.PARTITION_STATE_UNREACHABLE,
-      ...{ queues: counts?.queues ?? 0, tasks: counts?.tasks ?? 0 },
-      ...{ movingTo: '', movedRows: 0, movedBytes: 0 },
+      queues: counts?.queues ?? 0,
+      tasks: counts?.tasks ?? 0,
+      movingTo: '',
+      movedRows: 0,
+      movedBytes: 0,
     };
   }
 }
@@ -200,11 +212,19 @@ function latestOf(inventories: ReadonlyMap<string, readonly InventoryEntry[] | u
 }
 
 const proxyOf = ({ name, nodeId, alive, suspect, version, rpcAddress, gossipAddress, httpAddress }: Peer): Member => ({
-  ...{ name, nodeId, alive, suspect, version, rpcAddress, gossipAddress },
+  name,
+  nodeId,
+  alive,
+  suspect,
+  version,
+  rpcAddress,
+  gossipAddress,
   role: MemberRole.MEMBER_ROLE_PROXY,
   state: MemberState.MEMBER_STATE_UNSPECIFIED,
   httpAddress: httpAddress ?? '',
-  ...{ partitionsHeld: 0, partitionsWanted: 0, removedBy: '' },
+  partitionsHeld: 0,
+  partitionsWanted: 0,
+  removedBy: '',
 });
 
 function tally(nodeIds: Iterable<string>): Map<string, number> {

@@ -2,7 +2,9 @@ import { describe, expect, test } from 'vitest';
 import { isOwnAddress, type OwnAddress } from './own-address.ts';
 
 const node: OwnAddress = {
-  ...{ listenHost: '0.0.0.0', grpcPort: 7400, names: ['taskmaster-0', 'machine-7', ''] },
+  listenHost: '0.0.0.0',
+  grpcPort: 7400,
+  names: ['taskmaster-0', 'machine-7', ''],
   machine: ['127.0.0.1', '10.0.0.5', 'fd00::5'],
 };
 

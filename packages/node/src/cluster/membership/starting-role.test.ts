@@ -11,8 +11,13 @@ import { MemberStore } from './member-store.ts';
 import { ClusterStartError, type StartingRoleSettings, type StoreContents, takeStartingRole } from './starting-role.ts';
 
 const member = (name: string, change: Partial<MemberRecord> = {}): MemberRecord => ({
-  ...{ nodeId: `id-${name}`, name, state: 'active', version: 1 },
-  ...{ rpcAddress: `${name}:7400`, gossipAddress: `${name}:7402`, removedBy: '' },
+  nodeId: `id-${name}`,
+  name,
+  state: 'active',
+  version: 1,
+  rpcAddress: `${name}:7400`,
+  gossipAddress: `${name}:7402`,
+  removedBy: '',
   ...change,
 });
 
@@ -86,16 +91,16 @@ describe('the role of a node that starts', () => {
     onAsking: (problem: string) => void = () => {},
   ) {
     const deps = {
-      ...{
-        release: releaseOf('0.0.0'),
-        memberStore: new MemberStore(store),
-        call,
-        clock: new VirtualClock({ time }),
-        log,
-        signal,
-        record: record && { claim },
-      },
-      ...{ inspect: async () => contents, prepare: () => prepare(), onAsking },
+      release: releaseOf('0.0.0'),
+      memberStore: new MemberStore(store),
+      call,
+      clock: new VirtualClock({ time }),
+      log,
+      signal,
+      record: record && { claim },
+      inspect: async () => contents,
+      prepare: () => prepare(),
+      onAsking,
     };
     return time.run(
       takeStartingRole(

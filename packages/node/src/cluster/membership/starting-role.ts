@@ -218,8 +218,13 @@ async function begin(
   const clusterless = { nodeId: earlier?.nodeId ?? newId(), name, startNumber };
   const { nodeId } = clusterless;
   const own: MemberRecord = {
-    ...{ nodeId, name, state: 'joining', version: 1 },
-    ...{ rpcAddress: '', gossipAddress: '', removedBy: '' },
+    nodeId,
+    name,
+    state: 'joining',
+    version: 1,
+    rpcAddress: '',
+    gossipAddress: '',
+    removedBy: '',
   };
   const contents = await deps.inspect();
   assertMayBegin(earlier, settings, contents);

@@ -19,7 +19,10 @@ function placing(tasks: readonly number[]) {
   } as unknown as Partitions;
   const send = (id: number): Promise<void> => new Promise((resolve) => underWay.set(id, resolve));
   const placement = new Placement({
-    ...{ partitions, nodeId: 'id-a', members: () => new Map(), maxConcurrentTransfers: 2 },
+    partitions,
+    nodeId: 'id-a',
+    members: () => new Map(),
+    maxConcurrentTransfers: 2,
     handOffs: { send } as unknown as HandOffs,
     clock: new VirtualClock({ time }),
     log: SILENT,

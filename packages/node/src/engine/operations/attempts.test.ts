@@ -65,7 +65,10 @@ describe('the backoff', () => {
 });
 
 const attempt = (how: Partial<Omit<FailedAttempt, 'endedAt'>> & { readonly endedAt?: number } = {}): FailedAttempt => ({
-  ...{ delayMs: undefined, error: undefined, isExpired: false, deadLetter: false },
+  delayMs: undefined,
+  error: undefined,
+  isExpired: false,
+  deadLetter: false,
   ...how,
   endedAt: (how.endedAt ?? 10_000) as Instant,
 });

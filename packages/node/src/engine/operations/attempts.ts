@@ -102,8 +102,13 @@ export const asNew = (state: TaskState, now: Instant): TaskState => ({
 });
 
 export const NO_HISTORY: TaskHistory = {
-  ...{ key: undefined, timeLimitMs: undefined, failures: [], origin: undefined, rerun: false },
-  ...{ progress: undefined, cancelled: undefined },
+  key: undefined,
+  timeLimitMs: undefined,
+  failures: [],
+  origin: undefined,
+  rerun: false,
+  progress: undefined,
+  cancelled: undefined,
 };
 
 /** What a task has from its start. */

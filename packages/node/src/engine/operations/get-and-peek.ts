@@ -150,7 +150,8 @@ function look(memory: EngineState, { queue: name, pids, keys = [] }: Names, read
   const draft = new TaskDraft(new EngineView(memory, memory.clock.now(), reads));
   const queue = draft.queue(name);
   const find = (pid: Pid | undefined, key?: string): Found => ({
-    ...{ pid: pid ?? NO_PID, key },
+    pid: pid ?? NO_PID,
+    key,
     task: queue === undefined || pid === undefined ? undefined : draft.find(queue, pid),
   });
   const byPid = pids.map((pid) => find(pid));

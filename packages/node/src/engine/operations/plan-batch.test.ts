@@ -71,8 +71,12 @@ describe('the updates of a batch', () => {
     const modes = fc.constantFrom(ENQUEUE_MODE_COLLAPSE, ENQUEUE_MODE_FAIL, ENQUEUE_MODE_REPLACE);
     const retry = fc.constantFrom(undefined, { maxAttempts: 1, deadLetterQueue: 'b' });
     const added = fc.record({
-      ...{ queue: queues, pid: fc.option(pids, { nil: undefined }), mode: modes, retry },
-      ...{ data: fc.string({ maxLength: 5 }), delay: fc.constantFrom(0, 1000) },
+      queue: queues,
+      pid: fc.option(pids, { nil: undefined }),
+      mode: modes,
+      retry,
+      data: fc.string({ maxLength: 5 }),
+      delay: fc.constantFrom(0, 1000),
     });
     /** Dequeues, renewals and releases name different tasks. */
     const settled = fc.uniqueArray(item, { maxLength: 3, selector: ({ queue, pid }) => queue + pid });
@@ -85,7 +89,8 @@ describe('the updates of a batch', () => {
       .map(({ items, kinds: kindsOf, enqueue: adds }): UpdateSpec => {
         const of = (kind: number) => items.filter((_, index) => kindsOf[index] === kind);
         return {
-          ...{ enqueue: adds, dequeue: of(0) },
+          enqueue: adds,
+          dequeue: of(0),
           renew: of(1).map((one) => ({ ...one, for: 5000 })),
           release: of(2).map((one) => ({ ...one, delay: 1000 })),
         };

@@ -167,8 +167,12 @@ export class UpdatePlanner {
     this.#draft.remove(queue, pid, task, isCompleted ? 'completed' : 'removed');
     const { attempts } = task.state;
     const end = {
-      ...{ outcome: 'completed' as const, at: this.#view.now, attempts, result: result?.data },
-      ...{ error: undefined, cancelReason: undefined },
+      outcome: 'completed' as const,
+      at: this.#view.now,
+      attempts,
+      result: result?.data,
+      error: undefined,
+      cancelReason: undefined,
     };
     const keepMs = keepEndMs(queue.settings, isCompleted, result);
     if (keepMs === 0) forgetEnd(this.#draft, name, pid);

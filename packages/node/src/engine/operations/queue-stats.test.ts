@@ -83,8 +83,13 @@ describe('the age of the oldest task', () => {
 });
 
 const everyQueue = {
-  ...{ matches: undefined, minAvailable: undefined, maxAvailable: undefined, minLeased: undefined },
-  ...{ maxLeased: undefined, minDelayed: undefined, maxDelayed: undefined },
+  matches: undefined,
+  minAvailable: undefined,
+  maxAvailable: undefined,
+  minLeased: undefined,
+  maxLeased: undefined,
+  minDelayed: undefined,
+  maxDelayed: undefined,
 };
 
 describe('operations on a queue', () => {

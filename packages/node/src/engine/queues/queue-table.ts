@@ -43,7 +43,8 @@ export class QueueTable {
     let group = this.#byGroup.get(queue.ledger.name.group);
     if (!group) {
       group = {
-        ...{ group: queue.ledger.name.group, queues: new Map() },
+        group: queue.ledger.name.group,
+        queues: new Map(),
         usage: { queues: 0, tasks: 0, bytes: 0 },
       };
       this.#byGroup.set(group.group, group);

@@ -140,8 +140,14 @@ describe('settings of queues', () => {
     await putSettings(h.engine, 'shop#*', { retry: RETRY });
     await add(h, 'a');
     const filter = {
-      ...{ matches: undefined, group: undefined, minAvailable: undefined, maxAvailable: undefined },
-      ...{ minLeased: undefined, maxLeased: undefined, minDelayed: undefined, maxDelayed: undefined },
+      matches: undefined,
+      group: undefined,
+      minAvailable: undefined,
+      maxAvailable: undefined,
+      minLeased: undefined,
+      maxLeased: undefined,
+      minDelayed: undefined,
+      maxDelayed: undefined,
     };
     const page = await h.engine.listQueues({ filter, limit: 10, after: undefined, includeEmpty: true });
     expect(page.queues.map(({ queue }) => queue.name)).toEqual(['mail']);

@@ -64,7 +64,10 @@ test('of runs that are not enqueued, those of an interval are decided in one ste
   const week = 7 * 86_400_000;
   const all = week / 100;
   expect(decideAll(every100, once, 0, week + 50)).toEqual({
-    ...{ enqueued: [week], missed: all - 1, decided: week, decisions: 1 },
+    enqueued: [week],
+    missed: all - 1,
+    decided: week,
+    decisions: 1,
   });
   expect(decideAll(every100, skip, 0, week + 50)).toMatchObject({ enqueued: [week], missed: all - 1, decisions: 1 });
 });

@@ -257,7 +257,9 @@ describe('a put', () => {
     await using h = await engineHarness();
     await putSchedule(h);
     const others = Array.from({ length: limits.groupSchedules - 1 }, (_, number) => ({
-      ...{ queue: 'g#$taskmaster/schedules', pid: `s${number}`, delay: HOUR },
+      queue: 'g#$taskmaster/schedules',
+      pid: `s${number}`,
+      delay: HOUR,
     }));
     await h.update({ enqueue: others });
     await expect(putSchedule(h, {}, 'g#one-more')).rejects.toMatchObject({ reason: 'TOO_MANY_SCHEDULES' });

@@ -21,7 +21,10 @@ const subscribe = (h: EngineHarness, queue: string, more: Partial<Subscription> 
   h.engine.topics.subscribe({ ...keyOf(queue, topic), filter: [], ttlMs: undefined, deleteQueue: false, ...more });
 
 const publication = (pid: string, more: Partial<EnqueueSpec> = {}): EnqueueSpec => ({
-  ...{ queue: TOPIC, topic: TOPIC, pid, data: `data of ${pid}` },
+  queue: TOPIC,
+  topic: TOPIC,
+  pid,
+  data: `data of ${pid}`,
   ...more,
 });
 async function publish(h: EngineHarness, pid: string, headers: Record<string, string> = {}): Promise<string[]> {
@@ -337,6 +340,12 @@ describe('a subscription', () => {
 });
 
 const EVERYTHING = {
-  ...{ matches: undefined, group: 'shop', minAvailable: 1, maxAvailable: undefined },
-  ...{ minLeased: undefined, maxLeased: undefined, minDelayed: undefined, maxDelayed: undefined },
+  matches: undefined,
+  group: 'shop',
+  minAvailable: 1,
+  maxAvailable: undefined,
+  minLeased: undefined,
+  maxLeased: undefined,
+  minDelayed: undefined,
+  maxDelayed: undefined,
 };

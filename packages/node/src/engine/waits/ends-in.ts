@@ -46,8 +46,12 @@ export function endOfLease(state: TaskState, token: LeaseToken | undefined): Tas
 
 /** The end of all tasks of a queue that is deleted. */
 export const endOfDeleted = ({ at }: PlannedAtom): TaskEnd => ({
-  ...{ outcome: 'removed', at, attempts: 0 },
-  ...{ result: undefined, error: undefined, cancelReason: undefined },
+  outcome: 'removed',
+  at,
+  attempts: 0,
+  result: undefined,
+  error: undefined,
+  cancelReason: undefined,
 });
 
 /** What an atom writes about ends of tasks. */

@@ -19,8 +19,13 @@ async function withLeased(options: HarnessOptions = {}) {
 }
 
 const ANY = {
-  ...{ matches: undefined, minAvailable: undefined, maxAvailable: undefined, minLeased: undefined },
-  ...{ maxLeased: undefined, minDelayed: undefined, maxDelayed: undefined },
+  matches: undefined,
+  minAvailable: undefined,
+  maxAvailable: undefined,
+  minLeased: undefined,
+  maxLeased: undefined,
+  minDelayed: undefined,
+  maxDelayed: undefined,
 };
 
 const shown = (ended: readonly EndedTask[]) =>

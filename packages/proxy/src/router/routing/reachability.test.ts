@@ -13,7 +13,10 @@ function setUp(nodes: RoutedNode[]) {
   const routes = new FixedRoutes({ nodes, partitions: 8, holder: () => undefined });
   const reachability = new Reachability({ routes, isReachable: async (address) => up.has(address), log });
   return {
-    ...{ reachability, nodes, up, log },
+    reachability,
+    nodes,
+    up,
+    log,
     said: () => log.lines.map(({ level, message, details }) => ({ level, message, details })),
     [Symbol.dispose]: () => reachability[Symbol.dispose](),
   };

@@ -13,7 +13,9 @@ async function listen(change: Partial<ConnectionsOptions> = {}, isMember = false
   );
   const port = await connections.listen();
   return {
-    ...{ log, served, connections },
+    log,
+    served,
+    connections,
     open: async (): Promise<Socket> => {
       const socket = connect(port, '127.0.0.1');
       await once(socket, 'connect');

@@ -64,7 +64,8 @@ export class Connections {
     this.#secure =
       tls &&
       new SecureSockets({
-        ...{ tls, log },
+        tls,
+        log,
         serve: (socket, names) => {
           if (names.length > 0) this.#names.set(nameOf(socket), names);
           serve(socket);

@@ -21,7 +21,12 @@ const settingsOf = (
   { certFile, keyFile, caFile }: CertificateFiles,
   change: Partial<TlsSettings> = {},
 ): TlsSettings => ({
-  ...{ certFile, keyFile, caFile, clientCertificates: 'optional', minVersion: '1.3', peerName: '' },
+  certFile,
+  keyFile,
+  caFile,
+  clientCertificates: 'optional',
+  minVersion: '1.3',
+  peerName: '',
   ...change,
 });
 

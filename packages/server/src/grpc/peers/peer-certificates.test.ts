@@ -15,7 +15,13 @@ const KEYS = ['a key'];
 const ASKED = { clusterId: 'c', from: 'a', knowledge: { members: [], holders: [] }, release: undefined };
 const ANSWER = {
   knowledge: { members: [], holders: [] },
-  ...{ nodeId: 'b', clusterId: 'c', partitions: 256, nowMs: 5, wallMs: 5, mayCommit: true, release: undefined },
+  nodeId: 'b',
+  clusterId: 'c',
+  partitions: 256,
+  nowMs: 5,
+  wallMs: 5,
+  mayCommit: true,
+  release: undefined,
 };
 
 let authority: TestAuthority;

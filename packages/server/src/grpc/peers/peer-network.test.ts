@@ -13,7 +13,13 @@ import { createPeerService } from './peer-service.ts';
 const WITHIN = { timeoutMs: 5_000 };
 const ANSWER = {
   knowledge: { members: [], holders: [] },
-  ...{ nodeId: 'b', clusterId: 'c', partitions: 256, nowMs: 5, wallMs: 5, mayCommit: true, release: undefined },
+  nodeId: 'b',
+  clusterId: 'c',
+  partitions: 256,
+  nowMs: 5,
+  wallMs: 5,
+  mayCommit: true,
+  release: undefined,
 };
 const ASKED = { clusterId: 'c', from: 'a', knowledge: { members: [], holders: [] }, release: undefined };
 

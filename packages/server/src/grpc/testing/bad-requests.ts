@@ -52,7 +52,10 @@ const stats = (change: Parameters<typeof someStats>[0]): BadRequest['call'] => {
 };
 
 const aPart = (change: Partial<UpdatePart>): UpdatePart => ({
-  ...{ enqueues: 0, dequeues: 0, renewals: 0, releases: 0 },
+  enqueues: 0,
+  dequeues: 0,
+  renewals: 0,
+  releases: 0,
   ...change,
 });
 

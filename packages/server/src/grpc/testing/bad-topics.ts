@@ -3,7 +3,11 @@ import { type BadRequest, bad as badRequest } from './bad-request.ts';
 import { anEnqueue, anUpdate, aRetry } from './requests.ts';
 
 const good: SubscribeRequest = {
-  ...{ topic: 'shop#orders', queue: 'shop#mail', filter: undefined, ttlMs: 0, deleteQueue: false },
+  topic: 'shop#orders',
+  queue: 'shop#mail',
+  filter: undefined,
+  ttlMs: 0,
+  deleteQueue: false,
 };
 
 const bad = (what: string, reason: Reason, field: string, change: Partial<SubscribeRequest>): BadRequest =>
@@ -63,15 +67,22 @@ export const badTopics: readonly BadRequest[] = [
   publication('a topic beside a queue', 'INVALID_ARGUMENT', 'enqueue[0].topic', { topic: 'shop#orders' }),
   publication('a publication without a topic', 'INVALID_QUEUE', 'enqueue[0].topic', { queue: '', topic: 'shop#' }),
   publication('a publication to a reserved topic', 'INVALID_QUEUE', 'enqueue[0].topic', {
-    ...{ queue: '', topic: 'shop#$taskmaster/x' },
+    queue: '',
+    topic: 'shop#$taskmaster/x',
   }),
   publication('a publication with a negative time limit', 'INVALID_ARGUMENT', 'enqueue[0].time_limit_ms', {
-    ...{ queue: '', topic: 'shop#orders', timeLimitMs: -1 },
+    queue: '',
+    topic: 'shop#orders',
+    timeLimitMs: -1,
   }),
   publication('a publication with a long time limit', 'INVALID_ARGUMENT', 'enqueue[0].time_limit_ms', {
-    ...{ queue: '', topic: 'shop#orders', timeLimitMs: limits.timeLimitMs + 1 },
+    queue: '',
+    topic: 'shop#orders',
+    timeLimitMs: limits.timeLimitMs + 1,
   }),
   publication('a publication with one dead-letter queue', 'INVALID_ARGUMENT', 'enqueue[0].retry.dead_letter_queue', {
-    ...{ queue: '', topic: 'shop#orders', retry: aRetry({ deadLetterQueue: 'shop#dead' }) },
+    queue: '',
+    topic: 'shop#orders',
+    retry: aRetry({ deadLetterQueue: 'shop#dead' }),
   }),
 ];

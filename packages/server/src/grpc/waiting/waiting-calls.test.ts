@@ -86,7 +86,9 @@ test('each waiting lease of a batch counts for the quota of its principal, until
     table: new AccessTable({
       principals: [
         {
-          ...{ name: 'shop', tokens: [hashOfToken('tm_shop')], limits: { waiters: 10 } },
+          name: 'shop',
+          tokens: [hashOfToken('tm_shop')],
+          limits: { waiters: 10 },
           rights: [{ groups: ['*'], allow: ['lease'] }],
         },
       ],

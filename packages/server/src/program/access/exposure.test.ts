@@ -5,8 +5,12 @@ import { assertSecure, type ExposureSettings, exposureOf } from './exposure.ts';
 const NO_RULES = { file: '', jwt: { keyFile: '', jwksFile: '', issuer: '', audience: '' } };
 const RULES = { ...NO_RULES, file: '/etc/access.yaml' };
 const NO_TLS: TlsSettings = {
-  ...{ certFile: '', keyFile: '', caFile: '', peerName: '' },
-  ...{ clientCertificates: 'optional', minVersion: '1.3' },
+  certFile: '',
+  keyFile: '',
+  caFile: '',
+  peerName: '',
+  clientCertificates: 'optional',
+  minVersion: '1.3',
 };
 const TLS: TlsSettings = { ...NO_TLS, certFile: '/etc/tls.crt', keyFile: '/etc/tls.key' };
 const KEY = { keyFile: '/etc/key', advertiseHost: '' };

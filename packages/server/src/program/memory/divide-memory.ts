@@ -81,7 +81,10 @@ export function divideMemory<Part extends string>(
   const sized = [...sizes].reduce((total, [name, bytes]) => (name === 'garbage' ? total : total + bytes), 0);
   const garbage = memory - spec.processBytes - sized;
   return {
-    ...{ kind: 'divided', memory, source, available },
+    kind: 'divided',
+    memory,
+    source,
+    available,
     parts: { ...chosenOrShared, process: spec.processBytes, garbage },
   };
 }
@@ -102,7 +105,12 @@ function partsOf<Name extends string>(
   const sizes: Readonly<Record<string, number | undefined>> = chosen.parts;
   const entries = Object.entries<PartSpec>({ ...spec.parts, garbage: spec.garbage }) as [Name | 'garbage', PartSpec][];
   return entries.map(([name, { leastBytes, usualBytes, mostBytes = Number.POSITIVE_INFINITY, cost = 1 }]) => ({
-    ...{ name, chosen: sizes[name], least: leastBytes, usual: usualBytes, most: mostBytes, cost },
+    name,
+    chosen: sizes[name],
+    least: leastBytes,
+    usual: usualBytes,
+    most: mostBytes,
+    cost,
   }));
 }
 

@@ -62,7 +62,11 @@ function parseSpec(spec: ScheduleSpec, group: string): ScheduleSpec {
     refuse('INVALID_PID', at('pid_prefix'), problem, { value: pidPrefix.length, limit: limits.schedulePidPrefixBytes });
   }
   return {
-    ...{ queue: formatQueueName(queue), data, headers: given, pidPrefix, skipWhileRunning: spec.skipWhileRunning },
+    queue: formatQueueName(queue),
+    data,
+    headers: given,
+    pidPrefix,
+    skipWhileRunning: spec.skipWhileRunning,
     ...parseRule(spec),
     missedRuns: missedRuns(spec.missedRuns),
     retry: spec.retry && parseRetry(spec.retry, queue),

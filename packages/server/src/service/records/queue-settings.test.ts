@@ -13,7 +13,8 @@ const fullEngine = () =>
     peekTasks: async ({ queue }) =>
       Array.from({ length: limits.queueSettings }, (_, index) => ({
         queue,
-        ...{ pid: `q${index}` as Pid, state: undefined },
+        pid: `q${index}` as Pid,
+        state: undefined,
         data: QueueSettings.encode({ ...NO_SETTINGS, queues: `shop#q${index}` }).finish(),
       })),
     updateTasks: async () => ({ enqueued: [], renewed: [], released: [] }),

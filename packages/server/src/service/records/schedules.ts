@@ -88,7 +88,17 @@ function scheduleMessage({ schedule, record, nextRuns }: ScheduleView): Schedule
   const { spec, paused, createdUnixMs, changedUnixMs, lastRunUnixMs, lastPid, runs, missed, skipped, triggered } =
     record;
   return {
-    ...{ schedule: formatQueueName(schedule), spec, paused, createdUnixMs, changedUnixMs },
-    ...{ nextRunsUnixMs: [...nextRuns], lastRunUnixMs, lastPid, runs, missed, skipped, triggered },
+    schedule: formatQueueName(schedule),
+    spec,
+    paused,
+    createdUnixMs,
+    changedUnixMs,
+    nextRunsUnixMs: [...nextRuns],
+    lastRunUnixMs,
+    lastPid,
+    runs,
+    missed,
+    skipped,
+    triggered,
   };
 }

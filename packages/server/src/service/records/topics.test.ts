@@ -18,8 +18,11 @@ test('the largest subscriptions of a group fit into one listing', () => {
     },
   }));
   const largest = parseSubscribe({
-    ...{ topic: `${group}#${name}`, queue: `${group}#${name}`, filter: { all } },
-    ...{ ttlMs: limits.subscriptionMs, deleteQueue: true },
+    topic: `${group}#${name}`,
+    queue: `${group}#${name}`,
+    filter: { all },
+    ttlMs: limits.subscriptionMs,
+    deleteQueue: true,
   });
   const message = { ...subscriptionMessage(largest), expiresUnixMs: Number.MAX_SAFE_INTEGER };
   const bytes = Subscription.encode(message).finish().length;

@@ -87,7 +87,12 @@ test.each([
   ['is not shown once an enqueue has taken it back', true, undefined],
 ])('a cancellation %s', (_how, rerun, cancelReason) => {
   const history = {
-    ...{ key: undefined, timeLimitMs: undefined, failures: [], origin: undefined, progress: undefined, rerun },
+    key: undefined,
+    timeLimitMs: undefined,
+    failures: [],
+    origin: undefined,
+    progress: undefined,
+    rerun,
     cancelled: { at: 5 as Instant, reason: 'too late' },
   };
   const state = { ...fc.sample(taskStates, 1)[0], history } as TaskState;

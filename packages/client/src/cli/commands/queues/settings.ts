@@ -112,7 +112,13 @@ async function change({ client, out, signal }: Session, queues: string, flags: P
   // The dead-letter queue is a setting of its own, and not a part of the policy.
   const { retry: policy, mode } = taskOptions(ofTasks);
   const settings: QueueSettings = {
-    ...{ retry: policy, deadLetterQueue, leaseDuration, mode, resultRetention, keepOut, timeLimit },
+    retry: policy,
+    deadLetterQueue,
+    leaseDuration,
+    mode,
+    resultRetention,
+    keepOut,
+    timeLimit,
   };
   if (Object.values(settings).every((value) => value === undefined)) {
     throw new UsageError('give at least one setting: `taskmaster settings put --help` lists them');

@@ -107,8 +107,13 @@ function distribution({ calls }: Interval, kinds: readonly CallKind[]): Chart {
     return { name, values };
   });
   return {
-    ...{ title: 'Distribution of latencies', note: 'The latency that a part of the calls did not exceed', unit: 'ms' },
-    ...{ xAxis: 'percentile', x: NINES, isLogarithmic: true, views: [{ name: '', lines: lines.filter(hasValues) }] },
+    title: 'Distribution of latencies',
+    note: 'The latency that a part of the calls did not exceed',
+    unit: 'ms',
+    xAxis: 'percentile',
+    x: NINES,
+    isLogarithmic: true,
+    views: [{ name: '', lines: lines.filter(hasValues) }],
   };
 }
 

@@ -109,7 +109,8 @@ function figuresOf({
     },
     { name: 'Failed calls', value: count(failed), about: `${count(totalOf(total.retries))} repeated attempts` },
     {
-      ...{ name: 'Longest wait', value: latency(longestPause?.ms ?? 0) },
+      name: 'Longest wait',
+      value: latency(longestPause?.ms ?? 0),
       about:
         longestPause === undefined
           ? 'of a group for an answer'

@@ -10,8 +10,12 @@ const AHEAD_MS = 600_000;
 
 const subscribe = (h: EngineHarness, queue: string, more: Partial<Subscription> = {}) =>
   h.engine.topics.subscribe({
-    ...{ topic: parseQueueName(TOPIC), queue: parseQueueName(`orders#${queue}`) },
-    ...{ filter: [], ttlMs: undefined, deleteQueue: false, ...more },
+    topic: parseQueueName(TOPIC),
+    queue: parseQueueName(`orders#${queue}`),
+    filter: [],
+    ttlMs: undefined,
+    deleteQueue: false,
+    ...more,
   });
 
 async function publish(h: EngineHarness, pid: string, headers: Record<string, string> = {}): Promise<string[]> {

@@ -144,7 +144,12 @@ test('each part of a request sees where the parts before it have put the task', 
     { dequeue: byKey },
   ]);
   expect(results.map((result) => ('reason' in result ? result.reason : 'applied'))).toEqual([
-    ...['applied', 'applied', 'applied', 'TASK_NOT_FOUND', 'applied', 'applied'],
+    'applied',
+    'applied',
+    'applied',
+    'TASK_NOT_FOUND',
+    'applied',
+    'applied',
   ]);
   expect(await h.counts(QUEUE)).toEqual({ available: 0, leased: 0, delayed: 0 });
 });

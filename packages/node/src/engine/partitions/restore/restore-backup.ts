@@ -117,7 +117,12 @@ class Restore {
     if (this.#begun.has(partition)) await clearPartition(store, partition);
     this.#begun.add(partition);
     const arriving = new PartitionImport({
-      ...{ store, partition, epoch: 0, shiftMs: now - takenAt, requestWindowMs, now: () => now },
+      store,
+      partition,
+      epoch: 0,
+      shiftMs: now - takenAt,
+      requestWindowMs,
+      now: () => now,
       sentRequestWindowMs: header.requestWindowMs,
       ticket: header.ticket as Ticket,
       nextQueueId: header.nextQueueId as QueueId,
