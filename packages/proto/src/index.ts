@@ -27,6 +27,7 @@ export * from './gen/taskmaster/v1/tasks.ts';
 export * from './gen/taskmaster/v1/topics.ts';
 export * from './gen/taskmaster/v1/waits.ts';
 export * from './limits.ts';
+export * from './memo.ts';
 export * from './no-settings.ts';
 export * from './partition-of.ts';
 export * from './protocol-versions.ts';

@@ -1,4 +1,4 @@
-import { parseQueueName, partitionOf } from '@taskmaster/proto';
+import { Memo, parseQueueName, partitionOf } from '@taskmaster/proto';
 
 /** A node that holds a partition. */
 export interface Holder {
@@ -24,7 +24,7 @@ const REMEMBERED_QUEUES = 10_000;
 /** Holders of partitions, as reported by nodes. The highest epoch is right, whichever node reports it. */
 export class HolderTable {
   readonly #byPartition = new Map<number, Entry>();
-  readonly #partitionOfQueue = new Map<string, number>();
+  readonly #partitionOfQueue = new Memo<string, number>(REMEMBERED_QUEUES);
   #clusterId: string | undefined;
   #partitions: number | undefined;
 
@@ -94,12 +94,9 @@ export class HolderTable {
   }
 
   #addressOf(queue: string, partitions: number, now: number): string | undefined {
-    let partition = this.#partitionOfQueue.get(queue);
-    if (partition === undefined) {
-      partition = partitionOf(parseQueueName(queue).group, partitions);
-      if (this.#partitionOfQueue.size >= REMEMBERED_QUEUES) this.#partitionOfQueue.clear();
-      this.#partitionOfQueue.set(queue, partition);
-    }
+    const partition =
+      this.#partitionOfQueue.get(queue) ??
+      this.#partitionOfQueue.remember(queue, partitionOf(parseQueueName(queue).group, partitions));
     return this.#holderOf(partition, now);
   }
 

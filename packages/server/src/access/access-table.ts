@@ -1,4 +1,4 @@
-import { hashOfToken } from '@taskmaster/proto';
+import { hashOfToken, Memo } from '@taskmaster/proto';
 import type { GroupLimits } from '../domain/group-limits.ts';
 import { namePattern } from '../domain/name-pattern.ts';
 import { type Grant, Principal } from './principal.ts';
@@ -41,7 +41,7 @@ export class AccessTable {
   readonly limits = new Map<string, PrincipalLimits>();
   readonly #groups: readonly { readonly matches: (group: string) => boolean; readonly limits: GroupLimits }[];
   /** The quotas that were asked for. */
-  readonly #knownGroups = new Map<string, GroupLimits | undefined>();
+  readonly #knownGroups = new Memo<string, GroupLimits | null>(MOST_KNOWN_GROUPS);
 
   /** Throws a RangeError if two principals share a name or a credential. */
   constructor({ principals, groups = [] }: AccessRules) {
@@ -67,11 +67,9 @@ export class AccessTable {
   limitsOfGroup(group: string): GroupLimits | undefined {
     if (this.#groups.length === 0) return undefined;
     const known = this.#knownGroups.get(group);
-    if (known !== undefined || this.#knownGroups.has(group)) return known;
+    if (known !== undefined) return known ?? undefined;
     const found = this.#groups.find(({ matches }) => matches(group))?.limits;
-    if (this.#knownGroups.size >= MOST_KNOWN_GROUPS) this.#knownGroups.clear();
-    this.#knownGroups.set(group, found);
-    return found;
+    return this.#knownGroups.remember(group, found ?? null) ?? undefined;
   }
 
   named(name: string): Principal | undefined {

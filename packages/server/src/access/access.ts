@@ -1,3 +1,4 @@
+import { Memo } from '@taskmaster/proto';
 import { Refusal } from '../domain/refusal.ts';
 import type { AccessTable } from './access-table.ts';
 import { ANONYMOUS } from './access-table.ts';
@@ -26,7 +27,7 @@ export class Access {
   #version = 0;
   readonly #now: () => number;
   readonly #listeners = new Set<() => void>();
-  readonly #bearers = new Map<string, CallerAccess>();
+  readonly #bearers = new Memo<string, CallerAccess>(MOST_BEARERS);
   /** What the principals use of their quotas. */
   readonly usages: Usages;
   /** True while changed files cannot be used, so that these rules are older than the files. */
@@ -91,7 +92,7 @@ export class Access {
   #bearer(token: string): CallerAccess | Promise<CallerAccess> {
     if (isJwt(token)) return this.#verify(token);
     const caller = this.#caller('token', () => this.table.ofToken(token), 'the token is not valid');
-    if (this.table.ofToken(token) !== undefined) this.#remember(token, caller);
+    if (this.table.ofToken(token) !== undefined) this.#bearers.remember(token, caller);
     return caller;
   }
 
@@ -105,17 +106,12 @@ export class Access {
       const find = () => (this.#state.jwt?.keys.text === jwt.keys.text ? this.table.ofSubject(subject) : undefined);
       const problem = `the JWT of ${subject} has expired, or no principal has this subject`;
       const caller = this.#caller('jwt', find, problem, expiresAt);
-      if (this.#state.jwt === jwt) this.#remember(token, caller);
+      if (this.#state.jwt === jwt) this.#bearers.remember(token, caller);
       return caller;
     } catch (error) {
       const problem = error instanceof Error ? error.message : String(error);
       return this.#caller('jwt', () => undefined, `the JWT is not valid: ${problem}`);
     }
-  }
-
-  #remember(token: string, caller: CallerAccess): void {
-    if (this.#bearers.size >= MOST_BEARERS) this.#bearers.clear();
-    this.#bearers.set(token, caller);
   }
 
   #caller(

@@ -1,3 +1,4 @@
+import { Memo } from '@taskmaster/proto';
 import { namePattern } from '../domain/name-pattern.ts';
 import { bitOf, type Right } from './rights.ts';
 
@@ -17,7 +18,7 @@ export class Principal {
   readonly #byPattern: { readonly matches: (group: string) => boolean; readonly bits: number }[] = [];
   readonly #cluster: number = 0;
   /** The rights on groups that were asked for. */
-  readonly #known = new Map<string, number>();
+  readonly #known = new Memo<string, number>(MOST_KNOWN_GROUPS);
 
   constructor(name: string, grants: readonly Grant[]) {
     this.name = name;
@@ -39,8 +40,6 @@ export class Principal {
     const known = this.#known.get(group);
     if (known !== undefined) return known;
     const bits = this.#byPattern.reduce((sum, grant) => (grant.matches(group) ? sum | grant.bits : sum), 0);
-    if (this.#known.size >= MOST_KNOWN_GROUPS) this.#known.clear();
-    this.#known.set(group, bits);
-    return bits;
+    return this.#known.remember(group, bits);
   }
 }

@@ -1,4 +1,5 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { Memo } from '@taskmaster/proto';
 
 /** The caller of a call that a proxy or a node forwards. */
 export interface CallerIdentity {
@@ -69,8 +70,8 @@ export class IdentitySeal {
   readonly #keys: readonly string[];
   readonly #time: SealTime;
   readonly #run = randomBytes(6).toString('base64url');
-  readonly #written = new Map<string, Remembered<string>>();
-  readonly #read = new Map<string, Remembered<ReadIdentity>>();
+  readonly #written = new Memo<string, Remembered<string>>(MOST_HEADERS);
+  readonly #read = new Memo<string, Remembered<ReadIdentity>>(MOST_HEADERS);
 
   constructor(keys: readonly string[], time: SealTime = machine) {
     this.#keys = keys;
@@ -98,7 +99,7 @@ export class IdentitySeal {
       encoded(key === undefined ? '' : principal),
     ].join('.');
     const header = `${text}.${key === undefined ? NO_SEAL : sealOf(key, `identity ${text}`).toString('base64url')}`;
-    remember(this.#written, name, { until: elapsed + REUSED_MS, value: header });
+    this.#written.remember(name, { until: elapsed + REUSED_MS, value: header });
     return header;
   }
 
@@ -124,7 +125,7 @@ export class IdentitySeal {
     if (!(leftMs > 0 && leftMs <= 2 * VALID_MS)) return { ...says, outOfTimeMs: leftMs - VALID_MS };
     const value = { ...says, outOfTimeMs: undefined };
     // From now on the system clock does not matter.
-    remember(this.#read, header, { until: elapsed + leftMs, value });
+    this.#read.remember(header, { until: elapsed + leftMs, value });
     return value;
   }
 
@@ -145,11 +146,6 @@ export class IdentitySeal {
   #isSealed(seal: Buffer, text: string): boolean {
     return this.#keys.some((key) => isEqual(seal, sealOf(key, text)));
   }
-}
-
-function remember<T>(in_: Map<string, Remembered<T>>, key: string, value: Remembered<T>): void {
-  if (in_.size >= MOST_HEADERS) in_.clear();
-  in_.set(key, value);
 }
 
 const encoded = (text: string): string => Buffer.from(text, 'utf8').toString('base64url');

@@ -1,4 +1,5 @@
 import type { Metadata } from '@grpc/grpc-js';
+import { Memo } from '@taskmaster/proto';
 import type { Access } from '../access/access.ts';
 import { type CallerAccess, refusedAccess, unlimitedAccess } from '../access/caller-access.ts';
 import { credentialOf } from '../access/credential.ts';
@@ -38,7 +39,7 @@ export class Origins {
   readonly #seal: IdentitySeal;
   readonly #certificateNames: CertificateNames;
   /** Origins of direct callers, by peer. They are shared because ten thousand waiting calls would each keep their own. */
-  readonly #direct = new Map<string, Origin>();
+  readonly #direct = new Memo<string, Origin>(MOST_DIRECT);
 
   constructor({ access, seal = new IdentitySeal([]), certificateNames = () => NO_NAMES }: OriginsOptions = {}) {
     this.#access = access;
@@ -101,9 +102,7 @@ export class Origins {
     const known = this.#direct.get(peer);
     if (known !== undefined) return known;
     const origin = { address: peerAddress(peer), routed: false, forwarded: false, access: unlimitedAccess };
-    if (this.#direct.size >= MOST_DIRECT) this.#direct.clear();
-    this.#direct.set(peer, origin);
-    return origin;
+    return this.#direct.remember(peer, origin);
   }
 }
 

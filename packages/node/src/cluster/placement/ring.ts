@@ -1,12 +1,12 @@
+import { Memo } from '@taskmaster/proto';
 import type { PartitionId } from '@taskmaster/server/domain';
 import HashRing from 'hashring';
 
 /** Points of each node on the ring. With 160, the fullest of ten nodes has at most a sixth more than the mean. */
 const POINTS = 160;
 
-/** Number of remembered results: most changes of member records leave the ring the same, and hashing is expensive. */
-const REMEMBERED = 32;
-const remembered = new Map<string, readonly string[]>();
+/** Results are remembered: most changes of member records leave the ring the same, and hashing is expensive. */
+const remembered = new Memo<string, readonly string[]>(32);
 
 /**
  * The node that should hold each partition, by consistent hashing over stable node ids (the paper, 3.4). The result
@@ -21,9 +21,7 @@ export function desiredHolders(nodeIds: Iterable<string>, partitions: number): r
   if (known !== undefined) return known;
   const ring = new HashRing(ids, 'md5', { 'vnode count': POINTS });
   const holders = Array.from({ length: partitions }, (_, id) => ring.get(ringKey(id as PartitionId)));
-  if (remembered.size >= REMEMBERED) remembered.clear();
-  remembered.set(question, holders);
-  return holders;
+  return remembered.remember(question, holders);
 }
 
 const ringKey = (id: PartitionId): string => `p${id}`;

@@ -1,4 +1,4 @@
-import { partitionOf } from '@taskmaster/proto';
+import { Memo, partitionOf } from '@taskmaster/proto';
 import type { PartitionId } from '@taskmaster/server/domain';
 
 const MOST_REMEMBERED = 100_000;
@@ -13,21 +13,18 @@ export interface Group {
 /** A cache of the facts about groups. */
 export class Groups {
   readonly #partitions: number;
-  readonly #groups = new Map<string, Group>();
+  readonly #groups = new Memo<string, Group>(MOST_REMEMBERED);
 
   constructor(partitions: number) {
     this.#partitions = partitions;
   }
 
   get(name: string): Group {
-    let group = this.#groups.get(name);
-    if (group === undefined) {
-      const partition = partitionOf(name, this.#partitions) as PartitionId;
-      group = { partition, latin1: Buffer.from(name, 'utf8').toString('latin1') };
-      // Clearing it now and then bounds its memory.
-      if (this.#groups.size >= MOST_REMEMBERED) this.#groups.clear();
-      this.#groups.set(name, group);
-    }
-    return group;
+    return this.#groups.get(name) ?? this.#groups.remember(name, this.#factsOf(name));
+  }
+
+  #factsOf(name: string): Group {
+    const partition = partitionOf(name, this.#partitions) as PartitionId;
+    return { partition, latin1: Buffer.from(name, 'utf8').toString('latin1') };
   }
 }

@@ -1,5 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import { parseQueueName, partitionOf } from '@taskmaster/proto';
+import { Memo, parseQueueName, partitionOf } from '@taskmaster/proto';
 import type { CallerAccess } from '@taskmaster/server/access';
 import type { CallSignal, Refusal } from '@taskmaster/server/domain';
 import { type Clock, type Log, type Random, sleep } from '@taskmaster/server/ports';
@@ -115,7 +115,7 @@ export class Router {
   readonly log: Log;
   readonly #upstream: Upstream;
   readonly #random: Random;
-  readonly #partitions = new Map<string, number>();
+  readonly #partitions = new Memo<string, number>(REMEMBERED_GROUPS);
   /** When a call first found a node dead, by node id. */
   readonly #deadSince = new Map<string, number>();
   readonly #stopListeners = new Set<() => void>();
@@ -171,12 +171,7 @@ export class Router {
   partitionOfQueue(queue: string): number {
     const { partitions } = this;
     const { group } = parseQueueName(queue);
-    const known = this.#partitions.get(group);
-    if (known !== undefined) return known;
-    const partition = partitionOf(group, partitions);
-    if (this.#partitions.size >= REMEMBERED_GROUPS) this.#partitions.clear();
-    this.#partitions.set(group, partition);
-    return partition;
+    return this.#partitions.get(group) ?? this.#partitions.remember(group, partitionOf(group, partitions));
   }
 
   /** A random integer from 0 to `bound - 1`. */

@@ -1,3 +1,5 @@
+import { Memo } from '@taskmaster/proto';
+
 /** Rules that are remembered: about 1 MB. All are forgotten when there are more. */
 const MOST_RULES = 4_096;
 /** Gaps of one rule: the one before its latest run, the one after it, and some of schedules that are behind. */
@@ -11,7 +13,7 @@ interface Gap {
 
 /** Remembers between which instants rules have no runs, because the search of a cron expression takes long. */
 export class KnownGaps {
-  readonly #rules = new Map<string, Gap[]>();
+  readonly #rules = new Memo<string, Gap[]>(MOST_RULES);
 
   /** The first run after an instant. `search` finds it if it is not known. */
   next(rule: string, after: number, search: () => number | undefined): number | undefined {
@@ -24,14 +26,9 @@ export class KnownGaps {
       same.after = after;
       return next;
     }
-    if (gaps.length === 0) this.#add(rule, gaps);
+    if (gaps.length === 0) this.#rules.remember(rule, gaps);
     if (gaps.length === GAPS) gaps.shift();
     gaps.push({ after, next });
     return next;
-  }
-
-  #add(rule: string, gaps: Gap[]): void {
-    if (this.#rules.size >= MOST_RULES) this.#rules.clear();
-    this.#rules.set(rule, gaps);
   }
 }

@@ -1,3 +1,5 @@
+import { Memo } from '@taskmaster/proto';
+
 const SECOND = 1000;
 const HOUR = 3_600_000;
 /** Clocks that are remembered, by time zone. All are forgotten when there are more. */
@@ -24,7 +26,7 @@ export type WallSearch = (after: number) => number | undefined;
  * seconds, except where a time is only compared.
  */
 export class WallClock {
-  static readonly #clocks = new Map<string, WallClock>();
+  static readonly #clocks = new Memo<string, WallClock>(MOST_CLOCKS);
 
   readonly #format: Intl.DateTimeFormat;
   /** A time without a change, because each look at `Intl` takes long. */
@@ -36,13 +38,7 @@ export class WallClock {
 
   /** @throws RangeError if this release of Node.js does not know the time zone. */
   static of(timeZone: string): WallClock {
-    const clocks = WallClock.#clocks;
-    const known = clocks.get(timeZone);
-    if (known !== undefined) return known;
-    const clock = new WallClock(timeZone);
-    if (clocks.size >= MOST_CLOCKS) clocks.clear();
-    clocks.set(timeZone, clock);
-    return clock;
+    return WallClock.#clocks.get(timeZone) ?? WallClock.#clocks.remember(timeZone, new WallClock(timeZone));
   }
 
   /** The first instant after `after` at which the clock has reached a wall time that the search finds. */

