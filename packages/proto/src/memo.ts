@@ -1,6 +1,6 @@
 /**
- * Results that are expensive to find again, by key: at most `most` of them. All are forgotten when there are more: an order of use
- * would make each lookup dearer. Use it as `memo.get(key) ?? memo.remember(key, find(key))`.
+ * Results that are expensive to find again, by key: at most `most` of them. All are forgotten when there are more: an order of
+ * use would make each lookup dearer. Use it as `memo.get(key) ?? memo.remember(key, find(key))`.
  */
 export class Memo<K, V extends NonNullable<unknown> | null> {
   readonly #most: number;

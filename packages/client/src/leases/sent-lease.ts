@@ -2,7 +2,8 @@ import type { KeptLease } from './renewer.ts';
 
 /**
  * A lease in a message to the thread that renews it. Messages are cloned, so an array is smaller than an object with names of
- * fields, and text is smaller than a view, which would copy all the memory behind it.
+ * fields, and text is smaller than a view, which would copy all the memory behind it. Bench row B4 by a worker: 0.4 µs a lease
+ * instead of 1.9.
  */
 export type SentLease = readonly [
   id: number,

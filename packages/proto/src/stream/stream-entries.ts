@@ -26,7 +26,8 @@ const ID_TAG = 0x08;
 const LENGTH_DELIMITED = 2;
 
 /**
- * Encodes a StreamRequest with calls, or a StreamResponse with results. Each is copied once, because it may have megabytes.
+ * Encodes a StreamRequest with calls, or a StreamResponse with results. Each is copied once, because it may have megabytes (bench
+ * row B16).
  */
 export function encodeStreamEntries(entries: readonly StreamEntry[]): Buffer {
   let bytes = 0;

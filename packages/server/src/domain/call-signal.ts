@@ -1,6 +1,6 @@
 /**
  * Aborts when the caller no longer waits for the answer. It is an AbortSignal or a smaller object: ten thousand calls may wait,
- * and an AbortController with a listener takes half a KB.
+ * and an AbortController with a listener takes half a KB (bench row B15).
  */
 export interface CallSignal {
   readonly aborted: boolean;

@@ -24,7 +24,7 @@ interface RowsInWriting {
  * Everything that is committed but not shown by the store. Atoms are numbered from 1 in the order of their commits. The rows of
  * new tasks are written with their atom. Rows of other tasks become stale: all changes of a task since its last row are written
  * as one, longest stale first. The commit log has every change, so a crash loses none. Until the store shows a change, its queue
- * has it (`QueueChanges`).
+ * has it (`QueueChanges`). Bench rows B4 and B6: one change of rows for a leased and completed task instead of eight.
  */
 export class PendingChanges {
   #last = 0;

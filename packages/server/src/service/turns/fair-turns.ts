@@ -6,7 +6,7 @@ const TURN_SIZE = 128;
 /**
  * Amount of work in one turn while there is only one caller. Longer turns delay no other caller and make larger groups. They are
  * limited because event loop, disk and caller would wait for each other if all requests of a busy caller were decided in one
- * turn.
+ * turn (bench rows B4 and B6).
  */
 const LONE_TURN_SIZE = 512;
 const LONE_TURN_TASKS = 256;
