@@ -1,8 +1,9 @@
-import { hashOfToken, type UpdatePart } from '@taskmaster/proto';
+import { EnqueueResult, hashOfToken, type UpdatePart } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { Access } from '../access/access.ts';
 import { AccessTable } from '../access/access-table.ts';
 import { unlimitedAccess } from '../access/caller-access.ts';
+import type { Pid } from '../domain/ids.ts';
 import { fakeEngine } from '../grpc/testing/fake-engine.ts';
 import { aDequeue, anEnqueue, anUpdate } from '../grpc/testing/requests.ts';
 import { keptLog } from '../grpc/testing/start-server.ts';
@@ -57,5 +58,41 @@ describe('a batch', () => {
       ['3'],
       ['4'],
     ]);
+  });
+
+  test.each([
+    ['updates with request ids', (at: number) => anUpdate({ requestId: Buffer.from(`${at}`) }), 10],
+    ['updates of many groups', () => anUpdate(), 10],
+  ])('of %s publishes about as much as one update may, and not at once', async (_what, update, served) => {
+    let inOneTurn = 0;
+    let most = 0;
+    const published = Array.from({ length: 1_000 }, (_, at) => ({
+      queue: { group: '', name: `${at}` },
+      pid: '1' as Pid,
+      result: EnqueueResult.ENQUEUE_RESULT_CREATED,
+      leased: false,
+    }));
+    const outcome = {
+      enqueued: [{ pid: '' as Pid, result: EnqueueResult.ENQUEUE_RESULT_PUBLISHED, leased: false, published }],
+      renewed: [],
+      released: [],
+    };
+    const engine = fakeEngine({
+      updateTasks: async () => {
+        most = Math.max(most, ++inOneTurn);
+        setImmediate(() => inOneTurn--);
+        return outcome;
+      },
+    });
+    const handlers = createHandlers({ ...engine, topics: { ...engine.topics, countOf: () => 1_000 } }, keptLog());
+    const requests = Array.from({ length: 100 }, (_, at) => ({
+      ...update(at),
+      enqueue: [anEnqueue({ queue: '', topic: `g${at}#news` })],
+    }));
+    const { results } = await handlers.batchUpdateTasks({ requests }, caller);
+    expect(results.filter(({ result }) => result?.$case === 'response')).toHaveLength(served);
+    const { result } = results.at(-1) ?? {};
+    expect(result).toMatchObject({ $case: 'error', value: { message: expect.stringContaining('one batch may') } });
+    expect(most).toBe(1);
   });
 });

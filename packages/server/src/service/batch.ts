@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   type BatchLeaseTasksRequest,
   type BatchLeaseTasksResponse,
@@ -6,6 +7,8 @@ import {
   type LeaseResult,
   type LeaseTasksRequest,
   limits,
+  NOTHING_CHANGED,
+  parseQueueName,
   type UpdateResult,
   type UpdateTasksRequest,
   type UpdateTasksResponse,
@@ -52,10 +55,15 @@ export async function update(
   return reply;
 }
 
+/** Tasks that updates of one batch publish in one turn of the event loop. One update may publish more. */
+const MOST_AHEAD = 1_000;
+
 /** Updates that the engine decides together, and their places among the requests of a batch. */
 interface Together {
   readonly indexes: number[];
   readonly commands: UpdateCommand[];
+  /** The most tasks that they publish. */
+  copies: number;
 }
 
 /** Applies independent updates. A refused update does not affect the others. */
@@ -75,7 +83,9 @@ export async function batchUpdate(
   const refuseOne = (index: number, error: unknown): void => {
     results[index] = { result: { $case: 'error', value: errorIn(requests.length, error, log, caller) } };
   };
+  const publishing = new Publishing(engine, caller);
   const answerOne = (index: number, value: UpdateTasksResponse): void => {
+    publishing.answered(value);
     results[index] = { result: { $case: 'response', value } };
   };
   const applyTogether = async ({ indexes, commands }: Together): Promise<void> => {
@@ -96,7 +106,14 @@ export async function batchUpdate(
   const byGroup = new Map<string, Together>();
   const applied: Promise<void>[] = [];
   for (const [index, request] of requests.entries()) {
+    const copies = publishing.copiesOf(request);
     if (request.requestId.length > 0 || request.parts.length > 0) {
+      try {
+        if (copies > 0) await publishing.makeRoom(copies, applied);
+      } catch (error) {
+        refuseOne(index, error);
+        continue;
+      }
       const alone = update(engine, log, request, caller);
       applied.push(
         alone.then(
@@ -109,17 +126,72 @@ export async function batchUpdate(
     try {
       const command = parseUpdate(request);
       requireUpdate(access, command);
-      const together = byGroup.get(command.group) ?? { indexes: [], commands: [] };
+      const together = byGroup.get(command.group) ?? { indexes: [], commands: [], copies: 0 };
       byGroup.set(command.group, together);
       together.indexes.push(index);
       together.commands.push(command);
+      together.copies += copies;
     } catch (error) {
       refuseOne(index, error);
     }
   }
-  for (const together of byGroup.values()) applied.push(applyTogether(together));
+  for (const together of byGroup.values()) {
+    try {
+      if (together.copies > 0) await publishing.makeRoom(together.copies, applied);
+      applied.push(applyTogether(together));
+    } catch (error) {
+      for (const index of together.indexes) refuseOne(index, error);
+    }
+  }
   await Promise.all(applied);
   return { results };
+}
+
+/**
+ * What the publications of a batch become. A small batch may become millions of tasks, so it publishes about as much as one
+ * update may, and not all in one turn of the event loop.
+ */
+class Publishing {
+  readonly #engine: Pick<TaskEngine, 'topics'>;
+  readonly #caller: Pick<Caller, 'gone'>;
+  /** Tasks that were published. */
+  #published = 0;
+  /** The most tasks that the updates without an answer may publish. */
+  #ahead = 0;
+
+  constructor(engine: Pick<TaskEngine, 'topics'>, caller: Pick<Caller, 'gone'>) {
+    this.#engine = engine;
+    this.#caller = caller;
+  }
+
+  /** The most tasks that a request publishes. */
+  copiesOf({ enqueue }: UpdateTasksRequest): number {
+    let copies = 0;
+    for (const { topic } of enqueue) {
+      if (topic !== '') copies += this.#engine.topics.countOf(parseQueueName(topic));
+    }
+    return copies;
+  }
+
+  /** Waits for the updates before, if they may publish much. Throws a `Refusal` if they have published as much as a batch may. */
+  async makeRoom(copies: number, applied: readonly Promise<void>[]): Promise<void> {
+    if (this.#ahead > 0 && this.#ahead + copies > MOST_AHEAD) {
+      await Promise.all(applied);
+      await nextTurn();
+      this.#ahead = 0;
+      if (this.#caller.gone) throw new Refusal('CANCELLED', 'the call was cancelled', { metadata: NOTHING_CHANGED });
+    }
+    if (this.#published >= limits.updateItems) {
+      throw new Refusal('OVERLOADED', 'the updates before this one publish as much as one batch may', {
+        retryDelayMs: 1,
+      });
+    }
+    this.#ahead += copies;
+  }
+
+  answered({ enqueued }: UpdateTasksResponse): void {
+    for (const { published } of enqueued) this.#published += published?.tasks.length ?? 0;
+  }
 }
 
 /**

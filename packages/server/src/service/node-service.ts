@@ -185,23 +185,84 @@ function inTurns(handlers: Handlers, turns: FairTurns): Work {
     kib: 0,
     copiedKib: 0,
   });
-  const update = <T>(caller: Caller, size: Size, start: () => Promise<T>): Promise<T> =>
-    turns.run(caller.address, { ...size, commits: true, start });
-  const lease = <T>(caller: Caller, size: Size, start: () => Promise<T>): Promise<T> =>
-    turns.run(caller.address, { ...size, commits: false, start });
+  const run = <T>(
+    { address }: Caller,
+    { tasks, kib, copiedKib }: Size,
+    commits: boolean,
+    heldBytes: () => number,
+    start: () => Promise<T>,
+  ): Promise<T> => turns.run(address, { tasks, kib, copiedKib, commits, heldBytes, start });
   return {
-    updateTasks: (request, caller) => update(caller, updated(request), () => handlers.updateTasks(request, caller)),
-    leaseTasks: (request, caller) => lease(caller, leased(request), () => handlers.leaseTasks(request, caller)),
+    updateTasks: (request, caller) =>
+      run(
+        caller,
+        updated(request),
+        true,
+        () => updateBytes(request),
+        () => handlers.updateTasks(request, caller),
+      ),
+    leaseTasks: (request, caller) =>
+      run(
+        caller,
+        leased(request),
+        false,
+        () => leaseRequestBytes(request),
+        () => handlers.leaseTasks(request, caller),
+      ),
     batchUpdateTasks: (request, caller) =>
-      update(caller, all(request.requests.map(updated)), () => handlers.batchUpdateTasks(request, caller)),
+      run(
+        caller,
+        all(request.requests.map(updated)),
+        true,
+        () => sum(request.requests, updateBytes),
+        () => handlers.batchUpdateTasks(request, caller),
+      ),
     batchLeaseTasks: (request, caller) =>
-      lease(caller, all(request.requests.map(leased)), () => handlers.batchLeaseTasks(request, caller)),
+      run(
+        caller,
+        all(request.requests.map(leased)),
+        false,
+        () => sum(request.requests, leaseRequestBytes),
+        () => handlers.batchLeaseTasks(request, caller),
+      ),
     waitForTasks: (request, caller) =>
-      lease(caller, { tasks: request.tasks.length, kib: 0, copiedKib: 0 }, () =>
-        handlers.waitForTasks(request, caller),
+      run(
+        caller,
+        { tasks: request.tasks.length, kib: 0, copiedKib: 0 },
+        false,
+        () => REQUEST_BYTES + sum(request.tasks, ({ queue, pid }) => ENTRY_BYTES + queue.length + pid.length),
+        () => handlers.waitForTasks(request, caller),
       ),
   };
 }
+
+/** Approximate memory of a decoded request and of each of its entries, beside their texts and payloads, in bytes. */
+const REQUEST_BYTES = 512;
+const ENTRY_BYTES = 320;
+const HEADER_BYTES = 64;
+
+function sum<T>(entries: readonly T[], bytesOf: (entry: T) => number): number {
+  let bytes = 0;
+  for (const entry of entries) bytes += bytesOf(entry);
+  return bytes;
+}
+
+function updateBytes(request: UpdateTasksRequest): number {
+  let bytes = REQUEST_BYTES + ENTRY_BYTES * (countItems(request) + request.parts.length);
+  for (const { data, pid, key, headers } of request.enqueue) {
+    bytes += data.length + pid.length + key.length;
+    for (const [name, value] of Object.entries(headers)) bytes += HEADER_BYTES + name.length + value.length;
+  }
+  for (const { result, cancelReason } of request.dequeue) bytes += (result?.length ?? 0) + (cancelReason?.length ?? 0);
+  for (const { error } of request.release)
+    bytes += error === undefined ? 0 : error.message.length + error.details.length;
+  return bytes;
+}
+
+const leaseRequestBytes = ({ queues, patterns }: LeaseTasksRequest): number =>
+  REQUEST_BYTES +
+  sum(queues, (queue) => ENTRY_BYTES / 4 + queue.length) +
+  sum(patterns, ({ nameRegex }) => ENTRY_BYTES + nameRegex.length);
 
 class NodeStreamSession implements StreamSession {
   readonly #handlers: Work;

@@ -39,8 +39,8 @@ export interface Expansion {
 const MOST_TASKS = limits.updateItems;
 /** An update publishes at most this part of the bytes in flight, so that there is room for it beside other work. */
 const IN_FLIGHT_PART = 0.5;
-/** Approximate memory of a task that is published into a queue, beside its payload, in bytes. */
-const COPY_BYTES = 64;
+/** Approximate memory of a task that is published into a queue, beside its payload, until it is answered, in bytes. */
+const COPY_BYTES = 512;
 const RETRY_DELAY_MS = 1;
 
 /** Where publications go, and how many bytes they may have. */

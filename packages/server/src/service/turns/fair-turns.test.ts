@@ -2,6 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { collectGarbage } from '../../grpc/testing/collect-garbage.ts';
 import { FairTurns } from './fair-turns.ts';
 
+const KIB = 1024;
+
 /** Turns that are taken by hand, and the order in which work was begun. */
 function fairTurns() {
   let next: (() => void) | undefined;
@@ -22,6 +24,7 @@ function fairTurns() {
           kib,
           copiedKib: 0,
           commits: false,
+          heldBytes: () => 0,
           start: async () => void begun.push(caller),
         });
       }
@@ -39,7 +42,14 @@ function fairTurns() {
 
 const nextMacrotask = () => new Promise<void>((resolve) => setImmediate(resolve));
 
-const failing = { tasks: 1, kib: 0, copiedKib: 0, commits: false, start: () => Promise.reject(new Error('no')) };
+const failing = {
+  tasks: 1,
+  kib: 0,
+  copiedKib: 0,
+  commits: false,
+  heldBytes: () => 0,
+  start: () => Promise.reject(new Error('no')),
+};
 
 describe('fair turns', () => {
   test('do work at once if there is little', async () => {
@@ -47,7 +57,16 @@ describe('fair turns', () => {
     ask('a', 1);
     ask('b', 1);
     expect(begun).toEqual(['a', 'b']);
-    expect(await turns.run('a', { tasks: 1, kib: 0, copiedKib: 0, commits: false, start: async () => 7 })).toBe(7);
+    expect(
+      await turns.run('a', {
+        tasks: 1,
+        kib: 0,
+        copiedKib: 0,
+        commits: false,
+        heldBytes: () => 0,
+        start: async () => 7,
+      }),
+    ).toBe(7);
     await expect(turns.run('a', failing)).rejects.toThrow('no');
   });
 
@@ -72,7 +91,7 @@ describe('fair turns', () => {
     };
     const ask = (times: number): void => {
       for (let time = 1; time <= times; time++)
-        void turns.run('loader', { tasks: 50, kib: 0, copiedKib: 0, commits: false, start });
+        void turns.run('loader', { tasks: 50, kib: 0, copiedKib: 0, commits: false, heldBytes: () => 0, start });
     };
     ask(200);
     for (let round = 1; round <= 20; round++) {
@@ -89,20 +108,25 @@ describe('fair turns', () => {
     expect(kept).toHaveLength(0);
   });
 
-  test('refuse payload beyond the bound, except the first work of a caller', async () => {
+  test('refuse what takes memory beyond the bound, except the first work of a caller and little work', async () => {
     let next = (): void => {};
-    const turns = new FairTurns({ later: (turn) => (next = turn), now: () => 0, maxWaitingBytes: 1500 * 1024 });
-    const ask = (caller: string, kib: number) =>
-      turns.run(caller, { tasks: 1, kib, copiedKib: 0, commits: false, start: async () => caller });
-    const first = ask('loader', 1000);
-    const waiting = ask('loader', 1000);
-    await expect(ask('loader', 1000)).rejects.toMatchObject({ reason: 'OVERLOADED' });
-    const small = ask('loader', 0);
-    const other = ask('other', 1000);
-    await expect(ask('other', 1)).rejects.toMatchObject({ reason: 'OVERLOADED' });
-    for (let turn = 1; turn <= 4; turn++) next();
+    const maxWaitingBytes = 1500 * KIB;
+    const turns = new FairTurns({ later: (turn) => (next = turn), now: () => 0, maxWaitingBytes });
+    const size = { copiedKib: 0, commits: false };
+    const ask = (caller: string, tasks: number, heldKib: number) =>
+      turns.run(caller, { ...size, tasks, kib: 0, heldBytes: () => heldKib * KIB, start: async () => caller });
+    const first = ask('loader', 1000, 1000);
+    const waiting = ask('loader', 1000, 1000);
+    await expect(ask('loader', 1, 1000)).rejects.toMatchObject({ reason: 'OVERLOADED' });
+    const small = ask('loader', 1, 1);
+    const other = ask('other', 1, 1000);
+    await expect(ask('other', 1, 1)).rejects.toMatchObject({ reason: 'OVERLOADED' });
+    const worker = [ask('worker', 1, 30), ask('worker', 1, 30)];
+    await expect(ask('worker', 1, 30)).rejects.toMatchObject({ reason: 'OVERLOADED' });
+    for (let turn = 1; turn <= 6; turn++) next();
     expect(await Promise.all([first, waiting, small, other])).toEqual(['loader', 'loader', 'loader', 'other']);
-    const later = ask('loader', 1000);
+    expect(await Promise.all(worker)).toEqual(['worker', 'worker']);
+    const later = ask('loader', 1000, 1000);
     next();
     expect(await later).toBe('loader');
   });
@@ -132,7 +156,14 @@ describe('fair turns', () => {
     const { turns, turn } = fairTurns();
     const seen: number[] = [];
     const all = Array.from({ length: 500 }, (_, number) =>
-      turns.run('a', { tasks: 3, kib: 0, copiedKib: 0, commits: true, start: async () => void seen.push(number) }),
+      turns.run('a', {
+        tasks: 3,
+        kib: 0,
+        copiedKib: 0,
+        commits: true,
+        heldBytes: () => 0,
+        start: async () => void seen.push(number),
+      }),
     );
     while (turn());
     await Promise.all(all);
@@ -177,7 +208,7 @@ describe('fair turns', () => {
           commits.push(resolve);
           return promise;
         };
-        void all.turns.run(caller, { tasks, kib: 0, copiedKib: 0, commits: true, start });
+        void all.turns.run(caller, { tasks, kib: 0, copiedKib: 0, commits: true, heldBytes: () => 0, start });
       };
       const runAll = (): void => {
         while (all.turn());

@@ -16,6 +16,8 @@ const QUANTUM_SIZE = 32;
 const COMPANY_MS = 250;
 const RETRY_DELAY_MS = 100;
 const KIB = 1024;
+/** Work of a caller that takes less memory than this may wait beyond the bound, so that renewals and completions go on. */
+const LITTLE_BYTES = 64 * KIB;
 
 /** The size of a request. */
 export interface Size {
@@ -28,6 +30,8 @@ export interface Size {
 
 /** The work for one request. */
 export interface Work<T> extends Size {
+  /** Approximate memory of the request while it waits, in bytes. Asked only if it has to wait. */
+  readonly heldBytes: () => number;
   /** True if the work ends when it is on disk. False for a lease, which may wait for tasks. */
   readonly commits: boolean;
   readonly start: () => Promise<T>;
@@ -37,6 +41,17 @@ export interface Work<T> extends Size {
 interface Waiting {
   readonly work: Work<unknown>;
   readonly started: (done: Promise<unknown>) => void;
+  readonly heldBytes: number;
+}
+
+/** Whether waiting work takes more than a little memory, together with work of this size. */
+function holdsMuch(line: readonly Waiting[], heldBytes: number): boolean {
+  let bytes = heldBytes;
+  for (const waiting of line) {
+    if (bytes > LITTLE_BYTES) return true;
+    bytes += waiting.heldBytes;
+  }
+  return bytes > LITTLE_BYTES;
 }
 
 /** The approximate amount of work. */
@@ -47,7 +62,7 @@ export interface FairTurnsOptions {
   readonly later?: (turn: () => void) => void;
   /** In ms since any fixed moment. Default: the clock of the process. */
   readonly now?: () => number;
-  /** Limit of the payload of waiting work, in bytes. Default: none. */
+  /** Limit of the memory of requests that wait, in bytes. Default: none. */
   readonly maxWaitingBytes?: number;
 }
 
@@ -61,14 +76,15 @@ export interface FairTurnsOptions {
  *      its way to the disk. So slow callers are answered immediately, and many slow callers cannot block busy ones.
  *  F4  Busy callers wait while the commit window is full, unless there is only one caller. Otherwise their work would wait for
  *      the disk in front of later requests of slow callers.
- *  F5  The payload of waiting work is bounded. Beyond the bound, a caller that has work waiting is refused with OVERLOADED.
+ *  F5  The memory of waiting work is bounded, also that of requests without payload: a few bytes may become many items. Beyond
+ *      the bound, a caller whose work waits is refused with OVERLOADED, unless it is little.
  */
 export class FairTurns {
   readonly #later: (turn: () => void) => void;
   readonly #now: () => number;
   readonly #window: CommitWindow;
-  readonly #maxWaitingKib: number;
-  #waitingKib = 0;
+  readonly #maxWaitingBytes: number;
+  #waitingBytes = 0;
   /** Callers with waiting work, in the order of their turns: those that had none before, and the others. */
   readonly #fresh = new Map<string, Waiting[]>();
   readonly #busy = new Map<string, Waiting[]>();
@@ -88,7 +104,7 @@ export class FairTurns {
   }: FairTurnsOptions = {}) {
     this.#later = later;
     this.#now = now;
-    this.#maxWaitingKib = maxWaitingBytes / KIB;
+    this.#maxWaitingBytes = maxWaitingBytes;
     this.#window = new CommitWindow(now);
   }
 
@@ -100,13 +116,14 @@ export class FairTurns {
       return this.#start(caller, work);
     }
     const line = this.#line(caller);
-    if (line.length > 0 && work.kib > 0 && this.#waitingKib + work.kib > this.#maxWaitingKib) {
-      const problem = `${this.#waitingKib} KiB of requests wait for their turn already`;
+    const heldBytes = work.heldBytes();
+    if (line.length > 0 && this.#waitingBytes + heldBytes > this.#maxWaitingBytes && holdsMuch(line, heldBytes)) {
+      const problem = `${Math.floor(this.#waitingBytes / KIB)} KiB of requests wait for their turn already`;
       return Promise.reject(new Refusal('OVERLOADED', problem, { retryDelayMs: RETRY_DELAY_MS }));
     }
-    this.#waitingKib += work.kib;
+    this.#waitingBytes += heldBytes;
     const { promise, resolve } = Promise.withResolvers<unknown>();
-    line.push({ work, started: resolve });
+    line.push({ work, started: resolve, heldBytes });
     this.#schedule();
     return promise as Promise<T>;
   }
@@ -199,11 +216,11 @@ export class FairTurns {
     this.#busy.delete(caller);
     let done = 0;
     let served = 0;
-    for (const { work, started } of line) {
+    for (const { work, started, heldBytes } of line) {
       if (done >= QUANTUM_SIZE) break;
       done += effortOf(work);
       served++;
-      this.#waitingKib -= work.kib;
+      this.#waitingBytes -= heldBytes;
       this.#use(caller, work);
       started(this.#start(caller, work));
     }
