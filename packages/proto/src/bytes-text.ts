@@ -57,3 +57,11 @@ function malformed(text: string, wanted: string): TypeError {
   const shown = text.length > 40 ? `${text.slice(0, 40)}…` : text;
   return new TypeError(`'${shown}' does not go on with ${wanted}`);
 }
+
+/** Shorter texts are always copies. */
+const SHORTEST_PART = 13;
+
+/** A copy of a text that is kept. A text that was cut out of a longer one holds all of that one in memory. */
+export function ownText(text: string): string {
+  return text.length < SHORTEST_PART ? text : Buffer.from(text, 'utf16le').toString('utf16le');
+}
