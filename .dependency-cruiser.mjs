@@ -6,7 +6,8 @@ export const PACKAGES = {
   node: ['proxy', 'server', 'client', 'backup', 'proto'],
   proxy: ['server', 'proto'],
   server: ['proto'],
-  client: ['backup', 'proto'],
+  cli: ['client', 'backup', 'proto'],
+  client: ['proto'],
   backup: ['proto'],
   proto: [],
 };
@@ -19,7 +20,8 @@ export const LAYERS = {
   node: ['root', 'cli', 'http', 'kubernetes', 'cluster', 'engine', 'log', 'store', 'ports', 'domain'],
   proxy: ['root', 'cli', 'scaler', 'router', 'upstream'],
   server: ['program', 'http', 'grpc', 'service', 'access', 'tls', 'cluster-view', 'gossip', 'audit', 'ports', 'domain'],
-  client: ['root', 'cli', 'load', 'api', 'worker', 'tasks', 'leases', 'calls', 'transport', 'values'],
+  cli: ['root', 'commands', 'load', 'session', 'input', 'views'],
+  client: ['root', 'api', 'worker', 'tasks', 'leases', 'calls', 'transport', 'values'],
   backup: ['root', 'create', 'read', 'places', 'format'],
 };
 

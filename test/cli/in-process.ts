@@ -1,4 +1,4 @@
-import { startCli } from '@taskmaster/client/testing/cli';
+import { startCli } from '@taskmaster/cli/testing';
 import type { UserShell } from './shell.ts';
 
 /** Words without quotes, in which a shell changes nothing, and words in quotes. */

@@ -1,4 +1,4 @@
-import type { Call, LeaseCall, TaskCall, UpdateCall } from '@taskmaster/client/testing/history';
+import type { Call, LeaseCall, TaskCall, UpdateCall } from '@taskmaster/cli/testing/history';
 import type { Asked } from './engine-caller.ts';
 import { publicationOf } from './records/topics.ts';
 import { type Action, type Item, KEYS, PIDS, QUEUES, type TaskRef } from './scenario.ts';

@@ -1,4 +1,4 @@
-import type { CountsReply } from '@taskmaster/client/testing/history';
+import type { CountsReply } from '@taskmaster/cli/testing/history';
 import { Family, type SimDisk } from '@taskmaster/node/testing';
 import type { Key } from '@taskmaster/server/domain';
 

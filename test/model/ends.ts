@@ -1,4 +1,4 @@
-import type { CallOf, EndReply, Outcome } from '@taskmaster/client/testing/history';
+import type { CallOf, EndReply, Outcome } from '@taskmaster/cli/testing/history';
 import type { ModelEnd, Span, World } from './world.ts';
 
 // What ended tasks leave, by the contract.

@@ -9,7 +9,7 @@ import type {
   ShownTask,
   TaskCall,
   UpdateCall,
-} from '@taskmaster/client/testing/history';
+} from '@taskmaster/cli/testing/history';
 import type { Engine } from '@taskmaster/node/testing';
 import { EnqueueMode, EnqueueResult, formatQueueName, ItemKind, parseQueueName } from '@taskmaster/proto';
 import {

@@ -1,4 +1,4 @@
-import type { EnqueueCall, HistoryEvent, LeaseCall, LeasedReply } from '@taskmaster/client/testing/history';
+import type { EnqueueCall, HistoryEvent, LeaseCall, LeasedReply } from '@taskmaster/cli/testing/history';
 import { withoutCancelled } from './ends.ts';
 import { deadLetterQueueOf } from './records/settings.ts';
 import {

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { CallOf, CountsReply, HistoryEvent, Outcome, ShownTask } from '@taskmaster/client/testing/history';
+import type { CallOf, CountsReply, HistoryEvent, Outcome, ShownTask } from '@taskmaster/cli/testing/history';
 import { areEndsOf, withoutCancelled } from './ends.ts';
 import { areOfKeys } from './records/keys.ts';
 import { haveDeadComing, isCancelled, isOverdue, type Setting, sweeps } from './rules.ts';

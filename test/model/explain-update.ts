@@ -8,7 +8,7 @@ import type {
   ReleaseCall,
   TaskCall,
   UpdateCall,
-} from '@taskmaster/client/testing/history';
+} from '@taskmaster/cli/testing/history';
 import { withoutCancelled } from './ends.ts';
 import { endOfKey, isNamedTwice, withKey, withPids } from './records/keys.ts';
 import { deadLetterQueueOf, keepsOut } from './records/settings.ts';

@@ -1,4 +1,4 @@
-import { type HistoryEvent, showHistory } from '@taskmaster/client/testing/history';
+import { type HistoryEvent, showHistory } from '@taskmaster/cli/testing/history';
 import { linearize, type Verdict } from './linearize.ts';
 import type { Setting } from './rules.ts';
 import { RETENTION_MS, type Run } from './run-scenario.ts';

@@ -1,4 +1,4 @@
-import type { HistoryEvent } from '@taskmaster/client/testing/history';
+import type { HistoryEvent } from '@taskmaster/cli/testing/history';
 import { explainCancelled, explainLease } from './explain-lease.ts';
 import { explainCounts, explainDelete, explainEnds, explainReset, explainShown } from './explain-reads.ts';
 import { explainUpdate } from './explain-update.ts';

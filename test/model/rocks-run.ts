@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Call, History } from '@taskmaster/client/testing/history';
+import { type Call, History } from '@taskmaster/cli/testing/history';
 import { openEngine, openRocksStore } from '@taskmaster/node/testing';
 import { VirtualClock } from '@taskmaster/server/testing';
 import { Callers, isCall } from './callers.ts';

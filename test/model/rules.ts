@@ -1,4 +1,4 @@
-import type { HistoryEvent, Outcome, RetryCall } from '@taskmaster/client/testing/history';
+import type { HistoryEvent, Outcome, RetryCall } from '@taskmaster/cli/testing/history';
 import { parseQueueName } from '@taskmaster/proto';
 import { deadLetterPid, type Pid } from '@taskmaster/server/domain';
 import { withDeath, withoutCancelled } from './ends.ts';

@@ -5,7 +5,7 @@ import {
   History,
   type HistoryEvent,
   type LeaseCall,
-} from '@taskmaster/client/testing/history';
+} from '@taskmaster/cli/testing/history';
 import { type Engine, type EngineConfig, openEngine, SimDisk } from '@taskmaster/node/testing';
 import { reservedQueues } from '@taskmaster/proto';
 import { Refusal } from '@taskmaster/server/domain';

@@ -1,4 +1,4 @@
-import type { Outcome, RetryCall } from '@taskmaster/client/testing/history';
+import type { Outcome, RetryCall } from '@taskmaster/cli/testing/history';
 
 /*
  * The state of all queues by the contract, as far as a caller can know it. Worlds are values: every change returns a new

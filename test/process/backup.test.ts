@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { type HistoryEvent, violationsOf } from '@taskmaster/cli/testing/history';
 import { textCodec } from '@taskmaster/client';
-import { type HistoryEvent, violationsOf } from '@taskmaster/client/testing/history';
 import { describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import { clientCli, nodeCli } from '../support/paths.ts';

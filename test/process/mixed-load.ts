@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
+import { type EnqueueCall, History, type Outcome, type UpdateCall } from '@taskmaster/cli/testing/history';
 import {
   type ConnectOptions,
   connect,
@@ -12,7 +13,6 @@ import {
   TaskMasterError,
   textCodec,
 } from '@taskmaster/client';
-import { type EnqueueCall, History, type Outcome, type UpdateCall } from '@taskmaster/client/testing/history';
 import { SeededRandom } from '@taskmaster/server/testing';
 
 const STAGES = ['in', 'mid', 'out', 'dead'] as const;

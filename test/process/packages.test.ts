@@ -19,7 +19,8 @@ const MIB = 2 ** 20;
 /** Maximum size of each packed package, in KiB. A package that exceeds it probably contains files by mistake. */
 const BUDGET_KIB: Readonly<Record<string, number>> = {
   '@taskmaster/backup': 100,
-  '@taskmaster/client': 320,
+  '@taskmaster/cli': 180,
+  '@taskmaster/client': 180,
   '@taskmaster/node': 400,
   '@taskmaster/proto': 180,
   '@taskmaster/proxy': 100,
@@ -83,6 +84,12 @@ describe('each packed package', () => {
     }
   });
 
+  test('of the client needs nothing of the command line', () => {
+    const client = packed.find(({ name }) => name === '@taskmaster/client');
+    const needed = Object.keys(client?.dependencies ?? {}).toSorted();
+    expect(needed).toEqual(['@grpc/grpc-js', '@standard-schema/spec', '@taskmaster/proto']);
+  });
+
   test('satisfies publint and attw', { timeout: 120_000 }, async () => {
     const publint = join(root, 'node_modules', 'publint', 'src', 'cli.js');
     const attw = join(root, 'node_modules', '@arethetypeswrong', 'cli', 'dist', 'index.js');
@@ -104,6 +111,7 @@ describe.skipIf(npm.kind === 'missing')(`packages installed with npm${skipped}`,
     readonly node: string;
   }
   let client: Project;
+  let commands: Project;
   let node: Project;
 
   beforeAll(async () => {
@@ -115,6 +123,7 @@ describe.skipIf(npm.kind === 'missing')(`packages installed with npm${skipped}`,
       return { path, node: oldest };
     };
     client = await project('client', archivesFor('@taskmaster/client', packed));
+    commands = await project('cli', archivesFor('@taskmaster/cli', packed));
     node = await project('node', [...new Set(packed.map(({ archive }) => archive))]);
   }, 300_000);
 
@@ -136,6 +145,16 @@ describe.skipIf(npm.kind === 'missing')(`packages installed with npm${skipped}`,
     return ended.stdout;
   }
 
+  /** All packages of a project, each as `name@version`. */
+  async function installedIn({ path }: Project): Promise<string[]> {
+    const lock: { readonly packages: Readonly<Record<string, { readonly version: string }>> } = JSON.parse(
+      await installedText(path, '.package-lock.json'),
+    );
+    return Object.entries(lock.packages).map(
+      ([folder, { version }]) => `${folder.split('node_modules/').at(-1)}@${version}`,
+    );
+  }
+
   /** Starts an installed program with free ports. Resolves with the address of its gRPC when it serves. */
   async function serve(program: string, flags: readonly string[]): Promise<{ running: Running; endpoint: string }> {
     const file = join(node.path, 'node_modules', '.bin', program);
@@ -146,12 +165,23 @@ describe.skipIf(npm.kind === 'missing')(`packages installed with npm${skipped}`,
   }
 
   test('contain only files that they use', async () => {
-    expect(await bytesIn(join(client.path, 'node_modules'))).toBeLessThan(25 * MIB);
+    expect(await bytesIn(join(client.path, 'node_modules'))).toBeLessThan(14 * MIB);
+    expect(await bytesIn(join(commands.path, 'node_modules'))).toBeLessThan(18 * MIB);
     expect(await bytesIn(join(node.path, 'node_modules'))).toBeLessThan(120 * MIB);
-    const lock = JSON.parse(await installedText(node.path, '.package-lock.json'));
-    const names = Object.keys(lock.packages).map((path) => path.split('node_modules/').at(-1));
+    const names = (await installedIn(node)).map((one) => one.replace(/(?<=.)@.*/, ''));
     expect(names).toContain('@nxtedition/rocksdb');
     for (const replaced of ['swim', 'msgpack', 'msgpackr', 'farmhash']) expect(names).not.toContain(replaced);
+  });
+
+  test('of the client are none of the command line', async () => {
+    const { name, version, dependencies = {} } = packed.find((one) => one.name === '@taskmaster/cli') ?? {};
+    const wanted = [...Object.entries(dependencies), [name, version]].map((one) => one.join('@'));
+    const both = (await installedIn(client)).filter((one) => wanted.includes(one));
+    expect(both.map((one) => one.replace(/(?<=.)@.*/, ''))).toEqual([
+      '@grpc/grpc-js',
+      '@taskmaster/client',
+      '@taskmaster/proto',
+    ]);
   });
 
   test('serve, enqueue, lease and complete', { timeout: 120_000 }, async () => {
@@ -164,7 +194,7 @@ describe.skipIf(npm.kind === 'missing')(`packages installed with npm${skipped}`,
     expect(told).toBe('worked for ada\n');
 
     const taskmaster = (...args: readonly string[]) =>
-      runInstalled(client.path, client.node, 'taskmaster', [...args, '--endpoint', endpoint]);
+      runInstalled(commands.path, commands.node, 'taskmaster', [...args, '--endpoint', endpoint]);
     expect(await taskmaster('enqueue', 'mail', '{"to":"bob"}', '--pid', 'one')).toMatchObject({ code: 0, stderr: '' });
     const leased = await taskmaster('lease', 'mail', '--json');
     const token: unknown = JSON.parse(leased.stdout).leaseToken;

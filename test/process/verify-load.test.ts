@@ -1,5 +1,5 @@
+import { type EnqueueCall, History, type Outcome } from '@taskmaster/cli/testing/history';
 import { Queue, textCodec } from '@taskmaster/client';
-import { type EnqueueCall, History, type Outcome } from '@taskmaster/client/testing/history';
 import { openEmbedded } from '@taskmaster/node';
 import { afterEach, expect, test, vi } from 'vitest';
 import { temporaryDirectory } from '../support/temporary-directory.ts';

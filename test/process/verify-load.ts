@@ -1,11 +1,5 @@
+import { eventsBehind, type FinalTask, type History, showHistory, violationsOf } from '@taskmaster/cli/testing/history';
 import { type LeasedTask, type Queue, type TaskMasterClient, textCodec } from '@taskmaster/client';
-import {
-  eventsBehind,
-  type FinalTask,
-  type History,
-  showHistory,
-  violationsOf,
-} from '@taskmaster/client/testing/history';
 import { limits } from '@taskmaster/proto';
 import { expect } from 'vitest';
 import { eventually } from '../support/eventually.ts';

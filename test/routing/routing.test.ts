@@ -9,7 +9,7 @@ import { describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import { startTestCluster } from './support/test-cluster.ts';
 
-const TASKMASTER = fileURLToPath(import.meta.resolve('@taskmaster/client/package.json')).replace(
+const TASKMASTER = fileURLToPath(import.meta.resolve('@taskmaster/cli/package.json')).replace(
   'package.json',
   'src/cli.ts',
 );

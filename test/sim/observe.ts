@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { CountsReply } from '@taskmaster/client/testing/history';
+import type { CountsReply } from '@taskmaster/cli/testing/history';
 import type { EngineHarness } from '@taskmaster/node/testing';
 import { formatQueueName, type QueueName, reservedQueues } from '@taskmaster/proto';
 import type { TaskView } from '@taskmaster/server/domain';

@@ -6,7 +6,7 @@ import {
   type Outcome,
   type UpdateCall,
   violationsOf,
-} from '@taskmaster/client/testing/history';
+} from '@taskmaster/cli/testing/history';
 import { EngineHarness, engineHarness } from '@taskmaster/node/testing';
 import { SeededRandom } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';

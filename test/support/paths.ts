@@ -14,7 +14,7 @@ export const protoRoot = packageRoot('@taskmaster/proto');
 export const builtCli = {
   node: join(packageRoot('@taskmaster/node'), 'dist', 'node-cli.js'),
   proxy: join(packageRoot('@taskmaster/proxy'), 'dist', 'cli.js'),
-  client: join(packageRoot('@taskmaster/client'), 'dist', 'cli.js'),
+  client: join(packageRoot('@taskmaster/cli'), 'dist', 'cli.js'),
 };
 
 /** Environment variable with the folder of `bundlePrograms`. The process tests set it. */

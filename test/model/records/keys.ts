@@ -1,4 +1,4 @@
-import type { ShownTask, TaskCall, UpdateCall } from '@taskmaster/client/testing/history';
+import type { ShownTask, TaskCall, UpdateCall } from '@taskmaster/cli/testing/history';
 import type { ModelTask, World } from '../world.ts';
 
 /** The task with this key. A dead letter is not found by its key. */

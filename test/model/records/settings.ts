@@ -1,4 +1,4 @@
-import type { CountsReply, RetryCall } from '@taskmaster/client/testing/history';
+import type { CountsReply, RetryCall } from '@taskmaster/cli/testing/history';
 import { type Engine, putSettings } from '@taskmaster/node/testing';
 
 /** Settings of queues in all runs, by pattern. They are put first. */

@@ -1,4 +1,4 @@
-import type { CountsReply, EnqueueCall, RefusedItemReply } from '@taskmaster/client/testing/history';
+import type { CountsReply, EnqueueCall, RefusedItemReply } from '@taskmaster/cli/testing/history';
 import type { Engine } from '@taskmaster/node/testing';
 import { limits, parseQueueName } from '@taskmaster/proto';
 

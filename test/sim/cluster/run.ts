@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { eventsBehind, type HistoryEvent, showHistory } from '@taskmaster/client/testing/history';
+import { eventsBehind, type HistoryEvent, showHistory } from '@taskmaster/cli/testing/history';
 import { type Arguments, HELP, readArguments, UsageError } from './arguments.ts';
 import { type SimulationResult, simulate } from './simulation.ts';
 import { Summary } from './summary.ts';

@@ -1,4 +1,4 @@
-import { History, type HistoryEvent, violationsOf } from '@taskmaster/client/testing/history';
+import { History, type HistoryEvent, violationsOf } from '@taskmaster/cli/testing/history';
 import { SimCluster } from '@taskmaster/node/testing';
 import { SeededRandom } from '@taskmaster/server/testing';
 import { SimClient } from './calls/client.ts';

@@ -11,7 +11,7 @@ const STARTED_BY_NAME: readonly string[] = [
   join(packageRoot('@taskmaster/node'), 'dist', 'store', 'threads', 'rocks-writer-thread.js'),
   join(packageRoot('@taskmaster/server'), 'dist', 'gossip', 'thread', 'gossip-thread.js'),
   join(packageRoot('@taskmaster/client'), 'dist', 'leases', 'renewer-thread.js'),
-  join(packageRoot('@taskmaster/client'), 'dist', 'load', 'processes', 'load-process.js'),
+  join(packageRoot('@taskmaster/cli'), 'dist', 'load', 'processes', 'load-process.js'),
 ];
 
 /** Native code stays where it is. */

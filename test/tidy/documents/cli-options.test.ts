@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { createProgram } from '../../../packages/client/src/cli/main.ts';
-import { Runner } from '../../../packages/client/src/cli/session.ts';
+import { createProgram } from '../../../packages/cli/src/main.ts';
+import { Runner } from '../../../packages/cli/src/session/session.ts';
 import { documentAt, rowsOf } from './documents.ts';
 import { noShell } from './no-shell.ts';
 

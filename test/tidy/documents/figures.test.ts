@@ -129,7 +129,7 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
     `gRPC on port ${node.grpcPort}, HTTP on port ${node.httpPort}`,
     `data in \`${node.dataDir}\``,
     `Node ${enginesOf('.')} or newer and npm`,
-    `needs Node ${enginesOf('packages/client')} or newer. A node, a proxy and the embedded queue need Node ${enginesOf('packages/node')}`,
+    `The client and the command line need Node ${enginesOf('packages/client')} or newer. A node, a proxy and the embedded queue need Node ${enginesOf('packages/node')}`,
     `lasts ${limits.defaultLeaseDurationMs / SECOND} s unless`,
   ],
   [
@@ -169,9 +169,9 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
     `the leases last, at most ${spelled(limits.leaseDurationMs)}`,
     `at most ${limits.waitMs / MINUTE}m |`,
     `up to ${count(limits.peekTasks)}; fewer come`,
-    `a batch also ends at ${constant('client/src/cli/input/enqueue-lines.ts', 'BATCH_BYTES') / KIB} KiB`,
-    `SIGKILL after ${constant('client/src/cli/run-command.ts', 'GRACE_MS') / SECOND} s`,
-    `at most ${constant('client/src/cli/commands/cluster/partitions.ts', 'SHOWN_MOVING')} of them`,
+    `a batch also ends at ${constant('cli/src/commands/enqueue-lines.ts', 'BATCH_BYTES') / KIB} KiB`,
+    `SIGKILL after ${constant('cli/src/commands/run-command.ts', 'GRACE_MS') / SECOND} s`,
+    `at most ${constant('cli/src/commands/cluster/partitions.ts', 'SHOWN_MOVING')} of them`,
   ],
   [
     'docs/reference/client.md',

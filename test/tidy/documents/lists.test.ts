@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { status } from '@grpc/grpc-js';
 import { unlimitedAccess } from '@taskmaster/server/access';
 import { describe, expect, test } from 'vitest';
-import { exitCodesHelp } from '../../../packages/client/src/cli/output/exit-codes.ts';
-import { DEFAULT_MIX } from '../../../packages/client/src/load/workload/operations.ts';
+import { DEFAULT_MIX } from '../../../packages/cli/src/load/workload/operations.ts';
+import { exitCodesHelp } from '../../../packages/cli/src/views/exit-codes.ts';
 import { parseTrigger } from '../../../packages/proxy/src/scaler/trigger.ts';
 import { isReady, type NodeHealth } from '../../../packages/server/src/http/health.ts';
 import { type QueueReads, queuesApi } from '../../../packages/server/src/http/queues-api.ts';
@@ -28,7 +28,9 @@ describe('documents list all', () => {
   });
 
   test('reasons of load tests', () => {
-    const sources = ['run-load.ts', 'join-reports.ts'].map((file) => sourceOf(`client/src/cli/load/${file}`)).join('');
+    const sources = ['run-load.ts', 'join-reports.ts']
+      .map((file) => sourceOf(`cli/src/commands/load/${file}`))
+      .join('');
     const reasons = allIn(sources, /CommandFailedError\((?:reason \?\? )?'([A-Z_]+)'/g);
     expect(namesIn('docs/operate/load-testing.md', 'reason').toSorted()).toEqual(reasons.toSorted());
   });

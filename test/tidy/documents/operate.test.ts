@@ -74,8 +74,8 @@ const sentences: readonly (readonly [path: string, ...told: string[]])[] = [
   ],
   [
     'docs/operate/load-testing.md',
-    `at most ${constant('client/src/load/measure/timeline.ts', 'MOST_INTERVALS')} intervals`,
-    `the first ${SPELLED[constant('client/src/load/verify/verdict.ts', 'MOST_SHOWN')]} violations`,
+    `at most ${constant('cli/src/load/measure/timeline.ts', 'MOST_INTERVALS')} intervals`,
+    `the first ${SPELLED[constant('cli/src/load/verify/verdict.ts', 'MOST_SHOWN')]} violations`,
   ],
   ['docs/operate/monitoring.md', `about ${seconds(constant('node/src/http/queue-metrics.ts', 'REUSE_MS'))} old`],
   [
@@ -94,7 +94,7 @@ const sentences: readonly (readonly [path: string, ...told: string[]])[] = [
   [
     'docs/reference/cli.md',
     `After ${seconds(constant('client/src/api/cluster.ts', 'REMOVE_WAIT_MS'))} it ends`,
-    `a line every ${seconds(constant('client/src/cli/load/live-view.ts', 'LINE_EVERY_MS'))}`,
+    `a line every ${seconds(constant('cli/src/commands/load/live-view.ts', 'LINE_EVERY_MS'))}`,
     `If more than ${count(limits.listQueues)} queues match`,
   ],
   [

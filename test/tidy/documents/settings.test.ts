@@ -2,8 +2,8 @@ import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { HELP } from '../../../bench/arguments.ts';
-import { createProgram } from '../../../packages/client/src/cli/main.ts';
-import { Runner } from '../../../packages/client/src/cli/session.ts';
+import { createProgram } from '../../../packages/cli/src/main.ts';
+import { Runner } from '../../../packages/cli/src/session/session.ts';
 import { nodeSettings } from '../../../packages/node/src/cli/node-settings.ts';
 import { proxySettings } from '../../../packages/proxy/src/config.ts';
 import { type ConfigSources, loadConfig } from '../../../packages/server/src/program/load-config.ts';
@@ -125,9 +125,9 @@ describe('settings in documents', () => {
 const ofNode =
   /^--(max-semi-space-size|max-old-space-size|initial-old-space-size|heap-growing-percent|external-memory-accounted-in-global-limit)$/;
 
-/** Fields of the client and its tests. */
+/** Fields of the client, of the command line and of their tests. */
 const inClient = new Set(
-  globSync('packages/client/src/**/*.ts', { cwd: root }).flatMap(
+  globSync('packages/{cli,client}/src/**/*.ts', { cwd: root }).flatMap(
     (path) => readFileSync(join(root, path), 'utf8').match(/\b[a-z]+[A-Z]\w*(?:Ms|Bytes)(?=[?:])/g) ?? [],
   ),
 );

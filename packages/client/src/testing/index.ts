@@ -1,6 +1,11 @@
-// For tests of other packages: the contract suite of transports, and parts of real clients.
+// For tests of other packages: the contract suite of transports, parts of real clients, and fakes.
 
-export { sourceOf } from '../cli/commands/backup-source.ts';
 export { GrpcTransport } from '../transport/grpc-transport.ts';
+export { clientSetUp } from './client-set-up.ts';
 export { transportContract } from './contracts/transport-contract.ts';
 export type { TransportWorld } from './contracts/transport-world.ts';
+export { FakeCluster, fakeMember, fakePartition } from './fake-cluster.ts';
+export { FakeServer } from './fake-server.ts';
+export { connectionLost, FakeTransport } from './fake-transport.ts';
+export { ManualTiming } from './manual-timing.ts';
+export { only } from './only.ts';

@@ -7,7 +7,7 @@ import type {
   Outcome,
   TaskCall,
   UpdateCall,
-} from '@taskmaster/client/testing/history';
+} from '@taskmaster/cli/testing/history';
 import {
   BatchUpdateTasksRequest,
   BatchUpdateTasksResponse,

@@ -1,4 +1,4 @@
-import type { EnqueueCall, LeasedReply, UpdateCall } from '@taskmaster/client/testing/history';
+import type { EnqueueCall, LeasedReply, UpdateCall } from '@taskmaster/cli/testing/history';
 import type { SeededRandom } from '@taskmaster/server/testing';
 import type { SimClient } from './client.ts';
 

@@ -1,4 +1,4 @@
-import type { CallOf, HistoryEvent, LeasedReply } from '@taskmaster/client/testing/history';
+import type { CallOf, HistoryEvent, LeasedReply } from '@taskmaster/cli/testing/history';
 
 type LeaseEvent = HistoryEvent<CallOf<'lease'>>;
 

@@ -1,4 +1,4 @@
-import type { FinalTask, HistoryEvent } from '@taskmaster/client/testing/history';
+import type { FinalTask, HistoryEvent } from '@taskmaster/cli/testing/history';
 import type { Engine, SimCluster } from '@taskmaster/node/testing';
 import {
   encodeToBuffer,

@@ -1,4 +1,4 @@
-import type { FinalTask, HistoryEvent } from '@taskmaster/client/testing/history';
+import type { FinalTask, HistoryEvent } from '@taskmaster/cli/testing/history';
 import { parseQueueName, partitionOf } from '@taskmaster/proto';
 
 /** The groups outside of lost partitions: only their calls and tasks are checked fully. */

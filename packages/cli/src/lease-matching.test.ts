@@ -1,0 +1,21 @@
+import { FakeServer } from '@taskmaster/client/testing';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { runCli } from './testing/cli-shell.ts';
+
+let server: FakeServer;
+beforeEach(async () => {
+  server = await FakeServer.start();
+});
+afterEach(() => server.kill());
+
+const run = (...args: readonly string[]) => runCli(server.endpoint, args);
+
+test('lease --regex --wait gets the first task of a queue that did not exist when it began', async () => {
+  const leasing = run('lease', '--regex', '^shop#', '--wait', '20s', '--json');
+  await expect.poll(() => server.engine.waiting).toBe(1);
+  expect(server.engine.leases.at(-1)).toMatchObject({ queues: [], patterns: [{ nameRegex: '^shop#' }] });
+  await run('enqueue', 'other#mail', '1');
+  await run('enqueue', 'shop#new', '2');
+  const { code, stdout } = await leasing;
+  expect([code, JSON.parse(stdout)]).toMatchObject([0, { queue: 'shop#new' }]);
+});

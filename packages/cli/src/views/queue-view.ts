@@ -1,0 +1,48 @@
+import type { ShardedQueueStats } from '@taskmaster/client';
+import type { QueueStats, QueueTotals } from '@taskmaster/proto';
+import { count, duration, rate } from './format.ts';
+import type { Column } from './table.ts';
+
+/** Statistics of a queue for programs. Rates are per second, times in ms. */
+export function statsObject(stats: QueueStats | ShardedQueueStats): object {
+  return {
+    queue: stats.queue,
+    ...('shards' in stats ? { shards: fullShards(stats) } : {}),
+    available: stats.available,
+    leased: stats.leased,
+    delayed: stats.delayed,
+    completed: stats.completed,
+    enqueueRate: stats.enqueueRate,
+    leaseRate: stats.leaseRate,
+    completeRate: stats.completeRate,
+    meanLeaseMs: stats.meanLeaseMs,
+    oldestAgeMs: stats.oldestAgeMs,
+  };
+}
+
+export const statsColumns: readonly Column<QueueStats | ShardedQueueStats>[] = [
+  {
+    title: 'QUEUE',
+    cell: (stats) => ('shards' in stats ? `${stats.queue} (${fullShards(stats)} shards)` : stats.queue),
+  },
+  { title: 'AVAILABLE', align: 'right', cell: ({ available }) => count(available) },
+  { title: 'LEASED', align: 'right', cell: ({ leased }) => count(leased) },
+  { title: 'DELAYED', align: 'right', cell: ({ delayed }) => count(delayed) },
+  { title: 'COMPLETED', align: 'right', cell: ({ completed }) => count(completed) },
+  { title: 'ENQUEUE/S', align: 'right', cell: ({ enqueueRate }) => rate(enqueueRate) },
+  { title: 'LEASE/S', align: 'right', cell: ({ leaseRate }) => rate(leaseRate) },
+  { title: 'COMPLETE/S', align: 'right', cell: ({ completeRate }) => rate(completeRate) },
+  { title: 'MEAN LEASE', align: 'right', cell: ({ meanLeaseMs }) => (meanLeaseMs > 0 ? duration(meanLeaseMs) : '-') },
+  { title: 'OLDEST', align: 'right', cell: ({ oldestAgeMs }) => (oldestAgeMs > 0 ? duration(oldestAgeMs) : '-') },
+];
+
+/** Number of shards that hold tasks. */
+const fullShards = ({ shards }: ShardedQueueStats): number =>
+  shards.filter(({ available, leased, delayed }) => available + leased + delayed > 0).length;
+
+/** Footer of a table of statistics. */
+export function totalsRow(totals: QueueTotals): readonly string[] {
+  const { queues, available, leased, delayed, completed } = totals;
+  const name = `${count(queues)} queue${queues === 1 ? '' : 's'}`;
+  return [name, count(available), count(leased), count(delayed), count(completed), '', '', '', '', ''];
+}

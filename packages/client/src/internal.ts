@@ -1,0 +1,12 @@
+// What the command line needs of the client, and users do not. It may change in every release.
+
+export { assertRuntime } from './api/runtime.ts';
+export { foldShards } from './api/shards/shard-stats.ts';
+export { LEASE } from './leases/lease.ts';
+export { WATCH } from './tasks/leased-task.ts';
+export { canonicalName } from './tasks/new-task.ts';
+export { identityOf, MAX_SHARDS, ShardNames, shardOfPid } from './tasks/shard-names.ts';
+export { headersSizeBound } from './transport/request-size.ts';
+export { sleep, systemTiming, type Timing } from './transport/timing.ts';
+export { makeError } from './values/errors.ts';
+export { isByKey, nameFields } from './values/task-name.ts';
