@@ -112,3 +112,28 @@ test('characters that a terminal obeys are escaped', () => {
   expect(written[0]).toMatch(/^[ -~]+$/);
   expect(JSON.parse(written[0] ?? '')).toMatchObject({ target });
 });
+
+test('changes of others do not hide who was refused', async () => {
+  for (let name = 0; name < 1_000; name++) audit.record({ ...deletion, target: `queue ${name}` });
+  audit.record({ ...refusal, principal: 'intruder' });
+  expect(lines.at(-1)).toMatchObject({ action: 'DeleteQueue', result: 'PERMISSION_DENIED', principal: 'intruder' });
+});
+
+test('refusals of very many callers do not hide which principals were refused', async () => {
+  for (let caller = 0; caller < 1_000; caller++) {
+    audit.record({ ...refusal, principal: undefined, address: `host-${caller}:1` });
+  }
+  for (let time = 0; time < 3; time++) audit.record({ ...refusal, principal: 'intruder' });
+  await clock.advance(10_000);
+  const ofIntruder = lines.filter(({ principal }) => principal === 'intruder');
+  expect(ofIntruder.map(({ action, count }) => [action, count])).toEqual([
+    ['various', undefined],
+    ['various', 2],
+  ]);
+});
+
+test('long texts of callers are cut, wherever they are', () => {
+  const long = 'x'.repeat(1_000_000);
+  audit.record({ ...refusal, target: long, details: { queue: long } });
+  expect(JSON.stringify(lines).length).toBeLessThan(10_000);
+});

@@ -1,11 +1,11 @@
-import { visibleJson } from '@taskmaster/proto';
+import { ownText, visibleJson } from '@taskmaster/proto';
 import type { Audit, AuditEvent } from '../ports/audit.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 
 /** Equal events within this time are counted and recorded together, in ms. */
 const TOGETHER_MS = 10_000;
-/** Different events that are counted at the same time. Further refusals are counted as one. */
+/** Different refusals that are counted at the same time, and as many changes. Further refusals of a principal count as one. */
 const MAX_COUNTED = 256;
 /** Longer texts of callers are cut. */
 const MAX_CHARACTERS = 1_100;
@@ -23,7 +23,22 @@ interface Counted {
 }
 
 /** Stands for refusals of more different callers than are counted one by one. */
-const FURTHER: AuditEvent = { kind: 'refusal', action: 'various', target: '', result: 'various' };
+const further = ({ principal }: AuditEvent): AuditEvent => ({
+  kind: 'refusal',
+  action: 'various',
+  target: '',
+  result: 'various',
+  principal,
+});
+
+/** The event without the ends of long texts, and without the requests that they were in. */
+function shortened({ target, details = {}, ...event }: AuditEvent): AuditEvent {
+  const facts: Record<string, string | boolean> = {};
+  for (const [name, fact] of Object.entries(details)) facts[name] = typeof fact === 'string' ? cut(fact) : fact;
+  return { ...event, target: cut(target), details: facts };
+}
+
+const cut = (text: string): string => ownText(text.slice(0, MAX_CHARACTERS));
 
 /** Whether nothing has changed. Such calls cost a caller little, so their lines are bounded. */
 const isRefused = ({ kind, result }: AuditEvent): boolean => kind === 'refusal' || result !== 'ok';
@@ -39,8 +54,10 @@ function keyOf(event: AuditEvent): string {
 /** An audit log of lines of JSON. A line that cannot be written goes to the log of the program, which goes on. */
 export class AuditLog implements Audit {
   readonly #deps: AuditLogDeps;
-  /** Events of the last seconds, by what makes them equal. */
-  readonly #recent = new Map<string, Counted>();
+  /** Refusals of the last seconds, by what makes them equal. */
+  readonly #refusals = new Map<string, Counted>();
+  /** Changes of the last seconds. They are apart: a caller that makes many must not hide what it is refused. */
+  readonly #changes = new Map<string, Counted>();
   readonly #cancels = new Set<() => void>();
   #isBroken = false;
 
@@ -48,26 +65,29 @@ export class AuditLog implements Audit {
     this.#deps = deps;
   }
 
-  record(event: AuditEvent): void {
-    const isFull = this.#recent.size >= MAX_COUNTED;
+  record(given: AuditEvent): void {
+    const event = shortened(given);
+    const recent = isRefused(event) ? this.#refusals : this.#changes;
+    const key = keyOf(event);
+    const isFull = recent.size >= MAX_COUNTED && !recent.has(key);
     // Changes of members are few, and each counts.
     if (event.kind === 'membership' || (isFull && !isRefused(event))) this.#write(event, 1);
-    else if (isFull && !this.#recent.has(keyOf(event))) this.#count('', FURTHER);
-    else this.#count(keyOf(event), event);
+    else if (isFull) this.#count(recent, keyOf(further(event)), further(event));
+    else this.#count(recent, key, event);
   }
 
-  #count(key: string, event: AuditEvent): void {
-    const known = this.#recent.get(key);
+  #count(recent: Map<string, Counted>, key: string, event: AuditEvent): void {
+    const known = recent.get(key);
     if (known !== undefined) {
       known.more++;
       return;
     }
-    this.#recent.set(key, { event, more: 0 });
+    recent.set(key, { event, more: 0 });
     this.#write(event, 1);
     const { clock } = this.#deps;
     const cancel = clock.at((clock.now() + TOGETHER_MS) as ReturnType<typeof clock.now>, () => {
       this.#cancels.delete(cancel);
-      this.#summarize(key);
+      this.#summarize(recent, key);
     });
     this.#cancels.add(cancel);
   }
@@ -76,12 +96,14 @@ export class AuditLog implements Audit {
   close(): void {
     for (const cancel of this.#cancels) cancel();
     this.#cancels.clear();
-    for (const key of [...this.#recent.keys()]) this.#summarize(key);
+    for (const recent of [this.#refusals, this.#changes]) {
+      for (const key of [...recent.keys()]) this.#summarize(recent, key);
+    }
   }
 
-  #summarize(key: string): void {
-    const counted = this.#recent.get(key);
-    this.#recent.delete(key);
+  #summarize(recent: Map<string, Counted>, key: string): void {
+    const counted = recent.get(key);
+    recent.delete(key);
     if (counted !== undefined && counted.more > 0) this.#write(counted.event, counted.more);
   }
 
@@ -91,7 +113,7 @@ export class AuditLog implements Audit {
       time: new Date(clock.wall()).toISOString(),
       kind,
       action,
-      target: target === '' ? undefined : target.slice(0, MAX_CHARACTERS),
+      target: target === '' ? undefined : target,
       result,
       principal,
       address,

@@ -105,6 +105,7 @@ export class RequestStream extends ServerInterceptingCall {
   readonly #call: NextCall;
   readonly #deps: RequestStreamDeps;
   readonly #connection: string;
+  readonly #began = performance.now();
   #origin: Origin = UNKNOWN;
   #session: StreamSession | undefined;
   readonly #waiting = new Map<number, StreamWaiter>();
@@ -171,7 +172,9 @@ export class RequestStream extends ServerInterceptingCall {
       origin.access.requireIdentity();
       this.#deps.countConnection(origin, this.#connection);
     } catch (thrown) {
-      this.#end(refusalOf(thrown, this.#deps.log));
+      const refusal = refusalOf(thrown, this.#deps.log);
+      this.#deps.observer.callEnded('Stream', refusal.reason, performance.now() - this.#began);
+      this.#end(refusal);
       return;
     }
     if (!origin.access.isUnlimited) this.#deps.revocable.add(this);
@@ -330,12 +333,15 @@ export class RequestStream extends ServerInterceptingCall {
 
   #refuse(call: StreamedCall, thrown: unknown): void {
     const refusal = refusalOf(thrown, this.#deps.log);
+    this.#recordRefusal(call.work.kind === 'waiting' ? call.work.method : 'UpdateTasks', refusal);
+    this.#answer(call, { $case: 'error', value: toWireError(refusal) }, refusal);
+  }
+
+  #recordRefusal(method: string, { reason }: Refusal): void {
     const { address, forwarded, access } = this.#origin;
     const { principal } = access;
-    const method = call.work.kind === 'waiting' ? call.work.method : 'UpdateTasks';
     const ended = { method, request: NO_BYTES, address, forwarded, principal, peer: this.#connection };
-    auditCall(this.#deps.audit, ended, refusal.reason);
-    this.#answer(call, { $case: 'error', value: toWireError(refusal) }, refusal);
+    auditCall(this.#deps.audit, ended, reason);
   }
 
   #answer(call: StreamedCall, reply: StreamReply, refusal: Refusal | undefined): void {
@@ -389,6 +395,7 @@ export class RequestStream extends ServerInterceptingCall {
 
   #end(refusal: Refusal | undefined): void {
     this.#giveUp();
+    if (refusal !== undefined) this.#recordRefusal('Stream', refusal);
     this.#call.sendStatus(refusal === undefined ? { code: 0, details: 'OK' } : toCallStatus(refusal));
   }
 

@@ -21,6 +21,7 @@ import type { RawService } from '../service/raw-service.ts';
 import { refusalOf } from '../service/wire-errors.ts';
 import type { Tls } from '../tls/tls.ts';
 import { createAccessService } from './access-service.ts';
+import { auditCall } from './audited-calls.ts';
 import { Connections } from './connections/connections.ts';
 import { type CountConnection, countOpen } from './count-connection.ts';
 import { HealthService } from './health/health.ts';
@@ -53,6 +54,11 @@ const FOR_MEMBERS = 32;
 
 /** A message of the largest size, and the memory of its chunks. */
 const COUNTED_RECEIVE_BYTES = RECEIVE_BYTES + 1024 * 1024;
+
+const NO_BYTES = new Uint8Array(0);
+
+/** The name of a method in its path. */
+const nameOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
 
 const DRAINING = new Refusal('SHUTTING_DOWN', 'the server is shutting down');
 
@@ -328,21 +334,31 @@ export class GrpcServer {
     // The declared type is a class with private fields, but any object with the methods of a call works.
     return (method, call) => {
       refuseWithReason(call);
-      countReceived(call, method.path.slice(method.path.lastIndexOf('/') + 1), method.requestStream, received);
+      countReceived(call, nameOf(method.path), method.requestStream, received);
       if (method.path === path) return new RequestStream(call, deps);
       const isEndless = method.responseStream && !this.#streaming.serves(method.path);
       if (!isEndless) return call as ServerInterceptingCall;
       const isGuarded = this.#options.isReflectionGuarded === true && isReflection(method.path);
       return this.#endless.add(
         call,
-        isGuarded ? (metadata) => this.#requireIdentity(metadata, call.getPeer()) : undefined,
+        isGuarded ? (metadata) => this.#requireIdentity(method.path, metadata, call.getPeer()) : undefined,
       );
     };
   }
 
-  async #requireIdentity(metadata: Metadata, connection: string): Promise<void> {
-    const { access } = await this.#origins.of(metadata, connection);
-    access.requireIdentity();
+  async #requireIdentity(path: string, metadata: Metadata, peer: string): Promise<void> {
+    const began = performance.now();
+    const { access, address, forwarded } = await this.#origins.of(metadata, peer);
+    try {
+      access.requireIdentity();
+    } catch (thrown) {
+      const { log, observer, audit = noAudit } = this.#deps;
+      const { reason } = refusalOf(thrown, log);
+      const method = nameOf(path);
+      observer.callEnded(method, reason, performance.now() - began);
+      auditCall(audit, { method, request: NO_BYTES, address, forwarded, peer }, reason);
+      throw thrown;
+    }
   }
 
   get #callDeps() {

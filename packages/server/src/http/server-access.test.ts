@@ -1,3 +1,4 @@
+import { request } from 'node:http';
 import { hashOfToken } from '@taskmaster/proto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Access } from '../access/access.ts';
@@ -53,6 +54,14 @@ describe('with rules of access', () => {
   };
   const get = (path: string, authorization?: string): Promise<Response> =>
     fetch(`${base}${path}`, authorization === undefined ? {} : { headers: { authorization } });
+  /** Sends a path as it is. */
+  const rawGet = (path: string): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const { port } = new URL(base);
+      request({ host: '127.0.0.1', port, path }, (response) => response.resume().once('end', resolve))
+        .once('error', reject)
+        .end();
+    });
   const basic = (name: string, password: string): string =>
     `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`;
 
@@ -112,5 +121,18 @@ describe('with rules of access', () => {
     await get('/livez');
     expect(events).toMatchObject([{ kind: 'refusal', action: 'GET /api/queues', result: 'UNAUTHENTICATED' }]);
     expect(JSON.stringify(events)).not.toMatch(/token/);
+  });
+
+  test('the audit log names a path as the server knows it, so that no caller makes up many', async () => {
+    for (const path of [
+      '/api/queues',
+      '//node/api/queues',
+      '/./api/queues',
+      '/x/../api/queues',
+      '/x/%2e%2e/api/queues',
+    ]) {
+      await rawGet(path);
+    }
+    expect(new Set(events.map(({ action }) => action))).toEqual(new Set(['GET /api/queues']));
   });
 });

@@ -214,8 +214,8 @@ export class HttpServer {
     const { audit = noAudit } = this.#deps;
     // A refusal of rights names the principal. A caller without a valid credential has none.
     const { principal } = metadata;
-    // Queries are left out: a caller may put a token there by mistake.
-    const action = `${method} ${url?.split('?')[0]}`;
+    // As the server reads it: a path has many forms. Queries are left out: a caller may put a token there by mistake.
+    const action = `${method} ${pathOf(url)}`;
     audit.record({
       kind: 'refusal',
       action,
@@ -240,7 +240,7 @@ export class HttpServer {
   }
 
   async #routed(request: IncomingMessage): Promise<Reply> {
-    const url = URL.parse(request.url ?? '', 'http://node');
+    const url = parsedUrl(request.url);
     if (url === null || !request.url?.startsWith('/')) return errorReply(400, 'BAD_REQUEST', 'the URL is not valid');
     const route = this.#deps.routes.get(url.pathname);
     if (route === undefined) {
@@ -253,6 +253,9 @@ export class HttpServer {
     return route(url.searchParams, await this.#admitted(request, url.pathname));
   }
 }
+
+const parsedUrl = (url = ''): URL | null => URL.parse(url, 'http://node');
+const pathOf = (url: string | undefined): string => parsedUrl(url)?.pathname ?? '';
 
 const tooManyReplies = (): Reply =>
   errorReply(503, 'OVERLOADED', 'too many replies are not read: try again', { 'retry-after': '1' });
