@@ -18,16 +18,16 @@ import { addWatch } from './commands/queues/watch.ts';
 import { addReschedule } from './commands/reschedule.ts';
 import { addSchedule } from './commands/schedule/schedule.ts';
 import { addSettling } from './commands/settle.ts';
-import { addTopic } from './commands/topics/topic.ts';
+import { addTopic } from './commands/topic.ts';
 import { addWait } from './commands/wait.ts';
 import { addGlobalOptions, Runner } from './session/session.ts';
 import { version } from './session/version.ts';
 import { InterruptedError, UsageError } from './views/cli-errors.ts';
 import { type EndingSignal, type ExitCode, exitCodes, exitCodesHelp, signalExitCodes } from './views/exit-codes.ts';
 import { helpWidth, notesOf } from './views/help.ts';
+import type { Shell } from './views/output.ts';
 import { Messages, Output } from './views/output.ts';
 import { reportError } from './views/report-error.ts';
-import type { Shell } from './views/shell.ts';
 
 const intro = 'Enqueues, leases and completes tasks of a TaskMaster node or cluster, and shows its queues and members.';
 

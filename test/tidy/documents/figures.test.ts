@@ -72,7 +72,7 @@ const joinedBytes = constant('client/src/calls/update-joiner.ts', 'MOST_BYTES') 
 const unwritten = constant('node/src/engine/pending/pending-changes.ts', 'MOST_TASKS');
 const unwrittenBytes = constant('node/src/engine/pending/pending-changes.ts', 'MOST_BYTES');
 const many = constant('client/src/api/queue.ts', 'MANY_TASKS');
-const ahead = constant('client/src/worker/prefetch.ts', 'AHEAD_MS');
+const ahead = constant('client/src/worker/worker.ts', 'AHEAD_MS');
 
 /** The least memory of a program, whose message names it. */
 function leastMemory(spec: MemorySpec<string>): number {

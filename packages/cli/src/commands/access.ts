@@ -6,7 +6,7 @@ import type { Runner, Session } from '../session/session.ts';
 import { CommandFailedError } from '../views/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../views/exit-codes.ts';
 import { notesOf } from '../views/help.ts';
-import type { Shell } from '../views/shell.ts';
+import type { Shell } from '../views/output.ts';
 import { tableOf } from '../views/table.ts';
 
 const RIGHTS: readonly Right[] = ['enqueue', 'lease', 'read', 'manage-queues', 'manage-cluster', 'back-up'];

@@ -1,4 +1,6 @@
-import type { BackupTarget, CreateProgress, Manifest } from '@taskmaster/backup';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { BackupTarget, CreateProgress, Manifest, PartitionSource } from '@taskmaster/backup';
+import { isTaskMasterError, type TaskMasterClient } from '@taskmaster/client';
 import type { Command } from 'commander';
 import { anyWholeNumber, wholeNumber } from '../input/arguments.ts';
 import type { Runner, Session } from '../session/session.ts';
@@ -7,9 +9,9 @@ import { UsageError } from '../views/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../views/exit-codes.ts';
 import { bytes, count, countOf, duration, rate } from '../views/format.ts';
 import { notesOf } from '../views/help.ts';
+import type { Shell } from '../views/output.ts';
 import { Progress } from '../views/progress.ts';
-import type { Shell } from '../views/shell.ts';
-import { sourceOf } from './backup-source.ts';
+import { isTemporary } from '../views/report-error.ts';
 
 const places = `
 A place is a directory, s3://bucket/prefix, or - for a tar stream on stdin or stdout. S3 needs the package @aws-sdk/client-s3. It
@@ -39,6 +41,8 @@ interface CreateFlags {
 /** How long a partition may give no answer, and how often its stream may break. */
 const RETRY = { backoffMs: { initial: 200, max: 5_000 }, giveUpAfterMs: 60_000, maxBroken: 10 };
 const MOST_CONCURRENT = 64;
+/** Wait before a node that sends as many partitions as it may is asked again, in ms, if it gives no retry delay. */
+const BUSY_MS = 1_000;
 
 export function addBackup(program: Command, runner: Runner): void {
   const backup = program
@@ -71,6 +75,25 @@ export function addBackup(program: Command, runner: Runner): void {
     .argument('<place>', 'where the backup is; not -')
     .addHelpText('after', notesOf(`${places}\n${examples}`))
     .action((place: string) => runner.local((shell) => show(shell, place)));
+}
+
+/** The cluster behind a client. */
+export function sourceOf(client: TaskMasterClient): PartitionSource {
+  return {
+    async *backupPartition({ partition, ...request }, { signal }) {
+      for (;;) {
+        try {
+          for await (const part of client.cluster.backupPartition(partition, { ...request, signal })) yield { part };
+          return;
+        } catch (error) {
+          // Refused before the first part. The node may be busy with large partitions for long, which is no failure.
+          if (!isTaskMasterError(error) || error.reason !== 'TOO_MANY_BACKUPS') throw error;
+          await sleep(error.retryDelayMs ?? BUSY_MS, undefined, { signal });
+        }
+      }
+    },
+    isTemporary: (error) => isTaskMasterError(error) && isTemporary(error),
+  };
 }
 
 async function create(session: Session, flags: CreateFlags): Promise<ExitCode> {

@@ -12,8 +12,7 @@ import {
 } from '@taskmaster/client';
 import { limits } from '@taskmaster/proto';
 import type { Command } from 'commander';
-import { lengthOfTime, pid, queueName, wholeNumber } from '../input/arguments.ts';
-import { leaseDurationOption } from '../input/lease-duration-option.ts';
+import { leaseDurationOption, lengthOfTime, pid, queueName, wholeNumber } from '../input/arguments.ts';
 import { shardCount, shardsOf } from '../input/shard-flags.ts';
 import type { Runner, Session } from '../session/session.ts';
 import { unreachableHolders, unreachableText } from '../session/unreachable-holder.ts';

@@ -7,8 +7,7 @@ import {
 } from '@taskmaster/client';
 import { limits, pidText } from '@taskmaster/proto';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { leaseToken, lengthOfTime, payload, pid, queueName } from '../input/arguments.ts';
-import { leaseDurationOption } from '../input/lease-duration-option.ts';
+import { leaseDurationOption, leaseToken, lengthOfTime, payload, pid, queueName } from '../input/arguments.ts';
 import { runAtOption } from '../input/task-flags.ts';
 import { assertRefSource, type RefSource, type TaskRef } from '../input/task-refs.ts';
 import type { Runner, Session } from '../session/session.ts';

@@ -2,7 +2,7 @@ import { isIPv6 } from 'node:net';
 import { durationMs, type Pid, pidFromText } from '@taskmaster/client';
 import { canonicalName } from '@taskmaster/client/internal';
 import { parseQueueName } from '@taskmaster/proto';
-import { InvalidArgumentError } from 'commander';
+import { InvalidArgumentError, Option } from 'commander';
 import { bytesOf } from '../views/bytes-text.ts';
 
 /*
@@ -89,3 +89,11 @@ export const leaseToken = wholeNumber(1, Number.MAX_SAFE_INTEGER);
 function invalid(error: unknown): InvalidArgumentError {
   return new InvalidArgumentError(`${error instanceof Error ? error.message : String(error)}.`);
 }
+
+/** `--lease-duration`. Without it the settings of the queue decide. */
+export const leaseDurationOption = (what: string): Option =>
+  new Option('--lease-duration <duration>', `${what} (default: that of the queue, or 30s)`).argParser((text) => {
+    const ms = lengthOfTime(text);
+    if (ms < 1) throw new InvalidArgumentError('A lease lasts at least 1ms.');
+    return ms;
+  });

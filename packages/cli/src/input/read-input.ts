@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises';
 import { addAbortSignal, type Readable } from 'node:stream';
 import { systemTiming, type Timing } from '@taskmaster/client/internal';
 import { CommandFailedError, UsageError } from '../views/cli-errors.ts';
-import type { Shell } from '../views/shell.ts';
+import type { Shell } from '../views/output.ts';
 
 const NEWLINE = 0x0a;
 /** Size of one read of a file, in bytes. */

@@ -3,7 +3,7 @@ import type { LeaseRef, Pid, TaskHeaders, TaskName } from '@taskmaster/client';
 import { nameFields } from '@taskmaster/client/internal';
 import { limits } from '@taskmaster/proto';
 import { UsageError } from '../views/cli-errors.ts';
-import type { Shell } from '../views/shell.ts';
+import type { Shell } from '../views/output.ts';
 import { leaseToken, payload, pid, queueName } from './arguments.ts';
 import { openInput, readLines } from './read-input.ts';
 

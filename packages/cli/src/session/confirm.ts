@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline/promises';
 import { escapeControls } from '@taskmaster/proto';
 import { UsageError } from '../views/cli-errors.ts';
-import type { Shell } from '../views/shell.ts';
+import type { Shell } from '../views/output.ts';
 import type { Session } from './session.ts';
 
 /**

@@ -2,7 +2,7 @@ import { connect, type TaskMasterClient, type TlsOptions } from '@taskmaster/cli
 import { type Command, Option } from 'commander';
 import { endpoints as endpointsOf, lengthOfTime } from '../input/arguments.ts';
 import type { ExitCode } from '../views/exit-codes.ts';
-import type { Shell } from '../views/shell.ts';
+import type { Shell } from '../views/output.ts';
 import { WaitNotice } from './wait-notice.ts';
 
 /** A shell with a client. */

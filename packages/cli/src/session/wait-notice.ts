@@ -2,7 +2,7 @@ import { isTaskMasterError, type RetryEvent, type TaskMasterClient } from '@task
 import { CommandFailedError } from '../views/cli-errors.ts';
 import { exitCodes } from '../views/exit-codes.ts';
 import { duration } from '../views/format.ts';
-import type { Shell } from '../views/shell.ts';
+import type { Shell } from '../views/output.ts';
 import { unreachableHolders, unreachableText } from './unreachable-holder.ts';
 
 /** After this time a command on a terminal says which node it waits for, in ms. */

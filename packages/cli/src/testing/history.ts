@@ -19,5 +19,5 @@ export {
   showHistory,
   type TaskCall,
   type UpdateCall,
-} from '../load/history/history.ts';
-export { eventsBehind, type FinalTask, violationsOf } from '../load/history/history-checker.ts';
+} from '../load/verify/history.ts';
+export { eventsBehind, type FinalTask, violationsOf } from '../load/verify/history-checker.ts';

@@ -1,6 +1,6 @@
 import type { UnreachableNode } from '@taskmaster/proto';
 import { type ExitCode, exitCodes } from './exit-codes.ts';
-import type { Shell } from './shell.ts';
+import type { Shell } from './output.ts';
 
 /** The nodes that did not answer the requests of a command. What they hold is missing in its output. */
 export class MissingNodes {

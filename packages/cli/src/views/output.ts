@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import type { Writable } from 'node:stream';
+import type { Readable, Writable } from 'node:stream';
 import { escapeControls, visibleJson } from '@taskmaster/proto';
 import { CommandFailedError } from './cli-errors.ts';
 
@@ -130,4 +130,13 @@ function unwritable(error: NodeJS.ErrnoException): CommandFailedError {
   const { code = 'WRITE_FAILED', message } = error;
   const why = problems[code] ?? message;
   return new CommandFailedError(code, `standard output cannot be written: ${why}`, { cause: error });
+}
+
+/** The streams of a command and the signal that interrupts it. */
+export interface Shell {
+  readonly stdin: Readable & { readonly isTTY?: boolean };
+  readonly out: Output;
+  readonly err: Messages;
+  /** Aborted by Ctrl-C, SIGTERM or SIGHUP. Its reason is an `InterruptedError`. */
+  readonly signal: AbortSignal;
 }

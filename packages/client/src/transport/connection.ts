@@ -3,7 +3,7 @@ import { type CallPipe, type CallPipeListener, isReason, TaskMasterServiceClient
 import { isOfGroup, makeError, NOT_HOLDER, type TaskMasterError, UnavailableError } from '../values/errors.ts';
 import { backoffBound } from '../values/retry.ts';
 import { messageOf } from '../values/thrown.ts';
-import type { Bearer } from './credentials/bearer.ts';
+import type { Bearer } from './channels/bearer.ts';
 import { openStreamPipe } from './grpc-stream-pipe.ts';
 import { isAnswered } from './is-answered.ts';
 import { RequestStream } from './request-stream.ts';

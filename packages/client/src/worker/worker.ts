@@ -14,7 +14,6 @@ import { assertKnown } from '../values/known-options.ts';
 import { DEFAULT_STOP_TIMEOUT, type StopOptions, stopNames } from '../values/options.ts';
 import { backoffBound } from '../values/retry.ts';
 import { warn } from '../values/warnings.ts';
-import { movingMean, prefetchFor } from './prefetch.ts';
 import { type RunTaskParts, runTask } from './run-task.ts';
 import {
   type Handler,
@@ -37,6 +36,10 @@ const LEASE_RETRY_INITIAL_MS = 100;
 const LEASE_RETRY_MAX_MS = 10_000;
 /** How long handlers may run after their signals are aborted, in ms. */
 const ABORTED_MS = 1_000;
+/**
+ * Largest amount of prefetched work, in ms. It hides the latency of a request and does not take many tasks from other workers.
+ */
+const AHEAD_MS = 100;
 
 /**
  * Leases tasks, runs a handler for each, and completes them, or releases them after a failure. It renews their leases meanwhile.
@@ -289,4 +292,18 @@ function stopped(): CancelledError {
 function aborted(signal: AbortSignal): Promise<void> {
   if (signal.aborted) return Promise.resolve();
   return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+}
+
+/**
+ * Number of tasks to prefetch. It is small, because prefetched tasks wait here while another worker may be idle.
+ * @param meanMs mean time of a task, in ms. Undefined before the first task has ended; then nothing is prefetched.
+ */
+export function prefetchFor(meanMs: number | undefined, concurrency: number, bound: number): number {
+  if (meanMs === undefined) return 0;
+  return Math.min(bound, Math.floor((concurrency * AHEAD_MS) / Math.max(meanMs, 1)));
+}
+
+/** Moving mean: a new value counts an eighth. */
+export function movingMean(mean: number | undefined, value: number): number {
+  return mean === undefined ? value : mean + (value - mean) / 8;
 }

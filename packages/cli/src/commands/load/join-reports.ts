@@ -4,7 +4,7 @@ import { mergeReports } from '../../load/report/merge-reports.ts';
 import { InvalidReportError, parseReport } from '../../load/report/read-report.ts';
 import { CommandFailedError } from '../../views/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../../views/exit-codes.ts';
-import type { Shell } from '../../views/shell.ts';
+import type { Shell } from '../../views/output.ts';
 import { type ReportFiles, showReport, writeReport } from './run-load.ts';
 
 /** Joins reports and shows the result. */

@@ -6,8 +6,8 @@ import type { Tick } from '../../load/processes/messages.ts';
 import { reported } from '../../load/report/load-report.ts';
 import { intervalOf } from '../../load/report/read-report.ts';
 import { count, countOf, duration, rate } from '../../views/format.ts';
+import type { Shell } from '../../views/output.ts';
 import { Screen } from '../../views/screen.ts';
-import type { Shell } from '../../views/shell.ts';
 import { callsTable } from './calls-table.ts';
 import { latency } from './latency.ts';
 

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { open, writeFile } from 'node:fs/promises';
-import { systemTiming } from '@taskmaster/client/internal';
+import { sleep, systemTiming } from '@taskmaster/client/internal';
 import { ProcessFailedError, runProcesses } from '../../load/processes/children.ts';
 import type { ProcessJob } from '../../load/processes/messages.ts';
 import { type JobHooks, type JobResult, runJob } from '../../load/processes/run-job.ts';
@@ -12,9 +12,8 @@ import { version } from '../../session/version.ts';
 import { AlreadyReportedError, CommandFailedError } from '../../views/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../../views/exit-codes.ts';
 import { countOf } from '../../views/format.ts';
-import type { Shell } from '../../views/shell.ts';
-import { runCommand } from '../run-command.ts';
-import { runKills } from './kill-loop.ts';
+import type { Shell } from '../../views/output.ts';
+import { commandEndText, runCommand } from '../run-command.ts';
 import { LiveView } from './live-view.ts';
 import { type LoadFlags, processesOf } from './load-flags.ts';
 import { pageOf } from './page/page.ts';
@@ -86,18 +85,29 @@ async function measured(shell: Shell, reach: Reach, flags: LoadFlags): Promise<J
   }
 }
 
-/** Runs the command of `--kill-command` while the load lasts. Of several instances only the first one does. */
+/**
+ * Runs the command of `--kill-command` again and again while the load lasts. Of several instances only the first one does.
+ * Resolves with what it did, when the last run has ended.
+ */
 async function killsOf(shell: Shell, flags: LoadFlags, view: LiveView, over: AbortSignal): Promise<readonly Kill[]> {
-  const { killCommand, killEvery: everyMs, duration, instance } = flags;
+  const { killCommand, killEvery, duration, instance } = flags;
   if (killCommand === undefined || instance > 0) return [];
   const lasts = AbortSignal.any([over, AbortSignal.timeout(duration)]);
-  const run = (number: number) =>
-    runCommand(killCommand, new Uint8Array(0), {
+  const start = systemTiming.now();
+  const kills: Kill[] = [];
+  for (let number = 1; ; number++) {
+    const due = start + number * killEvery;
+    await sleep(systemTiming, Math.max(0, due - systemTiming.now()), lasts).catch(() => undefined);
+    if (lasts.aborted) return kills;
+    const atMs = systemTiming.now() - start;
+    const end = await runCommand(killCommand, new Uint8Array(0), {
       env: { [KILL_NUMBER]: String(number) },
       stdout: process.stderr,
       signal: shell.signal,
     });
-  return runKills({ timing: systemTiming, everyMs, run, onKill: () => view.killed() }, lasts);
+    kills.push({ atMs, endedAtMs: systemTiming.now() - start, ended: commandEndText(end) });
+    view.killed();
+  }
 }
 
 function commandError(error: unknown): unknown {

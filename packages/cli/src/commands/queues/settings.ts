@@ -1,8 +1,7 @@
 import type { QueueSettings } from '@taskmaster/client';
 import { parseQueueName } from '@taskmaster/proto';
 import { type Command, InvalidArgumentError } from 'commander';
-import { lengthOfTime, queueName } from '../../input/arguments.ts';
-import { leaseDurationOption } from '../../input/lease-duration-option.ts';
+import { leaseDurationOption, lengthOfTime, queueName } from '../../input/arguments.ts';
 import { modeOption, retryOptions, type TaskFlags, taskOptions, timeLimitOption } from '../../input/task-flags.ts';
 import type { Runner, Session } from '../../session/session.ts';
 import { CommandFailedError, UsageError } from '../../views/cli-errors.ts';

@@ -1,8 +1,7 @@
 import { connect } from '@taskmaster/client';
 import { systemTiming } from '@taskmaster/client/internal';
-import { reportOf } from '../report/build-report.ts';
-import { type LoadReport, reported } from '../report/load-report.ts';
-import { runInstance } from '../run/run-instance.ts';
+import { type LoadReport, REPORT_FORMAT, REPORT_KIND, reported, reportedIntervals } from '../report/load-report.ts';
+import { type RunOutcome, type RunSettings, runInstance } from '../run/run-instance.ts';
 import type { ProcessJob, Tick } from './messages.ts';
 
 export interface JobHooks {
@@ -54,4 +53,28 @@ export async function runJob(job: ProcessJob, { signal, onStart, onTick }: JobHo
   } finally {
     clearInterval(ticking);
   }
+}
+
+/** The report of one instance. @param startedAt by the clock of this machine. */
+export function reportOf(settings: RunSettings, outcome: RunOutcome, release: string, startedAt: Date): LoadReport {
+  const { meter, elapsedMs, isComplete, notStarted, verification } = outcome;
+  const { timeline, longestPause } = meter;
+  const { calls, retries } = reported(timeline.total());
+  return {
+    kind: REPORT_KIND,
+    format: REPORT_FORMAT,
+    release,
+    startedAt: startedAt.toISOString(),
+    elapsedMs,
+    isComplete,
+    instances: [settings.instance.index],
+    workload: settings.workload,
+    intervalMs: timeline.intervalMs,
+    intervals: reportedIntervals(timeline),
+    total: { calls, retries },
+    notStarted,
+    longestPause,
+    kills: [],
+    verification,
+  };
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { loadSetUp, smallRun, toEnd } from '../../testing/load-set-up.ts';
+import { reportOf } from '../processes/run-job.ts';
 import type { RunSettings } from '../run/run-instance.ts';
-import { reportOf } from './build-report.ts';
 import type { LoadReport } from './load-report.ts';
 import { mergeReports } from './merge-reports.ts';
 import { parseReport } from './read-report.ts';

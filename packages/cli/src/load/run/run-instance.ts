@@ -1,8 +1,6 @@
 import { isTaskMasterError, type RetryEvent, type RetryOptions, type TaskMasterClient } from '@taskmaster/client';
 import type { Timing } from '@taskmaster/client/internal';
 import { Meter } from '../measure/meter.ts';
-import { runClosedLoop } from '../pace/closed-loop.ts';
-import { runOpenLoop } from '../pace/open-loop.ts';
 import type { Verification } from '../report/load-report.ts';
 import { DrainFailedError } from '../verify/drain.ts';
 import { TaskHistory } from '../verify/task-history.ts';
@@ -12,6 +10,7 @@ import { Payloads } from '../workload/payloads.ts';
 import { LoadRandom } from '../workload/random.ts';
 import { type Instance, queuesOf, type Workload } from '../workload/settings.ts';
 import { assertEmpty, deleteQueues } from './load-queues.ts';
+import { runClosedLoop, runOpenLoop } from './pace.ts';
 import { arrive, leave, waitForAll } from './rendezvous.ts';
 
 interface ClientHooks {

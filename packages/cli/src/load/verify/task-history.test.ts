@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { LeaseCall, Outcome, UpdateCall } from '../history/history.ts';
+import type { LeaseCall, Outcome, UpdateCall } from './history.ts';
 import { TaskHistory } from './task-history.ts';
 
 /** Calls of 2 ms each about tasks of one queue. Their PIDs are their data. */

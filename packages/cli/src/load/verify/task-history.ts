@@ -7,8 +7,8 @@ import {
   type Outcome,
   showHistory,
   type TaskCall,
-} from '../history/history.ts';
-import { eventsBehind, type FinalTask, violationsOf } from '../history/history-checker.ts';
+} from './history.ts';
+import { eventsBehind, type FinalTask, violationsOf } from './history-checker.ts';
 import { MOST_SHOWN, type Verdict, type Violation } from './verdict.ts';
 
 type UpdateEvent = HistoryEvent<CallOf<'update'>>;

@@ -7,9 +7,9 @@ import {
 } from '@taskmaster/client';
 import type { Timing } from '@taskmaster/client/internal';
 import { parseQueueName } from '@taskmaster/proto';
-import type { EnqueueCall, Outcome, UpdateCall } from '../history/history.ts';
 import type { CallKind } from '../measure/call-figures.ts';
 import type { Meter } from '../measure/meter.ts';
+import type { EnqueueCall, Outcome, UpdateCall } from '../verify/history.ts';
 import type { TaskHistory } from '../verify/task-history.ts';
 import type { Payloads } from './payloads.ts';
 

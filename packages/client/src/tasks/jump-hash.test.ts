@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { jumpHash } from './jump-hash.ts';
+import { jumpHash } from './shard-names.ts';
 
 describe('the jump hash', () => {
   // As other implementations have them.

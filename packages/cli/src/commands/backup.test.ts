@@ -1,7 +1,7 @@
 import { makeError } from '@taskmaster/client/internal';
 import { clientSetUp } from '@taskmaster/client/testing';
 import { expect, test } from 'vitest';
-import { sourceOf } from './backup-source.ts';
+import { sourceOf } from './backup.ts';
 
 const request = { partition: 0, unchangedSince: undefined, maxBytesPerSecond: 0 };
 const busy = makeError('busy', { reason: 'TOO_MANY_BACKUPS', retryDelayMs: 1 });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { idRuns } from './id-runs.ts';
+import { idRuns } from './partition-view.ts';
 
 test.each([
   [[], ''],

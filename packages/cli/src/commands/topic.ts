@@ -1,17 +1,23 @@
-import { bytesCodec, type HeaderFilter, type Pid, pidText } from '@taskmaster/client';
+import {
+  bytesCodec,
+  type HeaderFilter,
+  type Pid,
+  type PublishedTask,
+  pidText,
+  type Subscription,
+} from '@taskmaster/client';
 import { limits } from '@taskmaster/proto';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { lengthOfTime, payload, pid, queueName } from '../../input/arguments.ts';
-import { openInput, readWhole } from '../../input/read-input.ts';
-import { addTaskFlags, type TaskFlags, taskOptions } from '../../input/task-flags.ts';
-import type { Runner, Session } from '../../session/session.ts';
-import { CommandFailedError, UsageError } from '../../views/cli-errors.ts';
-import { type ExitCode, exitCodes } from '../../views/exit-codes.ts';
-import { countOf } from '../../views/format.ts';
-import { notesOf } from '../../views/help.ts';
-import { tableOf } from '../../views/table.ts';
-import { filterOption } from './filter-option.ts';
-import { publishedObject, subscriptionColumns, subscriptionObject } from './topic-view.ts';
+import { lengthOfTime, payload, pid, queueName } from '../input/arguments.ts';
+import { filterOption, filterText } from '../input/header-filter.ts';
+import { openInput, readWhole } from '../input/read-input.ts';
+import { addTaskFlags, type TaskFlags, taskOptions } from '../input/task-flags.ts';
+import type { Runner, Session } from '../session/session.ts';
+import { CommandFailedError, UsageError } from '../views/cli-errors.ts';
+import { type ExitCode, exitCodes } from '../views/exit-codes.ts';
+import { countOf, duration } from '../views/format.ts';
+import { notesOf } from '../views/help.ts';
+import { type Column, tableOf } from '../views/table.ts';
 
 const notes = `
 A task that is published to a topic goes to all queues that are subscribed to it. A topic and its queues are of one group. A topic
@@ -172,3 +178,30 @@ async function list(session: Session, listed: string, isGroup: boolean): Promise
   else await out.block(tableOf(subscriptions, subscriptionColumns(Date.now()), out.stream));
   return subscriptions.length === 0 ? exitCodes.nothing : exitCodes.ok;
 }
+
+const subscriptionColumns = (now: number): readonly Column<Subscription>[] => [
+  { title: 'TOPIC', cell: ({ topic }) => topic },
+  { title: 'QUEUE', cell: ({ queue }) => queue },
+  { title: 'FILTER', cell: ({ filter }) => filterText(filter) },
+  {
+    title: 'ENDS IN',
+    align: 'right',
+    cell: ({ expiresAt }) => (expiresAt === undefined ? 'never' : duration(expiresAt.getTime() - now)),
+  },
+  { title: 'THEN', cell: ({ deleteQueue }) => (deleteQueue ? 'queue deleted' : '') },
+];
+
+/** A subscription for programs. What does not apply is left out. */
+const subscriptionObject = ({ filter, expiresAt, ...rest }: Subscription): object => ({
+  ...rest,
+  filter: Object.keys(filter).length === 0 ? undefined : filter,
+  expiresAt: expiresAt?.toISOString(),
+});
+
+/** A published task for programs. */
+const publishedObject = ({ queue, pid, result, leased }: PublishedTask): object => ({
+  queue,
+  pid: pidText(pid),
+  result,
+  leased,
+});
