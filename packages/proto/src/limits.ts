@@ -25,6 +25,8 @@ export const limits = {
   workerLabelBytes: 256,
   /** Regular expression. */
   regexBytes: 256,
+  /** Instructions of a compiled regular expression: about one for each character, and more for repetitions such as `{1,100}`. */
+  regexInstructions: 1_000,
   /** Items in one update, all kinds together. */
   updateItems: 10_000,
   /** Tasks in one lease reply. */

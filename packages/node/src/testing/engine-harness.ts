@@ -119,7 +119,7 @@ interface PatternSpec {
   readonly after?: number;
   readonly id?: number;
   readonly principal?: string;
-  readonly mayLease?: (group: string) => boolean;
+  readonly mayLease?: (group: string) => boolean | undefined;
 }
 
 const patternOf = ({ regex, group, after = 0, id = 1, principal, mayLease }: PatternSpec): LeasePattern => {

@@ -156,7 +156,7 @@ export interface LeasePattern {
   /** Given by the caller. */
   readonly id: number;
   /** Whether the caller may lease from a group now. Undefined: from all. */
-  readonly mayLease: ((group: string) => boolean) | undefined;
+  readonly mayLease: ((group: string) => boolean | undefined) | undefined;
 }
 
 /** A queue that matches a pattern of a lease. */

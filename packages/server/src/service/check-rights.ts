@@ -47,12 +47,12 @@ function checkLease(access: CallerAccess, groups: ReadonlySet<string | undefined
 export function leasableOnly(access: CallerAccess, command: LeaseCommand): LeaseCommand {
   const { patterns } = command;
   if (access.isUnlimited || patterns === undefined) return command;
-  const mayLease = (group: string): boolean => {
+  const mayLease = (group: string): boolean | undefined => {
     try {
       return access.allows('lease', group);
     } catch (error) {
-      // A credential that is no longer valid. The recheck of the wait refuses it.
-      if (error instanceof Refusal) return false;
+      // A credential that is no longer valid, which says nothing about other callers of the principal.
+      if (error instanceof Refusal) return undefined;
       throw error;
     }
   };

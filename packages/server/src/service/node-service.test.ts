@@ -1,9 +1,15 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { encodeToBuffer, formatQueueName, ListQueuesRequest, UpdateTasksRequest } from '@taskmaster/proto';
+import {
+  encodeToBuffer,
+  formatQueueName,
+  LeaseTasksRequest,
+  ListQueuesRequest,
+  UpdateTasksRequest,
+} from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { unlimitedAccess } from '../access/caller-access.ts';
 import { fakeEngine } from '../grpc/testing/fake-engine.ts';
-import { aFilter, aList, anEnqueue, anUpdate } from '../grpc/testing/requests.ts';
+import { aFilter, aLease, aList, anEnqueue, anUpdate } from '../grpc/testing/requests.ts';
 import { keptLog } from '../grpc/testing/start-server.ts';
 import { waitingLeaseKeepsMessage } from '../grpc/testing/waiting-lease.ts';
 import { createHandlers } from './handlers.ts';
@@ -61,6 +67,22 @@ test('a publication takes turns by what it becomes, not by its size', async () =
     { tasks: 1, kib: 16, copiedKib: 0 },
     { tasks: 1, kib: 16, copiedKib: 0 },
   ]);
+});
+
+test('a pattern takes a turn of its own while its expression is to be compiled', async () => {
+  const sizes: number[] = [];
+  const turns = {
+    run: <T>(_caller: string, { tasks, start }: Work<T>) => {
+      sizes.push(tasks);
+      return start();
+    },
+  } as FairTurns;
+  const engine = fakeEngine({ leaseTasks: async () => [] });
+  const { unary } = createNodeService(createHandlers(engine, keptLog()), turns);
+  const patterns = [{ nameRegex: '^turns#', afterQueues: 0, id: 1 }];
+  const request = encodeToBuffer(LeaseTasksRequest, aLease({ queues: [], maxTasks: 1, patterns }));
+  for (let call = 0; call < 2; call++) await unary.LeaseTasks?.(request, callerAt('10.0.0.1:1'));
+  expect(sizes).toEqual([65, 1]);
 });
 
 describe('listings that take long', () => {

@@ -53,6 +53,7 @@ import { awaitedBytes, type Caller, visitorOf } from './caller.ts';
 import type { Handlers } from './handlers.ts';
 import { decodeRequest, type MessageType } from './parse/codec.ts';
 import { type EntryBound, entryBounds } from './parse/entry-bounds.ts';
+import { knowsRegex } from './parse/kept-regex.ts';
 import { countItems } from './parse/parse-update.ts';
 import type { RawService, StreamOperation, StreamSession, UnaryHandler } from './raw-service.ts';
 import type { FairTurns, Size } from './turns/fair-turns.ts';
@@ -154,6 +155,8 @@ interface Work {
 
 /** A lease counts for at most this number of tasks, because fewer tasks than requested may be available. */
 const MOST_LEASE_TASKS = 32;
+/** A pattern whose expression has to be compiled counts for this number of tasks. */
+const NEW_REGEX_TASKS = 64;
 
 const all = (sizes: readonly Size[]): Size => ({
   tasks: sizes.reduce((so, { tasks }) => so + tasks, 1),
@@ -180,8 +183,11 @@ function inTurns(handlers: Handlers, turns: FairTurns): Work {
       copiedKib: Math.floor(copiedBytes / 1024),
     };
   };
-  const leased = ({ maxTasks }: LeaseTasksRequest): Size => ({
-    tasks: Math.max(1, Math.min(MOST_LEASE_TASKS, maxTasks)),
+  const leased = ({ maxTasks, patterns }: LeaseTasksRequest): Size => ({
+    tasks: patterns.reduce(
+      (tasks, { nameRegex }) => (knowsRegex(nameRegex) ? tasks : tasks + NEW_REGEX_TASKS),
+      Math.max(1, Math.min(MOST_LEASE_TASKS, maxTasks)),
+    ),
     kib: 0,
     copiedKib: 0,
   });

@@ -1,4 +1,4 @@
-import { type LeasePattern, Refusal } from '@taskmaster/server/domain';
+import { type Instant, type LeasePattern, Refusal } from '@taskmaster/server/domain';
 import { sleep } from '@taskmaster/server/ports';
 import type { EngineState } from '../engine-state.ts';
 import type { Queue } from '../queues/queue.ts';
@@ -9,13 +9,17 @@ const MOST_OVER_GROUPS = 256;
 const MOST_PATTERNS = 10_000;
 /** Pairs of a pattern and a queue that matches, which take about 100 bytes each. */
 const MOST_PAIRS = 500_000;
-/** One principal may have this part of the patterns over all groups, and of the pairs. */
+/** One principal may have this part of the patterns, of those over all groups, and of the pairs. */
 const PART_OF_PRINCIPAL = 1 / 4;
 /** How long a pattern without requests stays, in ms, so that the next request finds its queues matched. */
 const KEPT_MS = 60_000;
 /** New queues are matched in the turns of their commits for this part of the time, in ms. The others follow a little later. */
 const SLICE_MS = 4;
 const SLICE_EVERY_MS = 20;
+/** The pause after a slice is longer than the slice by this factor, so that slow expressions leave most of the time to others. */
+const PAUSE_FACTOR = 4;
+/** Queues from which a caller could not lease that a request looks at again. */
+const BARRED_AT_ONCE = 256;
 /** A pattern that takes this long for one name is not matched in the turns of commits, in ms. */
 const SLOW_MS = 2;
 
@@ -25,10 +29,12 @@ export class FollowedPattern {
   readonly group: string | undefined;
   readonly principal: string | undefined;
   readonly matches: LeasePattern['matches'];
-  /** Of the caller that used it last; see `LeasePattern`. Callers of one pattern have the same rights. */
+  /** Of the caller that used it last; see `LeasePattern`. Callers of one pattern have the same rights while it is valid. */
   mayLease: LeasePattern['mayLease'];
   /** Matching queues that may have available tasks. The first one has the next turn. */
   readonly ready = new Set<Queue>();
+  /** Matching queues that may have available tasks and from which its callers may not lease. */
+  readonly #barred = new Set<Queue>();
   /** True until the queues that exist are matched. */
   isMatching = true;
   /** True if the last name took long. */
@@ -43,6 +49,40 @@ export class FollowedPattern {
     this.principal = principal;
     this.matches = matches;
     this.mayLease = mayLease;
+  }
+
+  /** A matching queue may have available tasks from now on. */
+  becameReady(queue: Queue): void {
+    if (this.ready.has(queue) || this.#barred.has(queue)) return;
+    if (this.mayLease?.(queue.ledger.name.group) === false) this.#barred.add(queue);
+    else this.ready.add(queue);
+  }
+
+  /** Its callers may not lease from this queue. */
+  bar(queue: Queue): void {
+    this.ready.delete(queue);
+    this.#barred.add(queue);
+  }
+
+  /** Looks at some of the queues from which callers could not lease, because rights change. */
+  followRights(mayLease: LeasePattern['mayLease']): void {
+    this.mayLease = mayLease;
+    let left = Math.min(this.#barred.size, BARRED_AT_ONCE);
+    for (const queue of this.#barred) {
+      if (left-- === 0) break;
+      this.#barred.delete(queue);
+      if (queue.ledger.available > 0) this.becameReady(queue);
+    }
+  }
+
+  forget(queue: Queue): void {
+    this.ready.delete(queue);
+    this.#barred.delete(queue);
+  }
+
+  clear(): void {
+    this.ready.clear();
+    this.#barred.clear();
   }
 }
 
@@ -72,11 +112,12 @@ export class FollowedPatterns {
   readonly #byGroup = new Map<string | undefined, Set<FollowedPattern>>();
   /** By the full name of the queue. */
   readonly #followed = new Map<string, { readonly queue: Queue; readonly patterns: FollowedPattern[] }>();
-  /** New queues that are not matched yet. */
-  readonly #late = new Set<Queue>();
+  /** New queues that are not matched yet, with the patterns that are left. */
+  readonly #late = new Map<Queue, Iterator<FollowedPattern>>();
   #pairs = 0;
   /** By principal. */
   readonly #pairsOf = new Map<string, number>();
+  readonly #patternsOf = new Map<string, number>();
   /** When unused patterns were dropped last. */
   #droppedAt = 0;
   #sliceEnds = 0;
@@ -119,12 +160,13 @@ export class FollowedPatterns {
       this.#makeRoom(asked);
       pattern = new FollowedPattern(asked);
       this.#patterns.set(asked.key, pattern);
+      if (pattern.principal !== undefined) count(this.#patternsOf, pattern.principal, 1);
       const ofGroup = this.#byGroup.get(asked.group) ?? new Set();
       this.#byGroup.set(asked.group, ofGroup.add(pattern));
       this.#match(pattern);
       if (this.#patterns.get(asked.key) !== pattern) throw tooManyPairs();
     }
-    pattern.mayLease = asked.mayLease;
+    pattern.followRights(asked.mayLease);
     pattern.requests++;
     if (this.#late.size > 0) this.#catchUp(pattern);
     return pattern;
@@ -143,7 +185,7 @@ export class FollowedPatterns {
     this.#pairs = 0;
     this.#pairsOf.clear();
     for (const pattern of [...this.#patterns.values()]) {
-      pattern.ready.clear();
+      pattern.clear();
       if (pattern.requests === 0) this.#drop(pattern);
       else this.#match(pattern);
     }
@@ -155,7 +197,7 @@ export class FollowedPatterns {
     // A queue that has tasks already is one of a partition that is being loaded.
     if (queue.ledger.size > 0 || !this.#matchNow(queue)) {
       if (this.#late.size === 0) void this.#matchLate();
-      this.#late.add(queue);
+      this.#late.set(queue, this.#patternsFor(queue));
     }
   }
 
@@ -166,7 +208,7 @@ export class FollowedPatterns {
     this.#followed.delete(queue.fullName);
     for (const pattern of followed.patterns) {
       this.#countPairs(pattern, -1);
-      pattern.ready.delete(queue);
+      pattern.forget(queue);
     }
   }
 
@@ -189,7 +231,7 @@ export class FollowedPatterns {
   /** Matches queues with the pattern of a new request, so that it finds all of them, unless that takes long. */
   #catchUp(pattern: FollowedPattern): void {
     let spentMs = 0;
-    for (const queue of this.#late) {
+    for (const queue of this.#late.keys()) {
       if (pattern.group !== undefined && pattern.group !== queue.ledger.name.group) continue;
       spentMs += this.#matchOne(pattern, queue);
       if (spentMs >= SLICE_MS) return;
@@ -199,17 +241,30 @@ export class FollowedPatterns {
   async #matchLate(): Promise<void> {
     const memory = this.#memory;
     const { clock } = memory;
+    let pauseMs = SLICE_EVERY_MS;
     do {
-      await sleep(clock, SLICE_EVERY_MS);
+      await sleep(clock, pauseMs);
       if (memory !== this.#memory) return;
       const began = clock.now();
-      for (const queue of this.#late) {
-        if (clock.now() - began >= SLICE_MS) break;
+      for (const [queue, patterns] of this.#late) {
+        // Queues take turns: one may match many slow patterns.
         this.#late.delete(queue);
-        for (const pattern of this.#patternsFor(queue)) this.#matchOne(pattern, queue);
-        if (queue.ledger.available > 0) this.#events.available(queue);
+        if (this.#matchUntil((began + SLICE_MS) as Instant, queue, patterns)) {
+          if (queue.ledger.available > 0) this.#events.available(queue);
+        } else this.#late.set(queue, patterns);
+        if (clock.now() - began >= SLICE_MS) break;
       }
+      pauseMs = Math.max(SLICE_EVERY_MS, (clock.now() - began) * PAUSE_FACTOR);
     } while (this.#late.size > 0);
+  }
+
+  /** Matches a queue with patterns until an instant. False: there are more. */
+  #matchUntil(end: Instant, queue: Queue, patterns: Iterator<FollowedPattern>): boolean {
+    for (let next = patterns.next(); !next.done; next = patterns.next()) {
+      this.#matchOne(next.value, queue);
+      if (this.#memory.clock.now() >= end) return false;
+    }
+    return true;
   }
 
   *#patternsFor({ ledger }: Queue): Generator<FollowedPattern> {
@@ -238,7 +293,7 @@ export class FollowedPatterns {
     if (followed?.queue !== queue) this.#followed.set(queue.fullName, { queue, patterns: [pattern] });
     else if (followed.patterns.includes(pattern)) return;
     else followed.patterns.push(pattern);
-    if (queue.ledger.available > 0) pattern.ready.add(queue);
+    if (queue.ledger.available > 0) pattern.becameReady(queue);
     const ofPrincipal = this.#countPairs(pattern, 1);
     if (this.#pairs > MOST_PAIRS || ofPrincipal > MOST_PAIRS * PART_OF_PRINCIPAL) this.#fail(pattern, tooManyPairs());
   }
@@ -246,11 +301,7 @@ export class FollowedPatterns {
   /** Returns the number of pairs of its principal. */
   #countPairs({ principal }: FollowedPattern, change: 1 | -1): number {
     this.#pairs += change;
-    if (principal === undefined) return 0;
-    const count = (this.#pairsOf.get(principal) ?? 0) + change;
-    if (count === 0) this.#pairsOf.delete(principal);
-    else this.#pairsOf.set(principal, count);
-    return count;
+    return principal === undefined ? 0 : count(this.#pairsOf, principal, change);
   }
 
   /** Matches the queues that exist. */
@@ -296,6 +347,8 @@ export class FollowedPatterns {
   /** The limit that another pattern would exceed. */
   #limitFor({ group, principal }: LeasePattern): number | undefined {
     if (this.#patterns.size >= MOST_PATTERNS) return MOST_PATTERNS;
+    const ofOne = MOST_PATTERNS * PART_OF_PRINCIPAL;
+    if (principal !== undefined && (this.#patternsOf.get(principal) ?? 0) >= ofOne) return ofOne;
     const overGroups = group === undefined ? this.#byGroup.get(undefined) : undefined;
     if (overGroups === undefined) return undefined;
     if (overGroups.size >= MOST_OVER_GROUPS) return MOST_OVER_GROUPS;
@@ -315,12 +368,12 @@ export class FollowedPatterns {
   }
 
   #drop(pattern: FollowedPattern): void {
-    const { key, group } = pattern;
-    this.#patterns.delete(key);
+    const { key, group, principal } = pattern;
+    if (this.#patterns.delete(key) && principal !== undefined) count(this.#patternsOf, principal, -1);
     const ofGroup = this.#byGroup.get(group);
     ofGroup?.delete(pattern);
     if (ofGroup?.size === 0) this.#byGroup.delete(group);
-    pattern.ready.clear();
+    pattern.clear();
     const { table } = this.#memory;
     const names =
       group === undefined ? this.#followed.keys() : [...table.ofGroup(group)].map((queue) => queue.fullName);
@@ -333,6 +386,14 @@ export class FollowedPatterns {
       if (followed.patterns.length === 0) this.#followed.delete(name);
     }
   }
+}
+
+/** Returns the number after the change. */
+function count(counts: Map<string, number>, of: string, change: 1 | -1): number {
+  const after = (counts.get(of) ?? 0) + change;
+  if (after === 0) counts.delete(of);
+  else counts.set(of, after);
+  return after;
 }
 
 const tooManyPatterns = (most: number): Refusal =>

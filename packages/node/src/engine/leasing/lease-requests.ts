@@ -18,7 +18,7 @@ import type { Queue } from '../queues/queue.ts';
 import { Deadlines } from './deadlines.ts';
 import { type Followed, type FollowedPattern, FollowedPatterns } from './followed-patterns.ts';
 import { deliver, grant, isToBeRead, type LeasedPick, REFILLS_AT_ONCE, select } from './grant-leases.ts';
-import { LeaseWaiter, type WaiterPattern } from './lease-waiter.ts';
+import { LeaseWaiter, mayLeaseFrom, type WaiterPattern } from './lease-waiter.ts';
 import { WaitLines } from './wait-lines.ts';
 
 const cancelled = (): Refusal => new Refusal('CANCELLED', 'the call was cancelled', { metadata: NOTHING_CHANGED });
@@ -175,7 +175,7 @@ export class LeaseRequests {
       for (const queue of ready ?? []) {
         if (found.size >= most || ++looked > MOST_LOOKED_AT) break;
         const { available, name } = queue.ledger;
-        if (available === 0 || named.has(queue) || found.has(queue) || mayLease?.(name.group) === false) continue;
+        if (available === 0 || named.has(queue) || found.has(queue) || !mayLeaseFrom(mayLease, name.group)) continue;
         found.set(queue, { queue: name, patternId: id });
       }
       // Later calls begin with others.
@@ -306,9 +306,9 @@ export class LeaseRequests {
     const { fullName } = queue;
     const followed = this.#patterns.isEmpty ? undefined : this.#patterns.following(fullName);
     let isAwaited = this.#lines.has(fullName);
-    for (const { ready, key } of followed?.patterns ?? []) {
-      ready.add(queue);
-      isAwaited ||= this.#lines.has(key);
+    for (const pattern of followed?.patterns ?? []) {
+      pattern.becameReady(queue);
+      isAwaited ||= this.#lines.has(pattern.key);
     }
     if (isAwaited) this.#serve(fullName);
   }
@@ -388,7 +388,12 @@ export class LeaseRequests {
         ? pattern.ready.size === 0
         : this.#hasNothing(followed?.queue ?? this.#queueNamed(waiter, name));
       if (nothing && !this.#hasImpatient(name, followed)) break;
-      const attempt = this.#attempt(waiter, followed);
+      let attempt = this.#attempt(waiter, followed);
+      if (attempt === 'empty' && waiter.impatient && waiter.patterns.length > 0 && followed !== undefined) {
+        // It was tried for one of its queues only, and leaves with the answer. This line does not wait for its other queues.
+        attempt = this.#attempt(waiter);
+        if (attempt === 'blocked') continue;
+      }
       if (attempt === 'blocked') {
         // Others do not wait for the names of queues to be matched.
         if (isMatching(waiter)) continue;
@@ -470,7 +475,7 @@ export class LeaseRequests {
     return [];
   }
 
-  /** `only`: the one matching queue to try for the patterns. The request has tried the others. Undefined: all. */
+  /** `only`: the one matching queue to try for the patterns. Undefined: all. */
   #attempt(waiter: LeaseWaiter, only?: Followed): Attempt {
     const memory = this.#memory;
     if (memory.failed) {
@@ -515,6 +520,8 @@ export class LeaseRequests {
       if (candidates !== undefined) {
         const awaited = [...candidates.blocked, ...(waiter.hasLooked ? [] : this.#sweptFor(waiter))];
         if (awaited.length > 0) return this.#holdUp(waiter, awaited);
+        // It is tried again when the lines of these queues are served.
+        if (candidates.isWithoutRoom && (waiter.impatient || !waiter.hasLooked)) return 'blocked';
       }
       if (candidates === undefined || only === undefined) waiter.hasLooked = true;
       return 'empty';
@@ -537,7 +544,7 @@ export class LeaseRequests {
   /** The queues of a request with patterns, in its order. */
   #candidates(waiter: LeaseWaiter, only: Followed | undefined): Candidates {
     const { table } = this.#memory;
-    const candidates: Candidates = { queues: [], ids: new Map(), blocked: [], mostOf: new Map() };
+    const candidates: Candidates = { queues: [], ids: new Map(), blocked: [], mostOf: new Map(), isWithoutRoom: false };
     const named = new Set(waiter.queues.map((name) => table.get(name)));
     let at = 0;
     const addNamed = (upTo: number): void => {
@@ -554,8 +561,7 @@ export class LeaseRequests {
       for (const queue of only === undefined ? pattern.ready : isOfPattern ? [only.queue] : []) {
         if (added === CANDIDATES || ++looked > MOST_LOOKED_AT) break;
         if (queue.ledger.available === 0) pattern.ready.delete(queue);
-        else if (named.has(queue) || candidates.mostOf.has(queue) || mayLease?.(queue.ledger.name.group) === false)
-          continue;
+        else if (named.has(queue) || candidates.mostOf.has(queue) || !isAllowed(mayLease, pattern, queue)) continue;
         else if (this.#isOpen(queue, only, candidates)) {
           candidates.queues.push(queue);
           candidates.ids.set(queue.ledger.name, id);
@@ -564,14 +570,15 @@ export class LeaseRequests {
         }
       }
       const most = Math.ceil(waiter.command.maxTasks / Math.max(1, added));
-      for (const queue of candidates.queues.slice(-added)) candidates.mostOf.set(queue, most);
+      const first = candidates.queues.length - added;
+      for (const queue of candidates.queues.slice(first)) candidates.mostOf.set(queue, most);
     }
     addNamed(waiter.queues.length);
     return candidates;
   }
 
   /** False if a request with a pattern may not have tasks of this queue yet. */
-  #isOpen(queue: Queue, only: Followed | undefined, { blocked }: Candidates): boolean {
+  #isOpen(queue: Queue, only: Followed | undefined, candidates: Candidates): boolean {
     const { partition, fullName } = queue;
     if (!this.#memory.holdings.canCommit(partition)) {
       this.#serveAfterGate(partition);
@@ -581,7 +588,8 @@ export class LeaseRequests {
     if (only !== undefined || !this.#lines.has(fullName)) return true;
     const isReading = queue.refilling !== undefined || queue.expiring !== undefined;
     if (!isReading && !this.#withoutRoom.has(fullName)) return true;
-    if (isReading) blocked.push(queue);
+    if (isReading) candidates.blocked.push(queue);
+    else candidates.isWithoutRoom = true;
     return false;
   }
 
@@ -691,6 +699,8 @@ interface Candidates {
   readonly mostOf: Map<Queue, number>;
   /** Queues with tasks for which others wait first, until a read ends. */
   readonly blocked: Queue[];
+  /** True if there are queues with tasks for which others wait first, until there is room for their answers. */
+  isWithoutRoom: boolean;
 }
 
 /** The tasks, with the patterns by which they were found. */
@@ -699,6 +709,14 @@ const withIds = (tasks: LeasedTask[], ids: ReadonlyMap<QueueName, number>): Leas
 
 const isMatching = ({ patterns }: LeaseWaiter): boolean =>
   patterns.length > 0 && patterns.some(({ pattern }) => pattern.isMatching);
+
+/** Whether the caller may lease from the queue. Later requests with the pattern do not look at a queue of which it may not. */
+function isAllowed(mayLease: LeasePattern['mayLease'], pattern: FollowedPattern, queue: Queue): boolean {
+  const { group } = queue.ledger.name;
+  if (mayLeaseFrom(mayLease, group)) return true;
+  if (mayLease?.(group) === false) pattern.bar(queue);
+  return false;
+}
 
 /** The next turns are those of other queues. */
 function endTurns({ ready }: FollowedPattern, picks: readonly { readonly queue: Queue }[]): void {

@@ -1,5 +1,13 @@
 import { formatQueueName, type QueueName } from '@taskmaster/proto';
-import type { CallSignal, Instant, LeaseCommand, LeasedTask, PartitionId, Refusal } from '@taskmaster/server/domain';
+import type {
+  CallSignal,
+  Instant,
+  LeaseCommand,
+  LeasedTask,
+  LeasePattern,
+  PartitionId,
+  Refusal,
+} from '@taskmaster/server/domain';
 import type { Queue } from '../queues/queue.ts';
 import type { Due } from './deadlines.ts';
 import type { FollowedPattern } from './followed-patterns.ts';
@@ -14,8 +22,12 @@ export interface WaiterPattern {
   /** See `LeasePattern`. */
   readonly after: number;
   readonly id: number;
-  readonly mayLease: ((group: string) => boolean) | undefined;
+  readonly mayLease: LeasePattern['mayLease'];
 }
+
+/** Whether a caller with these rights may lease from the group now. */
+export const mayLeaseFrom = (mayLease: LeasePattern['mayLease'], group: string): boolean =>
+  mayLease === undefined || mayLease(group) === true;
 
 /** From this many queues on, a map is faster than a search of the array and worth its memory. */
 const MANY_QUEUES = 16;
@@ -104,7 +116,7 @@ export class LeaseWaiter implements Waiting, Due {
   /** True if it may get tasks of the queue by one of these patterns. */
   mayFollow({ ledger }: Queue, followed: readonly FollowedPattern[]): boolean {
     return this.patterns.some(
-      ({ pattern, mayLease }) => followed.includes(pattern) && (mayLease === undefined || mayLease(ledger.name.group)),
+      ({ pattern, mayLease }) => followed.includes(pattern) && mayLeaseFrom(mayLease, ledger.name.group),
     );
   }
 

@@ -72,6 +72,59 @@ describe('a lease by pattern', () => {
     expect(tasks.flat()).toEqual(['a#jobs p', 'b#jobs 1', 'b#jobs 2']);
   });
 
+  test('takes as much of each queue, also if another of its patterns has no tasks', async () => {
+    await using h = await engineHarness();
+    for (const queue of ['a#jobs', 'b#jobs']) await h.enqueue(queue, ['1', '2', '3', '4']);
+    const patterns = [
+      { regex: '#jobs$', id: 1 },
+      { regex: '#mail$', id: 2 },
+    ];
+    const tasks = await h.clock.run(lease(h, { patterns, max: 4 }));
+    expect(tasks).toEqual(['a#jobs 1', 'a#jobs 2', 'b#jobs 1', 'b#jobs 2']);
+  });
+
+  test.each([0, 1])(
+    'waits for the read of one queue although another one has nothing for it; wait of %i ms',
+    async (wait) => {
+      await using h = await engineHarness(slowReads);
+      await h.clock.run(h.enqueue('a#jobs', ['1']));
+      await h.crash();
+      const waiting = lease(h, { wait, maxPid: '5' });
+      await h.clock.advance(2);
+      await h.enqueue('b#jobs', ['9']);
+      expect(await h.clock.run(waiting)).toEqual(['a#jobs 1']);
+    },
+  );
+
+  test('waits for tasks for whose answer there is no room yet', async () => {
+    const config = { maxInFlightBytes: 10_000 };
+    await using h = await engineHarness({ ...slowReads, syncMs: 50, config });
+    const data = 'x'.repeat(3_000);
+    for (const pid of ['1', '2', '3']) await h.clock.run(h.update({ enqueue: [{ queue: 'a#jobs', pid, data }] }));
+    const named = [h.lease('a#jobs', { wait: 10_000 }), h.lease('a#jobs', { wait: 10_000 })];
+    const waiting = lease(h, { wait: 1 });
+    expect(await h.clock.run(waiting)).toEqual(['a#jobs 3']);
+    expect((await h.clock.run(Promise.all(named))).flat()).toHaveLength(2);
+  });
+
+  test('finds the tasks of its caller behind those of ten thousand other groups, and those of groups that it may use later', async () => {
+    await using h = await engineHarness();
+    const allowed = new Set(['mine']);
+    const patterns = [{ regex: '#jobs$', principal: 'p', mayLease: (group: string) => allowed.has(group) }];
+    expect(await h.clock.run(lease(h, { patterns }))).toEqual([]);
+    for (let first = 0; first < 10_100; first += 100) {
+      const groups = Array.from({ length: 100 }, (_, at) => h.enqueue(`${first + at}#jobs`, ['1']));
+      await h.clock.run(Promise.all(groups));
+    }
+    await h.clock.advance(1_000);
+    await h.clock.run(h.enqueue('mine#jobs', ['1']));
+    expect(await h.clock.run(lease(h, { patterns, wait: 1 }))).toEqual(['mine#jobs 1']);
+    allowed.add('10050');
+    const leased: string[] = [];
+    for (let call = 0; call < 50; call++) leased.push(...(await h.clock.run(lease(h, { patterns }))));
+    expect(leased).toEqual(['10050#jobs 1']);
+  });
+
   test('names further queues with tasks, and others the next time', async () => {
     await using h = await engineHarness();
     const queues = ['a#jobs', 'b#jobs', 'c#jobs', 'd#jobs'];
@@ -215,6 +268,38 @@ describe('a wait by pattern', () => {
     expect(matched).toBe(10);
   });
 
+  test('is served although the credential of a later caller of its principal has expired', async () => {
+    await using h = await engineHarness();
+    let isValid = true;
+    const pattern = { regex: '#jobs$', principal: 'p' };
+    const waiting = lease(h, { wait: 60_000, patterns: [{ ...pattern, mayLease: () => true }] });
+    const expired = lease(h, {
+      wait: 60_000,
+      patterns: [{ ...pattern, mayLease: () => (isValid ? true : undefined) }],
+    });
+    isValid = false;
+    await h.enqueue('a#jobs', ['1', '2']);
+    expect(await h.clock.run(waiting, 1_000)).toEqual(['a#jobs 1']);
+    expect(await h.counts('a#jobs')).toMatchObject({ available: 1 });
+    await h.clock.advance(60_000);
+    expect(await expired).toEqual([]);
+  });
+
+  test('leaves patterns to other principals', async () => {
+    await using h = await engineHarness();
+    const ask = (principal: string, at: number) =>
+      h.clock.run(lease(h, { patterns: [{ regex: `^${at}`, group: 'a', principal }] }));
+    for (let at = 0; at < 2_500; at++) await ask('one', at);
+    await ask('two', 0);
+    const waits = Array.from({ length: 2_500 }, (_, at) =>
+      lease(h, { wait: 1_000, patterns: [{ regex: `^${at}`, group: 'a', principal: 'one' }] }),
+    );
+    await expect(ask('one', 2_500)).rejects.toMatchObject({ reason: 'TOO_MANY_WAITERS', metadata: { limit: '2500' } });
+    await ask('two', 1);
+    await h.clock.advance(2_000);
+    await Promise.all(waits);
+  });
+
   test('leaves patterns over all groups to other principals', async () => {
     await using h = await engineHarness();
     const wait = (principal: string, at: number) =>
@@ -248,6 +333,34 @@ describe('a wait by pattern', () => {
     expect(h.clock.now() - began).toBeLessThan(10);
     await h.enqueue('g#jobs', ['1']);
     expect(found(await h.clock.run(waiting, 10_000))).toEqual(['g#jobs 1']);
+  });
+
+  test('beside many slow patterns hardly delays other calls, and new queues of other groups are matched beside theirs', async () => {
+    await using h = await engineHarness();
+    const { elapse } = busyClock(h);
+    const slow = leaseCommand([], { patterns: [{ group: 'g', regex: 'x' }] });
+    const [pattern] = slow.patterns ?? [];
+    const matches = (): boolean => {
+      elapse(10);
+      return false;
+    };
+    for (let at = 0; at < 500; at++) {
+      const patterns = pattern && [{ ...pattern, key: `${at}`, matches }];
+      await h.clock.run(h.engine.leaseTasks({ ...slow, patterns }));
+    }
+    const waiting = lease(h, { wait: 60_000 });
+    await h.clock.advance(100);
+    await h.enqueue('g#slow', ['1']);
+    let last = h.clock.now();
+    let longest = 0;
+    for (let at = 0; at < 100; at++) {
+      await h.clock.advance(1);
+      longest = Math.max(longest, h.clock.now() - last);
+      last = h.clock.now();
+    }
+    expect(longest).toBeLessThan(30);
+    await h.enqueue('other#jobs', ['1']);
+    expect(await h.clock.run(waiting, 500)).toEqual(['other#jobs 1']);
   });
 });
 

@@ -403,6 +403,12 @@ export const badRequests: readonly BadRequest[] = [
     'filter.name_regex',
     filter({ nameRegex: '((a{1000}){1000}){1000}' }),
   ),
+  bad(
+    'a regular expression that takes long for one name',
+    'INVALID_REGEX',
+    'filter.name_regex',
+    filter({ nameRegex: '(?i)(\\pL|N|.){0,1000}x' }),
+  ),
   bad('a long regular expression', 'INVALID_REGEX', 'filter.name_regex', filter({ nameRegex: long(257) })),
   bad('a long group to filter by', 'INVALID_QUEUE', 'filter.group', filter({ group: long(513) })),
   bad('a group with a separator', 'INVALID_QUEUE', 'filter.group', filter({ group: 'shop#mail' })),

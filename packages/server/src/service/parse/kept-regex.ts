@@ -23,6 +23,9 @@ interface Kept {
 const kept = new Map<string, Kept>();
 const valid = new Memo<string, true>(MOST_VALID);
 
+/** False: `keptRegex` has to compile the expression, which takes some milliseconds. */
+export const knowsRegex = (regex: string): boolean => regex === '' || valid.get(regex) === true;
+
 /**
  * As `nameRegex`, for requests that may wait: the function keeps the text of the expression only, so that the memory of many
  * waiting requests does not depend on what their expressions remember.
