@@ -55,7 +55,7 @@ export {
   type DeadLettersOutcome,
   type SettleDeadLettersOptions,
 } from './api/dead-letters.ts';
-export { type MatchingFilter, type MatchingOptions, MatchingQueues } from './api/matching/matching-queues.ts';
+export { type MatchingFilter, type MatchingOptions, MatchingQueues } from './api/matching-queues.ts';
 export { type CancelOptions, type EnqueueOptions, type GetOptions, type PeekOptions, Queue } from './api/queue.ts';
 export type { QueueSettings, QueueSettingsInfo, QueueSettingsOfClient } from './api/queue-settings.ts';
 export {
@@ -155,7 +155,6 @@ export {
 export type { RetryOptions } from './values/retry.ts';
 export type { ByKey, TaskName } from './values/task-name.ts';
 export { EveryWorker, type EveryWorkerOptions } from './worker/every-worker.ts';
-export { UnrecoverableError } from './worker/unrecoverable-error.ts';
 export { Worker } from './worker/worker.ts';
 export type {
   BackoffFunction,
@@ -165,3 +164,4 @@ export type {
   RunOptions,
   WorkerOptions,
 } from './worker/worker-options.ts';
+export { UnrecoverableError } from './worker/worker-options.ts';

@@ -68,7 +68,7 @@ describe("the client's reference", () => {
     ['`queue.lease({ … })`', [['tasks/lease-tasks.ts', 'LeaseOptions']]],
     ['`client.worker(queues, handler, { … })`', [['worker/worker-options.ts', 'WorkerOptions']]],
     ['`spread(queues, { … })`', [['api/spread/spread-queue.ts', 'SpreadOptions']]],
-    ['`client.matchingQueues({ regex, group }, { … })`', [['api/matching/matching-queues.ts', 'MatchingOptions']]],
+    ['`client.matchingQueues({ regex, group }, { … })`', [['api/matching-queues.ts', 'MatchingOptions']]],
   ] as const)('has exactly the options of %s', (line, interfaces) => {
     const inCode = interfaces.flatMap(([file, name]) => [...membersOf(file, name).keys()]);
     expect([...optionsBelow(line).keys()].toSorted()).toEqual(inCode.toSorted());

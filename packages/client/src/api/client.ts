@@ -1,8 +1,8 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import type { QueueStats } from '@taskmaster/proto';
-import { RequestIds } from '../calls/request-ids.ts';
 import { RetryingCalls } from '../calls/retrying-calls.ts';
 import { UpdateJoiner } from '../calls/update-joiner.ts';
+import { RequestIds } from '../calls/update-request.ts';
 import { CancelWatch } from '../leases/cancel-watch.ts';
 import { LeaseKeeper } from '../leases/lease-keeper.ts';
 import { LoopWatch } from '../leases/loop-watch.ts';
@@ -37,7 +37,7 @@ import type { Handler, WorkerOptions } from '../worker/worker-options.ts';
 import { workerNames } from '../worker/worker-options.ts';
 import { Cluster } from './cluster.ts';
 import { DeadLetters } from './dead-letters.ts';
-import { type MatchingFilter, type MatchingOptions, MatchingQueues } from './matching/matching-queues.ts';
+import { type MatchingFilter, type MatchingOptions, MatchingQueues } from './matching-queues.ts';
 import { Queue } from './queue.ts';
 import { QueueSettingsOfClient } from './queue-settings.ts';
 import { assertRuntime } from './runtime.ts';

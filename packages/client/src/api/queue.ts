@@ -1,6 +1,5 @@
 import { type Enqueue, limits, PeekKind, type QueueStats, type TaskInfo as WireInfo } from '@taskmaster/proto';
-import { partId } from '../calls/request-ids.ts';
-import { emptyRequest, requestIdOf } from '../calls/update-request.ts';
+import { emptyRequest, partId, requestIdOf } from '../calls/update-request.ts';
 import { type ClientContext, CONTEXT } from '../tasks/context.ts';
 import { type LeaseOptions, leaseNames, leaseTasks } from '../tasks/lease-tasks.ts';
 import type { LeasedTask } from '../tasks/leased-task.ts';

@@ -5,8 +5,8 @@ import type { Timing } from '../transport/timing.ts';
 import { asTaskMasterError, brokenReply, errorFromWire } from '../transport/wire-errors.ts';
 import type { TaskMasterError } from '../values/errors.ts';
 import type { CallOptions, UpdateOptions } from '../values/options.ts';
-import type { RequestIds } from './request-ids.ts';
 import type { RetryingCalls } from './retrying-calls.ts';
+import type { RequestIds } from './update-request.ts';
 import { emptyRequest, requestIdOf } from './update-request.ts';
 
 export interface UpdateJoinerParts {

@@ -1,11 +1,23 @@
-import { type ChannelCredentials, type ChannelOptions, connectivityState, Metadata, status } from '@grpc/grpc-js';
-import { type CallPipe, type CallPipeListener, isReason, TaskMasterServiceClient } from '@taskmaster/proto';
+import {
+  type ChannelCredentials,
+  type ChannelOptions,
+  connectivityState,
+  Metadata,
+  type ServiceError,
+  status,
+} from '@grpc/grpc-js';
+import {
+  type CallPipe,
+  type CallPipeListener,
+  HealthService,
+  isReason,
+  TaskMasterServiceClient,
+} from '@taskmaster/proto';
 import { isOfGroup, makeError, NOT_HOLDER, type TaskMasterError, UnavailableError } from '../values/errors.ts';
 import { backoffBound } from '../values/retry.ts';
 import { messageOf } from '../values/thrown.ts';
 import type { Bearer } from './channels/bearer.ts';
 import { openStreamPipe } from './grpc-stream-pipe.ts';
-import { isAnswered } from './is-answered.ts';
 import { RequestStream } from './request-stream.ts';
 import { SilenceWatch } from './silence-watch.ts';
 import { type CancelTimer, type Timing, waitFor } from './timing.ts';
@@ -302,4 +314,24 @@ export class Connection {
 /** UNAVAILABLE of gRPC and not of a node: there is no connection. */
 function isConnectionLoss(error: TaskMasterError): boolean {
   return error.code === status.UNAVAILABLE && !isReason(error.reason);
+}
+
+const NO_BYTES = Buffer.alloc(0);
+
+/** Codes with which gRPC ends a call that got no answer. */
+const unanswered: ReadonlySet<number> = new Set([status.DEADLINE_EXCEEDED, status.UNAVAILABLE, status.CANCELLED]);
+
+/** Whether the peer answers a small call in time, in any way: a refusal is an answer, too. */
+function isAnswered(client: TaskMasterServiceClient, timeoutMs: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    client.makeUnaryRequest(
+      HealthService.check.path,
+      (bytes: Buffer) => bytes,
+      (bytes: Buffer) => bytes,
+      NO_BYTES,
+      new Metadata(),
+      { deadline: Date.now() + timeoutMs },
+      (failure: ServiceError | null) => resolve(failure === null || !unanswered.has(failure.code)),
+    );
+  });
 }

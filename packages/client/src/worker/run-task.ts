@@ -9,8 +9,8 @@ import { isTaskMasterError } from '../values/errors.ts';
 import { callHook } from '../values/hooks.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import { isInstance } from '../values/thrown.ts';
-import { UnrecoverableError } from './unrecoverable-error.ts';
 import type { Handler, HandlerResult, WorkerSettings } from './worker-options.ts';
+import { UnrecoverableError } from './worker-options.ts';
 
 export interface RunTaskParts<T> {
   readonly context: ClientContext;

@@ -3,8 +3,8 @@ import type { LeasedTask } from '../tasks/leased-task.ts';
 import { settled } from '../testing/manual-timing.ts';
 import { only } from '../testing/only.ts';
 import { workerSetUp } from '../testing/worker-set-up.ts';
-import { UnrecoverableError } from './unrecoverable-error.ts';
 import type { WorkerOptions } from './worker-options.ts';
+import { UnrecoverableError } from './worker-options.ts';
 
 const failing = (error: unknown) => (): never => {
   throw error;

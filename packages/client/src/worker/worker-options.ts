@@ -27,6 +27,14 @@ export interface HandlerResult {
  */
 export type Handler<T> = (task: LeasedTask<T>) => Handled | Promise<Handled>;
 
+/**
+ * Thrown by a handler, or by what it calls, when a retry cannot help. The task then goes to its dead-letter queue at once,
+ * whatever its retry policy says.
+ */
+export class UnrecoverableError extends Error {
+  override readonly name = 'UnrecoverableError';
+}
+
 /** How the results of a worker's handler are kept. */
 export interface ResultSettings {
   /** How long the node keeps them, up to 30 days. Default 1 h. */

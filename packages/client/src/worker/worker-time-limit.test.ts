@@ -5,8 +5,8 @@ import { only } from '../testing/only.ts';
 import { workerSetUp } from '../testing/worker-set-up.ts';
 import { sleep } from '../transport/timing.ts';
 import { makeError, TimeLimitError } from '../values/errors.ts';
-import { UnrecoverableError } from './unrecoverable-error.ts';
 import type { WorkerOptions } from './worker-options.ts';
+import { UnrecoverableError } from './worker-options.ts';
 
 const OVER = 'the attempt exceeded its time limit of 5000 ms';
 

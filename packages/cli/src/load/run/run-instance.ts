@@ -10,7 +10,7 @@ import { Payloads } from '../workload/payloads.ts';
 import { LoadRandom } from '../workload/random.ts';
 import { type Instance, queuesOf, type Workload } from '../workload/settings.ts';
 import { assertEmpty, deleteQueues } from './load-queues.ts';
-import { runClosedLoop, runOpenLoop } from './pace.ts';
+import { paced } from './pace.ts';
 import { arrive, leave, waitForAll } from './rendezvous.ts';
 
 interface ClientHooks {
@@ -117,7 +117,7 @@ async function makeLoad(
     mostTasksHeld: verify?.mostTasksHeld ?? Number.POSITIVE_INFINITY,
   });
   onStart(meter);
-  const notStarted = await generate(generator, workload, instance, timing, signal);
+  const notStarted = await paced(workload, instance, timing, signal, (dueAt) => generator.operate(dueAt));
   meter.finish();
   const { elapsedMs } = meter;
   const isComplete = !signal.aborted;
@@ -125,31 +125,6 @@ async function makeLoad(
   const verification =
     history && (await verified({ client: control, timing, queues, history, payloads, withinMs: verify.withinMs }));
   return { meter, elapsedMs, isComplete, notStarted, verification };
-}
-
-/** Resolves when all operations have ended, with the number of those that were due and did not begin. */
-async function generate(
-  generator: Generator,
-  { pace, durationMs }: Workload,
-  { index, count }: Instance,
-  timing: Timing,
-  signal: AbortSignal,
-): Promise<number> {
-  if (pace.kind === 'depth') {
-    const depth = shareOf(pace.depth, index, count);
-    await runClosedLoop({ timing, depth, durationMs, signal }, () => generator.operate(timing.now()));
-    return 0;
-  }
-  // Instances take turns.
-  const [intervalMs, offsetMs] = [(1_000 * count) / pace.perSecond, (1_000 * index) / pace.perSecond];
-  const maxInFlight = shareOf(pace.maxInFlight, index, count);
-  const options = { timing, intervalMs, offsetMs, durationMs, maxInFlight, signal };
-  return runOpenLoop(options, async (dueAt) => void (await generator.operate(dueAt)));
-}
-
-/** The part of a whole number that falls to an instance. At least 1. */
-function shareOf(all: number, index: number, count: number): number {
-  return Math.max(1, Math.floor(all / count) + (index < all % count ? 1 : 0));
 }
 
 async function verified(options: Parameters<typeof verifyRun>[0]): Promise<Verification> {

@@ -1,5 +1,4 @@
-import { partId } from '../../calls/request-ids.ts';
-import { requestIdOf } from '../../calls/update-request.ts';
+import { partId, requestIdOf } from '../../calls/update-request.ts';
 import { type ClientContext, CONTEXT } from '../../tasks/context.ts';
 import { LEASE_FROM, type LeaseFrom, type LeaseSource, type SeveralQueues } from '../../tasks/lease-source.ts';
 import { type LeaseOptions, leaseFrom, leaseNames } from '../../tasks/lease-tasks.ts';

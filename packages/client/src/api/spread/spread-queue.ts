@@ -1,6 +1,5 @@
 import type { QueueStats } from '@taskmaster/proto';
-import { partId, RequestIds } from '../../calls/request-ids.ts';
-import { requestIdOf } from '../../calls/update-request.ts';
+import { partId, RequestIds, requestIdOf } from '../../calls/update-request.ts';
 import { type ClientContext, CONTEXT } from '../../tasks/context.ts';
 import { identityOf, shardOfPid } from '../../tasks/shard-names.ts';
 import type { EnqueueOutcome } from '../../tasks/update.ts';

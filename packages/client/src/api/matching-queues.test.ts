@@ -1,9 +1,9 @@
 import { describe, expect, expectTypeOf, test } from 'vitest';
-import type { LeasedTask } from '../../tasks/leased-task.ts';
-import { clientSetUp } from '../../testing/client-set-up.ts';
-import { only } from '../../testing/only.ts';
-import { textCodec } from '../../values/codec.ts';
-import { makeError } from '../../values/errors.ts';
+import type { LeasedTask } from '../tasks/leased-task.ts';
+import { clientSetUp } from '../testing/client-set-up.ts';
+import { only } from '../testing/only.ts';
+import { textCodec } from '../values/codec.ts';
+import { makeError } from '../values/errors.ts';
 import type { MatchingOptions } from './matching-queues.ts';
 
 function setUp(options: MatchingOptions = {}) {

@@ -1,18 +1,18 @@
 import { parseQueueName } from '@taskmaster/proto';
-import type { ClientContext } from '../../tasks/context.ts';
-import type { QueueFilterOptions } from '../../tasks/introspection.ts';
+import type { ClientContext } from '../tasks/context.ts';
+import type { QueueFilterOptions } from '../tasks/introspection.ts';
 import {
   LEASE_FROM,
   type LeaseFrom,
   type LeaseSource,
   type PatternRef,
   type SeveralQueues,
-} from '../../tasks/lease-source.ts';
-import { type LeaseOptions, leaseFrom, leaseNames } from '../../tasks/lease-tasks.ts';
-import type { LeasedTask } from '../../tasks/leased-task.ts';
-import { FORMAT, type QueueRef } from '../../tasks/new-task.ts';
-import type { DataFormat } from '../../values/codec.ts';
-import { assertKnown, type OptionNames } from '../../values/known-options.ts';
+} from '../tasks/lease-source.ts';
+import { type LeaseOptions, leaseFrom, leaseNames } from '../tasks/lease-tasks.ts';
+import type { LeasedTask } from '../tasks/leased-task.ts';
+import { FORMAT, type QueueRef } from '../tasks/new-task.ts';
+import type { DataFormat } from '../values/codec.ts';
+import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import { FairTurns } from './fair-turns.ts';
 
 /** Which queues. At least one of both. */
