@@ -10,6 +10,7 @@ export const HELP = `Measures a node. Each figure is shown beside a baseline fro
   npm run bench -- all                    all rows except those that run only by name, about an hour
   npm run bench -- peers --help           other queues on this machine
   npm run bench -- guard --help           the cost of a task, compared with the baseline
+  npm run bench -- pair --help            the cost of a task, compared with another commit
   npm run bench -- paper --help           the paper's figures, with plots
   npm run bench -- --quick                a test of all rows, some seconds each; the figures mean nothing
 

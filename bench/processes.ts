@@ -35,6 +35,8 @@ export interface ProcessesOptions {
   readonly profileDir: string | undefined;
   /** More arguments for Node in every process. */
   readonly execArgv?: readonly string[];
+  /** Root of another built checkout, whose nodes and load generators are started. Default: this one. */
+  readonly checkout?: string;
 }
 
 /** A server in its own process. */
@@ -78,7 +80,9 @@ export class Processes implements AsyncDisposable {
   async node(dir?: string, flags: readonly string[] = [], onLine?: OnLine): Promise<ServerProcess> {
     const dataDir = join(dir ?? (await this.directory()), 'data');
     const args = ['--json', `--data-dir=${dataDir}`, '--grpc-port=0', '--http-port=0', '--log-level=warn', RESERVE];
-    return this.#server('node', [built(nodeCli), ...args, ...this.#options.nodeFlags, ...flags], onLine);
+    const { checkout, nodeFlags } = this.#options;
+    const program = checkout === undefined ? nodeCli : join(checkout, 'packages', 'node', 'dist', 'node-cli.js');
+    return this.#server('node', [built(program), ...args, ...nodeFlags, ...flags], onLine);
   }
 
   /** Starts a proxy of the cluster with these endpoints. */
@@ -94,7 +98,9 @@ export class Processes implements AsyncDisposable {
   }
 
   generator(credentials: LoadCredentials = {}): LoadGenerator {
-    const child = fork(sibling('load/generator'), {
+    const { checkout } = this.#options;
+    const program = checkout === undefined ? sibling('load/generator') : join(checkout, 'bench/dist/load/generator.js');
+    const child = fork(program, {
       env: { ...process.env, ...environmentOf(credentials) },
       // In its own process group: Ctrl-C must not end it before this process has stopped the run.
       detached: true,

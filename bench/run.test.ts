@@ -84,6 +84,16 @@ describe('npm run bench', { timeout: 120_000 }, () => {
     expect(stderr).toMatch(/there is no row B0; the rows are: B1, B2, /);
   });
 
+  test.each([
+    [['pair'], /needs a commit/],
+    [['pair', 'no-such-commit'], /no-such-commit/],
+    [['pair', 'HEAD', 'B0'], /there is no row B0/],
+  ])('refuses a pair that cannot be compared: %s', async (args, problem) => {
+    const { code, stderr } = await start(...args).ended;
+    expect(code).toBe(2);
+    expect(stderr).toMatch(problem);
+  });
+
   test('says why a row cannot be measured, and continues', async () => {
     const { code, stdout } = await start('B11', 'B15', '--json', '--quick', '--node-flag', 'nonsense').ended;
     expect(code).toBe(1);

@@ -6,6 +6,7 @@ import { type Arguments, HELP, readArguments, UsageError } from './arguments.ts'
 import { runGuard } from './guard/command.ts';
 import { installedPeers, knownPeers } from './installed-peers.ts';
 import { isInMemory, loadAverage } from './machine.ts';
+import { runPair } from './pair/command.ts';
 import { runPaper } from './paper/run-paper.ts';
 import { PeerResults, readPeerResults } from './peer-results.ts';
 import { runPeers } from './peers/command.ts';
@@ -28,6 +29,7 @@ process.stdout.once('error', () => process.exit(0));
 const commands: ReadonlyMap<string, (argv: readonly string[]) => Promise<number>> = new Map([
   ['peers', runPeers],
   ['guard', runGuard],
+  ['pair', runPair],
   ['paper', runPaper],
 ]);
 

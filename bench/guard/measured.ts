@@ -23,7 +23,7 @@ const single = { batch: 1, inFlight: IN_FLIGHT, tasks: SINGLE_TASKS } as const;
 const batches = { batch: BATCH, inFlight: BATCHES_IN_FLIGHT, tasks: BATCH_TASKS } as const;
 
 /** The loads of the rows, as `npm run bench` measures them. */
-const measuredLoads: readonly { readonly row: string; readonly load: Load; readonly tasks: number }[] = [
+export const measuredLoads: readonly { readonly row: string; readonly load: Load; readonly tasks: number }[] = [
   loadOf('B1', 'enqueue', 'unary', single),
   loadOf('B2', 'lease-complete', 'unary', single),
   loadOf('B3', 'enqueue', 'client', single),
@@ -44,10 +44,11 @@ function loadOf(
 const here = fileURLToPath(import.meta.url);
 const probe = pathToFileURL(join(dirname(here), `probe${extname(here)}`)).href;
 
-/** Processes with a probe in each of them, whose sockets are in `probeDir`. */
-export function probedProcesses(dir: string, probeDir: string): Processes {
+/** Processes with a probe in each of them, whose sockets are in `probeDir`. `checkout`: see `ProcessesOptions`. */
+export function probedProcesses(dir: string, probeDir: string, checkout?: string): Processes {
   const execArgv = [`--import=${probe}?${encodeURIComponent(probeDir)}`];
-  return new Processes({ dir, nodeFlags: [], profileDir: undefined, execArgv });
+  const other = checkout === undefined ? {} : { checkout };
+  return new Processes({ dir, nodeFlags: [], profileDir: undefined, execArgv, ...other });
 }
 
 /**
@@ -107,7 +108,7 @@ async function cost(server: ServerProcess, probeDir: string, run: () => Promise<
 }
 
 /** The usage of a server since the last call. */
-async function usageSince({ pid }: ServerProcess, probeDir: string): Promise<Usage> {
+export async function usageSince({ pid }: ServerProcess, probeDir: string): Promise<Usage> {
   return JSON.parse(await text(connect(join(probeDir, `${pid}-${SOCKET}`)))) as Usage;
 }
 
@@ -120,7 +121,7 @@ function diskBytesOf(pid: number): number {
   }
 }
 
-function runLoad(
+export function runLoad(
   generator: LoadGenerator,
   { endpoint }: ServerProcess,
   load: Load,

@@ -162,7 +162,7 @@ describe('commands in documents', () => {
   });
 
   test('of the bench are accepted by its parser, and the document names every row', () => {
-    const own = ['peers', 'guard', 'paper'];
+    const own = ['peers', 'guard', 'pair', 'paper'];
     const benches = of('npm').filter(({ args }) => args[1] === 'bench' && !own.includes(args[3] ?? ''));
     expect(benches.length).toBeGreaterThan(7);
     for (const { args } of benches) expect(() => readArguments(args.slice(3), rows)).not.toThrow();
