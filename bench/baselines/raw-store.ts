@@ -1,5 +1,5 @@
+import { Family, WriteBatch } from '@taskmaster/engine/ports';
 import type { Key } from '@taskmaster/server/domain';
-import type { WriteBatch } from '../../packages/node/dist/ports/write-batch.js';
 import { payload } from '../load/payload.ts';
 
 /*
@@ -8,8 +8,6 @@ import { payload } from '../load/payload.ts';
  */
 
 type StoreModule = typeof import('../../packages/node/dist/store/rocks-store.js');
-type PortModule = typeof import('../../packages/node/dist/ports/store.js');
-type BatchModule = typeof import('../../packages/node/dist/ports/write-batch.js');
 
 /** The reserve file of the store. As small as in the benched nodes, because it is written at the start. */
 const RESERVE_BYTES = 1024 * 1024;
@@ -43,12 +41,10 @@ export function openRawStore(dir: string): Promise<RawStore> {
 
 async function open(dir: string): Promise<RawStore> {
   // The node does not export its store, because users open nodes. Only this file imports internal modules.
-  const [{ openRocksStore }, { Family }, batches] = (await Promise.all(
-    ['store/rocks-store.js', 'ports/store.js', 'ports/write-batch.js'].map((file) => import(inNode(file))),
-  )) as [StoreModule, PortModule, BatchModule];
+  const { openRocksStore } = (await import(inNode('store/rocks-store.js'))) as StoreModule;
   const store = await openRocksStore({ dir, release: '0.0.0', reserveBytes: RESERVE_BYTES });
   const group = new GroupCommit(
-    () => new batches.WriteBatch(),
+    () => new WriteBatch(),
     (batch) => store.write(batch, { sync: true }),
   );
   const entry = new Uint8Array(LOG_BYTES);

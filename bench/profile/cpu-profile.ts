@@ -107,7 +107,7 @@ function threadOf({ nodes }: CpuProfile): string {
   if (runs('renewer-thread')) return 'lease renewer';
   if (runs('noop-server')) return 'no-op server';
   if (runs('load/generator')) return 'load generator';
-  if (runs('/packages/node/')) return 'node';
+  if (runs('/packages/engine/')) return 'node';
   return 'other';
 }
 

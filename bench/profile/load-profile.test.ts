@@ -19,7 +19,7 @@ async function leaveProfile(pid: number, samples: string): Promise<void> {
     nodes: [
       { id: 1, callFrame: frame('(root)', ''), children: [2, 3] },
       { id: 2, callFrame: frame('(idle)', '') },
-      { id: 3, callFrame: frame('commit', 'file:///x/packages/node/dist/engine/memory.js') },
+      { id: 3, callFrame: frame('commit', 'file:///x/packages/engine/dist/memory.js') },
     ],
     startTime: -SAMPLE_US,
     samples: [...samples].map((letter) => (letter === 'e' ? 3 : 2)),

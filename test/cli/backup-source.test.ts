@@ -1,7 +1,8 @@
 import { type PartitionSourceWorld, partitionSourceContract } from '@taskmaster/backup/testing';
 import { sourceOf } from '@taskmaster/cli/testing';
 import { connect } from '@taskmaster/client';
-import { openEngine, SimDisk } from '@taskmaster/node/testing';
+import { openEngine } from '@taskmaster/engine';
+import { SimDisk } from '@taskmaster/engine/testing';
 import { partitionOf } from '@taskmaster/proto';
 import { Refusal } from '@taskmaster/server/domain';
 import { createBackupService, encodedBackup } from '@taskmaster/server/grpc';

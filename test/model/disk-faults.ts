@@ -1,5 +1,6 @@
 import type { CountsReply } from '@taskmaster/cli/testing/history';
-import { Family, type SimDisk } from '@taskmaster/node/testing';
+import { Family } from '@taskmaster/engine/ports';
+import type { SimDisk } from '@taskmaster/engine/testing';
 import type { Key } from '@taskmaster/server/domain';
 
 /** Length of partition and queue id in a key; see docs/internals/data-on-disk.md. */

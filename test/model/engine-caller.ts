@@ -10,7 +10,7 @@ import type {
   TaskCall,
   UpdateCall,
 } from '@taskmaster/cli/testing/history';
-import type { Engine } from '@taskmaster/node/testing';
+import type { Engine } from '@taskmaster/engine';
 import { EnqueueMode, EnqueueResult, formatQueueName, ItemKind, parseQueueName } from '@taskmaster/proto';
 import {
   type EnqueueOutcome,

@@ -1,4 +1,4 @@
-import { type EngineHarness, type EnqueueSpec, engineHarness, putSettings } from '@taskmaster/node/testing';
+import { type EngineHarness, type EnqueueSpec, engineHarness, putSettings } from '@taskmaster/engine/testing';
 import { EnqueueMode, parseQueueName, type QueueSettings } from '@taskmaster/proto';
 import { deadLetterPid, type LeasedTask, type Pid, UpdateRefusal } from '@taskmaster/server/domain';
 import fc from 'fast-check';

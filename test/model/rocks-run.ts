@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Call, History } from '@taskmaster/cli/testing/history';
-import { openEngine, openRocksStore } from '@taskmaster/node/testing';
+import { openEngine } from '@taskmaster/engine';
+import { openRocksStore } from '@taskmaster/node/testing';
 import { VirtualClock } from '@taskmaster/server/testing';
 import { Callers, isCall } from './callers.ts';
 import { type Asked, ask } from './engine-caller.ts';

@@ -6,7 +6,8 @@ import {
   type HistoryEvent,
   type LeaseCall,
 } from '@taskmaster/cli/testing/history';
-import { type Engine, type EngineConfig, openEngine, SimDisk } from '@taskmaster/node/testing';
+import { type Engine, type EngineConfig, openEngine } from '@taskmaster/engine';
+import { SimDisk } from '@taskmaster/engine/testing';
 import { reservedQueues } from '@taskmaster/proto';
 import { Refusal } from '@taskmaster/server/domain';
 import { SeededRandom, settle, VirtualClock } from '@taskmaster/server/testing';

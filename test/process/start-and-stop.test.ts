@@ -5,7 +5,7 @@ import { type AddressInfo, connect as connectSocket, createServer, type Socket }
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { connect, isTaskMasterError } from '@taskmaster/client';
-import { fingerprintOf } from '@taskmaster/node/testing';
+import { fingerprintOf } from '@taskmaster/engine/testing';
 import { describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import { nodeCli } from '../support/paths.ts';

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type ClientReadableStream, credentials, type ServiceError } from '@grpc/grpc-js';
-import { BackupCopy, backupRequest } from '@taskmaster/node/testing';
+import { BackupCopy, backupRequest } from '@taskmaster/engine/testing';
 import { type BackupPartitionResponse, BackupServiceClient, partitionOf } from '@taskmaster/proto';
 import { anEnqueue, anUpdate, errorInfoOf, grpcClient } from '@taskmaster/server/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';

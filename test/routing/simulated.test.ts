@@ -1,4 +1,5 @@
-import { type Engine, openEngine, SimDisk } from '@taskmaster/node/testing';
+import { type Engine, openEngine } from '@taskmaster/engine';
+import { SimDisk } from '@taskmaster/engine/testing';
 import {
   encodeToBuffer,
   LeaseTasksRequest,

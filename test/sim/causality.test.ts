@@ -1,4 +1,4 @@
-import { engineHarness, pidsOf } from '@taskmaster/node/testing';
+import { engineHarness, pidsOf } from '@taskmaster/engine/testing';
 import { describe, expect, test } from 'vitest';
 
 describe('a slow disk', () => {

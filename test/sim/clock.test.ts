@@ -1,4 +1,4 @@
-import { type EngineHarness, engineHarness, pidsOf } from '@taskmaster/node/testing';
+import { type EngineHarness, engineHarness, pidsOf } from '@taskmaster/engine/testing';
 import { VirtualClock } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 

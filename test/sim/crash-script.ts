@@ -1,4 +1,4 @@
-import { type EngineHarness, pidsOf } from '@taskmaster/node/testing';
+import { type EngineHarness, pidsOf } from '@taskmaster/engine/testing';
 
 /** The lease tokens of a run of the script, by PID. */
 export type Tokens = Map<string, number>;

@@ -1,4 +1,4 @@
-import { engineHarness } from '@taskmaster/node/testing';
+import { engineHarness } from '@taskmaster/engine/testing';
 import { expect, test } from 'vitest';
 
 const TASKS = 100_000;

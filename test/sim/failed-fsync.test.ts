@@ -1,4 +1,4 @@
-import { engineHarness, pidsOf } from '@taskmaster/node/testing';
+import { engineHarness, pidsOf } from '@taskmaster/engine/testing';
 import { leavesOpen } from '@taskmaster/proto';
 import { Refusal } from '@taskmaster/server/domain';
 import { expect, test } from 'vitest';

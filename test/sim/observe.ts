@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { CountsReply } from '@taskmaster/cli/testing/history';
-import type { EngineHarness } from '@taskmaster/node/testing';
+import type { EngineHarness } from '@taskmaster/engine/testing';
 import { formatQueueName, type QueueName, reservedQueues } from '@taskmaster/proto';
 import type { TaskView } from '@taskmaster/server/domain';
 import { expect } from 'vitest';

@@ -7,7 +7,7 @@ import {
   type UpdateCall,
   violationsOf,
 } from '@taskmaster/cli/testing/history';
-import { EngineHarness, engineHarness } from '@taskmaster/node/testing';
+import { EngineHarness, engineHarness } from '@taskmaster/engine/testing';
 import { SeededRandom } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 import { ask } from '../model/engine-caller.ts';

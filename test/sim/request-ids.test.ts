@@ -1,4 +1,4 @@
-import { type EngineHarness, engineHarness, type UpdateSpec } from '@taskmaster/node/testing';
+import { type EngineHarness, engineHarness, type UpdateSpec } from '@taskmaster/engine/testing';
 import { SeededRandom } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 import { expectSoundDisk } from './observe.ts';

@@ -1,4 +1,4 @@
-import { engineHarness, pidsOf } from '@taskmaster/node/testing';
+import { engineHarness, pidsOf } from '@taskmaster/engine/testing';
 import { expect, test } from 'vitest';
 
 const STALL_MS = 30_000;

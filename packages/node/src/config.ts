@@ -1,3 +1,4 @@
+import { DEFAULT_ENGINE_CONFIG, type EngineConfig } from '@taskmaster/engine';
 import { limits } from '@taskmaster/proto';
 import { type AvailableMemory, availableMemory, divideMemory, GIB, MIB } from '@taskmaster/server/memory';
 import {
@@ -25,7 +26,6 @@ import {
   WAITING_PART,
 } from '@taskmaster/server/program';
 import { z } from 'zod';
-import { DEFAULT_ENGINE_CONFIG, type EngineConfig } from './engine/config.ts';
 import { type NodeMemory, type NodePart, nodeMemorySpec } from './memory.ts';
 
 const engine = DEFAULT_ENGINE_CONFIG;

@@ -1,10 +1,9 @@
 import { type ClientOptions, clientOver, type TaskMasterClient } from '@taskmaster/client';
+import { type EngineConfig, openEngine } from '@taskmaster/engine';
 import { type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
 import { createLogger } from '@taskmaster/server/program';
 import { createHandlers } from '@taskmaster/server/service';
 import { divideEmbeddedMemory } from './embedded-memory.ts';
-import type { EngineConfig } from './engine/config.ts';
-import { openEngine } from './engine/open-engine.ts';
 import { InProcessTransport } from './in-process-transport.ts';
 import { openRocksStore, type RocksStoreOptions } from './store/rocks-store.ts';
 import { version } from './version.ts';

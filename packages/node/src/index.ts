@@ -5,17 +5,17 @@
  * - `openEmbedded({ dir })` → `TaskMasterClient`: uses the engine without a network.
  */
 
-export type { Log } from '@taskmaster/server/ports';
-export { InvalidConfigError } from '@taskmaster/server/program';
-export { type Colocated, type ColocatedOptions, colocate } from './colocated.ts';
-export type { NodeConfig, NodeConfigInput } from './config.ts';
-export { type EmbeddedOptions, openEmbedded } from './embedded.ts';
-export type { EngineConfig } from './engine/config.ts';
-export { type RunningNode, type StartNodeOptions, startNode } from './node.ts';
+export type { EngineConfig } from '@taskmaster/engine';
 export {
   StoreCorruptError,
   StoreFailedError,
   StoreFullError,
   StoreLockedError,
   StoreNewerError,
-} from './ports/store.ts';
+} from '@taskmaster/engine/ports';
+export type { Log } from '@taskmaster/server/ports';
+export { InvalidConfigError } from '@taskmaster/server/program';
+export { type Colocated, type ColocatedOptions, colocate } from './colocated.ts';
+export type { NodeConfig, NodeConfigInput } from './config.ts';
+export { type EmbeddedOptions, openEmbedded } from './embedded.ts';
+export { type RunningNode, type StartNodeOptions, startNode } from './node.ts';

@@ -1,6 +1,14 @@
+import type {
+  Family,
+  KeyRange,
+  Row,
+  ScanLimit,
+  Store,
+  StoreSize,
+  StoreState,
+  WriteBatch,
+} from '@taskmaster/engine/ports';
 import type { Key } from '@taskmaster/server/domain';
-import type { Family, KeyRange, Row, ScanLimit, Store, StoreSize, StoreState } from './ports/store.ts';
-import type { WriteBatch } from './ports/write-batch.ts';
 
 /** A store that reports the size and duration of each synced write. */
 export class MeteredStore implements Store {

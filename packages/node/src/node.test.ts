@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { StoreLockedError } from '@taskmaster/engine/ports';
 import { InvalidConfigError } from '@taskmaster/server/program';
 import {
   aLease,
@@ -15,7 +16,6 @@ import {
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { openEmbedded } from './embedded.ts';
 import { startNode } from './node.ts';
-import { StoreLockedError } from './ports/store.ts';
 
 let dataDir: string;
 beforeEach(() => {

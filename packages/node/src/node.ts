@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
+import { DEFAULT_ENGINE_CONFIG, type Engine, inspectStore, openEngine } from '@taskmaster/engine';
+import type { Store } from '@taskmaster/engine/ports';
 import { DEFAULT_ROUTER_LIMITS } from '@taskmaster/proxy/router';
 import type { Access, CallerAccess } from '@taskmaster/server/access';
 import { openAudit } from '@taskmaster/server/audit';
@@ -50,16 +52,11 @@ import { type Member, openMember } from './cluster/open-member.ts';
 import { memberSettings, startingRoleSettings } from './cluster-settings.ts';
 import { type Colocated, colocate } from './colocated.ts';
 import { completeConfig, engineConfigOf, type NodeConfig, type NodeConfigInput } from './config.ts';
-import { DEFAULT_ENGINE_CONFIG } from './engine/config.ts';
-import type { Engine } from './engine/engine.ts';
-import { openEngine } from './engine/open-engine.ts';
-import { inspectStore } from './engine/open-state.ts';
 import { NodeMetrics } from './http/metrics.ts';
 import { nodeRoutes } from './http/node-routes.ts';
 import { accessOfPod, ConfigMapRecord, openApi } from './kubernetes/index.ts';
 import type { NodeMemory } from './memory.ts';
 import { MeteredStore } from './metered-store.ts';
-import type { Store } from './ports/store.ts';
 import { openRocksStore } from './store/rocks-store.ts';
 import { version } from './version.ts';
 

@@ -1,15 +1,11 @@
 import { resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { BackupError, openSource, readManifest } from '@taskmaster/backup';
+import { type RestoredBackup, type RestoreProgress, restoreBackup } from '@taskmaster/engine';
+import { StoreLockedError } from '@taskmaster/engine/ports';
 import { type Log, SystemClock } from '@taskmaster/server/ports';
 import { logMemory } from '@taskmaster/server/program';
 import { completeConfig, type NodeConfigInput } from './config.ts';
-import {
-  type RestoredBackup,
-  type RestoreProgress,
-  restoreBackup,
-} from './engine/partitions/restore/restore-backup.ts';
-import { StoreLockedError } from './ports/store.ts';
 import { openRocksStore } from './store/rocks-store.ts';
 import { beginRestore, finishRestore, restoreStateOf } from './store/unfinished-restore.ts';
 import { version } from './version.ts';

@@ -1,13 +1,12 @@
 import { GrpcTransport, type TransportWorld, transportContract } from '@taskmaster/client/testing';
+import { type Backups, openEngine } from '@taskmaster/engine';
+import { SimDisk } from '@taskmaster/engine/testing';
 import type { TaskEngine } from '@taskmaster/server/domain';
 import { createBackupService, encodedBackup } from '@taskmaster/server/grpc';
 import { SystemClock, systemRandom } from '@taskmaster/server/ports';
 import { createHandlers } from '@taskmaster/server/service';
 import { keptLog, SeededRandom, startServer } from '@taskmaster/server/testing';
-import { openEngine } from './engine/open-engine.ts';
-import type { Backups } from './engine/partitions/backup/backups.ts';
 import { InProcessTransport } from './in-process-transport.ts';
-import { SimDisk } from './testing/sim-store.ts';
 
 // The client runs the same suite on its fakes. So fakes and real engines agree in everything that the suite checks.
 

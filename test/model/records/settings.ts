@@ -1,5 +1,6 @@
 import type { CountsReply, RetryCall } from '@taskmaster/cli/testing/history';
-import { type Engine, putSettings } from '@taskmaster/node/testing';
+import type { Engine } from '@taskmaster/engine';
+import { putSettings } from '@taskmaster/engine/testing';
 
 /** Settings of queues in all runs, by pattern. They are put first. */
 const SETTINGS: Readonly<Record<string, RetryCall>> = {

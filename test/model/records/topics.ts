@@ -1,5 +1,5 @@
 import type { CountsReply, EnqueueCall, RefusedItemReply } from '@taskmaster/cli/testing/history';
-import type { Engine } from '@taskmaster/node/testing';
+import type { Engine } from '@taskmaster/engine';
 import { limits, parseQueueName } from '@taskmaster/proto';
 
 /** The topic of all runs. */

@@ -1,5 +1,6 @@
+import { type Engine, openEngine } from '@taskmaster/engine';
+import { SimDisk } from '@taskmaster/engine/testing';
 import { type Colocated, type ColocatedOptions, colocate } from '@taskmaster/node';
-import { type Engine, openEngine, SimDisk } from '@taskmaster/node/testing';
 import { partitionOf } from '@taskmaster/proto';
 import {
   createBackupForwarding,

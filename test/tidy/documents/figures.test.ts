@@ -5,10 +5,10 @@ import { expect, test } from 'vitest';
 import { CLUSTER_SHARDS } from '../../../examples/crawler/queues.ts';
 import { DEFAULT_STOP_TIMEOUT } from '../../../packages/client/src/values/options.ts';
 import { workerSettings } from '../../../packages/client/src/worker/worker-options.ts';
+import { DEFAULT_ENGINE_CONFIG as engine } from '../../../packages/engine/src/config.ts';
+import { familyNames } from '../../../packages/engine/src/ports/store.ts';
 import { completeConfig } from '../../../packages/node/src/config.ts';
-import { DEFAULT_ENGINE_CONFIG as engine } from '../../../packages/node/src/engine/config.ts';
 import { type NodePart, nodeMemorySpec } from '../../../packages/node/src/memory.ts';
-import { familyNames } from '../../../packages/node/src/ports/store.ts';
 import { FORMAT_FILE } from '../../../packages/node/src/store/format-file.ts';
 import { ACCEPT_LOSS_FILE } from '../../../packages/node/src/store/open-database.ts';
 import { RESERVE_FILE } from '../../../packages/node/src/store/reserve-file.ts';
@@ -69,8 +69,8 @@ const stopped = constant('client/src/worker/worker.ts', 'ABORTED_MS');
 const givenBack = constant('client/src/tasks/lease-tasks.ts', 'GIVE_BACK_MS');
 const joined = constant('client/src/calls/update-joiner.ts', 'SMALL_ITEMS');
 const joinedBytes = constant('client/src/calls/update-joiner.ts', 'MOST_BYTES') / 4;
-const unwritten = constant('node/src/engine/pending/pending-changes.ts', 'MOST_TASKS');
-const unwrittenBytes = constant('node/src/engine/pending/pending-changes.ts', 'MOST_BYTES');
+const unwritten = constant('engine/src/pending/pending-changes.ts', 'MOST_TASKS');
+const unwrittenBytes = constant('engine/src/pending/pending-changes.ts', 'MOST_BYTES');
 const many = constant('client/src/api/queue.ts', 'MANY_TASKS');
 const ahead = constant('client/src/worker/worker.ts', 'AHEAD_MS');
 
@@ -122,7 +122,7 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
     `are kept for ${spelled(engine.emptyQueueRetentionMs)} after it empties`,
     `\`durabilityFlushIntervalMs\` (${node.durabilityFlushIntervalMs} by default)`,
     `up to ${count(limits.updateItems)} enqueues`,
-    `in more than ${constant('node/src/engine/last-attempts.ts', 'RECOVERED_AT_ONCE')} queues`,
+    `in more than ${constant('engine/src/last-attempts.ts', 'RECOVERED_AT_ONCE')} queues`,
   ],
   [
     'docs/quick-start.md',
@@ -197,9 +197,9 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
   ['docs/operate/deploy.md', `Node ${enginesOf('packages/node')} or newer`, ROCKSDB_BUILD],
   [
     'ARCHITECTURE.md',
-    `${constant('node/src/log/partition-row.ts', 'TICKETS_PER_MS')} tickets for each millisecond since 1970`,
+    `${constant('engine/src/log/partition-row.ts', 'TICKETS_PER_MS')} tickets for each millisecond since 1970`,
     `more than ${spelled(constant('node/src/cluster/membership/commit-guard.ts', 'PAUSE_MS'))}`,
-    `every ${constant('node/src/engine/operations/dead-search.ts', 'DEAD_SEARCH_MS')} ms`,
+    `every ${constant('engine/src/operations/dead-search.ts', 'DEAD_SEARCH_MS')} ms`,
     `${count(engine.partitions)} by default`,
   ],
   [
@@ -207,9 +207,9 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
     `up to ${NUMBERS[constant(SENDER, 'MOST_REHEARSALS')]} times`,
     `After ${NUMBERS[constant(SENDER, 'ATTEMPTS')]} attempts at one part`,
     `longer than ${constant(SENDER, 'REST_MS') / SECOND} s`,
-    `about ${constant('node/src/engine/partitions/transfer/export-partition.ts', 'PART_BYTES') / KIB} KiB`,
+    `about ${constant('engine/src/partitions/transfer/export-partition.ts', 'PART_BYTES') / KIB} KiB`,
     `transfer after ${spelled(constant('node/src/cluster/placement/handoff/receiver.ts', 'IDLE_MS'))}`,
-    `Above ${constant('node/src/engine/partitions/backup/backups.ts', 'MAX_BACKLOG_BYTES') / MIB} MiB`,
+    `Above ${constant('engine/src/partitions/backup/backups.ts', 'MAX_BACKLOG_BYTES') / MIB} MiB`,
     `nothing for ${spelled(constant('server/src/grpc/server.ts', 'READ_TIMEOUT_MS'))}`,
   ],
   [
@@ -221,8 +221,8 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
     ...[SYNC_MARK_FILE, SYNCED_FILES, KEPT_LOGS, RESERVE_FILE, ACCEPT_LOSS_FILE].map((file) => `| \`${file}\` |`),
     `more than ${count(unwritten)} tasks or ${unwrittenBytes / MIB} MiB of payloads`,
     `Every ${engine.checkpointIntervalMs} ms`,
-    `at most ${constant('node/src/engine/engine-state.ts', 'TASKS_PER_GROUP')} in each group`,
-    `up to ${constant('node/src/log/checkpoint.ts', 'MOST_SINGLE_DELETES')} entries`,
+    `at most ${constant('engine/src/engine-state.ts', 'TASKS_PER_GROUP')} in each group`,
+    `up to ${constant('engine/src/log/checkpoint.ts', 'MOST_SINGLE_DELETES')} entries`,
     ...[FORMAT_FILE, UNFINISHED_RESTORE_FILE].map((file) => `| \`${file}\` |`),
   ],
   [
@@ -237,7 +237,7 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
     `the usual sizes of the parts: ${count(usualMemory(nodeMemorySpec) / MIB)} MiB`,
     `A node needs ${leastMemory(nodeMemorySpec) / MIB} MiB`,
     `takes ${usualMemory(proxyMemorySpec) / MIB} MiB by default and needs ${leastMemory(proxyMemorySpec) / MIB} MiB`,
-    `Up to ${constant('node/src/engine/requests/forgotten-ids.ts', 'MOST_BYTES') / MIB} MiB of filters`,
+    `Up to ${constant('engine/src/requests/forgotten-ids.ts', 'MOST_BYTES') / MIB} MiB of filters`,
   ],
   ['docs/operate/deploy.md', `at most ${spelled(engine.checkpointIntervalMs)} of work`],
   ['docs/operate/disks.md', `a file \`${ACCEPT_LOSS_FILE}\` in the directory`],

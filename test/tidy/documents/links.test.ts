@@ -30,7 +30,12 @@ function brokenLinksOf({ path, text }: Document): string[] {
 }
 
 /** Folders that paths in documents may be relative to: `engine/queues` is in the node. */
-const BASES = ['', ...['node', 'proxy', 'server', 'client'].map((name) => `packages/${name}/src`), 'packages', 'docs'];
+const BASES = [
+  '',
+  ...['engine', 'node', 'proxy', 'server', 'client'].map((name) => `packages/${name}/src`),
+  'packages',
+  'docs',
+];
 const all = globSync('{packages,bench,test,examples,docs,scripts}/**', {
   cwd: root,
   exclude: (path) => /node_modules|dist/.test(path),

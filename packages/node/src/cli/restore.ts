@@ -1,10 +1,10 @@
 import { resolve } from 'node:path';
 import { BackupError } from '@taskmaster/backup';
+import type { RestoredBackup, RestoreProgress } from '@taskmaster/engine';
+import { StoreFullError } from '@taskmaster/engine/ports';
 import { escapeControls, visibleJson } from '@taskmaster/proto';
 import { complain, createLogger, explainStartError, untilSignal } from '@taskmaster/server/program';
 import type { NodeSettings } from '../config.ts';
-import type { RestoredBackup, RestoreProgress } from '../engine/partitions/restore/restore-backup.ts';
-import { StoreFullError } from '../ports/store.ts';
 import { restoreNode } from '../restore.ts';
 
 export interface RestoreCommand {

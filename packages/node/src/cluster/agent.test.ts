@@ -1,8 +1,8 @@
+import { pidsOf } from '@taskmaster/engine/testing';
 import { MemberState } from '@taskmaster/proto';
 import type { PartitionId } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
 import { clusterOf, fill, GROUPS } from '../testing/cluster-fixtures.ts';
-import { pidsOf } from '../testing/engine-harness.ts';
 import type { SimCluster } from '../testing/sim-cluster.ts';
 
 async function expectEverywhere(cluster: SimCluster, pids: readonly string[]): Promise<void> {

@@ -1,3 +1,4 @@
+import type { PartitionLocation, Partitions } from '@taskmaster/engine';
 import type { ExchangeRequest, ExchangeResponse, InventoryEntry, JoinResponse, MemberRelease } from '@taskmaster/proto';
 import {
   addressOf,
@@ -23,8 +24,6 @@ import {
   type Random,
   sleep,
 } from '@taskmaster/server/ports';
-import type { PartitionLocation } from '../engine/partitions/partition-host.ts';
-import type { Partitions } from '../engine/partitions/partitions.ts';
 import { inventoryOf } from './knowledge/inventory.ts';
 import { Knowledge } from './knowledge/knowledge.ts';
 import { CommitGuard } from './membership/commit-guard.ts';

@@ -1,3 +1,4 @@
+import type { HeldPartition, Partitions } from '@taskmaster/engine';
 import type { ClockDifference, MemberState } from '@taskmaster/server/cluster-view';
 import type { PartitionId } from '@taskmaster/server/domain';
 import { assertResolves, openGossip } from '@taskmaster/server/gossip';
@@ -11,8 +12,6 @@ import type {
   PeerHandlers,
   Random,
 } from '@taskmaster/server/ports';
-import type { HeldPartition } from '../engine/partitions/partition-host.ts';
-import type { Partitions } from '../engine/partitions/partitions.ts';
 import { ClusterAgent } from './agent.ts';
 import { ClusterAdministration } from './membership/administration.ts';
 import type { Identity, MemberStore } from './membership/member-store.ts';

@@ -1,6 +1,6 @@
+import { pidsOf } from '@taskmaster/engine/testing';
 import type { PartitionId } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
-import { pidsOf } from '../testing/engine-harness.ts';
 import { SimCluster, type SimNode } from '../testing/sim-cluster.ts';
 
 /** CLUSTER_SEEDS: number of seeds. CLUSTER_FIRST_SEED: the first one. */

@@ -1,6 +1,6 @@
+import type { LimitedGroup } from '@taskmaster/engine';
 import { groupQuotas } from '@taskmaster/server/domain';
 import type { RpcMetrics } from '@taskmaster/server/http';
-import type { LimitedGroup } from '../engine/queues/group-usage.ts';
 
 /** How long the figures are reused, in ms: the two metrics are read one after the other. */
 const REUSE_MS = 1_000;

@@ -1,11 +1,11 @@
+import type { LimitedGroup } from '@taskmaster/engine';
+import type { DiskSpace, StoreSize } from '@taskmaster/engine/ports';
 import type { Reason } from '@taskmaster/proto';
 import type { Access } from '@taskmaster/server/access';
 import { type EngineFigures, type QueueOperations, Refusal, type TaskEngine } from '@taskmaster/server/domain';
 import { addPrincipalQuotaMetrics, type NodeHealth, RpcMetrics, type RpcMetricsSources } from '@taskmaster/server/http';
 import { Histogram, type Registry } from 'prom-client';
 import type { MemberFigures } from '../cluster/open-member.ts';
-import type { LimitedGroup } from '../engine/queues/group-usage.ts';
-import type { DiskSpace, StoreSize } from '../ports/store.ts';
 import { ClusterMetrics } from './cluster-metrics.ts';
 import { addGroupQuotaMetrics } from './group-quota-metrics.ts';
 import { type QueueFigures, QueueMetrics } from './queue-metrics.ts';

@@ -1,5 +1,5 @@
+import { familyNames } from '@taskmaster/engine/ports';
 import { describe, expect, test } from 'vitest';
-import { familyNames } from '../ports/store.ts';
 import { columnOptions } from './column-families.ts';
 
 const MIB = 1024 * 1024;

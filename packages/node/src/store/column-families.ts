@@ -1,5 +1,5 @@
 import type { Column, ColumnOptions, RocksLevel } from '@nxtedition/rocksdb';
-import { type Family, familyNames } from '../ports/store.ts';
+import { type Family, familyNames } from '@taskmaster/engine/ports';
 
 /** The percentage of the memory that a family gets, and how it is read. */
 interface Share {

@@ -1,10 +1,10 @@
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
+import { StoreCorruptError, StoreNewerError } from '@taskmaster/engine/ports';
+import { fingerprintOf } from '@taskmaster/engine/testing';
 import { DATA_FORMAT } from '@taskmaster/proto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { StoreCorruptError, StoreNewerError } from '../ports/store.ts';
-import { fingerprintOf } from '../testing/fingerprint.ts';
 import { type DirectoryFormat, FORMAT_FILE } from './format-file.ts';
 import { namesIn, openSmall, put, refusalOf, type TemporaryDirectory, temporaryDirectory } from './test-support.ts';
 

@@ -1,8 +1,8 @@
 import { open, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
+import { StoreCorruptError, StoreNewerError } from '@taskmaster/engine/ports';
 import { DATA_FORMAT, dataFormats, oldestReaderOf } from '@taskmaster/proto';
-import { StoreCorruptError, StoreNewerError } from '../ports/store.ts';
 import { syncDirectory } from './sync-mark.ts';
 
 /*

@@ -2,10 +2,7 @@ import { readdir, rm } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import rocks, { type RocksLevel } from '@nxtedition/rocksdb';
-import { DATA_FORMAT } from '@taskmaster/proto';
-import type { Instant } from '@taskmaster/server/domain';
-import { encodeAcceptedLoss } from '../domain/accepted-loss.ts';
-import { metaKeys } from '../domain/keys.ts';
+import { encodeAcceptedLoss, metaKeys } from '@taskmaster/engine/domain';
 import {
   Family,
   StoreCorruptError,
@@ -14,7 +11,9 @@ import {
   StoreLockedError,
   StoreNewerError,
   StoreUnfinishedError,
-} from '../ports/store.ts';
+} from '@taskmaster/engine/ports';
+import { DATA_FORMAT } from '@taskmaster/proto';
+import type { Instant } from '@taskmaster/server/domain';
 import { type ColumnBudget, columnOf, columnOptions, columnsOf } from './column-families.ts';
 import { assertReadable, readFormat, writeFormat } from './format-file.ts';
 import { decodeGroupNumber, GROUP_NUMBER_KEY } from './group-number.ts';

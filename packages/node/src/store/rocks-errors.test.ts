@@ -1,5 +1,5 @@
+import { StoreCorruptError, StoreFailedError, StoreFullError, StoreLockedError } from '@taskmaster/engine/ports';
 import { expect, test } from 'vitest';
-import { StoreCorruptError, StoreFailedError, StoreFullError, StoreLockedError } from '../ports/store.ts';
 import { errorOf, failureOf } from './rocks-errors.ts';
 
 const coded = (code: string, message: string) => Object.assign(new Error(message), { code });

@@ -4,7 +4,7 @@ import {
   StoreFailedError,
   StoreFullError,
   StoreLockedError,
-} from '../ports/store.ts';
+} from '@taskmaster/engine/ports';
 
 /** The kind of a failure. Threads send it instead of an error, because error classes do not cross threads. */
 type FailureKind = 'full' | 'corrupt' | 'locked' | 'failed' | 'closed';

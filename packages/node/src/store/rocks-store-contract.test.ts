@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { type CrashableStore, storeContract } from '../testing/store-contract.ts';
+import { type CrashableStore, storeContract } from '@taskmaster/engine/testing';
 import { copyAtCrash, openSmall, temporaryDirectory } from './test-support.ts';
 
 /** Simulates a crash: the store is opened again on a copy of its files at that moment. */

@@ -1,12 +1,10 @@
 import { cp, open, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { decodeAcceptedLoss, metaKeys } from '@taskmaster/engine/domain';
+import { Family, StoreCorruptError, WriteBatch } from '@taskmaster/engine/ports';
 import type { Key } from '@taskmaster/server/domain';
 import { SeededRandom } from '@taskmaster/server/testing';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { decodeAcceptedLoss } from '../domain/accepted-loss.ts';
-import { metaKeys } from '../domain/keys.ts';
-import { Family, StoreCorruptError } from '../ports/store.ts';
-import { WriteBatch } from '../ports/write-batch.ts';
 import { ACCEPT_LOSS_FILE } from './open-database.ts';
 import { SYNC_MARK_FILE } from './sync-mark.ts';
 import { KEPT_LOGS, SYNCED_FILES } from './synced-files.ts';

@@ -1,7 +1,7 @@
 import { mkdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { StoreFailedError } from '@taskmaster/engine/ports';
 import { expect, test } from 'vitest';
-import { StoreFailedError } from '../ports/store.ts';
 import { openSmall, refusalOf, temporaryDirectory } from './test-support.ts';
 
 test('a store creates the parents of its directory', async () => {

@@ -1,10 +1,10 @@
 import { spawnSync } from 'node:child_process';
 import { open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Family, type Store, StoreFullError, type StoreState } from '@taskmaster/engine/ports';
 import type { Key } from '@taskmaster/server/domain';
 import { SeededRandom } from '@taskmaster/server/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { Family, type Store, StoreFullError, type StoreState } from '../ports/store.ts';
 import { FORMAT_FILE } from './format-file.ts';
 import { openRocksStore } from './rocks-store.ts';
 import { eventually, namesIn, put, type TemporaryDirectory, temporaryDirectory } from './test-support.ts';

@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { StoreLockedError } from '@taskmaster/engine/ports';
 import { describe, expect, test } from 'vitest';
-import { StoreLockedError } from '../ports/store.ts';
 import { namesIn, openSmall, put, refusalOf, startStoreProcess, temporaryDirectory } from './test-support.ts';
 
 const strace = spawnSync('strace', ['-f', '-e', 'trace=fdatasync', 'true']).status === 0;

@@ -1,8 +1,7 @@
 import { readdir, stat, statfs } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { RocksLevel } from '@nxtedition/rocksdb';
-import type { Key } from '@taskmaster/server/domain';
-import { FirstTimes } from '../domain/first-times.ts';
+import { FirstTimes } from '@taskmaster/engine/domain';
 import {
   type Family,
   type KeyRange,
@@ -12,8 +11,9 @@ import {
   StoreClosedError,
   type StoreSize,
   type StoreState,
-} from '../ports/store.ts';
-import { WriteBatch } from '../ports/write-batch.ts';
+  WriteBatch,
+} from '@taskmaster/engine/ports';
+import type { Key } from '@taskmaster/server/domain';
 import type { MemoryBudget } from './column-families.ts';
 import { DiskGuard } from './disk-guard.ts';
 import { closeToOthers, makeDirectory } from './make-directory.ts';

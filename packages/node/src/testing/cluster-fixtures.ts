@@ -1,10 +1,10 @@
+import type { HeldPartition } from '@taskmaster/engine';
+import { pidsOf } from '@taskmaster/engine/testing';
 import { partitionOf, type RemoveMemberResponse } from '@taskmaster/proto';
 import type { MemberRecord } from '@taskmaster/server/cluster-view';
 import type { PartitionId } from '@taskmaster/server/domain';
 import { expect } from 'vitest';
 import { ClusterAdministration } from '../cluster/membership/administration.ts';
-import type { HeldPartition } from '../engine/partitions/partition-host.ts';
-import { pidsOf } from './engine-harness.ts';
 import { SimCluster, type SimClusterOptions, type SimNode } from './sim-cluster.ts';
 
 const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };

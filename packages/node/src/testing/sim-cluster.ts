@@ -1,3 +1,5 @@
+import type { EngineConfig } from '@taskmaster/engine';
+import { EngineHarness } from '@taskmaster/engine/testing';
 import { partitionOf } from '@taskmaster/proto';
 import { type MemberRecord, mergeMembers, type Observer, openObserver } from '@taskmaster/server/cluster-view';
 import type { PartitionId } from '@taskmaster/server/domain';
@@ -18,8 +20,6 @@ import {
 import { ClusterAgent } from '../cluster/agent.ts';
 import { type Identity, MemberStore, nextStartNumber } from '../cluster/membership/member-store.ts';
 import { HandOffs } from '../cluster/placement/handoff/hand-offs.ts';
-import type { EngineConfig } from '../engine/config.ts';
-import { EngineHarness } from './engine-harness.ts';
 
 const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const CLUSTER = 'cluster-1';

@@ -1,8 +1,8 @@
+import { EngineHarness, type HarnessOptions } from '@taskmaster/engine/testing';
 import type { PartitionId } from '@taskmaster/server/domain';
 import type { PeerHandlers } from '@taskmaster/server/ports';
 import { servePeer, VirtualClock, VirtualTime } from '@taskmaster/server/testing';
 import { HandOffs } from '../cluster/placement/handoff/hand-offs.ts';
-import { EngineHarness, type HarnessOptions } from './engine-harness.ts';
 import { FaultyLink, type LinkedRun, type LinkFaults } from './faulty-link.ts';
 
 const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };

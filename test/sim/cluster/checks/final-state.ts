@@ -1,5 +1,6 @@
 import type { FinalTask, HistoryEvent } from '@taskmaster/cli/testing/history';
-import type { Engine, SimCluster } from '@taskmaster/node/testing';
+import type { Engine } from '@taskmaster/engine';
+import type { SimCluster } from '@taskmaster/node/testing';
 import {
   encodeToBuffer,
   formatQueueName,

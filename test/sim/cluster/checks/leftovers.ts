@@ -1,4 +1,5 @@
-import { Family, type SimNode } from '@taskmaster/node/testing';
+import { Family } from '@taskmaster/engine/ports';
+import type { SimNode } from '@taskmaster/node/testing';
 import type { Key } from '@taskmaster/server/domain';
 
 /**

@@ -1,5 +1,5 @@
+import type { HeldPartition } from '@taskmaster/engine';
 import { type InventoryEntry, PartitionState } from '@taskmaster/proto';
-import type { HeldPartition } from '../../engine/partitions/partition-host.ts';
 import type { HandOffProgress } from '../placement/handoff/sender.ts';
 
 /** The partitions that a node holds, in the form sent to other nodes. */

@@ -1,3 +1,4 @@
+import { type Partitions, ticketBehindEarlierLives } from '@taskmaster/engine';
 import type { ClusterKnowledge } from '@taskmaster/proto';
 import {
   HolderView,
@@ -13,8 +14,6 @@ import {
 } from '@taskmaster/server/cluster-view';
 import { type Instant, type PartitionId, Refusal, type Ticket } from '@taskmaster/server/domain';
 import type { CancelTimer, Clock, Log } from '@taskmaster/server/ports';
-import type { Partitions } from '../../engine/partitions/partitions.ts';
-import { ticketBehindEarlierLives } from '../../log/partition-row.ts';
 import type { Identity, MemberStore } from '../membership/member-store.ts';
 import { desiredHolders } from '../placement/ring.ts';
 

@@ -1,7 +1,7 @@
+import type { Partitions } from '@taskmaster/engine';
 import { isRemoved, ringMembers } from '@taskmaster/server/cluster-view';
 import { type PartitionId, Refusal } from '@taskmaster/server/domain';
 import { type Clock, type Log, sleep } from '@taskmaster/server/ports';
-import type { Partitions } from '../../engine/partitions/partitions.ts';
 import type { Knowledge } from '../knowledge/knowledge.ts';
 
 export interface LeavingDeps {

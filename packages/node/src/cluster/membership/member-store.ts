@@ -1,11 +1,9 @@
+import { scanAll } from '@taskmaster/engine';
+import { afterPrefix, decodeAcceptedLoss, metaKeys } from '@taskmaster/engine/domain';
+import { Family, type Store, WriteBatch } from '@taskmaster/engine/ports';
 import type { MemberRecord, MemberState, Members } from '@taskmaster/server/cluster-view';
 import { ByteReader, ByteWriter, type Instant, type Key, UnreadableBytesError } from '@taskmaster/server/domain';
 import type { Clock } from '@taskmaster/server/ports';
-import { decodeAcceptedLoss } from '../../domain/accepted-loss.ts';
-import { afterPrefix, metaKeys } from '../../domain/keys.ts';
-import { scanAll } from '../../log/scan-all.ts';
-import { Family, type Store } from '../../ports/store.ts';
-import { WriteBatch } from '../../ports/write-batch.ts';
 
 const VERSION = 1;
 const STATES: readonly MemberState[] = ['joining', 'active', 'leaving', 'left'];

@@ -1,11 +1,10 @@
+import type { EngineConfig } from '@taskmaster/engine';
+import { encodeAcceptedLoss, metaKeys } from '@taskmaster/engine/domain';
+import { Family } from '@taskmaster/engine/ports';
 import { partitionOf } from '@taskmaster/proto';
 import type { PartitionId } from '@taskmaster/server/domain';
 import { keptLog } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
-import { encodeAcceptedLoss } from '../../domain/accepted-loss.ts';
-import { metaKeys } from '../../domain/keys.ts';
-import type { EngineConfig } from '../../engine/config.ts';
-import { Family } from '../../ports/store.ts';
 import {
   clusterOf,
   cutOff,

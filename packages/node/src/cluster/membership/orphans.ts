@@ -1,3 +1,4 @@
+import type { PartitionClaim } from '@taskmaster/engine';
 import {
   deciderWithout,
   epochBeyond,
@@ -8,7 +9,6 @@ import {
 } from '@taskmaster/server/cluster-view';
 import type { PartitionId } from '@taskmaster/server/domain';
 import { type Clock, type Log, sleep } from '@taskmaster/server/ports';
-import type { PartitionClaim } from '../../engine/partitions/partition-host.ts';
 import { PAUSE_MS } from './commit-guard.ts';
 
 export interface OrphansDeps {

@@ -1,3 +1,4 @@
+import { pidsOf } from '@taskmaster/engine/testing';
 import { partitionOf } from '@taskmaster/proto';
 import { type PartitionId, Refusal } from '@taskmaster/server/domain';
 import { describe, expect, test, vi } from 'vitest';
@@ -18,7 +19,6 @@ import {
   removeMembers,
   requestRemoval,
 } from '../../testing/cluster-fixtures.ts';
-import { pidsOf } from '../../testing/engine-harness.ts';
 
 describe('a member that is removed during a hand-off', () => {
   test.each(['runs on', 'restarts'])(

@@ -1,11 +1,11 @@
+import type { Store } from '@taskmaster/engine/ports';
+import { SimDisk } from '@taskmaster/engine/testing';
 import { type ClusterKnowledge, JoinRequest, type JoinResponse, type MemberRelease } from '@taskmaster/proto';
 import { type MemberRecord, releaseOf, toWireRecord } from '@taskmaster/server/cluster-view';
 import { Refusal } from '@taskmaster/server/domain';
 import type { PeerHandlers } from '@taskmaster/server/ports';
 import { callPeersOver, keptLog, SeededRandom, servePeer, VirtualClock, VirtualTime } from '@taskmaster/server/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
-import type { Store } from '../../ports/store.ts';
-import { SimDisk } from '../../testing/sim-store.ts';
 import type { RecordedCluster } from './cluster-record.ts';
 import { MemberStore } from './member-store.ts';
 import { ClusterStartError, type StartingRoleSettings, type StoreContents, takeStartingRole } from './starting-role.ts';

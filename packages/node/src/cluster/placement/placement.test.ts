@@ -1,7 +1,7 @@
+import type { Partitions } from '@taskmaster/engine';
 import type { PartitionId } from '@taskmaster/server/domain';
 import { VirtualClock, VirtualTime } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
-import type { Partitions } from '../../engine/partitions/partitions.ts';
 import type { HandOffs } from './handoff/hand-offs.ts';
 import { Placement } from './placement.ts';
 

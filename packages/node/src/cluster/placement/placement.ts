@@ -1,7 +1,7 @@
+import type { Partitions } from '@taskmaster/engine';
 import type { Members } from '@taskmaster/server/cluster-view';
 import { type Instant, type PartitionId, Refusal } from '@taskmaster/server/domain';
 import { type CancelTimer, type Clock, type Log, PeerUnreachableError } from '@taskmaster/server/ports';
-import type { Partitions } from '../../engine/partitions/partitions.ts';
 import type { HandOffs } from './handoff/hand-offs.ts';
 import { HandOffUnresolvedError } from './handoff/sender.ts';
 

@@ -1,8 +1,7 @@
 import { promisify } from 'node:util';
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import rocks, { type Column } from '@nxtedition/rocksdb';
-import { Family, familyNames } from '../../ports/store.ts';
-import { visitWrites, type WriteVisitor } from '../../ports/write-batch.ts';
+import { Family, familyNames, visitWrites, type WriteVisitor } from '@taskmaster/engine/ports';
 import { columnOf, columnsOf } from '../column-families.ts';
 import { encodeGroupNumber, GROUP_NUMBER_KEY } from '../group-number.ts';
 import { failureOf, lacksDescriptors } from '../rocks-errors.ts';

@@ -1,5 +1,4 @@
-import type { Family, KeyRange } from '../../ports/store.ts';
-import { reuseMemory, type WriteBatch } from '../../ports/write-batch.ts';
+import { type Family, type KeyRange, reuseMemory, type WriteBatch } from '@taskmaster/engine/ports';
 import type { Failure } from '../rocks-errors.ts';
 import { type StoreThread, startThread } from './store-thread.ts';
 import type { WriterReply, WriterRequest, WriterSetup } from './writer-protocol.ts';

@@ -1,4 +1,4 @@
-import type { Family } from '../../ports/store.ts';
+import type { Family } from '@taskmaster/engine/ports';
 import type { Failure } from '../rocks-errors.ts';
 
 /** The setup of the writer thread. */

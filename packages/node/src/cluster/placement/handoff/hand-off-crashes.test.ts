@@ -1,7 +1,7 @@
+import { pidsOf } from '@taskmaster/engine/testing';
 import { partitionOf } from '@taskmaster/proto';
 import { type Instant, type PartitionId, Refusal } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
-import { pidsOf } from '../../../testing/engine-harness.ts';
 import { type TransferNode, TwoNodes } from '../../../testing/two-nodes.ts';
 
 const QUEUE = 'orders#new';

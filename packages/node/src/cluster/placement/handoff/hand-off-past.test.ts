@@ -1,8 +1,7 @@
+import { type EngineHarness, putSettings } from '@taskmaster/engine/testing';
 import { EnqueueMode, EnqueueResult, parseQueueName, partitionOf } from '@taskmaster/proto';
 import type { PartitionId, Pid } from '@taskmaster/server/domain';
 import { expect, test } from 'vitest';
-import type { EngineHarness } from '../../../testing/engine-harness.ts';
-import { putSettings } from '../../../testing/put-settings.ts';
 import { TwoNodes } from '../../../testing/two-nodes.ts';
 
 const QUEUE = 'orders#new';

@@ -1,7 +1,7 @@
+import { putSchedule, ScheduleWorker, scheduleOf } from '@taskmaster/engine/testing';
 import { partitionOf } from '@taskmaster/proto';
 import type { PartitionId } from '@taskmaster/server/domain';
 import { expect, test } from 'vitest';
-import { putSchedule, ScheduleWorker, scheduleOf } from '../../../engine/schedules/test-support.ts';
 import { TwoNodes } from '../../../testing/two-nodes.ts';
 
 const P = partitionOf('g', 4) as PartitionId;

@@ -1,7 +1,7 @@
+import type { EngineHarness } from '@taskmaster/engine/testing';
 import { parseQueueName, partitionOf } from '@taskmaster/proto';
 import { type PartitionId, type Subscription, withHeaders } from '@taskmaster/server/domain';
 import { expect, test } from 'vitest';
-import type { EngineHarness } from '../../../testing/engine-harness.ts';
 import { TwoNodes } from '../../../testing/two-nodes.ts';
 
 const P = partitionOf('orders', 4) as PartitionId;

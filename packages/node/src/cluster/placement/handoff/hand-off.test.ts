@@ -1,3 +1,4 @@
+import { pidsOf } from '@taskmaster/engine/testing';
 import {
   DATA_FORMAT,
   encodeToBuffer,
@@ -10,7 +11,6 @@ import { type Instant, type PartitionId, Refusal } from '@taskmaster/server/doma
 import { type PeerHandlers, PeerMessageTooLongError } from '@taskmaster/server/ports';
 import { keptLog, servePeer } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
-import { pidsOf } from '../../../testing/engine-harness.ts';
 import { TwoNodes } from '../../../testing/two-nodes.ts';
 
 const QUEUE = 'orders#new';

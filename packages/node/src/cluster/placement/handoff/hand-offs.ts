@@ -1,7 +1,6 @@
+import { type Partitions, Throttle } from '@taskmaster/engine';
 import { type PartitionId, Refusal } from '@taskmaster/server/domain';
 import { type Clock, type Log, type Random, sleep } from '@taskmaster/server/ports';
-import type { Partitions } from '../../../engine/partitions/partitions.ts';
-import { Throttle } from '../../../engine/partitions/transfer/throttle.ts';
 import { Receiver } from './receiver.ts';
 import { type HandedOver, type HandOffProgress, HandOffUnresolvedError, sendPartition, type Target } from './sender.ts';
 import type { CallTarget, TransferHandlers } from './transfer-calls.ts';

@@ -1,3 +1,4 @@
+import type { PartitionImport, Partitions } from '@taskmaster/engine';
 import {
   DATA_FORMAT,
   type OfferPartitionRequest,
@@ -10,8 +11,6 @@ import {
 } from '@taskmaster/proto';
 import { type Instant, type PartitionId, type QueueId, Refusal, type Ticket } from '@taskmaster/server/domain';
 import type { CancelTimer, Clock, Log, Random } from '@taskmaster/server/ports';
-import type { Partitions } from '../../../engine/partitions/partitions.ts';
-import type { PartitionImport } from '../../../engine/partitions/transfer/import-partition.ts';
 import type { TransferHandlers } from './transfer-calls.ts';
 
 /** A transfer that receives no part for this time is forgotten; its holder starts a new one. */

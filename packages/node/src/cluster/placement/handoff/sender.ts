@@ -1,9 +1,7 @@
+import type { PartitionExport, Partitions, Throttle } from '@taskmaster/engine';
 import { OLDEST_READER_FORMAT, type TransferredAtom, type TransferredRow } from '@taskmaster/proto';
 import { type PartitionId, Refusal } from '@taskmaster/server/domain';
 import { type Clock, type Log, PeerMessageTooLongError, sleep } from '@taskmaster/server/ports';
-import type { Partitions } from '../../../engine/partitions/partitions.ts';
-import type { PartitionExport } from '../../../engine/partitions/transfer/export-partition.ts';
-import type { Throttle } from '../../../engine/partitions/transfer/throttle.ts';
 import type { CallTarget, TransferCalls, TransferMethod } from './transfer-calls.ts';
 
 /** The node that receives a partition. */

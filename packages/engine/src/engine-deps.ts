@@ -1,0 +1,27 @@
+import type { Clock, Random } from '@taskmaster/server/ports';
+import type { EngineConfig } from './config.ts';
+import type { Holdings } from './holdings.ts';
+import type { Store } from './ports/store.ts';
+import type { GroupLimitsOf } from './queues/group-usage.ts';
+
+/** The log of an engine, with methods like pino's. */
+export interface EngineLog {
+  info(details: object, message: string): void;
+  warn(details: object, message: string): void;
+  error(details: object, message: string): void;
+}
+
+/** What an engine needs after its store is prepared. */
+export interface OpenedEngineDeps {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: EngineLog;
+  /** Called while the commit log is replayed, with the number of its entries so far. */
+  readonly onReplay: (atoms: number) => void;
+  /** Called for each run of a schedule that was enqueued, with the time since its instant, in ms. */
+  readonly onRun: (lateMs: number) => void;
+  readonly config: EngineConfig;
+  readonly groupLimits: GroupLimitsOf;
+  readonly holdings: Holdings;
+}

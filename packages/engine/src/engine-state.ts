@@ -1,0 +1,435 @@
+import { isDeepStrictEqual } from 'node:util';
+import { type QueueName, reservedQueues } from '@taskmaster/proto';
+import type { Instant, PartitionId, QueueId, Refusal, Ticket } from '@taskmaster/server/domain';
+import { type Clock, type Random, sleep } from '@taskmaster/server/ports';
+import type { Admission } from './admission.ts';
+import type { EngineConfig } from './config.ts';
+import type { TaskChange } from './domain/atom.ts';
+import { isRecordsQueue } from './domain/end-record.ts';
+import type { Holdings } from './holdings.ts';
+import { LastAttempts } from './last-attempts.ts';
+import type { CheckpointedPartition } from './log/checkpoint.ts';
+import { CommitLog, localDisk } from './log/commit-log.ts';
+import type { LogTail } from './log/log-tail.ts';
+import { LogTails } from './log/log-tails.ts';
+import { QueueLedger } from './log/queue-ledger.ts';
+import type { Recovered, RecoveredPartition } from './log/replay.ts';
+import { PendingChanges } from './pending/pending-changes.ts';
+import { atomOf, type PlannedAtom, type PlannedChange, stateAfter, stateBefore } from './planned-atom.ts';
+import type { Store } from './ports/store.ts';
+import { TaskCache } from './queues/cache/task-cache.ts';
+import { type Counts, countChange } from './queues/counts.ts';
+import { EmptyQueues } from './queues/empty-queues.ts';
+import type { GroupLimitsOf } from './queues/group-usage.ts';
+import { Groups } from './queues/groups.ts';
+import { NameMatching } from './queues/name-matching.ts';
+import { OrderedQueues } from './queues/ordered-queues.ts';
+import { isSchedules, Queue } from './queues/queue.ts';
+import { QueueTable } from './queues/queue-table.ts';
+import type { RecordsInMemory } from './records/record-table.ts';
+import { SettingsTable } from './records/settings-table.ts';
+import { RequestIds } from './requests/request-ids.ts';
+import { refusalOf, writeRefusal } from './store-refusal.ts';
+import { SubscriptionTable } from './topics/subscription-table.ts';
+
+export interface EngineStateDeps {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly config: EngineConfig;
+  readonly counts: Counts;
+  readonly admission: Admission;
+  readonly holdings: Holdings;
+  readonly groupLimits: GroupLimitsOf;
+  /** Called after a failed write: this state is ahead of the disk and cannot be used any more. */
+  readonly onFailed: (cause: Error) => void;
+}
+
+const NONE: readonly never[] = [];
+
+/** Changed tasks whose rows `writeTasks` adds to one group. */
+const TASKS_PER_GROUP = 512;
+
+/** Receives the events of queues. Implemented by `LeaseRequests`. */
+export interface QueueListener {
+  /** The queue is found by its name from now on. */
+  added(queue: Queue): void;
+  removed(queue: Queue): void;
+  /** An atom made tasks available. */
+  available(queue: Queue): void;
+  /** An atom hid tasks. */
+  hidden(queue: Queue): void;
+  /** A refill or a search for due tasks has ended, with an error if it failed. Any operation may have started it. */
+  read(queue: Queue, error: unknown): void;
+}
+
+/** Receives the atoms in the turns of their commits. Implemented by `TaskWaits`. */
+export interface CommitWatcher {
+  committed(plan: PlannedAtom): void;
+}
+
+interface Partition {
+  readonly id: PartitionId;
+  lastTicket: Ticket;
+  nextQueueId: QueueId;
+  /** Log entries up to this one are deleted, or about to be. */
+  trimmedTicket: Ticket;
+  /** Atoms up to this one survive a power loss. 0 until this process has written a checkpoint. */
+  durableTicket: Ticket;
+  readonly queues: Set<Queue>;
+  /** Queues that changed since the last checkpoint. */
+  readonly changed: Set<Queue>;
+}
+
+const NO_TICKET = 0 as Ticket;
+
+const isSettings = ({ ledger }: Queue): boolean => ledger.name.name === reservedQueues.settings;
+
+const newPartition = (id: PartitionId): Partition => ({
+  id,
+  lastTicket: NO_TICKET,
+  nextQueueId: 1 as QueueId,
+  trimmedTicket: NO_TICKET,
+  durableTicket: NO_TICKET,
+  changed: new Set(),
+  queues: new Set(),
+});
+
+/**
+ * The state of an engine in memory: queues, cache, tickets. Recovery builds it from the store. It is ahead of the disk by the
+ * atoms that are being committed, so after a failed write it is discarded and rebuilt.
+ */
+export class EngineState {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly config: EngineConfig;
+  readonly counts: Counts;
+  readonly admission: Admission;
+  readonly holdings: Holdings;
+  readonly groupLimits: GroupLimitsOf;
+  readonly groups: Groups;
+  readonly table = new QueueTable();
+  readonly names: NameMatching;
+  /** Queues with the records of ended tasks. */
+  readonly records = new Set<Queue>();
+  /** Queues that have hidden tasks. */
+  readonly hiding = new Set<Queue>();
+  /** Queues of keys, loaded and not yet searched for those of queues that were deleted before. */
+  readonly adoptedKeys = new Set<Queue>();
+  /** Queues of schedules. */
+  readonly schedules = new OrderedQueues();
+  readonly lastAttempts = new LastAttempts();
+  readonly settings = new SettingsTable();
+  readonly subscriptions = new SubscriptionTable();
+  /** By the name of the reserved queue. */
+  readonly #records: ReadonlyMap<string, RecordsInMemory> = new Map<string, RecordsInMemory>([
+    [reservedQueues.settings, this.settings.records],
+    [reservedQueues.subscriptions, this.subscriptions],
+  ]);
+  readonly cache: TaskCache;
+  readonly requests: RequestIds;
+  readonly log: CommitLog;
+  watcher: CommitWatcher | undefined;
+  listener: QueueListener = {
+    added: () => {},
+    removed: () => {},
+    available: () => {},
+    hidden: () => {},
+    read: () => {},
+  };
+  readonly #partitions = new Map<PartitionId, Partition>();
+  /** Partitions with new tickets since the last checkpoint, but without changes of queues that still exist. */
+  readonly #movedOn = new Set<Partition>();
+  readonly #empty = new EmptyQueues();
+  readonly #pending = new PendingChanges();
+  readonly #tails = new LogTails();
+  #failure: Error | undefined;
+
+  constructor(deps: EngineStateDeps, recovered: Recovered) {
+    this.store = deps.store;
+    this.clock = deps.clock;
+    this.random = deps.random;
+    this.config = deps.config;
+    this.counts = deps.counts;
+    this.admission = deps.admission;
+    this.holdings = deps.holdings;
+    this.groupLimits = deps.groupLimits;
+    const { clock } = deps;
+    this.names = new NameMatching({ clock, pause: (ms) => sleep(clock, ms) });
+    this.groups = new Groups(deps.config.partitions);
+    this.cache = new TaskCache(deps.config.cacheBytes);
+    this.requests = new RequestIds(deps.store, deps.config, this.#pending, deps.clock.now());
+    this.log = new CommitLog({
+      store: deps.store,
+      sync: deps.config.durability.kind === 'synced',
+      durability: localDisk,
+      requestWindowMs: deps.config.requestIdWindowMs,
+      onApplied: (atoms) => {
+        this.#pending.atomsApplied(atoms);
+        this.#tails.shown(this.#pending.shown);
+      },
+      writeTasks: (rows, most) => {
+        const written = this.#pending.write(rows, most);
+        return () => {
+          written();
+          this.#tails.shown(this.#pending.shown);
+        };
+      },
+      told: writeRefusal,
+      onFailed: (cause) => {
+        this.#failure = cause;
+        deps.onFailed(cause);
+      },
+    });
+    for (const [id, partition] of recovered.partitions) this.adopt(id, partition);
+  }
+
+  /** The error that made this state unusable; undefined while it is usable. */
+  get failed(): Refusal | undefined {
+    return this.#failure && refusalOf(this.#failure);
+  }
+
+  /** Throws a `Refusal` if a write has failed, because this state is then ahead of the disk. */
+  assertCurrent(): void {
+    if (this.#failure) throw refusalOf(this.#failure);
+  }
+
+  /** Resolves when everything committed so far is durable: replies wait for this. Rejects with a `Refusal`. */
+  durable(): Promise<void> {
+    return this.log.durable();
+  }
+
+  partitionOf(group: string): PartitionId {
+    return this.groups.get(group).partition;
+  }
+
+  /** The ticket that the next atom of this partition will have. */
+  nextTicket(partition: PartitionId): Ticket {
+    return (this.#partition(partition).lastTicket + 1) as Ticket;
+  }
+
+  /** A new queue. It exists after an atom that creates it is committed. */
+  draftQueue(name: QueueName, drafts: number): Queue {
+    const id = this.partitionOf(name.group);
+    const queueId = (this.#partition(id).nextQueueId + drafts) as QueueId;
+    return new Queue(id, new QueueLedger(queueId, name), this.settings.of(name));
+  }
+
+  /** The last and the last durable ticket, and the next queue id of a partition. */
+  ticketsOf(id: PartitionId): {
+    readonly lastTicket: Ticket;
+    readonly durableTicket: Ticket;
+    readonly nextQueueId: QueueId;
+  } {
+    return this.#partition(id);
+  }
+
+  /** The last ticket of each partition. */
+  lastTickets(): ReadonlyMap<PartitionId, Ticket> {
+    return new Map([...this.#partitions.values()].map(({ id, lastTicket }) => [id, lastTicket]));
+  }
+
+  /** Call this when all atoms up to these tickets are synced. */
+  synced(tickets: ReadonlyMap<PartitionId, Ticket>): void {
+    for (const [id, ticket] of tickets) {
+      const partition = this.#partitions.get(id);
+      if (partition && partition.durableTicket < ticket) partition.durableTicket = ticket;
+    }
+  }
+
+  queuesOf(id: PartitionId): ReadonlySet<Queue> {
+    return this.#partition(id).queues;
+  }
+
+  /** Follows the log of a partition: each atom that is committed from now on is added when the store shows all of it. */
+  followLog(id: PartitionId, maxBacklogBytes?: number): LogTail {
+    return this.#tails.follow(id, this.ticketsOf(id).lastTicket, maxBacklogBytes);
+  }
+
+  unfollowLog(tail: LogTail): void {
+    this.#tails.unfollow(tail);
+  }
+
+  /** Adds a partition that recovery or a transfer has loaded. */
+  adopt(id: PartitionId, recovered: RecoveredPartition): void {
+    const { lastTicket, nextQueueId, trimmedTicket, ledgers, changed, behind, records } = recovered;
+    const partition: Partition = { ...newPartition(id), lastTicket, nextQueueId, trimmedTicket };
+    this.#partitions.set(id, partition);
+    const queues = [...ledgers.values()].map((ledger) => new Queue(id, ledger));
+    for (const queue of queues) {
+      const rows = records.get(queue.ledger.queueId);
+      if (rows !== undefined) this.#records.get(queue.ledger.name.name)?.adopt(queue, rows);
+    }
+    for (const queue of queues) {
+      const { ledger } = queue;
+      queue.settings = this.settings.of(ledger.name);
+      this.#noteCounts(queue, this.clock.now());
+      this.#add(partition, queue);
+      if (ledger.name.name === reservedQueues.keys) this.adoptedKeys.add(queue);
+      this.lastAttempts.adopt(queue, lastTicket);
+      if (changed.has(ledger)) partition.changed.add(queue);
+      for (const [pid, task] of behind.get(ledger.queueId) ?? []) this.#pending.note(queue.restore(pid, task), false);
+    }
+  }
+
+  /** Forgets a partition without operations in progress, because another node holds it. */
+  abandon(id: PartitionId): void {
+    const partition = this.#partition(id);
+    for (const queue of [...partition.queues]) this.#drop(partition, queue);
+    this.#movedOn.delete(partition);
+    this.#partitions.delete(id);
+  }
+
+  /** Forgets partitions that were given up during recovery. */
+  abandonOthers(): void {
+    for (const id of this.#partitions.keys()) if (!this.holdings.holds(id)) this.abandon(id);
+  }
+
+  /**
+   * Commits an atom. Later operations see it at once; callers are answered when `durable()` resolves. If this throws, nothing
+   * has changed. It may throw even if the gate was open before in this turn, because the process may have been paused since.
+   */
+  commit(plan: PlannedAtom): Ticket {
+    this.assertCurrent();
+    // Operations check the gate in the same turn, but a turn can take long.
+    if (!this.holdings.canCommit(plan.partition)) throw this.holdings.refusal(plan.partition);
+    const partition = this.#partition(plan.partition);
+    const ticket = (partition.lastTicket + 1) as Ticket;
+    const atom = atomOf(plan, ticket);
+    this.log.append(atom);
+    this.#pending.begin();
+    // After `append`, which may throw: a remembered request is answered as done.
+    if (plan.request) this.requests.remember(plan.request.id, plan.at, plan.request.outcome);
+    partition.lastTicket = ticket;
+    for (const queue of plan.created ?? NONE) {
+      partition.nextQueueId = Math.max(partition.nextQueueId, queue.ledger.queueId + 1) as QueueId;
+      this.#add(partition, queue);
+    }
+    for (const planned of plan.changes) {
+      const { queue, change, known } = planned;
+      this.#pending.note(queue.apply(ticket, change, known), change.kind === 'enqueue');
+      this.lastAttempts.changed(queue, stateBefore(change), stateAfter(change));
+      countChange(this.counts, planned, plan.at);
+      if (queue.isReserved) this.#recordChanged(queue, change, ticket);
+    }
+    for (const { queue } of plan.dropped ?? NONE) this.#drop(partition, queue);
+    this.#tails.committed(atom, this.#pending.last);
+    const { excess } = this.#pending;
+    if (excess > 0) void this.log.writeTasks(excess);
+    let noted: Queue | undefined;
+    for (const { queue } of plan.changes) {
+      if (queue === noted) continue;
+      noted = queue;
+      this.#noteChanged(partition, queue, plan.at);
+    }
+    this.watcher?.committed(plan);
+    this.#announce(plan.changes);
+    return ticket;
+  }
+
+  /** Writes all stale rows, a part with each group: one large write would delay the callers that wait for its group. */
+  async writeTasks(): Promise<void> {
+    for (let left = this.#pending.stale; left > 0; left -= TASKS_PER_GROUP) await this.log.writeTasks(TASKS_PER_GROUP);
+  }
+
+  /** Ends queues that have been empty for a while: a queue exists while it has tasks (the paper, 2). */
+  dropEmpty(): void {
+    for (const queue of this.#empty.over(this.clock.now(), this.config.emptyQueueRetentionMs)) {
+      // The rows of its last tasks may not be deleted yet.
+      if (queue.pendingCount > 0) continue;
+      const { partition, ledger } = queue;
+      if (!this.holdings.canCommit(partition)) continue;
+      const dropped = [{ queueId: ledger.queueId, reap: false, queue }];
+      this.commit({ partition, at: this.clock.now(), changes: [], dropped });
+    }
+  }
+
+  /** Partitions with changes since the last call. */
+  takeChanged(): CheckpointedPartition[] {
+    const changed: CheckpointedPartition[] = [];
+    for (const partition of this.#partitions.values()) {
+      if (partition.changed.size === 0 && !this.#movedOn.has(partition)) continue;
+      const ledgers = [...partition.changed].map((queue) => {
+        queue.raiseFloor();
+        return queue.ledger;
+      });
+      partition.changed.clear();
+      const { id, lastTicket, nextQueueId, trimmedTicket } = partition;
+      changed.push({ id, lastTicket, nextQueueId, trimmedTicket, changed: ledgers });
+      partition.trimmedTicket = lastTicket;
+    }
+    this.#movedOn.clear();
+    return changed;
+  }
+
+  #partition(id: PartitionId): Partition {
+    let partition = this.#partitions.get(id);
+    if (!partition) {
+      partition = newPartition(id);
+      this.#partitions.set(id, partition);
+    }
+    return partition;
+  }
+
+  #add(partition: Partition, queue: Queue): void {
+    partition.queues.add(queue);
+    this.table.add(queue);
+    if (isRecordsQueue(queue.ledger.name)) this.records.add(queue);
+    if (isSchedules(queue)) this.schedules.add(queue);
+    this.listener.added(queue);
+  }
+
+  #drop(partition: Partition, queue: Queue): void {
+    queue.dropped = true;
+    partition.queues.delete(queue);
+    this.table.remove(queue);
+    this.records.delete(queue);
+    this.adoptedKeys.delete(queue);
+    this.cache.forget(queue);
+    this.#empty.forget(queue);
+    this.hiding.delete(queue);
+    if (isSchedules(queue)) this.schedules.remove(queue);
+    this.lastAttempts.forget(queue);
+    if (queue.isReserved) this.#records.get(queue.ledger.name.name)?.forget(queue);
+    partition.changed.delete(queue);
+    this.#movedOn.add(partition);
+    this.listener.removed(queue);
+  }
+
+  /** Queues of the group follow their new settings from this turn on. */
+  #recordChanged(records: Queue, change: TaskChange, ticket: Ticket): void {
+    this.#records.get(records.ledger.name.name)?.changed(records, change);
+    if (!isSettings(records)) return;
+    for (const queue of this.table.ofGroup(records.ledger.name.group)) {
+      const before = queue.settings;
+      queue.settings = this.settings.of(queue.ledger.name);
+      if (!isDeepStrictEqual(queue.settings.retry, before.retry)) this.lastAttempts.resettle(queue, ticket);
+    }
+  }
+
+  #noteChanged(partition: Partition, queue: Queue, now: Instant): void {
+    if (queue.dropped) return;
+    partition.changed.add(queue);
+    this.cache.touch(queue);
+    this.#noteCounts(queue, now);
+  }
+
+  #noteCounts(queue: Queue, now: Instant): void {
+    if (queue.ledger.hidden > 0) this.hiding.add(queue);
+    else this.hiding.delete(queue);
+    this.#empty.note(queue, now);
+  }
+
+  #announce(changes: readonly PlannedChange[]): void {
+    let last: Queue | undefined;
+    for (const { queue, change } of changes) {
+      if (change.kind === 'dequeue') continue;
+      if (change.after.visibility.kind === 'hidden') this.listener.hidden(queue);
+      else if (queue !== last) {
+        last = queue;
+        this.listener.available(queue);
+      }
+    }
+  }
+}

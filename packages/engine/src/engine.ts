@@ -1,0 +1,471 @@
+import type { QueueName } from '@taskmaster/proto';
+import {
+  type BatchCommand,
+  type BatchOutcome,
+  batchOf,
+  type CallContext,
+  type CallSignal,
+  type EndedTask,
+  type EngineFigures,
+  type EngineHealth,
+  type GetCommand,
+  type LeaseCommand,
+  type LeasedTask,
+  type ListCommand,
+  type MatchedQueue,
+  onlyOutcome,
+  type PeekCommand,
+  type QueueFilter,
+  type QueuePage,
+  Refusal,
+  type StatsCommand,
+  type StatsReport,
+  type TaskEngine,
+  type TaskView,
+  type TopicOperations,
+  type UpdateCommand,
+  type UpdateOutcome,
+  type WaitCommand,
+} from '@taskmaster/server/domain';
+import { Admission } from './admission.ts';
+import { Background } from './background.ts';
+import { Checkpoints } from './checkpoints.ts';
+import { CLOCK_LOOK_MS, ClockLog } from './clock-log.ts';
+import { DamageLog } from './damage-log.ts';
+import type { OpenedEngineDeps } from './engine-deps.ts';
+import type { EngineState, EngineStateDeps } from './engine-state.ts';
+import { LeaseRequests } from './leasing/lease-requests.ts';
+import { takeBack } from './leasing/take-back.ts';
+import { notReady } from './not-ready.ts';
+import { openState } from './open-state.ts';
+import { deleteQueue } from './operations/delete-queue.ts';
+import { getTasks, peekTasks } from './operations/get-and-peek.ts';
+import { listQueues, queueStats } from './operations/queue-stats.ts';
+import { Reaper } from './operations/reaper.ts';
+import { resetLeases } from './operations/reset-leases.ts';
+import { publishRules, updateTasks } from './operations/update-tasks.ts';
+import { Backups } from './partitions/backup/backups.ts';
+import { Partitions } from './partitions/partitions.ts';
+import { StoreFullError, type StoreState } from './ports/store.ts';
+import { Counts } from './queues/counts.ts';
+import type { LimitedGroup } from './queues/group-usage.ts';
+import { Tally } from './queues/tally.ts';
+import { Schedules, schedulesIn } from './schedules/schedules.ts';
+import { diskFull, refusalOf } from './store-refusal.ts';
+import { publishedWeight } from './topics/expand-publishes.ts';
+import { topicOperations } from './topics/topic-operations.ts';
+import { TaskWaits } from './waits/task-waits.ts';
+
+const RELOAD_DELAY_MS = 1000;
+
+/** The operations of one node on one store; see `TaskEngine`. `openEngine` creates it. */
+export class Engine implements TaskEngine {
+  readonly #deps: OpenedEngineDeps;
+  /** The partitions that this engine holds. Only used in a cluster. */
+  readonly partitions: Partitions;
+  readonly backups: Backups;
+  readonly schedules: Schedules;
+  readonly topics: TopicOperations;
+  readonly #counts: Counts;
+  readonly #admission: Admission;
+  readonly #reaper: Reaper;
+  readonly #checkpoints: Checkpoints;
+  readonly #background: Background;
+  #memory: EngineState | undefined;
+  /** After a failed write: resolves when the state is rebuilt. */
+  #rebuilt: PromiseWithResolvers<void> | undefined;
+  readonly #damageLog: DamageLog;
+  #leaseRequests: LeaseRequests | undefined;
+  #taskWaits: TaskWaits | undefined;
+  #health: EngineHealth = { kind: 'starting' };
+  /** The checkpoint that is being written, or the last one. */
+  #checkpoint: Promise<void> = Promise.resolve();
+  /** Lease requests without an answer yet, including waiting ones. */
+  readonly #leasing = new Tally();
+  #stopped: Promise<void> | undefined;
+
+  constructor(deps: OpenedEngineDeps) {
+    this.#deps = deps;
+    this.#counts = new Counts(deps.onRun);
+    this.#admission = new Admission(deps.config);
+    this.#damageLog = new DamageLog(deps.log);
+    this.#checkpoints = new Checkpoints(deps);
+    this.#reaper = new Reaper(deps);
+    this.#background = new Background({ ...deps, memory: () => this.#current(), reaper: this.#reaper });
+    this.topics = topicOperations(this.#background, {
+      memory: () => this.#memory,
+      change: (work) => this.#change((memory) => work(memory, this.#health)),
+      read: (group, work) => this.#readOf([{ group }], work),
+    });
+    this.schedules = new Schedules({
+      change: (work, addedBytes) => this.#change(work, addedBytes),
+      read: (group, work) => this.#readFiltered({ group }, work),
+    });
+    this.partitions = new Partitions({
+      ...deps,
+      memory: () => this.#memory,
+      writable: () => this.#writable(),
+      leaseRequests: () => this.#leaseRequests,
+      taskWaits: () => this.#taskWaits,
+      checkpointed: () => this.#checkpoint.catch(() => {}),
+      rebuilt: () => this.#rebuiltMemory(),
+      reap: () => this.#reaper.reapAll(),
+    });
+    const { maxConcurrentBackups, maxBackupBytesPerSecond, requestIdWindowMs } = deps.config;
+    this.backups = new Backups({
+      partitions: this.partitions,
+      clock: deps.clock,
+      random: deps.random,
+      requestWindowMs: requestIdWindowMs,
+      maxConcurrent: maxConcurrentBackups,
+      maxBytesPerSecond: maxBackupBytesPerSecond,
+    });
+  }
+
+  get health(): EngineHealth {
+    return this.#health;
+  }
+
+  /** Called once, by `openEngine`. */
+  async start(): Promise<void> {
+    const { store, config, log, onReplay } = this.#deps;
+    await this.partitions.clearLeftovers();
+    const { memory, replayedAtoms } = await openState(this.#memoryDeps(), onReplay);
+    log.info({ replayedAtoms, queues: memory.table.size }, 'recovered');
+    this.#memory = memory;
+    this.#leaseRequests = new LeaseRequests(memory);
+    this.#taskWaits = new TaskWaits(memory);
+    store.onStateChange((state) => this.#onStoreState(state));
+    this.#onStoreState(store.state);
+    this.#background.every(config.checkpointIntervalMs, () => this.#tick());
+    const clockLog = new ClockLog(this.#deps);
+    this.#background.every(CLOCK_LOOK_MS, async () => clockLog.look());
+    this.#background.start();
+    if (config.durability.kind === 'relaxed') {
+      this.#background.every(config.durability.flushIntervalMs, () => this.#flush());
+    }
+    void this.#reaper.reapAll();
+  }
+
+  updateTasks(command: UpdateCommand): Promise<UpdateOutcome> {
+    return this.updateBatch(batchOf([command], command.requestId)).then(onlyOutcome);
+  }
+
+  async updateBatch(batch: BatchCommand): Promise<BatchOutcome> {
+    try {
+      const memory = this.#writable();
+      // Counted before anything is made of them: a small request may become a thousand tasks.
+      const published = batch.publishes ? publishedWeight(batch, publishRules(memory), memory.clock.now()) : 0;
+      const { bytes, noNewTasks } = this.#admission.enterUpdates(batch, this.#health, published);
+      try {
+        const outcome = await updateTasks(memory, batch, noNewTasks);
+        for (const refusal of outcome.refusals.values()) this.#refused(refusal);
+        return outcome;
+      } finally {
+        this.#admission.leave(bytes);
+      }
+    } catch (error) {
+      throw this.#refused(error);
+    }
+  }
+
+  /** Not an async function: 10,000 waiting requests would each keep its frame in memory. */
+  leaseTasks(command: LeaseCommand, { signal }: CallContext = {}): Promise<readonly LeasedTask[]> {
+    this.#leasing.enter();
+    return this.#lease(command, signal).then(
+      (leased) => {
+        if (signal?.aborted) return this.#takeBack(leased);
+        this.#leasing.leave();
+        return leased;
+      },
+      (error: unknown) => {
+        this.#leasing.leave();
+        throw this.#refused(error);
+      },
+    );
+  }
+
+  queuesWithTasks(command: LeaseCommand, most: number): readonly MatchedQueue[] {
+    return this.#leaseRequests?.queuesWithTasks(command, most) ?? [];
+  }
+
+  #lease(command: LeaseCommand, signal: CallSignal | undefined): Promise<LeasedTask[]> {
+    try {
+      this.#writable();
+      const leaseRequests = this.#leaseRequests;
+      if (!leaseRequests) throw notReady(this.#health);
+      // Waiting requests do not count as in flight: they have a limit of their own.
+      if (command.waitMs > 0) return leaseRequests.lease(command, signal);
+      return this.#admission.run('new', 0, () => leaseRequests.lease(command, signal));
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  async #takeBack(leased: readonly LeasedTask[]): Promise<never> {
+    try {
+      return await takeBack(this.#memory, leased);
+    } catch (error) {
+      throw this.#refused(error);
+    } finally {
+      this.#leasing.leave();
+    }
+  }
+
+  waitForTasks(command: WaitCommand, { signal }: CallContext = {}): Promise<readonly EndedTask[]> {
+    return this.#translated(() => {
+      if (!this.#taskWaits || !this.#readable()) throw notReady(this.#health);
+      return this.#taskWaits.wait(command, signal);
+    });
+  }
+
+  listQueues(command: ListCommand): Promise<QueuePage> {
+    return this.#readFiltered(command.filter, (memory) => listQueues(memory, command));
+  }
+
+  queueStats(command: StatsCommand): Promise<StatsReport> {
+    const work = (memory: EngineState): Promise<StatsReport> => queueStats(memory, command);
+    return command.kind === 'filtered' ? this.#readFiltered(command.filter, work) : this.#readOf(command.queues, work);
+  }
+
+  peekTasks(command: PeekCommand): Promise<readonly TaskView[]> {
+    return this.#readOf([command.queue], (memory) => peekTasks(memory, command));
+  }
+
+  getTasks(command: GetCommand): Promise<readonly TaskView[]> {
+    return this.#readOf([command.queue], (memory) => getTasks(memory, command));
+  }
+
+  deleteQueue(name: QueueName): Promise<number> {
+    return this.#change((memory) => deleteQueue(memory, name, this.#background));
+  }
+
+  resetLeases(name: QueueName): Promise<number> {
+    return this.#change((memory) => resetLeases(memory, name));
+  }
+
+  figures(): EngineFigures {
+    const { figures: backups } = this.backups;
+    const { clock } = this.#deps;
+    const log = this.#memory?.log.figures;
+    return {
+      queues: this.#memory?.table.size ?? 0,
+      schedules: schedulesIn(this.#memory?.schedules ?? []),
+      schedulesAhead: this.#background.schedulesAhead,
+      waiters: this.#leaseRequests?.waiters ?? 0,
+      taskWaits: this.#taskWaits?.size ?? 0,
+      inFlightRequests: this.#admission.requests,
+      inFlightBytes: this.#admission.bytes,
+      cacheBytes: this.#memory?.cache.bytes ?? 0,
+      commits: log?.groups ?? 0,
+      commitBytes: log?.bytes ?? 0,
+      atoms: log?.atoms ?? 0,
+      runningBackups: backups.running,
+      backupBytes: backups.bytes,
+      backedUpAt: backups.oldestAt,
+      clockAheadMs: clock.now() - clock.wall(),
+      ...this.#counts,
+    };
+  }
+
+  /** The groups here that have quotas. */
+  *limitedGroups(): Generator<LimitedGroup> {
+    for (const { group, usage } of this.#memory?.table.groups() ?? []) {
+      const limits = this.#deps.groupLimits(group);
+      if (limits !== undefined) yield { group, limits, usage };
+    }
+  }
+
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stop();
+    return this.#stopped;
+  }
+
+  async #stop(): Promise<void> {
+    const failed = this.#health.kind === 'failed';
+    this.#health = { kind: 'stopping' };
+    this.#background.cancel();
+    this.#rebuilt?.reject(notReady(this.#health));
+    this.#leaseRequests?.dismiss();
+    this.#taskWaits?.dismiss();
+    await this.backups.stop();
+    await this.#leasing.idle();
+    await this.#admission.idle();
+    await this.#background.ended();
+    try {
+      // If an earlier checkpoint failed, the last one makes up for it.
+      await this.#checkpoint.catch(() => {});
+      if (failed || !this.#memory || this.#memory.failed) return;
+      await this.#memory.durable();
+      await this.#checkpoints.write(this.#memory, true);
+    } catch (error) {
+      // No data is lost: the next start replays more of the log.
+      this.#deps.log.warn({ err: error }, 'stopped without a last checkpoint');
+    }
+  }
+
+  /** Runs a request that changes a queue. `addedBytes`: bytes of payload that it adds. Undefined: it adds no tasks. */
+  #change<T>(work: (memory: EngineState) => Promise<T>, addedBytes?: number): Promise<T> {
+    return this.#translated(() => {
+      const memory = this.#writable();
+      const adds = addedBytes !== undefined;
+      if (adds && this.#health.kind === 'full') throw diskFull();
+      return this.#admission.run(adds ? 'new' : 'ending', addedBytes ?? 0, () => work(memory));
+    });
+  }
+
+  /** Runs a request that only reads. It is served even if the engine cannot write any more. */
+  #read<T>(work: (memory: EngineState) => Promise<T>): Promise<T> {
+    return this.#translated(() => {
+      const memory = this.#readable();
+      if (!memory) throw notReady(this.#health);
+      return this.#admission.run('new', 0, async () => work(memory));
+    });
+  }
+
+  #readable(): EngineState | undefined {
+    const { kind } = this.#health;
+    return kind === 'starting' || kind === 'stopping' ? undefined : this.#memory;
+  }
+
+  /** Runs a request for queues that match a filter. With a group, this node must hold all its queues. */
+  #readFiltered<T>({ group }: Pick<QueueFilter, 'group'>, work: (memory: EngineState) => Promise<T>): Promise<T> {
+    return group === undefined ? this.#read(work) : this.#readOf([{ group }], work);
+  }
+
+  /** Runs a read of these queues. This node must hold their groups from its start to its end. */
+  #readOf<T>(names: readonly Pick<QueueName, 'group'>[], work: (memory: EngineState) => Promise<T>): Promise<T> {
+    const { holdings } = this.#deps;
+    if (holdings.everything) return this.#read(work);
+    return this.#read(async (memory) => {
+      const ids = new Set(names.map(({ group }) => memory.partitionOf(group)));
+      for (const id of ids) await holdings.gate(id);
+      const answer = await work(memory);
+      for (const id of ids) if (!holdings.holds(id)) throw holdings.notHolder(id);
+      return answer;
+    });
+  }
+
+  /** Not an async function, like `leaseTasks`. */
+  #translated<T>(work: () => Promise<T>): Promise<T> {
+    const refuse = (error: unknown): Promise<never> => Promise.reject(this.#refused(error));
+    try {
+      return work().catch(refuse);
+    } catch (error) {
+      return refuse(error);
+    }
+  }
+
+  #refused(error: unknown): Refusal {
+    this.#counts.refused++;
+    const refusal = refusalOf(error);
+    this.#damageLog.note(refusal);
+    return refusal;
+  }
+
+  #writable(): EngineState {
+    const { kind } = this.#health;
+    if (!this.#memory || (kind !== 'serving' && kind !== 'full')) throw notReady(this.#health);
+    return this.#memory;
+  }
+
+  /** The state for work in the background. Undefined while nothing can be written. */
+  #current(): EngineState | undefined {
+    const { kind } = this.#health;
+    return (kind === 'serving' || kind === 'full') && !this.#memory?.failed ? this.#memory : undefined;
+  }
+
+  #memoryDeps(): EngineStateDeps {
+    const { store, clock, random, config, holdings, groupLimits } = this.#deps;
+    const onFailed = (cause: Error): void => void this.#onWriteFailed(cause);
+    const own = { counts: this.#counts, admission: this.#admission, onFailed };
+    return { store, clock, random, config, holdings, groupLimits, ...own };
+  }
+
+  #onStoreState(state: StoreState): void {
+    const { kind } = this.#health;
+    if (kind === 'stopping' || kind === 'failed') return;
+    const { log } = this.#deps;
+    if (state.kind === 'full' && kind !== 'full') log.warn({ freeBytes: state.freeBytes }, 'disk full: no new tasks');
+    if (state.kind === 'writable' && kind === 'full') log.info({}, 'disk has space again');
+    if (state.kind === 'failed') this.#fail(state.cause);
+    else if (!this.#memory?.failed) this.#health = { kind: state.kind === 'full' ? 'full' : 'serving' };
+  }
+
+  /** Rebuilds the state from the store, because memory is ahead of the disk. After a full disk, writes continue then. */
+  async #onWriteFailed(cause: Error): Promise<void> {
+    if (this.#health.kind === 'stopping') return;
+    this.#rebuilt = Promise.withResolvers();
+    // No unhandled rejection if no operation waits for it.
+    this.#rebuilt.promise.catch(() => {});
+    if (cause instanceof StoreFullError) {
+      this.#deps.log.warn(
+        { err: cause },
+        'the disk was full during a write: the state in memory is rebuilt from the disk',
+      );
+      this.#health = { kind: 'starting' };
+    } else {
+      this.#fail(cause);
+    }
+    await this.#reload();
+  }
+
+  async #reload(): Promise<void> {
+    const { log, store } = this.#deps;
+    try {
+      const { memory } = await openState(this.#memoryDeps());
+      memory.abandonOthers();
+      this.#memory = memory;
+    } catch (error) {
+      if (this.#stopped) return;
+      log.error({ err: error }, 'the store could not be read; trying again');
+      this.#background.after(RELOAD_DELAY_MS, () => void this.#reload());
+      return;
+    }
+    this.#rebuilt?.resolve();
+    this.#reaper.noteLeftovers();
+    if (this.#health.kind !== 'starting') return;
+    this.#health = { kind: 'serving' };
+    this.#onStoreState(store.state);
+    this.#leaseRequests?.adopt(this.#memory);
+    this.#taskWaits?.adopt(this.#memory);
+  }
+
+  /** Resolves with the rebuilt state after a failed write. */
+  async #rebuiltMemory(): Promise<EngineState> {
+    while (!this.#memory || this.#memory.failed) {
+      if (this.#stopped || !this.#rebuilt) throw notReady(this.#health);
+      await this.#rebuilt.promise;
+    }
+    return this.#memory;
+  }
+
+  #fail(cause: Error): void {
+    if (this.#health.kind === 'failed') return;
+    this.#deps.log.error(
+      { err: cause },
+      'a write or fsync failed: this node takes no more writes until it is restarted',
+    );
+    this.#health = { kind: 'failed', cause };
+    const refusal = new Refusal('STORE_FAILED', 'a write to the store failed; this node takes no more writes');
+    this.#leaseRequests?.dismiss(refusal);
+    this.#taskWaits?.dismiss(refusal);
+  }
+
+  #tick(): Promise<void> {
+    const memory = this.#current();
+    if (!memory) return Promise.resolve();
+    this.#checkpoint = (async () => {
+      memory.dropEmpty();
+      await this.#checkpoints.write(memory);
+      await memory.requests.trim(this.#deps.clock.now());
+      if (this.#reaper.hasLeftovers) await this.#reaper.reapAll();
+    })();
+    return this.#checkpoint;
+  }
+
+  async #flush(): Promise<void> {
+    const memory = this.#memory;
+    if (memory && !memory.failed) await this.#checkpoints.flush(memory);
+  }
+}

@@ -1,0 +1,238 @@
+import {
+  DEFAULT_SETTINGS,
+  headerRoom,
+  type Instant,
+  type LeaseCommand,
+  type LeasedTask,
+  type LeaseToken,
+  type PartitionId,
+  type Payload,
+  type Pid,
+  Refusal,
+  type TaskState,
+} from '@taskmaster/server/domain';
+import type { AnswerRoom } from '../admission.ts';
+import { taskKey } from '../domain/keys.ts';
+import type { EngineState } from '../engine-state.ts';
+import { isToRunAgain, leaseEnd, maxAttemptsOf, timeLimitOf, withRerun } from '../operations/attempts.ts';
+import type { PlannedChange } from '../planned-atom.ts';
+import { Family } from '../ports/store.ts';
+import type { CachedTask } from '../queues/cache/places.ts';
+import type { Queue } from '../queues/queue.ts';
+
+/** A task that is about to be leased. */
+export interface Pick {
+  readonly queue: Queue;
+  readonly pid: Pid;
+  readonly task: CachedTask;
+}
+
+/** The tasks in memory that a lease request gets, or the queues to read first. */
+export type Selection = { readonly picks: readonly Pick[]; readonly bytes: number } & (
+  | { readonly kind: 'picked' }
+  /** Memory has too few tasks of these queues. The first queue is the one that is needed first. */
+  | { readonly kind: 'refill'; readonly refills: readonly [Refill, ...Refill[]] }
+);
+
+interface Refill {
+  readonly queue: Queue;
+  readonly wanted: number;
+}
+
+/** Refills that one request starts at once. More would delay the reads of other requests. */
+export const REFILLS_AT_ONCE = 64;
+
+/** Bytes of a leased task in a reply, beside its payload and PID; see `LeaseCommand.maxBytes`. */
+const REST_BYTES = 64;
+
+/** Bytes of the key and of the progress of earlier attempts in a reply. */
+const textBytes = ({ history }: TaskState): number =>
+  history === undefined ? 0 : Buffer.byteLength(history.progress?.text ?? '') + Buffer.byteLength(history.key ?? '');
+
+/**
+ * Finds the exact first tasks of the queues, in the order in which the request names the queues. Changes nothing.
+ * @param mostOf how many tasks to take of a queue. Undefined, for the queue or for all: no limit.
+ */
+export function select(
+  queues: Iterable<Queue>,
+  command: LeaseCommand,
+  maxBytes: number,
+  mostOf?: ReadonlyMap<Queue, number>,
+): Selection {
+  const { maxPid } = command;
+  const picks: Pick[] = [];
+  let bytes = 0;
+  for (const queue of queues) {
+    if (queue.ledger.available === 0) continue;
+    const cache = queue.warmCache;
+    let left = mostOf?.get(queue) ?? command.maxTasks;
+    for (const ready of cache.head()) {
+      const { pid, state } = ready;
+      if (maxPid !== undefined && pid > maxPid) break;
+      const payloadBytes = state.dataBytes + (state.headerBytes === 0 ? 0 : headerRoom(state.headerBytes));
+      const taskBytes = payloadBytes + pid.length + textBytes(state) + REST_BYTES;
+      // The first task is picked even if it is too large; otherwise it could never be leased.
+      if (bytes + taskBytes > maxBytes && picks.length > 0) return { kind: 'picked', picks, bytes };
+      bytes += taskBytes;
+      picks.push({ queue, pid, task: ready.task });
+      if (picks.length === command.maxTasks) return { kind: 'picked', picks, bytes };
+      if (--left === 0) break;
+    }
+    const passedBound = maxPid !== undefined && cache.knowsReadyUpTo(maxPid);
+    if (cache.firstMissing !== undefined && !passedBound && left > 0) {
+      const first = { queue, wanted: Math.min(left, command.maxTasks - picks.length) };
+      return { kind: 'refill', refills: [first, ...furtherRefills(queues, first)], picks, bytes };
+    }
+  }
+  return { kind: 'picked', picks, bytes };
+}
+
+/** Further queues that the request will probably need and that are not in memory. They are read at the same time. */
+function furtherRefills(queues: Iterable<Queue>, first: Refill): Refill[] {
+  const refills: Refill[] = [];
+  let behind = false;
+  let wanted = first.wanted - first.queue.ledger.available;
+  for (const queue of queues) {
+    if (wanted <= 0 || refills.length === REFILLS_AT_ONCE - 1) break;
+    if (behind && queue.ledger.available > 0) {
+      if (queue.warmCache.firstMissing !== undefined) refills.push({ queue, wanted });
+      wanted -= queue.ledger.available;
+    }
+    if (queue === first.queue) behind = true;
+  }
+  return refills;
+}
+
+/** Leases the picked tasks in this turn, with one atom for each partition. Payloads may still have to be read. */
+export function grant(memory: EngineState, picks: readonly Pick[], command: LeaseCommand): LeasedPick[] {
+  const now = memory.clock.now();
+  const lease = { workerAddress: command.workerAddress, worker: command.worker, since: now };
+  const byPartition = new Map<PartitionId, PlannedChange[]>();
+  const granted: LeasedPick[] = [];
+  for (const { queue, pid, task } of picks) {
+    const { state } = task;
+    // The token is the ticket: it grows with every lease, and no earlier task with this PID had it.
+    const token = memory.nextTicket(queue.partition) as number as LeaseToken;
+    const { settings } = queue;
+    const durationMs = command.leaseDurationMs || settings.leaseDurationMs;
+    const until = leaseEnd(now, durationMs, timeLimitOf(state, settings), now, now);
+    const visibility = { kind: 'hidden' as const, until, lease };
+    // This lease has the data of all enqueues so far.
+    const history = isToRunAgain(state) ? withRerun(state.history, false) : state.history;
+    const after: TaskState = { ...state, attempts: state.attempts + 1, token, visibility, history };
+    const change = {
+      kind: 'change' as const,
+      queueId: queue.ledger.queueId,
+      pid,
+      before: state,
+      after,
+      data: undefined,
+    };
+    let changes = byPartition.get(queue.partition);
+    if (!changes) {
+      changes = [];
+      byPartition.set(queue.partition, changes);
+    }
+    changes.push({ queue, change, known: task });
+    granted.push({ queue, pid, state: after, until, isUntold: command.leaseDurationMs === 0, data: task.data });
+  }
+  for (const [partition, changes] of byPartition) memory.commit({ partition, at: now, changes });
+  return granted;
+}
+
+/** A granted lease whose payload may still be on disk. */
+export interface LeasedPick {
+  readonly queue: Queue;
+  readonly pid: Pid;
+  readonly state: TaskState;
+  readonly until: Instant;
+  /** True if the request did not say how long the lease lasts. */
+  readonly isUntold: boolean;
+  readonly data: Uint8Array | undefined;
+}
+
+const EMPTY = new Uint8Array(0);
+
+/** True if the payload must be read from the store. */
+export const isToBeRead = ({ data, state }: LeasedPick): boolean => data === undefined && state.dataBytes > 0;
+
+/**
+ * Resolves when the leases are durable and the payloads are read. Leaves out tasks that were dequeued or replaced meanwhile.
+ * Releases `room` at the end.
+ */
+export async function deliver(
+  memory: EngineState,
+  granted: readonly LeasedPick[],
+  room: AnswerRoom,
+): Promise<LeasedTask[]> {
+  using _room = room;
+  const missing = granted.filter(isToBeRead);
+  let payloads: Map<LeasedPick, Payload> | undefined;
+  if (missing.length === 0) await memory.durable();
+  else [payloads] = await Promise.all([readPayloads(memory, missing), memory.durable()]);
+  const leased: LeasedTask[] = [];
+  for (const pick of granted) {
+    const read = payloads?.get(pick);
+    const data = pick.data ?? (pick.state.dataBytes === 0 ? EMPTY : read?.data);
+    if (data) leased.push(asLeased(pick, data, read?.headerBytes ?? pick.state.headerBytes));
+    else if (stillLeased(pick)) {
+      throw new Refusal('CORRUPT_DATA', 'the payload of a task is missing in the store', {
+        metadata: { queue: pick.queue.fullName },
+      });
+    }
+  }
+  return leased;
+}
+
+function asLeased(
+  { queue, pid, state, until, isUntold }: LeasedPick,
+  data: Uint8Array,
+  headerBytes: number,
+): LeasedTask {
+  const { settings } = queue;
+  return {
+    queue: queue.ledger.name,
+    pid,
+    data,
+    headerBytes,
+    token: state.token,
+    until,
+    attempt: state.attempts,
+    enqueuedAt: state.enqueuedAt,
+    maxAttempts: maxAttemptsOf(state, settings),
+    timeLimitMs: timeLimitOf(state, settings),
+    leaseDurationMs: isUntold && settings !== DEFAULT_SETTINGS ? settings.leaseDurationMs : undefined,
+    key: state.history?.key,
+    progress: state.history?.progress?.text,
+  };
+}
+
+async function readPayloads(memory: EngineState, missing: readonly LeasedPick[]): Promise<Map<LeasedPick, Payload>> {
+  memory.counts.coldReads += missing.length;
+  const keys = missing.map(({ queue, pid }) => taskKey(queue.prefix, pid));
+  using holds = new DisposableStack();
+  for (const queue of new Set(missing.map(({ queue }) => queue))) holds.use(queue.hold());
+  const rows = await memory.store.get(Family.data, keys);
+  const payloads = new Map<LeasedPick, Payload>();
+  for (const [i, pick] of missing.entries()) {
+    const row = rows[i];
+    if (!row || isTakenAway(pick)) continue;
+    // If the payload was replaced since the lease, the row may be of either one.
+    const now = pick.queue.pendingOf(pick.pid)?.task;
+    const { headerBytes } = now?.state ?? pick.state;
+    payloads.set(pick, { data: now?.data ?? row, headerBytes });
+  }
+  return payloads;
+}
+
+/** True if the payload that was read may belong to a later task with the same PID. Needs a hold on the queue since the lease. */
+function isTakenAway({ queue, pid, state }: LeasedPick): boolean {
+  const pending = queue.pendingOf(pid);
+  return pending !== undefined && pending.task?.state.token !== state.token;
+}
+
+function stillLeased({ queue, pid, state }: LeasedPick): boolean {
+  if (queue.dropped) return false;
+  const knowledge = queue.lookUp(pid);
+  return knowledge.kind === 'task' && knowledge.task.state.token === state.token;
+}

@@ -1,0 +1,195 @@
+import { limits } from '@taskmaster/proto';
+import {
+  type GetCommand,
+  isLeased,
+  type Key,
+  type PeekCommand,
+  type Pid,
+  type TaskView,
+} from '@taskmaster/server/domain';
+import { afterPrefix, dueKey, instantOfDueKey, pidAfter, pidOfDueKey, pidOfTaskKey, taskKey } from '../domain/keys.ts';
+import type { EngineState } from '../engine-state.ts';
+import { EngineView } from '../pending/engine-view.ts';
+import { type Need, Reads } from '../pending/reads.ts';
+import { Family } from '../ports/store.ts';
+import type { CachedTask } from '../queues/cache/places.ts';
+import type { Queue } from '../queues/queue.ts';
+import { dueFor, showAllDue } from './expire.ts';
+import { TaskDraft } from './task-draft.ts';
+
+/** Hidden tasks read for each task that a sample may show. */
+const SAMPLE_FACTOR = 10;
+
+/** GetTasks: the present state of tasks. */
+export async function getTasks(memory: EngineState, command: GetCommand): Promise<TaskView[]> {
+  await showAllDue(memory, dueFor(memory, [command.queue]));
+  return view(memory, command, command.includeData);
+}
+
+/** PeekTasks: the head of a queue, or a sample of its leased or delayed tasks. */
+export async function peekTasks(memory: EngineState, command: PeekCommand): Promise<TaskView[]> {
+  await showAllDue(memory, dueFor(memory, [command.queue]));
+  const queue = memory.table.get(command.queue);
+  if (!queue) {
+    await memory.durable();
+    return [];
+  }
+  if (command.kind === 'head') {
+    const pids = await headPids(memory, queue, command.limit, command.after);
+    const tasks = await view(memory, { queue: command.queue, pids }, command.includeData);
+    return tasks.filter(({ state }) => state?.visibility.kind === 'available');
+  }
+  const pids = await hiddenPids(memory, queue, command.limit * SAMPLE_FACTOR);
+  const tasks = await view(memory, { queue: command.queue, pids }, command.includeData);
+  const leased = command.kind === 'leased';
+  return tasks
+    .filter(({ state }) => state?.visibility.kind === 'hidden' && isLeased(state) === leased)
+    .sort((a, b) => shownAt(a) - shownAt(b))
+    .slice(0, command.limit);
+}
+
+const shownAt = ({ state }: TaskView): number => (state?.visibility.kind === 'hidden' ? state.visibility.until : 0);
+
+/** The first PIDs, from memory if it has enough, otherwise from the store. Does not fill the cache: that would evict tasks. */
+async function headPids(memory: EngineState, queue: Queue, limit: number, after: Pid | undefined): Promise<Pid[]> {
+  const { firstMissing, readyCount } = queue.warmCache;
+  if (firstMissing === undefined || (after === undefined && readyCount >= limit)) return firstOf(queue, limit, after);
+  using _hold = queue.hold();
+  const { readyFloor } = queue.ledger;
+  const first = after === undefined || after < readyFloor ? readyFloor : pidAfter(after);
+  const range = { gte: taskKey(queue.prefix, first), lt: afterPrefix(queue.prefix) };
+  // Each pending change may make one row stale. Read one more row for each.
+  const rows = limit + queue.pendingCount;
+  const read = await memory.store.scan(Family.ready, range, { rows, bytes: Number.MAX_SAFE_INTEGER });
+  const pids = new Set(read.map(({ key }) => pidOfTaskKey(key)));
+  for (const { pid, task } of queue.pendingChanges()) {
+    if (task?.state.visibility.kind === 'available' && pid >= first) pids.add(pid);
+    else pids.delete(pid);
+  }
+  return [...pids].sort((a, b) => (a < b ? -1 : 1)).slice(0, limit);
+}
+
+function firstOf(queue: Queue, limit: number, after: Pid | undefined): Pid[] {
+  const pids: Pid[] = [];
+  for (const { pid } of queue.warmCache.head(after)) {
+    pids.push(pid);
+    if (pids.length === limit) break;
+  }
+  return pids;
+}
+
+/** PIDs of hidden tasks, those that show first. */
+export async function hiddenPids(memory: EngineState, queue: Queue, limit: number): Promise<Pid[]> {
+  const { prefix, ledger } = queue;
+  using _hold = queue.hold();
+  // No task shows before the floor (L2).
+  const range = { gte: dueKey(prefix, ledger.dueFloor, '' as Pid), lt: afterPrefix(prefix) };
+  // As above, but a changed task may have a row for each of its earlier states.
+  let rows = limit;
+  for (const { earlier } of queue.pendingChanges()) rows += 1 + earlier.length;
+  const read = await memory.store.scan(Family.due, range, { rows, bytes: Number.MAX_SAFE_INTEGER });
+  const shown = new Map(read.map(({ key }) => [pidOfDueKey(key), instantOfDueKey(key)]));
+  for (const { pid, task } of queue.pendingChanges()) {
+    const visibility = task?.state.visibility;
+    if (visibility?.kind === 'hidden') shown.set(pid, visibility.until);
+    else shown.delete(pid);
+  }
+  const first = [...shown].sort(([, a], [, b]) => a - b).slice(0, limit);
+  return first.map(([pid]) => pid);
+}
+
+type Names = Omit<GetCommand, 'includeData'>;
+
+async function view(memory: EngineState, names: Names, includeData: boolean): Promise<TaskView[]> {
+  using reads = new Reads(memory);
+  let hasRoom = !includeData;
+  for (;;) {
+    const { queue, found, needs } = look(memory, names, reads);
+    if (needs.length > 0) {
+      hasRoom = !includeData;
+      await reads.fetch(needs);
+      continue;
+    }
+    if (!hasRoom) {
+      await reads.makeRoomForAnswer(shownBytes(found));
+      hasRoom = true;
+      continue;
+    }
+    const payloads = queue && includeData ? await payloadsOf(memory, queue, found) : NO_PAYLOADS;
+    if (payloads === undefined) continue;
+    await memory.durable();
+    return found.map(({ pid, key, task }) => {
+      return { queue: names.queue, pid, key, state: task?.state, data: payloads.get(pid) };
+    });
+  }
+}
+
+/** A task that was asked for. Undefined: there is none, or it must be read first. */
+interface Found {
+  readonly pid: Pid;
+  readonly key: string | undefined;
+  readonly task: CachedTask | undefined;
+}
+
+interface Look {
+  readonly queue: Queue | undefined;
+  readonly found: readonly Found[];
+  readonly needs: readonly Need[];
+}
+
+/** Looks for tasks by their PIDs and keys. */
+function look(memory: EngineState, { queue: name, pids, keys = [] }: Names, reads: Reads): Look {
+  const draft = new TaskDraft(new EngineView(memory, memory.clock.now(), reads));
+  const queue = draft.queue(name);
+  const find = (pid: Pid | undefined, key?: string): Found => ({
+    pid: pid ?? NO_PID,
+    key,
+    task: queue === undefined || pid === undefined ? undefined : draft.find(queue, pid),
+  });
+  const byPid = pids.map((pid) => find(pid));
+  const byKey = keys.map((key) => find(queue && draft.pidOfKey(queue, key), key));
+  return { queue, found: [...byPid, ...byKey], needs: draft.needs };
+}
+
+const NO_PID = '' as Pid;
+
+const NO_PAYLOADS: ReadonlyMap<Pid, Uint8Array> = new Map();
+
+/** Payload bytes of these tasks, as far as one reply can hold them. */
+function shownBytes(found: readonly Found[]): number {
+  const bytes = found.reduce((sum, { task }) => sum + (task?.state.dataBytes ?? 0), 0);
+  return Math.min(bytes, limits.replyDataBytes);
+}
+
+/** Reads the payloads until one reply is full. Undefined: one of them was replaced or removed meanwhile. */
+async function payloadsOf(
+  memory: EngineState,
+  queue: Queue,
+  found: readonly Found[],
+): Promise<ReadonlyMap<Pid, Uint8Array> | undefined> {
+  const payloads = new Map<Pid, Uint8Array>();
+  const missing: { pid: Pid; key: Key }[] = [];
+  let room = limits.replyDataBytes;
+  for (const { pid, task } of found) {
+    if (!task) continue;
+    room -= task.state.dataBytes;
+    if (room < 0) break;
+    if (task.data) payloads.set(pid, task.data);
+    else if (task.state.dataBytes > 0) missing.push({ pid, key: taskKey(queue.prefix, pid) });
+  }
+  if (missing.length === 0) return payloads;
+  using _hold = queue.hold();
+  const rows = await memory.store.get(
+    Family.data,
+    missing.map(({ key }) => key),
+  );
+  for (const [i, { pid }] of missing.entries()) {
+    const row = rows[i];
+    const now = queue.lookUp(pid);
+    // Memory has every payload that the store may not show yet.
+    const isSame = now.kind === 'unknown' || (now.kind === 'task' && now.task.data === undefined);
+    if (queue.dropped || !isSame) return undefined;
+    if (row) payloads.set(pid, row);
+  }
+  return payloads;
+}

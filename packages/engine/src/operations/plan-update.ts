@@ -1,0 +1,473 @@
+import { EnqueueMode, EnqueueResult, formatQueueName, ItemKind, type Reason } from '@taskmaster/proto';
+import {
+  type DequeueItem,
+  type EnqueueItem,
+  type EnqueueOutcome,
+  type Instant,
+  isLeased,
+  isLeasedAt,
+  type Pid,
+  type RefusedItem,
+  type ReleaseItem,
+  type RenewItem,
+  type RenewOutcome,
+  type TaskItem,
+  type TaskState,
+  type UpdateCommand,
+  type UpdateEnd,
+  type UpdateOutcome,
+} from '@taskmaster/server/domain';
+import type { Random } from '@taskmaster/server/ports';
+import { nextFifoPid } from '../domain/fifo-pid.ts';
+import { endOfKey, keyOf } from '../domain/key-pointer.ts';
+import type { CachedTask } from '../queues/cache/places.ts';
+import type { Queue } from '../queues/queue.ts';
+import {
+  afterFailedAttempt,
+  afterWait,
+  asNew,
+  cancelReasonOf,
+  hiddenUntil,
+  isLastAttempt,
+  isToRunAgain,
+  leaseEnd,
+  NO_TOKEN,
+  newState,
+  timeLimitOf,
+  withCancellation,
+  withoutCancellation,
+  withProgress,
+  withRerun,
+} from './attempts.ts';
+import { itemsByKey } from './keys/items-by-key.ts';
+import { fromDeadLetters, toDeadLetters } from './moves.ts';
+import { isKeptOut, keepEndMs } from './records/keep-out.ts';
+import { endCancelled, forgetEnd, leaveEnd, moveAll } from './records/leave-end.ts';
+import type { DraftView, TaskDraft, TaskMove } from './task-draft.ts';
+
+/** The state that a plan may read. */
+export interface UpdateView extends DraftView {
+  readonly now: Instant;
+  readonly random: Random;
+  /** False if showing the queue's due tasks has failed. The plan then uses its tasks as they are. */
+  canShowDue(queue: Queue): boolean;
+}
+
+export type UpdatePlan =
+  /** Plan again after what the draft needs has been read. */
+  | { readonly kind: 'needs' }
+  /** Plan again after the due tasks of these queues are shown: last attempts have ended there. */
+  | { readonly kind: 'due'; readonly queues: ReadonlySet<Queue> }
+  /** The draft must be rolled back. */
+  | { readonly kind: 'refused'; readonly items: readonly [RefusedItem, ...RefusedItem[]] }
+  /** The changes are in the draft, the outcome in the lists of the planner. */
+  | { readonly kind: 'planned' };
+
+/**
+ * Decides updates one after another by the contract's rules for updates and enqueues. Changes no state but the draft, which has
+ * the changes of the updates before. Dequeues, renewals and releases refer to the tasks before their update; enqueues come last,
+ * in order. A lease is over at its end, even if no search has found it yet.
+ */
+export class UpdatePlanner {
+  readonly enqueued: UpdateOutcome['enqueued'][number][] = [];
+  readonly renewed: UpdateOutcome['renewed'][number][] = [];
+  readonly released: UpdateOutcome['released'][number][] = [];
+  readonly #view: UpdateView;
+  readonly #draft: TaskDraft;
+  readonly #command: UpdateCommand;
+  /** True if the draft had changes before this update. */
+  #follows = false;
+  /** The tasks that items of this update name by their keys. */
+  #byKey: ReturnType<typeof itemsByKey>;
+  #refused: RefusedItem[] = [];
+  /** Tasks that change their queue. They are moved last, so that all other items find their tasks unchanged. */
+  #moves: TaskMove[] = [];
+  /** Queues in which tasks of this update must first be moved to their dead-letter queues. */
+  readonly #due = new Set<Queue>();
+
+  constructor(view: UpdateView, draft: TaskDraft, command: UpdateCommand) {
+    this.#view = view;
+    this.#draft = draft;
+    this.#command = command;
+  }
+
+  /** Drops the outcomes behind these numbers of them. */
+  rollBack(enqueued: number, renewed: number, released: number): void {
+    this.enqueued.length = enqueued;
+    this.renewed.length = renewed;
+    this.released.length = released;
+  }
+
+  /** Plans the update between these ends. */
+  plan(start: UpdateEnd, end: UpdateEnd): UpdatePlan {
+    this.#follows = this.#draft.changes.length > 0;
+    this.#byKey = itemsByKey(this.#command, start, end, this.#draft);
+    if (this.#refused.length > 0) this.#refused = [];
+    if (this.#moves.length > 0) this.#moves = [];
+    // Loops without closures: there may be many updates of one item.
+    const { enqueue, dequeue, renew, release } = this.#command;
+    for (let at = start.dequeue; at < end.dequeue; at++) this.#dequeue(itemAt(dequeue, at), at - start.dequeue);
+    for (let at = start.renew; at < end.renew; at++) {
+      this.renewed.push(this.#renew(itemAt(renew, at), at - start.renew));
+    }
+    for (let at = start.release; at < end.release; at++) {
+      this.released.push(this.#release(itemAt(release, at), at - start.release));
+    }
+    if (this.#moves.length > 0) this.#move(dequeue, start.dequeue, end.dequeue);
+    for (let at = start.enqueue; at < end.enqueue; at++) {
+      this.enqueued.push(this.#enqueue(itemAt(enqueue, at), at - start.enqueue));
+    }
+
+    if (this.#draft.needs.length > 0) return NEEDS;
+    if (this.#due.size > 0) return { kind: 'due', queues: this.#due };
+    const [first] = this.#refused;
+    return first ? { kind: 'refused', items: [first, ...this.#refused.slice(1)] } : PLANNED;
+  }
+
+  #dequeue(item: DequeueItem, index: number): void {
+    const found = this.#find(ItemKind.ITEM_KIND_DEQUEUE, item, index);
+    if (!found) return;
+    const { queue, pid, task } = found;
+    // What it takes along, or its attempts, would otherwise depend on whether a search has found the end of the lease.
+    if ((item.requeue || isToRunAgain(task.state)) && this.#mustEnd(queue, task)) return;
+    if (item.cancelReason !== undefined) {
+      this.#cancel(item.cancelReason, found);
+      return;
+    }
+    // The worker completes the run that it has, and not the later enqueue. Without a token the task is removed, come what may.
+    if (!item.requeue && item.token !== undefined && isToRunAgain(task.state)) {
+      this.#draft.change(queue, pid, task, asNew(task.state, this.#view.now));
+      return;
+    }
+    if (!item.requeue) {
+      this.#end(item, found);
+      return;
+    }
+    const move = fromDeadLetters(queue, pid, task, this.#view.now);
+    if (move === undefined) this.#refuse(ItemKind.ITEM_KIND_DEQUEUE, index, item, 'NOT_DEAD_LETTERED');
+    else this.#moves.push(move);
+  }
+
+  /** A lease is over at its end, so then the task goes at once. */
+  #cancel(reason: string, { queue, pid, task }: FoundTask): void {
+    const { now } = this.#view;
+    const { state } = task;
+    if (!isLeasedAt(state, now)) {
+      endCancelled(this.#draft, queue, pid, task, cancelReasonOf(state) ?? reason, now);
+      return;
+    }
+    const history = withCancellation(state.history, reason, now);
+    if (cancelReasonOf(state) === undefined) this.#draft.change(queue, pid, task, { ...state, history });
+  }
+
+  /** Removes the task, and leaves its result. */
+  #end({ token, result }: DequeueItem, { queue, pid, task }: FoundTask): void {
+    const { name } = queue.ledger;
+    const isCompleted = token !== undefined || result !== undefined;
+    this.#draft.remove(queue, pid, task, isCompleted ? 'completed' : 'removed');
+    const { attempts } = task.state;
+    const end = {
+      outcome: 'completed' as const,
+      at: this.#view.now,
+      attempts,
+      result: result?.data,
+      error: undefined,
+      cancelReason: undefined,
+    };
+    const keepMs = keepEndMs(queue.settings, isCompleted, result);
+    if (keepMs === 0) forgetEnd(this.#draft, name, pid);
+    else leaveEnd(this.#draft, name, pid, end, keepMs);
+    const key = keyOf(task.state);
+    if (key === undefined || !isCompleted || queue.settings.keepOutMs === 0) return;
+    const ofKey = endOfKey(name, key);
+    leaveEnd(this.#draft, ofKey.name, ofKey.pid, { ...end, result: undefined }, queue.settings.keepOutMs);
+  }
+
+  #move(dequeue: readonly DequeueItem[], from: number, to: number): void {
+    moveAll(this.#draft, this.#moves, this.#view.now, ({ queue: { ledger }, pid }, target, by) => {
+      const there = this.#draft.find(target, by);
+      if (there && this.#hasDied(target, there)) this.#due.add(target);
+      const { name } = ledger.name;
+      const index = dequeue.slice(from, to).findIndex((item) => item.pid === pid && item.queue.name === name);
+      this.#refuse(ItemKind.ITEM_KIND_DEQUEUE, index, { queue: ledger.name, pid }, 'TASK_EXISTS');
+    });
+  }
+
+  #renew(item: RenewItem, index: number): RenewOutcome {
+    const { now } = this.#view;
+    const found = this.#find(ItemKind.ITEM_KIND_RENEW, item, index);
+    if (!found) return { until: now, cancelReason: undefined };
+    const { state } = found.task;
+    const { visibility } = state;
+    if (visibility.kind !== 'hidden' || visibility.lease === undefined || !isLeasedAt(state, now)) {
+      this.#refuse(ItemKind.ITEM_KIND_RENEW, index, item, whyNotLeased(item, state));
+      return { until: now, cancelReason: undefined };
+    }
+    const { settings } = found.queue;
+    const durationMs = item.leaseDurationMs || settings.leaseDurationMs;
+    const { since } = visibility.lease;
+    const until = leaseEnd(now, durationMs, timeLimitOf(state, settings), since, visibility.until);
+    const history = item.progress === undefined ? state.history : withProgress(state.history, item.progress, now);
+    this.#draft.change(found.queue, item.pid, found.task, { ...state, history, visibility: { ...visibility, until } });
+    return { until, cancelReason: cancelReasonOf(state) };
+  }
+
+  #release(item: ReleaseItem, index: number): UpdateOutcome['released'][number] {
+    const nothing = { until: undefined, deadLetterQueue: undefined };
+    const found = this.#find(ItemKind.ITEM_KIND_RELEASE, item, index);
+    if (!found) return nothing;
+    const { queue, pid, task } = found;
+    const { now, random } = this.#view;
+    if (item.waiting) return this.#reschedule(item, index, found);
+    if (!isLeasedAt(task.state, now)) {
+      this.#refuse(ItemKind.ITEM_KIND_RELEASE, index, item, whyNotLeased(item, task.state));
+      return nothing;
+    }
+    const delayMs = delayOf(item, now);
+    const cancelReason = cancelReasonOf(task.state);
+    if (cancelReason !== undefined) {
+      endCancelled(this.#draft, queue, pid, task, cancelReason, now);
+      return nothing;
+    }
+    if (item.refundAttempt) {
+      const attempts = Math.max(0, task.state.attempts - 1);
+      const history = withoutCancellation(task.state.history);
+      const state = afterWait({ ...task.state, attempts, history }, now, delayMs ?? 0, now);
+      this.#draft.change(queue, pid, task, state);
+      return { until: shownAt(state), deadLetterQueue: undefined };
+    }
+    const { error, deadLetter } = item;
+    const attempt = { endedAt: now, delayMs, error, isExpired: false, deadLetter };
+    const after = afterFailedAttempt(task.state, queue.settings, attempt, now, random);
+    if (after.kind === 'dead') {
+      const move = toDeadLetters(queue, pid, task, after.state, now);
+      this.#moves.push(move);
+      const target = this.#draft.queue(move.target);
+      const there = target === undefined ? undefined : this.#draft.find(target, pid);
+      if (target !== undefined && there !== undefined) this.#mustEnd(target, there);
+      return { until: undefined, deadLetterQueue: formatQueueName(move.target) };
+    }
+    if (after.kind === 'retry') this.#draft.retry(queue, pid, task, after.state);
+    else this.#draft.change(queue, pid, task, after.state);
+    return { until: shownAt(after.state), deadLetterQueue: undefined };
+  }
+
+  /** Changes when a waiting task becomes available. */
+  #reschedule(item: ReleaseItem, index: number, { queue, pid, task }: FoundTask): UpdateOutcome['released'][number] {
+    const { now } = this.#view;
+    const { state } = task;
+    if (isLeased(state)) {
+      if (!this.#mustEnd(queue, task)) this.#refuse(ItemKind.ITEM_KIND_RELEASE, index, item, 'TASK_LEASED');
+      return { until: undefined, deadLetterQueue: undefined };
+    }
+    const dueAt = (now + (delayOf(item, now) ?? 0)) as Instant;
+    const after = { ...state, dueAt, visibility: hiddenUntil(dueAt, now) };
+    if (after.visibility !== state.visibility) this.#draft.change(queue, pid, task, after);
+    return { until: shownAt(after), deadLetterQueue: undefined };
+  }
+
+  #enqueue(item: EnqueueItem, index: number): UpdateOutcome['enqueued'][number] {
+    const queues = this.#draft.created.length;
+    const queue = this.#draft.queueFor(item.queue);
+    const keyed = item.key === undefined ? undefined : this.#draft.pidOfKey(queue, item.key);
+    const pid = keyed ?? item.pid ?? nextFifoPid(this.#draft.largestPid(queue), this.#view.now);
+    const created = EnqueueResult.ENQUEUE_RESULT_CREATED;
+    if (pid === undefined) {
+      this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, item, 'FIFO_EXHAUSTED');
+      return { pid: '' as Pid, result: created, leased: false };
+    }
+    const existing = (keyed ?? item.pid) === undefined ? undefined : this.#draft.find(queue, pid);
+    if (existing) {
+      const leased = isLeasedAt(existing.state, this.#view.now);
+      const mode = item.mode || queue.settings.mode;
+      if (this.#hasDied(queue, existing)) this.#due.add(queue);
+      else if (isAboutRuns(mode, item)) this.#mustEnd(queue, existing);
+      // With a key, the PID is only the order: another task has it.
+      const isAnother = item.key !== undefined && keyed === undefined;
+      if (mode === EnqueueMode.ENQUEUE_MODE_FAIL || isAnother) {
+        this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, item, 'TASK_EXISTS');
+      } else if (mode !== EnqueueMode.ENQUEUE_MODE_COLLAPSE && this.#isToMove(item, pid, mode, existing)) {
+        return this.#reorder(item, index, queue, pid, existing);
+      } else if (mode === EnqueueMode.ENQUEUE_MODE_REPLACE) {
+        const after = { ...existing.state, ...sizesOf(item) };
+        this.#draft.change(queue, pid, existing, after, item.data);
+        return { pid, result: EnqueueResult.ENQUEUE_RESULT_REPLACED, leased };
+      } else if (mode === EnqueueMode.ENQUEUE_MODE_RERUN || mode === EnqueueMode.ENQUEUE_MODE_RERUN_FIRST) {
+        return { pid, result: this.#rerun(item, mode, queue, pid, existing, leased), leased };
+      }
+      return { pid, result: EnqueueResult.ENQUEUE_RESULT_COLLAPSED, leased };
+    }
+    const { now } = this.#view;
+    if (isKeptOut(this.#draft, queue, item, now)) {
+      this.#draft.uncreate(queues);
+      return { pid, result: EnqueueResult.ENQUEUE_RESULT_KEPT_OUT, leased: false };
+    }
+    const dueAt = (now + (delayOf(item, now) ?? 0)) as Instant;
+    this.#draft.add(queue, pid, newState(item, now, dueAt), item.data);
+    return { pid, result: created, leased: false };
+  }
+
+  /** Whether an enqueue with a key gives a waiting task another PID. */
+  #isToMove({ key, pid }: EnqueueItem, at: Pid, mode: EnqueueMode, { state }: CachedTask): boolean {
+    const isLatest = mode === EnqueueMode.ENQUEUE_MODE_REPLACE || mode === EnqueueMode.ENQUEUE_MODE_RERUN;
+    return key !== undefined && pid !== undefined && pid !== at && isLatest && !isLeased(state);
+  }
+
+  /** Gives a task with a key new data and another place. */
+  #reorder(item: EnqueueItem, index: number, queue: Queue, from: Pid, existing: CachedTask): EnqueueOutcome {
+    const pid = item.pid ?? from;
+    const other = this.#draft.find(queue, pid);
+    if (other && this.#hasDied(queue, other)) this.#due.add(queue);
+    if (other) this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, item, 'TASK_EXISTS');
+    else {
+      this.#draft.remove(queue, from, existing, 'moved');
+      // No earlier task had a PID behind all others. Such a PID is another one in each attempt, so nothing is read for it.
+      if (from <= (queue.ledger.largestPid ?? '')) forgetEnd(this.#draft, queue.ledger.name, from);
+      // Another task with this PID may have been leased together with this one: its worker must not complete this one.
+      this.#draft.add(queue, pid, { ...existing.state, ...sizesOf(item), token: NO_TOKEN }, item.data);
+    }
+    return { pid, result: EnqueueResult.ENQUEUE_RESULT_REPLACED, leased: false };
+  }
+
+  /** Enqueues an existing task again, so that it runs with this data after the lease that it has or had. */
+  #rerun(
+    item: EnqueueItem,
+    mode: EnqueueMode,
+    queue: Queue,
+    pid: Pid,
+    existing: CachedTask,
+    leased: boolean,
+  ): EnqueueResult {
+    const { state } = existing;
+    const isLatest = mode === EnqueueMode.ENQUEUE_MODE_RERUN;
+    const replaces = isLatest || (leased && !isToRunAgain(state));
+    // The worker of an earlier lease may still complete the task.
+    const rerun = state.token !== NO_TOKEN;
+    if (replaces || (rerun && !isToRunAgain(state))) {
+      const history = rerun ? withRerun(state.history, true) : state.history;
+      const after = { ...state, ...(replaces ? sizesOf(item) : {}), history };
+      this.#draft.change(queue, pid, existing, after, replaces ? item.data : undefined);
+    }
+    if (leased) return EnqueueResult.ENQUEUE_RESULT_RERUN;
+    return isLatest ? EnqueueResult.ENQUEUE_RESULT_REPLACED : EnqueueResult.ENQUEUE_RESULT_COLLAPSED;
+  }
+
+  /** The task of an item. Refuses the item if there is no such task or the item's token is stale. */
+  #find(kind: ItemKind, item: TaskItem, index: number): FoundTask | undefined {
+    const queue = this.#draft.queue(item.queue);
+    const byKey = this.#byKey?.get(item);
+    const pid = item.key === undefined ? item.pid : byKey?.pid;
+    if (!queue || pid === undefined || byKey?.isNamedTwice) {
+      this.#refuse(kind, index, item, byKey?.isNamedTwice ? 'CONFLICTING_ITEMS' : 'TASK_NOT_FOUND');
+      return undefined;
+    }
+    // These items name different tasks, so what the draft knows is what was before the update. An index of its changes costs.
+    const knowledge = (this.#follows ? this.#draft : this.#view).known(queue, pid);
+    if (knowledge.kind === 'unknown') {
+      this.#draft.need(queue, pid, 0);
+      return undefined;
+    }
+    if (knowledge.kind === 'task' && this.#hasDied(queue, knowledge.task)) {
+      this.#due.add(queue);
+      return undefined;
+    }
+    if (knowledge.kind === 'absent') {
+      this.#refuse(kind, index, item, 'TASK_NOT_FOUND');
+      return undefined;
+    }
+    if (item.token !== undefined && item.token !== knowledge.task.state.token) {
+      this.#refuse(kind, index, item, 'LEASE_LOST');
+      return undefined;
+    }
+    return { queue, pid, task: knowledge.task };
+  }
+
+  /**
+   * True if the lease of the task is over and nothing has noticed that yet. The update is then planned again after the attempt
+   * has failed: it must not matter whether a request has looked at the queue since.
+   */
+  #mustEnd(queue: Queue, { state }: CachedTask): boolean {
+    const isOver = isLeased(state) && !isLeasedAt(state, this.#view.now) && this.#view.canShowDue(queue);
+    if (isOver) this.#due.add(queue);
+    return isOver;
+  }
+
+  /** True if the task's last attempt is over, so that it belongs into its dead-letter queue. */
+  #hasDied(queue: Queue, { state }: CachedTask): boolean {
+    const isOver = isLeased(state) && !isLeasedAt(state, this.#view.now);
+    return isOver && isLastAttempt(state, queue.settings) && this.#view.canShowDue(queue);
+  }
+
+  /** Names the item as the request does: a repetition of the request must get the same refusal. */
+  #refuse(kind: ItemKind, index: number, { queue, pid = NO_PID, ...item }: RefusableItem, reason: Reason): void {
+    const key = pid === NO_PID ? item.key : undefined;
+    this.#refused.push({ kind, index, queue, pid, key, reason, message: sentence(reason) });
+  }
+}
+
+/** A task that an item names. */
+interface FoundTask {
+  readonly queue: Queue;
+  readonly pid: Pid;
+  readonly task: CachedTask;
+}
+
+type RefusableItem = Pick<RefusedItem, 'queue' | 'key'> & { readonly pid: Pid | undefined };
+const NO_PID = '' as Pid;
+
+/** Whether the effect of an enqueue on an existing task depends on the attempt that the task has or had. */
+const isAboutRuns = (mode: EnqueueMode, { key }: EnqueueItem): boolean =>
+  mode === EnqueueMode.ENQUEUE_MODE_RERUN ||
+  mode === EnqueueMode.ENQUEUE_MODE_RERUN_FIRST ||
+  (mode === EnqueueMode.ENQUEUE_MODE_REPLACE && key !== undefined);
+
+const sizesOf = ({ data, headerBytes }: EnqueueItem): Pick<TaskState, 'dataBytes' | 'headerBytes'> => ({
+  dataBytes: data.byteLength,
+  headerBytes,
+});
+
+/** Tells a task whose lease has ended from a task that is not leased: the former still has the item's token. */
+const whyNotLeased = ({ token }: TaskItem, state: TaskState): Reason =>
+  token !== undefined && token === state.token ? 'LEASE_EXPIRED' : 'NOT_LEASED';
+
+/** How long an item hides its task from now on. Undefined: it does not say. */
+function delayOf({ delayMs, runAt }: Pick<ReleaseItem, 'delayMs' | 'runAt'>, now: Instant): number | undefined {
+  return runAt === undefined ? delayMs : Math.max(0, runAt - now);
+}
+
+const shownAt = ({ visibility }: TaskState): Instant | undefined =>
+  visibility.kind === 'hidden' ? visibility.until : undefined;
+
+function sentence(reason: Reason): string {
+  switch (reason) {
+    case 'TASK_NOT_FOUND':
+      return 'no such task in the queue';
+    case 'TASK_EXISTS':
+      return 'a task with this PID is in the queue already';
+    case 'LEASE_LOST':
+      return 'the lease token is no longer current: the task was leased again or its leases were reset';
+    case 'LEASE_EXPIRED':
+      return 'the lease has expired';
+    case 'NOT_LEASED':
+      return 'the task is not leased';
+    case 'TASK_LEASED':
+      return 'the task is leased';
+    case 'CONFLICTING_ITEMS':
+      return 'another item names the same task by its PID';
+    case 'NOT_DEAD_LETTERED':
+      return 'the task did not come to this queue from another one';
+    case 'FIFO_EXHAUSTED':
+      return 'no PID is behind the largest one of the queue';
+    default:
+      return reason;
+  }
+}
+
+const NEEDS: UpdatePlan = { kind: 'needs' };
+const PLANNED: UpdatePlan = { kind: 'planned' };
+
+function itemAt<T>(items: readonly T[], at: number): T {
+  const item = items[at];
+  if (item === undefined) throw new RangeError(`an update ends behind its ${items.length} items`);
+  return item;
+}

@@ -1,0 +1,76 @@
+import { limits, type QueueName } from '@taskmaster/proto';
+import type { Instant, Pid, TaskState } from '@taskmaster/server/domain';
+import { encodeEnd, type RecordedEnd, recordPid, recordsOf } from '../../domain/end-record.ts';
+import type { CachedTask } from '../../queues/cache/places.ts';
+import type { Queue } from '../../queues/queue.ts';
+import { recordState } from '../attempts.ts';
+import type { TaskDraft, TaskMove } from '../task-draft.ts';
+
+/** Leaves the record of an end for later waits, in place of that of an earlier task with the same PID. */
+export function leaveEnd(
+  draft: TaskDraft,
+  { group, name }: QueueName,
+  pid: Pid,
+  end: RecordedEnd,
+  keepMs: number,
+): void {
+  const data = encodeEnd(end);
+  const state = recordState(data, end.at, (end.at + keepMs) as Instant);
+  const records = draft.queueFor(recordsOf(group));
+  const record = recordPid(name, pid);
+  const earlier = draft.find(records, record);
+  if (earlier === undefined) draft.add(records, record, state, data);
+  else draft.change(records, record, earlier, state, data);
+}
+
+/** Removes what an earlier task with the same PID has left, because it would be mistaken for that of this task. */
+export function forgetEnd(draft: TaskDraft, { group, name }: QueueName, pid: Pid): void {
+  const records = draft.queue(recordsOf(group));
+  if (records === undefined) return;
+  const record = recordPid(name, pid);
+  const earlier = draft.find(records, record);
+  if (earlier !== undefined) draft.remove(records, record, earlier, 'moved');
+}
+
+/** Removes a cancelled task, and leaves the reason for later waits. */
+export function endCancelled(
+  draft: TaskDraft,
+  queue: Queue,
+  pid: Pid,
+  task: CachedTask,
+  cancelReason: string,
+  at: Instant,
+): void {
+  draft.remove(queue, pid, task, 'moved');
+  const { attempts } = task.state;
+  const end = { outcome: 'cancelled' as const, at, attempts, result: undefined, error: undefined, cancelReason };
+  leaveEnd(draft, queue.ledger.name, pid, end, limits.defaultResultRetentionMs);
+}
+
+/**
+ * Moves tasks as `TaskDraft.move`. Dead letters leave a record for later waits. Their dead-letter queues cannot tell how the
+ * latest task with a PID has ended: a later one may have been completed since.
+ */
+export function moveAll(
+  draft: TaskDraft,
+  moves: readonly TaskMove[],
+  now: Instant,
+  taken?: Parameters<TaskDraft['move']>[1],
+): void {
+  draft.move(moves, taken);
+  if (draft.needs.length > 0) return;
+  for (const { kind, queue, pid, after } of moves) {
+    if (kind !== 'dead-letter') continue;
+    const end = deadLetterEnd(after, now);
+    // Counted from now on: the node may have been down when the last attempt ended.
+    leaveEnd(draft, queue.ledger.name, pid, end, limits.defaultResultRetentionMs + now - end.at);
+  }
+}
+
+/** The end of a task, seen from its former queue. `state`: in its dead-letter queue. */
+export function deadLetterEnd({ attempts, history }: TaskState, now: Instant): RecordedEnd {
+  const last = history?.failures.at(-1);
+  const failure = last?.attempt === attempts ? last : undefined;
+  const rest = { attempts, result: undefined, error: failure?.error?.message, cancelReason: undefined };
+  return { outcome: 'dead-lettered', at: failure?.at ?? now, ...rest };
+}

@@ -1,0 +1,84 @@
+import type { QueueName } from '@taskmaster/proto';
+import {
+  AVAILABLE,
+  type Instant,
+  isLeased,
+  isLeasedAt,
+  type Key,
+  type LeaseToken,
+  type Pid,
+} from '@taskmaster/server/domain';
+import { afterPrefix, dueKey, pidOfDueKey } from '../domain/keys.ts';
+import type { EngineState } from '../engine-state.ts';
+import { EngineView } from '../pending/engine-view.ts';
+import { Reads } from '../pending/reads.ts';
+import { Family } from '../ports/store.ts';
+import type { Queue } from '../queues/queue.ts';
+import { cancelReasonOf, withoutCancellation } from './attempts.ts';
+import { type Attempt, decide } from './decide.ts';
+import { dueFor, showAllDue } from './expire.ts';
+import { endCancelled } from './records/leave-end.ts';
+import { TaskDraft } from './task-draft.ts';
+
+const TASKS_PER_ATOM = 1000;
+const FIRST = 0 as Instant;
+
+/**
+ * Makes every leased task of a queue available, in atoms of a bounded size. Tasks leased while it runs may stay leased. The
+ * lease tokens change, so that the old workers cannot complete the tasks.
+ */
+export async function resetLeases(memory: EngineState, name: QueueName): Promise<number> {
+  // Leases that have ended are not reset: their tasks get a backoff or go to the dead-letter queue.
+  await showAllDue(memory, dueFor(memory, [name]));
+  const id = memory.partitionOf(name.group);
+  const { result: queue, durable } = await decide(memory, id, () => ({
+    kind: 'decided',
+    result: memory.table.get(name),
+  }));
+  if (!queue) {
+    await durable;
+    return 0;
+  }
+  using reads = new Reads(memory);
+  reads.hold(queue);
+  // First the leases that are not in the store yet, then those in the store.
+  const pending: Pid[] = [];
+  for (const { pid, task } of queue.pendingChanges()) if (task && isLeased(task.state)) pending.push(pid);
+  let reset = 0;
+  for (let at = 0; at < pending.length; at += TASKS_PER_ATOM) {
+    reset += await resetSome(memory, queue, pending.slice(at, at + TASKS_PER_ATOM));
+  }
+  let gte = dueKey(queue.prefix, FIRST, '' as Pid);
+  for (;;) {
+    const limit = { rows: TASKS_PER_ATOM, bytes: Number.MAX_SAFE_INTEGER };
+    const rows = await memory.store.scan(Family.due, { gte, lt: afterPrefix(queue.prefix) }, limit);
+    const pids = rows.map(({ key }) => pidOfDueKey(key));
+    reset += await resetSome(memory, queue, pids);
+    const last = rows.at(-1);
+    if (!last || rows.length < TASKS_PER_ATOM) break;
+    gte = `${last.key}\0` as Key;
+  }
+  await memory.durable();
+  return reset;
+}
+
+async function resetSome(memory: EngineState, queue: Queue, pids: readonly Pid[]): Promise<number> {
+  const { result } = await decide(memory, queue.partition, (now, reads): Attempt<number> => {
+    if (queue.dropped) return { kind: 'decided', result: 0 };
+    const draft = new TaskDraft(new EngineView(memory, now, reads));
+    const token = memory.nextTicket(queue.partition) as number as LeaseToken;
+    for (const pid of pids) {
+      const task = draft.find(queue, pid);
+      if (!task || !isLeasedAt(task.state, now)) continue;
+      const cancelReason = cancelReasonOf(task.state);
+      const history = withoutCancellation(task.state.history);
+      if (cancelReason !== undefined) endCancelled(draft, queue, pid, task, cancelReason, now);
+      else draft.change(queue, pid, task, { ...task.state, token, visibility: AVAILABLE, history });
+    }
+    const { needs, changes, created } = draft;
+    if (needs.length > 0) return { kind: 'needs', needs };
+    const result = changes.filter(({ queue: { isReserved } }) => !isReserved).length;
+    return { kind: 'decided', result, changes: changes.length === 0 ? undefined : { changes, created } };
+  });
+  return result;
+}

@@ -1,0 +1,339 @@
+import { formatQueueName, type QueueName } from '@taskmaster/proto';
+import { deadLetterPid, type Instant, type Pid, type TaskState } from '@taskmaster/server/domain';
+import { keyOf, keysOf, pidIn, pointerData, pointerPid } from '../domain/key-pointer.ts';
+import type { Need } from '../pending/reads.ts';
+import type { PlannedChange } from '../planned-atom.ts';
+import type { CachedTask } from '../queues/cache/places.ts';
+import type { Knowledge, Queue } from '../queues/queue.ts';
+import { NO_TOKEN, recordState } from './attempts.ts';
+
+/** The state that a draft reads. */
+export interface DraftView {
+  queue(name: QueueName): Queue | undefined;
+  /** A new queue that does not exist yet. `drafts`: how many this draft has made before. */
+  draftQueue(name: QueueName, drafts: number): Queue;
+  known(queue: Queue, pid: Pid): Knowledge;
+  /** The payload, if it was fetched. */
+  payload(queue: Queue, pid: Pid): Uint8Array | undefined;
+}
+
+/** A task that moves to another queue: to its dead-letter queue, or back from there. */
+export interface TaskMove {
+  readonly queue: Queue;
+  readonly pid: Pid;
+  readonly task: CachedTask;
+  readonly target: QueueName;
+  /** Its PID there, unless another task has it. */
+  readonly arrival: Pid;
+  /** Its state there. */
+  readonly after: TaskState;
+  readonly kind: 'dead-letter' | 'requeue';
+}
+
+/** How far a draft has come. */
+export interface DraftMark {
+  readonly changes: number;
+  readonly created: number;
+  readonly latest: LargestPid | undefined;
+  readonly overwritten: number;
+}
+
+/** The largest PID added to a queue. */
+interface LargestPid {
+  readonly queue: Queue;
+  readonly largest: Pid;
+}
+
+/** The changes of one atom before it is committed. Each change sees the effects of the earlier ones. */
+export class TaskDraft {
+  readonly changes: PlannedChange[] = [];
+  readonly created: Queue[] = [];
+  /** By full name. */
+  readonly #createdByName = new Map<string, Queue>();
+  readonly needs: Need[] = [];
+  /** What the first `changes` of them add to the group. Kept by the check of quotas, which asks for each update of a batch. */
+  usage: { changes: number; tasks: number; bytes: number } | undefined;
+  readonly #view: DraftView;
+  /**
+   * Tasks after the first `#indexed` changes; undefined: removed. Built on demand, because most updates do not need it.
+   */
+  #tasks: Map<Queue, Map<Pid, CachedTask | undefined>> | undefined;
+  #indexed = 0;
+  /** The largest PID added to the last queue that got one, and to the queues before it. */
+  #latest: LargestPid | undefined;
+  #largest: Map<Queue, Pid> | undefined;
+  /** Earlier values of `#largest`, in the order in which they were replaced, so that a roll-back costs what it drops. */
+  readonly #overwritten: { readonly queue: Queue; readonly largest: Pid | undefined }[] = [];
+
+  constructor(view: DraftView) {
+    this.#view = view;
+  }
+
+  get mark(): DraftMark {
+    return {
+      changes: this.changes.length,
+      created: this.created.length,
+      latest: this.#latest,
+      overwritten: this.#overwritten.length,
+    };
+  }
+
+  /** Drops what came after the mark, except the needs. Takes time in proportion to what it drops: a batch may do it often. */
+  rollBack({ changes, created, latest, overwritten }: DraftMark): void {
+    this.uncreate(created);
+    while (this.changes.length > changes) {
+      const planned = this.changes.pop();
+      if (planned !== undefined && this.changes.length < this.#indexed) this.#unindex(planned);
+    }
+    this.#indexed = Math.min(this.#indexed, changes);
+    this.#latest = latest;
+    while (this.#overwritten.length > overwritten) {
+      const earlier = this.#overwritten.pop();
+      if (earlier === undefined) break;
+      if (earlier.largest === undefined) this.#largest?.delete(earlier.queue);
+      else this.#largest?.set(earlier.queue, earlier.largest);
+    }
+  }
+
+  /** The queue of that name, perhaps one that the atom creates. */
+  queue(name: QueueName): Queue | undefined {
+    const existing = this.#view.queue(name);
+    if (existing !== undefined || this.created.length === 0) return existing;
+    return this.#createdByName.get(formatQueueName(name));
+  }
+
+  /** The queue of that name. If there is none, the atom creates it. */
+  queueFor(name: QueueName): Queue {
+    const existing = this.queue(name);
+    if (existing) return existing;
+    const queue = this.#view.draftQueue(name, this.created.length);
+    this.created.push(queue);
+    this.#createdByName.set(queue.fullName, queue);
+    return queue;
+  }
+
+  /** Takes back the queues after this number of them. Nothing was added to them. */
+  uncreate(count: number): void {
+    while (this.created.length > count) this.#createdByName.delete(this.created.pop()?.fullName ?? '');
+  }
+
+  largestPid(queue: Queue): Pid | undefined {
+    if (this.#latest?.queue === queue) return this.#latest.largest;
+    return this.#largest?.get(queue) ?? queue.ledger.largestPid;
+  }
+
+  /** What is known of the task after the changes so far. */
+  known(queue: Queue, pid: Pid): Knowledge {
+    const tasks = this.#changed(queue);
+    if (!tasks?.has(pid)) return this.#view.known(queue, pid);
+    const task = tasks.get(pid);
+    return task ? { kind: 'task', task } : ABSENT;
+  }
+
+  /** The task after the changes so far. Undefined if there is none, or if it must be read first: see `needs`. */
+  find(queue: Queue, pid: Pid): CachedTask | undefined {
+    const knowledge = this.known(queue, pid);
+    if (knowledge.kind === 'unknown') this.need(queue, pid, 0);
+    return knowledge.kind === 'task' ? knowledge.task : undefined;
+  }
+
+  need(queue: Queue, pid: Pid, payloadBytes: number): void {
+    this.needs.push({ queue, pid, payloadBytes });
+  }
+
+  add(queue: Queue, pid: Pid, after: TaskState, data: Uint8Array): void {
+    const { queueId } = queue.ledger;
+    this.changes.push({ queue, change: { kind: 'enqueue', queueId, pid, after, data }, known: undefined });
+    this.#noteLargest(queue, pid);
+    const key = keyOf(after);
+    if (key !== undefined) this.#point(queue, key, pid, after.enqueuedAt);
+  }
+
+  #noteLargest(queue: Queue, pid: Pid): void {
+    const largest = this.largestPid(queue);
+    if (largest !== undefined && pid <= largest) return;
+    if (this.#latest && this.#latest.queue !== queue) {
+      this.#largest ??= new Map();
+      const { queue: other, largest: ofOther } = this.#latest;
+      this.#overwritten.push({ queue: other, largest: this.#largest.get(other) });
+      this.#largest.set(other, ofOther);
+    }
+    this.#latest = { queue, largest: pid };
+  }
+
+  change(queue: Queue, pid: Pid, known: CachedTask, after: TaskState, data?: Uint8Array): void {
+    const { queueId } = queue.ledger;
+    const change = { kind: 'change' as const, queueId, pid, before: known.state, after, data };
+    this.changes.push({ queue, change, known });
+    const [earlier, key] = [keyOf(known.state), keyOf(after)];
+    if (earlier === key) return;
+    if (earlier !== undefined) this.#unpoint(queue, earlier);
+    if (key !== undefined) this.#point(queue, key, pid, after.enqueuedAt);
+  }
+
+  /** As `change`, for a task whose attempt failed and that waits for the next one. */
+  retry(queue: Queue, pid: Pid, known: CachedTask, after: TaskState): void {
+    const { queueId } = queue.ledger;
+    const change = { kind: 'change' as const, queueId, pid, before: known.state, after, data: undefined };
+    this.changes.push({ queue, change, known, failure: 'retry' });
+  }
+
+  /** `moved`: it does not count as completed. `dead`: nor does this, and its last attempt failed. */
+  remove(queue: Queue, pid: Pid, known: CachedTask, how: 'completed' | 'removed' | 'moved' | 'dead'): void {
+    const { queueId } = queue.ledger;
+    this.changes.push({
+      queue,
+      change: {
+        kind: 'dequeue',
+        queueId,
+        pid,
+        before: known.state,
+        completed: how === 'completed' || how === 'removed',
+      },
+      known,
+      isRemoval: how === 'removed',
+      failure: how === 'dead' ? how : undefined,
+    });
+    const key = keyOf(known.state);
+    if (key !== undefined) this.#unpoint(queue, key);
+  }
+
+  /** The PID of the task with this key. Undefined if there is none, or if the pointer must be read first: see `needs`. */
+  pidOfKey({ ledger }: Queue, key: string): Pid | undefined {
+    const keys = this.queue(keysOf(ledger.name.group));
+    const pid = pointerPid(ledger.queueId, key);
+    const pointer = keys && this.find(keys, pid);
+    if (keys === undefined || pointer === undefined) return undefined;
+    const data = pointer.data ?? this.payload(keys, pid);
+    if (data === undefined) this.need(keys, pid, pointer.state.dataBytes);
+    return data && pidIn(data);
+  }
+
+  #point({ ledger }: Queue, key: string, to: Pid, at: Instant): void {
+    const data = pointerData(to);
+    const keys = this.queueFor(keysOf(ledger.name.group));
+    this.add(keys, pointerPid(ledger.queueId, key), recordState(data, at), data);
+  }
+
+  #unpoint({ ledger }: Queue, key: string): void {
+    const keys = this.queue(keysOf(ledger.name.group));
+    const pid = pointerPid(ledger.queueId, key);
+    const pointer = keys && this.find(keys, pid);
+    if (keys !== undefined && pointer !== undefined) this.remove(keys, pid, pointer, 'moved');
+  }
+
+  /**
+   * Moves tasks. All tasks leave before any arrives: one may free the PID that another one needs. A dead one replaces its own
+   * earlier dead letter, and no other task. Calls back for a requeued one whose PID is taken by a task.
+   */
+  move(tasks: readonly TaskMove[], taken?: (move: TaskMove, queue: Queue, by: Pid) => void): void {
+    if (tasks.length === 0) return;
+    const moves = tasks.map((move) => ({ move, data: this.#payloadOf(move) }));
+    if (this.needs.length > 0) return;
+    for (const { move } of moves) {
+      this.remove(move.queue, move.pid, move.task, move.kind === 'dead-letter' ? 'dead' : 'moved');
+    }
+    for (const { move, data } of moves) {
+      const { arrival, after } = move;
+      const target = this.queueFor(move.target);
+      if (move.kind === 'dead-letter') {
+        this.#bury(target, move, data);
+        continue;
+      }
+      const there = this.find(target, arrival);
+      const key = keyOf(after);
+      const holder = key === undefined ? undefined : this.pidOfKey(target, key);
+      if (holder !== undefined) taken?.(move, target, holder);
+      else if (there === undefined) this.add(target, arrival, after, data ?? EMPTY);
+      else taken?.(move, target, arrival);
+    }
+  }
+
+  /**
+   * Puts a dead letter into its queue. If another task has its PID there, it gets one behind that. Of two dead letters, the one
+   * whose attempt ended first has the PID, whatever the order in which the searches find them. So it may have to take the PID
+   * from another one. No request has seen that one since: each request finds all attempts that have ended before it.
+   */
+  #bury(target: Queue, { arrival, after }: TaskMove, payload: Uint8Array | undefined): void {
+    let place = arrival;
+    let letter = after;
+    let data = payload ?? EMPTY;
+    for (let there = this.find(target, place); there !== undefined; there = this.find(target, place)) {
+      if (isSameLetter(letter, place, there.state)) {
+        this.change(target, place, there, withTimeOf(letter, there.state), data);
+        return;
+      }
+      if (isBefore(letter, there.state)) {
+        const displaced = this.#payloadOf({ queue: target, pid: place, task: there });
+        if (displaced === undefined) return;
+        this.change(target, place, there, letter, data);
+        letter = there.state;
+        data = displaced;
+      }
+      place = deadLetterPid(place, letter.history?.origin?.queue ?? '');
+    }
+    this.add(target, place, letter, data);
+  }
+
+  /** The payload of a task that the draft has not changed, if it was fetched. */
+  payload(queue: Queue, pid: Pid): Uint8Array | undefined {
+    return this.#view.payload(queue, pid);
+  }
+
+  #payloadOf({ queue, pid, task }: Pick<TaskMove, 'queue' | 'pid' | 'task'>): Uint8Array | undefined {
+    if (task.state.dataBytes === 0) return EMPTY;
+    const data = task.data ?? this.#view.payload(queue, pid);
+    if (!data) this.need(queue, pid, task.state.dataBytes);
+    return data;
+  }
+
+  /** The queue's tasks that the changes so far concern, after these changes. */
+  #changed(queue: Queue): ReadonlyMap<Pid, CachedTask | undefined> | undefined {
+    for (; this.#indexed < this.changes.length; this.#indexed++) {
+      const planned = this.changes[this.#indexed];
+      if (planned) this.#index(planned);
+    }
+    return this.#tasks?.get(queue);
+  }
+
+  #index({ queue, change, known }: PlannedChange): void {
+    this.#tasks ??= new Map();
+    let tasks = this.#tasks.get(queue);
+    if (!tasks) {
+      tasks = new Map();
+      this.#tasks.set(queue, tasks);
+    }
+    const isGone = change.kind === 'dequeue';
+    tasks.set(change.pid, isGone ? undefined : { state: change.after, data: change.data ?? known?.data });
+  }
+
+  /** Takes the latest indexed change back. Its task is again what the change has found. */
+  #unindex({ queue, change, known }: PlannedChange): void {
+    this.#tasks?.get(queue)?.set(change.pid, known);
+  }
+}
+
+/** Whether a task at this PID of a dead-letter queue is an earlier dead letter of the same task. */
+function isSameLetter(letter: TaskState, place: Pid, there: TaskState): boolean {
+  const own = letter.history?.origin;
+  const other = there.history?.origin;
+  return other !== undefined && own?.queue === other.queue && own.died?.pid === (other.died?.pid ?? place);
+}
+
+/** Whether the attempt of a dead letter ended before that of another dead letter, which was not leased since. */
+function isBefore({ history }: TaskState, there: TaskState): boolean {
+  const own = history?.origin;
+  const other = there.history?.origin;
+  if (own?.died === undefined || other?.died === undefined || there.token !== NO_TOKEN) return false;
+  return own.died.at < other.died.at || (own.died.at === other.died.at && own.queue < other.queue);
+}
+
+/** The dead letter that replaces an earlier one of the same task. It has its PID as long as that one had it. */
+function withTimeOf(letter: TaskState, there: TaskState): TaskState {
+  const { history } = letter;
+  if (history?.origin === undefined) return letter;
+  return { ...letter, history: { ...history, origin: { ...history.origin, died: there.history?.origin?.died } } };
+}
+
+const ABSENT: Knowledge = { kind: 'absent' };
+const EMPTY = new Uint8Array(0);

@@ -1,0 +1,182 @@
+import { reservedQueues } from '@taskmaster/proto';
+import {
+  type BatchCommand,
+  type BatchOutcome,
+  type Instant,
+  type PartitionId,
+  Refusal,
+} from '@taskmaster/server/domain';
+import { grows } from '../admission.ts';
+import type { RecordedRequest } from '../domain/atom.ts';
+import type { EngineState } from '../engine-state.ts';
+import { EngineView } from '../pending/engine-view.ts';
+import type { Reads } from '../pending/reads.ts';
+import type { Queue } from '../queues/queue.ts';
+import { decodeOutcome, encodeOutcome } from '../requests/outcome-codec.ts';
+import { fingerprintOf } from '../requests/request-fingerprint.ts';
+import type { RequestKnowledge } from '../requests/request-ids.ts';
+import { expandPublishes, type PublishRules } from '../topics/expand-publishes.ts';
+import { type Attempt, type Changes, type Decided, decide, decideNow } from './decide.ts';
+import { mayBeDue, tryShowDue } from './expire.ts';
+import { refusalByLimit } from './limits.ts';
+import { type BatchPlan, planBatch } from './plan-batch.ts';
+
+/** The decision on a batch. It is committed but not durable yet. */
+type Decision = { readonly kind: 'decided'; readonly outcome: BatchOutcome } | { readonly kind: 'reused' };
+
+/** What a batch has learnt between its attempts, beside its reads. */
+interface Learnt {
+  /** Queues that were asked for dead tasks. */
+  readonly asked: Set<Queue>;
+  /** Queues whose due tasks could not be shown. */
+  readonly notShown: Set<Queue>;
+  /** What the store knows of the request id. Undefined: it was not asked. */
+  request: RequestKnowledge | undefined;
+}
+
+const nothing = (): Learnt => ({ asked: new Set(), notShown: new Set(), request: undefined });
+const NOTHING: Readonly<Learnt> = nothing();
+
+/**
+ * UpdateTasks (the paper, 4) for independent updates of one group: one atom for all that are not refused, and one record of the
+ * request id. Nearly all batches are decided by the first attempt, because they need no read and no wait.
+ * @param noNewTasks refuses the updates that enqueue and, on a full disk, those that leave results. Undefined: there is room.
+ */
+export async function updateTasks(
+  memory: EngineState,
+  batch: BatchCommand,
+  noNewTasks?: Refusal,
+): Promise<BatchOutcome> {
+  const { partition, latin1 } = memory.groups.get(batch.group);
+  const request = batch.requestId === undefined ? undefined : `${latin1}\0${batch.requestId}`;
+  const update: Update = { memory, batch, partition, request, noNewTasks };
+  const { result: decision, durable } =
+    decideNow(memory, partition, (now) => attempt(update, now, NOTHING)) ?? (await later(update));
+  // A refusal also waits: a task that it reports as missing must not reappear after a crash.
+  await durable;
+  if (decision.kind === 'reused') {
+    throw new Refusal('REQUEST_ID_REUSED', 'the request id was used for a different request before');
+  }
+  return decision.outcome;
+}
+
+async function later(update: Update): Promise<Decided<Decision>> {
+  const { memory, partition, request } = update;
+  using _held = request === undefined ? undefined : memory.requests.hold(request);
+  const learnt = nothing();
+  return decide(memory, partition, (now, reads) => attempt(update, now, learnt, reads));
+}
+
+/**
+ * Queues whose due tasks must be shown before the batch is decided, except those that were asked for them: their dead tasks may
+ * belong into queues of the batch, or the batch changes the settings by which their attempts have failed.
+ */
+function sourcesOf(memory: EngineState, batch: BatchCommand, asked: ReadonlySet<Queue>): readonly Queue[] {
+  const { lastAttempts, clock } = memory;
+  const { group, enqueue, dequeue, renew, release } = batch;
+  if (changesSettings(batch)) return failedIn(memory, group, asked);
+  if (!lastAttempts.anyInto(group)) return NO_QUEUES;
+  const now = clock.now();
+  const sources = new Set<Queue>();
+  for (const items of [enqueue, dequeue, renew, release]) {
+    let last: string | undefined;
+    for (const { queue } of items) {
+      // Most items in a row name the same queue.
+      if (queue.name === last) continue;
+      last = queue.name;
+      for (const source of lastAttempts.into(queue, now)) if (!asked.has(source)) sources.add(source);
+    }
+  }
+  return [...sources];
+}
+
+/** Settings are changed by requests of their own. */
+const changesSettings = ({ enqueue, dequeue }: BatchCommand): boolean =>
+  (enqueue[0] ?? dequeue[0])?.queue.name === reservedQueues.settings;
+
+/** Queues of a group in which leases may have ended. */
+function failedIn(memory: EngineState, group: string, asked: ReadonlySet<Queue>): readonly Queue[] {
+  const now = memory.clock.now();
+  const found: Queue[] = [];
+  for (const queue of memory.table.ofGroup(group)) {
+    if (queue.ledger.leased > 0 && mayBeDue(queue, now) && !asked.has(queue)) found.push(queue);
+  }
+  return found;
+}
+
+export const publishRules = ({ subscriptions, config }: EngineState): PublishRules => ({
+  subscribers: subscriptions,
+  maxInFlightBytes: config.maxInFlightBytes,
+});
+
+interface Update {
+  readonly memory: EngineState;
+  readonly batch: BatchCommand;
+  readonly partition: PartitionId;
+  /** The request id with its group, because a partition holds many groups. */
+  readonly request: string | undefined;
+  readonly noNewTasks: Refusal | undefined;
+}
+
+function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): Attempt<Decision> {
+  const { memory, request } = update;
+  const expansion = update.batch.publishes ? expandPublishes(update.batch, publishRules(memory), now) : undefined;
+  const batch = expansion?.batch ?? update.batch;
+  const sources = sourcesOf(memory, batch, learnt.asked);
+  if (sources.length > 0) return { kind: 'waits', wait: () => askForDead(memory, sources, learnt) };
+  if (request !== undefined) {
+    const known = memory.requests.lookUp(request, now);
+    const seen = known.kind === 'unknown' ? learnt.request : known;
+    if (seen === undefined) return { kind: 'waits', wait: () => askForRequest(update, request, learnt) };
+    if (seen.kind === 'seen') return { kind: 'decided', result: repeat(update.batch, seen.outcome) };
+  }
+  const view = new EngineView(memory, now, reads, learnt.notShown);
+  const plan = planBatch(batch, view, (planned) => {
+    const tooMuch = expansion?.refusals.get(planned.end);
+    if (tooMuch !== undefined) return tooMuch;
+    const { start, end } = planned;
+    const isFull = update.noNewTasks?.reason === 'DISK_FULL';
+    if (!grows(batch, start, end, isFull)) return undefined;
+    return update.noNewTasks ?? refusalByLimit(memory, batch, planned);
+  });
+  if (plan.kind === 'needs') return plan;
+  if (plan.kind === 'due') return { kind: 'waits', wait: () => showDueOf(memory, plan.queues, learnt) };
+  const outcome = expansion?.fold(plan.outcome) ?? plan.outcome;
+  const result: Decision = { kind: 'decided', outcome };
+  return { kind: 'decided', result, changes: changesOf(update, { ...plan, outcome }) };
+}
+
+async function askForDead(memory: EngineState, sources: readonly Queue[], { asked }: Learnt): Promise<void> {
+  for (const queue of sources) asked.add(queue);
+  for (const queue of sources) await tryShowDue(memory, queue);
+}
+
+async function showDueOf(memory: EngineState, queues: Iterable<Queue>, { notShown }: Learnt): Promise<void> {
+  for (const queue of queues) if (!(await tryShowDue(memory, queue))) notShown.add(queue);
+}
+
+async function askForRequest({ memory, partition }: Update, request: string, learnt: Learnt): Promise<void> {
+  learnt.request = await memory.requests.read(partition, request, memory.clock.now());
+}
+
+const NO_QUEUES: readonly Queue[] = [];
+
+/**
+ * Undefined: nothing changes. The request id of an update whose enqueues all collapsed is recorded nevertheless. The refusal of
+ * a single update is not, because a repetition may succeed. Refusals among several updates are, so that all results are final.
+ */
+function changesOf(
+  { batch, request: id }: Update,
+  { outcome, draft }: Extract<BatchPlan, { kind: 'planned' }>,
+): Changes | undefined {
+  const { changes, created } = draft;
+  if (id === undefined) return changes.length === 0 ? undefined : { changes, created };
+  if (batch.updates.length === 1 && outcome.refusals.size > 0) return undefined;
+  const request: RecordedRequest = { id, outcome: encodeOutcome(fingerprintOf(batch), outcome) };
+  return { changes, created, request };
+}
+
+function repeat(batch: BatchCommand, recorded: string): Decision {
+  const outcome = decodeOutcome(recorded, fingerprintOf(batch), batch);
+  return outcome === undefined ? { kind: 'reused' } : { kind: 'decided', outcome };
+}

@@ -1,0 +1,308 @@
+import { parseQueueName, partitionOf } from '@taskmaster/proto';
+import type { Instant, PartitionId, Pid, QueueId, Ticket } from '@taskmaster/server/domain';
+import { describe, expect, test } from 'vitest';
+import { EngineHarness, pidsOf } from '../testing/engine-harness.ts';
+import type { PartitionExport } from './transfer/export-partition.ts';
+
+const QUEUE = 'orders#new';
+const P = partitionOf('orders', 4) as PartitionId;
+const PIDS = ['1', '2', '3'];
+
+/** An engine that holds the partition at that epoch, with three tasks. */
+async function holderAt(epoch: number, readMs = 0): Promise<EngineHarness> {
+  const config = { partitions: 4, cacheBytes: 1 };
+  const h = new EngineHarness({ clustered: true, writeMs: 1, syncMs: 2, readMs, config });
+  await h.open();
+  await h.clock.run(h.engine.partitions.claim([{ id: P, epoch }]));
+  await h.clock.run(h.enqueue(QUEUE, PIDS));
+  return h;
+}
+
+async function snapshotOf(h: EngineHarness): Promise<{ leaving: PartitionExport; rows: unknown[] }> {
+  const leaving = h.engine.partitions.export(P);
+  const rows: unknown[] = [];
+  const read = async (): Promise<void> => {
+    for await (const part of leaving.rows()) rows.push(...part);
+  };
+  await h.clock.run(read());
+  return { leaving, rows };
+}
+
+describe('a partition that returns right after it was given up', () => {
+  test.each([0, 1, 50, 95])(
+    'keeps its new rows, because the old ones are deleted first; offered after %d ms',
+    async (ms) => {
+      const other = await holderAt(2);
+      const { leaving, rows } = await snapshotOf(other);
+      const h = await holderAt(1, 100);
+      await h.crash();
+      const { partitions } = h.engine;
+      // No rows are deleted while this lease reads the heads of queues and then its payloads.
+      const leasing = h.lease(QUEUE, { max: 3 });
+      leasing.catch(() => {});
+      await h.clock.advance(105);
+      const released = partitions.supersede(P, { nodeId: 'b', epoch: 2 });
+      const back = async (): Promise<void> => {
+        if (ms > 0) await new Promise<void>((resolve) => h.clock.at((h.clock.now() + ms) as Instant, resolve));
+        const arriving = await partitions.import({ id: P, epoch: 3, ...leaving.offer, now: h.clock.now() });
+        await arriving.addRows(rows as never);
+        await new Promise<void>((resolve) => h.clock.at((h.clock.now() + 400) as Instant, resolve));
+        arriving.assertComplete(leaving.offer.ticket, PIDS.length);
+        await partitions.take(arriving);
+      };
+      await h.clock.run(Promise.all([released, back()]));
+      expect(partitions.holding(P)).toEqual({ kind: 'serving', epoch: 3 });
+      expect(pidsOf(await h.clock.run(h.lease(QUEUE, { max: 9 })))).toEqual(PIDS);
+      await h.crash();
+      expect(h.taskRows()).toBe(PIDS.length);
+    },
+  );
+});
+
+describe('a partition that starts empty after an unfinished import of it', () => {
+  /** Rows and atoms have arrived when the partition's holder is given up. */
+  async function begunAnew(atomicBatches: boolean): Promise<EngineHarness> {
+    const from = await holderAt(1);
+    const { leaving, rows } = await snapshotOf(from);
+    await from.clock.run(from.enqueue(QUEUE, ['4']));
+    await from.clock.run(leaving.synced());
+    const h = new EngineHarness({
+      clustered: true,
+      syncMs: 1,
+      atomicBatches,
+      config: { partitions: 4, cacheBytes: 1 },
+    });
+    await h.open();
+    const { partitions } = h.engine;
+    const arriving = await h.clock.run(partitions.import({ id: P, epoch: 2, ...leaving.offer, now: h.clock.now() }));
+    await h.clock.run(arriving.addRows(rows as never));
+    await h.clock.run(arriving.addAtoms(leaving.takeAtoms()));
+    await h.clock.run(partitions.claim([{ id: P, epoch: 3 }]));
+    return h;
+  }
+
+  test.each([true, false])('has no rows of the import (batches are atomic: %s)', async (atomicBatches) => {
+    const h = await begunAnew(atomicBatches);
+    expect(h.taskRows()).toBe(0);
+    await h.clock.run(h.enqueue('orders#other', ['9']));
+    await h.crash();
+    expect(await h.clock.run(h.counts(QUEUE))).toEqual({ available: 0, leased: 0, delayed: 0 });
+    expect(pidsOf(await h.clock.run(h.lease('orders#other', { max: 9 })))).toEqual(['9']);
+    expect(pidsOf(await h.clock.run(h.lease(QUEUE, { max: 9 })))).toEqual([]);
+  });
+
+  test.each(Array.from({ length: 30 }, (_, ms) => ms))(
+    'keeps its tasks although its disk was blocked, %d ms after the offer, while the import cleared rows',
+    async (ms) => {
+      const h = new EngineHarness({ clustered: true, writeMs: 1, syncMs: 1, config: { partitions: 4 } });
+      await h.open();
+      const { partitions } = h.engine;
+      const offer = { ticket: 9 as Ticket, nextQueueId: 3 as QueueId, now: h.clock.now() };
+      const offered = partitions.import({ id: P, epoch: 2, ...offer }).then(
+        () => 'begun',
+        () => 'ended',
+      );
+      await h.clock.advance(ms);
+      h.disk.stallWrite(10_000);
+      await h.clock.advance(6_000);
+      const claimed = partitions.claim([{ id: P, epoch: 3 }]).then(() => h.enqueue(QUEUE, PIDS));
+      await h.clock.run(Promise.all([claimed, offered]));
+      await h.crash();
+      expect(pidsOf(await h.clock.run(h.lease(QUEUE, { max: 9 })))).toEqual(PIDS);
+    },
+  );
+
+  test('refuses imports while it starts', async () => {
+    const h = new EngineHarness({ clustered: true, writeMs: 1, syncMs: 1, config: { partitions: 4 } });
+    await h.open();
+    const { partitions } = h.engine;
+    const claimed = partitions.claim([{ id: P, epoch: 3 }]);
+    const offer = { ticket: 9 as Ticket, nextQueueId: 3 as QueueId, now: h.clock.now() };
+    const offered = partitions.import({ id: P, epoch: 2, ...offer });
+    await expect(h.clock.run(offered)).rejects.toThrow('starts empty here');
+    await h.clock.run(claimed);
+  });
+
+  test.each([0, 1, 2])('is not replaced by that import, which was being taken for %d ms', async (ms) => {
+    const from = await holderAt(1);
+    const { leaving, rows } = await snapshotOf(from);
+    const options = { writeMs: 1, syncMs: 2, atomicBatches: false, config: { partitions: 4 } };
+    const h = new EngineHarness({ clustered: true, ...options });
+    await h.open();
+    const { partitions } = h.engine;
+    const arriving = await h.clock.run(partitions.import({ id: P, epoch: 2, ...leaving.offer, now: h.clock.now() }));
+    await h.clock.run(arriving.addRows(rows as never));
+    const taken = partitions.take(arriving).then(
+      () => 'taken',
+      () => 'ended',
+    );
+    await h.clock.advance(ms);
+    await h.clock.run(partitions.claim([{ id: P, epoch: 3 }]));
+    expect(await h.clock.run(taken)).toBe('ended');
+    expect(partitions.holding(P)).toEqual({ kind: 'serving', epoch: 3 });
+    expect(h.taskRows()).toBe(0);
+    await h.crash();
+    expect(h.engine.partitions.holding(P)).toEqual({ kind: 'serving', epoch: 3 });
+  });
+
+  test('is not replaced by that import or its late messages', async () => {
+    const from = await holderAt(1);
+    const { leaving, rows } = await snapshotOf(from);
+    const h = new EngineHarness({ clustered: true, writeMs: 1, syncMs: 2, config: { partitions: 4 } });
+    await h.open();
+    const { partitions } = h.engine;
+    const arriving = await h.clock.run(partitions.import({ id: P, epoch: 2, ...leaving.offer, now: h.clock.now() }));
+    const sending = arriving.addRows(rows as never);
+    await h.clock.run(partitions.claim([{ id: P, epoch: 3 }]));
+    await h.clock.run(sending);
+    await expect(h.clock.run(arriving.addRows(rows as never))).rejects.toThrow('starts empty here');
+    await expect(h.clock.run(partitions.take(arriving))).rejects.toThrow('starts empty here');
+    expect(h.taskRows()).toBe(0);
+  });
+});
+
+test.each([
+  ['available', 0],
+  ['leased, then delayed', 50],
+])('a task that replaces another with its PID in one update arrives with the log: %s', async (_, delay) => {
+  const from = await holderAt(1);
+  const to = await holderAt(1);
+  await to.clock.run(to.engine.partitions.release(P, 'a', 2));
+  const { leaving, rows } = await snapshotOf(from);
+  if (delay > 0) await from.clock.run(from.lease(QUEUE));
+  const [pid = ''] = PIDS;
+  await from.clock.run(
+    from.update({ dequeue: [{ queue: QUEUE, pid }], enqueue: [{ queue: QUEUE, pid, data: 'new', delay }] }),
+  );
+  await from.clock.run(leaving.synced());
+  const { partitions } = to.engine;
+  const arrive = async (): Promise<void> => {
+    const arriving = await partitions.import({ id: P, epoch: 3, ...leaving.offer, now: to.clock.now() });
+    await arriving.addRows(rows as never);
+    await arriving.addAtoms(leaving.takeAtoms());
+    await partitions.take(arriving);
+  };
+  await to.clock.run(arrive());
+  await to.clock.advance(1000);
+  expect(await to.clock.run(to.counts(QUEUE))).toEqual({ available: PIDS.length, leased: 0, delayed: 0 });
+  const leased = await to.clock.run(to.lease(QUEUE, { max: 9 }));
+  expect(leased.map((task) => [task.pid, Buffer.from(task.data).toString()])).toContainEqual([pid, 'new']);
+  expect(leased).toHaveLength(PIDS.length);
+});
+
+describe('a partition whose holder row could not be written', () => {
+  /** An import of which everything has arrived when the next fsync fails. */
+  async function failedTake(atomicBatches: boolean): Promise<EngineHarness> {
+    const other = await holderAt(1);
+    const { leaving, rows } = await snapshotOf(other);
+    const h = new EngineHarness({ clustered: true, syncMs: 1, atomicBatches, config: { partitions: 4 } });
+    await h.open();
+    const { partitions } = h.engine;
+    const arriving = await h.clock.run(partitions.import({ id: P, epoch: 2, ...leaving.offer, now: h.clock.now() }));
+    await h.clock.run(arriving.addRows(rows as never));
+    h.disk.failSync(1);
+    await expect(h.clock.run(partitions.take(arriving))).rejects.toThrow('failed to sync');
+    return h;
+  }
+
+  test('is neither held nor given up until the next start', async () => {
+    const h = await failedTake(true);
+    expect(h.engine.partitions.holding(P)).toBeUndefined();
+    await expect(h.clock.run(h.engine.partitions.settle(P))).rejects.toMatchObject({ reason: 'STORE_FAILED' });
+  });
+
+  test('is known not to be held if batches are not atomic and the write before it failed', async () => {
+    const h = await failedTake(false);
+    await h.clock.run(h.engine.partitions.settle(P));
+    expect(h.engine.partitions.holding(P)).toBeUndefined();
+  });
+});
+
+describe('a partition that was given up while the disk was full', () => {
+  async function givenUpWhileFull(): Promise<EngineHarness> {
+    const h = await holderAt(1);
+    h.disk.space = 'none';
+    await expect(h.clock.run(h.engine.partitions.release(P, 'b', 2))).rejects.toThrow('full');
+    h.disk.space = 'plenty';
+    await h.clock.advance(1000);
+    return h;
+  }
+
+  test('is not held after a crash during its next import, which has cleared its rows', async () => {
+    const other = await holderAt(2);
+    const { leaving, rows } = await snapshotOf(other);
+    const h = await givenUpWhileFull();
+    const { partitions } = h.engine;
+    const arriving = await h.clock.run(partitions.import({ id: P, epoch: 3, ...leaving.offer, now: h.clock.now() }));
+    await h.clock.run(arriving.addRows(rows as never));
+    await h.crash();
+    expect(h.engine.partitions.holding(P)).toMatchObject({ kind: 'released', epoch: 2 });
+    await h.clock.advance(1000);
+    expect(h.taskRows()).toBe(0);
+  });
+
+  test('is not held at its old epoch after a crash while it starts empty', async () => {
+    for (let step = 1; step <= 30; step++) {
+      const h = await givenUpWhileFull();
+      h.disk.crashAt(h.disk.steps + step);
+      const claimed = h.engine.partitions.claim([{ id: P, epoch: 4 }]);
+      claimed.catch(() => {});
+      await h.clock.advance(1000);
+      await h.crash();
+      const holding = h.engine.partitions.holding(P);
+      const tasks = h.engine.partitions.tasksIn(P);
+      // The claim has ended, or has not begun to clear the rows.
+      if (holding?.kind === 'serving') expect([holding.epoch, tasks]).toEqual(holding.epoch === 4 ? [4, 0] : [1, 3]);
+      else expect(holding).toMatchObject({ kind: 'released' });
+    }
+  });
+});
+
+test('listeners hear of partitions that are claimed together in one call', async () => {
+  const h = new EngineHarness({ clustered: true, config: { partitions: 1024 } });
+  await h.open();
+  const told: (readonly PartitionId[])[] = [];
+  h.engine.partitions.onChange((changed) => void told.push(changed));
+  const ids = Array.from({ length: 500 }, (_, i) => (2 * i) as PartitionId);
+  await h.clock.run(h.engine.partitions.claim(ids.map((id) => ({ id, epoch: 3 }))));
+  expect(told).toEqual([ids]);
+});
+
+describe('an operation that waits for a frozen partition which is then released', () => {
+  const queue = parseQueueName(QUEUE);
+  const operations: readonly [name: string, run: (h: EngineHarness) => Promise<unknown>][] = [
+    ['an update', (h) => h.enqueue(QUEUE, ['4'])],
+    ['a lease', (h) => h.lease(QUEUE)],
+    ['a lease that waits', (h) => h.lease(QUEUE, { wait: 1000 })],
+    ['the reset of leases', (h) => h.engine.resetLeases(queue)],
+    ['the deletion of a queue', (h) => h.engine.deleteQueue(queue)],
+    ['counts', (h) => h.counts(QUEUE)],
+    ['a look at the head', (h) => h.engine.peekTasks({ queue, kind: 'head', limit: 1, includeData: false })],
+    ['a look at a task', (h) => h.engine.getTasks({ queue, pids: ['1' as Pid], includeData: false })],
+  ];
+  test.each(operations)('is refused with NOT_HOLDER: %s', async (_, run) => {
+    const h = await holderAt(1);
+    const { partitions } = h.engine;
+    partitions.freeze(P);
+    const answer = run(h);
+    answer.catch(() => {});
+    await h.clock.advance(10);
+    await h.clock.run(partitions.release(P, 'b', 2));
+    await expect(h.clock.run(answer)).rejects.toMatchObject({ reason: 'NOT_HOLDER' });
+  });
+});
+
+describe('a node that is paused between the permission to commit and the commit', () => {
+  const mail = { enqueue: [{ queue: QUEUE, data: 'hello' }], id: 'once' };
+
+  test('applies the repeated update: the refused one was not recorded', async () => {
+    const h = await holderAt(1);
+    // The guard is called twice in a turn. The second call notices the pause.
+    let asked = 0;
+    h.engine.partitions.guard(() => (++asked === 2 ? new Promise<void>(() => {}) : undefined));
+    await expect(h.clock.run(h.update(mail))).rejects.toMatchObject({ reason: 'STARTING' });
+    const repeated = await h.clock.run(h.update(mail));
+    const leased = await h.clock.run(h.lease(QUEUE, { max: 9 }));
+    expect(pidsOf(leased)).toEqual([...PIDS, ...repeated.enqueued.map(({ pid }) => pid)]);
+  });
+});

@@ -1,0 +1,117 @@
+import type { Pid, TaskState } from '@taskmaster/server/domain';
+import type { BehindRows } from '../log/atom-rows.ts';
+import type { CachedTask } from '../queues/cache/places.ts';
+
+/** A queue, as its pending changes see it. */
+export interface ChangedQueue {
+  /** Prefix of the keys of its rows. */
+  readonly prefix: string;
+  readonly dropped: boolean;
+  /** Called when the store shows the last change of the task. */
+  shown(change: PendingChange): void;
+}
+
+/** The last change of a task, from its commit until the store shows it. */
+export class PendingChange implements BehindRows {
+  readonly queue: ChangedQueue;
+  readonly pid: Pid;
+  /** The task after the change; undefined if it was removed. */
+  task: CachedTask | undefined;
+  readonly earlier: TaskState[];
+  /** How many writes of its rows are to come or in progress. The store shows the change when there is none. */
+  writes = 0;
+  /** Set while its rows are stale: the number of the atom that made them so, and the payload bytes kept in memory for them. */
+  staleSince: number | undefined;
+  staleBytes = 0;
+  /** Set when the store shows it: how many changes of its queue the store has shown by then. */
+  shownAs = 0;
+
+  constructor(queue: ChangedQueue, pid: Pid, task: CachedTask | undefined, earlier: readonly TaskState[]) {
+    this.queue = queue;
+    this.pid = pid;
+    this.task = task;
+    this.earlier = [...earlier];
+  }
+
+  get now(): TaskState | undefined {
+    return this.task?.state;
+  }
+}
+
+/** A read of the store in progress. It shows at least the first `since` changes that the store has shown of the queue. */
+interface Hold {
+  readonly since: number;
+}
+
+/**
+ * The pending changes of one queue.
+ *
+ *  Q1  They hold every task whose last change the store may not show yet, so memory and store together always give the present
+ *      state.
+ *  Q2  During a read of the store, a change that the store shows after the read began stays pending: it corrects the result of
+ *      the read. The read itself shows all changes that the store showed before it began.
+ * This replaces the paper's locks (5.5): operations do not wait for each other, and reads are corrected when they arrive.
+ */
+export class QueueChanges {
+  readonly #changes = new Map<Pid, PendingChange>();
+  /** Reads in progress, oldest first. The oldest one shows the fewest changes. */
+  readonly #holds = new Set<Hold>();
+  /** Changes that reads in progress may still need (Q2), in the order in which the store showed them. */
+  #kept: { readonly change: PendingChange; readonly as: number }[] = [];
+  /** How many changes the store has shown. */
+  #shown = 0;
+
+  get isEmpty(): boolean {
+    return this.#changes.size === 0 && this.#holds.size === 0;
+  }
+
+  get size(): number {
+    return this.#changes.size;
+  }
+
+  get(pid: Pid): PendingChange | undefined {
+    return this.#changes.get(pid);
+  }
+
+  values(): Iterable<PendingChange> {
+    return this.#changes.values();
+  }
+
+  /** `earlier`: the states whose rows the store may have, if the task has no pending change yet. */
+  change(queue: ChangedQueue, pid: Pid, task: CachedTask | undefined, earlier: readonly TaskState[]): PendingChange {
+    const known = this.#changes.get(pid);
+    if (known) {
+      known.task = task;
+      return known;
+    }
+    const change = new PendingChange(queue, pid, task, earlier);
+    this.#changes.set(pid, change);
+    return change;
+  }
+
+  shown(change: PendingChange): void {
+    change.shownAs = ++this.#shown;
+    if (this.#holds.size === 0) this.#changes.delete(change.pid);
+    else this.#kept.push({ change, as: change.shownAs });
+  }
+
+  /** Begins a read of the store. */
+  hold(): Hold {
+    const hold = { since: this.#shown };
+    this.#holds.add(hold);
+    return hold;
+  }
+
+  release(hold: Hold): void {
+    this.#holds.delete(hold);
+    const [oldest] = this.#holds;
+    let free = 0;
+    for (const { change, as } of this.#kept) {
+      if (oldest && as > oldest.since) break;
+      // Otherwise it has changed again.
+      if (change.writes === 0 && change.shownAs === as) this.#changes.delete(change.pid);
+      free++;
+    }
+    if (free > 0) this.#kept = this.#kept.slice(free);
+  }
+}

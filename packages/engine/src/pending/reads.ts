@@ -1,0 +1,132 @@
+import { limits } from '@taskmaster/proto';
+import { ByteReader, type Pid, Refusal, type TaskState } from '@taskmaster/server/domain';
+import type { Admission, AnswerRoom } from '../admission.ts';
+import { taskKey } from '../domain/keys.ts';
+import { readTaskState } from '../domain/task-codec.ts';
+import type { EngineState } from '../engine-state.ts';
+import { TASK_ROW_VERSION } from '../log/atom-rows.ts';
+import { Family, type Store, StoreCorruptError } from '../ports/store.ts';
+import type { Counts } from '../queues/counts.ts';
+import type { Knowledge, Queue } from '../queues/queue.ts';
+
+/** A task that an operation must read from the store before it can decide. */
+export interface Need {
+  readonly queue: Queue;
+  readonly pid: Pid;
+  /** Size of the payload if it is needed, too; otherwise 0. */
+  readonly payloadBytes: number;
+}
+
+/** Decodes a row of the families ready and hidden. */
+export function decodeTaskRow(row: Uint8Array): TaskState {
+  const from = new ByteReader(row);
+  from.version(TASK_ROW_VERSION, 'task row');
+  return readTaskState(from);
+}
+
+/**
+ * The rows that one operation has read from the store. Until it is disposed of, changes of the queues it read stay pending (Q2).
+ * Corrected by these, the rows give the present state at any time. Until then the payloads count as bytes in flight.
+ */
+export class Reads implements Disposable {
+  readonly #store: Store;
+  readonly #counts: Counts;
+  readonly #admission: Admission;
+  readonly #states = new Map<Queue, Map<Pid, TaskState | undefined>>();
+  readonly #holds = new DisposableStack();
+  readonly #payloads = new Map<Queue, Map<Pid, Uint8Array | undefined>>();
+  #room: AnswerRoom | undefined;
+  /** Size of all payloads that were read or are about to be read. */
+  #payloadBytes = 0;
+
+  constructor({ store, counts, admission }: Pick<EngineState, 'store' | 'counts' | 'admission'>) {
+    this.#store = store;
+    this.#counts = counts;
+    this.#admission = admission;
+  }
+
+  /** Throws `REQUEST_TOO_LARGE` if the payloads are larger than all room for answers. */
+  async fetch(needs: readonly Need[]): Promise<void> {
+    const bytes = needs.reduce((sum, { payloadBytes }) => sum + payloadBytes, 0);
+    if (bytes > 0) await this.#makeRoom(bytes);
+    for (const { queue } of needs) this.hold(queue);
+    this.#counts.coldReads += needs.length;
+    const keys = needs.map(({ queue, pid }) => taskKey(queue.prefix, pid));
+    const wanted = needs.filter(({ payloadBytes }) => payloadBytes > 0);
+    const payloadKeys = wanted.map(({ queue, pid }) => taskKey(queue.prefix, pid));
+    const [ready, hidden, payloads] = await Promise.all([
+      this.#store.get(Family.ready, keys),
+      this.#store.get(Family.hidden, keys),
+      wanted.length > 0 ? this.#store.get(Family.data, payloadKeys) : [],
+    ]);
+    for (const [i, { queue, pid }] of needs.entries()) {
+      const row = ready[i] ?? hidden[i];
+      this.#states.get(queue)?.set(pid, row && decodeTaskRow(row));
+    }
+    for (const [i, { queue, pid }] of wanted.entries()) this.#payloads.get(queue)?.set(pid, payloads[i]);
+  }
+
+  /** The task as known now. Memory comes first, because it is newer. */
+  known(queue: Queue, pid: Pid): Knowledge {
+    const knowledge = queue.lookUp(pid);
+    if (knowledge.kind !== 'unknown') return knowledge;
+    const states = this.#states.get(queue);
+    if (!states?.has(pid)) return knowledge;
+    const state = states.get(pid);
+    return state ? { kind: 'task', task: { state, data: undefined } } : { kind: 'absent' };
+  }
+
+  /** The payload of a task if it was fetched. Throws `StoreCorruptError` if it was fetched and the store has none. */
+  payload(queue: Queue, pid: Pid): Uint8Array | undefined {
+    const payloads = this.#payloads.get(queue);
+    if (!payloads?.has(pid)) return undefined;
+    const payload = payloads.get(pid);
+    if (payload) return payload;
+    throw new StoreCorruptError(
+      `the payload of a task in queue ${queue.fullName} is missing: restore it from a backup`,
+    );
+  }
+
+  /** Changes of the queue stay pending from now on (Q2). */
+  hold(queue: Queue): void {
+    if (this.#states.has(queue)) return;
+    this.#holds.use(queue.hold());
+    this.#states.set(queue, new Map());
+    this.#payloads.set(queue, new Map());
+  }
+
+  /**
+   * Gives the room of the payloads back. Call it before a wait for anything but these reads: operations that keep some room and
+   * wait for more, or for others that do, would wait for each other for ever.
+   */
+  giveRoomBack(): void {
+    this.#room?.[Symbol.dispose]();
+    this.#room = undefined;
+  }
+
+  /** Waits for room for an answer of this size beside the payloads. It is given back with that of the payloads. */
+  async makeRoomForAnswer(bytes: number): Promise<void> {
+    this.giveRoomBack();
+    this.#room = await this.#admission.answer(this.#payloadBytes + bytes);
+  }
+
+  async #makeRoom(bytes: number): Promise<void> {
+    this.#payloadBytes += bytes;
+    const most = this.#admission.maxAnswerBytes;
+    // A single payload always gets room; otherwise it could never be read.
+    if (this.#payloadBytes > most && this.#payloadBytes > limits.dataBytes) {
+      const problem = `payloads of ${this.#payloadBytes} bytes would be moved at once: at most ${Math.floor(most)}`;
+      throw new Refusal('REQUEST_TOO_LARGE', problem, {
+        metadata: { value: String(this.#payloadBytes), limit: String(Math.floor(most)) },
+      });
+    }
+    this.giveRoomBack();
+    this.#room = await this.#admission.answer(this.#payloadBytes);
+  }
+
+  [Symbol.dispose](): void {
+    this.giveRoomBack();
+    this.#holds.dispose();
+    this.#states.clear();
+  }
+}

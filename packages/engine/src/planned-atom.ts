@@ -1,0 +1,48 @@
+import type { Instant, PartitionId, TaskState, Ticket } from '@taskmaster/server/domain';
+import type { ApplyAtom, CreatedQueue, DroppedQueue, RecordedRequest, TaskChange } from './domain/atom.ts';
+import type { CachedTask } from './queues/cache/places.ts';
+import type { Queue } from './queues/queue.ts';
+
+const NONE: readonly never[] = [];
+
+/** A change that is decided but not committed. `known`: the task before the change, as far as it is in memory. */
+export interface PlannedChange {
+  readonly queue: Queue;
+  readonly change: TaskChange;
+  readonly known: CachedTask | undefined;
+  /** True: a request without a lease removes the task. */
+  readonly isRemoval?: boolean;
+  /** Set: an attempt failed, and the task waits for the next one, or goes to its dead-letter queue. */
+  readonly failure?: 'retry' | 'dead' | undefined;
+}
+
+/** All changes of one atom before it is committed. */
+export interface PlannedAtom {
+  readonly partition: PartitionId;
+  readonly at: Instant;
+  readonly changes: readonly PlannedChange[];
+  readonly created?: readonly Queue[];
+  readonly dropped?: readonly (DroppedQueue & { readonly queue: Queue })[];
+  readonly request?: RecordedRequest | undefined;
+}
+
+/** The atom that commits the plan. */
+export const atomOf = (
+  { partition, at, created, changes, dropped, request }: PlannedAtom,
+  ticket: Ticket,
+): ApplyAtom => ({
+  partition,
+  ticket,
+  at,
+  created: created?.length ? created.map(createdQueue) : NONE,
+  changes: changes.map(({ change }) => change),
+  dropped: dropped?.map(({ queueId, reap }) => ({ queueId, reap })) ?? NONE,
+  request,
+});
+
+export const stateBefore = (change: TaskChange): TaskState | undefined =>
+  change.kind === 'enqueue' ? undefined : change.before;
+export const stateAfter = (change: TaskChange): TaskState | undefined =>
+  change.kind === 'dequeue' ? undefined : change.after;
+
+const createdQueue = ({ ledger: { queueId, name } }: Queue): CreatedQueue => ({ queueId, name });

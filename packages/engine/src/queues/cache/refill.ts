@@ -1,0 +1,119 @@
+import type { Key, Pid, TaskState } from '@taskmaster/server/domain';
+import { afterPrefix, pidAfter, pidOfTaskKey, taskKey } from '../../domain/keys.ts';
+import type { EngineState } from '../../engine-state.ts';
+import { decodeTaskRow } from '../../pending/reads.ts';
+import { Family } from '../../ports/store.ts';
+import type { Queue } from '../queue.ts';
+
+/** Largest size of the state rows that one refill reads. */
+const STATE_BYTES = 16 * 1024 * 1024;
+/** Larger payloads are read when their task is leased, because a few of them would fill the cache. */
+const LARGE_PAYLOAD_BYTES = 64 * 1024;
+/** Payloads of one refill take at most the cache's budget divided by this. */
+const CACHE_SHARE = 8;
+/** A refill reads the tasks that workers lease in about this many seconds. */
+const AHEAD_SECONDS = 1;
+
+/** Number of tasks that one refill reads: what recent throughput suggests, within bounds, but at least `wanted` (5.4.1). */
+function prefetchTasks(wanted: number, leasesPerSecond: number, bounds: { min: number; max: number }): number {
+  const ahead = Math.min(bounds.max, Math.max(bounds.min, Math.ceil(leasesPerSecond * AHEAD_SECONDS)));
+  return Math.max(wanted, ahead);
+}
+
+/** Number of tasks that the next refill of a queue would read. */
+export function prefetchSize(memory: EngineState, queue: Queue, wanted: number): number {
+  const rate = queue.rates?.leaseRate(memory.clock.now()) ?? 0;
+  const { minRefillTasks, maxRefillTasks } = memory.config;
+  return prefetchTasks(wanted, rate, { min: minRefillTasks, max: maxRefillTasks });
+}
+
+/**
+ * Extends the cached head of a queue beyond its first missing PID (the paper, 5.4.2). Concurrent calls for a queue share one
+ * refill. The listener is called before the cache may evict the tasks.
+ */
+export function refill(memory: EngineState, queue: Queue, wanted: number): Promise<void> {
+  queue.refilling ??= readHead(memory, queue, prefetchSize(memory, queue, wanted));
+  return queue.refilling;
+}
+
+async function readHead(memory: EngineState, queue: Queue, tasks: number): Promise<void> {
+  memory.counts.refills++;
+  const hold = queue.hold();
+  try {
+    const from = queue.warmCache.firstMissing;
+    if (from !== undefined) {
+      const { states, ended } = await readStates(memory, queue, from, tasks);
+      const payloads = await readPayloads(memory, queue, states);
+      merge(queue, from, states, payloads, ended);
+    }
+  } catch (error) {
+    endRefill(queue, hold);
+    memory.listener.read(queue, error);
+    throw error;
+  }
+  endRefill(queue, hold);
+  memory.listener.read(queue, undefined);
+  if (!queue.dropped) memory.cache.touch(queue);
+}
+
+function endRefill(queue: Queue, hold: Disposable): void {
+  hold[Symbol.dispose]();
+  queue.refilling = undefined;
+}
+
+type States = readonly (readonly [Pid, TaskState])[];
+
+async function readStates(
+  memory: EngineState,
+  { prefix }: Queue,
+  from: Pid,
+  tasks: number,
+): Promise<{ states: States; ended: boolean }> {
+  const range = { gte: taskKey(prefix, from), lt: afterPrefix(prefix) };
+  const rows = await memory.store.scan(Family.ready, range, { rows: tasks, bytes: STATE_BYTES });
+  const bytes = rows.reduce((sum, { key, value }) => sum + key.length + value.byteLength, 0);
+  const states = rows.map(({ key, value }) => [pidOfTaskKey(key), decodeTaskRow(value)] as const);
+  return { states, ended: rows.length < tasks && bytes < STATE_BYTES };
+}
+
+async function readPayloads(memory: EngineState, queue: Queue, states: States): Promise<Map<Pid, Uint8Array>> {
+  const most = memory.cache.budget / CACHE_SHARE;
+  let bytes = 0;
+  const pids: Pid[] = [];
+  const keys: Key[] = [];
+  for (const [pid, { dataBytes }] of states) {
+    if (dataBytes === 0 || dataBytes > LARGE_PAYLOAD_BYTES || queue.pendingOf(pid)) continue;
+    if (bytes + dataBytes > most) break;
+    bytes += dataBytes;
+    pids.push(pid);
+    keys.push(taskKey(queue.prefix, pid));
+  }
+  const payloads = new Map<Pid, Uint8Array>();
+  // Reading ahead does not wait for room. Without room, payloads are read when their tasks are leased.
+  using room = keys.length > 0 ? memory.admission.tryAnswer(bytes) : undefined;
+  if (!room) return payloads;
+  const rows = await memory.store.get(Family.data, keys);
+  for (const [i, pid] of pids.entries()) {
+    const row = rows[i];
+    if (row) payloads.set(pid, row);
+  }
+  return payloads;
+}
+
+const EMPTY = new Uint8Array(0);
+
+/** Merges the rows from the store with the changes since the read began, which are newer (Q2). */
+function merge(queue: Queue, from: Pid, states: States, payloads: Map<Pid, Uint8Array>, ended: boolean): void {
+  const cache = queue.warmCache;
+  // The last tasks may have been taken meanwhile: then the cache is already complete.
+  if (queue.dropped || cache.firstMissing === undefined) return;
+  const last = states.at(-1);
+  cache.extendTo(ended || !last ? undefined : pidAfter(last[0]));
+  for (const [pid, state] of states) {
+    if (queue.pendingOf(pid)) continue;
+    cache.putReady(pid, { state, data: state.dataBytes === 0 ? EMPTY : payloads.get(pid) });
+  }
+  for (const { pid, task } of queue.pendingChanges()) {
+    if (task?.state.visibility.kind === 'available' && pid >= from) cache.putReady(pid, task);
+  }
+}

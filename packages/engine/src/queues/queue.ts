@@ -1,0 +1,215 @@
+import { formatQueueName, isReservedName, type QueueName, reservedQueues } from '@taskmaster/proto';
+import {
+  DEFAULT_SETTINGS,
+  type Instant,
+  type PartitionId,
+  type Pid,
+  type QueueSettings,
+  type TaskState,
+  type Ticket,
+} from '@taskmaster/server/domain';
+import type { TaskChange } from '../domain/atom.ts';
+import { pidAfter, queuePrefix } from '../domain/keys.ts';
+import type { BehindRows } from '../log/atom-rows.ts';
+import type { QueueLedger } from '../log/queue-ledger.ts';
+import { type ChangedQueue, type PendingChange, QueueChanges } from '../pending/queue-changes.ts';
+import type { CachedTask } from './cache/places.ts';
+import { QueueCache } from './cache/queue-cache.ts';
+import type { CacheOwner } from './cache/task-cache.ts';
+import type { GroupUsage } from './group-usage.ts';
+import type { QueueRates } from './rates.ts';
+
+const NONE: readonly never[] = [];
+
+/** The full name as a flat string. A concatenated string also keeps its parts, which is much memory for 100,000 queues. */
+function inOnePiece(name: QueueName): string {
+  const full = formatQueueName(name);
+  return full === name.name ? full : Buffer.from(full).toString();
+}
+
+/** A task as far as memory knows it. `unknown`: the store must be read. */
+export type Knowledge =
+  | { readonly kind: 'task'; readonly task: CachedTask }
+  | { readonly kind: 'absent' }
+  | { readonly kind: 'unknown' };
+
+const ABSENT: Knowledge = { kind: 'absent' };
+const UNKNOWN: Knowledge = { kind: 'unknown' };
+
+/** True for the queue of a group whose tasks are its schedules. */
+export const isSchedules = ({ isReserved, ledger }: Queue): boolean =>
+  isReserved && ledger.name.name === reservedQueues.schedules;
+
+/** One generation of a queue in memory: its ledger, its cached tasks, and its pending changes. */
+export class Queue implements CacheOwner, ChangedQueue {
+  readonly partition: PartitionId;
+  readonly ledger: QueueLedger;
+  readonly fullName: string;
+  /** True if its tasks are records of the group. */
+  readonly isReserved: boolean;
+  /** What applies to its tasks. May change with any commit of its group. */
+  settings: QueueSettings;
+  rates: QueueRates | undefined;
+  /** The refill in progress, shared by all requests that need it. */
+  refilling: Promise<void> | undefined;
+  /** The search for due tasks in progress. */
+  expiring: Promise<void> | undefined;
+  /** True after this generation was ended, by a deletion or because the queue was empty. */
+  dropped = false;
+  /** When the last task was removed; undefined while there are tasks. */
+  emptySince: Instant | undefined;
+  /** Where its tasks are counted, while it is in the table of queues. */
+  #usage: GroupUsage | undefined;
+  #prefix: string | undefined;
+  #cache: QueueCache | undefined;
+  #changes: QueueChanges | undefined;
+
+  constructor(partition: PartitionId, ledger: QueueLedger, settings = DEFAULT_SETTINGS) {
+    this.partition = partition;
+    this.ledger = ledger;
+    this.settings = settings;
+    this.fullName = inOnePiece(ledger.name);
+    this.isReserved = isReservedName(ledger.name.name);
+  }
+
+  /** Prefix of the keys of its rows. Cached while the queue has pending changes. */
+  get prefix(): string {
+    this.#prefix ??= queuePrefix(this.partition, this.ledger.queueId);
+    return this.#prefix;
+  }
+
+  get cache(): QueueCache | undefined {
+    return this.#cache;
+  }
+
+  get evictable(): boolean {
+    return this.refilling === undefined;
+  }
+
+  /** The cache, created on first use: an idle queue has none. */
+  get warmCache(): QueueCache {
+    this.#cache ??= new QueueCache(this.ledger.available === 0 ? undefined : this.ledger.readyFloor);
+    return this.#cache;
+  }
+
+  dropCache(): void {
+    this.raiseFloor();
+    this.#cache = undefined;
+  }
+
+  /** Counts its tasks there from now on, and no longer where they were counted. Undefined: nowhere. */
+  countIn(usage: GroupUsage | undefined): void {
+    const { size, bytes } = this.ledger;
+    if (this.#usage !== undefined) {
+      this.#usage.tasks -= size;
+      this.#usage.bytes -= bytes;
+    }
+    this.#usage = usage;
+    if (usage === undefined) return;
+    usage.tasks += size;
+    usage.bytes += bytes;
+  }
+
+  /** Sets the ledger's floor to the head of the queue (L2). */
+  raiseFloor(): void {
+    const cache = this.#cache;
+    if (!cache) return;
+    const { largestPid } = this.ledger;
+    const floor =
+      cache.firstReady ?? cache.firstMissing ?? (largestPid === undefined ? undefined : pidAfter(largestPid));
+    if (floor !== undefined) this.ledger.readyFloor = floor;
+  }
+
+  /** Looks a task up in memory, without a read of the store. */
+  lookUp(pid: Pid): Knowledge {
+    const pending = this.#changes?.get(pid);
+    if (pending) return pending.task ? { kind: 'task', task: pending.task } : ABSENT;
+    const { ledger } = this;
+    if (ledger.largestPid === undefined || pid > ledger.largestPid || ledger.size === 0) return ABSENT;
+    const cache = this.warmCache;
+    const ready = cache.ready(pid);
+    if (ready) return { kind: 'task', task: ready };
+    const hidden = cache.hidden(pid);
+    if (hidden) return { kind: 'task', task: { state: hidden, data: undefined } };
+    const notReady = ledger.available === cache.readyCount || cache.knowsReadyUpTo(pid);
+    const notHidden = ledger.hidden === cache.hiddenCount;
+    return notReady && notHidden ? ABSENT : UNKNOWN;
+  }
+
+  /** Applies a committed change to everything in memory. `known`: the task before the change, as far as it was in memory. */
+  apply(ticket: Ticket, change: TaskChange, known: CachedTask | undefined): PendingChange {
+    // Create the cache before the ledger counts the change: only the cache of an empty queue starts complete.
+    const cache = this.warmCache;
+    const { size, bytes } = this.ledger;
+    this.ledger.apply(ticket, change);
+    if (this.#usage !== undefined) {
+      this.#usage.tasks += this.ledger.size - size;
+      this.#usage.bytes += this.ledger.bytes - bytes;
+    }
+    const after = change.kind === 'dequeue' ? undefined : change.after;
+    const data = change.kind === 'dequeue' ? undefined : (change.data ?? known?.data);
+    const task = after && { state: after, data };
+    if (after?.visibility.kind === 'hidden') {
+      cache.removeReady(change.pid);
+      cache.putHidden(change.pid, after);
+    } else if (task) {
+      // A new task was never hidden.
+      if (change.kind !== 'enqueue') cache.removeHidden(change.pid);
+      cache.putReady(change.pid, task);
+    } else {
+      cache.removeReady(change.pid);
+      cache.removeHidden(change.pid);
+    }
+    if (this.ledger.available === cache.readyCount) cache.extendTo(undefined);
+    const pending = this.#change(change.pid, task, change.kind === 'enqueue' ? NONE : [change.before]);
+    // The row of a new task is written with the atom.
+    if (change.kind === 'enqueue') pending.earlier.push(change.after);
+    return pending;
+  }
+
+  /** As `apply`, during recovery: a task that the ledger already counts, but whose rows may be stale after the crash. */
+  restore(pid: Pid, { earlier, now }: BehindRows): PendingChange {
+    return this.#change(pid, now && { state: now, data: undefined }, earlier);
+  }
+
+  shown(change: PendingChange): void {
+    this.#changes?.shown(change);
+    this.#forgetChanges();
+  }
+
+  /** The last change of a task; undefined if the store shows it. */
+  pendingOf(pid: Pid): PendingChange | undefined {
+    return this.#changes?.get(pid);
+  }
+
+  get pendingCount(): number {
+    return this.#changes?.size ?? 0;
+  }
+
+  pendingChanges(): Iterable<PendingChange> {
+    return this.#changes?.values() ?? NONE;
+  }
+
+  /** Begins a read of the store: changes stay pending from now on, until it is disposed of (Q2). */
+  hold(): Disposable {
+    this.#changes ??= new QueueChanges();
+    const hold = this.#changes.hold();
+    return {
+      [Symbol.dispose]: () => {
+        this.#changes?.release(hold);
+        this.#forgetChanges();
+      },
+    };
+  }
+
+  #change(pid: Pid, task: CachedTask | undefined, earlier: readonly TaskState[]): PendingChange {
+    this.#changes ??= new QueueChanges();
+    return this.#changes.change(this, pid, task, earlier);
+  }
+
+  #forgetChanges(): void {
+    if (!this.#changes?.isEmpty) return;
+    this.#changes = undefined;
+    this.#prefix = undefined;
+  }
+}

@@ -1,0 +1,45 @@
+import type { Pid } from '@taskmaster/server/domain';
+import type { TaskChange } from '../domain/atom.ts';
+import type { RecordRows } from '../log/records.ts';
+import type { Queue } from '../queues/queue.ts';
+
+/** Records of one reserved queue name that memory keeps. */
+export interface RecordsInMemory {
+  /** Adds a queue of records that recovery or a transfer has loaded. */
+  adopt(queue: Queue, rows: RecordRows): void;
+  changed(queue: Queue, change: TaskChange): void;
+  forget(queue: Queue): void;
+}
+
+/** The records of one reserved queue name in memory, by group. They change in the turn of the commit. */
+export class RecordTable<T> implements RecordsInMemory {
+  readonly #decode: (pid: Pid, bytes: Uint8Array) => T;
+  readonly #byGroup = new Map<string, ReadonlyMap<Pid, T>>();
+
+  constructor(decode: (pid: Pid, bytes: Uint8Array) => T) {
+    this.#decode = decode;
+  }
+
+  /** The records of a group by their PIDs. Undefined: it has none. */
+  of(group: string): ReadonlyMap<Pid, T> | undefined {
+    return this.#byGroup.get(group);
+  }
+
+  adopt({ ledger }: Queue, rows: RecordRows): void {
+    const records = new Map([...rows].map(([pid, { data }]) => [pid, this.#decode(pid, data)] as const));
+    if (records.size > 0) this.#byGroup.set(ledger.name.group, records);
+  }
+
+  changed({ ledger }: Queue, change: TaskChange): void {
+    const { group } = ledger.name;
+    const records = new Map(this.#byGroup.get(group));
+    if (change.kind === 'dequeue') records.delete(change.pid);
+    else if (change.data !== undefined) records.set(change.pid, this.#decode(change.pid, change.data));
+    if (records.size === 0) this.#byGroup.delete(group);
+    else this.#byGroup.set(group, records);
+  }
+
+  forget({ ledger }: Queue): void {
+    this.#byGroup.delete(ledger.name.group);
+  }
+}

@@ -1,0 +1,34 @@
+import { Refusal, UnreadableBytesError } from '@taskmaster/server/domain';
+import { StoreClosedError, StoreCorruptError, StoreFailedError, StoreFullError } from './ports/store.ts';
+
+/** The refusal for an error of the store. Throws other errors again. */
+export function refusalOf(cause: unknown): Refusal {
+  const refusal = storeRefusal(cause);
+  if (refusal === undefined) throw cause;
+  return refusal;
+}
+
+/** The refusal for an error of the store; undefined for other errors. */
+function storeRefusal(cause: unknown): Refusal | undefined {
+  if (cause instanceof Refusal) return cause;
+  if (cause instanceof StoreFullError) {
+    return new Refusal('DISK_FULL', 'the disk is full; nothing was changed', { retryDelayMs: 1000, cause });
+  }
+  if (cause instanceof StoreCorruptError || cause instanceof UnreadableBytesError) {
+    return new Refusal('CORRUPT_DATA', 'rows on disk are damaged; see the log of the node', { cause });
+  }
+  return cause instanceof StoreFailedError || cause instanceof StoreClosedError ? failedWrite(cause) : undefined;
+}
+
+/** The refusal for callers of a failed write. Unless the disk was full, it is not known whether the write is on disk. */
+export function writeRefusal(cause: Error): Refusal {
+  if (cause instanceof Refusal) return cause;
+  return cause instanceof StoreFullError ? refusalOf(cause) : failedWrite(cause);
+}
+
+const failedWrite = (cause: Error): Refusal =>
+  new Refusal('STORE_FAILED', 'a write to the store failed; this node takes no more writes', { cause });
+
+/** The refusal of new tasks while the disk is full. */
+export const diskFull = (): Refusal =>
+  new Refusal('DISK_FULL', 'the disk is full: no new tasks until there is space', { retryDelayMs: 1000 });

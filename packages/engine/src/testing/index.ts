@@ -1,0 +1,16 @@
+// For tests of other packages: an engine on virtual time and on a simulated disk.
+
+export { putSchedule, ScheduleWorker, scheduleOf } from '../schedules/test-support.ts';
+export { BackupCopy, backupRequest } from './backup-copy.ts';
+export {
+  EngineHarness,
+  type EnqueueSpec,
+  engineHarness,
+  type HarnessOptions,
+  pidsOf,
+  type UpdateSpec,
+} from './engine-harness.ts';
+export { fingerprintOf } from './fingerprint.ts';
+export { putSettings } from './put-settings.ts';
+export { SimDisk } from './sim-store.ts';
+export { type CrashableStore, storeContract } from './store-contract.ts';

@@ -1,0 +1,184 @@
+import type { QueueName } from '@taskmaster/proto';
+import {
+  ByteWriter,
+  decodeSubscription,
+  type EnqueueItem,
+  headersOf,
+  type Instant,
+  latin1Of,
+  type Pid,
+  passesFilter,
+  type ShownSubscription,
+  type Subscription,
+  type SubscriptionKey,
+  type Visibility,
+} from '@taskmaster/server/domain';
+import type { TaskChange } from '../domain/atom.ts';
+import type { RecordRows } from '../log/records.ts';
+import type { Queue } from '../queues/queue.ts';
+import type { RecordsInMemory } from '../records/record-table.ts';
+import type { Subscribers } from './expand-publishes.ts';
+
+/** A subscription in memory. */
+interface Kept {
+  readonly subscription: Subscription;
+  /** Until when its record is hidden. */
+  until: Instant | undefined;
+}
+
+interface OfGroup {
+  readonly byPid: Map<Pid, Kept>;
+  /** By topic, in the order of their queues. Undefined: to be made again. */
+  byTopic: Map<string, Kept[]> | undefined;
+}
+
+const NEVER = Number.MAX_SAFE_INTEGER as Instant;
+const writer = new ByteWriter();
+
+/** The key of the record of a subscription. */
+export function subscriptionPid({ topic, queue }: SubscriptionKey): Pid {
+  writer.utf8(topic.name);
+  writer.utf8(queue.name);
+  return latin1Of(writer.view()) as Pid;
+}
+
+/**
+ * The subscriptions of all groups, which are records of their groups. The record of one with a time to live is hidden until its
+ * end, so its end moves with the clocks like a delay. From then on it gets nothing, whether or not a sweep has removed it.
+ */
+export class SubscriptionTable implements RecordsInMemory, Subscribers {
+  readonly #byGroup = new Map<string, OfGroup>();
+  /** No subscription ends before this instant. */
+  #earliest = NEVER;
+
+  queuesOf(topic: QueueName, item: EnqueueItem, now: Instant): readonly QueueName[] {
+    // Decoded only if a filter looks at them.
+    let headers: Record<string, string> | undefined;
+    const passes = ({ filter }: Subscription): boolean => {
+      if (filter.length === 0) return true;
+      headers ??= headersOf(item);
+      return passesFilter(filter, headers);
+    };
+    return this.#ofTopic(topic)
+      .filter((one) => !hasEnded(one, now) && passes(one.subscription))
+      .map(({ subscription: { queue } }) => queue);
+  }
+
+  /** Number of queues that are subscribed to a topic. Some may not get a task, because of their filters or because they end. */
+  countOf(topic: QueueName): number {
+    return this.#ofTopic(topic).length;
+  }
+
+  /** A subscription that has not ended. */
+  find(key: SubscriptionKey, now: Instant): ShownSubscription | undefined {
+    const kept = this.#byGroup.get(key.topic.group)?.byPid.get(subscriptionPid(key));
+    return kept === undefined || hasEnded(kept, now) ? undefined : shown(kept);
+  }
+
+  /** A subscription that has ended and whose record is still there. */
+  findEnded(key: SubscriptionKey, now: Instant): ShownSubscription | undefined {
+    const kept = this.#byGroup.get(key.topic.group)?.byPid.get(subscriptionPid(key));
+    return kept !== undefined && hasEnded(kept, now) ? shown(kept) : undefined;
+  }
+
+  /** True if the queue is subscribed to another topic. */
+  hasOther({ topic, queue }: SubscriptionKey, now: Instant): boolean {
+    for (const one of this.#byGroup.get(topic.group)?.byPid.values() ?? []) {
+      const { subscription: other } = one;
+      if (other.queue.name === queue.name && other.topic.name !== topic.name && !hasEnded(one, now)) return true;
+    }
+    return false;
+  }
+
+  /** The subscriptions of a topic, or of all topics of a group, that have not ended, in order. */
+  list(group: string, topic: QueueName | undefined, now: Instant): ShownSubscription[] {
+    const kept = topic === undefined ? [...(this.#byGroup.get(group)?.byPid.values() ?? [])] : this.#ofTopic(topic);
+    return kept
+      .filter((one) => !hasEnded(one, now))
+      .map(shown)
+      .sort((a, b) => compare(a.topic.name, b.topic.name) || compare(a.queue.name, b.queue.name));
+  }
+
+  /** Subscriptions whose records are still there, although they have ended. */
+  ended(now: Instant): SubscriptionKey[] {
+    if (now < this.#earliest) return [];
+    const ended: SubscriptionKey[] = [];
+    let earliest = NEVER;
+    for (const { byPid } of this.#byGroup.values()) {
+      for (const kept of byPid.values()) {
+        if (hasEnded(kept, now)) ended.push(kept.subscription);
+        else if (kept.until !== undefined && kept.until < earliest) earliest = kept.until;
+      }
+    }
+    // What has ended is looked at again until it is removed.
+    this.#earliest = ended.length > 0 ? now : earliest;
+    return ended;
+  }
+
+  adopt({ ledger }: Queue, rows: RecordRows): void {
+    const byPid = new Map([...rows].map(([pid, { data, until }]) => [pid, kept(data, until)] as const));
+    for (const { until } of byPid.values()) this.#noteEnd(until);
+    this.#byGroup.set(ledger.name.group, { byPid, byTopic: undefined });
+  }
+
+  changed({ ledger }: Queue, change: TaskChange): void {
+    const { group } = ledger.name;
+    const of = this.#byGroup.get(group) ?? { byPid: new Map<Pid, Kept>(), byTopic: undefined };
+    this.#byGroup.set(group, of);
+    if (change.kind === 'dequeue') {
+      of.byPid.delete(change.pid);
+      of.byTopic = undefined;
+      return;
+    }
+    const until = untilOf(change.after.visibility);
+    this.#noteEnd(until);
+    const known = of.byPid.get(change.pid);
+    if (change.data !== undefined) {
+      of.byPid.set(change.pid, kept(change.data, until));
+      of.byTopic = undefined;
+    } else if (known !== undefined) known.until = until;
+  }
+
+  forget({ ledger }: Queue): void {
+    this.#byGroup.delete(ledger.name.group);
+  }
+
+  #noteEnd(until: Instant | undefined): void {
+    if (until !== undefined && until < this.#earliest) this.#earliest = until;
+  }
+
+  #ofTopic({ group, name }: QueueName): readonly Kept[] {
+    const of = this.#byGroup.get(group);
+    if (of === undefined) return [];
+    of.byTopic ??= byTopic(of.byPid.values());
+    return of.byTopic.get(name) ?? [];
+  }
+}
+
+function byTopic(all: Iterable<Kept>): Map<string, Kept[]> {
+  const sorted = [...all].sort((a, b) => compare(a.subscription.queue.name, b.subscription.queue.name));
+  const topics = new Map<string, Kept[]>();
+  for (const one of sorted) {
+    const { name } = one.subscription.topic;
+    const of = topics.get(name);
+    if (of === undefined) topics.set(name, [one]);
+    else of.push(one);
+  }
+  return topics;
+}
+
+const kept = (data: Uint8Array, until: Instant | undefined): Kept => ({
+  subscription: decodeSubscription(data),
+  until,
+});
+
+/** The record of one that ends is hidden until its end, and may be shown later. */
+const hasEnded = ({ subscription: { ttlMs }, until }: Kept, now: Instant): boolean =>
+  ttlMs !== undefined && (until === undefined || until <= now);
+
+const shown = ({ subscription, until }: Kept): ShownSubscription => ({ ...subscription, until });
+
+const untilOf = (visibility: Visibility): Instant | undefined =>
+  visibility.kind === 'hidden' ? visibility.until : undefined;
+
+const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);

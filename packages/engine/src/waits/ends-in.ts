@@ -1,0 +1,86 @@
+import type { LeaseToken, Pid, TaskEnd, TaskState } from '@taskmaster/server/domain';
+import type { TaskChange } from '../domain/atom.ts';
+import { decodeEnd, isRecordsQueue, recordPid } from '../domain/end-record.ts';
+import { cancelReasonOf } from '../operations/attempts.ts';
+import { deadLetterEnd } from '../operations/records/leave-end.ts';
+import { type PlannedAtom, type PlannedChange, stateAfter } from '../planned-atom.ts';
+
+type Dequeued = Extract<TaskChange, { readonly kind: 'dequeue' }>;
+
+/** How an atom has ended its tasks. It indexes the atom when it is asked for the first time, because it may be asked often. */
+export class AtomEnds {
+  readonly #plan: PlannedAtom;
+  #found: Found | undefined;
+
+  constructor(plan: PlannedAtom) {
+    this.#plan = plan;
+  }
+
+  /** The end of a task: what this change of it says, and the other changes. */
+  of(change: Dequeued, { queue, isRemoval }: PlannedChange): TaskEnd {
+    const { at } = this.#plan;
+    const { pid, before, completed } = change;
+    this.#found ??= foundIn(this.#plan);
+    const { group, name } = queue.ledger.name;
+    const record = isRemoval ? undefined : this.#found.records.get(keyOf(group, '', recordPid(name, pid)));
+    if (record !== undefined) return decodeEnd(record);
+    const dead = completed ? undefined : this.#found.deadLetters.get(keyOf(group, name, pid));
+    if (dead !== undefined) return deadLetterEnd(dead, at);
+    const outcome = completed && !isRemoval ? 'completed' : 'removed';
+    const rest = { result: undefined, error: undefined, cancelReason: undefined };
+    return { outcome, at, attempts: before.attempts, ...rest };
+  }
+}
+
+/** Why the worker with this lease should stop. Undefined: it need not, or there is no worker. `state`: of its task. */
+export function endOfLease(state: TaskState, token: LeaseToken | undefined): TaskEnd | undefined {
+  if (token === undefined) return undefined;
+  const cancelReason = cancelReasonOf(state);
+  if (state.token === token && cancelReason === undefined) return undefined;
+  const { attempts } = state;
+  const rest = { at: undefined, attempts, result: undefined, error: undefined };
+  return state.token === token
+    ? { outcome: 'cancel-requested', cancelReason, ...rest }
+    : { outcome: 'lease-lost', cancelReason: undefined, ...rest };
+}
+
+/** The end of all tasks of a queue that is deleted. */
+export const endOfDeleted = ({ at }: PlannedAtom): TaskEnd => ({
+  outcome: 'removed',
+  at,
+  attempts: 0,
+  result: undefined,
+  error: undefined,
+  cancelReason: undefined,
+});
+
+/** What an atom writes about ends of tasks. */
+interface Found {
+  /** Data of records, by their PIDs. */
+  readonly records: ReadonlyMap<string, Uint8Array>;
+  /** Dead letters, by the queue that they come from and their PIDs. */
+  readonly deadLetters: ReadonlyMap<string, TaskState>;
+}
+
+function foundIn({ changes }: PlannedAtom): Found {
+  const records = new Map<string, Uint8Array>();
+  const deadLetters = new Map<string, TaskState>();
+  for (const { queue, change } of changes) {
+    const { name } = queue.ledger;
+    const { pid } = change;
+    if (isRecordsQueue(name)) {
+      const key = keyOf(name.group, '', pid);
+      if (change.kind !== 'dequeue' && change.data !== undefined && !records.has(key)) records.set(key, change.data);
+    } else {
+      const after = stateAfter(change);
+      const origin = after?.history?.origin;
+      if (after === undefined || origin === undefined) continue;
+      const key = keyOf(name.group, origin.queue, origin.died?.pid ?? pid);
+      if (!deadLetters.has(key)) deadLetters.set(key, after);
+    }
+  }
+  return { records, deadLetters };
+}
+
+const keyOf = (group: string, queue: string, pid: Pid): string =>
+  `${group.length} ${queue.length} ${group}${queue}${pid}`;
