@@ -177,7 +177,7 @@ export class RequestStream extends ServerInterceptingCall {
       this.#end(refusal);
       return;
     }
-    if (!origin.access.isUnlimited) this.#deps.revocable.add(this);
+    if (!origin.access.isUnlimited) this.#deps.revocable.add(this, origin.access.expiresAt);
     this.#session = this.#deps.service.openStream(origin);
     this.#pump();
   }

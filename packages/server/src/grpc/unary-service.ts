@@ -290,7 +290,7 @@ class UnaryCall implements UnaryCaller, CallSignal, EndedCall {
     const before = this.#recheck;
     if (before === undefined) {
       const { revocable } = this.#served;
-      revocable.add(this);
+      revocable.add(this, this.access.expiresAt);
       this.#call.on('cancelled', () => revocable.delete(this));
       this.#recheck = recheck;
     } else {

@@ -70,7 +70,7 @@ export class StreamingCalls {
       const serve = async (call: Parameters<typeof begin>[0], origin: Origin): Promise<void> => {
         const streamed = new StreamedCall(call, { ...this.#deps, method, tooSlow }, origin);
         this.#calls.set(streamed, endsComplete);
-        this.#deps.revocable.add(streamed);
+        this.#deps.revocable.add(streamed, origin.access.expiresAt);
         if (this.#ending !== undefined) streamed.stop(endsComplete ? 'complete' : this.#ending);
         else streamed.admit();
         await streamed.send(handler(call.request, streamed));
