@@ -1,6 +1,6 @@
-import { BackupPartitionRequest } from '@taskmaster/proto';
+import { methods } from '@taskmaster/proto';
 import { createBackupService, type StreamingService } from '@taskmaster/server/grpc';
-import { decodeRequest, parsePartition, type StreamingHandler } from '@taskmaster/server/service';
+import { decodeCall, parsePartition, requireClusterRight, type StreamingHandler } from '@taskmaster/server/service';
 import type { BackupUpstream } from '../upstream/upstream.ts';
 import { peerOf } from './routed-peer.ts';
 import type { Router } from './routing/router.ts';
@@ -13,8 +13,8 @@ export function createBackupForwarding(router: Router, upstream: BackupUpstream)
 /** The handler of `createBackupForwarding`. */
 export function forwardBackups(router: Router, upstream: BackupUpstream): StreamingHandler {
   return async function* (request, caller) {
-    const partition = parsePartition(decodeRequest(BackupPartitionRequest, request), router.partitions);
-    caller.access.requireCluster('back-up');
+    const partition = parsePartition(decodeCall(methods.backupPartition, request), router.partitions);
+    requireClusterRight(caller.access, methods.backupPartition);
     const { signal, access } = caller;
     const peer = peerOf(caller);
     const open = (holder: string): AsyncIterable<Uint8Array> =>

@@ -1,19 +1,16 @@
 import {
-  BatchLeaseTasksRequest,
-  BatchUpdateTasksRequest,
   encodeToBuffer,
   type LeaseTasksRequest,
   limits,
+  methods,
   type UpdateTasksRequest,
   Error as WireErrorType,
 } from '@taskmaster/proto';
 import { Refusal } from '@taskmaster/server/domain';
 import {
   countRequests,
-  decodeRequest,
-  type EntryBound,
-  entryBounds,
-  type MessageType,
+  type Decoded,
+  decodeCall,
   REPLY_BYTES,
   refusalOf,
   toWireError,
@@ -34,7 +31,7 @@ const BATCH_ITEMS_BYTES = 1024 * 1024;
 
 /** Answers BatchUpdateTasks: sends each update to the holder of its group. */
 export async function batchUpdate(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
-  const requests = requestsOf(BatchUpdateTasksRequest, bytes, entryBounds.batchUpdate);
+  const requests = requestsOf(methods.batchUpdateTasks, bytes);
   if (requests.length === 0) return refusedByAny(router, 'BatchUpdateTasks', bytes, caller);
   countRequests(caller, requests.length - 1);
   const update = async ({ encoded, request }: Entry<UpdateTasksRequest>): Promise<Uint8Array> => {
@@ -49,7 +46,7 @@ export async function batchUpdate(router: Router, bytes: Buffer, caller: RoutedC
 
 /** Answers BatchLeaseTasks: sends each lease to the holders of its queues. The leases share the size of one reply. */
 export async function batchLease(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
-  const requests = requestsOf(BatchLeaseTasksRequest, bytes, entryBounds.batchLease);
+  const requests = requestsOf(methods.batchLeaseTasks, bytes);
   if (requests.length === 0) return refusedByAny(router, 'BatchLeaseTasks', bytes, caller);
   countRequests(caller, requests.length - 1);
   const share = Math.floor(limits.replyDataBytes / requests.length);
@@ -83,12 +80,8 @@ interface Entry<Q> {
 /**
  * Returns the requests of a batch. Throws the refusal of an invalid batch here: one invalid request would end a shared stream.
  */
-function requestsOf<Q>(
-  type: MessageType<{ requests: Q[] }>,
-  bytes: Buffer,
-  bounds: readonly EntryBound[],
-): readonly Entry<Q>[] {
-  const { requests } = decodeRequest(type, bytes, bounds);
+function requestsOf<Q>(method: Decoded<{ requests: Q[] }>, bytes: Buffer): readonly Entry<Q>[] {
+  const { requests } = decodeCall(method, bytes);
   const encoded = readEntries(bytes);
   return requests.map((request, index) => {
     const entry = encoded[index];

@@ -1,22 +1,34 @@
 import {
+  byMethodName,
   CallField,
+  type ClusterMethodKey,
+  clusterMethodKeys,
+  entryBounds,
+  type GroupMethodKey,
+  groupMethodKeys,
+  groupScope,
+  type MethodName,
+  methodName,
+  methods,
   ResultField,
   readStreamEntries,
   type StreamCall,
   StreamRequest,
-  UpdateTasksRequest,
+  type TaskMethodKey,
+  type UpdateTasksRequest,
 } from '@taskmaster/proto';
 import type { CallerAccess } from '@taskmaster/server/access';
 import { type CallSignal, Refusal } from '@taskmaster/server/domain';
 import { CLUSTER_SERVICE, type UnaryService } from '@taskmaster/server/grpc';
 import {
   type Caller,
+  decodeCall,
   decodeRequest,
-  entryBounds,
-  groupMethods,
+  groupOf,
   LARGE_LOOKS,
   type Origin,
   type RawService,
+  requireClusterRight,
   type StreamOperation,
   type StreamReply,
   type StreamSession,
@@ -27,7 +39,7 @@ import {
 import { readEntries } from '../upstream/raw-codec.ts';
 import { type Sender, sharedSender, unarySender } from '../upstream/sender.ts';
 import { StreamSender } from '../upstream/stream-sender.ts';
-import type { ClusterMethod, RoutedPeer } from '../upstream/upstream.ts';
+import type { RoutedPeer } from '../upstream/upstream.ts';
 import { batchLease, batchUpdate } from './batches.ts';
 import { BytesInFlight } from './bytes-in-flight.ts';
 import { CallerSenders } from './caller-senders.ts';
@@ -35,30 +47,27 @@ import { giveBack } from './leasing/give-back.ts';
 import { leaseTasks } from './leasing/leases.ts';
 import { getQueueStats, listQueues, listSchedules } from './reads/cluster-reads.ts';
 import { peerOf, sharedPeerOf } from './routed-peer.ts';
-import type { Repetition, RoutedCaller, Router } from './routing/router.ts';
+import type { RoutedCaller, Router } from './routing/router.ts';
 import { ServedCaller } from './served-caller.ts';
 import { routeOf, type UpdateRoute, updateTasks } from './updates.ts';
 import { waitForTasks } from './waits.ts';
 
 /** The cluster service of a router. Any node answers for the whole cluster. */
 export function createClusterForwarding(router: Router): UnaryService {
-  const toAnyNode =
-    (method: ClusterMethod, repetition: Repetition, isManaging = false): UnaryHandler =>
-    async (bytes, caller) => {
-      if (isManaging) caller.access.requireCluster('manage-cluster');
+  const toAnyNode = (key: ClusterMethodKey): UnaryHandler => {
+    const { [key]: method } = methods;
+    const { repetition } = method;
+    const name = methodName(key);
+    return async (bytes, caller) => {
+      requireClusterRight(caller.access, method);
       const sender = unarySender(router.upstream, peerOf(caller));
-      return router.toAnyNode({ method, request: () => bytes, repetition }, new ServedCaller(router, caller, sender));
+      return router.toAnyNode(
+        { method: name, request: () => bytes, repetition },
+        new ServedCaller(router, caller, sender),
+      );
     };
-  return {
-    name: CLUSTER_SERVICE,
-    unary: {
-      ListMembers: toAnyNode('ListMembers', 'harmless'),
-      ListPartitions: toAnyNode('ListPartitions', 'harmless'),
-      DrainMember: toAnyNode('DrainMember', 'once', true),
-      // The answer to a repetition would be that the member has left, without what was lost.
-      RemoveMember: toAnyNode('RemoveMember', 'unsafe', true),
-    },
   };
+  return { name: CLUSTER_SERVICE, unary: byMethodName(clusterMethodKeys, toAnyNode) };
 }
 
 /** The TaskMaster service of the whole cluster. */
@@ -81,7 +90,7 @@ export function createRouterService(router: Router): RawService {
     return opened;
   };
   const update: UnaryHandler = async (bytes, caller) => {
-    const route = routeOf(decodeRequest(UpdateTasksRequest, bytes, entryBounds.update));
+    const route = routeOf(decodeCall(methods.updateTasks, bytes));
     using _counted = inFlight.take(bytes.length);
     const own = unarySender(router.upstream, peerOf(caller));
     const sender = sharedSender(sharedBy(caller.access.principal), own, router.upstream);
@@ -107,44 +116,36 @@ export function createRouterService(router: Router): RawService {
         if (caller.gone) throw new Refusal('CANCELLED', 'the call was cancelled');
         return serve(bytes, caller);
       });
+  const own: Record<MethodName<Exclude<TaskMethodKey, GroupMethodKey>>, UnaryHandler> = {
+    UpdateTasks: update,
+    LeaseTasks: streamed(leaseTasks),
+    BatchUpdateTasks: streamed(batchUpdate),
+    BatchLeaseTasks: streamed(batchLease),
+    WaitForTasks: streamed(waitForTasks),
+    ListQueues: look(single(listQueues)),
+    GetQueueStats: look(single(getQueueStats)),
+    ListSchedules: look(single(listSchedules)),
+  };
   return {
     unary: {
-      UpdateTasks: update,
-      LeaseTasks: streamed(leaseTasks),
-      BatchUpdateTasks: streamed(batchUpdate),
-      BatchLeaseTasks: streamed(batchLease),
-      WaitForTasks: streamed(waitForTasks),
-      ListQueues: look(single(listQueues)),
-      GetQueueStats: look(single(getQueueStats)),
-      PeekTasks: single(aboutGroup('PeekTasks', 'harmless')),
-      GetTasks: single(aboutGroup('GetTasks', 'harmless')),
-      // A repetition could delete a new queue of the same name.
-      DeleteQueue: single(aboutGroup('DeleteQueue', 'unsafe')),
-      ResetLeases: single(aboutGroup('ResetLeases', 'unsafe')),
-      // It says how something is to be, so a repetition changes nothing; so do puts of schedules, pauses and subscriptions.
-      PutQueueSettings: single(aboutGroup('PutQueueSettings', 'once')),
-      DeleteQueueSettings: single(aboutGroup('DeleteQueueSettings', 'unsafe')),
-      ListQueueSettings: single(aboutGroup('ListQueueSettings', 'harmless')),
-      PutSchedule: single(aboutGroup('PutSchedule', 'once')),
-      ListSchedules: look(single(listSchedules)),
-      DeleteSchedule: single(aboutGroup('DeleteSchedule', 'unsafe')),
-      PauseSchedule: single(aboutGroup('PauseSchedule', 'once')),
-      TriggerSchedule: single(aboutGroup('TriggerSchedule', 'unsafe')),
-      Subscribe: single(aboutGroup('Subscribe', 'once')),
-      Unsubscribe: single(aboutGroup('Unsubscribe', 'once')),
-      ListSubscriptions: single(aboutGroup('ListSubscriptions', 'harmless')),
+      ...byMethodName(groupMethodKeys, (key) => single(aboutGroup(key))),
+      ...own,
     },
     openStream: (origin) => new RoutedStreamSession(router, origin),
   };
 }
 
 /** Serves requests about one group. */
-function aboutGroup(method: keyof typeof groupMethods, repetition: Repetition) {
-  const { right, groupIn } = groupMethods[method];
+function aboutGroup<K extends GroupMethodKey>(key: K) {
+  const { [key]: method } = methods;
+  const { repetition } = method;
+  const name = methodName(key);
+  const scope = groupScope(key);
   return async (router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> => {
-    const group = groupIn(bytes);
-    caller.access.require(right, group);
-    return router.toHolder(router.partitionOfQueue(`${group}#`), { method, request: () => bytes, repetition }, caller);
+    const group = groupOf(scope, decodeCall(method, bytes));
+    caller.access.require(scope.right, group);
+    const partition = router.partitionOfQueue(`${group}#`);
+    return router.toHolder(partition, { method: name, request: () => bytes, repetition }, caller);
   };
 }
 

@@ -61,7 +61,7 @@ export function updateTasks(
   const call: RoutedCall = {
     method: 'UpdateTasks',
     request: () => bytes,
-    repetition: hasRequestId ? 'once' : 'unsafe',
+    repetition: hasRequestId ? 'harmless' : 'unsafe',
   };
   return router.toHolder(router.partitionOfQueue(queue), call, caller);
 }

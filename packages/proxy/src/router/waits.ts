@@ -1,5 +1,5 @@
-import { parseQueueName, WaitForTasksRequest } from '@taskmaster/proto';
-import { awaitedBytes, decodeRequest, entryBounds, recheckOfWait } from '@taskmaster/server/service';
+import { methods, parseQueueName } from '@taskmaster/proto';
+import { awaitedBytes, decodeCall, recheckOfWait } from '@taskmaster/server/service';
 import { withNumbers } from '../upstream/raw-codec.ts';
 import { LinkedSignal } from './leasing/linked-signal.ts';
 import { isRefusedBy } from './routing/refusals.ts';
@@ -11,10 +11,10 @@ const NONE_ENDED = new Uint8Array(0);
 
 /** Waits for tasks at the holder of their group, and goes with the group if it moves. Rejects with a `Refusal`. */
 export async function waitForTasks(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
-  const { tasks, waitMs } = decodeRequest(WaitForTasksRequest, bytes, entryBounds.wait);
+  const { tasks, waitMs } = decodeCall(methods.waitForTasks, bytes);
   const [first] = tasks;
   // It changes nothing, so it may be repeated.
-  const common = { method: 'WaitForTasks', repetition: 'harmless' } as const;
+  const common = { method: 'WaitForTasks', repetition: 'read' } as const;
   if (first === undefined) return router.toAnyNode({ ...common, request: () => bytes }, caller);
   // The node checks the other tasks: it refuses them if they are of another group.
   const recheck = recheckOfWait(caller.access, parseQueueName(first.queue).group, tasks);

@@ -1,4 +1,5 @@
 import {
+  type EntryBound,
   encodeToBuffer,
   GetMetricSpecResponse,
   GetMetricsRequest,
@@ -11,7 +12,6 @@ import { type CallSignal, Refusal } from '@taskmaster/server/domain';
 import type { StreamingService, UnaryService } from '@taskmaster/server/grpc';
 import {
   decodeRequest,
-  type EntryBound,
   excerpt,
   refuse,
   type StreamingHandler,

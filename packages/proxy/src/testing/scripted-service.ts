@@ -1,16 +1,9 @@
+import { byMethodName, taskMethodKeys } from '@taskmaster/proto';
 import type { RawService, StreamSession, UnaryHandler } from '@taskmaster/server/service';
-import type { UnaryMethod } from '../upstream/upstream.ts';
-
-const METHODS: readonly UnaryMethod[] = [
-  ...(['UpdateTasks', 'LeaseTasks', 'BatchUpdateTasks', 'BatchLeaseTasks', 'ListQueues', 'GetQueueStats'] as const),
-  ...(['PeekTasks', 'GetTasks', 'DeleteQueue', 'ResetLeases'] as const),
-  ...(['PutQueueSettings', 'DeleteQueueSettings', 'ListQueueSettings'] as const),
-  ...(['Subscribe', 'Unsubscribe', 'ListSubscriptions'] as const),
-];
 
 /** The service of a node whose answers a test chooses. */
 export function scriptedService(serve: UnaryHandler, openStream: () => StreamSession = refuseStream): RawService {
-  return { unary: Object.fromEntries(METHODS.map((method) => [method, serve])), openStream };
+  return { unary: byMethodName(taskMethodKeys, () => serve), openStream };
 }
 
 function refuseStream(): never {

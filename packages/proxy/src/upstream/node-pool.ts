@@ -7,18 +7,18 @@ import {
   type StatusObject,
   status,
 } from '@grpc/grpc-js';
-import { BackupServiceService, connectionProblem, TaskMasterServiceService, wireErrorOf } from '@taskmaster/proto';
 import {
-  type Channel,
-  ChannelPool,
-  type ChannelSecurity,
-  CLUSTER_SERVICE,
-  plainChannels,
-} from '@taskmaster/server/grpc';
+  byMethodName,
+  connectionProblem,
+  methodKeys,
+  methods,
+  TaskMasterServiceService,
+  wireErrorOf,
+} from '@taskmaster/proto';
+import { type Channel, ChannelPool, type ChannelSecurity, plainChannels } from '@taskmaster/server/grpc';
 import { IDENTITY_HEADER, IdentitySeal, type Receiver, ROUTED_HEADER } from '@taskmaster/server/service';
 import {
   type BackupUpstream,
-  clusterMethods,
   isWaiting,
   LostError,
   RefusedError,
@@ -37,11 +37,7 @@ const MOST_TIMEOUT_MS = 99_999_999;
 const CONNECT_MS = 1_000;
 
 const asIs = (bytes: Buffer): Buffer => bytes;
-const { path: anyPath } = TaskMasterServiceService.updateTasks;
-const SERVICE_PATH = anyPath.slice(0, anyPath.lastIndexOf('/') + 1);
-const ofCluster: ReadonlySet<string> = new Set(clusterMethods);
-const pathOf = (method: UnaryMethod): string =>
-  ofCluster.has(method) ? `/${CLUSTER_SERVICE}/${method}` : `${SERVICE_PATH}${method}`;
+const paths = byMethodName(methodKeys, (key) => methods[key].path);
 
 /** What belongs to a channel. */
 interface OfChannel {
@@ -237,7 +233,7 @@ function call(
       if (failure === undefined) resolve(reply ?? Buffer.alloc(0));
       else reject(failure);
     };
-    const made = client.makeUnaryRequest(pathOf(method), asIs, asIs, asBuffer(request), metadata, onEnd);
+    const made = client.makeUnaryRequest(paths[method], asIs, asIs, asBuffer(request), metadata, onEnd);
     const onAbort = (): void => {
       // grpc-js tells the node only if it is not cancelled in the turn in which it was made.
       if (isWaiting(method)) setImmediate(() => made.cancel());
@@ -257,7 +253,7 @@ async function* backup(
   { signal }: UpstreamCallOptions,
   metadata: Metadata,
 ): AsyncGenerator<Uint8Array, undefined> {
-  const { path } = BackupServiceService.backupPartition;
+  const { path } = methods.backupPartition;
   const made = client.makeServerStreamRequest(path, asIs, asIs, asBuffer(request), metadata);
   // grpc-js tells the node only if it is not cancelled in the turn in which it was made.
   const onAbort = (): void => void setImmediate(() => made.cancel());

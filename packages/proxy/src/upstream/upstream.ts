@@ -1,37 +1,16 @@
-import type { CallPipe, CallPipeListener, Error as WireError } from '@taskmaster/proto';
+import type {
+  CallPipe,
+  CallPipeListener,
+  ClusterMethodKey,
+  MethodName,
+  TaskMethodKey,
+  Error as WireError,
+} from '@taskmaster/proto';
 import type { CallerAccess } from '@taskmaster/server/access';
 import type { CallSignal } from '@taskmaster/server/domain';
 
-/** Methods with one request and one answer. */
-export type UnaryMethod =
-  | 'UpdateTasks'
-  | 'LeaseTasks'
-  | 'BatchUpdateTasks'
-  | 'BatchLeaseTasks'
-  | 'WaitForTasks'
-  | 'ListQueues'
-  | 'GetQueueStats'
-  | 'PeekTasks'
-  | 'GetTasks'
-  | 'DeleteQueue'
-  | 'ResetLeases'
-  | 'PutQueueSettings'
-  | 'DeleteQueueSettings'
-  | 'ListQueueSettings'
-  | 'PutSchedule'
-  | 'ListSchedules'
-  | 'DeleteSchedule'
-  | 'PauseSchedule'
-  | 'TriggerSchedule'
-  | 'Subscribe'
-  | 'Unsubscribe'
-  | 'ListSubscriptions'
-  | ClusterMethod;
-
-/** Methods of the ClusterService. */
-export type ClusterMethod = (typeof clusterMethods)[number];
-
-export const clusterMethods = ['ListMembers', 'ListPartitions', 'DrainMember', 'RemoveMember'] as const;
+/** The name of a method with one request and one answer. */
+export type UnaryMethod = MethodName<TaskMethodKey | ClusterMethodKey>;
 
 /** Whether calls of this method wait at the node until they are answered or cancelled. */
 export const isWaiting = (method: UnaryMethod): method is 'LeaseTasks' | 'WaitForTasks' =>

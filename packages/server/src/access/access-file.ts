@@ -1,8 +1,7 @@
-import { TOKEN_HASH } from '@taskmaster/proto';
+import { groupRights, rights, TOKEN_HASH } from '@taskmaster/proto';
 import { parseDocument } from 'yaml';
 import { z } from 'zod';
 import { AccessTable } from './access-table.ts';
-import { groupRights, rights } from './rights.ts';
 
 /** Thrown for a file that cannot be used. `problems`: all of them, for the operator. */
 export class AccessFileError extends Error {

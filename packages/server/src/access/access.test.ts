@@ -1,5 +1,5 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { hashOfToken, newToken } from '@taskmaster/proto';
+import { hashOfToken, newToken, type Right, rights } from '@taskmaster/proto';
 import { exportJWK, SignJWT } from 'jose';
 import { describe, expect, test } from 'vitest';
 import { Access } from './access.ts';
@@ -7,7 +7,6 @@ import { AccessTable } from './access-table.ts';
 import { credentialOf } from './credential.ts';
 import { type JwtKeys, readKeySet, readPublicKey } from './jwt.ts';
 import { Principal } from './principal.ts';
-import { type Right, rights } from './rights.ts';
 
 const NOW = Date.UTC(2030, 0, 1);
 const { publicKey, privateKey } = generateKeyPairSync('ed25519');

@@ -1,3 +1,4 @@
+import type { GroupRight, Right } from '@taskmaster/proto';
 import { Memo } from '@taskmaster/proto';
 import { Refusal } from '../domain/refusal.ts';
 import type { AccessTable } from './access-table.ts';
@@ -7,7 +8,6 @@ import { type Credential, type CredentialKind, isJwt } from './credential.ts';
 import { type JwtKeys, type JwtRules, verifyJwt } from './jwt.ts';
 import type { Principal } from './principal.ts';
 import type { PrincipalUsage } from './principal-usage.ts';
-import type { GroupRight, Right } from './rights.ts';
 import { Usages } from './usages.ts';
 
 /** The rules in force. They are replaced as a whole. */

@@ -1,7 +1,7 @@
+import type { GroupRight, Right } from '@taskmaster/proto';
 import type { Refusal } from '../domain/refusal.ts';
 import type { CredentialKind } from './credential.ts';
 import type { PrincipalUsage } from './principal-usage.ts';
-import type { GroupRight, Right } from './rights.ts';
 
 /**
  * What a caller may do. It looks at the current rules at each question, so that a revoked credential is refused on open

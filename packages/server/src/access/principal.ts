@@ -1,6 +1,5 @@
-import { Memo } from '@taskmaster/proto';
+import { bitOf, Memo, type Right } from '@taskmaster/proto';
 import { namePattern } from '../domain/name-pattern.ts';
-import { bitOf, type Right } from './rights.ts';
 
 export interface Grant {
   /** Patterns of groups. Undefined: rights about the whole cluster. */

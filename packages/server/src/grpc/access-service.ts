@@ -1,8 +1,11 @@
 import {
-  AccessServiceService,
+  groupRights,
+  methods,
   type QuotaUse,
+  type Right,
   type RightQuestion,
   type RightsGrant,
+  rights,
   type WhoAmIRequest,
   type WhoAmIResponse,
   CredentialKind as WireCredentialKind,
@@ -12,7 +15,6 @@ import type { CallerAccess } from '../access/caller-access.ts';
 import type { CredentialKind } from '../access/credential.ts';
 import type { Grant, Principal } from '../access/principal.ts';
 import { type PrincipalUsage, principalQuotas } from '../access/principal-usage.ts';
-import { groupRights, type Right, rights } from '../access/rights.ts';
 import { countAtMost, refuse } from '../service/parse/checks.ts';
 import type { UnaryCaller } from '../service/raw-service.ts';
 import { unaryMethod } from '../service/unary-method.ts';
@@ -50,7 +52,7 @@ export function createAccessService(access: Access | undefined, cluster: () => s
       cluster: cluster(),
     };
   };
-  return { name: 'taskmaster.v1.AccessService', unary: { WhoAmI: unaryMethod(AccessServiceService.whoAmI, whoAmI) } };
+  return { name: 'taskmaster.v1.AccessService', unary: { WhoAmI: unaryMethod(methods.whoAmI, whoAmI) } };
 }
 
 const openTo = (address: string, questions: readonly RightQuestion[]): Omit<WhoAmIResponse, 'cluster'> => ({

@@ -1,20 +1,14 @@
 import {
-  BackupPartitionRequest,
-  DeleteQueueRequest,
-  DeleteQueueSettingsRequest,
-  DeleteScheduleRequest,
-  DrainMemberRequest,
-  PauseScheduleRequest,
-  PutQueueSettingsRequest,
-  PutScheduleRequest,
+  type AuditFacts,
+  type Method,
+  type MethodKey,
+  methodKeys,
+  methods,
   type Reason,
-  RemoveMemberRequest,
-  ResetLeasesRequest,
-  SubscribeRequest,
-  TriggerScheduleRequest,
-  UnsubscribeRequest,
+  type ReplyOf,
+  type RequestOf,
 } from '@taskmaster/proto';
-import type { Audit, AuditEvent } from '../ports/audit.ts';
+import type { Audit } from '../ports/audit.ts';
 
 /** A call that has ended. */
 export interface EndedCall {
@@ -29,48 +23,28 @@ export interface EndedCall {
   readonly principal?: string | undefined;
 }
 
-type Facts = Pick<AuditEvent, 'target' | 'details'>;
+/** Reads what a request is about. Undefined: it manages nothing. */
+type FactsOf = (request: Uint8Array) => AuditFacts | undefined;
 
-/** The methods that manage a cluster and its data, and what a request is about. Undefined: it manages nothing. */
-const management: Readonly<Record<string, (request: Uint8Array) => Facts | undefined>> = {
-  DrainMember: (bytes) => ({ target: DrainMemberRequest.decode(bytes).name }),
-  RemoveMember: (bytes) => {
-    const { name, also, acceptLoss } = RemoveMemberRequest.decode(bytes);
-    return { target: [name, ...also].join(', '), details: { acceptLoss } };
-  },
-  DeleteQueue: (bytes) => ({ target: DeleteQueueRequest.decode(bytes).queue }),
-  PutQueueSettings: (bytes) => ({ target: PutQueueSettingsRequest.decode(bytes).queues }),
-  DeleteQueueSettings: (bytes) => ({ target: DeleteQueueSettingsRequest.decode(bytes).queues }),
-  ResetLeases: (bytes) => ({ target: ResetLeasesRequest.decode(bytes).queue }),
-  PutSchedule: (bytes) => ({ target: PutScheduleRequest.decode(bytes).schedule }),
-  DeleteSchedule: (bytes) => ({ target: DeleteScheduleRequest.decode(bytes).schedule }),
-  PauseSchedule: (bytes) => {
-    const { schedule, paused } = PauseScheduleRequest.decode(bytes);
-    return { target: schedule, details: { paused } };
-  },
-  TriggerSchedule: (bytes) => ({ target: TriggerScheduleRequest.decode(bytes).schedule }),
-  // One with a time to live is renewed all the time.
-  Subscribe: (bytes) => {
-    const { topic, queue, ttlMs } = SubscribeRequest.decode(bytes);
-    return ttlMs === 0 ? { target: topic, details: { queue } } : undefined;
-  },
-  Unsubscribe: (bytes) => {
-    const { topic, queue } = UnsubscribeRequest.decode(bytes);
-    return { target: topic, details: { queue } };
-  },
-  // A backup has a call for each partition. Together they are one line or two.
-  BackupPartition: (bytes) => {
-    BackupPartitionRequest.decode(bytes);
-    return { target: '' };
-  },
-};
+/** The methods that manage a cluster and its data, by name. */
+const management: ReadonlyMap<string, FactsOf> = new Map(
+  methodKeys.flatMap((key) => {
+    const factsOf = factsOfMethod(key);
+    return factsOf === undefined ? [] : [[methods[key].name, factsOf]];
+  }),
+);
+
+function factsOfMethod<K extends MethodKey>(key: K): FactsOf | undefined {
+  const { audit, requestDeserialize }: Method<RequestOf<K>, ReplyOf<K>> = methods[key];
+  return audit && ((bytes) => audit(requestDeserialize(bytes)));
+}
 
 /** Refusals for want of a credential or a right. */
 const REFUSALS: ReadonlySet<string> = new Set(['UNAUTHENTICATED', 'PERMISSION_DENIED', 'WRONG_KEY']);
 
 /** Records a call if it manages the cluster or its data, or was refused for want of rights. */
 export function auditCall(audit: Audit, call: EndedCall, reason: Reason | undefined): void {
-  const factsOf = management[call.method];
+  const factsOf = management.get(call.method);
   const facts = factsOf && readFacts(factsOf, call.request);
   const isRefused = reason !== undefined && REFUSALS.has(reason);
   if (facts === undefined && !isRefused) return;
@@ -86,7 +60,7 @@ export function auditCall(audit: Audit, call: EndedCall, reason: Reason | undefi
   });
 }
 
-function readFacts(factsOf: (request: Uint8Array) => Facts | undefined, request: Uint8Array): Facts | undefined {
+function readFacts(factsOf: FactsOf, request: Uint8Array): AuditFacts | undefined {
   try {
     return factsOf(request);
   } catch {

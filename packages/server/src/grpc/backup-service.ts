@@ -1,6 +1,7 @@
-import { BackupPartitionRequest, BackupPartitionResponse, encodeToBuffer } from '@taskmaster/proto';
+import { type BackupPartitionRequest, type BackupPartitionResponse, methods } from '@taskmaster/proto';
 import { Refusal } from '../domain/refusal.ts';
-import { decodeRequest } from '../service/parse/codec.ts';
+import { requireClusterRight } from '../service/check-rights.ts';
+import { decodeCall } from '../service/parse/codec.ts';
 import type { StreamingHandler, UnaryCaller } from '../service/raw-service.ts';
 import type { StreamingService } from './server-streams/streaming-service.ts';
 
@@ -25,9 +26,8 @@ export function createBackupService(backupPartition: StreamingHandler): Streamin
 /** The handler for the partitions of a node. */
 export function encodedBackup(backup: BackupHandler): StreamingHandler {
   return async function* (bytes, caller) {
-    const request = decodeRequest(BackupPartitionRequest, bytes);
-    caller.access.requireCluster('back-up');
-    const parts = backup(request, caller);
-    for await (const part of parts) yield encodeToBuffer(BackupPartitionResponse, part);
+    const request = decodeCall(methods.backupPartition, bytes);
+    requireClusterRight(caller.access, methods.backupPartition);
+    for await (const part of backup(request, caller)) yield methods.backupPartition.responseSerialize(part);
   };
 }

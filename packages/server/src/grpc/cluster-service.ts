@@ -1,52 +1,34 @@
 import {
-  ClusterServiceService,
-  type DrainMemberRequest,
-  type DrainMemberResponse,
-  type ListMembersRequest,
-  type ListMembersResponse,
-  type ListPartitionsRequest,
-  type ListPartitionsResponse,
-  type RemoveMemberRequest,
-  type RemoveMemberResponse,
+  byMethodName,
+  type ClusterMethodKey,
+  clusterMethodKeys,
+  type MethodHandlers,
+  methods,
 } from '@taskmaster/proto';
 import { Refusal } from '../domain/refusal.ts';
-import type { UnaryCaller } from '../service/raw-service.ts';
+import { requireClusterRight } from '../service/check-rights.ts';
+import type { UnaryHandler } from '../service/raw-service.ts';
 import { unaryMethod } from '../service/unary-method.ts';
 import type { UnaryService } from './unary-service.ts';
 
 /** The handlers of the cluster service; see cluster.proto. */
-export interface ClusterHandlers {
-  listMembers(request: ListMembersRequest): Promise<ListMembersResponse>;
-  listPartitions(request: ListPartitionsRequest): Promise<ListPartitionsResponse>;
-  drainMember(request: DrainMemberRequest): Promise<DrainMemberResponse>;
-  removeMember(request: RemoveMemberRequest): Promise<RemoveMemberResponse>;
-}
+export type ClusterHandlers = MethodHandlers<ClusterMethodKey>;
 
 export const CLUSTER_SERVICE = 'taskmaster.v1.ClusterService';
 
 /** The cluster service of a node. `handlers` returns undefined while the node belongs to no cluster. */
 export function createClusterService(handlers: () => ClusterHandlers | undefined): UnaryService {
-  const { listMembers, listPartitions, drainMember, removeMember } = ClusterServiceService;
   const present = (): ClusterHandlers => {
     const there = handlers();
     if (!there) throw new Refusal('NO_CLUSTER', 'this node belongs to no cluster: start it with --bootstrap or --join');
     return there;
   };
-  const managed = async <R>({ access }: UnaryCaller, run: (handlers: ClusterHandlers) => Promise<R>): Promise<R> => {
-    access.requireCluster('manage-cluster');
-    return run(present());
+  const unary = <K extends ClusterMethodKey>(key: K): UnaryHandler => {
+    const { [key]: method } = methods;
+    return unaryMethod(method, async (request, { access }) => {
+      requireClusterRight(access, method);
+      return present()[key](request);
+    });
   };
-  return {
-    name: CLUSTER_SERVICE,
-    unary: {
-      ListMembers: unaryMethod(listMembers, (request) => present().listMembers(request)),
-      ListPartitions: unaryMethod(listPartitions, (request) => present().listPartitions(request)),
-      DrainMember: unaryMethod(drainMember, (request, caller) =>
-        managed(caller, (handlers) => handlers.drainMember(request)),
-      ),
-      RemoveMember: unaryMethod(removeMember, (request, caller) =>
-        managed(caller, (handlers) => handlers.removeMember(request)),
-      ),
-    },
-  };
+  return { name: CLUSTER_SERVICE, unary: byMethodName(clusterMethodKeys, unary) };
 }

@@ -1,4 +1,4 @@
-import type { LeaseTasksRequest } from '@taskmaster/proto';
+import type { LeaseTasksRequest, MethodHandlers, TaskMethodKey } from '@taskmaster/proto';
 import { ANONYMOUS } from '../access/access-table.ts';
 import type { CallerAccess } from '../access/caller-access.ts';
 import type { CallSignal } from '../domain/call-signal.ts';
@@ -26,6 +26,9 @@ export interface Caller {
   /** Records that one request of a batch was refused, as a refusal of the call is. Undefined: it is not recorded here. */
   requestRefused?(refusal: Refusal): void;
 }
+
+/** One function for each method of the TaskMasterService with one reply. */
+export type TaskHandlers = MethodHandlers<TaskMethodKey, [caller: Caller]>;
 
 /** The share in which a caller takes part: that of its principal, or of its host if it is not known by name. */
 export function visitorOf({ address, access: { principal } }: Pick<Caller, 'address' | 'access'>): Visitor {

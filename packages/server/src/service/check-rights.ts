@@ -1,10 +1,15 @@
-import type { AwaitedTask, QueueName } from '@taskmaster/proto';
+import type { AwaitedTask, QueueName, Scope } from '@taskmaster/proto';
 import { parseQueueName } from '@taskmaster/proto';
 import type { CallerAccess } from '../access/caller-access.ts';
 import type { LeaseCommand, LeasePattern, QueueFilter, UpdateCommand } from '../domain/commands.ts';
 import { Refusal } from '../domain/refusal.ts';
 
 // The rights that operations on queues need. Each throws a `Refusal` UNAUTHENTICATED or PERMISSION_DENIED.
+
+/** The right on the cluster that a method takes. */
+export function requireClusterRight(access: CallerAccess, { scope }: { readonly scope: Scope<never> }): void {
+  if (scope.of === 'cluster' && scope.right !== undefined) access.requireCluster(scope.right);
+}
 
 /** To create tasks is one right. To complete, renew and release them is another. */
 export function requireUpdate(access: CallerAccess, { group, enqueue, dequeue, renew, release }: UpdateCommand): void {

@@ -1,58 +1,22 @@
-import type {
-  BatchLeaseTasksRequest,
-  BatchLeaseTasksResponse,
-  BatchUpdateTasksRequest,
-  BatchUpdateTasksResponse,
-  DeleteQueueRequest,
-  DeleteQueueResponse,
-  DeleteQueueSettingsRequest,
-  DeleteQueueSettingsResponse,
-  GetQueueStatsRequest,
-  GetQueueStatsResponse,
-  GetTasksRequest,
-  GetTasksResponse,
-  LeaseTasksRequest,
-  LeaseTasksResponse,
-  ListQueueSettingsRequest,
-  ListQueueSettingsResponse,
-  ListQueuesRequest,
-  ListQueuesResponse,
-  ListSubscriptionsRequest,
-  ListSubscriptionsResponse,
-  PeekTasksRequest,
-  PeekTasksResponse,
-  PutQueueSettingsRequest,
-  PutQueueSettingsResponse,
-  QueueName,
-  ResetLeasesRequest,
-  ResetLeasesResponse,
-  SubscribeRequest,
-  SubscribeResponse,
-  UnsubscribeRequest,
-  UnsubscribeResponse,
-  UpdateTasksRequest,
-  UpdateTasksResponse,
-  WaitForTasksRequest,
-  WaitForTasksResponse,
+import {
+  methods,
+  parseQueueName,
+  type ReplyOf,
+  type RequestOf,
+  type TaskMethodKey,
+  taskMethodKeys,
 } from '@taskmaster/proto';
-import { parseQueueName } from '@taskmaster/proto';
 import type { LeaseCommand, TaskEngine } from '../domain/commands.ts';
 import type { Log } from '../ports/log.ts';
 import { batchLease, batchUpdate, leaseFor, update } from './batch.ts';
-import { awaitedBytes, type Caller } from './caller.ts';
+import { awaitedBytes, type Caller, type TaskHandlers } from './caller.ts';
 import { readableOnly, recheckOfWait } from './check-rights.ts';
 import { parseList, parseStats } from './parse/parse-queues.ts';
 import { parseGet, parsePeek, parseWait } from './parse/parse-tasks.ts';
-import { queueName } from './parse/queue-names.ts';
-import {
-  deleteQueueSettings,
-  groupOfPattern,
-  groupOfQueue,
-  listQueueSettings,
-  putQueueSettings,
-} from './records/queue-settings.ts';
-import { type ScheduleHandlers, scheduleHandlers } from './records/schedules.ts';
-import { listSubscriptions, subscribe, unsubscribe } from './records/topics.ts';
+import { groupOf, queueIn } from './parse/queue-names.ts';
+import { deleteQueueSettings, listQueueSettings, putQueueSettings } from './records/queue-settings.ts';
+import { scheduleHandlers } from './records/schedules.ts';
+import { topicHandlers } from './records/topics.ts';
 import { leaseReply, listReply, REPLY_BYTES, statsReply } from './reply/build-reply.ts';
 import { get, peek } from './reply/fit-reply.ts';
 import { waitReply } from './reply/wait-reply.ts';
@@ -62,35 +26,13 @@ import { leaseWithin } from './turns/lease-within.ts';
  * The service, independent of transports. Requests are validated only here, so gRPC and in-process callers pass the same checks.
  * A method rejects with a `Refusal`; any other error is a bug.
  */
-export interface Handlers extends ScheduleHandlers {
-  updateTasks(request: UpdateTasksRequest, caller: Caller): Promise<UpdateTasksResponse>;
-  leaseTasks(request: LeaseTasksRequest, caller: Caller): Promise<LeaseTasksResponse>;
-  batchUpdateTasks(request: BatchUpdateTasksRequest, caller: Caller): Promise<BatchUpdateTasksResponse>;
-  batchLeaseTasks(request: BatchLeaseTasksRequest, caller: Caller): Promise<BatchLeaseTasksResponse>;
-  waitForTasks(request: WaitForTasksRequest, caller: Caller): Promise<WaitForTasksResponse>;
-  listQueues(request: ListQueuesRequest, caller: Caller): Promise<ListQueuesResponse>;
-  getQueueStats(request: GetQueueStatsRequest, caller: Caller): Promise<GetQueueStatsResponse>;
-  peekTasks(request: PeekTasksRequest, caller: Caller): Promise<PeekTasksResponse>;
-  getTasks(request: GetTasksRequest, caller: Caller): Promise<GetTasksResponse>;
-  deleteQueue(request: DeleteQueueRequest, caller: Caller): Promise<DeleteQueueResponse>;
-  resetLeases(request: ResetLeasesRequest, caller: Caller): Promise<ResetLeasesResponse>;
-  putQueueSettings(request: PutQueueSettingsRequest, caller: Caller): Promise<PutQueueSettingsResponse>;
-  deleteQueueSettings(request: DeleteQueueSettingsRequest, caller: Caller): Promise<DeleteQueueSettingsResponse>;
-  listQueueSettings(request: ListQueueSettingsRequest, caller: Caller): Promise<ListQueueSettingsResponse>;
-  subscribe(request: SubscribeRequest, caller: Caller): Promise<SubscribeResponse>;
-  unsubscribe(request: UnsubscribeRequest, caller: Caller): Promise<UnsubscribeResponse>;
-  listSubscriptions(request: ListSubscriptionsRequest, caller: Caller): Promise<ListSubscriptionsResponse>;
+export interface Handlers extends TaskHandlers {
   /** How many queues a task may go to that is published to this topic. The name may be any text. */
   countOfTopic(topic: string): number;
 }
 
 export function createHandlers(engine: TaskEngine, log: Log): Handlers {
-  const managed = (full: string, { access }: Caller): QueueName => {
-    const queue = queueName(full, { field: 'queue' });
-    access.require('manage-queues', queue.group);
-    return queue;
-  };
-  return {
+  return withGroupRights({
     updateTasks: (request, caller) => update(engine, log, request, caller),
     leaseTasks(request, caller) {
       let command: LeaseCommand;
@@ -132,38 +74,30 @@ export function createHandlers(engine: TaskEngine, log: Log): Handlers {
       const readable = { ...command, filter: readableOnly(access, command.filter) };
       return statsReply(await engine.queueStats(readable), command.kind);
     },
-    async peekTasks(request, { access }) {
-      const command = parsePeek(request);
-      access.require('read', command.queue.group);
-      return peek(engine, command);
-    },
-    async getTasks(request, { access }) {
-      const command = parseGet(request);
-      access.require('read', command.queue.group);
-      return get(engine, command);
-    },
-    async deleteQueue(request, caller) {
-      return { deletedTasks: await engine.deleteQueue(managed(request.queue, caller)) };
-    },
-    async resetLeases(request, caller) {
-      return { resetTasks: await engine.resetLeases(managed(request.queue, caller)) };
-    },
-    async putQueueSettings(request, { access }) {
-      access.require('manage-queues', groupOfPattern(request));
-      return putQueueSettings(engine, request);
-    },
-    async deleteQueueSettings(request, { access }) {
-      access.require('manage-queues', groupOfPattern(request));
-      return deleteQueueSettings(engine, request);
-    },
-    async listQueueSettings(request, { access }) {
-      access.require('read', groupOfQueue(request));
-      return listQueueSettings(engine, request);
-    },
+    peekTasks: async (request) => peek(engine, parsePeek(request)),
+    getTasks: async (request) => get(engine, parseGet(request)),
+    deleteQueue: async ({ queue }) => ({ deletedTasks: await engine.deleteQueue(queueIn(queue)) }),
+    resetLeases: async ({ queue }) => ({ resetTasks: await engine.resetLeases(queueIn(queue)) }),
+    putQueueSettings: (request) => putQueueSettings(engine, request),
+    deleteQueueSettings: (request) => deleteQueueSettings(engine, request),
+    listQueueSettings: (request) => listQueueSettings(engine, request),
     ...scheduleHandlers(engine),
-    subscribe: (request, caller) => subscribe(engine, request, caller),
-    unsubscribe: (request, caller) => unsubscribe(engine, request, caller),
-    listSubscriptions: (request, caller) => listSubscriptions(engine, request, caller),
+    ...topicHandlers(engine),
     countOfTopic: (topic) => engine.topics.countOf(parseQueueName(topic)),
+  });
+}
+
+/** Has the methods about one group check first the right that they take. */
+function withGroupRights(handlers: Handlers): Handlers {
+  const unguarded: TaskHandlers = handlers;
+  const guarded = <K extends TaskMethodKey>(key: K) => {
+    const { scope } = methods[key];
+    const handle: (request: RequestOf<K>, caller: Caller) => Promise<ReplyOf<K>> = unguarded[key];
+    if (scope.of !== 'group') return handle;
+    return async (request: RequestOf<K>, caller: Caller) => {
+      caller.access.require(scope.right, groupOf(scope, request));
+      return handle(request, caller);
+    };
   };
+  return { ...handlers, ...Object.fromEntries(taskMethodKeys.map((key) => [key, guarded(key)])) };
 }

@@ -1,10 +1,6 @@
-import { TaskMasterServiceService } from '@taskmaster/proto';
+import { byMethodName, methods, taskMethodKeys } from '@taskmaster/proto';
 import type { Refusal } from '../domain/refusal.ts';
 import type { Origin, RawService, StreamSession, UnaryHandler } from './raw-service.ts';
-
-const UNARY_METHODS = Object.values(TaskMasterServiceService)
-  .filter(({ requestStream }) => !requestStream)
-  .map(({ path }) => path.slice(path.lastIndexOf('/') + 1));
 
 /** A service that refuses every call until the real service is ready. */
 export class LateService implements RawService {
@@ -15,7 +11,7 @@ export class LateService implements RawService {
   /** `refusal`: the answer to calls until then. */
   constructor(refusal: () => Refusal) {
     this.#refusal = refusal;
-    this.unary = Object.fromEntries(UNARY_METHODS.map((method) => [method, this.#handler(method)]));
+    this.unary = byMethodName(taskMethodKeys, (key) => this.#handler(methods[key].name));
   }
 
   /** Sets the real service. Call it once. */

@@ -1,85 +1,39 @@
 import {
   type AwaitedTask,
-  BatchLeaseTasksRequest,
-  BatchLeaseTasksResponse,
-  BatchUpdateTasksRequest,
-  BatchUpdateTasksResponse,
-  DeleteQueueRequest,
-  DeleteQueueResponse,
-  DeleteQueueSettingsRequest,
-  DeleteQueueSettingsResponse,
-  DeleteScheduleRequest,
-  DeleteScheduleResponse,
-  encodeToBuffer,
-  GetQueueStatsRequest,
-  GetQueueStatsResponse,
-  GetTasksRequest,
-  GetTasksResponse,
-  LeaseTasksRequest,
-  LeaseTasksResponse,
-  ListQueueSettingsRequest,
-  ListQueueSettingsResponse,
-  ListQueuesRequest,
-  ListQueuesResponse,
-  ListSchedulesRequest,
-  ListSchedulesResponse,
-  ListSubscriptionsRequest,
-  ListSubscriptionsResponse,
-  PauseScheduleRequest,
-  PauseScheduleResponse,
-  PeekTasksRequest,
-  PeekTasksResponse,
-  PutQueueSettingsRequest,
-  PutQueueSettingsResponse,
-  PutScheduleRequest,
-  PutScheduleResponse,
-  ResetLeasesRequest,
-  ResetLeasesResponse,
+  byMethodName,
+  entryBounds,
+  type LeaseTasksRequest,
+  type Method,
+  methods,
+  type ReplyOf,
+  type RequestOf,
   type StreamCall,
   StreamRequest,
-  SubscribeRequest,
-  SubscribeResponse,
-  TriggerScheduleRequest,
-  TriggerScheduleResponse,
-  UnsubscribeRequest,
-  UnsubscribeResponse,
-  UpdateTasksRequest,
-  UpdateTasksResponse,
-  WaitForTasksRequest,
-  WaitForTasksResponse,
+  type TaskMethodKey,
+  taskMethodKeys,
+  type UpdateTasksRequest,
+  type WaitForTasksRequest,
 } from '@taskmaster/proto';
 import { Refusal } from '../domain/refusal.ts';
-import { awaitedBytes, type Caller, visitorOf } from './caller.ts';
+import { awaitedBytes, type Caller, type TaskHandlers, visitorOf } from './caller.ts';
 import type { Handlers } from './handlers.ts';
-import { decodeRequest, type MessageType } from './parse/codec.ts';
-import { type EntryBound, entryBounds } from './parse/entry-bounds.ts';
+import { decodeCall, decodeRequest } from './parse/codec.ts';
 import { knowsRegex } from './parse/kept-regex.ts';
 import { countItems } from './parse/parse-update.ts';
 import type { RawService, StreamOperation, StreamSession, UnaryHandler } from './raw-service.ts';
 import type { FairTurns, Size } from './turns/fair-turns.ts';
 import { LARGE_LOOKS, Turnstile } from './turns/turnstile.ts';
 
-/** A reply with at least this number of items counts as large. */
-const LARGE_ITEMS = 100;
-
-interface UnaryOptions<Q> {
-  /** Limits that are checked before the request is decoded. */
-  readonly bounds?: readonly EntryBound[];
-  readonly isLarge?: (request: Q) => boolean;
-}
-
 /** The service of a node. `turns` shares the node fairly among callers. Undefined: first come, first served. */
 export function createNodeService(handlers: Handlers, turns?: FairTurns): RawService {
   const work: Work = turns ? inTurns(handlers, turns) : handlers;
+  const all: TaskHandlers = { ...handlers, ...work };
   const largeLooks = new Turnstile(LARGE_LOOKS);
-  const unary = <Q, R>(
-    request: MessageType<Q>,
-    response: MessageType<R>,
-    run: (request: Q, caller: Caller) => Promise<R>,
-    { bounds = [], isLarge = () => false }: UnaryOptions<Q> = {},
-  ): UnaryHandler => {
-    const encode = (reply: R): Buffer => encodeToBuffer(response, reply);
-    const runLarge = (decoded: Q, caller: Caller): Promise<R> =>
+  const unary = <K extends TaskMethodKey>(key: K): UnaryHandler => {
+    const method: Method<RequestOf<K>, ReplyOf<K>> = methods[key];
+    const run: (request: RequestOf<K>, caller: Caller) => Promise<ReplyOf<K>> = all[key];
+    const { isLarge, responseSerialize: encode } = method;
+    const runLarge = (decoded: RequestOf<K>, caller: Caller): Promise<ReplyOf<K>> =>
       largeLooks.pass(visitorOf(caller), () => {
         if (caller.gone) throw new Refusal('CANCELLED', 'the call was cancelled');
         return run(decoded, caller);
@@ -87,78 +41,26 @@ export function createNodeService(handlers: Handlers, turns?: FairTurns): RawSer
     // No async function and no closure for each call: ten thousand long polls would keep them in memory.
     return (bytes, caller) => {
       try {
-        const decoded = decodeRequest(request, bytes, bounds);
-        return (isLarge(decoded) ? runLarge(decoded, caller) : run(decoded, caller)).then(encode);
+        const decoded = decodeCall(method, bytes);
+        const isLook = typeof isLarge === 'boolean' ? isLarge : isLarge(decoded);
+        return (isLook ? runLarge(decoded, caller) : run(decoded, caller)).then(encode);
       } catch (error) {
         return Promise.reject(error);
       }
     };
   };
-
-  return {
-    unary: {
-      UpdateTasks: unary(UpdateTasksRequest, UpdateTasksResponse, work.updateTasks, { bounds: entryBounds.update }),
-      LeaseTasks: unary(LeaseTasksRequest, LeaseTasksResponse, work.leaseTasks, { bounds: entryBounds.lease }),
-      BatchUpdateTasks: unary(BatchUpdateTasksRequest, BatchUpdateTasksResponse, work.batchUpdateTasks, {
-        bounds: entryBounds.batchUpdate,
-      }),
-      BatchLeaseTasks: unary(BatchLeaseTasksRequest, BatchLeaseTasksResponse, work.batchLeaseTasks, {
-        bounds: entryBounds.batchLease,
-      }),
-      WaitForTasks: unary(WaitForTasksRequest, WaitForTasksResponse, work.waitForTasks, { bounds: entryBounds.wait }),
-      ListQueues: unary(ListQueuesRequest, ListQueuesResponse, handlers.listQueues, { isLarge: () => true }),
-      GetQueueStats: unary(GetQueueStatsRequest, GetQueueStatsResponse, handlers.getQueueStats, {
-        bounds: entryBounds.stats,
-        isLarge: ({ queues }) => queues.length === 0 || queues.length >= LARGE_ITEMS,
-      }),
-      PeekTasks: unary(PeekTasksRequest, PeekTasksResponse, handlers.peekTasks, {
-        isLarge: ({ includeData, limit }) => includeData || limit >= LARGE_ITEMS,
-      }),
-      GetTasks: unary(GetTasksRequest, GetTasksResponse, handlers.getTasks, {
-        bounds: entryBounds.get,
-        isLarge: ({ includeData, pids, keys }) => includeData || pids.length + keys.length >= LARGE_ITEMS,
-      }),
-      DeleteQueue: unary(DeleteQueueRequest, DeleteQueueResponse, handlers.deleteQueue),
-      ResetLeases: unary(ResetLeasesRequest, ResetLeasesResponse, handlers.resetLeases),
-      PutQueueSettings: unary(PutQueueSettingsRequest, PutQueueSettingsResponse, handlers.putQueueSettings),
-      DeleteQueueSettings: unary(DeleteQueueSettingsRequest, DeleteQueueSettingsResponse, handlers.deleteQueueSettings),
-      ListQueueSettings: unary(ListQueueSettingsRequest, ListQueueSettingsResponse, handlers.listQueueSettings, {
-        isLarge: () => true,
-      }),
-      PutSchedule: unary(PutScheduleRequest, PutScheduleResponse, handlers.putSchedule, {
-        bounds: entryBounds.schedule,
-      }),
-      ListSchedules: unary(ListSchedulesRequest, ListSchedulesResponse, handlers.listSchedules, {
-        isLarge: () => true,
-      }),
-      DeleteSchedule: unary(DeleteScheduleRequest, DeleteScheduleResponse, handlers.deleteSchedule),
-      PauseSchedule: unary(PauseScheduleRequest, PauseScheduleResponse, handlers.pauseSchedule),
-      TriggerSchedule: unary(TriggerScheduleRequest, TriggerScheduleResponse, handlers.triggerSchedule),
-      Subscribe: unary(SubscribeRequest, SubscribeResponse, handlers.subscribe, { bounds: entryBounds.subscribe }),
-      Unsubscribe: unary(UnsubscribeRequest, UnsubscribeResponse, handlers.unsubscribe),
-      ListSubscriptions: unary(ListSubscriptionsRequest, ListSubscriptionsResponse, handlers.listSubscriptions, {
-        isLarge: () => true,
-      }),
-    },
-    openStream: () => new NodeStreamSession(work),
-  };
+  return { unary: byMethodName(taskMethodKeys, unary), openStream: () => new NodeStreamSession(work) };
 }
 
 /** The methods that change tasks, or wait for changes. They are run in turns. */
-interface Work {
-  updateTasks(request: UpdateTasksRequest, caller: Caller): Promise<UpdateTasksResponse>;
-  leaseTasks(request: LeaseTasksRequest, caller: Caller): Promise<LeaseTasksResponse>;
-  batchUpdateTasks(request: BatchUpdateTasksRequest, caller: Caller): Promise<BatchUpdateTasksResponse>;
-  batchLeaseTasks(request: BatchLeaseTasksRequest, caller: Caller): Promise<BatchLeaseTasksResponse>;
-  waitForTasks(request: WaitForTasksRequest, caller: Caller): Promise<WaitForTasksResponse>;
-}
+type Work = Pick<Handlers, 'updateTasks' | 'leaseTasks' | 'batchUpdateTasks' | 'batchLeaseTasks' | 'waitForTasks'>;
 
 /** A lease counts for at most this number of tasks, because fewer tasks than requested may be available. */
 const MOST_LEASE_TASKS = 32;
 /** A pattern whose expression has to be compiled counts for this number of tasks. */
 const NEW_REGEX_TASKS = 64;
 
-const all = (sizes: readonly Size[]): Size => ({
+const total = (sizes: readonly Size[]): Size => ({
   tasks: sizes.reduce((so, { tasks }) => so + tasks, 1),
   kib: sizes.reduce((so, { kib }) => so + kib, 0),
   copiedKib: sizes.reduce((so, { copiedKib }) => so + copiedKib, 0),
@@ -218,7 +120,7 @@ function inTurns(handlers: Handlers, turns: FairTurns): Work {
     batchUpdateTasks: (request, caller) =>
       run(
         caller,
-        all(request.requests.map(updated)),
+        total(request.requests.map(updated)),
         true,
         () => sum(request.requests, updateBytes),
         () => handlers.batchUpdateTasks(request, caller),
@@ -226,7 +128,7 @@ function inTurns(handlers: Handlers, turns: FairTurns): Work {
     batchLeaseTasks: (request, caller) =>
       run(
         caller,
-        all(request.requests.map(leased)),
+        total(request.requests.map(leased)),
         false,
         () => sum(request.requests, leaseRequestBytes),
         () => handlers.batchLeaseTasks(request, caller),

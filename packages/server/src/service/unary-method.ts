@@ -1,15 +1,10 @@
+import type { Method } from '@taskmaster/proto';
 import { readRequest } from './parse/codec.ts';
 import type { UnaryCaller, UnaryHandler } from './raw-service.ts';
 
-/** A method definition as ts-proto generates it. */
-export interface Method<Q, R> {
-  readonly requestDeserialize: (bytes: Buffer) => Q;
-  readonly responseSerialize: (answer: R) => Buffer;
-}
-
 /** Handler of one unary method: decodes the request and encodes the answer. For services with few and small calls. */
 export function unaryMethod<Q, R>(
-  method: Method<Q, R>,
+  method: Pick<Method<Q, R>, 'requestDeserialize' | 'responseSerialize'>,
   answer: (request: Q, caller: UnaryCaller) => Promise<R>,
 ): UnaryHandler {
   return async (bytes, caller) => {

@@ -1,7 +1,6 @@
-import { hashOfToken } from '@taskmaster/proto';
+import { groupRights, hashOfToken } from '@taskmaster/proto';
 import { Access } from '../access/access.ts';
 import { AccessTable } from '../access/access-table.ts';
-import { groupRights } from '../access/rights.ts';
 
 /** Rules with one principal, which may do everything in all groups. Its token is `tm_` and its name. */
 export function accessFor(name: string): Access {

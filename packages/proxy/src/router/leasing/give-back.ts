@@ -46,7 +46,7 @@ async function release(router: Router, given: readonly Release[]): Promise<void>
     const bytes = encodeToBuffer(UpdateTasksRequest, update);
     const atFault = await router
       // A second release of the same task has no effect, because its lease token is no longer valid.
-      .toHolder(partition, { method: 'UpdateTasks', request: () => bytes, repetition: 'once' }, caller)
+      .toHolder(partition, { method: 'UpdateTasks', request: () => bytes, repetition: 'harmless' }, caller)
       .then(
         () => undefined,
         (thrown: unknown) => faultsIn(thrown),

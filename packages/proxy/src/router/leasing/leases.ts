@@ -1,14 +1,7 @@
-import { LeaseTasksRequest, parseQueueName, type QueuePattern } from '@taskmaster/proto';
+import { type LeaseTasksRequest, methods, parseQueueName, type QueuePattern } from '@taskmaster/proto';
 import type { Refusal } from '@taskmaster/server/domain';
 import { sleep } from '@taskmaster/server/ports';
-import {
-  decodeRequest,
-  entryBounds,
-  parseLease,
-  recheckOfLease,
-  requireLease,
-  waitingBytes,
-} from '@taskmaster/server/service';
+import { decodeCall, parseLease, recheckOfLease, requireLease, waitingBytes } from '@taskmaster/server/service';
 import { readEntries, withNumbers } from '../../upstream/raw-codec.ts';
 import { cancelled, isRefusedBy, isWorthRepeating } from '../routing/refusals.ts';
 import type { RoutedCaller, Router } from '../routing/router.ts';
@@ -35,7 +28,7 @@ const STRICT_STEPS = 16;
 
 /** Leases tasks from the holders of the queues. Rejects with a `Refusal`. */
 export async function leaseTasks(router: Router, bytes: Uint8Array, caller: RoutedCaller): Promise<Uint8Array> {
-  const request = decodeRequest(LeaseTasksRequest, asBuffer(bytes), entryBounds.lease);
+  const request = decodeCall(methods.leaseTasks, asBuffer(bytes));
   const { access } = caller;
   const { patterns } = request;
   const sources = access.isUnlimited ? NO_SOURCES : { queues: request.queues.map(parseQueueName), patterns };

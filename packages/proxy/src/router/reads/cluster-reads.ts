@@ -3,19 +3,17 @@ import {
   formatQueueName,
   GetQueueStatsRequest,
   GetQueueStatsResponse,
-  ListQueuesRequest,
   ListQueuesResponse,
-  ListSchedulesRequest,
   ListSchedulesResponse,
   limits,
+  methods,
   parseQueueName,
   QueueStats,
   type QueueTotals,
 } from '@taskmaster/proto';
 import { Refusal } from '@taskmaster/server/domain';
 import {
-  decodeRequest,
-  entryBounds,
+  decodeCall,
   pageTokenAfter,
   parseList,
   parseListSchedules,
@@ -38,7 +36,7 @@ import {
 
 /** Answers ListQueues: one page of the queues of all nodes. */
 export async function listQueues(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
-  const request = decodeRequest(ListQueuesRequest, bytes);
+  const request = decodeCall(methods.listQueues, bytes);
   const { limit, filter } = parseList(request);
   // Nodes leave out what the caller may not read.
   if (filter.group !== undefined) caller.access.require('read', filter.group);
@@ -52,7 +50,7 @@ export async function listQueues(router: Router, bytes: Buffer, caller: RoutedCa
 
 /** Answers ListSchedules: one page of the schedules of all nodes, or those of one group. */
 export async function listSchedules(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
-  const request = decodeRequest(ListSchedulesRequest, bytes);
+  const request = decodeCall(methods.listSchedules, bytes);
   const { limit, group } = parseListSchedules(request);
   if (group !== undefined) caller.access.require('read', group);
   if (group !== undefined) return ofGroup(router, 'ListSchedules', group, bytes, caller);
@@ -73,7 +71,7 @@ const tokenOf = (end: string | undefined): string => (end === undefined ? '' : p
 
 /** Answers GetQueueStats, from the holders of the queues. */
 export async function getQueueStats(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
-  const request = decodeRequest(GetQueueStatsRequest, bytes, entryBounds.stats);
+  const request = decodeCall(methods.getQueueStats, bytes);
   const command = parseStats(request);
   if (command.kind === 'named') {
     for (const { group } of command.queues) caller.access.require('read', group);
@@ -101,7 +99,7 @@ function ofGroup(
   caller: RoutedCaller,
 ): Promise<Uint8Array> {
   const partition = router.partitionOfQueue(`${group}#`);
-  return router.toHolder(partition, { method, request: () => bytes, repetition: 'harmless' }, caller);
+  return router.toHolder(partition, { method, request: () => bytes, repetition: 'read' }, caller);
 }
 
 /** Asks each holder for its own queues. The reply has them in the order of the request. */
@@ -110,7 +108,7 @@ async function namedStats(router: Router, names: readonly string[], caller: Rout
   const ask = async (places: readonly number[], send: Send): Promise<QueueTotals | undefined> => {
     const asked = places.map((place) => names[place] ?? '');
     const request = encodeToBuffer(GetQueueStatsRequest, { queues: asked, filter: undefined });
-    const reply = await send({ method: 'GetQueueStats', request: () => request, repetition: 'harmless' });
+    const reply = await send({ method: 'GetQueueStats', request: () => request, repetition: 'read' });
     if (reply === undefined) return undefined;
     const stats = GetQueueStatsResponse.decode(reply);
     for (const [at, place] of places.entries()) queues[place] = stats.queues[at] ?? nothingOf(names[place] ?? '');

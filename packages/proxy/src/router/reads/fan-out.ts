@@ -36,7 +36,7 @@ export async function askAll<R>(
       (node.alive ? router.limits.fanOutTimeoutMs : Math.min(DEAD_MS, router.limits.fanOutTimeoutMs));
     const outcome = await router.send(
       node.address,
-      { method, request: () => request, repetition: 'harmless' },
+      { method, request: () => request, repetition: 'read' },
       // A caller with a short deadline still receives the replies that arrive in time.
       { ...withSender(caller), until: Math.min(until, caller.until ?? Number.POSITIVE_INFINITY) },
     );

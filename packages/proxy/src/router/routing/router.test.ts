@@ -1,4 +1,5 @@
 import { status } from '@grpc/grpc-js';
+import type { Repetition } from '@taskmaster/proto';
 import { clusterAccess } from '@taskmaster/server/access';
 import { Refusal } from '@taskmaster/server/domain';
 import { SeededRandom, VirtualClock } from '@taskmaster/server/testing';
@@ -8,7 +9,7 @@ import { FixedRoutes } from '../../testing/fixed-routes.ts';
 import { unarySender } from '../../upstream/sender.ts';
 import { LostError } from '../../upstream/upstream.ts';
 import { routerItself } from '../routed-peer.ts';
-import { DEFAULT_ROUTER_LIMITS, type Repetition, type RoutedCaller, Router, type RouterLimits } from './router.ts';
+import { DEFAULT_ROUTER_LIMITS, type RoutedCaller, Router, type RouterLimits } from './router.ts';
 
 const LIMITS: RouterLimits = { ...DEFAULT_ROUTER_LIMITS, maxHeldCalls: 100, fanOutTimeoutMs: 1_000 };
 const DONE = Buffer.from('done');
@@ -116,16 +117,16 @@ describe('a call to the holder of a partition', () => {
     routes.change(0, { alive: false });
     const began = clock.now();
     upstream.answer = () => (clock.now() - began < 1_000 ? Promise.reject(unsent()) : DONE);
-    expect(await call('harmless')).toBe(DONE);
+    expect(await call('read')).toBe(DONE);
   });
 
   test('is not held for a node that has been dead for a while', async () => {
     const { upstream, clock, routes, call } = setUp();
     routes.change(0, { alive: false });
     upstream.answer = () => Promise.reject(unsent());
-    for (const until = clock.now() + 10_000; clock.now() < until; ) await refusalOf(call('harmless'));
+    for (const until = clock.now() + 10_000; clock.now() < until; ) await refusalOf(call('read'));
     const began = clock.now();
-    const refusal = await refusalOf(call('harmless'));
+    const refusal = await refusalOf(call('read'));
     expect(refusal).toMatchObject({ reason: 'HOLDER_UNREACHABLE', metadata: { partition: '2', holder: 'a:1' } });
     expect(refusal.retryDelayMs).toBeGreaterThan(0);
     expect(clock.now()).toBe(began);
@@ -135,7 +136,7 @@ describe('a call to the holder of a partition', () => {
     const { upstream, clock, call } = setUp({ maxHeldCalls: 0 });
     upstream.answer = () => Promise.reject(unsent());
     const began = clock.now();
-    expect((await refusalOf(call('harmless'))).reason).toBe('HOLDER_UNREACHABLE');
+    expect((await refusalOf(call('read'))).reason).toBe('HOLDER_UNREACHABLE');
     expect(clock.now()).toBe(began);
   });
 
@@ -152,22 +153,22 @@ describe('a call to the holder of a partition', () => {
     const { upstream, call } = setUp();
     const code = reason === 'STORE_FAILED' ? status.UNAVAILABLE : status.RESOURCE_EXHAUSTED;
     upstream.answer = () => Promise.reject(refused(reason, code));
-    expect((await refusalOf(call('harmless'))).reason).toBe(reason);
+    expect((await refusalOf(call('read'))).reason).toBe(reason);
     expect(upstream.asked).toHaveLength(1);
   });
 
   test('ends when its caller has cancelled it', async () => {
     const { upstream, call } = setUp();
     upstream.answer = () => Promise.reject(unsent());
-    expect((await refusalOf(call('harmless', { gone: true }))).reason).toBe('CANCELLED');
+    expect((await refusalOf(call('read', { gone: true }))).reason).toBe('CANCELLED');
     expect(upstream.asked).toHaveLength(1);
   });
 });
 
 describe('a connection that breaks', () => {
   test.each<[Repetition, boolean]>([
+    ['read', true],
     ['harmless', true],
-    ['once', true],
     ['unsafe', false],
   ])('after the call was sent: %s, repeated: %s', async (repetition, repeated) => {
     const { upstream, call } = setUp();
@@ -177,7 +178,7 @@ describe('a connection that breaks', () => {
     expect(upstream.asked).toHaveLength(repeated ? 2 : 1);
   });
 
-  test.each<Repetition>(['harmless', 'once', 'unsafe'])('before it was sent harms no call: %s', async (repetition) => {
+  test.each<Repetition>(['read', 'harmless', 'unsafe'])('before it was sent harms no call: %s', async (repetition) => {
     const { upstream, call } = setUp();
     upstream.answer = () => (upstream.asked.length < 4 ? Promise.reject(unsent()) : DONE);
     expect(await call(repetition)).toBe(DONE);
@@ -187,7 +188,7 @@ describe('a connection that breaks', () => {
     const { upstream, call } = setUp();
     upstream.answer = () =>
       Promise.reject(upstream.asked.length === 1 ? lost() : refused('OVERLOADED', status.RESOURCE_EXHAUSTED));
-    expect((await refusalOf(call('once'))).reason).toBe('OUTCOME_UNKNOWN');
+    expect((await refusalOf(call('harmless'))).reason).toBe('OUTCOME_UNKNOWN');
   });
 
   test.each([
@@ -196,12 +197,12 @@ describe('a connection that breaks', () => {
   ])('may deliver the call late: a later %s is no final word', async (reason, code, told) => {
     const { upstream, call } = setUp();
     upstream.answer = () => Promise.reject(upstream.asked.length === 1 ? lost() : refused(reason, code));
-    expect((await refusalOf(call('once'))).reason).toBe(told);
+    expect((await refusalOf(call('harmless'))).reason).toBe(told);
   });
 
   test.each([
-    ['harmless', 'INTERNAL'],
-    ['once', 'OUTCOME_UNKNOWN'],
+    ['read', 'INTERNAL'],
+    ['harmless', 'OUTCOME_UNKNOWN'],
     ['unsafe', 'OUTCOME_UNKNOWN'],
   ] as const)('with an answer that cannot be understood: %s, %s', async (repetition, reason) => {
     const { upstream, call } = setUp();
@@ -213,7 +214,7 @@ describe('a connection that breaks', () => {
   test('of a read says only that no node was reached', async () => {
     const { upstream, call } = setUp();
     upstream.answer = () => Promise.reject(lost());
-    expect((await refusalOf(call('harmless'))).reason).toBe('HOLDER_UNREACHABLE');
+    expect((await refusalOf(call('read'))).reason).toBe('HOLDER_UNREACHABLE');
   });
 });
 

@@ -1,5 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import { Memo, parseQueueName, partitionOf } from '@taskmaster/proto';
+import { Memo, parseQueueName, partitionOf, type Repetition } from '@taskmaster/proto';
 import type { CallerAccess } from '@taskmaster/server/access';
 import type { CallSignal, Refusal } from '@taskmaster/server/domain';
 import { type Clock, type Log, type Random, sleep } from '@taskmaster/server/ports';
@@ -51,12 +51,6 @@ export interface RoutedCaller {
   requestRefused?(refusal: Refusal): void;
 }
 
-/**
- * Whether a call may be repeated. `harmless`: it changes nothing (reads). `once`: all attempts together take effect once
- * (updates with a request id; calls that say how something is to be). `unsafe`: each attempt may take effect.
- */
-export type Repetition = 'harmless' | 'once' | 'unsafe';
-
 export interface RoutedCall {
   readonly method: UnaryMethod;
   /** Called for each attempt, because the remaining waiting time gets shorter. */
@@ -101,7 +95,7 @@ function mayBeAskedElsewhere(outcome: SendFailure, repetition: Repetition): bool
 
 /** Whether the answer of an attempt was lost that may have changed something, or may still. */
 const isInDoubt = (failure: SendFailure, repetition: Repetition): boolean =>
-  failure instanceof LostError && failure.maybeApplied && repetition !== 'harmless';
+  failure instanceof LostError && failure.maybeApplied && repetition !== 'read';
 
 /** An invalid request never takes effect, also in an attempt whose answer was lost. */
 const isNeverTaken = (failure: SendFailure): boolean =>
@@ -220,7 +214,7 @@ export class Router {
     open: (address: string) => AsyncIterable<Uint8Array>,
     caller: StreamedCaller,
   ): AsyncGenerator<Uint8Array, undefined> {
-    const attempts = new Attempts(this, partition, { repetition: 'harmless' }, caller, this.clock.now());
+    const attempts = new Attempts(this, partition, { repetition: 'read' }, caller, this.clock.now());
     for (;;) {
       const holder = this.routes.holderOf(partition);
       let failure: SendFailure | undefined;

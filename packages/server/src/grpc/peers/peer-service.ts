@@ -1,8 +1,8 @@
-import { PeerServiceService } from '@taskmaster/proto';
+import { type Method, PeerServiceService } from '@taskmaster/proto';
 import { Refusal } from '../../domain/refusal.ts';
 import type { PeerCalls, PeerHandlers, PeerMethod } from '../../ports/peer-network.ts';
 import type { UnaryHandler } from '../../service/raw-service.ts';
-import { type Method, unaryMethod } from '../../service/unary-method.ts';
+import { unaryMethod } from '../../service/unary-method.ts';
 import type { UnaryService } from '../unary-service.ts';
 import type { PeerSeal } from './peer-seal.ts';
 

@@ -1,7 +1,14 @@
 import type { MethodDefinition } from '@grpc/grpc-js';
-import { type encodeToBuffer, limits } from '@taskmaster/proto';
+import {
+  type CountedFields,
+  type EntryBound,
+  type encodeToBuffer,
+  hasMoreEntries,
+  limits,
+  type Method,
+} from '@taskmaster/proto';
 import { Refusal } from '../../domain/refusal.ts';
-import { checkEntries, type EntryBound } from './entry-bounds.ts';
+import { refuse } from './checks.ts';
 
 /** A generated message type. */
 export type MessageType<T> = Parameters<typeof encodeToBuffer<T>>[0] & { decode(bytes: Uint8Array): T };
@@ -28,6 +35,32 @@ export function decodeRequest<T>(type: MessageType<T>, bytes: Buffer, bounds: re
   if (bytes.length > limits.requestBytes) throw requestTooLarge(bytes.length);
   checkEntries(bytes, bounds);
   return readRequest(() => type.decode(bytes));
+}
+
+/** How the requests of a method are decoded. */
+export type Decoded<Q> = Pick<Method<Q, unknown>, 'entries' | 'requestDeserialize'>;
+
+/** As `decodeRequest`, for a request of a method. */
+export function decodeCall<Q>(method: Decoded<Q>, bytes: Buffer): Q {
+  if (bytes.length > limits.requestBytes) throw requestTooLarge(bytes.length);
+  if (method.entries !== undefined) checkEntries(bytes, method.entries);
+  return readRequest(() => method.requestDeserialize(bytes));
+}
+
+/** Throws a `Refusal` if an encoded request has too many entries. */
+export function checkEntries(bytes: Buffer, bounds: readonly EntryBound[]): void {
+  for (const { field, counted, most } of bounds) {
+    if (!exceeds(bytes, counted, most)) continue;
+    refuse('TOO_MANY_ITEMS', { field }, `has more than ${most} items`, { limit: most });
+  }
+}
+
+function exceeds(bytes: Buffer, counted: CountedFields, most: number): boolean {
+  try {
+    return hasMoreEntries(bytes, counted, most);
+  } catch {
+    return false; // damaged: the decoder reports it
+  }
 }
 
 /** Reads a request, or a part of it. Throws a `Refusal` if `read` throws. */

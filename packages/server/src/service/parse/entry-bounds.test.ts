@@ -2,6 +2,7 @@ import {
   BatchLeaseTasksRequest,
   BatchUpdateTasksRequest,
   encodeToBuffer,
+  entryBounds,
   GetQueueStatsRequest,
   GetTasksRequest,
   LeaseTasksRequest,
@@ -12,7 +13,7 @@ import {
 } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { aDequeue, aGet, aLease, anEnqueue, anUpdate, aRelease, aRenew } from '../../grpc/testing/requests.ts';
-import { checkEntries, entryBounds } from './entry-bounds.ts';
+import { checkEntries } from './codec.ts';
 
 const times = <T>(count: number, value: T): T[] => new Array<T>(count).fill(value);
 const emptyEnqueue = anEnqueue({ queue: '', pid: Buffer.alloc(0), data: Buffer.alloc(0) });

@@ -3,13 +3,12 @@ import {
   limits,
   NO_SETTINGS,
   type PutQueueSettingsRequest,
-  parseQueueName,
   type QueueName,
   type QueueSettings,
 } from '@taskmaster/proto';
 import { duration, excerpt, leaseTime, type Place, refuse, timeLimit } from './checks.ts';
 import { enqueueMode, retryLimits } from './parse-retry.ts';
-import { groupName, queueName } from './queue-names.ts';
+import { queueName } from './queue-names.ts';
 
 /** Checks `group#pattern`: the pattern follows the rules of names. */
 export const queuePattern = (full: string): QueueName => queueName(full, { field: 'queues' });
@@ -55,10 +54,4 @@ function deadLetterQueue(given: string, { group, name }: QueueName): string {
   }
   if (target.name === name) refuse('INVALID_QUEUE', place, `is ${excerpt(given)}: the queue itself`);
   return formatQueueName(target);
-}
-
-/** The queue that a listing asks about. An empty name asks for the group. */
-export function askedQueue(full: string): QueueName {
-  const { group, name } = parseQueueName(full);
-  return name === '' ? { group: groupName(group, { field: 'queue' }), name } : queueName(full, { field: 'queue' });
 }

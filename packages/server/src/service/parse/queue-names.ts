@@ -1,4 +1,12 @@
-import { isReservedName, limits, Memo, parseQueueName, type QueueName } from '@taskmaster/proto';
+import {
+  type GroupScope,
+  isReservedName,
+  limits,
+  Memo,
+  nameIn,
+  parseQueueName,
+  type QueueName,
+} from '@taskmaster/proto';
 import { excerpt, type Place, refuse } from './checks.ts';
 
 /** A decoder replaces bytes that are not UTF-8 with this character. */
@@ -27,6 +35,20 @@ export function queueName(full: string, place: Place): QueueName {
   }
   return seen.remember(full, name);
 }
+
+/** Checks the queue that a request is about. */
+export const queueIn = (full: string): QueueName => queueName(full, { field: 'queue' });
+
+/** The name that a request is about, or with an empty name its whole group. Throws a `Refusal` if it is not valid. */
+export function queueOrGroup(full: string, { field, whole }: Pick<GroupScope, 'field' | 'whole'>): QueueName {
+  const { group, name } = parseQueueName(full);
+  const isWhole = name === '' && (full.includes('#') ? whole !== undefined : whole === 'as group# or empty');
+  return isWhole ? { group: groupName(group, { field }), name } : queueName(full, { field });
+}
+
+/** The group that a request is about. Throws a `Refusal` if its name is not valid. */
+export const groupOf = (scope: GroupScope, request: object): string =>
+  queueOrGroup(nameIn(scope, request), scope).group;
 
 /** Checks the name of a group. Empty: the default group. */
 export function groupName(group: string, place: Place): string {

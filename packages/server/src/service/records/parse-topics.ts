@@ -2,19 +2,17 @@ import {
   type HeaderFilter as FilterMessage,
   type ListSubscriptionsRequest,
   limits,
-  parseQueueName,
   type QueueName,
   type SubscribeRequest,
   type HeaderTest as TestMessage,
-  type UnsubscribeRequest,
 } from '@taskmaster/proto';
 import type { HeaderFilter, HeaderTest, Subscription, SubscriptionKey } from '../../domain/topics.ts';
 import { countAtMost, duration, headerKey, headerValue, type Place, refuse } from '../parse/checks.ts';
-import { groupName, queueName } from '../parse/queue-names.ts';
+import { queueIn, queueName, queueOrGroup } from '../parse/queue-names.ts';
 
 /** Throws a `Refusal` unless the engine can take the request as it is. */
 export function parseSubscribe(request: SubscribeRequest): Subscription {
-  const key = parseKey(request);
+  const key = parseSubscriptionKey(request);
   const { ttlMs } = request;
   const least = ttlMs === 0 ? 0 : limits.minSubscriptionMs;
   const ttl = duration(ttlMs, { field: 'ttl_ms' }, least, limits.subscriptionMs);
@@ -26,22 +24,18 @@ export function parseSubscribe(request: SubscribeRequest): Subscription {
   };
 }
 
-/** As `parseSubscribe`. */
-export const parseUnsubscribe = (request: UnsubscribeRequest): SubscriptionKey => parseKey(request);
-
 /** The group, and the topic if it is named. */
 export function parseListSubscriptions({ topic }: ListSubscriptionsRequest): {
   readonly group: string;
   readonly topic: QueueName | undefined;
 } {
-  const { group, name } = parseQueueName(topic);
-  if (topic.includes('#') && name === '') return { group: groupName(group, { field: 'topic' }), topic: undefined };
-  const named = queueName(topic, { field: 'topic' });
-  return { group: named.group, topic: named };
+  const named = queueOrGroup(topic, { field: 'topic', whole: 'as group#' });
+  return { group: named.group, topic: named.name === '' ? undefined : named };
 }
 
-function parseKey({ topic, queue }: UnsubscribeRequest): SubscriptionKey {
-  const key = { topic: queueName(topic, { field: 'topic' }), queue: queueName(queue, { field: 'queue' }) };
+/** As `parseSubscribe`. */
+export function parseSubscriptionKey({ topic, queue }: Pick<SubscribeRequest, 'topic' | 'queue'>): SubscriptionKey {
+  const key = { topic: queueName(topic, { field: 'topic' }), queue: queueIn(queue) };
   if (key.topic.group === key.queue.group) return key;
   return refuse('MIXED_GROUPS', { field: 'queue' }, 'is of another group than the topic', {
     group: key.queue.group,

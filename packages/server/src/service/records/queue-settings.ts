@@ -15,14 +15,11 @@ import type { TaskEngine } from '../../domain/commands.ts';
 import { defaultDeadLetters } from '../../domain/dead-letter-queues.ts';
 import { decodeSettings, inOrder, type SettingsRecord, settingsOf } from '../../domain/queue-settings.ts';
 import { countAtMost } from '../parse/checks.ts';
-import { askedQueue, parseSettings, queuePattern } from '../parse/parse-settings.ts';
+import { parseSettings, queuePattern } from '../parse/parse-settings.ts';
+import { queueOrGroup } from '../parse/queue-names.ts';
 import { deleteRecord, listRecords, putRecord } from './stored-records.ts';
 
 const recordsOf = (group: string): QueueName => ({ group, name: reservedQueues.settings });
-
-/** The group whose settings a request changes or reads. */
-export const groupOfPattern = ({ queues }: { readonly queues: string }): string => queuePattern(queues).group;
-export const groupOfQueue = ({ queue }: ListQueueSettingsRequest): string => askedQueue(queue).group;
 
 export async function putQueueSettings(
   engine: TaskEngine,
@@ -48,7 +45,7 @@ export async function listQueueSettings(
   engine: TaskEngine,
   { queue }: ListQueueSettingsRequest,
 ): Promise<ListQueueSettingsResponse> {
-  const { group, name } = askedQueue(queue);
+  const { group, name } = queueOrGroup(queue, { field: 'queue', whole: 'as group# or empty' });
   const rows = await listRecords(engine, recordsOf(group), limits.queueSettings);
   const messages = new Map<SettingsRecord, QueueSettings>();
   for (const { data } of rows) messages.set(decodeSettings(data), QueueSettings.decode(data));

@@ -1,13 +1,12 @@
-import type { QueueName } from '@taskmaster/proto';
+import type { GroupRight, QueueName } from '@taskmaster/proto';
 import { hashOfToken } from '@taskmaster/proto';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { Access } from '../../access/access.ts';
 import { AccessTable } from '../../access/access-table.ts';
-import type { GroupRight } from '../../access/rights.ts';
 import type { ScheduleEngine, ScheduleView } from '../../domain/schedules/schedule-commands.ts';
 import { aSchedule, bytes } from '../../grpc/testing/requests.ts';
 import type { Caller } from '../caller.ts';
-import { type ScheduleHandlers, scheduleHandlers } from './schedules.ts';
+import { scheduleHandlers } from './schedules.ts';
 
 const NAME: QueueName = { group: 'shop', name: 'nightly' };
 const view: ScheduleView = {
@@ -44,7 +43,7 @@ const textOf = (reply: unknown): string =>
     value instanceof Uint8Array ? Buffer.from(value).toString() : value,
   );
 
-let handlers: ScheduleHandlers;
+let handlers: ReturnType<typeof scheduleHandlers>;
 beforeEach(() => {
   const schedules = {
     put: async () => ({ result: 2, view }),

@@ -1,47 +1,22 @@
-import {
-  type DeleteScheduleRequest,
-  type DeleteScheduleResponse,
-  formatQueueName,
-  type ListSchedulesRequest,
-  type ListSchedulesResponse,
-  type PauseScheduleRequest,
-  type PauseScheduleResponse,
-  type PutScheduleRequest,
-  type PutScheduleResponse,
-  type QueueName,
-  Schedule,
-  ScheduleSpec,
-  type TriggerScheduleRequest,
-  type TriggerScheduleResponse,
-} from '@taskmaster/proto';
+import { formatQueueName, Schedule, ScheduleSpec } from '@taskmaster/proto';
 import type { CallerAccess } from '../../access/caller-access.ts';
 import type { ScheduleEngine, ScheduleView } from '../../domain/schedules/schedule-commands.ts';
-import type { Caller } from '../caller.ts';
+import type { TaskHandlers } from '../caller.ts';
 import { pageTokenAfter } from '../parse/page-token.ts';
 import { parseListSchedules, parsePutSchedule, scheduleName } from '../parse/parse-schedules.ts';
 
 const NOTHING = new Uint8Array(0);
 
-/** The part of the service about schedules; see `Handlers`. */
-export interface ScheduleHandlers {
-  putSchedule(request: PutScheduleRequest, caller: Caller): Promise<PutScheduleResponse>;
-  listSchedules(request: ListSchedulesRequest, caller: Caller): Promise<ListSchedulesResponse>;
-  deleteSchedule(request: DeleteScheduleRequest, caller: Caller): Promise<DeleteScheduleResponse>;
-  pauseSchedule(request: PauseScheduleRequest, caller: Caller): Promise<PauseScheduleResponse>;
-  triggerSchedule(request: TriggerScheduleRequest, caller: Caller): Promise<TriggerScheduleResponse>;
-}
+/** The part of the service about schedules. */
+type ScheduleHandlers = Pick<
+  TaskHandlers,
+  'putSchedule' | 'listSchedules' | 'deleteSchedule' | 'pauseSchedule' | 'triggerSchedule'
+>;
 
-/** A schedule creates tasks, so its changes take the right to do so. */
 export function scheduleHandlers({ schedules }: { readonly schedules: ScheduleEngine }): ScheduleHandlers {
-  const changed = (full: string, { access }: Caller): QueueName => {
-    const schedule = scheduleName(full);
-    access.require('enqueue', schedule.group);
-    return schedule;
-  };
   return {
     async putSchedule(request, { access }) {
       const command = parsePutSchedule(request);
-      access.require('enqueue', command.schedule.group);
       const { result, view } = await schedules.put(command);
       // The caller has given the spec itself.
       return { result, schedule: { ...shownTo(access, view), spec: view.record.spec } };
@@ -58,14 +33,12 @@ export function scheduleHandlers({ schedules }: { readonly schedules: ScheduleEn
         unreachable: [],
       };
     },
-    async deleteSchedule({ schedule }, caller) {
-      return { deleted: await schedules.delete(changed(schedule, caller)) };
+    deleteSchedule: async ({ schedule }) => ({ deleted: await schedules.delete(scheduleName(schedule)) }),
+    async pauseSchedule({ schedule, paused }, { access }) {
+      return { schedule: shownTo(access, await schedules.pause(scheduleName(schedule), paused)) };
     },
-    async pauseSchedule({ schedule, paused }, caller) {
-      return { schedule: shownTo(caller.access, await schedules.pause(changed(schedule, caller), paused)) };
-    },
-    async triggerSchedule({ schedule }, caller) {
-      const { queue, pid } = await schedules.trigger(changed(schedule, caller));
+    async triggerSchedule({ schedule }) {
+      const { queue, pid } = await schedules.trigger(scheduleName(schedule));
       return { queue: formatQueueName(queue), pid: Buffer.from(pid, 'latin1') };
     },
   };

@@ -1,52 +1,27 @@
-import type {
-  ListSubscriptionsRequest,
-  ListSubscriptionsResponse,
-  SubscribeRequest,
-  SubscribeResponse,
-  Subscription as SubscriptionMessage,
-  UnsubscribeRequest,
-  UnsubscribeResponse,
-} from '@taskmaster/proto';
+import type { Subscription as SubscriptionMessage } from '@taskmaster/proto';
 import type { TaskEngine } from '../../domain/commands.ts';
 import { type ShownSubscription, subscriptionMessage } from '../../domain/topics.ts';
-import type { Caller } from '../caller.ts';
-import { parseListSubscriptions, parseSubscribe, parseUnsubscribe } from './parse-topics.ts';
+import type { TaskHandlers } from '../caller.ts';
+import { parseListSubscriptions, parseSubscribe, parseSubscriptionKey } from './parse-topics.ts';
 
-// Who may lease the tasks of a group may also direct copies of published tasks to its queues: it could remove any task already.
-
-export async function subscribe(
-  engine: TaskEngine,
-  request: SubscribeRequest,
-  { access }: Caller,
-): Promise<SubscribeResponse> {
-  const subscription = parseSubscribe(request);
-  access.require('lease', subscription.topic.group);
-  const { created, until } = await engine.topics.subscribe(subscription);
-  return { created, expiresUnixMs: until ?? 0 };
+/** The part of the service about topics. */
+export function topicHandlers({
+  topics,
+}: Pick<TaskEngine, 'topics'>): Pick<TaskHandlers, 'subscribe' | 'unsubscribe' | 'listSubscriptions'> {
+  return {
+    async subscribe(request) {
+      const { created, until } = await topics.subscribe(parseSubscribe(request));
+      return { created, expiresUnixMs: until ?? 0 };
+    },
+    unsubscribe: async (request) => topics.unsubscribe(parseSubscriptionKey(request)),
+    async listSubscriptions(request) {
+      const { group, topic } = parseListSubscriptions(request);
+      return { subscriptions: (await topics.list(group, topic)).map(messageOf) };
+    },
+  };
 }
 
-export async function unsubscribe(
-  engine: TaskEngine,
-  request: UnsubscribeRequest,
-  { access }: Caller,
-): Promise<UnsubscribeResponse> {
-  const key = parseUnsubscribe(request);
-  access.require('lease', key.topic.group);
-  return engine.topics.unsubscribe(key);
-}
-
-export async function listSubscriptions(
-  engine: TaskEngine,
-  request: ListSubscriptionsRequest,
-  { access }: Caller,
-): Promise<ListSubscriptionsResponse> {
-  const { group, topic } = parseListSubscriptions(request);
-  access.require('read', group);
-  return listReply(await engine.topics.list(group, topic));
-}
-
-const listReply = (subscriptions: readonly ShownSubscription[]): ListSubscriptionsResponse => ({
-  subscriptions: subscriptions.map(
-    (shown): SubscriptionMessage => ({ ...subscriptionMessage(shown), expiresUnixMs: shown.until ?? 0 }),
-  ),
+const messageOf = (shown: ShownSubscription): SubscriptionMessage => ({
+  ...subscriptionMessage(shown),
+  expiresUnixMs: shown.until ?? 0,
 });

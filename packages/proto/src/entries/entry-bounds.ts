@@ -1,5 +1,5 @@
-import { type CountedFields, hasMoreEntries, limits } from '@taskmaster/proto';
-import { refuse } from './checks.ts';
+import { limits } from '../limits.ts';
+import type { CountedFields } from './entries.ts';
 
 /**
  * A limit of entries that is checked before a request is decoded. A request of 4 MiB can have two million empty items, which
@@ -76,19 +76,3 @@ export const entryBounds = {
   schedule: [{ field: 'spec.headers', counted: { 2: { 10: 'each' } }, most: limits.headers }],
   stream: [calls, callItems, callParts, callHeaders],
 } satisfies Record<string, readonly EntryBound[]>;
-
-/** Throws a `Refusal` if an encoded request has too many entries. */
-export function checkEntries(bytes: Buffer, bounds: readonly EntryBound[]): void {
-  for (const { field, counted, most } of bounds) {
-    if (!exceeds(bytes, counted, most)) continue;
-    refuse('TOO_MANY_ITEMS', { field }, `has more than ${most} items`, { limit: most });
-  }
-}
-
-function exceeds(bytes: Buffer, counted: CountedFields, most: number): boolean {
-  try {
-    return hasMoreEntries(bytes, counted, most);
-  } catch {
-    return false; // damaged: the decoder reports it
-  }
-}
