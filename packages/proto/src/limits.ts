@@ -101,6 +101,8 @@ export const limits = {
   minSubscriptionMs: 1_000,
   /** Time to live of a subscription. */
   subscriptionMs: 365 * 24 * 3600 * 1000,
+  /** Filters that one update looks at: those of the subscriptions of a topic, for each task that is published to it. */
+  filterLooks: 100_000,
   /** Payload that one update publishes, counted for each queue, and at most half of `engine.maxInFlightBytes` of the node. */
   publishedBytes: 16 * 1024 * 1024,
   /** Failures that a task keeps. */

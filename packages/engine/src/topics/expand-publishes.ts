@@ -17,6 +17,8 @@ import {
 export interface Subscribers {
   /** Those that get the task, by name. */
   queuesOf(topic: QueueName, item: EnqueueItem, now: Instant): readonly QueueName[];
+  /** How many filters that looks at. */
+  filtersOf(topic: QueueName): number;
 }
 
 /** What an enqueue of the request has become. */
@@ -42,6 +44,7 @@ const IN_FLIGHT_PART = 0.5;
 /** Approximate memory of a task that is published into a queue, beside its payload, until it is answered, in bytes. */
 const COPY_BYTES = 512;
 const RETRY_DELAY_MS = 1;
+const NO_QUEUES: readonly QueueName[] = [];
 
 /** Where publications go, and how many bytes they may have. */
 export interface PublishRules {
@@ -94,18 +97,44 @@ function publishingUpdates(
   now: Instant,
 ): PublishingUpdate[] {
   const mostBytes = Math.min(limits.publishedBytes, Math.floor(maxInFlightBytes * IN_FLIGHT_PART));
-  const total = { tasks: 0, bytes: 0 };
+  const total = { tasks: 0, bytes: 0, looks: 0 };
   let start = BATCH_START;
   return batch.updates.map((end) => {
-    const sources = batch.enqueue.slice(start.enqueue, end.enqueue).map(
+    const items = batch.enqueue.slice(start.enqueue, end.enqueue);
+    start = end;
+    const tooMany = refusalOfLooks(items, subscribers, total);
+    const sources = items.map(
       (item): Source => ({
         item,
-        queues: item.isPublished ? subscribers.queuesOf(item.queue, item, now) : undefined,
+        queues: !item.isPublished
+          ? undefined
+          : tooMany === undefined
+            ? subscribers.queuesOf(item.queue, item, now)
+            : NO_QUEUES,
       }),
     );
-    start = end;
-    return { end, sources, refusal: refusalOf(sources, total, mostBytes) };
+    return { end, sources, refusal: tooMany ?? refusalOf(sources, total, mostBytes) };
   });
+}
+
+/** The refusal of an update whose publications many filters would have to look at. */
+function refusalOfLooks(
+  items: readonly EnqueueItem[],
+  subscribers: Subscribers,
+  total: { looks: number },
+): Refusal | undefined {
+  let looks = 0;
+  for (const { isPublished, queue } of items) if (isPublished) looks += subscribers.filtersOf(queue);
+  const { filterLooks: most } = limits;
+  if (looks > most) {
+    const problem = `the update would look at ${looks} filters of subscriptions, counted for each task: at most ${most}`;
+    return new Refusal('TOO_MANY_ITEMS', problem, {
+      metadata: { field: 'update', value: String(looks), limit: String(most) },
+    });
+  }
+  if (looks > 0 && total.looks + looks > most) return tooMuchInTurn();
+  total.looks += looks;
+  return undefined;
 }
 
 function* expanded({ item, queues }: Source): Generator<EnqueueItem> {
@@ -141,14 +170,17 @@ function refusalOf(
     });
   }
   if (total.tasks + tasks > MOST_TASKS || total.bytes + bytes > mostBytes) {
-    return new Refusal('OVERLOADED', 'the updates before this one publish as much as one turn may', {
-      retryDelayMs: RETRY_DELAY_MS,
-    });
+    return tooMuchInTurn();
   }
   total.tasks += tasks;
   total.bytes += bytes;
   return undefined;
 }
+
+const tooMuchInTurn = (): Refusal =>
+  new Refusal('OVERLOADED', 'the updates before this one publish as much as one turn may', {
+    retryDelayMs: RETRY_DELAY_MS,
+  });
 
 function fold(batch: BatchCommand, sources: readonly (readonly Source[])[], outcome: BatchOutcome): BatchOutcome {
   const enqueued: EnqueueOutcome[] = [];

@@ -7,10 +7,11 @@ import {
   type Instant,
   latin1Of,
   type Pid,
-  passesFilter,
   type ShownSubscription,
   type Subscription,
   type SubscriptionKey,
+  type TaskHeaders,
+  testOf,
   type Visibility,
 } from '@taskmaster/server/domain';
 import type { TaskChange } from '../domain/atom.ts';
@@ -22,14 +23,22 @@ import type { Subscribers } from './expand-publishes.ts';
 /** A subscription in memory. */
 interface Kept {
   readonly subscription: Subscription;
+  readonly passes: (headers: TaskHeaders) => boolean;
   /** Until when its record is hidden. */
   until: Instant | undefined;
 }
 
+interface OfTopic {
+  /** In the order of their queues. */
+  readonly all: Kept[];
+  /** How many have a filter. */
+  filters: number;
+}
+
 interface OfGroup {
   readonly byPid: Map<Pid, Kept>;
-  /** By topic, in the order of their queues. Undefined: to be made again. */
-  byTopic: Map<string, Kept[]> | undefined;
+  /** By topic. Undefined: to be made again. */
+  byTopic: Map<string, OfTopic> | undefined;
 }
 
 const NEVER = Number.MAX_SAFE_INTEGER as Instant;
@@ -53,20 +62,24 @@ export class SubscriptionTable implements RecordsInMemory, Subscribers {
 
   queuesOf(topic: QueueName, item: EnqueueItem, now: Instant): readonly QueueName[] {
     // Decoded only if a filter looks at them.
-    let headers: Record<string, string> | undefined;
-    const passes = ({ filter }: Subscription): boolean => {
+    let headers: TaskHeaders | undefined;
+    const passes = ({ subscription: { filter }, passes }: Kept): boolean => {
       if (filter.length === 0) return true;
       headers ??= headersOf(item);
-      return passesFilter(filter, headers);
+      return passes(headers);
     };
     return this.#ofTopic(topic)
-      .filter((one) => !hasEnded(one, now) && passes(one.subscription))
+      .all.filter((one) => !hasEnded(one, now) && passes(one))
       .map(({ subscription: { queue } }) => queue);
   }
 
   /** Number of queues that are subscribed to a topic. Some may not get a task, because of their filters or because they end. */
   countOf(topic: QueueName): number {
-    return this.#ofTopic(topic).length;
+    return this.#ofTopic(topic).all.length;
+  }
+
+  filtersOf(topic: QueueName): number {
+    return this.#ofTopic(topic).filters;
   }
 
   /** A subscription that has not ended. */
@@ -92,7 +105,7 @@ export class SubscriptionTable implements RecordsInMemory, Subscribers {
 
   /** The subscriptions of a topic, or of all topics of a group, that have not ended, in order. */
   list(group: string, topic: QueueName | undefined, now: Instant): ShownSubscription[] {
-    const kept = topic === undefined ? [...(this.#byGroup.get(group)?.byPid.values() ?? [])] : this.#ofTopic(topic);
+    const kept = topic === undefined ? [...(this.#byGroup.get(group)?.byPid.values() ?? [])] : this.#ofTopic(topic).all;
     return kept
       .filter((one) => !hasEnded(one, now))
       .map(shown)
@@ -147,30 +160,33 @@ export class SubscriptionTable implements RecordsInMemory, Subscribers {
     if (until !== undefined && until < this.#earliest) this.#earliest = until;
   }
 
-  #ofTopic({ group, name }: QueueName): readonly Kept[] {
+  #ofTopic({ group, name }: QueueName): Readonly<OfTopic> {
     const of = this.#byGroup.get(group);
-    if (of === undefined) return [];
+    if (of === undefined) return NONE;
     of.byTopic ??= byTopic(of.byPid.values());
-    return of.byTopic.get(name) ?? [];
+    return of.byTopic.get(name) ?? NONE;
   }
 }
 
-function byTopic(all: Iterable<Kept>): Map<string, Kept[]> {
+const NONE: Readonly<OfTopic> = { all: [], filters: 0 };
+
+function byTopic(all: Iterable<Kept>): Map<string, OfTopic> {
   const sorted = [...all].sort((a, b) => compare(a.subscription.queue.name, b.subscription.queue.name));
-  const topics = new Map<string, Kept[]>();
+  const topics = new Map<string, OfTopic>();
   for (const one of sorted) {
-    const { name } = one.subscription.topic;
-    const of = topics.get(name);
-    if (of === undefined) topics.set(name, [one]);
-    else of.push(one);
+    const { topic, filter } = one.subscription;
+    const of = topics.get(topic.name) ?? { all: [], filters: 0 };
+    topics.set(topic.name, of);
+    of.all.push(one);
+    if (filter.length > 0) of.filters++;
   }
   return topics;
 }
 
-const kept = (data: Uint8Array, until: Instant | undefined): Kept => ({
-  subscription: decodeSubscription(data),
-  until,
-});
+function kept(data: Uint8Array, until: Instant | undefined): Kept {
+  const subscription = decodeSubscription(data);
+  return { subscription, passes: testOf(subscription.filter), until };
+}
 
 /** The record of one that ends is hidden until its end, and may be shown later. */
 const hasEnded = ({ subscription: { ttlMs }, until }: Kept, now: Instant): boolean =>

@@ -188,6 +188,29 @@ describe('a published task', () => {
     expect(await sizeOf(h, 'shop#q0')).toBe(1);
   });
 
+  test('is refused if many filters would have to look at it, before they do', async () => {
+    await using h = await engineHarness();
+    const filter: HeaderFilter = [{ kind: 'exists', key: 'urgent', exists: true }];
+    for (let at = 0; at < 100; at++) await subscribe(h, `shop#q${at}`, { filter });
+    const few = Array.from({ length: limits.filterLooks / 200 }, (_, at) => publication(`${at}`));
+    const many = Array.from({ length: limits.filterLooks / 100 + 1 }, (_, at) => publication(`${at}`));
+    await expect(h.update({ enqueue: many })).rejects.toMatchObject({
+      reason: 'TOO_MANY_ITEMS',
+      metadata: { value: '100100', limit: '100000' },
+    });
+    const results = await h.batch([
+      { enqueue: many },
+      { enqueue: few },
+      { enqueue: few },
+      { enqueue: few },
+      { enqueue: [{ queue: 'shop#log', pid: 'x' }] },
+    ]);
+    expect(results[0]).toMatchObject({ reason: 'TOO_MANY_ITEMS' });
+    expect(results[2]).toMatchObject({ enqueued: few.map(() => ({ published: [] })) });
+    expect(results[3]).toMatchObject({ reason: 'OVERLOADED' });
+    expect(results[4]).toMatchObject({ enqueued: [{ pid: 'x' }] });
+  });
+
   test('counts with all its copies among the bytes in flight, before they are made', async () => {
     const maxInFlightBytes = 1024 * 1024;
     await using h = await engineHarness({ syncMs: 100, config: { maxInFlightBytes } });

@@ -42,7 +42,7 @@ export type {
 } from './commands.ts';
 export { deadLetterPid, defaultDeadLetters } from './dead-letter-queues.ts';
 export { type GroupLimits, groupQuotas } from './group-limits.ts';
-export { dataOf, headerRoom, headersOf, type Payload, withHeaders } from './headers.ts';
+export { dataOf, headerRoom, headersOf, type Payload, type TaskHeaders, withHeaders } from './headers.ts';
 export type { Instant, Key, LeaseToken, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
 export {
   DEFAULT_SETTINGS,
@@ -89,9 +89,9 @@ export {
   decodeSubscription,
   encodeSubscription,
   type HeaderFilter,
-  passesFilter,
   type ShownSubscription,
   type Subscription,
   type SubscriptionKey,
   type TopicOperations,
+  testOf,
 } from './topics.ts';
