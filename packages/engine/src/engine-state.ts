@@ -113,7 +113,7 @@ export class EngineState {
   readonly names: NameMatching;
   /** Queues with the records of ended tasks. */
   readonly records = new Set<Queue>();
-  /** Queues that have hidden tasks. */
+  /** Queues that have hidden tasks, but for the records of groups: reads end none of these. */
   readonly hiding = new Set<Queue>();
   /** Queues of keys, loaded and not yet searched for those of queues that were deleted before. */
   readonly adoptedKeys = new Set<Queue>();
@@ -416,7 +416,7 @@ export class EngineState {
   }
 
   #noteCounts(queue: Queue, now: Instant): void {
-    if (queue.ledger.hidden > 0) this.hiding.add(queue);
+    if (queue.ledger.hidden > 0 && !queue.isReserved) this.hiding.add(queue);
     else this.hiding.delete(queue);
     this.#empty.note(queue, now);
   }

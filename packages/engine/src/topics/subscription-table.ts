@@ -42,6 +42,7 @@ interface OfGroup {
 }
 
 const NEVER = Number.MAX_SAFE_INTEGER as Instant;
+const LONG_AGO = 0 as Instant;
 const writer = new ByteWriter();
 
 /** The key of the record of a subscription. */
@@ -130,7 +131,7 @@ export class SubscriptionTable implements RecordsInMemory, Subscribers {
 
   adopt({ ledger }: Queue, rows: RecordRows): void {
     const byPid = new Map([...rows].map(([pid, { data, until }]) => [pid, kept(data, until)] as const));
-    for (const { until } of byPid.values()) this.#noteEnd(until);
+    for (const one of byPid.values()) this.#noteEnd(one);
     this.#byGroup.set(ledger.name.group, { byPid, byTopic: undefined });
   }
 
@@ -144,20 +145,22 @@ export class SubscriptionTable implements RecordsInMemory, Subscribers {
       return;
     }
     const until = untilOf(change.after.visibility);
-    this.#noteEnd(until);
-    const known = of.byPid.get(change.pid);
+    let one = of.byPid.get(change.pid);
     if (change.data !== undefined) {
-      of.byPid.set(change.pid, kept(change.data, until));
+      one = kept(change.data, until);
+      of.byPid.set(change.pid, one);
       of.byTopic = undefined;
-    } else if (known !== undefined) known.until = until;
+    } else if (one !== undefined) one.until = until;
+    if (one !== undefined) this.#noteEnd(one);
   }
 
   forget({ ledger }: Queue): void {
     this.#byGroup.delete(ledger.name.group);
   }
 
-  #noteEnd(until: Instant | undefined): void {
-    if (until !== undefined && until < this.#earliest) this.#earliest = until;
+  /** One whose record is shown has ended, whatever has shown it. */
+  #noteEnd({ subscription: { ttlMs }, until = LONG_AGO }: Kept): void {
+    if (ttlMs !== undefined && until < this.#earliest) this.#earliest = until;
   }
 
   #ofTopic({ group, name }: QueueName): Readonly<OfTopic> {

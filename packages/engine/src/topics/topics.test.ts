@@ -329,6 +329,27 @@ describe('a subscription', () => {
     expect(pidsOf(await h.lease('shop#kept', { max: 9 }))).toEqual(['a', 'b']);
   });
 
+  test('that ends takes its queue with it, also after a listing and a restart', async () => {
+    await using h = await engineHarness();
+    await subscribe(h, 'shop#gone', { ttlMs: 20, deleteQueue: true });
+    await publish(h, 'a');
+    await h.clock.advance(20);
+    const filter = {
+      matches: undefined,
+      group: undefined,
+      minAvailable: undefined,
+      maxAvailable: undefined,
+      minLeased: undefined,
+      maxLeased: undefined,
+      minDelayed: undefined,
+      maxDelayed: undefined,
+    };
+    await h.clock.run(h.engine.listQueues({ filter, limit: 10, after: undefined }));
+    await h.crash();
+    await h.clock.advance(1_100);
+    expect(await sizeOf(h, 'shop#gone')).toBe(0);
+  });
+
   test('leaves its queue to other topics, until the last subscription ends', async () => {
     await using h = await engineHarness();
     const more = { deleteQueue: true };
