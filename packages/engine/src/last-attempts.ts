@@ -36,6 +36,10 @@ export class LastAttempts {
   readonly #sources = new Map<string, Map<string, Set<Queue>>>();
   /** By group: queues with leases from before the start. Their tasks may go to any queue of the group. */
   readonly #recovered = new Map<string, Set<Queue>>();
+  /** Number of dead-letter queues that these tasks may go to, of all groups. */
+  #targets = 0;
+  /** No floor is lower than this. */
+  #earliest = NEVER;
 
   /** Adds a queue that recovery or a transfer has loaded. Which of its leases are last attempts is not known. */
   adopt(queue: Queue, lastTicket: Ticket): void {
@@ -43,6 +47,7 @@ export class LastAttempts {
     if (leased === 0) return;
     const dying = { leases: leased, floor: dueFloor, recovered: lastTicket, old: leased, targets: new Set<string>() };
     this.#dying.set(queue, dying);
+    this.#earliest = earlier(this.#earliest, dueFloor);
     const ofGroup = this.#recovered.get(name.group);
     if (ofGroup) ofGroup.add(queue);
     else this.#recovered.set(name.group, new Set([queue]));
@@ -71,7 +76,8 @@ export class LastAttempts {
       return;
     }
     if (!becomesDying || after?.visibility.kind !== 'hidden') return;
-    if (after.visibility.until < dying.floor) dying.floor = after.visibility.until;
+    dying.floor = earlier(dying.floor, after.visibility.until);
+    this.#earliest = earlier(this.#earliest, dying.floor);
     this.#noteTarget(queue, dying, deadLetterQueueOf(queue.ledger.name, queue.settings, after));
   }
 
@@ -97,7 +103,7 @@ export class LastAttempts {
     for (const target of dying.targets) {
       const sources = ofGroup?.get(target);
       sources?.delete(queue);
-      if (sources?.size === 0) ofGroup?.delete(target);
+      if (sources?.size === 0 && ofGroup?.delete(target)) this.#targets--;
     }
     if (ofGroup?.size === 0) this.#sources.delete(group);
   }
@@ -117,14 +123,32 @@ export class LastAttempts {
     return this.#sources.has(group);
   }
 
-  /** The first `most` queues that may have dead tasks now. */
+  /** Queues that may have dead tasks now, at most `most` of them. */
   due(now: Instant, most: number): Queue[] {
     const due: Queue[] = [];
-    for (const queue of this.#dying.keys()) {
-      if (due.length === most) break;
+    if (now < this.#earliest) return due;
+    let earliest = NEVER;
+    for (const [queue, { floor }] of this.#dying) {
+      if (due.length === most) return due;
       if (this.isDue(queue, now)) due.push(queue);
+      earliest = earlier(earliest, floor);
     }
+    this.#earliest = earliest;
     return due;
+  }
+
+  /** As `due`, of a group. */
+  dueIn(group: string, now: Instant): readonly Queue[] {
+    const ofGroup = this.#sources.get(group);
+    if (ofGroup === undefined || now < this.#earliest) return NONE;
+    const due = new Set<Queue>();
+    for (const sources of ofGroup.values()) for (const queue of sources) if (this.isDue(queue, now)) due.add(queue);
+    return [...due];
+  }
+
+  /** Number of dead-letter queues, of a group or of all, that these tasks may go to. They need not exist. */
+  targetCount(group?: string): number {
+    return group === undefined ? this.#targets : (this.#sources.get(group)?.size ?? 0);
   }
 
   /** Names, in the queue's group, of the queues that its dead tasks may go to. */
@@ -154,9 +178,14 @@ export class LastAttempts {
     }
     const sources = ofGroup.get(name);
     if (sources) sources.add(queue);
-    else ofGroup.set(name, new Set([queue]));
+    else {
+      ofGroup.set(name, new Set([queue]));
+      this.#targets++;
+    }
   }
 }
+
+const earlier = (a: Instant, b: Instant): Instant => (a < b ? a : b);
 
 /** True if the lease was granted before the start. */
 const isOld = (state: TaskState, { recovered }: Dying): boolean => isLeased(state) && state.token <= recovered;

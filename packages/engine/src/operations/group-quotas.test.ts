@@ -1,6 +1,7 @@
 import type { GroupLimits } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
-import { engineHarness } from '../testing/engine-harness.ts';
+import { putSchedule } from '../schedules/test-support.ts';
+import { type EngineHarness, engineHarness } from '../testing/engine-harness.ts';
 
 const setUp = (limits: GroupLimits) =>
   engineHarness({ groupLimits: (group) => (group === 'small' ? limits : undefined) });
@@ -63,5 +64,77 @@ describe('a group with a quota', () => {
     expect(usage()).toEqual([{ queues: 2, tasks: 3, bytes: 7 }]);
     await h.clock.run(h.engine.deleteQueue({ group: 'small', name: 'b' }));
     expect(usage()).toEqual([{ queues: 1, tasks: 2, bytes: 2 }]);
+  });
+});
+
+/** Attempts that have ended count as ended, although no request has looked at their queue since. */
+describe.each([
+  ['without a look', () => Promise.resolve()],
+  ['after a look', async (h: EngineHarness) => void (await h.counts('small#a'))],
+])('what a group holds, %s', (_when, look) => {
+  const FILLED = { reason: 'QUOTA_EXCEEDED' };
+  const ONCE = { maxAttempts: 1 };
+  const enqueue = (queue: string, pid = '1') => ({
+    enqueue: [{ queue: `small#${queue}`, pid, data: '1', retry: ONCE }],
+  });
+
+  test('has no cancelled task whose lease is over', async () => {
+    await using h = await setUp({ tasks: 1, bytes: 1 });
+    await h.update(enqueue('a'));
+    await h.lease('small#a', { for: 20 });
+    await h.update({ dequeue: [{ queue: 'small#a', pid: '1', cancel: 'because' }] });
+    await expect(h.update(enqueue('b'))).rejects.toMatchObject(FILLED);
+    await h.clock.advance(20);
+    await look(h);
+    await h.clock.run(h.update(enqueue('b')));
+    await expect(h.update(enqueue('b', '2'))).rejects.toMatchObject(FILLED);
+  });
+
+  test('has one dead letter of a task', async () => {
+    await using h = await setUp({ tasks: 2 });
+    for (const _attempt of ['first', 'second']) {
+      await h.update(enqueue('a'));
+      await h.lease('small#a', { for: 20 });
+      await h.clock.advance(20);
+    }
+    await look(h);
+    await h.clock.run(h.update(enqueue('b')));
+    await expect(h.update(enqueue('b', '2'))).rejects.toMatchObject(FILLED);
+  });
+
+  test('has the dead-letter queue of a last attempt that is over', async () => {
+    await using h = await setUp({ queues: 2 });
+    await h.update(enqueue('a'));
+    await h.lease('small#a', { for: 20 });
+    await h.clock.advance(20);
+    await look(h);
+    await expect(h.clock.run(h.update(enqueue('b')))).rejects.toMatchObject(FILLED);
+    await h.clock.run(h.update(enqueue('a.dead', '2')));
+  });
+
+  test('leaves room for the runs of schedules', async () => {
+    await using h = await setUp({ tasks: 1 });
+    // The run is decided between two searches for dead tasks.
+    await h.clock.advance(200);
+    await h.clock.run(putSchedule(h, { queue: 'small#b' }, 'small#hourly'));
+    await h.update(enqueue('a'));
+    await h.lease('small#a', { for: 950 });
+    await h.update({ dequeue: [{ queue: 'small#a', pid: '1', cancel: 'because' }] });
+    await h.clock.advance(950);
+    await look(h);
+    await h.clock.advance(150);
+    expect(await h.counts('small#b')).toMatchObject({ available: 1 });
+  });
+
+  test('leaves room for a triggered run', async () => {
+    await using h = await setUp({ tasks: 1 });
+    await h.update(enqueue('a'));
+    await h.lease('small#a', { for: 20 });
+    await h.update({ dequeue: [{ queue: 'small#a', pid: '1', cancel: 'because' }] });
+    await h.clock.run(putSchedule(h, { queue: 'small#b' }, 'small#hourly'));
+    await h.clock.advance(20);
+    await look(h);
+    await h.clock.run(h.engine.schedules.trigger({ group: 'small', name: 'hourly' }));
+    expect(await h.counts('small#b')).toMatchObject({ available: 1 });
   });
 });

@@ -3,7 +3,8 @@ import type { EngineState } from '../engine-state.ts';
 import { type PlannedChange, stateAfter, stateBefore } from '../planned-atom.ts';
 import type { GroupUsage } from '../queues/group-usage.ts';
 import type { Queue } from '../queues/queue.ts';
-import type { PlannedUpdate } from './plan-batch.ts';
+import type { Objection, PlannedUpdate } from './plan-batch.ts';
+import type { UpdateView } from './plan-update.ts';
 import type { DraftMark, TaskDraft } from './task-draft.ts';
 
 /** A queue goes a minute after its last task. */
@@ -16,26 +17,52 @@ interface Enqueuing {
   readonly enqueue: readonly Pick<EnqueueItem, 'queue'>[];
 }
 
+type View = Pick<UpdateView, 'now' | 'canShowDue'>;
+
 /**
- * The refusal of an update whose enqueues would go beyond the queues of the node, or beyond a quota of the group. An update that
- * ends as much as it begins is never refused, so that pipelines go on at a limit.
+ * The objection to an update whose enqueues would go beyond the queues of the node, or beyond a quota of the group. An update
+ * that ends as much as it begins is never refused, so that pipelines go on at a limit. Where they may matter, attempts that are
+ * over end first: a cancelled task goes, a dead letter replaces an earlier one, and dead-letter queues are created.
  */
-export function refusalByLimit(
+export function objectionByLimits(
   memory: EngineState,
   command: Enqueuing,
-  { start, end, draft, mark }: PlannedUpdate,
-): Refusal | undefined {
-  const creates = draft.created.length > mark.created;
-  const queues = creates
-    ? queuesOf(command.enqueue.slice(start.enqueue, end.enqueue), draft.created.slice(mark.created))
-    : 0;
-  const { maxQueues } = memory.config;
-  if (queues > 0 && memory.table.size + countOf(draft.created) > maxQueues) return tooManyQueues(maxQueues);
+  planned: PlannedUpdate,
+  view: View,
+): Objection | undefined {
+  const { draft, mark } = planned;
+  const queues = queuesCreatedBy(command, planned);
+  const ofNode = queues > 0 ? objectionByNode(memory, countOf(draft.created), view) : undefined;
   const limits = memory.groupLimits(command.group);
-  if (limits === undefined) return undefined;
+  if (ofNode !== undefined || limits === undefined) return ofNode;
   const before = { ...usageBefore(draft, mark), queues: countOf(draft.created, mark.created) };
   const more = { ...usageOf(draft.changes.slice(mark.changes)), queues };
-  return refusalByQuota(memory, command.group, limits, before, more);
+  const used = memory.table.usageOf(command.group);
+  const refusal = refusalByQuota(used, command.group, limits, before, more);
+  const { lastAttempts } = memory;
+  const most = (used?.queues ?? 0) + before.queues + queues + lastAttempts.targetCount(command.group);
+  const isNear = queues > 0 && limits.queues !== undefined && most > limits.queues;
+  if (refusal === undefined && !isNear) return undefined;
+  return endFirst(lastAttempts.dueIn(command.group, view.now), view) ?? refusal;
+}
+
+/** That of the node, to an update whose draft creates `created` queues. */
+function objectionByNode({ table, config, lastAttempts, holdings }: EngineState, created: number, view: View) {
+  const { maxQueues } = config;
+  const queues = table.size + created;
+  if (queues + lastAttempts.targetCount() <= maxQueues) return undefined;
+  const over = lastAttempts.due(view.now, Number.POSITIVE_INFINITY);
+  // An update does not wait for a partition that moves: its queues are about to be elsewhere.
+  const objection = endFirst(
+    over.filter(({ partition }) => holdings.canCommit(partition)),
+    view,
+  );
+  return objection ?? (queues > maxQueues ? tooManyQueues(maxQueues) : undefined);
+}
+
+function endFirst(over: readonly Queue[], view: View): Objection | undefined {
+  const queues = over.filter((queue) => view.canShowDue(queue));
+  return queues.length === 0 ? undefined : { kind: 'due', queues: new Set(queues) };
 }
 
 /** What the changes before an update add. Marks only move on, so it adds those since the update before. */
@@ -50,12 +77,13 @@ function usageBefore(draft: TaskDraft, { changes }: DraftMark): { tasks: number;
 }
 
 /** Number of queues that enqueues create. Dead-letter queues do not count: they end work. */
-function queuesOf(enqueue: Enqueuing['enqueue'], created: readonly Queue[]): number {
+function queuesCreatedBy(command: Enqueuing, { start, end, draft, mark }: PlannedUpdate): number {
+  if (draft.created.length === mark.created) return 0;
+  const enqueue = command.enqueue.slice(start.enqueue, end.enqueue);
   const names = new Set(enqueue.map(({ queue }) => queue.name));
-  return created.reduce(
-    (count, queue) => (!queue.isReserved && names.has(queue.ledger.name.name) ? count + 1 : count),
-    0,
-  );
+  return draft.created
+    .slice(mark.created)
+    .reduce((count, queue) => (!queue.isReserved && names.has(queue.ledger.name.name) ? count + 1 : count), 0);
 }
 
 /** Number of the first `length` queues that count. Default: of all. */
@@ -79,13 +107,12 @@ function usageOf(changes: readonly PlannedChange[]): { tasks: number; bytes: num
 }
 
 function refusalByQuota(
-  memory: EngineState,
+  used: GroupUsage | undefined,
   group: string,
   limits: GroupLimits,
   before: GroupUsage,
   more: GroupUsage,
 ): Refusal | undefined {
-  const used = memory.table.usageOf(group);
   for (const quota of groupQuotas) {
     const limit = limits[quota];
     if (limit === undefined || more[quota] <= 0) continue;

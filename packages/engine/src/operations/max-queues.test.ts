@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { engineHarness } from '../testing/engine-harness.ts';
+import { type EngineHarness, engineHarness } from '../testing/engine-harness.ts';
 
 const refused = { reason: 'TOO_MANY_QUEUES', metadata: { limit: '2' } };
 
@@ -32,4 +32,16 @@ test('queues above a lowered limit go on', async () => {
   await h.update({ enqueue: [{ queue: 'a', pid: '1' }] });
   await h.update({ enqueue: [{ queue: 'a', pid: '2' }] });
   expect(h.engine.figures().queues).toBe(1);
+});
+
+test.each([
+  ['without a look', () => Promise.resolve({})],
+  ['after a look', (h: EngineHarness) => h.counts('b')],
+])('the dead-letter queue of a last attempt that is over counts, %s', async (_when, look) => {
+  await using h = await engineHarness({ config: { maxQueues: 2 } });
+  await h.update({ enqueue: [{ queue: 'b', pid: '1', retry: { maxAttempts: 1, deadLetterQueue: 'dead' } }] });
+  await h.lease('b', { for: 20 });
+  await h.clock.advance(20);
+  await look(h);
+  await expect(h.clock.run(h.update({ enqueue: [{ queue: 'c', pid: '1' }] }))).rejects.toMatchObject(refused);
 });

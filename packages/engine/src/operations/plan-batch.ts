@@ -2,7 +2,7 @@ import {
   BATCH_START,
   type BatchCommand,
   type BatchOutcome,
-  type Refusal,
+  Refusal,
   type UpdateEnd,
   UpdateRefusal,
 } from '@taskmaster/server/domain';
@@ -32,14 +32,14 @@ export interface PlannedUpdate {
   readonly mark: DraftMark;
 }
 
-/**
- * Decides updates in order on one draft. Refused ones leave nothing in it.
- * @param objection the refusal of an update for another reason than its items.
- */
+/** A refusal for another reason than items, or the queues whose due tasks must be shown before there may be one. */
+export type Objection = Refusal | { readonly kind: 'due'; readonly queues: ReadonlySet<Queue> };
+
+/** Decides updates in order on one draft. Refused ones leave nothing in it. */
 export function planBatch(
   command: BatchCommand,
   view: UpdateView,
-  objection: (update: PlannedUpdate) => Refusal | undefined,
+  objectionTo: (update: PlannedUpdate) => Objection | undefined,
 ): BatchPlan {
   const draft = new TaskDraft(view);
   const planner = new UpdatePlanner(view, draft, command);
@@ -56,8 +56,10 @@ export function planBatch(
     if (plan.kind === 'due') return plan;
     // Goes on, so that one read fetches what all updates need.
     if (plan.kind !== 'needs') {
-      const refused = plan.kind === 'refused' ? new UpdateRefusal(plan.items) : objection({ start, end, draft, mark });
+      const refused =
+        plan.kind === 'refused' ? new UpdateRefusal(plan.items) : objectionTo({ start, end, draft, mark });
       if (refused !== undefined) {
+        if (!(refused instanceof Refusal)) return refused;
         draft.rollBack(mark);
         planner.rollBack(enqueued, renewed, released);
         refusals ??= new Map();

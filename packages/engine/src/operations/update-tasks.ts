@@ -18,7 +18,7 @@ import type { RequestKnowledge } from '../requests/request-ids.ts';
 import { expandPublishes, type PublishRules } from '../topics/expand-publishes.ts';
 import { type Attempt, type Changes, type Decided, decide, decideNow } from './decide.ts';
 import { mayBeDue, tryShowDue } from './expire.ts';
-import { refusalByLimit } from './limits.ts';
+import { objectionByLimits } from './limits.ts';
 import { type BatchPlan, planBatch } from './plan-batch.ts';
 
 /** The decision on a batch. It is committed but not durable yet. */
@@ -137,7 +137,7 @@ function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): A
     const { start, end } = planned;
     const isFull = update.noNewTasks?.reason === 'DISK_FULL';
     if (!grows(batch, start, end, isFull)) return undefined;
-    return update.noNewTasks ?? refusalByLimit(memory, batch, planned);
+    return update.noNewTasks ?? objectionByLimits(memory, batch, planned, view);
   });
   if (plan.kind === 'needs') return plan;
   if (plan.kind === 'due') return { kind: 'waits', wait: () => showDueOf(memory, plan.queues, learnt) };

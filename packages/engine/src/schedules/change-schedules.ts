@@ -18,6 +18,7 @@ import {
 import type { EngineState } from '../engine-state.ts';
 import { type Attempt, decide } from '../operations/decide.ts';
 import type { Reads } from '../pending/reads.ts';
+import type { Queue } from '../queues/queue.ts';
 import { afterPauses, ruleOfRecord, type ScheduleRecord, taskPid, viewOf } from './record.ts';
 import { type FoundSchedule, ScheduleDraft } from './schedule-draft.ts';
 
@@ -131,8 +132,9 @@ async function change<T>(
   schedule: QueueName,
   plan: (draft: ScheduleDraft, found: FoundSchedule | undefined) => T,
 ): Promise<T> {
+  const notShown = new Set<Queue>();
   const attempt = (now: Instant, reads: Reads): Attempt<T> => {
-    const draft = new ScheduleDraft(memory, now, reads);
+    const draft = new ScheduleDraft(memory, now, reads, notShown);
     const found = draft.find(schedule);
     return draft.missing() ?? draft.attempt(plan(draft, found));
   };

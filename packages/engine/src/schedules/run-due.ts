@@ -54,13 +54,14 @@ interface DecidedRuns {
 /** Commits one atom, and waits until it is durable: the next one is for callers that came meanwhile. */
 async function runSome(memory: EngineState, queue: Queue, keys: readonly Pid[], wall: Instant): Promise<Decided> {
   const { clock } = memory;
+  const notShown = new Set<Queue>();
   const { result, durable } = await decide(memory, queue.partition, (now, reads): Attempt<Decided> => {
     const runs: DecidedRuns = { enqueued: [], missed: 0, skipped: 0 };
     const behind: Pid[] = [];
     let seen = 0;
     let refusal: Refusal | undefined;
     if (queue.dropped) return { kind: 'decided', result: { seen: keys.length, behind, refusal, runs } };
-    const draft = new ScheduleDraft(memory, now, reads);
+    const draft = new ScheduleDraft(memory, now, reads, notShown);
     const due = { now: wall, isTimeUp: () => clock.now() - now >= TURN_MS };
     for (const key of keys) {
       if (seen > 0 && (draft.bytes > BYTES_AT_ONCE || due.isTimeUp())) break;

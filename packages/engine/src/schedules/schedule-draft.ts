@@ -6,14 +6,15 @@ import {
   isLeasedAt,
   latin1Of,
   type Pid,
-  type Refusal,
+  Refusal,
   type TaskState,
   withHeaders,
 } from '@taskmaster/server/domain';
 import type { EngineState } from '../engine-state.ts';
 import { isLastAttempt, newState, recordState } from '../operations/attempts.ts';
 import type { Attempt } from '../operations/decide.ts';
-import { refusalByLimit } from '../operations/limits.ts';
+import { deadFor, tryShowDue } from '../operations/expire.ts';
+import { objectionByLimits } from '../operations/limits.ts';
 import { isKeptOut } from '../operations/records/keep-out.ts';
 import { type DraftMark, TaskDraft } from '../operations/task-draft.ts';
 import { EngineView } from '../pending/engine-view.ts';
@@ -46,11 +47,16 @@ export class ScheduleDraft {
   readonly #draft: TaskDraft;
   /** The system clock, in ms since 1970. */
   readonly wall: number;
+  readonly #notShown: Set<Queue>;
+  /** Queues where attempts that are over end first: it must not matter whether a request has looked there since. */
+  readonly #due = new Set<Queue>();
   #bytes = 0;
 
-  constructor(memory: EngineState, now: Instant, reads: Reads) {
+  /** `notShown`: queues whose due tasks could not be shown, of all attempts of a decision. */
+  constructor(memory: EngineState, now: Instant, reads: Reads, notShown: Set<Queue>) {
     this.#memory = memory;
-    this.#view = new EngineView(memory, now, reads);
+    this.#notShown = notShown;
+    this.#view = new EngineView(memory, now, reads, notShown);
     this.#draft = new TaskDraft(this.#view);
     this.wall = memory.clock.wall();
   }
@@ -108,6 +114,7 @@ export class ScheduleDraft {
   tryEnqueue(spec: ScheduleSpec, pid: Pid): Refusal | undefined {
     const { mark } = this.#draft;
     const name = parseQueueName(spec.queue);
+    this.#endFirst(deadFor(this.#memory, name));
     const queue = this.#draft.queueFor(name);
     const { now } = this.#view;
     if (this.#draft.find(queue, pid) !== undefined || isKeptOut(this.#draft, queue, { key: undefined, pid }, now)) {
@@ -124,14 +131,18 @@ export class ScheduleDraft {
   }
 
   /** Whether the queue of the schedule has a task with this PID. */
-  has({ queue: name }: ScheduleSpec, pid: Pid): boolean {
-    const queue = this.#draft.queue(parseQueueName(name));
+  has(spec: ScheduleSpec, pid: Pid): boolean {
+    const name = parseQueueName(spec.queue);
+    this.#endFirst(deadFor(this.#memory, name));
+    const queue = this.#draft.queue(name);
     return queue !== undefined && this.#draft.find(queue, pid) !== undefined;
   }
 
   /** Whether a task of an earlier run is in the queue. After its last attempt a task belongs into its dead-letter queue. */
   isRunning({ spec, lastPid, triggeredPid }: ScheduleRecord): boolean {
-    const queue = this.#draft.queue(parseQueueName(spec.queue));
+    const name = parseQueueName(spec.queue);
+    this.#endFirst(deadFor(this.#memory, name));
+    const queue = this.#draft.queue(name);
     if (queue === undefined) return false;
     return [lastPid, triggeredPid].some((pid) => {
       const task = pid.length === 0 ? undefined : this.#draft.find(queue, latin1Of(pid) as Pid);
@@ -148,15 +159,28 @@ export class ScheduleDraft {
   /** The draft as an attempt of a decision. */
   attempt<T>(result: T): Attempt<T> {
     const { changes, created } = this.#draft;
-    return (
-      this.missing() ?? { kind: 'decided', result, changes: changes.length === 0 ? undefined : { changes, created } }
-    );
+    const missing = this.missing();
+    if (missing !== undefined) return missing;
+    if (this.#due.size > 0) return { kind: 'waits', wait: () => this.#showDue() };
+    return { kind: 'decided', result, changes: changes.length === 0 ? undefined : { changes, created } };
   }
 
   /** The refusal if a task added since the mark would go beyond a limit of the node or a quota of the group. */
   #refusal(queue: QueueName, mark: DraftMark): Refusal | undefined {
     const update = { start: BATCH_START, end: { ...BATCH_START, enqueue: 1 }, draft: this.#draft, mark };
-    return refusalByLimit(this.#memory, { group: queue.group, enqueue: [{ queue }] }, update);
+    const command = { group: queue.group, enqueue: [{ queue }] };
+    const objection = objectionByLimits(this.#memory, command, update, this.#view);
+    if (objection === undefined || objection instanceof Refusal) return objection;
+    this.#endFirst(objection.queues);
+    return undefined;
+  }
+
+  #endFirst(queues: Iterable<Queue>): void {
+    for (const queue of queues) if (this.#view.canShowDue(queue)) this.#due.add(queue);
+  }
+
+  async #showDue(): Promise<void> {
+    for (const queue of this.#due) if (!(await tryShowDue(this.#memory, queue))) this.#notShown.add(queue);
   }
 
   #isOver({ settings }: Queue, state: TaskState): boolean {
