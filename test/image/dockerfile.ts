@@ -34,7 +34,7 @@ export function imageConfig(text = readFileSync(dockerfile, 'utf8')): ImageConfi
 }
 
 /** The names of the programs of all packages: the image has them on its PATH. */
-export const programNames: readonly string[] = ['client', 'node', 'proxy'].flatMap((name) => {
+export const programNames: readonly string[] = ['cli', 'node', 'proxy'].flatMap((name) => {
   const manifest = readFileSync(join(root, 'packages', name, 'package.json'), 'utf8');
   return Object.keys((JSON.parse(manifest) as { bin: object }).bin);
 });

@@ -32,7 +32,7 @@ function brokenLinksOf({ path, text }: Document): string[] {
 /** Folders that paths in documents may be relative to: `engine/queues` is in the node. */
 const BASES = [
   '',
-  ...['engine', 'node', 'proxy', 'server', 'client'].map((name) => `packages/${name}/src`),
+  ...['engine', 'node', 'proxy', 'server', 'client', 'cli'].map((name) => `packages/${name}/src`),
   'packages',
   'docs',
 ];
