@@ -13,7 +13,7 @@ import type { LeasedTask } from '../tasks/leased-task.ts';
 import { FORMAT, type QueueRef } from '../tasks/new-task.ts';
 import type { DataFormat } from '../values/codec.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
-import { FairTurns } from './fair-turns.ts';
+import { QueueTurns } from './queue-turns.ts';
 
 /** Which queues. At least one of both. */
 export type MatchingFilter = Pick<QueueFilterOptions, 'regex' | 'group'>;
@@ -50,7 +50,7 @@ export class MatchingQueues<T> implements SeveralQueues<T> {
   readonly #context: ClientContext;
   readonly #filter: Pick<PatternRef<T>, 'regex' | 'group'>;
   readonly #format: DataFormat<T, unknown>;
-  readonly #turns: FairTurns;
+  readonly #turns: QueueTurns;
   /** Requests before the next one in which queues without a turn come first. */
   #untilSearch = 0;
 
@@ -70,7 +70,7 @@ export class MatchingQueues<T> implements SeveralQueues<T> {
     this.#context = context;
     this.#filter = { regex, group };
     this.#format = format;
-    this.#turns = new FairTurns({
+    this.#turns = new QueueTurns({
       shareOf: (queue) => (by === 'queue' ? queue : parseQueueName(queue).group),
       weightOf: (share) => positive(weight(share), share),
     });

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { FairTurns } from './fair-turns.ts';
+import { QueueTurns } from './queue-turns.ts';
 
 const weights: Readonly<Record<string, number>> = { heavy: 3, half: 0.5 };
 
 function setUp(...queues: string[]) {
-  const turns = new FairTurns({
+  const turns = new QueueTurns({
     shareOf: (queue) => queue.split('#')[0] ?? '',
     weightOf: (share) => weights[share] ?? 1,
   });

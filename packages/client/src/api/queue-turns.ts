@@ -31,7 +31,7 @@ const LEAST_FORGET = 64;
  * that is least far has the next turn. A share that has had no tasks for a while begins where the others are: it gets its part
  * from now on, not what it has missed.
  */
-export class FairTurns {
+export class QueueTurns {
   readonly #sharing: Sharing;
   readonly #queues = new Map<string, Known>();
   /** Number of queues from which on those without tasks are forgotten. */
