@@ -9,6 +9,7 @@ import {
   type GrpcClient,
   grpcClient,
   keptLog,
+  operationsOver,
   startServer,
   type TestServer,
 } from '@taskmaster/server/testing';
@@ -60,8 +61,10 @@ describe('a bad request in process', () => {
     close: async () => {},
   });
 
+  const operations = operationsOver((method, request) => transport.unary(method, request));
+
   test.each(badRequests)('$what: $reason', async ({ reason, field, call }) => {
-    const error = await rejectionOf(call(transport));
+    const error = await rejectionOf(call(operations));
     expect(isTaskMasterError(error)).toBe(true);
     expect(error).toMatchObject({ reason, code: statusOfReason[reason], metadata: { field }, retryable: false });
     expect(engine.asked).toEqual([]);

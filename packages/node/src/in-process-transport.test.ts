@@ -1,4 +1,5 @@
 import { CancelledError, DeadlineExceededError, DiskFullError } from '@taskmaster/client';
+import { methods } from '@taskmaster/proto';
 import {
   type CallSignal,
   type Instant,
@@ -50,7 +51,9 @@ describe('a call in process', () => {
         throw new Refusal('DISK_FULL', 'no space', { retryDelayMs: 500 });
       },
     });
-    const error = await transport.updateTasks(anUpdate({ enqueue: [anEnqueue()] })).catch((e: unknown) => e);
+    const error = await transport
+      .unary(methods.updateTasks, anUpdate({ enqueue: [anEnqueue()] }))
+      .catch((e: unknown) => e);
     expect(error).toBeInstanceOf(DiskFullError);
     expect(error).toMatchObject({ message: 'no space', retryDelayMs: 500, retryable: true });
   });
@@ -66,17 +69,17 @@ describe('a call in process', () => {
       leaseTasks: async () => [aTask(stored)],
     });
     const given = bytes('given');
-    await transport.updateTasks(anUpdate({ enqueue: [anEnqueue({ data: given })] }));
+    await transport.unary(methods.updateTasks, anUpdate({ enqueue: [anEnqueue({ data: given })] }));
     given.fill(0);
     expect(String(Buffer.from(kept[0]?.enqueue[0]?.data ?? []))).toBe('given');
-    const { tasks } = await transport.leaseTasks(aLease());
+    const { tasks } = await transport.unary(methods.leaseTasks, aLease());
     tasks[0]?.data.fill(0);
     expect(String(stored)).toBe('stored');
   });
 
   test('ends when its time is up', async () => {
     const { transport } = setUp({ deleteQueue: never });
-    await expect(transport.deleteQueue({ queue: 'mail' }, { timeoutMs: 1 })).rejects.toBeInstanceOf(
+    await expect(transport.unary(methods.deleteQueue, { queue: 'mail' }, { timeoutMs: 1 })).rejects.toBeInstanceOf(
       DeadlineExceededError,
     );
   });
@@ -84,10 +87,12 @@ describe('a call in process', () => {
   test('that is given up while the engine works on it may have taken effect', async () => {
     const { transport } = setUp({ updateTasks: never });
     const abort = new AbortController();
-    const update = transport.updateTasks(anUpdate({ enqueue: [anEnqueue()] }), { signal: abort.signal });
+    const update = transport.unary(methods.updateTasks, anUpdate({ enqueue: [anEnqueue()] }), { signal: abort.signal });
     abort.abort();
     await expect(update).rejects.toMatchObject({ name: 'CancelledError', maybeApplied: true });
-    const late = transport.updateTasks(anUpdate({ enqueue: [anEnqueue()] }), { signal: AbortSignal.abort() });
+    const late = transport.unary(methods.updateTasks, anUpdate({ enqueue: [anEnqueue()] }), {
+      signal: AbortSignal.abort(),
+    });
     await expect(late).rejects.toMatchObject({ name: 'CancelledError', maybeApplied: false });
   });
 
@@ -96,7 +101,7 @@ describe('a call in process', () => {
     onTestFinished(() => void vi.useRealTimers());
     const granted = Promise.withResolvers<readonly LeasedTask[]>();
     const { transport } = setUp({ leaseTasks: () => granted.promise });
-    const leased = transport.leaseTasks(aLease({ waitMs: 60_000 }), { timeoutMs: 1 });
+    const leased = transport.unary(methods.leaseTasks, aLease({ waitMs: 60_000 }), { timeoutMs: 1 });
     await vi.advanceTimersByTimeAsync(60_000);
     granted.resolve([]);
     expect(await leased).toEqual({ tasks: [], moreQueues: [] });
@@ -111,7 +116,7 @@ describe('a call in process', () => {
       },
     });
     const abort = new AbortController();
-    const leased = transport.leaseTasks(aLease({ waitMs: 60_000 }), { signal: abort.signal });
+    const leased = transport.unary(methods.leaseTasks, aLease({ waitMs: 60_000 }), { signal: abort.signal });
     abort.abort();
     await expect(leased).rejects.toBeInstanceOf(CancelledError);
     expect(signals[0]?.aborted).toBe(true);
@@ -119,7 +124,9 @@ describe('a call in process', () => {
 
   test('that was given up before it began does not reach the engine', async () => {
     const { transport, engine } = setUp({});
-    const update = transport.updateTasks(anUpdate({ enqueue: [anEnqueue()] }), { signal: AbortSignal.abort() });
+    const update = transport.unary(methods.updateTasks, anUpdate({ enqueue: [anEnqueue()] }), {
+      signal: AbortSignal.abort(),
+    });
     await expect(update).rejects.toBeInstanceOf(CancelledError);
     expect(engine.asked).toEqual([]);
   });
@@ -130,7 +137,7 @@ describe('a call in process', () => {
         throw new TypeError('secret');
       },
     });
-    const error = await transport.deleteQueue({ queue: 'mail' }).catch((e: unknown) => e);
+    const error = await transport.unary(methods.deleteQueue, { queue: 'mail' }).catch((e: unknown) => e);
     expect(error).toMatchObject({ reason: 'INTERNAL', message: expect.not.stringContaining('secret') });
     expect(log.lines).toHaveLength(1);
   });
@@ -139,9 +146,9 @@ describe('a call in process', () => {
 describe('closing', () => {
   test('ends calls in flight, refuses new ones and closes the engine, once', async () => {
     const { transport, closed } = setUp({ deleteQueue: never });
-    const call = transport.deleteQueue({ queue: 'mail' });
+    const call = transport.unary(methods.deleteQueue, { queue: 'mail' });
     await Promise.all([transport.close(), transport.close(), expect(call).rejects.toBeInstanceOf(CancelledError)]);
-    await expect(transport.deleteQueue({ queue: 'mail' })).rejects.toBeInstanceOf(CancelledError);
+    await expect(transport.unary(methods.deleteQueue, { queue: 'mail' })).rejects.toBeInstanceOf(CancelledError);
     expect(closed()).toBe(1);
   });
 });

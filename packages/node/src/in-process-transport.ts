@@ -4,49 +4,14 @@ import {
   type TransportCallOptions,
   withMaybeApplied,
 } from '@taskmaster/client/transport';
-import type {
-  BackupPartitionRequest,
-  BackupPartitionResponse,
-  DeleteQueueRequest,
-  DeleteQueueResponse,
-  DeleteQueueSettingsRequest,
-  DeleteQueueSettingsResponse,
-  DeleteScheduleRequest,
-  DeleteScheduleResponse,
-  GetQueueStatsRequest,
-  GetQueueStatsResponse,
-  GetTasksRequest,
-  GetTasksResponse,
-  LeaseTasksRequest,
-  LeaseTasksResponse,
-  ListQueueSettingsRequest,
-  ListQueueSettingsResponse,
-  ListQueuesRequest,
-  ListQueuesResponse,
-  ListSchedulesRequest,
-  ListSchedulesResponse,
-  ListSubscriptionsRequest,
-  ListSubscriptionsResponse,
-  PauseScheduleRequest,
-  PauseScheduleResponse,
-  PeekTasksRequest,
-  PeekTasksResponse,
-  PutQueueSettingsRequest,
-  PutQueueSettingsResponse,
-  PutScheduleRequest,
-  PutScheduleResponse,
-  ResetLeasesRequest,
-  ResetLeasesResponse,
-  SubscribeRequest,
-  SubscribeResponse,
-  TriggerScheduleRequest,
-  TriggerScheduleResponse,
-  UnsubscribeRequest,
-  UnsubscribeResponse,
-  UpdateTasksRequest,
-  UpdateTasksResponse,
-  WaitForTasksRequest,
-  WaitForTasksResponse,
+import {
+  type BackupPartitionRequest,
+  type BackupPartitionResponse,
+  type Method,
+  type MethodKey,
+  type ReplyOf,
+  type RequestOf,
+  waitOf,
 } from '@taskmaster/proto';
 import { unlimitedAccess } from '@taskmaster/server/access';
 import { Refusal } from '@taskmaster/server/domain';
@@ -68,6 +33,7 @@ export interface InProcessTransportOptions {
  */
 export class InProcessTransport implements Transport {
   readonly reachableFrom = undefined;
+  readonly isInProcess = true;
   readonly #options: InProcessTransportOptions;
   readonly #calls = new Set<InProcessCall>();
   #closed: Promise<void> | undefined;
@@ -76,112 +42,30 @@ export class InProcessTransport implements Transport {
     this.#options = options;
   }
 
-  updateTasks(request: UpdateTasksRequest, options?: TransportCallOptions): Promise<UpdateTasksResponse> {
-    const enqueue = request.enqueue.map((item) => ({ ...item, data: new Uint8Array(item.data) }));
-    return this.#run(options, 0, ({ updateTasks }, call) => updateTasks({ ...request, enqueue }, call));
+  async unary<Q extends object, R>(method: Method<Q, R>, request: Q, options?: TransportCallOptions): Promise<R> {
+    const handlers = this.#options.handlers as unknown as Readonly<Record<string, Handler<Q, R> | undefined>>;
+    const { [method.key]: handle } = handlers;
+    if (handle === undefined) throw new TypeError(`an engine in this process has no ${method.key}`);
+    const copyRequest = requestCopies[method.key] as Copy<Q> | undefined;
+    const copyReply = replyCopies[method.key] as Copy<R> | undefined;
+    const own = copyRequest === undefined ? request : copyRequest(request);
+    const reply = await this.#run(options, waitOf(request), (call) => handle(own, call));
+    return copyReply === undefined ? reply : copyReply(reply);
   }
 
-  async leaseTasks(request: LeaseTasksRequest, options?: TransportCallOptions): Promise<LeaseTasksResponse> {
-    return withOwnData(await this.#run(options, request.waitMs, ({ leaseTasks }, call) => leaseTasks(request, call)));
-  }
-
-  async waitForTasks(request: WaitForTasksRequest, options?: TransportCallOptions): Promise<WaitForTasksResponse> {
-    const reply = await this.#run(options, request.waitMs, ({ waitForTasks }, call) => waitForTasks(request, call));
-    return { ended: reply.ended.map((task) => ({ ...task, result: task.result && new Uint8Array(task.result) })) };
-  }
-
-  listQueues(request: ListQueuesRequest, options?: TransportCallOptions): Promise<ListQueuesResponse> {
-    return this.#run(options, 0, ({ listQueues }, call) => listQueues(request, call));
-  }
-
-  getQueueStats(request: GetQueueStatsRequest, options?: TransportCallOptions): Promise<GetQueueStatsResponse> {
-    return this.#run(options, 0, ({ getQueueStats }, call) => getQueueStats(request, call));
-  }
-
-  async peekTasks(request: PeekTasksRequest, options?: TransportCallOptions): Promise<PeekTasksResponse> {
-    return withOwnData(await this.#run(options, 0, ({ peekTasks }, call) => peekTasks(request, call)));
-  }
-
-  async getTasks(request: GetTasksRequest, options?: TransportCallOptions): Promise<GetTasksResponse> {
-    return withOwnData(await this.#run(options, 0, ({ getTasks }, call) => getTasks(request, call)));
-  }
-
-  deleteQueue(request: DeleteQueueRequest, options?: TransportCallOptions): Promise<DeleteQueueResponse> {
-    return this.#run(options, 0, ({ deleteQueue }, call) => deleteQueue(request, call));
-  }
-
-  resetLeases(request: ResetLeasesRequest, options?: TransportCallOptions): Promise<ResetLeasesResponse> {
-    return this.#run(options, 0, ({ resetLeases }, call) => resetLeases(request, call));
-  }
-
-  putQueueSettings(
-    request: PutQueueSettingsRequest,
+  async *stream<Q extends object, R>(
+    _method: Method<Q, R>,
+    request: Q,
     options?: TransportCallOptions,
-  ): Promise<PutQueueSettingsResponse> {
-    return this.#run(options, 0, ({ putQueueSettings }, call) => putQueueSettings(request, call));
-  }
-
-  deleteQueueSettings(
-    request: DeleteQueueSettingsRequest,
-    options?: TransportCallOptions,
-  ): Promise<DeleteQueueSettingsResponse> {
-    return this.#run(options, 0, ({ deleteQueueSettings }, call) => deleteQueueSettings(request, call));
-  }
-
-  listQueueSettings(
-    request: ListQueueSettingsRequest,
-    options?: TransportCallOptions,
-  ): Promise<ListQueueSettingsResponse> {
-    return this.#run(options, 0, ({ listQueueSettings }, call) => listQueueSettings(request, call));
-  }
-
-  putSchedule(request: PutScheduleRequest, options?: TransportCallOptions): Promise<PutScheduleResponse> {
-    const { spec } = request;
-    const own = spec && { ...spec, data: new Uint8Array(spec.data), pidPrefix: new Uint8Array(spec.pidPrefix) };
-    return this.#run(options, 0, ({ putSchedule }, call) => putSchedule({ ...request, spec: own }, call));
-  }
-
-  listSchedules(request: ListSchedulesRequest, options?: TransportCallOptions): Promise<ListSchedulesResponse> {
-    return this.#run(options, 0, ({ listSchedules }, call) => listSchedules(request, call));
-  }
-
-  deleteSchedule(request: DeleteScheduleRequest, options?: TransportCallOptions): Promise<DeleteScheduleResponse> {
-    return this.#run(options, 0, ({ deleteSchedule }, call) => deleteSchedule(request, call));
-  }
-
-  pauseSchedule(request: PauseScheduleRequest, options?: TransportCallOptions): Promise<PauseScheduleResponse> {
-    return this.#run(options, 0, ({ pauseSchedule }, call) => pauseSchedule(request, call));
-  }
-
-  triggerSchedule(request: TriggerScheduleRequest, options?: TransportCallOptions): Promise<TriggerScheduleResponse> {
-    return this.#run(options, 0, ({ triggerSchedule }, call) => triggerSchedule(request, call));
-  }
-
-  subscribe(request: SubscribeRequest, options?: TransportCallOptions): Promise<SubscribeResponse> {
-    return this.#run(options, 0, ({ subscribe }, call) => subscribe(request, call));
-  }
-
-  unsubscribe(request: UnsubscribeRequest, options?: TransportCallOptions): Promise<UnsubscribeResponse> {
-    return this.#run(options, 0, ({ unsubscribe }, call) => unsubscribe(request, call));
-  }
-
-  listSubscriptions(
-    request: ListSubscriptionsRequest,
-    options?: TransportCallOptions,
-  ): Promise<ListSubscriptionsResponse> {
-    return this.#run(options, 0, ({ listSubscriptions }, call) => listSubscriptions(request, call));
-  }
-
-  async *backupPartition(
-    request: BackupPartitionRequest,
-    options?: TransportCallOptions,
-  ): AsyncGenerator<BackupPartitionResponse, undefined> {
+  ): AsyncGenerator<R, undefined> {
     const call = new InProcessCall();
     this.#calls.add(call);
     try {
       if (this.#closed !== undefined) throw closed();
       using _limits = call.limitBy(options, 0);
-      yield* this.#options.backup(request, call.signal);
+      // The only method with a streamed answer.
+      const asked = request as unknown as BackupPartitionRequest;
+      yield* this.#options.backup(asked, call.signal) as AsyncIterable<R>;
     } catch (thrown) {
       throw errorFromWire(toWireError(refusalOf(thrown, this.#options.log)));
     } finally {
@@ -206,9 +90,9 @@ export class InProcessTransport implements Transport {
   async #run<R>(
     options: TransportCallOptions | undefined,
     waitMs: number,
-    run: (handlers: Handlers, call: InProcessCall) => Promise<R>,
+    run: (call: InProcessCall) => Promise<R>,
   ): Promise<R> {
-    const { handlers, log } = this.#options;
+    const { log } = this.#options;
     const call = new InProcessCall();
     this.#calls.add(call);
     let hasBegun = false;
@@ -217,7 +101,7 @@ export class InProcessTransport implements Transport {
       using _limits = call.limitBy(options, waitMs);
       if (call.gone) return await call.cancelled;
       hasBegun = true;
-      return await Promise.race([call.cancelled, run(handlers, call)]);
+      return await Promise.race([call.cancelled, run(call)]);
     } catch (thrown) {
       // The engine finishes a cancelled call nevertheless.
       throw withMaybeApplied(errorFromWire(toWireError(refusalOf(thrown, log))), hasBegun && call.gone);
@@ -282,6 +166,29 @@ class InProcessCall implements Caller {
 function closed(): Refusal {
   return new Refusal('CANCELLED', 'the client is closed');
 }
+
+type Handler<Q, R> = (request: Q, caller: Caller) => Promise<R>;
+type Copy<T> = (message: T) => T;
+
+const requestCopies: { readonly [K in MethodKey]?: Copy<RequestOf<K>> } = {
+  updateTasks: (request) => ({
+    ...request,
+    enqueue: request.enqueue.map((item) => ({ ...item, data: new Uint8Array(item.data) })),
+  }),
+  putSchedule: ({ schedule, spec }) => ({
+    schedule,
+    spec: spec && { ...spec, data: new Uint8Array(spec.data), pidPrefix: new Uint8Array(spec.pidPrefix) },
+  }),
+};
+
+const replyCopies: { readonly [K in MethodKey]?: Copy<ReplyOf<K>> } = {
+  leaseTasks: withOwnData,
+  peekTasks: withOwnData,
+  getTasks: withOwnData,
+  waitForTasks: ({ ended }) => ({
+    ended: ended.map((task) => ({ ...task, result: task.result && new Uint8Array(task.result) })),
+  }),
+};
 
 function withOwnData<T extends { readonly data: Uint8Array }, R extends { readonly tasks: readonly T[] }>(reply: R): R {
   return { ...reply, tasks: reply.tasks.map((task) => ({ ...task, data: new Uint8Array(task.data) })) };

@@ -33,8 +33,8 @@ export type Repetition = 'read' | 'harmless' | 'unsafe';
 /** The field of a request that names its group: a queue, a pattern of queues, a schedule or a topic, as `group#name`. */
 type GroupField = 'queue' | 'queues' | 'schedule' | 'topic';
 
-/** Names of queues, schedules or topics in a request. The first one says where the request goes. */
-type RoutedNames = string | readonly string[] | undefined;
+/** Queues, schedules or topics that a request names, or its partition. They say which node gets it. */
+export type RoutedNames = number | string | readonly string[] | undefined;
 
 /** The right on the group that a field of the request names. `whole`: the field may also name the whole group. */
 export interface GroupScope {
@@ -50,7 +50,11 @@ export type Scope<Q> =
   /** Tasks and queues, each of which takes a right. The code that serves the method checks the rights and finds the holders. */
   | { readonly of: 'items'; readonly routedBy: (request: Q) => RoutedNames }
   /** The cluster. Undefined: every principal may ask. */
-  | { readonly of: 'cluster'; readonly right: Exclude<Right, GroupRight> | undefined };
+  | {
+      readonly of: 'cluster';
+      readonly right: Exclude<Right, GroupRight> | undefined;
+      readonly routedBy?: (request: Q) => RoutedNames;
+    };
 
 /** What the audit log says of a call beside its caller. */
 export interface AuditFacts {
@@ -272,7 +276,7 @@ const rows = {
     entries: [],
   },
   backupPartition: {
-    scope: { of: 'cluster', right: 'back-up' },
+    scope: { of: 'cluster', right: 'back-up', routedBy: ({ partition }) => partition },
     repetition: 'read',
     isLarge: false,
     // A backup has a call for each partition. Together they are one line or two.
@@ -336,3 +340,10 @@ export type MethodHandlers<K extends MethodKey, More extends readonly unknown[] 
 /** The name of what a request about one group is about. */
 export const nameIn = ({ field }: GroupScope, request: object): string =>
   (request as Readonly<Record<GroupField, string>>)[field];
+
+/** The names in a request that say which node gets it. Undefined: any node. */
+export const routedNames = <Q extends object>({ scope }: Pick<Facts<Q>, 'scope'>, request: Q): RoutedNames =>
+  scope.of === 'group' ? nameIn(scope, request) : scope.routedBy?.(request);
+
+/** How long a request may wait before it is answered, in ms. */
+export const waitOf = (request: { readonly waitMs?: number }): number => request.waitMs ?? 0;

@@ -1,6 +1,8 @@
 import {
   type BackupPoint,
   MemberRole,
+  type Method,
+  methods,
   type LostPartition as WireLost,
   type Member as WireMember,
   MemberState as WireMemberState,
@@ -9,7 +11,6 @@ import {
 } from '@taskmaster/proto';
 import { type BackupPart, backupParts } from '../calls/backup-parts.ts';
 import type { ClientContext } from '../tasks/context.ts';
-import type { ClusterCalls, TransportCallOptions } from '../transport/transport.ts';
 import { type Duration, durationMs } from '../values/duration.ts';
 import { makeError } from '../values/errors.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
@@ -170,16 +171,14 @@ export class Cluster {
   /** The members of the cluster and the running proxies. @throws NoClusterError, UnavailableError, ... */
   async members(options: CallOptions = {}): Promise<ClusterMembers> {
     assertKnown('members', options, callNames);
-    const reply = await this.#ask('listMembers', 'read', options, (calls, attempt) => calls.listMembers({}, attempt));
+    const reply = await this.#ask(methods.listMembers, {}, options);
     return { ...reply, members: reply.members.map(memberFrom) };
   }
 
   /** The holders of all partitions. Takes two seconds if a node does not answer. @throws NoClusterError, UnavailableError, ... */
   async partitions(options: CallOptions = {}): Promise<ClusterPartitions> {
     assertKnown('partitions', options, callNames);
-    const reply = await this.#ask('listPartitions', 'read', options, (calls, attempt) =>
-      calls.listPartitions({}, attempt),
-    );
+    const reply = await this.#ask(methods.listPartitions, {}, options);
     return { ...reply, partitions: reply.partitions.map(partitionFrom) };
   }
 
@@ -191,7 +190,7 @@ export class Cluster {
    */
   async drain(name: string, options: CallOptions = {}): Promise<DrainOutcome> {
     assertKnown('drain', options, callNames);
-    return this.#ask('drainMember', 'operator', options, (calls, attempt) => calls.drainMember({ name }, attempt));
+    return this.#ask(methods.drainMember, { name }, options, 'operator');
   }
 
   /**
@@ -208,9 +207,7 @@ export class Cluster {
     const acceptLoss = options.acceptLoss ?? false;
     const waitMs = acceptLoss ? durationMs(options.wait ?? REMOVE_WAIT_MS, 'wait') : 0;
     const request = { name, also, acceptLoss, waitMs };
-    const reply = await this.#ask('removeMember', 'operator', options, (calls, attempt) =>
-      calls.removeMember(request, attempt),
-    );
+    const reply = await this.#ask(methods.removeMember, request, options, 'operator');
     return { ...reply, lost: reply.lost.map(lostFrom) };
   }
 
@@ -234,18 +231,17 @@ export class Cluster {
     return backupParts(calls, timing, { partition, unchangedSince, maxBytesPerSecond }, call);
   }
 
-  async #ask<Reply>(
-    operation: keyof ClusterCalls,
-    repetition: Repetition,
+  async #ask<Q extends object, R>(
+    method: Method<Q, R>,
+    request: NoInfer<Q>,
     options: CallOptions,
-    attemptOnce: (calls: ClusterCalls, options: TransportCallOptions) => Promise<Reply>,
-  ): Promise<Reply> {
+    repetition?: Repetition,
+  ): Promise<R> {
     const { calls } = this.#context;
-    const clusterCalls = calls.transport.cluster;
-    if (clusterCalls === undefined) {
+    if (calls.transport.isInProcess) {
       throw makeError('the engine is in this process and belongs to no cluster', { reason: 'NO_CLUSTER' });
     }
-    return calls.run(operation, repetition, options, (attempt) => attemptOnce(clusterCalls, attempt));
+    return calls.call(method, request, options, repetition);
   }
 }
 

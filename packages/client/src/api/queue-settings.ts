@@ -1,4 +1,4 @@
-import { EnqueueMode, formatQueueName, type QueueSettings as WireSettings } from '@taskmaster/proto';
+import { EnqueueMode, formatQueueName, methods, type QueueSettings as WireSettings } from '@taskmaster/proto';
 import type { ClientContext } from '../tasks/context.ts';
 import {
   canonicalName,
@@ -81,9 +81,7 @@ export class QueueSettingsOfClient {
     assertKnown('put', options, callNames);
     const { calls } = this.#context;
     const request = { queues: canonicalName(queues), settings: wireSettings(settings) };
-    await calls.run('putQueueSettings', 'harmless', options, (attempt) =>
-      calls.transport.putQueueSettings(request, attempt),
-    );
+    await calls.call(methods.putQueueSettings, request, options);
   }
 
   /** Deletes the settings that were put for exactly these queues. Resolves with false if there were none. */
@@ -91,9 +89,7 @@ export class QueueSettingsOfClient {
     assertKnown('delete', options, callNames);
     const { calls } = this.#context;
     const request = { queues: canonicalName(queues) };
-    const { deleted } = await calls.run('deleteQueueSettings', 'unsafe', options, (attempt) =>
-      calls.transport.deleteQueueSettings(request, attempt),
-    );
+    const { deleted } = await calls.call(methods.deleteQueueSettings, request, options);
     return deleted;
   }
 
@@ -113,9 +109,7 @@ export class QueueSettingsOfClient {
   #list(queue: string, options: CallOptions) {
     assertKnown('settings of queues', options, callNames);
     const { calls } = this.#context;
-    return calls.run('listQueueSettings', 'read', options, (attempt) =>
-      calls.transport.listQueueSettings({ queue }, attempt),
-    );
+    return calls.call(methods.listQueueSettings, { queue }, options);
   }
 }
 

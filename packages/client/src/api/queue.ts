@@ -1,4 +1,4 @@
-import { type Enqueue, limits, PeekKind, type QueueStats, type TaskInfo as WireInfo } from '@taskmaster/proto';
+import { type Enqueue, limits, methods, PeekKind, type QueueStats, type TaskInfo as WireInfo } from '@taskmaster/proto';
 import { emptyRequest, partId, requestIdOf } from '../calls/update-request.ts';
 import { type ClientContext, CONTEXT } from '../tasks/context.ts';
 import { type LeaseOptions, leaseNames, leaseTasks } from '../tasks/lease-tasks.ts';
@@ -17,7 +17,6 @@ import { type TaskInfo, type TaskSummary, taskInfo, taskSummary } from '../tasks
 import { type EnqueueOutcome, enqueueOutcome, Update } from '../tasks/update.ts';
 import { resultOf, type TaskEnd, type WaitForOptions, waitForEnd } from '../tasks/wait-for.ts';
 import { headersSizeBound } from '../transport/request-size.ts';
-import type { TransportCallOptions } from '../transport/transport.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
 import type { DataFormat } from '../values/codec.ts';
 import type { Duration } from '../values/duration.ts';
@@ -180,9 +179,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
   async stats(options: CallOptions = {}): Promise<QueueStats> {
     assertKnown('stats', options, callNames);
     const request = { queues: [this.name], filter: undefined };
-    const { queues } = await this.#read('getQueueStats', options, (attempt) =>
-      this[CONTEXT].calls.transport.getQueueStats(request, attempt),
-    );
+    const { queues } = await this[CONTEXT].calls.call(methods.getQueueStats, request, options);
     const [stats] = queues;
     if (stats === undefined) throw brokenReply('left out the statistics of the queue');
     return stats;
@@ -199,9 +196,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
     if (kind === undefined) throw new TypeError(`kind: '${options.kind}' is not 'head', 'leased' or 'delayed'`);
     const afterPid = options.after === undefined ? NO_PID : pidBytes(options.after);
     const request = { queue: this.name, kind, limit: options.limit ?? 10, includeData, afterPid };
-    const { tasks } = await this.#read('peekTasks', options, (attempt) =>
-      this[CONTEXT].calls.transport.peekTasks(request, attempt),
-    );
+    const { tasks } = await this[CONTEXT].calls.call(methods.peekTasks, request, options);
     return this.#shown(tasks, includeData);
   }
 
@@ -219,9 +214,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
     const byPid = fields.filter(({ key }) => key === undefined);
     const keys = fields.flatMap(({ key }) => key ?? []);
     const request = { queue: this.name, pids: byPid.map(({ pid }) => pid), keys, includeData };
-    const { tasks } = await this.#read('getTasks', options, (attempt) =>
-      this[CONTEXT].calls.transport.getTasks(request, attempt),
-    );
+    const { tasks } = await this[CONTEXT].calls.call(methods.getTasks, request, options);
     // The reply has the tasks of the PIDs first.
     let [ofPid, ofKey] = [0, byPid.length];
     if (tasks.length < names.length) throw brokenReply('left out tasks');
@@ -253,33 +246,19 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
   /** Deletes the queue and all its tasks, also leased tasks, in constant time. Resolves with the number of tasks. */
   async delete(options: CallOptions = {}): Promise<number> {
     assertKnown('delete', options, callNames);
-    const { calls } = this[CONTEXT];
-    const { deletedTasks } = await calls.run('deleteQueue', 'unsafe', options, (attempt) =>
-      calls.transport.deleteQueue({ queue: this.name }, attempt),
-    );
+    const { deletedTasks } = await this[CONTEXT].calls.call(methods.deleteQueue, { queue: this.name }, options);
     return deletedTasks;
   }
 
   /** Makes all leased tasks available now. Their workers lose them. Resolves with the number of tasks. */
   async resetLeases(options: CallOptions = {}): Promise<number> {
     assertKnown('resetLeases', options, callNames);
-    const { calls } = this[CONTEXT];
-    const { resetTasks } = await calls.run('resetLeases', 'unsafe', options, (attempt) =>
-      calls.transport.resetLeases({ queue: this.name }, attempt),
-    );
+    const { resetTasks } = await this[CONTEXT].calls.call(methods.resetLeases, { queue: this.name }, options);
     return resetTasks;
   }
 
   async #shown(tasks: readonly WireInfo[], withData: boolean): Promise<(TaskInfo<T> | TaskSummary)[]> {
     return withData ? Promise.all(tasks.map((task) => taskInfo(this, task))) : tasks.map(taskSummary);
-  }
-
-  #read<Reply>(
-    operation: string,
-    options: CallOptions,
-    attempt: (options: TransportCallOptions) => Promise<Reply>,
-  ): Promise<Reply> {
-    return this[CONTEXT].calls.run(operation, 'read', options, attempt);
   }
 }
 

@@ -1,4 +1,5 @@
 import {
+  methods,
   type ScheduleSpec,
   type UnreachableNode,
   MissedRuns as WireMissedRuns,
@@ -17,7 +18,6 @@ import {
   type TaskRetryOptions,
 } from '../tasks/new-task.ts';
 import { type MissedRuns, type ScheduleInfo, scheduleInfo } from '../tasks/schedule-info.ts';
-import type { TransportCallOptions } from '../transport/transport.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
 import { encodeData } from '../values/codec.ts';
 import { type Duration, durationMs, timeLimitMs } from '../values/duration.ts';
@@ -129,9 +129,7 @@ export class Schedules {
   async put<In>(name: string, schedule: ScheduleOptions<In>, options: CallOptions = {}): Promise<PutScheduleOutcome> {
     assertKnown('put', options, callNames);
     const request = { schedule: canonicalName(name), spec: await scheduleSpec(schedule) };
-    const reply = await this.#run('putSchedule', 'harmless', options, (transport, attempt) =>
-      transport.putSchedule(request, attempt),
-    );
+    const reply = await this.#context.calls.call(methods.putSchedule, request, options);
     return { result: results[reply.result] ?? 'changed', schedule: infoOf(reply) };
   }
 
@@ -142,9 +140,7 @@ export class Schedules {
     let pageToken = '';
     do {
       const request = { schedule: '', group, nextRuns, limit: pageSize, pageToken };
-      const page = await this.#run('listSchedules', 'read', options, (transport, attempt) =>
-        transport.listSchedules(request, attempt),
-      );
+      const page = await this.#context.calls.call(methods.listSchedules, request, options);
       if (page.unreachable.length > 0) callHook({ onUnreachable }, 'onUnreachable', page.unreachable);
       yield* page.schedules.map(scheduleInfo);
       pageToken = page.nextPageToken;
@@ -158,9 +154,7 @@ export class Schedules {
   ): Promise<ScheduleInfo | undefined> {
     assertKnown('get', options, callNames);
     const request = { schedule: canonicalName(name), group: undefined, nextRuns, limit: 1, pageToken: '' };
-    const { schedules } = await this.#run('listSchedules', 'read', options, (transport, attempt) =>
-      transport.listSchedules(request, attempt),
-    );
+    const { schedules } = await this.#context.calls.call(methods.listSchedules, request, options);
     const [schedule] = schedules;
     return schedule && scheduleInfo(schedule);
   }
@@ -169,9 +163,7 @@ export class Schedules {
   async delete(name: string, options: CallOptions = {}): Promise<boolean> {
     assertKnown('delete', options, callNames);
     const request = { schedule: canonicalName(name) };
-    const { deleted } = await this.#run('deleteSchedule', 'unsafe', options, (transport, attempt) =>
-      transport.deleteSchedule(request, attempt),
-    );
+    const { deleted } = await this.#context.calls.call(methods.deleteSchedule, request, options);
     return deleted;
   }
 
@@ -192,29 +184,15 @@ export class Schedules {
   async trigger(name: string, options: CallOptions = {}): Promise<{ readonly queue: string; readonly pid: Pid }> {
     assertKnown('trigger', options, callNames);
     const request = { schedule: canonicalName(name) };
-    const { queue, pid } = await this.#run('triggerSchedule', 'unsafe', options, (transport, attempt) =>
-      transport.triggerSchedule(request, attempt),
-    );
+    const { queue, pid } = await this.#context.calls.call(methods.triggerSchedule, request, options);
     return { queue, pid };
   }
 
   async #pause(name: string, paused: boolean, options: CallOptions): Promise<ScheduleInfo> {
     assertKnown(paused ? 'pause' : 'resume', options, callNames);
     const request = { schedule: canonicalName(name), paused };
-    const reply = await this.#run('pauseSchedule', 'harmless', options, (transport, attempt) =>
-      transport.pauseSchedule(request, attempt),
-    );
+    const reply = await this.#context.calls.call(methods.pauseSchedule, request, options);
     return infoOf(reply);
-  }
-
-  #run<Reply>(
-    operation: string,
-    repetition: 'read' | 'harmless' | 'unsafe',
-    options: CallOptions,
-    call: (transport: ClientContext['calls']['transport'], attempt: TransportCallOptions) => Promise<Reply>,
-  ): Promise<Reply> {
-    const { calls } = this.#context;
-    return calls.run(operation, repetition, options, (attempt) => call(calls.transport, attempt));
   }
 }
 

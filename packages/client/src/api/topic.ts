@@ -1,4 +1,4 @@
-import type { Subscription as WireSubscription } from '@taskmaster/proto';
+import { methods, type Subscription as WireSubscription } from '@taskmaster/proto';
 import { emptyRequest } from '../calls/update-request.ts';
 import type { ClientContext } from '../tasks/context.ts';
 import { type HeaderFilter, headerFilter, wireFilter } from '../tasks/header-filter.ts';
@@ -15,7 +15,6 @@ import {
   taskNames,
 } from '../tasks/new-task.ts';
 import { type PublishedTask, publishedTasks } from '../tasks/update.ts';
-import type { TransportCallOptions } from '../transport/transport.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
 import type { DataFormat } from '../values/codec.ts';
 import { type Duration, durationMs } from '../values/duration.ts';
@@ -110,9 +109,7 @@ export class Topic<T, In = T> implements TopicRef<T, In> {
       ttlMs: options.ttl === undefined ? 0 : durationMs(options.ttl, 'ttl'),
       deleteQueue: options.deleteQueue ?? false,
     };
-    const { created, expiresUnixMs } = await this.#run('subscribe', options, (attempt) =>
-      this.#context.calls.transport.subscribe(request, attempt),
-    );
+    const { created, expiresUnixMs } = await this.#context.calls.call(methods.subscribe, request, options);
     return { created, expiresAt: dateOf(expiresUnixMs) };
   }
 
@@ -120,9 +117,7 @@ export class Topic<T, In = T> implements TopicRef<T, In> {
   async unsubscribe(queue: string | QueueRef, options: CallOptions = {}): Promise<boolean> {
     assertKnown('unsubscribe', options, callNames);
     const request = { topic: this.name, queue: queueRef(queue).name };
-    const { existed } = await this.#run('unsubscribe', options, (attempt) =>
-      this.#context.calls.transport.unsubscribe(request, attempt),
-    );
+    const { existed } = await this.#context.calls.call(methods.unsubscribe, request, options);
     return existed;
   }
 
@@ -138,10 +133,6 @@ export class Topic<T, In = T> implements TopicRef<T, In> {
   onEveryWorker(handler: Handler<T>, options: EveryWorkerOptions<T> = {}): EveryWorker<T> {
     return new EveryWorker(this.#context, this, handler, options);
   }
-
-  #run<R>(operation: string, options: CallOptions, attempt: (options: TransportCallOptions) => Promise<R>): Promise<R> {
-    return this.#context.calls.run(operation, 'harmless', options, attempt);
-  }
 }
 
 /** The subscriptions of a topic, or with `group#` those of all topics of a group. */
@@ -151,9 +142,7 @@ export async function listSubscriptions(
   options: CallOptions,
 ): Promise<readonly Subscription[]> {
   assertKnown('subscriptions', options, callNames);
-  const { subscriptions } = await calls.run('listSubscriptions', 'read', options, (attempt) =>
-    calls.transport.listSubscriptions({ topic }, attempt),
-  );
+  const { subscriptions } = await calls.call(methods.listSubscriptions, { topic }, options);
   return subscriptions.map(subscriptionOf);
 }
 

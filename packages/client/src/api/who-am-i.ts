@@ -1,4 +1,4 @@
-import { type WhoAmIResponse, CredentialKind as WireCredentialKind } from '@taskmaster/proto';
+import { methods, type WhoAmIResponse, CredentialKind as WireCredentialKind } from '@taskmaster/proto';
 import type { ClientContext } from '../tasks/context.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import type { CallOptions } from '../values/options.ts';
@@ -56,11 +56,9 @@ export async function whoAmI({ calls }: ClientContext, options: WhoAmIOptions): 
   assertKnown('whoAmI', options, whoAmINames);
   for (const question of options.questions ?? []) assertKnown('a question', question, questionNames);
   const { principal = '', questions = [], ...call } = options;
-  const ask = calls.transport.whoAmI?.bind(calls.transport);
-  if (ask === undefined) return inThisProcess(questions.length);
+  if (calls.transport.isInProcess) return inThisProcess(questions.length);
   const request = { principal, questions: questions.map(({ right, group = '' }) => ({ right, group })) };
-  const reply = await calls.run('whoAmI', 'read', call, (attempt) => ask(request, attempt));
-  return identityFrom(reply);
+  return identityFrom(await calls.call(methods.whoAmI, request, call));
 }
 
 const inThisProcess = (questions: number): Identity => ({

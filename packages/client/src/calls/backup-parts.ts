@@ -1,4 +1,4 @@
-import type { BackupPartitionRequest, BackupPartitionResponse } from '@taskmaster/proto';
+import { type BackupPartitionRequest, type BackupPartitionResponse, methods } from '@taskmaster/proto';
 import type { Timing } from '../transport/timing.ts';
 import type { Transport, TransportCallOptions } from '../transport/transport.ts';
 import { asTaskMasterError, brokenReply } from '../transport/wire-errors.ts';
@@ -21,8 +21,11 @@ export async function* backupParts(
   request: BackupPartitionRequest,
   options: CallOptions,
 ): AsyncGenerator<BackupPart, undefined> {
-  const { parts, first } = await calls.run('backupPartition', 'read', options, (attempt) =>
-    begin(calls.transport, timing, request, attempt),
+  const { parts, first } = await calls.run(
+    methods.backupPartition.key,
+    methods.backupPartition.repetition,
+    options,
+    (attempt) => begin(calls.transport, timing, request, attempt),
   );
   try {
     let last: BackupPart | undefined;
@@ -47,7 +50,7 @@ async function begin(
   { signal, timeoutMs }: TransportCallOptions,
 ): Promise<Begun> {
   const late = new AbortController();
-  const parts = transport.backupPartition(request, {
+  const parts = transport.stream(methods.backupPartition, request, {
     signal: signal === undefined ? late.signal : AbortSignal.any([signal, late.signal]),
   });
   const cancelTimer = timeoutMs === undefined ? undefined : timing.after(timeoutMs, () => late.abort(), true);

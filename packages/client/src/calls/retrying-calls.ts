@@ -1,11 +1,13 @@
 import { status } from '@grpc/grpc-js';
-import type {
-  EndedTask,
-  LeaseTasksRequest,
-  LeaseTasksResponse,
-  UpdateTasksRequest,
-  UpdateTasksResponse,
-  WaitForTasksRequest,
+import {
+  type EndedTask,
+  type LeaseTasksRequest,
+  type LeaseTasksResponse,
+  type Method,
+  methods,
+  type UpdateTasksRequest,
+  type UpdateTasksResponse,
+  type WaitForTasksRequest,
 } from '@taskmaster/proto';
 import { sleep, type Timing } from '../transport/timing.ts';
 import type { Transport, TransportCallOptions } from '../transport/transport.ts';
@@ -46,10 +48,12 @@ export class RetryingCalls {
   update(request: UpdateTasksRequest, options: CallOptions, failed?: TaskMasterError): Promise<UpdateTasksResponse> {
     const repetition = request.requestId.byteLength > 0 ? 'once' : 'unsafe';
     let first = failed;
-    return this.run('updateTasks', repetition, options, (attempt) => {
+    return this.run(methods.updateTasks.key, repetition, options, (attempt) => {
       const before = first;
       first = undefined;
-      return before === undefined ? this.#parts.transport.updateTasks(request, attempt) : Promise.reject(before);
+      return before === undefined
+        ? this.#parts.transport.unary(methods.updateTasks, request, attempt)
+        : Promise.reject(before);
     });
   }
 
@@ -60,34 +64,34 @@ export class RetryingCalls {
    * the caller must release them.
    */
   lease(request: LeaseTasksRequest, options: CallOptions): Promise<LeaseTasksResponse> {
-    const { transport } = this.#parts;
-    return this.#poll('leaseTasks', 'harmless', request, options, (now, attempt) => transport.leaseTasks(now, attempt));
+    return this.#poll(methods.leaseTasks, request, options);
   }
 
   /** Waits until tasks have ended, or leases are lost or their tasks cancelled. Resolves with none after the wait. */
   async waitForTasks(request: WaitForTasksRequest, options: CallOptions): Promise<readonly EndedTask[]> {
-    const { transport } = this.#parts;
-    const { ended } = await this.#poll('waitForTasks', 'read', request, options, (now, attempt) =>
-      transport.waitForTasks(now, attempt),
-    );
-    return ended;
+    return (await this.#poll(methods.waitForTasks, request, options)).ended;
   }
 
-  /** As `run`. Later attempts wait for the rest of the time. */
-  #poll<Request extends { readonly waitMs: number }, Reply>(
-    operation: string,
-    repetition: Repetition,
-    request: Request,
+  /** Calls a method. `repetition`: default as the method says. */
+  call<Q extends object, R>(
+    method: Method<Q, R>,
+    request: NoInfer<Q>,
     options: CallOptions,
-    attemptOnce: (request: Request, options: TransportCallOptions) => Promise<Reply>,
-  ): Promise<Reply> {
-    const { timing } = this.#parts;
+    repetition: Repetition = method.repetition,
+  ): Promise<R> {
+    const { transport } = this.#parts;
+    return this.run(method.key, repetition, options, (attempt) => transport.unary(method, request, attempt));
+  }
+
+  /** As `call`. Later attempts wait for the rest of the time. */
+  #poll<Q extends { readonly waitMs: number }, R>(method: Method<Q, R>, request: Q, options: CallOptions): Promise<R> {
+    const { timing, transport } = this.#parts;
     const end = timing.now() + request.waitMs;
-    const attempt = (options: TransportCallOptions): Promise<Reply> => {
+    const attempt = (options: TransportCallOptions): Promise<R> => {
       const waitMs = Math.max(0, Math.min(request.waitMs, Math.round(end - timing.now())));
-      return attemptOnce({ ...request, waitMs }, options);
+      return transport.unary(method, { ...request, waitMs }, options);
     };
-    return this.run(operation, repetition, options, attempt, request.waitMs);
+    return this.run(method.key, method.repetition, options, attempt, request.waitMs);
   }
 
   /**

@@ -1,4 +1,4 @@
-import { parseQueueName, type Renew, type RenewOutcome } from '@taskmaster/proto';
+import { methods, parseQueueName, type Renew, type RenewOutcome } from '@taskmaster/proto';
 import { emptyRequest } from '../calls/update-request.ts';
 import type { CancelTimer, Timing } from '../transport/timing.ts';
 import type { Transport } from '../transport/transport.ts';
@@ -24,7 +24,7 @@ export interface KeptLease {
 }
 
 export interface RenewerParts {
-  readonly transport: Pick<Transport, 'updateTasks'>;
+  readonly transport: Pick<Transport, 'unary'>;
   readonly timing: Timing;
   /** Uniform in [0, 1). */
   readonly random: () => number;
@@ -134,7 +134,8 @@ export class Renewer {
     let failure: TaskMasterError | undefined;
     let outcomes: readonly RenewOutcome[] = [];
     try {
-      ({ renewed: outcomes } = await transport.updateTasks(
+      ({ renewed: outcomes } = await transport.unary(
+        methods.updateTasks,
         { ...emptyRequest(), renew: entries.map(renewal) },
         { timeoutMs: timeoutOf(entries) },
       ));

@@ -1,4 +1,4 @@
-import type { QueueFilter, QueueStats, QueueTotals, UnreachableNode } from '@taskmaster/proto';
+import { methods, type QueueFilter, type QueueStats, type QueueTotals, type UnreachableNode } from '@taskmaster/proto';
 import { callHook } from '../values/hooks.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import type { CallOptions } from '../values/options.ts';
@@ -69,9 +69,7 @@ export async function queueStats(context: ClientContext, options: StatsOptions):
     queues: (options.queues ?? []).map((queue) => (typeof queue === 'string' ? canonicalName(queue) : queue.name)),
     filter: wireFilter(options.filter),
   };
-  const reply = await calls.run('getQueueStats', 'read', options, (attempt) =>
-    calls.transport.getQueueStats(request, attempt),
-  );
+  const reply = await calls.call(methods.getQueueStats, request, options);
   return { queues: reply.queues, totals: reply.totals ?? noTotals, unreachable: reply.unreachable };
 }
 
@@ -83,9 +81,7 @@ export async function* listQueues(context: ClientContext, options: ListOptions):
   let pageToken = '';
   do {
     const request = { filter, limit: options.pageSize ?? 0, pageToken };
-    const page = await calls.run('listQueues', 'read', options, (attempt) =>
-      calls.transport.listQueues(request, attempt),
-    );
+    const page = await calls.call(methods.listQueues, request, options);
     if (page.unreachable.length > 0) callHook(options, 'onUnreachable', page.unreachable);
     yield* page.queues;
     pageToken = page.nextPageToken;

@@ -3,6 +3,9 @@ import {
   type BackupPartitionResponse,
   type LeaseTasksRequest,
   type LeaseTasksResponse,
+  type Method,
+  type MethodHandlers,
+  type MethodKey,
   parseQueueName,
   type UpdateTasksRequest,
   type UpdateTasksResponse,
@@ -25,12 +28,15 @@ export interface Fault {
   readonly error: TaskMasterError;
 }
 
+type Calls = MethodHandlers<MethodKey, [options?: TransportCallOptions]>;
+
 /** A transport to a fake engine in this thread, with faults that a test injects. */
 export class FakeTransport implements Transport {
   readonly engine: FakeEngine;
   readonly settings = new FakeSettings();
   readonly schedules: FakeSchedules;
   readonly reachableFrom: Reachable | undefined = undefined;
+  readonly isInProcess = true;
   /** Faults of the next calls of each name, in order. Undefined: no fault. */
   readonly faults: {
     updateTasks: (Fault | undefined)[];
@@ -66,6 +72,11 @@ export class FakeTransport implements Transport {
     this.schedules = new FakeSchedules(timing);
   }
 
+  unary<Q extends object, R>({ key }: Method<Q, R>, request: Q, options?: TransportCallOptions): Promise<R> {
+    const calls = this as unknown as Record<string, (request: Q, options?: TransportCallOptions) => Promise<R>>;
+    return calls[key]?.(request, options) ?? Promise.reject(new TypeError(`the fake engine has no ${key}`));
+  }
+
   updateTasks(request: UpdateTasksRequest, options: TransportCallOptions = {}): Promise<UpdateTasksResponse> {
     this.updateOptions.push(options);
     return this.#attempt('updateTasks', options, () => this.engine.update(request));
@@ -84,9 +95,9 @@ export class FakeTransport implements Transport {
   }
 
   listQueues(
-    { filter, pageToken, limit }: Parameters<Transport['listQueues']>[0],
+    { filter, pageToken, limit }: Parameters<Calls['listQueues']>[0],
     options?: TransportCallOptions,
-  ): ReturnType<Transport['listQueues']> {
+  ): ReturnType<Calls['listQueues']> {
     return this.#attempt('listQueues', options, () => {
       const all = this.engine.stats({ queues: [], filter: undefined }).queues;
       const regex = new RegExp(filter?.nameRegex ?? '', 'u');
@@ -102,45 +113,52 @@ export class FakeTransport implements Transport {
     });
   }
 
-  getQueueStats: Transport['getQueueStats'] = (request, options) =>
+  getQueueStats: Calls['getQueueStats'] = (request, options) =>
     this.#attempt('getQueueStats', options, () => this.engine.stats(request));
-  peekTasks: Transport['peekTasks'] = (request, options) =>
+  peekTasks: Calls['peekTasks'] = (request, options) =>
     this.#attempt('peekTasks', options, () => this.engine.peek(request));
-  getTasks: Transport['getTasks'] = (request, options) =>
+  getTasks: Calls['getTasks'] = (request, options) =>
     this.#attempt('getTasks', options, () => this.engine.get(request));
-  deleteQueue: Transport['deleteQueue'] = ({ queue }, options) =>
+  deleteQueue: Calls['deleteQueue'] = ({ queue }, options) =>
     this.#attempt('deleteQueue', options, () => ({ deletedTasks: this.engine.deleteQueue(queue) }));
-  resetLeases: Transport['resetLeases'] = ({ queue }, options) =>
+  resetLeases: Calls['resetLeases'] = ({ queue }, options) =>
     this.#attempt('resetLeases', options, () => ({ resetTasks: this.engine.resetLeases(queue) }));
-  putSchedule: Transport['putSchedule'] = (request, options) =>
+  putSchedule: Calls['putSchedule'] = (request, options) =>
     this.#attempt('putSchedule', options, () => this.schedules.put(request));
-  listSchedules: Transport['listSchedules'] = (request, options) =>
+  listSchedules: Calls['listSchedules'] = (request, options) =>
     this.#attempt('listSchedules', options, () => this.schedules.list(request));
-  deleteSchedule: Transport['deleteSchedule'] = ({ schedule }, options) =>
+  deleteSchedule: Calls['deleteSchedule'] = ({ schedule }, options) =>
     this.#attempt('deleteSchedule', options, () => ({ deleted: this.schedules.delete(schedule) }));
-  pauseSchedule: Transport['pauseSchedule'] = ({ schedule, paused }, options) =>
+  pauseSchedule: Calls['pauseSchedule'] = ({ schedule, paused }, options) =>
     this.#attempt('pauseSchedule', options, () => ({ schedule: this.schedules.pause(schedule, paused) }));
-  triggerSchedule: Transport['triggerSchedule'] = ({ schedule }, options) =>
+  triggerSchedule: Calls['triggerSchedule'] = ({ schedule }, options) =>
     this.#attempt('triggerSchedule', options, () => this.schedules.trigger(schedule));
-  subscribe: Transport['subscribe'] = (request, options) =>
+  subscribe: Calls['subscribe'] = (request, options) =>
     this.#attempt('subscribe', options, () => this.engine.topics.subscribe(request));
-  unsubscribe: Transport['unsubscribe'] = (request, options) =>
+  unsubscribe: Calls['unsubscribe'] = (request, options) =>
     this.#attempt('unsubscribe', options, () => this.engine.unsubscribe(request));
-  listSubscriptions: Transport['listSubscriptions'] = (request, options) =>
+  listSubscriptions: Calls['listSubscriptions'] = (request, options) =>
     this.#attempt('listSubscriptions', options, () => this.engine.topics.list(request));
 
-  putQueueSettings: Transport['putQueueSettings'] = (request, options) =>
+  putQueueSettings: Calls['putQueueSettings'] = (request, options) =>
     this.#attempt('putQueueSettings', options, () => this.settings.put(request));
-  deleteQueueSettings: Transport['deleteQueueSettings'] = ({ queues }, options) =>
+  deleteQueueSettings: Calls['deleteQueueSettings'] = ({ queues }, options) =>
     this.#attempt('deleteQueueSettings', options, () => ({ deleted: this.settings.delete(queues) }));
-  listQueueSettings: Transport['listQueueSettings'] = ({ queue }, options) =>
+  listQueueSettings: Calls['listQueueSettings'] = ({ queue }, options) =>
     this.#attempt('listQueueSettings', options, () => this.settings.list(queue));
 
-  async *backupPartition(
-    request: BackupPartitionRequest,
+  async *stream<Q extends object, R>(
+    _method: Method<Q, R>,
+    request: Q,
     options?: TransportCallOptions,
-  ): AsyncGenerator<BackupPartitionResponse, undefined> {
-    yield* await this.#attempt('backupPartition', options, () => this.backup?.(request) ?? this.engine.backup(request));
+  ): AsyncGenerator<R, undefined> {
+    const asked = request as unknown as BackupPartitionRequest;
+    const parts = await this.#attempt(
+      'backupPartition',
+      options,
+      () => this.backup?.(asked) ?? this.engine.backup(asked),
+    );
+    yield* parts as AsyncIterable<R> | Iterable<R>;
   }
 
   get closed(): boolean {
@@ -156,7 +174,7 @@ export class FakeTransport implements Transport {
   }
 
   async #attempt<Reply>(
-    name: keyof Transport,
+    name: MethodKey,
     options: TransportCallOptions = {},
     act: () => Reply | Promise<Reply>,
     waitMs = 0,
@@ -168,7 +186,7 @@ export class FakeTransport implements Transport {
       // A cancelled lease waits until no more tasks can be leased to it.
       return this.#unanswered(name === 'leaseTasks' ? { timeoutMs: options.timeoutMs } : options, waitMs);
     }
-    const fault = (this.faults as Partial<Record<keyof Transport, (Fault | undefined)[]>>)[name]?.shift();
+    const fault = (this.faults as Partial<Record<MethodKey, (Fault | undefined)[]>>)[name]?.shift();
     if (fault?.when === 'late') this.stragglers.push(act);
     if (fault !== undefined && fault.when !== 'after') throw fault.error;
     const reply = await act();

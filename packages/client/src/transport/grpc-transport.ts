@@ -2,56 +2,20 @@ import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type ChannelOptions, status } from '@grpc/grpc-js';
 import {
-  AccessServiceService as accessService,
   addressName,
-  type BackupPartitionRequest,
-  type BackupPartitionResponse,
-  BackupServiceService as backupService,
-  ClusterServiceService as clusterService,
-  type DeleteQueueRequest,
-  type DeleteQueueResponse,
-  type DeleteQueueSettingsRequest,
-  type DeleteQueueSettingsResponse,
-  type DeleteScheduleRequest,
-  type DeleteScheduleResponse,
-  type GetQueueStatsRequest,
-  type GetQueueStatsResponse,
-  type GetTasksRequest,
-  type GetTasksResponse,
   type LeaseTasksRequest,
   type LeaseTasksResponse,
-  type ListQueueSettingsRequest,
-  type ListQueueSettingsResponse,
-  type ListQueuesRequest,
-  type ListQueuesResponse,
-  type ListSchedulesRequest,
-  type ListSchedulesResponse,
-  type ListSubscriptionsRequest,
-  type ListSubscriptionsResponse,
   limits,
-  type PauseScheduleRequest,
-  type PauseScheduleResponse,
-  type PeekTasksRequest,
-  type PeekTasksResponse,
-  type PutQueueSettingsRequest,
-  type PutQueueSettingsResponse,
-  type PutScheduleRequest,
-  type PutScheduleResponse,
-  type ResetLeasesRequest,
-  type ResetLeasesResponse,
-  type SubscribeRequest,
-  type SubscribeResponse,
-  TaskMasterServiceService as service,
-  type TriggerScheduleRequest,
-  type TriggerScheduleResponse,
-  type UnsubscribeRequest,
-  type UnsubscribeResponse,
+  type Method,
+  type MethodKey,
+  methods,
+  type RoutedNames,
+  routedNames,
   type UpdateTasksRequest,
   type UpdateTasksResponse,
   type WaitForTasksRequest,
   type WaitForTasksResponse,
-  type WhoAmIRequest,
-  type WhoAmIResponse,
+  waitOf,
 } from '@taskmaster/proto';
 import { durationMs } from '../values/duration.ts';
 import { cancelled, isTaskMasterError } from '../values/errors.ts';
@@ -64,11 +28,11 @@ import { usesHttpProxy } from './channels/http-proxy.ts';
 import { ClusterCheck } from './cluster-check.ts';
 import { Connection } from './connection.ts';
 import { EndpointPool } from './endpoint-pool.ts';
-import { HolderRoutes, type QueueNames } from './holder-routes.ts';
+import { HolderRoutes } from './holder-routes.ts';
 import { assertUpdateFits, updateSizeBound } from './request-size.ts';
 import { systemTiming, type Timing } from './timing.ts';
-import type { ClusterCalls, Reachable, Transport, TransportCallOptions } from './transport.ts';
-import { type UnaryMethod, unaryCall } from './unary-call.ts';
+import type { Reachable, Transport, TransportCallOptions } from './transport.ts';
+import { unaryCall } from './unary-call.ts';
 
 /** Parts that tests replace. */
 export interface GrpcTransportParts {
@@ -76,6 +40,9 @@ export interface GrpcTransportParts {
   /** Uniform in [0, 1). */
   readonly random?: (() => number) | undefined;
 }
+
+/** Makes a call of one method. */
+type OwnWay<Q, R> = (request: Q, options: TransportCallOptions) => Promise<R>;
 
 const NO_OPTIONS: TransportCallOptions = {};
 const DEFAULT_CALLS_IN_FLIGHT = 4_096;
@@ -85,17 +52,12 @@ const UNANSWERED: ReadonlySet<number> = new Set([status.UNAVAILABLE, status.DEAD
 
 /** Transport to nodes and proxies over gRPC. Updates and leases go over a stream, other requests are unary calls. */
 export class GrpcTransport implements Transport {
-  readonly cluster: ClusterCalls = {
-    listMembers: (request, options = NO_OPTIONS) => this.#unary(clusterService.listMembers, request, options),
-    listPartitions: (request, options = NO_OPTIONS) => this.#unary(clusterService.listPartitions, request, options),
-    drainMember: (request, options = NO_OPTIONS) => this.#unary(clusterService.drainMember, request, options),
-    removeMember: (request, options = NO_OPTIONS) =>
-      this.#unary(clusterService.removeMember, request, options, undefined, request.waitMs),
-  };
   readonly reachableFrom: Reachable | undefined;
   readonly #pool: EndpointPool;
   readonly #routes: HolderRoutes;
   readonly #useStream: boolean;
+  /** The methods whose calls are more than a unary call. */
+  readonly #ownWays = new Map<MethodKey, OwnWay<never, unknown>>();
   readonly #isChecked: boolean;
 
   constructor(options: GrpcOptions, parts: GrpcTransportParts = {}) {
@@ -104,6 +66,11 @@ export class GrpcTransport implements Transport {
     const random = parts.random ?? Math.random;
     const routing = routingOf(options.routing);
     this.#useStream = options.useStream ?? true;
+    this.#ownWays.set('updateTasks', (request: UpdateTasksRequest, given) => this.#update(request, given));
+    if (this.#useStream) {
+      this.#ownWays.set('leaseTasks', (request: LeaseTasksRequest, given) => this.#lease(request, given));
+      this.#ownWays.set('waitForTasks', (request: WaitForTasksRequest, given) => this.#wait(request, given));
+    }
     const { token, tokenFile, insecure, tls, httpProxy = true } = options;
     const isEncrypted = options.credentials?._isSecure() ?? tls !== undefined;
     const renewalThread = renewalThreadOf(options.renewalThread);
@@ -178,118 +145,20 @@ export class GrpcTransport implements Transport {
     if (this.#isChecked) await this.#pool.tried();
   }
 
-  updateTasks(request: UpdateTasksRequest, options = NO_OPTIONS): Promise<UpdateTasksResponse> {
-    const size = updateSizeBound(request);
-    if (size > limits.requestBytes) {
-      try {
-        assertUpdateFits(request);
-      } catch (error) {
-        return Promise.reject(error);
-      }
-    }
-    const queue = queueOf(request);
-    if (!this.#useStream) return this.#unary(service.updateTasks, request, options, queue);
-    const connection = this.#routes.pick(queue);
-    if (connection !== undefined) return connection.stream.update(request, size, options);
-    return this.#whenLive(options, queue, (live, left) => live.stream.update(request, size, left));
+  unary<Q extends object, R>(method: Method<Q, R>, request: Q, options = NO_OPTIONS): Promise<R> {
+    const own = this.#ownWays.get(method.key) as OwnWay<Q, R> | undefined;
+    return own === undefined ? this.#unary(method, request, options) : own(request, options);
   }
 
-  leaseTasks(request: LeaseTasksRequest, options = NO_OPTIONS): Promise<LeaseTasksResponse> {
-    const { queues, waitMs } = request;
-    if (!this.#useStream) return this.#unary(service.leaseTasks, request, options, queues, waitMs);
-    const connection = this.#routes.pick(queues);
-    if (connection !== undefined) return connection.stream.lease(request, options);
-    return this.#whenLive(options, queues, (live, left) => live.stream.lease(request, left));
-  }
-
-  waitForTasks(request: WaitForTasksRequest, options = NO_OPTIONS): Promise<WaitForTasksResponse> {
-    const queue = request.tasks[0]?.queue;
-    if (!this.#useStream) return this.#unary(service.waitForTasks, request, options, queue, request.waitMs);
-    const connection = this.#routes.pick(queue);
-    if (connection !== undefined) return connection.stream.wait(request, options);
-    return this.#whenLive(options, queue, (live, left) => live.stream.wait(request, left));
-  }
-
-  listQueues(request: ListQueuesRequest, options = NO_OPTIONS): Promise<ListQueuesResponse> {
-    return this.#unary(service.listQueues, request, options);
-  }
-
-  getQueueStats(request: GetQueueStatsRequest, options = NO_OPTIONS): Promise<GetQueueStatsResponse> {
-    return this.#unary(service.getQueueStats, request, options, request.queues);
-  }
-
-  peekTasks(request: PeekTasksRequest, options = NO_OPTIONS): Promise<PeekTasksResponse> {
-    return this.#unary(service.peekTasks, request, options, request.queue);
-  }
-
-  getTasks(request: GetTasksRequest, options = NO_OPTIONS): Promise<GetTasksResponse> {
-    return this.#unary(service.getTasks, request, options, request.queue);
-  }
-
-  deleteQueue(request: DeleteQueueRequest, options = NO_OPTIONS): Promise<DeleteQueueResponse> {
-    return this.#unary(service.deleteQueue, request, options, request.queue);
-  }
-
-  resetLeases(request: ResetLeasesRequest, options = NO_OPTIONS): Promise<ResetLeasesResponse> {
-    return this.#unary(service.resetLeases, request, options, request.queue);
-  }
-
-  putQueueSettings(request: PutQueueSettingsRequest, options = NO_OPTIONS): Promise<PutQueueSettingsResponse> {
-    return this.#unary(service.putQueueSettings, request, options, request.queues);
-  }
-
-  deleteQueueSettings(request: DeleteQueueSettingsRequest, options = NO_OPTIONS): Promise<DeleteQueueSettingsResponse> {
-    return this.#unary(service.deleteQueueSettings, request, options, request.queues);
-  }
-
-  listQueueSettings(request: ListQueueSettingsRequest, options = NO_OPTIONS): Promise<ListQueueSettingsResponse> {
-    return this.#unary(service.listQueueSettings, request, options, request.queue);
-  }
-
-  putSchedule(request: PutScheduleRequest, options = NO_OPTIONS): Promise<PutScheduleResponse> {
-    return this.#unary(service.putSchedule, request, options, request.schedule);
-  }
-
-  listSchedules(request: ListSchedulesRequest, options = NO_OPTIONS): Promise<ListSchedulesResponse> {
-    return this.#unary(service.listSchedules, request, options, request.schedule);
-  }
-
-  deleteSchedule(request: DeleteScheduleRequest, options = NO_OPTIONS): Promise<DeleteScheduleResponse> {
-    return this.#unary(service.deleteSchedule, request, options, request.schedule);
-  }
-
-  pauseSchedule(request: PauseScheduleRequest, options = NO_OPTIONS): Promise<PauseScheduleResponse> {
-    return this.#unary(service.pauseSchedule, request, options, request.schedule);
-  }
-
-  triggerSchedule(request: TriggerScheduleRequest, options = NO_OPTIONS): Promise<TriggerScheduleResponse> {
-    return this.#unary(service.triggerSchedule, request, options, request.schedule);
-  }
-
-  subscribe(request: SubscribeRequest, options = NO_OPTIONS): Promise<SubscribeResponse> {
-    return this.#unary(service.subscribe, request, options, request.topic);
-  }
-
-  unsubscribe(request: UnsubscribeRequest, options = NO_OPTIONS): Promise<UnsubscribeResponse> {
-    return this.#unary(service.unsubscribe, request, options, request.topic);
-  }
-
-  listSubscriptions(request: ListSubscriptionsRequest, options = NO_OPTIONS): Promise<ListSubscriptionsResponse> {
-    return this.#unary(service.listSubscriptions, request, options, request.topic);
-  }
-
-  whoAmI(request: WhoAmIRequest, options = NO_OPTIONS): Promise<WhoAmIResponse> {
-    return this.#unary(accessService.whoAmI, request, options);
-  }
-
-  async *backupPartition(
-    request: BackupPartitionRequest,
+  async *stream<Q extends object, R>(
+    method: Method<Q, R>,
+    request: Q,
     { signal }: Pick<TransportCallOptions, 'signal'> = NO_OPTIONS,
-  ): AsyncGenerator<BackupPartitionResponse, undefined> {
-    const { partition } = request;
+  ): AsyncGenerator<R, undefined> {
     if (signal?.aborted) throw cancelled(signal);
-    const connection = this.#routes.pick(partition) ?? (await this.#routes.whenLive(partition, undefined, signal));
-    yield* answerStream(connection, backupService.backupPartition, request, signal);
+    const names = routedNames(method, request);
+    const connection = this.#routes.pick(names) ?? (await this.#routes.whenLive(names, undefined, signal));
+    yield* answerStream(connection, method, request, signal);
   }
 
   async close(): Promise<void> {
@@ -301,36 +170,57 @@ export class GrpcTransport implements Transport {
     return this.close();
   }
 
-  #unary<Request, Reply>(
-    method: UnaryMethod<Request, Reply>,
-    request: Request,
-    options: TransportCallOptions,
-    queues?: QueueNames,
-    extraMs = 0,
-  ): Promise<Reply> {
-    if (options.signal?.aborted) return Promise.reject(cancelled(options.signal));
+  #update(request: UpdateTasksRequest, options: TransportCallOptions): Promise<UpdateTasksResponse> {
+    const size = updateSizeBound(request);
+    if (size > limits.requestBytes) {
+      try {
+        assertUpdateFits(request);
+      } catch (error) {
+        return Promise.reject(error);
+      }
+    }
+    if (!this.#useStream) return this.#unary(methods.updateTasks, request, options);
+    const queue = routedNames(methods.updateTasks, request);
+    const connection = this.#routes.pick(queue);
+    if (connection !== undefined) return connection.stream.update(request, size, options);
+    return this.#whenLive(options, queue, (live, left) => live.stream.update(request, size, left));
+  }
+
+  #lease(request: LeaseTasksRequest, options: TransportCallOptions): Promise<LeaseTasksResponse> {
+    const { queues } = request;
     const connection = this.#routes.pick(queues);
-    if (connection !== undefined) return unaryCall(connection, method, request, options, extraMs);
-    return this.#whenLive(options, queues, (live, left) => unaryCall(live, method, request, left, extraMs));
+    if (connection !== undefined) return connection.stream.lease(request, options);
+    return this.#whenLive(options, queues, (live, left) => live.stream.lease(request, left));
+  }
+
+  #wait(request: WaitForTasksRequest, options: TransportCallOptions): Promise<WaitForTasksResponse> {
+    const queue = request.tasks[0]?.queue;
+    const connection = this.#routes.pick(queue);
+    if (connection !== undefined) return connection.stream.wait(request, options);
+    return this.#whenLive(options, queue, (live, left) => live.stream.wait(request, left));
+  }
+
+  #unary<Q extends object, R>(method: Method<Q, R>, request: Q, options: TransportCallOptions): Promise<R> {
+    if (options.signal?.aborted) return Promise.reject(cancelled(options.signal));
+    const names = routedNames(method, request);
+    const waitMs = waitOf(request);
+    const connection = this.#routes.pick(names);
+    if (connection !== undefined) return unaryCall(connection, method, request, options, waitMs);
+    return this.#whenLive(options, names, (live, left) => unaryCall(live, method, request, left, waitMs));
   }
 
   /** Makes the call when a connection is up, within its deadline. */
   async #whenLive<Reply>(
     options: TransportCallOptions,
-    queues: QueueNames,
+    names: RoutedNames,
     call: (connection: Connection, options: TransportCallOptions) => Promise<Reply>,
   ): Promise<Reply> {
     const { timeoutMs, signal } = options;
     const start = performance.now();
-    const connection = await this.#routes.whenLive(queues, timeoutMs, signal);
+    const connection = await this.#routes.whenLive(names, timeoutMs, signal);
     if (timeoutMs === undefined) return call(connection, options);
     return call(connection, { signal, timeoutMs: Math.max(0, timeoutMs - (performance.now() - start)) });
   }
-}
-
-/** A queue of the update. All its queues have the same group. */
-function queueOf({ enqueue, dequeue, renew, release }: UpdateTasksRequest): string | undefined {
-  return (enqueue[0] ?? dequeue[0] ?? renew[0] ?? release[0])?.queue;
 }
 
 function routingOf(given: Routing | undefined): Routing {
@@ -350,7 +240,7 @@ function clusterOf(given: string | undefined): string | undefined {
 async function clusterAt(connection: Connection): Promise<string | undefined> {
   try {
     const asked = { principal: '', questions: [] };
-    return (await unaryCall(connection, accessService.whoAmI, asked, { timeoutMs: CHECK_MS }, 0)).cluster;
+    return (await unaryCall(connection, methods.whoAmI, asked, { timeoutMs: CHECK_MS }, 0)).cluster;
   } catch (error) {
     const isUnanswered = isTaskMasterError(error) && UNANSWERED.has(error.code);
     return isUnanswered ? undefined : '';

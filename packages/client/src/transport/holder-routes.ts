@@ -1,4 +1,9 @@
-import { ClusterServiceService as clusterService, type ListMembersResponse, type Partition } from '@taskmaster/proto';
+import {
+  ClusterServiceService as clusterService,
+  type ListMembersResponse,
+  type Partition,
+  type RoutedNames,
+} from '@taskmaster/proto';
 import { cancelled } from '../values/errors.ts';
 import type { Routing } from '../values/options.ts';
 import { warn } from '../values/warnings.ts';
@@ -7,9 +12,6 @@ import type { EndpointPool } from './endpoint-pool.ts';
 import { HolderTable, readDenial } from './holder-table.ts';
 import type { CancelTimer, Timing } from './timing.ts';
 import { type UnaryMethod, unaryCall } from './unary-call.ts';
-
-/** Queues of a call, or a partition. They decide where the call goes. Undefined: any node can answer. */
-export type QueueNames = number | string | readonly string[] | undefined;
 
 export interface HolderRoutesParts {
   readonly routing: Routing;
@@ -60,7 +62,7 @@ export class HolderRoutes {
   }
 
   /** A connection that is up. Undefined: none is up, or the right one is opening and the call should wait for it. */
-  pick(queues: QueueNames): Connection | undefined {
+  pick(queues: RoutedNames): Connection | undefined {
     const { pool, timing } = this.#parts;
     if (queues === undefined || this.#table.isEmpty) return pool.pick();
     if (this.#learning !== undefined) return undefined;
@@ -75,7 +77,7 @@ export class HolderRoutes {
 
   /** As `pick`, but waits. @throws UnavailableError if no endpoint is up in time; CancelledError. */
   async whenLive(
-    queues: QueueNames,
+    queues: RoutedNames,
     timeoutMs: number | undefined,
     signal: AbortSignal | undefined,
   ): Promise<Connection> {
@@ -120,7 +122,7 @@ export class HolderRoutes {
   }
 
   /** What `pick` waits for. Undefined: nothing. */
-  #overSoon(queues: QueueNames): Promise<void> | undefined {
+  #overSoon(queues: RoutedNames): Promise<void> | undefined {
     if (queues === undefined || this.#table.isEmpty) return undefined;
     if (this.#learning !== undefined) return this.#learning;
     const address = this.#table.addressOf(queues, this.#parts.timing.now());

@@ -1,57 +1,4 @@
-import type {
-  BackupPartitionRequest,
-  BackupPartitionResponse,
-  DeleteQueueRequest,
-  DeleteQueueResponse,
-  DeleteQueueSettingsRequest,
-  DeleteQueueSettingsResponse,
-  DeleteScheduleRequest,
-  DeleteScheduleResponse,
-  DrainMemberRequest,
-  DrainMemberResponse,
-  GetQueueStatsRequest,
-  GetQueueStatsResponse,
-  GetTasksRequest,
-  GetTasksResponse,
-  LeaseTasksRequest,
-  LeaseTasksResponse,
-  ListMembersRequest,
-  ListMembersResponse,
-  ListPartitionsRequest,
-  ListPartitionsResponse,
-  ListQueueSettingsRequest,
-  ListQueueSettingsResponse,
-  ListQueuesRequest,
-  ListQueuesResponse,
-  ListSchedulesRequest,
-  ListSchedulesResponse,
-  ListSubscriptionsRequest,
-  ListSubscriptionsResponse,
-  PauseScheduleRequest,
-  PauseScheduleResponse,
-  PeekTasksRequest,
-  PeekTasksResponse,
-  PutQueueSettingsRequest,
-  PutQueueSettingsResponse,
-  PutScheduleRequest,
-  PutScheduleResponse,
-  RemoveMemberRequest,
-  RemoveMemberResponse,
-  ResetLeasesRequest,
-  ResetLeasesResponse,
-  SubscribeRequest,
-  SubscribeResponse,
-  TriggerScheduleRequest,
-  TriggerScheduleResponse,
-  UnsubscribeRequest,
-  UnsubscribeResponse,
-  UpdateTasksRequest,
-  UpdateTasksResponse,
-  WaitForTasksRequest,
-  WaitForTasksResponse,
-  WhoAmIRequest,
-  WhoAmIResponse,
-} from '@taskmaster/proto';
+import type { Method } from '@taskmaster/proto';
 import type { Routing, TlsOptions } from '../values/options.ts';
 
 export { isTaskMasterError, withMaybeApplied } from '../values/errors.ts';
@@ -82,59 +29,23 @@ export interface Reachable {
   readonly renewalThread?: string | undefined;
 }
 
-/** Calls of operators to a cluster. They reject like calls of a transport. */
-export interface ClusterCalls {
-  listMembers(request: ListMembersRequest, options?: TransportCallOptions): Promise<ListMembersResponse>;
-  listPartitions(request: ListPartitionsRequest, options?: TransportCallOptions): Promise<ListPartitionsResponse>;
-  drainMember(request: DrainMemberRequest, options?: TransportCallOptions): Promise<DrainMemberResponse>;
-  removeMember(request: RemoveMemberRequest, options?: TransportCallOptions): Promise<RemoveMemberResponse>;
-}
-
 /**
  * The way to an engine: over gRPC, or in the same process. A call is one attempt; the client adds repetitions. Calls reject only
  * with a `TaskMasterError`.
  */
 export interface Transport extends AsyncDisposable {
-  updateTasks(request: UpdateTasksRequest, options?: TransportCallOptions): Promise<UpdateTasksResponse>;
-  leaseTasks(request: LeaseTasksRequest, options?: TransportCallOptions): Promise<LeaseTasksResponse>;
-  waitForTasks(request: WaitForTasksRequest, options?: TransportCallOptions): Promise<WaitForTasksResponse>;
-  listQueues(request: ListQueuesRequest, options?: TransportCallOptions): Promise<ListQueuesResponse>;
-  getQueueStats(request: GetQueueStatsRequest, options?: TransportCallOptions): Promise<GetQueueStatsResponse>;
-  peekTasks(request: PeekTasksRequest, options?: TransportCallOptions): Promise<PeekTasksResponse>;
-  getTasks(request: GetTasksRequest, options?: TransportCallOptions): Promise<GetTasksResponse>;
-  deleteQueue(request: DeleteQueueRequest, options?: TransportCallOptions): Promise<DeleteQueueResponse>;
-  resetLeases(request: ResetLeasesRequest, options?: TransportCallOptions): Promise<ResetLeasesResponse>;
-  putQueueSettings(request: PutQueueSettingsRequest, options?: TransportCallOptions): Promise<PutQueueSettingsResponse>;
-  deleteQueueSettings(
-    request: DeleteQueueSettingsRequest,
-    options?: TransportCallOptions,
-  ): Promise<DeleteQueueSettingsResponse>;
-  listQueueSettings(
-    request: ListQueueSettingsRequest,
-    options?: TransportCallOptions,
-  ): Promise<ListQueueSettingsResponse>;
-  putSchedule(request: PutScheduleRequest, options?: TransportCallOptions): Promise<PutScheduleResponse>;
-  listSchedules(request: ListSchedulesRequest, options?: TransportCallOptions): Promise<ListSchedulesResponse>;
-  deleteSchedule(request: DeleteScheduleRequest, options?: TransportCallOptions): Promise<DeleteScheduleResponse>;
-  pauseSchedule(request: PauseScheduleRequest, options?: TransportCallOptions): Promise<PauseScheduleResponse>;
-  triggerSchedule(request: TriggerScheduleRequest, options?: TransportCallOptions): Promise<TriggerScheduleResponse>;
-  subscribe(request: SubscribeRequest, options?: TransportCallOptions): Promise<SubscribeResponse>;
-  unsubscribe(request: UnsubscribeRequest, options?: TransportCallOptions): Promise<UnsubscribeResponse>;
-  listSubscriptions(
-    request: ListSubscriptionsRequest,
-    options?: TransportCallOptions,
-  ): Promise<ListSubscriptionsResponse>;
+  unary<Q extends object, R>(method: Method<Q, R>, request: NoInfer<Q>, options?: TransportCallOptions): Promise<R>;
   /**
-   * Sends a partition. Begins with the first call of `next`. `return` and the signal give the backup up. There is no timeout.
+   * Makes a call with a streamed answer. It begins with the first call of `next`. `return` and the signal give it up. There is no
+   * timeout.
    */
-  backupPartition(
-    request: BackupPartitionRequest,
+  stream<Q extends object, R>(
+    method: Method<Q, R>,
+    request: NoInfer<Q>,
     options?: Pick<TransportCallOptions, 'signal'>,
-  ): AsyncIterableIterator<BackupPartitionResponse, undefined>;
-  /** Undefined: there is no cluster, because the engine is in this process. */
-  readonly cluster?: ClusterCalls;
-  /** Undefined: no rules of access are possible, because the engine is in this process. */
-  whoAmI?(request: WhoAmIRequest, options?: TransportCallOptions): Promise<WhoAmIResponse>;
+  ): AsyncIterableIterator<R, undefined>;
+  /** True: the engine is in this process. It belongs to no cluster and has no rules of access. Default false. */
+  readonly isInProcess?: boolean;
   /** For the thread that renews leases. Undefined: only this thread can reach the engine. */
   readonly reachableFrom: Reachable | undefined;
   /**

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { limits } from '@taskmaster/proto';
+import { limits, methods } from '@taskmaster/proto';
 import type { ClientContext } from '../tasks/context.ts';
 import { type HeaderFilter, wireFilter } from '../tasks/header-filter.ts';
 import { sourceOf } from '../tasks/lease-source.ts';
@@ -157,9 +157,7 @@ export class EveryWorker<T> implements AsyncDisposable {
     if (!isSubscribed) return;
     const request = { topic: this.#topic.name, queue: this.queue };
     await calls
-      .run('unsubscribe', 'harmless', { timeout: UNSUBSCRIBE_TIMEOUT_MS }, (attempt) =>
-        calls.transport.unsubscribe(request, attempt),
-      )
+      .call(methods.unsubscribe, request, { timeout: UNSUBSCRIBE_TIMEOUT_MS })
       .catch((error: unknown) => callHook(this.#hooks, 'onRenewalFailed', asTaskMasterError(error)));
   }
 
@@ -172,9 +170,7 @@ export class EveryWorker<T> implements AsyncDisposable {
       ttlMs: this.#ttlMs,
       deleteQueue: true,
     };
-    const { created } = await calls.run('subscribe', 'harmless', { signal }, (attempt) =>
-      calls.transport.subscribe(request, attempt),
-    );
+    const { created } = await calls.call(methods.subscribe, request, { signal });
     return created;
   }
 

@@ -1,3 +1,4 @@
+export { operationsOver } from '../grpc/testing/bad-request.ts';
 export { badRequests } from '../grpc/testing/bad-requests.ts';
 export { checkHealth, listServices, watchHealth } from '../grpc/testing/check-health.ts';
 export { fakeEngine } from '../grpc/testing/fake-engine.ts';

@@ -1,4 +1,4 @@
-import { EnqueueMode, TaskState } from '@taskmaster/proto';
+import { EnqueueMode, methods, TaskState } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
 import { dequeue, enqueue, get, lease, QUEUE, release, text, update } from './transport-requests.ts';
 import type { TransportWorld } from './transport-world.ts';
@@ -13,9 +13,9 @@ export function keysContract(start: () => Promise<TransportWorld>): void {
   test('a task is found by its key wherever it is, behind the tasks found by their PIDs', async () => {
     await using world = await start();
     const { transport } = world;
-    await transport.updateTasks(put('5'));
-    await transport.updateTasks(put('1'));
-    const { tasks } = await transport.getTasks({ ...get('1'), keys: ['none', KEY] });
+    await transport.unary(methods.updateTasks, put('5'));
+    await transport.unary(methods.updateTasks, put('1'));
+    const { tasks } = await transport.unary(methods.getTasks, { ...get('1'), keys: ['none', KEY] });
     expect(tasks.map(({ pid, key, state, data }) => [text(pid), key, state, text(data)])).toEqual([
       ['1', KEY, TaskState.TASK_STATE_AVAILABLE, 'data of 1'],
       ['', 'none', TaskState.TASK_STATE_NOT_FOUND, ''],
@@ -28,22 +28,22 @@ export function keysContract(start: () => Promise<TransportWorld>): void {
     const { transport } = world;
     const later = release('', 0, { key: KEY, waiting: true, delayMs: 60_000 });
     const stateOf = async () =>
-      (await transport.getTasks({ ...get('', false), pids: [], keys: [KEY] })).tasks[0]?.state;
-    await transport.updateTasks(put('5'));
-    await transport.updateTasks(later);
+      (await transport.unary(methods.getTasks, { ...get('', false), pids: [], keys: [KEY] })).tasks[0]?.state;
+    await transport.unary(methods.updateTasks, put('5'));
+    await transport.unary(methods.updateTasks, later);
     expect(await stateOf()).toBe(TaskState.TASK_STATE_DELAYED);
-    await transport.updateTasks(remove(KEY, 0, 'too late'));
+    await transport.unary(methods.updateTasks, remove(KEY, 0, 'too late'));
     expect(await stateOf()).toBe(TaskState.TASK_STATE_NOT_FOUND);
-    await transport.updateTasks(put('5'));
-    const { tasks } = await transport.leaseTasks(lease());
-    await expect(transport.updateTasks(later)).rejects.toMatchObject({ reason: 'TASK_LEASED' });
-    await transport.updateTasks(remove(KEY, tasks[0]?.leaseToken));
+    await transport.unary(methods.updateTasks, put('5'));
+    const { tasks } = await transport.unary(methods.leaseTasks, lease());
+    await expect(transport.unary(methods.updateTasks, later)).rejects.toMatchObject({ reason: 'TASK_LEASED' });
+    await transport.unary(methods.updateTasks, remove(KEY, tasks[0]?.leaseToken));
     expect(await stateOf()).toBe(TaskState.TASK_STATE_NOT_FOUND);
   });
 
   test('an item of an unknown key is refused, and the refusal names the key', async () => {
     await using world = await start();
-    await expect(world.transport.updateTasks(remove(KEY))).rejects.toMatchObject({
+    await expect(world.transport.unary(methods.updateTasks, remove(KEY))).rejects.toMatchObject({
       reason: 'TASK_NOT_FOUND',
       items: [{ kind: 'dequeue', index: 0, queue: QUEUE, key: KEY }],
     });

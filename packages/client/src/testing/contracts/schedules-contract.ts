@@ -1,4 +1,4 @@
-import { MissedRuns, PutScheduleResult, type ScheduleSpec } from '@taskmaster/proto';
+import { MissedRuns, methods, PutScheduleResult, type ScheduleSpec } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
 import type { TransportWorld } from './transport-world.ts';
 
@@ -24,7 +24,7 @@ export function schedulesContract(start: () => Promise<TransportWorld>): void {
     await using world = await start();
     const { transport } = world;
     const put = async (schedule: string, change: Partial<ScheduleSpec> = {}) =>
-      (await transport.putSchedule({ schedule, spec: { ...SPEC, ...change } })).result;
+      (await transport.unary(methods.putSchedule, { schedule, spec: { ...SPEC, ...change } })).result;
     expect(await put('shop#b')).toBe(PutScheduleResult.PUT_SCHEDULE_RESULT_CREATED);
     expect(await put('shop#b')).toBe(PutScheduleResult.PUT_SCHEDULE_RESULT_UNCHANGED);
     expect(await put('shop#a')).toBe(PutScheduleResult.PUT_SCHEDULE_RESULT_CREATED);
@@ -32,7 +32,7 @@ export function schedulesContract(start: () => Promise<TransportWorld>): void {
     await put('other#c', { queue: 'other#jobs' });
 
     const list = (schedule: string, group?: string) =>
-      transport.listSchedules({ schedule, group, nextRuns: 2, limit: 0, pageToken: '' });
+      transport.unary(methods.listSchedules, { schedule, group, nextRuns: 2, limit: 0, pageToken: '' });
     const { schedules, nextPageToken } = await list('', 'shop');
     expect(schedules.map(({ schedule }) => schedule)).toEqual(['shop#a', 'shop#b']);
     expect(nextPageToken).toBe('');
@@ -44,14 +44,18 @@ export function schedulesContract(start: () => Promise<TransportWorld>): void {
     const [first = 0, second = 0] = b?.nextRunsUnixMs ?? [];
     expect(second - first).toBe(HOUR_MS);
 
-    expect((await transport.pauseSchedule({ schedule: 'shop#b', paused: true })).schedule?.nextRunsUnixMs).toEqual([]);
-    const { queue, pid } = await transport.triggerSchedule({ schedule: 'shop#b' });
+    expect(
+      (await transport.unary(methods.pauseSchedule, { schedule: 'shop#b', paused: true })).schedule?.nextRunsUnixMs,
+    ).toEqual([]);
+    const { queue, pid } = await transport.unary(methods.triggerSchedule, { schedule: 'shop#b' });
     expect([queue, Buffer.from(pid).toString()]).toEqual(['shop#jobs', expect.stringMatching(/^5\/\d{4}-.*Z!b$/)]);
     expect((await list('shop#b')).schedules).toMatchObject([{ schedule: 'shop#b', paused: true, triggered: 1 }]);
-    expect((await transport.pauseSchedule({ schedule: 'shop#b', paused: false })).schedule?.paused).toBe(false);
-    expect(await transport.deleteSchedule({ schedule: 'shop#b' })).toEqual({ deleted: true });
-    expect(await transport.deleteSchedule({ schedule: 'shop#b' })).toEqual({ deleted: false });
-    const gone = transport.pauseSchedule({ schedule: 'shop#b', paused: true });
+    expect((await transport.unary(methods.pauseSchedule, { schedule: 'shop#b', paused: false })).schedule?.paused).toBe(
+      false,
+    );
+    expect(await transport.unary(methods.deleteSchedule, { schedule: 'shop#b' })).toEqual({ deleted: true });
+    expect(await transport.unary(methods.deleteSchedule, { schedule: 'shop#b' })).toEqual({ deleted: false });
+    const gone = transport.unary(methods.pauseSchedule, { schedule: 'shop#b', paused: true });
     await expect(gone).rejects.toMatchObject({ reason: 'SCHEDULE_NOT_FOUND' });
   });
 }

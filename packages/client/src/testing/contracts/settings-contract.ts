@@ -1,4 +1,4 @@
-import { EnqueueMode, limits, NO_SETTINGS, type QueueSettings } from '@taskmaster/proto';
+import { EnqueueMode, limits, methods, NO_SETTINGS, type QueueSettings } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
 import type { TransportWorld } from './transport-world.ts';
 
@@ -10,15 +10,15 @@ export function testSettings(start: () => Promise<TransportWorld>): void {
     await using world = await start();
     const { transport } = world;
     const put = (queues: string, settings: Partial<QueueSettings>) =>
-      transport.putQueueSettings({ queues, settings: { ...NONE, ...settings } });
+      transport.unary(methods.putQueueSettings, { queues, settings: { ...NONE, ...settings } });
     const retry = { maxAttempts: 0, backoffInitialMs: 1, backoffMaxMs: 2, deadLetterQueue: '' };
     await put('shop#mail', { leaseDurationMs: 1000 });
     await put('shop#mail', { retry, mode: EnqueueMode.ENQUEUE_MODE_FAIL });
     await put('other#mail', { leaseDurationMs: 5 });
-    const { settings, effective } = await transport.listQueueSettings({ queue: 'shop#' });
+    const { settings, effective } = await transport.unary(methods.listQueueSettings, { queue: 'shop#' });
     expect(settings).toEqual([{ ...NONE, queues: 'shop#mail', retry, mode: EnqueueMode.ENQUEUE_MODE_FAIL }]);
     expect(effective).toBeUndefined();
-    expect((await transport.listQueueSettings({ queue: 'shop#mail' })).effective).toEqual({
+    expect((await transport.unary(methods.listQueueSettings, { queue: 'shop#mail' })).effective).toEqual({
       queues: 'shop#mail',
       retry,
       deadLetterQueue: 'shop#mail.dead',
@@ -28,8 +28,8 @@ export function testSettings(start: () => Promise<TransportWorld>): void {
       keepOutMs: 0,
       timeLimitMs: 0,
     });
-    expect(await transport.deleteQueueSettings({ queues: 'shop#mail' })).toEqual({ deleted: true });
-    expect(await transport.deleteQueueSettings({ queues: 'shop#mail' })).toEqual({ deleted: false });
-    expect((await transport.listQueueSettings({ queue: 'shop#' })).settings).toEqual([]);
+    expect(await transport.unary(methods.deleteQueueSettings, { queues: 'shop#mail' })).toEqual({ deleted: true });
+    expect(await transport.unary(methods.deleteQueueSettings, { queues: 'shop#mail' })).toEqual({ deleted: false });
+    expect((await transport.unary(methods.listQueueSettings, { queue: 'shop#' })).settings).toEqual([]);
   });
 }

@@ -1,4 +1,4 @@
-import { EnqueueMode, PeekKind } from '@taskmaster/proto';
+import { EnqueueMode, methods, PeekKind } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
 import { bytes, enqueue, lease, QUEUE, update } from './transport-requests.ts';
 import type { TransportWorld } from './transport-world.ts';
@@ -12,20 +12,23 @@ export function timeLimitContract(start: () => Promise<TransportWorld>): void {
     await using world = await start();
     const { transport } = world;
     const pid = bytes('a');
-    await transport.updateTasks(enqueue('a', { timeLimitMs: LIMIT_MS }));
-    await transport.updateTasks(enqueue('a', { timeLimitMs: 1, mode: EnqueueMode.ENQUEUE_MODE_REPLACE }));
-    const { tasks } = await transport.leaseTasks({ ...lease(), leaseDurationMs: HOUR_MS });
+    await transport.unary(methods.updateTasks, enqueue('a', { timeLimitMs: LIMIT_MS }));
+    await transport.unary(
+      methods.updateTasks,
+      enqueue('a', { timeLimitMs: 1, mode: EnqueueMode.ENQUEUE_MODE_REPLACE }),
+    );
+    const { tasks } = await transport.unary(methods.leaseTasks, { ...lease(), leaseDurationMs: HOUR_MS });
     expect(tasks).toMatchObject([{ timeLimitMs: LIMIT_MS }]);
     const [task] = tasks;
     const renew = [
       { queue: QUEUE, pid, leaseToken: task?.leaseToken ?? 0, leaseDurationMs: HOUR_MS, progress: undefined },
     ];
-    const { renewed } = await transport.updateTasks(update({ renew }));
+    const { renewed } = await transport.unary(methods.updateTasks, update({ renew }));
     expect(renewed).toMatchObject([{ leaseUntilUnixMs: task?.leaseUntilUnixMs }]);
-    const shown = await transport.getTasks({ queue: QUEUE, pids: [pid], keys: [], includeData: false });
+    const shown = await transport.unary(methods.getTasks, { queue: QUEUE, pids: [pid], keys: [], includeData: false });
     expect(shown.tasks).toMatchObject([{ timeLimitMs: LIMIT_MS }]);
     const peek = { queue: QUEUE, kind: PeekKind.PEEK_KIND_LEASED, limit: 1, includeData: false };
-    const peeked = await transport.peekTasks({ ...peek, afterPid: bytes('') });
+    const peeked = await transport.unary(methods.peekTasks, { ...peek, afterPid: bytes('') });
     expect(peeked.tasks).toMatchObject([{ timeLimitMs: LIMIT_MS }]);
   });
 }

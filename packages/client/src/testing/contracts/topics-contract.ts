@@ -1,4 +1,4 @@
-import { EnqueueMode, EnqueueResult, type HeaderFilter, type SubscribeRequest } from '@taskmaster/proto';
+import { EnqueueMode, EnqueueResult, type HeaderFilter, methods, type SubscribeRequest } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
 import type { Transport } from '../../transport/transport.ts';
 import { enqueue, get, lease, text } from './transport-requests.ts';
@@ -29,12 +29,20 @@ export function topicsContract(
         { key: 'test', test: { $case: 'exists', value: false } },
       ],
     };
-    expect((await transport.updateTasks(publish('none'))).enqueued).toMatchObject([{ published: { tasks: [] } }]);
-    expect(await transport.subscribe(subscription('shop#mail'))).toEqual({ created: true, expiresUnixMs: 0 });
-    await transport.subscribe(subscription('shop#audit', { filter }));
-    await transport.subscribe(subscription('shop#other', { topic: 'shop#returns' }));
+    expect((await transport.unary(methods.updateTasks, publish('none'))).enqueued).toMatchObject([
+      { published: { tasks: [] } },
+    ]);
+    expect(await transport.unary(methods.subscribe, subscription('shop#mail'))).toEqual({
+      created: true,
+      expiresUnixMs: 0,
+    });
+    await transport.unary(methods.subscribe, subscription('shop#audit', { filter }));
+    await transport.unary(methods.subscribe, subscription('shop#other', { topic: 'shop#returns' }));
     const created = EnqueueResult.ENQUEUE_RESULT_CREATED;
-    const { enqueued } = await transport.updateTasks(publish('a', { tenant: 'acme', type: 'order.new' }));
+    const { enqueued } = await transport.unary(
+      methods.updateTasks,
+      publish('a', { tenant: 'acme', type: 'order.new' }),
+    );
     expect(enqueued).toMatchObject([
       {
         result: EnqueueResult.ENQUEUE_RESULT_PUBLISHED,
@@ -46,51 +54,57 @@ export function topicsContract(
         },
       },
     ]);
-    const again = await transport.updateTasks(publish('b', { tenant: 'acme', type: 'order.new', test: '' }));
+    const again = await transport.unary(
+      methods.updateTasks,
+      publish('b', { tenant: 'acme', type: 'order.new', test: '' }),
+    );
     expect(again.enqueued[0]?.published?.tasks.map(({ queue }) => queue)).toEqual(['shop#mail']);
-    const { tasks } = await transport.leaseTasks({ ...lease(), queues: ['shop#audit', 'shop#mail', 'shop#other'] });
+    const { tasks } = await transport.unary(methods.leaseTasks, {
+      ...lease(),
+      queues: ['shop#audit', 'shop#mail', 'shop#other'],
+    });
     expect(tasks.map(({ queue, data }) => [queue, text(data)])).toEqual([
       ['shop#audit', 'data of a'],
       ['shop#mail', 'data of a'],
       ['shop#mail', 'data of b'],
     ]);
-    const { subscriptions } = await transport.listSubscriptions({ topic: TOPIC });
+    const { subscriptions } = await transport.unary(methods.listSubscriptions, { topic: TOPIC });
     const ended = { expiresUnixMs: 0 };
     expect(subscriptions).toEqual([
       { ...subscription('shop#audit', { filter }), ...ended },
       { ...subscription('shop#mail'), ...ended },
     ]);
-    const all = await transport.listSubscriptions({ topic: 'shop#' });
+    const all = await transport.unary(methods.listSubscriptions, { topic: 'shop#' });
     expect(all.subscriptions.map(({ topic }) => topic)).toEqual([TOPIC, TOPIC, 'shop#returns']);
-    expect((await transport.listSubscriptions({ topic: '#' })).subscriptions).toEqual([]);
+    expect((await transport.unary(methods.listSubscriptions, { topic: '#' })).subscriptions).toEqual([]);
   });
 
   test('a subscription is replaced, ends, and takes its queue with it if that was asked for', async () => {
     await using world = await start();
     const { transport } = world;
-    await transport.subscribe(subscription('shop#mail'));
+    await transport.unary(methods.subscribe, subscription('shop#mail'));
     const deleteQueue = true;
-    const renewed = await transport.subscribe(subscription('shop#mail', { ttlMs: 60_000, deleteQueue }));
+    const renewed = await transport.unary(methods.subscribe, subscription('shop#mail', { ttlMs: 60_000, deleteQueue }));
     expect(renewed.created).toBe(false);
     expect(renewed.expiresUnixMs).toBeGreaterThan(0);
-    await transport.updateTasks(publish('a'));
+    await transport.unary(methods.updateTasks, publish('a'));
     const key = { topic: TOPIC, queue: 'shop#mail' };
-    expect(await transport.unsubscribe(key)).toEqual({ existed: true, deletedTasks: 1 });
-    expect(await transport.unsubscribe(key)).toEqual({ existed: false, deletedTasks: 0 });
-    expect((await transport.updateTasks(publish('b'))).enqueued[0]?.published).toEqual({ tasks: [] });
-    const { tasks } = await transport.getTasks(get('a', false));
+    expect(await transport.unary(methods.unsubscribe, key)).toEqual({ existed: true, deletedTasks: 1 });
+    expect(await transport.unary(methods.unsubscribe, key)).toEqual({ existed: false, deletedTasks: 0 });
+    expect((await transport.unary(methods.updateTasks, publish('b'))).enqueued[0]?.published).toEqual({ tasks: [] });
+    const { tasks } = await transport.unary(methods.getTasks, get('a', false));
     expect(tasks).toMatchObject([{ attempts: 0, enqueuedUnixMs: 0 }]);
   });
 
   test('a publication fails as a whole, with the item and the topic', async () => {
     await using world = await start();
     const { transport } = world;
-    for (const queue of ['shop#mail', 'shop#stock']) await transport.subscribe(subscription(queue));
-    await transport.updateTasks(enqueue('a', { queue: 'shop#stock' }));
+    for (const queue of ['shop#mail', 'shop#stock']) await transport.unary(methods.subscribe, subscription(queue));
+    await transport.unary(methods.updateTasks, enqueue('a', { queue: 'shop#stock' }));
     const failing = { ...publish('a').enqueue[0], mode: EnqueueMode.ENQUEUE_MODE_FAIL };
-    const refused = transport.updateTasks(enqueue('a', failing));
+    const refused = transport.unary(methods.updateTasks, enqueue('a', failing));
     await expect(refused).rejects.toMatchObject({ reason: 'TASK_EXISTS', items: [{ kind: 'enqueue', index: 0 }] });
-    const { tasks } = await transport.leaseTasks({ ...lease(), queues: ['shop#mail'] });
+    const { tasks } = await transport.unary(methods.leaseTasks, { ...lease(), queues: ['shop#mail'] });
     expect(tasks).toEqual([]);
   });
 }

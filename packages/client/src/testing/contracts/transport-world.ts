@@ -1,4 +1,4 @@
-import type { TaskState } from '@taskmaster/proto';
+import { methods, type TaskState } from '@taskmaster/proto';
 import type { Transport } from '../../transport/transport.ts';
 import { bytes, get } from './transport-requests.ts';
 
@@ -13,6 +13,6 @@ export interface TransportWorld extends AsyncDisposable {
 
 /** The states of tasks in the queue of the requests. */
 export async function statesOf({ transport }: TransportWorld, ...pids: string[]): Promise<TaskState[]> {
-  const { tasks } = await transport.getTasks({ ...get('', false), pids: pids.map(bytes) });
+  const { tasks } = await transport.unary(methods.getTasks, { ...get('', false), pids: pids.map(bytes) });
   return tasks.map(({ state }) => state);
 }

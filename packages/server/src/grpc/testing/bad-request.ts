@@ -1,55 +1,26 @@
-import type {
-  DeleteQueueRequest,
-  DeleteQueueResponse,
-  DeleteQueueSettingsRequest,
-  DeleteQueueSettingsResponse,
-  GetQueueStatsRequest,
-  GetQueueStatsResponse,
-  GetTasksRequest,
-  GetTasksResponse,
-  LeaseTasksRequest,
-  LeaseTasksResponse,
-  ListQueueSettingsRequest,
-  ListQueueSettingsResponse,
-  ListQueuesRequest,
-  ListQueuesResponse,
-  ListSubscriptionsRequest,
-  ListSubscriptionsResponse,
-  PeekTasksRequest,
-  PeekTasksResponse,
-  PutQueueSettingsRequest,
-  PutQueueSettingsResponse,
-  Reason,
-  ResetLeasesRequest,
-  ResetLeasesResponse,
-  SubscribeRequest,
-  SubscribeResponse,
-  UnsubscribeRequest,
-  UnsubscribeResponse,
-  UpdateTasksRequest,
-  UpdateTasksResponse,
-  WaitForTasksRequest,
-  WaitForTasksResponse,
+import {
+  type Method,
+  type MethodHandlers,
+  methods,
+  type Reason,
+  type ReplyOf,
+  type RequestOf,
+  type TaskMethodKey,
+  taskMethodKeys,
 } from '@taskmaster/proto';
-import type { ScheduleOperations } from './bad-schedules.ts';
 
 /** The operations that every transport offers. */
-export interface Operations extends ScheduleOperations {
-  updateTasks(request: UpdateTasksRequest): Promise<UpdateTasksResponse>;
-  leaseTasks(request: LeaseTasksRequest): Promise<LeaseTasksResponse>;
-  waitForTasks(request: WaitForTasksRequest): Promise<WaitForTasksResponse>;
-  listQueues(request: ListQueuesRequest): Promise<ListQueuesResponse>;
-  getQueueStats(request: GetQueueStatsRequest): Promise<GetQueueStatsResponse>;
-  peekTasks(request: PeekTasksRequest): Promise<PeekTasksResponse>;
-  getTasks(request: GetTasksRequest): Promise<GetTasksResponse>;
-  deleteQueue(request: DeleteQueueRequest): Promise<DeleteQueueResponse>;
-  resetLeases(request: ResetLeasesRequest): Promise<ResetLeasesResponse>;
-  putQueueSettings(request: PutQueueSettingsRequest): Promise<PutQueueSettingsResponse>;
-  deleteQueueSettings(request: DeleteQueueSettingsRequest): Promise<DeleteQueueSettingsResponse>;
-  listQueueSettings(request: ListQueueSettingsRequest): Promise<ListQueueSettingsResponse>;
-  subscribe(request: SubscribeRequest): Promise<SubscribeResponse>;
-  unsubscribe(request: UnsubscribeRequest): Promise<UnsubscribeResponse>;
-  listSubscriptions(request: ListSubscriptionsRequest): Promise<ListSubscriptionsResponse>;
+export type Operations = MethodHandlers<TaskMethodKey>;
+
+/** The operations over a transport. */
+export function operationsOver(
+  call: <Q extends object, R>(method: Method<Q, R>, request: Q) => Promise<R>,
+): Operations {
+  const operation = <K extends TaskMethodKey>(key: K) => {
+    const { [key]: method } = methods;
+    return [key, (request: RequestOf<K>): Promise<ReplyOf<K>> => call(method, request)];
+  };
+  return Object.fromEntries(taskMethodKeys.map(operation)) as Operations;
 }
 
 export interface BadRequest {

@@ -1,31 +1,8 @@
-import {
-  type DeleteScheduleRequest,
-  type DeleteScheduleResponse,
-  type ListSchedulesRequest,
-  type ListSchedulesResponse,
-  limits,
-  type MissedRuns,
-  type PauseScheduleRequest,
-  type PauseScheduleResponse,
-  type PutScheduleRequest,
-  type PutScheduleResponse,
-  type Reason,
-  type ScheduleSpec,
-  type TriggerScheduleRequest,
-  type TriggerScheduleResponse,
-} from '@taskmaster/proto';
+import { limits, type MissedRuns, type Reason, type ScheduleSpec } from '@taskmaster/proto';
+import type { Operations } from './bad-request.ts';
 import { aRetry, aSchedule, someSchedules } from './requests.ts';
 
-/** The operations on schedules that every transport offers. */
-export interface ScheduleOperations {
-  putSchedule(request: PutScheduleRequest): Promise<PutScheduleResponse>;
-  listSchedules(request: ListSchedulesRequest): Promise<ListSchedulesResponse>;
-  deleteSchedule(request: DeleteScheduleRequest): Promise<DeleteScheduleResponse>;
-  pauseSchedule(request: PauseScheduleRequest): Promise<PauseScheduleResponse>;
-  triggerSchedule(request: TriggerScheduleRequest): Promise<TriggerScheduleResponse>;
-}
-
-type Bad = readonly [what: string, reason: Reason, field: string, call: (node: ScheduleOperations) => Promise<unknown>];
+type Bad = readonly [what: string, reason: Reason, field: string, call: (node: Operations) => Promise<unknown>];
 
 const put = (spec: Partial<ScheduleSpec>, schedule = 'shop#nightly'): Bad[3] => {
   return (node) => node.putSchedule({ schedule, spec: aSchedule(spec) });
