@@ -105,6 +105,19 @@ test.each(['theirs', 'own'] as const)('a clock that jumps while both run is of n
   expect(times.node.ended.length).toBeGreaterThan(0);
 });
 
+test.each(['theirs', 'own'] as const)(
+  'a machine that sleeps while both run is of no matter (not %s)',
+  async (whose) => {
+    const { ask, ...times } = await setUp(60 * MINUTE, undefined, 300);
+    expect([await ask('UpdateTasks'), await ask('GetTasks')]).toEqual(['ok', 'ok']);
+    // Time that elapses on one machine alone. The header from before is still in use.
+    for (const aloneMs of [10 * MINUTE, 6 * MINUTE]) {
+      times[whose].elapsedMs += aloneMs;
+      expect([await ask('UpdateTasks'), await ask('GetTasks')]).toEqual(['ok', 'ok']);
+    }
+  },
+);
+
 test('a router that cannot answer a challenge learns that nothing has changed', async () => {
   // As an earlier release.
   class Earlier extends IdentitySeal {

@@ -70,7 +70,7 @@ export class IdentitySeal {
   readonly #keys: readonly string[];
   readonly #time: SealTime;
   readonly #run = randomBytes(6).toString('base64url');
-  readonly #written = new Memo<string, Remembered<string>>(MOST_HEADERS);
+  readonly #written = new Memo<string, Remembered<string> & { readonly aheadMs: number }>(MOST_HEADERS);
   readonly #read = new Memo<string, Remembered<ReadIdentity>>(MOST_HEADERS);
 
   constructor(keys: readonly string[], time: SealTime = machine) {
@@ -87,10 +87,14 @@ export class IdentitySeal {
   write({ address, principal }: CallerIdentity, receiver?: Receiver): string {
     const name = `${receiver?.run ?? ''} ${address} ${principal}`;
     const elapsed = this.#time.elapsed();
+    // How far the time by which the header expires is ahead of `elapsed`.
+    const aheadMs = receiver?.aheadMs ?? this.#time.wall() - elapsed;
     const known = this.#written.get(name);
-    if (known !== undefined && known.until > elapsed) return known.value;
+    // That time jumps when a machine sleeps, or when a system clock is set.
+    const isOfUse = known !== undefined && known.until > elapsed && Math.abs(known.aheadMs - aheadMs) < REUSED_MS;
+    if (isOfUse) return known.value;
     const [key] = this.#keys;
-    const until = (receiver === undefined ? this.#time.wall() : elapsed + receiver.aheadMs) + VALID_MS;
+    const until = elapsed + aheadMs + VALID_MS;
     const text = [
       receiver === undefined ? BY_WALL : BY_RUN,
       receiver?.run ?? this.#run,
@@ -99,7 +103,7 @@ export class IdentitySeal {
       encoded(key === undefined ? '' : principal),
     ].join('.');
     const header = `${text}.${key === undefined ? NO_SEAL : sealOf(key, `identity ${text}`).toString('base64url')}`;
-    this.#written.remember(name, { until: elapsed + REUSED_MS, value: header });
+    this.#written.remember(name, { until: elapsed + REUSED_MS, aheadMs, value: header });
     return header;
   }
 
