@@ -23,7 +23,7 @@ const BUDGET_KIB: Readonly<Record<string, number>> = {
   '@taskmaster/client': 180,
   '@taskmaster/engine': 250,
   '@taskmaster/node': 200,
-  '@taskmaster/proto': 180,
+  '@taskmaster/proto': 200,
   '@taskmaster/proxy': 100,
   '@taskmaster/server': 290,
 };
