@@ -21,7 +21,6 @@ import { durationMs } from '../values/duration.ts';
 import { cancelled, isTaskMasterError } from '../values/errors.ts';
 import { callHook, inContext } from '../values/hooks.ts';
 import { endpointList, type GrpcOptions, type Routing, type TlsOptions } from '../values/options.ts';
-import { answerStream } from './answer-stream.ts';
 import { bearerOf } from './channels/bearer.ts';
 import { channelCredentials } from './channels/channel-security.ts';
 import { usesHttpProxy } from './channels/http-proxy.ts';
@@ -30,9 +29,9 @@ import { Connection } from './connection.ts';
 import { EndpointPool } from './endpoint-pool.ts';
 import { HolderRoutes } from './holder-routes.ts';
 import { assertUpdateFits, updateSizeBound } from './request-size.ts';
+import { answerStream, unaryCall } from './single-call.ts';
 import { systemTiming, type Timing } from './timing.ts';
 import type { Reachable, Transport, TransportCallOptions } from './transport.ts';
-import { unaryCall } from './unary-call.ts';
 
 /** Parts that tests replace. */
 export interface GrpcTransportParts {

@@ -10,8 +10,8 @@ import { warn } from '../values/warnings.ts';
 import type { Connection } from './connection.ts';
 import type { EndpointPool } from './endpoint-pool.ts';
 import { HolderTable, readDenial } from './holder-table.ts';
+import { type SentMethod, unaryCall } from './single-call.ts';
 import type { CancelTimer, Timing } from './timing.ts';
-import { type UnaryMethod, unaryCall } from './unary-call.ts';
 
 export interface HolderRoutesParts {
   readonly routing: Routing;
@@ -216,7 +216,7 @@ export class HolderRoutes {
   }
 
   /** The reply of any node. Undefined: there is no cluster, or no node answers now. */
-  async #ask<Reply>(method: UnaryMethod<object, Reply>): Promise<Reply | undefined> {
+  async #ask<Reply>(method: SentMethod<object, Reply>): Promise<Reply | undefined> {
     const { signal } = this.#closing;
     try {
       const { pool } = this.#parts;

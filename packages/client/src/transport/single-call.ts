@@ -4,8 +4,8 @@ import type { Connection } from './connection.ts';
 import type { TransportCallOptions } from './transport.ts';
 import { brokenReply, errorOfCall, unencodable } from './wire-errors.ts';
 
-/** The parts of a generated method definition that a unary call needs. */
-export interface UnaryMethod<Request, Reply> {
+/** The parts of a generated method definition that a call needs. */
+export interface SentMethod<Request, Reply> {
   readonly path: string;
   readonly requestSerialize: (request: Request) => Buffer;
   readonly responseDeserialize: (bytes: Buffer) => Reply;
@@ -14,7 +14,7 @@ export interface UnaryMethod<Request, Reply> {
 /** Makes a unary call. Tasks that are leased while the call is cancelled are available when their leases end. */
 export function unaryCall<Request, Reply>(
   connection: Connection,
-  method: UnaryMethod<Request, Reply>,
+  method: SentMethod<Request, Reply>,
   request: Request,
   { signal, timeoutMs }: TransportCallOptions,
   extraMs: number,
@@ -64,4 +64,43 @@ export function unaryCall<Request, Reply>(
     const onAbort = (): void => void setImmediate(() => call.cancel());
     signal?.addEventListener('abort', onAbort, { once: true });
   });
+}
+
+/** Makes a call with a streamed answer. Messages are read as they are asked for. `return` gives the call up. */
+export async function* answerStream<Request, Reply>(
+  connection: Connection,
+  method: SentMethod<Request, Reply>,
+  request: Request,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Reply, undefined> {
+  // Throws before the call begins if the token cannot be read.
+  const { metadata } = connection;
+  let isClosed = false;
+  const settled = connection.began((why) => {
+    isClosed = why === 'closed';
+    call.cancel();
+  });
+  const call = connection.client.makeServerStreamRequest(
+    method.path,
+    method.requestSerialize,
+    method.responseDeserialize,
+    request,
+    metadata,
+  );
+  // In the turn of the call itself grpc-js would not tell the server of the cancellation.
+  const onAbort = (): void => void setImmediate(() => call.cancel());
+  signal?.addEventListener('abort', onAbort, { once: true });
+  try {
+    yield* call;
+  } catch (thrown) {
+    const error = errorOfCall(thrown as ServiceError);
+    if (isClosed) throw new CancelledError('the client is closed', { reason: 'CANCELLED', cause: error });
+    connection.failed(error);
+    throw signal?.aborted ? cancelled(signal, error) : error;
+  } finally {
+    signal?.removeEventListener('abort', onAbort);
+    settled();
+    // Has no effect on a call that is over.
+    call.cancel();
+  }
 }
