@@ -1,9 +1,4 @@
-import {
-  ClusterServiceService as clusterService,
-  type ListMembersResponse,
-  type Partition,
-  type RoutedNames,
-} from '@taskmaster/proto';
+import { type ListMembersResponse, methods, type Partition, type RoutedNames } from '@taskmaster/proto';
 import { cancelled } from '../values/errors.ts';
 import type { Routing } from '../values/options.ts';
 import { warn } from '../values/warnings.ts';
@@ -172,7 +167,7 @@ export class HolderRoutes {
 
   /** Reads the number of partitions. Without an answer the next NOT_HOLDER reads it again. */
   async #learn(): Promise<void> {
-    const members = await this.#ask(clusterService.listMembers);
+    const members = await this.#ask(methods.listMembers);
     if (members !== undefined) this.#takeIn(members, []);
     this.#learning = undefined;
   }
@@ -195,8 +190,8 @@ export class HolderRoutes {
   async #refresh(): Promise<void> {
     const { timing, random } = this.#parts;
     this.#refreshedAt = timing.now();
-    const members = await this.#ask(clusterService.listMembers);
-    const listing = members && (await this.#ask(clusterService.listPartitions));
+    const members = await this.#ask(methods.listMembers);
+    const listing = members && (await this.#ask(methods.listPartitions));
     if (members !== undefined && listing !== undefined) this.#takeIn(members, listing.partitions);
     const afterMs = listing === undefined ? REFRESH_FAILED_MS : REFRESH_MS;
     this.#refreshBy(timing.now() + afterMs * (1 + REFRESH_SPREAD * (2 * random() - 1)));

@@ -1,39 +1,11 @@
-import type {
-  ExchangeRequest,
-  ExchangeResponse,
-  InventoryRequest,
-  InventoryResponse,
-  JoinRequest,
-  JoinResponse,
-  LeaveRequest,
-  LeaveResponse,
-  OfferPartitionRequest,
-  OfferPartitionResponse,
-  RemoveMemberResponse,
-  RemoveMembersRequest,
-  ResolveOfferRequest,
-  ResolveOfferResponse,
-  SendAtomsRequest,
-  SendAtomsResponse,
-  SendRowsRequest,
-  SendRowsResponse,
-  TakePartitionRequest,
-  TakePartitionResponse,
-} from '@taskmaster/proto';
+import type { PeerServiceService } from '@taskmaster/proto';
+
+type Peers = typeof PeerServiceService;
 
 /** The calls between nodes: the type of the request and of the answer of each; see peer.proto. */
-export interface PeerCalls {
-  join: [JoinRequest, JoinResponse];
-  exchange: [ExchangeRequest, ExchangeResponse];
-  inventory: [InventoryRequest, InventoryResponse];
-  leave: [LeaveRequest, LeaveResponse];
-  removeMembers: [RemoveMembersRequest, RemoveMemberResponse];
-  offerPartition: [OfferPartitionRequest, OfferPartitionResponse];
-  sendRows: [SendRowsRequest, SendRowsResponse];
-  sendAtoms: [SendAtomsRequest, SendAtomsResponse];
-  takePartition: [TakePartitionRequest, TakePartitionResponse];
-  resolveOffer: [ResolveOfferRequest, ResolveOfferResponse];
-}
+export type PeerCalls = {
+  [M in keyof Peers]: [ReturnType<Peers[M]['requestDeserialize']>, ReturnType<Peers[M]['responseDeserialize']>];
+};
 
 export type PeerMethod = keyof PeerCalls;
 

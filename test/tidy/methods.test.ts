@@ -1,0 +1,67 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join, relative } from 'node:path';
+import { type MethodKey, methodKeys, methodName } from '@taskmaster/proto';
+import { expect, test } from 'vitest';
+import { root } from '../support/paths.ts';
+
+/**
+ * A new RPC needs its two .proto files, a row in methods.ts, a parser or a handler, a method of the client, and a command. What
+ * it does stands in the engine and its commands, which are not counted.
+ */
+const MOST_FILES = 6;
+
+/** The files of methods that travel on streams, are joined, gathered or shown on pages, or have payloads. May only shrink. */
+const MORE: { readonly [K in MethodKey]?: number } = {
+  updateTasks: 26,
+  leaseTasks: 26,
+  batchUpdateTasks: 8,
+  batchLeaseTasks: 8,
+  waitForTasks: 20,
+  listQueues: 14,
+  getQueueStats: 15,
+  peekTasks: 7,
+  getTasks: 7,
+  putQueueSettings: 7,
+  putSchedule: 7,
+  listSchedules: 14,
+  subscribe: 7,
+  backupPartition: 16,
+};
+
+const NOT_COUNTED = /^packages\/engine\/|\/(domain|gen|testing|dist|node_modules)\/|\.test\.ts$/;
+const COMMENT = /\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm;
+
+/** The source files of the product, without comments. */
+async function sources(): Promise<ReadonlyMap<string, string>> {
+  const found = new Map<string, string>();
+  const entries = await readdir(join(root, 'packages'), { recursive: true, withFileTypes: true });
+  for (const entry of entries) {
+    const path = join(entry.parentPath, entry.name);
+    const name = relative(root, path);
+    if (!entry.isFile() || !/\.(ts|proto)$/.test(name) || NOT_COUNTED.test(name)) continue;
+    found.set(name, (await readFile(path, 'utf8')).replace(COMMENT, ''));
+  }
+  return found;
+}
+
+/** Matches a text that names the method, one of its messages, or a function for it among others. */
+function namesMethod(key: MethodKey): RegExp {
+  const name = methodName(key);
+  const named = String.raw`\bmethods\.${key}\b|\b(?:parse)?${name}(?:Request|Response)?\b`;
+  const served = String.raw`^\s*(?:async )?${key}(?:\(|: (?:async )?[({])(?!['A-Z])`;
+  return new RegExp(`${named}|${served}`, 'm');
+}
+
+test('few files name an RPC', async () => {
+  const files = await sources();
+  const tooMany: string[] = [];
+  for (const key of methodKeys) {
+    const pattern = namesMethod(key);
+    const naming = [...files].filter(([, text]) => pattern.test(text)).map(([file]) => file);
+    const most = MORE[key] ?? MOST_FILES;
+    if (naming.length > most)
+      tooMany.push(`${key} is named in ${naming.length} files, at most ${most}: ${naming.join(' ')}`);
+    expect(naming, key).toContain('packages/proto/src/methods.ts');
+  }
+  expect(tooMany).toEqual([]);
+});
