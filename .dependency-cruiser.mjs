@@ -34,6 +34,7 @@ export const LAYERS = {
       'pending',
     ],
     'log',
+    'memory',
     'ports',
     'domain',
   ],
@@ -110,6 +111,13 @@ export default {
     ...packageRules,
     ...layerRules,
     ...apartRules,
+    {
+      name: 'memory-without-store',
+      comment: 'A queue in memory loads nothing native.',
+      severity: 'error',
+      from: { path: '^packages/node/src/open-memory[.]ts$' },
+      to: { path: '^packages/node/src/store/', reachable: true },
+    },
     {
       name: 'known-folder',
       comment: 'Every folder of a package with layers has its place among them.',

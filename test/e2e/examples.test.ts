@@ -183,6 +183,16 @@ test('topics: a published task goes to all queues whose filters it passes, and t
   ]);
 });
 
+test('in-memory: an attempt follows the clock of the program', async () => {
+  expect(await runExample('in-memory', [])).toEqual([
+    'after 59 minutes: 1 delayed',
+    '2030-01-01T01:00:00.000Z attempt 1 for ann@example.com',
+    '2030-01-01T01:00:00.000Z attempt 2 for ann@example.com',
+    '2030-01-01T01:00:00.000Z attempt 3 for ann@example.com',
+    'after an hour: 0 delayed',
+  ]);
+});
+
 test('embedded: the next run finds the tasks that a run has left', async () => {
   await using directory = await temporaryDirectory();
 

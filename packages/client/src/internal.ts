@@ -7,6 +7,6 @@ export { WATCH } from './tasks/leased-task.ts';
 export { canonicalName } from './tasks/new-task.ts';
 export { identityOf, MAX_SHARDS, ShardNames, shardOfPid } from './tasks/shard-names.ts';
 export { headersSizeBound } from './transport/request-size.ts';
-export { sleep, systemTiming, type Timing } from './transport/timing.ts';
+export { MAX_TIMER_MS, sleep, systemTiming, type Timing } from './transport/timing.ts';
 export { makeError } from './values/errors.ts';
 export { isByKey, nameFields } from './values/task-name.ts';

@@ -4,6 +4,7 @@ export { DEFAULT_ENGINE_CONFIG, type EngineConfig } from './config.ts';
 export type { Engine } from './engine.ts';
 export { ticketBehindEarlierLives } from './log/partition-row.ts';
 export { scanAll } from './log/scan-all.ts';
+export { MemoryStore } from './memory/memory-store.ts';
 export { openEngine } from './open-engine.ts';
 export { inspectStore } from './open-state.ts';
 export type { Backups } from './partitions/backup/backups.ts';

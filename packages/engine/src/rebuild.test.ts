@@ -2,11 +2,11 @@ import { formatQueueName, partitionOf } from '@taskmaster/proto';
 import type { PartitionId } from '@taskmaster/server/domain';
 import { describe, expect, test, vi } from 'vitest';
 import { metaKeys } from './domain/keys.ts';
+import { changesOf } from './memory/memory-rows.ts';
 import type { PartitionExport } from './partitions/transfer/export-partition.ts';
 import { Family, StoreFullError } from './ports/store.ts';
 import type { WriteBatch } from './ports/write-batch.ts';
 import { EngineHarness, type HarnessOptions, pidsOf } from './testing/engine-harness.ts';
-import { changesOf } from './testing/sim-store-rows.ts';
 
 const QUEUE = 'orders#new';
 const P = partitionOf('orders', 4) as PartitionId;

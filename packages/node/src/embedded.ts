@@ -1,10 +1,9 @@
-import { type ClientOptions, clientOver, type TaskMasterClient } from '@taskmaster/client';
-import { type EngineConfig, openEngine } from '@taskmaster/engine';
-import { type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
+import type { ClientOptions, TaskMasterClient } from '@taskmaster/client';
+import type { EngineConfig } from '@taskmaster/engine';
+import { type Log, SystemClock } from '@taskmaster/server/ports';
 import { createLogger } from '@taskmaster/server/program';
-import { createHandlers } from '@taskmaster/server/service';
+import { clientOnStore } from './client-on-store.ts';
 import { divideEmbeddedMemory } from './embedded-memory.ts';
-import { InProcessTransport } from './in-process-transport.ts';
 import { openRocksStore, type RocksStoreOptions } from './store/rocks-store.ts';
 import { version } from './version.ts';
 
@@ -57,14 +56,6 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<TaskMaster
   const { durability } = config;
   const flush = durability?.kind === 'relaxed' ? { flushIntervalMs: durability.flushIntervalMs } : {};
 
-  await using opened = new AsyncDisposableStack();
-  const store = opened.use(await openRocksStore({ ...sizes, ...flush, dir, release: version, log }));
-  const engine = await openEngine({ store, clock: new SystemClock(), random: systemRandom, config, log });
-  opened.defer(() => engine.stop());
-
-  const running = opened.move();
-  const handlers = createHandlers(engine, log);
-  const backup = engine.backups.backup.bind(engine.backups);
-  const close = () => running.disposeAsync();
-  return clientOver(new InProcessTransport({ handlers, backup, log, close }), client);
+  const store = await openRocksStore({ ...sizes, ...flush, dir, release: version, log });
+  return clientOnStore({ store, clock: new SystemClock(), config, log, client });
 }

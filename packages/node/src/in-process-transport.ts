@@ -1,3 +1,4 @@
+import { MAX_TIMER_MS, systemTiming, type Timing } from '@taskmaster/client/internal';
 import {
   errorFromWire,
   type Transport,
@@ -23,6 +24,10 @@ export interface InProcessTransportOptions {
   /** Sends a partition; see `Backups`. */
   readonly backup: (request: BackupPartitionRequest, signal: AbortSignal) => AsyncIterable<BackupPartitionResponse>;
   readonly log: Log;
+  /** Times calls out. Default: the clock of the process. */
+  readonly timing?: Timing;
+  /** Called when a call begins or ends. */
+  readonly onCall?: () => void;
   /** Closes the engine behind the handlers. Called once, when the transport is closed. */
   readonly close: () => Promise<void>;
 }
@@ -35,11 +40,13 @@ export class InProcessTransport implements Transport {
   readonly reachableFrom = undefined;
   readonly isInProcess = true;
   readonly #options: InProcessTransportOptions;
+  readonly #timing: Timing;
   readonly #calls = new Set<InProcessCall>();
   #closed: Promise<void> | undefined;
 
   constructor(options: InProcessTransportOptions) {
     this.#options = options;
+    this.#timing = options.timing ?? systemTiming;
   }
 
   async unary<Q extends object, R>(method: Method<Q, R>, request: Q, options?: TransportCallOptions): Promise<R> {
@@ -58,8 +65,7 @@ export class InProcessTransport implements Transport {
     request: Q,
     options?: TransportCallOptions,
   ): AsyncGenerator<R, undefined> {
-    const call = new InProcessCall();
-    this.#calls.add(call);
+    const call = this.#begin();
     try {
       if (this.#closed !== undefined) throw closed();
       using _limits = call.limitBy(options, 0);
@@ -69,7 +75,7 @@ export class InProcessTransport implements Transport {
     } catch (thrown) {
       throw errorFromWire(toWireError(refusalOf(thrown, this.#options.log)));
     } finally {
-      this.#calls.delete(call);
+      this.#end(call);
     }
   }
 
@@ -87,14 +93,25 @@ export class InProcessTransport implements Transport {
     await this.#options.close();
   }
 
+  #begin(): InProcessCall {
+    const call = new InProcessCall(this.#timing);
+    this.#calls.add(call);
+    this.#options.onCall?.();
+    return call;
+  }
+
+  #end(call: InProcessCall): void {
+    this.#calls.delete(call);
+    this.#options.onCall?.();
+  }
+
   async #run<R>(
     options: TransportCallOptions | undefined,
     waitMs: number,
     run: (call: InProcessCall) => Promise<R>,
   ): Promise<R> {
     const { log } = this.#options;
-    const call = new InProcessCall();
-    this.#calls.add(call);
+    const call = this.#begin();
     let hasBegun = false;
     try {
       if (this.#closed !== undefined) throw closed();
@@ -106,7 +123,7 @@ export class InProcessTransport implements Transport {
       // The engine finishes a cancelled call nevertheless.
       throw withMaybeApplied(errorFromWire(toWireError(refusalOf(thrown, log))), hasBegun && call.gone);
     } finally {
-      this.#calls.delete(call);
+      this.#end(call);
     }
   }
 }
@@ -115,10 +132,12 @@ export class InProcessTransport implements Transport {
 class InProcessCall implements Caller {
   readonly address = 'in process';
   readonly access = unlimitedAccess;
+  readonly #timing: Timing;
   readonly #abort = new AbortController();
   readonly #cancelled = Promise.withResolvers<never>();
 
-  constructor() {
+  constructor(timing: Timing) {
+    this.#timing = timing;
     // If the answer comes first, the rejection has no other listener.
     this.#cancelled.promise.catch(() => {});
   }
@@ -147,19 +166,19 @@ class InProcessCall implements Caller {
     const onAbort = () => this.cancel(new Refusal('CANCELLED', 'the caller cancelled the call'));
     if (signal?.aborted) onAbort();
     signal?.addEventListener('abort', onAbort);
-    const timer = timeoutMs === undefined ? undefined : this.#cancelAfter(timeoutMs + waitMs);
+    const cancelTimer = timeoutMs === undefined ? undefined : this.#cancelAfter(timeoutMs + waitMs);
     return {
       [Symbol.dispose]: () => {
         signal?.removeEventListener('abort', onAbort);
-        clearTimeout(timer);
+        cancelTimer?.();
       },
     };
   }
 
-  #cancelAfter(ms: number): NodeJS.Timeout | undefined {
-    // `setTimeout` treats longer times as 1 ms.
-    if (!(ms <= 0x7fffffff)) return undefined;
-    return setTimeout(() => this.cancel(new Refusal('DEADLINE_EXCEEDED', `no answer within ${ms} ms`)), ms);
+  #cancelAfter(ms: number): (() => void) | undefined {
+    if (!(ms <= MAX_TIMER_MS)) return undefined;
+    const cancel = () => this.cancel(new Refusal('DEADLINE_EXCEEDED', `no answer within ${ms} ms`));
+    return this.#timing.after(ms, cancel, true);
   }
 }
 

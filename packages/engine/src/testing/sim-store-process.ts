@@ -1,4 +1,5 @@
 import type { Key } from '@taskmaster/server/domain';
+import { changesOf, type MemoryRows, type RowChange } from '../memory/memory-rows.ts';
 import {
   type Family,
   type KeyRange,
@@ -12,7 +13,6 @@ import {
   type StoreState,
 } from '../ports/store.ts';
 import type { WriteBatch } from '../ports/write-batch.ts';
-import { changesOf, type RowChange, type SimRows } from './sim-store-rows.ts';
 
 /** A call on a store whose process has crashed. */
 export class SimCrashedError extends Error {
@@ -57,7 +57,7 @@ const NO_LIMIT: ScanLimit = { rows: Number.POSITIVE_INFINITY, bytes: Number.POSI
 export class SimStore implements Store {
   readonly atomicBatches: boolean;
   readonly #disk: SimProcessDisk;
-  readonly #rows: SimRows;
+  readonly #rows: MemoryRows;
   readonly #queue: Pending[] = [];
   readonly #listeners: ((state: StoreState) => void)[] = [];
   #life: 'open' | 'closed' | 'crashed' = 'open';
@@ -68,7 +68,7 @@ export class SimStore implements Store {
   #refusal: StoreFullError | undefined;
   #state: StoreState = { kind: 'writable' };
 
-  constructor(disk: SimProcessDisk, rows: SimRows) {
+  constructor(disk: SimProcessDisk, rows: MemoryRows) {
     this.#disk = disk;
     this.#rows = rows;
     this.atomicBatches = disk.atomicBatches;

@@ -1,6 +1,7 @@
 import type { Instant, Key } from '@taskmaster/server/domain';
 import type { Clock } from '@taskmaster/server/ports';
 import type { SeededRandom } from '@taskmaster/server/testing';
+import { MemoryRows, type RowChange } from '../memory/memory-rows.ts';
 import {
   type Family,
   familyNames,
@@ -10,7 +11,6 @@ import {
   StoreLockedError,
 } from '../ports/store.ts';
 import { type SimProcessDisk, SimStore } from './sim-store-process.ts';
-import { type RowChange, SimRows } from './sim-store-rows.ts';
 
 /** A step that changes what would be on the disk after a crash. */
 export interface DurableStep {
@@ -51,7 +51,7 @@ export class SimDisk implements SimProcessDisk {
   readonly random: SeededRandom;
   readonly #clock: Pick<Clock, 'now' | 'at'> | undefined;
   readonly #latencyMs: { readonly write: number; readonly sync: number; readonly read: number };
-  readonly #rows = new SimRows();
+  readonly #rows = new MemoryRows();
   /** Changes that can be read but are not durable, in order, with the changes that undo them. */
   #unsynced: { readonly changes: readonly RowChange[]; readonly undo: readonly RowChange[] }[] = [];
   /** Changes that cannot be read yet, or never because they failed. They may survive a crash. */

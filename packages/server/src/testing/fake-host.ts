@@ -1,5 +1,5 @@
+import type { VirtualTime } from '../ports/virtual-clock.ts';
 import type { Host } from './sim-network.ts';
-import type { VirtualTime } from './virtual-clock.ts';
 
 /** A simulated process that only answers calls. */
 export class FakeHost implements Host {

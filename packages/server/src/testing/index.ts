@@ -22,6 +22,7 @@ export {
 export { SleepingClient } from '../grpc/testing/sleeping-client.ts';
 export { type KeptLog, keptLog, startServer, type TestServer } from '../grpc/testing/start-server.ts';
 export { waitingLeaseKeepsMessage } from '../grpc/testing/waiting-lease.ts';
+export { settle, VirtualClock, VirtualTime } from '../ports/virtual-clock.ts';
 export { accessFor } from './access-for.ts';
 export { accessOf } from './access-of.ts';
 export { instants, latin1, pids, taskStates, texts } from './arbitraries.ts';
@@ -35,4 +36,3 @@ export { SeededRandom } from './seeded-random.ts';
 export { SimGossip, type SimMembership } from './sim-membership.ts';
 export { type Arrival, CALM, LinkBrokenError, SimNetwork } from './sim-network.ts';
 export { callPeersOver, type PeerPassage, type ServePeer, SimPeers, servePeer } from './sim-peers.ts';
-export { settle, VirtualClock, VirtualTime } from './virtual-clock.ts';

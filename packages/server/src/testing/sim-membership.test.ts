@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
+import { VirtualClock, VirtualTime } from '../ports/virtual-clock.ts';
 import { memberMeta, membershipContract } from './membership-contract.ts';
 import { SimGossip } from './sim-membership.ts';
-import { VirtualClock, VirtualTime } from './virtual-clock.ts';
 
 membershipContract('simulated gossip', async () => {
   const time = new VirtualTime();

@@ -14,10 +14,10 @@ import {
   PeerUnreachableError,
 } from '../ports/peer-network.ts';
 import { sleep } from '../ports/sleep.ts';
+import type { VirtualClock } from '../ports/virtual-clock.ts';
 import type { UnaryCaller } from '../service/raw-service.ts';
 import { RelayedRefusal, refusalOf, toWireError } from '../service/wire-errors.ts';
 import { LinkBrokenError, type SimNetwork } from './sim-network.ts';
-import type { VirtualClock } from './virtual-clock.ts';
 
 /** Interval at which a call that waits for a connection tries to connect, in ms. */
 const CONNECT_MS = 100;

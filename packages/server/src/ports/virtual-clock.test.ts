@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Instant } from '../domain/ids.ts';
-import { type ClockWorld, clockContract } from './clock-contract.ts';
+import { type ClockWorld, clockContract } from '../testing/clock-contract.ts';
 import { VirtualClock, VirtualTime } from './virtual-clock.ts';
 
 const after = (clock: VirtualClock, ms: number) => (clock.now() + ms) as Instant;

@@ -20,7 +20,7 @@ export function changesOf(batch: WriteBatch): RowChange[] {
 }
 
 /** The rows of all families in memory, in key order. */
-export class SimRows {
+export class MemoryRows {
   readonly #families = familyNames.map(() => new OrderedMap<Key, Uint8Array>());
   #bytes = 0;
 

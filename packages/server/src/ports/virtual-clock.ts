@@ -1,7 +1,7 @@
 import { OrderedMap } from '@js-sdsl/ordered-map';
 import type { Instant } from '../domain/ids.ts';
-import type { CancelTimer, Clock, ClockMark } from '../ports/clock.ts';
-import { CorrectedTime } from '../ports/corrected-time.ts';
+import type { CancelTimer, Clock, ClockMark } from './clock.ts';
+import { CorrectedTime } from './corrected-time.ts';
 
 // Read when the module loads, so that virtual time still runs if a test framework replaces the timers.
 const nextTurn = setImmediate;
@@ -28,8 +28,12 @@ export class VirtualTime {
   #moving = false;
   readonly #timers = new OrderedMap<Timer, () => void>([], (a, b) => a.atMs - b.atMs || a.order - b.order);
 
-  constructor(startMs: number = START_MS) {
+  readonly #settle: () => Promise<void>;
+
+  /** `settled` is awaited before each timer; see `advance`. Default: `settle`. */
+  constructor(startMs: number = START_MS, settled: () => Promise<void> = settle) {
     this.#nowMs = startMs;
+    this.#settle = settled;
   }
 
   now(): Instant {
@@ -53,7 +57,7 @@ export class VirtualTime {
     if (!(ms >= 0)) throw new RangeError(`time cannot be advanced by ${ms} ms`);
     await this.#move(async () => {
       const end = this.#nowMs + ms;
-      await settle();
+      await this.#settle();
       while (await this.#fireNext(end)) {}
       this.#nowMs = end;
     });
@@ -68,7 +72,7 @@ export class VirtualTime {
     promise.then(done, done);
     await this.#move(async () => {
       const end = this.#nowMs + withinMs;
-      await settle();
+      await this.#settle();
       while (!settled) {
         if (!(await this.#fireNext(end))) {
           throw new Error(
@@ -87,7 +91,7 @@ export class VirtualTime {
     this.#timers.eraseElementByKey(timer);
     this.#nowMs = timer.atMs;
     callback();
-    await settle();
+    await this.#settle();
     return true;
   }
 

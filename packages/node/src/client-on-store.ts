@@ -1,0 +1,34 @@
+import { type ClientOptions, clientOver, type TaskMasterClient } from '@taskmaster/client';
+import type { Timing } from '@taskmaster/client/internal';
+import { type EngineConfig, openEngine } from '@taskmaster/engine';
+import type { Store } from '@taskmaster/engine/ports';
+import { type Clock, type Log, systemRandom } from '@taskmaster/server/ports';
+import { createHandlers } from '@taskmaster/server/service';
+import { InProcessTransport } from './in-process-transport.ts';
+
+export interface ClientOnStoreOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  /** The time of the client. Default: that of the process. */
+  readonly timing?: Timing;
+  /** Called when a call begins or ends. */
+  readonly onCall?: () => void;
+  readonly config: Partial<EngineConfig>;
+  readonly log: Log;
+  readonly client: ClientOptions | undefined;
+}
+
+/** A client of an engine in this process. The store belongs to it: it is closed with the client, and if no engine opens on it. */
+export async function clientOnStore(options: ClientOnStoreOptions): Promise<TaskMasterClient> {
+  const { clock, timing, onCall, config, log, client } = options;
+  await using opened = new AsyncDisposableStack();
+  const store = opened.use(options.store);
+  const engine = await openEngine({ store, clock, random: systemRandom, config, log });
+  opened.defer(() => engine.stop());
+
+  const running = opened.move();
+  const handlers = createHandlers(engine, log);
+  const backup = engine.backups.backup.bind(engine.backups);
+  const close = () => running.disposeAsync();
+  return clientOver(new InProcessTransport({ handlers, backup, log, timing, onCall, close }), client, { timing });
+}
