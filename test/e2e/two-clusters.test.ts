@@ -82,4 +82,24 @@ describe('a client whose endpoints belong to several clusters', () => {
     await stray.stop();
     await expect.poll(met, { timeout: 20_000 }).toBe(12);
   });
+
+  test.each(['without a stream', 'with an idle stream'])(
+    'asks again when another program answers at an address between two calls (%s)',
+    async (how) => {
+      const port = await freePort();
+      const first = await open({ bootstrap: true, grpcPort: port });
+      const cluster = first.member?.clusterId ?? '';
+      const client = await to({ endpoints: `127.0.0.1:${port}`, cluster });
+      await client.queue('mail').stats();
+      if (how === 'with an idle stream') await enqueueEach(client);
+      await first.stop();
+      const stray = await open({ grpcPort: port });
+      const asked = await Promise.allSettled([
+        client.queue('mail').stats({ timeout: 3_000 }),
+        client.queue('mail').enqueue('x', { timeout: 3_000 }),
+      ]);
+      expect(asked.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+      expect(await tasksAt(stray)).toBe(0);
+    },
+  );
 });

@@ -6,6 +6,7 @@ import { type TaskMasterError, WrongClusterError } from '../values/errors.ts';
  *
  *  C1  With a pinned cluster, endpoints of others get no calls, and the rest goes on.
  *  C2  Without one it is unknown which of two clusters is meant, so no endpoint gets calls.
+ *  C3  What an endpoint has told counts until its connection ends, also if no call was in flight then.
  */
 export class ClusterCheck {
   readonly #pinned: string | undefined;

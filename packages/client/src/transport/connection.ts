@@ -1,5 +1,6 @@
 import {
   type ChannelCredentials,
+  type ChannelInterface,
   type ChannelOptions,
   connectivityState,
   Metadata,
@@ -84,6 +85,8 @@ export class Connection {
   /** A new connection that is to show whether the present one is dead. */
   #spare: TaskMasterServiceClient | undefined;
   #isChecking = false;
+  /** The channel whose connection is watched: it is the one over which the program was last asked. */
+  #watched: ChannelInterface | undefined;
   #breakStream: () => void = () => {};
   readonly #metadata = new Metadata();
   #state: ConnectionState = { kind: 'connecting', failures: 0 };
@@ -281,7 +284,7 @@ export class Connection {
       if (state === connectivityState.READY) {
         const { mayServe } = this.#parts;
         if (mayServe === undefined) this.#cameUp();
-        else void mayServe(this).then((may) => (may ? this.#cameUp() : this.#probeAgain()));
+        else void this.#ask(channel, mayServe);
       } else {
         if (state === connectivityState.TRANSIENT_FAILURE) {
           this.#parts.onUnreachable?.();
@@ -291,6 +294,27 @@ export class Connection {
       }
     };
     setImmediate(look);
+  }
+
+  /**
+   * Asks the program whether it may get calls. What it says counts for this connection only: gRPC connects again by itself, and
+   * another program may answer there.
+   */
+  async #ask(channel: ChannelInterface, mayServe: NonNullable<ConnectionParts['mayServe']>): Promise<void> {
+    if (this.#watched !== channel) {
+      this.#watched = channel;
+      channel.watchConnectivityState(connectivityState.READY, Number.POSITIVE_INFINITY, () => this.#ended(channel));
+    }
+    const may = await mayServe(this);
+    if (may && this.#watched === channel) this.#cameUp();
+    else this.#probeAgain();
+  }
+
+  #ended(channel: ChannelInterface): void {
+    if (this.#watched !== channel) return;
+    this.#watched = undefined;
+    if (this.#state.kind !== 'live') return;
+    this.failed(new UnavailableError('the connection has ended', { reason: 'UNAVAILABLE', retryable: true }));
   }
 
   #cameUp(): void {
