@@ -2,14 +2,15 @@ import type { Instant } from '@taskmaster/server/domain';
 import { type CancelTimer, type Clock, repeat } from '@taskmaster/server/ports';
 import type { EngineState } from './engine-state.ts';
 import type { CommitLog } from './log/commit-log.ts';
-import { DEAD_SEARCH_MS, DeadSearch } from './operations/dead-search.ts';
-import { KEY_SWEEP_MS, KeySweep } from './operations/keys/key-sweep.ts';
+import { type DeletedQueue, sweepKeys } from './operations/keys/sweep-keys.ts';
 import type { Reaper } from './operations/reaper.ts';
-import { RECORD_SWEEP_MS, RecordSweep } from './operations/records/record-sweep.ts';
+import { sweepEnds } from './operations/records/sweep-ends.ts';
+import { sweepDead } from './operations/sweep-dead.ts';
 import type { Queue } from './queues/queue.ts';
-import { AHEAD_SEARCH_MS, AheadSearch } from './schedules/ahead-search.ts';
-import { DUE_SEARCH_MS, DueSearch } from './schedules/due-search.ts';
-import { SUBSCRIPTION_SWEEP_MS, SubscriptionSweep } from './topics/subscription-sweep.ts';
+import { SchedulesAhead } from './schedules/schedules-ahead.ts';
+import { sweepRuns } from './schedules/sweep-runs.ts';
+import { type Sweep, Sweeper } from './sweeper.ts';
+import { sweepSubscriptions } from './topics/sweep-subscriptions.ts';
 
 export interface BackgroundDeps {
   /** Undefined while nothing can be written. */
@@ -19,47 +20,40 @@ export interface BackgroundDeps {
   readonly log: { warn(details: object, message: string): void };
 }
 
-/** The timers of an engine, and its searches in the background. */
+/** The timers of an engine, and what it sweeps in the background. */
 export class Background {
   readonly #deps: BackgroundDeps;
-  readonly #deadSearch: DeadSearch;
-  readonly #dueSearch: DueSearch;
-  readonly #aheadSearch: AheadSearch;
-  readonly #recordSweep: RecordSweep;
-  readonly #keySweep: KeySweep;
-  readonly #subscriptionSweep: SubscriptionSweep;
-  /** Those in progress. */
-  readonly #searches = new Set<Promise<void>>();
+  readonly #schedulesAhead = new SchedulesAhead();
+  /** Their keys are to be removed. */
+  readonly #deleted = new Set<DeletedQueue>();
+  /** Sweeps in progress. */
+  readonly #sweeping = new Set<Promise<void>>();
   #cancelTimers: CancelTimer[] = [];
 
   constructor(deps: BackgroundDeps) {
     this.#deps = deps;
-    this.#deadSearch = new DeadSearch(deps);
-    this.#dueSearch = new DueSearch(deps);
-    this.#aheadSearch = new AheadSearch(deps);
-    this.#recordSweep = new RecordSweep(deps.memory);
-    this.#keySweep = new KeySweep(deps.memory);
-    this.#subscriptionSweep = new SubscriptionSweep({ ...deps, reaper: this });
   }
 
   /** Number of schedules that wait because the system clock was set back. */
   get schedulesAhead(): number {
-    return this.#aheadSearch.waiting;
+    const memory = this.#deps.memory();
+    return memory === undefined ? 0 : this.#schedulesAhead.waiting(memory);
   }
 
   start(): void {
-    this.#search(DEAD_SEARCH_MS, () => this.#deadSearch.look());
-    this.#search(DUE_SEARCH_MS, () => this.#dueSearch.look());
-    this.#search(AHEAD_SEARCH_MS, () => this.#aheadSearch.look());
-    this.#search(RECORD_SWEEP_MS, () => this.#recordSweep.look());
-    this.#search(KEY_SWEEP_MS, () => this.#keySweep.look());
-    this.#search(SUBSCRIPTION_SWEEP_MS, () => this.#subscriptionSweep.look());
+    this.#sweep(sweepDead);
+    this.#sweep(sweepRuns);
+    this.#sweep(this.#schedulesAhead);
+    this.#sweep(sweepEnds);
+    this.#sweep(sweepKeys(this.#deleted));
+    this.#sweep(sweepSubscriptions(this));
   }
 
   /** Deletes what a queue that was deleted has left. */
   reap(log: Pick<CommitLog, 'appendRows'>, queue: Queue): void {
     this.#deps.reaper.reap(log, queue);
-    this.#keySweep.forget(queue);
+    const { name, queueId } = queue.ledger;
+    this.#deleted.add({ group: name.group, queueId });
   }
 
   /** Repeats work until `cancel`. Errors go to the log. */
@@ -80,21 +74,22 @@ export class Background {
     for (const cancel of this.#cancelTimers.splice(0)) cancel();
   }
 
-  /** Resolves when no search is in progress. */
+  /** Resolves when no sweep is in progress. */
   async ended(): Promise<void> {
-    await Promise.all(this.#searches);
+    await Promise.all(this.#sweeping);
   }
 
-  #search(intervalMs: number, look: () => Promise<void>): void {
-    this.every(intervalMs, () => {
-      const searching = look();
-      const ended = searching
+  #sweep<T extends object>(sweep: Sweep<T>): void {
+    const sweeper = new Sweeper(this.#deps, sweep);
+    this.every(sweep.everyMs, () => {
+      const sweeping = sweeper.look();
+      const ended = sweeping
         .catch(() => {})
         .then(() => {
-          this.#searches.delete(ended);
+          this.#sweeping.delete(ended);
         });
-      this.#searches.add(ended);
-      return searching;
+      this.#sweeping.add(ended);
+      return sweeping;
     });
   }
 }

@@ -123,13 +123,12 @@ export class LastAttempts {
     return this.#sources.has(group);
   }
 
-  /** Queues that may have dead tasks now, at most `most` of them. */
-  due(now: Instant, most: number): Queue[] {
+  /** The queues that may have dead tasks now. */
+  due(now: Instant): Queue[] {
     const due: Queue[] = [];
     if (now < this.#earliest) return due;
     let earliest = NEVER;
     for (const [queue, { floor }] of this.#dying) {
-      if (due.length === most) return due;
       if (this.isDue(queue, now)) due.push(queue);
       earliest = earlier(earliest, floor);
     }

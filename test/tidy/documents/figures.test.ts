@@ -199,7 +199,7 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
     'ARCHITECTURE.md',
     `${constant('engine/src/log/partition-row.ts', 'TICKETS_PER_MS')} tickets for each millisecond since 1970`,
     `more than ${spelled(constant('node/src/cluster/membership/commit-guard.ts', 'PAUSE_MS'))}`,
-    `every ${constant('engine/src/operations/dead-search.ts', 'DEAD_SEARCH_MS')} ms`,
+    `every ${constant('engine/src/operations/sweep-dead.ts', 'DEAD_SWEEP_MS')} ms`,
     `${count(engine.partitions)} by default`,
   ],
   [

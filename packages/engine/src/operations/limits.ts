@@ -51,7 +51,7 @@ function objectionByNode({ table, config, lastAttempts, holdings }: EngineState,
   const { maxQueues } = config;
   const queues = table.size + created;
   if (queues + lastAttempts.targetCount() <= maxQueues) return undefined;
-  const over = lastAttempts.due(view.now, Number.POSITIVE_INFINITY);
+  const over = lastAttempts.due(view.now);
   // An update does not wait for a partition that moves: its queues are about to be elsewhere.
   const objection = endFirst(
     over.filter(({ partition }) => holdings.canCommit(partition)),

@@ -2,48 +2,36 @@ import type { Pid } from '@taskmaster/server/domain';
 import type { EngineState } from '../../engine-state.ts';
 import { EngineView } from '../../pending/engine-view.ts';
 import type { Queue } from '../../queues/queue.ts';
+import type { Sweep } from '../../sweeper.ts';
 import { type Attempt, decide } from '../decide.ts';
-import { isExpected, mayBeDue, showDue } from '../expire.ts';
+import { mayBeDue, showDue } from '../expire.ts';
 import { hiddenPids } from '../get-and-peek.ts';
 import { TaskDraft } from '../task-draft.ts';
 
-/** Time between two sweeps. */
-export const RECORD_SWEEP_MS = 500;
 const RECORDS_PER_ATOM = 1000;
 
 /**
- * Removes records of ends in the background: those that were kept long enough, and in groups that have too many bytes of them
- * those that would go first.
+ * Removes records of ends: those that were kept long enough, and in groups that have too many bytes of them those that would go
+ * first.
  */
-export class RecordSweep {
-  readonly #memory: () => EngineState | undefined;
-
-  /** `memory`: undefined while nothing can be written. */
-  constructor(memory: () => EngineState | undefined) {
-    this.#memory = memory;
-  }
-
-  /** Call it again when it has ended. */
-  async look(): Promise<void> {
-    const memory = this.#memory();
-    if (!memory) return;
-    const { records, clock, config, holdings, counts } = memory;
-    for (const queue of records) {
-      const isDue = mayBeDue(queue, clock.now());
-      const isLarge = queue.ledger.bytes > config.maxResultBytes;
-      if (!(isDue || isLarge) || queue.dropped || !holdings.canCommit(queue.partition)) continue;
-      try {
-        if (isDue) await showDue(memory, queue);
-        for (let evicted = 1; evicted > 0 && queue.ledger.bytes > config.maxResultBytes; ) {
-          evicted = await evict(memory, queue);
-          counts.resultsEvicted += evicted;
-        }
-      } catch (error) {
-        if (!isExpected(error)) throw error;
-      }
+export const sweepEnds: Sweep<Queue> = {
+  everyMs: 500,
+  *due(memory) {
+    for (const queue of memory.records) {
+      const isToSweep = mayBeDue(queue, memory.clock.now()) || isLarge(memory, queue);
+      if (isToSweep && !queue.dropped && memory.holdings.canCommit(queue.partition)) yield queue;
     }
-  }
-}
+  },
+  async sweep(memory, queue) {
+    if (mayBeDue(queue, memory.clock.now())) await showDue(memory, queue);
+    for (let evicted = 1; evicted > 0 && isLarge(memory, queue); ) {
+      evicted = await evict(memory, queue);
+      memory.counts.resultsEvicted += evicted;
+    }
+  },
+};
+
+const isLarge = ({ config }: EngineState, { ledger }: Queue): boolean => ledger.bytes > config.maxResultBytes;
 
 /** Removes the records that would go first, until the bytes are within the limit or the atom is large enough. */
 async function evict(memory: EngineState, queue: Queue): Promise<number> {

@@ -1,13 +1,11 @@
 import type { Instant, Pid } from '@taskmaster/server/domain';
-import type { Clock } from '@taskmaster/server/ports';
 import { pidAfter } from '../domain/keys.ts';
 import type { EngineState } from '../engine-state.ts';
 import type { Queue } from '../queues/queue.ts';
+import type { Sweep } from '../sweeper.ts';
 import { readRecords } from './list-schedules.ts';
 import { decodeRecord } from './record.ts';
 
-/** Time between two searches. */
-export const AHEAD_SEARCH_MS = 1000;
 /** Groups that one search reads, so that a start with many groups is not slowed down. */
 const GROUPS_AT_ONCE = 100;
 /** What one read may return. */
@@ -25,61 +23,47 @@ interface Seen {
   readonly decided: readonly number[];
 }
 
-export interface AheadSearchDeps {
-  /** Undefined while nothing can be written. */
-  readonly memory: () => EngineState | undefined;
-  readonly clock: Pick<Clock, 'now' | 'wall'>;
-}
-
 /**
  * Looks for schedules that wait for the system clock: it was wrong, runs were decided ahead of time, and it was set back. They
  * run again when the clock has passed these runs, which may be a day later. A group is read when it appears and after the clock
  * was set back.
  */
-export class AheadSearch {
-  readonly #deps: AheadSearchDeps;
+export class SchedulesAhead implements Sweep<Queue> {
+  readonly everyMs = 1_000;
   #seen = new WeakMap<Queue, Seen>();
   #wall = Number.NEGATIVE_INFINITY;
 
-  constructor(deps: AheadSearchDeps) {
-    this.#deps = deps;
-  }
-
-  /** Number of schedules here that wait for the clock. */
-  get waiting(): number {
-    const wall = this.#deps.clock.wall();
+  /** Number of schedules that wait for the clock. */
+  waiting({ schedules, clock }: EngineState): number {
+    const wall = clock.wall();
     let count = 0;
-    for (const queue of this.#deps.memory()?.schedules ?? []) {
+    for (const queue of schedules) {
       for (const decided of this.#seen.get(queue)?.decided ?? []) if (decided > wall + MARGIN_MS) count++;
     }
     return count;
   }
 
-  async look(): Promise<void> {
-    const { memory: memoryOf, clock } = this.#deps;
-    const memory = memoryOf();
+  due({ schedules, clock }: EngineState): Queue[] {
     const wall = clock.wall();
     if (wall < this.#wall - SET_BACK_MS) this.#seen = new WeakMap();
     this.#wall = wall;
-    if (memory === undefined || memory.schedules.size === 0) return;
-    const queues: Queue[] = [];
-    for (const queue of memory.schedules) {
-      if (queues.length < GROUPS_AT_ONCE && this.#isToRead(queue)) queues.push(queue);
+    const due: Queue[] = [];
+    for (const queue of schedules) {
+      if (due.length === GROUPS_AT_ONCE) break;
+      if (this.#isToRead(queue, clock.now())) due.push(queue);
     }
-    for (const queue of queues) {
-      if (memoryOf() !== memory) return;
-      await this.#read(memory, queue);
-    }
+    return due;
   }
 
-  #isToRead(queue: Queue): boolean {
+  #isToRead(queue: Queue, now: Instant): boolean {
     if (queue.dropped) return false;
     const seen = this.#seen.get(queue);
-    return seen === undefined || (seen.decided.length > 0 && this.#deps.clock.now() - seen.at >= AGAIN_MS);
+    return seen === undefined || (seen.decided.length > 0 && now - seen.at >= AGAIN_MS);
   }
 
-  async #read(memory: EngineState, queue: Queue): Promise<void> {
-    const at = this.#deps.clock.now() as Instant;
+  async sweep(memory: EngineState, queue: Queue): Promise<void> {
+    const { clock } = memory;
+    const at = clock.now();
     const decided: number[] = [];
     // Set first: a group that cannot be read is not tried again and again.
     this.#seen.set(queue, { at, decided });
@@ -87,7 +71,7 @@ export class AheadSearch {
       const { rows, last }: Awaited<ReturnType<typeof readRecords>> = await readRecords(memory, queue, next, PAGE);
       for (const data of rows.values()) {
         const { paused, decidedUnixMs } = decodeRecord(data);
-        if (!paused && decidedUnixMs > this.#deps.clock.wall() + MARGIN_MS) decided.push(decidedUnixMs);
+        if (!paused && decidedUnixMs > clock.wall() + MARGIN_MS) decided.push(decidedUnixMs);
       }
       next = last === undefined ? undefined : pidAfter(last);
     }

@@ -1,0 +1,63 @@
+import type { Clock } from '@taskmaster/server/ports';
+import type { EngineState } from './engine-state.ts';
+import { isExpected } from './operations/expire.ts';
+
+/** Time for which what could not be swept is left alone, in ms: the store refuses writes, or rows are damaged. */
+const FAILED_GAP_MS = 1000;
+
+/** What a sweep removes or does because its time has come. */
+export interface Sweep<T extends object> {
+  /** Time between two looks, in ms. */
+  readonly everyMs: number;
+  /** How many are swept at once. Default 1. */
+  readonly atOnce?: number;
+  /** What is due now. It costs next to nothing when there is nothing. */
+  due(memory: EngineState): Iterable<T>;
+  /** `goesOn`: false when nothing can be written any more. */
+  sweep(memory: EngineState, due: T, goesOn: () => boolean): Promise<void>;
+  /** Whether an error needs no report: reads and requests report it. Default: see `isExpected`. */
+  isExpected?(error: unknown): boolean;
+}
+
+interface SweeperDeps {
+  /** Undefined while nothing can be written. */
+  readonly memory: () => EngineState | undefined;
+  readonly clock: Pick<Clock, 'now'>;
+}
+
+/** Looks in the background for what is due, and sweeps it. */
+export class Sweeper<T extends object> {
+  readonly #deps: SweeperDeps;
+  readonly #sweep: Sweep<T>;
+  /** What is left alone until then. */
+  readonly #later = new WeakMap<T, number>();
+
+  constructor(deps: SweeperDeps, sweep: Sweep<T>) {
+    this.#deps = deps;
+    this.#sweep = sweep;
+  }
+
+  /** Sweeps all that is due. Call it again when it has ended. Rejects with the first error that was not expected. */
+  async look(): Promise<void> {
+    const { memory: writable, clock } = this.#deps;
+    const memory = writable();
+    if (memory === undefined) return;
+    const now = clock.now();
+    const due = Array.from(this.#sweep.due(memory)).filter((one) => (this.#later.get(one) ?? 0) <= now);
+    const goesOn = (): boolean => writable() === memory;
+    const errors: unknown[] = [];
+    let next = 0;
+    const lane = async (): Promise<void> => {
+      for (let one = due[next++]; one !== undefined && goesOn(); one = due[next++]) {
+        try {
+          await this.#sweep.sweep(memory, one, goesOn);
+        } catch (error) {
+          this.#later.set(one, clock.now() + FAILED_GAP_MS);
+          if (!(this.#sweep.isExpected ?? isExpected)(error)) errors.push(error);
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: Math.min(this.#sweep.atOnce ?? 1, due.length) }, lane));
+    if (errors.length > 0) throw errors[0];
+  }
+}

@@ -1,0 +1,11 @@
+import type { SubscriptionKey } from '@taskmaster/server/domain';
+import type { Reaper } from '../operations/reaper.ts';
+import type { Sweep } from '../sweeper.ts';
+import { removeEnded } from './subscribe.ts';
+
+/** Removes subscriptions that have ended, and their queues. */
+export const sweepSubscriptions = (reaper: Pick<Reaper, 'reap'>): Sweep<SubscriptionKey> => ({
+  everyMs: 1_000,
+  due: ({ subscriptions, clock }) => subscriptions.ended(clock.now()),
+  sweep: (memory, key) => removeEnded(memory, key, reaper),
+});
