@@ -1,11 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type QueueName, reservedQueues } from '@taskmaster/proto';
+import type { QueueName } from '@taskmaster/proto';
 import type { Instant, PartitionId, QueueId, Refusal, Ticket } from '@taskmaster/server/domain';
 import { type Clock, type Random, sleep } from '@taskmaster/server/ports';
 import type { Admission } from './admission.ts';
 import type { EngineConfig } from './config.ts';
 import type { TaskChange } from './domain/atom.ts';
-import { isRecordsQueue } from './domain/end-record.ts';
 import type { Holdings } from './holdings.ts';
 import { LastAttempts } from './last-attempts.ts';
 import type { CheckpointedPartition } from './log/checkpoint.ts';
@@ -26,6 +25,7 @@ import { NameMatching } from './queues/name-matching.ts';
 import { OrderedQueues } from './queues/ordered-queues.ts';
 import { isSchedules, Queue } from './queues/queue.ts';
 import { QueueTable } from './queues/queue-table.ts';
+import { endRecords, keyRecords, settingsRecords, subscriptionRecords } from './records/record-store.ts';
 import type { RecordsInMemory } from './records/record-table.ts';
 import { SettingsTable } from './records/settings-table.ts';
 import { RequestIds } from './requests/request-ids.ts';
@@ -83,8 +83,6 @@ interface Partition {
 
 const NO_TICKET = 0 as Ticket;
 
-const isSettings = ({ ledger }: Queue): boolean => ledger.name.name === reservedQueues.settings;
-
 const newPartition = (id: PartitionId): Partition => ({
   id,
   lastTicket: NO_TICKET,
@@ -124,8 +122,8 @@ export class EngineState {
   readonly subscriptions = new SubscriptionTable();
   /** By the name of the reserved queue. */
   readonly #records: ReadonlyMap<string, RecordsInMemory> = new Map<string, RecordsInMemory>([
-    [reservedQueues.settings, this.settings.records],
-    [reservedQueues.subscriptions, this.subscriptions],
+    [settingsRecords.name, this.settings.records],
+    [subscriptionRecords.name, this.subscriptions],
   ]);
   readonly cache: TaskCache;
   readonly requests: RequestIds;
@@ -266,7 +264,7 @@ export class EngineState {
       queue.settings = this.settings.of(ledger.name);
       this.#noteCounts(queue, this.clock.now());
       this.#add(partition, queue);
-      if (ledger.name.name === reservedQueues.keys) this.adoptedKeys.add(queue);
+      if (keyRecords.has(ledger.name)) this.adoptedKeys.add(queue);
       this.lastAttempts.adopt(queue, lastTicket);
       if (changed.has(ledger)) partition.changed.add(queue);
       for (const [pid, task] of behind.get(ledger.queueId) ?? []) this.#pending.note(queue.restore(pid, task), false);
@@ -375,7 +373,7 @@ export class EngineState {
   #add(partition: Partition, queue: Queue): void {
     partition.queues.add(queue);
     this.table.add(queue);
-    if (isRecordsQueue(queue.ledger.name)) this.records.add(queue);
+    if (endRecords.has(queue.ledger.name)) this.records.add(queue);
     if (isSchedules(queue)) this.schedules.add(queue);
     this.listener.added(queue);
   }
@@ -400,7 +398,7 @@ export class EngineState {
   /** Queues of the group follow their new settings from this turn on. */
   #recordChanged(records: Queue, change: TaskChange, ticket: Ticket): void {
     this.#records.get(records.ledger.name.name)?.changed(records, change);
-    if (!isSettings(records)) return;
+    if (!settingsRecords.has(records.ledger.name)) return;
     for (const queue of this.table.ofGroup(records.ledger.name.group)) {
       const before = queue.settings;
       queue.settings = this.settings.of(queue.ledger.name);

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { limits, type QueueName, reservedQueues } from '@taskmaster/proto';
+import { limits } from '@taskmaster/proto';
 import {
   ByteReader,
   ByteWriter,
@@ -12,11 +12,6 @@ import {
 
 // How a task has ended, kept as a task in a reserved queue of its group. So it is durable with the change that ended the task,
 // and moves with the group.
-
-/** The queue with the records of a group. */
-export const recordsOf = (group: string): QueueName => ({ group, name: reservedQueues.results });
-
-export const isRecordsQueue = ({ name }: QueueName): boolean => name === reservedQueues.results;
 
 const VERSION = 1;
 const OUTCOMES = ['completed', 'dead-lettered', 'cancelled'] as const;

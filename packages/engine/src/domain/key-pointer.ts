@@ -3,8 +3,6 @@ import { latin1Of, type Pid, type QueueId, type TaskState } from '@taskmaster/se
 
 // Where the task with a key is: a task in a reserved queue of the group. Its payload is the PID of the task with the key.
 
-export const keysOf = (group: string): QueueName => ({ group, name: reservedQueues.keys });
-
 /** The PID of a pointer begins with the id of the queue, so pointers of an ended generation are never found. */
 export const pointerPid = (queueId: QueueId, key: string): Pid =>
   (pointersOf(queueId) + latin1Of(Buffer.from(key))) as Pid;

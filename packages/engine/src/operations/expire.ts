@@ -1,12 +1,12 @@
 import type { QueueName } from '@taskmaster/proto';
 import { AVAILABLE, type Instant, type Pid, Refusal, UnreadableBytesError } from '@taskmaster/server/domain';
-import { isRecordsQueue } from '../domain/end-record.ts';
 import { afterPrefix, dueKey, instantOfDueKey, pidOfDueKey } from '../domain/keys.ts';
 import type { EngineState } from '../engine-state.ts';
 import { EngineView } from '../pending/engine-view.ts';
 import { Reads } from '../pending/reads.ts';
 import { Family, StoreCorruptError } from '../ports/store.ts';
 import { isSchedules, type Queue } from '../queues/queue.ts';
+import { endRecords } from '../records/record-store.ts';
 import { afterFailedAttempt, cancelReasonOf, type FailedAttempt } from './attempts.ts';
 import { type Attempt, decide } from './decide.ts';
 import { toDeadLetters } from './moves.ts';
@@ -198,7 +198,7 @@ function showIn(draft: TaskDraft, memory: EngineState, queue: Queue, pids: reado
           draft.retry(queue, pid, task, after.state);
         }
         leasesExpired++;
-      } else if (isRecordsQueue(queue.ledger.name)) {
+      } else if (endRecords.has(queue.ledger.name)) {
         // The record has been kept long enough.
         draft.remove(queue, pid, task, 'moved');
       } else {

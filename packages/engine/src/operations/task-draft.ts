@@ -1,10 +1,11 @@
 import { formatQueueName, type QueueName } from '@taskmaster/proto';
 import { deadLetterPid, type Instant, type Pid, type TaskState } from '@taskmaster/server/domain';
-import { keyOf, keysOf, pidIn, pointerData, pointerPid } from '../domain/key-pointer.ts';
+import { keyOf, pidIn, pointerData, pointerPid } from '../domain/key-pointer.ts';
 import type { Need } from '../pending/reads.ts';
 import type { PlannedChange } from '../planned-atom.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Knowledge, Queue } from '../queues/queue.ts';
+import { keyRecords } from '../records/record-store.ts';
 import { NO_TOKEN, recordState } from './attempts.ts';
 
 /** The state that a draft reads. */
@@ -200,26 +201,19 @@ export class TaskDraft {
 
   /** The PID of the task with this key. Undefined if there is none, or if the pointer must be read first: see `needs`. */
   pidOfKey({ ledger }: Queue, key: string): Pid | undefined {
-    const keys = this.queue(keysOf(ledger.name.group));
-    const pid = pointerPid(ledger.queueId, key);
-    const pointer = keys && this.find(keys, pid);
-    if (keys === undefined || pointer === undefined) return undefined;
-    const data = pointer.data ?? this.payload(keys, pid);
-    if (data === undefined) this.need(keys, pid, pointer.state.dataBytes);
+    const pointer = keyRecords.find(this, ledger.name.group, pointerPid(ledger.queueId, key));
+    const data = pointer && keyRecords.dataOf(this, pointer);
     return data && pidIn(data);
   }
 
   #point({ ledger }: Queue, key: string, to: Pid, at: Instant): void {
     const data = pointerData(to);
-    const keys = this.queueFor(keysOf(ledger.name.group));
+    const keys = this.queueFor(keyRecords.of(ledger.name.group));
     this.add(keys, pointerPid(ledger.queueId, key), recordState(data, at), data);
   }
 
   #unpoint({ ledger }: Queue, key: string): void {
-    const keys = this.queue(keysOf(ledger.name.group));
-    const pid = pointerPid(ledger.queueId, key);
-    const pointer = keys && this.find(keys, pid);
-    if (keys !== undefined && pointer !== undefined) this.remove(keys, pid, pointer, 'moved');
+    keyRecords.remove(this, ledger.name.group, pointerPid(ledger.queueId, key));
   }
 
   /**

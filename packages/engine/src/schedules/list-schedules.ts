@@ -5,7 +5,8 @@ import type { EngineState } from '../engine-state.ts';
 import { scanAll } from '../log/scan-all.ts';
 import { Family } from '../ports/store.ts';
 import type { Queue } from '../queues/queue.ts';
-import { decodeRecord, keyOf, nameOf, schedulesOf, viewOf } from './record.ts';
+import { scheduleRecords } from '../records/record-store.ts';
+import { decodeRecord, keyOf, nameOf, viewOf } from './record.ts';
 
 /** Runs that one listing computes, in one turn of the event loop: a cron expression takes up to a millisecond for each. */
 const MOST_RUNS = 100;
@@ -40,7 +41,7 @@ export async function listSchedules(memory: EngineState, command: ListSchedulesC
 /** The queues of schedules that a listing reads, in order. */
 function* queuesOf(memory: EngineState, { group, isReadable, after }: ListSchedulesCommand): Generator<Queue> {
   if (group !== undefined) {
-    const queue = memory.table.get(schedulesOf(group));
+    const queue = memory.table.get(scheduleRecords.of(group));
     if (queue !== undefined) yield queue;
     return;
   }

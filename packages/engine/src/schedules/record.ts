@@ -1,11 +1,4 @@
-import {
-  limits,
-  parseQueueName,
-  type QueueName,
-  reservedQueues,
-  type ScheduleSpec,
-  StoredSchedule,
-} from '@taskmaster/proto';
+import { limits, parseQueueName, type QueueName, type ScheduleSpec, StoredSchedule } from '@taskmaster/proto';
 import {
   type Instant,
   latin1Of,
@@ -22,9 +15,6 @@ import {
 
 /** A schedule without a next run is hidden until then. */
 const NEVER = limits.runAtUnixMs as Instant;
-
-/** The queue of a group whose tasks are its schedules. */
-export const schedulesOf = (group: string): QueueName => ({ group, name: reservedQueues.schedules });
 
 const utf8 = (text: string): Pid => latin1Of(Buffer.from(text)) as Pid;
 

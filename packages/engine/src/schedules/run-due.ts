@@ -65,7 +65,7 @@ async function runSome(memory: EngineState, queue: Queue, keys: readonly Pid[], 
     const due = { now: wall, isTimeUp: () => clock.now() - now >= TURN_MS };
     for (const key of keys) {
       if (seen > 0 && (draft.bytes > BYTES_AT_ONCE || due.isTimeUp())) break;
-      const found = draft.read(queue, key);
+      const found = draft.read(queue.ledger.name.group, key);
       const outcome = found !== undefined && isDue(found, wall) ? tryRun(draft, found, due, runs) : 'done';
       if (outcome === 'behind') behind.push(key);
       else if (outcome !== 'done') refusal ??= outcome;
@@ -100,7 +100,7 @@ function tryRun(...schedule: Parameters<typeof run>): ReturnType<typeof run> {
  * reached and all later ones stay due.
  */
 function run(draft: ScheduleDraft, found: FoundSchedule, at: DueAt, runs: DecidedRuns): 'done' | 'behind' | Refusal {
-  const { key } = found;
+  const { pid: key } = found;
   const record = afterPauses(found.record);
   const { spec } = record;
   const until = { ...at, now: Math.min(at.now, lastBefore(record)) };

@@ -19,8 +19,8 @@ import { isKeptOut } from '../operations/records/keep-out.ts';
 import { type DraftMark, TaskDraft } from '../operations/task-draft.ts';
 import { EngineView } from '../pending/engine-view.ts';
 import type { Reads } from '../pending/reads.ts';
-import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
+import { type FoundRecord, scheduleRecords } from '../records/record-store.ts';
 import {
   decodeRecord,
   encodeRecord,
@@ -29,14 +29,10 @@ import {
   keyOf,
   retryOf,
   type ScheduleRecord,
-  schedulesOf,
 } from './record.ts';
 
 /** A schedule that was found. */
-export interface FoundSchedule {
-  readonly queue: Queue;
-  readonly key: Pid;
-  readonly task: CachedTask;
+export interface FoundSchedule extends FoundRecord {
   readonly record: ScheduleRecord;
 }
 
@@ -68,24 +64,21 @@ export class ScheduleDraft {
 
   /** Undefined: there is none, or it must be read first. */
   find({ group, name }: QueueName): FoundSchedule | undefined {
-    const queue = this.#draft.queue(schedulesOf(group));
-    return queue && this.read(queue, keyOf(name));
+    return this.read(group, keyOf(name));
   }
 
-  /** As `find`, by the key of the schedule in its queue. */
-  read(queue: Queue, key: Pid): FoundSchedule | undefined {
-    const task = this.#draft.find(queue, key);
-    if (task === undefined) return undefined;
-    this.#bytes += task.state.dataBytes;
-    const data = task.data ?? this.#view.payload(queue, key);
-    if (data !== undefined) return { queue, key, task, record: decodeRecord(data) };
-    this.#draft.need(queue, key, task.state.dataBytes);
-    return undefined;
+  /** As `find`, by the PID of the record. */
+  read(group: string, pid: Pid): FoundSchedule | undefined {
+    const found = scheduleRecords.find(this.#draft, group, pid);
+    if (found === undefined) return undefined;
+    this.#bytes += found.task.state.dataBytes;
+    const data = scheduleRecords.dataOf(this.#draft, found);
+    return data && { ...found, record: decodeRecord(data) };
   }
 
   /** Number of schedules of a group. */
   count(group: string): number {
-    return this.#draft.queue(schedulesOf(group))?.ledger.size ?? 0;
+    return scheduleRecords.count(this.#draft, group);
   }
 
   add({ group, name }: QueueName, record: ScheduleRecord): void {
@@ -93,18 +86,18 @@ export class ScheduleDraft {
     const until = hiddenUntilRun(record);
     const { now } = this.#view;
     const state = hiddenState(recordState(data, now), until, data.length);
-    this.#draft.add(this.#draft.queueFor(schedulesOf(group)), keyOf(name), state, data);
+    scheduleRecords.put(this.#draft, group, keyOf(name), state, data);
   }
 
-  change({ queue, key, task }: FoundSchedule, record: ScheduleRecord): void {
+  change({ queue, pid, task }: FoundSchedule, record: ScheduleRecord): void {
     const data = encodeRecord(record);
     this.#bytes += data.length;
     const state = hiddenState(task.state, hiddenUntilRun(record), data.length);
-    this.#draft.change(queue, key, task, state, data);
+    this.#draft.change(queue, pid, task, state, data);
   }
 
-  remove({ queue, key, task }: FoundSchedule): void {
-    this.#draft.remove(queue, key, task, 'removed');
+  remove({ queue, pid, task }: FoundSchedule): void {
+    this.#draft.remove(queue, pid, task, 'removed');
   }
 
   /**

@@ -1,4 +1,4 @@
-import { limits, type QueueName, reservedQueues } from '@taskmaster/proto';
+import { limits } from '@taskmaster/proto';
 import {
   encodeSubscription,
   type Instant,
@@ -14,11 +14,10 @@ import { deadFor, showAllDue } from '../operations/expire.ts';
 import type { Reaper } from '../operations/reaper.ts';
 import { TaskDraft } from '../operations/task-draft.ts';
 import { EngineView } from '../pending/engine-view.ts';
+import { subscriptionRecords } from '../records/record-store.ts';
 import { subscriptionPid } from './subscription-table.ts';
 
 type Subscribed = { readonly created: boolean; readonly until: Instant | undefined };
-
-const recordsOf = (group: string): QueueName => ({ group, name: reservedQueues.subscriptions });
 
 /**
  * Makes a subscription, or replaces one and begins its time to live anew.
@@ -34,7 +33,7 @@ export async function subscribe(
     const before = memory.subscriptions.find(subscription, now);
     if (before === undefined) refuseNew(memory, group, now, noNewTasks);
     const draft = new TaskDraft(new EngineView(memory, now, reads));
-    const records = draft.queueFor(recordsOf(group));
+    const records = draft.queueFor(subscriptionRecords.of(group));
     const pid = subscriptionPid(subscription);
     const record = draft.find(records, pid);
     if (draft.needs.length > 0) return { kind: 'needs', needs: draft.needs };
@@ -96,12 +95,10 @@ async function end(
   const { result, durable } = await decide(memory, memory.partitionOf(group), (now, reads) => {
     const subscription = find(now);
     const draft = new TaskDraft(new EngineView(memory, now, reads));
-    const records = draft.queue(recordsOf(group));
+    const records = draft.queue(subscriptionRecords.of(group));
     if (subscription === undefined || records === undefined) return { kind: 'decided' as const, result: undefined };
-    const pid = subscriptionPid(key);
-    const record = draft.find(records, pid);
+    subscriptionRecords.remove(draft, group, subscriptionPid(key));
     if (draft.needs.length > 0) return { kind: 'needs' as const, needs: draft.needs };
-    if (record !== undefined) draft.remove(records, pid, record, 'moved');
     const isToGo = subscription.deleteQueue && !memory.subscriptions.hasOther(key, now);
     const queue = isToGo ? memory.table.get(key.queue) : undefined;
     const dropped = queue === undefined ? [] : [{ queueId: queue.ledger.queueId, reap: true, queue }];

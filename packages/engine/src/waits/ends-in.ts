@@ -1,9 +1,10 @@
 import type { LeaseToken, Pid, TaskEnd, TaskState } from '@taskmaster/server/domain';
 import type { TaskChange } from '../domain/atom.ts';
-import { decodeEnd, isRecordsQueue, recordPid } from '../domain/end-record.ts';
+import { decodeEnd, recordPid } from '../domain/end-record.ts';
 import { cancelReasonOf } from '../operations/attempts.ts';
 import { deadLetterEnd } from '../operations/records/leave-end.ts';
 import { type PlannedAtom, type PlannedChange, stateAfter } from '../planned-atom.ts';
+import { endRecords } from '../records/record-store.ts';
 
 type Dequeued = Extract<TaskChange, { readonly kind: 'dequeue' }>;
 
@@ -68,7 +69,7 @@ function foundIn({ changes }: PlannedAtom): Found {
   for (const { queue, change } of changes) {
     const { name } = queue.ledger;
     const { pid } = change;
-    if (isRecordsQueue(name)) {
+    if (endRecords.has(name)) {
       const key = keyOf(name.group, '', pid);
       if (change.kind !== 'dequeue' && change.data !== undefined && !records.has(key)) records.set(key, change.data);
     } else {

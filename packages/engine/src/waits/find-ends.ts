@@ -1,9 +1,10 @@
 import { limits, type QueueName } from '@taskmaster/proto';
 import { type AwaitedTask, type EndedTask, type Pid, UNKNOWN_END, type WaitCommand } from '@taskmaster/server/domain';
-import { decodeEnd, recordPid, recordsOf } from '../domain/end-record.ts';
+import { decodeEnd, recordPid } from '../domain/end-record.ts';
 import type { EngineState } from '../engine-state.ts';
 import { dueFor, showAllDue } from '../operations/expire.ts';
 import { type Need, Reads } from '../pending/reads.ts';
+import { endRecords } from '../records/record-store.ts';
 import { endOfLease } from './ends-in.ts';
 
 /** The awaited tasks that are not in their queues, as far as one reply can hold them. */
@@ -45,7 +46,7 @@ class Search {
       if (end !== undefined) this.ended.push({ index, end });
       return true;
     }
-    const record = this.#task(recordsOf(name.group), recordPid(name.name, pid));
+    const record = this.#task(endRecords.of(name.group), recordPid(name.name, pid));
     if (record === 'unknown') return true;
     if (record !== 'absent') {
       const bytes = record.state.dataBytes;

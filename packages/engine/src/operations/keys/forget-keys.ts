@@ -5,6 +5,7 @@ import type { EngineState } from '../../engine-state.ts';
 import { EngineView } from '../../pending/engine-view.ts';
 import { Family } from '../../ports/store.ts';
 import type { Queue } from '../../queues/queue.ts';
+import { keyRecords } from '../../records/record-store.ts';
 import { type Attempt, decide } from '../decide.ts';
 import { TaskDraft } from '../task-draft.ts';
 
@@ -23,11 +24,7 @@ export async function forgetKeys(memory: EngineState, keys: Queue, queueId: Queu
     gte = `${last.key}\0` as Key;
     const { durable } = await decide(memory, keys.partition, (now, reads): Attempt<undefined> => {
       const draft = new TaskDraft(new EngineView(memory, now, reads));
-      for (const { key } of rows) {
-        const pid = pidOfTaskKey(key);
-        const pointer = draft.find(keys, pid);
-        if (pointer !== undefined) draft.remove(keys, pid, pointer, 'moved');
-      }
+      for (const { key } of rows) keyRecords.remove(draft, keys.ledger.name.group, pidOfTaskKey(key));
       const { needs, changes } = draft;
       if (needs.length > 0) return { kind: 'needs', needs };
       return { kind: 'decided', result: undefined, changes: changes.length === 0 ? undefined : { changes } };

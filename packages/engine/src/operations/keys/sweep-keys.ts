@@ -1,8 +1,8 @@
 import type { QueueId } from '@taskmaster/server/domain';
 import { Refusal } from '@taskmaster/server/domain';
-import { keysOf } from '../../domain/key-pointer.ts';
 import type { EngineState } from '../../engine-state.ts';
 import type { Queue } from '../../queues/queue.ts';
+import { keyRecords } from '../../records/record-store.ts';
 import type { Sweep } from '../../sweeper.ts';
 import { isExpected } from '../expire.ts';
 import { deletedWithKeys, forgetKeys } from './forget-keys.ts';
@@ -18,7 +18,7 @@ export const sweepKeys = (deleted: Set<DeletedQueue>): Sweep<DeletedQueue | Queu
   everyMs: 500,
   *due({ adoptedKeys, holdings, table }) {
     for (const one of deleted) {
-      const keys = table.get(keysOf(one.group));
+      const keys = table.get(keyRecords.of(one.group));
       // Without keys here, the node that holds the group now finds them itself.
       if (keys === undefined) deleted.delete(one);
       else if (holdings.canCommit(keys.partition)) yield one;
@@ -34,7 +34,7 @@ export const sweepKeys = (deleted: Set<DeletedQueue>): Sweep<DeletedQueue | Queu
 });
 
 async function forgetDeleted(memory: EngineState, { group, queueId }: DeletedQueue): Promise<void> {
-  const keys = memory.table.get(keysOf(group));
+  const keys = memory.table.get(keyRecords.of(group));
   if (keys !== undefined) await forgetKeys(memory, keys, queueId);
 }
 

@@ -1,7 +1,8 @@
 import type { EnqueueItem, Instant, QueueSettings, TaskResult } from '@taskmaster/server/domain';
-import { decodeEnd, recordPid, recordsOf } from '../../domain/end-record.ts';
+import { decodeEnd, recordPid } from '../../domain/end-record.ts';
 import { endOfKey } from '../../domain/key-pointer.ts';
 import type { Queue } from '../../queues/queue.ts';
+import { endRecords } from '../../records/record-store.ts';
 import type { TaskDraft } from '../task-draft.ts';
 
 /** How long the end of a task is kept: for its result, and to keep later tasks with its PID out. 0: not at all. */
@@ -24,16 +25,10 @@ export function isKeptOut(
   if (settings.keepOutMs === 0) return false;
   const { name } = ledger;
   const ended = key !== undefined ? endOfKey(name, key) : pid && { name, pid };
-  const records = draft.queue(recordsOf(name.group));
-  if (ended === undefined || records === undefined) return false;
-  const place = recordPid(ended.name.name, ended.pid);
-  const record = draft.find(records, place);
-  if (record === undefined) return false;
-  const data = record.data ?? draft.payload(records, place);
-  if (data === undefined) {
-    draft.need(records, place, record.state.dataBytes);
-    return false;
-  }
+  if (ended === undefined || draft.queue(endRecords.of(name.group)) === undefined) return false;
+  const record = endRecords.find(draft, name.group, recordPid(ended.name.name, ended.pid));
+  const data = record && endRecords.dataOf(draft, record);
+  if (record === undefined || data === undefined) return false;
   // Unlike the instant in the data, that of the state follows the clock after a hand-off or a restore.
-  return decodeEnd(data).outcome === 'completed' && now < record.state.enqueuedAt + settings.keepOutMs;
+  return decodeEnd(data).outcome === 'completed' && now < record.task.state.enqueuedAt + settings.keepOutMs;
 }

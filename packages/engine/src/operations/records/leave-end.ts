@@ -1,8 +1,9 @@
 import { limits, type QueueName } from '@taskmaster/proto';
 import type { Instant, Pid, TaskState } from '@taskmaster/server/domain';
-import { encodeEnd, type RecordedEnd, recordPid, recordsOf } from '../../domain/end-record.ts';
+import { encodeEnd, type RecordedEnd, recordPid } from '../../domain/end-record.ts';
 import type { CachedTask } from '../../queues/cache/places.ts';
 import type { Queue } from '../../queues/queue.ts';
+import { endRecords } from '../../records/record-store.ts';
 import { recordState } from '../attempts.ts';
 import type { TaskDraft, TaskMove } from '../task-draft.ts';
 
@@ -16,20 +17,13 @@ export function leaveEnd(
 ): void {
   const data = encodeEnd(end);
   const state = recordState(data, end.at, (end.at + keepMs) as Instant);
-  const records = draft.queueFor(recordsOf(group));
-  const record = recordPid(name, pid);
-  const earlier = draft.find(records, record);
-  if (earlier === undefined) draft.add(records, record, state, data);
-  else draft.change(records, record, earlier, state, data);
+  endRecords.put(draft, group, recordPid(name, pid), state, data);
 }
 
 /** Removes what an earlier task with the same PID has left, because it would be mistaken for that of this task. */
 export function forgetEnd(draft: TaskDraft, { group, name }: QueueName, pid: Pid): void {
-  const records = draft.queue(recordsOf(group));
-  if (records === undefined) return;
-  const record = recordPid(name, pid);
-  const earlier = draft.find(records, record);
-  if (earlier !== undefined) draft.remove(records, record, earlier, 'moved');
+  // Without records of the group, their PIDs need not be computed.
+  if (draft.queue(endRecords.of(group)) !== undefined) endRecords.remove(draft, group, recordPid(name, pid));
 }
 
 /** Removes a cancelled task, and leaves the reason for later waits. */

@@ -1,0 +1,90 @@
+import { type QueueName, reservedQueues } from '@taskmaster/proto';
+import type { Pid, TaskState } from '@taskmaster/server/domain';
+import type { CachedTask } from '../queues/cache/places.ts';
+import type { Queue } from '../queues/queue.ts';
+
+/** What the records need of a draft. */
+interface RecordDraft {
+  queue(name: QueueName): Queue | undefined;
+  queueFor(name: QueueName): Queue;
+  find(queue: Queue, pid: Pid): CachedTask | undefined;
+  payload(queue: Queue, pid: Pid): Uint8Array | undefined;
+  need(queue: Queue, pid: Pid, payloadBytes: number): void;
+  add(queue: Queue, pid: Pid, after: TaskState, data: Uint8Array): void;
+  change(queue: Queue, pid: Pid, known: CachedTask, after: TaskState, data?: Uint8Array): void;
+  remove(queue: Queue, pid: Pid, known: CachedTask, how: 'removed' | 'moved'): void;
+}
+
+/** A record that a draft has found. */
+export interface FoundRecord {
+  readonly queue: Queue;
+  readonly pid: Pid;
+  readonly task: CachedTask;
+}
+
+/**
+ * The records of one kind, of all groups. A record is a task in a reserved queue of its group, so it is durable with the atom
+ * that changes it, moves with the group and is in backups. Reads may need rows of the store: see `TaskDraft.needs`.
+ */
+class RecordStore {
+  /** Name of the reserved queue. */
+  readonly name: string;
+
+  constructor(name: string) {
+    this.name = name;
+  }
+
+  /** The queue of the records of a group. */
+  of(group: string): QueueName {
+    return { group, name: this.name };
+  }
+
+  has({ name }: QueueName): boolean {
+    return name === this.name;
+  }
+
+  /** Number of records of a group: counted in the draft's turn, so that a limit holds. */
+  count(draft: RecordDraft, group: string): number {
+    return draft.queue(this.of(group))?.ledger.size ?? 0;
+  }
+
+  /** Undefined: there is none, or it must be read first. */
+  find(draft: RecordDraft, group: string, pid: Pid): FoundRecord | undefined {
+    const queue = draft.queue(this.of(group));
+    const task = queue && draft.find(queue, pid);
+    return queue && task && { queue, pid, task };
+  }
+
+  /** The payload of a record. Undefined: it must be read first. */
+  dataOf(draft: RecordDraft, { queue, pid, task }: FoundRecord): Uint8Array | undefined {
+    const data = task.data ?? draft.payload(queue, pid);
+    if (data === undefined) draft.need(queue, pid, task.state.dataBytes);
+    return data;
+  }
+
+  /** Writes a record, or replaces the one with its PID. */
+  put(draft: RecordDraft, group: string, pid: Pid, state: TaskState, data: Uint8Array): void {
+    const queue = draft.queueFor(this.of(group));
+    const earlier = draft.find(queue, pid);
+    if (earlier === undefined) draft.add(queue, pid, state, data);
+    else draft.change(queue, pid, earlier, state, data);
+  }
+
+  /** Removes a record. Returns false if there is none, or if it must be read first. */
+  remove(draft: RecordDraft, group: string, pid: Pid): boolean {
+    const found = this.find(draft, group, pid);
+    if (found !== undefined) draft.remove(found.queue, pid, found.task, 'moved');
+    return found !== undefined;
+  }
+}
+
+/** Schedules, by name: hidden until their next runs. */
+export const scheduleRecords = new RecordStore(reservedQueues.schedules);
+/** Subscriptions of queues to topics. */
+export const subscriptionRecords = new RecordStore(reservedQueues.subscriptions);
+/** Settings of queues, by pattern. */
+export const settingsRecords = new RecordStore(reservedQueues.settings);
+/** How tasks have ended: results, and what keeps later tasks out. */
+export const endRecords = new RecordStore(reservedQueues.results);
+/** Where the tasks with keys are. */
+export const keyRecords = new RecordStore(reservedQueues.keys);
