@@ -112,6 +112,13 @@ export default {
     ...layerRules,
     ...apartRules,
     {
+      name: 'engine-without-service',
+      comment: 'The engine knows neither requests nor sockets: of the server it uses the domain and the ports.',
+      severity: 'error',
+      from: { path: '^packages/engine/', pathNot: NOT_PART_OF_A_PROGRAM },
+      to: { path: '^packages/server/src/', pathNot: '^packages/server/src/(domain|ports)/' },
+    },
+    {
       name: 'memory-without-store',
       comment: 'A queue in memory loads nothing native.',
       severity: 'error',

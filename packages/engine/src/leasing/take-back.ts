@@ -1,5 +1,4 @@
-import { batchOf, type LeasedTask, onlyOutcome, Refusal } from '@taskmaster/server/domain';
-import { giveBack } from '@taskmaster/server/service';
+import { batchOf, giveBack, type LeasedTask, onlyOutcome, Refusal } from '@taskmaster/server/domain';
 import type { EngineState } from '../engine-state.ts';
 import { updateTasks } from '../operations/update-tasks.ts';
 

@@ -1,6 +1,7 @@
 import { methods } from '@taskmaster/proto';
+import { existingPartition } from '@taskmaster/server/domain';
 import { createBackupService, type StreamingService } from '@taskmaster/server/grpc';
-import { decodeCall, parsePartition, requireClusterRight, type StreamingHandler } from '@taskmaster/server/service';
+import { decodeCall, requireClusterRight, type StreamingHandler } from '@taskmaster/server/service';
 import type { BackupUpstream } from '../upstream/upstream.ts';
 import { peerOf } from './routed-peer.ts';
 import type { Router } from './routing/router.ts';
@@ -13,7 +14,8 @@ export function createBackupForwarding(router: Router, upstream: BackupUpstream)
 /** The handler of `createBackupForwarding`. */
 export function forwardBackups(router: Router, upstream: BackupUpstream): StreamingHandler {
   return async function* (request, caller) {
-    const partition = parsePartition(decodeCall(methods.backupPartition, request), router.partitions);
+    const { partition: number } = decodeCall(methods.backupPartition, request);
+    const partition = existingPartition(number, router.partitions);
     requireClusterRight(caller.access, methods.backupPartition);
     const { signal, access } = caller;
     const peer = peerOf(caller);

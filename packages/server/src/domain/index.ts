@@ -41,6 +41,8 @@ export type {
   WaitCommand,
 } from './commands.ts';
 export { deadLetterPid, defaultDeadLetters } from './dead-letter-queues.ts';
+export { existingPartition } from './existing-partition.ts';
+export { giveBack } from './give-back.ts';
 export { type GroupLimits, groupQuotas } from './group-limits.ts';
 export { dataOf, headerRoom, headersOf, type Payload, type TaskHeaders, withHeaders } from './headers.ts';
 export type { Instant, Key, LeaseToken, PartitionId, Pid, QueueId, Ticket } from './ids.ts';

@@ -9,7 +9,6 @@ export { excerpt, refuse } from './parse/checks.ts';
 export { type Decoded, decodeCall, decodeRequest, type MessageType } from './parse/codec.ts';
 export { hostPort } from './parse/host-port.ts';
 export { pageTokenAfter, parsePageToken } from './parse/page-token.ts';
-export { parsePartition } from './parse/parse-backup.ts';
 export { parseLease } from './parse/parse-lease.ts';
 export { nameRegex, parseList, parseStats } from './parse/parse-queues.ts';
 export { parseListSchedules } from './parse/parse-schedules.ts';
@@ -28,6 +27,5 @@ export type {
 export { REPLY_BYTES } from './reply/build-reply.ts';
 
 export { FairTurns } from './turns/fair-turns.ts';
-export { giveBack } from './turns/give-back.ts';
 export { LARGE_LOOKS, Turnstile, type TurnstileOptions } from './turns/turnstile.ts';
 export { RelayedRefusal, refusalOf, toWireError } from './wire-errors.ts';

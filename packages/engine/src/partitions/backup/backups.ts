@@ -5,9 +5,8 @@ import {
   type BackupPoint,
   OLDEST_READER_FORMAT,
 } from '@taskmaster/proto';
-import { type CallSignal, type PartitionId, Refusal } from '@taskmaster/server/domain';
+import { type CallSignal, existingPartition, type PartitionId, Refusal } from '@taskmaster/server/domain';
 import type { Clock, Random } from '@taskmaster/server/ports';
-import { parsePartition } from '@taskmaster/server/service';
 import { Tally } from '../../queues/tally.ts';
 import { refusalOf } from '../../store-refusal.ts';
 import type { Partitions } from '../partitions.ts';
@@ -137,7 +136,7 @@ export class Backups {
 
   async *#send(request: BackupPartitionRequest, signal: AbortSignal): AsyncGenerator<BackupPartitionResponse> {
     const { partitions, clock, maxConcurrent } = this.#deps;
-    const id = parsePartition(request, partitions.count);
+    const id = existingPartition(request.partition, partitions.count);
     for (let gate = partitions.gate(id); gate; gate = partitions.gate(id)) await gate;
     signal.throwIfAborted();
     if (this.#running >= maxConcurrent) throw tooMany(maxConcurrent);

@@ -1,9 +1,9 @@
 import type { LeaseCommand, LeasedTask, TaskEngine } from '../../domain/commands.ts';
+import { giveBack as releaseAll } from '../../domain/give-back.ts';
 import { Refusal } from '../../domain/refusal.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Caller } from '../caller.ts';
 import { fittingTasks } from '../reply/build-reply.ts';
-import { giveBack as releaseAll } from './give-back.ts';
 
 /**
  * Leases tasks that fit into a reply of `bytes`. Tasks that do not fit, and tasks for a caller that no longer waits, are released

@@ -1,5 +1,5 @@
-import type { LeasedTask, ReleaseItem, UpdateCommand } from '../../domain/commands.ts';
-import { Refusal, UpdateRefusal } from '../../domain/refusal.ts';
+import type { LeasedTask, ReleaseItem, UpdateCommand } from './commands.ts';
+import { Refusal, UpdateRefusal } from './refusal.ts';
 
 const REFUND = {
   delayMs: 0,
