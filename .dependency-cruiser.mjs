@@ -18,7 +18,7 @@ export const PACKAGES = {
  * Folders in a list of their own stand side by side, and import each other. ARCHITECTURE.md has them, too.
  */
 export const LAYERS = {
-  node: ['root', 'cli', 'http', 'kubernetes', 'cluster', 'store'],
+  node: ['root', 'cli', 'http', 'kubernetes', 'cluster', 'service', 'store'],
   engine: [
     [
       'root',
@@ -39,7 +39,20 @@ export const LAYERS = {
     'domain',
   ],
   proxy: ['root', 'cli', 'scaler', 'router', 'upstream'],
-  server: ['program', 'http', 'grpc', 'service', 'access', 'tls', 'cluster-view', 'gossip', 'audit', 'ports', 'domain'],
+  server: [
+    'program',
+    'http',
+    'grpc',
+    'calls',
+    'requests',
+    'access',
+    'tls',
+    'cluster-view',
+    'gossip',
+    'audit',
+    'ports',
+    'domain',
+  ],
   cli: ['root', 'commands', 'load', 'session', 'input', 'views'],
   client: ['root', 'api', 'worker', 'tasks', 'leases', 'calls', 'transport', 'values'],
   backup: ['root', 'create', 'read', 'places', 'format'],

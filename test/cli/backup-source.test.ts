@@ -3,11 +3,12 @@ import { sourceOf } from '@taskmaster/cli/testing';
 import { connect } from '@taskmaster/client';
 import { openEngine } from '@taskmaster/engine';
 import { SimDisk } from '@taskmaster/engine/testing';
+import { startNodeServer } from '@taskmaster/node/testing';
 import { partitionOf } from '@taskmaster/proto';
 import { Refusal } from '@taskmaster/server/domain';
 import { createBackupService, encodedBackup } from '@taskmaster/server/grpc';
 import { SystemClock, systemRandom } from '@taskmaster/server/ports';
-import { keptLog, SeededRandom, startServer } from '@taskmaster/server/testing';
+import { keptLog, SeededRandom } from '@taskmaster/server/testing';
 
 const PARTITIONS = 4;
 
@@ -32,7 +33,7 @@ async function overGrpc(): Promise<PartitionSourceWorld> {
     breaksNext = false;
     return isBroken ? broken(parts) : parts;
   });
-  const { port } = opened.use(await startServer(engine, {}, undefined, [], [createBackupService(backup)]));
+  const { port } = opened.use(await startNodeServer(engine, {}, undefined, [], [createBackupService(backup)]));
   const client = opened.use(await connect(`127.0.0.1:${port}`));
   const groups = Array.from({ length: 100 }, (_, number) => `group-${number}`);
   const first = groups.find((group) => partitionOf(group, PARTITIONS) === 0);

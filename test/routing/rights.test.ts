@@ -9,9 +9,8 @@ import {
   TaskMasterServiceService,
   UpdateTasksRequest,
 } from '@taskmaster/proto';
-
+import { IdentitySeal } from '@taskmaster/server/calls';
 import type { AuditEvent } from '@taskmaster/server/ports';
-import { IdentitySeal } from '@taskmaster/server/service';
 import { accessOf, aDequeue, anEnqueue, anUpdate, aRenew, errorInfoOf } from '@taskmaster/server/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startTestCluster, type TestCluster } from './support/test-cluster.ts';

@@ -1,5 +1,6 @@
 import { type Engine, openEngine } from '@taskmaster/engine';
 import { SimDisk } from '@taskmaster/engine/testing';
+import { createHandlers, createNodeService } from '@taskmaster/node/testing';
 import {
   encodeToBuffer,
   LeaseTasksRequest,
@@ -11,7 +12,7 @@ import {
 import { createRouterService, Router } from '@taskmaster/proxy/router';
 import { FixedRoutes } from '@taskmaster/proxy/testing';
 import { unlimitedAccess } from '@taskmaster/server/access';
-import { createHandlers, createNodeService, type RawService, type UnaryCaller } from '@taskmaster/server/service';
+import type { RawService, UnaryCaller } from '@taskmaster/server/calls';
 import {
   aLease,
   anEnqueue,

@@ -1,20 +1,20 @@
 import type { ServiceError } from '@grpc/grpc-js';
 import { isTaskMasterError } from '@taskmaster/client/transport';
 import { statusOfReason } from '@taskmaster/proto';
-import { createHandlers } from '@taskmaster/server/service';
 import {
   badRequests,
   errorInfoOf,
-  fakeEngine,
   type GrpcClient,
   grpcClient,
   keptLog,
   operationsOver,
-  startServer,
   type TestServer,
 } from '@taskmaster/server/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { InProcessTransport } from './in-process-transport.ts';
+import { createHandlers } from './service/handlers.ts';
+import { fakeEngine } from './testing/fake-engine.ts';
+import { startNodeServer } from './testing/start-node-server.ts';
 
 async function rejectionOf(promise: Promise<unknown>): Promise<unknown> {
   return promise.then(
@@ -28,7 +28,7 @@ describe('a bad request over gRPC', () => {
   let server: TestServer;
   let client: GrpcClient;
   beforeAll(async () => {
-    server = await startServer(engine);
+    server = await startNodeServer(engine);
     client = grpcClient(server.port);
   });
   afterAll(async () => {

@@ -3,8 +3,8 @@ import type { Timing } from '@taskmaster/client/internal';
 import { type EngineConfig, openEngine } from '@taskmaster/engine';
 import type { Store } from '@taskmaster/engine/ports';
 import { type Clock, type Log, systemRandom } from '@taskmaster/server/ports';
-import { createHandlers } from '@taskmaster/server/service';
 import { InProcessTransport } from './in-process-transport.ts';
+import { createHandlers } from './service/handlers.ts';
 
 export interface ClientOnStoreOptions {
   readonly store: Store;

@@ -15,15 +15,9 @@ import {
   type UpstreamListener,
   type UpstreamPipe,
 } from '@taskmaster/proxy/router';
+import type { IdentitySeal, RawService, StreamingHandler, StreamSession, UnaryHandler } from '@taskmaster/server/calls';
 import type { ChannelSecurity } from '@taskmaster/server/grpc';
 import { type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
-import type {
-  IdentitySeal,
-  RawService,
-  StreamingHandler,
-  StreamSession,
-  UnaryHandler,
-} from '@taskmaster/server/service';
 
 export interface ColocatedOptions {
   /** The node's own service. */

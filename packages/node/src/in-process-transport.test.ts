@@ -10,10 +10,11 @@ import {
   type TaskEngine,
   type UpdateCommand,
 } from '@taskmaster/server/domain';
-import { createHandlers } from '@taskmaster/server/service';
-import { aLease, anEnqueue, anUpdate, bytes, fakeEngine, keptLog } from '@taskmaster/server/testing';
+import { aLease, anEnqueue, anUpdate, bytes, keptLog } from '@taskmaster/server/testing';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { InProcessTransport, type InProcessTransportOptions } from './in-process-transport.ts';
+import { createHandlers } from './service/handlers.ts';
+import { fakeEngine } from './testing/fake-engine.ts';
 
 function setUp(does: Partial<TaskEngine>, backup: InProcessTransportOptions['backup'] = async function* () {}) {
   const engine = fakeEngine(does);

@@ -15,9 +15,10 @@ import {
   waitOf,
 } from '@taskmaster/proto';
 import { unlimitedAccess } from '@taskmaster/server/access';
+import { type Caller, refusalOf, toWireError } from '@taskmaster/server/calls';
 import { Refusal } from '@taskmaster/server/domain';
 import type { Log } from '@taskmaster/server/ports';
-import { type Caller, type Handlers, refusalOf, toWireError } from '@taskmaster/server/service';
+import type { Handlers } from './service/handlers.ts';
 
 export interface InProcessTransportOptions {
   readonly handlers: Handlers;

@@ -5,6 +5,15 @@ import type { Store } from '@taskmaster/engine/ports';
 import { DEFAULT_ROUTER_LIMITS } from '@taskmaster/proxy/router';
 import type { Access, CallerAccess } from '@taskmaster/server/access';
 import { openAudit } from '@taskmaster/server/audit';
+import {
+  type Caller,
+  hostPort,
+  IdentitySeal,
+  LateService,
+  refusalOf,
+  type StreamingHandler,
+  toWireError,
+} from '@taskmaster/server/calls';
 import { LateRoutes, releaseOf } from '@taskmaster/server/cluster-view';
 import { Refusal, type TaskEngine } from '@taskmaster/server/domain';
 import { assertResolves, type HeldPort, holdPort } from '@taskmaster/server/gossip';
@@ -31,19 +40,6 @@ import {
   readClusterKeys,
   warnOfExposure,
 } from '@taskmaster/server/program';
-import {
-  type Caller,
-  createHandlers,
-  createNodeService,
-  FairTurns,
-  type Handlers,
-  hostPort,
-  IdentitySeal,
-  LateService,
-  refusalOf,
-  type StreamingHandler,
-  toWireError,
-} from '@taskmaster/server/service';
 import type { Tls } from '@taskmaster/server/tls';
 import { MemberRoutes } from './cluster/member-routes.ts';
 import { MemberStore } from './cluster/membership/member-store.ts';
@@ -57,6 +53,9 @@ import { nodeRoutes } from './http/node-routes.ts';
 import { accessOfPod, ConfigMapRecord, openApi } from './kubernetes/index.ts';
 import type { NodeMemory } from './memory.ts';
 import { MeteredStore } from './metered-store.ts';
+import { createHandlers, type Handlers } from './service/handlers.ts';
+import { createNodeService } from './service/node-service.ts';
+import { FairTurns } from './service/turns/fair-turns.ts';
 import { openRocksStore } from './store/rocks-store.ts';
 import { version } from './version.ts';
 

@@ -4,9 +4,10 @@ import { SimDisk } from '@taskmaster/engine/testing';
 import type { TaskEngine } from '@taskmaster/server/domain';
 import { createBackupService, encodedBackup } from '@taskmaster/server/grpc';
 import { SystemClock, systemRandom } from '@taskmaster/server/ports';
-import { createHandlers } from '@taskmaster/server/service';
-import { keptLog, SeededRandom, startServer } from '@taskmaster/server/testing';
+import { keptLog, SeededRandom } from '@taskmaster/server/testing';
 import { InProcessTransport } from './in-process-transport.ts';
+import { createHandlers } from './service/handlers.ts';
+import { startNodeServer } from './testing/start-node-server.ts';
 
 // The client runs the same suite on its fakes. So fakes and real engines agree in everything that the suite checks.
 
@@ -78,7 +79,7 @@ const overGrpc = (useStream: boolean) => async (): Promise<TransportWorld> => {
   await using opened = new AsyncDisposableStack();
   const real = opened.use(await openRealEngine());
   const backup = encodedBackup((request, { signal }) => real.backups.backup(request, signal));
-  const { port } = opened.use(await startServer(real.engine, {}, undefined, [], [createBackupService(backup)]));
+  const { port } = opened.use(await startNodeServer(real.engine, {}, undefined, [], [createBackupService(backup)]));
   const transport = opened.use(new GrpcTransport({ endpoints: `127.0.0.1:${port}`, useStream }));
   const running = opened.move();
   return {

@@ -8,6 +8,7 @@ import {
   ListSchedulesResponse,
 } from '@taskmaster/proto';
 import type { Access, CallerAccess } from '@taskmaster/server/access';
+import { type RawService, refusalOf, toWireError, type UnaryCaller } from '@taskmaster/server/calls';
 import type { ClockDifference } from '@taskmaster/server/cluster-view';
 import { Refusal } from '@taskmaster/server/domain';
 import {
@@ -27,7 +28,6 @@ import {
   schedulesApi,
 } from '@taskmaster/server/http';
 import type { Audit, Log, MembershipFigures } from '@taskmaster/server/ports';
-import { type RawService, refusalOf, toWireError, type UnaryCaller } from '@taskmaster/server/service';
 import type { Tls } from '@taskmaster/server/tls';
 import type { RouterFigures } from './router/routing/router.ts';
 import type { Routes } from './router/routing/routes.ts';

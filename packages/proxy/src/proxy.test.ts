@@ -4,7 +4,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { GossipListenError } from '@taskmaster/server/gossip';
 import { createPeerService, PeerSeal } from '@taskmaster/server/grpc';
 import type { PeerHandlers } from '@taskmaster/server/ports';
-import { fakeEngine, keptLog, startServer } from '@taskmaster/server/testing';
+import { keptLog, noService, startServer } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 import { ProxyRefusedError } from './observed-routes.ts';
 import { startProxy } from './proxy.ts';
@@ -62,7 +62,7 @@ test('a proxy whose protocol no member speaks is refused, with both releases', a
   const exchange = async () => ({ ...cluster, nodeId: 'id-a', nowMs: 0, wallMs: 0, mayCommit: true, release });
   const handlers = { exchange } as Partial<PeerHandlers> as PeerHandlers;
   const peers = createPeerService(() => handlers, new PeerSeal([]));
-  await using member = await startServer(fakeEngine(), {}, undefined, [peers]);
+  await using member = await startServer(noService, {}, [peers]);
   const join = [`127.0.0.1:${member.port}`];
   await using proxy = await startProxy({ ...ANY_PORT, join }, { log: keptLog() });
   await expect(proxy.ready).rejects.toBeInstanceOf(ProxyRefusedError);

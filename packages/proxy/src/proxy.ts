@@ -1,6 +1,7 @@
 import { createRequire } from 'node:module';
 import { hostname } from 'node:os';
 import { openAudit } from '@taskmaster/server/audit';
+import { hostPort, IdentitySeal, type RawService } from '@taskmaster/server/calls';
 import { LateRoutes } from '@taskmaster/server/cluster-view';
 import { GrpcServer, plainChannels, secureChannels } from '@taskmaster/server/grpc';
 import { httpOptions } from '@taskmaster/server/http';
@@ -14,7 +15,6 @@ import {
   readClusterKeys,
   warnOfExposure,
 } from '@taskmaster/server/program';
-import { hostPort, IdentitySeal, type RawService } from '@taskmaster/server/service';
 import { completeProxyConfig, type ProxyConfigInput } from './config.ts';
 import { type ObservedRoutes, openObservedRoutes } from './observed-routes.ts';
 import { createProxyHttp } from './proxy-http.ts';

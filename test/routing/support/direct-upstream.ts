@@ -6,8 +6,8 @@ import {
   type UpstreamCallOptions,
   type UpstreamPipe,
 } from '@taskmaster/proxy/router';
+import type { RawService } from '@taskmaster/server/calls';
 import { type Clock, type Log, sleep } from '@taskmaster/server/ports';
-import type { RawService } from '@taskmaster/server/service';
 
 /** The fate of one message; `delayMs` in virtual time. */
 interface Passage {

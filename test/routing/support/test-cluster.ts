@@ -1,6 +1,7 @@
 import { type Engine, openEngine } from '@taskmaster/engine';
 import { SimDisk } from '@taskmaster/engine/testing';
 import { type Colocated, type ColocatedOptions, colocate } from '@taskmaster/node';
+import { startNodeServer } from '@taskmaster/node/testing';
 import { partitionOf } from '@taskmaster/proto';
 import {
   createBackupForwarding,
@@ -11,6 +12,7 @@ import {
   type RouterLimits,
 } from '@taskmaster/proxy/router';
 import { FixedRoutes } from '@taskmaster/proxy/testing';
+import type { RawService } from '@taskmaster/server/calls';
 import {
   createBackupService,
   encodedBackup,
@@ -19,8 +21,7 @@ import {
   type GrpcServerOptions,
 } from '@taskmaster/server/grpc';
 import { SystemClock, systemRandom } from '@taskmaster/server/ports';
-import type { RawService } from '@taskmaster/server/service';
-import { type KeptLog, keptLog, SeededRandom, startServer, type TestServer } from '@taskmaster/server/testing';
+import { type KeptLog, keptLog, SeededRandom, type TestServer } from '@taskmaster/server/testing';
 
 export interface TestClusterOptions {
   /** Number of nodes. Default 3. */
@@ -170,7 +171,7 @@ async function startNode(
     backup = router?.backup ?? ownBackup;
     return router?.service ?? own;
   };
-  const server = await startServer(engine, { ...guard }, inFront, [], [late]);
+  const server = await startNodeServer(engine, { ...guard }, inFront, [], [late]);
   address = `127.0.0.1:${server.port}`;
   opened.defer(async () => {
     await server[Symbol.asyncDispose]();

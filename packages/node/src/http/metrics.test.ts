@@ -1,7 +1,7 @@
 import type { Access } from '@taskmaster/server/access';
 import { type QueueStats, Refusal, type TaskEngine } from '@taskmaster/server/domain';
-import { fakeEngine } from '@taskmaster/server/testing';
 import { afterEach, describe, expect, test, vi } from 'vitest';
+import { fakeEngine } from '../testing/fake-engine.ts';
 import { NodeMetrics } from './metrics.ts';
 import { OTHER, QueueMetrics } from './queue-metrics.ts';
 

@@ -3,9 +3,9 @@ import { request } from 'node:http';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import type { QueueStats } from '@taskmaster/proto';
+import { toWireError } from '@taskmaster/server/calls';
 import { type EngineHealth, Refusal } from '@taskmaster/server/domain';
 import { HttpServer, type NodeHealth } from '@taskmaster/server/http';
-import { toWireError } from '@taskmaster/server/service';
 import { describe, expect, test } from 'vitest';
 import { type NodeRoutesDeps, nodeRoutes } from './node-routes.ts';
 

@@ -1,6 +1,6 @@
 import { encodeToBuffer, LeaseTasksRequest } from '@taskmaster/proto';
 import { unlimitedAccess } from '@taskmaster/server/access';
-import type { UnaryCaller } from '@taskmaster/server/service';
+import type { UnaryCaller } from '@taskmaster/server/calls';
 import { aLease, type LifecycleWorld, LinkBrokenError, lifecycleContract } from '@taskmaster/server/testing';
 import { SimCluster } from './sim-cluster.ts';
 

@@ -1,10 +1,10 @@
 import type { EngineConfig } from '@taskmaster/engine';
 import { EngineHarness } from '@taskmaster/engine/testing';
 import { partitionOf } from '@taskmaster/proto';
+import type { RawService } from '@taskmaster/server/calls';
 import { type MemberRecord, mergeMembers, type Observer, openObserver } from '@taskmaster/server/cluster-view';
 import type { PartitionId } from '@taskmaster/server/domain';
 import { type CallPeer, type Log, type PeerHandlers, sleep } from '@taskmaster/server/ports';
-import { createHandlers, createNodeService, type RawService } from '@taskmaster/server/service';
 import {
   CALM,
   SeededRandom,
@@ -20,6 +20,8 @@ import {
 import { ClusterAgent } from '../cluster/agent.ts';
 import { type Identity, MemberStore, nextStartNumber } from '../cluster/membership/member-store.ts';
 import { HandOffs } from '../cluster/placement/handoff/hand-offs.ts';
+import { createHandlers } from '../service/handlers.ts';
+import { createNodeService } from '../service/node-service.ts';
 
 const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const CLUSTER = 'cluster-1';

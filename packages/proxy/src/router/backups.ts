@@ -1,7 +1,8 @@
 import { methods } from '@taskmaster/proto';
+import { requireClusterRight, type StreamingHandler } from '@taskmaster/server/calls';
 import { existingPartition } from '@taskmaster/server/domain';
 import { createBackupService, type StreamingService } from '@taskmaster/server/grpc';
-import { decodeCall, requireClusterRight, type StreamingHandler } from '@taskmaster/server/service';
+import { decodeCall } from '@taskmaster/server/requests';
 import type { BackupUpstream } from '../upstream/upstream.ts';
 import { peerOf } from './routed-peer.ts';
 import type { Router } from './routing/router.ts';

@@ -6,15 +6,9 @@ import {
   type UpdateTasksRequest,
   Error as WireErrorType,
 } from '@taskmaster/proto';
+import { countRequests, REPLY_BYTES, refusalOf, toWireError } from '@taskmaster/server/calls';
 import { Refusal } from '@taskmaster/server/domain';
-import {
-  countRequests,
-  type Decoded,
-  decodeCall,
-  REPLY_BYTES,
-  refusalOf,
-  toWireError,
-} from '@taskmaster/server/service';
+import { type Decoded, decodeCall } from '@taskmaster/server/requests';
 import { readEntries, withNumbers, writeEntries, writeField } from '../upstream/raw-codec.ts';
 import { giveBack } from './leasing/give-back.ts';
 import { leaseTasks } from './leasing/leases.ts';

@@ -1,5 +1,5 @@
 import { clusterAccess } from '@taskmaster/server/access';
-import type { Caller } from '@taskmaster/server/service';
+import type { Caller } from '@taskmaster/server/calls';
 import type { RoutedPeer } from '../upstream/upstream.ts';
 
 /** The caller as nodes get it. It keeps nothing else of the call. */

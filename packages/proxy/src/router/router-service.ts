@@ -18,13 +18,8 @@ import {
   type UpdateTasksRequest,
 } from '@taskmaster/proto';
 import type { CallerAccess } from '@taskmaster/server/access';
-import { type CallSignal, Refusal } from '@taskmaster/server/domain';
-import { CLUSTER_SERVICE, type UnaryService } from '@taskmaster/server/grpc';
 import {
   type Caller,
-  decodeCall,
-  decodeRequest,
-  groupOf,
   LARGE_LOOKS,
   type Origin,
   type RawService,
@@ -35,7 +30,10 @@ import {
   Turnstile,
   type UnaryHandler,
   visitorOf,
-} from '@taskmaster/server/service';
+} from '@taskmaster/server/calls';
+import { type CallSignal, Refusal } from '@taskmaster/server/domain';
+import { CLUSTER_SERVICE, type UnaryService } from '@taskmaster/server/grpc';
+import { decodeCall, decodeRequest, groupOf } from '@taskmaster/server/requests';
 import { readEntries } from '../upstream/raw-codec.ts';
 import { type Sender, sharedSender, unarySender } from '../upstream/sender.ts';
 import { StreamSender } from '../upstream/stream-sender.ts';

@@ -1,6 +1,7 @@
 import { parseQueueName, type UpdateTasksRequest } from '@taskmaster/proto';
 import type { CallerAccess } from '@taskmaster/server/access';
-import { countRequests, parseUpdate } from '@taskmaster/server/service';
+import { countRequests } from '@taskmaster/server/calls';
+import { parseUpdate } from '@taskmaster/server/requests';
 import type { RoutedCall, RoutedCaller, Router } from './routing/router.ts';
 
 /** The facts about an update that routing needs. */

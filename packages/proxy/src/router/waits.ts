@@ -1,5 +1,6 @@
 import { methods, parseQueueName } from '@taskmaster/proto';
-import { awaitedBytes, decodeCall, recheckOfWait } from '@taskmaster/server/service';
+import { awaitedBytes, recheckOfWait } from '@taskmaster/server/calls';
+import { decodeCall } from '@taskmaster/server/requests';
 import { withNumbers } from '../upstream/raw-codec.ts';
 import { LinkedSignal } from './leasing/linked-signal.ts';
 import { isRefusedBy } from './routing/refusals.ts';

@@ -1,5 +1,5 @@
 import { encodeToBuffer, GetQueueStatsRequest, GetQueueStatsResponse } from '@taskmaster/proto';
-import { Turnstile, type TurnstileOptions } from '@taskmaster/server/service';
+import { Turnstile, type TurnstileOptions } from '@taskmaster/server/calls';
 import { getQueueStats } from '../router/reads/cluster-reads.ts';
 import type { RoutedCaller, Router } from '../router/routing/router.ts';
 

@@ -8,16 +8,10 @@ import {
   ScaledObjectRef,
 } from '@taskmaster/proto';
 import { clusterAccess } from '@taskmaster/server/access';
+import type { StreamingHandler, UnaryCaller, UnaryHandler } from '@taskmaster/server/calls';
 import { type CallSignal, Refusal } from '@taskmaster/server/domain';
 import type { StreamingService, UnaryService } from '@taskmaster/server/grpc';
-import {
-  decodeRequest,
-  excerpt,
-  refuse,
-  type StreamingHandler,
-  type UnaryCaller,
-  type UnaryHandler,
-} from '@taskmaster/server/service';
+import { decodeRequest, excerpt, refuse } from '@taskmaster/server/requests';
 import { peerOf, routerItself } from '../router/routed-peer.ts';
 import type { Router } from '../router/routing/router.ts';
 import { ServedCaller } from '../router/served-caller.ts';

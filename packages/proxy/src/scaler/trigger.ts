@@ -1,5 +1,5 @@
 import { formatQueueName } from '@taskmaster/proto';
-import { excerpt, groupName, nameRegex, queueName, refuse } from '@taskmaster/server/service';
+import { excerpt, groupName, nameRegex, queueName, refuse } from '@taskmaster/server/requests';
 import type { Figures, Selection } from './figures.ts';
 
 /** What a trigger of an autoscaler wants to know. */

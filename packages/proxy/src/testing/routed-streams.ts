@@ -1,6 +1,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
-import { ROUTED_HEADER } from '@taskmaster/server/service';
+import { ROUTED_HEADER } from '@taskmaster/server/calls';
 
 const STREAM_CREATED = 'http2.server.stream.created';
 

@@ -1,5 +1,5 @@
 import { byMethodName, taskMethodKeys } from '@taskmaster/proto';
-import type { RawService, StreamSession, UnaryHandler } from '@taskmaster/server/service';
+import type { RawService, StreamSession, UnaryHandler } from '@taskmaster/server/calls';
 
 /** The service of a node whose answers a test chooses. */
 export function scriptedService(serve: UnaryHandler, openStream: () => StreamSession = refuseStream): RawService {

@@ -8,7 +8,7 @@ import {
   QueueStats,
   type ScaledObjectRef,
 } from '@taskmaster/proto';
-import { fakeEngine, keptLog, SeededRandom, startServer, VirtualClock } from '@taskmaster/server/testing';
+import { keptLog, noService, SeededRandom, startServer, VirtualClock } from '@taskmaster/server/testing';
 import { expect, onTestFinished } from 'vitest';
 import { Router } from '../router/routing/router.ts';
 import { Scaler, type ScalerLimits } from '../scaler/scaler.ts';
@@ -33,7 +33,7 @@ export async function startScaler({ limits = {}, ...options }: Change = {}) {
   const routes = new FixedRoutes({ nodes, partitions: 4 });
   const router = new Router({ routes, upstream, clock, random: new SeededRandom(1), log });
   const scaler = new Scaler(router, { pollIntervalMs: POLL_MS, maxStreams: 100, ...limits });
-  const server = await startServer(fakeEngine(), options, undefined, [scaler.unary], [scaler.streaming]);
+  const server = await startServer(noService, options, [scaler.unary], [scaler.streaming]);
   onTestFinished(() => server[Symbol.asyncDispose]());
   const client = new ExternalScalerClient(`127.0.0.1:${server.port}`, credentials.createInsecure());
   onTestFinished(() => client.close());

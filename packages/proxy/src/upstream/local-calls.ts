@@ -1,11 +1,11 @@
-import type { Log } from '@taskmaster/server/ports';
 import {
   type RawService,
   refusalOf,
   type StreamingHandler,
   toWireError,
   type UnaryCaller,
-} from '@taskmaster/server/service';
+} from '@taskmaster/server/calls';
+import type { Log } from '@taskmaster/server/ports';
 import { isWaiting, LostError, RefusedError, type UnaryMethod, type UpstreamCallOptions } from './upstream.ts';
 
 /**

@@ -1,5 +1,5 @@
-import type { StreamOperation, StreamReply } from '@taskmaster/server/service';
-import { fakeEngine, startServer } from '@taskmaster/server/testing';
+import type { StreamOperation, StreamReply } from '@taskmaster/server/calls';
+import { startServer } from '@taskmaster/server/testing';
 import { scriptedService } from '../testing/scripted-service.ts';
 import { type StreamWorld, streamContract } from '../testing/stream-contract.ts';
 import { type NetworkedUpstreamWorld, networkedUpstreamContract } from '../testing/upstream-contract.ts';
@@ -7,7 +7,7 @@ import { NodePool } from './node-pool.ts';
 
 networkedUpstreamContract('NodePool', async () => {
   const service = scriptedService((request, caller) => world.serve(request, caller));
-  const server = await startServer(fakeEngine(), {}, () => service);
+  const server = await startServer(service);
   const upstream = new NodePool();
   const world: NetworkedUpstreamWorld = {
     upstream,
@@ -40,7 +40,7 @@ streamContract('NodePool', async (): Promise<StreamWorld> => {
     async () => Buffer.alloc(0),
     () => ({ read, hold: () => {}, close: () => closed++ }),
   );
-  const server = await startServer(fakeEngine(), {}, () => service);
+  const server = await startServer(service);
   const pool = new NodePool();
   return {
     open: (listener) => pool.stream(`127.0.0.1:${server.port}`, { peer: { address: 'me:1', principal: '' } }, listener),

@@ -1,6 +1,6 @@
 import { encodeToBuffer, GetTasksRequest, LeaseTasksRequest, PeekTasksRequest } from '@taskmaster/proto';
 import { unlimitedAccess } from '@taskmaster/server/access';
-import { aGet, aLease, aPeek, fakeEngine, startServer, type TestServer } from '@taskmaster/server/testing';
+import { aGet, aLease, aPeek, noService, startServer, type TestServer } from '@taskmaster/server/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type RoutedStreams, watchRoutedStreams } from '../testing/routed-streams.ts';
 import { NodePool } from './node-pool.ts';
@@ -10,25 +10,30 @@ const GET = encodeToBuffer(GetTasksRequest, aGet());
 const PEEK = encodeToBuffer(PeekTasksRequest, aPeek());
 const LEASE = encodeToBuffer(LeaseTasksRequest, aLease({ waitMs: 60_000 }));
 
+const NOTHING = new Uint8Array(0);
+
 let server: TestServer;
 let pool: NodePool;
 let routed: RoutedStreams;
 let asked: PromiseWithResolvers<void>;
-let answer: PromiseWithResolvers<never[]>;
+let answer: PromiseWithResolvers<Uint8Array>;
 beforeEach(async () => {
   [asked, answer] = [Promise.withResolvers(), Promise.withResolvers()];
-  const untilTold = (): Promise<never[]> => {
+  const untilTold = (): Promise<Uint8Array> => {
     asked.resolve();
     return answer.promise;
   };
-  server = await startServer(fakeEngine({ getTasks: untilTold, leaseTasks: untilTold, peekTasks: untilTold }));
+  server = await startServer({
+    ...noService,
+    unary: { GetTasks: untilTold, LeaseTasks: untilTold, PeekTasks: untilTold },
+  });
   pool = new NodePool();
   // So that a timeout counts the call alone.
   await pool.isReachable(address());
   routed = watchRoutedStreams();
 });
 afterEach(async () => {
-  answer.resolve([]);
+  answer.resolve(NOTHING);
   routed[Symbol.dispose]();
   pool[Symbol.dispose]();
   await server[Symbol.asyncDispose]();
@@ -58,7 +63,7 @@ test('a cancelled call continues to its end at the node', async () => {
   const call = send('PeekTasks', PEEK, { signal: giveUp.signal });
   await asked.promise;
   giveUp.abort();
-  answer.resolve([]);
+  answer.resolve(NOTHING);
   expect(await call).toHaveLength(0);
   await expect.poll(() => routed.closed).toBe(1);
   expect(routed.reset).toEqual([]);

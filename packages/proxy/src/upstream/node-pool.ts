@@ -15,8 +15,8 @@ import {
   TaskMasterServiceService,
   wireErrorOf,
 } from '@taskmaster/proto';
+import { IDENTITY_HEADER, IdentitySeal, type Receiver, ROUTED_HEADER } from '@taskmaster/server/calls';
 import { type Channel, ChannelPool, type ChannelSecurity, plainChannels } from '@taskmaster/server/grpc';
-import { IDENTITY_HEADER, IdentitySeal, type Receiver, ROUTED_HEADER } from '@taskmaster/server/service';
 import {
   type BackupUpstream,
   isWaiting,

@@ -7,7 +7,7 @@ import {
   UpdateTasksResponse,
 } from '@taskmaster/proto';
 import { unlimitedAccess } from '@taskmaster/server/access';
-import type { UnaryCaller } from '@taskmaster/server/service';
+import type { UnaryCaller } from '@taskmaster/server/calls';
 import { anEnqueue, anUpdate, SeededRandom, settle, VirtualClock } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
 import { createRouterService } from '../router/router-service.ts';

@@ -1,2 +1,3 @@
-export type { Access } from './access.ts';
+export { Access } from './access.ts';
+export { AccessTable } from './access-table.ts';
 export { type CallerAccess, clusterAccess, unlimitedAccess } from './caller-access.ts';

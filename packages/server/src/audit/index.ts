@@ -1,1 +1,2 @@
+export { AuditLog } from './audit-log.ts';
 export { openAudit } from './open-audit.ts';

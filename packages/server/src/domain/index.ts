@@ -49,6 +49,7 @@ export type { Instant, Key, LeaseToken, PartitionId, Pid, QueueId, Ticket } from
 export {
   DEFAULT_SETTINGS,
   decodeSettings,
+  inOrder,
   type QueueSettings,
   type SettingsRecord,
   settingsOf,
@@ -91,9 +92,11 @@ export {
   decodeSubscription,
   encodeSubscription,
   type HeaderFilter,
+  type HeaderTest,
   type ShownSubscription,
   type Subscription,
   type SubscriptionKey,
+  subscriptionMessage,
   type TopicOperations,
   testOf,
 } from './topics.ts';

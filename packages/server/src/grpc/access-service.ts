@@ -15,9 +15,9 @@ import type { CallerAccess } from '../access/caller-access.ts';
 import type { CredentialKind } from '../access/credential.ts';
 import type { Grant, Principal } from '../access/principal.ts';
 import { type PrincipalUsage, principalQuotas } from '../access/principal-usage.ts';
-import { countAtMost, refuse } from '../service/parse/checks.ts';
-import type { UnaryCaller } from '../service/raw-service.ts';
-import { unaryMethod } from '../service/unary-method.ts';
+import type { UnaryCaller } from '../calls/raw-service.ts';
+import { unaryMethod } from '../calls/unary-method.ts';
+import { countAtMost, refuse } from '../requests/checks.ts';
 import type { UnaryService } from './unary-service.ts';
 
 const MOST_QUESTIONS = 100;

@@ -1,8 +1,8 @@
 import { type BackupPartitionRequest, type BackupPartitionResponse, methods } from '@taskmaster/proto';
+import { requireClusterRight } from '../calls/check-rights.ts';
+import type { StreamingHandler, UnaryCaller } from '../calls/raw-service.ts';
 import { Refusal } from '../domain/refusal.ts';
-import { requireClusterRight } from '../service/check-rights.ts';
-import { decodeCall } from '../service/parse/codec.ts';
-import type { StreamingHandler, UnaryCaller } from '../service/raw-service.ts';
+import { decodeCall } from '../requests/codec.ts';
 import type { StreamingService } from './server-streams/streaming-service.ts';
 
 /** Sends a partition to a backup; see backup.proto. */

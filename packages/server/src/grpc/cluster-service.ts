@@ -5,10 +5,10 @@ import {
   type MethodHandlers,
   methods,
 } from '@taskmaster/proto';
+import { requireClusterRight } from '../calls/check-rights.ts';
+import type { UnaryHandler } from '../calls/raw-service.ts';
+import { unaryMethod } from '../calls/unary-method.ts';
 import { Refusal } from '../domain/refusal.ts';
-import { requireClusterRight } from '../service/check-rights.ts';
-import type { UnaryHandler } from '../service/raw-service.ts';
-import { unaryMethod } from '../service/unary-method.ts';
 import type { UnaryService } from './unary-service.ts';
 
 /** The handlers of the cluster service; see cluster.proto. */

@@ -1,4 +1,4 @@
-import type { Origin } from '../service/raw-service.ts';
+import type { Origin } from '../calls/raw-service.ts';
 import type { Connections } from './connections/connections.ts';
 
 /** Counts the connection of a call for its caller's principal. Throws a `Refusal` QUOTA_EXCEEDED. */

@@ -10,7 +10,7 @@ import {
   WaitForTasksResponse,
   Error as WireError,
 } from '@taskmaster/proto';
-import type { StreamReply } from '../service/raw-service.ts';
+import type { StreamReply } from '../calls/raw-service.ts';
 
 /** The answer to one call of a stream. */
 export interface StreamAnswer {

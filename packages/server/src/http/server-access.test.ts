@@ -3,8 +3,8 @@ import { hashOfToken } from '@taskmaster/proto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Access } from '../access/access.ts';
 import { parseAccessFile } from '../access/access-file.ts';
+import { refusalOf, toWireError } from '../calls/index.ts';
 import type { AuditEvent } from '../ports/audit.ts';
-import { refusalOf, toWireError } from '../service/index.ts';
 import { jsonReply } from './reply.ts';
 import { HttpServer, type HttpServerDeps, type Route } from './server.ts';
 

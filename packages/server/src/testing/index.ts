@@ -1,10 +1,11 @@
 export { operationsOver } from '../grpc/testing/bad-request.ts';
 export { badRequests } from '../grpc/testing/bad-requests.ts';
 export { checkHealth, listServices, watchHealth } from '../grpc/testing/check-health.ts';
-export { fakeEngine } from '../grpc/testing/fake-engine.ts';
+export { collectGarbage } from '../grpc/testing/collect-garbage.ts';
 export { errorInfoOf, type GrpcClient, grpcClient } from '../grpc/testing/grpc-client.ts';
 export {
   aDequeue,
+  aFilter,
   aGet,
   aLease,
   aList,
@@ -20,7 +21,15 @@ export {
   someSchedules,
 } from '../grpc/testing/requests.ts';
 export { SleepingClient } from '../grpc/testing/sleeping-client.ts';
-export { type KeptLog, keptLog, startServer, type TestServer } from '../grpc/testing/start-server.ts';
+export {
+  grpcServerFor,
+  type KeptLog,
+  keptLog,
+  noService,
+  startServer,
+  type TestServer,
+  type TestServerOptions,
+} from '../grpc/testing/start-server.ts';
 export { waitingLeaseKeepsMessage } from '../grpc/testing/waiting-lease.ts';
 export { settle, VirtualClock, VirtualTime } from '../ports/virtual-clock.ts';
 export { accessFor } from './access-for.ts';
@@ -28,7 +37,12 @@ export { accessOf } from './access-of.ts';
 export { instants, latin1, pids, taskStates, texts } from './arbitraries.ts';
 export { FakeHost } from './fake-host.ts';
 export { aliveOf, GossipBench } from './gossip-bench.ts';
-export { type CallInFlight, type LifecycleWorld, lifecycleContract } from './lifecycle-contract.ts';
+export {
+  type CallInFlight,
+  type LifecycleWorld,
+  lifecycleContract,
+  lifecycleTimeoutContract,
+} from './lifecycle-contract.ts';
 export { type PeerWorld, peerContract } from './peer-contract.ts';
 export { acceptsAt, freePort } from './ports.ts';
 export { type RoutesWorld, routesContract } from './routes-contract.ts';

@@ -1,5 +1,7 @@
 import { PeerServiceService } from '@taskmaster/proto';
 import { unlimitedAccess } from '../access/caller-access.ts';
+import type { UnaryCaller } from '../calls/raw-service.ts';
+import { RelayedRefusal, refusalOf, toWireError } from '../calls/wire-errors.ts';
 import { Refusal } from '../domain/refusal.ts';
 import { PeerSeal } from '../grpc/peers/peer-seal.ts';
 import { createPeerService } from '../grpc/peers/peer-service.ts';
@@ -15,8 +17,6 @@ import {
 } from '../ports/peer-network.ts';
 import { sleep } from '../ports/sleep.ts';
 import type { VirtualClock } from '../ports/virtual-clock.ts';
-import type { UnaryCaller } from '../service/raw-service.ts';
-import { RelayedRefusal, refusalOf, toWireError } from '../service/wire-errors.ts';
 import { LinkBrokenError, type SimNetwork } from './sim-network.ts';
 
 /** Interval at which a call that waits for a connection tries to connect, in ms. */

@@ -6,8 +6,8 @@ import {
   type UpstreamCallOptions,
   type UpstreamPipe,
 } from '@taskmaster/proxy/router';
+import type { RawService } from '@taskmaster/server/calls';
 import type { Log } from '@taskmaster/server/ports';
-import type { RawService } from '@taskmaster/server/service';
 import { LinkBrokenError, type SimNetwork } from '@taskmaster/server/testing';
 
 /** Time without an answer after which a caller treats a connection as broken, in ms. Longer than any wait for tasks. */

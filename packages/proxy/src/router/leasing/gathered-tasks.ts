@@ -1,5 +1,5 @@
 import { formatQueueName, type LeaseTasksRequest, parseQueueName } from '@taskmaster/proto';
-import { REPLY_BYTES } from '@taskmaster/server/service';
+import { REPLY_BYTES } from '@taskmaster/server/calls';
 import { readEntries, readEntriesOf, readLeased, writeEntries, writeField } from '../../upstream/raw-codec.ts';
 
 interface Gathered {

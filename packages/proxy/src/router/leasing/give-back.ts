@@ -1,6 +1,6 @@
 import { encodeToBuffer, limits, parseQueueName, REFUND, type Release, UpdateTasksRequest } from '@taskmaster/proto';
 import { clusterAccess } from '@taskmaster/server/access';
-import { RelayedRefusal } from '@taskmaster/server/service';
+import { RelayedRefusal } from '@taskmaster/server/calls';
 import { readLeased } from '../../upstream/raw-codec.ts';
 import { unarySender } from '../../upstream/sender.ts';
 import { routerItself } from '../routed-peer.ts';

@@ -11,6 +11,7 @@ import {
   QueueStats,
   type QueueTotals,
 } from '@taskmaster/proto';
+import { REPLY_BYTES } from '@taskmaster/server/calls';
 import { Refusal } from '@taskmaster/server/domain';
 import {
   decodeCall,
@@ -19,8 +20,7 @@ import {
   parseListSchedules,
   parsePageToken,
   parseStats,
-  REPLY_BYTES,
-} from '@taskmaster/server/service';
+} from '@taskmaster/server/requests';
 import type { SendFailure } from '../../upstream/sender.ts';
 import type { RoutedCall, RoutedCaller, Router } from '../routing/router.ts';
 import { askAll, type ClusterRead } from './fan-out.ts';

@@ -1,5 +1,5 @@
 import { parseQueueName, type QueueStats, type QueueTotals, Schedule } from '@taskmaster/proto';
-import { REPLY_BYTES } from '@taskmaster/server/service';
+import { REPLY_BYTES } from '@taskmaster/server/calls';
 
 /** Upper bound of the numbers and tags beside a queue's name in its statistics. */
 const STATS_BYTES = 128;

@@ -5,9 +5,8 @@ import { type CertificateFiles, certificateFiles, TestAuthority } from '../../te
 import { Tls } from '../../tls/tls.ts';
 import type { TlsSettings } from '../../tls/tls-files.ts';
 import { secureChannels } from '../channels/channel-credentials.ts';
-import { fakeEngine } from '../testing/fake-engine.ts';
 import { errorInfoOf } from '../testing/grpc-client.ts';
-import { keptLog, startServer } from '../testing/start-server.ts';
+import { keptLog, noService, startServer } from '../testing/start-server.ts';
 
 let authority: TestAuthority;
 let files: CertificateFiles;
@@ -32,7 +31,7 @@ const settingsOf = (
 
 async function start(change: Partial<TlsSettings> = {}) {
   const tls = new Tls(settingsOf(files, change), keptLog(), 5);
-  const server = await startServer(fakeEngine(), { tls });
+  const server = await startServer(noService, { tls });
   return {
     port: server.port,
     server: server.server,

@@ -1,15 +1,14 @@
 import { credentials, type ServiceError, status as Status } from '@grpc/grpc-js';
 import { HealthClient, HealthService, HealthCheckResponse_ServingStatus as Serving } from '@taskmaster/proto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { fakeEngine } from '../testing/fake-engine.ts';
 import { errorInfoOf } from '../testing/grpc-client.ts';
-import { startServer } from '../testing/start-server.ts';
+import { noService, startServer } from '../testing/start-server.ts';
 
 let server: Awaited<ReturnType<typeof startServer>>;
 let client: HealthClient;
 
 beforeAll(async () => {
-  server = await startServer(fakeEngine());
+  server = await startServer(noService);
   client = new HealthClient(`127.0.0.1:${server.port}`, credentials.createInsecure());
 });
 afterAll(async () => {

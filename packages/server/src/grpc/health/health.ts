@@ -13,9 +13,9 @@ import {
   type HealthListResponse,
   HealthCheckResponse_ServingStatus as Serving,
 } from '@taskmaster/proto';
+import { refusalOf, toCallStatus } from '../../calls/wire-errors.ts';
 import type { Log } from '../../ports/log.ts';
-import { decodeRequest } from '../../service/parse/codec.ts';
-import { refusalOf, toCallStatus } from '../../service/wire-errors.ts';
+import { decodeRequest } from '../../requests/codec.ts';
 import { CLUSTER_SERVICE } from '../cluster-service.ts';
 
 const POLL_MS = 250;

@@ -4,8 +4,7 @@ import { type CertificateFiles, certificateFiles, TestAuthority } from '../../te
 import { Tls } from '../../tls/tls.ts';
 import type { TlsSettings } from '../../tls/tls-files.ts';
 import { plainChannels, secureChannels } from '../index.ts';
-import { fakeEngine } from '../testing/fake-engine.ts';
-import { keptLog, startServer } from '../testing/start-server.ts';
+import { keptLog, noService, startServer } from '../testing/start-server.ts';
 import { PeerNetwork } from './peer-network.ts';
 import { PeerSeal } from './peer-seal.ts';
 import { createPeerService } from './peer-service.ts';
@@ -47,7 +46,7 @@ async function startMember(tls: Tls) {
   const handlers: Partial<PeerHandlers> = { exchange: async () => ({ ...ANSWER }) };
   const certificates = { name: NAME, namesOf: (connection: string) => server.server.certificateNames(connection) };
   const peers = createPeerService(() => handlers as PeerHandlers, new PeerSeal(KEYS), certificates);
-  const server = await startServer(fakeEngine(), { tls }, undefined, [peers]);
+  const server = await startServer(noService, { tls }, [peers]);
   return server;
 }
 

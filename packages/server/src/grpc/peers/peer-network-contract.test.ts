@@ -1,15 +1,13 @@
 import type { PeerHandlers } from '../../ports/peer-network.ts';
 import { type PeerWorld, peerContract } from '../../testing/peer-contract.ts';
-import { fakeEngine } from '../testing/fake-engine.ts';
-import { startServer } from '../testing/start-server.ts';
+import { noService, startServer } from '../testing/start-server.ts';
 import { PeerNetwork } from './peer-network.ts';
 import { PeerSeal } from './peer-seal.ts';
 import { createPeerService } from './peer-service.ts';
 
 async function overGrpc(): Promise<PeerWorld> {
   const handlers = () => world.handlers as PeerHandlers | undefined;
-  const open = (port: number) =>
-    startServer(fakeEngine(), { port }, undefined, [createPeerService(handlers, new PeerSeal(['key']))]);
+  const open = (port: number) => startServer(noService, { port }, [createPeerService(handlers, new PeerSeal(['key']))]);
   let server = await open(0);
   const { port } = server;
   const network = new PeerNetwork(new PeerSeal(['key']));

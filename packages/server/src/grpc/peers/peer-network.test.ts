@@ -4,8 +4,7 @@ import { Metadata } from '@grpc/grpc-js';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Refusal } from '../../domain/refusal.ts';
 import type { PeerHandlers } from '../../ports/peer-network.ts';
-import { fakeEngine } from '../testing/fake-engine.ts';
-import { startServer, type TestServer } from '../testing/start-server.ts';
+import { noService, startServer, type TestServer } from '../testing/start-server.ts';
 import { PeerNetwork } from './peer-network.ts';
 import { PeerSeal } from './peer-seal.ts';
 import { createPeerService } from './peer-service.ts';
@@ -38,7 +37,7 @@ describe('calls between nodes', () => {
       },
     };
     const others = [createPeerService(() => handlers as PeerHandlers, new PeerSeal(['new', 'old']))];
-    server = await startServer(fakeEngine(), {}, undefined, others);
+    server = await startServer(noService, {}, others);
     address = `127.0.0.1:${server.port}`;
   });
   afterEach(() => server[Symbol.asyncDispose]());
@@ -94,7 +93,7 @@ describe('calls between nodes', () => {
     /** A server that answers other calls than the client has made. */
     async function impostor(...keys: string[]): Promise<TestServer> {
       const others = [createPeerService(() => handlers as PeerHandlers, new PeerSeal(keys))];
-      return startServer(fakeEngine(), {}, undefined, others);
+      return startServer(noService, {}, others);
     }
 
     test.each([[[]], [['another']]])('an answer of a server that has the keys %j is not believed', async (keys) => {
@@ -159,7 +158,7 @@ describe('calls between nodes', () => {
       const { port } = server;
       await server[Symbol.asyncDispose]();
       const others = [createPeerService(() => handlers as PeerHandlers, new PeerSeal(['new']))];
-      server = await startServer(fakeEngine(), { port }, undefined, others);
+      server = await startServer(noService, { port }, others);
       await vi.waitFor(
         async () => expect(await peers.call(address, 'exchange', ASKED, WITHIN)).toEqual(ANSWER),
         10_000,

@@ -1,5 +1,6 @@
 import { type Client, Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import { connectionProblem, PeerServiceService, wireErrorOf } from '@taskmaster/proto';
+import { detailsIn, RelayedRefusal } from '../../calls/wire-errors.ts';
 import {
   type CallPeer,
   type PeerCallOptions,
@@ -9,7 +10,6 @@ import {
   PeerUnreachableError,
 } from '../../ports/peer-network.ts';
 import { systemRandom } from '../../ports/system-random.ts';
-import { detailsIn, RelayedRefusal } from '../../service/wire-errors.ts';
 import { type ChannelSecurity, plainChannels } from '../channels/channel-credentials.ts';
 import { ChannelPool } from '../channels/channel-pool.ts';
 import { addressesBehind, type LookUp, systemLookUp } from './any-node.ts';

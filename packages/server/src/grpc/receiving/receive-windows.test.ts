@@ -3,12 +3,14 @@ import { type ClientHttp2Session, connect } from 'node:http2';
 import { promisify } from 'node:util';
 import { TaskMasterServiceService } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
-import { fakeEngine } from '../testing/fake-engine.ts';
-import { startServer } from '../testing/start-server.ts';
+import { Refusal } from '../../domain/refusal.ts';
+import { noService, startServer } from '../testing/start-server.ts';
 import { AVERAGED_CALLS, CONNECTION_WINDOW_BYTES, LARGE_CALL_BYTES, WIDE_WINDOW_BYTES } from './receive-windows.ts';
 
 /** What HTTP/2 gives each call. */
 const CALL_WINDOW_BYTES = 65_535;
+
+const refuse = () => Promise.reject(new Refusal('MALFORMED_REQUEST', 'no request'));
 
 /** Opens a call and leaves it open. */
 const call = (session: ClientHttp2Session, { path }: { readonly path: string }) =>
@@ -39,7 +41,7 @@ const windowsOf = ({ state, remoteSettings }: ClientHttp2Session) => ({
 
 /** A connection to a server. */
 async function setUp() {
-  const server = await startServer(fakeEngine({}));
+  const server = await startServer({ ...noService, unary: { UpdateTasks: refuse } });
   const session = connect(`http://127.0.0.1:${server.port}`);
   await once(session, 'remoteSettings');
   return {

@@ -1,8 +1,8 @@
 import { type ServerInterceptor, status } from '@grpc/grpc-js';
 import { limits } from '@taskmaster/proto';
+import { toCallStatus } from '../../calls/wire-errors.ts';
 import { Refusal } from '../../domain/refusal.ts';
-import { requestTooLarge } from '../../service/parse/codec.ts';
-import { toCallStatus } from '../../service/wire-errors.ts';
+import { requestTooLarge } from '../../requests/codec.ts';
 
 /** The call that grpc-js passes to an interceptor. */
 export type NextCall = Parameters<ServerInterceptor>[1];

@@ -4,9 +4,8 @@ import { type BackupPartitionResponse, BackupServiceClient } from '@taskmaster/p
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Refusal } from '../../domain/refusal.ts';
 import { type BackupHandler, createBackupService, encodedBackup } from '../backup-service.ts';
-import { fakeEngine } from '../testing/fake-engine.ts';
 import { errorInfoOf } from '../testing/grpc-client.ts';
-import { startServer, type TestServer } from '../testing/start-server.ts';
+import { noService, startServer, type TestServer } from '../testing/start-server.ts';
 import type { StreamingService } from './streaming-service.ts';
 
 const PART_BYTES = 256 * 1024;
@@ -29,7 +28,7 @@ interface SetUp {
 
 async function setUp(backup: BackupHandler, options: SetUp = {}, change: Partial<StreamingService> = {}) {
   const service = { ...createBackupService(encodedBackup(backup)), ...change };
-  const server = await startServer(fakeEngine(), options, undefined, [], [service]);
+  const server = await startServer(noService, options, [], [service]);
   onTestFinished(() => server[Symbol.asyncDispose]());
   const client = new BackupServiceClient(`127.0.0.1:${server.port}`, credentials.createInsecure());
   onTestFinished(() => client.close());

@@ -1,11 +1,11 @@
 import type { handleServerStreamingCall, MethodDefinition } from '@grpc/grpc-js';
+import type { CallObserver } from '../../calls/call-observer.ts';
+import type { Origins } from '../../calls/origins.ts';
+import type { Origin, StreamingHandler } from '../../calls/raw-service.ts';
 import type { Refusal } from '../../domain/refusal.ts';
 import type { Audit } from '../../ports/audit.ts';
 import type { Log } from '../../ports/log.ts';
-import type { CallObserver } from '../../service/call-observer.ts';
-import type { Origins } from '../../service/origins.ts';
-import { rawMethod } from '../../service/parse/codec.ts';
-import type { Origin, StreamingHandler } from '../../service/raw-service.ts';
+import { rawMethod } from '../../requests/codec.ts';
 import type { CountConnection } from '../count-connection.ts';
 import type { UnreadReplies } from '../unread-replies.ts';
 import type { RevocableCalls } from '../waiting/revocable-calls.ts';

@@ -1,10 +1,6 @@
-import type { TaskEngine } from '../../domain/commands.ts';
+import type { CallObserver } from '../../calls/call-observer.ts';
+import type { RawService } from '../../calls/raw-service.ts';
 import type { Log } from '../../ports/log.ts';
-import type { CallObserver } from '../../service/call-observer.ts';
-import { createHandlers } from '../../service/handlers.ts';
-import { createNodeService } from '../../service/node-service.ts';
-import type { RawService } from '../../service/raw-service.ts';
-import { FairTurns } from '../../service/turns/fair-turns.ts';
 import { GrpcServer, type GrpcServerDeps, type GrpcServerOptions } from '../server.ts';
 import type { StreamingService } from '../server-streams/streaming-service.ts';
 import type { UnaryService } from '../unary-service.ts';
@@ -46,21 +42,26 @@ export interface TestServer extends AsyncDisposable {
 
 type GuardDeps = Pick<GrpcServerDeps, 'tls' | 'access' | 'audit' | 'identities' | 'cluster'>;
 
-/** A server that is not started yet. `front` may replace or wrap the service of the node. */
-function createServer(
-  engine: TaskEngine,
-  { tls, access, audit, identities, cluster, ...options }: Partial<GrpcServerOptions> & GuardDeps = {},
-  front: (own: RawService) => RawService = (own) => own,
+export type TestServerOptions = Partial<GrpcServerOptions> & GuardDeps & Partial<Pick<GrpcServerDeps, 'isServing'>>;
+
+/** A service without methods, for tests of what is around it. */
+export const noService: RawService = {
+  unary: {},
+  openStream: () => ({ read: () => [], hold: () => {}, close: () => {} }),
+};
+
+/** A server that is not started yet. `service` may need the log. */
+export function grpcServerFor(
+  service: RawService | ((log: Log) => RawService),
+  { tls, access, audit, identities, cluster, isServing = () => true, ...options }: TestServerOptions = {},
   others: readonly UnaryService[] = [],
   streaming: readonly StreamingService[] = [],
 ): Omit<TestServer, 'port'> {
   const log = keptLog();
   const ended: { method: string; reason: string | undefined }[] = [];
   const observer: CallObserver = { callEnded: (method, reason) => void ended.push({ method, reason }) };
-  const service = front(createNodeService(createHandlers(engine, log), new FairTurns()));
-  const isServing = () => engine.health.kind === 'serving' || engine.health.kind === 'full';
   const deps = {
-    service,
+    service: typeof service === 'function' ? service(log) : service,
     others,
     streaming,
     isServing,
@@ -77,11 +78,7 @@ function createServer(
 }
 
 /** A server on a free port of this machine. */
-export async function startServer(...given: Parameters<typeof createServer>): Promise<TestServer> {
-  const created = createServer(...given);
+export async function startServer(...given: Parameters<typeof grpcServerFor>): Promise<TestServer> {
+  const created = grpcServerFor(...given);
   return { ...created, port: await created.server.start() };
 }
-
-/** A server that is not started yet. */
-export const grpcServerFor = (engine: TaskEngine, options: Partial<GrpcServerOptions>): GrpcServer =>
-  createServer(engine, options).server;

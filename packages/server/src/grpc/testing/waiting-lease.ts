@@ -1,8 +1,8 @@
 import { setImmediate } from 'node:timers/promises';
 import { StreamRequest } from '@taskmaster/proto';
 import { unlimitedAccess } from '../../access/caller-access.ts';
-import type { Caller } from '../../service/caller.ts';
-import type { StreamOperation, StreamSession } from '../../service/raw-service.ts';
+import type { Caller } from '../../calls/caller.ts';
+import type { StreamOperation, StreamSession } from '../../calls/raw-service.ts';
 import { collectGarbage } from './collect-garbage.ts';
 import { aLease, anEnqueue, anUpdate, bytes } from './requests.ts';
 

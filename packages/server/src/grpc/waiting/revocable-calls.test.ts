@@ -6,9 +6,9 @@ import { expect, onTestFinished, test } from 'vitest';
 import { Access } from '../../access/access.ts';
 import { AccessTable } from '../../access/access-table.ts';
 import { readPublicKey } from '../../access/jwt.ts';
-import type { TaskEngine } from '../../domain/commands.ts';
+import type { Caller } from '../../calls/caller.ts';
+import type { RawService } from '../../calls/raw-service.ts';
 import { Refusal } from '../../domain/refusal.ts';
-import { fakeEngine } from '../testing/fake-engine.ts';
 import { errorInfoOf } from '../testing/grpc-client.ts';
 import { aLease } from '../testing/requests.ts';
 import { startServer } from '../testing/start-server.ts';
@@ -19,12 +19,24 @@ const rules = { issuer: 'https://id.example', audience: 'taskmaster' };
 const TOLERANCE_S = 5;
 
 const asIs = (bytes: Buffer): Buffer => bytes;
-/** Waits until the call is cancelled. */
-const waiting: TaskEngine['leaseTasks'] = (_command, context) =>
-  new Promise((_resolve, reject) => {
+/** Waits until the call is cancelled, with a right that may end earlier. */
+const waiting = (caller: Caller): Promise<never> => {
+  const { access, signal } = caller;
+  caller.beginWaiting?.(100, () => access.require('lease', 'shop'));
+  return new Promise((_resolve, reject) => {
     const cancel = () => reject(new Refusal('CANCELLED', 'the call was cancelled'));
-    context?.signal?.addEventListener('abort', cancel);
+    signal?.addEventListener('abort', cancel);
   });
+};
+
+const service: RawService = {
+  unary: { LeaseTasks: (_request, caller) => waiting(caller) },
+  openStream: () => ({
+    read: () => [{ kind: 'waiting', method: 'LeaseTasks', id: 1, bytes: 100, run: waiting }],
+    hold: () => {},
+    close: () => {},
+  }),
+};
 
 const access = () =>
   new Access({
@@ -56,7 +68,7 @@ const lease = LeaseTasksRequest.encode(aLease({ waitMs: 600_000 })).finish();
 const { leaseTasks, stream } = TaskMasterServiceService;
 
 test('a lease that waits ends when the JWT of its caller expires', async () => {
-  await using server = await startServer(fakeEngine({ leaseTasks: waiting }), { access: access() });
+  await using server = await startServer(service, { access: access() });
   const client = clientOf(server.port);
   const metadata = await expiring();
   const ended = await new Promise<ServiceError | null>((resolve) => {
@@ -66,7 +78,7 @@ test('a lease that waits ends when the JWT of its caller expires', async () => {
 });
 
 test('a stream ends when the JWT of its caller expires, so that the next one brings a new JWT', async () => {
-  await using server = await startServer(fakeEngine({ leaseTasks: waiting }), { access: access() });
+  await using server = await startServer(service, { access: access() });
   const call = clientOf(server.port).makeBidiStreamRequest(stream.path, asIs, asIs, await expiring());
   call.on('data', () => {}).write(encodeStreamEntries([{ id: 1, field: 3, bytes: lease }]));
   const ended = await new Promise<ServiceError>((resolve) => call.once('error', resolve));

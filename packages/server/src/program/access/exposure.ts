@@ -1,6 +1,6 @@
 import { type AccessSettings, hasAccessRules } from '../../access/access-settings.ts';
+import { isLoopbackHost } from '../../calls/host-port.ts';
 import type { Log } from '../../ports/log.ts';
-import { isLoopbackHost } from '../../service/parse/host-port.ts';
 import { hasTls, type TlsSettings } from '../../tls/tls-files.ts';
 import { InvalidConfigError } from '../config-sections.ts';
 

@@ -1,0 +1,95 @@
+import { EnqueueResult, hashOfToken, type UpdatePart } from '@taskmaster/proto';
+import { Access, AccessTable, unlimitedAccess } from '@taskmaster/server/access';
+import type { Pid } from '@taskmaster/server/domain';
+import { aDequeue, anEnqueue, anUpdate, keptLog } from '@taskmaster/server/testing';
+import { describe, expect, test } from 'vitest';
+import { fakeEngine } from '../testing/fake-engine.ts';
+import { createHandlers } from './handlers.ts';
+
+const caller = { address: '10.0.0.1:5', access: unlimitedAccess, gone: false, signal: undefined };
+const part = (change: Partial<UpdatePart>): UpdatePart => ({
+  enqueues: 0,
+  dequeues: 0,
+  renewals: 0,
+  releases: 0,
+  ...change,
+});
+const setUp = () => {
+  const engine = fakeEngine({ updateTasks: async () => ({ enqueued: [], renewed: [], released: [] }) });
+  return { engine, handlers: createHandlers(engine, keptLog()) };
+};
+
+test('an update with parts needs the rights for all of them', async () => {
+  const rights = [{ groups: ['shop'], allow: ['enqueue'] as const }];
+  const table = new AccessTable({ principals: [{ name: 'shop', tokens: [hashOfToken('tm_shop')], rights }] });
+  const access = await new Access({ table }).identify({ kind: 'bearer', token: 'tm_shop' });
+  const { engine, handlers } = setUp();
+  const both = anUpdate({
+    enqueue: [anEnqueue()],
+    dequeue: [aDequeue()],
+    parts: [part({ enqueues: 1 }), part({ dequeues: 1 })],
+  });
+  await expect(handlers.updateTasks(both, { ...caller, access })).rejects.toMatchObject({
+    reason: 'PERMISSION_DENIED',
+  });
+  expect(engine.asked).toEqual([]);
+});
+
+describe('a batch', () => {
+  test('gives the engine the updates of each group together, and those with a request id or parts alone', async () => {
+    const { engine, handlers } = setUp();
+    const of = (queue: string, more = {}) => anUpdate({ dequeue: [aDequeue({ queue })], ...more });
+    const requests = [
+      of('a#1'),
+      of('b#1'),
+      of('a#2'),
+      of('a#3', { requestId: Buffer.from('id') }),
+      of('a#4', { parts: [part({ dequeues: 1 })] }),
+    ];
+    const { results } = await handlers.batchUpdateTasks({ requests }, caller);
+    expect(results.map(({ result }) => result?.$case)).toEqual(requests.map(() => 'response'));
+    const asked = engine.asked.map(({ command }) => (command as { dequeue: { queue: { name: string } }[] }).dequeue);
+    expect(asked.map((items) => items.map(({ queue }) => queue.name)).sort()).toEqual([
+      ['1'],
+      ['1', '2'],
+      ['3'],
+      ['4'],
+    ]);
+  });
+
+  test.each([
+    ['updates with request ids', (at: number) => anUpdate({ requestId: Buffer.from(`${at}`) }), 10],
+    ['updates of many groups', () => anUpdate(), 10],
+  ])('of %s publishes about as much as one update may, and not at once', async (_what, update, served) => {
+    let inOneTurn = 0;
+    let most = 0;
+    const published = Array.from({ length: 1_000 }, (_, at) => ({
+      queue: { group: '', name: `${at}` },
+      pid: '1' as Pid,
+      result: EnqueueResult.ENQUEUE_RESULT_CREATED,
+      leased: false,
+    }));
+    const outcome = {
+      enqueued: [{ pid: '' as Pid, result: EnqueueResult.ENQUEUE_RESULT_PUBLISHED, leased: false, published }],
+      renewed: [],
+      released: [],
+    };
+    const engine = fakeEngine({
+      updateTasks: async () => {
+        most = Math.max(most, ++inOneTurn);
+        setImmediate(() => inOneTurn--);
+        return outcome;
+      },
+    });
+    const handlers = createHandlers({ ...engine, topics: { ...engine.topics, countOf: () => 1_000 } }, keptLog());
+    const requests = Array.from({ length: 100 }, (_, at) => ({
+      ...update(at),
+      enqueue: [anEnqueue({ queue: '', topic: `g${at}#news` })],
+    }));
+    const { results } = await handlers.batchUpdateTasks({ requests }, caller);
+    expect(results.filter(({ result }) => result?.$case === 'response')).toHaveLength(served);
+    const { result } = results.at(-1) ?? {};
+    expect(result).toMatchObject({ $case: 'error', value: { message: expect.stringContaining('one batch may') } });
+    expect(most).toBe(1);
+  });
+});

@@ -1,0 +1,266 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import {
+  type BatchLeaseTasksRequest,
+  type BatchLeaseTasksResponse,
+  type BatchUpdateTasksRequest,
+  type BatchUpdateTasksResponse,
+  type LeaseResult,
+  type LeaseTasksRequest,
+  limits,
+  NOTHING_CHANGED,
+  parseQueueName,
+  type UpdateResult,
+  type UpdateTasksRequest,
+  type UpdateTasksResponse,
+  type Error as WireError,
+} from '@taskmaster/proto';
+import {
+  type Caller,
+  countRequests,
+  leasableOnly,
+  REPLY_BYTES,
+  recheckOfLease,
+  refusalOf,
+  requireLease,
+  requireUpdate,
+  toWireError,
+  waitingBytes,
+} from '@taskmaster/server/calls';
+import type { LeaseCommand, LeasedTask, TaskEngine, UpdateCommand } from '@taskmaster/server/domain';
+import { batchOf, eachResult, Refusal } from '@taskmaster/server/domain';
+import type { Log } from '@taskmaster/server/ports';
+import { countAtMost, countItems, parseLease, parseParts, parseUpdate, refuse } from '@taskmaster/server/requests';
+import { fittingTasks, leaseReply, updateReply } from './reply/build-reply.ts';
+import { giveBack, leaseWithin } from './turns/lease-within.ts';
+
+/** Size limit of the lists of items at fault in one reply, over all its errors, in bytes. */
+const BATCH_ITEMS_BYTES = 1024 * 1024;
+
+/** Applies an update, or its parts: a refused part does not affect the others. */
+export async function update(
+  engine: TaskEngine,
+  log: Log,
+  request: UpdateTasksRequest,
+  caller: Caller,
+): Promise<UpdateTasksResponse> {
+  const { access } = caller;
+  const parts = request.parts.length;
+  if (parts === 0) {
+    const command = parseUpdate(request);
+    requireUpdate(access, command);
+    return updateReply(await engine.updateTasks(command));
+  }
+  const batch = parseParts(request);
+  requireUpdate(access, batch);
+  countRequests(caller, parts - 1);
+  const outcome = await engine.updateBatch(batch);
+  const reply = updateReply(outcome);
+  for (const [part, refusal] of outcome.refusals) {
+    reply.refused.push({ part, error: errorIn(parts, refusal, log, caller) });
+  }
+  return reply;
+}
+
+/** Tasks that updates of one batch publish in one turn of the event loop. One update may publish more. */
+const MOST_AHEAD = 1_000;
+
+/** Updates that the engine decides together, and their places among the requests of a batch. */
+interface Together {
+  readonly indexes: number[];
+  readonly commands: UpdateCommand[];
+  /** The most tasks that they publish. */
+  copies: number;
+}
+
+/** Applies independent updates. A refused update does not affect the others. */
+export async function batchUpdate(
+  engine: TaskEngine,
+  log: Log,
+  { requests }: BatchUpdateTasksRequest,
+  caller: Caller,
+): Promise<BatchUpdateTasksResponse> {
+  checkCount(requests.length);
+  const { access } = caller;
+  countRequests(caller, requests.length - 1);
+  const items = requests.reduce((sum, request) => sum + countItems(request), 0);
+  countAtMost(items, { field: 'requests' }, limits.batchItems);
+
+  const results = new Array<UpdateResult>(requests.length);
+  const refuseOne = (index: number, error: unknown): void => {
+    results[index] = { result: { $case: 'error', value: errorIn(requests.length, error, log, caller) } };
+  };
+  const publishing = new Publishing(engine, caller);
+  const answerOne = (index: number, value: UpdateTasksResponse): void => {
+    publishing.answered(value);
+    results[index] = { result: { $case: 'response', value } };
+  };
+  const applyTogether = async ({ indexes, commands }: Together): Promise<void> => {
+    const batch = batchOf(commands, undefined);
+    try {
+      const outcome = await engine.updateBatch(batch);
+      eachResult(
+        batch,
+        outcome,
+        (nth, from, to) => answerOne(indexes[nth] ?? nth, updateReply(outcome, from, to)),
+        (nth, refusal) => refuseOne(indexes[nth] ?? nth, refusal),
+      );
+    } catch (error) {
+      for (const index of indexes) refuseOne(index, error);
+    }
+  };
+
+  const byGroup = new Map<string, Together>();
+  const applied: Promise<void>[] = [];
+  for (const [index, request] of requests.entries()) {
+    const copies = publishing.copiesOf(request);
+    if (request.requestId.length > 0 || request.parts.length > 0) {
+      try {
+        if (copies > 0) await publishing.makeRoom(copies, applied);
+      } catch (error) {
+        refuseOne(index, error);
+        continue;
+      }
+      const alone = update(engine, log, request, caller);
+      applied.push(
+        alone.then(
+          (reply) => answerOne(index, reply),
+          (error: unknown) => refuseOne(index, error),
+        ),
+      );
+      continue;
+    }
+    try {
+      const command = parseUpdate(request);
+      requireUpdate(access, command);
+      const together = byGroup.get(command.group) ?? { indexes: [], commands: [], copies: 0 };
+      byGroup.set(command.group, together);
+      together.indexes.push(index);
+      together.commands.push(command);
+      together.copies += copies;
+    } catch (error) {
+      refuseOne(index, error);
+    }
+  }
+  for (const together of byGroup.values()) {
+    try {
+      if (together.copies > 0) await publishing.makeRoom(together.copies, applied);
+      applied.push(applyTogether(together));
+    } catch (error) {
+      for (const index of together.indexes) refuseOne(index, error);
+    }
+  }
+  await Promise.all(applied);
+  return { results };
+}
+
+/**
+ * What the publications of a batch become. A small batch may become millions of tasks, so it publishes about as much as one
+ * update may, and not all in one turn of the event loop.
+ */
+class Publishing {
+  readonly #engine: Pick<TaskEngine, 'topics'>;
+  readonly #caller: Pick<Caller, 'gone'>;
+  /** Tasks that were published. */
+  #published = 0;
+  /** The most tasks that the updates without an answer may publish. */
+  #ahead = 0;
+
+  constructor(engine: Pick<TaskEngine, 'topics'>, caller: Pick<Caller, 'gone'>) {
+    this.#engine = engine;
+    this.#caller = caller;
+  }
+
+  /** The most tasks that a request publishes. */
+  copiesOf({ enqueue }: UpdateTasksRequest): number {
+    let copies = 0;
+    for (const { topic } of enqueue) {
+      if (topic !== '') copies += this.#engine.topics.countOf(parseQueueName(topic));
+    }
+    return copies;
+  }
+
+  /** Waits for the updates before, if they may publish much. Throws a `Refusal` if they have published as much as a batch may. */
+  async makeRoom(copies: number, applied: readonly Promise<void>[]): Promise<void> {
+    if (this.#ahead > 0 && this.#ahead + copies > MOST_AHEAD) {
+      await Promise.all(applied);
+      await nextTurn();
+      this.#ahead = 0;
+      if (this.#caller.gone) throw new Refusal('CANCELLED', 'the call was cancelled', { metadata: NOTHING_CHANGED });
+    }
+    if (this.#published >= limits.updateItems) {
+      throw new Refusal('OVERLOADED', 'the updates before this one publish as much as one batch may', {
+        retryDelayMs: 1,
+      });
+    }
+    this.#ahead += copies;
+  }
+
+  answered({ enqueued }: UpdateTasksResponse): void {
+    for (const { published } of enqueued) this.#published += published?.tasks.length ?? 0;
+  }
+}
+
+/**
+ * Serves independent leases that share the size of one reply in equal parts. A single task may be larger than its part. If the
+ * reply gets too large, the tasks of the last leases are released and these leases are refused.
+ */
+export async function batchLease(
+  engine: TaskEngine,
+  log: Log,
+  { requests }: BatchLeaseTasksRequest,
+  caller: Caller,
+): Promise<BatchLeaseTasksResponse> {
+  checkCount(requests.length);
+  countRequests(caller, requests.length - 1);
+  const share = Math.floor(limits.replyDataBytes / requests.length);
+  const lease = async (request: LeaseTasksRequest): Promise<readonly LeasedTask[] | WireError> => {
+    try {
+      const command = leaseFor(request, caller);
+      const bounded = { ...command, maxBytes: Math.min(command.maxBytes, share) };
+      return await leaseWithin(engine, log, bounded, caller, REPLY_BYTES, (tasks) => tasks);
+    } catch (error) {
+      return errorIn(requests.length, error, log, caller);
+    }
+  };
+  const outcomes = await Promise.all(requests.map(lease));
+
+  let left = REPLY_BYTES;
+  const results = outcomes.map((outcome): LeaseResult => {
+    if ('code' in outcome) return { result: { $case: 'error', value: outcome } };
+    const { count, bytes } = fittingTasks(outcome, left);
+    if (count < outcome.length) giveBack(engine, log, outcome.slice(count));
+    if (count === 0 && outcome.length > 0) {
+      return { result: { $case: 'error', value: toWireError(replyFull()) } };
+    }
+    left -= bytes;
+    return { result: { $case: 'response', value: leaseReply(outcome.slice(0, count)) } };
+  });
+  return { results };
+}
+
+/** Throws a `Refusal` unless the caller may make this lease, and wait for it. */
+export function leaseFor(request: LeaseTasksRequest, caller: Caller): LeaseCommand {
+  const { access } = caller;
+  const command = parseLease(request, caller.address);
+  requireLease(access, command);
+  if (command.waitMs > 0) caller.beginWaiting?.(waitingBytes(request), recheckOfLease(access, command));
+  return leasableOnly(access, command);
+}
+
+function checkCount(requests: number): void {
+  if (requests === 0) refuse('EMPTY_REQUEST', { field: 'requests' }, 'is empty');
+  countAtMost(requests, { field: 'requests' }, limits.batchRequests);
+}
+
+function errorIn(requests: number, error: unknown, log: Log, caller: Caller): WireError {
+  const refusal = refusalOf(error, log);
+  caller.requestRefused?.(refusal);
+  return toWireError(refusal, BATCH_ITEMS_BYTES / requests);
+}
+
+function replyFull(): Refusal {
+  return new Refusal('OVERLOADED', 'the tasks of earlier leases of the batch fill the reply', {
+    retryDelayMs: 1,
+    metadata: { limit: String(REPLY_BYTES) },
+  });
+}

@@ -1,0 +1,107 @@
+import {
+  methods,
+  parseQueueName,
+  type ReplyOf,
+  type RequestOf,
+  type TaskMethodKey,
+  taskMethodKeys,
+} from '@taskmaster/proto';
+import {
+  awaitedBytes,
+  type Caller,
+  REPLY_BYTES,
+  readableOnly,
+  recheckOfWait,
+  type TaskHandlers,
+} from '@taskmaster/server/calls';
+import type { LeaseCommand, TaskEngine } from '@taskmaster/server/domain';
+import type { Log } from '@taskmaster/server/ports';
+import { groupOf, parseGet, parseList, parsePeek, parseStats, parseWait, queueIn } from '@taskmaster/server/requests';
+import { batchLease, batchUpdate, leaseFor, update } from './batch.ts';
+import { deleteQueueSettings, listQueueSettings, putQueueSettings } from './records/queue-settings.ts';
+import { scheduleHandlers } from './records/schedules.ts';
+import { topicHandlers } from './records/topics.ts';
+import { leaseReply, listReply, statsReply } from './reply/build-reply.ts';
+import { get, peek } from './reply/fit-reply.ts';
+import { waitReply } from './reply/wait-reply.ts';
+import { leaseWithin } from './turns/lease-within.ts';
+
+/**
+ * The service, independent of transports. Requests are validated only here, so gRPC and in-process callers pass the same checks.
+ * A method rejects with a `Refusal`; any other error is a bug.
+ */
+export interface Handlers extends TaskHandlers {
+  /** How many queues a task may go to that is published to this topic. The name may be any text. */
+  countOfTopic(topic: string): number;
+}
+
+export function createHandlers(engine: TaskEngine, log: Log): Handlers {
+  return withGroupRights({
+    updateTasks: (request, caller) => update(engine, log, request, caller),
+    leaseTasks(request, caller) {
+      let command: LeaseCommand;
+      try {
+        command = leaseFor(request, caller);
+      } catch (error) {
+        return Promise.reject(error);
+      }
+      const { maxMoreQueues } = request;
+      // This is not an async function: its frame would keep the request in memory, and ten thousand leases may wait.
+      return leaseWithin(engine, log, command, caller, REPLY_BYTES, (tasks) =>
+        leaseReply(tasks, maxMoreQueues === 0 ? [] : engine.queuesWithTasks(command, maxMoreQueues)),
+      );
+    },
+    batchUpdateTasks: (request, caller) => batchUpdate(engine, log, request, caller),
+    batchLeaseTasks: (request, caller) => batchLease(engine, log, request, caller),
+    waitForTasks(request, caller) {
+      // Not an async function, either.
+      try {
+        const command = parseWait(request);
+        const recheck = recheckOfWait(caller.access, command.group, request.tasks);
+        if (command.waitMs > 0) caller.beginWaiting?.(awaitedBytes(request.tasks), recheck);
+        const context = command.waitMs > 0 ? { signal: caller.signal } : undefined;
+        return engine.waitForTasks(command, context).then(waitReply);
+      } catch (error) {
+        return Promise.reject(error);
+      }
+    },
+    async listQueues(request, { access }) {
+      const command = parseList(request);
+      return listReply(await engine.listQueues({ ...command, filter: readableOnly(access, command.filter) }));
+    },
+    async getQueueStats(request, { access }) {
+      const command = parseStats(request);
+      if (command.kind === 'named') {
+        for (const { group } of command.queues) access.require('read', group);
+        return statsReply(await engine.queueStats(command), command.kind);
+      }
+      const readable = { ...command, filter: readableOnly(access, command.filter) };
+      return statsReply(await engine.queueStats(readable), command.kind);
+    },
+    peekTasks: async (request) => peek(engine, parsePeek(request)),
+    getTasks: async (request) => get(engine, parseGet(request)),
+    deleteQueue: async ({ queue }) => ({ deletedTasks: await engine.deleteQueue(queueIn(queue)) }),
+    resetLeases: async ({ queue }) => ({ resetTasks: await engine.resetLeases(queueIn(queue)) }),
+    putQueueSettings: (request) => putQueueSettings(engine, request),
+    deleteQueueSettings: (request) => deleteQueueSettings(engine, request),
+    listQueueSettings: (request) => listQueueSettings(engine, request),
+    ...scheduleHandlers(engine),
+    ...topicHandlers(engine),
+    countOfTopic: (topic) => engine.topics.countOf(parseQueueName(topic)),
+  });
+}
+
+/** Has the methods about one group check first the right that they take. */
+function withGroupRights(handlers: Handlers): Handlers {
+  const unguarded: TaskHandlers = handlers;
+  const guarded = <K extends TaskMethodKey>(key: K) => {
+    const { scope } = methods[key];
+    const handle: (request: RequestOf<K>, caller: Caller) => Promise<ReplyOf<K>> = unguarded[key];
+    if (scope.of !== 'group') return handle;
+    return async (request: RequestOf<K>, caller: Caller) => {
+      caller.access.require(scope.right, groupOf(scope, request));
+      return handle(request, caller);
+    };
+  };
+  return { ...handlers, ...Object.fromEntries(taskMethodKeys.map((key) => [key, guarded(key)])) };
+}

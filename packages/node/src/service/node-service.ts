@@ -1,0 +1,245 @@
+import {
+  type AwaitedTask,
+  byMethodName,
+  entryBounds,
+  type LeaseTasksRequest,
+  type Method,
+  methods,
+  type ReplyOf,
+  type RequestOf,
+  type StreamCall,
+  StreamRequest,
+  type TaskMethodKey,
+  taskMethodKeys,
+  type UpdateTasksRequest,
+  type WaitForTasksRequest,
+} from '@taskmaster/proto';
+import type { RawService, StreamOperation, StreamSession, UnaryHandler } from '@taskmaster/server/calls';
+import {
+  awaitedBytes,
+  type Caller,
+  LARGE_LOOKS,
+  type TaskHandlers,
+  Turnstile,
+  visitorOf,
+} from '@taskmaster/server/calls';
+import { Refusal } from '@taskmaster/server/domain';
+import { countItems, decodeCall, decodeRequest, knowsRegex } from '@taskmaster/server/requests';
+import type { Handlers } from './handlers.ts';
+import type { FairTurns, Size } from './turns/fair-turns.ts';
+
+/** The service of a node. `turns` shares the node fairly among callers. Undefined: first come, first served. */
+export function createNodeService(handlers: Handlers, turns?: FairTurns): RawService {
+  const work: Work = turns ? inTurns(handlers, turns) : handlers;
+  const all: TaskHandlers = { ...handlers, ...work };
+  const largeLooks = new Turnstile(LARGE_LOOKS);
+  const unary = <K extends TaskMethodKey>(key: K): UnaryHandler => {
+    const method: Method<RequestOf<K>, ReplyOf<K>> = methods[key];
+    const run: (request: RequestOf<K>, caller: Caller) => Promise<ReplyOf<K>> = all[key];
+    const { isLarge, responseSerialize: encode } = method;
+    const runLarge = (decoded: RequestOf<K>, caller: Caller): Promise<ReplyOf<K>> =>
+      largeLooks.pass(visitorOf(caller), () => {
+        if (caller.gone) throw new Refusal('CANCELLED', 'the call was cancelled');
+        return run(decoded, caller);
+      });
+    // No async function and no closure for each call: ten thousand long polls would keep them in memory.
+    return (bytes, caller) => {
+      try {
+        const decoded = decodeCall(method, bytes);
+        const isLook = typeof isLarge === 'boolean' ? isLarge : isLarge(decoded);
+        return (isLook ? runLarge(decoded, caller) : run(decoded, caller)).then(encode);
+      } catch (error) {
+        return Promise.reject(error);
+      }
+    };
+  };
+  return { unary: byMethodName(taskMethodKeys, unary), openStream: () => new NodeStreamSession(work) };
+}
+
+/** The methods that change tasks, or wait for changes. They are run in turns. */
+type Work = Pick<Handlers, 'updateTasks' | 'leaseTasks' | 'batchUpdateTasks' | 'batchLeaseTasks' | 'waitForTasks'>;
+
+/** A lease counts for at most this number of tasks, because fewer tasks than requested may be available. */
+const MOST_LEASE_TASKS = 32;
+/** A pattern whose expression has to be compiled counts for this number of tasks. */
+const NEW_REGEX_TASKS = 64;
+
+const total = (sizes: readonly Size[]): Size => ({
+  tasks: sizes.reduce((so, { tasks }) => so + tasks, 1),
+  kib: sizes.reduce((so, { kib }) => so + kib, 0),
+  copiedKib: sizes.reduce((so, { copiedKib }) => so + copiedKib, 0),
+});
+
+function inTurns(handlers: Handlers, turns: FairTurns): Work {
+  const updated = (request: UpdateTasksRequest): Size => {
+    let bytes = 0;
+    let copies = 0;
+    let copiedBytes = 0;
+    for (const { topic, data } of request.enqueue) {
+      bytes += data.length;
+      if (topic === '') continue;
+      const queues = handlers.countOfTopic(topic);
+      copies += queues;
+      copiedBytes += queues * data.length;
+    }
+    for (const { result } of request.dequeue) bytes += result?.length ?? 0;
+    return {
+      tasks: countItems(request) + copies,
+      kib: Math.floor(bytes / 1024),
+      copiedKib: Math.floor(copiedBytes / 1024),
+    };
+  };
+  const leased = ({ maxTasks, patterns }: LeaseTasksRequest): Size => ({
+    tasks: patterns.reduce(
+      (tasks, { nameRegex }) => (knowsRegex(nameRegex) ? tasks : tasks + NEW_REGEX_TASKS),
+      Math.max(1, Math.min(MOST_LEASE_TASKS, maxTasks)),
+    ),
+    kib: 0,
+    copiedKib: 0,
+  });
+  const run = <T>(
+    { address }: Caller,
+    { tasks, kib, copiedKib }: Size,
+    commits: boolean,
+    heldBytes: () => number,
+    start: () => Promise<T>,
+  ): Promise<T> => turns.run(address, { tasks, kib, copiedKib, commits, heldBytes, start });
+  return {
+    updateTasks: (request, caller) =>
+      run(
+        caller,
+        updated(request),
+        true,
+        () => updateBytes(request),
+        () => handlers.updateTasks(request, caller),
+      ),
+    leaseTasks: (request, caller) =>
+      run(
+        caller,
+        leased(request),
+        false,
+        () => leaseRequestBytes(request),
+        () => handlers.leaseTasks(request, caller),
+      ),
+    batchUpdateTasks: (request, caller) =>
+      run(
+        caller,
+        total(request.requests.map(updated)),
+        true,
+        () => sum(request.requests, updateBytes),
+        () => handlers.batchUpdateTasks(request, caller),
+      ),
+    batchLeaseTasks: (request, caller) =>
+      run(
+        caller,
+        total(request.requests.map(leased)),
+        false,
+        () => sum(request.requests, leaseRequestBytes),
+        () => handlers.batchLeaseTasks(request, caller),
+      ),
+    waitForTasks: (request, caller) =>
+      run(
+        caller,
+        { tasks: request.tasks.length, kib: 0, copiedKib: 0 },
+        false,
+        () => REQUEST_BYTES + sum(request.tasks, ({ queue, pid }) => ENTRY_BYTES + queue.length + pid.length),
+        () => handlers.waitForTasks(request, caller),
+      ),
+  };
+}
+
+/** Approximate memory of a decoded request and of each of its entries, beside their texts and payloads, in bytes. */
+const REQUEST_BYTES = 512;
+const ENTRY_BYTES = 320;
+const HEADER_BYTES = 64;
+
+function sum<T>(entries: readonly T[], bytesOf: (entry: T) => number): number {
+  let bytes = 0;
+  for (const entry of entries) bytes += bytesOf(entry);
+  return bytes;
+}
+
+function updateBytes(request: UpdateTasksRequest): number {
+  let bytes = REQUEST_BYTES + ENTRY_BYTES * (countItems(request) + request.parts.length);
+  for (const { data, pid, key, headers } of request.enqueue) {
+    bytes += data.length + pid.length + key.length;
+    for (const [name, value] of Object.entries(headers)) bytes += HEADER_BYTES + name.length + value.length;
+  }
+  for (const { result, cancelReason } of request.dequeue) bytes += (result?.length ?? 0) + (cancelReason?.length ?? 0);
+  for (const { error } of request.release)
+    bytes += error === undefined ? 0 : error.message.length + error.details.length;
+  return bytes;
+}
+
+const leaseRequestBytes = ({ queues, patterns }: LeaseTasksRequest): number =>
+  REQUEST_BYTES +
+  sum(queues, (queue) => ENTRY_BYTES / 4 + queue.length) +
+  sum(patterns, ({ nameRegex }) => ENTRY_BYTES + nameRegex.length);
+
+class NodeStreamSession implements StreamSession {
+  readonly #handlers: Work;
+
+  constructor(handlers: Work) {
+    this.#handlers = handlers;
+  }
+
+  read(message: Buffer): readonly StreamOperation[] {
+    const { calls } = decodeRequest(StreamRequest, message, entryBounds.stream);
+    return calls.map((call) => this.#operationOf(call, message.buffer));
+  }
+
+  /** Nothing to hold: the node has the answers already. */
+  hold(): void {}
+
+  close(): void {}
+
+  #operationOf({ id, call }: StreamCall, memory: ArrayBufferLike): StreamOperation {
+    switch (call?.$case) {
+      case 'update':
+        return { kind: 'update', id, run: (caller) => this.#update(call.value, caller) };
+      case 'lease':
+        return this.#leaseOf(id, apartFrom(memory, call.value));
+      case 'wait':
+        return this.#waitOf(id, { ...call.value, tasks: call.value.tasks.map(ownPid) });
+      case 'cancel':
+        return { kind: 'cancel', id };
+      case undefined:
+        return { kind: 'none', id };
+    }
+  }
+
+  /** A separate function: closures of one function share their variables, and this closure may wait for long. */
+  #leaseOf(id: number, request: LeaseTasksRequest): StreamOperation {
+    const run = (caller: Caller) => this.#lease(request, caller);
+    return { kind: 'waiting', method: 'LeaseTasks', id, bytes: leaseBytes(request), run };
+  }
+
+  #waitOf(id: number, request: WaitForTasksRequest): StreamOperation {
+    const run = (caller: Caller) => this.#wait(request, caller);
+    return { kind: 'waiting', method: 'WaitForTasks', id, bytes: awaitedBytes(request.tasks), run };
+  }
+
+  async #update(request: UpdateTasksRequest, caller: Caller) {
+    return { $case: 'update' as const, value: await this.#handlers.updateTasks(request, caller) };
+  }
+
+  async #lease(request: LeaseTasksRequest, caller: Caller) {
+    return { $case: 'lease' as const, value: await this.#handlers.leaseTasks(request, caller) };
+  }
+
+  async #wait(request: WaitForTasksRequest, caller: Caller) {
+    return { $case: 'wait' as const, value: await this.#handlers.waitForTasks(request, caller) };
+  }
+}
+
+/** Copies `maxPid`, because a view would keep the whole message in memory while the lease waits. */
+const apartFrom = (memory: ArrayBufferLike, request: LeaseTasksRequest): LeaseTasksRequest =>
+  request.maxPid.buffer === memory ? { ...request, maxPid: new Uint8Array(request.maxPid) } : request;
+
+/** As `apartFrom`, for an awaited task. */
+const ownPid = (task: AwaitedTask): AwaitedTask => ({ ...task, pid: new Uint8Array(task.pid) });
+
+/** The approximate size of a lease request, in bytes. */
+const leaseBytes = ({ queues, patterns, maxPid, workerLabel: worker }: LeaseTasksRequest): number =>
+  queues.reduce((bytes, queue) => bytes + 2 + queue.length, 24 + maxPid.length + worker.length) +
+  patterns.reduce((bytes, { nameRegex, group = '' }) => bytes + 8 + nameRegex.length + group.length, 0);

@@ -1,0 +1,253 @@
+import {
+  formatQueueName,
+  type GetQueueStatsResponse,
+  type LeaseTasksResponse,
+  type ListQueuesResponse,
+  limits,
+  type Publication,
+  type QueueName,
+  type QueueStats as QueueStatsMessage,
+  type RetryPolicy as RetryPolicyMessage,
+  type TaskFailure,
+  type TaskInfo,
+  TaskState as TaskStateMessage,
+  type UpdateTasksResponse,
+} from '@taskmaster/proto';
+import { REPLY_BYTES } from '@taskmaster/server/calls';
+import type {
+  Failure,
+  LeasedTask,
+  MatchedQueue,
+  Pid,
+  PublishedTask,
+  QueuePage,
+  QueueStats,
+  RetryPolicy,
+  StatsReport,
+  TaskState,
+  TaskView,
+  UpdateEnd,
+  UpdateOutcome,
+} from '@taskmaster/server/domain';
+import { BATCH_START, dataOf, headerRoom, headersOf, Refusal } from '@taskmaster/server/domain';
+import { pageTokenAfter } from '@taskmaster/server/requests';
+
+/** Upper limits for the numbers and tags of an entry, without names, PID and data, in bytes. */
+const STATS_BYTES = 128;
+const LEASED_BYTES = 83;
+const TASK_BYTES = 155;
+const FAILURE_BYTES = 48;
+
+/** Maximum size of all queues that a lease reply names beside its tasks, and of the numbers and tags of one of them. */
+const MORE_QUEUES_BYTES = 32 * 1024;
+const MATCHED_BYTES = 20;
+
+const NO_DATA = Buffer.alloc(0);
+
+const bytesOf = (pid: Pid): Buffer => Buffer.from(pid, 'latin1');
+
+/** The reply to an update, or to one of a batch: to the outcomes between these places. */
+export function updateReply(
+  { enqueued, renewed, released }: UpdateOutcome,
+  from: OutcomeEnd = BATCH_START,
+  to: OutcomeEnd = { enqueue: enqueued.length, renew: renewed.length, release: released.length },
+): UpdateTasksResponse {
+  const reply: UpdateTasksResponse = { enqueued: [], renewed: [], released: [], refused: [] };
+  for (let at = from.enqueue; at < to.enqueue; at++) {
+    const { pid, result, leased, published } = enqueued[at] ?? noOutcome(at);
+    reply.enqueued.push({ pid: bytesOf(pid), result, leased, published: published && publication(published) });
+  }
+  for (let at = from.renew; at < to.renew; at++) {
+    const { until, cancelReason } = renewed[at] ?? noOutcome(at);
+    reply.renewed.push({ leaseUntilUnixMs: until, cancelReason });
+  }
+  for (let at = from.release; at < to.release; at++) {
+    const { until, deadLetterQueue } = released[at] ?? noOutcome(at);
+    reply.released.push({ hiddenUntilUnixMs: until ?? 0, deadLetterQueue: deadLetterQueue ?? '' });
+  }
+  return reply;
+}
+
+const publication = (published: readonly PublishedTask[]): Publication => ({
+  tasks: published.map(({ queue, pid, result, leased }) => ({
+    queue: formatQueueName(queue),
+    pid: bytesOf(pid),
+    result,
+    leased,
+  })),
+});
+
+type OutcomeEnd = Omit<UpdateEnd, 'dequeue'>;
+
+function noOutcome(at: number): never {
+  throw new RangeError(`the engine left out outcome ${at}`);
+}
+
+export function leaseReply(tasks: readonly LeasedTask[], moreQueues: readonly MatchedQueue[] = []): LeaseTasksResponse {
+  return {
+    moreQueues: withinBytes(moreQueues),
+    tasks: tasks.map((task) => ({
+      queue: formatQueueName(task.queue),
+      pid: bytesOf(task.pid),
+      data: dataOf(task),
+      leaseToken: task.token,
+      leaseUntilUnixMs: task.until,
+      attempt: task.attempt,
+      enqueuedUnixMs: task.enqueuedAt,
+      maxAttempts: task.maxAttempts === limits.defaultMaxAttempts ? undefined : task.maxAttempts,
+      progress: task.progress ?? '',
+      key: task.key ?? '',
+      headers: headersOf(task),
+      leaseDurationMs: task.leaseDurationMs ?? 0,
+      timeLimitMs: task.timeLimitMs,
+      patternId: task.patternId ?? 0,
+    })),
+  };
+}
+
+/** The first of these queues. Beside the tasks of a reply there is room for 64 KiB. */
+function withinBytes(matched: readonly MatchedQueue[]): LeaseTasksResponse['moreQueues'] {
+  let left = MORE_QUEUES_BYTES;
+  const named = matched.map(({ queue, patternId }) => ({ queue: formatQueueName(queue), patternId }));
+  return named.filter(({ queue }) => {
+    left -= Buffer.byteLength(queue) + MATCHED_BYTES;
+    return left >= 0;
+  });
+}
+
+/** How many of the first tasks fit into a reply of `bytes`, and their size. */
+export function fittingTasks(
+  tasks: readonly LeasedTask[],
+  bytes: number,
+): { readonly count: number; readonly bytes: number } {
+  let used = 0;
+  for (const [index, task] of tasks.entries()) {
+    const texts = Buffer.byteLength(task.progress ?? '') + Buffer.byteLength(task.key ?? '');
+    const rest = LEASED_BYTES + nameBytes(task.queue) + task.pid.length + texts;
+    const more = rest + task.data.length + headerRoom(task.headerBytes);
+    if (used + more > bytes) return { count: index, bytes: used };
+    used += more;
+  }
+  return { count: tasks.length, bytes: used };
+}
+
+/** Builds a page of a listing. The page ends early if the reply would get too large; its token continues from there. */
+export function listReply(page: QueuePage): ListQueuesResponse {
+  const queues = within(page.queues);
+  const last = queues.at(-1);
+  const more = page.more || queues.length < page.queues.length;
+  return {
+    queues: queues.map(statsMessage),
+    nextPageToken: more && last !== undefined ? pageTokenAfter(last.queue) : '',
+    unreachable: [],
+  };
+}
+
+export function statsReply(report: StatsReport, kind: 'named' | 'filtered'): GetQueueStatsResponse {
+  const queues = within(report.queues);
+  if (kind === 'named' && queues.length < report.queues.length) {
+    throw new Refusal('TOO_MANY_ITEMS', `queues: the reply would exceed ${REPLY_BYTES} bytes; name fewer queues`, {
+      metadata: { field: 'queues', limit: String(REPLY_BYTES) },
+    });
+  }
+  return { queues: queues.map(statsMessage), totals: { ...report.totals }, unreachable: [] };
+}
+
+/** The size of a task in a reply, in bytes. Its payload counts only if it is included. */
+export function taskInfoBytes(view: TaskView, includeData: boolean): number {
+  const { queue, pid, key, state } = view;
+  const lease = state?.visibility.kind === 'hidden' ? state.visibility.lease : undefined;
+  const texts = [lease?.worker, lease?.workerAddress, state?.retry && queue.group + state.retry.deadLetterQueue];
+  const textBytes = texts.reduce<number>((sum, text) => sum + Buffer.byteLength(text ?? ''), nameBytes(queue));
+  const payloadBytes = includeData && state !== undefined ? state.dataBytes + headerRoom(state.headerBytes) : 0;
+  const keyBytes = state === undefined ? Buffer.byteLength(key ?? '') : 0;
+  return TASK_BYTES + textBytes + bytesOfPast(view) + pid.length + keyBytes + payloadBytes;
+}
+
+/** The size of what a task keeps of its past, in a reply. */
+function bytesOfPast(view: TaskView): number {
+  const history = view.state?.history;
+  if (history === undefined) return 0;
+  let bytes = Buffer.byteLength(originName(view)) + Buffer.byteLength(history.progress?.text ?? '');
+  bytes += Buffer.byteLength(history.key ?? '');
+  bytes += Buffer.byteLength(cancelledIn(view)?.reason ?? '');
+  for (const { worker, error } of history.failures) {
+    const texts = [worker, error?.message ?? '', error?.details ?? ''];
+    bytes += texts.reduce((sum, text) => sum + Buffer.byteLength(text), FAILURE_BYTES);
+  }
+  return bytes;
+}
+
+export function taskInfo(view: TaskView, includeData: boolean): TaskInfo {
+  const { queue, pid, state } = view;
+  const data = includeData ? view.data : undefined;
+  const payload = { data: data ?? NO_DATA, headerBytes: data === undefined ? 0 : (state?.headerBytes ?? 0) };
+  const visibility = state?.visibility;
+  const lease = visibility?.kind === 'hidden' ? visibility.lease : undefined;
+  return {
+    queue: formatQueueName(queue),
+    pid: bytesOf(pid),
+    state: stateMessage(state),
+    data: dataOf(payload),
+    attempts: state?.attempts ?? 0,
+    enqueuedUnixMs: state?.enqueuedAt ?? 0,
+    hiddenUntilUnixMs: visibility?.kind === 'hidden' ? visibility.until : 0,
+    leaseToken: state?.token ?? 0,
+    workerAddress: lease?.workerAddress ?? '',
+    workerLabel: lease?.worker ?? '',
+    leasedUnixMs: lease?.since ?? 0,
+    retry: state?.retry === undefined ? undefined : retryMessage(state.retry, queue.group),
+    failures: state?.history?.failures.map(failureMessage) ?? [],
+    deadLetterFrom: originName(view),
+    progress: state?.history?.progress?.text ?? '',
+    progressUnixMs: state?.history?.progress?.at ?? 0,
+    key: state === undefined ? (view.key ?? '') : (state.history?.key ?? ''),
+    timeLimitMs: state?.history?.timeLimitMs ?? 0,
+    cancelReason: cancelledIn(view)?.reason,
+    cancelledUnixMs: cancelledIn(view)?.at ?? 0,
+    headers: headersOf(payload),
+  };
+}
+
+/** Undefined also if a later enqueue took the cancellation back. */
+const cancelledIn = ({ state }: TaskView) => (state?.history?.rerun === true ? undefined : state?.history?.cancelled);
+
+const failureMessage = ({ at, attempt, worker, error }: Failure): TaskFailure => ({
+  failedUnixMs: at,
+  attempt,
+  workerLabel: worker,
+  error,
+});
+
+function originName({ queue, state }: TaskView): string {
+  const origin = state?.history?.origin;
+  return origin === undefined ? '' : formatQueueName({ group: queue.group, name: origin.queue });
+}
+
+function stateMessage(state: TaskState | undefined): TaskStateMessage {
+  if (state === undefined) return TaskStateMessage.TASK_STATE_NOT_FOUND;
+  const { visibility } = state;
+  if (visibility.kind === 'available') return TaskStateMessage.TASK_STATE_AVAILABLE;
+  return visibility.lease === undefined ? TaskStateMessage.TASK_STATE_DELAYED : TaskStateMessage.TASK_STATE_LEASED;
+}
+
+function retryMessage({ deadLetterQueue, ...policy }: RetryPolicy, group: string): RetryPolicyMessage {
+  const name = deadLetterQueue === '' ? '' : formatQueueName({ group, name: deadLetterQueue });
+  return { ...policy, deadLetterQueue: name };
+}
+
+function statsMessage({ queue, operations: _operations, ...numbers }: QueueStats): QueueStatsMessage {
+  return { ...numbers, queue: formatQueueName(queue) };
+}
+
+const nameBytes = ({ group, name }: QueueName): number => Buffer.byteLength(group) + Buffer.byteLength(name) + 1;
+
+/** The longest prefix of the queues whose statistics fit into a reply. */
+function within(queues: readonly QueueStats[]): readonly QueueStats[] {
+  let left = REPLY_BYTES;
+  const tooMany = queues.findIndex(({ queue }) => {
+    left -= STATS_BYTES + nameBytes(queue);
+    return left < 0;
+  });
+  return tooMany < 0 ? queues : queues.slice(0, tooMany);
+}

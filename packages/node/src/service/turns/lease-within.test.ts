@@ -1,0 +1,52 @@
+import { ItemKind } from '@taskmaster/proto';
+import type { Instant, LeasedTask, LeaseToken, Pid, UpdateCommand } from '@taskmaster/server/domain';
+import { UpdateRefusal } from '@taskmaster/server/domain';
+import { keptLog } from '@taskmaster/server/testing';
+import { expect, test } from 'vitest';
+import { fakeEngine } from '../../testing/fake-engine.ts';
+import { giveBack } from './lease-within.ts';
+
+const aTask = (pid: string, group = 'shop'): LeasedTask => ({
+  queue: { group, name: 'mail' },
+  pid: pid as Pid,
+  data: Buffer.alloc(0),
+  token: 1 as LeaseToken,
+  until: 2 as Instant,
+  attempt: 1,
+  enqueuedAt: 1 as Instant,
+  maxAttempts: 20,
+  leaseDurationMs: undefined,
+  key: undefined,
+  timeLimitMs: 0,
+  progress: undefined,
+  headerBytes: 0,
+});
+
+const lost = (queue: LeasedTask['queue'], pid: Pid, index: number): UpdateRefusal =>
+  new UpdateRefusal([
+    { kind: ItemKind.ITEM_KIND_RELEASE, index, queue, pid, reason: 'LEASE_LOST', message: 'the lease is lost' },
+  ]);
+
+test('other tasks are released if one of them has changed meanwhile', async () => {
+  const released: string[] = [];
+  const updateTasks = async ({ release }: UpdateCommand) => {
+    const index = release.findIndex(({ pid }) => pid === 'b');
+    const changed = release[index];
+    if (changed !== undefined) throw lost(changed.queue, changed.pid, index);
+    released.push(...release.map(({ pid }) => pid));
+    return { enqueued: [], renewed: [], released: [] };
+  };
+  giveBack(fakeEngine({ updateTasks }), keptLog(), [aTask('a'), aTask('b'), aTask('c')]);
+  await expect.poll(() => released).toEqual(['a', 'c']);
+});
+
+test('after a failure the leases end by themselves, and the release is not tried again', async () => {
+  const updateTasks = async () => {
+    throw new Error('a fault');
+  };
+  const engine = fakeEngine({ updateTasks });
+  const log = keptLog();
+  giveBack(engine, log, [aTask('a')]);
+  await expect.poll(() => log.lines).toHaveLength(1);
+  expect(engine.asked).toHaveLength(1);
+});

@@ -1,0 +1,37 @@
+import type { Caller } from '@taskmaster/server/calls';
+import type { LeaseCommand, LeasedTask, TaskEngine } from '@taskmaster/server/domain';
+import { Refusal, giveBack as releaseAll } from '@taskmaster/server/domain';
+import type { Log } from '@taskmaster/server/ports';
+import { fittingTasks } from '../reply/build-reply.ts';
+
+/**
+ * Leases tasks that fit into a reply of `bytes`. Tasks that do not fit, and tasks for a caller that no longer waits, are released
+ * immediately, so that they are not hidden until their leases end.
+ */
+export function leaseWithin<Reply>(
+  engine: TaskEngine,
+  log: Log,
+  command: LeaseCommand,
+  caller: Caller,
+  bytes: number,
+  reply: (tasks: readonly LeasedTask[]) => Reply,
+): Promise<Reply> {
+  // This is not an async function and makes one promise only, because ten thousand leases may wait.
+  return engine.leaseTasks(command, command.waitMs > 0 ? { signal: caller.signal } : undefined).then((tasks) => {
+    if (caller.gone) {
+      giveBack(engine, log, tasks);
+      throw new Refusal('CANCELLED', 'the call was cancelled before the lease was granted');
+    }
+    const { count } = fittingTasks(tasks, bytes);
+    if (count === tasks.length) return reply(tasks);
+    giveBack(engine, log, tasks.slice(count));
+    return reply(tasks.slice(0, count));
+  });
+}
+
+/** Releases leased tasks that no worker receives. Does not wait for the result. */
+export function giveBack(engine: TaskEngine, log: Log, tasks: readonly LeasedTask[]): void {
+  releaseAll((release) => engine.updateTasks(release), tasks)
+    // The tasks become available when their leases end.
+    .catch((err: unknown) => log.debug({ err }, 'leased tasks could not be released'));
+}

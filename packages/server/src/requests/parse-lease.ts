@@ -1,0 +1,60 @@
+import { type LeaseTasksRequest, limits, type QueueName } from '@taskmaster/proto';
+import type { LeaseCommand, LeasePattern } from '../domain/commands.ts';
+import { countAtMost, duration, leaseTime, pidOrNone, refuse, textAtMost, wholeNumber } from './checks.ts';
+import { keptRegex } from './kept-regex.ts';
+import { groupName, queueName } from './queue-names.ts';
+
+/** Throws a `Refusal` unless the engine can take the lease as it is. */
+export function parseLease(request: LeaseTasksRequest, workerAddress: string): LeaseCommand {
+  const maxBytes = wholeNumber(request.maxBytes, { field: 'max_bytes' }, 0, limits.replyDataBytes);
+  if (request.queues.length === 0 && request.patterns.length === 0) {
+    refuse('EMPTY_REQUEST', { field: 'queues' }, 'is empty: name at least one queue, or a pattern');
+  }
+  wholeNumber(request.maxMoreQueues, { field: 'max_more_queues' }, 0, limits.moreQueues);
+  return {
+    queues: parseQueues(request.queues),
+    patterns: request.patterns.length === 0 ? undefined : parsePatterns(request),
+    maxTasks: wholeNumber(request.maxTasks, { field: 'max_tasks' }, 1, limits.leaseTasks),
+    leaseDurationMs: leaseTime(request.leaseDurationMs, { field: 'lease_duration_ms' }),
+    maxPid: pidOrNone(request.maxPid, { field: 'max_pid' }),
+    waitMs: duration(request.waitMs, { field: 'wait_ms' }, 0, limits.waitMs),
+    worker: textAtMost(request.workerLabel, { field: 'worker_label' }, limits.workerLabelBytes),
+    workerAddress,
+    maxBytes: maxBytes === 0 ? limits.replyDataBytes : maxBytes,
+  };
+}
+
+/** A queue named twice counts once, at its first place. */
+function parseQueues(names: readonly string[]): QueueName[] {
+  countAtMost(names.length, { field: 'queues' }, limits.leaseQueues);
+  const queues = new Map<string, QueueName>();
+  for (const [index, full] of names.entries()) {
+    const queue = queueName(full, { list: 'queues', index, field: '' });
+    const key = `${queue.group}#${queue.name}`;
+    if (!queues.has(key)) queues.set(key, queue);
+  }
+  return [...queues.values()];
+}
+
+function parsePatterns({ patterns, queues }: LeaseTasksRequest): LeasePattern[] {
+  countAtMost(patterns.length, { field: 'patterns' }, limits.leasePatterns);
+  const parsed = patterns.map(({ nameRegex: regex, group: full, afterQueues, id }, index): LeasePattern => {
+    const place = (field: string) => ({ list: 'patterns', index, field });
+    if (regex === '' && full === undefined) {
+      refuse('INVALID_ARGUMENT', place('name_regex'), 'is empty: give an expression, a group, or both');
+    }
+    wholeNumber(afterQueues, place('after_queues'), 0, queues.length);
+    const group = full === undefined ? undefined : groupName(full, place('group'));
+    return {
+      // No name of a queue has U+FFFD.
+      key: `\uFFFD${group === undefined ? '' : `#${group}`}\uFFFD${regex}`,
+      matches: keptRegex(regex, place('name_regex')),
+      group,
+      after: new Set(queues.slice(0, afterQueues)).size,
+      id,
+      principal: undefined,
+      mayLease: undefined,
+    };
+  });
+  return parsed.sort((a, b) => a.after - b.after);
+}

@@ -1,0 +1,65 @@
+import {
+  type GetTasksRequest,
+  limits,
+  PeekKind,
+  type PeekTasksRequest,
+  type WaitForTasksRequest,
+} from '@taskmaster/proto';
+import type { GetCommand, PeekCommand, WaitCommand } from '../domain/commands.ts';
+import { countAtMost, duration, leaseToken, pid, pidOrNone, refuse, taskKey, wholeNumber } from './checks.ts';
+import { OneGroup } from './one-group.ts';
+import { queueName } from './queue-names.ts';
+
+const kinds: ReadonlyMap<number, PeekCommand['kind']> = new Map([
+  [PeekKind.PEEK_KIND_UNSPECIFIED, 'head'],
+  [PeekKind.PEEK_KIND_HEAD, 'head'],
+  [PeekKind.PEEK_KIND_LEASED, 'leased'],
+  [PeekKind.PEEK_KIND_DELAYED, 'delayed'],
+]);
+
+/** Throws a `Refusal` unless the engine can take the request as it is. */
+export function parsePeek(request: PeekTasksRequest): PeekCommand {
+  const kind = kinds.get(request.kind);
+  if (kind === undefined) {
+    return refuse('INVALID_ARGUMENT', { field: 'kind' }, `is ${request.kind}: no such kind`, { value: request.kind });
+  }
+  const after = pidOrNone(request.afterPid, { field: 'after_pid' });
+  if (after !== undefined && kind !== 'head') {
+    refuse('INVALID_ARGUMENT', { field: 'after_pid' }, 'is given for tasks that are not in the order of their PIDs');
+  }
+  return {
+    queue: queueName(request.queue, { field: 'queue' }),
+    kind,
+    limit: wholeNumber(request.limit, { field: 'limit' }, 1, limits.peekTasks),
+    after,
+    includeData: request.includeData,
+  };
+}
+
+/** Throws a `Refusal` unless the engine can take the request as it is. */
+export function parseGet(request: GetTasksRequest): GetCommand {
+  const { pids, keys } = request;
+  const count = pids.length + keys.length;
+  if (count === 0) refuse('EMPTY_REQUEST', { field: 'pids' }, 'is empty: give at least one PID or key');
+  countAtMost(count, { field: 'pids' }, limits.peekTasks);
+  return {
+    queue: queueName(request.queue, { field: 'queue' }),
+    pids: pids.map((bytes, index) => pid(bytes, { list: 'pids', index, field: '' })),
+    keys: keys.map((key, index) => taskKey(key, { list: 'keys', index, field: '' })),
+    includeData: request.includeData,
+  };
+}
+
+/** Throws a `Refusal` unless the engine can take the request as it is. */
+export function parseWait(request: WaitForTasksRequest): WaitCommand {
+  if (request.tasks.length === 0) refuse('EMPTY_REQUEST', { field: 'tasks' }, 'is empty: name at least one task');
+  countAtMost(request.tasks.length, { field: 'tasks' }, limits.awaitedTasks);
+  const group = new OneGroup();
+  const tasks = request.tasks.map((task, index) => ({
+    queue: group.queue(task.queue, 'tasks', index, 'queue'),
+    pid: pid(task.pid, { list: 'tasks', index, field: 'pid' }),
+    token: leaseToken(task.leaseToken ?? 0, { list: 'tasks', index, field: 'lease_token' }),
+  }));
+  const waitMs = duration(request.waitMs, { field: 'wait_ms' }, 0, limits.waitMs);
+  return { group: group.name, tasks, waitMs };
+}
