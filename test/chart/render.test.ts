@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { nodeSettings } from '../../packages/node/src/cli/node-settings.ts';
+import { nodeSettings } from '../../packages/node/src/cli/program.ts';
 import { nodeMemorySpec } from '../../packages/node/src/memory.ts';
 import { proxySettings } from '../../packages/proxy/src/config.ts';
 import { proxyMemorySpec } from '../../packages/proxy/src/memory.ts';

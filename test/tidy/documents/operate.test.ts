@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { limits } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
-import { nodeSettings } from '../../../packages/node/src/cli/node-settings.ts';
+import { nodeSettings } from '../../../packages/node/src/cli/program.ts';
 import { proxySettings } from '../../../packages/proxy/src/config.ts';
 import { DEFAULT_TIMING } from '../../../packages/server/src/gossip/swim/options.ts';
 import { DEFAULT_STREAM_LIMITS } from '../../../packages/server/src/grpc/request-stream.ts';

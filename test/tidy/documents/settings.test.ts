@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { HELP } from '../../../bench/arguments.ts';
 import { createProgram } from '../../../packages/cli/src/main.ts';
 import { Runner } from '../../../packages/cli/src/session/session.ts';
-import { nodeSettings } from '../../../packages/node/src/cli/node-settings.ts';
+import { nodeSettings } from '../../../packages/node/src/cli/program.ts';
 import { proxySettings } from '../../../packages/proxy/src/config.ts';
 import { type ConfigSources, loadConfig } from '../../../packages/server/src/program/load-config.ts';
 import { configAsYaml } from '../../../packages/server/src/program/print-config.ts';

@@ -1,7 +1,7 @@
 import { createBackup, type PartitionSource } from '@taskmaster/backup';
 import { MemoryStore } from '@taskmaster/backup/testing';
 import type { BackupPartitionRequest, BackupPartitionResponse } from '@taskmaster/proto';
-import { type RestoredBackup, restoreBackup } from '../partitions/restore/restore-backup.ts';
+import { type RestoredBackup, restoreBackup } from '../partitions/backup/restore-backup.ts';
 import { BackupCopy, backupRequest } from './backup-copy.ts';
 import type { EngineHarness } from './engine-harness.ts';
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type ConfigSources, InvalidConfigError, loadConfig } from '@taskmaster/server/program';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { completeConfig, engineConfigOf } from '../config.ts';
-import { nodeSettings } from './node-settings.ts';
+import { nodeSettings } from './program.ts';
 
 let dir: string;
 beforeAll(() => {

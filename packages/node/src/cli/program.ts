@@ -1,6 +1,14 @@
-import { configOf, type Flags, runProgram, withConfigCommands, withSettings } from '@taskmaster/server/program';
+import {
+  configOf,
+  type Flags,
+  runProgram,
+  type SettingsTable,
+  settingsTable,
+  withConfigCommands,
+  withSettings,
+} from '@taskmaster/server/program';
 import { Command } from 'commander';
-import { nodeSettings } from './node-settings.ts';
+import { configSchema, divideNodeMemory, type NodeSettings } from '../config.ts';
 
 /** Runs the command line of a node. Resolves with the exit code: 0 success, 1 failure, 2 invalid command line or settings. */
 export function run(args: readonly string[], version: string): Promise<number> {
@@ -41,3 +49,8 @@ export function createProgram(version: string, ended: (code: number) => void): C
   withConfigCommands(program, nodeSettings);
   return program;
 }
+
+/** The settings of a node. */
+export const nodeSettings: SettingsTable<NodeSettings> = settingsTable(configSchema, 'a TaskMaster node', (settings) =>
+  divideNodeMemory(settings),
+);

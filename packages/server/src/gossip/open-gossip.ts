@@ -8,11 +8,24 @@ import type {
   Peer,
 } from '../ports/membership.ts';
 import { packMeta } from './datagrams/messages.ts';
-import { NameConflicts } from './name-conflicts.ts';
 import { DEFAULT_TIMING, type GossipTiming } from './swim/options.ts';
 import { Seeds } from './swim/seeds.ts';
 import type { SwimFigures } from './swim/swim-member.ts';
 import { GossipThreadHandle } from './thread/thread-handle.ts';
+
+/** Finds live peers with the name of this member. Reports each once, and again if it disappears and returns. */
+class NameConflicts {
+  readonly #known = new Set<string>();
+
+  found(self: MemberMeta, peers: readonly Peer[]): Peer[] {
+    const same = peers.filter(({ alive, name, nodeId }) => alive && name === self.name && nodeId !== self.nodeId);
+    const ids = new Set(same.map(({ nodeId }) => nodeId));
+    const found = same.filter(({ nodeId }) => !this.#known.has(nodeId));
+    this.#known.clear();
+    for (const id of ids) this.#known.add(id);
+    return found;
+  }
+}
 
 /** If the main thread hangs for this long, the member counts as dead, in ms. Longer than any pause of the garbage collector. */
 const HANG_AFTER_MS = 10_000;

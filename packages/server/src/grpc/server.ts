@@ -24,7 +24,7 @@ import { createAccessService } from './access-service.ts';
 import { auditCall } from './audited-calls.ts';
 import { Connections } from './connections/connections.ts';
 import { type CountConnection, countOpen } from './count-connection.ts';
-import { HealthService } from './health/health.ts';
+import { HealthService } from './health.ts';
 import { ReceiveWindows } from './receiving/receive-windows.ts';
 import { countReceived } from './receiving/received-call.ts';
 import { RECEIVE_BYTES, refuseWithReason } from './receiving/received-messages.ts';

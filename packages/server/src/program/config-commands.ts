@@ -1,11 +1,11 @@
 import type { Command } from 'commander';
-import { checkAccess } from './access/configured-access.ts';
-import { assertSecure, type ExposureSettings, exposureOf } from './access/exposure.ts';
 import { readClusterKeys } from './cluster-keys.ts';
 import { InvalidConfigError } from './config-sections.ts';
-import { checkTlsFiles } from './files/open-tls.ts';
+import { checkAccess } from './configured-access.ts';
+import { assertSecure, type ExposureSettings, exposureOf } from './exposure.ts';
 import type { MemoryDivision } from './memory/divide-memory.ts';
 import { memoryLines } from './memory/report-memory.ts';
+import { checkTlsFiles } from './open-tls.ts';
 import { configOf, type Flags, withSettings } from './setting-flags.ts';
 import { isRecord, type SettingsTable, valueAt } from './settings.ts';
 import { writeOutput } from './write-output.ts';

@@ -1,5 +1,3 @@
-export { openConfiguredAccess } from './access/configured-access.ts';
-export { assertSecure, warnOfExposure } from './access/exposure.ts';
 export { readClusterKeys } from './cluster-keys.ts';
 export { complain } from './complain.ts';
 export { withConfigCommands } from './config-commands.ts';
@@ -28,11 +26,13 @@ export {
   tlsFields,
   WAITING_PART,
 } from './config-sections.ts';
-export { limitConnections } from './descriptors/limit-connections.ts';
-export { openTls } from './files/open-tls.ts';
+export { openConfiguredAccess } from './configured-access.ts';
+export { assertSecure, warnOfExposure } from './exposure.ts';
+export { limitConnections } from './limit-connections.ts';
 export { type ConfigSources, loadConfig } from './load-config.ts';
 export { createLogger } from './logging.ts';
 export { logMemory } from './memory/report-memory.ts';
+export { openTls } from './open-tls.ts';
 export { runProgram } from './run-program.ts';
 export { configOf, type Flags, withSettings } from './setting-flags.ts';
 export { type SettingsTable, settingsTable } from './settings.ts';

@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import type { Log } from '../../ports/log.ts';
 import type { Tls } from '../../tls/tls.ts';
-import { refusingBytes } from './refusing-bytes.ts';
 import { SecureSockets } from './secure-sockets.ts';
 
 /** Default of `silenceMs`. */
@@ -196,3 +195,22 @@ export class Connections {
 
 /** The name that grpc-js gives to the peer of a call. */
 const nameOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress}:${remotePort}`;
+
+const SETTINGS = 4;
+const GOAWAY = 7;
+/** The peer makes more work than it should. */
+const ENHANCE_YOUR_CALM = 11;
+
+function frame(type: number, payload: Buffer): Buffer {
+  const header = Buffer.alloc(9);
+  header.writeUIntBE(payload.length, 0, 3);
+  header[3] = type;
+  return Buffer.concat([header, payload]);
+}
+
+/** The bytes of HTTP/2 that end a new connection with a reason. Clients show the text. */
+function refusingBytes(reason: string): Buffer {
+  const head = Buffer.alloc(8);
+  head.writeUInt32BE(ENHANCE_YOUR_CALM, 4);
+  return Buffer.concat([frame(SETTINGS, Buffer.alloc(0)), frame(GOAWAY, Buffer.concat([head, Buffer.from(reason)]))]);
+}

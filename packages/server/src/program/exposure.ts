@@ -1,8 +1,8 @@
-import { type AccessSettings, hasAccessRules } from '../../access/access-settings.ts';
-import { isLoopbackHost } from '../../calls/host-port.ts';
-import type { Log } from '../../ports/log.ts';
-import { hasTls, type TlsSettings } from '../../tls/tls-files.ts';
-import { InvalidConfigError } from '../config-sections.ts';
+import { type AccessSettings, hasAccessRules } from '../access/access-settings.ts';
+import { isLoopbackHost } from '../calls/host-port.ts';
+import type { Log } from '../ports/log.ts';
+import { hasTls, type TlsSettings } from '../tls/tls-files.ts';
+import { InvalidConfigError } from './config-sections.ts';
 
 /** The settings that decide who can reach a program, and what protects it. */
 export interface ExposureSettings {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { TlsSettings } from '../../tls/tls-files.ts';
+import type { TlsSettings } from '../tls/tls-files.ts';
 import { assertSecure, type ExposureSettings, exposureOf } from './exposure.ts';
 
 const NO_RULES = { file: '', jwt: { keyFile: '', jwksFile: '', issuer: '', audience: '' } };

@@ -1,8 +1,8 @@
 import { credentials, type ServiceError, status as Status } from '@grpc/grpc-js';
 import { HealthClient, HealthService, HealthCheckResponse_ServingStatus as Serving } from '@taskmaster/proto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { errorInfoOf } from '../testing/grpc-client.ts';
-import { noService, startServer } from '../testing/start-server.ts';
+import { errorInfoOf } from './testing/grpc-client.ts';
+import { noService, startServer } from './testing/start-server.ts';
 
 let server: Awaited<ReturnType<typeof startServer>>;
 let client: HealthClient;

@@ -13,10 +13,10 @@ import {
   type HealthListResponse,
   HealthCheckResponse_ServingStatus as Serving,
 } from '@taskmaster/proto';
-import { refusalOf, toCallStatus } from '../../calls/wire-errors.ts';
-import type { Log } from '../../ports/log.ts';
-import { decodeRequest } from '../../requests/codec.ts';
-import { CLUSTER_SERVICE } from '../cluster-service.ts';
+import { refusalOf, toCallStatus } from '../calls/wire-errors.ts';
+import type { Log } from '../ports/log.ts';
+import { decodeRequest } from '../requests/codec.ts';
+import { CLUSTER_SERVICE } from './cluster-service.ts';
 
 const POLL_MS = 250;
 /** The names in grpc.health.v1: the node as a whole, and its services for clients and operators. */

@@ -1,7 +1,7 @@
-import type { Log } from '../../ports/log.ts';
-import { Tls } from '../../tls/tls.ts';
-import { hasTls, readTlsFiles, TlsFileError, type TlsSettings } from '../../tls/tls-files.ts';
-import { InvalidConfigError } from '../config-sections.ts';
+import type { Log } from '../ports/log.ts';
+import { Tls } from '../tls/tls.ts';
+import { hasTls, readTlsFiles, TlsFileError, type TlsSettings } from '../tls/tls-files.ts';
+import { InvalidConfigError } from './config-sections.ts';
 
 /** The certificates of a program. Undefined: it speaks plain text. @throws InvalidConfigError */
 export function openTls(settings: TlsSettings, log: Log): Tls | undefined {

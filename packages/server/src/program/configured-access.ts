@@ -1,7 +1,7 @@
-import type { Access } from '../../access/access.ts';
-import { type AccessSettings, hasAccessRules } from '../../access/access-settings.ts';
-import type { Log } from '../../ports/log.ts';
-import { InvalidConfigError } from '../config-sections.ts';
+import type { Access } from '../access/access.ts';
+import { type AccessSettings, hasAccessRules } from '../access/access-settings.ts';
+import type { Log } from '../ports/log.ts';
+import { InvalidConfigError } from './config-sections.ts';
 
 /** The rules that the settings name. `access` is undefined if they name none. */
 export interface ConfiguredAccess extends Disposable {
@@ -20,10 +20,10 @@ export async function checkAccess(settings: AccessSettings): Promise<void> {
 }
 
 /** Loads the libraries for rules only when there are some: they are an eighth of all modules of a node. */
-async function withRules<T>(read: (rules: typeof import('../../access/open-access.ts')) => T): Promise<T> {
-  const { AccessFileError } = await import('../../access/access-file.ts');
+async function withRules<T>(read: (rules: typeof import('../access/open-access.ts')) => T): Promise<T> {
+  const { AccessFileError } = await import('../access/access-file.ts');
   try {
-    return read(await import('../../access/open-access.ts'));
+    return read(await import('../access/open-access.ts'));
   } catch (error) {
     if (error instanceof AccessFileError) throw new InvalidConfigError(error.problems);
     throw error;
