@@ -45,6 +45,8 @@ test.each([
   ['127.8.9.10:7400', true],
   ['LOCALHOST:7400', true],
   ['[::1]:7400', true],
+  // gRPC takes it for an address of another machine, without a port.
+  ['::1:7400', false],
   ['0.0.0.0:7400', false],
   ['127.0.0.999:7400', false],
   ['127.0.0.1.example.com:7400', false],

@@ -37,7 +37,7 @@ export function bearerOf(
 
 function isLoopback(endpoint: string): boolean {
   const host = endpoint.slice(0, endpoint.lastIndexOf(':')).toLowerCase();
-  return ['localhost', '::1', '[::1]'].includes(host) || (isIPv4(host) && host.startsWith('127.'));
+  return ['localhost', '[::1]'].includes(host) || (isIPv4(host) && host.startsWith('127.'));
 }
 
 function fromOption(token: TokenOptions['token']): () => string {
