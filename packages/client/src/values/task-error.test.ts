@@ -64,6 +64,7 @@ const hostile: readonly (readonly [string, unknown])[] = [
   ['an AggregateError of hostile errors', new AggregateError([revoked(), withThrowing('message')])],
   ['an AggregateError whose list is a revoked proxy', Object.assign(new AggregateError([]), { errors: revoked() })],
   ['a cause that is a revoked proxy', new Error('above', { cause: revoked() })],
+  ['an empty text', ''],
   ['a symbol', Symbol('odd')],
   ['nothing', undefined],
   ['null', null],

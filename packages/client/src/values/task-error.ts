@@ -7,7 +7,8 @@ import { errorPartsOf, textOf } from './thrown.ts';
  */
 export function taskErrorOf(thrown: unknown): TaskError {
   return {
-    message: truncated(textOf(thrown), limits.errorMessageBytes),
+    // An empty text would look as if nothing had been thrown.
+    message: truncated(textOf(thrown) || "''", limits.errorMessageBytes),
     details: detailsOf(thrown),
   };
 }
