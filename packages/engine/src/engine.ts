@@ -18,6 +18,7 @@ import {
   type QueueFilter,
   type QueuePage,
   Refusal,
+  type SettingsOperations,
   type StatsCommand,
   type StatsReport,
   type TaskEngine,
@@ -50,6 +51,7 @@ import { StoreFullError, type StoreState } from './ports/store.ts';
 import { Counts } from './queues/counts.ts';
 import type { LimitedGroup } from './queues/group-usage.ts';
 import { Tally } from './queues/tally.ts';
+import { settingsOperations } from './records/settings-operations.ts';
 import { Schedules, schedulesIn } from './schedules/schedules.ts';
 import { diskFull, refusalOf } from './store-refusal.ts';
 import { publishedWeight } from './topics/expand-publishes.ts';
@@ -66,6 +68,7 @@ export class Engine implements TaskEngine {
   readonly backups: Backups;
   readonly schedules: Schedules;
   readonly topics: TopicOperations;
+  readonly settings: SettingsOperations;
   readonly #counts: Counts;
   readonly #admission: Admission;
   readonly #reaper: Reaper;
@@ -95,6 +98,10 @@ export class Engine implements TaskEngine {
     this.topics = topicOperations(this.#background, {
       memory: () => this.#memory,
       change: (work) => this.#change((memory) => work(memory, this.#health)),
+      read: (group, work) => this.#readOf([{ group }], work),
+    });
+    this.settings = settingsOperations({
+      change: (work, addedBytes) => this.#change(work, addedBytes),
       read: (group, work) => this.#readOf([{ group }], work),
     });
     this.schedules = new Schedules({

@@ -44,6 +44,7 @@ async function openRealEngine(): Promise<RealEngine> {
       resetLeases: (queue) => engine.resetLeases(queue),
       schedules: engine.schedules,
       topics: engine.topics,
+      settings: engine.settings,
       figures: () => engine.figures(),
       get health() {
         return engine.health;

@@ -1,4 +1,3 @@
-import { reservedQueues } from '@taskmaster/proto';
 import {
   type BatchCommand,
   type BatchOutcome,
@@ -17,7 +16,7 @@ import { fingerprintOf } from '../requests/request-fingerprint.ts';
 import type { RequestKnowledge } from '../requests/request-ids.ts';
 import { expandPublishes, type PublishRules } from '../topics/expand-publishes.ts';
 import { type Attempt, type Changes, type Decided, decide, decideNow } from './decide.ts';
-import { mayBeDue, tryShowDue } from './expire.ts';
+import { tryShowDue } from './expire.ts';
 import { objectionByLimits } from './limits.ts';
 import { type BatchPlan, planBatch } from './plan-batch.ts';
 
@@ -69,12 +68,11 @@ async function later(update: Update): Promise<Decided<Decision>> {
 
 /**
  * Queues whose due tasks must be shown before the batch is decided, except those that were asked for them: their dead tasks may
- * belong into queues of the batch, or the batch changes the settings by which their attempts have failed.
+ * belong into queues of the batch.
  */
 function sourcesOf(memory: EngineState, batch: BatchCommand, asked: ReadonlySet<Queue>): readonly Queue[] {
   const { lastAttempts, clock } = memory;
   const { group, enqueue, dequeue, renew, release } = batch;
-  if (changesSettings(batch)) return failedIn(memory, group, asked);
   if (!lastAttempts.anyInto(group)) return NO_QUEUES;
   const now = clock.now();
   const sources = new Set<Queue>();
@@ -88,20 +86,6 @@ function sourcesOf(memory: EngineState, batch: BatchCommand, asked: ReadonlySet<
     }
   }
   return [...sources];
-}
-
-/** Settings are changed by requests of their own. */
-const changesSettings = ({ enqueue, dequeue }: BatchCommand): boolean =>
-  (enqueue[0] ?? dequeue[0])?.queue.name === reservedQueues.settings;
-
-/** Queues of a group in which leases may have ended. */
-function failedIn(memory: EngineState, group: string, asked: ReadonlySet<Queue>): readonly Queue[] {
-  const now = memory.clock.now();
-  const found: Queue[] = [];
-  for (const queue of memory.table.ofGroup(group)) {
-    if (queue.ledger.leased > 0 && mayBeDue(queue, now) && !asked.has(queue)) found.push(queue);
-  }
-  return found;
 }
 
 export const publishRules = ({ subscriptions, config }: EngineState): PublishRules => ({

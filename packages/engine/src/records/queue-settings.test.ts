@@ -1,4 +1,4 @@
-import { EnqueueMode, EnqueueResult, formatQueueName, parseQueueName, reservedQueues } from '@taskmaster/proto';
+import { EnqueueMode, EnqueueResult, limits, parseQueueName } from '@taskmaster/proto';
 import { isLeased, type Pid, type TaskView } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
 import { type EngineHarness, engineHarness, pidsOf } from '../testing/engine-harness.ts';
@@ -104,8 +104,8 @@ describe('settings of queues', () => {
   test('end when they are deleted', async () => {
     await using h = await engineHarness();
     await putSettings(h.engine, QUEUE, { retry: RETRY });
-    const queue = formatQueueName({ group: 'shop', name: reservedQueues.settings });
-    await h.update({ dequeue: [{ queue, pid: 'mail' }] });
+    expect(await h.engine.settings.delete(parseQueueName(QUEUE))).toBe(true);
+    expect(await h.engine.settings.delete(parseQueueName(QUEUE))).toBe(false);
     await add(h, 'a');
     expect(await h.lease(QUEUE)).toMatchObject([{ maxAttempts: 20 }]);
     await h.crash();
@@ -211,5 +211,19 @@ describe('settings of queues', () => {
     expect(await outcome()).toBe('completed');
     await h.clock.advance(2_000);
     expect(await outcome()).toBe('unknown');
+  });
+
+  test('are limited in number, also when callers put them at the same time', async () => {
+    await using h = await engineHarness();
+    const put = (name: string) => putSettings(h.engine, `shop#${name}`, { leaseDurationMs: 1 });
+    await Promise.all(Array.from({ length: limits.queueSettings - 1 }, (_, number) => put(`q${number}`)));
+    const both = await Promise.allSettled([put('one'), put('other')]);
+    expect(both.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected']);
+    await expect(put('one more')).rejects.toMatchObject({
+      reason: 'TOO_MANY_ITEMS',
+      metadata: { field: 'queues', limit: String(limits.queueSettings) },
+    });
+    await put('q7');
+    expect(await h.engine.settings.list('shop')).toHaveLength(limits.queueSettings);
   });
 });

@@ -18,7 +18,7 @@ import type { LeaseCommand, TaskEngine } from '@taskmaster/server/domain';
 import type { Log } from '@taskmaster/server/ports';
 import { groupOf, parseGet, parseList, parsePeek, parseStats, parseWait, queueIn } from '@taskmaster/server/requests';
 import { batchLease, batchUpdate, leaseFor, update } from './batch.ts';
-import { deleteQueueSettings, listQueueSettings, putQueueSettings } from './records/queue-settings.ts';
+import { settingsHandlers } from './records/queue-settings.ts';
 import { scheduleHandlers } from './records/schedules.ts';
 import { topicHandlers } from './records/topics.ts';
 import { leaseReply, listReply, statsReply } from './reply/build-reply.ts';
@@ -82,9 +82,7 @@ export function createHandlers(engine: TaskEngine, log: Log): Handlers {
     getTasks: async (request) => get(engine, parseGet(request)),
     deleteQueue: async ({ queue }) => ({ deletedTasks: await engine.deleteQueue(queueIn(queue)) }),
     resetLeases: async ({ queue }) => ({ resetTasks: await engine.resetLeases(queueIn(queue)) }),
-    putQueueSettings: (request) => putQueueSettings(engine, request),
-    deleteQueueSettings: (request) => deleteQueueSettings(engine, request),
-    listQueueSettings: (request) => listQueueSettings(engine, request),
+    ...settingsHandlers(engine),
     ...scheduleHandlers(engine),
     ...topicHandlers(engine),
     countOfTopic: (topic) => engine.topics.countOf(parseQueueName(topic)),

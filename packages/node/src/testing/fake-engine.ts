@@ -72,6 +72,11 @@ export function fakeEngine(does: Partial<TaskEngine> = {}): FakeEngine {
       pause: (schedule) => ask<QueueName, never>('schedules.pause', undefined)(schedule),
       trigger: ask('schedules.trigger', undefined),
     },
+    settings: {
+      put: ask('settings.put', undefined),
+      delete: ask('settings.delete', undefined),
+      list: ask('settings.list', undefined),
+    },
     topics: {
       subscribe: ask('subscribe', does.topics?.subscribe),
       unsubscribe: ask('unsubscribe', does.topics?.unsubscribe),

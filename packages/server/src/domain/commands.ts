@@ -1,6 +1,7 @@
 import type { EnqueueMode, EnqueueResult, QueueName } from '@taskmaster/proto';
 import type { CallSignal } from './call-signal.ts';
 import type { Instant, LeaseToken, Pid } from './ids.ts';
+import type { SettingsOperations } from './queue-settings.ts';
 import type { Refusal } from './refusal.ts';
 import type { ScheduleEngine } from './schedules/schedule-commands.ts';
 import type { RetryPolicy, TaskError, TaskState } from './task.ts';
@@ -422,6 +423,7 @@ export interface TaskEngine {
   resetLeases(queue: QueueName): Promise<number>;
   readonly schedules: ScheduleEngine;
   readonly topics: TopicOperations;
+  readonly settings: SettingsOperations;
   figures(): EngineFigures;
   /** Whether requests are served, and the reason if they are not. */
   readonly health: EngineHealth;

@@ -51,6 +51,7 @@ export {
   decodeSettings,
   inOrder,
   type QueueSettings,
+  type SettingsOperations,
   type SettingsRecord,
   settingsOf,
 } from './queue-settings.ts';

@@ -1,4 +1,10 @@
-import { EnqueueMode, limits, parseQueueName, QueueSettings as QueueSettingsMessage } from '@taskmaster/proto';
+import {
+  EnqueueMode,
+  limits,
+  parseQueueName,
+  type QueueName,
+  QueueSettings as QueueSettingsMessage,
+} from '@taskmaster/proto';
 import { type NameMatcher, namePattern } from './name-pattern.ts';
 import { DEFAULT_RETRY, type RetryPolicy } from './task.ts';
 
@@ -17,6 +23,8 @@ export interface QueueSettings {
 
 /** Settings that were put for the queues of a group that match a pattern. What is undefined comes from less specific ones. */
 export interface SettingsRecord {
+  /** As they were put. */
+  readonly message: QueueSettingsMessage;
   readonly pattern: string;
   readonly matches: NameMatcher;
   readonly retry: Omit<RetryPolicy, 'deadLetterQueue'> | undefined;
@@ -39,9 +47,11 @@ export const DEFAULT_SETTINGS: QueueSettings = {
 
 /** Reads the settings as they are stored: a valid message, whose `queues` the node has checked. */
 export function decodeSettings(bytes: Uint8Array): SettingsRecord {
-  const { queues, retry, deadLetterQueue, mode, ...times } = QueueSettingsMessage.decode(bytes);
+  const message = QueueSettingsMessage.decode(bytes);
+  const { queues, retry, deadLetterQueue, mode, ...times } = message;
   const pattern = parseQueueName(queues).name;
   return {
+    message,
     pattern,
     matches: namePattern(pattern),
     retry,
@@ -57,6 +67,16 @@ export function decodeSettings(bytes: Uint8Array): SettingsRecord {
 /** The most specific records first: those without `*`, then those with more other characters. */
 export const inOrder = (records: SettingsRecord[]): SettingsRecord[] =>
   records.sort((a, b) => rank(b.pattern) - rank(a.pattern) || (a.pattern < b.pattern ? -1 : 1));
+
+/** The operations of a node on the settings of queues. */
+export interface SettingsOperations {
+  /** Puts valid settings, in place of those with their pattern. */
+  put(settings: QueueSettingsMessage): Promise<void>;
+  /** `pattern`: its name is the pattern. Resolves with false if there are no such settings. */
+  delete(pattern: QueueName): Promise<boolean>;
+  /** The settings of a group. */
+  list(group: string): Promise<readonly SettingsRecord[]>;
+}
 
 const rank = (pattern: string): number =>
   pattern.includes('*') ? pattern.replaceAll('*', '').length : Number.MAX_SAFE_INTEGER;

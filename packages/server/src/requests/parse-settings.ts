@@ -14,10 +14,7 @@ import { queueName } from './queue-names.ts';
 export const queuePattern = (full: string): QueueName => queueName(full, { field: 'queues' });
 
 /** Checks settings. Throws a `Refusal` unless they can be stored as they are. */
-export function parseSettings({ queues, settings }: PutQueueSettingsRequest): {
-  readonly pattern: QueueName;
-  readonly settings: QueueSettings;
-} {
+export function parseSettings({ queues, settings }: PutQueueSettingsRequest): QueueSettings {
   const pattern = queuePattern(queues);
   const at = (field: string): Place => ({ field: `settings.${field}` });
   const given = settings ?? NO_SETTINGS;
@@ -41,7 +38,7 @@ export function parseSettings({ queues, settings }: PutQueueSettingsRequest): {
   if (Object.values(fields).every((value) => !value)) {
     refuse('EMPTY_REQUEST', { field: 'settings' }, 'sets nothing: give at least one field');
   }
-  return { pattern, settings: parsed };
+  return parsed;
 }
 
 function deadLetterQueue(given: string, { group, name }: QueueName): string {

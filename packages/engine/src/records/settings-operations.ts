@@ -1,0 +1,76 @@
+import { limits, parseQueueName, type QueueName, QueueSettings } from '@taskmaster/proto';
+import { latin1Of, type Pid, Refusal, type SettingsOperations } from '@taskmaster/server/domain';
+import type { EngineState } from '../engine-state.ts';
+import { recordState } from '../operations/attempts.ts';
+import { type Attempt, decide } from '../operations/decide.ts';
+import { mayBeDue, showAllDue } from '../operations/expire.ts';
+import { TaskDraft } from '../operations/task-draft.ts';
+import { EngineView } from '../pending/engine-view.ts';
+import type { Queue } from '../queues/queue.ts';
+import { settingsRecords } from './record-store.ts';
+
+interface Requests {
+  /** Runs a request that changes a group. `addedBytes`: see `Schedules`. */
+  readonly change: <T>(work: (memory: EngineState) => Promise<T>, addedBytes?: number) => Promise<T>;
+  /** Runs a request that reads of a group. */
+  readonly read: <T>(group: string, work: (memory: EngineState) => Promise<T>) => Promise<T>;
+}
+
+/** The operations of an engine on the settings of queues. */
+export const settingsOperations = ({ change, read }: Requests): SettingsOperations => ({
+  put: (settings) => {
+    const data = QueueSettings.encode(settings).finish();
+    const pattern = parseQueueName(settings.queues);
+    return change((memory) => putSettings(memory, pattern, data), data.byteLength);
+  },
+  delete: (pattern) => change((memory) => deleteSettings(memory, pattern)),
+  list: (group) =>
+    read(group, async (memory) => {
+      const records = [...(memory.settings.records.of(group)?.values() ?? [])];
+      await memory.durable();
+      return records;
+    }),
+});
+
+const pidOf = ({ name }: QueueName): Pid => latin1Of(Buffer.from(name)) as Pid;
+
+async function putSettings(memory: EngineState, pattern: QueueName, data: Uint8Array): Promise<void> {
+  const { group } = pattern;
+  const pid = pidOf(pattern);
+  await change(memory, group, (draft) => {
+    const isNew = settingsRecords.find(draft, group, pid) === undefined;
+    // Counted in the turn of the commit: two callers do not both get the last place.
+    if (isNew && draft.needs.length === 0 && settingsRecords.count(draft, group) >= limits.queueSettings)
+      throw tooMany();
+    settingsRecords.put(draft, group, pid, recordState(data, memory.clock.now()), data);
+  });
+}
+
+const deleteSettings = (memory: EngineState, pattern: QueueName): Promise<boolean> =>
+  change(memory, pattern.group, (draft) => settingsRecords.remove(draft, pattern.group, pidOf(pattern)));
+
+/** Changes the settings of a group. Attempts that are over have failed by the settings before. */
+async function change<T>(memory: EngineState, group: string, plan: (draft: TaskDraft) => T): Promise<T> {
+  const asked = new Set<Queue>();
+  const { result, durable } = await decide(memory, memory.partitionOf(group), (now, reads): Attempt<T> => {
+    const over = [...memory.table.ofGroup(group)].filter(
+      (queue) => queue.ledger.leased > 0 && mayBeDue(queue, now) && !asked.has(queue),
+    );
+    if (over.length > 0) {
+      for (const queue of over) asked.add(queue);
+      return { kind: 'waits', wait: () => showAllDue(memory, over) };
+    }
+    const draft = new TaskDraft(new EngineView(memory, now, reads));
+    const planned = plan(draft);
+    const { needs, changes, created } = draft;
+    if (needs.length > 0) return { kind: 'needs', needs };
+    return { kind: 'decided', result: planned, changes: changes.length === 0 ? undefined : { changes, created } };
+  });
+  await durable;
+  return result;
+}
+
+const tooMany = (): Refusal =>
+  new Refusal('TOO_MANY_ITEMS', `queues: the group has ${limits.queueSettings} settings: delete some`, {
+    metadata: { field: 'queues', value: String(limits.queueSettings + 1), limit: String(limits.queueSettings) },
+  });
