@@ -198,6 +198,23 @@ describe('a backup that was interrupted', () => {
     await expect(create(source, at('x'), { concurrency: 1 })).rejects.toMatchObject({ reason: 'BACKUP_PLACE_IN_USE' });
     expect(await contentOf(at('x'))).toEqual(source.content);
   });
+
+  test('names the other program when that has broken its files', async () => {
+    const source = cluster();
+    let isBroken = false;
+    source.onMessage = async (partition) => {
+      if (partition !== 2 || isBroken) return;
+      await create(cluster(), at('x'));
+      isBroken = true;
+    };
+    const place = at('x', {
+      rename: async (from, to) => {
+        if (isBroken && String(to).includes('partition-')) throw new Error('it is gone');
+        await files.rename(from, to);
+      },
+    });
+    await expect(create(source, place, { concurrency: 1 })).rejects.toMatchObject({ reason: 'BACKUP_PLACE_IN_USE' });
+  });
 });
 
 describe('a backup with a base', () => {

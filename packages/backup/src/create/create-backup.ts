@@ -97,9 +97,10 @@ export async function createBackup(options: CreateOptions): Promise<CreatedBacku
   try {
     await forEach(draft.missing, concurrencyOf(options), copy, (error) => copying.abort(error));
   } catch (error) {
-    // The error of the backup is reported, not this one.
-    await draft.save().catch(() => {});
-    throw error;
+    // Another program that writes to the same place explains every error. Other errors of the save explain none.
+    const isInUse = (of: unknown): boolean => of instanceof BackupError && of.reason === 'BACKUP_PLACE_IN_USE';
+    const saving = await draft.save().catch((inSave: unknown) => inSave);
+    throw isInUse(saving) ? saving : error;
   }
   return { manifest: await draft.finish(now()), progress };
 }
