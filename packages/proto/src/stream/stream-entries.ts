@@ -31,10 +31,7 @@ const LENGTH_DELIMITED = 2;
  */
 export function encodeStreamEntries(entries: readonly StreamEntry[]): Buffer {
   let bytes = 0;
-  for (const entry of entries) {
-    const inside = insideBytes(entry);
-    bytes += 1 + varintBytes(inside) + inside;
-  }
+  for (const entry of entries) bytes += fieldBytes(insideBytes(entry));
   const message = Buffer.allocUnsafe(bytes);
   let at = 0;
   for (const entry of entries) {
@@ -50,10 +47,10 @@ export function encodeStreamEntries(entries: readonly StreamEntry[]): Buffer {
   return message;
 }
 
-/** Tags of fields below 16 have one byte. */
-function insideBytes({ id, bytes }: StreamEntry): number {
-  return 2 + varintBytes(id) + varintBytes(bytes.length) + bytes.length;
-}
+const insideBytes = ({ id, bytes }: StreamEntry): number => 1 + varintBytes(id) + fieldBytes(bytes.length);
+
+/** The size of a field with a content of this length. Tags of fields below 16 have one byte. */
+export const fieldBytes = (length: number): number => 1 + varintBytes(length) + length;
 
 function varintBytes(value: number): number {
   let bytes = 1;

@@ -1,5 +1,6 @@
 import {
   encodeToBuffer,
+  fieldBytes,
   type LeaseTasksRequest,
   limits,
   methods,
@@ -105,17 +106,15 @@ function fittingTasks(reply: Uint8Array, room: number) {
   const tasks = readEntries(reply);
   let bytes = 0;
   const cut = tasks.findIndex((task) => {
-    if (bytes + task.length + ENTRY_BYTES > room) return true;
-    bytes += task.length + ENTRY_BYTES;
+    const more = fieldBytes(task.length);
+    if (bytes + more > room) return true;
+    bytes += more;
     return false;
   });
   return cut < 0
     ? { fitting: tasks, tooMany: [], bytes }
     : { fitting: tasks.slice(0, cut), tooMany: tasks.slice(cut), bytes };
 }
-
-/** Maximum size of a task's tag and length in a reply, in bytes. */
-const ENTRY_BYTES = 6;
 
 function errorEntry(router: Router, requests: number, thrown: unknown, caller: RoutedCaller): Uint8Array {
   const refusal = refusalOf(thrown, router.log);

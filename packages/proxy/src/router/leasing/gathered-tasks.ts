@@ -1,4 +1,4 @@
-import { formatQueueName, type LeaseTasksRequest, parseQueueName } from '@taskmaster/proto';
+import { fieldBytes, formatQueueName, type LeaseTasksRequest, parseQueueName } from '@taskmaster/proto';
 import { REPLY_BYTES } from '@taskmaster/server/calls';
 import { readEntries, readEntriesOf, readLeased, writeEntries, writeField } from '../../upstream/raw-codec.ts';
 
@@ -62,9 +62,10 @@ export class GatheredTasks {
     this.#moreQueues.push(...readEntriesOf(MORE_QUEUES_FIELD, reply));
     for (const [index, bytes] of tasks.entries()) {
       const { queue, dataBytes, patternId } = readLeased(bytes);
+      const entryBytes = fieldBytes(bytes.length);
       const fits =
         this.roomTasks > 0 &&
-        this.#replyBytes + bytes.length + ENTRY_BYTES <= REPLY_BYTES &&
+        this.#replyBytes + entryBytes <= REPLY_BYTES &&
         (this.#tasks.length === 0 || this.#dataBytes + dataBytes <= this.#maxBytes);
       if (!fits) {
         this.#overflowed = true;
@@ -75,7 +76,7 @@ export class GatheredTasks {
         rank: this.#ranks.get(queue) ?? this.#ranksOfPatterns.get(patternId) ?? this.#ranks.size,
       });
       this.#dataBytes += dataBytes;
-      this.#replyBytes += bytes.length + ENTRY_BYTES;
+      this.#replyBytes += entryBytes;
     }
     return [];
   }
@@ -90,7 +91,7 @@ export class GatheredTasks {
     const parts = [writeEntries(this.tasks())];
     let left = MORE_QUEUES_BYTES;
     for (const [index, queue] of this.#moreQueues.entries()) {
-      left -= queue.length + ENTRY_BYTES;
+      left -= fieldBytes(queue.length);
       if (index >= this.#maxMoreQueues || left < 0) break;
       parts.push(writeField(MORE_QUEUES_FIELD, queue));
     }
@@ -101,8 +102,6 @@ export class GatheredTasks {
 /** Number of the field `more_queues` of LeaseTasksResponse, and the maximum size of its entries, in bytes. */
 const MORE_QUEUES_FIELD = 2;
 const MORE_QUEUES_BYTES = 32 * 1024;
-/** Maximum size of a task's tag and length in a reply, in bytes. */
-const ENTRY_BYTES = 6;
 
 function canonical(queue: string): string {
   return formatQueueName(parseQueueName(queue));

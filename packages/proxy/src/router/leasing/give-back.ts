@@ -1,24 +1,33 @@
-import { encodeToBuffer, limits, parseQueueName, REFUND, type Release, UpdateTasksRequest } from '@taskmaster/proto';
+import { encodeToBuffer, limits, parseQueueName, REFUND, Release } from '@taskmaster/proto';
 import { clusterAccess } from '@taskmaster/server/access';
 import { RelayedRefusal } from '@taskmaster/server/calls';
-import { readLeased } from '../../upstream/raw-codec.ts';
+import { readLeased, writeField } from '../../upstream/raw-codec.ts';
 import { unarySender } from '../../upstream/sender.ts';
 import { routerItself } from '../routed-peer.ts';
 import type { RoutedCaller, Router } from '../routing/router.ts';
 
 /** Releases are sent in messages of about this size, because PIDs and names can be long. */
 const MESSAGE_BYTES = 1024 * 1024;
+/** Number of the field `release` of UpdateTasksRequest. */
+const RELEASE_FIELD = 4;
 /** Maximum number of attempts. A refusal may name only some of the tasks at fault. */
 const ROUNDS = 20;
+
+interface EncodedRelease {
+  readonly queue: string;
+  /** The release as a field of an UpdateTasksRequest. */
+  readonly field: Uint8Array;
+}
 
 /**
  * Releases leased tasks that no worker receives, and takes their attempts back. Tasks that have changed since are skipped. Does
  * not wait for the result. If a release fails, the task becomes available when its lease ends.
  */
 export function giveBack(router: Router, tasks: readonly Uint8Array[]): void {
-  const releases = tasks.map((task): Release => {
+  const releases = tasks.map((task): EncodedRelease => {
     const { queue, pid, leaseToken } = readLeased(task);
-    return { queue, pid, leaseToken, ...REFUND };
+    const item = encodeToBuffer(Release, { queue, pid, leaseToken, ...REFUND });
+    return { queue, field: writeField(RELEASE_FIELD, item) };
   });
   for (const [, ofGroup] of Map.groupBy(releases, ({ queue }) => parseQueueName(queue).group)) {
     for (const chunk of chunksOf(ofGroup)) {
@@ -29,7 +38,7 @@ export function giveBack(router: Router, tasks: readonly Uint8Array[]): void {
   }
 }
 
-async function release(router: Router, given: readonly Release[]): Promise<void> {
+async function release(router: Router, given: readonly EncodedRelease[]): Promise<void> {
   const [first] = given;
   if (first === undefined) return;
   const caller: RoutedCaller = {
@@ -42,8 +51,7 @@ async function release(router: Router, given: readonly Release[]): Promise<void>
   const partition = router.partitionOfQueue(first.queue);
   let left = given;
   for (let round = 0; round < ROUNDS && left.length > 0; round++) {
-    const update = { enqueue: [], dequeue: [], renew: [], release: [...left], requestId: new Uint8Array(0), parts: [] };
-    const bytes = encodeToBuffer(UpdateTasksRequest, update);
+    const bytes = Buffer.concat(left.map(({ field }) => field));
     const atFault = await router
       // A second release of the same task has no effect, because its lease token is no longer valid.
       .toHolder(partition, { method: 'UpdateTasks', request: () => bytes, repetition: 'harmless' }, caller)
@@ -62,12 +70,12 @@ function faultsIn(thrown: unknown): ReadonlySet<number> {
   return new Set(thrown.error.items.map(({ index }) => index));
 }
 
-function chunksOf(releases: readonly Release[]): Release[][] {
-  const chunks: Release[][] = [];
-  let chunk: Release[] = [];
+function chunksOf(releases: readonly EncodedRelease[]): EncodedRelease[][] {
+  const chunks: EncodedRelease[][] = [];
+  let chunk: EncodedRelease[] = [];
   let bytes = 0;
   for (const item of releases) {
-    const more = item.pid.length + item.queue.length * 3 + 32;
+    const more = item.field.length;
     if (chunk.length > 0 && (bytes + more > MESSAGE_BYTES || chunk.length >= limits.updateItems)) {
       chunks.push(chunk);
       chunk = [];

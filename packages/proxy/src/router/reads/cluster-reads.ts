@@ -21,6 +21,7 @@ import {
   parsePageToken,
   parseStats,
 } from '@taskmaster/server/requests';
+import { writeEntries } from '../../upstream/raw-codec.ts';
 import type { SendFailure } from '../../upstream/sender.ts';
 import type { RoutedCall, RoutedCaller, Router } from '../routing/router.ts';
 import { askAll, type ClusterRead } from './fan-out.ts';
@@ -45,7 +46,8 @@ export async function listQueues(router: Router, bytes: Buffer, caller: RoutedCa
   const { replies, unreachable } = await askAll(router, 'ListQueues', bytes, ListQueuesResponse, caller);
   const pages = replies.map(({ queues, nextPageToken }) => pageOf(queues, nextPageToken));
   const { items, end } = mergePages(pages, limit, listedQueues);
-  return encodeToBuffer(ListQueuesResponse, { queues: [...items], nextPageToken: tokenOf(end), unreachable });
+  const rest = encodeToBuffer(ListQueuesResponse, { queues: [], nextPageToken: tokenOf(end), unreachable });
+  return Buffer.concat([writeEntries(items), rest]);
 }
 
 /** Answers ListSchedules: one page of the schedules of all nodes, or those of one group. */
@@ -58,7 +60,8 @@ export async function listSchedules(router: Router, bytes: Buffer, caller: Route
   const { replies, unreachable } = await askAll(router, 'ListSchedules', bytes, ListSchedulesResponse, caller);
   const pages = replies.map(({ schedules, nextPageToken }) => pageOf(schedules, nextPageToken));
   const { items, end } = mergePages(pages, limit, listedSchedules);
-  return encodeToBuffer(ListSchedulesResponse, { schedules: [...items], nextPageToken: tokenOf(end), unreachable });
+  const rest = encodeToBuffer(ListSchedulesResponse, { schedules: [], nextPageToken: tokenOf(end), unreachable });
+  return Buffer.concat([writeEntries(items), rest]);
 }
 
 /** A page of a node. A damaged page token is refused. */
@@ -85,9 +88,10 @@ export async function getQueueStats(router: Router, bytes: Buffer, caller: Route
     replies.map(({ queues }) => queues),
     listedQueues,
   );
-  const queues = [...withinReply(all.slice(0, limits.listQueues), listedQueues)];
+  const entries = withinReply(all.slice(0, limits.listQueues), listedQueues);
   const totals = addTotals(replies.map((reply) => reply.totals));
-  return encodeToBuffer(GetQueueStatsResponse, { queues, totals, unreachable });
+  const rest = encodeToBuffer(GetQueueStatsResponse, { queues: [], totals, unreachable });
+  return Buffer.concat([writeEntries(entries), rest]);
 }
 
 /** Sends a request about one group to the node that holds it. */
@@ -127,12 +131,14 @@ async function namedStats(router: Router, names: readonly string[], caller: Rout
   };
   const byHolder = Map.groupBy(names.keys(), (place) => router.routes.holderOf(partitionAt(place))?.address);
   const parts = await Promise.all([...byHolder].map(([address, places]) => askHolder(address, places)));
-  if (withinReply(queues, listedQueues).length < queues.length) {
+  const entries = withinReply(queues, listedQueues);
+  if (entries.length < queues.length) {
     throw new Refusal('TOO_MANY_ITEMS', `queues: the reply would exceed ${REPLY_BYTES} bytes; name fewer queues`, {
       metadata: { field: 'queues', limit: String(REPLY_BYTES) },
     });
   }
-  return encodeToBuffer(GetQueueStatsResponse, { queues, totals: addTotals(parts), unreachable: [] });
+  const rest = encodeToBuffer(GetQueueStatsResponse, { queues: [], totals: addTotals(parts), unreachable: [] });
+  return Buffer.concat([writeEntries(entries), rest]);
 }
 
 type Send = (call: RoutedCall) => Promise<Uint8Array | undefined>;

@@ -1,4 +1,4 @@
-import { type QueueStats, Schedule } from '@taskmaster/proto';
+import { QueueStats, Schedule } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import {
   addTotals,
@@ -32,7 +32,10 @@ const page = (names: string, end?: string): ListedPage<QueueStats> => ({
     .map((n) => stats(n)),
   end,
 });
-const shown = ({ items, end }: ListedPage<QueueStats>) => [items.map(({ queue }) => queue).join(' '), end];
+const shown = ({ items, end }: ListedPage<Uint8Array>) => [
+  items.map((item) => QueueStats.decode(item).queue).join(' '),
+  end,
+];
 
 describe('pages of several nodes', () => {
   test.each([
@@ -69,7 +72,7 @@ describe('pages of several nodes', () => {
     const { items, end } = mergePages([{ items: names.map(large), end: undefined }], 1_000, listedSchedules);
     expect(items.length).toBeGreaterThan(10);
     expect(items.length).toBeLessThan(100);
-    expect(end).toBe(items.at(-1)?.schedule);
+    expect(end).toBe(names[items.length - 1]);
   });
 });
 

@@ -1,15 +1,11 @@
-import { parseQueueName, type QueueStats, type QueueTotals, Schedule } from '@taskmaster/proto';
+import { encodeToBuffer, fieldBytes, parseQueueName, QueueStats, type QueueTotals, Schedule } from '@taskmaster/proto';
 import { REPLY_BYTES } from '@taskmaster/server/calls';
-
-/** Upper bound of the numbers and tags beside a queue's name in its statistics. */
-const STATS_BYTES = 128;
 
 /** What is listed: queues or schedules. */
 export interface Listed<T> {
   /** The full name, `group#name`. */
   readonly nameOf: (item: T) => string;
-  /** Upper bound of its size in a reply, in bytes. */
-  readonly bytesOf: (item: T) => number;
+  readonly encode: (item: T) => Uint8Array;
   /** Whether `one` is newer than `other` of the same name. While a group moves, two nodes may list it. */
   readonly isNewer: (one: T, other: T) => boolean;
 }
@@ -18,7 +14,7 @@ const sizeOf = ({ available, leased, delayed }: QueueStats): number => available
 
 export const listedQueues: Listed<QueueStats> = {
   nameOf: ({ queue }) => queue,
-  bytesOf: ({ queue }) => STATS_BYTES + Buffer.byteLength(queue),
+  encode: (stats) => encodeToBuffer(QueueStats, stats),
   isNewer: (one, other) => sizeOf(one) > sizeOf(other),
 };
 
@@ -26,11 +22,11 @@ const decidedRuns = ({ runs, missed, skipped, triggered }: Schedule): number => 
 
 export const listedSchedules: Listed<Schedule> = {
   nameOf: ({ schedule }) => schedule,
-  bytesOf: (schedule) => Schedule.encode(schedule).finish().length,
+  encode: (schedule) => encodeToBuffer(Schedule, schedule),
   isNewer: (one, other) => decidedRuns(one) > decidedRuns(other),
 };
 
-/** A page of one node, or of all nodes. */
+/** A page of one node. */
 export interface ListedPage<T> {
   /** In the order of `compareNames`. */
   readonly items: readonly T[];
@@ -40,9 +36,13 @@ export interface ListedPage<T> {
 
 /**
  * Merges pages that begin after the same name. If a node has more, the merged page goes no further than that node's page: items
- * after it may be missing.
+ * after it may be missing. The items of the merged page are encoded.
  */
-export function mergePages<T>(pages: readonly ListedPage<T>[], limit: number, listed: Listed<T>): ListedPage<T> {
+export function mergePages<T>(
+  pages: readonly ListedPage<T>[],
+  limit: number,
+  listed: Listed<T>,
+): ListedPage<Uint8Array> {
   const ends = pages.map(({ end }) => end).filter((end) => end !== undefined);
   const [bound] = ends.sort(compareNames);
   const all = mergeItems(
@@ -51,7 +51,7 @@ export function mergePages<T>(pages: readonly ListedPage<T>[], limit: number, li
   );
   const known = bound === undefined ? all : all.filter((item) => compareNames(listed.nameOf(item), bound) <= 0);
   const items = withinReply(known.slice(0, limit), listed);
-  const last = items.at(-1);
+  const last = known[items.length - 1];
   const isCut = items.length < known.length && last !== undefined;
   return { items, end: isCut ? listed.nameOf(last) : bound };
 }
@@ -80,14 +80,17 @@ export function addTotals(parts: readonly (QueueTotals | undefined)[]): QueueTot
   return sum;
 }
 
-/** The longest prefix of the items that fits into a reply. */
-export function withinReply<T>(items: readonly T[], { bytesOf }: Pick<Listed<T>, 'bytesOf'>): readonly T[] {
+/** The longest prefix of the items that fits into a reply, encoded. */
+export function withinReply<T>(items: readonly T[], { encode }: Pick<Listed<T>, 'encode'>): Uint8Array[] {
+  const entries: Uint8Array[] = [];
   let left = REPLY_BYTES;
-  const cut = items.findIndex((item) => {
-    left -= bytesOf(item);
-    return left < 0;
-  });
-  return cut < 0 ? items : items.slice(0, cut);
+  for (const item of items) {
+    const entry = encode(item);
+    left -= fieldBytes(entry.length);
+    if (left < 0) break;
+    entries.push(entry);
+  }
+  return entries;
 }
 
 /** Compares two full queue names bytewise: by group, then by name. */
