@@ -105,6 +105,8 @@ export const limits = {
   filterLooks: 100_000,
   /** Payload that one update publishes, counted for each queue, and at most half of `engine.maxInFlightBytes` of the node. */
   publishedBytes: 16 * 1024 * 1024,
+  /** Outcome of an update that publishes: names of queues and PIDs, counted for each task. */
+  publishedOutcomeBytes: 3.5 * 1024 * 1024,
   /** Failures that a task keeps. */
   keptFailures: 5,
   /** Payload of the tasks of a schedule. */

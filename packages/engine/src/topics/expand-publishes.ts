@@ -43,6 +43,9 @@ const MOST_TASKS = limits.updateItems;
 const IN_FLIGHT_PART = 0.5;
 /** Approximate memory of a task that is published into a queue, beside its payload, until it is answered, in bytes. */
 const COPY_BYTES = 512;
+/** Numbers, tags and lengths of the outcome of a task, in bytes, and its PID if the queue assigns it. */
+const OUTCOME_BYTES = 16;
+const ASSIGNED_PID_BYTES = 16;
 const RETRY_DELAY_MS = 1;
 const NO_QUEUES: readonly QueueName[] = [];
 
@@ -97,7 +100,13 @@ function publishingUpdates(
   now: Instant,
 ): PublishingUpdate[] {
   const mostBytes = Math.min(limits.publishedBytes, Math.floor(maxInFlightBytes * IN_FLIGHT_PART));
-  const total = { tasks: 0, bytes: 0, looks: 0 };
+  const plain = batch.enqueue.filter(({ isPublished }) => !isPublished);
+  const total = {
+    tasks: 0,
+    bytes: 0,
+    looks: 0,
+    outcomeBytes: plain.reduce((sum, item) => sum + outcomeBytes(item), 0),
+  };
   let start = BATCH_START;
   return batch.updates.map((end) => {
     const items = batch.enqueue.slice(start.enqueue, end.enqueue);
@@ -145,17 +154,24 @@ function* expanded({ item, queues }: Source): Generator<EnqueueItem> {
 /** The refusal of an update that publishes too much. Otherwise its tasks and bytes are added to those of the turn. */
 function refusalOf(
   sources: readonly Source[],
-  total: { tasks: number; bytes: number },
+  total: { tasks: number; bytes: number; outcomeBytes: number },
   mostBytes: number,
 ): Refusal | undefined {
   let tasks = 0;
   let bytes = 0;
   let publishes = false;
+  let plainOutcomeBytes = 0;
+  let publishedOutcomeBytes = 0;
   for (const { item, queues } of sources) {
     tasks += queues?.length ?? 1;
-    if (queues === undefined) continue;
+    if (queues === undefined) {
+      plainOutcomeBytes += outcomeBytes(item);
+      continue;
+    }
     publishes = true;
     bytes += queues.length * item.data.byteLength;
+    publishedOutcomeBytes += outcomeBytes(item);
+    for (const queue of queues) publishedOutcomeBytes += outcomeBytes(item) + nameBytes(queue);
   }
   if (!publishes) return undefined;
   if (tasks > MOST_TASKS) {
@@ -169,13 +185,28 @@ function refusalOf(
       metadata: { field: 'update', value: String(bytes), limit: String(mostBytes) },
     });
   }
-  if (total.tasks + tasks > MOST_TASKS || total.bytes + bytes > mostBytes) {
-    return tooMuchInTurn();
+  const allOutcomeBytes = plainOutcomeBytes + publishedOutcomeBytes;
+  const { publishedOutcomeBytes: most } = limits;
+  if (allOutcomeBytes > most) {
+    const problem = `the names of queues and the PIDs in the outcome would have ${allOutcomeBytes} bytes: at most ${most}. Publish fewer tasks in one update`;
+    return new Refusal('REQUEST_TOO_LARGE', problem, {
+      metadata: { field: 'update', value: String(allOutcomeBytes), limit: String(most) },
+    });
   }
+  const isTooMuch =
+    total.tasks + tasks > MOST_TASKS ||
+    total.bytes + bytes > mostBytes ||
+    // The tasks that are not published are in the total already.
+    total.outcomeBytes + publishedOutcomeBytes > most;
+  if (isTooMuch) return tooMuchInTurn();
+  total.outcomeBytes += publishedOutcomeBytes;
   total.tasks += tasks;
   total.bytes += bytes;
   return undefined;
 }
+
+const outcomeBytes = ({ pid }: EnqueueItem): number => OUTCOME_BYTES + (pid?.length ?? ASSIGNED_PID_BYTES);
+const nameBytes = (queue: QueueName): number => Buffer.byteLength(formatQueueName(queue));
 
 const tooMuchInTurn = (): Refusal =>
   new Refusal('OVERLOADED', 'the updates before this one publish as much as one turn may', {

@@ -188,6 +188,32 @@ describe('a published task', () => {
     expect(await sizeOf(h, 'shop#q0')).toBe(1);
   });
 
+  test('is refused if the names in its outcome would not fit into a reply', async () => {
+    await using h = await engineHarness();
+    const long = 'q'.repeat(500);
+    for (let at = 0; at < 100; at++) await subscribe(h, `shop#${long}${at}`);
+    const tasks = (count: number): EnqueueSpec[] =>
+      Array.from({ length: count }, (_, at) => publication(`${count}-${at}`, { data: '' }));
+    await expect(h.update({ enqueue: tasks(70) })).rejects.toMatchObject({
+      reason: 'REQUEST_TOO_LARGE',
+      metadata: { limit: String(limits.publishedOutcomeBytes) },
+    });
+    expect(await sizeOf(h, `shop#${long}0`)).toBe(0);
+    // Together they do not fit, also beside the PIDs of tasks that are not published.
+    const plain = Array.from({ length: 200 }, (_, at) => ({ queue: 'shop#log', pid: `${at}`.padEnd(4_096, '.') }));
+    const results = await h.batch([
+      { enqueue: tasks(40) },
+      { enqueue: tasks(30) },
+      { enqueue: tasks(10) },
+      { enqueue: plain },
+    ]);
+    expect(results[0]).toMatchObject({ enqueued: Array.from({ length: 40 }, () => ({})) });
+    expect(results[1]).toMatchObject({ reason: 'OVERLOADED' });
+    expect(results[2]).toMatchObject({ enqueued: Array.from({ length: 10 }, () => ({})) });
+    expect(results[3]).toMatchObject({ enqueued: plain.map(({ pid }) => ({ pid })) });
+    expect(await sizeOf(h, `shop#${long}0`)).toBe(50);
+  });
+
   test('is refused if many filters would have to look at it, before they do', async () => {
     await using h = await engineHarness();
     const filter: HeaderFilter = [{ kind: 'exists', key: 'urgent', exists: true }];

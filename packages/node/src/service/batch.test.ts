@@ -1,4 +1,4 @@
-import { EnqueueResult, hashOfToken, type UpdatePart } from '@taskmaster/proto';
+import { BatchUpdateTasksResponse, EnqueueResult, hashOfToken, limits, type UpdatePart } from '@taskmaster/proto';
 import { Access, AccessTable, unlimitedAccess } from '@taskmaster/server/access';
 import type { Pid } from '@taskmaster/server/domain';
 import { aDequeue, anEnqueue, anUpdate, keptLog } from '@taskmaster/server/testing';
@@ -91,5 +91,32 @@ describe('a batch', () => {
     const { result } = results.at(-1) ?? {};
     expect(result).toMatchObject({ $case: 'error', value: { message: expect.stringContaining('one batch may') } });
     expect(most).toBe(1);
+  });
+
+  test('publishes no more than its reply can name', async () => {
+    const long = 'q'.repeat(500);
+    const published = Array.from({ length: 1_000 }, (_, at) => ({
+      queue: { group: long, name: `${long}${at}` },
+      pid: '1' as Pid,
+      result: EnqueueResult.ENQUEUE_RESULT_CREATED,
+      leased: false,
+    }));
+    const engine = fakeEngine({
+      updateTasks: async () => ({
+        enqueued: [{ pid: '' as Pid, result: EnqueueResult.ENQUEUE_RESULT_PUBLISHED, leased: false, published }],
+        renewed: [],
+        released: [],
+      }),
+    });
+    const handlers = createHandlers({ ...engine, topics: { ...engine.topics, countOf: () => 1_000 } }, keptLog());
+    const requests = Array.from({ length: 6 }, (_, at) =>
+      anUpdate({ requestId: Buffer.from(`${at}`), enqueue: [anEnqueue({ queue: '', topic: `${long}#news` })] }),
+    );
+    const reply = await handlers.batchUpdateTasks({ requests }, caller);
+    expect(reply.results.map(({ result }) => result?.$case)).toEqual([
+      ...['response', 'response', 'response'],
+      ...['error', 'error', 'error'],
+    ]);
+    expect(BatchUpdateTasksResponse.encode(reply).finish().length).toBeLessThan(limits.requestBytes);
   });
 });

@@ -68,9 +68,19 @@ const MOST_AHEAD = 1_000;
 interface Together {
   readonly indexes: number[];
   readonly commands: UpdateCommand[];
-  /** The most tasks that they publish. */
-  copies: number;
+  readonly copies: Copies;
 }
+
+/** The most that requests publish: tasks, and bytes of their outcomes. */
+interface Copies {
+  tasks: number;
+  bytes: number;
+}
+
+/** Numbers, tags and lengths of the outcome of a task, in bytes, and its PID if the queue assigns it. */
+const OUTCOME_BYTES = 32;
+/** The name of a queue, `group#name`. */
+const MOST_NAME_BYTES = 2 * limits.nameBytes + 1;
 
 /** Applies independent updates. A refused update does not affect the others. */
 export async function batchUpdate(
@@ -89,7 +99,7 @@ export async function batchUpdate(
   const refuseOne = (index: number, error: unknown): void => {
     results[index] = { result: { $case: 'error', value: errorIn(requests.length, error, log, caller) } };
   };
-  const publishing = new Publishing(engine, caller);
+  const publishing = new Publishing(engine, caller, requests);
   const answerOne = (index: number, value: UpdateTasksResponse): void => {
     publishing.answered(value);
     results[index] = { result: { $case: 'response', value } };
@@ -115,7 +125,7 @@ export async function batchUpdate(
     const copies = publishing.copiesOf(request);
     if (request.requestId.length > 0 || request.parts.length > 0) {
       try {
-        if (copies > 0) await publishing.makeRoom(copies, applied);
+        if (copies.tasks > 0) await publishing.makeRoom(copies, applied);
       } catch (error) {
         refuseOne(index, error);
         continue;
@@ -132,18 +142,19 @@ export async function batchUpdate(
     try {
       const command = parseUpdate(request);
       requireUpdate(access, command);
-      const together = byGroup.get(command.group) ?? { indexes: [], commands: [], copies: 0 };
+      const together = byGroup.get(command.group) ?? { indexes: [], commands: [], copies: { tasks: 0, bytes: 0 } };
       byGroup.set(command.group, together);
       together.indexes.push(index);
       together.commands.push(command);
-      together.copies += copies;
+      together.copies.tasks += copies.tasks;
+      together.copies.bytes += copies.bytes;
     } catch (error) {
       refuseOne(index, error);
     }
   }
   for (const together of byGroup.values()) {
     try {
-      if (together.copies > 0) await publishing.makeRoom(together.copies, applied);
+      if (together.copies.tasks > 0) await publishing.makeRoom(together.copies, applied);
       applied.push(applyTogether(together));
     } catch (error) {
       for (const index of together.indexes) refuseOne(index, error);
@@ -162,41 +173,63 @@ class Publishing {
   readonly #caller: Pick<Caller, 'gone'>;
   /** Tasks that were published. */
   #published = 0;
-  /** The most tasks that the updates without an answer may publish. */
-  #ahead = 0;
+  /** Outcomes in the reply: those of all tasks that are not published, and of those that were. */
+  #outcomeBytes = 0;
+  /** What the updates without an answer may publish. */
+  #ahead: Copies = { tasks: 0, bytes: 0 };
 
-  constructor(engine: Pick<TaskEngine, 'topics'>, caller: Pick<Caller, 'gone'>) {
+  constructor(
+    engine: Pick<TaskEngine, 'topics'>,
+    caller: Pick<Caller, 'gone'>,
+    requests: readonly UpdateTasksRequest[],
+  ) {
     this.#engine = engine;
     this.#caller = caller;
+    for (const { enqueue } of requests) {
+      for (const { topic, pid } of enqueue) if (topic === '') this.#outcomeBytes += OUTCOME_BYTES + pid.length;
+    }
   }
 
-  /** The most tasks that a request publishes. */
-  copiesOf({ enqueue }: UpdateTasksRequest): number {
-    let copies = 0;
-    for (const { topic } of enqueue) {
-      if (topic !== '') copies += this.#engine.topics.countOf(parseQueueName(topic));
+  /** The most that a request publishes. */
+  copiesOf({ enqueue }: UpdateTasksRequest): Copies {
+    const copies = { tasks: 0, bytes: 0 };
+    for (const { topic, pid } of enqueue) {
+      if (topic === '') continue;
+      const tasks = this.#engine.topics.countOf(parseQueueName(topic));
+      copies.tasks += tasks;
+      copies.bytes += OUTCOME_BYTES + pid.length + tasks * (OUTCOME_BYTES + MOST_NAME_BYTES + pid.length);
     }
     return copies;
   }
 
   /** Waits for the updates before, if they may publish much. Throws a `Refusal` if they have published as much as a batch may. */
-  async makeRoom(copies: number, applied: readonly Promise<void>[]): Promise<void> {
-    if (this.#ahead > 0 && this.#ahead + copies > MOST_AHEAD) {
+  async makeRoom(copies: Copies, applied: readonly Promise<void>[]): Promise<void> {
+    // The engine refuses an update whose outcomes have more bytes.
+    const bytes = Math.min(copies.bytes, limits.publishedOutcomeBytes);
+    const isTooLarge = (): boolean => this.#outcomeBytes + this.#ahead.bytes + bytes > REPLY_BYTES;
+    if (this.#ahead.tasks > 0 && (this.#ahead.tasks + copies.tasks > MOST_AHEAD || isTooLarge())) {
       await Promise.all(applied);
       await nextTurn();
-      this.#ahead = 0;
+      this.#ahead = { tasks: 0, bytes: 0 };
       if (this.#caller.gone) throw new Refusal('CANCELLED', 'the call was cancelled', { metadata: NOTHING_CHANGED });
     }
-    if (this.#published >= limits.updateItems) {
+    if (this.#published >= limits.updateItems || isTooLarge()) {
       throw new Refusal('OVERLOADED', 'the updates before this one publish as much as one batch may', {
         retryDelayMs: 1,
       });
     }
-    this.#ahead += copies;
+    this.#ahead = { tasks: this.#ahead.tasks + copies.tasks, bytes: this.#ahead.bytes + bytes };
   }
 
   answered({ enqueued }: UpdateTasksResponse): void {
-    for (const { published } of enqueued) this.#published += published?.tasks.length ?? 0;
+    for (const { published } of enqueued) {
+      if (published === undefined) continue;
+      this.#published += published.tasks.length;
+      this.#outcomeBytes += OUTCOME_BYTES;
+      for (const { queue, pid } of published.tasks) {
+        this.#outcomeBytes += OUTCOME_BYTES + Buffer.byteLength(queue) + pid.length;
+      }
+    }
   }
 }
 
