@@ -8,7 +8,6 @@ import {
   epochBeyond,
   type Heard,
   type HolderView,
-  isHolding,
   isRemoved,
   type MemberRecord,
   type Members,
@@ -404,14 +403,12 @@ export class ClusterAgent {
   }
 
   /**
-   * The members that must answer before a decision for the whole cluster. That includes members that are joining: they may
-   * hold partitions before this node knows it.
+   * The members that must answer before a decision for the whole cluster. That includes members that are joining, alive or not:
+   * they may be active and hold partitions, and this node may not have heard of it.
    */
   #toHear(): string[] {
-    const alive = new Set(this.#deps.membership.peers().flatMap((peer) => (peer.alive ? [peer.nodeId] : [])));
     return [...this.members.values()]
-      .filter((record) => isHolding(record) || (record.state === 'joining' && alive.has(record.nodeId)))
-      .filter(({ nodeId }) => nodeId !== this.nodeId)
+      .filter(({ nodeId, state }) => state !== 'left' && nodeId !== this.nodeId)
       .map(({ nodeId }) => nodeId);
   }
 }

@@ -84,4 +84,32 @@ describe('the removal of a member through a node that does not know a newer memb
       expectOneHolderEach(cluster);
     },
   );
+
+  test('that knows it only as joining waits for its answer, also while it is down', async () => {
+    const cluster = await clusterOf(['a', 'b']);
+    await fill(cluster, '1');
+    // Node b learns that c joins, and is lost before it can learn that c is active.
+    const c = cluster.add('c');
+    const joined = c.start();
+    while (stateOf(cluster, 'b', 'c') === undefined) await cluster.pass(1);
+    expect(stateOf(cluster, 'b', 'c')).toBe('joining');
+    await cluster.run(cluster.node('b').lose());
+    await cluster.run(joined);
+    await cluster.pass(30_000);
+    const [kept = ''] = groupsOf(cluster, c);
+    await lose(cluster, 'a', 'c');
+    await start(cluster, 'b');
+    await cluster.pass(SEARCH_MS + 1_000);
+    await expect(removeMembers(cluster, 'b', 'a')).rejects.toMatchObject({
+      reason: 'HOLDER_UNREACHABLE',
+      metadata: { members: 'c' },
+    });
+    await start(cluster, 'c');
+    await cluster.pass(1_000);
+    expect(await removeMembers(cluster, 'b', 'a')).toMatchObject({ removed: true });
+    await cluster.pass(CLAIM_MS);
+    expect(groupsOf(cluster, c)).toContain(kept);
+    expect(await pidsIn(cluster, kept)).toEqual(['1']);
+    expectOneHolderEach(cluster);
+  });
 });
