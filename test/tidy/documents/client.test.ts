@@ -63,8 +63,20 @@ describe("the client's reference", () => {
         ['values/options.ts', 'ClientOptions'],
       ],
     ],
-    ['`queue.enqueue(data, { … })`', [['tasks/new-task.ts', 'TaskOptions']]],
-    ['`client.schedules.put(name, { … })`', [['api/schedules.ts', 'ScheduleOptions']]],
+    [
+      '`queue.enqueue(data, { … })`',
+      [
+        ['tasks/new-task.ts', 'TaskOptions'],
+        ['tasks/given-fields.ts', 'GivenOptions'],
+      ],
+    ],
+    [
+      '`client.schedules.put(name, { … })`',
+      [
+        ['api/schedules.ts', 'ScheduleOptions'],
+        ['tasks/given-fields.ts', 'GivenOptions'],
+      ],
+    ],
     ['`queue.lease({ … })`', [['tasks/lease-tasks.ts', 'LeaseOptions']]],
     ['`client.worker(queues, handler, { … })`', [['worker/worker-options.ts', 'WorkerOptions']]],
     ['`spread(queues, { … })`', [['api/spread/spread-queue.ts', 'SpreadOptions']]],

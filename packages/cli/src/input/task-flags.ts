@@ -3,17 +3,21 @@ import { limits } from '@taskmaster/proto';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { instant, lengthOfTime, queueName, wholeNumber } from './arguments.ts';
 
-/** Options of new tasks. */
-export interface TaskFlags {
-  readonly mode?: 'collapse' | 'fail' | 'replace' | 'rerun' | 'rerun-first';
-  readonly key?: string;
-  readonly delay?: number;
-  readonly runAt?: Date;
+/** Options of new tasks that schedules have too. */
+export interface GivenFlags {
   readonly maxAttempts?: number;
   readonly backoff?: { readonly initial: number; readonly max: number | undefined };
   readonly deadLetterQueue?: string;
   readonly timeLimit?: number;
   readonly header?: TaskHeaders;
+}
+
+/** Options of new tasks. */
+export interface TaskFlags extends GivenFlags {
+  readonly mode?: 'collapse' | 'fail' | 'replace' | 'rerun' | 'rerun-first';
+  readonly key?: string;
+  readonly delay?: number;
+  readonly runAt?: Date;
 }
 
 /** `withDeadLetters`: the task may name its dead-letter queue. */
@@ -23,6 +27,11 @@ export function addTaskFlags(command: Command, { withDeadLetters = true } = {}):
     .addOption(modeOption())
     .addOption(new Option('--delay <duration>', 'hide the task for this time').argParser(lengthOfTime))
     .addOption(runAtOption('hide the task until this time'));
+  addGivenFlags(command, { withDeadLetters });
+}
+
+/** `withDeadLetters`: as in `addTaskFlags`. */
+export function addGivenFlags(command: Command, { withDeadLetters = true } = {}): void {
   for (const option of retryOptions()) {
     if (withDeadLetters || option.long !== '--dead-letter-queue') command.addOption(option);
   }
@@ -39,7 +48,7 @@ export const timeLimitOption = (): Option =>
     return ms;
   });
 
-export const headerOption = (): Option =>
+const headerOption = (): Option =>
   new Option('--header <key=value>', 'header of the task, shown beside its data; may be given many times').argParser(
     collectHeaders,
   );
@@ -66,20 +75,20 @@ export const retryOptions = (): readonly Option[] => [
   ).argParser(queueName),
 ];
 
-export function taskOptions({
-  key,
-  mode,
-  delay,
-  runAt,
+export function taskOptions({ key, mode, delay, runAt, ...given }: TaskFlags): TaskOptions {
+  return { key, mode, delay, runAt, ...givenOptions(given) };
+}
+
+export function givenOptions({
   maxAttempts,
   backoff,
   deadLetterQueue,
   timeLimit,
   header,
-}: TaskFlags): TaskOptions {
+}: GivenFlags): Pick<TaskOptions, 'retry' | 'timeLimit' | 'headers'> {
   const hasRetry = maxAttempts !== undefined || backoff !== undefined || deadLetterQueue !== undefined;
   const retry = hasRetry ? { maxAttempts, backoff, deadLetterQueue } : undefined;
-  return { key, mode, delay, runAt, retry, timeLimit, headers: header };
+  return { retry, timeLimit, headers: header };
 }
 
 function collectHeaders(text: string, before: TaskHeaders = {}): TaskHeaders {

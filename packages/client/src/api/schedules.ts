@@ -6,6 +6,7 @@ import {
   PutScheduleResult as WirePutResult,
 } from '@taskmaster/proto';
 import type { ClientContext } from '../tasks/context.ts';
+import { type GivenOptions, givenMessage, givenNames } from '../tasks/given-fields.ts';
 import {
   canonicalName,
   FORMAT,
@@ -20,7 +21,7 @@ import {
 import { type MissedRuns, type ScheduleInfo, scheduleInfo } from '../tasks/schedule-info.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
 import { encodeData } from '../values/codec.ts';
-import { type Duration, durationMs, timeLimitMs } from '../values/duration.ts';
+import { type Duration, durationMs } from '../values/duration.ts';
 import { callHook } from '../values/hooks.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import type { CallOptions } from '../values/options.ts';
@@ -28,7 +29,7 @@ import { callNames } from '../values/options.ts';
 import { type Pid, type PidLike, pidBytes } from '../values/pid.ts';
 
 /** What a schedule enqueues, and when. Give either `cron` or `every`. */
-export interface ScheduleOptions<In = unknown> {
+export interface ScheduleOptions<In = unknown> extends GivenOptions {
   /** The queue of its tasks, in the group of the schedule. A queue that is given by name gets JSON data. */
   readonly queue: string | QueueRef<never, In> | QueueRef<unknown, In>;
   /** The data of each task, at most 64 KiB together with the headers. */
@@ -51,8 +52,6 @@ export interface ScheduleOptions<In = unknown> {
   readonly skipWhileRunning?: boolean | undefined;
   /** What happens after a failed attempt at a task. Default: as for tasks that are enqueued without `retry`. */
   readonly retry?: TaskRetryOptions | undefined;
-  /** How long one attempt at a task may take. Default: as for tasks that are enqueued without `timeLimit`. */
-  readonly timeLimit?: Duration | undefined;
   /** Headers of each task, as of a task that is enqueued. Default: none. */
   readonly headers?: TaskHeaders | undefined;
   /** The PIDs of the tasks begin with this, so that they have a place among other tasks of the queue. Default: nothing. */
@@ -84,7 +83,7 @@ const scheduleNames: OptionNames<ScheduleOptions> = {
   missedRuns: true,
   skipWhileRunning: true,
   retry: true,
-  timeLimit: true,
+  ...givenNames,
   headers: true,
   pidPrefix: true,
 };
@@ -210,7 +209,7 @@ async function scheduleSpec<In>(options: ScheduleOptions<In>): Promise<ScheduleS
     queue: nameToFill(queue.name),
     data: await encodeData(queue[FORMAT], options.data),
     retry: options.retry && retryPolicy(options.retry),
-    timeLimitMs: options.timeLimit === undefined ? 0 : timeLimitMs(options.timeLimit),
+    ...givenMessage(options),
     cron: cron ?? '',
     timeZone: timeZone ?? '',
     intervalMs: every === undefined ? 0 : intervalMs(every),

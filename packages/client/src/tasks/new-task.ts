@@ -8,10 +8,11 @@ import {
   type RetryPolicy,
 } from '@taskmaster/proto';
 import { type DataFormat, encodeData, jsonCodec } from '../values/codec.ts';
-import { type Duration, dateMs, durationMs, timeLimitMs } from '../values/duration.ts';
+import { type Duration, dateMs, durationMs } from '../values/duration.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import { type PidLike, pidBytes } from '../values/pid.ts';
 import { backoffNames } from '../values/retry.ts';
+import { type GivenOptions, givenMessage, givenNames } from './given-fields.ts';
 
 /** What happens to a task whose lease expires or is released. */
 export interface TaskRetryOptions {
@@ -33,7 +34,7 @@ export interface TaskRetryOptions {
 export type TaskHeaders = Readonly<Record<string, string>>;
 
 /** How a task is enqueued. */
-export interface TaskOptions {
+export interface TaskOptions extends GivenOptions {
   /** Priority and identity of the task, lowest first. Default: the node assigns a PID behind all others (FIFO). */
   readonly pid?: PidLike | undefined;
   /**
@@ -59,11 +60,6 @@ export interface TaskOptions {
   readonly headers?: TaskHeaders | undefined;
   /** What happens after a failed attempt. Default: as the queue's settings say, or the defaults of `TaskRetryOptions`. */
   readonly retry?: TaskRetryOptions | undefined;
-  /**
-   * How long one attempt may take, 1 ms to 1 year. Then it has failed, whatever its worker does: the lease ends, and the signal
-   * of the worker's task is aborted. Default: as the queue's settings say, or no limit.
-   */
-  readonly timeLimit?: Duration | undefined;
 }
 
 export const taskNames: OptionNames<TaskOptions> = {
@@ -74,7 +70,7 @@ export const taskNames: OptionNames<TaskOptions> = {
   runAt: true,
   headers: true,
   retry: true,
-  timeLimit: true,
+  ...givenNames,
 };
 const taskRetryNames: OptionNames<TaskRetryOptions> = { maxAttempts: true, backoff: true, deadLetterQueue: true };
 
@@ -177,15 +173,18 @@ export function prepareEnqueue<T, In>(
 ): Enqueue | Promise<Enqueue> {
   assertOneSeparator(queue.name);
   const bytes = encodeData(queue[FORMAT], data);
+  const { delayMs, runAtUnixMs } = hiding(options);
   const rest = {
+    // First, and the only one: a spread behind other fields takes several times as long.
+    ...givenMessage(options),
     queue: queue.name,
     topic: '',
     pid: options.pid === undefined ? NO_BYTES : pidBytes(options.pid),
     mode: modeOf(options.mode),
-    ...hiding(options),
+    delayMs,
+    runAtUnixMs,
     retry: options.retry === undefined ? undefined : retryPolicy(options.retry),
     key: options.key ?? '',
-    timeLimitMs: options.timeLimit === undefined ? 0 : timeLimitMs(options.timeLimit),
     headers: options.headers === undefined ? NO_ENTRIES : headersOf(options.headers),
   };
   if (bytes instanceof Promise) return bytes.then((settled) => ({ ...rest, data: settled }));

@@ -1,6 +1,7 @@
 import { MissedRuns as WireMissedRuns, type Schedule as WireSchedule } from '@taskmaster/proto';
 import { brokenReply } from '../transport/wire-errors.ts';
 import type { Pid, PidLike } from '../values/pid.ts';
+import { type GivenFields, givenFields } from './given-fields.ts';
 import type { TaskHeaders } from './new-task.ts';
 import type { TaskRetryPolicy } from './task-info.ts';
 
@@ -8,7 +9,7 @@ import type { TaskRetryPolicy } from './task-info.ts';
 export type MissedRuns = 'skip' | 'once' | 'all';
 
 /** A schedule, and what it has done. Times are by the system clock of the node. */
-export interface ScheduleInfo {
+export interface ScheduleInfo extends GivenFields {
   /** `group#name`, or `name` in the default group. */
   readonly name: string;
   readonly queue: string;
@@ -17,8 +18,6 @@ export interface ScheduleInfo {
   /** The headers of each task. */
   readonly headers: TaskHeaders;
   readonly retry: TaskRetryPolicy | undefined;
-  /** How long one attempt at a task may take, in ms. Undefined: as the settings of the queue say. */
-  readonly timeLimitMs: number | undefined;
   readonly cron: string | undefined;
   readonly timeZone: string | undefined;
   /** Time between two runs, in ms. */
@@ -56,7 +55,7 @@ export function scheduleInfo(info: WireSchedule): ScheduleInfo {
     bytes: spec.data,
     headers: spec.headers,
     retry: spec.retry,
-    timeLimitMs: spec.timeLimitMs || undefined,
+    ...givenFields(spec),
     cron: spec.cron === '' ? undefined : spec.cron,
     timeZone: spec.timeZone === '' ? undefined : spec.timeZone,
     everyMs: spec.intervalMs === 0 ? undefined : spec.intervalMs,

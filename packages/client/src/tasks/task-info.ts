@@ -7,6 +7,7 @@ import {
 import { type Decoded, decodeData } from '../values/codec.ts';
 import { InvalidDataError } from '../values/errors.ts';
 import type { Pid } from '../values/pid.ts';
+import { type GivenFields, givenFields } from './given-fields.ts';
 import { FORMAT, type QueueRef, type TaskHeaders } from './new-task.ts';
 
 /** Retry policy of a task. Times are in ms. 0 means no limit or no backoff. */
@@ -27,7 +28,7 @@ export interface TaskFailure {
 }
 
 /** A task of `peek` or `get` without its payload. Times are by the node's clock. */
-export interface TaskSummary {
+export interface TaskSummary extends GivenFields {
   readonly queue: string;
   readonly pid: Pid;
   readonly key: string | undefined;
@@ -46,8 +47,6 @@ export interface TaskSummary {
   /** Label of this worker. */
   readonly workerLabel: string | undefined;
   readonly retry: TaskRetryPolicy | undefined;
-  /** How long one attempt may take, in ms. Undefined: it has no limit of its own. */
-  readonly timeLimitMs: number | undefined;
   /** Its last failures, at most 5, the latest last: attempts released with an error, and leases that expired. */
   readonly failures: readonly TaskFailure[];
   /** The queue from which the task came to this dead-letter queue. */
@@ -105,7 +104,7 @@ export function taskSummary(info: WireInfo): TaskSummary {
     workerAddress: info.workerAddress === '' ? undefined : info.workerAddress,
     workerLabel: info.workerLabel === '' ? undefined : info.workerLabel,
     retry: info.retry,
-    timeLimitMs: info.timeLimitMs || undefined,
+    ...givenFields(info),
     failures: info.failures.map(taskFailure),
     deadLetterFrom: info.deadLetterFrom === '' ? undefined : info.deadLetterFrom,
     progress: info.progress === '' ? undefined : { at: new Date(info.progressUnixMs), text: info.progress },

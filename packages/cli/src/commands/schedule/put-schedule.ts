@@ -3,14 +3,14 @@ import { limits } from '@taskmaster/proto';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { lengthOfTime, payload, pid, queueName } from '../../input/arguments.ts';
 import { openInput, readWhole } from '../../input/read-input.ts';
-import { headerOption, retryOptions, type TaskFlags, taskOptions, timeLimitOption } from '../../input/task-flags.ts';
+import { addGivenFlags, type GivenFlags, givenOptions } from '../../input/task-flags.ts';
 import type { Runner, Session } from '../../session/session.ts';
 import { UsageError } from '../../views/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../../views/exit-codes.ts';
 import { notesOf } from '../../views/help.ts';
 import { nextText, ruleText, scheduleObject } from './schedule-view.ts';
 
-interface PutFlags extends Pick<TaskFlags, 'maxAttempts' | 'backoff' | 'deadLetterQueue' | 'timeLimit' | 'header'> {
+interface PutFlags extends GivenFlags {
   readonly cron?: string;
   readonly timeZone?: string;
   readonly every?: number;
@@ -51,8 +51,7 @@ export function addPutSchedule(schedule: Command, runner: Runner): void {
     .option('--skip-while-running', 'skip a run while the task of an earlier one is in the queue')
     .option('--pid-prefix <pid>', 'the PIDs of the tasks begin with this (default: nothing)', pid)
     .option('-f, --file <path>', 'read the payload from a file; - is stdin');
-  for (const option of retryOptions()) put.addOption(option);
-  put.addOption(timeLimitOption()).addOption(headerOption());
+  addGivenFlags(put);
   put
     .addHelpText('after', notesOf(notes))
     .action((name: string, queue: string, data: string | undefined, flags: PutFlags) => {
@@ -83,10 +82,10 @@ async function putSchedule(
       ? payload(data ?? '')
       : await readWhole(await openInput(path, session), limits.scheduleDataBytes);
   const queue = client.queue(queueOf, { codec: bytesCodec });
-  const { retry, timeLimit, headers } = taskOptions(flags);
+  const given = givenOptions(flags);
   const { result, schedule } = await client.schedules.put(
     name,
-    { queue, data: content, cron, timeZone, every, missedRuns, skipWhileRunning, pidPrefix, retry, timeLimit, headers },
+    { queue, data: content, cron, timeZone, every, missedRuns, skipWhileRunning, pidPrefix, ...given },
     { signal },
   );
   if (out.json) await out.object({ result, ...scheduleObject(schedule) });
