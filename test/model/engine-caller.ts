@@ -164,7 +164,7 @@ function commandOf(call: UpdateCall): UpdateCommand {
         data: Buffer.from(data, 'latin1'),
         headerBytes: headerBytesOf(data),
         key,
-        timeLimitMs,
+        given: timeLimitMs === undefined ? undefined : { timeLimitMs },
         mode: MODES[mode],
         delayMs,
         runAt: undefined,
@@ -231,10 +231,10 @@ const leasedTask = ({ queue, pid, data, headerBytes, ...told }: LeasedTask): Lea
 
 function shownTask({ queue, pid, state, data }: TaskView): ShownTask {
   if (!state) return { pid, state: undefined, data: undefined };
-  const { failures = [], origin, progress, cancelled, timeLimitMs } = state.history ?? {};
+  const { failures = [], origin, progress, cancelled, given } = state.history ?? {};
   const history = {
     failures: failures.map(({ attempt, error }) => `${attempt}: ${error?.message ?? 'expired'}`),
-    timeLimitMs,
+    timeLimitMs: given?.timeLimitMs,
     origin: origin && formatQueueName({ group: queue.group, name: origin.queue }),
     progress: progress?.text,
     isCancelled: cancelled !== undefined,

@@ -461,8 +461,8 @@ class Play {
 
   #leased(tasks: readonly LeasedTask[]): unknown {
     for (const { queue, pid, token } of tasks) this.#leases.unshift({ queue: `g#${queue.name}`, pid, token });
-    return tasks.map(({ pid, key, progress, data, attempt }) => {
-      return [pid, key, progress, Buffer.from(data).toString(), attempt];
+    return tasks.map(({ pid, history, data, attempt }) => {
+      return [pid, history?.key, history?.progress?.text, Buffer.from(data).toString(), attempt];
     });
   }
 

@@ -97,7 +97,7 @@ function readRetry(from: ByteReader): RetryPolicy {
 }
 
 function writeHistory(out: ByteWriter, history: TaskHistory): void {
-  const { key, timeLimitMs, failures, origin, rerun, progress, cancelled } = history;
+  const { key, given, failures, origin, rerun, progress, cancelled } = history;
   out.byte(
     (origin ? ORIGIN : 0) |
       (origin?.retry ? ORIGIN_RETRY : 0) |
@@ -106,7 +106,7 @@ function writeHistory(out: ByteWriter, history: TaskHistory): void {
       (progress ? PROGRESS : 0) |
       (key === undefined ? 0 : KEY) |
       (cancelled ? CANCELLED : 0) |
-      (timeLimitMs === undefined ? 0 : TIME_LIMIT),
+      (given ? TIME_LIMIT : 0),
   );
   if (origin) out.utf8(origin.queue);
   if (origin?.retry) writeRetry(out, origin.retry);
@@ -123,7 +123,7 @@ function writeHistory(out: ByteWriter, history: TaskHistory): void {
     out.number(cancelled.at);
     out.utf8(cancelled.reason);
   }
-  if (timeLimitMs !== undefined) out.number(timeLimitMs);
+  if (given) out.number(given.timeLimitMs);
   out.number(failures.length);
   for (const { at, attempt, worker, error } of failures) {
     out.number(at);
@@ -144,7 +144,7 @@ function readHistory(from: ByteReader): TaskHistory {
   const progress = flags & PROGRESS ? { at: from.number() as Instant, text: from.utf8() } : undefined;
   const key = flags & KEY ? from.utf8() : undefined;
   const cancelled = flags & CANCELLED ? { at: from.number() as Instant, reason: from.utf8() } : undefined;
-  const timeLimitMs = flags & TIME_LIMIT ? from.number() : undefined;
+  const given = flags & TIME_LIMIT ? { timeLimitMs: from.number() } : undefined;
   const failures: Failure[] = [];
   for (let left = from.number(); left > 0; left--) {
     const at = from.number() as Instant;
@@ -154,5 +154,5 @@ function readHistory(from: ByteReader): TaskHistory {
     failures.push({ at, attempt, worker, error });
   }
   const origin = queue === undefined ? undefined : { queue, retry, died };
-  return { key, timeLimitMs, failures, origin, rerun: (flags & RERUN) !== 0, progress, cancelled };
+  return { key, given, failures, origin, rerun: (flags & RERUN) !== 0, progress, cancelled };
 }

@@ -5,6 +5,7 @@ import {
   type LeaseCommand,
   type LeasedTask,
   type LeaseToken,
+  leasedTextBytes,
   type PartitionId,
   type Payload,
   type Pid,
@@ -45,10 +46,6 @@ export const REFILLS_AT_ONCE = 64;
 /** Bytes of a leased task in a reply, beside its payload and PID; see `LeaseCommand.maxBytes`. */
 const REST_BYTES = 64;
 
-/** Bytes of the key and of the progress of earlier attempts in a reply. */
-const textBytes = ({ history }: TaskState): number =>
-  history === undefined ? 0 : Buffer.byteLength(history.progress?.text ?? '') + Buffer.byteLength(history.key ?? '');
-
 /**
  * Finds the exact first tasks of the queues, in the order in which the request names the queues. Changes nothing.
  * @param mostOf how many tasks to take of a queue. Undefined, for the queue or for all: no limit.
@@ -70,7 +67,7 @@ export function select(
       const { pid, state } = ready;
       if (maxPid !== undefined && pid > maxPid) break;
       const payloadBytes = state.dataBytes + (state.headerBytes === 0 ? 0 : headerRoom(state.headerBytes));
-      const taskBytes = payloadBytes + pid.length + textBytes(state) + REST_BYTES;
+      const taskBytes = payloadBytes + pid.length + leasedTextBytes(state.history) + REST_BYTES;
       // The first task is picked even if it is too large; otherwise it could never be leased.
       if (bytes + taskBytes > maxBytes && picks.length > 0) return { kind: 'picked', picks, bytes };
       bytes += taskBytes;
@@ -202,8 +199,7 @@ function asLeased(
     maxAttempts: maxAttemptsOf(state, settings),
     timeLimitMs: timeLimitOf(state, settings),
     leaseDurationMs: isUntold && settings !== DEFAULT_SETTINGS ? settings.leaseDurationMs : undefined,
-    key: state.history?.key,
-    progress: state.history?.progress?.text,
+    history: state.history,
   };
 }
 

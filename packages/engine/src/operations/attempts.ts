@@ -20,7 +20,7 @@ export const NO_TOKEN = 0 as LeaseToken;
 
 /** A new task, hidden until the instant if that is not past. */
 export function newState(
-  item: Pick<EnqueueItem, 'data' | 'headerBytes' | 'retry'> & Partial<Pick<EnqueueItem, 'key' | 'timeLimitMs'>>,
+  item: Pick<EnqueueItem, 'data' | 'headerBytes' | 'retry'> & Partial<Pick<EnqueueItem, 'key' | 'given'>>,
   now: Instant,
   dueAt: Instant,
 ): TaskState {
@@ -34,7 +34,7 @@ export function newState(
     token: NO_TOKEN,
     retry,
     visibility: hiddenUntil(dueAt, now),
-    history: givenOf(item),
+    history: atStart(item),
   };
 }
 
@@ -98,12 +98,12 @@ export const asNew = (state: TaskState, now: Instant): TaskState => ({
   attempts: 0,
   token: NO_TOKEN,
   visibility: AVAILABLE,
-  history: state.history && givenOf(state.history),
+  history: state.history && atStart(state.history),
 });
 
 export const NO_HISTORY: TaskHistory = {
   key: undefined,
-  timeLimitMs: undefined,
+  given: undefined,
   failures: [],
   origin: undefined,
   rerun: false,
@@ -112,14 +112,12 @@ export const NO_HISTORY: TaskHistory = {
 };
 
 /** What a task has from its start. */
-const givenOf = ({
+const atStart = ({
   key,
-  timeLimitMs,
+  given,
   origin,
-}: Partial<Pick<TaskHistory, 'key' | 'timeLimitMs' | 'origin'>>): TaskHistory | undefined =>
-  key === undefined && timeLimitMs === undefined && origin === undefined
-    ? undefined
-    : { ...NO_HISTORY, key, timeLimitMs, origin };
+}: Partial<Pick<TaskHistory, 'key' | 'given' | 'origin'>>): TaskHistory | undefined =>
+  key === undefined && given === undefined && origin === undefined ? undefined : { ...NO_HISTORY, key, given, origin };
 
 /** What a task keeps when it is enqueued again, or leased (`rerun` false). */
 export const withRerun = (history: TaskHistory | undefined, rerun: boolean): TaskHistory | undefined =>
@@ -146,9 +144,9 @@ export const withoutOrigin = (history: TaskHistory): TaskHistory | undefined =>
 
 /** Undefined if the history says nothing. */
 function kept(history: TaskHistory): TaskHistory | undefined {
-  const { key, timeLimitMs, failures, origin, rerun, progress, cancelled } = history;
+  const { key, given, failures, origin, rerun, progress, cancelled } = history;
   const isNew = origin === undefined && !rerun && failures.length === 0 && !progress && !cancelled;
-  return isNew && key === undefined && timeLimitMs === undefined ? undefined : history;
+  return isNew && key === undefined && given === undefined ? undefined : history;
 }
 
 /**
@@ -210,8 +208,8 @@ export const hiddenUntil = (until: Instant, now: Instant): Visibility =>
 
 /** How long one attempt may take, in ms. 0: there is no limit. That of a dead letter itself counts again when it is put back. */
 export function timeLimitOf({ history }: TaskState, settings: QueueSettings): number {
-  const own = history?.origin === undefined ? history?.timeLimitMs : undefined;
-  return own ?? settings.timeLimitMs;
+  const own = history?.origin === undefined ? history?.given?.timeLimitMs : undefined;
+  return own || settings.timeLimitMs;
 }
 
 /**

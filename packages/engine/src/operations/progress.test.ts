@@ -25,7 +25,7 @@ test('progress is kept until the next report, also after a crash and in the next
   expect(await progressOf(h)).toEqual({ at, text: 'half' });
   await h.clock.advance(1_100);
   const [again] = await h.lease('g#q');
-  expect(again).toMatchObject({ attempt: 2, progress: 'half' });
+  expect(again).toMatchObject({ attempt: 2, history: { progress: { text: 'half' } } });
   await report(h, again, '');
   expect(await progressOf(h)).toBeUndefined();
 });

@@ -164,7 +164,12 @@ describe('a dead letter that is enqueued again while it is leased', () => {
     const dead = await h.lease(DEAD, { max: 2 });
     expect(dead).toMatchObject([{ pid: 'other' }, { pid: 'p', maxAttempts: 0, timeLimitMs: 0 }]);
     await h.update({ dequeue: [{ queue: DEAD, pid: 'p', requeue: true }] });
-    expect(await lease(h)).toMatchObject({ key: 'k', maxAttempts: 7, timeLimitMs: 5000, data: Buffer.from('second') });
+    expect(await lease(h)).toMatchObject({
+      history: { key: 'k' },
+      maxAttempts: 7,
+      timeLimitMs: 5000,
+      data: Buffer.from('second'),
+    });
   });
 });
 

@@ -60,7 +60,7 @@ describe('the time limit of a task', () => {
     expect([task?.timeLimitMs, left(h, task)]).toEqual([0, 600_000]);
     expect((await stateOf(h))?.history).toBeUndefined();
     await h.clock.advance(600_000);
-    expect((await stateOf(h))?.history).toMatchObject({ timeLimitMs: undefined, failures: [{ error: undefined }] });
+    expect((await stateOf(h))?.history).toMatchObject({ given: undefined, failures: [{ error: undefined }] });
   });
 
   test('is named by the failure if the lease has ended because of it', async () => {
@@ -125,7 +125,7 @@ describe('the time limit of a task', () => {
     await h.update({ release: [{ queue: QUEUE, pid: 'p', token: task?.token }] });
     const [dead] = await h.lease(`${QUEUE}.dead`, { for: 60_000 });
     expect([dead?.timeLimitMs, left(h, dead)]).toEqual([0, 60_000]);
-    expect((await stateOf(h, `${QUEUE}.dead`))?.history?.timeLimitMs).toBe(5000);
+    expect((await stateOf(h, `${QUEUE}.dead`))?.history?.given).toEqual({ timeLimitMs: 5000 });
     await h.update({ dequeue: [{ queue: `${QUEUE}.dead`, pid: 'p', requeue: true }] });
     const [back] = await h.lease(QUEUE, { for: 60_000 });
     expect([back?.timeLimitMs, left(h, back)]).toEqual([5000, 5000]);

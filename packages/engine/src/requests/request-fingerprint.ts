@@ -4,6 +4,7 @@ import {
   ByteWriter,
   type EnqueueItem,
   type RetryPolicy,
+  type TaskGiven,
   type TaskItem,
   type UpdateEnd,
 } from '@taskmaster/server/domain';
@@ -83,7 +84,7 @@ function writeEnqueue({
   delayMs,
   runAt,
   retry,
-  timeLimitMs,
+  given,
 }: EnqueueItem): void {
   writer.utf8(queue.name);
   if (isPublished) writer.utf8('published');
@@ -95,9 +96,17 @@ function writeEnqueue({
   if (headerBytes > 0) writer.number(headerBytes);
   if (key !== undefined) writer.utf8(key);
   writeRetry(retry);
-  if (timeLimitMs === undefined) return;
-  writer.utf8('time limit');
-  writer.number(timeLimitMs);
+  if (given !== undefined) writeGiven(given);
+}
+
+/** Writes only what is given, so that a request has the same checksum in builds that know more fields. */
+function writeGiven(given: TaskGiven): void {
+  for (const [name, value] of Object.entries<string | number>({ ...given })) {
+    if (value === 0 || value === '') continue;
+    writer.utf8(name === 'timeLimitMs' ? 'time limit' : name);
+    if (typeof value === 'number') writer.number(value);
+    else writer.utf8(value);
+  }
 }
 
 function writeItem({ queue, pid, key, token }: TaskItem): void {

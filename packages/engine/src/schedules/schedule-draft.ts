@@ -1,6 +1,7 @@
 import { parseQueueName, type QueueName, type ScheduleSpec } from '@taskmaster/proto';
 import {
   BATCH_START,
+  givenIn,
   type Instant,
   isLeased,
   isLeasedAt,
@@ -116,8 +117,8 @@ export class ScheduleDraft {
     }
     const payload = withHeaders(spec.headers, spec.data);
     this.#bytes += payload.data.length;
-    const timeLimitMs = spec.timeLimitMs || undefined;
-    this.#draft.add(queue, pid, newState({ ...payload, retry: retryOf(spec), timeLimitMs }, now, now), payload.data);
+    const state = newState({ ...payload, retry: retryOf(spec), given: givenIn(spec) }, now, now);
+    this.#draft.add(queue, pid, state, payload.data);
     const refusal = this.#refusal(name, mark);
     if (refusal !== undefined) this.#draft.rollBack(mark);
     return refusal;

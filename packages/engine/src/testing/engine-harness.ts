@@ -323,7 +323,7 @@ export function updateCommand(spec: UpdateSpec): UpdateCommand {
       data: Buffer.from(data ?? ''),
       headerBytes: headerBytes ?? 0,
       key,
-      timeLimitMs: timeLimit,
+      given: timeLimit === undefined ? undefined : { timeLimitMs: timeLimit },
       mode: mode ?? EnqueueMode.ENQUEUE_MODE_COLLAPSE,
       delayMs: delay ?? 0,
       runAt: runAt as Instant | undefined,

@@ -4,7 +4,7 @@ import type { Instant, LeaseToken, Pid } from './ids.ts';
 import type { SettingsOperations } from './queue-settings.ts';
 import type { Refusal } from './refusal.ts';
 import type { ScheduleEngine } from './schedules/schedule-commands.ts';
-import type { RetryPolicy, TaskError, TaskState } from './task.ts';
+import type { RetryPolicy, TaskError, TaskGiven, TaskHistory, TaskState } from './task.ts';
 import type { TaskEnd } from './task-end.ts';
 import type { TopicOperations } from './topics.ts';
 
@@ -23,8 +23,8 @@ export interface EnqueueItem {
   readonly headerBytes: number;
   /** Identity within the queue, apart from the PID. */
   readonly key: string | undefined;
-  /** How long one attempt may take. Undefined: as the queue's settings say. */
-  readonly timeLimitMs: number | undefined;
+  /** Undefined: nothing. */
+  readonly given: TaskGiven | undefined;
   /** UNSPECIFIED: that of the queue's settings. */
   readonly mode: EnqueueMode;
   readonly delayMs: number;
@@ -205,9 +205,8 @@ export interface LeasedTask {
   readonly leaseDurationMs: number | undefined;
   /** How long the attempt may take. 0: there is no limit. */
   readonly timeLimitMs: number;
-  readonly key: string | undefined;
-  /** What an earlier attempt has reported. */
-  readonly progress: string | undefined;
+  /** Its key, what it was given, and what earlier attempts have reported. Undefined: nothing. */
+  readonly history: TaskHistory | undefined;
 }
 
 export interface AwaitedTask {

@@ -58,12 +58,26 @@ export interface TaskError {
   readonly details: string;
 }
 
-/** What some tasks have: what they keep of their past, a key, and a time limit. */
+/**
+ * What a task is given when it is enqueued and keeps as it is, with the names that the protocol has for it. The enqueue, the
+ * state and the history of a task share one object, and tasks that are given nothing have none.
+ */
+export interface TaskGiven {
+  /** How long one attempt may take, in ms. 0: as the queue's settings say. */
+  readonly timeLimitMs: number;
+}
+
+export const NOTHING_GIVEN: TaskGiven = { timeLimitMs: 0 };
+
+/** What is given in a message. Undefined: nothing. */
+export const givenIn = ({ timeLimitMs }: TaskGiven): TaskGiven | undefined =>
+  timeLimitMs === 0 ? undefined : { timeLimitMs };
+
+/** What some tasks have: what they keep of their past, a key, and what they were given. */
 export interface TaskHistory {
   /** Identity within the queue, apart from the PID. */
   readonly key: string | undefined;
-  /** How long one attempt may take, in ms. Undefined: as the queue's settings say. */
-  readonly timeLimitMs: number | undefined;
+  readonly given: TaskGiven | undefined;
   /** The last ones, the latest last. */
   readonly failures: readonly Failure[];
   /** Where the task was before it came to this dead-letter queue. */
@@ -108,6 +122,10 @@ export interface TaskState {
   /** Undefined: there is nothing to keep. */
   readonly history: TaskHistory | undefined;
 }
+
+/** Bytes of the texts in the reply to a lease: of the key, and of the progress of earlier attempts. */
+export const leasedTextBytes = (history: TaskHistory | undefined): number =>
+  history === undefined ? 0 : Buffer.byteLength(history.progress?.text ?? '') + Buffer.byteLength(history.key ?? '');
 
 /** Whether the task has a lease that has not ended at `now`. */
 export const isLeasedAt = ({ visibility }: TaskState, now: Instant): boolean =>

@@ -3,6 +3,7 @@ import { latin1Of } from '../domain/bytes.ts';
 import type { TaskHeaders } from '../domain/headers.ts';
 import type { LeaseToken, Pid } from '../domain/ids.ts';
 import { Refusal } from '../domain/refusal.ts';
+import { givenIn, type TaskGiven } from '../domain/task.ts';
 
 /** The place of a field in its request. Its path is built only for a refusal, because that costs more than the check. */
 export interface Place {
@@ -54,6 +55,15 @@ export function leaseTime(valueMs: number, place: Place): number {
 export function timeLimit(valueMs: number, place: Place): number {
   return duration(valueMs, place, 0, limits.timeLimitMs);
 }
+
+/** What a task is given. Undefined: nothing. `place`: of the message; its field is what stands before the names of fields. */
+export function taskGiven(message: TaskGiven, place: Place): TaskGiven | undefined {
+  const given = givenIn(message);
+  if (given === undefined) return undefined;
+  return { timeLimitMs: timeLimit(given.timeLimitMs, fieldOf(place, 'time_limit_ms')) };
+}
+
+const fieldOf = (place: Place, name: string): Place => ({ ...place, field: place.field + name });
 
 /** Refuses a list with more than `max` items. */
 export function countAtMost(count: number, place: Place, max: number): void {

@@ -11,7 +11,8 @@ import {
 import { type TaskHeaders, withHeaders } from '../domain/headers.ts';
 import type { ListSchedulesCommand, PutScheduleCommand } from '../domain/schedules/schedule-commands.ts';
 import { cronProblem, isTimeZone } from '../domain/schedules/schedule-rule.ts';
-import { duration, excerpt, headers, type Place, refuse, textAtMost, timeLimit, wholeNumber } from './checks.ts';
+import { NOTHING_GIVEN } from '../domain/task.ts';
+import { duration, excerpt, headers, type Place, refuse, taskGiven, textAtMost, wholeNumber } from './checks.ts';
 import { parsePageToken } from './page-token.ts';
 import { retryLimits } from './parse-retry.ts';
 import { groupName, queueName } from './queue-names.ts';
@@ -70,7 +71,7 @@ function parseSpec(spec: ScheduleSpec, group: string): ScheduleSpec {
     ...parseRule(spec),
     missedRuns: missedRuns(spec.missedRuns),
     retry: spec.retry && parseRetry(spec.retry, queue),
-    timeLimitMs: timeLimit(spec.timeLimitMs, at('time_limit_ms')),
+    ...(taskGiven(spec, at('')) ?? NOTHING_GIVEN),
   };
 }
 

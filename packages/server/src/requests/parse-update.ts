@@ -39,9 +39,9 @@ import {
   pid,
   pidOrNone,
   refuse,
+  taskGiven,
   taskKey,
   textAtMost,
-  timeLimit,
   wholeNumber,
 } from './checks.ts';
 import { OneGroup } from './one-group.ts';
@@ -134,7 +134,7 @@ function parseEnqueue(item: Enqueue, index: number, group: OneGroup): EnqueueIte
     data: payload?.data ?? item.data,
     headerBytes: payload?.headerBytes ?? 0,
     key: item.key === '' ? undefined : taskKey(item.key, { list, index, field: 'key' }),
-    timeLimitMs: timeLimit(item.timeLimitMs, { list, index, field: 'time_limit_ms' }) || undefined,
+    given: taskGiven(item, { list, index, field: '' }),
     mode: enqueueMode(item.mode, { list, index, field: 'mode' }),
     delayMs: duration(item.delayMs, { list, index, field: 'delay_ms' }, 0, limits.delayMs),
     runAt: runAt(item.runAtUnixMs, item.delayMs === 0, { list, index, field: 'run_at_unix_ms' }),

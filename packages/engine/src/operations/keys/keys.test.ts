@@ -41,7 +41,7 @@ describe.each(['in memory', 'after a crash'])('a task with a key, %s', (where) =
     expect(await enqueue(h, '1', { mode })).toEqual(['1', REPLACED]);
     await restart(h);
     const leased = await all(h);
-    expect(leased.map(({ pid, key, data }) => [pid, key, Buffer.from(data).toString()])).toEqual([
+    expect(leased.map(({ pid, history, data }) => [pid, history?.key, Buffer.from(data).toString()])).toEqual([
       ['1', 'k', 'at 1'],
       ['3', undefined, 'data of 3'],
     ]);
@@ -55,7 +55,7 @@ describe.each(['in memory', 'after a crash'])('a task with a key, %s', (where) =
     expect(await enqueue(h, '1', { mode: RERUN })).toEqual(['5', EnqueueResult.ENQUEUE_RESULT_RERUN]);
     await h.update({ dequeue: [{ queue: QUEUE, pid: '5', token: task?.token }] });
     await restart(h);
-    expect(await all(h)).toMatchObject([{ pid: '5', key: 'k', data: Buffer.from('at 1') }]);
+    expect(await all(h)).toMatchObject([{ pid: '5', history: { key: 'k' }, data: Buffer.from('at 1') }]);
   });
 
   test('frees its key when it is completed', async () => {

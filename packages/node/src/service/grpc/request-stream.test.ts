@@ -46,9 +46,8 @@ const aTask = (data: Uint8Array = bytes('data')): LeasedTask => ({
   enqueuedAt: 1 as Instant,
   maxAttempts: 20,
   leaseDurationMs: undefined,
-  key: undefined,
   timeLimitMs: 0,
-  progress: undefined,
+  history: undefined,
   headerBytes: 0,
 });
 

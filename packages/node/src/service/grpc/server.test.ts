@@ -43,9 +43,8 @@ const aTask = (change: Partial<LeasedTask> = {}): LeasedTask => ({
   enqueuedAt: 1_700_000_000_000 as Instant,
   maxAttempts: 20,
   leaseDurationMs: undefined,
-  key: undefined,
   timeLimitMs: 0,
-  progress: undefined,
+  history: undefined,
   headerBytes: 0,
   ...change,
 });

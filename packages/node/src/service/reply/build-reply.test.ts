@@ -16,9 +16,8 @@ const leased: LeasedTask = {
   enqueuedAt: 1000 as Instant,
   maxAttempts: 20,
   leaseDurationMs: undefined,
-  key: undefined,
   timeLimitMs: 0,
-  progress: undefined,
+  history: undefined,
   headerBytes: 0,
 };
 
@@ -47,8 +46,15 @@ test('a leased task uses no more of a reply than is counted for it', () => {
     attempt: 2 ** 31 - 1,
     maxAttempts: 1_000_000,
     leaseDurationMs: limits.leaseDurationMs,
-    progress: '€'.repeat(85),
-    key: 'k'.repeat(limits.keyBytes),
+    history: {
+      key: 'k'.repeat(limits.keyBytes),
+      given: { timeLimitMs: limits.timeLimitMs },
+      failures: [],
+      origin: undefined,
+      rerun: false,
+      progress: { at: 0 as Instant, text: '€'.repeat(85) },
+      cancelled: undefined,
+    },
     timeLimitMs: limits.timeLimitMs,
     ...withHeaders(mostHeaders, Buffer.from('data')),
   };
@@ -86,7 +92,7 @@ test.each([
 ])('a cancellation %s', (_how, rerun, cancelReason) => {
   const history = {
     key: undefined,
-    timeLimitMs: undefined,
+    given: undefined,
     failures: [],
     origin: undefined,
     progress: undefined,

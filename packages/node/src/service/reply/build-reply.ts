@@ -29,7 +29,7 @@ import type {
   UpdateEnd,
   UpdateOutcome,
 } from '@taskmaster/server/domain';
-import { BATCH_START, dataOf, headerRoom, headersOf, Refusal } from '@taskmaster/server/domain';
+import { BATCH_START, dataOf, headerRoom, headersOf, leasedTextBytes, Refusal } from '@taskmaster/server/domain';
 import { pageTokenAfter } from '@taskmaster/server/requests';
 
 /** Upper limits for the numbers and tags of an entry, without names, PID and data, in bytes. */
@@ -95,8 +95,8 @@ export function leaseReply(tasks: readonly LeasedTask[], moreQueues: readonly Ma
       attempt: task.attempt,
       enqueuedUnixMs: task.enqueuedAt,
       maxAttempts: task.maxAttempts === limits.defaultMaxAttempts ? undefined : task.maxAttempts,
-      progress: task.progress ?? '',
-      key: task.key ?? '',
+      progress: task.history?.progress?.text ?? '',
+      key: task.history?.key ?? '',
       headers: headersOf(task),
       leaseDurationMs: task.leaseDurationMs ?? 0,
       timeLimitMs: task.timeLimitMs,
@@ -122,8 +122,7 @@ export function fittingTasks(
 ): { readonly count: number; readonly bytes: number } {
   let used = 0;
   for (const [index, task] of tasks.entries()) {
-    const texts = Buffer.byteLength(task.progress ?? '') + Buffer.byteLength(task.key ?? '');
-    const rest = LEASED_BYTES + nameBytes(task.queue) + task.pid.length + texts;
+    const rest = LEASED_BYTES + nameBytes(task.queue) + task.pid.length + leasedTextBytes(task.history);
     const more = rest + task.data.length + headerRoom(task.headerBytes);
     if (used + more > bytes) return { count: index, bytes: used };
     used += more;
@@ -168,8 +167,7 @@ export function taskInfoBytes(view: TaskView, includeData: boolean): number {
 function bytesOfPast(view: TaskView): number {
   const history = view.state?.history;
   if (history === undefined) return 0;
-  let bytes = Buffer.byteLength(originName(view)) + Buffer.byteLength(history.progress?.text ?? '');
-  bytes += Buffer.byteLength(history.key ?? '');
+  let bytes = Buffer.byteLength(originName(view)) + leasedTextBytes(history);
   bytes += Buffer.byteLength(cancelledIn(view)?.reason ?? '');
   for (const { worker, error } of history.failures) {
     const texts = [worker, error?.message ?? '', error?.details ?? ''];
@@ -202,7 +200,7 @@ export function taskInfo(view: TaskView, includeData: boolean): TaskInfo {
     progress: state?.history?.progress?.text ?? '',
     progressUnixMs: state?.history?.progress?.at ?? 0,
     key: state === undefined ? (view.key ?? '') : (state.history?.key ?? ''),
-    timeLimitMs: state?.history?.timeLimitMs ?? 0,
+    timeLimitMs: state?.history?.given?.timeLimitMs ?? 0,
     cancelReason: cancelledIn(view)?.reason,
     cancelledUnixMs: cancelledIn(view)?.at ?? 0,
     headers: headersOf(payload),

@@ -16,9 +16,8 @@ const aTask = (pid: string, group = 'shop'): LeasedTask => ({
   enqueuedAt: 1 as Instant,
   maxAttempts: 20,
   leaseDurationMs: undefined,
-  key: undefined,
   timeLimitMs: 0,
-  progress: undefined,
+  history: undefined,
   headerBytes: 0,
 });
 

@@ -46,7 +46,7 @@ test('a moved task keeps its failures, its progress, where it came from, and tha
   await nodes.run(b.h.update({ dequeue: [{ queue: QUEUE, pid: 'p', token: again?.token }] }));
   await nodes.run(b.h.update({ dequeue: [{ queue: `${QUEUE}.dead`, pid: 'p', requeue: true }] }));
   const [back] = await nodes.run(b.h.lease(QUEUE));
-  expect([Buffer.from(back?.data ?? []).toString(), back?.progress]).toEqual(['dead', 'half']);
+  expect([Buffer.from(back?.data ?? []).toString(), back?.history?.progress?.text]).toEqual(['dead', 'half']);
 });
 
 test('a result moves with its group, is kept for its time by the clock of the new holder, and waits are told', async () => {
