@@ -1,8 +1,6 @@
-import { readdir, readFile } from 'node:fs/promises';
-import { join, relative } from 'node:path';
 import { type MethodKey, methodKeys, methodName } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
-import { root } from '../support/paths.ts';
+import { productSources } from './product-sources.ts';
 
 /**
  * A new RPC needs its two .proto files, a row in methods.ts, a parser or a handler, a method of the client, and a command. What
@@ -28,21 +26,7 @@ const MORE: { readonly [K in MethodKey]?: number } = {
   backupPartition: 16,
 };
 
-const NOT_COUNTED = /^packages\/engine\/|\/(domain|gen|testing|dist|node_modules)\/|\.test\.ts$/;
-const COMMENT = /\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm;
-
-/** The source files of the product, without comments. */
-async function sources(): Promise<ReadonlyMap<string, string>> {
-  const found = new Map<string, string>();
-  const entries = await readdir(join(root, 'packages'), { recursive: true, withFileTypes: true });
-  for (const entry of entries) {
-    const path = join(entry.parentPath, entry.name);
-    const name = relative(root, path);
-    if (!entry.isFile() || !/\.(ts|proto)$/.test(name) || NOT_COUNTED.test(name)) continue;
-    found.set(name, (await readFile(path, 'utf8')).replace(COMMENT, ''));
-  }
-  return found;
-}
+const NOT_COUNTED = /^packages\/engine\/|\/domain\//;
 
 /** Matches a text that names the method, one of its messages, or a function for it among others. */
 function namesMethod(key: MethodKey): RegExp {
@@ -53,11 +37,11 @@ function namesMethod(key: MethodKey): RegExp {
 }
 
 test('few files name an RPC', async () => {
-  const files = await sources();
+  const files = [...(await productSources())].filter(([file]) => !NOT_COUNTED.test(file));
   const tooMany: string[] = [];
   for (const key of methodKeys) {
     const pattern = namesMethod(key);
-    const naming = [...files].filter(([, text]) => pattern.test(text)).map(([file]) => file);
+    const naming = files.filter(([, text]) => pattern.test(text)).map(([file]) => file);
     const most = MORE[key] ?? MOST_FILES;
     if (naming.length > most)
       tooMany.push(`${key} is named in ${naming.length} files, at most ${most}: ${naming.join(' ')}`);
