@@ -1,4 +1,4 @@
-// What the command line needs of the client, and users do not. It may change in every release.
+// What the command line and the embedded queue need of the client, and users do not. It may change in every release.
 
 export { assertRuntime } from './api/runtime.ts';
 export { foldShards } from './api/shards/shard-stats.ts';
@@ -9,4 +9,5 @@ export { identityOf, MAX_SHARDS, ShardNames, shardOfPid } from './tasks/shard-na
 export { headersSizeBound } from './transport/request-size.ts';
 export { MAX_TIMER_MS, sleep, systemTiming, type Timing } from './transport/timing.ts';
 export { makeError } from './values/errors.ts';
+export { assertKnown, type OptionNames } from './values/known-options.ts';
 export { isByKey, nameFields } from './values/task-name.ts';

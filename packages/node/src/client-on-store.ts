@@ -1,10 +1,30 @@
 import { type ClientOptions, clientOver, type TaskMasterClient } from '@taskmaster/client';
-import type { Timing } from '@taskmaster/client/internal';
+import type { OptionNames, Timing } from '@taskmaster/client/internal';
 import { type EngineConfig, openEngine } from '@taskmaster/engine';
 import type { Store } from '@taskmaster/engine/ports';
 import { type Clock, type Log, systemRandom } from '@taskmaster/server/ports';
 import { InProcessTransport } from './in-process-transport.ts';
 import { createHandlers } from './service/handlers.ts';
+
+/** The names of the engine's settings. */
+export const engineNames: OptionNames<EngineConfig> = {
+  partitions: true,
+  durability: true,
+  cacheBytes: true,
+  maxInFlightRequests: true,
+  maxInFlightBytes: true,
+  maxQueues: true,
+  maxWaiters: true,
+  maxResultBytes: true,
+  requestIdWindowMs: true,
+  requestIdCacheBytes: true,
+  checkpointIntervalMs: true,
+  minRefillTasks: true,
+  maxRefillTasks: true,
+  emptyQueueRetentionMs: true,
+  maxConcurrentBackups: true,
+  maxBackupBytesPerSecond: true,
+};
 
 export interface ClientOnStoreOptions {
   readonly store: Store;

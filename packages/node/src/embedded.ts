@@ -1,8 +1,9 @@
 import type { ClientOptions, TaskMasterClient } from '@taskmaster/client';
+import { assertKnown, type OptionNames } from '@taskmaster/client/internal';
 import type { EngineConfig } from '@taskmaster/engine';
 import { type Log, SystemClock } from '@taskmaster/server/ports';
 import { createLogger } from '@taskmaster/server/program';
-import { clientOnStore } from './client-on-store.ts';
+import { clientOnStore, engineNames } from './client-on-store.ts';
 import { divideEmbeddedMemory } from './embedded-memory.ts';
 import { openRocksStore, type RocksStoreOptions } from './store/rocks-store.ts';
 import { version } from './version.ts';
@@ -26,11 +27,29 @@ export interface EmbeddedOptions extends Partial<EngineConfig> {
   readonly log?: Log;
 }
 
+type StoreOptions = NonNullable<EmbeddedOptions['store']>;
+
+const names: OptionNames<Required<EmbeddedOptions>> = {
+  ...engineNames,
+  dir: true,
+  memoryBytes: true,
+  store: true,
+  client: true,
+  log: true,
+};
+
+const storeNames: OptionNames<Required<StoreOptions>> = {
+  blockCacheBytes: true,
+  memtableBytes: true,
+  reserveBytes: true,
+  dictionaryCompression: true,
+};
+
 /**
  * Opens an engine inside this process, without a node or a network. It is used through the same client. Closing the client
- * finishes requests in progress and closes the data. Rejects with `InvalidConfigError` if the sizes do
- * not fit into the memory, `StoreNewerError`, `StoreLockedError`, `StoreCorruptError` or
- * another error of the store.
+ * finishes requests in progress and closes the data. Rejects with a `TypeError` if an option does not exist, with
+ * `InvalidConfigError` if the sizes do not fit into the memory, with `StoreNewerError`, `StoreLockedError`,
+ * `StoreCorruptError` or another error of the store.
  *
  * ```ts
  * await using client = await openEmbedded({ dir: './data' });
@@ -38,6 +57,8 @@ export interface EmbeddedOptions extends Partial<EngineConfig> {
  * ```
  */
 export async function openEmbedded(options: EmbeddedOptions): Promise<TaskMasterClient> {
+  assertKnown('openEmbedded', options, names);
+  assertKnown('openEmbedded: store', options.store, storeNames);
   const { dir, memoryBytes, store: storeOptions, client, log = createLogger('warn'), ...given } = options;
   const memory = divideEmbeddedMemory(memoryBytes, {
     cacheBytes: given.cacheBytes,

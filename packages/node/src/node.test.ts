@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { StoreLockedError } from '@taskmaster/engine/ports';
@@ -111,5 +111,14 @@ describe('an embedded queue', () => {
     await client.close();
     await using again = await openEmbedded(options());
     expect(await again.queue('mail').lease({ max: 1, leaseDuration: '1s' })).toEqual([]);
+  });
+
+  test.each([
+    [{ cacheByte: 1 }, 'openEmbedded: there is no cacheByte, did you mean cacheBytes?'],
+    [{ store: { memtable: 1 } }, 'openEmbedded: store: there is no memtable'],
+  ])('refuses a misspelt option before it opens anything: %o', async (misspelt, problem) => {
+    const wrong = { ...options(), ...misspelt } as unknown as Parameters<typeof openEmbedded>[0];
+    await expect(openEmbedded(wrong)).rejects.toThrow(problem);
+    expect(readdirSync(dataDir)).toEqual([]);
   });
 });

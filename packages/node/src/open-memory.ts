@@ -1,10 +1,10 @@
 import { type ClientOptions, type Duration, durationMs, type TaskMasterClient } from '@taskmaster/client';
-import type { Timing } from '@taskmaster/client/internal';
+import { assertKnown, type OptionNames, type Timing } from '@taskmaster/client/internal';
 import { type EngineConfig, MemoryStore } from '@taskmaster/engine';
 import type { Instant } from '@taskmaster/server/domain';
 import { type Clock, type Log, SystemClock } from '@taskmaster/server/ports';
 import { VirtualClock, VirtualTime } from '@taskmaster/server/virtual-clock';
-import { clientOnStore } from './client-on-store.ts';
+import { clientOnStore, engineNames } from './client-on-store.ts';
 
 export interface MemoryOptions extends Partial<EngineConfig> {
   /** Time that the test advances. Default: the time of the process. */
@@ -14,6 +14,8 @@ export interface MemoryOptions extends Partial<EngineConfig> {
   /** Default: a log that keeps nothing. */
   readonly log?: Log;
 }
+
+const names: OptionNames<Required<MemoryOptions>> = { ...engineNames, clock: true, client: true, log: true };
 
 /** After this many turns of the event loop without a call that begins or ends, the client waits. A call takes a few. */
 const TURNS = 10;
@@ -82,7 +84,7 @@ const noLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
 /**
  * Opens an engine over a store in memory, for tests: no files, no sockets, nothing native. It has the same rules as a node, and
- * is used through the same client. Closing the client drops the tasks.
+ * is used through the same client. Closing the client drops the tasks. Rejects with a `TypeError` if an option does not exist.
  *
  * ```ts
  * const clock = new TestClock();
@@ -91,7 +93,8 @@ const noLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
  * await clock.advance('1h');
  * ```
  */
-export function openMemory(options: MemoryOptions = {}): Promise<TaskMasterClient> {
+export async function openMemory(options: MemoryOptions = {}): Promise<TaskMasterClient> {
+  assertKnown('openMemory', options, names);
   const { clock, client, log = noLog, ...config } = options;
   const { timing, onCall } = clock ?? {};
   const store = new MemoryStore();
