@@ -18,10 +18,10 @@ import {
   type QueueFilter,
   type QueuePage,
   Refusal,
+  type ScheduleEngine,
   type SettingsOperations,
   type StatsCommand,
   type StatsReport,
-  type TaskEngine,
   type TaskView,
   type TopicOperations,
   type UpdateCommand,
@@ -60,13 +60,16 @@ import { TaskWaits } from './waits/task-waits.ts';
 
 const RELOAD_DELAY_MS = 1000;
 
-/** The operations of one node on one store; see `TaskEngine`. `openEngine` creates it. */
-export class Engine implements TaskEngine {
+/**
+ * The operations of one node on one store. `openEngine` creates it. A promise resolves after the change is durable. It rejects
+ * with a `Refusal` if nothing was changed.
+ */
+export class Engine {
   readonly #deps: OpenedEngineDeps;
   /** The partitions that this engine holds. Only used in a cluster. */
   readonly partitions: Partitions;
   readonly backups: Backups;
-  readonly schedules: Schedules;
+  readonly schedules: ScheduleEngine;
   readonly topics: TopicOperations;
   readonly settings: SettingsOperations;
   readonly #counts: Counts;
@@ -129,6 +132,7 @@ export class Engine implements TaskEngine {
     });
   }
 
+  /** Whether requests are served, and the reason if they are not. */
   get health(): EngineHealth {
     return this.#health;
   }
@@ -158,6 +162,7 @@ export class Engine implements TaskEngine {
     return this.updateBatch(batchOf([command], command.requestId)).then(onlyOutcome);
   }
 
+  /** The outcome of several updates with a request id is final: a repetition gets the same, also the refusals. */
   async updateBatch(batch: BatchCommand): Promise<BatchOutcome> {
     try {
       const memory = this.#writable();
@@ -192,6 +197,7 @@ export class Engine implements TaskEngine {
     );
   }
 
+  /** Queues with available tasks that match the patterns of a lease, and that it does not name. Later calls begin with others. */
   queuesWithTasks(command: LeaseCommand, most: number): readonly MatchedQueue[] {
     return this.#leaseRequests?.queuesWithTasks(command, most) ?? [];
   }
@@ -219,6 +225,7 @@ export class Engine implements TaskEngine {
     }
   }
 
+  /** The tasks that have ended, in the order of the command. None: no task has ended within the wait. */
   waitForTasks(command: WaitCommand, { signal }: CallContext = {}): Promise<readonly EndedTask[]> {
     return this.#translated(() => {
       if (!this.#taskWaits || !this.#readable()) throw notReady(this.#health);
@@ -243,10 +250,12 @@ export class Engine implements TaskEngine {
     return this.#readOf([command.queue], (memory) => getTasks(memory, command));
   }
 
+  /** Resolves with the number of tasks deleted. */
   deleteQueue(name: QueueName): Promise<number> {
     return this.#change((memory) => deleteQueue(memory, name, this.#background));
   }
 
+  /** Resolves with the number of tasks made available. */
   resetLeases(name: QueueName): Promise<number> {
     return this.#change((memory) => resetLeases(memory, name));
   }
@@ -283,6 +292,7 @@ export class Engine implements TaskEngine {
     }
   }
 
+  /** Refuses new requests, ends long polls without tasks, finishes requests in flight, and writes a last checkpoint. */
   stop(): Promise<void> {
     this.#stopped ??= this.#stop();
     return this.#stopped;
@@ -476,3 +486,25 @@ export class Engine implements TaskEngine {
     if (memory && !memory.failed) await this.#checkpoints.flush(memory);
   }
 }
+
+/** What the service of a node calls of its engine. */
+export type TaskEngine = Pick<
+  Engine,
+  | 'updateTasks'
+  | 'updateBatch'
+  | 'leaseTasks'
+  | 'queuesWithTasks'
+  | 'waitForTasks'
+  | 'listQueues'
+  | 'queueStats'
+  | 'peekTasks'
+  | 'getTasks'
+  | 'deleteQueue'
+  | 'resetLeases'
+  | 'schedules'
+  | 'topics'
+  | 'settings'
+  | 'figures'
+  | 'health'
+  | 'stop'
+>;

@@ -1,4 +1,5 @@
 import { CancelledError, DeadlineExceededError, DiskFullError } from '@taskmaster/client';
+import type { TaskEngine } from '@taskmaster/engine';
 import { methods } from '@taskmaster/proto';
 import {
   type CallSignal,
@@ -7,7 +8,6 @@ import {
   type LeaseToken,
   type Pid,
   Refusal,
-  type TaskEngine,
   type UpdateCommand,
 } from '@taskmaster/server/domain';
 import { aLease, anEnqueue, anUpdate, bytes, keptLog } from '@taskmaster/server/testing';

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
+import type { TaskEngine } from '@taskmaster/engine';
 import { DEFAULT_ENGINE_CONFIG, type Engine, inspectStore, openEngine } from '@taskmaster/engine';
 import type { Store } from '@taskmaster/engine/ports';
 import { DEFAULT_ROUTER_LIMITS } from '@taskmaster/proxy/router';
@@ -15,7 +16,7 @@ import {
   toWireError,
 } from '@taskmaster/server/calls';
 import { LateRoutes, releaseOf } from '@taskmaster/server/cluster-view';
-import { Refusal, type TaskEngine } from '@taskmaster/server/domain';
+import { Refusal } from '@taskmaster/server/domain';
 import { assertResolves, type HeldPort, holdPort } from '@taskmaster/server/gossip';
 import {
   type ClusterHandlers,

@@ -1,7 +1,8 @@
 import { GrpcTransport, type TransportWorld, transportContract } from '@taskmaster/client/testing';
+import type { TaskEngine } from '@taskmaster/engine';
 import { type Backups, openEngine } from '@taskmaster/engine';
 import { SimDisk } from '@taskmaster/engine/testing';
-import type { TaskEngine } from '@taskmaster/server/domain';
+
 import { createBackupService, encodedBackup } from '@taskmaster/server/grpc';
 import { SystemClock, systemRandom } from '@taskmaster/server/ports';
 import { keptLog, SeededRandom } from '@taskmaster/server/testing';

@@ -1,5 +1,6 @@
+import type { TaskEngine } from '@taskmaster/engine';
 import type { Access } from '@taskmaster/server/access';
-import { type QueueStats, Refusal, type TaskEngine } from '@taskmaster/server/domain';
+import { type QueueStats, Refusal } from '@taskmaster/server/domain';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { fakeEngine } from '../testing/fake-engine.ts';
 import { NodeMetrics } from './metrics.ts';

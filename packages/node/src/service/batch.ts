@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { TaskEngine } from '@taskmaster/engine';
 import {
   type BatchLeaseTasksRequest,
   type BatchLeaseTasksResponse,
@@ -26,7 +27,7 @@ import {
   toWireError,
   waitingBytes,
 } from '@taskmaster/server/calls';
-import type { LeaseCommand, LeasedTask, TaskEngine, UpdateCommand } from '@taskmaster/server/domain';
+import type { LeaseCommand, LeasedTask, UpdateCommand } from '@taskmaster/server/domain';
 import { batchOf, eachResult, Refusal } from '@taskmaster/server/domain';
 import type { Log } from '@taskmaster/server/ports';
 import { countAtMost, countItems, parseLease, parseParts, parseUpdate, refuse } from '@taskmaster/server/requests';

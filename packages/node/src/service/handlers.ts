@@ -1,3 +1,4 @@
+import type { TaskEngine } from '@taskmaster/engine';
 import {
   methods,
   parseQueueName,
@@ -14,7 +15,7 @@ import {
   recheckOfWait,
   type TaskHandlers,
 } from '@taskmaster/server/calls';
-import type { LeaseCommand, TaskEngine } from '@taskmaster/server/domain';
+import type { LeaseCommand } from '@taskmaster/server/domain';
 import type { Log } from '@taskmaster/server/ports';
 import { groupOf, parseGet, parseList, parsePeek, parseStats, parseWait, queueIn } from '@taskmaster/server/requests';
 import { batchLease, batchUpdate, leaseFor, update } from './batch.ts';

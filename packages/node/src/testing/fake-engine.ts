@@ -1,5 +1,6 @@
+import type { TaskEngine } from '@taskmaster/engine';
 import type { QueueName } from '@taskmaster/proto';
-import type { EngineFigures, EngineHealth, TaskEngine } from '@taskmaster/server/domain';
+import type { EngineFigures, EngineHealth } from '@taskmaster/server/domain';
 import { BATCH_START, Refusal } from '@taskmaster/server/domain';
 
 const NO_FIGURES: EngineFigures = {

@@ -1,5 +1,6 @@
+import type { TaskEngine } from '@taskmaster/engine';
 import type { RawService } from '@taskmaster/server/calls';
-import type { TaskEngine } from '@taskmaster/server/domain';
+
 import type { StreamingService, UnaryService } from '@taskmaster/server/grpc';
 import type { Log } from '@taskmaster/server/ports';
 import { grpcServerFor, startServer, type TestServer, type TestServerOptions } from '@taskmaster/server/testing';

@@ -1,12 +1,9 @@
 import type { EnqueueMode, EnqueueResult, QueueName } from '@taskmaster/proto';
 import type { CallSignal } from './call-signal.ts';
 import type { Instant, LeaseToken, Pid } from './ids.ts';
-import type { SettingsOperations } from './queue-settings.ts';
 import type { Refusal } from './refusal.ts';
-import type { ScheduleEngine } from './schedules/schedule-commands.ts';
 import type { RetryPolicy, TaskError, TaskGiven, TaskHistory, TaskState } from './task.ts';
 import type { TaskEnd } from './task-end.ts';
-import type { TopicOperations } from './topics.ts';
 
 // Commands of the engine and their outcomes. Commands are always valid: `service/parse` validates requests.
 
@@ -397,37 +394,6 @@ export interface EngineFigures {
   readonly runsMissed: number;
   readonly runsSkipped: number;
   readonly runsTriggered: number;
-}
-
-/**
- * The operations of a node (the paper, 4). A promise resolves after the change is durable. It rejects with a `Refusal` if nothing
- * was changed.
- */
-export interface TaskEngine {
-  updateTasks(command: UpdateCommand, context?: CallContext): Promise<UpdateOutcome>;
-  /** The outcome of several updates with a request id is final: a repetition gets the same, also the refusals. */
-  updateBatch(command: BatchCommand): Promise<BatchOutcome>;
-  leaseTasks(command: LeaseCommand, context?: CallContext): Promise<readonly LeasedTask[]>;
-  /** Queues with available tasks that match the patterns of a lease, and that it does not name. Later calls begin with others. */
-  queuesWithTasks(command: LeaseCommand, most: number): readonly MatchedQueue[];
-  /** The tasks that have ended, in the order of the command. None: no task has ended within the wait. */
-  waitForTasks(command: WaitCommand, context?: CallContext): Promise<readonly EndedTask[]>;
-  listQueues(command: ListCommand): Promise<QueuePage>;
-  queueStats(command: StatsCommand): Promise<StatsReport>;
-  peekTasks(command: PeekCommand): Promise<readonly TaskView[]>;
-  getTasks(command: GetCommand): Promise<readonly TaskView[]>;
-  /** Resolves with the number of tasks deleted. */
-  deleteQueue(queue: QueueName): Promise<number>;
-  /** Resolves with the number of tasks made available. */
-  resetLeases(queue: QueueName): Promise<number>;
-  readonly schedules: ScheduleEngine;
-  readonly topics: TopicOperations;
-  readonly settings: SettingsOperations;
-  figures(): EngineFigures;
-  /** Whether requests are served, and the reason if they are not. */
-  readonly health: EngineHealth;
-  /** Refuses new requests, ends long polls without tasks, finishes requests in flight, and writes a last checkpoint. */
-  stop(): Promise<void>;
 }
 
 export type EngineHealth =

@@ -31,7 +31,6 @@ export type {
   RenewOutcome,
   StatsCommand,
   StatsReport,
-  TaskEngine,
   TaskItem,
   TaskResult,
   TaskView,

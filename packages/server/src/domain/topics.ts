@@ -62,7 +62,7 @@ export interface ShownSubscription extends Subscription {
 /** Names a subscription. */
 export type SubscriptionKey = Pick<Subscription, 'topic' | 'queue'>;
 
-/** The operations of a node on topics. They settle as those of a `TaskEngine`. */
+/** The operations of a node on topics. They settle as those of an `Engine` do. */
 export interface TopicOperations {
   /** Makes or replaces a subscription. */
   subscribe(subscription: Subscription): Promise<{ readonly created: boolean; readonly until: Instant | undefined }>;

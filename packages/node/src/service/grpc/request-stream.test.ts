@@ -1,15 +1,8 @@
 import { once } from 'node:events';
 import { type ClientDuplexStream, type ServiceError, status } from '@grpc/grpc-js';
+import type { TaskEngine } from '@taskmaster/engine';
 import { limits, type StreamCall, type StreamRequest, type StreamResponse, type StreamResult } from '@taskmaster/proto';
-import type {
-  Instant,
-  LeaseCommand,
-  LeasedTask,
-  LeaseToken,
-  Pid,
-  TaskEngine,
-  UpdateCommand,
-} from '@taskmaster/server/domain';
+import type { Instant, LeaseCommand, LeasedTask, LeaseToken, Pid, UpdateCommand } from '@taskmaster/server/domain';
 import { Refusal } from '@taskmaster/server/domain';
 import {
   aDequeue,

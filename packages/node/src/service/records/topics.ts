@@ -1,6 +1,7 @@
+import type { TaskEngine } from '@taskmaster/engine';
 import type { Subscription as SubscriptionMessage } from '@taskmaster/proto';
 import type { TaskHandlers } from '@taskmaster/server/calls';
-import type { TaskEngine } from '@taskmaster/server/domain';
+
 import { type ShownSubscription, subscriptionMessage } from '@taskmaster/server/domain';
 import { parseListSubscriptions, parseSubscribe, parseSubscriptionKey } from './parse-topics.ts';
 

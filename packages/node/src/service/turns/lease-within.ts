@@ -1,5 +1,6 @@
+import type { TaskEngine } from '@taskmaster/engine';
 import type { Caller } from '@taskmaster/server/calls';
-import type { LeaseCommand, LeasedTask, TaskEngine } from '@taskmaster/server/domain';
+import type { LeaseCommand, LeasedTask } from '@taskmaster/server/domain';
 import { Refusal, giveBack as releaseAll } from '@taskmaster/server/domain';
 import type { Log } from '@taskmaster/server/ports';
 import { fittingTasks } from '../reply/build-reply.ts';
