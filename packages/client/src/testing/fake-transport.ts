@@ -14,19 +14,13 @@ import {
 } from '@taskmaster/proto';
 import type { Timing } from '../transport/timing.ts';
 import type { Reachable, Transport, TransportCallOptions } from '../transport/transport.ts';
-import { CancelledError, cancelled, makeError, type TaskMasterError, withMaybeApplied } from '../values/errors.ts';
+import { CancelledError, cancelled, makeError, withMaybeApplied } from '../values/errors.ts';
 import { FakeEngine } from './fake-engine/fake-engine.ts';
 import { FakeSchedules } from './fake-engine/fake-schedules.ts';
 import { FakeSettings } from './fake-engine/fake-settings.ts';
+import type { Fault } from './faults.ts';
 
-/**
- * A fault of one attempt of a call. The attempt fails with this error, before or after it is applied, or before it arrives: then
- * it is one of the `stragglers`.
- */
-export interface Fault {
-  readonly when: 'before' | 'after' | 'late';
-  readonly error: TaskMasterError;
-}
+export { connectionLost, overloaded } from './faults.ts';
 
 type Calls = MethodHandlers<MethodKey, [options?: TransportCallOptions]>;
 
@@ -209,13 +203,3 @@ export class FakeTransport implements Transport {
 
 const closedError = (maybeApplied: boolean): CancelledError =>
   new CancelledError('the client is closed', { reason: 'CANCELLED', maybeApplied });
-
-/** The error of a broken connection: the call may have been applied. */
-export function connectionLost(): TaskMasterError {
-  return makeError('connection lost', { reason: 'UNAVAILABLE', code: 14, retryable: true, maybeApplied: true });
-}
-
-/** A temporary refusal of a node that has changed nothing. */
-export function overloaded(retryDelayMs?: number): TaskMasterError {
-  return makeError('too much to do', { reason: 'OVERLOADED', retryDelayMs });
-}

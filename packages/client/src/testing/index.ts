@@ -6,6 +6,7 @@ export { transportContract } from './contracts/transport-contract.ts';
 export type { TransportWorld } from './contracts/transport-world.ts';
 export { FakeCluster, fakeMember, fakePartition } from './fake-cluster.ts';
 export { FakeServer } from './fake-server.ts';
-export { connectionLost, FakeTransport } from './fake-transport.ts';
+export { FakeTransport } from './fake-transport.ts';
+export { connectionLost, type Fault } from './faults.ts';
 export { ManualTiming } from './manual-timing.ts';
 export { only } from './only.ts';

@@ -27,17 +27,22 @@ export class ManualTiming implements Timing {
   /** Advances the time. Timers fire in order, and the work of one timer ends before the next one fires. */
   async advance(ms: number): Promise<void> {
     const end = this.#now + ms;
-    await settled();
+    await this.settled();
     for (;;) {
       const [next] = [...this.#timers].filter(({ at }) => at <= end).sort((a, b) => a.at - b.at);
       if (next === undefined) break;
       this.#timers.delete(next);
       this.#now = Math.max(this.#now, next.at);
       next.callback();
-      await settled();
+      await this.settled();
     }
     this.#now = end;
-    await settled();
+    await this.settled();
+  }
+
+  /** Resolves when all work has ended that needs no time. */
+  settled(): Promise<void> {
+    return settled();
   }
 
   /** Advances the time of a blocked thread: no timer fires meanwhile. */

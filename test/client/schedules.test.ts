@@ -1,10 +1,8 @@
+import { pidText, scheduledRun, textCodec } from '@taskmaster/client';
+import { connectionLost } from '@taskmaster/client/testing';
 import { MissedRuns } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
-import { scheduledRun } from '../tasks/schedule-info.ts';
-import { clientSetUp } from '../testing/client-set-up.ts';
-import { connectionLost } from '../testing/fake-transport.ts';
-import { textCodec } from '../values/codec.ts';
-import { pidText } from '../values/pid.ts';
+import { clientSetUp } from './support/client-set-up.ts';
 
 describe('put', () => {
   test('sends a cron expression, with the data as the queue encodes it', async () => {
@@ -22,7 +20,7 @@ describe('put', () => {
       timeLimit: '5m',
     });
     expect(result).toBe('created');
-    expect(transport.schedules.all[0]?.spec).toMatchObject({
+    expect(transport.arrived.putSchedule[0]?.spec).toMatchObject({
       queue: 'shop#reports',
       data: Buffer.from('all'),
       cron: '0 3 * * *',
@@ -53,17 +51,17 @@ describe('put', () => {
   test('sends an interval, and JSON data to a queue that is given by name', async () => {
     const { client, transport } = clientSetUp();
     await client.schedules.put('poll', { queue: 'polls', data: { url: 'x' }, every: '30s' });
-    expect(transport.schedules.all[0]).toMatchObject({
+    expect(transport.arrived.putSchedule[0]).toMatchObject({
       schedule: 'poll',
       spec: { data: Buffer.from('{"url":"x"}'), cron: '', timeZone: '', intervalMs: 30_000, retry: undefined },
     });
-    expect(transport.schedules.all[0]?.spec?.missedRuns).toBe(MissedRuns.MISSED_RUNS_ONCE);
+    expect(transport.arrived.putSchedule[0]?.spec?.missedRuns).toBe(MissedRuns.MISSED_RUNS_ONCE);
     expect((await client.schedules.put('poll', { queue: 'polls', data: 1, every: 500 })).result).toBe('changed');
   });
 
   test('is repeated if its answer is lost', async () => {
     const { client, transport, timing } = clientSetUp();
-    Object.assign(transport.faults, { putSchedule: [{ when: 'after', error: connectionLost() }] });
+    transport.faults.putSchedule.push({ when: 'after', error: connectionLost() });
     const put = client.schedules.put('poll', { queue: 'polls', data: 1, every: '1s' });
     await timing.advance(1000);
     expect((await put).result).toBe('unchanged');

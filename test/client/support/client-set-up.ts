@@ -1,0 +1,126 @@
+import { type ClientOptions, clientOver, pidText, type TaskMasterClient, type Transport } from '@taskmaster/client';
+import { ManualTiming } from '@taskmaster/client/testing';
+import { MemoryStore, openEngine } from '@taskmaster/engine';
+import { createHandlers, InProcessTransport } from '@taskmaster/node/testing';
+import { type LeaseTasksRequest, limits, methods, PeekKind, type UpdateTasksRequest } from '@taskmaster/proto';
+import type { Instant } from '@taskmaster/server/domain';
+import type { CancelTimer, Clock } from '@taskmaster/server/ports';
+import { keptLog } from '@taskmaster/server/testing';
+import { FaultyTransport } from './faulty-transport.ts';
+
+/** What a test sees of the engine. */
+interface EngineLooks {
+  /** All updates that arrived, also refused ones. */
+  readonly updates: UpdateTasksRequest[];
+  /** All lease requests that arrived. */
+  readonly leases: LeaseTasksRequest[];
+  /** PIDs of a queue as text, in order. */
+  pids(queue: string): Promise<string[]>;
+  /** The engine without faults. What goes this way is not recorded. */
+  readonly open: Promise<Transport>;
+}
+
+export interface ClientSetUp {
+  readonly client: TaskMasterClient;
+  readonly timing: VirtualTiming;
+  readonly transport: FaultyTransport;
+  readonly engine: EngineLooks;
+}
+
+/** After this many turns of the event loop without a call that begins or ends, client and engine wait. */
+const TURNS = 10;
+
+/** One time for a client and its engine, which a test advances. */
+export class VirtualTiming extends ManualTiming {
+  /** To be called when a call to the engine begins or ends. */
+  readonly onCall = (): void => {
+    this.#hasCalled = true;
+  };
+  #hasCalled = true;
+  #opening: Promise<unknown> = Promise.resolve();
+
+  constructor() {
+    super(Date.UTC(2026, 0, 1));
+  }
+
+  /** Time waits until the engine is open. */
+  waitFor(engine: Promise<unknown>): void {
+    this.#opening = Promise.all([this.#opening, engine]);
+  }
+
+  override async settled(): Promise<void> {
+    await this.#opening;
+    let left = 1;
+    while (left > 0) {
+      await new Promise((resolve) => setImmediate(resolve));
+      left = this.#hasCalled ? TURNS : left - 1;
+      this.#hasCalled = false;
+    }
+  }
+}
+
+/** The clock of an engine on the time of a client. */
+function clockOn(timing: ManualTiming): Clock {
+  const now = (): Instant => Math.floor(timing.now()) as Instant;
+  const at = (instant: Instant, callback: () => void): CancelTimer => {
+    let cancel: CancelTimer = () => {};
+    // A timer has a longest delay.
+    const arm = (): void => {
+      cancel = timing.after(instant - timing.now(), () => (now() < instant ? arm() : callback()));
+    };
+    arm();
+    return () => cancel();
+  };
+  const mark = () => ({ instant: now(), bootId: undefined, uptimeMs: 0 });
+  return { now, wall: () => timing.now(), at, mark, resume: () => {} };
+}
+
+/** A way to an engine of its own in memory. Random numbers are always a half. It is dropped with the test. */
+export function transportSetUp(timing: VirtualTiming): Pick<ClientSetUp, 'transport' | 'engine'> {
+  const open = openInMemory(timing);
+  timing.waitFor(open);
+  const transport = new FaultyTransport({ engine: open, timing, onCall: timing.onCall });
+  const pids = async (queue: string): Promise<string[]> => {
+    const { PEEK_KIND_HEAD, PEEK_KIND_LEASED, PEEK_KIND_DELAYED } = PeekKind;
+    const kinds = [PEEK_KIND_HEAD, PEEK_KIND_LEASED, PEEK_KIND_DELAYED];
+    const found = await Promise.all(kinds.map((kind) => pidsOf(open, queue, kind)));
+    return found.flat().toSorted(Buffer.compare).map(pidText);
+  };
+  const { updateTasks: updates, leaseTasks: leases } = transport.arrived;
+  return { transport, engine: { updates, leases, pids, open } };
+}
+
+/** A client over an engine in memory. The test advances the time. */
+export function clientSetUp(options: ClientOptions = {}): ClientSetUp {
+  const timing = new VirtualTiming();
+  const made = transportSetUp(timing);
+  const client = clientOver(made.transport, options, { timing, random: () => 0.5 });
+  return { client, timing, ...made };
+}
+
+async function openInMemory(timing: VirtualTiming): Promise<Transport> {
+  const log = keptLog();
+  const store = new MemoryStore();
+  const random = { next: () => 0.5 };
+  const engine = await openEngine({ store, clock: clockOn(timing), random, log });
+  return new InProcessTransport({
+    handlers: createHandlers(engine, log),
+    backup: (request, signal) => engine.backups.backup(request, signal),
+    log,
+    timing,
+    onCall: timing.onCall,
+    close: () => engine.stop(),
+  });
+}
+
+/** The PIDs of the tasks of this kind. Of leased and of delayed tasks, a node shows no more than one page. */
+async function pidsOf(open: Promise<Transport>, queue: string, kind: PeekKind): Promise<Uint8Array[]> {
+  const engine = await open;
+  const found: Uint8Array[] = [];
+  for (;;) {
+    const page = { queue, kind, limit: limits.peekTasks, includeData: false };
+    const { tasks } = await engine.unary(methods.peekTasks, { ...page, afterPid: found.at(-1) ?? Buffer.alloc(0) });
+    found.push(...tasks.map(({ pid }) => pid));
+    if (tasks.length < page.limit) return found;
+  }
+}
