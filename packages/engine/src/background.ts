@@ -14,7 +14,7 @@ import { sweepSubscriptions } from './topics/sweep-subscriptions.ts';
 
 export interface BackgroundDeps {
   /** Undefined while nothing can be written. */
-  readonly memory: () => EngineState | undefined;
+  readonly engineState: () => EngineState | undefined;
   readonly clock: Clock;
   readonly reaper: Pick<Reaper, 'reap'>;
   readonly log: { warn(details: object, message: string): void };
@@ -36,8 +36,8 @@ export class Background {
 
   /** Number of schedules that wait because the system clock was set back. */
   get schedulesAhead(): number {
-    const memory = this.#deps.memory();
-    return memory === undefined ? 0 : this.#schedulesAhead.waiting(memory);
+    const engineState = this.#deps.engineState();
+    return engineState === undefined ? 0 : this.#schedulesAhead.waiting(engineState);
   }
 
   start(): void {

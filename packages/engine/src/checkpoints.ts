@@ -32,20 +32,20 @@ export class Checkpoints {
   }
 
   /** `isLast`: the engine stops after it. */
-  async write(memory: EngineState, isLast = false): Promise<void> {
-    await memory.writeTasks();
-    const changed = memory.takeChanged();
+  async write(engineState: EngineState, isLast = false): Promise<void> {
+    await engineState.writeTasks();
+    const changed = engineState.takeChanged();
     if (changed.length === 0) {
       await this.#writeMark(isLast);
       return;
     }
     this.#flushPending = true;
     // Of all partitions: a synced write makes everything before it durable.
-    const tickets = memory.lastTickets();
+    const tickets = engineState.lastTickets();
     const mark = this.#clock.mark();
-    await writeCheckpoint({ store: this.#store, log: memory.log }, changed, mark);
+    await writeCheckpoint({ store: this.#store, log: engineState.log }, changed, mark);
     this.#mark = mark;
-    memory.synced(tickets);
+    engineState.synced(tickets);
   }
 
   /** Writes how far the clock was corrected. Otherwise the next run would begin without the correction, with a jump. */
@@ -63,8 +63,8 @@ export class Checkpoints {
   }
 
   /** For relaxed durability: makes all earlier writes durable. */
-  async flush(memory: EngineState): Promise<void> {
-    const { atoms } = memory.log.figures;
+  async flush(engineState: EngineState): Promise<void> {
+    const { atoms } = engineState.log.figures;
     if (atoms === this.#flushedAtoms && !this.#flushPending) return;
     this.#flushedAtoms = atoms;
     this.#flushPending = false;

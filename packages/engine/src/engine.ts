@@ -77,7 +77,7 @@ export class Engine {
   readonly #reaper: Reaper;
   readonly #checkpoints: Checkpoints;
   readonly #background: Background;
-  #memory: EngineState | undefined;
+  #engineState: EngineState | undefined;
   /** After a failed write: resolves when the state is rebuilt. */
   #rebuilt: PromiseWithResolvers<void> | undefined;
   readonly #damageLog: DamageLog;
@@ -97,10 +97,10 @@ export class Engine {
     this.#damageLog = new DamageLog(deps.log);
     this.#checkpoints = new Checkpoints(deps);
     this.#reaper = new Reaper(deps);
-    this.#background = new Background({ ...deps, memory: () => this.#current(), reaper: this.#reaper });
+    this.#background = new Background({ ...deps, engineState: () => this.#current(), reaper: this.#reaper });
     this.topics = topicOperations(this.#background, {
-      memory: () => this.#memory,
-      change: (work) => this.#change((memory) => work(memory, this.#health)),
+      engineState: () => this.#engineState,
+      change: (work) => this.#change((engineState) => work(engineState, this.#health)),
       read: (group, work) => this.#readOf([{ group }], work),
     });
     this.settings = settingsOperations({
@@ -113,7 +113,7 @@ export class Engine {
     });
     this.partitions = new Partitions({
       ...deps,
-      memory: () => this.#memory,
+      engineState: () => this.#engineState,
       writable: () => this.#writable(),
       leaseRequests: () => this.#leaseRequests,
       taskWaits: () => this.#taskWaits,
@@ -141,11 +141,11 @@ export class Engine {
   async start(): Promise<void> {
     const { store, config, log, onReplay } = this.#deps;
     await this.partitions.clearLeftovers();
-    const { memory, replayedAtoms } = await openState(this.#memoryDeps(), onReplay);
-    log.info({ replayedAtoms, queues: memory.table.size }, 'recovered');
-    this.#memory = memory;
-    this.#leaseRequests = new LeaseRequests(memory);
-    this.#taskWaits = new TaskWaits(memory);
+    const { engineState, replayedAtoms } = await openState(this.#memoryDeps(), onReplay);
+    log.info({ replayedAtoms, queues: engineState.table.size }, 'recovered');
+    this.#engineState = engineState;
+    this.#leaseRequests = new LeaseRequests(engineState);
+    this.#taskWaits = new TaskWaits(engineState);
     store.onStateChange((state) => this.#onStoreState(state));
     this.#onStoreState(store.state);
     this.#background.every(config.checkpointIntervalMs, () => this.#tick());
@@ -165,12 +165,14 @@ export class Engine {
   /** The outcome of several updates with a request id is final: a repetition gets the same, also the refusals. */
   async updateBatch(batch: BatchCommand): Promise<BatchOutcome> {
     try {
-      const memory = this.#writable();
+      const engineState = this.#writable();
       // Counted before anything is made of them: a small request may become a thousand tasks.
-      const published = batch.publishes ? publishedWeight(batch, publishRules(memory), memory.clock.now()) : 0;
+      const published = batch.publishes
+        ? publishedWeight(batch, publishRules(engineState), engineState.clock.now())
+        : 0;
       const { bytes, noNewTasks } = this.#admission.enterUpdates(batch, this.#health, published);
       try {
-        const outcome = await updateTasks(memory, batch, noNewTasks);
+        const outcome = await updateTasks(engineState, batch, noNewTasks);
         for (const refusal of outcome.refusals.values()) this.#refused(refusal);
         return outcome;
       } finally {
@@ -217,7 +219,7 @@ export class Engine {
 
   async #takeBack(leased: readonly LeasedTask[]): Promise<never> {
     try {
-      return await takeBack(this.#memory, leased);
+      return await takeBack(this.#engineState, leased);
     } catch (error) {
       throw this.#refused(error);
     } finally {
@@ -234,45 +236,45 @@ export class Engine {
   }
 
   listQueues(command: ListCommand): Promise<QueuePage> {
-    return this.#readFiltered(command.filter, (memory) => listQueues(memory, command));
+    return this.#readFiltered(command.filter, (engineState) => listQueues(engineState, command));
   }
 
   queueStats(command: StatsCommand): Promise<StatsReport> {
-    const work = (memory: EngineState): Promise<StatsReport> => queueStats(memory, command);
+    const work = (engineState: EngineState): Promise<StatsReport> => queueStats(engineState, command);
     return command.kind === 'filtered' ? this.#readFiltered(command.filter, work) : this.#readOf(command.queues, work);
   }
 
   peekTasks(command: PeekCommand): Promise<readonly TaskView[]> {
-    return this.#readOf([command.queue], (memory) => peekTasks(memory, command));
+    return this.#readOf([command.queue], (engineState) => peekTasks(engineState, command));
   }
 
   getTasks(command: GetCommand): Promise<readonly TaskView[]> {
-    return this.#readOf([command.queue], (memory) => getTasks(memory, command));
+    return this.#readOf([command.queue], (engineState) => getTasks(engineState, command));
   }
 
   /** Resolves with the number of tasks deleted. */
   deleteQueue(name: QueueName): Promise<number> {
-    return this.#change((memory) => deleteQueue(memory, name, this.#background));
+    return this.#change((engineState) => deleteQueue(engineState, name, this.#background));
   }
 
   /** Resolves with the number of tasks made available. */
   resetLeases(name: QueueName): Promise<number> {
-    return this.#change((memory) => resetLeases(memory, name));
+    return this.#change((engineState) => resetLeases(engineState, name));
   }
 
   figures(): EngineFigures {
     const { figures: backups } = this.backups;
     const { clock } = this.#deps;
-    const log = this.#memory?.log.figures;
+    const log = this.#engineState?.log.figures;
     return {
-      queues: this.#memory?.table.size ?? 0,
-      schedules: schedulesIn(this.#memory?.schedules ?? []),
+      queues: this.#engineState?.table.size ?? 0,
+      schedules: schedulesIn(this.#engineState?.schedules ?? []),
       schedulesAhead: this.#background.schedulesAhead,
       waiters: this.#leaseRequests?.waiters ?? 0,
       taskWaits: this.#taskWaits?.size ?? 0,
       inFlightRequests: this.#admission.requests,
       inFlightBytes: this.#admission.bytes,
-      cacheBytes: this.#memory?.cache.bytes ?? 0,
+      cacheBytes: this.#engineState?.cache.bytes ?? 0,
       commits: log?.groups ?? 0,
       commitBytes: log?.bytes ?? 0,
       atoms: log?.atoms ?? 0,
@@ -286,7 +288,7 @@ export class Engine {
 
   /** The groups here that have quotas. */
   *limitedGroups(): Generator<LimitedGroup> {
-    for (const { group, usage } of this.#memory?.table.groups() ?? []) {
+    for (const { group, usage } of this.#engineState?.table.groups() ?? []) {
       const limits = this.#deps.groupLimits(group);
       if (limits !== undefined) yield { group, limits, usage };
     }
@@ -312,9 +314,9 @@ export class Engine {
     try {
       // If an earlier checkpoint failed, the last one makes up for it.
       await this.#checkpoint.catch(() => {});
-      if (failed || !this.#memory || this.#memory.failed) return;
-      await this.#memory.durable();
-      await this.#checkpoints.write(this.#memory, true);
+      if (failed || !this.#engineState || this.#engineState.failed) return;
+      await this.#engineState.durable();
+      await this.#checkpoints.write(this.#engineState, true);
     } catch (error) {
       // No data is lost: the next start replays more of the log.
       this.#deps.log.warn({ err: error }, 'stopped without a last checkpoint');
@@ -322,42 +324,42 @@ export class Engine {
   }
 
   /** Runs a request that changes a queue. `addedBytes`: bytes of payload that it adds. Undefined: it adds no tasks. */
-  #change<T>(work: (memory: EngineState) => Promise<T>, addedBytes?: number): Promise<T> {
+  #change<T>(work: (engineState: EngineState) => Promise<T>, addedBytes?: number): Promise<T> {
     return this.#translated(() => {
-      const memory = this.#writable();
+      const engineState = this.#writable();
       const adds = addedBytes !== undefined;
       if (adds && this.#health.kind === 'full') throw diskFull();
-      return this.#admission.run(adds ? 'new' : 'ending', addedBytes ?? 0, () => work(memory));
+      return this.#admission.run(adds ? 'new' : 'ending', addedBytes ?? 0, () => work(engineState));
     });
   }
 
   /** Runs a request that only reads. It is served even if the engine cannot write any more. */
-  #read<T>(work: (memory: EngineState) => Promise<T>): Promise<T> {
+  #read<T>(work: (engineState: EngineState) => Promise<T>): Promise<T> {
     return this.#translated(() => {
-      const memory = this.#readable();
-      if (!memory) throw notReady(this.#health);
-      return this.#admission.run('new', 0, async () => work(memory));
+      const engineState = this.#readable();
+      if (!engineState) throw notReady(this.#health);
+      return this.#admission.run('new', 0, async () => work(engineState));
     });
   }
 
   #readable(): EngineState | undefined {
     const { kind } = this.#health;
-    return kind === 'starting' || kind === 'stopping' ? undefined : this.#memory;
+    return kind === 'starting' || kind === 'stopping' ? undefined : this.#engineState;
   }
 
   /** Runs a request for queues that match a filter. With a group, this node must hold all its queues. */
-  #readFiltered<T>({ group }: Pick<QueueFilter, 'group'>, work: (memory: EngineState) => Promise<T>): Promise<T> {
+  #readFiltered<T>({ group }: Pick<QueueFilter, 'group'>, work: (engineState: EngineState) => Promise<T>): Promise<T> {
     return group === undefined ? this.#read(work) : this.#readOf([{ group }], work);
   }
 
   /** Runs a read of these queues. This node must hold their groups from its start to its end. */
-  #readOf<T>(names: readonly Pick<QueueName, 'group'>[], work: (memory: EngineState) => Promise<T>): Promise<T> {
+  #readOf<T>(names: readonly Pick<QueueName, 'group'>[], work: (engineState: EngineState) => Promise<T>): Promise<T> {
     const { holdings } = this.#deps;
     if (holdings.everything) return this.#read(work);
-    return this.#read(async (memory) => {
-      const ids = new Set(names.map(({ group }) => memory.partitionOf(group)));
+    return this.#read(async (engineState) => {
+      const ids = new Set(names.map(({ group }) => engineState.partitionOf(group)));
       for (const id of ids) await holdings.gate(id);
-      const answer = await work(memory);
+      const answer = await work(engineState);
       for (const id of ids) if (!holdings.holds(id)) throw holdings.notHolder(id);
       return answer;
     });
@@ -382,14 +384,14 @@ export class Engine {
 
   #writable(): EngineState {
     const { kind } = this.#health;
-    if (!this.#memory || (kind !== 'serving' && kind !== 'full')) throw notReady(this.#health);
-    return this.#memory;
+    if (!this.#engineState || (kind !== 'serving' && kind !== 'full')) throw notReady(this.#health);
+    return this.#engineState;
   }
 
   /** The state for work in the background. Undefined while nothing can be written. */
   #current(): EngineState | undefined {
     const { kind } = this.#health;
-    return (kind === 'serving' || kind === 'full') && !this.#memory?.failed ? this.#memory : undefined;
+    return (kind === 'serving' || kind === 'full') && !this.#engineState?.failed ? this.#engineState : undefined;
   }
 
   #memoryDeps(): EngineStateDeps {
@@ -406,7 +408,7 @@ export class Engine {
     if (state.kind === 'full' && kind !== 'full') log.warn({ freeBytes: state.freeBytes }, 'disk full: no new tasks');
     if (state.kind === 'writable' && kind === 'full') log.info({}, 'disk has space again');
     if (state.kind === 'failed') this.#fail(state.cause);
-    else if (!this.#memory?.failed) this.#health = { kind: state.kind === 'full' ? 'full' : 'serving' };
+    else if (!this.#engineState?.failed) this.#health = { kind: state.kind === 'full' ? 'full' : 'serving' };
   }
 
   /** Rebuilds the state from the store, because memory is ahead of the disk. After a full disk, writes continue then. */
@@ -430,9 +432,9 @@ export class Engine {
   async #reload(): Promise<void> {
     const { log, store } = this.#deps;
     try {
-      const { memory } = await openState(this.#memoryDeps());
-      memory.abandonOthers();
-      this.#memory = memory;
+      const { engineState } = await openState(this.#memoryDeps());
+      engineState.abandonOthers();
+      this.#engineState = engineState;
     } catch (error) {
       if (this.#stopped) return;
       log.error({ err: error }, 'the store could not be read; trying again');
@@ -444,17 +446,17 @@ export class Engine {
     if (this.#health.kind !== 'starting') return;
     this.#health = { kind: 'serving' };
     this.#onStoreState(store.state);
-    this.#leaseRequests?.adopt(this.#memory);
-    this.#taskWaits?.adopt(this.#memory);
+    this.#leaseRequests?.adopt(this.#engineState);
+    this.#taskWaits?.adopt(this.#engineState);
   }
 
   /** Resolves with the rebuilt state after a failed write. */
   async #rebuiltMemory(): Promise<EngineState> {
-    while (!this.#memory || this.#memory.failed) {
+    while (!this.#engineState || this.#engineState.failed) {
       if (this.#stopped || !this.#rebuilt) throw notReady(this.#health);
       await this.#rebuilt.promise;
     }
-    return this.#memory;
+    return this.#engineState;
   }
 
   #fail(cause: Error): void {
@@ -470,20 +472,20 @@ export class Engine {
   }
 
   #tick(): Promise<void> {
-    const memory = this.#current();
-    if (!memory) return Promise.resolve();
+    const engineState = this.#current();
+    if (!engineState) return Promise.resolve();
     this.#checkpoint = (async () => {
-      memory.dropEmpty();
-      await this.#checkpoints.write(memory);
-      await memory.requests.trim(this.#deps.clock.now());
+      engineState.dropEmpty();
+      await this.#checkpoints.write(engineState);
+      await engineState.requests.trim(this.#deps.clock.now());
       if (this.#reaper.hasLeftovers) await this.#reaper.reapAll();
     })();
     return this.#checkpoint;
   }
 
   async #flush(): Promise<void> {
-    const memory = this.#memory;
-    if (memory && !memory.failed) await this.#checkpoints.flush(memory);
+    const engineState = this.#engineState;
+    if (engineState && !engineState.failed) await this.#checkpoints.flush(engineState);
   }
 }
 

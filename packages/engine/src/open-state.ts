@@ -46,13 +46,13 @@ export async function inspectStore(store: Store): Promise<{ hasQueues: boolean; 
 export async function openState(
   deps: EngineStateDeps,
   onReplay?: (atoms: number) => void,
-): Promise<{ memory: EngineState; replayedAtoms: number }> {
+): Promise<{ engineState: EngineState; replayedAtoms: number }> {
   const { store, config, holdings } = deps;
   const recovered = await recover(store, config.requestIdWindowMs, (id) => holdings.holds(id), onReplay);
   for (const id of recovered.partitions.keys()) assertPartition(id, deps.config.partitions);
-  const memory = new EngineState(deps, recovered);
-  await memory.requests.load(deps.clock.now());
-  return { memory, replayedAtoms: recovered.replayedAtoms };
+  const engineState = new EngineState(deps, recovered);
+  await engineState.requests.load(deps.clock.now());
+  return { engineState, replayedAtoms: recovered.replayedAtoms };
 }
 
 /** Reads the durable facts about which partitions of a cluster this node holds. */

@@ -3,19 +3,19 @@ import { expect, test } from 'vitest';
 import type { EngineState } from './engine-state.ts';
 import { Sweeper } from './sweeper.ts';
 
-const memory = {} as EngineState;
+const engineState = {} as EngineState;
 const [a, b, c] = ['a', 'b', 'c'].map((name) => ({ name }));
 
 /** A sweeper whose clock and whose memory the test sets. `swept`: what it has swept, in order. */
 function sweeper(work: (name: string) => void, atOnce = 1) {
   const state = {
     now: 0,
-    memory: memory as EngineState | undefined,
+    engineState: engineState as EngineState | undefined,
     due: [a, b, c].filter((one) => one !== undefined),
   };
   const swept: string[] = [];
   const one = new Sweeper<{ readonly name: string }>(
-    { memory: () => state.memory, clock: { now: () => state.now as never } },
+    { engineState: () => state.engineState, clock: { now: () => state.now as never } },
     {
       everyMs: 100,
       atOnce,
@@ -51,7 +51,7 @@ test('an error that nobody expects is reported after the rest is swept', async (
 
 test('nothing is swept once nothing can be written', async () => {
   const { state, swept, look } = sweeper(() => {
-    state.memory = undefined;
+    state.engineState = undefined;
   });
   await look();
   await look();

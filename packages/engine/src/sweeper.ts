@@ -12,16 +12,16 @@ export interface Sweep<T extends object> {
   /** How many are swept at once. Default 1. */
   readonly atOnce?: number;
   /** What is due now. It costs next to nothing when there is nothing. */
-  due(memory: EngineState): Iterable<T>;
+  due(engineState: EngineState): Iterable<T>;
   /** `goesOn`: false when nothing can be written any more. */
-  sweep(memory: EngineState, due: T, goesOn: () => boolean): Promise<void>;
+  sweep(engineState: EngineState, due: T, goesOn: () => boolean): Promise<void>;
   /** Whether an error needs no report: reads and requests report it. Default: see `isExpected`. */
   isExpected?(error: unknown): boolean;
 }
 
 interface SweeperDeps {
   /** Undefined while nothing can be written. */
-  readonly memory: () => EngineState | undefined;
+  readonly engineState: () => EngineState | undefined;
   readonly clock: Pick<Clock, 'now'>;
 }
 
@@ -39,18 +39,18 @@ export class Sweeper<T extends object> {
 
   /** Sweeps all that is due. Call it again when it has ended. Rejects with the first error that was not expected. */
   async look(): Promise<void> {
-    const { memory: writable, clock } = this.#deps;
-    const memory = writable();
-    if (memory === undefined) return;
+    const { engineState: writable, clock } = this.#deps;
+    const engineState = writable();
+    if (engineState === undefined) return;
     const now = clock.now();
-    const due = Array.from(this.#sweep.due(memory)).filter((one) => (this.#later.get(one) ?? 0) <= now);
-    const goesOn = (): boolean => writable() === memory;
+    const due = Array.from(this.#sweep.due(engineState)).filter((one) => (this.#later.get(one) ?? 0) <= now);
+    const goesOn = (): boolean => writable() === engineState;
     const errors: unknown[] = [];
     let next = 0;
     const lane = async (): Promise<void> => {
       for (let one = due[next++]; one !== undefined && goesOn(); one = due[next++]) {
         try {
-          await this.#sweep.sweep(memory, one, goesOn);
+          await this.#sweep.sweep(engineState, one, goesOn);
         } catch (error) {
           this.#later.set(one, clock.now() + FAILED_GAP_MS);
           if (!(this.#sweep.isExpected ?? isExpected)(error)) errors.push(error);

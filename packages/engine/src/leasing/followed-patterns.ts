@@ -122,10 +122,10 @@ export class FollowedPatterns {
   #droppedAt = 0;
   #sliceEnds = 0;
   #spentMs = 0;
-  #memory: EngineState;
+  #engineState: EngineState;
 
-  constructor(memory: EngineState, events: FollowedPatternsEvents) {
-    this.#memory = memory;
+  constructor(engineState: EngineState, events: FollowedPatternsEvents) {
+    this.#engineState = engineState;
     this.#events = events;
   }
 
@@ -174,12 +174,12 @@ export class FollowedPatterns {
 
   unfollow(pattern: FollowedPattern): void {
     pattern.requests--;
-    pattern.usedAt = this.#memory.clock.now();
+    pattern.usedAt = this.#engineState.clock.now();
   }
 
   /** Continues with rebuilt memory. */
-  adopt(memory: EngineState): void {
-    this.#memory = memory;
+  adopt(engineState: EngineState): void {
+    this.#engineState = engineState;
     this.#followed.clear();
     this.#late.clear();
     this.#pairs = 0;
@@ -214,7 +214,7 @@ export class FollowedPatterns {
 
   /** Matches a new queue in this turn. False: there is no time. */
   #matchNow(queue: Queue): boolean {
-    const { clock } = this.#memory;
+    const { clock } = this.#engineState;
     const began = clock.now();
     if (began >= this.#sliceEnds) {
       this.#sliceEnds = began + SLICE_EVERY_MS;
@@ -239,12 +239,12 @@ export class FollowedPatterns {
   }
 
   async #matchLate(): Promise<void> {
-    const memory = this.#memory;
-    const { clock } = memory;
+    const engineState = this.#engineState;
+    const { clock } = engineState;
     let pauseMs = SLICE_EVERY_MS;
     do {
       await sleep(clock, pauseMs);
-      if (memory !== this.#memory) return;
+      if (engineState !== this.#engineState) return;
       const began = clock.now();
       for (const [queue, patterns] of this.#late) {
         // Queues take turns: one may match many slow patterns.
@@ -262,7 +262,7 @@ export class FollowedPatterns {
   #matchUntil(end: Instant, queue: Queue, patterns: Iterator<FollowedPattern>): boolean {
     for (let next = patterns.next(); !next.done; next = patterns.next()) {
       this.#matchOne(next.value, queue);
-      if (this.#memory.clock.now() >= end) return false;
+      if (this.#engineState.clock.now() >= end) return false;
     }
     return true;
   }
@@ -274,7 +274,7 @@ export class FollowedPatterns {
 
   /** Returns how long it took, in ms. */
   #matchOne(pattern: FollowedPattern, queue: Queue): number {
-    const { clock } = this.#memory;
+    const { clock } = this.#engineState;
     const began = clock.now();
     try {
       if (pattern.matches === undefined || pattern.matches(queue.fullName)) this.#note(pattern, queue);
@@ -306,21 +306,21 @@ export class FollowedPatterns {
 
   /** Matches the queues that exist. */
   #match(pattern: FollowedPattern): void {
-    const memory = this.#memory;
+    const engineState = this.#engineState;
     pattern.isMatching = true;
     const { matches, group } = pattern;
     const filter = group === undefined ? {} : { group };
     const note = (queue: Queue): void => this.#note(pattern, queue);
     function* names(): Generator<string, void, boolean> {
-      for (const queue of memory.table.inOrder(filter)) if (yield queue.fullName) note(queue);
+      for (const queue of engineState.table.inOrder(filter)) if (yield queue.fullName) note(queue);
     }
     if (matches === undefined) {
-      for (const queue of memory.table.inOrder(filter)) note(queue);
+      for (const queue of engineState.table.inOrder(filter)) note(queue);
       pattern.isMatching = false;
       return;
     }
-    const isCurrent = (): boolean => memory === this.#memory && this.#patterns.get(pattern.key) === pattern;
-    memory.names.prepare(matches, names(), 'patterns.name_regex').then(
+    const isCurrent = (): boolean => engineState === this.#engineState && this.#patterns.get(pattern.key) === pattern;
+    engineState.names.prepare(matches, names(), 'patterns.name_regex').then(
       () => {
         if (!isCurrent()) return;
         pattern.isMatching = false;
@@ -359,9 +359,9 @@ export class FollowedPatterns {
 
   /** Looks at the patterns at most once in this time. */
   #dropUnused(keptMs: number): void {
-    const before = this.#memory.clock.now() - keptMs;
+    const before = this.#engineState.clock.now() - keptMs;
     if (before < this.#droppedAt) return;
-    this.#droppedAt = this.#memory.clock.now();
+    this.#droppedAt = this.#engineState.clock.now();
     for (const pattern of this.#patterns.values()) {
       if (pattern.requests === 0 && pattern.usedAt <= before) this.#drop(pattern);
     }
@@ -374,7 +374,7 @@ export class FollowedPatterns {
     ofGroup?.delete(pattern);
     if (ofGroup?.size === 0) this.#byGroup.delete(group);
     pattern.clear();
-    const { table } = this.#memory;
+    const { table } = this.#engineState;
     const names =
       group === undefined ? this.#followed.keys() : [...table.ofGroup(group)].map((queue) => queue.fullName);
     for (const name of names) {

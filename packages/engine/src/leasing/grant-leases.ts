@@ -101,15 +101,15 @@ function furtherRefills(queues: Iterable<Queue>, first: Refill): Refill[] {
 }
 
 /** Leases the picked tasks in this turn, with one atom for each partition. Payloads may still have to be read. */
-export function grant(memory: EngineState, picks: readonly Pick[], command: LeaseCommand): LeasedPick[] {
-  const now = memory.clock.now();
+export function grant(engineState: EngineState, picks: readonly Pick[], command: LeaseCommand): LeasedPick[] {
+  const now = engineState.clock.now();
   const lease = { workerAddress: command.workerAddress, worker: command.worker, since: now };
   const byPartition = new Map<PartitionId, PlannedChange[]>();
   const granted: LeasedPick[] = [];
   for (const { queue, pid, task } of picks) {
     const { state } = task;
     // The token is the ticket: it grows with every lease, and no earlier task with this PID had it.
-    const token = memory.nextTicket(queue.partition) as number as LeaseToken;
+    const token = engineState.nextTicket(queue.partition) as number as LeaseToken;
     const { settings } = queue;
     const durationMs = command.leaseDurationMs || settings.leaseDurationMs;
     const until = leaseEnd(now, durationMs, timeLimitOf(state, settings), now, now);
@@ -133,7 +133,7 @@ export function grant(memory: EngineState, picks: readonly Pick[], command: Leas
     changes.push({ queue, change, known: task });
     granted.push({ queue, pid, state: after, until, isUntold: command.leaseDurationMs === 0, data: task.data });
   }
-  for (const [partition, changes] of byPartition) memory.commit({ partition, at: now, changes });
+  for (const [partition, changes] of byPartition) engineState.commit({ partition, at: now, changes });
   return granted;
 }
 
@@ -158,15 +158,15 @@ export const isToBeRead = ({ data, state }: LeasedPick): boolean => data === und
  * Releases `room` at the end.
  */
 export async function deliver(
-  memory: EngineState,
+  engineState: EngineState,
   granted: readonly LeasedPick[],
   room: AnswerRoom,
 ): Promise<LeasedTask[]> {
   using _room = room;
   const missing = granted.filter(isToBeRead);
   let payloads: Map<LeasedPick, Payload> | undefined;
-  if (missing.length === 0) await memory.durable();
-  else [payloads] = await Promise.all([readPayloads(memory, missing), memory.durable()]);
+  if (missing.length === 0) await engineState.durable();
+  else [payloads] = await Promise.all([readPayloads(engineState, missing), engineState.durable()]);
   const leased: LeasedTask[] = [];
   for (const pick of granted) {
     const read = payloads?.get(pick);
@@ -203,12 +203,15 @@ function asLeased(
   };
 }
 
-async function readPayloads(memory: EngineState, missing: readonly LeasedPick[]): Promise<Map<LeasedPick, Payload>> {
-  memory.counts.coldReads += missing.length;
+async function readPayloads(
+  engineState: EngineState,
+  missing: readonly LeasedPick[],
+): Promise<Map<LeasedPick, Payload>> {
+  engineState.counts.coldReads += missing.length;
   const keys = missing.map(({ queue, pid }) => taskKey(queue.prefix, pid));
   using holds = new DisposableStack();
   for (const queue of new Set(missing.map(({ queue }) => queue))) holds.use(queue.hold());
-  const rows = await memory.store.get(Family.data, keys);
+  const rows = await engineState.store.get(Family.data, keys);
   const payloads = new Map<LeasedPick, Payload>();
   for (const [i, pick] of missing.entries()) {
     const row = rows[i];

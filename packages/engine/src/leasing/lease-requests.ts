@@ -80,20 +80,20 @@ export class LeaseRequests {
   /** Partitions of matching queues that do not allow commits yet. */
   readonly #gatedPartitions = new Set<PartitionId>();
   #arrivals = 0;
-  #memory: EngineState;
+  #engineState: EngineState;
 
-  constructor(memory: EngineState) {
-    this.#memory = memory;
-    this.#deadlines = new Deadlines(memory.clock, (waiter) => this.#waitIsOver(waiter));
-    this.#patterns = new FollowedPatterns(memory, {
+  constructor(engineState: EngineState) {
+    this.#engineState = engineState;
+    this.#deadlines = new Deadlines(engineState.clock, (waiter) => this.#waitIsOver(waiter));
+    this.#patterns = new FollowedPatterns(engineState, {
       matched: ({ key }) => void this.#serve(key),
       failed: ({ key }, error) => {
         for (const waiter of this.#lines.line(key)) waiter.fail(error);
       },
       available: (queue) => this.#available(queue),
     });
-    memory.holdings.onChange(() => this.#servePatterns());
-    this.#listen(memory);
+    engineState.holdings.onChange(() => this.#servePatterns());
+    this.#listen(engineState);
   }
 
   get waiters(): number {
@@ -104,16 +104,16 @@ export class LeaseRequests {
    * Continues with rebuilt memory; requests keep waiting. All are served again at most once in `REBUILD_GAP_MS`: on a full
    * disk the first lease may fail again and cause the next rebuild.
    */
-  adopt(memory: EngineState): void {
-    const { failed } = this.#memory;
-    this.#memory = memory;
-    this.#listen(memory);
+  adopt(engineState: EngineState): void {
+    const { failed } = this.#engineState;
+    this.#engineState = engineState;
+    this.#listen(engineState);
     this.#clearTimers();
     this.#heldUp.clear();
     this.#sweeping.clear();
-    this.#patterns.adopt(memory);
+    this.#patterns.adopt(engineState);
     this.#cancelServeAll();
-    const { clock } = memory;
+    const { clock } = engineState;
     const at = Math.max(clock.now(), this.#servedAllAt + REBUILD_GAP_MS) as Instant;
     if (at === clock.now()) {
       this.#serveAll();
@@ -124,7 +124,7 @@ export class LeaseRequests {
   }
 
   #serveAll(): void {
-    this.#servedAllAt = this.#memory.clock.now();
+    this.#servedAllAt = this.#engineState.clock.now();
     for (const waiter of this.#lines.all()) {
       waiter.unserved = undefined;
       for (const name of waiter.lines) {
@@ -136,7 +136,7 @@ export class LeaseRequests {
   }
 
   lease(command: LeaseCommand, signal: CallSignal | undefined): Promise<LeasedTask[]> {
-    const { clock, config } = this.#memory;
+    const { clock, config } = this.#engineState;
     const { waitMs } = command;
     if (waitMs > 0 && this.#lines.size >= config.maxWaiters) {
       throw new Refusal('TOO_MANY_WAITERS', `${config.maxWaiters} lease requests are waiting already`, {
@@ -168,7 +168,7 @@ export class LeaseRequests {
   /** Queues with available tasks that match the patterns of a command and that it does not name. */
   queuesWithTasks({ queues, patterns = [] }: LeaseCommand, most: number): MatchedQueue[] {
     const found = new Map<Queue, MatchedQueue>();
-    const named = new Set(queues.map((name) => this.#memory.table.get(name)));
+    const named = new Set(queues.map((name) => this.#engineState.table.get(name)));
     for (const { key, id, mayLease } of patterns) {
       const ready = this.#patterns.get(key)?.ready;
       let looked = 0;
@@ -232,7 +232,7 @@ export class LeaseRequests {
   /** Refuses the requests that wait for queues of a partition that this node has given up. */
   abandon(id: PartitionId): void {
     for (const waiter of this.#lines.all()) {
-      if (waiter.partitions.has(id)) waiter.fail(this.#memory.holdings.notHolder(id));
+      if (waiter.partitions.has(id)) waiter.fail(this.#engineState.holdings.notHolder(id));
     }
   }
 
@@ -242,7 +242,7 @@ export class LeaseRequests {
   }
 
   #deliver(granted: readonly LeasedPick[], room: AnswerRoom): Promise<LeasedTask[]> {
-    const delivering = deliver(this.#memory, granted, room);
+    const delivering = deliver(this.#engineState, granted, room);
     // `delivered()` has to wait for reads only.
     if (!granted.some(isToBeRead)) return delivering;
     const over = (): void => void this.#delivering.delete(delivering);
@@ -253,9 +253,9 @@ export class LeaseRequests {
 
   /** Partitions of the groups that the command names. */
   #partitionsOf({ queues, patterns = [] }: LeaseCommand): ReadonlySet<PartitionId> {
-    if (this.#memory.holdings.everything) return NO_PARTITIONS;
-    const partitions = new Set(queues.map(({ group }) => this.#memory.partitionOf(group)));
-    for (const { group } of patterns) if (group !== undefined) partitions.add(this.#memory.partitionOf(group));
+    if (this.#engineState.holdings.everything) return NO_PARTITIONS;
+    const partitions = new Set(queues.map(({ group }) => this.#engineState.partitionOf(group)));
+    for (const { group } of patterns) if (group !== undefined) partitions.add(this.#engineState.partitionOf(group));
     return partitions;
   }
 
@@ -263,7 +263,7 @@ export class LeaseRequests {
   #isGated(waiter: LeaseWaiter): boolean {
     if (waiter.gated) return true;
     for (const id of waiter.partitions) {
-      const gate = this.#memory.holdings.gate(id);
+      const gate = this.#engineState.holdings.gate(id);
       if (!gate) continue;
       waiter.gated = true;
       gate.then(
@@ -281,9 +281,9 @@ export class LeaseRequests {
     return false;
   }
 
-  #listen(memory: EngineState): void {
-    const current = (): boolean => this.#memory === memory;
-    memory.listener = {
+  #listen(engineState: EngineState): void {
+    const current = (): boolean => this.#engineState === engineState;
+    engineState.listener = {
       added: (queue) => {
         if (current()) this.#patterns.added(queue);
       },
@@ -333,7 +333,7 @@ export class LeaseRequests {
     if (error !== undefined) this.#leaveOut(queue, names, error);
     // After a failed write, requests that may wait do so until memory is rebuilt.
     for (const waiter of error === undefined ? [] : this.#lines.line(queue.fullName)) {
-      if (waiter.impatient || !this.#memory.failed) waiter.fail(error);
+      if (waiter.impatient || !this.#engineState.failed) waiter.fail(error);
     }
     const blocked = new Set<LeaseWaiter>();
     for (const name of names ?? []) this.#serve(name, blocked);
@@ -342,11 +342,11 @@ export class LeaseRequests {
 
   /** Patterns leave a queue out that cannot be read, until it gets a task. The first request that waits for it says so. */
   #leaveOut(queue: Queue, names: ReadonlySet<string> | undefined, error: unknown): void {
-    this.#sweepFailedAt.set(queue, this.#memory.clock.now());
+    this.#sweepFailedAt.set(queue, this.#engineState.clock.now());
     for (const { ready, key } of this.#patterns.following(queue.fullName)?.patterns ?? []) {
       ready.delete(queue);
       const [first] = names?.has(key) ? this.#lines.line(key) : [];
-      if (first !== undefined && (first.impatient || !this.#memory.failed)) first.fail(error);
+      if (first !== undefined && (first.impatient || !this.#engineState.failed)) first.fail(error);
     }
   }
 
@@ -361,7 +361,7 @@ export class LeaseRequests {
 
   #standInLineForRoom(name: string): void {
     this.#withoutRoom.add(name);
-    this.#memory.admission.standInLine(() => {
+    this.#engineState.admission.standInLine(() => {
       this.#roomEnded = false;
       const served = this.#serve(name);
       if (this.#roomEnded && !served) return false;
@@ -416,7 +416,7 @@ export class LeaseRequests {
   }
 
   #hasNothing(queue: Queue | undefined): boolean {
-    return queue === undefined || (queue.ledger.available === 0 && !mayBeDue(queue, this.#memory.clock.now()));
+    return queue === undefined || (queue.ledger.available === 0 && !mayBeDue(queue, this.#engineState.clock.now()));
   }
 
   #hasImpatient(name: string, followed: Followed | undefined): boolean {
@@ -441,13 +441,13 @@ export class LeaseRequests {
 
   #queueNamed(waiter: LeaseWaiter, name: string): Queue | undefined {
     const queueName = waiter.queueOf(name);
-    return queueName && this.#memory.table.get(queueName);
+    return queueName && this.#engineState.table.get(queueName);
   }
 
   #queuesOf(waiter: LeaseWaiter): Queue[] {
     const queues: Queue[] = [];
     for (const name of waiter.queues) {
-      const queue = this.#memory.table.get(name);
+      const queue = this.#engineState.table.get(name);
       if (queue) queues.push(queue);
     }
     return queues;
@@ -471,29 +471,29 @@ export class LeaseRequests {
 
   /** An empty answer. It waits until the change that took the last task is durable, so that it stays true after a crash. */
   async #nothing(): Promise<LeasedTask[]> {
-    await this.#memory.durable();
+    await this.#engineState.durable();
     return [];
   }
 
   /** `only`: the one matching queue to try for the patterns. Undefined: all. */
   #attempt(waiter: LeaseWaiter, only?: Followed): Attempt {
-    const memory = this.#memory;
-    if (memory.failed) {
+    const engineState = this.#engineState;
+    if (engineState.failed) {
       // Requests that may wait do so until memory is rebuilt.
-      if (waiter.impatient) waiter.fail(memory.failed);
+      if (waiter.impatient) waiter.fail(engineState.failed);
       return 'blocked';
     }
     if (this.#isGated(waiter)) return 'blocked';
     waiter.unserved = undefined;
     const { command, patterns } = waiter;
-    const now = memory.clock.now();
+    const now = engineState.clock.now();
     if (isMatching(waiter)) return 'blocked';
     if (patterns.length > 0 && now - this.#sweptAt >= SWEEP_GAP_MS) this.#sweepDue();
     const candidates = patterns.length > 0 ? this.#candidates(waiter, only) : undefined;
     const queues = candidates?.queues ?? this.#queuesOf(waiter);
     const expiring = queues.filter((queue) => mayBeDue(queue, now));
     const names = candidates === undefined ? waiter.queues : [...waiter.queues, ...candidates.ids.keys()];
-    const sources = names.flatMap((name) => memory.lastAttempts.into(name, now));
+    const sources = names.flatMap((name) => engineState.lastAttempts.into(name, now));
     for (const queue of [...expiring, ...sources]) this.#startExpiry(queue);
     // Dead letters must arrive first: they may replace tasks of these queues.
     if (sources.length > 0) return this.#holdUp(waiter, sources);
@@ -501,7 +501,7 @@ export class LeaseRequests {
     // Searches end in about the order in which they start.
     if (late !== undefined) return this.#holdUp(waiter, [late]);
     // A request for more bytes than one answer may hold gets fewer tasks; the caller asks again for the rest.
-    const maxBytes = Math.min(command.maxBytes, memory.admission.maxAnswerBytes);
+    const maxBytes = Math.min(command.maxBytes, engineState.admission.maxAnswerBytes);
     const selection = select(queues, command, maxBytes, candidates?.mostOf);
     const mayRefill = waiter.refills < MAX_REFILLS + queues.length / REFILLS_AT_ONCE;
     if (selection.kind === 'refill' && (mayRefill || selection.picks.length === 0)) {
@@ -526,10 +526,10 @@ export class LeaseRequests {
       if (candidates === undefined || only === undefined) waiter.hasLooked = true;
       return 'empty';
     }
-    const room = memory.admission.tryAnswer(selection.bytes);
+    const room = engineState.admission.tryAnswer(selection.bytes);
     if (!room) return this.#waitForRoom(waiter);
     try {
-      const granted = grant(memory, selection.picks, command);
+      const granted = grant(engineState, selection.picks, command);
       const delivering = this.#deliver(granted, room);
       waiter.answer(candidates === undefined ? delivering : delivering.then((tasks) => withIds(tasks, candidates.ids)));
     } catch (error) {
@@ -543,7 +543,7 @@ export class LeaseRequests {
 
   /** The queues of a request with patterns, in its order. */
   #candidates(waiter: LeaseWaiter, only: Followed | undefined): Candidates {
-    const { table } = this.#memory;
+    const { table } = this.#engineState;
     const candidates: Candidates = { queues: [], ids: new Map(), blocked: [], mostOf: new Map(), isWithoutRoom: false };
     const named = new Set(waiter.queues.map((name) => table.get(name)));
     let at = 0;
@@ -580,7 +580,7 @@ export class LeaseRequests {
   /** False if a request with a pattern may not have tasks of this queue yet. */
   #isOpen(queue: Queue, only: Followed | undefined, candidates: Candidates): boolean {
     const { partition, fullName } = queue;
-    if (!this.#memory.holdings.canCommit(partition)) {
+    if (!this.#engineState.holdings.canCommit(partition)) {
       this.#serveAfterGate(partition);
       return false;
     }
@@ -594,7 +594,7 @@ export class LeaseRequests {
   }
 
   #serveAfterGate(partition: PartitionId): void {
-    const gate = this.#memory.holdings.gate(partition);
+    const gate = this.#engineState.holdings.gate(partition);
     if (gate === undefined || this.#gatedPartitions.has(partition)) return;
     this.#gatedPartitions.add(partition);
     gate.then(
@@ -609,7 +609,7 @@ export class LeaseRequests {
 
   /** Searches queues that match patterns for due tasks: some of them at once, the others when those end. */
   #sweepDue(): void {
-    const { hiding, clock } = this.#memory;
+    const { hiding, clock } = this.#engineState;
     const now = clock.now();
     this.#sweptAt = now;
     this.#isSweepCut = false;
@@ -634,11 +634,11 @@ export class LeaseRequests {
   }
 
   #armSweep(): void {
-    const { clock } = this.#memory;
+    const { clock } = this.#engineState;
     this.#cancelSweep ??= clock.at((clock.now() + SWEEP_GAP_MS) as Instant, () => {
       this.#cancelSweep = undefined;
       if (!this.#patterns.hasWaiting((key) => this.#lines.has(key))) return;
-      if (!this.#memory.failed) this.#sweepDue();
+      if (!this.#engineState.failed) this.#sweepDue();
       this.#armSweep();
     });
   }
@@ -650,17 +650,17 @@ export class LeaseRequests {
   #prefetch(queue: Queue): void {
     const { cache } = queue;
     if (!cache || cache.firstMissing === undefined || queue.refilling) return;
-    if (cache.readyCount < prefetchSize(this.#memory, queue, 0)) this.#startRefill(queue, 0);
+    if (cache.readyCount < prefetchSize(this.#engineState, queue, 0)) this.#startRefill(queue, 0);
   }
 
   /** At its end it calls the listener's `read`. */
   #startRefill(queue: Queue, wanted: number): void {
-    if (!queue.refilling) refill(this.#memory, queue, wanted).catch(() => {});
+    if (!queue.refilling) refill(this.#engineState, queue, wanted).catch(() => {});
   }
 
   /** At its end it calls the listener's `read`. */
   #startExpiry(queue: Queue): void {
-    if (!queue.expiring) showDue(this.#memory, queue).catch(() => {});
+    if (!queue.expiring) showDue(this.#engineState, queue).catch(() => {});
   }
 
   /** Looks for due tasks when the next hidden task of the queue is due, if requests wait for the queue. */
@@ -668,7 +668,7 @@ export class LeaseRequests {
     const [first] = this.#lines.line(name);
     const queue = first && this.#queueNamed(first, name);
     if (!queue || queue.ledger.hidden === 0) return;
-    const { clock } = this.#memory;
+    const { clock } = this.#engineState;
     const at = Math.max(queue.ledger.dueFloor, clock.now() + EXPIRY_GAP_MS) as Instant;
     const armed = this.#dueTimers.get(name);
     if (armed && armed.at <= at) return;

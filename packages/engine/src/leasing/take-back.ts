@@ -3,9 +3,12 @@ import type { EngineState } from '../engine-state.ts';
 import { updateTasks } from '../operations/update-tasks.ts';
 
 /** Releases tasks that were leased for a caller that has disconnected, as if they had not been leased. Throws its refusal. */
-export async function takeBack(memory: EngineState | undefined, leased: readonly LeasedTask[]): Promise<never> {
-  if (memory) {
-    await giveBack(async (release) => onlyOutcome(await updateTasks(memory, batchOf([release], undefined))), leased);
+export async function takeBack(engineState: EngineState | undefined, leased: readonly LeasedTask[]): Promise<never> {
+  if (engineState) {
+    await giveBack(
+      async (release) => onlyOutcome(await updateTasks(engineState, batchOf([release], undefined))),
+      leased,
+    );
   }
   throw new Refusal('CANCELLED', 'the call was cancelled');
 }

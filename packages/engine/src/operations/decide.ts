@@ -33,22 +33,22 @@ type Attempts<T> = (now: Instant, reads: Reads) => Attempt<T>;
  * and until everything that the attempts need is in memory. Operations wait for their own reads only, never for each other.
  */
 export async function decide<T>(
-  memory: EngineState,
+  engineState: EngineState,
   partition: PartitionId,
   attempt: Attempts<T>,
 ): Promise<Decided<T>> {
-  using reads = new Reads(memory);
+  using reads = new Reads(engineState);
   for (;;) {
-    memory.assertCurrent();
-    const gate = memory.holdings.gate(partition);
+    engineState.assertCurrent();
+    const gate = engineState.holdings.gate(partition);
     if (gate !== undefined) {
       reads.giveRoomBack();
       await gate;
       continue;
     }
-    const now = memory.clock.now();
+    const now = engineState.clock.now();
     const attempted = attempt(now, reads);
-    if (attempted.kind === 'decided') return committed(memory, partition, now, attempted);
+    if (attempted.kind === 'decided') return committed(engineState, partition, now, attempted);
     if (attempted.kind === 'needs') {
       await reads.fetch(attempted.needs);
       continue;
@@ -60,23 +60,23 @@ export async function decide<T>(
 
 /** As `decide`, if the first attempt decides. Otherwise undefined, and nothing has changed. */
 export function decideNow<T>(
-  memory: EngineState,
+  engineState: EngineState,
   partition: PartitionId,
   attempt: (now: Instant) => Attempt<T>,
 ): Decided<T> | undefined {
-  memory.assertCurrent();
-  if (!memory.holdings.canCommit(partition)) return undefined;
-  const now = memory.clock.now();
+  engineState.assertCurrent();
+  if (!engineState.holdings.canCommit(partition)) return undefined;
+  const now = engineState.clock.now();
   const attempted = attempt(now);
-  return attempted.kind === 'decided' ? committed(memory, partition, now, attempted) : undefined;
+  return attempted.kind === 'decided' ? committed(engineState, partition, now, attempted) : undefined;
 }
 
 function committed<T>(
-  memory: EngineState,
+  engineState: EngineState,
   partition: PartitionId,
   at: Instant,
   { result, changes }: Extract<Attempt<T>, { readonly kind: 'decided' }>,
 ): Decided<T> {
-  if (changes !== undefined) memory.commit({ partition, at, ...changes });
-  return { result, durable: memory.durable() };
+  if (changes !== undefined) engineState.commit({ partition, at, ...changes });
+  return { result, durable: engineState.durable() };
 }

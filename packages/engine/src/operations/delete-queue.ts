@@ -5,11 +5,15 @@ import { deadFor, showAllDue } from './expire.ts';
 import type { Reaper } from './reaper.ts';
 
 /** Deletes a queue with all its tasks. Resolves with their number. The reaper deletes their rows later. */
-export async function deleteQueue(memory: EngineState, name: QueueName, reaper: Pick<Reaper, 'reap'>): Promise<number> {
+export async function deleteQueue(
+  engineState: EngineState,
+  name: QueueName,
+  reaper: Pick<Reaper, 'reap'>,
+): Promise<number> {
   // Move dead tasks first: they belong into another queue, and dead tasks of other queues may belong into this one.
-  await showAllDue(memory, deadFor(memory, name));
-  const { result: queue, durable } = await decide(memory, memory.partitionOf(name.group), () => {
-    const found = memory.table.get(name);
+  await showAllDue(engineState, deadFor(engineState, name));
+  const { result: queue, durable } = await decide(engineState, engineState.partitionOf(name.group), () => {
+    const found = engineState.table.get(name);
     const dropped = found && [{ queueId: found.ledger.queueId, reap: true, queue: found }];
     return {
       kind: 'decided',
@@ -19,6 +23,6 @@ export async function deleteQueue(memory: EngineState, name: QueueName, reaper: 
   });
   await durable;
   if (queue === undefined) return 0;
-  reaper.reap(memory.log, queue.found);
+  reaper.reap(engineState.log, queue.found);
   return queue.size;
 }

@@ -33,16 +33,16 @@ export const isFloorPast = ({ ledger }: Queue, now: Instant): boolean => ledger.
  * their dead-letter queues. Lazy (the paper, 5.6): called only when a request needs the tasks or counts of this queue or of
  * one of its dead-letter queues. Concurrent calls for a queue share one search.
  */
-export function showDue(memory: EngineState, queue: Queue): Promise<void> {
-  queue.expiring ??= sweep(memory, queue).then(
+export function showDue(engineState: EngineState, queue: Queue): Promise<void> {
+  queue.expiring ??= sweep(engineState, queue).then(
     () => {
       queue.expiring = undefined;
-      memory.listener.read(queue, undefined);
+      engineState.listener.read(queue, undefined);
     },
     (error: unknown) => {
       queue.expiring = undefined;
-      memory.lastAttempts.failed(queue, memory.clock.now());
-      memory.listener.read(queue, error);
+      engineState.lastAttempts.failed(queue, engineState.clock.now());
+      engineState.listener.read(queue, error);
       throw error;
     },
   );
@@ -50,9 +50,9 @@ export function showDue(memory: EngineState, queue: Queue): Promise<void> {
 }
 
 /** As `showDue`, but returns false if the store refuses writes or rows are damaged. Callers then use the tasks as they are. */
-export async function tryShowDue(memory: EngineState, queue: Queue): Promise<boolean> {
+export async function tryShowDue(engineState: EngineState, queue: Queue): Promise<boolean> {
   try {
-    await showDue(memory, queue);
+    await showDue(engineState, queue);
     return true;
   } catch (error) {
     if (!isExpected(error)) throw error;
@@ -65,33 +65,33 @@ export const isExpected = (error: unknown): boolean =>
   error instanceof Refusal || error instanceof StoreCorruptError || error instanceof UnreadableBytesError;
 
 /** Queues whose due tasks concern the named queues: these queues, and queues whose dead tasks may go to them. */
-export function* dueFor(memory: EngineState, names: Iterable<QueueName>): Generator<Queue> {
-  const now = memory.clock.now();
+export function* dueFor(engineState: EngineState, names: Iterable<QueueName>): Generator<Queue> {
+  const now = engineState.clock.now();
   for (const name of names) {
-    const queue = memory.table.get(name);
+    const queue = engineState.table.get(name);
     if (queue && mayBeDue(queue, now)) yield queue;
-    yield* memory.lastAttempts.into(name, now);
+    yield* engineState.lastAttempts.into(name, now);
   }
 }
 
 /** As `dueFor`, but only queues with tasks that may have to move to a dead-letter queue. */
-export function* deadFor(memory: EngineState, name: QueueName): Generator<Queue> {
-  const now = memory.clock.now();
-  const queue = memory.table.get(name);
-  if (queue && memory.lastAttempts.isDue(queue, now)) yield queue;
-  yield* memory.lastAttempts.into(name, now);
+export function* deadFor(engineState: EngineState, name: QueueName): Generator<Queue> {
+  const now = engineState.clock.now();
+  const queue = engineState.table.get(name);
+  if (queue && engineState.lastAttempts.isDue(queue, now)) yield queue;
+  yield* engineState.lastAttempts.into(name, now);
 }
 
 /** Shows the due tasks of all these queues, so that later reads of them are exact. Skips damaged queues. */
-export async function showAllDue(memory: EngineState, queues: Iterable<Queue>): Promise<void> {
-  const now = memory.clock.now();
+export async function showAllDue(engineState: EngineState, queues: Iterable<Queue>): Promise<void> {
+  const now = engineState.clock.now();
   const due: Queue[] = [];
   for (const queue of queues) if (mayBeDue(queue, now)) due.push(queue);
   const worker = async (): Promise<void> => {
     for (let queue = due.pop(); queue; queue = due.pop()) {
       // A search that is already running may have started too early to find all tasks that are due at this call.
       for (let searches = 0; searches < 2 && !queue.dropped && mayBeDue(queue, now); searches++) {
-        await tryShowDue(memory, queue);
+        await tryShowDue(engineState, queue);
       }
     }
   };
@@ -102,28 +102,28 @@ export async function showAllDue(memory: EngineState, queues: Iterable<Queue>): 
  * Tasks whose leases have ended leave the dead-letter queues first: a dead letter may get the PID of one. `before`: queues whose
  * searches have begun, because dead-letter queues may form a ring.
  */
-async function sweep(memory: EngineState, queue: Queue, before: Set<Queue> = new Set([queue])): Promise<void> {
-  const now = memory.clock.now();
-  for (const name of memory.lastAttempts.targetsOf(queue)) {
-    const target = memory.table.get({ group: queue.ledger.name.group, name });
-    if (target === undefined || before.has(target) || !memory.lastAttempts.isDue(target, now)) continue;
+async function sweep(engineState: EngineState, queue: Queue, before: Set<Queue> = new Set([queue])): Promise<void> {
+  const now = engineState.clock.now();
+  for (const name of engineState.lastAttempts.targetsOf(queue)) {
+    const target = engineState.table.get({ group: queue.ledger.name.group, name });
+    if (target === undefined || before.has(target) || !engineState.lastAttempts.isDue(target, now)) continue;
     before.add(target);
-    await sweep(memory, target, before);
+    await sweep(engineState, target, before);
   }
-  await eachDue(memory, queue, now, (pids) => show(memory, queue, pids, now));
-  memory.lastAttempts.swept(queue, now);
+  await eachDue(engineState, queue, now, (pids) => show(engineState, queue, pids, now));
+  engineState.lastAttempts.swept(queue, now);
 }
 
 /**
  * Calls back with the hidden tasks that may be due, in parts, and waits for each. `part` resolves with false if some stay due.
  */
 export async function eachDue(
-  memory: EngineState,
+  engineState: EngineState,
   queue: Queue,
   now: Instant,
   part: (pids: readonly Pid[]) => Promise<boolean>,
 ): Promise<void> {
-  using reads = new Reads(memory);
+  using reads = new Reads(engineState);
   reads.hold(queue);
   const { prefix, ledger } = queue;
   const end = dueKey(prefix, (now + 1) as Instant, NO_PID);
@@ -131,7 +131,7 @@ export async function eachDue(
   let stayDue = false;
   for (let more = true; more; ) {
     const limit = { rows: TASKS_PER_ATOM, bytes: Number.MAX_SAFE_INTEGER };
-    const rows = gte < end ? await memory.store.scan(Family.due, { gte, lt: end }, limit) : [];
+    const rows = gte < end ? await engineState.store.scan(Family.due, { gte, lt: end }, limit) : [];
     const pids = new Set(rows.map(({ key }) => pidOfDueKey(key)));
     more = rows.length === TASKS_PER_ATOM;
     const last = rows.at(-1);
@@ -140,7 +140,7 @@ export async function eachDue(
     if (!more) for (const pid of recentlyHidden(queue, now)) pids.add(pid);
     if (!(await part([...pids]))) stayDue = true;
   }
-  if (!stayDue) await raiseDueFloor(memory, queue, now);
+  if (!stayDue) await raiseDueFloor(engineState, queue, now);
 }
 
 function* recentlyHidden(queue: Queue, now: Instant): Generator<Pid> {
@@ -151,23 +151,23 @@ function* recentlyHidden(queue: Queue, now: Instant): Generator<Pid> {
 }
 
 /** Shows those of the tasks that are still hidden and due, in atoms of a bounded size. The index of due tasks may be stale. */
-async function show(memory: EngineState, queue: Queue, pids: readonly Pid[], now: Instant): Promise<true> {
+async function show(engineState: EngineState, queue: Queue, pids: readonly Pid[], now: Instant): Promise<true> {
   for (let from = 0; from < pids.length; )
-    from += await showSome(memory, queue, pids.slice(from, from + TASKS_PER_ATOM), now);
+    from += await showSome(engineState, queue, pids.slice(from, from + TASKS_PER_ATOM), now);
   return true;
 }
 
 /** Commits one atom. Returns how many of the PIDs are finished. */
-async function showSome(memory: EngineState, queue: Queue, pids: readonly Pid[], now: Instant): Promise<number> {
-  const { result } = await decide(memory, queue.partition, (_now, reads): Attempt<Shown> => {
+async function showSome(engineState: EngineState, queue: Queue, pids: readonly Pid[], now: Instant): Promise<number> {
+  const { result } = await decide(engineState, queue.partition, (_now, reads): Attempt<Shown> => {
     if (queue.dropped) return { kind: 'decided', result: { expired: 0, done: pids.length } };
-    const draft = new TaskDraft(new EngineView(memory, now, reads));
-    const shown = showIn(draft, memory, queue, pids, now);
+    const draft = new TaskDraft(new EngineView(engineState, now, reads));
+    const shown = showIn(draft, engineState, queue, pids, now);
     if (draft.needs.length > 0) return { kind: 'needs', needs: draft.needs };
     const { changes, created } = draft;
     return { kind: 'decided', result: shown, changes: changes.length === 0 ? undefined : { changes, created } };
   });
-  memory.counts.leasesExpired += result.expired;
+  engineState.counts.leasesExpired += result.expired;
   return result.done;
 }
 
@@ -177,7 +177,7 @@ interface Shown {
   readonly done: number;
 }
 
-function showIn(draft: TaskDraft, memory: EngineState, queue: Queue, pids: readonly Pid[], now: Instant): Shown {
+function showIn(draft: TaskDraft, engineState: EngineState, queue: Queue, pids: readonly Pid[], now: Instant): Shown {
   const dead: TaskMove[] = [];
   let deadBytes = 0;
   let leasesExpired = 0;
@@ -187,7 +187,13 @@ function showIn(draft: TaskDraft, memory: EngineState, queue: Queue, pids: reado
     const visibility = task?.state.visibility;
     if (task && visibility?.kind === 'hidden' && visibility.until <= now) {
       if (visibility.lease) {
-        const after = afterFailedAttempt(task.state, queue.settings, expired(visibility.until), now, memory.random);
+        const after = afterFailedAttempt(
+          task.state,
+          queue.settings,
+          expired(visibility.until),
+          now,
+          engineState.random,
+        );
         if (after.kind === 'dead') {
           deadBytes += task.state.dataBytes;
           if (dead.length > 0 && deadBytes > DEAD_BYTES_PER_ATOM) break;
@@ -220,10 +226,10 @@ const expired = (endedAt: Instant): FailedAttempt => ({
 });
 
 /** Sets the ledger's floor to the time when the next hidden task is due, so that no search starts earlier (L2). */
-async function raiseDueFloor(memory: EngineState, queue: Queue, now: Instant): Promise<void> {
+async function raiseDueFloor(engineState: EngineState, queue: Queue, now: Instant): Promise<void> {
   const { prefix, ledger } = queue;
   const range = { gte: dueKey(prefix, (now + 1) as Instant, NO_PID), lt: afterPrefix(prefix) };
-  const [next] = await memory.store.scan(Family.due, range, { rows: 1, bytes: Number.MAX_SAFE_INTEGER });
+  const [next] = await engineState.store.scan(Family.due, range, { rows: 1, bytes: Number.MAX_SAFE_INTEGER });
   let floor = next ? instantOfDueKey(next.key) : NEVER;
   for (const { task } of queue.pendingChanges()) {
     const visibility = task?.state.visibility;

@@ -21,26 +21,26 @@ import { TaskDraft } from './task-draft.ts';
 const SAMPLE_FACTOR = 10;
 
 /** GetTasks: the present state of tasks. */
-export async function getTasks(memory: EngineState, command: GetCommand): Promise<TaskView[]> {
-  await showAllDue(memory, dueFor(memory, [command.queue]));
-  return view(memory, command, command.includeData);
+export async function getTasks(engineState: EngineState, command: GetCommand): Promise<TaskView[]> {
+  await showAllDue(engineState, dueFor(engineState, [command.queue]));
+  return view(engineState, command, command.includeData);
 }
 
 /** PeekTasks: the head of a queue, or a sample of its leased or delayed tasks. */
-export async function peekTasks(memory: EngineState, command: PeekCommand): Promise<TaskView[]> {
-  await showAllDue(memory, dueFor(memory, [command.queue]));
-  const queue = memory.table.get(command.queue);
+export async function peekTasks(engineState: EngineState, command: PeekCommand): Promise<TaskView[]> {
+  await showAllDue(engineState, dueFor(engineState, [command.queue]));
+  const queue = engineState.table.get(command.queue);
   if (!queue) {
-    await memory.durable();
+    await engineState.durable();
     return [];
   }
   if (command.kind === 'head') {
-    const pids = await headPids(memory, queue, command.limit, command.after);
-    const tasks = await view(memory, { queue: command.queue, pids }, command.includeData);
+    const pids = await headPids(engineState, queue, command.limit, command.after);
+    const tasks = await view(engineState, { queue: command.queue, pids }, command.includeData);
     return tasks.filter(({ state }) => state?.visibility.kind === 'available');
   }
-  const pids = await hiddenPids(memory, queue, command.limit * SAMPLE_FACTOR);
-  const tasks = await view(memory, { queue: command.queue, pids }, command.includeData);
+  const pids = await hiddenPids(engineState, queue, command.limit * SAMPLE_FACTOR);
+  const tasks = await view(engineState, { queue: command.queue, pids }, command.includeData);
   const leased = command.kind === 'leased';
   return tasks
     .filter(({ state }) => state?.visibility.kind === 'hidden' && isLeased(state) === leased)
@@ -51,7 +51,7 @@ export async function peekTasks(memory: EngineState, command: PeekCommand): Prom
 const shownAt = ({ state }: TaskView): number => (state?.visibility.kind === 'hidden' ? state.visibility.until : 0);
 
 /** The first PIDs, from memory if it has enough, otherwise from the store. Does not fill the cache: that would evict tasks. */
-async function headPids(memory: EngineState, queue: Queue, limit: number, after: Pid | undefined): Promise<Pid[]> {
+async function headPids(engineState: EngineState, queue: Queue, limit: number, after: Pid | undefined): Promise<Pid[]> {
   const { firstMissing, readyCount } = queue.warmCache;
   if (firstMissing === undefined || (after === undefined && readyCount >= limit)) return firstOf(queue, limit, after);
   using _hold = queue.hold();
@@ -60,7 +60,7 @@ async function headPids(memory: EngineState, queue: Queue, limit: number, after:
   const range = { gte: taskKey(queue.prefix, first), lt: afterPrefix(queue.prefix) };
   // Each pending change may make one row stale. Read one more row for each.
   const rows = limit + queue.pendingCount;
-  const read = await memory.store.scan(Family.ready, range, { rows, bytes: Number.MAX_SAFE_INTEGER });
+  const read = await engineState.store.scan(Family.ready, range, { rows, bytes: Number.MAX_SAFE_INTEGER });
   const pids = new Set(read.map(({ key }) => pidOfTaskKey(key)));
   for (const { pid, task } of queue.pendingChanges()) {
     if (task?.state.visibility.kind === 'available' && pid >= first) pids.add(pid);
@@ -79,7 +79,7 @@ function firstOf(queue: Queue, limit: number, after: Pid | undefined): Pid[] {
 }
 
 /** PIDs of hidden tasks, those that show first. */
-export async function hiddenPids(memory: EngineState, queue: Queue, limit: number): Promise<Pid[]> {
+export async function hiddenPids(engineState: EngineState, queue: Queue, limit: number): Promise<Pid[]> {
   const { prefix, ledger } = queue;
   using _hold = queue.hold();
   // No task shows before the floor (L2).
@@ -87,7 +87,7 @@ export async function hiddenPids(memory: EngineState, queue: Queue, limit: numbe
   // As above, but a changed task may have a row for each of its earlier states.
   let rows = limit;
   for (const { earlier } of queue.pendingChanges()) rows += 1 + earlier.length;
-  const read = await memory.store.scan(Family.due, range, { rows, bytes: Number.MAX_SAFE_INTEGER });
+  const read = await engineState.store.scan(Family.due, range, { rows, bytes: Number.MAX_SAFE_INTEGER });
   const shown = new Map(read.map(({ key }) => [pidOfDueKey(key), instantOfDueKey(key)]));
   for (const { pid, task } of queue.pendingChanges()) {
     const visibility = task?.state.visibility;
@@ -100,11 +100,11 @@ export async function hiddenPids(memory: EngineState, queue: Queue, limit: numbe
 
 type Names = Omit<GetCommand, 'includeData'>;
 
-async function view(memory: EngineState, names: Names, includeData: boolean): Promise<TaskView[]> {
-  using reads = new Reads(memory);
+async function view(engineState: EngineState, names: Names, includeData: boolean): Promise<TaskView[]> {
+  using reads = new Reads(engineState);
   let hasRoom = !includeData;
   for (;;) {
-    const { queue, found, needs } = look(memory, names, reads);
+    const { queue, found, needs } = look(engineState, names, reads);
     if (needs.length > 0) {
       hasRoom = !includeData;
       await reads.fetch(needs);
@@ -115,9 +115,9 @@ async function view(memory: EngineState, names: Names, includeData: boolean): Pr
       hasRoom = true;
       continue;
     }
-    const payloads = queue && includeData ? await payloadsOf(memory, queue, found) : NO_PAYLOADS;
+    const payloads = queue && includeData ? await payloadsOf(engineState, queue, found) : NO_PAYLOADS;
     if (payloads === undefined) continue;
-    await memory.durable();
+    await engineState.durable();
     return found.map(({ pid, key, task }) => {
       return { queue: names.queue, pid, key, state: task?.state, data: payloads.get(pid) };
     });
@@ -138,8 +138,8 @@ interface Look {
 }
 
 /** Looks for tasks by their PIDs and keys. */
-function look(memory: EngineState, { queue: name, pids, keys = [] }: Names, reads: Reads): Look {
-  const draft = new TaskDraft(new EngineView(memory, memory.clock.now(), reads));
+function look(engineState: EngineState, { queue: name, pids, keys = [] }: Names, reads: Reads): Look {
+  const draft = new TaskDraft(new EngineView(engineState, engineState.clock.now(), reads));
   const queue = draft.queue(name);
   const find = (pid: Pid | undefined, key?: string): Found => ({
     pid: pid ?? NO_PID,
@@ -163,7 +163,7 @@ function shownBytes(found: readonly Found[]): number {
 
 /** Reads the payloads until one reply is full. Undefined: one of them was replaced or removed meanwhile. */
 async function payloadsOf(
-  memory: EngineState,
+  engineState: EngineState,
   queue: Queue,
   found: readonly Found[],
 ): Promise<ReadonlyMap<Pid, Uint8Array> | undefined> {
@@ -179,7 +179,7 @@ async function payloadsOf(
   }
   if (missing.length === 0) return payloads;
   using _hold = queue.hold();
-  const rows = await memory.store.get(
+  const rows = await engineState.store.get(
     Family.data,
     missing.map(({ key }) => key),
   );

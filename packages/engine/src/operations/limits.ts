@@ -25,21 +25,21 @@ type View = Pick<UpdateView, 'now' | 'canShowDue'>;
  * over end first: a cancelled task goes, a dead letter replaces an earlier one, and dead-letter queues are created.
  */
 export function objectionByLimits(
-  memory: EngineState,
+  engineState: EngineState,
   command: Enqueuing,
   planned: PlannedUpdate,
   view: View,
 ): Objection | undefined {
   const { draft, mark } = planned;
   const queues = queuesCreatedBy(command, planned);
-  const ofNode = queues > 0 ? objectionByNode(memory, countOf(draft.created), view) : undefined;
-  const limits = memory.groupLimits(command.group);
+  const ofNode = queues > 0 ? objectionByNode(engineState, countOf(draft.created), view) : undefined;
+  const limits = engineState.groupLimits(command.group);
   if (ofNode !== undefined || limits === undefined) return ofNode;
   const before = { ...usageBefore(draft, mark), queues: countOf(draft.created, mark.created) };
   const more = { ...usageOf(draft.changes.slice(mark.changes)), queues };
-  const used = memory.table.usageOf(command.group);
+  const used = engineState.table.usageOf(command.group);
   const refusal = refusalByQuota(used, command.group, limits, before, more);
-  const { lastAttempts } = memory;
+  const { lastAttempts } = engineState;
   const most = (used?.queues ?? 0) + before.queues + queues + lastAttempts.targetCount(command.group);
   const isNear = queues > 0 && limits.queues !== undefined && most > limits.queues;
   if (refusal === undefined && !isNear) return undefined;

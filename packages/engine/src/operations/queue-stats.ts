@@ -16,40 +16,41 @@ import { dueFor, mayBeDue, showAllDue } from './expire.ts';
 
 /** ListQueues: a summary of each queue, after its due tasks have been shown. */
 export async function listQueues(
-  memory: EngineState,
+  engineState: EngineState,
   { filter: asked, limit, after, includeEmpty = false }: ListCommand,
 ): Promise<QueuePage> {
-  const filter = await withMatches(memory, asked, { limit, after });
-  await showAllDue(memory, dueQueues(memory, filter));
-  const now = memory.clock.now();
+  const filter = await withMatches(engineState, asked, { limit, after });
+  await showAllDue(engineState, dueQueues(engineState, filter));
+  const now = engineState.clock.now();
   const queues: QueueStats[] = [];
   let more = false;
-  for (const queue of memory.table.inOrder(filter, after)) {
+  for (const queue of engineState.table.inOrder(filter, after)) {
     if (!isWithin(queue, filter) || !(includeEmpty || exists(queue))) continue;
     more = queues.length === limit;
     if (more) break;
     queues.push(statsOf(queue, now));
   }
-  await memory.durable();
+  await engineState.durable();
   return { queues, more };
 }
 
 /** GetQueueStats: statistics of named queues, or of queues that match a filter, with the sums over all of them. */
-export async function queueStats(memory: EngineState, command: StatsCommand): Promise<StatsReport> {
-  const report = command.kind === 'named' ? await namedStats(memory, command) : await filteredStats(memory, command);
-  await memory.durable();
+export async function queueStats(engineState: EngineState, command: StatsCommand): Promise<StatsReport> {
+  const report =
+    command.kind === 'named' ? await namedStats(engineState, command) : await filteredStats(engineState, command);
+  await engineState.durable();
   return report;
 }
 
 async function namedStats(
-  memory: EngineState,
+  engineState: EngineState,
   { queues: names }: Extract<StatsCommand, { kind: 'named' }>,
 ): Promise<StatsReport> {
-  await showAllDue(memory, dueFor(memory, names));
-  const now = memory.clock.now();
+  await showAllDue(engineState, dueFor(engineState, names));
+  const now = engineState.clock.now();
   const totals = new Totals();
   const queues = names.map((name) => {
-    const queue = memory.table.get(name);
+    const queue = engineState.table.get(name);
     const stats = queue ? statsOf(queue, now) : { ...NO_STATS, queue: name };
     totals.add(stats);
     return stats;
@@ -58,15 +59,15 @@ async function namedStats(
 }
 
 async function filteredStats(
-  memory: EngineState,
+  engineState: EngineState,
   { filter: asked, limit }: Extract<StatsCommand, { kind: 'filtered' }>,
 ): Promise<StatsReport> {
-  const filter = await withMatches(memory, asked, {});
-  await showAllDue(memory, dueQueues(memory, filter));
-  const now = memory.clock.now();
+  const filter = await withMatches(engineState, asked, {});
+  await showAllDue(engineState, dueQueues(engineState, filter));
+  const now = engineState.clock.now();
   const totals = new Totals();
   const queues: QueueStats[] = [];
-  for (const queue of memory.table.inOrder(filter)) {
+  for (const queue of engineState.table.inOrder(filter)) {
     if (!isWithin(queue, filter) || !exists(queue)) continue;
     const stats = statsOf(queue, now);
     totals.add(stats);
@@ -76,49 +77,53 @@ async function filteredStats(
 }
 
 /** The filter with the results of its regular expression, so that the work on one instant of the queues takes little time. */
-async function withMatches(memory: EngineState, filter: QueueFilter, page: Page): Promise<QueueFilter> {
+async function withMatches(engineState: EngineState, filter: QueueFilter, page: Page): Promise<QueueFilter> {
   const { matches } = filter;
   if (matches === undefined) return filter;
-  return { ...filter, matches: await memory.names.prepare(matches, namesFor(memory, filter, page)) };
+  return { ...filter, matches: await engineState.names.prepare(matches, namesFor(engineState, filter, page)) };
 }
 
 type Page = Partial<Pick<ListCommand, 'limit' | 'after'>>;
 
 /** The names that a listing matches. It is told which of them match, and ends with the page. */
-function* namesFor(memory: EngineState, filter: QueueFilter, { limit, after }: Page): Generator<string, void, boolean> {
+function* namesFor(
+  engineState: EngineState,
+  filter: QueueFilter,
+  { limit, after }: Page,
+): Generator<string, void, boolean> {
   const { group } = filter;
-  const now = memory.clock.now();
-  for (const queue of [...memory.hiding]) {
+  const now = engineState.clock.now();
+  for (const queue of [...engineState.hiding]) {
     if (!mayBeDue(queue, now) || (group !== undefined && queue.ledger.name.group !== group)) continue;
-    if ((yield queue.fullName) || !memory.lastAttempts.isDue(queue, now)) continue;
-    for (const name of targetNames(memory, queue)) if (yield name) break;
+    if ((yield queue.fullName) || !engineState.lastAttempts.isDue(queue, now)) continue;
+    for (const name of targetNames(engineState, queue)) if (yield name) break;
   }
   let left = limit ?? Number.POSITIVE_INFINITY;
-  for (const queue of memory.table.inOrder(group === undefined ? {} : { group }, after)) {
+  for (const queue of engineState.table.inOrder(group === undefined ? {} : { group }, after)) {
     // One more than fits into the page tells whether there is another page.
     if (isWithin(queue, filter) && exists(queue) && (yield queue.fullName) && left-- === 0) return;
   }
 }
 
 /** Matching queues that may have due tasks. Compares times before names: that is cheap, and few queues have due tasks. */
-function* dueQueues(memory: EngineState, { group, matches }: QueueFilter): Generator<Queue> {
-  const now = memory.clock.now();
-  for (const queue of memory.hiding) {
+function* dueQueues(engineState: EngineState, { group, matches }: QueueFilter): Generator<Queue> {
+  const now = engineState.clock.now();
+  for (const queue of engineState.hiding) {
     if (!mayBeDue(queue, now) || (group !== undefined && queue.ledger.name.group !== group)) continue;
-    if (matches === undefined || matches(queue.fullName) || feeds(memory, queue, now, matches)) yield queue;
+    if (matches === undefined || matches(queue.fullName) || feeds(engineState, queue, now, matches)) yield queue;
   }
 }
 
 /** True if dead tasks of the queue may belong into a queue whose name matches. */
-function feeds(memory: EngineState, queue: Queue, now: Instant, matches: (fullName: string) => boolean): boolean {
-  if (!memory.lastAttempts.isDue(queue, now)) return false;
-  return targetNames(memory, queue).some(matches);
+function feeds(engineState: EngineState, queue: Queue, now: Instant, matches: (fullName: string) => boolean): boolean {
+  if (!engineState.lastAttempts.isDue(queue, now)) return false;
+  return targetNames(engineState, queue).some(matches);
 }
 
 /** Full names of the queues into which dead tasks of the queue may go. */
-function targetNames(memory: EngineState, queue: Queue): string[] {
+function targetNames(engineState: EngineState, queue: Queue): string[] {
   const { group } = queue.ledger.name;
-  return [...memory.lastAttempts.targetsOf(queue)].map((name) => formatQueueName({ group, name }));
+  return [...engineState.lastAttempts.targetsOf(queue)].map((name) => formatQueueName({ group, name }));
 }
 
 /** A queue exists while it holds tasks (the paper, 2). */

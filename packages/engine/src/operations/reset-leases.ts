@@ -27,46 +27,46 @@ const FIRST = 0 as Instant;
  * Makes every leased task of a queue available, in atoms of a bounded size. Tasks leased while it runs may stay leased. The
  * lease tokens change, so that the old workers cannot complete the tasks.
  */
-export async function resetLeases(memory: EngineState, name: QueueName): Promise<number> {
+export async function resetLeases(engineState: EngineState, name: QueueName): Promise<number> {
   // Leases that have ended are not reset: their tasks get a backoff or go to the dead-letter queue.
-  await showAllDue(memory, dueFor(memory, [name]));
-  const id = memory.partitionOf(name.group);
-  const { result: queue, durable } = await decide(memory, id, () => ({
+  await showAllDue(engineState, dueFor(engineState, [name]));
+  const id = engineState.partitionOf(name.group);
+  const { result: queue, durable } = await decide(engineState, id, () => ({
     kind: 'decided',
-    result: memory.table.get(name),
+    result: engineState.table.get(name),
   }));
   if (!queue) {
     await durable;
     return 0;
   }
-  using reads = new Reads(memory);
+  using reads = new Reads(engineState);
   reads.hold(queue);
   // First the leases that are not in the store yet, then those in the store.
   const pending: Pid[] = [];
   for (const { pid, task } of queue.pendingChanges()) if (task && isLeased(task.state)) pending.push(pid);
   let reset = 0;
   for (let at = 0; at < pending.length; at += TASKS_PER_ATOM) {
-    reset += await resetSome(memory, queue, pending.slice(at, at + TASKS_PER_ATOM));
+    reset += await resetSome(engineState, queue, pending.slice(at, at + TASKS_PER_ATOM));
   }
   let gte = dueKey(queue.prefix, FIRST, '' as Pid);
   for (;;) {
     const limit = { rows: TASKS_PER_ATOM, bytes: Number.MAX_SAFE_INTEGER };
-    const rows = await memory.store.scan(Family.due, { gte, lt: afterPrefix(queue.prefix) }, limit);
+    const rows = await engineState.store.scan(Family.due, { gte, lt: afterPrefix(queue.prefix) }, limit);
     const pids = rows.map(({ key }) => pidOfDueKey(key));
-    reset += await resetSome(memory, queue, pids);
+    reset += await resetSome(engineState, queue, pids);
     const last = rows.at(-1);
     if (!last || rows.length < TASKS_PER_ATOM) break;
     gte = `${last.key}\0` as Key;
   }
-  await memory.durable();
+  await engineState.durable();
   return reset;
 }
 
-async function resetSome(memory: EngineState, queue: Queue, pids: readonly Pid[]): Promise<number> {
-  const { result } = await decide(memory, queue.partition, (now, reads): Attempt<number> => {
+async function resetSome(engineState: EngineState, queue: Queue, pids: readonly Pid[]): Promise<number> {
+  const { result } = await decide(engineState, queue.partition, (now, reads): Attempt<number> => {
     if (queue.dropped) return { kind: 'decided', result: 0 };
-    const draft = new TaskDraft(new EngineView(memory, now, reads));
-    const token = memory.nextTicket(queue.partition) as number as LeaseToken;
+    const draft = new TaskDraft(new EngineView(engineState, now, reads));
+    const token = engineState.nextTicket(queue.partition) as number as LeaseToken;
     for (const pid of pids) {
       const task = draft.find(queue, pid);
       if (!task || !isLeasedAt(task.state, now)) continue;

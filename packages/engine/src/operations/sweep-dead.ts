@@ -13,5 +13,5 @@ export const sweepDead: Sweep<Queue> = {
   everyMs: DEAD_SWEEP_MS,
   atOnce: 16,
   due: ({ lastAttempts, clock }) => lastAttempts.due(clock.now()),
-  sweep: (memory, queue) => showAllDue(memory, [queue]),
+  sweep: (engineState, queue) => showAllDue(engineState, [queue]),
 };

@@ -42,15 +42,15 @@ const NOTHING: Readonly<Learnt> = nothing();
  * @param noNewTasks refuses the updates that enqueue and, on a full disk, those that leave results. Undefined: there is room.
  */
 export async function updateTasks(
-  memory: EngineState,
+  engineState: EngineState,
   batch: BatchCommand,
   noNewTasks?: Refusal,
 ): Promise<BatchOutcome> {
-  const { partition, latin1 } = memory.groups.get(batch.group);
+  const { partition, latin1 } = engineState.groups.get(batch.group);
   const request = batch.requestId === undefined ? undefined : `${latin1}\0${batch.requestId}`;
-  const update: Update = { memory, batch, partition, request, noNewTasks };
+  const update: Update = { engineState, batch, partition, request, noNewTasks };
   const { result: decision, durable } =
-    decideNow(memory, partition, (now) => attempt(update, now, NOTHING)) ?? (await later(update));
+    decideNow(engineState, partition, (now) => attempt(update, now, NOTHING)) ?? (await later(update));
   // A refusal also waits: a task that it reports as missing must not reappear after a crash.
   await durable;
   if (decision.kind === 'reused') {
@@ -60,18 +60,18 @@ export async function updateTasks(
 }
 
 async function later(update: Update): Promise<Decided<Decision>> {
-  const { memory, partition, request } = update;
-  using _held = request === undefined ? undefined : memory.requests.hold(request);
+  const { engineState, partition, request } = update;
+  using _held = request === undefined ? undefined : engineState.requests.hold(request);
   const learnt = nothing();
-  return decide(memory, partition, (now, reads) => attempt(update, now, learnt, reads));
+  return decide(engineState, partition, (now, reads) => attempt(update, now, learnt, reads));
 }
 
 /**
  * Queues whose due tasks must be shown before the batch is decided, except those that were asked for them: their dead tasks may
  * belong into queues of the batch.
  */
-function sourcesOf(memory: EngineState, batch: BatchCommand, asked: ReadonlySet<Queue>): readonly Queue[] {
-  const { lastAttempts, clock } = memory;
+function sourcesOf(engineState: EngineState, batch: BatchCommand, asked: ReadonlySet<Queue>): readonly Queue[] {
+  const { lastAttempts, clock } = engineState;
   const { group, enqueue, dequeue, renew, release } = batch;
   if (!lastAttempts.anyInto(group)) return NO_QUEUES;
   const now = clock.now();
@@ -94,7 +94,7 @@ export const publishRules = ({ subscriptions, config }: EngineState): PublishRul
 });
 
 interface Update {
-  readonly memory: EngineState;
+  readonly engineState: EngineState;
   readonly batch: BatchCommand;
   readonly partition: PartitionId;
   /** The request id with its group, because a partition holds many groups. */
@@ -103,44 +103,44 @@ interface Update {
 }
 
 function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): Attempt<Decision> {
-  const { memory, request } = update;
-  const expansion = update.batch.publishes ? expandPublishes(update.batch, publishRules(memory), now) : undefined;
+  const { engineState, request } = update;
+  const expansion = update.batch.publishes ? expandPublishes(update.batch, publishRules(engineState), now) : undefined;
   const batch = expansion?.batch ?? update.batch;
-  const sources = sourcesOf(memory, batch, learnt.asked);
-  if (sources.length > 0) return { kind: 'waits', wait: () => askForDead(memory, sources, learnt) };
+  const sources = sourcesOf(engineState, batch, learnt.asked);
+  if (sources.length > 0) return { kind: 'waits', wait: () => askForDead(engineState, sources, learnt) };
   if (request !== undefined) {
-    const known = memory.requests.lookUp(request, now);
+    const known = engineState.requests.lookUp(request, now);
     const seen = known.kind === 'unknown' ? learnt.request : known;
     if (seen === undefined) return { kind: 'waits', wait: () => askForRequest(update, request, learnt) };
     if (seen.kind === 'seen') return { kind: 'decided', result: repeat(update.batch, seen.outcome) };
   }
-  const view = new EngineView(memory, now, reads, learnt.notShown);
+  const view = new EngineView(engineState, now, reads, learnt.notShown);
   const plan = planBatch(batch, view, (planned) => {
     const tooMuch = expansion?.refusals.get(planned.end);
     if (tooMuch !== undefined) return tooMuch;
     const { start, end } = planned;
     const isFull = update.noNewTasks?.reason === 'DISK_FULL';
     if (!grows(batch, start, end, isFull)) return undefined;
-    return update.noNewTasks ?? objectionByLimits(memory, batch, planned, view);
+    return update.noNewTasks ?? objectionByLimits(engineState, batch, planned, view);
   });
   if (plan.kind === 'needs') return plan;
-  if (plan.kind === 'due') return { kind: 'waits', wait: () => showDueOf(memory, plan.queues, learnt) };
+  if (plan.kind === 'due') return { kind: 'waits', wait: () => showDueOf(engineState, plan.queues, learnt) };
   const outcome = expansion?.fold(plan.outcome) ?? plan.outcome;
   const result: Decision = { kind: 'decided', outcome };
   return { kind: 'decided', result, changes: changesOf(update, { ...plan, outcome }) };
 }
 
-async function askForDead(memory: EngineState, sources: readonly Queue[], { asked }: Learnt): Promise<void> {
+async function askForDead(engineState: EngineState, sources: readonly Queue[], { asked }: Learnt): Promise<void> {
   for (const queue of sources) asked.add(queue);
-  for (const queue of sources) await tryShowDue(memory, queue);
+  for (const queue of sources) await tryShowDue(engineState, queue);
 }
 
-async function showDueOf(memory: EngineState, queues: Iterable<Queue>, { notShown }: Learnt): Promise<void> {
-  for (const queue of queues) if (!(await tryShowDue(memory, queue))) notShown.add(queue);
+async function showDueOf(engineState: EngineState, queues: Iterable<Queue>, { notShown }: Learnt): Promise<void> {
+  for (const queue of queues) if (!(await tryShowDue(engineState, queue))) notShown.add(queue);
 }
 
-async function askForRequest({ memory, partition }: Update, request: string, learnt: Learnt): Promise<void> {
-  learnt.request = await memory.requests.read(partition, request, memory.clock.now());
+async function askForRequest({ engineState, partition }: Update, request: string, learnt: Learnt): Promise<void> {
+  learnt.request = await engineState.requests.read(partition, request, engineState.clock.now());
 }
 
 const NO_QUEUES: readonly Queue[] = [];

@@ -26,7 +26,7 @@ export interface PartitionsDeps {
   readonly clock: Clock;
   readonly config: EngineConfig;
   readonly holdings: Holdings;
-  readonly memory: () => EngineState | undefined;
+  readonly engineState: () => EngineState | undefined;
   /** Throws a `Refusal` while the engine cannot write. */
   readonly writable: () => EngineState;
   readonly leaseRequests: () => LeaseRequests | undefined;
@@ -108,7 +108,7 @@ export class Partitions implements PartitionHost {
   sizeOf(id: PartitionId): { readonly queues: number; readonly tasks: number } {
     let queues = 0;
     let tasks = 0;
-    for (const { ledger, isReserved } of this.#deps.memory()?.queuesOf(id) ?? []) {
+    for (const { ledger, isReserved } of this.#deps.engineState()?.queuesOf(id) ?? []) {
       if (!isReserved) queues++;
       tasks += ledger.size;
     }
@@ -125,7 +125,7 @@ export class Partitions implements PartitionHost {
 
   /** Where a partition that is held stands; undefined while the engine has nothing in memory. */
   ticketsOf(id: PartitionId): { readonly lastTicket: Ticket; readonly durableTicket: Ticket } | undefined {
-    return this.#deps.memory()?.ticketsOf(id);
+    return this.#deps.engineState()?.ticketsOf(id);
   }
 
   holding(id: PartitionId): Holding | undefined {
@@ -171,24 +171,24 @@ export class Partitions implements PartitionHost {
     }
     // A store that was used without a cluster already has these partitions, with tasks.
     const { partitions } = await recover(store, config.requestIdWindowMs, (id) => wanted.has(id));
-    const memory = this.#deps.writable();
+    const engineState = this.#deps.writable();
     const begun = [...wanted.keys()].filter((id) => !partitions.has(id));
-    const behind = ticketBehindEarlierLives(memory.clock.now());
+    const behind = ticketBehindEarlierLives(engineState.clock.now());
     // The rows written below are ordered behind the uncertain ones.
     for (const id of wanted.keys()) {
       this.#uncertain.delete(id);
       this.#unreleased.delete(id);
     }
     // Without atomic batches the holder's row must be written last.
-    if (!store.atomicBatches) await memory.log.appendRows((batch) => putBegun(batch, begun, behind));
-    await memory.log.appendRows((batch) => {
+    if (!store.atomicBatches) await engineState.log.appendRows((batch) => putBegun(batch, begun, behind));
+    await engineState.log.appendRows((batch) => {
       if (store.atomicBatches) putBegun(batch, begun, behind);
       putHolders(
         batch,
         [...wanted].map(([id, epoch]) => [id, { kind: 'serving', epoch }]),
       );
     });
-    await this.#adopt(memory, (current) => {
+    await this.#adopt(engineState, (current) => {
       for (const id of wanted.keys()) {
         this.#arriving.delete(id);
         current.adopt(id, partitions.get(id) ?? newPartition(behind));
@@ -239,12 +239,12 @@ export class Partitions implements PartitionHost {
     const { holdings, writable } = this.#deps;
     const holding = holdings.get(id);
     if (holding?.kind !== 'frozen') throw new ExportBrokenError(`partition ${id} is not frozen`);
-    const memory = writable();
-    const { lastTicket } = memory.ticketsOf(id);
+    const engineState = writable();
+    const { lastTicket } = engineState.ticketsOf(id);
     const { tasks } = this.sizeOf(id);
     // Callers must not be served once the row may be on disk.
     holdings.handOver(id, to);
-    await write(memory, [[id, { kind: 'handing-over', epoch: holding.epoch, to }]]);
+    await write(engineState, [[id, { kind: 'handing-over', epoch: holding.epoch, to }]]);
     return { lastTicket, tasks };
   }
 
@@ -273,14 +273,14 @@ export class Partitions implements PartitionHost {
 
   /** Gives the partition up, because `to` holds it at this epoch. If this rejects, it is given up, but perhaps not on disk. */
   async release(id: PartitionId, to: string, epoch: number): Promise<void> {
-    const { holdings, leaseRequests, taskWaits, memory } = this.#deps;
+    const { holdings, leaseRequests, taskWaits, engineState } = this.#deps;
     const earlier = holdings.get(id);
     if (earlier?.kind === 'released' && earlier.epoch >= epoch) return;
     // In this turn, because the new holder may already be changing the partition.
     holdings.release(id, epoch, to);
     leaseRequests()?.abandon(id);
     taskWaits()?.abandon(id);
-    memory()?.abandon(id);
+    engineState()?.abandon(id);
     await this.#putAway(id, to, epoch);
   }
 
@@ -330,18 +330,18 @@ export class Partitions implements PartitionHost {
       throw new Refusal('STARTING', `this node may change nothing now: it does not take partition ${partition}`);
     await loadRecords(this.#deps.store, partition, recovered);
     arrived.assertGoesOn();
-    const memory = writable();
+    const engineState = writable();
     // Without atomic batches the holder's row must be written last. With them one write is enough, and callers wait for it.
     const { atomicBatches } = this.#deps.store;
     if (!atomicBatches) {
-      await memory.log.appendRows((rows) => arrived.writeState(rows));
+      await engineState.log.appendRows((rows) => arrived.writeState(rows));
       arrived.assertGoesOn();
     }
-    await this.#writeHolder(memory, arrived, (rows) => {
+    await this.#writeHolder(engineState, arrived, (rows) => {
       if (atomicBatches) arrived.writeState(rows);
       arrived.writeHolder(rows);
     });
-    await this.#adopt(memory, (current) => {
+    await this.#adopt(engineState, (current) => {
       this.#uncertain.delete(partition);
       this.#arriving.delete(partition);
       current.adopt(partition, recovered);
@@ -387,14 +387,14 @@ export class Partitions implements PartitionHost {
   }
 
   async #writeHolder(
-    memory: EngineState,
+    engineState: EngineState,
     { partition }: PartitionImport,
     fill: (rows: WriteBatch) => void,
   ): Promise<void> {
     this.#uncertain.add(partition);
     this.#unreleased.delete(partition);
     try {
-      await memory.log.appendRows(fill);
+      await engineState.log.appendRows(fill);
     } catch (error) {
       // On a full disk the store promises that no part of an atomic batch is written.
       if (error instanceof StoreFullError && this.#deps.store.atomicBatches) this.#uncertain.delete(partition);
@@ -406,8 +406,8 @@ export class Partitions implements PartitionHost {
    * Adds durable partitions to memory in the turn in which they start to be served. If memory is being rebuilt, this waits for
    * it: the rebuild reads only the partitions that are held already.
    */
-  async #adopt(memory: EngineState, adopt: (current: EngineState) => void): Promise<void> {
-    let current = memory;
+  async #adopt(engineState: EngineState, adopt: (current: EngineState) => void): Promise<void> {
+    let current = engineState;
     while (current.failed) current = await this.#deps.rebuilt();
     adopt(current);
   }
@@ -427,8 +427,8 @@ export class Partitions implements PartitionHost {
 
 type HolderOf = readonly [PartitionId, HolderRow];
 
-const write = (memory: EngineState, rows: readonly HolderOf[]): Promise<void> =>
-  memory.log.appendRows((batch) => putHolders(batch, rows));
+const write = (engineState: EngineState, rows: readonly HolderOf[]): Promise<void> =>
+  engineState.log.appendRows((batch) => putHolders(batch, rows));
 
 function putHolders(batch: WriteBatch, rows: readonly HolderOf[]): void {
   for (const [id, row] of rows) {

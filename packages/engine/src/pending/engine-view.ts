@@ -10,24 +10,24 @@ import type { Reads } from './reads.ts';
 export class EngineView implements UpdateView {
   readonly now: Instant;
   readonly random: Random;
-  readonly #memory: EngineState;
+  readonly #engineState: EngineState;
   readonly #reads: Reads | undefined;
   readonly #notShown: ReadonlySet<Queue> | undefined;
 
-  constructor(memory: EngineState, now: Instant, reads?: Reads, notShown?: ReadonlySet<Queue>) {
+  constructor(engineState: EngineState, now: Instant, reads?: Reads, notShown?: ReadonlySet<Queue>) {
     this.now = now;
-    this.random = memory.random;
-    this.#memory = memory;
+    this.random = engineState.random;
+    this.#engineState = engineState;
     this.#reads = reads;
     this.#notShown = notShown;
   }
 
   queue(name: QueueName): Queue | undefined {
-    return this.#memory.table.get(name);
+    return this.#engineState.table.get(name);
   }
 
   draftQueue(name: QueueName, drafts: number): Queue {
-    return this.#memory.draftQueue(name, drafts);
+    return this.#engineState.draftQueue(name, drafts);
   }
 
   known(queue: Queue, pid: Pid): Knowledge {

@@ -11,9 +11,9 @@ import { settingsRecords } from './record-store.ts';
 
 interface Requests {
   /** Runs a request that changes a group. `addedBytes`: see `Schedules`. */
-  readonly change: <T>(work: (memory: EngineState) => Promise<T>, addedBytes?: number) => Promise<T>;
+  readonly change: <T>(work: (engineState: EngineState) => Promise<T>, addedBytes?: number) => Promise<T>;
   /** Runs a request that reads of a group. */
-  readonly read: <T>(group: string, work: (memory: EngineState) => Promise<T>) => Promise<T>;
+  readonly read: <T>(group: string, work: (engineState: EngineState) => Promise<T>) => Promise<T>;
 }
 
 /** The operations of an engine on the settings of queues. */
@@ -21,46 +21,46 @@ export const settingsOperations = ({ change, read }: Requests): SettingsOperatio
   put: (settings) => {
     const data = QueueSettings.encode(settings).finish();
     const pattern = parseQueueName(settings.queues);
-    return change((memory) => putSettings(memory, pattern, data), data.byteLength);
+    return change((engineState) => putSettings(engineState, pattern, data), data.byteLength);
   },
-  delete: (pattern) => change((memory) => deleteSettings(memory, pattern)),
+  delete: (pattern) => change((engineState) => deleteSettings(engineState, pattern)),
   list: (group) =>
-    read(group, async (memory) => {
-      const records = [...(memory.settings.records.of(group)?.values() ?? [])];
-      await memory.durable();
+    read(group, async (engineState) => {
+      const records = [...(engineState.settings.records.of(group)?.values() ?? [])];
+      await engineState.durable();
       return records;
     }),
 });
 
 const pidOf = ({ name }: QueueName): Pid => latin1Of(Buffer.from(name)) as Pid;
 
-async function putSettings(memory: EngineState, pattern: QueueName, data: Uint8Array): Promise<void> {
+async function putSettings(engineState: EngineState, pattern: QueueName, data: Uint8Array): Promise<void> {
   const { group } = pattern;
   const pid = pidOf(pattern);
-  await change(memory, group, (draft) => {
+  await change(engineState, group, (draft) => {
     const isNew = settingsRecords.find(draft, group, pid) === undefined;
     // Counted in the turn of the commit: two callers do not both get the last place.
     if (isNew && draft.needs.length === 0 && settingsRecords.count(draft, group) >= limits.queueSettings)
       throw tooMany();
-    settingsRecords.put(draft, group, pid, recordState(data, memory.clock.now()), data);
+    settingsRecords.put(draft, group, pid, recordState(data, engineState.clock.now()), data);
   });
 }
 
-const deleteSettings = (memory: EngineState, pattern: QueueName): Promise<boolean> =>
-  change(memory, pattern.group, (draft) => settingsRecords.remove(draft, pattern.group, pidOf(pattern)));
+const deleteSettings = (engineState: EngineState, pattern: QueueName): Promise<boolean> =>
+  change(engineState, pattern.group, (draft) => settingsRecords.remove(draft, pattern.group, pidOf(pattern)));
 
 /** Changes the settings of a group. Attempts that are over have failed by the settings before. */
-async function change<T>(memory: EngineState, group: string, plan: (draft: TaskDraft) => T): Promise<T> {
+async function change<T>(engineState: EngineState, group: string, plan: (draft: TaskDraft) => T): Promise<T> {
   const asked = new Set<Queue>();
-  const { result, durable } = await decide(memory, memory.partitionOf(group), (now, reads): Attempt<T> => {
-    const over = [...memory.table.ofGroup(group)].filter(
+  const { result, durable } = await decide(engineState, engineState.partitionOf(group), (now, reads): Attempt<T> => {
+    const over = [...engineState.table.ofGroup(group)].filter(
       (queue) => queue.ledger.leased > 0 && mayBeDue(queue, now) && !asked.has(queue),
     );
     if (over.length > 0) {
       for (const queue of over) asked.add(queue);
-      return { kind: 'waits', wait: () => showAllDue(memory, over) };
+      return { kind: 'waits', wait: () => showAllDue(engineState, over) };
     }
-    const draft = new TaskDraft(new EngineView(memory, now, reads));
+    const draft = new TaskDraft(new EngineView(engineState, now, reads));
     const planned = plan(draft);
     const { needs, changes, created } = draft;
     if (needs.length > 0) return { kind: 'needs', needs };

@@ -29,10 +29,10 @@ const MOST_PAUSES = 1_000;
 
 /** Creates a schedule or changes it. What it has decided stays, so that no run is lost or repeated. */
 export async function putSchedule(
-  memory: EngineState,
+  engineState: EngineState,
   { schedule, spec }: PutScheduleCommand,
 ): Promise<PutScheduleOutcome> {
-  const { result, record } = await change(memory, schedule, (draft, found) => {
+  const { result, record } = await change(engineState, schedule, (draft, found) => {
     if (found !== undefined && isEqual(found.record.spec, spec)) {
       return { result: PUT_SCHEDULE_RESULT_UNCHANGED, record: found.record };
     }
@@ -46,8 +46,8 @@ export async function putSchedule(
   return { result, view: viewOf(schedule, record, 1) };
 }
 
-export function deleteSchedule(memory: EngineState, schedule: QueueName): Promise<boolean> {
-  return change(memory, schedule, (draft, found) => {
+export function deleteSchedule(engineState: EngineState, schedule: QueueName): Promise<boolean> {
+  return change(engineState, schedule, (draft, found) => {
     if (found !== undefined) draft.remove(found);
     return found !== undefined;
   });
@@ -57,8 +57,12 @@ export function deleteSchedule(memory: EngineState, schedule: QueueName): Promis
  * Pauses or resumes a schedule. It goes on with the first run after now. Runs that were due before the pause, and that a quota or
  * an outage holds up, are decided all the same.
  */
-export async function pauseSchedule(memory: EngineState, schedule: QueueName, paused: boolean): Promise<ScheduleView> {
-  const record = await change(memory, schedule, (draft, found) => {
+export async function pauseSchedule(
+  engineState: EngineState,
+  schedule: QueueName,
+  paused: boolean,
+): Promise<ScheduleView> {
+  const record = await change(engineState, schedule, (draft, found) => {
     if (found === undefined || found.record.paused === paused) return found?.record;
     const after = paused ? pausedAt(found.record, draft.wall) : resumedAt(found.record, draft.wall);
     draft.change(found, after);
@@ -108,8 +112,8 @@ function withPause(record: ScheduleRecord, pauses: readonly StoredPause[], pause
 }
 
 /** Enqueues an extra run now. */
-export async function triggerSchedule(memory: EngineState, schedule: QueueName): Promise<TriggeredRun> {
-  const run = await change(memory, schedule, (draft, found) => {
+export async function triggerSchedule(engineState: EngineState, schedule: QueueName): Promise<TriggeredRun> {
+  const run = await change(engineState, schedule, (draft, found) => {
     if (found === undefined) return undefined;
     const { spec } = found.record;
     let at = draft.wall;
@@ -122,23 +126,23 @@ export async function triggerSchedule(memory: EngineState, schedule: QueueName):
     return { queue: parseQueueName(spec.queue), pid };
   });
   if (run === undefined) return notFound(schedule);
-  memory.counts.runsTriggered++;
+  engineState.counts.runsTriggered++;
   return run;
 }
 
 /** Decides by the present record, and resolves when the decision is durable. */
 async function change<T>(
-  memory: EngineState,
+  engineState: EngineState,
   schedule: QueueName,
   plan: (draft: ScheduleDraft, found: FoundSchedule | undefined) => T,
 ): Promise<T> {
   const notShown = new Set<Queue>();
   const attempt = (now: Instant, reads: Reads): Attempt<T> => {
-    const draft = new ScheduleDraft(memory, now, reads, notShown);
+    const draft = new ScheduleDraft(engineState, now, reads, notShown);
     const found = draft.find(schedule);
     return draft.missing() ?? draft.attempt(plan(draft, found));
   };
-  const { result, durable } = await decide(memory, memory.partitionOf(schedule.group), attempt);
+  const { result, durable } = await decide(engineState, engineState.partitionOf(schedule.group), attempt);
   await durable;
   return result;
 }

@@ -14,18 +14,18 @@ const MOST_RUNS = 100;
 const PAGE_BYTES = 2 * 1024 * 1024;
 
 /** The schedules of a group, or of all groups here, in the order of their groups and names. */
-export async function listSchedules(memory: EngineState, command: ListSchedulesCommand): Promise<SchedulePage> {
+export async function listSchedules(engineState: EngineState, command: ListSchedulesCommand): Promise<SchedulePage> {
   const { nextRuns } = command;
   const most = Math.min(command.limit, Math.floor(MOST_RUNS / Math.max(1, nextRuns)));
   const room: Room = { schedules: command.name === undefined ? most : 1, bytes: PAGE_BYTES };
   const schedules: ScheduleView[] = [];
   let after: QueueName | undefined;
-  for (const queue of queuesOf(memory, command)) {
+  for (const queue of queuesOf(engineState, command)) {
     if (room.schedules <= 0 || room.bytes <= 0) after = schedules.at(-1)?.schedule;
     if (after !== undefined) break;
     const { group } = queue.ledger.name;
     const first = firstIn(group, command);
-    const { rows, last } = await readRecords(memory, queue, first, room);
+    const { rows, last } = await readRecords(engineState, queue, first, room);
     for (const [key, data] of rows) {
       if (command.name !== undefined && key !== first) continue;
       schedules.push(viewOf({ group, name: nameOf(key) }, decodeRecord(data), nextRuns));
@@ -34,19 +34,19 @@ export async function listSchedules(memory: EngineState, command: ListSchedulesC
     }
     after = last === undefined ? undefined : { group, name: nameOf(last) };
   }
-  await memory.durable();
+  await engineState.durable();
   return { schedules, after: command.name === undefined ? after : undefined };
 }
 
 /** The queues of schedules that a listing reads, in order. */
-function* queuesOf(memory: EngineState, { group, isReadable, after }: ListSchedulesCommand): Generator<Queue> {
+function* queuesOf(engineState: EngineState, { group, isReadable, after }: ListSchedulesCommand): Generator<Queue> {
   if (group !== undefined) {
-    const queue = memory.table.get(scheduleRecords.of(group));
+    const queue = engineState.table.get(scheduleRecords.of(group));
     if (queue !== undefined) yield queue;
     return;
   }
   const first = after && { group: after.group, name: '' };
-  for (const queue of memory.schedules.inOrder({}, first)) {
+  for (const queue of engineState.schedules.inOrder({}, first)) {
     if (queue.dropped || queue.ledger.size === 0) continue;
     if (isReadable === undefined || isReadable(queue.ledger.name.group)) yield queue;
   }
@@ -75,13 +75,13 @@ const NO_KEY = '' as Pid;
 
 /** The records from a key on, as many as fit into a page: at least one. */
 export async function readRecords(
-  memory: EngineState,
+  engineState: EngineState,
   queue: Queue,
   first: Pid,
   room: Readonly<Room>,
 ): Promise<Records> {
   using _hold = queue.hold();
-  const { stored, end } = await readStored(memory, queue, first, room);
+  const { stored, end } = await readStored(engineState, queue, first, room);
   // What the store does not show yet, as far as it was read.
   for (const { pid, task } of queue.pendingChanges()) {
     if (pid < first || (end !== undefined && pid > end)) continue;
@@ -104,7 +104,7 @@ export async function readRecords(
 
 /** `end`: the last key that was read. Undefined: there are no more rows. */
 async function readStored(
-  memory: EngineState,
+  engineState: EngineState,
   queue: Queue,
   first: Pid,
   room: Readonly<Room>,
@@ -112,7 +112,7 @@ async function readStored(
   const stored = new Map<Pid, Uint8Array>();
   let bytes = 0;
   const range = { gte: taskKey(queue.prefix, first), lt: afterPrefix(queue.prefix) };
-  for await (const { key, value } of scanAll(memory.store, Family.data, range)) {
+  for await (const { key, value } of scanAll(engineState.store, Family.data, range)) {
     const pid = pidOfTaskKey(key);
     stored.set(pid, value);
     bytes += value.byteLength;

@@ -18,12 +18,12 @@ const TURN_MS = 5;
  * Decides the due runs of the schedules in a queue. A run is enqueued in the commit that records it as decided, so that a crash
  * neither loses nor repeats it. Runs that a limit refuses stay due; then this throws the `Refusal` when all others are decided.
  */
-export async function runDue(memory: EngineState, queue: Queue): Promise<void> {
-  const wall = memory.clock.wall() as Instant;
+export async function runDue(engineState: EngineState, queue: Queue): Promise<void> {
+  const wall = engineState.clock.wall() as Instant;
   let refusal: Refusal | undefined;
-  await eachDue(memory, queue, wall, async (keys) => {
+  await eachDue(engineState, queue, wall, async (keys) => {
     for (let left = keys; left.length > 0; ) {
-      const decided = await runSome(memory, queue, left.slice(0, SCHEDULES_AT_ONCE), wall);
+      const decided = await runSome(engineState, queue, left.slice(0, SCHEDULES_AT_ONCE), wall);
       refusal ??= decided.refusal;
       // Schedules with many missed runs let the others go first.
       left = [...left.slice(decided.seen), ...decided.behind];
@@ -52,16 +52,16 @@ interface DecidedRuns {
 }
 
 /** Commits one atom, and waits until it is durable: the next one is for callers that came meanwhile. */
-async function runSome(memory: EngineState, queue: Queue, keys: readonly Pid[], wall: Instant): Promise<Decided> {
-  const { clock } = memory;
+async function runSome(engineState: EngineState, queue: Queue, keys: readonly Pid[], wall: Instant): Promise<Decided> {
+  const { clock } = engineState;
   const notShown = new Set<Queue>();
-  const { result, durable } = await decide(memory, queue.partition, (now, reads): Attempt<Decided> => {
+  const { result, durable } = await decide(engineState, queue.partition, (now, reads): Attempt<Decided> => {
     const runs: DecidedRuns = { enqueued: [], missed: 0, skipped: 0 };
     const behind: Pid[] = [];
     let seen = 0;
     let refusal: Refusal | undefined;
     if (queue.dropped) return { kind: 'decided', result: { seen: keys.length, behind, refusal, runs } };
-    const draft = new ScheduleDraft(memory, now, reads, notShown);
+    const draft = new ScheduleDraft(engineState, now, reads, notShown);
     const due = { now: wall, isTimeUp: () => clock.now() - now >= TURN_MS };
     for (const key of keys) {
       if (seen > 0 && (draft.bytes > BYTES_AT_ONCE || due.isTimeUp())) break;
@@ -75,9 +75,9 @@ async function runSome(memory: EngineState, queue: Queue, keys: readonly Pid[], 
   });
   await durable;
   const { enqueued, missed, skipped } = result.runs;
-  memory.counts.runsAppeared(enqueued, clock.wall());
-  memory.counts.runsMissed += missed;
-  memory.counts.runsSkipped += skipped;
+  engineState.counts.runsAppeared(enqueued, clock.wall());
+  engineState.counts.runsMissed += missed;
+  engineState.counts.runsSkipped += skipped;
   return result;
 }
 

@@ -39,7 +39,7 @@ export interface FoundSchedule extends FoundRecord {
 
 /** Changes of schedules and the tasks of their runs, which are committed together. */
 export class ScheduleDraft {
-  readonly #memory: EngineState;
+  readonly #engineState: EngineState;
   readonly #view: EngineView;
   readonly #draft: TaskDraft;
   /** The system clock, in ms since 1970. */
@@ -50,12 +50,12 @@ export class ScheduleDraft {
   #bytes = 0;
 
   /** `notShown`: queues whose due tasks could not be shown, of all attempts of a decision. */
-  constructor(memory: EngineState, now: Instant, reads: Reads, notShown: Set<Queue>) {
-    this.#memory = memory;
+  constructor(engineState: EngineState, now: Instant, reads: Reads, notShown: Set<Queue>) {
+    this.#engineState = engineState;
     this.#notShown = notShown;
-    this.#view = new EngineView(memory, now, reads, notShown);
+    this.#view = new EngineView(engineState, now, reads, notShown);
     this.#draft = new TaskDraft(this.#view);
-    this.wall = memory.clock.wall();
+    this.wall = engineState.clock.wall();
   }
 
   /** Size of the payloads that were read and are written, in bytes. */
@@ -108,7 +108,7 @@ export class ScheduleDraft {
   tryEnqueue(spec: ScheduleSpec, pid: Pid): Refusal | undefined {
     const { mark } = this.#draft;
     const name = parseQueueName(spec.queue);
-    this.#endFirst(deadFor(this.#memory, name));
+    this.#endFirst(deadFor(this.#engineState, name));
     const queue = this.#draft.queueFor(name);
     const { now } = this.#view;
     if (this.#draft.find(queue, pid) !== undefined || isKeptOut(this.#draft, queue, { key: undefined, pid }, now)) {
@@ -127,7 +127,7 @@ export class ScheduleDraft {
   /** Whether the queue of the schedule has a task with this PID. */
   has(spec: ScheduleSpec, pid: Pid): boolean {
     const name = parseQueueName(spec.queue);
-    this.#endFirst(deadFor(this.#memory, name));
+    this.#endFirst(deadFor(this.#engineState, name));
     const queue = this.#draft.queue(name);
     return queue !== undefined && this.#draft.find(queue, pid) !== undefined;
   }
@@ -135,7 +135,7 @@ export class ScheduleDraft {
   /** Whether a task of an earlier run is in the queue. After its last attempt a task belongs into its dead-letter queue. */
   isRunning({ spec, lastPid, triggeredPid }: ScheduleRecord): boolean {
     const name = parseQueueName(spec.queue);
-    this.#endFirst(deadFor(this.#memory, name));
+    this.#endFirst(deadFor(this.#engineState, name));
     const queue = this.#draft.queue(name);
     if (queue === undefined) return false;
     return [lastPid, triggeredPid].some((pid) => {
@@ -163,7 +163,7 @@ export class ScheduleDraft {
   #refusal(queue: QueueName, mark: DraftMark): Refusal | undefined {
     const update = { start: BATCH_START, end: { ...BATCH_START, enqueue: 1 }, draft: this.#draft, mark };
     const command = { group: queue.group, enqueue: [{ queue }] };
-    const objection = objectionByLimits(this.#memory, command, update, this.#view);
+    const objection = objectionByLimits(this.#engineState, command, update, this.#view);
     if (objection === undefined || objection instanceof Refusal) return objection;
     this.#endFirst(objection.queues);
     return undefined;
@@ -174,7 +174,7 @@ export class ScheduleDraft {
   }
 
   async #showDue(): Promise<void> {
-    for (const queue of this.#due) if (!(await tryShowDue(this.#memory, queue))) this.#notShown.add(queue);
+    for (const queue of this.#due) if (!(await tryShowDue(this.#engineState, queue))) this.#notShown.add(queue);
   }
 
   #isOver({ settings }: Queue, state: TaskState): boolean {

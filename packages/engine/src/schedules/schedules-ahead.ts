@@ -61,14 +61,14 @@ export class SchedulesAhead implements Sweep<Queue> {
     return seen === undefined || (seen.decided.length > 0 && now - seen.at >= AGAIN_MS);
   }
 
-  async sweep(memory: EngineState, queue: Queue): Promise<void> {
-    const { clock } = memory;
+  async sweep(engineState: EngineState, queue: Queue): Promise<void> {
+    const { clock } = engineState;
     const at = clock.now();
     const decided: number[] = [];
     // Set first: a group that cannot be read is not tried again and again.
     this.#seen.set(queue, { at, decided });
     for (let next: Pid | undefined = '' as Pid; next !== undefined; ) {
-      const { rows, last }: Awaited<ReturnType<typeof readRecords>> = await readRecords(memory, queue, next, PAGE);
+      const { rows, last }: Awaited<ReturnType<typeof readRecords>> = await readRecords(engineState, queue, next, PAGE);
       for (const data of rows.values()) {
         const { paused, decidedUnixMs } = decodeRecord(data);
         if (!paused && decidedUnixMs > clock.wall() + MARGIN_MS) decided.push(decidedUnixMs);

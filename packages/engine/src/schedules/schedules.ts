@@ -13,7 +13,7 @@ import type { Queue } from '../queues/queue.ts';
 import { deleteSchedule, pauseSchedule, putSchedule, triggerSchedule } from './change-schedules.ts';
 import { listSchedules } from './list-schedules.ts';
 
-type Work<T> = (memory: EngineState) => Promise<T>;
+type Work<T> = (engineState: EngineState) => Promise<T>;
 
 /** How the engine admits requests. */
 export interface SchedulesDeps {
@@ -39,22 +39,22 @@ export class Schedules implements ScheduleEngine {
   }
 
   put(command: PutScheduleCommand): Promise<PutScheduleOutcome> {
-    return this.#deps.change((memory) => putSchedule(memory, command), command.spec.data.byteLength);
+    return this.#deps.change((engineState) => putSchedule(engineState, command), command.spec.data.byteLength);
   }
 
   list(command: ListSchedulesCommand): Promise<SchedulePage> {
-    return this.#deps.read(command.group, (memory) => listSchedules(memory, command));
+    return this.#deps.read(command.group, (engineState) => listSchedules(engineState, command));
   }
 
   delete(schedule: QueueName): Promise<boolean> {
-    return this.#deps.change((memory) => deleteSchedule(memory, schedule));
+    return this.#deps.change((engineState) => deleteSchedule(engineState, schedule));
   }
 
   pause(schedule: QueueName, paused: boolean): Promise<ScheduleView> {
-    return this.#deps.change((memory) => pauseSchedule(memory, schedule, paused));
+    return this.#deps.change((engineState) => pauseSchedule(engineState, schedule, paused));
   }
 
   trigger(schedule: QueueName): Promise<TriggeredRun> {
-    return this.#deps.change((memory) => triggerSchedule(memory, schedule), 0);
+    return this.#deps.change((engineState) => triggerSchedule(engineState, schedule), 0);
   }
 }

@@ -13,17 +13,17 @@ import { runDue } from './run-due.ts';
 export const sweepRuns: Sweep<Queue> = {
   everyMs: 100,
   atOnce: 16,
-  *due(memory) {
+  *due(engineState) {
     // Without schedules this must cost nothing.
-    if (memory.schedules.size === 0 || !hasRoom(memory)) return;
-    const wall = memory.clock.wall() as Instant;
-    for (const queue of memory.schedules) {
+    if (engineState.schedules.size === 0 || !hasRoom(engineState)) return;
+    const wall = engineState.clock.wall() as Instant;
+    for (const queue of engineState.schedules) {
       // A partition that moves is left to its next holder.
-      if (isFloorPast(queue, wall) && memory.holdings.canCommit(queue.partition)) yield queue;
+      if (isFloorPast(queue, wall) && engineState.holdings.canCommit(queue.partition)) yield queue;
     }
   },
-  async sweep(memory, queue) {
-    if (!queue.dropped) await runDue(memory, queue);
+  async sweep(engineState, queue) {
+    if (!queue.dropped) await runDue(engineState, queue);
   },
   // That this node cannot use a rule is not expected: its log says so.
   isExpected: (error) => isExpected(error) && !(error instanceof Refusal && error.reason === 'INVALID_SCHEDULE'),

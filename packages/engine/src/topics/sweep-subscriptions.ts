@@ -7,5 +7,5 @@ import { removeEnded } from './subscribe.ts';
 export const sweepSubscriptions = (reaper: Pick<Reaper, 'reap'>): Sweep<SubscriptionKey> => ({
   everyMs: 1_000,
   due: ({ subscriptions, clock }) => subscriptions.ended(clock.now()),
-  sweep: (memory, key) => removeEnded(memory, key, reaper),
+  sweep: (engineState, key) => removeEnded(engineState, key, reaper),
 });

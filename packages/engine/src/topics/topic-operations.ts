@@ -6,23 +6,26 @@ import { subscribe, unsubscribe } from './subscribe.ts';
 
 interface Requests {
   /** Undefined while the engine starts. */
-  readonly memory: () => EngineState | undefined;
+  readonly engineState: () => EngineState | undefined;
   /** Runs a request that changes a group. */
-  readonly change: <T>(work: (memory: EngineState, health: EngineHealth) => Promise<T>) => Promise<T>;
+  readonly change: <T>(work: (engineState: EngineState, health: EngineHealth) => Promise<T>) => Promise<T>;
   /** Runs a request that reads of a group. */
-  readonly read: <T>(group: string, work: (memory: EngineState) => Promise<T>) => Promise<T>;
+  readonly read: <T>(group: string, work: (engineState: EngineState) => Promise<T>) => Promise<T>;
 }
 
 /** The operations on topics of an engine. */
-export const topicOperations = (reaper: Pick<Reaper, 'reap'>, { memory, change, read }: Requests): TopicOperations => ({
+export const topicOperations = (
+  reaper: Pick<Reaper, 'reap'>,
+  { engineState, change, read }: Requests,
+): TopicOperations => ({
   subscribe: (subscription) =>
-    change((memory, { kind }) => subscribe(memory, subscription, kind === 'full' ? diskFull() : undefined)),
-  unsubscribe: (key) => change((memory) => unsubscribe(memory, key, reaper)),
-  countOf: (topic) => memory()?.subscriptions.countOf(topic) ?? 0,
+    change((engineState, { kind }) => subscribe(engineState, subscription, kind === 'full' ? diskFull() : undefined)),
+  unsubscribe: (key) => change((engineState) => unsubscribe(engineState, key, reaper)),
+  countOf: (topic) => engineState()?.subscriptions.countOf(topic) ?? 0,
   list: (group, topic) =>
-    read(group, async (memory) => {
-      const subscriptions = memory.subscriptions.list(group, topic, memory.clock.now());
-      await memory.durable();
+    read(group, async (engineState) => {
+      const subscriptions = engineState.subscriptions.list(group, topic, engineState.clock.now());
+      await engineState.durable();
       return subscriptions;
     }),
 });

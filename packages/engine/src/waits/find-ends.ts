@@ -8,15 +8,15 @@ import { endRecords } from '../records/record-store.ts';
 import { endOfLease } from './ends-in.ts';
 
 /** The awaited tasks that are not in their queues, as far as one reply can hold them. */
-export async function findEnds(memory: EngineState, { tasks }: WaitCommand): Promise<EndedTask[]> {
+export async function findEnds(engineState: EngineState, { tasks }: WaitCommand): Promise<EndedTask[]> {
   const queues = new Map(tasks.map(({ queue }) => [queue.name, queue]));
-  await showAllDue(memory, dueFor(memory, queues.values()));
-  using reads = new Reads(memory);
+  await showAllDue(engineState, dueFor(engineState, queues.values()));
+  using reads = new Reads(engineState);
   for (;;) {
-    const search = new Search(memory, reads);
+    const search = new Search(engineState, reads);
     for (const [index, task] of tasks.entries()) if (!search.look(index, task)) break;
     if (search.needs.length === 0) {
-      await memory.durable();
+      await engineState.durable();
       return search.ended;
     }
     await reads.fetch(search.needs);
@@ -27,13 +27,13 @@ export async function findEnds(memory: EngineState, { tasks }: WaitCommand): Pro
 class Search {
   readonly ended: EndedTask[] = [];
   readonly needs: Need[] = [];
-  readonly #memory: EngineState;
+  readonly #engineState: EngineState;
   readonly #reads: Reads;
   /** Bytes of the records found so far. */
   #bytes = 0;
 
-  constructor(memory: EngineState, reads: Reads) {
-    this.#memory = memory;
+  constructor(engineState: EngineState, reads: Reads) {
+    this.#engineState = engineState;
     this.#reads = reads;
   }
 
@@ -63,7 +63,7 @@ class Search {
   }
 
   #task(name: QueueName, pid: Pid) {
-    const queue = this.#memory.table.get(name);
+    const queue = this.#engineState.table.get(name);
     if (queue === undefined) return 'absent';
     const knowledge = this.#reads.known(queue, pid);
     if (knowledge.kind === 'unknown') this.needs.push({ queue, pid, payloadBytes: 0 });

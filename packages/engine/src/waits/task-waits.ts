@@ -35,12 +35,12 @@ export class TaskWaits {
   /** All that are not answered. */
   readonly #waits = new Set<TaskWait>();
   readonly #deadlines: Deadlines<TaskWait>;
-  #memory: EngineState;
+  #engineState: EngineState;
 
-  constructor(memory: EngineState) {
-    this.#memory = memory;
-    this.#deadlines = new Deadlines(memory.clock, (wait) => this.#waitIsOver(wait));
-    this.#listen(memory);
+  constructor(engineState: EngineState) {
+    this.#engineState = engineState;
+    this.#deadlines = new Deadlines(engineState.clock, (wait) => this.#waitIsOver(wait));
+    this.#listen(engineState);
   }
 
   get size(): number {
@@ -49,8 +49,8 @@ export class TaskWaits {
 
   /** Not an async function: its frame would be kept while the request waits. */
   wait(command: WaitCommand, signal: CallSignal | undefined): Promise<readonly EndedTask[]> {
-    const { clock, config } = this.#memory;
-    const wait = new TaskWait(command, this.#memory.partitionOf(command.group), signal);
+    const { clock, config } = this.#engineState;
+    const wait = new TaskWait(command, this.#engineState.partitionOf(command.group), signal);
     if (!wait.isPatient) {
       void this.#look(wait);
       return wait.answered;
@@ -69,9 +69,9 @@ export class TaskWaits {
   }
 
   /** Continues with rebuilt memory. */
-  adopt(memory: EngineState): void {
-    this.#memory = memory;
-    this.#listen(memory);
+  adopt(engineState: EngineState): void {
+    this.#engineState = engineState;
+    this.#listen(engineState);
     void this.#lookAgain();
   }
 
@@ -87,14 +87,14 @@ export class TaskWaits {
   /** Refuses the waits for tasks of a partition that this node has given up. */
   abandon(id: PartitionId): void {
     for (const wait of this.#waits) {
-      if (wait.partition === id && !wait.isToBeTold) wait.fail(this.#memory.holdings.notHolder(id));
+      if (wait.partition === id && !wait.isToBeTold) wait.fail(this.#engineState.holdings.notHolder(id));
     }
   }
 
-  #listen(memory: EngineState): void {
-    memory.watcher = {
+  #listen(engineState: EngineState): void {
+    engineState.watcher = {
       committed: (plan) => {
-        if (this.#waits.size > 0 && this.#memory === memory) this.#committed(plan);
+        if (this.#waits.size > 0 && this.#engineState === engineState) this.#committed(plan);
       },
     };
   }
@@ -114,14 +114,14 @@ export class TaskWaits {
 
   /** All waits look, in slices (E3). */
   async #lookAgain(): Promise<void> {
-    const memory = this.#memory;
+    const engineState = this.#engineState;
     let looked = 0;
     for (const wait of [...this.#waits]) {
       if (looked > TASKS_AT_ONCE) {
-        await sleep(memory.clock, 0);
+        await sleep(engineState.clock, 0);
         looked = 0;
       }
-      if (memory !== this.#memory) return;
+      if (engineState !== this.#engineState) return;
       if (!this.#waits.has(wait) || wait.isToBeTold) continue;
       looked += wait.command.tasks.length;
       void this.#look(wait);
@@ -130,17 +130,17 @@ export class TaskWaits {
 
   /** Answers the wait if tasks have ended already, or if it does not wait. */
   async #look(wait: TaskWait): Promise<void> {
-    const memory = this.#memory;
-    const { holdings, admission } = memory;
+    const engineState = this.#engineState;
+    const { holdings, admission } = engineState;
     try {
       await holdings.gate(wait.partition);
-      const ended = await admission.run('new', 0, () => findEnds(memory, wait.command));
+      const ended = await admission.run('new', 0, () => findEnds(engineState, wait.command));
       if (!holdings.holds(wait.partition)) throw holdings.notHolder(wait.partition);
       wait.hasLooked = true;
       if (ended.length > 0 || !wait.isPatient) wait.answer(ended);
     } catch (error) {
       // Memory is being rebuilt. The wait looks again then.
-      if (wait.isPatient && (memory.failed || memory !== this.#memory)) return;
+      if (wait.isPatient && (engineState.failed || engineState !== this.#engineState)) return;
       wait.fail(error);
     }
   }
@@ -166,18 +166,18 @@ export class TaskWaits {
 
   /** Answers the waits when the ends are durable (E2), also if their time is over then. */
   #answer(noted: NotedEnds['byWait']): void {
-    const memory = this.#memory;
+    const engineState = this.#engineState;
     for (const [wait, ends] of noted) {
       wait.noted = ends;
       this.#deadlines.remove(wait);
     }
-    memory.durable().then(
+    engineState.durable().then(
       () => {
         for (const wait of noted.keys()) wait.isToBeTold = true;
-        return this.#tell(memory, noted.keys());
+        return this.#tell(engineState, noted.keys());
       },
       () => {
-        for (const wait of noted.keys()) this.#goOn(wait, memory);
+        for (const wait of noted.keys()) this.#goOn(wait, engineState);
       },
     );
   }
@@ -197,12 +197,12 @@ export class TaskWaits {
   }
 
   /** The ends of a wait were not written. */
-  #goOn(wait: TaskWait, memory: EngineState): void {
+  #goOn(wait: TaskWait, engineState: EngineState): void {
     if (!this.#waits.has(wait)) return;
     wait.noted = undefined;
     wait.hasLooked = false;
     this.#deadlines.add(wait);
-    if (memory !== this.#memory) void this.#look(wait);
+    if (engineState !== this.#engineState) void this.#look(wait);
   }
 }
 

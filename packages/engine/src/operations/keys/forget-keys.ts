@@ -12,18 +12,18 @@ import { TaskDraft } from '../task-draft.ts';
 const POINTERS_PER_ATOM = 1000;
 
 /** Removes the pointers of the keys of a deleted queue. They are found no more; this frees their space. */
-export async function forgetKeys(memory: EngineState, keys: Queue, queueId: QueueId): Promise<void> {
+export async function forgetKeys(engineState: EngineState, keys: Queue, queueId: QueueId): Promise<void> {
   const first = taskKey(keys.prefix, pointersOf(queueId) as Pid);
   // Pointers of an ended generation are never added, so one pass over those that are durable now finds all.
-  await memory.durable();
+  await engineState.durable();
   for (let gte = first; ; ) {
     const limit = { rows: POINTERS_PER_ATOM, bytes: Number.MAX_SAFE_INTEGER };
-    const rows = await memory.store.scan(Family.data, { gte, lt: afterPrefix(first) }, limit);
+    const rows = await engineState.store.scan(Family.data, { gte, lt: afterPrefix(first) }, limit);
     const last = rows.at(-1);
     if (last === undefined) return;
     gte = `${last.key}\0` as Key;
-    const { durable } = await decide(memory, keys.partition, (now, reads): Attempt<undefined> => {
-      const draft = new TaskDraft(new EngineView(memory, now, reads));
+    const { durable } = await decide(engineState, keys.partition, (now, reads): Attempt<undefined> => {
+      const draft = new TaskDraft(new EngineView(engineState, now, reads));
       for (const { key } of rows) keyRecords.remove(draft, keys.ledger.name.group, pidOfTaskKey(key));
       const { needs, changes } = draft;
       if (needs.length > 0) return { kind: 'needs', needs };
@@ -38,17 +38,18 @@ export async function forgetKeys(memory: EngineState, keys: Queue, queueId: Queu
  * queue that has keys. `goesOn`: false ends it.
  */
 export async function* deletedWithKeys(
-  memory: EngineState,
+  engineState: EngineState,
   keys: Queue,
   goesOn: () => boolean,
 ): AsyncGenerator<QueueId> {
   const { group } = keys.ledger.name;
-  const queueIds = (): Set<QueueId> => new Set([...memory.table.ofGroup(group)].map(({ ledger }) => ledger.queueId));
+  const queueIds = (): Set<QueueId> =>
+    new Set([...engineState.table.ofGroup(group)].map(({ ledger }) => ledger.queueId));
   const limit = { rows: 1, bytes: Number.MAX_SAFE_INTEGER };
   const lt = afterPrefix(keys.prefix);
   let known = queueIds();
   for (let gte = keys.prefix as Key; !keys.dropped && goesOn(); ) {
-    const [row] = await memory.store.scan(Family.data, { gte, lt }, limit);
+    const [row] = await engineState.store.scan(Family.data, { gte, lt }, limit);
     if (row === undefined) return;
     const queueId = queueOfPointer(pidOfTaskKey(row.key));
     if (!known.has(queueId)) {

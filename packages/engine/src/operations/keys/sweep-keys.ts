@@ -25,21 +25,21 @@ export const sweepKeys = (deleted: Set<DeletedQueue>): Sweep<DeletedQueue | Queu
     }
     for (const keys of adoptedKeys) if (holdings.canCommit(keys.partition)) yield keys;
   },
-  async sweep(memory, one, goesOn) {
-    await untilDamage('ledger' in one ? forgetAllDeleted(memory, one, goesOn) : forgetDeleted(memory, one));
+  async sweep(engineState, one, goesOn) {
+    await untilDamage('ledger' in one ? forgetAllDeleted(engineState, one, goesOn) : forgetDeleted(engineState, one));
     if (!goesOn()) return;
-    if ('ledger' in one) memory.adoptedKeys.delete(one);
+    if ('ledger' in one) engineState.adoptedKeys.delete(one);
     else deleted.delete(one);
   },
 });
 
-async function forgetDeleted(memory: EngineState, { group, queueId }: DeletedQueue): Promise<void> {
-  const keys = memory.table.get(keyRecords.of(group));
-  if (keys !== undefined) await forgetKeys(memory, keys, queueId);
+async function forgetDeleted(engineState: EngineState, { group, queueId }: DeletedQueue): Promise<void> {
+  const keys = engineState.table.get(keyRecords.of(group));
+  if (keys !== undefined) await forgetKeys(engineState, keys, queueId);
 }
 
-async function forgetAllDeleted(memory: EngineState, keys: Queue, goesOn: () => boolean): Promise<void> {
-  for await (const queueId of deletedWithKeys(memory, keys, goesOn)) await forgetKeys(memory, keys, queueId);
+async function forgetAllDeleted(engineState: EngineState, keys: Queue, goesOn: () => boolean): Promise<void> {
+  for await (const queueId of deletedWithKeys(engineState, keys, goesOn)) await forgetKeys(engineState, keys, queueId);
 }
 
 /** Damaged keys, which reads report, are left where they are. */

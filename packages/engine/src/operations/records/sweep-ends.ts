@@ -16,17 +16,17 @@ const RECORDS_PER_ATOM = 1000;
  */
 export const sweepEnds: Sweep<Queue> = {
   everyMs: 500,
-  *due(memory) {
-    for (const queue of memory.records) {
-      const isToSweep = mayBeDue(queue, memory.clock.now()) || isLarge(memory, queue);
-      if (isToSweep && !queue.dropped && memory.holdings.canCommit(queue.partition)) yield queue;
+  *due(engineState) {
+    for (const queue of engineState.records) {
+      const isToSweep = mayBeDue(queue, engineState.clock.now()) || isLarge(engineState, queue);
+      if (isToSweep && !queue.dropped && engineState.holdings.canCommit(queue.partition)) yield queue;
     }
   },
-  async sweep(memory, queue) {
-    if (mayBeDue(queue, memory.clock.now())) await showDue(memory, queue);
-    for (let evicted = 1; evicted > 0 && isLarge(memory, queue); ) {
-      evicted = await evict(memory, queue);
-      memory.counts.resultsEvicted += evicted;
+  async sweep(engineState, queue) {
+    if (mayBeDue(queue, engineState.clock.now())) await showDue(engineState, queue);
+    for (let evicted = 1; evicted > 0 && isLarge(engineState, queue); ) {
+      evicted = await evict(engineState, queue);
+      engineState.counts.resultsEvicted += evicted;
     }
   },
 };
@@ -34,11 +34,11 @@ export const sweepEnds: Sweep<Queue> = {
 const isLarge = ({ config }: EngineState, { ledger }: Queue): boolean => ledger.bytes > config.maxResultBytes;
 
 /** Removes the records that would go first, until the bytes are within the limit or the atom is large enough. */
-async function evict(memory: EngineState, queue: Queue): Promise<number> {
-  const pids = await hiddenPids(memory, queue, RECORDS_PER_ATOM);
-  const { result } = await decide(memory, queue.partition, (now, reads): Attempt<number> => {
-    const draft = new TaskDraft(new EngineView(memory, now, reads));
-    let excess = queue.dropped ? 0 : queue.ledger.bytes - memory.config.maxResultBytes;
+async function evict(engineState: EngineState, queue: Queue): Promise<number> {
+  const pids = await hiddenPids(engineState, queue, RECORDS_PER_ATOM);
+  const { result } = await decide(engineState, queue.partition, (now, reads): Attempt<number> => {
+    const draft = new TaskDraft(new EngineView(engineState, now, reads));
+    let excess = queue.dropped ? 0 : queue.ledger.bytes - engineState.config.maxResultBytes;
     for (const pid of pids) {
       if (excess <= 0) break;
       excess -= evictOne(draft, queue, pid);

@@ -45,7 +45,7 @@ export class ExportTooSlowError extends ExportBrokenError {
 export class PartitionExport implements Disposable {
   readonly partition: PartitionId;
   readonly offer: ExportOffer;
-  readonly #memory: EngineState;
+  readonly #engineState: EngineState;
   readonly #tail: LogTail;
   readonly #queues: readonly Queue[];
   readonly #ledgers: readonly TransferredRow[];
@@ -53,13 +53,13 @@ export class PartitionExport implements Disposable {
   #ledgersTaken = false;
 
   /** Starts in this turn: the tail has every later atom. `maxBacklogBytes`: see `LogTail`. */
-  constructor(memory: EngineState, partition: PartitionId, maxBacklogBytes?: number) {
+  constructor(engineState: EngineState, partition: PartitionId, maxBacklogBytes?: number) {
     this.partition = partition;
-    this.#memory = memory;
-    this.#tail = memory.followLog(partition, maxBacklogBytes);
-    const { lastTicket, nextQueueId } = memory.ticketsOf(partition);
-    this.offer = { now: memory.clock.now(), ticket: lastTicket, nextQueueId };
-    this.#queues = [...memory.queuesOf(partition)];
+    this.#engineState = engineState;
+    this.#tail = engineState.followLog(partition, maxBacklogBytes);
+    const { lastTicket, nextQueueId } = engineState.ticketsOf(partition);
+    this.offer = { now: engineState.clock.now(), ticket: lastTicket, nextQueueId };
+    this.#queues = [...engineState.queuesOf(partition)];
     this.#ledgers = this.#queues.map(({ ledger }) => ({
       kind: TransferredRowKind.TRANSFERRED_ROW_KIND_QUEUE,
       queueId: ledger.queueId,
@@ -71,7 +71,7 @@ export class PartitionExport implements Disposable {
 
   /** Resolves when everything committed so far is on disk and can be read. */
   synced(): Promise<void> {
-    return this.#memory.log.appendRows(() => {});
+    return this.#engineState.log.appendRows(() => {});
   }
 
   /** The parts of the snapshot. After each part, the caller takes the atoms that were committed meanwhile. */
@@ -106,12 +106,12 @@ export class PartitionExport implements Disposable {
 
   /** Throws if the export cannot be completed any more. */
   assertWhole(): void {
-    if (this.#memory.failed) throw new ExportBrokenError('a write of the holder failed');
+    if (this.#engineState.failed) throw new ExportBrokenError('a write of the holder failed');
     if (this.#tail.overflown) throw new ExportTooSlowError('the partition changes faster than it is sent');
   }
 
   [Symbol.dispose](): void {
-    this.#memory.unfollowLog(this.#tail);
+    this.#engineState.unfollowLog(this.#tail);
   }
 
   async *#pages(): AsyncGenerator<TransferredRow[]> {
@@ -133,7 +133,7 @@ export class PartitionExport implements Disposable {
     let { gte } = range;
     while (!queue?.dropped) {
       this.assertWhole();
-      const rows = await this.#memory.store.scan(family, { gte, lt: range.lt }, PAGE);
+      const rows = await this.#engineState.store.scan(family, { gte, lt: range.lt }, PAGE);
       const last = rows.at(-1);
       if (last === undefined) return;
       yield rows;

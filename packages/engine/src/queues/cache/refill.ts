@@ -21,9 +21,9 @@ function prefetchTasks(wanted: number, leasesPerSecond: number, bounds: { min: n
 }
 
 /** Number of tasks that the next refill of a queue would read. */
-export function prefetchSize(memory: EngineState, queue: Queue, wanted: number): number {
-  const rate = queue.rates?.leaseRate(memory.clock.now()) ?? 0;
-  const { minRefillTasks, maxRefillTasks } = memory.config;
+export function prefetchSize(engineState: EngineState, queue: Queue, wanted: number): number {
+  const rate = queue.rates?.leaseRate(engineState.clock.now()) ?? 0;
+  const { minRefillTasks, maxRefillTasks } = engineState.config;
   return prefetchTasks(wanted, rate, { min: minRefillTasks, max: maxRefillTasks });
 }
 
@@ -31,29 +31,29 @@ export function prefetchSize(memory: EngineState, queue: Queue, wanted: number):
  * Extends the cached head of a queue beyond its first missing PID (the paper, 5.4.2). Concurrent calls for a queue share one
  * refill. The listener is called before the cache may evict the tasks.
  */
-export function refill(memory: EngineState, queue: Queue, wanted: number): Promise<void> {
-  queue.refilling ??= readHead(memory, queue, prefetchSize(memory, queue, wanted));
+export function refill(engineState: EngineState, queue: Queue, wanted: number): Promise<void> {
+  queue.refilling ??= readHead(engineState, queue, prefetchSize(engineState, queue, wanted));
   return queue.refilling;
 }
 
-async function readHead(memory: EngineState, queue: Queue, tasks: number): Promise<void> {
-  memory.counts.refills++;
+async function readHead(engineState: EngineState, queue: Queue, tasks: number): Promise<void> {
+  engineState.counts.refills++;
   const hold = queue.hold();
   try {
     const from = queue.warmCache.firstMissing;
     if (from !== undefined) {
-      const { states, ended } = await readStates(memory, queue, from, tasks);
-      const payloads = await readPayloads(memory, queue, states);
+      const { states, ended } = await readStates(engineState, queue, from, tasks);
+      const payloads = await readPayloads(engineState, queue, states);
       merge(queue, from, states, payloads, ended);
     }
   } catch (error) {
     endRefill(queue, hold);
-    memory.listener.read(queue, error);
+    engineState.listener.read(queue, error);
     throw error;
   }
   endRefill(queue, hold);
-  memory.listener.read(queue, undefined);
-  if (!queue.dropped) memory.cache.touch(queue);
+  engineState.listener.read(queue, undefined);
+  if (!queue.dropped) engineState.cache.touch(queue);
 }
 
 function endRefill(queue: Queue, hold: Disposable): void {
@@ -64,20 +64,20 @@ function endRefill(queue: Queue, hold: Disposable): void {
 type States = readonly (readonly [Pid, TaskState])[];
 
 async function readStates(
-  memory: EngineState,
+  engineState: EngineState,
   { prefix }: Queue,
   from: Pid,
   tasks: number,
 ): Promise<{ states: States; ended: boolean }> {
   const range = { gte: taskKey(prefix, from), lt: afterPrefix(prefix) };
-  const rows = await memory.store.scan(Family.ready, range, { rows: tasks, bytes: STATE_BYTES });
+  const rows = await engineState.store.scan(Family.ready, range, { rows: tasks, bytes: STATE_BYTES });
   const bytes = rows.reduce((sum, { key, value }) => sum + key.length + value.byteLength, 0);
   const states = rows.map(({ key, value }) => [pidOfTaskKey(key), decodeTaskRow(value)] as const);
   return { states, ended: rows.length < tasks && bytes < STATE_BYTES };
 }
 
-async function readPayloads(memory: EngineState, queue: Queue, states: States): Promise<Map<Pid, Uint8Array>> {
-  const most = memory.cache.budget / CACHE_SHARE;
+async function readPayloads(engineState: EngineState, queue: Queue, states: States): Promise<Map<Pid, Uint8Array>> {
+  const most = engineState.cache.budget / CACHE_SHARE;
   let bytes = 0;
   const pids: Pid[] = [];
   const keys: Key[] = [];
@@ -90,9 +90,9 @@ async function readPayloads(memory: EngineState, queue: Queue, states: States): 
   }
   const payloads = new Map<Pid, Uint8Array>();
   // Reading ahead does not wait for room. Without room, payloads are read when their tasks are leased.
-  using room = keys.length > 0 ? memory.admission.tryAnswer(bytes) : undefined;
+  using room = keys.length > 0 ? engineState.admission.tryAnswer(bytes) : undefined;
   if (!room) return payloads;
-  const rows = await memory.store.get(Family.data, keys);
+  const rows = await engineState.store.get(Family.data, keys);
   for (const [i, pid] of pids.entries()) {
     const row = rows[i];
     if (row) payloads.set(pid, row);
