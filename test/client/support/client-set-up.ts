@@ -1,9 +1,9 @@
 import { type ClientOptions, clientOver, pidText, type TaskMasterClient, type Transport } from '@taskmaster/client';
 import { ManualTiming } from '@taskmaster/client/testing';
-import { MemoryStore, openEngine } from '@taskmaster/engine';
+import { type Engine, MemoryStore, openEngine } from '@taskmaster/engine';
 import { createHandlers, InProcessTransport } from '@taskmaster/node/testing';
 import { type LeaseTasksRequest, limits, methods, PeekKind, type UpdateTasksRequest } from '@taskmaster/proto';
-import type { Instant } from '@taskmaster/server/domain';
+import type { EngineFigures, Instant } from '@taskmaster/server/domain';
 import type { CancelTimer, Clock } from '@taskmaster/server/ports';
 import { keptLog } from '@taskmaster/server/testing';
 import { FaultyTransport } from './faulty-transport.ts';
@@ -16,8 +16,10 @@ interface EngineLooks {
   readonly leases: LeaseTasksRequest[];
   /** PIDs of a queue as text, in order. */
   pids(queue: string): Promise<string[]>;
-  /** The engine without faults. What goes this way is not recorded. */
-  readonly open: Promise<Transport>;
+  /** Among them the number of requests that wait. */
+  figures(): Promise<EngineFigures>;
+  /** A way to the engine without faults. What goes this way is not recorded. */
+  readonly direct: Promise<Transport>;
 }
 
 export interface ClientSetUp {
@@ -77,17 +79,19 @@ function clockOn(timing: ManualTiming): Clock {
 
 /** A way to an engine of its own in memory. Random numbers are always a half. It is dropped with the test. */
 export function transportSetUp(timing: VirtualTiming): Pick<ClientSetUp, 'transport' | 'engine'> {
-  const open = openInMemory(timing);
-  timing.waitFor(open);
-  const transport = new FaultyTransport({ engine: open, timing, onCall: timing.onCall });
+  const engine = openEngine({ store: new MemoryStore(), clock: clockOn(timing), random: { next: () => 0.5 } });
+  const direct = engine.then((opened) => transportTo(opened, timing));
+  timing.waitFor(direct);
+  const transport = new FaultyTransport({ engine: direct, timing, onCall: timing.onCall });
   const pids = async (queue: string): Promise<string[]> => {
     const { PEEK_KIND_HEAD, PEEK_KIND_LEASED, PEEK_KIND_DELAYED } = PeekKind;
     const kinds = [PEEK_KIND_HEAD, PEEK_KIND_LEASED, PEEK_KIND_DELAYED];
-    const found = await Promise.all(kinds.map((kind) => pidsOf(open, queue, kind)));
+    const found = await Promise.all(kinds.map((kind) => pidsOf(direct, queue, kind)));
     return found.flat().toSorted(Buffer.compare).map(pidText);
   };
   const { updateTasks: updates, leaseTasks: leases } = transport.arrived;
-  return { transport, engine: { updates, leases, pids, open } };
+  const figures = async (): Promise<EngineFigures> => (await engine).figures();
+  return { transport, engine: { updates, leases, pids, figures, direct } };
 }
 
 /** A client over an engine in memory. The test advances the time. */
@@ -98,11 +102,8 @@ export function clientSetUp(options: ClientOptions = {}): ClientSetUp {
   return { client, timing, ...made };
 }
 
-async function openInMemory(timing: VirtualTiming): Promise<Transport> {
+function transportTo(engine: Engine, timing: VirtualTiming): Transport {
   const log = keptLog();
-  const store = new MemoryStore();
-  const random = { next: () => 0.5 };
-  const engine = await openEngine({ store, clock: clockOn(timing), random, log });
   return new InProcessTransport({
     handlers: createHandlers(engine, log),
     backup: (request, signal) => engine.backups.backup(request, signal),
@@ -114,8 +115,8 @@ async function openInMemory(timing: VirtualTiming): Promise<Transport> {
 }
 
 /** The PIDs of the tasks of this kind. Of leased and of delayed tasks, a node shows no more than one page. */
-async function pidsOf(open: Promise<Transport>, queue: string, kind: PeekKind): Promise<Uint8Array[]> {
-  const engine = await open;
+async function pidsOf(direct: Promise<Transport>, queue: string, kind: PeekKind): Promise<Uint8Array[]> {
+  const engine = await direct;
   const found: Uint8Array[] = [];
   for (;;) {
     const page = { queue, kind, limit: limits.peekTasks, includeData: false };

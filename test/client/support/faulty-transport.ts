@@ -24,7 +24,7 @@ interface FaultyTransportOptions {
 /** A way to an engine that a test watches, and on which it loses requests and replies. */
 export class FaultyTransport implements Transport {
   readonly reachableFrom = undefined;
-  readonly isInProcess = true;
+  isInProcess = true;
   isUp = true;
   /** Faults of the next calls of each method, in order. Undefined: no fault. */
   readonly faults = byKey<(Fault | undefined)[]>(() => []);

@@ -7,6 +7,6 @@ export type { TransportWorld } from './contracts/transport-world.ts';
 export { FakeCluster, fakeMember, fakePartition } from './fake-cluster.ts';
 export { FakeServer } from './fake-server.ts';
 export { FakeTransport } from './fake-transport.ts';
-export { connectionLost, type Fault } from './faults.ts';
+export { connectionLost, type Fault, overloaded } from './faults.ts';
 export { ManualTiming } from './manual-timing.ts';
 export { only } from './only.ts';

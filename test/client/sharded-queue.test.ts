@@ -1,10 +1,8 @@
+import { type LeasedTask, pidOf, TaskNotFoundError } from '@taskmaster/client';
+import { makeError } from '@taskmaster/client/internal';
+import { only, overloaded } from '@taskmaster/client/testing';
 import { describe, expect, expectTypeOf, test } from 'vitest';
-import type { LeasedTask } from '../../tasks/leased-task.ts';
-import { clientSetUp } from '../../testing/client-set-up.ts';
-import { overloaded } from '../../testing/fake-transport.ts';
-import { only } from '../../testing/only.ts';
-import { makeError, TaskNotFoundError } from '../../values/errors.ts';
-import { pidOf } from '../../values/pid.ts';
+import { clientSetUp } from './support/client-set-up.ts';
 
 interface Order {
   readonly id: number;
@@ -16,7 +14,9 @@ function setUp(shards = 4) {
   const made = clientSetUp();
   const orders = made.client.shardedQueue<Order>('shop#orders', { shards });
   const countsOf = (upTo: number) =>
-    Array.from({ length: upTo }, (_, shard) => made.engine.pids(`shop~${shard}#orders`).length);
+    Promise.all(
+      Array.from({ length: upTo }, async (_, shard) => (await made.engine.pids(`shop~${shard}#orders`)).length),
+    );
   return { ...made, orders, countsOf };
 }
 
@@ -31,7 +31,7 @@ describe('an enqueue of a sharded queue', () => {
     const { orders, engine } = setUp();
     expect((await orders.enqueue({ id: 1 }, { pid: 'order-17' })).result).toBe('created');
     expect((await orders.enqueue({ id: 2 }, { pid: 'order-17' })).result).toBe('collapsed');
-    expect(engine.pids(orders.shardOf('order-17').name)).toEqual(['order-17']);
+    expect(await engine.pids(orders.shardOf('order-17').name)).toEqual(['order-17']);
   });
 
   test('with a key goes to the shard of the key, so that the key is there once', async () => {
@@ -40,17 +40,17 @@ describe('an enqueue of a sharded queue', () => {
     for (const place of ['5-order-17', '1-order-17', '3-order-17']) {
       await orders.enqueue({ id: 1 }, { pid: place, key, mode: 'replace' });
     }
-    expect(engine.pids(orders.shardOf(key).name)).toEqual(['3-order-17']);
+    expect(await engine.pids(orders.shardOf(key).name)).toEqual(['3-order-17']);
     expect((await orders.stats()).available).toBe(1);
     expect((await orders.get(['3-order-17']))[0]).toMatchObject({ state: 'available', key });
     await orders.enqueue({ id: 2 }, { pid: 'order-17', key: '' });
-    expect(engine.pids(orders.shardOf('order-17').name)).toEqual(['3-order-17', 'order-17']);
+    expect(await engine.pids(orders.shardOf('order-17').name)).toEqual(['3-order-17', 'order-17']);
   });
 
   test('without a PID goes to the next shard', async () => {
     const { orders, countsOf } = setUp();
     for (let id = 0; id < 10; id++) await orders.enqueue({ id });
-    expect(countsOf(4).toSorted()).toEqual([2, 2, 3, 3]);
+    expect((await countsOf(4)).toSorted()).toEqual([2, 2, 3, 3]);
   });
 
   test('of many has its outcomes in order, and the tasks of a shard theirs', async () => {
@@ -72,7 +72,7 @@ describe('an enqueue of a sharded queue', () => {
     expect(await orders.enqueueMany(items, { requestId: 'r1' })).toEqual(first);
     const one = await orders.enqueue({ id: 11 }, { requestId: 'r2' });
     expect(await orders.enqueue({ id: 11 }, { requestId: 'r2' })).toEqual(one);
-    expect(countsOf(4).reduce((sum, count) => sum + count, 0)).toBe(11);
+    expect((await countsOf(4)).reduce((sum, count) => sum + count, 0)).toBe(11);
   });
 
   test('of many rejects if a shard refuses its tasks; other shards may have theirs', async () => {
@@ -81,7 +81,7 @@ describe('an enqueue of a sharded queue', () => {
     await expect(orders.enqueueMany(pids.map((pid, id) => ({ pid, data: { id } })))).rejects.toMatchObject({
       reason: 'INVALID_QUEUE',
     });
-    expect(countsOf(4).filter((count) => count === 0)).toHaveLength(1);
+    expect((await countsOf(4)).filter((count) => count === 0)).toHaveLength(1);
   });
 
   test('sends dead letters to the queue of the same shard', async () => {
@@ -90,7 +90,7 @@ describe('an enqueue of a sharded queue', () => {
     await orders.enqueue({ id: 1 }, { pid: 'order-17', retry });
     await only(await orders.lease()).release();
     const failed = client.shardedQueue('shop#failed', { shards: 4 });
-    expect(engine.pids(failed.shardOf('order-17').name)).toEqual(['order-17']);
+    expect(await engine.pids(failed.shardOf('order-17').name)).toEqual(['order-17']);
     await expect(
       orders.enqueue({ id: 1 }, { retry: { maxAttempts: 1, deadLetterQueue: 'other#failed' } }),
     ).rejects.toBeInstanceOf(TypeError);
@@ -226,7 +226,7 @@ describe('a lease of a sharded queue', () => {
     worker.start();
     await done.promise;
     expect((await orders.stats()).available).toBe(0);
-    for (const pid of pids) expect(engine.pids(sent.shardOf(pid).name)).toContain(pid);
+    for (const pid of pids) expect(await engine.pids(sent.shardOf(pid).name)).toContain(pid);
     expect(() => sent.shardBeside({ queue: 'shop#orders' })).toThrow(TypeError);
     expect(() => sent.shardBeside({ queue: 'other~1#orders' })).toThrow(TypeError);
   });
@@ -252,7 +252,7 @@ describe('another number of shards', () => {
 
   test('is looked for in the background of a lease that is aborted', async () => {
     const { client, orders, transport } = await withOrders();
-    transport.getQueueStats = () => new Promise(() => {});
+    transport.answers.getQueueStats = () => new Promise(() => {});
     const giveUp = new AbortController();
     const leasing = orders.lease({ signal: giveUp.signal });
     const worker = client.worker(orders, () => {});
@@ -265,12 +265,9 @@ describe('another number of shards', () => {
   test('is found at the nodes that answer, by the name of the queue if a filter has room for it', async () => {
     const { client, engine, transport, timing } = await withOrders(8);
     const filters: (string | undefined)[] = [];
-    const statsOf = transport.getQueueStats.bind(transport);
-    transport.getQueueStats = (request, options) => {
+    transport.answers.getQueueStats = (request, send) => {
       filters.push(request.filter?.nameRegex);
-      return request.queues.length > 0
-        ? Promise.reject(makeError('a node is down', { reason: 'NOT_HOLDER' }))
-        : statsOf(request, options);
+      return request.queues.length > 0 ? Promise.reject(makeError('a node is down', { reason: 'NOT_HOLDER' })) : send();
     };
     const few = client.shardedQueue<Order>('shop#orders', { shards: 2 });
     const leasing = few.lease({ max: 100 });
@@ -288,7 +285,7 @@ describe('another number of shards', () => {
 
   test('works on with the shards that it knows while a node does not answer', async () => {
     const { orders, transport, timing } = await withOrders();
-    transport.getQueueStats = () => Promise.reject(overloaded());
+    transport.answers.getQueueStats = () => Promise.reject(overloaded());
     const leasing = orders.lease({ max: 100 });
     for (let request = 0; request < 2; request++) await timing.advance(2_000);
     expect(await leasing).toHaveLength(pids.length);
@@ -337,16 +334,10 @@ describe('a sharded queue as one queue', () => {
     const { client, orders, transport } = setUp();
     const key = 'order-17';
     await orders.enqueue({ id: 17 }, { pid: '5-17', key });
-    const asked: string[] = [];
-    const { getTasks } = transport;
-    transport.getTasks = (request, options) => {
-      asked.push(request.queue);
-      return getTasks.call(transport, request, options);
-    };
     expect((await orders.get([{ key }]))[0]).toMatchObject({ key, state: 'available', data: { id: 17 } });
     await orders.reschedule({ key }, '1h');
     expect((await orders.get([{ key }], { data: false }))[0]?.state).toBe('delayed');
-    expect(new Set(asked)).toEqual(new Set([orders.shardOf(key).name]));
+    expect(new Set(transport.arrived.getTasks.map(({ queue }) => queue))).toEqual(new Set([orders.shardOf(key).name]));
     // Keys and PIDs may be mixed, and the task may be in a shard of another number of shards.
     const fewer = client.shardedQueue<Order>('shop#orders', { shards: 1 });
     const found = await fewer.get([{ key: 'none' }, '5-17', { key }]);
@@ -368,7 +359,7 @@ describe('a sharded queue as one queue', () => {
     expect(await waiting).toBe(42);
     expect(await failing).toBeInstanceOf(TaskNotFoundError);
     expect(await orders.waitForEnd(pid)).toMatchObject({ outcome: 'completed', result: 42 });
-    expect(engine.ends.waiting).toBe(0);
+    expect(await engine.figures()).toMatchObject({ taskWaits: 0 });
     const refused = { when: 'before', error: makeError('no', { reason: 'PERMISSION_DENIED' }) } as const;
     transport.faults.waitForTasks.push(refused);
     await expect(orders.waitFor('missing')).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' });

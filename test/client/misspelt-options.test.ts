@@ -1,12 +1,7 @@
+import { clientOver, connect, type LeasedTask, spread, type TaskMasterClient } from '@taskmaster/client';
+import { only } from '@taskmaster/client/testing';
 import { describe, expect, test } from 'vitest';
-import type { LeasedTask } from '../tasks/leased-task.ts';
-import { clientSetUp } from '../testing/client-set-up.ts';
-import { FakeTransport } from '../testing/fake-transport.ts';
-import { ManualTiming } from '../testing/manual-timing.ts';
-import { only } from '../testing/only.ts';
-import { clientOver, type TaskMasterClient } from './client.ts';
-import { connect } from './connect.ts';
-import { spread } from './spread/spread-queue.ts';
+import { clientSetUp, transportSetUp, VirtualTiming } from './support/client-set-up.ts';
 
 interface Given {
   readonly client: TaskMasterClient;
@@ -27,7 +22,7 @@ const calls: readonly (readonly [name: string, call: (given: Given) => unknown, 
   ['connect tls', () => connect({ endpoints: 'a:1', tls: js({ cafile: 'x' }) }), 'caFile'],
   ['connect retry', () => connect({ endpoints: 'a:1', retry: js({ maxAttempt: 1 }) }), 'maxAttempts'],
   ['connect backoff', () => connect({ endpoints: 'a:1', retry: { backoff: js({ inital: 1 }) } }), 'initial'],
-  ['clientOver', () => clientOver(new FakeTransport(new ManualTiming()), timeot), 'timeout'],
+  ['clientOver', () => clientOver(transportSetUp(new VirtualTiming()).transport, timeot), 'timeout'],
   ['queue', ({ client }) => client.queue('q', js({ codek: 1 })), 'codec'],
   ['shardedQueue', ({ client }) => client.shardedQueue('q', js({ shards: 1, shema: 1 })), 'schema'],
   ['topic', ({ client }) => client.topic('q', js({ scheme: 1 })), 'schema'],

@@ -1,10 +1,7 @@
+import { bytesCodec, pidText, TaskExistsError } from '@taskmaster/client';
+import { connectionLost, only } from '@taskmaster/client/testing';
 import { describe, expect, test } from 'vitest';
-import { clientSetUp } from '../testing/client-set-up.ts';
-import { connectionLost } from '../testing/fake-transport.ts';
-import { only } from '../testing/only.ts';
-import { bytesCodec } from '../values/codec.ts';
-import { TaskExistsError } from '../values/errors.ts';
-import { pidText } from '../values/pid.ts';
+import { clientSetUp } from './support/client-set-up.ts';
 
 interface Mail {
   readonly to: string;
@@ -38,7 +35,7 @@ describe('enqueue', () => {
     const { client, engine } = clientSetUp();
     const enqueue = (value: string) => client.queue('q').enqueue(1, { pid: 'a', headers: { tenant: value } });
     await expect(enqueue('acme\ud800')).rejects.toThrow('the value of tenant has a lone surrogate');
-    expect(engine.pids('q')).toEqual([]);
+    expect(await engine.pids('q')).toEqual([]);
     await enqueue('acme\ud83d\ude00');
   });
 
@@ -69,7 +66,7 @@ describe('enqueue', () => {
     const enqueuing = client.queue('q').enqueue('x');
     await timing.advance(1_000);
     expect((await enqueuing).result).toBe('created');
-    expect(engine.pids('q')).toHaveLength(1);
+    expect(await engine.pids('q')).toHaveLength(1);
     expect(engine.updates.map(({ requestId }) => requestId.byteLength)).toEqual([16, 16]);
   });
 
@@ -93,7 +90,7 @@ describe('enqueue', () => {
     const outcomes = await once();
     expect(outcomes.map(({ result }) => result)).toEqual(items.map(() => 'created'));
     expect(await once()).toEqual(outcomes);
-    expect(engine.pids('q')).toEqual(outcomes.map(({ pid }) => pidText(pid)));
+    expect(await engine.pids('q')).toEqual(outcomes.map(({ pid }) => pidText(pid)));
   });
 
   test('of many under the request id of other tasks is refused', async () => {

@@ -1,10 +1,7 @@
+import { LeaseLostError, pidText } from '@taskmaster/client';
+import { connectionLost, only } from '@taskmaster/client/testing';
 import { describe, expect, test } from 'vitest';
-import { clientSetUp } from '../testing/client-set-up.ts';
-import { connectionLost } from '../testing/fake-transport.ts';
-import { settled } from '../testing/manual-timing.ts';
-import { only } from '../testing/only.ts';
-import { LeaseLostError } from '../values/errors.ts';
-import { pidText } from '../values/pid.ts';
+import { clientSetUp } from './support/client-set-up.ts';
 
 interface Mail {
   readonly to: string;
@@ -31,8 +28,8 @@ describe('a leased task', () => {
     const { client, engine, mail, task } = await leaseOne();
     const sent = client.queue<string>('shop#sent');
     await task.complete({ enqueue: [sent.task('ann', { pid: 's1' }), mail.task({ to: 'bob' }, { pid: 'b' })] });
-    expect(engine.pids('shop#mail')).toEqual(['b']);
-    expect(engine.pids('shop#sent')).toEqual(['s1']);
+    expect(await engine.pids('shop#mail')).toEqual(['b']);
+    expect(await engine.pids('shop#sent')).toEqual(['s1']);
   });
 
   test('that another worker has leased cannot enqueue the next stage', async () => {
@@ -41,7 +38,7 @@ describe('a leased task', () => {
     await mail.lease();
     const next = client.queue<string>('shop#sent').task('ann');
     await expect(task.complete({ enqueue: [next] })).rejects.toBeInstanceOf(LeaseLostError);
-    expect(engine.pids('shop#sent')).toEqual([]);
+    expect(await engine.pids('shop#sent')).toEqual([]);
     expect(task.signal.reason).toBeInstanceOf(LeaseLostError);
     const sent = engine.updates.length;
     await expect(task.complete()).rejects.toBeInstanceOf(LeaseLostError);
@@ -55,7 +52,7 @@ describe('a leased task', () => {
     await timing.advance(0);
     expect(task.signal.aborted).toBe(true);
     await task.complete();
-    expect(engine.pids('shop#mail')).toEqual([]);
+    expect(await engine.pids('shop#mail')).toEqual([]);
   });
 
   test('is completed once', async () => {
@@ -70,7 +67,7 @@ describe('a leased task', () => {
     transport.faults.updateTasks.push({ when: 'before', error: connectionLost() });
     await expect(task.complete({ timeout: 1 })).rejects.toMatchObject({ retryable: true });
     await task.complete();
-    expect(engine.pids('shop#mail')).toEqual([]);
+    expect(await engine.pids('shop#mail')).toEqual([]);
   });
 
   test('has a later end after a renewal', async () => {
@@ -102,7 +99,7 @@ describe('a leased task', () => {
     const queue = client.queue('q');
     await queue.enqueue(1, { pid: 'a', retry: { maxAttempts: 1 } });
     expect(await only(await queue.lease()).release()).toMatchObject({ deadLetterQueue: 'q.dead' });
-    expect(engine.pids('q.dead')).toEqual(['a']);
+    expect(await engine.pids('q.dead')).toEqual(['a']);
   });
 });
 
@@ -121,19 +118,18 @@ describe('a waiting lease', () => {
   });
 
   test('is given up at once, and tasks that were leased to it meanwhile are released', async () => {
-    const { client, engine, transport } = clientSetUp();
+    const { client, engine, transport, timing } = clientSetUp();
     const queue = client.queue('q');
     await queue.enqueue(1, { pid: 'a' });
     const giveUp = new AbortController();
-    const lease = transport.leaseTasks.bind(transport);
     const answer = Promise.withResolvers<void>();
-    transport.leaseTasks = async (request) => {
-      const reply = await lease(request);
+    transport.answers.leaseTasks = async (_request, send) => {
+      const reply = await send({});
       await answer.promise;
       return reply;
     };
     const leasing = queue.lease({ signal: giveUp.signal });
-    await settled();
+    await timing.settled();
     giveUp.abort();
     await expect(leasing).rejects.toMatchObject({ reason: 'CANCELLED' });
     answer.resolve();

@@ -1,18 +1,17 @@
-import { beforeEach, describe, expect, test } from 'vitest';
-import type { Queue } from '../api/queue.ts';
-import { type ClientSetUp, clientSetUp } from '../testing/client-set-up.ts';
-import { connectionLost } from '../testing/fake-transport.ts';
-import { settled } from '../testing/manual-timing.ts';
-import { only } from '../testing/only.ts';
-import { bytesCodec, textCodec } from '../values/codec.ts';
 import {
+  bytesCodec,
   CancelledError,
+  type CompleteOptions,
   DeadlineExceededError,
   InvalidDataError,
+  type Queue,
   TaskNotCompletedError,
   TaskNotFoundError,
-} from '../values/errors.ts';
-import type { CompleteOptions } from './leased-task.ts';
+  textCodec,
+} from '@taskmaster/client';
+import { connectionLost, only } from '@taskmaster/client/testing';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { type ClientSetUp, clientSetUp } from './support/client-set-up.ts';
 
 describe('a wait for a task', () => {
   let made: ClientSetUp;
@@ -32,7 +31,7 @@ describe('a wait for a task', () => {
     ['no result', {}, undefined],
   ])('resolves with the result: %s', async (_what, options, expected) => {
     const waiting = queue.waitFor('p');
-    await settled();
+    await made.timing.settled();
     await complete(options);
     expect(await waiting).toEqual(expected);
   });
@@ -60,14 +59,14 @@ describe('a wait for a task', () => {
     made.transport.faults.waitForTasks.push({ when: 'before', error: connectionLost() });
     const waiting = queue.waitFor('p');
     await made.timing.advance(200_000);
-    expect(made.engine.ends.waiting).toBe(1);
+    expect(await made.engine.figures()).toMatchObject({ taskWaits: 1 });
     await complete({ result: 1 });
     expect(await waiting).toBe(1);
   });
 
   test('rejects with the error of a task that goes to its dead-letter queue', async () => {
     const waiting = queue.waitFor('p').catch((error: unknown) => error);
-    await settled();
+    await made.timing.settled();
     await only(await queue.lease()).deadLetter('no such address');
     const error = await waiting;
     expect(error).toBeInstanceOf(TaskNotCompletedError);
@@ -81,7 +80,7 @@ describe('a wait for a task', () => {
 
   test('rejects if the task is removed, or is not known', async () => {
     const waiting = queue.waitFor('p').catch((error: unknown) => error);
-    await settled();
+    await made.timing.settled();
     await made.client.update().dequeue(queue, 'p').commit();
     expect(await waiting).toMatchObject({ outcome: 'removed', message: 'task p of g#q was removed' });
     await expect(queue.waitFor('p')).rejects.toBeInstanceOf(TaskNotFoundError);
@@ -91,15 +90,15 @@ describe('a wait for a task', () => {
   test('rejects after its timeout, or when its signal is aborted', async () => {
     const late = queue.waitFor('p', { timeout: '90s' }).catch((error: unknown) => error);
     await made.timing.advance(89_000);
-    expect(made.engine.ends.waiting).toBe(1);
+    expect(await made.engine.figures()).toMatchObject({ taskWaits: 1 });
     await made.timing.advance(2_000);
     expect(await late).toBeInstanceOf(DeadlineExceededError);
     const abort = new AbortController();
     const cancelled = queue.waitFor('p', { signal: abort.signal }).catch((error: unknown) => error);
-    await settled();
+    await made.timing.settled();
     abort.abort();
     expect(await cancelled).toBeInstanceOf(CancelledError);
-    expect(made.engine.ends.waiting).toBe(0);
+    expect(await made.engine.figures()).toMatchObject({ taskWaits: 0 });
   });
 });
 
@@ -110,5 +109,5 @@ test('a result that cannot be encoded fails before anything is sent, and the tas
   const task = only(await queue.lease());
   await expect(task.complete({ result: 1n })).rejects.toThrow(/the result cannot be encoded/);
   await task.complete({ result: 1 });
-  expect(engine.pids('g#q')).toEqual([]);
+  expect(await engine.pids('g#q')).toEqual([]);
 });

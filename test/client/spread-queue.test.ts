@@ -1,32 +1,28 @@
+import { clientOver, InvalidRequestError, type SpreadOptions, spread, type TaskMasterError } from '@taskmaster/client';
+import { makeError } from '@taskmaster/client/internal';
+import { connectionLost, overloaded } from '@taskmaster/client/testing';
 import { describe, expect, test } from 'vitest';
-import { connectionLost, FakeTransport, overloaded } from '../../testing/fake-transport.ts';
-import { ManualTiming } from '../../testing/manual-timing.ts';
-import { InvalidRequestError, makeError, type TaskMasterError } from '../../values/errors.ts';
-import { clientOver } from '../client.ts';
-import { type SpreadOptions, spread } from './spread-queue.ts';
-
-/** Whether each fake cluster can be reached. */
-class FakeClusterTransport extends FakeTransport {
-  isUp = true;
-}
+import { clientSetUp, transportSetUp, VirtualTiming } from './support/client-set-up.ts';
+import type { FaultyTransport } from './support/faulty-transport.ts';
 
 function setUp(options: SpreadOptions<string> = {}, clusters = 2) {
-  const timing = new ManualTiming();
-  const transports = Array.from({ length: clusters }, () => new FakeClusterTransport(timing));
+  const timing = new VirtualTiming();
+  const made = Array.from({ length: clusters }, () => transportSetUp(timing));
+  const transports = made.map(({ transport }) => transport);
   const clients = transports.map((transport) => clientOver(transport, {}, { timing, random: () => 0.5 }));
   const failedOver: TaskMasterError[] = [];
   const queue = spread(
     clients.map((client) => client.queue<string>('docs#convert')),
     { onFailOver: (error) => failedOver.push(error), ...options },
   );
-  const pids = () => transports.map(({ engine }) => engine.pids('docs#convert').length);
+  const pids = () => Promise.all(made.map(async ({ engine }) => (await engine.pids('docs#convert')).length));
   /** Enqueues in sequence, and how many each cluster has got. */
   const enqueue = async (count: number): Promise<number[]> => {
-    const before = pids();
+    const before = await pids();
     for (let number = 0; number < count; number++) await queue.enqueue(`doc ${number}`);
-    return pids().map((now, at) => now - (before[at] ?? 0));
+    return (await pids()).map((now, at) => now - (before[at] ?? 0));
   };
-  const [first, second] = transports as [FakeClusterTransport, FakeClusterTransport];
+  const [first, second] = transports as [FaultyTransport, FaultyTransport];
   return { timing, transports, first, second, queue, failedOver, enqueue, pids, clients };
 }
 
@@ -44,8 +40,8 @@ describe('an enqueue to several targets', () => {
       const keyed = await queue.enqueue('doc', { pid: `first-${number}`, key: `doc-${number}` });
       expect(keyed.queue).toBe(to);
     }
-    expect(pids().reduce((sum, one) => sum + one, 0)).toBe(50);
-    expect(Math.min(...pids())).toBeGreaterThan(8);
+    expect((await pids()).reduce((sum, one) => sum + one, 0)).toBe(50);
+    expect(Math.min(...(await pids()))).toBeGreaterThan(8);
   });
 
   test('goes to the first one if that is preferred', async () => {
@@ -89,17 +85,17 @@ describe('an enqueue to several targets', () => {
     first.silent = true;
     const enqueued = queue.enqueue('doc');
     await timing.advance(1_999);
-    expect(pids()).toEqual([0, 0]);
+    expect(await pids()).toEqual([0, 0]);
     await timing.advance(1);
     await enqueued;
-    expect(pids()).toEqual([0, 1]);
+    expect(await pids()).toEqual([0, 1]);
     await timing.advance(1_000);
     const trying = queue.enqueue('doc');
     await queue.enqueue('doc');
-    expect(pids()).toEqual([0, 2]);
+    expect(await pids()).toEqual([0, 2]);
     await timing.advance(2_000);
     await trying;
-    expect(pids()).toEqual([0, 3]);
+    expect(await pids()).toEqual([0, 3]);
   });
 
   test('tries all targets again while none accepts, until its timeout', async () => {
@@ -110,7 +106,7 @@ describe('an enqueue to several targets', () => {
     const enqueued = queue.enqueue('doc');
     await timing.advance(1_000);
     await enqueued;
-    expect(pids().reduce((sum, one) => sum + one, 0)).toBe(1);
+    expect((await pids()).reduce((sum, one) => sum + one, 0)).toBe(1);
 
     for (const { faults } of [first, second]) {
       for (let attempt = 0; attempt < 100; attempt++) faults.updateTasks.push({ when: 'before', error: unavailable() });
@@ -153,7 +149,7 @@ describe('an enqueue whose outcome is unknown', () => {
     const { first, queue, pids } = setUp({ prefer: 'first' });
     first.faults.updateTasks.push({ when: 'after', error: connectionLost() });
     expect((await queue.enqueue('doc', { pid: 'doc-1' })).result).toBe('created');
-    expect(pids()).toEqual([1, 1]);
+    expect(await pids()).toEqual([1, 1]);
   });
 
   test('is repeated at the same target if it is to stay there, and applied once', async () => {
@@ -162,11 +158,11 @@ describe('an enqueue whose outcome is unknown', () => {
     const enqueued = queue.enqueue('doc');
     await timing.advance(1_000);
     expect((await enqueued).result).toBe('created');
-    expect(pids()).toEqual([1, 0]);
+    expect(await pids()).toEqual([1, 0]);
     // What has changed nothing still goes elsewhere.
     first.faults.updateTasks.push({ when: 'before', error: unavailable() });
     await queue.enqueue('doc');
-    expect(pids()).toEqual([1, 1]);
+    expect(await pids()).toEqual([1, 1]);
   });
 
   test('rejects at its timeout if it is to stay there, and says that it may have been applied', async () => {
@@ -178,7 +174,7 @@ describe('an enqueue whose outcome is unknown', () => {
     const failing = expect(queue.enqueue('doc')).rejects.toMatchObject({ maybeApplied: true });
     await timing.advance(10_000);
     await failing;
-    expect(pids()).toEqual([0, 0]);
+    expect(await pids()).toEqual([0, 0]);
   });
 
   test('rejects with maybeApplied if no target has accepted it since', async () => {
@@ -202,10 +198,10 @@ describe('an enqueue whose outcome is unknown', () => {
     const enqueued = queue.enqueue('doc');
     await timing.advance(2_000);
     await enqueued;
-    expect(pids()).toEqual([1, 0]);
+    expect(await pids()).toEqual([1, 0]);
     const repeated = await queue.enqueue('doc', { requestId: 'r1' });
     expect(await queue.enqueue('doc', { requestId: 'r1' })).toEqual(repeated);
-    expect(pids()).toEqual([2, 0]);
+    expect(await pids()).toEqual([2, 0]);
   });
 });
 
@@ -228,13 +224,11 @@ describe('a worker of several targets', () => {
     const stopping = worker.stop();
     await timing.advance(60_000);
     await stopping;
-    expect(pids()).toEqual([0, 0]);
+    expect(await pids()).toEqual([0, 0]);
   });
 
   test('takes the tasks of several groups of one cluster with one request, each first in turn', async () => {
-    const timing = new ManualTiming();
-    const transport = new FakeTransport(timing);
-    const client = clientOver(transport, {}, { timing, random: () => 0.5 });
+    const { client, engine, timing } = clientSetUp();
     const queue = spread(['a', 'b'].map((group) => client.queue<number>(`${group}#q`)));
     for (let number = 0; number < 6; number++) await queue.enqueue(number);
     const done: number[] = [];
@@ -242,7 +236,7 @@ describe('a worker of several targets', () => {
     const running = worker.run();
     await timing.advance(100);
     expect(done.toSorted()).toEqual([0, 1, 2, 3, 4, 5]);
-    const asked = transport.engine.leases.map(({ queues }) => queues.join());
+    const asked = engine.leases.map(({ queues }) => queues.join());
     expect(asked.slice(0, 2)).toEqual(['a#q,b#q', 'b#q,a#q']);
     await worker.stop();
     await running;

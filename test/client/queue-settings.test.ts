@@ -1,15 +1,14 @@
+import { connectionLost } from '@taskmaster/client/testing';
 import { limits, NO_SETTINGS } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
-import { clientSetUp } from '../testing/client-set-up.ts';
-import { connectionLost } from '../testing/fake-transport.ts';
+import { clientSetUp } from './support/client-set-up.ts';
 
 describe('settings of queues', () => {
   test('are put as they are given, and what is left out is not set', async () => {
     const { client, transport } = clientSetUp();
     await client.queueSettings.put('shop#*', { leaseDuration: '2m', keepOut: '1d', timeLimit: '5s' });
-    expect(transport.settings.list('shop#').settings).toEqual([
-      { ...NO_SETTINGS, queues: 'shop#*', leaseDurationMs: 120_000, keepOutMs: 86_400_000, timeLimitMs: 5000 },
-    ]);
+    const settings = { ...NO_SETTINGS, leaseDurationMs: 120_000, keepOutMs: 86_400_000, timeLimitMs: 5000 };
+    expect(transport.arrived.putQueueSettings).toEqual([{ queues: 'shop#*', settings }]);
     expect(await client.queueSettings.list('shop')).toEqual([
       {
         queues: 'shop#*',
@@ -67,6 +66,6 @@ describe('settings of queues', () => {
   ])('of the wrong form are no request: %j', async (settings, message) => {
     const { client, transport } = clientSetUp();
     await expect(client.queueSettings.put('q', settings as never)).rejects.toThrow(message);
-    expect(transport.settings.list('').settings).toEqual([]);
+    expect(transport.arrived.putQueueSettings).toEqual([]);
   });
 });

@@ -1,7 +1,7 @@
+import { pidText } from '@taskmaster/client';
+import { makeError } from '@taskmaster/client/internal';
 import { expect, test } from 'vitest';
-import { type ClientSetUp, clientSetUp } from '../testing/client-set-up.ts';
-import { makeError } from '../values/errors.ts';
-import { pidText } from '../values/pid.ts';
+import { type ClientSetUp, clientSetUp } from './support/client-set-up.ts';
 
 /** A client whose queue `g#q.dead` has these tasks. Each failed with an error that names it. */
 async function withDead(...pids: string[]): Promise<ClientSetUp> {
@@ -39,8 +39,8 @@ test('puts tasks back, in updates of a thousand', async () => {
   const outcome = await client.deadLetters('g#q.dead').retry({ onProgress: ({ settled }) => reached.push(settled) });
   expect(outcome).toEqual({ settled: 1_500, skipped: 0 });
   expect(reached).toEqual([1_000, 1_500]);
-  expect(engine.pids('g#q')).toEqual(pids);
-  expect(engine.pids('g#q.dead')).toEqual([]);
+  expect(await engine.pids('g#q')).toEqual(pids);
+  expect(await engine.pids('g#q.dead')).toEqual([]);
 });
 
 test('leaves tasks whose PID is there again, and does not touch tasks that came from no other queue', async () => {
@@ -48,18 +48,18 @@ test('leaves tasks whose PID is there again, and does not touch tasks that came 
   await client.queue('g#q').enqueue('new', { pid: 'b' });
   await client.queue('g#q.dead').enqueue('own', { pid: 'd' });
   expect(await client.deadLetters('g#q.dead').retry()).toEqual({ settled: 2, skipped: 1 });
-  expect(engine.pids('g#q.dead')).toEqual(['b', 'd']);
-  expect(engine.pids('g#q')).toEqual(['a', 'b', 'c']);
+  expect(await engine.pids('g#q.dead')).toEqual(['b', 'd']);
+  expect(await engine.pids('g#q')).toEqual(['a', 'b', 'c']);
   expect(await client.deadLetters('g#q').drop()).toEqual({ settled: 0, skipped: 0 });
   expect(await client.deadLetters('g#q.dead').drop()).toEqual({ settled: 1, skipped: 0 });
-  expect(engine.pids('g#q')).toEqual(['a', 'b', 'c']);
-  expect(engine.pids('g#q.dead')).toEqual(['d']);
+  expect(await engine.pids('g#q')).toEqual(['a', 'b', 'c']);
+  expect(await engine.pids('g#q.dead')).toEqual(['d']);
 });
 
 test('moves as many at a time as fit into memory', async () => {
-  const { client, engine } = await withDead('a', 'b', 'c', 'd', 'e');
+  const { client, transport } = await withDead('a', 'b', 'c', 'd', 'e');
   const tooLarge = makeError('too much', { reason: 'REQUEST_TOO_LARGE' });
-  engine.refusal = ({ dequeue }) => (dequeue.length > 2 ? tooLarge : undefined);
+  transport.answers.updateTasks = ({ dequeue }, send) => (dequeue.length > 2 ? Promise.reject(tooLarge) : send());
   expect(await client.deadLetters('g#q.dead').retry()).toEqual({ settled: 5, skipped: 0 });
 });
 
@@ -67,6 +67,6 @@ test('drops tasks', async () => {
   const { client, engine } = await withDead('a', 'b', 'c');
   const dropped = await client.deadLetters('g#q.dead').drop({ where: ({ pid }) => pidText(pid) !== 'b' });
   expect(dropped).toEqual({ settled: 2, skipped: 0 });
-  expect(engine.pids('g#q.dead')).toEqual(['b']);
-  expect(engine.pids('g#q')).toEqual([]);
+  expect(await engine.pids('g#q.dead')).toEqual(['b']);
+  expect(await engine.pids('g#q')).toEqual([]);
 });

@@ -1,8 +1,3 @@
-import { MemberRole, MemberState, PartitionState } from '@taskmaster/proto';
-import { describe, expect, test } from 'vitest';
-import { clientSetUp } from '../testing/client-set-up.ts';
-import { fakeMember, fakePartition } from '../testing/fake-cluster.ts';
-import { FakeServer } from '../testing/fake-server.ts';
 import {
   LastMemberError,
   MemberAliveError,
@@ -10,19 +5,33 @@ import {
   NoClusterError,
   UnavailableError,
   UnknownMemberError,
-} from '../values/errors.ts';
-import { connect } from './connect.ts';
+} from '@taskmaster/client';
+import { FakeCluster, fakeMember, fakePartition } from '@taskmaster/client/testing';
+import { MemberRole, MemberState, PartitionState } from '@taskmaster/proto';
+import { describe, expect, test } from 'vitest';
+import { clientSetUp } from './support/client-set-up.ts';
+
+/** A client of a node whose cluster is a fake. */
+function withCluster() {
+  const made = clientSetUp();
+  const cluster = new FakeCluster();
+  const { transport } = made;
+  transport.isInProcess = false;
+  transport.answers.listMembers = async () => cluster.listMembers();
+  transport.answers.listPartitions = async () => cluster.listPartitions();
+  transport.answers.drainMember = async ({ name }) => cluster.drainMember(name);
+  transport.answers.removeMember = async (request) => cluster.removeMember(request);
+  return { ...made, cluster };
+}
 
 test('members are nodes with a state, and proxies', async () => {
-  await using server = await FakeServer.start();
-  const { cluster } = server;
+  const { client, cluster } = withCluster();
   cluster.members = [
     fakeMember({ name: 'a', partitionsHeld: 2, partitionsWanted: 1, rpcAddress: '127.0.0.1:1' }),
     fakeMember({ name: 'b', state: MemberState.MEMBER_STATE_LEFT, alive: false, version: '', removedBy: 'a' }),
     fakeMember({ name: 'p', role: MemberRole.MEMBER_ROLE_PROXY, state: 0, suspect: true }),
   ];
   cluster.partitions = [fakePartition({ id: 0, holder: 'a' }), fakePartition({ id: 1, holder: 'a' })];
-  await using client = await connect(server.endpoint);
   const { clusterId, partitions, members } = await client.cluster.members();
   expect({ clusterId, partitions }).toEqual({ clusterId: 'c-1', partitions: 2 });
   expect(members).toEqual([
@@ -48,8 +57,7 @@ test('members are nodes with a state, and proxies', async () => {
 });
 
 test('partitions have a holder, if it is known, and the target of their hand-off', async () => {
-  await using server = await FakeServer.start();
-  const { cluster } = server;
+  const { client, cluster } = withCluster();
   cluster.members = [fakeMember({ name: 'a' })];
   cluster.partitions = [
     fakePartition({ id: 0, holder: 'a', queues: 3, tasks: 9 }),
@@ -66,7 +74,6 @@ test('partitions have a holder, if it is known, and the target of their hand-off
     fakePartition({ id: 2, holder: '' }),
   ];
   cluster.unreachable = ['c'];
-  await using client = await connect(server.endpoint);
   const holder = { name: 'a', nodeId: 'id-a' };
   expect(await client.cluster.partitions()).toEqual({
     partitions: [
@@ -88,19 +95,17 @@ test('partitions have a holder, if it is known, and the target of their hand-off
 });
 
 test('a state that only newer nodes know is unknown', async () => {
-  await using server = await FakeServer.start();
+  const { client, cluster } = withCluster();
   const later = 77 as 1;
-  server.cluster.members = [fakeMember({ name: 'a', state: later })];
-  server.cluster.partitions = [fakePartition({ id: 0, holder: 'a', state: later })];
-  await using client = await connect(server.endpoint);
+  cluster.members = [fakeMember({ name: 'a', state: later })];
+  cluster.partitions = [fakePartition({ id: 0, holder: 'a', state: later })];
   expect((await client.cluster.members()).members).toMatchObject([{ state: 'unknown' }]);
   expect((await client.cluster.partitions()).partitions).toMatchObject([{ state: 'unknown' }]);
 });
 
 test('a drained member leaves when everything is handed over', async () => {
-  await using server = await FakeServer.start();
-  server.cluster.members = [fakeMember({ name: 'a' }), fakeMember({ name: 'b', partitionsHeld: 2 })];
-  await using client = await connect(server.endpoint);
+  const { client, cluster } = withCluster();
+  cluster.members = [fakeMember({ name: 'a' }), fakeMember({ name: 'b', partitionsHeld: 2 })];
   expect(await client.cluster.drain('b')).toEqual({ partitionsHeld: 2 });
   const looks = [await client.cluster.members(), await client.cluster.members(), await client.cluster.members()];
   expect(looks.map(({ members }) => members[1])).toMatchObject([
@@ -111,8 +116,7 @@ test('a drained member leaves when everything is handed over', async () => {
 });
 
 test('members are removed only when the loss is accepted, one or several at once', async () => {
-  await using server = await FakeServer.start();
-  const { cluster } = server;
+  const { client, cluster } = withCluster();
   cluster.members = [
     fakeMember({ name: 'a' }),
     fakeMember({ name: 'b', alive: false }),
@@ -123,7 +127,6 @@ test('members are removed only when the loss is accepted, one or several at once
     { id: 4, counted: false, queues: 0, tasks: 0, member: '' },
   ];
   cluster.takenBackBy = ['a'];
-  await using client = await connect(server.endpoint);
   const outcome = {
     lost: [
       { id: 3, member: 'b', counted: { queues: 1, tasks: 5 } },
@@ -143,9 +146,8 @@ test('members are removed only when the loss is accepted, one or several at once
 });
 
 test('a removal need not wait until the lost partitions are served again', async () => {
-  await using server = await FakeServer.start();
-  server.cluster.members = [fakeMember({ name: 'a' }), fakeMember({ name: 'b', alive: false })];
-  await using client = await connect(server.endpoint);
+  const { client, cluster } = withCluster();
+  cluster.members = [fakeMember({ name: 'a' }), fakeMember({ name: 'b', alive: false })];
   const outcome = await client.cluster.remove('b', { acceptLoss: true, wait: 0 });
   expect(outcome).toMatchObject({ removed: true, claimed: false });
   await expect(client.cluster.remove([])).rejects.toThrow(TypeError);
@@ -153,12 +155,11 @@ test('a removal need not wait until the lost partitions are served again', async
 
 describe('refusals are', () => {
   test('of the class that callers catch', async () => {
-    await using server = await FakeServer.start();
-    await using client = await connect(server.endpoint);
-    const { cluster } = client;
+    const made = withCluster();
+    const { cluster } = made.client;
     await expect(cluster.members()).rejects.toBeInstanceOf(NoClusterError);
     await expect(cluster.partitions()).rejects.toMatchObject({ reason: 'NO_CLUSTER', retryable: false });
-    server.cluster.members = [fakeMember({ name: 'a' }), fakeMember({ name: 'b', alive: false })];
+    made.cluster.members = [fakeMember({ name: 'a' }), fakeMember({ name: 'b', alive: false })];
     await expect(cluster.drain('nobody')).rejects.toBeInstanceOf(UnknownMemberError);
     await expect(cluster.remove('a', { acceptLoss: true })).rejects.toBeInstanceOf(MemberAliveError);
     await cluster.remove('b', { acceptLoss: true });
@@ -167,13 +168,12 @@ describe('refusals are', () => {
   });
 
   test('fails at once if a member does not answer, because the operator must learn of it', async () => {
-    await using server = await FakeServer.start();
-    server.cluster.members = [fakeMember({ name: 'a' }), fakeMember({ name: 'b', alive: false })];
-    await using client = await connect(server.endpoint);
+    const { client, cluster, transport } = withCluster();
+    cluster.members = [fakeMember({ name: 'a' }), fakeMember({ name: 'b', alive: false })];
     const draining: unknown = await client.cluster.drain('b').catch((error) => error);
     expect(draining).toBeInstanceOf(UnavailableError);
     expect(draining).toMatchObject({ reason: 'HOLDER_UNREACHABLE', maybeApplied: false });
-    expect(server.unaryCalls).toEqual(['drainMember']);
+    expect(transport.arrived.drainMember).toHaveLength(1);
   });
 
   test('NO_CLUSTER in process', async () => {
@@ -185,8 +185,7 @@ describe('refusals are', () => {
 });
 
 test('calls are given up by their signal', async () => {
-  await using server = await FakeServer.start();
-  await using client = await connect(server.endpoint);
+  const { client, transport } = withCluster();
   await expect(client.cluster.members({ signal: AbortSignal.abort() })).rejects.toMatchObject({ reason: 'CANCELLED' });
-  expect(server.unaryCalls).toEqual([]);
+  expect(transport.arrived.listMembers).toEqual([]);
 });

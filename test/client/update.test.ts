@@ -1,8 +1,7 @@
+import { InvalidRequestError, LeaseLostError, type LeaseRef, TaskNotFoundError } from '@taskmaster/client';
+import { only } from '@taskmaster/client/testing';
 import { describe, expect, test } from 'vitest';
-import { clientSetUp } from '../testing/client-set-up.ts';
-import { only } from '../testing/only.ts';
-import { InvalidRequestError, LeaseLostError, TaskNotFoundError } from '../values/errors.ts';
-import type { LeaseRef } from './update.ts';
+import { clientSetUp } from './support/client-set-up.ts';
 
 describe('an update', () => {
   test('does everything or nothing', async () => {
@@ -25,9 +24,9 @@ describe('an update', () => {
       .enqueue('g#json', { any: 'thing' })
       .commit();
     expect([enqueued.length, renewed.length, released.length]).toEqual([2, 1, 1]);
-    expect(engine.pids('g#a')).toEqual(['2', '3']);
+    expect(await engine.pids('g#a')).toEqual(['2', '3']);
     await expect(client.update().enqueue(b, 'y').dequeue(a, 'none').commit()).rejects.toBeInstanceOf(TaskNotFoundError);
-    expect(engine.pids('g#b')).toEqual(['x']);
+    expect(await engine.pids('g#b')).toEqual(['x']);
   });
 
   test('names tasks by queue, PID and lease token, for work that ends in another process', async () => {
@@ -47,7 +46,7 @@ describe('an update', () => {
       .complete({ queue, pid: fourth.pid })
       .commit();
     expect([renewed.length, released.length]).toEqual([1, 1]);
-    expect(engine.pids('g#a')).toEqual(['2', '3']);
+    expect(await engine.pids('g#a')).toEqual(['2', '3']);
     await expect(
       client
         .update()
