@@ -20,6 +20,8 @@ export interface RunTaskParts<T> {
   readonly giveUp: AbortSignal;
   /** Called when the lease of a running handler has ended because it is renewed no more. */
   readonly onTooLong: (task: LeasedTask<T>) => void;
+  /** Called when the handler has ended, before its task is completed or released. */
+  readonly onHandled: (task: LeasedTask<T>) => void;
 }
 
 /** Runs the handler of a task, then completes or releases the task. Never rejects: hooks get the errors. */
@@ -36,7 +38,9 @@ export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): P
     // Read first, so that a payload that cannot be read fails the attempt before the handler starts.
     void task.data;
     returned = handlerResult(await parts.handler(task));
+    parts.onHandled(task);
   } catch (thrown) {
+    parts.onHandled(task);
     const error = failureOf(lease, thrown);
     if (lease.cancelled !== undefined) callHook(hooks, 'onTaskCancelled', task, lease.cancelled);
     // When the time of a stop is over, the attempt does not count. So it has not failed.

@@ -50,11 +50,12 @@ type Handled = void | undefined | HandlerResult;
 export type BackoffFunction<T> = (error: unknown, task: LeasedTask<T>) => Duration | undefined;
 
 export interface WorkerOptions<T = unknown> {
-  /** Tasks handled at the same time. A task counts until its completion is on disk. Default 1. */
+  /** Handlers that run at the same time. Default 1. */
   readonly concurrency?: number | undefined;
   /**
-   * Largest number of tasks leased in advance. The worker leases no more than the work of about a tenth of a second. Default:
-   * `concurrency`. 0: none.
+   * Largest number of tasks leased in advance, and of tasks whose handlers have ended while their completions are on the way to
+   * the disk. The worker leases no more than the work of about a tenth of a second. Default: `concurrency`. 0: none, so that a
+   * handler starts when the completion before it is on disk.
    */
   readonly prefetch?: number | undefined;
   /**

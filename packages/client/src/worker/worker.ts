@@ -51,13 +51,17 @@ export class Worker<T> implements AsyncDisposable {
   readonly #settings: WorkerSettings<T>;
   readonly #parts: RunTaskParts<T>;
   readonly #finished = Promise.withResolvers<void>();
-  readonly #running = new Set<LeasedTask<T>>();
+  /** Tasks whose handlers run, and when they began. */
+  readonly #running = new Map<LeasedTask<T>, number>();
+  /** Tasks whose handlers have ended and whose completion or release is on its way. */
+  readonly #settling = new Set<LeasedTask<T>>();
   /** Aborted when the time of a stop is over. */
   readonly #giveUp = new AbortController();
   #buffered: LeasedTask<T>[] = [];
   #state: WorkerState = { kind: 'idle' };
   #meanTaskMs: number | undefined;
   #hasWarned = false;
+  #isBeginning = false;
   #wake: (() => void) | undefined;
 
   /** Internal: use `client.worker()`. */
@@ -71,6 +75,7 @@ export class Worker<T> implements AsyncDisposable {
       settings: this.#settings,
       giveUp: this.#giveUp.signal,
       onTooLong: (task) => this.#tooLong(task),
+      onHandled: (task) => this.#handled(task),
     };
     // After start() the error goes to onAttemptFailed only.
     this.#finished.promise.catch(() => {});
@@ -159,8 +164,8 @@ export class Worker<T> implements AsyncDisposable {
     const { timing, workers } = this.#context;
     const ended = feeding.then(() => Promise.all([this.#giveBackUnbegun(), this.#untilIdle()]));
     await Promise.race([ended, aborted(this.#giveUp.signal)]);
-    if (this.#running.size > 0) {
-      for (const task of this.#running) task[LEASE].letGo(stopped());
+    if (this.#isBusy) {
+      for (const task of [...this.#running.keys(), ...this.#settling]) task[LEASE].letGo(stopped());
       await waitFor(timing, ended, ABORTED_MS);
       await waitFor(timing, this.#giveBackRunning(), GIVE_BACK_MS);
     }
@@ -169,8 +174,12 @@ export class Worker<T> implements AsyncDisposable {
     this.#finished.resolve();
   }
 
+  get #isBusy(): boolean {
+    return this.#running.size + this.#settling.size > 0;
+  }
+
   async #untilIdle(): Promise<void> {
-    while (this.#running.size > 0) await this.#taskDone();
+    while (this.#isBusy) await this.#taskDone();
   }
 
   #giveBackUnbegun(): Promise<void> {
@@ -181,7 +190,7 @@ export class Worker<T> implements AsyncDisposable {
 
   /** Releases tasks whose handlers do not end. The leases are lost first, so that these handlers cannot settle their tasks. */
   #giveBackRunning(): Promise<void> {
-    const held = [...this.#running].filter((task) => task[LEASE].isHeld);
+    const held = [...this.#running.keys(), ...this.#settling].filter((task) => task[LEASE].isHeld);
     for (const task of held) task[LEASE].lose(stopped());
     return giveBack(
       this.#context,
@@ -239,7 +248,13 @@ export class Worker<T> implements AsyncDisposable {
     const ahead = prefetchFor(this.#meanTaskMs, concurrency, prefetch);
     // Prefetch when half of it is used up, because a request for many tasks costs hardly more than for one.
     if (this.#buffered.length > ahead / 2) return 0;
-    return concurrency + ahead - this.#running.size - this.#buffered.length;
+    return this.#places() + ahead - this.#buffered.length;
+  }
+
+  /** Number of handlers that may begin now. Completions on their way beyond the window keep their places. */
+  #places(): number {
+    const { concurrency, prefetch } = this.#settings;
+    return concurrency - this.#running.size - Math.max(0, this.#settling.size - prefetch);
   }
 
   #accept(tasks: readonly LeasedTask<T>[]): void {
@@ -253,13 +268,17 @@ export class Worker<T> implements AsyncDisposable {
   }
 
   #beginTasks(): void {
-    while (this.#state.kind === 'running' && this.#running.size < this.#settings.concurrency) {
+    // A handler that throws at once comes back here. Then the loop below goes on, instead of a deeper call for each task.
+    if (this.#isBeginning) return;
+    this.#isBeginning = true;
+    while (this.#state.kind === 'running' && this.#places() > 0) {
       const task = this.#buffered.shift();
-      if (task === undefined) return;
+      if (task === undefined) break;
       const error = task[LEASE].lostTo;
       if (error === undefined) void this.#run(task);
       else callHook(this.#settings.hooks, 'onLeaseLost', task, error);
     }
+    this.#isBeginning = false;
   }
 
   #tooLong({ queue }: LeasedTask<T>): void {
@@ -273,11 +292,21 @@ export class Worker<T> implements AsyncDisposable {
   }
 
   async #run(task: LeasedTask<T>): Promise<void> {
-    const begun = this.#context.timing.now();
-    this.#running.add(task);
+    this.#running.set(task, this.#context.timing.now());
     await runTask(this.#parts, task);
-    this.#running.delete(task);
+    this.#settling.delete(task);
+    this.#goOn();
+  }
+
+  #handled(task: LeasedTask<T>): void {
+    const begun = this.#running.get(task) ?? 0;
     this.#meanTaskMs = movingMean(this.#meanTaskMs, this.#context.timing.now() - begun);
+    this.#running.delete(task);
+    this.#settling.add(task);
+    this.#goOn();
+  }
+
+  #goOn(): void {
     this.#beginTasks();
     const wake = this.#wake;
     this.#wake = undefined;
