@@ -1,6 +1,6 @@
 import { type ClientOptions, clientOver, pidText, type TaskMasterClient, type Transport } from '@taskmaster/client';
 import { ManualTiming } from '@taskmaster/client/testing';
-import { type Engine, MemoryStore, openEngine } from '@taskmaster/engine';
+import { type Engine, type EngineConfig, MemoryStore, openEngine } from '@taskmaster/engine';
 import { createHandlers, InProcessTransport } from '@taskmaster/node/testing';
 import { type LeaseTasksRequest, limits, methods, PeekKind, type UpdateTasksRequest } from '@taskmaster/proto';
 import type { EngineFigures, Instant } from '@taskmaster/server/domain';
@@ -39,6 +39,7 @@ export class VirtualTiming extends ManualTiming {
     this.#hasCalled = true;
   };
   #hasCalled = true;
+  #ofEngine = 0;
   #opening: Promise<unknown> = Promise.resolve();
 
   constructor() {
@@ -48,6 +49,29 @@ export class VirtualTiming extends ManualTiming {
   /** Time waits until the engine is open. */
   waitFor(engine: Promise<unknown>): void {
     this.#opening = Promise.all([this.#opening, engine]);
+  }
+
+  /** Number of waiting timers, without those of engines. */
+  override get timers(): number {
+    return super.timers - this.#ofEngine;
+  }
+
+  /** As `after`, for an engine. */
+  afterInEngine(delayMs: number, callback: () => void): () => void {
+    let isWaiting = true;
+    const end = (): void => {
+      if (isWaiting) this.#ofEngine--;
+      isWaiting = false;
+    };
+    const cancel = this.after(delayMs, () => {
+      end();
+      callback();
+    });
+    this.#ofEngine++;
+    return () => {
+      end();
+      cancel();
+    };
   }
 
   override async settled(): Promise<void> {
@@ -62,13 +86,13 @@ export class VirtualTiming extends ManualTiming {
 }
 
 /** The clock of an engine on the time of a client. */
-function clockOn(timing: ManualTiming): Clock {
+function clockOn(timing: VirtualTiming): Clock {
   const now = (): Instant => Math.floor(timing.now()) as Instant;
   const at = (instant: Instant, callback: () => void): CancelTimer => {
     let cancel: CancelTimer = () => {};
     // A timer has a longest delay.
     const arm = (): void => {
-      cancel = timing.after(instant - timing.now(), () => (now() < instant ? arm() : callback()));
+      cancel = timing.afterInEngine(instant - timing.now(), () => (now() < instant ? arm() : callback()));
     };
     arm();
     return () => cancel();
@@ -78,8 +102,12 @@ function clockOn(timing: ManualTiming): Clock {
 }
 
 /** A way to an engine of its own in memory. Random numbers are always a half. It is dropped with the test. */
-export function transportSetUp(timing: VirtualTiming): Pick<ClientSetUp, 'transport' | 'engine'> {
-  const engine = openEngine({ store: new MemoryStore(), clock: clockOn(timing), random: { next: () => 0.5 } });
+export function transportSetUp(
+  timing: VirtualTiming,
+  config: Partial<EngineConfig> = {},
+): Pick<ClientSetUp, 'transport' | 'engine'> {
+  const random = { next: () => 0.5 };
+  const engine = openEngine({ store: new MemoryStore(), clock: clockOn(timing), random, config });
   const direct = engine.then((opened) => transportTo(opened, timing));
   timing.waitFor(direct);
   const transport = new FaultyTransport({ engine: direct, timing, onCall: timing.onCall });
@@ -94,10 +122,10 @@ export function transportSetUp(timing: VirtualTiming): Pick<ClientSetUp, 'transp
   return { transport, engine: { updates, leases, pids, figures, direct } };
 }
 
-/** A client over an engine in memory. The test advances the time. */
-export function clientSetUp(options: ClientOptions = {}): ClientSetUp {
+/** A client over an engine in memory, with these settings of the engine. The test advances the time. */
+export function clientSetUp(options: ClientOptions = {}, config: Partial<EngineConfig> = {}): ClientSetUp {
   const timing = new VirtualTiming();
-  const made = transportSetUp(timing);
+  const made = transportSetUp(timing, config);
   const client = clientOver(made.transport, options, { timing, random: () => 0.5 });
   return { client, timing, ...made };
 }

@@ -1,11 +1,11 @@
+import type { UpdateTasksRequest } from '@taskmaster/proto';
 import { describe, expect, test, vi } from 'vitest';
 import { connect } from '../api/connect.ts';
 import type { LeasedTask } from '../tasks/leased-task.ts';
-import { clientSetUp } from '../testing/client-set-up.ts';
-import { FakeTransport } from '../testing/fake-transport.ts';
 import { startServerThread } from '../testing/server-thread.ts';
 import { systemTiming } from '../transport/timing.ts';
-import type { Reachable } from '../transport/transport.ts';
+import type { Reachable, Transport } from '../transport/transport.ts';
+import { pidText } from '../values/pid.ts';
 import { Lease } from './lease.ts';
 import { LeaseKeeper } from './lease-keeper.ts';
 
@@ -57,18 +57,6 @@ describe('a handler that blocks the event loop', () => {
   });
 });
 
-test('an in-process client renews on this thread, because only this thread reaches the engine', async () => {
-  const { client, timing, engine } = clientSetUp();
-  const queue = client.queue<string>('q');
-  await queue.enqueue('a');
-  const { promise, resolve } = Promise.withResolvers<void>();
-  await using worker = client.worker(queue, () => promise);
-  worker.start();
-  await timing.advance(60_000);
-  expect(engine.updates.filter(({ renew }) => renew.length > 0).length).toBeGreaterThan(4);
-  resolve();
-});
-
 test.each([
   // A thread without endpoints fails as it starts.
   ['has died', { endpoints: [], tls: undefined }],
@@ -80,11 +68,16 @@ test.each([
     const warnings: unknown[] = [];
     const onWarning = ({ name, ...warning }: Error & { code?: string }): unknown => warnings.push([name, warning.code]);
     process.on('warning', onWarning);
-    class Unreachable extends FakeTransport {
-      override readonly reachableFrom: Reachable = reachableFrom;
-    }
-    const transport = new Unreachable(systemTiming);
-    const keeper = new LeaseKeeper({ transport, timing: systemTiming, random: Math.random });
+    const pids: string[] = [];
+    const transport: Pick<Transport, 'unary' | 'reachableFrom'> = {
+      reachableFrom,
+      async unary<Q extends object, R>(_method: unknown, request: Q): Promise<R> {
+        const { renew } = request as unknown as UpdateTasksRequest;
+        pids.push(...renew.map(({ pid }) => pidText(pid)));
+        return { renewed: renew.map(() => ({})) } as R;
+      },
+    };
+    const keeper = new LeaseKeeper({ transport: transport as Transport, timing: systemTiming, random: Math.random });
     const lease = (pid: string): Lease => {
       const terms = {
         queue: 'q',
@@ -99,9 +92,7 @@ test.each([
     try {
       keeper.keep([lease('a')], 60_000);
       keeper.keep([lease('b')], 60_000);
-      const pids = (): string[] =>
-        transport.engine.updates.flatMap(({ renew }) => renew.map(({ pid }) => pid.toString()));
-      await vi.waitUntil(() => pids().includes('a') && pids().includes('b'), patience);
+      await vi.waitUntil(() => pids.includes('a') && pids.includes('b'), patience);
       expect(warnings).toEqual([['TaskMasterWarning', 'TASKMASTER_NO_RENEWAL_THREAD']]);
     } finally {
       process.off('warning', onWarning);

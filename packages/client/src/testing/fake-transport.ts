@@ -20,8 +20,6 @@ import { FakeSchedules } from './fake-engine/fake-schedules.ts';
 import { FakeSettings } from './fake-engine/fake-settings.ts';
 import type { Fault } from './faults.ts';
 
-export { connectionLost, overloaded } from './faults.ts';
-
 type Calls = MethodHandlers<MethodKey, [options?: TransportCallOptions]>;
 
 /** A transport to a fake engine in this thread, with faults that a test injects. */

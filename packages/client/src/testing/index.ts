@@ -1,5 +1,6 @@
 // For tests of other packages: the contract suite of transports, parts of real clients, and fakes.
 
+export { Renewer } from '../leases/renewer.ts';
 export { GrpcTransport } from '../transport/grpc-transport.ts';
 export { clientSetUp } from './client-set-up.ts';
 export { transportContract } from './contracts/transport-contract.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { connectionLost, overloaded } from '../testing/fake-transport.ts';
+import { connectionLost, overloaded } from '../testing/faults.ts';
 import { makeError, type TaskMasterError } from './errors.ts';
 import { backoffBound, decideRetry, type FailedAttempt, type RetryDecision, retryPolicy } from './retry.ts';
 

@@ -1,8 +1,7 @@
+import { CancelledError, type LeasedTask } from '@taskmaster/client';
+import type { ReleaseOutcome } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
-import type { LeasedTask } from '../tasks/leased-task.ts';
-import { settled } from '../testing/manual-timing.ts';
-import { gatedHandler, named, workerSetUp } from '../testing/worker-set-up.ts';
-import { CancelledError } from '../values/errors.ts';
+import { gatedHandler, named, workerSetUp } from './support/worker-set-up.ts';
 
 /** A handler that ends only when its signal is aborted, and then as the test says. */
 function endedBySignal(atEnd: (task: LeasedTask<string>) => void) {
@@ -21,7 +20,7 @@ function endedBySignal(atEnd: (task: LeasedTask<string>) => void) {
 
 describe('stopping a worker', () => {
   test('waits for running handlers and releases at once tasks that were not begun, without counting the attempt', async () => {
-    const { client, queue, engine, heard, hooks } = workerSetUp();
+    const { client, queue, engine, heard, hooks, timing, transport } = workerSetUp();
     const { begun, handler, finish } = gatedHandler();
     await queue.enqueue('quick', { pid: '0' });
     const worker = client.worker(queue, (task) => (task.data === 'quick' ? undefined : handler(task)), {
@@ -29,31 +28,30 @@ describe('stopping a worker', () => {
       prefetch: 2,
     });
     worker.start();
-    await settled();
+    await timing.settled();
     await queue.enqueueMany(named('a', 'b', 'c'));
-    await settled();
-    await settled();
+    await timing.settled();
     expect(begun).toEqual(['a']);
     expect((await queue.stats()).leased).toBeGreaterThan(1);
     const stopping = worker.stop();
-    await settled();
+    await timing.settled();
     expect((await queue.stats()).leased).toBe(1);
     expect((await queue.get(['b']))[0]).toMatchObject({ state: 'available', attempts: 0 });
     finish('a');
     await stopping;
     expect(heard).toEqual(['complete quick', 'complete a']);
-    expect(engine.pids('g#q')).toEqual(['b', 'c']);
-    expect(engine.waiting).toBe(0);
+    expect(await engine.pids('g#q')).toEqual(['b', 'c']);
+    expect(transport.waiting.leaseTasks).toEqual([]);
   });
 
   test('by a signal ends run()', async () => {
-    const { client, queue, engine } = workerSetUp();
+    const { client, queue, transport, timing } = workerSetUp();
     const stop = new AbortController();
     const running = client.worker(queue, () => {}).run({ signal: stop.signal });
-    await settled();
+    await timing.settled();
     stop.abort();
     await running;
-    expect(engine.waiting).toBe(0);
+    expect(transport.waiting.leaseTasks).toEqual([]);
   });
 
   test('is harmless before the start and when repeated; a worker runs once', async () => {
@@ -80,7 +78,7 @@ describe('a stop whose timeout is over', () => {
       hooks,
     );
     worker.start();
-    await settled();
+    await timing.settled();
     const stopping = worker.stop({ timeout: '5s' });
     await timing.advance(4_999);
     expect(tasks[0]?.signal.aborted).toBe(false);
@@ -113,12 +111,12 @@ describe('a stop whose timeout is over', () => {
       hooks,
     );
     worker.start();
-    await settled();
+    await timing.settled();
     const stopping = worker.stop({ timeout: '5s' });
     await timing.advance(5_000);
     await stopping;
     expect((await queue.get(['a']))[0]).toMatchObject({ state: 'available', attempts: 0 });
-    expect(engine.pids('g#q.dead')).toEqual([]);
+    expect(await engine.pids('g#q.dead')).toEqual([]);
     expect(heard).toEqual([]);
   });
 
@@ -131,11 +129,11 @@ describe('a stop whose timeout is over', () => {
       hooks,
     );
     worker.start();
-    await settled();
+    await timing.settled();
     const stopping = worker.stop({ timeout: '5s' });
     await timing.advance(5_000);
     await stopping;
-    expect(engine.pids('g#q')).toEqual([]);
+    expect(await engine.pids('g#q')).toEqual([]);
     expect(heard).toEqual(['complete a']);
   });
 
@@ -144,7 +142,7 @@ describe('a stop whose timeout is over', () => {
     await queue.enqueue('a', { pid: 'a' });
     const worker = client.worker(queue, gatedHandler().handler);
     worker.start();
-    await settled();
+    await timing.settled();
     const ended: string[] = [];
     const { timers } = timing;
     void worker.stop({ timeout: '1h' }).then(() => ended.push('first'));
@@ -166,7 +164,7 @@ describe('a stop whose timeout is over', () => {
     if (isHandling) await queue.enqueue('a');
     else transport.silent = true;
     worker.start();
-    await settled();
+    await timing.settled();
     transport.silent = true;
     let isStopped = false;
     void worker.stop({ timeout: '5s' }).then(() => {
@@ -179,13 +177,13 @@ describe('a stop whose timeout is over', () => {
 
 describe('closing the client', () => {
   test('stops its workers first', async () => {
-    const { client, queue, heard, hooks } = workerSetUp();
+    const { client, queue, heard, hooks, timing } = workerSetUp();
     const { handler, finish } = gatedHandler();
     await queue.enqueue('a');
     client.worker(queue, handler, hooks).start();
-    await settled();
+    await timing.settled();
     const closing = client.close();
-    await settled();
+    await timing.settled();
     finish('a');
     await closing;
     expect(heard).toEqual(['complete a']);
@@ -193,10 +191,16 @@ describe('closing the client', () => {
 
   test('waits for the shortest of the given timeouts, then releases the tasks of running handlers', async () => {
     const { client, queue, engine, transport, timing } = workerSetUp();
+    const released: ReleaseOutcome[] = [];
+    transport.answers.updateTasks = async (_request, send) => {
+      const reply = await send();
+      released.push(...reply.released);
+      return reply;
+    };
     await queue.enqueueMany(named('a', 'b'));
     client.worker(queue, gatedHandler().handler).start();
     client.worker(queue, gatedHandler().handler).start();
-    await settled();
+    await timing.settled();
     const closing = client.close({ timeout: '1h' });
     await timing.advance(60_000);
     expect(transport.closed).toBe(false);
@@ -204,12 +208,11 @@ describe('closing the client', () => {
     await timing.advance(6_000);
     await Promise.all([closing, sooner]);
     expect(transport.closed).toBe(true);
-    expect(
-      engine.get({ queue: 'g#q', pids: [Buffer.from('a'), Buffer.from('b')], keys: [], includeData: false }).tasks,
-    ).toMatchObject([
-      { hiddenUntilUnixMs: 0, attempts: 0 },
-      { hiddenUntilUnixMs: 0, attempts: 0 },
+    expect(engine.updates.flatMap(({ release }) => release)).toMatchObject([
+      { pid: Buffer.from('a'), refundAttempt: true },
+      { pid: Buffer.from('b'), refundAttempt: true },
     ]);
+    expect(released).toEqual(Array(2).fill({ hiddenUntilUnixMs: 0, deadLetterQueue: '' }));
   });
 
   test('does not wait longer for cancelled leases', async () => {
@@ -217,7 +220,7 @@ describe('closing the client', () => {
     transport.silent = true;
     const giveUp = new AbortController();
     const leasing = queue.lease({ wait: '5m', signal: giveUp.signal });
-    await settled();
+    await timing.settled();
     giveUp.abort();
     await expect(leasing).rejects.toBeInstanceOf(CancelledError);
     const closing = client.close({ timeout: '5s' });

@@ -1,6 +1,4 @@
-import type { Queue } from '../api/queue.ts';
-import type { LeasedTask } from '../tasks/leased-task.ts';
-import type { WorkerOptions } from '../worker/worker-options.ts';
+import type { LeasedTask, Queue, WorkerOptions } from '@taskmaster/client';
 import { type ClientSetUp, clientSetUp } from './client-set-up.ts';
 
 export interface WorkerSetUp extends ClientSetUp {

@@ -1,15 +1,13 @@
+import { pidText } from '@taskmaster/client';
+import { connectionLost, Renewer } from '@taskmaster/client/testing';
 import { describe, expect, test } from 'vitest';
-import { emptyRequest } from '../calls/update-request.ts';
-import { connectionLost, FakeTransport } from '../testing/fake-transport.ts';
-import { ManualTiming } from '../testing/manual-timing.ts';
-import { Renewer } from './renewer.ts';
+import { clientSetUp } from './support/client-set-up.ts';
 
 const LEASE_MS = 30_000;
 
 /** `queues` lists queues of tasks `0`, `1`, ... that are leased and kept. */
 async function setUp({ tasks = 1, queue = 'q', keepMs = 3_600_000, limitMs = Number.POSITIVE_INFINITY } = {}) {
-  const timing = new ManualTiming();
-  const transport = new FakeTransport(timing);
+  const { client, timing, transport, engine } = clientSetUp();
   const renewed: number[] = [];
   const refused: [number, string][] = [];
   const renewer = new Renewer({
@@ -20,41 +18,17 @@ async function setUp({ tasks = 1, queue = 'q', keepMs = 3_600_000, limitMs = Num
     onCancelled: () => {},
     onRefused: (id, { reason }) => refused.push([id, reason]),
   });
-  const data = Buffer.alloc(0);
-  const enqueue = Array.from({ length: tasks }, (_, i) => ({
-    queue,
-    pid: Buffer.from(String(i)),
-    data,
-    mode: 1 as const,
-    delayMs: 0,
-    runAtUnixMs: 0,
-    headers: {},
-    key: '',
-    timeLimitMs: 0,
-    topic: '',
-    retry: undefined,
-  }));
-  transport.engine.update({ ...emptyRequest(), enqueue });
-  const request = {
-    queues: [queue],
-    maxTasks: tasks,
-    leaseDurationMs: LEASE_MS,
-    waitMs: 0,
-    workerLabel: '',
-    maxBytes: 0,
-    anyOrder: false,
-    patterns: [],
-    maxMoreQueues: 0,
-  };
-  const leased = await transport.engine.lease({ ...request, maxPid: data });
-  const kept = leased.tasks.map(({ pid, leaseToken }, id) => {
+  const source = client.queue<number>(queue);
+  await source.enqueueMany(Array.from({ length: tasks }, (_, i) => ({ data: i, pid: String(i) })));
+  const leased = await source.lease({ max: tasks, leaseDuration: LEASE_MS });
+  const kept = leased.map(({ data, pid, leaseToken }) => {
     const [endsAt, limitAt] = [timing.now() + Math.min(LEASE_MS, limitMs), timing.now() + limitMs];
     const instants = { endsAt, keepUntil: timing.now() + keepMs, limitAt };
-    return { id, queue, pid, token: leaseToken, leaseDurationMs: LEASE_MS, ...instants };
+    return { id: data, queue, pid, token: leaseToken, leaseDurationMs: LEASE_MS, ...instants };
   });
-  transport.engine.updates.length = 0;
+  engine.updates.length = 0;
   renewer.keep(kept);
-  return { timing, transport, engine: transport.engine, renewer, renewed, refused, kept };
+  return { client, timing, transport, engine, renewer, renewed, refused, kept };
 }
 
 test('a lease is renewed after each third of its length', async () => {
@@ -83,21 +57,22 @@ test('a forgotten lease is not renewed, and its timer is cancelled', async () =>
 });
 
 test('a lost lease has no effect on the renewal of others', async () => {
-  const { timing, engine, renewed, refused } = await setUp({ tasks: 3 });
-  engine.update({ ...emptyRequest(), dequeue: [{ queue: 'q', pid: Buffer.from('1'), leaseToken: 0, requeue: false }] });
+  const { client, timing, engine, renewed, refused } = await setUp({ tasks: 3 });
+  await client.update().dequeue('q', '1').commit();
+  engine.updates.length = 0;
   await timing.advance(10_000);
   expect(refused).toEqual([[1, 'TASK_NOT_FOUND']]);
   expect(renewed).toEqual([0, 2]);
 });
 
 test('leases of a repeated request are not renewed by another one meanwhile', async () => {
-  const { timing, transport, engine, renewer, kept } = await setUp({ tasks: 3 });
-  engine.update({ ...emptyRequest(), dequeue: [{ queue: 'q', pid: Buffer.from('1'), leaseToken: 0, requeue: false }] });
+  const { client, timing, transport, engine, renewer, kept } = await setUp({ tasks: 3 });
+  await client.update().dequeue('q', '1').commit();
+  engine.updates.length = 0;
   const sent: string[][] = [];
-  const attempt = transport.updateTasks.bind(transport);
-  transport.updateTasks = (request, options) => {
-    sent.push(request.renew.map(({ pid }) => pid.toString()));
-    return sent.length === 2 ? new Promise(() => {}) : attempt(request, options);
+  transport.answers.updateTasks = ({ renew }, send) => {
+    sent.push(renew.map(({ pid }) => pidText(pid)));
+    return sent.length === 2 ? new Promise(() => {}) : send();
   };
   await timing.advance(10_000);
   expect(sent).toEqual([

@@ -1,12 +1,8 @@
+import { type LeasedTask, TimeLimitError, UnrecoverableError, type WorkerOptions } from '@taskmaster/client';
+import { sleep } from '@taskmaster/client/internal';
+import { only } from '@taskmaster/client/testing';
 import { describe, expect, test } from 'vitest';
-import type { LeasedTask } from '../tasks/leased-task.ts';
-import { settled } from '../testing/manual-timing.ts';
-import { only } from '../testing/only.ts';
-import { workerSetUp } from '../testing/worker-set-up.ts';
-import { sleep } from '../transport/timing.ts';
-import { makeError, TimeLimitError } from '../values/errors.ts';
-import type { WorkerOptions } from './worker-options.ts';
-import { UnrecoverableError } from './worker-options.ts';
+import { workerSetUp } from './support/worker-set-up.ts';
 
 const OVER = 'the attempt exceeded its time limit of 5000 ms';
 
@@ -14,22 +10,32 @@ const OVER = 'the attempt exceeded its time limit of 5000 ms';
 const untilAborted = ({ signal }: LeasedTask<string>): Promise<never> =>
   new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }));
 
-/** A worker with a task whose attempts may take 5 s. `delayMs`: how long lease requests are on their way. */
+interface RunOptions extends WorkerOptions<string> {
+  /** How long lease requests are on their way. Default 0. */
+  readonly delayMs?: number;
+  /** Default: that of the queue. */
+  readonly maxAttempts?: number;
+}
+
+/** A worker with a task whose attempts may take 5 s. */
 async function run(
   handler: (task: LeasedTask<string>) => void | Promise<void>,
-  { delayMs = 0, ...options }: WorkerOptions<string> & { readonly delayMs?: number } = {},
+  { delayMs = 0, maxAttempts, ...options }: RunOptions = {},
 ) {
   const made = workerSetUp();
   const { transport, timing, queue, client, hooks } = made;
-  const send = transport.leaseTasks.bind(transport);
-  transport.leaseTasks = async (...call) => {
+  transport.answers.leaseTasks = async (_request, send) => {
     await sleep(timing, delayMs);
-    return send(...call);
+    return send();
   };
-  await queue.enqueue('a', { pid: 'a', timeLimit: '5s' });
+  await queue.enqueue('a', {
+    pid: 'a',
+    timeLimit: '5s',
+    retry: maxAttempts === undefined ? undefined : { maxAttempts },
+  });
   const worker = client.worker(queue, handler, { ...hooks, backoff: () => '1m' as const, ...options });
   worker.start();
-  await settled();
+  await timing.settled();
   await timing.advance(delayMs);
   return made;
 }
@@ -47,7 +53,7 @@ describe('a handler at its time limit', () => {
     expect(reasons).toEqual([]);
     await timing.advance(1);
     expect(reasons).toEqual([expect.any(TimeLimitError)]);
-    await settled();
+    await timing.settled();
     // What it throws afterwards is a consequence. The node has noted the failure, so the refused release is no fault.
     expect(heard).toEqual([`error ${OVER} in a task`]);
     expect(engine.updates.filter(({ release }) => release.length > 0)).toHaveLength(1);
@@ -56,7 +62,7 @@ describe('a handler at its time limit', () => {
   test('is released with the error if the node has granted the lease later than the worker counts', async () => {
     const { timing, heard, queue } = await run(untilAborted, { delayMs: 50 });
     await timing.advance(4950);
-    await settled();
+    await timing.settled();
     expect(heard).toEqual([`error ${OVER} in a task`]);
     const task = only(await queue.get(['a'], { data: false }));
     expect(task).toMatchObject({ state: 'delayed', timeLimitMs: 5000, attempts: 1 });
@@ -64,15 +70,11 @@ describe('a handler at its time limit', () => {
   });
 
   test('has failed for the last time: its task is in the dead-letter queue, which is no fault either', async () => {
-    const { timing, heard, transport } = await run(untilAborted);
-    const over = makeError('no such task', {
-      reason: 'TASK_NOT_FOUND',
-      items: [{ kind: 'release', index: 0, queue: 'g#q', pid: Buffer.from('a'), reason: 'TASK_NOT_FOUND' }],
-    });
-    transport.faults.updateTasks.push({ when: 'before', error: over });
+    const { timing, heard, engine } = await run(untilAborted, { maxAttempts: 1 });
     await timing.advance(5000);
-    await settled();
     expect(heard).toEqual([`error ${OVER} in a task`]);
+    expect(engine.updates.filter(({ release }) => release.length > 0)).toHaveLength(1);
+    expect(await engine.pids('g#q.dead')).toEqual(['a']);
   });
 
   test('costs no renewals that would extend nothing', async () => {
@@ -94,15 +96,16 @@ describe('a handler at its time limit', () => {
       await new Promise((resolve) => signal.addEventListener('abort', resolve));
     });
     await timing.advance(5000);
-    await settled();
+    await timing.settled();
     expect(heard).toEqual(['complete a']);
-    expect(engine.pids('g#q')).toEqual([]);
+    expect(await engine.pids('g#q')).toEqual([]);
   });
 
   test('that hangs keeps the task from no other worker', async () => {
     const { timing, heard, queue } = await run(() => new Promise(() => {}), { prefetch: 0 });
     await timing.advance(5000);
-    const leasing = queue.lease();
+    // The task comes back after a backoff, here half of a second.
+    const leasing = queue.lease({ wait: '1s' });
     await timing.advance(1000);
     expect(await leasing).toHaveLength(1);
     expect(heard).toEqual(['lost a: LEASE_LOST']);
@@ -115,9 +118,9 @@ describe('a handler at its time limit', () => {
     };
     const { timing, heard, engine } = await run(handler, { delayMs: 50 });
     await timing.advance(4950);
-    await settled();
+    await timing.settled();
     expect(heard).toEqual(['error too large in a task']);
-    expect(engine.pids('g#q.dead')).toEqual(['a']);
+    expect(await engine.pids('g#q.dead')).toEqual(['a']);
   });
 
   test('is told of a cancellation first', async () => {
@@ -134,10 +137,10 @@ describe('a handler at its time limit', () => {
 });
 
 test('a task that fails before its limit keeps its own error', async () => {
-  const { heard, queue } = await run(() => {
+  const { heard, queue, timing } = await run(() => {
     throw new Error('no route');
   });
-  await settled();
+  await timing.settled();
   expect(heard).toEqual(['error no route in a task']);
   const { failures } = only(await queue.get(['a'], { data: false }));
   expect(only(failures).error?.message).toBe('Error: no route');

@@ -1,9 +1,7 @@
+import { type Handler, type ResultSettings, textCodec } from '@taskmaster/client';
+import { only } from '@taskmaster/client/testing';
 import { describe, expect, test } from 'vitest';
-import { settled } from '../testing/manual-timing.ts';
-import { only } from '../testing/only.ts';
-import { workerSetUp } from '../testing/worker-set-up.ts';
-import { textCodec } from '../values/codec.ts';
-import type { Handler, ResultSettings } from './worker-options.ts';
+import { workerSetUp } from './support/worker-set-up.ts';
 
 /** A worker whose handler has a task once. */
 async function once(handler: Handler<string>, results?: ResultSettings) {
@@ -11,8 +9,7 @@ async function once(handler: Handler<string>, results?: ResultSettings) {
   await made.queue.enqueue('a', { pid: 'a' });
   const worker = made.client.worker(made.queue, handler, { ...made.hooks, backoff: () => '1m', results });
   worker.start();
-  await settled();
-  await settled();
+  await made.timing.settled();
   await worker.stop();
   return made;
 }
@@ -86,15 +83,14 @@ describe('a worker with results', () => {
 });
 
 test('a worker without results leaves none, and sends what it sent before', async () => {
-  const { client, queue, engine, hooks } = workerSetUp();
+  const { client, queue, engine, hooks, timing } = workerSetUp();
   await queue.enqueue('a', { pid: 'a' });
   const worker = client.worker(queue, async () => {}, hooks);
   worker.start();
-  await settled();
-  await settled();
+  await timing.settled();
   await worker.stop();
   expect(engine.updates.at(-1)?.dequeue).toEqual([
-    { queue: 'g#q', pid: Buffer.from('a'), leaseToken: 1, requeue: false },
+    { queue: 'g#q', pid: Buffer.from('a'), leaseToken: expect.any(Number), requeue: false },
   ]);
   expect(await queue.waitForEnd('a')).toMatchObject({ outcome: 'unknown' });
 });

@@ -1,9 +1,9 @@
-import type { BackupPartitionRequest, BackupPartitionResponse } from '@taskmaster/proto';
+import type { BackupOptions } from '@taskmaster/client';
+import { makeError } from '@taskmaster/client/internal';
+import { connectionLost, overloaded } from '@taskmaster/client/testing';
+import type { BackupPartitionResponse } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
-import type { BackupOptions } from '../api/cluster.ts';
-import { clientSetUp } from '../testing/client-set-up.ts';
-import { connectionLost, overloaded } from '../testing/fake-transport.ts';
-import { makeError } from '../values/errors.ts';
+import { clientSetUp } from './support/client-set-up.ts';
 
 const end = (lastTicket: number): BackupPartitionResponse => ({
   part: { $case: 'end', value: { lastTicket, tasks: 0, queues: 0 } },
@@ -13,10 +13,8 @@ const rows: BackupPartitionResponse = { part: { $case: 'rows', value: { rows: []
 /** A client whose node sends these parts, an error where it fails. */
 function setUp(...sent: (BackupPartitionResponse | Error)[]) {
   const { client, timing, transport } = clientSetUp();
-  const asked: BackupPartitionRequest[] = [];
   const over = { count: 0 };
-  transport.backup = async function* (request) {
-    asked.push(request);
+  transport.streamed = async function* () {
     try {
       for (const part of sent) {
         if (part instanceof Error) throw part;
@@ -31,7 +29,7 @@ function setUp(...sent: (BackupPartitionResponse | Error)[]) {
     for await (const { $case } of client.cluster.backupPartition(3, options)) kinds.push($case);
     return kinds;
   };
-  return { client, timing, transport, asked, over, read };
+  return { client, timing, transport, asked: transport.arrived.backupPartition, over, read };
 }
 
 describe('a backup of a partition', () => {
@@ -75,7 +73,7 @@ describe('a backup of a partition', () => {
   test('has a timeout for the first part, and none for the others', async () => {
     const { transport, timing, read } = setUp();
     let late = 15_000;
-    transport.backup = async function* () {
+    transport.streamed = async function* () {
       await new Promise<void>((resolve) => timing.after(late, resolve));
       yield rows;
       await new Promise<void>((resolve) => timing.after(60_000, resolve));

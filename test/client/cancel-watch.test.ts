@@ -1,9 +1,8 @@
+import { type LeasedTask, pidText, TaskCancelledError } from '@taskmaster/client';
+import { makeError } from '@taskmaster/client/internal';
+import { connectionLost } from '@taskmaster/client/testing';
 import { describe, expect, test } from 'vitest';
-import type { LeasedTask } from '../tasks/leased-task.ts';
-import { connectionLost } from '../testing/fake-transport.ts';
-import { settled } from '../testing/manual-timing.ts';
-import { gatedHandler, named, workerSetUp } from '../testing/worker-set-up.ts';
-import { makeError, TaskCancelledError } from '../values/errors.ts';
+import { gatedHandler, named, workerSetUp } from './support/worker-set-up.ts';
 
 /** A worker whose handlers wait until they are told to stop. */
 function setUp(options: { readonly leaseDuration?: '30s' | '3s' } = {}) {
@@ -29,39 +28,33 @@ function setUp(options: { readonly leaseDuration?: '30s' | '3s' } = {}) {
 
 describe('a running task that is cancelled', () => {
   test('is told at once after half a second, and is gone when its handler has thrown', async () => {
-    const { queue, worker, timing, reasons, heard, engine } = setUp();
+    const { queue, worker, timing, reasons, heard, engine, transport } = setUp();
     await queue.enqueueMany(named('a', 'b'));
     worker.start();
     await timing.advance(1_000);
     await queue.cancel('a', { reason: 'superseded' });
-    await settled();
+    await timing.settled();
     expect(reasons).toEqual([expect.any(TaskCancelledError)]);
     expect(reasons).toMatchObject([{ reason: 'TASK_CANCELLED', cancelReason: 'superseded' }]);
     expect(heard).toEqual(['cancelled a: superseded']);
-    expect(engine.pids('g#q')).toEqual(['b']);
+    expect(await engine.pids('g#q')).toEqual(['b']);
     expect(await queue.waitForEnd('a')).toMatchObject({ outcome: 'cancelled', cancelReason: 'superseded' });
     await queue.cancel('b');
     await timing.advance(100);
     expect(heard).toEqual(['cancelled a: superseded', 'cancelled b: ']);
     await worker.stop();
-    expect(engine.ends.waiting).toBe(0);
+    expect(transport.waiting.waitForTasks).toEqual([]);
   });
 
   test('is told at once among more than one request can wait for', async () => {
     const { queue, client, timing, transport } = setUp();
-    const asked: number[] = [];
-    const waitForTasks = transport.waitForTasks.bind(transport);
-    transport.waitForTasks = (request, options) => {
-      asked.push(request.tasks.length);
-      return waitForTasks(request, options);
-    };
     await queue.enqueueMany(Array.from({ length: 1_500 }, (_, at) => ({ pid: String(at), data: '' })));
     const handler = ({ signal }: LeasedTask<string>): Promise<void> =>
       new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(new Error('stopped'))));
     const worker = client.worker(queue, handler, { concurrency: 1_500, leaseDuration: '30s', prefetch: 0 });
     worker.start();
     await timing.advance(1_000);
-    expect(asked).toEqual([1_000, 500]);
+    expect(transport.arrived.waitForTasks.map(({ tasks }) => tasks.length)).toEqual([1_000, 500]);
     const stopping = worker.stop({ timeout: 1 });
     await timing.advance(5_000);
     await stopping;
@@ -87,7 +80,7 @@ describe('a running task that is cancelled', () => {
     worker.start();
     await timing.advance(5_000);
     await queue.cancel('a');
-    await settled();
+    await timing.settled();
     expect(reasons).toHaveLength(1);
     await worker.stop();
   });
@@ -100,7 +93,7 @@ describe('a running task that is cancelled', () => {
     worker.start();
     await timing.advance(5_000);
     await queue.cancel('a');
-    await settled();
+    await timing.settled();
     expect(reasons).toHaveLength(1);
     await worker.stop();
   });
@@ -114,13 +107,13 @@ describe('a running task that is cancelled', () => {
     await timing.advance(1_000);
     await queue.cancel('a');
     finish('a');
-    await settled();
-    expect([heard, engine.pids('g#q')]).toEqual([['complete a'], []]);
+    await timing.settled();
+    expect([heard, await engine.pids('g#q')]).toEqual([['complete a'], []]);
     await worker.stop();
   });
 
   test('is told by its own renewal, also before half a second', async () => {
-    const { client, queue, hooks } = workerSetUp();
+    const { client, queue, hooks, timing } = workerSetUp();
     await queue.enqueue('a', { pid: 'a' });
     const seen: unknown[] = [];
     const worker = client.worker(
@@ -133,7 +126,7 @@ describe('a running task that is cancelled', () => {
       hooks,
     );
     worker.start();
-    await settled();
+    await timing.settled();
     await worker.stop();
     expect(seen).toMatchObject([true, { cancelReason: 'why' }]);
   });
@@ -141,7 +134,7 @@ describe('a running task that is cancelled', () => {
 
 describe('the request that watches running tasks', () => {
   test('is one for each group, and is not made for tasks that end soon', async () => {
-    const { client, queue, timing, engine, hooks } = workerSetUp();
+    const { client, queue, timing, transport, hooks } = workerSetUp();
     const { handler, finish } = gatedHandler();
     const other = client.queue<string>('h#q');
     await queue.enqueueMany(named('a', 'b'));
@@ -149,20 +142,20 @@ describe('the request that watches running tasks', () => {
     const worker = client.worker([queue, other], handler, { ...hooks, concurrency: 10 });
     worker.start();
     await timing.advance(400);
-    expect(engine.ends.waiting).toBe(0);
+    expect(transport.waiting.waitForTasks).toEqual([]);
     await timing.advance(700);
-    const asked = engine.ends.requests.map(({ tasks }) => tasks.map(({ pid }) => Buffer.from(pid).toString()));
+    const asked = transport.waiting.waitForTasks.map(({ tasks }) => tasks.map(({ pid }) => pidText(pid)));
     expect(asked).toEqual([['a', 'b'], ['c']]);
     finish('a');
     finish('c');
-    await settled();
+    await timing.settled();
     // Many completions soon after each other make one request.
-    expect(engine.ends.requests).toEqual([]);
+    expect(transport.waiting.waitForTasks).toEqual([]);
     await timing.advance(100);
-    expect(engine.ends.requests.map(({ tasks }) => tasks.length)).toEqual([1]);
+    expect(transport.waiting.waitForTasks.map(({ tasks }) => tasks.length)).toEqual([1]);
     finish('b');
-    await settled();
-    expect(engine.ends.waiting).toBe(0);
+    await timing.settled();
+    expect(transport.waiting.waitForTasks).toEqual([]);
     await worker.stop();
   });
 
@@ -172,7 +165,7 @@ describe('the request that watches running tasks', () => {
     worker.start();
     await timing.advance(1_000);
     await client.update().dequeue(queue, 'b').commit();
-    await settled();
+    await timing.settled();
     expect(reasons).toMatchObject([{ reason: 'TASK_NOT_FOUND' }]);
     await queue.resetLeases();
     await timing.advance(100);

@@ -1,8 +1,8 @@
+import { type LeasedTask, LeaseLostError } from '@taskmaster/client';
+import { makeError } from '@taskmaster/client/internal';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { LeasedTask } from '../tasks/leased-task.ts';
-import { settled } from '../testing/manual-timing.ts';
-import { gatedHandler, workerSetUp } from '../testing/worker-set-up.ts';
-import { LeaseLostError, makeError } from '../values/errors.ts';
+import { clientSetUp } from './support/client-set-up.ts';
+import { gatedHandler, workerSetUp } from './support/worker-set-up.ts';
 
 describe('leases of a worker', () => {
   test('are renewed for as long as the handler takes', async () => {
@@ -14,7 +14,7 @@ describe('leases of a worker', () => {
     await timing.advance(300_000);
     expect(await queue.lease()).toEqual([]);
     finish('a');
-    await settled();
+    await timing.settled();
     expect(heard).toEqual(['complete a']);
   });
 
@@ -69,7 +69,7 @@ describe('leases of a worker', () => {
       });
     await using worker = client.worker(queue, handler, hooks);
     worker.start();
-    await settled();
+    await timing.settled();
     await queue.resetLeases();
     await queue.lease();
     await timing.advance(10_000);
@@ -84,7 +84,7 @@ describe('leases of a worker', () => {
     const { begun, handler, finish } = gatedHandler();
     await using worker = client.worker(queue, handler, { ...hooks, leaseDuration: '30s' });
     worker.start();
-    await settled();
+    await timing.settled();
     const internal = makeError('bug', { reason: 'INTERNAL' });
     transport.faults.updateTasks.push({ when: 'before', error: internal });
     finish('a');
@@ -93,4 +93,16 @@ describe('leases of a worker', () => {
     expect(begun).toEqual(['a', 'a']);
     finish('a');
   });
+});
+
+test('an in-process client renews on this thread, because only this thread reaches the engine', async () => {
+  const { client, timing, engine } = clientSetUp();
+  const queue = client.queue<string>('q');
+  await queue.enqueue('a');
+  const { promise, resolve } = Promise.withResolvers<void>();
+  await using worker = client.worker(queue, () => promise);
+  worker.start();
+  await timing.advance(60_000);
+  expect(engine.updates.filter(({ renew }) => renew.length > 0).length).toBeGreaterThan(4);
+  resolve();
 });

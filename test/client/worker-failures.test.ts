@@ -1,10 +1,7 @@
+import { type LeasedTask, UnrecoverableError, type WorkerOptions } from '@taskmaster/client';
+import { only } from '@taskmaster/client/testing';
 import { describe, expect, test } from 'vitest';
-import type { LeasedTask } from '../tasks/leased-task.ts';
-import { settled } from '../testing/manual-timing.ts';
-import { only } from '../testing/only.ts';
-import { workerSetUp } from '../testing/worker-set-up.ts';
-import type { WorkerOptions } from './worker-options.ts';
-import { UnrecoverableError } from './worker-options.ts';
+import { workerSetUp } from './support/worker-set-up.ts';
 
 const failing = (error: unknown) => (): never => {
   throw error;
@@ -35,8 +32,7 @@ async function once(handler: (task: LeasedTask<string>) => void | Promise<void>,
     ...options,
   });
   worker.start();
-  await settled();
-  await settled();
+  await made.timing.settled();
   await worker.stop();
   return { ...made, get: async (queue = made.queue) => only(await queue.get(['a'], { data: false })) };
 }
@@ -86,7 +82,7 @@ describe('a task whose handler throws', () => {
 
   test('goes to its dead-letter queue at once if no retry can help', async () => {
     const { client, engine, get } = await once(failing(new UnrecoverableError('gone', { cause: new Error('why') })));
-    expect(engine.pids('g#q')).toEqual([]);
+    expect(await engine.pids('g#q')).toEqual([]);
     const { failures, deadLetterFrom } = await get(client.queue('g#q.dead'));
     expect(deadLetterFrom).toBe('g#q');
     expect(only(failures).error?.message).toBe('UnrecoverableError: gone');
@@ -139,7 +135,7 @@ describe('a handler may', () => {
 
   test('discard its task', async () => {
     const { engine } = await once((task) => task.discard());
-    expect([engine.pids('g#q'), engine.pids('g#q.dead')]).toEqual([[], []]);
+    expect([await engine.pids('g#q'), await engine.pids('g#q.dead')]).toEqual([[], []]);
   });
 
   test('dead-letter its task with an error', async () => {
@@ -164,7 +160,7 @@ test('a handler reports progress, which the next attempt gets', async () => {
 });
 
 test('a task that is enqueued again while its handler runs is handled once more', async () => {
-  const { client, queue, engine, heard, hooks } = workerSetUp();
+  const { client, queue, engine, heard, hooks, timing } = workerSetUp();
   await queue.enqueue('first', { pid: 'a' });
   const worker = client.worker(
     queue,
@@ -175,9 +171,8 @@ test('a task that is enqueued again while its handler runs is handled once more'
     hooks,
   );
   worker.start();
-  await settled();
-  await settled();
+  await timing.settled();
   await worker.stop();
   expect(heard).toEqual(['complete first', 'complete second']);
-  expect(engine.pids('g#q')).toEqual([]);
+  expect(await engine.pids('g#q')).toEqual([]);
 });

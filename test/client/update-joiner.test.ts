@@ -1,11 +1,10 @@
+import { makeError } from '@taskmaster/client/internal';
+import { connectionLost, overloaded } from '@taskmaster/client/testing';
 import { describe, expect, test } from 'vitest';
-import { clientSetUp } from '../testing/client-set-up.ts';
-import type { FakeEngine } from '../testing/fake-engine/fake-engine.ts';
-import { connectionLost, overloaded } from '../testing/fake-transport.ts';
-import { makeError } from '../values/errors.ts';
+import { type ClientSetUp, clientSetUp } from './support/client-set-up.ts';
 
 /** How many updates each request had. */
-const sizes = ({ updates }: FakeEngine): number[] => updates.map(({ parts }) => Math.max(1, parts.length));
+const sizes = ({ updates }: ClientSetUp['engine']): number[] => updates.map(({ parts }) => Math.max(1, parts.length));
 
 const times = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, i) => make(i));
 
@@ -39,7 +38,7 @@ describe('updates of one turn', () => {
     expect(sizes(engine).slice(5)).toEqual([6]);
     expect(outcomes.map(({ enqueued }) => enqueued.map(({ result }) => result))).toEqual(times(3, () => ['created']));
     expect((await second.lease({ max: 9 })).map(({ data }) => data)).toEqual([12, 13, 14]);
-    expect(engine.pids('g#first')).toHaveLength(3);
+    expect(await engine.pids('g#first')).toHaveLength(3);
   });
 
   test('are divided if one request would be too large', async () => {
@@ -58,7 +57,7 @@ describe('updates of one turn', () => {
     const [, , outcome] = await Promise.all([queue.enqueue(2), task?.complete(), queue.enqueue(3, { pid: 'k' })]);
     expect(sizes(engine)).toEqual([1, 3]);
     expect(outcome.result).toBe('created');
-    expect(engine.pids('q')).toContain('k');
+    expect(await engine.pids('q')).toContain('k');
   });
 
   test('two updates that each move a task to the place of the other exclude each other, as they would alone', async () => {
@@ -132,7 +131,7 @@ describe('a joined request', () => {
     expect(outcomes[3]).toMatchObject({
       reason: { name: 'TaskExistsError', items: [{ kind: 'enqueue', index: 0, queue: 'q' }], maybeApplied: false },
     });
-    expect(engine.pids('q').sort()).toEqual(['0', '1', '2', '4', 'there']);
+    expect(await engine.pids('q')).toEqual(['0', '1', '2', '4', 'there']);
     expect(sizes(engine)).toEqual([1, 5]);
   });
 
@@ -161,7 +160,7 @@ describe('a joined request', () => {
     expect((await enqueuing).map(({ result }) => result)).toEqual(times(10, () => 'created'));
     expect(sizes(engine)).toEqual([10, 10]);
     expect(engine.updates[0]).toEqual(engine.updates[1]);
-    expect(engine.pids('q')).toHaveLength(10);
+    expect(await engine.pids('q')).toHaveLength(10);
   });
 
   test('whose first attempt arrives late has the results of the second one: nothing is in doubt', async () => {
@@ -178,9 +177,9 @@ describe('a joined request', () => {
     expect(settled[0]).toMatchObject({ reason: { name: 'TaskExistsError', maybeApplied: false } });
     const [task] = await queue.lease();
     await task?.complete();
-    const pids = engine.pids('q');
-    for (const deliver of transport.stragglers) deliver();
-    expect(engine.pids('q')).toEqual(pids);
+    const pids = await engine.pids('q');
+    for (const deliver of transport.stragglers) await deliver();
+    expect(await engine.pids('q')).toEqual(pids);
   });
 
   test('fails as a whole if its outcome is open', async () => {
@@ -191,7 +190,7 @@ describe('a joined request', () => {
     const settled = await Promise.allSettled(times(3, (i) => queue.enqueue(i)));
     expect(settled).toMatchObject(times(3, () => ({ reason: { name: 'DeadlineExceededError' } })));
     expect(sizes(engine)).toEqual([3]);
-    expect(engine.pids('q')).toHaveLength(3);
+    expect(await engine.pids('q')).toHaveLength(3);
   });
 
   test('that fails as a whole fails for all callers, and the error says whether it may have taken effect', async () => {
@@ -229,25 +228,27 @@ describe('a joined request', () => {
       const settled = await Promise.allSettled(times(3, (i) => queue.enqueue(i)));
       expect(settled.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
       expect(sizes(engine)).toEqual([1, 1]);
-      expect(engine.pids('q')).toHaveLength(2);
+      expect(await engine.pids('q')).toHaveLength(2);
     },
   );
 
   test('with an update that the node cannot take now: this one is repeated alone, after its delay', async () => {
-    const { client, engine, timing, transport } = clientSetUp({ timeout: '10s' });
-    const queue = client.queue<number>('q');
-    engine.refusal = ({ enqueue }) => (enqueue[0]?.pid.byteLength === 1 ? overloaded(4_000) : undefined);
-    const settling = Promise.all([queue.enqueue(0, { pid: 'a' }), queue.enqueue(1)]);
-    await endOfTurn();
-    expect(engine.pids('q')).toHaveLength(1);
-    engine.refusal = undefined;
-    await timing.advance(3_900);
-    expect(sizes(engine)).toEqual([2]);
-    await timing.advance(2_000);
-    await settling;
-    expect(sizes(engine)).toEqual([2, 1]);
-    expect(engine.updates[0]?.requestId).not.toEqual(engine.updates[1]?.requestId);
-    expect(transport.updateOptions[1]?.timeoutMs).toBeLessThanOrEqual(6_000);
+    const { client, engine, timing, transport } = clientSetUp({ timeout: '20s' }, { maxQueues: 2 });
+    const [queue, full, old] = [client.queue('q'), client.queue('full'), client.queue('old')];
+    await queue.enqueue(0);
+    await old.enqueue(0);
+    const settling = Promise.all([full.enqueue(0), queue.enqueue(1)]);
+    await timing.settled();
+    expect([await engine.pids('full'), await queue.stats()]).toMatchObject([[], { available: 2 }]);
+    await old.delete();
+    // The node asks for 10 s.
+    await timing.advance(9_900);
+    expect(sizes(engine)).toEqual([1, 1, 2]);
+    await timing.advance(5_000);
+    expect((await settling).map(({ result }) => result)).toEqual(['created', 'created']);
+    expect(sizes(engine)).toEqual([1, 1, 2, 1]);
+    expect(engine.updates[2]?.requestId).not.toEqual(engine.updates[3]?.requestId);
+    expect(transport.options.updateTasks[3]?.timeoutMs).toBeLessThanOrEqual(10_000);
   });
 });
 
@@ -257,4 +258,14 @@ test('a task that cannot be encoded fails before it is joined', async () => {
   const settled = await Promise.allSettled([queue.enqueue(0), queue.enqueue(1n), queue.enqueue(2), queue.enqueue(3)]);
   expect(settled[1]).toMatchObject({ reason: { name: 'InvalidDataError' } });
   expect(sizes(engine)).toEqual([3]);
+});
+
+test('an update whose reply was lost is repeated, and the node gives its first outcome again', async () => {
+  const { client, engine, timing, transport } = clientSetUp();
+  transport.faults.updateTasks.push({ when: 'after', error: connectionLost() });
+  const enqueuing = client.queue<number>('q').enqueue(1, { pid: 'a' });
+  await timing.advance(100);
+  expect(await enqueuing).toMatchObject({ result: 'created' });
+  expect(engine.updates).toHaveLength(2);
+  expect(engine.updates[1]).toEqual(engine.updates[0]);
 });
