@@ -56,7 +56,7 @@ export function cpuTimeOf(pid: number): CpuTime | undefined {
     if (stat === undefined) continue; // it ended meanwhile
     const { name, cpuMs } = readStat(stat);
     const kind = threadKinds.find((one) => THREADS[one].test(name));
-    if (kind !== undefined) time[kind] += cpuMs;
+    if (kind !== undefined) time[kind] += nanosecondsOf(readProc(pid, `task/${tid}/schedstat`)) ?? cpuMs;
   }
   return time;
 }
@@ -91,6 +91,11 @@ function readStat(stat: string): { readonly name: string; readonly cpuMs: number
   const fields = stat.slice(nameEnd + 2).split(' ');
   const ticks = Number(fields[UTIME_FIELD]) + Number(fields[UTIME_FIELD + 1]);
   return { name: stat.slice(stat.indexOf('(') + 1, nameEnd), cpuMs: ticks * TICK_MS };
+}
+
+/** Time of a thread on a core, in ms: exact, where the kernel keeps the accounts of its scheduler. */
+function nanosecondsOf(schedstat: string | undefined): number | undefined {
+  return schedstat === undefined ? undefined : Number(schedstat.split(' ')[0]) / 1e6;
 }
 
 /** A file in /proc. Undefined without such a process, or without /proc. */

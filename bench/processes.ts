@@ -81,7 +81,7 @@ export class Processes implements AsyncDisposable {
     const dataDir = join(dir ?? (await this.directory()), 'data');
     const args = ['--json', `--data-dir=${dataDir}`, '--grpc-port=0', '--http-port=0', '--log-level=warn', RESERVE];
     const { checkout, nodeFlags } = this.#options;
-    const program = checkout === undefined ? nodeCli : join(checkout, 'packages', 'node', 'dist', 'node-cli.js');
+    const program = checkout === undefined ? nodeCli : nodeCliIn(checkout);
     return this.#server('node', [built(program), ...args, ...nodeFlags, ...flags], onLine);
   }
 
@@ -193,6 +193,14 @@ export class LoadGenerator {
 function sibling(name: string): string {
   const here = fileURLToPath(import.meta.url);
   return join(dirname(here), `${name}${extname(here)}`);
+}
+
+/** The program of a node in another checkout. Until November 2026 the package of the proxy had it. */
+function nodeCliIn(checkout: string): string {
+  const [now = '', before = ''] = ['node', 'proxy'].map((name) =>
+    join(checkout, 'packages', name, 'dist', 'node-cli.js'),
+  );
+  return existsSync(before) ? before : now;
 }
 
 function built(program: string): string {

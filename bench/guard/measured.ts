@@ -127,10 +127,11 @@ export function runLoad(
   load: Load,
   queue: string,
   maxTasks: number,
+  ms = MOST_MS,
 ): Promise<LoadResult> {
   if (load.kind === 'worker') throw new TypeError('a Worker is not guarded');
   const { kind, via, batch, inFlight } = load;
   const common = { via, queue, batch };
   const operation = kind === 'enqueue' ? { kind, ...common } : { kind, ...common, replace: false };
-  return generator.run({ kind: 'loop', endpoint, operation, inFlight, ms: MOST_MS, maxTasks });
+  return generator.run({ kind: 'loop', endpoint, operation, inFlight, ms, maxTasks });
 }

@@ -1,6 +1,7 @@
+import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, extname, join } from 'node:path';
+import { dirname, extname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { UsageError } from '../arguments.ts';
@@ -10,26 +11,32 @@ import { cpuTimeOf, describeMachine } from '../machine.ts';
 import { type LoadGenerator, Processes, type ServerProcess } from '../processes.ts';
 import { Progress } from '../report.ts';
 import { buildCommit } from './build-commit.ts';
-import { comparePairs, isDearer, type PairFigure, type TaskCost } from './compare-pairs.ts';
+import { comparePairs, isDearer, type Pair, type PairFigure, type TaskCost } from './compare-pairs.ts';
 
-const ROUNDS = 10;
-/** Runs have more tasks than those of the guard, because the system counts CPU time in steps of 10 ms. */
-const TIMES_TASKS = 4;
+const ROUNDS = 12;
+/** V8 compiles a node's and a client's functions anew for about as many tasks, mostly beside the main thread. */
+const WARM_UP_TASKS = 80_000;
+/** Runs of each side in a round. Runs are short, so that both sides meet the same other programs. */
+const RUNS = 8;
+/** A run ends with its last task: both sides do the same work. */
+const MOST_MS = 60_000;
 
 const HELP = `Compares what a task costs now with what it cost at another commit.
 
   npm run bench -- pair REV            B1 to B6 of both, in turn
   npm run bench -- pair REV B4 B6      some of them
 
-Builds the other commit in a temporary directory. Nodes and load generators of both run in alternation, ${ROUNDS} short pairs for
-each row, and each pair begins with the other side than the one before. For each row it prints the CPU time of a task, by thread
-of the node and of the client, and the bytes that the node's event loop allocates: medians, and the median of the pairs' ratios
-with its middle half. CPU time of a task hardly depends on other programs, ratios of pairs even less.
+Builds the other commit in a temporary directory. Each round starts a new node and a new load generator of both and runs them in
+alternation: two processes of one build differ by several percent for as long as they live. For each row it prints the CPU time of
+a task, by thread of the node and of the client, and the bytes that the node's event loop allocates: medians, and the median of the
+rounds' ratios with its middle half. CPU time of a task hardly depends on other programs, ratios even less.
+
+REV may also be the directory of a checkout that is built.
 
 Options:
-  --rounds N     pairs of each row (default ${ROUNDS})
+  --rounds N     rounds of each row (default ${ROUNDS})
   --bound N      exit with 1 if the CPU time of the node for a task has grown by more than this factor in the median and in three
-                 quarters of the pairs, such as 1.1 (default: only shown)
+                 quarters of the rounds, such as 1.1 (default: only shown)
   --json         one JSON object per line on standard output
   --dir DIR      directory for temporary data (default: the system's temporary directory)
   --help
@@ -48,21 +55,19 @@ export async function runPair(argv: readonly string[]): Promise<number> {
   await mkdir(args.dir, { recursive: true });
   const progress = new Progress();
   await using places = new Processes({ dir: args.dir, nodeFlags: [], profileDir: undefined });
-  const checkout = join(await places.directory(), 'checkout');
   const dearer: string[] = [];
   try {
     progress.show(`pair: building ${args.revision}`);
-    const commit = await buildCommit(root, args.revision, checkout);
+    const isBuilt = existsSync(join(args.revision, 'bench/dist'));
+    const checkout = isBuilt ? resolve(args.revision) : join(await places.directory(), 'checkout');
+    const commit = isBuilt ? args.revision : await buildCommit(root, args.revision, checkout);
     progress.clear();
     if (!args.json) process.stdout.write(`${describeMachine()}; before: ${commit}\n`);
     for (const load of args.loads) {
-      await using sides = await startSides(args.dir, await places.directory(), checkout);
-      const pairs: { readonly before: TaskCost; readonly now: TaskCost }[] = [];
-      // The first pair is the warm-up.
-      for (let round = 0; round <= args.rounds; round++) {
+      const pairs: Pair[] = [];
+      for (let round = 1; round <= args.rounds; round++) {
         progress.show(`pair: ${load.row}, ${round} of ${args.rounds}`);
-        const pair = await runBoth(sides, load, round);
-        if (round > 0) pairs.push(pair);
+        pairs.push(await runRound(args.dir, checkout, load, round % 2 === 0));
       }
       progress.clear();
       const figures = comparePairs(pairs);
@@ -126,43 +131,49 @@ function parse(argv: readonly string[]) {
 interface Side {
   readonly node: ServerProcess;
   readonly generator: LoadGenerator;
+  readonly runs: TaskCost[];
 }
 
-interface Sides extends AsyncDisposable {
-  readonly probeDir: string;
-  readonly before: Side;
-  readonly now: Side;
-}
-
-async function startSides(dir: string, probeDir: string, checkout: string): Promise<Sides> {
+/** Runs new processes of both sides. `swapped`: those of now start first. */
+async function runRound(dir: string, checkout: string, load: GuardLoad, swapped: boolean): Promise<Pair> {
   await using stack = new AsyncDisposableStack();
-  const start = async (ofCommit?: string): Promise<Side> => {
-    const processes = stack.use(probedProcesses(dir, probeDir, ofCommit));
-    return { node: await processes.node(), generator: processes.generator() };
+  const probeDir = await stack.use(new Processes({ dir, nodeFlags: [], profileDir: undefined })).directory();
+  const start = async (of?: string): Promise<Side> => {
+    const processes = stack.use(probedProcesses(dir, probeDir, of));
+    return { node: await processes.node(), generator: processes.generator(), runs: [] };
   };
-  const sides = { probeDir, before: await start(checkout), now: await start() };
-  const all = stack.move();
-  return { ...sides, [Symbol.asyncDispose]: () => all.disposeAsync() };
-}
-
-async function runBoth(sides: Sides, load: GuardLoad, round: number) {
-  const { probeDir, before, now } = sides;
-  const run = (side: Side): Promise<TaskCost> => costOf(side, probeDir, load, `${load.row}-${round}`);
-  if (round % 2 === 0) {
-    const first = await run(before);
-    return { before: first, now: await run(now) };
+  const first = await start(swapped ? undefined : checkout);
+  const second = await start(swapped ? checkout : undefined);
+  await Promise.all([first, second].map((side) => warmUp(side, load)));
+  for (let run = 0; run < RUNS; run++) {
+    for (const side of run % 2 === 0 ? [first, second] : [second, first]) {
+      side.runs.push(await costOf(side, probeDir, load, `${load.row}-${run}`));
+    }
   }
-  const first = await run(now);
-  return { before: await run(before), now: first };
+  const [before, now] = swapped ? [second, first] : [first, second];
+  return { before: meanOf(before.runs), now: meanOf(now.runs) };
 }
 
-async function costOf(side: Side, probeDir: string, { load, ...of }: GuardLoad, queue: string): Promise<TaskCost> {
-  const { node, generator } = side;
-  const tasks = of.tasks * TIMES_TASKS;
+function meanOf(runs: readonly TaskCost[]): TaskCost {
+  const sum = (figure: string): number => runs.reduce((total, run) => total + (run[figure] ?? 0), 0);
+  return Object.fromEntries(Object.keys(runs[0] ?? {}).map((figure) => [figure, sum(figure) / runs.length]));
+}
+
+async function warmUp({ node, generator }: Side, { load }: GuardLoad): Promise<void> {
+  if (load.kind === 'lease-complete') await fill(generator, node, 'warm-up', WARM_UP_TASKS);
+  await runLoad(generator, node, load, 'warm-up', WARM_UP_TASKS, MOST_MS);
+}
+
+async function costOf({ node, generator }: Side, probeDir: string, { load, tasks }: GuardLoad, queue: string) {
   if (load.kind === 'lease-complete') await fill(generator, node, queue, tasks);
   await usageSince(node, probeDir);
   const cpuBefore = cpuTimeOf(node.pid);
-  const { tasks: inTime, lateTasks, elapsedMs, generatorCpuMs } = await runLoad(generator, node, load, queue, tasks);
+  const {
+    tasks: inTime,
+    lateTasks,
+    elapsedMs,
+    generatorCpuMs,
+  } = await runLoad(generator, node, load, queue, tasks, MOST_MS);
   const cpu = cpuTimeOf(node.pid);
   const { allocatedBytes } = await usageSince(node, probeDir);
   const done = inTime + lateTasks;

@@ -3,6 +3,12 @@ import { median, percentile } from '../measurement.ts';
 /** Figures of one task in one run. A figure that the system does not report is missing. */
 export type TaskCost = Readonly<Record<string, number>>;
 
+/** Costs on both builds at about the same time. */
+export interface Pair {
+  readonly before: TaskCost;
+  readonly now: TaskCost;
+}
+
 /** A figure of two builds that ran in turn. */
 export interface PairFigure {
   readonly figure: string;
@@ -16,7 +22,7 @@ export interface PairFigure {
 }
 
 /** Compares the runs of each pair. Figures that cost next to nothing have no ratio that means anything, and are left out. */
-export function comparePairs(pairs: readonly { readonly before: TaskCost; readonly now: TaskCost }[]): PairFigure[] {
+export function comparePairs(pairs: readonly Pair[]): PairFigure[] {
   const names = new Set(pairs.flatMap(({ before, now }) => [...Object.keys(before), ...Object.keys(now)]));
   return [...names].flatMap((figure) => {
     const both = pairs
