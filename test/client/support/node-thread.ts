@@ -1,18 +1,18 @@
 import { Worker as Thread } from 'node:worker_threads';
-import type { ServerThreadData } from './fake-server-thread.ts';
+import type { NodeThreadData } from './node-thread-main.ts';
 
-/** A `FakeServer` in another thread, which serves while the test's thread is blocked. */
-export interface ServerThread extends AsyncDisposable {
-  /** 0 until the server is up. */
+/** A node in another thread, which serves while the test's thread is blocked. Its tasks are in memory. */
+interface NodeThread extends AsyncDisposable {
+  /** 0 until the node is up. */
   readonly port: number;
   /** Number of renewals so far. */
   readonly renewals: number;
 }
 
-export function startServerThread(): ServerThread {
+export function startNodeThread(): NodeThread {
   const figures = new Int32Array(new SharedArrayBuffer(8));
-  const thread = new Thread(new URL('./fake-server-thread.ts', import.meta.url), {
-    workerData: { figures } satisfies ServerThreadData,
+  const thread = new Thread(new URL('./node-thread-main.ts', import.meta.url), {
+    workerData: { figures } satisfies NodeThreadData,
   });
   return {
     get port() {

@@ -1,0 +1,27 @@
+import { workerData } from 'node:worker_threads';
+import { MemoryStore, openEngine } from '@taskmaster/engine';
+import { startNodeServer } from '@taskmaster/node/testing';
+import { SystemClock, systemRandom } from '@taskmaster/server/ports';
+import { keptLog } from '@taskmaster/server/testing';
+
+/** Data that `startNodeThread` shares with its thread. */
+export interface NodeThreadData {
+  /** Port of the node, then the number of renewals. */
+  readonly figures: Int32Array;
+}
+
+const { figures } = workerData as NodeThreadData;
+const engine = await openEngine({
+  store: new MemoryStore(),
+  clock: new SystemClock(),
+  random: systemRandom,
+  log: keptLog(),
+});
+const update = engine.updateBatch.bind(engine);
+engine.updateBatch = async (batch) => {
+  const outcome = await update(batch);
+  Atomics.add(figures, 1, batch.renew.length);
+  return outcome;
+};
+const { port } = await startNodeServer(engine);
+Atomics.store(figures, 0, port);
