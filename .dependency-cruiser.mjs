@@ -4,9 +4,9 @@
 /** The packages that each package may import. ARCHITECTURE.md has them, too. */
 export const PACKAGES = {
   node: ['proxy', 'engine', 'server', 'client', 'backup', 'proto'],
-  engine: ['server', 'backup', 'proto'],
-  proxy: ['server', 'proto'],
-  server: ['proto'],
+  proxy: ['server', 'engine', 'proto'],
+  server: ['engine', 'proto'],
+  engine: ['backup', 'proto'],
   cli: ['client', 'backup', 'proto'],
   client: ['proto'],
   backup: ['proto'],
@@ -39,20 +39,7 @@ export const LAYERS = {
     'domain',
   ],
   proxy: ['root', 'cli', 'scaler', 'router', 'upstream'],
-  server: [
-    'program',
-    'http',
-    'grpc',
-    'calls',
-    'requests',
-    'access',
-    'tls',
-    'cluster-view',
-    'gossip',
-    'audit',
-    'ports',
-    'domain',
-  ],
+  server: ['program', 'http', 'grpc', 'calls', 'requests', 'access', 'tls', 'cluster-view', 'gossip', 'audit', 'ports'],
   cli: ['root', 'commands', 'load', 'session', 'input', 'views'],
   client: ['root', 'api', 'worker', 'tasks', 'leases', 'calls', 'transport', 'values'],
   backup: ['root', 'create', 'read', 'places', 'format'],
@@ -72,7 +59,7 @@ const APART = [
 const ONE_PORT = '^packages/engine/src/ports/(write-batch|store)[.]ts$';
 
 const TEST = '[.]test[.]ts$';
-const TEST_SUPPORT = '^packages/[^/]+/src/(testing|.+/fixtures)/|(^|/)test-support[.]ts$';
+const TEST_SUPPORT = '^packages/[^/]+/src/(testing|.+/testing|.+/fixtures)/|(^|/)test-support[.]ts$';
 const NOT_PART_OF_A_PROGRAM = [TEST, TEST_SUPPORT];
 
 /** The paths of the files of a layer. */
@@ -125,11 +112,11 @@ export default {
     ...layerRules,
     ...apartRules,
     {
-      name: 'engine-without-service',
-      comment: 'The engine knows neither requests nor sockets: of the server it uses the domain and the ports.',
+      name: 'server-without-engine',
+      comment: 'What nodes and proxies share knows the words and the ports of the engine, not how it works.',
       severity: 'error',
-      from: { path: '^packages/engine/', pathNot: NOT_PART_OF_A_PROGRAM },
-      to: { path: '^packages/server/src/', pathNot: '^packages/server/src/(domain|ports)/' },
+      from: { path: '^packages/(server|proxy)/', pathNot: NOT_PART_OF_A_PROGRAM },
+      to: { path: '^packages/engine/src/', pathNot: '^packages/engine/src/(domain|ports)/' },
     },
     {
       name: 'memory-without-store',

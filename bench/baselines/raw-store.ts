@@ -1,5 +1,5 @@
+import type { Key } from '@taskmaster/engine/domain';
 import { Family, WriteBatch } from '@taskmaster/engine/ports';
-import type { Key } from '@taskmaster/server/domain';
 import { payload } from '../load/payload.ts';
 
 /*

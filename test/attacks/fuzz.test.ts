@@ -6,6 +6,7 @@ import { connect as connectSocket } from 'node:net';
 import { join } from 'node:path';
 import { status as Status } from '@grpc/grpc-js';
 import { connect } from '@taskmaster/client';
+import { SeededRandom } from '@taskmaster/engine/testing';
 import {
   BackupServiceService,
   BatchLeaseTasksRequest,
@@ -19,16 +20,7 @@ import {
   TaskMasterServiceService,
   UpdateTasksRequest,
 } from '@taskmaster/proto';
-import {
-  aDequeue,
-  aLease,
-  anEnqueue,
-  anUpdate,
-  aRelease,
-  aRenew,
-  aRetry,
-  SeededRandom,
-} from '@taskmaster/server/testing';
+import { aDequeue, aLease, anEnqueue, anUpdate, aRelease, aRenew, aRetry } from '@taskmaster/server/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { frame, grpcMessage, PREFACE, SETTINGS } from '../support/http2-frames.ts';
 import { figuresOf, hasFigures } from '../support/processes/process-figures.ts';

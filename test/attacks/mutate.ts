@@ -1,4 +1,4 @@
-import type { SeededRandom } from '@taskmaster/server/testing';
+import type { SeededRandom } from '@taskmaster/engine/testing';
 
 /** Varints at the limits of their types. */
 const VARINTS = ['00', '7f', 'ff7f', 'ffffffff07', 'ffffffff0f', 'ffffffffffffffff7f', 'ffffffffffffffffff01'].map(

@@ -2,13 +2,12 @@ import { type PartitionSourceWorld, partitionSourceContract } from '@taskmaster/
 import { sourceOf } from '@taskmaster/cli/testing';
 import { connect } from '@taskmaster/client';
 import { openEngine } from '@taskmaster/engine';
-import { SimDisk } from '@taskmaster/engine/testing';
+import { Refusal } from '@taskmaster/engine/domain';
+import { SystemClock, systemRandom } from '@taskmaster/engine/ports';
+import { keptLog, SeededRandom, SimDisk } from '@taskmaster/engine/testing';
 import { startNodeServer } from '@taskmaster/node/testing';
 import { partitionOf } from '@taskmaster/proto';
-import { Refusal } from '@taskmaster/server/domain';
 import { createBackupService, encodedBackup } from '@taskmaster/server/grpc';
-import { SystemClock, systemRandom } from '@taskmaster/server/ports';
-import { keptLog, SeededRandom } from '@taskmaster/server/testing';
 
 const PARTITIONS = 4;
 

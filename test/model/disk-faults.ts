@@ -1,7 +1,7 @@
 import type { CountsReply } from '@taskmaster/cli/testing/history';
+import type { Key } from '@taskmaster/engine/domain';
 import { Family } from '@taskmaster/engine/ports';
 import type { SimDisk } from '@taskmaster/engine/testing';
-import type { Key } from '@taskmaster/server/domain';
 
 /** Length of partition and queue id in a key; see docs/internals/data-on-disk.md. */
 const PREFIX = 8;

@@ -11,7 +11,6 @@ import type {
   UpdateCall,
 } from '@taskmaster/cli/testing/history';
 import type { Engine } from '@taskmaster/engine';
-import { EnqueueMode, EnqueueResult, formatQueueName, ItemKind, parseQueueName } from '@taskmaster/proto';
 import {
   type EnqueueOutcome,
   type LeasedTask,
@@ -25,7 +24,8 @@ import {
   type UpdateCommand,
   type UpdateOutcome,
   UpdateRefusal,
-} from '@taskmaster/server/domain';
+} from '@taskmaster/engine/domain';
+import { EnqueueMode, EnqueueResult, formatQueueName, ItemKind, parseQueueName } from '@taskmaster/proto';
 import { RESULT_MS } from './ends.ts';
 import { sentEnqueues } from './records/topics.ts';
 

@@ -1,5 +1,3 @@
-import { type EngineHarness, type EnqueueSpec, engineHarness, putSettings } from '@taskmaster/engine/testing';
-import { EnqueueMode, MissedRuns, parseQueueName, type QueueSettings } from '@taskmaster/proto';
 import {
   deadLetterPid,
   type GroupLimits,
@@ -7,7 +5,9 @@ import {
   type Pid,
   Refusal,
   UpdateRefusal,
-} from '@taskmaster/server/domain';
+} from '@taskmaster/engine/domain';
+import { type EngineHarness, type EnqueueSpec, engineHarness, putSettings } from '@taskmaster/engine/testing';
+import { EnqueueMode, MissedRuns, parseQueueName, type QueueSettings } from '@taskmaster/proto';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 

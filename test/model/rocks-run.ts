@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Call, History } from '@taskmaster/cli/testing/history';
 import { openEngine } from '@taskmaster/engine';
+import { VirtualClock } from '@taskmaster/engine/testing';
 import { openRocksStore } from '@taskmaster/node/testing';
-import { VirtualClock } from '@taskmaster/server/testing';
 import { Callers, isCall } from './callers.ts';
 import { type Asked, ask } from './engine-caller.ts';
 import { putAllSettings } from './records/settings.ts';

@@ -1,6 +1,6 @@
 import type { HistoryEvent, Outcome, RetryCall } from '@taskmaster/cli/testing/history';
+import { deadLetterPid, type Pid } from '@taskmaster/engine/domain';
 import { parseQueueName } from '@taskmaster/proto';
-import { deadLetterPid, type Pid } from '@taskmaster/server/domain';
 import { withDeath, withoutCancelled } from './ends.ts';
 import { deadLetterQueueOf, retrySettings, timeLimitSetting } from './records/settings.ts';
 import { later, type ModelTask, type Span, type World } from './world.ts';

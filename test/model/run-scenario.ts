@@ -7,10 +7,9 @@ import {
   type LeaseCall,
 } from '@taskmaster/cli/testing/history';
 import { type Engine, type EngineConfig, openEngine } from '@taskmaster/engine';
-import { SimDisk } from '@taskmaster/engine/testing';
+import { Refusal } from '@taskmaster/engine/domain';
+import { SeededRandom, SimDisk, settle, VirtualClock } from '@taskmaster/engine/testing';
 import { reservedQueues } from '@taskmaster/proto';
-import { Refusal } from '@taskmaster/server/domain';
-import { SeededRandom, settle, VirtualClock } from '@taskmaster/server/testing';
 import { Callers, isCall } from './callers.ts';
 import { diskFaults } from './disk-faults.ts';
 import { type Asked, ask } from './engine-caller.ts';

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { TaskMasterClient } from '@taskmaster/client';
-import { SeededRandom } from '@taskmaster/server/testing';
+import { SeededRandom } from '@taskmaster/engine/testing';
 import { describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import { TestCluster } from '../support/processes/start-cluster.ts';

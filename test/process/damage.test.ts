@@ -1,7 +1,7 @@
 import { cp, open, readdir, rm, stat, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { bytesCodec, connect, isTaskMasterError, pidOf, type Queue } from '@taskmaster/client';
-import { SeededRandom } from '@taskmaster/server/testing';
+import { SeededRandom } from '@taskmaster/engine/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { NodeDidNotStartError, type RunningNode, startNode } from '../support/processes/start-node.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';

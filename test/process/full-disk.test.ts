@@ -9,7 +9,7 @@ import {
   type TaskMasterClient,
   textCodec,
 } from '@taskmaster/client';
-import { SeededRandom } from '@taskmaster/server/testing';
+import { SeededRandom } from '@taskmaster/engine/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import { type RunningNode, startNode } from '../support/processes/start-node.ts';

@@ -3,8 +3,8 @@ import { type ClientHttp2Session, connect as connectHttp2, constants } from 'nod
 import { connect as connectSocket, type Socket } from 'node:net';
 import { status } from '@grpc/grpc-js';
 import { connect, type TaskMasterClient } from '@taskmaster/client';
+import { SeededRandom } from '@taskmaster/engine/testing';
 import { TaskMasterServiceService } from '@taskmaster/proto';
-import { SeededRandom } from '@taskmaster/server/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import { frame, grpcMessage, PREFACE, SETTINGS } from '../support/http2-frames.ts';

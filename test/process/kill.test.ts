@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { connect } from '@taskmaster/client';
-import { SeededRandom } from '@taskmaster/server/testing';
+import { SeededRandom } from '@taskmaster/engine/testing';
 import { expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import { startNode } from '../support/processes/start-node.ts';

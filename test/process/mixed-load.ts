@@ -13,7 +13,7 @@ import {
   TaskMasterError,
   textCodec,
 } from '@taskmaster/client';
-import { SeededRandom } from '@taskmaster/server/testing';
+import { SeededRandom } from '@taskmaster/engine/testing';
 
 const STAGES = ['in', 'mid', 'out', 'dead'] as const;
 const DEFAULT_GROUPS = ['load'] as const;

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { connect, pidText, scheduledRun, type TaskMasterClient } from '@taskmaster/client';
+import { SeededRandom } from '@taskmaster/engine/testing';
 import { partitionOf } from '@taskmaster/proto';
-import { SeededRandom } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import { TestCluster } from '../support/processes/start-cluster.ts';

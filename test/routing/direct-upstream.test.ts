@@ -1,5 +1,5 @@
+import { keptLog, VirtualClock } from '@taskmaster/engine/testing';
 import { type NetworkedUpstreamWorld, networkedUpstreamContract, scriptedService } from '@taskmaster/proxy/testing';
-import { keptLog, VirtualClock } from '@taskmaster/server/testing';
 import { DirectUpstream } from './support/direct-upstream.ts';
 
 networkedUpstreamContract('DirectUpstream', async () => {

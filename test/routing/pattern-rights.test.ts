@@ -1,5 +1,6 @@
 import { type Engine, openEngine } from '@taskmaster/engine';
-import { SimDisk } from '@taskmaster/engine/testing';
+import { Refusal } from '@taskmaster/engine/domain';
+import { SeededRandom, SimDisk, VirtualClock } from '@taskmaster/engine/testing';
 import { createHandlers, createNodeService } from '@taskmaster/node/testing';
 import {
   encodeToBuffer,
@@ -12,8 +13,7 @@ import { createRouterService, Router } from '@taskmaster/proxy/router';
 import { FixedRoutes } from '@taskmaster/proxy/testing';
 import type { CallerAccess } from '@taskmaster/server/access';
 import type { RawService, UnaryCaller } from '@taskmaster/server/calls';
-import { Refusal } from '@taskmaster/server/domain';
-import { aLease, anEnqueue, anUpdate, bytes, SeededRandom, VirtualClock } from '@taskmaster/server/testing';
+import { aLease, anEnqueue, anUpdate, bytes } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
 import { DirectUpstream } from './support/direct-upstream.ts';
 

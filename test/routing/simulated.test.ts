@@ -1,5 +1,5 @@
 import { type Engine, openEngine } from '@taskmaster/engine';
-import { SimDisk } from '@taskmaster/engine/testing';
+import { SeededRandom, SimDisk, settle, VirtualClock, VirtualTime } from '@taskmaster/engine/testing';
 import { createHandlers, createNodeService } from '@taskmaster/node/testing';
 import {
   encodeToBuffer,
@@ -13,16 +13,7 @@ import { createRouterService, Router } from '@taskmaster/proxy/router';
 import { FixedRoutes } from '@taskmaster/proxy/testing';
 import { unlimitedAccess } from '@taskmaster/server/access';
 import type { RawService, UnaryCaller } from '@taskmaster/server/calls';
-import {
-  aLease,
-  anEnqueue,
-  anUpdate,
-  bytes,
-  SeededRandom,
-  settle,
-  VirtualClock,
-  VirtualTime,
-} from '@taskmaster/server/testing';
+import { aLease, anEnqueue, anUpdate, bytes } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
 import { DirectUpstream } from './support/direct-upstream.ts';
 

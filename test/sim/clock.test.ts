@@ -1,5 +1,4 @@
-import { type EngineHarness, engineHarness, pidsOf } from '@taskmaster/engine/testing';
-import { VirtualClock } from '@taskmaster/server/testing';
+import { type EngineHarness, engineHarness, pidsOf, VirtualClock } from '@taskmaster/engine/testing';
 import { describe, expect, test } from 'vitest';
 
 const HOUR_MS = 3_600_000;

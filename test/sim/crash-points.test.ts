@@ -1,5 +1,4 @@
-import { EngineHarness, type HarnessOptions, pidsOf } from '@taskmaster/engine/testing';
-import { SeededRandom } from '@taskmaster/server/testing';
+import { EngineHarness, type HarnessOptions, pidsOf, SeededRandom } from '@taskmaster/engine/testing';
 import { describe, expect, test } from 'vitest';
 import { SCRIPT, type ScriptCall, type ScriptTurn, type Tokens } from './crash-script.ts';
 import { expectOneOf, expectSoundDisk, observe, type SeenQueue } from './observe.ts';

@@ -1,6 +1,6 @@
+import { Refusal } from '@taskmaster/engine/domain';
 import { engineHarness, pidsOf } from '@taskmaster/engine/testing';
 import { leavesOpen } from '@taskmaster/proto';
-import { Refusal } from '@taskmaster/server/domain';
 import { expect, test } from 'vitest';
 import { expectSoundDisk } from './observe.ts';
 

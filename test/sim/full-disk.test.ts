@@ -1,5 +1,4 @@
-import { engineHarness, pidsOf } from '@taskmaster/engine/testing';
-import { SeededRandom } from '@taskmaster/server/testing';
+import { engineHarness, pidsOf, SeededRandom } from '@taskmaster/engine/testing';
 import { describe, expect, test } from 'vitest';
 import { expectSoundDisk, observe } from './observe.ts';
 

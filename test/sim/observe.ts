@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { CountsReply } from '@taskmaster/cli/testing/history';
+import type { TaskView } from '@taskmaster/engine/domain';
 import type { EngineHarness } from '@taskmaster/engine/testing';
 import { formatQueueName, type QueueName, reservedQueues } from '@taskmaster/proto';
-import type { TaskView } from '@taskmaster/server/domain';
 import { expect } from 'vitest';
 import { diskFaults } from '../model/disk-faults.ts';
 

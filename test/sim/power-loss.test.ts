@@ -7,8 +7,7 @@ import {
   type UpdateCall,
   violationsOf,
 } from '@taskmaster/cli/testing/history';
-import { EngineHarness, engineHarness } from '@taskmaster/engine/testing';
-import { SeededRandom } from '@taskmaster/server/testing';
+import { EngineHarness, engineHarness, SeededRandom } from '@taskmaster/engine/testing';
 import { describe, expect, test } from 'vitest';
 import { ask } from '../model/engine-caller.ts';
 import { countsOf, expectSoundDisk } from './observe.ts';

@@ -1,5 +1,4 @@
-import { type EngineHarness, engineHarness, type UpdateSpec } from '@taskmaster/engine/testing';
-import { SeededRandom } from '@taskmaster/server/testing';
+import { type EngineHarness, engineHarness, SeededRandom, type UpdateSpec } from '@taskmaster/engine/testing';
 import { describe, expect, test } from 'vitest';
 import { expectSoundDisk } from './observe.ts';
 

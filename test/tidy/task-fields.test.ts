@@ -15,7 +15,7 @@ const NAME = /time_?limit/i;
 const SETTING = [
   'packages/proto/taskmaster/v1/queues.proto',
   'packages/server/src/requests/parse-settings.ts',
-  'packages/server/src/domain/queue-settings.ts',
+  'packages/engine/src/domain/queue-settings.ts',
   'packages/client/src/api/queue-settings.ts',
   'packages/cli/src/commands/queues/settings.ts',
   'packages/cli/src/views/settings-view.ts',
@@ -23,7 +23,7 @@ const SETTING = [
 
 /** Files of what the time limit does: it ends attempts, their leases and their work. */
 const EFFECT = [
-  'packages/server/src/domain/commands.ts',
+  'packages/engine/src/domain/commands.ts',
   'packages/engine/src/operations/attempts.ts',
   'packages/engine/src/operations/plan-update.ts',
   'packages/engine/src/leasing/grant-leases.ts',

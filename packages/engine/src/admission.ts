@@ -1,12 +1,6 @@
-import {
-  BATCH_START,
-  type BatchCommand,
-  type DequeueItem,
-  type EngineHealth,
-  Refusal,
-  type UpdateCommand,
-  type UpdateEnd,
-} from '@taskmaster/server/domain';
+import { BATCH_START } from './domain/batches.ts';
+import type { BatchCommand, DequeueItem, EngineHealth, UpdateCommand, UpdateEnd } from './domain/commands.ts';
+import { Refusal } from './domain/refusal.ts';
 import { Tally } from './queues/tally.ts';
 import { diskFull } from './store-refusal.ts';
 

@@ -1,11 +1,12 @@
-import type { Instant } from '@taskmaster/server/domain';
-import { type CancelTimer, type Clock, repeat } from '@taskmaster/server/ports';
+import type { Instant } from './domain/ids.ts';
 import type { EngineState } from './engine-state.ts';
 import type { CommitLog } from './log/commit-log.ts';
 import { type DeletedQueue, sweepKeys } from './operations/keys/sweep-keys.ts';
 import type { Reaper } from './operations/reaper.ts';
 import { sweepEnds } from './operations/records/sweep-ends.ts';
 import { sweepDead } from './operations/sweep-dead.ts';
+import type { CancelTimer, Clock } from './ports/clock.ts';
+import { repeat } from './ports/repeat.ts';
 import type { Queue } from './queues/queue.ts';
 import { SchedulesAhead } from './schedules/schedules-ahead.ts';
 import { sweepRuns } from './schedules/sweep-runs.ts';

@@ -1,8 +1,8 @@
-import type { Clock, ClockMark } from '@taskmaster/server/ports';
 import { metaKeys } from './domain/keys.ts';
 import type { EngineState } from './engine-state.ts';
 import { writeCheckpoint } from './log/checkpoint.ts';
 import { encodeClockMark } from './log/node-row.ts';
+import type { Clock, ClockMark } from './ports/clock.ts';
 import { Family, type Store } from './ports/store.ts';
 import { WriteBatch } from './ports/write-batch.ts';
 

@@ -1,6 +1,7 @@
-import { keptLog, VirtualClock } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
 import { CLOCK_LOOK_MS, ClockLog } from './clock-log.ts';
+import { VirtualClock } from './ports/virtual-clock.ts';
+import { keptLog } from './testing/kept-log.ts';
 
 test('a clock that is far from the system clock is logged once for each change, and when it agrees again', async () => {
   const clock = new VirtualClock({ correction: 1 / 10 });

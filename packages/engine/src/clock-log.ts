@@ -1,5 +1,5 @@
-import type { Clock } from '@taskmaster/server/ports';
 import type { EngineLog } from './engine-deps.ts';
+import type { Clock } from './ports/clock.ts';
 
 /** How often the two clocks are compared, in ms. */
 export const CLOCK_LOOK_MS = 10_000;

@@ -1,6 +1,6 @@
-import type { Refusal } from '@taskmaster/server/domain';
-import type { Log } from '@taskmaster/server/ports';
 import { FirstTimes } from './domain/first-times.ts';
+import type { Refusal } from './domain/refusal.ts';
+import type { Log } from './ports/log.ts';
 import { StoreCorruptError } from './ports/store.ts';
 
 /** Logs the damaged rows that requests find, each damage once. */

@@ -1,6 +1,7 @@
-import type { Clock, Random } from '@taskmaster/server/ports';
 import type { EngineConfig } from './config.ts';
 import type { Holdings } from './holdings.ts';
+import type { Clock } from './ports/clock.ts';
+import type { Random } from './ports/random.ts';
 import type { Store } from './ports/store.ts';
 import type { GroupLimitsOf } from './queues/group-usage.ts';
 

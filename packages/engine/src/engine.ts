@@ -1,38 +1,37 @@
 import type { QueueName } from '@taskmaster/proto';
-import {
-  type BatchCommand,
-  type BatchOutcome,
-  batchOf,
-  type CallContext,
-  type CallSignal,
-  type EndedTask,
-  type EngineFigures,
-  type EngineHealth,
-  type GetCommand,
-  type LeaseCommand,
-  type LeasedTask,
-  type ListCommand,
-  type MatchedQueue,
-  onlyOutcome,
-  type PeekCommand,
-  type QueueFilter,
-  type QueuePage,
-  Refusal,
-  type ScheduleEngine,
-  type SettingsOperations,
-  type StatsCommand,
-  type StatsReport,
-  type TaskView,
-  type TopicOperations,
-  type UpdateCommand,
-  type UpdateOutcome,
-  type WaitCommand,
-} from '@taskmaster/server/domain';
 import { Admission } from './admission.ts';
 import { Background } from './background.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { CLOCK_LOOK_MS, ClockLog } from './clock-log.ts';
 import { DamageLog } from './damage-log.ts';
+import { batchOf, onlyOutcome } from './domain/batches.ts';
+import type { CallSignal } from './domain/call-signal.ts';
+import type {
+  BatchCommand,
+  BatchOutcome,
+  CallContext,
+  EndedTask,
+  EngineFigures,
+  EngineHealth,
+  GetCommand,
+  LeaseCommand,
+  LeasedTask,
+  ListCommand,
+  MatchedQueue,
+  PeekCommand,
+  QueueFilter,
+  QueuePage,
+  StatsCommand,
+  StatsReport,
+  TaskView,
+  UpdateCommand,
+  UpdateOutcome,
+  WaitCommand,
+} from './domain/commands.ts';
+import type { SettingsOperations } from './domain/queue-settings.ts';
+import { Refusal } from './domain/refusal.ts';
+import type { ScheduleEngine } from './domain/schedules/schedule-commands.ts';
+import type { TopicOperations } from './domain/topics.ts';
 import type { OpenedEngineDeps } from './engine-deps.ts';
 import type { EngineState, EngineStateDeps } from './engine-state.ts';
 import { LeaseRequests } from './leasing/lease-requests.ts';

@@ -1,4 +1,5 @@
-import { type PartitionId, Refusal } from '@taskmaster/server/domain';
+import type { PartitionId } from './domain/ids.ts';
+import { Refusal } from './domain/refusal.ts';
 import type { HolderRow } from './log/holder-row.ts';
 import type { PartitionLocation } from './partitions/partition-host.ts';
 

@@ -1,5 +1,6 @@
 import type { QueueName } from '@taskmaster/proto';
-import { type Instant, isLeased, type TaskState, type Ticket } from '@taskmaster/server/domain';
+import type { Instant, Ticket } from './domain/ids.ts';
+import { isLeased, type TaskState } from './domain/task.ts';
 import { deadLetterQueueOf, isLastAttempt } from './operations/attempts.ts';
 import type { Queue } from './queues/queue.ts';
 

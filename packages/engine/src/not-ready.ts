@@ -1,5 +1,6 @@
 import { NOTHING_CHANGED } from '@taskmaster/proto';
-import { type EngineHealth, Refusal } from '@taskmaster/server/domain';
+import type { EngineHealth } from './domain/commands.ts';
+import { Refusal } from './domain/refusal.ts';
 
 /** The refusal of an engine that cannot serve a request now. */
 export function notReady(health: EngineHealth): Refusal {

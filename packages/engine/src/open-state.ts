@@ -1,4 +1,4 @@
-import type { Key, PartitionId } from '@taskmaster/server/domain';
+import type { Key, PartitionId } from './domain/ids.ts';
 import { afterPrefix, metaKeys, partitionOfMetaKey } from './domain/keys.ts';
 import { EngineState, type EngineStateDeps } from './engine-state.ts';
 import { decodeHolderRow, type HolderRow } from './log/holder-row.ts';

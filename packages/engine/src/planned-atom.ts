@@ -1,5 +1,6 @@
-import type { Instant, PartitionId, TaskState, Ticket } from '@taskmaster/server/domain';
 import type { ApplyAtom, CreatedQueue, DroppedQueue, RecordedRequest, TaskChange } from './domain/atom.ts';
+import type { Instant, PartitionId, Ticket } from './domain/ids.ts';
+import type { TaskState } from './domain/task.ts';
 import type { CachedTask } from './queues/cache/places.ts';
 import type { Queue } from './queues/queue.ts';
 

@@ -1,6 +1,6 @@
 import { formatQueueName, partitionOf } from '@taskmaster/proto';
-import type { PartitionId } from '@taskmaster/server/domain';
 import { describe, expect, test, vi } from 'vitest';
+import type { PartitionId } from './domain/ids.ts';
 import { metaKeys } from './domain/keys.ts';
 import { changesOf } from './memory/memory-rows.ts';
 import type { PartitionExport } from './partitions/transfer/export-partition.ts';

@@ -1,4 +1,5 @@
-import { Refusal, UnreadableBytesError } from '@taskmaster/server/domain';
+import { UnreadableBytesError } from './domain/bytes.ts';
+import { Refusal } from './domain/refusal.ts';
 import { StoreClosedError, StoreCorruptError, StoreFailedError, StoreFullError } from './ports/store.ts';
 
 /** The refusal for an error of the store. Throws other errors again. */

@@ -1,5 +1,5 @@
-import { Refusal } from '@taskmaster/server/domain';
 import { expect, test } from 'vitest';
+import { Refusal } from './domain/refusal.ts';
 import type { EngineState } from './engine-state.ts';
 import { Sweeper } from './sweeper.ts';
 

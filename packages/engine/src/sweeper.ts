@@ -1,6 +1,6 @@
-import type { Clock } from '@taskmaster/server/ports';
 import type { EngineState } from './engine-state.ts';
 import { isExpected } from './operations/expire.ts';
+import type { Clock } from './ports/clock.ts';
 
 /** Time for which what could not be swept is left alone, in ms: the store refuses writes, or rows are damaged. */
 const FAILED_GAP_MS = 1000;

@@ -1,12 +1,12 @@
 import type { ServiceError } from '@grpc/grpc-js';
 import { isTaskMasterError } from '@taskmaster/client/transport';
+import { keptLog } from '@taskmaster/engine/testing';
 import { statusOfReason } from '@taskmaster/proto';
 import {
   badRequests,
   errorInfoOf,
   type GrpcClient,
   grpcClient,
-  keptLog,
   operationsOver,
   type TestServer,
 } from '@taskmaster/server/testing';

@@ -1,8 +1,7 @@
 import { type ClientOptions, clientOver, type TaskMasterClient } from '@taskmaster/client';
 import type { OptionNames, Timing } from '@taskmaster/client/internal';
 import { type EngineConfig, openEngine } from '@taskmaster/engine';
-import type { Store } from '@taskmaster/engine/ports';
-import { type Clock, type Log, systemRandom } from '@taskmaster/server/ports';
+import { type Clock, type Log, type Store, systemRandom } from '@taskmaster/engine/ports';
 import { InProcessTransport } from './in-process-transport.ts';
 import { createHandlers } from './service/handlers.ts';
 

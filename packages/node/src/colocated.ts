@@ -1,3 +1,4 @@
+import { type Log, SystemClock, systemRandom } from '@taskmaster/engine/ports';
 import {
   type BackupUpstream,
   callService,
@@ -17,7 +18,6 @@ import {
 } from '@taskmaster/proxy/router';
 import type { IdentitySeal, RawService, StreamingHandler, StreamSession, UnaryHandler } from '@taskmaster/server/calls';
 import type { ChannelSecurity } from '@taskmaster/server/grpc';
-import { type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
 
 export interface ColocatedOptions {
   /** The node's own service. */

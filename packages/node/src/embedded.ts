@@ -1,7 +1,7 @@
 import type { ClientOptions, TaskMasterClient } from '@taskmaster/client';
 import { assertKnown, type OptionNames } from '@taskmaster/client/internal';
 import type { EngineConfig } from '@taskmaster/engine';
-import { type Log, SystemClock } from '@taskmaster/server/ports';
+import { type Log, SystemClock } from '@taskmaster/engine/ports';
 import { createLogger } from '@taskmaster/server/program';
 import { clientOnStore, engineNames } from './client-on-store.ts';
 import { divideEmbeddedMemory } from './embedded-memory.ts';

@@ -1,6 +1,5 @@
 import { CancelledError, DeadlineExceededError, DiskFullError } from '@taskmaster/client';
 import type { TaskEngine } from '@taskmaster/engine';
-import { methods } from '@taskmaster/proto';
 import {
   type CallSignal,
   type Instant,
@@ -9,8 +8,10 @@ import {
   type Pid,
   Refusal,
   type UpdateCommand,
-} from '@taskmaster/server/domain';
-import { aLease, anEnqueue, anUpdate, bytes, keptLog } from '@taskmaster/server/testing';
+} from '@taskmaster/engine/domain';
+import { keptLog } from '@taskmaster/engine/testing';
+import { methods } from '@taskmaster/proto';
+import { aLease, anEnqueue, anUpdate, bytes } from '@taskmaster/server/testing';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { InProcessTransport, type InProcessTransportOptions } from './in-process-transport.ts';
 import { createHandlers } from './service/handlers.ts';

@@ -5,6 +5,8 @@ import {
   type TransportCallOptions,
   withMaybeApplied,
 } from '@taskmaster/client/transport';
+import { Refusal } from '@taskmaster/engine/domain';
+import type { Log } from '@taskmaster/engine/ports';
 import {
   type BackupPartitionRequest,
   type BackupPartitionResponse,
@@ -16,8 +18,6 @@ import {
 } from '@taskmaster/proto';
 import { unlimitedAccess } from '@taskmaster/server/access';
 import { type Caller, refusalOf, toWireError } from '@taskmaster/server/calls';
-import { Refusal } from '@taskmaster/server/domain';
-import type { Log } from '@taskmaster/server/ports';
 import type { Handlers } from './service/handlers.ts';
 
 export interface InProcessTransportOptions {

@@ -6,6 +6,7 @@
  */
 
 export type { EngineConfig } from '@taskmaster/engine';
+export type { Log } from '@taskmaster/engine/ports';
 export {
   StoreCorruptError,
   StoreFailedError,
@@ -13,7 +14,6 @@ export {
   StoreLockedError,
   StoreNewerError,
 } from '@taskmaster/engine/ports';
-export type { Log } from '@taskmaster/server/ports';
 export { InvalidConfigError } from '@taskmaster/server/program';
 export { type Colocated, type ColocatedOptions, colocate } from './colocated.ts';
 export type { NodeConfig, NodeConfigInput } from './config.ts';

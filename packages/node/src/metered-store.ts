@@ -1,3 +1,4 @@
+import type { Key } from '@taskmaster/engine/domain';
 import type {
   Family,
   KeyRange,
@@ -8,7 +9,6 @@ import type {
   StoreState,
   WriteBatch,
 } from '@taskmaster/engine/ports';
-import type { Key } from '@taskmaster/server/domain';
 
 /** A store that reports the size and duration of each synced write. */
 export class MeteredStore implements Store {

@@ -2,17 +2,9 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { StoreLockedError } from '@taskmaster/engine/ports';
+import { keptLog } from '@taskmaster/engine/testing';
 import { InvalidConfigError } from '@taskmaster/server/program';
-import {
-  aLease,
-  anEnqueue,
-  anUpdate,
-  aSchedule,
-  bytes,
-  checkHealth,
-  grpcClient,
-  keptLog,
-} from '@taskmaster/server/testing';
+import { aLease, anEnqueue, anUpdate, aSchedule, bytes, checkHealth, grpcClient } from '@taskmaster/server/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { openEmbedded } from './embedded.ts';
 import { startNode } from './node.ts';

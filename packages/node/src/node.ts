@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
-import type { TaskEngine } from '@taskmaster/engine';
-import { DEFAULT_ENGINE_CONFIG, type Engine, inspectStore, openEngine } from '@taskmaster/engine';
-import type { Store } from '@taskmaster/engine/ports';
+import { DEFAULT_ENGINE_CONFIG, type Engine, inspectStore, openEngine, type TaskEngine } from '@taskmaster/engine';
+import { Refusal } from '@taskmaster/engine/domain';
+import { type Log, type Store, SystemClock, systemRandom } from '@taskmaster/engine/ports';
 import { DEFAULT_ROUTER_LIMITS } from '@taskmaster/proxy/router';
 import type { Access, CallerAccess } from '@taskmaster/server/access';
 import { openAudit } from '@taskmaster/server/audit';
@@ -16,7 +16,6 @@ import {
   toWireError,
 } from '@taskmaster/server/calls';
 import { LateRoutes, releaseOf } from '@taskmaster/server/cluster-view';
-import { Refusal } from '@taskmaster/server/domain';
 import { assertResolves, type HeldPort, holdPort } from '@taskmaster/server/gossip';
 import {
   type ClusterHandlers,
@@ -31,7 +30,7 @@ import {
   secureChannels,
 } from '@taskmaster/server/grpc';
 import { explainHealth, HttpServer, httpOptions, isReady, type NodeHealth } from '@taskmaster/server/http';
-import { type Audit, isPeerAt, type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
+import { type Audit, isPeerAt } from '@taskmaster/server/ports';
 import {
   assertSecure,
   createLogger,

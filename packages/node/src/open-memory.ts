@@ -1,9 +1,9 @@
 import { type ClientOptions, type Duration, durationMs, type TaskMasterClient } from '@taskmaster/client';
 import { assertKnown, type OptionNames, type Timing } from '@taskmaster/client/internal';
 import { type EngineConfig, MemoryStore } from '@taskmaster/engine';
-import type { Instant } from '@taskmaster/server/domain';
-import { type Clock, type Log, SystemClock } from '@taskmaster/server/ports';
-import { VirtualClock, VirtualTime } from '@taskmaster/server/virtual-clock';
+import type { Instant } from '@taskmaster/engine/domain';
+import { type Clock, type Log, SystemClock } from '@taskmaster/engine/ports';
+import { VirtualClock, VirtualTime } from '@taskmaster/engine/virtual-clock';
 import { clientOnStore, engineNames } from './client-on-store.ts';
 
 export interface MemoryOptions extends Partial<EngineConfig> {

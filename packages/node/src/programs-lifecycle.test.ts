@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ServiceError } from '@grpc/grpc-js';
+import { keptLog } from '@taskmaster/engine/testing';
 import { startProxy } from '@taskmaster/proxy';
 import {
   acceptsAt,
@@ -10,7 +11,6 @@ import {
   errorInfoOf,
   freePort,
   grpcClient,
-  keptLog,
   type LifecycleWorld,
   lifecycleContract,
 } from '@taskmaster/server/testing';

@@ -1,11 +1,8 @@
 import { GrpcTransport, type TransportWorld, transportContract } from '@taskmaster/client/testing';
-import type { TaskEngine } from '@taskmaster/engine';
-import { type Backups, openEngine } from '@taskmaster/engine';
-import { SimDisk } from '@taskmaster/engine/testing';
-
+import { type Backups, openEngine, type TaskEngine } from '@taskmaster/engine';
+import { SystemClock, systemRandom } from '@taskmaster/engine/ports';
+import { keptLog, SeededRandom, SimDisk } from '@taskmaster/engine/testing';
 import { createBackupService, encodedBackup } from '@taskmaster/server/grpc';
-import { SystemClock, systemRandom } from '@taskmaster/server/ports';
-import { keptLog, SeededRandom } from '@taskmaster/server/testing';
 import { InProcessTransport } from './in-process-transport.ts';
 import { createHandlers } from './service/handlers.ts';
 import { startNodeServer } from './testing/start-node-server.ts';

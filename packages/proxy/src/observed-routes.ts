@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
+import { type Log, SystemClock, sleep, systemRandom } from '@taskmaster/engine/ports';
 import {
   askCluster,
   type ClockDifference,
@@ -18,15 +19,7 @@ import {
   openGossip,
 } from '@taskmaster/server/gossip';
 import { type ChannelSecurity, PeerNetwork, PeerSeal } from '@taskmaster/server/grpc';
-import {
-  type Log,
-  type Membership,
-  type MembershipFigures,
-  type Routes,
-  SystemClock,
-  sleep,
-  systemRandom,
-} from '@taskmaster/server/ports';
+import type { Membership, MembershipFigures, Routes } from '@taskmaster/server/ports';
 import { readClusterKeys } from '@taskmaster/server/program';
 import type { ProxyConfig } from './config.ts';
 

@@ -1,3 +1,5 @@
+import { Refusal } from '@taskmaster/engine/domain';
+import type { Log } from '@taskmaster/engine/ports';
 import {
   encodeToBuffer,
   GetQueueStatsRequest,
@@ -10,7 +12,6 @@ import {
 import type { Access, CallerAccess } from '@taskmaster/server/access';
 import { type RawService, refusalOf, toWireError, type UnaryCaller } from '@taskmaster/server/calls';
 import type { ClockDifference } from '@taskmaster/server/cluster-view';
-import { Refusal } from '@taskmaster/server/domain';
 import {
   addClockMetrics,
   addGossipMetrics,
@@ -27,7 +28,7 @@ import {
   type ScheduleReads,
   schedulesApi,
 } from '@taskmaster/server/http';
-import type { Audit, Log, MembershipFigures } from '@taskmaster/server/ports';
+import type { Audit, MembershipFigures } from '@taskmaster/server/ports';
 import type { Tls } from '@taskmaster/server/tls';
 import type { RouterFigures } from './router/routing/router.ts';
 import type { Routes } from './router/routing/routes.ts';

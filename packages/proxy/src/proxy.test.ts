@@ -1,10 +1,11 @@
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { keptLog } from '@taskmaster/engine/testing';
 import { GossipListenError } from '@taskmaster/server/gossip';
 import { createPeerService, PeerSeal } from '@taskmaster/server/grpc';
 import type { PeerHandlers } from '@taskmaster/server/ports';
-import { keptLog, noService, startServer } from '@taskmaster/server/testing';
+import { noService, startServer } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 import { ProxyRefusedError } from './observed-routes.ts';
 import { startProxy } from './proxy.ts';

@@ -1,11 +1,11 @@
 import { createRequire } from 'node:module';
 import { hostname } from 'node:os';
+import { type Log, SystemClock, systemRandom } from '@taskmaster/engine/ports';
 import { openAudit } from '@taskmaster/server/audit';
 import { hostPort, IdentitySeal, type RawService } from '@taskmaster/server/calls';
 import { LateRoutes } from '@taskmaster/server/cluster-view';
 import { GrpcServer, plainChannels, secureChannels } from '@taskmaster/server/grpc';
 import { httpOptions } from '@taskmaster/server/http';
-import { type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
 import {
   assertSecure,
   createLogger,

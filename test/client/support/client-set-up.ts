@@ -1,11 +1,11 @@
 import { type ClientOptions, clientOver, pidText, type TaskMasterClient, type Transport } from '@taskmaster/client';
 import { ManualTiming } from '@taskmaster/client/testing';
 import { type Engine, type EngineConfig, MemoryStore, openEngine } from '@taskmaster/engine';
+import type { EngineFigures, Instant } from '@taskmaster/engine/domain';
+import type { CancelTimer, Clock } from '@taskmaster/engine/ports';
+import { keptLog } from '@taskmaster/engine/testing';
 import { createHandlers, InProcessTransport } from '@taskmaster/node/testing';
 import { type LeaseTasksRequest, limits, methods, PeekKind, type UpdateTasksRequest } from '@taskmaster/proto';
-import type { EngineFigures, Instant } from '@taskmaster/server/domain';
-import type { CancelTimer, Clock } from '@taskmaster/server/ports';
-import { keptLog } from '@taskmaster/server/testing';
 import { FaultyTransport } from './faulty-transport.ts';
 
 /** What a test sees of the engine. */

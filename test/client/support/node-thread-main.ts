@@ -1,8 +1,8 @@
 import { workerData } from 'node:worker_threads';
 import { MemoryStore, openEngine } from '@taskmaster/engine';
+import { SystemClock, systemRandom } from '@taskmaster/engine/ports';
+import { keptLog } from '@taskmaster/engine/testing';
 import { startNodeServer } from '@taskmaster/node/testing';
-import { SystemClock, systemRandom } from '@taskmaster/server/ports';
-import { keptLog } from '@taskmaster/server/testing';
 
 /** Data that `startNodeThread` shares with its thread. */
 export interface NodeThreadData {

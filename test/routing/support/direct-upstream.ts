@@ -1,3 +1,4 @@
+import { type Clock, type Log, sleep } from '@taskmaster/engine/ports';
 import {
   callService,
   LostError,
@@ -7,7 +8,6 @@ import {
   type UpstreamPipe,
 } from '@taskmaster/proxy/router';
 import type { RawService } from '@taskmaster/server/calls';
-import { type Clock, type Log, sleep } from '@taskmaster/server/ports';
 
 /** The fate of one message; `delayMs` in virtual time. */
 interface Passage {

@@ -1,5 +1,6 @@
 import { type Engine, openEngine } from '@taskmaster/engine';
-import { SimDisk } from '@taskmaster/engine/testing';
+import { SystemClock, systemRandom } from '@taskmaster/engine/ports';
+import { type KeptLog, keptLog, SeededRandom, SimDisk } from '@taskmaster/engine/testing';
 import { type Colocated, type ColocatedOptions, colocate } from '@taskmaster/node';
 import { startNodeServer } from '@taskmaster/node/testing';
 import { partitionOf } from '@taskmaster/proto';
@@ -20,8 +21,7 @@ import {
   type GrpcServerDeps,
   type GrpcServerOptions,
 } from '@taskmaster/server/grpc';
-import { SystemClock, systemRandom } from '@taskmaster/server/ports';
-import { type KeptLog, keptLog, SeededRandom, type TestServer } from '@taskmaster/server/testing';
+import type { TestServer } from '@taskmaster/server/testing';
 
 export interface TestClusterOptions {
   /** Number of nodes. Default 3. */

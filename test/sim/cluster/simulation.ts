@@ -1,6 +1,6 @@
 import { History, type HistoryEvent, violationsOf } from '@taskmaster/cli/testing/history';
+import { SeededRandom } from '@taskmaster/engine/testing';
 import { SimCluster } from '@taskmaster/node/testing';
-import { SeededRandom } from '@taskmaster/server/testing';
 import { SimClient } from './calls/client.ts';
 import { Ways } from './calls/ways.ts';
 import { Workload } from './calls/workload.ts';

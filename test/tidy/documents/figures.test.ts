@@ -153,7 +153,7 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
   ],
   [
     'docs/reference/errors.md',
-    `has more than ${constant('server/src/domain/refusal.ts', 'METADATA_VALUE_CHARACTERS')} characters`,
+    `has more than ${constant('engine/src/domain/refusal.ts', 'METADATA_VALUE_CHARACTERS')} characters`,
   ],
   [
     'docs/reference/http.md',

@@ -1,6 +1,5 @@
 import { PassThrough } from 'node:stream';
-import type { Shell } from '../../../packages/cli/src/views/output.ts';
-import { Messages, Output } from '../../../packages/cli/src/views/output.ts';
+import { Messages, Output, type Shell } from '../../../packages/cli/src/views/output.ts';
 
 /** A shell for command lines that are parsed but not run: it looks like a terminal and shows nothing. */
 export function noShell(): Shell {

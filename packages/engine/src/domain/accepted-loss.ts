@@ -1,4 +1,5 @@
-import { ByteReader, ByteWriter, type Instant } from '@taskmaster/server/domain';
+import { ByteReader, ByteWriter } from './bytes.ts';
+import type { Instant } from './ids.ts';
 
 const VERSION = 1;
 const writer = new ByteWriter();

@@ -1,15 +1,10 @@
-import {
-  ByteWriter,
-  type PartitionId,
-  type QueueId,
-  type Ticket,
-  UnreadableBytesError,
-} from '@taskmaster/server/domain';
-import { instants, latin1, pids, taskStates, texts } from '@taskmaster/server/testing';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { instants, latin1, pids, taskStates, texts } from '../testing/arbitraries.ts';
 import type { ApplyAtom, TaskChange } from './atom.ts';
 import { decodeAtom, writeAtom } from './atom-codec.ts';
+import { ByteWriter, UnreadableBytesError } from './bytes.ts';
+import type { PartitionId, QueueId, Ticket } from './ids.ts';
 
 const PARTITION = 7 as PartitionId;
 const TICKET = 12 as Ticket;

@@ -1,14 +1,6 @@
-import {
-  ByteReader,
-  type ByteWriter,
-  type Instant,
-  type PartitionId,
-  type Pid,
-  type QueueId,
-  type Ticket,
-  UnreadableBytesError,
-} from '@taskmaster/server/domain';
 import type { ApplyAtom, CreatedQueue, DroppedQueue, RecordedRequest, TaskChange } from './atom.ts';
+import { ByteReader, type ByteWriter, UnreadableBytesError } from './bytes.ts';
+import type { Instant, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
 import { readTaskState, writeTaskState } from './task-codec.ts';
 
 /** Version 3 adds what a task keeps of its past to its state, version 2 the instant at which it became due. */

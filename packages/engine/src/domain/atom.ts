@@ -1,5 +1,6 @@
 import type { QueueName } from '@taskmaster/proto';
-import type { Instant, PartitionId, Pid, QueueId, TaskState, Ticket } from '@taskmaster/server/domain';
+import type { Instant, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
+import type { TaskState } from './task.ts';
 
 /** One change of one task. `before`, the earlier state, tells which rows and counters change. */
 export type TaskChange =

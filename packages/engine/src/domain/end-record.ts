@@ -1,14 +1,8 @@
 import { createHash } from 'node:crypto';
 import { limits } from '@taskmaster/proto';
-import {
-  ByteReader,
-  ByteWriter,
-  type Instant,
-  latin1Of,
-  type Pid,
-  type TaskEnd,
-  UnreadableBytesError,
-} from '@taskmaster/server/domain';
+import { ByteReader, ByteWriter, latin1Of, UnreadableBytesError } from './bytes.ts';
+import type { Instant, Pid } from './ids.ts';
+import type { TaskEnd } from './task-end.ts';
 
 // How a task has ended, kept as a task in a reserved queue of its group. So it is durable with the change that ended the task,
 // and moves with the group.

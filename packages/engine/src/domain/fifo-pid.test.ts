@@ -1,9 +1,9 @@
 import { limits } from '@taskmaster/proto';
-import type { Instant, Pid } from '@taskmaster/server/domain';
-import { pids } from '@taskmaster/server/testing';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { pids } from '../testing/arbitraries.ts';
 import { nextFifoPid } from './fifo-pid.ts';
+import type { Instant, Pid } from './ids.ts';
 
 const NOW = Date.UTC(2026, 0, 1) as Instant;
 /** Up to the year 2255. After it, microseconds since 1970 are not exact numbers. */

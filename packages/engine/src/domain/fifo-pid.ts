@@ -1,5 +1,5 @@
 import { limits } from '@taskmaster/proto';
-import type { Instant, Pid } from '@taskmaster/server/domain';
+import type { Instant, Pid } from './ids.ts';
 import { pidAfter } from './keys.ts';
 
 const DIGITS = 16;

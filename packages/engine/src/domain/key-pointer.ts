@@ -1,5 +1,7 @@
 import { type QueueName, reservedQueues } from '@taskmaster/proto';
-import { latin1Of, type Pid, type QueueId, type TaskState } from '@taskmaster/server/domain';
+import { latin1Of } from './bytes.ts';
+import type { Pid, QueueId } from './ids.ts';
+import type { TaskState } from './task.ts';
 
 // Where the task with a key is: a task in a reserved queue of the group. Its payload is the PID of the task with the key.
 

@@ -1,7 +1,7 @@
-import type { Instant, PartitionId, Pid, QueueId, Ticket } from '@taskmaster/server/domain';
-import { latin1, pids } from '@taskmaster/server/testing';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { latin1, pids } from '../testing/arbitraries.ts';
+import type { Instant, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
 import {
   afterPrefix,
   dueKey,

@@ -1,4 +1,4 @@
-import type { Instant, Key, PartitionId, Pid, QueueId, Ticket } from '@taskmaster/server/domain';
+import type { Instant, Key, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
 
 /*
  * Row keys. They are bytes as latin1 strings, so that their order as strings is their order on disk:

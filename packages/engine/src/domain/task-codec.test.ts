@@ -1,7 +1,8 @@
-import { ByteReader, ByteWriter, type TaskState, UnreadableBytesError } from '@taskmaster/server/domain';
-import { taskStates } from '@taskmaster/server/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { taskStates } from '../testing/arbitraries.ts';
+import { ByteReader, ByteWriter, UnreadableBytesError } from './bytes.ts';
+import type { TaskState } from './task.ts';
 import { readTaskState, writeTaskState } from './task-codec.ts';
 
 function encode(state: TaskState): Uint8Array {

@@ -1,16 +1,13 @@
+import type { ByteReader, ByteWriter } from './bytes.ts';
+import type { Instant, LeaseToken, Pid } from './ids.ts';
 import {
   AVAILABLE,
-  type ByteReader,
-  type ByteWriter,
   type Failure,
-  type Instant,
-  type LeaseToken,
-  type Pid,
   type RetryPolicy,
   type TaskHistory,
   type TaskState,
   type Visibility,
-} from '@taskmaster/server/domain';
+} from './task.ts';
 
 const HIDDEN = 1;
 const LEASED = 2;

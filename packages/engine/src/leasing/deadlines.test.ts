@@ -1,6 +1,6 @@
-import type { Instant } from '@taskmaster/server/domain';
-import { VirtualTime } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
+import type { Instant } from '../domain/ids.ts';
+import { VirtualTime } from '../ports/virtual-clock.ts';
 import { Deadlines, type Due } from './deadlines.ts';
 
 interface Named extends Due {

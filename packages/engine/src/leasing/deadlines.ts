@@ -1,6 +1,6 @@
 import { OrderedSet } from '@js-sdsl/ordered-set';
-import type { Instant } from '@taskmaster/server/domain';
-import type { CancelTimer, Clock } from '@taskmaster/server/ports';
+import type { Instant } from '../domain/ids.ts';
+import type { CancelTimer, Clock } from '../ports/clock.ts';
 
 /** A waiter with a deadline. */
 export interface Due {

@@ -1,6 +1,8 @@
-import { type Instant, type LeasePattern, Refusal } from '@taskmaster/server/domain';
-import { sleep } from '@taskmaster/server/ports';
+import type { LeasePattern } from '../domain/commands.ts';
+import type { Instant } from '../domain/ids.ts';
+import { Refusal } from '../domain/refusal.ts';
 import type { EngineState } from '../engine-state.ts';
+import { sleep } from '../ports/sleep.ts';
 import type { Queue } from '../queues/queue.ts';
 
 /** Patterns over all groups. The name of each new queue is matched with all of them. */

@@ -1,19 +1,11 @@
-import {
-  DEFAULT_SETTINGS,
-  headerRoom,
-  type Instant,
-  type LeaseCommand,
-  type LeasedTask,
-  type LeaseToken,
-  leasedTextBytes,
-  type PartitionId,
-  type Payload,
-  type Pid,
-  Refusal,
-  type TaskState,
-} from '@taskmaster/server/domain';
 import type { AnswerRoom } from '../admission.ts';
+import type { LeaseCommand, LeasedTask } from '../domain/commands.ts';
+import { headerRoom, type Payload } from '../domain/headers.ts';
+import type { Instant, LeaseToken, PartitionId, Pid } from '../domain/ids.ts';
 import { taskKey } from '../domain/keys.ts';
+import { DEFAULT_SETTINGS } from '../domain/queue-settings.ts';
+import { Refusal } from '../domain/refusal.ts';
+import { leasedTextBytes, type TaskState } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { isToRunAgain, leaseEnd, maxAttemptsOf, timeLimitOf, withRerun } from '../operations/attempts.ts';
 import type { PlannedChange } from '../planned-atom.ts';

@@ -1,18 +1,12 @@
 import { NOTHING_CHANGED, type QueueName } from '@taskmaster/proto';
-import {
-  type CallSignal,
-  type Instant,
-  type LeaseCommand,
-  type LeasedTask,
-  type LeasePattern,
-  type MatchedQueue,
-  type PartitionId,
-  Refusal,
-} from '@taskmaster/server/domain';
-import type { CancelTimer } from '@taskmaster/server/ports';
 import type { AnswerRoom } from '../admission.ts';
+import type { CallSignal } from '../domain/call-signal.ts';
+import type { LeaseCommand, LeasedTask, LeasePattern, MatchedQueue } from '../domain/commands.ts';
+import type { Instant, PartitionId } from '../domain/ids.ts';
+import { Refusal } from '../domain/refusal.ts';
 import type { EngineState } from '../engine-state.ts';
 import { mayBeDue, showDue } from '../operations/expire.ts';
+import type { CancelTimer } from '../ports/clock.ts';
 import { prefetchSize, refill } from '../queues/cache/refill.ts';
 import type { Queue } from '../queues/queue.ts';
 import { Deadlines } from './deadlines.ts';

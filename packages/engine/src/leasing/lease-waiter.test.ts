@@ -1,5 +1,6 @@
-import type { Instant, LeaseCommand } from '@taskmaster/server/domain';
 import { expect, test } from 'vitest';
+import type { LeaseCommand } from '../domain/commands.ts';
+import type { Instant } from '../domain/ids.ts';
 import { LeaseWaiter } from './lease-waiter.ts';
 
 const command: LeaseCommand = {

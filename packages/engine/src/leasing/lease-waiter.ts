@@ -1,13 +1,8 @@
 import { formatQueueName, type QueueName } from '@taskmaster/proto';
-import type {
-  CallSignal,
-  Instant,
-  LeaseCommand,
-  LeasedTask,
-  LeasePattern,
-  PartitionId,
-  Refusal,
-} from '@taskmaster/server/domain';
+import type { CallSignal } from '../domain/call-signal.ts';
+import type { LeaseCommand, LeasedTask, LeasePattern } from '../domain/commands.ts';
+import type { Instant, PartitionId } from '../domain/ids.ts';
+import type { Refusal } from '../domain/refusal.ts';
 import type { Queue } from '../queues/queue.ts';
 import type { Due } from './deadlines.ts';
 import type { FollowedPattern } from './followed-patterns.ts';

@@ -1,8 +1,10 @@
 import { parseQueueName, partitionOf } from '@taskmaster/proto';
-import { type Instant, type LeasedTask, type PartitionId, Refusal } from '@taskmaster/server/domain';
-import { SeededRandom } from '@taskmaster/server/testing';
 import { describe, expect, test, vi } from 'vitest';
+import type { LeasedTask } from '../domain/commands.ts';
+import type { Instant, PartitionId } from '../domain/ids.ts';
+import { Refusal } from '../domain/refusal.ts';
 import { type EngineHarness, engineHarness, type LeaseSpec, leaseCommand } from '../testing/engine-harness.ts';
+import { SeededRandom } from '../testing/seeded-random.ts';
 
 const JOBS = [{ regex: '#jobs$' }];
 const slowReads = { readMs: 20 };

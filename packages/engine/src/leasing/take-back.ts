@@ -1,4 +1,7 @@
-import { batchOf, giveBack, type LeasedTask, onlyOutcome, Refusal } from '@taskmaster/server/domain';
+import { batchOf, onlyOutcome } from '../domain/batches.ts';
+import type { LeasedTask } from '../domain/commands.ts';
+import { giveBack } from '../domain/give-back.ts';
+import { Refusal } from '../domain/refusal.ts';
 import type { EngineState } from '../engine-state.ts';
 import { updateTasks } from '../operations/update-tasks.ts';
 

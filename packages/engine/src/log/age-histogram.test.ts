@@ -1,6 +1,7 @@
-import { ByteReader, ByteWriter, type Instant, UnreadableBytesError } from '@taskmaster/server/domain';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { ByteReader, ByteWriter, UnreadableBytesError } from '../domain/bytes.ts';
+import type { Instant } from '../domain/ids.ts';
 import { AgeHistogram } from './age-histogram.ts';
 
 /** Allowed error in ms: a bucket is at least a second wide, or a small part of the largest age so far. */

@@ -1,4 +1,5 @@
-import { type ByteReader, type ByteWriter, type Instant, UnreadableBytesError } from '@taskmaster/server/domain';
+import { type ByteReader, type ByteWriter, UnreadableBytesError } from '../domain/bytes.ts';
+import type { Instant } from '../domain/ids.ts';
 
 const MAX_BUCKETS = 64;
 const FINEST_MS = 1000;

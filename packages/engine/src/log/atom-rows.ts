@@ -1,6 +1,8 @@
-import { ByteWriter, type Instant, type Key, type Pid, type QueueId, type TaskState } from '@taskmaster/server/domain';
 import type { ApplyAtom } from '../domain/atom.ts';
+import { ByteWriter } from '../domain/bytes.ts';
+import type { Instant, Key, Pid, QueueId } from '../domain/ids.ts';
 import { dueKey, metaKeys, queueKey, queuePrefix, requestKey, taskKey } from '../domain/keys.ts';
+import type { TaskState } from '../domain/task.ts';
 import { writeTaskState } from '../domain/task-codec.ts';
 import { Family } from '../ports/store.ts';
 import type { WriteBatch } from '../ports/write-batch.ts';

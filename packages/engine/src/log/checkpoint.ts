@@ -1,6 +1,6 @@
-import type { PartitionId, QueueId, Ticket } from '@taskmaster/server/domain';
-import type { ClockMark } from '@taskmaster/server/ports';
+import type { PartitionId, QueueId, Ticket } from '../domain/ids.ts';
 import { logKey, metaKeys, queueKey } from '../domain/keys.ts';
+import type { ClockMark } from '../ports/clock.ts';
 import { Family, type Store } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
 import type { CommitLog } from './commit-log.ts';

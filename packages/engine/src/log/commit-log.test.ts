@@ -1,18 +1,12 @@
-import {
-  AVAILABLE,
-  type Instant,
-  type LeaseToken,
-  type PartitionId,
-  type Pid,
-  type QueueId,
-  type Ticket,
-} from '@taskmaster/server/domain';
-import { SeededRandom, settle, VirtualTime } from '@taskmaster/server/testing';
 import { describe, expect, test, vi } from 'vitest';
 import type { ApplyAtom } from '../domain/atom.ts';
+import type { Instant, LeaseToken, PartitionId, Pid, QueueId, Ticket } from '../domain/ids.ts';
 import { pidOfTaskKey, queueKey, ticketOfLogKey } from '../domain/keys.ts';
+import { AVAILABLE } from '../domain/task.ts';
 import { Family, StoreFailedError } from '../ports/store.ts';
+import { settle, VirtualTime } from '../ports/virtual-clock.ts';
 import type { WriteBatch } from '../ports/write-batch.ts';
+import { SeededRandom } from '../testing/seeded-random.ts';
 import { SimDisk, type SimDiskOptions } from '../testing/sim-store.ts';
 import { CommitLog, type CommitLogOptions, localDisk } from './commit-log.ts';
 

@@ -1,6 +1,6 @@
-import { ByteWriter } from '@taskmaster/server/domain';
 import type { ApplyAtom } from '../domain/atom.ts';
 import { writeAtom } from '../domain/atom-codec.ts';
+import { ByteWriter } from '../domain/bytes.ts';
 import { logKey } from '../domain/keys.ts';
 import { Family, type Store } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';

@@ -1,4 +1,4 @@
-import { ByteReader, ByteWriter, UnreadableBytesError } from '@taskmaster/server/domain';
+import { ByteReader, ByteWriter, UnreadableBytesError } from '../domain/bytes.ts';
 
 const VERSION = 1;
 const SERVING = 1;

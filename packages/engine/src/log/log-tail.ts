@@ -1,7 +1,8 @@
 import type { TransferredAtom } from '@taskmaster/proto';
-import { ByteWriter, type PartitionId, type Ticket } from '@taskmaster/server/domain';
 import type { ApplyAtom } from '../domain/atom.ts';
 import { writeAtom } from '../domain/atom-codec.ts';
+import { ByteWriter } from '../domain/bytes.ts';
+import type { PartitionId, Ticket } from '../domain/ids.ts';
 
 const writer = new ByteWriter();
 

@@ -1,6 +1,6 @@
-import type { Instant, PartitionId, Ticket } from '@taskmaster/server/domain';
 import { expect, test } from 'vitest';
 import type { ApplyAtom } from '../domain/atom.ts';
+import type { Instant, PartitionId, Ticket } from '../domain/ids.ts';
 import { LogTails } from './log-tails.ts';
 
 const PARTITION = 3 as PartitionId;

@@ -1,7 +1,7 @@
 import { Deque } from '@js-sdsl/deque';
-import type { PartitionId, Ticket } from '@taskmaster/server/domain';
 import type { ApplyAtom } from '../domain/atom.ts';
 import { takeFirst } from '../domain/deques.ts';
+import type { PartitionId, Ticket } from '../domain/ids.ts';
 import { LogTail } from './log-tail.ts';
 
 interface Untold {

@@ -1,5 +1,6 @@
-import { ByteReader, ByteWriter, type Instant, UnreadableBytesError } from '@taskmaster/server/domain';
-import type { ClockMark } from '@taskmaster/server/ports';
+import { ByteReader, ByteWriter, UnreadableBytesError } from '../domain/bytes.ts';
+import type { Instant } from '../domain/ids.ts';
+import type { ClockMark } from '../ports/clock.ts';
 
 const VERSION = 1;
 /** From version 2 on, the rows of tasks may be older than the log. A release that reads version 1 would miss the changes. */

@@ -1,5 +1,5 @@
-import type { Instant, PartitionId, Ticket } from '@taskmaster/server/domain';
 import { expect, test } from 'vitest';
+import type { Instant, PartitionId, Ticket } from '../domain/ids.ts';
 import { logKey, ticketOfLogKey } from '../domain/keys.ts';
 import { ticketBehindEarlierLives } from './partition-row.ts';
 

@@ -1,4 +1,5 @@
-import { ByteReader, ByteWriter, type Instant, type QueueId, type Ticket } from '@taskmaster/server/domain';
+import { ByteReader, ByteWriter } from '../domain/bytes.ts';
+import type { Instant, QueueId, Ticket } from '../domain/ids.ts';
 
 const VERSION = 1;
 /** More atoms than any partition commits in a millisecond, on average over its life. */

@@ -1,18 +1,8 @@
-import {
-  AVAILABLE,
-  dueSince,
-  type Instant,
-  isLeased,
-  type LeaseToken,
-  type Pid,
-  type QueueId,
-  type TaskState,
-  type Ticket,
-  type Visibility,
-} from '@taskmaster/server/domain';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { TaskChange } from '../domain/atom.ts';
+import type { Instant, LeaseToken, Pid, QueueId, Ticket } from '../domain/ids.ts';
+import { AVAILABLE, dueSince, isLeased, type TaskState, type Visibility } from '../domain/task.ts';
 import { FIRST_PID, QueueLedger } from './queue-ledger.ts';
 
 const QUEUE = 3 as QueueId;

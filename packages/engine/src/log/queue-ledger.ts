@@ -1,16 +1,8 @@
 import type { QueueName } from '@taskmaster/proto';
-import {
-  ByteReader,
-  ByteWriter,
-  dueSince,
-  type Instant,
-  isLeased,
-  type Pid,
-  type QueueId,
-  type TaskState,
-  type Ticket,
-} from '@taskmaster/server/domain';
 import type { TaskChange } from '../domain/atom.ts';
+import { ByteReader, ByteWriter } from '../domain/bytes.ts';
+import type { Instant, Pid, QueueId, Ticket } from '../domain/ids.ts';
+import { dueSince, isLeased, type TaskState } from '../domain/task.ts';
 import { AgeHistogram } from './age-histogram.ts';
 
 /** From version 2 on, the age of a task counts from when it became due. */

@@ -1,5 +1,5 @@
 import { reservedQueues } from '@taskmaster/proto';
-import type { Instant, PartitionId, Pid, QueueId } from '@taskmaster/server/domain';
+import type { Instant, PartitionId, Pid, QueueId } from '../domain/ids.ts';
 import { afterPrefix, instantOfDueKey, pidOfDueKey, pidOfTaskKey, queueKey } from '../domain/keys.ts';
 import { Family, type Store } from '../ports/store.ts';
 import { type BehindRows, untilOf } from './atom-rows.ts';

@@ -1,15 +1,9 @@
-import {
-  type Key,
-  type PartitionId,
-  type Pid,
-  type QueueId,
-  type TaskState,
-  type Ticket,
-  UnreadableBytesError,
-} from '@taskmaster/server/domain';
 import type { ApplyAtom } from '../domain/atom.ts';
 import { decodeAtom } from '../domain/atom-codec.ts';
+import { UnreadableBytesError } from '../domain/bytes.ts';
+import type { Key, PartitionId, Pid, QueueId, Ticket } from '../domain/ids.ts';
 import { afterPrefix, partitionOfLogKey, partitionOfMetaKey, queuePrefix, ticketOfLogKey } from '../domain/keys.ts';
+import type { TaskState } from '../domain/task.ts';
 import { Family, type Store, StoreCorruptError } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
 import { type BehindRows, writeRows, writeTaskRows } from './atom-rows.ts';

@@ -1,4 +1,4 @@
-import type { Key } from '@taskmaster/server/domain';
+import type { Key } from '../domain/ids.ts';
 import type { Family, KeyRange, Row, Store } from '../ports/store.ts';
 
 const PAGE = { rows: 1000, bytes: 4 * 1024 * 1024, once: true };

@@ -1,5 +1,6 @@
 import { OrderedMap } from '@js-sdsl/ordered-map';
-import { type Key, latin1Of } from '@taskmaster/server/domain';
+import { latin1Of } from '../domain/bytes.ts';
+import type { Key } from '../domain/ids.ts';
 import { Family, familyNames, type KeyRange, type Row, type ScanLimit } from '../ports/store.ts';
 import type { WriteBatch } from '../ports/write-batch.ts';
 

@@ -1,4 +1,4 @@
-import type { Key } from '@taskmaster/server/domain';
+import type { Key } from '../domain/ids.ts';
 import {
   type Family,
   type KeyRange,

@@ -1,15 +1,9 @@
 import { limits } from '@taskmaster/proto';
-import {
-  AVAILABLE,
-  DEFAULT_RETRY,
-  DEFAULT_SETTINGS,
-  type Instant,
-  type LeaseToken,
-  type RetryPolicy,
-  type TaskState,
-} from '@taskmaster/server/domain';
-import { SeededRandom } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
+import type { Instant, LeaseToken } from '../domain/ids.ts';
+import { DEFAULT_SETTINGS } from '../domain/queue-settings.ts';
+import { AVAILABLE, DEFAULT_RETRY, type RetryPolicy, type TaskState } from '../domain/task.ts';
+import { SeededRandom } from '../testing/seeded-random.ts';
 import {
   afterFailedAttempt,
   backoffMs,

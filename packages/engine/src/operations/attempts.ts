@@ -1,19 +1,18 @@
 import { limits, type QueueName } from '@taskmaster/proto';
+import type { EnqueueItem } from '../domain/commands.ts';
+import { defaultDeadLetters } from '../domain/dead-letter-queues.ts';
+import type { Instant, LeaseToken } from '../domain/ids.ts';
+import type { QueueSettings } from '../domain/queue-settings.ts';
 import {
   AVAILABLE,
-  defaultDeadLetters,
-  type EnqueueItem,
   type Failure,
-  type Instant,
-  type LeaseToken,
-  type QueueSettings,
   type RetryPolicy,
   type TaskError,
   type TaskHistory,
   type TaskState,
   type Visibility,
-} from '@taskmaster/server/domain';
-import type { Random } from '@taskmaster/server/ports';
+} from '../domain/task.ts';
+import type { Random } from '../ports/random.ts';
 
 /** The token of a task that no lease can complete. */
 export const NO_TOKEN = 0 as LeaseToken;

@@ -1,6 +1,7 @@
 import { parseQueueName } from '@taskmaster/proto';
-import type { LeasedTask, Pid } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
+import type { LeasedTask } from '../domain/commands.ts';
+import type { Pid } from '../domain/ids.ts';
 import { type EngineHarness, engineHarness, pidsOf } from '../testing/engine-harness.ts';
 
 const once = (deadLetterQueue: string) => ({ maxAttempts: 1, deadLetterQueue });

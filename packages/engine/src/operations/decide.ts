@@ -1,4 +1,4 @@
-import type { Instant, PartitionId } from '@taskmaster/server/domain';
+import type { Instant, PartitionId } from '../domain/ids.ts';
 import type { EngineState } from '../engine-state.ts';
 import { type Need, Reads } from '../pending/reads.ts';
 import type { PlannedAtom } from '../planned-atom.ts';

@@ -1,6 +1,9 @@
 import type { QueueName } from '@taskmaster/proto';
-import { AVAILABLE, type Instant, type Pid, Refusal, UnreadableBytesError } from '@taskmaster/server/domain';
+import { UnreadableBytesError } from '../domain/bytes.ts';
+import type { Instant, Pid } from '../domain/ids.ts';
 import { afterPrefix, dueKey, instantOfDueKey, pidOfDueKey } from '../domain/keys.ts';
+import { Refusal } from '../domain/refusal.ts';
+import { AVAILABLE } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { EngineView } from '../pending/engine-view.ts';
 import { Reads } from '../pending/reads.ts';

@@ -1,13 +1,8 @@
 import { limits } from '@taskmaster/proto';
-import {
-  type GetCommand,
-  isLeased,
-  type Key,
-  type PeekCommand,
-  type Pid,
-  type TaskView,
-} from '@taskmaster/server/domain';
+import type { GetCommand, PeekCommand, TaskView } from '../domain/commands.ts';
+import type { Key, Pid } from '../domain/ids.ts';
 import { afterPrefix, dueKey, instantOfDueKey, pidAfter, pidOfDueKey, pidOfTaskKey, taskKey } from '../domain/keys.ts';
+import { isLeased } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { EngineView } from '../pending/engine-view.ts';
 import { type Need, Reads } from '../pending/reads.ts';

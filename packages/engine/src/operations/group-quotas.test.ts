@@ -1,5 +1,5 @@
-import type { GroupLimits } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
+import type { GroupLimits } from '../domain/group-limits.ts';
 import { putSchedule } from '../schedules/test-support.ts';
 import { type EngineHarness, engineHarness } from '../testing/engine-harness.ts';
 

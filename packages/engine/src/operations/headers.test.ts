@@ -1,6 +1,8 @@
 import { EnqueueMode, parseQueueName } from '@taskmaster/proto';
-import { dataOf, headersOf, type LeasedTask, type Pid, withHeaders } from '@taskmaster/server/domain';
 import { expect, test } from 'vitest';
+import type { LeasedTask } from '../domain/commands.ts';
+import { dataOf, headersOf, withHeaders } from '../domain/headers.ts';
+import type { Pid } from '../domain/ids.ts';
 import { type EngineHarness, type EnqueueSpec, engineHarness } from '../testing/engine-harness.ts';
 
 const { ENQUEUE_MODE_COLLAPSE: COLLAPSE, ENQUEUE_MODE_REPLACE: REPLACE } = EnqueueMode;

@@ -1,4 +1,6 @@
-import { type EnqueueItem, type GroupLimits, groupQuotas, Refusal } from '@taskmaster/server/domain';
+import type { EnqueueItem } from '../domain/commands.ts';
+import { type GroupLimits, groupQuotas } from '../domain/group-limits.ts';
+import { Refusal } from '../domain/refusal.ts';
 import type { EngineState } from '../engine-state.ts';
 import { type PlannedChange, stateAfter, stateBefore } from '../planned-atom.ts';
 import type { GroupUsage } from '../queues/group-usage.ts';

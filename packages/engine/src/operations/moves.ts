@@ -1,4 +1,5 @@
-import { AVAILABLE, type Instant, type Pid, type TaskState } from '@taskmaster/server/domain';
+import type { Instant, Pid } from '../domain/ids.ts';
+import { AVAILABLE, type TaskState } from '../domain/task.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
 import { deadLetterQueueOf, NO_HISTORY, NO_TOKEN, withoutOrigin } from './attempts.ts';

@@ -1,6 +1,6 @@
 import { parseQueueName } from '@taskmaster/proto';
-import type { Pid } from '@taskmaster/server/domain';
 import { expect, test } from 'vitest';
+import type { Pid } from '../domain/ids.ts';
 import { type EngineHarness, engineHarness, pidsOf } from '../testing/engine-harness.ts';
 
 const PIDS = Array.from({ length: 30 }, (_, number) => `p${String(number).padStart(2, '0')}`);

@@ -1,7 +1,8 @@
 import { EnqueueMode } from '@taskmaster/proto';
-import { Refusal, type UpdateOutcome, UpdateRefusal } from '@taskmaster/server/domain';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import type { UpdateOutcome } from '../domain/commands.ts';
+import { Refusal, UpdateRefusal } from '../domain/refusal.ts';
 import { type EngineHarness, engineHarness, type UpdateSpec } from '../testing/engine-harness.ts';
 
 const { ENQUEUE_MODE_COLLAPSE, ENQUEUE_MODE_FAIL, ENQUEUE_MODE_REPLACE } = EnqueueMode;

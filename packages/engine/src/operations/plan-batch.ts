@@ -1,11 +1,6 @@
-import {
-  BATCH_START,
-  type BatchCommand,
-  type BatchOutcome,
-  Refusal,
-  type UpdateEnd,
-  UpdateRefusal,
-} from '@taskmaster/server/domain';
+import { BATCH_START } from '../domain/batches.ts';
+import type { BatchCommand, BatchOutcome, UpdateEnd } from '../domain/commands.ts';
+import { Refusal, UpdateRefusal } from '../domain/refusal.ts';
 import type { Need } from '../pending/reads.ts';
 import type { Queue } from '../queues/queue.ts';
 import { UpdatePlanner, type UpdateView } from './plan-update.ts';

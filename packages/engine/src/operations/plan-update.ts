@@ -1,25 +1,22 @@
 import { EnqueueMode, EnqueueResult, formatQueueName, ItemKind, type Reason } from '@taskmaster/proto';
-import {
-  type DequeueItem,
-  type EnqueueItem,
-  type EnqueueOutcome,
-  type Instant,
-  isLeased,
-  isLeasedAt,
-  type Pid,
-  type RefusedItem,
-  type ReleaseItem,
-  type RenewItem,
-  type RenewOutcome,
-  type TaskItem,
-  type TaskState,
-  type UpdateCommand,
-  type UpdateEnd,
-  type UpdateOutcome,
-} from '@taskmaster/server/domain';
-import type { Random } from '@taskmaster/server/ports';
+import type {
+  DequeueItem,
+  EnqueueItem,
+  EnqueueOutcome,
+  ReleaseItem,
+  RenewItem,
+  RenewOutcome,
+  TaskItem,
+  UpdateCommand,
+  UpdateEnd,
+  UpdateOutcome,
+} from '../domain/commands.ts';
 import { nextFifoPid } from '../domain/fifo-pid.ts';
+import type { Instant, Pid } from '../domain/ids.ts';
 import { endOfKey, keyOf } from '../domain/key-pointer.ts';
+import type { RefusedItem } from '../domain/refusal.ts';
+import { isLeased, isLeasedAt, type TaskState } from '../domain/task.ts';
+import type { Random } from '../ports/random.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
 import {

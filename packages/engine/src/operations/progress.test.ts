@@ -1,6 +1,8 @@
 import { parseQueueName } from '@taskmaster/proto';
-import type { LeasedTask, Pid, Progress } from '@taskmaster/server/domain';
 import { expect, test } from 'vitest';
+import type { LeasedTask } from '../domain/commands.ts';
+import type { Pid } from '../domain/ids.ts';
+import type { Progress } from '../domain/task.ts';
 import { type EngineHarness, engineHarness } from '../testing/engine-harness.ts';
 
 async function progressOf(h: EngineHarness, queue = 'g#q'): Promise<Progress | undefined> {

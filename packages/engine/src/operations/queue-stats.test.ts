@@ -1,6 +1,6 @@
 import { partitionOf } from '@taskmaster/proto';
-import type { PartitionId } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
+import type { PartitionId } from '../domain/ids.ts';
 import { type EngineHarness, engineHarness } from '../testing/engine-harness.ts';
 
 describe('counts', () => {

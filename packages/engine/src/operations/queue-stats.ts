@@ -1,6 +1,5 @@
 import { formatQueueName } from '@taskmaster/proto';
 import type {
-  Instant,
   ListCommand,
   QueueFilter,
   QueueOperations,
@@ -9,7 +8,8 @@ import type {
   QueueTotals,
   StatsCommand,
   StatsReport,
-} from '@taskmaster/server/domain';
+} from '../domain/commands.ts';
+import type { Instant } from '../domain/ids.ts';
 import type { EngineState } from '../engine-state.ts';
 import type { Queue } from '../queues/queue.ts';
 import { dueFor, mayBeDue, showAllDue } from './expire.ts';

@@ -1,4 +1,4 @@
-import type { Key } from '@taskmaster/server/domain';
+import type { Key } from '../domain/ids.ts';
 import { afterPrefix, metaKeys, prefixOfReapKey } from '../domain/keys.ts';
 import type { EngineLog } from '../engine-deps.ts';
 import type { CommitLog } from '../log/commit-log.ts';

@@ -1,6 +1,8 @@
 import { EnqueueMode, EnqueueResult, parseQueueName } from '@taskmaster/proto';
-import type { LeasedTask, Pid, TaskState } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
+import type { LeasedTask } from '../domain/commands.ts';
+import type { Pid } from '../domain/ids.ts';
+import type { TaskState } from '../domain/task.ts';
 import { type EngineHarness, type EnqueueSpec, engineHarness } from '../testing/engine-harness.ts';
 
 const { ENQUEUE_MODE_RERUN: RERUN, ENQUEUE_MODE_RERUN_FIRST: FIRST } = EnqueueMode;

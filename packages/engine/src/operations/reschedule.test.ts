@@ -1,6 +1,7 @@
 import { parseQueueName } from '@taskmaster/proto';
-import type { Pid, TaskState } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
+import type { Pid } from '../domain/ids.ts';
+import type { TaskState } from '../domain/task.ts';
 import { type EngineHarness, engineHarness, pidsOf } from '../testing/engine-harness.ts';
 
 const stateOf = async (h: EngineHarness, pid = 'p'): Promise<TaskState | undefined> => {

@@ -1,14 +1,7 @@
 import type { QueueName } from '@taskmaster/proto';
-import {
-  AVAILABLE,
-  type Instant,
-  isLeased,
-  isLeasedAt,
-  type Key,
-  type LeaseToken,
-  type Pid,
-} from '@taskmaster/server/domain';
+import type { Instant, Key, LeaseToken, Pid } from '../domain/ids.ts';
 import { afterPrefix, dueKey, pidOfDueKey } from '../domain/keys.ts';
+import { AVAILABLE, isLeased, isLeasedAt } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { EngineView } from '../pending/engine-view.ts';
 import { Reads } from '../pending/reads.ts';

@@ -1,5 +1,6 @@
-import type { Pid, TaskState } from '@taskmaster/server/domain';
 import { expect, test } from 'vitest';
+import type { Pid } from '../domain/ids.ts';
+import type { TaskState } from '../domain/task.ts';
 import type { Queue } from '../queues/queue.ts';
 import { TaskDraft } from './task-draft.ts';
 

@@ -1,6 +1,8 @@
 import { formatQueueName, type QueueName } from '@taskmaster/proto';
-import { deadLetterPid, type Instant, type Pid, type TaskState } from '@taskmaster/server/domain';
+import { deadLetterPid } from '../domain/dead-letter-queues.ts';
+import type { Instant, Pid } from '../domain/ids.ts';
 import { keyOf, pidIn, pointerData, pointerPid } from '../domain/key-pointer.ts';
+import type { TaskState } from '../domain/task.ts';
 import type { Need } from '../pending/reads.ts';
 import type { PlannedChange } from '../planned-atom.ts';
 import type { CachedTask } from '../queues/cache/places.ts';

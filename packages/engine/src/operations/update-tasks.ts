@@ -1,12 +1,8 @@
-import {
-  type BatchCommand,
-  type BatchOutcome,
-  type Instant,
-  type PartitionId,
-  Refusal,
-} from '@taskmaster/server/domain';
 import { grows } from '../admission.ts';
 import type { RecordedRequest } from '../domain/atom.ts';
+import type { BatchCommand, BatchOutcome } from '../domain/commands.ts';
+import type { Instant, PartitionId } from '../domain/ids.ts';
+import { Refusal } from '../domain/refusal.ts';
 import type { EngineState } from '../engine-state.ts';
 import { EngineView } from '../pending/engine-view.ts';
 import type { Reads } from '../pending/reads.ts';

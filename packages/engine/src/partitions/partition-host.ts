@@ -1,4 +1,4 @@
-import type { PartitionId } from '@taskmaster/server/domain';
+import type { PartitionId } from '../domain/ids.ts';
 
 /** A partition that this node holds. */
 export interface HeldPartition {

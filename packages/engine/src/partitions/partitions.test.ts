@@ -1,6 +1,6 @@
 import { parseQueueName, partitionOf } from '@taskmaster/proto';
-import type { Instant, PartitionId, Pid, QueueId, Ticket } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
+import type { Instant, PartitionId, Pid, QueueId, Ticket } from '../domain/ids.ts';
 import { EngineHarness, pidsOf } from '../testing/engine-harness.ts';
 import type { PartitionExport } from './transfer/export-partition.ts';
 

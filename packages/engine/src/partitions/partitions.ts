@@ -1,7 +1,7 @@
-import { type Instant, type PartitionId, type QueueId, Refusal, type Ticket } from '@taskmaster/server/domain';
-import type { Clock } from '@taskmaster/server/ports';
 import type { EngineConfig } from '../config.ts';
+import type { Instant, PartitionId, QueueId, Ticket } from '../domain/ids.ts';
 import { afterPrefix, metaKeys, partitionOfMetaKey } from '../domain/keys.ts';
+import { Refusal } from '../domain/refusal.ts';
 import type { EngineState } from '../engine-state.ts';
 import type { Holding, Holdings } from '../holdings.ts';
 import type { LeaseRequests } from '../leasing/lease-requests.ts';
@@ -10,6 +10,7 @@ import { encodePartitionRow, ticketBehindEarlierLives } from '../log/partition-r
 import { loadRecords } from '../log/records.ts';
 import { newPartition, recover } from '../log/replay.ts';
 import { scanAll } from '../log/scan-all.ts';
+import type { Clock } from '../ports/clock.ts';
 import { Family, type KeyRange, type Store, StoreFullError } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
 import type { TaskWaits } from '../waits/task-waits.ts';

@@ -1,8 +1,8 @@
 import type { QueueName } from '@taskmaster/proto';
-import type { Instant, Pid } from '@taskmaster/server/domain';
-import type { Random } from '@taskmaster/server/ports';
+import type { Instant, Pid } from '../domain/ids.ts';
 import type { EngineState } from '../engine-state.ts';
 import type { UpdateView } from '../operations/plan-update.ts';
+import type { Random } from '../ports/random.ts';
 import type { Knowledge, Queue } from '../queues/queue.ts';
 import type { Reads } from './reads.ts';
 

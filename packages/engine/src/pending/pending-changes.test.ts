@@ -1,5 +1,5 @@
-import type { PartitionId, Pid, QueueId, Ticket } from '@taskmaster/server/domain';
 import { expect, test } from 'vitest';
+import type { PartitionId, Pid, QueueId, Ticket } from '../domain/ids.ts';
 import { QueueLedger } from '../log/queue-ledger.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
 import { availableState } from '../queues/cache/test-support.ts';

@@ -1,4 +1,5 @@
-import type { Pid, TaskState } from '@taskmaster/server/domain';
+import type { Pid } from '../domain/ids.ts';
+import type { TaskState } from '../domain/task.ts';
 import type { BehindRows } from '../log/atom-rows.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 

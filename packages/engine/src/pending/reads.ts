@@ -1,7 +1,10 @@
 import { limits } from '@taskmaster/proto';
-import { ByteReader, type Pid, Refusal, type TaskState } from '@taskmaster/server/domain';
 import type { Admission, AnswerRoom } from '../admission.ts';
+import { ByteReader } from '../domain/bytes.ts';
+import type { Pid } from '../domain/ids.ts';
 import { taskKey } from '../domain/keys.ts';
+import { Refusal } from '../domain/refusal.ts';
+import type { TaskState } from '../domain/task.ts';
 import { readTaskState } from '../domain/task-codec.ts';
 import type { EngineState } from '../engine-state.ts';
 import { TASK_ROW_VERSION } from '../log/atom-rows.ts';

@@ -1,3 +1,7 @@
+export type { CancelTimer, Clock } from './clock.ts';
+export type { Log } from './log.ts';
+export type { Random } from './random.ts';
+export { sleep } from './sleep.ts';
 export {
   type DiskSpace,
   Family,
@@ -16,4 +20,6 @@ export {
   type StoreState,
   StoreUnfinishedError,
 } from './store.ts';
+export { SystemClock } from './system-clock.ts';
+export { systemRandom } from './system-random.ts';
 export { reuseMemory, visitWrites, WriteBatch, type WriteVisitor } from './write-batch.ts';

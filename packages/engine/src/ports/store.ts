@@ -1,4 +1,4 @@
-import type { Key } from '@taskmaster/server/domain';
+import type { Key } from '../domain/ids.ts';
 import type { WriteBatch } from './write-batch.ts';
 
 /** Separate key spaces of one store. The numbers are part of the format on disk. */

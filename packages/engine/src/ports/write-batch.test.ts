@@ -1,6 +1,6 @@
-import type { Key } from '@taskmaster/server/domain';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import type { Key } from '../domain/ids.ts';
 import { Family } from './store.ts';
 import { reuseMemory, visitWrites, WriteBatch, type WriteVisitor } from './write-batch.ts';
 

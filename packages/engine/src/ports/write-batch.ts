@@ -1,6 +1,6 @@
 // Not the whole domain: the thread that writes would load gRPC, and take twice as long to start.
-import { type ByteWriter, writeLatin1 } from '@taskmaster/server/bytes';
-import type { Key } from '@taskmaster/server/domain';
+import { type ByteWriter, writeLatin1 } from '../domain/bytes.ts';
+import type { Key } from '../domain/ids.ts';
 import type { Family } from './store.ts';
 
 const PUT = 1;

@@ -1,4 +1,5 @@
-import { type Instant, isLeased } from '@taskmaster/server/domain';
+import type { Instant } from '../domain/ids.ts';
+import { isLeased } from '../domain/task.ts';
 import type { PlannedChange } from '../planned-atom.ts';
 import { Durations } from './durations.ts';
 import { QueueRates } from './rates.ts';

@@ -1,4 +1,4 @@
-import type { DurationCounts } from '@taskmaster/server/domain';
+import type { DurationCounts } from '../domain/commands.ts';
 
 /** From the time between two turns of a fast queue to a day, in ms. */
 const BOUNDS = [

@@ -1,4 +1,4 @@
-import type { Instant } from '@taskmaster/server/domain';
+import type { Instant } from '../domain/ids.ts';
 import type { Queue } from './queue.ts';
 
 /** Limit of the empty queues whose statistics are kept. */

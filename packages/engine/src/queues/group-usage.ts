@@ -1,4 +1,4 @@
-import type { GroupLimits } from '@taskmaster/server/domain';
+import type { GroupLimits } from '../domain/group-limits.ts';
 
 /** What all queues of a group hold. */
 export interface GroupUsage {

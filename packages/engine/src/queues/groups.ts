@@ -1,5 +1,5 @@
 import { Memo, partitionOf } from '@taskmaster/proto';
-import type { PartitionId } from '@taskmaster/server/domain';
+import type { PartitionId } from '../domain/ids.ts';
 
 const MOST_REMEMBERED = 100_000;
 

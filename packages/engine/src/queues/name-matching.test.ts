@@ -1,6 +1,6 @@
-import type { Instant } from '@taskmaster/server/domain';
-import { Refusal } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
+import type { Instant } from '../domain/ids.ts';
+import { Refusal } from '../domain/refusal.ts';
 import { NameMatching } from './name-matching.ts';
 
 /** A clock that `work` moves on, and pauses that end at once. */

@@ -1,5 +1,5 @@
-import { Refusal } from '@taskmaster/server/domain';
-import type { Clock } from '@taskmaster/server/ports';
+import { Refusal } from '../domain/refusal.ts';
+import type { Clock } from '../ports/clock.ts';
 
 /** How long names are matched before other requests have their turn, in ms. The last name may take longer. */
 const SLICE_MS = 4;

@@ -1,5 +1,5 @@
 import type { QueueName } from '@taskmaster/proto';
-import type { QueueFilter } from '@taskmaster/server/domain';
+import type { QueueFilter } from '../domain/commands.ts';
 import type { Queue } from './queue.ts';
 
 const utf8AsLatin1 = (text: string): string => Buffer.from(text, 'utf8').toString('latin1');

@@ -1,9 +1,9 @@
 import type { QueueName } from '@taskmaster/proto';
-import type { PartitionId, QueueId } from '@taskmaster/server/domain';
-import { texts } from '@taskmaster/server/testing';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import type { PartitionId, QueueId } from '../domain/ids.ts';
 import { QueueLedger } from '../log/queue-ledger.ts';
+import { texts } from '../testing/arbitraries.ts';
 import { Queue } from './queue.ts';
 import { QueueTable } from './queue-table.ts';
 

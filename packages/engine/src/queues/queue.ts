@@ -1,15 +1,9 @@
 import { formatQueueName, isReservedName, type QueueName, reservedQueues } from '@taskmaster/proto';
-import {
-  DEFAULT_SETTINGS,
-  type Instant,
-  type PartitionId,
-  type Pid,
-  type QueueSettings,
-  type TaskState,
-  type Ticket,
-} from '@taskmaster/server/domain';
 import type { TaskChange } from '../domain/atom.ts';
+import type { Instant, PartitionId, Pid, Ticket } from '../domain/ids.ts';
 import { pidAfter, queuePrefix } from '../domain/keys.ts';
+import { DEFAULT_SETTINGS, type QueueSettings } from '../domain/queue-settings.ts';
+import type { TaskState } from '../domain/task.ts';
 import type { BehindRows } from '../log/atom-rows.ts';
 import type { QueueLedger } from '../log/queue-ledger.ts';
 import { type ChangedQueue, type PendingChange, QueueChanges } from '../pending/queue-changes.ts';

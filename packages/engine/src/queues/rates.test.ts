@@ -1,5 +1,5 @@
-import type { Instant } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
+import type { Instant } from '../domain/ids.ts';
 import { QueueRates, RateMeter } from './rates.ts';
 
 const MINUTE = 60_000;

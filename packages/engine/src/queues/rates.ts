@@ -1,4 +1,5 @@
-import type { Instant, QueueOperations } from '@taskmaster/server/domain';
+import type { QueueOperations } from '../domain/commands.ts';
+import type { Instant } from '../domain/ids.ts';
 
 /** Time constant of the averages: about a minute. */
 const TAU_MS = 60_000;

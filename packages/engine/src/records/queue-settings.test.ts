@@ -1,6 +1,8 @@
 import { EnqueueMode, EnqueueResult, limits, parseQueueName } from '@taskmaster/proto';
-import { isLeased, type Pid, type TaskView } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
+import type { TaskView } from '../domain/commands.ts';
+import type { Pid } from '../domain/ids.ts';
+import { isLeased } from '../domain/task.ts';
 import { type EngineHarness, engineHarness, pidsOf } from '../testing/engine-harness.ts';
 import { putSettings } from '../testing/put-settings.ts';
 

@@ -1,5 +1,6 @@
 import { type QueueName, reservedQueues } from '@taskmaster/proto';
-import type { Pid, TaskState } from '@taskmaster/server/domain';
+import type { Pid } from '../domain/ids.ts';
+import type { TaskState } from '../domain/task.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
 

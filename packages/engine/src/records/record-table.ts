@@ -1,5 +1,5 @@
-import type { Pid } from '@taskmaster/server/domain';
 import type { TaskChange } from '../domain/atom.ts';
+import type { Pid } from '../domain/ids.ts';
 import type { RecordRows } from '../log/records.ts';
 import type { Queue } from '../queues/queue.ts';
 

@@ -1,5 +1,8 @@
 import { limits, parseQueueName, type QueueName, QueueSettings } from '@taskmaster/proto';
-import { latin1Of, type Pid, Refusal, type SettingsOperations } from '@taskmaster/server/domain';
+import { latin1Of } from '../domain/bytes.ts';
+import type { Pid } from '../domain/ids.ts';
+import type { SettingsOperations } from '../domain/queue-settings.ts';
+import { Refusal } from '../domain/refusal.ts';
 import type { EngineState } from '../engine-state.ts';
 import { recordState } from '../operations/attempts.ts';
 import { type Attempt, decide } from '../operations/decide.ts';

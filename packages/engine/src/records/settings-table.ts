@@ -5,7 +5,7 @@ import {
   type QueueSettings,
   type SettingsRecord,
   settingsOf,
-} from '@taskmaster/server/domain';
+} from '../domain/queue-settings.ts';
 import { RecordTable } from './record-table.ts';
 
 /** The settings of queues, which are records of their group. */

@@ -1,6 +1,6 @@
-import type { Instant } from '@taskmaster/server/domain';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import type { Instant } from '../domain/ids.ts';
 import { ForgottenIds } from './forgotten-ids.ts';
 
 const WINDOW_MS = 1000;

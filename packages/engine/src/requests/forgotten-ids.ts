@@ -1,4 +1,4 @@
-import type { Instant } from '@taskmaster/server/domain';
+import type { Instant } from '../domain/ids.ts';
 
 /** Bits of the first filter and of the largest filter. Each filter has twice as many as the one before. */
 const FEWEST_BITS = 2 ** 17;

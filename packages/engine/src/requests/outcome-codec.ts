@@ -1,23 +1,17 @@
 import { EnqueueResult, ItemKind, type QueueName, type Reason } from '@taskmaster/proto';
-import {
-  BATCH_START,
-  type BatchCommand,
-  type BatchOutcome,
-  ByteReader,
-  ByteWriter,
-  type EnqueueOutcome,
-  type Instant,
-  latin1Of,
-  type Pid,
-  type PublishedTask,
-  Refusal,
-  type RefusedItem,
-  type RenewOutcome,
-  UnreadableBytesError,
-  type UpdateEnd,
-  type UpdateOutcome,
-  UpdateRefusal,
-} from '@taskmaster/server/domain';
+import { BATCH_START } from '../domain/batches.ts';
+import { ByteReader, ByteWriter, latin1Of, UnreadableBytesError } from '../domain/bytes.ts';
+import type {
+  BatchCommand,
+  BatchOutcome,
+  EnqueueOutcome,
+  PublishedTask,
+  RenewOutcome,
+  UpdateEnd,
+  UpdateOutcome,
+} from '../domain/commands.ts';
+import type { Instant, Pid } from '../domain/ids.ts';
+import { Refusal, type RefusedItem, UpdateRefusal } from '../domain/refusal.ts';
 
 /** All updates were applied. */
 const APPLIED = 1;

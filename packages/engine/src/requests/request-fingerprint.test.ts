@@ -1,5 +1,5 @@
-import { batchOf } from '@taskmaster/server/domain';
 import { expect, test } from 'vitest';
+import { batchOf } from '../domain/batches.ts';
 import { updateCommand } from '../testing/engine-harness.ts';
 import { fingerprintOf } from './request-fingerprint.ts';
 

@@ -1,13 +1,7 @@
 import { crc32 } from 'node:zlib';
-import {
-  type BatchCommand,
-  ByteWriter,
-  type EnqueueItem,
-  type RetryPolicy,
-  type TaskGiven,
-  type TaskItem,
-  type UpdateEnd,
-} from '@taskmaster/server/domain';
+import { ByteWriter } from '../domain/bytes.ts';
+import type { BatchCommand, EnqueueItem, TaskItem, UpdateEnd } from '../domain/commands.ts';
+import type { RetryPolicy, TaskGiven } from '../domain/task.ts';
 
 /** Payloads up to this size are copied and summed with the rest, which is cheaper than a call for each. */
 const SMALL_BYTES = 4096;

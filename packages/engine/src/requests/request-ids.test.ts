@@ -1,10 +1,10 @@
 import { partitionOf } from '@taskmaster/proto';
-import type { Instant } from '@taskmaster/server/domain';
-import { SeededRandom } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 import { DEFAULT_ENGINE_CONFIG } from '../config.ts';
+import type { Instant } from '../domain/ids.ts';
 import { Family } from '../ports/store.ts';
 import { engineHarness } from '../testing/engine-harness.ts';
+import { SeededRandom } from '../testing/seeded-random.ts';
 import { SimDisk } from '../testing/sim-store.ts';
 import { RequestIds } from './request-ids.ts';
 

@@ -1,8 +1,9 @@
 import { Deque } from '@js-sdsl/deque';
-import { type Instant, type Key, latin1Of, type PartitionId } from '@taskmaster/server/domain';
 import type { EngineConfig } from '../config.ts';
 import type { RecordedRequest } from '../domain/atom.ts';
+import { latin1Of } from '../domain/bytes.ts';
 import { takeFirst } from '../domain/deques.ts';
+import type { Instant, Key, PartitionId } from '../domain/ids.ts';
 import {
   partitionOfRequestKey,
   partitionRange,

@@ -6,15 +6,15 @@ import {
   ScheduleSpec,
   type StoredPause,
 } from '@taskmaster/proto';
-import {
-  type Instant,
-  nextRun,
-  type PutScheduleCommand,
-  type PutScheduleOutcome,
-  Refusal,
-  type ScheduleView,
-  type TriggeredRun,
-} from '@taskmaster/server/domain';
+import type { Instant } from '../domain/ids.ts';
+import { Refusal } from '../domain/refusal.ts';
+import type {
+  PutScheduleCommand,
+  PutScheduleOutcome,
+  ScheduleView,
+  TriggeredRun,
+} from '../domain/schedules/schedule-commands.ts';
+import { nextRun } from '../domain/schedules/schedule-rule.ts';
 import type { EngineState } from '../engine-state.ts';
 import { type Attempt, decide } from '../operations/decide.ts';
 import type { Reads } from '../pending/reads.ts';

@@ -1,7 +1,7 @@
 import { MissedRuns } from '@taskmaster/proto';
-import type { ScheduleRule } from '@taskmaster/server/domain';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import type { ScheduleRule } from '../domain/schedules/schedule-rule.ts';
 import { type DueRuns, dueRuns, RUNS_AT_ONCE } from './due-runs.ts';
 
 const { MISSED_RUNS_ALL: all, MISSED_RUNS_ONCE: once, MISSED_RUNS_SKIP: skip } = MissedRuns;

@@ -1,5 +1,5 @@
 import { limits, MissedRuns } from '@taskmaster/proto';
-import { nextRun, runSearch, runsOfInterval, type ScheduleRule } from '@taskmaster/server/domain';
+import { nextRun, runSearch, runsOfInterval, type ScheduleRule } from '../domain/schedules/schedule-rule.ts';
 
 /** Runs of one schedule that are enqueued together. */
 export const RUNS_AT_ONCE = 100;

@@ -1,6 +1,7 @@
 import type { QueueName } from '@taskmaster/proto';
-import type { ListSchedulesCommand, Pid, SchedulePage, ScheduleView } from '@taskmaster/server/domain';
+import type { Pid } from '../domain/ids.ts';
 import { afterPrefix, pidAfter, pidOfTaskKey, taskKey } from '../domain/keys.ts';
+import type { ListSchedulesCommand, SchedulePage, ScheduleView } from '../domain/schedules/schedule-commands.ts';
 import type { EngineState } from '../engine-state.ts';
 import { scanAll } from '../log/scan-all.ts';
 import { Family } from '../ports/store.ts';

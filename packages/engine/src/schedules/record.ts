@@ -1,17 +1,10 @@
 import { limits, parseQueueName, type QueueName, type ScheduleSpec, StoredSchedule } from '@taskmaster/proto';
-import {
-  type Instant,
-  latin1Of,
-  nextRun,
-  nextRuns,
-  type Pid,
-  Refusal,
-  type RetryPolicy,
-  ruleOf,
-  type ScheduleRule,
-  type ScheduleView,
-  type TaskState,
-} from '@taskmaster/server/domain';
+import { latin1Of } from '../domain/bytes.ts';
+import type { Instant, Pid } from '../domain/ids.ts';
+import { Refusal } from '../domain/refusal.ts';
+import type { ScheduleView } from '../domain/schedules/schedule-commands.ts';
+import { nextRun, nextRuns, ruleOf, type ScheduleRule } from '../domain/schedules/schedule-rule.ts';
+import type { RetryPolicy, TaskState } from '../domain/task.ts';
 
 /** A schedule without a next run is hidden until then. */
 const NEVER = limits.runAtUnixMs as Instant;

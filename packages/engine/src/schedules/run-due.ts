@@ -1,4 +1,5 @@
-import { type Instant, type Pid, Refusal } from '@taskmaster/server/domain';
+import type { Instant, Pid } from '../domain/ids.ts';
+import { Refusal } from '../domain/refusal.ts';
 import type { EngineState } from '../engine-state.ts';
 import { type Attempt, decide } from '../operations/decide.ts';
 import { eachDue } from '../operations/expire.ts';

@@ -1,16 +1,10 @@
 import { parseQueueName, type QueueName, type ScheduleSpec } from '@taskmaster/proto';
-import {
-  BATCH_START,
-  givenIn,
-  type Instant,
-  isLeased,
-  isLeasedAt,
-  latin1Of,
-  type Pid,
-  Refusal,
-  type TaskState,
-  withHeaders,
-} from '@taskmaster/server/domain';
+import { BATCH_START } from '../domain/batches.ts';
+import { latin1Of } from '../domain/bytes.ts';
+import { withHeaders } from '../domain/headers.ts';
+import type { Instant, Pid } from '../domain/ids.ts';
+import { Refusal } from '../domain/refusal.ts';
+import { givenIn, isLeased, isLeasedAt, type TaskState } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { isLastAttempt, newState, recordState } from '../operations/attempts.ts';
 import type { Attempt } from '../operations/decide.ts';

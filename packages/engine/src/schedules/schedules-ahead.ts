@@ -1,4 +1,4 @@
-import type { Instant, Pid } from '@taskmaster/server/domain';
+import type { Instant, Pid } from '../domain/ids.ts';
 import { pidAfter } from '../domain/keys.ts';
 import type { EngineState } from '../engine-state.ts';
 import type { Queue } from '../queues/queue.ts';

@@ -9,8 +9,9 @@ import {
   type ScheduleSpec,
   StoredSchedule,
 } from '@taskmaster/proto';
-import type { ListSchedulesCommand, Pid } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
+import type { Pid } from '../domain/ids.ts';
+import type { ListSchedulesCommand } from '../domain/schedules/schedule-commands.ts';
 import { type EngineHarness, engineHarness, pidsOf, updateCommand } from '../testing/engine-harness.ts';
 import { each, putSchedule, runPids, SCHEDULE, scheduleOf, TARGET, waitingIn } from './test-support.ts';
 

@@ -7,7 +7,7 @@ import type {
   SchedulePage,
   ScheduleView,
   TriggeredRun,
-} from '@taskmaster/server/domain';
+} from '../domain/schedules/schedule-commands.ts';
 import type { EngineState } from '../engine-state.ts';
 import type { Queue } from '../queues/queue.ts';
 import { deleteSchedule, pauseSchedule, putSchedule, triggerSchedule } from './change-schedules.ts';

@@ -1,5 +1,5 @@
-import type { Instant } from '@taskmaster/server/domain';
-import { Refusal } from '@taskmaster/server/domain';
+import type { Instant } from '../domain/ids.ts';
+import { Refusal } from '../domain/refusal.ts';
 import type { EngineState } from '../engine-state.ts';
 import { isExpected, isFloorPast } from '../operations/expire.ts';
 import type { Queue } from '../queues/queue.ts';

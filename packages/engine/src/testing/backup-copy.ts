@@ -1,5 +1,5 @@
 import type { BackupEnd, BackupHeader, BackupPartitionRequest, BackupPartitionResponse } from '@taskmaster/proto';
-import type { Instant, PartitionId, QueueId, Ticket } from '@taskmaster/server/domain';
+import type { Instant, PartitionId, QueueId, Ticket } from '../domain/ids.ts';
 import type { EngineHarness } from './engine-harness.ts';
 
 /** The request for a whole partition, without limits of its own. */

@@ -1,26 +1,24 @@
 import { EnqueueMode, parseQueueName } from '@taskmaster/proto';
-import {
-  batchOf,
-  type CallContext,
-  type EndedTask,
-  eachResult,
-  type Instant,
-  type LeaseCommand,
-  type LeasedTask,
-  type LeasePattern,
-  type LeaseToken,
-  type Pid,
-  type Refusal,
-  type RetryPolicy,
-  type TaskResult,
-  type UpdateCommand,
-  type UpdateOutcome,
-} from '@taskmaster/server/domain';
-import { SeededRandom, VirtualClock } from '@taskmaster/server/testing';
 import type { EngineConfig } from '../config.ts';
+import { batchOf, eachResult } from '../domain/batches.ts';
+import type {
+  CallContext,
+  EndedTask,
+  LeaseCommand,
+  LeasedTask,
+  LeasePattern,
+  TaskResult,
+  UpdateCommand,
+  UpdateOutcome,
+} from '../domain/commands.ts';
+import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
+import type { Refusal } from '../domain/refusal.ts';
+import type { RetryPolicy } from '../domain/task.ts';
 import type { Engine } from '../engine.ts';
 import { type EngineDeps, openEngine } from '../open-engine.ts';
 import { Family, type Store } from '../ports/store.ts';
+import { VirtualClock } from '../ports/virtual-clock.ts';
+import { SeededRandom } from './seeded-random.ts';
 import { SimDisk } from './sim-store.ts';
 
 export interface HarnessOptions {

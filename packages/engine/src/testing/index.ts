@@ -1,6 +1,8 @@
 // For tests of other packages: an engine on virtual time and on a simulated disk.
 
+export { settle, VirtualClock, VirtualTime } from '../ports/virtual-clock.ts';
 export { putSchedule, ScheduleWorker, scheduleOf } from '../schedules/test-support.ts';
+export { taskStates } from './arbitraries.ts';
 export { BackupCopy, backupRequest } from './backup-copy.ts';
 export {
   EngineHarness,
@@ -11,6 +13,8 @@ export {
   type UpdateSpec,
 } from './engine-harness.ts';
 export { fingerprintOf } from './fingerprint.ts';
+export { type KeptLog, keptLog } from './kept-log.ts';
 export { putSettings } from './put-settings.ts';
+export { SeededRandom } from './seeded-random.ts';
 export { SimDisk } from './sim-store.ts';
 export { type CrashableStore, storeContract } from './store-contract.ts';

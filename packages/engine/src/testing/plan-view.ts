@@ -1,17 +1,7 @@
 import type { QueueName } from '@taskmaster/proto';
-import {
-  AVAILABLE,
-  BATCH_START,
-  batchOf,
-  type Instant,
-  type LeaseToken,
-  type PartitionId,
-  type Pid,
-  type QueueId,
-  type RetryPolicy,
-  type TaskState,
-  type Visibility,
-} from '@taskmaster/server/domain';
+import { BATCH_START, batchOf } from '../domain/batches.ts';
+import type { Instant, LeaseToken, PartitionId, Pid, QueueId } from '../domain/ids.ts';
+import { AVAILABLE, type RetryPolicy, type TaskState, type Visibility } from '../domain/task.ts';
 import { QueueLedger } from '../log/queue-ledger.ts';
 import { UpdatePlanner, type UpdateView } from '../operations/plan-update.ts';
 import { TaskDraft } from '../operations/task-draft.ts';

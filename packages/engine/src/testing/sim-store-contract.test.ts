@@ -1,4 +1,5 @@
-import { SeededRandom, settle } from '@taskmaster/server/testing';
+import { settle } from '../ports/virtual-clock.ts';
+import { SeededRandom } from './seeded-random.ts';
 import { SimDisk } from './sim-store.ts';
 import { type CrashableStore, storeContract } from './store-contract.ts';
 

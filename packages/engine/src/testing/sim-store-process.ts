@@ -1,4 +1,4 @@
-import type { Key } from '@taskmaster/server/domain';
+import type { Key } from '../domain/ids.ts';
 import { changesOf, type MemoryRows, type RowChange } from '../memory/memory-rows.ts';
 import {
   type Family,

@@ -1,8 +1,9 @@
-import type { Key } from '@taskmaster/server/domain';
-import { SeededRandom, settle, VirtualTime } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
+import type { Key } from '../domain/ids.ts';
 import { Family, StoreCorruptError, StoreFailedError, StoreFullError, StoreLockedError } from '../ports/store.ts';
+import { settle, VirtualTime } from '../ports/virtual-clock.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
+import { SeededRandom } from './seeded-random.ts';
 import { SimDisk, type SimDiskOptions } from './sim-store.ts';
 import { SimCrashedError } from './sim-store-process.ts';
 

@@ -1,7 +1,6 @@
-import type { Instant, Key } from '@taskmaster/server/domain';
-import type { Clock } from '@taskmaster/server/ports';
-import type { SeededRandom } from '@taskmaster/server/testing';
+import type { Instant, Key } from '../domain/ids.ts';
 import { MemoryRows, type RowChange } from '../memory/memory-rows.ts';
+import type { Clock } from '../ports/clock.ts';
 import {
   type Family,
   familyNames,
@@ -10,6 +9,7 @@ import {
   StoreFullError,
   StoreLockedError,
 } from '../ports/store.ts';
+import type { SeededRandom } from './seeded-random.ts';
 import { type SimProcessDisk, SimStore } from './sim-store-process.ts';
 
 /** A step that changes what would be on the disk after a crash. */

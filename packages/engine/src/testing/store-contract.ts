@@ -1,5 +1,5 @@
-import type { Key } from '@taskmaster/server/domain';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { Key } from '../domain/ids.ts';
 import { Family, type KeyRange, type Store, StoreClosedError } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
 

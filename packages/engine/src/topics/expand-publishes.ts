@@ -1,17 +1,8 @@
 import { EnqueueResult, formatQueueName, ItemKind, limits, type QueueName } from '@taskmaster/proto';
-import {
-  BATCH_START,
-  type BatchCommand,
-  type BatchOutcome,
-  type EnqueueItem,
-  type EnqueueOutcome,
-  eachResult,
-  type Instant,
-  Refusal,
-  type RefusedItem,
-  type UpdateEnd,
-  UpdateRefusal,
-} from '@taskmaster/server/domain';
+import { BATCH_START, eachResult } from '../domain/batches.ts';
+import type { BatchCommand, BatchOutcome, EnqueueItem, EnqueueOutcome, UpdateEnd } from '../domain/commands.ts';
+import type { Instant } from '../domain/ids.ts';
+import { Refusal, type RefusedItem, UpdateRefusal } from '../domain/refusal.ts';
 
 /** The queues that are subscribed to a topic. */
 export interface Subscribers {

@@ -1,12 +1,12 @@
 import { limits } from '@taskmaster/proto';
+import type { Instant } from '../domain/ids.ts';
+import { Refusal } from '../domain/refusal.ts';
 import {
   encodeSubscription,
-  type Instant,
-  Refusal,
   type ShownSubscription,
   type Subscription,
   type SubscriptionKey,
-} from '@taskmaster/server/domain';
+} from '../domain/topics.ts';
 import type { EngineState } from '../engine-state.ts';
 import { recordState } from '../operations/attempts.ts';
 import { type Attempt, decide } from '../operations/decide.ts';

@@ -1,20 +1,17 @@
 import type { QueueName } from '@taskmaster/proto';
+import type { TaskChange } from '../domain/atom.ts';
+import { ByteWriter, latin1Of } from '../domain/bytes.ts';
+import type { EnqueueItem } from '../domain/commands.ts';
+import { headersOf, type TaskHeaders } from '../domain/headers.ts';
+import type { Instant, Pid } from '../domain/ids.ts';
+import type { Visibility } from '../domain/task.ts';
 import {
-  ByteWriter,
   decodeSubscription,
-  type EnqueueItem,
-  headersOf,
-  type Instant,
-  latin1Of,
-  type Pid,
   type ShownSubscription,
   type Subscription,
   type SubscriptionKey,
-  type TaskHeaders,
   testOf,
-  type Visibility,
-} from '@taskmaster/server/domain';
-import type { TaskChange } from '../domain/atom.ts';
+} from '../domain/topics.ts';
 import type { RecordRows } from '../log/records.ts';
 import type { Queue } from '../queues/queue.ts';
 import type { RecordsInMemory } from '../records/record-table.ts';

@@ -1,4 +1,4 @@
-import type { SubscriptionKey } from '@taskmaster/server/domain';
+import type { SubscriptionKey } from '../domain/topics.ts';
 import type { Reaper } from '../operations/reaper.ts';
 import type { Sweep } from '../sweeper.ts';
 import { removeEnded } from './subscribe.ts';

@@ -1,4 +1,5 @@
-import type { EngineHealth, TopicOperations } from '@taskmaster/server/domain';
+import type { EngineHealth } from '../domain/commands.ts';
+import type { TopicOperations } from '../domain/topics.ts';
 import type { EngineState } from '../engine-state.ts';
 import type { Reaper } from '../operations/reaper.ts';
 import { diskFull } from '../store-refusal.ts';

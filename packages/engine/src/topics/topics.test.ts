@@ -1,13 +1,9 @@
 import { EnqueueMode, EnqueueResult, formatQueueName, limits, parseQueueName } from '@taskmaster/proto';
-import {
-  type EnqueueOutcome,
-  type HeaderFilter,
-  type Pid,
-  type Subscription,
-  type SubscriptionKey,
-  withHeaders,
-} from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
+import type { EnqueueOutcome } from '../domain/commands.ts';
+import { withHeaders } from '../domain/headers.ts';
+import type { Pid } from '../domain/ids.ts';
+import type { HeaderFilter, Subscription, SubscriptionKey } from '../domain/topics.ts';
 import { type EngineHarness, type EnqueueSpec, engineHarness, pidsOf } from '../testing/engine-harness.ts';
 
 const { ENQUEUE_RESULT_CREATED: CREATED, ENQUEUE_RESULT_COLLAPSED: COLLAPSED } = EnqueueResult;

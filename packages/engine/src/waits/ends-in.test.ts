@@ -1,5 +1,6 @@
-import type { Instant, Pid, TaskState } from '@taskmaster/server/domain';
 import { expect, test } from 'vitest';
+import type { Instant, Pid } from '../domain/ids.ts';
+import type { TaskState } from '../domain/task.ts';
 import type { PlannedAtom, PlannedChange } from '../planned-atom.ts';
 import type { Queue } from '../queues/queue.ts';
 import { AtomEnds } from './ends-in.ts';

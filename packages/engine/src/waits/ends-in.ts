@@ -1,6 +1,8 @@
-import type { LeaseToken, Pid, TaskEnd, TaskState } from '@taskmaster/server/domain';
 import type { TaskChange } from '../domain/atom.ts';
 import { decodeEnd, recordPid } from '../domain/end-record.ts';
+import type { LeaseToken, Pid } from '../domain/ids.ts';
+import type { TaskState } from '../domain/task.ts';
+import type { TaskEnd } from '../domain/task-end.ts';
 import { cancelReasonOf } from '../operations/attempts.ts';
 import { deadLetterEnd } from '../operations/records/leave-end.ts';
 import { type PlannedAtom, type PlannedChange, stateAfter } from '../planned-atom.ts';

@@ -1,6 +1,8 @@
 import { limits, type QueueName } from '@taskmaster/proto';
-import { type AwaitedTask, type EndedTask, type Pid, UNKNOWN_END, type WaitCommand } from '@taskmaster/server/domain';
+import type { AwaitedTask, EndedTask, WaitCommand } from '../domain/commands.ts';
 import { decodeEnd, recordPid } from '../domain/end-record.ts';
+import type { Pid } from '../domain/ids.ts';
+import { UNKNOWN_END } from '../domain/task-end.ts';
 import type { EngineState } from '../engine-state.ts';
 import { dueFor, showAllDue } from '../operations/expire.ts';
 import { type Need, Reads } from '../pending/reads.ts';

@@ -1,4 +1,7 @@
-import type { CallSignal, EndedTask, Instant, PartitionId, TaskEnd, WaitCommand } from '@taskmaster/server/domain';
+import type { CallSignal } from '../domain/call-signal.ts';
+import type { EndedTask, WaitCommand } from '../domain/commands.ts';
+import type { Instant, PartitionId } from '../domain/ids.ts';
+import type { TaskEnd } from '../domain/task-end.ts';
 import type { Due } from '../leasing/deadlines.ts';
 
 const NOTHING = (): void => {};

@@ -1,6 +1,8 @@
 import { EnqueueMode, parseQueueName } from '@taskmaster/proto';
-import type { AwaitedTask, EndedTask, Pid, Refusal } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
+import type { AwaitedTask, EndedTask } from '../domain/commands.ts';
+import type { Pid } from '../domain/ids.ts';
+import type { Refusal } from '../domain/refusal.ts';
 import { type EngineHarness, engineHarness, type HarnessOptions } from '../testing/engine-harness.ts';
 
 const QUEUE = 'g#q';

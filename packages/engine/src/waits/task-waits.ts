@@ -1,18 +1,13 @@
 import { NOTHING_CHANGED } from '@taskmaster/proto';
-import {
-  type AwaitedTask,
-  type CallSignal,
-  type EndedTask,
-  type Instant,
-  type PartitionId,
-  Refusal,
-  type TaskEnd,
-  type WaitCommand,
-} from '@taskmaster/server/domain';
-import { sleep } from '@taskmaster/server/ports';
+import type { CallSignal } from '../domain/call-signal.ts';
+import type { AwaitedTask, EndedTask, WaitCommand } from '../domain/commands.ts';
+import type { Instant, PartitionId } from '../domain/ids.ts';
+import { Refusal } from '../domain/refusal.ts';
+import type { TaskEnd } from '../domain/task-end.ts';
 import type { EngineState } from '../engine-state.ts';
 import { Deadlines } from '../leasing/deadlines.ts';
 import type { PlannedAtom } from '../planned-atom.ts';
+import { sleep } from '../ports/sleep.ts';
 import { AtomEnds, endOfDeleted, endOfLease } from './ends-in.ts';
 import { findEnds } from './find-ends.ts';
 import { TaskWait } from './task-wait.ts';

@@ -1,5 +1,5 @@
 import { formatQueueName } from '@taskmaster/proto';
-import type { Pid } from '@taskmaster/server/domain';
+import type { Pid } from '../domain/ids.ts';
 import type { TaskWait } from './task-wait.ts';
 
 /** The waits that name a task, each with the places of the task in it. Nearly all name it once. */

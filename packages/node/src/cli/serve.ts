@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Log, SystemClock } from '@taskmaster/server/ports';
+import { type Log, SystemClock } from '@taskmaster/engine/ports';
 import { complain, createLogger, explainStartError, untilSignal } from '@taskmaster/server/program';
 import type { NodeSettings } from '../config.ts';
 import { accessOfPod, openApi, podFuture } from '../kubernetes/index.ts';

@@ -1,6 +1,6 @@
+import type { PartitionId } from '@taskmaster/engine/domain';
 import { pidsOf } from '@taskmaster/engine/testing';
 import { MemberState } from '@taskmaster/proto';
-import type { PartitionId } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
 import { clusterOf, fill, GROUPS } from '../testing/cluster-fixtures.ts';
 import type { SimCluster } from '../testing/sim-cluster.ts';

@@ -1,4 +1,6 @@
 import type { PartitionLocation, Partitions } from '@taskmaster/engine';
+import { type Instant, type PartitionId, Refusal } from '@taskmaster/engine/domain';
+import { type Clock, type Log, type Random, sleep } from '@taskmaster/engine/ports';
 import type { ExchangeRequest, ExchangeResponse, InventoryEntry, JoinResponse, MemberRelease } from '@taskmaster/proto';
 import {
   addressOf,
@@ -13,16 +15,7 @@ import {
   type Members,
   releaseOf,
 } from '@taskmaster/server/cluster-view';
-import { type Instant, type PartitionId, Refusal } from '@taskmaster/server/domain';
-import {
-  type CallPeer,
-  type Clock,
-  type Log,
-  type Membership,
-  type PeerHandlers,
-  type Random,
-  sleep,
-} from '@taskmaster/server/ports';
+import type { CallPeer, Membership, PeerHandlers } from '@taskmaster/server/ports';
 import { inventoryOf } from './knowledge/inventory.ts';
 import { Knowledge } from './knowledge/knowledge.ts';
 import { CommitGuard } from './membership/commit-guard.ts';

@@ -1,4 +1,4 @@
-import type { PartitionId } from '@taskmaster/server/domain';
+import type { PartitionId } from '@taskmaster/engine/domain';
 import type { Holder, Membership, RoutedNode, Routes } from '@taskmaster/server/ports';
 import type { ClusterAgent } from './agent.ts';
 

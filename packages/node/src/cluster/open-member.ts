@@ -1,17 +1,9 @@
 import type { HeldPartition, Partitions } from '@taskmaster/engine';
+import type { PartitionId } from '@taskmaster/engine/domain';
+import type { Clock, Log, Random } from '@taskmaster/engine/ports';
 import type { ClockDifference, MemberState } from '@taskmaster/server/cluster-view';
-import type { PartitionId } from '@taskmaster/server/domain';
 import { assertResolves, openGossip } from '@taskmaster/server/gossip';
-import type {
-  Audit,
-  CallPeer,
-  Clock,
-  Log,
-  Membership,
-  MembershipFigures,
-  PeerHandlers,
-  Random,
-} from '@taskmaster/server/ports';
+import type { Audit, CallPeer, Membership, MembershipFigures, PeerHandlers } from '@taskmaster/server/ports';
 import { ClusterAgent } from './agent.ts';
 import { ClusterAdministration } from './membership/administration.ts';
 import type { Identity, MemberStore } from './membership/member-store.ts';

@@ -1,5 +1,5 @@
+import type { PartitionId } from '@taskmaster/engine/domain';
 import { pidsOf } from '@taskmaster/engine/testing';
-import type { PartitionId } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
 import { SimCluster, type SimNode } from '../testing/sim-cluster.ts';
 

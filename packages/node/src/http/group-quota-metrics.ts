@@ -1,5 +1,5 @@
 import type { LimitedGroup } from '@taskmaster/engine';
-import { groupQuotas } from '@taskmaster/server/domain';
+import { groupQuotas } from '@taskmaster/engine/domain';
 import type { RpcMetrics } from '@taskmaster/server/http';
 
 /** How long the figures are reused, in ms: the two metrics are read one after the other. */

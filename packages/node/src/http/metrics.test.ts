@@ -1,6 +1,6 @@
 import type { TaskEngine } from '@taskmaster/engine';
+import { type QueueStats, Refusal } from '@taskmaster/engine/domain';
 import type { Access } from '@taskmaster/server/access';
-import { type QueueStats, Refusal } from '@taskmaster/server/domain';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { fakeEngine } from '../testing/fake-engine.ts';
 import { NodeMetrics } from './metrics.ts';

@@ -1,8 +1,8 @@
 import type { LimitedGroup, TaskEngine } from '@taskmaster/engine';
+import { type EngineFigures, type QueueOperations, Refusal } from '@taskmaster/engine/domain';
 import type { DiskSpace, StoreSize } from '@taskmaster/engine/ports';
 import type { Reason } from '@taskmaster/proto';
 import type { Access } from '@taskmaster/server/access';
-import { type EngineFigures, type QueueOperations, Refusal } from '@taskmaster/server/domain';
 import { addPrincipalQuotaMetrics, type NodeHealth, RpcMetrics, type RpcMetricsSources } from '@taskmaster/server/http';
 import { Histogram, type Registry } from 'prom-client';
 import type { MemberFigures } from '../cluster/open-member.ts';

@@ -1,6 +1,6 @@
 import type { TaskEngine } from '@taskmaster/engine';
+import { DEAD_LETTER_SUFFIX, type QueueOperations, type QueueStats } from '@taskmaster/engine/domain';
 import { formatQueueName, limits } from '@taskmaster/proto';
-import { DEAD_LETTER_SUFFIX, type QueueOperations, type QueueStats } from '@taskmaster/server/domain';
 import { type Comparable, QueueChoice } from './queue-choice.ts';
 
 /** Label of the sum over all queues without series of their own. */

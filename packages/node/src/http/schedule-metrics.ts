@@ -1,4 +1,4 @@
-import type { EngineFigures } from '@taskmaster/server/domain';
+import type { EngineFigures } from '@taskmaster/engine/domain';
 import type { RpcMetrics } from '@taskmaster/server/http';
 import { Histogram } from 'prom-client';
 

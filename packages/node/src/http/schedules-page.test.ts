@@ -1,7 +1,7 @@
+import { Refusal } from '@taskmaster/engine/domain';
 import { type ListSchedulesRequest, MissedRuns, Schedule, ScheduleSpec } from '@taskmaster/proto';
 import { unlimitedAccess } from '@taskmaster/server/access';
 import { toWireError } from '@taskmaster/server/calls';
-import { Refusal } from '@taskmaster/server/domain';
 import { type ScheduleReads, schedulesApi } from '@taskmaster/server/http';
 import { describe, expect, test } from 'vitest';
 import { schedulesPage } from './schedules-page.ts';

@@ -1,5 +1,4 @@
-import type { ListSchedulesResponse, Schedule } from '@taskmaster/proto';
-import { escapeControls } from '@taskmaster/proto';
+import { escapeControls, type ListSchedulesResponse, type Schedule } from '@taskmaster/proto';
 import type { Reply, ScheduleReads } from '@taskmaster/server/http';
 import { formatCount, formatDuration } from './format.ts';
 import { type Html, html } from './html.ts';

@@ -1,4 +1,4 @@
-import { keptLog, VirtualClock, VirtualTime } from '@taskmaster/server/testing';
+import { keptLog, VirtualClock, VirtualTime } from '@taskmaster/engine/testing';
 import { describe, expect, test } from 'vitest';
 import { type KubernetesApi, KubernetesError } from './api.ts';
 import { futureOf, ordinalOf, podFuture } from './stateful-set.ts';

@@ -1,4 +1,4 @@
-import { type Clock, type Log, sleep } from '@taskmaster/server/ports';
+import { type Clock, type Log, sleep } from '@taskmaster/engine/ports';
 import { z } from 'zod';
 import { type KubernetesApi, KubernetesError } from './api.ts';
 

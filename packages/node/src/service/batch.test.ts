@@ -1,7 +1,8 @@
+import type { Pid } from '@taskmaster/engine/domain';
+import { keptLog } from '@taskmaster/engine/testing';
 import { BatchUpdateTasksResponse, EnqueueResult, hashOfToken, limits, type UpdatePart } from '@taskmaster/proto';
 import { Access, AccessTable, unlimitedAccess } from '@taskmaster/server/access';
-import type { Pid } from '@taskmaster/server/domain';
-import { aDequeue, anEnqueue, anUpdate, keptLog } from '@taskmaster/server/testing';
+import { aDequeue, anEnqueue, anUpdate } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 import { fakeEngine } from '../testing/fake-engine.ts';
 import { createHandlers } from './handlers.ts';

@@ -1,6 +1,15 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { TaskEngine } from '@taskmaster/engine';
 import {
+  batchOf,
+  eachResult,
+  type LeaseCommand,
+  type LeasedTask,
+  Refusal,
+  type UpdateCommand,
+} from '@taskmaster/engine/domain';
+import type { Log } from '@taskmaster/engine/ports';
+import {
   type BatchLeaseTasksRequest,
   type BatchLeaseTasksResponse,
   type BatchUpdateTasksRequest,
@@ -27,9 +36,6 @@ import {
   toWireError,
   waitingBytes,
 } from '@taskmaster/server/calls';
-import type { LeaseCommand, LeasedTask, UpdateCommand } from '@taskmaster/server/domain';
-import { batchOf, eachResult, Refusal } from '@taskmaster/server/domain';
-import type { Log } from '@taskmaster/server/ports';
 import { countAtMost, countItems, parseLease, parseParts, parseUpdate, refuse } from '@taskmaster/server/requests';
 import { fittingTasks, leaseReply, updateReply } from './reply/build-reply.ts';
 import { giveBack, leaseWithin } from './turns/lease-within.ts';

@@ -1,3 +1,4 @@
+import { keptLog } from '@taskmaster/engine/testing';
 import {
   type GroupMethodKey,
   groupMethodKeys,
@@ -8,7 +9,6 @@ import {
 } from '@taskmaster/proto';
 import { Access, AccessTable } from '@taskmaster/server/access';
 import type { Caller } from '@taskmaster/server/calls';
-import { keptLog } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
 import { fakeEngine } from '../testing/fake-engine.ts';
 import { createHandlers } from './handlers.ts';

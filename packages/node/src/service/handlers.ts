@@ -1,4 +1,6 @@
 import type { TaskEngine } from '@taskmaster/engine';
+import type { LeaseCommand } from '@taskmaster/engine/domain';
+import type { Log } from '@taskmaster/engine/ports';
 import {
   methods,
   parseQueueName,
@@ -15,8 +17,6 @@ import {
   recheckOfWait,
   type TaskHandlers,
 } from '@taskmaster/server/calls';
-import type { LeaseCommand } from '@taskmaster/server/domain';
-import type { Log } from '@taskmaster/server/ports';
 import { groupOf, parseGet, parseList, parsePeek, parseStats, parseWait, queueIn } from '@taskmaster/server/requests';
 import { batchLease, batchUpdate, leaseFor, update } from './batch.ts';
 import { settingsHandlers } from './records/queue-settings.ts';

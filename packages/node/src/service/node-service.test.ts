@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { keptLog } from '@taskmaster/engine/testing';
 import {
   encodeToBuffer,
   formatQueueName,
@@ -8,15 +9,7 @@ import {
 } from '@taskmaster/proto';
 import { unlimitedAccess } from '@taskmaster/server/access';
 import type { UnaryCaller } from '@taskmaster/server/calls';
-import {
-  aFilter,
-  aLease,
-  aList,
-  anEnqueue,
-  anUpdate,
-  keptLog,
-  waitingLeaseKeepsMessage,
-} from '@taskmaster/server/testing';
+import { aFilter, aLease, aList, anEnqueue, anUpdate, waitingLeaseKeepsMessage } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 import { fakeEngine } from '../testing/fake-engine.ts';
 import { createHandlers } from './handlers.ts';

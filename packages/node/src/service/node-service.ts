@@ -1,3 +1,4 @@
+import { Refusal } from '@taskmaster/engine/domain';
 import {
   type AwaitedTask,
   byMethodName,
@@ -14,16 +15,18 @@ import {
   type UpdateTasksRequest,
   type WaitForTasksRequest,
 } from '@taskmaster/proto';
-import type { RawService, StreamOperation, StreamSession, UnaryHandler } from '@taskmaster/server/calls';
 import {
   awaitedBytes,
   type Caller,
   LARGE_LOOKS,
+  type RawService,
+  type StreamOperation,
+  type StreamSession,
   type TaskHandlers,
   Turnstile,
+  type UnaryHandler,
   visitorOf,
 } from '@taskmaster/server/calls';
-import { Refusal } from '@taskmaster/server/domain';
 import { countItems, decodeCall, decodeRequest, knowsRegex } from '@taskmaster/server/requests';
 import type { Handlers } from './handlers.ts';
 import type { FairTurns, Size } from './turns/fair-turns.ts';

@@ -1,3 +1,5 @@
+import { Refusal } from '@taskmaster/engine/domain';
+import { SeededRandom, VirtualClock } from '@taskmaster/engine/testing';
 import {
   BatchLeaseTasksRequest,
   BatchUpdateTasksRequest,
@@ -16,7 +18,6 @@ import { callService, createRouterService, Router } from '@taskmaster/proxy/rout
 import { FakeUpstream, FixedRoutes } from '@taskmaster/proxy/testing';
 import type { CallerAccess } from '@taskmaster/server/access';
 import { type RawService, refusalOf, type UnaryCaller } from '@taskmaster/server/calls';
-import { Refusal } from '@taskmaster/server/domain';
 import {
   accessOf,
   aDequeue,
@@ -29,8 +30,6 @@ import {
   aRelease,
   aRenew,
   aWait,
-  SeededRandom,
-  VirtualClock,
 } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
 import { fakeEngine } from '../testing/fake-engine.ts';

@@ -2,7 +2,7 @@ import { readdir, rm } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import rocks, { type RocksLevel } from '@nxtedition/rocksdb';
-import { encodeAcceptedLoss, metaKeys } from '@taskmaster/engine/domain';
+import { encodeAcceptedLoss, type Instant, metaKeys } from '@taskmaster/engine/domain';
 import {
   Family,
   StoreCorruptError,
@@ -13,7 +13,6 @@ import {
   StoreUnfinishedError,
 } from '@taskmaster/engine/ports';
 import { DATA_FORMAT } from '@taskmaster/proto';
-import type { Instant } from '@taskmaster/server/domain';
 import { type ColumnBudget, columnOf, columnOptions, columnsOf } from './column-families.ts';
 import { assertReadable, readFormat, writeFormat } from './format-file.ts';
 import { decodeGroupNumber, GROUP_NUMBER_KEY } from './group-number.ts';

@@ -1,9 +1,8 @@
 import { cp, open, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { decodeAcceptedLoss, metaKeys } from '@taskmaster/engine/domain';
+import { decodeAcceptedLoss, type Key, metaKeys } from '@taskmaster/engine/domain';
 import { Family, StoreCorruptError, WriteBatch } from '@taskmaster/engine/ports';
-import type { Key } from '@taskmaster/server/domain';
-import { SeededRandom } from '@taskmaster/server/testing';
+import { SeededRandom } from '@taskmaster/engine/testing';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { ACCEPT_LOSS_FILE } from './open-database.ts';
 import { SYNC_MARK_FILE } from './sync-mark.ts';

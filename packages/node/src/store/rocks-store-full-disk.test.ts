@@ -1,9 +1,9 @@
 import { spawnSync } from 'node:child_process';
 import { open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Key } from '@taskmaster/engine/domain';
 import { Family, type Store, StoreFullError, type StoreState } from '@taskmaster/engine/ports';
-import type { Key } from '@taskmaster/server/domain';
-import { SeededRandom } from '@taskmaster/server/testing';
+import { SeededRandom } from '@taskmaster/engine/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { FORMAT_FILE } from './format-file.ts';
 import { openRocksStore } from './rocks-store.ts';

@@ -1,7 +1,7 @@
 import { readdir, stat, statfs } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { RocksLevel } from '@nxtedition/rocksdb';
-import { FirstTimes } from '@taskmaster/engine/domain';
+import { FirstTimes, type Key } from '@taskmaster/engine/domain';
 import {
   type Family,
   type KeyRange,
@@ -13,7 +13,6 @@ import {
   type StoreState,
   WriteBatch,
 } from '@taskmaster/engine/ports';
-import type { Key } from '@taskmaster/server/domain';
 import type { MemoryBudget } from './column-families.ts';
 import { DiskGuard } from './disk-guard.ts';
 import { closeToOthers, makeDirectory } from './make-directory.ts';

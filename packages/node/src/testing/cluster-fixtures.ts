@@ -1,8 +1,8 @@
 import type { HeldPartition } from '@taskmaster/engine';
+import type { PartitionId } from '@taskmaster/engine/domain';
 import { pidsOf } from '@taskmaster/engine/testing';
 import { partitionOf, type RemoveMemberResponse } from '@taskmaster/proto';
 import type { MemberRecord } from '@taskmaster/server/cluster-view';
-import type { PartitionId } from '@taskmaster/server/domain';
 import { expect } from 'vitest';
 import { ClusterAdministration } from '../cluster/membership/administration.ts';
 import { SimCluster, type SimClusterOptions, type SimNode } from './sim-cluster.ts';

@@ -1,7 +1,6 @@
 import type { TaskEngine } from '@taskmaster/engine';
+import { BATCH_START, type EngineFigures, type EngineHealth, Refusal } from '@taskmaster/engine/domain';
 import type { QueueName } from '@taskmaster/proto';
-import type { EngineFigures, EngineHealth } from '@taskmaster/server/domain';
-import { BATCH_START, Refusal } from '@taskmaster/server/domain';
 
 const NO_FIGURES: EngineFigures = {
   queues: 0,

@@ -1,5 +1,6 @@
+import { keptLog, VirtualTime } from '@taskmaster/engine/testing';
 import type { PeerHandlers } from '@taskmaster/server/ports';
-import { keptLog, type PeerWorld, peerContract, servePeer, VirtualTime } from '@taskmaster/server/testing';
+import { type PeerWorld, peerContract, servePeer } from '@taskmaster/server/testing';
 import { FaultyLink, type LinkedRun } from './faulty-link.ts';
 
 peerContract('the link between two nodes of a test', async () => {

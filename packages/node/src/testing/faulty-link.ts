@@ -1,12 +1,7 @@
-import type { Instant } from '@taskmaster/server/domain';
+import type { Instant } from '@taskmaster/engine/domain';
+import type { VirtualTime } from '@taskmaster/engine/testing';
 import type { CallPeer, PeerCalls } from '@taskmaster/server/ports';
-import {
-  callPeersOver,
-  LinkBrokenError,
-  type PeerPassage,
-  type ServePeer,
-  type VirtualTime,
-} from '@taskmaster/server/testing';
+import { callPeersOver, LinkBrokenError, type PeerPassage, type ServePeer } from '@taskmaster/server/testing';
 import type { TransferMethod } from '../cluster/placement/handoff/transfer-calls.ts';
 
 /** Faults of the link. `request` and `answer` are called with each message; a message is lost if they throw. */

@@ -1,21 +1,19 @@
 import type { EngineConfig } from '@taskmaster/engine';
-import { EngineHarness } from '@taskmaster/engine/testing';
+import type { PartitionId } from '@taskmaster/engine/domain';
+import { type Log, sleep } from '@taskmaster/engine/ports';
+import { EngineHarness, SeededRandom, VirtualClock, VirtualTime } from '@taskmaster/engine/testing';
 import { partitionOf } from '@taskmaster/proto';
 import type { RawService } from '@taskmaster/server/calls';
 import { type MemberRecord, mergeMembers, type Observer, openObserver } from '@taskmaster/server/cluster-view';
-import type { PartitionId } from '@taskmaster/server/domain';
-import { type CallPeer, type Log, type PeerHandlers, sleep } from '@taskmaster/server/ports';
+import type { CallPeer, PeerHandlers } from '@taskmaster/server/ports';
 import {
   CALM,
-  SeededRandom,
   type ServePeer,
   SimGossip,
   type SimMembership,
   SimNetwork,
   SimPeers,
   servePeer,
-  VirtualClock,
-  VirtualTime,
 } from '@taskmaster/server/testing';
 import { ClusterAgent } from '../cluster/agent.ts';
 import { type Identity, MemberStore, nextStartNumber } from '../cluster/membership/member-store.ts';

@@ -1,8 +1,7 @@
 import type { TaskEngine } from '@taskmaster/engine';
+import type { Log } from '@taskmaster/engine/ports';
 import type { RawService } from '@taskmaster/server/calls';
-
 import type { StreamingService, UnaryService } from '@taskmaster/server/grpc';
-import type { Log } from '@taskmaster/server/ports';
 import { grpcServerFor, startServer, type TestServer, type TestServerOptions } from '@taskmaster/server/testing';
 import { createHandlers } from '../service/handlers.ts';
 import { createNodeService } from '../service/node-service.ts';

@@ -1,7 +1,7 @@
-import { EngineHarness, type HarnessOptions } from '@taskmaster/engine/testing';
-import type { PartitionId } from '@taskmaster/server/domain';
+import type { PartitionId } from '@taskmaster/engine/domain';
+import { EngineHarness, type HarnessOptions, VirtualClock, VirtualTime } from '@taskmaster/engine/testing';
 import type { PeerHandlers } from '@taskmaster/server/ports';
-import { servePeer, VirtualClock, VirtualTime } from '@taskmaster/server/testing';
+import { servePeer } from '@taskmaster/server/testing';
 import { HandOffs } from '../cluster/placement/handoff/hand-offs.ts';
 import { FaultyLink, type LinkedRun, type LinkFaults } from './faulty-link.ts';
 

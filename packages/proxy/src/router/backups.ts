@@ -1,6 +1,6 @@
+import { existingPartition } from '@taskmaster/engine/domain';
 import { methods } from '@taskmaster/proto';
 import { requireClusterRight, type StreamingHandler } from '@taskmaster/server/calls';
-import { existingPartition } from '@taskmaster/server/domain';
 import { createBackupService, type StreamingService } from '@taskmaster/server/grpc';
 import { decodeCall } from '@taskmaster/server/requests';
 import type { BackupUpstream } from '../upstream/upstream.ts';

@@ -1,3 +1,4 @@
+import { Refusal } from '@taskmaster/engine/domain';
 import {
   encodeToBuffer,
   fieldBytes,
@@ -8,7 +9,6 @@ import {
   Error as WireErrorType,
 } from '@taskmaster/proto';
 import { countRequests, REPLY_BYTES, refusalOf, toWireError } from '@taskmaster/server/calls';
-import { Refusal } from '@taskmaster/server/domain';
 import { type Decoded, decodeCall } from '@taskmaster/server/requests';
 import { readEntries, withNumbers, writeEntries, writeField } from '../upstream/raw-codec.ts';
 import { giveBack } from './leasing/give-back.ts';

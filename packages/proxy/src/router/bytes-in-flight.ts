@@ -1,4 +1,4 @@
-import { Refusal } from '@taskmaster/server/domain';
+import { Refusal } from '@taskmaster/engine/domain';
 
 const RETRY_MS = 100;
 

@@ -1,6 +1,6 @@
+import { VirtualClock } from '@taskmaster/engine/testing';
 import { encodeToBuffer, StreamRequest, StreamResponse } from '@taskmaster/proto';
 import { unlimitedAccess } from '@taskmaster/server/access';
-import { VirtualClock } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
 import { type FakePipe, FakeUpstream } from '../testing/fake-upstream.ts';
 import { StreamSender } from '../upstream/stream-sender.ts';

@@ -1,3 +1,4 @@
+import { SeededRandom, settle, VirtualClock } from '@taskmaster/engine/testing';
 import {
   BatchLeaseTasksRequest,
   BatchUpdateTasksRequest,
@@ -12,17 +13,7 @@ import {
   WaitForTasksRequest,
 } from '@taskmaster/proto';
 import { type CallerAccess, unlimitedAccess } from '@taskmaster/server/access';
-import {
-  aGet,
-  aLease,
-  aList,
-  anEnqueue,
-  anUpdate,
-  aWait,
-  SeededRandom,
-  settle,
-  VirtualClock,
-} from '@taskmaster/server/testing';
+import { aGet, aLease, aList, anEnqueue, anUpdate, aWait } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
 import { FakeUpstream } from '../testing/fake-upstream.ts';
 import { FixedRoutes } from '../testing/fixed-routes.ts';

@@ -1,5 +1,6 @@
+import { SeededRandom, VirtualClock } from '@taskmaster/engine/testing';
 import { unlimitedAccess } from '@taskmaster/server/access';
-import { SeededRandom, VirtualClock, waitingLeaseKeepsMessage } from '@taskmaster/server/testing';
+import { waitingLeaseKeepsMessage } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 import { FakeUpstream, lost, unsent } from '../testing/fake-upstream.ts';
 import { FixedRoutes } from '../testing/fixed-routes.ts';

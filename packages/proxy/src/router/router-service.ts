@@ -1,3 +1,4 @@
+import { type CallSignal, Refusal } from '@taskmaster/engine/domain';
 import {
   byMethodName,
   CallField,
@@ -31,7 +32,6 @@ import {
   type UnaryHandler,
   visitorOf,
 } from '@taskmaster/server/calls';
-import { type CallSignal, Refusal } from '@taskmaster/server/domain';
 import { CLUSTER_SERVICE, type UnaryService } from '@taskmaster/server/grpc';
 import { decodeCall, decodeRequest, groupOf } from '@taskmaster/server/requests';
 import { readEntries } from '../upstream/raw-codec.ts';

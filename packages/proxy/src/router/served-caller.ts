@@ -1,6 +1,6 @@
+import type { CallSignal, Refusal } from '@taskmaster/engine/domain';
 import type { CallerAccess } from '@taskmaster/server/access';
 import type { UnaryCaller } from '@taskmaster/server/calls';
-import type { CallSignal, Refusal } from '@taskmaster/server/domain';
 import type { Sender } from '../upstream/sender.ts';
 import type { RoutedCaller, Router } from './routing/router.ts';
 

@@ -1,3 +1,4 @@
+import { type CallSignal, Refusal } from '@taskmaster/engine/domain';
 import {
   type EntryBound,
   encodeToBuffer,
@@ -9,7 +10,6 @@ import {
 } from '@taskmaster/proto';
 import { clusterAccess } from '@taskmaster/server/access';
 import type { StreamingHandler, UnaryCaller, UnaryHandler } from '@taskmaster/server/calls';
-import { type CallSignal, Refusal } from '@taskmaster/server/domain';
 import type { StreamingService, UnaryService } from '@taskmaster/server/grpc';
 import { decodeRequest, excerpt, refuse } from '@taskmaster/server/requests';
 import { peerOf, routerItself } from '../router/routed-peer.ts';

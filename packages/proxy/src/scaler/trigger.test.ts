@@ -1,4 +1,4 @@
-import { Refusal } from '@taskmaster/server/domain';
+import { Refusal } from '@taskmaster/engine/domain';
 import { describe, expect, test } from 'vitest';
 import { parseTrigger } from './trigger.ts';
 

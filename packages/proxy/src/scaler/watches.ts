@@ -1,6 +1,6 @@
 import { status } from '@grpc/grpc-js';
-import { type CallSignal, Refusal } from '@taskmaster/server/domain';
-import type { CancelTimer, Clock, Log } from '@taskmaster/server/ports';
+import { type CallSignal, Refusal } from '@taskmaster/engine/domain';
+import type { CancelTimer, Clock, Log } from '@taskmaster/engine/ports';
 import type { Figures, Selection } from './figures.ts';
 
 export interface WatchesDeps {

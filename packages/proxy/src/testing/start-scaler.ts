@@ -1,4 +1,5 @@
 import { type ClientReadableStream, credentials, type ServiceError } from '@grpc/grpc-js';
+import { keptLog, SeededRandom, VirtualClock } from '@taskmaster/engine/testing';
 import {
   ExternalScalerClient,
   encodeToBuffer,
@@ -8,7 +9,7 @@ import {
   QueueStats,
   type ScaledObjectRef,
 } from '@taskmaster/proto';
-import { keptLog, noService, SeededRandom, startServer, VirtualClock } from '@taskmaster/server/testing';
+import { noService, startServer } from '@taskmaster/server/testing';
 import { expect, onTestFinished } from 'vitest';
 import { Router } from '../router/routing/router.ts';
 import { Scaler, type ScalerLimits } from '../scaler/scaler.ts';

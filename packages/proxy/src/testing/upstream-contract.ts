@@ -1,7 +1,7 @@
 import { status } from '@grpc/grpc-js';
+import { Refusal } from '@taskmaster/engine/domain';
 import { unlimitedAccess } from '@taskmaster/server/access';
 import type { UnaryCaller, UnaryHandler } from '@taskmaster/server/calls';
-import { Refusal } from '@taskmaster/server/domain';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { LostError, RefusedError, type UnaryMethod, type Upstream } from '../upstream/upstream.ts';
 

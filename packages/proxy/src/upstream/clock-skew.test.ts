@@ -1,3 +1,5 @@
+import { SystemClock } from '@taskmaster/engine/ports';
+import { SeededRandom } from '@taskmaster/engine/testing';
 import {
   encodeToBuffer,
   GetTasksRequest,
@@ -7,16 +9,7 @@ import {
 } from '@taskmaster/proto';
 import { unlimitedAccess } from '@taskmaster/server/access';
 import { type Caller, IdentitySeal, type RawService, type StreamReply } from '@taskmaster/server/calls';
-import { SystemClock } from '@taskmaster/server/ports';
-import {
-  accessFor,
-  aGet,
-  anEnqueue,
-  anUpdate,
-  SeededRandom,
-  startServer,
-  type TestServer,
-} from '@taskmaster/server/testing';
+import { accessFor, aGet, anEnqueue, anUpdate, startServer, type TestServer } from '@taskmaster/server/testing';
 import { afterEach, describe, expect, test } from 'vitest';
 import { createRouterService } from '../router/router-service.ts';
 import { DEFAULT_ROUTER_LIMITS, Router } from '../router/routing/router.ts';

@@ -1,4 +1,4 @@
-import { keptLog } from '@taskmaster/server/testing';
+import { keptLog } from '@taskmaster/engine/testing';
 import { scriptedService } from '../testing/scripted-service.ts';
 import { type UpstreamWorld, upstreamContract } from '../testing/upstream-contract.ts';
 import { callService } from './local-calls.ts';

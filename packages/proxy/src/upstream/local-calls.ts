@@ -1,3 +1,4 @@
+import type { Log } from '@taskmaster/engine/ports';
 import {
   type RawService,
   refusalOf,
@@ -5,7 +6,6 @@ import {
   toWireError,
   type UnaryCaller,
 } from '@taskmaster/server/calls';
-import type { Log } from '@taskmaster/server/ports';
 import { isWaiting, LostError, RefusedError, type UnaryMethod, type UpstreamCallOptions } from './upstream.ts';
 
 /**

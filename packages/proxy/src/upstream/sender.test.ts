@@ -1,3 +1,4 @@
+import { SeededRandom, settle, VirtualClock } from '@taskmaster/engine/testing';
 import {
   encodeStreamEntries,
   encodeToBuffer,
@@ -8,7 +9,7 @@ import {
 } from '@taskmaster/proto';
 import { unlimitedAccess } from '@taskmaster/server/access';
 import type { UnaryCaller } from '@taskmaster/server/calls';
-import { anEnqueue, anUpdate, SeededRandom, settle, VirtualClock } from '@taskmaster/server/testing';
+import { anEnqueue, anUpdate } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
 import { createRouterService } from '../router/router-service.ts';
 import { Router } from '../router/routing/router.ts';

@@ -1,5 +1,5 @@
+import type { CallSignal } from '@taskmaster/engine/domain';
 import type { CallerAccess } from '@taskmaster/server/access';
-import type { CallSignal } from '@taskmaster/server/domain';
 import type { LostError, RefusedError, RoutedPeer, UnaryMethod, Upstream } from './upstream.ts';
 
 export interface SendOptions {

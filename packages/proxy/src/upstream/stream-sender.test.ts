@@ -1,4 +1,5 @@
 import { status } from '@grpc/grpc-js';
+import { VirtualClock } from '@taskmaster/engine/testing';
 import {
   encodeToBuffer,
   LeasedTask,
@@ -9,7 +10,7 @@ import {
   type StreamResult,
 } from '@taskmaster/proto';
 import { unlimitedAccess } from '@taskmaster/server/access';
-import { aLease, VirtualClock } from '@taskmaster/server/testing';
+import { aLease } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
 import { type FakePipe, FakeUpstream, refused } from '../testing/fake-upstream.ts';
 import { StreamSender } from './stream-sender.ts';

@@ -1,3 +1,4 @@
+import type { CallSignal } from '@taskmaster/engine/domain';
 import type {
   CallPipe,
   CallPipeListener,
@@ -7,7 +8,6 @@ import type {
   Error as WireError,
 } from '@taskmaster/proto';
 import type { CallerAccess } from '@taskmaster/server/access';
-import type { CallSignal } from '@taskmaster/server/domain';
 
 /** The name of a method with one request and one answer. */
 export type UnaryMethod = MethodName<TaskMethodKey | ClusterMethodKey>;

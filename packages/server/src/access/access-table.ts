@@ -1,6 +1,5 @@
+import { type GroupLimits, namePattern } from '@taskmaster/engine/domain';
 import { hashOfToken, Memo } from '@taskmaster/proto';
-import type { GroupLimits } from '../domain/group-limits.ts';
-import { namePattern } from '../domain/name-pattern.ts';
 import { type Grant, Principal } from './principal.ts';
 import type { PrincipalLimits } from './principal-usage.ts';
 

@@ -1,8 +1,6 @@
-import type { GroupRight, Right } from '@taskmaster/proto';
-import { Memo } from '@taskmaster/proto';
-import { Refusal } from '../domain/refusal.ts';
-import type { AccessTable } from './access-table.ts';
-import { ANONYMOUS } from './access-table.ts';
+import { Refusal } from '@taskmaster/engine/domain';
+import { type GroupRight, Memo, type Right } from '@taskmaster/proto';
+import { type AccessTable, ANONYMOUS } from './access-table.ts';
 import { type CallerAccess, CLUSTER_ITSELF, clusterAccess } from './caller-access.ts';
 import { type Credential, type CredentialKind, isJwt } from './credential.ts';
 import { type JwtKeys, type JwtRules, verifyJwt } from './jwt.ts';

@@ -1,5 +1,5 @@
+import type { Refusal } from '@taskmaster/engine/domain';
 import type { GroupRight, Right } from '@taskmaster/proto';
-import type { Refusal } from '../domain/refusal.ts';
 import type { CredentialKind } from './credential.ts';
 import type { PrincipalUsage } from './principal-usage.ts';
 

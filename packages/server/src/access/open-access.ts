@@ -1,5 +1,5 @@
+import type { Log } from '@taskmaster/engine/ports';
 import { FileChanges } from '../ports/file-changes.ts';
-import type { Log } from '../ports/log.ts';
 import { readPlainFile, readPrivateFile } from '../ports/private-file.ts';
 import { Access, type AccessState } from './access.ts';
 import { AccessFileError, parseAccessFile } from './access-file.ts';

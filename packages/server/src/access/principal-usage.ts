@@ -1,4 +1,4 @@
-import { Refusal } from '../domain/refusal.ts';
+import { Refusal } from '@taskmaster/engine/domain';
 
 /** Quotas of a principal at one node or proxy. An undefined one is not limited. */
 export interface PrincipalLimits {

@@ -1,5 +1,5 @@
+import { namePattern } from '@taskmaster/engine/domain';
 import { bitOf, Memo, type Right } from '@taskmaster/proto';
-import { namePattern } from '../domain/name-pattern.ts';
 
 export interface Grant {
   /** Patterns of groups. Undefined: rights about the whole cluster. */

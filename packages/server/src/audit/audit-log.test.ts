@@ -1,6 +1,6 @@
+import { VirtualClock } from '@taskmaster/engine/testing';
 import { beforeEach, expect, test } from 'vitest';
 import type { AuditEvent } from '../ports/audit.ts';
-import { VirtualClock } from '../ports/virtual-clock.ts';
 import { AuditLog } from './audit-log.ts';
 
 const said: string[] = [];

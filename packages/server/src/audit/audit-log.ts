@@ -1,7 +1,6 @@
+import type { Clock, Log } from '@taskmaster/engine/ports';
 import { ownText, visibleJson } from '@taskmaster/proto';
 import type { Audit, AuditEvent } from '../ports/audit.ts';
-import type { Clock } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
 
 /** Equal events within this time are counted and recorded together, in ms. */
 const TOGETHER_MS = 10_000;

@@ -1,6 +1,5 @@
+import type { Clock, Log } from '@taskmaster/engine/ports';
 import type { Audit } from '../ports/audit.ts';
-import type { Clock } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
 import { AuditFile } from './audit-file.ts';
 import { AuditLog } from './audit-log.ts';
 

@@ -1,8 +1,7 @@
+import type { CallSignal, Refusal } from '@taskmaster/engine/domain';
 import type { LeaseTasksRequest, MethodHandlers, TaskMethodKey } from '@taskmaster/proto';
 import { ANONYMOUS } from '../access/access-table.ts';
 import type { CallerAccess } from '../access/caller-access.ts';
-import type { CallSignal } from '../domain/call-signal.ts';
-import type { Refusal } from '../domain/refusal.ts';
 import type { Visitor } from './turnstile.ts';
 
 /** The client that made a call. */

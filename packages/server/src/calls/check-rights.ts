@@ -1,8 +1,12 @@
-import type { AwaitedTask, QueueName, Scope } from '@taskmaster/proto';
-import { parseQueueName } from '@taskmaster/proto';
+import {
+  type LeaseCommand,
+  type LeasePattern,
+  type QueueFilter,
+  Refusal,
+  type UpdateCommand,
+} from '@taskmaster/engine/domain';
+import { type AwaitedTask, parseQueueName, type QueueName, type Scope } from '@taskmaster/proto';
 import type { CallerAccess } from '../access/caller-access.ts';
-import type { LeaseCommand, LeasePattern, QueueFilter, UpdateCommand } from '../domain/commands.ts';
-import { Refusal } from '../domain/refusal.ts';
 
 // The rights that operations on queues need. Each throws a `Refusal` UNAUTHENTICATED or PERMISSION_DENIED.
 

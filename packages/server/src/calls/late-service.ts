@@ -1,5 +1,5 @@
+import type { Refusal } from '@taskmaster/engine/domain';
 import { byMethodName, methods, taskMethodKeys } from '@taskmaster/proto';
-import type { Refusal } from '../domain/refusal.ts';
 import type { Origin, RawService, StreamSession, UnaryHandler } from './raw-service.ts';
 
 /** A service that refuses every call until the real service is ready. */

@@ -1,10 +1,10 @@
 import { Metadata } from '@grpc/grpc-js';
+import type { Refusal } from '@taskmaster/engine/domain';
 import { hashOfToken } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { Access } from '../access/access.ts';
 import { AccessTable } from '../access/access-table.ts';
 import { unlimitedAccess } from '../access/caller-access.ts';
-import type { Refusal } from '../domain/refusal.ts';
 import { IdentitySeal } from './identity-seal.ts';
 import { IDENTITY_HEADER, Origins, ROUTED_HEADER } from './origins.ts';
 

@@ -1,9 +1,9 @@
 import type { Metadata } from '@grpc/grpc-js';
+import { Refusal } from '@taskmaster/engine/domain';
 import { Memo } from '@taskmaster/proto';
 import type { Access } from '../access/access.ts';
 import { type CallerAccess, refusedAccess, unlimitedAccess } from '../access/caller-access.ts';
 import { credentialOf } from '../access/credential.ts';
-import { Refusal } from '../domain/refusal.ts';
 import { isLoopbackPeer, peerAddress } from './host-port.ts';
 import { IdentitySeal } from './identity-seal.ts';
 import type { Origin } from './raw-service.ts';

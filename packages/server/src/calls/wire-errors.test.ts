@@ -1,9 +1,8 @@
 import { status } from '@grpc/grpc-js';
+import { type Pid, Refusal, type RefusedItem, UpdateRefusal } from '@taskmaster/engine/domain';
+import { keptLog } from '@taskmaster/engine/testing';
 import { BadRequest, ErrorInfo, ItemKind, RetryInfo, Status, UpdateRefused } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
-import type { Pid } from '../domain/ids.ts';
-import { Refusal, type RefusedItem, UpdateRefusal } from '../domain/refusal.ts';
-import { keptLog } from '../grpc/testing/start-server.ts';
 import { refusalOf, toCallStatus, toWireError } from './wire-errors.ts';
 
 function detailsOf(refusal: Refusal): Map<string, Uint8Array> {

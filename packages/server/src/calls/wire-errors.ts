@@ -1,4 +1,6 @@
 import { Metadata, status as Status } from '@grpc/grpc-js';
+import { METADATA_VALUE_CHARACTERS, Refusal, type RefusedItem, UpdateRefusal } from '@taskmaster/engine/domain';
+import type { Log } from '@taskmaster/engine/ports';
 import {
   type Any,
   BadRequest,
@@ -15,8 +17,6 @@ import {
   UpdateRefused,
   type Error as WireError,
 } from '@taskmaster/proto';
-import { METADATA_VALUE_CHARACTERS, Refusal, type RefusedItem, UpdateRefusal } from '../domain/refusal.ts';
-import type { Log } from '../ports/log.ts';
 
 // This file turns every thrown value into a status, for all transports.
 

@@ -1,6 +1,5 @@
+import { keptLog, VirtualClock, VirtualTime } from '@taskmaster/engine/testing';
 import { describe, expect, test } from 'vitest';
-import { keptLog } from '../grpc/testing/start-server.ts';
-import { VirtualClock, VirtualTime } from '../ports/virtual-clock.ts';
 import { ClockWatch } from './clock-watch.ts';
 import type { MemberRecord, Members } from './members.ts';
 

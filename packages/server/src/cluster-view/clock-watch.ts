@@ -1,5 +1,4 @@
-import type { Clock } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
+import type { Clock, Log } from '@taskmaster/engine/ports';
 import type { Members } from './members.ts';
 
 /** A larger difference of clocks is logged, and so is a change by as much, in ms. A round trip takes two seconds at most. */

@@ -1,9 +1,7 @@
+import { keptLog, SeededRandom, VirtualClock } from '@taskmaster/engine/testing';
 import type { ExchangeResponse } from '@taskmaster/proto';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { keptLog } from '../grpc/testing/start-server.ts';
 import type { PeerHandlers } from '../ports/peer-network.ts';
-import { VirtualClock } from '../ports/virtual-clock.ts';
-import { SeededRandom } from '../testing/seeded-random.ts';
 import { SimGossip } from '../testing/sim-membership.ts';
 import { callPeersOver, servePeer } from '../testing/sim-peers.ts';
 import { askCluster, Exchanger } from './exchange.ts';

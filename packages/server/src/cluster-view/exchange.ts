@@ -1,11 +1,8 @@
+import { type Instant, Refusal } from '@taskmaster/engine/domain';
+import type { CancelTimer, Clock, Log, Random } from '@taskmaster/engine/ports';
 import type { ClusterKnowledge, ExchangeResponse, MemberRelease } from '@taskmaster/proto';
-import type { Instant } from '../domain/ids.ts';
-import { Refusal } from '../domain/refusal.ts';
-import type { CancelTimer, Clock } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
 import type { Membership, Peer } from '../ports/membership.ts';
 import type { CallPeer } from '../ports/peer-network.ts';
-import type { Random } from '../ports/random.ts';
 import { type ClockDifference, ClockWatch } from './clock-watch.ts';
 import { fromWireRecord } from './knowledge-codec.ts';
 import type { MemberState, Members } from './members.ts';

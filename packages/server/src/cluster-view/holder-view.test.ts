@@ -1,6 +1,6 @@
+import type { PartitionId } from '@taskmaster/engine/domain';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { PartitionId } from '../domain/ids.ts';
 import { HolderView } from './holder-view.ts';
 
 const P = 3 as PartitionId;

@@ -1,4 +1,4 @@
-import type { PartitionId } from '../domain/ids.ts';
+import type { PartitionId } from '@taskmaster/engine/domain';
 
 /** The known holder of a partition. */
 export interface KnownHolder {

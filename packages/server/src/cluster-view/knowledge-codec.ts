@@ -1,5 +1,5 @@
+import type { PartitionId } from '@taskmaster/engine/domain';
 import { type ClusterKnowledge, type MemberRecord as WireRecord, MemberState as WireState } from '@taskmaster/proto';
-import type { PartitionId } from '../domain/ids.ts';
 import type { HolderView } from './holder-view.ts';
 import type { MemberRecord, MemberState, Members } from './members.ts';
 

@@ -1,6 +1,6 @@
+import type { Instant } from '@taskmaster/engine/domain';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Instant } from '../domain/ids.ts';
 import {
   deciderWithout,
   epochBeyond,

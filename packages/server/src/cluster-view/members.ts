@@ -1,4 +1,4 @@
-import type { Instant } from '../domain/ids.ts';
+import type { Instant } from '@taskmaster/engine/domain';
 
 /**
  * - joining: known to the cluster, not ready to hold partitions.

@@ -1,10 +1,8 @@
+import type { PartitionId } from '@taskmaster/engine/domain';
+import type { Clock, Log, Random } from '@taskmaster/engine/ports';
 import type { ClusterKnowledge } from '@taskmaster/proto';
-import type { PartitionId } from '../domain/ids.ts';
-import type { Clock } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
 import type { Membership } from '../ports/membership.ts';
 import type { CallPeer } from '../ports/peer-network.ts';
-import type { Random } from '../ports/random.ts';
 import type { Holder, RoutedNode, Routes } from '../ports/routes.ts';
 import type { ClockDifference } from './clock-watch.ts';
 import { addressOf, Exchanger } from './exchange.ts';

@@ -1,5 +1,5 @@
+import { Refusal } from '@taskmaster/engine/domain';
 import { type MemberRelease, PROTOCOL, rangesMeet } from '@taskmaster/proto';
-import { Refusal } from '../domain/refusal.ts';
 
 /** The release that a program reports to other members. `version`: version of the program. */
 export const releaseOf = (version: string): MemberRelease => ({

@@ -1,7 +1,7 @@
+import { Refusal } from '@taskmaster/engine/domain';
 import { type BackupPartitionRequest, type BackupPartitionResponse, methods } from '@taskmaster/proto';
 import { requireClusterRight } from '../calls/check-rights.ts';
 import type { StreamingHandler, UnaryCaller } from '../calls/raw-service.ts';
-import { Refusal } from '../domain/refusal.ts';
 import { decodeCall } from '../requests/codec.ts';
 import type { StreamingService } from './server-streams/streaming-service.ts';
 

@@ -1,3 +1,4 @@
+import { Refusal } from '@taskmaster/engine/domain';
 import {
   byMethodName,
   type ClusterMethodKey,
@@ -8,7 +9,6 @@ import {
 import { requireClusterRight } from '../calls/check-rights.ts';
 import type { UnaryHandler } from '../calls/raw-service.ts';
 import { unaryMethod } from '../calls/unary-method.ts';
-import { Refusal } from '../domain/refusal.ts';
 import type { UnaryService } from './unary-service.ts';
 
 /** The handlers of the cluster service; see cluster.proto. */

@@ -6,6 +6,7 @@ import {
   type ServerWritableStream,
   status as Status,
 } from '@grpc/grpc-js';
+import type { Log } from '@taskmaster/engine/ports';
 import {
   HealthService as definition,
   HealthCheckRequest,
@@ -14,7 +15,6 @@ import {
   HealthCheckResponse_ServingStatus as Serving,
 } from '@taskmaster/proto';
 import { refusalOf, toCallStatus } from '../calls/wire-errors.ts';
-import type { Log } from '../ports/log.ts';
 import { decodeRequest } from '../requests/codec.ts';
 import { CLUSTER_SERVICE } from './cluster-service.ts';
 

@@ -1,4 +1,6 @@
 import { ServerInterceptingCall } from '@grpc/grpc-js';
+import { Refusal } from '@taskmaster/engine/domain';
+import type { Log } from '@taskmaster/engine/ports';
 import { unlimitedAccess } from '../access/caller-access.ts';
 import type { PrincipalUsage } from '../access/principal-usage.ts';
 import type { CallObserver } from '../calls/call-observer.ts';
@@ -6,9 +8,7 @@ import type { Caller } from '../calls/caller.ts';
 import type { Origins } from '../calls/origins.ts';
 import type { Origin, RawService, StreamOperation, StreamReply, StreamSession } from '../calls/raw-service.ts';
 import { refusalOf, toCallStatus, toWireError } from '../calls/wire-errors.ts';
-import { Refusal } from '../domain/refusal.ts';
 import type { Audit } from '../ports/audit.ts';
-import type { Log } from '../ports/log.ts';
 import { auditCall } from './audited-calls.ts';
 import type { CountConnection } from './count-connection.ts';
 import type { NextCall } from './receiving/received-messages.ts';

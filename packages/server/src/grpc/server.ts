@@ -8,6 +8,8 @@ import {
   type ServerInterceptingCall,
   type ServerInterceptor,
 } from '@grpc/grpc-js';
+import { Refusal } from '@taskmaster/engine/domain';
+import type { Log } from '@taskmaster/engine/ports';
 import { TaskMasterServiceService } from '@taskmaster/proto';
 import type { Access } from '../access/access.ts';
 import type { CallObserver } from '../calls/call-observer.ts';
@@ -15,9 +17,7 @@ import type { IdentitySeal } from '../calls/identity-seal.ts';
 import { Origins } from '../calls/origins.ts';
 import type { RawService } from '../calls/raw-service.ts';
 import { refusalOf } from '../calls/wire-errors.ts';
-import { Refusal } from '../domain/refusal.ts';
 import { type Audit, noAudit } from '../ports/audit.ts';
-import type { Log } from '../ports/log.ts';
 import { rawMethod } from '../requests/codec.ts';
 import type { Tls } from '../tls/tls.ts';
 import { createAccessService } from './access-service.ts';

@@ -6,6 +6,8 @@ import {
   status as Status,
   type sendUnaryData,
 } from '@grpc/grpc-js';
+import { type CallSignal, Refusal } from '@taskmaster/engine/domain';
+import type { Log } from '@taskmaster/engine/ports';
 import type { Reason } from '@taskmaster/proto';
 import type { CallerAccess } from '../access/caller-access.ts';
 import type { PrincipalUsage } from '../access/principal-usage.ts';
@@ -13,10 +15,7 @@ import type { CallObserver } from '../calls/call-observer.ts';
 import type { Origins } from '../calls/origins.ts';
 import type { Origin, UnaryCaller, UnaryHandler } from '../calls/raw-service.ts';
 import { detailsIn, refusalOf, toCallStatus } from '../calls/wire-errors.ts';
-import type { CallSignal } from '../domain/call-signal.ts';
-import { Refusal } from '../domain/refusal.ts';
 import type { Audit } from '../ports/audit.ts';
-import type { Log } from '../ports/log.ts';
 import { rawMethod } from '../requests/codec.ts';
 import { auditCall, type EndedCall } from './audited-calls.ts';
 import type { CountConnection } from './count-connection.ts';

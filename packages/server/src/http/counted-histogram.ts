@@ -1,5 +1,5 @@
+import type { DurationCounts } from '@taskmaster/engine/domain';
 import { Histogram } from 'prom-client';
-import type { DurationCounts } from '../domain/index.ts';
 
 interface Value {
   readonly metricName: string;

@@ -1,4 +1,4 @@
-import type { EngineHealth } from '../domain/commands.ts';
+import type { EngineHealth } from '@taskmaster/engine/domain';
 import { jsonReply, type Reply } from './reply.ts';
 
 /** Health of a node: that of its engine, or the reason why the node does not serve. */

@@ -1,8 +1,8 @@
 import { status } from '@grpc/grpc-js';
+import type { DurationCounts } from '@taskmaster/engine/domain';
 import { type Reason, statusOfReason } from '@taskmaster/proto';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, type LabelValues, Registry } from 'prom-client';
 import type { Access } from '../access/access.ts';
-import type { DurationCounts } from '../domain/index.ts';
 import type { Tls } from '../tls/tls.ts';
 import { CountedHistogram } from './counted-histogram.ts';
 

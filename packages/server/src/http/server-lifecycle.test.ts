@@ -1,5 +1,5 @@
+import { Refusal } from '@taskmaster/engine/domain';
 import { toWireError } from '../calls/wire-errors.ts';
-import { Refusal } from '../domain/refusal.ts';
 import { type LifecycleWorld, lifecycleContract, lifecycleTimeoutContract } from '../testing/lifecycle-contract.ts';
 import { acceptsAt, freePort } from '../testing/ports.ts';
 import { HttpServer } from './server.ts';

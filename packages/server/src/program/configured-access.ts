@@ -1,6 +1,6 @@
+import type { Log } from '@taskmaster/engine/ports';
 import type { Access } from '../access/access.ts';
 import { type AccessSettings, hasAccessRules } from '../access/access-settings.ts';
-import type { Log } from '../ports/log.ts';
 import { InvalidConfigError } from './config-sections.ts';
 
 /** The rules that the settings name. `access` is undefined if they name none. */

@@ -1,6 +1,6 @@
+import type { Log } from '@taskmaster/engine/ports';
 import { type AccessSettings, hasAccessRules } from '../access/access-settings.ts';
 import { isLoopbackHost } from '../calls/host-port.ts';
-import type { Log } from '../ports/log.ts';
 import { hasTls, type TlsSettings } from '../tls/tls-files.ts';
 import { InvalidConfigError } from './config-sections.ts';
 

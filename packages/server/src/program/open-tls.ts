@@ -1,4 +1,4 @@
-import type { Log } from '../ports/log.ts';
+import type { Log } from '@taskmaster/engine/ports';
 import { Tls } from '../tls/tls.ts';
 import { hasTls, readTlsFiles, TlsFileError, type TlsSettings } from '../tls/tls-files.ts';
 import { InvalidConfigError } from './config-sections.ts';

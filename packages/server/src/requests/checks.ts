@@ -1,9 +1,13 @@
+import {
+  givenIn,
+  type LeaseToken,
+  latin1Of,
+  type Pid,
+  Refusal,
+  type TaskGiven,
+  type TaskHeaders,
+} from '@taskmaster/engine/domain';
 import { limits, type Reason } from '@taskmaster/proto';
-import { latin1Of } from '../domain/bytes.ts';
-import type { TaskHeaders } from '../domain/headers.ts';
-import type { LeaseToken, Pid } from '../domain/ids.ts';
-import { Refusal } from '../domain/refusal.ts';
-import { givenIn, type TaskGiven } from '../domain/task.ts';
 
 /** The place of a field in its request. Its path is built only for a refusal, because that costs more than the check. */
 export interface Place {

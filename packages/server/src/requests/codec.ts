@@ -1,4 +1,5 @@
 import type { MethodDefinition } from '@grpc/grpc-js';
+import { Refusal } from '@taskmaster/engine/domain';
 import {
   type CountedFields,
   type EntryBound,
@@ -7,7 +8,6 @@ import {
   limits,
   type Method,
 } from '@taskmaster/proto';
-import { Refusal } from '../domain/refusal.ts';
 import { refuse } from './checks.ts';
 
 /** A generated message type. */

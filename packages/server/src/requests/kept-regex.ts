@@ -1,6 +1,6 @@
+import type { LeasePattern } from '@taskmaster/engine/domain';
 import { Memo } from '@taskmaster/proto';
 import type { RE2JS } from 're2js';
-import type { LeasePattern } from '../domain/commands.ts';
 import type { Place } from './checks.ts';
 import { compileRegex } from './parse-queues.ts';
 

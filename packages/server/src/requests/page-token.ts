@@ -1,5 +1,5 @@
+import { Refusal } from '@taskmaster/engine/domain';
 import type { QueueName } from '@taskmaster/proto';
-import { Refusal } from '../domain/refusal.ts';
 import { queueName } from './queue-names.ts';
 
 /** Position after this queue, where the next page of a listing begins. Opaque to clients. */

@@ -1,5 +1,5 @@
+import type { LeaseCommand, LeasePattern } from '@taskmaster/engine/domain';
 import { type LeaseTasksRequest, limits, type QueueName } from '@taskmaster/proto';
-import type { LeaseCommand, LeasePattern } from '../domain/commands.ts';
 import { countAtMost, duration, leaseTime, pidOrNone, refuse, textAtMost, wholeNumber } from './checks.ts';
 import { keptRegex } from './kept-regex.ts';
 import { groupName, queueName } from './queue-names.ts';

@@ -1,3 +1,4 @@
+import type { ListCommand, QueueFilter, StatsCommand } from '@taskmaster/engine/domain';
 import {
   type QueueFilter as FilterMessage,
   type GetQueueStatsRequest,
@@ -5,7 +6,6 @@ import {
   limits,
 } from '@taskmaster/proto';
 import { RE2JS, RE2JSException } from 're2js';
-import type { ListCommand, QueueFilter, StatsCommand } from '../domain/commands.ts';
 import { countAtMost, excerpt, type Place, refuse, wholeNumber } from './checks.ts';
 import { parsePageToken } from './page-token.ts';
 import { groupName, queueName } from './queue-names.ts';

@@ -1,5 +1,5 @@
+import type { RetryPolicy } from '@taskmaster/engine/domain';
 import { EnqueueMode, limits, type RetryPolicy as RetryPolicyMessage } from '@taskmaster/proto';
-import type { RetryPolicy } from '../domain/task.ts';
 import { duration, type Place, refuse, wholeNumber } from './checks.ts';
 
 /** The numbers of a retry policy. `at`: the place of a field. */

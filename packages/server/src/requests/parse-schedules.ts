@@ -1,4 +1,13 @@
 import {
+  cronProblem,
+  isTimeZone,
+  type ListSchedulesCommand,
+  NOTHING_GIVEN,
+  type PutScheduleCommand,
+  type TaskHeaders,
+  withHeaders,
+} from '@taskmaster/engine/domain';
+import {
   formatQueueName,
   type ListSchedulesRequest,
   limits,
@@ -8,10 +17,6 @@ import {
   type RetryPolicy,
   type ScheduleSpec,
 } from '@taskmaster/proto';
-import { type TaskHeaders, withHeaders } from '../domain/headers.ts';
-import type { ListSchedulesCommand, PutScheduleCommand } from '../domain/schedules/schedule-commands.ts';
-import { cronProblem, isTimeZone } from '../domain/schedules/schedule-rule.ts';
-import { NOTHING_GIVEN } from '../domain/task.ts';
 import { duration, excerpt, headers, type Place, refuse, taskGiven, textAtMost, wholeNumber } from './checks.ts';
 import { parsePageToken } from './page-token.ts';
 import { retryLimits } from './parse-retry.ts';

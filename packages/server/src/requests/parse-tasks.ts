@@ -1,3 +1,4 @@
+import type { GetCommand, PeekCommand, WaitCommand } from '@taskmaster/engine/domain';
 import {
   type GetTasksRequest,
   limits,
@@ -5,7 +6,6 @@ import {
   type PeekTasksRequest,
   type WaitForTasksRequest,
 } from '@taskmaster/proto';
-import type { GetCommand, PeekCommand, WaitCommand } from '../domain/commands.ts';
 import { countAtMost, duration, leaseToken, pid, pidOrNone, refuse, taskKey, wholeNumber } from './checks.ts';
 import { OneGroup } from './one-group.ts';
 import { queueName } from './queue-names.ts';

@@ -1,4 +1,24 @@
 import {
+  BATCH_START,
+  type BatchCommand,
+  type DequeueItem,
+  type EnqueueItem,
+  endOf,
+  type Instant,
+  latin1Of,
+  type Pid,
+  type ReleaseItem,
+  type RenewItem,
+  type RetryPolicy,
+  type TaskError,
+  type TaskItem,
+  type TaskResult,
+  taskMetadata,
+  type UpdateCommand,
+  type UpdateEnd,
+  withHeaders,
+} from '@taskmaster/engine/domain';
+import {
   type Dequeue,
   type Enqueue,
   limits,
@@ -10,23 +30,6 @@ import {
   type TaskError as TaskErrorMessage,
   type UpdateTasksRequest,
 } from '@taskmaster/proto';
-import { BATCH_START, endOf } from '../domain/batches.ts';
-import { latin1Of } from '../domain/bytes.ts';
-import type {
-  BatchCommand,
-  DequeueItem,
-  EnqueueItem,
-  ReleaseItem,
-  RenewItem,
-  TaskItem,
-  TaskResult,
-  UpdateCommand,
-  UpdateEnd,
-} from '../domain/commands.ts';
-import { withHeaders } from '../domain/headers.ts';
-import type { Instant, Pid } from '../domain/ids.ts';
-import { taskMetadata } from '../domain/refusal.ts';
-import type { RetryPolicy, TaskError } from '../domain/task.ts';
 import {
   countAtMost,
   duration,

@@ -1,4 +1,4 @@
-import type { VirtualTime } from '../ports/virtual-clock.ts';
+import type { VirtualTime } from '@taskmaster/engine/testing';
 import type { Host } from './sim-network.ts';
 
 /** A simulated process that only answers calls. */

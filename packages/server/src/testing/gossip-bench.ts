@@ -1,7 +1,7 @@
+import type { Log } from '@taskmaster/engine/ports';
 import { type GossipOptions, openGossip } from '../gossip/open-gossip.ts';
 import type { GossipTiming, LinkFault } from '../gossip/swim/options.ts';
 import { SwimMember, type SwimMemberOptions } from '../gossip/swim/swim-member.ts';
-import type { Log } from '../ports/log.ts';
 import type { MemberMeta, Membership, Peer } from '../ports/membership.ts';
 
 /** A fifth of the default times, so that a death is noticed within a second. */

@@ -23,18 +23,14 @@ export {
 export { SleepingClient } from '../grpc/testing/sleeping-client.ts';
 export {
   grpcServerFor,
-  type KeptLog,
-  keptLog,
   noService,
   startServer,
   type TestServer,
   type TestServerOptions,
 } from '../grpc/testing/start-server.ts';
 export { waitingLeaseKeepsMessage } from '../grpc/testing/waiting-lease.ts';
-export { settle, VirtualClock, VirtualTime } from '../ports/virtual-clock.ts';
 export { accessFor } from './access-for.ts';
 export { accessOf } from './access-of.ts';
-export { instants, latin1, pids, taskStates, texts } from './arbitraries.ts';
 export { FakeHost } from './fake-host.ts';
 export { aliveOf, GossipBench } from './gossip-bench.ts';
 export {
@@ -46,7 +42,6 @@ export {
 export { type PeerWorld, peerContract } from './peer-contract.ts';
 export { acceptsAt, freePort } from './ports.ts';
 export { type RoutesWorld, routesContract } from './routes-contract.ts';
-export { SeededRandom } from './seeded-random.ts';
 export { SimGossip, type SimMembership } from './sim-membership.ts';
 export { type Arrival, CALM, LinkBrokenError, SimNetwork } from './sim-network.ts';
 export { callPeersOver, type PeerPassage, type ServePeer, SimPeers, servePeer } from './sim-peers.ts';

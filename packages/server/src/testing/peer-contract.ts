@@ -1,6 +1,6 @@
+import { Refusal } from '@taskmaster/engine/domain';
 import { limits, type SendRowsRequest, TransferredRowKind } from '@taskmaster/proto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { Refusal } from '../domain/refusal.ts';
 import {
   type CallPeer,
   type PeerHandlers,

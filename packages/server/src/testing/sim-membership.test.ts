@@ -1,5 +1,5 @@
+import { VirtualClock, VirtualTime } from '@taskmaster/engine/testing';
 import { expect, test } from 'vitest';
-import { VirtualClock, VirtualTime } from '../ports/virtual-clock.ts';
 import { memberMeta, membershipContract } from './membership-contract.ts';
 import { SimGossip } from './sim-membership.ts';
 

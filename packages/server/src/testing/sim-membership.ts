@@ -1,5 +1,5 @@
-import type { Instant } from '../domain/ids.ts';
-import type { CancelTimer, Clock } from '../ports/clock.ts';
+import type { Instant } from '@taskmaster/engine/domain';
+import type { CancelTimer, Clock } from '@taskmaster/engine/ports';
 import type {
   MemberChange,
   MemberMeta,

@@ -1,7 +1,6 @@
-import type { CallSignal } from '../domain/call-signal.ts';
-import type { Instant } from '../domain/ids.ts';
-import type { CancelTimer, Clock } from '../ports/clock.ts';
-import type { SeededRandom } from './seeded-random.ts';
+import type { CallSignal, Instant } from '@taskmaster/engine/domain';
+import type { CancelTimer, Clock } from '@taskmaster/engine/ports';
+import type { SeededRandom } from '@taskmaster/engine/testing';
 
 type Timers = Pick<Clock, 'now' | 'at'>;
 

@@ -1,9 +1,7 @@
-import { keptLog } from '../grpc/testing/start-server.ts';
+import { keptLog, SeededRandom, VirtualClock, VirtualTime } from '@taskmaster/engine/testing';
 import type { PeerHandlers } from '../ports/peer-network.ts';
-import { VirtualClock, VirtualTime } from '../ports/virtual-clock.ts';
 import { FakeHost } from './fake-host.ts';
 import { type PeerWorld, peerContract } from './peer-contract.ts';
-import { SeededRandom } from './seeded-random.ts';
 import { CALM, SimNetwork } from './sim-network.ts';
 import { SimPeers, servePeer } from './sim-peers.ts';
 

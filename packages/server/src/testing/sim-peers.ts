@@ -1,12 +1,13 @@
+import { Refusal } from '@taskmaster/engine/domain';
+import { type Log, sleep } from '@taskmaster/engine/ports';
+import type { VirtualClock } from '@taskmaster/engine/testing';
 import { PeerServiceService } from '@taskmaster/proto';
 import { unlimitedAccess } from '../access/caller-access.ts';
 import type { UnaryCaller } from '../calls/raw-service.ts';
 import { RelayedRefusal, refusalOf, toWireError } from '../calls/wire-errors.ts';
-import { Refusal } from '../domain/refusal.ts';
 import { PeerSeal } from '../grpc/peers/peer-seal.ts';
 import { createPeerService } from '../grpc/peers/peer-service.ts';
 import { RECEIVE_BYTES } from '../grpc/receiving/received-messages.ts';
-import type { Log } from '../ports/log.ts';
 import {
   type CallPeer,
   type PeerCallOptions,
@@ -15,8 +16,6 @@ import {
   type PeerMethod,
   PeerUnreachableError,
 } from '../ports/peer-network.ts';
-import { sleep } from '../ports/sleep.ts';
-import type { VirtualClock } from '../ports/virtual-clock.ts';
 import { LinkBrokenError, type SimNetwork } from './sim-network.ts';
 
 /** Interval at which a call that waits for a connection tries to connect, in ms. */

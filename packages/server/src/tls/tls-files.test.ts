@@ -1,6 +1,6 @@
 import { chmod, writeFile } from 'node:fs/promises';
+import { keptLog } from '@taskmaster/engine/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { keptLog } from '../grpc/testing/start-server.ts';
 import { type CertificateFiles, certificateFiles, TestAuthority } from '../testing/tls/certificates.ts';
 import { Tls } from './tls.ts';
 import { readTlsFiles, TlsFileError, type TlsSettings } from './tls-files.ts';

@@ -1,7 +1,7 @@
 import { constants } from 'node:crypto';
 import type { TlsOptions } from 'node:tls';
+import type { Log } from '@taskmaster/engine/ports';
 import { FileChanges } from '../ports/file-changes.ts';
-import type { Log } from '../ports/log.ts';
 import { readTlsFiles, TlsFileError, type TlsMaterial, type TlsSettings } from './tls-files.ts';
 
 /** How often the files are checked for changes, in ms. */

@@ -1,5 +1,6 @@
+import { keptLog, SeededRandom, VirtualTime } from '@taskmaster/engine/testing';
 import { type NetworkedUpstreamWorld, networkedUpstreamContract, scriptedService } from '@taskmaster/proxy/testing';
-import { CALM, FakeHost, keptLog, SeededRandom, SimNetwork, VirtualTime } from '@taskmaster/server/testing';
+import { CALM, FakeHost, SimNetwork } from '@taskmaster/server/testing';
 import { SimUpstream } from './links.ts';
 
 function simulated(seed: number): NetworkedUpstreamWorld {

@@ -1,3 +1,4 @@
+import type { Log } from '@taskmaster/engine/ports';
 import {
   callService,
   LostError,
@@ -7,7 +8,6 @@ import {
   type UpstreamPipe,
 } from '@taskmaster/proxy/router';
 import type { RawService } from '@taskmaster/server/calls';
-import type { Log } from '@taskmaster/server/ports';
 import { LinkBrokenError, type SimNetwork } from '@taskmaster/server/testing';
 
 /** Time without an answer after which a caller treats a connection as broken, in ms. Longer than any wait for tasks. */

@@ -1,9 +1,9 @@
+import { type SeededRandom, VirtualClock } from '@taskmaster/engine/testing';
 import { ALL_NODES, type SimCluster } from '@taskmaster/node/testing';
 import { createRouterService, DEFAULT_ROUTER_LIMITS, LostError, RefusedError, Router } from '@taskmaster/proxy';
 import { callService, type UnaryMethod } from '@taskmaster/proxy/router';
 import { unlimitedAccess } from '@taskmaster/server/access';
 import type { Observer } from '@taskmaster/server/cluster-view';
-import { type SeededRandom, VirtualClock } from '@taskmaster/server/testing';
 import type { Trouble } from '../trouble.ts';
 import type { Way } from './client.ts';
 import { SimUpstream } from './links.ts';

@@ -1,5 +1,5 @@
 import type { EnqueueCall, LeasedReply, UpdateCall } from '@taskmaster/cli/testing/history';
-import type { SeededRandom } from '@taskmaster/server/testing';
+import type { SeededRandom } from '@taskmaster/engine/testing';
 import type { SimClient } from './client.ts';
 
 export const GROUPS = ['g0', 'g1', 'g2', 'g3', 'g4', 'g5'] as const;

@@ -1,5 +1,6 @@
 import type { FinalTask, HistoryEvent } from '@taskmaster/cli/testing/history';
 import type { Engine } from '@taskmaster/engine';
+import { dataOf, type LeasedTask } from '@taskmaster/engine/domain';
 import type { SimCluster } from '@taskmaster/node/testing';
 import {
   encodeToBuffer,
@@ -8,7 +9,6 @@ import {
   GetQueueStatsResponse,
   parseQueueName,
 } from '@taskmaster/proto';
-import { dataOf, type LeasedTask } from '@taskmaster/server/domain';
 import type { Way } from '../calls/client.ts';
 import { GROUPS, QUEUES } from '../calls/workload.ts';
 

@@ -1,6 +1,6 @@
+import type { Key } from '@taskmaster/engine/domain';
 import { Family } from '@taskmaster/engine/ports';
 import type { SimNode } from '@taskmaster/node/testing';
-import type { Key } from '@taskmaster/server/domain';
 
 /**
  * (i) A settled node must have no leftovers. In memory: no queue of a partition that it does not hold, and no queue twice. On

@@ -1,6 +1,6 @@
+import type { PartitionId } from '@taskmaster/engine/domain';
 import type { SimCluster, SimNode } from '@taskmaster/node/testing';
 import type { Observer } from '@taskmaster/server/cluster-view';
-import type { PartitionId } from '@taskmaster/server/domain';
 import type { Faults } from '../faults/faults.ts';
 import { leftoversOf } from './leftovers.ts';
 

@@ -1,5 +1,5 @@
+import type { SeededRandom } from '@taskmaster/engine/testing';
 import type { SimNode } from '@taskmaster/node/testing';
-import type { SeededRandom } from '@taskmaster/server/testing';
 
 export type DiskFault = 'failed write' | 'failed fsync' | 'full disk';
 

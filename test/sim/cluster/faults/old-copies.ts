@@ -1,6 +1,6 @@
+import type { PartitionId } from '@taskmaster/engine/domain';
+import type { SeededRandom } from '@taskmaster/engine/testing';
 import type { SimNode } from '@taskmaster/node/testing';
-import type { PartitionId } from '@taskmaster/server/domain';
-import type { SeededRandom } from '@taskmaster/server/testing';
 import type { Fault } from './fault.ts';
 
 /** Share of the possible cases in which a copy is put back. */

@@ -1,6 +1,6 @@
+import { Refusal } from '@taskmaster/engine/domain';
+import type { SeededRandom } from '@taskmaster/engine/testing';
 import type { SimCluster } from '@taskmaster/node/testing';
-import { Refusal } from '@taskmaster/server/domain';
-import type { SeededRandom } from '@taskmaster/server/testing';
 import type { Trouble } from '../trouble.ts';
 
 export interface OperatorOptions {

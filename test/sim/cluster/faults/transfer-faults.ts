@@ -1,5 +1,6 @@
+import type { SeededRandom } from '@taskmaster/engine/testing';
 import type { SimCluster, SimNode } from '@taskmaster/node/testing';
-import type { Arrival, SeededRandom } from '@taskmaster/server/testing';
+import type { Arrival } from '@taskmaster/server/testing';
 import type { Fault } from './fault.ts';
 
 /** Longer than the wait before a lost partition is claimed. */

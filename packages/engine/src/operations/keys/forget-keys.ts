@@ -1,4 +1,4 @@
-import type { Key, Pid, QueueId } from '@taskmaster/server/domain';
+import type { Key, Pid, QueueId } from '../../domain/ids.ts';
 import { pointersOf, queueOfPointer } from '../../domain/key-pointer.ts';
 import { afterPrefix, pidOfTaskKey, taskKey } from '../../domain/keys.ts';
 import type { EngineState } from '../../engine-state.ts';

@@ -1,6 +1,6 @@
 import { EnqueueMode, parseQueueName } from '@taskmaster/proto';
-import type { Pid } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
+import type { Pid } from '../../domain/ids.ts';
 import { type EngineHarness, engineHarness, pidsOf, type UpdateSpec } from '../../testing/engine-harness.ts';
 
 const QUEUE = 'shop#orders';

@@ -1,4 +1,5 @@
-import type { Pid, TaskItem, UpdateCommand, UpdateEnd } from '@taskmaster/server/domain';
+import type { TaskItem, UpdateCommand, UpdateEnd } from '../../domain/commands.ts';
+import type { Pid } from '../../domain/ids.ts';
 import type { TaskDraft } from '../task-draft.ts';
 
 /** The task that an item names by its key. */

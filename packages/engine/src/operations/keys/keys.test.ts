@@ -1,6 +1,6 @@
 import { EnqueueMode, EnqueueResult, parseQueueName } from '@taskmaster/proto';
-import type { Pid } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
+import type { Pid } from '../../domain/ids.ts';
 import { type EngineHarness, type EnqueueSpec, engineHarness, pidsOf } from '../../testing/engine-harness.ts';
 import { putSettings } from '../../testing/put-settings.ts';
 

@@ -1,5 +1,5 @@
-import type { QueueId } from '@taskmaster/server/domain';
-import { Refusal } from '@taskmaster/server/domain';
+import type { QueueId } from '../../domain/ids.ts';
+import { Refusal } from '../../domain/refusal.ts';
 import type { EngineState } from '../../engine-state.ts';
 import type { Queue } from '../../queues/queue.ts';
 import { keyRecords } from '../../records/record-store.ts';

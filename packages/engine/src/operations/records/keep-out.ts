@@ -1,6 +1,8 @@
-import type { EnqueueItem, Instant, QueueSettings, TaskResult } from '@taskmaster/server/domain';
+import type { EnqueueItem, TaskResult } from '../../domain/commands.ts';
 import { decodeEnd, recordPid } from '../../domain/end-record.ts';
+import type { Instant } from '../../domain/ids.ts';
 import { endOfKey } from '../../domain/key-pointer.ts';
+import type { QueueSettings } from '../../domain/queue-settings.ts';
 import type { Queue } from '../../queues/queue.ts';
 import { endRecords } from '../../records/record-store.ts';
 import type { TaskDraft } from '../task-draft.ts';

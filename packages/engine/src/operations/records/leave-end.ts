@@ -1,6 +1,7 @@
 import { limits, type QueueName } from '@taskmaster/proto';
-import type { Instant, Pid, TaskState } from '@taskmaster/server/domain';
 import { encodeEnd, type RecordedEnd, recordPid } from '../../domain/end-record.ts';
+import type { Instant, Pid } from '../../domain/ids.ts';
+import type { TaskState } from '../../domain/task.ts';
 import type { CachedTask } from '../../queues/cache/places.ts';
 import type { Queue } from '../../queues/queue.ts';
 import { endRecords } from '../../records/record-store.ts';

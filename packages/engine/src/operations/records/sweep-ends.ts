@@ -1,4 +1,4 @@
-import type { Pid } from '@taskmaster/server/domain';
+import type { Pid } from '../../domain/ids.ts';
 import type { EngineState } from '../../engine-state.ts';
 import { EngineView } from '../../pending/engine-view.ts';
 import type { Queue } from '../../queues/queue.ts';

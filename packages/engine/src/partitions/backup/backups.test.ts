@@ -1,6 +1,6 @@
 import { OLDEST_READER_FORMAT, partitionOf } from '@taskmaster/proto';
-import type { Instant, PartitionId } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
+import type { Instant, PartitionId } from '../../domain/ids.ts';
 import { Family } from '../../ports/store.ts';
 import { BackupCopy, backupRequest } from '../../testing/backup-copy.ts';
 import { EngineHarness, type HarnessOptions, pidsOf } from '../../testing/engine-harness.ts';

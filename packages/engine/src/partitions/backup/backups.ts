@@ -5,8 +5,12 @@ import {
   type BackupPoint,
   OLDEST_READER_FORMAT,
 } from '@taskmaster/proto';
-import { type CallSignal, existingPartition, type PartitionId, Refusal } from '@taskmaster/server/domain';
-import type { Clock, Random } from '@taskmaster/server/ports';
+import type { CallSignal } from '../../domain/call-signal.ts';
+import { existingPartition } from '../../domain/existing-partition.ts';
+import type { PartitionId } from '../../domain/ids.ts';
+import { Refusal } from '../../domain/refusal.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { Random } from '../../ports/random.ts';
 import { Tally } from '../../queues/tally.ts';
 import { refusalOf } from '../../store-refusal.ts';
 import type { Partitions } from '../partitions.ts';

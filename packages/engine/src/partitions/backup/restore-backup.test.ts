@@ -1,9 +1,9 @@
 import { MemoryStore } from '@taskmaster/backup/testing';
 import { MissedRuns, partitionOf } from '@taskmaster/proto';
-import type { LeaseToken } from '@taskmaster/server/domain';
-import { VirtualClock } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
+import type { LeaseToken } from '../../domain/ids.ts';
 import { StoreFullError } from '../../ports/store.ts';
+import { VirtualClock } from '../../ports/virtual-clock.ts';
 import { putSchedule, runPids, scheduleOf, waitingIn } from '../../schedules/test-support.ts';
 import { backupOf, restoreTo } from '../../testing/backup-of-engine.ts';
 import { EngineHarness, type HarnessOptions, pidsOf } from '../../testing/engine-harness.ts';

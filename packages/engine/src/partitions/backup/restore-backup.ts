@@ -1,12 +1,7 @@
 import { BackupError, type BackupEvent, type BackupSource, type Manifest, readBackup } from '@taskmaster/backup';
 import { type BackupEnd, type BackupHeader, isReservedName } from '@taskmaster/proto';
-import {
-  type Instant,
-  type PartitionId,
-  type QueueId,
-  type Ticket,
-  UnreadableBytesError,
-} from '@taskmaster/server/domain';
+import { UnreadableBytesError } from '../../domain/bytes.ts';
+import type { Instant, PartitionId, QueueId, Ticket } from '../../domain/ids.ts';
 import { metaKeys } from '../../domain/keys.ts';
 import { encodeNodeRow } from '../../log/node-row.ts';
 import { ticketBehindEarlierLives } from '../../log/partition-row.ts';

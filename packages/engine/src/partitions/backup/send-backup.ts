@@ -5,8 +5,9 @@ import type {
   TransferredAtom,
   TransferredRow,
 } from '@taskmaster/proto';
-import type { PartitionId, Ticket } from '@taskmaster/server/domain';
-import { type Clock, sleep } from '@taskmaster/server/ports';
+import type { PartitionId, Ticket } from '../../domain/ids.ts';
+import type { Clock } from '../../ports/clock.ts';
+import { sleep } from '../../ports/sleep.ts';
 import type { Partitions } from '../partitions.ts';
 import { ExportBrokenError, type PartitionExport } from '../transfer/export-partition.ts';
 import type { Throttle } from '../transfer/throttle.ts';

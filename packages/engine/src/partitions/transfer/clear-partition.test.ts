@@ -1,9 +1,9 @@
-import type { PartitionId, Pid, QueueId } from '@taskmaster/server/domain';
-import { SeededRandom } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
+import type { PartitionId, Pid, QueueId } from '../../domain/ids.ts';
 import { metaKeys, queuePrefix, taskKey } from '../../domain/keys.ts';
 import { Family } from '../../ports/store.ts';
 import { WriteBatch } from '../../ports/write-batch.ts';
+import { SeededRandom } from '../../testing/seeded-random.ts';
 import { SimDisk } from '../../testing/sim-store.ts';
 import { clearPartition } from './clear-partition.ts';
 

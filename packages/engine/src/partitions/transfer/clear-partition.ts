@@ -1,4 +1,4 @@
-import type { PartitionId } from '@taskmaster/server/domain';
+import type { PartitionId } from '../../domain/ids.ts';
 import { metaKeys, partitionRange } from '../../domain/keys.ts';
 import { Family, type Store } from '../../ports/store.ts';
 import { WriteBatch } from '../../ports/write-batch.ts';

@@ -1,5 +1,5 @@
 import { type TransferredAtom, type TransferredRow, TransferredRowKind } from '@taskmaster/proto';
-import type { Instant, PartitionId, QueueId, Ticket } from '@taskmaster/server/domain';
+import type { Instant, PartitionId, QueueId, Ticket } from '../../domain/ids.ts';
 import { afterPrefix, partitionRange, pidOfTaskKey, requestIdOfKey, windowOfRequestKey } from '../../domain/keys.ts';
 import type { EngineState } from '../../engine-state.ts';
 import type { LogTail } from '../../log/log-tail.ts';

@@ -5,18 +5,12 @@ import {
   type TransferredRow,
   TransferredRowKind,
 } from '@taskmaster/proto';
-import {
-  type Instant,
-  latin1Of,
-  type PartitionId,
-  type Pid,
-  type QueueId,
-  type TaskState,
-  type Ticket,
-} from '@taskmaster/server/domain';
 import type { ApplyAtom } from '../../domain/atom.ts';
 import { decodeAtom } from '../../domain/atom-codec.ts';
+import { latin1Of } from '../../domain/bytes.ts';
+import type { Instant, PartitionId, Pid, QueueId, Ticket } from '../../domain/ids.ts';
 import { metaKeys, queueKey, queuePrefix, requestKey, taskKey } from '../../domain/keys.ts';
+import type { TaskState } from '../../domain/task.ts';
 import { windowOf, writeRows, writeTaskRow, writeTaskRows } from '../../log/atom-rows.ts';
 import { encodeHolderRow } from '../../log/holder-row.ts';
 import { encodePartitionRow } from '../../log/partition-row.ts';

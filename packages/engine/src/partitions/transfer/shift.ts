@@ -1,5 +1,6 @@
-import type { Instant, QueueId, TaskHistory, TaskState } from '@taskmaster/server/domain';
 import type { ApplyAtom, TaskChange } from '../../domain/atom.ts';
+import type { Instant, QueueId } from '../../domain/ids.ts';
+import type { TaskHistory, TaskState } from '../../domain/task.ts';
 
 /*
  * Clocks of nodes differ. So the target adds the difference between the clocks at the start of the transfer to every instant

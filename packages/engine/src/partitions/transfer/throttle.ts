@@ -1,5 +1,5 @@
-import type { Instant } from '@taskmaster/server/domain';
-import type { Clock } from '@taskmaster/server/ports';
+import type { Instant } from '../../domain/ids.ts';
+import type { Clock } from '../../ports/clock.ts';
 
 /** Limits bytes per second over all senders that share it: each waits after it has sent, in the order of the calls. */
 export class Throttle {

@@ -1,4 +1,4 @@
-import { writeLatin1 } from '@taskmaster/server/domain';
+import { writeLatin1 } from '../../domain/bytes.ts';
 
 /** A piece of memory shared by payloads. It lives as long as any of them. */
 interface Slab {

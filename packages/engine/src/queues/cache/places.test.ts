@@ -1,6 +1,6 @@
-import type { Pid } from '@taskmaster/server/domain';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import type { Pid } from '../../domain/ids.ts';
 import { Place, Places } from './places.ts';
 import { availableState } from './test-support.ts';
 

@@ -1,5 +1,6 @@
 import { OrderedSet } from '@js-sdsl/ordered-set';
-import { AVAILABLE, type Pid, type TaskState } from '@taskmaster/server/domain';
+import type { Pid } from '../../domain/ids.ts';
+import { AVAILABLE, type TaskState } from '../../domain/task.ts';
 import { FIRST_PID } from '../../log/queue-ledger.ts';
 import { type Kept, payloadIn } from './payload-slabs.ts';
 

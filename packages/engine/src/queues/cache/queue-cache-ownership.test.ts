@@ -1,5 +1,6 @@
-import { AVAILABLE, type Instant, type LeaseToken, type Pid, type TaskState } from '@taskmaster/server/domain';
 import { expect, test } from 'vitest';
+import type { Instant, LeaseToken, Pid } from '../../domain/ids.ts';
+import { AVAILABLE, type TaskState } from '../../domain/task.ts';
 import { QueueCache } from './queue-cache.ts';
 
 const stateOf = (dataBytes: number): TaskState => ({

@@ -1,7 +1,8 @@
-import type { Instant, Pid, TaskState } from '@taskmaster/server/domain';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import type { Instant, Pid } from '../../domain/ids.ts';
 import { pidAfter } from '../../domain/keys.ts';
+import type { TaskState } from '../../domain/task.ts';
 import { QueueCache } from './queue-cache.ts';
 import { availableState } from './test-support.ts';
 

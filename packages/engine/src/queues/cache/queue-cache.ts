@@ -1,4 +1,6 @@
-import { latin1Of, type Pid, type TaskState } from '@taskmaster/server/domain';
+import { latin1Of } from '../../domain/bytes.ts';
+import type { Pid } from '../../domain/ids.ts';
+import type { TaskState } from '../../domain/task.ts';
 import { PayloadSlabs } from './payload-slabs.ts';
 import { type CachedTask, Place, Places } from './places.ts';
 

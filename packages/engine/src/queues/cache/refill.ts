@@ -1,5 +1,6 @@
-import type { Key, Pid, TaskState } from '@taskmaster/server/domain';
+import type { Key, Pid } from '../../domain/ids.ts';
 import { afterPrefix, pidAfter, pidOfTaskKey, taskKey } from '../../domain/keys.ts';
+import type { TaskState } from '../../domain/task.ts';
 import type { EngineState } from '../../engine-state.ts';
 import { decodeTaskRow } from '../../pending/reads.ts';
 import { Family } from '../../ports/store.ts';

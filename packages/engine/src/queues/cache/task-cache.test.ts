@@ -1,5 +1,6 @@
-import { AVAILABLE, type Instant, type LeaseToken, type Pid } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
+import type { Instant, LeaseToken, Pid } from '../../domain/ids.ts';
+import { AVAILABLE } from '../../domain/task.ts';
 import { QueueCache } from './queue-cache.ts';
 import { type CacheOwner, TaskCache } from './task-cache.ts';
 

@@ -1,4 +1,5 @@
-import { AVAILABLE, type Instant, type LeaseToken, type TaskState } from '@taskmaster/server/domain';
+import type { Instant, LeaseToken } from '../../domain/ids.ts';
+import { AVAILABLE, type TaskState } from '../../domain/task.ts';
 
 /** State of an available task without a payload. */
 export const availableState: TaskState = {

@@ -1,4 +1,6 @@
 import { type Partitions, ticketBehindEarlierLives } from '@taskmaster/engine';
+import { type Instant, type PartitionId, Refusal, type Ticket } from '@taskmaster/engine/domain';
+import type { CancelTimer, Clock, Log } from '@taskmaster/engine/ports';
 import type { ClusterKnowledge } from '@taskmaster/proto';
 import {
   HolderView,
@@ -12,8 +14,6 @@ import {
   ringMembers,
   toWireKnowledge,
 } from '@taskmaster/server/cluster-view';
-import { type Instant, type PartitionId, Refusal, type Ticket } from '@taskmaster/server/domain';
-import type { CancelTimer, Clock, Log } from '@taskmaster/server/ports';
 import type { Identity, MemberStore } from '../membership/member-store.ts';
 import { desiredHolders } from '../placement/ring.ts';
 

@@ -1,7 +1,7 @@
+import type { PartitionId } from '@taskmaster/engine/domain';
+import { SeededRandom, VirtualClock } from '@taskmaster/engine/testing';
 import { partitionOf } from '@taskmaster/proto';
 import { askCluster, type Observer, openObserver, releaseOf } from '@taskmaster/server/cluster-view';
-import type { PartitionId } from '@taskmaster/server/domain';
-import { SeededRandom, VirtualClock } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 import { clusterOf, idsHeldBy } from '../../testing/cluster-fixtures.ts';
 import { ALL_NODES, type SimCluster } from '../../testing/sim-cluster.ts';

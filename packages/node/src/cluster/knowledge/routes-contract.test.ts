@@ -1,7 +1,8 @@
+import type { PartitionId } from '@taskmaster/engine/domain';
+import { VirtualClock } from '@taskmaster/engine/testing';
 import { LateRoutes } from '@taskmaster/server/cluster-view';
-import type { PartitionId } from '@taskmaster/server/domain';
 import type { Routes } from '@taskmaster/server/ports';
-import { type RoutesWorld, routesContract, VirtualClock } from '@taskmaster/server/testing';
+import { type RoutesWorld, routesContract } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
 import { clusterOf, DEATH_MS } from '../../testing/cluster-fixtures.ts';
 import type { SimCluster } from '../../testing/sim-cluster.ts';

@@ -1,6 +1,6 @@
+import { VirtualClock } from '@taskmaster/engine/testing';
 import { MemberRole, MemberState, PartitionState } from '@taskmaster/proto';
 import { toWireRecord } from '@taskmaster/server/cluster-view';
-import { VirtualClock } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 import {
   administrationOf,

@@ -1,3 +1,5 @@
+import { type PartitionId, Refusal } from '@taskmaster/engine/domain';
+import type { Log } from '@taskmaster/engine/ports';
 import {
   type DrainMemberRequest,
   type DrainMemberResponse,
@@ -13,8 +15,7 @@ import {
   type RemoveMemberResponse,
 } from '@taskmaster/proto';
 import { type MemberRecord, membersNamed, toWireRecord } from '@taskmaster/server/cluster-view';
-import { type PartitionId, Refusal } from '@taskmaster/server/domain';
-import type { CallPeer, Log, Membership, Peer } from '@taskmaster/server/ports';
+import type { CallPeer, Membership, Peer } from '@taskmaster/server/ports';
 import type { ClusterAgent } from '../agent.ts';
 import { reasonOfSilence } from './silence.ts';
 

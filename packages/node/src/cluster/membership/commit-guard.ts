@@ -1,6 +1,6 @@
+import { type Instant, type PartitionId, Refusal } from '@taskmaster/engine/domain';
+import type { CancelTimer, Clock, Log } from '@taskmaster/engine/ports';
 import type { Heard, MemberRecord, MemberState } from '@taskmaster/server/cluster-view';
-import { type Instant, type PartitionId, Refusal } from '@taskmaster/server/domain';
-import type { CancelTimer, Clock, Log } from '@taskmaster/server/ports';
 
 export interface CommitGuardDeps {
   readonly clock: Clock;

@@ -1,3 +1,5 @@
+import { Refusal } from '@taskmaster/engine/domain';
+import { type Clock, sleep } from '@taskmaster/engine/ports';
 import { isTransient, type JoinRequest, type JoinResponse, type MemberRelease } from '@taskmaster/proto';
 import {
   assertCompatible,
@@ -9,8 +11,7 @@ import {
   membersNamed,
   toWireRecord,
 } from '@taskmaster/server/cluster-view';
-import { Refusal } from '@taskmaster/server/domain';
-import { type CallPeer, type Clock, sleep } from '@taskmaster/server/ports';
+import type { CallPeer } from '@taskmaster/server/ports';
 import type { Knowledge } from '../knowledge/knowledge.ts';
 
 export interface JoiningDeps {

@@ -1,7 +1,7 @@
+import type { PartitionId } from '@taskmaster/engine/domain';
 import { pidsOf } from '@taskmaster/engine/testing';
 import { partitionOf } from '@taskmaster/proto';
 import { toWireRecord } from '@taskmaster/server/cluster-view';
-import type { PartitionId } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
 import { cutOff, DEATH_MS, lose, removeMembers, start } from '../../testing/cluster-fixtures.ts';
 import { SimCluster, type SimClusterOptions } from '../../testing/sim-cluster.ts';

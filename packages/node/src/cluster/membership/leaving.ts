@@ -1,7 +1,7 @@
 import type { Partitions } from '@taskmaster/engine';
+import { type PartitionId, Refusal } from '@taskmaster/engine/domain';
+import { type Clock, type Log, sleep } from '@taskmaster/engine/ports';
 import { isRemoved, ringMembers } from '@taskmaster/server/cluster-view';
-import { type PartitionId, Refusal } from '@taskmaster/server/domain';
-import { type Clock, type Log, sleep } from '@taskmaster/server/ports';
 import type { Knowledge } from '../knowledge/knowledge.ts';
 
 export interface LeavingDeps {

@@ -1,9 +1,16 @@
 import { scanAll } from '@taskmaster/engine';
-import { afterPrefix, decodeAcceptedLoss, metaKeys } from '@taskmaster/engine/domain';
-import { Family, type Store, WriteBatch } from '@taskmaster/engine/ports';
+import {
+  afterPrefix,
+  ByteReader,
+  ByteWriter,
+  decodeAcceptedLoss,
+  type Instant,
+  type Key,
+  metaKeys,
+  UnreadableBytesError,
+} from '@taskmaster/engine/domain';
+import { type Clock, Family, type Store, WriteBatch } from '@taskmaster/engine/ports';
 import type { MemberRecord, MemberState, Members } from '@taskmaster/server/cluster-view';
-import { ByteReader, ByteWriter, type Instant, type Key, UnreadableBytesError } from '@taskmaster/server/domain';
-import type { Clock } from '@taskmaster/server/ports';
 
 const VERSION = 1;
 const STATES: readonly MemberState[] = ['joining', 'active', 'leaving', 'left'];

@@ -1,9 +1,8 @@
 import type { EngineConfig } from '@taskmaster/engine';
-import { encodeAcceptedLoss, metaKeys } from '@taskmaster/engine/domain';
+import { encodeAcceptedLoss, metaKeys, type PartitionId } from '@taskmaster/engine/domain';
 import { Family } from '@taskmaster/engine/ports';
+import { keptLog } from '@taskmaster/engine/testing';
 import { partitionOf } from '@taskmaster/proto';
-import type { PartitionId } from '@taskmaster/server/domain';
-import { keptLog } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
 import {
   clusterOf,

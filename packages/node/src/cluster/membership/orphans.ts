@@ -1,4 +1,6 @@
 import type { PartitionClaim } from '@taskmaster/engine';
+import type { PartitionId } from '@taskmaster/engine/domain';
+import { type Clock, type Log, sleep } from '@taskmaster/engine/ports';
 import {
   deciderWithout,
   epochBeyond,
@@ -7,8 +9,6 @@ import {
   isRemoved,
   type Members,
 } from '@taskmaster/server/cluster-view';
-import type { PartitionId } from '@taskmaster/server/domain';
-import { type Clock, type Log, sleep } from '@taskmaster/server/ports';
 import { PAUSE_MS } from './commit-guard.ts';
 
 export interface OrphansDeps {

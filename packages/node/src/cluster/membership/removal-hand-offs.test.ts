@@ -1,6 +1,6 @@
+import { type PartitionId, Refusal } from '@taskmaster/engine/domain';
 import { pidsOf } from '@taskmaster/engine/testing';
 import { partitionOf } from '@taskmaster/proto';
-import { type PartitionId, Refusal } from '@taskmaster/server/domain';
 import { describe, expect, test, vi } from 'vitest';
 import {
   CLAIM_MS,

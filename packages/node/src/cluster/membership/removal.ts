@@ -1,3 +1,5 @@
+import { type Instant, type PartitionId, Refusal } from '@taskmaster/engine/domain';
+import type { Clock, Log } from '@taskmaster/engine/ports';
 import { type InventoryEntry, type LostPartition, PartitionState, type RemoveMemberResponse } from '@taskmaster/proto';
 import {
   deciderWithout,
@@ -6,8 +8,7 @@ import {
   type MemberRecord,
   type Members,
 } from '@taskmaster/server/cluster-view';
-import { type Instant, type PartitionId, Refusal } from '@taskmaster/server/domain';
-import type { CallPeer, Clock, Log, Membership } from '@taskmaster/server/ports';
+import type { CallPeer, Membership } from '@taskmaster/server/ports';
 import { reasonOfSilence } from './silence.ts';
 
 export interface RemovalDeps {

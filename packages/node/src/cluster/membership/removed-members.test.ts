@@ -1,4 +1,4 @@
-import type { PartitionId } from '@taskmaster/server/domain';
+import type { PartitionId } from '@taskmaster/engine/domain';
 import { describe, expect, test } from 'vitest';
 import {
   CLAIM_MS,

@@ -1,10 +1,10 @@
+import { Refusal } from '@taskmaster/engine/domain';
 import type { Store } from '@taskmaster/engine/ports';
-import { SimDisk } from '@taskmaster/engine/testing';
+import { keptLog, SeededRandom, SimDisk, VirtualClock, VirtualTime } from '@taskmaster/engine/testing';
 import { type ClusterKnowledge, JoinRequest, type JoinResponse, type MemberRelease } from '@taskmaster/proto';
 import { type MemberRecord, releaseOf, toWireRecord } from '@taskmaster/server/cluster-view';
-import { Refusal } from '@taskmaster/server/domain';
 import type { PeerHandlers } from '@taskmaster/server/ports';
-import { callPeersOver, keptLog, SeededRandom, servePeer, VirtualClock, VirtualTime } from '@taskmaster/server/testing';
+import { callPeersOver, servePeer } from '@taskmaster/server/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { RecordedCluster } from './cluster-record.ts';
 import { MemberStore } from './member-store.ts';

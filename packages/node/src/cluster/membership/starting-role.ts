@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto';
+import { Refusal } from '@taskmaster/engine/domain';
+import { type Clock, type Log, sleep } from '@taskmaster/engine/ports';
 import type { ClusterKnowledge, ExchangeResponse, JoinResponse, MemberRelease } from '@taskmaster/proto';
 import {
   assertCompatible,
@@ -9,8 +11,7 @@ import {
   problemAt,
   toWireRecord,
 } from '@taskmaster/server/cluster-view';
-import { Refusal } from '@taskmaster/server/domain';
-import { type CallPeer, type Clock, type Log, sleep } from '@taskmaster/server/ports';
+import type { CallPeer } from '@taskmaster/server/ports';
 import type { ClusterRecord } from './cluster-record.ts';
 import { type Identity, type MemberStore, nextStartNumber } from './member-store.ts';
 

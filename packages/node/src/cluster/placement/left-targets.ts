@@ -1,7 +1,7 @@
 import type { Partitions } from '@taskmaster/engine';
+import type { PartitionId } from '@taskmaster/engine/domain';
+import type { Log } from '@taskmaster/engine/ports';
 import type { Members } from '@taskmaster/server/cluster-view';
-import type { PartitionId } from '@taskmaster/server/domain';
-import type { Log } from '@taskmaster/server/ports';
 
 export interface LeftTargetsDeps {
   readonly partitions: Partitions;

@@ -1,6 +1,6 @@
 import type { Partitions } from '@taskmaster/engine';
-import type { PartitionId } from '@taskmaster/server/domain';
-import { VirtualClock, VirtualTime } from '@taskmaster/server/testing';
+import type { PartitionId } from '@taskmaster/engine/domain';
+import { VirtualClock, VirtualTime } from '@taskmaster/engine/testing';
 import { expect, test } from 'vitest';
 import type { HandOffs } from './handoff/hand-offs.ts';
 import { Placement } from './placement.ts';

@@ -1,7 +1,8 @@
 import type { Partitions } from '@taskmaster/engine';
+import { type Instant, type PartitionId, Refusal } from '@taskmaster/engine/domain';
+import type { CancelTimer, Clock, Log } from '@taskmaster/engine/ports';
 import type { Members } from '@taskmaster/server/cluster-view';
-import { type Instant, type PartitionId, Refusal } from '@taskmaster/server/domain';
-import { type CancelTimer, type Clock, type Log, PeerUnreachableError } from '@taskmaster/server/ports';
+import { PeerUnreachableError } from '@taskmaster/server/ports';
 import type { HandOffs } from './handoff/hand-offs.ts';
 import { HandOffUnresolvedError } from './handoff/sender.ts';
 

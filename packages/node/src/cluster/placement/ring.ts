@@ -1,5 +1,5 @@
+import type { PartitionId } from '@taskmaster/engine/domain';
 import { Memo } from '@taskmaster/proto';
-import type { PartitionId } from '@taskmaster/server/domain';
 import HashRing from 'hashring';
 
 /** Points of each node on the ring. With 160, the fullest of ten nodes has at most a sixth more than the mean. */

@@ -1,6 +1,7 @@
+import type { Instant } from '@taskmaster/engine/domain';
+import type { Clock, Log } from '@taskmaster/engine/ports';
 import { type HolderView, isHolding, type Members } from '@taskmaster/server/cluster-view';
-import type { Instant } from '@taskmaster/server/domain';
-import type { Clock, Log, Membership } from '@taskmaster/server/ports';
+import type { Membership } from '@taskmaster/server/ports';
 
 export interface PresenceLogDeps {
   readonly nodeId: string;

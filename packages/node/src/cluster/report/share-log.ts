@@ -1,7 +1,7 @@
 import type { Partitions } from '@taskmaster/engine';
+import type { Instant, PartitionId } from '@taskmaster/engine/domain';
+import type { CancelTimer, Clock, Log } from '@taskmaster/engine/ports';
 import type { HolderView, Members } from '@taskmaster/server/cluster-view';
-import type { Instant, PartitionId } from '@taskmaster/server/domain';
-import type { CancelTimer, Clock, Log } from '@taskmaster/server/ports';
 
 export interface ShareLogDeps {
   readonly nodeId: string;

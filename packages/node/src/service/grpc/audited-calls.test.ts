@@ -1,9 +1,9 @@
 import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js';
+import { VirtualClock } from '@taskmaster/engine/virtual-clock';
 import { hashOfToken, TaskMasterServiceService } from '@taskmaster/proto';
 import { AuditLog } from '@taskmaster/server/audit';
 import type { AuditEvent } from '@taskmaster/server/ports';
 import { accessOf, errorInfoOf } from '@taskmaster/server/testing';
-import { VirtualClock } from '@taskmaster/server/virtual-clock';
 import { expect, onTestFinished, test } from 'vitest';
 import { fakeEngine } from '../../testing/fake-engine.ts';
 import { startNodeServer } from '../../testing/start-node-server.ts';

@@ -1,8 +1,7 @@
 import { connect } from 'node:http2';
 import { credentials, Metadata, type ServiceError } from '@grpc/grpc-js';
 import { hashOfToken, TaskMasterServiceClient, TaskMasterServiceService } from '@taskmaster/proto';
-import type { CallerAccess } from '@taskmaster/server/access';
-import { Access, AccessTable } from '@taskmaster/server/access';
+import { Access, AccessTable, type CallerAccess } from '@taskmaster/server/access';
 import { aPeek, errorInfoOf } from '@taskmaster/server/testing';
 import { expect, onTestFinished, test } from 'vitest';
 import { fakeEngine } from '../../testing/fake-engine.ts';

@@ -1,9 +1,16 @@
 import { once } from 'node:events';
 import { type ClientDuplexStream, type ServiceError, status } from '@grpc/grpc-js';
 import type { TaskEngine } from '@taskmaster/engine';
+import {
+  type Instant,
+  type LeaseCommand,
+  type LeasedTask,
+  type LeaseToken,
+  type Pid,
+  Refusal,
+  type UpdateCommand,
+} from '@taskmaster/engine/domain';
 import { limits, type StreamCall, type StreamRequest, type StreamResponse, type StreamResult } from '@taskmaster/proto';
-import type { Instant, LeaseCommand, LeasedTask, LeaseToken, Pid, UpdateCommand } from '@taskmaster/server/domain';
-import { Refusal } from '@taskmaster/server/domain';
 import {
   aDequeue,
   aLease,

@@ -3,17 +3,17 @@ import { connect as connectHttp2, constants } from 'node:http2';
 import { connect } from 'node:net';
 import { promisify } from 'node:util';
 import { type Client, credentials, makeGenericClientConstructor, type ServiceError, status } from '@grpc/grpc-js';
+import {
+  type CallContext,
+  type CallSignal,
+  type Instant,
+  type LeasedTask,
+  type LeaseToken,
+  type Pid,
+  Refusal,
+  type UpdateCommand,
+} from '@taskmaster/engine/domain';
 import { EnqueueResult, limits, TaskMasterServiceService } from '@taskmaster/proto';
-import type {
-  CallContext,
-  CallSignal,
-  Instant,
-  LeasedTask,
-  LeaseToken,
-  Pid,
-  UpdateCommand,
-} from '@taskmaster/server/domain';
-import { Refusal } from '@taskmaster/server/domain';
 import { rawMethod } from '@taskmaster/server/requests';
 import {
   aDequeue,

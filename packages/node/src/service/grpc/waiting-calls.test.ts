@@ -1,8 +1,7 @@
 import { credentials, Metadata, type ServiceError } from '@grpc/grpc-js';
+import { type CallContext, Refusal } from '@taskmaster/engine/domain';
 import { type BatchLeaseTasksResponse, hashOfToken, TaskMasterServiceClient } from '@taskmaster/proto';
 import { Access, AccessTable } from '@taskmaster/server/access';
-import type { CallContext } from '@taskmaster/server/domain';
-import { Refusal } from '@taskmaster/server/domain';
 import { aLease, errorInfoOf, grpcClient } from '@taskmaster/server/testing';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { fakeEngine } from '../../testing/fake-engine.ts';

@@ -1,3 +1,4 @@
+import type { HeaderFilter, HeaderTest, Subscription, SubscriptionKey } from '@taskmaster/engine/domain';
 import {
   type HeaderFilter as FilterMessage,
   type ListSubscriptionsRequest,
@@ -6,7 +7,6 @@ import {
   type SubscribeRequest,
   type HeaderTest as TestMessage,
 } from '@taskmaster/proto';
-import type { HeaderFilter, HeaderTest, Subscription, SubscriptionKey } from '@taskmaster/server/domain';
 import {
   countAtMost,
   duration,

@@ -1,12 +1,12 @@
-import { formatQueueName, type QueueName, type QueueSettings } from '@taskmaster/proto';
-import type { TaskHandlers } from '@taskmaster/server/calls';
 import {
   defaultDeadLetters,
   inOrder,
   type SettingsOperations,
   type SettingsRecord,
   settingsOf,
-} from '@taskmaster/server/domain';
+} from '@taskmaster/engine/domain';
+import { formatQueueName, type QueueName, type QueueSettings } from '@taskmaster/proto';
+import type { TaskHandlers } from '@taskmaster/server/calls';
 import { parseSettings, queueOrGroup, queuePattern } from '@taskmaster/server/requests';
 
 /** The part of the service about the settings of queues. */

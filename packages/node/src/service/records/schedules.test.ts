@@ -1,8 +1,7 @@
-import type { GroupRight, QueueName } from '@taskmaster/proto';
-import { hashOfToken } from '@taskmaster/proto';
+import type { ScheduleEngine, ScheduleView } from '@taskmaster/engine/domain';
+import { type GroupRight, hashOfToken, type QueueName } from '@taskmaster/proto';
 import { Access, AccessTable } from '@taskmaster/server/access';
 import type { Caller } from '@taskmaster/server/calls';
-import type { ScheduleEngine, ScheduleView } from '@taskmaster/server/domain';
 import { aSchedule, bytes } from '@taskmaster/server/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { scheduleHandlers } from './schedules.ts';

@@ -1,7 +1,7 @@
+import type { ScheduleEngine, ScheduleView } from '@taskmaster/engine/domain';
 import { formatQueueName, Schedule, ScheduleSpec } from '@taskmaster/proto';
 import type { CallerAccess } from '@taskmaster/server/access';
 import type { TaskHandlers } from '@taskmaster/server/calls';
-import type { ScheduleEngine, ScheduleView } from '@taskmaster/server/domain';
 import { pageTokenAfter, parseListSchedules, parsePutSchedule, scheduleName } from '@taskmaster/server/requests';
 
 const NOTHING = new Uint8Array(0);

@@ -1,6 +1,6 @@
+import { subscriptionMessage } from '@taskmaster/engine/domain';
 import { ListSubscriptionsResponse, limits, Subscription } from '@taskmaster/proto';
 import { REPLY_BYTES } from '@taskmaster/server/calls';
-import { subscriptionMessage } from '@taskmaster/server/domain';
 import { expect, test } from 'vitest';
 import { parseSubscribe } from './parse-topics.ts';
 

@@ -1,8 +1,7 @@
 import type { TaskEngine } from '@taskmaster/engine';
+import { type ShownSubscription, subscriptionMessage } from '@taskmaster/engine/domain';
 import type { Subscription as SubscriptionMessage } from '@taskmaster/proto';
 import type { TaskHandlers } from '@taskmaster/server/calls';
-
-import { type ShownSubscription, subscriptionMessage } from '@taskmaster/server/domain';
 import { parseListSubscriptions, parseSubscribe, parseSubscriptionKey } from './parse-topics.ts';
 
 /** The part of the service about topics. */

@@ -1,7 +1,13 @@
+import {
+  type Instant,
+  type LeasedTask,
+  type LeaseToken,
+  type Pid,
+  type TaskState,
+  withHeaders,
+} from '@taskmaster/engine/domain';
+import { taskStates } from '@taskmaster/engine/testing';
 import { encodeToBuffer, LeaseTasksResponse, limits, TaskInfo } from '@taskmaster/proto';
-import type { Instant, LeasedTask, LeaseToken, Pid, TaskState } from '@taskmaster/server/domain';
-import { withHeaders } from '@taskmaster/server/domain';
-import { taskStates } from '@taskmaster/server/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { fittingTasks, leaseReply, taskInfo, taskInfoBytes } from './build-reply.ts';

@@ -1,4 +1,25 @@
 import {
+  BATCH_START,
+  dataOf,
+  type Failure,
+  headerRoom,
+  headersOf,
+  type LeasedTask,
+  leasedTextBytes,
+  type MatchedQueue,
+  type Pid,
+  type PublishedTask,
+  type QueuePage,
+  type QueueStats,
+  Refusal,
+  type RetryPolicy,
+  type StatsReport,
+  type TaskState,
+  type TaskView,
+  type UpdateEnd,
+  type UpdateOutcome,
+} from '@taskmaster/engine/domain';
+import {
   formatQueueName,
   type GetQueueStatsResponse,
   type LeaseTasksResponse,
@@ -14,22 +35,6 @@ import {
   type UpdateTasksResponse,
 } from '@taskmaster/proto';
 import { REPLY_BYTES } from '@taskmaster/server/calls';
-import type {
-  Failure,
-  LeasedTask,
-  MatchedQueue,
-  Pid,
-  PublishedTask,
-  QueuePage,
-  QueueStats,
-  RetryPolicy,
-  StatsReport,
-  TaskState,
-  TaskView,
-  UpdateEnd,
-  UpdateOutcome,
-} from '@taskmaster/server/domain';
-import { BATCH_START, dataOf, headerRoom, headersOf, leasedTextBytes, Refusal } from '@taskmaster/server/domain';
 import { pageTokenAfter } from '@taskmaster/server/requests';
 
 /** Upper limits for the numbers and tags of an entry, without names, PID and data, in bytes. */

@@ -1,7 +1,7 @@
 import type { TaskEngine } from '@taskmaster/engine';
+import type { GetCommand, PeekCommand } from '@taskmaster/engine/domain';
 import type { GetTasksResponse, PeekTasksResponse } from '@taskmaster/proto';
 import { REPLY_BYTES } from '@taskmaster/server/calls';
-import type { GetCommand, PeekCommand } from '@taskmaster/server/domain';
 import { refuse } from '@taskmaster/server/requests';
 import { taskInfo, taskInfoBytes } from './build-reply.ts';
 

@@ -1,6 +1,6 @@
+import type { EndedTask, TaskEnd } from '@taskmaster/engine/domain';
 import { TaskOutcome, type WaitForTasksResponse, type EndedTask as WireEnded } from '@taskmaster/proto';
 import { REPLY_BYTES } from '@taskmaster/server/calls';
-import type { EndedTask, TaskEnd } from '@taskmaster/server/domain';
 
 /** Upper limit for the numbers and tags of an ended task, in bytes. */
 const ENDED_BYTES = 48;

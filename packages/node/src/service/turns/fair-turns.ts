@@ -1,4 +1,4 @@
-import { Refusal } from '@taskmaster/server/domain';
+import { Refusal } from '@taskmaster/engine/domain';
 import { CommitWindow } from './commit-window.ts';
 
 /** Amount of work in one turn, before the event loop reads new requests. It takes about a millisecond. */

@@ -1,7 +1,13 @@
+import {
+  type Instant,
+  type LeasedTask,
+  type LeaseToken,
+  type Pid,
+  type UpdateCommand,
+  UpdateRefusal,
+} from '@taskmaster/engine/domain';
+import { keptLog } from '@taskmaster/engine/testing';
 import { ItemKind } from '@taskmaster/proto';
-import type { Instant, LeasedTask, LeaseToken, Pid, UpdateCommand } from '@taskmaster/server/domain';
-import { UpdateRefusal } from '@taskmaster/server/domain';
-import { keptLog } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
 import { fakeEngine } from '../../testing/fake-engine.ts';
 import { giveBack } from './lease-within.ts';

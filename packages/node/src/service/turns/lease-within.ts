@@ -1,8 +1,7 @@
 import type { TaskEngine } from '@taskmaster/engine';
+import { type LeaseCommand, type LeasedTask, Refusal, giveBack as releaseAll } from '@taskmaster/engine/domain';
+import type { Log } from '@taskmaster/engine/ports';
 import type { Caller } from '@taskmaster/server/calls';
-import type { LeaseCommand, LeasedTask } from '@taskmaster/server/domain';
-import { Refusal, giveBack as releaseAll } from '@taskmaster/server/domain';
-import type { Log } from '@taskmaster/server/ports';
 import { fittingTasks } from '../reply/build-reply.ts';
 
 /**

@@ -1,5 +1,5 @@
+import type { Key } from '@taskmaster/engine/domain';
 import type { Family, KeyRange, Row, ScanLimit } from '@taskmaster/engine/ports';
-import type { Key } from '@taskmaster/server/domain';
 import type { Failure } from '../rocks-errors.ts';
 import type { Read, ReaderReply, ReaderRequest, ReaderSetup, ReadResult } from './reader-protocol.ts';
 import { type StoreThread, startThread } from './store-thread.ts';

@@ -1,5 +1,5 @@
+import type { Refusal } from '@taskmaster/engine/domain';
 import { encodeToBuffer, LeaseTasksRequest, type QueuePattern } from '@taskmaster/proto';
-import type { Refusal } from '@taskmaster/server/domain';
 import { RefusedError } from '../../upstream/upstream.ts';
 import { refusalFor, unreachable } from '../routing/refusals.ts';
 import type { RoutedCall, RoutedCaller, Router } from '../routing/router.ts';

@@ -1,7 +1,7 @@
+import type { Refusal } from '@taskmaster/engine/domain';
+import { sleep } from '@taskmaster/engine/ports';
 import { type LeaseTasksRequest, methods, parseQueueName, type QueuePattern } from '@taskmaster/proto';
 import { recheckOfLease, requireLease, waitingBytes } from '@taskmaster/server/calls';
-import type { Refusal } from '@taskmaster/server/domain';
-import { sleep } from '@taskmaster/server/ports';
 import { decodeCall, parseLease } from '@taskmaster/server/requests';
 import { readEntries, withNumbers } from '../../upstream/raw-codec.ts';
 import { cancelled, isRefusedBy, isWorthRepeating } from '../routing/refusals.ts';

@@ -1,4 +1,4 @@
-import type { CallSignal } from '@taskmaster/server/domain';
+import type { CallSignal } from '@taskmaster/engine/domain';
 import type { Router } from '../routing/router.ts';
 
 /** A signal that aborts when the caller cancels, when the router stops, or on `abort`. Dispose it to remove its listeners. */

@@ -1,6 +1,6 @@
+import type { Refusal } from '@taskmaster/engine/domain';
+import { sleep } from '@taskmaster/engine/ports';
 import type { LeaseTasksRequest, QueuePattern } from '@taskmaster/proto';
-import type { Refusal } from '@taskmaster/server/domain';
-import { sleep } from '@taskmaster/server/ports';
 import { readEntries } from '../../upstream/raw-codec.ts';
 import { isWorthRepeating } from '../routing/refusals.ts';
 import type { RoutedCaller, Router } from '../routing/router.ts';

@@ -1,3 +1,4 @@
+import { Refusal } from '@taskmaster/engine/domain';
 import {
   encodeToBuffer,
   formatQueueName,
@@ -12,7 +13,6 @@ import {
   type QueueTotals,
 } from '@taskmaster/proto';
 import { REPLY_BYTES } from '@taskmaster/server/calls';
-import { Refusal } from '@taskmaster/server/domain';
 import {
   decodeCall,
   pageTokenAfter,

@@ -1,7 +1,7 @@
 import { status } from '@grpc/grpc-js';
+import { SeededRandom, VirtualClock } from '@taskmaster/engine/testing';
 import { encodeToBuffer, ListQueuesResponse } from '@taskmaster/proto';
 import { clusterAccess } from '@taskmaster/server/access';
-import { SeededRandom, VirtualClock } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 import { type Asked, FakeUpstream, lost, refused } from '../../testing/fake-upstream.ts';
 import { FixedRoutes } from '../../testing/fixed-routes.ts';

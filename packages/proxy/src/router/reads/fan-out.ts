@@ -1,6 +1,6 @@
+import type { Refusal } from '@taskmaster/engine/domain';
 import type { UnreachableNode } from '@taskmaster/proto';
 import { RelayedRefusal } from '@taskmaster/server/calls';
-import type { Refusal } from '@taskmaster/server/domain';
 import type { MessageType } from '@taskmaster/server/requests';
 import { LostError, RefusedError } from '../../upstream/upstream.ts';
 import { isAboutRequest, refusalFor, unreachable as unreachableNodes } from '../routing/refusals.ts';

@@ -1,4 +1,4 @@
-import { keptLog } from '@taskmaster/server/testing';
+import { keptLog } from '@taskmaster/engine/testing';
 import { expect, test } from 'vitest';
 import { FixedRoutes } from '../../testing/fixed-routes.ts';
 import { Reachability } from './reachability.ts';

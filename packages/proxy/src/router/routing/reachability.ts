@@ -1,4 +1,4 @@
-import type { Log } from '@taskmaster/server/ports';
+import type { Log } from '@taskmaster/engine/ports';
 import type { RoutedNode, Routes } from './routes.ts';
 
 /** How often the nodes are tried, in ms. */

@@ -1,7 +1,7 @@
 import { status } from '@grpc/grpc-js';
+import { Refusal } from '@taskmaster/engine/domain';
 import type { Reason } from '@taskmaster/proto';
 import { RelayedRefusal } from '@taskmaster/server/calls';
-import { Refusal } from '@taskmaster/server/domain';
 import type { SendFailure } from '../../upstream/sender.ts';
 import { RefusedError } from '../../upstream/upstream.ts';
 

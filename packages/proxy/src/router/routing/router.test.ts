@@ -1,8 +1,8 @@
 import { status } from '@grpc/grpc-js';
+import { Refusal } from '@taskmaster/engine/domain';
+import { SeededRandom, VirtualClock } from '@taskmaster/engine/testing';
 import type { Repetition } from '@taskmaster/proto';
 import { clusterAccess } from '@taskmaster/server/access';
-import { Refusal } from '@taskmaster/server/domain';
-import { SeededRandom, VirtualClock } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 import { FakeUpstream, lost, refused, unsent } from '../../testing/fake-upstream.ts';
 import { FixedRoutes } from '../../testing/fixed-routes.ts';

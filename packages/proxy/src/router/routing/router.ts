@@ -1,8 +1,8 @@
 import { status } from '@grpc/grpc-js';
+import type { CallSignal, Refusal } from '@taskmaster/engine/domain';
+import { type Clock, type Log, type Random, sleep } from '@taskmaster/engine/ports';
 import { Memo, parseQueueName, partitionOf, type Repetition } from '@taskmaster/proto';
 import type { CallerAccess } from '@taskmaster/server/access';
-import type { CallSignal, Refusal } from '@taskmaster/server/domain';
-import { type Clock, type Log, type Random, sleep } from '@taskmaster/server/ports';
 import type { Sender, SendFailure } from '../../upstream/sender.ts';
 import { LostError, RefusedError, type UnaryMethod, type Upstream } from '../../upstream/upstream.ts';
 import { cancelled, interrupted, outcomeUnknown, refusalFor, unreachable } from './refusals.ts';

@@ -1,5 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import { SeededRandom, VirtualClock } from '@taskmaster/server/testing';
+import { SeededRandom, VirtualClock } from '@taskmaster/engine/testing';
 import { describe, expect, test } from 'vitest';
 import { FakeUpstream, lost, refused, unsent } from '../../testing/fake-upstream.ts';
 import { FixedRoutes } from '../../testing/fixed-routes.ts';

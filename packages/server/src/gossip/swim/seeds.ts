@@ -1,4 +1,4 @@
-import type { Log } from '../../ports/log.ts';
+import type { Log } from '@taskmaster/engine/ports';
 import { isHost } from '../datagrams/messages.ts';
 import { toIPv4 } from '../datagrams/socket.ts';
 

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:dgram';
+import type { Log } from '@taskmaster/engine/ports';
 import Swim, { type SwimMembership, type SwimNet } from '#swim';
-import type { Log } from '../../ports/log.ts';
 import type { DatagramRefusal, MemberMeta, Peer } from '../../ports/membership.ts';
 import {
   firstIncarnation,

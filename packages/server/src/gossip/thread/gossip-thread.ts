@@ -1,5 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import type { Log } from '../../ports/log.ts';
+import type { Log } from '@taskmaster/engine/ports';
 import { GossipListenError } from '../datagrams/socket.ts';
 import { SwimMember } from '../swim/swim-member.ts';
 import { HeartbeatWatch } from './heartbeats.ts';

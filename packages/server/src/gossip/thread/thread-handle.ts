@@ -1,7 +1,7 @@
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import type { Log } from '../../ports/log.ts';
+import type { Log } from '@taskmaster/engine/ports';
 import type { Peer } from '../../ports/membership.ts';
 import { GossipListenError } from '../datagrams/socket.ts';
 import type { SwimFigures, SwimMemberOptions } from '../swim/swim-member.ts';

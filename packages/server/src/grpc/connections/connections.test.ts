@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { keptLog } from '@taskmaster/engine/testing';
 import { expect, test } from 'vitest';
-import { keptLog } from '../testing/start-server.ts';
 import { Connections, type ConnectionsOptions } from './connections.ts';
 
 async function listen(change: Partial<ConnectionsOptions> = {}, isMember = false) {

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
-import type { Log } from '../../ports/log.ts';
+import type { Log } from '@taskmaster/engine/ports';
 import type { Tls } from '../../tls/tls.ts';
 import { SecureSockets } from './secure-sockets.ts';
 

@@ -1,9 +1,9 @@
 import { performServerHandshake } from 'node:http2';
 import type { Socket } from 'node:net';
 import { status } from '@grpc/grpc-js';
+import { Refusal } from '@taskmaster/engine/domain';
 import type { Reason } from '@taskmaster/proto';
 import { toCallStatus } from '../../calls/wire-errors.ts';
-import { Refusal } from '../../domain/refusal.ts';
 
 /** The connection stays open for this time, in ms, so that the client makes a call and learns the reason. */
 const OPEN_MS = 1_000;

@@ -1,4 +1,5 @@
 import { credentials, Metadata, status as Status } from '@grpc/grpc-js';
+import { keptLog } from '@taskmaster/engine/testing';
 import { HealthClient, HealthCheckResponse_ServingStatus as Serving } from '@taskmaster/proto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type CertificateFiles, certificateFiles, TestAuthority } from '../../testing/tls/certificates.ts';
@@ -6,7 +7,7 @@ import { Tls } from '../../tls/tls.ts';
 import type { TlsSettings } from '../../tls/tls-files.ts';
 import { secureChannels } from '../channels/channel-credentials.ts';
 import { errorInfoOf } from '../testing/grpc-client.ts';
-import { keptLog, noService, startServer } from '../testing/start-server.ts';
+import { noService, startServer } from '../testing/start-server.ts';
 
 let authority: TestAuthority;
 let files: CertificateFiles;

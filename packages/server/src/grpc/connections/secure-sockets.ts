@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { createServer, type Server, type TLSSocket } from 'node:tls';
-import type { Log } from '../../ports/log.ts';
+import type { Log } from '@taskmaster/engine/ports';
 import { certificateNames } from '../../tls/certificate-names.ts';
 import { onFirstByte } from '../../tls/first-byte.ts';
 import type { Tls } from '../../tls/tls.ts';

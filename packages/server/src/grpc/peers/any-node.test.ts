@@ -1,5 +1,5 @@
+import { SeededRandom } from '@taskmaster/engine/testing';
 import { describe, expect, test } from 'vitest';
-import { SeededRandom } from '../../testing/seeded-random.ts';
 import { addressesBehind } from './any-node.ts';
 
 const NODES = ['10.0.0.1', '10.0.0.2', 'fd00::3'];

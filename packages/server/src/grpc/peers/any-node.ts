@@ -1,6 +1,6 @@
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
-import type { Random } from '../../ports/random.ts';
+import type { Random } from '@taskmaster/engine/ports';
 
 /** Resolves with the IP addresses of a host name. Rejects if it has none. */
 export type LookUp = (host: string) => Promise<readonly string[]>;

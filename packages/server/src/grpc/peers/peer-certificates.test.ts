@@ -1,10 +1,11 @@
+import { keptLog } from '@taskmaster/engine/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { PeerHandlers } from '../../ports/peer-network.ts';
 import { type CertificateFiles, certificateFiles, TestAuthority } from '../../testing/tls/certificates.ts';
 import { Tls } from '../../tls/tls.ts';
 import type { TlsSettings } from '../../tls/tls-files.ts';
 import { plainChannels, secureChannels } from '../index.ts';
-import { keptLog, noService, startServer } from '../testing/start-server.ts';
+import { noService, startServer } from '../testing/start-server.ts';
 import { PeerNetwork } from './peer-network.ts';
 import { PeerSeal } from './peer-seal.ts';
 import { createPeerService } from './peer-service.ts';

@@ -1,8 +1,8 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Metadata } from '@grpc/grpc-js';
+import { Refusal } from '@taskmaster/engine/domain';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { Refusal } from '../../domain/refusal.ts';
 import type { PeerHandlers } from '../../ports/peer-network.ts';
 import { noService, startServer, type TestServer } from '../testing/start-server.ts';
 import { PeerNetwork } from './peer-network.ts';

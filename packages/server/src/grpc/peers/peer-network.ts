@@ -1,4 +1,5 @@
 import { type Client, Metadata, type ServiceError, status } from '@grpc/grpc-js';
+import { systemRandom } from '@taskmaster/engine/ports';
 import { connectionProblem, PeerServiceService, wireErrorOf } from '@taskmaster/proto';
 import { detailsIn, RelayedRefusal } from '../../calls/wire-errors.ts';
 import {
@@ -9,7 +10,6 @@ import {
   type PeerMethod,
   PeerUnreachableError,
 } from '../../ports/peer-network.ts';
-import { systemRandom } from '../../ports/system-random.ts';
 import { type ChannelSecurity, plainChannels } from '../channels/channel-credentials.ts';
 import { ChannelPool } from '../channels/channel-pool.ts';
 import { addressesBehind, type LookUp, systemLookUp } from './any-node.ts';

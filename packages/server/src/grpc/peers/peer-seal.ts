@@ -1,6 +1,6 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Metadata } from '@grpc/grpc-js';
-import { Refusal } from '../../domain/refusal.ts';
+import { Refusal } from '@taskmaster/engine/domain';
 import { ReplayWindows } from '../../gossip/datagrams/replay-windows.ts';
 import type { Admission } from '../unary-service.ts';
 

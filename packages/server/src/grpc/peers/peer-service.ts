@@ -1,7 +1,7 @@
+import { Refusal } from '@taskmaster/engine/domain';
 import { type Method, PeerServiceService } from '@taskmaster/proto';
 import type { UnaryHandler } from '../../calls/raw-service.ts';
 import { unaryMethod } from '../../calls/unary-method.ts';
-import { Refusal } from '../../domain/refusal.ts';
 import type { PeerCalls, PeerHandlers, PeerMethod } from '../../ports/peer-network.ts';
 import type { UnaryService } from '../unary-service.ts';
 import type { PeerSeal } from './peer-seal.ts';

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { type ClientHttp2Session, connect } from 'node:http2';
 import { promisify } from 'node:util';
+import { Refusal } from '@taskmaster/engine/domain';
 import { TaskMasterServiceService } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
-import { Refusal } from '../../domain/refusal.ts';
 import { noService, startServer } from '../testing/start-server.ts';
 import { AVERAGED_CALLS, CONNECTION_WINDOW_BYTES, LARGE_CALL_BYTES, WIDE_WINDOW_BYTES } from './receive-windows.ts';
 

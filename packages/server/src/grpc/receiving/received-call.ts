@@ -1,7 +1,7 @@
 import type { Http2Session, ServerHttp2Stream } from 'node:http2';
+import type { Refusal } from '@taskmaster/engine/domain';
 import type { CallObserver } from '../../calls/call-observer.ts';
 import { toCallStatus } from '../../calls/wire-errors.ts';
-import type { Refusal } from '../../domain/refusal.ts';
 import type { NextCall } from './received-messages.ts';
 import type { ReceivingBytes, ReceivingCall, ReceivingConnection } from './receiving-bytes.ts';
 

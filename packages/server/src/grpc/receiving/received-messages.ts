@@ -1,7 +1,7 @@
 import { type ServerInterceptor, status } from '@grpc/grpc-js';
+import { Refusal } from '@taskmaster/engine/domain';
 import { limits } from '@taskmaster/proto';
 import { toCallStatus } from '../../calls/wire-errors.ts';
-import { Refusal } from '../../domain/refusal.ts';
 import { requestTooLarge } from '../../requests/codec.ts';
 
 /** The call that grpc-js passes to an interceptor. */

@@ -1,5 +1,5 @@
+import { Refusal } from '@taskmaster/engine/domain';
 import { NOTHING_CHANGED } from '@taskmaster/proto';
-import { Refusal } from '../../domain/refusal.ts';
 
 const RETRY_MS = 100;
 

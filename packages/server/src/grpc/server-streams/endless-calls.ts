@@ -1,6 +1,6 @@
 import { type Metadata, ResponderBuilder, ServerInterceptingCall, ServerListenerBuilder } from '@grpc/grpc-js';
+import type { Refusal } from '@taskmaster/engine/domain';
 import { toCallStatus } from '../../calls/wire-errors.ts';
-import type { Refusal } from '../../domain/refusal.ts';
 import type { NextCall } from '../receiving/received-messages.ts';
 
 /** Calls without an end of their own: health watches and reflection. */

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { type ClientReadableStream, credentials, type ServiceError, status } from '@grpc/grpc-js';
+import { Refusal } from '@taskmaster/engine/domain';
 import { type BackupPartitionResponse, BackupServiceClient } from '@taskmaster/proto';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { Refusal } from '../../domain/refusal.ts';
 import { type BackupHandler, createBackupService, encodedBackup } from '../backup-service.ts';
 import { errorInfoOf } from '../testing/grpc-client.ts';
 import { noService, startServer, type TestServer } from '../testing/start-server.ts';

@@ -1,12 +1,11 @@
 import type { ServerWritableStream } from '@grpc/grpc-js';
+import { type CallSignal, Refusal } from '@taskmaster/engine/domain';
+import type { Log } from '@taskmaster/engine/ports';
 import type { CallerAccess } from '../../access/caller-access.ts';
 import type { CallObserver } from '../../calls/call-observer.ts';
 import type { Origin, UnaryCaller } from '../../calls/raw-service.ts';
 import { refusalOf, toCallStatus } from '../../calls/wire-errors.ts';
-import type { CallSignal } from '../../domain/call-signal.ts';
-import { Refusal } from '../../domain/refusal.ts';
 import type { Audit } from '../../ports/audit.ts';
-import type { Log } from '../../ports/log.ts';
 import { auditCall } from '../audited-calls.ts';
 import type { CountConnection } from '../count-connection.ts';
 import type { UnreadReplies } from '../unread-replies.ts';

@@ -1,10 +1,10 @@
 import type { handleServerStreamingCall, MethodDefinition } from '@grpc/grpc-js';
+import type { Refusal } from '@taskmaster/engine/domain';
+import type { Log } from '@taskmaster/engine/ports';
 import type { CallObserver } from '../../calls/call-observer.ts';
 import type { Origins } from '../../calls/origins.ts';
 import type { Origin, StreamingHandler } from '../../calls/raw-service.ts';
-import type { Refusal } from '../../domain/refusal.ts';
 import type { Audit } from '../../ports/audit.ts';
-import type { Log } from '../../ports/log.ts';
 import { rawMethod } from '../../requests/codec.ts';
 import type { CountConnection } from '../count-connection.ts';
 import type { UnreadReplies } from '../unread-replies.ts';

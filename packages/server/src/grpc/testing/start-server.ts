@@ -1,6 +1,7 @@
+import type { Log } from '@taskmaster/engine/ports';
+import { type KeptLog, keptLog } from '@taskmaster/engine/testing';
 import type { CallObserver } from '../../calls/call-observer.ts';
 import type { RawService } from '../../calls/raw-service.ts';
-import type { Log } from '../../ports/log.ts';
 import { GrpcServer, type GrpcServerDeps, type GrpcServerOptions } from '../server.ts';
 import type { StreamingService } from '../server-streams/streaming-service.ts';
 import type { UnaryService } from '../unary-service.ts';
@@ -21,17 +22,6 @@ const DEFAULTS: GrpcServerOptions = {
   receiveTimeoutMs: 60_000,
   reflection: true,
 };
-
-/** A log that keeps its lines. */
-export interface KeptLog extends Log {
-  readonly lines: { readonly level: keyof Log; readonly details: object; readonly message: string }[];
-}
-
-export function keptLog(): KeptLog {
-  const lines: KeptLog['lines'] = [];
-  const keep = (level: keyof Log) => (details: object, message: string) => void lines.push({ level, details, message });
-  return { lines, debug: keep('debug'), info: keep('info'), warn: keep('warn'), error: keep('error') };
-}
 
 export interface TestServer extends AsyncDisposable {
   readonly server: GrpcServer;

@@ -1,5 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js';
+import { Refusal } from '@taskmaster/engine/domain';
 import { encodeStreamEntries, LeaseTasksRequest, TaskMasterServiceService } from '@taskmaster/proto';
 import { SignJWT } from 'jose';
 import { expect, onTestFinished, test } from 'vitest';
@@ -8,7 +9,6 @@ import { AccessTable } from '../../access/access-table.ts';
 import { readPublicKey } from '../../access/jwt.ts';
 import type { Caller } from '../../calls/caller.ts';
 import type { RawService } from '../../calls/raw-service.ts';
-import { Refusal } from '../../domain/refusal.ts';
 import { errorInfoOf } from '../testing/grpc-client.ts';
 import { aLease } from '../testing/requests.ts';
 import { startServer } from '../testing/start-server.ts';

@@ -1,8 +1,8 @@
+import { Refusal } from '@taskmaster/engine/domain';
 import type { CallerAccess } from '../../access/caller-access.ts';
 import type { PrincipalUsage } from '../../access/principal-usage.ts';
 import type { Caller } from '../../calls/caller.ts';
 import type { Origin } from '../../calls/raw-service.ts';
-import { Refusal } from '../../domain/refusal.ts';
 import { tooManyWait, type WaitingCalls } from './waiting-calls.ts';
 
 /** How many calls of one stream may wait, and how many do. */

@@ -1,6 +1,6 @@
+import { type Instant, type PartitionId, Refusal } from '@taskmaster/engine/domain';
 import { pidsOf } from '@taskmaster/engine/testing';
 import { partitionOf } from '@taskmaster/proto';
-import { type Instant, type PartitionId, Refusal } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
 import { type TransferNode, TwoNodes } from '../../../testing/two-nodes.ts';
 

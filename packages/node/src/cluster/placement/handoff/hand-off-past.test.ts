@@ -1,6 +1,6 @@
+import type { PartitionId, Pid } from '@taskmaster/engine/domain';
 import { type EngineHarness, putSettings } from '@taskmaster/engine/testing';
 import { EnqueueMode, EnqueueResult, parseQueueName, partitionOf } from '@taskmaster/proto';
-import type { PartitionId, Pid } from '@taskmaster/server/domain';
 import { expect, test } from 'vitest';
 import { TwoNodes } from '../../../testing/two-nodes.ts';
 

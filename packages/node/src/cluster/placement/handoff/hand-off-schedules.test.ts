@@ -1,6 +1,6 @@
+import type { PartitionId } from '@taskmaster/engine/domain';
 import { putSchedule, ScheduleWorker, scheduleOf } from '@taskmaster/engine/testing';
 import { partitionOf } from '@taskmaster/proto';
-import type { PartitionId } from '@taskmaster/server/domain';
 import { expect, test } from 'vitest';
 import { TwoNodes } from '../../../testing/two-nodes.ts';
 

@@ -1,6 +1,6 @@
+import { type PartitionId, type Subscription, withHeaders } from '@taskmaster/engine/domain';
 import type { EngineHarness } from '@taskmaster/engine/testing';
 import { parseQueueName, partitionOf } from '@taskmaster/proto';
-import { type PartitionId, type Subscription, withHeaders } from '@taskmaster/server/domain';
 import { expect, test } from 'vitest';
 import { TwoNodes } from '../../../testing/two-nodes.ts';
 

@@ -1,4 +1,5 @@
-import { pidsOf } from '@taskmaster/engine/testing';
+import { type Instant, type PartitionId, Refusal } from '@taskmaster/engine/domain';
+import { keptLog, pidsOf } from '@taskmaster/engine/testing';
 import {
   DATA_FORMAT,
   encodeToBuffer,
@@ -7,9 +8,8 @@ import {
   SendAtomsRequest,
   SendRowsRequest,
 } from '@taskmaster/proto';
-import { type Instant, type PartitionId, Refusal } from '@taskmaster/server/domain';
 import { type PeerHandlers, PeerMessageTooLongError } from '@taskmaster/server/ports';
-import { keptLog, servePeer } from '@taskmaster/server/testing';
+import { servePeer } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 import { TwoNodes } from '../../../testing/two-nodes.ts';
 

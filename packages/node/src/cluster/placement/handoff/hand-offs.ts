@@ -1,6 +1,6 @@
 import { type Partitions, Throttle } from '@taskmaster/engine';
-import { type PartitionId, Refusal } from '@taskmaster/server/domain';
-import { type Clock, type Log, type Random, sleep } from '@taskmaster/server/ports';
+import { type PartitionId, Refusal } from '@taskmaster/engine/domain';
+import { type Clock, type Log, type Random, sleep } from '@taskmaster/engine/ports';
 import { Receiver } from './receiver.ts';
 import { type HandedOver, type HandOffProgress, HandOffUnresolvedError, sendPartition, type Target } from './sender.ts';
 import type { CallTarget, TransferHandlers } from './transfer-calls.ts';

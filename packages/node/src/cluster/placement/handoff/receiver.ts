@@ -1,4 +1,6 @@
 import type { PartitionImport, Partitions } from '@taskmaster/engine';
+import { type Instant, type PartitionId, type QueueId, Refusal, type Ticket } from '@taskmaster/engine/domain';
+import type { CancelTimer, Clock, Log, Random } from '@taskmaster/engine/ports';
 import {
   DATA_FORMAT,
   type OfferPartitionRequest,
@@ -9,8 +11,6 @@ import {
   type SendRowsRequest,
   type TakePartitionRequest,
 } from '@taskmaster/proto';
-import { type Instant, type PartitionId, type QueueId, Refusal, type Ticket } from '@taskmaster/server/domain';
-import type { CancelTimer, Clock, Log, Random } from '@taskmaster/server/ports';
 import type { TransferHandlers } from './transfer-calls.ts';
 
 /** A transfer that receives no part for this time is forgotten; its holder starts a new one. */

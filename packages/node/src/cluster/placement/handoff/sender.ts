@@ -1,7 +1,8 @@
 import type { PartitionExport, Partitions, Throttle } from '@taskmaster/engine';
+import { type PartitionId, Refusal } from '@taskmaster/engine/domain';
+import { type Clock, type Log, sleep } from '@taskmaster/engine/ports';
 import { OLDEST_READER_FORMAT, type TransferredAtom, type TransferredRow } from '@taskmaster/proto';
-import { type PartitionId, Refusal } from '@taskmaster/server/domain';
-import { type Clock, type Log, PeerMessageTooLongError, sleep } from '@taskmaster/server/ports';
+import { PeerMessageTooLongError } from '@taskmaster/server/ports';
 import type { CallTarget, TransferCalls, TransferMethod } from './transfer-calls.ts';
 
 /** The node that receives a partition. */
