@@ -28,7 +28,7 @@ function setUp(options: { readonly leaseDuration?: '30s' | '3s' } = {}) {
 
 describe('a running task that is cancelled', () => {
   test('is told at once after half a second, and is gone when its handler has thrown', async () => {
-    const { queue, worker, timing, reasons, heard, engine, transport } = setUp();
+    const { queue, worker, timing, reasons, heard, engine } = setUp();
     await queue.enqueueMany(named('a', 'b'));
     worker.start();
     await timing.advance(1_000);
@@ -43,7 +43,7 @@ describe('a running task that is cancelled', () => {
     await timing.advance(100);
     expect(heard).toEqual(['cancelled a: superseded', 'cancelled b: ']);
     await worker.stop();
-    expect(transport.waiting.waitForTasks).toEqual([]);
+    expect((await engine.figures()).taskWaits).toBe(0);
   });
 
   test('is told at once among more than one request can wait for', async () => {
@@ -134,7 +134,7 @@ describe('a running task that is cancelled', () => {
 
 describe('the request that watches running tasks', () => {
   test('is one for each group, and is not made for tasks that end soon', async () => {
-    const { client, queue, timing, transport, hooks } = workerSetUp();
+    const { client, queue, timing, transport, engine, hooks } = workerSetUp();
     const { handler, finish } = gatedHandler();
     const other = client.queue<string>('h#q');
     await queue.enqueueMany(named('a', 'b'));
@@ -142,7 +142,7 @@ describe('the request that watches running tasks', () => {
     const worker = client.worker([queue, other], handler, { ...hooks, concurrency: 10 });
     worker.start();
     await timing.advance(400);
-    expect(transport.waiting.waitForTasks).toEqual([]);
+    expect((await engine.figures()).taskWaits).toBe(0);
     await timing.advance(700);
     const asked = transport.waiting.waitForTasks.map(({ tasks }) => tasks.map(({ pid }) => pidText(pid)));
     expect(asked).toEqual([['a', 'b'], ['c']]);
@@ -150,12 +150,12 @@ describe('the request that watches running tasks', () => {
     finish('c');
     await timing.settled();
     // Many completions soon after each other make one request.
-    expect(transport.waiting.waitForTasks).toEqual([]);
+    expect((await engine.figures()).taskWaits).toBe(0);
     await timing.advance(100);
     expect(transport.waiting.waitForTasks.map(({ tasks }) => tasks.length)).toEqual([1]);
     finish('b');
     await timing.settled();
-    expect(transport.waiting.waitForTasks).toEqual([]);
+    expect((await engine.figures()).taskWaits).toBe(0);
     await worker.stop();
   });
 

@@ -5,8 +5,8 @@ import { clientSetUp } from './support/client-set-up.ts';
 
 const LEASE_MS = 30_000;
 
-/** `queues` lists queues of tasks `0`, `1`, ... that are leased and kept. */
-async function setUp({ tasks = 1, queue = 'q', keepMs = 3_600_000, limitMs = Number.POSITIVE_INFINITY } = {}) {
+/** A renewer with the leases of tasks `0`, `1`, ... */
+async function setUp({ tasks = 1, keepMs = 3_600_000, limitMs = Number.POSITIVE_INFINITY } = {}) {
   const { client, timing, transport, engine } = clientSetUp();
   const renewed: number[] = [];
   const refused: [number, string][] = [];
@@ -18,13 +18,13 @@ async function setUp({ tasks = 1, queue = 'q', keepMs = 3_600_000, limitMs = Num
     onCancelled: () => {},
     onRefused: (id, { reason }) => refused.push([id, reason]),
   });
-  const source = client.queue<number>(queue);
+  const source = client.queue<number>('q');
   await source.enqueueMany(Array.from({ length: tasks }, (_, i) => ({ data: i, pid: String(i) })));
   const leased = await source.lease({ max: tasks, leaseDuration: LEASE_MS });
   const kept = leased.map(({ data, pid, leaseToken }) => {
     const [endsAt, limitAt] = [timing.now() + Math.min(LEASE_MS, limitMs), timing.now() + limitMs];
     const instants = { endsAt, keepUntil: timing.now() + keepMs, limitAt };
-    return { id: data, queue, pid, token: leaseToken, leaseDurationMs: LEASE_MS, ...instants };
+    return { id: data, queue: 'q', pid, token: leaseToken, leaseDurationMs: LEASE_MS, ...instants };
   });
   engine.updates.length = 0;
   renewer.keep(kept);

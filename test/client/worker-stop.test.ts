@@ -20,7 +20,7 @@ function endedBySignal(atEnd: (task: LeasedTask<string>) => void) {
 
 describe('stopping a worker', () => {
   test('waits for running handlers and releases at once tasks that were not begun, without counting the attempt', async () => {
-    const { client, queue, engine, heard, hooks, timing, transport } = workerSetUp();
+    const { client, queue, engine, heard, hooks, timing } = workerSetUp();
     const { begun, handler, finish } = gatedHandler();
     await queue.enqueue('quick', { pid: '0' });
     const worker = client.worker(queue, (task) => (task.data === 'quick' ? undefined : handler(task)), {
@@ -41,17 +41,17 @@ describe('stopping a worker', () => {
     await stopping;
     expect(heard).toEqual(['complete quick', 'complete a']);
     expect(await engine.pids('g#q')).toEqual(['b', 'c']);
-    expect(transport.waiting.leaseTasks).toEqual([]);
+    expect((await engine.figures()).waiters).toBe(0);
   });
 
   test('by a signal ends run()', async () => {
-    const { client, queue, transport, timing } = workerSetUp();
+    const { client, queue, engine, timing } = workerSetUp();
     const stop = new AbortController();
     const running = client.worker(queue, () => {}).run({ signal: stop.signal });
     await timing.settled();
     stop.abort();
     await running;
-    expect(transport.waiting.leaseTasks).toEqual([]);
+    expect((await engine.figures()).waiters).toBe(0);
   });
 
   test('is harmless before the start and when repeated; a worker runs once', async () => {

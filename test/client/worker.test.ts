@@ -15,11 +15,11 @@ test('tasks are handled in order and completed', async () => {
 });
 
 test('an enqueue wakes a waiting worker', async () => {
-  const { client, queue, transport, heard, hooks, timing } = workerSetUp();
+  const { client, queue, engine, heard, hooks, timing } = workerSetUp();
   await using worker = client.worker(queue, () => {}, hooks);
   worker.start();
   await timing.settled();
-  expect(transport.waiting.leaseTasks).toHaveLength(1);
+  expect((await engine.figures()).waiters).toBe(1);
   await queue.enqueue('a');
   await timing.settled();
   expect(heard).toEqual(['complete a']);
