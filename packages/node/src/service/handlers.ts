@@ -17,8 +17,9 @@ import {
   recheckOfWait,
   type TaskHandlers,
 } from '@taskmaster/server/calls';
-import { groupOf, parseGet, parseList, parsePeek, parseStats, parseWait, queueIn } from '@taskmaster/server/requests';
+import { groupOf, parseList, parseStats, queueIn } from '@taskmaster/server/requests';
 import { batchLease, batchUpdate, leaseFor, update } from './batch.ts';
+import { parseGet, parsePeek, parseWait } from './parse-tasks.ts';
 import { settingsHandlers } from './records/queue-settings.ts';
 import { scheduleHandlers } from './records/schedules.ts';
 import { topicHandlers } from './records/topics.ts';

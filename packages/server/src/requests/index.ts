@@ -1,13 +1,13 @@
-// Reading requests: each `parse` function turns a message into a command, or throws a `Refusal`.
+// Reading requests: each `parse` function turns a message into a command, or throws a `Refusal`. A node parses the rest.
 
-export { countAtMost, duration, excerpt, headerKey, headerValue, type Place, refuse } from './checks.ts';
+export * from './checks.ts';
 export { type Decoded, decodeCall, decodeRequest, type MessageType, rawMethod } from './codec.ts';
 export { knowsRegex } from './kept-regex.ts';
+export { OneGroup } from './one-group.ts';
 export { pageTokenAfter, parsePageToken } from './page-token.ts';
 export { parseLease } from './parse-lease.ts';
+export { parseListSchedules, scheduleName } from './parse-list-schedules.ts';
 export { nameRegex, parseList, parseStats } from './parse-queues.ts';
-export * from './parse-schedules.ts';
-export { parseSettings, queuePattern } from './parse-settings.ts';
-export { parseGet, parsePeek, parseWait } from './parse-tasks.ts';
+export { enqueueMode, retryLimits } from './parse-retry.ts';
 export { countItems, parseParts, parseUpdate } from './parse-update.ts';
 export { groupName, groupOf, queueIn, queueName, queueOrGroup } from './queue-names.ts';

@@ -7,7 +7,6 @@ import {
   aList,
   anEnqueue,
   anUpdate,
-  aPeek,
   aRelease,
   aRenew,
   aRetry,
@@ -17,7 +16,6 @@ import {
 import { pageTokenAfter, parsePageToken } from './page-token.ts';
 import { parseLease } from './parse-lease.ts';
 import { parseList, parseStats } from './parse-queues.ts';
-import { parsePeek } from './parse-tasks.ts';
 import { parseUpdate } from './parse-update.ts';
 
 describe('an update', () => {
@@ -128,8 +126,4 @@ test('statistics keep the order of the named queues', () => {
       { group: 'a', name: 'b' },
     ],
   });
-});
-
-test('a peek looks at the head by default', () => {
-  expect(parsePeek(aPeek({ kind: 0 })).kind).toBe('head');
 });

@@ -7,7 +7,8 @@ import {
 } from '@taskmaster/engine/domain';
 import { formatQueueName, type QueueName, type QueueSettings } from '@taskmaster/proto';
 import type { TaskHandlers } from '@taskmaster/server/calls';
-import { parseSettings, queueOrGroup, queuePattern } from '@taskmaster/server/requests';
+import { queueOrGroup } from '@taskmaster/server/requests';
+import { parseSettings, queuePattern } from './parse-settings.ts';
 
 /** The part of the service about the settings of queues. */
 export const settingsHandlers = ({

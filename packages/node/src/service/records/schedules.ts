@@ -2,7 +2,8 @@ import type { ScheduleEngine, ScheduleView } from '@taskmaster/engine/domain';
 import { formatQueueName, Schedule, ScheduleSpec } from '@taskmaster/proto';
 import type { CallerAccess } from '@taskmaster/server/access';
 import type { TaskHandlers } from '@taskmaster/server/calls';
-import { pageTokenAfter, parseListSchedules, parsePutSchedule, scheduleName } from '@taskmaster/server/requests';
+import { pageTokenAfter, parseListSchedules, scheduleName } from '@taskmaster/server/requests';
+import { parsePutSchedule } from './parse-schedule.ts';
 
 const NOTHING = new Uint8Array(0);
 

@@ -6,9 +6,17 @@ import {
   type QueueName,
   type QueueSettings,
 } from '@taskmaster/proto';
-import { duration, excerpt, leaseTime, type Place, refuse, timeLimit } from './checks.ts';
-import { enqueueMode, retryLimits } from './parse-retry.ts';
-import { queueName } from './queue-names.ts';
+import {
+  duration,
+  enqueueMode,
+  excerpt,
+  leaseTime,
+  type Place,
+  queueName,
+  refuse,
+  retryLimits,
+  timeLimit,
+} from '@taskmaster/server/requests';
 
 /** Checks `group#pattern`: the pattern follows the rules of names. */
 export const queuePattern = (full: string): QueueName => queueName(full, { field: 'queues' });

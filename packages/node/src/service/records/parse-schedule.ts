@@ -1,7 +1,6 @@
 import {
   cronProblem,
   isTimeZone,
-  type ListSchedulesCommand,
   NOTHING_GIVEN,
   type PutScheduleCommand,
   type TaskHeaders,
@@ -9,7 +8,6 @@ import {
 } from '@taskmaster/engine/domain';
 import {
   formatQueueName,
-  type ListSchedulesRequest,
   limits,
   MissedRuns,
   type PutScheduleRequest,
@@ -17,41 +15,28 @@ import {
   type RetryPolicy,
   type ScheduleSpec,
 } from '@taskmaster/proto';
-import { duration, excerpt, headers, type Place, refuse, taskGiven, textAtMost, wholeNumber } from './checks.ts';
-import { parsePageToken } from './page-token.ts';
-import { retryLimits } from './parse-retry.ts';
-import { groupName, queueName } from './queue-names.ts';
+import {
+  duration,
+  excerpt,
+  headers,
+  type Place,
+  queueName,
+  refuse,
+  retryLimits,
+  scheduleName,
+  taskGiven,
+  textAtMost,
+} from '@taskmaster/server/requests';
 
-const DEFAULT_LIST_LIMIT = 100;
 const DEFAULT_TIME_ZONE = 'UTC';
 
 const at = (field: string): Place => ({ field: `spec.${field}` });
-
-export const scheduleName = (full: string): QueueName => queueName(full, { field: 'schedule' });
 
 /** Throws a `Refusal` unless the engine can take the request as it is. */
 export function parsePutSchedule({ schedule, spec }: PutScheduleRequest): PutScheduleCommand {
   const name = scheduleName(schedule);
   if (spec === undefined) return refuse('EMPTY_REQUEST', { field: 'spec' }, 'is not set');
   return { schedule: name, spec: parseSpec(spec, name.group) };
-}
-
-/** Throws a `Refusal` unless the engine can take the request as it is. */
-export function parseListSchedules(request: ListSchedulesRequest): ListSchedulesCommand {
-  const { group, name } = parseChoice(request);
-  const limit = wholeNumber(request.limit, { field: 'limit' }, 0, limits.listSchedules);
-  const after = parsePageToken(request.pageToken);
-  if (after !== undefined && group !== undefined && after.group !== group) {
-    refuse('INVALID_PAGE_TOKEN', { field: 'page_token' }, 'is of another group');
-  }
-  const nextRuns = wholeNumber(request.nextRuns, { field: 'next_runs' }, 0, limits.listNextRuns);
-  return { group, name, nextRuns, limit: limit === 0 ? DEFAULT_LIST_LIMIT : limit, after };
-}
-
-function parseChoice({ schedule, group }: ListSchedulesRequest): Pick<ListSchedulesCommand, 'group' | 'name'> {
-  if (schedule === '') return { group: group && groupName(group, { field: 'group' }), name: undefined };
-  if (group === undefined) return scheduleName(schedule);
-  return refuse('INVALID_ARGUMENT', { field: 'group' }, 'is set beside schedule: give one of them');
 }
 
 function parseSpec(spec: ScheduleSpec, group: string): ScheduleSpec {

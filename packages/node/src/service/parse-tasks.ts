@@ -6,9 +6,18 @@ import {
   type PeekTasksRequest,
   type WaitForTasksRequest,
 } from '@taskmaster/proto';
-import { countAtMost, duration, leaseToken, pid, pidOrNone, refuse, taskKey, wholeNumber } from './checks.ts';
-import { OneGroup } from './one-group.ts';
-import { queueName } from './queue-names.ts';
+import {
+  countAtMost,
+  duration,
+  leaseToken,
+  OneGroup,
+  pid,
+  pidOrNone,
+  queueName,
+  refuse,
+  taskKey,
+  wholeNumber,
+} from '@taskmaster/server/requests';
 
 const kinds: ReadonlyMap<number, PeekCommand['kind']> = new Map([
   [PeekKind.PEEK_KIND_UNSPECIFIED, 'head'],
