@@ -6,7 +6,6 @@ export { clientSetUp } from './client-set-up.ts';
 export { transportContract } from './contracts/transport-contract.ts';
 export type { TransportWorld } from './contracts/transport-world.ts';
 export { FakeCluster, fakeMember, fakePartition } from './fake-cluster.ts';
-export { FakeServer } from './fake-server.ts';
 export { FakeTransport } from './fake-transport.ts';
 export { connectionLost, type Fault, overloaded } from './faults.ts';
 export { ManualTiming } from './manual-timing.ts';

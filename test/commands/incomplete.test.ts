@@ -1,12 +1,13 @@
-import { FakeServer, fakeMember, fakePartition } from '@taskmaster/client/testing';
+import { runCli } from '@taskmaster/cli/testing';
+import { fakeMember, fakePartition } from '@taskmaster/client/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { runCli } from './testing/cli-shell.ts';
+import { TestNode } from '../client/support/test-node.ts';
 
 const B = { nodeId: 'id-b', name: 'b', address: '127.0.0.1:2', problem: 'timeout' };
 
-let server: FakeServer;
+let server: TestNode;
 beforeEach(async () => {
-  server = await FakeServer.start();
+  server = await TestNode.start();
   server.cluster.members = [fakeMember({ name: 'a', rpcAddress: server.endpoint })];
   server.cluster.partitions = [fakePartition({ id: 0, holder: 'a' })];
 });

@@ -1,10 +1,7 @@
 import { createServer, connect as dial, type Socket } from 'node:net';
+import { type ConnectOptions, connect } from '@taskmaster/client';
 import { expect, test, vi } from 'vitest';
-import { connect } from '../api/connect.ts';
-import { FakeServer } from '../testing/fake-server.ts';
-import { ManualTiming } from '../testing/manual-timing.ts';
-import type { ConnectOptions } from '../values/options.ts';
-import { SilenceWatch } from './silence-watch.ts';
+import { TestNode } from './support/test-node.ts';
 
 /** Which packets of the connections that are open now are dropped without a word. New connections work. */
 type Dropped = 'all' | 'answers';
@@ -64,20 +61,20 @@ test.concurrent.each<[Dropped, Partial<ConnectOptions>]>([
 ])(
   'a connection that drops %s without a word delays a call by a part of its time, and doubles nothing: %j',
   async (what, more) => {
-    await using server = await FakeServer.start();
+    await using server = await TestNode.start();
     await using way = await lossyWay(server.port);
     await using client = await connect({ ...options, ...more, endpoints: way.endpoint });
     const queue = client.queue<number>('g#q');
     await queue.enqueue(1);
-    const before = server.engine.updates.length;
+    const before = server.updates.length;
     way.drop(what);
     const begun = performance.now();
     await queue.enqueue(2);
     expect(performance.now() - begun).toBeLessThan(7_000);
-    expect(server.engine.pids('g#q')).toHaveLength(2);
+    expect(await server.pids('g#q')).toHaveLength(2);
     expect(way.connections()).toBe(2);
     // With lost answers the update arrived before, under the same id.
-    const ids = server.engine.updates.slice(before).map(({ requestId }) => Buffer.from(requestId).toString('hex'));
+    const ids = server.updates.slice(before).map(({ requestId }) => Buffer.from(requestId).toString('hex'));
     expect(ids).toHaveLength(what === 'answers' ? 2 : 1);
     expect(new Set(ids).size).toBe(1);
     await queue.enqueue(3);
@@ -86,7 +83,7 @@ test.concurrent.each<[Dropped, Partial<ConnectOptions>]>([
 );
 
 test.concurrent('reads go on over a new connection, too', async () => {
-  await using server = await FakeServer.start();
+  await using server = await TestNode.start();
   await using way = await lossyWay(server.port);
   await using client = await connect({ ...options, endpoints: way.endpoint });
   await client.queue('g#q').enqueue(1);
@@ -95,7 +92,7 @@ test.concurrent('reads go on over a new connection, too', async () => {
 });
 
 test.concurrent('an endpoint that answers no connection is left for another one', async () => {
-  await using server = await FakeServer.start();
+  await using server = await TestNode.start();
   await using way = await lossyWay(server.port);
   const up = new Set<string>();
   await using client = await connect({
@@ -107,11 +104,11 @@ test.concurrent('an endpoint that answers no connection is left for another one'
   way.drop('all');
   way.swallowNew();
   for (let task = 0; task < 2; task++) await client.queue('g#q').enqueue(task);
-  expect(server.engine.pids('g#q')).toHaveLength(2);
+  expect(await server.pids('g#q')).toHaveLength(2);
 });
 
 test.concurrent('a node that takes long for a call keeps its connection, because it answers others', async () => {
-  await using server = await FakeServer.start();
+  await using server = await TestNode.start();
   await using way = await lossyWay(server.port);
   const lost: string[] = [];
   const onReconnected = ({ state, endpoint }: { state: string; endpoint: string }): void =>
@@ -125,34 +122,7 @@ test.concurrent('a node that takes long for a call keeps its connection, because
   await vi.waitUntil(() => performance.now() - begun > 3_000, patience);
   slow.resolve();
   await enqueued;
-  expect(server.engine.updates).toHaveLength(1);
+  expect(server.updates).toHaveLength(1);
   expect(lost).toEqual([]);
   expect(way.connections()).toBe(1);
-});
-
-test('silence is suspicious after a quarter of the time of a call, and not while anything is heard', async () => {
-  const timing = new ManualTiming();
-  const suspected: number[] = [];
-  const watch = new SilenceWatch(timing, () => suspected.push(timing.now()));
-  const start = timing.now();
-  watch.sent(4_000);
-  await timing.advance(999);
-  watch.heard();
-  watch.sent(4_000);
-  watch.sent(100);
-  await timing.advance(999);
-  expect(suspected).toEqual([]);
-  await timing.advance(1);
-  expect(suspected).toEqual([start + 1_999]);
-  watch.sent(60_000);
-  await timing.advance(2_499);
-  expect(suspected).toHaveLength(1);
-  await timing.advance(1);
-  expect(suspected).toHaveLength(2);
-  await timing.advance(60_000);
-  watch.sent(undefined);
-  watch.stop();
-  await timing.advance(60_000);
-  expect(suspected).toHaveLength(2);
-  expect(timing.timers).toBe(0);
 });

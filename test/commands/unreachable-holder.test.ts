@@ -1,13 +1,14 @@
+import { type CliEnded, runCli, startCli } from '@taskmaster/cli/testing';
 import { makeError } from '@taskmaster/client/internal';
-import { FakeServer, fakeMember, fakePartition } from '@taskmaster/client/testing';
+import { fakeMember, fakePartition } from '@taskmaster/client/testing';
 import { PartitionState, partitionOf } from '@taskmaster/proto';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { type CliEnded, runCli, startCli } from '../testing/cli-shell.ts';
+import { TestNode } from '../client/support/test-node.ts';
 
 const PARTITIONS = 8;
 const DEAD = '127.0.0.1:2';
 
-let server: FakeServer;
+let server: TestNode;
 /** Groups of three partitions: the first one's and the second one's are on a dead node. */
 let dead: string;
 let alsoDead: string;
@@ -16,7 +17,7 @@ let alive: string;
 const NOT_WAITED_FOR_MS = 60_000;
 let retryDelayMs: number;
 beforeEach(async () => {
-  server = await FakeServer.start();
+  server = await TestNode.start();
   retryDelayMs = NOT_WAITED_FOR_MS;
   [dead, alsoDead, alive] = threeQueues();
   const held = [dead, alsoDead].map(partition);

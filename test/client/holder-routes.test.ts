@@ -1,15 +1,17 @@
 import { createServer } from 'node:net';
 import { credentials } from '@grpc/grpc-js';
+import {
+  clientOver,
+  connect,
+  type ReconnectEvent,
+  type TaskMasterClient,
+  type TaskMasterError,
+} from '@taskmaster/client';
+import { makeError } from '@taskmaster/client/internal';
+import { fakeMember, fakePartition, GrpcTransport, ManualTiming } from '@taskmaster/client/testing';
 import { partitionOf } from '@taskmaster/proto';
 import { describe, expect, test, vi } from 'vitest';
-import { clientOver, type TaskMasterClient } from '../api/client.ts';
-import { connect } from '../api/connect.ts';
-import { fakeMember, fakePartition } from '../testing/fake-cluster.ts';
-import { FakeServer } from '../testing/fake-server.ts';
-import { ManualTiming } from '../testing/manual-timing.ts';
-import { makeError, type TaskMasterError } from '../values/errors.ts';
-import type { ReconnectEvent } from '../values/options.ts';
-import { GrpcTransport } from './grpc-transport.ts';
+import { TestNode } from './support/test-node.ts';
 
 const patience = { timeout: 20_000, interval: 5 };
 const PARTITIONS = 2;
@@ -26,7 +28,7 @@ function denial(partition: number, holder?: { readonly endpoint: string }, epoch
 }
 
 /** Tells all servers of a cluster in which these nodes hold the two partitions. */
-function tell(servers: readonly FakeServer[], [a, b]: readonly [string, string], epoch = 1): void {
+function tell(servers: readonly TestNode[], [a, b]: readonly [string, string], epoch = 1): void {
   for (const { cluster } of servers) {
     cluster.members = [fakeMember({ name: 'a', rpcAddress: a }), fakeMember({ name: 'b', rpcAddress: b })];
     cluster.partitions = [fakePartition({ id: 0, holder: 'a', epoch }), fakePartition({ id: 1, holder: 'b', epoch })];
@@ -35,7 +37,7 @@ function tell(servers: readonly FakeServer[], [a, b]: readonly [string, string],
 
 /** A proxy, which serves everything itself here, and two nodes that each hold one of two partitions. */
 async function proxyAndNodes() {
-  const [proxy, a, b] = await Promise.all([FakeServer.start(), FakeServer.start(), FakeServer.start()]);
+  const [proxy, a, b] = await Promise.all([TestNode.start(), TestNode.start(), TestNode.start()]);
   tell([proxy, a, b], [a.endpoint, b.endpoint]);
   return {
     proxy,
@@ -48,7 +50,7 @@ async function proxyAndNodes() {
 }
 
 /** A client that has read the table and reached both nodes. */
-async function direct(proxy: FakeServer, nodes: readonly FakeServer[]): Promise<TaskMasterClient> {
+async function direct(proxy: TestNode, nodes: readonly TestNode[]): Promise<TaskMasterClient> {
   const up: string[] = [];
   const onReconnected = ({ endpoint, state }: ReconnectEvent): void =>
     void (state === 'connected' && up.push(endpoint));
@@ -58,8 +60,8 @@ async function direct(proxy: FakeServer, nodes: readonly FakeServer[]): Promise<
 }
 
 /** How many tasks each of the servers has in the queue. */
-function tasksIn(queue: string, servers: readonly FakeServer[]): number[] {
-  return servers.map(({ engine }) => engine.pids(queue).length);
+async function tasksIn(queue: string, servers: readonly TestNode[]): Promise<number[]> {
+  return (await Promise.all(servers.map((server) => server.pids(queue)))).map(({ length }) => length);
 }
 
 async function unusedEndpoint(): Promise<string> {
@@ -79,11 +81,11 @@ describe('a node that does not hold the group', () => {
     // Following is no repetition: one attempt is enough.
     await using client = await connect({ endpoints: a.endpoint, useStream, retry: { maxAttempts: 1 } });
     await client.queue(second).enqueue(1);
-    expect(tasksIn(second, [a, b])).toEqual([0, 1]);
+    expect(await tasksIn(second, [a, b])).toEqual([0, 1]);
     a.refusal = makeError('asked again', { reason: 'INTERNAL' });
     await client.queue(second).enqueue(2);
     expect(await client.queue(second).peek({ limit: 5 })).toHaveLength(2);
-    expect(tasksIn(second, [a, b])).toEqual([0, 2]);
+    expect(await tasksIn(second, [a, b])).toEqual([0, 2]);
     expect(b.routed).toBeGreaterThan(0);
     expect(a.routed).toBe(0);
   });
@@ -95,7 +97,7 @@ describe('a node that does not hold the group', () => {
     a.refusalOf = () => (++denials <= 3 ? denial(0) : undefined);
     await using client = await connect(a.endpoint);
     await client.queue(first).enqueue(1);
-    expect(tasksIn(first, [a])).toEqual([1]);
+    expect(await tasksIn(first, [a])).toEqual([1]);
     expect(denials).toBe(4);
   });
 
@@ -104,17 +106,12 @@ describe('a node that does not hold the group', () => {
     const { a, b } = servers;
     await using client = await connect(a.endpoint);
     const moved = Promise.withResolvers<never>();
-    a.engine.lease = () => moved.promise;
-    const waits: number[] = [];
-    const lease = b.engine.lease.bind(b.engine);
-    b.engine.lease = (request, signal) => {
-      waits.push(request.waitMs);
-      return lease(request, signal);
-    };
+    a.leaseInstead = () => moved.promise;
     const leasing = client.queue(second).lease({ wait: '1m' });
     await vi.waitUntil(() => a.messages.length === 1, patience);
     moved.reject(denial(1, b));
-    await vi.waitUntil(() => b.engine.waiting === 1, patience);
+    await vi.waitUntil(() => b.waiting === 1, patience);
+    const waits = b.leases.map(({ waitMs }) => waitMs);
     expect(waits).toEqual([expect.closeTo(60_000, -5)]);
     expect(waits[0]).toBeLessThanOrEqual(60_000);
     await client.queue(second).enqueue(1);
@@ -122,7 +119,7 @@ describe('a node that does not hold the group', () => {
   });
 
   test('and does not know the number of partitions: its refusal is the result in the end', async () => {
-    await using a = await FakeServer.start();
+    await using a = await TestNode.start();
     a.refusalOf = () => denial(1, a, 1);
     await using client = await connect({ endpoints: a.endpoint, retry: { maxAttempts: 4 } });
     await expect(client.queue(second).enqueue(1)).rejects.toMatchObject({ reason: 'NOT_HOLDER', maybeApplied: false });
@@ -139,8 +136,8 @@ describe('with direct routing', () => {
       expect(await client.queue(queue).lease()).toHaveLength(1);
       expect((await client.queue(queue).stats()).leased).toBe(1);
     }
-    expect(tasksIn(first, [proxy, a, b])).toEqual([0, 1, 0]);
-    expect(tasksIn(second, [proxy, a, b])).toEqual([0, 0, 1]);
+    expect(await tasksIn(first, [proxy, a, b])).toEqual([0, 1, 0]);
+    expect(await tasksIn(second, [proxy, a, b])).toEqual([0, 0, 1]);
     expect(proxy.streams).toBe(0);
     expect([a.routed > 0, b.routed > 0]).toEqual([true, true]);
   });
@@ -168,7 +165,7 @@ describe('with direct routing', () => {
     await vi.waitUntil(() => proxy.unaryCalls.slice(looks).includes('listPartitions'), patience);
     await vi.waitUntil(async () => {
       await client.queue(first).enqueue(3);
-      return b.engine.pids(first).length > 0;
+      return (await b.pids(first)).length > 0;
     }, patience);
   });
 
@@ -178,7 +175,7 @@ describe('with direct routing', () => {
     tell([proxy, b], [await unusedEndpoint(), b.endpoint]);
     await using client = await direct(proxy, [b]);
     await client.queue(first).enqueue(1);
-    expect(tasksIn(first, [proxy])).toEqual([1]);
+    expect(await tasksIn(first, [proxy])).toEqual([1]);
   });
 
   test('holders continue to serve when all endpoints are lost, and report other holders', async () => {
@@ -190,7 +187,7 @@ describe('with direct routing', () => {
     tell([a, b], [b.endpoint, b.endpoint], 2);
     a.refusalOf = (queue) => (queue === first ? denial(0) : undefined);
     await client.queue(first).enqueue(2);
-    expect(tasksIn(first, [a, b])).toEqual([1, 1]);
+    expect(await tasksIn(first, [a, b])).toEqual([1, 1]);
     expect([...a.unaryCalls, ...b.unaryCalls]).toContain('listPartitions');
   });
 
@@ -202,7 +199,7 @@ describe('with direct routing', () => {
     a.refusalOf = () => denial(0, b, ++denials + 1);
     await client.queue(first).enqueue(1);
     await client.queue(first).enqueue(2);
-    expect(tasksIn(first, [proxy, a, b])).toEqual([0, 0, 2]);
+    expect(await tasksIn(first, [proxy, a, b])).toEqual([0, 0, 2]);
     expect(denials).toBe(1);
   });
 
@@ -216,7 +213,7 @@ describe('with direct routing', () => {
       return denial(0, b, 1);
     };
     await client.queue(first).enqueue(1);
-    expect(tasksIn(first, [proxy, a, b])).toEqual([1, 0, 0]);
+    expect(await tasksIn(first, [proxy, a, b])).toEqual([1, 0, 0]);
     expect(denials).toBe(2);
   });
 
@@ -226,7 +223,7 @@ describe('with direct routing', () => {
     await using client = await direct(proxy, [a, b]);
     a.refusal = makeError('not yet', { reason: 'STARTING', retryDelayMs: 60_000 });
     await client.queue(first).enqueue(1);
-    expect(tasksIn(first, [proxy, a])).toEqual([1, 0]);
+    expect(await tasksIn(first, [proxy, a])).toEqual([1, 0]);
   });
 
   test('a moving group does not affect the other groups of its node', async () => {
@@ -240,7 +237,7 @@ describe('with direct routing', () => {
       return makeError('moving', { reason: 'PARTITION_MOVING', retryDelayMs: 20 });
     };
     await client.queue(first).enqueue(1);
-    expect(tasksIn(first, [proxy, a])).toEqual([0, 1]);
+    expect(await tasksIn(first, [proxy, a])).toEqual([0, 1]);
   });
 
   test('the table is read again every half minute', async () => {
@@ -264,11 +261,11 @@ describe('with direct routing', () => {
   });
 
   test('a node without a cluster serves everything itself', async () => {
-    await using alone = await FakeServer.start();
+    await using alone = await TestNode.start();
     await using client = await connect({ endpoints: alone.endpoint, routing: 'direct' });
     await vi.waitUntil(() => alone.unaryCalls.includes('listMembers'), patience);
     await client.queue(first).enqueue(1);
-    expect(tasksIn(first, [alone])).toEqual([1]);
+    expect(await tasksIn(first, [alone])).toEqual([1]);
   });
 
   test('is switched on by an option', async () => {
@@ -279,7 +276,7 @@ describe('with direct routing', () => {
 
 describe('a token', () => {
   /** The address of another machine, as far as its text says. Here it leads to this machine. */
-  const elsewhere = ({ port }: FakeServer) => ({ endpoint: `0.0.0.0:${port}` });
+  const elsewhere = ({ port }: TestNode) => ({ endpoint: `0.0.0.0:${port}` });
   const token = 'tm_secret';
 
   /** Makes a call of each kind: on the stream, unary, and with a streamed answer. */
@@ -297,9 +294,9 @@ describe('a token', () => {
     await using client = await connect({ endpoints: a.endpoint, token, retry: { backoff: { initial: 1, max: 1 } } });
     await callAll(client);
     expect(denials).toBeGreaterThanOrEqual(2);
-    expect(a.authorizations).toContain(`Bearer ${token}`);
-    expect(b.authorizations).toEqual([]);
-    expect(tasksIn(second, [a, b])).toEqual([1, 0]);
+    expect(a.tokens).toContain(token);
+    expect(b.tokens).toEqual([]);
+    expect(await tasksIn(second, [a, b])).toEqual([1, 0]);
   });
 
   test('does not follow in plain text to a holder in the list of members', async () => {
@@ -311,8 +308,8 @@ describe('a token', () => {
     await using client = await connect({ endpoints: proxy.endpoint, routing: 'direct', token, onReconnected });
     await vi.waitUntil(() => up.includes(a.endpoint), patience);
     await callAll(client);
-    expect(b.authorizations).toEqual([]);
-    expect(tasksIn(second, [proxy, a, b])).toEqual([1, 0, 0]);
+    expect(b.tokens).toEqual([]);
+    expect(await tasksIn(second, [proxy, a, b])).toEqual([1, 0, 0]);
   });
 
   test('follows in plain text if that is wanted', async () => {
@@ -321,7 +318,7 @@ describe('a token', () => {
     a.refusalOf = (queue) => (queue === second ? denial(1, elsewhere(b)) : undefined);
     await using client = await connect({ endpoints: a.endpoint, token, insecure: true });
     await callAll(client);
-    expect(b.authorizations).toContain(`Bearer ${token}`);
+    expect(b.tokens).toContain(token);
   });
 
   test('goes nowhere in plain text because of gRPC credentials that do not encrypt', async () => {

@@ -1,15 +1,16 @@
-import { type FakeCluster, FakeServer, fakeMember, fakePartition } from '@taskmaster/client/testing';
+import { type CliEnded, runCli, startCli } from '@taskmaster/cli/testing';
+import { type FakeCluster, fakeMember, fakePartition } from '@taskmaster/client/testing';
 import { MemberRole, MemberState, PartitionState } from '@taskmaster/proto';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { type CliEnded, runCli, startCli } from '../../testing/cli-shell.ts';
+import { TestNode } from '../client/support/test-node.ts';
 
 /** The default of one second is too short on a busy machine. */
 const PATIENCE = { timeout: 30_000 };
 
-let server: FakeServer;
+let server: TestNode;
 let cluster: FakeCluster;
 beforeEach(async () => {
-  server = await FakeServer.start();
+  server = await TestNode.start();
   cluster = server.cluster;
 });
 afterEach(() => server.kill());
@@ -155,7 +156,7 @@ describe('members drain', () => {
   });
 
   test('of the member at the endpoint continues through another member after its end', async () => {
-    await using other = await FakeServer.start();
+    await using other = await TestNode.start();
     threeNodes();
     const b = fakeMember({ name: 'b', rpcAddress: other.endpoint });
     cluster.members[1] = b;

@@ -1,26 +1,28 @@
+import { type CliEnded, createProgram, Runner, runCli, startCli } from '@taskmaster/cli/testing';
 import { connect } from '@taskmaster/client';
 import { makeError } from '@taskmaster/client/internal';
-import { FakeServer, fakeMember, fakePartition } from '@taskmaster/client/testing';
+import { fakeMember, fakePartition } from '@taskmaster/client/testing';
 import { MemberState } from '@taskmaster/proto';
-import type { Command } from 'commander';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { createProgram } from './main.ts';
-import { Runner } from './session/session.ts';
-import { type CliEnded, runCli, startCli } from './testing/cli-shell.ts';
+import { TestNode } from '../client/support/test-node.ts';
+
+type Command = ReturnType<typeof createProgram>['program'];
 
 /** Colours, a bell, a change of direction, line separators, characters of no width, and the start of a line that is a lie. */
 const HOSTILE = 'a\u001b[31m\u0007\u009b1m\u202e\u2066\u2028\u2029\u200b\ufeff\u007f\u{e0041}\r\ncreated  mail\tb';
 /** What a terminal obeys or does not show. */
 const UNSEEN = /[\p{C}\p{Zl}\p{Zp}]/u;
 const QUEUE = `g#${HOSTILE}`;
+/** A node takes no control characters in headers. */
+const HEADER = HOSTILE.replaceAll(/\p{Cc}/gu, '');
 
-let server: FakeServer;
+let server: TestNode;
 
 /** A node on which everything that callers may name has the name. */
 async function fill(): Promise<void> {
   await using client = await connect(server.endpoint);
   const queue = client.queue<string>(QUEUE);
-  const options = { headers: { [`k${HOSTILE}`]: HOSTILE }, key: HOSTILE };
+  const options = { headers: { k: HEADER }, key: HOSTILE };
   await queue.enqueue(HOSTILE, { pid: HOSTILE, ...options });
   await queue.enqueue(HOSTILE, { pid: `${HOSTILE}2` });
   const workerLabel = HOSTILE;
@@ -31,7 +33,7 @@ async function fill(): Promise<void> {
   const [failed] = await client.lease({ queues: [failing], workerLabel });
   await failed?.release({ error: new Error(HOSTILE) });
   await client.schedules.put(QUEUE, { queue: QUEUE, data: HOSTILE, every: '1h', headers: options.headers });
-  await client.topic(QUEUE).subscribe(QUEUE, { filter: { [`k${HOSTILE}`]: HOSTILE } });
+  await client.topic(QUEUE).subscribe(QUEUE, { filter: { k: HEADER } });
   await client.queueSettings.put(QUEUE, { deadLetterQueue: `${QUEUE}.dead` });
   const { cluster } = server;
   cluster.members = [
@@ -46,7 +48,7 @@ async function fill(): Promise<void> {
 }
 
 beforeEach(async () => {
-  server = await FakeServer.start();
+  server = await TestNode.start();
   await fill();
 });
 afterEach(() => server.kill());
@@ -116,7 +118,7 @@ function assertShown(line: readonly string[], { stdout, stderr }: CliEnded): voi
 }
 
 test('a name that no environment can have fails its own task, and the commands of other queues go on', async () => {
-  await using empty = await FakeServer.start();
+  await using empty = await TestNode.start();
   await using client = await connect(empty.endpoint);
   await client.queue('g#a\0b').enqueue('x');
   await client.queue('g#fine').enqueue('x');

@@ -1,10 +1,10 @@
-import { FakeServer } from '@taskmaster/client/testing';
+import { runCli } from '@taskmaster/cli/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { runCli } from './testing/cli-shell.ts';
+import { TestNode } from '../client/support/test-node.ts';
 
-let server: FakeServer;
+let server: TestNode;
 beforeEach(async () => {
-  server = await FakeServer.start();
+  server = await TestNode.start();
 });
 afterEach(() => server.kill());
 
@@ -12,8 +12,8 @@ const run = (...args: readonly string[]) => runCli(server.endpoint, args);
 
 test('lease --regex --wait gets the first task of a queue that did not exist when it began', async () => {
   const leasing = run('lease', '--regex', '^shop#', '--wait', '20s', '--json');
-  await expect.poll(() => server.engine.waiting).toBe(1);
-  expect(server.engine.leases.at(-1)).toMatchObject({ queues: [], patterns: [{ nameRegex: '^shop#' }] });
+  await expect.poll(() => server.waiting).toBe(1);
+  expect(server.leases.at(-1)).toMatchObject({ queues: [], patterns: [{ nameRegex: '^shop#' }] });
   await run('enqueue', 'other#mail', '1');
   await run('enqueue', 'shop#new', '2');
   const { code, stdout } = await leasing;

@@ -1,0 +1,30 @@
+import { expect, test } from 'vitest';
+import { ManualTiming } from '../testing/manual-timing.ts';
+import { SilenceWatch } from './silence-watch.ts';
+
+test('silence is suspicious after a quarter of the time of a call, and not while anything is heard', async () => {
+  const timing = new ManualTiming();
+  const suspected: number[] = [];
+  const watch = new SilenceWatch(timing, () => suspected.push(timing.now()));
+  const start = timing.now();
+  watch.sent(4_000);
+  await timing.advance(999);
+  watch.heard();
+  watch.sent(4_000);
+  watch.sent(100);
+  await timing.advance(999);
+  expect(suspected).toEqual([]);
+  await timing.advance(1);
+  expect(suspected).toEqual([start + 1_999]);
+  watch.sent(60_000);
+  await timing.advance(2_499);
+  expect(suspected).toHaveLength(1);
+  await timing.advance(1);
+  expect(suspected).toHaveLength(2);
+  await timing.advance(60_000);
+  watch.sent(undefined);
+  watch.stop();
+  await timing.advance(60_000);
+  expect(suspected).toHaveLength(2);
+  expect(timing.timers).toBe(0);
+});
