@@ -2,11 +2,9 @@
 
 export { Renewer } from '../leases/renewer.ts';
 export { GrpcTransport } from '../transport/grpc-transport.ts';
-export { clientSetUp } from './client-set-up.ts';
 export { transportContract } from './contracts/transport-contract.ts';
 export type { TransportWorld } from './contracts/transport-world.ts';
 export { FakeCluster, fakeMember, fakePartition } from './fake-cluster.ts';
-export { FakeTransport } from './fake-transport.ts';
 export { connectionLost, type Fault, overloaded } from './faults.ts';
 export { ManualTiming } from './manual-timing.ts';
 export { only } from './only.ts';

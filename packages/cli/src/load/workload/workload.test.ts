@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { smallWorkload } from '../../testing/load-set-up.ts';
+import { smallWorkload } from '../../testing/small-load.ts';
 import { MIN_PAYLOAD_BYTES, Payloads } from './payloads.ts';
 import { Choice, LoadRandom, zipfWeights } from './random.ts';
 import { queuesOf } from './settings.ts';

@@ -1,10 +1,13 @@
+import {
+  type LoadReport,
+  mergeReports,
+  parseReport,
+  type RunSettings,
+  reportOf,
+  smallRun,
+} from '@taskmaster/cli/testing';
 import { describe, expect, test } from 'vitest';
-import { loadSetUp, smallRun, toEnd } from '../../testing/load-set-up.ts';
-import { reportOf } from '../processes/run-job.ts';
-import type { RunSettings } from '../run/run-instance.ts';
-import type { LoadReport } from './load-report.ts';
-import { mergeReports } from './merge-reports.ts';
-import { parseReport } from './read-report.ts';
+import { loadSetUp, toEnd } from './load-set-up.ts';
 
 const START = new Date('2030-01-01T00:00:00Z');
 

@@ -1,7 +1,7 @@
+import { sourceOf } from '@taskmaster/cli/testing';
 import { makeError } from '@taskmaster/client/internal';
-import { clientSetUp } from '@taskmaster/client/testing';
 import { expect, test } from 'vitest';
-import { sourceOf } from './backup.ts';
+import { clientSetUp } from '../client/support/client-set-up.ts';
 
 const request = { partition: 0, unchangedSince: undefined, maxBytesPerSecond: 0 };
 const busy = makeError('busy', { reason: 'TOO_MANY_BACKUPS', retryDelayMs: 1 });

@@ -1,8 +1,7 @@
+import { type Line, LineEnqueuer, type LinesSettings, PAUSE } from '@taskmaster/cli/testing';
 import { makeError } from '@taskmaster/client/internal';
-import { clientSetUp } from '@taskmaster/client/testing';
 import { describe, expect, test } from 'vitest';
-import { type Line, PAUSE } from '../input/read-input.ts';
-import { LineEnqueuer, type LinesSettings } from './enqueue-lines.ts';
+import { clientSetUp } from '../client/support/client-set-up.ts';
 
 const SHARDS = 4;
 const COUNT = 40;
@@ -27,7 +26,7 @@ function setUp(change: Partial<LinesSettings> = {}) {
     fromLine: 1,
     ...change,
   });
-  const pidsOf = (shard: number): string[] => made.engine.pids(`sh~${shard}#q`);
+  const pidsOf = (shard: number): Promise<string[]> => made.engine.pids(`sh~${shard}#q`);
   return { ...made, enqueuer, pidsOf };
 }
 
@@ -47,7 +46,7 @@ test('lines that have come are sent when the input pauses, and the batch begins 
   await enqueuer.run(slow());
   expect(stored.at(-1)).toBeGreaterThanOrEqual(30);
   expect(enqueuer.report).toMatchObject({ created: COUNT, storedThroughLine: COUNT });
-  expect(engine.pids('sh#q')).toHaveLength(COUNT);
+  expect(await engine.pids('sh#q')).toHaveLength(COUNT);
 });
 
 describe('lines of a sharded queue', () => {
@@ -57,7 +56,7 @@ describe('lines of a sharded queue', () => {
     const queue = client.shardedQueue('sh#q', { shards: SHARDS });
     for (let number = 1; number <= COUNT; number++) {
       const pid = `pid-${number}`;
-      expect(pidsOf(Number(/~(\d)/.exec(queue.shardOf(pid).name)?.[1]))).toContain(pid);
+      expect(await pidsOf(Number(/~(\d)/.exec(queue.shardOf(pid).name)?.[1]))).toContain(pid);
     }
     expect(enqueuer.report).toMatchObject({ created: COUNT, storedThroughLine: COUNT, unacknowledged: [] });
   });
@@ -65,7 +64,8 @@ describe('lines of a sharded queue', () => {
   test('without PIDs go to the shards in turn, a batch to each', async () => {
     const { enqueuer, pidsOf } = setUp({ pids: { kind: 'none' } });
     await enqueuer.run(lines());
-    expect([0, 1, 2, 3].map((shard) => pidsOf(shard).length)).toEqual([10, 10, 10, 10]);
+    const stored = await Promise.all([0, 1, 2, 3].map(pidsOf));
+    expect(stored.map(({ length }) => length)).toEqual([10, 10, 10, 10]);
   });
 
   test('that were not stored are behind storedThroughLine, also if later lines of other shards were stored', async () => {

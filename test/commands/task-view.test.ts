@@ -1,6 +1,7 @@
-import { clientSetUp, only } from '@taskmaster/client/testing';
+import { messagesOfLatestError } from '@taskmaster/cli/testing';
+import { only } from '@taskmaster/client/testing';
 import { expect, test } from 'vitest';
-import { messagesOfLatestError } from './task-view.ts';
+import { clientSetUp } from '../client/support/client-set-up.ts';
 
 test('the messages of an error are its own and those of its causes, without the frames of stacks', async () => {
   const { client } = clientSetUp();

@@ -1,9 +1,8 @@
+import { CALL_KINDS, type RunOutcome, smallWorkload } from '@taskmaster/cli/testing';
 import { connectionLost } from '@taskmaster/client/testing';
 import { EnqueueMode } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
-import { loadSetUp, type SlowTransport, smallWorkload, toEnd } from '../../testing/load-set-up.ts';
-import { CALL_KINDS } from '../measure/call-figures.ts';
-import type { RunOutcome } from './run-instance.ts';
+import { loadSetUp, type SlowTransport, toEnd } from './load-set-up.ts';
 
 const countsOf = ({ meter }: RunOutcome): Record<string, number> =>
   Object.fromEntries([...meter.timeline.total().calls].map(([kind, { latencies }]) => [kind, latencies.count]));
@@ -16,7 +15,7 @@ function violationOf({ verification }: RunOutcome): string {
 
 describe('a load', () => {
   test('makes all kinds of calls, keeps its backlog, and is found correct', async () => {
-    const { run, transport } = loadSetUp();
+    const { run, totals } = loadSetUp();
     const outcome = await run();
     expect(Object.keys(countsOf(outcome)).toSorted()).toEqual([...CALL_KINDS].toSorted());
     expect(outcome).toMatchObject({ isComplete: true, notStarted: 0, notCleaned: [] });
@@ -27,7 +26,7 @@ describe('a load', () => {
       expect(openTasks).toBeGreaterThan(0);
       expect(openTasks).toBeLessThanOrEqual(2 * smallWorkload.backlog + 4);
     }
-    expect(transport.engine.stats({ queues: [], filter: undefined }).totals).toMatchObject({ available: 0, leased: 0 });
+    expect(await totals()).toMatchObject({ available: 0, leased: 0 });
   });
 
   test('of an open loop counts latencies from when operations were due', async () => {
@@ -55,33 +54,33 @@ describe('a load', () => {
   });
 
   test('is refused if its queues hold tasks, unless it may delete them', async () => {
-    const { run, start, transport } = loadSetUp();
+    const { run, start, pids, change } = loadSetUp();
     const [pid, data] = [Buffer.from('a'), Buffer.from('x')];
-    change(transport, { enqueue: [{ ...newTask, queue: 'load-1#q0', pid, data }] });
+    await change({ enqueue: [{ ...newTask, queue: 'load-1#q0', pid, data }] });
     await expect(start()).rejects.toThrow('load-1#q0 has tasks');
-    expect(transport.engine.pids('load-1#q0')).toEqual(['a']);
+    expect(await pids('load-1#q0')).toEqual(['a']);
     expect((await run({ force: true })).verification?.kind).toBe('kept');
   });
 
   test('ends early when it is interrupted, checks and cleans up', async () => {
-    const { start, timing, interrupt, transport } = loadSetUp();
+    const { start, timing, interrupt, totals } = loadSetUp();
     const running = start();
     await timing.advance(500);
     interrupt.abort();
     const outcome = await toEnd(timing, running);
     expect(outcome).toMatchObject({ isComplete: false, verification: { kind: 'kept' } });
     expect(outcome.elapsedMs).toBeLessThan(1_000);
-    expect(transport.engine.stats({ queues: [], filter: undefined }).totals).toMatchObject({ available: 0, leased: 0 });
+    expect(await totals()).toMatchObject({ available: 0, leased: 0 });
   });
 
   test('leaves its tasks if it is asked to', async () => {
-    const { run, transport } = loadSetUp();
+    const { run, pids } = loadSetUp();
     await run({ keep: true, verify: undefined });
-    expect(transport.engine.pids('load-0#q0').length).toBeGreaterThan(0);
+    expect((await pids('load-0#q0')).length).toBeGreaterThan(0);
   });
 
   test('starts when all instances have come, each with groups of its own', async () => {
-    const { start, timing, transport } = loadSetUp();
+    const { start, timing, transport, pids } = loadSetUp();
     const started: number[] = [];
     const instance = (index: number) => start({ instance: { index, count: 2 } }, () => void started.push(timing.now()));
     const first = instance(0);
@@ -92,17 +91,17 @@ describe('a load', () => {
     expect(one.verification?.kind).toBe('kept');
     expect(other.verification?.kind).toBe('kept');
     const groups = new Set(
-      transport.engine.updates.flatMap(({ enqueue }) => enqueue.map(({ queue }) => queue.split('#')[0])),
+      transport.arrived.updateTasks.flatMap(({ enqueue }) => enqueue.map(({ queue }) => queue.split('#')[0])),
     );
     expect([...groups].toSorted()).toEqual(['load', 'load-0', 'load-1', 'load-2', 'load-3']);
-    expect(transport.engine.pids('load#start')).toEqual([]);
+    expect(await pids('load#start')).toEqual([]);
   });
 
   test('fails if the other instances do not come', async () => {
-    const { start, timing, transport } = loadSetUp();
+    const { start, timing, pids } = loadSetUp();
     const alone = start({ instance: { index: 0, count: 3 } });
     await expect(toEnd(timing, alone)).rejects.toThrow('2 of 3 instances did not come');
-    expect(transport.engine.pids('load#start')).toEqual([]);
+    expect(await pids('load#start')).toEqual([]);
   });
 });
 
@@ -134,11 +133,11 @@ describe('the check of a load', () => {
   });
 
   test('finds an acknowledged enqueue that was lost', async () => {
-    const { run, transport } = loadSetUp();
+    const { run, transport, change } = loadSetUp();
     transport.updated.push(
-      once((_request, { enqueued: [first] }, queue) => {
+      once(async (_request, { enqueued: [first] }, queue) => {
         if (first === undefined) return false;
-        change(transport, { dequeue: [{ queue, pid: first.pid, leaseToken: 0, requeue: false }] });
+        await change({ dequeue: [{ queue, pid: first.pid, leaseToken: 0, requeue: false }] });
         return true;
       }),
     );
@@ -146,25 +145,26 @@ describe('the check of a load', () => {
   });
 
   test('finds a lease of a task that another worker has', async () => {
-    const { run, transport } = loadSetUp();
+    const { run, transport, resetLeases } = loadSetUp();
     let leases = 0;
     transport.leased.push(({ tasks: [task] }) => {
-      if (task !== undefined && ++leases === 20) transport.engine.resetLeases(task.queue);
+      if (task !== undefined && ++leases === 20) return resetLeases(task.queue).then(() => {});
+      return undefined;
     });
     expect(violationOf(await run())).toMatch(/^\(c\) leased while it was leased, \d+ ms too early: \d+, token \d+/);
   });
 
   test('finds a task that comes back after it was completed', async () => {
-    const { run, transport } = loadSetUp();
+    const { run, transport, change } = loadSetUp();
     const payloads = new Map<string, Uint8Array>();
     transport.leased.push(({ tasks }) => {
       for (const { pid, data } of tasks) payloads.set(keyOf(pid), data);
     });
     transport.updated.push(
-      once(({ dequeue: [first] }, _reply, queue) => {
+      once(async ({ dequeue: [first] }, _reply, queue) => {
         const data = first && payloads.get(keyOf(first.pid));
         if (data === undefined) return false;
-        change(transport, { enqueue: [{ ...newTask, queue, pid: first?.pid ?? data, data }] });
+        await change({ enqueue: [{ ...newTask, queue, pid: first?.pid ?? data, data }] });
         return true;
       }),
     );
@@ -195,9 +195,8 @@ describe('the check of a load', () => {
 
   test('finds a wrong count', async () => {
     const { run, transport } = loadSetUp();
-    const { getQueueStats } = transport;
-    transport.getQueueStats = async (request, options) => {
-      const reply = await getQueueStats(request, options);
+    transport.answers.getQueueStats = async (_request, send) => {
+      const reply = await send();
       // Counts of queues with tasks only, so that the load ends.
       const queues = reply.queues.map((one) => (one.available > 0 ? { ...one, available: one.available + 1 } : one));
       return { ...reply, queues };
@@ -232,26 +231,13 @@ const keyOf = (pid: Uint8Array): string => Buffer.from(pid).toString('latin1');
 
 /** Calls the hook for each update, after the first hundred, until it returns true. */
 function once(
-  hook: (...args: [...Parameters<SlowTransport['updated'][number]>, queue: string]) => boolean,
+  hook: (...args: [...Parameters<SlowTransport['updated'][number]>, queue: string]) => Promise<boolean>,
 ): SlowTransport['updated'][number] {
   let calls = 0;
   let isDone = false;
-  return (request, reply) => {
+  return async (request, reply) => {
     const queue = [...request.enqueue, ...request.dequeue][0]?.queue;
     if (isDone || queue === undefined || ++calls < 100) return;
-    isDone = hook(request, reply, queue);
+    isDone = await hook(request, reply, queue);
   };
-}
-
-/** Changes tasks behind the back of the load. */
-function change({ engine }: SlowTransport, request: Partial<Parameters<typeof engine.update>[0]>): void {
-  engine.update({
-    enqueue: [],
-    dequeue: [],
-    renew: [],
-    release: [],
-    requestId: Buffer.alloc(0),
-    parts: [],
-    ...request,
-  });
 }
