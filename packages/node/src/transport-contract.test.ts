@@ -7,7 +7,7 @@ import { InProcessTransport } from './in-process-transport.ts';
 import { createHandlers } from './service/handlers.ts';
 import { startNodeServer } from './testing/start-node-server.ts';
 
-// The client runs the same suite on its fakes. So fakes and real engines agree in everything that the suite checks.
+// test/client runs the same suite on the transport with which tests lose requests and replies.
 
 interface RealEngine extends AsyncDisposable {
   readonly engine: TaskEngine;

@@ -1,4 +1,4 @@
-// For tests of other packages: the contract suite of transports, parts of real clients, and fakes.
+// For tests of other packages: the contract suite of transports, parts of real clients, faults, a time and a fake cluster.
 
 export { Renewer } from '../leases/renewer.ts';
 export { GrpcTransport } from '../transport/grpc-transport.ts';
