@@ -6,10 +6,10 @@ import {
   UnavailableError,
   UnknownMemberError,
 } from '@taskmaster/client';
-import { FakeCluster, fakeMember, fakePartition } from '@taskmaster/client/testing';
 import { MemberRole, MemberState, PartitionState } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { clientSetUp } from './support/client-set-up.ts';
+import { FakeCluster, fakeMember, fakePartition } from './support/fake-cluster.ts';
 
 /** A client of a node whose cluster is a fake. */
 function withCluster() {

@@ -8,9 +8,10 @@ import {
   type TaskMasterError,
 } from '@taskmaster/client';
 import { makeError } from '@taskmaster/client/internal';
-import { fakeMember, fakePartition, GrpcTransport, ManualTiming } from '@taskmaster/client/testing';
+import { GrpcTransport, ManualTiming } from '@taskmaster/client/testing';
 import { partitionOf } from '@taskmaster/proto';
 import { describe, expect, test, vi } from 'vitest';
+import { fakeMember, fakePartition } from './support/fake-cluster.ts';
 import { TestNode } from './support/test-node.ts';
 
 const patience = { timeout: 20_000, interval: 5 };

@@ -1,7 +1,7 @@
 import { type CliEnded, runCli, startCli } from '@taskmaster/cli/testing';
-import { type FakeCluster, fakeMember, fakePartition } from '@taskmaster/client/testing';
 import { MemberRole, MemberState, PartitionState } from '@taskmaster/proto';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { type FakeCluster, fakeMember, fakePartition } from '../client/support/fake-cluster.ts';
 import { TestNode } from '../client/support/test-node.ts';
 
 /** The default of one second is too short on a busy machine. */

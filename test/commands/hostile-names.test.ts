@@ -1,9 +1,9 @@
 import { type CliEnded, createProgram, Runner, runCli, startCli } from '@taskmaster/cli/testing';
 import { connect } from '@taskmaster/client';
 import { makeError } from '@taskmaster/client/internal';
-import { fakeMember, fakePartition } from '@taskmaster/client/testing';
 import { MemberState } from '@taskmaster/proto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { fakeMember, fakePartition } from '../client/support/fake-cluster.ts';
 import { TestNode } from '../client/support/test-node.ts';
 
 type Command = ReturnType<typeof createProgram>['program'];

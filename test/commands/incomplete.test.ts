@@ -1,6 +1,6 @@
 import { runCli } from '@taskmaster/cli/testing';
-import { fakeMember, fakePartition } from '@taskmaster/client/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { fakeMember, fakePartition } from '../client/support/fake-cluster.ts';
 import { TestNode } from '../client/support/test-node.ts';
 
 const B = { nodeId: 'id-b', name: 'b', address: '127.0.0.1:2', problem: 'timeout' };

@@ -1,8 +1,8 @@
 import { type CliEnded, runCli, startCli } from '@taskmaster/cli/testing';
 import { makeError } from '@taskmaster/client/internal';
-import { fakeMember, fakePartition } from '@taskmaster/client/testing';
 import { PartitionState, partitionOf } from '@taskmaster/proto';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { fakeMember, fakePartition } from '../client/support/fake-cluster.ts';
 import { TestNode } from '../client/support/test-node.ts';
 
 const PARTITIONS = 8;

@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { pidText, type TaskMasterError } from '@taskmaster/client';
-import { FakeCluster } from '@taskmaster/client/testing';
 import { type Engine, MemoryStore, openEngine } from '@taskmaster/engine';
 import { Refusal } from '@taskmaster/engine/domain';
 import { SystemClock, systemRandom } from '@taskmaster/engine/ports';
@@ -21,6 +20,7 @@ import { Access, AccessTable, type CallerAccess, unlimitedAccess } from '@taskma
 import type { Origin, RawService } from '@taskmaster/server/calls';
 import { createBackupService, createClusterService, encodedBackup } from '@taskmaster/server/grpc';
 import { startServer, type TestServer } from '@taskmaster/server/testing';
+import { FakeCluster } from './fake-cluster.ts';
 
 type Handlers = ReturnType<typeof createHandlers>;
 type Handler = (request: object, caller: object) => Promise<object>;

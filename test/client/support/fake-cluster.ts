@@ -1,3 +1,4 @@
+import { makeError } from '@taskmaster/client/internal';
 import {
   type DrainMemberResponse,
   type ListMembersResponse,
@@ -11,7 +12,6 @@ import {
   type RemoveMemberResponse,
   type UnreachableNode,
 } from '@taskmaster/proto';
-import { makeError } from '../values/errors.ts';
 
 /** Members and partitions that a fake node reports. Without members the node has no cluster. */
 export class FakeCluster {
