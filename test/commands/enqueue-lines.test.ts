@@ -75,7 +75,7 @@ describe('lines of a sharded queue', () => {
       error: makeError('no', { reason: 'INVALID_QUEUE' }),
     });
     await expect(enqueuer.run(lines())).rejects.toMatchObject({ reason: 'INVALID_QUEUE' });
-    const stored = new Set([0, 1, 2, 3].flatMap(pidsOf));
+    const stored = new Set((await Promise.all([0, 1, 2, 3].map(pidsOf))).flat());
     expect(stored.size).toBe(10);
     const { storedThroughLine, unacknowledged } = enqueuer.report;
     for (let number = 1; number <= storedThroughLine; number++) expect(stored).toContain(`pid-${number}`);
