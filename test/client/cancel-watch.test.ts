@@ -1,6 +1,7 @@
 import { type LeasedTask, pidText, TaskCancelledError } from '@taskmaster/client';
 import { makeError } from '@taskmaster/client/internal';
 import { connectionLost } from '@taskmaster/client/testing';
+import { limits, WaitForTasksRequest } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { gatedHandler, named, workerSetUp } from './support/worker-set-up.ts';
 
@@ -44,6 +45,34 @@ describe('a running task that is cancelled', () => {
     expect(heard).toEqual(['cancelled a: superseded', 'cancelled b: ']);
     await worker.stop();
     expect((await engine.figures()).taskWaits).toBe(0);
+  });
+
+  test('is told at once among tasks whose PIDs fill more than one request', async () => {
+    const { queue, client, timing, transport } = setUp();
+    const pids = Array.from({ length: 700 }, (_, at) => Buffer.alloc(4_000, at.toString().padStart(4, '0')));
+    await queue.enqueueMany(pids.map((pid) => ({ data: 'x', pid })));
+    const reasons: unknown[] = [];
+    const handler = ({ signal }: LeasedTask<string>): Promise<void> =>
+      new Promise((resolve) => {
+        signal.addEventListener('abort', () => {
+          reasons.push(signal.reason);
+          resolve();
+        });
+      });
+    const worker = client.worker(queue, handler, { concurrency: pids.length });
+    worker.start();
+    await timing.advance(1_000);
+    const sizes = transport.arrived.waitForTasks.map(
+      (request) => WaitForTasksRequest.encode(request).finish().byteLength,
+    );
+    expect(sizes.length).toBeGreaterThan(1);
+    expect(Math.max(...sizes)).toBeLessThan(limits.requestBytes / 2 + 100);
+    await queue.cancel(pids.at(-1) ?? Buffer.alloc(0));
+    await timing.settled();
+    expect(reasons).toEqual([expect.any(TaskCancelledError)]);
+    const stopped = worker.stop({ timeout: 0 });
+    await timing.advance(1_000);
+    await stopped;
   });
 
   test('is told at once among more than one request can wait for', async () => {

@@ -2,6 +2,8 @@ import { createServer } from 'node:net';
 import { promisify } from 'node:util';
 import { Server, ServerCredentials, type ServerDuplexStream, type UntypedServiceImplementation } from '@grpc/grpc-js';
 import {
+  bytesCodec,
+  clientOver,
   connect,
   LeaseLostError,
   type ReconnectEvent,
@@ -11,7 +13,18 @@ import {
   UnavailableError,
 } from '@taskmaster/client';
 import { makeError } from '@taskmaster/client/internal';
-import { EnqueueResult, type StreamRequest, type StreamResponse, TaskMasterServiceService } from '@taskmaster/proto';
+import { GrpcTransport } from '@taskmaster/client/testing';
+import {
+  Enqueue,
+  EnqueueMode,
+  EnqueueResult,
+  limits,
+  methods,
+  type StreamRequest,
+  type StreamResponse,
+  TaskMasterServiceService,
+  UpdateTasksRequest,
+} from '@taskmaster/proto';
 import { describe, expect, test, vi } from 'vitest';
 import { TestNode } from './support/test-node.ts';
 
@@ -96,6 +109,47 @@ describe('over a stream', () => {
     for (let i = 0; i < 100_001; i++) many.enqueue('q', '');
     await expect(many.commit()).rejects.toMatchObject({ name: 'InvalidRequestError', reason: 'TOO_MANY_ITEMS' });
     expect(server.streams).toBe(0);
+  });
+
+  test('a wait that every node would refuse is refused here, and does not break the stream for others', async () => {
+    await using server = await TestNode.start();
+    await using transport = new GrpcTransport({ endpoints: server.endpoint });
+    const client = clientOver(transport);
+    const queue = client.queue<number>('q');
+    const waiting = queue.lease({ wait: '1m' });
+    await vi.waitUntil(() => server.waiting === 1, patience);
+    const tasks = Array.from({ length: 1_000 }, () => ({ queue: 'q', pid: Buffer.alloc(limits.requestBytes / 1_000) }));
+    await expect(transport.unary(methods.waitForTasks, { tasks, waitMs: 1 })).rejects.toMatchObject({
+      name: 'InvalidRequestError',
+      reason: 'REQUEST_TOO_LARGE',
+    });
+    await queue.enqueue(1);
+    expect(await waiting).toHaveLength(1);
+    expect(server.streams).toBe(1);
+  });
+
+  test('an update that fills a message alone is a unary call, and does not break the stream for others', async () => {
+    await using server = await TestNode.start();
+    await using client = await connect(server.endpoint);
+    const queue = client.queue<number>('q');
+    const waiting = queue.lease({ wait: '1m' });
+    await vi.waitUntil(() => server.waiting === 1, patience);
+    // One byte less than a node takes at most.
+    const sizeOf = (bytes: number): number => {
+      const update = { ...UpdateTasksRequest.decode(Buffer.alloc(0)), requestId: Buffer.alloc(16) };
+      const task = { ...Enqueue.decode(Buffer.alloc(0)), queue: 'q2', mode: EnqueueMode.ENQUEUE_MODE_COLLAPSE };
+      const payloads = [Buffer.alloc(2_000_000), Buffer.alloc(bytes)];
+      const enqueue = payloads.map((data) => ({ ...task, data }));
+      return UpdateTasksRequest.encode({ ...update, enqueue }).finish().byteLength;
+    };
+    let left = 2_000_000;
+    while (sizeOf(left) !== limits.requestBytes - 1) left += limits.requestBytes - 1 - sizeOf(left);
+    const large = client.queue<Uint8Array>('q2', { codec: bytesCodec });
+    await client.update().enqueue(large, Buffer.alloc(2_000_000)).enqueue(large, Buffer.alloc(left)).commit();
+    expect(server.unaryCalls).toEqual(['updateTasks']);
+    await queue.enqueue(1);
+    expect(await waiting).toHaveLength(1);
+    expect(server.streams).toBe(1);
   });
 
   test('a cancelled lease is cancelled at the node as well', async () => {

@@ -1,6 +1,7 @@
 import { status } from '@grpc/grpc-js';
 import { type EndedTask, limits, parseQueueName, TaskOutcome } from '@taskmaster/proto';
 import type { RetryingCalls } from '../calls/retrying-calls.ts';
+import { awaitedSizeBound } from '../transport/request-size.ts';
 import { type CancelTimer, sleep, type Timing } from '../transport/timing.ts';
 import { asTaskMasterError } from '../transport/wire-errors.ts';
 import { LeaseLostError, type TaskMasterError, TaskNotFoundError } from '../values/errors.ts';
@@ -14,6 +15,8 @@ const LOOK_MS = 500;
 /** Length of one request. */
 const POLL_MS = 60_000;
 const RETRY_MS = 1_000;
+/** Most bytes of one request, or of its only task. */
+const POLL_BYTES = limits.requestBytes / 2;
 /** Time between an answer and the next request. */
 const PAUSE_MS = 100;
 
@@ -28,12 +31,15 @@ interface Watched {
 interface Poll {
   readonly group: string;
   readonly leases: Set<Lease>;
+  /** Upper bound of the size of the request. */
+  bytes: number;
   asking: AbortController;
 }
 
 /**
  * Tells the leases of running tasks at once when the node says that a task was cancelled, or that the lease is lost. Renewals say
- * it, too, but later. One request for each group waits for its tasks; a group with more than 1,000 has several.
+ * it, too, but later. One request for each group waits for its tasks; a group with more than 1,000, or
+ * with long PIDs, has several.
  */
 export class CancelWatch {
   readonly #calls: RetryingCalls;
@@ -61,7 +67,9 @@ export class CancelWatch {
   }
 
   #drop(poll: Poll, lease: Lease): void {
-    if (!poll.leases.delete(lease) || poll.leases.size > 0) return;
+    if (!poll.leases.delete(lease)) return;
+    poll.bytes -= awaitedSizeBound(lease);
+    if (poll.leases.size > 0) return;
     poll.asking.abort();
     this.#polls.delete(poll);
   }
@@ -75,8 +83,9 @@ export class CancelWatch {
     const old = this.#timing.now() - AFTER_MS;
     for (const watched of this.#watched.values()) {
       if (watched.poll !== undefined || watched.since > old) continue;
-      watched.poll = this.#pollWithRoom(parseQueueName(watched.lease.queue).group);
+      watched.poll = this.#pollWithRoom(watched.lease);
       watched.poll.leases.add(watched.lease);
+      watched.poll.bytes += awaitedSizeBound(watched.lease);
       changed.add(watched.poll);
     }
     for (const poll of changed) {
@@ -86,9 +95,14 @@ export class CancelWatch {
     }
   }
 
-  #pollWithRoom(group: string): Poll {
-    for (const poll of this.#polls) if (poll.group === group && poll.leases.size < limits.awaitedTasks) return poll;
-    const poll = { group, leases: new Set<Lease>(), asking: new AbortController() };
+  #pollWithRoom(lease: Lease): Poll {
+    const { group } = parseQueueName(lease.queue);
+    const bytes = awaitedSizeBound(lease);
+    for (const poll of this.#polls) {
+      const hasRoom = poll.leases.size < limits.awaitedTasks && poll.bytes + bytes <= POLL_BYTES;
+      if (poll.group === group && hasRoom) return poll;
+    }
+    const poll = { group, leases: new Set<Lease>(), bytes: 0, asking: new AbortController() };
     this.#polls.add(poll);
     return poll;
   }

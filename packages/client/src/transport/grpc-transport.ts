@@ -28,7 +28,7 @@ import { ClusterCheck } from './cluster-check.ts';
 import { Connection } from './connection.ts';
 import { EndpointPool } from './endpoint-pool.ts';
 import { HolderRoutes } from './holder-routes.ts';
-import { assertUpdateFits, updateSizeBound } from './request-size.ts';
+import { isUpdateStreamed, isWaitStreamed, updateSizeBound } from './request-size.ts';
 import { answerStream, unaryCall } from './single-call.ts';
 import { systemTiming, type Timing } from './timing.ts';
 import type { Reachable, Transport, TransportCallOptions } from './transport.ts';
@@ -66,9 +66,9 @@ export class GrpcTransport implements Transport {
     const routing = routingOf(options.routing);
     this.#useStream = options.useStream ?? true;
     this.#ownWays.set('updateTasks', (request: UpdateTasksRequest, given) => this.#update(request, given));
+    this.#ownWays.set('waitForTasks', (request: WaitForTasksRequest, given) => this.#wait(request, given));
     if (this.#useStream) {
       this.#ownWays.set('leaseTasks', (request: LeaseTasksRequest, given) => this.#lease(request, given));
-      this.#ownWays.set('waitForTasks', (request: WaitForTasksRequest, given) => this.#wait(request, given));
     }
     const { token, tokenFile, insecure, tls, httpProxy = true } = options;
     const isEncrypted = options.credentials?._isSecure() ?? tls !== undefined;
@@ -171,14 +171,13 @@ export class GrpcTransport implements Transport {
 
   #update(request: UpdateTasksRequest, options: TransportCallOptions): Promise<UpdateTasksResponse> {
     const size = updateSizeBound(request);
-    if (size > limits.requestBytes) {
-      try {
-        assertUpdateFits(request);
-      } catch (error) {
-        return Promise.reject(error);
+    try {
+      if (!isUpdateStreamed(request, size) || !this.#useStream) {
+        return this.#unary(methods.updateTasks, request, options);
       }
+    } catch (error) {
+      return Promise.reject(error);
     }
-    if (!this.#useStream) return this.#unary(methods.updateTasks, request, options);
     const queue = routedNames(methods.updateTasks, request);
     const connection = this.#routes.pick(queue);
     if (connection !== undefined) return connection.stream.update(request, size, options);
@@ -193,6 +192,11 @@ export class GrpcTransport implements Transport {
   }
 
   #wait(request: WaitForTasksRequest, options: TransportCallOptions): Promise<WaitForTasksResponse> {
+    try {
+      if (!isWaitStreamed(request) || !this.#useStream) return this.#unary(methods.waitForTasks, request, options);
+    } catch (error) {
+      return Promise.reject(error);
+    }
     const queue = request.tasks[0]?.queue;
     const connection = this.#routes.pick(queue);
     if (connection !== undefined) return connection.stream.wait(request, options);

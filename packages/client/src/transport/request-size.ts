@@ -1,9 +1,10 @@
 import {
+  ENTRY_BYTES,
   type LeaseTasksRequest,
   limits,
   NO_ENTRIES,
   UpdateTasksRequest,
-  type WaitForTasksRequest,
+  WaitForTasksRequest,
 } from '@taskmaster/proto';
 import { InvalidRequestError } from '../values/errors.ts';
 
@@ -47,6 +48,9 @@ export function headersSizeBound(headers: Readonly<Record<string, string>>): num
 export function leaseSizeBound(request: LeaseTasksRequest): number {
   let bytes = 2 * ITEM_BYTES + request.maxPid.byteLength + request.workerLabel.length * UTF8_BYTES;
   for (const queue of request.queues) bytes += ITEM_BYTES + queue.length * UTF8_BYTES;
+  for (const { nameRegex, group = '' } of request.patterns) {
+    bytes += ITEM_BYTES + (nameRegex.length + group.length) * UTF8_BYTES;
+  }
   return bytes;
 }
 
@@ -55,11 +59,20 @@ export function waitSizeBound(request: WaitForTasksRequest): number {
   return ITEM_BYTES + itemsSizeBound(request.tasks);
 }
 
+/** Upper bound of what a task adds to the size of an encoded wait. */
+export const awaitedSizeBound = ({ queue, pid }: Item): number =>
+  ITEM_BYTES + queue.length * UTF8_BYTES + pid.byteLength;
+
+/** Largest request that a message of a stream can carry, in bytes. */
+const STREAMED_BYTES = limits.requestBytes - ENTRY_BYTES;
+
 /**
- * Refuses an update above the limits of nodes. In a stream it would break the stream for all other calls.
- * @throws InvalidRequestError
+ * Whether an update fits into a message of a stream. Otherwise it must be a unary call.
+ * @param bound of its size, as `updateSizeBound` says.
+ * @throws InvalidRequestError if it is above the limits of nodes. It would break the stream for all other calls.
  */
-export function assertUpdateFits(request: UpdateTasksRequest): void {
+export function isUpdateStreamed(request: UpdateTasksRequest, bound: number): boolean {
+  if (bound <= STREAMED_BYTES) return true;
   const items = request.enqueue.length + request.dequeue.length + request.renew.length + request.release.length;
   if (items > limits.updateItems) {
     throw new InvalidRequestError(`the update has ${items} items; the limit is ${limits.updateItems}`, {
@@ -67,16 +80,30 @@ export function assertUpdateFits(request: UpdateTasksRequest): void {
       metadata: { field: 'update', value: String(items), limit: String(limits.updateItems) },
     });
   }
-  const bytes = UpdateTasksRequest.encode(request).finish().byteLength;
-  if (bytes <= limits.requestBytes) return;
-  throw new InvalidRequestError(`the update has ${bytes} bytes; the limit is ${limits.requestBytes}`, {
+  return isStreamed('the update', UpdateTasksRequest.encode(request).finish().byteLength);
+}
+
+/** As `isUpdateStreamed`, for a wait. */
+export function isWaitStreamed(request: WaitForTasksRequest): boolean {
+  if (waitSizeBound(request) <= STREAMED_BYTES) return true;
+  return isStreamed('the wait', WaitForTasksRequest.encode(request).finish().byteLength);
+}
+
+function isStreamed(what: string, bytes: number): boolean {
+  if (bytes <= limits.requestBytes) return bytes <= STREAMED_BYTES;
+  throw new InvalidRequestError(`${what} has ${bytes} bytes; the limit is ${limits.requestBytes}`, {
     reason: 'REQUEST_TOO_LARGE',
     metadata: { bytes: String(bytes), limit: String(limits.requestBytes) },
   });
 }
 
-function itemsSizeBound(items: readonly { readonly queue: string; readonly pid: Uint8Array }[]): number {
+interface Item {
+  readonly queue: string;
+  readonly pid: Uint8Array;
+}
+
+function itemsSizeBound(items: readonly Item[]): number {
   let bytes = 0;
-  for (const { queue, pid } of items) bytes += ITEM_BYTES + queue.length * UTF8_BYTES + pid.byteLength;
+  for (const item of items) bytes += awaitedSizeBound(item);
   return bytes;
 }
