@@ -1,4 +1,5 @@
 import { type EngineHarness, pidsOf } from '@taskmaster/engine/testing';
+import { EnqueueMode } from '@taskmaster/proto';
 
 /** The lease tokens of a run of the script, by PID. */
 export type Tokens = Map<string, number>;
@@ -14,6 +15,7 @@ export type ScriptTurn = readonly ScriptCall[] | number;
 const FETCH = 'crawl#fetch';
 const INDEX = 'crawl#index';
 const OTHER = 'other';
+const FLOW = 'crawl#flow';
 
 const enqueue =
   (queue: string, ...pids: string[]): ScriptCall =>
@@ -31,9 +33,15 @@ const lease =
     for (const { pid, token } of await h.lease(queue, { max, for: leaseDurationMs })) tokens.set(pid, token);
   };
 
+const complete =
+  (queue: string, ...pids: string[]): ScriptCall =>
+  (h, tokens) =>
+    h.update({ dequeue: pids.map((pid) => ({ queue, pid, token: tokens.get(pid) })) });
+
 /**
  * A workload with everything that an engine writes: PIDs and FIFO, leases, an atomic move, renewal, release, delays, expiry, a
- * dead letter, checkpoints (every 500 ms), a deleted and reaped queue, a reset of leases, a queue that is created again.
+ * dead letter, checkpoints (every 500 ms), a deleted and reaped queue, a reset of leases, a queue that is created again, and
+ * queues that flow: the rows of their new tasks follow with the checkpoint.
  */
 export const SCRIPT: readonly ScriptTurn[] = [
   [enqueue(FETCH, 'a', 'b', 'c'), fifo(FETCH, 'first')],
@@ -73,5 +81,24 @@ export const SCRIPT: readonly ScriptTurn[] = [
   [enqueue('short', 'z')],
   600,
   [(h) => h.update({ dequeue: [{ queue: 'short', pid: 'z' }] })],
+  600,
+  [enqueue(FLOW, 'f0')],
+  [lease(FLOW, 1, 60_000)],
+  [enqueue(FLOW, 'f1', 'f2', 'f3', 'f4', 'f5')],
+  [lease(FLOW, 3, 60_000)],
+  [complete(FLOW, 'f0', 'f1')],
+  [
+    (h) =>
+      h.update({ enqueue: [{ queue: FLOW, pid: 'f4', data: 'replaced', mode: EnqueueMode.ENQUEUE_MODE_REPLACE }] }),
+  ],
+  [(h) => h.update({ dequeue: [{ queue: FLOW, pid: 'f5' }], enqueue: [{ queue: FLOW, pid: 'f5', data: 'again' }] })],
+  600,
+  [complete(FLOW, 'f2'), enqueue(FLOW, 'f6')],
+  // Such a queue is deleted, and created again.
+  [enqueue('gone', 'g0')],
+  [lease('gone', 1, 60_000)],
+  [enqueue('gone', 'g1')],
+  [(h) => h.engine.deleteQueue({ group: '', name: 'gone' })],
+  [enqueue('gone', 'g1')],
   600,
 ];

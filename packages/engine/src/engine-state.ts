@@ -270,7 +270,8 @@ export class EngineState {
       if (keyRecords.has(ledger.name)) this.adoptedKeys.add(queue);
       this.lastAttempts.adopt(queue, lastTicket);
       if (changed.has(ledger)) partition.changed.add(queue);
-      for (const [pid, task] of behind.get(ledger.queueId) ?? []) this.#pending.note(queue.restore(pid, task), false);
+      for (const [pid, task] of behind.get(ledger.queueId) ?? [])
+        this.#pending.note(queue.restore(pid, task), false, false);
     }
   }
 
@@ -309,7 +310,10 @@ export class EngineState {
     }
     for (const planned of plan.changes) {
       const { queue, change, known } = planned;
-      this.#pending.note(queue.apply(ticket, change, known), change.kind === 'enqueue');
+      const hasPayload = change.kind !== 'dequeue' && change.data !== undefined;
+      // A row of a state that will soon be gone is not worth its writing, nor memory that of one that stays. Bench row B5.
+      const isUrgent = change.kind === 'enqueue' && !queue.isFlowing(plan.at);
+      this.#pending.note(queue.apply(ticket, change, known), hasPayload, isUrgent);
       this.lastAttempts.changed(queue, stateBefore(change), stateAfter(change));
       countChange(this.counts, planned, plan.at);
       if (queue.isReserved) this.#recordChanged(queue, change, ticket);
@@ -317,7 +321,7 @@ export class EngineState {
     for (const { queue } of plan.dropped ?? NONE) this.#drop(partition, queue);
     this.#tails.committed(atom, this.#pending.last);
     const { excess } = this.#pending;
-    if (excess > 0) void this.log.writeTasks(excess);
+    if (excess > 0 || this.#pending.hasUrgent) void this.log.writeTasks(Math.max(0, excess));
     let noted: Queue | undefined;
     for (const { queue } of plan.changes) {
       if (queue === noted) continue;

@@ -40,6 +40,13 @@ export const dataFormats: readonly [DataFormat, ...DataFormat[]] = [
       'Tasks have headers, keys and time limits, and keep that they were cancelled; dead letters keep their former PID; groups have schedules and subscriptions to topics.',
     downgrade: false,
   },
+  {
+    format: 5,
+    release: '0.1.0',
+    changed:
+      'After a crash the state of a new task may be in the log entry only: the rows of tasks that are leased soon follow with the checkpoint.',
+    downgrade: false,
+  },
 ];
 
 /** The oldest of the formats whose releases can use data of the last one. */

@@ -209,9 +209,9 @@ async function readPayloads(
     const row = rows[i];
     if (!row || isTakenAway(pick)) continue;
     // If the payload was replaced since the lease, the row may be of either one.
-    const now = pick.queue.pendingOf(pick.pid)?.task;
-    const { headerBytes } = now?.state ?? pick.state;
-    payloads.set(pick, { data: now?.data ?? row, headerBytes });
+    const pending = pick.queue.pendingOf(pick.pid);
+    const { headerBytes } = pending?.now ?? pick.state;
+    payloads.set(pick, { data: pending?.data ?? row, headerBytes });
   }
   return payloads;
 }
@@ -219,7 +219,7 @@ async function readPayloads(
 /** True if the payload that was read may belong to a later task with the same PID. Needs a hold on the queue since the lease. */
 function isTakenAway({ queue, pid, state }: LeasedPick): boolean {
   const pending = queue.pendingOf(pid);
-  return pending !== undefined && pending.task?.state.token !== state.token;
+  return pending !== undefined && pending.now?.token !== state.token;
 }
 
 function stillLeased({ queue, pid, state }: LeasedPick): boolean {

@@ -19,9 +19,8 @@ export const TASK_ROW_VERSION = VERSION;
 export const windowOf = (at: Instant, windowMs: number): number => Math.floor(at / windowMs);
 
 /**
- * Adds the rows that are written with an atom: payloads, the states of new tasks, the ends of queues, and the outcome of the
- * request. `writeTaskRows` writes the new states of existing tasks later. Replay may write the rows again, if it also writes
- * those of all later atoms again.
+ * Adds the rows that are always written with an atom: payloads, the ends of queues, and the outcome of the request. States of
+ * tasks are written by `writeTaskRows`. Replay may write the rows again, if it also writes those of all later atoms again.
  */
 export function writeRows(atom: ApplyAtom, batch: WriteBatch, requestWindowMs: number): void {
   let queueId: QueueId | undefined;
@@ -35,7 +34,6 @@ export function writeRows(atom: ApplyAtom, batch: WriteBatch, requestWindowMs: n
     const key = taskKey(prefix, change.pid);
     if (change.kind === 'dequeue') batch.delete(Family.data, key);
     else if (change.data) batch.put(Family.data, key, change.data);
-    if (change.kind === 'enqueue') putState(batch, prefix, key, change.pid, change.after);
   }
   for (const { queueId, reap } of atom.dropped) {
     batch.delete(Family.queues, queueKey(atom.partition, queueId));

@@ -23,8 +23,8 @@ export interface CommitLogOptions {
   /** Called when the next `atoms` atoms are durable and the rows written with them can be read. */
   readonly onApplied: (atoms: number) => void;
   /**
-   * Writes rows of at most `most` tasks that earlier atoms have changed, longest stale first. Returns a function to call when
-   * the rows can be read.
+   * Writes the rows of tasks that must be written with the last atom, and of at most `most` others that atoms have changed,
+   * longest stale first. Returns a function to call when the rows can be read.
    */
   readonly writeTasks: (rows: WriteBatch, most: number) => () => void;
   /** The error for callers that wait for a group which will never be durable. */
@@ -74,9 +74,9 @@ class Group {
 }
 
 /**
- * Orders ApplyAtoms and commits them in groups (the paper, 5.3). An atom is written as its log entry, the rows of new tasks and
- * the outcome of its request. The rows of existing tasks follow with the next checkpoint: until then the log has their changes,
- * and a task that is leased and completed meanwhile needs only the deletion of its first row.
+ * Orders ApplyAtoms and commits them in groups (the paper, 5.3). An atom is written as its log entry, its payloads and the
+ * outcome of its request. The states of tasks follow with the next checkpoint, except those of new tasks that probably wait
+ * longer. Until then the log has the changes, and a task that is leased and completed meanwhile needs no row of its state.
  *
  *  C1  The store writes one group at a time: an atom is durable only when all earlier ones are. Atoms that arrive during a
  *      write join the next group and share its fsync.

@@ -145,17 +145,13 @@ async function replayLog(
   return replayed;
 }
 
-/**
- * Notes the existing tasks that an atom has changed: the next checkpoint writes their rows. The rows of new tasks were written
- * with the atom.
- */
+/** Notes the tasks that an atom has changed: the next checkpoint writes their rows, even if those of a new task are there. */
 function noteBehind({ behind }: RecoveredPartition, { changes }: ApplyAtom): void {
   for (const change of changes) {
     const now = change.kind === 'dequeue' ? undefined : change.after;
     let task = behind.get(change.queueId)?.get(change.pid);
     if (!task) {
-      if (change.kind === 'enqueue') continue;
-      task = { now, earlier: [change.before] };
+      task = { now, earlier: change.kind === 'enqueue' ? [] : [change.before] };
       const tasks = behind.get(change.queueId) ?? new Map<Pid, RecoveredTask>();
       behind.set(change.queueId, tasks.set(change.pid, task));
     }

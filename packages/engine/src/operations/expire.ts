@@ -147,8 +147,8 @@ export async function eachDue(
 }
 
 function* recentlyHidden(queue: Queue, now: Instant): Generator<Pid> {
-  for (const { pid, task } of queue.pendingChanges()) {
-    const visibility = task?.state.visibility;
+  for (const { pid, now: state } of queue.pendingChanges()) {
+    const visibility = state?.visibility;
     if (visibility?.kind === 'hidden' && visibility.until <= now) yield pid;
   }
 }
@@ -234,8 +234,8 @@ async function raiseDueFloor(engineState: EngineState, queue: Queue, now: Instan
   const range = { gte: dueKey(prefix, (now + 1) as Instant, NO_PID), lt: afterPrefix(prefix) };
   const [next] = await engineState.store.scan(Family.due, range, { rows: 1, bytes: Number.MAX_SAFE_INTEGER });
   let floor = next ? instantOfDueKey(next.key) : NEVER;
-  for (const { task } of queue.pendingChanges()) {
-    const visibility = task?.state.visibility;
+  for (const { now: state } of queue.pendingChanges()) {
+    const visibility = state?.visibility;
     if (visibility?.kind === 'hidden' && visibility.until < floor) floor = visibility.until;
   }
   ledger.dueFloor = floor;

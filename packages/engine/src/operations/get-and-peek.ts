@@ -53,12 +53,13 @@ async function headPids(engineState: EngineState, queue: Queue, limit: number, a
   const { readyFloor } = queue.ledger;
   const first = after === undefined || after < readyFloor ? readyFloor : pidAfter(after);
   const range = { gte: taskKey(queue.prefix, first), lt: afterPrefix(queue.prefix) };
-  // Each pending change may make one row stale. Read one more row for each.
-  const rows = limit + queue.pendingCount;
+  // Each pending change may make one row stale, unless its task has no rows yet. Read one more row for each.
+  let rows = limit;
+  for (const { earlier } of queue.pendingChanges()) if (earlier.length > 0) rows++;
   const read = await engineState.store.scan(Family.ready, range, { rows, bytes: Number.MAX_SAFE_INTEGER });
   const pids = new Set(read.map(({ key }) => pidOfTaskKey(key)));
-  for (const { pid, task } of queue.pendingChanges()) {
-    if (task?.state.visibility.kind === 'available' && pid >= first) pids.add(pid);
+  for (const { pid, now } of queue.pendingChanges()) {
+    if (now?.visibility.kind === 'available' && pid >= first) pids.add(pid);
     else pids.delete(pid);
   }
   return [...pids].sort((a, b) => (a < b ? -1 : 1)).slice(0, limit);
@@ -84,12 +85,12 @@ export async function hiddenPids(engineState: EngineState, queue: Queue, limit: 
   for (const { earlier } of queue.pendingChanges()) rows += 1 + earlier.length;
   const read = await engineState.store.scan(Family.due, range, { rows, bytes: Number.MAX_SAFE_INTEGER });
   const shown = new Map(read.map(({ key }) => [pidOfDueKey(key), instantOfDueKey(key)]));
-  for (const { pid, task } of queue.pendingChanges()) {
-    const visibility = task?.state.visibility;
+  for (const { pid, now } of queue.pendingChanges()) {
+    const visibility = now?.visibility;
     if (visibility?.kind === 'hidden') shown.set(pid, visibility.until);
     else shown.delete(pid);
   }
-  const first = [...shown].sort(([, a], [, b]) => a - b).slice(0, limit);
+  const first = [...shown].sort(([p, a], [q, b]) => a - b || (p < q ? -1 : 1)).slice(0, limit);
   return first.map(([pid]) => pid);
 }
 

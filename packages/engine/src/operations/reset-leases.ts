@@ -36,7 +36,7 @@ export async function resetLeases(engineState: EngineState, name: QueueName): Pr
   reads.hold(queue);
   // First the leases that are not in the store yet, then those in the store.
   const pending: Pid[] = [];
-  for (const { pid, task } of queue.pendingChanges()) if (task && isLeased(task.state)) pending.push(pid);
+  for (const { pid, now } of queue.pendingChanges()) if (now && isLeased(now)) pending.push(pid);
   let reset = 0;
   for (let at = 0; at < pending.length; at += TASKS_PER_ATOM) {
     reset += await resetSome(engineState, queue, pending.slice(at, at + TASKS_PER_ATOM));

@@ -59,6 +59,35 @@ describe('a partition that returns right after it was given up', () => {
   );
 });
 
+test('a partition that moves while rows of its new tasks wait for a checkpoint arrives whole, and survives a crash there', async () => {
+  const from = await holderAt(1);
+  const leaseNow = async (): Promise<void> => {
+    const [task] = await from.clock.run(from.lease(QUEUE));
+    await from.clock.run(from.update({ dequeue: [{ queue: QUEUE, pid: task?.pid ?? '', token: task?.token }] }));
+  };
+  // From now on the rows of new tasks are written later.
+  await leaseNow();
+  await from.clock.run(from.enqueue(QUEUE, ['4', '5']));
+  const { leaving, rows } = await snapshotOf(from);
+  await leaseNow();
+  await from.clock.run(from.enqueue(QUEUE, ['6', '7']));
+  await from.clock.run(from.update({ dequeue: [{ queue: QUEUE, pid: '6' }] }));
+  await from.clock.run(leaving.synced());
+  const h = new EngineHarness({ clustered: true, syncMs: 1, config: { partitions: 4, cacheBytes: 1 } });
+  await h.open();
+  const { partitions } = h.engine;
+  const arriving = await h.clock.run(partitions.import({ id: P, epoch: 2, ...leaving.offer, now: h.clock.now() }));
+  await h.clock.run(arriving.addRows(rows as never));
+  await h.clock.run(arriving.addAtoms(leaving.takeAtoms()));
+  arriving.assertComplete(from.engine.partitions.ticketsOf(P)?.lastTicket ?? 0, 4);
+  await h.clock.run(partitions.take(arriving));
+  await h.crash();
+  const leased = await h.clock.run(h.lease(QUEUE, { max: 9 }));
+  expect(leased.map(({ pid, data }) => [pid, Buffer.from(data).toString()])).toEqual(
+    ['3', '4', '5', '7'].map((pid) => [pid, `data of ${pid}`]),
+  );
+});
+
 describe('a partition that starts empty after an unfinished import of it', () => {
   /** Rows and atoms have arrived when the partition's holder is given up. */
   async function begunAnew(atomicBatches: boolean): Promise<EngineHarness> {

@@ -1,13 +1,14 @@
 import type { Pid } from '../domain/ids.ts';
 import type { TaskState } from '../domain/task.ts';
 import type { BehindRows } from '../log/atom-rows.ts';
-import type { CachedTask } from '../queues/cache/places.ts';
 
 /** A queue, as its pending changes see it. */
 export interface ChangedQueue {
   /** Prefix of the keys of its rows. */
   readonly prefix: string;
   readonly dropped: boolean;
+  /** True while a read of its rows is in progress (Q2). */
+  readonly isRead: boolean;
   /** Called when the store shows the last change of the task. */
   shown(change: PendingChange): void;
 }
@@ -16,26 +17,25 @@ export interface ChangedQueue {
 export class PendingChange implements BehindRows {
   readonly queue: ChangedQueue;
   readonly pid: Pid;
-  /** The task after the change; undefined if it was removed. */
-  task: CachedTask | undefined;
-  readonly earlier: TaskState[];
+  now: TaskState | undefined;
+  /** The payload. Undefined only if it is empty or the store shows it (Q3). */
+  data: Uint8Array | undefined;
+  earlier: readonly TaskState[];
+  /** The number of the atom that wrote the payload, until it is applied; otherwise 0. */
+  payloadOf = 0;
   /** How many writes of its rows are to come or in progress. The store shows the change when there is none. */
   writes = 0;
-  /** Set while its rows are stale: the number of the atom that made them so, and the payload bytes kept in memory for them. */
-  staleSince: number | undefined;
+  /** The number of the atom that made its rows stale; 0 if they are not. */
+  staleSince = 0;
+  /** While its rows are stale: the payload bytes kept in memory, except those that go when their atom is applied. */
   staleBytes = 0;
   /** Set when the store shows it: how many changes of its queue the store has shown by then. */
   shownAs = 0;
 
-  constructor(queue: ChangedQueue, pid: Pid, task: CachedTask | undefined, earlier: readonly TaskState[]) {
+  constructor(queue: ChangedQueue, pid: Pid, earlier: readonly TaskState[]) {
     this.queue = queue;
     this.pid = pid;
-    this.task = task;
-    this.earlier = [...earlier];
-  }
-
-  get now(): TaskState | undefined {
-    return this.task?.state;
+    this.earlier = earlier;
   }
 }
 
@@ -51,6 +51,7 @@ interface Hold {
  *      state.
  *  Q2  During a read of the store, a change that the store shows after the read began stays pending: it corrects the result of
  *      the read. The read itself shows all changes that the store showed before it began.
+ *  Q3  A new payload stays in memory until its row can be read, and longer if it arrived during a read that may not show it.
  * This replaces the paper's locks (5.5): operations do not wait for each other, and reads are corrected when they arrive.
  */
 export class QueueChanges {
@@ -66,6 +67,11 @@ export class QueueChanges {
     return this.#changes.size === 0 && this.#holds.size === 0;
   }
 
+  /** True while a read is in progress. */
+  get isRead(): boolean {
+    return this.#holds.size > 0;
+  }
+
   get size(): number {
     return this.#changes.size;
   }
@@ -79,14 +85,12 @@ export class QueueChanges {
   }
 
   /** `earlier`: the states whose rows the store may have, if the task has no pending change yet. */
-  change(queue: ChangedQueue, pid: Pid, task: CachedTask | undefined, earlier: readonly TaskState[]): PendingChange {
-    const known = this.#changes.get(pid);
-    if (known) {
-      known.task = task;
-      return known;
+  change(queue: ChangedQueue, pid: Pid, earlier: readonly TaskState[]): PendingChange {
+    let change = this.#changes.get(pid);
+    if (change === undefined) {
+      change = new PendingChange(queue, pid, earlier);
+      this.#changes.set(pid, change);
     }
-    const change = new PendingChange(queue, pid, task, earlier);
-    this.#changes.set(pid, change);
     return change;
   }
 

@@ -1,5 +1,5 @@
 import { EnqueueMode } from '@taskmaster/proto';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { Family } from '../ports/store.ts';
 import { type EngineHarness, engineHarness, pidsOf } from '../testing/engine-harness.ts';
 
@@ -81,6 +81,114 @@ describe('the rows of tasks that changed', () => {
     await h.clock.advance(3 * CHECKPOINT_MS);
     expect(h.engine.figures().queues).toBe(0);
     expect(rowsOf(h)).toEqual([0, 0, 0]);
+  });
+});
+
+/** Lets the queue flow: a task of it was leased right after its enqueue. Its first row stays until the checkpoint. */
+async function flow(h: EngineHarness, queue: string): Promise<void> {
+  await h.enqueue(queue, ['0']);
+  const [first] = await h.lease(queue);
+  await h.update({ dequeue: [{ queue, pid: '0', token: first?.token }] });
+}
+
+describe('the rows of new tasks in a queue whose tasks are leased soon', () => {
+  const disk = { config: { checkpointIntervalMs: CHECKPOINT_MS } };
+
+  test('are written by the next checkpoint', async () => {
+    await using h = await engineHarness(disk);
+    await flow(h, 'mail');
+    await h.clock.advance(CHECKPOINT_MS - 10);
+    await h.update({ enqueue: [{ queue: 'mail', pid: 'a' }] });
+    await h.update({ enqueue: [{ queue: 'mail', pid: 'b', delay: NEVER_MS }] });
+    expect(rowsOf(h)).toEqual([1, 0, 0]);
+    expect(h.taskRows()).toBe(2);
+    await h.clock.advance(10);
+    expect(rowsOf(h)).toEqual([1, 1, 1]);
+  });
+
+  test('are written with the enqueue if its tasks wait longer, or none was leased for a while', async () => {
+    await using h = await engineHarness({ config: { checkpointIntervalMs: NEVER_MS } });
+    await flow(h, 'mail');
+    await h.clock.advance(500);
+    await h.enqueue('mail', ['a']);
+    expect(rowsOf(h)).toEqual([2, 0, 0]);
+    await h.clock.advance(500);
+    expect(pidsOf(await h.lease('mail'))).toEqual(['a']);
+    await h.enqueue('mail', ['b']);
+    expect(rowsOf(h)).toEqual([3, 0, 0]);
+  });
+
+  test('are never written if the tasks go before', async () => {
+    await using h = await engineHarness(disk);
+    await h.clock.advance(CHECKPOINT_MS - 10);
+    await flow(h, 'mail');
+    await h.clock.advance(10);
+    const families: Family[] = [];
+    const { store } = h;
+    if (store === undefined) throw new Error('the store is not open');
+    const write = store.write.bind(store);
+    vi.spyOn(store, 'write').mockImplementation((batch, options) => {
+      const note = (family: Family): unknown => families.push(family);
+      batch.visit({ put: note, delete: note });
+      return write(batch, options);
+    });
+    await h.enqueue('mail', ['a', 'b']);
+    const leased = await h.lease('mail', { max: 2 });
+    await h.update({ dequeue: leased.map(({ pid, token }) => ({ queue: 'mail', pid, token })) });
+    await h.clock.advance(CHECKPOINT_MS);
+    const ofStates: Family[] = [Family.ready, Family.hidden, Family.due];
+    expect(families.filter((family) => ofStates.includes(family))).toEqual([]);
+    expect(families.filter((family) => family === Family.data)).toHaveLength(4);
+    expect(h.taskRows()).toBe(0);
+  });
+
+  test.each([true, false])(
+    'are recovered after a crash before the checkpoint (atomic batches: %s)',
+    async (atomicBatches) => {
+      await using h = await engineHarness({ ...disk, atomicBatches, config: { ...disk.config, cacheBytes: 1 } });
+      await flow(h, 'mail');
+      await h.enqueue('mail', ['a', 'b', 'c', 'd']);
+      const [a] = await h.lease('mail', { max: 2, for: NEVER_MS });
+      await h.crash();
+      expect(await h.counts('mail')).toEqual({ available: 2, leased: 2, delayed: 0 });
+      await h.update({ dequeue: [{ queue: 'mail', pid: 'a', token: a?.token }] });
+      await h.crash();
+      const [c, ...others] = await h.lease('mail', { max: 1, for: NEVER_MS });
+      expect([c?.pid, Buffer.from(c?.data ?? []).toString(), others]).toEqual(['c', 'data of c', []]);
+      await h.clock.advance(CHECKPOINT_MS);
+      expect(rowsOf(h)).toEqual([1, 2, 2]);
+      await h.crash();
+      expect(await h.counts('mail')).toEqual({ available: 1, leased: 2, delayed: 0 });
+      expect(h.taskRows()).toBe(3);
+    },
+  );
+
+  test('are gone with their queue if it is deleted', async () => {
+    await using h = await engineHarness(disk);
+    await flow(h, 'mail');
+    await h.enqueue('mail', ['a', 'b']);
+    await h.engine.deleteQueue({ group: '', name: 'mail' });
+    await h.crash();
+    await h.enqueue('mail', ['c']);
+    await h.clock.advance(3 * CHECKPOINT_MS);
+    expect(rowsOf(h)).toEqual([1, 0, 0]);
+    expect(h.taskRows()).toBe(1);
+  });
+
+  test('are seen by every read before they are written, with the payloads', async () => {
+    await using h = await engineHarness({ config: { checkpointIntervalMs: NEVER_MS, cacheBytes: 1 } });
+    await flow(h, 'mail');
+    const pids = Array.from({ length: 20 }, (_, i) => name(i));
+    await h.enqueue('mail', pids);
+    await h.enqueue('other', ['x']);
+    const queue = { group: '', name: 'mail' };
+    const head = await h.engine.peekTasks({ kind: 'head', queue, limit: 30, includeData: true });
+    expect(head.map(({ pid, data }) => [pid, Buffer.from(data ?? []).toString()])).toEqual(
+      pids.map((pid) => [pid, `data of ${pid}`]),
+    );
+    const leased = await h.lease('mail', { max: 30 });
+    expect(leased.map(({ data }) => Buffer.from(data).toString())).toEqual(pids.map((pid) => `data of ${pid}`));
+    expect(rowsOf(h)).toEqual([2, 0, 0]);
   });
 });
 

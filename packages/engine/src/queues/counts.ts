@@ -49,6 +49,7 @@ export function countChange(counts: Counts, { queue, change, failure }: PlannedC
       // The clock of the node that enqueued it may have been ahead.
       const waited = Math.max(0, now - change.before.dueAt);
       rates.leased(now, waited);
+      queue.leased(now, waited);
       counts.waited.count(waited);
       counts.tasksLeased++;
     }

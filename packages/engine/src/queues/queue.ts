@@ -15,6 +15,9 @@ import type { QueueRates } from './rates.ts';
 
 const NONE: readonly never[] = [];
 
+/** In a queue that flows, tasks wait less than this before they are leased, in ms: usually not until the next checkpoint. */
+const FLOW_MS = 500;
+
 /** The full name as a flat string. A concatenated string also keeps its parts, which is much memory for 100,000 queues. */
 function inOnePiece(name: QueueName): string {
   const full = formatQueueName(name);
@@ -54,6 +57,8 @@ export class Queue implements CacheOwner, ChangedQueue {
   emptySince: Instant | undefined;
   /** Where its tasks are counted, while it is in the table of queues. */
   #usage: GroupUsage | undefined;
+  /** Until then a new task is expected to be leased soon. */
+  #flowsUntil = 0;
   #prefix: string | undefined;
   #cache: QueueCache | undefined;
   #changes: QueueChanges | undefined;
@@ -117,7 +122,13 @@ export class Queue implements CacheOwner, ChangedQueue {
   /** Looks a task up in memory, without a read of the store. */
   lookUp(pid: Pid): Knowledge {
     const pending = this.#changes?.get(pid);
-    if (pending) return pending.task ? { kind: 'task', task: pending.task } : ABSENT;
+    if (pending) {
+      const { now, data } = pending;
+      if (now === undefined) return ABSENT;
+      // The cache may still have the payload.
+      const cached = data === undefined && now.visibility.kind === 'available' ? this.#cache?.ready(pid) : undefined;
+      return { kind: 'task', task: cached ?? { state: now, data } };
+    }
     const { ledger } = this;
     if (ledger.largestPid === undefined || pid > ledger.largestPid || ledger.size === 0) return ABSENT;
     const cache = this.warmCache;
@@ -128,6 +139,16 @@ export class Queue implements CacheOwner, ChangedQueue {
     const notReady = ledger.available === cache.readyCount || cache.knowsReadyUpTo(pid);
     const notHidden = ledger.hidden === cache.hiddenCount;
     return notReady && notHidden ? ABSENT : UNKNOWN;
+  }
+
+  /** Called for each task that is leased. */
+  leased(now: Instant, waitedMs: number): void {
+    this.#flowsUntil = waitedMs < FLOW_MS ? now + FLOW_MS : 0;
+  }
+
+  /** True if a new task will probably be leased soon, as others were. */
+  isFlowing(now: Instant): boolean {
+    return now < this.#flowsUntil;
   }
 
   /** Applies a committed change to everything in memory. `known`: the task before the change, as far as it was in memory. */
@@ -155,15 +176,17 @@ export class Queue implements CacheOwner, ChangedQueue {
       cache.removeHidden(change.pid);
     }
     if (this.ledger.available === cache.readyCount) cache.extendTo(undefined);
-    const pending = this.#change(change.pid, task, change.kind === 'enqueue' ? NONE : [change.before]);
-    // The row of a new task is written with the atom.
-    if (change.kind === 'enqueue') pending.earlier.push(change.after);
+    const pending = this.#change(change.pid, change.kind === 'enqueue' ? NONE : [change.before]);
+    pending.now = after;
+    pending.data = data ?? (after && pending.data);
     return pending;
   }
 
   /** As `apply`, during recovery: a task that the ledger already counts, but whose rows may be stale after the crash. */
   restore(pid: Pid, { earlier, now }: BehindRows): PendingChange {
-    return this.#change(pid, now && { state: now, data: undefined }, earlier);
+    const pending = this.#change(pid, [...earlier]);
+    pending.now = now;
+    return pending;
   }
 
   shown(change: PendingChange): void {
@@ -184,6 +207,11 @@ export class Queue implements CacheOwner, ChangedQueue {
     return this.#changes?.values() ?? NONE;
   }
 
+  /** True while a read of its rows is in progress. */
+  get isRead(): boolean {
+    return this.#changes?.isRead ?? false;
+  }
+
   /** Begins a read of the store: changes stay pending from now on, until it is disposed of (Q2). */
   hold(): Disposable {
     this.#changes ??= new QueueChanges();
@@ -196,9 +224,9 @@ export class Queue implements CacheOwner, ChangedQueue {
     };
   }
 
-  #change(pid: Pid, task: CachedTask | undefined, earlier: readonly TaskState[]): PendingChange {
+  #change(pid: Pid, earlier: readonly TaskState[]): PendingChange {
     this.#changes ??= new QueueChanges();
-    return this.#changes.change(this, pid, task, earlier);
+    return this.#changes.change(this, pid, earlier);
   }
 
   #forgetChanges(): void {

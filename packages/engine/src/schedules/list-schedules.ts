@@ -84,10 +84,10 @@ export async function readRecords(
   using _hold = queue.hold();
   const { stored, end } = await readStored(engineState, queue, first, room);
   // What the store does not show yet, as far as it was read.
-  for (const { pid, task } of queue.pendingChanges()) {
+  for (const { pid, now, data } of queue.pendingChanges()) {
     if (pid < first || (end !== undefined && pid > end)) continue;
-    if (task === undefined) stored.delete(pid);
-    else if (task.data !== undefined) stored.set(pid, task.data);
+    if (now === undefined) stored.delete(pid);
+    else if (data !== undefined) stored.set(pid, data);
   }
   const keys = [...stored.keys()].sort((a, b) => (a < b ? -1 : 1));
   const rows = new Map<Pid, Uint8Array>();

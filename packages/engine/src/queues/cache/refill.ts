@@ -44,7 +44,8 @@ async function readHead(engineState: EngineState, queue: Queue, tasks: number): 
     const from = queue.warmCache.firstMissing;
     if (from !== undefined) {
       const { states, ended } = await readStates(engineState, queue, from, tasks);
-      const payloads = await readPayloads(engineState, queue, states);
+      const head = withPending(queue, from, states, ended).slice(0, tasks);
+      const payloads = await readPayloads(engineState, queue, head);
       merge(queue, from, states, payloads, ended);
     }
   } catch (error) {
@@ -77,13 +78,25 @@ async function readStates(
   return { states, ended: rows.length < tasks && bytes < STATE_BYTES };
 }
 
+/** The tasks that are about to be cached and whose payloads are in the store only, in order. */
+function withPending(queue: Queue, from: Pid, states: States, ended: boolean): States {
+  const stored = states.filter(([pid]) => queue.pendingOf(pid) === undefined);
+  const last = states.at(-1)?.[0];
+  const pending: (readonly [Pid, TaskState])[] = [];
+  for (const { pid, now, data } of queue.pendingChanges()) {
+    if (now?.visibility.kind !== 'available' || data !== undefined || pid < from) continue;
+    if (ended || (last !== undefined && pid <= last)) pending.push([pid, now]);
+  }
+  return pending.length === 0 ? stored : [...stored, ...pending].sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
 async function readPayloads(engineState: EngineState, queue: Queue, states: States): Promise<Map<Pid, Uint8Array>> {
   const most = engineState.cache.budget / CACHE_SHARE;
   let bytes = 0;
   const pids: Pid[] = [];
   const keys: Key[] = [];
   for (const [pid, { dataBytes }] of states) {
-    if (dataBytes === 0 || dataBytes > LARGE_PAYLOAD_BYTES || queue.pendingOf(pid)) continue;
+    if (dataBytes === 0 || dataBytes > LARGE_PAYLOAD_BYTES) continue;
     if (bytes + dataBytes > most) break;
     bytes += dataBytes;
     pids.push(pid);
@@ -114,7 +127,9 @@ function merge(queue: Queue, from: Pid, states: States, payloads: Map<Pid, Uint8
     if (queue.pendingOf(pid)) continue;
     cache.putReady(pid, { state, data: state.dataBytes === 0 ? EMPTY : payloads.get(pid) });
   }
-  for (const { pid, task } of queue.pendingChanges()) {
-    if (task?.state.visibility.kind === 'available' && pid >= from) cache.putReady(pid, task);
+  for (const { pid, now, data } of queue.pendingChanges()) {
+    // A payload that was replaced during the read is in memory (Q3).
+    if (now?.visibility.kind === 'available' && pid >= from)
+      cache.putReady(pid, { state: now, data: data ?? payloads.get(pid) });
   }
 }
