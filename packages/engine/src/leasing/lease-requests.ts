@@ -488,7 +488,7 @@ export class LeaseRequests {
     const expiring = queues.filter((queue) => mayBeDue(queue, now));
     const names = candidates === undefined ? waiter.queues : [...waiter.queues, ...candidates.ids.keys()];
     const sources = names.flatMap((name) => engineState.lastAttempts.into(name, now));
-    for (const queue of [...expiring, ...sources]) this.#startExpiry(queue);
+    for (const queue of expiring.concat(sources)) this.#startExpiry(queue);
     // Dead letters must arrive first: they may replace tasks of these queues.
     if (sources.length > 0) return this.#holdUp(waiter, sources);
     const late = expiring.findLast((queue) => queue.ledger.dueFloor <= waiter.arrivedAt - DUE_GRACE_MS);
