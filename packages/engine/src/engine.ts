@@ -487,25 +487,3 @@ export class Engine {
     if (engineState && !engineState.failed) await this.#checkpoints.flush(engineState);
   }
 }
-
-/** What the service of a node calls of its engine. */
-export type TaskEngine = Pick<
-  Engine,
-  | 'updateTasks'
-  | 'updateBatch'
-  | 'leaseTasks'
-  | 'queuesWithTasks'
-  | 'waitForTasks'
-  | 'listQueues'
-  | 'queueStats'
-  | 'peekTasks'
-  | 'getTasks'
-  | 'deleteQueue'
-  | 'resetLeases'
-  | 'schedules'
-  | 'topics'
-  | 'settings'
-  | 'figures'
-  | 'health'
-  | 'stop'
->;

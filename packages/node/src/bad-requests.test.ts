@@ -13,8 +13,8 @@ import {
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { InProcessTransport } from './in-process-transport.ts';
 import { createHandlers } from './service/handlers.ts';
-import { fakeEngine } from './testing/fake-engine.ts';
 import { startNodeServer } from './testing/start-node-server.ts';
+import { openWatchedEngine, type WatchedEngine } from './testing/watched-engine.ts';
 
 async function rejectionOf(promise: Promise<unknown>): Promise<unknown> {
   return promise.then(
@@ -24,10 +24,11 @@ async function rejectionOf(promise: Promise<unknown>): Promise<unknown> {
 }
 
 describe('a bad request over gRPC', () => {
-  const engine = fakeEngine();
+  let engine: WatchedEngine;
   let server: TestServer;
   let client: GrpcClient;
   beforeAll(async () => {
+    engine = await openWatchedEngine();
     server = await startNodeServer(engine);
     client = grpcClient(server.port);
   });
@@ -52,13 +53,13 @@ describe('a bad request over gRPC', () => {
 });
 
 describe('a bad request in process', () => {
-  const engine = fakeEngine();
   const log = keptLog();
-  const transport = new InProcessTransport({
-    handlers: createHandlers(engine, log),
-    backup: async function* () {},
-    log,
-    close: async () => {},
+  let engine: WatchedEngine;
+  let transport: InProcessTransport;
+  beforeAll(async () => {
+    engine = await openWatchedEngine();
+    const handlers = createHandlers(engine, log);
+    transport = new InProcessTransport({ handlers, backup: async function* () {}, log, close: async () => {} });
   });
 
   const operations = operationsOver((method, request) => transport.unary(method, request));

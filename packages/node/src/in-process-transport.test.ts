@@ -1,24 +1,15 @@
 import { CancelledError, DeadlineExceededError, DiskFullError } from '@taskmaster/client';
-import type { TaskEngine } from '@taskmaster/engine';
-import {
-  type CallSignal,
-  type Instant,
-  type LeasedTask,
-  type LeaseToken,
-  type Pid,
-  Refusal,
-  type UpdateCommand,
-} from '@taskmaster/engine/domain';
+import { type LeasedTask, Refusal, type UpdateCommand } from '@taskmaster/engine/domain';
 import { keptLog } from '@taskmaster/engine/testing';
 import { methods } from '@taskmaster/proto';
-import { aLease, anEnqueue, anUpdate, bytes } from '@taskmaster/server/testing';
+import { aGet, aLease, anEnqueue, anUpdate, bytes } from '@taskmaster/server/testing';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { InProcessTransport, type InProcessTransportOptions } from './in-process-transport.ts';
 import { createHandlers } from './service/handlers.ts';
-import { fakeEngine } from './testing/fake-engine.ts';
+import { type Instead, openWatchedEngine } from './testing/watched-engine.ts';
 
-function setUp(does: Partial<TaskEngine>, backup: InProcessTransportOptions['backup'] = async function* () {}) {
-  const engine = fakeEngine(does);
+async function setUp(does: Instead, backup: InProcessTransportOptions['backup'] = async function* () {}) {
+  const engine = await openWatchedEngine(does);
   const log = keptLog();
   let closed = 0;
   const close = async () => {
@@ -30,24 +21,9 @@ function setUp(does: Partial<TaskEngine>, backup: InProcessTransportOptions['bac
 
 const never = () => new Promise<never>(() => {});
 
-const aTask = (data: Uint8Array): LeasedTask => ({
-  queue: { group: '', name: 'mail' },
-  pid: 'a' as Pid,
-  data,
-  token: 1 as LeaseToken,
-  until: 2 as Instant,
-  attempt: 1,
-  enqueuedAt: 1 as Instant,
-  maxAttempts: 20,
-  leaseDurationMs: undefined,
-  timeLimitMs: 0,
-  history: undefined,
-  headerBytes: 0,
-});
-
 describe('a call in process', () => {
   test('fails as the same call over gRPC would', async () => {
-    const { transport } = setUp({
+    const { transport } = await setUp({
       updateTasks: async () => {
         throw new Refusal('DISK_FULL', 'no space', { retryDelayMs: 500 });
       },
@@ -60,33 +36,28 @@ describe('a call in process', () => {
   });
 
   test('does not share its payloads with the engine, neither way', async () => {
-    const kept: UpdateCommand[] = [];
-    const stored = bytes('stored');
-    const { transport } = setUp({
-      updateTasks: async (command) => {
-        kept.push(command);
-        return { enqueued: [], renewed: [], released: [] };
-      },
-      leaseTasks: async () => [aTask(stored)],
-    });
+    const { engine, transport } = await setUp({});
     const given = bytes('given');
     await transport.unary(methods.updateTasks, anUpdate({ enqueue: [anEnqueue({ data: given })] }));
     given.fill(0);
-    expect(String(Buffer.from(kept[0]?.enqueue[0]?.data ?? []))).toBe('given');
+    const [{ command } = {}] = engine.asked;
+    expect(String(Buffer.from((command as UpdateCommand).enqueue[0]?.data ?? []))).toBe('given');
     const { tasks } = await transport.unary(methods.leaseTasks, aLease());
+    expect(Buffer.from(tasks[0]?.data ?? []).toString()).toBe('given');
     tasks[0]?.data.fill(0);
-    expect(String(stored)).toBe('stored');
+    const stored = await transport.unary(methods.getTasks, aGet({ pids: [bytes('a')], includeData: true }));
+    expect(Buffer.from(stored.tasks[0]?.data ?? []).toString()).toBe('given');
   });
 
   test('ends when its time is up', async () => {
-    const { transport } = setUp({ deleteQueue: never });
+    const { transport } = await setUp({ deleteQueue: never });
     await expect(transport.unary(methods.deleteQueue, { queue: 'mail' }, { timeoutMs: 1 })).rejects.toBeInstanceOf(
       DeadlineExceededError,
     );
   });
 
   test('that is given up while the engine works on it may have taken effect', async () => {
-    const { transport } = setUp({ updateTasks: never });
+    const { transport } = await setUp({ updateTasks: never });
     const abort = new AbortController();
     const update = transport.unary(methods.updateTasks, anUpdate({ enqueue: [anEnqueue()] }), { signal: abort.signal });
     abort.abort();
@@ -101,7 +72,7 @@ describe('a call in process', () => {
     vi.useFakeTimers();
     onTestFinished(() => void vi.useRealTimers());
     const granted = Promise.withResolvers<readonly LeasedTask[]>();
-    const { transport } = setUp({ leaseTasks: () => granted.promise });
+    const { transport } = await setUp({ leaseTasks: () => granted.promise });
     const leased = transport.unary(methods.leaseTasks, aLease({ waitMs: 60_000 }), { timeoutMs: 1 });
     await vi.advanceTimersByTimeAsync(60_000);
     granted.resolve([]);
@@ -109,22 +80,17 @@ describe('a call in process', () => {
   });
 
   test('ends when its signal says so, and tells the engine', async () => {
-    const signals: (CallSignal | undefined)[] = [];
-    const { transport } = setUp({
-      leaseTasks: (_command, context) => {
-        signals.push(context?.signal);
-        return never();
-      },
-    });
+    const { engine, transport } = await setUp({});
     const abort = new AbortController();
     const leased = transport.unary(methods.leaseTasks, aLease({ waitMs: 60_000 }), { signal: abort.signal });
+    await expect.poll(() => engine.figures().waiters).toBe(1);
     abort.abort();
     await expect(leased).rejects.toBeInstanceOf(CancelledError);
-    expect(signals[0]?.aborted).toBe(true);
+    await expect.poll(() => engine.figures().waiters).toBe(0);
   });
 
   test('that was given up before it began does not reach the engine', async () => {
-    const { transport, engine } = setUp({});
+    const { transport, engine } = await setUp({});
     const update = transport.unary(methods.updateTasks, anUpdate({ enqueue: [anEnqueue()] }), {
       signal: AbortSignal.abort(),
     });
@@ -133,7 +99,7 @@ describe('a call in process', () => {
   });
 
   test('that fails for a reason of ours is logged and says nothing of the inside', async () => {
-    const { transport, log } = setUp({
+    const { transport, log } = await setUp({
       deleteQueue: async () => {
         throw new TypeError('secret');
       },
@@ -146,7 +112,7 @@ describe('a call in process', () => {
 
 describe('closing', () => {
   test('ends calls in flight, refuses new ones and closes the engine, once', async () => {
-    const { transport, closed } = setUp({ deleteQueue: never });
+    const { transport, closed } = await setUp({ deleteQueue: never });
     const call = transport.unary(methods.deleteQueue, { queue: 'mail' });
     await Promise.all([transport.close(), transport.close(), expect(call).rejects.toBeInstanceOf(CancelledError)]);
     await expect(transport.unary(methods.deleteQueue, { queue: 'mail' })).rejects.toBeInstanceOf(CancelledError);

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
-import { DEFAULT_ENGINE_CONFIG, type Engine, inspectStore, openEngine, type TaskEngine } from '@taskmaster/engine';
+import { DEFAULT_ENGINE_CONFIG, type Engine, inspectStore, openEngine } from '@taskmaster/engine';
 import { Refusal } from '@taskmaster/engine/domain';
 import { type Log, type Store, SystemClock, systemRandom } from '@taskmaster/engine/ports';
 import { DEFAULT_ROUTER_LIMITS } from '@taskmaster/proxy/router';
@@ -374,7 +374,7 @@ function unlessAborted(work: Promise<void>, signal: AbortSignal | undefined): Pr
 async function stopServing(
   grpc: GrpcServer,
   router: Colocated | undefined,
-  engine: TaskEngine,
+  engine: Engine,
   graceMs: number,
 ): Promise<void> {
   grpc.drain();

@@ -1,16 +1,17 @@
 import { GrpcTransport, type TransportWorld, transportContract } from '@taskmaster/client/testing';
-import { type Backups, openEngine, type TaskEngine } from '@taskmaster/engine';
+import { type Backups, type Engine, openEngine } from '@taskmaster/engine';
 import { SystemClock, systemRandom } from '@taskmaster/engine/ports';
 import { keptLog, SeededRandom, SimDisk } from '@taskmaster/engine/testing';
 import { createBackupService, encodedBackup } from '@taskmaster/server/grpc';
 import { InProcessTransport } from './in-process-transport.ts';
 import { createHandlers } from './service/handlers.ts';
 import { startNodeServer } from './testing/start-node-server.ts';
+import { watched } from './testing/watched-engine.ts';
 
 // test/client runs the same suite on the transport with which tests lose requests and replies.
 
 interface RealEngine extends AsyncDisposable {
-  readonly engine: TaskEngine;
+  readonly engine: Engine;
   readonly backups: Backups;
   /** From now on updates are never answered. */
   stall(): void;
@@ -28,27 +29,10 @@ async function openRealEngine(): Promise<RealEngine> {
   const running = opened.move();
   return {
     backups: engine.backups,
-    engine: {
+    engine: watched(engine, {
       updateTasks: (command) => (isStalled ? new Promise(() => {}) : engine.updateTasks(command)),
       updateBatch: (batch) => (isStalled ? new Promise(() => {}) : engine.updateBatch(batch)),
-      leaseTasks: (command, context) => engine.leaseTasks(command, context),
-      queuesWithTasks: (command, most) => engine.queuesWithTasks(command, most),
-      waitForTasks: (command, context) => engine.waitForTasks(command, context),
-      listQueues: (command) => engine.listQueues(command),
-      queueStats: (command) => engine.queueStats(command),
-      peekTasks: (command) => engine.peekTasks(command),
-      getTasks: (command) => engine.getTasks(command),
-      deleteQueue: (queue) => engine.deleteQueue(queue),
-      resetLeases: (queue) => engine.resetLeases(queue),
-      schedules: engine.schedules,
-      topics: engine.topics,
-      settings: engine.settings,
-      figures: () => engine.figures(),
-      get health() {
-        return engine.health;
-      },
-      stop: () => engine.stop(),
-    },
+    }),
     stall: () => {
       isStalled = true;
     },

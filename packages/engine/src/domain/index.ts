@@ -4,7 +4,6 @@ export { ByteReader, ByteWriter, latin1Of, UnreadableBytesError } from './bytes.
 export type { CallSignal } from './call-signal.ts';
 export type {
   BatchCommand,
-  CallContext,
   DequeueItem,
   DurationCounts,
   EndedTask,

@@ -1,8 +1,8 @@
-import type { TaskEngine } from '@taskmaster/engine';
-import { type QueueStats, Refusal } from '@taskmaster/engine/domain';
+import type { Engine } from '@taskmaster/engine';
+import { type EngineFigures, type QueueStats, Refusal } from '@taskmaster/engine/domain';
 import type { Access } from '@taskmaster/server/access';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { fakeEngine } from '../testing/fake-engine.ts';
+import { openWatchedEngine, type WatchedEngine, watched } from '../testing/watched-engine.ts';
 import { NodeMetrics } from './metrics.ts';
 import { OTHER, QueueMetrics } from './queue-metrics.ts';
 
@@ -29,13 +29,15 @@ const stats = (name: string, available: number): QueueStats => ({
   },
 });
 
-/** An engine with these queues, two a page. */
-function engineWith(queues: readonly QueueStats[]): TaskEngine {
-  return fakeEngine({
+/** An engine with these queues, two a page, and these figures. */
+async function engineWith(queues: readonly QueueStats[], figures: Partial<EngineFigures> = {}): Promise<WatchedEngine> {
+  const engine = await openWatchedEngine();
+  return watched(engine, {
     listQueues: async ({ after }) => {
       const from = after === undefined ? 0 : queues.findIndex(({ queue }) => queue.name === after.name) + 1;
       return { queues: queues.slice(from, from + 2), more: from + 2 < queues.length };
     },
+    figures: () => ({ ...engine.figures(), ...figures }),
   });
 }
 
@@ -43,7 +45,7 @@ describe('metrics of queues', () => {
   const queues = [stats('a', 1), stats('b', 50), stats('c', 3), stats('d', 40), stats('e', 2)];
 
   test('are those of the largest queues, on whatever page, and the sum of all others', async () => {
-    const figures = await new QueueMetrics(2).read(engineWith(queues));
+    const figures = await new QueueMetrics(2).read(await engineWith(queues));
     expect(figures.map(({ queue, available }) => [queue, available])).toEqual([
       ['b', 50],
       ['d', 40],
@@ -54,14 +56,14 @@ describe('metrics of queues', () => {
 
   test('of the rest together leave the ages of dead letters out', async () => {
     const dead = stats('a.dead', 9);
-    const figures = await new QueueMetrics(1).read(engineWith([stats('b', 50), dead, stats('c', 3)]));
+    const figures = await new QueueMetrics(1).read(await engineWith([stats('b', 50), dead, stats('c', 3)]));
     expect(figures[1]).toMatchObject({ queue: OTHER, available: 12, oldestAgeMs: 3 });
-    const shown = await new QueueMetrics(2).read(engineWith([stats('b', 50), dead]));
+    const shown = await new QueueMetrics(2).read(await engineWith([stats('b', 50), dead]));
     expect(shown[1]).toMatchObject({ queue: 'a.dead', oldestAgeMs: 9 });
   });
 
   test('leave the label of the rest to the rest', async () => {
-    const figures = await new QueueMetrics(5).read(engineWith([stats(OTHER, 9), stats('a', 1)]));
+    const figures = await new QueueMetrics(5).read(await engineWith([stats(OTHER, 9), stats('a', 1)]));
     expect(figures.map(({ queue, available }) => [queue, available])).toEqual([
       ['a', 1],
       [OTHER, 9],
@@ -69,14 +71,14 @@ describe('metrics of queues', () => {
   });
 
   test('include queues that became empty lately', async () => {
-    const engine = fakeEngine({ listQueues: async () => ({ queues: [], more: false }) });
+    const engine = await openWatchedEngine();
     await new QueueMetrics(1).read(engine);
     expect(engine.asked).toMatchObject([{ command: { includeEmpty: true } }]);
   });
 
   test('are looked up once for scrapes in quick succession', async () => {
     let now = 0;
-    const engine = fakeEngine({ listQueues: async () => ({ queues: [], more: false }) });
+    const engine = await openWatchedEngine();
     const metrics = new QueueMetrics(5, () => now);
     await Promise.all([metrics.read(engine), metrics.read(engine)]);
     expect(engine.asked).toHaveLength(1);
@@ -89,7 +91,7 @@ describe('metrics of queues', () => {
 describe('metrics of a node', () => {
   afterEach(() => void vi.useRealTimers());
 
-  function setUp(engine: TaskEngine | undefined, access?: Access): NodeMetrics {
+  function setUp(engine: Engine | undefined, access?: Access): NodeMetrics {
     return new NodeMetrics({
       version: '1.2.3',
       memory: { memory: 512, parts: { 'engine.cacheBytes': 100, process: 160 } },
@@ -126,7 +128,7 @@ describe('metrics of a node', () => {
   });
 
   test('count calls by their outcome, and refusals by their reason', async () => {
-    const metrics = setUp(engineWith([]));
+    const metrics = setUp(await engineWith([]));
     metrics.callEnded('UpdateTasks', undefined, 4);
     metrics.callEnded('UpdateTasks', 'DISK_FULL', 1);
     metrics.callEnded('UpdateTasks', 'OVERLOADED', 1);
@@ -137,9 +139,7 @@ describe('metrics of a node', () => {
   });
 
   test("show the engine's own counts and its queues", async () => {
-    const figures = { ...fakeEngine().figures(), tasksEnqueued: 7, waiters: 2 };
-    const engine: TaskEngine = { ...engineWith([stats('mail', 4)]), figures: () => figures };
-    const metrics = setUp(engine);
+    const metrics = setUp(await engineWith([stats('mail', 4)], { tasksEnqueued: 7, waiters: 2 }));
     await metrics.text();
     const text = await metrics.text();
     expect(text).toContain('taskmaster_tasks_enqueued_total 7');
@@ -152,11 +152,10 @@ describe('metrics of a node', () => {
 
   test('show how long tasks have waited and were worked on, as histograms', async () => {
     const figures = {
-      ...fakeEngine().figures(),
       waited: { bounds: [100, 2_500], counts: [3, 2, 1], sumMs: 12_000 },
       backedUpAt: 1_700_000_000_000,
     };
-    const text = await setUp({ ...engineWith([]), figures: () => figures }).text();
+    const text = await setUp(await engineWith([], figures)).text();
     expect(text).toContain('# TYPE taskmaster_task_wait_seconds histogram');
     expect(text).toContain('taskmaster_task_wait_seconds_bucket{le="0.1"} 3');
     expect(text).toContain('taskmaster_task_wait_seconds_bucket{le="2.5"} 5');
@@ -186,7 +185,7 @@ describe('metrics of a node', () => {
       runsSkipped: 1,
       runsTriggered: 4,
     };
-    const metrics = setUp({ ...engineWith([]), figures: () => ({ ...fakeEngine().figures(), ...counted }) });
+    const metrics = setUp(await engineWith([], counted));
     for (const ms of [60, 80, 30_000]) metrics.ran(ms);
     const text = await metrics.text();
     expect(text).toContain('taskmaster_schedules 3');
@@ -202,7 +201,9 @@ describe('metrics of a node', () => {
   test('forget a queue that is gone', async () => {
     vi.useFakeTimers({ toFake: ['performance'] });
     const queues = [stats('mail', 4)];
-    const metrics = setUp(fakeEngine({ listQueues: async () => ({ queues: queues.splice(0), more: false }) }));
+    const metrics = setUp(
+      await openWatchedEngine({ listQueues: async () => ({ queues: queues.splice(0), more: false }) }),
+    );
     expect(await metrics.text()).toContain('queue="mail"');
     vi.advanceTimersByTime(5_001);
     expect(await metrics.text()).not.toContain('queue="mail"');
@@ -210,7 +211,7 @@ describe('metrics of a node', () => {
 
   test('count the operations on each queue, also for two scrapers at once', async () => {
     const queues = [stats('mail', 50), ...Array.from({ length: 10 }, (_, i) => stats(`small-${i}`, 1))];
-    const metrics = setUp(engineWith(queues));
+    const metrics = setUp(await engineWith(queues));
     for (const text of await Promise.all([metrics.text(), metrics.text()])) {
       expect(text).toContain('# TYPE taskmaster_queue_tasks_enqueued_total counter');
       expect(text).toContain('taskmaster_queue_tasks_enqueued_total{queue="mail"} 60');
@@ -227,13 +228,13 @@ describe('metrics of a node', () => {
 
   test('leave the queues out while the node refuses to read them', async () => {
     const refuse = () => Promise.reject(new Refusal('OVERLOADED', 'too many requests'));
-    const text = await setUp(fakeEngine({ listQueues: refuse })).text();
+    const text = await setUp(await openWatchedEngine({ listQueues: refuse })).text();
     expect(text).toContain('taskmaster_health{state="serving"} 1');
     expect(text).not.toContain('taskmaster_tasks{');
   });
 
   test('show how long hand-offs made callers wait', async () => {
-    const metrics = setUp(engineWith([]));
+    const metrics = setUp(await engineWith([]));
     for (const ms of [3, 8, 700]) metrics.handedOver(ms);
     const text = await metrics.text();
     expect(text).toContain('taskmaster_cluster_hand_off_freeze_duration_seconds_bucket{le="0.01"} 2');

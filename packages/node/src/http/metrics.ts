@@ -1,4 +1,4 @@
-import type { LimitedGroup, TaskEngine } from '@taskmaster/engine';
+import type { Engine, LimitedGroup } from '@taskmaster/engine';
 import { type EngineFigures, type QueueOperations, Refusal } from '@taskmaster/engine/domain';
 import type { DiskSpace, StoreSize } from '@taskmaster/engine/ports';
 import type { Reason } from '@taskmaster/proto';
@@ -13,7 +13,7 @@ import { ScheduleMetrics } from './schedule-metrics.ts';
 
 /** Where the metrics come from. A part that is not open yet is undefined. */
 export interface MetricsSources extends RpcMetricsSources {
-  readonly engine: () => TaskEngine | undefined;
+  readonly engine: () => Pick<Engine, 'listQueues' | 'figures'> | undefined;
   readonly health: () => NodeHealth;
   readonly storeSize: () => StoreSize | undefined;
   readonly cluster: () => MemberFigures | undefined;

@@ -1,4 +1,4 @@
-import type { TaskEngine } from '@taskmaster/engine';
+import type { Engine } from '@taskmaster/engine';
 import { DEAD_LETTER_SUFFIX, type QueueOperations, type QueueStats } from '@taskmaster/engine/domain';
 import { formatQueueName, limits } from '@taskmaster/proto';
 import { type Comparable, QueueChoice } from './queue-choice.ts';
@@ -34,7 +34,7 @@ export class QueueMetrics {
     this.#now = now;
   }
 
-  read(engine: Pick<TaskEngine, 'listQueues'>): Promise<QueueFigures[]> {
+  read(engine: Pick<Engine, 'listQueues'>): Promise<QueueFigures[]> {
     const now = this.#now();
     if (this.#last === undefined || now - this.#last.at > REUSE_MS) {
       this.#last = { at: now, figures: this.#look(engine) };
@@ -42,7 +42,7 @@ export class QueueMetrics {
     return this.#last.figures;
   }
 
-  async #look(engine: Pick<TaskEngine, 'listQueues'>): Promise<QueueFigures[]> {
+  async #look(engine: Pick<Engine, 'listQueues'>): Promise<QueueFigures[]> {
     const look = this.#choice.look<Compared>();
     let other: QueueFigures | undefined;
     for await (const page of pagesOf(engine)) {
@@ -76,7 +76,7 @@ const EVERY_QUEUE = {
 };
 
 /** Includes empty queues, so that the series of a queue which is empty now and then have no gaps. */
-async function* pagesOf(engine: Pick<TaskEngine, 'listQueues'>): AsyncGenerator<readonly QueueStats[]> {
+async function* pagesOf(engine: Pick<Engine, 'listQueues'>): AsyncGenerator<readonly QueueStats[]> {
   let after: QueueStats['queue'] | undefined;
   do {
     const page = await engine.listQueues({

@@ -1,10 +1,10 @@
-import type { Pid } from '@taskmaster/engine/domain';
+import type { Pid, UpdateCommand } from '@taskmaster/engine/domain';
 import { keptLog } from '@taskmaster/engine/testing';
 import { BatchUpdateTasksResponse, EnqueueResult, hashOfToken, limits, type UpdatePart } from '@taskmaster/proto';
 import { Access, AccessTable, unlimitedAccess } from '@taskmaster/server/access';
 import { aDequeue, anEnqueue, anUpdate } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
-import { fakeEngine } from '../testing/fake-engine.ts';
+import { openWatchedEngine } from '../testing/watched-engine.ts';
 import { createHandlers } from './handlers.ts';
 
 const caller = { address: '10.0.0.1:5', access: unlimitedAccess, gone: false, signal: undefined };
@@ -15,8 +15,8 @@ const part = (change: Partial<UpdatePart>): UpdatePart => ({
   releases: 0,
   ...change,
 });
-const setUp = () => {
-  const engine = fakeEngine({ updateTasks: async () => ({ enqueued: [], renewed: [], released: [] }) });
+const setUp = async () => {
+  const engine = await openWatchedEngine();
   return { engine, handlers: createHandlers(engine, keptLog()) };
 };
 
@@ -24,7 +24,7 @@ test('an update with parts needs the rights for all of them', async () => {
   const rights = [{ groups: ['shop'], allow: ['enqueue'] as const }];
   const table = new AccessTable({ principals: [{ name: 'shop', tokens: [hashOfToken('tm_shop')], rights }] });
   const access = await new Access({ table }).identify({ kind: 'bearer', token: 'tm_shop' });
-  const { engine, handlers } = setUp();
+  const { engine, handlers } = await setUp();
   const both = anUpdate({
     enqueue: [anEnqueue()],
     dequeue: [aDequeue()],
@@ -38,18 +38,18 @@ test('an update with parts needs the rights for all of them', async () => {
 
 describe('a batch', () => {
   test('gives the engine the updates of each group together, and those with a request id or parts alone', async () => {
-    const { engine, handlers } = setUp();
-    const of = (queue: string, more = {}) => anUpdate({ dequeue: [aDequeue({ queue })], ...more });
+    const { engine, handlers } = await setUp();
+    const of = (queue: string, more = {}) => anUpdate({ enqueue: [anEnqueue({ queue })], ...more });
     const requests = [
       of('a#1'),
       of('b#1'),
       of('a#2'),
       of('a#3', { requestId: Buffer.from('id') }),
-      of('a#4', { parts: [part({ dequeues: 1 })] }),
+      of('a#4', { parts: [part({ enqueues: 1 })] }),
     ];
     const { results } = await handlers.batchUpdateTasks({ requests }, caller);
     expect(results.map(({ result }) => result?.$case)).toEqual(requests.map(() => 'response'));
-    const asked = engine.asked.map(({ command }) => (command as { dequeue: { queue: { name: string } }[] }).dequeue);
+    const asked = engine.asked.map(({ command }) => (command as UpdateCommand).enqueue);
     expect(asked.map((items) => items.map(({ queue }) => queue.name)).sort()).toEqual([
       ['1'],
       ['1', '2'],
@@ -74,15 +74,19 @@ describe('a batch', () => {
       enqueued: [{ pid: '' as Pid, result: EnqueueResult.ENQUEUE_RESULT_PUBLISHED, leased: false, published }],
       renewed: [],
       released: [],
+      refusals: new Map(),
     };
-    const engine = fakeEngine({
-      updateTasks: async () => {
-        most = Math.max(most, ++inOneTurn);
-        setImmediate(() => inOneTurn--);
-        return outcome;
-      },
+    const apply = async () => {
+      most = Math.max(most, ++inOneTurn);
+      setImmediate(() => inOneTurn--);
+      return outcome;
+    };
+    const engine = await openWatchedEngine({
+      updateTasks: apply,
+      updateBatch: apply,
+      topics: { countOf: () => 1_000 },
     });
-    const handlers = createHandlers({ ...engine, topics: { ...engine.topics, countOf: () => 1_000 } }, keptLog());
+    const handlers = createHandlers(engine, keptLog());
     const requests = Array.from({ length: 100 }, (_, at) => ({
       ...update(at),
       enqueue: [anEnqueue({ queue: '', topic: `g${at}#news` })],
@@ -102,14 +106,15 @@ describe('a batch', () => {
       result: EnqueueResult.ENQUEUE_RESULT_CREATED,
       leased: false,
     }));
-    const engine = fakeEngine({
+    const engine = await openWatchedEngine({
       updateTasks: async () => ({
         enqueued: [{ pid: '' as Pid, result: EnqueueResult.ENQUEUE_RESULT_PUBLISHED, leased: false, published }],
         renewed: [],
         released: [],
       }),
+      topics: { countOf: () => 1_000 },
     });
-    const handlers = createHandlers({ ...engine, topics: { ...engine.topics, countOf: () => 1_000 } }, keptLog());
+    const handlers = createHandlers(engine, keptLog());
     const requests = Array.from({ length: 6 }, (_, at) =>
       anUpdate({ requestId: Buffer.from(`${at}`), enqueue: [anEnqueue({ queue: '', topic: `${long}#news` })] }),
     );

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { TaskEngine } from '@taskmaster/engine';
+import type { Engine } from '@taskmaster/engine';
 import {
   batchOf,
   eachResult,
@@ -45,7 +45,7 @@ const BATCH_ITEMS_BYTES = 1024 * 1024;
 
 /** Applies an update, or its parts: a refused part does not affect the others. */
 export async function update(
-  engine: TaskEngine,
+  engine: Engine,
   log: Log,
   request: UpdateTasksRequest,
   caller: Caller,
@@ -91,7 +91,7 @@ const MOST_NAME_BYTES = 2 * limits.nameBytes + 1;
 
 /** Applies independent updates. A refused update does not affect the others. */
 export async function batchUpdate(
-  engine: TaskEngine,
+  engine: Engine,
   log: Log,
   { requests }: BatchUpdateTasksRequest,
   caller: Caller,
@@ -176,7 +176,7 @@ export async function batchUpdate(
  * update may, and not all in one turn of the event loop.
  */
 class Publishing {
-  readonly #engine: Pick<TaskEngine, 'topics'>;
+  readonly #engine: Pick<Engine, 'topics'>;
   readonly #caller: Pick<Caller, 'gone'>;
   /** Tasks that were published. */
   #published = 0;
@@ -185,11 +185,7 @@ class Publishing {
   /** What the updates without an answer may publish. */
   #ahead: Copies = { tasks: 0, bytes: 0 };
 
-  constructor(
-    engine: Pick<TaskEngine, 'topics'>,
-    caller: Pick<Caller, 'gone'>,
-    requests: readonly UpdateTasksRequest[],
-  ) {
+  constructor(engine: Pick<Engine, 'topics'>, caller: Pick<Caller, 'gone'>, requests: readonly UpdateTasksRequest[]) {
     this.#engine = engine;
     this.#caller = caller;
     for (const { enqueue } of requests) {
@@ -245,7 +241,7 @@ class Publishing {
  * reply gets too large, the tasks of the last leases are released and these leases are refused.
  */
 export async function batchLease(
-  engine: TaskEngine,
+  engine: Engine,
   log: Log,
   { requests }: BatchLeaseTasksRequest,
   caller: Caller,

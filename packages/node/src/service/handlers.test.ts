@@ -10,7 +10,7 @@ import {
 import { Access, AccessTable } from '@taskmaster/server/access';
 import type { Caller } from '@taskmaster/server/calls';
 import { expect, test } from 'vitest';
-import { fakeEngine } from '../testing/fake-engine.ts';
+import { openWatchedEngine } from '../testing/watched-engine.ts';
 import { createHandlers } from './handlers.ts';
 
 test.each(groupMethodKeys)(
@@ -33,7 +33,7 @@ test.each(groupMethodKeys)(
       token: 'tm_p',
     });
     const caller: Caller = { address: '', access, gone: false, signal: undefined };
-    const engine = fakeEngine();
+    const engine = await openWatchedEngine();
     const handlers: MethodHandlers<GroupMethodKey, [Caller]> = createHandlers(engine, keptLog());
     const handle = handlers[key] as (request: object, caller: Caller) => Promise<unknown>;
     await expect(handle({ [field]: 'shop#a' }, caller)).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' });

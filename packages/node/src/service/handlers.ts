@@ -1,4 +1,4 @@
-import type { TaskEngine } from '@taskmaster/engine';
+import type { Engine } from '@taskmaster/engine';
 import type { LeaseCommand } from '@taskmaster/engine/domain';
 import type { Log } from '@taskmaster/engine/ports';
 import {
@@ -37,7 +37,7 @@ export interface Handlers extends TaskHandlers {
   countOfTopic(topic: string): number;
 }
 
-export function createHandlers(engine: TaskEngine, log: Log): Handlers {
+export function createHandlers(engine: Engine, log: Log): Handlers {
   return withGroupRights({
     updateTasks: (request, caller) => update(engine, log, request, caller),
     leaseTasks(request, caller) {

@@ -11,13 +11,13 @@ import { unlimitedAccess } from '@taskmaster/server/access';
 import type { UnaryCaller } from '@taskmaster/server/calls';
 import { aFilter, aLease, aList, anEnqueue, anUpdate, waitingLeaseKeepsMessage } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
-import { fakeEngine } from '../testing/fake-engine.ts';
+import { openWatchedEngine } from '../testing/watched-engine.ts';
 import { createHandlers } from './handlers.ts';
 import { createNodeService } from './node-service.ts';
 import type { FairTurns, Size, Work } from './turns/fair-turns.ts';
 
 test('a waiting lease does not keep its message in memory', async () => {
-  const engine = fakeEngine({ leaseTasks: () => new Promise(() => {}) });
+  const engine = await openWatchedEngine();
   const session = createNodeService(createHandlers(engine, keptLog())).openStream({
     address: '127.0.0.1:1',
     routed: false,
@@ -46,12 +46,10 @@ test('a publication takes turns by what it becomes, not by its size', async () =
       return start();
     },
   } as FairTurns;
-  const engine = fakeEngine({ updateTasks: async () => ({ enqueued: [], renewed: [], released: [] }) });
-  const countOf: typeof engine.topics.countOf = (topic) => (formatQueueName(topic) === 'shop#orders' ? 1_000 : 0);
-  const { unary } = createNodeService(
-    createHandlers({ ...engine, topics: { ...engine.topics, countOf } }, keptLog()),
-    turns,
-  );
+  const engine = await openWatchedEngine({
+    topics: { countOf: (topic) => (formatQueueName(topic) === 'shop#orders' ? 1_000 : 0) },
+  });
+  const { unary } = createNodeService(createHandlers(engine, keptLog()), turns);
   const data = Buffer.alloc(16 * 1024);
   for (const place of [
     { topic: 'shop#orders', queue: '' },
@@ -76,7 +74,7 @@ test('a pattern takes a turn of its own while its expression is to be compiled',
       return start();
     },
   } as FairTurns;
-  const engine = fakeEngine({ leaseTasks: async () => [] });
+  const engine = await openWatchedEngine();
   const { unary } = createNodeService(createHandlers(engine, keptLog()), turns);
   const patterns = [{ nameRegex: '^turns#', afterQueues: 0, id: 1 }];
   const request = encodeToBuffer(LeaseTasksRequest, aLease({ queues: [], maxTasks: 1, patterns }));
@@ -90,7 +88,7 @@ describe('listings that take long', () => {
     ['many connections of a host', (number: number) => `10.0.0.1:${number}`],
   ])('of %s leave places for other callers', async (_who, addressOf) => {
     let slow = 0;
-    const engine = fakeEngine({
+    const engine = await openWatchedEngine({
       listQueues: ({ filter }) => {
         if (filter.matches === undefined) return Promise.resolve({ queues: [], more: false });
         slow++;

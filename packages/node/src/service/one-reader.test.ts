@@ -32,7 +32,7 @@ import {
   aWait,
 } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
-import { fakeEngine } from '../testing/fake-engine.ts';
+import { openWatchedEngine, type WatchedEngine } from '../testing/watched-engine.ts';
 import { createHandlers } from './handlers.ts';
 import { createNodeService } from './node-service.ts';
 
@@ -54,7 +54,6 @@ const NODES = ['a', 'b', 'c'].map((name) => ({ nodeId: name, name, address: `${n
 const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 const ALL = ['enqueue', 'lease', 'read', 'manage-queues'] as const;
-type FakeEngine = ReturnType<typeof fakeEngine>;
 
 const rules = accessOf({
   principals: [
@@ -73,27 +72,34 @@ const DECODERS = new Map<string, (bytes: Buffer) => unknown>(
   ]),
 );
 
-/** Every operation is refused after it was recorded, so that each is over at once. */
-const refusingEngine = (): FakeEngine => {
-  const engine = fakeEngine();
-  const refuse = (operation: string) => async (command: unknown) => {
-    engine.asked.push({ operation, command });
-    throw new Refusal('TASK_NOT_FOUND', 'refused by the test');
-  };
-  return new Proxy(engine, {
-    get: (target, name, receiver) =>
-      typeof Reflect.get(target, name, receiver) === 'function' && name !== 'queuesWithTasks'
-        ? refuse(String(name))
-        : name === 'schedules' || name === 'topics' || name === 'settings'
-          ? new Proxy({}, { get: (_, part) => (part === 'countOf' ? () => 0 : refuse(`${name}.${String(part)}`)) })
-          : Reflect.get(target, name, receiver),
-  });
+const refuse = async () => {
+  throw new Refusal('TASK_NOT_FOUND', 'refused by the test');
 };
 
-const serviceOn = (engine: FakeEngine): RawService => createNodeService(createHandlers(engine, SILENT));
+/** Every operation is refused after it was recorded, so that each is over at once. */
+const refusingEngine = (): Promise<WatchedEngine> =>
+  openWatchedEngine({
+    updateTasks: refuse,
+    updateBatch: refuse,
+    leaseTasks: refuse,
+    waitForTasks: refuse,
+    listQueues: refuse,
+    queueStats: refuse,
+    peekTasks: refuse,
+    getTasks: refuse,
+    deleteQueue: refuse,
+    resetLeases: refuse,
+    schedules: { put: refuse, list: refuse, delete: refuse, pause: refuse, trigger: refuse },
+    settings: { put: refuse, delete: refuse, list: refuse },
+    topics: { subscribe: refuse, unsubscribe: refuse, list: refuse },
+  });
 
-function setUp() {
-  const engines = new Map(NODES.map(({ address }) => [address, refusingEngine()]));
+const serviceOn = (engine: WatchedEngine): RawService => createNodeService(createHandlers(engine, SILENT));
+
+async function setUp() {
+  const engines = new Map(
+    await Promise.all(NODES.map(async ({ address }) => [address, await refusingEngine()] as const)),
+  );
   const services = new Map([...engines].map(([address, engine]) => [address, serviceOn(engine)]));
   const upstream = Object.assign(new FakeUpstream(), { isLocal: () => true });
   upstream.answer = ({ address, method, request, options }) => {
@@ -109,7 +115,7 @@ function setUp() {
     random: new SeededRandom(SEED),
     log: SILENT,
   });
-  const direct = refusingEngine();
+  const direct = await refusingEngine();
   return { engines, upstream, clock, routed: createRouterService(router), direct, alone: serviceOn(direct) };
 }
 
@@ -320,7 +326,7 @@ class Messages {
 test(`the same message is routed, checked and applied: ${MESSAGES} messages, seed ${SEED}`, async () => {
   const random = new SeededRandom(SEED);
   const messages = new Messages(random);
-  const { engines, upstream, clock, routed, direct, alone } = setUp();
+  const { engines, upstream, clock, routed, direct, alone } = await setUp();
   const methods = [...Object.keys(routed.unary), 'Stream'];
   const ends = new Map<string, number>();
   const faults: string[] = [];

@@ -5,8 +5,8 @@ import { AuditLog } from '@taskmaster/server/audit';
 import type { AuditEvent } from '@taskmaster/server/ports';
 import { accessOf, errorInfoOf } from '@taskmaster/server/testing';
 import { expect, onTestFinished, test } from 'vitest';
-import { fakeEngine } from '../../testing/fake-engine.ts';
 import { startNodeServer } from '../../testing/start-node-server.ts';
+import { openWatchedEngine } from '../../testing/watched-engine.ts';
 
 const access = () => accessOf({ principals: [{ name: 'shop', tokens: [hashOfToken('tm_shop')], rights: [] }] });
 const asIs = (bytes: Buffer): Buffer => bytes;
@@ -36,7 +36,11 @@ test.each([
 ])('a caller without a valid credential is in the audit log and in the metrics: %s', async (method, path) => {
   const events: AuditEvent[] = [];
   const audit = { record: (event: AuditEvent) => void events.push(event) };
-  await using server = await startNodeServer(fakeEngine(), { access: access(), audit, isReflectionGuarded: true });
+  await using server = await startNodeServer(await openWatchedEngine(), {
+    access: access(),
+    audit,
+    isReflectionGuarded: true,
+  });
   const client = clientOf(server.port);
   expect(await reasonOf(client, path, { authorization: 'Bearer tm_wrong' })).toBe('UNAUTHENTICATED');
   expect(events).toMatchObject([{ kind: 'refusal', action: method, result: 'UNAUTHENTICATED' }]);
@@ -47,7 +51,7 @@ test('a stream whose credential is revoked is in the audit log', async () => {
   const events: AuditEvent[] = [];
   const audit = { record: (event: AuditEvent) => void events.push(event) };
   const rules = access();
-  await using server = await startNodeServer(fakeEngine(), { access: rules, audit });
+  await using server = await startNodeServer(await openWatchedEngine(), { access: rules, audit });
   const ended = reasonOf(clientOf(server.port), TaskMasterServiceService.stream.path, {
     authorization: 'Bearer tm_shop',
   });
@@ -63,7 +67,7 @@ test('the lines of callers without a credential are short, whatever they send', 
   const clock = new VirtualClock();
   const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
   const audit = new AuditLog({ clock, log, append: (line) => void lines.push(line) });
-  await using server = await startNodeServer(fakeEngine(), { access: access(), audit });
+  await using server = await startNodeServer(await openWatchedEngine(), { access: access(), audit });
   const client = clientOf(server.port);
   const { path, requestSerialize } = TaskMasterServiceService.subscribe;
   const long = '\u0001'.repeat(1_000_000);

@@ -4,8 +4,8 @@ import { hashOfToken, TaskMasterServiceClient, TaskMasterServiceService } from '
 import { Access, AccessTable, type CallerAccess } from '@taskmaster/server/access';
 import { aPeek, errorInfoOf } from '@taskmaster/server/testing';
 import { expect, onTestFinished, test } from 'vitest';
-import { fakeEngine } from '../../testing/fake-engine.ts';
 import { startNodeServer } from '../../testing/start-node-server.ts';
+import { openWatchedEngine } from '../../testing/watched-engine.ts';
 
 const limitedTo = (connections: number): Access =>
   new Access({
@@ -22,7 +22,7 @@ const limitedTo = (connections: number): Access =>
   });
 
 test('a caller that says it is a router is counted: only a sealed header proves that', async () => {
-  const engine = fakeEngine({ peekTasks: async () => [] });
+  const engine = await openWatchedEngine();
   await using server = await startNodeServer(engine, { access: limitedTo(1) });
   const ask = (headers: Readonly<Record<string, string>>): Promise<string> => {
     const client = new TaskMasterServiceClient(`127.0.0.1:${server.port}`, credentials.createInsecure(), {
@@ -53,7 +53,7 @@ test('a connection that was closed before its caller is identified does not coun
     asked.resolve();
     return identified.promise;
   };
-  await using server = await startNodeServer(fakeEngine(), { access });
+  await using server = await startNodeServer(await openWatchedEngine(), { access });
   const session = connect(`http://127.0.0.1:${server.port}`);
   const call = session.request({
     ':method': 'POST',

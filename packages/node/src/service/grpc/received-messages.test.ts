@@ -4,14 +4,15 @@ import { type ServiceError, status } from '@grpc/grpc-js';
 import { ErrorInfo, limits, Status, TaskMasterServiceService } from '@taskmaster/proto';
 import { anEnqueue, anUpdate, errorInfoOf, grpcClient, type TestServer } from '@taskmaster/server/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { fakeEngine } from '../../testing/fake-engine.ts';
 import { startNodeServer } from '../../testing/start-node-server.ts';
+import { openWatchedEngine, type WatchedEngine } from '../../testing/watched-engine.ts';
 
 const MIB = 1024 * 1024;
-const engine = fakeEngine();
+let engine: WatchedEngine;
 let server: TestServer;
 let session: ClientHttp2Session;
 beforeEach(async () => {
+  engine = await openWatchedEngine();
   server = await startNodeServer(engine);
   session = connect(`http://127.0.0.1:${server.port}`).on('error', () => {});
 });

@@ -2,14 +2,14 @@ import { type ClientHttp2Session, type ClientHttp2Stream, connect } from 'node:h
 import { ErrorInfo, limits, Status, TaskMasterServiceService } from '@taskmaster/proto';
 import { grpcClient } from '@taskmaster/server/testing';
 import { expect, onTestFinished, test } from 'vitest';
-import { fakeEngine } from '../../testing/fake-engine.ts';
 import { startNodeServer } from '../../testing/start-node-server.ts';
+import { openWatchedEngine } from '../../testing/watched-engine.ts';
 
 const MIB = 1024 * 1024;
 const { updateTasks, stream } = TaskMasterServiceService;
 
 async function start(options: Parameters<typeof startNodeServer>[1] = {}) {
-  const server = await startNodeServer(fakeEngine({ deleteQueue: async () => 0 }), {
+  const server = await startNodeServer(await openWatchedEngine(), {
     maxReceivingBytes: 16 * MIB,
     ...options,
   });

@@ -1,18 +1,8 @@
 import { once } from 'node:events';
 import { type ClientDuplexStream, type ServiceError, status } from '@grpc/grpc-js';
-import type { TaskEngine } from '@taskmaster/engine';
-import {
-  type Instant,
-  type LeaseCommand,
-  type LeasedTask,
-  type LeaseToken,
-  type Pid,
-  Refusal,
-  type UpdateCommand,
-} from '@taskmaster/engine/domain';
+import type { Instant, LeaseCommand, LeasedTask, LeaseToken, Pid, UpdateCommand } from '@taskmaster/engine/domain';
 import { limits, type StreamCall, type StreamRequest, type StreamResponse, type StreamResult } from '@taskmaster/proto';
 import {
-  aDequeue,
   aLease,
   anEnqueue,
   anUpdate,
@@ -22,14 +12,14 @@ import {
   SleepingClient,
 } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
-import { fakeEngine } from '../../testing/fake-engine.ts';
 import { startNodeServer } from '../../testing/start-node-server.ts';
+import { type Instead, openWatchedEngine } from '../../testing/watched-engine.ts';
 
 type Stream = ClientDuplexStream<StreamRequest, StreamResponse>;
 
 const update = (id: number, pid = 'a'): StreamCall => ({
   id,
-  call: { $case: 'update', value: anUpdate({ dequeue: [aDequeue({ pid: bytes(pid) })] }) },
+  call: { $case: 'update', value: anUpdate({ enqueue: [anEnqueue({ queue: 'shop#other', pid: bytes(pid) })] }) },
 });
 const lease = (id: number, waitMs = 0): StreamCall => ({ id, call: { $case: 'lease', value: aLease({ waitMs }) } });
 const cancel = (id: number): StreamCall => ({ id, call: { $case: 'cancel', value: {} } });
@@ -51,14 +41,6 @@ const aTask = (data: Uint8Array = bytes('data')): LeasedTask => ({
   headerBytes: 0,
 });
 
-/** Waits for ever, or until its signal says no longer. */
-const waitForEver: TaskEngine['leaseTasks'] = (_command, context) =>
-  new Promise((_resolve, reject) => {
-    const giveUp = () => reject(new Refusal('CANCELLED', 'given up'));
-    if (context?.signal?.aborted) giveUp();
-    context?.signal?.addEventListener('abort', giveUp);
-  });
-
 /** Reads this many answers, grouped by message. */
 async function answers(stream: Stream, count: number): Promise<StreamResult[][]> {
   const messages: StreamResult[][] = [];
@@ -72,16 +54,16 @@ async function answers(stream: Stream, count: number): Promise<StreamResult[][]>
   return messages;
 }
 
-async function setUp(engine: Parameters<typeof fakeEngine>[0], options: Parameters<typeof startNodeServer>[1] = {}) {
-  const fake = fakeEngine(engine);
-  const server = await startNodeServer(fake, options);
+async function setUp(instead: Instead, options: Parameters<typeof startNodeServer>[1] = {}) {
+  const engine = await openWatchedEngine(instead);
+  const server = await startNodeServer(engine, options);
   const client = grpcClient(server.port);
   const stream: Stream = client.raw.stream();
   stream.on('error', () => {}); // Every way for a stream to end but one is an error of it; tests look where it matters.
   return {
     server,
     stream,
-    engine: fake,
+    engine,
     [Symbol.asyncDispose]: async () => {
       stream.cancel();
       client[Symbol.dispose]();
@@ -93,8 +75,8 @@ async function setUp(engine: Parameters<typeof fakeEngine>[0], options: Paramete
 describe('a stream', () => {
   test('answers each call under its id, in the order in which they become ready', async () => {
     const first = Promise.withResolvers<void>();
-    const updateTasks = async ({ dequeue }: UpdateCommand) => {
-      if (dequeue[0]?.pid === 'slow') await first.promise;
+    const updateTasks = async ({ enqueue }: UpdateCommand) => {
+      if (enqueue[0]?.pid === 'slow') await first.promise;
       return applied();
     };
     await using it = await setUp({ updateTasks });
@@ -122,7 +104,7 @@ describe('a stream', () => {
   });
 
   test('refuses a bad call and serves the good one in the same message', async () => {
-    await using it = await setUp({ updateTasks: applied });
+    await using it = await setUp({});
     it.stream.write({
       calls: [{ id: 1, call: { $case: 'update', value: anUpdate() } }, { id: 2, call: undefined }, update(3)],
     });
@@ -135,7 +117,7 @@ describe('a stream', () => {
   });
 
   test('ends after all answers when the client has half-closed it', async () => {
-    await using it = await setUp({ updateTasks: applied });
+    await using it = await setUp({});
     it.stream.write({ calls: [update(1)] });
     it.stream.end();
     const answered = answers(it.stream, 1);
@@ -155,7 +137,7 @@ describe('calls that are cheap to make', () => {
   });
 
   test('above the limit end the stream', async () => {
-    await using it = await setUp({ updateTasks: applied });
+    await using it = await setUp({});
     const ended = once(it.stream, 'error');
     it.stream.write({ calls: [update(0), ...nameless(limits.streamCalls)] });
     const [error] = await ended;
@@ -167,7 +149,7 @@ describe('calls that are cheap to make', () => {
   });
 
   test('are not answered further while the client does not read, even if they are refused', async () => {
-    const asked = fakeEngine({ updateTasks: applied });
+    const asked = await openWatchedEngine({});
     const streamLimits = { callsInFlight: 1_000, requestBytes: 1e6, unreadBytes: 1e6 };
     await using server = await startNodeServer(asked, { streamLimits });
     using client = new SleepingClient(server.port);
@@ -184,7 +166,7 @@ describe('calls that are cheap to make', () => {
 
 describe('a waiting lease on a stream', () => {
   test('is answered CANCELLED when the client cancels it', async () => {
-    await using it = await setUp({ leaseTasks: waitForEver });
+    await using it = await setUp({});
     it.stream.write({ calls: [lease(1, 60_000), lease(2, 60_000)] });
     await expect.poll(() => it.engine.asked.length).toBe(2);
     it.stream.write({ calls: [cancel(1), cancel(99)] });
@@ -215,7 +197,7 @@ describe('a waiting lease on a stream', () => {
   });
 
   test('has an id that no other call may use', async () => {
-    await using it = await setUp({ leaseTasks: waitForEver });
+    await using it = await setUp({});
     it.stream.write({ calls: [lease(1, 60_000), lease(1, 60_000)] });
     expect((await answers(it.stream, 1)).flat()).toMatchObject([
       { id: 1, result: { $case: 'error', value: { reason: 'INVALID_ARGUMENT' } } },
@@ -223,7 +205,7 @@ describe('a waiting lease on a stream', () => {
   });
 
   test('ends without tasks when the server stops, and then the stream ends', async () => {
-    await using it = await setUp({ leaseTasks: waitForEver });
+    await using it = await setUp({});
     it.stream.write({ calls: [lease(1, 60_000)] });
     await expect.poll(() => it.engine.asked.length).toBe(1);
     const ended = once(it.stream, 'error');
@@ -237,10 +219,7 @@ describe('a waiting lease on a stream', () => {
 });
 
 test('a stream ends at its maximum age, after its last answer', async () => {
-  await using it = await setUp(
-    { leaseTasks: waitForEver },
-    { maxConnectionAgeMs: 200, maxConnectionAgeGraceMs: 60_000 },
-  );
+  await using it = await setUp({}, { maxConnectionAgeMs: 200, maxConnectionAgeGraceMs: 60_000 });
   const ended = once(it.stream, 'error');
   const answered = answers(it.stream, 1);
   it.stream.write({ calls: [lease(1, 600_000)] });
@@ -263,7 +242,7 @@ describe('a stream whose client sends more than it may', () => {
 
   test('is read while leases wait: leases beyond their share are refused', async () => {
     const streamLimits = { callsInFlight: 8, requestBytes: 1e6, unreadBytes: 1e6 };
-    await using it = await setUp({ leaseTasks: waitForEver, updateTasks: applied }, { streamLimits });
+    await using it = await setUp({}, { streamLimits });
     it.stream.write({ calls: Array.from({ length: 8 }, (_, id) => lease(id, 60_000)) });
     const refused = { reason: 'TOO_MANY_WAITERS', metadata: { limit: '6' } };
     expect((await answers(it.stream, 2)).flat()).toMatchObject([
@@ -283,10 +262,13 @@ describe('a stream whose client sends more than it may', () => {
 
   test('is read while leases wait that came in a message with large updates', async () => {
     const streamLimits = { callsInFlight: 1_000, requestBytes: 1e6, unreadBytes: 1e6 };
-    await using it = await setUp({ leaseTasks: waitForEver, updateTasks: applied }, { streamLimits });
+    await using it = await setUp({}, { streamLimits });
     const large = (id: number): StreamCall => ({
       id,
-      call: { $case: 'update', value: anUpdate({ enqueue: [anEnqueue({ data: Buffer.alloc(300_000) })] }) },
+      call: {
+        $case: 'update',
+        value: anUpdate({ enqueue: [anEnqueue({ queue: 'shop#other', data: Buffer.alloc(300_000) })] }),
+      },
     });
     for (let id = 0; id < 10; id += 2) {
       it.stream.write({ calls: [lease(id, 60_000), large(id + 1)] });
@@ -309,15 +291,11 @@ describe('a stream whose client sends more than it may', () => {
   });
 
   const data = Buffer.alloc(500_000);
-  const engine = () =>
-    fakeEngine({
-      leaseTasks: async () => [aTask(data)],
-      // Leases for a client that is gone are given back.
-      updateTasks: async () => ({ enqueued: [], renewed: [], released: [] }),
-    });
+  // Leases for a client that is gone are given back.
+  const engine = () => openWatchedEngine({ leaseTasks: async () => [aTask(data)], updateTasks: applied });
 
   test('is not served while it does not read its answers', async () => {
-    const asked = engine();
+    const asked = await engine();
     const streamLimits = { callsInFlight: 1, requestBytes: 1e6, unreadBytes: 1e6 };
     await using server = await startNodeServer(asked, { streamLimits });
     using client = new SleepingClient(server.port);
@@ -331,7 +309,7 @@ describe('a stream whose client sends more than it may', () => {
   });
 
   test('loses its connection if it has too many unread answers, without an effect on other connections', async () => {
-    await using server = await startNodeServer(engine(), { maxUnreadReplyBytes: 8e6 });
+    await using server = await startNodeServer(await engine(), { maxUnreadReplyBytes: 8e6 });
     using reader = grpcClient(server.port);
     using sleeper = new SleepingClient(server.port);
     sleeper.ask(Array.from({ length: 100 }, (_, id) => lease(id)));

@@ -7,8 +7,8 @@ import {
   lifecycleContract,
   lifecycleTimeoutContract,
 } from '@taskmaster/server/testing';
-import { fakeEngine } from '../../testing/fake-engine.ts';
 import { nodeServerFor } from '../../testing/start-node-server.ts';
+import { openWatchedEngine } from '../../testing/watched-engine.ts';
 
 const grpcServer = (timeoutMs: number) => async (): Promise<LifecycleWorld> => {
   const port = await freePort();
@@ -19,10 +19,11 @@ const grpcServer = (timeoutMs: number) => async (): Promise<LifecycleWorld> => {
     asked.resolve();
     return deleted.promise;
   };
+  const engine = await openWatchedEngine({ deleteQueue });
   let server: GrpcServer | undefined;
   return {
     start: async () => {
-      server = nodeServerFor(fakeEngine({ deleteQueue }), { port });
+      server = nodeServerFor(engine, { port });
       await server.start();
     },
     stop: async () => server?.stop(timeoutMs),

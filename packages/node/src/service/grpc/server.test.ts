@@ -4,8 +4,8 @@ import { connect } from 'node:net';
 import { promisify } from 'node:util';
 import { type Client, credentials, makeGenericClientConstructor, type ServiceError, status } from '@grpc/grpc-js';
 import {
-  type CallContext,
   type CallSignal,
+  type EngineHealth,
   type Instant,
   type LeasedTask,
   type LeaseToken,
@@ -30,8 +30,8 @@ import {
   watchHealth,
 } from '@taskmaster/server/testing';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { fakeEngine } from '../../testing/fake-engine.ts';
 import { startNodeServer } from '../../testing/start-node-server.ts';
+import { openWatchedEngine } from '../../testing/watched-engine.ts';
 
 const aTask = (change: Partial<LeasedTask> = {}): LeasedTask => ({
   queue: { group: 'shop', name: 'mail' },
@@ -60,7 +60,7 @@ const noOutcome = async () => ({ enqueued: [], renewed: [], released: [] });
 
 describe('a call', () => {
   test('reaches the engine as a command, and its outcome is returned', async () => {
-    const engine = fakeEngine({
+    const engine = await openWatchedEngine({
       updateTasks: async () => ({
         enqueued: [{ pid: '\xff\0' as Pid, result: EnqueueResult.ENQUEUE_RESULT_COLLAPSED, leased: true }],
         renewed: [],
@@ -80,19 +80,20 @@ describe('a call', () => {
   });
 
   test('passes the address of the worker to the engine', async () => {
-    const engine = fakeEngine({ leaseTasks: async () => [aTask()] });
+    const engine = await openWatchedEngine();
     await using server = await startNodeServer(engine);
     using client = grpcClient(server.port);
+    await client.updateTasks(anUpdate({ enqueue: [anEnqueue({ pid: Buffer.from([0xff, 0x61]) })] }));
     const { tasks } = await client.leaseTasks(aLease());
-    expect(tasks).toMatchObject([{ queue: 'shop#mail', pid: Buffer.from([0xff, 0x61]), leaseToken: 7, attempt: 1 }]);
-    expect(engine.asked[0]?.command).toMatchObject({ workerAddress: expect.stringMatching(/^127\.0\.0\.1:\d+$/) });
+    expect(tasks).toMatchObject([{ queue: 'shop#mail', pid: Buffer.from([0xff, 0x61]), attempt: 1 }]);
+    expect(engine.asked[1]?.command).toMatchObject({ workerAddress: expect.stringMatching(/^127\.0\.0\.1:\d+$/) });
   });
 
   test('that the engine refuses fails with the reason', async () => {
     const refuse = async () => {
       throw new Refusal('DISK_FULL', 'no space for new work', { retryDelayMs: 1_000 });
     };
-    await using server = await startNodeServer(fakeEngine({ updateTasks: refuse }));
+    await using server = await startNodeServer(await openWatchedEngine({ updateTasks: refuse }));
     using client = grpcClient(server.port);
     const error = await client.updateTasks(anUpdate({ dequeue: [aDequeue()] })).catch((e: ServiceError) => e);
     expect(error).toMatchObject({ code: status.RESOURCE_EXHAUSTED, details: 'no space for new work' });
@@ -104,7 +105,7 @@ describe('a call', () => {
     const fail = async () => {
       throw new TypeError('secret');
     };
-    await using server = await startNodeServer(fakeEngine({ deleteQueue: fail }));
+    await using server = await startNodeServer(await openWatchedEngine({ deleteQueue: fail }));
     using client = grpcClient(server.port);
     const error = await client.deleteQueue({ queue: 'mail' }).catch((e: ServiceError) => e);
     expect(error).toMatchObject({ code: status.INTERNAL, details: expect.not.stringContaining('secret') });
@@ -112,19 +113,13 @@ describe('a call', () => {
   });
 
   test('that is cancelled aborts its wait', async () => {
-    const waiting = Promise.withResolvers<CallSignal>();
-    const leaseTasks = (_command: unknown, context?: CallContext) =>
-      new Promise<never>((_resolve, reject) => {
-        context?.signal?.addEventListener('abort', () => reject(new Refusal('CANCELLED', 'given up')));
-        if (context?.signal) waiting.resolve(context.signal);
-      });
-    await using server = await startNodeServer(fakeEngine({ leaseTasks }));
+    const engine = await openWatchedEngine();
+    await using server = await startNodeServer(engine);
     using client = grpcClient(server.port);
     const call = client.raw.leaseTasks(aLease({ waitMs: 60_000 }), () => {});
-    const signal = await waiting.promise;
+    await expect.poll(() => engine.figures().waiters).toBe(1);
     call.cancel();
-    await aborted(signal);
-    expect(signal.aborted).toBe(true);
+    await expect.poll(() => engine.figures().waiters).toBe(0);
   });
 
   test('that many leases wait for aborts all of them, without a warning', async () => {
@@ -132,23 +127,14 @@ describe('a call', () => {
     const onWarning = ({ message }: Error) => void warnings.push(message);
     process.on('warning', onWarning);
     onTestFinished(() => void process.off('warning', onWarning));
-    let [waiting, givenUp] = [0, 0];
-    const all = { wait: Promise.withResolvers<void>(), end: Promise.withResolvers<void>() };
-    const leaseTasks = (_command: unknown, context?: CallContext) =>
-      new Promise<never>((_resolve, reject) => {
-        context?.signal?.addEventListener('abort', () => {
-          reject(new Refusal('CANCELLED', 'given up'));
-          if (++givenUp === 50) all.end.resolve();
-        });
-        if (++waiting === 50) all.wait.resolve();
-      });
-    await using server = await startNodeServer(fakeEngine({ leaseTasks }));
+    const engine = await openWatchedEngine();
+    await using server = await startNodeServer(engine);
     using client = grpcClient(server.port);
     const requests = Array.from({ length: 50 }, () => aLease({ waitMs: 60_000 }));
     const call = client.raw.batchLeaseTasks({ requests }, () => {});
-    await all.wait.promise;
+    await expect.poll(() => engine.figures().waiters).toBe(50);
     call.cancel();
-    await all.end.promise;
+    await expect.poll(() => engine.figures().waiters).toBe(0);
     expect(warnings).toEqual([]);
   });
 
@@ -156,7 +142,7 @@ describe('a call', () => {
     const granted = Promise.withResolvers<readonly LeasedTask[]>();
     const asked = Promise.withResolvers<CallSignal>();
     const givenBack = Promise.withResolvers<UpdateCommand>();
-    const engine = fakeEngine({
+    const engine = await openWatchedEngine({
       leaseTasks: (_command, context) => {
         if (context?.signal) asked.resolve(context.signal);
         return granted.promise;
@@ -204,7 +190,7 @@ describe('invalid bytes', () => {
     ['with a number beyond 2^53', Buffer.from('1a0c20ffffffffffffffff7f1a00'.slice(0, 26), 'hex'), 'INVALID_ARGUMENT'],
     ['longer than a request may be', Buffer.alloc(limits.requestBytes + 1), 'REQUEST_TOO_LARGE'],
   ])('%s are refused and affect no other call', async (_what, message, reason) => {
-    const engine = fakeEngine();
+    const engine = await openWatchedEngine();
     await using server = await startNodeServer(engine);
     using client = grpcClient(server.port);
     const raw = new RawClient(`127.0.0.1:${server.port}`, credentials.createInsecure());
@@ -216,7 +202,7 @@ describe('invalid bytes', () => {
   });
 
   test('that are not HTTP end their own connection only', async () => {
-    await using server = await startNodeServer(fakeEngine({ deleteQueue: async () => 3 }));
+    await using server = await startNodeServer(await openWatchedEngine());
     using client = grpcClient(server.port);
     for (const garbage of [
       'GET / HTTP/1.1\r\n\r\n',
@@ -228,18 +214,13 @@ describe('invalid bytes', () => {
       socket.resume();
       await once(socket, 'close');
     }
-    expect(await client.deleteQueue({ queue: 'mail' })).toEqual({ deletedTasks: 3 });
+    expect(await client.deleteQueue({ queue: 'mail' })).toEqual({ deletedTasks: 0 });
   });
 });
 
 describe('calls that wait for tasks on one connection', () => {
-  const waitForEver = (_command: unknown, context?: CallContext) =>
-    new Promise<never>((_resolve, reject) => {
-      context?.signal?.addEventListener('abort', () => reject(new Refusal('CANCELLED', 'given up')));
-    });
-
   test('leave room for others: waiting calls beyond half of its calls are refused, with the limit', async () => {
-    const engine = fakeEngine({ leaseTasks: waitForEver, updateTasks: noOutcome });
+    const engine = await openWatchedEngine();
     await using server = await startNodeServer(engine, { maxConcurrentCallsPerConnection: 8 });
     using client = grpcClient(server.port);
     const poll = () => client.raw.leaseTasks(aLease({ waitMs: 60_000 }), () => {});
@@ -253,7 +234,7 @@ describe('calls that wait for tasks on one connection', () => {
     const { results } = await client.batchLeaseTasks({ requests: [aLease({ waitMs: 60_000 })] });
     expect(results).toMatchObject([{ result: { $case: 'error', value: { reason: 'TOO_MANY_WAITERS' } } }]);
     // Calls that do not wait, and other connections, are not affected.
-    for (let i = 0; i < 20; i++) await client.updateTasks(anUpdate({ dequeue: [aDequeue()] }));
+    for (let i = 0; i < 20; i++) await client.getTasks(aGet());
     using other = grpcClient(server.port, { 'grpc.use_local_subchannel_pool': 1 });
     other.raw.leaseTasks(aLease({ waitMs: 60_000 }), () => {});
     await expect.poll(() => engine.asked.length).toBe(6 + 20 + 1);
@@ -269,7 +250,7 @@ describe('calls that wait for tasks on one connection', () => {
 });
 
 test('a connection survives thousands of cancelled calls', async () => {
-  await using server = await startNodeServer(fakeEngine({ updateTasks: noOutcome }));
+  await using server = await startNodeServer(await openWatchedEngine());
   const session = connectHttp2(`http://127.0.0.1:${server.port}`);
   const { path } = TaskMasterServiceService.leaseTasks;
   const headers = { ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers' };
@@ -304,7 +285,7 @@ describe('a reply', () => {
 
   test('of leased tasks fits into a message: tasks that do not fit are released', async () => {
     const givenBack = Promise.withResolvers<UpdateCommand>();
-    const engine = fakeEngine({
+    const engine = await openWatchedEngine({
       leaseTasks: async () => [aTask({ data: large }), aTask({ pid: 'b' as Pid, data: large })],
       updateTasks: async (command) => {
         givenBack.resolve(command);
@@ -318,7 +299,10 @@ describe('a reply', () => {
   });
 
   test('to a batch of leases is shared between them', async () => {
-    const engine = fakeEngine({ leaseTasks: async () => [aTask({ data: large })], updateTasks: noOutcome });
+    const engine = await openWatchedEngine({
+      leaseTasks: async () => [aTask({ data: large })],
+      updateTasks: noOutcome,
+    });
     await using server = await startNodeServer(engine);
     using client = grpcClient(server.port);
     const { results } = await client.batchLeaseTasks({ requests: [aLease(), aLease(), aLease({ maxTasks: 0 })] });
@@ -334,9 +318,9 @@ describe('a reply', () => {
   });
 
   test('to a batch of updates has one result for each, also for refused ones', async () => {
-    await using server = await startNodeServer(fakeEngine({ updateTasks: noOutcome }));
+    await using server = await startNodeServer(await openWatchedEngine());
     using client = grpcClient(server.port);
-    const { results } = await client.batchUpdateTasks({ requests: [anUpdate(), anUpdate({ dequeue: [aDequeue()] })] });
+    const { results } = await client.batchUpdateTasks({ requests: [anUpdate(), anUpdate({ enqueue: [anEnqueue()] })] });
     expect(results).toMatchObject([
       { result: { $case: 'error', value: { reason: 'EMPTY_REQUEST' } } },
       { result: { $case: 'response' } },
@@ -351,7 +335,7 @@ describe('a reply', () => {
       state: state(large.length),
       data,
     });
-    const engine = fakeEngine({
+    const engine = await openWatchedEngine({
       peekTasks: async () => [view('a', undefined), view('b', undefined)],
       getTasks: async ({ pids }) => pids.map((pid) => view(pid, large)),
     });
@@ -368,16 +352,21 @@ describe('a server', () => {
   test.each(['', 'taskmaster.v1.TaskMasterService', 'taskmaster.v1.ClusterService'])(
     'is healthy as the engine is: "%s"',
     async (service) => {
-      const engine = fakeEngine();
+      let health: EngineHealth = { kind: 'serving' };
+      const engine = await openWatchedEngine({
+        get health() {
+          return health;
+        },
+      });
       await using server = await startNodeServer(engine);
       expect(await checkHealth(server.port, service)).toEqual({ status: 'SERVING' });
-      engine.health = { kind: 'failed', cause: new Error('fsync') };
+      health = { kind: 'failed', cause: new Error('fsync') };
       await expect.poll(() => checkHealth(server.port, service)).toEqual({ status: 'NOT_SERVING' });
     },
   );
 
   test('ends health watches when it stops, after it has reported that it serves no more', async () => {
-    await using server = await startNodeServer(fakeEngine());
+    await using server = await startNodeServer(await openWatchedEngine());
     using health = watchHealth(server.port);
     using reflection = listServices(server.port);
     await health.said('SERVING');
@@ -399,7 +388,7 @@ describe('a server', () => {
       asked.resolve();
       return deleted.promise;
     };
-    await using server = await startNodeServer(fakeEngine({ deleteQueue }));
+    await using server = await startNodeServer(await openWatchedEngine({ deleteQueue }));
     using client = grpcClient(server.port);
     const call = client.deleteQueue({ queue: 'mail' });
     await asked.promise;
@@ -412,7 +401,9 @@ describe('a server', () => {
   });
 
   test('reports if its port is taken', async () => {
-    await using server = await startNodeServer(fakeEngine());
-    await expect(startNodeServer(fakeEngine(), { port: server.port })).rejects.toMatchObject({ code: 'EADDRINUSE' });
+    await using server = await startNodeServer(await openWatchedEngine());
+    await expect(startNodeServer(await openWatchedEngine(), { port: server.port })).rejects.toMatchObject({
+      code: 'EADDRINUSE',
+    });
   });
 });

@@ -1,16 +1,10 @@
 import { credentials, Metadata, type ServiceError } from '@grpc/grpc-js';
-import { type CallContext, Refusal } from '@taskmaster/engine/domain';
 import { type BatchLeaseTasksResponse, hashOfToken, TaskMasterServiceClient } from '@taskmaster/proto';
 import { Access, AccessTable } from '@taskmaster/server/access';
 import { aLease, errorInfoOf, grpcClient } from '@taskmaster/server/testing';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { fakeEngine } from '../../testing/fake-engine.ts';
 import { startNodeServer } from '../../testing/start-node-server.ts';
-
-const waitForEver = (_command: unknown, context?: CallContext) =>
-  new Promise<never>((_resolve, reject) => {
-    context?.signal?.addEventListener('abort', () => reject(new Refusal('CANCELLED', 'given up')));
-  });
+import { openWatchedEngine } from '../../testing/watched-engine.ts';
 
 /** A lease request that waits for a hundred queues with names of 100 bytes: 30,000 bytes. */
 const large = () =>
@@ -18,7 +12,7 @@ const large = () =>
 const BYTES = 30_000;
 
 async function start() {
-  const engine = fakeEngine({ leaseTasks: waitForEver });
+  const engine = await openWatchedEngine();
   const server = await startNodeServer(engine, { maxWaitingBytes: 6 * BYTES });
   onTestFinished(() => server[Symbol.asyncDispose]());
   const client = () => {
@@ -92,7 +86,7 @@ test('each waiting lease of a batch counts for the quota of its principal, until
     }),
   });
   const answer = Promise.withResolvers<never[]>();
-  const engine = fakeEngine({ leaseTasks: () => answer.promise });
+  const engine = await openWatchedEngine({ leaseTasks: () => answer.promise });
   await using server = await startNodeServer(engine, { access });
   const client = new TaskMasterServiceClient(`127.0.0.1:${server.port}`, credentials.createInsecure());
   onTestFinished(() => client.close());

@@ -1,4 +1,4 @@
-import type { TaskEngine } from '@taskmaster/engine';
+import type { Engine } from '@taskmaster/engine';
 import { type ShownSubscription, subscriptionMessage } from '@taskmaster/engine/domain';
 import type { Subscription as SubscriptionMessage } from '@taskmaster/proto';
 import type { TaskHandlers } from '@taskmaster/server/calls';
@@ -7,7 +7,7 @@ import { parseListSubscriptions, parseSubscribe, parseSubscriptionKey } from './
 /** The part of the service about topics. */
 export function topicHandlers({
   topics,
-}: Pick<TaskEngine, 'topics'>): Pick<TaskHandlers, 'subscribe' | 'unsubscribe' | 'listSubscriptions'> {
+}: Pick<Engine, 'topics'>): Pick<TaskHandlers, 'subscribe' | 'unsubscribe' | 'listSubscriptions'> {
   return {
     async subscribe(request) {
       const { created, until } = await topics.subscribe(parseSubscribe(request));

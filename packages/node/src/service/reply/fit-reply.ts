@@ -1,4 +1,4 @@
-import type { TaskEngine } from '@taskmaster/engine';
+import type { Engine } from '@taskmaster/engine';
 import type { GetCommand, PeekCommand } from '@taskmaster/engine/domain';
 import type { GetTasksResponse, PeekTasksResponse } from '@taskmaster/proto';
 import { REPLY_BYTES } from '@taskmaster/server/calls';
@@ -9,7 +9,7 @@ import { taskInfo, taskInfoBytes } from './build-reply.ts';
  * Answers a peek, with fewer tasks than requested if their payloads do not fit into one reply. The tasks are read without
  * payloads first, so that memory never holds more payload than the reply.
  */
-export async function peek(engine: TaskEngine, command: PeekCommand): Promise<PeekTasksResponse> {
+export async function peek(engine: Engine, command: PeekCommand): Promise<PeekTasksResponse> {
   const { queue, includeData } = command;
   let left = REPLY_BYTES;
   const views = await engine.peekTasks({ ...command, includeData: false });
@@ -25,7 +25,7 @@ export async function peek(engine: TaskEngine, command: PeekCommand): Promise<Pe
 }
 
 /** Answers a get with all requested tasks. Refused if they do not fit into one reply. */
-export async function get(engine: TaskEngine, command: GetCommand): Promise<GetTasksResponse> {
+export async function get(engine: Engine, command: GetCommand): Promise<GetTasksResponse> {
   const { includeData, pids, keys = [] } = command;
   const isOne = pids.length + keys.length === 1;
   // A single task always fits.

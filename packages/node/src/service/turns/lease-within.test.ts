@@ -9,7 +9,7 @@ import {
 import { keptLog } from '@taskmaster/engine/testing';
 import { ItemKind } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
-import { fakeEngine } from '../../testing/fake-engine.ts';
+import { openWatchedEngine } from '../../testing/watched-engine.ts';
 import { giveBack } from './lease-within.ts';
 
 const aTask = (pid: string, group = 'shop'): LeasedTask => ({
@@ -41,7 +41,7 @@ test('other tasks are released if one of them has changed meanwhile', async () =
     released.push(...release.map(({ pid }) => pid));
     return { enqueued: [], renewed: [], released: [] };
   };
-  giveBack(fakeEngine({ updateTasks }), keptLog(), [aTask('a'), aTask('b'), aTask('c')]);
+  giveBack(await openWatchedEngine({ updateTasks }), keptLog(), [aTask('a'), aTask('b'), aTask('c')]);
   await expect.poll(() => released).toEqual(['a', 'c']);
 });
 
@@ -49,7 +49,7 @@ test('after a failure the leases end by themselves, and the release is not tried
   const updateTasks = async () => {
     throw new Error('a fault');
   };
-  const engine = fakeEngine({ updateTasks });
+  const engine = await openWatchedEngine({ updateTasks });
   const log = keptLog();
   giveBack(engine, log, [aTask('a')]);
   await expect.poll(() => log.lines).toHaveLength(1);

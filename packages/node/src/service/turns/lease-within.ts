@@ -1,4 +1,4 @@
-import type { TaskEngine } from '@taskmaster/engine';
+import type { Engine } from '@taskmaster/engine';
 import { type LeaseCommand, type LeasedTask, Refusal, giveBack as releaseAll } from '@taskmaster/engine/domain';
 import type { Log } from '@taskmaster/engine/ports';
 import type { Caller } from '@taskmaster/server/calls';
@@ -9,7 +9,7 @@ import { fittingTasks } from '../reply/build-reply.ts';
  * immediately, so that they are not hidden until their leases end.
  */
 export function leaseWithin<Reply>(
-  engine: TaskEngine,
+  engine: Engine,
   log: Log,
   command: LeaseCommand,
   caller: Caller,
@@ -30,7 +30,7 @@ export function leaseWithin<Reply>(
 }
 
 /** Releases leased tasks that no worker receives. Does not wait for the result. */
-export function giveBack(engine: TaskEngine, log: Log, tasks: readonly LeasedTask[]): void {
+export function giveBack(engine: Engine, log: Log, tasks: readonly LeasedTask[]): void {
   releaseAll((release) => engine.updateTasks(release), tasks)
     // The tasks become available when their leases end.
     .catch((err: unknown) => log.debug({ err }, 'leased tasks could not be released'));
