@@ -246,6 +246,7 @@ const JEST = 'jest@30.5.2';
 /** jest runs tests in a realm of its own, where errors of Node.js are no `Error`. */
 const TESTS_A_WORKER = `
 import { readFileSync } from 'node:fs';
+import { connect } from '@taskmaster/client';
 
 test('a handler that fails', async () => {
   const client = await connect(process.env.ENDPOINT);
