@@ -4,6 +4,7 @@ import { clusterCpu } from './cluster/cluster-cpu.ts';
 import { handOff } from './cluster/hand-off.ts';
 import { kill } from './cluster/kill.ts';
 import { membership } from './cluster/membership.ts';
+import { oneMachine } from './cluster/one-machine.ts';
 import { rollingRestart } from './cluster/rolling-restart.ts';
 import { sharded } from './cluster/sharded.ts';
 import { throughProxy } from './cluster/through-proxy.ts';
@@ -34,6 +35,7 @@ export const rows: readonly Row[] = [
   securityCost,
   clusterCpu,
   sharded,
+  oneMachine,
   handOff,
   membership,
   kill,
