@@ -112,7 +112,7 @@ describe('the rows of new tasks in a queue whose tasks are leased soon', () => {
     await h.clock.advance(500);
     await h.enqueue('mail', ['a']);
     expect(rowsOf(h)).toEqual([2, 0, 0]);
-    await h.clock.advance(500);
+    await h.clock.advance(100);
     expect(pidsOf(await h.lease('mail'))).toEqual(['a']);
     await h.enqueue('mail', ['b']);
     expect(rowsOf(h)).toEqual([3, 0, 0]);

@@ -15,7 +15,9 @@ import type { QueueRates } from './rates.ts';
 
 const NONE: readonly never[] = [];
 
-/** In a queue that flows, tasks wait less than this before they are leased, in ms: usually not until the next checkpoint. */
+/** In a queue that flows, tasks wait less than this before they are leased, in ms: most are gone before the next checkpoint. */
+const FLOW_WAIT_MS = 100;
+/** A queue flows until no task of it was leased for so long, in ms. */
 const FLOW_MS = 500;
 
 /** The full name as a flat string. A concatenated string also keeps its parts, which is much memory for 100,000 queues. */
@@ -143,7 +145,7 @@ export class Queue implements CacheOwner, ChangedQueue {
 
   /** Called for each task that is leased. */
   leased(now: Instant, waitedMs: number): void {
-    this.#flowsUntil = waitedMs < FLOW_MS ? now + FLOW_MS : 0;
+    this.#flowsUntil = waitedMs < FLOW_WAIT_MS ? now + FLOW_MS : 0;
   }
 
   /** True if a new task will probably be leased soon, as others were. */
