@@ -282,7 +282,8 @@ export class Faults {
       this.oldCopies.started(node);
     } catch (error) {
       this.#trouble.trace(() => `${node.name} could not start: ${error}`);
-      if (String(error).includes(`${node.name} has left`)) this.#leave(node);
+      // "This node has left" says another node of itself.
+      if (String(error).includes(` ${node.name} has left`)) this.#leave(node);
       else if (!this.#over) this.#restartLater(node);
     }
   }
