@@ -55,7 +55,7 @@ async function headPids(engineState: EngineState, queue: Queue, limit: number, a
   const range = { gte: taskKey(queue.prefix, first), lt: afterPrefix(queue.prefix) };
   // Each pending change may make one row stale, unless its task has no rows yet. Read one more row for each.
   let rows = limit;
-  for (const { earlier } of queue.pendingChanges()) if (earlier.length > 0) rows++;
+  for (const { mayHaveRow } of queue.pendingChanges()) if (mayHaveRow) rows++;
   const read = await engineState.store.scan(Family.ready, range, { rows, bytes: Number.MAX_SAFE_INTEGER });
   const pids = new Set(read.map(({ key }) => pidOfTaskKey(key)));
   for (const { pid, now } of queue.pendingChanges()) {

@@ -20,6 +20,7 @@ export class PendingChange implements BehindRows {
   now: TaskState | undefined;
   /** The payload. Undefined only if it is empty or the store shows it (Q3). */
   data: Uint8Array | undefined;
+  /** As in `BehindRows`, behind the writes in progress. */
   earlier: readonly TaskState[];
   /** The number of the atom that wrote the payload, until it is applied; otherwise 0. */
   payloadOf = 0;
@@ -36,6 +37,12 @@ export class PendingChange implements BehindRows {
     this.queue = queue;
     this.pid = pid;
     this.earlier = earlier;
+  }
+
+  /** True if the store may show a row of it: it has one, or is about to delete it. */
+  get mayHaveRow(): boolean {
+    const writesToCome = this.staleSince === 0 ? 0 : 1;
+    return this.earlier.length > 0 || this.writes > writesToCome;
   }
 }
 

@@ -248,3 +248,16 @@ test('a peek at leased tasks shows those first whose leases end first, although 
   const seen = await h.engine.peekTasks({ kind: 'leased', queue, limit: 5, includeData: false });
   expect(pidsOf(seen)).toEqual(pidsOf(soon));
 });
+
+test('a peek at the head finds the tasks behind those whose rows a checkpoint is deleting', async () => {
+  await using h = await engineHarness({ writeMs: 1, config: { checkpointIntervalMs: CHECKPOINT_MS, cacheBytes: 1 } });
+  const pids = Array.from({ length: 20 }, (_, i) => name(i));
+  await h.clock.run(h.enqueue('mail', pids));
+  await h.clock.advance(1.5 * CHECKPOINT_MS);
+  await h.clock.run(h.update({ dequeue: pids.slice(0, 10).map((pid) => ({ queue: 'mail', pid })) }));
+  h.disk.stallWrite(10 * CHECKPOINT_MS);
+  await h.clock.advance(CHECKPOINT_MS);
+  const queue = { group: '', name: 'mail' };
+  const seen = await h.clock.run(h.engine.peekTasks({ kind: 'head', queue, limit: 5, includeData: false }));
+  expect(pidsOf(seen)).toEqual(pids.slice(10, 15));
+});
