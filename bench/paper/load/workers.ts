@@ -14,29 +14,48 @@ const PAYLOADS = 64;
 /** The result of a call; undefined: no task is left. */
 type Done = { readonly tasks: number; readonly latencyMs: number } | undefined;
 
+/** Repeats one operation. */
+type Thread = () => Promise<Done>;
+
 /** Runs workers with several threads each until the time is over, the tasks are done, or one worker finds no task. */
 export async function runWorkers(connections: Connections, load: WorkersLoad): Promise<WorkersResult> {
-  const callers = await Promise.all(load.groups.map((_, number) => openCaller(connections, load, `worker ${number}`)));
+  const open = (_: string, number: number) => openCaller(connections, load, `worker ${number}`);
+  return runCallers(await Promise.all(load.groups.map(open)), load);
+}
+
+/** The same for open callers, one for each group. `now`: in ms since any fixed moment. */
+export async function runCallers(
+  callers: readonly Caller[],
+  load: WorkersLoad,
+  now?: () => number,
+): Promise<WorkersResult> {
   const { maxTasks = Number.POSITIVE_INFINITY } = load;
   const locks = new KeyedLock();
-  const meter = new WorkersMeter(load);
-  const thread = async (operate: () => Promise<Done>): Promise<void> => {
+  const threads = await Promise.all(
+    callers.flatMap((caller, worker) => {
+      const threadOf = threadsOf(caller, load, load.groups[worker] ?? '', locks);
+      return Array.from({ length: load.threads }, (_, number) => threadOf(worker + number));
+    }),
+  );
+  const meter = new WorkersMeter(load, now);
+  const run = async (operate: Thread): Promise<void> => {
     while (!meter.isOver && meter.allTasks < maxTasks) {
       const done = await operate();
       if (done === undefined) meter.dry();
       else meter.record(done.tasks, done.latencyMs);
     }
   };
-  await Promise.all(
-    callers.flatMap((caller, number) => {
-      const operate = operationOf(caller, load, load.groups[number] ?? '', locks);
-      return Array.from({ length: load.threads }, () => thread(operate));
-    }),
-  );
+  await Promise.all(threads.map(run));
   return meter.result(callers.reduce((sum, { refused }) => sum + refused, 0));
 }
 
-function operationOf(caller: Caller, load: WorkersLoad, group: string, locks: KeyedLock): () => Promise<Done> {
+/** Makes the threads of a worker. Threads with odd numbers may begin with another call than those with even numbers. */
+function threadsOf(
+  caller: Caller,
+  load: WorkersLoad,
+  group: string,
+  locks: KeyedLock,
+): (number: number) => Thread | Promise<Thread> {
   const { operation, batch } = load;
   const queues = Array.from({ length: load.queues }, (_, number) => queueName(group, number));
   const payload = payloadsOf(load.taskBytes);
@@ -49,7 +68,7 @@ function operationOf(caller: Caller, load: WorkersLoad, group: string, locks: Ke
   switch (operation.kind) {
     case 'enqueue': {
       const pid = operation.pids === 'random' ? randomPids() : () => undefined;
-      return () => {
+      return () => () => {
         const tasks: NewTask[] = [];
         for (let i = 0; i < batch; i++) {
           tasks.push({ queue: queues[turn++ % queues.length] ?? '', pid: pid(), data: payload() });
@@ -57,19 +76,29 @@ function operationOf(caller: Caller, load: WorkersLoad, group: string, locks: Ke
         return timed(batch, () => caller.enqueue(tasks, 'collapse'));
       };
     }
-    case 'lease-dequeue':
-      return async () => {
+    case 'lease-dequeue': {
+      const lease = async () => {
         const from = turn++ % queues.length;
         const began = performance.now();
         const leased = await caller.lease([...queues.slice(from), ...queues.slice(0, from)], batch);
-        const latencyMs = performance.now() - began;
-        if (leased === undefined) return undefined;
-        await leased.dequeue();
-        return { tasks: leased.tasks, latencyMs };
+        return leased && { ...leased, latencyMs: performance.now() - began };
       };
+      return async (number) => {
+        // A node answers calls in order. So threads that all begin with a lease stay in step: all lease, then all dequeue, and
+        // tasks are done in bursts. Therefore every second thread begins with a dequeue.
+        let next = number % 2 === 1 ? await lease() : undefined;
+        return async () => {
+          const leased = next ?? (await lease());
+          next = undefined;
+          if (leased === undefined) return undefined;
+          await leased.dequeue();
+          return { tasks: leased.tasks, latencyMs: leased.latencyMs };
+        };
+      };
+    }
     case 'replace': {
       const [queue = ''] = queues;
-      return () => {
+      return () => () => {
         const number = Math.floor(Math.random() * operation.tasks);
         const task = { queue, pid: Buffer.from(String(number).padStart(PID_BYTES, '0')), data: payload() };
         const lock = { none: undefined, task: `${queue}/${number}`, queue, all: '' }[operation.locks];

@@ -19,7 +19,8 @@ export function figureFive(points: readonly Point[]): Section {
       'tasks would be more than the node takes at once (128 MiB of payload), so that beyond that a worker has fewer ' +
       'threads: 5, 2 and 1 with 200, 500 and 1,000 tasks a call. “Enqueue” looks up its PIDs in the store, as in Table 1, in ' +
       'queues that grow all through its sweep. ' +
-      'Of lease + dequeue the latency is the lease’s, as in the paper.',
+      'Of lease + dequeue the latency is the lease’s, as in the paper. Every second thread begins with a dequeue, of tasks ' +
+      'that it has leased before: threads that all begin with a lease would stay in step, and tasks would be done in bursts.',
     charts: [
       [
         'figure-5a',
