@@ -113,8 +113,15 @@ describe('a lease request that waits', () => {
   });
 });
 
-test('a busy queue is read ahead early enough: no request waits for the store', async () => {
+test.each([
+  ['with rows of its tasks', false],
+  ['with tasks that have no rows yet', true],
+])('a busy queue %s is read ahead early enough: no request waits for the store', async (_which, flows) => {
   await using h = await engineHarness({ readMs: 20, config: { minRefillTasks: 10, maxRefillTasks: 10 } });
+  if (flows) {
+    await h.clock.run(h.enqueue('mail', ['first']));
+    await h.clock.run(h.lease('mail'));
+  }
   const pids = Array.from({ length: 60 }, (_, at) => String(at).padStart(2, '0'));
   await h.clock.run(h.enqueue('mail', pids));
   await h.crash();

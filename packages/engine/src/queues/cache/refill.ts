@@ -44,9 +44,11 @@ async function readHead(engineState: EngineState, queue: Queue, tasks: number): 
     const from = queue.warmCache.firstMissing;
     if (from !== undefined) {
       const { states, ended } = await readStates(engineState, queue, from, tasks);
-      const head = withPending(queue, from, states, ended).slice(0, tasks);
-      const payloads = await readPayloads(engineState, queue, head);
-      merge(queue, from, states, payloads, ended);
+      const head = withPending(queue, from, states, ended);
+      // Tasks without rows count, too: more than the payloads that are read would wait for the store later.
+      const last = head.length > tasks ? head[tasks - 1] : ended ? undefined : states.at(-1);
+      const payloads = await readPayloads(engineState, queue, head.slice(0, tasks));
+      merge(queue, from, states, payloads, last && pidAfter(last[0]));
     }
   } catch (error) {
     endRefill(queue, hold);
@@ -116,13 +118,12 @@ async function readPayloads(engineState: EngineState, queue: Queue, states: Stat
 
 const EMPTY = new Uint8Array(0);
 
-/** Merges the rows from the store with the changes since the read began, which are newer (Q2). */
-function merge(queue: Queue, from: Pid, states: States, payloads: Map<Pid, Uint8Array>, ended: boolean): void {
+/** Merges the rows from the store with the changes since the read began, which are newer (Q2). `to`: the next `firstMissing`. */
+function merge(queue: Queue, from: Pid, states: States, payloads: Map<Pid, Uint8Array>, to: Pid | undefined): void {
   const cache = queue.warmCache;
   // The last tasks may have been taken meanwhile: then the cache is already complete.
   if (queue.dropped || cache.firstMissing === undefined) return;
-  const last = states.at(-1);
-  cache.extendTo(ended || !last ? undefined : pidAfter(last[0]));
+  cache.extendTo(to);
   for (const [pid, state] of states) {
     if (queue.pendingOf(pid)) continue;
     cache.putReady(pid, { state, data: state.dataBytes === 0 ? EMPTY : payloads.get(pid) });
