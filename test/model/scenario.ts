@@ -232,12 +232,42 @@ const attempt: fc.Arbitrary<Action[]> = fc
     ...(isCompleted ? [change(ofLatest({ do: 'dequeue', ms: undefined })), pass(30)] : []),
   ]);
 
-const actions: fc.Arbitrary<Action[]> = fc
-  .array(fc.oneof({ weight: 20, arbitrary: anyAction.map((one) => [one]) }, { weight: 1, arbitrary: attempt }), {
-    minLength: 3,
-    maxLength: 45,
-    size: 'max',
+/** A queue whose tasks are leased soon. So the rows of further tasks are written with the checkpoint. */
+const flow: fc.Arbitrary<Action[]> = fc
+  .record({
+    queue,
+    further: fc.array(enqueue, { minLength: 1, maxLength: 3 }),
+    leased: oneOf(0, 1, 10),
+    leaseDurationMs: oneOf(30, 10_000),
+    isCompleted: fc.boolean(),
+    restMs: oneOf(0, 3, 300),
   })
+  .map(({ queue, further, leased, leaseDurationMs, isCompleted, restMs }) => {
+    const lease = (max: number): Action => {
+      const limits = { waitMs: 0, maxPid: undefined, maxBytes: 1e6 };
+      return { do: 'lease', queues: [queue], max, leaseDurationMs, ...limits };
+    };
+    return [
+      change({ do: 'enqueue', queue, pid: undefined, mode: 'collapse', delayMs: 0, bytes: 8, retry: 0 }),
+      pass(30),
+      lease(1),
+      pass(30),
+      change(...further.map((item) => ({ ...item, queue }) as Item)),
+      ...(leased > 0 ? [pass(10), lease(leased)] : []),
+      ...(isCompleted ? [pass(30), change(ofLatest({ do: 'dequeue', ms: undefined }))] : []),
+      pass(restMs),
+    ];
+  });
+
+const actions: fc.Arbitrary<Action[]> = fc
+  .array(
+    fc.oneof(
+      { weight: 20, arbitrary: anyAction.map((one) => [one]) },
+      { weight: 1, arbitrary: attempt },
+      { weight: 1, arbitrary: flow },
+    ),
+    { minLength: 3, maxLength: 45, size: 'max' },
+  )
   .map((parts) => parts.flat());
 
 export const scenarios: fc.Arbitrary<Scenario> = fc.record({
