@@ -79,6 +79,11 @@ const ASKED: Readonly<Record<string, Asked>> = {
   },
   '/taskmaster.v1.TaskMasterService/DeleteQueueSettings': { need: 'right', request: { queues: 'shop#other' } },
   '/taskmaster.v1.TaskMasterService/ListQueueSettings': { need: 'right', request: { queue: 'shop#' } },
+  '/taskmaster.v1.TaskMasterService/PauseQueues': {
+    need: 'right',
+    request: { queues: 'shop#other', reason: '', durationMs: 0, untilUnixMs: 0 },
+  },
+  '/taskmaster.v1.TaskMasterService/ResumeQueues': { need: 'right', request: { queues: 'shop#other' } },
   '/taskmaster.v1.TaskMasterService/DeleteQueue': { need: 'right', request: { queue: 'shop#other' } },
   '/taskmaster.v1.TaskMasterService/ResetLeases': { need: 'right', request: { queue: 'shop#other' } },
   '/taskmaster.v1.TaskMasterService/PutSchedule': { need: 'right', request: { schedule: 'shop#s', spec: aSchedule() } },

@@ -79,6 +79,16 @@ test('queue-settings: tasks that say nothing follow the settings of their queue'
   ]);
 });
 
+test('pause: the worker waits until the queue and its group are resumed', async () => {
+  expect((await runExample('pause', [node.endpoint])).toSorted()).toEqual([
+    '1 task waits: mail server is down',
+    'letters: 0 leased',
+    'letters: 1 leased',
+    'sent to ann@example.com',
+    'still paused by post#*',
+  ]);
+});
+
 test('rerun: a change during a run is one more run, which continues where it stopped', async () => {
   expect(await runExample('attempts/rerun', [node.endpoint])).toEqual([
     'indexing version 1, from the start',

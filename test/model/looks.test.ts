@@ -6,7 +6,14 @@ import {
   Refusal,
   UpdateRefusal,
 } from '@taskmaster/engine/domain';
-import { type EngineHarness, type EnqueueSpec, engineHarness, putSettings } from '@taskmaster/engine/testing';
+import {
+  type EngineHarness,
+  type EnqueueSpec,
+  engineHarness,
+  pauseQueues,
+  putSettings,
+  resumeQueues,
+} from '@taskmaster/engine/testing';
 import { EnqueueMode, MissedRuns, parseQueueName, type QueueSettings } from '@taskmaster/proto';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -172,6 +179,14 @@ const stepIn = ({ queues, hasSchedules, hasTopics }: World) => {
         settings: fc.constantFrom(...SETTINGS),
       }),
     },
+    {
+      weight: 2,
+      arbitrary: fc.record({
+        do: fc.constantFrom('pause queues' as const, 'resume queues' as const),
+        queue: fc.constantFrom(...queues, 'g#*'),
+        durationMs: fc.constantFrom(undefined, 20, 150, 1000),
+      }),
+    },
     { weight: 1, arbitrary: fc.record({ do: fc.constant('restart' as const), downMs: fc.constantFrom(0, 0, 200) }) },
     {
       weight: ofSchedules,
@@ -310,7 +325,7 @@ class Play {
     return tasks;
   }
 
-  /** All schedules and subscriptions. */
+  /** All schedules, subscriptions and pauses. */
   async #records(): Promise<string> {
     const { engine } = this.#h;
     const { schedules } = await engine.schedules.list({
@@ -320,7 +335,8 @@ class Play {
       limit: 10,
       after: undefined,
     });
-    return JSON.stringify([schedules, await engine.topics.list('g', undefined)]);
+    const pauses = (await engine.pauses.list('g')).map(({ message }) => message);
+    return JSON.stringify([schedules, await engine.topics.list('g', undefined), pauses]);
   }
 
   async #ask(step: Asked): Promise<string> {
@@ -368,6 +384,12 @@ class Play {
         return this.#ends(step.queue);
       case 'settings':
         return putSettings(h.engine, step.queue, step.settings);
+      case 'pause queues':
+        return (await pauseQueues(h.engine, step.queue, { durationMs: step.durationMs })).message;
+      case 'resume queues': {
+        const { resumed, pauses } = await resumeQueues(h.engine, step.queue);
+        return [resumed, pauses.map(({ message }) => message)];
+      }
       case 'delete':
         return h.engine.deleteQueue(parseQueueName(step.queue));
       case 'reset':

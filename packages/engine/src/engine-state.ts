@@ -4,6 +4,7 @@ import type { Admission } from './admission.ts';
 import type { EngineConfig } from './config.ts';
 import type { TaskChange } from './domain/atom.ts';
 import type { Instant, PartitionId, QueueId, Ticket } from './domain/ids.ts';
+import { namePattern } from './domain/name-pattern.ts';
 import type { Refusal } from './domain/refusal.ts';
 import type { Holdings } from './holdings.ts';
 import { LastAttempts } from './last-attempts.ts';
@@ -28,7 +29,8 @@ import { NameMatching } from './queues/name-matching.ts';
 import { OrderedQueues } from './queues/ordered-queues.ts';
 import { isSchedules, Queue } from './queues/queue.ts';
 import { QueueTable } from './queues/queue-table.ts';
-import { endRecords, keyRecords, settingsRecords, subscriptionRecords } from './records/record-store.ts';
+import { PauseTable } from './records/pause-table.ts';
+import { endRecords, keyRecords, pauseRecords, settingsRecords, subscriptionRecords } from './records/record-store.ts';
 import type { RecordsInMemory } from './records/record-table.ts';
 import { SettingsTable } from './records/settings-table.ts';
 import { RequestIds } from './requests/request-ids.ts';
@@ -122,10 +124,12 @@ export class EngineState {
   readonly schedules = new OrderedQueues();
   readonly lastAttempts = new LastAttempts();
   readonly settings = new SettingsTable();
+  readonly pauses = new PauseTable();
   readonly subscriptions = new SubscriptionTable();
   /** By the name of the reserved queue. */
   readonly #records: ReadonlyMap<string, RecordsInMemory> = new Map<string, RecordsInMemory>([
     [settingsRecords.name, this.settings.records],
+    [pauseRecords.name, this.pauses],
     [subscriptionRecords.name, this.subscriptions],
   ]);
   readonly cache: TaskCache;
@@ -145,6 +149,8 @@ export class EngineState {
   readonly #empty = new EmptyQueues();
   readonly #pending = new PendingChanges();
   readonly #tails = new LogTails();
+  /** Queues whose pauses have ended in this turn. */
+  readonly #resumed: Queue[] = [];
   #failure: Error | undefined;
 
   constructor(deps: EngineStateDeps, recovered: Recovered) {
@@ -214,7 +220,25 @@ export class EngineState {
   draftQueue(name: QueueName, drafts: number): Queue {
     const id = this.partitionOf(name.group);
     const queueId = (this.#partition(id).nextQueueId + drafts) as QueueId;
-    return new Queue(id, new QueueLedger(queueId, name), this.settings.of(name));
+    return new Queue(
+      id,
+      new QueueLedger(queueId, name),
+      this.settings.of(name),
+      this.pauses.of(name, this.clock.now()),
+    );
+  }
+
+  /** Ends the pauses that are over at this instant. It costs a comparison when there are none. */
+  endPauses(now: Instant): void {
+    for (const ended of this.pauses.takeEnded(now)) {
+      for (const queue of this.table.ofGroup(ended.group)) {
+        // Others that match have ended, too: a queue has the one that ends last.
+        if (queue.pause !== ended) continue;
+        queue.pause = undefined;
+        this.#resumed.push(queue);
+      }
+    }
+    if (this.#resumed.length > 0) this.#announceResumed();
   }
 
   /** The last and the last durable ticket, and the next queue id of a partition. */
@@ -265,6 +289,7 @@ export class EngineState {
     for (const queue of queues) {
       const { ledger } = queue;
       queue.settings = this.settings.of(ledger.name);
+      queue.pause = this.pauses.of(ledger.name, this.clock.now());
       this.#noteCounts(queue, this.clock.now());
       this.#add(partition, queue);
       if (keyRecords.has(ledger.name)) this.adoptedKeys.add(queue);
@@ -316,7 +341,7 @@ export class EngineState {
       this.#pending.note(queue.apply(ticket, change, known), hasPayload, isUrgent);
       this.lastAttempts.changed(queue, stateBefore(change), stateAfter(change));
       countChange(this.counts, planned, plan.at);
-      if (queue.isReserved) this.#recordChanged(queue, change, ticket);
+      if (queue.isReserved) this.#recordChanged(queue, change, ticket, plan.at);
     }
     for (const { queue } of plan.dropped ?? NONE) this.#drop(partition, queue);
     this.#tails.committed(atom, this.#pending.last);
@@ -330,6 +355,7 @@ export class EngineState {
     }
     this.watcher?.committed(plan);
     this.#announce(plan.changes);
+    if (this.#resumed.length > 0) this.#announceResumed();
     return ticket;
   }
 
@@ -402,15 +428,31 @@ export class EngineState {
     this.listener.removed(queue);
   }
 
-  /** Queues of the group follow their new settings from this turn on. */
-  #recordChanged(records: Queue, change: TaskChange, ticket: Ticket): void {
-    this.#records.get(records.ledger.name.name)?.changed(records, change);
-    if (!settingsRecords.has(records.ledger.name)) return;
-    for (const queue of this.table.ofGroup(records.ledger.name.group)) {
+  /** Queues of the group follow their new settings and pauses from this turn on. */
+  #recordChanged(records: Queue, change: TaskChange, ticket: Ticket, now: Instant): void {
+    const { name } = records.ledger;
+    this.#records.get(name.name)?.changed(records, change);
+    if (pauseRecords.has(name)) this.#pauseChanged(name.group, Buffer.from(change.pid, 'latin1').toString(), now);
+    if (!settingsRecords.has(name)) return;
+    for (const queue of this.table.ofGroup(name.group)) {
       const before = queue.settings;
       queue.settings = this.settings.of(queue.ledger.name);
       if (!isDeepStrictEqual(queue.settings.retry, before.retry)) this.lastAttempts.resettle(queue, ticket);
     }
+  }
+
+  #pauseChanged(group: string, pattern: string, now: Instant): void {
+    const matches = namePattern(pattern);
+    for (const queue of this.table.ofGroup(group)) {
+      if (!matches(queue.ledger.name.name)) continue;
+      const before = queue.pause;
+      queue.pause = this.pauses.of(queue.ledger.name, now);
+      if (before !== undefined && queue.pause === undefined) this.#resumed.push(queue);
+    }
+  }
+
+  #announceResumed(): void {
+    for (const queue of this.#resumed.splice(0)) if (queue.isOffering) this.listener.available(queue);
   }
 
   #noteChanged(partition: Partition, queue: Queue, now: Instant): void {

@@ -28,6 +28,7 @@ import type {
   UpdateOutcome,
   WaitCommand,
 } from './domain/commands.ts';
+import type { PauseOperations } from './domain/queue-pauses.ts';
 import type { SettingsOperations } from './domain/queue-settings.ts';
 import { Refusal } from './domain/refusal.ts';
 import type { ScheduleEngine } from './domain/schedules/schedule-commands.ts';
@@ -50,6 +51,7 @@ import { StoreFullError, type StoreState } from './ports/store.ts';
 import { Counts } from './queues/counts.ts';
 import type { LimitedGroup } from './queues/group-usage.ts';
 import { Tally } from './queues/tally.ts';
+import { pauseOperations } from './records/pause-operations.ts';
 import { settingsOperations } from './records/settings-operations.ts';
 import { Schedules, schedulesIn } from './schedules/schedules.ts';
 import { diskFull, refusalOf } from './store-refusal.ts';
@@ -71,6 +73,7 @@ export class Engine {
   readonly schedules: ScheduleEngine;
   readonly topics: TopicOperations;
   readonly settings: SettingsOperations;
+  readonly pauses: PauseOperations;
   readonly #counts: Counts;
   readonly #admission: Admission;
   readonly #reaper: Reaper;
@@ -103,6 +106,10 @@ export class Engine {
       read: (group, work) => this.#readOf([{ group }], work),
     });
     this.settings = settingsOperations({
+      change: (work, addedBytes) => this.#change(work, addedBytes),
+      read: (group, work) => this.#readOf([{ group }], work),
+    });
+    this.pauses = pauseOperations({
       change: (work, addedBytes) => this.#change(work, addedBytes),
       read: (group, work) => this.#readOf([{ group }], work),
     });

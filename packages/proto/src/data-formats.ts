@@ -47,6 +47,12 @@ export const dataFormats: readonly [DataFormat, ...DataFormat[]] = [
       'After a crash the state of a new task may be in the log entry only: the rows of tasks that are leased soon follow with the checkpoint.',
     downgrade: false,
   },
+  {
+    format: 6,
+    release: '0.1.0',
+    changed: 'Groups have pauses of queues, whose tasks earlier builds would lease.',
+    downgrade: false,
+  },
 ];
 
 /** The oldest of the formats whose releases can use data of the last one. */

@@ -79,6 +79,12 @@ export const limits = {
   defaultBackoffMaxMs: 3_600_000,
   /** Settings of queues, in one group. */
   queueSettings: 256,
+  /** Pauses of queues, in one group. */
+  queuePauses: 256,
+  /** Duration of a pause. */
+  pauseMs: 365 * 24 * 3600 * 1000,
+  /** Reason for which queues are paused. */
+  pauseReasonBytes: 256,
   /** Key of a task, in UTF-8. */
   keyBytes: 256,
   /** Progress of a task. */

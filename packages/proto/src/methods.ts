@@ -189,6 +189,18 @@ const rows = {
     isLarge: true,
     audit: undefined,
   },
+  pauseQueues: {
+    scope: { of: 'group', field: 'queues', right: 'manage-queues' },
+    repetition: 'harmless',
+    isLarge: false,
+    audit: ({ queues, reason }) => ({ target: queues, details: { reason } }),
+  },
+  resumeQueues: {
+    scope: { of: 'group', field: 'queues', right: 'manage-queues' },
+    repetition: 'harmless',
+    isLarge: false,
+    audit: ({ queues }) => ({ target: queues }),
+  },
   putSchedule: {
     scope: { of: 'group', field: 'schedule', right: 'enqueue' },
     repetition: 'harmless',

@@ -12,6 +12,8 @@ export const reservedQueues = {
   keys: `${RESERVED_PREFIX}keys`,
   /** Settings of queues. */
   settings: `${RESERVED_PREFIX}settings`,
+  /** Pauses of queues. A record is hidden until the end of its pause. */
+  pauses: `${RESERVED_PREFIX}pauses`,
   /** Schedules. A record is hidden until the next run, by the system clock. */
   schedules: `${RESERVED_PREFIX}schedules`,
   /** Subscriptions of queues to topics. */

@@ -290,6 +290,18 @@ def queues_follow_settings():
     assert gone.deleted
 
 
+def queues_are_paused():
+    update(enqueue=[t.Enqueue(queue="py#paused", pid=b"a")])
+    request = q.PauseQueuesRequest(queues="py#pau*", reason="why", duration_ms=60_000)
+    pause = stub.PauseQueues(request, timeout=TIMEOUT).pause
+    assert pause.until_unix_ms - pause.since_unix_ms == 60_000
+    assert list(lease("py#paused")) == [] and stats("py#paused").pause.reason == "why"
+    resumed = stub.ResumeQueues(q.ResumeQueuesRequest(queues="py#pau*"), timeout=TIMEOUT)
+    assert resumed.resumed and not resumed.pauses
+    (task,) = lease("py#paused")
+    assert not stats("py#paused").HasField("pause")
+
+
 def results_are_waited_for():
     update(enqueue=[t.Enqueue(queue="py#asked", pid=b"a")])
     (task,) = lease("py#asked")
@@ -371,6 +383,7 @@ batches_answer_one_by_one()
 a_stream_carries_everything()
 queues_are_listed_and_deleted()
 queues_follow_settings()
+queues_are_paused()
 results_are_waited_for()
 schedules_enqueue_tasks()
 topics_fan_out()

@@ -7,8 +7,8 @@ import {
   type Subscription,
 } from '@taskmaster/client';
 import { limits } from '@taskmaster/proto';
-import { type Command, InvalidArgumentError, Option } from 'commander';
-import { lengthOfTime, payload, pid, queueName } from '../input/arguments.ts';
+import { type Command, Option } from 'commander';
+import { groupName, lengthOfTime, payload, pid, queueName } from '../input/arguments.ts';
 import { filterOption, filterText } from '../input/header-filter.ts';
 import { openInput, readWhole } from '../input/read-input.ts';
 import { addTaskFlags, type TaskFlags, taskOptions } from '../input/task-flags.ts';
@@ -114,11 +114,6 @@ function addPublish(topic: Command, runner: Runner): void {
     if (data !== undefined && flags.file !== undefined) throw new UsageError('give DATA or --file, not both');
     return runner.connected((session) => publishOne(session, name, data, flags), [name]);
   });
-}
-
-function groupName(text: string): string {
-  if (text.includes('#')) throw new InvalidArgumentError(`'${text}' is not a group: a group contains no #.`);
-  return text;
 }
 
 async function publishOne(

@@ -68,6 +68,11 @@ export function queueName(text: string): string {
   return canonicalName(text);
 }
 
+export function groupName(text: string): string {
+  if (text.includes('#')) throw new InvalidArgumentError(`'${text}' is not a group: a group contains no #.`);
+  return text;
+}
+
 export function pid(text: string): Pid {
   try {
     return pidFromText(text);

@@ -1,6 +1,8 @@
 import type { ShardedQueueStats } from '@taskmaster/client';
+import { pauseInfo } from '@taskmaster/client/internal';
 import type { QueueStats, QueueTotals } from '@taskmaster/proto';
 import { count, duration, rate } from './format.ts';
+import { pauseObject, pauseText } from './pause-view.ts';
 import type { Column } from './table.ts';
 
 /** Statistics of a queue for programs. Rates are per second, times in ms. */
@@ -17,10 +19,20 @@ export function statsObject(stats: QueueStats | ShardedQueueStats): object {
     completeRate: stats.completeRate,
     meanLeaseMs: stats.meanLeaseMs,
     oldestAgeMs: stats.oldestAgeMs,
+    pause: stats.pause && pauseObject(pauseInfo(stats.pause)),
   };
 }
 
-export const statsColumns: readonly Column<QueueStats | ShardedQueueStats>[] = [
+/** The columns of a table of these queues. Without a paused queue there is no column for pauses. */
+export function statsColumns(
+  queues: readonly (QueueStats | ShardedQueueStats)[],
+): readonly Column<QueueStats | ShardedQueueStats>[] {
+  if (queues.every(({ pause }) => pause === undefined)) return columns;
+  const now = Date.now();
+  return [...columns, { title: 'PAUSED', cell: ({ pause }) => (pause ? pauseText(pauseInfo(pause), now) : '-') }];
+}
+
+const columns: readonly Column<QueueStats | ShardedQueueStats>[] = [
   {
     title: 'QUEUE',
     cell: (stats) => ('shards' in stats ? `${stats.queue} (${fullShards(stats)} shards)` : stats.queue),

@@ -38,6 +38,14 @@ import { workerNames } from '../worker/worker-options.ts';
 import { Cluster } from './cluster.ts';
 import { DeadLetters } from './dead-letters.ts';
 import { type MatchingFilter, type MatchingOptions, MatchingQueues } from './matching-queues.ts';
+import {
+  listPauses,
+  type PauseInfo,
+  type PauseOptions,
+  pauseQueues,
+  type ResumeOutcome,
+  resumeQueues,
+} from './pauses.ts';
 import { Queue } from './queue.ts';
 import { QueueSettingsOfClient } from './queue-settings.ts';
 import { assertRuntime } from './runtime.ts';
@@ -186,6 +194,25 @@ export class TaskMasterClient implements AsyncDisposable {
   /** The settings of queues: defaults for the tasks of queues that match a pattern. */
   get queueSettings(): QueueSettingsOfClient {
     return new QueueSettingsOfClient(this.#context);
+  }
+
+  /**
+   * Pauses the queues of a group that match a pattern, `group#pattern`, also those that are created later. In the pattern, `*`
+   * stands for any number of characters: `group#*` are all queues of the group. See `Queue.pause`.
+   * @throws InvalidRequestError, PermissionDeniedError; TypeError for options of the wrong form.
+   */
+  pauseQueues(queues: string, options: PauseOptions = {}): Promise<PauseInfo> {
+    return pauseQueues(this.#context, queues, options);
+  }
+
+  /** Ends the pause of exactly these queues. Other pauses that match them go on. */
+  resumeQueues(queues: string, options: CallOptions = {}): Promise<ResumeOutcome> {
+    return resumeQueues(this.#context, queues, options);
+  }
+
+  /** The pauses of queues of a group, the most specific ones first. Default: the default group. */
+  pauses(group = '', options: CallOptions = {}): Promise<readonly PauseInfo[]> {
+    return listPauses(this.#context, group, options);
   }
 
   /** A topic with the type of its data. Sends no request: a topic exists while it has subscriptions. */

@@ -25,6 +25,7 @@ import type { CallOptions, UpdateOptions } from '../values/options.ts';
 import { callNames, updateNames } from '../values/options.ts';
 import { type PidLike, pidBytes } from '../values/pid.ts';
 import { nameFields, type TaskName } from '../values/task-name.ts';
+import { type PauseInfo, type PauseOptions, pauseQueues, type ResumeOutcome, resumeQueues } from './pauses.ts';
 
 export interface EnqueueOptions extends TaskOptions, UpdateOptions {}
 
@@ -255,6 +256,26 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
     assertKnown('resetLeases', options, callNames);
     const { resetTasks } = await this[CONTEXT].calls.call(methods.resetLeases, { queue: this.name }, options);
     return resetTasks;
+  }
+
+  /**
+   * Pauses the queue: no task of it is leased until `resume`, or until the pause ends by itself. Lease requests and workers wait;
+   * everything else goes on. Again: changes the reason and the end. The pause stays if the queue is deleted.
+   * @throws InvalidRequestError, PermissionDeniedError; TypeError if the queue's name contains `*`: see `client.pauseQueues`.
+   */
+  async pause(options: PauseOptions = {}): Promise<PauseInfo> {
+    return pauseQueues(this[CONTEXT], this.#alone('pause'), options);
+  }
+
+  /** Ends the pause of this queue. Pauses of patterns that match it go on. */
+  async resume(options: CallOptions = {}): Promise<ResumeOutcome> {
+    return resumeQueues(this[CONTEXT], this.#alone('resume'), options);
+  }
+
+  /** The name of the queue, which is not a pattern. */
+  #alone(what: string): string {
+    if (this.name.includes('*')) throw new TypeError(`${what}: '${this.name}' is a pattern: use client.${what}Queues`);
+    return this.name;
   }
 
   async #shown(tasks: readonly WireInfo[], withData: boolean): Promise<(TaskInfo<T> | TaskSummary)[]> {

@@ -1,6 +1,7 @@
 import type { EnqueueMode, EnqueueResult, QueueName } from '@taskmaster/proto';
 import type { CallSignal } from './call-signal.ts';
 import type { Instant, LeaseToken, Pid } from './ids.ts';
+import type { PauseRecord } from './queue-pauses.ts';
 import type { Refusal } from './refusal.ts';
 import type { RetryPolicy, TaskError, TaskGiven, TaskHistory, TaskState } from './task.ts';
 import type { TaskEnd } from './task-end.ts';
@@ -277,6 +278,8 @@ export interface QueueStats {
   readonly failureRate: number;
   readonly meanLeaseMs: number;
   readonly oldestAgeMs: number;
+  /** Undefined: it is not paused. */
+  readonly pause: PauseRecord | undefined;
   readonly operations: QueueOperations;
 }
 

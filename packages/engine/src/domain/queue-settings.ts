@@ -65,7 +65,7 @@ export function decodeSettings(bytes: Uint8Array): SettingsRecord {
 }
 
 /** The most specific records first: those without `*`, then those with more other characters. */
-export const inOrder = (records: SettingsRecord[]): SettingsRecord[] =>
+export const inOrder = <T extends { readonly pattern: string }>(records: T[]): T[] =>
   records.sort((a, b) => rank(b.pattern) - rank(a.pattern) || (a.pattern < b.pattern ? -1 : 1));
 
 /** The operations of a node on the settings of queues. */

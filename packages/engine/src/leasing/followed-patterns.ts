@@ -73,7 +73,7 @@ export class FollowedPattern {
     for (const queue of this.#barred) {
       if (left-- === 0) break;
       this.#barred.delete(queue);
-      if (queue.ledger.available > 0) this.becameReady(queue);
+      if (queue.isOffering) this.becameReady(queue);
     }
   }
 
@@ -252,7 +252,7 @@ export class FollowedPatterns {
         // Queues take turns: one may match many slow patterns.
         this.#late.delete(queue);
         if (this.#matchUntil((began + SLICE_MS) as Instant, queue, patterns)) {
-          if (queue.ledger.available > 0) this.#events.available(queue);
+          if (queue.isOffering) this.#events.available(queue);
         } else this.#late.set(queue, patterns);
         if (clock.now() - began >= SLICE_MS) break;
       }
@@ -295,7 +295,7 @@ export class FollowedPatterns {
     if (followed?.queue !== queue) this.#followed.set(queue.fullName, { queue, patterns: [pattern] });
     else if (followed.patterns.includes(pattern)) return;
     else followed.patterns.push(pattern);
-    if (queue.ledger.available > 0) pattern.becameReady(queue);
+    if (queue.isOffering) pattern.becameReady(queue);
     const ofPrincipal = this.#countPairs(pattern, 1);
     if (this.#pairs > MOST_PAIRS || ofPrincipal > MOST_PAIRS * PART_OF_PRINCIPAL) this.#fail(pattern, tooManyPairs());
   }

@@ -52,7 +52,7 @@ export function select(
   const picks: Pick[] = [];
   let bytes = 0;
   for (const queue of queues) {
-    if (queue.ledger.available === 0) continue;
+    if (!queue.isOffering) continue;
     const cache = queue.warmCache;
     let left = mostOf?.get(queue) ?? command.maxTasks;
     for (const ready of command.maxTasks === 1 ? cache.first : cache.head()) {
@@ -83,7 +83,7 @@ function furtherRefills(queues: Iterable<Queue>, first: Refill): Refill[] {
   let wanted = first.wanted - first.queue.ledger.available;
   for (const queue of queues) {
     if (wanted <= 0 || refills.length === REFILLS_AT_ONCE - 1) break;
-    if (behind && queue.ledger.available > 0) {
+    if (behind && queue.isOffering) {
       if (queue.warmCache.firstMissing !== undefined) refills.push({ queue, wanted });
       wanted -= queue.ledger.available;
     }

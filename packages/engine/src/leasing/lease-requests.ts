@@ -132,6 +132,8 @@ export class LeaseRequests {
   lease(command: LeaseCommand, signal: CallSignal | undefined): Promise<LeasedTask[]> {
     const { clock, config } = this.#engineState;
     const { waitMs } = command;
+    const now = clock.now();
+    this.#engineState.endPauses(now);
     if (waitMs > 0 && this.#lines.size >= config.maxWaiters) {
       throw new Refusal('TOO_MANY_WAITERS', `${config.maxWaiters} lease requests are waiting already`, {
         retryDelayMs: 1000,
@@ -141,7 +143,7 @@ export class LeaseRequests {
     if (signal?.aborted) return Promise.reject(cancelled());
     const partitions = this.#partitionsOf(command);
     const patterns = command.patterns && this.#follow(command.patterns);
-    const waiter = new LeaseWaiter(command, partitions, signal, clock.now(), ++this.#arrivals, patterns);
+    const waiter = new LeaseWaiter(command, partitions, signal, now, ++this.#arrivals, patterns);
     if (waiter.patterns.length > 0) waiter.leave = this.#leave;
     if (this.#attemptAhead(waiter) === 'served' || waiter.isAnswered) return waiter.answered;
 
@@ -168,8 +170,8 @@ export class LeaseRequests {
       let looked = 0;
       for (const queue of ready ?? []) {
         if (found.size >= most || ++looked > MOST_LOOKED_AT) break;
-        const { available, name } = queue.ledger;
-        if (available === 0 || named.has(queue) || found.has(queue) || !mayLeaseFrom(mayLease, name.group)) continue;
+        const { name } = queue.ledger;
+        if (!queue.isOffering || named.has(queue) || found.has(queue) || !mayLeaseFrom(mayLease, name.group)) continue;
         found.set(queue, { queue: name, patternId: id });
       }
       // Later calls begin with others.
@@ -297,6 +299,8 @@ export class LeaseRequests {
   }
 
   #available(queue: Queue): void {
+    // The requests are served when it is resumed.
+    if (queue.pause !== undefined) return;
     const { fullName } = queue;
     const followed = this.#patterns.isEmpty ? undefined : this.#patterns.following(fullName);
     let isAwaited = this.#lines.has(fullName);
@@ -410,7 +414,8 @@ export class LeaseRequests {
   }
 
   #hasNothing(queue: Queue | undefined): boolean {
-    return queue === undefined || (queue.ledger.available === 0 && !mayBeDue(queue, this.#engineState.clock.now()));
+    if (queue === undefined || queue.pause !== undefined) return true;
+    return queue.ledger.available === 0 && !mayBeDue(queue, this.#engineState.clock.now());
   }
 
   #hasImpatient(name: string, followed: Followed | undefined): boolean {
@@ -554,7 +559,7 @@ export class LeaseRequests {
       let [added, looked] = [0, 0];
       for (const queue of only === undefined ? pattern.ready : isOfPattern ? [only.queue] : []) {
         if (added === CANDIDATES || ++looked > MOST_LOOKED_AT) break;
-        if (queue.ledger.available === 0) pattern.ready.delete(queue);
+        if (!queue.isOffering) pattern.ready.delete(queue);
         else if (named.has(queue) || candidates.mostOf.has(queue) || !isAllowed(mayLease, pattern, queue)) continue;
         else if (this.#isOpen(queue, only, candidates)) {
           candidates.queues.push(queue);

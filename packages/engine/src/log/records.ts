@@ -16,7 +16,11 @@ interface RecordRow {
 }
 
 /** Reserved queues whose records memory keeps, because decisions need them at once. */
-const IN_MEMORY: ReadonlySet<string> = new Set([reservedQueues.settings, reservedQueues.subscriptions]);
+const IN_MEMORY: ReadonlySet<string> = new Set([
+  reservedQueues.settings,
+  reservedQueues.pauses,
+  reservedQueues.subscriptions,
+]);
 
 interface Loaded {
   readonly ledgers: ReadonlyMap<QueueId, QueueLedger>;

@@ -10,6 +10,7 @@ import type {
   StatsReport,
 } from '../domain/commands.ts';
 import type { Instant } from '../domain/ids.ts';
+import { isOver } from '../domain/queue-pauses.ts';
 import type { EngineState } from '../engine-state.ts';
 import type { Queue } from '../queues/queue.ts';
 import { dueFor, mayBeDue, showAllDue } from './expire.ts';
@@ -51,7 +52,7 @@ async function namedStats(
   const totals = new Totals();
   const queues = names.map((name) => {
     const queue = engineState.table.get(name);
-    const stats = queue ? statsOf(queue, now) : { ...NO_STATS, queue: name };
+    const stats = queue ? statsOf(queue, now) : { ...NO_STATS, queue: name, pause: engineState.pauses.of(name, now) };
     totals.add(stats);
     return stats;
   });
@@ -140,7 +141,7 @@ function isWithin({ ledger }: Queue, filter: QueueFilter): boolean {
 const within = (value: number, min: number | undefined, max: number | undefined): boolean =>
   (min === undefined || value >= min) && (max === undefined || value <= max);
 
-function statsOf({ ledger, rates }: Queue, now: Instant): QueueStats {
+function statsOf({ ledger, rates, pause }: Queue, now: Instant): QueueStats {
   return {
     queue: ledger.name,
     available: ledger.available,
@@ -153,6 +154,7 @@ function statsOf({ ledger, rates }: Queue, now: Instant): QueueStats {
     failureRate: rates?.failureRate(now) ?? 0,
     meanLeaseMs: rates?.meanLeaseMs ?? 0,
     oldestAgeMs: ledger.oldest === undefined ? 0 : Math.max(0, now - ledger.oldest),
+    pause: pause === undefined || isOver(pause, now) ? undefined : pause,
     operations: rates?.operations ?? NO_OPERATIONS,
   };
 }

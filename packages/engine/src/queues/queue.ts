@@ -2,6 +2,7 @@ import { formatQueueName, isReservedName, type QueueName, reservedQueues } from 
 import type { TaskChange } from '../domain/atom.ts';
 import type { Instant, PartitionId, Pid, Ticket } from '../domain/ids.ts';
 import { pidAfter, queuePrefix } from '../domain/keys.ts';
+import type { PauseRecord } from '../domain/queue-pauses.ts';
 import { DEFAULT_SETTINGS, type QueueSettings } from '../domain/queue-settings.ts';
 import type { TaskState } from '../domain/task.ts';
 import type { BehindRows } from '../log/atom-rows.ts';
@@ -48,6 +49,8 @@ export class Queue implements CacheOwner, ChangedQueue {
   readonly isReserved: boolean;
   /** What applies to its tasks. May change with any commit of its group. */
   settings: QueueSettings;
+  /** Set while no task of it may be leased. May change with any commit of its group, and at the end of the pause. */
+  pause: PauseRecord | undefined;
   rates: QueueRates | undefined;
   /** The refill in progress, shared by all requests that need it. */
   refilling: Promise<void> | undefined;
@@ -65,10 +68,11 @@ export class Queue implements CacheOwner, ChangedQueue {
   #cache: QueueCache | undefined;
   #changes: QueueChanges | undefined;
 
-  constructor(partition: PartitionId, ledger: QueueLedger, settings = DEFAULT_SETTINGS) {
+  constructor(partition: PartitionId, ledger: QueueLedger, settings = DEFAULT_SETTINGS, pause?: PauseRecord) {
     this.partition = partition;
     this.ledger = ledger;
     this.settings = settings;
+    this.pause = pause;
     this.fullName = inOnePiece(ledger.name);
     this.isReserved = isReservedName(ledger.name.name);
   }
@@ -77,6 +81,11 @@ export class Queue implements CacheOwner, ChangedQueue {
   get prefix(): string {
     this.#prefix ??= queuePrefix(this.partition, this.ledger.queueId);
     return this.#prefix;
+  }
+
+  /** True if requests may lease tasks of it now. */
+  get isOffering(): boolean {
+    return this.ledger.available > 0 && this.pause === undefined;
   }
 
   get cache(): QueueCache | undefined {

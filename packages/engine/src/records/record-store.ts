@@ -85,6 +85,8 @@ export const scheduleRecords = new RecordStore(reservedQueues.schedules);
 export const subscriptionRecords = new RecordStore(reservedQueues.subscriptions);
 /** Settings of queues, by pattern. */
 export const settingsRecords = new RecordStore(reservedQueues.settings);
+/** Pauses of queues, by pattern: hidden until their ends. */
+export const pauseRecords = new RecordStore(reservedQueues.pauses);
 /** How tasks have ended: results, and what keeps later tasks out. */
 export const endRecords = new RecordStore(reservedQueues.results);
 /** Where the tasks with keys are. */

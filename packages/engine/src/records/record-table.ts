@@ -1,5 +1,6 @@
 import type { TaskChange } from '../domain/atom.ts';
-import type { Pid } from '../domain/ids.ts';
+import type { Instant, Pid } from '../domain/ids.ts';
+import { untilOf } from '../log/atom-rows.ts';
 import type { RecordRows } from '../log/records.ts';
 import type { Queue } from '../queues/queue.ts';
 
@@ -11,12 +12,15 @@ export interface RecordsInMemory {
   forget(queue: Queue): void;
 }
 
+/** Reads a record. `until`: until when it is hidden. Undefined: it is not. */
+type Decode<T> = (bytes: Uint8Array, until: Instant | undefined) => T;
+
 /** The records of one reserved queue name in memory, by group. They change in the turn of the commit. */
 export class RecordTable<T> implements RecordsInMemory {
-  readonly #decode: (pid: Pid, bytes: Uint8Array) => T;
+  readonly #decode: Decode<T>;
   readonly #byGroup = new Map<string, ReadonlyMap<Pid, T>>();
 
-  constructor(decode: (pid: Pid, bytes: Uint8Array) => T) {
+  constructor(decode: Decode<T>) {
     this.#decode = decode;
   }
 
@@ -26,7 +30,7 @@ export class RecordTable<T> implements RecordsInMemory {
   }
 
   adopt({ ledger }: Queue, rows: RecordRows): void {
-    const records = new Map([...rows].map(([pid, { data }]) => [pid, this.#decode(pid, data)] as const));
+    const records = new Map([...rows].map(([pid, { data, until }]) => [pid, this.#decode(data, until)] as const));
     if (records.size > 0) this.#byGroup.set(ledger.name.group, records);
   }
 
@@ -34,7 +38,7 @@ export class RecordTable<T> implements RecordsInMemory {
     const { group } = ledger.name;
     const records = new Map(this.#byGroup.get(group));
     if (change.kind === 'dequeue') records.delete(change.pid);
-    else if (change.data !== undefined) records.set(change.pid, this.#decode(change.pid, change.data));
+    else if (change.data !== undefined) records.set(change.pid, this.#decode(change.data, untilOf(change.after)));
     if (records.size === 0) this.#byGroup.delete(group);
     else this.#byGroup.set(group, records);
   }

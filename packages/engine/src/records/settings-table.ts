@@ -10,7 +10,7 @@ import { RecordTable } from './record-table.ts';
 
 /** The settings of queues, which are records of their group. */
 export class SettingsTable {
-  readonly records = new RecordTable<SettingsRecord>((_pid, bytes) => decodeSettings(bytes));
+  readonly records = new RecordTable<SettingsRecord>(decodeSettings);
 
   /** What applies to a queue. */
   of({ group, name }: QueueName): QueueSettings {

@@ -14,6 +14,7 @@ export {
 } from './engine-harness.ts';
 export { fingerprintOf } from './fingerprint.ts';
 export { type KeptLog, keptLog } from './kept-log.ts';
+export { pauseQueues, resumeQueues } from './pause-queues.ts';
 export { putSettings } from './put-settings.ts';
 export { SeededRandom } from './seeded-random.ts';
 export { SimDisk } from './sim-store.ts';

@@ -18,6 +18,7 @@ const stats = (name: string, available: number): QueueStats => ({
   failureRate: 0,
   meanLeaseMs: 0,
   oldestAgeMs: available,
+  pause: undefined,
   operations: {
     enqueued: available + 10,
     leased: 5,
@@ -60,6 +61,16 @@ describe('metrics of queues', () => {
     expect(figures[1]).toMatchObject({ queue: OTHER, available: 12, oldestAgeMs: 3 });
     const shown = await new QueueMetrics(2).read(await engineWith([stats('b', 50), dead]));
     expect(shown[1]).toMatchObject({ queue: 'a.dead', oldestAgeMs: 9 });
+  });
+
+  test('count the paused queues', async () => {
+    const pause = { message: undefined } as never;
+    const paused = [stats('b', 50), stats('c', 3), stats('d', 2)].map((one) => ({ ...one, pause }));
+    const figures = await new QueueMetrics(1).read(await engineWith([...paused, stats('a', 1)]));
+    expect(figures.map(({ queue, paused }) => [queue, paused])).toEqual([
+      ['b', 1],
+      [OTHER, 2],
+    ]);
   });
 
   test('leave the label of the rest to the rest', async () => {
@@ -145,6 +156,7 @@ describe('metrics of a node', () => {
     expect(text).toContain('taskmaster_tasks_enqueued_total 7');
     expect(text).toContain('taskmaster_waiting_leases 2');
     expect(text).toContain('taskmaster_tasks{queue="mail",state="available"} 4');
+    expect(text).toContain('taskmaster_queue_paused{queue="mail"} 0');
     expect(text).toContain('taskmaster_store_bytes{kind="disk"} 1000');
     expect(text).toContain('taskmaster_disk_free_bytes 70');
     expect(text).toContain('taskmaster_disk_full_below_bytes 30');

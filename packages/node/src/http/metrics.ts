@@ -281,6 +281,16 @@ export class NodeMetrics {
         for (const { queue, oldestAgeMs } of figures) gauge.labels(queue).set(oldestAgeMs / 1000);
       },
     );
+    this.#rpcs.gauge(
+      'queue_paused',
+      'Whether a queue is paused: 1 or 0. Of the other queues together: how many are.',
+      ['queue'],
+      async (gauge) => {
+        const figures = await read();
+        gauge.reset();
+        for (const { queue, paused } of figures) gauge.labels(queue).set(paused);
+      },
+    );
     for (const [name, help, of] of queueCounters) {
       this.#rpcs.labelledCounter(`queue_${name}_total`, help, ['queue'], async () =>
         (await read()).flatMap(({ queue, operations }) =>

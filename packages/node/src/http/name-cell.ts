@@ -4,10 +4,10 @@ import { type Html, html } from './html.ts';
 /** Longer groups and names are cut; a tooltip shows the full name. */
 const NAME_CHARACTERS = 96;
 
-/** The cell of a table with the full name of a queue or a schedule. */
-export function nameCell(fullName: string): Html {
+/** The cell of a table with the full name of a queue or a schedule. `note`: stands below the name. */
+export function nameCell(fullName: string, note?: Html): Html {
   const title = fullName.length > NAME_CHARACTERS ? html` title="${escapeControls(fullName)}"` : undefined;
-  return html`<td${title}><bdi>${shownName(fullName)}</bdi></td>`;
+  return html`<td${title}><bdi>${shownName(fullName)}</bdi>${note}</td>`;
 }
 
 /** A full name whose group is less prominent. */

@@ -16,6 +16,8 @@ export interface QueueFigures {
   readonly leased: number;
   readonly delayed: number;
   readonly oldestAgeMs: number;
+  /** Of `OTHER`: how many are paused. */
+  readonly paused: number;
   /** Undefined for `OTHER`: as queues get or lose their own series, a sum would fall, and Prometheus would see a restart. */
   readonly operations: QueueOperations | undefined;
 }
@@ -90,8 +92,9 @@ async function* pagesOf(engine: Pick<Engine, 'listQueues'>): AsyncGenerator<read
   } while (after !== undefined);
 }
 
-function figuresOf({ queue, available, leased, delayed, oldestAgeMs, operations }: QueueStats): QueueFigures {
-  return { queue: formatQueueName(queue), available, leased, delayed, oldestAgeMs, operations };
+function figuresOf({ queue, available, leased, delayed, oldestAgeMs, pause, operations }: QueueStats): QueueFigures {
+  const paused = pause === undefined ? 0 : 1;
+  return { queue: formatQueueName(queue), available, leased, delayed, oldestAgeMs, paused, operations };
 }
 
 interface Compared extends Comparable {
@@ -120,6 +123,7 @@ function together(sum: QueueFigures | undefined, more: QueueFigures): QueueFigur
     leased: (sum?.leased ?? 0) + more.leased,
     delayed: (sum?.delayed ?? 0) + more.delayed,
     oldestAgeMs: Math.max(sum?.oldestAgeMs ?? 0, ageInSum(more)),
+    paused: (sum?.paused ?? 0) + more.paused,
     operations: undefined,
   };
 }

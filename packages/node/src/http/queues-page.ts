@@ -1,4 +1,4 @@
-import { limits, type QueueStats, type QueueTotals } from '@taskmaster/proto';
+import { escapeControls, limits, type QueuePause, type QueueStats, type QueueTotals } from '@taskmaster/proto';
 import { filterOf, type QueueReads, type Reply } from '@taskmaster/server/http';
 import { formatCount, formatDuration, formatRate } from './format.ts';
 import { type Html, html } from './html.ts';
@@ -149,8 +149,14 @@ function row(stats: QueueStats): Html {
   const cells = columns.map(({ value, show }) => {
     return html`<td${value(stats) === 0 ? html` class="zero"` : undefined}>${show(stats)}</td>`;
   });
-  return html`<tr>${nameCell(stats.queue)}${cells}</tr>
+  return html`<tr>${nameCell(stats.queue, stats.pause && pauseNote(stats.pause))}${cells}</tr>
 `;
+}
+
+function pauseNote({ reason, pausedBy, sinceUnixMs, untilUnixMs }: QueuePause): Html {
+  const end = untilUnixMs === 0 ? '' : ` until ${new Date(untilUnixMs).toISOString()}`;
+  const text = `paused by ${pausedBy} since ${new Date(sinceUnixMs).toISOString()}${end}${reason && `: ${reason}`}`;
+  return html`<br><small class="warn"><bdi>${escapeControls(text)}</bdi></small>`;
 }
 
 function nothingFound(): Html {

@@ -20,6 +20,7 @@ const stats = (queue: string, change: Partial<QueueStats> = {}): QueueStats => (
   completeRate: 0,
   meanLeaseMs: 0,
   oldestAgeMs: 0,
+  pause: undefined,
   ...change,
 });
 
@@ -148,6 +149,22 @@ describe('the page of queues', () => {
     expect(body).not.toContain('<script>alert');
     expect(body).toContain('&lt;script&gt;alert(1)&lt;/script&gt;#</span>&quot;&amp;&#39;');
     expect(body).toContain('a\\u{202e}b\\u{7}');
+  });
+
+  test('says of a paused queue why, by whom, since when and until when', async () => {
+    const pause = {
+      queues: 'shop#*',
+      reason: 'the <shop> is down',
+      pausedBy: 'ann',
+      sinceUnixMs: 0,
+      untilUnixMs: 60_000,
+    };
+    await using node = await setUp([stats('shop#mail', { pause })]);
+    const { body } = await node.get('/');
+    expect(body).toContain(
+      'paused by ann since 1970-01-01T00:00:00.000Z until 1970-01-01T00:01:00.000Z: the &lt;shop&gt; is down',
+    );
+    expect(JSON.parse((await node.get('/api/queues')).body).queues[0].pause).toEqual(pause);
   });
 
   test('echoes a filter without letting it out of its attribute', async () => {

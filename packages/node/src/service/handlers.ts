@@ -20,6 +20,7 @@ import {
 import { groupOf, parseList, parseStats, queueIn } from '@taskmaster/server/requests';
 import { batchLease, batchUpdate, leaseFor, update } from './batch.ts';
 import { parseGet, parsePeek, parseWait } from './parse-tasks.ts';
+import { pauseHandlers } from './records/pauses.ts';
 import { settingsHandlers } from './records/queue-settings.ts';
 import { scheduleHandlers } from './records/schedules.ts';
 import { topicHandlers } from './records/topics.ts';
@@ -85,6 +86,7 @@ export function createHandlers(engine: Engine, log: Log): Handlers {
     deleteQueue: async ({ queue }) => ({ deletedTasks: await engine.deleteQueue(queueIn(queue)) }),
     resetLeases: async ({ queue }) => ({ resetTasks: await engine.resetLeases(queueIn(queue)) }),
     ...settingsHandlers(engine),
+    ...pauseHandlers(engine),
     ...scheduleHandlers(engine),
     ...topicHandlers(engine),
     countOfTopic: (topic) => engine.topics.countOf(parseQueueName(topic)),

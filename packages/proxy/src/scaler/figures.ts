@@ -16,7 +16,7 @@ export interface Selection {
 
 /** What a metric may need of some queues. */
 export interface Figures {
-  /** Available and leased tasks. */
+  /** Available and leased tasks. Those available in paused queues do not count. */
   readonly tasks: number;
   /** Age of the oldest task that is not delayed, in ms. 0: there is none. */
   readonly oldestAgeMs: number;
@@ -32,9 +32,13 @@ export function figuresFrom(router: Router): ReadFigures {
   const ask = async ({ request }: Selection, caller: RoutedCaller): Promise<Figures> => {
     const reply = await getQueueStats(router, encodeToBuffer(GetQueueStatsRequest, request), caller);
     const { queues, totals } = GetQueueStatsResponse.decode(reply);
+    const paused = queues.filter(({ pause }) => pause !== undefined);
+    const resting = paused.reduce((sum, { available }) => sum + available, 0);
+    // A paused queue needs workers only for the tasks that they have.
+    const aged = queues.filter(({ pause, leased }) => pause === undefined || leased > 0);
     return {
-      tasks: (totals?.available ?? 0) + (totals?.leased ?? 0),
-      oldestAgeMs: queues.reduce((oldest, queue) => Math.max(oldest, queue.oldestAgeMs), 0),
+      tasks: (totals?.available ?? 0) + (totals?.leased ?? 0) - resting,
+      oldestAgeMs: aged.reduce((oldest, queue) => Math.max(oldest, queue.oldestAgeMs), 0),
       unseenQueues: Math.max(0, (totals?.queues ?? 0) - queues.length),
     };
   };

@@ -46,6 +46,23 @@ describe('a scaler is asked', () => {
     expect(await scaler.isActive(scaledObjectRef)).toEqual({ result: false });
   });
 
+  test('for no workers for a paused queue, but for those that have tasks of it', async () => {
+    const { client, queues } = await startScaler();
+    const scaler = unary(client);
+    const pause = { queues: 'shop#*', reason: '', pausedBy: 'ann', sinceUnixMs: 1, untilUnixMs: 0 };
+    const tasks = { scaledObjectRef: scaledObject(MAIL), metricName: 'taskmaster-tasks' };
+    const age = { scaledObjectRef: scaledObject(AGE), metricName: 'taskmaster-oldest-age-seconds' };
+    const figure = async (of: typeof tasks) => (await scaler.getMetrics(of)).metricValues[0]?.metricValueFloat;
+    queues.set('shop#mail', { available: 30, leased: 2, pause });
+    queues.set('shop#mail-a', { available: 1, oldestAgeMs: 99_000, pause });
+    queues.set('shop#mail-b', { available: 1, oldestAgeMs: 4_000 });
+    expect([await figure(tasks), await figure(age)]).toEqual([2, 4]);
+    queues.set('shop#mail', { available: 30, pause });
+    queues.set('shop#mail-a', { leased: 1, oldestAgeMs: 99_000, pause });
+    expect([await figure(tasks), await figure(age)]).toEqual([0, 99]);
+    expect(await scaler.isActive(tasks.scaledObjectRef)).toEqual({ result: false });
+  });
+
   test('for the oldest age of the queues that match a pattern', async () => {
     const { client, queues } = await startScaler();
     const scaler = unary(client);

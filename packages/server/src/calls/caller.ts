@@ -30,11 +30,20 @@ export interface Caller {
 export type TaskHandlers = MethodHandlers<TaskMethodKey, [caller: Caller]>;
 
 /** The share in which a caller takes part: that of its principal, or of its host if it is not known by name. */
-export function visitorOf({ address, access: { principal } }: Pick<Caller, 'address' | 'access'>): Visitor {
-  const isNamed = principal !== '' && principal !== ANONYMOUS;
-  const tenant = isNamed ? `principal ${principal}` : `host ${address.slice(0, address.lastIndexOf(':'))}`;
+export function visitorOf(caller: Pick<Caller, 'address' | 'access'>): Visitor {
+  const { address, access } = caller;
+  const tenant = isNamed(caller)
+    ? `principal ${access.principal}`
+    : `host ${address.slice(0, address.lastIndexOf(':'))}`;
   return { tenant, connection: address };
 }
+
+/** What people know the caller by: the name of its principal, or its address. */
+export const callerName = (caller: Pick<Caller, 'address' | 'access'>): string =>
+  isNamed(caller) ? caller.access.principal : caller.address;
+
+const isNamed = ({ access: { principal } }: Pick<Caller, 'access'>): boolean =>
+  principal !== '' && principal !== ANONYMOUS;
 
 /** Counts requests beside the call itself, which counts already. Throws a `Refusal` if the principal has reached a quota. */
 export function countRequests({ access, isCounted = false }: Pick<Caller, 'access' | 'isCounted'>, more: number): void {

@@ -1,6 +1,14 @@
 // Calls, independent of transports: who makes one, what it may do, and how a refusal is answered.
 
-export { awaitedBytes, type Caller, countRequests, type TaskHandlers, visitorOf, waitingBytes } from './caller.ts';
+export {
+  awaitedBytes,
+  type Caller,
+  callerName,
+  countRequests,
+  type TaskHandlers,
+  visitorOf,
+  waitingBytes,
+} from './caller.ts';
 export {
   leasableOnly,
   readableOnly,

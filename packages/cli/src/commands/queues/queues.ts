@@ -12,12 +12,13 @@ import { notesOf } from '../../views/help.ts';
 import { MissingNodes } from '../../views/missing-nodes.ts';
 import { statsColumns, statsObject, totalsRow } from '../../views/queue-view.ts';
 import { tableOf } from '../../views/table.ts';
+import { addPauses } from './pauses.ts';
 
 const columnNotes = `
 AVAILABLE tasks can be leased now. LEASED tasks are with workers. DELAYED tasks are hidden by a delay or a backoff. COMPLETED
 counts since the queue began. Rates are per second, averaged over about a minute. MEAN LEASE is the mean time from lease to
-completion. OLDEST is the age of the oldest task that is not delayed. With --sharded a sharded queue is one row, with the number
-of its shards that hold tasks.`;
+completion. OLDEST is the age of the oldest task that is not delayed. PAUSED says for how long a queue is paused, by whom, until
+when and why. With --sharded a sharded queue is one row, with the number of its shards that hold tasks.`;
 
 const queuesNotes = `${columnNotes}
 
@@ -42,12 +43,19 @@ const TABLE_ROWS = 1_000;
 export function addQueues(program: Command, runner: Runner): void {
   const queues = program
     .command('queues')
-    .summary('list the queues that hold tasks')
+    .summary('list the queues that hold tasks; pause and resume queues')
+    .description('Lists the queues that hold tasks, pauses queues and resumes them.')
+    .helpCommand(false)
+    .addHelpText('after', notesOf(`Without a subcommand it lists queues and has the options of list.\n${queuesNotes}`));
+  const list = queues
+    .command('list', { isDefault: true })
+    .summary('list the queues that hold tasks (the default)')
     .description('Lists the queues that hold tasks, by name, with their statistics. A queue must match all filters.');
-  addFilterFlags(queues);
-  queues
+  addFilterFlags(list);
+  list
     .addHelpText('after', notesOf(queuesNotes))
     .action((flags: FilterFlags) => runner.connected((session) => listQueues(session, flags)));
+  addPauses(queues, runner);
   const stats = program
     .command('stats')
     .summary('show statistics of queues and their sums')
@@ -81,7 +89,7 @@ async function listQueues({ client, out, err, signal }: Session, flags: FilterFl
   const filter = filterOf(flags);
   const listing = client.listQueues({ filter, signal, onUnreachable: missing.note });
   const print = async (): Promise<void> => {
-    await out.block(tableOf(rows, statsColumns, out.stream, { header: listed === 0 }));
+    await out.block(tableOf(rows, statsColumns(rows), out.stream, { header: listed === 0 }));
     listed += rows.length;
     rows = [];
   };
@@ -119,7 +127,7 @@ async function showStats(
     await out.object({ totals, incomplete: missing.isEmpty ? undefined : true });
     return missing.report({ out, err }, 'queues', exitCodes.ok);
   }
-  await out.block(tableOf(queues, statsColumns, out.stream, { footer: totalsRow(totals) }));
+  await out.block(tableOf(queues, statsColumns(queues), out.stream, { footer: totalsRow(totals) }));
   if (queues.length < totals.queues) {
     err.line(`only the first ${count(queues.length)} are shown; \`taskmaster queues\` lists them all`);
   }

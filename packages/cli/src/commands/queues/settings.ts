@@ -1,7 +1,7 @@
 import type { QueueSettings } from '@taskmaster/client';
 import { parseQueueName } from '@taskmaster/proto';
-import { type Command, InvalidArgumentError } from 'commander';
-import { leaseDurationOption, lengthOfTime, queueName } from '../../input/arguments.ts';
+import type { Command } from 'commander';
+import { groupName, leaseDurationOption, lengthOfTime, queueName } from '../../input/arguments.ts';
 import { modeOption, retryOptions, type TaskFlags, taskOptions, timeLimitOption } from '../../input/task-flags.ts';
 import type { Runner, Session } from '../../session/session.ts';
 import { CommandFailedError, UsageError } from '../../views/cli-errors.ts';
@@ -82,11 +82,6 @@ export function addSettings(program: Command, runner: Runner): void {
     .argument('<queues>', 'group#pattern, or a pattern in the default group', queueName)
     .addHelpText('after', notesOf(notes))
     .action((queues: string) => runner.connected((session) => remove(session, queues), [queues]));
-}
-
-function groupName(text: string): string {
-  if (text.includes('#')) throw new InvalidArgumentError(`'${text}' is not a group: a group contains no #.`);
-  return text;
 }
 
 async function list({ client, out, signal }: Session, group: string): Promise<ExitCode> {

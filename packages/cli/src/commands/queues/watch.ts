@@ -97,7 +97,7 @@ async function print({ out, err }: Session, { queues, totals }: StatsReport, mis
     return;
   }
   await out.line(at);
-  await out.block(tableOf(queues, statsColumns, out.stream, { footer: totalsRow(totals) }));
+  await out.block(tableOf(queues, statsColumns(queues), out.stream, { footer: totalsRow(totals) }));
   await out.line();
 }
 
@@ -121,7 +121,7 @@ function screenOf({ out }: Session, { report, failure, missing, intervalMs }: Sh
   if (report === undefined) return lines.join('\n');
   const room = Math.max(1, sizeOf(stream).rows - OTHER_LINES);
   const shown = report.queues.slice(0, room);
-  lines.push(tableOf(shown, statsColumns, stream, { footer: totalsRow(report.totals) }));
+  lines.push(tableOf(shown, statsColumns(shown), stream, { footer: totalsRow(report.totals) }));
   const hidden = report.totals.queues - shown.length;
   if (hidden > 0) lines.push(`${countOf(hidden, 'more queue')}: narrow it down with names, --regex or --min-available`);
   return lines.join('\n');

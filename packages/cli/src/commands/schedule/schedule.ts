@@ -1,7 +1,7 @@
 import { pidText, type ScheduleInfo } from '@taskmaster/client';
 import { limits } from '@taskmaster/proto';
-import { type Command, InvalidArgumentError } from 'commander';
-import { queueName, wholeNumber } from '../../input/arguments.ts';
+import type { Command } from 'commander';
+import { groupName, queueName, wholeNumber } from '../../input/arguments.ts';
 import type { Runner, Session } from '../../session/session.ts';
 import { type ExitCode, exitCodes } from '../../views/exit-codes.ts';
 import { duration } from '../../views/format.ts';
@@ -94,11 +94,6 @@ const named = (schedule: Command, name: string, summary: string, notes: string):
     .description(`${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`)
     .argument('<schedule>', 'group#name, or a name in the default group', queueName)
     .addHelpText('after', notesOf(notes));
-
-function groupName(text: string): string {
-  if (text.includes('#')) throw new InvalidArgumentError(`'${text}' is not a group: a group contains no #.`);
-  return text;
-}
 
 async function list({ client, out, err, signal }: Session, group: string | undefined): Promise<ExitCode> {
   let rows: ScheduleInfo[] = [];

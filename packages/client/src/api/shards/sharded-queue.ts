@@ -16,6 +16,7 @@ import type { CallOptions, UpdateOptions } from '../../values/options.ts';
 import { callNames } from '../../values/options.ts';
 import { comparePids, type PidLike, pidBytes } from '../../values/pid.ts';
 import { isByKey, nameBytes, type TaskName } from '../../values/task-name.ts';
+import type { PauseOptions } from '../pauses.ts';
 import { type CancelOptions, type EnqueueOptions, type GetOptions, type PeekOptions, Queue } from '../queue.ts';
 import { type QueueSettings, QueueSettingsOfClient } from '../queue-settings.ts';
 import { FirstShard } from './first-shard.ts';
@@ -269,6 +270,19 @@ export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
     const all = new QueueSettingsOfClient(this[CONTEXT]);
     const deleted = await Promise.all(this.#own().map((shard) => all.delete(this.#names.of(shard), options)));
     return deleted.includes(true);
+  }
+
+  /** Pauses all shards that enqueues use or that hold tasks, each shard by itself. See `Queue.pause`. */
+  async pause(options: PauseOptions = {}): Promise<void> {
+    const { signal, timeout, maxAttempts } = options;
+    // Asks anew, and fails if a shard does not answer: no shard may be left out.
+    await this.#known.stats({ signal, timeout, maxAttempts });
+    await Promise.all((await this.queues()).map((queue) => queue.pause(options)));
+  }
+
+  /** Ends the pauses of all shards that enqueues use or that hold tasks. */
+  async resume(options: CallOptions = {}): Promise<void> {
+    await this.#sumOf(options, async (queue) => Number((await queue.resume(options)).resumed));
   }
 
   /** The queues of the shards that may hold tasks, for calls about single queues. */

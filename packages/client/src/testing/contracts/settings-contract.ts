@@ -32,4 +32,23 @@ export function testSettings(start: () => Promise<TransportWorld>): void {
     expect(await transport.unary(methods.deleteQueueSettings, { queues: 'shop#mail' })).toEqual({ deleted: false });
     expect((await transport.unary(methods.listQueueSettings, { queue: 'shop#' })).settings).toEqual([]);
   });
+
+  test('queues are paused, listed as paused, and resumed', async () => {
+    await using world = await start();
+    const { transport } = world;
+    const request = { queues: 'shop#m*', reason: 'why', durationMs: 0, untilUnixMs: 0 };
+    const { pause } = await transport.unary(methods.pauseQueues, request);
+    expect(pause).toMatchObject({ queues: 'shop#m*', reason: 'why', untilUnixMs: 0 });
+    expect(pause?.pausedBy).not.toBe('');
+    await transport.unary(methods.pauseQueues, { ...request, queues: 'shop#mail', durationMs: 60_000 });
+    const { queues } = await transport.unary(methods.getQueueStats, { queues: ['shop#mail'], filter: undefined });
+    expect(queues[0]?.pause).toEqual(pause);
+    const { pauses } = await transport.unary(methods.listQueueSettings, { queue: 'shop#' });
+    expect(pauses.map(({ queues }) => queues)).toEqual(['shop#mail', 'shop#m*']);
+    expect((await transport.unary(methods.listQueueSettings, { queue: 'shop#bills' })).pauses).toEqual([]);
+    const resume = (queues: string) => transport.unary(methods.resumeQueues, { queues });
+    expect(await resume('shop#mail')).toEqual({ resumed: true, pauses: [pause] });
+    expect(await resume('shop#m*')).toEqual({ resumed: true, pauses: [] });
+    expect(await resume('shop#m*')).toEqual({ resumed: false, pauses: [] });
+  });
 }

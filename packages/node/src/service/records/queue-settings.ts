@@ -1,6 +1,7 @@
 import {
   defaultDeadLetters,
   inOrder,
+  type PauseOperations,
   type SettingsOperations,
   type SettingsRecord,
   settingsOf,
@@ -9,12 +10,15 @@ import { formatQueueName, type QueueName, type QueueSettings } from '@taskmaster
 import type { TaskHandlers } from '@taskmaster/server/calls';
 import { queueOrGroup } from '@taskmaster/server/requests';
 import { parseSettings, queuePattern } from './parse-settings.ts';
+import { pauseMessages } from './pauses.ts';
 
 /** The part of the service about the settings of queues. */
 export const settingsHandlers = ({
   settings: of,
+  pauses,
 }: {
   readonly settings: SettingsOperations;
+  readonly pauses: Pick<PauseOperations, 'list'>;
 }): Pick<TaskHandlers, 'putQueueSettings' | 'deleteQueueSettings' | 'listQueueSettings'> => ({
   async putQueueSettings(request) {
     await of.put(parseSettings(request));
@@ -26,7 +30,8 @@ export const settingsHandlers = ({
     const records = await of.list(group);
     const asked = inOrder(records.filter(({ matches }) => name === '' || matches(name)));
     const effective = name === '' ? undefined : effectiveOf({ group, name }, asked);
-    return { settings: asked.map(({ message }) => message), effective };
+    const paused = (await pauses.list(group)).filter(({ matches }) => name === '' || matches(name));
+    return { settings: asked.map(({ message }) => message), effective, pauses: pauseMessages(paused) };
   },
 });
 

@@ -7,6 +7,7 @@ import {
   type LeasedTask,
   leasedTextBytes,
   type MatchedQueue,
+  type PauseRecord,
   type Pid,
   type PublishedTask,
   type QueuePage,
@@ -39,6 +40,7 @@ import { pageTokenAfter } from '@taskmaster/server/requests';
 
 /** Upper limits for the numbers and tags of an entry, without names, PID and data, in bytes. */
 const STATS_BYTES = 128;
+const PAUSE_BYTES = 32;
 const LEASED_BYTES = 83;
 const TASK_BYTES = 155;
 const FAILURE_BYTES = 48;
@@ -239,8 +241,12 @@ function retryMessage({ deadLetterQueue, ...policy }: RetryPolicy, group: string
   return { ...policy, deadLetterQueue: name };
 }
 
-function statsMessage({ queue, operations: _operations, ...numbers }: QueueStats): QueueStatsMessage {
-  return { ...numbers, queue: formatQueueName(queue) };
+function statsMessage({ queue, operations: _operations, pause, ...numbers }: QueueStats): QueueStatsMessage {
+  return { ...numbers, queue: formatQueueName(queue), pause: pause?.message };
+}
+
+function pauseBytes({ message: { queues, reason, pausedBy } }: PauseRecord): number {
+  return PAUSE_BYTES + [queues, reason, pausedBy].reduce((sum, text) => sum + Buffer.byteLength(text), 0);
 }
 
 const nameBytes = ({ group, name }: QueueName): number => Buffer.byteLength(group) + Buffer.byteLength(name) + 1;
@@ -248,8 +254,8 @@ const nameBytes = ({ group, name }: QueueName): number => Buffer.byteLength(grou
 /** The longest prefix of the queues whose statistics fit into a reply. */
 function within(queues: readonly QueueStats[]): readonly QueueStats[] {
   let left = REPLY_BYTES;
-  const tooMany = queues.findIndex(({ queue }) => {
-    left -= STATS_BYTES + nameBytes(queue);
+  const tooMany = queues.findIndex(({ queue, pause }) => {
+    left -= STATS_BYTES + nameBytes(queue) + (pause === undefined ? 0 : pauseBytes(pause));
     return left < 0;
   });
   return tooMany < 0 ? queues : queues.slice(0, tooMany);

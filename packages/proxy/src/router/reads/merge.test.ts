@@ -21,6 +21,7 @@ const stats = (queue: string, available = 1): QueueStats => ({
   completeRate: 0,
   meanLeaseMs: 0,
   oldestAgeMs: 0,
+  pause: undefined,
 });
 const NO_SCHEDULE = Schedule.decode(new Uint8Array(0));
 

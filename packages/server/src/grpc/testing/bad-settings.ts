@@ -1,4 +1,4 @@
-import { type EnqueueMode, limits, NO_SETTINGS, type QueueSettings } from '@taskmaster/proto';
+import { type EnqueueMode, limits, NO_SETTINGS, type PauseQueuesRequest, type QueueSettings } from '@taskmaster/proto';
 import { type BadRequest, bad } from './bad-request.ts';
 import { aRetry } from './requests.ts';
 
@@ -8,6 +8,33 @@ const putSettings =
   (change: Partial<QueueSettings>, queues = 'shop#*'): BadRequest['call'] =>
   (node) =>
     node.putQueueSettings({ queues, settings: { ...NO_SETTINGS, ...change } });
+
+const pauseQueues =
+  (change: Partial<PauseQueuesRequest>): BadRequest['call'] =>
+  (node) =>
+    node.pauseQueues({ queues: 'shop#*', reason: '', durationMs: 0, untilUnixMs: 0, ...change });
+
+export const badPauses: readonly BadRequest[] = [
+  ...['', 'shop#', '$taskmaster/x', long(513)].map((queues) =>
+    bad(`a pause of ${queues.slice(0, 20) || 'nothing'}`, 'INVALID_QUEUE', 'queues', pauseQueues({ queues })),
+  ),
+  bad('a pause with a long reason', 'INVALID_ARGUMENT', 'reason', pauseQueues({ reason: long(257) })),
+  ...[-1, limits.pauseMs + 1].map((durationMs) =>
+    bad(`a pause for ${durationMs} ms`, 'INVALID_ARGUMENT', 'duration_ms', pauseQueues({ durationMs })),
+  ),
+  ...[-1, 1, limits.runAtUnixMs + 1].map((untilUnixMs) =>
+    bad(`a pause until ${untilUnixMs}`, 'INVALID_ARGUMENT', 'until_unix_ms', pauseQueues({ untilUnixMs })),
+  ),
+  bad(
+    'a pause with two ends',
+    'INVALID_ARGUMENT',
+    'until_unix_ms',
+    pauseQueues({ durationMs: 1, untilUnixMs: limits.runAtUnixMs }),
+  ),
+  bad('resuming all queues without a pattern', 'INVALID_QUEUE', 'queues', (node) =>
+    node.resumeQueues({ queues: 'shop#' }),
+  ),
+];
 
 export const badSettings: readonly BadRequest[] = [
   bad('settings of an unnamed queue', 'INVALID_QUEUE', 'queues', putSettings({ leaseDurationMs: 1 }, 'shop#')),

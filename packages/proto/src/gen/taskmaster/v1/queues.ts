@@ -130,6 +130,8 @@ export interface QueueStats {
    * its latest delay or backoff. Leased tasks count. 0: there is no such task.
    */
   oldestAgeMs: number;
+  /** Set while the queue is paused. Of several pauses that match, the one that ends last. */
+  pause: QueuePause | undefined;
 }
 
 /** Sums over queues. */
@@ -253,7 +255,64 @@ export interface ListQueueSettingsResponse {
    * What applies to the queue that the request names, with all fields set. Unset if it names none. Its `dead_letter_queue` is
    * the one for tasks of this queue.
    */
-  effective: QueueSettings | undefined;
+  effective:
+    | QueueSettings
+    | undefined;
+  /** The pauses of the group, the most specific ones first. With the name of a queue: those that match it. */
+  pauses: QueuePause[];
+}
+
+/**
+ * A pause of the queues of a group that match a pattern, also of queues that are created during it. Lease requests get no tasks
+ * of a paused queue: those with `wait_ms` wait. Everything else goes on: enqueues, renewals, completions and releases, delays,
+ * expired leases, retries and dead letters. A pause outlives its queues.
+ */
+export interface QueuePause {
+  /** The queues, `group#pattern`, as in QueueSettings. `group#*` are all queues of the group, with its dead-letter queues. */
+  queues: string;
+  /** Why, as text for people, at most 256 bytes. Empty: no reason was given. */
+  reason: string;
+  /** Who paused the queues last: the name of the principal, or `host:port` of a caller without a name. The node writes it. */
+  pausedBy: string;
+  /** Since when they are paused, in ms since 1970 by the node's clock. Pausing them again does not change it. */
+  sinceUnixMs: number;
+  /** When the pause ends by itself, in ms since 1970 by the node's clock. 0: it lasts until ResumeQueues. */
+  untilUnixMs: number;
+}
+
+/** Pauses queues, or changes the reason and the end of their pause. */
+export interface PauseQueuesRequest {
+  /** The queues, as in QueuePause. A pattern without a name (`group#`) is refused: all queues of a group are `group#*`. */
+  queues: string;
+  /** As in QueuePause. */
+  reason: string;
+  /** How long the pause lasts from now on, in ms, at most 1 year. 0: `until_unix_ms` says when it ends. */
+  durationMs: number;
+  /**
+   * When it ends, in ms since 1970 by the node's clock. 0: it lasts for `duration_ms`, or without both until ResumeQueues.
+   * Refused together with `duration_ms`, and if it is not in the future (INVALID_ARGUMENT).
+   */
+  untilUnixMs: number;
+}
+
+/** The pause is on disk. From now on no task of the queues is leased. */
+export interface PauseQueuesResponse {
+  /** As it is now. */
+  pause: QueuePause | undefined;
+}
+
+/** Ends a pause. */
+export interface ResumeQueuesRequest {
+  /** The queues, exactly as they were paused. */
+  queues: string;
+}
+
+/** The pause has ended. Lease requests that wait for the queues have been served, unless another pause matches. */
+export interface ResumeQueuesResponse {
+  /** False: there was no such pause. */
+  resumed: boolean;
+  /** Other pauses that keep all these queues paused, the most specific ones first. */
+  pauses: QueuePause[];
 }
 
 function createBaseQueueFilter(): QueueFilter {
@@ -728,6 +787,7 @@ function createBaseQueueStats(): QueueStats {
     completeRate: 0,
     meanLeaseMs: 0,
     oldestAgeMs: 0,
+    pause: undefined,
   };
 }
 
@@ -762,6 +822,9 @@ export const QueueStats: MessageFns<QueueStats> = {
     }
     if (message.oldestAgeMs !== 0) {
       writeInt64(writer.uint32(80), message.oldestAgeMs);
+    }
+    if (message.pause !== undefined) {
+      QueuePause.encode(message.pause, writer.uint32(90).fork()).join();
     }
     return writer;
   },
@@ -857,6 +920,14 @@ export const QueueStats: MessageFns<QueueStats> = {
             }
 
             message.oldestAgeMs = readInt64(reader);
+            continue;
+          }
+          case 11: {
+            if (tag !== 90) {
+              break;
+            }
+
+            message.pause = QueuePause.decode(reader, reader.uint32());
             continue;
           }
         }
@@ -1485,7 +1556,7 @@ export const ListQueueSettingsRequest: MessageFns<ListQueueSettingsRequest> = {
 };
 
 function createBaseListQueueSettingsResponse(): ListQueueSettingsResponse {
-  return { settings: [], effective: undefined };
+  return { settings: [], effective: undefined, pauses: [] };
 }
 
 export const ListQueueSettingsResponse: MessageFns<ListQueueSettingsResponse> = {
@@ -1495,6 +1566,9 @@ export const ListQueueSettingsResponse: MessageFns<ListQueueSettingsResponse> = 
     }
     if (message.effective !== undefined) {
       QueueSettings.encode(message.effective, writer.uint32(18).fork()).join();
+    }
+    for (const v of message.pauses) {
+      QueuePause.encode(v!, writer.uint32(26).fork()).join();
     }
     return writer;
   },
@@ -1526,6 +1600,322 @@ export const ListQueueSettingsResponse: MessageFns<ListQueueSettingsResponse> = 
             }
 
             message.effective = QueueSettings.decode(reader, reader.uint32());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.pauses.push(QueuePause.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseQueuePause(): QueuePause {
+  return { queues: "", reason: "", pausedBy: "", sinceUnixMs: 0, untilUnixMs: 0 };
+}
+
+export const QueuePause: MessageFns<QueuePause> = {
+  encode(message: QueuePause, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.queues !== "") {
+      writer.uint32(10).string(message.queues);
+    }
+    if (message.reason !== "") {
+      writer.uint32(18).string(message.reason);
+    }
+    if (message.pausedBy !== "") {
+      writer.uint32(26).string(message.pausedBy);
+    }
+    if (message.sinceUnixMs !== 0) {
+      writeInt64(writer.uint32(32), message.sinceUnixMs);
+    }
+    if (message.untilUnixMs !== 0) {
+      writeInt64(writer.uint32(40), message.untilUnixMs);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): QueuePause {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseQueuePause();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.queues = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.pausedBy = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.sinceUnixMs = readInt64(reader);
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.untilUnixMs = readInt64(reader);
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBasePauseQueuesRequest(): PauseQueuesRequest {
+  return { queues: "", reason: "", durationMs: 0, untilUnixMs: 0 };
+}
+
+export const PauseQueuesRequest: MessageFns<PauseQueuesRequest> = {
+  encode(message: PauseQueuesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.queues !== "") {
+      writer.uint32(10).string(message.queues);
+    }
+    if (message.reason !== "") {
+      writer.uint32(18).string(message.reason);
+    }
+    if (message.durationMs !== 0) {
+      writeInt64(writer.uint32(24), message.durationMs);
+    }
+    if (message.untilUnixMs !== 0) {
+      writeInt64(writer.uint32(32), message.untilUnixMs);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): PauseQueuesRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePauseQueuesRequest();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.queues = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.durationMs = readInt64(reader);
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.untilUnixMs = readInt64(reader);
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBasePauseQueuesResponse(): PauseQueuesResponse {
+  return { pause: undefined };
+}
+
+export const PauseQueuesResponse: MessageFns<PauseQueuesResponse> = {
+  encode(message: PauseQueuesResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.pause !== undefined) {
+      QueuePause.encode(message.pause, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): PauseQueuesResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePauseQueuesResponse();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.pause = QueuePause.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseResumeQueuesRequest(): ResumeQueuesRequest {
+  return { queues: "" };
+}
+
+export const ResumeQueuesRequest: MessageFns<ResumeQueuesRequest> = {
+  encode(message: ResumeQueuesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.queues !== "") {
+      writer.uint32(10).string(message.queues);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ResumeQueuesRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseResumeQueuesRequest();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.queues = reader.string();
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseResumeQueuesResponse(): ResumeQueuesResponse {
+  return { resumed: false, pauses: [] };
+}
+
+export const ResumeQueuesResponse: MessageFns<ResumeQueuesResponse> = {
+  encode(message: ResumeQueuesResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.resumed !== false) {
+      writer.uint32(8).bool(message.resumed);
+    }
+    for (const v of message.pauses) {
+      QueuePause.encode(v!, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ResumeQueuesResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseResumeQueuesResponse();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.resumed = reader.bool();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.pauses.push(QueuePause.decode(reader, reader.uint32()));
             continue;
           }
         }

@@ -29,10 +29,14 @@ import {
   ListQueueSettingsResponse,
   ListQueuesRequest,
   ListQueuesResponse,
+  PauseQueuesRequest,
+  PauseQueuesResponse,
   PutQueueSettingsRequest,
   PutQueueSettingsResponse,
   ResetLeasesRequest,
   ResetLeasesResponse,
+  ResumeQueuesRequest,
+  ResumeQueuesResponse,
 } from "./queues.ts";
 import {
   DeleteScheduleRequest,
@@ -234,7 +238,7 @@ export const TaskMasterServiceService = {
       encodeToBuffer(DeleteQueueSettingsResponse, value),
     responseDeserialize: (value: Buffer): DeleteQueueSettingsResponse => DeleteQueueSettingsResponse.decode(value),
   },
-  /** Shows the settings of a group, or what applies to one queue. */
+  /** Shows the settings and the pauses of a group, or what applies to one queue. */
   listQueueSettings: {
     path: "/taskmaster.v1.TaskMasterService/ListQueueSettings" as const,
     requestStream: false as const,
@@ -245,6 +249,30 @@ export const TaskMasterServiceService = {
     responseSerialize: (value: ListQueueSettingsResponse): Buffer =>
       encodeToBuffer(ListQueueSettingsResponse, value),
     responseDeserialize: (value: Buffer): ListQueueSettingsResponse => ListQueueSettingsResponse.decode(value),
+  },
+  /**
+   * Pauses the queues that match a pattern: no task of them is leased until they are resumed or the pause ends. Again: changes
+   * the reason and the end of the pause. A group has at most 256 pauses (TOO_MANY_ITEMS).
+   */
+  pauseQueues: {
+    path: "/taskmaster.v1.TaskMasterService/PauseQueues" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: PauseQueuesRequest): Buffer => encodeToBuffer(PauseQueuesRequest, value),
+    requestDeserialize: (value: Buffer): PauseQueuesRequest => PauseQueuesRequest.decode(value),
+    responseSerialize: (value: PauseQueuesResponse): Buffer => encodeToBuffer(PauseQueuesResponse, value),
+    responseDeserialize: (value: Buffer): PauseQueuesResponse => PauseQueuesResponse.decode(value),
+  },
+  /** Ends the pause of exactly these queues. Repeating the call changes nothing. */
+  resumeQueues: {
+    path: "/taskmaster.v1.TaskMasterService/ResumeQueues" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ResumeQueuesRequest): Buffer => encodeToBuffer(ResumeQueuesRequest, value),
+    requestDeserialize: (value: Buffer): ResumeQueuesRequest => ResumeQueuesRequest.decode(value),
+    responseSerialize: (value: ResumeQueuesResponse): Buffer =>
+      encodeToBuffer(ResumeQueuesResponse, value),
+    responseDeserialize: (value: Buffer): ResumeQueuesResponse => ResumeQueuesResponse.decode(value),
   },
   /**
    * Creates or changes a schedule, which enqueues a task at each instant of a cron expression or after each interval. Idempotent:
@@ -374,8 +402,15 @@ export interface TaskMasterServiceServer extends UntypedServiceImplementation {
   putQueueSettings: handleUnaryCall<PutQueueSettingsRequest, PutQueueSettingsResponse>;
   /** Deletes settings. */
   deleteQueueSettings: handleUnaryCall<DeleteQueueSettingsRequest, DeleteQueueSettingsResponse>;
-  /** Shows the settings of a group, or what applies to one queue. */
+  /** Shows the settings and the pauses of a group, or what applies to one queue. */
   listQueueSettings: handleUnaryCall<ListQueueSettingsRequest, ListQueueSettingsResponse>;
+  /**
+   * Pauses the queues that match a pattern: no task of them is leased until they are resumed or the pause ends. Again: changes
+   * the reason and the end of the pause. A group has at most 256 pauses (TOO_MANY_ITEMS).
+   */
+  pauseQueues: handleUnaryCall<PauseQueuesRequest, PauseQueuesResponse>;
+  /** Ends the pause of exactly these queues. Repeating the call changes nothing. */
+  resumeQueues: handleUnaryCall<ResumeQueuesRequest, ResumeQueuesResponse>;
   /**
    * Creates or changes a schedule, which enqueues a task at each instant of a cron expression or after each interval. Idempotent:
    * the same request again changes nothing, and no run of the schedule is lost or repeated.
@@ -616,7 +651,7 @@ export interface TaskMasterServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: DeleteQueueSettingsResponse) => void,
   ): ClientUnaryCall;
-  /** Shows the settings of a group, or what applies to one queue. */
+  /** Shows the settings and the pauses of a group, or what applies to one queue. */
   listQueueSettings(
     request: ListQueueSettingsRequest,
     callback: (error: ServiceError | null, response: ListQueueSettingsResponse) => void,
@@ -631,6 +666,41 @@ export interface TaskMasterServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ListQueueSettingsResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Pauses the queues that match a pattern: no task of them is leased until they are resumed or the pause ends. Again: changes
+   * the reason and the end of the pause. A group has at most 256 pauses (TOO_MANY_ITEMS).
+   */
+  pauseQueues(
+    request: PauseQueuesRequest,
+    callback: (error: ServiceError | null, response: PauseQueuesResponse) => void,
+  ): ClientUnaryCall;
+  pauseQueues(
+    request: PauseQueuesRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: PauseQueuesResponse) => void,
+  ): ClientUnaryCall;
+  pauseQueues(
+    request: PauseQueuesRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: PauseQueuesResponse) => void,
+  ): ClientUnaryCall;
+  /** Ends the pause of exactly these queues. Repeating the call changes nothing. */
+  resumeQueues(
+    request: ResumeQueuesRequest,
+    callback: (error: ServiceError | null, response: ResumeQueuesResponse) => void,
+  ): ClientUnaryCall;
+  resumeQueues(
+    request: ResumeQueuesRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ResumeQueuesResponse) => void,
+  ): ClientUnaryCall;
+  resumeQueues(
+    request: ResumeQueuesRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ResumeQueuesResponse) => void,
   ): ClientUnaryCall;
   /**
    * Creates or changes a schedule, which enqueues a task at each instant of a cron expression or after each interval. Idempotent:

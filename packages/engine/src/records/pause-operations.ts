@@ -1,0 +1,123 @@
+import { formatQueueName, limits, type QueueName, QueuePause } from '@taskmaster/proto';
+import { latin1Of } from '../domain/bytes.ts';
+import type { Instant, Pid } from '../domain/ids.ts';
+import {
+  decodePause,
+  type PauseCommand,
+  type PauseOperations,
+  type PauseRecord,
+  type Resumed,
+} from '../domain/queue-pauses.ts';
+import { inOrder } from '../domain/queue-settings.ts';
+import { Refusal } from '../domain/refusal.ts';
+import type { EngineState } from '../engine-state.ts';
+import { recordState } from '../operations/attempts.ts';
+import { type Attempt, decide } from '../operations/decide.ts';
+import { TaskDraft } from '../operations/task-draft.ts';
+import { EngineView } from '../pending/engine-view.ts';
+import type { Sweep } from '../sweeper.ts';
+import { pauseRecords } from './record-store.ts';
+
+interface Requests {
+  /** Runs a request that changes a group. */
+  readonly change: <T>(work: (engineState: EngineState) => Promise<T>, addedBytes?: number) => Promise<T>;
+  /** Runs a request that reads of a group. */
+  readonly read: <T>(group: string, work: (engineState: EngineState) => Promise<T>) => Promise<T>;
+}
+
+/** More than a record takes beside its texts. */
+const RECORD_BYTES = 64;
+
+/** The operations of an engine on pauses of queues. */
+export const pauseOperations = ({ change, read }: Requests): PauseOperations => ({
+  pause: (command) => {
+    const bytes = RECORD_BYTES + command.queues.name.length + command.reason.length + command.by.length;
+    return change((engineState) => pauseQueues(engineState, command), bytes);
+  },
+  resume: (pattern) => change((engineState) => resumeQueues(engineState, pattern)),
+  list: (group) =>
+    read(group, async (engineState) => {
+      const pauses = inOrder(engineState.pauses.list(group, engineState.clock.now()));
+      await engineState.durable();
+      return pauses;
+    }),
+});
+
+/** The key of the record of a pause. */
+const pidOf = (pattern: string): Pid => latin1Of(Buffer.from(pattern)) as Pid;
+
+function pauseQueues(engineState: EngineState, { queues, ...command }: PauseCommand): Promise<PauseRecord> {
+  const { group, name: pattern } = queues;
+  const pid = pidOf(pattern);
+  return change(engineState, group, (draft, now) => {
+    const until = endOf(command, now);
+    const before = engineState.pauses.find(queues, now);
+    const data = QueuePause.encode({
+      queues: formatQueueName(queues),
+      reason: command.reason,
+      pausedBy: command.by,
+      sinceUnixMs: before?.message.sinceUnixMs ?? now,
+      untilUnixMs: until ?? 0,
+    }).finish();
+    const isNew = pauseRecords.find(draft, group, pid) === undefined;
+    // Counted in the turn of the commit: two callers do not both get the last place.
+    if (isNew && draft.needs.length === 0 && pauseRecords.count(draft, group) >= limits.queuePauses) throw tooMany();
+    pauseRecords.put(draft, group, pid, recordState(data, now, until), data);
+    return decodePause(data, until);
+  });
+}
+
+function endOf({ durationMs, until }: Pick<PauseCommand, 'durationMs' | 'until'>, now: Instant): Instant | undefined {
+  if (durationMs !== undefined) return (now + durationMs) as Instant;
+  if (until === undefined || until > now) return until;
+  throw new Refusal('INVALID_ARGUMENT', `until_unix_ms is ${until}: the node's clock is at ${now} already`, {
+    metadata: { field: 'until_unix_ms', value: String(until) },
+  });
+}
+
+const resumeQueues = (engineState: EngineState, queues: QueueName): Promise<Resumed> =>
+  change(engineState, queues.group, (draft, now) => {
+    const { group, name: pattern } = queues;
+    const others = engineState.pauses.list(group, now).filter((other) => other.pattern !== pattern);
+    // A pattern that matches the text of another one matches all names that this one matches.
+    const pauses = inOrder(others.filter(({ matches }) => matches(pattern)));
+    const resumed = engineState.pauses.find(queues, now) !== undefined;
+    pauseRecords.remove(draft, group, pidOf(pattern));
+    return { resumed, pauses };
+  });
+
+/** Ends pauses in time, which serves the requests that wait for their queues, and removes their records. */
+export const sweepPauses: Sweep<PauseRecord> = {
+  everyMs: 100,
+  due(engineState) {
+    engineState.endPauses(engineState.clock.now());
+    return engineState.pauses.ended;
+  },
+  sweep: (engineState, { group, pattern }) =>
+    change(engineState, group, (draft, now) => {
+      // It may have been renewed meanwhile.
+      if (engineState.pauses.find({ group, name: pattern }, now) !== undefined) return;
+      pauseRecords.remove(draft, group, pidOf(pattern));
+    }),
+};
+
+async function change<T>(
+  engineState: EngineState,
+  group: string,
+  plan: (draft: TaskDraft, now: Instant) => T,
+): Promise<T> {
+  const { result, durable } = await decide(engineState, engineState.partitionOf(group), (now, reads): Attempt<T> => {
+    const draft = new TaskDraft(new EngineView(engineState, now, reads));
+    const planned = plan(draft, now);
+    const { needs, changes, created } = draft;
+    if (needs.length > 0) return { kind: 'needs', needs };
+    return { kind: 'decided', result: planned, changes: changes.length === 0 ? undefined : { changes, created } };
+  });
+  await durable;
+  return result;
+}
+
+const tooMany = (): Refusal =>
+  new Refusal('TOO_MANY_ITEMS', `queues: the group has ${limits.queuePauses} pauses: end some`, {
+    metadata: { field: 'queues', value: String(limits.queuePauses + 1), limit: String(limits.queuePauses) },
+  });
