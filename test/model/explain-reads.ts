@@ -156,7 +156,7 @@ const tasksOf = (outcome: Outcome): number => (outcome.kind === 'number' ? outco
 
 /**
  * A reset ends the leases of a queue a few at a time. At its end every lease from before the call has ended. Leases that were
- * granted meanwhile may have ended.
+ * granted meanwhile may have ended. If it is refused, any of them may have ended.
  */
 export function explainReset(
   world: World,
@@ -185,7 +185,8 @@ export function explainReset(
       const over = left.every(
         ({ hidden }) => besides.has(hidden?.leasedBy ?? -1) || (hidden && hidden.until.from <= span.to),
       );
-      const isAll = outcome.kind === 'number' && sofar + chosen.length === outcome.tasks && over;
+      const isAll =
+        outcome.kind === 'refused' || (outcome.kind === 'number' && sofar + chosen.length === outcome.tasks && over);
       if (isAll) found.push({ world: next.withProgress(id, undefined), done: true });
       if (chosen.length > 0) found.push({ world: next.withProgress(id, `${sofar + chosen.length}`), done: false });
     }

@@ -119,8 +119,9 @@ class Search {
         return false;
       const [first, ...others] = this.#stepsOf(world, event);
       // A lease whose tasks were all taken away looks like one that got none. A request that was repeated after its window
-      // looks like one within it. Both may change something, so their place in the order matters.
-      const isRead = event.call.kind !== 'lease' && event.call.kind !== 'update';
+      // looks like one within it. A refused reset may have reset nothing. All may change something, so their place in the order
+      // matters.
+      const isRead = !['lease', 'update', 'reset'].includes(event.call.kind);
       const onlyOne = others.length === 0 || isRead;
       return first?.done === true && first.world === world && onlyOne;
     });
@@ -192,7 +193,11 @@ function stepsOf(world: World, event: HistoryEvent, span: Span, setting: Setting
   const { call, outcome } = event;
   const finished = (worlds: readonly World[]): Step[] => worlds.map((after) => ({ world: after, done: true }));
   if (outcome.kind === 'refused') {
-    if (CHANGED_NOTHING.has(outcome.reason)) return [{ world: unchanged, done: true }];
+    if (CHANGED_NOTHING.has(outcome.reason)) {
+      const nothing = [{ world: unchanged, done: true }];
+      // A reset is several updates, of which the later ones may be refused.
+      return call.kind === 'reset' ? [...nothing, ...explainReset(world, as(event, call), span, setting)] : nothing;
+    }
     if (call.kind === 'lease' && outcome.reason === 'CANCELLED') {
       return explainCancelled(world, as(event, call), span, setting);
     }

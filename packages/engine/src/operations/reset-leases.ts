@@ -51,12 +51,11 @@ export async function resetLeases(engineState: EngineState, name: QueueName): Pr
     if (!last || rows.length < TASKS_PER_ATOM) break;
     gte = `${last.key}\0` as Key;
   }
-  await engineState.durable();
   return reset;
 }
 
 async function resetSome(engineState: EngineState, queue: Queue, pids: readonly Pid[]): Promise<number> {
-  const { result } = await decide(engineState, queue.partition, (now, reads): Attempt<number> => {
+  const { result, durable } = await decide(engineState, queue.partition, (now, reads): Attempt<number> => {
     if (queue.dropped) return { kind: 'decided', result: 0 };
     const draft = new TaskDraft(new EngineView(engineState, now, reads));
     const token = engineState.nextTicket(queue.partition) as number as LeaseToken;
@@ -73,5 +72,6 @@ async function resetSome(engineState: EngineState, queue: Queue, pids: readonly 
     const result = changes.filter(({ queue: { isReserved } }) => !isReserved).length;
     return { kind: 'decided', result, changes: changes.length === 0 ? undefined : { changes, created } };
   });
+  await durable;
   return result;
 }

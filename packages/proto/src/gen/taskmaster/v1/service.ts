@@ -201,7 +201,10 @@ export const TaskMasterServiceService = {
     responseSerialize: (value: DeleteQueueResponse): Buffer => encodeToBuffer(DeleteQueueResponse, value),
     responseDeserialize: (value: Buffer): DeleteQueueResponse => DeleteQueueResponse.decode(value),
   },
-  /** Makes every leased task of a queue available. The lease tokens of its workers are no longer current. */
+  /**
+   * Makes every leased task of a queue available, up to 1,000 at once. The lease tokens of its workers are no longer current. A
+   * refused reset may have reset some of them.
+   */
   resetLeases: {
     path: "/taskmaster.v1.TaskMasterService/ResetLeases" as const,
     requestStream: false as const,
@@ -393,7 +396,10 @@ export interface TaskMasterServiceServer extends UntypedServiceImplementation {
   getTasks: handleUnaryCall<GetTasksRequest, GetTasksResponse>;
   /** Deletes a queue with all its tasks, leased ones too, in constant time (the paper, 5.2). */
   deleteQueue: handleUnaryCall<DeleteQueueRequest, DeleteQueueResponse>;
-  /** Makes every leased task of a queue available. The lease tokens of its workers are no longer current. */
+  /**
+   * Makes every leased task of a queue available, up to 1,000 at once. The lease tokens of its workers are no longer current. A
+   * refused reset may have reset some of them.
+   */
   resetLeases: handleUnaryCall<ResetLeasesRequest, ResetLeasesResponse>;
   /**
    * Creates or replaces settings of the queues that match a pattern. They outlive the queues. Repeating the call changes nothing.
@@ -600,7 +606,10 @@ export interface TaskMasterServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: DeleteQueueResponse) => void,
   ): ClientUnaryCall;
-  /** Makes every leased task of a queue available. The lease tokens of its workers are no longer current. */
+  /**
+   * Makes every leased task of a queue available, up to 1,000 at once. The lease tokens of its workers are no longer current. A
+   * refused reset may have reset some of them.
+   */
   resetLeases(
     request: ResetLeasesRequest,
     callback: (error: ServiceError | null, response: ResetLeasesResponse) => void,
