@@ -103,6 +103,8 @@ interface Call<Request, Result, E> extends Pick<StreamedRequest<Request>, 'reque
 
 /** Size of an entry without the call in it, in bytes: an upper bound. */
 export const ENTRY_BYTES = 32;
+/** Calls that are sent before the others move to a new map. */
+const LEAST_BEFORE_MOVE = 32;
 /** How long a call that waits stays after it was given up, in ms: a lease may have been granted before. */
 const GIVE_UP_MS = 1_000;
 /**
@@ -127,7 +129,13 @@ export class CallStream<Request, Result extends Answer, E, Pipe extends CallPipe
   readonly pipe: Pipe;
   readonly #parts: CallStreamParts<Request, Result, E, Pipe>;
   readonly #wheel: DeadlineWheel<Call<Request, Result, E>>;
-  readonly #sent = new Map<number, Call<Request, Result, E>>();
+  /**
+   * V8 links the tables of a `Map` whose entries come and go. Once one is in the old generation, all later ones keep the calls
+   * that were in them until V8 collects the whole heap. So the calls move to a new map before theirs is full. Bench rows B4 and
+   * B6: 25 and 14 % of the client's CPU time.
+   */
+  #sent = new Map<number, Call<Request, Result, E>>();
+  #sentSinceMove = 0;
   #queue: Call<Request, Result, E>[] = [];
   /** Calls of `#queue` before this one are sent or settled. */
   #head = 0;
@@ -247,6 +255,10 @@ export class CallStream<Request, Result extends Answer, E, Pipe extends CallPipe
       bytes += call.size + ENTRY_BYTES;
       if (calls.length > 0 && (bytes > messageBytes || calls.length >= limits.streamCalls)) break;
       call.id = ++this.#lastId;
+      if (++this.#sentSinceMove > Math.max(LEAST_BEFORE_MOVE, this.#sent.size)) {
+        this.#sent = new Map(this.#sent);
+        this.#sentSinceMove = 0;
+      }
       this.#sent.set(call.id, call);
       if (call.counted) this.#inFlight++;
       calls.push(call);
