@@ -175,6 +175,23 @@ describe('the rows of new tasks in a queue whose tasks are leased soon', () => {
     expect(h.taskRows()).toBe(1);
   });
 
+  test('are found before they are written when their tasks are due', async () => {
+    await using h = await engineHarness({ config: { checkpointIntervalMs: NEVER_MS, cacheBytes: 1 } });
+    await flow(h, 'mail');
+    await h.update({ enqueue: [{ queue: 'mail', pid: 'a', delay: 50 }] });
+    await h.update({ enqueue: [{ queue: 'mail', pid: 'b', delay: 100 }] });
+    await h.update({ enqueue: [{ queue: 'mail', pid: 'c' }] });
+    expect(pidsOf(await h.lease('mail', { for: 150 }))).toEqual(['c']);
+    for (const pid of ['a', 'b', 'c']) {
+      expect(await h.lease('mail')).toEqual([]);
+      await h.clock.advance(50);
+      expect(pidsOf(await h.lease('mail', { for: NEVER_MS }))).toEqual([pid]);
+    }
+    expect(await h.engine.resetLeases({ group: '', name: 'mail' })).toBe(3);
+    expect(await h.counts('mail')).toEqual({ available: 3, leased: 0, delayed: 0 });
+    expect(rowsOf(h)).toEqual([1, 0, 0]);
+  });
+
   test('are seen by every read before they are written, with the payloads', async () => {
     await using h = await engineHarness({ config: { checkpointIntervalMs: NEVER_MS, cacheBytes: 1 } });
     await flow(h, 'mail');
