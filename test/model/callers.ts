@@ -1,7 +1,7 @@
 import type { Call, LeaseCall, TaskCall, UpdateCall } from '@taskmaster/cli/testing/history';
 import type { Asked } from './engine-caller.ts';
 import { publicationOf } from './records/topics.ts';
-import { type Action, type Item, KEYS, PIDS, QUEUES, type TaskRef } from './scenario.ts';
+import { type Action, type Item, KEYS, PAUSED, PIDS, QUEUES, type TaskRef } from './scenario.ts';
 
 const RETRIES: readonly UpdateCall['enqueue'][number]['retry'][] = [
   undefined,
@@ -26,6 +26,7 @@ const CALLS = [
   'list',
   'delete',
   'reset',
+  'pause',
 ] as const;
 type CallAction = Extract<Action, { do: (typeof CALLS)[number] }>;
 
@@ -91,6 +92,9 @@ export class Callers {
         break;
       case 'reset':
         this.#ask({ kind: 'reset', queue: queueName(action.queue) });
+        break;
+      case 'pause':
+        this.#ask({ kind: 'pause', queues: PAUSED[action.queues] ?? PAUSED[0], isResume: action.isResume });
         break;
       default:
         action satisfies never;

@@ -25,6 +25,7 @@ import {
   type UpdateOutcome,
   UpdateRefusal,
 } from '@taskmaster/engine/domain';
+import { pauseQueues, resumeQueues } from '@taskmaster/engine/testing';
 import { EnqueueMode, EnqueueResult, formatQueueName, ItemKind, parseQueueName } from '@taskmaster/proto';
 import { RESULT_MS } from './ends.ts';
 import { sentEnqueues } from './records/topics.ts';
@@ -106,6 +107,11 @@ async function answer(engine: Engine, call: Call, signal: AbortSignal): Promise<
       return { kind: 'number', tasks: await engine.deleteQueue(parseQueueName(call.queue)) };
     case 'reset':
       return { kind: 'number', tasks: await engine.resetLeases(parseQueueName(call.queue)) };
+    case 'pause': {
+      if (call.isResume) return { kind: 'number', tasks: (await resumeQueues(engine, call.queues)).resumed ? 1 : 0 };
+      await pauseQueues(engine, call.queues);
+      return { kind: 'number', tasks: 1 };
+    }
     default:
       return call satisfies never;
   }

@@ -25,11 +25,15 @@ const EXPIRY_SLACK_MS = 50;
 /** Additional time for dead letters from a queue that no request looks at. */
 const DEAD_SLACK_MS = 1000;
 
+/** The queues of a call that are not paused. */
+const offering = (world: World, call: LeaseCall): string[] =>
+  [...new Set(call.queues)].filter((queue) => !world.isPaused(queue));
+
 /** The first tasks of the queues, in the order in which the call names them. */
 function firstTasks(world: World, call: LeaseCall): Picked[] {
   const picked: Picked[] = [];
   let bytes = 0;
-  for (const queue of new Set(call.queues)) {
+  for (const queue of offering(world, call)) {
     for (const task of world.available(queue)) {
       if (picked.length === call.maxTasks) return picked;
       if (call.maxPid !== undefined && task.pid > call.maxPid) break;
@@ -80,8 +84,11 @@ function explainNothing(
   const overdueAt = waited ? endedAt - setting.slackMs - EXPIRY_SLACK_MS : span.from;
   return sweeps(world, call.queues, { from, to: span.to }, setting)
     .filter((swept) => firstTasks(swept, call).length === 0)
-    .filter((swept) => !call.queues.some((queue) => hasOverdue(swept, queue, overdueAt, call.maxPid)))
-    .filter((swept) => !haveDeadComing(swept, call.queues, waited ? overdueAt - DEAD_SLACK_MS : overdueAt, call.maxPid))
+    .filter((swept) => !offering(swept, call).some((queue) => hasOverdue(swept, queue, overdueAt, call.maxPid)))
+    .filter((swept) => {
+      const at = waited ? overdueAt - DEAD_SLACK_MS : overdueAt;
+      return !haveDeadComing(swept, offering(swept, call), at, call.maxPid);
+    })
     .map((swept) => swept.at(from, swept.epoch));
 }
 

@@ -151,6 +151,14 @@ export function explainDelete(
     .map((swept) => swept.at(span.from, swept.epoch).deleteQueue(call.queue));
 }
 
+/** A resume tells whether exactly these queues were paused. */
+export function explainPause(world: World, { call, outcome }: HistoryEvent<CallOf<'pause'>>, span: Span): World[] {
+  const { queues, isResume } = call;
+  const wasPaused = world.paused.has(queues);
+  if (isResume && outcome.kind === 'number' && tasksOf(outcome) !== (wasPaused ? 1 : 0)) return [];
+  return [world.at(span.from, world.epoch).withPause(queues, !isResume)];
+}
+
 const sizeOf = (world: World, queue: string): number => world.queue(queue).tasks.size;
 const tasksOf = (outcome: Outcome): number => (outcome.kind === 'number' ? outcome.tasks : 0);
 

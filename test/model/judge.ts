@@ -18,11 +18,20 @@ function settingOf({ disk, jitter, cacheBytes, actions }: Scenario, { events, re
   const stalls = actions.reduce((sum, action) => sum + (action.do === 'stall' ? action.ms : 0), 0);
   const pids = new Map<string, Set<string>>();
   const note = (data: string, pid: string): void => void pids.set(data, (pids.get(data) ?? new Set()).add(pid));
+  // A task of a lost reply may be known only by its key, because a later enqueue has replaced its payload.
+  const lost = events.flatMap(({ call, outcome }) =>
+    outcome.kind === 'unknown' && call.kind === 'update' ? call.enqueue : [],
+  );
   for (const { call, outcome } of events) {
     if (outcome.kind === 'leased') for (const { data, pid } of outcome.tasks) note(data, pid);
     if (outcome.kind === 'shown') for (const { data, pid } of outcome.tasks) if (data) note(data, pid);
     if (outcome.kind !== 'updated' || call.kind !== 'update') continue;
-    for (const [i, { pid }] of outcome.enqueued.entries()) note(call.enqueue[i]?.data ?? '', pid);
+    for (const [i, { pid }] of outcome.enqueued.entries()) {
+      const { queue, key, data = '' } = call.enqueue[i] ?? {};
+      note(data, pid);
+      if (key === undefined) continue;
+      for (const other of lost) if (other.queue === queue && other.key === key) note(other.data, pid);
+    }
   }
   const told = new Map<string, Extract<HistoryEvent['outcome'], { kind: 'updated' }>>();
   for (const { call, outcome } of events) {

@@ -1,6 +1,13 @@
 import type { HistoryEvent } from '@taskmaster/cli/testing/history';
 import { explainCancelled, explainLease } from './explain-lease.ts';
-import { explainCounts, explainDelete, explainEnds, explainReset, explainShown } from './explain-reads.ts';
+import {
+  explainCounts,
+  explainDelete,
+  explainEnds,
+  explainPause,
+  explainReset,
+  explainShown,
+} from './explain-reads.ts';
 import { explainUpdate } from './explain-update.ts';
 import { instantOf, type Setting, sweeps, TooManyWorldsError } from './rules.ts';
 import { type Span, World } from './world.ts';
@@ -115,6 +122,8 @@ class Search {
   #silent(world: World, candidates: readonly HistoryEvent[]): HistoryEvent | undefined {
     return candidates.find((event) => {
       if (event.outcome.kind === 'unknown' || event.hungUp) return false;
+      // A pause of what is paused already is one after a resume, too.
+      if (event.call.kind === 'pause' && !event.call.isResume) return false;
       if (candidates.some(({ outcome, endedSeq }) => outcome.kind === 'unknown' && endedSeq < event.calledSeq))
         return false;
       const [first, ...others] = this.#stepsOf(world, event);
@@ -221,6 +230,8 @@ function stepsOf(world: World, event: HistoryEvent, span: Span, setting: Setting
       return finished(explainDelete(world, as(event, call), span, setting));
     case 'reset':
       return explainReset(world, as(event, call), span, setting);
+    case 'pause':
+      return finished(explainPause(world, as(event, call), span));
     default:
       return call satisfies never;
   }

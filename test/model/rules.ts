@@ -195,21 +195,31 @@ function permutations<T>(items: readonly T[]): T[][] {
   return items.flatMap((first, i) => permutations(items.toSpliced(i, 1)).map((rest) => [first, ...rest]));
 }
 
-/** The queues with due tasks that are among `queues` or whose dead tasks go to them. */
+/**
+ * The queues with due tasks that are among `queues` or whose dead tasks go to them. Dead tasks leave a dead-letter queue before
+ * those that go there come.
+ */
 function touching(world: World, queues: readonly string[], at: number): string[] {
   const due = world.queueNames.filter((queue) => dueTasks(world, queue, at).length > 0);
   const wanted = new Set(queues);
   // A dead-letter queue may have a dead-letter queue itself. A task moves at most twice in one search.
   for (let depth = 0; depth < 2; depth++) {
     for (const queue of due) {
-      const dying = dueTasks(world, queue, at).filter(
-        (task) => task.hidden?.leasedBy !== undefined && isLastAttempt(queue, task),
-      );
-      if (dying.some(({ retry }) => wanted.has(deadLetterQueueOf(queue, retry)))) wanted.add(queue);
+      if (targetsOf(world, queue, at).some((target) => wanted.has(target))) wanted.add(queue);
     }
+  }
+  for (let depth = 0; depth < 2; depth++) {
+    for (const queue of due)
+      if (wanted.has(queue)) for (const target of targetsOf(world, queue, at)) wanted.add(target);
   }
   return due.filter((queue) => wanted.has(queue));
 }
+
+/** Where the due dead tasks of a queue go. */
+const targetsOf = (world: World, queue: string, at: number): string[] =>
+  dueTasks(world, queue, at)
+    .filter((task) => task.hidden?.leasedBy !== undefined && isLastAttempt(queue, task))
+    .map(({ retry }) => deadLetterQueueOf(queue, retry));
 
 function sweepsOf(world: World, queue: string, latest: number, setting: Setting): World[] {
   const due = dueTasks(world, queue, latest);

@@ -15,7 +15,7 @@ import { diskFaults } from './disk-faults.ts';
 import { type Asked, ask } from './engine-caller.ts';
 import { putAllSettings, settingsCounts } from './records/settings.ts';
 import { subscribeAll, subscriptionCounts } from './records/topics.ts';
-import { type Action, QUEUES, type Scenario } from './scenario.ts';
+import { type Action, PAUSED, QUEUES, type Scenario } from './scenario.ts';
 
 export interface Run {
   readonly events: readonly HistoryEvent[];
@@ -238,6 +238,7 @@ class ScenarioRun {
     await this.#look();
     await this.#quiet();
     await this.#checkDisk();
+    for (const queues of PAUSED) await this.#await({ kind: 'pause', queues, isResume: true });
     await this.#clock.advance(LONG_MS);
     await this.#takeOut();
     await this.#look();
@@ -266,11 +267,11 @@ class ScenarioRun {
     this.faults.push(...diskFaults(this.#disk, [...counts.queues, ...RECORD_COUNTS, ...ends]));
   }
 
-  /** The numbers of ends that tasks have left, and of keys, which callers do not see. */
+  /** The numbers of ends that tasks have left, of keys and of pauses, which are not listed. */
   async #endCounts(): Promise<CountsReply[]> {
     if (this.#isCrashed) return [];
     const queues = ['g', ''].flatMap((group) =>
-      [reservedQueues.results, reservedQueues.keys].map((name) => ({ group, name })),
+      [reservedQueues.results, reservedQueues.keys, reservedQueues.pauses].map((name) => ({ group, name })),
     );
     const counting = this.#requireEngine()
       .queueStats({ kind: 'named', queues })

@@ -51,6 +51,7 @@ export type Action =
   | { readonly do: 'list' }
   | { readonly do: 'delete'; readonly queue: number }
   | { readonly do: 'reset'; readonly queue: number }
+  | { readonly do: 'pause'; readonly queues: number; readonly isResume: boolean }
   /** Lets time pass. Without this, the next action happens in the same turn. */
   | { readonly do: 'pass'; readonly ms: number }
   /** Power loss after this number of further durable steps of the disk; 0: now. */
@@ -98,6 +99,9 @@ export type TaskRef =
 /** All but the last are in one group. The second is the default dead-letter queue of the first. */
 export const QUEUES = ['g#q', 'g#q.dead', 'g#r', 'other'] as const;
 export const PIDS = ['a', 'b', 'b\0', 'c', '\xff'] as const;
+
+/** What is paused and resumed. */
+export const PAUSED = ['g#q', 'g#*', 'other'] as const;
 
 export const KEYS = ['k', 'l'] as const;
 
@@ -182,6 +186,7 @@ const anyAction: fc.Arbitrary<Action> = fc.oneof(
   { weight: 1, arbitrary: action('list', {}) },
   { weight: 1, arbitrary: action('delete', { queue }) },
   { weight: 1, arbitrary: action('reset', { queue }) },
+  { weight: 1, arbitrary: action('pause', { queues: fc.nat({ max: PAUSED.length - 1 }), isResume: fc.boolean() }) },
   { weight: 2, arbitrary: action('crash', { steps: oneOf(0, 1, 2, 3, 5, 9), reboot: fc.boolean() }) },
   { weight: 1, arbitrary: action('restart', {}) },
   { weight: 1, arbitrary: action('setClock', { byMs: oneOf(-3_600_000, 3_600_000, 500) }) },
@@ -232,6 +237,29 @@ const attempt: fc.Arbitrary<Action[]> = fc
     ...(isCompleted ? [change(ofLatest({ do: 'dequeue', ms: undefined })), pass(30)] : []),
   ]);
 
+/** Requests that wait for paused queues, which are resumed, perhaps after a crash. */
+const paused: fc.Arbitrary<Action[]> = fc
+  .record({
+    queues: fc.nat({ max: PAUSED.length - 1 }),
+    before: fc.array(enqueue, { maxLength: 2 }),
+    during: fc.array(enqueue, { minLength: 1, maxLength: 3 }),
+    leases: fc.array(lease, { minLength: 1, maxLength: 3 }),
+    waitMs: oneOf(0, 500, 3000),
+    isCrashed: often(false, fc.constant(true)),
+    restMs: oneOf(0, 3, 300),
+  })
+  .map(({ queues, before, during, leases, waitMs, isCrashed, restMs }) => [
+    ...(before.length > 0 ? [change(...before)] : []),
+    { do: 'pause', queues, isResume: false },
+    pass(restMs),
+    ...(isCrashed ? [{ do: 'crash', steps: 0, reboot: false } as const] : []),
+    ...leases.map((one) => ({ ...one, waitMs })),
+    change(...during),
+    pass(restMs),
+    { do: 'pause', queues, isResume: true },
+    pass(30),
+  ]);
+
 /** A queue whose tasks are leased soon. So the rows of further tasks are written with the checkpoint. */
 const flow: fc.Arbitrary<Action[]> = fc
   .record({
@@ -265,6 +293,7 @@ const actions: fc.Arbitrary<Action[]> = fc
       { weight: 20, arbitrary: anyAction.map((one) => [one]) },
       { weight: 1, arbitrary: attempt },
       { weight: 1, arbitrary: flow },
+      { weight: 1, arbitrary: paused },
     ),
     { minLength: 3, maxLength: 45, size: 'max' },
   )

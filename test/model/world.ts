@@ -123,6 +123,8 @@ export class World {
   #ends: ReadonlyMap<string, ModelEnd>;
   /** Equal for ends that a caller cannot distinguish. Undefined: not yet known. */
   #endsKey: string | undefined;
+  /** Patterns of paused queues: names, and `g#*` for a group. */
+  #paused: ReadonlySet<string>;
   /** By event: the progress of an event with several steps. */
   #progress: ReadonlyMap<number, string>;
 
@@ -133,6 +135,7 @@ export class World {
     this.#requests = from ? from.#requests : new Map();
     this.#ends = from ? from.#ends : new Map();
     this.#endsKey = from ? from.#endsKey : undefined;
+    this.#paused = from ? from.#paused : new Set();
     this.#progress = from ? from.#progress : new Map();
   }
 
@@ -219,6 +222,23 @@ export class World {
     return next;
   }
 
+  get paused(): ReadonlySet<string> {
+    return this.#paused;
+  }
+
+  isPaused(queue: string): boolean {
+    return this.#paused.has(queue) || this.#paused.has(queue.replace(/#.*/, '#*'));
+  }
+
+  withPause(queues: string, isPaused: boolean): World {
+    if (this.#paused.has(queues) === isPaused) return this;
+    const next = new World(this);
+    next.#paused = isPaused
+      ? new Set(this.#paused).add(queues)
+      : new Set([...this.#paused].filter((one) => one !== queues));
+    return next;
+  }
+
   progress(event: number): string | undefined {
     return this.#progress.get(event);
   }
@@ -233,6 +253,7 @@ export class World {
   /** True if a caller cannot distinguish the queues of the two worlds. */
   isLike(other: World): boolean {
     if (this.#queues.size !== other.#queues.size) return false;
+    if (this.#paused !== other.#paused && this.#keyOfPauses !== other.#keyOfPauses) return false;
     if (this.#ends !== other.#ends && this.#keyOfEnds !== other.#keyOfEnds) return false;
     for (const [name, queue] of this.#queues) {
       const theirs = other.#queues.get(name);
@@ -245,9 +266,15 @@ export class World {
   get key(): string {
     const queues = [...this.#queues].map(([name, queue]) => `${name}${queue.key}`).sort();
     const progress = [...this.#progress].map(([event, sofar]) => `${event}${sofar}`).sort();
-    return [this.time, this.epoch, this.#keyOfEnds, ...queues, ...[...this.#requests.keys()].sort(), ...progress].join(
-      '\n',
-    );
+    return [
+      this.time,
+      this.epoch,
+      this.#keyOfEnds,
+      this.#keyOfPauses,
+      ...queues,
+      ...[...this.#requests.keys()].sort(),
+      ...progress,
+    ].join('\n');
   }
 
   #with(name: string, state: QueueState): World {
@@ -258,6 +285,10 @@ export class World {
 
   #queueOf(name: string): ModelQueue {
     return this.#queues.get(name) ?? NO_QUEUE;
+  }
+
+  get #keyOfPauses(): string {
+    return [...this.#paused].sort().join();
   }
 
   get #keyOfEnds(): string {

@@ -6,6 +6,7 @@ import type { RecordRows } from '../log/records.ts';
 import type { Queue } from '../queues/queue.ts';
 import { type RecordsInMemory, RecordTable } from './record-table.ts';
 
+const NONE: readonly never[] = [];
 const NEVER = Number.MAX_SAFE_INTEGER as Instant;
 
 /**
@@ -32,8 +33,9 @@ export class PauseTable implements RecordsInMemory {
   /** Of the pauses of a queue, the one that ends last. Undefined: it is not paused. */
   of({ group, name }: QueueName, now: Instant): PauseRecord | undefined {
     const records = this.#records.of(group);
+    if (records === undefined) return undefined;
     let last: PauseRecord | undefined;
-    for (const pause of records?.values() ?? []) {
+    for (const pause of records.values()) {
       if (isOver(pause, now) || !pause.matches(name)) continue;
       if (last === undefined || endsLater(pause, last)) last = pause;
     }
@@ -41,8 +43,9 @@ export class PauseTable implements RecordsInMemory {
   }
 
   /** The pauses that have ended since the last call. */
-  takeEnded(now: Instant): PauseRecord[] {
-    if (now < this.#earliest) return [];
+  takeEnded(now: Instant): readonly PauseRecord[] {
+    // Each lease request asks.
+    if (now < this.#earliest) return NONE;
     const ended = [...this.#ending].filter((pause) => isOver(pause, now));
     for (const pause of ended) {
       this.#ending.delete(pause);

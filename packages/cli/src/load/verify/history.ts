@@ -101,7 +101,9 @@ export type Call =
   | { readonly kind: 'stats'; readonly queues: readonly string[] }
   | { readonly kind: 'list' }
   | { readonly kind: 'delete'; readonly queue: string }
-  | { readonly kind: 'reset'; readonly queue: string };
+  | { readonly kind: 'reset'; readonly queue: string }
+  /** Pauses the queues that match a pattern, or resumes them: the number is 1 if they were paused. */
+  | { readonly kind: 'pause'; readonly queues: string; readonly isResume: boolean };
 
 export type CallOf<Kind extends Call['kind']> = Extract<Call, { kind: Kind }>;
 
