@@ -5,6 +5,10 @@ import {
   encodeToBuffer,
   GetQueueStatsResponse,
   hashOfToken,
+  PauseQueuesRequest,
+  PauseQueuesResponse,
+  ResumeQueuesRequest,
+  ResumeQueuesResponse,
   StreamResponse,
   TaskMasterServiceService,
   UpdateTasksRequest,
@@ -187,4 +191,27 @@ describe.each(Object.keys(WAYS))('%s', (way) => {
     }
     expect(found).toEqual([]);
   });
+});
+
+test('a pause names the principal of the caller, at a node and at a proxy, and is in the audit log with its reason', async () => {
+  const { pauseQueues, resumeQueues } = TaskMasterServiceService;
+  for (const { name, client } of targets) {
+    for (const group of ['shop', 'mail', 'bills']) {
+      const queues = `${group}#${name}*`;
+      const request = PauseQueuesRequest.encode({ queues, reason: 'why', durationMs: 0, untilUnixMs: 0 }).finish();
+      const resume = ResumeQueuesRequest.encode({ queues }).finish();
+      expect(await unary(client, pauseQueues.path, request, 'feeder').then(() => 'served', reasonOf)).toBe(
+        'PERMISSION_DENIED',
+      );
+      const { pause } = PauseQueuesResponse.decode(await unary(client, pauseQueues.path, request, 'owner'));
+      expect(pause).toMatchObject({ queues, reason: 'why', pausedBy: 'owner' });
+      const event = { kind: 'management', action: 'PauseQueues', target: queues, result: 'ok', principal: 'owner' };
+      expect(recorded).toContainEqual(expect.objectContaining({ ...event, details: { reason: 'why' } }));
+      expect(await unary(client, resumeQueues.path, resume, 'feeder').then(() => 'served', reasonOf)).toBe(
+        'PERMISSION_DENIED',
+      );
+      const { resumed } = ResumeQueuesResponse.decode(await unary(client, resumeQueues.path, resume, 'owner'));
+      expect(resumed).toBe(true);
+    }
+  }
 });

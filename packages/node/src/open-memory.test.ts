@@ -30,6 +30,20 @@ describe('a queue in memory', () => {
     expect(clock.now()).toEqual(new Date('2030-01-01T01:00:00Z'));
   });
 
+  test('keeps the tasks of a paused queue until the test has advanced the time to the end of the pause', async () => {
+    const clock = new TestClock(new Date('2030-01-01'));
+    await using client = await openMemory({ clock });
+    const mail = client.queue('mail');
+    await mail.enqueue('a');
+    await client.pauseQueues('*', { until: new Date('2030-01-01T01:00:00Z') });
+    await clock.advance('59m');
+    expect(await mail.lease()).toEqual([]);
+    const waiting = mail.lease({ wait: '5m' });
+    await clock.advance('61s');
+    expect(await waiting).toHaveLength(1);
+    expect(await client.pauses()).toEqual([]);
+  });
+
   test('ends a lease that is not renewed, and gives the task its next attempt', async () => {
     const clock = new TestClock();
     await using client = await openMemory({ clock });

@@ -12,24 +12,15 @@ import { inOrder } from '../domain/queue-settings.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { EngineState } from '../engine-state.ts';
 import { recordState } from '../operations/attempts.ts';
-import { type Attempt, decide } from '../operations/decide.ts';
-import { TaskDraft } from '../operations/task-draft.ts';
-import { EngineView } from '../pending/engine-view.ts';
 import type { Sweep } from '../sweeper.ts';
+import { changeRecords, type RecordRequests } from './change-records.ts';
 import { pauseRecords } from './record-store.ts';
-
-interface Requests {
-  /** Runs a request that changes a group. */
-  readonly change: <T>(work: (engineState: EngineState) => Promise<T>, addedBytes?: number) => Promise<T>;
-  /** Runs a request that reads of a group. */
-  readonly read: <T>(group: string, work: (engineState: EngineState) => Promise<T>) => Promise<T>;
-}
 
 /** More than a record takes beside its texts. */
 const RECORD_BYTES = 64;
 
 /** The operations of an engine on pauses of queues. */
-export const pauseOperations = ({ change, read }: Requests): PauseOperations => ({
+export const pauseOperations = ({ change, read }: RecordRequests): PauseOperations => ({
   pause: (command) => {
     const bytes = RECORD_BYTES + command.queues.name.length + command.reason.length + command.by.length;
     return change((engineState) => pauseQueues(engineState, command), bytes);
@@ -49,7 +40,7 @@ const pidOf = (pattern: string): Pid => latin1Of(Buffer.from(pattern)) as Pid;
 function pauseQueues(engineState: EngineState, { queues, ...command }: PauseCommand): Promise<PauseRecord> {
   const { group, name: pattern } = queues;
   const pid = pidOf(pattern);
-  return change(engineState, group, (draft, now) => {
+  return changeRecords(engineState, group, (draft, now) => {
     const until = endOf(command, now);
     const before = engineState.pauses.find(queues, now);
     const data = QueuePause.encode({
@@ -76,7 +67,7 @@ function endOf({ durationMs, until }: Pick<PauseCommand, 'durationMs' | 'until'>
 }
 
 const resumeQueues = (engineState: EngineState, queues: QueueName): Promise<Resumed> =>
-  change(engineState, queues.group, (draft, now) => {
+  changeRecords(engineState, queues.group, (draft, now) => {
     const { group, name: pattern } = queues;
     const others = engineState.pauses.list(group, now).filter((other) => other.pattern !== pattern);
     // A pattern that matches the text of another one matches all names that this one matches.
@@ -94,28 +85,12 @@ export const sweepPauses: Sweep<PauseRecord> = {
     return engineState.pauses.ended;
   },
   sweep: (engineState, { group, pattern }) =>
-    change(engineState, group, (draft, now) => {
+    changeRecords(engineState, group, (draft, now) => {
       // It may have been renewed meanwhile.
       if (engineState.pauses.find({ group, name: pattern }, now) !== undefined) return;
       pauseRecords.remove(draft, group, pidOf(pattern));
     }),
 };
-
-async function change<T>(
-  engineState: EngineState,
-  group: string,
-  plan: (draft: TaskDraft, now: Instant) => T,
-): Promise<T> {
-  const { result, durable } = await decide(engineState, engineState.partitionOf(group), (now, reads): Attempt<T> => {
-    const draft = new TaskDraft(new EngineView(engineState, now, reads));
-    const planned = plan(draft, now);
-    const { needs, changes, created } = draft;
-    if (needs.length > 0) return { kind: 'needs', needs };
-    return { kind: 'decided', result: planned, changes: changes.length === 0 ? undefined : { changes, created } };
-  });
-  await durable;
-  return result;
-}
 
 const tooMany = (): Refusal =>
   new Refusal('TOO_MANY_ITEMS', `queues: the group has ${limits.queuePauses} pauses: end some`, {

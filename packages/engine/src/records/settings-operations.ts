@@ -5,22 +5,14 @@ import type { SettingsOperations } from '../domain/queue-settings.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { EngineState } from '../engine-state.ts';
 import { recordState } from '../operations/attempts.ts';
-import { type Attempt, decide } from '../operations/decide.ts';
 import { mayBeDue, showAllDue } from '../operations/expire.ts';
-import { TaskDraft } from '../operations/task-draft.ts';
-import { EngineView } from '../pending/engine-view.ts';
+import type { TaskDraft } from '../operations/task-draft.ts';
 import type { Queue } from '../queues/queue.ts';
+import { changeRecords, type RecordRequests } from './change-records.ts';
 import { settingsRecords } from './record-store.ts';
 
-interface Requests {
-  /** Runs a request that changes a group. `addedBytes`: see `Schedules`. */
-  readonly change: <T>(work: (engineState: EngineState) => Promise<T>, addedBytes?: number) => Promise<T>;
-  /** Runs a request that reads of a group. */
-  readonly read: <T>(group: string, work: (engineState: EngineState) => Promise<T>) => Promise<T>;
-}
-
 /** The operations of an engine on the settings of queues. */
-export const settingsOperations = ({ change, read }: Requests): SettingsOperations => ({
+export const settingsOperations = ({ change, read }: RecordRequests): SettingsOperations => ({
   put: (settings) => {
     const data = QueueSettings.encode(settings).finish();
     const pattern = parseQueueName(settings.queues);
@@ -53,24 +45,16 @@ const deleteSettings = (engineState: EngineState, pattern: QueueName): Promise<b
   change(engineState, pattern.group, (draft) => settingsRecords.remove(draft, pattern.group, pidOf(pattern)));
 
 /** Changes the settings of a group. Attempts that are over have failed by the settings before. */
-async function change<T>(engineState: EngineState, group: string, plan: (draft: TaskDraft) => T): Promise<T> {
+function change<T>(engineState: EngineState, group: string, plan: (draft: TaskDraft) => T): Promise<T> {
   const asked = new Set<Queue>();
-  const { result, durable } = await decide(engineState, engineState.partitionOf(group), (now, reads): Attempt<T> => {
+  return changeRecords(engineState, group, plan, (now) => {
     const over = [...engineState.table.ofGroup(group)].filter(
       (queue) => queue.ledger.leased > 0 && mayBeDue(queue, now) && !asked.has(queue),
     );
-    if (over.length > 0) {
-      for (const queue of over) asked.add(queue);
-      return { kind: 'waits', wait: () => showAllDue(engineState, over) };
-    }
-    const draft = new TaskDraft(new EngineView(engineState, now, reads));
-    const planned = plan(draft);
-    const { needs, changes, created } = draft;
-    if (needs.length > 0) return { kind: 'needs', needs };
-    return { kind: 'decided', result: planned, changes: changes.length === 0 ? undefined : { changes, created } };
+    if (over.length === 0) return undefined;
+    for (const queue of over) asked.add(queue);
+    return () => showAllDue(engineState, over);
   });
-  await durable;
-  return result;
 }
 
 const tooMany = (): Refusal =>
