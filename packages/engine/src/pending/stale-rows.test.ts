@@ -209,6 +209,25 @@ describe('the rows of new tasks in a queue whose tasks are leased soon', () => {
   });
 });
 
+test.each([
+  ['with their task', false],
+  ['by a checkpoint', true],
+])('rows that are written %s are deleted although the task was completed meanwhile', async (_when, flows) => {
+  await using h = await engineHarness({ writeMs: 1, config: { checkpointIntervalMs: CHECKPOINT_MS } });
+  await h.clock.run(flow(h, 'mail'));
+  if (!flows) await h.clock.advance(2 * CHECKPOINT_MS);
+  h.disk.stallWrite(flows ? 0 : CHECKPOINT_MS);
+  const enqueued = h.enqueue('mail', ['a']);
+  if (flows) {
+    await h.clock.run(enqueued);
+    h.disk.stallWrite(CHECKPOINT_MS);
+    await h.clock.advance(CHECKPOINT_MS);
+  }
+  await h.clock.run(Promise.all([enqueued, h.update({ dequeue: [{ queue: 'mail', pid: 'a' }] })]));
+  await h.clock.advance(3 * CHECKPOINT_MS);
+  expect([...rowsOf(h), h.taskRows()]).toEqual([0, 0, 0, 0]);
+});
+
 test('the number of tasks that wait for a checkpoint is limited', async () => {
   const TASKS = 10_000;
   await using h = await engineHarness({ config: { checkpointIntervalMs: NEVER_MS } });
