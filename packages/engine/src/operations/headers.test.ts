@@ -71,31 +71,36 @@ test('a dead letter has its headers, in its dead-letter queue and when it is put
 });
 
 test.each([
-  ['a lease', leased],
-  ['a get', shown],
-])('%s whose payload is replaced while it is read has headers and data of one payload', async (_what, read) => {
-  await using h = await engineHarness({ readMs: 20, writeMs: 1, syncMs: 1 });
-  await h.clock.run(enqueue(h, OLD, COLLAPSE));
-  let before = OLD;
-  // A get reads the payload at 20 ms, a lease at 20 ms after a look for tasks. A replacement takes less time than a read.
-  for (const [ms, next] of [
-    [5, PLAIN],
-    [25, NEW],
-    [35, OLD],
-    [30, PLAIN],
-    [15, NEW],
-    [45, OLD],
-  ] as const) {
-    // After a crash the payload is only on disk.
-    await h.crash();
-    const reading = read(h);
-    await h.clock.advance(ms);
-    await h.clock.run(enqueue(h, next, REPLACE));
-    expect([before, next]).toContainEqual(await h.clock.run(reading));
-    await h.clock.advance(2_000);
-    before = next;
-  }
-});
+  ['a lease', leased, 1],
+  ['a lease, with slow writes,', leased, 30],
+  ['a get', shown, 1],
+  ['a get, with slow writes,', shown, 30],
+])(
+  '%s whose payload is replaced while it is read has headers and data of one payload',
+  async (_what, read, writeMs) => {
+    await using h = await engineHarness({ readMs: 20, writeMs, syncMs: 1 });
+    await h.clock.run(enqueue(h, OLD, COLLAPSE));
+    let before = OLD;
+    // A get reads the payload at 20 ms, a lease at 20 ms after a look for tasks. A replacement may take longer than a read.
+    for (const [ms, next] of [
+      [5, PLAIN],
+      [25, NEW],
+      [35, OLD],
+      [30, PLAIN],
+      [15, NEW],
+      [45, OLD],
+    ] as const) {
+      // After a crash the payload is only on disk.
+      await h.crash();
+      const reading = read(h);
+      await h.clock.advance(ms);
+      await h.clock.run(enqueue(h, next, REPLACE));
+      expect([before, next]).toContainEqual(await h.clock.run(reading));
+      await h.clock.advance(2_000);
+      before = next;
+    }
+  },
+);
 
 test('the same request with other headers is a different one', async () => {
   await using h = await engineHarness();
