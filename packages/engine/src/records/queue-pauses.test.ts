@@ -146,6 +146,19 @@ describe('a pause', () => {
     },
   );
 
+  test('lasts as long as it should, however the system clock is set', async () => {
+    await using h = await engineHarness();
+    await h.enqueue(QUEUE, ['a']);
+    await pauseQueues(h.engine, QUEUE, { durationMs: 10 * MINUTE });
+    const request = waiting(h);
+    h.clock.stepWall(60 * MINUTE);
+    await h.clock.advance(9 * MINUTE);
+    expect([await leased(h), request.got]).toEqual([[], []]);
+    h.clock.stepWall(-120 * MINUTE);
+    await h.clock.advance(2 * MINUTE);
+    expect(request.got).toEqual(['a']);
+  });
+
   test('that is over lets a request without a wait have the tasks in that very ms, also by a pattern', async () => {
     await using h = await engineHarness();
     await h.enqueue(QUEUE, ['a', 'b']);

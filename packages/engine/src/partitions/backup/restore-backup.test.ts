@@ -7,6 +7,7 @@ import { VirtualClock } from '../../ports/virtual-clock.ts';
 import { putSchedule, runPids, scheduleOf, waitingIn } from '../../schedules/test-support.ts';
 import { backupOf, restoreTo } from '../../testing/backup-of-engine.ts';
 import { EngineHarness, type HarnessOptions, pidsOf } from '../../testing/engine-harness.ts';
+import { pauseQueues } from '../../testing/pause-queues.ts';
 import { restoreBackup } from './restore-backup.ts';
 
 const QUEUE = 'orders#new';
@@ -62,6 +63,22 @@ describe('a restored node', () => {
     expect(await to.clock.run(to.counts(QUEUE))).toEqual({ available: 1, leased: 0, delayed: 1 });
     await to.clock.advance(2_000);
     expect(await to.clock.run(to.counts(QUEUE))).toEqual({ available: 2, leased: 0, delayed: 0 });
+  });
+
+  test('has pauses, by the time that remained', async () => {
+    const h = await open();
+    await h.clock.run(h.enqueue(QUEUE, ['1']));
+    await h.clock.run(h.enqueue('orders#old', ['2']));
+    await h.clock.run(pauseQueues(h.engine, QUEUE, { durationMs: 60_000 }));
+    await h.clock.run(pauseQueues(h.engine, 'orders#o*'));
+    await h.clock.advance(10_000);
+    const to = newMachine();
+    await to.clock.advance(7 * DAY);
+    await restored(await backupOf(h), to);
+    await to.clock.advance(45_000);
+    expect(await to.clock.run(to.lease([QUEUE, 'orders#old'], { max: 9 }))).toEqual([]);
+    await to.clock.advance(6_000);
+    expect(pidsOf(await to.clock.run(to.lease([QUEUE, 'orders#old'], { max: 9 })))).toEqual(['1']);
   });
 
   test('gives larger lease tokens than the old node gave after the backup', async () => {
