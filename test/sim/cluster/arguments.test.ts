@@ -8,6 +8,7 @@ describe('the command line of the simulation', () => {
     expect(readArguments(args)).toMatchObject({ first: 7, seeds: 1000, steps: 9, json: true });
     expect(readArguments(['--seed', '41', '--trace'])).toMatchObject({ first: 41, seeds: 1, trace: true });
     expect(readArguments(['--schedules'])).toMatchObject({ schedules: true, oldCopies: false });
+    expect(readArguments(['--pauses'])).toMatchObject({ pauses: true, schedules: false });
     expect(readArguments(['--help'])).toEqual({ kind: 'help' });
   });
 

@@ -18,6 +18,7 @@ Options:
   --old-copies     nodes may also restart with older copies of their directories, if another node knows that they had
                    more. A cluster may not settle if that node is lost before the old copy is noticed
   --schedules      schedules run during the faults, and each of their runs must come once
+  --pauses         queues are paused and resumed during the faults, and no task of a paused one may be leased
   --trace          prints every event of the seed; with --json on standard error
   --json           one JSON object on standard output: seeds, operations, faults by kind, simulatedHours, violations
   --help
@@ -34,6 +35,7 @@ export type Arguments =
       readonly steps: number;
       readonly oldCopies: boolean;
       readonly schedules: boolean;
+      readonly pauses: boolean;
       readonly trace: boolean;
       readonly json: boolean;
     };
@@ -47,7 +49,7 @@ export class UsageError extends Error {
 export function readArguments(argv: readonly string[]): Arguments {
   const values = parse(argv);
   if (values.help) return { kind: 'help' };
-  const { seed, trace, json, schedules, 'old-copies': oldCopies } = values;
+  const { seed, trace, json, schedules, pauses, 'old-copies': oldCopies } = values;
   if (seed !== undefined && (values.seeds !== undefined || values['first-seed'] !== undefined)) {
     throw new UsageError('--seed plays one seed: it cannot be used with --seeds or --first-seed');
   }
@@ -59,6 +61,7 @@ export function readArguments(argv: readonly string[]): Arguments {
     steps: whole('--steps', values.steps, DEFAULT_STEPS, 0),
     oldCopies,
     schedules,
+    pauses,
     trace,
     json,
   };
@@ -75,6 +78,7 @@ function parse(argv: readonly string[]) {
         seed: { type: 'string' },
         'old-copies': { type: 'boolean', default: false },
         schedules: { type: 'boolean', default: false },
+        pauses: { type: 'boolean', default: false },
         trace: { type: 'boolean', default: false },
         json: { type: 'boolean', default: false },
         help: { type: 'boolean', short: 'h', default: false },

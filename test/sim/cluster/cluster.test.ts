@@ -27,6 +27,11 @@ async function playSchedules(seed: number): Promise<void> {
   expect(violations, `npm run sim -- --seed ${seed} --schedules --trace`).toEqual([]);
 }
 
+async function playPauses(seed: number): Promise<void> {
+  const { violations } = await simulate({ seed, pauses: true });
+  expect(violations, `npm run sim -- --seed ${seed} --pauses --trace`).toEqual([]);
+}
+
 describe('a whole cluster with random faults keeps the contract', () => {
   const beginnings = Array.from({ length: Math.ceil(SEEDS / AT_ONCE) }, (_, index) => FIRST + index * AT_ONCE);
   test.each(beginnings)('from seed %i on', async (first) => {
@@ -49,8 +54,12 @@ describe('a whole cluster with random faults keeps the contract', () => {
     for (let seed = FIRST; seed < FIRST + SEEDS / 4; seed++) await playSchedules(seed);
   });
 
+  test('and no task of a paused queue is leased', async () => {
+    for (let seed = FIRST; seed < FIRST + SEEDS / 4; seed++) await playPauses(seed);
+  });
+
   test(`from the new seed ${NEW} on`, async () => {
-    for (let seed = NEW; seed < NEW + NEW_SEEDS; seed++) await (seed % 3 === 0 ? playSchedules : play)(seed);
+    for (let seed = NEW; seed < NEW + NEW_SEEDS; seed++) await [playSchedules, play, playPauses][seed % 3]?.(seed);
   });
 });
 

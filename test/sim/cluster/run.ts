@@ -28,15 +28,17 @@ async function main(args: Arguments): Promise<number> {
     process.stdout.write(HELP);
     return 0;
   }
-  const { first, seeds, steps, oldCopies, schedules, json } = args;
-  const flags = `--steps ${steps}${oldCopies ? ' --old-copies' : ''}${schedules ? ' --schedules' : ''}`;
+  const { first, seeds, steps, oldCopies, schedules, pauses, json } = args;
+  const flags = [`--steps ${steps}`, oldCopies && '--old-copies', schedules && '--schedules', pauses && '--pauses']
+    .filter(Boolean)
+    .join(' ');
   const traceTo = json ? process.stderr : process.stdout;
   const trace = args.trace ? (line: string): void => void traceTo.write(`${line}\n`) : undefined;
   const summary = new Summary();
   for (let seed = first; seed < first + seeds && !interrupted; seed++) {
     if (seeds > 1)
       showProgress(`seed ${seed}, ${seed - first} of ${seeds} played, ${summary.failed} broke the contract`);
-    const result = await simulate({ seed, steps, oldCopies, schedules, trace });
+    const result = await simulate({ seed, steps, oldCopies, schedules, pauses, trace });
     summary.add(result);
     if (result.violations.length === 0 || json) continue;
     showProgress('');

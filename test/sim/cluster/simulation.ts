@@ -7,6 +7,7 @@ import { Workload } from './calls/workload.ts';
 import { acrossLives } from './checks/all-lives.ts';
 import { findEverything, outOfLine } from './checks/final-state.ts';
 import { KeptGroups } from './checks/kept-groups.ts';
+import { PausedQueues } from './checks/paused-queues.ts';
 import { ScheduledRuns } from './checks/scheduled-runs.ts';
 import { settleCluster } from './checks/settle-cluster.ts';
 import { watchHolders } from './checks/watch-holders.ts';
@@ -32,6 +33,8 @@ export interface SimulationOptions {
   readonly oldCopies?: boolean;
   /** True if schedules run during the faults. Default false. */
   readonly schedules?: boolean;
+  /** True if queues are paused and resumed during the faults. Default false. */
+  readonly pauses?: boolean;
   /** Receives one line for each event. */
   readonly trace?: ((line: string) => void) | undefined;
 }
@@ -61,8 +64,16 @@ class Simulation {
   readonly #ways: Ways;
   readonly #workload: Workload;
   readonly #scheduled: ScheduledRuns | undefined;
+  readonly #paused: PausedQueues | undefined;
 
-  constructor({ seed, steps = DEFAULT_STEPS, oldCopies = false, schedules = false, trace }: SimulationOptions) {
+  constructor({
+    seed,
+    steps = DEFAULT_STEPS,
+    oldCopies = false,
+    schedules = false,
+    pauses = false,
+    trace,
+  }: SimulationOptions) {
     this.#seed = seed;
     this.#steps = steps;
     const random = new SeededRandom(seed);
@@ -112,6 +123,10 @@ class Simulation {
       way: () => this.#ways.pick(),
     });
     this.#workload = new Workload({ client, random: random.fork(), actors: ACTORS, sleep, pauseMs: PAUSE_MS });
+    const way = () => this.#ways.pick();
+    this.#paused = pauses
+      ? new PausedQueues({ cluster, history: this.#history, random: random.fork(), sleep, way })
+      : undefined;
   }
 
   async run(): Promise<SimulationResult> {
@@ -149,14 +164,16 @@ class Simulation {
     const { trouble, history } = { trouble: this.#trouble, history: this.#history };
     trouble.trace(() => 'peace');
     this.#faults.end();
-    const stopped = this.#workload.stop();
+    const stopped = Promise.all([this.#workload.stop(), this.#paused?.stop()]);
     const unsettled = await settleCluster(cluster, this.#faults, this.#ways.routes);
     for (const problem of unsettled) trouble.report(problem);
     await cluster.time.run(stopped, CALLS_END_MS);
     if (unsettled.length > 0) return;
+    await this.#paused?.endAll();
     const found = await findEverything(cluster, this.#ways.pickProxy());
     const { lost, oldCopies } = this.#faults;
-    const scheduled = await this.#scheduled?.violations(new Set([...lost, ...oldCopies.partitions]));
+    const givenUp = new Set([...lost, ...oldCopies.partitions]);
+    const scheduled = await this.#scheduled?.violations(givenUp);
     const kept = new KeptGroups(this.#faults.lost, PARTITIONS);
     const [events, tasks] = [kept.events(history.events), kept.tasks(found.tasks)];
     const violations = [
@@ -164,6 +181,7 @@ class Simulation {
       ...violationsOf(events, tasks, { clockSlackMs: 0 }),
       ...outOfLine(events, tasks),
       ...(scheduled ?? []),
+      ...(this.#paused?.violations(new KeptGroups(givenUp, PARTITIONS).events(events)) ?? []),
       ...acrossLives(new KeptGroups(this.#faults.oldCopies.partitions, PARTITIONS).events(history.events)),
     ];
     for (const violation of violations) trouble.report(violation);
