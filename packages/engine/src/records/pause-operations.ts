@@ -16,6 +16,8 @@ import type { Sweep } from '../sweeper.ts';
 import { changeRecords, type RecordRequests } from './change-records.ts';
 import { pauseRecords } from './record-store.ts';
 
+/** Records that one look removes. */
+const RECORDS_AT_ONCE = 64;
 /** More than a record takes beside its texts. */
 const RECORD_BYTES = 64;
 
@@ -80,9 +82,16 @@ const resumeQueues = (engineState: EngineState, queues: QueueName): Promise<Resu
 /** Ends pauses in time, which serves the requests that wait for their queues, and removes their records. */
 export const sweepPauses: Sweep<PauseRecord> = {
   everyMs: 100,
-  due(engineState) {
+  atOnce: 16,
+  *due(engineState) {
     engineState.endPauses(engineState.clock.now());
-    return engineState.pauses.ended;
+    // Few, and none that would wait: requests wait for the next look.
+    let left = RECORDS_AT_ONCE;
+    for (const pause of engineState.pauses.ended) {
+      if (!engineState.holdings.canCommit(engineState.partitionOf(pause.group))) continue;
+      if (left-- === 0) return;
+      yield pause;
+    }
   },
   sweep: (engineState, { group, pattern }) =>
     changeRecords(engineState, group, (draft, now) => {

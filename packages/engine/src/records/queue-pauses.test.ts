@@ -181,6 +181,22 @@ describe('a pause', () => {
     expect(await resumeQueues(h.engine, QUEUE)).toMatchObject({ resumed: true });
   });
 
+  test('ends in time although many others end at the same time', async () => {
+    await using h = await engineHarness({ writeMs: 1, syncMs: 20 });
+    const names = Array.from({ length: 300 }, (_, number) => `group ${number}#mail`);
+    await h.clock.run(Promise.all(names.map((name) => h.enqueue(name, ['a']))));
+    const end = (h.clock.now() + MINUTE) as Instant;
+    await h.clock.run(Promise.all(names.map((name) => pauseQueues(h.engine, name, { until: end }))));
+    await h.clock.run(pauseQueues(h.engine, QUEUE, { until: (end + 150) as Instant }));
+    await h.clock.run(h.enqueue(QUEUE, ['b']));
+    const request = waiting(h);
+    await h.clock.advance(end - h.clock.now() + 150 + 250);
+    expect(request.got).toEqual(['b']);
+    await h.clock.advance(2000);
+    expect(await h.engine.pauses.list('group 7')).toEqual([]);
+    expect(h.taskRows()).toBe(names.length + 1);
+  });
+
   test('that would end at once is refused', async () => {
     await using h = await engineHarness();
     for (const until of [h.clock.now(), h.clock.now() - 1] as Instant[]) {
