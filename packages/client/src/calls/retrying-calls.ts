@@ -89,7 +89,7 @@ export class RetryingCalls {
     const end = timing.now() + request.waitMs;
     const attempt = (options: TransportCallOptions): Promise<R> => {
       const waitMs = Math.max(0, Math.min(request.waitMs, Math.round(end - timing.now())));
-      return transport.unary(method, { ...request, waitMs }, options);
+      return transport.unary(method, waitMs === request.waitMs ? request : { ...request, waitMs }, options);
     };
     return this.run(method.key, method.repetition, options, attempt, request.waitMs);
   }

@@ -67,17 +67,26 @@ export async function leaseFrom<T>(
 }
 
 /** Leases tasks of these queues. If the signal is aborted, tasks that were leased meanwhile are released. */
-export async function leaseTasks<T>(
+export function leaseTasks<T>(
   context: ClientContext,
   from: LeaseFrom<T>,
   options: LeaseOptions,
 ): Promise<LeasedTask<T>[]> {
+  const { signal } = options;
   const leasing = leaseUntilSettled(context, from, options);
+  return signal === undefined ? leasing : unlessAborted(context, leasing, signal);
+}
+
+async function unlessAborted<T>(
+  context: ClientContext,
+  leasing: Promise<LeasedTask<T>[]>,
+  signal: AbortSignal,
+): Promise<LeasedTask<T>[]> {
   try {
-    return await untilAborted(leasing, options.signal);
+    return await untilAborted(leasing, signal);
   } catch (error) {
     // The caller does not get tasks that may still arrive, so they are released.
-    if (options.signal?.aborted) {
+    if (signal.aborted) {
       const givingBack = leasing.then((tasks) => giveBack(context, tasks), noTasks);
       inBackground(context, givingBack);
     }
@@ -112,16 +121,13 @@ export async function leaseUntilSettled<T>(
   const wait = Math.min(durationMs(options.wait ?? 0, 'wait'), from.maxWaitMs ?? Number.POSITIVE_INFINITY);
   const now = { ...options, max, wait };
   const matched: MatchedQueue[] = [];
-  const tasks = from.firstAlone ? await leaseOfFirst(context, from, now) : [];
-  // Few tasks may be all that fit into `maxBytes`.
-  if (tasks.length === 0 || (tasks.length < max && options.maxBytes === undefined)) {
-    const rest = tasks.length === 0 ? now : { ...now, max: max - tasks.length, wait: 0 };
-    try {
-      tasks.push(...(await leaseOnce(context, from, rest, matched)));
-    } catch (error) {
-      // The tasks that are leased already must reach the caller.
-      if (tasks.length === 0) throw error;
-    }
+  let tasks = from.firstAlone ? await leaseOfFirst(context, from, now) : [];
+  if (tasks.length === 0) {
+    tasks = await leaseOnce(context, from, now, matched);
+  } else if (tasks.length < max && options.maxBytes === undefined) {
+    // Few tasks may be all that fit into `maxBytes`. Those that are leased already must reach the caller, whatever happens now.
+    const rest = leaseOnce(context, from, { ...now, max: max - tasks.length, wait: 0 }, matched);
+    tasks.push(...(await rest.catch(() => [])));
   }
   if (from.anyOrder) tasks.sort((a, b) => comparePids(a.pid, b.pid));
   from.onLeased?.(tasks, max, matched);
@@ -156,8 +162,8 @@ async function leaseOnce<T>(
   options: LeaseOptions,
   matched: MatchedQueue[] = [],
 ): Promise<LeasedTask<T>[]> {
-  const { queues, patterns = [], anyOrder } = from;
-  const request = { ...leaseRequest(context, from, options), anyOrder };
+  const { queues, patterns = [] } = from;
+  const request = leaseRequest(context, from, options);
   const sentAt = context.timing.now();
   const stopWatching = request.waitMs > 0 ? context.loop.watch() : undefined;
   let reply: LeaseTasksResponse;
@@ -208,9 +214,9 @@ function maxOf({ max = 1 }: LeaseOptions): number {
 
 function leaseRequest<T>(
   context: ClientContext,
-  { queues, patterns = [] }: LeaseFrom<T>,
+  { queues, patterns = [], anyOrder }: LeaseFrom<T>,
   options: LeaseOptions,
-): Omit<LeaseTasksRequest, 'anyOrder'> {
+): LeaseTasksRequest {
   if (queues.length + patterns.length === 0) throw new TypeError('queues: at least one is needed');
   const max = maxOf(options);
   const names = queues.map(({ name }) => name);
@@ -230,6 +236,7 @@ function leaseRequest<T>(
     waitMs: durationMs(options.wait ?? 0, 'wait'),
     workerLabel: options.workerLabel ?? context.settings.workerLabel,
     maxBytes: options.maxBytes ?? 0,
+    anyOrder,
   };
 }
 
