@@ -83,6 +83,8 @@ const ASKED: Readonly<Record<string, Asked>> = {
     need: 'right',
     request: { queues: 'shop#other', reason: '', durationMs: 0, untilUnixMs: 0 },
   },
+  '/taskmaster.v1.TaskMasterService/LimitQueues': { need: 'right', request: { queues: 'shop#other', maxLeased: 1 } },
+  '/taskmaster.v1.TaskMasterService/UnlimitQueues': { need: 'right', request: { queues: 'shop#other' } },
   '/taskmaster.v1.TaskMasterService/ResumeQueues': { need: 'right', request: { queues: 'shop#other' } },
   '/taskmaster.v1.TaskMasterService/DeleteQueue': { need: 'right', request: { queue: 'shop#other' } },
   '/taskmaster.v1.TaskMasterService/ResetLeases': { need: 'right', request: { queue: 'shop#other' } },

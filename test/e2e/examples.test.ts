@@ -89,6 +89,15 @@ test('pause: the worker waits until the queue and its group are resumed', async 
   ]);
 });
 
+test('limit: no more tasks run than the limit of their group allows', async () => {
+  expect(await runExample('limit', [node.endpoint])).toEqual([
+    '3 of 4 calls run, and 0 exports',
+    '1 call waits for the limit of crm#*',
+    '1 export runs',
+    '1 more call runs',
+  ]);
+});
+
 test('rerun: a change during a run is one more run, which continues where it stopped', async () => {
   expect(await runExample('attempts/rerun', [node.endpoint])).toEqual([
     'indexing version 1, from the start',

@@ -10,9 +10,11 @@ import {
   type EngineHarness,
   type EnqueueSpec,
   engineHarness,
+  limitQueues,
   pauseQueues,
   putSettings,
   resumeQueues,
+  unlimitQueues,
 } from '@taskmaster/engine/testing';
 import { EnqueueMode, MissedRuns, parseQueueName, type QueueSettings } from '@taskmaster/proto';
 import fc from 'fast-check';
@@ -187,6 +189,14 @@ const stepIn = ({ queues, hasSchedules, hasTopics }: World) => {
         durationMs: fc.constantFrom(undefined, 20, 150, 1000),
       }),
     },
+    {
+      weight: 3,
+      arbitrary: fc.record({
+        do: fc.constantFrom('limit queues' as const, 'limit queues' as const, 'unlimit queues' as const),
+        queue: fc.constantFrom(...queues, 'g#*', 'g#*', 'g#*'),
+        maxLeased: fc.constantFrom(1, 1, 2, 3),
+      }),
+    },
     { weight: 1, arbitrary: fc.record({ do: fc.constant('restart' as const), downMs: fc.constantFrom(0, 0, 200) }) },
     {
       weight: ofSchedules,
@@ -325,7 +335,7 @@ class Play {
     return tasks;
   }
 
-  /** All schedules, subscriptions and pauses. */
+  /** All schedules, subscriptions, pauses and limits. */
   async #records(): Promise<string> {
     const { engine } = this.#h;
     const { schedules } = await engine.schedules.list({
@@ -336,7 +346,8 @@ class Play {
       after: undefined,
     });
     const pauses = (await engine.pauses.list('g')).map(({ message }) => message);
-    return JSON.stringify([schedules, await engine.topics.list('g', undefined), pauses]);
+    const limits = (await engine.limits.list('g')).map(({ record, leased }) => [record.message, leased]);
+    return JSON.stringify([schedules, await engine.topics.list('g', undefined), pauses, limits]);
   }
 
   async #ask(step: Asked): Promise<string> {
@@ -389,6 +400,12 @@ class Play {
       case 'resume queues': {
         const { resumed, pauses } = await resumeQueues(h.engine, step.queue);
         return [resumed, pauses.map(({ message }) => message)];
+      }
+      case 'limit queues':
+        return (await limitQueues(h.engine, step.queue, { maxLeased: step.maxLeased })).record.message;
+      case 'unlimit queues': {
+        const { removed, limits } = await unlimitQueues(h.engine, step.queue);
+        return [removed, limits.map(({ record }) => record.message)];
       }
       case 'delete':
         return h.engine.deleteQueue(parseQueueName(step.queue));

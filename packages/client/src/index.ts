@@ -3,7 +3,8 @@
  *
  * - `connect(endpoints | options)` → `TaskMasterClient`; `clientOver(transport)` for an engine in the same process.
  * - `client.queue<T>(name, { codec, schema })` → `Queue<T>`: `enqueue`, `enqueueMany`, `lease`, `waitFor`, `peek`, `get`,
- *   `stats`, `delete`, `resetLeases`, `pause`, `resume`, and `task` for a task that is enqueued with other changes.
+ *   `stats`, `delete`, `resetLeases`, `pause`, `resume`, `limit`, `unlimit`, and `task` for a task that is enqueued with other
+ *   changes.
  * - `client.shardedQueue<T>(name, { shards })` → `ShardedQueue<T>`: a queue that is divided over several nodes.
  * - `client.matchingQueues({ regex })` → `MatchingQueues<T>`: queues as they come, worked on in fair turns.
  * - `spread(queues)` → `SpreadQueue<T>`: keeps accepting tasks while any of several clusters or groups is up.
@@ -11,6 +12,7 @@
  * - `client.update()` → `Update`: an atomic change, `commit()`.
  * - `client.worker(queues, handler, options)` → `Worker`: `start`, `run`, `stop`.
  * - `client.pauseQueues`, `client.resumeQueues`, `client.pauses`: pauses of the queues that match a pattern.
+ * - `client.limitQueues`, `client.unlimitQueues`, `client.limits`: limits of how many of their tasks are leased.
  * - `client.queueSettings`: `put`, `list`, `of`, `delete` settings of queues.
  * - `client.schedules` → `Schedules`: `put`, `list`, `get`, `delete`, `pause`, `resume`, `trigger`.
  * - `client.cluster` → `Cluster`: `members`, `partitions`, `drain`, `remove`, `backupPartition`.
@@ -21,6 +23,7 @@ export type {
   BackupEnd,
   BackupHeader,
   BackupPoint,
+  QueueLimit,
   QueuePause,
   QueueStats,
   QueueTotals,
@@ -57,6 +60,7 @@ export {
   type DeadLettersOutcome,
   type SettleDeadLettersOptions,
 } from './api/dead-letters.ts';
+export type { LeaseLimits, LimitInfo, LimitOptions, UnlimitOutcome } from './api/limits.ts';
 export { type MatchingFilter, type MatchingOptions, MatchingQueues } from './api/matching-queues.ts';
 export type { PauseInfo, PauseOptions, ResumeOutcome } from './api/pauses.ts';
 export { type CancelOptions, type EnqueueOptions, type GetOptions, type PeekOptions, Queue } from './api/queue.ts';

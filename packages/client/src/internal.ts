@@ -1,5 +1,6 @@
 // What the command line and the embedded queue need of the client, and users do not. It may change in every release.
 
+export { limitInfo } from './api/limits.ts';
 export { pauseInfo } from './api/pauses.ts';
 export { assertRuntime } from './api/runtime.ts';
 export { foldShards } from './api/shards/shard-stats.ts';

@@ -8,6 +8,7 @@ import { sweepDead } from './operations/sweep-dead.ts';
 import type { CancelTimer, Clock } from './ports/clock.ts';
 import { repeat } from './ports/repeat.ts';
 import type { Queue } from './queues/queue.ts';
+import { sweepLimits } from './records/limit-operations.ts';
 import { sweepPauses } from './records/pause-operations.ts';
 import { SchedulesAhead } from './schedules/schedules-ahead.ts';
 import { sweepRuns } from './schedules/sweep-runs.ts';
@@ -50,6 +51,7 @@ export class Background {
     this.#sweep(sweepKeys(this.#deleted));
     this.#sweep(sweepSubscriptions(this));
     this.#sweep(sweepPauses);
+    this.#sweep(sweepLimits);
   }
 
   /** Deletes what a queue that was deleted has left. */

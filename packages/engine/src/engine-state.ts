@@ -29,8 +29,16 @@ import { NameMatching } from './queues/name-matching.ts';
 import { OrderedQueues } from './queues/ordered-queues.ts';
 import { isSchedules, Queue } from './queues/queue.ts';
 import { QueueTable } from './queues/queue-table.ts';
+import { LimitTable, type QueuesLimit } from './records/limit-table.ts';
 import { PauseTable } from './records/pause-table.ts';
-import { endRecords, keyRecords, pauseRecords, settingsRecords, subscriptionRecords } from './records/record-store.ts';
+import {
+  endRecords,
+  keyRecords,
+  limitRecords,
+  pauseRecords,
+  settingsRecords,
+  subscriptionRecords,
+} from './records/record-store.ts';
 import type { RecordsInMemory } from './records/record-table.ts';
 import { SettingsTable } from './records/settings-table.ts';
 import { RequestIds } from './requests/request-ids.ts';
@@ -60,6 +68,8 @@ export interface QueueListener {
   /** The queue is found by its name from now on. */
   added(queue: Queue): void;
   removed(queue: Queue): void;
+  /** A limit allows leases again. */
+  freed(limit: QueuesLimit): void;
   /** An atom made tasks available. */
   available(queue: Queue): void;
   /** An atom hid tasks. */
@@ -125,13 +135,10 @@ export class EngineState {
   readonly lastAttempts = new LastAttempts();
   readonly settings = new SettingsTable();
   readonly pauses = new PauseTable();
+  readonly limits: LimitTable;
   readonly subscriptions = new SubscriptionTable();
   /** By the name of the reserved queue. */
-  readonly #records: ReadonlyMap<string, RecordsInMemory> = new Map<string, RecordsInMemory>([
-    [settingsRecords.name, this.settings.records],
-    [pauseRecords.name, this.pauses],
-    [subscriptionRecords.name, this.subscriptions],
-  ]);
+  readonly #records: ReadonlyMap<string, RecordsInMemory>;
   readonly cache: TaskCache;
   readonly requests: RequestIds;
   readonly log: CommitLog;
@@ -139,6 +146,7 @@ export class EngineState {
   listener: QueueListener = {
     added: () => {},
     removed: () => {},
+    freed: () => {},
     available: () => {},
     hidden: () => {},
     read: () => {},
@@ -163,6 +171,13 @@ export class EngineState {
     this.holdings = deps.holdings;
     this.groupLimits = deps.groupLimits;
     const { clock } = deps;
+    this.limits = new LimitTable(clock);
+    this.#records = new Map<string, RecordsInMemory>([
+      [settingsRecords.name, this.settings.records],
+      [pauseRecords.name, this.pauses],
+      [limitRecords.name, this.limits],
+      [subscriptionRecords.name, this.subscriptions],
+    ]);
     this.names = new NameMatching({ clock, pause: (ms) => sleep(clock, ms) });
     this.groups = new Groups(deps.config.partitions);
     this.cache = new TaskCache(deps.config.cacheBytes);
@@ -354,6 +369,8 @@ export class EngineState {
       this.#noteChanged(partition, queue, plan.at);
     }
     this.watcher?.committed(plan);
+    // First, because the requests that wait for other queues may have come before those that wait for the queues of this atom.
+    if (this.limits.hasFreed) this.#announceFreed();
     this.#announce(plan.changes);
     if (this.#resumed.length > 0) this.#announceResumed();
     return ticket;
@@ -406,6 +423,7 @@ export class EngineState {
   #add(partition: Partition, queue: Queue): void {
     partition.queues.add(queue);
     this.table.add(queue);
+    if (!queue.isReserved) queue.limitBy(this.limits.of(queue.ledger.name));
     if (endRecords.has(queue.ledger.name)) this.records.add(queue);
     if (isSchedules(queue)) this.schedules.add(queue);
     this.listener.added(queue);
@@ -413,6 +431,7 @@ export class EngineState {
 
   #drop(partition: Partition, queue: Queue): void {
     queue.dropped = true;
+    queue.limitBy(undefined);
     partition.queues.delete(queue);
     this.table.remove(queue);
     this.records.delete(queue);
@@ -428,11 +447,12 @@ export class EngineState {
     this.listener.removed(queue);
   }
 
-  /** Queues of the group follow their new settings and pauses from this turn on. */
+  /** Queues of the group follow their new settings, pauses and limits from this turn on. */
   #recordChanged(records: Queue, change: TaskChange, ticket: Ticket, now: Instant): void {
     const { name } = records.ledger;
     this.#records.get(name.name)?.changed(records, change);
     if (pauseRecords.has(name)) this.#pauseChanged(name.group, Buffer.from(change.pid, 'latin1').toString(), now);
+    if (limitRecords.has(name)) this.#limitsChanged(name.group);
     if (!settingsRecords.has(name)) return;
     for (const queue of this.table.ofGroup(name.group)) {
       const before = queue.settings;
@@ -451,8 +471,26 @@ export class EngineState {
     }
   }
 
-  #announceResumed(): void {
-    for (const queue of this.#resumed.splice(0)) if (queue.isOffering) this.listener.available(queue);
+  #limitsChanged(group: string): void {
+    for (const queue of this.table.ofGroup(group)) {
+      if (queue.isReserved) continue;
+      const wasOffering = queue.isOffering;
+      queue.limitBy(this.limits.of(queue.ledger.name));
+      if (!wasOffering && queue.isOffering) this.#resumed.push(queue);
+    }
+    // Requests that wait for different queues of one limit are served in the order in which they came.
+    this.limits.changedOf(group);
+  }
+
+  #announceFreed(): void {
+    // Taken before, because the leases that are granted now are commits of their own.
+    const resumed = this.#resumed.splice(0);
+    for (const limit of this.limits.takeFreed()) this.listener.freed(limit);
+    this.#announceResumed(resumed);
+  }
+
+  #announceResumed(resumed = this.#resumed.splice(0)): void {
+    for (const queue of resumed) if (queue.isOffering) this.listener.available(queue);
   }
 
   #noteChanged(partition: Partition, queue: Queue, now: Instant): void {

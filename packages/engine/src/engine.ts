@@ -28,6 +28,7 @@ import type {
   UpdateOutcome,
   WaitCommand,
 } from './domain/commands.ts';
+import type { LimitOperations } from './domain/queue-limits.ts';
 import type { PauseOperations } from './domain/queue-pauses.ts';
 import type { SettingsOperations } from './domain/queue-settings.ts';
 import { Refusal } from './domain/refusal.ts';
@@ -51,6 +52,7 @@ import { StoreFullError, type StoreState } from './ports/store.ts';
 import { Counts } from './queues/counts.ts';
 import type { LimitedGroup } from './queues/group-usage.ts';
 import { Tally } from './queues/tally.ts';
+import { limitOperations } from './records/limit-operations.ts';
 import { pauseOperations } from './records/pause-operations.ts';
 import { settingsOperations } from './records/settings-operations.ts';
 import { Schedules, schedulesIn } from './schedules/schedules.ts';
@@ -74,6 +76,7 @@ export class Engine {
   readonly topics: TopicOperations;
   readonly settings: SettingsOperations;
   readonly pauses: PauseOperations;
+  readonly limits: LimitOperations;
   readonly #counts: Counts;
   readonly #admission: Admission;
   readonly #reaper: Reaper;
@@ -110,6 +113,10 @@ export class Engine {
       read: (group, work) => this.#readOf([{ group }], work),
     });
     this.pauses = pauseOperations({
+      change: (work, addedBytes) => this.#change(work, addedBytes),
+      read: (group, work) => this.#readOf([{ group }], work),
+    });
+    this.limits = limitOperations({
       change: (work, addedBytes) => this.#change(work, addedBytes),
       read: (group, work) => this.#readOf([{ group }], work),
     });

@@ -85,6 +85,10 @@ export const limits = {
   pauseMs: 365 * 24 * 3600 * 1000,
   /** Reason for which queues are paused. */
   pauseReasonBytes: 256,
+  /** Limits of queues, in one group. */
+  queueLimits: 256,
+  /** Tasks that a limit allows to be leased at once. */
+  maxLeased: 1_000_000,
   /** Key of a task, in UTF-8. */
   keyBytes: 256,
   /** Progress of a task. */

@@ -201,6 +201,18 @@ const rows = {
     isLarge: false,
     audit: ({ queues }) => ({ target: queues }),
   },
+  limitQueues: {
+    scope: { of: 'group', field: 'queues', right: 'manage-queues' },
+    repetition: 'harmless',
+    isLarge: false,
+    audit: ({ queues, maxLeased }) => ({ target: queues, details: { maxLeased: String(maxLeased) } }),
+  },
+  unlimitQueues: {
+    scope: { of: 'group', field: 'queues', right: 'manage-queues' },
+    repetition: 'harmless',
+    isLarge: false,
+    audit: ({ queues }) => ({ target: queues }),
+  },
   putSchedule: {
     scope: { of: 'group', field: 'schedule', right: 'enqueue' },
     repetition: 'harmless',

@@ -14,6 +14,8 @@ export const reservedQueues = {
   settings: `${RESERVED_PREFIX}settings`,
   /** Pauses of queues. A record is hidden until the end of its pause. */
   pauses: `${RESERVED_PREFIX}pauses`,
+  /** Limits of queues. */
+  limits: `${RESERVED_PREFIX}limits`,
   /** Schedules. A record is hidden until the next run, by the system clock. */
   schedules: `${RESERVED_PREFIX}schedules`,
   /** Subscriptions of queues to topics. */

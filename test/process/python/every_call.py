@@ -302,6 +302,19 @@ def queues_are_paused():
     assert not stats("py#paused").HasField("pause")
 
 
+def queues_are_limited():
+    update(enqueue=[t.Enqueue(queue="py#limited", pid=pid) for pid in (b"a", b"b")])
+    limit = stub.LimitQueues(q.LimitQueuesRequest(queues="py#lim*", max_leased=1), timeout=TIMEOUT).limit
+    assert limit.max_leased == 1 and limit.leased == 0 and limit.used_up_since_unix_ms == 0
+    (task,) = lease("py#limited", max_tasks=9)
+    held_by = stats("py#limited").held_by
+    assert held_by.queues == "py#lim*" and held_by.leased == 1 and held_by.used_up_since_unix_ms > 0
+    gone = stub.UnlimitQueues(q.UnlimitQueuesRequest(queues="py#lim*"), timeout=TIMEOUT)
+    assert gone.removed and not gone.limits
+    (task,) = lease("py#limited")
+    assert not stats("py#limited").HasField("held_by")
+
+
 def results_are_waited_for():
     update(enqueue=[t.Enqueue(queue="py#asked", pid=b"a")])
     (task,) = lease("py#asked")
@@ -384,6 +397,7 @@ a_stream_carries_everything()
 queues_are_listed_and_deleted()
 queues_follow_settings()
 queues_are_paused()
+queues_are_limited()
 results_are_waited_for()
 schedules_enqueue_tasks()
 topics_fan_out()

@@ -1,7 +1,8 @@
 import type { ShardedQueueStats } from '@taskmaster/client';
-import { pauseInfo } from '@taskmaster/client/internal';
+import { limitInfo, pauseInfo } from '@taskmaster/client/internal';
 import type { QueueStats, QueueTotals } from '@taskmaster/proto';
 import { count, duration, rate } from './format.ts';
+import { heldText, limitObject } from './limit-view.ts';
 import { pauseObject, pauseText } from './pause-view.ts';
 import type { Column } from './table.ts';
 
@@ -20,16 +21,23 @@ export function statsObject(stats: QueueStats | ShardedQueueStats): object {
     meanLeaseMs: stats.meanLeaseMs,
     oldestAgeMs: stats.oldestAgeMs,
     pause: stats.pause && pauseObject(pauseInfo(stats.pause)),
+    heldBy: stats.heldBy && limitObject(limitInfo(stats.heldBy)),
   };
 }
 
-/** The columns of a table of these queues. Without a paused queue there is no column for pauses. */
+/** The columns of a table of these queues. Without a paused queue there is no column for pauses, and likewise for limits. */
 export function statsColumns(
   queues: readonly (QueueStats | ShardedQueueStats)[],
 ): readonly Column<QueueStats | ShardedQueueStats>[] {
-  if (queues.every(({ pause }) => pause === undefined)) return columns;
   const now = Date.now();
-  return [...columns, { title: 'PAUSED', cell: ({ pause }) => (pause ? pauseText(pauseInfo(pause), now) : '-') }];
+  const shown = [...columns];
+  if (queues.some(({ pause }) => pause !== undefined)) {
+    shown.push({ title: 'PAUSED', cell: ({ pause }) => (pause ? pauseText(pauseInfo(pause), now) : '-') });
+  }
+  if (queues.some(({ heldBy }) => heldBy !== undefined)) {
+    shown.push({ title: 'HELD BACK', cell: ({ heldBy }) => (heldBy ? heldText(limitInfo(heldBy), now) : '-') });
+  }
+  return shown;
 }
 
 const columns: readonly Column<QueueStats | ShardedQueueStats>[] = [

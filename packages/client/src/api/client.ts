@@ -37,6 +37,14 @@ import type { Handler, WorkerOptions } from '../worker/worker-options.ts';
 import { workerNames } from '../worker/worker-options.ts';
 import { Cluster } from './cluster.ts';
 import { DeadLetters } from './dead-letters.ts';
+import {
+  type LimitInfo,
+  type LimitOptions,
+  limitQueues,
+  listLimits,
+  type UnlimitOutcome,
+  unlimitQueues,
+} from './limits.ts';
 import { type MatchingFilter, type MatchingOptions, MatchingQueues } from './matching-queues.ts';
 import {
   listPauses,
@@ -213,6 +221,25 @@ export class TaskMasterClient implements AsyncDisposable {
   /** The pauses of queues of a group, the most specific ones first. Default: the default group. */
   pauses(group = '', options: CallOptions = {}): Promise<readonly PauseInfo[]> {
     return listPauses(this.#context, group, options);
+  }
+
+  /**
+   * Limits how many tasks of the queues of a group that match a pattern, `group#pattern`, are leased: of all of them together,
+   * also of those that are created later. The pattern is as in `pauseQueues`. Again: replaces the limit.
+   * @throws InvalidRequestError, PermissionDeniedError; TypeError for options of the wrong form.
+   */
+  limitQueues(queues: string, options: LimitOptions): Promise<LimitInfo> {
+    return limitQueues(this.#context, queues, options);
+  }
+
+  /** Ends the limit of exactly these queues. Other limits that match them stay. */
+  unlimitQueues(queues: string, options: CallOptions = {}): Promise<UnlimitOutcome> {
+    return unlimitQueues(this.#context, queues, options);
+  }
+
+  /** The limits of queues of a group, the most specific ones first. Default: the default group. */
+  limits(group = '', options: CallOptions = {}): Promise<readonly LimitInfo[]> {
+    return listLimits(this.#context, group, options);
   }
 
   /** A topic with the type of its data. Sends no request: a topic exists while it has subscriptions. */

@@ -67,10 +67,12 @@ export async function resumeQueues(
 
 export async function listPauses(context: ClientContext, group: string, options: CallOptions): Promise<PauseInfo[]> {
   assertKnown('pauses', options, callNames);
-  const request = { queue: formatQueueName({ group, name: '' }) };
-  const { pauses } = await context.calls.call(methods.listQueueSettings, request, options);
-  return pauses.map(pauseInfo);
+  return (await rulesOf(context, group, options)).pauses.map(pauseInfo);
 }
+
+/** The settings, pauses and limits of a group. */
+export const rulesOf = (context: ClientContext, group: string, options: CallOptions) =>
+  context.calls.call(methods.listQueueSettings, { queue: formatQueueName({ group, name: '' }) }, options);
 
 /** A pause of 0 ms is refused, because in the protocol it means one without an end. */
 function pauseMs(length: Duration): number {

@@ -25,6 +25,7 @@ import type { CallOptions, UpdateOptions } from '../values/options.ts';
 import { callNames, updateNames } from '../values/options.ts';
 import { type PidLike, pidBytes } from '../values/pid.ts';
 import { nameFields, type TaskName } from '../values/task-name.ts';
+import { type LimitInfo, type LimitOptions, limitQueues, type UnlimitOutcome, unlimitQueues } from './limits.ts';
 import { type PauseInfo, type PauseOptions, pauseQueues, type ResumeOutcome, resumeQueues } from './pauses.ts';
 
 export interface EnqueueOptions extends TaskOptions, UpdateOptions {}
@@ -270,6 +271,20 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
   /** Ends the pause of this queue. Pauses of patterns that match it go on. */
   async resume(options: CallOptions = {}): Promise<ResumeOutcome> {
     return resumeQueues(this[CONTEXT], this.#alone('resume'), options);
+  }
+
+  /**
+   * Limits how many tasks of the queue are leased at once. Lease requests and workers wait for a free slot. Again: replaces the
+   * limit. The limit stays if the queue is deleted.
+   * @throws InvalidRequestError, PermissionDeniedError; TypeError if the queue's name contains `*`: see `client.limitQueues`.
+   */
+  async limit(options: LimitOptions): Promise<LimitInfo> {
+    return limitQueues(this[CONTEXT], this.#alone('limit'), options);
+  }
+
+  /** Ends the limit of this queue. Limits of patterns that match it stay. */
+  async unlimit(options: CallOptions = {}): Promise<UnlimitOutcome> {
+    return unlimitQueues(this[CONTEXT], this.#alone('unlimit'), options);
   }
 
   /** The name of the queue, which is not a pattern. */

@@ -1,6 +1,7 @@
 import type { EnqueueMode, EnqueueResult, QueueName } from '@taskmaster/proto';
 import type { CallSignal } from './call-signal.ts';
 import type { Instant, LeaseToken, Pid } from './ids.ts';
+import type { LimitUse } from './queue-limits.ts';
 import type { PauseRecord } from './queue-pauses.ts';
 import type { Refusal } from './refusal.ts';
 import type { RetryPolicy, TaskError, TaskGiven, TaskHistory, TaskState } from './task.ts';
@@ -280,6 +281,8 @@ export interface QueueStats {
   readonly oldestAgeMs: number;
   /** Undefined: it is not paused. */
   readonly pause: PauseRecord | undefined;
+  /** The limit that holds its available tasks back. Undefined: none does, or it is paused. */
+  readonly heldBy: LimitUse | undefined;
   readonly operations: QueueOperations;
 }
 

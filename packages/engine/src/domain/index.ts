@@ -44,6 +44,7 @@ export { dataOf, headerRoom, headersOf, type Payload, type TaskHeaders, withHead
 export type { Instant, Key, LeaseToken, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
 export { afterPrefix, metaKeys } from './keys.ts';
 export { namePattern } from './name-pattern.ts';
+export { type LimitCommand, type LimitOperations, type LimitUse, limitMessage } from './queue-limits.ts';
 export type { PauseCommand, PauseOperations, PauseRecord } from './queue-pauses.ts';
 export { inOrder, type SettingsOperations, type SettingsRecord, settingsOf } from './queue-settings.ts';
 export { METADATA_VALUE_CHARACTERS, Refusal, type RefusedItem, taskMetadata, UpdateRefusal } from './refusal.ts';

@@ -11,6 +11,7 @@ import { isToRunAgain, leaseEnd, maxAttemptsOf, timeLimitOf, withRerun } from '.
 import type { PlannedChange } from '../planned-atom.ts';
 import { Family } from '../ports/store.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
+import type { LeaseLimit } from '../queues/lease-limit.ts';
 import type { Queue } from '../queues/queue.ts';
 
 /** A task that is about to be leased. */
@@ -51,10 +52,18 @@ export function select(
   const { maxPid } = command;
   const picks: Pick[] = [];
   let bytes = 0;
+  /** How many of the picks count in a limit. */
+  let taken: Map<LeaseLimit<Queue>, number> | undefined;
   for (const queue of queues) {
     if (!queue.isOffering) continue;
     const cache = queue.warmCache;
     let left = mostOf?.get(queue) ?? command.maxTasks;
+    const { limits } = queue;
+    const earlier = picks.length;
+    if (limits !== undefined) {
+      for (const limit of limits) left = Math.min(left, limit.room - (taken?.get(limit) ?? 0));
+      if (left <= 0) continue;
+    }
     for (const ready of command.maxTasks === 1 ? cache.first : cache.head()) {
       const { pid, state } = ready;
       if (maxPid !== undefined && pid > maxPid) break;
@@ -66,6 +75,10 @@ export function select(
       picks.push({ queue, pid, task: ready.task });
       if (picks.length === command.maxTasks) return { kind: 'picked', picks, bytes };
       if (--left === 0) break;
+    }
+    if (limits !== undefined) {
+      taken ??= new Map();
+      for (const limit of limits) taken.set(limit, (taken.get(limit) ?? 0) + picks.length - earlier);
     }
     const passedBound = maxPid !== undefined && cache.knowsReadyUpTo(maxPid);
     if (cache.firstMissing !== undefined && !passedBound && left > 0) {

@@ -5,10 +5,11 @@ import type { LeaseCommand, LeasedTask, LeasePattern, MatchedQueue } from '../do
 import type { Instant, PartitionId } from '../domain/ids.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { EngineState } from '../engine-state.ts';
-import { mayBeDue, showDue } from '../operations/expire.ts';
+import { dueUnder, mayBeDue, showDue } from '../operations/expire.ts';
 import type { CancelTimer } from '../ports/clock.ts';
 import { prefetchSize, refill } from '../queues/cache/refill.ts';
 import type { Queue } from '../queues/queue.ts';
+import type { QueuesLimit } from '../records/limit-table.ts';
 import { Deadlines } from './deadlines.ts';
 import { type Followed, type FollowedPattern, FollowedPatterns } from './followed-patterns.ts';
 import { deliver, grant, isToBeRead, type LeasedPick, REFILLS_AT_ONCE, select } from './grant-leases.ts';
@@ -286,6 +287,9 @@ export class LeaseRequests {
       removed: (queue) => {
         if (current()) this.#patterns.removed(queue);
       },
+      freed: (limit) => {
+        if (current()) this.#freed(limit);
+      },
       available: (queue) => {
         if (current()) this.#available(queue);
       },
@@ -299,8 +303,8 @@ export class LeaseRequests {
   }
 
   #available(queue: Queue): void {
-    // The requests are served when it is resumed.
-    if (queue.pause !== undefined) return;
+    // The requests are served when it is resumed, and when its limits allow leases.
+    if (queue.isHeld) return;
     const { fullName } = queue;
     const followed = this.#patterns.isEmpty ? undefined : this.#patterns.following(fullName);
     let isAwaited = this.#lines.has(fullName);
@@ -309,6 +313,38 @@ export class LeaseRequests {
       isAwaited ||= this.#lines.has(pattern.key);
     }
     if (isAwaited) this.#serve(fullName);
+  }
+
+  /** The lines of those who wait for a queue that offers tasks again, by its name or by a pattern. */
+  #linesOf(queue: Queue): string[] {
+    const { fullName } = queue;
+    const names = this.#lines.has(fullName) ? [fullName] : [];
+    const followed = this.#patterns.isEmpty ? undefined : this.#patterns.following(fullName);
+    for (const pattern of followed?.patterns ?? []) {
+      pattern.becameReady(queue);
+      if (this.#lines.has(pattern.key)) names.push(pattern.key);
+    }
+    return names;
+  }
+
+  /** Serves those who wait for the queues of a limit, in order of arrival, until the limit is used up again. */
+  #freed(limit: QueuesLimit): void {
+    const names = new Set<string>();
+    for (const queue of limit.waiting) if (queue.isOffering) for (const name of this.#linesOf(queue)) names.add(name);
+    const tried = new Set<LeaseWaiter>();
+    const blocked = new Set<string>();
+    const unblocked = new Set<string>();
+    for (const waiter of inOrderOfArrival([...names].map((name) => this.#lines.line(name)))) {
+      if (limit.room === 0 || limit.waiting.size === 0) break;
+      if (tried.has(waiter) || waiter.lines.every((name) => blocked.has(name) || !names.has(name))) continue;
+      tried.add(waiter);
+      const attempt = this.#attempt(waiter);
+      if (attempt === 'served') for (const name of waiter.lines) unblocked.add(name);
+      else if (attempt === 'empty' && waiter.impatient) waiter.answer(this.#nothing());
+      // Others do not wait for the names of queues to be matched.
+      else if (attempt === 'blocked' && !isMatching(waiter)) for (const name of waiter.lines) blocked.add(name);
+    }
+    for (const name of unblocked) if (!blocked.has(name) && this.#lines.has(name)) this.#serve(name);
   }
 
   /** Blocks the waiter's lines until the reads of these queues end. */
@@ -415,7 +451,10 @@ export class LeaseRequests {
 
   #hasNothing(queue: Queue | undefined): boolean {
     if (queue === undefined || queue.pause !== undefined) return true;
-    return queue.ledger.available === 0 && !mayBeDue(queue, this.#engineState.clock.now());
+    if (queue.isOffering) return false;
+    const now = this.#engineState.clock.now();
+    if (mayBeDue(queue, now)) return false;
+    return queue.limits === undefined || dueUnder(queue.limits, now).next().done === true;
   }
 
   #hasImpatient(name: string, followed: Followed | undefined): boolean {
@@ -491,6 +530,9 @@ export class LeaseRequests {
     const candidates = patterns.length > 0 ? this.#candidates(waiter, only) : undefined;
     const queues = candidates?.queues ?? this.#queuesOf(waiter);
     const expiring = queues.filter((queue) => mayBeDue(queue, now));
+    for (const queue of inTheWay(queues, command.maxTasks, now) ?? []) {
+      if (!expiring.includes(queue)) expiring.push(queue);
+    }
     const names = candidates === undefined ? waiter.queues : [...waiter.queues, ...candidates.ids.keys()];
     const sources = names.flatMap((name) => engineState.lastAttempts.into(name, now));
     for (const queue of expiring.concat(sources)) this.#startExpiry(queue);
@@ -700,6 +742,17 @@ interface Candidates {
   readonly blocked: Queue[];
   /** True if there are queues with tasks for which others wait first, until there is room for their answers. */
   isWithoutRoom: boolean;
+}
+
+/** Queues whose expired leases may take slots that the request could have. Undefined: its queues have no limits. */
+function inTheWay(queues: readonly Queue[], maxTasks: number, now: Instant): Iterable<Queue> | undefined {
+  let found: Set<Queue> | undefined;
+  for (const { limits } of queues) {
+    if (limits === undefined) continue;
+    found ??= new Set();
+    for (const limit of limits) if (limit.room < maxTasks) for (const queue of dueUnder([limit], now)) found.add(queue);
+  }
+  return found;
 }
 
 /** The tasks, with the patterns by which they were found. */

@@ -19,6 +19,7 @@ interface RecordRow {
 const IN_MEMORY: ReadonlySet<string> = new Set([
   reservedQueues.settings,
   reservedQueues.pauses,
+  reservedQueues.limits,
   reservedQueues.subscriptions,
 ]);
 

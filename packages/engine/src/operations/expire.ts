@@ -9,6 +9,7 @@ import { EngineView } from '../pending/engine-view.ts';
 import { Reads } from '../pending/reads.ts';
 import { Family, StoreCorruptError } from '../ports/store.ts';
 import { isSchedules, type Queue } from '../queues/queue.ts';
+import type { QueuesLimit } from '../records/limit-table.ts';
 import { endRecords } from '../records/record-store.ts';
 import { afterFailedAttempt, cancelReasonOf, type FailedAttempt } from './attempts.ts';
 import { type Attempt, decide } from './decide.ts';
@@ -73,8 +74,16 @@ export function* dueFor(engineState: EngineState, names: Iterable<QueueName>): G
   for (const name of names) {
     const queue = engineState.table.get(name);
     if (queue && mayBeDue(queue, now)) yield queue;
+    if (queue?.limits !== undefined) yield* dueUnder(queue.limits, now);
     yield* engineState.lastAttempts.into(name, now);
   }
+}
+
+/** Queues whose expired leases may free slots of the limits. */
+export function* dueUnder(limits: Iterable<QueuesLimit>, now: Instant): Generator<Queue> {
+  const due = new Set<Queue>();
+  for (const { leasing } of limits) for (const queue of leasing) if (mayBeDue(queue, now)) due.add(queue);
+  yield* due;
 }
 
 /** As `dueFor`, but only queues with tasks that may have to move to a dead-letter queue. */

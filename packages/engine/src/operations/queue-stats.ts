@@ -1,4 +1,4 @@
-import { formatQueueName } from '@taskmaster/proto';
+import { formatQueueName, type QueueName } from '@taskmaster/proto';
 import type {
   ListCommand,
   QueueFilter,
@@ -10,6 +10,7 @@ import type {
   StatsReport,
 } from '../domain/commands.ts';
 import type { Instant } from '../domain/ids.ts';
+import type { LimitUse } from '../domain/queue-limits.ts';
 import { isOver } from '../domain/queue-pauses.ts';
 import type { EngineState } from '../engine-state.ts';
 import type { Queue } from '../queues/queue.ts';
@@ -52,7 +53,7 @@ async function namedStats(
   const totals = new Totals();
   const queues = names.map((name) => {
     const queue = engineState.table.get(name);
-    const stats = queue ? statsOf(queue, now) : { ...NO_STATS, queue: name, pause: engineState.pauses.of(name, now) };
+    const stats = queue ? statsOf(queue, now) : emptyStats(engineState, name, now);
     totals.add(stats);
     return stats;
   });
@@ -141,7 +142,13 @@ function isWithin({ ledger }: Queue, filter: QueueFilter): boolean {
 const within = (value: number, min: number | undefined, max: number | undefined): boolean =>
   (min === undefined || value >= min) && (max === undefined || value <= max);
 
-function statsOf({ ledger, rates, pause }: Queue, now: Instant): QueueStats {
+function emptyStats({ pauses }: EngineState, queue: QueueName, now: Instant): QueueStats {
+  return { ...NO_STATS, queue, pause: pauses.of(queue, now), heldBy: undefined };
+}
+
+function statsOf(queue: Queue, now: Instant): QueueStats {
+  const { ledger, rates } = queue;
+  const pause = queue.pause === undefined || isOver(queue.pause, now) ? undefined : queue.pause;
   return {
     queue: ledger.name,
     available: ledger.available,
@@ -154,9 +161,19 @@ function statsOf({ ledger, rates, pause }: Queue, now: Instant): QueueStats {
     failureRate: rates?.failureRate(now) ?? 0,
     meanLeaseMs: rates?.meanLeaseMs ?? 0,
     oldestAgeMs: ledger.oldest === undefined ? 0 : Math.max(0, now - ledger.oldest),
-    pause: pause === undefined || isOver(pause, now) ? undefined : pause,
+    pause,
+    heldBy: pause === undefined ? heldBy(queue) : undefined,
     operations: rates?.operations ?? NO_OPERATIONS,
   };
+}
+
+/** The limit that holds available tasks back. Of several, the one that has been used up for the longest time. */
+function heldBy({ ledger, limits = [] }: Queue): LimitUse | undefined {
+  if (ledger.available === 0) return undefined;
+  const [first] = limits
+    .flatMap(({ record, leased, usedUpSince }) => (usedUpSince === undefined ? [] : [{ record, leased, usedUpSince }]))
+    .sort((a, b) => a.usedUpSince - b.usedUpSince);
+  return first;
 }
 
 const NO_OPERATIONS: QueueOperations = {

@@ -12,6 +12,7 @@ import type { CachedTask } from './cache/places.ts';
 import { QueueCache } from './cache/queue-cache.ts';
 import type { CacheOwner } from './cache/task-cache.ts';
 import type { GroupUsage } from './group-usage.ts';
+import type { LeaseLimit } from './lease-limit.ts';
 import type { QueueRates } from './rates.ts';
 
 const NONE: readonly never[] = [];
@@ -51,6 +52,8 @@ export class Queue implements CacheOwner, ChangedQueue {
   settings: QueueSettings;
   /** Set while no task of it may be leased. May change with any commit of its group, and at the end of the pause. */
   pause: PauseRecord | undefined;
+  /** The limits of how many tasks of it and of other queues are leased. May change with any commit of its group. */
+  #limits: readonly LeaseLimit<Queue>[] | undefined;
   rates: QueueRates | undefined;
   /** The refill in progress, shared by all requests that need it. */
   refilling: Promise<void> | undefined;
@@ -85,7 +88,30 @@ export class Queue implements CacheOwner, ChangedQueue {
 
   /** True if requests may lease tasks of it now. */
   get isOffering(): boolean {
-    return this.ledger.available > 0 && this.pause === undefined;
+    return this.ledger.available > 0 && !this.isHeld;
+  }
+
+  /** True while it is paused, or a limit of it is used up. */
+  get isHeld(): boolean {
+    return this.pause !== undefined || (this.#limits !== undefined && this.#room === 0);
+  }
+
+  /** Undefined: it has none. */
+  get limits(): readonly LeaseLimit<Queue>[] | undefined {
+    return this.#limits;
+  }
+
+  get #room(): number {
+    let room = Number.POSITIVE_INFINITY;
+    for (const limit of this.#limits ?? NONE) room = Math.min(room, limit.room);
+    return room;
+  }
+
+  /** Counts in these limits from now on, and no longer in those where it counted. */
+  limitBy(limits: readonly LeaseLimit<Queue>[] | undefined): void {
+    for (const limit of this.#limits ?? NONE) limit.forget(this);
+    this.#limits = limits;
+    for (const limit of limits ?? NONE) limit.note(this);
   }
 
   get cache(): QueueCache | undefined {
@@ -172,6 +198,7 @@ export class Queue implements CacheOwner, ChangedQueue {
       this.#usage.tasks += this.ledger.size - size;
       this.#usage.bytes += this.ledger.bytes - bytes;
     }
+    if (this.#limits !== undefined) for (const limit of this.#limits) limit.note(this);
     const after = change.kind === 'dequeue' ? undefined : change.after;
     const data = change.kind === 'dequeue' ? undefined : (change.data ?? known?.data);
     const task = after && { state: after, data };

@@ -87,6 +87,8 @@ export const subscriptionRecords = new RecordStore(reservedQueues.subscriptions)
 export const settingsRecords = new RecordStore(reservedQueues.settings);
 /** Pauses of queues, by pattern: hidden until their ends. */
 export const pauseRecords = new RecordStore(reservedQueues.pauses);
+/** Limits of queues, by pattern. */
+export const limitRecords = new RecordStore(reservedQueues.limits);
 /** How tasks have ended: results, and what keeps later tasks out. */
 export const endRecords = new RecordStore(reservedQueues.results);
 /** Where the tasks with keys are. */

@@ -14,6 +14,7 @@ export {
 } from './engine-harness.ts';
 export { fingerprintOf } from './fingerprint.ts';
 export { type KeptLog, keptLog } from './kept-log.ts';
+export { limitQueues, unlimitQueues } from './limit-queues.ts';
 export { pauseQueues, resumeQueues } from './pause-queues.ts';
 export { putSettings } from './put-settings.ts';
 export { SeededRandom } from './seeded-random.ts';

@@ -19,6 +19,7 @@ const stats = (name: string, available: number): QueueStats => ({
   meanLeaseMs: 0,
   oldestAgeMs: available,
   pause: undefined,
+  heldBy: undefined,
   operations: {
     enqueued: available + 10,
     leased: 5,
@@ -70,6 +71,16 @@ describe('metrics of queues', () => {
     expect(figures.map(({ queue, paused }) => [queue, paused])).toEqual([
       ['b', 1],
       [OTHER, 2],
+    ]);
+  });
+
+  test('count the tasks that limits hold back', async () => {
+    const heldBy = { record: undefined } as never;
+    const held = [stats('b', 50), stats('c', 3)].map((one) => ({ ...one, heldBy }));
+    const figures = await new QueueMetrics(1).read(await engineWith([...held, stats('a', 1)]));
+    expect(figures.map(({ queue, heldBack }) => [queue, heldBack])).toEqual([
+      ['b', 50],
+      [OTHER, 3],
     ]);
   });
 
@@ -157,6 +168,7 @@ describe('metrics of a node', () => {
     expect(text).toContain('taskmaster_waiting_leases 2');
     expect(text).toContain('taskmaster_tasks{queue="mail",state="available"} 4');
     expect(text).toContain('taskmaster_queue_paused{queue="mail"} 0');
+    expect(text).toContain('taskmaster_queue_held_back_tasks{queue="mail"} 0');
     expect(text).toContain('taskmaster_store_bytes{kind="disk"} 1000');
     expect(text).toContain('taskmaster_disk_free_bytes 70');
     expect(text).toContain('taskmaster_disk_full_below_bytes 30');

@@ -291,6 +291,16 @@ export class NodeMetrics {
         for (const { queue, paused } of figures) gauge.labels(queue).set(paused);
       },
     );
+    this.#rpcs.gauge(
+      'queue_held_back_tasks',
+      'Available tasks of a queue that a limit holds back now.',
+      ['queue'],
+      async (gauge) => {
+        const figures = await read();
+        gauge.reset();
+        for (const { queue, heldBack } of figures) gauge.labels(queue).set(heldBack);
+      },
+    );
     for (const [name, help, of] of queueCounters) {
       this.#rpcs.labelledCounter(`queue_${name}_total`, help, ['queue'], async () =>
         (await read()).flatMap(({ queue, operations }) =>

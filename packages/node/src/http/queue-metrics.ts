@@ -18,6 +18,8 @@ export interface QueueFigures {
   readonly oldestAgeMs: number;
   /** Of `OTHER`: how many are paused. */
   readonly paused: number;
+  /** Available tasks that limits hold back. */
+  readonly heldBack: number;
   /** Undefined for `OTHER`: as queues get or lose their own series, a sum would fall, and Prometheus would see a restart. */
   readonly operations: QueueOperations | undefined;
 }
@@ -92,9 +94,19 @@ async function* pagesOf(engine: Pick<Engine, 'listQueues'>): AsyncGenerator<read
   } while (after !== undefined);
 }
 
-function figuresOf({ queue, available, leased, delayed, oldestAgeMs, pause, operations }: QueueStats): QueueFigures {
+function figuresOf({
+  queue,
+  available,
+  leased,
+  delayed,
+  oldestAgeMs,
+  pause,
+  heldBy,
+  operations,
+}: QueueStats): QueueFigures {
   const paused = pause === undefined ? 0 : 1;
-  return { queue: formatQueueName(queue), available, leased, delayed, oldestAgeMs, paused, operations };
+  const heldBack = heldBy === undefined ? 0 : available;
+  return { queue: formatQueueName(queue), available, leased, delayed, oldestAgeMs, paused, heldBack, operations };
 }
 
 interface Compared extends Comparable {
@@ -124,6 +136,7 @@ function together(sum: QueueFigures | undefined, more: QueueFigures): QueueFigur
     delayed: (sum?.delayed ?? 0) + more.delayed,
     oldestAgeMs: Math.max(sum?.oldestAgeMs ?? 0, ageInSum(more)),
     paused: (sum?.paused ?? 0) + more.paused,
+    heldBack: (sum?.heldBack ?? 0) + more.heldBack,
     operations: undefined,
   };
 }

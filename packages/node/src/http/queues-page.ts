@@ -1,4 +1,11 @@
-import { escapeControls, limits, type QueuePause, type QueueStats, type QueueTotals } from '@taskmaster/proto';
+import {
+  escapeControls,
+  limits,
+  type QueueLimit,
+  type QueuePause,
+  type QueueStats,
+  type QueueTotals,
+} from '@taskmaster/proto';
 import { filterOf, type QueueReads, type Reply } from '@taskmaster/server/http';
 import { formatCount, formatDuration, formatRate } from './format.ts';
 import { type Html, html } from './html.ts';
@@ -149,15 +156,23 @@ function row(stats: QueueStats): Html {
   const cells = columns.map(({ value, show }) => {
     return html`<td${value(stats) === 0 ? html` class="zero"` : undefined}>${show(stats)}</td>`;
   });
-  return html`<tr>${nameCell(stats.queue, stats.pause && pauseNote(stats.pause))}${cells}</tr>
+  const note = stats.pause ? pauseNote(stats.pause) : stats.heldBy && limitNote(stats.heldBy);
+  return html`<tr>${nameCell(stats.queue, note)}${cells}</tr>
 `;
 }
 
 function pauseNote({ reason, pausedBy, sinceUnixMs, untilUnixMs }: QueuePause): Html {
   const end = untilUnixMs === 0 ? '' : ` until ${new Date(untilUnixMs).toISOString()}`;
   const text = `paused by ${pausedBy} since ${new Date(sinceUnixMs).toISOString()}${end}${reason && `: ${reason}`}`;
-  return html`<br><small class="warn"><bdi>${escapeControls(text)}</bdi></small>`;
+  return noteOf(text);
 }
+
+function limitNote({ queues, leased, maxLeased, usedUpSinceUnixMs }: QueueLimit): Html {
+  const since = new Date(usedUpSinceUnixMs).toISOString();
+  return noteOf(`held back since ${since} by the limit of ${queues}: ${leased} of at most ${maxLeased} leased`);
+}
+
+const noteOf = (text: string): Html => html`<br><small class="warn"><bdi>${escapeControls(text)}</bdi></small>`;
 
 function nothingFound(): Html {
   return html`<div class="empty"><h2>No queue matches</h2><p>No queue passes the filter. <a href="/">Show all</a></p></div>`;

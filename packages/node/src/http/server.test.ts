@@ -21,6 +21,7 @@ const stats = (queue: string, change: Partial<QueueStats> = {}): QueueStats => (
   meanLeaseMs: 0,
   oldestAgeMs: 0,
   pause: undefined,
+  heldBy: undefined,
   ...change,
 });
 
@@ -165,6 +166,22 @@ describe('the page of queues', () => {
       'paused by ann since 1970-01-01T00:00:00.000Z until 1970-01-01T00:01:00.000Z: the &lt;shop&gt; is down',
     );
     expect(JSON.parse((await node.get('/api/queues')).body).queues[0].pause).toEqual(pause);
+  });
+
+  test('says of a queue that a limit holds back by which, since when and how many are leased', async () => {
+    const heldBy = {
+      queues: 'shop#<m*>',
+      maxLeased: 5,
+      limitedBy: 'ann',
+      sinceUnixMs: 0,
+      leased: 6,
+      usedUpSinceUnixMs: 60_000,
+    };
+    await using node = await setUp([stats('shop#mail', { heldBy })]);
+    const { body } = await node.get('/');
+    const text = 'held back since 1970-01-01T00:01:00.000Z by the limit of shop#&lt;m*&gt;: 6 of at most 5 leased';
+    expect(body).toContain(text);
+    expect(JSON.parse((await node.get('/api/queues')).body).queues[0].heldBy).toEqual(heldBy);
   });
 
   test('echoes a filter without letting it out of its attribute', async () => {

@@ -20,6 +20,7 @@ import {
 import { groupOf, parseList, parseStats, queueIn } from '@taskmaster/server/requests';
 import { batchLease, batchUpdate, leaseFor, update } from './batch.ts';
 import { parseGet, parsePeek, parseWait } from './parse-tasks.ts';
+import { limitHandlers } from './records/limits.ts';
 import { pauseHandlers } from './records/pauses.ts';
 import { settingsHandlers } from './records/queue-settings.ts';
 import { scheduleHandlers } from './records/schedules.ts';
@@ -87,6 +88,7 @@ export function createHandlers(engine: Engine, log: Log): Handlers {
     resetLeases: async ({ queue }) => ({ resetTasks: await engine.resetLeases(queueIn(queue)) }),
     ...settingsHandlers(engine),
     ...pauseHandlers(engine),
+    ...limitHandlers(engine),
     ...scheduleHandlers(engine),
     ...topicHandlers(engine),
     countOfTopic: (topic) => engine.topics.countOf(parseQueueName(topic)),

@@ -12,13 +12,14 @@ import { notesOf } from '../../views/help.ts';
 import { MissingNodes } from '../../views/missing-nodes.ts';
 import { statsColumns, statsObject, totalsRow } from '../../views/queue-view.ts';
 import { tableOf } from '../../views/table.ts';
+import { addLimits } from './limits.ts';
 import { addPauses } from './pauses.ts';
 
 const columnNotes = `
 AVAILABLE tasks can be leased now. LEASED tasks are with workers. DELAYED tasks are hidden by a delay or a backoff. COMPLETED
 counts since the queue began. Rates are per second, averaged over about a minute. MEAN LEASE is the mean time from lease to
 completion. OLDEST is the age of the oldest task that is not delayed. PAUSED says for how long a queue is paused, by whom, until
-when and why. With --sharded a sharded queue is one row, with the number of its shards that hold tasks.`;
+when and why, HELD BACK which limit holds its tasks back, and for how long. With --sharded a sharded queue is one row, with the number of its shards that hold tasks.`;
 
 const queuesNotes = `${columnNotes}
 
@@ -43,8 +44,10 @@ const TABLE_ROWS = 1_000;
 export function addQueues(program: Command, runner: Runner): void {
   const queues = program
     .command('queues')
-    .summary('list the queues that hold tasks; pause and resume queues')
-    .description('Lists the queues that hold tasks, pauses queues and resumes them.')
+    .summary('list the queues that hold tasks; pause and limit queues')
+    .description(
+      'Lists the queues that hold tasks, pauses queues and resumes them, and limits how many of their tasks are leased.',
+    )
     .helpCommand(false)
     .addHelpText('after', notesOf(`Without a subcommand it lists queues and has the options of list.\n${queuesNotes}`));
   const list = queues
@@ -56,6 +59,7 @@ export function addQueues(program: Command, runner: Runner): void {
     .addHelpText('after', notesOf(queuesNotes))
     .action((flags: FilterFlags) => runner.connected((session) => listQueues(session, flags)));
   addPauses(queues, runner);
+  addLimits(queues, runner);
   const stats = program
     .command('stats')
     .summary('show statistics of queues and their sums')

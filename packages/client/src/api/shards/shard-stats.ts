@@ -2,8 +2,8 @@ import type { QueueStats } from '@taskmaster/proto';
 import { shardIn } from '../../tasks/shard-names.ts';
 
 /**
- * Statistics of a sharded queue: sums over its shards. `meanLeaseMs` is weighted, `oldestAgeMs` is the largest, and `pause` is
- * that of the first paused shard.
+ * Statistics of a sharded queue: sums over its shards. `meanLeaseMs` is weighted, `oldestAgeMs` is the largest, and `pause`
+ * and `heldBy` are those of the first shard that has one.
  */
 export interface ShardedQueueStats extends QueueStats {
   /** Statistics of the shards that hold tasks, or that enqueues use. */
@@ -12,7 +12,7 @@ export interface ShardedQueueStats extends QueueStats {
 
 /** Adds the statistics of the shards of one queue. */
 export function addShards(name: string, shards: readonly QueueStats[]): ShardedQueueStats {
-  const sum = (field: Exclude<keyof QueueStats, 'queue' | 'pause'>): number =>
+  const sum = (field: Exclude<keyof QueueStats, 'queue' | 'pause' | 'heldBy'>): number =>
     shards.reduce((total, stats) => total + stats[field], 0);
   const completed = sum('completed');
   const leaseMs = shards.reduce((total, stats) => total + stats.meanLeaseMs * stats.completed, 0);
@@ -28,6 +28,7 @@ export function addShards(name: string, shards: readonly QueueStats[]): ShardedQ
     meanLeaseMs: completed === 0 ? 0 : leaseMs / completed,
     oldestAgeMs: Math.max(0, ...shards.map(({ oldestAgeMs }) => oldestAgeMs)),
     pause: shards.find(({ pause }) => pause !== undefined)?.pause,
+    heldBy: shards.find(({ heldBy }) => heldBy !== undefined)?.heldBy,
     shards,
   };
 }

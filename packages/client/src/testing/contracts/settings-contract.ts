@@ -51,4 +51,22 @@ export function testSettings(start: () => Promise<TransportWorld>): void {
     expect(await resume('shop#m*')).toEqual({ resumed: true, pauses: [] });
     expect(await resume('shop#m*')).toEqual({ resumed: false, pauses: [] });
   });
+
+  test('queues are limited, listed as held back, and unlimited', async () => {
+    await using world = await start();
+    const { transport } = world;
+    const { limit } = await transport.unary(methods.limitQueues, { queues: 'shop#l*', maxLeased: 1 });
+    expect(limit).toMatchObject({ queues: 'shop#l*', maxLeased: 1, leased: 0, usedUpSinceUnixMs: 0 });
+    expect(limit?.limitedBy).not.toBe('');
+    await transport.unary(methods.limitQueues, { queues: 'shop#letters', maxLeased: 9 });
+    const { limits } = await transport.unary(methods.listQueueSettings, { queue: 'shop#' });
+    expect(limits.map(({ queues }) => queues)).toEqual(['shop#letters', 'shop#l*']);
+    expect((await transport.unary(methods.listQueueSettings, { queue: 'shop#bills' })).limits).toEqual([]);
+    const { queues } = await transport.unary(methods.getQueueStats, { queues: ['shop#letters'], filter: undefined });
+    expect(queues[0]?.heldBy).toBeUndefined();
+    const unlimit = (queues: string) => transport.unary(methods.unlimitQueues, { queues });
+    expect(await unlimit('shop#letters')).toEqual({ removed: true, limits: [limit] });
+    expect(await unlimit('shop#l*')).toEqual({ removed: true, limits: [] });
+    expect(await unlimit('shop#l*')).toEqual({ removed: false, limits: [] });
+  });
 }

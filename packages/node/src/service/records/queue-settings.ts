@@ -1,6 +1,8 @@
 import {
   defaultDeadLetters,
   inOrder,
+  type LimitOperations,
+  limitMessage,
   type PauseOperations,
   type SettingsOperations,
   type SettingsRecord,
@@ -16,9 +18,11 @@ import { pauseMessages } from './pauses.ts';
 export const settingsHandlers = ({
   settings: of,
   pauses,
+  limits,
 }: {
   readonly settings: SettingsOperations;
   readonly pauses: Pick<PauseOperations, 'list'>;
+  readonly limits: Pick<LimitOperations, 'list'>;
 }): Pick<TaskHandlers, 'putQueueSettings' | 'deleteQueueSettings' | 'listQueueSettings'> => ({
   async putQueueSettings(request) {
     await of.put(parseSettings(request));
@@ -31,7 +35,13 @@ export const settingsHandlers = ({
     const asked = inOrder(records.filter(({ matches }) => name === '' || matches(name)));
     const effective = name === '' ? undefined : effectiveOf({ group, name }, asked);
     const paused = (await pauses.list(group)).filter(({ matches }) => name === '' || matches(name));
-    return { settings: asked.map(({ message }) => message), effective, pauses: pauseMessages(paused) };
+    const limited = (await limits.list(group)).filter(({ record }) => name === '' || record.matches(name));
+    return {
+      settings: asked.map(({ message }) => message),
+      effective,
+      pauses: pauseMessages(paused),
+      limits: limited.map(limitMessage),
+    };
   },
 });
 

@@ -5,7 +5,9 @@ import {
   headerRoom,
   headersOf,
   type LeasedTask,
+  type LimitUse,
   leasedTextBytes,
+  limitMessage,
   type MatchedQueue,
   type PauseRecord,
   type Pid,
@@ -41,6 +43,7 @@ import { pageTokenAfter } from '@taskmaster/server/requests';
 /** Upper limits for the numbers and tags of an entry, without names, PID and data, in bytes. */
 const STATS_BYTES = 128;
 const PAUSE_BYTES = 32;
+const LIMIT_BYTES = 64;
 const LEASED_BYTES = 83;
 const TASK_BYTES = 155;
 const FAILURE_BYTES = 48;
@@ -241,12 +244,16 @@ function retryMessage({ deadLetterQueue, ...policy }: RetryPolicy, group: string
   return { ...policy, deadLetterQueue: name };
 }
 
-function statsMessage({ queue, operations: _operations, pause, ...numbers }: QueueStats): QueueStatsMessage {
-  return { ...numbers, queue: formatQueueName(queue), pause: pause?.message };
+function statsMessage({ queue, operations: _operations, pause, heldBy, ...numbers }: QueueStats): QueueStatsMessage {
+  return { ...numbers, queue: formatQueueName(queue), pause: pause?.message, heldBy: heldBy && limitMessage(heldBy) };
 }
 
 function pauseBytes({ message: { queues, reason, pausedBy } }: PauseRecord): number {
   return PAUSE_BYTES + [queues, reason, pausedBy].reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+}
+
+function limitBytes({ record: { message } }: LimitUse): number {
+  return LIMIT_BYTES + [message.queues, message.limitedBy].reduce((sum, text) => sum + Buffer.byteLength(text), 0);
 }
 
 const nameBytes = ({ group, name }: QueueName): number => Buffer.byteLength(group) + Buffer.byteLength(name) + 1;
@@ -254,8 +261,10 @@ const nameBytes = ({ group, name }: QueueName): number => Buffer.byteLength(grou
 /** The longest prefix of the queues whose statistics fit into a reply. */
 function within(queues: readonly QueueStats[]): readonly QueueStats[] {
   let left = REPLY_BYTES;
-  const tooMany = queues.findIndex(({ queue, pause }) => {
-    left -= STATS_BYTES + nameBytes(queue) + (pause === undefined ? 0 : pauseBytes(pause));
+  const tooMany = queues.findIndex(({ queue, pause, heldBy }) => {
+    left -= STATS_BYTES + nameBytes(queue);
+    if (pause !== undefined) left -= pauseBytes(pause);
+    if (heldBy !== undefined) left -= limitBytes(heldBy);
     return left < 0;
   });
   return tooMany < 0 ? queues : queues.slice(0, tooMany);

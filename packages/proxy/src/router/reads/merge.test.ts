@@ -22,6 +22,7 @@ const stats = (queue: string, available = 1): QueueStats => ({
   meanLeaseMs: 0,
   oldestAgeMs: 0,
   pause: undefined,
+  heldBy: undefined,
 });
 const NO_SCHEDULE = Schedule.decode(new Uint8Array(0));
 

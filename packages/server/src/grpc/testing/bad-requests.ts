@@ -2,7 +2,7 @@ import { type EnqueueMode, limits, PeekKind, type UpdatePart } from '@taskmaster
 import { badHeaders } from './bad-headers.ts';
 import { type BadRequest, bad } from './bad-request.ts';
 import { badSchedules } from './bad-schedules.ts';
-import { badPauses, badSettings } from './bad-settings.ts';
+import { badLimits, badPauses, badSettings } from './bad-settings.ts';
 import { badTopics } from './bad-topics.ts';
 import { badWaits } from './bad-waits.ts';
 import {
@@ -62,6 +62,7 @@ const aPart = (change: Partial<UpdatePart>): UpdatePart => ({
 export const badRequests: readonly BadRequest[] = [
   ...badSettings,
   ...badPauses,
+  ...badLimits,
   bad('an update of nothing', 'EMPTY_REQUEST', 'update', update({})),
   bad('an update of too many items', 'TOO_MANY_ITEMS', 'update', update({ dequeue: times(10_001, aDequeue()) })),
   bad(

@@ -1,4 +1,11 @@
-import { type EnqueueMode, limits, NO_SETTINGS, type PauseQueuesRequest, type QueueSettings } from '@taskmaster/proto';
+import {
+  type EnqueueMode,
+  type LimitQueuesRequest,
+  limits,
+  NO_SETTINGS,
+  type PauseQueuesRequest,
+  type QueueSettings,
+} from '@taskmaster/proto';
 import { type BadRequest, bad } from './bad-request.ts';
 import { aRetry } from './requests.ts';
 
@@ -34,6 +41,22 @@ export const badPauses: readonly BadRequest[] = [
   bad('resuming all queues without a pattern', 'INVALID_QUEUE', 'queues', (node) =>
     node.resumeQueues({ queues: 'shop#' }),
   ),
+];
+
+const limitQueues =
+  (change: Partial<LimitQueuesRequest>): BadRequest['call'] =>
+  (node) =>
+    node.limitQueues({ queues: 'shop#*', maxLeased: 1, ...change });
+
+export const badLimits: readonly BadRequest[] = [
+  ...['', 'shop#', '$taskmaster/x', long(513)].map((queues) =>
+    bad(`a limit of ${queues.slice(0, 20) || 'nothing'}`, 'INVALID_QUEUE', 'queues', limitQueues({ queues })),
+  ),
+  bad('a limit that limits nothing', 'EMPTY_REQUEST', 'max_leased', limitQueues({ maxLeased: 0 })),
+  ...[-1, limits.maxLeased + 1].map((maxLeased) =>
+    bad(`a limit of ${maxLeased} leased tasks`, 'INVALID_ARGUMENT', 'max_leased', limitQueues({ maxLeased })),
+  ),
+  bad('ending limits without a pattern', 'INVALID_QUEUE', 'queues', (node) => node.unlimitQueues({ queues: 'shop#' })),
 ];
 
 export const badSettings: readonly BadRequest[] = [

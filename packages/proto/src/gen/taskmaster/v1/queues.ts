@@ -131,7 +131,14 @@ export interface QueueStats {
    */
   oldestAgeMs: number;
   /** Set while the queue is paused. Of several pauses that match, the one that ends last. */
-  pause: QueuePause | undefined;
+  pause:
+    | QueuePause
+    | undefined;
+  /**
+   * Set while a limit holds available tasks of the queue back, and the queue is not paused. Of several limits that match and are
+   * used up, the one that has been for the longest time.
+   */
+  heldBy: QueueLimit | undefined;
 }
 
 /** Sums over queues. */
@@ -260,6 +267,8 @@ export interface ListQueueSettingsResponse {
     | undefined;
   /** The pauses of the group, the most specific ones first. With the name of a queue: those that match it. */
   pauses: QueuePause[];
+  /** The limits of the group, likewise. */
+  limits: QueueLimit[];
 }
 
 /**
@@ -313,6 +322,57 @@ export interface ResumeQueuesResponse {
   resumed: boolean;
   /** Other pauses that keep all these queues paused, the most specific ones first. */
   pauses: QueuePause[];
+}
+
+/**
+ * A limit of the queues of a group that match a pattern, of all of them together, also of queues that are created later. Lease
+ * requests get at most the tasks that it allows: those with `wait_ms` wait for more. Leases that were granted before stay as they
+ * are and count. A limit outlives its queues. If several limits match a queue, all of them apply.
+ */
+export interface QueueLimit {
+  /** The queues, `group#pattern`, as in QueueSettings. `group#*` are all queues of the group, with its dead-letter queues. */
+  queues: string;
+  /** How many tasks of these queues are leased at once, at most 1,000,000. 0: any number. */
+  maxLeased: number;
+  /** Who set the limit last: the name of the principal, or `host:port` of a caller without a name. The node writes it. */
+  limitedBy: string;
+  /** Since when there is a limit of these queues, in ms since 1970 by the node's clock. Setting it again does not change it. */
+  sinceUnixMs: number;
+  /** How many tasks of these queues are leased now. It is larger than `max_leased` for a while after the limit was lowered. */
+  leased: number;
+  /**
+   * Since when the limit allows no further lease, in ms since 1970 by the node's clock, or since the node has served the group.
+   * Breaks of less than a second do not count. 0: it allows leases.
+   */
+  usedUpSinceUnixMs: number;
+}
+
+/** Limits queues, or replaces their limit. */
+export interface LimitQueuesRequest {
+  /** The queues, as in QueueLimit. A pattern without a name (`group#`) is refused: all queues of a group are `group#*`. */
+  queues: string;
+  /** As in QueueLimit. */
+  maxLeased: number;
+}
+
+/** The limit is on disk. From now on leases of tasks of the queues follow it. */
+export interface LimitQueuesResponse {
+  /** As it is now. */
+  limit: QueueLimit | undefined;
+}
+
+/** Ends a limit. */
+export interface UnlimitQueuesRequest {
+  /** The queues, exactly as they were limited. */
+  queues: string;
+}
+
+/** The limit has ended. Lease requests that wait for the queues have been served, as far as other limits and pauses allow. */
+export interface UnlimitQueuesResponse {
+  /** False: there was no such limit. */
+  removed: boolean;
+  /** Other limits of all these queues, the most specific ones first. */
+  limits: QueueLimit[];
 }
 
 function createBaseQueueFilter(): QueueFilter {
@@ -788,6 +848,7 @@ function createBaseQueueStats(): QueueStats {
     meanLeaseMs: 0,
     oldestAgeMs: 0,
     pause: undefined,
+    heldBy: undefined,
   };
 }
 
@@ -825,6 +886,9 @@ export const QueueStats: MessageFns<QueueStats> = {
     }
     if (message.pause !== undefined) {
       QueuePause.encode(message.pause, writer.uint32(90).fork()).join();
+    }
+    if (message.heldBy !== undefined) {
+      QueueLimit.encode(message.heldBy, writer.uint32(98).fork()).join();
     }
     return writer;
   },
@@ -928,6 +992,14 @@ export const QueueStats: MessageFns<QueueStats> = {
             }
 
             message.pause = QueuePause.decode(reader, reader.uint32());
+            continue;
+          }
+          case 12: {
+            if (tag !== 98) {
+              break;
+            }
+
+            message.heldBy = QueueLimit.decode(reader, reader.uint32());
             continue;
           }
         }
@@ -1556,7 +1628,7 @@ export const ListQueueSettingsRequest: MessageFns<ListQueueSettingsRequest> = {
 };
 
 function createBaseListQueueSettingsResponse(): ListQueueSettingsResponse {
-  return { settings: [], effective: undefined, pauses: [] };
+  return { settings: [], effective: undefined, pauses: [], limits: [] };
 }
 
 export const ListQueueSettingsResponse: MessageFns<ListQueueSettingsResponse> = {
@@ -1569,6 +1641,9 @@ export const ListQueueSettingsResponse: MessageFns<ListQueueSettingsResponse> = 
     }
     for (const v of message.pauses) {
       QueuePause.encode(v!, writer.uint32(26).fork()).join();
+    }
+    for (const v of message.limits) {
+      QueueLimit.encode(v!, writer.uint32(34).fork()).join();
     }
     return writer;
   },
@@ -1608,6 +1683,14 @@ export const ListQueueSettingsResponse: MessageFns<ListQueueSettingsResponse> = 
             }
 
             message.pauses.push(QueuePause.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.limits.push(QueueLimit.decode(reader, reader.uint32()));
             continue;
           }
         }
@@ -1916,6 +1999,303 @@ export const ResumeQueuesResponse: MessageFns<ResumeQueuesResponse> = {
             }
 
             message.pauses.push(QueuePause.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseQueueLimit(): QueueLimit {
+  return { queues: "", maxLeased: 0, limitedBy: "", sinceUnixMs: 0, leased: 0, usedUpSinceUnixMs: 0 };
+}
+
+export const QueueLimit: MessageFns<QueueLimit> = {
+  encode(message: QueueLimit, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.queues !== "") {
+      writer.uint32(10).string(message.queues);
+    }
+    if (message.maxLeased !== 0) {
+      writer.uint32(16).int32(message.maxLeased);
+    }
+    if (message.limitedBy !== "") {
+      writer.uint32(34).string(message.limitedBy);
+    }
+    if (message.sinceUnixMs !== 0) {
+      writeInt64(writer.uint32(40), message.sinceUnixMs);
+    }
+    if (message.leased !== 0) {
+      writeInt64(writer.uint32(48), message.leased);
+    }
+    if (message.usedUpSinceUnixMs !== 0) {
+      writeInt64(writer.uint32(56), message.usedUpSinceUnixMs);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): QueueLimit {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseQueueLimit();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.queues = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.maxLeased = reader.int32();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.limitedBy = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.sinceUnixMs = readInt64(reader);
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.leased = readInt64(reader);
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.usedUpSinceUnixMs = readInt64(reader);
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseLimitQueuesRequest(): LimitQueuesRequest {
+  return { queues: "", maxLeased: 0 };
+}
+
+export const LimitQueuesRequest: MessageFns<LimitQueuesRequest> = {
+  encode(message: LimitQueuesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.queues !== "") {
+      writer.uint32(10).string(message.queues);
+    }
+    if (message.maxLeased !== 0) {
+      writer.uint32(16).int32(message.maxLeased);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): LimitQueuesRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseLimitQueuesRequest();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.queues = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.maxLeased = reader.int32();
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseLimitQueuesResponse(): LimitQueuesResponse {
+  return { limit: undefined };
+}
+
+export const LimitQueuesResponse: MessageFns<LimitQueuesResponse> = {
+  encode(message: LimitQueuesResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.limit !== undefined) {
+      QueueLimit.encode(message.limit, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): LimitQueuesResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseLimitQueuesResponse();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.limit = QueueLimit.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseUnlimitQueuesRequest(): UnlimitQueuesRequest {
+  return { queues: "" };
+}
+
+export const UnlimitQueuesRequest: MessageFns<UnlimitQueuesRequest> = {
+  encode(message: UnlimitQueuesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.queues !== "") {
+      writer.uint32(10).string(message.queues);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UnlimitQueuesRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUnlimitQueuesRequest();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.queues = reader.string();
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseUnlimitQueuesResponse(): UnlimitQueuesResponse {
+  return { removed: false, limits: [] };
+}
+
+export const UnlimitQueuesResponse: MessageFns<UnlimitQueuesResponse> = {
+  encode(message: UnlimitQueuesResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.removed !== false) {
+      writer.uint32(8).bool(message.removed);
+    }
+    for (const v of message.limits) {
+      QueueLimit.encode(v!, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UnlimitQueuesResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUnlimitQueuesResponse();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.removed = reader.bool();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.limits.push(QueueLimit.decode(reader, reader.uint32()));
             continue;
           }
         }

@@ -25,6 +25,8 @@ import {
   DeleteQueueSettingsResponse,
   GetQueueStatsRequest,
   GetQueueStatsResponse,
+  LimitQueuesRequest,
+  LimitQueuesResponse,
   ListQueueSettingsRequest,
   ListQueueSettingsResponse,
   ListQueuesRequest,
@@ -37,6 +39,8 @@ import {
   ResetLeasesResponse,
   ResumeQueuesRequest,
   ResumeQueuesResponse,
+  UnlimitQueuesRequest,
+  UnlimitQueuesResponse,
 } from "./queues.ts";
 import {
   DeleteScheduleRequest,
@@ -241,7 +245,7 @@ export const TaskMasterServiceService = {
       encodeToBuffer(DeleteQueueSettingsResponse, value),
     responseDeserialize: (value: Buffer): DeleteQueueSettingsResponse => DeleteQueueSettingsResponse.decode(value),
   },
-  /** Shows the settings and the pauses of a group, or what applies to one queue. */
+  /** Shows the settings, pauses and limits of a group, or what applies to one queue. */
   listQueueSettings: {
     path: "/taskmaster.v1.TaskMasterService/ListQueueSettings" as const,
     requestStream: false as const,
@@ -276,6 +280,30 @@ export const TaskMasterServiceService = {
     responseSerialize: (value: ResumeQueuesResponse): Buffer =>
       encodeToBuffer(ResumeQueuesResponse, value),
     responseDeserialize: (value: Buffer): ResumeQueuesResponse => ResumeQueuesResponse.decode(value),
+  },
+  /**
+   * Limits how many tasks of the queues that match a pattern are leased, together. Again: replaces the limit. A group has at most
+   * 256 limits (TOO_MANY_ITEMS). A limit that limits nothing is refused (EMPTY_REQUEST): to lease no tasks, pause the queues.
+   */
+  limitQueues: {
+    path: "/taskmaster.v1.TaskMasterService/LimitQueues" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: LimitQueuesRequest): Buffer => encodeToBuffer(LimitQueuesRequest, value),
+    requestDeserialize: (value: Buffer): LimitQueuesRequest => LimitQueuesRequest.decode(value),
+    responseSerialize: (value: LimitQueuesResponse): Buffer => encodeToBuffer(LimitQueuesResponse, value),
+    responseDeserialize: (value: Buffer): LimitQueuesResponse => LimitQueuesResponse.decode(value),
+  },
+  /** Ends the limit of exactly these queues. Repeating the call changes nothing. */
+  unlimitQueues: {
+    path: "/taskmaster.v1.TaskMasterService/UnlimitQueues" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: UnlimitQueuesRequest): Buffer => encodeToBuffer(UnlimitQueuesRequest, value),
+    requestDeserialize: (value: Buffer): UnlimitQueuesRequest => UnlimitQueuesRequest.decode(value),
+    responseSerialize: (value: UnlimitQueuesResponse): Buffer =>
+      encodeToBuffer(UnlimitQueuesResponse, value),
+    responseDeserialize: (value: Buffer): UnlimitQueuesResponse => UnlimitQueuesResponse.decode(value),
   },
   /**
    * Creates or changes a schedule, which enqueues a task at each instant of a cron expression or after each interval. Idempotent:
@@ -408,7 +436,7 @@ export interface TaskMasterServiceServer extends UntypedServiceImplementation {
   putQueueSettings: handleUnaryCall<PutQueueSettingsRequest, PutQueueSettingsResponse>;
   /** Deletes settings. */
   deleteQueueSettings: handleUnaryCall<DeleteQueueSettingsRequest, DeleteQueueSettingsResponse>;
-  /** Shows the settings and the pauses of a group, or what applies to one queue. */
+  /** Shows the settings, pauses and limits of a group, or what applies to one queue. */
   listQueueSettings: handleUnaryCall<ListQueueSettingsRequest, ListQueueSettingsResponse>;
   /**
    * Pauses the queues that match a pattern: no task of them is leased until they are resumed or the pause ends. Again: changes
@@ -417,6 +445,13 @@ export interface TaskMasterServiceServer extends UntypedServiceImplementation {
   pauseQueues: handleUnaryCall<PauseQueuesRequest, PauseQueuesResponse>;
   /** Ends the pause of exactly these queues. Repeating the call changes nothing. */
   resumeQueues: handleUnaryCall<ResumeQueuesRequest, ResumeQueuesResponse>;
+  /**
+   * Limits how many tasks of the queues that match a pattern are leased, together. Again: replaces the limit. A group has at most
+   * 256 limits (TOO_MANY_ITEMS). A limit that limits nothing is refused (EMPTY_REQUEST): to lease no tasks, pause the queues.
+   */
+  limitQueues: handleUnaryCall<LimitQueuesRequest, LimitQueuesResponse>;
+  /** Ends the limit of exactly these queues. Repeating the call changes nothing. */
+  unlimitQueues: handleUnaryCall<UnlimitQueuesRequest, UnlimitQueuesResponse>;
   /**
    * Creates or changes a schedule, which enqueues a task at each instant of a cron expression or after each interval. Idempotent:
    * the same request again changes nothing, and no run of the schedule is lost or repeated.
@@ -660,7 +695,7 @@ export interface TaskMasterServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: DeleteQueueSettingsResponse) => void,
   ): ClientUnaryCall;
-  /** Shows the settings and the pauses of a group, or what applies to one queue. */
+  /** Shows the settings, pauses and limits of a group, or what applies to one queue. */
   listQueueSettings(
     request: ListQueueSettingsRequest,
     callback: (error: ServiceError | null, response: ListQueueSettingsResponse) => void,
@@ -710,6 +745,41 @@ export interface TaskMasterServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ResumeQueuesResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Limits how many tasks of the queues that match a pattern are leased, together. Again: replaces the limit. A group has at most
+   * 256 limits (TOO_MANY_ITEMS). A limit that limits nothing is refused (EMPTY_REQUEST): to lease no tasks, pause the queues.
+   */
+  limitQueues(
+    request: LimitQueuesRequest,
+    callback: (error: ServiceError | null, response: LimitQueuesResponse) => void,
+  ): ClientUnaryCall;
+  limitQueues(
+    request: LimitQueuesRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: LimitQueuesResponse) => void,
+  ): ClientUnaryCall;
+  limitQueues(
+    request: LimitQueuesRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: LimitQueuesResponse) => void,
+  ): ClientUnaryCall;
+  /** Ends the limit of exactly these queues. Repeating the call changes nothing. */
+  unlimitQueues(
+    request: UnlimitQueuesRequest,
+    callback: (error: ServiceError | null, response: UnlimitQueuesResponse) => void,
+  ): ClientUnaryCall;
+  unlimitQueues(
+    request: UnlimitQueuesRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: UnlimitQueuesResponse) => void,
+  ): ClientUnaryCall;
+  unlimitQueues(
+    request: UnlimitQueuesRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: UnlimitQueuesResponse) => void,
   ): ClientUnaryCall;
   /**
    * Creates or changes a schedule, which enqueues a task at each instant of a cron expression or after each interval. Idempotent:

@@ -1,0 +1,78 @@
+import { limits as most } from '@taskmaster/proto';
+import type { Command } from 'commander';
+import { groupName, queueName, wholeNumber } from '../../input/arguments.ts';
+import type { Runner, Session } from '../../session/session.ts';
+import { type ExitCode, exitCodes } from '../../views/exit-codes.ts';
+import { notesOf } from '../../views/help.ts';
+import { limitColumns, limitObject, limitText } from '../../views/limit-view.ts';
+import { tableOf } from '../../views/table.ts';
+
+const notes = `
+Workers get no more tasks of the queues than the limit allows, and wait for the next one. A pattern limits the queues of its group
+that match it, all of them together, also those that are created later: * stands for any number of characters, and group#* are
+all queues of the group. To limit again replaces the limit. To end it, give the queues exactly as they were limited.
+
+Examples:
+  $ taskmaster queues limit shop#mail --max-leased 5
+  $ taskmaster queues limits shop
+  $ taskmaster queues unlimit shop#mail`;
+
+interface LimitFlags {
+  readonly maxLeased: number;
+}
+
+/** Commands below `queues`. */
+export function addLimits(queues: Command, runner: Runner): void {
+  queues
+    .command('limit')
+    .summary('limit how many tasks of queues are leased')
+    .description('Limits a queue, or all queues of a group that match a pattern.')
+    .argument('<queues>', 'group#pattern, or a pattern in the default group', queueName)
+    .requiredOption(
+      '--max-leased <n>',
+      'how many of their tasks are leased at once, together',
+      wholeNumber(1, most.maxLeased),
+    )
+    .addHelpText('after', notesOf(notes))
+    .action((names: string, flags: LimitFlags) => runner.connected((session) => limit(session, names, flags), [names]));
+  queues
+    .command('unlimit')
+    .summary('end a limit')
+    .description('Ends the limit of exactly these queues. Exits with 4 if there is none.')
+    .argument('<queues>', 'group#pattern, as they were limited', queueName)
+    .addHelpText('after', notesOf(notes))
+    .action((names: string) => runner.connected((session) => unlimit(session, names), [names]));
+  queues
+    .command('limits')
+    .summary('list the limits of a group')
+    .description('Lists the limits of a group, the most specific ones first, also of queues that hold no tasks.')
+    .argument('[group]', 'the group (default: the default group)', groupName, '')
+    .addHelpText('after', notesOf(notes))
+    .action((group: string) => runner.connected((session) => list(session, group), [`${group}#`]));
+}
+
+async function limit({ client, out, signal }: Session, queues: string, flags: LimitFlags): Promise<ExitCode> {
+  const limited = await client.limitQueues(queues, { ...flags, signal });
+  if (out.json) await out.object(limitObject(limited));
+  else await out.line(`${queues}: ${limitText(limited)}`);
+  return exitCodes.ok;
+}
+
+async function unlimit({ client, out, err, signal }: Session, queues: string): Promise<ExitCode> {
+  const { removed, stillLimitedBy } = await client.unlimitQueues(queues, { signal });
+  if (out.json) await out.object({ queues, removed, stillLimitedBy: stillLimitedBy.map(limitObject) });
+  else {
+    if (removed) await out.line(`${queues}: unlimited`);
+    else err.line(`no limit of ${queues}`);
+    for (const { queues: other } of stillLimitedBy) err.line(`${queues} stays limited by the limit of ${other}`);
+  }
+  return removed ? exitCodes.ok : exitCodes.nothing;
+}
+
+async function list({ client, out, err, signal }: Session, group: string): Promise<ExitCode> {
+  const limits = await client.limits(group, { signal });
+  if (out.json) for (const one of limits) await out.object(limitObject(one));
+  else if (limits.length === 0) err.line('no limits');
+  else await out.block(tableOf(limits, limitColumns(Date.now()), out.stream));
+  return exitCodes.ok;
+}

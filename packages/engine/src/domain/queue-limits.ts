@@ -1,0 +1,60 @@
+import { parseQueueName, QueueLimit, type QueueName } from '@taskmaster/proto';
+import type { Instant } from './ids.ts';
+import { type NameMatcher, namePattern } from './name-pattern.ts';
+
+/** A limit of how many tasks of the queues of a group that match a pattern are leased. */
+export interface LimitRecord {
+  /** As it is stored. */
+  readonly message: QueueLimit;
+  readonly group: string;
+  readonly pattern: string;
+  readonly matches: NameMatcher;
+}
+
+/** A limit with what its queues use of it. */
+export interface LimitUse {
+  readonly record: LimitRecord;
+  /** Tasks of its queues that are leased. */
+  readonly leased: number;
+  /** Since when it allows no further lease. Undefined: it allows one. */
+  readonly usedUpSince: Instant | undefined;
+}
+
+/** How queues are to be limited. */
+export interface LimitCommand {
+  /** Its name is the pattern. */
+  readonly queues: QueueName;
+  readonly by: string;
+  readonly maxLeased: number;
+}
+
+export interface Unlimited {
+  /** False: there was no such limit. */
+  readonly removed: boolean;
+  /** Other limits of all these queues. */
+  readonly limits: readonly LimitUse[];
+}
+
+/** The operations of a node on limits of queues. */
+export interface LimitOperations {
+  /** Limits queues, or replaces the limit with their pattern. */
+  limit(command: LimitCommand): Promise<LimitUse>;
+  /** Ends the limit with this pattern. */
+  unlimit(pattern: QueueName): Promise<Unlimited>;
+  /** The limits of a group. */
+  list(group: string): Promise<readonly LimitUse[]>;
+}
+
+/** Reads a limit as it is stored. */
+export function decodeLimit(bytes: Uint8Array): LimitRecord {
+  const message = QueueLimit.decode(bytes);
+  const { group, name: pattern } = parseQueueName(message.queues);
+  return { message, group, pattern, matches: namePattern(pattern) };
+}
+
+/** A limit as callers see it. */
+export const limitMessage = ({ record, leased, usedUpSince }: LimitUse): QueueLimit => ({
+  ...record.message,
+  leased,
+  usedUpSinceUnixMs: usedUpSince ?? 0,
+});

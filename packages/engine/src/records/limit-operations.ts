@@ -1,0 +1,97 @@
+import { formatQueueName, limits, QueueLimit, type QueueName } from '@taskmaster/proto';
+import { latin1Of } from '../domain/bytes.ts';
+import type { Pid } from '../domain/ids.ts';
+import { decodeLimit, type LimitCommand, type LimitOperations, type LimitUse } from '../domain/queue-limits.ts';
+import { inOrder } from '../domain/queue-settings.ts';
+import { Refusal } from '../domain/refusal.ts';
+import type { EngineState } from '../engine-state.ts';
+import { recordState } from '../operations/attempts.ts';
+import { dueUnder, showAllDue, showDue } from '../operations/expire.ts';
+import type { Queue } from '../queues/queue.ts';
+import type { Sweep } from '../sweeper.ts';
+import { changeRecords, type RecordRequests } from './change-records.ts';
+import type { QueuesLimit } from './limit-table.ts';
+import { limitRecords } from './record-store.ts';
+
+/** More than a record takes beside its texts. */
+const RECORD_BYTES = 64;
+/** How many queues look for expired leases at once. */
+const SEARCHES_AT_ONCE = 16;
+
+/** The operations of an engine on limits of queues. */
+export const limitOperations = ({ change, read }: RecordRequests): LimitOperations => ({
+  limit: (command) => {
+    const bytes = RECORD_BYTES + command.queues.name.length + command.by.length;
+    return change((engineState) => limitQueues(engineState, command), bytes);
+  },
+  unlimit: (pattern) =>
+    change(async (engineState) => {
+      const removed = await removeLimit(engineState, pattern);
+      // A pattern that matches the text of another one matches all names that this one matches.
+      const others = engineState.limits.list(pattern.group).filter(({ record }) => record.matches(pattern.name));
+      return { removed, limits: usesOf(others) };
+    }),
+  list: (group) =>
+    read(group, async (engineState) => {
+      await showAllDue(engineState, dueUnder(engineState.limits.list(group), engineState.clock.now()));
+      const uses = usesOf(engineState.limits.list(group));
+      await engineState.durable();
+      return uses;
+    }),
+});
+
+/** The key of the record of a limit. */
+const pidOf = ({ name }: QueueName): Pid => latin1Of(Buffer.from(name)) as Pid;
+
+/** What is used of the limits now, the most specific limits first. */
+const usesOf = (found: readonly QueuesLimit[]): LimitUse[] => inOrder([...found]).map(useOf);
+
+const useOf = ({ record, leased, usedUpSince }: LimitUse): LimitUse => ({ record, leased, usedUpSince });
+
+async function limitQueues(engineState: EngineState, { queues, by, maxLeased }: LimitCommand): Promise<LimitUse> {
+  const { group } = queues;
+  const pid = pidOf(queues);
+  const record = await changeRecords(engineState, group, (draft, now) => {
+    const before = engineState.limits.find(queues);
+    const message = {
+      queues: formatQueueName(queues),
+      maxLeased,
+      limitedBy: by,
+      sinceUnixMs: before?.record.message.sinceUnixMs ?? now,
+      leased: 0,
+      usedUpSinceUnixMs: 0,
+    };
+    const data = QueueLimit.encode(message).finish();
+    const isNew = limitRecords.find(draft, group, pid) === undefined;
+    // Counted in the turn of the commit: two callers do not both get the last place.
+    if (isNew && draft.needs.length === 0 && limitRecords.count(draft, group) >= limits.queueLimits) throw tooMany();
+    limitRecords.put(draft, group, pid, recordState(data, now), data);
+    return decodeLimit(data);
+  });
+  const use = engineState.limits.find(queues);
+  return use === undefined ? { record, leased: 0, usedUpSince: undefined } : useOf(use);
+}
+
+const removeLimit = (engineState: EngineState, pattern: QueueName): Promise<boolean> =>
+  changeRecords(engineState, pattern.group, (draft) => limitRecords.remove(draft, pattern.group, pidOf(pattern)));
+
+/**
+ * Gives slots back whose leases have expired, if tasks wait for them. The requests that wait for these tasks stand in the lines
+ * of other queues, so no timer of their own looks for these leases.
+ */
+export const sweepLimits: Sweep<Queue> = {
+  everyMs: 100,
+  atOnce: SEARCHES_AT_ONCE,
+  *due({ limits: { usedUp }, holdings, clock }) {
+    if (usedUp.size === 0) return;
+    const held = [...usedUp].filter(({ waiting }) => waiting.size > 0);
+    // None that would wait: requests wait for the next look.
+    for (const queue of dueUnder(held, clock.now())) if (holdings.canCommit(queue.partition)) yield queue;
+  },
+  sweep: showDue,
+};
+
+const tooMany = (): Refusal =>
+  new Refusal('TOO_MANY_ITEMS', `queues: the group has ${limits.queueLimits} limits: end some`, {
+    metadata: { field: 'queues', value: String(limits.queueLimits + 1), limit: String(limits.queueLimits) },
+  });

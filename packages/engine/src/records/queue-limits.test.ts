@@ -1,0 +1,272 @@
+import { limits, parseQueueName } from '@taskmaster/proto';
+import { describe, expect, test } from 'vitest';
+import type { LeasedTask } from '../domain/commands.ts';
+import { type EngineHarness, engineHarness, type LeaseSpec, pidsOf } from '../testing/engine-harness.ts';
+import { limitQueues, unlimitQueues } from '../testing/limit-queues.ts';
+import { pauseQueues, resumeQueues } from '../testing/pause-queues.ts';
+
+const A = 'shop#a';
+const B = 'shop#b';
+const MINUTE = 60_000;
+const GROUP: LeaseSpec = { patterns: [{ group: 'shop' }] };
+
+const leased = async (h: EngineHarness, queues: string | string[], spec: LeaseSpec = {}) =>
+  pidsOf(await h.lease(queues, { max: 9, ...spec }));
+
+/** A lease request that waits, and what it has got so far. */
+function waiting(h: EngineHarness, queues: string | string[], spec: LeaseSpec = {}) {
+  const got: string[] = [];
+  const note = (tasks: readonly LeasedTask[]): void => void got.push(...(tasks.length > 0 ? pidsOf(tasks) : ['none']));
+  const answered = h.lease(queues, { max: 1, wait: 10 * MINUTE, for: 30 * MINUTE, ...spec }).then(note);
+  return { got, answered };
+}
+
+const statsOf = async (h: EngineHarness, queue: string) => {
+  const { queues } = await h.engine.queueStats({ kind: 'named', queues: [parseQueueName(queue)] });
+  const [stats] = queues;
+  if (stats === undefined) throw new Error('no statistics');
+  return stats;
+};
+
+const done = (h: EngineHarness, queue: string, { token }: { readonly token: number }, pid: string) =>
+  h.update({ dequeue: [{ queue, pid, token: token as LeasedTask['token'] }] });
+
+const first = (tasks: readonly LeasedTask[]): LeasedTask => {
+  const [task] = tasks;
+  if (task === undefined) throw new Error('nothing is leased');
+  return task;
+};
+
+describe('a limit of leased tasks', () => {
+  test('gives one request for many tasks those that are left, and a later one nothing', async () => {
+    await using h = await engineHarness();
+    await h.enqueue(A, ['a', 'b', 'c', 'd']);
+    await limitQueues(h.engine, A, { maxLeased: 3 });
+    expect(await leased(h, A, { max: 1 })).toEqual(['a']);
+    expect(await leased(h, A)).toEqual(['b', 'c']);
+    expect(await leased(h, A)).toEqual([]);
+    expect(await h.counts(A)).toEqual({ available: 1, leased: 3, delayed: 0 });
+  });
+
+  test('of a pattern is one of its queues together, within one request and among several', async () => {
+    await using h = await engineHarness();
+    await limitQueues(h.engine, 'shop#*', { maxLeased: 3 });
+    await h.enqueue(A, ['a', 'b']);
+    await h.enqueue(B, ['c', 'd', 'e']);
+    await h.enqueue('other#a', ['z']);
+    expect(await leased(h, [A, B, 'other#a'])).toEqual(['a', 'b', 'c', 'z']);
+    expect(await leased(h, [A, B])).toEqual([]);
+    expect(await leased(h, [], GROUP)).toEqual([]);
+    expect(h.engine.queuesWithTasks({ queues: [], ...GROUP } as never, 9)).toEqual([]);
+  });
+
+  test('of a pattern bounds requests by pattern, whose queues take turns under it', async () => {
+    await using h = await engineHarness();
+    await limitQueues(h.engine, 'shop#*', { maxLeased: 1 });
+    await h.enqueue(A, ['a1', 'a2', 'a3']);
+    await h.enqueue(B, ['b1', 'b2', 'b3']);
+    const order: string[] = [];
+    for (let at = 0; at < 6; at++) {
+      const task = first(await h.lease([], { ...GROUP, max: 9 }));
+      order.push(pidsOf([task]).join());
+      expect(await leased(h, [], GROUP)).toEqual([]);
+      await done(h, `shop#${task.queue.name}`, task, task.pid);
+    }
+    expect(order.toSorted()).toEqual(['a1', 'a2', 'a3', 'b1', 'b2', 'b3']);
+    expect(order.map((pid) => pid[0]).join('')).toMatch(/^(ab){3}$|^(ba){3}$/);
+  });
+
+  test('applies with every other one that matches: the least room counts', async () => {
+    await using h = await engineHarness();
+    await h.enqueue(A, ['a', 'b', 'c', 'd']);
+    await h.enqueue(B, ['e', 'f', 'g', 'h']);
+    await limitQueues(h.engine, 'shop#*', { maxLeased: 5 });
+    await limitQueues(h.engine, A, { maxLeased: 2 });
+    expect(await leased(h, [A, B])).toEqual(['a', 'b', 'e', 'f', 'g']);
+    expect((await statsOf(h, A)).heldBy?.record.pattern).toBe('a');
+    expect((await statsOf(h, B)).heldBy?.record.pattern).toBe('*');
+  });
+
+  test.each([
+    ['a completion', (h: EngineHarness, { token }: LeasedTask) => done(h, A, { token }, 'a')],
+    [
+      'a release',
+      (h: EngineHarness, { token }: LeasedTask) =>
+        h.update({ release: [{ queue: A, pid: 'a', token, delay: 10 * MINUTE }] }),
+    ],
+    ['a reset', (h: EngineHarness) => h.engine.resetLeases(parseQueueName(A))],
+    ['a deletion of its task', (h: EngineHarness) => h.update({ dequeue: [{ queue: A, pid: 'a' }] })],
+    ['a deletion of its queue', (h: EngineHarness) => h.engine.deleteQueue(parseQueueName(A))],
+    ['its end', (h: EngineHarness) => h.clock.advance(MINUTE + 100)],
+  ])('serves the next one that waits when a lease ends by %s, in order of arrival over all queues', async (_, end) => {
+    await using h = await engineHarness();
+    await h.enqueue(A, ['a']);
+    await limitQueues(h.engine, 'shop#*', { maxLeased: 1 });
+    const task = first(await h.lease(A, { for: MINUTE }));
+    await h.enqueue(B, ['b']);
+    await h.enqueue('shop#c', ['c']);
+    const requests = [waiting(h, 'shop#c'), waiting(h, B), waiting(h, [], GROUP), waiting(h, A)];
+    await h.clock.advance(1000);
+    expect(requests.map(({ got }) => got)).toEqual([[], [], [], []]);
+    await end(h, task);
+    await requests[0]?.answered;
+    await h.clock.advance(1000);
+    expect(requests.map(({ got }) => got)).toEqual([['c'], [], [], []]);
+    await h.engine.deleteQueue(parseQueueName('shop#c'));
+    await requests[1]?.answered;
+    expect(requests.map(({ got }) => got).slice(0, 2)).toEqual([['c'], ['b']]);
+  });
+
+  test('counts a lease that goes to the dead letters until it ends', async () => {
+    await using h = await engineHarness();
+    await h.update({ enqueue: [{ queue: A, pid: 'a', retry: { maxAttempts: 1 } }] });
+    await h.enqueue(B, ['b']);
+    await limitQueues(h.engine, 'shop#*', { maxLeased: 1 });
+    expect(await leased(h, A, { for: 1000 })).toEqual(['a']);
+    const request = waiting(h, B);
+    await h.clock.advance(1100);
+    expect(request.got).toEqual(['b']);
+    expect(await h.counts('shop#a.dead')).toEqual({ available: 1, leased: 0, delayed: 0 });
+  });
+
+  test('does not count a lease that is over, also for a request without a wait', async () => {
+    await using h = await engineHarness();
+    await h.enqueue(A, ['a']);
+    await h.enqueue(B, ['b']);
+    await limitQueues(h.engine, 'shop#*', { maxLeased: 1 });
+    await leased(h, A, { for: 1050 });
+    await h.clock.advance(1049);
+    expect(await leased(h, B)).toEqual([]);
+    await h.clock.advance(1);
+    expect(await leased(h, B)).toEqual(['b']);
+  });
+
+  test('can be raised, which serves those who wait, and lowered, which ends no lease', async () => {
+    await using h = await engineHarness();
+    await h.enqueue(A, ['a', 'b', 'c', 'd']);
+    await limitQueues(h.engine, A, { maxLeased: 1 });
+    const tasks = await h.lease(A, { max: 9 });
+    const requests = [waiting(h, A), waiting(h, A), waiting(h, A)];
+    const { leased: now } = await limitQueues(h.engine, A, { maxLeased: 3 });
+    expect(now).toBeLessThanOrEqual(3);
+    await Promise.all([requests[0]?.answered, requests[1]?.answered]);
+    expect(requests.map(({ got }) => got)).toEqual([['b'], ['c'], []]);
+    const lowered = await limitQueues(h.engine, A, { maxLeased: 1 });
+    expect(lowered).toMatchObject({ leased: 3, usedUpSince: h.clock.now() });
+    await done(h, A, first(tasks), 'a');
+    await h.clock.advance(1000);
+    expect(requests[2]?.got).toEqual([]);
+    expect(await unlimitQueues(h.engine, A)).toEqual({ removed: true, limits: [] });
+    await requests[2]?.answered;
+    expect(requests[2]?.got).toEqual(['d']);
+    expect(await unlimitQueues(h.engine, A)).toEqual({ removed: false, limits: [] });
+  });
+
+  test('holds beside a pause', async () => {
+    await using h = await engineHarness();
+    await h.enqueue(A, ['a', 'b']);
+    await limitQueues(h.engine, A, { maxLeased: 1 });
+    await pauseQueues(h.engine, A);
+    const request = waiting(h, A, { max: 9 });
+    await h.clock.advance(1000);
+    expect(request.got).toEqual([]);
+    await resumeQueues(h.engine, A);
+    await request.answered;
+    expect(request.got).toEqual(['a']);
+    expect((await statsOf(h, A)).heldBy?.leased).toBe(1);
+    await pauseQueues(h.engine, A);
+    expect((await statsOf(h, A)).heldBy).toBeUndefined();
+  });
+
+  test('says what it holds back and since when: a slot that is free for a moment does not count', async () => {
+    await using h = await engineHarness();
+    await h.enqueue(A, ['a', 'b', 'c']);
+    const { record } = await limitQueues(h.engine, 'shop#*', { maxLeased: 1 });
+    const since = h.clock.now();
+    expect(record.message).toMatchObject({ queues: 'shop#*', limitedBy: 'ann', sinceUnixMs: since });
+    expect((await statsOf(h, A)).heldBy).toBeUndefined();
+    let task = first(await h.lease(A));
+    await h.clock.advance(5000);
+    await done(h, A, task, 'a');
+    await h.clock.advance(999);
+    task = first(await h.lease(A));
+    expect((await statsOf(h, A)).heldBy).toEqual({ record, leased: 1, usedUpSince: since });
+    expect((await statsOf(h, B)).heldBy).toBeUndefined();
+    await done(h, A, task, 'b');
+    await h.clock.advance(1000);
+    await h.lease(A);
+    // No task is left that it could hold back.
+    expect((await statsOf(h, A)).heldBy).toBeUndefined();
+    expect(await h.engine.limits.list('shop')).toEqual([{ record, leased: 1, usedUpSince: since + 6999 }]);
+  });
+
+  test.each(['crash', 'kill'] as const)('is there after a %s, with the leases that count', async (how) => {
+    await using h = await engineHarness();
+    await h.enqueue(A, ['a', 'b', 'c']);
+    await limitQueues(h.engine, 'shop#*', { maxLeased: 2 });
+    expect(await leased(h, A, { max: 1, for: MINUTE })).toEqual(['a']);
+    if (how === 'crash') h.lose();
+    else h.kill();
+    await h.open();
+    expect(await leased(h, A, { for: 10 * MINUTE })).toEqual(['b']);
+    await h.clock.advance(2000);
+    await h.crash();
+    const request = waiting(h, A);
+    await h.clock.advance(MINUTE - 5000);
+    expect(request.got).toEqual([]);
+    await h.clock.advance(10_000);
+    expect(request.got).toEqual(['a']);
+    expect(await h.engine.limits.list('shop')).toMatchObject([{ leased: 2 }]);
+  });
+
+  test('is what it was after a write that failed: a lease that was not written has taken no slot', async () => {
+    await using h = await engineHarness({ writeMs: 1, syncMs: 1 });
+    await h.clock.run(h.enqueue(A, ['a', 'b']));
+    await h.clock.run(limitQueues(h.engine, A, { maxLeased: 1 }));
+    h.disk.space = 'none';
+    await expect(h.clock.run(h.lease(A))).rejects.toMatchObject({ reason: 'DISK_FULL' });
+    await h.clock.advance(5000);
+    h.disk.space = 'plenty';
+    await h.clock.advance(5000);
+    expect(await h.clock.run(h.engine.limits.list('shop'))).toMatchObject([{ leased: 0, usedUpSince: undefined }]);
+    expect(await h.clock.run(leased(h, A))).toEqual(['a']);
+  });
+
+  test('outlives its queues, and applies to those that are created later', async () => {
+    await using h = await engineHarness();
+    await h.enqueue(A, ['a', 'b']);
+    await limitQueues(h.engine, A, { maxLeased: 1 });
+    await leased(h, A);
+    await h.engine.deleteQueue(parseQueueName(A));
+    expect(await h.engine.limits.list('shop')).toMatchObject([{ leased: 0 }]);
+    await h.enqueue(A, ['c', 'd']);
+    expect(await leased(h, A)).toEqual(['c']);
+  });
+
+  test('gives slots for tasks that are read from the disk', async () => {
+    await using h = await engineHarness({ readMs: 5, config: { cacheBytes: 1 } });
+    await h.clock.run(h.enqueue(A, ['a', 'b', 'c']));
+    await h.clock.run(limitQueues(h.engine, A, { maxLeased: 2 }));
+    await h.crash();
+    const both = await h.clock.run(Promise.all([leased(h, A), leased(h, A)]));
+    expect(both.flat()).toEqual(['a', 'b']);
+  });
+
+  test('names other limits of the same queues at its end, the most specific ones first', async () => {
+    await using h = await engineHarness();
+    for (const queues of ['shop#*', 'shop#a*', A, 'shop#b']) await limitQueues(h.engine, queues, { maxLeased: 1 });
+    const { removed, limits: others } = await unlimitQueues(h.engine, A);
+    expect([removed, others.map(({ record }) => record.pattern)]).toEqual([true, ['a*', '*']]);
+  });
+
+  test('has a limit of number, also when callers set limits at the same time', async () => {
+    await using h = await engineHarness();
+    const limit = (name: string) => limitQueues(h.engine, `shop#${name}`, { maxLeased: 1 });
+    await Promise.all(Array.from({ length: limits.queueLimits - 1 }, (_, number) => limit(`q${number}`)));
+    const both = await Promise.allSettled([limit('one'), limit('other')]);
+    expect(both.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected']);
+    await expect(limit('one more')).rejects.toMatchObject({ reason: 'TOO_MANY_ITEMS', metadata: { field: 'queues' } });
+    await limit('q7');
+    expect(await h.engine.limits.list('shop')).toHaveLength(limits.queueLimits);
+  });
+});

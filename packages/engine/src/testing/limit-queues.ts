@@ -1,0 +1,13 @@
+import { parseQueueName } from '@taskmaster/proto';
+import type { LimitCommand, LimitUse, Unlimited } from '../domain/queue-limits.ts';
+import type { Engine } from '../engine.ts';
+
+/** Limits the queues `group#pattern`. */
+export const limitQueues = (
+  engine: Engine,
+  queues: string,
+  command: Partial<Omit<LimitCommand, 'queues'>>,
+): Promise<LimitUse> => engine.limits.limit({ queues: parseQueueName(queues), by: 'ann', maxLeased: 0, ...command });
+
+export const unlimitQueues = (engine: Engine, queues: string): Promise<Unlimited> =>
+  engine.limits.unlimit(parseQueueName(queues));
