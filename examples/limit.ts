@@ -25,5 +25,14 @@ console.log(`${(await next).length} export runs`);
 
 await client.unlimitQueues('crm#*');
 console.log(`${(await calls.lease({ max: 10 })).length} more call runs`);
-await calls.delete();
-await exports.delete();
+
+// Another service allows two mails in an hour.
+const mails = client.queue<number>('crm#mails');
+await mails.limit({ rate: { tasks: 2, per: '1h' } });
+for (let number = 1; number <= 3; number++) await mails.enqueue(number, { pid: `mail-${number}` });
+console.log(
+  `${(await mails.lease({ max: 10 })).length} mails are sent in this hour, ${(await mails.stats()).available} waits`,
+);
+
+await mails.unlimit();
+for (const queue of [calls, exports, mails]) await queue.delete();

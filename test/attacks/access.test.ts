@@ -83,7 +83,10 @@ const ASKED: Readonly<Record<string, Asked>> = {
     need: 'right',
     request: { queues: 'shop#other', reason: '', durationMs: 0, untilUnixMs: 0 },
   },
-  '/taskmaster.v1.TaskMasterService/LimitQueues': { need: 'right', request: { queues: 'shop#other', maxLeased: 1 } },
+  '/taskmaster.v1.TaskMasterService/LimitQueues': {
+    need: 'right',
+    request: { queues: 'shop#other', maxLeased: 1, rate: undefined },
+  },
   '/taskmaster.v1.TaskMasterService/UnlimitQueues': { need: 'right', request: { queues: 'shop#other' } },
   '/taskmaster.v1.TaskMasterService/ResumeQueues': { need: 'right', request: { queues: 'shop#other' } },
   '/taskmaster.v1.TaskMasterService/DeleteQueue': { need: 'right', request: { queue: 'shop#other' } },

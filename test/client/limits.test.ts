@@ -35,13 +35,27 @@ describe('a limit', () => {
     expect(await client.unlimitQueues('shop#*')).toEqual({ removed: true, stillLimitedBy: [] });
   });
 
+  test('of the rate lets a burst of tasks run, and then one after the other', async () => {
+    const { client, timing } = clientSetUp();
+    const queue = client.queue<number>('shop#mail');
+    for (let number = 0; number < 5; number++) await queue.enqueue(number, { pid: `${number}` });
+    const { rate, maxLeased } = await queue.limit({ rate: { tasks: 2, per: '1s' } });
+    expect([rate, maxLeased]).toEqual([{ tasks: 2, per: 1000, burst: 2 }, undefined]);
+    expect(await queue.lease({ max: 9 })).toHaveLength(2);
+    const waiting = queue.lease({ max: 9, wait: '10s' });
+    await timing.advance(499);
+    expect((await queue.stats()).leased).toBe(2);
+    await timing.advance(1);
+    expect(await waiting).toHaveLength(1);
+  });
+
   test('goes to the node as it is given, and again after a lost answer', async () => {
     const { client, transport, timing } = clientSetUp();
     transport.faults.limitQueues.push({ when: 'after', error: connectionLost() });
     const limiting = client.limitQueues('q', { maxLeased: 5 });
     await timing.advance(1_000);
     expect((await limiting).maxLeased).toBe(5);
-    const request = { queues: 'q', maxLeased: 5 };
+    const request = { queues: 'q', maxLeased: 5, rate: undefined };
     expect(transport.arrived.limitQueues).toEqual([request, request]);
   });
 
@@ -52,7 +66,14 @@ describe('a limit', () => {
     [{ maxLeased: Number.NaN }, 'maxLeased'],
     [{ maxLeased: '5' }, 'maxLeased'],
     [{ maxlased: 5 }, 'did you mean maxLeased?'],
-    [{}, 'maxLeased'],
+    [{}, 'give maxLeased or rate'],
+    [{ rate: { tasks: 0, per: '1s' } }, 'rate.tasks'],
+    [{ rate: { tasks: 1.5, per: '1s' } }, 'rate.tasks'],
+    [{ rate: { tasks: 1, per: 0 } }, 'rate.per'],
+    [{ rate: { tasks: 1, per: Number.NaN } }, 'rate.per'],
+    [{ rate: { tasks: 1, per: 'soon' } }, 'rate.per'],
+    [{ rate: { tasks: 1, per: '1s', burst: 0 } }, 'rate.burst'],
+    [{ rate: { tasks: 1, per: '1s', bursts: 1 } }, 'did you mean burst?'],
   ])('of the wrong form is no request: %j', async (options, message) => {
     const { client, transport } = clientSetUp();
     await expect(client.limitQueues('q', options as never)).rejects.toThrow(message);

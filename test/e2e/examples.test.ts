@@ -89,12 +89,13 @@ test('pause: the worker waits until the queue and its group are resumed', async 
   ]);
 });
 
-test('limit: no more tasks run than the limit of their group allows', async () => {
+test('limit: no more tasks run than the limits allow, at once and in a time', async () => {
   expect(await runExample('limit', [node.endpoint])).toEqual([
     '3 of 4 calls run, and 0 exports',
     '1 call waits for the limit of crm#*',
     '1 export runs',
     '1 more call runs',
+    '2 mails are sent in this hour, 1 waits',
   ]);
 });
 

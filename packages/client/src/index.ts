@@ -60,7 +60,7 @@ export {
   type DeadLettersOutcome,
   type SettleDeadLettersOptions,
 } from './api/dead-letters.ts';
-export type { LeaseLimits, LimitInfo, LimitOptions, UnlimitOutcome } from './api/limits.ts';
+export type { LeaseRate, LimitInfo, LimitOptions, UnlimitOutcome } from './api/limits.ts';
 export { type MatchingFilter, type MatchingOptions, MatchingQueues } from './api/matching-queues.ts';
 export type { PauseInfo, PauseOptions, ResumeOutcome } from './api/pauses.ts';
 export { type CancelOptions, type EnqueueOptions, type GetOptions, type PeekOptions, Queue } from './api/queue.ts';

@@ -70,6 +70,8 @@ export interface QueueListener {
   removed(queue: Queue): void;
   /** A limit allows leases again. */
   freed(limit: QueuesLimit): void;
+  /** A limit that is used up gets its next token then. */
+  refill(at: Instant): void;
   /** An atom made tasks available. */
   available(queue: Queue): void;
   /** An atom hid tasks. */
@@ -147,6 +149,7 @@ export class EngineState {
     added: () => {},
     removed: () => {},
     freed: () => {},
+    refill: () => {},
     available: () => {},
     hidden: () => {},
     read: () => {},
@@ -171,7 +174,7 @@ export class EngineState {
     this.holdings = deps.holdings;
     this.groupLimits = deps.groupLimits;
     const { clock } = deps;
-    this.limits = new LimitTable(clock);
+    this.limits = new LimitTable(clock, (at) => this.listener.refill(at));
     this.#records = new Map<string, RecordsInMemory>([
       [settingsRecords.name, this.settings.records],
       [pauseRecords.name, this.pauses],
@@ -243,8 +246,11 @@ export class EngineState {
     );
   }
 
-  /** Ends the pauses that are over at this instant. It costs a comparison when there are none. */
-  endPauses(now: Instant): void {
+  /**
+   * Ends the pauses that are over at this instant, and frees the limits that have got tokens. It costs two comparisons when there
+   * are none.
+   */
+  endHolds(now: Instant): void {
     for (const ended of this.pauses.takeEnded(now)) {
       for (const queue of this.table.ofGroup(ended.group)) {
         // Others that match have ended, too: a queue has the one that ends last.
@@ -253,6 +259,8 @@ export class EngineState {
         this.#resumed.push(queue);
       }
     }
+    if (now >= this.limits.refillsAt) this.limits.refill();
+    if (this.limits.hasFreed) this.#announceFreed();
     if (this.#resumed.length > 0) this.#announceResumed();
   }
 

@@ -89,6 +89,10 @@ export const limits = {
   queueLimits: 256,
   /** Tasks that a limit allows to be leased at once. */
   maxLeased: 1_000_000,
+  /** Tasks that a limit allows to be leased in its period, and at once after a time without leases. */
+  rateTasks: 1_000_000,
+  /** Period of a limit of the rate of leases. */
+  ratePeriodMs: 24 * 3600 * 1000,
   /** Key of a task, in UTF-8. */
   keyBytes: 256,
   /** Progress of a task. */

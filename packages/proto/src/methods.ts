@@ -205,7 +205,10 @@ const rows = {
     scope: { of: 'group', field: 'queues', right: 'manage-queues' },
     repetition: 'harmless',
     isLarge: false,
-    audit: ({ queues, maxLeased }) => ({ target: queues, details: { maxLeased: String(maxLeased) } }),
+    audit: ({ queues, maxLeased, rate }) => ({
+      target: queues,
+      details: { maxLeased: String(maxLeased), rate: rate ? `${rate.tasks} in ${rate.perMs} ms` : '' },
+    }),
   },
   unlimitQueues: {
     scope: { of: 'group', field: 'queues', right: 'manage-queues' },

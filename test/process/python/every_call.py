@@ -309,6 +309,9 @@ def queues_are_limited():
     (task,) = lease("py#limited", max_tasks=9)
     held_by = stats("py#limited").held_by
     assert held_by.queues == "py#lim*" and held_by.leased == 1 and held_by.used_up_since_unix_ms > 0
+    rate = q.LeaseRate(tasks=5, per_ms=60_000)
+    limit = stub.LimitQueues(q.LimitQueuesRequest(queues="py#lim*", rate=rate), timeout=TIMEOUT).limit
+    assert limit.max_leased == 0 and limit.rate.burst == 5
     gone = stub.UnlimitQueues(q.UnlimitQueuesRequest(queues="py#lim*"), timeout=TIMEOUT)
     assert gone.removed and not gone.limits
     (task,) = lease("py#limited")

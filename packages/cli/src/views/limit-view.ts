@@ -1,33 +1,47 @@
-import type { LimitInfo } from '@taskmaster/client';
+import { durationMs, type LimitInfo } from '@taskmaster/client';
 import { count, duration } from './format.ts';
 import type { Column } from './table.ts';
 
 /** A limit for programs. What is not set is left out. */
-export const limitObject = ({ queues, maxLeased, by, since, leased, usedUpSince }: LimitInfo): object => ({
+export const limitObject = ({ queues, maxLeased, rate, by, since, leased, usedUpSince }: LimitInfo): object => ({
   queues,
   maxLeased,
+  rate: rate && { tasks: rate.tasks, perMs: rate.per, burst: rate.burst },
   by,
   since: since.toISOString(),
   leased,
   usedUpSince: usedUpSince?.toISOString(),
 });
 
-/** `5 of at most 5 leased`. */
-export const limitText = ({ leased, maxLeased }: LimitInfo): string =>
-  `${count(leased)} of at most ${count(maxLeased)} leased`;
+/** `5 of at most 5 leased, at most 100 in 1m`. */
+export function limitText({ leased, maxLeased, rate }: LimitInfo): string {
+  const slots = maxLeased === undefined ? [] : [`${count(leased)} of at most ${count(maxLeased)} leased`];
+  const tokens = rate === undefined ? [] : [`at most ${rateText(rate)}`];
+  return [...slots, ...tokens].join(', ');
+}
 
 /** `for 5m12s by shop#*: 5 of at most 5 leased`. */
 export const heldText = (limit: LimitInfo, now: number): string =>
-  `${limit.usedUpSince === undefined ? '' : `for ${duration(now - limit.usedUpSince.getTime())} `}by ${limit.queues}: ${limitText(limit)}`;
+  `${limit.usedUpSince === undefined ? '' : `${age(limit.usedUpSince, now)} `}by ${limit.queues}: ${limitText(limit)}`;
 
 export const limitColumns = (now: number): readonly Column<LimitInfo>[] => [
   { title: 'QUEUES', cell: ({ queues }) => queues },
-  { title: 'MAX LEASED', align: 'right', cell: ({ maxLeased }) => count(maxLeased) },
+  {
+    title: 'MAX LEASED',
+    align: 'right',
+    cell: ({ maxLeased }) => (maxLeased === undefined ? '-' : count(maxLeased)),
+  },
   { title: 'LEASED', align: 'right', cell: ({ leased }) => count(leased) },
   {
-    title: 'USED UP',
-    cell: ({ usedUpSince }) => (usedUpSince === undefined ? '-' : `for ${duration(now - usedUpSince.getTime())}`),
+    title: 'RATE',
+    cell: ({ rate }) => (rate === undefined ? '-' : `${rateText(rate)}, ${count(rate.burst)} at once`),
   },
+  { title: 'USED UP', cell: ({ usedUpSince }) => (usedUpSince === undefined ? '-' : age(usedUpSince, now)) },
   { title: 'BY', cell: ({ by }) => by },
-  { title: 'SINCE', cell: ({ since }) => `for ${duration(now - since.getTime())}` },
+  { title: 'SINCE', cell: ({ since }) => age(since, now) },
 ];
+
+const rateText = ({ tasks, per }: NonNullable<LimitInfo['rate']>): string =>
+  `${count(tasks)} in ${duration(durationMs(per))}`;
+
+const age = (since: Date, now: number): string => `for ${duration(now - since.getTime())}`;

@@ -274,8 +274,8 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
   }
 
   /**
-   * Limits how many tasks of the queue are leased at once. Lease requests and workers wait for a free slot. Again: replaces the
-   * limit. The limit stays if the queue is deleted.
+   * Limits how many tasks of the queue are leased, at once or in a time. Lease requests and workers wait until one may be leased.
+   * Again: replaces the limit. The limit stays if the queue is deleted.
    * @throws InvalidRequestError, PermissionDeniedError; TypeError if the queue's name contains `*`: see `client.limitQueues`.
    */
   async limit(options: LimitOptions): Promise<LimitInfo> {

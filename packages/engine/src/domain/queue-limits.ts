@@ -1,4 +1,4 @@
-import { parseQueueName, QueueLimit, type QueueName } from '@taskmaster/proto';
+import { type LeaseRate, parseQueueName, QueueLimit, type QueueName } from '@taskmaster/proto';
 import type { Instant } from './ids.ts';
 import { type NameMatcher, namePattern } from './name-pattern.ts';
 
@@ -25,7 +25,10 @@ export interface LimitCommand {
   /** Its name is the pattern. */
   readonly queues: QueueName;
   readonly by: string;
+  /** 0: any number. */
   readonly maxLeased: number;
+  /** Undefined: any rate. */
+  readonly rate: LeaseRate | undefined;
 }
 
 export interface Unlimited {

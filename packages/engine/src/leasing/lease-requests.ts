@@ -22,6 +22,7 @@ type Attempt = 'served' | 'blocked' | 'empty';
 
 /** A request gets the tasks in memory after this many refills, because the cache may be too small for all it asks for. */
 const MAX_REFILLS = 4;
+const NEVER = Number.MAX_SAFE_INTEGER as Instant;
 const REBUILD_GAP_MS = 1000;
 /** Shortest time between two searches for due tasks of one queue. */
 const EXPIRY_GAP_MS = 10;
@@ -72,6 +73,9 @@ export class LeaseRequests {
   /** True if the last sweep had to leave out queues. */
   #isSweepCut = false;
   #cancelSweep: CancelTimer | undefined;
+  /** When a limit gets a token for which requests may wait. */
+  #refillAt = NEVER;
+  #cancelRefill: CancelTimer = () => {};
   /** Partitions of matching queues that do not allow commits yet. */
   readonly #gatedPartitions = new Set<PartitionId>();
   #arrivals = 0;
@@ -134,7 +138,7 @@ export class LeaseRequests {
     const { clock, config } = this.#engineState;
     const { waitMs } = command;
     const now = clock.now();
-    this.#engineState.endPauses(now);
+    this.#engineState.endHolds(now);
     if (waitMs > 0 && this.#lines.size >= config.maxWaiters) {
       throw new Refusal('TOO_MANY_WAITERS', `${config.maxWaiters} lease requests are waiting already`, {
         retryDelayMs: 1000,
@@ -289,6 +293,9 @@ export class LeaseRequests {
       },
       freed: (limit) => {
         if (current()) this.#freed(limit);
+      },
+      refill: (at) => {
+        if (current()) this.#armRefill(at);
       },
       available: (queue) => {
         if (current()) this.#available(queue);
@@ -723,7 +730,23 @@ export class LeaseRequests {
     this.#dueTimers.set(name, { at, cancel });
   }
 
+  /** Serves those who wait for a token of a limit. */
+  #armRefill(at: Instant): void {
+    if (at >= this.#refillAt) return;
+    const engineState = this.#engineState;
+    this.#cancelRefill();
+    this.#refillAt = at;
+    this.#cancelRefill = engineState.clock.at(at, () => {
+      this.#refillAt = NEVER;
+      if (engineState.failed) return;
+      engineState.endHolds(engineState.clock.now());
+      this.#armRefill(engineState.limits.refillsAt);
+    });
+  }
+
   #clearTimers(): void {
+    this.#cancelRefill();
+    this.#refillAt = NEVER;
     this.#cancelSweep?.();
     this.#cancelSweep = undefined;
     for (const { cancel } of this.#dueTimers.values()) cancel();

@@ -93,7 +93,7 @@ export class Queue implements CacheOwner, ChangedQueue {
 
   /** True while it is paused, or a limit of it is used up. */
   get isHeld(): boolean {
-    return this.pause !== undefined || (this.#limits !== undefined && this.#room === 0);
+    return this.pause !== undefined || (this.#limits !== undefined && this.#isAtLimit);
   }
 
   /** Undefined: it has none. */
@@ -101,17 +101,16 @@ export class Queue implements CacheOwner, ChangedQueue {
     return this.#limits;
   }
 
-  get #room(): number {
-    let room = Number.POSITIVE_INFINITY;
-    for (const limit of this.#limits ?? NONE) room = Math.min(room, limit.room);
-    return room;
+  get #isAtLimit(): boolean {
+    for (const { usedUpSince } of this.#limits ?? NONE) if (usedUpSince !== undefined) return true;
+    return false;
   }
 
   /** Counts in these limits from now on, and no longer in those where it counted. */
   limitBy(limits: readonly LeaseLimit<Queue>[] | undefined): void {
     for (const limit of this.#limits ?? NONE) limit.forget(this);
     this.#limits = limits;
-    for (const limit of limits ?? NONE) limit.note(this);
+    for (const limit of limits ?? NONE) limit.add(this);
   }
 
   get cache(): QueueCache | undefined {

@@ -48,7 +48,7 @@ const usesOf = (found: readonly QueuesLimit[]): LimitUse[] => inOrder([...found]
 
 const useOf = ({ record, leased, usedUpSince }: LimitUse): LimitUse => ({ record, leased, usedUpSince });
 
-async function limitQueues(engineState: EngineState, { queues, by, maxLeased }: LimitCommand): Promise<LimitUse> {
+async function limitQueues(engineState: EngineState, { queues, by, maxLeased, rate }: LimitCommand): Promise<LimitUse> {
   const { group } = queues;
   const pid = pidOf(queues);
   const record = await changeRecords(engineState, group, (draft, now) => {
@@ -56,6 +56,7 @@ async function limitQueues(engineState: EngineState, { queues, by, maxLeased }: 
     const message = {
       queues: formatQueueName(queues),
       maxLeased,
+      rate,
       limitedBy: by,
       sinceUnixMs: before?.record.message.sinceUnixMs ?? now,
       leased: 0,

@@ -1,6 +1,6 @@
 import type { QueueName } from '@taskmaster/proto';
 import type { TaskChange } from '../domain/atom.ts';
-import type { Pid } from '../domain/ids.ts';
+import type { Instant, Pid } from '../domain/ids.ts';
 import { decodeLimit } from '../domain/queue-limits.ts';
 import { inOrder } from '../domain/queue-settings.ts';
 import type { RecordRows } from '../log/records.ts';
@@ -11,18 +11,28 @@ import { type RecordsInMemory, RecordTable } from './record-table.ts';
 
 export type QueuesLimit = LeaseLimit<Queue>;
 
+const NEVER = Number.MAX_SAFE_INTEGER as Instant;
+
 /** The limits of queues, which are records of their groups. */
 export class LimitTable implements RecordsInMemory {
   /** Limits that allow no lease now. */
   readonly usedUp = new Set<QueuesLimit>();
+  /** No limit that is used up gets a token before. */
+  refillsAt = NEVER;
   readonly #records: RecordTable<QueuesLimit>;
+  readonly #onRefill: (at: Instant) => void;
   /** Limits that allow leases again since the last call of `takeFreed`. */
   readonly #freed = new Set<QueuesLimit>();
 
-  constructor(clock: Pick<Clock, 'now'>) {
+  /** @param onRefill called with the instant when a limit that is used up gets a token, if it is earlier than any before. */
+  constructor(clock: Pick<Clock, 'now'>, onRefill: (at: Instant) => void) {
+    this.#onRefill = onRefill;
     const events = {
       now: () => clock.now(),
-      usedUp: (limit: QueuesLimit) => void this.usedUp.add(limit),
+      usedUp: (limit: QueuesLimit) => {
+        this.usedUp.add(limit);
+        this.#expect(limit);
+      },
       freed: (limit: QueuesLimit) => {
         this.usedUp.delete(limit);
         this.#freed.add(limit);
@@ -52,6 +62,21 @@ export class LimitTable implements RecordsInMemory {
     for (const limit of this.list(group)) if (limit.room > 0) this.#freed.add(limit);
   }
 
+  /** Frees the limits that have got tokens. */
+  refill(): void {
+    this.refillsAt = NEVER;
+    for (const limit of [...this.usedUp]) {
+      limit.settle();
+      if (this.usedUp.has(limit)) this.#expect(limit);
+    }
+  }
+
+  #expect({ refillsAt }: QueuesLimit): void {
+    if (refillsAt >= this.refillsAt) return;
+    this.refillsAt = refillsAt;
+    this.#onRefill(refillsAt);
+  }
+
   get hasFreed(): boolean {
     return this.#freed.size > 0;
   }
@@ -67,8 +92,11 @@ export class LimitTable implements RecordsInMemory {
   }
 
   changed(queue: Queue, change: TaskChange): void {
+    const { group } = queue.ledger.name;
+    const earlier = this.#records.of(group)?.get(change.pid);
     this.#forget(queue, change.pid);
     this.#records.changed(queue, change);
+    if (earlier !== undefined) this.#records.of(group)?.get(change.pid)?.replace(earlier);
   }
 
   forget(queue: Queue): void {

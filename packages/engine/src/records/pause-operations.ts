@@ -84,7 +84,7 @@ export const sweepPauses: Sweep<PauseRecord> = {
   everyMs: 100,
   atOnce: 16,
   *due(engineState) {
-    engineState.endPauses(engineState.clock.now());
+    engineState.endHolds(engineState.clock.now());
     // Few, and none that would wait: requests wait for the next look.
     let left = RECORDS_AT_ONCE;
     for (const pause of engineState.pauses.ended) {

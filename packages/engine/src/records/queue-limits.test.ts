@@ -1,6 +1,7 @@
 import { limits, parseQueueName } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import type { LeasedTask } from '../domain/commands.ts';
+import type { Instant } from '../domain/ids.ts';
 import { type EngineHarness, engineHarness, type LeaseSpec, pidsOf } from '../testing/engine-harness.ts';
 import { limitQueues, unlimitQueues } from '../testing/limit-queues.ts';
 import { pauseQueues, resumeQueues } from '../testing/pause-queues.ts';
@@ -268,5 +269,176 @@ describe('a limit of leased tasks', () => {
     await expect(limit('one more')).rejects.toMatchObject({ reason: 'TOO_MANY_ITEMS', metadata: { field: 'queues' } });
     await limit('q7');
     expect(await h.engine.limits.list('shop')).toHaveLength(limits.queueLimits);
+  });
+});
+
+describe('a limit of the rate of leases', () => {
+  const PIDS = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
+  const rate = (tasks: number, perMs: number, burst = tasks) => ({ rate: { tasks, perMs, burst } });
+
+  test('gives a burst at once, and then one task after the other, whatever becomes of them', async () => {
+    await using h = await engineHarness();
+    await h.enqueue(A, PIDS);
+    await limitQueues(h.engine, A, rate(2, 1000, 3));
+    const tasks = await h.lease(A, { max: 9 });
+    expect(pidsOf(tasks)).toEqual(['a', 'b', 'c']);
+    await done(h, A, first(tasks), 'a');
+    await h.engine.resetLeases(parseQueueName(A));
+    expect(await leased(h, A)).toEqual([]);
+    await h.clock.advance(499);
+    expect(await leased(h, A)).toEqual([]);
+    await h.clock.advance(1);
+    expect(await leased(h, A)).toEqual(['b']);
+    // The lease of b has ended, too.
+    await h.clock.advance(MINUTE);
+    expect(await leased(h, A)).toEqual(['b', 'c', 'd']);
+    expect(await leased(h, A)).toEqual([]);
+  });
+
+  test('wakes those who wait in the ms of the next token, in order of arrival over all queues', async () => {
+    await using h = await engineHarness();
+    await h.enqueue(A, ['a', 'b', 'c']);
+    await h.enqueue(B, ['d', 'e', 'f']);
+    await limitQueues(h.engine, 'shop#*', rate(1, 100));
+    expect(await leased(h, A, { max: 1 })).toEqual(['a']);
+    const requests = [waiting(h, B), waiting(h, A), waiting(h, [], GROUP), waiting(h, B)];
+    const got = () => requests.map((request) => request.got.length);
+    await h.clock.advance(99);
+    expect(got()).toEqual([0, 0, 0, 0]);
+    await h.clock.advance(1);
+    expect(got()).toEqual([1, 0, 0, 0]);
+    await h.clock.advance(99);
+    expect(got()).toEqual([1, 0, 0, 0]);
+    await h.clock.advance(1);
+    expect(got()).toEqual([1, 1, 0, 0]);
+    await h.clock.advance(100);
+    expect(got()).toEqual([1, 1, 1, 0]);
+    await h.clock.advance(100);
+    expect(got()).toEqual([1, 1, 1, 1]);
+  });
+
+  test('lets a new request not overtake those who wait for the token of this ms', async () => {
+    await using h = await engineHarness();
+    await h.enqueue(A, ['a', 'b']);
+    await h.enqueue(B, ['c']);
+    await limitQueues(h.engine, 'shop#*', rate(1, 100));
+    await leased(h, A, { max: 1 });
+    const request = waiting(h, B);
+    let late: string[] | undefined;
+    h.clock.at((h.clock.now() + 100) as Instant, () => {
+      void leased(h, A).then((tasks) => {
+        late = tasks;
+      });
+    });
+    await h.clock.advance(100);
+    expect([request.got, late]).toEqual([['c'], []]);
+  });
+
+  test.each([
+    [3, 1000, 1],
+    [7, 1000, 5],
+    [1000, 60_000, 1],
+    [5000, 1000, 10],
+  ])(
+    'of %i in %i ms with a burst of %i is never more, and hardly less over a long time',
+    async (tasks, perMs, burst) => {
+      await using h = await engineHarness();
+      for (let from = 0; from < 1000; from += 500) {
+        await h.enqueue(
+          A,
+          Array.from({ length: 500 }, (_, number) => `${1000 + from + number}`),
+        );
+      }
+      await limitQueues(h.engine, A, rate(tasks, perMs, burst));
+      const began = h.clock.now();
+      const lastMs = Math.ceil(((1000 - burst) * perMs) / tasks);
+      for (let total = 0; total < 1000; ) {
+        const got = await h.clock.run(h.lease(A, { max: 9, wait: MINUTE, for: 30 * MINUTE }));
+        total += got.length;
+        const elapsed = h.clock.now() - began;
+        expect(total).toBeLessThanOrEqual(burst + Math.floor((elapsed * tasks) / perMs));
+        expect(got.length).toBeGreaterThan(0);
+      }
+      const elapsed = h.clock.now() - began;
+      expect(elapsed).toBeGreaterThanOrEqual(lastMs);
+      // With a burst of one task each token waits for a whole ms.
+      expect(elapsed).toBeLessThanOrEqual(lastMs + (burst === 1 ? 1000 : 0));
+    },
+  );
+
+  test('holds beside one of leased tasks: a token that comes while no slot is free is used later', async () => {
+    await using h = await engineHarness();
+    await h.enqueue(A, PIDS);
+    await limitQueues(h.engine, A, { maxLeased: 2, ...rate(1, 1000, 2) });
+    const tasks = await h.lease(A, { max: 9, for: 30 * MINUTE });
+    expect(pidsOf(tasks)).toEqual(['a', 'b']);
+    const request = waiting(h, A, { max: 9 });
+    await h.clock.advance(MINUTE);
+    expect(request.got).toEqual([]);
+    await done(h, A, first(tasks), 'a');
+    await request.answered;
+    expect(request.got).toEqual(['c']);
+    expect((await statsOf(h, A)).heldBy).toMatchObject({ leased: 2 });
+  });
+
+  test('is the same after it is set again, and has no more tokens after it is raised', async () => {
+    await using h = await engineHarness();
+    await h.enqueue(A, PIDS);
+    await limitQueues(h.engine, A, rate(1, 1000));
+    expect(await leased(h, A)).toEqual(['a']);
+    await h.clock.advance(600);
+    await limitQueues(h.engine, A, rate(1, 1000));
+    await limitQueues(h.engine, A, rate(1, 1000, 5));
+    expect(await leased(h, A)).toEqual([]);
+    const request = waiting(h, A, { max: 9 });
+    await h.clock.advance(399);
+    expect(request.got).toEqual([]);
+    await h.clock.advance(1);
+    expect(request.got).toEqual(['b']);
+    const other = waiting(h, A, { max: 9 });
+    await limitQueues(h.engine, A, rate(1, 10, 5));
+    await h.clock.advance(10);
+    expect(other.got).toEqual(['c']);
+    await unlimitQueues(h.engine, A);
+    expect(await leased(h, A)).toEqual(['d', 'e', 'f', 'g', 'h']);
+  });
+
+  test('starts with its burst after a crash, and is followed from then on', async () => {
+    await using h = await engineHarness();
+    await h.enqueue(A, PIDS);
+    await limitQueues(h.engine, A, rate(1, 1000, 2));
+    expect(await leased(h, A)).toEqual(['a', 'b']);
+    await h.crash();
+    expect(await leased(h, A)).toEqual(['c', 'd']);
+    const request = waiting(h, A, { max: 9 });
+    await h.clock.advance(999);
+    expect(request.got).toEqual([]);
+    await h.clock.advance(1);
+    expect(request.got).toEqual(['e']);
+  });
+
+  test('costs a request that waits for a queue of another limit nothing', async () => {
+    await using h = await engineHarness();
+    await h.enqueue(A, ['a', 'b']);
+    await limitQueues(h.engine, A, rate(1, 10 * MINUTE));
+    await leased(h, A);
+    const request = waiting(h, [A, 'other#b']);
+    await h.enqueue('other#b', ['c']);
+    await request.answered;
+    expect(request.got).toEqual(['c']);
+  });
+
+  test('says since when it holds tasks back', async () => {
+    await using h = await engineHarness();
+    await h.enqueue(A, PIDS);
+    const { record } = await limitQueues(h.engine, 'shop#*', rate(1, 500));
+    const since = h.clock.now();
+    await leased(h, A);
+    await h.clock.advance(400);
+    expect((await statsOf(h, A)).heldBy).toEqual({ record, leased: 1, usedUpSince: since });
+    await h.clock.advance(100);
+    expect((await statsOf(h, A)).heldBy).toBeUndefined();
+    await leased(h, A);
+    expect((await statsOf(h, A)).heldBy).toMatchObject({ leased: 2, usedUpSince: since });
   });
 });

@@ -7,7 +7,8 @@ export const limitQueues = (
   engine: Engine,
   queues: string,
   command: Partial<Omit<LimitCommand, 'queues'>>,
-): Promise<LimitUse> => engine.limits.limit({ queues: parseQueueName(queues), by: 'ann', maxLeased: 0, ...command });
+): Promise<LimitUse> =>
+  engine.limits.limit({ queues: parseQueueName(queues), by: 'ann', maxLeased: 0, rate: undefined, ...command });
 
 export const unlimitQueues = (engine: Engine, queues: string): Promise<Unlimited> =>
   engine.limits.unlimit(parseQueueName(queues));

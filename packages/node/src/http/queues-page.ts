@@ -167,9 +167,11 @@ function pauseNote({ reason, pausedBy, sinceUnixMs, untilUnixMs }: QueuePause): 
   return noteOf(text);
 }
 
-function limitNote({ queues, leased, maxLeased, usedUpSinceUnixMs }: QueueLimit): Html {
+function limitNote({ queues, leased, maxLeased, rate, usedUpSinceUnixMs }: QueueLimit): Html {
   const since = new Date(usedUpSinceUnixMs).toISOString();
-  return noteOf(`held back since ${since} by the limit of ${queues}: ${leased} of at most ${maxLeased} leased`);
+  const slots = maxLeased === 0 ? [] : [`${leased} of at most ${maxLeased} leased`];
+  const tokens = rate === undefined ? [] : [`at most ${rate.tasks} in ${formatDuration(rate.perMs)}`];
+  return noteOf(`held back since ${since} by the limit of ${queues}: ${[...slots, ...tokens].join(', ')}`);
 }
 
 const noteOf = (text: string): Html => html`<br><small class="warn"><bdi>${escapeControls(text)}</bdi></small>`;

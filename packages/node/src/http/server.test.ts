@@ -172,6 +172,7 @@ describe('the page of queues', () => {
     const heldBy = {
       queues: 'shop#<m*>',
       maxLeased: 5,
+      rate: { tasks: 100, perMs: 60_000, burst: 10 },
       limitedBy: 'ann',
       sinceUnixMs: 0,
       leased: 6,
@@ -179,7 +180,8 @@ describe('the page of queues', () => {
     };
     await using node = await setUp([stats('shop#mail', { heldBy })]);
     const { body } = await node.get('/');
-    const text = 'held back since 1970-01-01T00:01:00.000Z by the limit of shop#&lt;m*&gt;: 6 of at most 5 leased';
+    const text =
+      'held back since 1970-01-01T00:01:00.000Z by the limit of shop#&lt;m*&gt;: 6 of at most 5 leased, at most 100 in 1m';
     expect(body).toContain(text);
     expect(JSON.parse((await node.get('/api/queues')).body).queues[0].heldBy).toEqual(heldBy);
   });

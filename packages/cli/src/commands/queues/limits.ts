@@ -1,7 +1,9 @@
+import type { LeaseRate } from '@taskmaster/client';
 import { limits as most } from '@taskmaster/proto';
-import type { Command } from 'commander';
-import { groupName, queueName, wholeNumber } from '../../input/arguments.ts';
+import { type Command, InvalidArgumentError } from 'commander';
+import { groupName, lengthOfTime, queueName, wholeNumber } from '../../input/arguments.ts';
 import type { Runner, Session } from '../../session/session.ts';
+import { UsageError } from '../../views/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../../views/exit-codes.ts';
 import { notesOf } from '../../views/help.ts';
 import { limitColumns, limitObject, limitText } from '../../views/limit-view.ts';
@@ -14,11 +16,14 @@ all queues of the group. To limit again replaces the limit. To end it, give the 
 
 Examples:
   $ taskmaster queues limit shop#mail --max-leased 5
+  $ taskmaster queues limit 'shop#*' --rate 100/1m --burst 10
   $ taskmaster queues limits shop
   $ taskmaster queues unlimit shop#mail`;
 
 interface LimitFlags {
-  readonly maxLeased: number;
+  readonly maxLeased?: number;
+  readonly rate?: Pick<LeaseRate, 'tasks' | 'per'>;
+  readonly burst?: number;
 }
 
 /** Commands below `queues`. */
@@ -28,10 +33,20 @@ export function addLimits(queues: Command, runner: Runner): void {
     .summary('limit how many tasks of queues are leased')
     .description('Limits a queue, or all queues of a group that match a pattern.')
     .argument('<queues>', 'group#pattern, or a pattern in the default group', queueName)
-    .requiredOption(
+    .option(
       '--max-leased <n>',
-      'how many of their tasks are leased at once, together',
+      'how many of their tasks are leased at once, together (default: any number)',
       wholeNumber(1, most.maxLeased),
+    )
+    .option(
+      '--rate <n>/<duration>',
+      'how many of their tasks are leased in a time, as in 100/1m (default: any number)',
+      rateOf,
+    )
+    .option(
+      '--burst <n>',
+      'with --rate: how many may be leased at once after a time without leases (default: n of --rate)',
+      wholeNumber(1, most.rateTasks),
     )
     .addHelpText('after', notesOf(notes))
     .action((names: string, flags: LimitFlags) => runner.connected((session) => limit(session, names, flags), [names]));
@@ -51,8 +66,17 @@ export function addLimits(queues: Command, runner: Runner): void {
     .action((group: string) => runner.connected((session) => list(session, group), [`${group}#`]));
 }
 
+function rateOf(text: string): Pick<LeaseRate, 'tasks' | 'per'> {
+  const [tasks = '', per = '', ...rest] = text.split('/');
+  if (rest.length > 0 || per === '') throw new InvalidArgumentError(`'${text}' is not a rate such as 100/1m.`);
+  return { tasks: wholeNumber(1, most.rateTasks)(tasks), per: lengthOfTime(per) };
+}
+
 async function limit({ client, out, signal }: Session, queues: string, flags: LimitFlags): Promise<ExitCode> {
-  const limited = await client.limitQueues(queues, { ...flags, signal });
+  const { maxLeased, rate, burst } = flags;
+  if (maxLeased === undefined && rate === undefined) throw new UsageError('give --max-leased or --rate');
+  if (rate === undefined && burst !== undefined) throw new UsageError('--burst is for --rate');
+  const limited = await client.limitQueues(queues, { maxLeased, rate: rate && { ...rate, burst }, signal });
   if (out.json) await out.object(limitObject(limited));
   else await out.line(`${queues}: ${limitText(limited)}`);
   return exitCodes.ok;

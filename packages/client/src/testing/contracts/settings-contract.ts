@@ -55,10 +55,12 @@ export function testSettings(start: () => Promise<TransportWorld>): void {
   test('queues are limited, listed as held back, and unlimited', async () => {
     await using world = await start();
     const { transport } = world;
-    const { limit } = await transport.unary(methods.limitQueues, { queues: 'shop#l*', maxLeased: 1 });
+    const rate = { tasks: 100, perMs: 60_000, burst: 0 };
+    const { limit } = await transport.unary(methods.limitQueues, { queues: 'shop#l*', maxLeased: 1, rate });
     expect(limit).toMatchObject({ queues: 'shop#l*', maxLeased: 1, leased: 0, usedUpSinceUnixMs: 0 });
+    expect(limit?.rate).toEqual({ ...rate, burst: 100 });
     expect(limit?.limitedBy).not.toBe('');
-    await transport.unary(methods.limitQueues, { queues: 'shop#letters', maxLeased: 9 });
+    await transport.unary(methods.limitQueues, { queues: 'shop#letters', maxLeased: 9, rate: undefined });
     const { limits } = await transport.unary(methods.listQueueSettings, { queue: 'shop#' });
     expect(limits.map(({ queues }) => queues)).toEqual(['shop#letters', 'shop#l*']);
     expect((await transport.unary(methods.listQueueSettings, { queue: 'shop#bills' })).limits).toEqual([]);

@@ -1,7 +1,7 @@
 import { type LimitCommand, type LimitOperations, limitMessage } from '@taskmaster/engine/domain';
-import { type LimitQueuesRequest, limits } from '@taskmaster/proto';
+import { type LeaseRate, type LimitQueuesRequest, limits } from '@taskmaster/proto';
 import { type Caller, callerName, type TaskHandlers } from '@taskmaster/server/calls';
-import { refuse, wholeNumber } from '@taskmaster/server/requests';
+import { duration, refuse, wholeNumber } from '@taskmaster/server/requests';
 import { queuePattern } from './parse-settings.ts';
 
 /** The part of the service about limits of queues. */
@@ -17,14 +17,25 @@ export const limitHandlers = ({
   },
 });
 
-function parseLimit({ queues, maxLeased }: LimitQueuesRequest, caller: Caller): LimitCommand {
+function parseLimit({ queues, maxLeased, rate }: LimitQueuesRequest, caller: Caller): LimitCommand {
   const parsed = {
     queues: queuePattern(queues),
     by: callerName(caller),
     maxLeased: wholeNumber(maxLeased, { field: 'max_leased' }, 0, limits.maxLeased),
+    rate: rate && parseRate(rate),
   };
-  if (parsed.maxLeased === 0) {
-    refuse('EMPTY_REQUEST', { field: 'max_leased' }, 'is 0, which limits nothing: to lease no tasks, pause the queues');
+  if (parsed.maxLeased === 0 && parsed.rate === undefined) {
+    const problem = 'is 0 and rate is not set, which limits nothing: to lease no tasks, pause the queues';
+    refuse('EMPTY_REQUEST', { field: 'max_leased' }, problem);
   }
   return parsed;
+}
+
+function parseRate({ tasks, perMs, burst }: LeaseRate): LeaseRate {
+  const each = wholeNumber(tasks, { field: 'rate.tasks' }, 1, limits.rateTasks);
+  return {
+    tasks: each,
+    perMs: duration(perMs, { field: 'rate.per_ms' }, 1, limits.ratePeriodMs),
+    burst: wholeNumber(burst, { field: 'rate.burst' }, 0, limits.rateTasks) || each,
+  };
 }

@@ -43,7 +43,7 @@ import { pageTokenAfter } from '@taskmaster/server/requests';
 /** Upper limits for the numbers and tags of an entry, without names, PID and data, in bytes. */
 const STATS_BYTES = 128;
 const PAUSE_BYTES = 32;
-const LIMIT_BYTES = 64;
+const LIMIT_BYTES = 96;
 const LEASED_BYTES = 83;
 const TASK_BYTES = 155;
 const FAILURE_BYTES = 48;

@@ -1,5 +1,6 @@
 import {
   type EnqueueMode,
+  type LeaseRate,
   type LimitQueuesRequest,
   limits,
   NO_SETTINGS,
@@ -46,7 +47,10 @@ export const badPauses: readonly BadRequest[] = [
 const limitQueues =
   (change: Partial<LimitQueuesRequest>): BadRequest['call'] =>
   (node) =>
-    node.limitQueues({ queues: 'shop#*', maxLeased: 1, ...change });
+    node.limitQueues({ queues: 'shop#*', maxLeased: 1, rate: undefined, ...change });
+
+const aRate = (change: Partial<LeaseRate>): BadRequest['call'] =>
+  limitQueues({ rate: { tasks: 1, perMs: 1000, burst: 0, ...change } });
 
 export const badLimits: readonly BadRequest[] = [
   ...['', 'shop#', '$taskmaster/x', long(513)].map((queues) =>
@@ -55,6 +59,15 @@ export const badLimits: readonly BadRequest[] = [
   bad('a limit that limits nothing', 'EMPTY_REQUEST', 'max_leased', limitQueues({ maxLeased: 0 })),
   ...[-1, limits.maxLeased + 1].map((maxLeased) =>
     bad(`a limit of ${maxLeased} leased tasks`, 'INVALID_ARGUMENT', 'max_leased', limitQueues({ maxLeased })),
+  ),
+  ...[0, -1, limits.rateTasks + 1].map((tasks) =>
+    bad(`a limit of ${tasks} leases in a time`, 'INVALID_ARGUMENT', 'rate.tasks', aRate({ tasks })),
+  ),
+  ...[0, -1, limits.ratePeriodMs + 1].map((perMs) =>
+    bad(`a limit of leases in ${perMs} ms`, 'INVALID_ARGUMENT', 'rate.per_ms', aRate({ perMs })),
+  ),
+  ...[-1, limits.rateTasks + 1].map((burst) =>
+    bad(`a limit with a burst of ${burst}`, 'INVALID_ARGUMENT', 'rate.burst', aRate({ burst })),
   ),
   bad('ending limits without a pattern', 'INVALID_QUEUE', 'queues', (node) => node.unlimitQueues({ queues: 'shop#' })),
 ];

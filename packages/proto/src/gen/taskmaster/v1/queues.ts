@@ -334,6 +334,10 @@ export interface QueueLimit {
   queues: string;
   /** How many tasks of these queues are leased at once, at most 1,000,000. 0: any number. */
   maxLeased: number;
+  /** How many tasks of these queues are leased in a time. Unset: any number. */
+  rate:
+    | LeaseRate
+    | undefined;
   /** Who set the limit last: the name of the principal, or `host:port` of a caller without a name. The node writes it. */
   limitedBy: string;
   /** Since when there is a limit of these queues, in ms since 1970 by the node's clock. Setting it again does not change it. */
@@ -347,12 +351,35 @@ export interface QueueLimit {
   usedUpSinceUnixMs: number;
 }
 
-/** Limits queues, or replaces their limit. */
+/**
+ * A rate of leases, as a bucket of tokens: each lease takes one, whatever becomes of it, and there is no lease without one. The
+ * bucket is full at first and whenever the node begins to serve the group or rebuilds its memory after a failed write: then up to
+ * `burst` more tasks may be leased. So in any other time of t ms at most `burst` + t * `tasks` / `per_ms` tasks are leased.
+ * Tokens come at whole ms: with more than one task in a ms, choose a `burst` of at least that many.
+ */
+export interface LeaseRate {
+  /** How many tokens there are in each period, 1 to 1,000,000. They come one by one, evenly. */
+  tasks: number;
+  /** The period, in ms, at most 1 day. */
+  perMs: number;
+  /**
+   * How many tokens the bucket holds: how many tasks may be leased at once after a time without leases, at most 1,000,000. 0: as
+   * many as `tasks`.
+   */
+  burst: number;
+}
+
+/**
+ * Limits queues, or replaces their limit. At least one of `max_leased` and `rate` is set. With an earlier rate, the bucket has no
+ * more tokens than before.
+ */
 export interface LimitQueuesRequest {
   /** The queues, as in QueueLimit. A pattern without a name (`group#`) is refused: all queues of a group are `group#*`. */
   queues: string;
   /** As in QueueLimit. */
   maxLeased: number;
+  /** As in QueueLimit. */
+  rate: LeaseRate | undefined;
 }
 
 /** The limit is on disk. From now on leases of tasks of the queues follow it. */
@@ -2013,7 +2040,7 @@ export const ResumeQueuesResponse: MessageFns<ResumeQueuesResponse> = {
 };
 
 function createBaseQueueLimit(): QueueLimit {
-  return { queues: "", maxLeased: 0, limitedBy: "", sinceUnixMs: 0, leased: 0, usedUpSinceUnixMs: 0 };
+  return { queues: "", maxLeased: 0, rate: undefined, limitedBy: "", sinceUnixMs: 0, leased: 0, usedUpSinceUnixMs: 0 };
 }
 
 export const QueueLimit: MessageFns<QueueLimit> = {
@@ -2023,6 +2050,9 @@ export const QueueLimit: MessageFns<QueueLimit> = {
     }
     if (message.maxLeased !== 0) {
       writer.uint32(16).int32(message.maxLeased);
+    }
+    if (message.rate !== undefined) {
+      LeaseRate.encode(message.rate, writer.uint32(26).fork()).join();
     }
     if (message.limitedBy !== "") {
       writer.uint32(34).string(message.limitedBy);
@@ -2068,6 +2098,14 @@ export const QueueLimit: MessageFns<QueueLimit> = {
             message.maxLeased = reader.int32();
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.rate = LeaseRate.decode(reader, reader.uint32());
+            continue;
+          }
           case 4: {
             if (tag !== 34) {
               break;
@@ -2111,8 +2149,74 @@ export const QueueLimit: MessageFns<QueueLimit> = {
   },
 };
 
+function createBaseLeaseRate(): LeaseRate {
+  return { tasks: 0, perMs: 0, burst: 0 };
+}
+
+export const LeaseRate: MessageFns<LeaseRate> = {
+  encode(message: LeaseRate, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.tasks !== 0) {
+      writer.uint32(8).int32(message.tasks);
+    }
+    if (message.perMs !== 0) {
+      writeInt64(writer.uint32(16), message.perMs);
+    }
+    if (message.burst !== 0) {
+      writer.uint32(24).int32(message.burst);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): LeaseRate {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseLeaseRate();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.tasks = reader.int32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.perMs = readInt64(reader);
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.burst = reader.int32();
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
 function createBaseLimitQueuesRequest(): LimitQueuesRequest {
-  return { queues: "", maxLeased: 0 };
+  return { queues: "", maxLeased: 0, rate: undefined };
 }
 
 export const LimitQueuesRequest: MessageFns<LimitQueuesRequest> = {
@@ -2122,6 +2226,9 @@ export const LimitQueuesRequest: MessageFns<LimitQueuesRequest> = {
     }
     if (message.maxLeased !== 0) {
       writer.uint32(16).int32(message.maxLeased);
+    }
+    if (message.rate !== undefined) {
+      LeaseRate.encode(message.rate, writer.uint32(26).fork()).join();
     }
     return writer;
   },
@@ -2153,6 +2260,14 @@ export const LimitQueuesRequest: MessageFns<LimitQueuesRequest> = {
             }
 
             message.maxLeased = reader.int32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.rate = LeaseRate.decode(reader, reader.uint32());
             continue;
           }
         }
