@@ -166,6 +166,19 @@ describe('a task whose last lease has ended, before any search for expired lease
     expect(pidsOf(await h.lease('g#q.dead'))).toEqual(['p']);
   });
 
+  test('is in the dead-letter queue for an update that comes while an earlier search goes on', async () => {
+    await using h = await engineHarness({ readMs: 10 });
+    await died(h);
+    await h.update({ enqueue: [{ queue: 'g#q', pid: 'o', delay: 995 }] });
+    await h.clock.advance(995);
+    const search = h.counts('g#q');
+    await h.clock.advance(5);
+    const { enqueued } = await h.clock.run(h.update({ enqueue: [{ queue: 'g#q.dead' }] }));
+    await h.clock.run(search);
+    // Assigned behind every PID that the queue has held.
+    expect(enqueued[0]?.pid).toBe('p0000000000000001');
+  });
+
   test('is leased within a second to a request that waits for the dead-letter queue, however rare checkpoints are', async () => {
     await using h = await engineHarness({ config: { checkpointIntervalMs: 60_000 } });
     await died(h);

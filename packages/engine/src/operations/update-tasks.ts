@@ -12,7 +12,7 @@ import { fingerprintOf } from '../requests/request-fingerprint.ts';
 import type { RequestKnowledge } from '../requests/request-ids.ts';
 import { expandPublishes, type PublishRules } from '../topics/expand-publishes.ts';
 import { type Attempt, type Changes, type Decided, decide, decideNow } from './decide.ts';
-import { tryShowDue } from './expire.ts';
+import { showAllDue, tryShowDue } from './expire.ts';
 import { objectionByLimits } from './limits.ts';
 import { type BatchPlan, planBatch } from './plan-batch.ts';
 
@@ -128,7 +128,7 @@ function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): A
 
 async function askForDead(engineState: EngineState, sources: readonly Queue[], { asked }: Learnt): Promise<void> {
   for (const queue of sources) asked.add(queue);
-  for (const queue of sources) await tryShowDue(engineState, queue);
+  await showAllDue(engineState, sources);
 }
 
 async function showDueOf(engineState: EngineState, queues: Iterable<Queue>, { notShown }: Learnt): Promise<void> {
