@@ -8,6 +8,7 @@ import { type ExitCode, exitCodes } from '../../views/exit-codes.ts';
 import { notesOf } from '../../views/help.ts';
 import { limitColumns, limitObject, limitText } from '../../views/limit-view.ts';
 import { tableOf } from '../../views/table.ts';
+import { groupText } from './settings.ts';
 
 const notes = `
 Workers get no more tasks of the queues than the limit allows, and wait for the next one. A pattern limits the queues of its group
@@ -96,7 +97,7 @@ async function unlimit({ client, out, err, signal }: Session, queues: string): P
 async function list({ client, out, err, signal }: Session, group: string): Promise<ExitCode> {
   const limits = await client.limits(group, { signal });
   if (out.json) for (const one of limits) await out.object(limitObject(one));
-  else if (limits.length === 0) err.line('no limits');
+  else if (limits.length === 0) err.line(`no limits in ${groupText(group)}`);
   else await out.block(tableOf(limits, limitColumns(Date.now()), out.stream));
   return exitCodes.ok;
 }

@@ -5,6 +5,7 @@ import { type ExitCode, exitCodes } from '../../views/exit-codes.ts';
 import { notesOf } from '../../views/help.ts';
 import { pauseColumns, pauseObject, pauseText } from '../../views/pause-view.ts';
 import { tableOf } from '../../views/table.ts';
+import { groupText } from './settings.ts';
 
 const notes = `
 Workers get no tasks of a paused queue; everything else goes on: enqueues, running tasks, delays, retries. A pattern pauses the
@@ -80,7 +81,7 @@ async function resume({ client, out, err, signal }: Session, queues: string): Pr
 async function list({ client, out, err, signal }: Session, group: string): Promise<ExitCode> {
   const pauses = await client.pauses(group, { signal });
   if (out.json) for (const one of pauses) await out.object(pauseObject(one));
-  else if (pauses.length === 0) err.line('no pauses');
+  else if (pauses.length === 0) err.line(`no pauses in ${groupText(group)}`);
   else await out.block(tableOf(pauses, pauseColumns(Date.now()), out.stream));
   return exitCodes.ok;
 }

@@ -92,7 +92,7 @@ async function list({ client, out, signal }: Session, group: string): Promise<Ex
   return exitCodes.ok;
 }
 
-const groupText = (group: string): string => (group === '' ? 'the default group' : group);
+export const groupText = (group: string): string => (group === '' ? 'the default group' : group);
 
 async function show({ client, out, signal }: Session, queue: string): Promise<ExitCode> {
   const effective = await client.queueSettings.of(queue, { signal });
