@@ -29,6 +29,18 @@ test('pipeline: orders move from stage to stage, the urgent one first, each once
   ]);
 });
 
+test('batch: tasks of one key come together, and each has an outcome of its own', async () => {
+  const lines = await runExample('batch', [node.endpoint]);
+
+  expect(lines.filter((line) => /^[op]/.test(line)).toSorted()).toEqual(['orders: 1, 3', 'prices: 20, -1']);
+  expect(lines.filter((line) => /^\d/.test(line))).toEqual([
+    '1: completed',
+    '2: completed',
+    '3: completed',
+    '4: dead-lettered',
+  ]);
+});
+
 test('delayed-and-retry: failed attempts are retried up to the last one', async () => {
   const lines = await runExample('attempts/delayed-and-retry', [node.endpoint]);
 

@@ -165,6 +165,11 @@ export { EveryWorker, type EveryWorkerOptions } from './worker/every-worker.ts';
 export { Worker } from './worker/worker.ts';
 export type {
   BackoffFunction,
+  BatchCall,
+  BatchHandler,
+  BatchOptions,
+  BatchOutcome,
+  BatchWorkerOptions,
   Handler,
   HandlerResult,
   ResultSettings,

@@ -33,7 +33,14 @@ import {
   stopNames,
 } from '../values/options.ts';
 import { Worker } from '../worker/worker.ts';
-import type { Handler, WorkerOptions } from '../worker/worker-options.ts';
+import type {
+  AnyHandler,
+  AnyWorkerOptions,
+  BatchHandler,
+  BatchWorkerOptions,
+  Handler,
+  WorkerOptions,
+} from '../worker/worker-options.ts';
 import { workerNames } from '../worker/worker-options.ts';
 import { Cluster } from './cluster.ts';
 import { DeadLetters } from './dead-letters.ts';
@@ -267,12 +274,23 @@ export class TaskMasterClient implements AsyncDisposable {
    * A worker that calls `handler` for each task of the queues. Start it with `start()` or `run()`. The handler may return
    * `{ result, enqueue }`: the result of its task, which the node keeps for `queue.waitFor`, and tasks that are enqueued, both
    * atomically with the completion. If the handler throws, the attempt fails, and the task is released with the backoff of its
-   * retry policy.
+   * retry policy. With `batch` in the options the handler gets several tasks in one call, and returns nothing or a list with the
+   * outcome of each.
    */
   worker<Q extends string | QueueRef | SeveralQueues>(
     queues: Q | readonly Q[],
     handler: Handler<DataOf<Q>>,
-    options: WorkerOptions<DataOf<Q>> = {},
+    options?: WorkerOptions<DataOf<Q>>,
+  ): Worker<DataOf<Q>>;
+  worker<Q extends string | QueueRef | SeveralQueues>(
+    queues: Q | readonly Q[],
+    handler: BatchHandler<DataOf<Q>>,
+    options: BatchWorkerOptions<DataOf<Q>>,
+  ): Worker<DataOf<Q>>;
+  worker<Q extends string | QueueRef | SeveralQueues>(
+    queues: Q | readonly Q[],
+    handler: AnyHandler<DataOf<Q>>,
+    options: AnyWorkerOptions<DataOf<Q>> = {},
   ): Worker<DataOf<Q>> {
     assertKnown('worker', options, workerNames);
     return new Worker(this.#context, sourceOf(refs(isList(queues) ? queues : [queues])), handler, options);

@@ -21,8 +21,8 @@ import { type Duration, durationMs } from '../values/duration.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import type { CallOptions, UpdateOptions } from '../values/options.ts';
 import { callNames, updateNames } from '../values/options.ts';
-import { EveryWorker, type EveryWorkerOptions } from '../worker/every-worker.ts';
-import type { Handler } from '../worker/worker-options.ts';
+import { type AnyEveryWorkerOptions, EveryWorker, type EveryWorkerOptions } from '../worker/every-worker.ts';
+import type { AnyHandler, BatchHandler, BatchWorkerOptions, Handler } from '../worker/worker-options.ts';
 
 /** How a task is published. */
 export type PublishOptions = TaskOptions & UpdateOptions;
@@ -130,7 +130,9 @@ export class Topic<T, In = T> implements TopicRef<T, In> {
    * A worker that gets everything that is published: each process that makes one has a queue of its own, which is subscribed
    * while the worker runs and is deleted soon after the process has vanished.
    */
-  onEveryWorker(handler: Handler<T>, options: EveryWorkerOptions<T> = {}): EveryWorker<T> {
+  onEveryWorker(handler: Handler<T>, options?: EveryWorkerOptions<T>): EveryWorker<T>;
+  onEveryWorker(handler: BatchHandler<T>, options: BatchWorkerOptions<T, EveryWorkerOptions<T>>): EveryWorker<T>;
+  onEveryWorker(handler: AnyHandler<T>, options: AnyEveryWorkerOptions<T> = {}): EveryWorker<T> {
     return new EveryWorker(this.#context, this, handler, options);
   }
 }

@@ -12,7 +12,7 @@ import { callHook, inContext } from '../values/hooks.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import type { StopOptions } from '../values/options.ts';
 import { Worker } from './worker.ts';
-import type { Handler, RunOptions, WorkerOptions } from './worker-options.ts';
+import type { AnyHandler, BatchWorkerOptions, RunOptions, WorkerOptions } from './worker-options.ts';
 import { runNames, workerNames } from './worker-options.ts';
 
 export interface EveryWorkerOptions<T = unknown> extends WorkerOptions<T> {
@@ -37,6 +37,8 @@ export interface EveryWorkerOptions<T = unknown> extends WorkerOptions<T> {
   readonly onGap?: (() => void) | undefined;
 }
 
+export type AnyEveryWorkerOptions<T> = EveryWorkerOptions<T> | BatchWorkerOptions<T, EveryWorkerOptions<T>>;
+
 const everyWorkerNames: OptionNames<EveryWorkerOptions> = {
   ...workerNames,
   filter: true,
@@ -55,7 +57,7 @@ export class EveryWorker<T> implements AsyncDisposable {
   readonly queue: string;
   readonly #context: ClientContext;
   readonly #topic: TopicRef<T>;
-  readonly #options: EveryWorkerOptions<T>;
+  readonly #options: AnyEveryWorkerOptions<T>;
   readonly #ttlMs: number;
   readonly #hooks: Pick<EveryWorkerOptions<T>, 'onRenewalFailed' | 'onGap'>;
   readonly #worker: Worker<T>;
@@ -68,7 +70,7 @@ export class EveryWorker<T> implements AsyncDisposable {
   #unsubscribed: Promise<void> | undefined;
 
   /** Internal: use `topic.onEveryWorker()`. */
-  constructor(context: ClientContext, topic: TopicRef<T>, handler: Handler<T>, options: EveryWorkerOptions<T>) {
+  constructor(context: ClientContext, topic: TopicRef<T>, handler: AnyHandler<T>, options: AnyEveryWorkerOptions<T>) {
     assertKnown('onEveryWorker', options, everyWorkerNames);
     this.queue = `${topic.name}/${options.instance ?? randomBytes(INSTANCE_BYTES).toString('hex')}`;
     this.#context = context;

@@ -1,5 +1,6 @@
+import { types } from 'node:util';
 import { status } from '@grpc/grpc-js';
-import { LEASE, type Lease } from '../leases/lease.ts';
+import { LEASE, type Lease, type Leased } from '../leases/lease.ts';
 import type { ClientContext } from '../tasks/context.ts';
 import { giveBack } from '../tasks/lease-tasks.ts';
 import { type LeasedTask, WATCH } from '../tasks/leased-task.ts';
@@ -9,39 +10,147 @@ import { isTaskMasterError } from '../values/errors.ts';
 import { callHook } from '../values/hooks.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import { isInstance } from '../values/thrown.ts';
-import type { Handler, HandlerResult, WorkerSettings } from './worker-options.ts';
+import type { AnyHandler, BatchCall, BatchHandler, Handler, HandlerResult, WorkerSettings } from './worker-options.ts';
 import { UnrecoverableError } from './worker-options.ts';
 
 export interface RunTaskParts<T> {
   readonly context: ClientContext;
-  readonly handler: Handler<T>;
+  /** Of batches, if the settings have `batch`. */
+  readonly handler: AnyHandler<T>;
   readonly settings: WorkerSettings<T>;
   /** Aborted when the time of a stop is over. Later failures do not count as attempts. */
   readonly giveUp: AbortSignal;
   /** Called when the lease of a running handler has ended because it is renewed no more. */
   readonly onTooLong: (task: LeasedTask<T>) => void;
-  /** Called when the handler has ended, before its task is completed or released. */
-  readonly onHandled: (task: LeasedTask<T>) => void;
+  /** Called in the turn in which the handler has ended, with an outcome for each task, before one is completed or released. */
+  readonly onHandled: (tasks: readonly LeasedTask<T>[], outcomes: readonly Outcome[]) => void;
 }
 
-/** Runs the handler of a task, then completes or releases the task. Never rejects: hooks get the errors. */
-export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): Promise<void> {
-  const { hooks } = parts.settings;
+/** What the handler says of one task. */
+export type Outcome =
+  | { readonly kind: 'returned'; readonly returned: HandlerResult | undefined }
+  | { readonly kind: 'failed'; readonly error: unknown };
+
+const returned = (value: HandlerResult | undefined): Outcome => ({ kind: 'returned', returned: value });
+export const failed = (error: unknown): Outcome => ({ kind: 'failed', error });
+
+/** Calls the handler for these tasks, then `onHandled`. Never rejects: the outcomes have the errors. */
+export async function callHandler<T>(
+  parts: RunTaskParts<T>,
+  tasks: readonly LeasedTask<T>[],
+  key: string,
+): Promise<void> {
+  for (const task of tasks) reportLost(parts, task);
+  const watches = tasks.map((task) => task[WATCH]());
+  let outcomes: readonly Outcome[];
+  try {
+    if (parts.settings.batch === undefined) {
+      // Read first, so that a payload that cannot be read fails the attempt before the handler starts.
+      for (const task of tasks) void task.data;
+      // Without `batch` it is a handler of single tasks, and there is one task.
+      outcomes = [returned(handlerResult(await (parts.handler as Handler<T>)(tasks[0] as LeasedTask<T>)))];
+    } else {
+      outcomes = await callForBatch(parts, tasks, key);
+    }
+  } catch (thrown) {
+    outcomes = [failed(thrown)];
+  }
+  for (const watch of watches) watch[Symbol.dispose]();
+  parts.onHandled(tasks, outcomes);
+}
+
+/** From now on a hook hears when the lease of the task is lost. */
+export function reportLost<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): void {
   const lease = task[LEASE];
   lease.onLost((error) => {
     if (parts.context.timing.now() >= lease.keepUntil) parts.onTooLong(task);
-    callHook(hooks, 'onLeaseLost', task, error);
+    callHook(parts.settings.hooks, 'onLeaseLost', task, error);
   });
-  using _watch = task[WATCH]();
-  let returned: HandlerResult | undefined;
+}
+
+async function callForBatch<T>(
+  { handler, settings, giveUp }: RunTaskParts<T>,
+  tasks: readonly LeasedTask<T>[],
+  key: string,
+): Promise<readonly Outcome[]> {
+  using signals = new BatchSignal(tasks, giveUp);
+  const call: BatchCall = {
+    key: settings.batch?.by === undefined ? undefined : key,
+    get signal() {
+      return signals.signal;
+    },
+  };
   try {
-    // Read first, so that a payload that cannot be read fails the attempt before the handler starts.
-    void task.data;
-    returned = handlerResult(await parts.handler(task));
-    parts.onHandled(task);
+    return batchOutcomes(tasks, await (handler as BatchHandler<T>)(tasks, call));
   } catch (thrown) {
-    parts.onHandled(task);
-    const error = failureOf(lease, thrown);
+    // An error of the whole call says nothing of tasks that the handler has settled.
+    return tasks.map((task) => (isSettled(task[LEASE]) ? returned(undefined) : failed(thrown)));
+  }
+}
+
+const isSettled = (lease: Lease): boolean => !lease.isHeld && lease.lostTo === undefined;
+
+/** The outcome of each task. @throws TypeError if what the handler returns cannot be meant. */
+function batchOutcomes(tasks: readonly unknown[], list: unknown): readonly Outcome[] {
+  if (list === undefined || list === null) return tasks.map(() => returned(undefined));
+  if (!Array.isArray(list))
+    throw new TypeError('what a batch handler returns, if anything: must be a list of outcomes');
+  if (list.length !== tasks.length) {
+    throw new TypeError(`a batch handler has returned ${list.length} outcomes for ${tasks.length} tasks`);
+  }
+  return Array.from(list as unknown[], (one) => {
+    if (types.isNativeError(one) || isInstance(one, Error)) return failed(one);
+    try {
+      return returned(handlerResult(one));
+    } catch (mistake) {
+      return failed(mistake);
+    }
+  });
+}
+
+/** Makes the signal of a batch when it is first read, because most handlers do not read it. */
+class BatchSignal implements Disposable {
+  readonly #tasks: readonly Leased[];
+  readonly #giveUp: AbortSignal;
+  #abort: AbortController | undefined;
+
+  constructor(tasks: readonly Leased[], giveUp: AbortSignal) {
+    this.#tasks = tasks;
+    this.#giveUp = giveUp;
+  }
+
+  get signal(): AbortSignal {
+    if (this.#abort === undefined) {
+      this.#abort = new AbortController();
+      for (const signal of this.#watched()) signal.addEventListener('abort', this.#look);
+      this.#look();
+    }
+    return this.#abort.signal;
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#abort === undefined) return;
+    for (const signal of this.#watched()) signal.removeEventListener('abort', this.#look);
+  }
+
+  #watched(): AbortSignal[] {
+    return [this.#giveUp, ...this.#tasks.map((task) => task[LEASE].signal)];
+  }
+
+  readonly #look = (): void => {
+    const left = this.#tasks.map((task) => task[LEASE]).filter((lease) => !isSettled(lease));
+    const [first] = left;
+    if (this.#giveUp.aborted) this.#abort?.abort(this.#giveUp.reason);
+    else if (first !== undefined && left.every(({ signal }) => signal.aborted)) this.#abort?.abort(first.signal.reason);
+  };
+}
+
+/** Completes or releases a task after its handler has ended. Never rejects: hooks get the errors. */
+export async function settleTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>, outcome: Outcome): Promise<void> {
+  const { hooks } = parts.settings;
+  const lease = task[LEASE];
+  if (outcome.kind === 'failed') {
+    const error = failureOf(lease, outcome.error);
     if (lease.cancelled !== undefined) callHook(hooks, 'onTaskCancelled', task, lease.cancelled);
     // When the time of a stop is over, the attempt does not count. So it has not failed.
     else if (!parts.giveUp.aborted) callHook(hooks, 'onAttemptFailed', error, task);
@@ -50,7 +159,7 @@ export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): P
   }
   if (!lease.isHeld) {
     // The handler has settled the task, or the lease is lost and onLeaseLost was called.
-    if (lease.lostTo === undefined && returned !== undefined) {
+    if (lease.lostTo === undefined && outcome.returned !== undefined) {
       callHook(
         hooks,
         'onAttemptFailed',
@@ -61,7 +170,7 @@ export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): P
     return;
   }
   try {
-    await task.complete({ ...parts.settings.results, ...returned });
+    await task.complete({ ...parts.settings.results, ...outcome.returned });
   } catch (error) {
     if (lease.lostTo !== undefined) return;
     callHook(hooks, 'onAttemptFailed', error, task);

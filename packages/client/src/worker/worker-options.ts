@@ -1,3 +1,4 @@
+import { limits } from '@taskmaster/proto';
 import type { LeasedTask } from '../tasks/leased-task.ts';
 import type { NewTask } from '../tasks/new-task.ts';
 import type { ResultOptions } from '../tasks/task-result.ts';
@@ -27,6 +28,47 @@ export interface HandlerResult {
  */
 export type Handler<T> = (task: LeasedTask<T>) => Handled | Promise<Handled>;
 
+/** What the tasks of one call of a batch handler have in common. */
+export interface BatchCall {
+  /** What `by` returned for these tasks. Undefined without `by`. */
+  readonly key: string | undefined;
+  /**
+   * Aborted when the time of a stop is over, and when the signals of all tasks of the call that are not completed or released are
+   * aborted. Each task has a signal of its own, too.
+   */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * How the attempt at one task of a batch ends: `undefined` or `null` completes the task, `{ result, enqueue }` completes it with
+ * them, and an error fails the attempt as if the handler of a single task had thrown it.
+ */
+// biome-ignore lint/suspicious/noConfusingVoidType: many lists are made by async functions that return nothing.
+export type BatchOutcome = HandlerResult | Error | void | undefined | null;
+
+/**
+ * Works on several tasks in one call. If it returns nothing, all are completed. It may return a list with the outcome of each
+ * task, in their order. If it throws, or returns something else, the attempts at all tasks fail. It may settle some tasks itself;
+ * then their outcomes must be `undefined`.
+ */
+export type BatchHandler<T> = (
+  tasks: readonly LeasedTask<T>[],
+  call: BatchCall,
+) => BatchHandled | Promise<BatchHandled>;
+
+/** Which tasks come together in one call of a handler. */
+export interface BatchOptions<T = unknown> {
+  /** Most tasks of a call, 1 to 10,000. */
+  readonly max: number;
+  /**
+   * How long a task waits for others after it was leased, at most 10 minutes, and less than `maxLeaseTime`. Default 0: a call
+   * gets the tasks that are there. A worker that may lease no more tasks waits no longer.
+   */
+  readonly maxWait?: Duration | undefined;
+  /** Key of a task: only tasks with the same key come together. Default: all. If it throws, the attempt at the task fails. */
+  readonly by?: ((task: LeasedTask<T>) => string) | undefined;
+}
+
 /**
  * Thrown by a handler, or by what it calls, when a retry cannot help. The task then goes to its dead-letter queue at once,
  * whatever its retry policy says.
@@ -45,17 +87,19 @@ export interface ResultSettings {
 
 // biome-ignore lint/suspicious/noConfusingVoidType: most handlers are async functions that return nothing.
 type Handled = void | undefined | HandlerResult;
+// biome-ignore lint/suspicious/noConfusingVoidType: as above.
+type BatchHandled = void | undefined | readonly BatchOutcome[];
 
 /** The delay after a failed attempt. `task.attempt` is the number of the attempt, from 1. */
 export type BackoffFunction<T> = (error: unknown, task: LeasedTask<T>) => Duration | undefined;
 
 export interface WorkerOptions<T = unknown> {
-  /** Handlers that run at the same time. Default 1. */
+  /** Calls of the handler that run at the same time. Default 1. */
   readonly concurrency?: number | undefined;
   /**
    * Largest number of tasks leased in advance, and of tasks whose handlers have ended while their completions are on the way to
-   * the disk. The worker leases no more than the work of about a tenth of a second. Default: `concurrency`. 0: none, so that a
-   * handler starts when the completion before it is on disk.
+   * the disk. The worker leases no more than the work of about a tenth of a second, with `batch` in whole batches. Default:
+   * `concurrency`, times `max` of the `batch`. 0: none, so that a handler starts when the completion before it is on disk.
    */
   readonly prefetch?: number | undefined;
   /**
@@ -78,6 +122,8 @@ export interface WorkerOptions<T = unknown> {
    * retry policy.
    */
   readonly backoff?: BackoffFunction<T> | undefined;
+  /** Calls the handler with several tasks at once: see `BatchWorkerOptions`. Default: with one. */
+  readonly batch?: undefined;
   /** Called after a task is completed. */
   readonly onTaskCompleted?: ((task: LeasedTask<T>) => void) | undefined;
   /**
@@ -97,6 +143,15 @@ export interface WorkerOptions<T = unknown> {
   readonly onLeaseLost?: ((task: LeasedTask<T>, error: TaskMasterError) => void) | undefined;
 }
 
+/** Options of a worker whose handler gets several tasks in one call. `Options` are those of a worker with single tasks. */
+export type BatchWorkerOptions<T = unknown, Options = WorkerOptions<T>> = Omit<Options, 'batch'> & {
+  readonly batch: BatchOptions<T>;
+};
+
+/** A handler of single tasks, or one of batches if the options have `batch`. */
+export type AnyHandler<T> = Handler<T> | BatchHandler<T>;
+export type AnyWorkerOptions<T> = WorkerOptions<T> | BatchWorkerOptions<T>;
+
 export interface RunOptions {
   /** An abort stops the worker. */
   readonly signal?: AbortSignal | undefined;
@@ -114,6 +169,7 @@ export const workerNames: OptionNames<WorkerOptions> = {
   workerLabel: true,
   results: true,
   backoff: true,
+  batch: true,
   onTaskCompleted: true,
   onAttemptFailed: true,
   onTaskCancelled: true,
@@ -125,6 +181,8 @@ export const runNames: OptionNames<RunOptions> = { signal: true, stopTimeout: tr
 export interface WorkerSettings<T> {
   readonly concurrency: number;
   readonly prefetch: number;
+  /** Undefined: a call of the handler gets one task. */
+  readonly batch: BatchSettings<T> | undefined;
   readonly leaseDurationMs: number | undefined;
   readonly maxLeaseMs: number;
   readonly waitMs: number;
@@ -135,15 +193,24 @@ export interface WorkerSettings<T> {
   readonly hooks: Pick<WorkerOptions<T>, 'onTaskCompleted' | 'onAttemptFailed' | 'onLeaseLost' | 'onTaskCancelled'>;
 }
 
+interface BatchSettings<T> {
+  readonly max: number;
+  readonly maxWaitMs: number;
+  readonly by: BatchOptions<T>['by'];
+}
+
 /** The options with defaults. @throws TypeError */
-export function workerSettings<T>(options: WorkerOptions<T>): WorkerSettings<T> {
+export function workerSettings<T>(options: AnyWorkerOptions<T>): WorkerSettings<T> {
   const concurrency = wholeNumber('concurrency', options.concurrency ?? 1, 1);
+  const maxLeaseMs = durationMs(options.maxLeaseTime ?? '1h', 'maxLeaseTime');
+  const batch = options.batch === undefined ? undefined : batchSettings<T>(options.batch, maxLeaseMs);
   return {
     concurrency,
-    prefetch: wholeNumber('prefetch', options.prefetch ?? concurrency, 0),
+    prefetch: wholeNumber('prefetch', options.prefetch ?? concurrency * (batch?.max ?? 1), 0),
+    batch,
     leaseDurationMs:
       options.leaseDuration === undefined ? undefined : leaseDurationMs(options.leaseDuration, 'leaseDuration'),
-    maxLeaseMs: durationMs(options.maxLeaseTime ?? '1h', 'maxLeaseTime'),
+    maxLeaseMs,
     waitMs: durationMs(options.wait ?? '30s', 'wait'),
     maxPid: options.maxPid === undefined ? undefined : pidBytes(options.maxPid),
     workerLabel: options.workerLabel,
@@ -158,6 +225,20 @@ export function workerSettings<T>(options: WorkerOptions<T>): WorkerSettings<T> 
   };
 }
 
+const batchNames: OptionNames<BatchOptions> = { max: true, maxWait: true, by: true };
+
+function batchSettings<T>(given: BatchOptions<T>, maxLeaseMs: number): BatchSettings<T> {
+  assertKnown('batch', given, batchNames);
+  const max = wholeNumber('batch.max', given.max, 1, limits.leaseTasks);
+  const maxWaitMs = durationMs(given.maxWait ?? 0, 'batch.maxWait');
+  if (maxWaitMs > limits.waitMs) throw new TypeError(`batch.maxWait: ${maxWaitMs} ms is more than ${limits.waitMs} ms`);
+  if (maxWaitMs >= maxLeaseMs) {
+    throw new TypeError(`batch.maxWait: ${maxWaitMs} ms is not less than the maxLeaseTime of ${maxLeaseMs} ms`);
+  }
+  if (given.by !== undefined && typeof given.by !== 'function') throw new TypeError('batch.by: must be a function');
+  return { max, maxWaitMs, by: inContext(given.by) };
+}
+
 const resultNames: OptionNames<ResultSettings> = { retention: true, codec: true };
 
 function resultSettings(given: ResultSettings = {}): WorkerSettings<unknown>['results'] {
@@ -167,7 +248,9 @@ function resultSettings(given: ResultSettings = {}): WorkerSettings<unknown>['re
   return { resultRetention: retention, resultCodec: codec };
 }
 
-function wholeNumber(name: string, value: number, least: number): number {
-  if (Number.isInteger(value) && value >= least) return value;
-  throw new TypeError(`${name}: ${value} is not a whole number from ${least}`);
+function wholeNumber(name: string, value: number, least: number, most?: number): number {
+  if (Number.isInteger(value) && value >= least && value <= (most ?? value)) return value;
+  throw new TypeError(
+    `${name}: ${value} is not a whole number from ${least}${most === undefined ? '' : ` to ${most}`}`,
+  );
 }

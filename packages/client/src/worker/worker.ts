@@ -4,22 +4,23 @@ import { LEASE } from '../leases/lease.ts';
 import type { ClientContext } from '../tasks/context.ts';
 import type { LeaseSource } from '../tasks/lease-source.ts';
 import { GIVE_BACK_MS, giveBack, leaseUntilSettled, untilAborted } from '../tasks/lease-tasks.ts';
-import type { LeasedTask } from '../tasks/leased-task.ts';
-import { sleep, waitFor } from '../transport/timing.ts';
+import { type LeasedTask, WATCH } from '../tasks/leased-task.ts';
+import { type CancelTimer, sleep, waitFor } from '../transport/timing.ts';
 import { asTaskMasterError } from '../transport/wire-errors.ts';
 import { durationMs } from '../values/duration.ts';
-import { CancelledError } from '../values/errors.ts';
+import { CancelledError, type TaskMasterError } from '../values/errors.ts';
 import { callHook, inContext } from '../values/hooks.ts';
 import { assertKnown } from '../values/known-options.ts';
 import { DEFAULT_STOP_TIMEOUT, type StopOptions, stopNames } from '../values/options.ts';
 import { backoffBound } from '../values/retry.ts';
 import { warn } from '../values/warnings.ts';
-import { type RunTaskParts, runTask } from './run-task.ts';
+import { type Batch, Gathering } from './gathering.ts';
+import { callHandler, failed, type Outcome, type RunTaskParts, reportLost, settleTask } from './run-task.ts';
 import {
-  type Handler,
+  type AnyHandler,
+  type AnyWorkerOptions,
   type RunOptions,
   runNames,
-  type WorkerOptions,
   type WorkerSettings,
   workerSettings,
 } from './worker-options.ts';
@@ -42,8 +43,8 @@ const ABORTED_MS = 1_000;
 const AHEAD_MS = 100;
 
 /**
- * Leases tasks, runs a handler for each, and completes them, or releases them after a failure. It renews their leases meanwhile.
- * `client.worker()` makes one. A worker can be started once.
+ * Leases tasks, runs a handler for each or for several at once, and completes them, or releases them after a failure. It renews
+ * their leases meanwhile. `client.worker()` makes one. A worker can be started once.
  */
 export class Worker<T> implements AsyncDisposable {
   readonly #context: ClientContext;
@@ -51,31 +52,37 @@ export class Worker<T> implements AsyncDisposable {
   readonly #settings: WorkerSettings<T>;
   readonly #parts: RunTaskParts<T>;
   readonly #finished = Promise.withResolvers<void>();
-  /** Tasks whose handlers run, and when they began. */
-  readonly #running = new Map<LeasedTask<T>, number>();
+  /** Leased tasks whose handlers have not begun. */
+  readonly #gathering: Gathering<LeasedTask<T>>;
+  /** Tasks of the calls of the handler that run, and when they began. */
+  readonly #running = new Map<readonly LeasedTask<T>[], number>();
   /** Tasks whose handlers have ended and whose completion or release is on its way. */
   readonly #settling = new Set<LeasedTask<T>>();
   /** Aborted when the time of a stop is over. */
   readonly #giveUp = new AbortController();
-  #buffered: LeasedTask<T>[] = [];
   #state: WorkerState = { kind: 'idle' };
-  #meanTaskMs: number | undefined;
+  /** Mean time of a call of the handler. */
+  #meanCallMs: number | undefined;
+  /** For the next batch that may start without more tasks. */
+  #cancelTimer: CancelTimer | undefined;
   #hasWarned = false;
   #isBeginning = false;
   #wake: (() => void) | undefined;
 
   /** Internal: use `client.worker()`. */
-  constructor(context: ClientContext, source: LeaseSource<T>, handler: Handler<T>, options: WorkerOptions<T>) {
+  constructor(context: ClientContext, source: LeaseSource<T>, handler: AnyHandler<T>, options: AnyWorkerOptions<T>) {
     this.#context = context;
     this.#source = source;
     this.#settings = workerSettings(options);
+    const { max, maxWaitMs } = this.#settings.batch ?? { max: 1, maxWaitMs: 0 };
+    this.#gathering = new Gathering(max, maxWaitMs);
     this.#parts = {
       context,
       handler: inContext(handler),
       settings: this.#settings,
       giveUp: this.#giveUp.signal,
       onTooLong: (task) => this.#tooLong(task),
-      onHandled: (task) => this.#handled(task),
+      onHandled: (tasks, outcomes) => this.#handled(tasks, outcomes),
     };
     // After start() the error goes to onAttemptFailed only.
     this.#finished.promise.catch(() => {});
@@ -83,7 +90,7 @@ export class Worker<T> implements AsyncDisposable {
 
   /** Number of tasks that are handled now. */
   get active(): number {
-    return this.#running.size;
+    return this.#runningTasks().length;
   }
 
   /** Starts to lease and handle tasks. @throws TypeError if the worker was started before. */
@@ -146,6 +153,7 @@ export class Worker<T> implements AsyncDisposable {
         return Promise.resolve();
       case 'running': {
         state.leasing.abort();
+        this.#cancelTimer?.();
         const stopped = this.#drain(state.feeding);
         this.#state = { kind: 'stopping', stopped };
         this.#wake?.();
@@ -165,13 +173,17 @@ export class Worker<T> implements AsyncDisposable {
     const ended = feeding.then(() => Promise.all([this.#giveBackUnbegun(), this.#untilIdle()]));
     await Promise.race([ended, aborted(this.#giveUp.signal)]);
     if (this.#isBusy) {
-      for (const task of [...this.#running.keys(), ...this.#settling]) task[LEASE].letGo(stopped());
+      for (const task of [...this.#runningTasks(), ...this.#settling]) task[LEASE].letGo(stopped());
       await waitFor(timing, ended, ABORTED_MS);
       await waitFor(timing, this.#giveBackRunning(), GIVE_BACK_MS);
     }
     this.#state = { kind: 'stopped' };
     workers.delete(this);
     this.#finished.resolve();
+  }
+
+  #runningTasks(): LeasedTask<T>[] {
+    return [...this.#running.keys()].flat();
   }
 
   get #isBusy(): boolean {
@@ -183,14 +195,12 @@ export class Worker<T> implements AsyncDisposable {
   }
 
   #giveBackUnbegun(): Promise<void> {
-    const unbegun = this.#buffered;
-    this.#buffered = [];
-    return giveBack(this.#context, unbegun);
+    return giveBack(this.#context, this.#gathering.takeAll());
   }
 
   /** Releases tasks whose handlers do not end. The leases are lost first, so that these handlers cannot settle their tasks. */
   #giveBackRunning(): Promise<void> {
-    const held = [...this.#running.keys(), ...this.#settling].filter((task) => task[LEASE].isHeld);
+    const held = [...this.#runningTasks(), ...this.#settling].filter((task) => task[LEASE].isHeld);
     for (const task of held) task[LEASE].lose(stopped());
     return giveBack(
       this.#context,
@@ -206,7 +216,7 @@ export class Worker<T> implements AsyncDisposable {
 
   /** Never rejects. */
   async #feed(signal: AbortSignal): Promise<void> {
-    const { settings } = this.#parts;
+    const settings = this.#settings;
     let failures = 0;
     while (!signal.aborted) {
       const free = this.#room();
@@ -245,16 +255,25 @@ export class Worker<T> implements AsyncDisposable {
   /** Number of tasks to lease now. */
   #room(): number {
     const { concurrency, prefetch } = this.#settings;
-    const ahead = prefetchFor(this.#meanTaskMs, concurrency, prefetch);
+    const max = this.#max;
+    // Whole batches, so that prefetching does not make batches smaller.
+    const ahead = prefetchFor(this.#meanCallMs, concurrency, Math.floor(prefetch / max)) * max;
+    const places = this.#places() * max;
+    const waiting = this.#gathering.size;
     // Prefetch when half of it is used up, because a request for many tasks costs hardly more than for one.
-    if (this.#buffered.length > ahead / 2) return 0;
-    return this.#places() + ahead - this.#buffered.length;
+    if (waiting - Math.max(0, places) > ahead / 2) return 0;
+    return places + ahead - waiting;
   }
 
   /** Number of handlers that may begin now. Completions on their way beyond the window keep their places. */
   #places(): number {
     const { concurrency, prefetch } = this.#settings;
-    return concurrency - this.#running.size - Math.max(0, this.#settling.size - prefetch);
+    const beyond = Math.max(0, this.#settling.size - prefetch);
+    return concurrency - this.#running.size - Math.ceil(beyond / this.#max);
+  }
+
+  get #max(): number {
+    return this.#settings.batch?.max ?? 1;
   }
 
   #accept(tasks: readonly LeasedTask<T>[]): void {
@@ -263,8 +282,64 @@ export class Worker<T> implements AsyncDisposable {
       tasks.map((task) => task[LEASE]),
       this.#settings.maxLeaseMs,
     );
-    this.#buffered.push(...tasks);
+    const now = this.#context.timing.now();
+    const added: (readonly [task: LeasedTask<T>, batch: Batch<LeasedTask<T>>])[] = [];
+    for (const task of tasks) {
+      const key = this.#keyOf(task);
+      if (key !== undefined) added.push([task, this.#gathering.add(task, key, now)]);
+    }
     this.#beginTasks();
+    if (this.#settings.batch === undefined) return;
+    for (const [task, batch] of added) if (!batch.isTaken) this.#watchWaiting(task, batch);
+  }
+
+  /** The key of the batch of the task. Undefined: the attempt has failed. */
+  #keyOf(task: LeasedTask<T>): string | undefined {
+    const { batch } = this.#settings;
+    // After a stop the task is released, whatever its key.
+    if (batch === undefined || this.#state.kind !== 'running') return '';
+    try {
+      // Read first, so that a payload that cannot be read fails the attempt before the handler starts.
+      void task.data;
+      const key: unknown = batch.by?.(task) ?? (batch.by === undefined ? '' : undefined);
+      if (typeof key === 'string') return key;
+      throw new TypeError('batch.by: must return a string');
+    } catch (thrown) {
+      reportLost(this.#parts, task);
+      this.#settling.add(task);
+      void this.#settle(task, failed(thrown));
+      return undefined;
+    }
+  }
+
+  /** A task that waits for others leaves its batch when it should not begin any more. */
+  #watchWaiting(task: LeasedTask<T>, batch: Batch<LeasedTask<T>>): void {
+    const { signal } = task;
+    const watch = task[WATCH]();
+    const unwatch = (): void => {
+      signal.removeEventListener('abort', leave);
+      watch[Symbol.dispose]();
+    };
+    const leave = (): void => {
+      unwatch();
+      this.#gathering.remove(task, batch);
+      this.#leave(task, signal.reason);
+    };
+    batch.onTaken.push(unwatch);
+    signal.addEventListener('abort', leave);
+    if (signal.aborted) leave();
+  }
+
+  #leave(task: LeasedTask<T>, reason: TaskMasterError): void {
+    const lease = task[LEASE];
+    if (lease.cancelled === undefined && lease.overTime === undefined) {
+      lease.letGo();
+      callHook(this.#settings.hooks, 'onLeaseLost', task, reason);
+    } else {
+      this.#settling.add(task);
+      void this.#settle(task, failed(reason));
+    }
+    this.#goOn();
   }
 
   #beginTasks(): void {
@@ -272,13 +347,27 @@ export class Worker<T> implements AsyncDisposable {
     if (this.#isBeginning) return;
     this.#isBeginning = true;
     while (this.#state.kind === 'running' && this.#places() > 0) {
-      const task = this.#buffered.shift();
-      if (task === undefined) break;
-      const error = task[LEASE].lostTo;
-      if (error === undefined) void this.#run(task);
-      else callHook(this.#settings.hooks, 'onLeaseLost', task, error);
+      const batch = this.#gathering.take(this.#context.timing.now(), this.#room() < 1);
+      if (batch === undefined) break;
+      const held = batch.tasks.filter((task) => {
+        const error = task[LEASE].lostTo;
+        if (error !== undefined) callHook(this.#settings.hooks, 'onLeaseLost', task, error);
+        return error === undefined;
+      });
+      if (held.length > 0) this.#run(held, batch.key);
     }
     this.#isBeginning = false;
+    this.#beginLater();
+  }
+
+  /** Begins the next batch when it has waited for its time. */
+  #beginLater(): void {
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+    const { dueAt } = this.#gathering;
+    if (dueAt === undefined || this.#state.kind !== 'running' || this.#places() < 1) return;
+    const { timing } = this.#context;
+    this.#cancelTimer = timing.after(Math.max(0, dueAt - timing.now()), () => this.#beginTasks());
   }
 
   #tooLong({ queue }: LeasedTask<T>): void {
@@ -291,18 +380,24 @@ export class Worker<T> implements AsyncDisposable {
     );
   }
 
-  async #run(task: LeasedTask<T>): Promise<void> {
-    this.#running.set(task, this.#context.timing.now());
-    await runTask(this.#parts, task);
-    this.#settling.delete(task);
-    this.#goOn();
+  #run(tasks: readonly LeasedTask<T>[], key: string): void {
+    this.#running.set(tasks, this.#context.timing.now());
+    void callHandler(this.#parts, tasks, key);
   }
 
-  #handled(task: LeasedTask<T>): void {
-    const begun = this.#running.get(task) ?? 0;
-    this.#meanTaskMs = movingMean(this.#meanTaskMs, this.#context.timing.now() - begun);
-    this.#running.delete(task);
-    this.#settling.add(task);
+  #handled(tasks: readonly LeasedTask<T>[], outcomes: readonly Outcome[]): void {
+    const begun = this.#running.get(tasks) ?? 0;
+    this.#meanCallMs = movingMean(this.#meanCallMs, this.#context.timing.now() - begun);
+    this.#running.delete(tasks);
+    for (const task of tasks) this.#settling.add(task);
+    this.#goOn();
+    // All in one turn, so that those of one group are joined into few requests.
+    for (const [at, task] of tasks.entries()) void this.#settle(task, outcomes[at] as Outcome);
+  }
+
+  async #settle(task: LeasedTask<T>, outcome: Outcome): Promise<void> {
+    await settleTask(this.#parts, task, outcome);
+    this.#settling.delete(task);
     this.#goOn();
   }
 
@@ -324,8 +419,9 @@ function aborted(signal: AbortSignal): Promise<void> {
 }
 
 /**
- * Number of tasks to prefetch. It is small, because prefetched tasks wait here while another worker may be idle.
- * @param meanMs mean time of a task, in ms. Undefined before the first task has ended; then nothing is prefetched.
+ * Number of calls of the handler whose tasks to prefetch. It is small, because prefetched tasks wait here while another worker
+ * may be idle.
+ * @param meanMs mean time of a call, in ms. Undefined before the first call has ended; then nothing is prefetched.
  */
 export function prefetchFor(meanMs: number | undefined, concurrency: number, bound: number): number {
   if (meanMs === undefined) return 0;

@@ -11,7 +11,14 @@ import { assertKnown, type OptionNames } from '../../values/known-options.ts';
 import type { CallOptions } from '../../values/options.ts';
 import { backoffBound, REQUEST_ID_REPEAT_MS } from '../../values/retry.ts';
 import { Worker } from '../../worker/worker.ts';
-import type { Handler, WorkerOptions } from '../../worker/worker-options.ts';
+import type {
+  AnyHandler,
+  AnyWorkerOptions,
+  BatchHandler,
+  BatchWorkerOptions,
+  Handler,
+  WorkerOptions,
+} from '../../worker/worker-options.ts';
 import { workerNames } from '../../worker/worker-options.ts';
 import type { EnqueueOptions } from '../queue.ts';
 import { addShards } from '../shards/shard-stats.ts';
@@ -135,7 +142,9 @@ export class SpreadQueue<T, In = T> {
    * A worker for the tasks of all targets: one worker for each client of the targets, each with these options. So the
    * `concurrency` is that of each client.
    */
-  worker(handler: Handler<T>, options: WorkerOptions<T> = {}): SpreadWorker<T> {
+  worker(handler: Handler<T>, options?: WorkerOptions<T>): SpreadWorker<T>;
+  worker(handler: BatchHandler<T>, options: BatchWorkerOptions<T>): SpreadWorker<T>;
+  worker(handler: AnyHandler<T>, options: AnyWorkerOptions<T> = {}): SpreadWorker<T> {
     assertKnown('worker', options, workerNames);
     const queues = this.#targets.map(({ queue }) => queue);
     const ofClients = Map.groupBy(queues, (queue) => queue[CONTEXT]);
