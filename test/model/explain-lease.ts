@@ -1,4 +1,4 @@
-import type { EnqueueCall, HistoryEvent, LeaseCall, LeasedReply } from '@taskmaster/cli/testing/history';
+import type { DequeueCall, EnqueueCall, HistoryEvent, LeaseCall, LeasedReply } from '@taskmaster/cli/testing/history';
 import { withoutCancelled } from './ends.ts';
 import { deadLetterQueueOf } from './records/settings.ts';
 import {
@@ -189,9 +189,13 @@ function mayHaveGone(world: World, event: HistoryEvent, queue: string, pid: stri
     isLastAttempt(from, task) && deadLetterQueueOf(from, task.retry) === queue;
   const sources = world.queueNames.map((from) => ({ from, task: world.task(from, pid) }));
   if (others.length > 0 && sources.some(({ from, task }) => task && mayDie(task, from))) return true;
+  const key = world.task(queue, pid)?.key;
+  // A dequeue may name the task by its key.
+  const isIt = (item: DequeueCall): boolean =>
+    item.queue === queue && (item.key === undefined ? item.pid === pid : item.key === key);
   return others.some(({ call }) => {
     if (call.kind === 'delete' || call.kind === 'reset') return call.queue === queue;
-    return call.kind === 'update' && call.dequeue.some((item) => item.queue === queue && item.pid === pid);
+    return call.kind === 'update' && call.dequeue.some(isIt);
   });
 }
 
