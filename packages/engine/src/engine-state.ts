@@ -482,9 +482,9 @@ export class EngineState {
   #limitsChanged(group: string): void {
     for (const queue of this.table.ofGroup(group)) {
       if (queue.isReserved) continue;
-      const wasOffering = queue.isOffering;
+      const wasLimited = queue.limits !== undefined;
       queue.limitBy(this.limits.of(queue.ledger.name));
-      if (!wasOffering && queue.isOffering) this.#resumed.push(queue);
+      if (wasLimited && queue.isOffering) this.#resumed.push(queue);
     }
     // Requests that wait for different queues of one limit are served in the order in which they came.
     this.limits.changedOf(group);

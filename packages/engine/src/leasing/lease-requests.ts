@@ -36,7 +36,7 @@ const NO_PARTITIONS: ReadonlySet<PartitionId> = new Set();
 const SWEEP_GAP_MS = 100;
 /** How many of these queues are searched at once. */
 const SWEPT_AT_ONCE = 32;
-/** A queue whose search has failed is not searched for patterns for this time. */
+/** A queue whose search has failed is not searched for patterns and limits for this time. */
 const SWEEP_FAILED_GAP_MS = 1000;
 /** Queues of a pattern that one attempt tries. A reply rarely has tasks of more. */
 const CANDIDATES = 64;
@@ -538,7 +538,7 @@ export class LeaseRequests {
     const queues = candidates?.queues ?? this.#queuesOf(waiter);
     const expiring = queues.filter((queue) => mayBeDue(queue, now));
     for (const queue of inTheWay(queues, command.maxTasks, now) ?? []) {
-      if (!expiring.includes(queue)) expiring.push(queue);
+      if (!expiring.includes(queue) && !this.#hasJustFailed(queue, now)) expiring.push(queue);
     }
     const names = candidates === undefined ? waiter.queues : [...waiter.queues, ...candidates.ids.keys()];
     const sources = names.flatMap((name) => engineState.lastAttempts.into(name, now));
@@ -663,7 +663,7 @@ export class LeaseRequests {
     this.#isSweepCut = false;
     for (const queue of hiding) {
       if (!mayBeDue(queue, now) || this.#patterns.following(queue.fullName) === undefined) continue;
-      if (now - (this.#sweepFailedAt.get(queue) ?? Number.NEGATIVE_INFINITY) < SWEEP_FAILED_GAP_MS) continue;
+      if (this.#hasJustFailed(queue, now)) continue;
       if (this.#sweeping.size >= SWEPT_AT_ONCE) {
         this.#isSweepCut = true;
         return;
@@ -671,6 +671,11 @@ export class LeaseRequests {
       this.#sweeping.add(queue);
       this.#startExpiry(queue);
     }
+  }
+
+  /** True if its due tasks could not be shown. Requests for other queues do not ask again at once. */
+  #hasJustFailed(queue: Queue, now: Instant): boolean {
+    return now - (this.#sweepFailedAt.get(queue) ?? Number.NEGATIVE_INFINITY) < SWEEP_FAILED_GAP_MS;
   }
 
   /** Queues that match the request and are searched for due tasks. */

@@ -1,10 +1,14 @@
+import { isDeepStrictEqual } from 'node:util';
 import { limits, parseQueueName } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import type { LeasedTask } from '../domain/commands.ts';
 import type { Instant } from '../domain/ids.ts';
+import type { LimitUse } from '../domain/queue-limits.ts';
+import { Family } from '../ports/store.ts';
 import { type EngineHarness, engineHarness, type LeaseSpec, pidsOf } from '../testing/engine-harness.ts';
 import { limitQueues, unlimitQueues } from '../testing/limit-queues.ts';
 import { pauseQueues, resumeQueues } from '../testing/pause-queues.ts';
+import { SeededRandom } from '../testing/seeded-random.ts';
 
 const A = 'shop#a';
 const B = 'shop#b';
@@ -161,6 +165,33 @@ describe('a limit of leased tasks', () => {
     await requests[2]?.answered;
     expect(requests[2]?.got).toEqual(['d']);
     expect(await unlimitQueues(h.engine, A)).toEqual({ removed: false, limits: [] });
+  });
+
+  test('serves those who wait for any of its queues when it ends', async () => {
+    await using h = await engineHarness();
+    await h.enqueue(A, ['a']);
+    await h.enqueue(B, ['b', 'c']);
+    await limitQueues(h.engine, 'shop#*', { maxLeased: 1 });
+    await leased(h, A);
+    const request = waiting(h, B, { max: 9 });
+    await unlimitQueues(h.engine, 'shop#*');
+    await request.answered;
+    expect(request.got).toEqual(['b', 'c']);
+  });
+
+  test('keeps requests for other queues waiting, not busy, while expired leases cannot be read', async () => {
+    await using h = await engineHarness({ readMs: 1 });
+    await h.clock.run(h.enqueue(A, ['a']));
+    await h.clock.run(h.enqueue(B, ['b']));
+    await h.clock.run(limitQueues(h.engine, 'shop#*', { maxLeased: 1 }));
+    await h.clock.run(leased(h, A, { for: 1000 }));
+    // After the checkpoint only the rows know which leases there are.
+    await h.clock.advance(900);
+    await h.crash();
+    for (const { key } of h.disk.rowsOf(Family.due)) h.disk.corrupt(Family.due, key);
+    const request = waiting(h, B, { wait: 5000 });
+    await h.clock.advance(5000);
+    expect(request.got).toEqual(['none']);
   });
 
   test('holds beside a pause', async () => {
@@ -441,4 +472,105 @@ describe('a limit of the rate of leases', () => {
     await leased(h, A);
     expect((await statsOf(h, A)).heldBy).toMatchObject({ leased: 2, usedUpSince: since });
   });
+});
+
+describe('a limit in any history', () => {
+  const QUEUES = [A, B, 'shop#c'];
+
+  /** Steps at random. After each one, no limit is exceeded, and no request waits that could have a task. */
+  async function play(seed: number): Promise<void> {
+    const random = new SeededRandom(seed);
+    const pick = <T>(from: readonly T[]): T => from[Math.floor(random.next() * from.length)] as T;
+    await using h = await engineHarness(random.next() < 0.3 ? { readMs: 1, config: { cacheBytes: 1 } } : {});
+    const most = new Map<string, number>();
+    const held: LeasedTask[] = [];
+    const open = new Map<number, readonly string[]>();
+    let number = 0;
+    const steps = [
+      () => h.enqueue(pick(QUEUES), [`t${number++}`, `t${number++}`]),
+      () => {
+        const id = number++;
+        const queues = [pick(QUEUES), pick(QUEUES)];
+        const patterns = random.next() < 0.3 ? GROUP : {};
+        open.set(id, 'patterns' in patterns ? QUEUES : queues);
+        const asked = 'patterns' in patterns ? [] : queues;
+        void h.lease(asked, { ...patterns, max: pick([1, 1, 2, 5]), for: pick([300, 2000, 9000]), wait: MINUTE }).then(
+          (tasks) => {
+            open.delete(id);
+            held.push(...tasks);
+          },
+          () => open.delete(id),
+        );
+        return Promise.resolve();
+      },
+      async () => {
+        const [task] = held.splice(Math.floor(random.next() * held.length), 1);
+        if (task === undefined) return;
+        const item = { queue: `shop#${task.queue.name}`, pid: task.pid, token: task.token };
+        const update = random.next() < 0.6 ? { dequeue: [item] } : { release: [{ ...item, delay: pick([0, 500]) }] };
+        await h.update(update).catch(() => {});
+      },
+      () => h.engine.resetLeases(parseQueueName(pick(QUEUES))),
+      () => h.engine.deleteQueue(parseQueueName(pick(QUEUES))),
+      async () => {
+        const queues = pick([...QUEUES, 'shop#*', 'shop#*']);
+        const maxLeased = pick([1, 2, 3]);
+        await limitQueues(h.engine, queues, { maxLeased });
+        most.set(queues, maxLeased);
+      },
+      async () => {
+        const queues = pick([...most.keys(), 'shop#*']);
+        await unlimitQueues(h.engine, queues);
+        most.delete(queues);
+      },
+    ];
+    const weights = [0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 4, 5, 5, 6, 7, 7]; // 7: time passes
+    for (let step = 0; step < 120; step++) {
+      const before = await h.clock.run(countsNow(h));
+      const act = steps[pick(weights)];
+      if (act === undefined) await h.clock.advance(pick([50, 300, 1100]));
+      else await h.clock.run(Promise.resolve(act()));
+      // Due tasks are shown, and reads end.
+      await h.clock.advance(250);
+      const counts = await h.clock.run(countsNow(h));
+      const uses = await h.clock.run(h.engine.limits.list('shop'));
+      // Looking may show due tasks, which are leased then.
+      const isStill = isDeepStrictEqual(counts, await h.clock.run(countsNow(h)));
+      for (const { record, leased: used } of uses) {
+        const named = QUEUES.filter((queue) => record.matches(parseQueueName(queue).name));
+        const leasedOf = (all: typeof counts) => named.reduce((sum, queue) => sum + (all.get(queue)?.leased ?? 0), 0);
+        const sum = leasedOf(counts);
+        if (isStill) expect(used, `seed ${seed}, step ${step}`).toBe(sum);
+        const limit = most.get(record.message.queues) ?? 0;
+        expect(record.message.maxLeased).toBe(limit);
+        // A limit that was lowered ends no lease.
+        expect(sum, `seed ${seed}, step ${step}`).toBeLessThanOrEqual(Math.max(limit, leasedOf(before)));
+      }
+      let stuck = stuckNow(counts, uses);
+      for (let look = 0; stuck.length > 0 && look < 2; look++) {
+        await h.clock.advance(250);
+        const later = stuckNow(await h.clock.run(countsNow(h)), await h.clock.run(h.engine.limits.list('shop')));
+        stuck = stuck.filter((id) => later.includes(id));
+      }
+      expect(stuck, `seed ${seed}, step ${step}: requests wait for tasks that they may have`).toEqual([]);
+    }
+
+    /** Requests that wait although a limit lets them have a task. */
+    function stuckNow(counts: Awaited<ReturnType<typeof countsNow>>, uses: readonly LimitUse[]): number[] {
+      const isFree = (queue: string): boolean => {
+        const matching = uses.filter(({ record }) => record.matches(parseQueueName(queue).name));
+        const hasRoom = matching.every(({ record, leased: used }) => used < record.message.maxLeased);
+        return hasRoom && (counts.get(queue)?.available ?? 0) > 0;
+      };
+      return [...open].filter(([, queues]) => queues.some(isFree)).map(([id]) => id);
+    }
+  }
+
+  async function countsNow(h: EngineHarness): Promise<Map<string, { available: number; leased: number }>> {
+    const counts = new Map<string, { available: number; leased: number }>();
+    for (const queue of QUEUES) counts.set(queue, await h.counts(queue));
+    return counts;
+  }
+
+  test.each(Array.from({ length: 20 }, (_, seed) => seed))('is kept and wakes those who wait: seed %i', play);
 });
