@@ -366,6 +366,11 @@ export class LeaseRequests {
     return 'blocked';
   }
 
+  /** Blocks the line of a queue, too, at whose front is a request with patterns that waits for the read of another queue. */
+  #holdUpWith(waiter: LeaseWaiter, name: string): void {
+    for (const names of this.#heldUp.values()) if (waiter.lines.some((line) => names.has(line))) names.add(name);
+  }
+
   /** Continues after a read of the queue, which any operation may have started. */
   #goOn(queue: Queue, error: unknown): void {
     const names = this.#heldUp.get(queue);
@@ -424,7 +429,10 @@ export class LeaseRequests {
     const followed = this.#patterns.isEmpty ? undefined : this.#patterns.following(name);
     const pattern = this.#patterns.isEmpty ? undefined : this.#patterns.get(name);
     for (const waiter of this.#inLine(name, followed)) {
-      if (blocked?.has(waiter)) break;
+      if (blocked?.has(waiter)) {
+        if (followed !== undefined && waiter.patterns.length > 0) this.#holdUpWith(waiter, name);
+        break;
+      }
       const nothing = pattern
         ? pattern.ready.size === 0
         : this.#hasNothing(followed?.queue ?? this.#queueNamed(waiter, name));
