@@ -208,3 +208,16 @@ describe('a short wait', () => {
     expect(h.engine.figures().waiters).toBe(0);
   });
 });
+
+test('a wait that ends while expired leases are searched, for the first look of its request, is answered', async () => {
+  await using h = await engineHarness({ readMs: 25 });
+  await h.update({ enqueue: [{ queue: 'g#q', pid: 'p', retry: { maxAttempts: 1 } }] });
+  await h.crash();
+  const first = h.lease('g#q', { for: 440, wait: 500 });
+  // It does not look: the first request takes the only task when it has been read.
+  let answer: readonly string[] | undefined;
+  void h.lease('g#q', { wait: 500 }).then((tasks) => (answer = pidsOf(tasks)));
+  expect(pidsOf(await h.clock.run(first))).toEqual(['p']);
+  await h.clock.advance(1000);
+  expect(answer).toEqual([]);
+});

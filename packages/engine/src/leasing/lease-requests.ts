@@ -511,8 +511,9 @@ export class LeaseRequests {
    * blocked have already seen the available tasks and could not use them.
    */
   #attemptAhead(waiter: LeaseWaiter): Attempt {
-    const reading = this.#queuesOf(waiter).some(({ refilling, expiring }) => refilling || expiring);
-    if (reading && waiter.lines.some((name) => this.#lines.has(name))) return 'blocked';
+    const reading = this.#queuesOf(waiter).filter(({ refilling, expiring }) => refilling || expiring);
+    // Nothing else may serve the lines when such a read ends: one that another operation has started holds up no line.
+    if (reading.length > 0 && waiter.lines.some((name) => this.#lines.has(name))) return this.#holdUp(waiter, reading);
     for (const names of [...this.#heldUp.values(), this.#withoutRoom]) {
       if (waiter.lines.some((name) => names.has(name) && this.#lines.has(name))) return 'blocked';
     }
