@@ -31,6 +31,7 @@ const EXPIRY_GAP_MS = 10;
  * of a busy queue may become due all the time.
  */
 const DUE_GRACE_MS = 100;
+const NONE: readonly never[] = [];
 const NO_PARTITIONS: ReadonlySet<PartitionId> = new Set();
 /** Time between two searches for queues that match patterns and have due tasks. */
 const SWEEP_GAP_MS = 100;
@@ -469,7 +470,26 @@ export class LeaseRequests {
     if (queue.isOffering) return false;
     const now = this.#engineState.clock.now();
     if (mayBeDue(queue, now)) return false;
-    return queue.limits === undefined || dueUnder(queue.limits, now).next().done === true;
+    return this.#inTheWay([queue], Number.POSITIVE_INFINITY, now).length === 0;
+  }
+
+  /** Queues whose expired leases may take slots that a request for these queues could have: some of them, if there are many. */
+  #inTheWay(queues: readonly Queue[], maxTasks: number, now: Instant): readonly Queue[] {
+    let limits: Set<QueuesLimit> | undefined;
+    for (const queue of queues) {
+      if (queue.limits === undefined) continue;
+      limits ??= new Set();
+      for (const limit of queue.limits) if (limit.room < maxTasks) limits.add(limit);
+    }
+    if (limits === undefined) return NONE;
+    const found: Queue[] = [];
+    for (const queue of dueUnder(limits, now)) {
+      // A lease that cannot be read keeps its slot. Without the gap, a request that waits for the search would begin the next.
+      if (this.#hasJustFailed(queue, now)) continue;
+      found.push(queue);
+      if (found.length === SWEPT_AT_ONCE) break;
+    }
+    return found;
   }
 
   #hasImpatient(name: string, followed: Followed | undefined): boolean {
@@ -546,9 +566,8 @@ export class LeaseRequests {
     const candidates = patterns.length > 0 ? this.#candidates(waiter, only) : undefined;
     const queues = candidates?.queues ?? this.#queuesOf(waiter);
     const expiring = queues.filter((queue) => mayBeDue(queue, now));
-    for (const queue of inTheWay(queues, command.maxTasks, now) ?? []) {
-      if (!expiring.includes(queue) && !this.#hasJustFailed(queue, now)) expiring.push(queue);
-    }
+    for (const queue of this.#inTheWay(queues, command.maxTasks, now))
+      if (!expiring.includes(queue)) expiring.push(queue);
     const names = candidates === undefined ? waiter.queues : [...waiter.queues, ...candidates.ids.keys()];
     const sources = names.flatMap((name) => engineState.lastAttempts.into(name, now));
     for (const queue of expiring.concat(sources)) this.#startExpiry(queue);
@@ -779,17 +798,6 @@ interface Candidates {
   readonly blocked: Queue[];
   /** True if there are queues with tasks for which others wait first, until there is room for their answers. */
   isWithoutRoom: boolean;
-}
-
-/** Queues whose expired leases may take slots that the request could have. Undefined: its queues have no limits. */
-function inTheWay(queues: readonly Queue[], maxTasks: number, now: Instant): Iterable<Queue> | undefined {
-  let found: Set<Queue> | undefined;
-  for (const { limits } of queues) {
-    if (limits === undefined) continue;
-    found ??= new Set();
-    for (const limit of limits) if (limit.room < maxTasks) for (const queue of dueUnder([limit], now)) found.add(queue);
-  }
-  return found;
 }
 
 /** The tasks, with the patterns by which they were found. */

@@ -71,19 +71,26 @@ export const isExpected = (error: unknown): boolean =>
 /** Queues whose due tasks concern the named queues: these queues, and queues whose dead tasks may go to them. */
 export function* dueFor(engineState: EngineState, names: Iterable<QueueName>): Generator<Queue> {
   const now = engineState.clock.now();
+  const limits = new Set<QueuesLimit>();
   for (const name of names) {
     const queue = engineState.table.get(name);
     if (queue && mayBeDue(queue, now)) yield queue;
-    if (queue?.limits !== undefined) yield* dueUnder(queue.limits, now);
+    for (const limit of queue?.limits ?? []) limits.add(limit);
     yield* engineState.lastAttempts.into(name, now);
   }
+  yield* dueUnder(limits, now);
 }
 
 /** Queues whose expired leases may free slots of the limits. */
 export function* dueUnder(limits: Iterable<QueuesLimit>, now: Instant): Generator<Queue> {
-  const due = new Set<Queue>();
-  for (const { leasing } of limits) for (const queue of leasing) if (mayBeDue(queue, now)) due.add(queue);
-  yield* due;
+  const seen = new Set<Queue>();
+  for (const limit of limits) {
+    for (const queue of limit.due(now)) {
+      if (seen.has(queue)) continue;
+      seen.add(queue);
+      yield queue;
+    }
+  }
 }
 
 /** As `dueFor`, but only queues with tasks that may have to move to a dead-letter queue. */

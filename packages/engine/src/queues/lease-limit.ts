@@ -4,11 +4,17 @@ import type { LimitRecord, LimitUse } from '../domain/queue-limits.ts';
 
 /** A limit that is used up again within this time has been used up all the time, in ms: a slot was free for a moment only. */
 const BREAK_MS = 1000;
+const NONE: readonly never[] = [];
 const NEVER = Number.MAX_SAFE_INTEGER as Instant;
 
 /** A queue, as far as a limit knows it. */
 export interface Limited {
-  readonly ledger: { readonly available: number; readonly leased: number };
+  readonly ledger: {
+    readonly available: number;
+    readonly leased: number;
+    /** None of its leases ends before. It only gets earlier with a change of the queue. */
+    readonly dueFloor: Instant;
+  };
 }
 
 /** What a limit tells as its queues change. */
@@ -34,6 +40,8 @@ export class LeaseLimit<Q extends Limited> implements LimitUse {
   readonly #leasing = new Map<Q, number>();
   /** Its queues with available tasks. Those of which no task was leased for the longest time come first. */
   readonly #waiting = new Set<Q>();
+  /** None of its queues has a lease that ends before. */
+  #dueFloor = NEVER;
   #freedAt = Number.NEGATIVE_INFINITY;
   /** How long it had been used up at `#freedAt`. */
   #usedUpBefore: Instant | undefined;
@@ -69,9 +77,17 @@ export class LeaseLimit<Q extends Limited> implements LimitUse {
     return this.#tokens?.next(this.#events.now()) ?? NEVER;
   }
 
-  /** Its queues with leased tasks. */
-  get leasing(): Iterable<Q> {
-    return this.#leasing.keys();
+  /** Its queues that may have leases that are over. Many requests ask, and it has many queues. */
+  due(now: Instant): readonly Q[] {
+    if (now < this.#dueFloor) return NONE;
+    const due: Q[] = [];
+    this.#dueFloor = NEVER;
+    for (const queue of this.#leasing.keys()) {
+      const { dueFloor } = queue.ledger;
+      if (dueFloor < this.#dueFloor) this.#dueFloor = dueFloor;
+      if (dueFloor <= now) due.push(queue);
+    }
+    return due;
   }
 
   /** Its queues with available tasks, in the order of their turns. */
@@ -94,7 +110,8 @@ export class LeaseLimit<Q extends Limited> implements LimitUse {
 
   /** Returns how many more of its tasks are leased than before. */
   #count(queue: Q): number {
-    const { leased, available } = queue.ledger;
+    const { leased, available, dueFloor } = queue.ledger;
+    if (leased > 0 && dueFloor < this.#dueFloor) this.#dueFloor = dueFloor;
     const before = this.#leasing.get(queue) ?? 0;
     this.leased += leased - before;
     if (leased === 0) this.#leasing.delete(queue);
