@@ -183,6 +183,14 @@ test('cancel: a task that waits goes at once, and the handler of one that runs i
   ]);
 });
 
+test('start-by: tasks that nobody has leased in time do not run, and those who wait are told', async () => {
+  expect(await runExample('attempts/start-by', [node.endpoint])).toEqual([
+    'ann: cancelled, not started in time',
+    'bob: dead-lettered, not started in time',
+    'eve: attempt 1',
+  ]);
+});
+
 test('time-limit: attempts that take too long have failed, whether or not their handlers stop', async () => {
   const lines = await runExample('attempts/time-limit', [node.endpoint]);
   expect(lines.filter((line) => line.startsWith('slow'))).toEqual([

@@ -129,6 +129,7 @@ const stepIn = ({ queues, hasSchedules, hasTopics }: World) => {
         retry: fc.nat({ max: 4 }),
         delay: fc.constantFrom(0, 0, 50),
         timeLimit: fc.constantFrom(undefined, undefined, 30),
+        startWithin: fc.constantFrom(undefined, undefined, 20, 100),
       }),
     },
     { weight: 5, arbitrary: fc.record({ do: fc.constant('lease' as const), queue, ms }) },

@@ -509,7 +509,7 @@ export class EngineState {
   }
 
   #noteCounts(queue: Queue, now: Instant): void {
-    if (queue.ledger.hidden > 0 && !queue.isReserved) this.hiding.add(queue);
+    if (queue.ledger.hasDue && !queue.isReserved) this.hiding.add(queue);
     else this.hiding.delete(queue);
     this.#empty.note(queue, now);
   }

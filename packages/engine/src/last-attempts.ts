@@ -1,6 +1,6 @@
 import type { QueueName } from '@taskmaster/proto';
 import type { Instant, Ticket } from './domain/ids.ts';
-import { isLeased, type TaskState } from './domain/task.ts';
+import { dueOf, isLeased, type TaskState } from './domain/task.ts';
 import { deadLetterQueueOf, isLastAttempt } from './operations/attempts.ts';
 import type { Queue } from './queues/queue.ts';
 
@@ -16,11 +16,15 @@ const FAILED_GAP_MS = 1000;
 const RECOVERED_AT_ONCE = 64;
 
 interface Dying {
-  /** Number of the queue's tasks in their last attempt, including all leases from before the start, which may be. */
+  /**
+   * Number of the queue's tasks in their last attempt, including all leases from before the start, which may be, and of those
+   * that must start by an instant.
+   */
   leases: number;
-  /** No such lease ends before this time. */
+  /** None of them ends before this time. */
   floor: Instant;
-  /** Leases with tokens up to this one were granted before the start. `old`: number of them that are left. */
+  /** Leases with tokens up to this one were granted before the start. `old`: number of them that are left, and of tasks that had
+   * to start then. These are not told from later ones, so they count until the queue has none of either. */
   readonly recovered: Ticket;
   old: number;
   /** Names, in the same group, of the dead-letter queues of these tasks. */
@@ -44,9 +48,15 @@ export class LastAttempts {
 
   /** Adds a queue that recovery or a transfer has loaded. Which of its leases are last attempts is not known. */
   adopt(queue: Queue, lastTicket: Ticket): void {
-    const { leased, dueFloor, name } = queue.ledger;
-    if (leased === 0) return;
-    const dying = { leases: leased, floor: dueFloor, recovered: lastTicket, old: leased, targets: new Set<string>() };
+    const { leased, starting, dueFloor, name } = queue.ledger;
+    if (leased + starting === 0) return;
+    const dying = {
+      leases: leased + starting,
+      floor: dueFloor,
+      recovered: lastTicket,
+      old: leased,
+      targets: new Set<string>(),
+    };
     this.#dying.set(queue, dying);
     this.#earliest = earlier(this.#earliest, dueFloor);
     const ofGroup = this.#recovered.get(name.group);
@@ -76,8 +86,9 @@ export class LastAttempts {
       this.forget(queue);
       return;
     }
-    if (!becomesDying || after?.visibility.kind !== 'hidden') return;
-    dying.floor = earlier(dying.floor, after.visibility.until);
+    const due = after && dueOf(after);
+    if (!becomesDying || after === undefined || due === undefined) return;
+    dying.floor = earlier(dying.floor, due);
     this.#earliest = earlier(this.#earliest, dying.floor);
     this.#noteTarget(queue, dying, deadLetterQueueOf(queue.ledger.name, queue.settings, after));
   }
@@ -191,4 +202,5 @@ const earlier = (a: Instant, b: Instant): Instant => (a < b ? a : b);
 const isOld = (state: TaskState, { recovered }: Dying): boolean => isLeased(state) && state.token <= recovered;
 
 const isDying = ({ settings }: Queue, state: TaskState, dying: Dying | undefined): boolean =>
-  isLeased(state) && (isLastAttempt(state, settings) || (dying !== undefined && isOld(state, dying)));
+  state.history?.startBy !== undefined ||
+  (isLeased(state) && (isLastAttempt(state, settings) || (dying !== undefined && isOld(state, dying))));

@@ -50,7 +50,8 @@ export const dataFormats: readonly [DataFormat, ...DataFormat[]] = [
   {
     format: 6,
     release: '0.1.0',
-    changed: 'Groups have pauses and limits of queues, whose tasks earlier builds would lease.',
+    changed:
+      'Groups have pauses and limits of queues, whose tasks earlier builds would lease; tasks may have an instant by which they must start.',
     downgrade: false,
   },
 ];

@@ -18,6 +18,8 @@ export interface TaskFlags extends GivenFlags {
   readonly key?: string;
   readonly delay?: number;
   readonly runAt?: Date;
+  readonly startWithin?: number;
+  readonly startBy?: Date;
 }
 
 /** `withDeadLetters`: the task may name its dead-letter queue. */
@@ -26,7 +28,18 @@ export function addTaskFlags(command: Command, { withDeadLetters = true } = {}):
     .option('--key <key>', 'identity of the task apart from its PID, which is then only its order')
     .addOption(modeOption())
     .addOption(new Option('--delay <duration>', 'hide the task for this time').argParser(lengthOfTime))
-    .addOption(runAtOption('hide the task until this time'));
+    .addOption(runAtOption('hide the task until this time'))
+    .addOption(
+      new Option(
+        '--start-within <duration>',
+        'do not run the task if no worker has leased it after this time',
+      ).argParser(lengthOfTime),
+    )
+    .addOption(
+      new Option('--start-by <time>', 'do not run the task if no worker has leased it by this time')
+        .argParser(instant)
+        .conflicts('startWithin'),
+    );
   addGivenFlags(command, { withDeadLetters });
 }
 
@@ -75,8 +88,8 @@ export const retryOptions = (): readonly Option[] => [
   ).argParser(queueName),
 ];
 
-export function taskOptions({ key, mode, delay, runAt, ...given }: TaskFlags): TaskOptions {
-  return { key, mode, delay, runAt, ...givenOptions(given) };
+export function taskOptions({ key, mode, delay, runAt, startWithin, startBy, ...given }: TaskFlags): TaskOptions {
+  return { key, mode, delay, runAt, startWithin, startBy, ...givenOptions(given) };
 }
 
 export function givenOptions({

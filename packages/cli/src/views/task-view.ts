@@ -112,6 +112,7 @@ export function taskObject(task: SeenTask): object {
             deadLetterQueue: retry.deadLetterQueue === '' ? undefined : retry.deadLetterQueue,
           },
     timeLimitMs: task.timeLimitMs,
+    startBy: task.startBy?.toISOString(),
     deadLetterFrom: task.deadLetterFrom,
     progress: task.progress && { at: task.progress.at.toISOString(), text: task.progress.text },
     cancelled: task.cancelled && { at: task.cancelled.at.toISOString(), reason: task.cancelled.reason },
@@ -193,6 +194,9 @@ export function taskColumns(
     columns.push({ title, align: 'right', cell: ({ hiddenUntil }) => until(hiddenUntil, now) });
   }
   columns.push(...limitColumns(tasks));
+  if (tasks.some(({ startBy }) => startBy !== undefined)) {
+    columns.push({ title: 'START WITHIN', align: 'right', cell: ({ startBy }) => until(startBy, now) });
+  }
   if (tasks.some(({ cancelled }) => cancelled !== undefined)) {
     columns.push({ title: 'CANCELLED', cell: ({ cancelled }) => cancelledCell(cancelled, out) });
   }

@@ -17,7 +17,7 @@ export type TaskRetryPolicy = Readonly<WirePolicy>;
 export interface TaskFailure {
   /** When it failed, by the node's clock. */
   readonly failedAt: Date;
-  /** Number of the attempt, from 1. */
+  /** Number of the attempt, from 1. 0: the task had not started in time. */
   readonly attempt: number;
   readonly workerLabel: string | undefined;
   /**
@@ -47,6 +47,8 @@ export interface TaskSummary extends GivenFields {
   /** Label of this worker. */
   readonly workerLabel: string | undefined;
   readonly retry: TaskRetryPolicy | undefined;
+  /** By when it must be leased for the first time. Undefined: there is no such date, or it was leased. */
+  readonly startBy: Date | undefined;
   /** Its last failures, at most 5, the latest last: attempts released with an error, and leases that expired. */
   readonly failures: readonly TaskFailure[];
   /** The queue from which the task came to this dead-letter queue. */
@@ -105,6 +107,7 @@ export function taskSummary(info: WireInfo): TaskSummary {
     workerLabel: info.workerLabel === '' ? undefined : info.workerLabel,
     retry: info.retry,
     ...givenFields(info),
+    startBy: instant(info.startByUnixMs ?? 0),
     failures: info.failures.map(taskFailure),
     deadLetterFrom: info.deadLetterFrom === '' ? undefined : info.deadLetterFrom,
     progress: info.progress === '' ? undefined : { at: new Date(info.progressUnixMs), text: info.progress },

@@ -21,8 +21,8 @@ export interface WaitForOptions<R = unknown> {
 export interface TaskEnd<R = unknown> {
   /**
    * `dead-lettered`: it went to its dead-letter queue. `removed`: it was removed without a lease or with its queue, put back from
-   * a dead-letter queue, or got another PID. `cancelled`: it was cancelled and not completed. `unknown`: it is not in the queue,
-   * and has left no result.
+   * a dead-letter queue, or got another PID. `cancelled`: it was cancelled and not completed, or had not started in time.
+   * `unknown`: it is not in the queue, and has left no result.
    */
   readonly outcome: 'completed' | 'dead-lettered' | 'removed' | 'cancelled' | 'unknown';
   /** The result of a completed task. Undefined: it left none, or its handler returned nothing. */

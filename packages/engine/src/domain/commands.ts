@@ -24,6 +24,8 @@ export interface EnqueueItem {
   readonly key: string | undefined;
   /** Undefined: nothing. */
   readonly given: TaskGiven | undefined;
+  /** By when its first attempt must begin, or how long after the enqueue. Undefined: there is no such time. */
+  readonly start?: { readonly by: Instant } | { readonly withinMs: number } | undefined;
   /** UNSPECIFIED: that of the queue's settings. */
   readonly mode: EnqueueMode;
   readonly delayMs: number;

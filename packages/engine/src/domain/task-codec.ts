@@ -16,6 +16,7 @@ const RETRY = 4;
 const DUE_LATER = 8;
 const HISTORY = 16;
 const HEADERS = 32;
+const START_BY = 64;
 /** In a history. */
 const ORIGIN = 1;
 const ORIGIN_RETRY = 2;
@@ -37,7 +38,8 @@ export function writeTaskState(out: ByteWriter, state: TaskState, history: TaskH
       (retry ? RETRY : 0) |
       (isDueLater ? DUE_LATER : 0) |
       (history ? HISTORY : 0) |
-      (state.headerBytes > 0 ? HEADERS : 0),
+      (state.headerBytes > 0 ? HEADERS : 0) |
+      (history?.startBy === undefined ? 0 : START_BY),
   );
   out.number(state.enqueuedAt);
   if (isDueLater) out.number(state.dueAt);
@@ -53,6 +55,7 @@ export function writeTaskState(out: ByteWriter, state: TaskState, history: TaskH
   }
   if (retry) writeRetry(out, retry);
   if (history) writeHistory(out, history);
+  if (history?.startBy !== undefined) out.number(history.startBy);
 }
 
 export function readTaskState(from: ByteReader): TaskState {
@@ -65,7 +68,8 @@ export function readTaskState(from: ByteReader): TaskState {
   const token = from.number() as LeaseToken;
   const visibility = readVisibility(from, flags);
   const retry = flags & RETRY ? readRetry(from) : undefined;
-  const history = flags & HISTORY ? readHistory(from) : undefined;
+  const past = flags & HISTORY ? readHistory(from) : undefined;
+  const history = past && flags & START_BY ? { ...past, startBy: from.number() as Instant } : past;
   return { enqueuedAt, dueAt, dataBytes, headerBytes, attempts, token, retry, visibility, history };
 }
 
@@ -151,5 +155,5 @@ function readHistory(from: ByteReader): TaskHistory {
     failures.push({ at, attempt, worker, error });
   }
   const origin = queue === undefined ? undefined : { queue, retry, died };
-  return { key, given, failures, origin, rerun: (flags & RERUN) !== 0, progress, cancelled };
+  return { key, given, startBy: undefined, failures, origin, rerun: (flags & RERUN) !== 0, progress, cancelled };
 }

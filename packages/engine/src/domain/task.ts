@@ -78,6 +78,8 @@ export interface TaskHistory {
   /** Identity within the queue, apart from the PID. */
   readonly key: string | undefined;
   readonly given: TaskGiven | undefined;
+  /** Set until its first lease: it does not run if that has not begun by then. */
+  readonly startBy: Instant | undefined;
   /** The last ones, the latest last. */
   readonly failures: readonly Failure[];
   /** Where the task was before it came to this dead-letter queue. */
@@ -130,6 +132,17 @@ export const leasedTextBytes = (history: TaskHistory | undefined): number =>
 /** Whether the task has a lease that has not ended at `now`. */
 export const isLeasedAt = ({ visibility }: TaskState, now: Instant): boolean =>
   visibility.kind === 'hidden' && visibility.lease !== undefined && visibility.until > now;
+
+/** When something happens to the task by itself: a search shows it then, or ends it. Undefined: nothing does. */
+export function dueOf({ visibility, history }: TaskState): Instant | undefined {
+  const startBy = history?.startBy;
+  if (visibility.kind === 'available') return startBy;
+  return startBy === undefined || visibility.until < startBy ? visibility.until : startBy;
+}
+
+/** Whether the time is over in which its first attempt could begin. */
+export const isTooLate = ({ history }: TaskState, now: Instant): boolean =>
+  history?.startBy !== undefined && history.startBy <= now;
 
 /** The instant from which a worker could lease the task. Undefined while it is delayed. */
 export const dueSince = (state: TaskState): Instant | undefined =>

@@ -5,9 +5,9 @@ import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
 import { taskKey } from '../domain/keys.ts';
 import { DEFAULT_SETTINGS } from '../domain/queue-settings.ts';
 import { Refusal } from '../domain/refusal.ts';
-import { leasedTextBytes, type TaskState } from '../domain/task.ts';
+import { isTooLate, leasedTextBytes, type TaskState } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
-import { isToRunAgain, leaseEnd, maxAttemptsOf, timeLimitOf, withRerun } from '../operations/attempts.ts';
+import { isToRunAgain, leaseEnd, maxAttemptsOf, timeLimitOf, withoutStart, withRerun } from '../operations/attempts.ts';
 import type { PlannedChange } from '../planned-atom.ts';
 import { Family } from '../ports/store.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
@@ -47,6 +47,7 @@ export function select(
   queues: Iterable<Queue>,
   command: LeaseCommand,
   maxBytes: number,
+  now: Instant,
   mostOf?: ReadonlyMap<Queue, number>,
 ): Selection {
   const { maxPid } = command;
@@ -64,8 +65,11 @@ export function select(
       for (const limit of limits) left = Math.min(left, limit.room - (taken?.get(limit) ?? 0));
       if (left <= 0) continue;
     }
-    for (const ready of command.maxTasks === 1 ? cache.first : cache.head()) {
+    const isOneEnough = command.maxTasks === 1 && queue.ledger.starting === 0;
+    for (const ready of isOneEnough ? cache.first : cache.head()) {
       const { pid, state } = ready;
+      // A search will end it. Until then it stands in the queue, and nobody gets it.
+      if (isTooLate(state, now)) continue;
       if (maxPid !== undefined && pid > maxPid) break;
       const payloadBytes = state.dataBytes + (state.headerBytes === 0 ? 0 : headerRoom(state.headerBytes));
       const taskBytes = payloadBytes + pid.length + leasedTextBytes(state.history) + REST_BYTES;
@@ -106,10 +110,14 @@ function furtherRefills(queues: Iterable<Queue>, first: Refill): Refill[] {
 }
 
 /** Leases the picked tasks in this turn, with one atom for each partition. Payloads may still have to be read. */
-export function grant(engineState: EngineState, picks: readonly Pick[], command: LeaseCommand): LeasedPick[] {
+export function grant(
+  engineState: EngineState,
+  picks: readonly Pick[],
+  command: LeaseCommand,
+  now: Instant,
+): LeasedPick[] {
   const [first] = picks;
   if (first === undefined) return [];
-  const now = engineState.clock.now();
   const lease = { workerAddress: command.workerAddress, worker: command.worker, since: now };
   const changes: PlannedChange[] = [];
   const granted: LeasedPick[] = [];
@@ -122,7 +130,7 @@ export function grant(engineState: EngineState, picks: readonly Pick[], command:
     const until = leaseEnd(now, durationMs, timeLimitOf(state, settings), now, now);
     const visibility = { kind: 'hidden' as const, until, lease };
     // This lease has the data of all enqueues so far.
-    const history = isToRunAgain(state) ? withRerun(state.history, false) : state.history;
+    const history = isToRunAgain(state) ? withRerun(state.history, false) : withoutStart(state.history);
     const after: TaskState = { ...state, attempts: state.attempts + 1, token, visibility, history };
     const change = {
       kind: 'change' as const,

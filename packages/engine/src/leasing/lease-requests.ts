@@ -578,7 +578,7 @@ export class LeaseRequests {
     if (late !== undefined) return this.#holdUp(waiter, [late]);
     // A request for more bytes than one answer may hold gets fewer tasks; the caller asks again for the rest.
     const maxBytes = Math.min(command.maxBytes, engineState.admission.maxAnswerBytes);
-    const selection = select(queues, command, maxBytes, candidates?.mostOf);
+    const selection = select(queues, command, maxBytes, now, candidates?.mostOf);
     const mayRefill = waiter.refills < MAX_REFILLS + queues.length / REFILLS_AT_ONCE;
     if (selection.kind === 'refill' && (mayRefill || selection.picks.length === 0)) {
       const [first] = selection.refills;
@@ -605,7 +605,7 @@ export class LeaseRequests {
     const room = engineState.admission.tryAnswer(selection.bytes);
     if (!room) return this.#waitForRoom(waiter);
     try {
-      const granted = grant(engineState, selection.picks, command);
+      const granted = grant(engineState, selection.picks, command, now);
       const delivering = this.#deliver(granted, room);
       waiter.answer(candidates === undefined ? delivering : delivering.then((tasks) => withIds(tasks, candidates.ids)));
     } catch (error) {
@@ -748,7 +748,7 @@ export class LeaseRequests {
   #armDueTimer(name: string): void {
     const [first] = this.#lines.line(name);
     const queue = first && this.#queueNamed(first, name);
-    if (!queue || queue.ledger.hidden === 0) return;
+    if (!queue?.ledger.hasDue) return;
     const { clock } = this.#engineState;
     const at = Math.max(queue.ledger.dueFloor, clock.now() + EXPIRY_GAP_MS) as Instant;
     const armed = this.#dueTimers.get(name);

@@ -2,7 +2,7 @@ import type { ApplyAtom } from '../domain/atom.ts';
 import { ByteWriter } from '../domain/bytes.ts';
 import type { Instant, Key, Pid, QueueId } from '../domain/ids.ts';
 import { dueKey, metaKeys, queueKey, queuePrefix, requestKey, taskKey } from '../domain/keys.ts';
-import type { TaskState } from '../domain/task.ts';
+import { dueOf, type TaskState } from '../domain/task.ts';
 import { writeTaskState } from '../domain/task-codec.ts';
 import { Family } from '../ports/store.ts';
 import type { WriteBatch } from '../ports/write-batch.ts';
@@ -10,6 +10,8 @@ import type { WriteBatch } from '../ports/write-batch.ts';
 /** Version 2 adds the instant at which the task became due. */
 const VERSION = 2;
 const EMPTY = new Uint8Array(0);
+/** In the index of due times: the task is available, and must start by then. */
+const STARTS = new Uint8Array(1);
 const writer = new ByteWriter();
 
 /** Version of the rows in the families ready and hidden, by their first byte. */
@@ -59,20 +61,19 @@ export interface BehindRows {
  */
 export function writeTaskRows(batch: WriteBatch, prefix: string, pid: Pid, { earlier, now }: BehindRows): void {
   const key = taskKey(prefix, pid);
-  const until = untilOf(now);
-  const isHidden = until !== undefined;
-  let ready = now !== undefined && !isHidden;
-  let hidden = isHidden;
+  const due = now && dueOf(now);
+  let ready = now?.visibility.kind === 'available';
+  let hidden = now?.visibility.kind === 'hidden';
   for (const state of earlier) {
-    const earlierUntil = untilOf(state);
-    if (earlierUntil === undefined) {
+    if (state.visibility.kind === 'available') {
       if (!ready) batch.delete(Family.ready, key);
       ready = true;
-      continue;
+    } else {
+      if (!hidden) batch.delete(Family.hidden, key);
+      hidden = true;
     }
-    if (!hidden) batch.delete(Family.hidden, key);
-    hidden = true;
-    if (earlierUntil !== until) batch.delete(Family.due, dueKey(prefix, earlierUntil, pid));
+    const earlierDue = dueOf(state);
+    if (earlierDue !== undefined && earlierDue !== due) batch.delete(Family.due, dueKey(prefix, earlierDue, pid));
   }
   if (now) putState(batch, prefix, key, pid, now);
 }
@@ -81,7 +82,7 @@ export function writeTaskRows(batch: WriteBatch, prefix: string, pid: Pid, { ear
 export const untilOf = (state: TaskState | undefined): Instant | undefined =>
   state?.visibility.kind === 'hidden' ? state.visibility.until : undefined;
 
-/** Writes the row of a task and, if it is hidden, its entry in the index of due times. */
+/** Writes the row of a task and, if it is due some day, its entry in the index of due times. */
 export function writeTaskRow(batch: WriteBatch, prefix: string, pid: Pid, state: TaskState): void {
   putState(batch, prefix, taskKey(prefix, pid), pid, state);
 }
@@ -91,5 +92,6 @@ function putState(batch: WriteBatch, prefix: string, key: Key, pid: Pid, state: 
   writeTaskState(writer, state, state.history);
   const { visibility } = state;
   batch.putWritten(visibility.kind === 'hidden' ? Family.hidden : Family.ready, key, writer);
-  if (visibility.kind === 'hidden') batch.put(Family.due, dueKey(prefix, visibility.until, pid), EMPTY);
+  const due = dueOf(state);
+  if (due !== undefined) batch.put(Family.due, dueKey(prefix, due, pid), visibility.kind === 'hidden' ? EMPTY : STARTS);
 }

@@ -2,7 +2,7 @@ import type { QueueName } from '@taskmaster/proto';
 import type { TaskChange } from '../domain/atom.ts';
 import { ByteReader, ByteWriter } from '../domain/bytes.ts';
 import type { Instant, Pid, QueueId, Ticket } from '../domain/ids.ts';
-import { dueSince, isLeased, type TaskState } from '../domain/task.ts';
+import { dueOf, dueSince, isLeased, type TaskState } from '../domain/task.ts';
 import { AgeHistogram } from './age-histogram.ts';
 
 /** From version 2 on, the age of a task counts from when it became due. */
@@ -21,7 +21,7 @@ const writer = new ByteWriter();
  * applied in the order of their tickets, and an atom that the loaded row already includes is ignored.
  *
  *  L1  `available + leased + delayed` is the number of the queue's tasks.
- *  L2  No available task has a PID below `readyFloor`; no hidden task shows before `dueFloor`. The floors let scans skip
+ *  L2  No available task has a PID below `readyFloor`; no task is due before `dueFloor`. The floors let scans skip
  *      the tombstones that taken tasks left behind.
  *  L3  No task of the queue ever had a PID above `largestPid`.
  */
@@ -32,6 +32,8 @@ export class QueueLedger {
   available = 0;
   leased = 0;
   delayed = 0;
+  /** Number of these tasks that must start by some instant and have not started. Rows of earlier releases do not have it. */
+  starting = 0;
   /**
    * Payload of its tasks, in bytes. Rows of earlier releases do not have it: their tasks do not count, and the sum does not fall
    * below zero when they go.
@@ -61,6 +63,11 @@ export class QueueLedger {
     return this.leased + this.delayed;
   }
 
+  /** True if some of its tasks are due some day. */
+  get hasDue(): boolean {
+    return this.hidden > 0 || this.starting > 0;
+  }
+
   /** When the oldest task that is not delayed became due, or slightly earlier; undefined without one. */
   get oldest(): Instant | undefined {
     return this.#ages.oldest;
@@ -81,11 +88,9 @@ export class QueueLedger {
     }
     this.#count(change.after, 1);
     const { visibility } = change.after;
-    if (visibility.kind === 'hidden') {
-      if (visibility.until < this.dueFloor) this.dueFloor = visibility.until;
-    } else if (change.pid < this.readyFloor) {
-      this.readyFloor = change.pid;
-    }
+    const due = dueOf(change.after);
+    if (due !== undefined && due < this.dueFloor) this.dueFloor = due;
+    if (visibility.kind === 'available' && change.pid < this.readyFloor) this.readyFloor = change.pid;
   }
 
   /** Moves all instants by `byMs` milliseconds, because the ledger comes from a node with another clock. */
@@ -107,6 +112,7 @@ export class QueueLedger {
     if (state.visibility.kind === 'available') this.available += by;
     else if (isLeased(state)) this.leased += by;
     else this.delayed += by;
+    if (state.history?.startBy !== undefined) this.starting += by;
     this.bytes = Math.max(0, this.bytes + by * state.dataBytes);
   }
 
@@ -127,6 +133,7 @@ export class QueueLedger {
     writer.number(this.dueFloor);
     this.#ages.write(writer);
     writer.number(this.bytes);
+    writer.number(this.starting);
     return writer.view();
   }
 
@@ -147,6 +154,7 @@ export class QueueLedger {
     ledger.dueFloor = from.number() as Instant;
     ledger.#ages = AgeHistogram.read(from);
     ledger.bytes = from.atEnd ? 0 : from.number();
+    ledger.starting = from.atEnd ? 0 : from.number();
     return ledger;
   }
 }

@@ -19,7 +19,7 @@ export const NO_TOKEN = 0 as LeaseToken;
 
 /** A new task, hidden until the instant if that is not past. */
 export function newState(
-  item: Pick<EnqueueItem, 'data' | 'headerBytes' | 'retry'> & Partial<Pick<EnqueueItem, 'key' | 'given'>>,
+  item: Pick<EnqueueItem, 'data' | 'headerBytes' | 'retry'> & Partial<Pick<EnqueueItem, 'key' | 'given' | 'start'>>,
   now: Instant,
   dueAt: Instant,
 ): TaskState {
@@ -33,7 +33,7 @@ export function newState(
     token: NO_TOKEN,
     retry,
     visibility: hiddenUntil(dueAt, now),
-    history: atStart(item),
+    history: atStart({ ...item, startBy: item.start && startByOf(item.start, now) }),
   };
 }
 
@@ -103,6 +103,7 @@ export const asNew = (state: TaskState, now: Instant): TaskState => ({
 export const NO_HISTORY: TaskHistory = {
   key: undefined,
   given: undefined,
+  startBy: undefined,
   failures: [],
   origin: undefined,
   rerun: false,
@@ -114,9 +115,36 @@ export const NO_HISTORY: TaskHistory = {
 const atStart = ({
   key,
   given,
+  startBy,
   origin,
-}: Partial<Pick<TaskHistory, 'key' | 'given' | 'origin'>>): TaskHistory | undefined =>
-  key === undefined && given === undefined && origin === undefined ? undefined : { ...NO_HISTORY, key, given, origin };
+}: Partial<Pick<TaskHistory, 'key' | 'given' | 'startBy' | 'origin'>>): TaskHistory | undefined =>
+  key === undefined && given === undefined && startBy === undefined && origin === undefined
+    ? undefined
+    : { ...NO_HISTORY, key, given, startBy, origin };
+
+const startByOf = (start: NonNullable<EnqueueItem['start']>, now: Instant): Instant =>
+  'by' in start ? start.by : ((now + start.withinMs) as Instant);
+
+/** What a task keeps from its first lease on, or when it has missed its start. */
+export const withoutStart = (history: TaskHistory | undefined): TaskHistory | undefined =>
+  history?.startBy === undefined ? history : kept({ ...history, startBy: undefined });
+
+/**
+ * What follows when the first attempt of a task has not begun in time: the dead-letter queue that its policy names, if it names
+ * one; otherwise it ends as a cancelled one.
+ */
+export function afterMissedStart(
+  before: TaskState,
+  settings: QueueSettings,
+): { readonly kind: 'dead' | 'cancelled'; readonly state: TaskState; readonly at: Instant; readonly reason: string } {
+  const startBy = before.history?.startBy ?? before.enqueuedAt;
+  const at = startBy < before.enqueuedAt ? before.enqueuedAt : startBy;
+  const reason = `not started by ${new Date(startBy).toISOString()}`;
+  const named = before.retry?.deadLetterQueue || settings.retry.deadLetterQueue;
+  const failure = { at, attempt: before.attempts, worker: '', error: { message: reason, details: '' } };
+  const history = { ...(before.history ?? NO_HISTORY), startBy: undefined, failures: [failure] };
+  return { kind: named === '' ? 'cancelled' : 'dead', state: { ...before, history }, at, reason };
+}
 
 /** What a task keeps when it is enqueued again, or leased (`rerun` false). */
 export const withRerun = (history: TaskHistory | undefined, rerun: boolean): TaskHistory | undefined =>
@@ -143,9 +171,9 @@ export const withoutOrigin = (history: TaskHistory): TaskHistory | undefined =>
 
 /** Undefined if the history says nothing. */
 function kept(history: TaskHistory): TaskHistory | undefined {
-  const { key, given, failures, origin, rerun, progress, cancelled } = history;
+  const { key, given, startBy, failures, origin, rerun, progress, cancelled } = history;
   const isNew = origin === undefined && !rerun && failures.length === 0 && !progress && !cancelled;
-  return isNew && key === undefined && given === undefined ? undefined : history;
+  return isNew && key === undefined && given === undefined && startBy === undefined ? undefined : history;
 }
 
 /**

@@ -3,7 +3,7 @@ import { UnreadableBytesError } from '../domain/bytes.ts';
 import type { Instant, Pid } from '../domain/ids.ts';
 import { afterPrefix, dueKey, instantOfDueKey, pidOfDueKey } from '../domain/keys.ts';
 import { Refusal } from '../domain/refusal.ts';
-import { AVAILABLE } from '../domain/task.ts';
+import { AVAILABLE, dueOf, isTooLate } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { EngineView } from '../pending/engine-view.ts';
 import { Reads } from '../pending/reads.ts';
@@ -11,7 +11,7 @@ import { Family, StoreCorruptError } from '../ports/store.ts';
 import { isSchedules, type Queue } from '../queues/queue.ts';
 import type { QueuesLimit } from '../records/limit-table.ts';
 import { endRecords } from '../records/record-store.ts';
-import { afterFailedAttempt, cancelReasonOf, type FailedAttempt } from './attempts.ts';
+import { afterFailedAttempt, afterMissedStart, cancelReasonOf, type FailedAttempt } from './attempts.ts';
 import { type Attempt, decide } from './decide.ts';
 import { toDeadLetters } from './moves.ts';
 import { endCancelled, moveAll } from './records/leave-end.ts';
@@ -30,7 +30,7 @@ const NO_PID = '' as Pid;
 export const mayBeDue = (queue: Queue, now: Instant): boolean => !isSchedules(queue) && isFloorPast(queue, now);
 
 /** As `mayBeDue`, for any queue. */
-export const isFloorPast = ({ ledger }: Queue, now: Instant): boolean => ledger.hidden > 0 && ledger.dueFloor <= now;
+export const isFloorPast = ({ ledger }: Queue, now: Instant): boolean => ledger.hasDue && ledger.dueFloor <= now;
 
 /**
  * Shows the tasks of a queue that are due: makes them available after expired leases, delays and backoffs, or moves them to
@@ -164,8 +164,8 @@ export async function eachDue(
 
 function* recentlyHidden(queue: Queue, now: Instant): Generator<Pid> {
   for (const { pid, now: state } of queue.pendingChanges()) {
-    const visibility = state?.visibility;
-    if (visibility?.kind === 'hidden' && visibility.until <= now) yield pid;
+    const due = state && dueOf(state);
+    if (due !== undefined && due <= now) yield pid;
   }
 }
 
@@ -204,7 +204,16 @@ function showIn(draft: TaskDraft, engineState: EngineState, queue: Queue, pids: 
   for (const pid of pids) {
     const task = draft.find(queue, pid);
     const visibility = task?.state.visibility;
-    if (task && visibility?.kind === 'hidden' && visibility.until <= now) {
+    if (task && isTooLate(task.state, now)) {
+      const { kind, state, at, reason } = afterMissedStart(task.state, queue.settings);
+      if (kind === 'dead') {
+        deadBytes += state.dataBytes;
+        if (dead.length > 0 && deadBytes > DEAD_BYTES_PER_ATOM) break;
+        dead.push(toDeadLetters(queue, pid, task, state, at));
+      } else {
+        endCancelled(draft, queue, pid, task, reason, at);
+      }
+    } else if (task && visibility?.kind === 'hidden' && visibility.until <= now) {
       if (visibility.lease) {
         const after = afterFailedAttempt(
           task.state,
@@ -251,8 +260,8 @@ async function raiseDueFloor(engineState: EngineState, queue: Queue, now: Instan
   const [next] = await engineState.store.scan(Family.due, range, { rows: 1, bytes: Number.MAX_SAFE_INTEGER });
   let floor = next ? instantOfDueKey(next.key) : NEVER;
   for (const { now: state } of queue.pendingChanges()) {
-    const visibility = state?.visibility;
-    if (visibility?.kind === 'hidden' && visibility.until < floor) floor = visibility.until;
+    const due = state && dueOf(state);
+    if (due !== undefined && due < floor) floor = due;
   }
   ledger.dueFloor = floor;
 }

@@ -14,6 +14,8 @@ import { TaskDraft } from './task-draft.ts';
 
 /** Hidden tasks read for each task that a sample may show. */
 const SAMPLE_FACTOR = 10;
+/** Tasks that must start by an instant, and are available, that a sample of hidden tasks passes over. */
+const MOST_STARTING = 10_000;
 
 /** GetTasks: the present state of tasks. */
 export async function getTasks(engineState: EngineState, command: GetCommand): Promise<TaskView[]> {
@@ -83,8 +85,11 @@ export async function hiddenPids(engineState: EngineState, queue: Queue, limit: 
   // As above, but a changed task may have a row for each of its earlier states.
   let rows = limit;
   for (const { earlier } of queue.pendingChanges()) rows += 1 + earlier.length;
+  // Available tasks that must start are in the index, too. Without a bound a sample could take long.
+  rows += Math.min(ledger.starting, MOST_STARTING);
   const read = await engineState.store.scan(Family.due, range, { rows, bytes: Number.MAX_SAFE_INTEGER });
-  const shown = new Map(read.map(({ key }) => [pidOfDueKey(key), instantOfDueKey(key)]));
+  const hidden = read.filter(({ value }) => value.byteLength === 0);
+  const shown = new Map(hidden.map(({ key }) => [pidOfDueKey(key), instantOfDueKey(key)]));
   for (const { pid, now } of queue.pendingChanges()) {
     const visibility = now?.visibility;
     if (visibility?.kind === 'hidden') shown.set(pid, visibility.until);

@@ -13,7 +13,7 @@ export function toDeadLetters(queue: Queue, pid: Pid, task: CachedTask, state: T
   const { name } = queue.ledger;
   const { retry } = state;
   const origin = { queue: name.name, retry, died: { pid, at: endedAt } };
-  const history = { ...(state.history ?? NO_HISTORY), origin, rerun: false };
+  const history = { ...(state.history ?? NO_HISTORY), startBy: undefined, origin, rerun: false };
   const after = { ...state, token: NO_TOKEN, retry: undefined, visibility: AVAILABLE, history };
   const target = deadLetterQueueOf(name, queue.settings, state);
   return { queue, pid, task, target, arrival: pid, after, kind: 'dead-letter' };

@@ -15,7 +15,7 @@ import { nextFifoPid } from '../domain/fifo-pid.ts';
 import type { Instant, Pid } from '../domain/ids.ts';
 import { endOfKey, keyOf } from '../domain/key-pointer.ts';
 import type { RefusedItem } from '../domain/refusal.ts';
-import { isLeased, isLeasedAt, type TaskState } from '../domain/task.ts';
+import { isLeased, isLeasedAt, isTooLate, type TaskState } from '../domain/task.ts';
 import type { Random } from '../ports/random.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
@@ -389,8 +389,9 @@ export class UpdatePlanner {
     return isOver;
   }
 
-  /** True if the task's last attempt is over, so that it belongs into its dead-letter queue. */
+  /** True if the task's last attempt is over, or its first one has not begun in time. It is not in this queue any more. */
   #hasDied(queue: Queue, { state }: CachedTask): boolean {
+    if (isTooLate(state, this.#view.now)) return this.#view.canShowDue(queue);
     const isOver = isLeased(state) && !isLeasedAt(state, this.#view.now);
     return isOver && isLastAttempt(state, queue.settings) && this.#view.canShowDue(queue);
   }

@@ -64,8 +64,11 @@ export function countChange(counts: Counts, { queue, change, failure }: PlannedC
     }
   }
   if (failure === undefined) return;
-  rates.failed(now);
-  counts.attemptsFailed++;
+  // A task that has missed its start had no attempt.
+  if (change.kind === 'enqueue' || change.before.history?.startBy === undefined) {
+    rates.failed(now);
+    counts.attemptsFailed++;
+  }
   if (failure !== 'dead') return;
   rates.deadLettered();
   counts.tasksDeadLettered++;

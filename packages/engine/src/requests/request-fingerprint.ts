@@ -79,6 +79,7 @@ function writeEnqueue({
   runAt,
   retry,
   given,
+  start,
 }: EnqueueItem): void {
   writer.utf8(queue.name);
   if (isPublished) writer.utf8('published');
@@ -91,6 +92,9 @@ function writeEnqueue({
   if (key !== undefined) writer.utf8(key);
   writeRetry(retry);
   if (given !== undefined) writeGiven(given);
+  if (start === undefined) return;
+  writer.utf8('by' in start ? 'start by' : 'start within');
+  writer.number('by' in start ? start.by : start.withinMs);
 }
 
 /** Writes only what is given, so that a request has the same checksum in builds that know more fields. */

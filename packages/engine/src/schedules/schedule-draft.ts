@@ -4,7 +4,7 @@ import { latin1Of } from '../domain/bytes.ts';
 import { withHeaders } from '../domain/headers.ts';
 import type { Instant, Pid } from '../domain/ids.ts';
 import { Refusal } from '../domain/refusal.ts';
-import { givenIn, isLeased, isLeasedAt, type TaskState } from '../domain/task.ts';
+import { givenIn, isLeased, isLeasedAt, isTooLate, type TaskState } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { isLastAttempt, newState, recordState } from '../operations/attempts.ts';
 import type { Attempt } from '../operations/decide.ts';
@@ -172,6 +172,7 @@ export class ScheduleDraft {
   }
 
   #isOver({ settings }: Queue, state: TaskState): boolean {
-    return isLeased(state) && !isLeasedAt(state, this.#view.now) && isLastAttempt(state, settings);
+    const { now } = this.#view;
+    return isTooLate(state, now) || (isLeased(state) && !isLeasedAt(state, now) && isLastAttempt(state, settings));
   }
 }

@@ -58,6 +58,7 @@ const failures: fc.Arbitrary<Failure> = fc.record({
 const histories: fc.Arbitrary<TaskHistory> = fc.record({
   key: fc.option(texts, { nil: undefined }),
   given: fc.option(fc.record({ timeLimitMs: fc.maxSafeNat() }), { nil: undefined }),
+  startBy: fc.option(instants, { nil: undefined }),
   failures: fc.array(failures, { maxLength: 5 }),
   origin: fc.option(
     fc.record({

@@ -62,6 +62,8 @@ export interface EnqueueSpec extends ItemSpec {
   readonly delay?: number;
   readonly runAt?: number;
   readonly timeLimit?: number;
+  readonly startBy?: number | undefined;
+  readonly startWithin?: number | undefined;
   /** Default: no limit and no backoff, so that a test sees a task again at once. `by settings`: the task has no policy. */
   readonly retry?: Partial<RetryPolicy> | 'by settings';
 }
@@ -283,6 +285,11 @@ export class EngineHarness implements AsyncDisposable {
 
 export const pidsOf = (tasks: readonly { readonly pid: Pid }[]): string[] => tasks.map(({ pid }) => pid);
 
+const startOf = ({ startBy, startWithin }: Pick<EnqueueSpec, 'startBy' | 'startWithin'>) => {
+  if (startBy !== undefined) return { by: startBy as Instant };
+  return startWithin === undefined ? undefined : { withinMs: startWithin };
+};
+
 const resultOf = ({ result, keep = 60_000 }: DequeueSpec): TaskResult | undefined =>
   result === undefined ? undefined : { data: Buffer.from(result), keepMs: keep === 'by settings' ? undefined : keep };
 const AT_ONCE: RetryPolicy = { maxAttempts: 0, backoffInitialMs: 0, backoffMaxMs: 3_600_000, deadLetterQueue: '' };
@@ -314,19 +321,22 @@ export function updateCommand(spec: UpdateSpec): UpdateCommand {
   });
   return {
     group: first ? parseQueueName(first.queue).group : '',
-    enqueue: enqueue.map(({ queue, topic, pid, key, timeLimit, data, headerBytes, mode, delay, runAt, retry }) => ({
-      queue: parseQueueName(topic ?? queue),
-      isPublished: topic !== undefined,
-      pid: pid as Pid | undefined,
-      data: Buffer.from(data ?? ''),
-      headerBytes: headerBytes ?? 0,
-      key,
-      given: timeLimit === undefined ? undefined : { timeLimitMs: timeLimit },
-      mode: mode ?? EnqueueMode.ENQUEUE_MODE_COLLAPSE,
-      delayMs: delay ?? 0,
-      runAt: runAt as Instant | undefined,
-      retry: retry === 'by settings' ? undefined : { ...AT_ONCE, ...retry },
-    })),
+    enqueue: enqueue.map(
+      ({ queue, topic, pid, key, timeLimit, data, headerBytes, mode, delay, runAt, retry, ...start }) => ({
+        queue: parseQueueName(topic ?? queue),
+        isPublished: topic !== undefined,
+        pid: pid as Pid | undefined,
+        data: Buffer.from(data ?? ''),
+        headerBytes: headerBytes ?? 0,
+        key,
+        given: timeLimit === undefined ? undefined : { timeLimitMs: timeLimit },
+        start: startOf(start),
+        mode: mode ?? EnqueueMode.ENQUEUE_MODE_COLLAPSE,
+        delayMs: delay ?? 0,
+        runAt: runAt as Instant | undefined,
+        retry: retry === 'by settings' ? undefined : { ...AT_ONCE, ...retry },
+      }),
+    ),
     dequeue: dequeue.map((spec) => ({
       ...item(spec),
       requeue: spec.requeue ?? false,

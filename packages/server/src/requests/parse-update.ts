@@ -141,6 +141,7 @@ function parseEnqueue(item: Enqueue, index: number, group: OneGroup): EnqueueIte
     mode: enqueueMode(item.mode, { list, index, field: 'mode' }),
     delayMs: duration(item.delayMs, { list, index, field: 'delay_ms' }, 0, limits.delayMs),
     runAt: runAt(item.runAtUnixMs, item.delayMs === 0, { list, index, field: 'run_at_unix_ms' }),
+    start: startOf(item, index),
     retry: item.retry === undefined ? undefined : parseRetry(item.retry, queue, index, group),
   };
 }
@@ -276,6 +277,22 @@ function runAt(unixMs: number, isAlone: boolean, place: Place): Instant | undefi
   if (unixMs === 0) return undefined;
   if (!isAlone) refuse('INVALID_ARGUMENT', place, 'is given beside another delay');
   return unixMs as Instant;
+}
+
+/** Checks by when a task must start. Undefined: whenever. */
+function startOf(item: Enqueue, index: number): EnqueueItem['start'] {
+  const at = (field: string): Place => ({ list: 'enqueue', index, field });
+  const { startWithinMs = 0, startByUnixMs = 0, runAtUnixMs, delayMs } = item;
+  duration(startWithinMs, at('start_within_ms'), 0, limits.delayMs);
+  wholeNumber(startByUnixMs, at('start_by_unix_ms'), 0, limits.runAtUnixMs);
+  if (startByUnixMs === 0 && startWithinMs === 0) return undefined;
+  if (startByUnixMs === 0) {
+    if (delayMs < startWithinMs) return { withinMs: startWithinMs };
+    return refuse('INVALID_ARGUMENT', at('start_within_ms'), 'is over before the delay is');
+  }
+  if (startWithinMs > 0) refuse('INVALID_ARGUMENT', at('start_by_unix_ms'), 'is given beside `start_within_ms`');
+  if (runAtUnixMs < startByUnixMs) return { by: startByUnixMs as Instant };
+  return refuse('INVALID_ARGUMENT', at('start_by_unix_ms'), 'is not later than `run_at_unix_ms`');
 }
 
 function parseError({ message, details }: TaskErrorMessage, index: number): TaskError {

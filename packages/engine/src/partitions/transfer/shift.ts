@@ -25,7 +25,8 @@ function shiftHistory(history: TaskHistory, byMs: number): TaskHistory {
   const shifted = <T extends { readonly at: Instant }>(past: T | undefined): T | undefined =>
     past && { ...past, at: shiftInstant(past.at, byMs) };
   const [progress, cancelled] = [shifted(history.progress), shifted(history.cancelled)];
-  return { ...history, failures, progress, cancelled };
+  const startBy = history.startBy === undefined ? undefined : shiftInstant(history.startBy, byMs);
+  return { ...history, startBy, failures, progress, cancelled };
 }
 
 /** `byWall`: queues whose tasks are hidden by the system clock. Their instants are those of all nodes. */

@@ -55,6 +55,7 @@ test('a leased task uses no more of a reply than is counted for it', () => {
     history: {
       key: 'k'.repeat(limits.keyBytes),
       given: { timeLimitMs: limits.timeLimitMs },
+      startBy: Number.MAX_SAFE_INTEGER as Instant,
       failures: [],
       origin: undefined,
       rerun: false,
@@ -99,6 +100,7 @@ test.each([
   const history = {
     key: undefined,
     given: undefined,
+    startBy: undefined,
     failures: [],
     origin: undefined,
     progress: undefined,

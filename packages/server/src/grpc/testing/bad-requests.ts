@@ -288,6 +288,31 @@ export const badRequests: readonly BadRequest[] = [
     'enqueue[0].run_at_unix_ms',
     enqueue({ delayMs: 1, runAtUnixMs: 1 }),
   ),
+  bad(
+    'a start by an instant and within a time',
+    'INVALID_ARGUMENT',
+    'enqueue[0].start_by_unix_ms',
+    enqueue({ startWithinMs: 1, startByUnixMs: 1 }),
+  ),
+  bad('a start before 1970', 'INVALID_ARGUMENT', 'enqueue[0].start_by_unix_ms', enqueue({ startByUnixMs: -1 })),
+  bad(
+    'a start within 300 years',
+    'INVALID_ARGUMENT',
+    'enqueue[0].start_within_ms',
+    enqueue({ startWithinMs: YEARS_300 }),
+  ),
+  bad(
+    'a delay as long as the time to start',
+    'INVALID_ARGUMENT',
+    'enqueue[0].start_within_ms',
+    enqueue({ startWithinMs: 5, delayMs: 5 }),
+  ),
+  bad(
+    'a start before the task is shown',
+    'INVALID_ARGUMENT',
+    'enqueue[0].start_by_unix_ms',
+    enqueue({ startByUnixMs: 5, runAtUnixMs: 5 }),
+  ),
   bad('an enqueue before 1970', 'INVALID_ARGUMENT', 'enqueue[0].run_at_unix_ms', enqueue({ runAtUnixMs: -1 })),
   bad(
     'an enqueue for the year 10000',

@@ -153,6 +153,11 @@ export interface TaskInfo {
   cancelledUnixMs: number;
   /** How long one attempt may take, in ms. 0: it has no time limit of its own. */
   timeLimitMs: number;
+  /**
+   * By when it must be leased for the first time, in ms since 1970 by the node's clock. Unset: there is no such time, or it was
+   * leased.
+   */
+  startByUnixMs?: number | undefined;
 }
 
 export interface TaskInfo_HeadersEntry {
@@ -164,7 +169,7 @@ export interface TaskInfo_HeadersEntry {
 export interface TaskFailure {
   /** When it failed, in ms since 1970 by the node's clock. */
   failedUnixMs: number;
-  /** Number of the attempt, from 1. */
+  /** Number of the attempt, from 1. 0: the task had not started in time. */
   attempt: number;
   /** Label of the worker. */
   workerLabel: string;
@@ -448,6 +453,7 @@ function createBaseTaskInfo(): TaskInfo {
     cancelReason: undefined,
     cancelledUnixMs: 0,
     timeLimitMs: 0,
+    startByUnixMs: undefined,
   };
 }
 
@@ -515,6 +521,9 @@ export const TaskInfo: MessageFns<TaskInfo> = {
     }
     if (message.timeLimitMs !== 0) {
       writeInt64(writer.uint32(168), message.timeLimitMs);
+    }
+    if (message.startByUnixMs !== undefined) {
+      writeInt64(writer.uint32(176), message.startByUnixMs);
     }
     return writer;
   },
@@ -701,6 +710,14 @@ export const TaskInfo: MessageFns<TaskInfo> = {
             }
 
             message.timeLimitMs = readInt64(reader);
+            continue;
+          }
+          case 22: {
+            if (tag !== 176) {
+              break;
+            }
+
+            message.startByUnixMs = readInt64(reader);
             continue;
           }
         }

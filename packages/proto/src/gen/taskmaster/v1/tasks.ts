@@ -193,10 +193,10 @@ export interface Enqueue {
   key: string;
   /**
    * A topic instead of `queue`, `group#name`: publishes the task. It is enqueued in every queue that is subscribed to the topic
-   * when the update is decided and whose filter its headers pass, with the same PID, key, data, mode, delay, retry policy and
-   * time limit. Without a PID each queue assigns one. It is not refused if there is no such queue. In all, an update enqueues at
-   * most 10,000 tasks (TOO_MANY_ITEMS) and publishes at most 16 MiB of payload, counted for each queue; less on a node with less
-   * than 32 MiB for requests in flight (REQUEST_TOO_LARGE). A `dead_letter_queue` is refused.
+   * when the update is decided and whose filter its headers pass, with the same PID, key, data, mode, delay, retry policy,
+   * time limit and start. Without a PID each queue assigns one. It is not refused if there is no such queue. In all, an
+   * update enqueues at most 10,000 tasks (TOO_MANY_ITEMS) and publishes at most 16 MiB of payload, counted for each queue;
+   * less on a node with less than 32 MiB for requests in flight (REQUEST_TOO_LARGE). A `dead_letter_queue` is refused.
    */
   topic: string;
   /**
@@ -205,6 +205,21 @@ export interface Enqueue {
    * already keeps its own. In a dead-letter queue it does not count until the task is put back.
    */
   timeLimitMs: number;
+  /**
+   * How long after the enqueue its first attempt may begin at the latest, in ms, 1 ms to 10 years. A task that was not leased by
+   * then is never leased: it goes to the dead-letter queue that its retry policy names, or that of the queue's settings, with the
+   * error "not started by ...". If neither names one, it ends as if it were cancelled, with this reason. Once it was leased, this
+   * does not count any more, whatever comes of the attempt. A task that is in the queue already keeps its own. Unset or 0: none.
+   */
+  startWithinMs?:
+    | number
+    | undefined;
+  /**
+   * As `start_within_ms`, as an instant in ms since 1970 by the node's clock, at most the end of the year 9999. A task with an
+   * instant in the past ends at once. Unset or 0: none. Refused together with `start_within_ms`, and if the task is hidden until
+   * then: by `run_at_unix_ms`, or by a `delay_ms` that is not shorter than `start_within_ms`.
+   */
+  startByUnixMs?: number | undefined;
 }
 
 export interface Enqueue_HeadersEntry {
@@ -825,6 +840,8 @@ function createBaseEnqueue(): Enqueue {
     key: "",
     topic: "",
     timeLimitMs: 0,
+    startWithinMs: undefined,
+    startByUnixMs: undefined,
   };
 }
 
@@ -862,6 +879,12 @@ export const Enqueue: MessageFns<Enqueue> = {
     }
     if (message.timeLimitMs !== 0) {
       writeInt64(writer.uint32(88), message.timeLimitMs);
+    }
+    if (message.startWithinMs !== undefined) {
+      writeInt64(writer.uint32(96), message.startWithinMs);
+    }
+    if (message.startByUnixMs !== undefined) {
+      writeInt64(writer.uint32(104), message.startByUnixMs);
     }
     return writer;
   },
@@ -968,6 +991,22 @@ export const Enqueue: MessageFns<Enqueue> = {
             }
 
             message.timeLimitMs = readInt64(reader);
+            continue;
+          }
+          case 12: {
+            if (tag !== 96) {
+              break;
+            }
+
+            message.startWithinMs = readInt64(reader);
+            continue;
+          }
+          case 13: {
+            if (tag !== 104) {
+              break;
+            }
+
+            message.startByUnixMs = readInt64(reader);
             continue;
           }
         }

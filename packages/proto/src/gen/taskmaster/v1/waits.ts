@@ -14,7 +14,7 @@ export const TaskOutcome = {
   TASK_OUTCOME_UNSPECIFIED: 0,
   /** TASK_OUTCOME_COMPLETED - It was dequeued with a lease token or with a result. */
   TASK_OUTCOME_COMPLETED: 1,
-  /** TASK_OUTCOME_DEAD_LETTERED - It went to its dead-letter queue after its last attempt. */
+  /** TASK_OUTCOME_DEAD_LETTERED - It went to its dead-letter queue after its last attempt, or because it had not started in time. */
   TASK_OUTCOME_DEAD_LETTERED: 2,
   /**
    * TASK_OUTCOME_REMOVED - It was removed without a lease token and a result, its queue was deleted, it was put back from a dead-letter queue, or it got
@@ -26,7 +26,7 @@ export const TaskOutcome = {
    * result is not kept any more, or it never existed.
    */
   TASK_OUTCOME_UNKNOWN: 4,
-  /** TASK_OUTCOME_CANCELLED - It was cancelled and has not run, or its worker has not completed it. */
+  /** TASK_OUTCOME_CANCELLED - It was cancelled and has not run, or its worker has not completed it. Or it had not started in time: the reason says so. */
   TASK_OUTCOME_CANCELLED: 5,
   /** TASK_OUTCOME_CANCEL_REQUESTED - It is in its queue, leased with the token of the request, and cancelled. Its worker should stop. */
   TASK_OUTCOME_CANCEL_REQUESTED: 6,

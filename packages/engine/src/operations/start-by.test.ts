@@ -1,0 +1,166 @@
+import { EnqueueMode, parseQueueName } from '@taskmaster/proto';
+import { describe, expect, test } from 'vitest';
+import type { Pid } from '../domain/ids.ts';
+import { type EngineHarness, type EnqueueSpec, engineHarness } from '../testing/engine-harness.ts';
+import { putSettings } from '../testing/put-settings.ts';
+
+const QUEUE = 'g#q';
+const DEAD = { maxAttempts: 3, deadLetterQueue: 'late' };
+
+const add = (h: EngineHarness, more: Partial<EnqueueSpec> = {}) =>
+  h.update({ enqueue: [{ queue: QUEUE, pid: 'p', startWithin: 5000, ...more }] });
+
+async function stateOf(h: EngineHarness, queue = QUEUE, pid = 'p') {
+  const command = { queue: parseQueueName(queue), pids: [pid as Pid], includeData: false };
+  return (await h.engine.getTasks(command))[0]?.state;
+}
+
+const reasonOf = (at: number): string => `not started by ${new Date(at).toISOString()}`;
+const pidsOf = (tasks: readonly { readonly pid: Pid }[]): Pid[] => tasks.map(({ pid }) => pid);
+
+describe('a task that must start by an instant', () => {
+  test.each([1, 10])('is leased before it, and not from it on (%i at once)', async (max) => {
+    await using h = await engineHarness();
+    await add(h);
+    await add(h, { pid: 'q', startWithin: undefined });
+    await add(h, { pid: 'a', startWithin: 4999 });
+    await h.clock.advance(4999);
+    expect(pidsOf(await h.lease(QUEUE, { max: 1 }))).toEqual(['p']);
+    await add(h, { pid: 'b', startWithin: 1 });
+    await h.clock.advance(1);
+    expect(pidsOf(await h.lease(QUEUE, { max }))).toEqual(['q']);
+    expect(await h.counts(QUEUE)).toMatchObject({ available: 0, leased: 2 });
+  });
+
+  test('ends without a look, and those who wait for it learn why', async () => {
+    await using h = await engineHarness();
+    await add(h);
+    const due = h.clock.now() + 5000;
+    const waiting = h.waitFor(QUEUE, ['p'], { wait: 60_000 });
+    await h.clock.advance(5600);
+    expect((await waiting)[0]?.end).toMatchObject({ outcome: 'cancelled', cancelReason: reasonOf(due), at: due });
+    expect((await h.waitFor(QUEUE, ['p']))[0]?.end).toMatchObject({
+      outcome: 'cancelled',
+      cancelReason: reasonOf(due),
+    });
+  });
+
+  test('goes to the dead-letter queue that its policy names, and comes back without the instant', async () => {
+    await using h = await engineHarness();
+    await add(h, { retry: DEAD });
+    const due = h.clock.now() + 5000;
+    await h.clock.advance(5000);
+    const dead = await stateOf(h, 'g#late');
+    expect(dead).toMatchObject({ attempts: 0, history: { startBy: undefined, origin: { queue: 'q' } } });
+    expect(dead?.history?.failures).toMatchObject([{ at: due, attempt: 0, error: { message: reasonOf(due) } }]);
+    expect((await h.waitFor(QUEUE, ['p']))[0]?.end).toMatchObject({ outcome: 'dead-lettered', error: reasonOf(due) });
+    await h.update({ dequeue: [{ queue: 'g#late', pid: 'p', requeue: true }] });
+    await h.clock.advance(60_000);
+    expect((await h.lease(QUEUE))[0]?.attempt).toBe(1);
+  });
+
+  test('goes to the dead-letter queue that the settings of its queue name', async () => {
+    await using h = await engineHarness();
+    await putSettings(h.engine, QUEUE, { deadLetterQueue: 'g#late' });
+    await add(h, { retry: 'by settings' });
+    await h.clock.advance(5000);
+    expect(await stateOf(h, 'g#late')).toBeDefined();
+  });
+
+  test('is retried as any other once it was leased', async () => {
+    await using h = await engineHarness();
+    await add(h);
+    const [task] = await h.lease(QUEUE, { for: 60_000 });
+    await h.clock.advance(10_000);
+    await h.update({ release: [{ queue: QUEUE, pid: 'p', token: task?.token, refund: true }] });
+    await h.clock.advance(10_000);
+    expect(pidsOf(await h.lease(QUEUE))).toEqual(['p']);
+    expect((await stateOf(h))?.history).toBeUndefined();
+  });
+
+  test('is gone for every call from its instant on, whether or not anything has looked', async () => {
+    await using h = await engineHarness();
+    await add(h);
+    await h.clock.advance(5000);
+    const dequeue = [{ queue: QUEUE, pid: 'p' }];
+    await expect(h.update({ dequeue })).rejects.toMatchObject({ items: [{ reason: 'TASK_NOT_FOUND' }] });
+    await add(h);
+    await h.clock.advance(5000);
+    const { enqueued } = await add(h, { mode: EnqueueMode.ENQUEUE_MODE_FAIL });
+    expect(enqueued[0]?.pid).toBe('p');
+    expect(await h.counts(QUEUE)).toMatchObject({ available: 1 });
+  });
+
+  test.each([EnqueueMode.ENQUEUE_MODE_COLLAPSE, EnqueueMode.ENQUEUE_MODE_REPLACE, EnqueueMode.ENQUEUE_MODE_RERUN])(
+    'keeps its instant when it is enqueued again (mode %i)',
+    async (mode) => {
+      await using h = await engineHarness();
+      await add(h);
+      await h.clock.advance(3000);
+      await add(h, { mode, startWithin: 60_000 });
+      await h.clock.advance(2000);
+      expect(await stateOf(h)).toBeUndefined();
+    },
+  );
+
+  test('ends at its instant while it is delayed, also by a later call', async () => {
+    await using h = await engineHarness();
+    await add(h, { delay: 1000 });
+    await h.update({ release: [{ queue: QUEUE, pid: 'p', waiting: true, delay: 60_000 }] });
+    await h.clock.advance(4999);
+    expect(await h.counts(QUEUE)).toMatchObject({ delayed: 1 });
+    await h.clock.advance(1);
+    expect(await h.counts(QUEUE)).toMatchObject({ delayed: 0, available: 0 });
+  });
+
+  test('ends at once if the instant is past', async () => {
+    await using h = await engineHarness();
+    await add(h, { startBy: h.clock.now() - 1 });
+    expect(await h.lease(QUEUE)).toEqual([]);
+    expect((await h.waitFor(QUEUE, ['p']))[0]?.end.outcome).toBe('cancelled');
+  });
+
+  test.each(['crash', 'lose after a checkpoint'] as const)('ends in time after a %s', async (how) => {
+    await using h = await engineHarness();
+    await add(h, { retry: DEAD });
+    await add(h, { pid: 'q', startWithin: 20_000 });
+    await add(h, { pid: 'r' });
+    await h.lease(QUEUE, { maxPid: 'p', for: 60_000 });
+    if (how !== 'crash') await h.clock.advance(3000);
+    await h.crash();
+    await h.clock.advance(6000);
+    expect(await h.counts(QUEUE)).toMatchObject({ available: 1, leased: 1 });
+    await h.crash();
+    const waiting = h.waitFor(QUEUE, ['q'], { wait: 60_000 });
+    await h.clock.advance(21_000);
+    expect((await waiting)[0]?.end.outcome).toBe('cancelled');
+    expect((await h.waitFor(QUEUE, ['r']))[0]?.end.outcome).toBe('cancelled');
+  });
+
+  test('does not hide leased tasks from samples', async () => {
+    await using h = await engineHarness();
+    const enqueue = Array.from({ length: 300 }, (_, i) => ({ queue: QUEUE, pid: `b${i}`, startWithin: 10_000 }));
+    await h.update({ enqueue: [{ queue: QUEUE, pid: 'a' }, ...enqueue] });
+    await h.lease(QUEUE, { for: 30_000 });
+    await h.clock.advance(2000);
+    const sample = {
+      queue: parseQueueName(QUEUE),
+      kind: 'leased',
+      limit: 1,
+      after: undefined,
+      includeData: false,
+    } as const;
+    expect(pidsOf(await h.engine.peekTasks(sample))).toEqual(['a']);
+  });
+
+  test('holds back no other task, however many are too late', async () => {
+    await using h = await engineHarness();
+    const enqueue = Array.from({ length: 3000 }, (_, i) => ({ queue: QUEUE, pid: `a${i}`, startWithin: 10 }));
+    await h.update({ enqueue });
+    await add(h, { startWithin: undefined });
+    await h.clock.advance(10);
+    expect(pidsOf(await h.lease(QUEUE, { wait: 1000 }))).toEqual(['p']);
+    await h.clock.advance(600);
+    expect(await h.counts(QUEUE)).toMatchObject({ available: 0, leased: 1 });
+  });
+});
