@@ -39,6 +39,9 @@ const SWEEP_GAP_MS = 100;
 const SWEPT_AT_ONCE = 32;
 /** A queue whose search has failed is not searched for patterns and limits for this time. */
 const SWEEP_FAILED_GAP_MS = 1000;
+/** A limit with more queues that have tasks is slower to look through than all requests that wait. */
+const FEW_QUEUES = 64;
+const NO_NAMES: ReadonlySet<string> = new Set();
 /** Queues of a pattern that one attempt tries. A reply rarely has tasks of more. */
 const CANDIDATES = 64;
 /** Queues of a pattern that one attempt looks at, also those that it may not use. */
@@ -335,16 +338,31 @@ export class LeaseRequests {
     return names;
   }
 
-  /** Serves those who wait for the queues of a limit, in order of arrival, until the limit is used up again. */
-  #freed(limit: QueuesLimit): void {
+  /** The lines of those who wait for queues of a limit that offer tasks. */
+  #linesUnder(limit: QueuesLimit): ReadonlySet<string> {
     const names = new Set<string>();
     for (const queue of limit.waiting) if (queue.isOffering) for (const name of this.#linesOf(queue)) names.add(name);
+    return names;
+  }
+
+  /** Serves those who wait for the queues of a limit, in order of arrival, until the limit is used up again. */
+  #freed(limit: QueuesLimit): void {
+    const isSmall = limit.waiting.size <= FEW_QUEUES;
+    const names = isSmall || !this.#patterns.isEmpty ? this.#linesUnder(limit) : NO_NAMES;
+    const isUnder = (waiter: LeaseWaiter, name: string): boolean => {
+      if (names.has(name)) return true;
+      const queue = isSmall ? undefined : this.#queueNamed(waiter, name);
+      return queue?.limits?.includes(limit) === true && queue.isOffering;
+    };
+    const waiters = isSmall
+      ? inOrderOfArrival([...names].map((name) => this.#lines.line(name)))
+      : this.#lines.inOrder();
     const tried = new Set<LeaseWaiter>();
     const blocked = new Set<string>();
     const unblocked = new Set<string>();
-    for (const waiter of inOrderOfArrival([...names].map((name) => this.#lines.line(name)))) {
+    for (const waiter of waiters) {
       if (limit.room === 0 || limit.waiting.size === 0) break;
-      if (tried.has(waiter) || waiter.lines.every((name) => blocked.has(name) || !names.has(name))) continue;
+      if (tried.has(waiter) || !waiter.lines.some((name) => !blocked.has(name) && isUnder(waiter, name))) continue;
       tried.add(waiter);
       const attempt = this.#attempt(waiter);
       if (attempt === 'served') for (const name of waiter.lines) unblocked.add(name);

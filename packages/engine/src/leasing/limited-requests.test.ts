@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { Family } from '../ports/store.ts';
-import { engineHarness, pidsOf } from '../testing/engine-harness.ts';
+import { engineHarness, type LeaseSpec, pidsOf } from '../testing/engine-harness.ts';
 import { limitQueues } from '../testing/limit-queues.ts';
 
 const A = 'shop#a';
@@ -27,4 +27,39 @@ describe('requests for queues of a limit', () => {
       expect(got).toEqual([]);
     },
   );
+
+  test.each([10, 100])('for %i queues are served in their order of arrival, each by a completion', async (queues) => {
+    await using h = await engineHarness();
+    const names = Array.from({ length: queues }, (_, at) => `shop#q${at}`);
+    await h.update({
+      enqueue: names.flatMap((queue) => [
+        { queue, pid: 'a' },
+        { queue, pid: 'b' },
+      ]),
+    });
+    await h.enqueue('shop#open', ['o']);
+    await limitQueues(h.engine, 'shop#q*', { maxLeased: 1 });
+    let [last] = await h.lease('shop#q0');
+    const got: string[] = [];
+    const wait = (name: string, on: string | string[], spec: LeaseSpec = {}): void =>
+      void h.lease(on, { wait: 600_000, for: 600_000, ...spec }).then((tasks) => {
+        [last] = tasks;
+        got.push(name);
+      });
+    wait('none of them', 'shop#empty');
+    wait('too large', 'shop#q3', { maxPid: 'A' });
+    wait('second', 'shop#q9');
+    wait('third', ['shop#empty', 'shop#q3', 'shop#q4']);
+    wait('fourth', [], { patterns: [{ group: 'shop', regex: '#q' }] });
+    wait('fifth', 'shop#q9');
+    wait('sixth', 'shop#q1');
+    for (let at = 0; at < 5; at++) {
+      const { queue, pid, token } = last ?? {};
+      await h.update({ dequeue: [{ queue: `shop#${queue?.name}`, pid: `${pid}`, token }] });
+      await h.clock.advance(1);
+      expect(got).toHaveLength(at + 1);
+    }
+    expect(got).toEqual(['second', 'third', 'fourth', 'fifth', 'sixth']);
+    expect(await h.engine.limits.list('shop')).toMatchObject([{ leased: 1 }]);
+  });
 });

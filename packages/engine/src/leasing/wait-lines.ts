@@ -13,11 +13,11 @@ interface Line<W> {
 /** One line of waiters for each queue, in order of arrival. Empty lines are deleted. */
 export class WaitLines<W extends Waiting> {
   readonly #lines = new Map<string, Line<W>>();
-  #size = 0;
+  readonly #everybody = new Set<W>();
 
   /** Number of waiters. A waiter in several lines counts once. */
   get size(): number {
-    return this.#size;
+    return this.#everybody.size;
   }
 
   has(name: string): boolean {
@@ -30,7 +30,7 @@ export class WaitLines<W extends Waiting> {
   }
 
   join(waiter: W): void {
-    this.#size++;
+    this.#everybody.add(waiter);
     for (const name of waiter.lines) {
       let line = this.#lines.get(name);
       if (!line) {
@@ -43,15 +43,13 @@ export class WaitLines<W extends Waiting> {
   }
 
   leave(waiter: W): void {
-    let stood = false;
+    if (!this.#everybody.delete(waiter)) return;
     for (const name of waiter.lines) {
       const line = this.#lines.get(name);
       if (!line?.waiters.delete(waiter)) continue;
-      stood = true;
       if (waiter.impatient) line.impatient--;
       if (line.waiters.size === 0) this.#lines.delete(name);
     }
-    if (stood) this.#size--;
   }
 
   /** Call this when a waiter in line has become impatient. It keeps its places. */
@@ -63,7 +61,7 @@ export class WaitLines<W extends Waiting> {
   }
 
   isWaiting(waiter: W): boolean {
-    return waiter.lines.some((name) => this.#lines.get(name)?.waiters.has(waiter) ?? false);
+    return this.#everybody.has(waiter);
   }
 
   /** The line in order of arrival. Waiters that leave during the iteration are skipped. */
@@ -71,10 +69,13 @@ export class WaitLines<W extends Waiting> {
     return this.#lines.get(name)?.waiters ?? [];
   }
 
-  /** All waiters, without duplicates. */
+  /** All waiters in order of arrival, without duplicates. */
   all(): Set<W> {
-    const everybody = new Set<W>();
-    for (const { waiters } of this.#lines.values()) for (const waiter of waiters) everybody.add(waiter);
-    return everybody;
+    return new Set(this.#everybody);
+  }
+
+  /** As `all`, without a copy: waiters that leave during the iteration are skipped. */
+  inOrder(): Iterable<W> {
+    return this.#everybody;
   }
 }
