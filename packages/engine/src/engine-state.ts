@@ -63,6 +63,9 @@ const NONE: readonly never[] = [];
 /** Changed tasks whose rows `writeTasks` adds to one group. */
 const TASKS_PER_GROUP = 512;
 
+/** The pattern of a record of queues, whose key it is. */
+const patternOf = ({ pid }: TaskChange): string => Buffer.from(pid, 'latin1').toString();
+
 /** Receives the events of queues. Implemented by `LeaseRequests`. */
 export interface QueueListener {
   /** The queue is found by its name from now on. */
@@ -459,8 +462,8 @@ export class EngineState {
   #recordChanged(records: Queue, change: TaskChange, ticket: Ticket, now: Instant): void {
     const { name } = records.ledger;
     this.#records.get(name.name)?.changed(records, change);
-    if (pauseRecords.has(name)) this.#pauseChanged(name.group, Buffer.from(change.pid, 'latin1').toString(), now);
-    if (limitRecords.has(name)) this.#limitsChanged(name.group);
+    if (pauseRecords.has(name)) this.#pauseChanged(name.group, patternOf(change), now);
+    if (limitRecords.has(name)) this.#limitsChanged(name.group, patternOf(change));
     if (!settingsRecords.has(name)) return;
     for (const queue of this.table.ofGroup(name.group)) {
       const before = queue.settings;
@@ -479,9 +482,10 @@ export class EngineState {
     }
   }
 
-  #limitsChanged(group: string): void {
+  #limitsChanged(group: string, pattern: string): void {
+    const matches = namePattern(pattern);
     for (const queue of this.table.ofGroup(group)) {
-      if (queue.isReserved) continue;
+      if (queue.isReserved || !matches(queue.ledger.name.name)) continue;
       const wasLimited = queue.limits !== undefined;
       queue.limitBy(this.limits.of(queue.ledger.name));
       if (wasLimited && queue.isOffering) this.#resumed.push(queue);

@@ -108,9 +108,10 @@ export class Queue implements CacheOwner, ChangedQueue {
 
   /** Counts in these limits from now on, and no longer in those where it counted. */
   limitBy(limits: readonly LeaseLimit<Queue>[] | undefined): void {
-    for (const limit of this.#limits ?? NONE) limit.forget(this);
+    const before = this.#limits ?? NONE;
     this.#limits = limits;
-    for (const limit of limits ?? NONE) limit.add(this);
+    for (const limit of before) if (!limits?.includes(limit)) limit.forget(this);
+    for (const limit of limits ?? NONE) if (!before.includes(limit)) limit.add(this);
   }
 
   get cache(): QueueCache | undefined {

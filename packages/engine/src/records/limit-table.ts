@@ -20,6 +20,8 @@ export class LimitTable implements RecordsInMemory {
   /** No limit that is used up gets a token before. */
   refillsAt = NEVER;
   readonly #records: RecordTable<QueuesLimit>;
+  /** By group: its limits, the most specific ones first. Sorting them for each of 100,000 queues would take too long. */
+  readonly #ordered = new Map<string, readonly QueuesLimit[]>();
   readonly #onRefill: (at: Instant) => void;
   /** Limits that allow leases again since the last call of `takeFreed`. */
   readonly #freed = new Set<QueuesLimit>();
@@ -53,8 +55,13 @@ export class LimitTable implements RecordsInMemory {
   /** The limits of a queue, the most specific ones first. Undefined: it has none. */
   of({ group, name }: QueueName): readonly QueuesLimit[] | undefined {
     if (this.#records.of(group) === undefined) return undefined;
-    const limits = this.list(group).filter(({ record }) => record.matches(name));
-    return limits.length === 0 ? undefined : inOrder(limits);
+    let ordered = this.#ordered.get(group);
+    if (ordered === undefined) {
+      ordered = inOrder(this.list(group));
+      this.#ordered.set(group, ordered);
+    }
+    const limits = ordered.filter(({ record }) => record.matches(name));
+    return limits.length === 0 ? undefined : limits;
   }
 
   /** The limits of a group have changed: those that allow leases may be freed. */
@@ -88,11 +95,13 @@ export class LimitTable implements RecordsInMemory {
   }
 
   adopt(queue: Queue, rows: RecordRows): void {
+    this.#ordered.delete(queue.ledger.name.group);
     this.#records.adopt(queue, rows);
   }
 
   changed(queue: Queue, change: TaskChange): void {
     const { group } = queue.ledger.name;
+    this.#ordered.delete(group);
     const earlier = this.#records.of(group)?.get(change.pid);
     this.#forget(queue, change.pid);
     this.#records.changed(queue, change);
@@ -100,6 +109,7 @@ export class LimitTable implements RecordsInMemory {
   }
 
   forget(queue: Queue): void {
+    this.#ordered.delete(queue.ledger.name.group);
     for (const pid of this.#records.of(queue.ledger.name.group)?.keys() ?? []) this.#forget(queue, pid);
     this.#records.forget(queue);
   }
