@@ -138,7 +138,7 @@ export function afterMissedStart(
   settings: QueueSettings,
 ): { readonly kind: 'dead' | 'cancelled'; readonly state: TaskState; readonly at: Instant; readonly reason: string } {
   const startBy = before.history?.startBy ?? before.enqueuedAt;
-  const at = startBy < before.enqueuedAt ? before.enqueuedAt : startBy;
+  const at = Math.max(startBy, before.enqueuedAt) as Instant;
   const reason = `not started by ${new Date(startBy).toISOString()}`;
   const named = before.retry?.deadLetterQueue || settings.retry.deadLetterQueue;
   const failure = { at, attempt: before.attempts, worker: '', error: { message: reason, details: '' } };
