@@ -59,9 +59,15 @@ export function explainUpdate(
   return worlds;
 }
 
-/** The queues that the update concerns. A release may move a task to another queue. */
+/**
+ * The queues that the update concerns. A release may move a task to another queue, unless there is no such task or it only
+ * changes when the task is due. Then it does not look at that queue: who waits there may get dead letters a second later.
+ */
 function queuesOf(world: World, { enqueue, dequeue, renew, release }: UpdateCall): string[] {
-  const graves = release.map(({ queue, pid }) => deadLetterQueueOf(queue, world.task(queue, pid)?.retry));
+  const graves = release.flatMap(({ queue, pid, waiting }) => {
+    const task = world.task(queue, pid);
+    return task === undefined || waiting ? [] : [deadLetterQueueOf(queue, task.retry)];
+  });
   const origins = dequeue.flatMap(({ queue, pid, requeue }) => {
     const origin = requeue ? world.task(queue, pid)?.origin : undefined;
     return origin === undefined ? [] : [origin.queue];
