@@ -21,9 +21,9 @@ const BUDGET_KIB: Readonly<Record<string, number>> = {
   '@taskmaster/backup': 100,
   '@taskmaster/cli': 180,
   '@taskmaster/client': 180,
-  '@taskmaster/engine': 250,
+  '@taskmaster/engine': 290,
   '@taskmaster/node': 200,
-  '@taskmaster/proto': 200,
+  '@taskmaster/proto': 220,
   '@taskmaster/proxy': 100,
   '@taskmaster/server': 290,
 };
