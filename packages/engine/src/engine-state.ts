@@ -30,6 +30,7 @@ import { OrderedQueues } from './queues/ordered-queues.ts';
 import { isSchedules, Queue } from './queues/queue.ts';
 import { QueueTable } from './queues/queue-table.ts';
 import { LimitTable, type QueuesLimit } from './records/limit-table.ts';
+import { patternOfPid } from './records/pattern-records.ts';
 import { PauseTable } from './records/pause-table.ts';
 import {
   endRecords,
@@ -62,9 +63,6 @@ const NONE: readonly never[] = [];
 
 /** Changed tasks whose rows `writeTasks` adds to one group. */
 const TASKS_PER_GROUP = 512;
-
-/** The pattern of a record of queues, whose key it is. */
-const patternOf = ({ pid }: TaskChange): string => Buffer.from(pid, 'latin1').toString();
 
 /** Receives the events of queues. Implemented by `LeaseRequests`. */
 export interface QueueListener {
@@ -462,8 +460,8 @@ export class EngineState {
   #recordChanged(records: Queue, change: TaskChange, ticket: Ticket, now: Instant): void {
     const { name } = records.ledger;
     this.#records.get(name.name)?.changed(records, change);
-    if (pauseRecords.has(name)) this.#pauseChanged(name.group, patternOf(change), now);
-    if (limitRecords.has(name)) this.#limitsChanged(name.group, patternOf(change));
+    if (pauseRecords.has(name)) this.#pauseChanged(name.group, patternOfPid(change.pid), now);
+    if (limitRecords.has(name)) this.#limitsChanged(name.group, patternOfPid(change.pid));
     if (!settingsRecords.has(name)) return;
     for (const queue of this.table.ofGroup(name.group)) {
       const before = queue.settings;

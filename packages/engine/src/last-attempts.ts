@@ -23,8 +23,10 @@ interface Dying {
   leases: number;
   /** None of them ends before this time. */
   floor: Instant;
-  /** Leases with tokens up to this one were granted before the start. `old`: number of them that are left, and of tasks that had
-   * to start then. These are not told from later ones, so they count until the queue has none of either. */
+  /**
+   * Leases with tokens up to this one were granted before the start. `old`: number of them that are left, and of tasks that had
+   * to start then. These are not told from later ones, so they count until the queue has none of either.
+   */
   readonly recovered: Ticket;
   old: number;
   /** Names, in the same group, of the dead-letter queues of these tasks. */

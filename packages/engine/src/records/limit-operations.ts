@@ -1,9 +1,6 @@
 import { formatQueueName, limits, QueueLimit, type QueueName } from '@taskmaster/proto';
-import { latin1Of } from '../domain/bytes.ts';
-import type { Pid } from '../domain/ids.ts';
 import { decodeLimit, type LimitCommand, type LimitOperations, type LimitUse } from '../domain/queue-limits.ts';
 import { inOrder } from '../domain/queue-settings.ts';
-import { Refusal } from '../domain/refusal.ts';
 import type { EngineState } from '../engine-state.ts';
 import { recordState } from '../operations/attempts.ts';
 import { dueUnder, showAllDue, showDue } from '../operations/expire.ts';
@@ -11,6 +8,7 @@ import type { Queue } from '../queues/queue.ts';
 import type { Sweep } from '../sweeper.ts';
 import { changeRecords, type RecordRequests } from './change-records.ts';
 import type { QueuesLimit } from './limit-table.ts';
+import { pidOfPattern, putPatternRecord } from './pattern-records.ts';
 import { limitRecords } from './record-store.ts';
 
 /** More than a record takes beside its texts. */
@@ -40,18 +38,13 @@ export const limitOperations = ({ change, read }: RecordRequests): LimitOperatio
     }),
 });
 
-/** The key of the record of a limit. */
-const pidOf = ({ name }: QueueName): Pid => latin1Of(Buffer.from(name)) as Pid;
-
 /** What is used of the limits now, the most specific limits first. */
 const usesOf = (found: readonly QueuesLimit[]): LimitUse[] => inOrder([...found]).map(useOf);
 
 const useOf = ({ record, leased, usedUpSince }: LimitUse): LimitUse => ({ record, leased, usedUpSince });
 
 async function limitQueues(engineState: EngineState, { queues, by, maxLeased, rate }: LimitCommand): Promise<LimitUse> {
-  const { group } = queues;
-  const pid = pidOf(queues);
-  const record = await changeRecords(engineState, group, (draft, now) => {
+  const record = await changeRecords(engineState, queues.group, (draft, now) => {
     const before = engineState.limits.find(queues);
     const message = {
       queues: formatQueueName(queues),
@@ -63,10 +56,8 @@ async function limitQueues(engineState: EngineState, { queues, by, maxLeased, ra
       usedUpSinceUnixMs: 0,
     };
     const data = QueueLimit.encode(message).finish();
-    const isNew = limitRecords.find(draft, group, pid) === undefined;
-    // Counted in the turn of the commit: two callers do not both get the last place.
-    if (isNew && draft.needs.length === 0 && limitRecords.count(draft, group) >= limits.queueLimits) throw tooMany();
-    limitRecords.put(draft, group, pid, recordState(data, now), data);
+    const state = recordState(data, now);
+    putPatternRecord(draft, limitRecords, { queues, state, data }, limits.queueLimits, 'limits: end some');
     return decodeLimit(data);
   });
   const use = engineState.limits.find(queues);
@@ -74,7 +65,9 @@ async function limitQueues(engineState: EngineState, { queues, by, maxLeased, ra
 }
 
 const removeLimit = (engineState: EngineState, pattern: QueueName): Promise<boolean> =>
-  changeRecords(engineState, pattern.group, (draft) => limitRecords.remove(draft, pattern.group, pidOf(pattern)));
+  changeRecords(engineState, pattern.group, (draft) =>
+    limitRecords.remove(draft, pattern.group, pidOfPattern(pattern.name)),
+  );
 
 /**
  * Gives slots back whose leases have expired, if tasks wait for them. The requests that wait for these tasks stand in the lines
@@ -91,8 +84,3 @@ export const sweepLimits: Sweep<Queue> = {
   },
   sweep: showDue,
 };
-
-const tooMany = (): Refusal =>
-  new Refusal('TOO_MANY_ITEMS', `queues: the group has ${limits.queueLimits} limits: end some`, {
-    metadata: { field: 'queues', value: String(limits.queueLimits + 1), limit: String(limits.queueLimits) },
-  });

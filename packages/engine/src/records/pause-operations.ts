@@ -1,6 +1,5 @@
 import { formatQueueName, limits, type QueueName, QueuePause } from '@taskmaster/proto';
-import { latin1Of } from '../domain/bytes.ts';
-import type { Instant, Pid } from '../domain/ids.ts';
+import type { Instant } from '../domain/ids.ts';
 import {
   decodePause,
   type PauseCommand,
@@ -14,6 +13,7 @@ import type { EngineState } from '../engine-state.ts';
 import { recordState } from '../operations/attempts.ts';
 import type { Sweep } from '../sweeper.ts';
 import { changeRecords, type RecordRequests } from './change-records.ts';
+import { pidOfPattern, putPatternRecord } from './pattern-records.ts';
 import { pauseRecords } from './record-store.ts';
 
 /** Records that one look removes. */
@@ -36,13 +36,8 @@ export const pauseOperations = ({ change, read }: RecordRequests): PauseOperatio
     }),
 });
 
-/** The key of the record of a pause. */
-const pidOf = (pattern: string): Pid => latin1Of(Buffer.from(pattern)) as Pid;
-
 function pauseQueues(engineState: EngineState, { queues, ...command }: PauseCommand): Promise<PauseRecord> {
-  const { group, name: pattern } = queues;
-  const pid = pidOf(pattern);
-  return changeRecords(engineState, group, (draft, now) => {
+  return changeRecords(engineState, queues.group, (draft, now) => {
     const until = endOf(command, now);
     const before = engineState.pauses.find(queues, now);
     const data = QueuePause.encode({
@@ -52,10 +47,8 @@ function pauseQueues(engineState: EngineState, { queues, ...command }: PauseComm
       sinceUnixMs: before?.message.sinceUnixMs ?? now,
       untilUnixMs: until ?? 0,
     }).finish();
-    const isNew = pauseRecords.find(draft, group, pid) === undefined;
-    // Counted in the turn of the commit: two callers do not both get the last place.
-    if (isNew && draft.needs.length === 0 && pauseRecords.count(draft, group) >= limits.queuePauses) throw tooMany();
-    pauseRecords.put(draft, group, pid, recordState(data, now, until), data);
+    const state = recordState(data, now, until);
+    putPatternRecord(draft, pauseRecords, { queues, state, data }, limits.queuePauses, 'pauses: end some');
     return decodePause(data, until);
   });
 }
@@ -75,7 +68,7 @@ const resumeQueues = (engineState: EngineState, queues: QueueName): Promise<Resu
     // A pattern that matches the text of another one matches all names that this one matches.
     const pauses = inOrder(others.filter(({ matches }) => matches(pattern)));
     const resumed = engineState.pauses.find(queues, now) !== undefined;
-    pauseRecords.remove(draft, group, pidOf(pattern));
+    pauseRecords.remove(draft, group, pidOfPattern(pattern));
     return { resumed, pauses };
   });
 
@@ -97,11 +90,6 @@ export const sweepPauses: Sweep<PauseRecord> = {
     changeRecords(engineState, group, (draft, now) => {
       // It may have been renewed meanwhile.
       if (engineState.pauses.find({ group, name: pattern }, now) !== undefined) return;
-      pauseRecords.remove(draft, group, pidOf(pattern));
+      pauseRecords.remove(draft, group, pidOfPattern(pattern));
     }),
 };
-
-const tooMany = (): Refusal =>
-  new Refusal('TOO_MANY_ITEMS', `queues: the group has ${limits.queuePauses} pauses: end some`, {
-    metadata: { field: 'queues', value: String(limits.queuePauses + 1), limit: String(limits.queuePauses) },
-  });

@@ -5,7 +5,9 @@ import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
 
 /** What the records need of a draft. */
-interface RecordDraft {
+export interface RecordDraft {
+  /** What has to be read before the draft is complete. */
+  readonly needs: readonly unknown[];
   queue(name: QueueName): Queue | undefined;
   queueFor(name: QueueName): Queue;
   find(queue: Queue, pid: Pid): CachedTask | undefined;
@@ -27,7 +29,7 @@ export interface FoundRecord {
  * The records of one kind, of all groups. A record is a task in a reserved queue of its group, so it is durable with the atom
  * that changes it, moves with the group and is in backups. Reads may need rows of the store: see `TaskDraft.needs`.
  */
-class RecordStore {
+export class RecordStore {
   /** Name of the reserved queue. */
   readonly name: string;
 

@@ -1,0 +1,38 @@
+import type { QueueName } from '@taskmaster/proto';
+import { latin1Of } from '../domain/bytes.ts';
+import type { Pid } from '../domain/ids.ts';
+import { Refusal } from '../domain/refusal.ts';
+import type { TaskState } from '../domain/task.ts';
+import type { RecordDraft, RecordStore } from './record-store.ts';
+
+// Records of queues that match a pattern: their settings, pauses and limits. The pattern is the key.
+
+export const pidOfPattern = (pattern: string): Pid => latin1Of(Buffer.from(pattern)) as Pid;
+
+export const patternOfPid = (pid: Pid): string => Buffer.from(pid, 'latin1').toString();
+
+export interface PatternRecord {
+  /** Its name is the pattern. */
+  readonly queues: QueueName;
+  readonly state: TaskState;
+  readonly data: Uint8Array;
+}
+
+/** Adds or replaces the record of a pattern. Throws a `Refusal` if its group has `most` others. `advice`: what to do then. */
+export function putPatternRecord(
+  draft: RecordDraft,
+  store: RecordStore,
+  { queues: { group, name }, state, data }: PatternRecord,
+  most: number,
+  advice: string,
+): void {
+  const pid = pidOfPattern(name);
+  const isNew = store.find(draft, group, pid) === undefined;
+  // Counted in the turn of the commit: two callers do not both get the last place.
+  if (isNew && draft.needs.length === 0 && store.count(draft, group) >= most) {
+    throw new Refusal('TOO_MANY_ITEMS', `queues: the group has ${most} ${advice}`, {
+      metadata: { field: 'queues', value: String(most + 1), limit: String(most) },
+    });
+  }
+  store.put(draft, group, pid, state, data);
+}
