@@ -51,11 +51,13 @@ const mapData = (atom: ApplyAtom, map: (data: Uint8Array) => Uint8Array | undefi
   ),
 });
 
-/** The atom without what entries leave out: histories of earlier states. */
+/** The atom without what entries leave out: histories of earlier states, unless their tasks had to start by an instant. */
 const asWritten = (atom: ApplyAtom): ApplyAtom => ({
   ...atom,
   changes: atom.changes.map((change) =>
-    change.kind === 'enqueue' ? change : { ...change, before: { ...change.before, history: undefined } },
+    change.kind === 'enqueue' || change.before.history?.startBy !== undefined
+      ? change
+      : { ...change, before: { ...change.before, history: undefined } },
   ),
 });
 

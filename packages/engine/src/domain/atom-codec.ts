@@ -1,6 +1,7 @@
 import type { ApplyAtom, CreatedQueue, DroppedQueue, RecordedRequest, TaskChange } from './atom.ts';
 import { ByteReader, type ByteWriter, UnreadableBytesError } from './bytes.ts';
 import type { Instant, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
+import type { TaskHistory } from './task.ts';
 import { readTaskState, writeTaskState } from './task-codec.ts';
 
 /** Version 3 adds what a task keeps of its past to its state, version 2 the instant at which it became due. */
@@ -77,8 +78,7 @@ function writeChange(out: ByteWriter, change: TaskChange, withData: boolean): vo
   }
   out.number(change.queueId);
   out.latin1(change.pid);
-  // The earlier state only tells which rows and counters change, so its history is left out.
-  if (change.kind !== 'enqueue') writeTaskState(out, change.before, undefined);
+  if (change.kind !== 'enqueue') writeTaskState(out, change.before, relevant(change.before.history));
   if (change.kind !== 'dequeue') {
     writeTaskState(out, change.after, change.after.history);
     const data = withData ? change.data : undefined;
@@ -86,6 +86,10 @@ function writeChange(out: ByteWriter, change: TaskChange, withData: boolean): vo
     if (data) out.blob(data);
   }
 }
+
+/** The earlier state only tells which rows and counters change: of its history, only the instant of a start does. */
+const relevant = (history: TaskHistory | undefined): TaskHistory | undefined =>
+  history?.startBy === undefined ? undefined : history;
 
 function readChange(from: ByteReader): TaskChange {
   const kind = from.byte();

@@ -1,6 +1,7 @@
 import { EnqueueMode, parseQueueName } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import type { Pid } from '../domain/ids.ts';
+import { Family } from '../ports/store.ts';
 import { type EngineHarness, type EnqueueSpec, engineHarness } from '../testing/engine-harness.ts';
 import { putSettings } from '../testing/put-settings.ts';
 
@@ -135,6 +136,17 @@ describe('a task that must start by an instant', () => {
     await h.clock.advance(21_000);
     expect((await waiting)[0]?.end.outcome).toBe('cancelled');
     expect((await h.waitFor(QUEUE, ['r']))[0]?.end.outcome).toBe('cancelled');
+  });
+
+  test('leaves nothing in the index of due tasks when it was leased before a crash', async () => {
+    await using h = await engineHarness();
+    await add(h, { startWithin: 60_000 });
+    await h.clock.advance(3000);
+    await h.lease(QUEUE);
+    await h.crash();
+    await h.update({ dequeue: [{ queue: QUEUE, pid: 'p' }] });
+    await h.clock.advance(5000);
+    expect(h.disk.rowsOf(Family.due)).toEqual([]);
   });
 
   test('does not hide leased tasks from samples', async () => {
