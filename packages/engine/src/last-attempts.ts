@@ -56,7 +56,7 @@ export class LastAttempts {
       leases: leased + starting,
       floor: dueFloor,
       recovered: lastTicket,
-      old: leased,
+      old: leased + starting,
       targets: new Set<string>(),
     };
     this.#dying.set(queue, dying);

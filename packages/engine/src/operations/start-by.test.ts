@@ -149,6 +149,17 @@ describe('a task that must start by an instant', () => {
     expect(h.disk.rowsOf(Family.due)).toEqual([]);
   });
 
+  test('goes to its own dead-letter queue after a restart, whatever became of the leases of its queue', async () => {
+    await using h = await engineHarness();
+    await add(h, { startWithin: 5200, retry: DEAD });
+    await add(h, { pid: 'a', startWithin: undefined });
+    const [task] = await h.lease(QUEUE, { for: 60_000 });
+    await h.crash();
+    await h.update({ dequeue: [{ queue: QUEUE, pid: 'a', token: task?.token }] });
+    await h.clock.advance(5200);
+    expect(pidsOf(await h.lease('g#late'))).toEqual(['p']);
+  });
+
   test('does not hide leased tasks from samples', async () => {
     await using h = await engineHarness();
     const enqueue = Array.from({ length: 300 }, (_, i) => ({ queue: QUEUE, pid: `b${i}`, startWithin: 10_000 }));
