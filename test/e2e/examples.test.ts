@@ -121,6 +121,16 @@ test('rerun: a change during a run is one more run, which continues where it sto
   ]);
 });
 
+test('checkpoint: each attempt continues where the last one stopped', async () => {
+  expect(await runExample('attempts/checkpoint', [node.endpoint])).toEqual([
+    'attempt 1 begins with page 0',
+    'attempt 2 begins with page 2',
+    'dead letter with 10 bytes of checkpoint',
+    'attempt 1 begins with page 4',
+    '7 pages exported',
+  ]);
+});
+
 test('headers: the stages of a pipeline pass them on', async () => {
   expect(await runExample('headers', [node.endpoint])).toEqual([
     'order 1 of acme',

@@ -186,6 +186,8 @@ function commandOf(call: UpdateCall): UpdateCommand {
       ...item(renewal),
       leaseDurationMs: renewal.leaseDurationMs,
       progress: renewal.progress,
+      // Both travel in the same way, so they must be the same text in each answer.
+      checkpoint: renewal.progress === undefined ? undefined : Buffer.from(renewal.progress),
     })),
     release: call.release.map((release) => ({
       ...item(release),
@@ -237,12 +239,12 @@ const leasedTask = ({ queue, pid, data, headerBytes, ...told }: LeasedTask): Lea
 
 function shownTask({ queue, pid, state, data }: TaskView): ShownTask {
   if (!state) return { pid, state: undefined, data: undefined };
-  const { failures = [], origin, progress, cancelled, given } = state.history ?? {};
+  const { failures = [], origin, progress, checkpoint, cancelled, given } = state.history ?? {};
   const history = {
     failures: failures.map(({ attempt, error }) => `${attempt}: ${error?.message ?? 'expired'}`),
     timeLimitMs: given?.timeLimitMs,
     origin: origin && formatQueueName({ group: queue.group, name: origin.queue }),
-    progress: progress?.text,
+    progress: reportedText(progress?.text, checkpoint),
     isCancelled: cancelled !== undefined,
   };
   const { visibility, attempts, token, enqueuedAt } = state;
@@ -251,6 +253,12 @@ function shownTask({ queue, pid, state, data }: TaskView): ShownTask {
   const { headerBytes } = state;
   const shown = data && payloadText({ data, headerBytes });
   return { pid, state: { kind, until, attempts, token, enqueuedAt, ...history }, data: shown };
+}
+
+/** The text of a report. It fits no report if the checkpoint is another one. */
+function reportedText(text: string | undefined, checkpoint: Uint8Array | undefined): string | undefined {
+  const other = checkpoint && Buffer.from(checkpoint).toString();
+  return other === text ? text : `${text}, but the checkpoint is ${other}`;
 }
 
 const endOf = (pid: string, end: TaskEnd | undefined): EndReply => ({

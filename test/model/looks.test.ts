@@ -379,7 +379,7 @@ class Play {
       case 'renew': {
         const { progress } = step;
         return this.#of(step, (item) =>
-          h.update({ renew: [{ ...item, for: step.ms, ...(progress && { progress }) }] }),
+          h.update({ renew: [{ ...item, for: step.ms, ...(progress && { progress, checkpoint: progress }) }] }),
         );
       }
       case 'release':
@@ -502,7 +502,8 @@ class Play {
   #leased(tasks: readonly LeasedTask[]): unknown {
     for (const { queue, pid, token } of tasks) this.#leases.unshift({ queue: `g#${queue.name}`, pid, token });
     return tasks.map(({ pid, history, data, attempt }) => {
-      return [pid, history?.key, history?.progress?.text, Buffer.from(data).toString(), attempt];
+      const checkpoint = Buffer.from(history?.checkpoint ?? []).toString();
+      return [pid, history?.key, history?.progress?.text, checkpoint, Buffer.from(data).toString(), attempt];
     });
   }
 

@@ -18,6 +18,8 @@ describe('a disk with little space', () => {
       enqueue: [{ queue: 'sent', pid: 'a' }],
     };
     await expect(h.clock.run(h.update(move))).rejects.toMatchObject(FULL);
+    const checkpoint = { renew: [{ queue: 'mail', pid: 'b', token: b?.token, for: 60_000, checkpoint: 'page 3' }] };
+    await expect(h.clock.run(h.update(checkpoint))).rejects.toMatchObject(FULL);
     expect(h.engine.health).toEqual({ kind: 'full' });
 
     const goesOn = await h.clock.run(

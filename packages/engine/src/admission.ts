@@ -1,5 +1,12 @@
 import { BATCH_START } from './domain/batches.ts';
-import type { BatchCommand, DequeueItem, EngineHealth, UpdateCommand, UpdateEnd } from './domain/commands.ts';
+import type {
+  BatchCommand,
+  DequeueItem,
+  EngineHealth,
+  RenewItem,
+  UpdateCommand,
+  UpdateEnd,
+} from './domain/commands.ts';
 import { Refusal } from './domain/refusal.ts';
 import { Tally } from './queues/tally.ts';
 import { diskFull } from './store-refusal.ts';
@@ -78,7 +85,8 @@ export class Admission {
 
   /**
    * As `enter`, for updates. If there is no room for new tasks, the updates that enqueue are refused and the others have entered.
-   * On a full disk updates that leave results are refused, too. `publishedBytes`: memory of the tasks that the batch publishes.
+   * On a full disk updates that leave results or checkpoints are refused, too. `publishedBytes`: memory of the tasks that the
+   * batch publishes.
    */
   enterUpdates(
     batch: BatchCommand,
@@ -86,7 +94,8 @@ export class Admission {
     publishedBytes = 0,
   ): { readonly bytes: number; readonly noNewTasks: Refusal | undefined } {
     const isFull = health.kind === 'full';
-    const adds = batch.enqueue.length > 0 || (isFull && batch.dequeue.some(leavesResult));
+    const adds =
+      batch.enqueue.length > 0 || (isFull && (batch.dequeue.some(leavesResult) || batch.renew.some(leavesCheckpoint)));
     const bytes = weightOf(batch) + publishedBytes;
     try {
       if (adds && isFull) throw diskFull();
@@ -172,8 +181,9 @@ export class Admission {
 }
 
 const leavesResult = ({ result }: DequeueItem): boolean => result !== undefined;
+const leavesCheckpoint = ({ checkpoint }: RenewItem): boolean => checkpoint !== undefined && checkpoint.byteLength > 0;
 
-/** Whether an update of a batch enqueues or, on a full disk, leaves a result. */
+/** Whether an update of a batch enqueues or, on a full disk, leaves a result or a checkpoint. */
 function growsIn(batch: BatchCommand, index: number, isFull: boolean): boolean {
   const start = batch.updates[index - 1] ?? BATCH_START;
   const end = batch.updates[index] ?? start;
@@ -181,8 +191,11 @@ function growsIn(batch: BatchCommand, index: number, isFull: boolean): boolean {
 }
 
 /** As `growsIn`, for the update between these ends. */
-export const grows = ({ dequeue }: UpdateCommand, start: UpdateEnd, end: UpdateEnd, isFull: boolean): boolean =>
-  end.enqueue > start.enqueue || (isFull && dequeue.slice(start.dequeue, end.dequeue).some(leavesResult));
+export const grows = ({ dequeue, renew }: UpdateCommand, start: UpdateEnd, end: UpdateEnd, isFull: boolean): boolean =>
+  end.enqueue > start.enqueue ||
+  (isFull &&
+    (dequeue.slice(start.dequeue, end.dequeue).some(leavesResult) ||
+      renew.slice(start.renew, end.renew).some(leavesCheckpoint)));
 
 /** Approximate memory of updates until they are answered, in bytes. */
 export function weightOf({ enqueue, dequeue, renew, release }: UpdateCommand): number {
@@ -191,7 +204,7 @@ export function weightOf({ enqueue, dequeue, renew, release }: UpdateCommand): n
   for (const { key, result, cancelReason } of dequeue) {
     bytes += lengthOf(key) + lengthOf(cancelReason) + (result === undefined ? 0 : 64 + result.data.byteLength);
   }
-  for (const { progress } of renew) bytes += lengthOf(progress);
+  for (const { progress, checkpoint } of renew) bytes += lengthOf(progress) + (checkpoint?.byteLength ?? 0);
   for (const { key, error } of release) {
     bytes += lengthOf(key) + (error === undefined ? 0 : 64 + error.message.length + error.details.length);
   }

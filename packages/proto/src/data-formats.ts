@@ -54,6 +54,12 @@ export const dataFormats: readonly [DataFormat, ...DataFormat[]] = [
       'Groups have pauses and limits of queues, whose tasks earlier builds would lease; tasks may have an instant by which they must start.',
     downgrade: false,
   },
+  {
+    format: 7,
+    release: '0.1.0',
+    changed: 'Tasks keep checkpoints.',
+    downgrade: false,
+  },
 ];
 
 /** The oldest of the formats whose releases can use data of the last one. */

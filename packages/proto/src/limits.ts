@@ -97,6 +97,8 @@ export const limits = {
   keyBytes: 256,
   /** Progress of a task. */
   progressBytes: 256,
+  /** Checkpoint of a task. */
+  checkpointBytes: 16 * 1024,
   /** Reason for which a task is cancelled. */
   cancelReasonBytes: 256,
   /** Message of the error of an attempt. The client truncates longer ones. */

@@ -39,6 +39,7 @@ interface CompleteFlags extends SettleFlags {
 interface RenewFlags extends SettleFlags {
   readonly leaseDuration?: number;
   readonly progress?: string;
+  readonly checkpoint?: Buffer;
 }
 
 interface ReleaseFlags extends SettleFlags {
@@ -75,7 +76,7 @@ const renewNotes = `${taskNotes}
 
 Examples:
   $ taskmaster renew shop#mail order-17 --lease-token 3 --lease-duration 5m
-  $ taskmaster renew shop#mail order-17 --lease-token 3 --progress 'page 3 of 7'`;
+  $ taskmaster renew shop#mail order-17 --lease-token 3 --progress 'page 3 of 7' --checkpoint '{"page":3}'`;
 
 const releaseNotes = `${taskNotes}
 
@@ -126,11 +127,15 @@ export function addSettling(program: Command, runner: Runner): void {
   renew
     .addOption(leaseDurationOption('how long the leases last from now'))
     .option('--progress <text>', 'how far the work is; peek and get show it')
+    .option('--checkpoint <data>', 'bytes with which the next attempt continues', payload)
     .addHelpText('after', notesOf(renewNotes))
     .action(
       action<RenewFlags>(runner, (_session, flags) => ({
         done: 'renewed',
-        add: (update, ref) => update.renew(ref, flags.leaseDuration, { progress: flags.progress }),
+        add: (update, ref) => {
+          const { leaseDuration, progress, checkpoint } = flags;
+          update.renew(ref, leaseDuration, { progress, checkpoint });
+        },
         describe: ({ renewed: [until] }) => ({ leaseUntil: until?.toISOString() }),
         note: () => (flags.leaseDuration === undefined ? '' : `for ${duration(flags.leaseDuration)}`),
       })),

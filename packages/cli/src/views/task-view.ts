@@ -14,6 +14,7 @@ export interface LeasedObject {
   readonly enqueuedAt: string;
   readonly leaseUntil: string;
   readonly timeLimitMs?: number | undefined;
+  readonly checkpoint?: string | undefined;
   readonly headers?: TaskHeaders | undefined;
   readonly data: string;
 }
@@ -28,6 +29,7 @@ export function leasedObject(task: LeasedTask<Uint8Array>): LeasedObject {
     enqueuedAt: task.enqueuedAt.toISOString(),
     leaseUntil: task.leaseUntil.toISOString(),
     timeLimitMs: task.timeLimitMs,
+    checkpoint: task.previousCheckpoint && textOf(task.previousCheckpoint),
     headers: orNone(task.headers),
     data: textOf(task.bytes),
   };
@@ -115,6 +117,7 @@ export function taskObject(task: SeenTask): object {
     startBy: task.startBy?.toISOString(),
     deadLetterFrom: task.deadLetterFrom,
     progress: task.progress && { at: task.progress.at.toISOString(), text: task.progress.text },
+    checkpointBytes: task.checkpointBytes,
     cancelled: task.cancelled && { at: task.cancelled.at.toISOString(), reason: task.cancelled.reason },
     failures: task.failures.length === 0 ? undefined : task.failures.map(failureObject),
     headers: orNone(task.headers),
@@ -188,6 +191,11 @@ export function taskColumns(
       { title: 'WORKER', cell: ({ workerLabel, workerAddress }) => workerOf(workerLabel, workerAddress) },
       { title: 'PROGRESS', cell: ({ progress }) => previewOf(Buffer.from(progress?.text ?? ''), previewWidth(out)) },
     );
+  }
+  if (tasks.some(({ checkpointBytes }) => checkpointBytes !== undefined)) {
+    const cell = ({ checkpointBytes }: SeenTask): string =>
+      checkpointBytes === undefined ? '' : count(checkpointBytes);
+    columns.push({ title: 'CHECKPOINT BYTES', align: 'right', cell });
   }
   if (kind !== 'available') {
     const title = kind === 'leased' ? 'ENDS IN' : kind === 'delayed' ? 'AVAILABLE IN' : 'HIDDEN FOR';

@@ -45,6 +45,8 @@ export class LeasedTask<T> {
   readonly timeLimitMs: number | undefined;
   /** What an earlier attempt has reported last, so that this one can continue there. */
   readonly previousProgress: string | undefined;
+  /** The bytes that an earlier attempt has left last with `checkpoint`. A view into a received message, like `bytes`. */
+  readonly previousCheckpoint: Uint8Array | undefined;
   /** Grows with every lease of the task. A store that the work writes to can use it as a fencing token. */
   readonly leaseToken: number;
   /** Internal. */
@@ -64,6 +66,7 @@ export class LeasedTask<T> {
     this.maxAttempts = task.maxAttempts === 0 ? undefined : (task.maxAttempts ?? limits.defaultMaxAttempts);
     this.timeLimitMs = task.timeLimitMs || undefined;
     this.previousProgress = task.progress === '' ? undefined : task.progress;
+    this.previousCheckpoint = task.checkpoint;
     this.leaseToken = task.leaseToken;
     this[LEASE] = lease;
     this.#context = context;
@@ -127,6 +130,15 @@ export class LeasedTask<T> {
    */
   async reportProgress(progress: string, options: UpdateOptions = {}): Promise<void> {
     await new Update(this.#context).renew(this, undefined, { progress }).commit(options);
+  }
+
+  /**
+   * Leaves bytes with which the next attempt continues, at most 16 KiB, and renews the lease. The next attempt gets them as
+   * `previousCheckpoint`; so does a worker of the dead-letter queue, and the first attempt after a retry from there. They stay
+   * until the next checkpoint, and go with the task. Empty bytes remove them. Throws as `renew` does.
+   */
+  async checkpoint(data: Uint8Array, options: UpdateOptions = {}): Promise<void> {
+    await new Update(this.#context).renew(this, undefined, { checkpoint: data }).commit(options);
   }
 
   /** Releases the task before its lease ends. @throws LeaseLostError, LeaseExpiredError, TaskNotFoundError, NotLeasedError. */

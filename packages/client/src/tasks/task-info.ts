@@ -55,6 +55,8 @@ export interface TaskSummary extends GivenFields {
   readonly deadLetterFrom: string | undefined;
   /** What a worker has reported last, in this attempt or an earlier one. */
   readonly progress: { readonly at: Date; readonly text: string } | undefined;
+  /** Size of the checkpoint that a worker has left last. Undefined: there is none. */
+  readonly checkpointBytes: number | undefined;
   /** Set if it was cancelled while it was leased: it is removed when its attempt ends, unless its worker completes it. */
   readonly cancelled: { readonly at: Date; readonly reason: string } | undefined;
 }
@@ -111,6 +113,7 @@ export function taskSummary(info: WireInfo): TaskSummary {
     failures: info.failures.map(taskFailure),
     deadLetterFrom: info.deadLetterFrom === '' ? undefined : info.deadLetterFrom,
     progress: info.progress === '' ? undefined : { at: new Date(info.progressUnixMs), text: info.progress },
+    checkpointBytes: info.checkpointBytes || undefined,
     cancelled: cancelledOf(info),
   };
 }

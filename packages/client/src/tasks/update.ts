@@ -66,6 +66,10 @@ export interface RenewOptions {
    * Default: it does not change. Empty: none.
    */
   readonly progress?: string | undefined;
+  /**
+   * Bytes with which the next attempt continues, at most 16 KiB. Default: they do not change. Empty: none.
+   */
+  readonly checkpoint?: Uint8Array | undefined;
 }
 
 export interface ReleaseOptions {
@@ -81,7 +85,7 @@ export interface ReleaseOptions {
   readonly deadLetter?: boolean | undefined;
 }
 
-const renewNames: OptionNames<RenewOptions> = { progress: true };
+const renewNames: OptionNames<RenewOptions> = { progress: true, checkpoint: true };
 export const releaseNames: OptionNames<ReleaseOptions> = {
   delay: true,
   runAt: true,
@@ -204,11 +208,11 @@ export class Update {
    */
   renew(task: Leased | LeaseRef, leaseDuration?: Duration, options: RenewOptions = {}): this {
     this.#assertKnown('renew', options, renewNames);
-    const { progress } = options;
+    const { progress, checkpoint } = options;
     const lease = LEASE in task ? task[LEASE] : undefined;
     const ms = leaseDuration === undefined ? lease?.leaseDurationMs : leaseDurationMs(leaseDuration, 'leaseDuration');
     if (lease !== undefined && ms !== undefined) this.#renewed.push({ lease, leaseDurationMs: ms });
-    this.#request.renew.push({ ...itemOf(task), leaseDurationMs: ms ?? 0, progress });
+    this.#request.renew.push({ ...itemOf(task), leaseDurationMs: ms ?? 0, progress, checkpoint });
     return this;
   }
 

@@ -28,7 +28,9 @@ export function updateSizeBound(request: UpdateTasksRequest): number {
   for (const { key, result, cancelReason } of request.dequeue) {
     bytes += ((key?.length ?? 0) + (cancelReason?.length ?? 0)) * UTF8_BYTES + (result?.byteLength ?? 0);
   }
-  for (const { progress } of request.renew) bytes += (progress?.length ?? 0) * UTF8_BYTES;
+  for (const { progress, checkpoint } of request.renew) {
+    bytes += (progress?.length ?? 0) * UTF8_BYTES + (checkpoint?.byteLength ?? 0);
+  }
   for (const { key, error } of request.release) {
     bytes += (key?.length ?? 0) * UTF8_BYTES;
     if (error !== undefined) bytes += ITEM_BYTES + (error.message.length + error.details.length) * UTF8_BYTES;

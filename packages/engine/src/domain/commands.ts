@@ -67,6 +67,8 @@ export interface RenewItem extends TaskItem {
   readonly leaseDurationMs: number;
   /** Undefined: it does not change. Empty: none. */
   readonly progress: string | undefined;
+  /** As `progress`. The engine copies it. */
+  readonly checkpoint?: Uint8Array | undefined;
 }
 
 export interface ReleaseItem extends TaskItem {

@@ -59,7 +59,7 @@ export {
   DEAD_LETTER_SUFFIX,
   type Failure,
   givenIn,
-  leasedTextBytes,
+  leasedHistoryBytes,
   NOTHING_GIVEN,
   type RetryPolicy,
   type TaskError,

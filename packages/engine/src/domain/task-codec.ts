@@ -17,6 +17,10 @@ const DUE_LATER = 8;
 const HISTORY = 16;
 const HEADERS = 32;
 const START_BY = 64;
+/** Further flags follow at the end. */
+const MORE = 128;
+/** Among these: */
+const CHECKPOINT = 32;
 /** In a history. */
 const ORIGIN = 1;
 const ORIGIN_RETRY = 2;
@@ -32,6 +36,7 @@ export function writeTaskState(out: ByteWriter, state: TaskState, history: TaskH
   const { visibility, retry } = state;
   const lease = visibility.kind === 'hidden' ? visibility.lease : undefined;
   const isDueLater = state.dueAt !== state.enqueuedAt;
+  const more = history?.checkpoint === undefined ? 0 : CHECKPOINT;
   out.byte(
     (visibility.kind === 'hidden' ? HIDDEN : 0) |
       (lease ? LEASED : 0) |
@@ -39,7 +44,8 @@ export function writeTaskState(out: ByteWriter, state: TaskState, history: TaskH
       (isDueLater ? DUE_LATER : 0) |
       (history ? HISTORY : 0) |
       (state.headerBytes > 0 ? HEADERS : 0) |
-      (history?.startBy === undefined ? 0 : START_BY),
+      (history?.startBy === undefined ? 0 : START_BY) |
+      (more === 0 ? 0 : MORE),
   );
   out.number(state.enqueuedAt);
   if (isDueLater) out.number(state.dueAt);
@@ -56,6 +62,9 @@ export function writeTaskState(out: ByteWriter, state: TaskState, history: TaskH
   if (retry) writeRetry(out, retry);
   if (history) writeHistory(out, history);
   if (history?.startBy !== undefined) out.number(history.startBy);
+  if (more === 0) return;
+  out.number(more);
+  if (history?.checkpoint !== undefined) out.blob(history.checkpoint);
 }
 
 export function readTaskState(from: ByteReader): TaskState {
@@ -69,7 +78,10 @@ export function readTaskState(from: ByteReader): TaskState {
   const visibility = readVisibility(from, flags);
   const retry = flags & RETRY ? readRetry(from) : undefined;
   const past = flags & HISTORY ? readHistory(from) : undefined;
-  const history = past && flags & START_BY ? { ...past, startBy: from.number() as Instant } : past;
+  const started = past && flags & START_BY ? { ...past, startBy: from.number() as Instant } : past;
+  const more = flags & MORE ? from.number() : 0;
+  // A copy, because a view would keep the whole row or log entry in memory.
+  const history = started && more & CHECKPOINT ? { ...started, checkpoint: Uint8Array.from(from.blob()) } : started;
   return { enqueuedAt, dueAt, dataBytes, headerBytes, attempts, token, retry, visibility, history };
 }
 
@@ -155,5 +167,6 @@ function readHistory(from: ByteReader): TaskHistory {
     failures.push({ at, attempt, worker, error });
   }
   const origin = queue === undefined ? undefined : { queue, retry, died };
-  return { key, given, startBy: undefined, failures, origin, rerun: (flags & RERUN) !== 0, progress, cancelled };
+  const rerun = (flags & RERUN) !== 0;
+  return { key, given, startBy: undefined, failures, origin, rerun, progress, checkpoint: undefined, cancelled };
 }

@@ -88,6 +88,8 @@ export interface TaskHistory {
   readonly rerun: boolean;
   /** What a worker has reported last. */
   readonly progress: Progress | undefined;
+  /** With what the next attempt continues, as a worker has said last. */
+  readonly checkpoint: Uint8Array | undefined;
   /** Set: it was cancelled while it was leased, so it is removed when its attempt ends. */
   readonly cancelled: { readonly at: Instant; readonly reason: string } | undefined;
 }
@@ -125,9 +127,12 @@ export interface TaskState {
   readonly history: TaskHistory | undefined;
 }
 
-/** Bytes of the texts in the reply to a lease: of the key, and of the progress of earlier attempts. */
-export const leasedTextBytes = (history: TaskHistory | undefined): number =>
-  history === undefined ? 0 : Buffer.byteLength(history.progress?.text ?? '') + Buffer.byteLength(history.key ?? '');
+/** Bytes of the history in the reply to a lease: of the key, and of the progress and the checkpoint of earlier attempts. */
+export function leasedHistoryBytes(history: TaskHistory | undefined): number {
+  if (history === undefined) return 0;
+  const { progress, key, checkpoint } = history;
+  return Buffer.byteLength(progress?.text ?? '') + Buffer.byteLength(key ?? '') + (checkpoint?.byteLength ?? 0);
+}
 
 /** Whether the task has a lease that has not ended at `now`. */
 export const isLeasedAt = ({ visibility }: TaskState, now: Instant): boolean =>

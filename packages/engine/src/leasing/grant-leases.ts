@@ -5,7 +5,7 @@ import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
 import { taskKey } from '../domain/keys.ts';
 import { DEFAULT_SETTINGS } from '../domain/queue-settings.ts';
 import { Refusal } from '../domain/refusal.ts';
-import { isTooLate, leasedTextBytes, type TaskState } from '../domain/task.ts';
+import { isTooLate, leasedHistoryBytes, type TaskState } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { isToRunAgain, leaseEnd, maxAttemptsOf, timeLimitOf, withoutStart, withRerun } from '../operations/attempts.ts';
 import type { PlannedChange } from '../planned-atom.ts';
@@ -72,7 +72,7 @@ export function select(
       if (isTooLate(state, now)) continue;
       if (maxPid !== undefined && pid > maxPid) break;
       const payloadBytes = state.dataBytes + (state.headerBytes === 0 ? 0 : headerRoom(state.headerBytes));
-      const taskBytes = payloadBytes + pid.length + leasedTextBytes(state.history) + REST_BYTES;
+      const taskBytes = payloadBytes + pid.length + leasedHistoryBytes(state.history) + REST_BYTES;
       // The first task is picked even if it is too large; otherwise it could never be leased.
       if (bytes + taskBytes > maxBytes && picks.length > 0) return { kind: 'picked', picks, bytes };
       bytes += taskBytes;

@@ -108,6 +108,7 @@ export const NO_HISTORY: TaskHistory = {
   origin: undefined,
   rerun: false,
   progress: undefined,
+  checkpoint: undefined,
   cancelled: undefined,
 };
 
@@ -154,6 +155,11 @@ export const withRerun = (history: TaskHistory | undefined, rerun: boolean): Tas
 export const withProgress = (history: TaskHistory | undefined, text: string, at: Instant): TaskHistory | undefined =>
   kept({ ...(history ?? NO_HISTORY), progress: text === '' ? undefined : { at, text } });
 
+/** What a task keeps when a worker leaves a checkpoint. Empty: none. */
+export const withCheckpoint = (history: TaskHistory | undefined, bytes: Uint8Array): TaskHistory | undefined =>
+  // A copy, because the bytes may be a view of a request of up to 4 MiB.
+  kept({ ...(history ?? NO_HISTORY), checkpoint: bytes.byteLength === 0 ? undefined : Uint8Array.from(bytes) });
+
 /** What a leased task keeps when it is cancelled: of several reasons the first one. It does not run again. */
 export function withCancellation(history: TaskHistory | undefined, reason: string, at: Instant): TaskHistory {
   const isAnew = history?.cancelled === undefined || history.rerun;
@@ -171,8 +177,8 @@ export const withoutOrigin = (history: TaskHistory): TaskHistory | undefined =>
 
 /** Undefined if the history says nothing. */
 function kept(history: TaskHistory): TaskHistory | undefined {
-  const { key, given, startBy, failures, origin, rerun, progress, cancelled } = history;
-  const isNew = origin === undefined && !rerun && failures.length === 0 && !progress && !cancelled;
+  const { key, given, startBy, failures, origin, rerun, progress, checkpoint, cancelled } = history;
+  const isNew = origin === undefined && !rerun && failures.length === 0 && !progress && !checkpoint && !cancelled;
   return isNew && key === undefined && given === undefined && startBy === undefined ? undefined : history;
 }
 

@@ -32,6 +32,7 @@ import {
   newState,
   timeLimitOf,
   withCancellation,
+  withCheckpoint,
   withoutCancellation,
   withProgress,
   withRerun,
@@ -204,7 +205,8 @@ export class UpdatePlanner {
     const durationMs = item.leaseDurationMs || settings.leaseDurationMs;
     const { since } = visibility.lease;
     const until = leaseEnd(now, durationMs, timeLimitOf(state, settings), since, visibility.until);
-    const history = item.progress === undefined ? state.history : withProgress(state.history, item.progress, now);
+    const reported = item.progress === undefined ? state.history : withProgress(state.history, item.progress, now);
+    const history = item.checkpoint === undefined ? reported : withCheckpoint(reported, item.checkpoint);
     this.#draft.change(found.queue, item.pid, found.task, { ...state, history, visibility: { ...visibility, until } });
     return { until, cancelReason: cancelReasonOf(state) };
   }

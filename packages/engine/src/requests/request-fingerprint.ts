@@ -33,6 +33,7 @@ export function fingerprintOf({ group, enqueue, dequeue, renew, release, updates
     writeItem(item);
     writer.number(item.leaseDurationMs);
     if (item.progress !== undefined) writer.utf8(item.progress);
+    if (item.checkpoint !== undefined) writer.blob(item.checkpoint);
   }
   for (const item of release) {
     writeItem(item);

@@ -70,6 +70,7 @@ const histories: fc.Arbitrary<TaskHistory> = fc.record({
   ),
   rerun: fc.boolean(),
   progress: fc.option(fc.record({ at: instants, text: texts }), { nil: undefined }),
+  checkpoint: fc.option(fc.uint8Array({ minLength: 1, maxLength: 12 }), { nil: undefined }),
   cancelled: fc.option(fc.record({ at: instants, reason: texts }), { nil: undefined }),
 });
 

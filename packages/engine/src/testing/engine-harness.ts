@@ -97,7 +97,11 @@ interface ReleaseSpec extends ItemSpec {
 export interface UpdateSpec {
   readonly enqueue?: readonly EnqueueSpec[];
   readonly dequeue?: readonly DequeueSpec[];
-  readonly renew?: readonly (ItemSpec & { readonly for: number; readonly progress?: string })[];
+  readonly renew?: readonly (ItemSpec & {
+    readonly for: number;
+    readonly progress?: string;
+    readonly checkpoint?: string;
+  })[];
   readonly release?: readonly ReleaseSpec[];
   readonly id?: string;
 }
@@ -343,7 +347,12 @@ export function updateCommand(spec: UpdateSpec): UpdateCommand {
       result: resultOf(spec),
       cancelReason: spec.cancel,
     })),
-    renew: renew.map((spec) => ({ ...item(spec), leaseDurationMs: spec.for, progress: spec.progress })),
+    renew: renew.map((spec) => ({
+      ...item(spec),
+      leaseDurationMs: spec.for,
+      progress: spec.progress,
+      checkpoint: spec.checkpoint === undefined ? undefined : Buffer.from(spec.checkpoint),
+    })),
     release: release.map((spec) => ({
       ...item(spec),
       delayMs: spec.delay,

@@ -86,6 +86,7 @@ function inTurns(handlers: Handlers, turns: FairTurns): Work {
       copiedBytes += queues * data.length;
     }
     for (const { result } of request.dequeue) bytes += result?.length ?? 0;
+    for (const { checkpoint } of request.renew) bytes += checkpoint?.length ?? 0;
     return {
       tasks: countItems(request) + copies,
       kib: Math.floor(bytes / 1024),

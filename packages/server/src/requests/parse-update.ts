@@ -62,7 +62,7 @@ export function parseUpdate(request: UpdateTasksRequest): UpdateCommand {
   const dequeue = request.dequeue.map((item, index) => parseDequeue(item, index, group));
   const renew = request.renew.map((item, index) => parseRenew(item, index, group));
   const release = request.release.map((item, index) => parseRelease(item, index, group));
-  refuseTooLarge(enqueue, dequeue);
+  refuseTooLarge(enqueue, dequeue, renew);
   const publishes = enqueue.some(({ isPublished }) => isPublished);
   const command = { group: group.name, enqueue, dequeue, renew, release, publishes, requestId };
   if (request.parts.length === 0) refuseConflicts(command, BATCH_START, endOf(command));
@@ -238,7 +238,16 @@ function parseRenew(item: Renew, index: number, group: OneGroup): RenewItem {
   const leaseDurationMs = leaseTime(item.leaseDurationMs, { list: 'renew', index, field: 'lease_duration_ms' });
   const place = { list: 'renew', index, field: 'progress' };
   const progress = item.progress === undefined ? undefined : textAtMost(item.progress, place, limits.progressBytes);
-  return { ...parseTask(item, 'renew', index, group), leaseDurationMs, progress };
+  const checkpoint = parseCheckpoint(item, index);
+  return { ...parseTask(item, 'renew', index, group), leaseDurationMs, progress, checkpoint };
+}
+
+function parseCheckpoint({ checkpoint }: Renew, index: number): Uint8Array | undefined {
+  const most = limits.checkpointBytes;
+  if (checkpoint === undefined || checkpoint.length <= most) return checkpoint;
+  const value = checkpoint.length;
+  const place = { list: 'renew', index, field: 'checkpoint' };
+  return refuse('DATA_TOO_LARGE', place, `has ${value} bytes: at most ${most}`, { value, limit: most });
 }
 
 function parseRelease(item: Release, index: number, group: OneGroup): ReleaseItem {
@@ -337,10 +346,15 @@ function refuseConflicts(
 const OF_KEY = '\u{100}';
 
 /** Limits the payload of an in-process update. Over gRPC the size of the message is limited. */
-function refuseTooLarge(enqueue: readonly EnqueueItem[], dequeue: readonly DequeueItem[]): void {
+function refuseTooLarge(
+  enqueue: readonly EnqueueItem[],
+  dequeue: readonly DequeueItem[],
+  renew: readonly RenewItem[],
+): void {
   let bytes = 0;
   for (const item of enqueue) bytes += item.data.length;
   for (const { result } of dequeue) bytes += result?.data.length ?? 0;
+  for (const { checkpoint } of renew) bytes += checkpoint?.length ?? 0;
   if (bytes > limits.requestBytes) {
     refuse('REQUEST_TOO_LARGE', { field: 'update' }, `has ${bytes} bytes of data: at most ${limits.requestBytes}`, {
       value: bytes,

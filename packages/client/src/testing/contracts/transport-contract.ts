@@ -391,6 +391,25 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       expect(await shown()).toBe('');
     });
 
+    test('a renewal leaves a checkpoint, whose size is shown and which the next attempt gets', async () => {
+      await using world = await start();
+      const { transport } = world;
+      await transport.unary(methods.updateTasks, enqueue('a'));
+      const { tasks } = await transport.unary(methods.leaseTasks, lease());
+      const of = { queue: QUEUE, pid: bytes('a'), leaseToken: tasks[0]?.leaseToken ?? 0, leaseDurationMs: 30_000 };
+      const sizeOf = async (): Promise<number | undefined> =>
+        (await transport.unary(methods.getTasks, get('a', false))).tasks[0]?.checkpointBytes;
+      await transport.unary(methods.updateTasks, update({ renew: [{ ...of, checkpoint: bytes('page 3') }] }));
+      await transport.unary(methods.updateTasks, update({ renew: [of] }));
+      expect(await sizeOf()).toBe(6);
+      await transport.unary(methods.updateTasks, release('a', of.leaseToken));
+      const again = await transport.unary(methods.leaseTasks, lease());
+      expect(again.tasks.map(({ checkpoint }) => text(checkpoint ?? bytes('none')))).toEqual(['page 3']);
+      const none = { ...of, leaseToken: again.tasks[0]?.leaseToken ?? 0, checkpoint: bytes('') };
+      await transport.unary(methods.updateTasks, update({ renew: [none] }));
+      expect(await sizeOf()).toBe(0);
+    });
+
     test('a waiting task becomes available at another instant', async () => {
       await using world = await start();
       const { transport } = world;

@@ -169,9 +169,10 @@ const costOf = (pid: Pid): number => TASK_OVERHEAD_BYTES + pid.length;
 /** Memory of what the task keeps of its failed attempts, about. A character of a text may take two bytes. */
 function historyBytes({ history }: TaskState): number {
   if (history === undefined) return 0;
-  const { progress, key, cancelled } = history;
+  const { progress, checkpoint, key, cancelled } = history;
   const texts = (progress?.text.length ?? 0) + (key?.length ?? 0) + (cancelled?.reason.length ?? 0);
   let bytes = HISTORY_OVERHEAD_BYTES + 2 * texts;
+  if (checkpoint !== undefined) bytes += HISTORY_OVERHEAD_BYTES + checkpoint.byteLength;
   for (const { worker, error } of history.failures) {
     const characters = worker.length + (error?.message.length ?? 0) + (error?.details.length ?? 0);
     bytes += HISTORY_OVERHEAD_BYTES + 2 * characters;

@@ -58,6 +58,7 @@ test('a leased task uses no more of a reply than is counted for it', () => {
       startBy: Number.MAX_SAFE_INTEGER as Instant,
       failures: [],
       origin: undefined,
+      checkpoint: new Uint8Array(limits.checkpointBytes),
       rerun: false,
       progress: { at: 0 as Instant, text: '€'.repeat(85) },
       cancelled: undefined,
@@ -104,6 +105,7 @@ test.each([
     failures: [],
     origin: undefined,
     progress: undefined,
+    checkpoint: undefined,
     rerun,
     cancelled: { at: 5 as Instant, reason: 'too late' },
   };

@@ -6,7 +6,7 @@ import {
   headersOf,
   type LeasedTask,
   type LimitUse,
-  leasedTextBytes,
+  leasedHistoryBytes,
   limitMessage,
   type MatchedQueue,
   type PauseRecord,
@@ -44,8 +44,8 @@ import { pageTokenAfter } from '@taskmaster/server/requests';
 const STATS_BYTES = 128;
 const PAUSE_BYTES = 32;
 const LIMIT_BYTES = 96;
-const LEASED_BYTES = 83;
-const TASK_BYTES = 164;
+const LEASED_BYTES = 88;
+const TASK_BYTES = 169;
 const FAILURE_BYTES = 48;
 
 /** Maximum size of all queues that a lease reply names beside its tasks, and of the numbers and tags of one of them. */
@@ -106,6 +106,7 @@ export function leaseReply(tasks: readonly LeasedTask[], moreQueues: readonly Ma
       enqueuedUnixMs: task.enqueuedAt,
       maxAttempts: task.maxAttempts === limits.defaultMaxAttempts ? undefined : task.maxAttempts,
       progress: task.history?.progress?.text ?? '',
+      checkpoint: task.history?.checkpoint,
       key: task.history?.key ?? '',
       headers: headersOf(task),
       leaseDurationMs: task.leaseDurationMs ?? 0,
@@ -132,7 +133,7 @@ export function fittingTasks(
 ): { readonly count: number; readonly bytes: number } {
   let used = 0;
   for (const [index, task] of tasks.entries()) {
-    const rest = LEASED_BYTES + nameBytes(task.queue) + task.pid.length + leasedTextBytes(task.history);
+    const rest = LEASED_BYTES + nameBytes(task.queue) + task.pid.length + leasedHistoryBytes(task.history);
     const more = rest + task.data.length + headerRoom(task.headerBytes);
     if (used + more > bytes) return { count: index, bytes: used };
     used += more;
@@ -177,7 +178,7 @@ export function taskInfoBytes(view: TaskView, includeData: boolean): number {
 function bytesOfPast(view: TaskView): number {
   const history = view.state?.history;
   if (history === undefined) return 0;
-  let bytes = Buffer.byteLength(originName(view)) + leasedTextBytes(history);
+  let bytes = Buffer.byteLength(originName(view)) + leasedHistoryBytes(history);
   bytes += Buffer.byteLength(cancelledIn(view)?.reason ?? '');
   for (const { worker, error } of history.failures) {
     const texts = [worker, error?.message ?? '', error?.details ?? ''];
@@ -209,6 +210,7 @@ export function taskInfo(view: TaskView, includeData: boolean): TaskInfo {
     deadLetterFrom: originName(view),
     progress: state?.history?.progress?.text ?? '',
     progressUnixMs: state?.history?.progress?.at ?? 0,
+    checkpointBytes: state?.history?.checkpoint?.byteLength ?? 0,
     key: state === undefined ? (view.key ?? '') : (state.history?.key ?? ''),
     timeLimitMs: state?.history?.given?.timeLimitMs ?? 0,
     startByUnixMs: state?.history?.startBy,

@@ -269,6 +269,12 @@ export const badRequests: readonly BadRequest[] = [
     'renew[0].progress',
     update({ renew: [aRenew({ progress: '€'.repeat(86) })] }),
   ),
+  bad(
+    'a large checkpoint',
+    'DATA_TOO_LARGE',
+    'renew[0].checkpoint',
+    update({ renew: [aRenew({ checkpoint: new Uint8Array(16 * 1024 + 1) })] }),
+  ),
   bad('a release without a PID', 'INVALID_PID', 'release[0].pid', update({ release: [aRelease({ pid: bytes('') })] })),
   bad(
     'a release with a negative delay',

@@ -157,7 +157,11 @@ export interface TaskInfo {
    * By when it must be leased for the first time, in ms since 1970 by the node's clock. Unset: there is no such time, or it was
    * leased.
    */
-  startByUnixMs?: number | undefined;
+  startByUnixMs?:
+    | number
+    | undefined;
+  /** Size of its checkpoint, in bytes. 0: it has none. */
+  checkpointBytes: number;
 }
 
 export interface TaskInfo_HeadersEntry {
@@ -454,6 +458,7 @@ function createBaseTaskInfo(): TaskInfo {
     cancelledUnixMs: 0,
     timeLimitMs: 0,
     startByUnixMs: undefined,
+    checkpointBytes: 0,
   };
 }
 
@@ -524,6 +529,9 @@ export const TaskInfo: MessageFns<TaskInfo> = {
     }
     if (message.startByUnixMs !== undefined) {
       writeInt64(writer.uint32(176), message.startByUnixMs);
+    }
+    if (message.checkpointBytes !== 0) {
+      writer.uint32(224).int32(message.checkpointBytes);
     }
     return writer;
   },
@@ -718,6 +726,14 @@ export const TaskInfo: MessageFns<TaskInfo> = {
             }
 
             message.startByUnixMs = readInt64(reader);
+            continue;
+          }
+          case 28: {
+            if (tag !== 224) {
+              break;
+            }
+
+            message.checkpointBytes = reader.int32();
             continue;
           }
         }

@@ -314,7 +314,15 @@ export interface Renew {
    * How far the work is, in any form, at most 256 bytes. PeekTasks and GetTasks show it, and the next attempt gets it. Unset: it
    * does not change. Empty: none.
    */
-  progress?: string | undefined;
+  progress?:
+    | string
+    | undefined;
+  /**
+   * Opaque bytes with which the next attempt continues, at most 16 KiB. The task keeps the last ones also in its dead-letter
+   * queue and when it is put back, until it is completed or removed. Unset: they do not change. Empty: none. Refused on a full
+   * disk.
+   */
+  checkpoint?: Uint8Array | undefined;
 }
 
 /**
@@ -548,6 +556,8 @@ export interface LeasedTask {
   timeLimitMs: number;
   /** The `id` of the pattern by which the task was found. 0: its queue was named. */
   patternId: number;
+  /** What an earlier attempt has left last with `Renew.checkpoint`. Unset: nothing. */
+  checkpoint?: Uint8Array | undefined;
 }
 
 export interface LeasedTask_HeadersEntry {
@@ -1283,7 +1293,14 @@ export const Dequeue: MessageFns<Dequeue> = {
 };
 
 function createBaseRenew(): Renew {
-  return { queue: "", pid: NO_BYTES, leaseToken: 0, leaseDurationMs: 0, progress: undefined };
+  return {
+    queue: "",
+    pid: NO_BYTES,
+    leaseToken: 0,
+    leaseDurationMs: 0,
+    progress: undefined,
+    checkpoint: undefined,
+  };
 }
 
 export const Renew: MessageFns<Renew> = {
@@ -1302,6 +1319,9 @@ export const Renew: MessageFns<Renew> = {
     }
     if (message.progress !== undefined) {
       writer.uint32(42).string(message.progress);
+    }
+    if (message.checkpoint !== undefined) {
+      writer.uint32(50).bytes(message.checkpoint);
     }
     return writer;
   },
@@ -1357,6 +1377,14 @@ export const Renew: MessageFns<Renew> = {
             }
 
             message.progress = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.checkpoint = reader.bytes();
             continue;
           }
         }
@@ -2376,6 +2404,7 @@ function createBaseLeasedTask(): LeasedTask {
     leaseDurationMs: 0,
     timeLimitMs: 0,
     patternId: 0,
+    checkpoint: undefined,
   };
 }
 
@@ -2422,6 +2451,9 @@ export const LeasedTask: MessageFns<LeasedTask> = {
     }
     if (message.patternId !== 0) {
       writer.uint32(120).int32(message.patternId);
+    }
+    if (message.checkpoint !== undefined) {
+      writer.uint32(130).bytes(message.checkpoint);
     }
     return writer;
   },
@@ -2552,6 +2584,14 @@ export const LeasedTask: MessageFns<LeasedTask> = {
             }
 
             message.patternId = reader.int32();
+            continue;
+          }
+          case 16: {
+            if (tag !== 130) {
+              break;
+            }
+
+            message.checkpoint = reader.bytes();
             continue;
           }
         }
