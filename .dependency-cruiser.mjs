@@ -23,6 +23,7 @@ export const LAYERS = {
     [
       'root',
       'partitions',
+      'bulk',
       'schedules',
       'topics',
       'leasing',

@@ -20,6 +20,7 @@ import {
   TaskMasterServiceService,
 } from '@taskmaster/proto';
 import {
+  aBulkSpec,
   aDequeue,
   aGet,
   aLease,
@@ -88,6 +89,12 @@ const ASKED: Readonly<Record<string, Asked>> = {
     request: { queues: 'shop#other', maxLeased: 1, rate: undefined },
   },
   '/taskmaster.v1.TaskMasterService/UnlimitQueues': { need: 'right', request: { queues: 'shop#other' } },
+  '/taskmaster.v1.TaskMasterService/StartBulkRun': {
+    need: 'right',
+    request: { id: 'x', queues: 'shop#other', spec: aBulkSpec(), preview: false, allTasks: false },
+  },
+  '/taskmaster.v1.TaskMasterService/ListBulkRuns': { need: 'right', request: { queue: 'shop#', id: '' } },
+  '/taskmaster.v1.TaskMasterService/CancelBulkRun': { need: 'right', request: { queue: 'shop#', id: 'x' } },
   '/taskmaster.v1.TaskMasterService/ResumeQueues': { need: 'right', request: { queues: 'shop#other' } },
   '/taskmaster.v1.TaskMasterService/DeleteQueue': { need: 'right', request: { queue: 'shop#other' } },
   '/taskmaster.v1.TaskMasterService/ResetLeases': { need: 'right', request: { queue: 'shop#other' } },

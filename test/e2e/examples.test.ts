@@ -111,6 +111,17 @@ test('limit: no more tasks run than the limits allow, at once and in a time', as
   ]);
 });
 
+test('bulk: dead letters with an error go back, and the rest is deleted', async () => {
+  expect((await runExample('bulk', [node.endpoint])).toSorted()).toEqual([
+    '1 deleted',
+    '2 of 3 dead letters had a timeout',
+    'delete, retry',
+    'done: 2 put back',
+    'order of ann',
+    'order of bob',
+  ]);
+});
+
 test('rerun: a change during a run is one more run, which continues where it stopped', async () => {
   expect(await runExample('attempts/rerun', [node.endpoint])).toEqual([
     'indexing version 1, from the start',

@@ -21,7 +21,7 @@ describe.skipIf(python.kind === 'missing')(`a program in Python${skipped}`, () =
   }, async () => {
     await using stubs = await temporaryDirectory();
     await mkdir(stubs.path, { recursive: true });
-    const sources = ['tasks', 'inspection', 'queues', 'schedules', 'stream', 'topics', 'waits', 'service'].map(
+    const sources = ['tasks', 'bulk', 'inspection', 'queues', 'schedules', 'stream', 'topics', 'waits', 'service'].map(
       (name) => `taskmaster/v1/${name}.proto`,
     );
     const out = [`--python_out=${stubs.path}`, `--grpc_python_out=${stubs.path}`];

@@ -2,6 +2,7 @@ import { logVerbosity, setLogVerbosity } from '@grpc/grpc-js';
 import { Command, CommanderError } from 'commander';
 import { addAccess } from './commands/access.ts';
 import { addBackup } from './commands/backup.ts';
+import { addBulk } from './commands/bulk.ts';
 import { addCancel } from './commands/cancel.ts';
 import { addMembers } from './commands/cluster/members.ts';
 import { addPartitions } from './commands/cluster/partitions.ts';
@@ -153,6 +154,7 @@ function addCommands(program: Command, runner: Runner): void {
   addQueues(program, runner);
   addWatch(program, runner);
   addDead(program, runner);
+  addBulk(program, runner);
   addTopic(program, runner);
   addSettings(program, runner);
   addSchedule(program, runner);

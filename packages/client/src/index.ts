@@ -13,6 +13,7 @@
  * - `client.worker(queues, handler, options)` → `Worker`: `start`, `run`, `stop`.
  * - `client.pauseQueues`, `client.resumeQueues`, `client.pauses`: pauses of the queues that match a pattern.
  * - `client.limitQueues`, `client.unlimitQueues`, `client.limits`: limits of how many of their tasks are leased.
+ * - `client.bulk(options)` → `BulkRun`: the node does the same to all tasks that match; `client.previewBulk`, `client.bulkRuns`.
  * - `client.queueSettings`: `put`, `list`, `of`, `delete` settings of queues.
  * - `client.schedules` → `Schedules`: `put`, `list`, `get`, `delete`, `pause`, `resume`, `trigger`.
  * - `client.cluster` → `Cluster`: `members`, `partitions`, `drain`, `remove`, `backupPartition`.
@@ -29,6 +30,15 @@ export type {
   QueueTotals,
   UnreachableNode,
 } from '@taskmaster/proto';
+export {
+  type BulkAction,
+  type BulkDoneOptions,
+  type BulkOptions,
+  type BulkPreview,
+  type BulkProgress,
+  BulkRun,
+  type BulkRunOptions,
+} from './api/bulk.ts';
 export {
   clientOver,
   type DataOf,

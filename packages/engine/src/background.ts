@@ -1,3 +1,4 @@
+import { sweepBulkRuns } from './bulk/sweep-bulk-runs.ts';
 import type { Instant } from './domain/ids.ts';
 import type { EngineState } from './engine-state.ts';
 import type { CommitLog } from './log/commit-log.ts';
@@ -52,6 +53,7 @@ export class Background {
     this.#sweep(sweepSubscriptions(this));
     this.#sweep(sweepPauses);
     this.#sweep(sweepLimits);
+    this.#sweep(sweepBulkRuns);
   }
 
   /** Deletes what a queue that was deleted has left. */

@@ -3,6 +3,7 @@ import type { QueueName } from '@taskmaster/proto';
 import type { Admission } from './admission.ts';
 import type { EngineConfig } from './config.ts';
 import type { TaskChange } from './domain/atom.ts';
+import { type BulkRunRecord, decodeBulkRun } from './domain/bulk-runs.ts';
 import type { Instant, PartitionId, QueueId, Ticket } from './domain/ids.ts';
 import { namePattern } from './domain/name-pattern.ts';
 import type { Refusal } from './domain/refusal.ts';
@@ -33,6 +34,7 @@ import { LimitTable, type QueuesLimit } from './records/limit-table.ts';
 import { patternOfPid } from './records/pattern-records.ts';
 import { PauseTable } from './records/pause-table.ts';
 import {
+  bulkRunRecords,
   endRecords,
   keyRecords,
   limitRecords,
@@ -40,7 +42,7 @@ import {
   settingsRecords,
   subscriptionRecords,
 } from './records/record-store.ts';
-import type { RecordsInMemory } from './records/record-table.ts';
+import { type RecordsInMemory, RecordTable } from './records/record-table.ts';
 import { SettingsTable } from './records/settings-table.ts';
 import { RequestIds } from './requests/request-ids.ts';
 import { refusalOf, writeRefusal } from './store-refusal.ts';
@@ -139,6 +141,7 @@ export class EngineState {
   readonly settings = new SettingsTable();
   readonly pauses = new PauseTable();
   readonly limits: LimitTable;
+  readonly bulkRuns = new RecordTable<BulkRunRecord>(decodeBulkRun);
   readonly subscriptions = new SubscriptionTable();
   /** By the name of the reserved queue. */
   readonly #records: ReadonlyMap<string, RecordsInMemory>;
@@ -180,6 +183,7 @@ export class EngineState {
       [settingsRecords.name, this.settings.records],
       [pauseRecords.name, this.pauses],
       [limitRecords.name, this.limits],
+      [bulkRunRecords.name, this.bulkRuns],
       [subscriptionRecords.name, this.subscriptions],
     ]);
     this.names = new NameMatching({ clock, pause: (ms) => sleep(clock, ms) });

@@ -1,10 +1,12 @@
 import type { QueueName } from '@taskmaster/proto';
 import { Admission } from './admission.ts';
 import { Background } from './background.ts';
+import { bulkOperations } from './bulk/bulk-operations.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { CLOCK_LOOK_MS, ClockLog } from './clock-log.ts';
 import { DamageLog } from './damage-log.ts';
 import { batchOf, onlyOutcome } from './domain/batches.ts';
+import type { BulkOperations } from './domain/bulk-runs.ts';
 import type { CallSignal } from './domain/call-signal.ts';
 import type {
   BatchCommand,
@@ -77,6 +79,7 @@ export class Engine {
   readonly settings: SettingsOperations;
   readonly pauses: PauseOperations;
   readonly limits: LimitOperations;
+  readonly bulkRuns: BulkOperations;
   readonly #counts: Counts;
   readonly #admission: Admission;
   readonly #reaper: Reaper;
@@ -117,6 +120,10 @@ export class Engine {
       read: (group, work) => this.#readOf([{ group }], work),
     });
     this.limits = limitOperations({
+      change: (work, addedBytes) => this.#change(work, addedBytes),
+      read: (group, work) => this.#readOf([{ group }], work),
+    });
+    this.bulkRuns = bulkOperations({
       change: (work, addedBytes) => this.#change(work, addedBytes),
       read: (group, work) => this.#readOf([{ group }], work),
     });

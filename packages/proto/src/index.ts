@@ -17,6 +17,7 @@ export * from './gen/google/rpc/status.ts';
 export * from './gen/grpc/health/v1/health.ts';
 export * from './gen/taskmaster/v1/access.ts';
 export * from './gen/taskmaster/v1/backup.ts';
+export * from './gen/taskmaster/v1/bulk.ts';
 export * from './gen/taskmaster/v1/cluster.ts';
 export * from './gen/taskmaster/v1/inspection.ts';
 export * from './gen/taskmaster/v1/peer.ts';

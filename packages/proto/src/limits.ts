@@ -93,6 +93,20 @@ export const limits = {
   rateTasks: 1_000_000,
   /** Period of a limit of the rate of leases. */
   ratePeriodMs: 24 * 3600 * 1000,
+  /** Bulk runs of one group, with those that have ended. */
+  bulkRuns: 100,
+  /** Id of a bulk run. */
+  bulkRunIdBytes: 64,
+  /** Text in the filter of a bulk run. */
+  bulkTextBytes: 256,
+  /** Tasks that a bulk run changes per second. */
+  bulkRate: 1_000_000,
+  /** Age in the filter of a bulk run. */
+  bulkAgeMs: 10 * 365 * 24 * 3600 * 1000,
+  /** Tasks that the preview of a bulk run looks at. */
+  bulkPreviewTasks: 100_000,
+  /** How long a bulk run is kept after its end. */
+  bulkRunRetentionMs: 7 * 24 * 3600 * 1000,
   /** Key of a task, in UTF-8. */
   keyBytes: 256,
   /** Progress of a task. */

@@ -1,6 +1,7 @@
 import { type EntryBound, entryBounds } from './entries/entry-bounds.ts';
 import { AccessServiceService } from './gen/taskmaster/v1/access.ts';
 import { BackupServiceService } from './gen/taskmaster/v1/backup.ts';
+import { BulkAction, type BulkSpec } from './gen/taskmaster/v1/bulk.ts';
 import { ClusterServiceService } from './gen/taskmaster/v1/cluster.ts';
 import { TaskMasterServiceService } from './gen/taskmaster/v1/service.ts';
 import type { GroupRight, Right } from './rights.ts';
@@ -86,6 +87,10 @@ interface Facts<Q> {
 }
 
 type Row<Q> = Facts<Q> & (HasEntries<Q> extends true ? { readonly entries: readonly EntryBound[] } : unknown);
+
+/** What a bulk run does, as in `BULK_ACTION_RETRY`. */
+const bulkName = (spec: BulkSpec | undefined): string =>
+  Object.entries(BulkAction).find(([, action]) => action === spec?.action)?.[0] ?? 'unknown';
 
 /** A reply with at least this number of items counts as large. */
 const LARGE_ITEMS = 100;
@@ -215,6 +220,26 @@ const rows = {
     repetition: 'harmless',
     isLarge: false,
     audit: ({ queues }) => ({ target: queues }),
+  },
+  startBulkRun: {
+    scope: { of: 'group', field: 'queues', right: 'lease' },
+    repetition: 'harmless',
+    isLarge: ({ preview }) => preview,
+    audit: ({ id, queues, spec, preview }) =>
+      preview ? undefined : { target: queues, details: { run: id, bulk: bulkName(spec), spec: JSON.stringify(spec) } },
+    entries: entryBounds.bulk,
+  },
+  listBulkRuns: {
+    scope: { of: 'group', field: 'queue', right: 'read', whole: 'as group# or empty' },
+    repetition: 'read',
+    isLarge: true,
+    audit: undefined,
+  },
+  cancelBulkRun: {
+    scope: { of: 'group', field: 'queue', right: 'lease', whole: 'as group# or empty' },
+    repetition: 'harmless',
+    isLarge: false,
+    audit: ({ queue, id }) => ({ target: queue, details: { run: id } }),
   },
   putSchedule: {
     scope: { of: 'group', field: 'schedule', right: 'enqueue' },

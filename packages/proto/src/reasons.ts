@@ -39,8 +39,8 @@ export const statusOfReason = {
   /** The request has nothing to do. Do: Do not send it. */
   EMPTY_REQUEST: status.INVALID_ARGUMENT,
   /**
-   * The request has more items than one request may have, or the group has as many settings of queues as it may. Do: Split it, or
-   * delete settings.
+   * The request has more items than one request may have, or the group has as many settings of queues or unfinished bulk runs as
+   * it may. Do: Split it, delete settings, or cancel runs.
    */
   TOO_MANY_ITEMS: status.INVALID_ARGUMENT,
   /** A payload is too large. Do: Store the data elsewhere and enqueue a reference to it. */
@@ -52,7 +52,7 @@ export const statusOfReason = {
   REQUEST_TOO_LARGE: status.INVALID_ARGUMENT,
   /** The message is compressed. A small one could stand for gigabytes. Do: Switch compression off in the stub. */
   COMPRESSED_REQUEST: status.UNIMPLEMENTED,
-  /** The request id belongs to a different request. Do: Use a new id for every request. */
+  /** The request id, or the id of a bulk run, belongs to a different request. Do: Use a new id for every request. */
   REQUEST_ID_REUSED: status.INVALID_ARGUMENT,
 
   // The caller

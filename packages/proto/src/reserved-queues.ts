@@ -16,6 +16,8 @@ export const reservedQueues = {
   pauses: `${RESERVED_PREFIX}pauses`,
   /** Limits of queues. */
   limits: `${RESERVED_PREFIX}limits`,
+  /** Bulk runs. A record is hidden until the next slice of its run, or until its time is over. */
+  bulkRuns: `${RESERVED_PREFIX}bulk-runs`,
   /** Schedules. A record is hidden until the next run, by the system clock. */
   schedules: `${RESERVED_PREFIX}schedules`,
   /** Subscriptions of queues to topics. */

@@ -19,6 +19,7 @@ from google.rpc import error_details_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from grpc_status import rpc_status
+from taskmaster.v1 import bulk_pb2 as b
 from taskmaster.v1 import inspection_pb2 as i
 from taskmaster.v1 import queues_pb2 as q
 from taskmaster.v1 import schedules_pb2 as c
@@ -302,6 +303,26 @@ def queues_are_paused():
     assert not stats("py#paused").HasField("pause")
 
 
+def tasks_are_changed_in_bulk():
+    update(enqueue=[t.Enqueue(queue="py#bulk", pid=pid, key="k" + pid.decode()) for pid in (b"a", b"b")])
+    chosen = b.BulkFilter(tasks=b.BULK_TASKS_AVAILABLE, key_prefix="ka")
+    spec = b.BulkSpec(action=b.BULK_ACTION_MOVE, filter=chosen, target="py#bulk-moved")
+    request = b.StartBulkRunRequest(id="py-run", queues="py#bul*", spec=spec)
+    preview = stub.StartBulkRun(b.StartBulkRunRequest(queues="py#bul*", spec=spec, preview=True), timeout=TIMEOUT).preview
+    assert preview.matched == 1 and [task.pid for task in preview.samples] == [b"a"]
+    assert stub.StartBulkRun(request, timeout=TIMEOUT).started
+    assert not stub.StartBulkRun(request, timeout=TIMEOUT).started
+    deadline = time.monotonic() + TIMEOUT
+    while time.monotonic() < deadline:
+        (run,) = stub.ListBulkRuns(b.ListBulkRunsRequest(queue="py#", id="py-run"), timeout=TIMEOUT).runs
+        if run.state != b.BULK_RUN_STATE_RUNNING:
+            break
+        time.sleep(0.05)
+    assert run.state == b.BULK_RUN_STATE_DONE and run.changed == 1
+    assert [task.pid for task in lease("py#bulk-moved")] == [b"a"]
+    assert not stub.CancelBulkRun(b.CancelBulkRunRequest(queue="py#", id="py-run"), timeout=TIMEOUT).cancelled
+
+
 def queues_are_limited():
     update(enqueue=[t.Enqueue(queue="py#limited", pid=pid) for pid in (b"a", b"b")])
     limit = stub.LimitQueues(q.LimitQueuesRequest(queues="py#lim*", max_leased=1), timeout=TIMEOUT).limit
@@ -401,6 +422,7 @@ queues_are_listed_and_deleted()
 queues_follow_settings()
 queues_are_paused()
 queues_are_limited()
+tasks_are_changed_in_bulk()
 results_are_waited_for()
 schedules_enqueue_tasks()
 topics_fan_out()

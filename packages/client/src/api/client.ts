@@ -42,6 +42,16 @@ import type {
   WorkerOptions,
 } from '../worker/worker-options.ts';
 import { workerNames } from '../worker/worker-options.ts';
+import {
+  type BulkOptions,
+  type BulkPreview,
+  type BulkProgress,
+  BulkRun,
+  type BulkRunOptions,
+  listRuns,
+  previewBulk,
+  startBulk,
+} from './bulk.ts';
 import { Cluster } from './cluster.ts';
 import { DeadLetters } from './dead-letters.ts';
 import {
@@ -247,6 +257,30 @@ export class TaskMasterClient implements AsyncDisposable {
   /** The limits of queues of a group, the most specific ones first. Default: the default group. */
   limits(group = '', options: CallOptions = {}): Promise<readonly LimitInfo[]> {
     return listLimits(this.#context, group, options);
+  }
+
+  /**
+   * Starts a bulk run: the node does the same to all tasks that match, in the background, also after a crash and a move of the
+   * group. Tasks that come into the queues later are left alone.
+   * @throws InvalidRequestError, PermissionDeniedError; TypeError for options of the wrong form.
+   */
+  bulk(options: BulkRunOptions): Promise<BulkRun> {
+    return startBulk(this.#context, options);
+  }
+
+  /** Counts the tasks that a bulk run would change now, and changes nothing. */
+  previewBulk(options: BulkOptions): Promise<BulkPreview> {
+    return previewBulk(this.#context, options);
+  }
+
+  /** A bulk run that was started before. Sends no request. */
+  bulkRun(group: string, id: string): BulkRun {
+    return new BulkRun(this.#context, group, id);
+  }
+
+  /** The bulk runs of a group, the latest one first: the last 100, until 7 days after their end. Default: the default group. */
+  bulkRuns(group = '', options: CallOptions = {}): Promise<readonly BulkProgress[]> {
+    return listRuns(this.#context, group, options);
   }
 
   /** A topic with the type of its data. Sends no request: a topic exists while it has subscriptions. */

@@ -52,6 +52,8 @@ export interface DequeueItem extends TaskItem {
   readonly result: TaskResult | undefined;
   /** Set: the task is cancelled, for this reason. */
   readonly cancelReason: string | undefined;
+  /** Set: the task goes to this queue of the group, as it is. */
+  readonly moveTo?: QueueName | undefined;
 }
 
 /** What a completed task leaves. */

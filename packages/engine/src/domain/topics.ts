@@ -101,7 +101,7 @@ export function decodeSubscription(bytes: Uint8Array): Subscription {
   };
 }
 
-const filterOf = (filter: FilterMessage | undefined): HeaderFilter =>
+export const filterOf = (filter: FilterMessage | undefined): HeaderFilter =>
   filter?.all.flatMap(({ key, test }): HeaderTest[] => {
     if (test === undefined) return [];
     switch (test.$case) {

@@ -20,6 +20,7 @@ const IN_MEMORY: ReadonlySet<string> = new Set([
   reservedQueues.settings,
   reservedQueues.pauses,
   reservedQueues.limits,
+  reservedQueues.bulkRuns,
   reservedQueues.subscriptions,
 ]);
 

@@ -1,3 +1,4 @@
+import type { QueueName } from '@taskmaster/proto';
 import type { Instant, Pid } from '../domain/ids.ts';
 import { AVAILABLE, type TaskState } from '../domain/task.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
@@ -18,6 +19,17 @@ export function toDeadLetters(queue: Queue, pid: Pid, task: CachedTask, state: T
   const target = deadLetterQueueOf(name, queue.settings, state);
   return { queue, pid, task, target, arrival: pid, after, kind: 'dead-letter' };
 }
+
+/** The move of a task to another queue as it is. It loses its token: see `toDeadLetters`. */
+export const toQueue = (queue: Queue, pid: Pid, task: CachedTask, target: QueueName): TaskMove => ({
+  queue,
+  pid,
+  task,
+  target,
+  arrival: pid,
+  after: { ...task.state, token: NO_TOKEN },
+  kind: 'requeue',
+});
 
 /** The move of a task back to the queue from which it came to its dead-letter queue. Undefined if it came from none. */
 export function fromDeadLetters(queue: Queue, pid: Pid, task: CachedTask, now: Instant): TaskMove | undefined {

@@ -38,7 +38,7 @@ import {
   withRerun,
 } from './attempts.ts';
 import { itemsByKey } from './keys/items-by-key.ts';
-import { fromDeadLetters, toDeadLetters } from './moves.ts';
+import { fromDeadLetters, toDeadLetters, toQueue } from './moves.ts';
 import { isKeptOut, keepEndMs } from './records/keep-out.ts';
 import { endCancelled, forgetEnd, leaveEnd, moveAll } from './records/leave-end.ts';
 import type { DraftView, TaskDraft, TaskMove } from './task-draft.ts';
@@ -130,6 +130,10 @@ export class UpdatePlanner {
     if ((item.requeue || isToRunAgain(task.state)) && this.#mustEnd(queue, task)) return;
     if (item.cancelReason !== undefined) {
       this.#cancel(item.cancelReason, found);
+      return;
+    }
+    if (item.moveTo !== undefined) {
+      this.#moves.push(toQueue(queue, pid, task, item.moveTo));
       return;
     }
     // The worker completes the run that it has, and not the later enqueue. Without a token the task is removed, come what may.

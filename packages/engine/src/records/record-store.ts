@@ -91,6 +91,8 @@ export const settingsRecords = new RecordStore(reservedQueues.settings);
 export const pauseRecords = new RecordStore(reservedQueues.pauses);
 /** Limits of queues, by pattern. */
 export const limitRecords = new RecordStore(reservedQueues.limits);
+/** Bulk runs, by id: hidden until their next slices, or until they are removed. */
+export const bulkRunRecords = new RecordStore(reservedQueues.bulkRuns);
 /** How tasks have ended: results, and what keeps later tasks out. */
 export const endRecords = new RecordStore(reservedQueues.results);
 /** Where the tasks with keys are. */

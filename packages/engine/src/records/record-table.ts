@@ -29,6 +29,11 @@ export class RecordTable<T> implements RecordsInMemory {
     return this.#byGroup.get(group);
   }
 
+  /** The records of all groups. */
+  *all(): Generator<T, void> {
+    for (const records of this.#byGroup.values()) yield* records.values();
+  }
+
   adopt({ ledger }: Queue, rows: RecordRows): void {
     const records = new Map([...rows].map(([pid, { data, until }]) => [pid, this.#decode(data, until)] as const));
     if (records.size > 0) this.#byGroup.set(ledger.name.group, records);

@@ -4,6 +4,7 @@ export { settle, VirtualClock, VirtualTime } from '../ports/virtual-clock.ts';
 export { putSchedule, ScheduleWorker, scheduleOf } from '../schedules/test-support.ts';
 export { taskStates } from './arbitraries.ts';
 export { BackupCopy, backupRequest } from './backup-copy.ts';
+export { bulkRunOf, startBulk } from './bulk-runs.ts';
 export {
   EngineHarness,
   type EnqueueSpec,

@@ -20,6 +20,7 @@ import {
 import { groupOf, parseList, parseStats, queueIn } from '@taskmaster/server/requests';
 import { batchLease, batchUpdate, leaseFor, update } from './batch.ts';
 import { parseGet, parsePeek, parseWait } from './parse-tasks.ts';
+import { bulkHandlers } from './records/bulk-runs.ts';
 import { limitHandlers } from './records/limits.ts';
 import { pauseHandlers } from './records/pauses.ts';
 import { settingsHandlers } from './records/queue-settings.ts';
@@ -89,6 +90,7 @@ export function createHandlers(engine: Engine, log: Log): Handlers {
     ...settingsHandlers(engine),
     ...pauseHandlers(engine),
     ...limitHandlers(engine),
+    ...bulkHandlers(engine),
     ...scheduleHandlers(engine),
     ...topicHandlers(engine),
     countOfTopic: (topic) => engine.topics.countOf(parseQueueName(topic)),

@@ -73,6 +73,14 @@ export const entryBounds = {
       most: limits.filterTests * limits.filterValues,
     },
   ],
+  bulk: [
+    { field: 'spec.filter.headers.all', counted: { 3: { 2: { 5: { 1: 'each' } } } }, most: limits.filterTests },
+    {
+      field: 'spec.filter.headers.all',
+      counted: { 3: { 2: { 5: { 1: { 2: { 1: 'each' } } } } } },
+      most: limits.filterTests * limits.filterValues,
+    },
+  ],
   schedule: [{ field: 'spec.headers', counted: { 2: { 10: 'each' } }, most: limits.headers }],
   stream: [calls, callItems, callParts, callHeaders],
 } satisfies Record<string, readonly EntryBound[]>;

@@ -4,6 +4,7 @@ export { checkHealth, listServices, watchHealth } from '../grpc/testing/check-he
 export { collectGarbage } from '../grpc/testing/collect-garbage.ts';
 export { errorInfoOf, type GrpcClient, grpcClient } from '../grpc/testing/grpc-client.ts';
 export {
+  aBulkSpec,
   aDequeue,
   aFilter,
   aGet,

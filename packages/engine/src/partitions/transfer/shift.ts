@@ -26,7 +26,8 @@ function shiftHistory(history: TaskHistory, byMs: number): TaskHistory {
     past && { ...past, at: shiftInstant(past.at, byMs) };
   const [progress, cancelled] = [shifted(history.progress), shifted(history.cancelled)];
   const startBy = history.startBy === undefined ? undefined : shiftInstant(history.startBy, byMs);
-  return { ...history, startBy, failures, progress, cancelled };
+  const origin = history.origin && { ...history.origin, died: shifted(history.origin.died) };
+  return { ...history, startBy, failures, progress, cancelled, origin };
 }
 
 /** `byWall`: queues whose tasks are hidden by the system clock. Their instants are those of all nodes. */

@@ -27,7 +27,7 @@ export function parseSubscribe(request: SubscribeRequest): Subscription {
   const ttl = duration(ttlMs, { field: 'ttl_ms' }, least, limits.subscriptionMs);
   return {
     ...key,
-    filter: parseFilter(request.filter),
+    filter: parseHeaderFilter(request.filter, 'filter.all'),
     ttlMs: ttl === 0 ? undefined : ttl,
     deleteQueue: request.deleteQueue,
   };
@@ -52,15 +52,15 @@ export function parseSubscriptionKey({ topic, queue }: Pick<SubscribeRequest, 't
   });
 }
 
-/** Throws a `Refusal` if the filter is too large or not well-formed. */
-function parseFilter(filter: FilterMessage | undefined): HeaderFilter {
+/** Throws a `Refusal` if the filter is too large or not well-formed. `list`: the field of its tests. */
+export function parseHeaderFilter(filter: FilterMessage | undefined, list: string): HeaderFilter {
   if (filter === undefined) return [];
-  const place = { field: 'filter.all' };
+  const place = { field: list };
   countAtMost(filter.all.length, place, limits.filterTests);
-  const tests = filter.all.map((test, index) => parseTest(test, { list: 'filter.all', index, field: '' }));
+  const tests = filter.all.map((test, index) => parseTest(test, { list, index, field: '' }));
   const keys = new Set<string>();
   for (const [index, { key }] of tests.entries()) {
-    if (keys.has(key)) refuse('INVALID_ARGUMENT', { list: 'filter.all', index, field: '' }, `tests ${key} again`);
+    if (keys.has(key)) refuse('INVALID_ARGUMENT', { list, index, field: '' }, `tests ${key} again`);
     keys.add(key);
   }
   const bytes = tests.reduce((sum, test) => sum + bytesOf(test), 0);

@@ -1,4 +1,5 @@
 import { type EnqueueMode, limits, PeekKind, type UpdatePart } from '@taskmaster/proto';
+import { badBulkRuns } from './bad-bulk-runs.ts';
 import { badHeaders } from './bad-headers.ts';
 import { type BadRequest, bad } from './bad-request.ts';
 import { badSchedules } from './bad-schedules.ts';
@@ -63,6 +64,7 @@ export const badRequests: readonly BadRequest[] = [
   ...badSettings,
   ...badPauses,
   ...badLimits,
+  ...badBulkRuns,
   bad('an update of nothing', 'EMPTY_REQUEST', 'update', update({})),
   bad('an update of too many items', 'TOO_MANY_ITEMS', 'update', update({ dequeue: times(10_001, aDequeue()) })),
   bad(

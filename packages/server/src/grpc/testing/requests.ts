@@ -1,4 +1,8 @@
 import {
+  BulkAction,
+  type BulkFilter,
+  type BulkSpec,
+  BulkTasks,
   type Dequeue,
   type Enqueue,
   EnqueueMode,
@@ -142,6 +146,28 @@ export const aSchedule = (change: Partial<ScheduleSpec> = {}): ScheduleSpec => (
   pidPrefix: bytes(''),
   headers: {},
   timeLimitMs: 0,
+  ...change,
+});
+
+export const aBulkFilter = (change: Partial<BulkFilter> = {}): BulkFilter => ({
+  tasks: BulkTasks.BULK_TASKS_UNSPECIFIED,
+  minAgeMs: 0,
+  maxAgeMs: 0,
+  errorContains: '',
+  headers: undefined,
+  keyPrefix: '',
+  ...change,
+});
+
+export const aBulkSpec = (change: Partial<BulkSpec> = {}): BulkSpec => ({
+  action: BulkAction.BULK_ACTION_DELETE,
+  filter: undefined,
+  target: '',
+  cancelReason: '',
+  delayMs: 0,
+  runAtUnixMs: 0,
+  rate: 0,
+  maxTasks: 0,
   ...change,
 });
 

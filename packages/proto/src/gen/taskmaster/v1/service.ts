@@ -17,6 +17,14 @@ import {
   type ServiceError,
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
+import {
+  CancelBulkRunRequest,
+  CancelBulkRunResponse,
+  ListBulkRunsRequest,
+  ListBulkRunsResponse,
+  StartBulkRunRequest,
+  StartBulkRunResponse,
+} from "./bulk.ts";
 import { GetTasksRequest, GetTasksResponse, PeekTasksRequest, PeekTasksResponse } from "./inspection.ts";
 import {
   DeleteQueueRequest,
@@ -306,6 +314,43 @@ export const TaskMasterServiceService = {
     responseDeserialize: (value: Buffer): UnlimitQueuesResponse => UnlimitQueuesResponse.decode(value),
   },
   /**
+   * Starts a bulk run: the node does the same to all tasks of queues that match a filter, in the background. A preview only
+   * counts them. Repeating the call changes nothing. A group has at most 100 runs: a new one replaces the one that ended first,
+   * and is refused if all of them go on (TOO_MANY_ITEMS).
+   */
+  startBulkRun: {
+    path: "/taskmaster.v1.TaskMasterService/StartBulkRun" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: StartBulkRunRequest): Buffer => encodeToBuffer(StartBulkRunRequest, value),
+    requestDeserialize: (value: Buffer): StartBulkRunRequest => StartBulkRunRequest.decode(value),
+    responseSerialize: (value: StartBulkRunResponse): Buffer =>
+      encodeToBuffer(StartBulkRunResponse, value),
+    responseDeserialize: (value: Buffer): StartBulkRunResponse => StartBulkRunResponse.decode(value),
+  },
+  /** Shows the bulk runs of a group, with their progress. */
+  listBulkRuns: {
+    path: "/taskmaster.v1.TaskMasterService/ListBulkRuns" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ListBulkRunsRequest): Buffer => encodeToBuffer(ListBulkRunsRequest, value),
+    requestDeserialize: (value: Buffer): ListBulkRunsRequest => ListBulkRunsRequest.decode(value),
+    responseSerialize: (value: ListBulkRunsResponse): Buffer =>
+      encodeToBuffer(ListBulkRunsResponse, value),
+    responseDeserialize: (value: Buffer): ListBulkRunsResponse => ListBulkRunsResponse.decode(value),
+  },
+  /** Ends a bulk run. What it has changed stays changed. Repeating the call changes nothing. */
+  cancelBulkRun: {
+    path: "/taskmaster.v1.TaskMasterService/CancelBulkRun" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: CancelBulkRunRequest): Buffer => encodeToBuffer(CancelBulkRunRequest, value),
+    requestDeserialize: (value: Buffer): CancelBulkRunRequest => CancelBulkRunRequest.decode(value),
+    responseSerialize: (value: CancelBulkRunResponse): Buffer =>
+      encodeToBuffer(CancelBulkRunResponse, value),
+    responseDeserialize: (value: Buffer): CancelBulkRunResponse => CancelBulkRunResponse.decode(value),
+  },
+  /**
    * Creates or changes a schedule, which enqueues a task at each instant of a cron expression or after each interval. Idempotent:
    * the same request again changes nothing, and no run of the schedule is lost or repeated.
    */
@@ -452,6 +497,16 @@ export interface TaskMasterServiceServer extends UntypedServiceImplementation {
   limitQueues: handleUnaryCall<LimitQueuesRequest, LimitQueuesResponse>;
   /** Ends the limit of exactly these queues. Repeating the call changes nothing. */
   unlimitQueues: handleUnaryCall<UnlimitQueuesRequest, UnlimitQueuesResponse>;
+  /**
+   * Starts a bulk run: the node does the same to all tasks of queues that match a filter, in the background. A preview only
+   * counts them. Repeating the call changes nothing. A group has at most 100 runs: a new one replaces the one that ended first,
+   * and is refused if all of them go on (TOO_MANY_ITEMS).
+   */
+  startBulkRun: handleUnaryCall<StartBulkRunRequest, StartBulkRunResponse>;
+  /** Shows the bulk runs of a group, with their progress. */
+  listBulkRuns: handleUnaryCall<ListBulkRunsRequest, ListBulkRunsResponse>;
+  /** Ends a bulk run. What it has changed stays changed. Repeating the call changes nothing. */
+  cancelBulkRun: handleUnaryCall<CancelBulkRunRequest, CancelBulkRunResponse>;
   /**
    * Creates or changes a schedule, which enqueues a task at each instant of a cron expression or after each interval. Idempotent:
    * the same request again changes nothing, and no run of the schedule is lost or repeated.
@@ -780,6 +835,58 @@ export interface TaskMasterServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: UnlimitQueuesResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Starts a bulk run: the node does the same to all tasks of queues that match a filter, in the background. A preview only
+   * counts them. Repeating the call changes nothing. A group has at most 100 runs: a new one replaces the one that ended first,
+   * and is refused if all of them go on (TOO_MANY_ITEMS).
+   */
+  startBulkRun(
+    request: StartBulkRunRequest,
+    callback: (error: ServiceError | null, response: StartBulkRunResponse) => void,
+  ): ClientUnaryCall;
+  startBulkRun(
+    request: StartBulkRunRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: StartBulkRunResponse) => void,
+  ): ClientUnaryCall;
+  startBulkRun(
+    request: StartBulkRunRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: StartBulkRunResponse) => void,
+  ): ClientUnaryCall;
+  /** Shows the bulk runs of a group, with their progress. */
+  listBulkRuns(
+    request: ListBulkRunsRequest,
+    callback: (error: ServiceError | null, response: ListBulkRunsResponse) => void,
+  ): ClientUnaryCall;
+  listBulkRuns(
+    request: ListBulkRunsRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ListBulkRunsResponse) => void,
+  ): ClientUnaryCall;
+  listBulkRuns(
+    request: ListBulkRunsRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ListBulkRunsResponse) => void,
+  ): ClientUnaryCall;
+  /** Ends a bulk run. What it has changed stays changed. Repeating the call changes nothing. */
+  cancelBulkRun(
+    request: CancelBulkRunRequest,
+    callback: (error: ServiceError | null, response: CancelBulkRunResponse) => void,
+  ): ClientUnaryCall;
+  cancelBulkRun(
+    request: CancelBulkRunRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: CancelBulkRunResponse) => void,
+  ): ClientUnaryCall;
+  cancelBulkRun(
+    request: CancelBulkRunRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: CancelBulkRunResponse) => void,
   ): ClientUnaryCall;
   /**
    * Creates or changes a schedule, which enqueues a task at each instant of a cron expression or after each interval. Idempotent:

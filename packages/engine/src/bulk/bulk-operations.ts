@@ -1,0 +1,109 @@
+import { BulkRunState, BulkSpec, encodeToBuffer, formatQueueName, limits, StoredBulkRun } from '@taskmaster/proto';
+import {
+  type BulkCommand,
+  type BulkOperations,
+  type BulkRunRecord,
+  decodeBulkRun,
+  goesOn,
+  type StartedBulkRun,
+} from '../domain/bulk-runs.ts';
+import { Refusal } from '../domain/refusal.ts';
+import type { EngineState } from '../engine-state.ts';
+import { changeRecords, type RecordRequests } from '../records/change-records.ts';
+import { bulkRunRecords, type RecordDraft } from '../records/record-store.ts';
+import { BEGINNING, queuesOf } from './look.ts';
+import { previewBulk } from './preview.ts';
+import { ended, pidOfRun, putRun, type RunAfter } from './record.ts';
+
+/** More than a record takes beside its spec. */
+const RECORD_BYTES = 512;
+
+/** The operations of an engine on bulk runs. */
+export const bulkOperations = ({ change, read }: RecordRequests): BulkOperations => ({
+  start: (command) => change((engineState) => startBulk(engineState, command), RECORD_BYTES),
+  preview: (command) => read(command.queues.group, (engineState) => previewBulk(engineState, command)),
+  list: (group) =>
+    read(group, async (engineState) => {
+      const runs = [...(engineState.bulkRuns.of(group)?.values() ?? [])];
+      await engineState.durable();
+      return runs.sort((a, b) => b.run.startedUnixMs - a.run.startedUnixMs);
+    }),
+  cancel: (group, id) => change((engineState) => cancelBulk(engineState, group, id)),
+});
+
+type StartCommand = Parameters<BulkOperations['start']>[0];
+
+function startBulk(engineState: EngineState, { id, by, ...command }: StartCommand): Promise<StartedBulkRun> {
+  const { queues, spec } = command;
+  const { group } = queues;
+  return changeRecords(engineState, group, (draft, now) => {
+    const runs = engineState.bulkRuns.of(group);
+    const known = runs?.get(pidOfRun(id));
+    if (known !== undefined) {
+      if (!isSame(known, command)) throw idReused(id);
+      return { record: known, started: false };
+    }
+    if (runs !== undefined && runs.size >= limits.bulkRuns) removeOldest(draft, group, [...runs.values()]);
+    const chosen = queuesOf(engineState, queues);
+    const run = {
+      id,
+      queues: formatQueueName(queues),
+      spec,
+      startedBy: by,
+      startedUnixMs: now,
+      state: BulkRunState.BULK_RUN_STATE_RUNNING,
+      problem: '',
+      tasks: chosen.reduce((sum, { ledger }) => sum + ledger.size, 0),
+      lookedAt: 0,
+      changed: 0,
+      skipped: [],
+      endedUnixMs: 0,
+    };
+    const { nextQueueId } = engineState.ticketsOf(engineState.partitionOf(group));
+    const stored = {
+      run,
+      queueId: BEGINNING.queueId,
+      afterPid: Buffer.from(BEGINNING.after, 'latin1'),
+      endQueueId: nextQueueId,
+    };
+    const after = { stored, until: now };
+    putRun(draft, group, after, now);
+    return { record: recordOf(after), started: true };
+  });
+}
+
+/** The record as memory will know it. */
+const recordOf = ({ stored, until }: RunAfter): BulkRunRecord =>
+  decodeBulkRun(StoredBulkRun.encode(stored).finish(), until);
+
+const isSame = ({ run }: BulkRunRecord, { queues, spec }: BulkCommand): boolean =>
+  run.queues === formatQueueName(queues) && bytesOf(run.spec).equals(bytesOf(spec));
+
+const bytesOf = (spec: BulkSpec): Buffer => encodeToBuffer(BulkSpec, spec);
+
+function idReused(id: string): Refusal {
+  return new Refusal('REQUEST_ID_REUSED', `the group has another bulk run with the id ${JSON.stringify(id)}`, {
+    metadata: { field: 'id', value: id },
+  });
+}
+
+/** Removes the run that ended first. Throws a `Refusal` if all go on. */
+function removeOldest(draft: RecordDraft, group: string, runs: readonly BulkRunRecord[]): void {
+  const [oldest] = runs.filter((run) => !goesOn(run)).sort((a, b) => a.run.endedUnixMs - b.run.endedUnixMs);
+  if (oldest === undefined) {
+    throw new Refusal('TOO_MANY_ITEMS', `the group has ${runs.length} bulk runs that go on: cancel some, or wait`, {
+      metadata: { field: 'id', value: String(runs.length + 1), limit: String(limits.bulkRuns) },
+    });
+  }
+  bulkRunRecords.remove(draft, group, pidOfRun(oldest.run.id));
+}
+
+function cancelBulk(engineState: EngineState, group: string, id: string): ReturnType<BulkOperations['cancel']> {
+  return changeRecords(engineState, group, (draft, now) => {
+    const record = engineState.bulkRuns.of(group)?.get(pidOfRun(id));
+    if (record === undefined || !goesOn(record)) return { record, cancelled: false };
+    const after = ended(record.stored, BulkRunState.BULK_RUN_STATE_CANCELLED, now);
+    putRun(draft, group, after, now);
+    return { record: recordOf(after), cancelled: true };
+  });
+}

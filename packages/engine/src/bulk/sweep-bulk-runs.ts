@@ -1,0 +1,70 @@
+import { BulkAction, BulkRunState } from '@taskmaster/proto';
+import { type BulkRunRecord, goesOn } from '../domain/bulk-runs.ts';
+import { UnreadableBytesError } from '../domain/bytes.ts';
+import type { Instant } from '../domain/ids.ts';
+import type { EngineState } from '../engine-state.ts';
+import { StoreCorruptError } from '../ports/store.ts';
+import { changeRecords } from '../records/change-records.ts';
+import { bulkRunRecords } from '../records/record-store.ts';
+import type { Sweep } from '../sweeper.ts';
+import { ended, pidOfRun, putRun } from './record.ts';
+import { onThisNode, runSlice } from './run-slice.ts';
+
+/** Slices of a run in one sweep. Then the next run has its turn. */
+const SLICES_AT_ONCE = 10;
+
+/** Does the next slices of bulk runs, and removes runs that ended long ago. */
+export const sweepBulkRuns: Sweep<BulkRunRecord> = {
+  everyMs: 100,
+  atOnce: 4,
+  *due(engineState) {
+    const now = engineState.clock.now();
+    for (const record of engineState.bulkRuns.all()) {
+      const { group } = record.queues;
+      // A partition that moves is left to its next holder.
+      if (!isDue(record, now) || !engineState.holdings.canCommit(engineState.partitionOf(group))) continue;
+      if (!goesOn(record) || hasRoom(engineState, record)) yield record;
+    }
+  },
+  async sweep(engineState, record, isWritable) {
+    if (!goesOn(record)) {
+      await remove(engineState, record);
+      return;
+    }
+    try {
+      await runSlices(engineState, record, isWritable);
+    } catch (error) {
+      if (!(error instanceof StoreCorruptError || error instanceof UnreadableBytesError)) throw error;
+      await fail(engineState, record, error.message);
+    }
+  },
+};
+
+const isDue = ({ until }: BulkRunRecord, now: Instant): boolean => until === undefined || until <= now;
+
+/** On a full disk only work that frees space goes on. */
+const hasRoom = ({ store }: EngineState, { run }: BulkRunRecord): boolean =>
+  store.state.kind !== 'full' || run.spec.action === BulkAction.BULK_ACTION_DELETE;
+
+async function runSlices(engineState: EngineState, first: BulkRunRecord, isWritable: () => boolean): Promise<void> {
+  const onNode = await onThisNode(engineState, first);
+  if (onNode === undefined) return;
+  let record: BulkRunRecord | undefined = first;
+  for (let slices = 0; slices < SLICES_AT_ONCE && isWritable(); slices++) {
+    record = await runSlice(engineState, record, onNode);
+    if (record === undefined || !goesOn(record) || !isDue(record, engineState.clock.now())) return;
+  }
+}
+
+const remove = (engineState: EngineState, { queues: { group }, run }: BulkRunRecord): Promise<void> =>
+  changeRecords(engineState, group, (draft) => {
+    bulkRunRecords.remove(draft, group, pidOfRun(run.id));
+  });
+
+/** Ends a run that damaged rows keep from going on. */
+const fail = (engineState: EngineState, { queues: { group }, run }: BulkRunRecord, problem: string): Promise<void> =>
+  changeRecords(engineState, group, (draft, now) => {
+    const record = engineState.bulkRuns.of(group)?.get(pidOfRun(run.id));
+    if (record === undefined || !goesOn(record)) return;
+    putRun(draft, group, ended(record.stored, BulkRunState.BULK_RUN_STATE_FAILED, now, problem), now);
+  });

@@ -1,0 +1,144 @@
+import {
+  BulkAction,
+  type BulkFilter,
+  type BulkRun,
+  BulkRunState,
+  type BulkSpec,
+  BulkTasks,
+  parseQueueName,
+  type QueueName,
+  StoredBulkRun,
+} from '@taskmaster/proto';
+import type { TaskView } from './commands.ts';
+import type { TaskHeaders } from './headers.ts';
+import type { Instant } from './ids.ts';
+import { isLeasedAt, type TaskState } from './task.ts';
+import { filterOf, testOf } from './topics.ts';
+
+/** A bulk run as memory knows it. A change makes another one. */
+export interface BulkRunRecord {
+  readonly stored: StoredBulkRun;
+  readonly run: BulkRun & { readonly spec: BulkSpec };
+  /** Its name is the pattern. */
+  readonly queues: QueueName;
+  /** When its next slice is due, or when the record of an ended run goes. Undefined: now. */
+  readonly until: Instant | undefined;
+}
+
+export function decodeBulkRun(bytes: Uint8Array, until: Instant | undefined): BulkRunRecord {
+  const stored = StoredBulkRun.decode(bytes);
+  const { run } = stored;
+  if (run?.spec === undefined) throw new RangeError('the record of a bulk run has no spec');
+  return { stored, run: { ...run, spec: run.spec }, queues: parseQueueName(run.queues), until };
+}
+
+export const goesOn = ({ run }: BulkRunRecord): boolean => run.state === BulkRunState.BULK_RUN_STATE_RUNNING;
+
+/** Which tasks a run is about. */
+export interface TaskFilter {
+  /** Whether a task matches by its state. */
+  readonly matches: (state: TaskState, now: Instant) => boolean;
+  /** Whether its headers pass too. They are in its payload. Undefined: all do. */
+  readonly passes: ((headers: TaskHeaders) => boolean) | undefined;
+}
+
+/** The filter of a run that began at `began`. Tasks that came into their queue later never match. */
+export function taskFilter({ action, filter }: BulkSpec, began: Instant): TaskFilter {
+  const { tasks, minAgeMs, maxAgeMs, errorContains, headers, keyPrefix } = filter ?? NO_FILTER;
+  const latest = began - minAgeMs;
+  const earliest = maxAgeMs === 0 ? 0 : began - maxAgeMs;
+  const text = errorContains.toLowerCase();
+  const isOfState = stateTest(tasks);
+  const isOfAction = stateTest(tasksOf[action] ?? BulkTasks.BULK_TASKS_UNSPECIFIED);
+  return {
+    matches(state, now) {
+      const since = inQueueSince(state);
+      if (since > latest || since < earliest || !isOfState(state, now) || !isOfAction(state, now)) return false;
+      if (keyPrefix !== '' && !state.history?.key?.startsWith(keyPrefix)) return false;
+      return text === '' || (state.history?.failures.at(-1)?.error?.message.toLowerCase().includes(text) ?? false);
+    },
+    passes: headers === undefined ? undefined : testOf(filterOf(headers)),
+  };
+}
+
+const NO_FILTER: BulkFilter = {
+  tasks: BulkTasks.BULK_TASKS_UNSPECIFIED,
+  minAgeMs: 0,
+  maxAgeMs: 0,
+  errorContains: '',
+  headers: undefined,
+  keyPrefix: '',
+};
+
+/** Whether a filter lets some tasks out. */
+export const isFiltering = (filter: BulkFilter | undefined): boolean =>
+  filter !== undefined && Object.values(filter).some((value) => Boolean(value));
+
+/** The tasks that an action is about. Others: all. */
+const tasksOf: Partial<Record<BulkAction, BulkTasks>> = {
+  [BulkAction.BULK_ACTION_RETRY]: BulkTasks.BULK_TASKS_DEAD_LETTERS,
+  [BulkAction.BULK_ACTION_PROMOTE]: BulkTasks.BULK_TASKS_DELAYED,
+};
+
+function stateTest(tasks: BulkTasks): TaskFilter['matches'] {
+  switch (tasks) {
+    case BulkTasks.BULK_TASKS_LEASED:
+      return isLeasedAt;
+    case BulkTasks.BULK_TASKS_AVAILABLE:
+      return (state, now) => !isLeasedAt(state, now) && !isDelayedAt(state, now);
+    case BulkTasks.BULK_TASKS_DELAYED:
+      return (state, now) => !isLeasedAt(state, now) && isDelayedAt(state, now);
+    case BulkTasks.BULK_TASKS_DEAD_LETTERS:
+      return ({ history }) => history?.origin !== undefined;
+    default:
+      return () => true;
+  }
+}
+
+const isDelayedAt = ({ visibility }: TaskState, now: Instant): boolean =>
+  visibility.kind === 'hidden' && visibility.until > now;
+
+/** When a task came into its queue: at its enqueue, or when its last attempt failed. */
+function inQueueSince({ enqueuedAt, history }: TaskState): Instant {
+  const origin = history?.origin;
+  if (origin === undefined) return enqueuedAt;
+  // A dead letter that replaces an earlier one of its task has the time of the earlier one.
+  return Math.max(enqueuedAt, origin.died?.at ?? 0, history?.failures.at(-1)?.at ?? 0) as Instant;
+}
+
+/** What a bulk run is to do. */
+export interface BulkCommand {
+  /** Its name is the pattern. */
+  readonly queues: QueueName;
+  readonly spec: BulkSpec;
+}
+
+export interface StartedBulkRun {
+  readonly record: BulkRunRecord;
+  /** False: the group had the run already. */
+  readonly started: boolean;
+}
+
+/** What a run would do now. */
+export interface BulkPreview {
+  readonly queues: number;
+  readonly tasks: number;
+  readonly lookedAt: number;
+  readonly matched: number;
+  readonly leased: number;
+  readonly samples: readonly TaskView[];
+}
+
+/** The operations of a node on bulk runs. */
+export interface BulkOperations {
+  /** Throws a `Refusal` if the group has another run with this id, or too many runs. */
+  start(command: BulkCommand & { readonly id: string; readonly by: string }): Promise<StartedBulkRun>;
+  preview(command: BulkCommand): Promise<BulkPreview>;
+  /** The runs of a group, the latest one first. */
+  list(group: string): Promise<readonly BulkRunRecord[]>;
+  /** Resolves with the run as it is then. Undefined: there is none. `cancelled`: it went on. */
+  cancel(
+    group: string,
+    id: string,
+  ): Promise<{ readonly record: BulkRunRecord | undefined; readonly cancelled: boolean }>;
+}
