@@ -324,12 +324,19 @@ export class UpdatePlanner {
     if (other) this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, item, 'TASK_EXISTS');
     else {
       this.#draft.remove(queue, from, existing, 'moved');
-      // No earlier task had a PID behind all others. Such a PID is another one in each attempt, so nothing is read for it.
-      if (from <= (queue.ledger.largestPid ?? '')) forgetEnd(this.#draft, queue.ledger.name, from);
+      if (!this.#isAssigned(queue, from)) forgetEnd(this.#draft, queue.ledger.name, from);
       // Another task with this PID may have been leased together with this one: its worker must not complete this one.
       this.#draft.add(queue, pid, { ...existing.state, ...sizesOf(item), token: NO_TOKEN }, item.data);
     }
     return { pid, result: EnqueueResult.ENQUEUE_RESULT_REPLACED, leased: false };
+  }
+
+  /**
+   * Whether the node has assigned this PID to a task of this request. No earlier task had it. Nothing may be read for it, because
+   * it is another one in each attempt.
+   */
+  #isAssigned({ ledger }: Queue, at: Pid): boolean {
+    return at > (ledger.largestPid ?? '') && !this.#command.enqueue.some(({ pid }) => pid === at);
   }
 
   /** Enqueues an existing task again, so that it runs with this data after the lease that it has or had. */

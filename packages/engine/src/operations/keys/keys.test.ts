@@ -163,6 +163,36 @@ test('a worker of another task cannot complete a task that has got its PID', asy
   await expect(completing).rejects.toMatchObject({ reason: 'LEASE_LOST' });
 });
 
+test.each(['in one request', 'in two requests'])(
+  'no earlier end of its PID is left when it moves on %s',
+  async (how) => {
+    await using h = await engineHarness({ config: { emptyQueueRetentionMs: 1000 } });
+    await h.enqueue(QUEUE, ['5']);
+    const [task] = await all(h);
+    await h.update({ dequeue: [{ queue: QUEUE, pid: '5', token: task?.token, result: 'of another task' }] });
+    // Then the node does not know any more which PIDs the queue has held.
+    await h.clock.advance(2000);
+    const [first, second] = ['5', '1'].map((pid) => ({ enqueue: [{ queue: QUEUE, pid, key: 'k', mode: REPLACE }] }));
+    if (how === 'in one request') await h.batch([first ?? {}, second ?? {}]);
+    else for (const spec of [first, second]) await h.update(spec ?? {});
+    expect(await h.waitFor(QUEUE, ['5'])).toMatchObject([{ end: { outcome: 'unknown', result: undefined } }]);
+  },
+);
+
+test('many tasks without PIDs may get their places in the request that enqueues them', async () => {
+  await using h = await engineHarness({ readMs: 3 });
+  await h.update({ dequeue: [], enqueue: [{ queue: QUEUE, pid: '\xff' }] });
+  const [last] = await all(h);
+  await h.update({ dequeue: [{ queue: QUEUE, pid: '\xff', token: last?.token, result: 'done' }] });
+  const keys = Array.from({ length: 50 }, (_, index) => `k${index}`);
+  const both = keys.flatMap((key) => [
+    { queue: QUEUE, key },
+    { queue: QUEUE, key, pid: key, mode: REPLACE },
+  ]);
+  await h.clock.run(h.update({ enqueue: both }), 1000);
+  expect(pidsOf(await h.lease(QUEUE, { max: 100 }))).toEqual(keys.toSorted());
+});
+
 describe('keys of a deleted queue are forgotten', () => {
   const deleteQueue = (h: EngineHarness, queue: string) => h.engine.deleteQueue(parseQueueName(queue));
   const setUp = async (h: EngineHarness) => {
