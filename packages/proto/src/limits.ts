@@ -29,6 +29,8 @@ export const limits = {
   regexInstructions: 1_000,
   /** Items in one update, all kinds together. */
   updateItems: 10_000,
+  /** PIDs that the node assigns in one update, together, if they have more than 16 bytes. */
+  assignedPidBytes: 3 * 1024 * 1024,
   /** Tasks in one lease reply. */
   leaseTasks: 10_000,
   /** Queues named in one lease request. */

@@ -46,8 +46,8 @@ export const statusOfReason = {
   /** A payload is too large. Do: Store the data elsewhere and enqueue a reference to it. */
   DATA_TOO_LARGE: status.INVALID_ARGUMENT,
   /**
-   * The request is too large, or it would publish, or move to dead-letter queues, more payload at once than fits into memory. Do:
-   * Split it.
+   * The request is too large; or it would publish, or move to dead-letter queues, more payload at once than fits into memory; or
+   * its reply would have too many bytes of assigned PIDs. Do: Split it.
    */
   REQUEST_TOO_LARGE: status.INVALID_ARGUMENT,
   /** The message is compressed. A small one could stand for gigabytes. Do: Switch compression off in the stub. */

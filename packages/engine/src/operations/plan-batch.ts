@@ -47,6 +47,7 @@ export function planBatch(
     const enqueued = planner.enqueued.length;
     const renewed = planner.renewed.length;
     const released = planner.released.length;
+    const { assignedBytes } = planner;
     const plan = planner.plan(start, end);
     if (plan.kind === 'due') return plan;
     // Goes on, so that one read fetches what all updates need.
@@ -56,7 +57,7 @@ export function planBatch(
       if (refused !== undefined) {
         if (!(refused instanceof Refusal)) return refused;
         draft.rollBack(mark);
-        planner.rollBack(enqueued, renewed, released);
+        planner.rollBack(enqueued, renewed, released, assignedBytes);
         refusals ??= new Map();
         refusals.set(index, refused);
       }

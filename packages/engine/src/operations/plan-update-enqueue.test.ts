@@ -46,6 +46,15 @@ describe('an enqueue', () => {
     expect(pids).toEqual(['overdue0000000000000001', 'zebra', 'zebra0000000000000001']);
   });
 
+  test('without a PID is refused if its reply would have too many bytes, because the queue has held a long PID', () => {
+    const behindLong = (count: number) => [
+      of('z'.repeat(4096)),
+      ...Array.from({ length: count }, () => ({ queue: 'mail' })),
+    ];
+    expect(plan({ enqueue: behindLong(700) }).kind).toBe('planned');
+    expect(told({ enqueue: behindLong(1000) })).toEqual([expect.stringMatching(/^7\d\d REQUEST_TOO_LARGE$/)]);
+  });
+
   test('creates each queue once', () => {
     const made = plan({ enqueue: ['new', 'other', 'new'].map((queue) => ({ queue })) });
     const created =

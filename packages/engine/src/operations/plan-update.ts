@@ -1,4 +1,4 @@
-import { EnqueueMode, EnqueueResult, formatQueueName, ItemKind, type Reason } from '@taskmaster/proto';
+import { EnqueueMode, EnqueueResult, formatQueueName, ItemKind, limits, type Reason } from '@taskmaster/proto';
 import type {
   DequeueItem,
   EnqueueItem,
@@ -70,6 +70,8 @@ export class UpdatePlanner {
   readonly enqueued: UpdateOutcome['enqueued'][number][] = [];
   readonly renewed: UpdateOutcome['renewed'][number][] = [];
   readonly released: UpdateOutcome['released'][number][] = [];
+  /** Bytes of the long PIDs that were assigned. */
+  assignedBytes = 0;
   readonly #view: UpdateView;
   readonly #draft: TaskDraft;
   readonly #command: UpdateCommand;
@@ -90,7 +92,8 @@ export class UpdatePlanner {
   }
 
   /** Drops the outcomes behind these numbers of them. */
-  rollBack(enqueued: number, renewed: number, released: number): void {
+  rollBack(enqueued: number, renewed: number, released: number, assignedBytes: number): void {
+    this.assignedBytes = assignedBytes;
     this.enqueued.length = enqueued;
     this.renewed.length = renewed;
     this.released.length = released;
@@ -279,6 +282,7 @@ export class UpdatePlanner {
       this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, item, 'FIFO_EXHAUSTED');
       return { pid: '' as Pid, result: created, leased: false };
     }
+    if (pid.length > SHORT_PID_BYTES && item.pid === undefined) this.#noteAssigned(pid, item, index);
     const existing = (keyed ?? item.pid) === undefined ? undefined : this.#draft.find(queue, pid);
     if (existing) {
       const leased = isLeasedAt(existing.state, this.#view.now);
@@ -308,6 +312,16 @@ export class UpdatePlanner {
     const dueAt = (now + (delayOf(item, now) ?? 0)) as Instant;
     this.#draft.add(queue, pid, newState(item, now, dueAt), item.data);
     return { pid, result: created, leased: false };
+  }
+
+  /** Refuses the first task with which the PIDs that the node tells would be too many bytes for a reply. */
+  #noteAssigned({ length }: Pid, item: EnqueueItem, index: number): void {
+    const before = this.assignedBytes;
+    this.assignedBytes += length;
+    const { assignedPidBytes: most } = limits;
+    if (before <= most && this.assignedBytes > most) {
+      this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, item, 'REQUEST_TOO_LARGE');
+    }
   }
 
   /** Whether an enqueue with a key gives a waiting task another PID. */
@@ -416,6 +430,9 @@ export class UpdatePlanner {
   }
 }
 
+/** The usual length of the PIDs that are assigned. */
+const SHORT_PID_BYTES = 16;
+
 /** A task that an item names. */
 interface FoundTask {
   readonly queue: Queue;
@@ -467,6 +484,8 @@ function sentence(reason: Reason): string {
       return 'another item names the same task by its PID';
     case 'NOT_DEAD_LETTERED':
       return 'the task did not come to this queue from another one';
+    case 'REQUEST_TOO_LARGE':
+      return 'the PIDs of the queue are so long that the reply would be too large: enqueue fewer tasks at once';
     case 'FIFO_EXHAUSTED':
       return 'no PID is behind the largest one of the queue';
     default:
