@@ -321,7 +321,7 @@ export class EngineState {
       this.#noteCounts(queue, this.clock.now());
       this.#add(partition, queue);
       if (keyRecords.has(ledger.name)) this.adoptedKeys.add(queue);
-      this.lastAttempts.adopt(queue, lastTicket);
+      this.lastAttempts.adopt(queue, lastTicket, this.clock.now());
       if (changed.has(ledger)) partition.changed.add(queue);
       for (const [pid, task] of behind.get(ledger.queueId) ?? [])
         this.#pending.note(queue.restore(pid, task), false, false);
@@ -470,7 +470,7 @@ export class EngineState {
     for (const queue of this.table.ofGroup(name.group)) {
       const before = queue.settings;
       queue.settings = this.settings.of(queue.ledger.name);
-      if (!isDeepStrictEqual(queue.settings.retry, before.retry)) this.lastAttempts.resettle(queue, ticket);
+      if (!isDeepStrictEqual(queue.settings.retry, before.retry)) this.lastAttempts.resettle(queue, ticket, now);
     }
   }
 

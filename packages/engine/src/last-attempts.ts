@@ -7,6 +7,7 @@ import type { Queue } from './queues/queue.ts';
 const NO_TICKET = 0 as Ticket;
 const NONE: readonly Queue[] = [];
 const NEVER = Number.MAX_SAFE_INTEGER as Instant;
+const NEVER_YET = Number.NEGATIVE_INFINITY as Instant;
 /** Time before the next search of a queue whose due tasks could not be shown. */
 const FAILED_GAP_MS = 1000;
 /**
@@ -23,11 +24,11 @@ interface Dying {
   leases: number;
   /** None of them ends before this time. */
   floor: Instant;
-  /**
-   * Leases with tokens up to this one were granted before the start. `old`: number of them that are left, and of tasks that had
-   * to start then. These are not told from later ones, so they count until the queue has none of either.
-   */
+  /** Leases with tokens up to this one were granted before the start. */
   readonly recovered: Ticket;
+  /** Tasks that must start and were enqueued up to this instant may have been there at the start. */
+  readonly recoveredAt: Instant;
+  /** Number of these leases and tasks that are left. */
   old: number;
   /** Names, in the same group, of the dead-letter queues of these tasks. */
   readonly targets: Set<string>;
@@ -49,13 +50,14 @@ export class LastAttempts {
   #earliest = NEVER;
 
   /** Adds a queue that recovery or a transfer has loaded. Which of its leases are last attempts is not known. */
-  adopt(queue: Queue, lastTicket: Ticket): void {
+  adopt(queue: Queue, lastTicket: Ticket, now: Instant): void {
     const { leased, starting, dueFloor, name } = queue.ledger;
     if (leased + starting === 0) return;
     const dying = {
       leases: leased + starting,
       floor: dueFloor,
       recovered: lastTicket,
+      recoveredAt: now,
       old: leased + starting,
       targets: new Set<string>(),
     };
@@ -68,9 +70,9 @@ export class LastAttempts {
   }
 
   /** The settings of a queue have changed. Which of its present leases are last attempts is not known any more. */
-  resettle(queue: Queue, lastTicket: Ticket): void {
+  resettle(queue: Queue, lastTicket: Ticket, now: Instant): void {
     this.forget(queue);
-    this.adopt(queue, lastTicket);
+    this.adopt(queue, lastTicket, now);
   }
 
   changed(queue: Queue, before: TaskState | undefined, after: TaskState | undefined): void {
@@ -79,11 +81,14 @@ export class LastAttempts {
     const becomesDying = after !== undefined && isDying(queue, after, dying);
     if (!wasDying && !becomesDying) return;
     if (!dying) {
-      dying = { leases: 0, floor: NEVER, recovered: NO_TICKET, old: 0, targets: new Set() };
+      dying = { leases: 0, floor: NEVER, recovered: NO_TICKET, recoveredAt: NEVER_YET, old: 0, targets: new Set() };
       this.#dying.set(queue, dying);
     }
     dying.leases += Number(becomesDying) - Number(wasDying);
-    if (before && isOld(before, dying) && !(after && isOld(after, dying)) && --dying.old === 0) this.#forgetOld(queue);
+    const oldBefore = dying.old;
+    dying.old +=
+      Number(after !== undefined && isOld(after, dying)) - Number(before !== undefined && isOld(before, dying));
+    if (oldBefore > 0 && dying.old <= 0) this.#forgetOld(queue);
     if (dying.leases <= 0) {
       this.forget(queue);
       return;
@@ -200,8 +205,9 @@ export class LastAttempts {
 
 const earlier = (a: Instant, b: Instant): Instant => (a < b ? a : b);
 
-/** True if the lease was granted before the start. */
-const isOld = (state: TaskState, { recovered }: Dying): boolean => isLeased(state) && state.token <= recovered;
+/** True if the lease was granted before the start, or the task that must start may have been there. */
+const isOld = (state: TaskState, { recovered, recoveredAt }: Dying): boolean =>
+  isLeased(state) ? state.token <= recovered : state.history?.startBy !== undefined && state.enqueuedAt <= recoveredAt;
 
 const isDying = ({ settings }: Queue, state: TaskState, dying: Dying | undefined): boolean =>
   state.history?.startBy !== undefined ||

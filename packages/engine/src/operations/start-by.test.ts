@@ -138,6 +138,32 @@ describe('a task that must start by an instant', () => {
     expect((await h.waitFor(QUEUE, ['r']))[0]?.end.outcome).toBe('cancelled');
   });
 
+  test('no longer makes calls about other queues wait when those from before a restart have started', async () => {
+    await using h = await engineHarness({ readMs: 5 });
+    const run = <T>(work: Promise<T>): Promise<T> => h.clock.run(work);
+    await run(add(h, { startWithin: 60_000 }));
+    h.lose();
+    await h.open();
+    await run(add(h, { pid: 'q', startWithin: 60_000 }));
+    const timeOf = async (): Promise<number> => {
+      // A search finds the one, and sees when the other is due. Then it has to look again.
+      await run(add(h, { pid: 'r', startWithin: 100 }));
+      await run(add(h, { pid: 's', startWithin: undefined, delay: 1750 }));
+      await h.clock.advance(1750);
+      const from = h.clock.now();
+      await run(h.update({ enqueue: [{ queue: 'g#other', pid: 'x' }] }));
+      const took = h.clock.now() - from;
+      await h.clock.advance(1000);
+      return took;
+    };
+    // The task of before may have to go to the other queue.
+    expect(await timeOf()).toBeGreaterThan(0);
+    const [task] = await run(h.lease(QUEUE, { maxPid: 'p' }));
+    await run(h.update({ dequeue: [{ queue: QUEUE, pid: 'p', token: task?.token }] }));
+    await run(h.update({ dequeue: [{ queue: QUEUE, pid: 's' }] }));
+    expect(await timeOf()).toBe(0);
+  });
+
   test('leaves nothing in the index of due tasks when it was leased before a crash', async () => {
     await using h = await engineHarness();
     await add(h, { startWithin: 60_000 });
