@@ -119,8 +119,9 @@ describe('the status of a call', () => {
     expect(errorFromWire(failed)).toMatchObject({ retryable: true, maybeApplied: false });
   });
 
-  test('RESOURCE_EXHAUSTED from gRPC means that the message is too large; repeating does not help', () => {
-    expect(errorFromService(failure(status.RESOURCE_EXHAUSTED))).toMatchObject({ retryable: false });
+  test('RESOURCE_EXHAUSTED from gRPC means that the answer is too large: the call was applied; repeating does not help', () => {
+    const error = errorFromService(failure(status.RESOURCE_EXHAUSTED));
+    expect(error).toMatchObject({ retryable: false, maybeApplied: true });
   });
 
   test('with foreign details counts without them', () => {

@@ -21,6 +21,8 @@ const openCodes: ReadonlySet<number> = new Set([
   status.CANCELLED,
   status.INTERNAL,
   status.UNKNOWN,
+  // A node says with a reason that a request is too long. Without one, the answer was too long for the client.
+  status.RESOURCE_EXHAUSTED,
 ]);
 
 /** The error of a refusal in a batch, in a stream, or of an engine in this process. */

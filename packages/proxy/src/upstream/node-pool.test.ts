@@ -1,4 +1,12 @@
-import { encodeToBuffer, GetTasksRequest, LeaseTasksRequest, PeekTasksRequest } from '@taskmaster/proto';
+import { promisify } from 'node:util';
+import { type handleUnaryCall, Server, ServerCredentials, status } from '@grpc/grpc-js';
+import {
+  encodeToBuffer,
+  GetTasksRequest,
+  LeaseTasksRequest,
+  PeekTasksRequest,
+  TaskMasterServiceService,
+} from '@taskmaster/proto';
 import { unlimitedAccess } from '@taskmaster/server/access';
 import { aGet, aLease, aPeek, noService, startServer, type TestServer } from '@taskmaster/server/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -56,6 +64,20 @@ test('a call whose deadline passes is ended by the node, not reset', async () =>
   });
   await expect.poll(() => routed.closed).toBe(1);
   expect(routed.reset).toEqual([]);
+});
+
+test('a call may have been carried out if gRPC refuses a message without a reason of the node: its answer', async () => {
+  const plain = new Server();
+  const details = 'Received message larger than max';
+  const getTasks: handleUnaryCall<unknown, unknown> = (_call, done) =>
+    done({ code: status.RESOURCE_EXHAUSTED, details });
+  plain.addService(TaskMasterServiceService, { getTasks });
+  const bind = promisify(plain.bindAsync.bind(plain));
+  const port = await bind('127.0.0.1:0', ServerCredentials.createInsecure());
+  const options = { peer: { address: 'me:1', principal: '' }, access: unlimitedAccess };
+  const call = pool.unary(`127.0.0.1:${port}`, 'GetTasks', GET, options);
+  await expect(call).rejects.toMatchObject({ name: 'LostError', kind: 'broken', maybeApplied: true });
+  plain.forceShutdown();
 });
 
 test('a cancelled call continues to its end at the node', async () => {

@@ -366,8 +366,10 @@ function failureOf(error: StatusObject & { readonly message?: string }, gaveUp: 
     case status.DEADLINE_EXCEEDED:
       return new LostError('no answer came in time', 'deadline', true, error);
     case status.UNIMPLEMENTED:
-    case status.RESOURCE_EXHAUSTED:
       return new LostError(problem, 'broken', false, error);
+    case status.RESOURCE_EXHAUSTED:
+      // A node says with a reason that a request is too long. Without one, the answer is too long for this program.
+      return new LostError(problem, 'broken', true, error);
     default:
       return new LostError(problem, 'connection', true, error);
   }
