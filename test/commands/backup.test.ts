@@ -19,10 +19,7 @@ test('a node with its maximum of backups is asked until it has room, longer than
     isOver = true;
   };
   const reading = read();
-  while (!isOver) {
-    await timing.advance(1_000);
-    await new Promise((resolve) => setTimeout(resolve, 1));
-  }
+  while (!isOver) await timing.advance(1_000);
   await reading;
   expect(kinds).toEqual(['header', 'end']);
   expect(transport.faults.backupPartition).toEqual([]);
