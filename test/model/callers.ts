@@ -1,7 +1,7 @@
 import type { Call, LeaseCall, TaskCall, UpdateCall } from '@taskmaster/cli/testing/history';
 import type { Asked } from './engine-caller.ts';
 import { publicationOf } from './records/topics.ts';
-import { type Action, type Item, KEYS, PAUSED, PIDS, QUEUES, type TaskRef } from './scenario.ts';
+import { type Action, type Item, KEYS, PATTERNS, PIDS, QUEUES, type TaskRef } from './scenario.ts';
 
 const RETRIES: readonly UpdateCall['enqueue'][number]['retry'][] = [
   undefined,
@@ -27,6 +27,7 @@ const CALLS = [
   'delete',
   'reset',
   'pause',
+  'limit',
 ] as const;
 type CallAction = Extract<Action, { do: (typeof CALLS)[number] }>;
 
@@ -94,8 +95,13 @@ export class Callers {
         this.#ask({ kind: 'reset', queue: queueName(action.queue) });
         break;
       case 'pause':
-        this.#ask({ kind: 'pause', queues: PAUSED[action.queues] ?? PAUSED[0], isResume: action.isResume });
+        this.#ask({ kind: 'pause', queues: PATTERNS[action.queues] ?? PATTERNS[0], isResume: action.isResume });
         break;
+      case 'limit': {
+        const { queues, maxLeased } = action;
+        this.#ask({ kind: 'limit', queues: PATTERNS[queues] ?? PATTERNS[0], maxLeased });
+        break;
+      }
       default:
         action satisfies never;
     }
@@ -172,6 +178,8 @@ export class Callers {
       delayMs: item.delayMs,
       retry: RETRIES[item.retry],
       timeLimitMs: item.timeLimitMs,
+      // A task that is hidden until it is too late is refused before it reaches the engine.
+      startWithinMs: item.delayMs < (item.startWithinMs ?? 0) ? item.startWithinMs : undefined,
     };
   }
 

@@ -25,10 +25,11 @@ import {
   type UpdateOutcome,
   UpdateRefusal,
 } from '@taskmaster/engine/domain';
-import { pauseQueues, resumeQueues } from '@taskmaster/engine/testing';
+import { limitQueues, pauseQueues, resumeQueues, unlimitQueues } from '@taskmaster/engine/testing';
 import { EnqueueMode, EnqueueResult, formatQueueName, ItemKind, parseQueueName } from '@taskmaster/proto';
 import { RESULT_MS } from './ends.ts';
 import { sentEnqueues } from './records/topics.ts';
+import { NOT_STARTED } from './rules.ts';
 
 /** A call in progress. */
 export interface Asked {
@@ -112,6 +113,12 @@ async function answer(engine: Engine, call: Call, signal: AbortSignal): Promise<
       await pauseQueues(engine, call.queues);
       return { kind: 'number', tasks: 1 };
     }
+    case 'limit': {
+      const { queues, maxLeased } = call;
+      if (maxLeased === 0) return { kind: 'number', tasks: (await unlimitQueues(engine, queues)).removed ? 1 : 0 };
+      await limitQueues(engine, queues, { maxLeased });
+      return { kind: 'number', tasks: 1 };
+    }
     default:
       return call satisfies never;
   }
@@ -163,7 +170,7 @@ function commandOf(call: UpdateCall): UpdateCommand {
     group: parseQueueName(first?.queue ?? '').group,
     enqueue: sentEnqueues(call.enqueue)
       .flatMap((at) => call.enqueue.slice(at, at + 1))
-      .map(({ queue, topic, pid, key, data, mode, delayMs, retry, timeLimitMs }) => ({
+      .map(({ queue, topic, pid, key, data, mode, delayMs, retry, timeLimitMs, startWithinMs }) => ({
         queue: parseQueueName(topic ?? queue),
         isPublished: topic !== undefined,
         pid: pid as Pid | undefined,
@@ -171,6 +178,7 @@ function commandOf(call: UpdateCall): UpdateCommand {
         headerBytes: headerBytesOf(data),
         key,
         given: timeLimitMs === undefined ? undefined : { timeLimitMs },
+        start: startWithinMs === undefined ? undefined : { withinMs: startWithinMs },
         mode: MODES[mode],
         delayMs,
         runAt: undefined,
@@ -239,10 +247,11 @@ const leasedTask = ({ queue, pid, data, headerBytes, ...told }: LeasedTask): Lea
 
 function shownTask({ queue, pid, state, data }: TaskView): ShownTask {
   if (!state) return { pid, state: undefined, data: undefined };
-  const { failures = [], origin, progress, checkpoint, cancelled, given } = state.history ?? {};
+  const { failures = [], origin, progress, checkpoint, cancelled, given, startBy } = state.history ?? {};
   const history = {
-    failures: failures.map(({ attempt, error }) => `${attempt}: ${error?.message ?? 'expired'}`),
+    failures: failures.map(({ attempt, error }) => `${attempt}: ${reasonOf(error?.message)}`),
     timeLimitMs: given?.timeLimitMs,
+    startBy,
     origin: origin && formatQueueName({ group: queue.group, name: origin.queue }),
     progress: reportedText(progress?.text, checkpoint),
     isCancelled: cancelled !== undefined,
@@ -260,6 +269,9 @@ function reportedText(text: string | undefined, checkpoint: Uint8Array | undefin
   const other = checkpoint && Buffer.from(checkpoint).toString();
   return other === text ? text : `${text}, but the checkpoint is ${other}`;
 }
+
+/** The model does not know the instant if no reply tells when the task was enqueued. */
+const reasonOf = (message = 'expired'): string => message.replace(/^not started by .*/, NOT_STARTED);
 
 const endOf = (pid: string, end: TaskEnd | undefined): EndReply => ({
   pid,

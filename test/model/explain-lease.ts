@@ -1,12 +1,15 @@
 import type { DequeueCall, EnqueueCall, HistoryEvent, LeaseCall, LeasedReply } from '@taskmaster/cli/testing/history';
+import { parseQueueName } from '@taskmaster/proto';
 import { withoutCancelled } from './ends.ts';
 import { deadLetterQueueOf } from './records/settings.ts';
 import {
   haveDeadComing,
   isCancelled,
   isLastAttempt,
+  isLate,
   isOverdue,
   leaseMs,
+  mayBeLate,
   type Setting,
   sweeps,
   timeLimitOf,
@@ -22,24 +25,38 @@ interface Picked {
 const REST_BYTES = 64;
 /** A waiting request may get a task this long after it became available by itself. The contract allows a second. */
 const EXPIRY_SLACK_MS = 50;
-/** Additional time for dead letters from a queue that no request looks at. */
-const DEAD_SLACK_MS = 1000;
+/** Additional time for dead letters and for free slots from a queue that no request looks at. */
+const OTHERS_SLACK_MS = 1000;
 
 /** The queues of a call that are not paused. */
 const offering = (world: World, call: LeaseCall): string[] =>
   [...new Set(call.queues)].filter((queue) => !world.isPaused(queue));
 
-/** The first tasks of the queues, in the order in which the call names them. */
-function firstTasks(world: World, call: LeaseCall): Picked[] {
+/**
+ * The first tasks of the queues, in the order in which the call names them, as far as limits allow. A search may not have found
+ * yet that it is too late for a task. Two choices if it is not known whether it is too late.
+ */
+function choices(world: World, call: LeaseCall, span: Span): readonly Picked[][] {
+  const first = firstTasks(world, call, (task) => isLate(task, span.from));
+  const isSure = first.every(({ task }) => task.startBy === undefined || task.startBy.from > span.to);
+  return isSure ? [first] : [first, firstTasks(world, call, (task) => mayBeLate(task, span.to))];
+}
+
+function firstTasks(world: World, call: LeaseCall, isTooLate: (task: ModelTask) => boolean): Picked[] {
   const picked: Picked[] = [];
+  const taken = new Map<string, number>();
   let bytes = 0;
   for (const queue of offering(world, call)) {
+    const limits = world.limitsOf(queue);
     for (const task of world.available(queue)) {
+      if (isTooLate(task)) continue;
       if (picked.length === call.maxTasks) return picked;
+      if (limits.some((limit) => world.room(limit) <= (taken.get(limit) ?? 0))) break;
       if (call.maxPid !== undefined && task.pid > call.maxPid) break;
       bytes += task.data.length + task.pid.length + REST_BYTES;
       if (bytes > call.maxBytes && picked.length > 0) return picked;
       picked.push({ queue, task });
+      for (const limit of limits) taken.set(limit, (taken.get(limit) ?? 0) + 1);
     }
   }
   return picked;
@@ -57,7 +74,10 @@ export function explainLease(
   }
   if (outcome.tasks.length > 0) return explainTasks(world, event, outcome.tasks, span, setting);
   if (outcome.dismissed) {
-    return [...sweeps(world, event.call.queues, span, setting), ...explainAllGone(world, event, span, setting)];
+    return [
+      ...sweeps(world, world.withSharing(event.call.queues), span, setting),
+      ...explainAllGone(world, event, span, setting),
+    ];
   }
   return [...explainNothing(world, event, span, setting), ...explainAllGone(world, event, span, setting)];
 }
@@ -78,19 +98,26 @@ function explainNothing(
   setting: Setting,
 ): World[] {
   const waited = call.waitMs > 0;
+  const queues = world.withSharing(call.queues);
   // A wait that ends before a slow disk has answered says nothing about the queues.
-  if (waited && call.waitMs <= setting.slackMs) return sweeps(world, call.queues, span, setting);
+  if (waited && call.waitMs <= setting.slackMs) return sweeps(world, queues, span, setting);
   const from = waited ? Math.max(span.from, endedAt - setting.slackMs) : span.from;
   const overdueAt = waited ? endedAt - setting.slackMs - EXPIRY_SLACK_MS : span.from;
-  return sweeps(world, call.queues, { from, to: span.to }, setting)
-    .filter((swept) => firstTasks(swept, call).length === 0)
+  const longOverdueAt = waited ? overdueAt - OTHERS_SLACK_MS : overdueAt;
+  return sweeps(world, queues, { from, to: span.to }, setting)
+    .filter((swept) => choices(swept, call, { from, to: span.to }).some((choice) => choice.length === 0))
     .filter((swept) => !offering(swept, call).some((queue) => hasOverdue(swept, queue, overdueAt, call.maxPid)))
-    .filter((swept) => {
-      const at = waited ? overdueAt - DEAD_SLACK_MS : overdueAt;
-      return !haveDeadComing(swept, offering(swept, call), at, call.maxPid);
-    })
+    .filter((swept) => !haveDeadComing(swept, offering(swept, call), longOverdueAt, call.maxPid))
+    .filter((swept) => !hasSlotsToCome(swept, call, longOverdueAt))
     .map((swept) => swept.at(from, swept.epoch));
 }
+
+/** Whether leases that must be over hold back tasks of limited queues. */
+const hasSlotsToCome = (world: World, call: LeaseCall, at: number): boolean =>
+  offering(world, call)
+    .filter((queue) => world.available(queue).length > 0)
+    .flatMap((queue) => world.withSharing([queue]))
+    .some((queue) => world.tasks(queue).some((task) => task.hidden?.leasedBy !== undefined && isOverdue(task, at)));
 
 const hasOverdue = (world: World, queue: string, at: number, maxPid: string | undefined): boolean =>
   world.tasks(queue).some((task) => (maxPid === undefined || task.pid <= maxPid) && isOverdue(task, at));
@@ -106,8 +133,9 @@ function explainTasks(
   const at = (tasks[0]?.until ?? 0) - leaseMs(call.leaseDurationMs, tasks[0]?.timeLimitMs ?? 0);
   if (!contains(span, at)) return [];
   const worlds: World[] = [];
-  for (const swept of sweeps(world, call.queues, exactly(at), setting)) {
-    worlds.push(...grant(swept.at(at, swept.epoch), event, tasks, firstTasks(swept, call), setting));
+  for (const swept of sweeps(world, world.withSharing(call.queues), exactly(at), setting)) {
+    const now = swept.at(at, swept.epoch);
+    for (const first of choices(swept, call, exactly(at))) worlds.push(...grant(now, event, tasks, first, setting));
   }
   return worlds;
 }
@@ -178,7 +206,7 @@ function lease(
   const limitMs = timeLimitOf(queue, task);
   const until = later(since, leaseMs(call.leaseDurationMs, limitMs));
   const hidden = { until, since, isFull: limitMs > 0 && call.leaseDurationMs >= limitMs, leasedBy };
-  const leased = { ...task, token, attempts: task.attempts + 1, hidden, rerun: false };
+  const leased = { ...task, token, attempts: task.attempts + 1, hidden, rerun: false, startBy: undefined };
   return world.put(queue, leased, setting.retentionMs);
 }
 
@@ -208,19 +236,30 @@ function unreportedGrants(
 ): { after: World; picked: readonly Picked[] }[] {
   const { call } = event;
   const found: { after: World; picked: readonly Picked[] }[] = [];
-  for (const swept of sweeps(world, call.queues, span, setting)) {
-    const first = firstTasks(swept, call);
-    const shortest = setting.tinyCache && call.queues.length > 1 ? 1 : first.length;
-    for (let length = first.length; length >= Math.max(1, shortest); length--) {
-      const picked = first.slice(0, length);
-      let after = swept.at(span.from, swept.epoch);
-      for (const { queue, task } of picked) {
-        after = lease(after, queue, task, `of #${event.id}`, span, event, setting);
+  for (const swept of sweeps(world, world.withSharing(call.queues), span, setting)) {
+    for (const first of choices(swept, call, span)) {
+      const shortest = setting.tinyCache && call.queues.length > 1 ? 1 : first.length;
+      for (let length = first.length; length >= Math.max(1, shortest); length--) {
+        for (const picked of parts(first.slice(0, length), event)) {
+          let after = swept.at(span.from, swept.epoch);
+          for (const { queue, task } of picked) {
+            after = lease(after, queue, task, `of #${event.id}`, span, event, setting);
+          }
+          found.push({ after, picked });
+        }
       }
-      found.push({ after, picked });
     }
   }
   return found;
+}
+
+/**
+ * The parts of a lease that may be on disk after a crash. The tasks of each group are leased by a change of their own, and the
+ * crash may come between them.
+ */
+function parts(picked: readonly Picked[], { outcome }: HistoryEvent): (readonly Picked[])[] {
+  const byGroup = Map.groupBy(picked, ({ queue }) => parseQueueName(queue).group);
+  return outcome.kind !== 'unknown' || byGroup.size < 2 ? [picked] : [picked, ...byGroup.values()];
 }
 
 /**
@@ -244,7 +283,7 @@ export function explainCancelled(
   // Without space on the disk the tasks cannot be released; the leases expire.
   const kept = setting.mayBeFull ? [{ world: world.withProgress(event.id, undefined), done: true }] : [];
   // A waiting request may have shown due tasks before.
-  const given = sweeps(world, event.call.queues, span, setting).map((swept) => {
+  const given = sweeps(world, world.withSharing(event.call.queues), span, setting).map((swept) => {
     let next = swept.at(span.from, swept.epoch).withProgress(event.id, undefined);
     for (const [queue = '', pid = ''] of JSON.parse(owed) as string[][]) {
       const task = next.task(queue, pid);

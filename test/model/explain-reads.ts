@@ -73,14 +73,20 @@ function learn(world: World, queue: string, shown: ShownTask, isAlone: boolean, 
     state.progress === task.progress &&
     state.isCancelled === task.isCancelled &&
     state.timeLimitMs === task.timeLimitMs &&
+    isStart(state.startBy, task.startBy) &&
     (hidden === undefined || (state.until !== undefined && contains(hidden.until, state.until)));
   // If the task changes meanwhile, its payload may be the later one or missing.
   if (!isSame || (isAlone && shown.data !== task.data)) return undefined;
   const isKnown = isExact(task.enqueuedAt) && (hidden === undefined || isExact(hidden.until));
   if (isKnown) return world;
   const until = hidden && { ...hidden, until: exactly(state.until ?? 0) };
-  return world.put(queue, { ...task, enqueuedAt: exactly(state.enqueuedAt), hidden: until }, setting.retentionMs);
+  const startBy = state.startBy === undefined ? undefined : exactly(state.startBy);
+  const known = { ...task, enqueuedAt: exactly(state.enqueuedAt), startBy, hidden: until };
+  return world.put(queue, known, setting.retentionMs);
 }
+
+const isStart = (told: number | undefined, startBy: Span | undefined): boolean =>
+  told === undefined || startBy === undefined ? told === startBy : contains(startBy, told);
 
 export function explainEnds(
   world: World,
@@ -157,6 +163,14 @@ export function explainPause(world: World, { call, outcome }: HistoryEvent<CallO
   const wasPaused = world.paused.has(queues);
   if (isResume && outcome.kind === 'number' && tasksOf(outcome) !== (wasPaused ? 1 : 0)) return [];
   return [world.at(span.from, world.epoch).withPause(queues, !isResume)];
+}
+
+/** The end of a limit tells whether there was one. */
+export function explainLimit(world: World, { call, outcome }: HistoryEvent<CallOf<'limit'>>, span: Span): World[] {
+  const { queues, maxLeased } = call;
+  const isEnd = maxLeased === 0 && outcome.kind === 'number';
+  if (isEnd && tasksOf(outcome) !== (world.hasLimit(queues) ? 1 : 0)) return [];
+  return [world.at(span.from, world.epoch).withLimit(queues, maxLeased)];
 }
 
 const sizeOf = (world: World, queue: string): number => world.queue(queue).tasks.size;

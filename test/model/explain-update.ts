@@ -334,6 +334,7 @@ class UpdatePlayer {
         token: 0,
         retry: item.retry,
         timeLimitMs: item.timeLimitMs,
+        startBy: item.startWithinMs === undefined ? undefined : later(this.#at, item.startWithinMs),
         hidden: item.delayMs > 0 ? { until: later(this.#at, item.delayMs), leasedBy: undefined } : undefined,
         failures: [],
         origin: undefined,

@@ -4,12 +4,13 @@ import {
   explainCounts,
   explainDelete,
   explainEnds,
+  explainLimit,
   explainPause,
   explainReset,
   explainShown,
 } from './explain-reads.ts';
 import { explainUpdate } from './explain-update.ts';
-import { instantOf, type Setting, sweeps, TooManyWorldsError } from './rules.ts';
+import { instantOf, type Setting, sweeps } from './rules.ts';
 import { type Span, World } from './world.ts';
 
 /*
@@ -57,23 +58,25 @@ class Search {
   /** Dead ends: keys of the finished events and the world. */
   readonly #visited = new Set<string>();
   #steps = 0;
+  /** True if not all worlds were tried: then a search that finds nothing proves nothing. */
+  #isCut = false;
   #furthest: readonly HistoryEvent[] = [];
   #stuckAt: readonly HistoryEvent[] = [];
 
   constructor(history: readonly HistoryEvent[], setting: Setting, maxSteps: number) {
     this.#events = inLikelyOrder(history, setting);
-    this.#setting = setting;
+    this.#setting = {
+      ...setting,
+      tooManyWorlds: () => {
+        this.#isCut = true;
+      },
+    };
     this.#maxSteps = maxSteps;
   }
 
   run(): Verdict {
-    try {
-      if (this.#explain(new World(), 0)) return { kind: 'explained', steps: this.#steps };
-    } catch (error) {
-      if (error instanceof TooManyWorldsError) return { kind: 'undecided', steps: this.#steps };
-      throw error;
-    }
-    if (this.#steps >= this.#maxSteps) return { kind: 'undecided', steps: this.#steps };
+    if (this.#explain(new World(), 0)) return { kind: 'explained', steps: this.#steps };
+    if (this.#isCut || this.#steps >= this.#maxSteps) return { kind: 'undecided', steps: this.#steps };
     return { kind: 'impossible', explained: this.#furthest, stuckAt: this.#stuckAt };
   }
 
@@ -122,8 +125,9 @@ class Search {
   #silent(world: World, candidates: readonly HistoryEvent[]): HistoryEvent | undefined {
     return candidates.find((event) => {
       if (event.outcome.kind === 'unknown' || event.hungUp) return false;
-      // A pause of what is paused already is one after a resume, too.
+      // A pause of what is paused already is one after a resume, too. So is a limit after the end of the same limit.
       if (event.call.kind === 'pause' && !event.call.isResume) return false;
+      if (event.call.kind === 'limit' && event.call.maxLeased > 0) return false;
       if (candidates.some(({ outcome, endedSeq }) => outcome.kind === 'unknown' && endedSeq < event.calledSeq))
         return false;
       const [first, ...others] = this.#stepsOf(world, event);
@@ -232,6 +236,8 @@ function stepsOf(world: World, event: HistoryEvent, span: Span, setting: Setting
       return explainReset(world, as(event, call), span, setting);
     case 'pause':
       return finished(explainPause(world, as(event, call), span));
+    case 'limit':
+      return finished(explainLimit(world, as(event, call), span));
     default:
       return call satisfies never;
   }

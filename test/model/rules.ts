@@ -2,7 +2,7 @@ import type { HistoryEvent, Outcome, RetryCall } from '@taskmaster/cli/testing/h
 import { deadLetterPid, type Pid } from '@taskmaster/engine/domain';
 import { parseQueueName } from '@taskmaster/proto';
 import { withDeath, withoutCancelled } from './ends.ts';
-import { deadLetterQueueOf, retrySettings, timeLimitSetting } from './records/settings.ts';
+import { deadLetterQueueOf, lateQueueOf, retrySettings, timeLimitSetting } from './records/settings.ts';
 import { later, type ModelTask, type Span, type World } from './world.ts';
 
 /** Facts about a run that the model needs beside the history. */
@@ -27,6 +27,8 @@ export interface Setting {
   readonly besides: (event: HistoryEvent) => readonly HistoryEvent[];
   /** How often the clock may have gone back before this place in the history. */
   readonly epochAt: (seq: number) => number;
+  /** Called if there are more worlds than can be tried: the first of them are. */
+  readonly tooManyWorlds?: () => void;
   /** The last known time before the clock may have gone back at the start of this epoch. */
   readonly endBefore: (epoch: number) => number;
 }
@@ -131,29 +133,45 @@ export const withFailure = (task: ModelTask, what: string): ModelTask => ({
   failures: [...task.failures, `${task.attempts}: ${what}`].slice(-5),
 });
 
-/** Hidden tasks that may be due at `at`. */
+/** Tasks that a search at `at` may change: hidden ones that may be due, and those that may not have started in time. */
 const dueTasks = (world: World, queue: string, at: number): ModelTask[] =>
-  world.tasks(queue).filter(({ hidden }) => hidden !== undefined && hidden.until.from <= at);
+  world
+    .tasks(queue)
+    .filter((task) => mayBeLate(task, at) || (task.hidden !== undefined && task.hidden.until.from <= at));
 
-/** True if a task belongs to one of these dead-letter queues, because its last attempt must be over at `at`. */
+/** True if it may be too late at `at` for the task to start. */
+export const mayBeLate = ({ startBy }: ModelTask, at: number): boolean => startBy !== undefined && startBy.from <= at;
+
+/** True if it must be too late at `at` for the task to start. */
+export const isLate = ({ startBy }: ModelTask, at: number): boolean => startBy !== undefined && startBy.to <= at;
+
+/** Where a due task goes if a search ends it. Undefined: nowhere. */
+function targetOf(queue: string, task: ModelTask, at: number): string | undefined {
+  if (mayBeLate(task, at)) return lateQueueOf(queue, task.retry);
+  const isLast = task.hidden?.leasedBy !== undefined && isLastAttempt(queue, task);
+  return isLast ? deadLetterQueueOf(queue, task.retry) : undefined;
+}
+
+/** True if a task belongs to one of these dead-letter queues, because it must be dead at `at`. */
 export function haveDeadComing(world: World, queues: readonly string[], at: number, maxPid?: string): boolean {
   return world.queueNames.some((from) =>
     world.tasks(from).some((task) => {
       const isWanted = maxPid === undefined || task.pid <= maxPid;
+      const target = targetOf(from, task, at);
       return (
-        isWanted && !isCancelled(task) && isDead(from, task, at) && queues.includes(deadLetterQueueOf(from, task.retry))
+        isWanted && !isCancelled(task) && isDead(from, task, at) && target !== undefined && queues.includes(target)
       );
     }),
   );
 }
 
-/** True if the task belongs to its dead-letter queue, because its last attempt must be over at `at`. */
+/** True if the task is not in its queue any more, because its last attempt must be over at `at`, or it starts too late. */
 export const isDead = (queue: string, task: ModelTask, at: number): boolean =>
-  task.hidden?.leasedBy !== undefined && isLastAttempt(queue, task) && isOverdue(task, at);
+  isLate(task, at) || (task.hidden?.leasedBy !== undefined && isLastAttempt(queue, task) && isOverdue(task, at));
 
-/** True if a hidden task must be due at `at`. */
+/** True if a hidden task must be due at `at`, or a task starts too late. */
 export const isOverdue = (task: ModelTask, at: number): boolean =>
-  task.hidden !== undefined && task.hidden.until.to <= at;
+  isLate(task, at) || (task.hidden !== undefined && task.hidden.until.to <= at);
 
 /**
  * The worlds that lazy expiry may have made of these queues by the end of `span`: each queue is unchanged, or a search has
@@ -166,26 +184,24 @@ export function sweeps(world: World, queues: readonly string[], span: Span, sett
     let worlds = [world];
     for (const queue of order) {
       worlds = worlds.flatMap((before) => [before, ...sweepsOf(before, queue, span.to, setting)]);
-      if (worlds.length > MAX_WORLDS) throw new TooManyWorldsError();
+      if (worlds.length <= MAX_WORLDS) continue;
+      setting.tooManyWorlds?.();
+      worlds = worlds.slice(0, MAX_WORLDS);
     }
     for (const swept of worlds) if (!found.some((other) => other.isLike(swept))) found.push(swept);
   }
   return found;
 }
 
-/** Too many worlds are possible to check all of them. */
-export class TooManyWorldsError extends Error {}
+/** The error of a task that has not started in time, without the instant. */
+export const NOT_STARTED = 'not started';
+
 const MAX_WORLDS = 500;
 
 /** The possible orders of the searches. The order matters if dead tasks of one queue go to another one. */
 function orders(world: World, due: readonly string[], at: number): readonly (readonly string[])[] {
   const meet = due.some((queue) =>
-    dueTasks(world, queue, at).some(
-      (task) =>
-        task.hidden?.leasedBy !== undefined &&
-        isLastAttempt(queue, task) &&
-        due.includes(deadLetterQueueOf(queue, task.retry)),
-    ),
+    dueTasks(world, queue, at).some((task) => due.includes(targetOf(queue, task, at) ?? '')),
   );
   return meet ? permutations(due) : [due];
 }
@@ -217,9 +233,7 @@ function touching(world: World, queues: readonly string[], at: number): string[]
 
 /** Where the due dead tasks of a queue go. */
 const targetsOf = (world: World, queue: string, at: number): string[] =>
-  dueTasks(world, queue, at)
-    .filter((task) => task.hidden?.leasedBy !== undefined && isLastAttempt(queue, task))
-    .map(({ retry }) => deadLetterQueueOf(queue, retry));
+  dueTasks(world, queue, at).flatMap((task) => targetOf(queue, task, at) ?? []);
 
 function sweepsOf(world: World, queue: string, latest: number, setting: Setting): World[] {
   const due = dueTasks(world, queue, latest);
@@ -239,15 +253,31 @@ function sweepsOf(world: World, queue: string, latest: number, setting: Setting)
 function instantsOf(queue: string, due: readonly ModelTask[], latest: number, setting: Setting): number[] {
   const instants = new Set<number>();
   for (const task of due) {
-    const until = task.hidden?.until ?? { from: latest, to: latest };
+    const { hidden, startBy } = task;
+    const until = hidden?.until ?? { from: latest, to: latest };
     const again = later(until, backoffMs(queue, task, setting.jitter));
-    for (const { from, to } of [until, again]) for (const at of [from, to]) instants.add(Math.min(at, latest));
+    const spans = startBy === undefined ? [until, again] : [until, again, startBy];
+    for (const { from, to } of spans) for (const at of [from, to]) instants.add(Math.min(at, latest));
   }
   return [...instants].sort((a, b) => b - a);
 }
 
 /** The worlds after a search at `now` for this task. Two if it is not known whether the task was due. */
 function shown(world: World, queue: string, task: ModelTask, now: number, setting: Setting): World[] {
+  const inTime = isLate(task, now) ? [] : shownInTime(world, queue, task, now, setting);
+  return mayBeLate(task, now) ? [...inTime, endedLate(world, queue, task, setting)] : inTime;
+}
+
+/** The world without a task that has not started in time. */
+function endedLate(world: World, queue: string, task: ModelTask, setting: Setting): World {
+  const target = lateQueueOf(queue, task.retry);
+  if (target === undefined || task.startBy === undefined) return withoutCancelled(world, queue, task.pid);
+  const failures = [`${task.attempts}: ${NOT_STARTED}`];
+  const failed = { ...task, startBy: undefined, failures };
+  return buryIn(world.remove(queue, task.pid, false), target, queue, failed, task.startBy, setting);
+}
+
+function shownInTime(world: World, queue: string, task: ModelTask, now: number, setting: Setting): World[] {
   const { hidden } = task;
   if (!hidden || hidden.until.from > now) return [world];
   const stays = hidden.until.to > now ? [world] : [];

@@ -15,7 +15,7 @@ import { diskFaults } from './disk-faults.ts';
 import { type Asked, ask } from './engine-caller.ts';
 import { putAllSettings, settingsCounts } from './records/settings.ts';
 import { subscribeAll, subscriptionCounts } from './records/topics.ts';
-import { type Action, PAUSED, QUEUES, type Scenario } from './scenario.ts';
+import { type Action, PATTERNS, QUEUES, type Scenario } from './scenario.ts';
 
 export interface Run {
   readonly events: readonly HistoryEvent[];
@@ -255,7 +255,10 @@ class ScenarioRun {
     await this.#look();
     await this.#quiet();
     await this.#checkDisk();
-    for (const queues of PAUSED) await this.#await({ kind: 'pause', queues, isResume: true });
+    for (const queues of PATTERNS) {
+      await this.#await({ kind: 'pause', queues, isResume: true });
+      await this.#await({ kind: 'limit', queues, maxLeased: 0 });
+    }
     await this.#clock.advance(LONG_MS);
     await this.#takeOut();
     await this.#look();
@@ -284,11 +287,14 @@ class ScenarioRun {
     this.faults.push(...diskFaults(this.#disk, [...counts.queues, ...RECORD_COUNTS, ...ends]));
   }
 
-  /** The numbers of ends that tasks have left, of keys and of pauses, which are not listed. */
+  /** The numbers of ends that tasks have left, of keys, of pauses and of limits, which are not listed. */
   async #endCounts(): Promise<CountsReply[]> {
     if (this.#isCrashed) return [];
     const queues = ['g', ''].flatMap((group) =>
-      [reservedQueues.results, reservedQueues.keys, reservedQueues.pauses].map((name) => ({ group, name })),
+      [reservedQueues.results, reservedQueues.keys, reservedQueues.pauses, reservedQueues.limits].map((name) => ({
+        group,
+        name,
+      })),
     );
     const counting = this.#requireEngine()
       .queueStats({ kind: 'named', queues })

@@ -52,6 +52,8 @@ export type Action =
   | { readonly do: 'delete'; readonly queue: number }
   | { readonly do: 'reset'; readonly queue: number }
   | { readonly do: 'pause'; readonly queues: number; readonly isResume: boolean }
+  /** 0: the limit ends. */
+  | { readonly do: 'limit'; readonly queues: number; readonly maxLeased: number }
   /** Lets time pass. Without this, the next action happens in the same turn. */
   | { readonly do: 'pass'; readonly ms: number }
   /** Power loss after this number of further durable steps of the disk; 0: now. */
@@ -73,6 +75,7 @@ export type Item =
       readonly bytes: number;
       readonly retry: number;
       readonly timeLimitMs?: number | undefined;
+      readonly startWithinMs?: number | undefined;
       /** True: with a PID, and unless the mode is to fail, it is published to all queues that are subscribed. */
       readonly isPublished?: boolean;
     }
@@ -100,8 +103,8 @@ export type TaskRef =
 export const QUEUES = ['g#q', 'g#q.dead', 'g#r', 'other'] as const;
 export const PIDS = ['a', 'b', 'b\0', 'c', '\xff'] as const;
 
-/** What is paused and resumed. */
-export const PAUSED = ['g#q', 'g#*', 'other'] as const;
+/** What is paused, resumed and limited. */
+export const PATTERNS = ['g#q', 'g#*', 'other'] as const;
 
 export const KEYS = ['k', 'l'] as const;
 
@@ -127,6 +130,7 @@ const enqueue: fc.Arbitrary<Item> = fc.record({
   bytes: often(8, oneOf(100, 900)),
   retry: fc.nat({ max: 4 }),
   timeLimitMs: often<number | undefined>(undefined, oneOf(25, 350)),
+  startWithinMs: often<number | undefined>(undefined, oneOf(3, 60, 900)),
   isPublished: often(false, fc.constant(true)),
 });
 
@@ -166,6 +170,9 @@ const lease = action('lease', {
   maxBytes: often(1e6, oneOf(0, 300)),
 });
 
+const patterns = fc.nat({ max: PATTERNS.length - 1 });
+const limit = action('limit', { queues: patterns, maxLeased: oneOf(0, 1, 1, 2) });
+
 const anyAction: fc.Arbitrary<Action> = fc.oneof(
   { weight: 22, arbitrary: update },
   { weight: 14, arbitrary: lease },
@@ -186,7 +193,8 @@ const anyAction: fc.Arbitrary<Action> = fc.oneof(
   { weight: 1, arbitrary: action('list', {}) },
   { weight: 1, arbitrary: action('delete', { queue }) },
   { weight: 1, arbitrary: action('reset', { queue }) },
-  { weight: 1, arbitrary: action('pause', { queues: fc.nat({ max: PAUSED.length - 1 }), isResume: fc.boolean() }) },
+  { weight: 1, arbitrary: action('pause', { queues: patterns, isResume: fc.boolean() }) },
+  { weight: 1, arbitrary: limit },
   { weight: 2, arbitrary: action('crash', { steps: oneOf(0, 1, 2, 3, 5, 9), reboot: fc.boolean() }) },
   { weight: 1, arbitrary: action('restart', {}) },
   { weight: 1, arbitrary: action('setClock', { byMs: oneOf(-3_600_000, 3_600_000, 500) }) },
@@ -240,7 +248,7 @@ const attempt: fc.Arbitrary<Action[]> = fc
 /** Requests that wait for paused queues, which are resumed, perhaps after a crash. */
 const paused: fc.Arbitrary<Action[]> = fc
   .record({
-    queues: fc.nat({ max: PAUSED.length - 1 }),
+    queues: patterns,
     before: fc.array(enqueue, { maxLength: 2 }),
     during: fc.array(enqueue, { minLength: 1, maxLength: 3 }),
     leases: fc.array(lease, { minLength: 1, maxLength: 3 }),
@@ -258,6 +266,32 @@ const paused: fc.Arbitrary<Action[]> = fc
     pass(restMs),
     { do: 'pause', queues, isResume: true },
     pass(30),
+  ]);
+
+/** Requests that wait for limited queues, whose leases end in one way or another. */
+const limited: fc.Arbitrary<Action[]> = fc
+  .record({
+    queues: patterns,
+    maxLeased: oneOf(1, 2),
+    tasks: fc.array(enqueue, { minLength: 2, maxLength: 3 }),
+    leases: fc.array(lease, { minLength: 2, maxLength: 4 }),
+    leaseDurationMs: oneOf(30, 400),
+    waitMs: oneOf(500, 3000),
+    ending: oneOf('dequeue' as const, 'release' as const, undefined),
+    isCrashed: often(false, fc.constant(true)),
+    isEnded: fc.boolean(),
+    restMs: oneOf(3, 50, 600),
+  })
+  .map(({ queues, maxLeased, tasks, leases, leaseDurationMs, waitMs, ending, isCrashed, isEnded, restMs }) => [
+    { do: 'limit', queues, maxLeased },
+    change(...tasks.map((task) => ({ ...task, delayMs: 0 }) as Item)),
+    pass(30),
+    ...leases.map((one, index) => ({ ...one, leaseDurationMs, waitMs: index === 0 ? 0 : waitMs })),
+    pass(restMs),
+    ...(isCrashed ? [{ do: 'crash', steps: 0, reboot: false } as const] : []),
+    ...(ending === undefined ? [] : [change(ofLatest({ do: ending, ms: undefined }))]),
+    pass(restMs),
+    ...(isEnded ? [{ do: 'limit', queues, maxLeased: 0 } as const] : []),
   ]);
 
 /** A queue whose tasks are leased soon. So the rows of further tasks are written with the checkpoint. */
@@ -294,6 +328,7 @@ const actions: fc.Arbitrary<Action[]> = fc
       { weight: 1, arbitrary: attempt },
       { weight: 1, arbitrary: flow },
       { weight: 1, arbitrary: paused },
+      { weight: 1, arbitrary: limited },
     ),
     { minLength: 3, maxLength: 45, size: 'max' },
   )

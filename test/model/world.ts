@@ -29,6 +29,8 @@ export interface ModelTask {
   readonly retry: RetryCall | undefined;
   /** Its own. Undefined: that of the settings. */
   readonly timeLimitMs: number | undefined;
+  /** From then on it does not start any more. Undefined: it may start at any time, or it has started. */
+  readonly startBy: Span | undefined;
   /** Undefined: the task is available. */
   readonly hidden: Hidden | undefined;
   /** As in `ShownTask`. */
@@ -75,6 +77,7 @@ interface QueueState {
 class ModelQueue {
   readonly state: QueueState;
   #inOrder: readonly ModelTask[] | undefined;
+  #leased: number | undefined;
   #key: string | undefined;
 
   constructor(state: QueueState) {
@@ -85,6 +88,11 @@ class ModelQueue {
   get inOrder(): readonly ModelTask[] {
     this.#inOrder ??= [...this.state.tasks.values()].sort((a, b) => (a.pid < b.pid ? -1 : 1));
     return this.#inOrder;
+  }
+
+  get leased(): number {
+    this.#leased ??= this.inOrder.filter(({ hidden }) => hidden?.leasedBy !== undefined).length;
+    return this.#leased;
   }
 
   /** Equal for queues that a caller cannot distinguish. */
@@ -125,6 +133,8 @@ export class World {
   #endsKey: string | undefined;
   /** Patterns of paused queues: names, and `g#*` for a group. */
   #paused: ReadonlySet<string>;
+  /** By pattern: how many tasks of its queues may be leased. */
+  #limits: ReadonlyMap<string, number>;
   /** By event: the progress of an event with several steps. */
   #progress: ReadonlyMap<number, string>;
 
@@ -136,6 +146,7 @@ export class World {
     this.#ends = from ? from.#ends : new Map();
     this.#endsKey = from ? from.#endsKey : undefined;
     this.#paused = from ? from.#paused : new Set();
+    this.#limits = from ? from.#limits : new Map();
     this.#progress = from ? from.#progress : new Map();
   }
 
@@ -227,7 +238,7 @@ export class World {
   }
 
   isPaused(queue: string): boolean {
-    return this.#paused.has(queue) || this.#paused.has(queue.replace(/#.*/, '#*'));
+    return patternsOf(queue).some((pattern) => this.#paused.has(pattern));
   }
 
   withPause(queues: string, isPaused: boolean): World {
@@ -237,6 +248,41 @@ export class World {
       ? new Set(this.#paused).add(queues)
       : new Set([...this.#paused].filter((one) => one !== queues));
     return next;
+  }
+
+  hasLimit(queues: string): boolean {
+    return this.#limits.has(queues);
+  }
+
+  /** The limits of a queue, by their patterns. */
+  limitsOf(queue: string): string[] {
+    return this.#limits.size === 0 ? [] : patternsOf(queue).filter((pattern) => this.#limits.has(pattern));
+  }
+
+  /** How many tasks a limit still allows to lease. A lease counts until a search has found that it is over. */
+  room(limit: string): number {
+    return (this.#limits.get(limit) ?? Number.POSITIVE_INFINITY) - this.#leasedUnder(limit);
+  }
+
+  /** These queues, and all that share a limit with one of them. */
+  withSharing(queues: readonly string[]): string[] {
+    const limits = new Set(queues.flatMap((queue) => this.limitsOf(queue)));
+    if (limits.size === 0) return [...queues];
+    const sharing = this.queueNames.filter((queue) => patternsOf(queue).some((pattern) => limits.has(pattern)));
+    return [...new Set([...queues, ...sharing])];
+  }
+
+  /** `maxLeased` 0: without a limit. */
+  withLimit(queues: string, maxLeased: number): World {
+    if ((this.#limits.get(queues) ?? 0) === maxLeased) return this;
+    const next = new World(this);
+    next.#limits = maxLeased === 0 ? without(this.#limits, queues) : new Map(this.#limits).set(queues, maxLeased);
+    return next;
+  }
+
+  #leasedUnder(limit: string): number {
+    const queues = this.queueNames.filter((queue) => patternsOf(queue).includes(limit));
+    return queues.reduce((sum, queue) => sum + this.#queueOf(queue).leased, 0);
   }
 
   progress(event: number): string | undefined {
@@ -254,6 +300,7 @@ export class World {
   isLike(other: World): boolean {
     if (this.#queues.size !== other.#queues.size) return false;
     if (this.#paused !== other.#paused && this.#keyOfPauses !== other.#keyOfPauses) return false;
+    if (this.#limits !== other.#limits && this.#keyOfLimits !== other.#keyOfLimits) return false;
     if (this.#ends !== other.#ends && this.#keyOfEnds !== other.#keyOfEnds) return false;
     for (const [name, queue] of this.#queues) {
       const theirs = other.#queues.get(name);
@@ -271,6 +318,7 @@ export class World {
       this.epoch,
       this.#keyOfEnds,
       this.#keyOfPauses,
+      this.#keyOfLimits,
       ...queues,
       ...[...this.#requests.keys()].sort(),
       ...progress,
@@ -291,11 +339,18 @@ export class World {
     return [...this.#paused].sort().join();
   }
 
+  get #keyOfLimits(): string {
+    return [...this.#limits].sort().join();
+  }
+
   get #keyOfEnds(): string {
     this.#endsKey ??= JSON.stringify([...this.#ends].sort());
     return this.#endsKey;
   }
 }
+
+/** The patterns of scenarios that match a queue: its name, and that of all queues of its group. */
+const patternsOf = (queue: string): string[] => (queue.includes('#') ? [queue, queue.replace(/#.*/, '#*')] : [queue]);
 
 /** Begins with the group; the default group is empty. */
 const endKey = (queue: string, pid: string): string => `${queue.includes('#') ? queue : `#${queue}`} ${pid}`;

@@ -50,6 +50,12 @@ export function retrySettings(queue: string): RetryCall {
 const groupOf = (queue: string): string => (queue.includes('#') ? queue.slice(0, queue.indexOf('#')) : '');
 const fullName = (group: string, name: string): string => (group === '' ? name : `${group}#${name}`);
 
+/** Where a task goes that has not started in time. Undefined: it is cancelled. */
+export function lateQueueOf(queue: string, retry: RetryCall | undefined): string | undefined {
+  const name = retry?.deadLetterQueue || retrySettings(queue).deadLetterQueue;
+  return name === '' ? undefined : deadLetterQueueOf(queue, retry);
+}
+
 export function deadLetterQueueOf(queue: string, retry: RetryCall | undefined): string {
   const name = retry?.deadLetterQueue || retrySettings(queue).deadLetterQueue;
   const given = fullName(groupOf(queue), name);

@@ -28,6 +28,8 @@ export interface EnqueueCall {
   readonly retry: RetryCall | undefined;
   /** Undefined: as the settings say. */
   readonly timeLimitMs?: number | undefined;
+  /** Undefined: it may start at any time. */
+  readonly startWithinMs?: number | undefined;
 }
 
 export interface TaskCall {
@@ -103,7 +105,9 @@ export type Call =
   | { readonly kind: 'delete'; readonly queue: string }
   | { readonly kind: 'reset'; readonly queue: string }
   /** Pauses the queues that match a pattern, or resumes them: the number is 1 if they were paused. */
-  | { readonly kind: 'pause'; readonly queues: string; readonly isResume: boolean };
+  | { readonly kind: 'pause'; readonly queues: string; readonly isResume: boolean }
+  /** Limits the leased tasks of the queues that match a pattern. 0 ends the limit: the number is 1 if there was one. */
+  | { readonly kind: 'limit'; readonly queues: string; readonly maxLeased: number };
 
 export type CallOf<Kind extends Call['kind']> = Extract<Call, { kind: Kind }>;
 
@@ -137,6 +141,7 @@ export interface ShownTask {
         readonly progress?: string | undefined;
         readonly isCancelled?: boolean;
         readonly timeLimitMs?: number | undefined;
+        readonly startBy?: number | undefined;
       };
   readonly data: string | undefined;
 }
