@@ -19,6 +19,8 @@ Options:
                    more. A cluster may not settle if that node is lost before the old copy is noticed
   --schedules      schedules run during the faults, and each of their runs must come once
   --pauses         queues are paused and resumed during the faults, and no task of a paused one may be leased
+  --limits         queues are limited during the faults: no task may be leased beyond a limit, and no slot may be lost
+  --starts         some tasks must start by an instant, and none may be leased for the first time from then on
   --trace          prints every event of the seed; with --json on standard error
   --json           one JSON object on standard output: seeds, operations, faults by kind, simulatedHours, violations
   --help
@@ -36,6 +38,8 @@ export type Arguments =
       readonly oldCopies: boolean;
       readonly schedules: boolean;
       readonly pauses: boolean;
+      readonly limits: boolean;
+      readonly starts: boolean;
       readonly trace: boolean;
       readonly json: boolean;
     };
@@ -49,7 +53,7 @@ export class UsageError extends Error {
 export function readArguments(argv: readonly string[]): Arguments {
   const values = parse(argv);
   if (values.help) return { kind: 'help' };
-  const { seed, trace, json, schedules, pauses, 'old-copies': oldCopies } = values;
+  const { seed, trace, json, schedules, pauses, limits, starts, 'old-copies': oldCopies } = values;
   if (seed !== undefined && (values.seeds !== undefined || values['first-seed'] !== undefined)) {
     throw new UsageError('--seed plays one seed: it cannot be used with --seeds or --first-seed');
   }
@@ -62,6 +66,8 @@ export function readArguments(argv: readonly string[]): Arguments {
     oldCopies,
     schedules,
     pauses,
+    limits,
+    starts,
     trace,
     json,
   };
@@ -79,6 +85,8 @@ function parse(argv: readonly string[]) {
         'old-copies': { type: 'boolean', default: false },
         schedules: { type: 'boolean', default: false },
         pauses: { type: 'boolean', default: false },
+        limits: { type: 'boolean', default: false },
+        starts: { type: 'boolean', default: false },
         trace: { type: 'boolean', default: false },
         json: { type: 'boolean', default: false },
         help: { type: 'boolean', short: 'h', default: false },

@@ -32,6 +32,11 @@ async function playPauses(seed: number): Promise<void> {
   expect(violations, `npm run sim -- --seed ${seed} --pauses --trace`).toEqual([]);
 }
 
+async function playLimits(seed: number): Promise<void> {
+  const { violations } = await simulate({ seed, limits: true, starts: true });
+  expect(violations, `npm run sim -- --seed ${seed} --limits --starts --trace`).toEqual([]);
+}
+
 describe('a whole cluster with random faults keeps the contract', () => {
   const beginnings = Array.from({ length: Math.ceil(SEEDS / AT_ONCE) }, (_, index) => FIRST + index * AT_ONCE);
   test.each(beginnings)('from seed %i on', async (first) => {
@@ -58,8 +63,13 @@ describe('a whole cluster with random faults keeps the contract', () => {
     for (let seed = FIRST; seed < FIRST + SEEDS / 4; seed++) await playPauses(seed);
   });
 
+  test('and no task is leased beyond a limit, or for the first time when it is too late', async () => {
+    for (let seed = FIRST; seed < FIRST + SEEDS / 4; seed++) await playLimits(seed);
+  });
+
   test(`from the new seed ${NEW} on`, async () => {
-    for (let seed = NEW; seed < NEW + NEW_SEEDS; seed++) await [playSchedules, play, playPauses][seed % 3]?.(seed);
+    const plays = [playSchedules, play, playPauses, playLimits];
+    for (let seed = NEW; seed < NEW + NEW_SEEDS; seed++) await plays[seed % plays.length]?.(seed);
   });
 });
 

@@ -6,7 +6,10 @@ import { Ways } from './calls/ways.ts';
 import { Workload } from './calls/workload.ts';
 import { acrossLives } from './checks/all-lives.ts';
 import { findEverything, outOfLine } from './checks/final-state.ts';
+import { HolderChanges } from './checks/holder-changes.ts';
 import { KeptGroups } from './checks/kept-groups.ts';
+import { lateStarts } from './checks/late-starts.ts';
+import { LimitedQueues } from './checks/limited-queues.ts';
 import { PausedQueues } from './checks/paused-queues.ts';
 import { ScheduledRuns } from './checks/scheduled-runs.ts';
 import { settleCluster } from './checks/settle-cluster.ts';
@@ -35,6 +38,10 @@ export interface SimulationOptions {
   readonly schedules?: boolean;
   /** True if queues are paused and resumed during the faults. Default false. */
   readonly pauses?: boolean;
+  /** True if queues are limited during the faults. Default false. */
+  readonly limits?: boolean;
+  /** True if some tasks must start by an instant. Default false. */
+  readonly starts?: boolean;
   /** Receives one line for each event. */
   readonly trace?: ((line: string) => void) | undefined;
 }
@@ -65,6 +72,8 @@ class Simulation {
   readonly #workload: Workload;
   readonly #scheduled: ScheduledRuns | undefined;
   readonly #paused: PausedQueues | undefined;
+  readonly #limited: LimitedQueues | undefined;
+  readonly #holders: HolderChanges;
 
   constructor({
     seed,
@@ -72,6 +81,8 @@ class Simulation {
     oldCopies = false,
     schedules = false,
     pauses = false,
+    limits = false,
+    starts = false,
     trace,
   }: SimulationOptions) {
     this.#seed = seed;
@@ -105,10 +116,12 @@ class Simulation {
     this.#ways = new Ways(cluster, random.fork(), trouble);
     const outsiders = [...this.#ways.proxies, 'client'];
     this.#faults = new Faults({ cluster, random: random.fork(), trouble, outsiders, clocksAgree, putsBack: oldCopies });
+    this.#holders = new HolderChanges(PARTITIONS, () => cluster.time.now());
     const look = watchHolders(cluster, trouble, this.#faults.oldCopies);
     cluster.onHoldings = (node) => {
       look(node);
       this.#faults.holdingsChanged(node);
+      this.#holders.note(node);
     };
     const sleep = (ms: number): Promise<void> =>
       new Promise(
@@ -122,10 +135,20 @@ class Simulation {
       now: () => cluster.time.now(),
       way: () => this.#ways.pick(),
     });
-    this.#workload = new Workload({ client, random: random.fork(), actors: ACTORS, sleep, pauseMs: PAUSE_MS });
+    this.#workload = new Workload({
+      client,
+      random: random.fork(),
+      actors: ACTORS,
+      sleep,
+      pauseMs: PAUSE_MS,
+      hasStarts: starts,
+    });
     const way = () => this.#ways.pick();
-    this.#paused = pauses
-      ? new PausedQueues({ cluster, history: this.#history, random: random.fork(), sleep, way })
+    const operator = { cluster, history: this.#history, sleep, way };
+    this.#paused = pauses ? new PausedQueues({ ...operator, random: random.fork() }) : undefined;
+    const diskFaults = (): number => this.#faults.ofDisks;
+    this.#limited = limits
+      ? new LimitedQueues({ ...operator, random: random.fork(), holders: this.#holders, diskFaults })
       : undefined;
   }
 
@@ -164,24 +187,29 @@ class Simulation {
     const { trouble, history } = { trouble: this.#trouble, history: this.#history };
     trouble.trace(() => 'peace');
     this.#faults.end();
-    const stopped = Promise.all([this.#workload.stop(), this.#paused?.stop()]);
+    const stopped = Promise.all([this.#workload.stop(), this.#paused?.stop(), this.#limited?.stop()]);
     const unsettled = await settleCluster(cluster, this.#faults, this.#ways.routes);
     for (const problem of unsettled) trouble.report(problem);
     await cluster.time.run(stopped, CALLS_END_MS);
     if (unsettled.length > 0) return;
     await this.#paused?.endAll();
+    const lostSlots = await this.#limited?.endAll();
     const found = await findEverything(cluster, this.#ways.pickProxy());
     const { lost, oldCopies } = this.#faults;
     const givenUp = new Set([...lost, ...oldCopies.partitions]);
     const scheduled = await this.#scheduled?.violations(givenUp);
     const kept = new KeptGroups(this.#faults.lost, PARTITIONS);
     const [events, tasks] = [kept.events(history.events), kept.tasks(found.tasks)];
+    const served = new KeptGroups(givenUp, PARTITIONS).events(events);
     const violations = [
       ...found.violations,
       ...violationsOf(events, tasks, { clockSlackMs: 0 }),
       ...outOfLine(events, tasks),
       ...(scheduled ?? []),
-      ...(this.#paused?.violations(new KeptGroups(givenUp, PARTITIONS).events(events)) ?? []),
+      ...(this.#paused?.violations(served) ?? []),
+      ...(this.#limited?.violations(served) ?? []),
+      ...(lostSlots ?? []),
+      ...lateStarts(served, found.first, this.#holders),
       ...acrossLives(new KeptGroups(this.#faults.oldCopies.partitions, PARTITIONS).events(history.events)),
     ];
     for (const violation of violations) trouble.report(violation);

@@ -255,13 +255,14 @@ const MODES = {
 function updateRequest({ enqueue, dequeue, renew, release, requestId }: UpdateCall): UpdateTasksRequest {
   const item = ({ queue, pid, token }: TaskCall) => ({ queue, pid: pidBytes(pid), leaseToken: token ?? 0 });
   return {
-    enqueue: enqueue.map(({ queue, pid, data, mode, delayMs, retry }: EnqueueCall) => ({
+    enqueue: enqueue.map(({ queue, pid, data, mode, delayMs, retry, startWithinMs }: EnqueueCall) => ({
       queue,
       pid: pidBytes(pid),
       data: Buffer.from(data, 'latin1'),
       mode: MODES[mode],
       delayMs,
       runAtUnixMs: 0,
+      startWithinMs,
       retry: retry && { ...retry, deadLetterQueue: `${parseQueueName(queue).group}#${retry.deadLetterQueue}` },
       headers: headersOf(data),
       key: '',

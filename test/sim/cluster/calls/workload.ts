@@ -14,6 +14,12 @@ const MOST_HELD = 6;
 /** Lease durations: some outlast a hand-off or a crash, and all end within the run. */
 const LEASES_MS = [80, 300, 1_500, 6_000];
 
+/** How long after its delay a task must start: some start in time. */
+const STARTS_WITHIN_MS = [1, 100, 400, 2_000];
+
+/** Without a policy, which names the dead-letter queue, a task that starts too late would be cancelled. */
+const PLAIN = { retry: undefined, startWithinMs: undefined } as const;
+
 const groupOf = (queue: string): string => queue.slice(0, queue.indexOf('#'));
 const stageOf = (queue: string): string => queue.slice(queue.indexOf('#') + 1);
 
@@ -28,6 +34,8 @@ export interface WorkloadOptions {
   readonly sleep: (ms: number) => Promise<void>;
   /** Longest time between two calls of an actor, in ms. */
   readonly pauseMs: number;
+  /** True if some tasks must start by an instant. */
+  readonly hasStarts: boolean;
 }
 
 /** Concurrent users that enqueue, lease, renew, release, complete and move tasks. */
@@ -104,7 +112,10 @@ export class Workload {
       default: {
         // Its own PID, because dead letters with the same PID replace each other.
         const retry = { maxAttempts: 3, backoffInitialMs: 20, backoffMaxMs: 200, deadLetterQueue: 'dead' };
-        return { ...common, pid: `own ${random.int(10)} ${number}`, retry: stage === 'dead' ? undefined : retry };
+        const pid = `own ${random.int(10)} ${number}`;
+        if (stage === 'dead') return { ...common, pid };
+        if (!this.#options.hasStarts || random.chance(0.3)) return { ...common, pid, retry };
+        return { ...common, pid, retry, startWithinMs: delayMs + random.pick(STARTS_WITHIN_MS) };
       }
     }
   }
@@ -147,7 +158,7 @@ export class Workload {
     if (kind < 10) {
       // A new task with the same PID replaces it.
       const fresh = this.#newTask(random, groupOf(queue), stageOf(queue));
-      const enqueue = [{ ...fresh, pid, mode: 'collapse', retry: undefined } as const];
+      const enqueue = [{ ...fresh, ...PLAIN, pid, mode: 'collapse' } as const];
       await client.update(this.#update({ enqueue, dequeue: [item] }, random));
       return rest;
     }
@@ -155,7 +166,7 @@ export class Workload {
     const enqueue = next === undefined ? [] : [this.#newTask(random, group, next)];
     // A task without a PID cannot collapse, so both parts of the update must be seen.
     if (next !== undefined && random.chance(0.4))
-      enqueue.push({ ...this.#newTask(random, group, next), pid: undefined, retry: undefined });
+      enqueue.push({ ...this.#newTask(random, group, next), ...PLAIN, pid: undefined });
     const another = random.chance(0.3) ? rest.find((other) => isOther(other, task)) : undefined;
     const dequeue = [item, ...(another ? [{ queue: another.queue, pid: another.pid, token: another.token }] : [])];
     await client.update(this.#update({ enqueue, dequeue }, random));

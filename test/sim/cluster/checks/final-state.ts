@@ -11,6 +11,7 @@ import {
 } from '@taskmaster/proto';
 import type { Way } from '../calls/client.ts';
 import { GROUPS, QUEUES } from '../calls/workload.ts';
+import type { FirstLease } from './late-starts.ts';
 
 const EVERYTHING = 100_000;
 /** After this time most leases, delays and backoffs of the workload are over. */
@@ -21,6 +22,8 @@ const LOOK_MS = 4_000;
 
 export interface FinalState {
   readonly tasks: readonly FinalTask[];
+  /** Those that were leased for the first time. */
+  readonly first: readonly FirstLease[];
   /** Violations of (f) and (g) in the final state. */
   readonly violations: readonly string[];
 }
@@ -34,12 +37,17 @@ export async function findEverything(cluster: SimCluster, proxy: Way): Promise<F
     expected.set(group, available + leased + delayed);
   }
   const found = new Map<string, LeasedTask[]>(GROUPS.map((group) => [group, []]));
+  const first: FirstLease[] = [];
   await cluster.pass(MOST_SHOWN_MS);
   for (let passed = 0; passed < ALL_SHOWN_MS; passed += LOOK_MS) {
     for (const group of GROUPS) {
       const leased = await cluster.run(leaseAll(engineOf(cluster, group), group));
       violations.push(...outOfOrder(leased));
       found.get(group)?.push(...leased);
+      for (const { queue, attempt, ...payload } of leased) {
+        const data = textOf(dataOf(payload));
+        if (attempt === 1) first.push({ queue: formatQueueName(queue), data, at: cluster.time.now() });
+      }
     }
     if (GROUPS.every((group) => (found.get(group)?.length ?? 0) >= (expected.get(group) ?? 0))) break;
     await cluster.pass(LOOK_MS);
@@ -60,6 +68,7 @@ export async function findEverything(cluster: SimCluster, proxy: Way): Promise<F
       pid,
       data: textOf(dataOf(payload)),
     })),
+    first,
     violations,
   };
 }

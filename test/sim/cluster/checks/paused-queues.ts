@@ -1,42 +1,24 @@
 import type { History, HistoryEvent } from '@taskmaster/cli/testing/history';
-import { namePattern, type PauseOperations } from '@taskmaster/engine/domain';
+import type { PauseOperations } from '@taskmaster/engine/domain';
 import type { SeededRandom } from '@taskmaster/engine/testing';
 import type { SimCluster } from '@taskmaster/node/testing';
-import {
-  encodeToBuffer,
-  PauseQueuesRequest,
-  PauseQueuesResponse,
-  parseQueueName,
-  ResumeQueuesRequest,
-} from '@taskmaster/proto';
-import { LostError, RefusedError } from '@taskmaster/proxy';
-import type { Way } from '../calls/client.ts';
+import { encodeToBuffer, PauseQueuesRequest, PauseQueuesResponse, ResumeQueuesRequest } from '@taskmaster/proto';
 import { GROUPS } from '../calls/workload.ts';
+import { type InForce, isAmong, OperatorCalls, type OperatorCallsDeps } from './operator-calls.ts';
 
 const LONGEST_REST_MS = 600;
 const LONGEST_PAUSE_MS = 1_500;
-/** Enough for about five seconds of faults. */
-const ATTEMPTS = 14;
 
-/** A pause that was in force between these places of the history. */
-interface InForce {
-  readonly queues: string;
-  readonly from: number;
-  readonly to: number;
-}
-
-export interface PausedQueuesDeps {
+export interface PausedQueuesDeps extends OperatorCallsDeps {
   readonly cluster: SimCluster;
   readonly history: History;
   readonly random: SeededRandom;
-  readonly sleep: (ms: number) => Promise<void>;
-  /** Called for each attempt. */
-  readonly way: () => Way;
 }
 
 /** Somebody who pauses and resumes queues during the faults. Meanwhile no task of them is leased. */
 export class PausedQueues {
   readonly #deps: PausedQueuesDeps;
+  readonly #calls: OperatorCalls;
   readonly #inForce: InForce[] = [];
   readonly #acting: Promise<void>;
   #stopping = false;
@@ -44,6 +26,7 @@ export class PausedQueues {
 
   constructor(deps: PausedQueuesDeps) {
     this.#deps = deps;
+    this.#calls = new OperatorCalls(deps);
     this.#acting = this.#act();
     // `stop` reports its rejection.
     this.#acting.catch(() => {});
@@ -87,37 +70,14 @@ export class PausedQueues {
       const from = history.seq;
       await sleep(random.int(LONGEST_PAUSE_MS));
       if (isPaused) this.#inForce.push({ queues, from, to: history.seq });
-      await this.#resume(queues);
+      await this.#calls.again('ResumeQueues', encodeToBuffer(ResumeQueuesRequest, { queues }));
     }
   }
 
   /** False: it is not known whether the queues are paused. */
   async #pause(queues: string): Promise<boolean> {
     const request = { queues, reason: 'a while', durationMs: 0, untilUnixMs: 0 };
-    const reply = await this.#send('PauseQueues', encodeToBuffer(PauseQueuesRequest, request));
+    const reply = await this.#calls.once('PauseQueues', encodeToBuffer(PauseQueuesRequest, request));
     return reply !== undefined && PauseQueuesResponse.decode(reply).pause !== undefined;
   }
-
-  async #resume(queues: string): Promise<void> {
-    const request = encodeToBuffer(ResumeQueuesRequest, { queues });
-    for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-      if ((await this.#send('ResumeQueues', request)) !== undefined) return;
-      await this.#deps.sleep(Math.min(400, 10 * 2 ** attempt));
-    }
-  }
-
-  async #send(method: string, request: Uint8Array): Promise<Uint8Array | undefined> {
-    try {
-      return await this.#deps.way()(method, request);
-    } catch (error) {
-      if (error instanceof RefusedError || error instanceof LostError) return undefined;
-      throw error;
-    }
-  }
-}
-
-function isAmong(queue: string, queues: string): boolean {
-  const { group, name } = parseQueueName(queue);
-  const pattern = parseQueueName(queues);
-  return group === pattern.group && namePattern(pattern.name)(name);
 }
