@@ -18,6 +18,7 @@ describe('put', () => {
       retry: { maxAttempts: 3 },
       pidPrefix: '5/',
       timeLimit: '5m',
+      startWithin: '10m',
     });
     expect(result).toBe('created');
     expect(transport.arrived.putSchedule[0]?.spec).toMatchObject({
@@ -31,6 +32,7 @@ describe('put', () => {
       retry: { maxAttempts: 3 },
       pidPrefix: Buffer.from('5/'),
       timeLimitMs: 300_000,
+      startWithinMs: 600_000,
     });
     expect(schedule).toMatchObject({
       name: 'shop#nightly',
@@ -43,6 +45,7 @@ describe('put', () => {
       paused: false,
       lastRun: undefined,
       timeLimitMs: 300_000,
+      startWithinMs: 600_000,
       counts: { enqueued: 0, missed: 0, skipped: 0, triggered: 0 },
     });
     expect(schedule.nextRuns).toHaveLength(1);

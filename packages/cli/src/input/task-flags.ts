@@ -9,6 +9,7 @@ export interface GivenFlags {
   readonly backoff?: { readonly initial: number; readonly max: number | undefined };
   readonly deadLetterQueue?: string;
   readonly timeLimit?: number;
+  readonly startWithin?: number;
   readonly header?: TaskHeaders;
 }
 
@@ -18,7 +19,6 @@ export interface TaskFlags extends GivenFlags {
   readonly key?: string;
   readonly delay?: number;
   readonly runAt?: Date;
-  readonly startWithin?: number;
   readonly startBy?: Date;
 }
 
@@ -29,12 +29,6 @@ export function addTaskFlags(command: Command, { withDeadLetters = true } = {}):
     .addOption(modeOption())
     .addOption(new Option('--delay <duration>', 'hide the task for this time').argParser(lengthOfTime))
     .addOption(runAtOption('hide the task until this time'))
-    .addOption(
-      new Option(
-        '--start-within <duration>',
-        'do not run the task if no worker has leased it after this time',
-      ).argParser(lengthOfTime),
-    )
     .addOption(
       new Option('--start-by <time>', 'do not run the task if no worker has leased it by this time')
         .argParser(instant)
@@ -48,7 +42,11 @@ export function addGivenFlags(command: Command, { withDeadLetters = true } = {})
   for (const option of retryOptions()) {
     if (withDeadLetters || option.long !== '--dead-letter-queue') command.addOption(option);
   }
-  command.addOption(timeLimitOption()).addOption(headerOption());
+  const startWithin = new Option(
+    '--start-within <duration>',
+    'do not run the task if no worker has leased it after this time',
+  ).argParser(lengthOfTime);
+  command.addOption(startWithin).addOption(timeLimitOption()).addOption(headerOption());
 }
 
 export const timeLimitOption = (): Option =>
@@ -88,8 +86,8 @@ export const retryOptions = (): readonly Option[] => [
   ).argParser(queueName),
 ];
 
-export function taskOptions({ key, mode, delay, runAt, startWithin, startBy, ...given }: TaskFlags): TaskOptions {
-  return { key, mode, delay, runAt, startWithin, startBy, ...givenOptions(given) };
+export function taskOptions({ key, mode, delay, runAt, startBy, ...given }: TaskFlags): TaskOptions {
+  return { key, mode, delay, runAt, startBy, ...givenOptions(given) };
 }
 
 export function givenOptions({
@@ -97,11 +95,12 @@ export function givenOptions({
   backoff,
   deadLetterQueue,
   timeLimit,
+  startWithin,
   header,
-}: GivenFlags): Pick<TaskOptions, 'retry' | 'timeLimit' | 'headers'> {
+}: GivenFlags): Pick<TaskOptions, 'retry' | 'timeLimit' | 'startWithin' | 'headers'> {
   const hasRetry = maxAttempts !== undefined || backoff !== undefined || deadLetterQueue !== undefined;
   const retry = hasRetry ? { maxAttempts, backoff, deadLetterQueue } : undefined;
-  return { retry, timeLimit, headers: header };
+  return { retry, timeLimit, startWithin, headers: header };
 }
 
 function collectHeaders(text: string, before: TaskHeaders = {}): TaskHeaders {

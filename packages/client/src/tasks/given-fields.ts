@@ -1,5 +1,5 @@
 import type { Enqueue } from '@taskmaster/proto';
-import { type Duration, timeLimitMs } from '../values/duration.ts';
+import { type Duration, durationMs, timeLimitMs } from '../values/duration.ts';
 import type { OptionNames } from '../values/known-options.ts';
 
 /** What a task is given when it is enqueued, also by a schedule, and keeps as it is. */
@@ -9,9 +9,15 @@ export interface GivenOptions {
    * of the worker's task is aborted. Default: as the queue's settings say, or no limit.
    */
   readonly timeLimit?: Duration | undefined;
+  /**
+   * How long after the enqueue its first attempt may begin at the latest, 1 ms to ten years. A task that no worker has leased by
+   * then does not run any more: it goes to the dead-letter queue that its retry policy or the settings of its queue name, or ends
+   * as cancelled. Default: whenever.
+   */
+  readonly startWithin?: Duration | undefined;
 }
 
-export const givenNames: OptionNames<GivenOptions> = { timeLimit: true };
+export const givenNames: OptionNames<GivenOptions> = { timeLimit: true, startWithin: true };
 
 /** What `peek`, `get` and lists of schedules show of it. */
 export interface GivenFields {
@@ -20,11 +26,20 @@ export interface GivenFields {
 }
 
 /** These fields of messages. All that have them have the same ones. */
-type GivenMessage = Pick<Enqueue, 'timeLimitMs'>;
+type GivenMessage = Pick<Enqueue, 'timeLimitMs' | 'startWithinMs'>;
 
 /** The options, for the protocol. @throws TypeError if one is wrong. */
 export const givenMessage = (options: GivenOptions): GivenMessage => ({
   timeLimitMs: options.timeLimit === undefined ? 0 : timeLimitMs(options.timeLimit),
+  startWithinMs: options.startWithin === undefined ? undefined : startWithinMs(options.startWithin),
 });
 
-export const givenFields = (message: GivenMessage): GivenFields => ({ timeLimitMs: message.timeLimitMs || undefined });
+function startWithinMs(startWithin: Duration): number {
+  const ms = durationMs(startWithin, 'startWithin');
+  if (ms < 1) throw new TypeError('startWithin: it is at least 1ms');
+  return ms;
+}
+
+export const givenFields = (message: Pick<GivenMessage, 'timeLimitMs'>): GivenFields => ({
+  timeLimitMs: message.timeLimitMs || undefined,
+});

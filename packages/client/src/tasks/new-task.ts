@@ -53,12 +53,6 @@ export interface TaskOptions extends GivenOptions {
   readonly delay?: Duration | undefined;
   /** Until when the task is hidden, by the node's clock, instead of `delay`. A past date means now. */
   readonly runAt?: Date | undefined;
-  /**
-   * How long after the enqueue its first attempt may begin at the latest, 1 ms to ten years. A task that no worker has leased by
-   * then does not run any more: it goes to the dead-letter queue that its retry policy or the settings of its queue name, or ends
-   * as cancelled. Default: whenever.
-   */
-  readonly startWithin?: Duration | undefined;
   /** As `startWithin`, but a date, by the node's clock. With a past date the task ends at once. */
   readonly startBy?: Date | undefined;
   /**
@@ -76,7 +70,6 @@ export const taskNames: OptionNames<TaskOptions> = {
   mode: true,
   delay: true,
   runAt: true,
-  startWithin: true,
   startBy: true,
   headers: true,
   retry: true,
@@ -193,8 +186,7 @@ export function prepareEnqueue<T, In>(
     mode: modeOf(options.mode),
     delayMs,
     runAtUnixMs,
-    startWithinMs: options.startWithin === undefined ? undefined : startWithinMs(options),
-    startByUnixMs: options.startBy === undefined ? undefined : dateMs(options.startBy, 'startBy'),
+    startByUnixMs: options.startBy === undefined ? undefined : startByUnixMs(options.startBy, options),
     retry: options.retry === undefined ? undefined : retryPolicy(options.retry),
     key: options.key ?? '',
     headers: options.headers === undefined ? NO_ENTRIES : headersOf(options.headers),
@@ -203,12 +195,10 @@ export function prepareEnqueue<T, In>(
   return { ...rest, data: bytes };
 }
 
-/** @throws TypeError if it is no duration or less than a millisecond, or `startBy` is given, too. */
-function startWithinMs({ startWithin = 0, startBy }: TaskOptions): number {
-  if (startBy !== undefined) throw new TypeError('startWithin, startBy: give one of them');
-  const ms = durationMs(startWithin, 'startWithin');
-  if (ms < 1) throw new TypeError('startWithin: it is at least 1ms');
-  return ms;
+/** @throws TypeError if it is no date, or `startWithin` is given, too. */
+function startByUnixMs(startBy: Date, { startWithin }: TaskOptions): number {
+  if (startWithin !== undefined) throw new TypeError('startWithin, startBy: give one of them');
+  return dateMs(startBy, 'startBy');
 }
 
 /** How long a task is hidden, for the protocol. @throws TypeError if both options are given, or one is wrong. */

@@ -25,6 +25,8 @@ export interface ScheduleInfo extends GivenFields {
   readonly missedRuns: MissedRuns;
   readonly skipWhileRunning: boolean;
   readonly pidPrefix: Pid | undefined;
+  /** How long after its enqueue a task may start, in ms. Undefined: whenever. */
+  readonly startWithinMs: number | undefined;
   readonly paused: boolean;
   readonly createdAt: Date;
   readonly changedAt: Date;
@@ -62,6 +64,7 @@ export function scheduleInfo(info: WireSchedule): ScheduleInfo {
     missedRuns: missedRuns[spec.missedRuns] ?? 'once',
     skipWhileRunning: spec.skipWhileRunning,
     pidPrefix: spec.pidPrefix.byteLength === 0 ? undefined : spec.pidPrefix,
+    startWithinMs: spec.startWithinMs || undefined,
     paused: info.paused,
     createdAt: new Date(info.createdUnixMs),
     changedAt: new Date(info.changedUnixMs),

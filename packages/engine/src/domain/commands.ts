@@ -386,6 +386,8 @@ export interface EngineFigures {
   readonly tasksLeased: number;
   readonly tasksCompleted: number;
   readonly leasesExpired: number;
+  /** Tasks that ended because no worker had leased them by the instant by which they had to start. */
+  readonly startsMissed: number;
   readonly tasksDeadLettered: number;
   /** Attempts that failed: the worker said so, or the lease ended. */
   readonly attemptsFailed: number;

@@ -40,6 +40,7 @@ describe('a task that must start by an instant', () => {
     const waiting = h.waitFor(QUEUE, ['p'], { wait: 60_000 });
     await h.clock.advance(5600);
     expect((await waiting)[0]?.end).toMatchObject({ outcome: 'cancelled', cancelReason: reasonOf(due), at: due });
+    expect(h.engine.figures().startsMissed).toBe(1);
     expect((await h.waitFor(QUEUE, ['p']))[0]?.end).toMatchObject({
       outcome: 'cancelled',
       cancelReason: reasonOf(due),
@@ -52,6 +53,7 @@ describe('a task that must start by an instant', () => {
     const due = h.clock.now() + 5000;
     await h.clock.advance(5000);
     const dead = await stateOf(h, 'g#late');
+    expect(h.engine.figures()).toMatchObject({ startsMissed: 1, attemptsFailed: 0 });
     expect(dead).toMatchObject({ attempts: 0, history: { startBy: undefined, origin: { queue: 'q' } } });
     expect(dead?.history?.failures).toMatchObject([{ at: due, attempt: 0, error: { message: reasonOf(due) } }]);
     expect((await h.waitFor(QUEUE, ['p']))[0]?.end).toMatchObject({ outcome: 'dead-lettered', error: reasonOf(due) });

@@ -10,6 +10,7 @@ export class Counts {
   tasksLeased = 0;
   tasksCompleted = 0;
   leasesExpired = 0;
+  startsMissed = 0;
   tasksDeadLettered = 0;
   attemptsFailed = 0;
   readonly waited = new Durations();

@@ -111,7 +111,8 @@ export class ScheduleDraft {
     }
     const payload = withHeaders(spec.headers, spec.data);
     this.#bytes += payload.data.length;
-    const state = newState({ ...payload, retry: retryOf(spec), given: givenIn(spec) }, now, now);
+    const start = spec.startWithinMs ? { withinMs: spec.startWithinMs } : undefined;
+    const state = newState({ ...payload, retry: retryOf(spec), given: givenIn(spec), start }, now, now);
     this.#draft.add(queue, pid, state, payload.data);
     const refusal = this.#refusal(name, mark);
     if (refusal !== undefined) this.#draft.rollBack(mark);

@@ -69,6 +69,17 @@ describe('a schedule', () => {
     ]);
   });
 
+  test('gives its tasks the time in which they must start', async () => {
+    await using h = await engineHarness();
+    const from = h.clock.now();
+    await putSchedule(h, { startWithinMs: 1500 });
+    await h.clock.advance(2400);
+    expect(await waitingIn(h)).toEqual(runPids(each(from, 2)));
+    await h.clock.advance(800);
+    expect(await waitingIn(h)).toEqual(runPids(each(from + 1000, 2)));
+    expect(h.engine.figures().startsMissed).toBe(1);
+  });
+
   test('gives its tasks their retry policy and the beginning of their PIDs', async () => {
     await using h = await engineHarness();
     const from = h.clock.now();

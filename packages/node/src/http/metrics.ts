@@ -49,6 +49,11 @@ const counters: readonly (readonly [name: string, help: string, of: (figures: En
     (figures) => figures.leasesExpired,
   ],
   [
+    'starts_missed_total',
+    'Tasks that ended because no worker had leased them by the instant by which they had to start.',
+    (figures) => figures.startsMissed,
+  ],
+  [
     'attempts_failed_total',
     'Attempts that failed: the worker released the task without giving the attempt back, or the lease expired.',
     (figures) => figures.attemptsFailed,

@@ -60,6 +60,11 @@ export function timeLimit(valueMs: number, place: Place): number {
   return duration(valueMs, place, 0, limits.timeLimitMs);
 }
 
+/** Checks how long after its enqueue a task may start, in ms. Undefined: whenever. */
+export function startWithin(valueMs: number | undefined, place: Place): number | undefined {
+  return duration(valueMs ?? 0, place, 0, limits.delayMs) || undefined;
+}
+
 /** What a task is given. Undefined: nothing. `place`: of the message; its field is what stands before the names of fields. */
 export function taskGiven(message: TaskGiven, place: Place): TaskGiven | undefined {
   const given = givenIn(message);

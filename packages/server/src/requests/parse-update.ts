@@ -42,6 +42,7 @@ import {
   pid,
   pidOrNone,
   refuse,
+  startWithin,
   taskGiven,
   taskKey,
   textAtMost,
@@ -291,8 +292,8 @@ function runAt(unixMs: number, isAlone: boolean, place: Place): Instant | undefi
 /** Checks by when a task must start. Undefined: whenever. */
 function startOf(item: Enqueue, index: number): EnqueueItem['start'] {
   const at = (field: string): Place => ({ list: 'enqueue', index, field });
-  const { startWithinMs = 0, startByUnixMs = 0, runAtUnixMs, delayMs } = item;
-  duration(startWithinMs, at('start_within_ms'), 0, limits.delayMs);
+  const { startByUnixMs = 0, runAtUnixMs, delayMs } = item;
+  const startWithinMs = startWithin(item.startWithinMs, at('start_within_ms')) ?? 0;
   wholeNumber(startByUnixMs, at('start_by_unix_ms'), 0, limits.runAtUnixMs);
   if (startByUnixMs === 0 && startWithinMs === 0) return undefined;
   if (startByUnixMs === 0) {

@@ -16,6 +16,7 @@ const SPEC: ScheduleSpec = {
   skipWhileRunning: true,
   pidPrefix: Buffer.from('5/'),
   timeLimitMs: 5000,
+  startWithinMs: 9000,
 };
 
 /** The part of the transport contract about schedules. */

@@ -24,6 +24,7 @@ import {
   refuse,
   retryLimits,
   scheduleName,
+  startWithin,
   taskGiven,
   textAtMost,
 } from '@taskmaster/server/requests';
@@ -62,6 +63,7 @@ function parseSpec(spec: ScheduleSpec, group: string): ScheduleSpec {
     missedRuns: missedRuns(spec.missedRuns),
     retry: spec.retry && parseRetry(spec.retry, queue),
     ...(taskGiven(spec, at('')) ?? NOTHING_GIVEN),
+    startWithinMs: startWithin(spec.startWithinMs, at('start_within_ms')),
   };
 }
 

@@ -22,6 +22,13 @@ export const badSchedules: readonly Bad[] = [
     'spec.time_limit_ms',
     put({ timeLimitMs: limits.timeLimitMs + 1 }),
   ],
+  ['a schedule with a negative start', 'INVALID_ARGUMENT', 'spec.start_within_ms', put({ startWithinMs: -1 })],
+  [
+    'a schedule with a start of more than ten years',
+    'INVALID_ARGUMENT',
+    'spec.start_within_ms',
+    put({ startWithinMs: limits.delayMs + 1 }),
+  ],
   ['a schedule without a name', 'INVALID_QUEUE', 'schedule', put({}, '')],
   ['a schedule of a group without a name', 'INVALID_QUEUE', 'schedule', put({}, 'shop#')],
   ['a schedule with a long name', 'INVALID_QUEUE', 'schedule', put({}, `shop#${long(513)}`)],

@@ -99,6 +99,11 @@ export interface ScheduleSpec {
   headers: { [key: string]: string };
   /** How long one attempt at a task may take, in ms, as in `Enqueue.time_limit_ms`. 0: as the settings of the queue say. */
   timeLimitMs: number;
+  /**
+   * How long after its enqueue the first attempt at a task may begin at the latest, in ms, as in `Enqueue.start_within_ms`. So
+   * work that is useless late is not done late. Unset or 0: whenever.
+   */
+  startWithinMs?: number | undefined;
 }
 
 export interface ScheduleSpec_HeadersEntry {
@@ -285,6 +290,7 @@ function createBaseScheduleSpec(): ScheduleSpec {
     pidPrefix: NO_BYTES,
     headers: NO_ENTRIES,
     timeLimitMs: 0,
+    startWithinMs: undefined,
   };
 }
 
@@ -322,6 +328,9 @@ export const ScheduleSpec: MessageFns<ScheduleSpec> = {
     });
     if (message.timeLimitMs !== 0) {
       writeInt64(writer.uint32(88), message.timeLimitMs);
+    }
+    if (message.startWithinMs !== undefined) {
+      writeInt64(writer.uint32(96), message.startWithinMs);
     }
     return writer;
   },
@@ -428,6 +437,14 @@ export const ScheduleSpec: MessageFns<ScheduleSpec> = {
             }
 
             message.timeLimitMs = readInt64(reader);
+            continue;
+          }
+          case 12: {
+            if (tag !== 96) {
+              break;
+            }
+
+            message.startWithinMs = readInt64(reader);
             continue;
           }
         }
