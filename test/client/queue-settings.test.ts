@@ -19,6 +19,8 @@ describe('settings of queues', () => {
         leaseDuration: 120_000,
         keepOut: 86_400_000,
         timeLimit: 5000,
+        maxBacklog: undefined,
+        whenFull: undefined,
       },
     ]);
     expect(await client.queueSettings.list()).toEqual([]);
@@ -35,8 +37,18 @@ describe('settings of queues', () => {
       mode: 'rerun',
       keepOut: undefined,
       timeLimit: undefined,
+      maxBacklog: undefined,
+      whenFull: 'refuse',
     });
     expect(await client.queueSettings.of('other')).toMatchObject({ retry: { maxAttempts: 20 }, mode: 'collapse' });
+  });
+
+  test('cap the backlog, and say what an enqueue does then', async () => {
+    const { client } = clientSetUp();
+    await client.queueSettings.put('q', { maxBacklog: 1, whenFull: 'drop-newest' });
+    expect(await client.queueSettings.of('q')).toMatchObject({ maxBacklog: 1, whenFull: 'drop-newest' });
+    const queue = client.queue('q');
+    expect([(await queue.enqueue(1)).result, (await queue.enqueue(2)).result]).toEqual(['created', 'dropped']);
   });
 
   test('are deleted once', async () => {
@@ -62,6 +74,9 @@ describe('settings of queues', () => {
     [{ keepOut: Number.NaN }, 'keepOut'],
     [{ timeLimit: 0 }, 'timeLimit: a time limit is at least 1ms'],
     [{ timeLimit: -1 }, 'timeLimit'],
+    [{ maxBacklog: 0 }, 'maxBacklog: 0 is no whole number of at least 1'],
+    [{ maxBacklog: 1.5 }, 'maxBacklog'],
+    [{ whenFull: 'wait' }, 'whenFull: "wait" is not one of refuse, drop-oldest, drop-newest'],
     [{ mode: 'merge' }, 'mode'],
   ])('of the wrong form are no request: %j', async (settings, message) => {
     const { client, transport } = clientSetUp();

@@ -70,6 +70,7 @@ const ASKED = [
   'packages/server/src/grpc/unread-replies.ts',
   'packages/node/src/service/reply/build-reply.ts',
   'packages/engine/src/operations/attempts.ts',
+  'packages/engine/src/operations/backlog.ts',
   'packages/engine/src/operations/keys/items-by-key.ts',
   'packages/engine/src/operations/limits.ts',
   'packages/engine/src/operations/records/keep-out.ts',

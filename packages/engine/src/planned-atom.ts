@@ -13,6 +13,8 @@ export interface PlannedChange {
   readonly known: CachedTask | undefined;
   /** True: a request without a lease removes the task. */
   readonly isRemoval?: boolean;
+  /** True: the task goes because as many wait in its queue as may. */
+  readonly isDropped?: boolean;
   /** Set: an attempt failed, and the task waits for the next one, or goes to its dead-letter queue. */
   readonly failure?: 'retry' | 'dead' | undefined;
 }

@@ -87,6 +87,8 @@ export const limits = {
   pauseMs: 365 * 24 * 3600 * 1000,
   /** Reason for which queues are paused. */
   pauseReasonBytes: 256,
+  /** Tasks that settings allow to wait in a queue. */
+  maxBacklog: 1_000_000_000,
   /** Limits of queues, in one group. */
   queueLimits: 256,
   /** Tasks that a limit allows to be leased at once. */

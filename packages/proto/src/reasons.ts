@@ -170,6 +170,11 @@ export const statusOfReason = {
    */
   QUOTA_EXCEEDED: status.RESOURCE_EXHAUSTED,
   /**
+   * As many tasks wait in a queue as its settings allow. The metadata has the `queue` and the `limit`. Nothing has changed. Do:
+   * Wait for the retry delay, enqueue less, or add workers.
+   */
+  BACKLOG_FULL: status.RESOURCE_EXHAUSTED,
+  /**
    * The disk has no space. Updates that enqueue are refused; all other calls go on. Do: Free some space. The node
    * then recovers by itself.
    */

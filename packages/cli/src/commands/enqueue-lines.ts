@@ -37,6 +37,8 @@ export interface LinesReport {
   /** Tasks that a worker has, and that run once more. */
   readonly rerun: number;
   readonly keptOut: number;
+  /** Not added, because as many tasks waited as may. */
+  readonly dropped: number;
   /** Collapsed and replaced tasks that are leased. */
   readonly leased: number;
   /** Empty lines, which are skipped. */
@@ -90,7 +92,17 @@ const ITEM_BYTES = 64;
 export class LineEnqueuer {
   readonly #client: TaskMasterClient;
   readonly #settings: LinesSettings;
-  readonly #counts = { created: 0, collapsed: 0, replaced: 0, rerun: 0, keptOut: 0, leased: 0, empty: 0, bytes: 0 };
+  readonly #counts = {
+    created: 0,
+    collapsed: 0,
+    replaced: 0,
+    rerun: 0,
+    keptOut: 0,
+    dropped: 0,
+    leased: 0,
+    empty: 0,
+    bytes: 0,
+  };
   /** Batches sent and not acknowledged, in the order in which they were sent. */
   readonly #waiting = new Set<Batch>();
   /** Batches that get more lines, by shard. */
@@ -137,8 +149,8 @@ export class LineEnqueuer {
 
   /** Number of acknowledged tasks. */
   get tasks(): number {
-    const { created, collapsed, replaced, rerun, keptOut } = this.#counts;
-    return created + collapsed + replaced + rerun + keptOut;
+    const { created, collapsed, replaced, rerun, keptOut, dropped } = this.#counts;
+    return created + collapsed + replaced + rerun + keptOut + dropped;
   }
 
   async run(lines: AsyncIterable<Line | typeof PAUSE>): Promise<void> {

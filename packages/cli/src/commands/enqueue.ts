@@ -174,6 +174,7 @@ async function summarise(
   if (report.replaced > 0) parts.push(`${count(report.replaced)} replaced`);
   if (report.rerun > 0) parts.push(`${count(report.rerun)} to run again`);
   if (report.keptOut > 0) parts.push(`${count(report.keptOut)} kept out`);
+  if (report.dropped > 0) parts.push(`${count(report.dropped)} dropped`);
   if (report.leased > 0) parts.push(`${count(report.leased)} of these leased`);
   if (report.empty > 0) parts.push(`${countOf(report.empty, 'empty line')} skipped`);
   await out.line(

@@ -14,6 +14,8 @@ export const settingsObject = ({ queues, retry, deadLetterQueue, mode, ...times 
   resultRetentionMs: times.resultRetention,
   keepOutMs: times.keepOut,
   timeLimitMs: times.timeLimit,
+  maxBacklog: times.maxBacklog,
+  whenFull: times.whenFull,
 });
 
 export const settingsColumns: readonly Column<QueueSettingsInfo>[] = [
@@ -30,6 +32,8 @@ export const settingsColumns: readonly Column<QueueSettingsInfo>[] = [
     cell: ({ resultRetention }) => (resultRetention ? timeText(resultRetention) : '-'),
   },
   { title: 'KEEP OUT', align: 'right', cell: ({ keepOut }) => (keepOut ? timeText(keepOut) : '-') },
+  { title: 'BACKLOG', align: 'right', cell: ({ maxBacklog }) => (maxBacklog ? count(maxBacklog) : '-') },
+  { title: 'WHEN FULL', cell: ({ whenFull }) => whenFull ?? '-' },
 ];
 
 function attemptsText(max: number | undefined): string {

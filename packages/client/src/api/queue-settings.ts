@@ -1,4 +1,4 @@
-import { EnqueueMode, formatQueueName, methods, type QueueSettings as WireSettings } from '@taskmaster/proto';
+import { EnqueueMode, formatQueueName, methods, WhenFull, type QueueSettings as WireSettings } from '@taskmaster/proto';
 import type { ClientContext } from '../tasks/context.ts';
 import {
   canonicalName,
@@ -30,6 +30,13 @@ export interface QueueSettings {
   readonly keepOut?: Duration | undefined;
   /** How long one attempt may take at tasks that have no limit of their own. Applies to leases and renewals from now on. */
   readonly timeLimit?: Duration | undefined;
+  /** How many tasks may wait in a queue, available or delayed. An enqueue that would add one more does what `whenFull` says. */
+  readonly maxBacklog?: number | undefined;
+  /**
+   * What such an enqueue does: it is refused with `BACKLOG_FULL` (default), drops the first available task of the queue, or drops
+   * the new one. Then its outcome is `dropped`. Waits learn of a dropped task as of a cancelled one.
+   */
+  readonly whenFull?: 'refuse' | 'drop-oldest' | 'drop-newest' | undefined;
 }
 
 /** Settings as the node has them. Times are in ms. */
@@ -48,6 +55,9 @@ export interface QueueSettingsInfo {
   readonly keepOut: number | undefined;
   /** Undefined: there is no limit. */
   readonly timeLimit: number | undefined;
+  /** Undefined: any number of tasks may wait. */
+  readonly maxBacklog: number | undefined;
+  readonly whenFull: QueueSettings['whenFull'];
 }
 
 const MODES: Readonly<Record<number, TaskOptions['mode']>> = {
@@ -56,6 +66,12 @@ const MODES: Readonly<Record<number, TaskOptions['mode']>> = {
   [EnqueueMode.ENQUEUE_MODE_REPLACE]: 'replace',
   [EnqueueMode.ENQUEUE_MODE_RERUN]: 'rerun',
   [EnqueueMode.ENQUEUE_MODE_RERUN_FIRST]: 'rerun-first',
+};
+
+const RULES: Readonly<Record<number, QueueSettings['whenFull']>> = {
+  [WhenFull.WHEN_FULL_REFUSE]: 'refuse',
+  [WhenFull.WHEN_FULL_DROP_OLDEST]: 'drop-oldest',
+  [WhenFull.WHEN_FULL_DROP_NEWEST]: 'drop-newest',
 };
 
 /**
@@ -121,6 +137,8 @@ const settingsNames: OptionNames<QueueSettings> = {
   resultRetention: true,
   keepOut: true,
   timeLimit: true,
+  maxBacklog: true,
+  whenFull: true,
 };
 
 function wireSettings(settings: QueueSettings): WireSettings {
@@ -128,7 +146,15 @@ function wireSettings(settings: QueueSettings): WireSettings {
   return knownSettings(settings);
 }
 
-const knownSettings = ({ retry, deadLetterQueue, leaseDuration, mode, ...times }: QueueSettings): WireSettings => ({
+const knownSettings = ({
+  retry,
+  deadLetterQueue,
+  leaseDuration,
+  mode,
+  maxBacklog,
+  whenFull,
+  ...times
+}: QueueSettings): WireSettings => ({
   queues: '',
   retry: retry === undefined ? undefined : retryPolicy(retry),
   deadLetterQueue: deadLetterQueue === undefined ? '' : nameToFill(deadLetterQueue),
@@ -137,7 +163,23 @@ const knownSettings = ({ retry, deadLetterQueue, leaseDuration, mode, ...times }
   resultRetentionMs: times.resultRetention === undefined ? 0 : durationMs(times.resultRetention, 'resultRetention'),
   keepOutMs: times.keepOut === undefined ? 0 : durationMs(times.keepOut, 'keepOut'),
   timeLimitMs: times.timeLimit === undefined ? 0 : timeLimitMs(times.timeLimit),
+  maxBacklog: maxBacklog === undefined ? 0 : tasksOf(maxBacklog),
+  whenFull: ruleOf(whenFull),
 });
+
+/** 0 is refused, because in the protocol it means any number. */
+function tasksOf(maxBacklog: number): number {
+  if (Number.isInteger(maxBacklog) && maxBacklog >= 1) return maxBacklog;
+  throw new TypeError(`maxBacklog: ${maxBacklog} is no whole number of at least 1`);
+}
+
+function ruleOf(given: QueueSettings['whenFull']): WhenFull {
+  if (given === undefined) return WhenFull.WHEN_FULL_UNSPECIFIED;
+  const [rule] = Object.entries(RULES).find(([, name]) => name === given) ?? [];
+  if (rule === undefined)
+    throw new TypeError(`whenFull: ${JSON.stringify(given)} is not one of ${Object.values(RULES).join(', ')}`);
+  return Number(rule) as WhenFull;
+}
 
 const settingsInfo = ({ queues, retry, ...rest }: WireSettings): QueueSettingsInfo => ({
   queues,
@@ -151,4 +193,6 @@ const settingsInfo = ({ queues, retry, ...rest }: WireSettings): QueueSettingsIn
   resultRetention: rest.resultRetentionMs || undefined,
   keepOut: rest.keepOutMs || undefined,
   timeLimit: rest.timeLimitMs || undefined,
+  maxBacklog: rest.maxBacklog || undefined,
+  whenFull: RULES[rest.whenFull],
 });

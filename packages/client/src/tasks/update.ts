@@ -38,7 +38,7 @@ export interface EnqueueOutcome {
    * `collapsed`: the PID was in the queue, and its task is unchanged. `replaced`: the existing task has the new data. `rerun`: a
    * worker has the existing task, which runs once more afterwards.
    */
-  readonly result: 'created' | 'collapsed' | 'replaced' | 'rerun' | 'kept-out';
+  readonly result: 'created' | 'collapsed' | 'replaced' | 'rerun' | 'kept-out' | 'dropped';
   /**
    * Whether a worker has leased the existing task. The worker does not know of this enqueue, and when it completes the task, the
    * enqueue is gone too, unless the result is `rerun`. False: the task waits for its next lease.
@@ -120,6 +120,7 @@ const results: Readonly<Record<number, EnqueueOutcome['result']>> = {
   [EnqueueResult.ENQUEUE_RESULT_REPLACED]: 'replaced',
   [EnqueueResult.ENQUEUE_RESULT_RERUN]: 'rerun',
   [EnqueueResult.ENQUEUE_RESULT_KEPT_OUT]: 'kept-out',
+  [EnqueueResult.ENQUEUE_RESULT_DROPPED]: 'dropped',
 };
 
 /**

@@ -389,6 +389,8 @@ export interface EngineFigures {
   /** Tasks that ended because no worker had leased them by the instant by which they had to start. */
   readonly startsMissed: number;
   readonly tasksDeadLettered: number;
+  /** Tasks that went because as many waited in their queues as may. */
+  readonly tasksDropped: number;
   /** Attempts that failed: the worker said so, or the lease ended. */
   readonly attemptsFailed: number;
   /** For how long tasks had waited since they were due, when they were leased. */

@@ -4,6 +4,7 @@ import {
   parseQueueName,
   type QueueName,
   QueueSettings as QueueSettingsMessage,
+  WhenFull,
 } from '@taskmaster/proto';
 import { type NameMatcher, namePattern } from './name-pattern.ts';
 import { DEFAULT_RETRY, type RetryPolicy } from './task.ts';
@@ -19,6 +20,9 @@ export interface QueueSettings {
   readonly keepOutMs: number;
   /** How long one attempt may take. 0: there is no limit. */
   readonly timeLimitMs: number;
+  /** How many tasks may wait. 0: any number. */
+  readonly maxBacklog: number;
+  readonly whenFull: WhenFull;
 }
 
 /** Settings that were put for the queues of a group that match a pattern. What is undefined comes from less specific ones. */
@@ -34,6 +38,8 @@ export interface SettingsRecord {
   readonly resultRetentionMs: number | undefined;
   readonly keepOutMs: number | undefined;
   readonly timeLimitMs: number | undefined;
+  readonly maxBacklog: number | undefined;
+  readonly whenFull: WhenFull | undefined;
 }
 
 export const DEFAULT_SETTINGS: QueueSettings = {
@@ -43,12 +49,14 @@ export const DEFAULT_SETTINGS: QueueSettings = {
   resultRetentionMs: limits.defaultResultRetentionMs,
   keepOutMs: 0,
   timeLimitMs: 0,
+  maxBacklog: 0,
+  whenFull: WhenFull.WHEN_FULL_REFUSE,
 };
 
 /** Reads the settings as they are stored: a valid message, whose `queues` the node has checked. */
 export function decodeSettings(bytes: Uint8Array): SettingsRecord {
   const message = QueueSettingsMessage.decode(bytes);
-  const { queues, retry, deadLetterQueue, mode, ...times } = message;
+  const { queues, retry, deadLetterQueue, mode, maxBacklog, whenFull, ...times } = message;
   const pattern = parseQueueName(queues).name;
   return {
     message,
@@ -61,6 +69,8 @@ export function decodeSettings(bytes: Uint8Array): SettingsRecord {
     resultRetentionMs: times.resultRetentionMs || undefined,
     keepOutMs: times.keepOutMs || undefined,
     timeLimitMs: times.timeLimitMs || undefined,
+    maxBacklog: maxBacklog || undefined,
+    whenFull: whenFull || undefined,
   };
 }
 
@@ -95,5 +105,7 @@ export function settingsOf(name: string, records: Iterable<SettingsRecord>): Que
     resultRetentionMs: first('resultRetentionMs') ?? DEFAULT_SETTINGS.resultRetentionMs,
     keepOutMs: first('keepOutMs') ?? DEFAULT_SETTINGS.keepOutMs,
     timeLimitMs: first('timeLimitMs') ?? DEFAULT_SETTINGS.timeLimitMs,
+    maxBacklog: first('maxBacklog') ?? DEFAULT_SETTINGS.maxBacklog,
+    whenFull: first('whenFull') ?? DEFAULT_SETTINGS.whenFull,
   };
 }

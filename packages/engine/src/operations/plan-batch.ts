@@ -1,5 +1,5 @@
 import { BATCH_START } from '../domain/batches.ts';
-import type { BatchCommand, BatchOutcome, UpdateEnd } from '../domain/commands.ts';
+import type { BatchCommand, BatchOutcome, EnqueueOutcome, UpdateEnd } from '../domain/commands.ts';
 import { Refusal, UpdateRefusal } from '../domain/refusal.ts';
 import type { Need } from '../pending/reads.ts';
 import type { Queue } from '../queues/queue.ts';
@@ -25,6 +25,9 @@ export interface PlannedUpdate {
   readonly draft: TaskDraft;
   /** Where its changes begin in the draft. */
   readonly mark: DraftMark;
+  /** Outcomes of enqueues, which may be replaced: its own ones begin at `firstOutcome`. */
+  readonly outcomes: EnqueueOutcome[];
+  readonly firstOutcome: number;
 }
 
 /** A refusal for another reason than items, or the queues whose due tasks must be shown before there may be one. */
@@ -53,7 +56,9 @@ export function planBatch(
     // Goes on, so that one read fetches what all updates need.
     if (plan.kind !== 'needs') {
       const refused =
-        plan.kind === 'refused' ? new UpdateRefusal(plan.items) : objectionTo({ start, end, draft, mark });
+        plan.kind === 'refused'
+          ? new UpdateRefusal(plan.items)
+          : objectionTo({ start, end, draft, mark, outcomes: planner.enqueued, firstOutcome: enqueued });
       if (refused !== undefined) {
         if (!(refused instanceof Refusal)) return refused;
         draft.rollBack(mark);

@@ -56,6 +56,8 @@ export class TaskDraft {
   readonly needs: Need[] = [];
   /** What the first `changes` of them add to the group. Kept by the check of quotas, which asks for each update of a batch. */
   usage: { changes: number; tasks: number; bytes: number } | undefined;
+  /** As `usage`, for the check of backlogs: what they add to the waiting tasks of each queue with a largest backlog. */
+  waiting: { changes: number; readonly more: Map<Queue, number> } | undefined;
   readonly #view: DraftView;
   /**
    * Tasks after the first `#indexed` changes; undefined: removed. Built on demand, because most updates do not need it.
@@ -181,8 +183,8 @@ export class TaskDraft {
     this.changes.push({ queue, change, known, failure: 'retry' });
   }
 
-  /** `moved`: it does not count as completed. `dead`: nor does this, and its last attempt failed. */
-  remove(queue: Queue, pid: Pid, known: CachedTask, how: 'completed' | 'removed' | 'moved' | 'dead'): void {
+  /** `moved`: it does not count as completed. `dead`: nor does this, and its last attempt failed. `dropped`: nor this. */
+  remove(queue: Queue, pid: Pid, known: CachedTask, how: 'completed' | 'removed' | 'moved' | 'dead' | 'dropped'): void {
     const { queueId } = queue.ledger;
     this.changes.push({
       queue,
@@ -195,6 +197,7 @@ export class TaskDraft {
       },
       known,
       isRemoval: how === 'removed',
+      isDropped: how === 'dropped',
       failure: how === 'dead' ? how : undefined,
     });
     const key = keyOf(known.state);

@@ -11,6 +11,7 @@ import { decodeOutcome, encodeOutcome } from '../requests/outcome-codec.ts';
 import { fingerprintOf } from '../requests/request-fingerprint.ts';
 import type { RequestKnowledge } from '../requests/request-ids.ts';
 import { expandPublishes, type PublishRules } from '../topics/expand-publishes.ts';
+import { capBacklogs, dropOldest, readHead } from './backlog.ts';
 import { type Attempt, type Changes, type Decided, decide, decideNow } from './decide.ts';
 import { showAllDue, tryShowDue } from './expire.ts';
 import { objectionByLimits } from './limits.ts';
@@ -25,11 +26,13 @@ interface Learnt {
   readonly asked: Set<Queue>;
   /** Queues whose due tasks could not be shown. */
   readonly notShown: Set<Queue>;
+  /** How often the heads of queues were read whose oldest tasks are dropped. */
+  readonly refills: Map<Queue, number>;
   /** What the store knows of the request id. Undefined: it was not asked. */
   request: RequestKnowledge | undefined;
 }
 
-const nothing = (): Learnt => ({ asked: new Set(), notShown: new Set(), request: undefined });
+const nothing = (): Learnt => ({ asked: new Set(), notShown: new Set(), refills: new Map(), request: undefined });
 const NOTHING: Readonly<Learnt> = nothing();
 
 /**
@@ -117,10 +120,15 @@ function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): A
     const { start, end } = planned;
     const isFull = update.noNewTasks?.reason === 'DISK_FULL';
     if (!grows(batch, start, end, isFull)) return undefined;
-    return update.noNewTasks ?? objectionByLimits(engineState, batch, planned, view);
+    if (update.noNewTasks !== undefined) return update.noNewTasks;
+    return objectionByLimits(engineState, batch, planned, view) ?? capBacklogs(batch.enqueue, planned, view);
   });
   if (plan.kind === 'needs') return plan;
   if (plan.kind === 'due') return { kind: 'waits', wait: () => showDueOf(engineState, plan.queues, learnt) };
+  const missing = dropOldest(plan.draft, now, learnt.refills);
+  if (missing !== undefined) return { kind: 'waits', wait: () => readHead(engineState, missing, learnt.refills) };
+  const { needs } = plan.draft;
+  if (needs.length > 0) return { kind: 'needs', needs };
   const outcome = expansion?.fold(plan.outcome) ?? plan.outcome;
   const result: Decision = { kind: 'decided', outcome };
   return { kind: 'decided', result, changes: changesOf(update, { ...plan, outcome }) };

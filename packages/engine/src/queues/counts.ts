@@ -12,6 +12,8 @@ export class Counts {
   leasesExpired = 0;
   startsMissed = 0;
   tasksDeadLettered = 0;
+  /** New and waiting tasks that went because as many waited as may. */
+  tasksDropped = 0;
   attemptsFailed = 0;
   readonly waited = new Durations();
   readonly worked = new Durations();
@@ -38,7 +40,7 @@ export class Counts {
 }
 
 /** Counts a committed change of a task, for the node and for its queue. Records are not counted. */
-export function countChange(counts: Counts, { queue, change, failure }: PlannedChange, now: Instant): void {
+export function countChange(counts: Counts, { queue, change, failure, isDropped }: PlannedChange, now: Instant): void {
   if (queue.isReserved) return;
   queue.rates ??= new QueueRates();
   const { rates } = queue;
@@ -64,6 +66,7 @@ export function countChange(counts: Counts, { queue, change, failure }: PlannedC
       counts.worked.count(worked);
     }
   }
+  if (isDropped) counts.tasksDropped++;
   if (failure === undefined) return;
   // A task that has missed its start had no attempt.
   if (change.kind === 'enqueue' || change.before.history?.startBy === undefined) {

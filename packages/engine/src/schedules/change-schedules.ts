@@ -136,9 +136,9 @@ async function change<T>(
   schedule: QueueName,
   plan: (draft: ScheduleDraft, found: FoundSchedule | undefined) => T,
 ): Promise<T> {
-  const notShown = new Set<Queue>();
+  const learnt = { notShown: new Set<Queue>(), refills: new Map<Queue, number>() };
   const attempt = (now: Instant, reads: Reads): Attempt<T> => {
-    const draft = new ScheduleDraft(engineState, now, reads, notShown);
+    const draft = new ScheduleDraft(engineState, now, reads, learnt);
     const found = draft.find(schedule);
     return draft.missing() ?? draft.attempt(plan(draft, found));
   };

@@ -55,14 +55,14 @@ interface DecidedRuns {
 /** Commits one atom, and waits until it is durable: the next one is for callers that came meanwhile. */
 async function runSome(engineState: EngineState, queue: Queue, keys: readonly Pid[], wall: Instant): Promise<Decided> {
   const { clock } = engineState;
-  const notShown = new Set<Queue>();
+  const learnt = { notShown: new Set<Queue>(), refills: new Map<Queue, number>() };
   const { result, durable } = await decide(engineState, queue.partition, (now, reads): Attempt<Decided> => {
     const runs: DecidedRuns = { enqueued: [], missed: 0, skipped: 0 };
     const behind: Pid[] = [];
     let seen = 0;
     let refusal: Refusal | undefined;
     if (queue.dropped) return { kind: 'decided', result: { seen: keys.length, behind, refusal, runs } };
-    const draft = new ScheduleDraft(engineState, now, reads, notShown);
+    const draft = new ScheduleDraft(engineState, now, reads, learnt);
     const due = { now: wall, isTimeUp: () => clock.now() - now >= TURN_MS };
     for (const key of keys) {
       if (seen > 0 && (draft.bytes > BYTES_AT_ONCE || due.isTimeUp())) break;

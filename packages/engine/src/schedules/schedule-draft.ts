@@ -1,4 +1,4 @@
-import { parseQueueName, type QueueName, type ScheduleSpec } from '@taskmaster/proto';
+import { EnqueueResult, parseQueueName, type QueueName, type ScheduleSpec } from '@taskmaster/proto';
 import { BATCH_START } from '../domain/batches.ts';
 import { latin1Of } from '../domain/bytes.ts';
 import { withHeaders } from '../domain/headers.ts';
@@ -7,6 +7,7 @@ import { Refusal } from '../domain/refusal.ts';
 import { givenIn, isLeased, isLeasedAt, isTooLate, type TaskState } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { isLastAttempt, newState, recordState } from '../operations/attempts.ts';
+import { capBacklogs, dropOldest, readHead } from '../operations/backlog.ts';
 import type { Attempt } from '../operations/decide.ts';
 import { deadFor, tryShowDue } from '../operations/expire.ts';
 import { objectionByLimits } from '../operations/limits.ts';
@@ -31,6 +32,14 @@ export interface FoundSchedule extends FoundRecord {
   readonly record: ScheduleRecord;
 }
 
+/** What one attempt of a decision tells the next. */
+export interface LearntByAttempts {
+  /** Queues whose due tasks could not be shown. */
+  readonly notShown: Set<Queue>;
+  /** How often the heads of queues were read whose oldest tasks are dropped. */
+  readonly refills: Map<Queue, number>;
+}
+
 /** Changes of schedules and the tasks of their runs, which are committed together. */
 export class ScheduleDraft {
   readonly #engineState: EngineState;
@@ -39,14 +48,16 @@ export class ScheduleDraft {
   /** The system clock, in ms since 1970. */
   readonly wall: number;
   readonly #notShown: Set<Queue>;
+  readonly #refills: Map<Queue, number>;
   /** Queues where attempts that are over end first: it must not matter whether a request has looked there since. */
   readonly #due = new Set<Queue>();
   #bytes = 0;
 
-  /** `notShown`: queues whose due tasks could not be shown, of all attempts of a decision. */
-  constructor(engineState: EngineState, now: Instant, reads: Reads, notShown: Set<Queue>) {
+  /** `learnt`: what all attempts of a decision share. */
+  constructor(engineState: EngineState, now: Instant, reads: Reads, { notShown, refills }: LearntByAttempts) {
     this.#engineState = engineState;
     this.#notShown = notShown;
+    this.#refills = refills;
     this.#view = new EngineView(engineState, now, reads, notShown);
     this.#draft = new TaskDraft(this.#view);
     this.wall = engineState.clock.wall();
@@ -114,7 +125,7 @@ export class ScheduleDraft {
     const start = spec.startWithinMs ? { withinMs: spec.startWithinMs } : undefined;
     const state = newState({ ...payload, retry: retryOf(spec), given: givenIn(spec), start }, now, now);
     this.#draft.add(queue, pid, state, payload.data);
-    const refusal = this.#refusal(name, mark);
+    const refusal = this.#refusal(name, pid, mark);
     if (refusal !== undefined) this.#draft.rollBack(mark);
     return refusal;
   }
@@ -151,14 +162,22 @@ export class ScheduleDraft {
     const missing = this.missing();
     if (missing !== undefined) return missing;
     if (this.#due.size > 0) return { kind: 'waits', wait: () => this.#showDue() };
+    const head = dropOldest(this.#draft, this.#view.now, this.#refills);
+    if (head !== undefined) return { kind: 'waits', wait: () => readHead(this.#engineState, head, this.#refills) };
+    const dropping = this.missing();
+    if (dropping !== undefined) return dropping;
     return { kind: 'decided', result, changes: changes.length === 0 ? undefined : { changes, created } };
   }
 
   /** The refusal if a task added since the mark would go beyond a limit of the node or a quota of the group. */
-  #refusal(queue: QueueName, mark: DraftMark): Refusal | undefined {
-    const update = { start: BATCH_START, end: { ...BATCH_START, enqueue: 1 }, draft: this.#draft, mark };
+  #refusal(queue: QueueName, pid: Pid, mark: DraftMark): Refusal | undefined {
+    const outcomes = [{ pid, result: EnqueueResult.ENQUEUE_RESULT_CREATED, leased: false }];
+    const end = { ...BATCH_START, enqueue: 1 };
+    const update = { start: BATCH_START, end, draft: this.#draft, mark, outcomes, firstOutcome: 0 };
     const command = { group: queue.group, enqueue: [{ queue }] };
-    const objection = objectionByLimits(this.#engineState, command, update, this.#view);
+    const objection =
+      objectionByLimits(this.#engineState, command, update, this.#view) ??
+      capBacklogs(command.enqueue, update, this.#view);
     if (objection === undefined || objection instanceof Refusal) return objection;
     this.#endFirst(objection.queues);
     return undefined;

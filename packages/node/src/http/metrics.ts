@@ -60,6 +60,11 @@ const counters: readonly (readonly [name: string, help: string, of: (figures: En
   ],
   ['tasks_dead_lettered_total', 'Tasks moved to a dead-letter queue.', (figures) => figures.tasksDeadLettered],
   [
+    'tasks_dropped_total',
+    'Tasks that were dropped because as many tasks waited in their queue as its settings allow.',
+    (figures) => figures.tasksDropped,
+  ],
+  [
     'results_evicted_total',
     'Results and other ends of tasks that went before their time, because their group had too many bytes of them.',
     (figures) => figures.resultsEvicted,

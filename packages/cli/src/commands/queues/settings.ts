@@ -1,7 +1,7 @@
 import type { QueueSettings } from '@taskmaster/client';
-import { parseQueueName } from '@taskmaster/proto';
-import type { Command } from 'commander';
-import { groupName, leaseDurationOption, lengthOfTime, queueName } from '../../input/arguments.ts';
+import { limits, parseQueueName } from '@taskmaster/proto';
+import { type Command, Option } from 'commander';
+import { groupName, leaseDurationOption, lengthOfTime, queueName, wholeNumber } from '../../input/arguments.ts';
 import { modeOption, retryOptions, type TaskFlags, taskOptions, timeLimitOption } from '../../input/task-flags.ts';
 import type { Runner, Session } from '../../session/session.ts';
 import { CommandFailedError, UsageError } from '../../views/cli-errors.ts';
@@ -18,6 +18,7 @@ ones that have it: those without *, then those with more other characters.
 Examples:
   $ taskmaster settings put 'shop#*' --max-attempts 5 --dead-letter-queue shop#failed
   $ taskmaster settings put shop#mail --backoff 10s,30m --lease-duration 2m
+  $ taskmaster settings put shop#clicks --max-backlog 10000 --when-full drop-oldest
   $ taskmaster settings list shop
   $ taskmaster settings show shop#mail
   $ taskmaster settings delete 'shop#*'`;
@@ -26,6 +27,8 @@ type PutFlags = Pick<TaskFlags, 'mode' | 'maxAttempts' | 'backoff' | 'deadLetter
   readonly leaseDuration?: number;
   readonly resultRetention?: number;
   readonly keepOut?: number;
+  readonly maxBacklog?: number;
+  readonly whenFull?: QueueSettings['whenFull'];
 };
 
 export function addSettings(program: Command, runner: Runner): void {
@@ -71,6 +74,17 @@ export function addSettings(program: Command, runner: Runner): void {
       'after a completion, enqueues of the same PID add nothing for this time (default: not at all)',
       lengthOfTime,
     )
+    .option(
+      '--max-backlog <n>',
+      'how many tasks may wait in a queue, available or delayed (default: any number)',
+      wholeNumber(1, limits.maxBacklog),
+    )
+    .addOption(
+      new Option(
+        '--when-full <rule>',
+        'what an enqueue does then: it is refused, or drops the first available task or the new one (default: refuse)',
+      ).choices(['refuse', 'drop-oldest', 'drop-newest']),
+    )
     .addHelpText('after', notesOf(notes))
     .action((queues: string, flags: PutFlags) =>
       runner.connected((session) => change(session, queues, flags), [queues]),
@@ -102,7 +116,8 @@ async function show({ client, out, signal }: Session, queue: string): Promise<Ex
 }
 
 async function change({ client, out, signal }: Session, queues: string, flags: PutFlags): Promise<ExitCode> {
-  const { deadLetterQueue, leaseDuration, resultRetention, keepOut, timeLimit, ...ofTasks } = flags;
+  const { deadLetterQueue, leaseDuration, resultRetention, keepOut, timeLimit, maxBacklog, whenFull, ...ofTasks } =
+    flags;
   // The dead-letter queue is a setting of its own, and not a part of the policy.
   const { retry: policy, mode } = taskOptions(ofTasks);
   const settings: QueueSettings = {
@@ -113,6 +128,8 @@ async function change({ client, out, signal }: Session, queues: string, flags: P
     resultRetention,
     keepOut,
     timeLimit,
+    maxBacklog,
+    whenFull,
   };
   if (Object.values(settings).every((value) => value === undefined)) {
     throw new UsageError('give at least one setting: `taskmaster settings put --help` lists them');

@@ -181,7 +181,7 @@ export type Outcome =
       readonly kind: 'updated';
       readonly enqueued: readonly {
         readonly pid: string;
-        readonly result: 'created' | 'collapsed' | 'replaced' | 'rerun' | 'kept-out';
+        readonly result: 'created' | 'collapsed' | 'replaced' | 'rerun' | 'kept-out' | 'dropped';
         /** True if the existing task is leased; undefined if the test does not compare it. */
         readonly leased?: boolean;
       }[];

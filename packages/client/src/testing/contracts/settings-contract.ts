@@ -1,4 +1,4 @@
-import { EnqueueMode, limits, methods, NO_SETTINGS, type QueueSettings } from '@taskmaster/proto';
+import { EnqueueMode, limits, methods, NO_SETTINGS, type QueueSettings, WhenFull } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
 import type { TransportWorld } from './transport-world.ts';
 
@@ -27,6 +27,8 @@ export function testSettings(start: () => Promise<TransportWorld>): void {
       resultRetentionMs: limits.defaultResultRetentionMs,
       keepOutMs: 0,
       timeLimitMs: 0,
+      maxBacklog: 0,
+      whenFull: WhenFull.WHEN_FULL_REFUSE,
     });
     expect(await transport.unary(methods.deleteQueueSettings, { queues: 'shop#mail' })).toEqual({ deleted: true });
     expect(await transport.unary(methods.deleteQueueSettings, { queues: 'shop#mail' })).toEqual({ deleted: false });

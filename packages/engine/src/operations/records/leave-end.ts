@@ -35,8 +35,9 @@ export function endCancelled(
   task: CachedTask,
   cancelReason: string,
   at: Instant,
+  how: 'moved' | 'dropped' = 'moved',
 ): void {
-  draft.remove(queue, pid, task, 'moved');
+  draft.remove(queue, pid, task, how);
   const { attempts } = task.state;
   const end = { outcome: 'cancelled' as const, at, attempts, result: undefined, error: undefined, cancelReason };
   leaveEnd(draft, queue.ledger.name, pid, end, limits.defaultResultRetentionMs);

@@ -5,6 +5,7 @@ import {
   type PutQueueSettingsRequest,
   type QueueName,
   type QueueSettings,
+  WhenFull,
 } from '@taskmaster/proto';
 import {
   duration,
@@ -16,6 +17,7 @@ import {
   refuse,
   retryLimits,
   timeLimit,
+  wholeNumber,
 } from '@taskmaster/server/requests';
 
 /** Checks `group#pattern`: the pattern follows the rules of names. */
@@ -41,12 +43,22 @@ export function parseSettings({ queues, settings }: PutQueueSettingsRequest): Qu
     resultRetentionMs: duration(given.resultRetentionMs, at('result_retention_ms'), 0, limits.resultRetentionMs),
     keepOutMs: duration(given.keepOutMs, at('keep_out_ms'), 0, limits.resultRetentionMs),
     timeLimitMs: timeLimit(given.timeLimitMs, at('time_limit_ms')),
+    maxBacklog: wholeNumber(given.maxBacklog, at('max_backlog'), 0, limits.maxBacklog),
+    whenFull: whenFull(given.whenFull, at('when_full')),
   };
   const { queues: _queues, ...fields } = parsed;
   if (Object.values(fields).every((value) => !value)) {
     refuse('EMPTY_REQUEST', { field: 'settings' }, 'sets nothing: give at least one field');
   }
   return parsed;
+}
+
+const RULES: ReadonlySet<number> = new Set(Object.values(WhenFull).filter((rule) => rule >= 0));
+
+/** Checks a rule, which a client of a later release may not share. */
+function whenFull(rule: WhenFull, place: Place): WhenFull {
+  if (RULES.has(rule)) return rule;
+  return refuse('INVALID_ARGUMENT', place, `is ${rule}: no such rule`, { value: rule });
 }
 
 function deadLetterQueue(given: string, { group, name }: QueueName): string {

@@ -6,6 +6,7 @@ import {
   NO_SETTINGS,
   type PauseQueuesRequest,
   type QueueSettings,
+  type WhenFull,
 } from '@taskmaster/proto';
 import { type BadRequest, bad } from './bad-request.ts';
 import { aRetry } from './requests.ts';
@@ -135,6 +136,15 @@ export const badSettings: readonly BadRequest[] = [
       'settings.time_limit_ms',
       putSettings({ timeLimitMs }),
     ),
+  ),
+  ...[-1, limits.maxBacklog + 1].map((maxBacklog) =>
+    bad(`a backlog of ${maxBacklog}`, 'INVALID_ARGUMENT', 'settings.max_backlog', putSettings({ maxBacklog })),
+  ),
+  bad(
+    'an unknown rule for a full queue',
+    'INVALID_ARGUMENT',
+    'settings.when_full',
+    putSettings({ maxBacklog: 1, whenFull: 9 as WhenFull }),
   ),
   bad('settings with an unknown mode', 'INVALID_ARGUMENT', 'settings.mode', putSettings({ mode: 9 as EnqueueMode })),
   bad('deleting settings of no queue', 'INVALID_QUEUE', 'queues', (node) => node.deleteQueueSettings({ queues: '' })),

@@ -7,6 +7,29 @@ import { readInt64, writeInt64 } from "../../../codec/int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { EnqueueMode, RetryPolicy } from "./tasks.ts";
 
+/** What an enqueue does when as many tasks wait in its queue as may. A dropped task ends as if it were cancelled. */
+export const WhenFull = {
+  /** WHEN_FULL_UNSPECIFIED - As the next matching settings say. */
+  WHEN_FULL_UNSPECIFIED: 0,
+  /** WHEN_FULL_REFUSE - The update is refused with BACKLOG_FULL and changes nothing, unless it ends as many waiting tasks of the queue as it adds. */
+  WHEN_FULL_REFUSE: 1,
+  /** WHEN_FULL_DROP_OLDEST - The first available tasks of the queue are dropped, one for each that is added. If all others are delayed, the new one is. */
+  WHEN_FULL_DROP_OLDEST: 2,
+  /** WHEN_FULL_DROP_NEWEST - The new task is dropped: its outcome is ENQUEUE_RESULT_DROPPED. */
+  WHEN_FULL_DROP_NEWEST: 3,
+  UNRECOGNIZED: -1,
+} as const;
+
+export type WhenFull = typeof WhenFull[keyof typeof WhenFull];
+
+export namespace WhenFull {
+  export type WHEN_FULL_UNSPECIFIED = typeof WhenFull.WHEN_FULL_UNSPECIFIED;
+  export type WHEN_FULL_REFUSE = typeof WhenFull.WHEN_FULL_REFUSE;
+  export type WHEN_FULL_DROP_OLDEST = typeof WhenFull.WHEN_FULL_DROP_OLDEST;
+  export type WHEN_FULL_DROP_NEWEST = typeof WhenFull.WHEN_FULL_DROP_NEWEST;
+  export type UNRECOGNIZED = typeof WhenFull.UNRECOGNIZED;
+}
+
 /** Selects queues. All conditions that are set must hold. */
 export interface QueueFilter {
   /**
@@ -219,6 +242,14 @@ export interface QueueSettings {
    * renewals from now on. 0: unset. Default: no limit.
    */
   timeLimitMs: number;
+  /**
+   * How many tasks may wait in the queue, available or delayed, at most 1,000,000,000. An enqueue that would add one more does
+   * what `when_full` says. Tasks that come back after an attempt and dead letters are never refused or dropped, and a lower
+   * number drops no task by itself. 0: unset. Default: any number.
+   */
+  maxBacklog: number;
+  /** What an enqueue does when as many tasks wait as may. UNSPECIFIED: unset. Default: REFUSE. */
+  whenFull: WhenFull;
 }
 
 /** Creates or replaces settings. */
@@ -1314,6 +1345,8 @@ function createBaseQueueSettings(): QueueSettings {
     resultRetentionMs: 0,
     keepOutMs: 0,
     timeLimitMs: 0,
+    maxBacklog: 0,
+    whenFull: 0,
   };
 }
 
@@ -1342,6 +1375,12 @@ export const QueueSettings: MessageFns<QueueSettings> = {
     }
     if (message.timeLimitMs !== 0) {
       writeInt64(writer.uint32(64), message.timeLimitMs);
+    }
+    if (message.maxBacklog !== 0) {
+      writeInt64(writer.uint32(72), message.maxBacklog);
+    }
+    if (message.whenFull !== 0) {
+      writer.uint32(80).int32(message.whenFull);
     }
     return writer;
   },
@@ -1421,6 +1460,22 @@ export const QueueSettings: MessageFns<QueueSettings> = {
             }
 
             message.timeLimitMs = readInt64(reader);
+            continue;
+          }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.maxBacklog = readInt64(reader);
+            continue;
+          }
+          case 10: {
+            if (tag !== 80) {
+              break;
+            }
+
+            message.whenFull = reader.int32() as any;
             continue;
           }
         }

@@ -67,6 +67,8 @@ export const EnqueueResult = {
   ENQUEUE_RESULT_KEPT_OUT: 5,
   /** ENQUEUE_RESULT_PUBLISHED - It was published. `EnqueueOutcome.published` has the queues. */
   ENQUEUE_RESULT_PUBLISHED: 6,
+  /** ENQUEUE_RESULT_DROPPED - As many tasks wait in the queue as its settings allow, so the new one was dropped: WHEN_FULL_DROP_NEWEST. */
+  ENQUEUE_RESULT_DROPPED: 7,
   UNRECOGNIZED: -1,
 } as const;
 
@@ -80,6 +82,7 @@ export namespace EnqueueResult {
   export type ENQUEUE_RESULT_RERUN = typeof EnqueueResult.ENQUEUE_RESULT_RERUN;
   export type ENQUEUE_RESULT_KEPT_OUT = typeof EnqueueResult.ENQUEUE_RESULT_KEPT_OUT;
   export type ENQUEUE_RESULT_PUBLISHED = typeof EnqueueResult.ENQUEUE_RESULT_PUBLISHED;
+  export type ENQUEUE_RESULT_DROPPED = typeof EnqueueResult.ENQUEUE_RESULT_DROPPED;
   export type UNRECOGNIZED = typeof EnqueueResult.UNRECOGNIZED;
 }
 
