@@ -21,6 +21,7 @@ import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
 import {
   afterFailedAttempt,
+  afterMissedStart,
   afterWait,
   asNew,
   cancelReasonOf,
@@ -191,7 +192,7 @@ export class UpdatePlanner {
   #move(dequeue: readonly DequeueItem[], from: number, to: number): void {
     moveAll(this.#draft, this.#moves, this.#view.now, ({ queue: { ledger }, pid }, target, by) => {
       const there = this.#draft.find(target, by);
-      if (there && this.#hasDied(target, there)) this.#due.add(target);
+      if (there && this.#hasDied(target, there) && !this.#isLateInDraft(target, by, there)) this.#due.add(target);
       const { name } = ledger.name;
       const index = dequeue.slice(from, to).findIndex((item) => item.pid === pid && item.queue.name === name);
       this.#refuse(ItemKind.ITEM_KIND_DEQUEUE, index, { queue: ledger.name, pid }, 'TASK_EXISTS');
@@ -284,7 +285,11 @@ export class UpdatePlanner {
     }
     if (pid.length > SHORT_PID_BYTES && item.pid === undefined) this.#noteAssigned(pid, item, index);
     const existing = (keyed ?? item.pid) === undefined ? undefined : this.#draft.find(queue, pid);
-    if (existing) {
+    if (existing && this.#isLateInDraft(queue, pid, existing)) {
+      this.#endLate(queue, pid, existing);
+      // Otherwise it ends when the reads are there, in the next plan.
+      if (this.#draft.needs.length === 0) return this.#enqueue(item, index);
+    } else if (existing) {
       const leased = isLeasedAt(existing.state, this.#view.now);
       const mode = item.mode || queue.settings.mode;
       if (this.#hasDied(queue, existing)) this.#due.add(queue);
@@ -333,7 +338,11 @@ export class UpdatePlanner {
   /** Gives a task with a key new data and another place. */
   #reorder(item: EnqueueItem, index: number, queue: Queue, from: Pid, existing: CachedTask): EnqueueOutcome {
     const pid = item.pid ?? from;
-    const other = this.#draft.find(queue, pid);
+    let other = this.#draft.find(queue, pid);
+    if (other && this.#isLateInDraft(queue, pid, other)) {
+      this.#endLate(queue, pid, other);
+      other = undefined;
+    }
     if (other && this.#hasDied(queue, other)) this.#due.add(queue);
     if (other) this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, item, 'TASK_EXISTS');
     else {
@@ -391,11 +400,12 @@ export class UpdatePlanner {
       this.#draft.need(queue, pid, 0);
       return undefined;
     }
-    if (knowledge.kind === 'task' && this.#hasDied(queue, knowledge.task)) {
+    const isLateInDraft = knowledge.kind === 'task' && this.#isLateInDraft(queue, pid, knowledge.task);
+    if (knowledge.kind === 'task' && !isLateInDraft && this.#hasDied(queue, knowledge.task)) {
       this.#due.add(queue);
       return undefined;
     }
-    if (knowledge.kind === 'absent') {
+    if (knowledge.kind === 'absent' || isLateInDraft) {
       this.#refuse(kind, index, item, 'TASK_NOT_FOUND');
       return undefined;
     }
@@ -421,6 +431,21 @@ export class UpdatePlanner {
     if (isTooLate(state, this.#view.now)) return this.#view.canShowDue(queue);
     const isOver = isLeased(state) && !isLeasedAt(state, this.#view.now);
     return isOver && isLastAttempt(state, queue.settings) && this.#view.canShowDue(queue);
+  }
+
+  /** True if the task is too late and the draft has enqueued it: no search finds it before the commit. */
+  #isLateInDraft(queue: Queue, pid: Pid, { state }: CachedTask): boolean {
+    const { now } = this.#view;
+    if (!isTooLate(state, now)) return false;
+    const before = this.#view.known(queue, pid);
+    return before.kind !== 'task' || !isTooLate(before.task.state, now);
+  }
+
+  /** Ends such a task as a search would. */
+  #endLate(queue: Queue, pid: Pid, task: CachedTask): void {
+    const { kind, state, at, reason } = afterMissedStart(task.state, queue.settings);
+    if (kind === 'cancelled') endCancelled(this.#draft, queue, pid, task, reason, at);
+    else moveAll(this.#draft, [toDeadLetters(queue, pid, task, state, at)], this.#view.now);
   }
 
   /** Names the item as the request does: a repetition of the request must get the same refusal. */

@@ -1,4 +1,4 @@
-import { EnqueueMode, parseQueueName } from '@taskmaster/proto';
+import { EnqueueMode, EnqueueResult, parseQueueName } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import type { Pid } from '../domain/ids.ts';
 import { Family } from '../ports/store.ts';
@@ -121,6 +121,32 @@ describe('a task that must start by an instant', () => {
     await add(h, { startBy: h.clock.now() - 1 });
     expect(await h.lease(QUEUE)).toEqual([]);
     expect((await h.waitFor(QUEUE, ['p']))[0]?.end.outcome).toBe('cancelled');
+  });
+
+  test.each([
+    ['again', { pid: 'p' }, 'p'],
+    ['by its key', { pid: 'x', key: 'k' }, 'x'],
+    ['with another key', { pid: 'p', key: 'other' }, 'p'],
+  ])('ends before the next task of the same update that names it %s', async (_how, again, pid) => {
+    await using h = await engineHarness();
+    const startBy = h.clock.now();
+    const first = { queue: QUEUE, pid: 'p', key: 'k', startBy, retry: DEAD };
+    const updated = h.update({ enqueue: [first, { queue: QUEUE, ...again }] });
+    const created = EnqueueResult.ENQUEUE_RESULT_CREATED;
+    expect((await updated).enqueued.map(({ result }) => result)).toEqual([created, created]);
+    expect(pidsOf(await h.lease(QUEUE, { max: 9 }))).toEqual([pid]);
+    expect((await stateOf(h, 'g#late'))?.history?.failures).toMatchObject([{ error: { message: reasonOf(startBy) } }]);
+  });
+
+  test('is gone for the next part of the same request', async () => {
+    await using h = await engineHarness();
+    const startBy = h.clock.now();
+    const enqueue = [{ queue: QUEUE, pid: 'p', startBy }];
+    const batch = h.batch([{ enqueue }, { dequeue: [{ queue: QUEUE, pid: 'p', cancel: 'no' }] }, { enqueue }]);
+    const [first, second, third] = await batch;
+    expect(second).toMatchObject({ items: [{ reason: 'TASK_NOT_FOUND' }] });
+    expect([first, third]).toMatchObject(Array(2).fill({ enqueued: [{ pid: 'p' }] }));
+    expect((await h.waitFor(QUEUE, ['p']))[0]?.end).toMatchObject({ cancelReason: reasonOf(startBy) });
   });
 
   test.each(['crash', 'lose after a checkpoint'] as const)('ends in time after a %s', async (how) => {
