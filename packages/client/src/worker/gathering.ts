@@ -19,7 +19,7 @@ export interface Batch<Task> {
 export class Gathering<Task> {
   readonly #max: number;
   readonly #maxWaitMs: number;
-  /** Those that have had `max` tasks, in the order in which they became full. */
+  /** Those that have had `max` tasks, in the order of their first tasks. */
   readonly #full: Batch<Task>[] = [];
   /** By key, in the order of their first tasks. */
   readonly #open = new Map<string, Batch<Task>>();
@@ -49,7 +49,9 @@ export class Gathering<Task> {
       this.#open.set(key, batch);
     } else {
       this.#open.delete(key);
-      this.#full.push(batch);
+      // Most batches are the last ones.
+      const behind = this.#full.findLastIndex(({ since }) => since <= batch.since);
+      this.#full.splice(behind + 1, 0, batch);
     }
     return batch;
   }
