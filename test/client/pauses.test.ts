@@ -53,6 +53,19 @@ describe('a pause', () => {
     expect((await queue.stats()).pause).toBeUndefined();
   });
 
+  test('of a sharded queue ends also in a shard that has lost its tasks, and that only others use', async () => {
+    const { client } = clientSetUp();
+    const wide = client.shardedQueue<string>('orders', { shards: 3 });
+    const narrow = client.shardedQueue<string>('orders', { shards: 1 });
+    await wide.shard(2).enqueue('a', { pid: 'a' });
+    const [task] = await wide.lease();
+    await narrow.pause();
+    await task?.complete();
+    await narrow.resume();
+    await wide.shard(2).enqueue('b', { pid: 'b' });
+    expect(await wide.lease()).toHaveLength(1);
+  });
+
   test.each([
     [{ for: 0 }, 'for: a pause lasts at least 1ms'],
     [{ for: 'soon' }, 'for'],

@@ -9,8 +9,9 @@ export const LOOK_MS = 10_000;
 /** Timeout of each of the two requests of a look, in ms. The first lease waits for the first look. */
 const LOOK_TIMEOUT_MS = 2_000;
 /**
- * The shards from which a client reads: those that it enqueues to, and those in which it has found tasks. So a change of the
- * number of shards strands no tasks, whatever the order in which producers and workers learn of it.
+ * The shards from which a client reads: those that it enqueues to, those in which it has found tasks, and those that are paused,
+ * so that a resume finds them. So a change of the number of shards strands no tasks, whatever the order in which producers and
+ * workers learn of it.
  */
 export class KnownShards {
   readonly #context: ClientContext;
@@ -40,13 +41,13 @@ export class KnownShards {
     return this.#all;
   }
 
-  /** Statistics of the shards that hold tasks, or that enqueues use. Throws as `client.stats` does. */
+  /** Statistics of the shards that hold tasks, are paused, or that enqueues use. Throws as `client.stats` does. */
   async stats(options: CallOptions): Promise<readonly QueueStats[]> {
     const queues = Array.from({ length: MAX_SHARDS }, (_, shard) => this.#names.of(shard));
     const found = (await queueStats(this.#context, { ...options, queues })).queues;
     const read = found
       .map((stats, shard) => ({ stats, shard }))
-      .filter(({ stats, shard }) => shard < this.#own.length || holdsTasks(stats));
+      .filter(({ stats, shard }) => shard < this.#own.length || stats.pause !== undefined || holdsTasks(stats));
     this.#all = read.map(({ shard }) => shard);
     this.#lookAt = this.#context.timing.now() + LOOK_MS;
     return read.map(({ stats }) => stats);

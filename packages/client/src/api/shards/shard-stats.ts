@@ -6,7 +6,7 @@ import { shardIn } from '../../tasks/shard-names.ts';
  * and `heldBy` are those of the first shard that has one.
  */
 export interface ShardedQueueStats extends QueueStats {
-  /** Statistics of the shards that hold tasks, or that enqueues use. */
+  /** Statistics of the shards that hold tasks, are paused, or that enqueues use. */
   readonly shards: readonly QueueStats[];
 }
 

@@ -280,7 +280,7 @@ export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
     await Promise.all((await this.queues()).map((queue) => queue.pause(options)));
   }
 
-  /** Ends the pauses of all shards that enqueues use or that hold tasks. */
+  /** Ends the pauses of all shards. */
   async resume(options: CallOptions = {}): Promise<void> {
     await this.#sumOf(options, async (queue) => Number((await queue.resume(options)).resumed));
   }
