@@ -1,7 +1,7 @@
 /**
  * Tasks that are of no use when they are late. Needs a node: `npm start`.
  *
- *     npm run example attempts/start-by [host:port]
+ *     npm run example start-by [host:port]
  */
 import { connect } from '@taskmaster/client';
 

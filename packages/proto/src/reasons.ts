@@ -39,8 +39,8 @@ export const statusOfReason = {
   /** The request has nothing to do. Do: Do not send it. */
   EMPTY_REQUEST: status.INVALID_ARGUMENT,
   /**
-   * The request has more items than one request may have, or the group has as many settings of queues or unfinished bulk runs as
-   * it may. Do: Split it, delete settings, or cancel runs.
+   * The request has more items than one request may have, or the group has as many settings, pauses or limits of queues or
+   * unfinished bulk runs as it may. Do: Split it, delete settings, end pauses or limits, or cancel runs.
    */
   TOO_MANY_ITEMS: status.INVALID_ARGUMENT,
   /** A payload is too large. Do: Store the data elsewhere and enqueue a reference to it. */
