@@ -1,6 +1,7 @@
 import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js';
 import {
   BatchUpdateTasksResponse,
+  BulkAction,
   encodeStreamEntries,
   encodeToBuffer,
   GetQueueStatsResponse,
@@ -9,13 +10,14 @@ import {
   PauseQueuesResponse,
   ResumeQueuesRequest,
   ResumeQueuesResponse,
+  StartBulkRunRequest,
   StreamResponse,
   TaskMasterServiceService,
   UpdateTasksRequest,
 } from '@taskmaster/proto';
 import { IdentitySeal } from '@taskmaster/server/calls';
 import type { AuditEvent } from '@taskmaster/server/ports';
-import { accessOf, aDequeue, anEnqueue, anUpdate, aRenew, errorInfoOf } from '@taskmaster/server/testing';
+import { aBulkSpec, accessOf, aDequeue, anEnqueue, anUpdate, aRenew, errorInfoOf } from '@taskmaster/server/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startTestCluster, type TestCluster } from './support/test-cluster.ts';
 
@@ -28,6 +30,8 @@ const principals = [
   { name: 'tenant', tokens: [hashOfToken('tm_tenant')], rights: [{ groups: ['', 'own'], allow: ALL }] },
   // They may only create tasks there.
   { name: 'feeder', tokens: [hashOfToken('tm_feeder')], rights: [{ groups: ['*'], allow: ['enqueue'] as const }] },
+  // They may not create tasks, and see none but those that they lease.
+  { name: 'worker', tokens: [hashOfToken('tm_worker')], rights: [{ groups: ['*'], allow: ['lease'] as const }] },
 ];
 
 const access = accessOf({ principals });
@@ -191,6 +195,44 @@ describe.each(Object.keys(WAYS))('%s', (way) => {
     }
     expect(found).toEqual([]);
   });
+});
+
+test('a bulk run takes the rights of the single change, and is in the audit log', async () => {
+  const { startBulkRun, listBulkRuns, cancelBulkRun } = TaskMasterServiceService;
+  const { BULK_ACTION_DELETE, BULK_ACTION_MOVE } = BulkAction;
+  for (const { name, client } of targets) {
+    const queues = `shop#${name}*`;
+    const start = (principal: string, action: BulkAction, preview = false): Promise<string> => {
+      const target = action === BULK_ACTION_MOVE ? 'shop#x' : '';
+      const spec = aBulkSpec({ action, target });
+      const request = StartBulkRunRequest.encode({ id: `${name} ${action}`, queues, spec, preview, allTasks: false });
+      return unary(client, startBulkRun.path, request.finish(), principal).then(() => 'served', reasonOf);
+    };
+    const outcomes = async (principal: string): Promise<string[]> => [
+      await start(principal, BULK_ACTION_DELETE),
+      await start(principal, BULK_ACTION_MOVE),
+      await start(principal, BULK_ACTION_DELETE, true),
+      await unary(client, listBulkRuns.path, listBulkRuns.requestSerialize({ queue: 'shop#', id: '' }), principal).then(
+        () => 'served',
+        reasonOf,
+      ),
+      await unary(
+        client,
+        cancelBulkRun.path,
+        cancelBulkRun.requestSerialize({ queue: 'shop#', id: 'x' }),
+        principal,
+      ).then(() => 'served', reasonOf),
+    ];
+    const no = 'PERMISSION_DENIED';
+    expect(await outcomes('feeder')).toEqual([no, no, no, no, no]);
+    expect(await outcomes('worker')).toEqual(['served', no, no, no, 'served']);
+    recorded.length = 0;
+    expect(await outcomes('owner')).toEqual(['served', 'served', 'served', 'served', 'served']);
+    const event = { kind: 'management', action: 'StartBulkRun', target: queues, result: 'ok', principal: 'owner' };
+    const lines = recorded.filter(({ action }) => action === 'StartBulkRun').map(({ details }) => details?.bulk);
+    expect(new Set(lines)).toEqual(new Set(['BULK_ACTION_DELETE', 'BULK_ACTION_MOVE']));
+    expect(recorded).toContainEqual(expect.objectContaining(event));
+  }
 });
 
 test('a pause names the principal of the caller, at a node and at a proxy, and is in the audit log with its reason', async () => {

@@ -1,7 +1,7 @@
 import type { QueueName } from '@taskmaster/proto';
 import { Admission } from './admission.ts';
 import { Background } from './background.ts';
-import { bulkOperations } from './bulk/bulk-operations.ts';
+import { bulkOperations, runsGoingOn } from './bulk/bulk-operations.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { CLOCK_LOOK_MS, ClockLog } from './clock-log.ts';
 import { DamageLog } from './damage-log.ts';
@@ -292,6 +292,7 @@ export class Engine {
       schedulesAhead: this.#background.schedulesAhead,
       waiters: this.#leaseRequests?.waiters ?? 0,
       taskWaits: this.#taskWaits?.size ?? 0,
+      bulkRuns: runsGoingOn(this.#engineState?.bulkRuns.all() ?? []),
       inFlightRequests: this.#admission.requests,
       inFlightBytes: this.#admission.bytes,
       cacheBytes: this.#engineState?.cache.bytes ?? 0,

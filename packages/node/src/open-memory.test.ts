@@ -44,6 +44,16 @@ describe('a queue in memory', () => {
     expect(await client.pauses()).toEqual([]);
   });
 
+  test('does a bulk run while the test advances the time', async () => {
+    const clock = new TestClock();
+    await using client = await openMemory({ clock });
+    await client.queue('mail').enqueueMany([{ data: 'a' }, { data: 'b' }]);
+    const run = await client.bulk({ action: 'move', queues: 'mail', to: 'later', maxTasks: 1 });
+    await clock.advance('1s');
+    expect(await run.progress()).toMatchObject({ state: 'done', changed: 1, lookedAt: 1 });
+    expect((await client.queue('later').lease({ max: 9 })).map(({ data }) => data)).toEqual(['a']);
+  });
+
   test('ends a lease that is not renewed, and gives the task its next attempt', async () => {
     const clock = new TestClock();
     await using client = await openMemory({ clock });

@@ -18,6 +18,7 @@ Options:
   --old-copies     nodes may also restart with older copies of their directories, if another node knows that they had
                    more. A cluster may not settle if that node is lost before the old copy is noticed
   --schedules      schedules run during the faults, and each of their runs must come once
+  --bulk-runs      bulk runs move tasks during the faults, and each task must be moved once
   --pauses         queues are paused and resumed during the faults, and no task of a paused one may be leased
   --limits         queues are limited during the faults: no task may be leased beyond a limit, and no slot may be lost
   --starts         some tasks must start by an instant, and none may be leased for the first time from then on
@@ -37,6 +38,7 @@ export type Arguments =
       readonly steps: number;
       readonly oldCopies: boolean;
       readonly schedules: boolean;
+      readonly bulkRuns: boolean;
       readonly pauses: boolean;
       readonly limits: boolean;
       readonly starts: boolean;
@@ -53,7 +55,8 @@ export class UsageError extends Error {
 export function readArguments(argv: readonly string[]): Arguments {
   const values = parse(argv);
   if (values.help) return { kind: 'help' };
-  const { seed, trace, json, schedules, pauses, limits, starts, 'old-copies': oldCopies } = values;
+  const { seed, trace, json, schedules, pauses, limits, starts, ...rest } = values;
+  const { 'bulk-runs': bulkRuns, 'old-copies': oldCopies } = rest;
   if (seed !== undefined && (values.seeds !== undefined || values['first-seed'] !== undefined)) {
     throw new UsageError('--seed plays one seed: it cannot be used with --seeds or --first-seed');
   }
@@ -65,6 +68,7 @@ export function readArguments(argv: readonly string[]): Arguments {
     steps: whole('--steps', values.steps, DEFAULT_STEPS, 0),
     oldCopies,
     schedules,
+    bulkRuns,
     pauses,
     limits,
     starts,
@@ -84,6 +88,7 @@ function parse(argv: readonly string[]) {
         seed: { type: 'string' },
         'old-copies': { type: 'boolean', default: false },
         schedules: { type: 'boolean', default: false },
+        'bulk-runs': { type: 'boolean', default: false },
         pauses: { type: 'boolean', default: false },
         limits: { type: 'boolean', default: false },
         starts: { type: 'boolean', default: false },

@@ -23,8 +23,8 @@ async function play(seed: number): Promise<void> {
 }
 
 async function playSchedules(seed: number): Promise<void> {
-  const { violations } = await simulate({ seed, schedules: true });
-  expect(violations, `npm run sim -- --seed ${seed} --schedules --trace`).toEqual([]);
+  const { violations } = await simulate({ seed, schedules: true, bulkRuns: true });
+  expect(violations, `npm run sim -- --seed ${seed} --schedules --bulk-runs --trace`).toEqual([]);
 }
 
 async function playPauses(seed: number): Promise<void> {
@@ -55,7 +55,7 @@ describe('a whole cluster with random faults keeps the contract', () => {
     expect(copies).toBeGreaterThan(0);
   });
 
-  test('and each run of a schedule comes once', async () => {
+  test('and each run of a schedule comes once, and a bulk run changes each task once', async () => {
     for (let seed = FIRST; seed < FIRST + SEEDS / 4; seed++) await playSchedules(seed);
   });
 

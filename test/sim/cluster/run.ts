@@ -28,11 +28,12 @@ async function main(args: Arguments): Promise<number> {
     process.stdout.write(HELP);
     return 0;
   }
-  const { first, seeds, steps, oldCopies, schedules, pauses, limits, starts, json } = args;
+  const { first, seeds, steps, oldCopies, schedules, bulkRuns, pauses, limits, starts, json } = args;
   const flags = [
     `--steps ${steps}`,
     oldCopies && '--old-copies',
     schedules && '--schedules',
+    bulkRuns && '--bulk-runs',
     pauses && '--pauses',
     limits && '--limits',
     starts && '--starts',
@@ -45,7 +46,7 @@ async function main(args: Arguments): Promise<number> {
   for (let seed = first; seed < first + seeds && !interrupted; seed++) {
     if (seeds > 1)
       showProgress(`seed ${seed}, ${seed - first} of ${seeds} played, ${summary.failed} broke the contract`);
-    const result = await simulate({ seed, steps, oldCopies, schedules, pauses, limits, starts, trace });
+    const result = await simulate({ seed, steps, oldCopies, schedules, bulkRuns, pauses, limits, starts, trace });
     summary.add(result);
     if (result.violations.length === 0 || json) continue;
     showProgress('');

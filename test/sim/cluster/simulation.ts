@@ -5,6 +5,7 @@ import { SimClient } from './calls/client.ts';
 import { Ways } from './calls/ways.ts';
 import { Workload } from './calls/workload.ts';
 import { acrossLives } from './checks/all-lives.ts';
+import { BulkRuns } from './checks/bulk-runs.ts';
 import { findEverything, outOfLine } from './checks/final-state.ts';
 import { HolderChanges } from './checks/holder-changes.ts';
 import { KeptGroups } from './checks/kept-groups.ts';
@@ -36,6 +37,8 @@ export interface SimulationOptions {
   readonly oldCopies?: boolean;
   /** True if schedules run during the faults. Default false. */
   readonly schedules?: boolean;
+  /** True if bulk runs move tasks during the faults. Default false. */
+  readonly bulkRuns?: boolean;
   /** True if queues are paused and resumed during the faults. Default false. */
   readonly pauses?: boolean;
   /** True if queues are limited during the faults. Default false. */
@@ -71,6 +74,7 @@ class Simulation {
   readonly #ways: Ways;
   readonly #workload: Workload;
   readonly #scheduled: ScheduledRuns | undefined;
+  readonly #bulkRuns: BulkRuns | undefined;
   readonly #paused: PausedQueues | undefined;
   readonly #limited: LimitedQueues | undefined;
   readonly #holders: HolderChanges;
@@ -80,6 +84,7 @@ class Simulation {
     steps = DEFAULT_STEPS,
     oldCopies = false,
     schedules = false,
+    bulkRuns = false,
     pauses = false,
     limits = false,
     starts = false,
@@ -102,6 +107,7 @@ class Simulation {
     const cluster = new SimCluster({ seed: random.uint32(), partitions: PARTITIONS, gossipMs: 500, log });
     trouble = new Trouble(() => cluster.time.now(), trace);
     this.#cluster = cluster;
+    this.#bulkRuns = bulkRuns ? new BulkRuns(cluster) : undefined;
     this.#scheduled = schedules ? new ScheduledRuns(cluster) : undefined;
     this.#trouble = trouble;
     Object.assign(cluster.network.weather, {
@@ -172,6 +178,7 @@ class Simulation {
     const cluster = this.#cluster;
     await cluster.run(this.#faults.join());
     await this.#scheduled?.put();
+    await this.#bulkRuns?.start();
     for (let more = 1; more < FIRST_NODES; more++) {
       void this.#faults.join();
       await cluster.pass(50 + this.#random.int(500));
@@ -198,6 +205,7 @@ class Simulation {
     const { lost, oldCopies } = this.#faults;
     const givenUp = new Set([...lost, ...oldCopies.partitions]);
     const scheduled = await this.#scheduled?.violations(givenUp);
+    const inBulk = await this.#bulkRuns?.violations(givenUp);
     const kept = new KeptGroups(this.#faults.lost, PARTITIONS);
     const [events, tasks] = [kept.events(history.events), kept.tasks(found.tasks)];
     const served = new KeptGroups(givenUp, PARTITIONS).events(events);
@@ -206,6 +214,7 @@ class Simulation {
       ...violationsOf(events, tasks, { clockSlackMs: 0 }),
       ...outOfLine(events, tasks),
       ...(scheduled ?? []),
+      ...(inBulk ?? []),
       ...(this.#paused?.violations(served) ?? []),
       ...(this.#limited?.violations(served) ?? []),
       ...(lostSlots ?? []),

@@ -31,6 +31,13 @@ export const bulkOperations = ({ change, read }: RecordRequests): BulkOperations
   cancel: (group, id) => change((engineState) => cancelBulk(engineState, group, id)),
 });
 
+/** Number of these runs that go on. */
+export function runsGoingOn(records: Iterable<BulkRunRecord>): number {
+  let count = 0;
+  for (const record of records) if (goesOn(record)) count++;
+  return count;
+}
+
 type StartCommand = Parameters<BulkOperations['start']>[0];
 
 function startBulk(engineState: EngineState, { id, by, ...command }: StartCommand): Promise<StartedBulkRun> {

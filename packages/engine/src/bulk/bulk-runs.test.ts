@@ -343,6 +343,28 @@ describe('a run', () => {
   });
 });
 
+test('a task whose lease ends while a run looks at it is moved without the lease, or left where it is', async () => {
+  for (let afterMs = 80; afterMs <= 130; afterMs++) {
+    await using h = await engineHarness({ readMs: 3, writeMs: 1, syncMs: 1, config: { cacheBytes: 1 } });
+    await h.clock.run(h.enqueue(QUEUE, ['a']));
+    const [task] = await h.clock.run(h.lease(QUEUE, { for: afterMs }));
+    await h.clock.run(startBulk(h.engine, QUEUE, { action: BULK_ACTION_MOVE, target: 'shop#new' }));
+    await h.clock.advance(1000);
+    const view = { queue: parseQueueName('shop#new'), pids: ['a' as never], includeData: false };
+    const [found] = await h.clock.run(h.engine.getTasks(view));
+    // It has lost the lease before it went.
+    if (found?.state !== undefined) expect(found.state.history?.failures).toMatchObject([{ at: task?.until }]);
+    const [left, moved] = [await h.clock.run(h.counts(QUEUE)), await h.clock.run(h.counts('shop#new'))];
+    expect([left.available + moved.available, left.leased + moved.leased], `a lease of ${afterMs} ms`).toEqual([1, 0]);
+    const run = await h.clock.run(bulkRunOf(h.engine, 'shop'));
+    expect([run?.changed, run?.state]).toEqual([moved.available, BULK_RUN_STATE_DONE]);
+    const late = h.update({ dequeue: [{ queue: 'shop#new', pid: 'a', token: task?.token }] });
+    await expect(h.clock.run(late)).rejects.toMatchObject({
+      reason: expect.stringMatching(moved.available === 1 ? 'LEASE_LOST' : 'TASK_NOT_FOUND'),
+    });
+  }
+});
+
 describe('the end of the node', () => {
   const LATENCY = { writeMs: 3, syncMs: 5, readMs: 1 };
   const TASKS = 24;

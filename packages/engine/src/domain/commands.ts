@@ -368,6 +368,8 @@ export interface EngineFigures {
   readonly waiters: number;
   /** Requests that wait for tasks to end. */
   readonly taskWaits: number;
+  /** Bulk runs that go on. */
+  readonly bulkRuns: number;
   readonly inFlightRequests: number;
   readonly inFlightBytes: number;
   readonly cacheBytes: number;

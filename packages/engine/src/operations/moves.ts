@@ -20,7 +20,7 @@ export function toDeadLetters(queue: Queue, pid: Pid, task: CachedTask, state: T
   return { queue, pid, task, target, arrival: pid, after, kind: 'dead-letter' };
 }
 
-/** The move of a task to another queue as it is. It loses its token: see `toDeadLetters`. */
+/** The move of a task that is not leased to another queue, as it is. It loses its token: see `toDeadLetters`. */
 export const toQueue = (queue: Queue, pid: Pid, task: CachedTask, target: QueueName): TaskMove => ({
   queue,
   pid,

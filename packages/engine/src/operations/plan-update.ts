@@ -131,7 +131,8 @@ export class UpdatePlanner {
     if (!found) return;
     const { queue, pid, task } = found;
     // What it takes along, or its attempts, would otherwise depend on whether a search has found the end of the lease.
-    if ((item.requeue || isToRunAgain(task.state)) && this.#mustEnd(queue, task)) return;
+    const isMoved = item.requeue || item.moveTo !== undefined;
+    if ((isMoved || isToRunAgain(task.state)) && this.#mustEnd(queue, task)) return;
     if (item.cancelReason !== undefined) {
       this.#cancel(item.cancelReason, found);
       return;

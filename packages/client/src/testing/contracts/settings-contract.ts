@@ -1,4 +1,13 @@
-import { EnqueueMode, limits, methods, NO_SETTINGS, type QueueSettings, WhenFull } from '@taskmaster/proto';
+import {
+  BulkAction,
+  BulkTasks,
+  EnqueueMode,
+  limits,
+  methods,
+  NO_SETTINGS,
+  type QueueSettings,
+  WhenFull,
+} from '@taskmaster/proto';
 import { expect, test } from 'vitest';
 import type { TransportWorld } from './transport-world.ts';
 
@@ -52,6 +61,50 @@ export function testSettings(start: () => Promise<TransportWorld>): void {
     expect(await resume('shop#mail')).toEqual({ resumed: true, pauses: [pause] });
     expect(await resume('shop#m*')).toEqual({ resumed: true, pauses: [] });
     expect(await resume('shop#m*')).toEqual({ resumed: false, pauses: [] });
+  });
+
+  test('tasks are changed in bulk, previewed before, and listed with the progress', async () => {
+    await using world = await start();
+    const { transport } = world;
+    const filter = {
+      tasks: BulkTasks.BULK_TASKS_AVAILABLE,
+      minAgeMs: 0,
+      maxAgeMs: 1_000_000,
+      errorContains: '',
+      headers: { all: [{ key: 'a', test: { $case: 'exists' as const, value: false } }] },
+      keyPrefix: 'k',
+    };
+    const spec = {
+      action: BulkAction.BULK_ACTION_CANCEL,
+      filter,
+      target: '',
+      cancelReason: 'why',
+      delayMs: 0,
+      runAtUnixMs: 0,
+      rate: 0,
+      maxTasks: 7,
+    };
+    const request = { id: 'run', queues: 'shop#b*', spec, preview: false, allTasks: false };
+    const { preview, run: none } = await transport.unary(methods.startBulkRun, { ...request, preview: true });
+    expect([preview, none]).toEqual([
+      { queues: 0, tasks: 0, lookedAt: 0, matched: 0, leased: 0, samples: [] },
+      undefined,
+    ]);
+    const { run, started } = await transport.unary(methods.startBulkRun, request);
+    expect([started, run?.spec, run?.queues]).toEqual([true, spec, 'shop#b*']);
+    expect(run?.startedBy).not.toBe('');
+    expect((await transport.unary(methods.startBulkRun, request)).started).toBe(false);
+    const list = async (queue: string, id = '') =>
+      (await transport.unary(methods.listBulkRuns, { queue, id })).runs.map((one) => one.id);
+    expect(await list('shop#')).toEqual(['run']);
+    expect([await list('shop#bills'), await list('shop#mail'), await list('shop#', 'other')]).toEqual([
+      ['run'],
+      [],
+      [],
+    ]);
+    expect((await transport.unary(methods.cancelBulkRun, { queue: 'shop#', id: 'run' })).run?.id).toBe('run');
+    const unknown = await transport.unary(methods.cancelBulkRun, { queue: 'shop#', id: 'other' });
+    expect(unknown).toEqual({ run: undefined, cancelled: false });
   });
 
   test('queues are limited, listed as held back, and unlimited', async () => {
