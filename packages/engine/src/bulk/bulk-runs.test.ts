@@ -1,8 +1,9 @@
-import { BulkAction, BulkRunState, BulkTasks, limits, parseQueueName } from '@taskmaster/proto';
+import { BulkAction, BulkRunState, BulkTasks, limits, parseQueueName, WhenFull } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { withHeaders } from '../domain/headers.ts';
 import { aBulkSpec, bulkRunOf, cancelBulk, startBulk } from '../testing/bulk-runs.ts';
 import { EngineHarness, type EnqueueSpec, engineHarness, pidsOf } from '../testing/engine-harness.ts';
+import { putSettings } from '../testing/put-settings.ts';
 
 const { BULK_ACTION_RETRY, BULK_ACTION_MOVE } = BulkAction;
 const { BULK_ACTION_CANCEL, BULK_ACTION_RESCHEDULE, BULK_ACTION_PROMOTE } = BulkAction;
@@ -91,6 +92,22 @@ describe('an action', () => {
     const run = await runOf(h, QUEUE, { action: BULK_ACTION_MOVE, target: 'shop#new' });
     expect(run).toMatchObject({ changed: 0, skipped: [{ reason: 'TOO_MANY_QUEUES', tasks: 1 }] });
     expect(await pidsIn(h, QUEUE)).toEqual(['a']);
+  });
+
+  test.each([
+    ['that refuses more leaves the others where they are', WhenFull.WHEN_FULL_REFUSE, 3],
+    ['that drops tasks takes them beyond its cap, because a move loses none', WhenFull.WHEN_FULL_DROP_OLDEST, 5],
+    ['that drops new tasks does, too', WhenFull.WHEN_FULL_DROP_NEWEST, 5],
+  ])('move to a full queue %s', async (_what, whenFull, expected) => {
+    await using h = await engineHarness();
+    await putSettings(h.engine, 'shop#new', { maxBacklog: 3, whenFull });
+    await h.enqueue(QUEUE, ['a', 'b', 'c', 'd']);
+    await h.enqueue('shop#new', ['x']);
+    const run = await runOf(h, QUEUE, { action: BULK_ACTION_MOVE, target: 'shop#new' });
+    const skipped = expected === 5 ? [] : [{ reason: 'BACKLOG_FULL', tasks: 2 }];
+    expect(run).toMatchObject({ changed: expected - 1, skipped });
+    expect(await pidsIn(h, 'shop#new')).toHaveLength(expected);
+    expect(await pidsIn(h, QUEUE)).toHaveLength(5 - expected);
   });
 
   test('delete removes waiting tasks, and leaves leased ones to their workers', async () => {

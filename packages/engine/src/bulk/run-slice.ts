@@ -7,6 +7,7 @@ import type { Instant, Pid, QueueId } from '../domain/ids.ts';
 import type { Refusal } from '../domain/refusal.ts';
 import { isLeasedAt } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
+import { capBacklogs } from '../operations/backlog.ts';
 import { type Attempt, decide } from '../operations/decide.ts';
 import { tryShowDue } from '../operations/expire.ts';
 import { objectionByLimits } from '../operations/limits.ts';
@@ -143,7 +144,7 @@ function updateOf(spec: BulkSpec, group: string, { queue, pid }: FoundTask): Upd
   }
 }
 
-/** A move may create its target, for which the node must have room. */
+/** A move may create its target, for which the node must have room. A full target takes no more tasks if it refuses new ones. */
 function objectionTo(
   engineState: EngineState,
   spec: BulkSpec,
@@ -153,12 +154,8 @@ function objectionTo(
   const queue = targetOf(spec);
   if (queue === undefined) return undefined;
   const command = { group: queue.group, enqueue: [{ queue }] };
-  return objectionByLimits(
-    engineState,
-    command,
-    { ...planned, start: BATCH_START, end: { ...BATCH_START, enqueue: 1 } },
-    view,
-  );
+  const asEnqueue = { ...planned, start: BATCH_START, end: { ...BATCH_START, enqueue: 1 } };
+  return objectionByLimits(engineState, command, asEnqueue, view) ?? capBacklogs([], planned, view);
 }
 
 async function showDueOf(engineState: EngineState, queues: Iterable<Queue>, notShown: Set<Queue>): Promise<void> {

@@ -45,7 +45,7 @@ export class BulkRuns {
       const isDone = state === BulkRunState.BULK_RUN_STATE_DONE && skipped.length === 0;
       if (isDone && changed === TASKS && lookedAt === TASKS && moved === TASKS && left === 0) continue;
       const counts = `${changed} changed and ${lookedAt} looked at, ${moved} moved and ${left} left`;
-      violations.push(`(k) the bulk run of ${group} on ${TASKS} tasks is in the state ${state}: ${counts}`);
+      violations.push(`(m) the bulk run of ${group} on ${TASKS} tasks is in the state ${state}: ${counts}`);
     }
     return violations;
   }
