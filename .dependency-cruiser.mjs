@@ -28,6 +28,7 @@ export const LAYERS = {
       'topics',
       'leasing',
       'waits',
+      'events',
       'operations',
       'records',
       'requests',

@@ -74,6 +74,10 @@ const ASKED: Readonly<Record<string, Asked>> = {
     need: 'right',
     request: { tasks: [{ queue: QUEUE, pid: Buffer.from('a') }], waitMs: 0 },
   },
+  '/taskmaster.v1.TaskMasterService/ReadEvents': {
+    need: 'right',
+    request: { queues: 'shop#*', after: '', kinds: [], task: undefined, maxEvents: 0, waitMs: 0 },
+  },
   '/taskmaster.v1.TaskMasterService/PutQueueSettings': {
     need: 'right',
     request: { queues: 'shop#other', settings: { ...NO_SETTINGS, leaseDurationMs: 1000 } },

@@ -29,6 +29,17 @@ test('pipeline: orders move from stage to stage, the urgent one first, each once
   ]);
 });
 
+test('events: a page follows one task, and a log goes on where it has stopped', async () => {
+  expect(await runExample('events', [node.endpoint])).toEqual([
+    'monday: enqueued',
+    'monday: leased',
+    'monday: progressed, page 1 of 2',
+    'monday: progressed, page 2 of 2',
+    'monday: completed',
+    'news#letter: ann removed',
+  ]);
+});
+
 test('batch: tasks of one key come together, and each has an outcome of its own', async () => {
   const lines = await runExample('batch', [node.endpoint]);
 

@@ -15,6 +15,7 @@ const MORE: { readonly [K in MethodKey]?: number } = {
   batchUpdateTasks: 8,
   batchLeaseTasks: 8,
   waitForTasks: 20,
+  readEvents: 19,
   listQueues: 14,
   getQueueStats: 15,
   peekTasks: 7,

@@ -8,6 +8,7 @@ import { addMembers } from './commands/cluster/members.ts';
 import { addPartitions } from './commands/cluster/partitions.ts';
 import { addCompletion } from './commands/completion.ts';
 import { addEnqueue } from './commands/enqueue.ts';
+import { addEvents } from './commands/events.ts';
 import { addInspection } from './commands/inspect.ts';
 import { addLease } from './commands/lease.ts';
 import { addLoad } from './commands/load/load.ts';
@@ -153,6 +154,7 @@ function addCommands(program: Command, runner: Runner): void {
   program.commandsGroup('Queues:');
   addQueues(program, runner);
   addWatch(program, runner);
+  addEvents(program, runner);
   addDead(program, runner);
   addBulk(program, runner);
   addTopic(program, runner);

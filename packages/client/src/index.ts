@@ -14,6 +14,7 @@
  * - `client.pauseQueues`, `client.resumeQueues`, `client.pauses`: pauses of the queues that match a pattern.
  * - `client.limitQueues`, `client.unlimitQueues`, `client.limits`: limits of how many of their tasks are leased.
  * - `client.bulk(options)` → `BulkRun`: the node does the same to all tasks that match; `client.previewBulk`, `client.bulkRuns`.
+ * - `client.events`: what happens in the queues that match a pattern, as an async iterator; `client.eventPosition`.
  * - `client.queueSettings`: `put`, `list`, `of`, `delete` settings of queues.
  * - `client.schedules` → `Schedules`: `put`, `list`, `get`, `delete`, `pause`, `resume`, `trigger`.
  * - `client.cluster` → `Cluster`: `members`, `partitions`, `drain`, `remove`, `backupPartition`.
@@ -70,6 +71,7 @@ export {
   type DeadLettersOutcome,
   type SettleDeadLettersOptions,
 } from './api/dead-letters.ts';
+export { type EventsOptions, type QueueEvent, type QueueEventKind, queueEventKinds } from './api/events.ts';
 export type { LeaseRate, LimitInfo, LimitOptions, UnlimitOutcome } from './api/limits.ts';
 export { type MatchingFilter, type MatchingOptions, MatchingQueues } from './api/matching-queues.ts';
 export type { PauseInfo, PauseOptions, ResumeOutcome } from './api/pauses.ts';

@@ -15,10 +15,12 @@ export interface EngineConfig {
   readonly maxInFlightBytes: number;
   /** Limit of queues. An enqueue that would create one more is refused. */
   readonly maxQueues: number;
-  /** Limit of lease requests that wait for tasks, and of waits for tasks to end. */
+  /** Limit of lease requests that wait for tasks, of waits for tasks to end, and of readers that wait for events. */
   readonly maxWaiters: number;
   /** Bytes of the results that a group keeps. Beyond it those go first that would go first anyway. */
   readonly maxResultBytes: number;
+  /** Memory for events of groups that have readers, and about how much of the log is kept for them after a checkpoint. */
+  readonly maxEventBytes: number;
   /** How long a repeated request id gets the outcome of the first request. */
   readonly requestIdWindowMs: number;
   /** Memory for request ids; older ones within the window are looked up in the store. */
@@ -45,6 +47,7 @@ export const DEFAULT_ENGINE_CONFIG: EngineConfig = {
   maxQueues: 1_000_000,
   maxWaiters: 100_000,
   maxResultBytes: 64 * 1024 * 1024,
+  maxEventBytes: 32 * 1024 * 1024,
   requestIdWindowMs: 2 * 60 * 1000,
   requestIdCacheBytes: 32 * 1024 * 1024,
   checkpointIntervalMs: 500,

@@ -4,9 +4,12 @@ import type { Admission } from './admission.ts';
 import type { EngineConfig } from './config.ts';
 import type { TaskChange } from './domain/atom.ts';
 import { type BulkRunRecord, decodeBulkRun } from './domain/bulk-runs.ts';
+import type { CallSignal } from './domain/call-signal.ts';
+import type { EventPage, ReadEventsCommand } from './domain/events.ts';
 import type { Instant, PartitionId, QueueId, Ticket } from './domain/ids.ts';
 import { namePattern } from './domain/name-pattern.ts';
 import type { Refusal } from './domain/refusal.ts';
+import { EventLog } from './events/event-log.ts';
 import type { Holdings } from './holdings.ts';
 import { LastAttempts } from './last-attempts.ts';
 import type { CheckpointedPartition } from './log/checkpoint.ts';
@@ -148,6 +151,8 @@ export class EngineState {
   readonly cache: TaskCache;
   readonly requests: RequestIds;
   readonly log: CommitLog;
+  /** What has happened in groups that have readers. */
+  readonly events: EventLog;
   watcher: CommitWatcher | undefined;
   listener: QueueListener = {
     added: () => {},
@@ -190,6 +195,8 @@ export class EngineState {
     this.groups = new Groups(deps.config.partitions);
     this.cache = new TaskCache(deps.config.cacheBytes);
     this.requests = new RequestIds(deps.store, deps.config, this.#pending, deps.clock.now());
+    const { maxEventBytes: maxBytes, maxWaiters: maxReaders } = deps.config;
+    this.events = new EventLog({ clock, maxBytes, maxReaders });
     this.log = new CommitLog({
       store: deps.store,
       sync: deps.config.durability.kind === 'synced',
@@ -197,6 +204,7 @@ export class EngineState {
       requestWindowMs: deps.config.requestIdWindowMs,
       onApplied: (atoms) => {
         this.#pending.atomsApplied(atoms);
+        this.events.applied(atoms);
         this.#tails.shown(this.#pending.shown);
       },
       writeTasks: (rows, most) => {
@@ -306,9 +314,10 @@ export class EngineState {
 
   /** Adds a partition that recovery or a transfer has loaded. */
   adopt(id: PartitionId, recovered: RecoveredPartition): void {
-    const { lastTicket, nextQueueId, trimmedTicket, ledgers, changed, behind, records } = recovered;
+    const { lastTicket, nextQueueId, trimmedTicket, ledgers, changed, behind, records, eventful } = recovered;
     const partition: Partition = { ...newPartition(id), lastTicket, nextQueueId, trimmedTicket };
     this.#partitions.set(id, partition);
+    this.events.adopt(id, eventful, lastTicket);
     const queues = [...ledgers.values()].map((ledger) => new Queue(id, ledger));
     for (const queue of queues) {
       const rows = records.get(queue.ledger.queueId);
@@ -334,6 +343,7 @@ export class EngineState {
     for (const queue of [...partition.queues]) this.#drop(partition, queue);
     this.#movedOn.delete(partition);
     this.#partitions.delete(id);
+    this.events.abandon(id);
   }
 
   /** Forgets partitions that were given up during recovery. */
@@ -351,12 +361,13 @@ export class EngineState {
     if (!this.holdings.canCommit(plan.partition)) throw this.holdings.refusal(plan.partition);
     const partition = this.#partition(plan.partition);
     const ticket = (partition.lastTicket + 1) as Ticket;
-    const atom = atomOf(plan, ticket);
+    const atom = atomOf(plan, ticket, this.events.eventsOf(plan));
     this.log.append(atom);
     this.#pending.begin();
     // After `append`, which may throw: a remembered request is answered as done.
     if (plan.request) this.requests.remember(plan.request.id, plan.at, plan.request.outcome);
     partition.lastTicket = ticket;
+    this.events.committed(atom);
     for (const queue of plan.created ?? NONE) {
       partition.nextQueueId = Math.max(partition.nextQueueId, queue.ledger.queueId + 1) as QueueId;
       this.#add(partition, queue);
@@ -389,6 +400,13 @@ export class EngineState {
     return ticket;
   }
 
+  /** As `EventLog.read`. Undefined: the partition was given up meanwhile. */
+  readEvents(command: ReadEventsCommand, signal: CallSignal | undefined): Promise<EventPage | undefined> {
+    const id = this.partitionOf(command.group);
+    const { lastTicket } = this.#partition(id);
+    return this.events.read(command, { id, lastTicket, durable: () => this.durable() }, signal);
+  }
+
   /** Writes all stale rows, a part with each group: one large write would delay the callers that wait for its group. */
   async writeTasks(): Promise<void> {
     for (let left = this.#pending.stale; left > 0; left -= TASKS_PER_GROUP) await this.log.writeTasks(TASKS_PER_GROUP);
@@ -417,8 +435,9 @@ export class EngineState {
       });
       partition.changed.clear();
       const { id, lastTicket, nextQueueId, trimmedTicket } = partition;
-      changed.push({ id, lastTicket, nextQueueId, trimmedTicket, changed: ledgers });
-      partition.trimmedTicket = lastTicket;
+      const trimTo = Math.max(trimmedTicket, this.events.trimTo(id, lastTicket, this.log.figures.bytes)) as Ticket;
+      changed.push({ id, lastTicket, nextQueueId, trimmedTicket, trimTo, changed: ledgers });
+      partition.trimmedTicket = trimTo;
     }
     this.#movedOn.clear();
     return changed;

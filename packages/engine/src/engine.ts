@@ -30,6 +30,7 @@ import type {
   UpdateOutcome,
   WaitCommand,
 } from './domain/commands.ts';
+import type { EventPage, ReadEventsCommand } from './domain/events.ts';
 import type { LimitOperations } from './domain/queue-limits.ts';
 import type { PauseOperations } from './domain/queue-pauses.ts';
 import type { SettingsOperations } from './domain/queue-settings.ts';
@@ -255,6 +256,25 @@ export class Engine {
     });
   }
 
+  /** What has happened in a group behind a position. Waits for an event if there is none. */
+  readEvents(command: ReadEventsCommand, { signal }: CallContext = {}): Promise<EventPage> {
+    return this.#translated(async () => {
+      const { holdings } = this.#deps;
+      for (;;) {
+        const engineState = this.#readable();
+        if (engineState === undefined) throw notReady(this.#health);
+        const id = engineState.partitionOf(command.group);
+        const gate = holdings.gate(id);
+        if (gate !== undefined) {
+          await gate;
+          continue;
+        }
+        const page = await engineState.readEvents(command, signal);
+        if (page !== undefined) return page;
+      }
+    });
+  }
+
   listQueues(command: ListCommand): Promise<QueuePage> {
     return this.#readFiltered(command.filter, (engineState) => listQueues(engineState, command));
   }
@@ -293,6 +313,7 @@ export class Engine {
       waiters: this.#leaseRequests?.waiters ?? 0,
       taskWaits: this.#taskWaits?.size ?? 0,
       bulkRuns: runsGoingOn(this.#engineState?.bulkRuns.all() ?? []),
+      eventReaders: this.#engineState?.events.readers ?? 0,
       inFlightRequests: this.#admission.requests,
       inFlightBytes: this.#admission.bytes,
       cacheBytes: this.#engineState?.cache.bytes ?? 0,
@@ -328,6 +349,7 @@ export class Engine {
     this.#rebuilt?.reject(notReady(this.#health));
     this.#leaseRequests?.dismiss();
     this.#taskWaits?.dismiss();
+    this.#engineState?.events.dismiss();
     await this.backups.stop();
     await this.#leasing.idle();
     await this.#admission.idle();
@@ -455,7 +477,10 @@ export class Engine {
     try {
       const { engineState } = await openState(this.#memoryDeps());
       engineState.abandonOthers();
+      const before = this.#engineState;
       this.#engineState = engineState;
+      // They read on in the rebuilt memory.
+      before?.events.dismiss();
     } catch (error) {
       if (this.#stopped) return;
       log.error({ err: error }, 'the store could not be read; trying again');

@@ -1,5 +1,5 @@
 import type { ApplyAtom, CreatedQueue, DroppedQueue, RecordedRequest, TaskChange } from './domain/atom.ts';
-import type { Instant, PartitionId, Ticket } from './domain/ids.ts';
+import type { Instant, PartitionId, Pid, Ticket } from './domain/ids.ts';
 import type { TaskState } from './domain/task.ts';
 import type { CachedTask } from './queues/cache/places.ts';
 import type { Queue } from './queues/queue.ts';
@@ -17,6 +17,10 @@ export interface PlannedChange {
   readonly isDropped?: boolean;
   /** Set: an attempt failed, and the task waits for the next one, or goes to its dead-letter queue. */
   readonly failure?: 'retry' | 'dead' | undefined;
+  /** Set: the task goes to this place, in a later change of the atom. Not of dead letters, whose places are found in the atom. */
+  movedTo?: { readonly queue: Queue; readonly pid: Pid };
+  /** True: the task comes from the place of such a change. */
+  readonly hasMoved?: boolean;
 }
 
 /** All changes of one atom before it is committed. */
@@ -33,6 +37,7 @@ export interface PlannedAtom {
 export const atomOf = (
   { partition, at, created, changes, dropped, request }: PlannedAtom,
   ticket: Ticket,
+  events: ApplyAtom['events'],
 ): ApplyAtom => ({
   partition,
   ticket,
@@ -41,6 +46,7 @@ export const atomOf = (
   changes: changes.map(({ change }) => change),
   dropped: dropped?.map(({ queueId, reap }) => ({ queueId, reap })) ?? NONE,
   request,
+  events,
 });
 
 export const stateBefore = (change: TaskChange): TaskState | undefined =>

@@ -15,6 +15,7 @@ export const engineNames: OptionNames<EngineConfig> = {
   maxQueues: true,
   maxWaiters: true,
   maxResultBytes: true,
+  maxEventBytes: true,
   requestIdWindowMs: true,
   requestIdCacheBytes: true,
   checkpointIntervalMs: true,

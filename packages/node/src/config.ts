@@ -168,6 +168,13 @@ export const configSchema = z
           min: MIB,
           max: 64 * GIB,
         }),
+        maxEventBytes: bytes({
+          about:
+            'Memory for the events of all groups that have readers, and about how much of the log each of their partitions keeps on disk for readers. Beyond it the oldest events go first.',
+          default: engine.maxEventBytes,
+          min: MIB,
+          max: 4 * GIB,
+        }),
         requestIdWindowMs: ms({
           about: 'How long an update with a repeated request id gets the first outcome and is not applied again.',
           default: engine.requestIdWindowMs,

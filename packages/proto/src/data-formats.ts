@@ -57,7 +57,7 @@ export const dataFormats: readonly [DataFormat, ...DataFormat[]] = [
   {
     format: 7,
     release: '0.1.0',
-    changed: 'Tasks keep checkpoints.',
+    changed: 'Tasks keep checkpoints; log entries may say what happened in groups whose events are read.',
     downgrade: false,
   },
 ];

@@ -19,6 +19,7 @@ export * from './gen/taskmaster/v1/access.ts';
 export * from './gen/taskmaster/v1/backup.ts';
 export * from './gen/taskmaster/v1/bulk.ts';
 export * from './gen/taskmaster/v1/cluster.ts';
+export * from './gen/taskmaster/v1/events.ts';
 export * from './gen/taskmaster/v1/inspection.ts';
 export * from './gen/taskmaster/v1/peer.ts';
 export * from './gen/taskmaster/v1/queues.ts';

@@ -61,10 +61,14 @@ export const limits = {
   delayMs: 10 * 365 * 24 * 3600 * 1000,
   /** Instant until which a task is hidden, in ms since 1970: the end of the year 9999. */
   runAtUnixMs: 253_402_300_799_999,
-  /** Wait of a lease request or of a wait for tasks (long poll). */
+  /** Wait of a lease request, of a wait for tasks or of a read of events (long poll). */
   waitMs: 10 * 60 * 1000,
   /** Tasks in one wait for tasks. */
   awaitedTasks: 1_000,
+  /** Kinds of events that one read names. */
+  eventKinds: 32,
+  /** Events in one reply. */
+  readEvents: 1_000,
   /** Result of one task. */
   resultBytes: 64 * 1024,
   /** How long a result is kept. */

@@ -137,6 +137,13 @@ const rows = {
     audit: undefined,
     entries: entryBounds.wait,
   },
+  readEvents: {
+    scope: { of: 'items', routedBy: ({ queues }) => queues },
+    repetition: 'read',
+    isLarge: false,
+    audit: undefined,
+    entries: entryBounds.events,
+  },
   listQueues: {
     scope: { of: 'items', routedBy: () => undefined },
     repetition: 'read',

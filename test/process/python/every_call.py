@@ -20,6 +20,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from grpc_status import rpc_status
 from taskmaster.v1 import bulk_pb2 as b
+from taskmaster.v1 import events_pb2 as e
 from taskmaster.v1 import inspection_pb2 as i
 from taskmaster.v1 import queues_pb2 as q
 from taskmaster.v1 import schedules_pb2 as c
@@ -349,6 +350,15 @@ def results_are_waited_for():
     assert ended.outcome == w.TASK_OUTCOME_COMPLETED and ended.result == b"42"
 
 
+def events_are_read():
+    begin = stub.ReadEvents(e.ReadEventsRequest(queues="py#wat*"), timeout=TIMEOUT)
+    assert not begin.events and begin.position
+    update(enqueue=[t.Enqueue(queue="py#watched", pid=b"a"), t.Enqueue(queue="py#watched", pid=b"b")])
+    request = e.ReadEventsRequest(queues="py#wat*", after=begin.position, pid=b"b", wait_ms=10_000)
+    (event,) = stub.ReadEvents(request, timeout=TIMEOUT).events
+    assert event.kind == e.EVENT_KIND_ENQUEUED and event.queue == "py#watched" and event.position
+
+
 def schedules_enqueue_tasks():
     spec = c.ScheduleSpec(queue="py#ticks", data=b"tick", interval_ms=100)
     put = stub.PutSchedule(c.PutScheduleRequest(schedule="py#tick", spec=spec), timeout=TIMEOUT)
@@ -424,6 +434,7 @@ queues_are_paused()
 queues_are_limited()
 tasks_are_changed_in_bulk()
 results_are_waited_for()
+events_are_read()
 schedules_enqueue_tasks()
 topics_fan_out()
 health_is_told()

@@ -54,6 +54,7 @@ import {
 } from './bulk.ts';
 import { Cluster } from './cluster.ts';
 import { DeadLetters } from './dead-letters.ts';
+import { type EventsOptions, eventPosition, type QueueEvent, readEvents } from './events.ts';
 import {
   type LimitInfo,
   type LimitOptions,
@@ -281,6 +282,24 @@ export class TaskMasterClient implements AsyncDisposable {
   /** The bulk runs of a group, the latest one first: the last 100, until 7 days after their end. Default: the default group. */
   bulkRuns(group = '', options: CallOptions = {}): Promise<readonly BulkProgress[]> {
     return listRuns(this.#context, group, options);
+  }
+
+  /**
+   * What happens in the queues of a group that match a pattern, `group#pattern`, as it happens. The pattern is as in
+   * `pauseQueues`. The iterator goes on while no node answers, after a crash, and when the group moves. If it is too slow, or was
+   * away for too long, it gets an event `missed`, and then all later ones. It ends only with `follow: false`, or by an error.
+   *
+   *     for await (const event of client.events('shop#*', { kinds: ['completed', 'dead-lettered'] })) show(event);
+   *
+   * @throws InvalidRequestError, PermissionDeniedError, OverloadedError, CancelledError; TypeError for wrong options.
+   */
+  events(queues: string, options: EventsOptions = {}): AsyncGenerator<QueueEvent, void> {
+    return readEvents(this.#context, queues, options);
+  }
+
+  /** The position of now: `events` with `after` has all that happens from now on. Take it before you list tasks. */
+  eventPosition(queues: string, options: CallOptions = {}): Promise<string> {
+    return eventPosition(this.#context, queues, options);
   }
 
   /** A topic with the type of its data. Sends no request: a topic exists while it has subscriptions. */

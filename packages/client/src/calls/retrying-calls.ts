@@ -64,12 +64,12 @@ export class RetryingCalls {
    * the caller must release them.
    */
   lease(request: LeaseTasksRequest, options: CallOptions): Promise<LeaseTasksResponse> {
-    return this.#poll(methods.leaseTasks, request, options);
+    return this.poll(methods.leaseTasks, request, options);
   }
 
   /** Waits until tasks have ended, or leases are lost or their tasks cancelled. Resolves with none after the wait. */
   async waitForTasks(request: WaitForTasksRequest, options: CallOptions): Promise<readonly EndedTask[]> {
-    return (await this.#poll(methods.waitForTasks, request, options)).ended;
+    return (await this.poll(methods.waitForTasks, request, options)).ended;
   }
 
   /** Calls a method. `repetition`: default as the method says. */
@@ -83,8 +83,8 @@ export class RetryingCalls {
     return this.run(method.key, repetition, options, (attempt) => transport.unary(method, request, attempt));
   }
 
-  /** As `call`. Later attempts wait for the rest of the time. */
-  #poll<Q extends { readonly waitMs: number }, R>(method: Method<Q, R>, request: Q, options: CallOptions): Promise<R> {
+  /** As `call`, for a request that may wait. Later attempts wait for the rest of the time. */
+  poll<Q extends { readonly waitMs: number }, R>(method: Method<Q, R>, request: Q, options: CallOptions): Promise<R> {
     const { timing, transport } = this.#parts;
     const end = timing.now() + request.waitMs;
     const attempt = (options: TransportCallOptions): Promise<R> => {

@@ -9,6 +9,8 @@ import {
   type Method,
   type MethodKey,
   methods,
+  type ReadEventsRequest,
+  type ReadEventsResponse,
   type RoutedNames,
   routedNames,
   type UpdateTasksRequest,
@@ -28,7 +30,7 @@ import { ClusterCheck } from './cluster-check.ts';
 import { Connection } from './connection.ts';
 import { EndpointPool } from './endpoint-pool.ts';
 import { HolderRoutes } from './holder-routes.ts';
-import { isUpdateStreamed, isWaitStreamed, updateSizeBound } from './request-size.ts';
+import { isReadStreamed, isUpdateStreamed, isWaitStreamed, updateSizeBound } from './request-size.ts';
 import { answerStream, unaryCall } from './single-call.ts';
 import { systemTiming, type Timing } from './timing.ts';
 import type { Reachable, Transport, TransportCallOptions } from './transport.ts';
@@ -49,7 +51,7 @@ const DEFAULT_CALLS_IN_FLIGHT = 4_096;
 const CHECK_MS = 5_000;
 const UNANSWERED: ReadonlySet<number> = new Set([status.UNAVAILABLE, status.DEADLINE_EXCEEDED, status.CANCELLED]);
 
-/** Transport to nodes and proxies over gRPC. Updates and leases go over a stream, other requests are unary calls. */
+/** Transport to nodes and proxies over gRPC. Updates, leases and waits go over a stream, other requests are unary calls. */
 export class GrpcTransport implements Transport {
   readonly reachableFrom: Reachable | undefined;
   readonly #pool: EndpointPool;
@@ -68,6 +70,7 @@ export class GrpcTransport implements Transport {
     this.#ownWays.set('updateTasks', (request: UpdateTasksRequest, given) => this.#update(request, given));
     this.#ownWays.set('waitForTasks', (request: WaitForTasksRequest, given) => this.#wait(request, given));
     if (this.#useStream) {
+      this.#ownWays.set('readEvents', (request: ReadEventsRequest, given) => this.#events(request, given));
       this.#ownWays.set('leaseTasks', (request: LeaseTasksRequest, given) => this.#lease(request, given));
     }
     const { token, tokenFile, insecure, tls, httpProxy = true } = options;
@@ -201,6 +204,14 @@ export class GrpcTransport implements Transport {
     const connection = this.#routes.pick(queue);
     if (connection !== undefined) return connection.stream.wait(request, options);
     return this.#whenLive(options, queue, (live, left) => live.stream.wait(request, left));
+  }
+
+  #events(request: ReadEventsRequest, options: TransportCallOptions): Promise<ReadEventsResponse> {
+    if (!isReadStreamed(request)) return this.#unary(methods.readEvents, request, options);
+    const { queues } = request;
+    const connection = this.#routes.pick(queues);
+    if (connection !== undefined) return connection.stream.events(request, options);
+    return this.#whenLive(options, queues, (live, left) => live.stream.events(request, left));
   }
 
   #unary<Q extends object, R>(method: Method<Q, R>, request: Q, options: TransportCallOptions): Promise<R> {

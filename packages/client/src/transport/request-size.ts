@@ -3,6 +3,7 @@ import {
   type LeaseTasksRequest,
   limits,
   NO_ENTRIES,
+  type ReadEventsRequest,
   UpdateTasksRequest,
   WaitForTasksRequest,
 } from '@taskmaster/proto';
@@ -61,6 +62,10 @@ export function waitSizeBound(request: WaitForTasksRequest): number {
   return ITEM_BYTES + itemsSizeBound(request.tasks);
 }
 
+/** Upper bound of the size of an encoded read of events. */
+export const readSizeBound = ({ queues, after, task }: ReadEventsRequest): number =>
+  2 * ITEM_BYTES + (queues.length + after.length + (task?.value.length ?? 0)) * UTF8_BYTES + limits.eventKinds;
+
 /** Upper bound of what a task adds to the size of an encoded wait. */
 export const awaitedSizeBound = ({ queue, pid }: Item): number =>
   ITEM_BYTES + queue.length * UTF8_BYTES + pid.byteLength;
@@ -90,6 +95,10 @@ export function isWaitStreamed(request: WaitForTasksRequest): boolean {
   if (waitSizeBound(request) <= STREAMED_BYTES) return true;
   return isStreamed('the wait', WaitForTasksRequest.encode(request).finish().byteLength);
 }
+
+/** As `isUpdateStreamed`, for a read of events. Nodes refuse larger ones. */
+export const isReadStreamed = (request: ReadEventsRequest): boolean =>
+  request.kinds.length <= limits.eventKinds && readSizeBound(request) <= STREAMED_BYTES;
 
 function isStreamed(what: string, bytes: number): boolean {
   if (bytes <= limits.requestBytes) return bytes <= STREAMED_BYTES;

@@ -10,6 +10,8 @@ import {
   type LeaseTasksRequest,
   type LeaseTasksResponse,
   REFUND,
+  type ReadEventsRequest,
+  type ReadEventsResponse,
   type StreamCall,
   type StreamEnd,
   StreamRequest,
@@ -29,7 +31,7 @@ import {
   type TaskMasterError,
   withMaybeApplied,
 } from '../values/errors.ts';
-import { leaseSizeBound, updateSizeBound, waitSizeBound } from './request-size.ts';
+import { leaseSizeBound, readSizeBound, updateSizeBound, waitSizeBound } from './request-size.ts';
 import type { Timing } from './timing.ts';
 import type { TransportCallOptions } from './transport.ts';
 import { brokenReply, errorFromWire, unencodable } from './wire-errors.ts';
@@ -59,6 +61,7 @@ interface Replies {
   readonly update: UpdateTasksResponse;
   readonly lease: LeaseTasksResponse;
   readonly wait: WaitForTasksResponse;
+  readonly events: ReadEventsResponse;
 }
 type ReplyTo<Request extends StreamedRequest> = Replies[Request['$case']];
 type Outcome = CallOutcome<StreamResult, TaskMasterError>;
@@ -107,6 +110,14 @@ export class RequestStream {
     const dueMs = timeoutMs === undefined ? undefined : timeoutMs + waitMs;
     const call = { $case: 'wait' as const, value: request };
     return this.#call(call, waitSizeBound(request), waitMs === 0, { signal, timeoutMs: dueMs });
+  }
+
+  /** Reads events. An abort ends the wait at the node. */
+  events(request: ReadEventsRequest, { signal, timeoutMs }: TransportCallOptions): Promise<ReadEventsResponse> {
+    const { waitMs } = request;
+    const dueMs = timeoutMs === undefined ? undefined : timeoutMs + waitMs;
+    const call = { $case: 'events' as const, value: request };
+    return this.#call(call, readSizeBound(request), waitMs === 0, { signal, timeoutMs: dueMs });
   }
 
   /** Rejects unanswered calls with `CancelledError`. */

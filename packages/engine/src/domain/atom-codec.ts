@@ -1,12 +1,15 @@
 import type { ApplyAtom, CreatedQueue, DroppedQueue, RecordedRequest, TaskChange } from './atom.ts';
 import { ByteReader, type ByteWriter, UnreadableBytesError } from './bytes.ts';
+import { decodeEvent, type EventsOfGroup, encodeEvent } from './events.ts';
 import type { Instant, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
 import type { TaskHistory } from './task.ts';
 import { readTaskState, writeTaskState } from './task-codec.ts';
 
 /** Version 3 adds what a task keeps of its past to its state, version 2 the instant at which it became due. */
 const VERSION = 3;
-const READABLE = [2, VERSION];
+/** As version 3, with the events of the groups that have readers. */
+const WITH_EVENTS = 4;
+const READABLE = [2, VERSION, WITH_EVENTS];
 const ENQUEUE = 1;
 const CHANGE = 2;
 const DEQUEUE = 3;
@@ -19,7 +22,7 @@ const WITH_DATA = 1;
  * if the store may keep the entry and lose the rows.
  */
 export function writeAtom(writer: ByteWriter, atom: ApplyAtom, withData: boolean): void {
-  writer.byte(VERSION);
+  writer.byte(atom.events === undefined ? VERSION : WITH_EVENTS);
   writer.number(atom.at);
   writer.number(atom.created.length);
   for (const { queueId, name } of atom.created) {
@@ -39,11 +42,12 @@ export function writeAtom(writer: ByteWriter, atom: ApplyAtom, withData: boolean
     writer.latin1(atom.request.id);
     writer.latin1(atom.request.outcome);
   }
+  if (atom.events !== undefined) writeEvents(writer, atom.events);
 }
 
 export function decodeAtom(partition: PartitionId, ticket: Ticket, bytes: Uint8Array): ApplyAtom {
   const from = new ByteReader(bytes);
-  from.version(READABLE, `log entry ${ticket} of partition ${partition}`);
+  const version = from.version(READABLE, `log entry ${ticket} of partition ${partition}`);
   const at = from.number() as Instant;
   const created = times(
     from.number(),
@@ -59,8 +63,28 @@ export function decodeAtom(partition: PartitionId, ticket: Ticket, bytes: Uint8A
   );
   const request: RecordedRequest | undefined =
     from.byte() === 1 ? { id: from.latin1(), outcome: from.latin1() } : undefined;
-  return { partition, ticket, at, created, changes, dropped, request };
+  const events = version === WITH_EVENTS ? readEvents(from) : undefined;
+  return { partition, ticket, at, created, changes, dropped, request, events };
 }
+
+/** The events of a log entry whose atom is not replayed. Undefined: no group had readers. */
+export const eventsOfEntry = (partition: PartitionId, ticket: Ticket, bytes: Uint8Array): ApplyAtom['events'] =>
+  bytes[0] === WITH_EVENTS ? decodeAtom(partition, ticket, bytes).events : undefined;
+
+function writeEvents(out: ByteWriter, groups: readonly EventsOfGroup[]): void {
+  out.number(groups.length);
+  for (const { group, events } of groups) {
+    out.utf8(group);
+    out.number(events.length);
+    for (const event of events) out.blob(encodeEvent(event));
+  }
+}
+
+const readEvents = (from: ByteReader): EventsOfGroup[] =>
+  times(from.number(), () => ({
+    group: from.utf8(),
+    events: times(from.number(), () => decodeEvent(from.blob())),
+  }));
 
 function writeChange(out: ByteWriter, change: TaskChange, withData: boolean): void {
   switch (change.kind) {

@@ -370,6 +370,8 @@ export interface EngineFigures {
   readonly taskWaits: number;
   /** Bulk runs that go on. */
   readonly bulkRuns: number;
+  /** Requests that wait for events. */
+  readonly eventReaders: number;
   readonly inFlightRequests: number;
   readonly inFlightBytes: number;
   readonly cacheBytes: number;

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { limits } from '@taskmaster/proto';
 import { ByteReader, ByteWriter, latin1Of, UnreadableBytesError } from './bytes.ts';
 import type { Instant, Pid } from './ids.ts';
+import type { TaskState } from './task.ts';
 import type { TaskEnd } from './task-end.ts';
 
 // How a task has ended, kept as a task in a reserved queue of its group. So it is durable with the change that ended the task,
@@ -58,4 +59,12 @@ export function decodeEnd(bytes: Uint8Array): TaskEnd {
   const error = flags & ERROR ? from.utf8() : undefined;
   const cancelReason = flags & CANCEL_REASON ? from.utf8() : undefined;
   return { outcome, at, attempts, result, error, cancelReason };
+}
+
+/** The end of a task, seen from its former queue. `state`: in its dead-letter queue. */
+export function deadLetterEnd({ attempts, history }: TaskState, now: Instant): RecordedEnd {
+  const last = history?.failures.at(-1);
+  const failure = last?.attempt === attempts ? last : undefined;
+  const rest = { attempts, result: undefined, error: failure?.error?.message, cancelReason: undefined };
+  return { outcome: 'dead-lettered', at: failure?.at ?? now, ...rest };
 }

@@ -18,6 +18,8 @@ export interface CheckpointedPartition {
   readonly nextQueueId: QueueId;
   /** The log has only entries behind this ticket. */
   readonly trimmedTicket: Ticket;
+  /** Entries up to this one are deleted. Readers of events may still need later ones. */
+  readonly trimTo: Ticket;
   readonly changed: Iterable<QueueLedger>;
 }
 
@@ -55,13 +57,13 @@ export async function writeCheckpoint(
 async function trimLog(store: Store, partitions: readonly CheckpointedPartition[]): Promise<void> {
   const single = new WriteBatch();
   const ranges: Promise<void>[] = [];
-  for (const { id, trimmedTicket, lastTicket } of partitions) {
-    if (lastTicket - trimmedTicket > MOST_SINGLE_DELETES) {
-      const range = { gte: logKey(id, trimmedTicket), lt: logKey(id, (lastTicket + 1) as Ticket) };
+  for (const { id, trimmedTicket, trimTo } of partitions) {
+    if (trimTo - trimmedTicket > MOST_SINGLE_DELETES) {
+      const range = { gte: logKey(id, trimmedTicket), lt: logKey(id, (trimTo + 1) as Ticket) };
       ranges.push(store.deleteRange(Family.log, range));
       continue;
     }
-    for (let ticket = trimmedTicket + 1; ticket <= lastTicket; ticket++) {
+    for (let ticket = trimmedTicket + 1; ticket <= trimTo; ticket++) {
       single.delete(Family.log, logKey(id, ticket as Ticket));
     }
   }

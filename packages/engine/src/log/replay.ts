@@ -1,6 +1,7 @@
 import type { ApplyAtom } from '../domain/atom.ts';
-import { decodeAtom } from '../domain/atom-codec.ts';
+import { decodeAtom, eventsOfEntry } from '../domain/atom-codec.ts';
 import { UnreadableBytesError } from '../domain/bytes.ts';
+import type { EventsOfGroup } from '../domain/events.ts';
 import type { Key, PartitionId, Pid, QueueId, Ticket } from '../domain/ids.ts';
 import { afterPrefix, partitionOfLogKey, partitionOfMetaKey, queuePrefix, ticketOfLogKey } from '../domain/keys.ts';
 import type { TaskState } from '../domain/task.ts';
@@ -31,6 +32,14 @@ export interface RecoveredPartition {
   readonly behind: Map<QueueId, Map<Pid, RecoveredTask>>;
   /** By queue: the records that memory keeps. See `loadRecords`. */
   readonly records: Map<QueueId, RecordRows>;
+  /** The atoms of the log, with earlier ones that it still has, that say what happened in groups with readers. In order. */
+  readonly eventful: EventfulAtom[];
+}
+
+/** What an atom says about the groups that had readers. */
+export interface EventfulAtom {
+  readonly ticket: Ticket;
+  readonly groups: readonly EventsOfGroup[];
 }
 
 export interface Recovered {
@@ -114,7 +123,10 @@ async function replayLog(
     const ticket = ticketOfLogKey(key);
     const partition = recoveredIn(partitions, id);
     if (ticket <= partition.trimmedTicket) partition.trimmedTicket = (ticket - 1) as Ticket;
-    if (ticket <= partition.lastTicket && !broken.has(id)) continue;
+    if (ticket <= partition.lastTicket && !broken.has(id)) {
+      noteEvents(partition, ticket, eventsOfEntry(id, ticket, value));
+      continue;
+    }
     if (broken.has(id) || ticket !== partition.lastTicket + 1) {
       if (store.atomicBatches) {
         throw new StoreCorruptError(
@@ -172,6 +184,7 @@ function writeLastRows({ behind }: RecoveredPartition, { partition, dropped }: A
 /** Applies an atom to the recovered state of its partition. */
 export function replayInto(partition: RecoveredPartition, atom: ApplyAtom): void {
   partition.lastTicket = atom.ticket;
+  noteEvents(partition, atom.ticket, atom.events);
   for (const { queueId, name } of atom.created) {
     noteQueueId(partition, queueId);
     if (!partition.ledgers.has(queueId)) partition.ledgers.set(queueId, new QueueLedger(queueId, name));
@@ -188,6 +201,10 @@ export function replayInto(partition: RecoveredPartition, atom: ApplyAtom): void
     if (ledger) partition.changed.delete(ledger);
     partition.ledgers.delete(queueId);
   }
+}
+
+function noteEvents({ eventful }: RecoveredPartition, ticket: Ticket, groups: ApplyAtom['events']): void {
+  if (groups !== undefined) eventful.push({ ticket, groups });
 }
 
 function noteQueueId(partition: RecoveredPartition, queueId: QueueId): void {
@@ -212,4 +229,5 @@ export const newPartition = (behind = 0 as Ticket): RecoveredPartition => ({
   changed: new Set(),
   behind: new Map(),
   records: new Map(),
+  eventful: [],
 });

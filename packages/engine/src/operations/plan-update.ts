@@ -347,10 +347,11 @@ export class UpdatePlanner {
     if (other && this.#hasDied(queue, other)) this.#due.add(queue);
     if (other) this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, item, 'TASK_EXISTS');
     else {
-      this.#draft.remove(queue, from, existing, 'moved');
+      const left = this.#draft.remove(queue, from, existing, 'moved');
       if (!this.#isAssigned(queue, from)) forgetEnd(this.#draft, queue.ledger.name, from);
       // Another task with this PID may have been leased together with this one: its worker must not complete this one.
-      this.#draft.add(queue, pid, { ...existing.state, ...sizesOf(item), token: NO_TOKEN }, item.data);
+      const after = { ...existing.state, ...sizesOf(item), token: NO_TOKEN };
+      this.#draft.arrive(left, queue, pid, after, item.data);
     }
     return { pid, result: EnqueueResult.ENQUEUE_RESULT_REPLACED, leased: false };
   }

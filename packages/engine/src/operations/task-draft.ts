@@ -146,9 +146,10 @@ export class TaskDraft {
     this.needs.push({ queue, pid, payloadBytes });
   }
 
-  add(queue: Queue, pid: Pid, after: TaskState, data: Uint8Array): void {
+  add(queue: Queue, pid: Pid, after: TaskState, data: Uint8Array, hasMoved = false): void {
     const { queueId } = queue.ledger;
-    this.changes.push({ queue, change: { kind: 'enqueue', queueId, pid, after, data }, known: undefined });
+    const change = { kind: 'enqueue' as const, queueId, pid, after, data };
+    this.changes.push(hasMoved ? { queue, change, known: undefined, hasMoved } : { queue, change, known: undefined });
     this.#noteLargest(queue, pid);
     const key = keyOf(after);
     if (key !== undefined) this.#point(queue, key, pid, after.enqueuedAt);
@@ -184,9 +185,14 @@ export class TaskDraft {
   }
 
   /** `moved`: it does not count as completed. `dead`: nor does this, and its last attempt failed. `dropped`: nor this. */
-  remove(queue: Queue, pid: Pid, known: CachedTask, how: 'completed' | 'removed' | 'moved' | 'dead' | 'dropped'): void {
+  remove(
+    queue: Queue,
+    pid: Pid,
+    known: CachedTask,
+    how: 'completed' | 'removed' | 'moved' | 'dead' | 'dropped',
+  ): PlannedChange {
     const { queueId } = queue.ledger;
-    this.changes.push({
+    const planned: PlannedChange = {
       queue,
       change: {
         kind: 'dequeue',
@@ -199,9 +205,17 @@ export class TaskDraft {
       isRemoval: how === 'removed',
       isDropped: how === 'dropped',
       failure: how === 'dead' ? how : undefined,
-    });
+    };
+    this.changes.push(planned);
     const key = keyOf(known.state);
     if (key !== undefined) this.#unpoint(queue, key);
+    return planned;
+  }
+
+  /** As `add`, for a task that has left another place with this change. */
+  arrive(left: PlannedChange, queue: Queue, pid: Pid, after: TaskState, data: Uint8Array): void {
+    left.movedTo = { queue, pid };
+    this.add(queue, pid, after, data, true);
   }
 
   /** The PID of the task with this key. Undefined if there is none, or if the pointer must be read first: see `needs`. */
@@ -229,10 +243,11 @@ export class TaskDraft {
     if (tasks.length === 0) return;
     const moves = tasks.map((move) => ({ move, data: this.#payloadOf(move) }));
     if (this.needs.length > 0) return;
-    for (const { move } of moves) {
-      this.remove(move.queue, move.pid, move.task, move.kind === 'dead-letter' ? 'dead' : 'moved');
-    }
-    for (const { move, data } of moves) {
+    const gone = moves.map(({ move, data }) => {
+      const how = move.kind === 'dead-letter' ? 'dead' : 'moved';
+      return { move, data, left: this.remove(move.queue, move.pid, move.task, how) };
+    });
+    for (const { move, data, left } of gone) {
       const { arrival, after } = move;
       const target = this.queueFor(move.target);
       if (move.kind === 'dead-letter') {
@@ -243,7 +258,7 @@ export class TaskDraft {
       const key = keyOf(after);
       const holder = key === undefined ? undefined : this.pidOfKey(target, key);
       if (holder !== undefined) taken?.(move, target, holder);
-      else if (there === undefined) this.add(target, arrival, after, data ?? EMPTY);
+      else if (there === undefined) this.arrive(left, target, arrival, after, data ?? EMPTY);
       else taken?.(move, target, arrival);
     }
   }

@@ -1,4 +1,4 @@
-import { EnqueueMode, parseQueueName } from '@taskmaster/proto';
+import { EnqueueMode, type EventKind, parseQueueName } from '@taskmaster/proto';
 import type { EngineConfig } from '../config.ts';
 import { batchOf, eachResult } from '../domain/batches.ts';
 import type {
@@ -11,6 +11,7 @@ import type {
   UpdateCommand,
   UpdateOutcome,
 } from '../domain/commands.ts';
+import { EventFilter, type EventPage, parsePosition } from '../domain/events.ts';
 import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
 import type { Refusal } from '../domain/refusal.ts';
 import type { RetryPolicy } from '../domain/task.ts';
@@ -80,6 +81,16 @@ interface DequeueSpec extends ItemSpec {
 interface WaitSpec {
   /** Of the lease of a worker that waits. */
   readonly token?: number | undefined;
+  readonly wait?: number;
+  readonly signal?: AbortSignal;
+}
+
+interface EventsSpec {
+  readonly after?: string;
+  readonly kinds?: readonly EventKind[];
+  readonly pid?: string;
+  readonly key?: string;
+  readonly most?: number;
   readonly wait?: number;
   readonly signal?: AbortSignal;
 }
@@ -268,6 +279,16 @@ export class EngineHarness implements AsyncDisposable {
     const token = spec.token as LeaseToken | undefined;
     const tasks = pids.map((pid) => ({ queue: name, pid: pid as Pid, token }));
     return this.engine.waitForTasks({ group: name.group, tasks, waitMs: spec.wait ?? 0 }, { signal: spec.signal });
+  }
+
+  /** Reads events of queues, `group#pattern`. */
+  readEvents(queues: string, spec: EventsSpec = {}): Promise<EventPage> {
+    const name = parseQueueName(queues);
+    const { after, kinds, pid, key, most = 1_000, wait = 0, signal } = spec;
+    const position = after === undefined ? undefined : parsePosition(after);
+    if (after !== undefined && position === undefined) throw new Error(`${after} is no position`);
+    const filter = new EventFilter(name, kinds && new Set(kinds), { pid: pid as Pid | undefined, key });
+    return this.engine.readEvents({ group: name.group, after: position, filter, most, waitMs: wait }, { signal });
   }
 
   async counts(queue: string): Promise<{ available: number; leased: number; delayed: number }> {

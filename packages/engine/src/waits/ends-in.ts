@@ -1,11 +1,11 @@
 import type { TaskChange } from '../domain/atom.ts';
-import { decodeEnd, recordPid } from '../domain/end-record.ts';
+import { deadLetterEnd, decodeEnd, recordPid } from '../domain/end-record.ts';
 import type { LeaseToken, Pid } from '../domain/ids.ts';
 import type { TaskState } from '../domain/task.ts';
 import type { TaskEnd } from '../domain/task-end.ts';
 import { cancelReasonOf } from '../operations/attempts.ts';
-import { deadLetterEnd } from '../operations/records/leave-end.ts';
 import { type PlannedAtom, type PlannedChange, stateAfter } from '../planned-atom.ts';
+import type { Queue } from '../queues/queue.ts';
 import { endRecords } from '../records/record-store.ts';
 
 type Dequeued = Extract<TaskChange, { readonly kind: 'dequeue' }>;
@@ -23,15 +23,24 @@ export class AtomEnds {
   of(change: Dequeued, { queue, isRemoval }: PlannedChange): TaskEnd {
     const { at } = this.#plan;
     const { pid, before, completed } = change;
-    this.#found ??= foundIn(this.#plan);
     const { group, name } = queue.ledger.name;
-    const record = isRemoval ? undefined : this.#found.records.get(keyOf(group, '', recordPid(name, pid)));
+    const record = isRemoval ? undefined : this.#index.records.get(keyOf(group, '', recordPid(name, pid)));
     if (record !== undefined) return decodeEnd(record);
-    const dead = completed ? undefined : this.#found.deadLetters.get(keyOf(group, name, pid));
-    if (dead !== undefined) return deadLetterEnd(dead, at);
+    const dead = completed ? undefined : this.deadLetter(group, name, pid);
+    if (dead !== undefined) return deadLetterEnd(dead.state, at);
     const outcome = completed && !isRemoval ? 'completed' : 'removed';
     const rest = { result: undefined, error: undefined, cancelReason: undefined };
     return { outcome, at, attempts: before.attempts, ...rest };
+  }
+
+  /** The dead letter of a task, if the atom puts it into a place. `queue` and `pid`: where the task was before. */
+  deadLetter(group: string, queue: string, pid: Pid): DeadLetter | undefined {
+    return this.#index.deadLetters.get(keyOf(group, queue, pid));
+  }
+
+  get #index(): Found {
+    this.#found ??= foundIn(this.#plan);
+    return this.#found;
   }
 }
 
@@ -62,15 +71,28 @@ interface Found {
   /** Data of records, by their PIDs. */
   readonly records: ReadonlyMap<string, Uint8Array>;
   /** Dead letters, by the queue that they come from and their PIDs. */
-  readonly deadLetters: ReadonlyMap<string, TaskState>;
+  readonly deadLetters: ReadonlyMap<string, DeadLetter>;
+}
+
+/** A dead letter of an atom. */
+interface DeadLetter {
+  readonly state: TaskState;
+  /** Its last place in the atom: another dead letter may take its first one. */
+  readonly queue: Queue;
+  readonly pid: Pid;
+  /** True if its last attempt ended with this atom. */
+  readonly hasDied: boolean;
 }
 
 function foundIn({ changes }: PlannedAtom): Found {
   const records = new Map<string, Uint8Array>();
-  const deadLetters = new Map<string, TaskState>();
-  for (const { queue, change } of changes) {
+  const deadLetters = new Map<string, DeadLetter>();
+  const died = new Set<string>();
+  for (const { queue, change, failure } of changes) {
     const { name } = queue.ledger;
     const { pid } = change;
+    // All that die leave their queues before any arrives.
+    if (failure === 'dead') died.add(keyOf(name.group, name.name, pid));
     if (endRecords.has(name)) {
       const key = keyOf(name.group, '', pid);
       if (change.kind !== 'dequeue' && change.data !== undefined && !records.has(key)) records.set(key, change.data);
@@ -79,7 +101,8 @@ function foundIn({ changes }: PlannedAtom): Found {
       const origin = after?.history?.origin;
       if (after === undefined || origin === undefined) continue;
       const key = keyOf(name.group, origin.queue, origin.died?.pid ?? pid);
-      if (!deadLetters.has(key)) deadLetters.set(key, after);
+      const state = deadLetters.get(key)?.state ?? after;
+      deadLetters.set(key, { state, queue, pid, hasDied: died.has(key) });
     }
   }
   return { records, deadLetters };

@@ -88,6 +88,7 @@ const gauges: readonly (readonly [name: string, help: string, of: (figures: Engi
   ['waiting_leases', 'Lease requests that wait for tasks.', (figures) => figures.waiters],
   ['waits_for_tasks', 'Requests that wait for tasks to end.', (figures) => figures.taskWaits],
   ['bulk_runs', 'Bulk runs that go on.', (figures) => figures.bulkRuns],
+  ['event_readers', 'Requests that wait for events.', (figures) => figures.eventReaders],
   [
     'in_flight_requests',
     'Requests in progress, without lease requests that wait for tasks.',

@@ -1,5 +1,5 @@
 import type { Engine } from '@taskmaster/engine';
-import type { LeaseCommand } from '@taskmaster/engine/domain';
+import { formatPosition, type LeaseCommand } from '@taskmaster/engine/domain';
 import type { Log } from '@taskmaster/engine/ports';
 import {
   methods,
@@ -14,12 +14,14 @@ import {
   type Caller,
   REPLY_BYTES,
   readableOnly,
+  readerBytes,
+  recheckOfRead,
   recheckOfWait,
   type TaskHandlers,
 } from '@taskmaster/server/calls';
 import { groupOf, parseList, parseStats, queueIn } from '@taskmaster/server/requests';
 import { batchLease, batchUpdate, leaseFor, update } from './batch.ts';
-import { parseGet, parsePeek, parseWait } from './parse-tasks.ts';
+import { parseGet, parsePeek, parseReadEvents, parseWait } from './parse-tasks.ts';
 import { bulkHandlers } from './records/bulk-runs.ts';
 import { limitHandlers } from './records/limits.ts';
 import { pauseHandlers } from './records/pauses.ts';
@@ -69,6 +71,13 @@ export function createHandlers(engine: Engine, log: Log): Handlers {
       } catch (error) {
         return Promise.reject(error);
       }
+    },
+    async readEvents(request, caller) {
+      const command = parseReadEvents(request);
+      const recheck = recheckOfRead(caller.access, command.group);
+      if (command.waitMs > 0) caller.beginWaiting?.(readerBytes(request), recheck);
+      const { events, position } = await engine.readEvents(command, { signal: caller.signal });
+      return { events: [...events], position: formatPosition(position) };
     },
     async listQueues(request, { access }) {
       const command = parseList(request);

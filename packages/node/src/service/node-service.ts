@@ -6,6 +6,7 @@ import {
   type LeaseTasksRequest,
   type Method,
   methods,
+  type ReadEventsRequest,
   type ReplyOf,
   type RequestOf,
   type StreamCall,
@@ -20,6 +21,7 @@ import {
   type Caller,
   LARGE_LOOKS,
   type RawService,
+  readerBytes,
   type StreamOperation,
   type StreamSession,
   type TaskHandlers,
@@ -60,10 +62,15 @@ export function createNodeService(handlers: Handlers, turns?: FairTurns): RawSer
 }
 
 /** The methods that change tasks, or wait for changes. They are run in turns. */
-type Work = Pick<Handlers, 'updateTasks' | 'leaseTasks' | 'batchUpdateTasks' | 'batchLeaseTasks' | 'waitForTasks'>;
+type Work = Pick<
+  Handlers,
+  'updateTasks' | 'leaseTasks' | 'batchUpdateTasks' | 'batchLeaseTasks' | 'waitForTasks' | 'readEvents'
+>;
 
 /** A lease counts for at most this number of tasks, because fewer tasks than requested may be available. */
 const MOST_LEASE_TASKS = 32;
+/** A read of events counts as a lease: it may have many events or none. */
+const READ_SIZE: Size = { tasks: MOST_LEASE_TASKS, kib: 0, copiedKib: 0 };
 /** A pattern whose expression has to be compiled counts for this number of tasks. */
 const NEW_REGEX_TASKS = 64;
 
@@ -149,6 +156,14 @@ function inTurns(handlers: Handlers, turns: FairTurns): Work {
         () => REQUEST_BYTES + sum(request.tasks, ({ queue, pid }) => ENTRY_BYTES + queue.length + pid.length),
         () => handlers.waitForTasks(request, caller),
       ),
+    readEvents: (request, caller) =>
+      run(
+        caller,
+        READ_SIZE,
+        false,
+        () => REQUEST_BYTES + readerBytes(request),
+        () => handlers.readEvents(request, caller),
+      ),
   };
 }
 
@@ -205,6 +220,8 @@ class NodeStreamSession implements StreamSession {
         return this.#leaseOf(id, apartFrom(memory, call.value));
       case 'wait':
         return this.#waitOf(id, { ...call.value, tasks: call.value.tasks.map(ownPid) });
+      case 'events':
+        return this.#eventsOf(id, apartFromMessage(call.value));
       case 'cancel':
         return { kind: 'cancel', id };
       case undefined:
@@ -223,6 +240,11 @@ class NodeStreamSession implements StreamSession {
     return { kind: 'waiting', method: 'WaitForTasks', id, bytes: awaitedBytes(request.tasks), run };
   }
 
+  #eventsOf(id: number, request: ReadEventsRequest): StreamOperation {
+    const run = (caller: Caller) => this.#events(request, caller);
+    return { kind: 'waiting', method: 'ReadEvents', id, bytes: readerBytes(request), run };
+  }
+
   async #update(request: UpdateTasksRequest, caller: Caller) {
     return { $case: 'update' as const, value: await this.#handlers.updateTasks(request, caller) };
   }
@@ -234,11 +256,21 @@ class NodeStreamSession implements StreamSession {
   async #wait(request: WaitForTasksRequest, caller: Caller) {
     return { $case: 'wait' as const, value: await this.#handlers.waitForTasks(request, caller) };
   }
+
+  async #events(request: ReadEventsRequest, caller: Caller) {
+    return { $case: 'events' as const, value: await this.#handlers.readEvents(request, caller) };
+  }
 }
 
 /** Copies `maxPid`, because a view would keep the whole message in memory while the lease waits. */
 const apartFrom = (memory: ArrayBufferLike, request: LeaseTasksRequest): LeaseTasksRequest =>
   request.maxPid.buffer === memory ? { ...request, maxPid: new Uint8Array(request.maxPid) } : request;
+
+/** As `apartFrom`, for the task of a read of events. */
+const apartFromMessage = (request: ReadEventsRequest): ReadEventsRequest =>
+  request.task?.$case === 'pid'
+    ? { ...request, task: { $case: 'pid', value: new Uint8Array(request.task.value) } }
+    : request;
 
 /** As `apartFrom`, for an awaited task. */
 const ownPid = (task: AwaitedTask): AwaitedTask => ({ ...task, pid: new Uint8Array(task.pid) });

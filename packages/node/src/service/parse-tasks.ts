@@ -1,14 +1,24 @@
-import type { GetCommand, PeekCommand, WaitCommand } from '@taskmaster/engine/domain';
 import {
+  EventFilter,
+  type GetCommand,
+  type PeekCommand,
+  parsePosition,
+  type ReadEventsCommand,
+  type WaitCommand,
+} from '@taskmaster/engine/domain';
+import {
+  EventKind,
   type GetTasksRequest,
   limits,
   PeekKind,
   type PeekTasksRequest,
+  type ReadEventsRequest,
   type WaitForTasksRequest,
 } from '@taskmaster/proto';
 import {
   countAtMost,
   duration,
+  excerpt,
   leaseToken,
   OneGroup,
   pid,
@@ -56,6 +66,35 @@ export function parseGet(request: GetTasksRequest): GetCommand {
     pids: pids.map((bytes, index) => pid(bytes, { list: 'pids', index, field: '' })),
     keys: keys.map((key, index) => taskKey(key, { list: 'keys', index, field: '' })),
     includeData: request.includeData,
+  };
+}
+
+const eventKinds: ReadonlySet<number> = new Set(Object.values(EventKind).filter((kind) => kind > 0));
+
+/** Throws a `Refusal` unless the engine can take the request as it is. */
+export function parseReadEvents(request: ReadEventsRequest): ReadEventsCommand {
+  const { task, kinds, maxEvents } = request;
+  const queues = queueName(request.queues, { field: 'queues' });
+  countAtMost(kinds.length, { field: 'kinds' }, limits.eventKinds);
+  for (const [index, kind] of kinds.entries()) {
+    if (!eventKinds.has(kind)) {
+      refuse('INVALID_ARGUMENT', { list: 'kinds', index, field: '' }, `is ${kind}: no such kind`, { value: kind });
+    }
+  }
+  const after = request.after === '' ? undefined : parsePosition(request.after);
+  if (after === undefined && request.after !== '') {
+    refuse('INVALID_ARGUMENT', { field: 'after' }, `is ${excerpt(request.after)}: no position`);
+  }
+  const named = {
+    pid: task?.$case === 'pid' ? pid(task.value, { field: 'pid' }) : undefined,
+    key: task?.$case === 'key' ? taskKey(task.value, { field: 'key' }) : undefined,
+  };
+  return {
+    group: queues.group,
+    after,
+    filter: new EventFilter(queues, kinds.length === 0 ? undefined : new Set(kinds), named),
+    most: wholeNumber(maxEvents, { field: 'max_events' }, 0, limits.readEvents) || limits.readEvents,
+    waitMs: duration(request.waitMs, { field: 'wait_ms' }, 0, limits.waitMs),
   };
 }
 

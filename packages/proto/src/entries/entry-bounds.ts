@@ -65,6 +65,7 @@ export const entryBounds = {
   stats: [{ field: 'queues', counted: { 1: 'each' }, most: limits.listQueues }],
   get: [{ field: 'pids', counted: { 2: 'each', 4: 'each' }, most: limits.peekTasks }],
   wait: [{ field: 'tasks', counted: awaited, most: limits.awaitedTasks }],
+  events: [{ field: 'kinds', counted: { 3: 'each' }, most: limits.eventKinds }],
   subscribe: [
     { field: 'filter.all', counted: { 3: { 1: 'each' } }, most: limits.filterTests },
     {

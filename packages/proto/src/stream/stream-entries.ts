@@ -12,13 +12,13 @@ export interface StreamEntry {
 }
 
 /** Fields of StreamCall. */
-export const CallField = { update: 2, lease: 3, cancel: 4, wait: 5 } as const;
+export const CallField = { update: 2, lease: 3, cancel: 4, wait: 5, events: 6 } as const;
 /** Fields of StreamResult. */
-export const ResultField = { update: 2, lease: 3, error: 4, wait: 5 } as const;
+export const ResultField = { update: 2, lease: 3, error: 4, wait: 5, events: 6 } as const;
 
 /** The first and the last of these fields. */
 const FIRST_FIELD = 2;
-const LAST_FIELD = 5;
+const LAST_FIELD = 6;
 /** Tags of an entry, which is the first field of both messages, and of its id. */
 const ENTRY_TAG = 0x0a;
 const ID_TAG = 0x08;

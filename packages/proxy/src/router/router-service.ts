@@ -48,7 +48,7 @@ import { peerOf, sharedPeerOf } from './routed-peer.ts';
 import type { RoutedCaller, Router } from './routing/router.ts';
 import { ServedCaller } from './served-caller.ts';
 import { routeOf, type UpdateRoute, updateTasks } from './updates.ts';
-import { waitForTasks } from './waits.ts';
+import { readEvents, waitForTasks } from './waits.ts';
 
 /** The cluster service of a router. Any node answers for the whole cluster. */
 export function createClusterForwarding(router: Router): UnaryService {
@@ -120,6 +120,7 @@ export function createRouterService(router: Router): RawService {
     BatchUpdateTasks: streamed(batchUpdate),
     BatchLeaseTasks: streamed(batchLease),
     WaitForTasks: streamed(waitForTasks),
+    ReadEvents: streamed(readEvents),
     ListQueues: look(single(listQueues)),
     GetQueueStats: look(single(getQueueStats)),
     ListSchedules: look(single(listSchedules)),
@@ -239,7 +240,9 @@ class RoutedStreamSession implements StreamSession {
       case 'lease':
         return this.#leaseOf(id, bytes);
       case 'wait':
-        return this.#waitOf(id, bytes);
+        return this.#waitOf('WaitForTasks', id, bytes);
+      case 'events':
+        return this.#waitOf('ReadEvents', id, bytes);
       case 'cancel':
         return { kind: 'cancel', id };
       case undefined:
@@ -263,10 +266,10 @@ class RoutedStreamSession implements StreamSession {
     return { kind: 'waiting', method: 'LeaseTasks', id, bytes: request.length, run };
   }
 
-  #waitOf(id: number, bytes: Uint8Array): StreamOperation {
+  #waitOf(method: 'WaitForTasks' | 'ReadEvents', id: number, bytes: Uint8Array): StreamOperation {
     const request = Buffer.from(bytes);
-    const run = (caller: Caller) => this.#wait(request, caller);
-    return { kind: 'waiting', method: 'WaitForTasks', id, bytes: request.length, run };
+    const run = (caller: Caller) => this.#wait(method, request, caller);
+    return { kind: 'waiting', method, id, bytes: request.length, run };
   }
 
   async #update(bytes: Uint8Array, route: UpdateRoute, caller: Caller): Promise<StreamReply> {
@@ -281,8 +284,10 @@ class RoutedStreamSession implements StreamSession {
     return { $case: 'encoded', field: ResultField.lease, bytes: reply };
   }
 
-  async #wait(bytes: Buffer, caller: Caller): Promise<StreamReply> {
-    const reply = await waitForTasks(this.#router, bytes, new StreamedCaller(this.#sender, caller));
-    return { $case: 'encoded', field: ResultField.wait, bytes: reply };
+  async #wait(method: 'WaitForTasks' | 'ReadEvents', bytes: Buffer, caller: Caller): Promise<StreamReply> {
+    const isForTasks = method === 'WaitForTasks';
+    const serve = isForTasks ? waitForTasks : readEvents;
+    const reply = await serve(this.#router, bytes, new StreamedCaller(this.#sender, caller));
+    return { $case: 'encoded', field: isForTasks ? ResultField.wait : ResultField.events, bytes: reply };
   }
 }

@@ -46,6 +46,7 @@ const streamedFields: { readonly [M in UnaryMethod]?: { readonly field: number; 
   UpdateTasks: { field: CallField.update, expected: ResultField.update },
   LeaseTasks: { field: CallField.lease, expected: ResultField.lease },
   WaitForTasks: { field: CallField.wait, expected: ResultField.wait },
+  ReadEvents: { field: CallField.events, expected: ResultField.events },
 };
 
 const CANCEL: StreamedRequest = { field: CallField.cancel, bytes: new Uint8Array(0) };

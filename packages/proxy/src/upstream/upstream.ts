@@ -13,8 +13,8 @@ import type { CallerAccess } from '@taskmaster/server/access';
 export type UnaryMethod = MethodName<TaskMethodKey | ClusterMethodKey>;
 
 /** Whether calls of this method wait at the node until they are answered or cancelled. */
-export const isWaiting = (method: UnaryMethod): method is 'LeaseTasks' | 'WaitForTasks' =>
-  method === 'LeaseTasks' || method === 'WaitForTasks';
+export const isWaiting = (method: UnaryMethod): method is 'LeaseTasks' | 'WaitForTasks' | 'ReadEvents' =>
+  method === 'LeaseTasks' || method === 'WaitForTasks' || method === 'ReadEvents';
 
 /** The caller for whom a router calls nodes. */
 export interface RoutedPeer {

@@ -1,5 +1,5 @@
 import type { CallSignal, Refusal } from '@taskmaster/engine/domain';
-import type { LeaseTasksRequest, MethodHandlers, TaskMethodKey } from '@taskmaster/proto';
+import type { LeaseTasksRequest, MethodHandlers, ReadEventsRequest, TaskMethodKey } from '@taskmaster/proto';
 import { ANONYMOUS } from '../access/access-table.ts';
 import type { CallerAccess } from '../access/caller-access.ts';
 import type { Visitor } from './turnstile.ts';
@@ -63,6 +63,10 @@ export function waitingBytes({ queues, patterns }: Pick<LeaseTasksRequest, 'queu
   for (const { nameRegex, group = '' } of patterns) bytes += PATTERN_BYTES + nameRegex.length + group.length;
   return bytes;
 }
+
+/** Approximate memory that a read of events uses while it waits, in bytes. */
+export const readerBytes = ({ queues, task }: Pick<ReadEventsRequest, 'queues' | 'task'>): number =>
+  PATTERN_BYTES + queues.length + (task?.value.length ?? 0);
 
 /** Approximate memory that a wait for these tasks uses, in bytes. */
 export function awaitedBytes(tasks: readonly { readonly queue: string; readonly pid: Uint8Array }[]): number {

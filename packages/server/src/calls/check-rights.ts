@@ -96,6 +96,14 @@ export function recheckOfWait(
   return check;
 }
 
+/** Checks the right to read a group, now and later. Undefined: it cannot change. */
+export function recheckOfRead(access: CallerAccess, group: string): (() => void) | undefined {
+  if (access.isUnlimited) return undefined;
+  const check = (): void => access.require('read', group);
+  check();
+  return check;
+}
+
 /** The filter, restricted to the queues that the caller may read. */
 export function readableOnly(access: CallerAccess, filter: QueueFilter): QueueFilter {
   if (access.isUnlimited) return filter;

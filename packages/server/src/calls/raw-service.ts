@@ -50,7 +50,7 @@ export type StreamOperation =
   | {
       /** It may wait, and a message cancels it. */
       readonly kind: 'waiting';
-      readonly method: 'LeaseTasks' | 'WaitForTasks';
+      readonly method: 'LeaseTasks' | 'WaitForTasks' | 'ReadEvents';
       readonly id: number;
       /** Approximate memory that the call uses while it waits, in bytes. It does not keep its message. */
       readonly bytes: number;

@@ -45,6 +45,8 @@ const NO_BYTES = new Uint8Array(0);
 const NOTHING = {
   LeaseTasks: { $case: 'lease', value: { tasks: [], moreQueues: [] } },
   WaitForTasks: { $case: 'wait', value: { ended: [] } },
+  // The reader goes on where it was.
+  ReadEvents: { $case: 'events', value: { events: [], position: '' } },
 } satisfies Record<string, StreamReply>;
 
 /** The share of the calls in flight that may be waiting. Other calls and cancellations are still read. */

@@ -2,6 +2,7 @@ import {
   encodeStreamEntries,
   encodeToBuffer,
   LeaseTasksResponse,
+  ReadEventsResponse,
   ResultField,
   type StreamEntry,
   StreamResponse,
@@ -42,6 +43,8 @@ function entryOf({ id, reply }: StreamAnswer): StreamEntry {
       return { id, field: ResultField.lease, bytes: encodeToBuffer(LeaseTasksResponse, reply.value) };
     case 'wait':
       return { id, field: ResultField.wait, bytes: encodeToBuffer(WaitForTasksResponse, reply.value) };
+    case 'events':
+      return { id, field: ResultField.events, bytes: encodeToBuffer(ReadEventsResponse, reply.value) };
     case 'error':
       return { id, field: ResultField.error, bytes: encodeToBuffer(WireError, reply.value) };
     default:
@@ -85,6 +88,10 @@ function aboutBytes(reply: StreamReply): number {
     case 'wait':
       for (const { result, error } of reply.value.ended)
         bytes += 48 + (result?.length ?? 0) + (error?.message.length ?? 0);
+      return bytes;
+    case 'events':
+      for (const { position, queue, pid, text } of reply.value.events)
+        bytes += 48 + position.length + queue.length + pid.length + text.length;
       return bytes;
     case 'error':
       return errorBytes(reply.value);

@@ -1,4 +1,4 @@
-import { methods, TaskOutcome, type WaitForTasksRequest } from '@taskmaster/proto';
+import { EventKind, methods, TaskOutcome, type WaitForTasksRequest } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
 import { bytes, dequeue, enqueue, lease, QUEUE, release, text, update } from './transport-requests.ts';
 import type { TransportWorld } from './transport-world.ts';
@@ -43,6 +43,27 @@ export function waitsContract(start: () => Promise<TransportWorld>): void {
     expect(await settle(transport.unary(methods.waitForTasks, wait('a', 1_100), { timeoutMs: 1_000 }))).toEqual({
       ended: [],
     });
+  });
+
+  test('a read of events has what happened behind a position, and waits for the next event', async () => {
+    await using world = await start();
+    const { transport, settle } = world;
+    const read = { queues: QUEUE, after: '', kinds: [], task: undefined, maxEvents: 0, waitMs: 0 };
+    const { events, position } = await transport.unary(methods.readEvents, read);
+    expect([events, position]).toEqual([[], expect.any(String)]);
+    await transport.unary(methods.updateTasks, enqueue('a'));
+    const { events: seen, position: after } = await transport.unary(methods.readEvents, { ...read, after: position });
+    expect(seen).toMatchObject([{ kind: EventKind.EVENT_KIND_ENQUEUED, queue: QUEUE, position: after }]);
+    const waiting = transport.unary(methods.readEvents, { ...read, after, waitMs: 20_000 });
+    await transport.unary(methods.updateTasks, enqueue('b'));
+    const [next] = (await settle(waiting)).events;
+    expect(text(next?.pid)).toBe('b');
+    expect(await settle(transport.unary(methods.readEvents, { ...read, waitMs: 1_100 }, { timeoutMs: 1_000 }))).toEqual(
+      {
+        events: [],
+        position: expect.any(String),
+      },
+    );
   });
 
   test('a leased task that is cancelled stays until its attempt ends, and its worker is told', async () => {

@@ -1,7 +1,6 @@
 import { limits, type QueueName } from '@taskmaster/proto';
-import { encodeEnd, type RecordedEnd, recordPid } from '../../domain/end-record.ts';
+import { deadLetterEnd, encodeEnd, type RecordedEnd, recordPid } from '../../domain/end-record.ts';
 import type { Instant, Pid } from '../../domain/ids.ts';
-import type { TaskState } from '../../domain/task.ts';
 import type { CachedTask } from '../../queues/cache/places.ts';
 import type { Queue } from '../../queues/queue.ts';
 import { endRecords } from '../../records/record-store.ts';
@@ -61,12 +60,4 @@ export function moveAll(
     // Counted from now on: the node may have been down when the last attempt ended.
     leaveEnd(draft, queue.ledger.name, pid, end, limits.defaultResultRetentionMs + now - end.at);
   }
-}
-
-/** The end of a task, seen from its former queue. `state`: in its dead-letter queue. */
-export function deadLetterEnd({ attempts, history }: TaskState, now: Instant): RecordedEnd {
-  const last = history?.failures.at(-1);
-  const failure = last?.attempt === attempts ? last : undefined;
-  const rest = { attempts, result: undefined, error: failure?.error?.message, cancelReason: undefined };
-  return { outcome: 'dead-lettered', at: failure?.at ?? now, ...rest };
 }

@@ -1,4 +1,4 @@
-import { limits, type WaitForTasksRequest } from '@taskmaster/proto';
+import { EventKind, limits, type ReadEventsRequest, type Reason, type WaitForTasksRequest } from '@taskmaster/proto';
 import type { BadRequest } from './bad-request.ts';
 import { aDequeue, anUpdate, aPeek, aWait, bytes } from './requests.ts';
 
@@ -9,12 +9,36 @@ const wait = (change: Partial<WaitForTasksRequest>): Call => {
 };
 const tasks = (...named: readonly (readonly [queue: string, pid: string])[]): Call =>
   wait({ tasks: named.map(([queue, pid]) => ({ queue, pid: bytes(pid) })) });
+const read = (change: Partial<ReadEventsRequest>): Call => {
+  const request = { queues: 'shop#*', after: '', kinds: [], task: undefined, maxEvents: 0, waitMs: 0, ...change };
+  return (node) => node.readEvents(request);
+};
 const result = (change: Parameters<typeof aDequeue>[0]): Call => {
   return (node) => node.updateTasks(anUpdate({ dequeue: [aDequeue(change)] }));
 };
 const DAY_MS = 24 * 3600 * 1000;
 
-/** Bad waits for tasks, bad results, bad cancellations, and the queue of the results. */
+const badReads: readonly (readonly [
+  what: string,
+  reason: Reason,
+  field: string,
+  change: Partial<ReadEventsRequest>,
+])[] = [
+  ['of no queue', 'INVALID_QUEUE', 'queues', { queues: 'shop#' }],
+  ['of a reserved queue', 'INVALID_QUEUE', 'queues', { queues: 'shop#$taskmaster/results' }],
+  ['of an unknown kind', 'INVALID_ARGUMENT', 'kinds[1]', { kinds: [EventKind.EVENT_KIND_LEASED, 99 as EventKind] }],
+  ['of no kind', 'INVALID_ARGUMENT', 'kinds[0]', { kinds: [EventKind.EVENT_KIND_UNSPECIFIED] }],
+  ['of too many kinds', 'TOO_MANY_ITEMS', 'kinds', { kinds: Array(limits.eventKinds + 1).fill(2) }],
+  ['of a task without a PID', 'INVALID_PID', 'pid', { task: { $case: 'pid', value: bytes('') } }],
+  ['of a task without a key', 'INVALID_ARGUMENT', 'key', { task: { $case: 'key', value: '' } }],
+  ['behind no position', 'INVALID_ARGUMENT', 'after', { after: 'now' }],
+  ['behind a negative position', 'INVALID_ARGUMENT', 'after', { after: '0--1' }],
+  ['of less than no events', 'INVALID_ARGUMENT', 'max_events', { maxEvents: -1 }],
+  ['of too many events', 'INVALID_ARGUMENT', 'max_events', { maxEvents: limits.readEvents + 1 }],
+  ['that waits for hours', 'INVALID_ARGUMENT', 'wait_ms', { waitMs: limits.waitMs + 1 }],
+];
+
+/** Bad waits for tasks, bad reads of events, bad results, bad cancellations, and the queue of the results. */
 export const badWaits: readonly BadRequest[] = [
   {
     what: 'a wait for a task of a reserved queue',
@@ -55,6 +79,9 @@ export const badWaits: readonly BadRequest[] = [
   },
   { what: 'a negative wait', reason: 'INVALID_ARGUMENT', field: 'wait_ms', call: wait({ waitMs: -1 }) },
   { what: 'a wait of hours', reason: 'INVALID_ARGUMENT', field: 'wait_ms', call: wait({ waitMs: limits.waitMs + 1 }) },
+  ...badReads.map(
+    ([what, reason, field, change]): BadRequest => ({ what: `a read ${what}`, reason, field, call: read(change) }),
+  ),
   {
     what: 'a large result',
     reason: 'DATA_TOO_LARGE',

@@ -25,6 +25,7 @@ import {
   StartBulkRunRequest,
   StartBulkRunResponse,
 } from "./bulk.ts";
+import { ReadEventsRequest, ReadEventsResponse } from "./events.ts";
 import { GetTasksRequest, GetTasksResponse, PeekTasksRequest, PeekTasksResponse } from "./inspection.ts";
 import {
   DeleteQueueRequest,
@@ -152,7 +153,21 @@ export const TaskMasterServiceService = {
       encodeToBuffer(WaitForTasksResponse, value),
     responseDeserialize: (value: Buffer): WaitForTasksResponse => WaitForTasksResponse.decode(value),
   },
-  /** Serves updates, leases and waits over one long-lived stream, in any order. This is the fastest way. */
+  /**
+   * Reads what has happened in queues of a group behind a position, or waits until something happens. A reader calls it again
+   * with the position of the last reply. The node keeps events of a group from its first reader on, until it has had none for ten
+   * minutes; older positions get an event that says so.
+   */
+  readEvents: {
+    path: "/taskmaster.v1.TaskMasterService/ReadEvents" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ReadEventsRequest): Buffer => encodeToBuffer(ReadEventsRequest, value),
+    requestDeserialize: (value: Buffer): ReadEventsRequest => ReadEventsRequest.decode(value),
+    responseSerialize: (value: ReadEventsResponse): Buffer => encodeToBuffer(ReadEventsResponse, value),
+    responseDeserialize: (value: Buffer): ReadEventsResponse => ReadEventsResponse.decode(value),
+  },
+  /** Serves updates, leases, waits and reads of events over one long-lived stream, in any order. This is the fastest way. */
   stream: {
     path: "/taskmaster.v1.TaskMasterService/Stream" as const,
     requestStream: true as const,
@@ -457,7 +472,13 @@ export interface TaskMasterServiceServer extends UntypedServiceImplementation {
   batchLeaseTasks: handleUnaryCall<BatchLeaseTasksRequest, BatchLeaseTasksResponse>;
   /** Waits until tasks have ended. Returns their results. */
   waitForTasks: handleUnaryCall<WaitForTasksRequest, WaitForTasksResponse>;
-  /** Serves updates, leases and waits over one long-lived stream, in any order. This is the fastest way. */
+  /**
+   * Reads what has happened in queues of a group behind a position, or waits until something happens. A reader calls it again
+   * with the position of the last reply. The node keeps events of a group from its first reader on, until it has had none for ten
+   * minutes; older positions get an event that says so.
+   */
+  readEvents: handleUnaryCall<ReadEventsRequest, ReadEventsResponse>;
+  /** Serves updates, leases, waits and reads of events over one long-lived stream, in any order. This is the fastest way. */
   stream: handleBidiStreamingCall<StreamRequest, StreamResponse>;
   /** Lists the queues that hold tasks, in order of their names. */
   listQueues: handleUnaryCall<ListQueuesRequest, ListQueuesResponse>;
@@ -612,7 +633,27 @@ export interface TaskMasterServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: WaitForTasksResponse) => void,
   ): ClientUnaryCall;
-  /** Serves updates, leases and waits over one long-lived stream, in any order. This is the fastest way. */
+  /**
+   * Reads what has happened in queues of a group behind a position, or waits until something happens. A reader calls it again
+   * with the position of the last reply. The node keeps events of a group from its first reader on, until it has had none for ten
+   * minutes; older positions get an event that says so.
+   */
+  readEvents(
+    request: ReadEventsRequest,
+    callback: (error: ServiceError | null, response: ReadEventsResponse) => void,
+  ): ClientUnaryCall;
+  readEvents(
+    request: ReadEventsRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ReadEventsResponse) => void,
+  ): ClientUnaryCall;
+  readEvents(
+    request: ReadEventsRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ReadEventsResponse) => void,
+  ): ClientUnaryCall;
+  /** Serves updates, leases, waits and reads of events over one long-lived stream, in any order. This is the fastest way. */
   stream(): ClientDuplexStream<StreamRequest, StreamResponse>;
   stream(options: Partial<CallOptions>): ClientDuplexStream<StreamRequest, StreamResponse>;
   stream(metadata: Metadata, options?: Partial<CallOptions>): ClientDuplexStream<StreamRequest, StreamResponse>;

@@ -5,13 +5,14 @@
 import { checkEnd, readTag, skipField } from "../../../codec/fields.ts";
 import { readInt64, writeInt64 } from "../../../codec/int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
+import { ReadEventsRequest, ReadEventsResponse } from "./events.ts";
 import { Error, LeaseTasksRequest, LeaseTasksResponse, UpdateTasksRequest, UpdateTasksResponse } from "./tasks.ts";
 import { WaitForTasksRequest, WaitForTasksResponse } from "./waits.ts";
 
 /**
  * One or more calls. The node stops reading a stream while the stream has too many calls in flight or too many unread answers.
- * The client notices it by HTTP/2 flow control. Up to 12,288 leases and waits of a stream may wait. More are refused with
- * TOO_MANY_WAITERS, so that the node still reads other calls.
+ * The client notices it by HTTP/2 flow control. Up to 12,288 leases and waits of a stream may wait, with reads of events. More
+ * are refused with TOO_MANY_WAITERS, so that the node still reads other calls.
  */
 export interface StreamRequest {
   /**
@@ -34,11 +35,14 @@ export interface StreamCall {
     /** See LeaseTasks. */
     { $case: "lease"; value: LeaseTasksRequest }
     | //
-    /** Cancels a waiting lease or wait, which is answered with CANCELLED. Has no effect on other calls. */
+    /** Cancels a waiting lease, wait or read of events, which is answered with CANCELLED. Has no effect on other calls. */
     { $case: "cancel"; value: CancelCall }
     | //
     /** See WaitForTasks. */
     { $case: "wait"; value: WaitForTasksRequest }
+    | //
+    /** See ReadEvents. */
+    { $case: "events"; value: ReadEventsRequest }
     | undefined;
 }
 
@@ -70,6 +74,9 @@ export interface StreamResult {
     | //
     /** The wait is over. */
     { $case: "wait"; value: WaitForTasksResponse }
+    | //
+    /** Events, or the wait for them is over. */
+    { $case: "events"; value: ReadEventsResponse }
     | undefined;
 }
 
@@ -139,6 +146,9 @@ export const StreamCall: MessageFns<StreamCall> = {
       case "wait":
         WaitForTasksRequest.encode(message.call.value, writer.uint32(42).fork()).join();
         break;
+      case "events":
+        ReadEventsRequest.encode(message.call.value, writer.uint32(50).fork()).join();
+        break;
     }
     return writer;
   },
@@ -194,6 +204,14 @@ export const StreamCall: MessageFns<StreamCall> = {
             }
 
             message.call = { $case: "wait", value: WaitForTasksRequest.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.call = { $case: "events", value: ReadEventsRequest.decode(reader, reader.uint32()) };
             continue;
           }
         }
@@ -306,6 +324,9 @@ export const StreamResult: MessageFns<StreamResult> = {
       case "wait":
         WaitForTasksResponse.encode(message.result.value, writer.uint32(42).fork()).join();
         break;
+      case "events":
+        ReadEventsResponse.encode(message.result.value, writer.uint32(50).fork()).join();
+        break;
     }
     return writer;
   },
@@ -361,6 +382,14 @@ export const StreamResult: MessageFns<StreamResult> = {
             }
 
             message.result = { $case: "wait", value: WaitForTasksResponse.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.result = { $case: "events", value: ReadEventsResponse.decode(reader, reader.uint32()) };
             continue;
           }
         }

@@ -1,0 +1,173 @@
+import { Event, EventKind, formatQueueName, parseQueueName, type QueueName } from '@taskmaster/proto';
+import { latin1Of } from './bytes.ts';
+import type { Instant, PartitionId, Pid, Ticket } from './ids.ts';
+import { type NameMatcher, namePattern } from './name-pattern.ts';
+
+/** Something that has happened in a group. */
+export interface GroupEvent {
+  readonly kind: EventKind;
+  readonly at: Instant;
+  /** Full name; of a pause with the pattern as its name. */
+  readonly queue: string;
+  /** Empty: it is not about one task. */
+  readonly pid: Pid;
+  /** Empty: the task has none. */
+  readonly key: string;
+  readonly attempts: number;
+  readonly worker: string;
+  readonly text: string;
+  /** Where the task is now, if it has left its place for another one. */
+  readonly to: { readonly queue: string; readonly pid: Pid } | undefined;
+  /** How many tasks a queue had that was deleted. */
+  readonly tasks: number;
+}
+
+/** The events of an atom in a group that has readers. */
+export interface EventsOfGroup {
+  readonly group: string;
+  readonly events: readonly GroupEvent[];
+}
+
+/** A place among the events of a partition. */
+export interface EventPosition {
+  readonly partition: PartitionId;
+  /** All events of earlier atoms come before. */
+  readonly ticket: Ticket;
+  /** How many events of the atom with this ticket come before. 0: all. */
+  readonly count: number;
+}
+
+const POSITION = /^(\d{1,5})-(\d{1,16})(?:-(\d{1,9}))?$/;
+
+export const formatPosition = ({ partition, ticket, count }: EventPosition): string =>
+  count === 0 ? `${partition}-${ticket}` : `${partition}-${ticket}-${count}`;
+
+/** Undefined: the text is not a position. */
+export function parsePosition(text: string): EventPosition | undefined {
+  const [, partition, ticket, count = 0] = POSITION.exec(text) ?? [];
+  if (ticket === undefined || !Number.isSafeInteger(Number(ticket))) return undefined;
+  return { partition: Number(partition) as PartitionId, ticket: Number(ticket) as Ticket, count: Number(count) };
+}
+
+/** A read of the events of a group. */
+export interface ReadEventsCommand {
+  readonly group: string;
+  /** Undefined: from now on. */
+  readonly after: EventPosition | undefined;
+  readonly filter: EventFilter;
+  readonly most: number;
+  readonly waitMs: number;
+}
+
+/** The events behind a position, and the position to go on behind. */
+export interface EventPage {
+  readonly events: readonly Event[];
+  readonly position: EventPosition;
+}
+
+/** The events that a reader wants. */
+export class EventFilter {
+  readonly #queues: QueueName;
+  readonly #hasName: NameMatcher;
+  /** Its only queue. Undefined: there may be several. */
+  readonly #only: string | undefined;
+  readonly #kinds: ReadonlySet<EventKind> | undefined;
+  readonly #pid: Pid | undefined;
+  readonly #key: string | undefined;
+
+  /** `queues`: its name is a pattern. `kinds`, `pid` and `key`: undefined: any. */
+  constructor(
+    queues: QueueName,
+    kinds: ReadonlySet<EventKind> | undefined,
+    { pid, key }: { readonly pid?: Pid | undefined; readonly key?: string | undefined },
+  ) {
+    this.#queues = queues;
+    this.#hasName = namePattern(queues.name);
+    this.#only = queues.name.includes('*') ? undefined : formatQueueName(queues);
+    this.#kinds = kinds;
+    this.#pid = pid;
+    this.#key = key;
+  }
+
+  /** `event`: of its group. */
+  has(event: GroupEvent): boolean {
+    const { kind, queue, to } = event;
+    if (this.#kinds !== undefined && !this.#kinds.has(kind)) return false;
+    if (!this.#isOfTask(event)) return false;
+    return this.#hasQueue(queue) || (to !== undefined && this.#hasQueue(to.queue)) || this.#isPaused(event);
+  }
+
+  #isOfTask({ kind, pid, key, to }: GroupEvent): boolean {
+    if (this.#pid === undefined && this.#key === undefined) return true;
+    if (kind === EventKind.EVENT_KIND_QUEUE_DELETED) return true;
+    return this.#pid === undefined ? key === this.#key : pid === this.#pid || to?.pid === this.#pid;
+  }
+
+  #hasQueue(fullName: string): boolean {
+    return this.#only === undefined ? this.#hasName(parseQueueName(fullName).name) : fullName === this.#only;
+  }
+
+  /** Whether a pause is of all its queues: a pattern that matches the text of another one matches all that this one matches. */
+  #isPaused({ kind, queue }: GroupEvent): boolean {
+    const isPause = kind === EventKind.EVENT_KIND_PAUSED || kind === EventKind.EVENT_KIND_RESUMED;
+    return isPause && namePattern(parseQueueName(queue).name)(this.#queues.name);
+  }
+}
+
+const NO_BYTES = new Uint8Array(0);
+const bytesOf = (pid: Pid): Uint8Array => (pid === '' ? NO_BYTES : Buffer.from(pid, 'latin1'));
+
+/** The event as callers see it. Log entries have it without a position. */
+export const eventMessage = (event: GroupEvent, position = ''): Event => ({
+  position,
+  kind: event.kind,
+  atUnixMs: event.at,
+  queue: event.queue,
+  pid: bytesOf(event.pid),
+  key: event.key,
+  attempts: event.attempts,
+  worker: event.worker,
+  text: event.text,
+  toQueue: event.to?.queue ?? '',
+  toPid: bytesOf(event.to?.pid ?? ('' as Pid)),
+  tasks: event.tasks,
+});
+
+/** Says that events before this position may be missed. */
+export const missedMessage = (position: string): Event => eventMessage(MISSED, position);
+
+const MISSED: GroupEvent = {
+  kind: EventKind.EVENT_KIND_MISSED,
+  at: 0 as Instant,
+  queue: '',
+  pid: '' as Pid,
+  key: '',
+  attempts: 0,
+  worker: '',
+  text: '',
+  to: undefined,
+  tasks: 0,
+};
+
+/** Reads an event of a log entry. */
+export function decodeEvent(bytes: Uint8Array): GroupEvent {
+  const { kind, atUnixMs, queue, pid, key, attempts, worker, text, toQueue, toPid, tasks } = Event.decode(bytes);
+  return {
+    kind,
+    at: atUnixMs as Instant,
+    queue,
+    pid: latin1Of(pid) as Pid,
+    key,
+    attempts,
+    worker,
+    text,
+    to: toQueue === '' ? undefined : { queue: toQueue, pid: latin1Of(toPid) as Pid },
+    tasks,
+  };
+}
+
+export const encodeEvent = (event: GroupEvent): Uint8Array => Event.encode(eventMessage(event)).finish();
+
+/** Approximate memory of an event, in bytes. */
+export const eventBytes = ({ pid, key, text, worker, to }: GroupEvent): number =>
+  200 + pid.length + key.length + text.length + worker.length + (to === undefined ? 0 : 64 + to.pid.length);

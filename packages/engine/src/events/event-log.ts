@@ -1,0 +1,337 @@
+import { Deque } from '@js-sdsl/deque';
+import { NOTHING_CHANGED } from '@taskmaster/proto';
+import type { ApplyAtom } from '../domain/atom.ts';
+import type { CallSignal } from '../domain/call-signal.ts';
+import { takeFirst } from '../domain/deques.ts';
+import { type EventPage, type EventsOfGroup, eventBytes, type ReadEventsCommand } from '../domain/events.ts';
+import type { Instant, PartitionId, Ticket } from '../domain/ids.ts';
+import { Refusal } from '../domain/refusal.ts';
+import { Deadlines } from '../leasing/deadlines.ts';
+import type { EventfulAtom } from '../log/replay.ts';
+import type { PlannedAtom } from '../planned-atom.ts';
+import type { Clock } from '../ports/clock.ts';
+import { sleep } from '../ports/sleep.ts';
+import type { Queue } from '../queues/queue.ts';
+import { EventReader } from './event-reader.ts';
+import { eventsIn } from './events-in.ts';
+import { WatchedGroup } from './watched-group.ts';
+
+/** How long the events of a group are kept after its last read, in ms. */
+const IDLE_MS = 10 * 60 * 1000;
+/** How long the log of a partition with readers is kept after a checkpoint, in ms. */
+const LOG_MS = 2 * 60 * 1000;
+/** Groups that may be read at the same time. */
+const MOST_GROUPS = 10_000;
+/** Readers that look before other calls have their turn. */
+const LOOKS_AT_ONCE = 500;
+const RETRY_MS = 1_000;
+const NONE: readonly never[] = [];
+
+export interface EventLogDeps {
+  readonly clock: Clock;
+  /** Memory for events. */
+  readonly maxBytes: number;
+  /** Limit of the readers that wait. */
+  readonly maxReaders: number;
+}
+
+/** What an event log knows of a partition with readers. */
+interface WatchedPartition {
+  readonly groups: Map<string, WatchedGroup>;
+  /** All atoms up to this one are durable. */
+  durable: Ticket;
+  /** Entries of the log up to this one may go. */
+  trimTo: Ticket;
+  /** Checkpoints, oldest first. */
+  readonly checkpoints: { readonly ticket: Ticket; readonly logBytes: number; readonly at: Instant }[];
+}
+
+/**
+ * What has happened in groups that have readers. Without readers it costs a look into an empty map for each atom.
+ *
+ *  V1  From its first reader on, the atoms of a partition say in their log entries what they do in the groups that are read. So
+ *      a restart, a hand-off and this log have the same events. A group has none behind a gap: its readers are told.
+ *  V2  A reader gets only what is durable, so that no other atom ever has a ticket that it was told.
+ *  V3  A reader that waits holds no events, and a commit waits for no reader: readers look in slices between other calls.
+ */
+export class EventLog {
+  readonly #deps: EventLogDeps;
+  readonly #partitions = new Map<PartitionId, WatchedPartition>();
+  readonly #readers = new Set<EventReader>();
+  readonly #deadlines: Deadlines<EventReader>;
+  /** The group of each atom with events, oldest atoms first. Groups that were dropped have no atoms any more. */
+  readonly #order = new Deque<WatchedGroup | undefined>();
+  /** How many of these places are of dropped groups. */
+  #stale = 0;
+  #bytes = 0;
+  #groups = 0;
+  /** Number of atoms that were committed, and of those that are durable. */
+  #committed = 0;
+  #applied = 0;
+  /** Atoms of partitions with readers that are not durable. */
+  readonly #unapplied = new Deque<{
+    readonly number: number;
+    readonly at: WatchedPartition;
+    readonly ticket: Ticket;
+  }>();
+  /** Groups whose readers are to look. */
+  readonly #changed = new Set<WatchedGroup>();
+  #isLooking = false;
+
+  constructor(deps: EventLogDeps) {
+    this.#deps = deps;
+    this.#deadlines = new Deadlines(deps.clock, (reader) => reader.end(this.#durable(reader.group)));
+  }
+
+  /** Number of readers that wait. */
+  get readers(): number {
+    return this.#readers.size;
+  }
+
+  /** True while a group has readers, or had one a while ago. */
+  get isWatching(): boolean {
+    return this.#groups > 0;
+  }
+
+  watches({ partition, ledger }: Pick<Queue, 'partition' | 'ledger'>): boolean {
+    return this.#partitions.get(partition)?.groups.has(ledger.name.group) ?? false;
+  }
+
+  /** What an atom does in groups that are read. Undefined: no group of its partition is. */
+  eventsOf(plan: PlannedAtom): ApplyAtom['events'] {
+    const watched = this.#partitions.get(plan.partition);
+    if (watched === undefined) return undefined;
+    this.#dropIdle(plan.partition, watched, plan.at);
+    if (watched.groups.size === 0) return undefined;
+    const found = eventsIn(plan, (group) => watched.groups.has(group));
+    return Array.from(watched.groups.keys(), (group) => ({ group, events: found.get(group) ?? NONE }));
+  }
+
+  /** An atom was committed. Call it for all, in order. */
+  committed({ partition, ticket, events }: ApplyAtom): void {
+    this.#committed++;
+    const watched = events && this.#partitions.get(partition);
+    if (watched === undefined) return;
+    this.#note(watched, ticket, events ?? NONE);
+    this.#unapplied.pushBack({ number: this.#committed, at: watched, ticket });
+  }
+
+  /** The next `atoms` atoms are durable. */
+  applied(atoms: number): void {
+    this.#applied += atoms;
+    for (;;) {
+      const first = this.#unapplied.front();
+      if (first === undefined || first.number > this.#applied) return;
+      this.#unapplied.popFront();
+      first.at.durable = first.ticket;
+      for (const group of first.at.groups.values()) {
+        if (group.readers.size > 0 && group.latest >= first.ticket) this.#lookSoon(group);
+      }
+    }
+  }
+
+  /**
+   * Reads events, or waits for one. `durable` resolves when all that is committed is durable, `lastTicket` is that of the
+   * partition. Rejects with a `Refusal`.
+   */
+  async read(
+    command: ReadEventsCommand,
+    partition: { readonly id: PartitionId; readonly lastTicket: Ticket; readonly durable: () => Promise<void> },
+    signal: CallSignal | undefined,
+  ): Promise<EventPage | undefined> {
+    const { after = { partition: partition.id, ticket: partition.lastTicket, count: 0 } } = command;
+    if (after.partition !== partition.id || after.ticket > partition.lastTicket) throw noPosition();
+    const { clock, maxReaders } = this.#deps;
+    const watched = this.#watch(partition.id, partition.lastTicket);
+    const group = this.#groupOf(watched, command.group, partition);
+    await partition.durable();
+    // The partition was given up.
+    if (watched.groups.get(command.group) !== group) return undefined;
+    group.readAt = clock.now();
+    const page = group.page(after, command, watched.durable);
+    if (page.events.length > 0 || command.waitMs === 0) return page;
+    if (this.#readers.size >= maxReaders) throw tooMany(`${maxReaders} calls wait for events already`, maxReaders);
+    if (signal?.aborted) throw cancelled();
+    const deadline = (clock.now() + command.waitMs) as Instant;
+    const reader = new EventReader({ command, group, from: page.position, deadline }, signal, cancelled, this.#leave);
+    this.#readers.add(reader);
+    group.readers.add(reader);
+    this.#deadlines.add(reader);
+    return reader.answered;
+  }
+
+  /** Takes over what a log or a transfer says about a partition. A group whose last atoms say nothing has no reader. */
+  adopt(id: PartitionId, eventful: readonly EventfulAtom[], lastTicket: Ticket): void {
+    const last = eventful.at(-1);
+    if (last === undefined || last.ticket !== lastTicket) return;
+    const watched = this.#watch(id, lastTicket);
+    for (const { ticket, groups } of eventful) {
+      for (const { group } of groups) {
+        const known = watched.groups.get(group);
+        const before = (ticket - 1) as Ticket;
+        if (known !== undefined && known.noted === before) continue;
+        if (known !== undefined) this.#drop(watched, known);
+        this.#add(watched, new WatchedGroup(group, id, before, this.#deps.clock.now()));
+      }
+      this.#note(watched, ticket, groups);
+    }
+    for (const group of [...watched.groups.values()]) if (group.noted !== lastTicket) this.#drop(watched, group);
+    for (const { since } of watched.groups.values()) if (since < watched.trimTo) watched.trimTo = since;
+  }
+
+  /** A checkpoint covers the log up to the ticket. Returns up to where it may be trimmed: readers may still need the rest. */
+  trimTo(id: PartitionId, lastTicket: Ticket, logBytes: number): Ticket {
+    const watched = this.#partitions.get(id);
+    if (watched === undefined) return lastTicket;
+    const { clock, maxBytes } = this.#deps;
+    const now = clock.now();
+    const { checkpoints } = watched;
+    checkpoints.push({ ticket: lastTicket, logBytes, at: now });
+    const isOver = ({ at, logBytes: before }: (typeof checkpoints)[number]): boolean =>
+      now - at > LOG_MS || logBytes - before > maxBytes;
+    for (let first = checkpoints[0]; first !== undefined && isOver(first); first = checkpoints[0]) {
+      watched.trimTo = first.ticket;
+      checkpoints.shift();
+    }
+    return watched.trimTo;
+  }
+
+  /** Forgets a partition that this node has given up. Its readers go on at the new holder, behind all that happened here. */
+  abandon(id: PartitionId): void {
+    const watched = this.#partitions.get(id);
+    if (watched === undefined) return;
+    this.#dismiss(watched);
+    for (const group of [...watched.groups.values()]) this.#drop(watched, group);
+    this.#partitions.delete(id);
+  }
+
+  /** Answers all that wait. */
+  dismiss(): void {
+    for (const watched of this.#partitions.values()) this.#dismiss(watched);
+  }
+
+  #dismiss({ groups, durable }: WatchedPartition): void {
+    for (const group of groups.values()) for (const reader of group.readers) reader.end(durable);
+  }
+
+  readonly #leave = (reader: EventReader): void => {
+    this.#readers.delete(reader);
+    this.#deadlines.remove(reader);
+    reader.group.readers.delete(reader);
+    reader.group.readAt = this.#deps.clock.now();
+  };
+
+  /** The last durable ticket of the partition of a group that has readers. */
+  #durable({ partition, since }: WatchedGroup): Ticket {
+    return this.#partitions.get(partition)?.durable ?? since;
+  }
+
+  #watch(id: PartitionId, lastTicket: Ticket): WatchedPartition {
+    let watched = this.#partitions.get(id);
+    if (watched === undefined) {
+      watched = { groups: new Map(), durable: lastTicket, trimTo: lastTicket, checkpoints: [] };
+      this.#partitions.set(id, watched);
+    }
+    return watched;
+  }
+
+  /** The group, which is read from now on. */
+  #groupOf(
+    watched: WatchedPartition,
+    name: string,
+    { id, lastTicket }: { readonly id: PartitionId; readonly lastTicket: Ticket },
+  ): WatchedGroup {
+    const known = watched.groups.get(name);
+    if (known !== undefined) return known;
+    const now = this.#deps.clock.now();
+    if (this.#groups >= MOST_GROUPS) {
+      for (const [other, partition] of this.#partitions) this.#dropIdle(other, partition, now);
+      if (this.#groups >= MOST_GROUPS)
+        throw tooMany(`the events of ${MOST_GROUPS} groups are read already`, MOST_GROUPS);
+      this.#partitions.set(id, watched);
+    }
+    const group = new WatchedGroup(name, id, lastTicket, now);
+    this.#add(watched, group);
+    return group;
+  }
+
+  #add(watched: WatchedPartition, group: WatchedGroup): void {
+    watched.groups.set(group.group, group);
+    this.#groups++;
+  }
+
+  #dropIdle(id: PartitionId, watched: WatchedPartition, now: Instant): void {
+    for (const group of watched.groups.values()) {
+      if (group.readers.size === 0 && now - group.readAt > IDLE_MS) this.#drop(watched, group);
+    }
+    if (watched.groups.size === 0) this.#partitions.delete(id);
+  }
+
+  #drop(watched: WatchedPartition, group: WatchedGroup): void {
+    watched.groups.delete(group.group);
+    this.#groups--;
+    this.#changed.delete(group);
+    this.#stale += group.size;
+    while (group.size > 0) this.#forgetFirst(group);
+    if (this.#stale * 2 <= this.#order.size()) return;
+    const kept = [...this.#order].filter((other) => other !== undefined && other.size > 0);
+    this.#order.clear();
+    for (const other of kept) this.#order.pushBack(other);
+    this.#stale = 0;
+  }
+
+  #note(watched: WatchedPartition, ticket: Ticket, groups: readonly EventsOfGroup[]): void {
+    for (const { group: name, events } of groups) {
+      const group = watched.groups.get(name);
+      if (group === undefined) continue;
+      group.note(ticket, events);
+      if (events.length === 0) continue;
+      this.#order.pushBack(group);
+      for (const event of events) this.#bytes += eventBytes(event);
+    }
+    while (this.#bytes > this.#deps.maxBytes && !this.#order.empty()) {
+      const oldest = takeFirst(this.#order);
+      if (oldest === undefined || oldest.size === 0) this.#stale--;
+      else this.#forgetFirst(oldest);
+    }
+  }
+
+  #forgetFirst(group: WatchedGroup): void {
+    for (const event of group.forgetFirst()) this.#bytes -= eventBytes(event);
+  }
+
+  /** In a later turn, so that the callers of the atoms are answered first, and many atoms cost one look. */
+  #lookSoon(group: WatchedGroup): void {
+    this.#changed.add(group);
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    void this.#look();
+  }
+
+  async #look(): Promise<void> {
+    await sleep(this.#deps.clock, 0);
+    let looks = 0;
+    // A group that changes meanwhile is added again, and has its turn again.
+    for (const group of this.#changed) {
+      this.#changed.delete(group);
+      for (const reader of group.readers) {
+        if (++looks > LOOKS_AT_ONCE) {
+          await sleep(this.#deps.clock, 0);
+          looks = 0;
+        }
+        reader.look(this.#durable(group));
+      }
+    }
+    this.#isLooking = false;
+  }
+}
+
+const cancelled = (): Refusal => new Refusal('CANCELLED', 'the call was cancelled', { metadata: NOTHING_CHANGED });
+
+const noPosition = (): Refusal =>
+  new Refusal('INVALID_ARGUMENT', 'after is no position of this group: read without it, and list the tasks', {
+    metadata: { field: 'after' },
+  });
+
+const tooMany = (message: string, limit: number): Refusal =>
+  new Refusal('TOO_MANY_WAITERS', message, { retryDelayMs: RETRY_MS, metadata: { limit: String(limit) } });

@@ -1,0 +1,116 @@
+import { Deque } from '@js-sdsl/deque';
+import type { Event } from '@taskmaster/proto';
+import { takeFirst } from '../domain/deques.ts';
+import {
+  type EventPage,
+  type EventPosition,
+  type EventsOfGroup,
+  eventBytes,
+  eventMessage,
+  formatPosition,
+  missedMessage,
+  type ReadEventsCommand,
+} from '../domain/events.ts';
+import type { Instant, PartitionId, Ticket } from '../domain/ids.ts';
+
+/** Size limit of the events of a page, in bytes. The first one is always included. */
+const PAGE_BYTES = 1024 * 1024;
+
+/** A read that waits for an event of a group. */
+export interface WaitingReader {
+  /** Looks for events up to the ticket, and is answered if there are some. */
+  look(upTo: Ticket): void;
+  /** Is answered with what there is up to the ticket, also with nothing. */
+  end(upTo: Ticket): void;
+}
+
+interface KeptAtom {
+  readonly ticket: Ticket;
+  readonly events: EventsOfGroup['events'];
+}
+
+/** The events of a group that has readers, or had one a while ago. */
+export class WatchedGroup {
+  readonly group: string;
+  readonly partition: PartitionId;
+  /** All events of atoms behind this ticket are kept. */
+  since: Ticket;
+  /** The last atom that was noted, with or without events. */
+  noted: Ticket;
+  /** When it was read last. */
+  readAt: Instant;
+  /** Those that wait. */
+  readonly readers = new Set<WaitingReader>();
+  readonly #atoms = new Deque<KeptAtom | undefined>();
+
+  constructor(group: string, partition: PartitionId, since: Ticket, readAt: Instant) {
+    this.group = group;
+    this.partition = partition;
+    this.since = since;
+    this.noted = since;
+    this.readAt = readAt;
+  }
+
+  note(ticket: Ticket, events: EventsOfGroup['events']): void {
+    this.noted = ticket;
+    if (events.length > 0) this.#atoms.pushBack({ ticket, events });
+  }
+
+  /** Forgets the events of its oldest atom. Returns them. */
+  forgetFirst(): EventsOfGroup['events'] {
+    const first = takeFirst(this.#atoms);
+    if (first !== undefined) this.since = first.ticket;
+    return first?.events ?? [];
+  }
+
+  /** Ticket of its latest atom with events. */
+  get latest(): Ticket {
+    return this.#atoms.back()?.ticket ?? this.since;
+  }
+
+  /** How many atoms with events it has. */
+  get size(): number {
+    return this.#atoms.size();
+  }
+
+  /** The events behind a position that are wanted, none behind `upTo`. */
+  page(after: EventPosition, { filter, most }: ReadEventsCommand, upTo: Ticket): EventPage {
+    const { partition } = this;
+    const events: Event[] = [];
+    let last = after;
+    if (after.ticket < this.since || (after.ticket === this.since && after.count > 0)) {
+      last = { partition, ticket: this.since, count: 0 };
+      events.push(missedMessage(formatPosition(last)));
+    }
+    const from = last;
+    let bytes = 0;
+    for (let at = this.#firstBehind(from); at < this.#atoms.size(); at++) {
+      const atom = this.#atoms.getElementByPos(at);
+      if (atom === undefined || atom.ticket > upTo) break;
+      const { ticket, events: all } = atom;
+      for (let index = ticket === from.ticket ? from.count : 0; index < all.length; index++) {
+        const event = all[index];
+        if (event === undefined || !filter.has(event)) continue;
+        if (events.length >= most || bytes >= PAGE_BYTES) return { events, position: last };
+        last = { partition, ticket, count: index + 1 === all.length ? 0 : index + 1 };
+        bytes += eventBytes(event);
+        events.push(eventMessage(event, formatPosition(last)));
+      }
+    }
+    return { events, position: { partition, ticket: Math.max(from.ticket, upTo) as Ticket, count: 0 } };
+  }
+
+  /** Index of the first atom that has events behind the position. */
+  #firstBehind({ ticket, count }: EventPosition): number {
+    let low = 0;
+    let high = this.#atoms.size();
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      const atom = this.#atoms.getElementByPos(middle);
+      const isBefore = atom !== undefined && (atom.ticket < ticket || (atom.ticket === ticket && count === 0));
+      if (isBefore) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}
