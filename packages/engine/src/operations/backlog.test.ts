@@ -42,6 +42,22 @@ describe('a queue in which so many tasks may wait', () => {
     expect(await h.counts(QUEUE)).toEqual({ available: 2, leased: 0, delayed: 1 });
   });
 
+  test('answers while tasks of it become due all the time', async () => {
+    await using h = await engineHarness({ readMs: 2 });
+    await h.update({ enqueue: Array.from({ length: 500 }, (_, i) => task(`p${i}`, { delay: i + 1 })) });
+    await putSettings(h.engine, QUEUE, { maxBacklog: 1 });
+    await h.clock.advance(10);
+    const started = h.clock.now();
+    const refused = expect(h.update({ enqueue: [task('x')] })).rejects.toMatchObject({ reason: 'BACKLOG_FULL' });
+    let answeredAt = Number.POSITIVE_INFINITY;
+    const noting = refused.then(() => {
+      answeredAt = h.clock.now();
+    });
+    await h.clock.advance(1000);
+    await noting;
+    expect(answeredAt - started).toBeLessThan(100);
+  });
+
   test('takes an update that ends as many waiting tasks as it adds', async () => {
     await using h = await setUp(1);
     await h.update({ enqueue: [task('a')] });

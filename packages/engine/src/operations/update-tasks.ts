@@ -24,15 +24,23 @@ type Decision = { readonly kind: 'decided'; readonly outcome: BatchOutcome } | {
 interface Learnt {
   /** Queues that were asked for dead tasks. */
   readonly asked: Set<Queue>;
-  /** Queues whose due tasks could not be shown. */
+  /** Queues whose due tasks could not be shown, or were shown often enough. */
   readonly notShown: Set<Queue>;
+  /** How often the due tasks of queues were shown. */
+  readonly searches: Map<Queue, number>;
   /** How often the heads of queues were read whose oldest tasks are dropped. */
   readonly refills: Map<Queue, number>;
   /** What the store knows of the request id. Undefined: it was not asked. */
   request: RequestKnowledge | undefined;
 }
 
-const nothing = (): Learnt => ({ asked: new Set(), notShown: new Set(), refills: new Map(), request: undefined });
+const nothing = (): Learnt => ({
+  asked: new Set(),
+  notShown: new Set(),
+  searches: new Map(),
+  refills: new Map(),
+  request: undefined,
+});
 const NOTHING: Readonly<Learnt> = nothing();
 
 /**
@@ -139,8 +147,16 @@ async function askForDead(engineState: EngineState, sources: readonly Queue[], {
   await showAllDue(engineState, sources);
 }
 
-async function showDueOf(engineState: EngineState, queues: Iterable<Queue>, { notShown }: Learnt): Promise<void> {
-  for (const queue of queues) if (!(await tryShowDue(engineState, queue))) notShown.add(queue);
+/** Tasks of a queue may become due all the time. After this many searches an update takes them as they are. */
+const MOST_SEARCHES = 8;
+
+async function showDueOf(engineState: EngineState, queues: Iterable<Queue>, learnt: Learnt): Promise<void> {
+  const { notShown, searches } = learnt;
+  for (const queue of queues) {
+    const count = (searches.get(queue) ?? 0) + 1;
+    searches.set(queue, count);
+    if (!(await tryShowDue(engineState, queue)) || count === MOST_SEARCHES) notShown.add(queue);
+  }
 }
 
 async function askForRequest({ engineState, partition }: Update, request: string, learnt: Learnt): Promise<void> {
