@@ -113,7 +113,7 @@ function dropNewest(
 function drop(draft: TaskDraft, queue: Queue, pid: Pid, now: Instant): boolean {
   const task = draft.find(queue, pid);
   if (task === undefined || isLeased(task.state)) return false;
-  endCancelled(draft, queue, pid, task, reasonOf(queue.settings.maxBacklog), now, 'dropped');
+  endCancelled(draft, queue, pid, task, reasonOf(queue.settings.maxBacklog), now, { how: 'dropped' });
   return true;
 }
 

@@ -215,7 +215,7 @@ function showIn(draft: TaskDraft, engineState: EngineState, queue: Queue, pids: 
         if (dead.length > 0 && deadBytes > DEAD_BYTES_PER_ATOM) break;
         dead.push(toDeadLetters(queue, pid, task, state, at));
       } else {
-        endCancelled(draft, queue, pid, task, reason, at);
+        endCancelled(draft, queue, pid, task, reason, at, { now });
       }
       missed++;
     } else if (task && visibility?.kind === 'hidden' && visibility.until <= now) {
@@ -232,7 +232,7 @@ function showIn(draft: TaskDraft, engineState: EngineState, queue: Queue, pids: 
           if (dead.length > 0 && deadBytes > DEAD_BYTES_PER_ATOM) break;
           dead.push(toDeadLetters(queue, pid, task, after.state, visibility.until));
         } else if (after.kind === 'cancelled') {
-          endCancelled(draft, queue, pid, task, cancelReasonOf(after.state) ?? '', visibility.until);
+          endCancelled(draft, queue, pid, task, cancelReasonOf(after.state) ?? '', visibility.until, { now });
         } else {
           draft.retry(queue, pid, task, after.state);
         }

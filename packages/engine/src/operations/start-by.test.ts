@@ -192,6 +192,17 @@ describe('a task that must start by an instant', () => {
     expect(await timeOf()).toBe(0);
   });
 
+  test('leaves why it has not run for an hour after the node is back', async () => {
+    await using h = await engineHarness();
+    await add(h);
+    const due = h.clock.now() + 5000;
+    h.lose();
+    await h.clock.advance(2 * 3_600_000);
+    await h.open();
+    await h.clock.advance(600_000);
+    expect((await h.waitFor(QUEUE, ['p']))[0]?.end).toMatchObject({ cancelReason: reasonOf(due), at: due });
+  });
+
   test('leaves nothing in the index of due tasks when it was leased before a crash', async () => {
     await using h = await engineHarness();
     await add(h, { startWithin: 60_000 });

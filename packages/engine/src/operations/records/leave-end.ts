@@ -26,6 +26,12 @@ export function forgetEnd(draft: TaskDraft, { group, name }: QueueName, pid: Pid
   if (draft.queue(endRecords.of(group)) !== undefined) endRecords.remove(draft, group, recordPid(name, pid));
 }
 
+/** How a cancelled task goes, and when that is decided: its reason stays for a time from then on. Default: when it has ended. */
+interface Cancelled {
+  readonly how?: 'moved' | 'dropped';
+  readonly now?: Instant;
+}
+
 /** Removes a cancelled task, and leaves the reason for later waits. */
 export function endCancelled(
   draft: TaskDraft,
@@ -34,12 +40,12 @@ export function endCancelled(
   task: CachedTask,
   cancelReason: string,
   at: Instant,
-  how: 'moved' | 'dropped' = 'moved',
+  { how = 'moved', now = at }: Cancelled = {},
 ): void {
   draft.remove(queue, pid, task, how);
   const { attempts } = task.state;
   const end = { outcome: 'cancelled' as const, at, attempts, result: undefined, error: undefined, cancelReason };
-  leaveEnd(draft, queue.ledger.name, pid, end, limits.defaultResultRetentionMs);
+  leaveEnd(draft, queue.ledger.name, pid, end, limits.defaultResultRetentionMs + now - at);
 }
 
 /**
