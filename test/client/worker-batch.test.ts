@@ -1,11 +1,14 @@
 import {
   type BatchHandler,
   type BatchOptions,
+  clientOver,
   type LeasedTask,
+  spread,
   textCodec,
   UnrecoverableError,
 } from '@taskmaster/client';
 import { describe, expect, test } from 'vitest';
+import { transportSetUp, VirtualTiming } from './support/client-set-up.ts';
 import { named, type WorkerSetUp, workerSetUp } from './support/worker-set-up.ts';
 
 const dataOf = (tasks: readonly LeasedTask<string>[]): string => tasks.map(({ data }) => data).join('');
@@ -173,6 +176,96 @@ describe('a handler of batches', () => {
     await made.timing.settled();
     await worker.stop();
     expect(made.heard.toSorted()).toEqual(['complete a', 'complete c', 'lost b: TASK_NOT_FOUND']);
+  });
+});
+
+describe('tasks of several queues', () => {
+  async function shardsSetUp() {
+    const made = workerSetUp();
+    const rows = made.client.shardedQueue<string>('g#rows', { shards: 3 });
+    for (const data of ['0', '1', '2', '3']) await rows.shard(Number(data) % 3).enqueue(data, { pid: data });
+    return { ...made, rows };
+  }
+
+  test('of a sharded queue come together, and are completed in their shards', async () => {
+    const { client, timing, engine, rows, hooks, heard } = await shardsSetUp();
+    const calls: string[][] = [];
+    const worker = client.worker(
+      rows,
+      (tasks) => {
+        calls.push(tasks.map(({ queue, data }) => `${queue} ${data}`));
+        return tasks.map(({ data }) => (data === '1' ? new Error('busy') : { result: data }));
+      },
+      { ...hooks, batch: { max: 9, maxWait: '1s' }, backoff: () => '1h' },
+    );
+    worker.start();
+    await timing.advance(1_000);
+    await worker.stop();
+    expect(calls.map((call) => call.toSorted())).toEqual([['g~0#rows 0', 'g~0#rows 3', 'g~1#rows 1', 'g~2#rows 2']]);
+    expect(heard.toSorted()).toEqual(['complete 0', 'complete 2', 'complete 3', 'error busy in a task']);
+    expect(await rows.stats()).toMatchObject({ available: 0, leased: 0, delayed: 1 });
+    expect(await rows.shard(2).waitFor('2')).toBe('2');
+    const completions = engine.updates.filter(({ dequeue }) => dequeue.length > 0);
+    expect(completions.map(({ dequeue }) => dequeue.length).toSorted()).toEqual([1, 2]);
+  });
+
+  test('of a sharded queue come apart by the name of the shard', async () => {
+    const { client, timing, rows } = await shardsSetUp();
+    const calls: unknown[] = [];
+    const worker = client.worker(rows, (tasks, { key }) => void calls.push([key, dataOf(tasks)]), {
+      batch: { max: 9, maxWait: '1s', by: ({ queue }) => queue },
+    });
+    worker.start();
+    await timing.advance(1_000);
+    await worker.stop();
+    expect(calls.toSorted()).toEqual([
+      ['g~0#rows', '03'],
+      ['g~1#rows', '1'],
+      ['g~2#rows', '2'],
+    ]);
+  });
+
+  test('of a topic come together on every worker', async () => {
+    const { client, timing } = workerSetUp();
+    const topic = client.topic<string>('g#news');
+    const got: string[] = [];
+    const workers = ['a', 'b'].map((instance) =>
+      topic.onEveryWorker((tasks) => void got.push(`${instance}: ${dataOf(tasks)}`), {
+        instance,
+        batch: { max: 2, maxWait: '2m' },
+      }),
+    );
+    await Promise.all(workers.map((worker) => worker.start()));
+    for (const data of ['1', '2', '3']) await topic.publish(data);
+    await timing.settled();
+    expect(got.toSorted()).toEqual(['a: 12', 'b: 12']);
+    await timing.advance(120_000);
+    expect(got.toSorted()).toEqual(['a: 12', 'a: 3', 'b: 12', 'b: 3']);
+    await topic.publish('4');
+    await timing.settled();
+    await client.close();
+    expect(got).toHaveLength(4);
+  });
+
+  test('of a spread queue come together for each client, and a stop releases those that wait', async () => {
+    const timing = new VirtualTiming();
+    const clients = [1, 2].map(() => clientOver(transportSetUp(timing).transport, {}, { timing, random: () => 0.5 }));
+    const queue = spread(clients.map((client) => client.queue<string>('docs#convert')));
+    const calls: string[] = [];
+    const worker = queue.worker((tasks) => void calls.push(dataOf(tasks)), { batch: { max: 9, maxWait: '1s' } });
+    for (const data of ['0', '1', '2', '3']) await queue.enqueue(data, { pid: data });
+    const counts = (await queue.stats()).targets.map(({ available }) => available);
+    worker.start();
+    await timing.settled();
+    expect([calls, worker.active]).toEqual([[], 0]);
+    await timing.advance(1_000);
+    expect(calls.join('').split('').toSorted()).toEqual(['0', '1', '2', '3']);
+    expect(calls.map(({ length }) => length).toSorted()).toEqual(counts.filter((count) => count > 0).toSorted());
+    await queue.enqueue('4');
+    await timing.settled();
+    await worker.stop();
+    expect(calls.join('')).toHaveLength(4);
+    expect(await queue.stats()).toMatchObject({ available: 1, leased: 0, completed: 4 });
   });
 });
 
