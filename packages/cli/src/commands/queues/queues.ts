@@ -92,8 +92,13 @@ async function listQueues({ client, out, err, signal }: Session, flags: FilterFl
   const missing = new MissingNodes();
   const filter = filterOf(flags);
   const listing = client.listQueues({ filter, signal, onUnreachable: missing.note });
+  let titles = '';
   const print = async (): Promise<void> => {
-    await out.block(tableOf(rows, statsColumns(rows), out.stream, { header: listed === 0 }));
+    const columns = statsColumns(rows);
+    const before = titles;
+    titles = columns.map(({ title }) => title).join();
+    // The columns follow the queues of a part, so they may change.
+    await out.block(tableOf(rows, columns, out.stream, { header: titles !== before }));
     listed += rows.length;
     rows = [];
   };
