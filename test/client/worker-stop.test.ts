@@ -36,7 +36,7 @@ describe('stopping a worker', () => {
     const stopping = worker.stop();
     await timing.settled();
     expect((await queue.stats()).leased).toBe(1);
-    expect((await queue.get(['b']))[0]).toMatchObject({ state: 'available', attempts: 0 });
+    expect((await queue.get(['b']))[0]).toMatchObject({ state: 'available', attempts: 0, interruptions: 0 });
     finish('a');
     await stopping;
     expect(heard).toEqual(['complete quick', 'complete a']);
@@ -87,7 +87,7 @@ describe('a stop whose timeout is over', () => {
     expect((await queue.stats()).leased).toBe(1);
     await timing.advance(1_000);
     await stopping;
-    expect((await queue.get(['a']))[0]).toMatchObject({ state: 'available', attempts: 0 });
+    expect((await queue.get(['a']))[0]).toMatchObject({ state: 'available', attempts: 0, interruptions: 1 });
     expect(heard).toEqual(['lost a: CANCELLED']);
 
     // The handler still ends, but another worker may have the task by then.
@@ -115,7 +115,7 @@ describe('a stop whose timeout is over', () => {
     const stopping = worker.stop({ timeout: '5s' });
     await timing.advance(5_000);
     await stopping;
-    expect((await queue.get(['a']))[0]).toMatchObject({ state: 'available', attempts: 0 });
+    expect((await queue.get(['a']))[0]).toMatchObject({ state: 'available', attempts: 0, interruptions: 1 });
     expect(await engine.pids('g#q.dead')).toEqual([]);
     expect(heard).toEqual([]);
   });

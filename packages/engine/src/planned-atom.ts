@@ -15,8 +15,11 @@ export interface PlannedChange {
   readonly isRemoval?: boolean;
   /** True: the task goes because as many wait in its queue as may. */
   readonly isDropped?: boolean;
-  /** Set: an attempt failed, and the task waits for the next one, or goes to its dead-letter queue. */
-  readonly failure?: 'retry' | 'dead' | undefined;
+  /**
+   * Set: an attempt failed, and the task waits for the next one, or goes to its dead-letter queue. Or it was interrupted, and
+   * does not count.
+   */
+  readonly failure?: 'retry' | 'dead' | 'interrupted' | undefined;
   /** Set: the task goes to this place, in a later change of the atom. Not of dead letters, whose places are found in the atom. */
   movedTo?: { readonly queue: Queue; readonly pid: Pid };
   /** True: the task comes from the place of such a change. */

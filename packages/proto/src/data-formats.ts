@@ -57,7 +57,8 @@ export const dataFormats: readonly [DataFormat, ...DataFormat[]] = [
   {
     format: 7,
     release: '0.1.0',
-    changed: 'Tasks keep checkpoints; log entries may say what happened in groups whose events are read.',
+    changed:
+      'Tasks keep checkpoints and count their interruptions; log entries may say what happened in groups whose events are read.',
     downgrade: false,
   },
 ];

@@ -8,4 +8,5 @@ export const REFUND: Omit<Release, 'queue' | 'pid' | 'leaseToken'> = {
   deadLetter: false,
   runAtUnixMs: 0,
   waiting: false,
+  interrupted: false,
 };

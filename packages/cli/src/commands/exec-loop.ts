@@ -93,7 +93,7 @@ export class ExecLoop {
         const isInterrupted = signal.aborted;
         const delay = isInterrupted ? 0 : this.#settings.retryAfterMs;
         const error = isInterrupted ? undefined : (overTime?.message ?? `the command ended: ${commandEndText(end)}`);
-        const { deadLetterQueue } = await task.release({ delay, refundAttempt: isInterrupted, error });
+        const { deadLetterQueue } = await task.release({ delay, interrupted: isInterrupted, error });
         result = deadLetterQueue === undefined ? 'released' : `released to ${deadLetterQueue}`;
         // The node has removed it.
         if (task[LEASE].cancelled !== undefined) result = 'cancelled';

@@ -46,6 +46,7 @@ interface ReleaseFlags extends SettleFlags {
   readonly delay?: number;
   readonly runAt?: Date;
   readonly refundAttempt?: true;
+  readonly interrupted?: true;
   readonly error?: string;
   readonly deadLetter?: true;
 }
@@ -154,6 +155,12 @@ export function addSettling(program: Command, runner: Runner): void {
         'deadLetter',
       ]),
     )
+    .addOption(
+      new Option('--interrupted', 'do not count the attempt: the worker stops. The task counts this').conflicts([
+        'error',
+        'deadLetter',
+      ]),
+    )
     .option('--error <text>', 'why the attempt failed; the task keeps it')
     .addOption(
       new Option('--dead-letter', 'send the tasks to their dead-letter queues, whatever their policies say').conflicts([
@@ -166,8 +173,8 @@ export function addSettling(program: Command, runner: Runner): void {
       action<ReleaseFlags>(runner, (_session, flags) => ({
         done: 'released',
         add: (update, ref) => {
-          const { delay, runAt, refundAttempt, error, deadLetter } = flags;
-          update.release(ref, { delay, runAt, refundAttempt, error, deadLetter });
+          const { delay, runAt, refundAttempt, interrupted, error, deadLetter } = flags;
+          update.release(ref, { delay, runAt, refundAttempt, interrupted, error, deadLetter });
         },
         describe: ({ released: [outcome] }) => ({
           hiddenUntil: outcome?.hiddenUntil?.toISOString(),

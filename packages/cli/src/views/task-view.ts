@@ -118,6 +118,7 @@ export function taskObject(task: SeenTask): object {
     deadLetterFrom: task.deadLetterFrom,
     progress: task.progress && { at: task.progress.at.toISOString(), text: task.progress.text },
     checkpointBytes: task.checkpointBytes,
+    interruptions: task.interruptions === 0 ? undefined : task.interruptions,
     cancelled: task.cancelled && { at: task.cancelled.at.toISOString(), reason: task.cancelled.reason },
     failures: task.failures.length === 0 ? undefined : task.failures.map(failureObject),
     headers: orNone(task.headers),
@@ -196,6 +197,9 @@ export function taskColumns(
     const cell = ({ checkpointBytes }: SeenTask): string =>
       checkpointBytes === undefined ? '' : count(checkpointBytes);
     columns.push({ title: 'CHECKPOINT BYTES', align: 'right', cell });
+  }
+  if (tasks.some(({ interruptions }) => interruptions > 0)) {
+    columns.push({ title: 'INTERRUPTIONS', align: 'right', cell: ({ interruptions }) => count(interruptions) });
   }
   if (kind !== 'available') {
     const title = kind === 'leased' ? 'ENDS IN' : kind === 'delayed' ? 'AVAILABLE IN' : 'HIDDEN FOR';

@@ -198,12 +198,18 @@ function matchedIn({ tasks, moreQueues }: LeaseTasksResponse): MatchedQueue[] {
 /** How long a client or a worker that stops waits for its releases, in ms. */
 export const GIVE_BACK_MS = 2_000;
 
-/** Releases tasks without counting the attempt. A task whose release fails is available when its lease ends. */
-export async function giveBack(context: ClientContext, tasks: readonly (Leased | LeaseRef)[]): Promise<void> {
+/**
+ * Releases tasks without counting the attempt. A task whose release fails is available when its lease ends.
+ * @param interrupted whether the work had begun.
+ */
+export async function giveBack(
+  context: ClientContext,
+  tasks: readonly (Leased | LeaseRef)[],
+  interrupted = false,
+): Promise<void> {
+  const options = interrupted ? { interrupted } : { delay: 0, refundAttempt: true };
   // One update for each task, so that a lost lease does not refuse the others. The stream joins them into few messages.
-  await Promise.allSettled(
-    tasks.map((task) => new Update(context).release(task, { delay: 0, refundAttempt: true }).commit()),
-  );
+  await Promise.allSettled(tasks.map((task) => new Update(context).release(task, options).commit()));
 }
 
 /** @throws TypeError unless it is a number of tasks. */

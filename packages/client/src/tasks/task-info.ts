@@ -55,6 +55,8 @@ export interface TaskSummary extends GivenFields {
   readonly deadLetterFrom: string | undefined;
   /** What a worker has reported last, in this attempt or an earlier one. */
   readonly progress: { readonly at: Date; readonly text: string } | undefined;
+  /** How many of its attempts did not count because they were interrupted: the worker stopped. */
+  readonly interruptions: number;
   /** Size of the checkpoint that a worker has left last. Undefined: there is none. */
   readonly checkpointBytes: number | undefined;
   /** Set if it was cancelled while it was leased: it is removed when its attempt ends, unless its worker completes it. */
@@ -113,6 +115,7 @@ export function taskSummary(info: WireInfo): TaskSummary {
     failures: info.failures.map(taskFailure),
     deadLetterFrom: info.deadLetterFrom === '' ? undefined : info.deadLetterFrom,
     progress: info.progress === '' ? undefined : { at: new Date(info.progressUnixMs), text: info.progress },
+    interruptions: info.interruptions,
     checkpointBytes: info.checkpointBytes || undefined,
     cancelled: cancelledOf(info),
   };

@@ -79,6 +79,11 @@ export interface ReleaseOptions {
   readonly runAt?: Date | undefined;
   /** Whether the attempt does not count, because the work did not begin. Default false. */
   readonly refundAttempt?: boolean | undefined;
+  /**
+   * Whether the attempt does not count because the worker stops. The task counts these interruptions; after 100 of them further
+   * ones count as failed attempts. Implies `refundAttempt`. Default false.
+   */
+  readonly interrupted?: boolean | undefined;
   /** Why the attempt failed: an error, or text. The task keeps the message and, of its latest failure, the stack. */
   readonly error?: unknown;
   /** Whether this was the last attempt: the task goes to its dead-letter queue, whatever its retry policy says. Default false. */
@@ -90,6 +95,7 @@ export const releaseNames: OptionNames<ReleaseOptions> = {
   delay: true,
   runAt: true,
   refundAttempt: true,
+  interrupted: true,
   error: true,
   deadLetter: true,
 };
@@ -226,7 +232,8 @@ export class Update {
       ...itemOf(task),
       delayMs: options.delay === undefined ? undefined : delayMs,
       runAtUnixMs,
-      refundAttempt: options.refundAttempt ?? false,
+      refundAttempt: (options.refundAttempt ?? false) || (options.interrupted ?? false),
+      interrupted: options.interrupted ?? false,
       error: options.error === undefined ? undefined : taskErrorOf(options.error),
       deadLetter: options.deadLetter ?? false,
       waiting: false,
@@ -248,6 +255,7 @@ export class Update {
       refundAttempt: false,
       error: undefined,
       deadLetter: false,
+      interrupted: false,
       waiting: true,
     });
     return this;

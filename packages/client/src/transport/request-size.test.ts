@@ -38,7 +38,7 @@ const dequeue = fc.record({
   resultRetentionMs: optional(times),
   cancelReason: optional(texts),
 });
-const renew = fc.record({ ...named, ...tokens, leaseDurationMs: times, progress: optional(texts) });
+const renew = fc.record({ ...named, ...tokens, leaseDurationMs: times, progress: optional(texts), checkpoint: optional(bytes) });
 const release = fc.record({
   ...named,
   ...tokens,
@@ -48,6 +48,7 @@ const release = fc.record({
   refundAttempt: fc.boolean(),
   deadLetter: fc.boolean(),
   waiting: fc.boolean(),
+  interrupted: fc.boolean(),
   error: optional(fc.record({ message: texts, details: texts })),
 });
 const parts = fc.record({

@@ -204,7 +204,7 @@ async function failTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>, error: u
   const { context, settings } = parts;
   const lease = task[LEASE];
   if (!lease.isHeld) return;
-  if (parts.giveUp.aborted) return giveBack(context, [task]);
+  if (parts.giveUp.aborted) return giveBack(context, [task], true);
   // At its limit the attempt has failed at the node, too. That the lease is over then is no news for the hooks.
   if (lease.overTime !== undefined) lease.onLost(() => {});
   try {

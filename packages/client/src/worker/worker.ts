@@ -123,7 +123,7 @@ export class Worker<T> implements AsyncDisposable {
   /**
    * Leases no more tasks, releases prefetched tasks, and waits for running handlers. After `timeout` (default 30 s) it aborts the
    * signals of running tasks. If a handler then returns, its task is completed. If it throws, or still runs a second later, its
-   * task is released, and the attempt does not count.
+   * task is released as interrupted, and the attempt does not count.
    *
    * Resolves at most 3 s after the timeout. If `stop` is called again, the shorter timeout counts. It does nothing if the worker
    * does not run.
@@ -205,6 +205,7 @@ export class Worker<T> implements AsyncDisposable {
     return giveBack(
       this.#context,
       held.map(({ queue, pid, leaseToken }) => ({ queue, pid, leaseToken })),
+      true,
     );
   }
 

@@ -79,6 +79,8 @@ export interface ReleaseItem extends TaskItem {
   /** Until when the task is hidden, instead of `delayMs`. It may be past. */
   readonly runAt: Instant | undefined;
   readonly refundAttempt: boolean;
+  /** True: the attempt does not count because its worker stops. Only of an attempt that is refunded. */
+  readonly interrupted?: boolean;
   readonly error: TaskError | undefined;
   /** True: the attempt was the last one. */
   readonly deadLetter: boolean;
@@ -397,6 +399,8 @@ export interface EngineFigures {
   readonly tasksDropped: number;
   /** Attempts that failed: the worker said so, or the lease ended. */
   readonly attemptsFailed: number;
+  /** Attempts that did not count because they were interrupted. */
+  readonly attemptsInterrupted: number;
   /** For how long tasks had waited since they were due, when they were leased. */
   readonly waited: DurationCounts;
   /** For how long completed tasks had been leased. */

@@ -21,6 +21,7 @@ const START_BY = 64;
 const MORE = 128;
 /** Among these: */
 const CHECKPOINT = 32;
+const INTERRUPTIONS = 64;
 /** In a history. */
 const ORIGIN = 1;
 const ORIGIN_RETRY = 2;
@@ -36,7 +37,7 @@ export function writeTaskState(out: ByteWriter, state: TaskState, history: TaskH
   const { visibility, retry } = state;
   const lease = visibility.kind === 'hidden' ? visibility.lease : undefined;
   const isDueLater = state.dueAt !== state.enqueuedAt;
-  const more = history?.checkpoint === undefined ? 0 : CHECKPOINT;
+  const more = history === undefined ? 0 : moreOf(history);
   out.byte(
     (visibility.kind === 'hidden' ? HIDDEN : 0) |
       (lease ? LEASED : 0) |
@@ -62,9 +63,24 @@ export function writeTaskState(out: ByteWriter, state: TaskState, history: TaskH
   if (retry) writeRetry(out, retry);
   if (history) writeHistory(out, history);
   if (history?.startBy !== undefined) out.number(history.startBy);
-  if (more === 0) return;
-  out.number(more);
-  if (history?.checkpoint !== undefined) out.blob(history.checkpoint);
+  if (more > 0) out.number(more);
+  if (history !== undefined && more > 0) writeMore(out, history);
+}
+
+const moreOf = ({ checkpoint, interruptions }: TaskHistory): number =>
+  (checkpoint === undefined ? 0 : CHECKPOINT) | (interruptions === 0 ? 0 : INTERRUPTIONS);
+
+function writeMore(out: ByteWriter, { checkpoint, interruptions }: TaskHistory): void {
+  if (checkpoint !== undefined) out.blob(checkpoint);
+  if (interruptions > 0) out.number(interruptions);
+}
+
+function readMore(from: ByteReader, past: TaskHistory): TaskHistory {
+  const flags = from.number();
+  // A copy, because a view would keep the whole row or log entry in memory.
+  const checkpoint = flags & CHECKPOINT ? Uint8Array.from(from.blob()) : undefined;
+  const interruptions = flags & INTERRUPTIONS ? from.number() : 0;
+  return { ...past, checkpoint, interruptions };
 }
 
 export function readTaskState(from: ByteReader): TaskState {
@@ -79,9 +95,7 @@ export function readTaskState(from: ByteReader): TaskState {
   const retry = flags & RETRY ? readRetry(from) : undefined;
   const past = flags & HISTORY ? readHistory(from) : undefined;
   const started = past && flags & START_BY ? { ...past, startBy: from.number() as Instant } : past;
-  const more = flags & MORE ? from.number() : 0;
-  // A copy, because a view would keep the whole row or log entry in memory.
-  const history = started && more & CHECKPOINT ? { ...started, checkpoint: Uint8Array.from(from.blob()) } : started;
+  const history = started && flags & MORE ? readMore(from, started) : started;
   return { enqueuedAt, dueAt, dataBytes, headerBytes, attempts, token, retry, visibility, history };
 }
 
@@ -168,5 +182,6 @@ function readHistory(from: ByteReader): TaskHistory {
   }
   const origin = queue === undefined ? undefined : { queue, retry, died };
   const rerun = (flags & RERUN) !== 0;
-  return { key, given, startBy: undefined, failures, origin, rerun, progress, checkpoint: undefined, cancelled };
+  const kept = { checkpoint: undefined, interruptions: 0 };
+  return { key, given, startBy: undefined, failures, origin, rerun, progress, cancelled, ...kept };
 }

@@ -90,6 +90,8 @@ export interface TaskHistory {
   readonly progress: Progress | undefined;
   /** With what the next attempt continues, as a worker has said last. */
   readonly checkpoint: Uint8Array | undefined;
+  /** How many of its attempts did not count because they were interrupted. */
+  readonly interruptions: number;
   /** Set: it was cancelled while it was leased, so it is removed when its attempt ends. */
   readonly cancelled: { readonly at: Instant; readonly reason: string } | undefined;
 }

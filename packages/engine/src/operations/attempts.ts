@@ -109,6 +109,7 @@ export const NO_HISTORY: TaskHistory = {
   rerun: false,
   progress: undefined,
   checkpoint: undefined,
+  interruptions: 0,
   cancelled: undefined,
 };
 
@@ -173,12 +174,13 @@ export const withoutCancellation = (history: TaskHistory | undefined): TaskHisto
 
 /** What a task keeps when it goes back from its dead-letter queue. */
 export const withoutOrigin = (history: TaskHistory): TaskHistory | undefined =>
-  kept({ ...history, origin: undefined, rerun: false, cancelled: undefined });
+  kept({ ...history, origin: undefined, rerun: false, cancelled: undefined, interruptions: 0 });
 
 /** Undefined if the history says nothing. */
 function kept(history: TaskHistory): TaskHistory | undefined {
-  const { key, given, startBy, failures, origin, rerun, progress, checkpoint, cancelled } = history;
-  const isNew = origin === undefined && !rerun && failures.length === 0 && !progress && !checkpoint && !cancelled;
+  const { key, given, startBy, failures, origin, rerun, progress, checkpoint, interruptions, cancelled } = history;
+  const isUntried = failures.length === 0 && interruptions === 0 && !progress && !checkpoint;
+  const isNew = origin === undefined && !rerun && isUntried && !cancelled;
   return isNew && key === undefined && given === undefined && startBy === undefined ? undefined : history;
 }
 
@@ -201,6 +203,22 @@ export function afterFailedAttempt(
   const wait = attempt.delayMs ?? backoffMs(state.retry ?? settings.retry, state.attempts, random);
   const next = isAgain ? { ...state, attempts: 0, history: withoutCancellation(state.history) } : state;
   return { kind: 'retry', state: afterWait(next, attempt.endedAt, wait, now) };
+}
+
+/** Why an interrupted attempt counts as failed. Undefined: it does not count. */
+export function tooManyInterruptions({ history }: TaskState): TaskError | undefined {
+  const most = limits.interruptions;
+  if (history === undefined || history.interruptions < most) return undefined;
+  return { message: `interrupted more than ${most} times`, details: '' };
+}
+
+/** The task without its attempt, which does not count: the work did not begin, or it was interrupted. */
+export function withoutAttempt(state: TaskState, isInterrupted: boolean): TaskState {
+  const attempts = Math.max(0, state.attempts - 1);
+  const history = withoutCancellation(state.history);
+  if (!isInterrupted) return { ...state, attempts, history };
+  const interruptions = (history?.interruptions ?? 0) + 1;
+  return { ...state, attempts, history: { ...(history ?? NO_HISTORY), interruptions } };
 }
 
 /** Adds the failure to the history of the task. A release without an error leaves no trace. */

@@ -32,9 +32,10 @@ import {
   NO_TOKEN,
   newState,
   timeLimitOf,
+  tooManyInterruptions,
   withCancellation,
   withCheckpoint,
-  withoutCancellation,
+  withoutAttempt,
   withProgress,
   withRerun,
 } from './attempts.ts';
@@ -237,14 +238,15 @@ export class UpdatePlanner {
       endCancelled(this.#draft, queue, pid, task, cancelReason, now);
       return nothing;
     }
-    if (item.refundAttempt) {
-      const attempts = Math.max(0, task.state.attempts - 1);
-      const history = withoutCancellation(task.state.history);
-      const state = afterWait({ ...task.state, attempts, history }, now, delayMs ?? 0, now);
-      this.#draft.change(queue, pid, task, state);
+    const { interrupted = false, deadLetter } = item;
+    const tooMany = interrupted ? tooManyInterruptions(task.state) : undefined;
+    if (item.refundAttempt && tooMany === undefined) {
+      const state = afterWait(withoutAttempt(task.state, interrupted), now, delayMs ?? 0, now);
+      if (interrupted) this.#draft.retry(queue, pid, task, state, 'interrupted');
+      else this.#draft.change(queue, pid, task, state);
       return { until: shownAt(state), deadLetterQueue: undefined };
     }
-    const { error, deadLetter } = item;
+    const error = tooMany ?? item.error;
     const attempt = { endedAt: now, delayMs, error, isExpired: false, deadLetter };
     const after = afterFailedAttempt(task.state, queue.settings, attempt, now, random);
     if (after.kind === 'dead') {

@@ -177,11 +177,17 @@ export class TaskDraft {
     if (key !== undefined) this.#point(queue, key, pid, after.enqueuedAt);
   }
 
-  /** As `change`, for a task whose attempt failed and that waits for the next one. */
-  retry(queue: Queue, pid: Pid, known: CachedTask, after: TaskState): void {
+  /** As `change`, for a task whose attempt failed or was interrupted, and that waits for the next one. */
+  retry(
+    queue: Queue,
+    pid: Pid,
+    known: CachedTask,
+    after: TaskState,
+    failure: 'retry' | 'interrupted' = 'retry',
+  ): void {
     const { queueId } = queue.ledger;
     const change = { kind: 'change' as const, queueId, pid, before: known.state, after, data: undefined };
-    this.changes.push({ queue, change, known, failure: 'retry' });
+    this.changes.push({ queue, change, known, failure });
   }
 
   /** `moved`: it does not count as completed. `dead`: nor does this, and its last attempt failed. `dropped`: nor this. */

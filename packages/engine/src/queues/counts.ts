@@ -15,6 +15,7 @@ export class Counts {
   /** New and waiting tasks that went because as many waited as may. */
   tasksDropped = 0;
   attemptsFailed = 0;
+  attemptsInterrupted = 0;
   readonly waited = new Durations();
   readonly worked = new Durations();
   resultsEvicted = 0;
@@ -68,6 +69,10 @@ export function countChange(counts: Counts, { queue, change, failure, isDropped 
   }
   if (isDropped) counts.tasksDropped++;
   if (failure === undefined) return;
+  if (failure === 'interrupted') {
+    counts.attemptsInterrupted++;
+    return;
+  }
   // A task that has missed its start had no attempt.
   if (change.kind === 'enqueue' || change.before.history?.startBy === undefined) {
     rates.failed(now);

@@ -38,13 +38,14 @@ export function fingerprintOf({ group, enqueue, dequeue, renew, release, updates
   for (const item of release) {
     writeItem(item);
     writeOptional(item.delayMs);
-    const { refundAttempt, deadLetter, error, waiting, runAt } = item;
+    const { refundAttempt, interrupted, deadLetter, error, waiting, runAt } = item;
     writer.byte(
       (refundAttempt ? 1 : 0) |
         (deadLetter ? 2 : 0) |
         (error ? 4 : 0) |
         (waiting ? 8 : 0) |
-        (runAt === undefined ? 0 : 16),
+        (runAt === undefined ? 0 : 16) |
+        (interrupted ? 32 : 0),
     );
     if (runAt !== undefined) writer.number(runAt);
     if (item.error) {

@@ -71,6 +71,7 @@ const histories: fc.Arbitrary<TaskHistory> = fc.record({
   rerun: fc.boolean(),
   progress: fc.option(fc.record({ at: instants, text: texts }), { nil: undefined }),
   checkpoint: fc.option(fc.uint8Array({ minLength: 1, maxLength: 12 }), { nil: undefined }),
+  interruptions: fc.nat(200),
   cancelled: fc.option(fc.record({ at: instants, reason: texts }), { nil: undefined }),
 });
 

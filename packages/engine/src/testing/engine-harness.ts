@@ -98,6 +98,7 @@ interface EventsSpec {
 interface ReleaseSpec extends ItemSpec {
   readonly delay?: number;
   readonly refund?: boolean;
+  readonly interrupted?: boolean;
   /** Message of the error. */
   readonly error?: string;
   readonly deadLetter?: boolean;
@@ -377,7 +378,8 @@ export function updateCommand(spec: UpdateSpec): UpdateCommand {
     release: release.map((spec) => ({
       ...item(spec),
       delayMs: spec.delay,
-      refundAttempt: spec.refund ?? false,
+      refundAttempt: spec.refund ?? spec.interrupted ?? false,
+      interrupted: spec.interrupted ?? false,
       error: spec.error === undefined ? undefined : { message: spec.error, details: `details of ${spec.error}` },
       deadLetter: spec.deadLetter ?? false,
       runAt: spec.runAt as Instant | undefined,

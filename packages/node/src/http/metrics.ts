@@ -58,6 +58,11 @@ const counters: readonly (readonly [name: string, help: string, of: (figures: En
     'Attempts that failed: the worker released the task without giving the attempt back, or the lease expired.',
     (figures) => figures.attemptsFailed,
   ],
+  [
+    'attempts_interrupted_total',
+    'Attempts that did not count because their workers stopped.',
+    (figures) => figures.attemptsInterrupted,
+  ],
   ['tasks_dead_lettered_total', 'Tasks moved to a dead-letter queue.', (figures) => figures.tasksDeadLettered],
   [
     'tasks_dropped_total',

@@ -253,9 +253,12 @@ function parseCheckpoint({ checkpoint }: Renew, index: number): Uint8Array | und
 
 function parseRelease(item: Release, index: number, group: OneGroup): ReleaseItem {
   const at = (field: string): Place => ({ list: 'release', index, field });
-  const { refundAttempt, deadLetter } = item;
+  const { refundAttempt, interrupted, deadLetter } = item;
   if (refundAttempt && item.error !== undefined) {
     refuse('INVALID_ARGUMENT', at('error'), 'is given for an attempt that does not count');
+  }
+  if (interrupted && !refundAttempt) {
+    refuse('INVALID_ARGUMENT', at('interrupted'), 'is set for an attempt that counts');
   }
   if (deadLetter && refundAttempt) {
     refuse('INVALID_ARGUMENT', at('dead_letter'), 'is set for an attempt that does not count');
@@ -275,6 +278,7 @@ function parseRelease(item: Release, index: number, group: OneGroup): ReleaseIte
     delayMs: item.delayMs === undefined ? undefined : duration(item.delayMs, at('delay_ms'), 0, limits.delayMs),
     runAt: runAt(item.runAtUnixMs, item.delayMs === undefined && !deadLetter, at('run_at_unix_ms')),
     refundAttempt,
+    interrupted,
     error: item.error === undefined ? undefined : parseError(item.error, index),
     deadLetter,
     waiting: item.waiting,

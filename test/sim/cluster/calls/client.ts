@@ -279,6 +279,7 @@ function updateRequest({ enqueue, dequeue, renew, release, requestId }: UpdateCa
       deadLetter: one.deadLetter ?? false,
       runAtUnixMs: 0,
       waiting: one.waiting ?? false,
+      interrupted: false,
     })),
     requestId: Buffer.from(requestId ?? '', 'latin1'),
     parts: [],

@@ -357,6 +357,17 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       expect(peeked.tasks.map(({ pid }) => text(pid))).toEqual(['a']);
     });
 
+    test('an interrupted attempt does not count, and is counted as such', async () => {
+      await using world = await start();
+      const { transport } = world;
+      await transport.unary(methods.updateTasks, enqueue('a'));
+      const { tasks } = await transport.unary(methods.leaseTasks, lease());
+      const end = { refundAttempt: true, interrupted: true };
+      await transport.unary(methods.updateTasks, release('a', tasks[0]?.leaseToken, end));
+      const shown = await transport.unary(methods.getTasks, get('a', false));
+      expect(shown.tasks).toMatchObject([{ state: TaskState.TASK_STATE_AVAILABLE, attempts: 0, interruptions: 1 }]);
+    });
+
     test('a leased task that is enqueued again runs once more', async () => {
       await using world = await start();
       const { transport } = world;

@@ -46,7 +46,7 @@ export const dequeue = (pid: string, leaseToken: number): UpdateTasksRequest =>
   update({ dequeue: [{ queue: QUEUE, pid: bytes(pid), leaseToken, requeue: false }] });
 export const release = (pid: string, leaseToken = 0, change: Partial<Release> = {}): UpdateTasksRequest => {
   const end = { delayMs: undefined, refundAttempt: false, error: undefined, deadLetter: false };
-  const at = { runAtUnixMs: 0, waiting: false };
+  const at = { runAtUnixMs: 0, waiting: false, interrupted: false };
   return update({ release: [{ queue: QUEUE, pid: bytes(pid), leaseToken, ...end, ...at, ...change }] });
 };
 export const get = (pid: string, includeData = true): GetTasksRequest => ({

@@ -59,6 +59,7 @@ test('a leased task uses no more of a reply than is counted for it', () => {
       failures: [],
       origin: undefined,
       checkpoint: new Uint8Array(limits.checkpointBytes),
+      interruptions: limits.interruptions,
       rerun: false,
       progress: { at: 0 as Instant, text: '€'.repeat(85) },
       cancelled: undefined,
@@ -106,6 +107,7 @@ test.each([
     origin: undefined,
     progress: undefined,
     checkpoint: undefined,
+    interruptions: 0,
     rerun,
     cancelled: { at: 5 as Instant, reason: 'too late' },
   };

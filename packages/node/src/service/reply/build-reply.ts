@@ -45,7 +45,7 @@ const STATS_BYTES = 128;
 const PAUSE_BYTES = 32;
 const LIMIT_BYTES = 96;
 const LEASED_BYTES = 88;
-const TASK_BYTES = 169;
+const TASK_BYTES = 176;
 const FAILURE_BYTES = 48;
 
 /** Maximum size of all queues that a lease reply names beside its tasks, and of the numbers and tags of one of them. */
@@ -211,6 +211,7 @@ export function taskInfo(view: TaskView, includeData: boolean): TaskInfo {
     progress: state?.history?.progress?.text ?? '',
     progressUnixMs: state?.history?.progress?.at ?? 0,
     checkpointBytes: state?.history?.checkpoint?.byteLength ?? 0,
+    interruptions: state?.history?.interruptions ?? 0,
     key: state === undefined ? (view.key ?? '') : (state.history?.key ?? ''),
     timeLimitMs: state?.history?.given?.timeLimitMs ?? 0,
     startByUnixMs: state?.history?.startBy,

@@ -277,6 +277,12 @@ export const badRequests: readonly BadRequest[] = [
     'renew[0].checkpoint',
     update({ renew: [aRenew({ checkpoint: new Uint8Array(16 * 1024 + 1) })] }),
   ),
+  bad(
+    'an interruption that counts',
+    'INVALID_ARGUMENT',
+    'release[0].interrupted',
+    update({ release: [aRelease({ interrupted: true })] }),
+  ),
   bad('a release without a PID', 'INVALID_PID', 'release[0].pid', update({ release: [aRelease({ pid: bytes('') })] })),
   bad(
     'a release with a negative delay',

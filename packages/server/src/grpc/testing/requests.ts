@@ -69,6 +69,7 @@ export const aRelease = (change: Partial<Release> = {}): Release => ({
   deadLetter: false,
   runAtUnixMs: 0,
   waiting: false,
+  interrupted: false,
   ...change,
 });
 

@@ -162,6 +162,8 @@ export interface TaskInfo {
     | undefined;
   /** Size of its checkpoint, in bytes. 0: it has none. */
   checkpointBytes: number;
+  /** How many of its attempts did not count because they were interrupted: the worker stopped. */
+  interruptions: number;
 }
 
 export interface TaskInfo_HeadersEntry {
@@ -459,6 +461,7 @@ function createBaseTaskInfo(): TaskInfo {
     timeLimitMs: 0,
     startByUnixMs: undefined,
     checkpointBytes: 0,
+    interruptions: 0,
   };
 }
 
@@ -532,6 +535,9 @@ export const TaskInfo: MessageFns<TaskInfo> = {
     }
     if (message.checkpointBytes !== 0) {
       writer.uint32(224).int32(message.checkpointBytes);
+    }
+    if (message.interruptions !== 0) {
+      writer.uint32(232).int32(message.interruptions);
     }
     return writer;
   },
@@ -734,6 +740,14 @@ export const TaskInfo: MessageFns<TaskInfo> = {
             }
 
             message.checkpointBytes = reader.int32();
+            continue;
+          }
+          case 29: {
+            if (tag !== 232) {
+              break;
+            }
+
+            message.interruptions = reader.int32();
             continue;
           }
         }

@@ -369,7 +369,14 @@ export interface Release {
    */
   waiting: boolean;
   /** Set: the task with this key, as in `Dequeue`. Refused together with `pid`, and without `waiting`. */
-  key?: string | undefined;
+  key?:
+    | string
+    | undefined;
+  /**
+   * True: the attempt was interrupted, because its worker stops. The task counts its interruptions; see `TaskInfo`. After 100 of
+   * them an interrupted attempt counts as failed. Refused without `refund_attempt`.
+   */
+  interrupted: boolean;
 }
 
 /** The error of a failed attempt. */
@@ -1413,6 +1420,7 @@ function createBaseRelease(): Release {
     runAtUnixMs: 0,
     waiting: false,
     key: undefined,
+    interrupted: false,
   };
 }
 
@@ -1447,6 +1455,9 @@ export const Release: MessageFns<Release> = {
     }
     if (message.key !== undefined) {
       writer.uint32(82).string(message.key);
+    }
+    if (message.interrupted !== false) {
+      writer.uint32(88).bool(message.interrupted);
     }
     return writer;
   },
@@ -1542,6 +1553,14 @@ export const Release: MessageFns<Release> = {
             }
 
             message.key = reader.string();
+            continue;
+          }
+          case 11: {
+            if (tag !== 88) {
+              break;
+            }
+
+            message.interrupted = reader.bool();
             continue;
           }
         }
