@@ -153,6 +153,14 @@ test('checkpoint: each attempt continues where the last one stopped', async () =
   ]);
 });
 
+test('worker-dies: only what it had begun has failed', async () => {
+  expect((await runExample('attempts/worker-dies', [node.endpoint])).toSorted()).toEqual([
+    'a: attempt 2, 0 interruptions before',
+    'b: attempt 2, 0 interruptions before',
+    'c: attempt 1, 1 interruptions before',
+  ]);
+});
+
 test('headers: the stages of a pipeline pass them on', async () => {
   expect(await runExample('headers', [node.endpoint])).toEqual([
     'order 1 of acme',

@@ -58,7 +58,7 @@ export class Callers {
         break;
       }
       case 'lease': {
-        const { queues, max, leaseDurationMs, waitMs, maxPid, maxBytes } = action;
+        const { queues, max, leaseDurationMs, waitMs, maxPid, maxBytes, starts } = action;
         this.#lease({
           kind: 'lease',
           queues: [...new Set(queues)].map(queueName),
@@ -67,6 +67,7 @@ export class Callers {
           waitMs,
           maxPid: maxPid === undefined ? undefined : PIDS[maxPid],
           maxBytes,
+          starts,
         });
         break;
       }
@@ -145,7 +146,8 @@ export class Callers {
       else if (item.do === 'dequeue')
         dequeue.push({ ...task, requeue: item.how === 'requeue' && !isByKey, result: this.#resultOf(item) });
       else if (item.do === 'renew' && !isByKey) {
-        renew.push({ ...task, leaseDurationMs: item.ms ?? 1000, progress: PROGRESS[item.how ?? 'plain'] });
+        const begun = item.refund ? (item.leaves ? 1 : 3) : undefined;
+        renew.push({ ...task, leaseDurationMs: item.ms ?? 1000, progress: PROGRESS[item.how ?? 'plain'], begun });
       } else if (item.how !== 'waiting' && !isByKey) release.push({ ...task, ...endOf(item) });
       else release.push({ ...task, token: undefined, delayMs: item.ms, refund: false, waiting: true });
     }
@@ -206,10 +208,16 @@ export class Callers {
 }
 
 /** How a release ends its lease. A dead letter has no delay, and a refunded attempt no error. */
-function endOf({ ms, refund, how = 'plain' }: Extract<Item, { do: 'dequeue' | 'renew' | 'release' }>): ReleaseEnd {
+function endOf({
+  ms,
+  refund,
+  leaves = false,
+  how = 'plain',
+}: Extract<Item, { do: 'dequeue' | 'renew' | 'release' }>): ReleaseEnd {
   const deadLetter = how === 'dead-letter';
   const error = how === 'plain' ? undefined : `error ${how}`;
-  return { delayMs: deadLetter ? undefined : ms, refund: refund && how === 'plain', error, deadLetter };
+  const isRefund = refund && how === 'plain';
+  return { delayMs: deadLetter ? undefined : ms, refund: isRefund, interrupted: isRefund && leaves, error, deadLetter };
 }
 
 type ReleaseEnd = Omit<UpdateCall['release'][number], keyof TaskCall>;

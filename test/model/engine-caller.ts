@@ -193,6 +193,7 @@ function commandOf(call: UpdateCall): UpdateCommand {
     renew: call.renew.map((renewal) => ({
       ...item(renewal),
       leaseDurationMs: renewal.leaseDurationMs,
+      begun: renewal.begun,
       progress: renewal.progress,
       // Both travel in the same way, so they must be the same text in each answer.
       checkpoint: renewal.progress === undefined ? undefined : Buffer.from(renewal.progress),
@@ -201,6 +202,7 @@ function commandOf(call: UpdateCall): UpdateCommand {
       ...item(release),
       delayMs: release.delayMs,
       refundAttempt: release.refund,
+      interrupted: release.interrupted ?? false,
       error: release.error === undefined ? undefined : { message: release.error, details: '' },
       deadLetter: release.deadLetter ?? false,
       runAt: undefined,
@@ -243,6 +245,7 @@ const leasedTask = ({ queue, pid, data, headerBytes, ...told }: LeasedTask): Lea
   attempt: told.attempt,
   enqueuedAt: told.enqueuedAt,
   timeLimitMs: told.timeLimitMs,
+  unbegun: told.unbegun,
 });
 
 function shownTask({ queue, pid, state, data }: TaskView): ShownTask {
@@ -255,6 +258,7 @@ function shownTask({ queue, pid, state, data }: TaskView): ShownTask {
     origin: origin && formatQueueName({ group: queue.group, name: origin.queue }),
     progress: reportedText(progress?.text, checkpoint),
     isCancelled: cancelled !== undefined,
+    interruptions: state.history?.interruptions ?? 0,
   };
   const { visibility, attempts, token, enqueuedAt } = state;
   const kind = visibility.kind === 'available' ? 'available' : visibility.lease ? 'leased' : 'delayed';

@@ -150,20 +150,21 @@ function grant(
   const worlds: World[] = [];
   let next = world;
   const told = [...tasks];
-  for (const { queue, task } of first) {
+  for (const [index, { queue, task }] of first.entries()) {
     const reply = told[0];
     // The reply may have fewer tasks than asked for: if the cache is too small for the request …
     if (!reply && setting.tinyCache && event.call.queues.length > 1) worlds.push(next);
     if (reply && reply.queue === queue && reply.pid === task.pid) {
       told.shift();
       if (!isLeaseOf(reply, task) && !isLeaseOf(reply, replacedMeanwhile(event, reply, task, setting))) return [];
-      next = lease(next, queue, task, reply.token, exactly(world.time), event, setting);
+      next = lease(next, queue, task, reply.token, exactly(world.time), event, setting, index);
+      if ((next.task(queue, task.pid)?.hidden?.suspects ?? 0) > 0 !== (reply.unbegun !== undefined)) return [];
       if (!contains(next.task(queue, task.pid)?.hidden?.until ?? exactly(0), reply.until)) return [];
       continue;
     }
     // … or if a task was taken away before the reply was sent.
     if (!mayHaveGone(world, event, queue, task.pid, setting)) return worlds;
-    next = lease(next, queue, task, `of #${event.id}`, exactly(world.time), event, setting);
+    next = lease(next, queue, task, `of #${event.id}`, exactly(world.time), event, setting, index);
   }
   if (told.length === 0) worlds.push(next);
   return worlds;
@@ -172,6 +173,7 @@ function grant(
 function isLeaseOf(reply: LeasedReply, task: ModelTask): boolean {
   const grew = typeof task.token === 'string' || reply.token > task.token;
   const limitMs = timeLimitOf(reply.queue, task);
+  if (reply.unbegun !== undefined && reply.unbegun !== task.suspicion) return false;
   const same = reply.data === task.data && reply.attempt === task.attempts + 1 && reply.timeLimitMs === limitMs;
   return grew && same && contains(task.enqueuedAt, reply.enqueuedAt);
 }
@@ -202,10 +204,13 @@ function lease(
   since: Span,
   { id: leasedBy, call }: HistoryEvent<LeaseCall>,
   setting: Setting,
+  index: number,
 ): World {
+  const { starts } = call;
+  const suspects = starts === undefined || index < starts.now ? 0 : starts.together;
   const limitMs = timeLimitOf(queue, task);
   const until = later(since, leaseMs(call.leaseDurationMs, limitMs));
-  const hidden = { until, since, isFull: limitMs > 0 && call.leaseDurationMs >= limitMs, leasedBy };
+  const hidden = { until, since, isFull: limitMs > 0 && call.leaseDurationMs >= limitMs, leasedBy, suspects };
   const leased = { ...task, token, attempts: task.attempts + 1, hidden, rerun: false, startBy: undefined };
   return world.put(queue, leased, setting.retentionMs);
 }
@@ -242,8 +247,9 @@ function unreportedGrants(
       for (let length = first.length; length >= Math.max(1, shortest); length--) {
         for (const picked of parts(first.slice(0, length), event)) {
           let after = swept.at(span.from, swept.epoch);
-          for (const { queue, task } of picked) {
-            after = lease(after, queue, task, `of #${event.id}`, span, event, setting);
+          for (const one of picked) {
+            const { queue, task } = one;
+            after = lease(after, queue, task, `of #${event.id}`, span, event, setting, first.indexOf(one));
           }
           found.push({ after, picked });
         }

@@ -72,6 +72,7 @@ function learn(world: World, queue: string, shown: ShownTask, isAlone: boolean, 
     state.origin === task.origin?.queue &&
     state.progress === task.progress &&
     state.isCancelled === task.isCancelled &&
+    state.interruptions === task.interruptions &&
     state.timeLimitMs === task.timeLimitMs &&
     isStart(state.startBy, task.startBy) &&
     (hidden === undefined || (state.until !== undefined && contains(hidden.until, state.until)));

@@ -193,7 +193,15 @@ class UpdatePlayer {
       return;
     }
     if (!item.requeue && item.token !== undefined && task.rerun) {
-      const anew = { enqueuedAt: this.#at, attempts: 0, token: 0, hidden: undefined, failures: [] };
+      const anew = {
+        enqueuedAt: this.#at,
+        attempts: 0,
+        token: 0,
+        hidden: undefined,
+        failures: [],
+        interruptions: 0,
+        suspicion: 0,
+      };
       this.#put(item.queue, { ...task, ...anew, rerun: false, progress: undefined, isCancelled: false });
       return;
     }
@@ -227,7 +235,8 @@ class UpdatePlayer {
     if (keyed && isDead(origin.queue, keyed, this.#at.from)) this.#impossible = true;
     if (existing || keyed) this.#refuse('dequeue', index, 'TASK_EXISTS');
     const anew = { attempts: 0, token: 0, retry: origin.retry, hidden: undefined, origin: undefined, rerun: false };
-    if (!existing && !keyed) this.#put(origin.queue, { ...task, ...anew, pid, isCancelled: false });
+    const back = { ...task, ...anew, pid, isCancelled: false, interruptions: 0 };
+    if (!existing && !keyed) this.#put(origin.queue, back);
   }
 
   #renew(item: UpdateCall['renew'][number], index: number, wasAccepted: boolean): { until: number } {
@@ -243,7 +252,8 @@ class UpdatePlayer {
       const end = told === undefined ? this.#endOfLease(item, task) : exactly(told);
       const limitAt = limitAtOf(item.queue, task) ?? LATER;
       const isFull = end.to < limitAt.from ? false : end.from >= limitAt.to || undefined;
-      this.#put(item.queue, { ...task, progress, hidden: { ...hidden, until: end, isFull } });
+      const suspects = item.begun === undefined ? (hidden.suspects ?? 0) : item.begun === 1 ? 0 : item.begun;
+      this.#put(item.queue, { ...task, progress, hidden: { ...hidden, until: end, isFull, suspects } });
     }
     return { until };
   }
@@ -261,7 +271,11 @@ class UpdatePlayer {
       this.#world = withoutCancelled(this.#world.at(this.#at.from, this.#world.epoch), item.queue, item.pid);
       return nothing;
     }
-    const failed = item.error === undefined ? task : withFailure(task, item.error);
+    const failed = {
+      ...(item.error === undefined ? task : withFailure(task, item.error)),
+      suspicion: item.refund ? task.suspicion : 0,
+      interruptions: task.interruptions + (item.interrupted ? 1 : 0),
+    };
     if (!task.rerun && (item.deadLetter || (!item.refund && isLastAttempt(item.queue, task)))) {
       const target = deadLetterQueueOf(item.queue, task.retry);
       this.#world = this.#world.remove(item.queue, item.pid, false);
@@ -340,6 +354,8 @@ class UpdatePlayer {
         origin: undefined,
         rerun: false,
         isCancelled: false,
+        interruptions: 0,
+        suspicion: 0,
         progress: undefined,
       });
       return { pid, result: 'created', leased: false };

@@ -132,7 +132,10 @@ const stepIn = ({ queues, hasSchedules, hasTopics }: World) => {
         startWithin: fc.constantFrom(undefined, undefined, 20, 100),
       }),
     },
-    { weight: 5, arbitrary: fc.record({ do: fc.constant('lease' as const), queue, ms }) },
+    {
+      weight: 5,
+      arbitrary: fc.record({ do: fc.constant('lease' as const), queue, ms, starts: maybe({ now: 0, together: 2 }) }),
+    },
     {
       weight: 6,
       arbitrary: fc.record({ do: fc.constant('pass' as const), ms: fc.constantFrom(1, 19, 20, 100, 1100) }),
@@ -150,7 +153,14 @@ const stepIn = ({ queues, hasSchedules, hasTopics }: World) => {
     },
     {
       weight: 1,
-      arbitrary: fc.record({ do: fc.constant('renew' as const), which, withToken, ms, progress: maybe('half') }),
+      arbitrary: fc.record({
+        do: fc.constant('renew' as const),
+        which,
+        withToken,
+        ms,
+        progress: maybe('half'),
+        begun: fc.constantFrom(undefined, 1, 2),
+      }),
     },
     {
       weight: 4,
@@ -377,9 +387,9 @@ class Play {
           return h.update({ dequeue: [{ ...item, ...(result && { result, keep }) }] });
         });
       case 'renew': {
-        const { progress } = step;
+        const { progress, begun } = step;
         return this.#of(step, (item) =>
-          h.update({ renew: [{ ...item, for: step.ms, ...(progress && { progress, checkpoint: progress }) }] }),
+          h.update({ renew: [{ ...item, for: step.ms, begun, ...(progress && { progress, checkpoint: progress }) }] }),
         );
       }
       case 'release':
@@ -440,12 +450,12 @@ class Play {
   }
 
   /** Leases from the queue or, if it has nothing, from one of the others. */
-  async #lease({ queue, ms }: Extract<Step, { do: 'lease' }>): Promise<unknown> {
+  async #lease({ queue, ms, starts }: Extract<Step, { do: 'lease' }>): Promise<unknown> {
     for (const name of [queue, ...this.#queues.filter((other) => other !== queue)]) {
       // More than one PID is there.
       if (name === FIFO) continue;
       if (hasMany(name)) await this.#h.counts(name);
-      const leased = await this.#h.lease(name, { for: ms });
+      const leased = await this.#h.lease(name, { for: ms, starts });
       if (leased.length > 0) return this.#leased(leased);
     }
     return [];
@@ -501,9 +511,9 @@ class Play {
 
   #leased(tasks: readonly LeasedTask[]): unknown {
     for (const { queue, pid, token } of tasks) this.#leases.unshift({ queue: `g#${queue.name}`, pid, token });
-    return tasks.map(({ pid, history, data, attempt }) => {
+    return tasks.map(({ pid, history, data, attempt, unbegun }) => {
       const checkpoint = Buffer.from(history?.checkpoint ?? []).toString();
-      return [pid, history?.key, history?.progress?.text, checkpoint, Buffer.from(data).toString(), attempt];
+      return [pid, history?.key, history?.progress?.text, checkpoint, Buffer.from(data).toString(), attempt, unbegun];
     });
   }
 

@@ -71,11 +71,13 @@ export function limitAtOf(queue: string, task: ModelTask): Span | undefined {
   return limitMs === 0 || task.hidden?.since === undefined ? undefined : later(task.hidden.since, limitMs);
 }
 
+const EXPIRED = 'expired';
+
 /** The failures that the end of a lease may leave. Two if it is not known whether the lease has ended at its limit. */
 function endsOf(queue: string, task: ModelTask): string[] {
   const isFull = limitAtOf(queue, task) === undefined ? false : task.hidden?.isFull;
   const over = `the attempt exceeded its time limit of ${timeLimitOf(queue, task)} ms`;
-  return [...(isFull === true ? [] : ['expired']), ...(isFull === false ? [] : [over])];
+  return [...(isFull === true ? [] : [EXPIRED]), ...(isFull === false ? [] : [over])];
 }
 
 /** Whether the task goes when its lease ends. A later enqueue runs again. */
@@ -167,7 +169,28 @@ export function haveDeadComing(world: World, queues: readonly string[], at: numb
 
 /** True if the task is not in its queue any more, because its last attempt must be over at `at`, or it starts too late. */
 export const isDead = (queue: string, task: ModelTask, at: number): boolean =>
-  isLate(task, at) || (task.hidden?.leasedBy !== undefined && isLastAttempt(queue, task) && isOverdue(task, at));
+  isLate(task, at) ||
+  (task.hidden?.leasedBy !== undefined && isLastAttempt(queue, task) && !mayBeBlameless(task) && isOverdue(task, at));
+
+/** True if an attempt whose lease expires may not count: another task may be to blame. */
+const mayBeBlameless = (task: ModelTask): boolean =>
+  hasSuspects(task) && !isCancelled(task) && task.hidden?.isFull !== true;
+
+const hasSuspects = ({ hidden }: ModelTask): boolean => (hidden?.suspects ?? 0) > 0;
+
+/** In how large a call the task may begin after its lease has expired. */
+function suspicionAfter({ hidden, suspicion }: ModelTask): number {
+  const half = Math.max(1, Math.floor((hidden?.suspects ?? 0) / 2));
+  return suspicion === 0 ? half : Math.min(half, suspicion);
+}
+
+/** The world after the lease of a task has expired for which the task is not to blame. */
+function interruptedBy(world: World, queue: string, task: ModelTask, setting: Setting): World {
+  const attempts = task.rerun ? 0 : Math.max(0, task.attempts - 1);
+  const [interruptions, suspicion] = [task.interruptions + 1, suspicionAfter(task)];
+  const after = { ...task, attempts, interruptions, suspicion, hidden: undefined, isCancelled: false };
+  return world.put(queue, after, setting.retentionMs);
+}
 
 /** True if a hidden task must be due at `at`, or a task starts too late. */
 export const isOverdue = (task: ModelTask, at: number): boolean =>
@@ -286,7 +309,11 @@ function shownInTime(world: World, queue: string, task: ModelTask, now: number, 
   if (isCancelled(task)) return [...stays, withoutCancelled(world, queue, task.pid)];
   return [
     ...stays,
-    ...endsOf(queue, task).flatMap((end) => failedBy(end, world, queue, task, hidden.until, now, setting)),
+    ...endsOf(queue, task).flatMap((end) =>
+      end === EXPIRED && hasSuspects(task)
+        ? [interruptedBy(world, queue, task, setting)]
+        : failedBy(end, world, queue, task, hidden.until, now, setting),
+    ),
   ];
 }
 
@@ -300,7 +327,7 @@ function failedBy(
   now: number,
   setting: Setting,
 ): World[] {
-  const failed = withFailure(task, failure);
+  const failed = { ...withFailure(task, failure), suspicion: suspicionAfter(task) };
   if (isLastAttempt(queue, task)) {
     const gone = world.remove(queue, task.pid, false);
     return [buryIn(gone, deadLetterQueueOf(queue, task.retry), queue, failed, endedAt, setting)];

@@ -36,6 +36,8 @@ export type Action =
       readonly waitMs: number;
       readonly maxPid: number | undefined;
       readonly maxBytes: number;
+      /** Undefined: all tasks begin when they are leased. */
+      readonly starts?: { readonly now: number; readonly together: number } | undefined;
     }
   /** The caller of a lease in progress disconnects. */
   | { readonly do: 'hangUp'; readonly which: number }
@@ -168,6 +170,7 @@ const lease = action('lease', {
   waitMs: often(0, oneOf(10, 500, 3000)),
   maxPid: maybe(pid),
   maxBytes: often(1e6, oneOf(0, 300)),
+  starts: fc.option(fc.record({ now: fc.nat({ max: 2 }), together: oneOf(1, 2, 4) }), { nil: undefined }),
 });
 
 const patterns = fc.nat({ max: PATTERNS.length - 1 });

@@ -39,6 +39,9 @@ export interface ModelTask {
   readonly rerun: boolean;
   /** It was cancelled while it was leased, and is removed after the lease unless it was enqueued again since. */
   readonly isCancelled: boolean;
+  readonly interruptions: number;
+  /** As in the engine. */
+  readonly suspicion: number;
   /** What a worker has reported last. */
   readonly progress: string | undefined;
   /** Where the task was before it came to this dead-letter queue. */
@@ -59,6 +62,8 @@ interface Hidden {
   readonly since?: Span;
   /** Whether it lasts until its time limit. Undefined: it is not known. */
   readonly isFull?: boolean | undefined;
+  /** As in the engine. Undefined: 0. */
+  readonly suspects?: number;
   /** Id of the event that leased it; undefined for a delay or a backoff. */
   readonly leasedBy: number | undefined;
 }

@@ -101,7 +101,7 @@ export type { Leased } from './leases/lease.ts';
 export type { HeaderCondition, HeaderFilter } from './tasks/header-filter.ts';
 export type { ListOptions, QueueFilterOptions, StatsOptions, StatsReport } from './tasks/introspection.ts';
 export type { SeveralQueues } from './tasks/lease-source.ts';
-export type { LeaseOptions } from './tasks/lease-tasks.ts';
+export type { LeaseOptions, LeaseStarts } from './tasks/lease-tasks.ts';
 export { type CompleteOptions, LeasedTask } from './tasks/leased-task.ts';
 export { NewTask, type QueueRef, type TaskHeaders, type TaskOptions, type TaskRetryOptions } from './tasks/new-task.ts';
 export { type MissedRuns, type ScheduledRun, type ScheduleInfo, scheduledRun } from './tasks/schedule-info.ts';

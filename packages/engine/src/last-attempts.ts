@@ -1,7 +1,7 @@
 import type { QueueName } from '@taskmaster/proto';
 import type { Instant, Ticket } from './domain/ids.ts';
 import { dueOf, isLeased, type TaskState } from './domain/task.ts';
-import { deadLetterQueueOf, isLastAttempt } from './operations/attempts.ts';
+import { deadLetterQueueOf, endsWithLease } from './operations/attempts.ts';
 import type { Queue } from './queues/queue.ts';
 
 const NO_TICKET = 0 as Ticket;
@@ -211,4 +211,4 @@ const isOld = (state: TaskState, { recovered, recoveredAt }: Dying): boolean =>
 
 const isDying = ({ settings }: Queue, state: TaskState, dying: Dying | undefined): boolean =>
   state.history?.startBy !== undefined ||
-  (isLeased(state) && (isLastAttempt(state, settings) || (dying !== undefined && isOld(state, dying))));
+  (isLeased(state) && (endsWithLease(state, settings) || (dying !== undefined && isOld(state, dying))));

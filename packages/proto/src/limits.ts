@@ -79,7 +79,7 @@ export const limits = {
   maxAttempts: 1_000_000,
   /** Attempts of a task if neither the task nor the settings of its queue say otherwise. */
   defaultMaxAttempts: 20,
-  /** Interruptions of a task by workers that stop. Further ones count as failed attempts. */
+  /** Interruptions of a task by workers that stop or die. Further ones count as failed attempts. */
   interruptions: 100,
   /** Backoff after the first failed attempt, likewise. It doubles with each attempt. */
   defaultBackoffInitialMs: 1_000,

@@ -102,6 +102,7 @@ export function taskObject(task: SeenTask): object {
     hiddenUntil: task.hiddenUntil?.toISOString(),
     leaseToken: task.leaseToken === 0 ? undefined : task.leaseToken,
     leasedAt: task.leasedAt?.toISOString(),
+    begun: task.state === 'leased' ? task.begun : undefined,
     workerLabel: task.workerLabel,
     workerAddress: task.workerAddress,
     retry:

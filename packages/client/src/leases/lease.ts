@@ -50,6 +50,8 @@ export class Lease {
   readonly limitAt: number;
   /** After this time the lease is not renewed, on the client's clock, in ms. Infinity: there is no bound. */
   keepUntil = Number.POSITIVE_INFINITY;
+  /** Set: the node does not know that the work has begun. Above 0: it must know before, in a call with at most so many tasks. */
+  unbegun: number | undefined;
   readonly #timeLimitMs: number | undefined;
   readonly #timing: Timing;
   /** Processes reports of the thread that renews leases. */

@@ -33,6 +33,19 @@ export interface LeaseOptions extends CallOptions {
   readonly workerLabel?: string | undefined;
   /** Largest size of the payloads in one reply, in bytes. The first task may be larger. Default 3.5 MiB. */
   readonly maxBytes?: number | undefined;
+  /**
+   * For a program that leases more tasks than it begins at once, and tells with `task.begin()` when it begins one. If it dies,
+   * only the attempts at tasks that have begun fail. Default: all tasks have begun when they are leased.
+   */
+  readonly starts?: LeaseStarts | undefined;
+}
+
+/** How a program begins the tasks that it leases. */
+export interface LeaseStarts {
+  /** How many tasks it begins at once: the first ones. */
+  readonly now: number;
+  /** How many tasks it works on together, so that any of them may be to blame if it dies. Default 1. */
+  readonly together?: number | undefined;
 }
 
 export const leaseNames: OptionNames<LeaseOptions> = {
@@ -43,6 +56,7 @@ export const leaseNames: OptionNames<LeaseOptions> = {
   maxPid: true,
   workerLabel: true,
   maxBytes: true,
+  starts: true,
 };
 
 const NO_BYTES = new Uint8Array(0);
@@ -126,7 +140,8 @@ export async function leaseUntilSettled<T>(
     tasks = await leaseOnce(context, from, now, matched);
   } else if (tasks.length < max && options.maxBytes === undefined) {
     // Few tasks may be all that fit into `maxBytes`. Those that are leased already must reach the caller, whatever happens now.
-    const rest = leaseOnce(context, from, { ...now, max: max - tasks.length, wait: 0 }, matched);
+    const starts = now.starts && { ...now.starts, now: Math.max(0, now.starts.now - tasks.length) };
+    const rest = leaseOnce(context, from, { ...now, max: max - tasks.length, wait: 0, starts }, matched);
     tasks.push(...(await rest.catch(() => [])));
   }
   if (from.anyOrder) tasks.sort((a, b) => comparePids(a.pid, b.pid));
@@ -243,6 +258,7 @@ function leaseRequest<T>(
     workerLabel: options.workerLabel ?? context.settings.workerLabel,
     maxBytes: options.maxBytes ?? 0,
     anyOrder,
+    starts: options.starts && { now: options.starts.now, together: options.starts.together ?? 1 },
   };
 }
 
@@ -257,6 +273,7 @@ function readTask<T>(
   const { queue: name, pid, leaseToken: token } = task;
   const terms: LeaseTerms = { queue: name, pid, token, leaseDurationMs, timeLimitMs, from };
   const lease = new Lease(terms, context.timing, context.keeper.catchUp);
+  lease.unbegun = task.unbegun;
   if (format === undefined) throw brokenReply('leased a task of a queue that was not asked for');
   if (format.schema === undefined) {
     // Decoded when `data` is read, because many callers need only the bytes.

@@ -141,6 +141,19 @@ export class LeasedTask<T> {
     await new Update(this.#context).renew(this, undefined, { checkpoint: data }).commit(options);
   }
 
+  /**
+   * Set if the task was leased with `starts` and does not count as begun: call `begin`. Above 0: its worker has died before, so
+   * call it before the work begins, and work on at most so many tasks together, this one included.
+   */
+  get unbegun(): number | undefined {
+    return this[LEASE].unbegun;
+  }
+
+  /** Says that the work begins, together with so many tasks, this one included. Renews the lease. Throws as `renew` does. */
+  async begin(together = 1, options: UpdateOptions = {}): Promise<void> {
+    await new Update(this.#context).renew(this, undefined, { begun: together }).commit(options);
+  }
+
   /** Releases the task before its lease ends. @throws LeaseLostError, LeaseExpiredError, TaskNotFoundError, NotLeasedError. */
   async release(options: ReleaseOptions & UpdateOptions = {}): Promise<ReleaseOutcome> {
     assertKnown('release', options, releaseAndUpdateNames);

@@ -55,7 +55,9 @@ export interface TaskSummary extends GivenFields {
   readonly deadLetterFrom: string | undefined;
   /** What a worker has reported last, in this attempt or an earlier one. */
   readonly progress: { readonly at: Date; readonly text: string } | undefined;
-  /** How many of its attempts did not count because they were interrupted: the worker stopped. */
+  /** Whether it is leased and its worker has begun it, as far as the node knows. */
+  readonly begun: boolean;
+  /** How many of its attempts did not count: the worker stopped, or died when it had not begun the task. */
   readonly interruptions: number;
   /** Size of the checkpoint that a worker has left last. Undefined: there is none. */
   readonly checkpointBytes: number | undefined;
@@ -115,6 +117,7 @@ export function taskSummary(info: WireInfo): TaskSummary {
     failures: info.failures.map(taskFailure),
     deadLetterFrom: info.deadLetterFrom === '' ? undefined : info.deadLetterFrom,
     progress: info.progress === '' ? undefined : { at: new Date(info.progressUnixMs), text: info.progress },
+    begun: info.begun,
     interruptions: info.interruptions,
     checkpointBytes: info.checkpointBytes || undefined,
     cancelled: cancelledOf(info),

@@ -70,6 +70,11 @@ export interface RenewOptions {
    * Bytes with which the next attempt continues, at most 16 KiB. Default: they do not change. Empty: none.
    */
   readonly checkpoint?: Uint8Array | undefined;
+  /**
+   * How many tasks the program works on together from now on, this one included; see `LeaseOptions.starts`. Default: it does not
+   * say.
+   */
+  readonly begun?: number | undefined;
 }
 
 export interface ReleaseOptions {
@@ -90,7 +95,7 @@ export interface ReleaseOptions {
   readonly deadLetter?: boolean | undefined;
 }
 
-const renewNames: OptionNames<RenewOptions> = { progress: true, checkpoint: true };
+const renewNames: OptionNames<RenewOptions> = { progress: true, checkpoint: true, begun: true };
 export const releaseNames: OptionNames<ReleaseOptions> = {
   delay: true,
   runAt: true,
@@ -144,7 +149,7 @@ export class Update {
   readonly #enqueues: NewTask[] = [];
   readonly #request: UpdateTasksRequest = emptyRequest();
   readonly #completed: Lease[] = [];
-  readonly #renewed: { readonly lease: Lease; readonly leaseDurationMs: number }[] = [];
+  readonly #renewed: { readonly lease: Lease; readonly leaseDurationMs: number; readonly hasBegun: boolean }[] = [];
   readonly #released: Lease[] = [];
   readonly #isChecked: boolean;
   #committed = false;
@@ -215,11 +220,12 @@ export class Update {
    */
   renew(task: Leased | LeaseRef, leaseDuration?: Duration, options: RenewOptions = {}): this {
     this.#assertKnown('renew', options, renewNames);
-    const { progress, checkpoint } = options;
+    const { progress, checkpoint, begun } = options;
     const lease = LEASE in task ? task[LEASE] : undefined;
     const ms = leaseDuration === undefined ? lease?.leaseDurationMs : leaseDurationMs(leaseDuration, 'leaseDuration');
-    if (lease !== undefined && ms !== undefined) this.#renewed.push({ lease, leaseDurationMs: ms });
-    this.#request.renew.push({ ...itemOf(task), leaseDurationMs: ms ?? 0, progress, checkpoint });
+    if (lease !== undefined && ms !== undefined)
+      this.#renewed.push({ lease, leaseDurationMs: ms, hasBegun: begun !== undefined });
+    this.#request.renew.push({ ...itemOf(task), leaseDurationMs: ms ?? 0, progress, checkpoint, begun });
     return this;
   }
 
@@ -283,7 +289,10 @@ export class Update {
       const reply = await this.#context.updates.send(request, options);
       for (const lease of this.#completed) lease.settle('completed');
       for (const lease of this.#released) lease.settle('released');
-      for (const { lease, leaseDurationMs } of this.#renewed) lease.renewed(sentAt, leaseDurationMs);
+      for (const { lease, leaseDurationMs, hasBegun } of this.#renewed) {
+        lease.renewed(sentAt, leaseDurationMs);
+        if (hasBegun) lease.unbegun = undefined;
+      }
       this.#tellCancelled(reply);
       return outcomeOf(reply);
     } catch (thrown) {

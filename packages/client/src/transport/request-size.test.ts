@@ -38,7 +38,13 @@ const dequeue = fc.record({
   resultRetentionMs: optional(times),
   cancelReason: optional(texts),
 });
-const renew = fc.record({ ...named, ...tokens, leaseDurationMs: times, progress: optional(texts), checkpoint: optional(bytes) });
+const renew = fc.record({
+  ...named,
+  ...tokens,
+  leaseDurationMs: times,
+  progress: optional(texts),
+  checkpoint: optional(bytes),
+});
 const release = fc.record({
   ...named,
   ...tokens,

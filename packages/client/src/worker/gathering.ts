@@ -5,6 +5,8 @@ export interface Batch<Task> {
   readonly tasks: Task[];
   /** When its first task was leased, in ms. */
   readonly since: number;
+  /** Most tasks that it may have. */
+  max: number;
   /** Calls when its handler begins, or it is released. */
   readonly onTaken: (() => void)[];
   isTaken: boolean;
@@ -12,14 +14,15 @@ export interface Batch<Task> {
 
 /**
  * Leased tasks that wait for their handler, in batches of one key.
- *  G1  A batch has at most `max` tasks. It may start when it has `max`, or `maxWaitMs` after its first task was leased.
+ *  G1  A batch has at most `max` tasks, and no more than any of its tasks allows. It may start when it has them, or `maxWaitMs`
+ *      after its first task was leased.
  *  G2  For each key one batch at most takes further tasks.
  *  G3  Of the batches that may start, the one whose first task was leased first starts first.
  */
 export class Gathering<Task> {
   readonly #max: number;
   readonly #maxWaitMs: number;
-  /** Those that have had `max` tasks, in the order of their first tasks. */
+  /** Those that take no more tasks, in the order of their first tasks. */
   readonly #full: Batch<Task>[] = [];
   /** By key, in the order of their first tasks. */
   readonly #open = new Map<string, Batch<Task>>();
@@ -41,17 +44,19 @@ export class Gathering<Task> {
     return oldest === undefined ? undefined : oldest.since + this.#maxWaitMs;
   }
 
-  /** Adds a task. Returns its batch. */
-  add(task: Task, key: string, now: number): Batch<Task> {
-    const batch = this.#open.get(key) ?? { key, tasks: [], since: now, onTaken: [], isTaken: false };
+  /** Adds a task that allows `most` tasks in its batch. Returns the batch. */
+  add(task: Task, key: string, now: number, most = this.#max): Batch<Task> {
+    const open = this.#open.get(key);
+    const fits = open !== undefined && open.tasks.length < most;
+    if (open !== undefined && !fits) this.#becameFull(open);
+    const batch = fits ? open : { key, tasks: [], since: now, max: this.#max, onTaken: [], isTaken: false };
+    batch.max = Math.min(batch.max, most);
     this.#size++;
-    if (batch.tasks.push(task) < this.#max) {
+    if (batch.tasks.push(task) < batch.max) {
       this.#open.set(key, batch);
     } else {
       this.#open.delete(key);
-      // Most batches are the last ones.
-      const behind = this.#full.findLastIndex(({ since }) => since <= batch.since);
-      this.#full.splice(behind + 1, 0, batch);
+      this.#becameFull(batch);
     }
     return batch;
   }
@@ -85,6 +90,12 @@ export class Gathering<Task> {
     if (batch.tasks.length > 0) return;
     if (this.#open.get(batch.key) === batch) this.#open.delete(batch.key);
     else this.#full.splice(this.#full.indexOf(batch), 1);
+  }
+
+  #becameFull(batch: Batch<Task>): void {
+    // Most batches are the last ones.
+    const behind = this.#full.findLastIndex(({ since }) => since <= batch.since);
+    this.#full.splice(behind + 1, 0, batch);
   }
 
   #taken(batch: Batch<Task>): Batch<Task> {

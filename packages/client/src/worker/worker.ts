@@ -3,7 +3,7 @@ import { limits } from '@taskmaster/proto';
 import { LEASE } from '../leases/lease.ts';
 import type { ClientContext } from '../tasks/context.ts';
 import type { LeaseSource } from '../tasks/lease-source.ts';
-import { GIVE_BACK_MS, giveBack, leaseUntilSettled, untilAborted } from '../tasks/lease-tasks.ts';
+import { GIVE_BACK_MS, giveBack, type LeaseStarts, leaseUntilSettled, untilAborted } from '../tasks/lease-tasks.ts';
 import { type LeasedTask, WATCH } from '../tasks/leased-task.ts';
 import { type CancelTimer, sleep, waitFor } from '../transport/timing.ts';
 import { asTaskMasterError } from '../transport/wire-errors.ts';
@@ -41,6 +41,11 @@ const ABORTED_MS = 1_000;
  * Largest amount of prefetched work, in ms. It hides the latency of a request and does not take many tasks from other workers.
  */
 const AHEAD_MS = 100;
+/**
+ * How long a handler runs before the node hears that it has begun, in ms. Most handlers end before, and nothing is sent for them.
+ * Of two deaths of a worker within this time, the node learns from the second one which task is to blame.
+ */
+const TELL_AFTER_MS = 1_000;
 
 /**
  * Leases tasks, runs a handler for each or for several at once, and completes them, or releases them after a failure. It renews
@@ -65,6 +70,8 @@ export class Worker<T> implements AsyncDisposable {
   #meanCallMs: number | undefined;
   /** For the next batch that may start without more tasks. */
   #cancelTimer: CancelTimer | undefined;
+  /** For handlers whose begin the node does not know. */
+  #cancelTell: CancelTimer | undefined;
   #hasWarned = false;
   #isBeginning = false;
   #wake: (() => void) | undefined;
@@ -177,6 +184,7 @@ export class Worker<T> implements AsyncDisposable {
       await waitFor(timing, ended, ABORTED_MS);
       await waitFor(timing, this.#giveBackRunning(), GIVE_BACK_MS);
     }
+    this.#cancelTell?.();
     this.#state = { kind: 'stopped' };
     workers.delete(this);
     this.#finished.resolve();
@@ -233,6 +241,7 @@ export class Worker<T> implements AsyncDisposable {
           wait: settings.waitMs,
           maxPid: settings.maxPid,
           workerLabel: settings.workerLabel,
+          starts: this.#starts(),
           signal,
         });
         failures = 0;
@@ -251,6 +260,14 @@ export class Worker<T> implements AsyncDisposable {
         await sleep(this.#context.timing, bound * this.#context.random(), signal).catch(() => {});
       }
     }
+  }
+
+  /** How the next tasks begin. Batches gather first. */
+  #starts(): LeaseStarts {
+    const { batch } = this.#settings;
+    return batch === undefined
+      ? { now: Math.min(Math.max(0, this.#places()), limits.leaseTasks) }
+      : { now: 0, together: batch.max };
   }
 
   /** Number of tasks to lease now. */
@@ -285,9 +302,9 @@ export class Worker<T> implements AsyncDisposable {
     );
     const now = this.#context.timing.now();
     const added: (readonly [task: LeasedTask<T>, batch: Batch<LeasedTask<T>>])[] = [];
-    for (const task of tasks) {
+    for (const task of begunFirst(tasks)) {
       const key = this.#keyOf(task);
-      if (key !== undefined) added.push([task, this.#gathering.add(task, key, now)]);
+      if (key !== undefined) added.push([task, this.#gathering.add(task, key, now, task.unbegun || undefined)]);
     }
     this.#beginTasks();
     if (this.#settings.batch === undefined) return;
@@ -383,7 +400,55 @@ export class Worker<T> implements AsyncDisposable {
 
   #run(tasks: readonly LeasedTask<T>[], key: string): void {
     this.#running.set(tasks, this.#context.timing.now());
+    if (tasks.some(({ unbegun = 0 }) => unbegun > 0)) {
+      void this.#runTold(tasks, key);
+      return;
+    }
+    if (tasks.some(isUntold)) this.#tellLater();
     void callHandler(this.#parts, tasks, key);
+  }
+
+  /** Begins tasks that may have killed a worker, when the node knows that they begin. Never rejects. */
+  async #runTold(tasks: readonly LeasedTask<T>[], key: string): Promise<void> {
+    const told = await this.#tell(tasks);
+    const begun = tasks.filter((task, at) => told[at]?.status === 'fulfilled' && task[LEASE].isHeld);
+    this.#running.delete(tasks);
+    for (const [at, task] of tasks.entries()) if (!begun.includes(task)) this.#leaveUntold(task, told[at]);
+    if (begun.length === 0) {
+      this.#goOn();
+      return;
+    }
+    this.#running.set(begun, this.#context.timing.now());
+    void callHandler(this.#parts, begun, key);
+  }
+
+  /** The task does not begin. It is available when its lease ends. */
+  #leaveUntold(task: LeasedTask<T>, told: PromiseSettledResult<void> | undefined): void {
+    const lease = task[LEASE];
+    const { hooks } = this.#settings;
+    if (lease.lostTo !== undefined) callHook(hooks, 'onLeaseLost', task, lease.lostTo);
+    else if (told?.status === 'rejected') callHook(hooks, 'onAttemptFailed', told.reason, task);
+    lease.letGo();
+  }
+
+  /** Tells the node that these tasks begin together. One update for each, so that a lost lease does not refuse the others. */
+  #tell(tasks: readonly LeasedTask<T>[]): Promise<readonly PromiseSettledResult<void>[]> {
+    return Promise.allSettled(tasks.map((task) => (isUntold(task) ? task.begin(tasks.length) : undefined)));
+  }
+
+  /** Tells the node of handlers that run for long and that it does not know of. */
+  #tellLater(): void {
+    const { timing } = this.#context;
+    this.#cancelTell ??= timing.after(TELL_AFTER_MS, () => {
+      this.#cancelTell = undefined;
+      const before = timing.now() - TELL_AFTER_MS;
+      for (const [tasks, begunAt] of this.#running) {
+        if (!tasks.some((task) => isUntold(task) && task[LEASE].isHeld)) continue;
+        if (begunAt <= before) void this.#tell(tasks);
+        // Again, because what is told may fail.
+        this.#tellLater();
+      }
+    });
   }
 
   #handled(tasks: readonly LeasedTask<T>[], outcomes: readonly Outcome[]): void {
@@ -409,6 +474,12 @@ export class Worker<T> implements AsyncDisposable {
     wake?.();
   }
 }
+
+const isUntold = ({ unbegun }: LeasedTask<unknown>): boolean => unbegun !== undefined;
+
+/** The tasks in their order, but first those that count as begun: they begin first. Leases of several nodes may be mixed. */
+const begunFirst = <T>(tasks: readonly LeasedTask<T>[]): readonly LeasedTask<T>[] =>
+  tasks.some(isUntold) ? tasks.toSorted((a, b) => Number(isUntold(a)) - Number(isUntold(b))) : tasks;
 
 function stopped(): CancelledError {
   return new CancelledError('the worker was stopped', { reason: 'CANCELLED' });

@@ -71,6 +71,8 @@ export interface RenewItem extends TaskItem {
   readonly progress: string | undefined;
   /** As `progress`. The engine copies it. */
   readonly checkpoint?: Uint8Array | undefined;
+  /** How many tasks the call has that has begun. Undefined: nothing new. */
+  readonly begun?: number | undefined;
 }
 
 export interface ReleaseItem extends TaskItem {
@@ -191,6 +193,8 @@ export interface LeaseCommand {
    * and 64 bytes for the rest. A reply must fit into 4 MiB, the default limit of gRPC clients.
    */
   readonly maxBytes: number;
+  /** How the worker begins the tasks. Undefined: all have begun when they are leased. */
+  readonly starts?: { readonly now: number; readonly together: number } | undefined;
 }
 
 export interface LeasedTask {
@@ -212,6 +216,8 @@ export interface LeasedTask {
   readonly leaseDurationMs: number | undefined;
   /** How long the attempt may take. 0: there is no limit. */
   readonly timeLimitMs: number;
+  /** Set: the worker has to tell that it begins. Above 0: before it does, in a call with at most so many tasks. */
+  readonly unbegun?: number | undefined;
   /** Its key, what it was given, and what earlier attempts have reported. Undefined: nothing. */
   readonly history: TaskHistory | undefined;
 }

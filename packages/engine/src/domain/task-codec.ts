@@ -22,6 +22,9 @@ const MORE = 128;
 /** Among these: */
 const CHECKPOINT = 32;
 const INTERRUPTIONS = 64;
+const SUSPICION = 128;
+/** Of a lease. */
+const SUSPECTS = 16;
 /** In a history. */
 const ORIGIN = 1;
 const ORIGIN_RETRY = 2;
@@ -37,7 +40,8 @@ export function writeTaskState(out: ByteWriter, state: TaskState, history: TaskH
   const { visibility, retry } = state;
   const lease = visibility.kind === 'hidden' ? visibility.lease : undefined;
   const isDueLater = state.dueAt !== state.enqueuedAt;
-  const more = history === undefined ? 0 : moreOf(history);
+  const suspects = lease?.suspects ?? 0;
+  const more = (history === undefined ? 0 : moreOf(history)) | (suspects === 0 ? 0 : SUSPECTS);
   out.byte(
     (visibility.kind === 'hidden' ? HIDDEN : 0) |
       (lease ? LEASED : 0) |
@@ -65,22 +69,32 @@ export function writeTaskState(out: ByteWriter, state: TaskState, history: TaskH
   if (history?.startBy !== undefined) out.number(history.startBy);
   if (more > 0) out.number(more);
   if (history !== undefined && more > 0) writeMore(out, history);
+  if (suspects > 0) out.number(suspects);
 }
 
-const moreOf = ({ checkpoint, interruptions }: TaskHistory): number =>
-  (checkpoint === undefined ? 0 : CHECKPOINT) | (interruptions === 0 ? 0 : INTERRUPTIONS);
+const moreOf = ({ checkpoint, interruptions, suspicion }: TaskHistory): number =>
+  (checkpoint === undefined ? 0 : CHECKPOINT) |
+  (interruptions === 0 ? 0 : INTERRUPTIONS) |
+  (suspicion === 0 ? 0 : SUSPICION);
 
-function writeMore(out: ByteWriter, { checkpoint, interruptions }: TaskHistory): void {
+function writeMore(out: ByteWriter, { checkpoint, interruptions, suspicion }: TaskHistory): void {
   if (checkpoint !== undefined) out.blob(checkpoint);
   if (interruptions > 0) out.number(interruptions);
+  if (suspicion > 0) out.number(suspicion);
 }
 
-function readMore(from: ByteReader, past: TaskHistory): TaskHistory {
-  const flags = from.number();
+/** Reads what follows the flags, of a history and of a lease. */
+function readMore(from: ByteReader, flags: number) {
   // A copy, because a view would keep the whole row or log entry in memory.
   const checkpoint = flags & CHECKPOINT ? Uint8Array.from(from.blob()) : undefined;
   const interruptions = flags & INTERRUPTIONS ? from.number() : 0;
-  return { ...past, checkpoint, interruptions };
+  const suspicion = flags & SUSPICION ? from.number() : 0;
+  return { past: { checkpoint, interruptions, suspicion }, suspects: flags & SUSPECTS ? from.number() : 0 };
+}
+
+function suspected(visibility: Visibility, suspects: number): Visibility {
+  if (suspects === 0 || visibility.kind === 'available' || visibility.lease === undefined) return visibility;
+  return { ...visibility, lease: { ...visibility.lease, suspects } };
 }
 
 export function readTaskState(from: ByteReader): TaskState {
@@ -91,11 +105,13 @@ export function readTaskState(from: ByteReader): TaskState {
   const headerBytes = flags & HEADERS ? from.number() : 0;
   const attempts = from.number();
   const token = from.number() as LeaseToken;
-  const visibility = readVisibility(from, flags);
+  const shown = readVisibility(from, flags);
   const retry = flags & RETRY ? readRetry(from) : undefined;
   const past = flags & HISTORY ? readHistory(from) : undefined;
   const started = past && flags & START_BY ? { ...past, startBy: from.number() as Instant } : past;
-  const history = started && flags & MORE ? readMore(from, started) : started;
+  const more = flags & MORE ? readMore(from, from.number()) : undefined;
+  const history = started && more ? { ...started, ...more.past } : started;
+  const visibility = suspected(shown, more?.suspects ?? 0);
   return { enqueuedAt, dueAt, dataBytes, headerBytes, attempts, token, retry, visibility, history };
 }
 
@@ -104,7 +120,7 @@ function readVisibility(from: ByteReader, flags: number): Visibility {
   const until = from.number() as Instant;
   if (!(flags & LEASED)) return { kind: 'hidden', until, lease: undefined };
   const since = from.number() as Instant;
-  return { kind: 'hidden', until, lease: { since, workerAddress: from.utf8(), worker: from.utf8() } };
+  return { kind: 'hidden', until, lease: { since, workerAddress: from.utf8(), worker: from.utf8(), suspects: 0 } };
 }
 
 function writeRetry(out: ByteWriter, retry: RetryPolicy): void {
@@ -181,7 +197,6 @@ function readHistory(from: ByteReader): TaskHistory {
     failures.push({ at, attempt, worker, error });
   }
   const origin = queue === undefined ? undefined : { queue, retry, died };
-  const rerun = (flags & RERUN) !== 0;
-  const kept = { checkpoint: undefined, interruptions: 0 };
-  return { key, given, startBy: undefined, failures, origin, rerun, progress, cancelled, ...kept };
+  const past = { rerun: (flags & RERUN) !== 0, progress, checkpoint: undefined, interruptions: 0, suspicion: 0 };
+  return { key, given, startBy: undefined, failures, origin, ...past, cancelled };
 }

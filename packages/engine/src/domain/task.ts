@@ -33,6 +33,11 @@ export interface Lease {
   readonly workerAddress: string;
   readonly worker: string;
   readonly since: Instant;
+  /**
+   * 0: the worker has begun the task, so the attempt has failed if the lease expires. Otherwise one of several tasks may be to
+   * blame: the call of the handler that has or will have this task has up to so many tasks.
+   */
+  readonly suspects: number;
 }
 
 /** A lease, a delay and a backoff all hide a task until an instant. A lease also names its worker. */
@@ -92,6 +97,11 @@ export interface TaskHistory {
   readonly checkpoint: Uint8Array | undefined;
   /** How many of its attempts did not count because they were interrupted. */
   readonly interruptions: number;
+  /**
+   * Above 0: its lease has expired, so it may have killed a worker. The next one tells that it begins the task before it does, in
+   * a call with at most so many tasks.
+   */
+  readonly suspicion: number;
   /** Set: it was cancelled while it was leased, so it is removed when its attempt ends. */
   readonly cancelled: { readonly at: Instant; readonly reason: string } | undefined;
 }
@@ -154,6 +164,10 @@ export const isTooLate = ({ history }: TaskState, now: Instant): boolean =>
 /** The instant from which a worker could lease the task. Undefined while it is delayed. */
 export const dueSince = (state: TaskState): Instant | undefined =>
   state.visibility.kind === 'hidden' && state.visibility.lease === undefined ? undefined : state.dueAt;
+
+/** Whether another task may be to blame if the lease of the task expires; see `Lease`. */
+export const hasSuspects = ({ visibility }: TaskState): boolean =>
+  visibility.kind === 'hidden' && visibility.lease !== undefined && visibility.lease.suspects > 0;
 
 export const isLeased = (state: TaskState): boolean =>
   state.visibility.kind === 'hidden' && state.visibility.lease !== undefined;

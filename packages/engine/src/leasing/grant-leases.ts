@@ -5,7 +5,7 @@ import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
 import { taskKey } from '../domain/keys.ts';
 import { DEFAULT_SETTINGS } from '../domain/queue-settings.ts';
 import { Refusal } from '../domain/refusal.ts';
-import { isTooLate, leasedHistoryBytes, type TaskState } from '../domain/task.ts';
+import { hasSuspects, isTooLate, leasedHistoryBytes, type TaskState } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { isToRunAgain, leaseEnd, maxAttemptsOf, timeLimitOf, withoutStart, withRerun } from '../operations/attempts.ts';
 import type { PlannedChange } from '../planned-atom.ts';
@@ -118,7 +118,10 @@ export function grant(
 ): LeasedPick[] {
   const [first] = picks;
   if (first === undefined) return [];
-  const lease = { workerAddress: command.workerAddress, worker: command.worker, since: now };
+  const { starts } = command;
+  const begun = { workerAddress: command.workerAddress, worker: command.worker, since: now, suspects: 0 };
+  const ahead = starts === undefined ? begun : { ...begun, suspects: starts.together };
+  const begins = starts?.now ?? picks.length;
   const changes: PlannedChange[] = [];
   const granted: LeasedPick[] = [];
   for (const { queue, pid, task } of picks) {
@@ -128,6 +131,7 @@ export function grant(
     const { settings } = queue;
     const durationMs = command.leaseDurationMs || settings.leaseDurationMs;
     const until = leaseEnd(now, durationMs, timeLimitOf(state, settings), now, now);
+    const lease = granted.length < begins ? begun : ahead;
     const visibility = { kind: 'hidden' as const, until, lease };
     // This lease has the data of all enqueues so far.
     const history = isToRunAgain(state) ? withRerun(state.history, false) : withoutStart(state.history);
@@ -216,10 +220,14 @@ function asLeased(
     enqueuedAt: state.enqueuedAt,
     maxAttempts: maxAttemptsOf(state, settings),
     timeLimitMs: timeLimitOf(state, settings),
+    unbegun: unbegunOf(state),
     leaseDurationMs: isUntold && settings !== DEFAULT_SETTINGS ? settings.leaseDurationMs : undefined,
     history: state.history,
   };
 }
+
+const unbegunOf = (state: TaskState): number | undefined =>
+  hasSuspects(state) ? (state.history?.suspicion ?? 0) : undefined;
 
 async function readPayloads(
   engineState: EngineState,

@@ -12,7 +12,7 @@ const newLedger = (): QueueLedger => new QueueLedger(QUEUE, MAIL);
 const reload = (ledger: QueueLedger): QueueLedger => QueueLedger.decode(Buffer.from(ledger.encode()));
 
 const hidden = (until: number, leased: boolean): Visibility => {
-  const lease = { since: 0 as Instant, worker: 'w', workerAddress: '127.0.0.1:1' };
+  const lease = { since: 0 as Instant, worker: 'w', workerAddress: '127.0.0.1:1', suspects: 0 };
   return { kind: 'hidden', until: until as Instant, lease: leased ? lease : undefined };
 };
 

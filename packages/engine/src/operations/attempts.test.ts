@@ -8,8 +8,8 @@ import {
   afterFailedAttempt,
   backoffMs,
   deadLetterQueueOf,
+  endsWithLease,
   type FailedAttempt,
-  isLastAttempt,
   NO_HISTORY,
 } from './attempts.ts';
 
@@ -89,18 +89,18 @@ describe('a failed attempt', () => {
   });
 
   test('is the last one when the policy allows no more, even with a delay from the worker', () => {
-    expect([2, 3, 4].map((attempts) => isLastAttempt(task(attempts), DEFAULT_SETTINGS))).toEqual([false, true, true]);
+    expect([2, 3, 4].map((attempts) => endsWithLease(task(attempts), DEFAULT_SETTINGS))).toEqual([false, true, true]);
     expect(visibilityAfter(task(3), now, 5000)).toBe('dead');
   });
 
   test('is never the last one without a limit', () => {
-    expect(isLastAttempt({ ...task(1_000_000), retry: { ...retry, maxAttempts: 0 } }, DEFAULT_SETTINGS)).toBe(false);
+    expect(endsWithLease({ ...task(1_000_000), retry: { ...retry, maxAttempts: 0 } }, DEFAULT_SETTINGS)).toBe(false);
   });
 
   test('of a task without a policy follows the settings of its queue, by default 20 attempts', () => {
     const without = (attempts: number): TaskState => ({ ...task(attempts), retry: undefined });
-    expect([19, 20].map((attempts) => isLastAttempt(without(attempts), DEFAULT_SETTINGS))).toEqual([false, true]);
-    expect(isLastAttempt(without(2), { ...DEFAULT_SETTINGS, retry: { ...DEFAULT_RETRY, maxAttempts: 2 } })).toBe(true);
+    expect([19, 20].map((attempts) => endsWithLease(without(attempts), DEFAULT_SETTINGS))).toEqual([false, true]);
+    expect(endsWithLease(without(2), { ...DEFAULT_SETTINGS, retry: { ...DEFAULT_RETRY, maxAttempts: 2 } })).toBe(true);
     const after = afterFailedAttempt(without(1), DEFAULT_SETTINGS, attempt({ endedAt: now }), now, random(MOST));
     expect(after).toMatchObject({ kind: 'retry', state: { visibility: { until: now + 1000 } } });
   });
@@ -143,7 +143,7 @@ describe('the dead-letter queue of a task', () => {
 
 describe('the history of a task', () => {
   const now = 10_000 as Instant;
-  const lease = { worker: 'w', workerAddress: '127.0.0.1:1', since: 0 as Instant };
+  const lease = { worker: 'w', workerAddress: '127.0.0.1:1', since: 0 as Instant, suspects: 0 };
   const leased = (state: TaskState): TaskState => ({ ...state, visibility: { kind: 'hidden', until: now, lease } });
   const fail = (state: TaskState, how: Parameters<typeof attempt>[0]): TaskState =>
     afterFailedAttempt(leased(state), DEFAULT_SETTINGS, attempt(how), now, random(0)).state;

@@ -6,6 +6,7 @@ import type { QueueSettings } from '../domain/queue-settings.ts';
 import {
   AVAILABLE,
   type Failure,
+  hasSuspects,
   type RetryPolicy,
   type TaskError,
   type TaskHistory,
@@ -41,9 +42,12 @@ export function newState(
 export const recordState = (data: Uint8Array, now: Instant, until: Instant = now): TaskState =>
   newState({ data, headerBytes: 0, retry: undefined }, now, until);
 
-/** A task whose attempt failed: it goes to the dead-letter queue, goes because it was cancelled, or stays for a retry. */
+/**
+ * A task whose attempt failed: it goes to the dead-letter queue, goes because it was cancelled, or stays for a retry. Or the
+ * attempt was interrupted and does not count.
+ */
 export interface AfterAttempt {
-  readonly kind: 'dead' | 'cancelled' | 'retry';
+  readonly kind: 'dead' | 'cancelled' | 'retry' | 'interrupted';
   readonly state: TaskState;
 }
 
@@ -73,10 +77,31 @@ export const maxAttemptsOf = ({ retry, history }: TaskState, settings: QueueSett
  * True if the task does not run again after a failure of this attempt. A task that was enqueued again meanwhile has no last
  * attempt: its next one is for the later enqueue.
  */
-export function isLastAttempt(state: TaskState, settings: QueueSettings): boolean {
+function isLastAttempt(state: TaskState, settings: QueueSettings): boolean {
   const max = maxAttemptsOf(state, settings);
   const isLast = (max > 0 && state.attempts >= max) || state.history?.cancelled !== undefined;
   return isLast && !isToRunAgain(state);
+}
+
+/** True if the task leaves its queue when its lease expires. */
+export const endsWithLease = (state: TaskState, settings: QueueSettings): boolean =>
+  isLastAttempt(state, settings) && !isBlameless(state, settings);
+
+/**
+ * Whether an attempt whose lease expires does not count, because the worker may not have begun it, or has begun it together with
+ * others that may be to blame.
+ */
+function isBlameless(state: TaskState, settings: QueueSettings): boolean {
+  if (!hasSuspects(state) || cancelReasonOf(state) !== undefined) return false;
+  return overTime(state, settings) === undefined && tooManyInterruptions(state) === undefined;
+}
+
+/** In how large a call a task may begin after its lease has expired: in half of the one that it was or would have been in. */
+function suspicionAfter({ visibility, history }: TaskState): number {
+  const suspects = visibility.kind === 'hidden' ? (visibility.lease?.suspects ?? 0) : 0;
+  const half = Math.max(1, Math.floor(suspects / 2));
+  // A suspected task whose worker did not tell that it begins has not begun.
+  return history === undefined || history.suspicion === 0 ? half : Math.min(half, history.suspicion);
 }
 
 /** Why the task was cancelled. Undefined: it was not, or it was enqueued again since. */
@@ -110,6 +135,7 @@ export const NO_HISTORY: TaskHistory = {
   progress: undefined,
   checkpoint: undefined,
   interruptions: 0,
+  suspicion: 0,
   cancelled: undefined,
 };
 
@@ -178,8 +204,9 @@ export const withoutOrigin = (history: TaskHistory): TaskHistory | undefined =>
 
 /** Undefined if the history says nothing. */
 function kept(history: TaskHistory): TaskHistory | undefined {
-  const { key, given, startBy, failures, origin, rerun, progress, checkpoint, interruptions, cancelled } = history;
-  const isUntried = failures.length === 0 && interruptions === 0 && !progress && !checkpoint;
+  const { key, given, startBy, failures, origin, rerun, progress, checkpoint, interruptions, suspicion, cancelled } =
+    history;
+  const isUntried = failures.length === 0 && interruptions + suspicion === 0 && !progress && !checkpoint;
   const isNew = origin === undefined && !rerun && isUntried && !cancelled;
   return isNew && key === undefined && given === undefined && startBy === undefined ? undefined : history;
 }
@@ -195,6 +222,7 @@ export function afterFailedAttempt(
   now: Instant,
   random: Random,
 ): AfterAttempt {
+  if (attempt.isExpired && isBlameless(before, settings)) return { kind: 'interrupted', state: suspect(before) };
   const error = attempt.isExpired ? overTime(before, settings) : attempt.error;
   const state = withFailure(before, { ...attempt, error });
   const isAgain = isToRunAgain(state);
@@ -221,15 +249,32 @@ export function withoutAttempt(state: TaskState, isInterrupted: boolean): TaskSt
   return { ...state, attempts, history: { ...(history ?? NO_HISTORY), interruptions } };
 }
 
-/** Adds the failure to the history of the task. A release without an error leaves no trace. */
+/** The task after an attempt that another task may have ended. */
+function suspect(before: TaskState): TaskState {
+  const { history, ...state } = withoutAttempt(before, true);
+  const attempts = isToRunAgain(before) ? 0 : state.attempts;
+  const suspicion = suspicionAfter(before);
+  return { ...state, attempts, visibility: AVAILABLE, history: { ...(history ?? NO_HISTORY), suspicion } };
+}
+
+/**
+ * Adds the failure to the history of the task. A release without an error leaves no trace. A release says that the worker lives,
+ * so it ends a suspicion.
+ */
 function withFailure(state: TaskState, { endedAt, error, isExpired }: FailedAttempt): TaskState {
-  if (error === undefined && !isExpired) return state;
+  if (error === undefined && !isExpired) return withoutSuspicion(state);
   const { visibility, attempts, history } = state;
   const worker = visibility.kind === 'hidden' ? (visibility.lease?.worker ?? '') : '';
   const earlier = history?.failures.slice(1 - limits.keptFailures).map(withoutDetails) ?? [];
   const failures = [...earlier, { at: endedAt, attempt: attempts, worker, error }];
-  return { ...state, history: { ...(history ?? NO_HISTORY), failures } };
+  const suspicion = isExpired ? suspicionAfter(state) : 0;
+  return { ...state, history: { ...(history ?? NO_HISTORY), failures, suspicion } };
 }
+
+const withoutSuspicion = (state: TaskState): TaskState =>
+  state.history === undefined || state.history.suspicion === 0
+    ? state
+    : { ...state, history: kept({ ...state.history, suspicion: 0 }) };
 
 const withoutDetails = (failure: Failure): Failure =>
   failure.error === undefined || failure.error.details === ''

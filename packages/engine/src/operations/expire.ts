@@ -234,7 +234,7 @@ function showIn(draft: TaskDraft, engineState: EngineState, queue: Queue, pids: 
         } else if (after.kind === 'cancelled') {
           endCancelled(draft, queue, pid, task, cancelReasonOf(after.state) ?? '', visibility.until, { now });
         } else {
-          draft.retry(queue, pid, task, after.state);
+          draft.retry(queue, pid, task, after.state, after.kind);
         }
         leasesExpired++;
       } else if (endRecords.has(queue.ledger.name)) {

@@ -48,7 +48,11 @@ describe('an interrupted attempt', () => {
     expect(await stateOf(h)).toMatchObject({ attempts: 0, history: { failures: [] } });
     await interrupt(h);
     const error = { message: 'interrupted more than 100 times', details: '' };
-    const failed = { attempts: 1, visibility: { kind: 'hidden', lease: undefined }, history: { failures: [{ error }] } };
+    const failed = {
+      attempts: 1,
+      visibility: { kind: 'hidden', lease: undefined },
+      history: { failures: [{ error }] },
+    };
     expect(await stateOf(h)).toMatchObject(failed);
     await h.clock.advance(1_000);
     await interrupt(h);

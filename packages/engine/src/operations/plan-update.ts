@@ -15,7 +15,7 @@ import { nextFifoPid } from '../domain/fifo-pid.ts';
 import type { Instant, Pid } from '../domain/ids.ts';
 import { endOfKey, keyOf } from '../domain/key-pointer.ts';
 import type { RefusedItem } from '../domain/refusal.ts';
-import { isLeased, isLeasedAt, isTooLate, type TaskState } from '../domain/task.ts';
+import { hasSuspects, isLeased, isLeasedAt, isTooLate, type TaskState } from '../domain/task.ts';
 import type { Random } from '../ports/random.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
@@ -25,8 +25,8 @@ import {
   afterWait,
   asNew,
   cancelReasonOf,
+  endsWithLease,
   hiddenUntil,
-  isLastAttempt,
   isToRunAgain,
   leaseEnd,
   NO_TOKEN,
@@ -133,7 +133,8 @@ export class UpdatePlanner {
     const { queue, pid, task } = found;
     // What it takes along, or its attempts, would otherwise depend on whether a search has found the end of the lease.
     const isMoved = item.requeue || item.moveTo !== undefined;
-    if ((isMoved || isToRunAgain(task.state)) && this.#mustEnd(queue, task)) return;
+    const changesAtEnd = isMoved || isToRunAgain(task.state) || hasSuspects(task.state);
+    if (changesAtEnd && this.#mustEnd(queue, task)) return;
     if (item.cancelReason !== undefined) {
       this.#cancel(item.cancelReason, found);
       return;
@@ -217,7 +218,10 @@ export class UpdatePlanner {
     const until = leaseEnd(now, durationMs, timeLimitOf(state, settings), since, visibility.until);
     const reported = item.progress === undefined ? state.history : withProgress(state.history, item.progress, now);
     const history = item.checkpoint === undefined ? reported : withCheckpoint(reported, item.checkpoint);
-    this.#draft.change(found.queue, item.pid, found.task, { ...state, history, visibility: { ...visibility, until } });
+    const { begun } = item;
+    const lease = begun === undefined ? visibility.lease : { ...visibility.lease, suspects: begun === 1 ? 0 : begun };
+    const after = { ...state, history, visibility: { ...visibility, until, lease } };
+    this.#draft.change(found.queue, item.pid, found.task, after);
     return { until, cancelReason: cancelReasonOf(state) };
   }
 
@@ -434,7 +438,7 @@ export class UpdatePlanner {
   #hasDied(queue: Queue, { state }: CachedTask): boolean {
     if (isTooLate(state, this.#view.now)) return this.#view.canShowDue(queue);
     const isOver = isLeased(state) && !isLeasedAt(state, this.#view.now);
-    return isOver && isLastAttempt(state, queue.settings) && this.#view.canShowDue(queue);
+    return isOver && endsWithLease(state, queue.settings) && this.#view.canShowDue(queue);
   }
 
   /** True if the task is too late and the draft has enqueued it: no search finds it before the commit. */

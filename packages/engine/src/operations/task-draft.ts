@@ -178,13 +178,7 @@ export class TaskDraft {
   }
 
   /** As `change`, for a task whose attempt failed or was interrupted, and that waits for the next one. */
-  retry(
-    queue: Queue,
-    pid: Pid,
-    known: CachedTask,
-    after: TaskState,
-    failure: 'retry' | 'interrupted' = 'retry',
-  ): void {
+  retry(queue: Queue, pid: Pid, known: CachedTask, after: TaskState, failure: 'retry' | 'interrupted' = 'retry'): void {
     const { queueId } = queue.ledger;
     const change = { kind: 'change' as const, queueId, pid, before: known.state, after, data: undefined };
     this.changes.push({ queue, change, known, failure });

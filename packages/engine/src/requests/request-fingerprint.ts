@@ -34,6 +34,7 @@ export function fingerprintOf({ group, enqueue, dequeue, renew, release, updates
     writer.number(item.leaseDurationMs);
     if (item.progress !== undefined) writer.utf8(item.progress);
     if (item.checkpoint !== undefined) writer.blob(item.checkpoint);
+    if (item.begun !== undefined) writer.number(item.begun);
   }
   for (const item of release) {
     writeItem(item);

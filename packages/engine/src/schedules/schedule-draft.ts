@@ -6,7 +6,7 @@ import type { Instant, Pid } from '../domain/ids.ts';
 import { Refusal } from '../domain/refusal.ts';
 import { givenIn, isLeased, isLeasedAt, isTooLate, type TaskState } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
-import { isLastAttempt, newState, recordState } from '../operations/attempts.ts';
+import { endsWithLease, newState, recordState } from '../operations/attempts.ts';
 import { capBacklogs, dropOldest, readHead } from '../operations/backlog.ts';
 import type { Attempt } from '../operations/decide.ts';
 import { deadFor, tryShowDue } from '../operations/expire.ts';
@@ -193,6 +193,6 @@ export class ScheduleDraft {
 
   #isOver({ settings }: Queue, state: TaskState): boolean {
     const { now } = this.#view;
-    return isTooLate(state, now) || (isLeased(state) && !isLeasedAt(state, now) && isLastAttempt(state, settings));
+    return isTooLate(state, now) || (isLeased(state) && !isLeasedAt(state, now) && endsWithLease(state, settings));
   }
 }

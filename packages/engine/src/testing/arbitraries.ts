@@ -30,7 +30,12 @@ export const texts: fc.Arbitrary<string> = fc.string({ unit: characters, maxLeng
 
 export const instants: fc.Arbitrary<Instant> = fc.maxSafeNat().map((ms) => ms as Instant);
 
-const leases: fc.Arbitrary<Lease> = fc.record({ workerAddress: texts, worker: texts, since: instants });
+const leases: fc.Arbitrary<Lease> = fc.record({
+  workerAddress: texts,
+  worker: texts,
+  since: instants,
+  suspects: fc.nat(10_000),
+});
 
 const visibilities: fc.Arbitrary<Visibility> = fc.oneof(
   fc.constant(AVAILABLE),
@@ -72,6 +77,7 @@ const histories: fc.Arbitrary<TaskHistory> = fc.record({
   progress: fc.option(fc.record({ at: instants, text: texts }), { nil: undefined }),
   checkpoint: fc.option(fc.uint8Array({ minLength: 1, maxLength: 12 }), { nil: undefined }),
   interruptions: fc.nat(200),
+  suspicion: fc.nat(10_000),
   cancelled: fc.option(fc.record({ at: instants, reason: texts }), { nil: undefined }),
 });
 

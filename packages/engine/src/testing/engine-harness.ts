@@ -113,6 +113,7 @@ export interface UpdateSpec {
     readonly for: number;
     readonly progress?: string;
     readonly checkpoint?: string;
+    readonly begun?: number | undefined;
   })[];
   readonly release?: readonly ReleaseSpec[];
   readonly id?: string;
@@ -125,6 +126,7 @@ export interface LeaseSpec extends CallContext {
   readonly maxPid?: string;
   readonly maxBytes?: number;
   readonly worker?: string;
+  readonly starts?: LeaseCommand['starts'];
   readonly patterns?: readonly PatternSpec[];
 }
 
@@ -332,6 +334,7 @@ export function leaseCommand(queues: string | readonly string[], spec: LeaseSpec
     worker: spec.worker ?? 'worker',
     workerAddress: '127.0.0.1:1',
     maxBytes: spec.maxBytes ?? 1e9,
+    starts: spec.starts,
   };
 }
 
@@ -374,6 +377,7 @@ export function updateCommand(spec: UpdateSpec): UpdateCommand {
       leaseDurationMs: spec.for,
       progress: spec.progress,
       checkpoint: spec.checkpoint === undefined ? undefined : Buffer.from(spec.checkpoint),
+      begun: spec.begun,
     })),
     release: release.map((spec) => ({
       ...item(spec),

@@ -17,7 +17,7 @@ const newQueue = (name: QueueName, id: number): Queue =>
   new Queue(1 as PartitionId, new QueueLedger(id as QueueId, name));
 
 const lease = (until: number): Visibility => {
-  const holder = { worker: 'w', workerAddress: '127.0.0.1:1', since: 0 as Instant };
+  const holder = { worker: 'w', workerAddress: '127.0.0.1:1', since: 0 as Instant, suspects: 0 };
   return { kind: 'hidden', until: until as Instant, lease: holder };
 };
 const retry: RetryPolicy = { maxAttempts: 2, backoffInitialMs: 100, backoffMaxMs: 1000, deadLetterQueue: '' };

@@ -60,7 +60,7 @@ const counters: readonly (readonly [name: string, help: string, of: (figures: En
   ],
   [
     'attempts_interrupted_total',
-    'Attempts that did not count because their workers stopped.',
+    'Attempts that did not count because their workers stopped, or died before they had begun the task.',
     (figures) => figures.attemptsInterrupted,
   ],
   ['tasks_dead_lettered_total', 'Tasks moved to a dead-letter queue.', (figures) => figures.tasksDeadLettered],

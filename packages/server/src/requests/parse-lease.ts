@@ -1,5 +1,5 @@
 import type { LeaseCommand, LeasePattern } from '@taskmaster/engine/domain';
-import { type LeaseTasksRequest, limits, type QueueName } from '@taskmaster/proto';
+import { type LeaseStarts, type LeaseTasksRequest, limits, type QueueName } from '@taskmaster/proto';
 import { countAtMost, duration, leaseTime, pidOrNone, refuse, textAtMost, wholeNumber } from './checks.ts';
 import { keptRegex } from './kept-regex.ts';
 import { groupName, queueName } from './queue-names.ts';
@@ -21,7 +21,13 @@ export function parseLease(request: LeaseTasksRequest, workerAddress: string): L
     worker: textAtMost(request.workerLabel, { field: 'worker_label' }, limits.workerLabelBytes),
     workerAddress,
     maxBytes: maxBytes === 0 ? limits.replyDataBytes : maxBytes,
+    starts: request.starts && parseStarts(request.starts),
   };
+}
+
+function parseStarts({ now, together }: LeaseStarts): LeaseCommand['starts'] {
+  wholeNumber(now, { field: 'starts.now' }, 0, limits.leaseTasks);
+  return { now, together: wholeNumber(together, { field: 'starts.together' }, 0, limits.leaseTasks) || 1 };
 }
 
 /** A queue named twice counts once, at its first place. */

@@ -240,7 +240,11 @@ function parseRenew(item: Renew, index: number, group: OneGroup): RenewItem {
   const place = { list: 'renew', index, field: 'progress' };
   const progress = item.progress === undefined ? undefined : textAtMost(item.progress, place, limits.progressBytes);
   const checkpoint = parseCheckpoint(item, index);
-  return { ...parseTask(item, 'renew', index, group), leaseDurationMs, progress, checkpoint };
+  const begun =
+    item.begun === undefined
+      ? undefined
+      : wholeNumber(item.begun, { list: 'renew', index, field: 'begun' }, 1, limits.leaseTasks);
+  return { ...parseTask(item, 'renew', index, group), leaseDurationMs, progress, checkpoint, begun };
 }
 
 function parseCheckpoint({ checkpoint }: Renew, index: number): Uint8Array | undefined {

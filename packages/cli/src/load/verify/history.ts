@@ -52,6 +52,8 @@ export interface DequeueCall extends TaskCall {
 export interface ReleaseCall extends TaskCall {
   readonly delayMs: number | undefined;
   readonly refund: boolean;
+  /** True: the refunded attempt was interrupted. */
+  readonly interrupted?: boolean;
   /** Message of the error. */
   readonly error?: string | undefined;
   readonly deadLetter?: boolean;
@@ -67,6 +69,8 @@ export interface UpdateCall {
     readonly leaseDurationMs: number;
     /** Undefined: it does not change. Empty: none. */
     readonly progress?: string | undefined;
+    /** As in the protocol. */
+    readonly begun?: number | undefined;
   })[];
   readonly release: readonly ReleaseCall[];
   readonly requestId: string | undefined;
@@ -80,6 +84,8 @@ export interface LeaseCall {
   readonly maxPid: string | undefined;
   readonly maxBytes: number;
   readonly waitMs: number;
+  /** As in the protocol. */
+  readonly starts?: { readonly now: number; readonly together: number } | undefined;
 }
 
 export type Call =
@@ -121,6 +127,8 @@ export interface LeasedReply {
   readonly enqueuedAt: number;
   /** 0: there is none. Undefined if the test does not compare it. */
   readonly timeLimitMs?: number;
+  /** As in the protocol. */
+  readonly unbegun?: number | undefined;
 }
 
 export interface ShownTask {
@@ -140,6 +148,7 @@ export interface ShownTask {
         readonly origin?: string | undefined;
         readonly progress?: string | undefined;
         readonly isCancelled?: boolean;
+        readonly interruptions?: number;
         readonly timeLimitMs?: number | undefined;
         readonly startBy?: number | undefined;
       };

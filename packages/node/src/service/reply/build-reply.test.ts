@@ -60,11 +60,13 @@ test('a leased task uses no more of a reply than is counted for it', () => {
       origin: undefined,
       checkpoint: new Uint8Array(limits.checkpointBytes),
       interruptions: limits.interruptions,
+      suspicion: limits.leaseTasks,
       rerun: false,
       progress: { at: 0 as Instant, text: '€'.repeat(85) },
       cancelled: undefined,
     },
     timeLimitMs: limits.timeLimitMs,
+    unbegun: limits.leaseTasks,
     ...withHeaders(mostHeaders, Buffer.from('data')),
   };
   const bytes = encodeToBuffer(LeaseTasksResponse, leaseReply([largest])).length;
@@ -108,6 +110,7 @@ test.each([
     progress: undefined,
     checkpoint: undefined,
     interruptions: 0,
+    suspicion: 0,
     rerun,
     cancelled: { at: 5 as Instant, reason: 'too late' },
   };

@@ -44,8 +44,8 @@ import { pageTokenAfter } from '@taskmaster/server/requests';
 const STATS_BYTES = 128;
 const PAUSE_BYTES = 32;
 const LIMIT_BYTES = 96;
-const LEASED_BYTES = 88;
-const TASK_BYTES = 176;
+const LEASED_BYTES = 92;
+const TASK_BYTES = 179;
 const FAILURE_BYTES = 48;
 
 /** Maximum size of all queues that a lease reply names beside its tasks, and of the numbers and tags of one of them. */
@@ -112,6 +112,7 @@ export function leaseReply(tasks: readonly LeasedTask[], moreQueues: readonly Ma
       leaseDurationMs: task.leaseDurationMs ?? 0,
       timeLimitMs: task.timeLimitMs,
       patternId: task.patternId ?? 0,
+      unbegun: task.unbegun,
     })),
   };
 }
@@ -212,6 +213,7 @@ export function taskInfo(view: TaskView, includeData: boolean): TaskInfo {
     progressUnixMs: state?.history?.progress?.at ?? 0,
     checkpointBytes: state?.history?.checkpoint?.byteLength ?? 0,
     interruptions: state?.history?.interruptions ?? 0,
+    begun: lease?.suspects === 0,
     key: state === undefined ? (view.key ?? '') : (state.history?.key ?? ''),
     timeLimitMs: state?.history?.given?.timeLimitMs ?? 0,
     startByUnixMs: state?.history?.startBy,

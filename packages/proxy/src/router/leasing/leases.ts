@@ -156,8 +156,11 @@ async function askOne(
   caller: RoutedCaller,
 ): Promise<Refusal | undefined> {
   const { roomTasks, roomBytes } = gathered;
+  // The worker begins the first tasks of the whole reply.
+  const { starts } = request;
+  const rest = starts && { ...starts, now: Math.max(0, starts.now - gathered.count) };
   const outcome = await askHolder(router, part, caller, {
-    request: () => encodeLease(request, part, { maxTasks: roomTasks, maxBytes: roomBytes, waitMs: 0 }),
+    request: () => encodeLease(request, part, { maxTasks: roomTasks, maxBytes: roomBytes, waitMs: 0, starts: rest }),
   });
   if (!(outcome instanceof Uint8Array)) return outcome;
   const tooMany = gathered.add(outcome);

@@ -277,6 +277,13 @@ export const badRequests: readonly BadRequest[] = [
     'renew[0].checkpoint',
     update({ renew: [aRenew({ checkpoint: new Uint8Array(16 * 1024 + 1) })] }),
   ),
+  bad('a begin of less than one task', 'INVALID_ARGUMENT', 'renew[0].begun', update({ renew: [aRenew({ begun: 0 })] })),
+  bad(
+    'a begin of too many tasks',
+    'INVALID_ARGUMENT',
+    'renew[0].begun',
+    update({ renew: [aRenew({ begun: 10_001 })] }),
+  ),
   bad(
     'an interruption that counts',
     'INVALID_ARGUMENT',

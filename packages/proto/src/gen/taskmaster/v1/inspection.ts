@@ -162,8 +162,13 @@ export interface TaskInfo {
     | undefined;
   /** Size of its checkpoint, in bytes. 0: it has none. */
   checkpointBytes: number;
-  /** How many of its attempts did not count because they were interrupted: the worker stopped. */
+  /**
+   * How many of its attempts did not count because they were interrupted: the worker stopped, or died when it had not begun the
+   * task; see `LeaseStarts`.
+   */
   interruptions: number;
+  /** True: it is leased, and its worker has begun it, as far as the node knows; see `LeaseStarts`. */
+  begun: boolean;
 }
 
 export interface TaskInfo_HeadersEntry {
@@ -462,6 +467,7 @@ function createBaseTaskInfo(): TaskInfo {
     startByUnixMs: undefined,
     checkpointBytes: 0,
     interruptions: 0,
+    begun: false,
   };
 }
 
@@ -538,6 +544,9 @@ export const TaskInfo: MessageFns<TaskInfo> = {
     }
     if (message.interruptions !== 0) {
       writer.uint32(232).int32(message.interruptions);
+    }
+    if (message.begun !== false) {
+      writer.uint32(240).bool(message.begun);
     }
     return writer;
   },
@@ -748,6 +757,14 @@ export const TaskInfo: MessageFns<TaskInfo> = {
             }
 
             message.interruptions = reader.int32();
+            continue;
+          }
+          case 30: {
+            if (tag !== 240) {
+              break;
+            }
+
+            message.begun = reader.bool();
             continue;
           }
         }

@@ -325,7 +325,14 @@ export interface Renew {
    * queue and when it is put back, until it is completed or removed. Unset: they do not change. Empty: none. Refused on a full
    * disk.
    */
-  checkpoint?: Uint8Array | undefined;
+  checkpoint?:
+    | Uint8Array
+    | undefined;
+  /**
+   * The work has begun, in a call of the worker's handler with so many tasks, this one included, 1 to 10,000; see `LeaseStarts`.
+   * Unset: nothing new.
+   */
+  begun?: number | undefined;
 }
 
 /**
@@ -496,6 +503,25 @@ export interface LeaseTasksRequest {
   patterns: QueuePattern[];
   /** Maximum number of names in `more_queues` of the reply, 0 to 100. */
   maxMoreQueues: number;
+  /** How the worker begins the tasks, if it tells when it begins them. Unset: all of them have begun when they are leased. */
+  starts?: LeaseStarts | undefined;
+}
+
+/**
+ * How a worker begins the tasks that it leases. With this a crash of the worker counts only for tasks that have begun.
+ *
+ * A task has begun if it is one of the first `now` of the reply, or if a renewal has said so; see `Renew.begun`. If the lease of
+ * a task expires that has begun, alone in its call, the attempt has failed. Otherwise another task may have killed the worker:
+ * the attempt does not count, it is an interruption of the task (see `TaskInfo`), and the task is available at once. It is
+ * suspected then: the next worker must tell that it begins the task before it does, alone, or in a call with half as many tasks
+ * as before. So a task that kills its workers is found after few crashes, whatever it was leased with. A release of an attempt
+ * that counts ends the suspicion. An attempt that exceeds its time limit has failed in any case.
+ */
+export interface LeaseStarts {
+  /** How many tasks begin as soon as the worker has the reply: the first ones. The others wait in the worker. */
+  now: number;
+  /** How many tasks a call of the worker's handler may have, 1 to 10,000. 0: 1. */
+  together: number;
 }
 
 /** Chooses queues by their names, those that exist and those that come later. It has an expression, a group, or both. */
@@ -567,7 +593,15 @@ export interface LeasedTask {
   /** The `id` of the pattern by which the task was found. 0: its queue was named. */
   patternId: number;
   /** What an earlier attempt has left last with `Renew.checkpoint`. Unset: nothing. */
-  checkpoint?: Uint8Array | undefined;
+  checkpoint?:
+    | Uint8Array
+    | undefined;
+  /**
+   * Set if the request has `starts` and the task does not count as begun: tell when it begins, with `Renew.begun`. Above 0: it
+   * is suspected of having killed a worker. Tell it before the work begins, in a call with at most so many tasks, itself
+   * included.
+   */
+  unbegun?: number | undefined;
 }
 
 export interface LeasedTask_HeadersEntry {
@@ -1310,6 +1344,7 @@ function createBaseRenew(): Renew {
     leaseDurationMs: 0,
     progress: undefined,
     checkpoint: undefined,
+    begun: undefined,
   };
 }
 
@@ -1332,6 +1367,9 @@ export const Renew: MessageFns<Renew> = {
     }
     if (message.checkpoint !== undefined) {
       writer.uint32(50).bytes(message.checkpoint);
+    }
+    if (message.begun !== undefined) {
+      writer.uint32(56).int32(message.begun);
     }
     return writer;
   },
@@ -1395,6 +1433,14 @@ export const Renew: MessageFns<Renew> = {
             }
 
             message.checkpoint = reader.bytes();
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.begun = reader.int32();
             continue;
           }
         }
@@ -2081,6 +2127,7 @@ function createBaseLeaseTasksRequest(): LeaseTasksRequest {
     anyOrder: false,
     patterns: [],
     maxMoreQueues: 0,
+    starts: undefined,
   };
 }
 
@@ -2115,6 +2162,9 @@ export const LeaseTasksRequest: MessageFns<LeaseTasksRequest> = {
     }
     if (message.maxMoreQueues !== 0) {
       writer.uint32(88).int32(message.maxMoreQueues);
+    }
+    if (message.starts !== undefined) {
+      LeaseStarts.encode(message.starts, writer.uint32(98).fork()).join();
     }
     return writer;
   },
@@ -2210,6 +2260,69 @@ export const LeaseTasksRequest: MessageFns<LeaseTasksRequest> = {
             }
 
             message.maxMoreQueues = reader.int32();
+            continue;
+          }
+          case 12: {
+            if (tag !== 98) {
+              break;
+            }
+
+            message.starts = LeaseStarts.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseLeaseStarts(): LeaseStarts {
+  return { now: 0, together: 0 };
+}
+
+export const LeaseStarts: MessageFns<LeaseStarts> = {
+  encode(message: LeaseStarts, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.now !== 0) {
+      writer.uint32(8).int32(message.now);
+    }
+    if (message.together !== 0) {
+      writer.uint32(16).int32(message.together);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): LeaseStarts {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseLeaseStarts();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.now = reader.int32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.together = reader.int32();
             continue;
           }
         }
@@ -2427,6 +2540,7 @@ function createBaseLeasedTask(): LeasedTask {
     timeLimitMs: 0,
     patternId: 0,
     checkpoint: undefined,
+    unbegun: undefined,
   };
 }
 
@@ -2476,6 +2590,9 @@ export const LeasedTask: MessageFns<LeasedTask> = {
     }
     if (message.checkpoint !== undefined) {
       writer.uint32(130).bytes(message.checkpoint);
+    }
+    if (message.unbegun !== undefined) {
+      writer.uint32(136).int32(message.unbegun);
     }
     return writer;
   },
@@ -2614,6 +2731,14 @@ export const LeasedTask: MessageFns<LeasedTask> = {
             }
 
             message.checkpoint = reader.bytes();
+            continue;
+          }
+          case 17: {
+            if (tag !== 136) {
+              break;
+            }
+
+            message.unbegun = reader.int32();
             continue;
           }
         }
