@@ -30,7 +30,7 @@ const retry = { maxAttempts: 2, backoff: { initial: 0 } };
 await exports.enqueue({ pages: 7 }, { pid: '2030-01', retry });
 await exports.waitForEnd('2030-01');
 
-const dead = client.deadLetters(exports);
+const dead = client.deadLetters('shop#exports.dead');
 for await (const task of dead.list()) console.log(`dead letter with ${task.checkpointBytes} bytes of checkpoint`);
 isDown = false;
 await dead.retry();
