@@ -272,7 +272,7 @@ export class EngineState {
         this.#resumed.push(queue);
       }
     }
-    if (now >= this.limits.refillsAt) this.limits.refill();
+    if (now >= this.limits.refillsAt) this.limits.refill(now);
     if (this.limits.hasFreed) this.#announceFreed();
     if (this.#resumed.length > 0) this.#announceResumed();
   }

@@ -1,3 +1,4 @@
+import { OrderedSet } from '@js-sdsl/ordered-set';
 import type { QueueName } from '@taskmaster/proto';
 import type { TaskChange } from '../domain/atom.ts';
 import type { Instant, Pid } from '../domain/ids.ts';
@@ -13,12 +14,22 @@ export type QueuesLimit = LeaseLimit<Queue>;
 
 const NEVER = Number.MAX_SAFE_INTEGER as Instant;
 
+/** When a limit that is used up gets its next token. */
+interface Refill {
+  readonly at: Instant;
+  /** Tells refills at the same instant apart. */
+  readonly order: number;
+  readonly limit: QueuesLimit;
+}
+
 /** The limits of queues, which are records of their groups. */
 export class LimitTable implements RecordsInMemory {
   /** Limits that allow no lease now. */
   readonly usedUp = new Set<QueuesLimit>();
-  /** No limit that is used up gets a token before. */
-  refillsAt = NEVER;
+  /** Ordered, because thousands of limits may wait for tokens, of which some get one in each ms. */
+  readonly #refills = new OrderedSet<Refill>([], (a, b) => a.at - b.at || a.order - b.order);
+  readonly #refillOf = new Map<QueuesLimit, Refill>();
+  #expected = 0;
   readonly #records: RecordTable<QueuesLimit>;
   /** By group: its limits, the most specific ones first. Sorting them for each of 100,000 queues would take too long. */
   readonly #ordered = new Map<string, readonly QueuesLimit[]>();
@@ -37,10 +48,16 @@ export class LimitTable implements RecordsInMemory {
       },
       freed: (limit: QueuesLimit) => {
         this.usedUp.delete(limit);
+        this.#expectNothing(limit);
         this.#freed.add(limit);
       },
     };
     this.#records = new RecordTable((bytes) => new LeaseLimit(decodeLimit(bytes), events));
+  }
+
+  /** No limit that is used up gets a token before. */
+  get refillsAt(): Instant {
+    return this.#refills.front()?.at ?? NEVER;
   }
 
   /** All limits of a group. */
@@ -69,19 +86,32 @@ export class LimitTable implements RecordsInMemory {
     for (const limit of this.list(group)) if (limit.room > 0) this.#freed.add(limit);
   }
 
-  /** Frees the limits that have got tokens. */
-  refill(): void {
-    this.refillsAt = NEVER;
-    for (const limit of [...this.usedUp]) {
+  /** Frees the limits that have got tokens by now. */
+  refill(now: Instant): void {
+    for (let next = this.#refills.front(); next !== undefined && next.at <= now; next = this.#refills.front()) {
+      const { limit } = next;
+      this.#expectNothing(limit);
       limit.settle();
+      // It has a token now. Without a slot it waits for that alone.
       if (this.usedUp.has(limit)) this.#expect(limit);
     }
   }
 
-  #expect({ refillsAt }: QueuesLimit): void {
-    if (refillsAt >= this.refillsAt) return;
-    this.refillsAt = refillsAt;
-    this.#onRefill(refillsAt);
+  #expect(limit: QueuesLimit): void {
+    const at = limit.refillsAt;
+    if (at === NEVER) return;
+    const isFirst = at < this.refillsAt;
+    const refill = { at, order: ++this.#expected, limit };
+    this.#refillOf.set(limit, refill);
+    this.#refills.insert(refill);
+    if (isFirst) this.#onRefill(at);
+  }
+
+  #expectNothing(limit: QueuesLimit): void {
+    const refill = this.#refillOf.get(limit);
+    if (refill === undefined) return;
+    this.#refillOf.delete(limit);
+    this.#refills.eraseElementByKey(refill);
   }
 
   get hasFreed(): boolean {
@@ -118,6 +148,7 @@ export class LimitTable implements RecordsInMemory {
     const limit = this.#records.of(ledger.name.group)?.get(pid);
     if (limit === undefined) return;
     this.usedUp.delete(limit);
+    this.#expectNothing(limit);
     this.#freed.delete(limit);
   }
 }
