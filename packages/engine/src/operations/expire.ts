@@ -71,14 +71,11 @@ export const isExpected = (error: unknown): boolean =>
 /** Queues whose due tasks concern the named queues: these queues, and queues whose dead tasks may go to them. */
 export function* dueFor(engineState: EngineState, names: Iterable<QueueName>): Generator<Queue> {
   const now = engineState.clock.now();
-  const limits = new Set<QueuesLimit>();
   for (const name of names) {
     const queue = engineState.table.get(name);
     if (queue && mayBeDue(queue, now)) yield queue;
-    for (const limit of queue?.limits ?? []) limits.add(limit);
     yield* engineState.lastAttempts.into(name, now);
   }
-  yield* dueUnder(limits, now);
 }
 
 /** Queues whose expired leases may free slots of the limits. */

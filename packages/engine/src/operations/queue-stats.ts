@@ -14,7 +14,7 @@ import type { LimitUse } from '../domain/queue-limits.ts';
 import { isOver } from '../domain/queue-pauses.ts';
 import type { EngineState } from '../engine-state.ts';
 import type { Queue } from '../queues/queue.ts';
-import { dueFor, mayBeDue, showAllDue } from './expire.ts';
+import { dueFor, dueUnder, mayBeDue, showAllDue } from './expire.ts';
 
 /** ListQueues: a summary of each queue, after its due tasks have been shown. */
 export async function listQueues(
@@ -48,7 +48,7 @@ async function namedStats(
   engineState: EngineState,
   { queues: names }: Extract<StatsCommand, { kind: 'named' }>,
 ): Promise<StatsReport> {
-  await showAllDue(engineState, dueFor(engineState, names));
+  await showAllDue(engineState, dueForStats(engineState, names));
   const now = engineState.clock.now();
   const totals = new Totals();
   const queues = names.map((name) => {
@@ -58,6 +58,13 @@ async function namedStats(
     return stats;
   });
   return { queues, totals };
+}
+
+/** The statistics say, too, how many tasks of other queues take slots of a limit that these queues have. */
+function* dueForStats(engineState: EngineState, names: readonly QueueName[]): Generator<Queue> {
+  yield* dueFor(engineState, names);
+  const limits = new Set(names.flatMap((name) => engineState.table.get(name)?.limits ?? []));
+  yield* dueUnder(limits, engineState.clock.now());
 }
 
 async function filteredStats(

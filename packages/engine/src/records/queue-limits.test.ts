@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { limits, parseQueueName } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import type { LeasedTask } from '../domain/commands.ts';
-import type { Instant } from '../domain/ids.ts';
+import type { Instant, Pid } from '../domain/ids.ts';
 import type { LimitUse } from '../domain/queue-limits.ts';
 import { Family } from '../ports/store.ts';
 import { type EngineHarness, engineHarness, type LeaseSpec, pidsOf } from '../testing/engine-harness.ts';
@@ -51,6 +51,20 @@ describe('a limit of leased tasks', () => {
     expect(await leased(h, A)).toEqual(['b', 'c']);
     expect(await leased(h, A)).toEqual([]);
     expect(await h.counts(A)).toEqual({ available: 1, leased: 3, delayed: 0 });
+  });
+
+  test('does not let reads of a task wait for the leases of other queues, which statistics need', async () => {
+    await using h = await engineHarness();
+    await limitQueues(h.engine, 'shop#*', { maxLeased: 9 });
+    await h.enqueue(A, ['a']);
+    await h.enqueue(B, ['b']);
+    await h.lease(B, { for: 1000 });
+    await h.clock.advance(1000);
+    await h.engine.getTasks({ queue: parseQueueName(A), pids: ['a' as Pid], includeData: false });
+    await h.waitFor(A, ['a']);
+    expect(h.engine.figures().leasesExpired).toBe(0);
+    await statsOf(h, A);
+    expect(h.engine.figures().leasesExpired).toBe(1);
   });
 
   test('of a pattern is one of its queues together, within one request and among several', async () => {
