@@ -231,6 +231,23 @@ test('start-by: tasks that nobody has leased in time do not run, and those who w
   ]);
 });
 
+test('flow: tasks wait for others, for a signal that came before, and for their order', async () => {
+  expect(await runExample('flow', [node.endpoint])).toEqual([
+    'film: completed, ["cut of 7","sound of 7"]',
+    'order: [{"paid":true}]',
+    'changes: open',
+    'changes: pay in',
+    'changes: close',
+  ]);
+});
+
+test('order-stages: a request gets the end of an order after four stages, good or bad', async () => {
+  expect(await runExample('order-stages', [node.endpoint])).toEqual([
+    'order 7: 200 check, pay, pack, ship',
+    'order 13: 500 a task that it waits for failed, mill#pack order-13: a task that it waits for failed, mill#pay order-13: Error: the card was refused',
+  ]);
+});
+
 test('time-limit: attempts that take too long have failed, whether or not their handlers stop', async () => {
   const lines = await runExample('attempts/time-limit', [node.endpoint]);
   expect(lines.filter((line) => line.startsWith('slow'))).toEqual([

@@ -20,6 +20,7 @@ import { addWatch } from './commands/queues/watch.ts';
 import { addReschedule } from './commands/reschedule.ts';
 import { addSchedule } from './commands/schedule/schedule.ts';
 import { addSettling } from './commands/settle.ts';
+import { addSignal } from './commands/signal.ts';
 import { addTopic } from './commands/topic.ts';
 import { addWait } from './commands/wait.ts';
 import { addGlobalOptions, Runner } from './session/session.ts';
@@ -149,6 +150,7 @@ function addCommands(program: Command, runner: Runner): void {
   addSettling(program, runner);
   addReschedule(program, runner);
   addCancel(program, runner);
+  addSignal(program, runner);
   addWait(program, runner);
   addInspection(program, runner);
   program.commandsGroup('Queues:');

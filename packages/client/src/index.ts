@@ -3,13 +3,15 @@
  *
  * - `connect(endpoints | options)` → `TaskMasterClient`; `clientOver(transport)` for an engine in the same process.
  * - `client.queue<T>(name, { codec, schema })` → `Queue<T>`: `enqueue`, `enqueueMany`, `lease`, `waitFor`, `peek`, `get`,
- *   `stats`, `delete`, `resetLeases`, `pause`, `resume`, `limit`, `unlimit`, and `task` for a task that is enqueued with other
+ *   `signal`, `signals`, `stats`, `delete`, `resetLeases`, `pause`, `resume`, `limit`, `unlimit`, and `task` for a task that is
+ * enqueued with other
  *   changes.
  * - `client.shardedQueue<T>(name, { shards })` → `ShardedQueue<T>`: a queue that is divided over several nodes.
  * - `client.matchingQueues({ regex })` → `MatchingQueues<T>`: queues as they come, worked on in fair turns.
  * - `spread(queues)` → `SpreadQueue<T>`: keeps accepting tasks while any of several clusters or groups is up.
  * - `client.topic<T>(name)` → `Topic<T>`: `publish`, `subscribe`, `unsubscribe`, `subscriptions`, `task`, `onEveryWorker`.
  * - `client.update()` → `Update`: an atomic change, `commit()`.
+ * - `client.flow()` → `Flow`: tasks that wait for each other, `add` and `commit`; `client.waitForFlow`.
  * - `client.worker(queues, handler, options)` → `Worker`: `start`, `run`, `stop`.
  * - `client.pauseQueues`, `client.resumeQueues`, `client.pauses`: pauses of the queues that match a pattern.
  * - `client.limitQueues`, `client.unlimitQueues`, `client.limits`: limits of how many of their tasks are leased.
@@ -72,6 +74,7 @@ export {
   type SettleDeadLettersOptions,
 } from './api/dead-letters.ts';
 export { type EventsOptions, type QueueEvent, type QueueEventKind, queueEventKinds } from './api/events.ts';
+export { Flow, type FlowEnds, type FlowHandle, type FlowTask, type FlowTaskOptions } from './api/flow.ts';
 export type { LeaseRate, LimitInfo, LimitOptions, UnlimitOutcome } from './api/limits.ts';
 export { type MatchingFilter, type MatchingOptions, MatchingQueues } from './api/matching-queues.ts';
 export type { PauseInfo, PauseOptions, ResumeOutcome } from './api/pauses.ts';
@@ -103,8 +106,10 @@ export type { ListOptions, QueueFilterOptions, StatsOptions, StatsReport } from 
 export type { SeveralQueues } from './tasks/lease-source.ts';
 export type { LeaseOptions, LeaseStarts } from './tasks/lease-tasks.ts';
 export { type CompleteOptions, LeasedTask } from './tasks/leased-task.ts';
+export type { ParentTask, SignalWait } from './tasks/links.ts';
 export { NewTask, type QueueRef, type TaskHeaders, type TaskOptions, type TaskRetryOptions } from './tasks/new-task.ts';
 export { type MissedRuns, type ScheduledRun, type ScheduleInfo, scheduledRun } from './tasks/schedule-info.ts';
+export type { ReadSignalsOptions, ReceivedSignal, SignalOptions } from './tasks/signals.ts';
 export type { TaskFailure, TaskInfo, TaskRetryPolicy, TaskSummary } from './tasks/task-info.ts';
 export type { ResultOptions } from './tasks/task-result.ts';
 export {
@@ -114,6 +119,7 @@ export {
   type ReleaseOptions,
   type ReleaseOutcome,
   type RenewOptions,
+  type SignalResult,
   Update,
   type UpdateOutcome,
 } from './tasks/update.ts';

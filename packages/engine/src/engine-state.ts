@@ -43,6 +43,7 @@ import {
   limitRecords,
   pauseRecords,
   settingsRecords,
+  signalRecords,
   subscriptionRecords,
 } from './records/record-store.ts';
 import { type RecordsInMemory, RecordTable } from './records/record-table.ts';
@@ -132,7 +133,7 @@ export class EngineState {
   readonly groups: Groups;
   readonly table = new QueueTable();
   readonly names: NameMatching;
-  /** Queues with the records of ended tasks. */
+  /** Queues with the records of ended tasks, and with signals that came early. */
   readonly records = new Set<Queue>();
   /** Queues that have hidden tasks, but for the records of groups: reads end none of these. */
   readonly hiding = new Set<Queue>();
@@ -456,7 +457,7 @@ export class EngineState {
     partition.queues.add(queue);
     this.table.add(queue);
     if (!queue.isReserved) queue.limitBy(this.limits.of(queue.ledger.name));
-    if (endRecords.has(queue.ledger.name)) this.records.add(queue);
+    if (endRecords.has(queue.ledger.name) || signalRecords.has(queue.ledger.name)) this.records.add(queue);
     if (isSchedules(queue)) this.schedules.add(queue);
     this.listener.added(queue);
   }

@@ -1,6 +1,6 @@
 import type { QueueName } from '@taskmaster/proto';
 import type { Instant, Ticket } from './domain/ids.ts';
-import { dueOf, isLeased, type TaskState } from './domain/task.ts';
+import { dueOf, endsBy, isLeased, type TaskState } from './domain/task.ts';
 import { deadLetterQueueOf, endsWithLease } from './operations/attempts.ts';
 import type { Queue } from './queues/queue.ts';
 
@@ -19,7 +19,7 @@ const RECOVERED_AT_ONCE = 64;
 interface Dying {
   /**
    * Number of the queue's tasks in their last attempt, including all leases from before the start, which may be, and of those
-   * that must start by an instant.
+   * that must start, or have their signals, by an instant.
    */
   leases: number;
   /** None of them ends before this time. */
@@ -210,5 +210,5 @@ const isOld = (state: TaskState, { recovered, recoveredAt }: Dying): boolean =>
   isLeased(state) ? state.token <= recovered : state.history?.startBy !== undefined && state.enqueuedAt <= recoveredAt;
 
 const isDying = ({ settings }: Queue, state: TaskState, dying: Dying | undefined): boolean =>
-  state.history?.startBy !== undefined ||
+  endsBy(state) !== undefined ||
   (isLeased(state) && (endsWithLease(state, settings) || (dying !== undefined && isOld(state, dying))));

@@ -119,6 +119,20 @@ export const limits = {
   bulkRunRetentionMs: 7 * 24 * 3600 * 1000,
   /** Key of a task, in UTF-8. */
   keyBytes: 256,
+  /** Signals that one task waits for. */
+  signals: 10_000,
+  /** Parents of one task. */
+  parents: 100,
+  /** Names of queues, PIDs and keys of the parents of one task. */
+  parentsBytes: 8 * 1024,
+  /** Id of a signal, in UTF-8. */
+  signalIdBytes: 256,
+  /** Data of one signal. */
+  signalBytes: 64 * 1024,
+  /** How long a signal is kept that comes before its task. */
+  signalRetentionMs: 24 * 3600 * 1000,
+  /** Order key of a task, in UTF-8. */
+  orderKeyBytes: 256,
   /** Progress of a task. */
   progressBytes: 256,
   /** Checkpoint of a task. */

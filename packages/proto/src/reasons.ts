@@ -95,6 +95,8 @@ export const statusOfReason = {
   NOT_LEASED: status.FAILED_PRECONDITION,
   /** A task whose delay is to change is leased. Do: Leave it to its worker, or release it with its lease token. */
   TASK_LEASED: status.FAILED_PRECONDITION,
+  /** A task to move has waited for others, or has parents or an order key. Do: Leave it where others know it. */
+  TASK_CONNECTED: status.FAILED_PRECONDITION,
   /** The task to put back did not come to this queue from another one. Do: Dequeue it, and enqueue it where it belongs. */
   NOT_DEAD_LETTERED: status.FAILED_PRECONDITION,
   /**

@@ -8,8 +8,13 @@ const RESERVED_PREFIX = '$taskmaster/';
 export const reservedQueues = {
   /** How tasks have ended, with their results. */
   results: `${RESERVED_PREFIX}results`,
-  /** Where the tasks with keys are. */
+  /**
+   * Where the tasks with keys are, which task is the last one of an order key, who has a parent, and signals of tasks that
+   * wait.
+   */
   keys: `${RESERVED_PREFIX}keys`,
+  /** Signals of tasks that are not there yet. */
+  signals: `${RESERVED_PREFIX}signals`,
   /** Settings of queues. */
   settings: `${RESERVED_PREFIX}settings`,
   /** Pauses of queues. A record is hidden until the end of its pause. */

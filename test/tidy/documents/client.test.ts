@@ -67,6 +67,7 @@ describe("the client's reference", () => {
       '`queue.enqueue(data, { … })`',
       [
         ['tasks/new-task.ts', 'TaskOptions'],
+        ['tasks/links.ts', 'LinkOptions'],
         ['tasks/given-fields.ts', 'GivenOptions'],
       ],
     ],

@@ -2,6 +2,7 @@ import { bytesCodec, type Pid, pidText } from '@taskmaster/client';
 import { limits } from '@taskmaster/proto';
 import type { Command } from 'commander';
 import { anyWholeNumber, payload, pid, queueName, wholeNumber } from '../input/arguments.ts';
+import { addLinkFlags, type LinkFlags, linkOptions } from '../input/link-flags.ts';
 import type { PidSource } from '../input/pid-source.ts';
 import { type Input, openInput, readLinesAndPauses, readWhole } from '../input/read-input.ts';
 import { assertShardable, shardCount } from '../input/shard-flags.ts';
@@ -14,7 +15,7 @@ import { notesOf } from '../views/help.ts';
 import { Progress, progressLine } from '../views/progress.ts';
 import { LineEnqueuer, type LinesReport } from './enqueue-lines.ts';
 
-interface EnqueueFlags extends TaskFlags {
+interface EnqueueFlags extends TaskFlags, LinkFlags {
   readonly file?: string;
   readonly pid?: Pid;
   readonly lines?: true;
@@ -68,6 +69,7 @@ export function addEnqueue(program: Command, runner: Runner): void {
     .option('-f, --file <path>', 'read the payload, or the lines, from a file; - is stdin')
     .option('-p, --pid <pid>', 'priority and identity of the task; lowest first (default: behind all others)', pid);
   addTaskFlags(command);
+  addLinkFlags(command);
   command
     .option('--lines', 'each line is a task')
     .option('--delimiter <text>', String.raw`end of a line; \n \r \t \0 are escapes (default: \n)`, unescaped)
@@ -110,7 +112,7 @@ async function enqueueOne(
     shards === undefined
       ? session.client.queue(name, { codec: bytesCodec })
       : session.client.shardedQueue(name, { shards, codec: bytesCodec });
-  const options = { ...taskOptions(flags), pid: flags.pid, signal: session.signal };
+  const options = { ...taskOptions(flags), ...linkOptions(name, flags), pid: flags.pid, signal: session.signal };
   const { pid: assigned, result, leased } = await queue.enqueue(content, options);
   if (session.out.json) await session.out.object({ queue: queue.name, pid: pidText(assigned), result, leased });
   else await session.out.line(`${result}  ${queue.name}  ${pidText(assigned)}${leased ? '  leased' : ''}`);
@@ -129,7 +131,7 @@ async function enqueueLines(
     queue,
     shards: flags.shards,
     pids,
-    task: taskOptions(flags),
+    task: { ...taskOptions(flags), ...linkOptions(queue, flags) },
     headersField: flags.headersField,
     batchTasks: flags.batch ?? DEFAULT_BATCH,
     inFlight: flags.inFlight ?? IN_FLIGHT[pids.kind],

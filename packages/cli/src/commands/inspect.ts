@@ -31,6 +31,7 @@ Examples:
 interface PeekFlags {
   readonly leased?: true;
   readonly delayed?: true;
+  readonly waiting?: true;
   readonly limit: number;
   readonly data?: true;
 }
@@ -44,12 +45,20 @@ export function addInspection(program: Command, runner: Runner): void {
   program
     .command('peek')
     .summary('show tasks without leasing them')
-    .description('Shows the tasks that would be leased next, or a sample of the leased or delayed tasks.')
+    .description('Shows the tasks that would be leased next, or a sample of the leased, delayed or waiting tasks.')
     .argument('<queue>', 'group#name, or a name in the default group', queueName)
     .addOption(
-      new Option('--leased', 'leased tasks and their workers; leases that end first come first').conflicts('delayed'),
+      new Option('--leased', 'leased tasks and their workers; leases that end first come first').conflicts([
+        'delayed',
+        'waiting',
+      ]),
     )
-    .option('--delayed', 'tasks hidden by a delay or a backoff; tasks available first come first')
+    .addOption(
+      new Option('--delayed', 'tasks hidden by a delay or a backoff; tasks available first come first').conflicts(
+        'waiting',
+      ),
+    )
+    .option('--waiting', 'tasks that wait for signals or for their order')
     .addOption(
       new Option('-n, --limit <n>', 'largest number of tasks').argParser(wholeNumber(1, limits.peekTasks)).default(10),
     )
@@ -80,7 +89,7 @@ const GET_PIDS = 500;
 
 async function peek(session: Session, name: string, flags: PeekFlags): Promise<ExitCode> {
   const { out, client, signal } = session;
-  const kind = flags.leased ? 'leased' : flags.delayed ? 'delayed' : 'head';
+  const kind = flags.leased ? 'leased' : flags.delayed ? 'delayed' : flags.waiting ? 'waiting' : 'head';
   const data = flags.data ?? false;
   const queue = client.queue(name, { codec: bytesCodec });
   const tasks = await queue.peek({ kind, limit: flags.limit, data, signal });

@@ -79,6 +79,7 @@ async function settleAtOnce(session: Session, source: RefSource, settling: Settl
   for (const [at, ref] of refs.entries()) {
     await report(session, ref, settling, {
       published: [],
+      signals: [],
       enqueued: outcome.enqueued.slice(at * perTask, (at + 1) * perTask),
       renewed: outcome.renewed.slice(at, at + 1),
       released: outcome.released.slice(at, at + 1),

@@ -14,6 +14,7 @@ export function statsObject(stats: QueueStats | ShardedQueueStats): object {
     available: stats.available,
     leased: stats.leased,
     delayed: stats.delayed,
+    waiting: stats.waiting === 0 ? undefined : stats.waiting,
     completed: stats.completed,
     enqueueRate: stats.enqueueRate,
     leaseRate: stats.leaseRate,
@@ -25,12 +26,18 @@ export function statsObject(stats: QueueStats | ShardedQueueStats): object {
   };
 }
 
-/** The columns of a table of these queues. Without a paused queue there is no column for pauses, and likewise for limits. */
+/**
+ * The columns of a table of these queues. Without a paused queue there is no column for pauses, and likewise for limits and for
+ * tasks that wait.
+ */
 export function statsColumns(
   queues: readonly (QueueStats | ShardedQueueStats)[],
 ): readonly Column<QueueStats | ShardedQueueStats>[] {
   const now = Date.now();
   const shown = [...columns];
+  if (queues.some(({ waiting }) => waiting > 0)) {
+    shown.push({ title: 'WAITING', align: 'right', cell: ({ waiting }) => count(waiting) });
+  }
   if (queues.some(({ pause }) => pause !== undefined)) {
     shown.push({ title: 'PAUSED', cell: ({ pause }) => (pause ? pauseText(pauseInfo(pause), now) : '-') });
   }
@@ -59,6 +66,12 @@ const columns: readonly Column<QueueStats | ShardedQueueStats>[] = [
 /** Number of shards that hold tasks. */
 const fullShards = ({ shards }: ShardedQueueStats): number =>
   shards.filter(({ available, leased, delayed }) => available + leased + delayed > 0).length;
+
+/** Sums for programs. */
+export const totalsObject = ({ waiting, ...totals }: QueueTotals): object => ({
+  ...totals,
+  waiting: waiting === 0 ? undefined : waiting,
+});
 
 /** Footer of a table of statistics. */
 export function totalsRow(totals: QueueTotals): readonly string[] {

@@ -1,6 +1,14 @@
-import { type LeasedTask, pidText, type TaskFailure, type TaskHeaders, type TaskSummary } from '@taskmaster/client';
+import {
+  type LeasedTask,
+  pidBytes,
+  pidText,
+  type TaskFailure,
+  type TaskHeaders,
+  type TaskSummary,
+} from '@taskmaster/client';
+import { isByKey } from '@taskmaster/client/internal';
 import { previewOf, textOf } from './bytes-text.ts';
-import { count, duration } from './format.ts';
+import { count, countOf, duration } from './format.ts';
 import type { Output } from './output.ts';
 import type { Column } from './table.ts';
 
@@ -116,6 +124,9 @@ export function taskObject(task: SeenTask): object {
           },
     timeLimitMs: task.timeLimitMs,
     startBy: task.startBy?.toISOString(),
+    waits: task.waits,
+    parents: task.parents.length === 0 ? undefined : task.parents.map(parentObject),
+    orderKey: task.orderKey,
     deadLetterFrom: task.deadLetterFrom,
     progress: task.progress && { at: task.progress.at.toISOString(), text: task.progress.text },
     checkpointBytes: task.checkpointBytes,
@@ -167,7 +178,7 @@ type TaskColumn = Column<SeenTask>;
 
 /** Columns for tasks of one state, or of any. Their errors have a column if there are any. */
 export function taskColumns(
-  kind: TaskSummary['state'] | 'any',
+  kind: TaskSummary['state'] | 'waiting' | 'any',
   tasks: readonly SeenTask[],
   out: Output,
   withData: boolean,
@@ -210,6 +221,18 @@ export function taskColumns(
   if (tasks.some(({ startBy }) => startBy !== undefined)) {
     columns.push({ title: 'START WITHIN', align: 'right', cell: ({ startBy }) => until(startBy, now) });
   }
+  if (tasks.some(({ waits }) => waits !== undefined)) {
+    columns.push({ title: 'WAITS FOR', cell: ({ waits }) => waitsText(waits) });
+  }
+  if (tasks.some(({ orderKey }) => orderKey !== undefined)) {
+    columns.push({
+      title: 'ORDER KEY',
+      cell: ({ orderKey = '' }) => previewOf(Buffer.from(orderKey), previewWidth(out)),
+    });
+  }
+  if (tasks.some(({ parents }) => parents.length > 0)) {
+    columns.push({ title: 'PARENTS', cell: ({ parents }) => parents.map(parentText).join(', ') });
+  }
   if (tasks.some(({ cancelled }) => cancelled !== undefined)) {
     columns.push({ title: 'CANCELLED', cell: ({ cancelled }) => cancelledCell(cancelled, out) });
   }
@@ -222,6 +245,23 @@ export function taskColumns(
   }
   return columns;
 }
+
+/** What a task waits for, beside its time. */
+function waitsText(waits: TaskSummary['waits']): string {
+  if (waits === undefined) return '';
+  const { signals, order } = waits;
+  const ofSignals = signals === 0 ? [] : [countOf(signals, 'signal')];
+  return [...(order ? ['its order'] : []), ...ofSignals].join(', ');
+}
+
+type Parent = TaskSummary['parents'][number];
+
+function parentObject({ queue, task, onFailure }: Parent): object {
+  return { queue, ...(isByKey(task) ? { key: task.key } : { pid: pidText(pidBytes(task)) }), onFailure };
+}
+
+const parentText = ({ queue, task }: Parent): string =>
+  `${queue} ${isByKey(task) ? `key ${task.key}` : pidText(pidBytes(task))}`;
 
 const PREVIEW_WIDTH = 60;
 /** Width of the table without a terminal, in columns. */

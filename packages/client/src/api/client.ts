@@ -19,6 +19,7 @@ import { GIVE_BACK_MS, type LeaseOptions, leaseFrom, leaseNames } from '../tasks
 import type { LeasedTask } from '../tasks/leased-task.ts';
 import { type QueueRef, queueRef } from '../tasks/new-task.ts';
 import { Update } from '../tasks/update.ts';
+import type { WaitForOptions } from '../tasks/wait-for.ts';
 import { systemTiming, type Timing, waitFor } from '../transport/timing.ts';
 import type { Transport } from '../transport/transport.ts';
 import { type Codec, type DataFormat, jsonCodec } from '../values/codec.ts';
@@ -55,6 +56,7 @@ import {
 import { Cluster } from './cluster.ts';
 import { DeadLetters } from './dead-letters.ts';
 import { type EventsOptions, eventPosition, type QueueEvent, readEvents } from './events.ts';
+import { Flow, type FlowEnds, type FlowHandle, waitForFlow } from './flow.ts';
 import {
   type LimitInfo,
   type LimitOptions,
@@ -321,6 +323,21 @@ export class TaskMasterClient implements AsyncDisposable {
   /** A new atomic change of any number of tasks of one group. */
   update(): Update {
     return new Update(this.#context);
+  }
+
+  /** Tasks of one group that wait for each other: `add` them, and `commit` enqueues them in one update. */
+  flow(): Flow {
+    return new Flow(this.#context);
+  }
+
+  /**
+   * Waits until a flow has ended, which is when its last tasks have: those for which no other task of it waits. Resolves with how
+   * they have ended, by their names, with their results. An end is known for as long as the node keeps it: an hour, or as long as
+   * its result.
+   * @throws DeadlineExceededError after `timeout`; InvalidDataError if a result cannot be decoded.
+   */
+  waitForFlow<R = unknown>(flow: FlowHandle, options: WaitForOptions<R> = {}): Promise<FlowEnds<R>> {
+    return waitForFlow(this.#context, flow, options);
   }
 
   /**

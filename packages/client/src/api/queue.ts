@@ -13,8 +13,15 @@ import {
   type TaskOptions,
   taskNames,
 } from '../tasks/new-task.ts';
-import { type TaskInfo, type TaskSummary, taskInfo, taskSummary } from '../tasks/task-info.ts';
-import { type EnqueueOutcome, enqueueOutcome, Update } from '../tasks/update.ts';
+import {
+  newSignal,
+  type ReadSignalsOptions,
+  type ReceivedSignal,
+  readSignals,
+  type SignalOptions,
+} from '../tasks/signals.ts';
+import { getInfos, type TaskInfo, type TaskSummary, taskInfo, taskSummary } from '../tasks/task-info.ts';
+import { type EnqueueOutcome, enqueueOutcome, type SignalResult, Update } from '../tasks/update.ts';
 import { resultOf, type TaskEnd, type WaitForOptions, waitForEnd } from '../tasks/wait-for.ts';
 import { headersSizeBound } from '../transport/request-size.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
@@ -33,9 +40,9 @@ export interface EnqueueOptions extends TaskOptions, UpdateOptions {}
 export interface PeekOptions extends CallOptions {
   /**
    * `head` (default): available tasks in the order in which they would be leased. `leased`, `delayed`: a sample, first the tasks
-   * that become available first.
+   * that become available first. `waiting`: a sample of those that wait for signals or for their order.
    */
-  readonly kind?: 'head' | 'leased' | 'delayed' | undefined;
+  readonly kind?: 'head' | 'leased' | 'delayed' | 'waiting' | undefined;
   /** For `head`: only tasks with larger PIDs than this one, to read a queue in pages. */
   readonly after?: PidLike | undefined;
   /** Largest number of tasks, 1 to 1,000. Default 10. */
@@ -64,6 +71,7 @@ const peekKinds = {
   head: PeekKind.PEEK_KIND_HEAD,
   leased: PeekKind.PEEK_KIND_LEASED,
   delayed: PeekKind.PEEK_KIND_DELAYED,
+  waiting: PeekKind.PEEK_KIND_WAITING,
 } as const;
 
 /** Limits of one request of `enqueueMany`: number of tasks, bytes of payload. */
@@ -152,6 +160,36 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
   }
 
   /**
+   * Signals a task that waits, named by its PID or as `{ key }`. If the queue has no such task, the signal is kept for 24
+   * hours, for a task that is enqueued later (`kept`). A signal that came before, or to a task that does not wait, changes
+   * nothing (`collapsed`).
+   * @throws InvalidDataError if its data cannot be encoded.
+   */
+  async signal(
+    task: TaskName,
+    { id, data, codec, ...options }: SignalOptions & UpdateOptions = {},
+  ): Promise<SignalResult> {
+    assertKnown('signal', options, updateNames);
+    const { signals } = await new Update(this[CONTEXT]).signal(this, task, { id, data, codec }).commit(options);
+    const [result] = signals;
+    if (result === undefined) throw brokenReply('left out the outcome of the signal');
+    return result;
+  }
+
+  /** A signal for the result of a handler, or for `task.complete({ enqueue })`. */
+  signalFor(task: TaskName, options?: SignalOptions): NewTask {
+    return newSignal(this, task, options);
+  }
+
+  /**
+   * The signals that a task has got and that say something. None if there is no such task.
+   * @throws InvalidDataError if data cannot be decoded.
+   */
+  signals<R = unknown>(task: TaskName, options: ReadSignalsOptions<R> = {}): Promise<readonly ReceivedSignal<R>[]> {
+    return readSignals(this[CONTEXT], this.name, task, options);
+  }
+
+  /**
    * Leases the first tasks, each exclusively until its lease ends. Resolves with an empty list if there is no task within `wait`.
    * If a payload cannot be read, the call still resolves and `data` of this task throws `InvalidDataError`, so that the task can
    * be released or completed like any other. If the signal is aborted, tasks that were leased meanwhile are released.
@@ -195,7 +233,8 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
     assertKnown('peek', options, peekNames);
     const includeData = options.data ?? true;
     const kind = peekKinds[options.kind ?? 'head'];
-    if (kind === undefined) throw new TypeError(`kind: '${options.kind}' is not 'head', 'leased' or 'delayed'`);
+    if (kind === undefined)
+      throw new TypeError(`kind: '${options.kind}' is not 'head', 'leased', 'delayed' or 'waiting'`);
     const afterPid = options.after === undefined ? NO_PID : pidBytes(options.after);
     const request = { queue: this.name, kind, limit: options.limit ?? 10, includeData, afterPid };
     const { tasks } = await this[CONTEXT].calls.call(methods.peekTasks, request, options);
@@ -216,7 +255,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
     const byPid = fields.filter(({ key }) => key === undefined);
     const keys = fields.flatMap(({ key }) => key ?? []);
     const request = { queue: this.name, pids: byPid.map(({ pid }) => pid), keys, includeData };
-    const { tasks } = await this[CONTEXT].calls.call(methods.getTasks, request, options);
+    const tasks = await getInfos(this[CONTEXT], request, options);
     // The reply has the tasks of the PIDs first.
     let [ofPid, ofKey] = [0, byPid.length];
     if (tasks.length < names.length) throw brokenReply('left out tasks');

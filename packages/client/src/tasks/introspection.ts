@@ -58,7 +58,7 @@ const filterNames: OptionNames<QueueFilterOptions> = {
 const statsNames: OptionNames<StatsOptions> = { ...callNames, queues: true, filter: true };
 const listNames: OptionNames<ListOptions> = { ...callNames, filter: true, pageSize: true, onUnreachable: true };
 
-const noTotals: QueueTotals = { queues: 0, available: 0, leased: 0, delayed: 0, completed: 0 };
+const noTotals: QueueTotals = { queues: 0, available: 0, leased: 0, delayed: 0, waiting: 0, completed: 0 };
 
 /** See `TaskMasterClient.stats`. */
 export async function queueStats(context: ClientContext, options: StatsOptions): Promise<StatsReport> {

@@ -8,6 +8,7 @@ import { updateNames } from '../values/options.ts';
 import type { Pid } from '../values/pid.ts';
 import type { ClientContext } from './context.ts';
 import type { NewTask, TaskHeaders } from './new-task.ts';
+import { type ReadSignalsOptions, type ReceivedSignal, readSignals } from './signals.ts';
 import type { ResultOptions } from './task-result.ts';
 import { resultNames } from './task-result.ts';
 import { type ReleaseOptions, type ReleaseOutcome, releaseNames, Update, type UpdateOutcome } from './update.ts';
@@ -102,6 +103,15 @@ export class LeasedTask<T> {
    */
   get signal(): AbortSignal {
     return this[LEASE].signal;
+  }
+
+  /**
+   * The signals that the task has got and that say something: the ends of its children, if it collects them, and signals with
+   * data. Asks the node.
+   * @throws InvalidDataError if data cannot be decoded.
+   */
+  signals<R = unknown>(options: ReadSignalsOptions<R> = {}): Promise<readonly ReceivedSignal<R>[]> {
+    return readSignals(this.#context, this.queue, this.pid, options);
   }
 
   /**

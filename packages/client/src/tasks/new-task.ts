@@ -13,6 +13,7 @@ import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import { type PidLike, pidBytes } from '../values/pid.ts';
 import { backoffNames } from '../values/retry.ts';
 import { type GivenOptions, givenMessage, givenNames } from './given-fields.ts';
+import { type LinkOptions, linkNames, linksMessage } from './links.ts';
 
 /** What happens to a task whose lease expires or is released. */
 export interface TaskRetryOptions {
@@ -34,7 +35,7 @@ export interface TaskRetryOptions {
 export type TaskHeaders = Readonly<Record<string, string>>;
 
 /** How a task is enqueued. */
-export interface TaskOptions extends GivenOptions {
+export interface TaskOptions extends GivenOptions, LinkOptions {
   /** Priority and identity of the task, lowest first. Default: the node assigns a PID behind all others (FIFO). */
   readonly pid?: PidLike | undefined;
   /**
@@ -74,6 +75,7 @@ export const taskNames: OptionNames<TaskOptions> = {
   headers: true,
   retry: true,
   ...givenNames,
+  ...linkNames,
 };
 const taskRetryNames: OptionNames<TaskRetryOptions> = { maxAttempts: true, backoff: true, deadLetterQueue: true };
 
@@ -190,10 +192,17 @@ export function prepareEnqueue<T, In>(
     retry: options.retry === undefined ? undefined : retryPolicy(options.retry),
     key: options.key ?? '',
     headers: options.headers === undefined ? NO_ENTRIES : headersOf(options.headers),
+    links: hasLinks(options) ? linksMessage(options, nameOf) : undefined,
   };
   if (bytes instanceof Promise) return bytes.then((settled) => ({ ...rest, data: settled }));
   return { ...rest, data: bytes };
 }
+
+const hasLinks = ({ waitsFor, parent, orderKey }: TaskOptions): boolean =>
+  waitsFor !== undefined || parent !== undefined || orderKey !== undefined;
+
+const nameOf = (queue: string | { readonly name: string }): string =>
+  typeof queue === 'string' ? canonicalName(queue) : queue.name;
 
 /** @throws TypeError if it is no date, or `startWithin` is given, too. */
 function startByUnixMs(startBy: Date, { startWithin }: TaskOptions): number {

@@ -80,9 +80,16 @@ export function shardOfPid(pid: Uint8Array, shards: number): number {
   return jumpHash(createHash('sha256').update(pid).digest().readBigUInt64BE(), shards);
 }
 
-/** What identifies a task, and so decides its shard: its key, or its PID. Undefined: the node assigns a PID. */
-export function identityOf({ key, pid }: Pick<TaskOptions, 'key' | 'pid'>): Uint8Array | undefined {
-  const identity = key === undefined || key === '' ? pid : key;
+/**
+ * What decides the shard of a task: its order key, so that the tasks of one are in one shard, or what identifies it: its key, or
+ * its PID. Undefined: the node assigns a PID.
+ */
+export function identityOf({
+  key,
+  pid,
+  orderKey,
+}: Pick<TaskOptions, 'key' | 'pid' | 'orderKey'>): Uint8Array | undefined {
+  const identity = orderKey || key || pid;
   return identity === undefined ? undefined : pidBytes(identity);
 }
 

@@ -1,4 +1,6 @@
 import {
+  type GetTasksRequest,
+  methods,
   TaskState,
   type TaskFailure as WireFailure,
   type TaskInfo as WireInfo,
@@ -6,8 +8,11 @@ import {
 } from '@taskmaster/proto';
 import { type Decoded, decodeData } from '../values/codec.ts';
 import { InvalidDataError } from '../values/errors.ts';
+import type { CallOptions } from '../values/options.ts';
 import type { Pid } from '../values/pid.ts';
+import type { ClientContext } from './context.ts';
 import { type GivenFields, givenFields } from './given-fields.ts';
+import { type LinkFields, linkFields } from './links.ts';
 import { FORMAT, type QueueRef, type TaskHeaders } from './new-task.ts';
 
 /** Retry policy of a task. Times are in ms. 0 means no limit or no backoff. */
@@ -28,7 +33,7 @@ export interface TaskFailure {
 }
 
 /** A task of `peek` or `get` without its payload. Times are by the node's clock. */
-export interface TaskSummary extends GivenFields {
+export interface TaskSummary extends GivenFields, LinkFields {
   readonly queue: string;
   readonly pid: Pid;
   readonly key: string | undefined;
@@ -36,7 +41,7 @@ export interface TaskSummary extends GivenFields {
   /** Number of leases. */
   readonly attempts: number;
   readonly enqueuedAt: Date | undefined;
-  /** End of its lease or delay. */
+  /** End of its lease, its delay or its wait for signals. */
   readonly hiddenUntil: Date | undefined;
   /** Token of its latest lease. 0: never leased. */
   readonly leaseToken: number;
@@ -81,6 +86,15 @@ const states: Readonly<Record<number, TaskSummary['state']>> = {
   [TaskState.TASK_STATE_DELAYED]: 'delayed',
 };
 
+/** The present state of tasks, those named by their PIDs first. */
+export async function getInfos(
+  { calls }: Pick<ClientContext, 'calls'>,
+  request: GetTasksRequest,
+  options: CallOptions,
+): Promise<readonly WireInfo[]> {
+  return (await calls.call(methods.getTasks, request, options)).tasks;
+}
+
 export async function taskInfo<T>(queue: QueueRef<T>, info: WireInfo): Promise<TaskInfo<T>> {
   const summary = taskSummary(info);
   const isThere = summary.state !== 'not-found';
@@ -113,6 +127,7 @@ export function taskSummary(info: WireInfo): TaskSummary {
     workerLabel: info.workerLabel === '' ? undefined : info.workerLabel,
     retry: info.retry,
     ...givenFields(info),
+    ...linkFields(info),
     startBy: instant(info.startByUnixMs ?? 0),
     failures: info.failures.map(taskFailure),
     deadLetterFrom: info.deadLetterFrom === '' ? undefined : info.deadLetterFrom,

@@ -33,14 +33,16 @@ export function wireResult(options: ResultOptions): DequeueResult {
   if (!('result' in options)) return {};
   const { result, resultRetention, resultCodec = jsonCodec } = options;
   const resultRetentionMs = resultRetention === undefined ? undefined : durationMs(resultRetention, 'resultRetention');
-  return { result: result === undefined ? NO_BYTES : encode(result, resultCodec), resultRetentionMs };
+  return { result: encodeResult(result, resultCodec, 'the result cannot be encoded'), resultRetentionMs };
 }
 
-function encode(result: unknown, codec: Codec<unknown>): Uint8Array {
+/** @throws InvalidDataError */
+export function encodeResult(result: unknown, codec: Codec<unknown>, complaint: string): Uint8Array {
+  if (result === undefined) return NO_BYTES;
   try {
     return codec.encode(result);
   } catch (cause) {
-    throw problem('the result cannot be encoded', cause);
+    throw problem(complaint, cause);
   }
 }
 

@@ -1,4 +1,5 @@
 import {
+  EnqueueMode,
   EnqueueResult,
   type Publication,
   parseQueueName,
@@ -28,6 +29,7 @@ import {
   type TaskOptions,
   taskNames,
 } from './new-task.ts';
+import { newSignal, type SignalOptions } from './signals.ts';
 import { type ResultOptions, resultNames, wireResult } from './task-result.ts';
 
 /** What an enqueue did. */
@@ -115,11 +117,19 @@ export interface LeaseRef {
   readonly leaseToken?: number | undefined;
 }
 
+/**
+ * What a signal did. `signalled`: the task has got it. `kept`: there is no such task yet, so it is kept for 24 hours.
+ * `collapsed`: nothing, because it came before, or the task does not wait for signals.
+ */
+export type SignalResult = 'signalled' | 'kept' | 'collapsed';
+
 /** Outcome of an update. Lists are in the order in which the items were added. */
 export interface UpdateOutcome {
   readonly enqueued: readonly EnqueueOutcome[];
   /** For each task that was published, the queues that got it, by their names. */
   readonly published: readonly (readonly PublishedTask[])[];
+  /** What became of each signal. */
+  readonly signals: readonly SignalResult[];
   /** Ends of the renewed leases, by the node's clock. */
   readonly renewed: readonly Date[];
   readonly released: readonly ReleaseOutcome[];
@@ -170,6 +180,15 @@ export class Update {
   enqueue(queue: NewTask | string | QueueRef, data?: unknown, options?: TaskOptions): this {
     this.#assertKnown('enqueue', options, taskNames);
     this.#enqueues.push(queue instanceof NewTask ? queue : newTask(queueRef(queue), data, options));
+    return this;
+  }
+
+  /**
+   * Signals a task that waits, named by its PID or as `{ key }`. A signal for a task that is not there yet is kept for 24 hours.
+   * @throws InvalidDataError if its data cannot be encoded.
+   */
+  signal(queue: string | QueueRef, task: TaskName, options?: SignalOptions): this {
+    this.#enqueues.push(newSignal(queue, task, options));
     return this;
   }
 
@@ -294,7 +313,7 @@ export class Update {
         if (hasBegun) lease.unbegun = undefined;
       }
       this.#tellCancelled(reply);
-      return outcomeOf(reply);
+      return outcomeOf(request, reply);
     } catch (thrown) {
       for (const lease of settling) lease.stopSettling();
       // A TypeError is a mistake of the caller, found while the data was prepared.
@@ -375,9 +394,18 @@ export function enqueueOutcome({ pid, result, leased }: Omit<WireOutcome, 'publi
 export const publishedTasks = ({ tasks }: Publication): readonly PublishedTask[] =>
   tasks.map((task) => ({ queue: task.queue, ...enqueueOutcome(task) }));
 
-function outcomeOf(reply: UpdateTasksResponse): UpdateOutcome {
+const signalResults: Readonly<Record<number, SignalResult>> = {
+  [EnqueueResult.ENQUEUE_RESULT_SIGNALLED]: 'signalled',
+  [EnqueueResult.ENQUEUE_RESULT_SIGNAL_KEPT]: 'kept',
+};
+
+function outcomeOf({ enqueue }: UpdateTasksRequest, reply: UpdateTasksResponse): UpdateOutcome {
+  const isSignal = (at: number): boolean => enqueue[at]?.mode === EnqueueMode.ENQUEUE_MODE_SIGNAL;
   return {
-    enqueued: reply.enqueued.filter(({ published }) => published === undefined).map(enqueueOutcome),
+    enqueued: reply.enqueued
+      .filter(({ published }, at) => published === undefined && !isSignal(at))
+      .map(enqueueOutcome),
+    signals: reply.enqueued.flatMap(({ result }, at) => (isSignal(at) ? (signalResults[result] ?? 'collapsed') : [])),
     published: reply.enqueued.flatMap(({ published }) => (published === undefined ? [] : [publishedTasks(published)])),
     renewed: reply.renewed.map(({ leaseUntilUnixMs }) => new Date(leaseUntilUnixMs)),
     released: reply.released.map(({ hiddenUntilUnixMs, deadLetterQueue }) => ({

@@ -5,6 +5,7 @@ import type { ApplyAtom, TaskChange } from './atom.ts';
 import { decodeAtom, writeAtom } from './atom-codec.ts';
 import { ByteWriter, UnreadableBytesError } from './bytes.ts';
 import type { PartitionId, QueueId, Ticket } from './ids.ts';
+import { countedHistory } from './task.ts';
 
 const PARTITION = 7 as PartitionId;
 const TICKET = 12 as Ticket;
@@ -55,9 +56,9 @@ const mapData = (atom: ApplyAtom, map: (data: Uint8Array) => Uint8Array | undefi
 const asWritten = (atom: ApplyAtom): ApplyAtom => ({
   ...atom,
   changes: atom.changes.map((change) =>
-    change.kind === 'enqueue' || change.before.history?.startBy !== undefined
+    change.kind === 'enqueue'
       ? change
-      : { ...change, before: { ...change.before, history: undefined } },
+      : { ...change, before: { ...change.before, history: countedHistory(change.before.history) } },
   ),
 });
 

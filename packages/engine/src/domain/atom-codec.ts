@@ -2,7 +2,7 @@ import type { ApplyAtom, CreatedQueue, DroppedQueue, RecordedRequest, TaskChange
 import { ByteReader, type ByteWriter, UnreadableBytesError } from './bytes.ts';
 import { decodeEvent, type EventsOfGroup, encodeEvent } from './events.ts';
 import type { Instant, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
-import type { TaskHistory } from './task.ts';
+import { countedHistory } from './task.ts';
 import { readTaskState, writeTaskState } from './task-codec.ts';
 
 /** Version 3 adds what a task keeps of its past to its state, version 2 the instant at which it became due. */
@@ -102,7 +102,8 @@ function writeChange(out: ByteWriter, change: TaskChange, withData: boolean): vo
   }
   out.number(change.queueId);
   out.latin1(change.pid);
-  if (change.kind !== 'enqueue') writeTaskState(out, change.before, relevant(change.before.history));
+  // The earlier state only tells which rows and counters change, so nearly all of its history is left out.
+  if (change.kind !== 'enqueue') writeTaskState(out, change.before, countedHistory(change.before.history));
   if (change.kind !== 'dequeue') {
     writeTaskState(out, change.after, change.after.history);
     const data = withData ? change.data : undefined;
@@ -110,10 +111,6 @@ function writeChange(out: ByteWriter, change: TaskChange, withData: boolean): vo
     if (data) out.blob(data);
   }
 }
-
-/** The earlier state only tells which rows and counters change: of its history, only the instant of a start does. */
-const relevant = (history: TaskHistory | undefined): TaskHistory | undefined =>
-  history?.startBy === undefined ? undefined : history;
 
 function readChange(from: ByteReader): TaskChange {
   const kind = from.byte();

@@ -4,7 +4,8 @@ import type { Instant, LeaseToken, Pid } from './ids.ts';
 import type { LimitUse } from './queue-limits.ts';
 import type { PauseRecord } from './queue-pauses.ts';
 import type { Refusal } from './refusal.ts';
-import type { RetryPolicy, TaskError, TaskGiven, TaskHistory, TaskState } from './task.ts';
+import type { SignalBox } from './signal-box.ts';
+import type { AfterTimeout, RetryPolicy, TaskError, TaskGiven, TaskHistory, TaskLinks, TaskState } from './task.ts';
 import type { TaskEnd } from './task-end.ts';
 
 // Commands of the engine and their outcomes. Commands are always valid: `service/parse` validates requests.
@@ -26,12 +27,28 @@ export interface EnqueueItem {
   readonly given: TaskGiven | undefined;
   /** By when its first attempt must begin, or how long after the enqueue. Undefined: there is no such time. */
   readonly start?: { readonly by: Instant } | { readonly withinMs: number } | undefined;
+  /** What it waits for. Undefined: nothing but its time. */
+  readonly waitFor?: WaitFor | undefined;
+  /** Its parent and its order key. Undefined: it has neither. */
+  readonly links?: TaskLinks | undefined;
+  /** With the mode SIGNAL: the id of the signal. Empty: it has none. */
+  readonly signalId?: string | undefined;
   /** UNSPECIFIED: that of the queue's settings. */
   readonly mode: EnqueueMode;
   readonly delayMs: number;
   /** Until when the task is hidden, instead of `delayMs`. It may be past. */
   readonly runAt: Instant | undefined;
   readonly retry: RetryPolicy | undefined;
+}
+
+/** For which signals a new task waits. */
+export interface WaitFor {
+  readonly signals: number;
+  /** For how long. Undefined: for as long as it takes. */
+  readonly timeoutMs: number | undefined;
+  readonly action: AfterTimeout;
+  /** Whether what its children leave is kept for it. */
+  readonly collect: boolean;
 }
 
 /** An item that names a task. */
@@ -284,6 +301,8 @@ export interface QueueStats {
   readonly available: number;
   readonly leased: number;
   readonly delayed: number;
+  /** Of the delayed ones: those that wait for something other than their time. */
+  readonly waiting: number;
   readonly completed: number;
   /** Per second. */
   readonly enqueueRate: number;
@@ -314,6 +333,7 @@ export interface QueueTotals {
   readonly available: number;
   readonly leased: number;
   readonly delayed: number;
+  readonly waiting: number;
   readonly completed: number;
 }
 
@@ -324,7 +344,7 @@ export interface StatsReport {
 
 export interface PeekCommand {
   readonly queue: QueueName;
-  readonly kind: 'head' | 'leased' | 'delayed';
+  readonly kind: 'head' | 'leased' | 'delayed' | 'waiting';
   readonly limit: number;
   /** For the head: only tasks with larger PIDs. */
   readonly after?: Pid | undefined;
@@ -337,6 +357,8 @@ export interface GetCommand {
   /** Keys of tasks, which are shown after those of the PIDs. Undefined: none. */
   readonly keys?: readonly string[] | undefined;
   readonly includeData: boolean;
+  /** Whether the signals that came for the tasks are shown. */
+  readonly includeSignals?: boolean;
 }
 
 /** A task as users see it. `state` is undefined if the task does not exist. */
@@ -349,6 +371,8 @@ export interface TaskView {
   readonly state: TaskState | undefined;
   /** The stored payload. */
   readonly data: Uint8Array | undefined;
+  /** The signals that came for it, if they were asked for. */
+  readonly signals?: SignalBox | undefined;
 }
 
 /** Options of every operation. */

@@ -57,15 +57,21 @@ export type {
   ScheduleView,
 } from './schedules/schedule-commands.ts';
 export { cronProblem, isTimeZone } from './schedules/schedule-rule.ts';
+export type { KeptSignal, SignalBox } from './signal-box.ts';
 export {
   DEAD_LETTER_SUFFIX,
   type Failure,
   givenIn,
+  isParked,
   leasedHistoryBytes,
+  NEVER,
+  NO_LINKS,
   NOTHING_GIVEN,
   type RetryPolicy,
   type TaskError,
   type TaskGiven,
+  type TaskLinks,
+  type TaskParent,
   type TaskState,
 } from './task.ts';
 export type { TaskEnd } from './task-end.ts';

@@ -1,11 +1,15 @@
-import type { ByteReader, ByteWriter } from './bytes.ts';
+import { type ByteReader, type ByteWriter, UnreadableBytesError } from './bytes.ts';
 import type { Instant, LeaseToken, Pid } from './ids.ts';
 import {
   AVAILABLE,
   type Failure,
+  NO_PARENTS,
   type RetryPolicy,
   type TaskHistory,
+  type TaskLinks,
+  type TaskParent,
   type TaskState,
+  type TaskWaits,
   type Visibility,
 } from './task.ts';
 
@@ -17,12 +21,15 @@ const DUE_LATER = 8;
 const HISTORY = 16;
 const HEADERS = 32;
 const START_BY = 64;
-/** Further flags follow at the end. */
+/** Flag: further flags follow at the end. */
 const MORE = 128;
 /** Among these: */
+const WAITS = 1;
+const PARENTS = 2;
 const CHECKPOINT = 32;
 const INTERRUPTIONS = 64;
 const SUSPICION = 128;
+const ORDER_KEY = 256;
 /** Of a lease. */
 const SUSPECTS = 16;
 /** In a history. */
@@ -34,6 +41,14 @@ const KEY = 16;
 const CANCELLED = 32;
 const TIME_LIMIT = 64;
 const ORIGIN_DIED = 128;
+/** In a wait. */
+const ORDER = 1;
+const COLLECT = 2;
+const BOX = 4;
+const TIMEOUT = 8;
+const TIMEOUT_REASON = 16;
+const TIMEOUTS = ['run', 'dead-letter', 'cancel'] as const;
+const ON_FAILURE = ['fail', 'continue', 'retry'] as const;
 
 /** Writes flags, then only the fields that they announce. */
 export function writeTaskState(out: ByteWriter, state: TaskState, history: TaskHistory | undefined): void {
@@ -72,12 +87,17 @@ export function writeTaskState(out: ByteWriter, state: TaskState, history: TaskH
   if (suspects > 0) out.number(suspects);
 }
 
-const moreOf = ({ checkpoint, interruptions, suspicion }: TaskHistory): number =>
+const moreOf = ({ waits, links, checkpoint, interruptions, suspicion }: TaskHistory): number =>
+  (waits ? WAITS : 0) |
+  (links === undefined || links.parents.length === 0 ? 0 : PARENTS) |
+  (links?.orderKey === undefined ? 0 : ORDER_KEY) |
   (checkpoint === undefined ? 0 : CHECKPOINT) |
   (interruptions === 0 ? 0 : INTERRUPTIONS) |
   (suspicion === 0 ? 0 : SUSPICION);
 
-function writeMore(out: ByteWriter, { checkpoint, interruptions, suspicion }: TaskHistory): void {
+function writeMore(out: ByteWriter, { waits, links, checkpoint, interruptions, suspicion }: TaskHistory): void {
+  if (waits) writeWaits(out, waits);
+  if (links) writeLinks(out, links);
   if (checkpoint !== undefined) out.blob(checkpoint);
   if (interruptions > 0) out.number(interruptions);
   if (suspicion > 0) out.number(suspicion);
@@ -85,16 +105,52 @@ function writeMore(out: ByteWriter, { checkpoint, interruptions, suspicion }: Ta
 
 /** Reads what follows the flags, of a history and of a lease. */
 function readMore(from: ByteReader, flags: number) {
+  const waits = flags & WAITS ? readWaits(from) : undefined;
+  const links = readLinks(from, flags);
   // A copy, because a view would keep the whole row or log entry in memory.
   const checkpoint = flags & CHECKPOINT ? Uint8Array.from(from.blob()) : undefined;
   const interruptions = flags & INTERRUPTIONS ? from.number() : 0;
   const suspicion = flags & SUSPICION ? from.number() : 0;
-  return { past: { checkpoint, interruptions, suspicion }, suspects: flags & SUSPECTS ? from.number() : 0 };
+  return {
+    past: { waits, links, checkpoint, interruptions, suspicion },
+    suspects: flags & SUSPECTS ? from.number() : 0,
+  };
 }
 
 function suspected(visibility: Visibility, suspects: number): Visibility {
   if (suspects === 0 || visibility.kind === 'available' || visibility.lease === undefined) return visibility;
   return { ...visibility, lease: { ...visibility.lease, suspects } };
+}
+
+function writeLinks(out: ByteWriter, { parents, orderKey, before, after }: TaskLinks): void {
+  if (parents.length > 0) writeParents(out, parents);
+  if (orderKey === undefined) return;
+  out.utf8(orderKey);
+  out.latin1(before ?? '');
+  out.latin1(after ?? '');
+}
+
+function writeWaits(out: ByteWriter, { signals, order, timeout, collect, box }: TaskWaits): void {
+  const reason = timeout?.reason;
+  const ends = (timeout ? TIMEOUT : 0) | (reason === undefined ? 0 : TIMEOUT_REASON);
+  out.byte((order ? ORDER : 0) | (collect ? COLLECT : 0) | (box ? BOX : 0) | ends);
+  out.number(signals);
+  if (timeout) {
+    out.number(timeout.at);
+    out.byte(TIMEOUTS.indexOf(timeout.action));
+  }
+  if (reason !== undefined) out.utf8(reason);
+}
+
+/** The tasks that wait for another one, also in the record of that one. */
+export function writeParents(out: ByteWriter, parents: readonly TaskParent[]): void {
+  out.number(parents.length);
+  for (const { queue, pid, key, onFailure } of parents) {
+    out.byte(ON_FAILURE.indexOf(onFailure) * 2 + (key === undefined ? 0 : 1));
+    out.utf8(queue);
+    if (key === undefined) out.latin1(pid);
+    else out.utf8(key);
+  }
 }
 
 export function readTaskState(from: ByteReader): TaskState {
@@ -113,6 +169,49 @@ export function readTaskState(from: ByteReader): TaskState {
   const history = started && more ? { ...started, ...more.past } : started;
   const visibility = suspected(shown, more?.suspects ?? 0);
   return { enqueuedAt, dueAt, dataBytes, headerBytes, attempts, token, retry, visibility, history };
+}
+
+function readLinks(from: ByteReader, flags: number): TaskLinks | undefined {
+  if ((flags & (PARENTS | ORDER_KEY)) === 0) return undefined;
+  const parents = flags & PARENTS ? readParents(from) : NO_PARENTS;
+  const isOrdered = (flags & ORDER_KEY) !== 0;
+  const orderKey = isOrdered ? from.utf8() : undefined;
+  const before = isOrdered ? (from.latin1() as Pid) || undefined : undefined;
+  const after = isOrdered ? (from.latin1() as Pid) || undefined : undefined;
+  return { parents, orderKey, before, after };
+}
+
+function readWaits(from: ByteReader): TaskWaits {
+  const flags = from.byte();
+  const signals = from.number();
+  const end = flags & TIMEOUT ? { at: from.number() as Instant, action: named(TIMEOUTS, from.byte()) } : undefined;
+  const reason = flags & TIMEOUT_REASON ? from.utf8() : undefined;
+  return {
+    signals,
+    order: (flags & ORDER) !== 0,
+    timeout: end && { ...end, reason },
+    collect: (flags & COLLECT) !== 0,
+    box: (flags & BOX) !== 0,
+  };
+}
+
+export function readParents(from: ByteReader): readonly TaskParent[] {
+  const parents: TaskParent[] = [];
+  for (let left = from.number(); left > 0; left--) {
+    const flags = from.byte();
+    const queue = from.utf8();
+    const isByKey = (flags & 1) !== 0;
+    const pid = isByKey ? ('' as Pid) : (from.latin1() as Pid);
+    const key = isByKey ? from.utf8() : undefined;
+    parents.push({ queue, pid, key, onFailure: named(ON_FAILURE, flags >>> 1) });
+  }
+  return parents;
+}
+
+function named<T>(names: readonly T[], code: number): T {
+  const name = names[code];
+  if (name === undefined) throw new UnreadableBytesError(`no name has the number ${code}`);
+  return name;
 }
 
 function readVisibility(from: ByteReader, flags: number): Visibility {
@@ -197,6 +296,7 @@ function readHistory(from: ByteReader): TaskHistory {
     failures.push({ at, attempt, worker, error });
   }
   const origin = queue === undefined ? undefined : { queue, retry, died };
+  const rest = { startBy: undefined, waits: undefined, links: undefined };
   const past = { rerun: (flags & RERUN) !== 0, progress, checkpoint: undefined, interruptions: 0, suspicion: 0 };
-  return { key, given, startBy: undefined, failures, origin, ...past, cancelled };
+  return { key, given, ...rest, failures, origin, ...past, cancelled };
 }

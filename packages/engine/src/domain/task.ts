@@ -47,6 +47,9 @@ export type Visibility =
 
 export const AVAILABLE: Visibility = { kind: 'available' };
 
+/** A parked task without a timeout is hidden until then. It has no entry in the index of due times. */
+export const NEVER = Number.MAX_SAFE_INTEGER as Instant;
+
 /** A failed attempt. */
 export interface Failure {
   readonly at: Instant;
@@ -78,6 +81,60 @@ export const NOTHING_GIVEN: TaskGiven = { timeLimitMs: 0 };
 export const givenIn = ({ timeLimitMs }: TaskGiven): TaskGiven | undefined =>
   timeLimitMs === 0 ? undefined : { timeLimitMs };
 
+/** What happens to a task that has waited too long for its signals. */
+export type AfterTimeout = 'run' | 'dead-letter' | 'cancel';
+
+/**
+ * What a task waits for, beside its time. It is parked, which is hidden without a lease, as long as it waits for any of it.
+ * What is left of the wait stays with the task, because its box of signals goes with it.
+ */
+export interface TaskWaits {
+  /** How many signals must still come. 0: it waits for none. */
+  readonly signals: number;
+  /** True: a task with its order key is before it. */
+  readonly order: boolean;
+  /** What happens when it has waited for signals until then. Undefined: it waits for as long as it takes. */
+  readonly timeout: WaitTimeout | undefined;
+  /** Whether its box keeps what its children have left. */
+  readonly collect: boolean;
+  /** True: it has a box with the signals that came; see `signal-box.ts`. */
+  readonly box: boolean;
+}
+
+interface WaitTimeout {
+  readonly at: Instant;
+  readonly action: AfterTimeout;
+  /** Set: it does not wait any more, because a child has failed. Why. */
+  readonly reason: string | undefined;
+}
+
+/** What the end of a child does to its parent if the child was not completed. */
+export type OnFailure = 'fail' | 'continue' | 'retry';
+
+/** A task that waits for this one. */
+export interface TaskParent {
+  /** Name within the group. */
+  readonly queue: string;
+  /** Empty: it is named by its key. */
+  readonly pid: Pid;
+  readonly key: string | undefined;
+  readonly onFailure: OnFailure;
+}
+
+/** How a task is connected with others. */
+export interface TaskLinks {
+  /** The tasks that wait for it. */
+  readonly parents: readonly TaskParent[];
+  /** Tasks of a queue with the same order key run one after the other. */
+  readonly orderKey: string | undefined;
+  /** The tasks with its order key that were enqueued just before and after it. Undefined: there is none, or it has ended. */
+  readonly before: Pid | undefined;
+  readonly after: Pid | undefined;
+}
+
+export const NO_PARENTS: readonly TaskParent[] = [];
+export const NO_LINKS: TaskLinks = { parents: NO_PARENTS, orderKey: undefined, before: undefined, after: undefined };
+
 /** What some tasks have: what they keep of their past, a key, and what they were given. */
 export interface TaskHistory {
   /** Identity within the queue, apart from the PID. */
@@ -85,6 +142,8 @@ export interface TaskHistory {
   readonly given: TaskGiven | undefined;
   /** Set until its first lease: it does not run if that has not begun by then. */
   readonly startBy: Instant | undefined;
+  readonly waits: TaskWaits | undefined;
+  readonly links: TaskLinks | undefined;
   /** The last ones, the latest last. */
   readonly failures: readonly Failure[];
   /** Where the task was before it came to this dead-letter queue. */
@@ -113,6 +172,31 @@ interface TaskOrigin {
   /** Its PID there, and when its last attempt ended. Undefined: an earlier build wrote the row, and the PID is the same. */
   readonly died: { readonly pid: Pid; readonly at: Instant } | undefined;
 }
+
+export const NO_HISTORY: TaskHistory = {
+  key: undefined,
+  given: undefined,
+  startBy: undefined,
+  waits: undefined,
+  links: undefined,
+  failures: [],
+  origin: undefined,
+  rerun: false,
+  progress: undefined,
+  checkpoint: undefined,
+  interruptions: 0,
+  suspicion: 0,
+  cancelled: undefined,
+};
+
+/**
+ * What rows and counters depend on, of the history of an earlier state. Undefined: nothing. A log entry has only this of the
+ * states before its changes.
+ */
+export const countedHistory = (history: TaskHistory | undefined): TaskHistory | undefined =>
+  history === undefined || (history.startBy === undefined && history.waits === undefined)
+    ? undefined
+    : { ...NO_HISTORY, startBy: history.startBy, waits: history.waits };
 
 export interface Progress {
   readonly at: Instant;
@@ -154,12 +238,31 @@ export const isLeasedAt = ({ visibility }: TaskState, now: Instant): boolean =>
 export function dueOf({ visibility, history }: TaskState): Instant | undefined {
   const startBy = history?.startBy;
   if (visibility.kind === 'available') return startBy;
-  return startBy === undefined || visibility.until < startBy ? visibility.until : startBy;
+  if (startBy === undefined) return visibility.until === NEVER ? undefined : visibility.until;
+  return Math.min(visibility.until, startBy) as Instant;
+}
+
+/** Whether the task waits for something other than its time. */
+export const isParked = ({ history }: TaskState): boolean =>
+  history?.waits !== undefined && (history.waits.signals > 0 || history.waits.order);
+
+/**
+ * When the task leaves its queue by itself, because its first attempt has not begun by then or it has waited too long. Undefined:
+ * it does not.
+ */
+export function endsBy({ history }: TaskState): Instant | undefined {
+  if (history === undefined) return undefined;
+  const { startBy, waits } = history;
+  const timeout = waits?.timeout;
+  if (timeout === undefined || timeout.action === 'run') return startBy;
+  return startBy !== undefined && startBy < timeout.at ? startBy : timeout.at;
 }
 
 /** Whether the time is over in which its first attempt could begin. */
-export const isTooLate = ({ history }: TaskState, now: Instant): boolean =>
-  history?.startBy !== undefined && history.startBy <= now;
+export function isTooLate(state: TaskState, now: Instant): boolean {
+  const at = endsBy(state);
+  return at !== undefined && at <= now;
+}
 
 /** The instant from which a worker could lease the task. Undefined while it is delayed. */
 export const dueSince = (state: TaskState): Instant | undefined =>

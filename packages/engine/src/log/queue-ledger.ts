@@ -2,7 +2,7 @@ import type { QueueName } from '@taskmaster/proto';
 import type { TaskChange } from '../domain/atom.ts';
 import { ByteReader, ByteWriter } from '../domain/bytes.ts';
 import type { Instant, Pid, QueueId, Ticket } from '../domain/ids.ts';
-import { dueOf, dueSince, isLeased, type TaskState } from '../domain/task.ts';
+import { dueOf, dueSince, endsBy, isLeased, isParked, type TaskState } from '../domain/task.ts';
 import { AgeHistogram } from './age-histogram.ts';
 
 /** From version 2 on, the age of a task counts from when it became due. */
@@ -32,8 +32,13 @@ export class QueueLedger {
   available = 0;
   leased = 0;
   delayed = 0;
-  /** Number of these tasks that must start by some instant and have not started. Rows of earlier releases do not have it. */
+  /**
+   * Number of these tasks that leave the queue at some instant unless they have started. Rows of earlier releases do not have
+   * it.
+   */
   starting = 0;
+  /** Number of the delayed tasks that are parked. Rows of earlier releases do not have it. */
+  waiting = 0;
   /**
    * Payload of its tasks, in bytes. Rows of earlier releases do not have it: their tasks do not count, and the sum does not fall
    * below zero when they go.
@@ -112,7 +117,10 @@ export class QueueLedger {
     if (state.visibility.kind === 'available') this.available += by;
     else if (isLeased(state)) this.leased += by;
     else this.delayed += by;
-    if (state.history?.startBy !== undefined) this.starting += by;
+    if (state.history !== undefined) {
+      if (endsBy(state) !== undefined) this.starting += by;
+      if (isParked(state)) this.waiting += by;
+    }
     this.bytes = Math.max(0, this.bytes + by * state.dataBytes);
   }
 
@@ -134,6 +142,7 @@ export class QueueLedger {
     this.#ages.write(writer);
     writer.number(this.bytes);
     writer.number(this.starting);
+    writer.number(this.waiting);
     return writer.view();
   }
 
@@ -155,6 +164,7 @@ export class QueueLedger {
     ledger.#ages = AgeHistogram.read(from);
     ledger.bytes = from.atEnd ? 0 : from.number();
     ledger.starting = from.atEnd ? 0 : from.number();
+    ledger.waiting = from.atEnd ? 0 : from.number();
     return ledger;
   }
 }

@@ -2,16 +2,9 @@ import { limits } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import type { Instant, LeaseToken } from '../domain/ids.ts';
 import { DEFAULT_SETTINGS } from '../domain/queue-settings.ts';
-import { AVAILABLE, DEFAULT_RETRY, type RetryPolicy, type TaskState } from '../domain/task.ts';
+import { AVAILABLE, DEFAULT_RETRY, NO_HISTORY, type RetryPolicy, type TaskState } from '../domain/task.ts';
 import { SeededRandom } from '../testing/seeded-random.ts';
-import {
-  afterFailedAttempt,
-  backoffMs,
-  deadLetterQueueOf,
-  endsWithLease,
-  type FailedAttempt,
-  NO_HISTORY,
-} from './attempts.ts';
+import { afterFailedAttempt, backoffMs, deadLetterQueueOf, endsWithLease, type FailedAttempt } from './attempts.ts';
 
 const retry: RetryPolicy = { maxAttempts: 3, backoffInitialMs: 100, backoffMaxMs: 1000, deadLetterQueue: '' };
 const random = (value: number) => ({ next: () => value });

@@ -5,8 +5,10 @@ import type { Instant, LeaseToken } from '../domain/ids.ts';
 import type { QueueSettings } from '../domain/queue-settings.ts';
 import {
   AVAILABLE,
+  endsBy,
   type Failure,
   hasSuspects,
+  NO_HISTORY,
   type RetryPolicy,
   type TaskError,
   type TaskHistory,
@@ -20,7 +22,8 @@ export const NO_TOKEN = 0 as LeaseToken;
 
 /** A new task, hidden until the instant if that is not past. */
 export function newState(
-  item: Pick<EnqueueItem, 'data' | 'headerBytes' | 'retry'> & Partial<Pick<EnqueueItem, 'key' | 'given' | 'start'>>,
+  item: Pick<EnqueueItem, 'data' | 'headerBytes' | 'retry'> &
+    Partial<Pick<EnqueueItem, 'key' | 'given' | 'start' | 'links'>>,
   now: Instant,
   dueAt: Instant,
 ): TaskState {
@@ -125,30 +128,12 @@ export const asNew = (state: TaskState, now: Instant): TaskState => ({
   history: state.history && atStart(state.history),
 });
 
-export const NO_HISTORY: TaskHistory = {
-  key: undefined,
-  given: undefined,
-  startBy: undefined,
-  failures: [],
-  origin: undefined,
-  rerun: false,
-  progress: undefined,
-  checkpoint: undefined,
-  interruptions: 0,
-  suspicion: 0,
-  cancelled: undefined,
-};
-
 /** What a task has from its start. */
-const atStart = ({
-  key,
-  given,
-  startBy,
-  origin,
-}: Partial<Pick<TaskHistory, 'key' | 'given' | 'startBy' | 'origin'>>): TaskHistory | undefined =>
-  key === undefined && given === undefined && startBy === undefined && origin === undefined
-    ? undefined
-    : { ...NO_HISTORY, key, given, startBy, origin };
+const atStart = ({ key, given, startBy, waits, links, origin }: Partial<TaskHistory>): TaskHistory | undefined => {
+  const isPlain = key === undefined && given === undefined && startBy === undefined && origin === undefined;
+  if (isPlain && waits === undefined && links === undefined) return undefined;
+  return { ...NO_HISTORY, key, given, startBy, waits, links, origin };
+};
 
 const startByOf = (start: NonNullable<EnqueueItem['start']>, now: Instant): Instant =>
   'by' in start ? start.by : ((now + start.withinMs) as Instant);
@@ -159,19 +144,22 @@ export const withoutStart = (history: TaskHistory | undefined): TaskHistory | un
 
 /**
  * What follows when the first attempt of a task has not begun in time: the dead-letter queue that its policy names, if it names
- * one; otherwise it ends as a cancelled one.
+ * one; otherwise it ends as a cancelled one. Or when it has waited too long: what its wait says.
  */
 export function afterMissedStart(
   before: TaskState,
   settings: QueueSettings,
 ): { readonly kind: 'dead' | 'cancelled'; readonly state: TaskState; readonly at: Instant; readonly reason: string } {
-  const startBy = before.history?.startBy ?? before.enqueuedAt;
-  const at = Math.max(startBy, before.enqueuedAt) as Instant;
-  const reason = `not started by ${new Date(startBy).toISOString()}`;
+  const due = endsBy(before) ?? before.enqueuedAt;
+  const at = Math.max(due, before.enqueuedAt) as Instant;
+  const timeout = before.history?.startBy === due ? undefined : before.history?.waits?.timeout;
+  const what = timeout === undefined ? 'not started by' : 'waited for signals until';
+  const reason = timeout?.reason ?? `${what} ${new Date(due).toISOString()}`;
   const named = before.retry?.deadLetterQueue || settings.retry.deadLetterQueue;
+  const isDead = timeout === undefined ? named !== '' : timeout.action === 'dead-letter';
   const failure = { at, attempt: before.attempts, worker: '', error: { message: reason, details: '' } };
   const history = { ...(before.history ?? NO_HISTORY), startBy: undefined, failures: [failure] };
-  return { kind: named === '' ? 'cancelled' : 'dead', state: { ...before, history }, at, reason };
+  return { kind: isDead ? 'dead' : 'cancelled', state: { ...before, history }, at, reason };
 }
 
 /** What a task keeps when it is enqueued again, or leased (`rerun` false). */
@@ -204,11 +192,25 @@ export const withoutOrigin = (history: TaskHistory): TaskHistory | undefined =>
 
 /** Undefined if the history says nothing. */
 function kept(history: TaskHistory): TaskHistory | undefined {
-  const { key, given, startBy, failures, origin, rerun, progress, checkpoint, interruptions, suspicion, cancelled } =
-    history;
+  const {
+    key,
+    given,
+    startBy,
+    waits,
+    links,
+    failures,
+    origin,
+    rerun,
+    progress,
+    checkpoint,
+    interruptions,
+    suspicion,
+    cancelled,
+  } = history;
   const isUntried = failures.length === 0 && interruptions + suspicion === 0 && !progress && !checkpoint;
   const isNew = origin === undefined && !rerun && isUntried && !cancelled;
-  return isNew && key === undefined && given === undefined && startBy === undefined ? undefined : history;
+  const isPlain = key === undefined && given === undefined && startBy === undefined && !waits && !links;
+  return isNew && isPlain ? undefined : history;
 }
 
 /**

@@ -8,6 +8,7 @@ import { type PlannedChange, stateAfter, stateBefore } from '../planned-atom.ts'
 import { refill } from '../queues/cache/refill.ts';
 import type { Queue } from '../queues/queue.ts';
 import { mayBeDue } from './expire.ts';
+import { settleEnds } from './flows/settle-ends.ts';
 import type { Objection, PlannedUpdate } from './plan-batch.ts';
 import type { UpdateView } from './plan-update.ts';
 import { endCancelled } from './records/leave-end.ts';
@@ -154,6 +155,7 @@ export function dropOldest(
       if (dropped < count && drop(draft, queue, pid, now)) dropped++;
     }
   }
+  if (draft.hasEnds) settleEnds(draft, now);
   return undefined;
 }
 

@@ -3,16 +3,17 @@ import { UnreadableBytesError } from '../domain/bytes.ts';
 import type { Instant, Pid } from '../domain/ids.ts';
 import { afterPrefix, dueKey, instantOfDueKey, pidOfDueKey } from '../domain/keys.ts';
 import { Refusal } from '../domain/refusal.ts';
-import { AVAILABLE, dueOf, isTooLate } from '../domain/task.ts';
+import { AVAILABLE, dueOf, isParked, isTooLate } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { EngineView } from '../pending/engine-view.ts';
 import { Reads } from '../pending/reads.ts';
 import { Family, StoreCorruptError } from '../ports/store.ts';
 import { isSchedules, type Queue } from '../queues/queue.ts';
 import type { QueuesLimit } from '../records/limit-table.ts';
-import { endRecords } from '../records/record-store.ts';
+import { endRecords, signalRecords } from '../records/record-store.ts';
 import { afterFailedAttempt, afterMissedStart, cancelReasonOf, type FailedAttempt } from './attempts.ts';
 import { type Attempt, decide } from './decide.ts';
+import { NO_WAITS, withWaits } from './flows/waiting.ts';
 import { toDeadLetters } from './moves.ts';
 import { endCancelled, moveAll } from './records/leave-end.ts';
 import { TaskDraft, type TaskMove } from './task-draft.ts';
@@ -234,9 +235,13 @@ function showIn(draft: TaskDraft, engineState: EngineState, queue: Queue, pids: 
           draft.retry(queue, pid, task, after.state, after.kind);
         }
         leasesExpired++;
-      } else if (endRecords.has(queue.ledger.name)) {
+      } else if (isKeptForAWhile(queue)) {
         // The record has been kept long enough.
         draft.remove(queue, pid, task, 'moved');
+      } else if (isParked(task.state)) {
+        // It has waited for signals long enough, and runs without the others. It may still wait for its order.
+        const waits = task.state.history?.waits ?? NO_WAITS;
+        draft.change(queue, pid, task, withWaits(task.state, { ...waits, signals: 0 }, now));
       } else {
         draft.change(queue, pid, task, { ...task.state, visibility: AVAILABLE });
       }
@@ -246,6 +251,9 @@ function showIn(draft: TaskDraft, engineState: EngineState, queue: Queue, pids: 
   moveAll(draft, dead, now);
   return { expired: leasesExpired, missed, done };
 }
+
+/** Whether the records of the queue are hidden for as long as they are kept. */
+const isKeptForAWhile = ({ ledger: { name } }: Queue): boolean => endRecords.has(name) || signalRecords.has(name);
 
 const expired = (endedAt: Instant): FailedAttempt => ({
   endedAt,

@@ -2,7 +2,8 @@ import { limits } from '@taskmaster/proto';
 import type { GetCommand, PeekCommand, TaskView } from '../domain/commands.ts';
 import type { Key, Pid } from '../domain/ids.ts';
 import { afterPrefix, dueKey, instantOfDueKey, pidAfter, pidOfDueKey, pidOfTaskKey, taskKey } from '../domain/keys.ts';
-import { isLeased } from '../domain/task.ts';
+import type { SignalBox } from '../domain/signal-box.ts';
+import { isLeased, isParked, type TaskState } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { EngineView } from '../pending/engine-view.ts';
 import { type Need, Reads } from '../pending/reads.ts';
@@ -10,6 +11,7 @@ import { Family } from '../ports/store.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
 import { dueFor, showAllDue } from './expire.ts';
+import { boxOf } from './flows/signal.ts';
 import { TaskDraft } from './task-draft.ts';
 
 /** Hidden tasks read for each task that a sample may show. */
@@ -36,14 +38,20 @@ export async function peekTasks(engineState: EngineState, command: PeekCommand):
     const tasks = await view(engineState, { queue: command.queue, pids }, command.includeData);
     return tasks.filter(({ state }) => state?.visibility.kind === 'available');
   }
-  const pids = await hiddenPids(engineState, queue, command.limit * SAMPLE_FACTOR);
+  const { kind } = command;
+  const sample = command.limit * SAMPLE_FACTOR;
+  const pids = await (kind === 'waiting'
+    ? waitingPids(engineState, queue, sample)
+    : hiddenPids(engineState, queue, sample));
   const tasks = await view(engineState, { queue: command.queue, pids }, command.includeData);
-  const leased = command.kind === 'leased';
   return tasks
-    .filter(({ state }) => state?.visibility.kind === 'hidden' && isLeased(state) === leased)
+    .filter(({ state }) => state?.visibility.kind === 'hidden' && kindOf(state) === kind)
     .sort((a, b) => shownAt(a) - shownAt(b))
     .slice(0, command.limit);
 }
+
+const kindOf = (state: TaskState): PeekCommand['kind'] =>
+  isParked(state) ? 'waiting' : isLeased(state) ? 'leased' : 'delayed';
 
 const shownAt = ({ state }: TaskView): number => (state?.visibility.kind === 'hidden' ? state.visibility.until : 0);
 
@@ -99,6 +107,20 @@ export async function hiddenPids(engineState: EngineState, queue: Queue, limit: 
   return first.map(([pid]) => pid);
 }
 
+/** PIDs of hidden tasks in order, for a sample of those that are parked: they are not in the index of due times. */
+async function waitingPids(engineState: EngineState, queue: Queue, limit: number): Promise<Pid[]> {
+  if (queue.ledger.waiting === 0) return [];
+  using _hold = queue.hold();
+  const range = { gte: queue.prefix as Key, lt: afterPrefix(queue.prefix) };
+  const read = await engineState.store.scan(Family.hidden, range, { rows: limit, bytes: Number.MAX_SAFE_INTEGER });
+  const pids = new Set(read.map(({ key }) => pidOfTaskKey(key)));
+  for (const { pid, now } of queue.pendingChanges()) {
+    if (now !== undefined && isParked(now)) pids.add(pid);
+    if (pids.size >= 2 * limit) break;
+  }
+  return [...pids];
+}
+
 type Names = Omit<GetCommand, 'includeData'>;
 
 async function view(engineState: EngineState, names: Names, includeData: boolean): Promise<TaskView[]> {
@@ -119,8 +141,8 @@ async function view(engineState: EngineState, names: Names, includeData: boolean
     const payloads = queue && includeData ? await payloadsOf(engineState, queue, found) : NO_PAYLOADS;
     if (payloads === undefined) continue;
     await engineState.durable();
-    return found.map(({ pid, key, task }) => {
-      return { queue: names.queue, pid, key, state: task?.state, data: payloads.get(pid) };
+    return found.map(({ pid, key, task, signals }) => {
+      return { queue: names.queue, pid, key, state: task?.state, data: payloads.get(pid), signals };
     });
   }
 }
@@ -130,6 +152,8 @@ interface Found {
   readonly pid: Pid;
   readonly key: string | undefined;
   readonly task: CachedTask | undefined;
+  /** The signals that came for it, if they were asked for. */
+  readonly signals: SignalBox | undefined;
 }
 
 interface Look {
@@ -139,14 +163,19 @@ interface Look {
 }
 
 /** Looks for tasks by their PIDs and keys. */
-function look(engineState: EngineState, { queue: name, pids, keys = [] }: Names, reads: Reads): Look {
+function look(
+  engineState: EngineState,
+  { queue: name, pids, keys = [], includeSignals = false }: Names,
+  reads: Reads,
+): Look {
   const draft = new TaskDraft(new EngineView(engineState, engineState.clock.now(), reads));
   const queue = draft.queue(name);
-  const find = (pid: Pid | undefined, key?: string): Found => ({
-    pid: pid ?? NO_PID,
-    key,
-    task: queue === undefined || pid === undefined ? undefined : draft.find(queue, pid),
-  });
+  const find = (pid: Pid | undefined, key?: string): Found => {
+    const task = queue === undefined || pid === undefined ? undefined : draft.find(queue, pid);
+    const hasBox = includeSignals && task?.state.history?.waits?.box === true;
+    const signals = queue === undefined || pid === undefined || !hasBox ? undefined : boxOf(draft, queue, pid);
+    return { pid: pid ?? NO_PID, key, task, signals };
+  };
   const byPid = pids.map((pid) => find(pid));
   const byKey = keys.map((key) => find(queue && draft.pidOfKey(queue, key), key));
   return { queue, found: [...byPid, ...byKey], needs: draft.needs };

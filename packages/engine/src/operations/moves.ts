@@ -1,9 +1,9 @@
 import type { QueueName } from '@taskmaster/proto';
 import type { Instant, Pid } from '../domain/ids.ts';
-import { AVAILABLE, type TaskState } from '../domain/task.ts';
+import { AVAILABLE, NO_HISTORY, NO_LINKS, type TaskLinks, type TaskState } from '../domain/task.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
-import { deadLetterQueueOf, NO_HISTORY, NO_TOKEN, withoutOrigin } from './attempts.ts';
+import { deadLetterQueueOf, NO_TOKEN, withoutOrigin } from './attempts.ts';
 import type { TaskMove } from './task-draft.ts';
 
 /**
@@ -14,7 +14,8 @@ export function toDeadLetters(queue: Queue, pid: Pid, task: CachedTask, state: T
   const { name } = queue.ledger;
   const { retry } = state;
   const origin = { queue: name.name, retry, died: { pid, at: endedAt } };
-  const history = { ...(state.history ?? NO_HISTORY), startBy: undefined, origin, rerun: false };
+  const rest = { startBy: undefined, waits: undefined, links: linksOfDead(state.history?.links), origin, rerun: false };
+  const history = { ...(state.history ?? NO_HISTORY), ...rest };
   const after = { ...state, token: NO_TOKEN, retry: undefined, visibility: AVAILABLE, history };
   const target = deadLetterQueueOf(name, queue.settings, state);
   return { queue, pid, task, target, arrival: pid, after, kind: 'dead-letter' };
@@ -30,6 +31,14 @@ export const toQueue = (queue: Queue, pid: Pid, task: CachedTask, target: QueueN
   after: { ...task.state, token: NO_TOKEN },
   kind: 'requeue',
 });
+
+/** A dead letter is in no order. Those of its parents still wait for it that wait for the retry. */
+function linksOfDead(links: TaskLinks | undefined): TaskLinks | undefined {
+  if (links === undefined) return undefined;
+  const parents = links.parents.filter(({ onFailure }) => onFailure === 'retry');
+  const { orderKey } = links;
+  return parents.length === 0 && orderKey === undefined ? undefined : { ...NO_LINKS, parents, orderKey };
+}
 
 /** The move of a task back to the queue from which it came to its dead-letter queue. Undefined if it came from none. */
 export function fromDeadLetters(queue: Queue, pid: Pid, task: CachedTask, now: Instant): TaskMove | undefined {

@@ -3,6 +3,7 @@ import type { BatchCommand, BatchOutcome, EnqueueOutcome, UpdateEnd } from '../d
 import { Refusal, UpdateRefusal } from '../domain/refusal.ts';
 import type { Need } from '../pending/reads.ts';
 import type { Queue } from '../queues/queue.ts';
+import { settleEnds } from './flows/settle-ends.ts';
 import { UpdatePlanner, type UpdateView } from './plan-update.ts';
 import { type DraftMark, TaskDraft } from './task-draft.ts';
 
@@ -65,7 +66,7 @@ export function planBatch(
         planner.rollBack(enqueued, renewed, released, assignedBytes);
         refusals ??= new Map();
         refusals.set(index, refused);
-      }
+      } else if (draft.hasEnds) settleEnds(draft, view.now);
     }
     start = end;
   }

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { EnqueueMode, EnqueueResult, formatQueueName, ItemKind, limits, type Reason } from '@taskmaster/proto';
 import type {
   DequeueItem,
@@ -15,7 +16,7 @@ import { nextFifoPid } from '../domain/fifo-pid.ts';
 import type { Instant, Pid } from '../domain/ids.ts';
 import { endOfKey, keyOf } from '../domain/key-pointer.ts';
 import type { RefusedItem } from '../domain/refusal.ts';
-import { hasSuspects, isLeased, isLeasedAt, isTooLate, type TaskState } from '../domain/task.ts';
+import { hasSuspects, isLeased, isLeasedAt, isParked, isTooLate, NO_LINKS, type TaskState } from '../domain/task.ts';
 import type { Random } from '../ports/random.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
@@ -39,6 +40,9 @@ import {
   withProgress,
   withRerun,
 } from './attempts.ts';
+import { joinOrder } from './flows/order.ts';
+import { type HowEnded, settleEnds, tellParents } from './flows/settle-ends.ts';
+import { countSignal, keepSignal, waitingFor } from './flows/signal.ts';
 import { itemsByKey } from './keys/items-by-key.ts';
 import { fromDeadLetters, toDeadLetters, toQueue } from './moves.ts';
 import { isKeptOut, keepEndMs } from './records/keep-out.ts';
@@ -117,9 +121,11 @@ export class UpdatePlanner {
       this.released.push(this.#release(itemAt(release, at), at - start.release));
     }
     if (this.#moves.length > 0) this.#move(dequeue, start.dequeue, end.dequeue);
+    else if (this.#draft.hasEnds) settleEnds(this.#draft, this.#view.now);
     for (let at = start.enqueue; at < end.enqueue; at++) {
       this.enqueued.push(this.#enqueue(itemAt(enqueue, at), at - start.enqueue));
     }
+    if (this.#draft.hasEnds) settleEnds(this.#draft, this.#view.now);
 
     if (this.#draft.needs.length > 0) return NEEDS;
     if (this.#due.size > 0) return { kind: 'due', queues: this.#due };
@@ -137,6 +143,10 @@ export class UpdatePlanner {
     if (changesAtEnd && this.#mustEnd(queue, task)) return;
     if (item.cancelReason !== undefined) {
       this.#cancel(item.cancelReason, found);
+      return;
+    }
+    if (item.moveTo !== undefined && isConnected(task.state)) {
+      this.#refuse(ItemKind.ITEM_KIND_DEQUEUE, index, item, 'TASK_CONNECTED');
       return;
     }
     if (item.moveTo !== undefined) {
@@ -174,7 +184,11 @@ export class UpdatePlanner {
     const { name } = queue.ledger;
     const isCompleted = token !== undefined || result !== undefined;
     this.#draft.remove(queue, pid, task, isCompleted ? 'completed' : 'removed');
-    const { attempts } = task.state;
+    const { attempts, history } = task.state;
+    if (history !== undefined) {
+      const how = isCompleted ? ('completed' as const) : ('removed' as const);
+      this.#draft.noteEnd({ queue, pid, state: task.state, end: how, result: result?.data, reason: undefined });
+    }
     const end = {
       outcome: 'completed' as const,
       at: this.#view.now,
@@ -275,12 +289,19 @@ export class UpdatePlanner {
       return { until: undefined, deadLetterQueue: undefined };
     }
     const dueAt = (now + (delayOf(item, now) ?? 0)) as Instant;
-    const after = { ...state, dueAt, visibility: hiddenUntil(dueAt, now) };
+    // What it waits for hides it, too, and comes first.
+    const visibility = isParked(state) ? state.visibility : hiddenUntil(dueAt, now);
+    const after = { ...state, dueAt, visibility };
+    if (isParked(state)) {
+      this.#draft.change(queue, pid, task, after);
+      return { until: dueAt > now ? dueAt : undefined, deadLetterQueue: undefined };
+    }
     if (after.visibility !== state.visibility) this.#draft.change(queue, pid, task, after);
     return { until: shownAt(after), deadLetterQueue: undefined };
   }
 
   #enqueue(item: EnqueueItem, index: number): UpdateOutcome['enqueued'][number] {
+    if (item.mode === EnqueueMode.ENQUEUE_MODE_SIGNAL) return this.#signal(item);
     const queues = this.#draft.created.length;
     const queue = this.#draft.queueFor(item.queue);
     const keyed = item.key === undefined ? undefined : this.#draft.pidOfKey(queue, item.key);
@@ -303,7 +324,7 @@ export class UpdatePlanner {
       else if (isAboutRuns(mode, item)) this.#mustEnd(queue, existing);
       // With a key, the PID is only the order: another task has it.
       const isAnother = item.key !== undefined && keyed === undefined;
-      if (mode === EnqueueMode.ENQUEUE_MODE_FAIL || isAnother) {
+      if (mode === EnqueueMode.ENQUEUE_MODE_FAIL || isAnother || !isSameChild(item, existing.state)) {
         this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, item, 'TASK_EXISTS');
       } else if (mode !== EnqueueMode.ENQUEUE_MODE_COLLAPSE && this.#isToMove(item, pid, mode, existing)) {
         return this.#reorder(item, index, queue, pid, existing);
@@ -319,10 +340,15 @@ export class UpdatePlanner {
     const { now } = this.#view;
     if (isKeptOut(this.#draft, queue, item, now)) {
       this.#draft.uncreate(queues);
+      const { parents } = item.links ?? NO_LINKS;
+      tellParents(this.#draft, item.queue.group, { parents, queue: item.queue.name, pid }, COMPLETED, now);
       return { pid, result: EnqueueResult.ENQUEUE_RESULT_KEPT_OUT, leased: false };
     }
     const dueAt = (now + (delayOf(item, now) ?? 0)) as Instant;
-    this.#draft.add(queue, pid, newState(item, now, dueAt), item.data);
+    let state = newState(item, now, dueAt);
+    if (item.links !== undefined) state = joinOrder(this.#draft, queue, pid, state, now);
+    if (item.waitFor !== undefined) state = waitingFor(this.#draft, queue, pid, state, item.waitFor, now);
+    this.#draft.add(queue, pid, state, item.data);
     return { pid, result: created, leased: false };
   }
 
@@ -336,8 +362,28 @@ export class UpdatePlanner {
     }
   }
 
+  /** Counts a signal of the task that the item names. Without such a task it is kept. */
+  #signal({ queue: name, pid, key, signalId = '', data }: EnqueueItem): EnqueueOutcome {
+    const { now } = this.#view;
+    const queue = this.#draft.queue(name);
+    const target = key === undefined ? pid : queue && this.#draft.pidOfKey(queue, key);
+    const task = queue && target && this.#draft.find(queue, target);
+    const signal = { id: signalId, child: undefined, data };
+    const outcome = { pid: target ?? NO_PID, leased: false };
+    if (queue === undefined || target === undefined || task === undefined) {
+      const isKept = keepSignal(this.#draft, { name, pid, key }, signal, now);
+      const kept = isKept ? EnqueueResult.ENQUEUE_RESULT_SIGNAL_KEPT : EnqueueResult.ENQUEUE_RESULT_COLLAPSED;
+      return { ...outcome, result: kept };
+    }
+    if (this.#hasDied(queue, task)) this.#due.add(queue);
+    const isCounted = countSignal(this.#draft, { queue, pid: target, task }, signal, now);
+    const counted = isCounted ? EnqueueResult.ENQUEUE_RESULT_SIGNALLED : EnqueueResult.ENQUEUE_RESULT_COLLAPSED;
+    return { ...outcome, result: counted, leased: isLeasedAt(task.state, now) };
+  }
+
   /** Whether an enqueue with a key gives a waiting task another PID. */
   #isToMove({ key, pid }: EnqueueItem, at: Pid, mode: EnqueueMode, { state }: CachedTask): boolean {
+    if (isConnected(state)) return false;
     const isLatest = mode === EnqueueMode.ENQUEUE_MODE_REPLACE || mode === EnqueueMode.ENQUEUE_MODE_RERUN;
     return key !== undefined && pid !== undefined && pid !== at && isLatest && !isLeased(state);
   }
@@ -482,6 +528,15 @@ const isAboutRuns = (mode: EnqueueMode, { key }: EnqueueItem): boolean =>
   mode === EnqueueMode.ENQUEUE_MODE_RERUN_FIRST ||
   (mode === EnqueueMode.ENQUEUE_MODE_REPLACE && key !== undefined);
 
+/** Whether other tasks, or its signals, know the task by its queue and PID. */
+const isConnected = ({ history }: TaskState): boolean => history?.links !== undefined || history?.waits !== undefined;
+
+/** Whether the enqueue may be of the existing task. Parents that it does not know would wait for it in vain. */
+const isSameChild = ({ links }: EnqueueItem, { history }: TaskState): boolean =>
+  links === undefined || links.parents.length === 0 || isDeepStrictEqual(links.parents, history?.links?.parents);
+
+const COMPLETED: HowEnded = { end: 'completed', result: undefined, reason: undefined };
+
 const sizesOf = ({ data, headerBytes }: EnqueueItem): Pick<TaskState, 'dataBytes' | 'headerBytes'> => ({
   dataBytes: data.byteLength,
   headerBytes,
@@ -513,6 +568,8 @@ function sentence(reason: Reason): string {
       return 'the task is not leased';
     case 'TASK_LEASED':
       return 'the task is leased';
+    case 'TASK_CONNECTED':
+      return 'the task has waited for others, or has parents or an order key, so it stays in its queue';
     case 'CONFLICTING_ITEMS':
       return 'another item names the same task by its PID';
     case 'NOT_DEAD_LETTERED':

@@ -161,6 +161,7 @@ function statsOf(queue: Queue, now: Instant): QueueStats {
     available: ledger.available,
     leased: ledger.leased,
     delayed: ledger.delayed,
+    waiting: ledger.waiting,
     completed: ledger.completed,
     enqueueRate: rates?.enqueueRate(now) ?? 0,
     leaseRate: rates?.leaseRate(now) ?? 0,
@@ -197,6 +198,7 @@ const NO_STATS = {
   available: 0,
   leased: 0,
   delayed: 0,
+  waiting: 0,
   completed: 0,
   enqueueRate: 0,
   leaseRate: 0,
@@ -212,6 +214,7 @@ class Totals implements QueueTotals {
   available = 0;
   leased = 0;
   delayed = 0;
+  waiting = 0;
   completed = 0;
 
   add(stats: QueueStats): void {
@@ -219,6 +222,7 @@ class Totals implements QueueTotals {
     this.available += stats.available;
     this.leased += stats.leased;
     this.delayed += stats.delayed;
+    this.waiting += stats.waiting;
     this.completed += stats.completed;
   }
 }

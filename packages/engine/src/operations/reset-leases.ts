@@ -10,6 +10,7 @@ import type { Queue } from '../queues/queue.ts';
 import { cancelReasonOf, withoutCancellation } from './attempts.ts';
 import { type Attempt, decide } from './decide.ts';
 import { dueFor, showAllDue } from './expire.ts';
+import { settleEnds } from './flows/settle-ends.ts';
 import { endCancelled } from './records/leave-end.ts';
 import { TaskDraft } from './task-draft.ts';
 
@@ -67,9 +68,10 @@ async function resetSome(engineState: EngineState, queue: Queue, pids: readonly 
       if (cancelReason !== undefined) endCancelled(draft, queue, pid, task, cancelReason, now);
       else draft.change(queue, pid, task, { ...task.state, token, visibility: AVAILABLE, history });
     }
+    const result = draft.changes.filter(({ queue: { isReserved } }) => !isReserved).length;
+    settleEnds(draft, now);
     const { needs, changes, created } = draft;
     if (needs.length > 0) return { kind: 'needs', needs };
-    const result = changes.filter(({ queue: { isReserved } }) => !isReserved).length;
     return { kind: 'decided', result, changes: changes.length === 0 ? undefined : { changes, created } };
   });
   await durable;

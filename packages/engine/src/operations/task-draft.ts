@@ -1,8 +1,9 @@
 import { formatQueueName, type QueueName } from '@taskmaster/proto';
 import { deadLetterPid } from '../domain/dead-letter-queues.ts';
 import type { Instant, Pid } from '../domain/ids.ts';
-import { keyOf, pidIn, pointerData, pointerPid } from '../domain/key-pointer.ts';
-import type { TaskState } from '../domain/task.ts';
+import { childOf, childPid, encodeChild, keyOf, pidIn, pointerData, pointerPid } from '../domain/key-pointer.ts';
+import type { ChildEnd } from '../domain/signal-box.ts';
+import { NO_LINKS, type TaskState } from '../domain/task.ts';
 import type { Need } from '../pending/reads.ts';
 import type { PlannedChange } from '../planned-atom.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
@@ -33,6 +34,18 @@ export interface TaskMove {
   readonly kind: 'dead-letter' | 'requeue';
 }
 
+/** The end of a task that is connected with others. */
+export interface NotedEnd {
+  readonly queue: Queue;
+  readonly pid: Pid;
+  readonly state: TaskState;
+  readonly end: ChildEnd;
+  /** What it has left. */
+  readonly result: Uint8Array | undefined;
+  /** Why it was not completed. */
+  readonly reason: string | undefined;
+}
+
 /** How far a draft has come. */
 export interface DraftMark {
   readonly changes: number;
@@ -54,6 +67,8 @@ export class TaskDraft {
   /** By full name. */
   readonly #createdByName = new Map<string, Queue>();
   readonly needs: Need[] = [];
+  /** Ends of tasks that concern others and are not settled yet. */
+  #ends: NotedEnd[] | undefined;
   /** What the first `changes` of them add to the group. Kept by the check of quotas, which asks for each update of a batch. */
   usage: { changes: number; tasks: number; bytes: number } | undefined;
   /** As `usage`, for the check of backlogs: what they add to the waiting tasks of each queue with a largest backlog. */
@@ -86,9 +101,10 @@ export class TaskDraft {
   /** Drops what came after the mark, except the needs. Takes time in proportion to what it drops: a batch may do it often. */
   rollBack({ changes, created, latest, overwritten }: DraftMark): void {
     this.uncreate(created);
+    this.#ends = undefined;
     while (this.changes.length > changes) {
       const planned = this.changes.pop();
-      if (planned !== undefined && this.changes.length < this.#indexed) this.#unindex(planned);
+      if (planned !== undefined && this.changes.length < this.#indexed) this.#forget(planned);
     }
     this.#indexed = Math.min(this.#indexed, changes);
     this.#latest = latest;
@@ -151,8 +167,27 @@ export class TaskDraft {
     const change = { kind: 'enqueue' as const, queueId, pid, after, data };
     this.changes.push(hasMoved ? { queue, change, known: undefined, hasMoved } : { queue, change, known: undefined });
     this.#noteLargest(queue, pid);
-    const key = keyOf(after);
-    if (key !== undefined) this.#point(queue, key, pid, after.enqueuedAt);
+    if (after.history !== undefined) this.#index(queue, pid, undefined, after);
+  }
+
+  /** Notes the end of a task if it concerns others; see `settleEnds`. */
+  noteEnd(end: NotedEnd): void {
+    const { history } = end.state;
+    if (history?.links === undefined && history?.waits?.box !== true) return;
+    this.#ends ??= [];
+    this.#ends.push(end);
+  }
+
+  /** Whether ends were noted since the last call of `takeEnds`. */
+  get hasEnds(): boolean {
+    return this.#ends !== undefined;
+  }
+
+  /** The ends that were noted since the last call. */
+  takeEnds(): readonly NotedEnd[] {
+    const ends = this.#ends ?? NO_ENDS;
+    this.#ends = undefined;
+    return ends;
   }
 
   #noteLargest(queue: Queue, pid: Pid): void {
@@ -171,10 +206,7 @@ export class TaskDraft {
     const { queueId } = queue.ledger;
     const change = { kind: 'change' as const, queueId, pid, before: known.state, after, data };
     this.changes.push({ queue, change, known });
-    const [earlier, key] = [keyOf(known.state), keyOf(after)];
-    if (earlier === key) return;
-    if (earlier !== undefined) this.#unpoint(queue, earlier);
-    if (key !== undefined) this.#point(queue, key, pid, after.enqueuedAt);
+    if (known.state.history !== after.history) this.#index(queue, pid, known.state, after);
   }
 
   /** As `change`, for a task whose attempt failed or was interrupted, and that waits for the next one. */
@@ -207,8 +239,7 @@ export class TaskDraft {
       failure: how === 'dead' ? how : undefined,
     };
     this.changes.push(planned);
-    const key = keyOf(known.state);
-    if (key !== undefined) this.#unpoint(queue, key);
+    if (known.state.history !== undefined) this.#index(queue, pid, known.state, undefined);
     return planned;
   }
 
@@ -225,21 +256,40 @@ export class TaskDraft {
     return data && pidIn(data);
   }
 
-  #point({ ledger }: Queue, key: string, to: Pid, at: Instant): void {
-    const data = pointerData(to);
-    const keys = this.queueFor(keyRecords.of(ledger.name.group));
-    this.add(keys, pointerPid(ledger.queueId, key), recordState(data, at), data);
+  /** Keeps the records by which a task is found: by its key, and as a child. Undefined: there is no such state. */
+  #index(queue: Queue, pid: Pid, before: TaskState | undefined, after: TaskState | undefined): void {
+    const { name, queueId } = queue.ledger;
+    const earlier = before && keyOf(before);
+    const key = after && keyOf(after);
+    if (earlier !== key) {
+      if (earlier !== undefined) keyRecords.remove(this, name.group, pointerPid(queueId, earlier));
+      if (key !== undefined && after !== undefined) {
+        this.#addRecord(queue, pointerPid(queueId, key), pointerData(pid), after.enqueuedAt);
+      }
+    }
+    const { parents } = before?.history?.links ?? NO_LINKS;
+    if (parents === (after?.history?.links ?? NO_LINKS).parents) return;
+    const child = after && childOf(name.name, pid, after);
+    if (parents.length > 0) keyRecords.remove(this, name.group, childPid(queueId, pid));
+    if (child !== undefined && after !== undefined) {
+      this.#addRecord(queue, childPid(queueId, pid), encodeChild(child), after.enqueuedAt);
+    }
   }
 
-  #unpoint({ ledger }: Queue, key: string): void {
-    keyRecords.remove(this, ledger.name.group, pointerPid(ledger.queueId, key));
+  #addRecord({ ledger }: Queue, pid: Pid, data: Uint8Array, at: Instant): void {
+    this.add(this.queueFor(keyRecords.of(ledger.name.group)), pid, recordState(data, at), data);
   }
 
   /**
    * Moves tasks. All tasks leave before any arrives: one may free the PID that another one needs. A dead one replaces its own
-   * earlier dead letter, and no other task. Calls back for a requeued one whose PID is taken by a task.
+   * earlier dead letter, and no other task. `arrived`: the state of a requeued one in its queue. Calls back for a requeued one
+   * whose PID is taken by a task.
    */
-  move(tasks: readonly TaskMove[], taken?: (move: TaskMove, queue: Queue, by: Pid) => void): void {
+  move(
+    tasks: readonly TaskMove[],
+    arrived: (target: Queue, pid: Pid, after: TaskState) => TaskState,
+    taken?: (move: TaskMove, queue: Queue, by: Pid) => void,
+  ): void {
     if (tasks.length === 0) return;
     const moves = tasks.map((move) => ({ move, data: this.#payloadOf(move) }));
     if (this.needs.length > 0) return;
@@ -258,7 +308,7 @@ export class TaskDraft {
       const key = keyOf(after);
       const holder = key === undefined ? undefined : this.pidOfKey(target, key);
       if (holder !== undefined) taken?.(move, target, holder);
-      else if (there === undefined) this.arrive(left, target, arrival, after, data ?? EMPTY);
+      else if (there === undefined) this.arrive(left, target, arrival, arrived(target, arrival, after), data ?? EMPTY);
       else taken?.(move, target, arrival);
     }
   }
@@ -305,12 +355,12 @@ export class TaskDraft {
   #changed(queue: Queue): ReadonlyMap<Pid, CachedTask | undefined> | undefined {
     for (; this.#indexed < this.changes.length; this.#indexed++) {
       const planned = this.changes[this.#indexed];
-      if (planned) this.#index(planned);
+      if (planned) this.#remember(planned);
     }
     return this.#tasks?.get(queue);
   }
 
-  #index({ queue, change, known }: PlannedChange): void {
+  #remember({ queue, change, known }: PlannedChange): void {
     this.#tasks ??= new Map();
     let tasks = this.#tasks.get(queue);
     if (!tasks) {
@@ -322,7 +372,7 @@ export class TaskDraft {
   }
 
   /** Takes the latest indexed change back. Its task is again what the change has found. */
-  #unindex({ queue, change, known }: PlannedChange): void {
+  #forget({ queue, change, known }: PlannedChange): void {
     this.#tasks?.get(queue)?.set(change.pid, known);
   }
 }
@@ -349,5 +399,6 @@ function withTimeOf(letter: TaskState, there: TaskState): TaskState {
   return { ...letter, history: { ...history, origin: { ...history.origin, died: there.history?.origin?.died } } };
 }
 
+const NO_ENDS: readonly NotedEnd[] = [];
 const ABSENT: Knowledge = { kind: 'absent' };
 const EMPTY = new Uint8Array(0);

@@ -1,5 +1,5 @@
 import type { Instant } from '../domain/ids.ts';
-import { isLeased } from '../domain/task.ts';
+import { endsBy, isLeased } from '../domain/task.ts';
 import type { PlannedChange } from '../planned-atom.ts';
 import { Durations } from './durations.ts';
 import { QueueRates } from './rates.ts';
@@ -73,8 +73,8 @@ export function countChange(counts: Counts, { queue, change, failure, isDropped 
     counts.attemptsInterrupted++;
     return;
   }
-  // A task that has missed its start had no attempt.
-  if (change.kind === 'enqueue' || change.before.history?.startBy === undefined) {
+  // A task that has missed its start, or has waited too long, had no attempt.
+  if (change.kind === 'enqueue' || endsBy(change.before) === undefined) {
     rates.failed(now);
     counts.attemptsFailed++;
   }

@@ -95,5 +95,7 @@ export const limitRecords = new RecordStore(reservedQueues.limits);
 export const bulkRunRecords = new RecordStore(reservedQueues.bulkRuns);
 /** How tasks have ended: results, and what keeps later tasks out. */
 export const endRecords = new RecordStore(reservedQueues.results);
-/** Where the tasks with keys are. */
+/** Signals that came before their tasks. */
+export const signalRecords = new RecordStore(reservedQueues.signals);
+/** Where the tasks with keys are, and what else belongs to tasks of one queue. */
 export const keyRecords = new RecordStore(reservedQueues.keys);

@@ -83,6 +83,9 @@ function writeEnqueue({
   retry,
   given,
   start,
+  waitFor,
+  links,
+  signalId,
 }: EnqueueItem): void {
   writer.utf8(queue.name);
   if (isPublished) writer.utf8('published');
@@ -95,6 +98,9 @@ function writeEnqueue({
   if (key !== undefined) writer.utf8(key);
   writeRetry(retry);
   if (given !== undefined) writeGiven(given);
+  if (waitFor !== undefined) writer.utf8(`waits ${JSON.stringify(waitFor)}`);
+  if (links !== undefined) writer.utf8(`links ${JSON.stringify(links)}`);
+  if (signalId !== undefined) writer.utf8(`signal ${signalId}`);
   if (start === undefined) return;
   writer.utf8('by' in start ? 'start by' : 'start within');
   writer.number('by' in start ? start.by : start.withinMs);

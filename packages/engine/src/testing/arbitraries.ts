@@ -4,9 +4,14 @@ import {
   AVAILABLE,
   type Failure,
   type Lease,
+  NO_LINKS,
+  NO_PARENTS,
   type RetryPolicy,
   type TaskHistory,
+  type TaskLinks,
+  type TaskParent,
   type TaskState,
+  type TaskWaits,
   type Visibility,
 } from '../domain/task.ts';
 
@@ -60,10 +65,52 @@ const failures: fc.Arbitrary<Failure> = fc.record({
   error: fc.option(fc.record({ message: texts, details: texts }), { nil: undefined }),
 });
 
+const waits: fc.Arbitrary<TaskWaits> = fc.record({
+  signals: fc.nat(),
+  order: fc.boolean(),
+  timeout: fc.option(
+    fc.record({
+      at: instants,
+      action: fc.constantFrom('run' as const, 'dead-letter' as const, 'cancel' as const),
+      reason: fc.option(texts, { nil: undefined }),
+    }),
+    { nil: undefined },
+  ),
+  collect: fc.boolean(),
+  box: fc.boolean(),
+});
+
+const parents: fc.Arbitrary<TaskParent> = fc
+  .record({
+    queue: texts,
+    pid: pids,
+    key: fc.option(texts, { nil: undefined }),
+    onFailure: fc.constantFrom('fail' as const, 'continue' as const, 'retry' as const),
+  })
+  .map((parent) => (parent.key === undefined ? parent : { ...parent, pid: '' as Pid }));
+
+/** With parents or an order key, or both. The neighbours in an order go with its key. */
+const links: fc.Arbitrary<TaskLinks> = fc
+  .record({
+    parents: fc.array(parents, { maxLength: 2 }).map((some) => (some.length === 0 ? NO_PARENTS : some)),
+    order: fc.option(
+      fc.record({
+        orderKey: texts,
+        before: fc.option(pids, { nil: undefined }),
+        after: fc.option(pids, { nil: undefined }),
+      }),
+      { nil: undefined },
+    ),
+  })
+  .filter(({ parents, order }) => parents.length > 0 || order !== undefined)
+  .map(({ parents, order }) => ({ ...NO_LINKS, ...order, parents }));
+
 const histories: fc.Arbitrary<TaskHistory> = fc.record({
   key: fc.option(texts, { nil: undefined }),
   given: fc.option(fc.record({ timeLimitMs: fc.maxSafeNat() }), { nil: undefined }),
   startBy: fc.option(instants, { nil: undefined }),
+  waits: fc.option(waits, { nil: undefined }),
+  links: fc.option(links, { nil: undefined }),
   failures: fc.array(failures, { maxLength: 5 }),
   origin: fc.option(
     fc.record({

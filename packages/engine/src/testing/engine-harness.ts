@@ -10,11 +10,12 @@ import type {
   TaskResult,
   UpdateCommand,
   UpdateOutcome,
+  WaitFor,
 } from '../domain/commands.ts';
 import { EventFilter, type EventPage, parsePosition } from '../domain/events.ts';
 import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
 import type { Refusal } from '../domain/refusal.ts';
-import type { RetryPolicy } from '../domain/task.ts';
+import { NO_LINKS, type OnFailure, type RetryPolicy, type TaskLinks } from '../domain/task.ts';
 import type { Engine } from '../engine.ts';
 import { type EngineDeps, openEngine } from '../open-engine.ts';
 import { Family, type Store } from '../ports/store.ts';
@@ -53,6 +54,14 @@ export interface ItemSpec {
   readonly token?: number | undefined;
 }
 
+/** PID, or key, and policy of a parent, in the same queue unless one is named. */
+interface ParentSpec {
+  readonly pid?: string;
+  readonly key?: string;
+  readonly queue?: string;
+  readonly onFailure?: OnFailure;
+}
+
 export interface EnqueueSpec extends ItemSpec {
   /** Instead of the queue, which only tells the group. */
   readonly topic?: string;
@@ -65,6 +74,14 @@ export interface EnqueueSpec extends ItemSpec {
   readonly timeLimit?: number;
   readonly startBy?: number | undefined;
   readonly startWithin?: number | undefined;
+  /** For how many signals it waits, or its whole wait. */
+  readonly waitFor?: number | Partial<WaitFor>;
+  readonly parent?: ParentSpec;
+  /** Beside or instead of one parent. */
+  readonly parents?: readonly ParentSpec[];
+  readonly orderKey?: string;
+  /** Id of a signal, with the mode SIGNAL. */
+  readonly signalId?: string;
   /** Default: no limit and no backoff, so that a test sees a task again at once. `by settings`: the task has no policy. */
   readonly retry?: Partial<RetryPolicy> | 'by settings';
 }
@@ -318,6 +335,27 @@ const startOf = ({ startBy, startWithin }: Pick<EnqueueSpec, 'startBy' | 'startW
   return startWithin === undefined ? undefined : { withinMs: startWithin };
 };
 
+const waitForOf = ({ waitFor }: Pick<EnqueueSpec, 'waitFor'>): WaitFor | undefined => {
+  if (waitFor === undefined) return undefined;
+  const given = typeof waitFor === 'number' ? { signals: waitFor } : waitFor;
+  return { signals: 1, timeoutMs: undefined, action: 'dead-letter', collect: false, ...given };
+};
+
+const linksOf = (
+  queue: string,
+  { parent, parents: more = [], orderKey }: Pick<EnqueueSpec, 'parent' | 'parents' | 'orderKey'>,
+): TaskLinks | undefined => {
+  const given = parent === undefined ? more : [parent, ...more];
+  if (given.length === 0 && orderKey === undefined) return undefined;
+  const parents = given.map(({ queue: name = queue, pid = '', key, onFailure = 'fail' as const }) => ({
+    queue: parseQueueName(name).name,
+    pid: pid as Pid,
+    key,
+    onFailure,
+  }));
+  return { ...NO_LINKS, parents, orderKey };
+};
+
 const resultOf = ({ result, keep = 60_000 }: DequeueSpec): TaskResult | undefined =>
   result === undefined ? undefined : { data: Buffer.from(result), keepMs: keep === 'by settings' ? undefined : keep };
 const AT_ONCE: RetryPolicy = { maxAttempts: 0, backoffInitialMs: 0, backoffMaxMs: 3_600_000, deadLetterQueue: '' };
@@ -351,7 +389,7 @@ export function updateCommand(spec: UpdateSpec): UpdateCommand {
   return {
     group: first ? parseQueueName(first.queue).group : '',
     enqueue: enqueue.map(
-      ({ queue, topic, pid, key, timeLimit, data, headerBytes, mode, delay, runAt, retry, ...start }) => ({
+      ({ queue, topic, pid, key, timeLimit, data, headerBytes, mode, delay, runAt, retry, signalId, ...rest }) => ({
         queue: parseQueueName(topic ?? queue),
         isPublished: topic !== undefined,
         pid: pid as Pid | undefined,
@@ -359,7 +397,10 @@ export function updateCommand(spec: UpdateSpec): UpdateCommand {
         headerBytes: headerBytes ?? 0,
         key,
         given: timeLimit === undefined ? undefined : { timeLimitMs: timeLimit },
-        start: startOf(start),
+        start: startOf(rest),
+        waitFor: waitForOf(rest),
+        links: linksOf(queue, rest),
+        signalId,
         mode: mode ?? EnqueueMode.ENQUEUE_MODE_COLLAPSE,
         delayMs: delay ?? 0,
         runAt: runAt as Instant | undefined,

@@ -11,6 +11,7 @@ const stats = (name: string, available: number): QueueStats => ({
   available,
   leased: 1,
   delayed: 0,
+  waiting: 0,
   completed: 0,
   enqueueRate: 0,
   leaseRate: 0,

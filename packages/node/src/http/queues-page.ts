@@ -29,7 +29,8 @@ interface Column {
 const columns: readonly Column[] = [
   count('available', 'Available', 'Tasks that can be leased now', (stats) => stats.available),
   count('leased', 'Leased', 'Tasks under a lease', (stats) => stats.leased),
-  count('delayed', 'Delayed', 'Tasks hidden by a delay or a backoff', (stats) => stats.delayed),
+  count('delayed', 'Delayed', 'Tasks hidden by a delay or a backoff, or because they wait', (stats) => stats.delayed),
+  count('waiting', 'Waiting', 'Delayed tasks that wait for signals or for their order', (stats) => stats.waiting),
   time(
     'oldest',
     'Oldest',

@@ -14,6 +14,7 @@ const stats = (queue: string, change: Partial<QueueStats> = {}): QueueStats => (
   available: 1,
   leased: 0,
   delayed: 0,
+  waiting: 0,
   completed: 0,
   enqueueRate: 0,
   leaseRate: 0,
@@ -34,7 +35,7 @@ interface Answer {
 /** A server that shows these queues, and the requests it passed on. */
 async function setUp(queues: readonly QueueStats[] = [], health: NodeHealth = { kind: 'serving' }) {
   const asked: unknown[] = [];
-  const totals = { queues: queues.length, available: queues.length, leased: 0, delayed: 0, completed: 0 };
+  const totals = { queues: queues.length, available: queues.length, leased: 0, delayed: 0, waiting: 0, completed: 0 };
   const deps: NodeRoutesDeps = {
     health: () => health,
     facts: () => ({ version: '1.2.3', grpcAddress: '127.0.0.1:7400', uptimeMs: 61_000 }),

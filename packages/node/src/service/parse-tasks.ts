@@ -34,6 +34,7 @@ const kinds: ReadonlyMap<number, PeekCommand['kind']> = new Map([
   [PeekKind.PEEK_KIND_HEAD, 'head'],
   [PeekKind.PEEK_KIND_LEASED, 'leased'],
   [PeekKind.PEEK_KIND_DELAYED, 'delayed'],
+  [PeekKind.PEEK_KIND_WAITING, 'waiting'],
 ]);
 
 /** Throws a `Refusal` unless the engine can take the request as it is. */
@@ -66,6 +67,7 @@ export function parseGet(request: GetTasksRequest): GetCommand {
     pids: pids.map((bytes, index) => pid(bytes, { list: 'pids', index, field: '' })),
     keys: keys.map((key, index) => taskKey(key, { list: 'keys', index, field: '' })),
     includeData: request.includeData,
+    includeSignals: request.includeSignals ?? false,
   };
 }
 

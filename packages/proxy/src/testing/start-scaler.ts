@@ -54,6 +54,7 @@ function statsReply(all: ReadonlyMap<string, Partial<QueueStats>>, { queues, fil
     available: sum('available'),
     leased: sum('leased'),
     delayed: 0,
+    waiting: 0,
     completed: 0,
   };
   return encodeToBuffer(GetQueueStatsResponse, { queues: found, totals, unreachable: [] });

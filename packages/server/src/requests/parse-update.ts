@@ -49,6 +49,7 @@ import {
   wholeNumber,
 } from './checks.ts';
 import { OneGroup } from './one-group.ts';
+import { parseLinks } from './parse-links.ts';
 import { enqueueMode, retryLimits } from './parse-retry.ts';
 
 /** Throws a `Refusal` unless the engine can take the update as it is. */
@@ -144,6 +145,7 @@ function parseEnqueue(item: Enqueue, index: number, group: OneGroup): EnqueueIte
     runAt: runAt(item.runAtUnixMs, item.delayMs === 0, { list, index, field: 'run_at_unix_ms' }),
     start: startOf(item, index),
     retry: item.retry === undefined ? undefined : parseRetry(item.retry, queue, index, group),
+    ...parseLinks(item, index, queue, group),
   };
 }
 

@@ -10,7 +10,7 @@ import { type ExitCode, exitCodes } from '../../views/exit-codes.ts';
 import { count } from '../../views/format.ts';
 import { notesOf } from '../../views/help.ts';
 import { MissingNodes } from '../../views/missing-nodes.ts';
-import { statsColumns, statsObject, totalsRow } from '../../views/queue-view.ts';
+import { statsColumns, statsObject, totalsObject, totalsRow } from '../../views/queue-view.ts';
 import { tableOf } from '../../views/table.ts';
 import { addLimits } from './limits.ts';
 import { addPauses } from './pauses.ts';
@@ -133,7 +133,7 @@ async function showStats(
   missing.note(unreachable);
   if (out.json) {
     for (const queue of queues) await out.object(statsObject(queue));
-    await out.object({ totals, incomplete: missing.isEmpty ? undefined : true });
+    await out.object({ totals: totalsObject(totals), incomplete: missing.isEmpty ? undefined : true });
     return missing.report({ out, err }, 'queues', exitCodes.ok);
   }
   await out.block(tableOf(queues, statsColumns(queues), out.stream, { footer: totalsRow(totals) }));

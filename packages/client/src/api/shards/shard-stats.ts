@@ -21,6 +21,7 @@ export function addShards(name: string, shards: readonly QueueStats[]): ShardedQ
     available: sum('available'),
     leased: sum('leased'),
     delayed: sum('delayed'),
+    waiting: sum('waiting'),
     completed,
     enqueueRate: sum('enqueueRate'),
     leaseRate: sum('leaseRate'),

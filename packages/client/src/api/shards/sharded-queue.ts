@@ -98,9 +98,10 @@ export class ShardedQueue<T, In = T> implements SeveralQueues<T> {
   }
 
   /**
-   * Adds a task to its shard: by its key or its PID, or to the next shard. A repetition with the same `requestId` goes to the
-   * same shard. `retry.deadLetterQueue` names a queue of the group of the sharded queue, and becomes one of the same shard.
-   * Rejects as `Queue.enqueue` does.
+   * Adds a task to its shard: by its order key, its key or its PID, or to the next shard. With an order key, a PID or a key is
+   * unique among the tasks of its shard only. A repetition with the same `requestId` goes to the same shard.
+   * `retry.deadLetterQueue` names a queue of the group of the sharded queue, and becomes one of the same shard. Rejects as
+   * `Queue.enqueue` does.
    */
   async enqueue(data: In, options: EnqueueOptions = {}): Promise<EnqueueOutcome> {
     const requestId = requestIdOf(options);

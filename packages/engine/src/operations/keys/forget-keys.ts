@@ -1,5 +1,5 @@
-import type { Key, Pid, QueueId } from '../../domain/ids.ts';
-import { pointersOf, queueOfPointer } from '../../domain/key-pointer.ts';
+import type { Instant, Key, Pid, QueueId } from '../../domain/ids.ts';
+import { decodeChild, isChildPid, pointersOf, queueOfPointer } from '../../domain/key-pointer.ts';
 import { afterPrefix, pidOfTaskKey, taskKey } from '../../domain/keys.ts';
 import type { EngineState } from '../../engine-state.ts';
 import { EngineView } from '../../pending/engine-view.ts';
@@ -7,11 +7,15 @@ import { Family } from '../../ports/store.ts';
 import type { Queue } from '../../queues/queue.ts';
 import { keyRecords } from '../../records/record-store.ts';
 import { type Attempt, decide } from '../decide.ts';
+import { type HowEnded, tellParents } from '../flows/settle-ends.ts';
 import { TaskDraft } from '../task-draft.ts';
 
 const POINTERS_PER_ATOM = 1000;
 
-/** Removes the pointers of the keys of a deleted queue. They are found no more; this frees their space. */
+/**
+ * Removes the pointers of the keys of a deleted queue, and what else belongs to its tasks. They are found no more; this frees
+ * their space, and parents hear that their children are gone.
+ */
 export async function forgetKeys(engineState: EngineState, keys: Queue, queueId: QueueId): Promise<void> {
   const first = taskKey(keys.prefix, pointersOf(queueId) as Pid);
   // Pointers of an ended generation are never added, so one pass over those that are durable now finds all.
@@ -24,7 +28,7 @@ export async function forgetKeys(engineState: EngineState, keys: Queue, queueId:
     gte = `${last.key}\0` as Key;
     const { durable } = await decide(engineState, keys.partition, (now, reads): Attempt<undefined> => {
       const draft = new TaskDraft(new EngineView(engineState, now, reads));
-      for (const { key } of rows) keyRecords.remove(draft, keys.ledger.name.group, pidOfTaskKey(key));
+      for (const { key } of rows) forget(draft, keys.ledger.name.group, pidOfTaskKey(key), now);
       const { needs, changes } = draft;
       if (needs.length > 0) return { kind: 'needs', needs };
       return { kind: 'decided', result: undefined, changes: changes.length === 0 ? undefined : { changes } };
@@ -32,6 +36,17 @@ export async function forgetKeys(engineState: EngineState, keys: Queue, queueId:
     await durable;
   }
 }
+
+/** Removes a record of a deleted queue. If it is that of a child, its parents hear that it is gone. */
+function forget(draft: TaskDraft, group: string, pid: Pid, now: Instant): void {
+  const record = keyRecords.find(draft, group, pid);
+  if (record === undefined) return;
+  const data = isChildPid(pid) ? keyRecords.dataOf(draft, record) : undefined;
+  draft.remove(record.queue, pid, record.task, 'moved');
+  if (data !== undefined) tellParents(draft, group, decodeChild(data), DELETED, now);
+}
+
+const DELETED: HowEnded = { end: 'removed', result: undefined, reason: 'its queue was deleted' };
 
 /**
  * Deleted queues whose pointers are still there, because a crash or a hand-off came before they were removed. One read for each

@@ -5,6 +5,8 @@ import type { CachedTask } from '../../queues/cache/places.ts';
 import type { Queue } from '../../queues/queue.ts';
 import { endRecords } from '../../records/record-store.ts';
 import { recordState } from '../attempts.ts';
+import { joinOrder } from '../flows/order.ts';
+import { settleEnds } from '../flows/settle-ends.ts';
 import type { TaskDraft, TaskMove } from '../task-draft.ts';
 
 /** Leaves the record of an end for later waits, in place of that of an earlier task with the same PID. */
@@ -43,22 +45,31 @@ export function endCancelled(
   { how = 'moved', now = at }: Cancelled = {},
 ): void {
   draft.remove(queue, pid, task, how);
+  draft.noteEnd({ queue, pid, state: task.state, end: 'cancelled', result: undefined, reason: cancelReason });
   const { attempts } = task.state;
   const end = { outcome: 'cancelled' as const, at, attempts, result: undefined, error: undefined, cancelReason };
   leaveEnd(draft, queue.ledger.name, pid, end, limits.defaultResultRetentionMs + now - at);
 }
 
+function noteDead(draft: TaskDraft, { kind, queue, pid, task, after }: TaskMove): void {
+  if (kind !== 'dead-letter') return;
+  const reason = after.history?.failures.at(-1)?.error?.message;
+  draft.noteEnd({ queue, pid, state: task.state, end: 'dead-lettered', result: undefined, reason });
+}
+
 /**
- * Moves tasks as `TaskDraft.move`. Dead letters leave a record for later waits. Their dead-letter queues cannot tell how the
- * latest task with a PID has ended: a later one may have been completed since.
+ * Settles the ends of tasks, and moves tasks as `TaskDraft.move`. Dead letters leave a record for later waits. Their
+ * dead-letter queues cannot tell how the latest task with a PID has ended: a later one may have been completed since.
  */
 export function moveAll(
   draft: TaskDraft,
   moves: readonly TaskMove[],
   now: Instant,
-  taken?: Parameters<TaskDraft['move']>[1],
+  taken?: Parameters<TaskDraft['move']>[2],
 ): void {
-  draft.move(moves, taken);
+  for (const move of moves) noteDead(draft, move);
+  settleEnds(draft, now);
+  draft.move(moves, (target, pid, after) => joinOrder(draft, target, pid, after, now), taken);
   if (draft.needs.length > 0) return;
   for (const { kind, queue, pid, after } of moves) {
     if (kind !== 'dead-letter') continue;

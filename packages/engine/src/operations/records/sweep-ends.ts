@@ -2,6 +2,7 @@ import type { Pid } from '../../domain/ids.ts';
 import type { EngineState } from '../../engine-state.ts';
 import { EngineView } from '../../pending/engine-view.ts';
 import type { Queue } from '../../queues/queue.ts';
+import { endRecords } from '../../records/record-store.ts';
 import type { Sweep } from '../../sweeper.ts';
 import { type Attempt, decide } from '../decide.ts';
 import { mayBeDue, showDue } from '../expire.ts';
@@ -11,8 +12,8 @@ import { TaskDraft } from '../task-draft.ts';
 const RECORDS_PER_ATOM = 1000;
 
 /**
- * Removes records of ends: those that were kept long enough, and in groups that have too many bytes of them those that would go
- * first.
+ * Removes records of ends and early signals: those that were kept long enough, and in groups that have too many bytes of them
+ * those that would go first.
  */
 export const sweepEnds: Sweep<Queue> = {
   everyMs: 500,
@@ -31,7 +32,9 @@ export const sweepEnds: Sweep<Queue> = {
   },
 };
 
-const isLarge = ({ config }: EngineState, { ledger }: Queue): boolean => ledger.bytes > config.maxResultBytes;
+/** Signals that are kept for their tasks go with their time only. */
+const isLarge = ({ config }: EngineState, { ledger }: Queue): boolean =>
+  ledger.bytes > config.maxResultBytes && endRecords.has(ledger.name);
 
 /** Removes the records that would go first, until the bytes are within the limit or the atom is large enough. */
 async function evict(engineState: EngineState, queue: Queue): Promise<number> {

@@ -1,6 +1,6 @@
 import type { ApplyAtom, TaskChange } from '../../domain/atom.ts';
 import type { Instant, QueueId } from '../../domain/ids.ts';
-import type { TaskHistory, TaskState } from '../../domain/task.ts';
+import { NEVER, type TaskHistory, type TaskState } from '../../domain/task.ts';
 
 /*
  * Clocks of nodes differ. So the target adds the difference between the clocks at the start of the transfer to every instant
@@ -16,7 +16,7 @@ export function shiftState(state: TaskState, byMs: number): TaskState {
   const dueAt = shiftInstant(state.dueAt, byMs);
   if (visibility.kind === 'available') return { ...state, enqueuedAt, dueAt, history };
   const lease = visibility.lease && { ...visibility.lease, since: shiftInstant(visibility.lease.since, byMs) };
-  const until = shiftInstant(visibility.until, byMs);
+  const until = visibility.until === NEVER ? NEVER : shiftInstant(visibility.until, byMs);
   return { ...state, enqueuedAt, dueAt, history, visibility: { kind: 'hidden', until, lease } };
 }
 
@@ -27,7 +27,8 @@ function shiftHistory(history: TaskHistory, byMs: number): TaskHistory {
   const [progress, cancelled] = [shifted(history.progress), shifted(history.cancelled)];
   const startBy = history.startBy === undefined ? undefined : shiftInstant(history.startBy, byMs);
   const origin = history.origin && { ...history.origin, died: shifted(history.origin.died) };
-  return { ...history, startBy, failures, progress, cancelled, origin };
+  const waits = history.waits && { ...history.waits, timeout: shifted(history.waits.timeout) };
+  return { ...history, startBy, waits, failures, progress, cancelled, origin };
 }
 
 /** `byWall`: queues whose tasks are hidden by the system clock. Their instants are those of all nodes. */

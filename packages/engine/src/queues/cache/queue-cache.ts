@@ -1,6 +1,6 @@
 import { latin1Of } from '../../domain/bytes.ts';
 import type { Pid } from '../../domain/ids.ts';
-import type { TaskState } from '../../domain/task.ts';
+import type { TaskLinks, TaskState } from '../../domain/task.ts';
 import { PayloadSlabs } from './payload-slabs.ts';
 import { type CachedTask, Place, Places } from './places.ts';
 
@@ -169,13 +169,21 @@ const costOf = (pid: Pid): number => TASK_OVERHEAD_BYTES + pid.length;
 /** Memory of what the task keeps of its failed attempts, about. A character of a text may take two bytes. */
 function historyBytes({ history }: TaskState): number {
   if (history === undefined) return 0;
-  const { progress, checkpoint, key, cancelled } = history;
+  const { progress, checkpoint, key, cancelled, links } = history;
   const texts = (progress?.text.length ?? 0) + (key?.length ?? 0) + (cancelled?.reason.length ?? 0);
-  let bytes = HISTORY_OVERHEAD_BYTES + 2 * texts;
+  let bytes = HISTORY_OVERHEAD_BYTES + 2 * texts + (links === undefined ? 0 : linkBytes(links));
   if (checkpoint !== undefined) bytes += HISTORY_OVERHEAD_BYTES + checkpoint.byteLength;
   for (const { worker, error } of history.failures) {
     const characters = worker.length + (error?.message.length ?? 0) + (error?.details.length ?? 0);
     bytes += HISTORY_OVERHEAD_BYTES + 2 * characters;
+  }
+  return bytes;
+}
+
+function linkBytes({ parents, orderKey, before, after }: TaskLinks): number {
+  let bytes = HISTORY_OVERHEAD_BYTES + 2 * (orderKey?.length ?? 0) + (before?.length ?? 0) + (after?.length ?? 0);
+  for (const { queue, pid, key } of parents) {
+    bytes += HISTORY_OVERHEAD_BYTES + 2 * (queue.length + (key?.length ?? 0)) + pid.length;
   }
   return bytes;
 }

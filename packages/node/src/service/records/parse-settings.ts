@@ -1,4 +1,5 @@
 import {
+  EnqueueMode,
   formatQueueName,
   limits,
   NO_SETTINGS,
@@ -30,6 +31,9 @@ export function parseSettings({ queues, settings }: PutQueueSettingsRequest): Qu
   const given = settings ?? NO_SETTINGS;
   if (given.retry !== undefined && given.retry.deadLetterQueue !== '') {
     refuse('INVALID_ARGUMENT', at('retry.dead_letter_queue'), 'is given: use settings.dead_letter_queue');
+  }
+  if (given.mode === EnqueueMode.ENQUEUE_MODE_SIGNAL) {
+    refuse('INVALID_ARGUMENT', at('mode'), 'is SIGNAL: an enqueue says itself whether it is a signal');
   }
   const parsed: QueueSettings = {
     queues: formatQueueName(pattern),

@@ -4,11 +4,15 @@ import {
   type Failure,
   headerRoom,
   headersOf,
+  isParked,
+  type KeptSignal,
   type LeasedTask,
   type LimitUse,
   leasedHistoryBytes,
   limitMessage,
   type MatchedQueue,
+  NEVER,
+  NO_LINKS,
   type PauseRecord,
   type Pid,
   type PublishedTask,
@@ -16,6 +20,7 @@ import {
   type QueueStats,
   Refusal,
   type RetryPolicy,
+  type SignalBox,
   type StatsReport,
   type TaskState,
   type TaskView,
@@ -23,6 +28,7 @@ import {
   type UpdateOutcome,
 } from '@taskmaster/engine/domain';
 import {
+  ChildFailure,
   formatQueueName,
   type GetQueueStatsResponse,
   type LeaseTasksResponse,
@@ -34,18 +40,24 @@ import {
   type RetryPolicy as RetryPolicyMessage,
   type TaskFailure,
   type TaskInfo,
+  type TaskParent,
+  type TaskSignal,
   TaskState as TaskStateMessage,
+  type TaskWaits,
   type UpdateTasksResponse,
+  WaitTimeout,
 } from '@taskmaster/proto';
 import { REPLY_BYTES } from '@taskmaster/server/calls';
 import { pageTokenAfter } from '@taskmaster/server/requests';
 
 /** Upper limits for the numbers and tags of an entry, without names, PID and data, in bytes. */
-const STATS_BYTES = 128;
+const STATS_BYTES = 138;
 const PAUSE_BYTES = 32;
 const LIMIT_BYTES = 96;
 const LEASED_BYTES = 92;
-const TASK_BYTES = 179;
+const TASK_BYTES = 195;
+const PARENT_BYTES = 32;
+const SIGNAL_BYTES = 32;
 const FAILURE_BYTES = 48;
 
 /** Maximum size of all queues that a lease reply names beside its tasks, and of the numbers and tags of one of them. */
@@ -172,7 +184,27 @@ export function taskInfoBytes(view: TaskView, includeData: boolean): number {
   const textBytes = texts.reduce<number>((sum, text) => sum + Buffer.byteLength(text ?? ''), nameBytes(queue));
   const payloadBytes = includeData && state !== undefined ? state.dataBytes + headerRoom(state.headerBytes) : 0;
   const keyBytes = state === undefined ? Buffer.byteLength(key ?? '') : 0;
-  return TASK_BYTES + textBytes + bytesOfPast(view) + pid.length + keyBytes + payloadBytes;
+  const linkBytes = state?.history?.links === undefined ? 0 : bytesOfLinks(view);
+  const signalBytes = view.signals === undefined ? 0 : bytesOfSignals(view.signals, queue);
+  return TASK_BYTES + textBytes + bytesOfPast(view) + pid.length + keyBytes + payloadBytes + linkBytes + signalBytes;
+}
+
+function bytesOfLinks({ queue, state }: TaskView): number {
+  const { parents, orderKey = '' } = state?.history?.links ?? NO_LINKS;
+  let bytes = Buffer.byteLength(orderKey);
+  for (const { queue: name, pid, key = '' } of parents) {
+    bytes += PARENT_BYTES + nameBytes({ ...queue, name }) + pid.length + Buffer.byteLength(key);
+  }
+  return bytes;
+}
+
+function bytesOfSignals({ kept }: SignalBox, queue: QueueName): number {
+  let bytes = 0;
+  for (const { id, child, data } of kept) {
+    bytes += SIGNAL_BYTES + Buffer.byteLength(id) + data.byteLength;
+    if (child !== undefined) bytes += nameBytes(queue) + Buffer.byteLength(child.queue) + child.pid.length;
+  }
+  return bytes;
 }
 
 /** The size of what a task keeps of its past, in a reply. */
@@ -201,7 +233,7 @@ export function taskInfo(view: TaskView, includeData: boolean): TaskInfo {
     data: dataOf(payload),
     attempts: state?.attempts ?? 0,
     enqueuedUnixMs: state?.enqueuedAt ?? 0,
-    hiddenUntilUnixMs: visibility?.kind === 'hidden' ? visibility.until : 0,
+    hiddenUntilUnixMs: visibility?.kind === 'hidden' && visibility.until !== NEVER ? visibility.until : 0,
     leaseToken: state?.token ?? 0,
     workerAddress: lease?.workerAddress ?? '',
     workerLabel: lease?.worker ?? '',
@@ -217,10 +249,51 @@ export function taskInfo(view: TaskView, includeData: boolean): TaskInfo {
     key: state === undefined ? (view.key ?? '') : (state.history?.key ?? ''),
     timeLimitMs: state?.history?.given?.timeLimitMs ?? 0,
     startByUnixMs: state?.history?.startBy,
+    waits: state === undefined ? undefined : waitsMessage(state),
+    parents: parentMessages(view),
+    orderKey: state?.history?.links?.orderKey ?? '',
+    signals: view.signals?.kept.map((signal) => signalMessage(signal, queue.group)) ?? [],
+    droppedSignals: view.signals?.dropped ?? 0,
     cancelReason: cancelledIn(view)?.reason,
     cancelledUnixMs: cancelledIn(view)?.at ?? 0,
     headers: headersOf(payload),
   };
+}
+
+const ON_TIMEOUT = {
+  run: WaitTimeout.WAIT_TIMEOUT_RUN,
+  'dead-letter': WaitTimeout.WAIT_TIMEOUT_DEAD_LETTER,
+  cancel: WaitTimeout.WAIT_TIMEOUT_CANCEL,
+} as const;
+
+const ON_FAILURE = {
+  fail: ChildFailure.CHILD_FAILURE_FAIL,
+  continue: ChildFailure.CHILD_FAILURE_CONTINUE,
+  retry: ChildFailure.CHILD_FAILURE_RETRY,
+} as const;
+
+/** Undefined: it waits for nothing but its time. */
+function waitsMessage(state: TaskState): TaskWaits | undefined {
+  const waits = state.history?.waits;
+  if (waits === undefined || !isParked(state)) return undefined;
+  const { signals, order, timeout } = waits;
+  return { signals, order, onTimeout: timeout === undefined ? NO_TIMEOUT : ON_TIMEOUT[timeout.action] };
+}
+
+const NO_TIMEOUT = WaitTimeout.WAIT_TIMEOUT_UNSPECIFIED;
+
+const parentMessages = ({ queue: { group }, state }: TaskView): TaskParent[] =>
+  (state?.history?.links ?? NO_LINKS).parents.map(({ queue: name, pid, key, onFailure }) => ({
+    queue: formatQueueName({ group, name }),
+    pid: bytesOf(pid),
+    key: key ?? '',
+    onFailure: ON_FAILURE[onFailure],
+  }));
+
+function signalMessage({ id, child, data }: KeptSignal, group: string): TaskSignal {
+  if (child === undefined) return { id, queue: '', pid: NO_DATA, completed: false, data };
+  const queue = formatQueueName({ group, name: child.queue });
+  return { id: '', queue, pid: bytesOf(child.pid), completed: child.end === 'completed', data };
 }
 
 /** Undefined also if a later enqueue took the cancellation back. */

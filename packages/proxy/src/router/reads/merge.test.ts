@@ -15,6 +15,7 @@ const stats = (queue: string, available = 1): QueueStats => ({
   available,
   leased: 0,
   delayed: 0,
+  waiting: 0,
   completed: 0,
   enqueueRate: 0,
   leaseRate: 0,
@@ -79,6 +80,13 @@ describe('pages of several nodes', () => {
 });
 
 test('sums are added, and missing ones count as nothing', () => {
-  const one = { queues: 1, available: 2, leased: 3, delayed: 4, completed: 5 };
-  expect(addTotals([one, undefined, one])).toEqual({ queues: 2, available: 4, leased: 6, delayed: 8, completed: 10 });
+  const one = { queues: 1, available: 2, leased: 3, delayed: 4, waiting: 0, completed: 5 };
+  expect(addTotals([one, undefined, one])).toEqual({
+    queues: 2,
+    available: 4,
+    leased: 6,
+    delayed: 8,
+    waiting: 0,
+    completed: 10,
+  });
 });

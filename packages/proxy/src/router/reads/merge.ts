@@ -68,13 +68,14 @@ export function mergeItems<T>(lists: readonly (readonly T[])[], { nameOf, isNewe
 
 /** Adds the totals of several nodes. */
 export function addTotals(parts: readonly (QueueTotals | undefined)[]): QueueTotals {
-  const sum = { queues: 0, available: 0, leased: 0, delayed: 0, completed: 0 };
+  const sum = { queues: 0, available: 0, leased: 0, delayed: 0, waiting: 0, completed: 0 };
   for (const part of parts) {
     if (part === undefined) continue;
     sum.queues += part.queues;
     sum.available += part.available;
     sum.leased += part.leased;
     sum.delayed += part.delayed;
+    sum.waiting += part.waiting;
     sum.completed += part.completed;
   }
   return sum;

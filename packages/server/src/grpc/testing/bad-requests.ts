@@ -1,6 +1,7 @@
 import { type EnqueueMode, limits, PeekKind, type UpdatePart } from '@taskmaster/proto';
 import { badBulkRuns } from './bad-bulk-runs.ts';
 import { badHeaders } from './bad-headers.ts';
+import { badLinks } from './bad-links.ts';
 import { type BadRequest, bad } from './bad-request.ts';
 import { badSchedules } from './bad-schedules.ts';
 import { badLimits, badPauses, badSettings } from './bad-settings.ts';
@@ -158,6 +159,7 @@ export const badRequests: readonly BadRequest[] = [
   bad('a group that was not UTF-8', 'INVALID_QUEUE', 'enqueue[0].queue', enqueue({ queue: 'sh\uFFFDp#mail' })),
   bad('a long PID', 'INVALID_PID', 'enqueue[0].pid', enqueue({ pid: bytes(long(limits.pidBytes + 1)) })),
   bad('too much data', 'DATA_TOO_LARGE', 'enqueue[0].data', enqueue({ data: Buffer.alloc(limits.dataBytes + 1) })),
+  ...badLinks,
   ...badHeaders.map(({ what, change, reason }) => {
     return bad(what, reason, reason === 'DATA_TOO_LARGE' ? 'enqueue[0].data' : 'enqueue[0].headers', enqueue(change));
   }),
@@ -428,7 +430,7 @@ export const badRequests: readonly BadRequest[] = [
     peek({ kind: PeekKind.PEEK_KIND_LEASED, afterPid: bytes('a') }),
   ),
   bad('a peek into an unnamed queue', 'INVALID_QUEUE', 'queue', peek({ queue: '' })),
-  bad('a peek of an unknown kind', 'INVALID_ARGUMENT', 'kind', peek({ kind: 4 as PeekKind })),
+  bad('a peek of an unknown kind', 'INVALID_ARGUMENT', 'kind', peek({ kind: 9 as PeekKind })),
   bad('a peek at no tasks', 'INVALID_ARGUMENT', 'limit', peek({ limit: 0 })),
   bad('a peek at too many tasks', 'INVALID_ARGUMENT', 'limit', peek({ limit: 1_001 })),
   bad('a get from an unnamed queue', 'INVALID_QUEUE', 'queue', get({ queue: 'shop#' })),

@@ -7,7 +7,7 @@ import { NO_ENTRIES, withEntry } from "../../../codec/no-entries.ts";
 import { NO_BYTES } from "../../../codec/no-bytes.ts";
 import { readInt64, writeInt64 } from "../../../codec/int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import { RetryPolicy, TaskError } from "./tasks.ts";
+import { RetryPolicy, TaskError, TaskParent, WaitTimeout } from "./tasks.ts";
 
 /** Which tasks to show. */
 export const PeekKind = {
@@ -19,6 +19,8 @@ export const PeekKind = {
   PEEK_KIND_LEASED: 2,
   /** PEEK_KIND_DELAYED - A sample of the delayed tasks: the tasks that become available first. */
   PEEK_KIND_DELAYED: 3,
+  /** PEEK_KIND_WAITING - A sample of the delayed tasks that wait for signals or for their order; DELAYED shows the others. */
+  PEEK_KIND_WAITING: 4,
   UNRECOGNIZED: -1,
 } as const;
 
@@ -29,6 +31,7 @@ export namespace PeekKind {
   export type PEEK_KIND_HEAD = typeof PeekKind.PEEK_KIND_HEAD;
   export type PEEK_KIND_LEASED = typeof PeekKind.PEEK_KIND_LEASED;
   export type PEEK_KIND_DELAYED = typeof PeekKind.PEEK_KIND_DELAYED;
+  export type PEEK_KIND_WAITING = typeof PeekKind.PEEK_KIND_WAITING;
   export type UNRECOGNIZED = typeof PeekKind.UNRECOGNIZED;
 }
 
@@ -42,7 +45,7 @@ export const TaskState = {
   TASK_STATE_AVAILABLE: 2,
   /** TASK_STATE_LEASED - A worker has leased it. */
   TASK_STATE_LEASED: 3,
-  /** TASK_STATE_DELAYED - Hidden until an instant by a delay or a backoff. */
+  /** TASK_STATE_DELAYED - Hidden until an instant by a delay or a backoff, or as long as it waits for something else; see `TaskInfo.waits`. */
   TASK_STATE_DELAYED: 4,
   UNRECOGNIZED: -1,
 } as const;
@@ -91,6 +94,8 @@ export interface GetTasksRequest {
   includeData: boolean;
   /** Keys of tasks, 1 to 256 bytes each. */
   keys: string[];
+  /** Send the signals that came for the tasks, too. */
+  includeSignals?: boolean | undefined;
 }
 
 /** The state of tasks. */
@@ -113,7 +118,10 @@ export interface TaskInfo {
   attempts: number;
   /** When it was enqueued, in ms since 1970 by the node's clock. */
   enqueuedUnixMs: number;
-  /** When its lease or delay ends, in ms since 1970 by the node's clock; 0: available. */
+  /**
+   * When its lease, its delay or its wait for signals ends, in ms since 1970 by the node's clock; 0: it is available, or waits
+   * for as long as it takes.
+   */
   hiddenUntilUnixMs: number;
   /** The token of its latest lease. 0: never leased. */
   leaseToken: number;
@@ -160,6 +168,18 @@ export interface TaskInfo {
   startByUnixMs?:
     | number
     | undefined;
+  /** What it waits for. Unset: nothing but its time. */
+  waits:
+    | TaskWaits
+    | undefined;
+  /** The tasks that wait for it. Empty: none. */
+  parents: TaskParent[];
+  /** Its order key. Empty: none. */
+  orderKey: string;
+  /** The signals that say something, in order of arrival, if they were requested. */
+  signals: TaskSignal[];
+  /** How many signals said something that did not fit into the box of the task. */
+  droppedSignals: number;
   /** Size of its checkpoint, in bytes. 0: it has none. */
   checkpointBytes: number;
   /**
@@ -174,6 +194,30 @@ export interface TaskInfo {
 export interface TaskInfo_HeadersEntry {
   key: string;
   value: string;
+}
+
+/** What a task waits for. */
+export interface TaskWaits {
+  /** How many signals must still come. 0: it waits for none. */
+  signals: number;
+  /** True: a task with its order key is before it. */
+  order: boolean;
+  /** What happens at `hidden_until_unix_ms` if signals are still missing. UNSPECIFIED: it waits for as long as it takes. */
+  onTimeout: WaitTimeout;
+}
+
+/** A signal of a task. */
+export interface TaskSignal {
+  /** The id that it came with. Empty: none, or it is the end of a child. */
+  id: string;
+  /** The queue of the child, `group#name`. Empty: it is no end of a child. */
+  queue: string;
+  /** The PID of the child. */
+  pid: Uint8Array;
+  /** True: the child was completed. */
+  completed: boolean;
+  /** The data of the signal, or the result of the child. Empty: none. */
+  data: Uint8Array;
 }
 
 /** A failed attempt. */
@@ -321,7 +365,7 @@ export const PeekTasksResponse: MessageFns<PeekTasksResponse> = {
 };
 
 function createBaseGetTasksRequest(): GetTasksRequest {
-  return { queue: "", pids: [], includeData: false, keys: [] };
+  return { queue: "", pids: [], includeData: false, keys: [], includeSignals: undefined };
 }
 
 export const GetTasksRequest: MessageFns<GetTasksRequest> = {
@@ -337,6 +381,9 @@ export const GetTasksRequest: MessageFns<GetTasksRequest> = {
     }
     for (const v of message.keys) {
       writer.uint32(34).string(v!);
+    }
+    if (message.includeSignals !== undefined) {
+      writer.uint32(40).bool(message.includeSignals);
     }
     return writer;
   },
@@ -384,6 +431,14 @@ export const GetTasksRequest: MessageFns<GetTasksRequest> = {
             }
 
             message.keys.push(reader.string());
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.includeSignals = reader.bool();
             continue;
           }
         }
@@ -465,6 +520,11 @@ function createBaseTaskInfo(): TaskInfo {
     cancelledUnixMs: 0,
     timeLimitMs: 0,
     startByUnixMs: undefined,
+    waits: undefined,
+    parents: [],
+    orderKey: "",
+    signals: [],
+    droppedSignals: 0,
     checkpointBytes: 0,
     interruptions: 0,
     begun: false,
@@ -538,6 +598,21 @@ export const TaskInfo: MessageFns<TaskInfo> = {
     }
     if (message.startByUnixMs !== undefined) {
       writeInt64(writer.uint32(176), message.startByUnixMs);
+    }
+    if (message.waits !== undefined) {
+      TaskWaits.encode(message.waits, writer.uint32(186).fork()).join();
+    }
+    for (const v of message.parents) {
+      TaskParent.encode(v!, writer.uint32(194).fork()).join();
+    }
+    if (message.orderKey !== "") {
+      writer.uint32(202).string(message.orderKey);
+    }
+    for (const v of message.signals) {
+      TaskSignal.encode(v!, writer.uint32(210).fork()).join();
+    }
+    if (message.droppedSignals !== 0) {
+      writer.uint32(216).uint32(message.droppedSignals);
     }
     if (message.checkpointBytes !== 0) {
       writer.uint32(224).int32(message.checkpointBytes);
@@ -743,6 +818,46 @@ export const TaskInfo: MessageFns<TaskInfo> = {
             message.startByUnixMs = readInt64(reader);
             continue;
           }
+          case 23: {
+            if (tag !== 186) {
+              break;
+            }
+
+            message.waits = TaskWaits.decode(reader, reader.uint32());
+            continue;
+          }
+          case 24: {
+            if (tag !== 194) {
+              break;
+            }
+
+            message.parents.push(TaskParent.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 25: {
+            if (tag !== 202) {
+              break;
+            }
+
+            message.orderKey = reader.string();
+            continue;
+          }
+          case 26: {
+            if (tag !== 210) {
+              break;
+            }
+
+            message.signals.push(TaskSignal.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 27: {
+            if (tag !== 216) {
+              break;
+            }
+
+            message.droppedSignals = reader.uint32();
+            continue;
+          }
           case 28: {
             if (tag !== 224) {
               break;
@@ -820,6 +935,160 @@ export const TaskInfo_HeadersEntry: MessageFns<TaskInfo_HeadersEntry> = {
             }
 
             message.value = reader.string();
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseTaskWaits(): TaskWaits {
+  return { signals: 0, order: false, onTimeout: 0 };
+}
+
+export const TaskWaits: MessageFns<TaskWaits> = {
+  encode(message: TaskWaits, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.signals !== 0) {
+      writer.uint32(8).uint32(message.signals);
+    }
+    if (message.order !== false) {
+      writer.uint32(16).bool(message.order);
+    }
+    if (message.onTimeout !== 0) {
+      writer.uint32(24).int32(message.onTimeout);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): TaskWaits {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseTaskWaits();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.signals = reader.uint32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.order = reader.bool();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.onTimeout = reader.int32() as any;
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseTaskSignal(): TaskSignal {
+  return { id: "", queue: "", pid: NO_BYTES, completed: false, data: NO_BYTES };
+}
+
+export const TaskSignal: MessageFns<TaskSignal> = {
+  encode(message: TaskSignal, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.id !== "") {
+      writer.uint32(10).string(message.id);
+    }
+    if (message.queue !== "") {
+      writer.uint32(18).string(message.queue);
+    }
+    if (message.pid.length !== 0) {
+      writer.uint32(26).bytes(message.pid);
+    }
+    if (message.completed !== false) {
+      writer.uint32(32).bool(message.completed);
+    }
+    if (message.data.length !== 0) {
+      writer.uint32(42).bytes(message.data);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): TaskSignal {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseTaskSignal();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.id = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.queue = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.pid = reader.bytes();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.completed = reader.bool();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.data = reader.bytes();
             continue;
           }
         }

@@ -136,7 +136,7 @@ export interface QueueStats {
   available: number;
   /** Tasks under a lease. */
   leased: number;
-  /** Tasks hidden by a delay or a backoff. */
+  /** Tasks hidden by a delay or a backoff, or because they wait for something else. */
   delayed: number;
   /** Tasks dequeued since the queue was created. */
   completed: number;
@@ -161,7 +161,11 @@ export interface QueueStats {
    * Set while a limit holds available tasks of the queue back, and the queue is not paused. Of several limits that match and are
    * used up, the one that has been for the longest time.
    */
-  heldBy: QueueLimit | undefined;
+  heldBy:
+    | QueueLimit
+    | undefined;
+  /** Of the delayed tasks: those that wait for signals or for their order. */
+  waiting: number;
 }
 
 /** Sums over queues. */
@@ -172,10 +176,12 @@ export interface QueueTotals {
   available: number;
   /** Tasks under a lease. */
   leased: number;
-  /** Tasks hidden by a delay or a backoff. */
+  /** Tasks hidden by a delay or a backoff, or because they wait for something else. */
   delayed: number;
   /** Tasks dequeued. */
   completed: number;
+  /** Of the delayed tasks: those that wait for signals or for their order. */
+  waiting: number;
 }
 
 /** Names the queue to delete. */
@@ -907,6 +913,7 @@ function createBaseQueueStats(): QueueStats {
     oldestAgeMs: 0,
     pause: undefined,
     heldBy: undefined,
+    waiting: 0,
   };
 }
 
@@ -947,6 +954,9 @@ export const QueueStats: MessageFns<QueueStats> = {
     }
     if (message.heldBy !== undefined) {
       QueueLimit.encode(message.heldBy, writer.uint32(98).fork()).join();
+    }
+    if (message.waiting !== 0) {
+      writeInt64(writer.uint32(104), message.waiting);
     }
     return writer;
   },
@@ -1060,6 +1070,14 @@ export const QueueStats: MessageFns<QueueStats> = {
             message.heldBy = QueueLimit.decode(reader, reader.uint32());
             continue;
           }
+          case 13: {
+            if (tag !== 104) {
+              break;
+            }
+
+            message.waiting = readInt64(reader);
+            continue;
+          }
         }
         skipField(reader, tag);
       }
@@ -1072,7 +1090,7 @@ export const QueueStats: MessageFns<QueueStats> = {
 };
 
 function createBaseQueueTotals(): QueueTotals {
-  return { queues: 0, available: 0, leased: 0, delayed: 0, completed: 0 };
+  return { queues: 0, available: 0, leased: 0, delayed: 0, completed: 0, waiting: 0 };
 }
 
 export const QueueTotals: MessageFns<QueueTotals> = {
@@ -1091,6 +1109,9 @@ export const QueueTotals: MessageFns<QueueTotals> = {
     }
     if (message.completed !== 0) {
       writeInt64(writer.uint32(40), message.completed);
+    }
+    if (message.waiting !== 0) {
+      writeInt64(writer.uint32(48), message.waiting);
     }
     return writer;
   },
@@ -1146,6 +1167,14 @@ export const QueueTotals: MessageFns<QueueTotals> = {
             }
 
             message.completed = readInt64(reader);
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.waiting = readInt64(reader);
             continue;
           }
         }

@@ -36,6 +36,15 @@ export const EnqueueMode = {
    * this one.
    */
   ENQUEUE_MODE_RERUN_FIRST: 5,
+  /**
+   * ENQUEUE_MODE_SIGNAL - Signals the task with this PID or key, and adds none. If it waits for signals, it waits for one less, and is available after
+   * the last one. If it does not wait, or this signal came before, nothing changes (COLLAPSED). If the queue has no such task,
+   * the signal is kept for 24 hours (SIGNAL_KEPT), and counts for a task that is enqueued with this PID or key and waits. The
+   * task keeps the data of the signal, at most 64 KiB and 256 KiB of all its signals; GetTasks shows it. A delay, a retry
+   * policy, a time limit, a start, headers, a topic, and `links` are refused, as is a signal with neither PID nor key. Settings
+   * of queues cannot have this mode.
+   */
+  ENQUEUE_MODE_SIGNAL: 6,
   UNRECOGNIZED: -1,
 } as const;
 
@@ -48,7 +57,57 @@ export namespace EnqueueMode {
   export type ENQUEUE_MODE_REPLACE = typeof EnqueueMode.ENQUEUE_MODE_REPLACE;
   export type ENQUEUE_MODE_RERUN = typeof EnqueueMode.ENQUEUE_MODE_RERUN;
   export type ENQUEUE_MODE_RERUN_FIRST = typeof EnqueueMode.ENQUEUE_MODE_RERUN_FIRST;
+  export type ENQUEUE_MODE_SIGNAL = typeof EnqueueMode.ENQUEUE_MODE_SIGNAL;
   export type UNRECOGNIZED = typeof EnqueueMode.UNRECOGNIZED;
+}
+
+/** What happens to a task that has waited too long. */
+export const WaitTimeout = {
+  /** WAIT_TIMEOUT_UNSPECIFIED - As DEAD_LETTER. */
+  WAIT_TIMEOUT_UNSPECIFIED: 0,
+  /** WAIT_TIMEOUT_DEAD_LETTER - It goes to its dead-letter queue with the error "waited for signals until ...". */
+  WAIT_TIMEOUT_DEAD_LETTER: 1,
+  /** WAIT_TIMEOUT_RUN - It waits no more, and runs without the missing signals. */
+  WAIT_TIMEOUT_RUN: 2,
+  /** WAIT_TIMEOUT_CANCEL - It ends as if it were cancelled, with the reason "waited for signals until ...". */
+  WAIT_TIMEOUT_CANCEL: 3,
+  UNRECOGNIZED: -1,
+} as const;
+
+export type WaitTimeout = typeof WaitTimeout[keyof typeof WaitTimeout];
+
+export namespace WaitTimeout {
+  export type WAIT_TIMEOUT_UNSPECIFIED = typeof WaitTimeout.WAIT_TIMEOUT_UNSPECIFIED;
+  export type WAIT_TIMEOUT_DEAD_LETTER = typeof WaitTimeout.WAIT_TIMEOUT_DEAD_LETTER;
+  export type WAIT_TIMEOUT_RUN = typeof WaitTimeout.WAIT_TIMEOUT_RUN;
+  export type WAIT_TIMEOUT_CANCEL = typeof WaitTimeout.WAIT_TIMEOUT_CANCEL;
+  export type UNRECOGNIZED = typeof WaitTimeout.UNRECOGNIZED;
+}
+
+/** What the end of a child does to its parent if the child was not completed. */
+export const ChildFailure = {
+  /** CHILD_FAILURE_UNSPECIFIED - As FAIL. */
+  CHILD_FAILURE_UNSPECIFIED: 0,
+  /** CHILD_FAILURE_FAIL - The parent goes to its dead-letter queue, with an error that names the child. */
+  CHILD_FAILURE_FAIL: 1,
+  /** CHILD_FAILURE_CONTINUE - It counts as a signal: the parent goes on. */
+  CHILD_FAILURE_CONTINUE: 2,
+  /**
+   * CHILD_FAILURE_RETRY - The parent waits for the dead letter of the child, until it is put back and completed. If the child or its dead letter is
+   * cancelled or removed, the parent fails.
+   */
+  CHILD_FAILURE_RETRY: 3,
+  UNRECOGNIZED: -1,
+} as const;
+
+export type ChildFailure = typeof ChildFailure[keyof typeof ChildFailure];
+
+export namespace ChildFailure {
+  export type CHILD_FAILURE_UNSPECIFIED = typeof ChildFailure.CHILD_FAILURE_UNSPECIFIED;
+  export type CHILD_FAILURE_FAIL = typeof ChildFailure.CHILD_FAILURE_FAIL;
+  export type CHILD_FAILURE_CONTINUE = typeof ChildFailure.CHILD_FAILURE_CONTINUE;
+  export type CHILD_FAILURE_RETRY = typeof ChildFailure.CHILD_FAILURE_RETRY;
+  export type UNRECOGNIZED = typeof ChildFailure.UNRECOGNIZED;
 }
 
 /** The result of an enqueue. */
@@ -69,6 +128,10 @@ export const EnqueueResult = {
   ENQUEUE_RESULT_PUBLISHED: 6,
   /** ENQUEUE_RESULT_DROPPED - As many tasks wait in the queue as its settings allow, so the new one was dropped: WHEN_FULL_DROP_NEWEST. */
   ENQUEUE_RESULT_DROPPED: 7,
+  /** ENQUEUE_RESULT_SIGNALLED - The task with this PID or key has got the signal. */
+  ENQUEUE_RESULT_SIGNALLED: 8,
+  /** ENQUEUE_RESULT_SIGNAL_KEPT - The signal is kept for a task with this PID or key, because the queue has none. */
+  ENQUEUE_RESULT_SIGNAL_KEPT: 9,
   UNRECOGNIZED: -1,
 } as const;
 
@@ -83,6 +146,8 @@ export namespace EnqueueResult {
   export type ENQUEUE_RESULT_KEPT_OUT = typeof EnqueueResult.ENQUEUE_RESULT_KEPT_OUT;
   export type ENQUEUE_RESULT_PUBLISHED = typeof EnqueueResult.ENQUEUE_RESULT_PUBLISHED;
   export type ENQUEUE_RESULT_DROPPED = typeof EnqueueResult.ENQUEUE_RESULT_DROPPED;
+  export type ENQUEUE_RESULT_SIGNALLED = typeof EnqueueResult.ENQUEUE_RESULT_SIGNALLED;
+  export type ENQUEUE_RESULT_SIGNAL_KEPT = typeof EnqueueResult.ENQUEUE_RESULT_SIGNAL_KEPT;
   export type UNRECOGNIZED = typeof EnqueueResult.UNRECOGNIZED;
 }
 
@@ -155,6 +220,58 @@ export interface UpdatePart {
   releases: number;
 }
 
+/** How a new task is connected with others. At least one of the fields is given. */
+export interface TaskLinks {
+  /** For which signals the task waits. Unset: it waits for none. */
+  waitFor:
+    | WaitFor
+    | undefined;
+  /**
+   * The tasks that wait for this one, at most 100, and 8 KiB of names of queues, PIDs and keys. An enqueue of a PID or key that
+   * is in the queue already is refused with TASK_EXISTS, unless that task has the same parents. Empty: none.
+   */
+  parents: TaskParent[];
+  /**
+   * Tasks of a queue with the same order key run one after the other, in the order of their enqueues: one is not available before
+   * the one before it has been completed, cancelled, removed, or gone to its dead-letter queue. While one waits for a retry,
+   * those behind it wait, too. At most 256 bytes of UTF-8. A dead letter that is put back comes last. Empty: none.
+   */
+  orderKey: string;
+}
+
+/** For which signals a new task waits. It is not available before they have come, and before its delay is over. */
+export interface WaitFor {
+  /**
+   * How many, 1 to 10,000. A child that names the task as its parent signals it when it ends; so does an enqueue with the mode
+   * SIGNAL.
+   */
+  signals: number;
+  /** How long it waits, in ms, 1 ms to 10 years. 0: for as long as it takes. */
+  timeoutMs: number;
+  /** What happens then. Refused without `timeout_ms`. */
+  onTimeout: WaitTimeout;
+  /**
+   * True: the task keeps how its children have ended, with their results, at most 256 KiB with the data of signals. GetTasks
+   * shows it.
+   */
+  collect: boolean;
+}
+
+/** A task that waits for this one, in the same group. When this one ends, the parent gets a signal. */
+export interface TaskParent {
+  /** The parent's queue, `group#name`. */
+  queue: string;
+  /** The parent's PID. Refused together with `key`; one of them is given. */
+  pid: Uint8Array;
+  /** The parent's key, 1 to 256 bytes: the parent is the task that has the key when this one ends. */
+  key: string;
+  /**
+   * What happens if this task is not completed: it goes to its dead-letter queue, is cancelled or removed, does not start in
+   * time, or its queue is deleted.
+   */
+  onFailure: ChildFailure;
+}
+
 /** Adds a task to a queue. The first task creates the queue. */
 export interface Enqueue {
   /** `group#name`, or `name` in the default group. Each part is valid UTF-8 of at most 512 bytes. The name is not empty. */
@@ -222,7 +339,18 @@ export interface Enqueue {
    * instant in the past ends at once. Unset or 0: none. Refused together with `start_within_ms`, and if the task is hidden until
    * then: by `run_at_unix_ms`, or by a `delay_ms` that is not shorter than `start_within_ms`.
    */
-  startByUnixMs?: number | undefined;
+  startByUnixMs?:
+    | number
+    | undefined;
+  /** How the task is connected with others. A task that is in the queue already keeps its own. Unset: it is not. */
+  links?:
+    | TaskLinks
+    | undefined;
+  /**
+   * With the mode SIGNAL: the id of the signal, at most 256 bytes of UTF-8. A task counts signals with the same id once. Unset or
+   * empty: none, so that every signal counts. Refused with other modes.
+   */
+  signalId?: string | undefined;
 }
 
 export interface Enqueue_HeadersEntry {
@@ -693,7 +821,10 @@ export interface ItemRefusal {
   queue: string;
   /** The item's PID. */
   pid: Uint8Array;
-  /** TASK_NOT_FOUND, TASK_EXISTS, LEASE_LOST, LEASE_EXPIRED, NOT_LEASED, TASK_LEASED, NOT_DEAD_LETTERED or CONFLICTING_ITEMS. */
+  /**
+   * TASK_NOT_FOUND, TASK_EXISTS, LEASE_LOST, LEASE_EXPIRED, NOT_LEASED, TASK_LEASED, TASK_CONNECTED, NOT_DEAD_LETTERED or
+   * CONFLICTING_ITEMS.
+   */
   reason: string;
   /** The key by which the item names its task. Then `pid` is empty. Empty: none. */
   key: string;
@@ -881,6 +1012,226 @@ export const UpdatePart: MessageFns<UpdatePart> = {
   },
 };
 
+function createBaseTaskLinks(): TaskLinks {
+  return { waitFor: undefined, parents: [], orderKey: "" };
+}
+
+export const TaskLinks: MessageFns<TaskLinks> = {
+  encode(message: TaskLinks, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.waitFor !== undefined) {
+      WaitFor.encode(message.waitFor, writer.uint32(10).fork()).join();
+    }
+    for (const v of message.parents) {
+      TaskParent.encode(v!, writer.uint32(18).fork()).join();
+    }
+    if (message.orderKey !== "") {
+      writer.uint32(26).string(message.orderKey);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): TaskLinks {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseTaskLinks();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.waitFor = WaitFor.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.parents.push(TaskParent.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.orderKey = reader.string();
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseWaitFor(): WaitFor {
+  return { signals: 0, timeoutMs: 0, onTimeout: 0, collect: false };
+}
+
+export const WaitFor: MessageFns<WaitFor> = {
+  encode(message: WaitFor, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.signals !== 0) {
+      writer.uint32(8).int32(message.signals);
+    }
+    if (message.timeoutMs !== 0) {
+      writeInt64(writer.uint32(16), message.timeoutMs);
+    }
+    if (message.onTimeout !== 0) {
+      writer.uint32(24).int32(message.onTimeout);
+    }
+    if (message.collect !== false) {
+      writer.uint32(32).bool(message.collect);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WaitFor {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWaitFor();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.signals = reader.int32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.timeoutMs = readInt64(reader);
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.onTimeout = reader.int32() as any;
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.collect = reader.bool();
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseTaskParent(): TaskParent {
+  return { queue: "", pid: NO_BYTES, key: "", onFailure: 0 };
+}
+
+export const TaskParent: MessageFns<TaskParent> = {
+  encode(message: TaskParent, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.queue !== "") {
+      writer.uint32(10).string(message.queue);
+    }
+    if (message.pid.length !== 0) {
+      writer.uint32(18).bytes(message.pid);
+    }
+    if (message.key !== "") {
+      writer.uint32(26).string(message.key);
+    }
+    if (message.onFailure !== 0) {
+      writer.uint32(32).int32(message.onFailure);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): TaskParent {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseTaskParent();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.queue = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.pid = reader.bytes();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.key = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.onFailure = reader.int32() as any;
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
 function createBaseEnqueue(): Enqueue {
   return {
     queue: "",
@@ -896,6 +1247,8 @@ function createBaseEnqueue(): Enqueue {
     timeLimitMs: 0,
     startWithinMs: undefined,
     startByUnixMs: undefined,
+    links: undefined,
+    signalId: undefined,
   };
 }
 
@@ -939,6 +1292,12 @@ export const Enqueue: MessageFns<Enqueue> = {
     }
     if (message.startByUnixMs !== undefined) {
       writeInt64(writer.uint32(104), message.startByUnixMs);
+    }
+    if (message.links !== undefined) {
+      TaskLinks.encode(message.links, writer.uint32(114).fork()).join();
+    }
+    if (message.signalId !== undefined) {
+      writer.uint32(122).string(message.signalId);
     }
     return writer;
   },
@@ -1061,6 +1420,22 @@ export const Enqueue: MessageFns<Enqueue> = {
             }
 
             message.startByUnixMs = readInt64(reader);
+            continue;
+          }
+          case 14: {
+            if (tag !== 114) {
+              break;
+            }
+
+            message.links = TaskLinks.decode(reader, reader.uint32());
+            continue;
+          }
+          case 15: {
+            if (tag !== 122) {
+              break;
+            }
+
+            message.signalId = reader.string();
             continue;
           }
         }

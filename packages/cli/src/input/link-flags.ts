@@ -1,0 +1,59 @@
+import type { ByKey, ParentTask, Pid, SignalWait, TaskOptions } from '@taskmaster/client';
+import { limits } from '@taskmaster/proto';
+import { type Command, Option } from 'commander';
+import { UsageError } from '../views/cli-errors.ts';
+import { lengthOfTime, pid, queueName, wholeNumber } from './arguments.ts';
+
+/** What connects a new task with others. */
+export interface LinkFlags {
+  readonly waitFor?: number;
+  readonly waitTimeout?: number;
+  readonly onTimeout?: SignalWait['onTimeout'];
+  readonly collect?: true;
+  readonly parentQueue?: string;
+  readonly parentPid?: Pid;
+  readonly parentKey?: string;
+  readonly onFailure?: ParentTask['onFailure'];
+  readonly orderKey?: string;
+}
+
+export function addLinkFlags(command: Command): void {
+  command
+    .option('--order-key <key>', 'run the tasks of the queue with this key one after the other')
+    .option('--wait-for <n>', 'make the task wait for n signals', wholeNumber(1, limits.signals))
+    .option('--wait-timeout <duration>', 'how long it waits for them (default: as long as it takes)', lengthOfTime)
+    .addOption(
+      new Option('--on-timeout <action>', 'what happens then (default: dead-letter)').choices([
+        'dead-letter',
+        'run',
+        'cancel',
+      ]),
+    )
+    .option('--collect', 'keep the results of the tasks that it waits for')
+    .option('--parent-queue <queue>', 'queue of the task that waits for this one (default: the same queue)', queueName)
+    .option('--parent-pid <pid>', 'PID of the task that waits for this one', pid)
+    .addOption(new Option('--parent-key <key>', 'key of the task that waits for this one').conflicts('parentPid'))
+    .addOption(
+      new Option(
+        '--on-failure <action>',
+        'what happens to that task if this one is not completed (default: fail)',
+      ).choices(['fail', 'continue', 'retry']),
+    );
+}
+
+export function linkOptions(queue: string, flags: LinkFlags): Pick<TaskOptions, 'waitsFor' | 'parent' | 'orderKey'> {
+  return { waitsFor: waitOf(flags), parent: parentOf(queue, flags), orderKey: flags.orderKey };
+}
+
+function waitOf({ waitFor: signals, waitTimeout: timeout, onTimeout, collect }: LinkFlags): SignalWait | undefined {
+  if (signals !== undefined) return { signals, timeout, onTimeout, collect };
+  if (timeout === undefined && onTimeout === undefined && collect === undefined) return undefined;
+  throw new UsageError('--wait-timeout, --on-timeout and --collect go with --wait-for');
+}
+
+function parentOf(queue: string, { parentQueue, parentPid, parentKey, onFailure }: LinkFlags): ParentTask | undefined {
+  const task: Pid | ByKey | undefined = parentKey === undefined ? parentPid : { key: parentKey };
+  if (task !== undefined) return { queue: parentQueue ?? queue, task, onFailure };
+  if (parentQueue === undefined && onFailure === undefined) return undefined;
+  throw new UsageError('--parent-queue and --on-failure go with --parent-pid or --parent-key');
+}

@@ -1,0 +1,108 @@
+import { createHash } from 'node:crypto';
+import { ByteReader, ByteWriter, latin1Of } from './bytes.ts';
+import type { Pid } from './ids.ts';
+
+// The signals of a task that waits: a record in a reserved queue of its group, whose payload this is.
+
+const VERSION = 1;
+const ENDS = ['none', 'completed', 'dead-lettered', 'cancelled', 'removed'] as const;
+/** Bytes of an id here: a part of its hash, which is enough to tell 10,000 apart. */
+const ID_BYTES = 8;
+/** Payload of a box. What does not fit is counted and not kept. */
+const BOX_BYTES = 256 * 1024;
+
+const writer = new ByteWriter();
+
+/** How a child has ended. */
+export type ChildEnd = Exclude<(typeof ENDS)[number], 'none'>;
+
+/** What a signal says. */
+export interface KeptSignal {
+  /** The id of the signal. Of a child: empty. */
+  readonly id: string;
+  /** Set: the signal is the end of this child. */
+  readonly child: { readonly queue: string; readonly pid: Pid; readonly end: ChildEnd } | undefined;
+  /** The data of the signal, or the result of the child. */
+  readonly data: Uint8Array;
+}
+
+export interface SignalBox {
+  /** Signals without an id. */
+  readonly bare: number;
+  /** Parts of the hashes of the others, one behind the other. */
+  readonly ids: string;
+  /** Those that say something, in order of arrival. */
+  readonly kept: readonly KeptSignal[];
+  /** How many of these are not kept, because the box is full. */
+  readonly dropped: number;
+}
+
+export const EMPTY_BOX: SignalBox = { bare: 0, ids: '', kept: [], dropped: 0 };
+
+/** How many signals came. */
+export const signalsIn = ({ bare, ids }: SignalBox): number => bare + ids.length / ID_BYTES;
+
+/**
+ * The box with another signal. Undefined: it has come before.
+ * @param isKept whether what it says is kept
+ */
+export function withSignal(box: SignalBox, signal: KeptSignal, isKept: boolean): SignalBox | undefined {
+  const { id, child, data } = signal;
+  const isBare = id === '' && child === undefined;
+  const part = isBare ? '' : idPart(signal);
+  if (!isBare && has(box.ids, part)) return undefined;
+  const counted = { ...box, bare: box.bare + (isBare ? 1 : 0), ids: box.ids + part };
+  if (!isKept) return counted;
+  const bytes = box.kept.reduce((sum, { data: earlier }) => sum + earlier.byteLength, data.byteLength);
+  return bytes > BOX_BYTES - counted.ids.length
+    ? { ...counted, dropped: box.dropped + 1 }
+    : { ...counted, kept: [...box.kept, signal] };
+}
+
+function idPart({ id, child }: KeptSignal): string {
+  const hash = createHash('sha256');
+  if (child === undefined) hash.update('s').update(id, 'utf8');
+  else hash.update('c').update(child.queue, 'utf8').update('\0').update(child.pid, 'latin1');
+  return latin1Of(hash.digest().subarray(0, ID_BYTES));
+}
+
+function has(ids: string, part: string): boolean {
+  for (let at = ids.indexOf(part); at >= 0; at = ids.indexOf(part, at + 1)) if (at % ID_BYTES === 0) return true;
+  return false;
+}
+
+export function encodeBox({ bare, ids, kept, dropped }: SignalBox): Uint8Array {
+  writer.byte(VERSION);
+  writer.number(bare);
+  writer.latin1(ids);
+  writer.number(dropped);
+  writer.number(kept.length);
+  for (const { id, child, data } of kept) {
+    writer.byte(ENDS.indexOf(child?.end ?? 'none'));
+    if (child === undefined) writer.utf8(id);
+    else {
+      writer.utf8(child.queue);
+      writer.latin1(child.pid);
+    }
+    writer.blob(data);
+  }
+  return new Uint8Array(writer.view());
+}
+
+export function decodeBox(bytes: Uint8Array): SignalBox {
+  const from = new ByteReader(bytes);
+  from.version(VERSION, 'box of signals');
+  const bare = from.number();
+  const ids = from.latin1();
+  const dropped = from.number();
+  const kept: KeptSignal[] = [];
+  for (let left = from.number(); left > 0; left--) {
+    const end = ENDS[from.byte()];
+    const isChild = end !== undefined && end !== 'none';
+    const id = isChild ? '' : from.utf8();
+    const child = isChild ? { queue: from.utf8(), pid: from.latin1() as Pid, end } : undefined;
+    // A copy: the bytes may be a view of a larger buffer.
+    kept.push({ id, child, data: Buffer.from(latin1Of(from.blob()), 'latin1') });
+  }
+  return { bare, ids, kept, dropped };
+}

@@ -1,0 +1,244 @@
+import { EnqueueResult, parseQueueName, WhenFull } from '@taskmaster/proto';
+import { describe, expect, test } from 'vitest';
+import type { Pid } from '../../domain/ids.ts';
+import type { OnFailure } from '../../domain/task.ts';
+import {
+  type EngineHarness,
+  type EnqueueSpec,
+  engineHarness,
+  pidsOf,
+  updateCommand,
+} from '../../testing/engine-harness.ts';
+import { putSettings } from '../../testing/put-settings.ts';
+
+const PARENTS = 'g#parents';
+const QUEUE = 'g#children';
+
+/** A parent that waits for its children. */
+const setUp = async (
+  h: EngineHarness,
+  children: readonly string[],
+  onFailure: OnFailure = 'fail',
+  more: Partial<EnqueueSpec> = {},
+) =>
+  h.update({
+    enqueue: [
+      { queue: PARENTS, pid: 'p', waitFor: { signals: children.length, collect: true } },
+      ...children.map((pid) => ({ queue: QUEUE, pid, parent: { queue: PARENTS, pid: 'p', onFailure }, ...more })),
+    ],
+  });
+
+async function seen(h: EngineHarness, queue = PARENTS, pid = 'p') {
+  const command = { queue: parseQueueName(queue), pids: [pid as Pid], includeData: false, includeSignals: true };
+  return (await h.engine.getTasks(command))[0];
+}
+
+const heard = async (h: EngineHarness) =>
+  (await seen(h))?.signals?.kept.map(({ child, data }) => [child?.pid, child?.end, Buffer.from(data).toString()]);
+
+const errorOf = async (h: EngineHarness, queue = `${PARENTS}.dead`) =>
+  (await seen(h, queue))?.state?.history?.failures[0]?.error?.message;
+
+const leaseParents = async (h: EngineHarness) => pidsOf(await h.lease(PARENTS));
+const item = (pid: string) => ({ queue: QUEUE, pid });
+
+describe.each(['in memory', 'after a crash'])('a parent, %s', (where) => {
+  const restart = (h: EngineHarness): Promise<void> => (where === 'in memory' ? Promise.resolve() : h.crash());
+
+  test('is available when its last child is completed, with their results', async () => {
+    await using h = await engineHarness();
+    await setUp(h, ['a', 'b']);
+    await restart(h);
+    const [a, b] = await h.lease(QUEUE, { max: 2 });
+    await h.update({ dequeue: [{ ...item('a'), token: a?.token, result: 'of a' }] });
+    await restart(h);
+    expect(await leaseParents(h)).toEqual([]);
+    await h.update({ dequeue: [{ ...item('b'), token: b?.token }] });
+    await restart(h);
+    expect(await leaseParents(h)).toEqual(['p']);
+    expect(await heard(h)).toEqual([
+      ['a', 'completed', 'of a'],
+      ['b', 'completed', ''],
+    ]);
+    await h.update({ dequeue: [{ queue: PARENTS, pid: 'p' }] });
+    await h.clock.advance(120_000);
+    expect(h.taskRows()).toBe(0);
+  });
+
+  describe.each(['fail', 'continue', 'retry'] as const)('with the policy %s', (onFailure) => {
+    test.each([
+      ['dead-lettered', 'a task that it waits for failed, g#children a: broken'],
+      ['expired', 'a task that it waits for failed, g#children a'],
+      ['cancelled', 'a task that it waits for was cancelled, g#children a: no'],
+      ['not started', 'a task that it waits for was cancelled, g#children a: not started by'],
+      ['removed', 'a task that it waits for was removed, g#children a'],
+      ['queue deleted', 'a task that it waits for was removed, g#children a: its queue was deleted'],
+    ] as const)('hears of a child that was %s', async (how, message) => {
+      await using h = await engineHarness();
+      const startBy = how === 'not started' ? h.clock.now() + 20_000 : undefined;
+      await setUp(h, ['a', 'b'], onFailure, { retry: { maxAttempts: 1 }, startBy });
+      const waits = how === 'cancelled' || how === 'not started';
+      const [a] = waits ? [] : await h.lease(QUEUE, { max: 1, for: 5_000 });
+      await restart(h);
+      if (how === 'dead-lettered') await h.update({ release: [{ ...item('a'), token: a?.token, error: 'broken' }] });
+      if (how === 'expired') await h.clock.advance(6_000);
+      if (how === 'cancelled') await h.update({ dequeue: [{ ...item('a'), cancel: 'no' }] });
+      if (how === 'removed') await h.update({ dequeue: [item('a')] });
+      if (how === 'not started') await h.clock.advance(21_000);
+      if (how === 'queue deleted') await h.engine.deleteQueue(parseQueueName(QUEUE));
+      await restart(h);
+      await h.clock.advance(2_000);
+      const isDeadLetter = how === 'dead-lettered' || how === 'expired';
+      if (onFailure === 'fail' || (onFailure === 'retry' && !isDeadLetter)) {
+        expect(await errorOf(h)).toContain(message);
+        return;
+      }
+      const endsBoth = how === 'not started' || how === 'queue deleted';
+      const left = onFailure === 'retry' ? 2 : endsBoth ? 0 : 1;
+      expect((await seen(h))?.state?.history?.waits?.signals).toBe(left);
+      if (!isDeadLetter || onFailure === 'continue') return;
+      await h.update({ dequeue: [{ queue: `${QUEUE}.dead`, pid: 'a', requeue: true }] });
+      await restart(h);
+      const [again, b] = await h.lease(QUEUE, { max: 2 });
+      await h.update({ dequeue: [again, b].map((task) => ({ ...item(task?.pid ?? ''), token: task?.token })) });
+      expect(await leaseParents(h)).toEqual(['p']);
+    });
+  });
+
+  test('fails if the dead letter of a child that it waits for is removed, or its queue is', async () => {
+    for (const how of ['remove', 'delete'] as const) {
+      await using h = await engineHarness();
+      await setUp(h, ['a'], 'retry');
+      const [a] = await h.lease(QUEUE);
+      await h.update({ release: [{ ...item('a'), token: a?.token, deadLetter: true }] });
+      await restart(h);
+      const dead = `${QUEUE}.dead`;
+      if (how === 'remove') await h.update({ dequeue: [{ queue: dead, pid: 'a' }] });
+      else await h.engine.deleteQueue(parseQueueName(dead));
+      await h.clock.advance(2_000);
+      expect(await errorOf(h)).toContain('a task that it waits for was removed, g#children a');
+    }
+  });
+
+  test('hears of a child that settings keep out', async () => {
+    await using h = await engineHarness();
+    await putSettings(h.engine, QUEUE, { keepOutMs: 60_000 });
+    await h.enqueue(QUEUE, ['a']);
+    const [a] = await h.lease(QUEUE);
+    await h.update({ dequeue: [{ ...item('a'), token: a?.token }] });
+    await restart(h);
+    const { enqueued } = await setUp(h, ['a']);
+    expect(enqueued[1]?.result).toBe(EnqueueResult.ENQUEUE_RESULT_KEPT_OUT);
+    expect(await leaseParents(h)).toEqual(['p']);
+  });
+
+  test('is told once of a child that is enqueued again', async () => {
+    await using h = await engineHarness();
+    await setUp(h, ['a', 'b']);
+    for (let i = 0; i < 2; i++) {
+      const [a] = await h.lease(QUEUE);
+      await h.update({ dequeue: [{ ...item('a'), token: a?.token }] });
+      await restart(h);
+      await h.update({ enqueue: [{ ...item('a'), parent: { queue: PARENTS, pid: 'p' } }] });
+    }
+    expect((await seen(h))?.state?.history?.waits?.signals).toBe(1);
+  });
+
+  test('is told by its key', async () => {
+    await using h = await engineHarness();
+    await h.update({
+      enqueue: [
+        { queue: PARENTS, pid: 'p', key: 'k', waitFor: 1 },
+        { ...item('a'), parent: { queue: PARENTS, key: 'k' } },
+      ],
+    });
+    await restart(h);
+    const [a] = await h.lease(QUEUE);
+    await h.update({ dequeue: [{ ...item('a'), token: a?.token }] });
+    expect(await leaseParents(h)).toEqual(['p']);
+  });
+
+  test('of a parent hears of it, however deep the tree is', async () => {
+    await using h = await engineHarness();
+    const names = ['d', 'c', 'b', 'a'];
+    await h.update({
+      enqueue: names.map((pid, at) => ({
+        ...item(pid),
+        ...(at > 0 && { waitFor: 1 }),
+        ...(at < 3 && { parent: { pid: names[at + 1] as string, queue: QUEUE } }),
+      })),
+    });
+    const [leaf] = await h.lease(QUEUE);
+    await restart(h);
+    await h.update({ release: [{ ...item('d'), token: leaf?.token, deadLetter: true }] });
+    await h.clock.advance(4_000);
+    const dead = await h.lease(`${QUEUE}.dead`, { max: 10 });
+    expect(pidsOf(dead)).toEqual(['a', 'b', 'c', 'd']);
+    expect(dead[0]?.history?.failures[0]?.error?.message).toContain('g#children b: a task that it waits for failed');
+  });
+});
+
+test('children of one update end in one update with their parent', async () => {
+  await using h = await engineHarness();
+  await setUp(h, ['a', 'b']);
+  await h.update({
+    dequeue: [item('a'), { queue: PARENTS, pid: 'p', cancel: 'no' }, item('b')],
+  });
+  expect(await h.waitFor(PARENTS, ['p'])).toMatchObject([{ end: { outcome: 'cancelled' } }]);
+});
+
+test('a child does not collapse into a task that has another parent or none', async () => {
+  await using h = await engineHarness();
+  await h.enqueue(QUEUE, ['a']);
+  await expect(setUp(h, ['a'])).rejects.toMatchObject({ reason: 'TASK_EXISTS' });
+  await h.update({ dequeue: [item('a')] });
+  await setUp(h, ['a']);
+  expect((await setUp(h, ['a'])).enqueued.map(({ result }) => result)).toEqual(
+    Array(2).fill(EnqueueResult.ENQUEUE_RESULT_COLLAPSED),
+  );
+});
+
+test('a child whose parent is gone or does not wait ends as any other', async () => {
+  await using h = await engineHarness();
+  await h.update({
+    enqueue: [
+      { ...item('a'), parent: { queue: 'g#none', pid: 'p' } },
+      { ...item('b'), parent: { queue: QUEUE, pid: 'none' } },
+      { ...item('c'), parent: { queue: QUEUE, key: 'none' } },
+      item('d'),
+      { ...item('e'), parent: { queue: QUEUE, pid: 'd' } },
+    ],
+  });
+  await h.update({ dequeue: ['a', 'b', 'c', 'e'].map(item) });
+  expect(pidsOf(await h.lease(QUEUE, { max: 9 }))).toEqual(['d']);
+});
+
+test('a parent that has failed is in its dead-letter queue at once for those who look', async () => {
+  await using h = await engineHarness();
+  await setUp(h, ['a']);
+  await h.update({ dequeue: [{ ...item('a'), cancel: 'no' }] });
+  expect((await seen(h))?.state).toBeUndefined();
+  expect(await errorOf(h)).toContain('was cancelled');
+});
+
+test.each([
+  [WhenFull.WHEN_FULL_DROP_OLDEST, 'a', 'b'],
+  [WhenFull.WHEN_FULL_DROP_NEWEST, 'b', 'a'],
+])('a parent hears of a child that a full queue drops, by setting %i', async (whenFull, dropped, kept) => {
+  await using h = await engineHarness();
+  await putSettings(h.engine, QUEUE, { maxBacklog: 1, whenFull });
+  await setUp(h, ['a'], 'continue');
+  await h.update({
+    enqueue: [{ ...item('b'), parent: { queue: PARENTS, pid: 'p', onFailure: 'continue' }, orderKey: 'k' }],
+  });
+  expect(await heard(h)).toEqual([[dropped, 'cancelled', '']]);
+  expect(pidsOf(await h.lease(QUEUE, { max: 9 }))).toEqual([kept]);
+});
+
+test('a task that others know is not moved', async () => {
+  await using h = await engineHarness();
+  await setUp(h, ['a']);
+  const command = updateCommand({ dequeue: [item('a')] });
+  const dequeue = command.dequeue.map((one) => ({ ...one, moveTo: parseQueueName('g#other') }));
+  await expect(h.engine.updateTasks({ ...command, dequeue })).rejects.toMatchObject({ reason: 'TASK_CONNECTED' });
+});
