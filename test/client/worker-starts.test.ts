@@ -32,6 +32,19 @@ describe('a worker tells the node', () => {
     await timing.settled();
   });
 
+  test('nothing of quick tasks, however many it leases ahead', async () => {
+    const made = workerSetUp();
+    const { client, queue, timing, engine } = made;
+    await queue.enqueueMany(Array.from({ length: 500 }, (_, at) => ({ data: `${at}` })));
+    await using worker = client.worker(queue, () => {}, { concurrency: 4, prefetch: 100 });
+    worker.start();
+    await timing.settled();
+    await timing.advance(5_000);
+    expect(await engine.pids('g#q')).toEqual([]);
+    expect(engine.leases.some(({ starts, maxTasks }) => starts !== undefined && starts.now < maxTasks)).toBe(true);
+    expect(engine.updates.flatMap(({ renew }) => renew)).toEqual([]);
+  });
+
   test('of a task that was leased ahead and takes longer than a second', async () => {
     const made = workerSetUp();
     const { client, queue, timing } = made;

@@ -51,6 +51,13 @@ describe('a lease of queues on several nodes', () => {
     expect(await counts()).toMatchObject({ available: 3, leased: 3 });
   });
 
+  test('begins only the first tasks of the whole reply at once', async () => {
+    for (const queue of queues) await enqueue(queue, 'a', 'b');
+    const starts = { now: 3, together: 1 };
+    const { tasks } = await client.leaseTasks(aLease({ queues: [...queues], maxTasks: 6, starts }));
+    expect(tasks.map(({ unbegun }) => unbegun)).toEqual([undefined, undefined, undefined, 0, 0, 0]);
+  });
+
   test('whose order does not matter takes tasks from one node after the other', async () => {
     const [a, b, c] = queues as [string, string, string];
     const secondOfA = `${cluster.groupAt(0, 1)}#q${run}`;
