@@ -53,7 +53,7 @@ export class Background {
     this.#sweep(sweepSubscriptions(this));
     this.#sweep(sweepPauses);
     this.#sweep(sweepLimits);
-    this.#sweep(sweepBulkRuns);
+    this.#sweep(sweepBulkRuns());
   }
 
   /** Deletes what a queue that was deleted has left. */

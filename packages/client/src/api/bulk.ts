@@ -96,7 +96,7 @@ export interface BulkPreview {
   readonly queues: number;
   /** Tasks in them. */
   readonly tasks: number;
-  /** Tasks that the preview has looked at: the first 100,000. */
+  /** Tasks that the preview has looked at: the first 100,000, or fewer if this takes more than 5 s. */
   readonly lookedAt: number;
   /** Of these, tasks that match. */
   readonly matched: number;

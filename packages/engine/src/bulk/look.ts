@@ -40,20 +40,32 @@ export interface FoundTask {
   readonly state: TaskState;
 }
 
+/** A task that a look has found. */
+interface LookedAt extends FoundTask {
+  /** How many tasks the look had looked at before it, and with it. */
+  readonly count: number;
+}
+
 /** What a look has found. */
 export interface Found {
   /** Tasks that match by their state. */
-  readonly tasks: readonly FoundTask[];
+  readonly tasks: readonly LookedAt[];
   readonly lookedAt: number;
   /** Where the next look begins. Undefined: there are no more tasks. */
   readonly next: Place | undefined;
 }
 
-/** Bounds of a look, beside its own. */
-export interface Bounds {
-  readonly tasks: number;
-  /** Whether the payloads of the tasks are read then. */
-  readonly withPayloads: boolean;
+/** The first tasks of what was found, at most `most`, and what is behind them. */
+export function firstOf(found: Found, most: number): { readonly first: Found; readonly rest: Found | undefined } {
+  const last = found.tasks[most - 1];
+  if (last === undefined || found.tasks.length === most) return { first: found, rest: undefined };
+  const { queue, pid, count } = last;
+  const next = { queueId: queue.ledger.queueId, after: pid };
+  const tasks = found.tasks.slice(most).map((task) => ({ ...task, count: task.count - count }));
+  return {
+    first: { tasks: found.tasks.slice(0, most), lookedAt: count, next },
+    rest: { tasks, lookedAt: found.lookedAt - count, next: found.next },
+  };
 }
 
 /** The queues that match, in the order of their ids: from one id to another. `except`: the name of a queue that does not. */
@@ -73,15 +85,18 @@ export function queuesOf(
   return found.sort((a, b) => a.ledger.queueId - b.ledger.queueId);
 }
 
-/** Looks for tasks from a place on, in these queues. Other operations have their turns between its reads. */
+/**
+ * Looks for tasks from a place on, in these queues. Other operations have their turns between its reads. `withPayloads`: whether
+ * the payloads of the tasks that it finds are read then.
+ */
 export async function lookFrom(
   engineState: EngineState,
   queues: readonly Queue[],
   { matches }: TaskFilter,
   place: Place,
-  bounds: Bounds,
+  withPayloads: boolean,
 ): Promise<Found> {
-  const tasks: FoundTask[] = [];
+  const tasks: LookedAt[] = [];
   let lookedAt = 0;
   let bytes = 0;
   let read = 0;
@@ -98,11 +113,11 @@ export async function lookFrom(
       const now = engineState.clock.now();
       for (const { pid, state } of page.tasks) {
         const isMatch = matches(state, now);
-        if (isMatch && bounds.withPayloads) bytes += state.dataBytes;
-        const isFull = tasks.length === bounds.tasks || (tasks.length > 0 && bytes > BYTES_AT_ONCE);
+        if (isMatch && withPayloads) bytes += state.dataBytes;
+        const isFull = tasks.length > 0 && bytes > BYTES_AT_ONCE;
         if (isFull || lookedAt === TASKS_AT_ONCE) return { tasks, lookedAt, next: { queueId, after } };
-        if (isMatch) tasks.push({ queue, pid, state });
         lookedAt++;
+        if (isMatch) tasks.push({ queue, pid, state, count: lookedAt });
         after = pid;
       }
       after = page.end;
@@ -126,19 +141,24 @@ async function tasksBehind({ store }: EngineState, queue: Queue, after: Pid): Pr
   using _hold = queue.hold();
   const gte = taskKey(prefix, pidAfter(after));
   const { readyFloor } = queue.ledger;
-  const range = { gte, lt: afterPrefix(prefix) };
   const limit = { rows: ROWS_AT_ONCE, bytes: Number.MAX_SAFE_INTEGER, once: true };
-  const [ready, hidden] = await Promise.all([
+  // Deleted rows slow scans down. So the family with fewer tasks is read only as far as the other one, and not at all if it has
+  // none.
+  const { available, hidden } = queue.ledger;
+  const families = [
     // No available task has a PID below the floor (L2), but there may be many rows of tasks that are gone.
-    store.scan(Family.ready, after < readyFloor ? { ...range, gte: taskKey(prefix, readyFloor) } : range, limit),
-    store.scan(Family.hidden, range, limit),
-  ]);
+    { family: Family.ready, tasks: available, gte: after < readyFloor ? taskKey(prefix, readyFloor) : gte },
+    { family: Family.hidden, tasks: hidden, gte },
+  ].sort((a, b) => b.tasks - a.tasks);
   let end: Pid | undefined;
   const states = new Map<Pid, TaskState>();
-  for (const rows of [ready, hidden]) {
+  for (const { family, tasks, gte } of families) {
+    const lt = end === undefined ? afterPrefix(prefix) : taskKey(prefix, pidAfter(end));
+    if (tasks === 0 || gte >= lt) continue;
+    const rows = await store.scan(family, { gte, lt }, limit);
     for (const { key, value } of rows) states.set(pidOfTaskKey(key), decodeTaskRow(value));
-    const last = rows.length < ROWS_AT_ONCE ? undefined : rows.at(-1);
-    if (last !== undefined && (end === undefined || pidOfTaskKey(last.key) < end)) end = pidOfTaskKey(last.key);
+    const last = rows.at(-1);
+    if (last !== undefined && rows.length === ROWS_AT_ONCE) end = pidOfTaskKey(last.key);
   }
   for (const { pid, now } of queue.pendingChanges()) {
     if (now === undefined) states.delete(pid);

@@ -8,9 +8,9 @@ import { Reads } from '../pending/reads.ts';
 import { BEGINNING, type FoundTask, lookFrom, matchingNow, type Place, queuesOf } from './look.ts';
 import { targetOf } from './run-slice.ts';
 
-/** Tasks that one look of a preview gets. */
-const TASKS_AT_ONCE = 1000;
 const SAMPLES = 10;
+/** For how long a preview looks at tasks, in ms: people wait for it, and headers of large tasks take long to read. */
+const LOOK_MS = 5_000;
 
 /** Counts the tasks that a run would change if it began now. Looks at a bounded number of tasks. */
 export async function previewBulk(engineState: EngineState, { queues, spec }: BulkCommand): Promise<BulkPreview> {
@@ -20,9 +20,10 @@ export async function previewBulk(engineState: EngineState, { queues, spec }: Bu
   const filled = chosen.filter(({ ledger }) => ledger.size > 0);
   const counts = { queues: filled.length, tasks, lookedAt: 0, matched: 0, leased: 0 };
   const samples: TaskView[] = [];
-  const bounds = { tasks: TASKS_AT_ONCE, withPayloads: filter.passes !== undefined };
-  for (let place: Place | undefined = BEGINNING; place && counts.lookedAt < limits.bulkPreviewTasks; ) {
-    const found = await lookFrom(engineState, chosen, filter, place, bounds);
+  const end = engineState.clock.now() + LOOK_MS;
+  const goesOn = (): boolean => counts.lookedAt < limits.bulkPreviewTasks && engineState.clock.now() < end;
+  for (let place: Place | undefined = BEGINNING; place && goesOn(); ) {
+    const found = await lookFrom(engineState, chosen, filter, place, filter.passes !== undefined);
     const matching = await readMatching(engineState, found.tasks, filter);
     const now = engineState.clock.now();
     counts.lookedAt += found.lookedAt;

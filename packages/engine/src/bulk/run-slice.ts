@@ -15,11 +15,11 @@ import { type Objection, type PlannedUpdate, planBatch } from '../operations/pla
 import { TaskDraft } from '../operations/task-draft.ts';
 import { EngineView } from '../pending/engine-view.ts';
 import type { Queue } from '../queues/queue.ts';
-import { type Found, type FoundTask, lookFrom, matchingNow, queuesOf } from './look.ts';
+import { type Found, type FoundTask, firstOf, lookFrom, matchingNow, queuesOf } from './look.ts';
 import { ended, findRun, pidOfRun, putRun, type RunAfter } from './record.ts';
 
 /** Tasks that one atom changes: few enough not to delay other requests. */
-const TASKS_PER_ATOM = 500;
+const TASKS_PER_ATOM = 200;
 /** A run with a rate has so many slices a second. */
 const SLICES_PER_SECOND = 10;
 /** How late a slice may be and still not lower the rate, in ms. */
@@ -29,27 +29,35 @@ const LATE_MS = 1000;
 export interface RunOnNode {
   readonly filter: TaskFilter;
   readonly queues: readonly Queue[];
+  readonly found: FoundAhead;
 }
 
+/** What was found for the next slices of runs. Each slice looks at the present state of its tasks anyway. */
+export type FoundAhead = WeakMap<BulkRunRecord, Found>;
+
 /** Reads when the run began, by the clock of this node. Undefined: it is gone. */
-export async function onThisNode(engineState: EngineState, record: BulkRunRecord): Promise<RunOnNode | undefined> {
+export async function onThisNode(
+  engineState: EngineState,
+  record: BulkRunRecord,
+  found: FoundAhead,
+): Promise<RunOnNode | undefined> {
   const { group } = record.queues;
   const { result: began } = await decide(
     engineState,
     engineState.partitionOf(group),
     (now, reads): Attempt<Instant | undefined> => {
       const draft = new TaskDraft(new EngineView(engineState, now, reads));
-      const found = findRun(draft, group, record.run.id);
+      const own = findRun(draft, group, record.run.id);
       if (draft.needs.length > 0) return { kind: 'needs', needs: draft.needs };
       // The instants of tasks move with the clocks of nodes.
-      return { kind: 'decided', result: found?.task.state.enqueuedAt };
+      return { kind: 'decided', result: own?.task.state.enqueuedAt };
     },
   );
   if (began === undefined) return undefined;
   const { spec } = record.run;
   const { queueId: from, endQueueId: to } = record.stored;
   const queues = queuesOf(engineState, record.queues, { from, to, except: targetOf(spec)?.name });
-  return { filter: taskFilter(spec, began), queues };
+  return { filter: taskFilter(spec, began), queues, found };
 }
 
 /**
@@ -60,14 +68,15 @@ export async function onThisNode(engineState: EngineState, record: BulkRunRecord
 export async function runSlice(
   engineState: EngineState,
   record: BulkRunRecord,
-  { filter, queues }: RunOnNode,
+  { filter, queues, found }: RunOnNode,
 ): Promise<BulkRunRecord | undefined> {
   const { run, stored } = record;
   const { spec } = run;
   const place = { queueId: stored.queueId as QueueId, after: latin1Of(stored.afterPid) as Pid };
-  const withPayloads = filter.passes !== undefined || spec.action === BulkAction.BULK_ACTION_MOVE;
-  const bounds = { tasks: mostTasks(run), withPayloads: withPayloads || spec.action === BulkAction.BULK_ACTION_RETRY };
-  const found = await lookFrom(engineState, queues, filter, place, bounds);
+  const moves = spec.action === BulkAction.BULK_ACTION_MOVE || spec.action === BulkAction.BULK_ACTION_RETRY;
+  const withPayloads = filter.passes !== undefined || moves;
+  const all = found.get(record) ?? (await lookFrom(engineState, queues, filter, place, withPayloads));
+  const { first, rest } = firstOf(all, mostTasks(run));
   const notShown = new Set<Queue>();
   const { group } = record.queues;
   const { result: goesOn, durable } = await decide(
@@ -77,7 +86,7 @@ export async function runSlice(
       const pid = pidOfRun(run.id);
       if (engineState.bulkRuns.of(group)?.get(pid) !== record) return { kind: 'decided', result: false };
       const view = new EngineView(engineState, now, reads, notShown);
-      const { tasks, needs } = matchingNow(view, found.tasks, filter, now);
+      const { tasks, needs } = matchingNow(view, first.tasks, filter, now);
       if (needs.length > 0) return { kind: 'needs', needs };
       const free = tasks.filter(({ state }) => isChangeable(spec, state, now));
       const batch = batchOf(
@@ -90,7 +99,7 @@ export async function runSlice(
       const { draft, outcome } = plan;
       const refusals = [...outcome.refusals.values()];
       const leased = tasks.length - free.length;
-      const after = afterSlice(record, found, { changed: free.length - refusals.length, refusals, leased }, now);
+      const after = afterSlice(record, first, { changed: free.length - refusals.length, refusals, leased }, now);
       putRun(draft, group, after, now);
       if (draft.needs.length > 0) return { kind: 'needs', needs: draft.needs };
       return { kind: 'decided', result: true, changes: { changes: draft.changes, created: draft.created } };
@@ -98,7 +107,9 @@ export async function runSlice(
   );
   await durable;
   // What memory has by now: a cancellation may have come meanwhile.
-  return goesOn ? engineState.bulkRuns.of(group)?.get(pidOfRun(run.id)) : undefined;
+  const after = goesOn ? engineState.bulkRuns.of(group)?.get(pidOfRun(run.id)) : undefined;
+  if (after !== undefined && rest !== undefined) found.set(after, rest);
+  return after;
 }
 
 /** How many tasks the next slice changes at most. */

@@ -8,13 +8,13 @@ import { changeRecords } from '../records/change-records.ts';
 import { bulkRunRecords } from '../records/record-store.ts';
 import type { Sweep } from '../sweeper.ts';
 import { ended, pidOfRun, putRun } from './record.ts';
-import { onThisNode, runSlice } from './run-slice.ts';
+import { type FoundAhead, onThisNode, runSlice } from './run-slice.ts';
 
 /** Slices of a run in one sweep. Then the next run has its turn. */
 const SLICES_AT_ONCE = 10;
 
 /** Does the next slices of bulk runs, and removes runs that ended long ago. */
-export const sweepBulkRuns: Sweep<BulkRunRecord> = {
+export const sweepBulkRuns = (found: FoundAhead = new WeakMap()): Sweep<BulkRunRecord> => ({
   everyMs: 100,
   atOnce: 4,
   *due(engineState) {
@@ -32,13 +32,13 @@ export const sweepBulkRuns: Sweep<BulkRunRecord> = {
       return;
     }
     try {
-      await runSlices(engineState, record, isWritable);
+      await runSlices(engineState, record, found, isWritable);
     } catch (error) {
       if (!(error instanceof StoreCorruptError || error instanceof UnreadableBytesError)) throw error;
       await fail(engineState, record, error.message);
     }
   },
-};
+});
 
 const isDue = ({ until }: BulkRunRecord, now: Instant): boolean => until === undefined || until <= now;
 
@@ -46,8 +46,13 @@ const isDue = ({ until }: BulkRunRecord, now: Instant): boolean => until === und
 const hasRoom = ({ store }: EngineState, { run }: BulkRunRecord): boolean =>
   store.state.kind !== 'full' || run.spec.action === BulkAction.BULK_ACTION_DELETE;
 
-async function runSlices(engineState: EngineState, first: BulkRunRecord, isWritable: () => boolean): Promise<void> {
-  const onNode = await onThisNode(engineState, first);
+async function runSlices(
+  engineState: EngineState,
+  first: BulkRunRecord,
+  found: FoundAhead,
+  isWritable: () => boolean,
+): Promise<void> {
+  const onNode = await onThisNode(engineState, first, found);
   if (onNode === undefined) return;
   let record: BulkRunRecord | undefined = first;
   for (let slices = 0; slices < SLICES_AT_ONCE && isWritable(); slices++) {

@@ -231,7 +231,7 @@ export interface BulkPreview {
   queues: number;
   /** Tasks in them. */
   tasks: number;
-  /** Tasks that the preview has looked at: the first 100,000. */
+  /** Tasks that the preview has looked at: the first 100,000, or fewer if this takes more than 5 s. */
   lookedAt: number;
   /** Of these, tasks that match. */
   matched: number;
