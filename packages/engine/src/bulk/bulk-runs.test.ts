@@ -1,6 +1,8 @@
 import { BulkAction, BulkRunState, BulkTasks, limits, parseQueueName, WhenFull } from '@taskmaster/proto';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { withHeaders } from '../domain/headers.ts';
+import { pidOfTaskKey } from '../domain/keys.ts';
+import { Family, type Store } from '../ports/store.ts';
 import { aBulkSpec, bulkRunOf, cancelBulk, startBulk } from '../testing/bulk-runs.ts';
 import { EngineHarness, type EnqueueSpec, engineHarness, pidsOf } from '../testing/engine-harness.ts';
 import { putSettings } from '../testing/put-settings.ts';
@@ -417,6 +419,24 @@ describe('the end of the node', () => {
     },
     60_000,
   );
+});
+
+test('reads over no rows of tasks that are gone more than once', async () => {
+  await using h = await engineHarness({ config: { cacheBytes: 1 } });
+  const pids = numbered(3000);
+  await h.enqueue(QUEUE, pids);
+  const command = { queues: parseQueueName(QUEUE), spec: aBulkSpec() };
+  const scan = vi.spyOn(h.store as Store, 'scan');
+  const scansOf = (family: Family) =>
+    scan.mock.calls.filter(([of]) => of === family).map(([, { gte, lt }]) => [pidOfTaskKey(gte), pidOfTaskKey(lt)]);
+  await h.engine.bulkRuns.preview(command);
+  expect(scansOf(Family.hidden)).toEqual([]);
+  // A few hidden tasks at the end: they are read as far as the available ones are, and then only there.
+  await h.update({ enqueue: [{ queue: QUEUE, pid: 'z', delay: HOUR }] });
+  scan.mockClear();
+  expect(await h.engine.bulkRuns.preview(command)).toMatchObject({ matched: 3001, lookedAt: 3001 });
+  const ends = scansOf(Family.hidden).map(([, lt]) => lt);
+  expect(ends.slice(0, 5)).toEqual([500, 1000, 1500, 2000, 2500].map((n) => `${pids[n - 1]}\0`));
 });
 
 test('a preview ends after some time, with what it has seen', async () => {

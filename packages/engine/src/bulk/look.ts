@@ -121,6 +121,7 @@ export async function lookFrom(
         after = pid;
       }
       after = page.end;
+      if (lookedAt === TASKS_AT_ONCE && !page.isLast) return { tasks, lookedAt, next: { queueId, after } };
     }
   }
   return { tasks, lookedAt, next: undefined };

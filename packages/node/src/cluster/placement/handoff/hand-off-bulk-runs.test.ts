@@ -37,3 +37,27 @@ test.each([600_000, -600_000])(
     expect(await nodes.run(b.h.counts(QUEUE))).toEqual({ available: 2, leased: 0, delayed: 0 });
   },
 );
+
+test.each([600_000, -600_000])(
+  'a dead letter is as old after a move of its group as before, with a clock that is %i ms ahead',
+  async (bIsAheadMs) => {
+    const nodes = new TwoNodes({ writeMs: 1, syncMs: 1, readMs: 1, bIsAheadMs });
+    await nodes.open();
+    const { a, b } = nodes;
+    await nodes.run(a.h.enqueue(QUEUE, ['a']));
+    const [task] = await nodes.run(a.h.lease(QUEUE));
+    // Without an error it has no failure, which would say when it died.
+    await nodes.run(a.h.update({ release: [{ queue: QUEUE, pid: 'a', token: task?.token, deadLetter: true }] }));
+    await nodes.time.advance(10_000);
+    await nodes.run(Promise.resolve(a.handOffs?.send(P, { nodeId: 'b', address: 'b' })));
+    const retry = { action: BulkAction.BULK_ACTION_RETRY };
+    await nodes.run(startBulk(b.h.engine, `${QUEUE}.dead`, { ...retry, filter: { maxAgeMs: 9_000 } }, 'young'));
+    await nodes.run(startBulk(b.h.engine, `${QUEUE}.dead`, { ...retry, filter: { minAgeMs: 20_000 } }, 'old'));
+    await nodes.time.advance(1000);
+    expect(await nodes.run(b.h.counts(`${QUEUE}.dead`))).toMatchObject({ available: 1 });
+    const between = { minAgeMs: 9_000, maxAgeMs: 20_000 };
+    await nodes.run(startBulk(b.h.engine, `${QUEUE}.dead`, { ...retry, filter: between }, 'between'));
+    await nodes.time.advance(1000);
+    expect(await nodes.run(b.h.counts(QUEUE))).toMatchObject({ available: 1 });
+  },
+);
