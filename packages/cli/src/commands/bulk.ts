@@ -65,7 +65,7 @@ export function addBulk(program: Command, runner: Runner): void {
   const add = (action: BulkAction, does: string): Command => withFilter(bulk.command(action).summary(does), does);
   const run = (action: BulkAction, queues: string, { reason, delay, runAt, ...flags }: ActionFlags, to?: string) => {
     const options = { action, queues, to, reason, hide: runAt ?? delay, ...choiceOf(flags) };
-    if (!flags.preview) assertCanAsk(runner.shell, flags.yes ?? false, `${action}s tasks of ${queues}`);
+    if (!flags.preview) assertCanAsk(runner.shell, flags.yes ?? false, `starts to ${action} tasks of ${queues}`);
     return runner.connected((session) => runBulk(session, options, flags), [queues]);
   };
   add('retry', 'put dead letters back into the queues that they came from').action(
