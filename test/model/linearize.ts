@@ -1,4 +1,5 @@
 import type { HistoryEvent } from '@taskmaster/cli/testing/history';
+import { SeededRandom } from '@taskmaster/engine/testing';
 import { explainCancelled, explainLease } from './explain-lease.ts';
 import {
   explainCounts,
@@ -46,24 +47,34 @@ const CHANGED_NOTHING = new Set([
   'STORE_FAILED',
 ]);
 
-export function linearize(history: readonly HistoryEvent[], setting: Setting, maxSteps = 4_000): Verdict {
-  return new Search(history, setting, maxSteps).run();
+/**
+ * Steps of each pass. A pass that has made a wrong choice early tries all orders of what follows. So the next one begins anew,
+ * with other choices here and there, and knows the dead ends of those before.
+ */
+const STEPS: readonly number[] = Array.from({ length: 12 }, () => 800);
+/** How often a later pass tries another event first than the most likely one. */
+const OTHERS = 0.3;
+
+export function linearize(history: readonly HistoryEvent[], setting: Setting): Verdict {
+  return new Search(history, setting).run();
 }
 
 class Search {
   readonly #events: readonly HistoryEvent[];
   readonly #setting: Setting;
-  readonly #maxSteps: number;
   readonly #done = new Set<HistoryEvent>();
   /** Dead ends: keys of the finished events and the world. */
   readonly #visited = new Set<string>();
+  readonly #random = new SeededRandom(1);
+  #pass = 0;
   #steps = 0;
+  #mostSteps = 0;
   /** True if not all worlds were tried: then a search that finds nothing proves nothing. */
   #isCut = false;
   #furthest: readonly HistoryEvent[] = [];
   #stuckAt: readonly HistoryEvent[] = [];
 
-  constructor(history: readonly HistoryEvent[], setting: Setting, maxSteps: number) {
+  constructor(history: readonly HistoryEvent[], setting: Setting) {
     this.#events = inLikelyOrder(history, setting);
     this.#setting = {
       ...setting,
@@ -71,13 +82,18 @@ class Search {
         this.#isCut = true;
       },
     };
-    this.#maxSteps = maxSteps;
   }
 
   run(): Verdict {
-    if (this.#explain(new World(), 0)) return { kind: 'explained', steps: this.#steps };
-    if (this.#isCut || this.#steps >= this.#maxSteps) return { kind: 'undecided', steps: this.#steps };
-    return { kind: 'impossible', explained: this.#furthest, stuckAt: this.#stuckAt };
+    for (const steps of STEPS) {
+      this.#mostSteps = this.#steps + steps;
+      this.#done.clear();
+      if (this.#explain(new World(), 0)) return { kind: 'explained', steps: this.#steps };
+      if (this.#steps > this.#mostSteps) this.#pass++;
+      else if (this.#isCut) break;
+      else return { kind: 'impossible', explained: this.#furthest, stuckAt: this.#stuckAt };
+    }
+    return { kind: 'undecided', steps: this.#steps };
   }
 
   #explain(reached: World, latestCall: number): boolean {
@@ -97,17 +113,25 @@ class Search {
       this.#furthest = [...this.#done];
       this.#stuckAt = candidates;
     }
-    for (const event of candidates) {
+    for (const event of this.#inOrder(candidates)) {
       const called = Math.max(latestCall, event.calledSeq);
       for (const { world: after, done } of this.#stepsOf(world, event)) {
-        if (this.#steps > this.#maxSteps) return false;
+        if (this.#steps > this.#mostSteps) return false;
         if (done) this.#done.add(event);
         if (this.#explain(after, called)) return true;
         this.#done.delete(event);
       }
     }
+    // Not all of it was tried.
+    if (this.#steps > this.#mostSteps) return false;
     this.#visited.add(key ?? this.#key(world, latestCall));
     return false;
+  }
+
+  #inOrder(candidates: readonly HistoryEvent[]): readonly HistoryEvent[] {
+    if (this.#pass === 0 || candidates.length < 2 || !this.#random.chance(OTHERS)) return candidates;
+    const first = this.#random.pick(candidates);
+    return [first, ...candidates.filter((event) => event !== first)];
   }
 
   /** The world at the time of the earliest call among the candidates, because no event can happen before. */
