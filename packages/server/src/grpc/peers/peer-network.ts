@@ -117,7 +117,8 @@ function send(
     const made = client.makeUnaryRequest(path, asIs, asIs, bytes, metadata, { deadline }, (error, message) => {
       ended = { error, message };
     });
-    const onAbort = (): void => made.cancel();
+    // grpc-js tells the node only if it is not cancelled in the turn in which it was made.
+    const onAbort = (): void => void setImmediate(() => made.cancel());
     signal?.addEventListener('abort', onAbort, { once: true });
     // This event comes last and has the trailers, which the callback does not get.
     made.on('status', ({ metadata: trailers }) => {
