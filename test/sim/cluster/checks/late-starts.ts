@@ -63,7 +63,7 @@ function startsOf(event: HistoryEvent): Start[] {
 /**
  * Whether a lease before this place of the history may have had the task in time, although its reply does not show it: it was
  * lost, or the task was given back. A router asks several nodes for a request about several groups, and gives back what is too
- * much.
+ * much, or comes too late.
  */
 function mayHaveStarted(
   { item, event }: Start,
@@ -74,7 +74,9 @@ function mayHaveStarted(
   return leases.some(({ call, outcome, calledSeq, calledAt, endedSeq }) => {
     const isBefore = calledSeq < before && endedSeq > event.calledSeq && calledAt <= latest;
     if (!isBefore || !call.queues.includes(item.queue)) return false;
+    if (outcome.kind !== 'leased') return true;
     const isOfOneGroup = new Set(call.queues.map((queue) => queue.split('#')[0])).size === 1;
-    return outcome.kind !== 'leased' || !isOfOneGroup || outcome.tasks.some(({ data }) => data === item.data);
+    const mayGiveBack = !isOfOneGroup && (call.waitMs > 0 || outcome.tasks.length >= call.maxTasks);
+    return mayGiveBack || outcome.tasks.some(({ data }) => data === item.data);
   });
 }
