@@ -43,7 +43,7 @@ describe('the engine behaves like the model', () => {
         if ((await check(scenario)) === 'undecided') undecided++;
       });
       await fc.assert(property, { seed, numRuns });
-      // A search that ends without a verdict finds no fault. One long search left 3 %, several short ones leave about half of them.
+      // A search without a verdict finds no fault. One long search left 3 %, several short ones leave about half of them.
       expect(undecided / numRuns).toBeLessThan(0.03);
     },
     numRuns * 200,
