@@ -98,7 +98,7 @@ test.each<[string, object, RegExp]>([
   expect(() => client.events('shop#*', options)).toThrow(message);
 });
 
-test.each(['x', '1', '99999-1', '0-999999999'])('the position %s is refused', async (after) => {
+test.each(['x', '1', '99999-1'])('the position %s is refused', async (after) => {
   const { client } = clientSetUp();
   await expect(client.events('shop#*', { after, follow: false }).next()).rejects.toMatchObject({
     reason: 'INVALID_ARGUMENT',

@@ -405,7 +405,14 @@ export class EngineState {
   readEvents(command: ReadEventsCommand, signal: CallSignal | undefined): Promise<EventPage | undefined> {
     const id = this.partitionOf(command.group);
     const { lastTicket } = this.#partition(id);
-    return this.events.read(command, { id, lastTicket, durable: () => this.durable() }, signal);
+    const partition = { id, lastTicket, mark: () => this.markReaders(id), durable: () => this.durable() };
+    return this.events.read(command, partition, signal);
+  }
+
+  /** Commits an atom that changes nothing, and says which groups of the partition are read. Without readers there is none. */
+  markReaders(id: PartitionId): void {
+    if (!this.events.isRead(id) || this.#failure || !this.holdings.canCommit(id)) return;
+    this.commit({ partition: id, at: this.clock.now(), changes: NONE });
   }
 
   /** Writes all stale rows, a part with each group: one large write would delay the callers that wait for its group. */

@@ -22,6 +22,7 @@ Options:
   --pauses         queues are paused and resumed during the faults, and no task of a paused one may be leased
   --limits         queues are limited during the faults: no task may be leased beyond a limit, and no slot may be lost
   --starts         some tasks must start by an instant, and none may be leased for the first time from then on
+  --readers        the events of all groups are read during the faults, and must tell which tasks are there in the end
   --trace          prints every event of the seed; with --json on standard error
   --json           one JSON object on standard output: seeds, operations, faults by kind, simulatedHours, violations
   --help
@@ -42,6 +43,7 @@ export type Arguments =
       readonly pauses: boolean;
       readonly limits: boolean;
       readonly starts: boolean;
+      readonly readers: boolean;
       readonly trace: boolean;
       readonly json: boolean;
     };
@@ -55,7 +57,7 @@ export class UsageError extends Error {
 export function readArguments(argv: readonly string[]): Arguments {
   const values = parse(argv);
   if (values.help) return { kind: 'help' };
-  const { seed, trace, json, schedules, pauses, limits, starts, ...rest } = values;
+  const { seed, trace, json, schedules, pauses, limits, starts, readers, ...rest } = values;
   const { 'bulk-runs': bulkRuns, 'old-copies': oldCopies } = rest;
   if (seed !== undefined && (values.seeds !== undefined || values['first-seed'] !== undefined)) {
     throw new UsageError('--seed plays one seed: it cannot be used with --seeds or --first-seed');
@@ -72,6 +74,7 @@ export function readArguments(argv: readonly string[]): Arguments {
     pauses,
     limits,
     starts,
+    readers,
     trace,
     json,
   };
@@ -92,6 +95,7 @@ function parse(argv: readonly string[]) {
         pauses: { type: 'boolean', default: false },
         limits: { type: 'boolean', default: false },
         starts: { type: 'boolean', default: false },
+        readers: { type: 'boolean', default: false },
         trace: { type: 'boolean', default: false },
         json: { type: 'boolean', default: false },
         help: { type: 'boolean', short: 'h', default: false },

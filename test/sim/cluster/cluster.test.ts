@@ -37,6 +37,11 @@ async function playLimits(seed: number): Promise<void> {
   expect(violations, `npm run sim -- --seed ${seed} --limits --starts --trace`).toEqual([]);
 }
 
+async function playReaders(seed: number): Promise<void> {
+  const { violations } = await simulate({ seed, readers: true });
+  expect(violations, `npm run sim -- --seed ${seed} --readers --trace`).toEqual([]);
+}
+
 describe('a whole cluster with random faults keeps the contract', () => {
   const beginnings = Array.from({ length: Math.ceil(SEEDS / AT_ONCE) }, (_, index) => FIRST + index * AT_ONCE);
   test.each(beginnings)('from seed %i on', async (first) => {
@@ -67,8 +72,12 @@ describe('a whole cluster with random faults keeps the contract', () => {
     for (let seed = FIRST; seed < FIRST + SEEDS / 4; seed++) await playLimits(seed);
   });
 
+  test('and what events tell is there in the end', async () => {
+    for (let seed = FIRST; seed < FIRST + SEEDS / 4; seed++) await playReaders(seed);
+  });
+
   test(`from the new seed ${NEW} on`, async () => {
-    const plays = [playSchedules, play, playPauses, playLimits];
+    const plays = [playSchedules, play, playPauses, playLimits, playReaders];
     for (let seed = NEW; seed < NEW + NEW_SEEDS; seed++) await plays[seed % plays.length]?.(seed);
   });
 });

@@ -28,7 +28,7 @@ async function main(args: Arguments): Promise<number> {
     process.stdout.write(HELP);
     return 0;
   }
-  const { first, seeds, steps, oldCopies, schedules, bulkRuns, pauses, limits, starts, json } = args;
+  const { first, seeds, steps, oldCopies, schedules, bulkRuns, pauses, limits, starts, readers, json } = args;
   const flags = [
     `--steps ${steps}`,
     oldCopies && '--old-copies',
@@ -37,6 +37,7 @@ async function main(args: Arguments): Promise<number> {
     pauses && '--pauses',
     limits && '--limits',
     starts && '--starts',
+    readers && '--readers',
   ]
     .filter(Boolean)
     .join(' ');
@@ -46,7 +47,18 @@ async function main(args: Arguments): Promise<number> {
   for (let seed = first; seed < first + seeds && !interrupted; seed++) {
     if (seeds > 1)
       showProgress(`seed ${seed}, ${seed - first} of ${seeds} played, ${summary.failed} broke the contract`);
-    const result = await simulate({ seed, steps, oldCopies, schedules, bulkRuns, pauses, limits, starts, trace });
+    const result = await simulate({
+      seed,
+      steps,
+      oldCopies,
+      schedules,
+      bulkRuns,
+      pauses,
+      limits,
+      starts,
+      readers,
+      trace,
+    });
     summary.add(result);
     if (result.violations.length === 0 || json) continue;
     showProgress('');

@@ -6,6 +6,7 @@ import { Ways } from './calls/ways.ts';
 import { Workload } from './calls/workload.ts';
 import { acrossLives } from './checks/all-lives.ts';
 import { BulkRuns } from './checks/bulk-runs.ts';
+import { EventReaders } from './checks/event-readers.ts';
 import { findEverything, outOfLine } from './checks/final-state.ts';
 import { HolderChanges } from './checks/holder-changes.ts';
 import { KeptGroups } from './checks/kept-groups.ts';
@@ -45,6 +46,8 @@ export interface SimulationOptions {
   readonly limits?: boolean;
   /** True if some tasks must start by an instant. Default false. */
   readonly starts?: boolean;
+  /** True if the events of all groups are read during the faults. Default false. */
+  readonly readers?: boolean;
   /** Receives one line for each event. */
   readonly trace?: ((line: string) => void) | undefined;
 }
@@ -77,6 +80,7 @@ class Simulation {
   readonly #bulkRuns: BulkRuns | undefined;
   readonly #paused: PausedQueues | undefined;
   readonly #limited: LimitedQueues | undefined;
+  readonly #readers: EventReaders | undefined;
   readonly #holders: HolderChanges;
 
   constructor({
@@ -88,6 +92,7 @@ class Simulation {
     pauses = false,
     limits = false,
     starts = false,
+    readers = false,
     trace,
   }: SimulationOptions) {
     this.#seed = seed;
@@ -150,6 +155,8 @@ class Simulation {
       hasStarts: starts,
     });
     const way = () => this.#ways.pick();
+    const traced = (line: () => string): void => this.#trouble.trace(line);
+    this.#readers = readers ? new EventReaders({ cluster, sleep, way, trace: traced }) : undefined;
     const operator = { cluster, history: this.#history, sleep, way };
     this.#paused = pauses ? new PausedQueues({ ...operator, random: random.fork() }) : undefined;
     const diskFaults = (): number => this.#faults.ofDisks;
@@ -179,6 +186,7 @@ class Simulation {
     await cluster.run(this.#faults.join());
     await this.#scheduled?.put();
     await this.#bulkRuns?.start();
+    this.#readers?.start();
     for (let more = 1; more < FIRST_NODES; more++) {
       void this.#faults.join();
       await cluster.pass(50 + this.#random.int(500));
@@ -194,13 +202,19 @@ class Simulation {
     const { trouble, history } = { trouble: this.#trouble, history: this.#history };
     trouble.trace(() => 'peace');
     this.#faults.end();
-    const stopped = Promise.all([this.#workload.stop(), this.#paused?.stop(), this.#limited?.stop()]);
+    const stopped = Promise.all([
+      this.#workload.stop(),
+      this.#paused?.stop(),
+      this.#limited?.stop(),
+      this.#readers?.stop(),
+    ]);
     const unsettled = await settleCluster(cluster, this.#faults, this.#ways.routes);
     for (const problem of unsettled) trouble.report(problem);
     await cluster.time.run(stopped, CALLS_END_MS);
     if (unsettled.length > 0) return;
     await this.#paused?.endAll();
     const lostSlots = await this.#limited?.endAll();
+    const untold = await this.#readers?.violations();
     const found = await findEverything(cluster, this.#ways.pickProxy());
     const { lost, oldCopies } = this.#faults;
     const givenUp = new Set([...lost, ...oldCopies.partitions]);
@@ -218,6 +232,7 @@ class Simulation {
       ...(this.#paused?.violations(served) ?? []),
       ...(this.#limited?.violations(served) ?? []),
       ...(lostSlots ?? []),
+      ...(untold ?? []),
       ...lateStarts(served, found.first, this.#holders),
       ...acrossLives(new KeptGroups(this.#faults.oldCopies.partitions, PARTITIONS).events(history.events)),
     ];

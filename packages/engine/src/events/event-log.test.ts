@@ -38,7 +38,7 @@ class Reader {
 async function withReader(options: HarnessOptions = {}) {
   const h = await engineHarness(options);
   const reader = new Reader(h);
-  await reader.read();
+  await h.clock.run(reader.read());
   return { h, reader };
 }
 
@@ -133,13 +133,22 @@ describe('a reader', () => {
   });
 });
 
-test.each(['999-1', '0-99999', '0-99999-1'])('the position %s of nowhere is refused', async (after) => {
+test('a position of another partition is refused', async () => {
   const { h } = await withReader({ config: { partitions: 1 } });
   await using _ = h;
-  expect(await refusalOf(h.readEvents('g#*', { after }))).toMatchObject({
+  expect(await refusalOf(h.readEvents('g#*', { after: '1-1' }))).toMatchObject({
     reason: 'INVALID_ARGUMENT',
     metadata: { field: 'after' },
   });
+});
+
+test.each(['0-99999', '0-99999-1'])('the position %s, which no node has given, is too old', async (after) => {
+  const { h, reader } = await withReader({ config: { partitions: 1 } });
+  await using _ = h;
+  reader.after = after;
+  expect(await reader.read()).toEqual(['missed']);
+  await h.enqueue(QUEUE, ['a']);
+  expect(await reader.read()).toEqual(['ENQUEUED a']);
 });
 
 describe('a reader that was away', () => {
@@ -244,7 +253,7 @@ describe('a group that moves', () => {
     const from = await engineHarness(options);
     await from.clock.run(from.engine.partitions.claim([{ id: P, epoch: 1 }]));
     const reader = new Reader(from);
-    await reader.read();
+    await from.clock.run(reader.read());
     await from.clock.run(from.enqueue(QUEUE, ['a']));
     const waiting = reader.read({ wait: MINUTE, pid: 'none' });
     await from.clock.advance(10);
@@ -270,7 +279,7 @@ describe('a group that moves', () => {
     const { from, to, reader, waited } = await moved((from) => from.enqueue(QUEUE, ['b']));
     expect(waited).toEqual([]);
     await to.clock.run(to.enqueue(QUEUE, ['c']));
-    expect(await reader.read({}, to)).toEqual(['ENQUEUED c']);
+    expect(await to.clock.run(reader.read({}, to))).toEqual(['ENQUEUED c']);
     expect(await refusalOf(from.clock.run(from.readEvents('g#*')))).toMatchObject({ reason: 'NOT_HOLDER' });
   });
 
@@ -285,9 +294,9 @@ describe('a group that moves', () => {
       ? { ticket: to.engine.partitions.ticketsOf(P)?.lastTicket }
       : { ticket: 0 };
     reader.after = `${P}-${Number(ticket) - 3}`;
-    expect(await reader.read({}, to)).toEqual(['ENQUEUED b', 'ENQUEUED c', 'ENQUEUED d']);
+    expect(await to.clock.run(reader.read({}, to))).toEqual(['ENQUEUED b', 'ENQUEUED c', 'ENQUEUED d']);
     reader.after = `${P}-${Number(ticket) - 4}`;
-    expect((await reader.read({}, to))[0]).toBe('missed');
+    expect((await to.clock.run(reader.read({}, to)))[0]).toBe('missed');
   });
 });
 

@@ -25,6 +25,8 @@ const MOST_GROUPS = 10_000;
 /** Readers that look before other calls have their turn. */
 const LOOKS_AT_ONCE = 500;
 const RETRY_MS = 1_000;
+/** Before the first atom of any partition. */
+const BEFORE_ALL = -1 as Ticket;
 const NONE: readonly never[] = [];
 
 export interface EventLogDeps {
@@ -33,6 +35,16 @@ export interface EventLogDeps {
   readonly maxBytes: number;
   /** Limit of the readers that wait. */
   readonly maxReaders: number;
+}
+
+/** A partition whose events are read. */
+interface ReadPartition {
+  readonly id: PartitionId;
+  readonly lastTicket: Ticket;
+  /** Commits an atom that says which groups are read. */
+  readonly mark: () => void;
+  /** Resolves when all that is committed is durable. */
+  readonly durable: () => Promise<void>;
 }
 
 /** What an event log knows of a partition with readers. */
@@ -50,7 +62,8 @@ interface WatchedPartition {
  * What has happened in groups that have readers. Without readers it costs a look into an empty map for each atom.
  *
  *  V1  From its first reader on, the atoms of a partition say in their log entries what they do in the groups that are read. So
- *      a restart, a hand-off and this log have the same events. A group has none behind a gap: its readers are told.
+ *      a restart, a hand-off and this log have the same events. The first read of a group commits an atom that says so, and so
+ *      does the last moment before a hand-off. A group has no events behind a gap: its readers are told.
  *  V2  A reader gets only what is durable, so that no other atom ever has a ticket that it was told.
  *  V3  A reader that waits holds no events, and a commit waits for no reader: readers look in slices between other calls.
  */
@@ -93,6 +106,11 @@ export class EventLog {
     return this.#groups > 0;
   }
 
+  /** Whether a group of the partition has readers, or had one a while ago. */
+  isRead(id: PartitionId): boolean {
+    return this.#partitions.has(id);
+  }
+
   watches({ partition, ledger }: Pick<Queue, 'partition' | 'ledger'>): boolean {
     return this.#partitions.get(partition)?.groups.has(ledger.name.group) ?? false;
   }
@@ -131,21 +149,22 @@ export class EventLog {
   }
 
   /**
-   * Reads events, or waits for one. `durable` resolves when all that is committed is durable, `lastTicket` is that of the
-   * partition. Rejects with a `Refusal`.
+   * Reads events, or waits for one. Rejects with a `Refusal`. Undefined: the partition was given up meanwhile.
    */
   async read(
     command: ReadEventsCommand,
-    partition: { readonly id: PartitionId; readonly lastTicket: Ticket; readonly durable: () => Promise<void> },
+    partition: ReadPartition,
     signal: CallSignal | undefined,
   ): Promise<EventPage | undefined> {
-    const { after = { partition: partition.id, ticket: partition.lastTicket, count: 0 } } = command;
-    if (after.partition !== partition.id || after.ticket > partition.lastTicket) throw noPosition();
+    const { id, lastTicket } = partition;
+    const { after: asked = { partition: id, ticket: lastTicket, count: 0 } } = command;
+    if (asked.partition !== id) throw noPosition();
+    // The partition has begun anew, by a clock that is behind. What was before is lost.
+    const after = asked.ticket <= lastTicket ? asked : { ...asked, ticket: BEFORE_ALL };
     const { clock, maxReaders } = this.#deps;
-    const watched = this.#watch(partition.id, partition.lastTicket);
+    const watched = this.#watch(id, lastTicket);
     const group = this.#groupOf(watched, command.group, partition);
     await partition.durable();
-    // The partition was given up.
     if (watched.groups.get(command.group) !== group) return undefined;
     group.readAt = clock.now();
     const page = group.page(after, command, watched.durable);
@@ -236,11 +255,7 @@ export class EventLog {
   }
 
   /** The group, which is read from now on. */
-  #groupOf(
-    watched: WatchedPartition,
-    name: string,
-    { id, lastTicket }: { readonly id: PartitionId; readonly lastTicket: Ticket },
-  ): WatchedGroup {
+  #groupOf(watched: WatchedPartition, name: string, { id, lastTicket, mark }: ReadPartition): WatchedGroup {
     const known = watched.groups.get(name);
     if (known !== undefined) return known;
     const now = this.#deps.clock.now();
@@ -252,6 +267,7 @@ export class EventLog {
     }
     const group = new WatchedGroup(name, id, lastTicket, now);
     this.#add(watched, group);
+    mark();
     return group;
   }
 

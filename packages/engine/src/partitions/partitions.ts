@@ -232,6 +232,8 @@ export class Partitions implements PartitionHost {
     // A node that knows by now that it is no member, or that its data is old, must not send it.
     if (holding?.kind !== 'serving' || !holdings.canCommit(id))
       throw new ExportBrokenError(`partition ${id} is not served here`);
+    // So that the target keeps the events of the groups that are read, from its first change on.
+    this.#deps.engineState()?.markReaders(id);
     holdings.freeze(id, holding.epoch);
   }
 
