@@ -20,10 +20,10 @@ const MIB = 2 ** 20;
 const BUDGET_KIB: Readonly<Record<string, number>> = {
   '@taskmaster/backup': 100,
   '@taskmaster/cli': 180,
-  '@taskmaster/client': 180,
-  '@taskmaster/engine': 290,
+  '@taskmaster/client': 200,
+  '@taskmaster/engine': 340,
   '@taskmaster/node': 200,
-  '@taskmaster/proto': 220,
+  '@taskmaster/proto': 260,
   '@taskmaster/proxy': 100,
   '@taskmaster/server': 290,
 };
