@@ -42,6 +42,11 @@ async function playReaders(seed: number): Promise<void> {
   expect(violations, `npm run sim -- --seed ${seed} --readers --trace`).toEqual([]);
 }
 
+async function playFlows(seed: number): Promise<void> {
+  const { violations } = await simulate({ seed, flows: true });
+  expect(violations, `npm run sim -- --seed ${seed} --flows --trace`).toEqual([]);
+}
+
 describe('a whole cluster with random faults keeps the contract', () => {
   const beginnings = Array.from({ length: Math.ceil(SEEDS / AT_ONCE) }, (_, index) => FIRST + index * AT_ONCE);
   test.each(beginnings)('from seed %i on', async (first) => {
@@ -76,8 +81,12 @@ describe('a whole cluster with random faults keeps the contract', () => {
     for (let seed = FIRST; seed < FIRST + SEEDS / 4; seed++) await playReaders(seed);
   });
 
+  test('while tasks wait for each other and for their order', async () => {
+    for (let seed = FIRST; seed < FIRST + SEEDS / 4; seed++) await playFlows(seed);
+  });
+
   test(`from the new seed ${NEW} on`, async () => {
-    const plays = [playSchedules, play, playPauses, playLimits, playReaders];
+    const plays = [playSchedules, play, playPauses, playLimits, playReaders, playFlows];
     for (let seed = NEW; seed < NEW + NEW_SEEDS; seed++) await plays[seed % plays.length]?.(seed);
   });
 });

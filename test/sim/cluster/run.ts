@@ -28,12 +28,13 @@ async function main(args: Arguments): Promise<number> {
     process.stdout.write(HELP);
     return 0;
   }
-  const { first, seeds, steps, oldCopies, schedules, bulkRuns, pauses, limits, starts, readers, json } = args;
+  const { first, seeds, steps, oldCopies, schedules, bulkRuns, flows, pauses, limits, starts, readers, json } = args;
   const flags = [
     `--steps ${steps}`,
     oldCopies && '--old-copies',
     schedules && '--schedules',
     bulkRuns && '--bulk-runs',
+    flows && '--flows',
     pauses && '--pauses',
     limits && '--limits',
     starts && '--starts',
@@ -53,6 +54,7 @@ async function main(args: Arguments): Promise<number> {
       oldCopies,
       schedules,
       bulkRuns,
+      flows,
       pauses,
       limits,
       starts,

@@ -8,6 +8,7 @@ import { acrossLives } from './checks/all-lives.ts';
 import { BulkRuns } from './checks/bulk-runs.ts';
 import { EventReaders } from './checks/event-readers.ts';
 import { findEverything, outOfLine } from './checks/final-state.ts';
+import { Flows } from './checks/flows.ts';
 import { HolderChanges } from './checks/holder-changes.ts';
 import { KeptGroups } from './checks/kept-groups.ts';
 import { lateStarts } from './checks/late-starts.ts';
@@ -40,6 +41,8 @@ export interface SimulationOptions {
   readonly schedules?: boolean;
   /** True if bulk runs move tasks during the faults. Default false. */
   readonly bulkRuns?: boolean;
+  /** True if tasks wait for each other during the faults. Default false. */
+  readonly flows?: boolean;
   /** True if queues are paused and resumed during the faults. Default false. */
   readonly pauses?: boolean;
   /** True if queues are limited during the faults. Default false. */
@@ -78,6 +81,7 @@ class Simulation {
   readonly #workload: Workload;
   readonly #scheduled: ScheduledRuns | undefined;
   readonly #bulkRuns: BulkRuns | undefined;
+  readonly #flows: Flows | undefined;
   readonly #paused: PausedQueues | undefined;
   readonly #limited: LimitedQueues | undefined;
   readonly #readers: EventReaders | undefined;
@@ -89,6 +93,7 @@ class Simulation {
     oldCopies = false,
     schedules = false,
     bulkRuns = false,
+    flows = false,
     pauses = false,
     limits = false,
     starts = false,
@@ -163,6 +168,7 @@ class Simulation {
     this.#limited = limits
       ? new LimitedQueues({ ...operator, random: random.fork(), holders: this.#holders, diskFaults })
       : undefined;
+    this.#flows = flows ? new Flows(cluster, random.fork()) : undefined;
   }
 
   async run(): Promise<SimulationResult> {
@@ -186,6 +192,7 @@ class Simulation {
     await cluster.run(this.#faults.join());
     await this.#scheduled?.put();
     await this.#bulkRuns?.start();
+    await this.#flows?.start();
     this.#readers?.start();
     for (let more = 1; more < FIRST_NODES; more++) {
       void this.#faults.join();
@@ -193,6 +200,7 @@ class Simulation {
     }
     for (let step = 0; step < this.#steps; step++) {
       this.#faults.befall();
+      this.#flows?.step();
       await cluster.pass(1 + this.#random.int(STEP_MS));
     }
   }
@@ -220,6 +228,7 @@ class Simulation {
     const givenUp = new Set([...lost, ...oldCopies.partitions]);
     const scheduled = await this.#scheduled?.violations(givenUp);
     const inBulk = await this.#bulkRuns?.violations(givenUp);
+    const inFlows = await this.#flows?.violations(givenUp);
     const kept = new KeptGroups(this.#faults.lost, PARTITIONS);
     const [events, tasks] = [kept.events(history.events), kept.tasks(found.tasks)];
     const served = new KeptGroups(givenUp, PARTITIONS).events(events);
@@ -229,6 +238,7 @@ class Simulation {
       ...outOfLine(events, tasks),
       ...(scheduled ?? []),
       ...(inBulk ?? []),
+      ...(inFlows ?? []),
       ...(this.#paused?.violations(served) ?? []),
       ...(this.#limited?.violations(served) ?? []),
       ...(lostSlots ?? []),
