@@ -75,6 +75,7 @@ export function newTasks(queue: string, count: number, bytes?: number): Enqueue[
     headers: NO_ENTRIES,
     key: '',
     timeLimitMs: 0,
+    limitKey: '',
     topic: '',
   }));
 }

@@ -21,6 +21,7 @@ describe('settings of queues', () => {
         timeLimit: 5000,
         maxBacklog: undefined,
         whenFull: undefined,
+        fairTurns: undefined,
       },
     ]);
     expect(await client.queueSettings.list()).toEqual([]);
@@ -51,6 +52,19 @@ describe('settings of queues', () => {
     expect([(await queue.enqueue(1)).result, (await queue.enqueue(2)).result]).toEqual(['created', 'dropped']);
   });
 
+  test('give turns to limit keys, by their weights', async () => {
+    const { client } = clientSetUp();
+    const weights = { 'gold/*': 3, acme: 2 };
+    await client.queueSettings.put('q', { fairTurns: { weights } });
+    expect(await client.queueSettings.of('q')).toMatchObject({ fairTurns: { weights } });
+    await client.queueSettings.put('q', { fairTurns: {} });
+    const queue = client.queue<string>('q');
+    for (const pid of ['a1', 'a2', 'a3', 'b1']) await queue.enqueue(pid, { pid, limitKey: pid[0] });
+    const tasks = await queue.lease({ max: 2 });
+    expect(tasks.map(({ data }) => data)).toEqual(['a1', 'b1']);
+    await expect(queue.enqueue('', { limitKey: '' })).rejects.toThrow('limitKey: "" is no text');
+  });
+
   test('are deleted once', async () => {
     const { client } = clientSetUp();
     await client.queueSettings.put('q', { mode: 'fail' });
@@ -77,6 +91,8 @@ describe('settings of queues', () => {
     [{ maxBacklog: 0 }, 'maxBacklog: 0 is no whole number of at least 1'],
     [{ maxBacklog: 1.5 }, 'maxBacklog'],
     [{ whenFull: 'wait' }, 'whenFull: "wait" is not one of refuse, drop-oldest, drop-newest'],
+    [{ fairTurns: { weights: { acme: 0 } } }, 'fairTurns.weights: 0 of acme is no whole number of at least 1'],
+    [{ fairTurns: { wights: {} } }, 'weights'],
     [{ mode: 'merge' }, 'mode'],
   ])('of the wrong form are no request: %j', async (settings, message) => {
     const { client, transport } = clientSetUp();

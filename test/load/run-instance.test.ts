@@ -221,6 +221,7 @@ const newTask = {
   headers: {},
   key: '',
   timeLimitMs: 0,
+  limitKey: '',
   topic: '',
   retry: undefined,
 };

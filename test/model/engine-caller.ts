@@ -177,7 +177,7 @@ function commandOf(call: UpdateCall): UpdateCommand {
         data: Buffer.from(data, 'latin1'),
         headerBytes: headerBytesOf(data),
         key,
-        given: timeLimitMs === undefined ? undefined : { timeLimitMs },
+        given: timeLimitMs === undefined ? undefined : { timeLimitMs, limitKey: '' },
         start: startWithinMs === undefined ? undefined : { withinMs: startWithinMs },
         mode: MODES[mode],
         delayMs,

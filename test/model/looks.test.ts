@@ -475,6 +475,7 @@ class Play {
       pidPrefix: new Uint8Array(0),
       headers: {},
       timeLimitMs: 0,
+      limitKey: '',
     };
     return this.#h.engine.schedules.put({ schedule: { group: 'g', name: schedule }, spec });
   }

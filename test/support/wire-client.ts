@@ -26,6 +26,7 @@ export const anEnqueue = (change: Partial<Enqueue> = {}): Enqueue => ({
   headers: {},
   key: '',
   timeLimitMs: 0,
+  limitKey: '',
   topic: '',
   ...change,
 });

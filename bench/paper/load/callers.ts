@@ -64,6 +64,7 @@ class StubCaller implements Caller {
       headers: NO_ENTRIES,
       key: '',
       timeLimitMs: 0,
+      limitKey: '',
       topic: '',
     }));
     await this.#untilTaken(() => updateTasks(this.#stub, { enqueue }));

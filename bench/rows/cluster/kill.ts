@@ -87,6 +87,7 @@ class Caller implements Disposable {
       headers: NO_ENTRIES,
       key: '',
       timeLimitMs: 0,
+      limitKey: '',
       topic: '',
     };
     this.#request = { enqueue: [task], dequeue: [], renew: [], release: [], requestId: NOTHING, parts: [] };

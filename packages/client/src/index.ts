@@ -75,11 +75,11 @@ export {
 } from './api/dead-letters.ts';
 export { type EventsOptions, type QueueEvent, type QueueEventKind, queueEventKinds } from './api/events.ts';
 export { Flow, type FlowEnds, type FlowHandle, type FlowTask, type FlowTaskOptions } from './api/flow.ts';
-export type { LeaseRate, LimitInfo, LimitOptions, UnlimitOutcome } from './api/limits.ts';
+export type { HeldKey, LeaseRate, LimitInfo, LimitKeysOptions, LimitOptions, UnlimitOutcome } from './api/limits.ts';
 export { type MatchingFilter, type MatchingOptions, MatchingQueues } from './api/matching-queues.ts';
 export type { PauseInfo, PauseOptions, ResumeOutcome } from './api/pauses.ts';
 export { type CancelOptions, type EnqueueOptions, type GetOptions, type PeekOptions, Queue } from './api/queue.ts';
-export type { QueueSettings, QueueSettingsInfo, QueueSettingsOfClient } from './api/queue-settings.ts';
+export type { FairTurns, QueueSettings, QueueSettingsInfo, QueueSettingsOfClient } from './api/queue-settings.ts';
 export {
   type ListSchedulesOptions,
   type PutScheduleOutcome,

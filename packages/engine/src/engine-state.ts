@@ -378,7 +378,7 @@ export class EngineState {
       const hasPayload = change.kind !== 'dequeue' && change.data !== undefined;
       // A row of a state that will soon be gone is not worth its writing, nor memory that of one that stays. Bench row B5.
       const isUrgent = change.kind === 'enqueue' && !queue.isFlowing(plan.at);
-      this.#pending.note(queue.apply(ticket, change, known), hasPayload, isUrgent);
+      this.#pending.note(queue.apply(ticket, change, known, plan.at), hasPayload, isUrgent);
       this.lastAttempts.changed(queue, stateBefore(change), stateAfter(change));
       countChange(this.counts, planned, plan.at);
       if (queue.isReserved) this.#recordChanged(queue, change, ticket, plan.at);
@@ -463,6 +463,7 @@ export class EngineState {
   #add(partition: Partition, queue: Queue): void {
     partition.queues.add(queue);
     this.table.add(queue);
+    queue.onOpened = this.#opened;
     if (!queue.isReserved) queue.limitBy(this.limits.of(queue.ledger.name));
     if (endRecords.has(queue.ledger.name) || signalRecords.has(queue.ledger.name)) this.records.add(queue);
     if (isSchedules(queue)) this.schedules.add(queue);
@@ -497,6 +498,7 @@ export class EngineState {
     for (const queue of this.table.ofGroup(name.group)) {
       const before = queue.settings;
       queue.settings = this.settings.of(queue.ledger.name);
+      if (queue.settings.fair !== before.fair) queue.lanes?.reorder();
       if (!isDeepStrictEqual(queue.settings.retry, before.retry)) this.lastAttempts.resettle(queue, ticket, now);
     }
   }
@@ -522,6 +524,8 @@ export class EngineState {
     // Requests that wait for different queues of one limit are served in the order in which they came.
     this.limits.changedOf(group);
   }
+
+  readonly #opened = (queue: Queue): void => void this.#resumed.push(queue);
 
   #announceFreed(): void {
     // Taken before, because the leases that are granted now are commits of their own.

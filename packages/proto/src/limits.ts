@@ -93,6 +93,14 @@ export const limits = {
   pauseMs: 365 * 24 * 3600 * 1000,
   /** Reason for which queues are paused. */
   pauseReasonBytes: 256,
+  /** Limit key of a task, and a pattern of such keys, in UTF-8. */
+  limitKeyBytes: 128,
+  /** Keys whose tasks a limit holds back, as a listing of limits shows them. */
+  heldKeys: 20,
+  /** Weights of limit keys, in the settings of some queues. */
+  weights: 1_000,
+  /** Weight of a limit key. */
+  weight: 1_000_000,
   /** Tasks that settings allow to wait in a queue. */
   maxBacklog: 1_000_000_000,
   /** Limits of queues, in one group. */

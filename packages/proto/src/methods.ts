@@ -188,6 +188,7 @@ const rows = {
     repetition: 'harmless',
     isLarge: false,
     audit: ({ queues }) => ({ target: queues }),
+    entries: entryBounds.settings,
   },
   deleteQueueSettings: {
     scope: { of: 'group', field: 'queues', right: 'manage-queues' },
@@ -217,16 +218,16 @@ const rows = {
     scope: { of: 'group', field: 'queues', right: 'manage-queues' },
     repetition: 'harmless',
     isLarge: false,
-    audit: ({ queues, maxLeased, rate }) => ({
+    audit: ({ queues, maxLeased, rate, keys }) => ({
       target: queues,
-      details: { maxLeased: String(maxLeased), rate: rate ? `${rate.tasks} in ${rate.perMs} ms` : '' },
+      details: { keys, maxLeased: String(maxLeased), rate: rate ? `${rate.tasks} in ${rate.perMs} ms` : '' },
     }),
   },
   unlimitQueues: {
     scope: { of: 'group', field: 'queues', right: 'manage-queues' },
     repetition: 'harmless',
     isLarge: false,
-    audit: ({ queues }) => ({ target: queues }),
+    audit: ({ queues, keys }) => ({ target: queues, details: { keys } }),
   },
   startBulkRun: {
     scope: { of: 'group', field: 'queues', right: 'lease' },

@@ -10,6 +10,7 @@ export interface GivenFlags {
   readonly deadLetterQueue?: string;
   readonly timeLimit?: number;
   readonly startWithin?: number;
+  readonly limitKey?: string;
   readonly header?: TaskHeaders;
 }
 
@@ -46,7 +47,7 @@ export function addGivenFlags(command: Command, { withDeadLetters = true } = {})
     '--start-within <duration>',
     'do not run the task if no worker has leased it after this time',
   ).argParser(lengthOfTime);
-  command.addOption(startWithin).addOption(timeLimitOption()).addOption(headerOption());
+  command.addOption(startWithin).addOption(timeLimitOption()).addOption(limitKeyOption()).addOption(headerOption());
 }
 
 export const timeLimitOption = (): Option =>
@@ -58,6 +59,14 @@ export const timeLimitOption = (): Option =>
     if (ms < 1) throw new InvalidArgumentError('A time limit is at least 1ms.');
     return ms;
   });
+
+const limitKeyOption = (): Option =>
+  new Option('--limit-key <key>', 'what limits and fair turns count the task by, such as a customer').argParser(
+    (key) => {
+      if (key === '') throw new InvalidArgumentError('A limit key has at least 1 byte.');
+      return key;
+    },
+  );
 
 const headerOption = (): Option =>
   new Option('--header <key=value>', 'header of the task, shown beside its data; may be given many times').argParser(
@@ -96,11 +105,12 @@ export function givenOptions({
   deadLetterQueue,
   timeLimit,
   startWithin,
+  limitKey,
   header,
-}: GivenFlags): Pick<TaskOptions, 'retry' | 'timeLimit' | 'startWithin' | 'headers'> {
+}: GivenFlags): Pick<TaskOptions, 'retry' | 'timeLimit' | 'startWithin' | 'limitKey' | 'headers'> {
   const hasRetry = maxAttempts !== undefined || backoff !== undefined || deadLetterQueue !== undefined;
   const retry = hasRetry ? { maxAttempts, backoff, deadLetterQueue } : undefined;
-  return { retry, timeLimit, startWithin, headers: header };
+  return { retry, timeLimit, startWithin, limitKey, headers: header };
 }
 
 function collectHeaders(text: string, before: TaskHeaders = {}): TaskHeaders {

@@ -16,6 +16,7 @@ export const settingsObject = ({ queues, retry, deadLetterQueue, mode, ...times 
   timeLimitMs: times.timeLimit,
   maxBacklog: times.maxBacklog,
   whenFull: times.whenFull,
+  fairTurns: times.fairTurns,
 });
 
 export const settingsColumns: readonly Column<QueueSettingsInfo>[] = [
@@ -34,7 +35,13 @@ export const settingsColumns: readonly Column<QueueSettingsInfo>[] = [
   { title: 'KEEP OUT', align: 'right', cell: ({ keepOut }) => (keepOut ? timeText(keepOut) : '-') },
   { title: 'BACKLOG', align: 'right', cell: ({ maxBacklog }) => (maxBacklog ? count(maxBacklog) : '-') },
   { title: 'WHEN FULL', cell: ({ whenFull }) => whenFull ?? '-' },
+  { title: 'FAIR TURNS', cell: ({ fairTurns }) => (fairTurns ? weightsText(fairTurns.weights) : '-') },
 ];
+
+const weightsText = (weights: Readonly<Record<string, number>>): string =>
+  Object.entries(weights)
+    .map(([key, weight]) => `${key}=${count(weight)}`)
+    .join(' ') || 'equal';
 
 function attemptsText(max: number | undefined): string {
   if (max === undefined) return '-';

@@ -123,6 +123,7 @@ export function taskObject(task: SeenTask): object {
             deadLetterQueue: retry.deadLetterQueue === '' ? undefined : retry.deadLetterQueue,
           },
     timeLimitMs: task.timeLimitMs,
+    limitKey: task.limitKey,
     startBy: task.startBy?.toISOString(),
     waits: task.waits,
     parents: task.parents.length === 0 ? undefined : task.parents.map(parentObject),

@@ -59,6 +59,7 @@ import { type EventsOptions, eventPosition, type QueueEvent, readEvents } from '
 import { Flow, type FlowEnds, type FlowHandle, waitForFlow } from './flow.ts';
 import {
   type LimitInfo,
+  type LimitKeysOptions,
   type LimitOptions,
   limitQueues,
   listLimits,
@@ -253,7 +254,7 @@ export class TaskMasterClient implements AsyncDisposable {
   }
 
   /** Ends the limit of exactly these queues. Other limits that match them stay. */
-  unlimitQueues(queues: string, options: CallOptions = {}): Promise<UnlimitOutcome> {
+  unlimitQueues(queues: string, options: LimitKeysOptions = {}): Promise<UnlimitOutcome> {
     return unlimitQueues(this.#context, queues, options);
   }
 

@@ -17,8 +17,17 @@ export interface LeaseRate {
   readonly burst?: number | undefined;
 }
 
+/** Names the keys of a limit. */
+export interface LimitKeysOptions extends CallOptions {
+  /**
+   * A pattern of limit keys, in which `*` stands for any number of characters: it is a limit of each key that matches, one by
+   * one, shared by all these queues. Default: it is one limit of all tasks together.
+   */
+  readonly keys?: string | undefined;
+}
+
 /** What queues are limited to. At least one of the limits is given. */
-export interface LimitOptions extends CallOptions {
+export interface LimitOptions extends LimitKeysOptions {
   /** How many tasks of the queues are leased at once, together: 1 to 1,000,000. Default: any number. */
   readonly maxLeased?: number | undefined;
   /** How many tasks of the queues are leased in a time, together. Default: any number. */
@@ -41,6 +50,18 @@ export interface LimitInfo {
   readonly leased: number;
   /** Since when the limit allows no further lease, but for breaks of less than a second. Undefined: it allows leases. */
   readonly usedUpSince: Date | undefined;
+  /** The pattern of the keys that are limited one by one. Undefined: it is a limit of all tasks together. */
+  readonly keys: string | undefined;
+  /** Of a limit of keys: up to 20 keys whose tasks are held back, first those that are for the longest time. */
+  readonly heldKeys: readonly HeldKey[];
+}
+
+/** A limit key whose tasks a limit holds back. */
+export interface HeldKey {
+  readonly key: string;
+  /** How many tasks with the key are leased now. */
+  readonly leased: number;
+  readonly usedUpSince: Date;
 }
 
 export interface UnlimitOutcome {
@@ -50,7 +71,8 @@ export interface UnlimitOutcome {
   readonly stillLimitedBy: readonly LimitInfo[];
 }
 
-const limitNames: OptionNames<LimitOptions> = { ...callNames, maxLeased: true, rate: true };
+const keysNames: OptionNames<LimitKeysOptions> = { ...callNames, keys: true };
+const limitNames: OptionNames<LimitOptions> = { ...keysNames, maxLeased: true, rate: true };
 const rateNames: OptionNames<LeaseRate> = { tasks: true, per: true, burst: true };
 
 /** @param queues `group#pattern`. */
@@ -62,10 +84,16 @@ export async function limitQueues(context: ClientContext, queues: string, option
     queues: canonicalName(queues),
     maxLeased: maxLeased === undefined ? 0 : atLeastOne(maxLeased, 'maxLeased'),
     rate: rate && rateMessage(rate),
+    keys: keysOf(options),
   };
   const { limit } = await context.calls.call(methods.limitQueues, request, options);
   if (limit === undefined) throw brokenReply('left out the limit');
   return limitInfo(limit);
+}
+
+function keysOf({ keys }: LimitKeysOptions): string {
+  if (keys === '') throw new TypeError('keys: give a pattern of at least 1 byte, or leave it out');
+  return keys ?? '';
 }
 
 function rateMessage(rate: LeaseRate): WireRate {
@@ -89,14 +117,11 @@ function atLeastOne(number: number, what: string): number {
 export async function unlimitQueues(
   context: ClientContext,
   queues: string,
-  options: CallOptions,
+  options: LimitKeysOptions,
 ): Promise<UnlimitOutcome> {
-  assertKnown('unlimit', options, callNames);
-  const { removed, limits } = await context.calls.call(
-    methods.unlimitQueues,
-    { queues: canonicalName(queues) },
-    options,
-  );
+  assertKnown('unlimit', options, keysNames);
+  const request = { queues: canonicalName(queues), keys: keysOf(options) };
+  const { removed, limits } = await context.calls.call(methods.unlimitQueues, request, options);
   return { removed, stillLimitedBy: limits.map(limitInfo) };
 }
 
@@ -113,6 +138,8 @@ export const limitInfo = ({
   sinceUnixMs,
   leased,
   usedUpSinceUnixMs,
+  keys,
+  heldKeys,
 }: QueueLimit): LimitInfo => ({
   queues,
   maxLeased: maxLeased === 0 ? undefined : maxLeased,
@@ -121,4 +148,6 @@ export const limitInfo = ({
   since: new Date(sinceUnixMs),
   leased,
   usedUpSince: usedUpSinceUnixMs === 0 ? undefined : new Date(usedUpSinceUnixMs),
+  keys: keys === '' ? undefined : keys,
+  heldKeys: heldKeys.map(({ usedUpSinceUnixMs: since, ...held }) => ({ ...held, usedUpSince: new Date(since) })),
 });

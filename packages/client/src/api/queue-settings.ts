@@ -37,6 +37,20 @@ export interface QueueSettings {
    * the new one. Then its outcome is `dropped`. Waits learn of a dropped task as of a cancelled one.
    */
   readonly whenFull?: 'refuse' | 'drop-oldest' | 'drop-newest' | undefined;
+  /**
+   * Leases are granted in turns of the limit keys of tasks: the next task is one of the key for which the least time was spent.
+   * The tasks of a key are leased in the order of their PIDs.
+   */
+  readonly fairTurns?: FairTurns | undefined;
+}
+
+/** How queues take turns of limit keys. */
+export interface FairTurns {
+  /**
+   * Weights of keys, by key or by pattern, 1 to 1,000,000: a key with the weight 2 gets twice the time of one with the weight 1.
+   * Default: 1.
+   */
+  readonly weights?: Readonly<Record<string, number>> | undefined;
 }
 
 /** Settings as the node has them. Times are in ms. */
@@ -58,6 +72,8 @@ export interface QueueSettingsInfo {
   /** Undefined: any number of tasks may wait. */
   readonly maxBacklog: number | undefined;
   readonly whenFull: QueueSettings['whenFull'];
+  /** Undefined: tasks are leased in the order of their PIDs. */
+  readonly fairTurns: Required<FairTurns> | undefined;
 }
 
 const MODES: Readonly<Record<number, TaskOptions['mode']>> = {
@@ -139,7 +155,10 @@ const settingsNames: OptionNames<QueueSettings> = {
   timeLimit: true,
   maxBacklog: true,
   whenFull: true,
+  fairTurns: true,
 };
+
+const fairNames: OptionNames<FairTurns> = { weights: true };
 
 function wireSettings(settings: QueueSettings): WireSettings {
   assertKnown('settings', settings, settingsNames);
@@ -153,6 +172,7 @@ const knownSettings = ({
   mode,
   maxBacklog,
   whenFull,
+  fairTurns,
   ...times
 }: QueueSettings): WireSettings => ({
   queues: '',
@@ -165,7 +185,18 @@ const knownSettings = ({
   timeLimitMs: times.timeLimit === undefined ? 0 : timeLimitMs(times.timeLimit),
   maxBacklog: maxBacklog === undefined ? 0 : tasksOf(maxBacklog),
   whenFull: ruleOf(whenFull),
+  fairTurns: fairTurns && turnsMessage(fairTurns),
 });
+
+function turnsMessage(turns: FairTurns): WireSettings['fairTurns'] {
+  assertKnown('fairTurns', turns, fairNames);
+  const weights = { ...turns.weights };
+  for (const [key, weight] of Object.entries(weights)) {
+    if (Number.isInteger(weight) && weight >= 1) continue;
+    throw new TypeError(`fairTurns.weights: ${weight} of ${key} is no whole number of at least 1`);
+  }
+  return { weights };
+}
 
 /** 0 is refused, because in the protocol it means any number. */
 function tasksOf(maxBacklog: number): number {
@@ -195,4 +226,5 @@ const settingsInfo = ({ queues, retry, ...rest }: WireSettings): QueueSettingsIn
   timeLimit: rest.timeLimitMs || undefined,
   maxBacklog: rest.maxBacklog || undefined,
   whenFull: RULES[rest.whenFull],
+  fairTurns: rest.fairTurns,
 });

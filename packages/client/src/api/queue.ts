@@ -32,7 +32,14 @@ import type { CallOptions, UpdateOptions } from '../values/options.ts';
 import { callNames, updateNames } from '../values/options.ts';
 import { type PidLike, pidBytes } from '../values/pid.ts';
 import { nameFields, type TaskName } from '../values/task-name.ts';
-import { type LimitInfo, type LimitOptions, limitQueues, type UnlimitOutcome, unlimitQueues } from './limits.ts';
+import {
+  type LimitInfo,
+  type LimitKeysOptions,
+  type LimitOptions,
+  limitQueues,
+  type UnlimitOutcome,
+  unlimitQueues,
+} from './limits.ts';
 import { type PauseInfo, type PauseOptions, pauseQueues, type ResumeOutcome, resumeQueues } from './pauses.ts';
 
 export interface EnqueueOptions extends TaskOptions, UpdateOptions {}
@@ -322,7 +329,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
   }
 
   /** Ends the limit of this queue. Limits of patterns that match it stay. */
-  async unlimit(options: CallOptions = {}): Promise<UnlimitOutcome> {
+  async unlimit(options: LimitKeysOptions = {}): Promise<UnlimitOutcome> {
     return unlimitQueues(this[CONTEXT], this.#alone('unlimit'), options);
   }
 

@@ -43,6 +43,7 @@ const enqueue = {
   headers: {},
   key: '',
   timeLimitMs: 0,
+  limitKey: '',
   topic: '',
   retry: undefined,
 };

@@ -15,23 +15,31 @@ export interface GivenOptions {
    * as cancelled. Default: whenever.
    */
   readonly startWithin?: Duration | undefined;
+  /**
+   * What the task is counted by, 1 to 128 bytes of UTF-8: a customer or an API, for example. Limits of keys hold back its tasks
+   * (`client.limitQueues` with `keys`), and queues with fair turns take turns of keys. Default: nothing.
+   */
+  readonly limitKey?: string | undefined;
 }
 
-export const givenNames: OptionNames<GivenOptions> = { timeLimit: true, startWithin: true };
+export const givenNames: OptionNames<GivenOptions> = { timeLimit: true, startWithin: true, limitKey: true };
 
 /** What `peek`, `get` and lists of schedules show of it. */
 export interface GivenFields {
   /** How long one attempt may take, in ms. Undefined: it has no limit of its own. */
   readonly timeLimitMs: number | undefined;
+  /** What limits and fair turns count it by. Undefined: nothing. */
+  readonly limitKey: string | undefined;
 }
 
 /** These fields of messages. All that have them have the same ones. */
-type GivenMessage = Pick<Enqueue, 'timeLimitMs' | 'startWithinMs'>;
+type GivenMessage = Pick<Enqueue, 'timeLimitMs' | 'startWithinMs' | 'limitKey'>;
 
 /** The options, for the protocol. @throws TypeError if one is wrong. */
 export const givenMessage = (options: GivenOptions): GivenMessage => ({
   timeLimitMs: options.timeLimit === undefined ? 0 : timeLimitMs(options.timeLimit),
   startWithinMs: options.startWithin === undefined ? undefined : startWithinMs(options.startWithin),
+  limitKey: options.limitKey === undefined ? '' : textOf(options.limitKey),
 });
 
 function startWithinMs(startWithin: Duration): number {
@@ -40,6 +48,12 @@ function startWithinMs(startWithin: Duration): number {
   return ms;
 }
 
-export const givenFields = (message: Pick<GivenMessage, 'timeLimitMs'>): GivenFields => ({
+function textOf(limitKey: string): string {
+  if (typeof limitKey === 'string' && limitKey !== '') return limitKey;
+  throw new TypeError(`limitKey: ${JSON.stringify(limitKey)} is no text of at least 1 byte`);
+}
+
+export const givenFields = (message: Pick<GivenMessage, 'timeLimitMs' | 'limitKey'>): GivenFields => ({
   timeLimitMs: message.timeLimitMs || undefined,
+  limitKey: message.limitKey || undefined,
 });

@@ -28,6 +28,7 @@ const enqueue = fc.record({
   delayMs: times,
   runAtUnixMs: times,
   timeLimitMs: times,
+  limitKey: texts,
 });
 const dequeue = fc.record({
   ...named,

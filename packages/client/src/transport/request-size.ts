@@ -21,8 +21,9 @@ const UTF8_BYTES = 3;
 /** Upper bound of the size of an encoded update. It is much cheaper than encoding. */
 export function updateSizeBound(request: UpdateTasksRequest): number {
   let bytes = ITEM_BYTES + request.requestId.byteLength + request.parts.length * PART_BYTES;
-  for (const { queue, topic, key, pid, data, retry, headers } of request.enqueue) {
-    bytes += ITEM_BYTES + (queue.length + topic.length + key.length) * UTF8_BYTES + pid.byteLength + data.byteLength;
+  for (const { queue, topic, key, limitKey, pid, data, retry, headers } of request.enqueue) {
+    const texts = queue.length + topic.length + key.length + limitKey.length;
+    bytes += ITEM_BYTES + texts * UTF8_BYTES + pid.byteLength + data.byteLength;
     if (headers !== NO_ENTRIES) bytes += headersSizeBound(headers);
     if (retry !== undefined) bytes += ITEM_BYTES + retry.deadLetterQueue.length * UTF8_BYTES;
   }

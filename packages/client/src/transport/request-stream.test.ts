@@ -92,6 +92,7 @@ const leased = (id: number, ...pids: string[]): StreamResult => {
     headers: {},
     key: '',
     timeLimitMs: 0,
+    limitKey: '',
     patternId: 0,
   };
   const tasks = pids.map((pid) => ({ ...rest, ...instants, pid: Buffer.from(pid) }));

@@ -52,7 +52,7 @@ const mapData = (atom: ApplyAtom, map: (data: Uint8Array) => Uint8Array | undefi
   ),
 });
 
-/** The atom without what entries leave out: histories of earlier states, unless their tasks had to start by an instant. */
+/** The atom without what entries leave out: of the histories of earlier states, all that rows and counters do not depend on. */
 const asWritten = (atom: ApplyAtom): ApplyAtom => ({
   ...atom,
   changes: atom.changes.map((change) =>

@@ -1,9 +1,12 @@
+import { latin1Of } from './bytes.ts';
 import type { Instant, Key, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
 
 /*
  * Row keys. They are bytes as latin1 strings, so that their order as strings is their order on disk:
  *   task     partition (2 bytes) · queue id (6) · PID          families data, ready, hidden
  *   due      partition (2) · queue id (6) · instant (6) · PID  family due
+ *   lane     partition (2) · queue id (6) · 6 bytes 0xff · tag (1) · length (1) · limit key · PID
+ *                                                              family due, behind all instants
  *   queue    partition (2) · queue id (6)                      family queues; family meta behind REAP
  *   log      partition (2) · ticket (6)                        family log
  *   request  partition (2) · window (4) · request id           family requests
@@ -48,6 +51,29 @@ export const dueKey = (prefix: string, until: Instant, pid: Pid): Key =>
 export const pidOfTaskKey = (key: Key): Pid => key.slice(PREFIX) as Pid;
 export const pidOfDueKey = (key: Key): Pid => key.slice(DUE_PREFIX) as Pid;
 export const instantOfDueKey = (key: Key): Instant => readU48(key, PREFIX) as Instant;
+
+/** An available or leased task with a limit key. Tasks that users delay are due long before these keys. */
+export type LaneTag = 'leased' | 'available';
+const LANES = '\xff'.repeat(6);
+const LANE_PREFIX = PREFIX + LANES.length;
+const LEASED_TAG = '\0';
+const AVAILABLE_TAG = '\x01';
+
+/** All keys of lanes of a queue begin with it. */
+export const lanesPrefix = (prefix: string): Key => (prefix + LANES) as Key;
+
+export function lanePrefix(prefix: string, tag: LaneTag, limitKey: string): string {
+  const bytes = latin1Of(Buffer.from(limitKey));
+  const length = String.fromCharCode(bytes.length);
+  return prefix + LANES + (tag === 'leased' ? LEASED_TAG : AVAILABLE_TAG) + length + bytes;
+}
+
+export function laneOfKey(key: Key): { readonly tag: LaneTag; readonly key: string; readonly pid: Pid } {
+  const tag = key[LANE_PREFIX] === LEASED_TAG ? 'leased' : 'available';
+  const from = LANE_PREFIX + 2;
+  const to = from + key.charCodeAt(LANE_PREFIX + 1);
+  return { tag, key: Buffer.from(key.slice(from, to), 'latin1').toString(), pid: key.slice(to) as Pid };
+}
 
 /** The first key behind all keys that begin with `prefix`. */
 export function afterPrefix(prefix: string): Key {

@@ -9,6 +9,17 @@ export interface LimitRecord {
   readonly group: string;
   readonly pattern: string;
   readonly matches: NameMatcher;
+  /** Set if it is a limit of each key that matches. Undefined: of all tasks together. */
+  readonly matchesKey: NameMatcher | undefined;
+}
+
+/** A key whose tasks a limit holds back. */
+export interface HeldKey {
+  readonly key: string;
+  /** Tasks with the key that are leased. */
+  readonly leased: number;
+  /** Since when it allows no further lease. */
+  readonly usedUpSince: Instant;
 }
 
 /** A limit with what its queues use of it. */
@@ -18,12 +29,16 @@ export interface LimitUse {
   readonly leased: number;
   /** Since when it allows no further lease. Undefined: it allows one. */
   readonly usedUpSince: Instant | undefined;
+  /** Of a limit of keys: keys whose tasks are held back, first those that are for the longest time. */
+  readonly heldKeys: readonly HeldKey[];
 }
 
 /** How queues are to be limited. */
 export interface LimitCommand {
   /** Its name is the pattern. */
   readonly queues: QueueName;
+  /** The pattern of the keys that are limited one by one. Empty: all tasks of the queues are, together. */
+  readonly keys: string;
   readonly by: string;
   /** 0: any number. */
   readonly maxLeased: number;
@@ -42,8 +57,8 @@ export interface Unlimited {
 export interface LimitOperations {
   /** Limits queues, or replaces the limit with their pattern. */
   limit(command: LimitCommand): Promise<LimitUse>;
-  /** Ends the limit with this pattern. */
-  unlimit(pattern: QueueName): Promise<Unlimited>;
+  /** Ends the limit with this pattern and this pattern of keys. */
+  unlimit(pattern: QueueName, keys: string): Promise<Unlimited>;
   /** The limits of a group. */
   list(group: string): Promise<readonly LimitUse[]>;
 }
@@ -52,12 +67,18 @@ export interface LimitOperations {
 export function decodeLimit(bytes: Uint8Array): LimitRecord {
   const message = QueueLimit.decode(bytes);
   const { group, name: pattern } = parseQueueName(message.queues);
-  return { message, group, pattern, matches: namePattern(pattern) };
+  const matchesKey = message.keys === '' ? undefined : namePattern(message.keys);
+  return { message, group, pattern, matches: namePattern(pattern), matchesKey };
 }
 
 /** A limit as callers see it. */
-export const limitMessage = ({ record, leased, usedUpSince }: LimitUse): QueueLimit => ({
+export const limitMessage = ({ record, leased, usedUpSince, heldKeys }: LimitUse): QueueLimit => ({
   ...record.message,
   leased,
   usedUpSinceUnixMs: usedUpSince ?? 0,
+  heldKeys: heldKeys.map(({ key, leased: ofKey, usedUpSince: since }) => ({
+    key,
+    leased: ofKey,
+    usedUpSinceUnixMs: since,
+  })),
 });

@@ -23,6 +23,15 @@ export interface QueueSettings {
   /** How many tasks may wait. 0: any number. */
   readonly maxBacklog: number;
   readonly whenFull: WhenFull;
+  /** Undefined: tasks are leased in the order of their PIDs. */
+  readonly fair: FairTurns | undefined;
+}
+
+/** Leases are granted in turns of limit keys. */
+export interface FairTurns {
+  /** As they were put: by key or by pattern. */
+  readonly weights: Record<string, number>;
+  weightOf(key: string): number;
 }
 
 /** Settings that were put for the queues of a group that match a pattern. What is undefined comes from less specific ones. */
@@ -40,6 +49,7 @@ export interface SettingsRecord {
   readonly timeLimitMs: number | undefined;
   readonly maxBacklog: number | undefined;
   readonly whenFull: WhenFull | undefined;
+  readonly fair: FairTurns | undefined;
 }
 
 export const DEFAULT_SETTINGS: QueueSettings = {
@@ -51,12 +61,13 @@ export const DEFAULT_SETTINGS: QueueSettings = {
   timeLimitMs: 0,
   maxBacklog: 0,
   whenFull: WhenFull.WHEN_FULL_REFUSE,
+  fair: undefined,
 };
 
 /** Reads the settings as they are stored: a valid message, whose `queues` the node has checked. */
 export function decodeSettings(bytes: Uint8Array): SettingsRecord {
   const message = QueueSettingsMessage.decode(bytes);
-  const { queues, retry, deadLetterQueue, mode, maxBacklog, whenFull, ...times } = message;
+  const { queues, retry, deadLetterQueue, mode, maxBacklog, whenFull, fairTurns, ...times } = message;
   const pattern = parseQueueName(queues).name;
   return {
     message,
@@ -71,6 +82,19 @@ export function decodeSettings(bytes: Uint8Array): SettingsRecord {
     timeLimitMs: times.timeLimitMs || undefined,
     maxBacklog: maxBacklog || undefined,
     whenFull: whenFull || undefined,
+    fair: fairTurns && turnsOf(fairTurns.weights),
+  };
+}
+
+/** The weight of a key is that of the pattern which names it best. Without one it is 1. */
+function turnsOf(weights: Record<string, number>): FairTurns {
+  const patterns = inOrder(Object.entries(weights).map(([pattern, weight]) => ({ pattern, weight })));
+  const rest = patterns.filter(({ pattern }) => pattern.includes('*'));
+  const matchers = rest.map(({ pattern, weight }) => ({ matches: namePattern(pattern), weight }));
+  const exact = new Map(patterns.map(({ pattern, weight }) => [pattern, weight]));
+  return {
+    weights,
+    weightOf: (key) => exact.get(key) ?? matchers.find(({ matches }) => matches(key))?.weight ?? 1,
   };
 }
 
@@ -88,7 +112,8 @@ export interface SettingsOperations {
   list(group: string): Promise<readonly SettingsRecord[]>;
 }
 
-const rank = (pattern: string): number =>
+/** The higher, the more specific. */
+export const rank = (pattern: string): number =>
   pattern.includes('*') ? pattern.replaceAll('*', '').length : Number.MAX_SAFE_INTEGER;
 
 /** What applies to a queue: each field of the most specific record that has it. */
@@ -107,5 +132,6 @@ export function settingsOf(name: string, records: Iterable<SettingsRecord>): Que
     timeLimitMs: first('timeLimitMs') ?? DEFAULT_SETTINGS.timeLimitMs,
     maxBacklog: first('maxBacklog') ?? DEFAULT_SETTINGS.maxBacklog,
     whenFull: first('whenFull') ?? DEFAULT_SETTINGS.whenFull,
+    fair: first('fair'),
   };
 }

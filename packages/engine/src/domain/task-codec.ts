@@ -4,6 +4,7 @@ import {
   AVAILABLE,
   type Failure,
   NO_PARENTS,
+  NOTHING_GIVEN,
   type RetryPolicy,
   type TaskHistory,
   type TaskLinks,
@@ -26,6 +27,7 @@ const MORE = 128;
 /** Among these: */
 const WAITS = 1;
 const PARENTS = 2;
+const LIMIT_KEY = 4;
 const CHECKPOINT = 32;
 const INTERRUPTIONS = 64;
 const SUSPICION = 128;
@@ -87,17 +89,19 @@ export function writeTaskState(out: ByteWriter, state: TaskState, history: TaskH
   if (suspects > 0) out.number(suspects);
 }
 
-const moreOf = ({ waits, links, checkpoint, interruptions, suspicion }: TaskHistory): number =>
+const moreOf = ({ given, waits, links, checkpoint, interruptions, suspicion }: TaskHistory): number =>
   (waits ? WAITS : 0) |
   (links === undefined || links.parents.length === 0 ? 0 : PARENTS) |
+  (given?.limitKey ? LIMIT_KEY : 0) |
   (links?.orderKey === undefined ? 0 : ORDER_KEY) |
   (checkpoint === undefined ? 0 : CHECKPOINT) |
   (interruptions === 0 ? 0 : INTERRUPTIONS) |
   (suspicion === 0 ? 0 : SUSPICION);
 
-function writeMore(out: ByteWriter, { waits, links, checkpoint, interruptions, suspicion }: TaskHistory): void {
+function writeMore(out: ByteWriter, { given, waits, links, checkpoint, interruptions, suspicion }: TaskHistory): void {
   if (waits) writeWaits(out, waits);
   if (links) writeLinks(out, links);
+  if (given?.limitKey) out.utf8(given.limitKey);
   if (checkpoint !== undefined) out.blob(checkpoint);
   if (interruptions > 0) out.number(interruptions);
   if (suspicion > 0) out.number(suspicion);
@@ -107,11 +111,13 @@ function writeMore(out: ByteWriter, { waits, links, checkpoint, interruptions, s
 function readMore(from: ByteReader, flags: number) {
   const waits = flags & WAITS ? readWaits(from) : undefined;
   const links = readLinks(from, flags);
+  const limitKey = flags & LIMIT_KEY ? from.utf8() : '';
   // A copy, because a view would keep the whole row or log entry in memory.
   const checkpoint = flags & CHECKPOINT ? Uint8Array.from(from.blob()) : undefined;
   const interruptions = flags & INTERRUPTIONS ? from.number() : 0;
   const suspicion = flags & SUSPICION ? from.number() : 0;
   return {
+    limitKey,
     past: { waits, links, checkpoint, interruptions, suspicion },
     suspects: flags & SUSPECTS ? from.number() : 0,
   };
@@ -166,7 +172,7 @@ export function readTaskState(from: ByteReader): TaskState {
   const past = flags & HISTORY ? readHistory(from) : undefined;
   const started = past && flags & START_BY ? { ...past, startBy: from.number() as Instant } : past;
   const more = flags & MORE ? readMore(from, from.number()) : undefined;
-  const history = started && more ? { ...started, ...more.past } : started;
+  const history = started && more ? { ...started, ...more.past, given: givenWith(started, more.limitKey) } : started;
   const visibility = suspected(shown, more?.suspects ?? 0);
   return { enqueuedAt, dueAt, dataBytes, headerBytes, attempts, token, retry, visibility, history };
 }
@@ -214,6 +220,9 @@ function named<T>(names: readonly T[], code: number): T {
   return name;
 }
 
+const givenWith = ({ given }: TaskHistory, limitKey: string): TaskHistory['given'] =>
+  limitKey === '' ? given : { ...(given ?? NOTHING_GIVEN), limitKey };
+
 function readVisibility(from: ByteReader, flags: number): Visibility {
   if (!(flags & HIDDEN)) return AVAILABLE;
   const until = from.number() as Instant;
@@ -248,7 +257,7 @@ function writeHistory(out: ByteWriter, history: TaskHistory): void {
       (progress ? PROGRESS : 0) |
       (key === undefined ? 0 : KEY) |
       (cancelled ? CANCELLED : 0) |
-      (given ? TIME_LIMIT : 0),
+      (given && given.timeLimitMs > 0 ? TIME_LIMIT : 0),
   );
   if (origin) out.utf8(origin.queue);
   if (origin?.retry) writeRetry(out, origin.retry);
@@ -265,7 +274,7 @@ function writeHistory(out: ByteWriter, history: TaskHistory): void {
     out.number(cancelled.at);
     out.utf8(cancelled.reason);
   }
-  if (given) out.number(given.timeLimitMs);
+  if (given && given.timeLimitMs > 0) out.number(given.timeLimitMs);
   out.number(failures.length);
   for (const { at, attempt, worker, error } of failures) {
     out.number(at);
@@ -286,7 +295,7 @@ function readHistory(from: ByteReader): TaskHistory {
   const progress = flags & PROGRESS ? { at: from.number() as Instant, text: from.utf8() } : undefined;
   const key = flags & KEY ? from.utf8() : undefined;
   const cancelled = flags & CANCELLED ? { at: from.number() as Instant, reason: from.utf8() } : undefined;
-  const given = flags & TIME_LIMIT ? { timeLimitMs: from.number() } : undefined;
+  const given = flags & TIME_LIMIT ? { timeLimitMs: from.number(), limitKey: '' } : undefined;
   const failures: Failure[] = [];
   for (let left = from.number(); left > 0; left--) {
     const at = from.number() as Instant;

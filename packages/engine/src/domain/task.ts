@@ -73,13 +73,15 @@ export interface TaskError {
 export interface TaskGiven {
   /** How long one attempt may take, in ms. 0: as the queue's settings say. */
   readonly timeLimitMs: number;
+  /** What limits and fair turns of keys count it by. Empty: nothing. */
+  readonly limitKey: string;
 }
 
-export const NOTHING_GIVEN: TaskGiven = { timeLimitMs: 0 };
+export const NOTHING_GIVEN: TaskGiven = { timeLimitMs: 0, limitKey: '' };
 
 /** What is given in a message. Undefined: nothing. */
-export const givenIn = ({ timeLimitMs }: TaskGiven): TaskGiven | undefined =>
-  timeLimitMs === 0 ? undefined : { timeLimitMs };
+export const givenIn = ({ timeLimitMs, limitKey }: TaskGiven): TaskGiven | undefined =>
+  timeLimitMs === 0 && limitKey === '' ? undefined : { timeLimitMs, limitKey };
 
 /** What happens to a task that has waited too long for its signals. */
 export type AfterTimeout = 'run' | 'dead-letter' | 'cancel';
@@ -194,9 +196,13 @@ export const NO_HISTORY: TaskHistory = {
  * states before its changes.
  */
 export const countedHistory = (history: TaskHistory | undefined): TaskHistory | undefined =>
-  history === undefined || (history.startBy === undefined && history.waits === undefined)
+  history === undefined || (history.startBy === undefined && history.waits === undefined && !history.given?.limitKey)
     ? undefined
-    : { ...NO_HISTORY, startBy: history.startBy, waits: history.waits };
+    : { ...NO_HISTORY, given: givenKey(history.given), startBy: history.startBy, waits: history.waits };
+
+/** The limit key of what is given. Undefined: there is none. */
+const givenKey = (given: TaskGiven | undefined): TaskGiven | undefined =>
+  given?.limitKey ? { ...NOTHING_GIVEN, limitKey: given.limitKey } : undefined;
 
 export interface Progress {
   readonly at: Instant;
@@ -271,6 +277,13 @@ export const dueSince = (state: TaskState): Instant | undefined =>
 /** Whether another task may be to blame if the lease of the task expires; see `Lease`. */
 export const hasSuspects = ({ visibility }: TaskState): boolean =>
   visibility.kind === 'hidden' && visibility.lease !== undefined && visibility.lease.suspects > 0;
+
+/** Undefined: it has none. */
+export const limitKeyOf = ({ history }: TaskState): string | undefined => history?.given?.limitKey || undefined;
+
+/** Whether it is in the head of its queue: available tasks with a limit key wait apart, by key. */
+export const isInHead = (state: TaskState): boolean =>
+  state.visibility.kind === 'available' && limitKeyOf(state) === undefined;
 
 export const isLeased = (state: TaskState): boolean =>
   state.visibility.kind === 'hidden' && state.visibility.lease !== undefined;

@@ -11,6 +11,9 @@ import { isToRunAgain, leaseEnd, maxAttemptsOf, timeLimitOf, withoutStart, withR
 import type { PlannedChange } from '../planned-atom.ts';
 import { Family } from '../ports/store.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
+import type { ReadyTask } from '../queues/cache/queue-cache.ts';
+import type { KeyUse } from '../queues/lanes/key-uses.ts';
+import type { LaneTask } from '../queues/lanes/lanes.ts';
 import type { LeaseLimit } from '../queues/lease-limit.ts';
 import type { Queue } from '../queues/queue.ts';
 
@@ -55,6 +58,7 @@ export function select(
   let bytes = 0;
   /** How many of the picks count in a limit. */
   let taken: Map<LeaseLimit<Queue>, number> | undefined;
+  let takenOfKeys: Map<KeyUse, number> | undefined;
   for (const queue of queues) {
     if (!queue.isOffering) continue;
     const cache = queue.warmCache;
@@ -66,7 +70,10 @@ export function select(
       if (left <= 0) continue;
     }
     const isOneEnough = command.maxTasks === 1 && queue.ledger.starting === 0;
-    for (const ready of isOneEnough ? cache.first : cache.head()) {
+    const lanes = queue.ledger.keyedReady > 0 ? queue.lanes : undefined;
+    takenOfKeys ??= lanes && new Map();
+    const head = lanes?.head(now, maxPid, takenOfKeys ?? new Map()) ?? (isOneEnough ? cache.first : cache.head());
+    for (const ready of head) {
       const { pid, state } = ready;
       // A search will end it. Until then it stands in the queue, and nobody gets it.
       if (isTooLate(state, now)) continue;
@@ -76,7 +83,7 @@ export function select(
       // The first task is picked even if it is too large; otherwise it could never be leased.
       if (bytes + taskBytes > maxBytes && picks.length > 0) return { kind: 'picked', picks, bytes };
       bytes += taskBytes;
-      picks.push({ queue, pid, task: ready.task });
+      picks.push({ queue, pid, task: taskIn(ready, queue) });
       if (picks.length === command.maxTasks) return { kind: 'picked', picks, bytes };
       if (--left === 0) break;
     }
@@ -85,13 +92,20 @@ export function select(
       for (const limit of limits) taken.set(limit, (taken.get(limit) ?? 0) + picks.length - earlier);
     }
     const passedBound = maxPid !== undefined && cache.knowsReadyUpTo(maxPid);
-    if (cache.firstMissing !== undefined && !passedBound && left > 0) {
-      const first = { queue, wanted: Math.min(left, command.maxTasks - picks.length) };
+    const isShort =
+      lanes === undefined ? cache.firstMissing !== undefined && !passedBound : lanes.missing !== undefined;
+    if (isShort && left > 0) {
+      const read = lanes === undefined ? queue : queue.lanesToRead;
+      const first = { queue: read, wanted: Math.min(left, command.maxTasks - picks.length) };
       return { kind: 'refill', refills: [first, ...furtherRefills(queues, first)], picks, bytes };
     }
   }
   return { kind: 'picked', picks, bytes };
 }
+
+/** The task, with its payload if memory has it. */
+const taskIn = (ready: LaneTask | ReadyTask, queue: Queue): CachedTask =>
+  'task' in ready ? ready.task : { state: ready.state, data: queue.pendingOf(ready.pid)?.data };
 
 /** Further queues that the request will probably need and that are not in memory. They are read at the same time. */
 function furtherRefills(queues: Iterable<Queue>, first: Refill): Refill[] {

@@ -497,7 +497,7 @@ export class LeaseRequests {
     for (const queue of queues) {
       if (queue.limits === undefined) continue;
       limits ??= new Set();
-      for (const limit of queue.limits) if (limit.room < maxTasks) limits.add(limit);
+      for (const limit of queue.limits) if (limit.mayHoldBack(maxTasks)) limits.add(limit);
     }
     if (limits === undefined) return NONE;
     const found: Queue[] = [];

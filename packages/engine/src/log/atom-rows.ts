@@ -1,8 +1,8 @@
 import type { ApplyAtom } from '../domain/atom.ts';
 import { ByteWriter } from '../domain/bytes.ts';
 import type { Instant, Key, Pid, QueueId } from '../domain/ids.ts';
-import { dueKey, metaKeys, queueKey, queuePrefix, requestKey, taskKey } from '../domain/keys.ts';
-import { dueOf, type TaskState } from '../domain/task.ts';
+import { dueKey, lanePrefix, metaKeys, queueKey, queuePrefix, requestKey, taskKey } from '../domain/keys.ts';
+import { dueOf, isInHead, isLeased, limitKeyOf, type TaskState } from '../domain/task.ts';
 import { writeTaskState } from '../domain/task-codec.ts';
 import { Family } from '../ports/store.ts';
 import type { WriteBatch } from '../ports/write-batch.ts';
@@ -12,6 +12,8 @@ const VERSION = 2;
 const EMPTY = new Uint8Array(0);
 /** In the index of due times: the task is available, and must start by then. */
 const STARTS = new Uint8Array(1);
+/** In the index by limit key: the task is leased. */
+const LEASED = STARTS;
 const writer = new ByteWriter();
 
 /** Version of the rows in the families ready and hidden, by their first byte. */
@@ -62,10 +64,13 @@ export interface BehindRows {
 export function writeTaskRows(batch: WriteBatch, prefix: string, pid: Pid, { earlier, now }: BehindRows): void {
   const key = taskKey(prefix, pid);
   const due = now && dueOf(now);
-  let ready = now?.visibility.kind === 'available';
-  let hidden = now?.visibility.kind === 'hidden';
+  const lane = now && laneKey(prefix, pid, now);
+  let ready = now !== undefined && isInHead(now);
+  let hidden = now !== undefined && !isInHead(now);
   for (const state of earlier) {
-    if (state.visibility.kind === 'available') {
+    const earlierLane = laneKey(prefix, pid, state);
+    if (earlierLane !== undefined && earlierLane !== lane) batch.delete(Family.due, earlierLane);
+    if (isInHead(state)) {
       if (!ready) batch.delete(Family.ready, key);
       ready = true;
     } else {
@@ -78,6 +83,14 @@ export function writeTaskRows(batch: WriteBatch, prefix: string, pid: Pid, { ear
   if (now) putState(batch, prefix, key, pid, now);
 }
 
+/** The place of a task in the index by limit key. Undefined: it has none. */
+function laneKey(prefix: string, pid: Pid, state: TaskState): Key | undefined {
+  const key = limitKeyOf(state);
+  if (key === undefined) return undefined;
+  const tag = state.visibility.kind === 'available' ? 'available' : isLeased(state) ? 'leased' : undefined;
+  return tag && ((lanePrefix(prefix, tag, key) + pid) as Key);
+}
+
 /** Until when a task is hidden. Undefined: it is available or removed. */
 export const untilOf = (state: TaskState | undefined): Instant | undefined =>
   state?.visibility.kind === 'hidden' ? state.visibility.until : undefined;
@@ -87,11 +100,20 @@ export function writeTaskRow(batch: WriteBatch, prefix: string, pid: Pid, state:
   putState(batch, prefix, taskKey(prefix, pid), pid, state);
 }
 
-function putState(batch: WriteBatch, prefix: string, key: Key, pid: Pid, state: TaskState): void {
+function writeState(state: TaskState): void {
   writer.byte(VERSION);
   writeTaskState(writer, state, state.history);
+}
+
+function putState(batch: WriteBatch, prefix: string, key: Key, pid: Pid, state: TaskState): void {
   const { visibility } = state;
-  batch.putWritten(visibility.kind === 'hidden' ? Family.hidden : Family.ready, key, writer);
+  writeState(state);
+  batch.putWritten(isInHead(state) ? Family.ready : Family.hidden, key, writer);
+  const lane = laneKey(prefix, pid, state);
+  if (lane !== undefined && visibility.kind === 'available') {
+    writeState(state);
+    batch.putWritten(Family.due, lane, writer);
+  } else if (lane !== undefined) batch.put(Family.due, lane, LEASED);
   const due = dueOf(state);
   if (due !== undefined) batch.put(Family.due, dueKey(prefix, due, pid), visibility.kind === 'hidden' ? EMPTY : STARTS);
 }

@@ -2,7 +2,7 @@ import type { QueueName } from '@taskmaster/proto';
 import type { TaskChange } from '../domain/atom.ts';
 import { ByteReader, ByteWriter } from '../domain/bytes.ts';
 import type { Instant, Pid, QueueId, Ticket } from '../domain/ids.ts';
-import { dueOf, dueSince, endsBy, isLeased, isParked, type TaskState } from '../domain/task.ts';
+import { dueOf, dueSince, endsBy, isLeased, isParked, limitKeyOf, type TaskState } from '../domain/task.ts';
 import { AgeHistogram } from './age-histogram.ts';
 
 /** From version 2 on, the age of a task counts from when it became due. */
@@ -39,6 +39,9 @@ export class QueueLedger {
   starting = 0;
   /** Number of the delayed tasks that are parked. Rows of earlier releases do not have it. */
   waiting = 0;
+  /** Number of its tasks with a limit key, and of those that are available. Rows of earlier releases do not have them. */
+  keyed = 0;
+  keyedReady = 0;
   /**
    * Payload of its tasks, in bytes. Rows of earlier releases do not have it: their tasks do not count, and the sum does not fall
    * below zero when they go.
@@ -58,6 +61,11 @@ export class QueueLedger {
   constructor(queueId: QueueId, name: QueueName) {
     this.queueId = queueId;
     this.name = name;
+  }
+
+  /** Available tasks without a limit key: those in the head of the queue. */
+  get plain(): number {
+    return this.available - this.keyedReady;
   }
 
   get size(): number {
@@ -120,6 +128,10 @@ export class QueueLedger {
     if (state.history !== undefined) {
       if (endsBy(state) !== undefined) this.starting += by;
       if (isParked(state)) this.waiting += by;
+      if (limitKeyOf(state) !== undefined) {
+        this.keyed += by;
+        if (state.visibility.kind === 'available') this.keyedReady += by;
+      }
     }
     this.bytes = Math.max(0, this.bytes + by * state.dataBytes);
   }
@@ -143,6 +155,8 @@ export class QueueLedger {
     writer.number(this.bytes);
     writer.number(this.starting);
     writer.number(this.waiting);
+    writer.number(this.keyed);
+    writer.number(this.keyedReady);
     return writer.view();
   }
 
@@ -165,6 +179,8 @@ export class QueueLedger {
     ledger.bytes = from.atEnd ? 0 : from.number();
     ledger.starting = from.atEnd ? 0 : from.number();
     ledger.waiting = from.atEnd ? 0 : from.number();
+    ledger.keyed = from.atEnd ? 0 : from.number();
+    ledger.keyedReady = from.atEnd ? 0 : from.number();
     return ledger;
   }
 }

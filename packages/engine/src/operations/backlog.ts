@@ -5,7 +5,9 @@ import { Refusal } from '../domain/refusal.ts';
 import { isLeased, type TaskState } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { type PlannedChange, stateAfter, stateBefore } from '../planned-atom.ts';
+import type { QueueCache } from '../queues/cache/queue-cache.ts';
 import { refill } from '../queues/cache/refill.ts';
+import type { Lanes, LaneTask } from '../queues/lanes/lanes.ts';
 import type { Queue } from '../queues/queue.ts';
 import { mayBeDue } from './expire.ts';
 import { settleEnds } from './flows/settle-ends.ts';
@@ -175,6 +177,18 @@ export async function readHead(
   await refill(engineState, queue, wanted);
 }
 
+/** The first tasks in memory, those of keys among them: of each key at least one. Undefined: they must be read. */
+function withLanes(cache: QueueCache, lanes: Lanes, count: number): LaneTask[] | undefined {
+  if (!lanes.isLoaded) return undefined;
+  const head: LaneTask[] = [...lanes.tasks()];
+  let left = count;
+  for (const { pid, state } of cache.head()) {
+    if (left-- === 0) break;
+    head.push({ pid, state });
+  }
+  return head.sort((a, b) => (a.pid < b.pid ? -1 : 1));
+}
+
 /** The first available tasks of a queue after the changes of a draft. Undefined: the head of the queue must be read. */
 function firstOf(draft: TaskDraft, queue: Queue, changed: ReadonlySet<Pid>, count: number): Pid[] | undefined {
   const isAvailable = (pid: Pid): boolean => draft.find(queue, pid)?.state.visibility.kind === 'available';
@@ -182,7 +196,9 @@ function firstOf(draft: TaskDraft, queue: Queue, changed: ReadonlySet<Pid>, coun
   const first: Pid[] = [];
   let at = 0;
   const cache = queue.warmCache;
-  for (const { pid } of cache.head()) {
+  const head = queue.lanes === undefined ? cache.head() : withLanes(cache, queue.lanes, count + changed.size);
+  if (head === undefined) return undefined;
+  for (const { pid } of head) {
     for (let next = inDraft[at]; next !== undefined && next < pid && first.length < count; next = inDraft[++at])
       first.push(next);
     if (first.length === count) return first;

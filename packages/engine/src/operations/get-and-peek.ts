@@ -1,12 +1,21 @@
 import { limits } from '@taskmaster/proto';
 import type { GetCommand, PeekCommand, TaskView } from '../domain/commands.ts';
 import type { Key, Pid } from '../domain/ids.ts';
-import { afterPrefix, dueKey, instantOfDueKey, pidAfter, pidOfDueKey, pidOfTaskKey, taskKey } from '../domain/keys.ts';
+import {
+  afterPrefix,
+  dueKey,
+  instantOfDueKey,
+  lanesPrefix,
+  pidAfter,
+  pidOfDueKey,
+  pidOfTaskKey,
+  taskKey,
+} from '../domain/keys.ts';
 import type { SignalBox } from '../domain/signal-box.ts';
 import { isLeased, isParked, type TaskState } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { EngineView } from '../pending/engine-view.ts';
-import { type Need, Reads } from '../pending/reads.ts';
+import { decodeTaskRow, type Need, Reads } from '../pending/reads.ts';
 import { Family } from '../ports/store.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
@@ -18,6 +27,9 @@ import { TaskDraft } from './task-draft.ts';
 const SAMPLE_FACTOR = 10;
 /** Tasks that must start by an instant, and are available, that a sample of hidden tasks passes over. */
 const MOST_STARTING = 10_000;
+/** Rows of hidden tasks that a look at the head passes, in a queue in which tasks have limit keys. */
+const MOST_LOOKED_AT = 10_000;
+const ROWS_AT_ONCE = 500;
 
 /** GetTasks: the present state of tasks. */
 export async function getTasks(engineState: EngineState, command: GetCommand): Promise<TaskView[]> {
@@ -57,6 +69,7 @@ const shownAt = ({ state }: TaskView): number => (state?.visibility.kind === 'hi
 
 /** The first PIDs, from memory if it has enough, otherwise from the store. Does not fill the cache: that would evict tasks. */
 async function headPids(engineState: EngineState, queue: Queue, limit: number, after: Pid | undefined): Promise<Pid[]> {
+  if (queue.ledger.keyedReady > 0) return keyedHeadPids(engineState, queue, limit, after);
   const { firstMissing, readyCount } = queue.warmCache;
   if (firstMissing === undefined || (after === undefined && readyCount >= limit)) return firstOf(queue, limit, after);
   using _hold = queue.hold();
@@ -75,6 +88,45 @@ async function headPids(engineState: EngineState, queue: Queue, limit: number, a
   return [...pids].sort((a, b) => (a < b ? -1 : 1)).slice(0, limit);
 }
 
+/** As `headPids`, of a queue in which tasks have limit keys: their rows are among those of hidden tasks. */
+async function keyedHeadPids(
+  engineState: EngineState,
+  queue: Queue,
+  limit: number,
+  after: Pid | undefined,
+): Promise<Pid[]> {
+  using _hold = queue.hold();
+  const { prefix } = queue;
+  const first = after === undefined ? ('' as Pid) : pidAfter(after);
+  const lt = afterPrefix(prefix);
+  const pids = new Set<Pid>();
+  for (const family of [Family.ready, Family.hidden]) {
+    let found = 0;
+    let looked = 0;
+    for (let gte = taskKey(prefix, first); found < limit + queue.pendingCount && looked < MOST_LOOKED_AT; ) {
+      const rows = await engineState.store.scan(
+        family,
+        { gte, lt },
+        { rows: ROWS_AT_ONCE, bytes: Number.MAX_SAFE_INTEGER },
+      );
+      for (const { key, value } of rows) {
+        if (decodeTaskRow(value).visibility.kind !== 'available') continue;
+        pids.add(pidOfTaskKey(key));
+        found++;
+      }
+      const last = rows.at(-1);
+      if (last === undefined || rows.length < ROWS_AT_ONCE) break;
+      looked += rows.length;
+      gte = `${last.key}\0` as Key;
+    }
+  }
+  for (const { pid, now } of queue.pendingChanges()) {
+    if (now?.visibility.kind === 'available' && pid >= first) pids.add(pid);
+    else pids.delete(pid);
+  }
+  return [...pids].sort().slice(0, limit);
+}
+
 function firstOf(queue: Queue, limit: number, after: Pid | undefined): Pid[] {
   const pids: Pid[] = [];
   for (const { pid } of queue.warmCache.head(after)) {
@@ -84,12 +136,16 @@ function firstOf(queue: Queue, limit: number, after: Pid | undefined): Pid[] {
   return pids;
 }
 
+/** The end of the index of due times. Behind it is the one by limit key, which records do not have. */
+export const endOfDue = ({ prefix, isReserved }: Queue): Key =>
+  isReserved ? afterPrefix(prefix) : lanesPrefix(prefix);
+
 /** PIDs of hidden tasks, those that show first. */
 export async function hiddenPids(engineState: EngineState, queue: Queue, limit: number): Promise<Pid[]> {
   const { prefix, ledger } = queue;
   using _hold = queue.hold();
   // No task shows before the floor (L2).
-  const range = { gte: dueKey(prefix, ledger.dueFloor, '' as Pid), lt: afterPrefix(prefix) };
+  const range = { gte: dueKey(prefix, ledger.dueFloor, '' as Pid), lt: endOfDue(queue) };
   // As above, but a changed task may have a row for each of its earlier states.
   let rows = limit;
   for (const { earlier } of queue.pendingChanges()) rows += 1 + earlier.length;

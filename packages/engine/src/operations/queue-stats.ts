@@ -1,4 +1,4 @@
-import { formatQueueName, type QueueName } from '@taskmaster/proto';
+import { formatQueueName, limits, type QueueName } from '@taskmaster/proto';
 import type {
   ListCommand,
   QueueFilter,
@@ -14,6 +14,7 @@ import type { LimitUse } from '../domain/queue-limits.ts';
 import { isOver } from '../domain/queue-pauses.ts';
 import type { EngineState } from '../engine-state.ts';
 import type { Queue } from '../queues/queue.ts';
+import type { QueuesLimit } from '../records/limit-table.ts';
 import { dueFor, dueUnder, mayBeDue, showAllDue } from './expire.ts';
 
 /** ListQueues: a summary of each queue, after its due tasks have been shown. */
@@ -175,13 +176,21 @@ function statsOf(queue: Queue, now: Instant): QueueStats {
   };
 }
 
-/** The limit that holds available tasks back. Of several, the one that has been used up for the longest time. */
-function heldBy({ ledger, limits = [] }: Queue): LimitUse | undefined {
+/**
+ * The limit that holds available tasks back. Of several, the one that has been used up for the longest time. A limit of keys
+ * holds them back if no other task is available.
+ */
+function heldBy(queue: Queue): LimitUse | undefined {
+  const { ledger, limits: all = [], lanes } = queue;
   if (ledger.available === 0) return undefined;
-  const [first] = limits
-    .flatMap(({ record, leased, usedUpSince }) => (usedUpSince === undefined ? [] : [{ record, leased, usedUpSince }]))
-    .sort((a, b) => a.usedUpSince - b.usedUpSince);
-  return first;
+  let first: QueuesLimit | undefined;
+  for (const limit of all) {
+    const { usedUpSince } = limit;
+    if (usedUpSince !== undefined && usedUpSince < (first?.usedUpSince ?? Number.MAX_SAFE_INTEGER)) first = limit;
+  }
+  if (first === undefined && ledger.plain === 0 && lanes?.isOpen === false)
+    first = all.find((limit) => limit === lanes.heldBy);
+  return first?.useNow(limits.heldKeys);
 }
 
 const NO_OPERATIONS: QueueOperations = {

@@ -1,6 +1,6 @@
 import type { QueueName } from '@taskmaster/proto';
 import type { Instant, Key, LeaseToken, Pid } from '../domain/ids.ts';
-import { afterPrefix, dueKey, pidOfDueKey } from '../domain/keys.ts';
+import { dueKey, pidOfDueKey } from '../domain/keys.ts';
 import { AVAILABLE, isLeased, isLeasedAt } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { EngineView } from '../pending/engine-view.ts';
@@ -11,6 +11,7 @@ import { cancelReasonOf, withoutCancellation } from './attempts.ts';
 import { type Attempt, decide } from './decide.ts';
 import { dueFor, showAllDue } from './expire.ts';
 import { settleEnds } from './flows/settle-ends.ts';
+import { endOfDue } from './get-and-peek.ts';
 import { endCancelled } from './records/leave-end.ts';
 import { TaskDraft } from './task-draft.ts';
 
@@ -45,7 +46,7 @@ export async function resetLeases(engineState: EngineState, name: QueueName): Pr
   let gte = dueKey(queue.prefix, FIRST, '' as Pid);
   for (;;) {
     const limit = { rows: TASKS_PER_ATOM, bytes: Number.MAX_SAFE_INTEGER };
-    const rows = await engineState.store.scan(Family.due, { gte, lt: afterPrefix(queue.prefix) }, limit);
+    const rows = await engineState.store.scan(Family.due, { gte, lt: endOfDue(queue) }, limit);
     const pids = rows.map(({ key }) => pidOfDueKey(key));
     reset += await resetSome(engineState, queue, pids);
     const last = rows.at(-1);

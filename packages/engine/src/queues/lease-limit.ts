@@ -1,6 +1,7 @@
-import type { LeaseRate } from '@taskmaster/proto';
 import type { Instant } from '../domain/ids.ts';
-import type { LimitRecord, LimitUse } from '../domain/queue-limits.ts';
+import type { HeldKey, LimitRecord, LimitUse } from '../domain/queue-limits.ts';
+import { KeyUses } from './lanes/key-uses.ts';
+import { TokenBucket } from './lanes/token-bucket.ts';
 
 /** A limit that is used up again within this time has been used up all the time, in ms: a slot was free for a moment only. */
 const BREAK_MS = 1000;
@@ -12,16 +13,22 @@ export interface Limited {
   readonly ledger: {
     readonly available: number;
     readonly leased: number;
+    readonly keyed: number;
     /** None of its leases ends before. It only gets earlier with a change of the queue. */
     readonly dueFloor: Instant;
   };
+  readonly lanes: { readonly isLoaded: boolean } | undefined;
 }
 
 /** What a limit tells as its queues change. */
 export interface LimitEvents<Q extends Limited> {
   now(): Instant;
-  /** It allows no further lease. */
+  /** It allows no further lease, or a key of it does not. */
   usedUp(limit: LeaseLimit<Q>): void;
+  /** A key of it gets a token, or all of its tokens, earlier than the others. */
+  expects(limit: LeaseLimit<Q>): void;
+  /** No key of it is used up any more. */
+  rested(limit: LeaseLimit<Q>): void;
   /** It allows leases again. */
   freed(limit: LeaseLimit<Q>): void;
 }
@@ -30,7 +37,7 @@ export interface LimitEvents<Q extends Limited> {
  * A limit of several queues together. What they use of it follows from their ledgers: each queue tells of every change, and the
  * limit looks at its counts. So only the limit itself is on disk, and a lease that ends in any way gives its slot back.
  */
-export class LeaseLimit<Q extends Limited> implements LimitUse {
+export class LeaseLimit<Q extends Limited> {
   readonly record: LimitRecord;
   /** Tasks of its queues that are leased: the sum of `#leasing`. */
   leased = 0;
@@ -48,17 +55,29 @@ export class LeaseLimit<Q extends Limited> implements LimitUse {
 
   /** Undefined: any rate. */
   readonly #tokens: TokenBucket | undefined;
+  /** Set if it is a limit of each key. Its queues have no limit in common then. */
+  readonly keys: KeyUses<Q> | undefined;
 
   constructor(record: LimitRecord, events: LimitEvents<Q>) {
     this.record = record;
     this.#events = events;
     const { rate } = record.message;
-    this.#tokens = rate && new TokenBucket(rate, events.now());
+    if (record.matchesKey === undefined) {
+      this.#tokens = rate && new TokenBucket(rate, events.now());
+      return;
+    }
+    this.keys = new KeyUses(record, {
+      now: () => events.now(),
+      usedUp: () => events.usedUp(this),
+      expects: () => events.expects(this),
+      rested: () => events.rested(this),
+    });
   }
 
   /** Has no more tokens than the limit that it replaces. */
   replace(earlier: LeaseLimit<Q>): void {
     if (earlier.#tokens !== undefined) this.#tokens?.replace(earlier.#tokens, this.#events.now());
+    if (earlier.keys !== undefined) this.keys?.replace(earlier.keys);
   }
 
   get pattern(): string {
@@ -67,6 +86,7 @@ export class LeaseLimit<Q extends Limited> implements LimitUse {
 
   /** How many tasks may be leased now. */
   get room(): number {
+    if (this.keys !== undefined) return Number.POSITIVE_INFINITY;
     const { maxLeased } = this.record.message;
     const slots = maxLeased === 0 ? Number.POSITIVE_INFINITY : Math.max(0, maxLeased - this.leased);
     return this.#tokens === undefined ? slots : Math.min(slots, this.#tokens.count(this.#events.now()));
@@ -74,7 +94,21 @@ export class LeaseLimit<Q extends Limited> implements LimitUse {
 
   /** When it gets the token for which leases wait. It may have no slot then. */
   get refillsAt(): Instant {
+    if (this.keys !== undefined) return this.keys.refillsAt;
     return this.#tokens?.next(this.#events.now()) ?? NEVER;
+  }
+
+  /** Whether expired leases may hold back a request for so many tasks. */
+  mayHoldBack(tasks: number): boolean {
+    return this.keys === undefined ? this.room < tasks : this.keys.isUsedUp;
+  }
+
+  /** What callers see of it. `heldKeys`: how many keys whose tasks are held back, those of the longest time. */
+  useNow(heldKeys: number): LimitUse {
+    const { record, usedUpSince, keys } = this;
+    if (keys === undefined) return { record, leased: this.leased, usedUpSince, heldKeys: NONE };
+    const held: readonly HeldKey[] = keys.held(heldKeys);
+    return { record, leased: keys.leased, usedUpSince: held[0]?.usedUpSince, heldKeys: held };
   }
 
   /** Its queues that may have leases that are over. Many requests ask, and it has many queues. */
@@ -97,6 +131,7 @@ export class LeaseLimit<Q extends Limited> implements LimitUse {
 
   /** A queue counts from now on. */
   add(queue: Q): void {
+    if (queue.ledger.keyed > 0 && !queue.lanes?.isLoaded) this.keys?.unknown.add(queue);
     this.#count(queue);
     this.settle();
   }
@@ -124,6 +159,7 @@ export class LeaseLimit<Q extends Limited> implements LimitUse {
 
   /** A queue does not count any more. */
   forget(queue: Q): void {
+    this.keys?.unknown.delete(queue);
     this.leased -= this.#leasing.get(queue) ?? 0;
     this.#leasing.delete(queue);
     this.#waiting.delete(queue);
@@ -132,7 +168,8 @@ export class LeaseLimit<Q extends Limited> implements LimitUse {
 
   /** Tells whether it is used up now. */
   settle(): void {
-    if (this.room === 0) {
+    if (this.keys !== undefined) this.keys.refill();
+    else if (this.room === 0) {
       if (this.usedUpSince !== undefined) return;
       const now = this.#events.now();
       this.usedUpSince = now - this.#freedAt < BREAK_MS ? this.#usedUpBefore : now;
@@ -143,49 +180,5 @@ export class LeaseLimit<Q extends Limited> implements LimitUse {
       this.usedUpSince = undefined;
       this.#events.freed(this);
     }
-  }
-}
-
-/**
- * Tokens, of which each lease takes one: full at first, then `tasks` more in each `perMs`, up to `burst`. Counts parts of tokens:
- * a token has `perMs` of them, so a ms adds a whole number of parts, and nothing is rounded.
- */
-class TokenBucket {
-  readonly #rate: LeaseRate;
-  #parts: number;
-  #at: Instant;
-
-  constructor(rate: LeaseRate, now: Instant) {
-    this.#rate = rate;
-    this.#parts = rate.burst * rate.perMs;
-    this.#at = now;
-  }
-
-  /** Whole tokens. */
-  count(now: Instant): number {
-    return Math.floor(this.#partsAt(now) / this.#rate.perMs);
-  }
-
-  take(tokens: number, now: Instant): void {
-    this.#parts = this.#partsAt(now) - tokens * this.#rate.perMs;
-    this.#at = now;
-  }
-
-  /** When it gets its first token. Undefined: it has one. */
-  next(now: Instant): Instant | undefined {
-    const missing = this.#rate.perMs - this.#partsAt(now);
-    return missing <= 0 ? undefined : ((now + Math.ceil(missing / this.#rate.tasks)) as Instant);
-  }
-
-  replace(earlier: TokenBucket, now: Instant): void {
-    const { perMs, burst } = this.#rate;
-    const parts = Math.floor((earlier.#partsAt(now) / earlier.#rate.perMs) * perMs);
-    this.#parts = Math.min(burst * perMs, parts);
-    this.#at = now;
-  }
-
-  #partsAt(now: Instant): number {
-    const { tasks, perMs, burst } = this.#rate;
-    return Math.min(burst * perMs, this.#parts + (now - this.#at) * tasks);
   }
 }

@@ -4,7 +4,7 @@ import type { Instant, PartitionId, Pid, Ticket } from '../domain/ids.ts';
 import { pidAfter, queuePrefix } from '../domain/keys.ts';
 import type { PauseRecord } from '../domain/queue-pauses.ts';
 import { DEFAULT_SETTINGS, type QueueSettings } from '../domain/queue-settings.ts';
-import type { TaskState } from '../domain/task.ts';
+import { isInHead, type TaskState } from '../domain/task.ts';
 import type { BehindRows } from '../log/atom-rows.ts';
 import type { QueueLedger } from '../log/queue-ledger.ts';
 import { type ChangedQueue, type PendingChange, QueueChanges } from '../pending/queue-changes.ts';
@@ -12,6 +12,7 @@ import type { CachedTask } from './cache/places.ts';
 import { QueueCache } from './cache/queue-cache.ts';
 import type { CacheOwner } from './cache/task-cache.ts';
 import type { GroupUsage } from './group-usage.ts';
+import { Lanes, type LaneTask } from './lanes/lanes.ts';
 import type { LeaseLimit } from './lease-limit.ts';
 import type { QueueRates } from './rates.ts';
 
@@ -33,6 +34,8 @@ export type Knowledge =
   | { readonly kind: 'task'; readonly task: CachedTask }
   | { readonly kind: 'absent' }
   | { readonly kind: 'unknown' };
+
+const NO_INSTANT = 0 as Instant;
 
 const ABSENT: Knowledge = { kind: 'absent' };
 const UNKNOWN: Knowledge = { kind: 'unknown' };
@@ -70,6 +73,9 @@ export class Queue implements CacheOwner, ChangedQueue {
   #prefix: string | undefined;
   #cache: QueueCache | undefined;
   #changes: QueueChanges | undefined;
+  #lanes: Lanes | undefined;
+  /** Called when tasks with limit keys may be leased that might not before. */
+  onOpened: ((queue: Queue) => void) | undefined;
 
   constructor(partition: PartitionId, ledger: QueueLedger, settings = DEFAULT_SETTINGS, pause?: PauseRecord) {
     this.partition = partition;
@@ -88,7 +94,34 @@ export class Queue implements CacheOwner, ChangedQueue {
 
   /** True if requests may lease tasks of it now. */
   get isOffering(): boolean {
-    return this.ledger.available > 0 && !this.isHeld;
+    const { available, keyedReady } = this.ledger;
+    if (available === 0 || this.isHeld) return false;
+    return available > keyedReady || this.lanes?.isOpen === true;
+  }
+
+  /** Its tasks with limit keys. Undefined: it has none. */
+  get lanes(): Lanes | undefined {
+    if (this.#lanes === undefined && this.ledger.keyed > 0) this.#lanes = new Lanes(this, false);
+    return this.#lanes;
+  }
+
+  /** The queue whose tasks with limit keys must be read first: this one, or another one with a common limit. */
+  get lanesToRead(): Queue {
+    if (this.#lanes?.isLoaded !== true) return this;
+    for (const { keys } of this.#limits ?? NONE) for (const queue of keys?.unknown ?? NONE) return queue;
+    return this;
+  }
+
+  plainHead(): Iterable<LaneTask> {
+    return this.warmCache.head();
+  }
+
+  get plainMissing(): Pid | undefined {
+    return this.warmCache.firstMissing;
+  }
+
+  opened(): void {
+    this.onOpened?.(this);
   }
 
   /** True while it is paused, or a limit of it is used up. */
@@ -112,6 +145,8 @@ export class Queue implements CacheOwner, ChangedQueue {
     this.#limits = limits;
     for (const limit of before) if (!limits?.includes(limit)) limit.forget(this);
     for (const limit of limits ?? NONE) if (!before.includes(limit)) limit.add(this);
+    if (limits === undefined && this.dropped) this.#lanes?.end();
+    else this.#lanes?.limited();
   }
 
   get cache(): QueueCache | undefined {
@@ -124,7 +159,7 @@ export class Queue implements CacheOwner, ChangedQueue {
 
   /** The cache, created on first use: an idle queue has none. */
   get warmCache(): QueueCache {
-    this.#cache ??= new QueueCache(this.ledger.available === 0 ? undefined : this.ledger.readyFloor);
+    this.#cache ??= new QueueCache(this.ledger.plain === 0 ? undefined : this.ledger.readyFloor);
     return this.#cache;
   }
 
@@ -173,7 +208,7 @@ export class Queue implements CacheOwner, ChangedQueue {
     if (ready) return { kind: 'task', task: ready };
     const hidden = cache.hidden(pid);
     if (hidden) return { kind: 'task', task: { state: hidden, data: undefined } };
-    const notReady = ledger.available === cache.readyCount || cache.knowsReadyUpTo(pid);
+    const notReady = ledger.keyedReady === 0 && (ledger.available === cache.readyCount || cache.knowsReadyUpTo(pid));
     const notHidden = ledger.hidden === cache.hiddenCount;
     return notReady && notHidden ? ABSENT : UNKNOWN;
   }
@@ -189,16 +224,17 @@ export class Queue implements CacheOwner, ChangedQueue {
   }
 
   /** Applies a committed change to everything in memory. `known`: the task before the change, as far as it was in memory. */
-  apply(ticket: Ticket, change: TaskChange, known: CachedTask | undefined): PendingChange {
+  apply(ticket: Ticket, change: TaskChange, known: CachedTask | undefined, at = NO_INSTANT): PendingChange {
     // Create the cache before the ledger counts the change: only the cache of an empty queue starts complete.
     const cache = this.warmCache;
-    const { size, bytes } = this.ledger;
+    const { size, bytes, keyed } = this.ledger;
     this.ledger.apply(ticket, change);
     if (this.#usage !== undefined) {
       this.#usage.tasks += this.ledger.size - size;
       this.#usage.bytes += this.ledger.bytes - bytes;
     }
     if (this.#limits !== undefined) for (const limit of this.#limits) limit.note(this);
+    if (keyed > 0 || this.ledger.keyed > 0) this.#noteKeyed(change, keyed, at);
     const after = change.kind === 'dequeue' ? undefined : change.after;
     const data = change.kind === 'dequeue' ? undefined : (change.data ?? known?.data);
     const task = after && { state: after, data };
@@ -208,16 +244,26 @@ export class Queue implements CacheOwner, ChangedQueue {
     } else if (task) {
       // A new task was never hidden.
       if (change.kind !== 'enqueue') cache.removeHidden(change.pid);
-      cache.putReady(change.pid, task);
+      if (isInHead(task.state)) cache.putReady(change.pid, task);
+      else cache.removeReady(change.pid);
     } else {
       cache.removeReady(change.pid);
       cache.removeHidden(change.pid);
     }
-    if (this.ledger.available === cache.readyCount) cache.extendTo(undefined);
+    if (this.ledger.plain === cache.readyCount) cache.extendTo(undefined);
     const pending = this.#change(change.pid, change.kind === 'enqueue' ? NONE : [change.before]);
     pending.now = after;
     pending.data = data ?? (after && pending.data);
     return pending;
+  }
+
+  /** `before`: how many tasks with limit keys there were. */
+  #noteKeyed(change: TaskChange, before: number, at: Instant): void {
+    this.#lanes ??= new Lanes(this, before === 0);
+    this.#lanes.note(change, at);
+    if (this.ledger.keyed > 0) return;
+    this.#lanes.end();
+    this.#lanes = undefined;
   }
 
   /** As `apply`, during recovery: a task that the ledger already counts, but whose rows may be stale after the crash. */

@@ -19,12 +19,12 @@ const SEARCHES_AT_ONCE = 16;
 /** The operations of an engine on limits of queues. */
 export const limitOperations = ({ change, read }: RecordRequests): LimitOperations => ({
   limit: (command) => {
-    const bytes = RECORD_BYTES + command.queues.name.length + command.by.length;
+    const bytes = RECORD_BYTES + command.queues.name.length + command.keys.length + command.by.length;
     return change((engineState) => limitQueues(engineState, command), bytes);
   },
-  unlimit: (pattern) =>
+  unlimit: (pattern, keys) =>
     change(async (engineState) => {
-      const removed = await removeLimit(engineState, pattern);
+      const removed = await removeLimit(engineState, pattern, keys);
       // A pattern that matches the text of another one matches all names that this one matches.
       const others = engineState.limits.list(pattern.group).filter(({ record }) => record.matches(pattern.name));
       return { removed, limits: usesOf(others) };
@@ -41,11 +41,14 @@ export const limitOperations = ({ change, read }: RecordRequests): LimitOperatio
 /** What is used of the limits now, the most specific limits first. */
 const usesOf = (found: readonly QueuesLimit[]): LimitUse[] => inOrder([...found]).map(useOf);
 
-const useOf = ({ record, leased, usedUpSince }: LimitUse): LimitUse => ({ record, leased, usedUpSince });
+const useOf = (limit: QueuesLimit): LimitUse => limit.useNow(limits.heldKeys);
 
-async function limitQueues(engineState: EngineState, { queues, by, maxLeased, rate }: LimitCommand): Promise<LimitUse> {
+async function limitQueues(
+  engineState: EngineState,
+  { queues, keys, by, maxLeased, rate }: LimitCommand,
+): Promise<LimitUse> {
   const record = await changeRecords(engineState, queues.group, (draft, now) => {
-    const before = engineState.limits.find(queues);
+    const before = engineState.limits.find(queues, keys);
     const message = {
       queues: formatQueueName(queues),
       maxLeased,
@@ -54,20 +57,20 @@ async function limitQueues(engineState: EngineState, { queues, by, maxLeased, ra
       sinceUnixMs: before?.record.message.sinceUnixMs ?? now,
       leased: 0,
       usedUpSinceUnixMs: 0,
+      keys,
+      heldKeys: [],
     };
     const data = QueueLimit.encode(message).finish();
     const state = recordState(data, now);
-    putPatternRecord(draft, limitRecords, { queues, state, data }, limits.queueLimits, 'limits: end some');
+    putPatternRecord(draft, limitRecords, { queues, keys, state, data }, limits.queueLimits, 'limits: end some');
     return decodeLimit(data);
   });
-  const use = engineState.limits.find(queues);
-  return use === undefined ? { record, leased: 0, usedUpSince: undefined } : useOf(use);
+  const use = engineState.limits.find(queues, keys);
+  return use === undefined ? { record, leased: 0, usedUpSince: undefined, heldKeys: [] } : useOf(use);
 }
 
-const removeLimit = (engineState: EngineState, pattern: QueueName): Promise<boolean> =>
-  changeRecords(engineState, pattern.group, (draft) =>
-    limitRecords.remove(draft, pattern.group, pidOfPattern(pattern.name)),
-  );
+const removeLimit = (engineState: EngineState, { group, name }: QueueName, keys: string): Promise<boolean> =>
+  changeRecords(engineState, group, (draft) => limitRecords.remove(draft, group, pidOfPattern(name, keys)));
 
 /**
  * Gives slots back whose leases have expired, if tasks wait for them. The requests that wait for these tasks stand in the lines

@@ -4,7 +4,15 @@ import type { Instant, Pid } from '../domain/ids.ts';
 import type { Queue } from '../queues/queue.ts';
 import { LimitTable } from './limit-table.ts';
 
-const NOTHING = { maxLeased: 0, limitedBy: '', sinceUnixMs: 0, leased: 0, usedUpSinceUnixMs: 0 };
+const NOTHING = {
+  maxLeased: 0,
+  limitedBy: '',
+  sinceUnixMs: 0,
+  leased: 0,
+  keys: '',
+  heldKeys: [],
+  usedUpSinceUnixMs: 0,
+};
 
 test('tokens cost nothing to limits that wait for theirs', () => {
   const start = 1_000_000;

@@ -3,7 +3,7 @@ import type { QueueName } from '@taskmaster/proto';
 import type { TaskChange } from '../domain/atom.ts';
 import type { Instant, Pid } from '../domain/ids.ts';
 import { decodeLimit } from '../domain/queue-limits.ts';
-import { inOrder } from '../domain/queue-settings.ts';
+import { inOrder, rank } from '../domain/queue-settings.ts';
 import type { RecordRows } from '../log/records.ts';
 import type { Clock } from '../ports/clock.ts';
 import { LeaseLimit } from '../queues/lease-limit.ts';
@@ -21,6 +21,10 @@ interface Refill {
   readonly order: number;
   readonly limit: QueuesLimit;
 }
+
+/** Of limits of the same queues, those that name keys best come first. */
+const byKeysToo = (limits: QueuesLimit[]): QueuesLimit[] =>
+  limits.sort((a, b) => (a.pattern === b.pattern ? rank(b.record.message.keys) - rank(a.record.message.keys) : 0));
 
 /** The limits of queues, which are records of their groups. */
 export class LimitTable implements RecordsInMemory {
@@ -46,6 +50,8 @@ export class LimitTable implements RecordsInMemory {
         this.usedUp.add(limit);
         this.#expect(limit);
       },
+      expects: (limit: QueuesLimit) => this.#expect(limit),
+      rested: (limit: QueuesLimit) => void this.usedUp.delete(limit),
       freed: (limit: QueuesLimit) => {
         this.usedUp.delete(limit);
         this.#expectNothing(limit);
@@ -65,8 +71,8 @@ export class LimitTable implements RecordsInMemory {
     return [...(this.#records.of(group)?.values() ?? [])];
   }
 
-  find({ group, name }: QueueName): QueuesLimit | undefined {
-    return this.list(group).find(({ pattern }) => pattern === name);
+  find({ group, name }: QueueName, keys: string): QueuesLimit | undefined {
+    return this.list(group).find(({ pattern, record }) => pattern === name && record.message.keys === keys);
   }
 
   /** The limits of a queue, the most specific ones first. Undefined: it has none. */
@@ -74,7 +80,7 @@ export class LimitTable implements RecordsInMemory {
     if (this.#records.of(group) === undefined) return undefined;
     let ordered = this.#ordered.get(group);
     if (ordered === undefined) {
-      ordered = inOrder(this.list(group));
+      ordered = byKeysToo(inOrder(this.list(group)));
       this.#ordered.set(group, ordered);
     }
     const limits = ordered.filter(({ record }) => record.matches(name));
@@ -92,13 +98,14 @@ export class LimitTable implements RecordsInMemory {
       const { limit } = next;
       this.#expectNothing(limit);
       limit.settle();
-      // It has a token now. Without a slot it waits for that alone.
-      if (this.usedUp.has(limit)) this.#expect(limit);
+      // It has a token now, unless it is one of keys. Without a slot it waits for that alone.
+      this.#expect(limit);
     }
   }
 
   #expect(limit: QueuesLimit): void {
     const at = limit.refillsAt;
+    this.#expectNothing(limit);
     if (at === NEVER) return;
     const isFirst = at < this.refillsAt;
     const refill = { at, order: ++this.#expected, limit };

@@ -7,13 +7,23 @@ import type { RecordDraft, RecordStore } from './record-store.ts';
 
 // Records of queues that match a pattern: their settings, pauses and limits. The pattern is the key.
 
-export const pidOfPattern = (pattern: string): Pid => latin1Of(Buffer.from(pattern)) as Pid;
+/** Names of queues do not have it. */
+const BEFORE_KEYS = '\uFFFD';
 
-export const patternOfPid = (pid: Pid): string => Buffer.from(pid, 'latin1').toString();
+/** `keys`: a pattern of keys, too, of limits of these. */
+export const pidOfPattern = (pattern: string, keys = ''): Pid =>
+  latin1Of(Buffer.from(keys === '' ? pattern : pattern + BEFORE_KEYS + keys)) as Pid;
+
+export const patternOfPid = (pid: Pid): string => {
+  const [pattern = ''] = Buffer.from(pid, 'latin1').toString().split(BEFORE_KEYS, 1);
+  return pattern;
+};
 
 export interface PatternRecord {
   /** Its name is the pattern. */
   readonly queues: QueueName;
+  /** See `pidOfPattern`. */
+  readonly keys?: string;
   readonly state: TaskState;
   readonly data: Uint8Array;
 }
@@ -22,11 +32,11 @@ export interface PatternRecord {
 export function putPatternRecord(
   draft: RecordDraft,
   store: RecordStore,
-  { queues: { group, name }, state, data }: PatternRecord,
+  { queues: { group, name }, keys, state, data }: PatternRecord,
   most: number,
   advice: string,
 ): void {
-  const pid = pidOfPattern(name);
+  const pid = pidOfPattern(name, keys);
   const isNew = store.find(draft, group, pid) === undefined;
   // Counted in the turn of the commit: two callers do not both get the last place.
   if (isNew && draft.needs.length === 0 && store.count(draft, group) >= most) {

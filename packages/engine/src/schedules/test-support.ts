@@ -18,6 +18,7 @@ const aSpec = (change: Partial<ScheduleSpec> = {}): ScheduleSpec => ({
   pidPrefix: new Uint8Array(0),
   headers: {},
   timeLimitMs: 0,
+  limitKey: '',
   ...change,
 });
 

@@ -3,6 +3,7 @@ import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
 import {
   AVAILABLE,
   type Failure,
+  givenIn,
   type Lease,
   NO_LINKS,
   NO_PARENTS,
@@ -107,7 +108,10 @@ const links: fc.Arbitrary<TaskLinks> = fc
 
 const histories: fc.Arbitrary<TaskHistory> = fc.record({
   key: fc.option(texts, { nil: undefined }),
-  given: fc.option(fc.record({ timeLimitMs: fc.maxSafeNat() }), { nil: undefined }),
+  given: fc.option(
+    fc.record({ timeLimitMs: fc.maxSafeNat(), limitKey: fc.constantFrom('', 'acme', 'é') }).map(givenIn),
+    { nil: undefined },
+  ),
   startBy: fc.option(instants, { nil: undefined }),
   waits: fc.option(waits, { nil: undefined }),
   links: fc.option(links, { nil: undefined }),

@@ -72,6 +72,7 @@ export interface EnqueueSpec extends ItemSpec {
   readonly delay?: number;
   readonly runAt?: number;
   readonly timeLimit?: number;
+  readonly limitKey?: string;
   readonly startBy?: number | undefined;
   readonly startWithin?: number | undefined;
   /** For how many signals it waits, or its whole wait. */
@@ -389,14 +390,32 @@ export function updateCommand(spec: UpdateSpec): UpdateCommand {
   return {
     group: first ? parseQueueName(first.queue).group : '',
     enqueue: enqueue.map(
-      ({ queue, topic, pid, key, timeLimit, data, headerBytes, mode, delay, runAt, retry, signalId, ...rest }) => ({
+      ({
+        queue,
+        topic,
+        pid,
+        key,
+        timeLimit,
+        limitKey,
+        data,
+        headerBytes,
+        mode,
+        delay,
+        runAt,
+        retry,
+        signalId,
+        ...rest
+      }) => ({
         queue: parseQueueName(topic ?? queue),
         isPublished: topic !== undefined,
         pid: pid as Pid | undefined,
         data: Buffer.from(data ?? ''),
         headerBytes: headerBytes ?? 0,
         key,
-        given: timeLimit === undefined ? undefined : { timeLimitMs: timeLimit },
+        given:
+          timeLimit === undefined && limitKey === undefined
+            ? undefined
+            : { timeLimitMs: timeLimit ?? 0, limitKey: limitKey ?? '' },
         start: startOf(rest),
         waitFor: waitForOf(rest),
         links: linksOf(queue, rest),

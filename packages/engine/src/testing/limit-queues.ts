@@ -8,7 +8,14 @@ export const limitQueues = (
   queues: string,
   command: Partial<Omit<LimitCommand, 'queues'>>,
 ): Promise<LimitUse> =>
-  engine.limits.limit({ queues: parseQueueName(queues), by: 'ann', maxLeased: 0, rate: undefined, ...command });
+  engine.limits.limit({
+    queues: parseQueueName(queues),
+    by: 'ann',
+    keys: '',
+    maxLeased: 0,
+    rate: undefined,
+    ...command,
+  });
 
-export const unlimitQueues = (engine: Engine, queues: string): Promise<Unlimited> =>
-  engine.limits.unlimit(parseQueueName(queues));
+export const unlimitQueues = (engine: Engine, queues: string, keys = ''): Promise<Unlimited> =>
+  engine.limits.unlimit(parseQueueName(queues), keys);

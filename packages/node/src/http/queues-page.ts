@@ -168,11 +168,14 @@ function pauseNote({ reason, pausedBy, sinceUnixMs, untilUnixMs }: QueuePause): 
   return noteOf(text);
 }
 
-function limitNote({ queues, leased, maxLeased, rate, usedUpSinceUnixMs }: QueueLimit): Html {
+function limitNote({ queues, leased, maxLeased, rate, usedUpSinceUnixMs, keys, heldKeys }: QueueLimit): Html {
   const since = new Date(usedUpSinceUnixMs).toISOString();
-  const slots = maxLeased === 0 ? [] : [`${leased} of at most ${maxLeased} leased`];
+  const used = keys === '' ? `${leased} of ` : '';
+  const slots = maxLeased === 0 ? [] : [`${used}at most ${maxLeased} leased`];
   const tokens = rate === undefined ? [] : [`at most ${rate.tasks} in ${formatDuration(rate.perMs)}`];
-  return noteOf(`held back since ${since} by the limit of ${queues}: ${[...slots, ...tokens].join(', ')}`);
+  const held = keys === '' ? [] : [`first ${heldKeys.map(({ key }) => key).join(', ')}`];
+  const limited = keys === '' ? queues : `each ${keys} of ${queues}`;
+  return noteOf(`held back since ${since} by the limit of ${limited}: ${[...slots, ...tokens, ...held].join(', ')}`);
 }
 
 const noteOf = (text: string): Html => html`<br><small class="warn"><bdi>${escapeControls(text)}</bdi></small>`;

@@ -178,6 +178,8 @@ describe('the page of queues', () => {
       sinceUnixMs: 0,
       leased: 6,
       usedUpSinceUnixMs: 60_000,
+      keys: '',
+      heldKeys: [],
     };
     await using node = await setUp([stats('shop#mail', { heldBy })]);
     const { body } = await node.get('/');

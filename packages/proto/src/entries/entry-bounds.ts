@@ -62,6 +62,7 @@ export const entryBounds = {
   lease: [lease, leasePatterns],
   batchUpdate: [batchRequests, batchItems, batchParts, batchHeaders],
   batchLease: [batchRequests, batchQueues, batchPatterns],
+  settings: [{ field: 'settings.fair_turns.weights', counted: { 2: { 11: { 1: 'each' } } }, most: limits.weights }],
   stats: [{ field: 'queues', counted: { 1: 'each' }, most: limits.listQueues }],
   get: [{ field: 'pids', counted: { 2: 'each', 4: 'each' }, most: limits.peekTasks }],
   wait: [{ field: 'tasks', counted: awaited, most: limits.awaitedTasks }],

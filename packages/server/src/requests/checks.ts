@@ -69,7 +69,21 @@ export function startWithin(valueMs: number | undefined, place: Place): number |
 export function taskGiven(message: TaskGiven, place: Place): TaskGiven | undefined {
   const given = givenIn(message);
   if (given === undefined) return undefined;
-  return { timeLimitMs: timeLimit(given.timeLimitMs, fieldOf(place, 'time_limit_ms')) };
+  return {
+    timeLimitMs: timeLimit(given.timeLimitMs, fieldOf(place, 'time_limit_ms')),
+    limitKey: limitKey(given.limitKey, fieldOf(place, 'limit_key')),
+  };
+}
+
+/** Checks a limit key, or a pattern of such keys. Empty: none. */
+export function limitKey(key: string, place: Place): string {
+  if (!key.isWellFormed() || key.includes('\uFFFD')) refuse('INVALID_ARGUMENT', place, 'is not valid UTF-8');
+  const bytes = Buffer.byteLength(key);
+  if (bytes <= limits.limitKeyBytes) return key;
+  return refuse('INVALID_ARGUMENT', place, `has ${bytes} bytes: at most ${limits.limitKeyBytes}`, {
+    value: bytes,
+    max: limits.limitKeyBytes,
+  });
 }
 
 const fieldOf = (place: Place, name: string): Place => ({ ...place, field: place.field + name });

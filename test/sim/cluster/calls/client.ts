@@ -267,6 +267,7 @@ function updateRequest({ enqueue, dequeue, renew, release, requestId }: UpdateCa
       headers: headersOf(data),
       key: '',
       timeLimitMs: 0,
+      limitKey: '',
       topic: '',
     })),
     dequeue: dequeue.map((one) => ({ ...item(one), requeue: one.requeue ?? false })),

@@ -85,7 +85,7 @@ export class LimitedQueues {
     for (const group of GROUPS) {
       const { limits } = this.#engineOf(group);
       for (const { record } of await cluster.run(limits.list(group))) {
-        await cluster.run(limits.unlimit({ group, name: record.pattern }));
+        await cluster.run(limits.unlimit({ group, name: record.pattern }, record.message.keys));
       }
     }
     await cluster.pass(MOST_SHOWN_MS);
@@ -186,7 +186,7 @@ export class LimitedQueues {
       this.#noteDiskFaults();
       const isRateKnown = begunAt - this.#diskFaultAt > REBUILD_WITHIN_MS;
       if (isLimited) this.#inForce.push({ queues, maxLeased, rate, isRateKnown, from, to: history.seq });
-      await this.#calls.again('UnlimitQueues', encodeToBuffer(UnlimitQueuesRequest, { queues }));
+      await this.#calls.again('UnlimitQueues', encodeToBuffer(UnlimitQueuesRequest, { queues, keys: '' }));
     }
   }
 
@@ -198,7 +198,7 @@ export class LimitedQueues {
 
   /** False: it is not known whether the queues are limited. */
   async #limit(queues: string, maxLeased: number, rate: LeaseRate | undefined): Promise<boolean> {
-    const request = encodeToBuffer(LimitQueuesRequest, { queues, maxLeased, rate });
+    const request = encodeToBuffer(LimitQueuesRequest, { queues, maxLeased, rate, keys: '' });
     const reply = await this.#calls.once('LimitQueues', request);
     return reply !== undefined && LimitQueuesResponse.decode(reply).limit !== undefined;
   }

@@ -25,6 +25,7 @@ export class ScheduledRuns {
         data: Buffer.from(group),
         headers: {},
         timeLimitMs: 0,
+        limitKey: '',
         retry: undefined,
         pidPrefix: Buffer.alloc(0),
         cron: '',

@@ -6,22 +6,28 @@ import type { Runner, Session } from '../../session/session.ts';
 import { UsageError } from '../../views/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../../views/exit-codes.ts';
 import { notesOf } from '../../views/help.ts';
-import { limitColumns, limitObject, limitText } from '../../views/limit-view.ts';
+import { limitColumns, limitedText, limitObject, limitText } from '../../views/limit-view.ts';
 import { tableOf } from '../../views/table.ts';
 import { groupText } from './settings.ts';
 
 const notes = `
 Workers get no more tasks of the queues than the limit allows, and wait for the next one. A pattern limits the queues of its group
 that match it, all of them together, also those that are created later: * stands for any number of characters, and group#* are
-all queues of the group. To limit again replaces the limit. To end it, give the queues exactly as they were limited.
+all queues of the group. With --keys it is a limit of each limit key that matches, one by one. To limit again replaces the limit.
+To end it, give the queues and keys exactly as they were limited.
 
 Examples:
   $ taskmaster queues limit shop#mail --max-leased 5
   $ taskmaster queues limit 'shop#*' --rate 100/1m --burst 10
+  $ taskmaster queues limit 'shop#*' --keys 'customer/*' --max-leased 2
   $ taskmaster queues limits shop
   $ taskmaster queues unlimit shop#mail`;
 
-interface LimitFlags {
+interface KeysFlags {
+  readonly keys?: string;
+}
+
+interface LimitFlags extends KeysFlags {
   readonly maxLeased?: number;
   readonly rate?: Pick<LeaseRate, 'tasks' | 'per'>;
   readonly burst?: number;
@@ -49,6 +55,7 @@ export function addLimits(queues: Command, runner: Runner): void {
       'with --rate: how many may be leased at once after a time without leases (default: n of --rate)',
       wholeNumber(1, most.rateTasks),
     )
+    .option('--keys <pattern>', 'limit each limit key that matches, one by one (default: all tasks together)')
     .addHelpText('after', notesOf(notes))
     .action((names: string, flags: LimitFlags) => runner.connected((session) => limit(session, names, flags), [names]));
   queues
@@ -56,8 +63,11 @@ export function addLimits(queues: Command, runner: Runner): void {
     .summary('end a limit')
     .description('Ends the limit of exactly these queues. Exits with 4 if there is none.')
     .argument('<queues>', 'group#pattern, as they were limited', queueName)
+    .option('--keys <pattern>', 'the keys, as they were limited')
     .addHelpText('after', notesOf(notes))
-    .action((names: string) => runner.connected((session) => unlimit(session, names), [names]));
+    .action((names: string, { keys }: KeysFlags) =>
+      runner.connected((session) => unlimit(session, names, keys), [names]),
+    );
   queues
     .command('limits')
     .summary('list the limits of a group')
@@ -74,22 +84,26 @@ function rateOf(text: string): Pick<LeaseRate, 'tasks' | 'per'> {
 }
 
 async function limit({ client, out, signal }: Session, queues: string, flags: LimitFlags): Promise<ExitCode> {
-  const { maxLeased, rate, burst } = flags;
+  const { maxLeased, rate, burst, keys } = flags;
   if (maxLeased === undefined && rate === undefined) throw new UsageError('give --max-leased or --rate');
   if (rate === undefined && burst !== undefined) throw new UsageError('--burst is for --rate');
-  const limited = await client.limitQueues(queues, { maxLeased, rate: rate && { ...rate, burst }, signal });
+  const limited = await client.limitQueues(queues, { maxLeased, rate: rate && { ...rate, burst }, keys, signal });
   if (out.json) await out.object(limitObject(limited));
-  else await out.line(`${queues}: ${limitText(limited)}`);
+  else await out.line(`${limitedText(limited)}: ${limitText(limited)}`);
   return exitCodes.ok;
 }
 
-async function unlimit({ client, out, err, signal }: Session, queues: string): Promise<ExitCode> {
-  const { removed, stillLimitedBy } = await client.unlimitQueues(queues, { signal });
-  if (out.json) await out.object({ queues, removed, stillLimitedBy: stillLimitedBy.map(limitObject) });
+async function unlimit(
+  { client, out, err, signal }: Session,
+  queues: string,
+  keys: string | undefined,
+): Promise<ExitCode> {
+  const { removed, stillLimitedBy } = await client.unlimitQueues(queues, { keys, signal });
+  if (out.json) await out.object({ queues, keys, removed, stillLimitedBy: stillLimitedBy.map(limitObject) });
   else {
     if (removed) await out.line(`${queues}: unlimited`);
     else err.line(`no limit of ${queues}`);
-    for (const { queues: other } of stillLimitedBy) err.line(`${queues} stays limited by the limit of ${other}`);
+    for (const other of stillLimitedBy) err.line(`${queues} stays limited by the limit of ${limitedText(other)}`);
   }
   return removed ? exitCodes.ok : exitCodes.nothing;
 }

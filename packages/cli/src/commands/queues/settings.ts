@@ -1,6 +1,6 @@
 import type { QueueSettings } from '@taskmaster/client';
 import { limits, parseQueueName } from '@taskmaster/proto';
-import { type Command, Option } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { groupName, leaseDurationOption, lengthOfTime, queueName, wholeNumber } from '../../input/arguments.ts';
 import { modeOption, retryOptions, type TaskFlags, taskOptions, timeLimitOption } from '../../input/task-flags.ts';
 import type { Runner, Session } from '../../session/session.ts';
@@ -29,6 +29,8 @@ type PutFlags = Pick<TaskFlags, 'mode' | 'maxAttempts' | 'backoff' | 'deadLetter
   readonly keepOut?: number;
   readonly maxBacklog?: number;
   readonly whenFull?: QueueSettings['whenFull'];
+  readonly fairTurns?: true;
+  readonly weight?: Readonly<Record<string, number>>;
 };
 
 export function addSettings(program: Command, runner: Runner): void {
@@ -85,6 +87,12 @@ export function addSettings(program: Command, runner: Runner): void {
         'what an enqueue does then: it is refused, or drops the first available task or the new one (default: refuse)',
       ).choices(['refuse', 'drop-oldest', 'drop-newest']),
     )
+    .option('--fair-turns', 'lease tasks in turns of their limit keys (default: in the order of the PIDs)')
+    .option(
+      '--weight <key=n>',
+      'with fair turns: the weight of a limit key, or of a pattern of such keys; may be given many times (default: 1)',
+      collectWeights,
+    )
     .addHelpText('after', notesOf(notes))
     .action((queues: string, flags: PutFlags) =>
       runner.connected((session) => change(session, queues, flags), [queues]),
@@ -96,6 +104,12 @@ export function addSettings(program: Command, runner: Runner): void {
     .argument('<queues>', 'group#pattern, or a pattern in the default group', queueName)
     .addHelpText('after', notesOf(notes))
     .action((queues: string) => runner.connected((session) => remove(session, queues), [queues]));
+}
+
+function collectWeights(text: string, before: Readonly<Record<string, number>> = {}): Record<string, number> {
+  const at = text.lastIndexOf('=');
+  if (at < 1) throw new InvalidArgumentError(`'${text}' is not KEY=N.`);
+  return { ...before, [text.slice(0, at)]: wholeNumber(1, limits.weight)(text.slice(at + 1)) };
 }
 
 async function list({ client, out, signal }: Session, group: string): Promise<ExitCode> {
@@ -116,8 +130,8 @@ async function show({ client, out, signal }: Session, queue: string): Promise<Ex
 }
 
 async function change({ client, out, signal }: Session, queues: string, flags: PutFlags): Promise<ExitCode> {
-  const { deadLetterQueue, leaseDuration, resultRetention, keepOut, timeLimit, maxBacklog, whenFull, ...ofTasks } =
-    flags;
+  const { deadLetterQueue, leaseDuration, resultRetention, keepOut, timeLimit, ...others } = flags;
+  const { maxBacklog, whenFull, fairTurns, weight, ...ofTasks } = others;
   // The dead-letter queue is a setting of its own, and not a part of the policy.
   const { retry: policy, mode } = taskOptions(ofTasks);
   const settings: QueueSettings = {
@@ -130,6 +144,7 @@ async function change({ client, out, signal }: Session, queues: string, flags: P
     timeLimit,
     maxBacklog,
     whenFull,
+    fairTurns: fairTurns || weight ? { weights: weight } : undefined,
   };
   if (Object.values(settings).every((value) => value === undefined)) {
     throw new UsageError('give at least one setting: `taskmaster settings put --help` lists them');

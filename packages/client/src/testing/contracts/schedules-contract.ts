@@ -17,6 +17,7 @@ const SPEC: ScheduleSpec = {
   pidPrefix: Buffer.from('5/'),
   timeLimitMs: 5000,
   startWithinMs: 9000,
+  limitKey: 'acme',
 };
 
 /** The part of the transport contract about schedules. */

@@ -111,19 +111,24 @@ export function testSettings(start: () => Promise<TransportWorld>): void {
     await using world = await start();
     const { transport } = world;
     const rate = { tasks: 100, perMs: 60_000, burst: 0 };
-    const { limit } = await transport.unary(methods.limitQueues, { queues: 'shop#l*', maxLeased: 1, rate });
+    const { limit } = await transport.unary(methods.limitQueues, { queues: 'shop#l*', maxLeased: 1, rate, keys: '' });
     expect(limit).toMatchObject({ queues: 'shop#l*', maxLeased: 1, leased: 0, usedUpSinceUnixMs: 0 });
     expect(limit?.rate).toEqual({ ...rate, burst: 100 });
     expect(limit?.limitedBy).not.toBe('');
-    await transport.unary(methods.limitQueues, { queues: 'shop#letters', maxLeased: 9, rate: undefined });
+    await transport.unary(methods.limitQueues, { queues: 'shop#letters', maxLeased: 9, rate: undefined, keys: '' });
     const { limits } = await transport.unary(methods.listQueueSettings, { queue: 'shop#' });
     expect(limits.map(({ queues }) => queues)).toEqual(['shop#letters', 'shop#l*']);
     expect((await transport.unary(methods.listQueueSettings, { queue: 'shop#bills' })).limits).toEqual([]);
     const { queues } = await transport.unary(methods.getQueueStats, { queues: ['shop#letters'], filter: undefined });
     expect(queues[0]?.heldBy).toBeUndefined();
-    const unlimit = (queues: string) => transport.unary(methods.unlimitQueues, { queues });
+    const unlimit = (queues: string) => transport.unary(methods.unlimitQueues, { queues, keys: '' });
     expect(await unlimit('shop#letters')).toEqual({ removed: true, limits: [limit] });
     expect(await unlimit('shop#l*')).toEqual({ removed: true, limits: [] });
     expect(await unlimit('shop#l*')).toEqual({ removed: false, limits: [] });
+    const ofKeys = { queues: 'shop#l*', keys: 'customer/*' };
+    const each = await transport.unary(methods.limitQueues, { ...ofKeys, maxLeased: 1, rate: undefined });
+    expect(each.limit).toMatchObject({ ...ofKeys, maxLeased: 1, heldKeys: [] });
+    expect(await unlimit('shop#l*')).toEqual({ removed: false, limits: [each.limit] });
+    expect(await transport.unary(methods.unlimitQueues, ofKeys)).toEqual({ removed: true, limits: [] });
   });
 }

@@ -37,6 +37,7 @@ export const enqueue = (pid: string, change: Partial<Enqueue> = {}): UpdateTasks
         retry: AT_ONCE,
         key: '',
         timeLimitMs: 0,
+        limitKey: '',
         topic: '',
         ...change,
       },

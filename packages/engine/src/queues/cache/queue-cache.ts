@@ -15,7 +15,7 @@ const LONGEST_STRING_BYTES = 256;
 /** Memory of a string beside its bytes. */
 const STRING_OVERHEAD_BYTES = 16;
 
-type ReadyTask = Readonly<Pick<Place, 'pid' | 'state' | 'task'>>;
+export type ReadyTask = Readonly<Pick<Place, 'pid' | 'state' | 'task'>>;
 
 /**
  * The tasks of one queue that are in memory (the paper, 5.4).

@@ -1,9 +1,10 @@
 import type { Key, Pid } from '../../domain/ids.ts';
 import { afterPrefix, pidAfter, pidOfTaskKey, taskKey } from '../../domain/keys.ts';
-import type { TaskState } from '../../domain/task.ts';
+import { isInHead, type TaskState } from '../../domain/task.ts';
 import type { EngineState } from '../../engine-state.ts';
 import { decodeTaskRow } from '../../pending/reads.ts';
 import { Family } from '../../ports/store.ts';
+import { readLanes } from '../lanes/read-lanes.ts';
 import type { Queue } from '../queue.ts';
 
 /** Largest size of the state rows that one refill reads. */
@@ -41,6 +42,7 @@ async function readHead(engineState: EngineState, queue: Queue, tasks: number): 
   engineState.counts.refills++;
   const hold = queue.hold();
   try {
+    if (queue.ledger.keyed > 0) await readLanes(engineState, queue);
     const from = queue.warmCache.firstMissing;
     if (from !== undefined) {
       const { states, ended } = await readStates(engineState, queue, from, tasks);
@@ -86,7 +88,7 @@ function withPending(queue: Queue, from: Pid, states: States, ended: boolean): S
   const last = states.at(-1)?.[0];
   const pending: (readonly [Pid, TaskState])[] = [];
   for (const { pid, now, data } of queue.pendingChanges()) {
-    if (now?.visibility.kind !== 'available' || data !== undefined || pid < from) continue;
+    if (now === undefined || !isInHead(now) || data !== undefined || pid < from) continue;
     if (ended || (last !== undefined && pid <= last)) pending.push([pid, now]);
   }
   return pending.length === 0 ? stored : [...stored, ...pending].sort(([a], [b]) => (a < b ? -1 : 1));
@@ -130,7 +132,7 @@ function merge(queue: Queue, from: Pid, states: States, payloads: Map<Pid, Uint8
   }
   for (const { pid, now, data } of queue.pendingChanges()) {
     // A payload that was replaced during the read is in memory (Q3).
-    if (now?.visibility.kind === 'available' && pid >= from)
+    if (now !== undefined && isInHead(now) && pid >= from)
       cache.putReady(pid, { state: now, data: data ?? payloads.get(pid) });
   }
 }

@@ -1,7 +1,7 @@
 import { type LimitCommand, type LimitOperations, limitMessage } from '@taskmaster/engine/domain';
 import { type LeaseRate, type LimitQueuesRequest, limits } from '@taskmaster/proto';
 import { type Caller, callerName, type TaskHandlers } from '@taskmaster/server/calls';
-import { duration, refuse, wholeNumber } from '@taskmaster/server/requests';
+import { duration, limitKey, refuse, wholeNumber } from '@taskmaster/server/requests';
 import { queuePattern } from './parse-settings.ts';
 
 /** The part of the service about limits of queues. */
@@ -11,15 +11,16 @@ export const limitHandlers = ({
   readonly limits: LimitOperations;
 }): Pick<TaskHandlers, 'limitQueues' | 'unlimitQueues'> => ({
   limitQueues: async (request, caller) => ({ limit: limitMessage(await of.limit(parseLimit(request, caller))) }),
-  async unlimitQueues({ queues }) {
-    const { removed, limits: others } = await of.unlimit(queuePattern(queues));
+  async unlimitQueues({ queues, keys }) {
+    const { removed, limits: others } = await of.unlimit(queuePattern(queues), limitKey(keys, { field: 'keys' }));
     return { removed, limits: others.map(limitMessage) };
   },
 });
 
-function parseLimit({ queues, maxLeased, rate }: LimitQueuesRequest, caller: Caller): LimitCommand {
+function parseLimit({ queues, keys, maxLeased, rate }: LimitQueuesRequest, caller: Caller): LimitCommand {
   const parsed = {
     queues: queuePattern(queues),
+    keys: limitKey(keys, { field: 'keys' }),
     by: callerName(caller),
     maxLeased: wholeNumber(maxLeased, { field: 'max_leased' }, 0, limits.maxLeased),
     rate: rate && parseRate(rate),

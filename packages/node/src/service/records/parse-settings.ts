@@ -13,6 +13,7 @@ import {
   enqueueMode,
   excerpt,
   leaseTime,
+  limitKey,
   type Place,
   queueName,
   refuse,
@@ -49,6 +50,7 @@ export function parseSettings({ queues, settings }: PutQueueSettingsRequest): Qu
     timeLimitMs: timeLimit(given.timeLimitMs, at('time_limit_ms')),
     maxBacklog: wholeNumber(given.maxBacklog, at('max_backlog'), 0, limits.maxBacklog),
     whenFull: whenFull(given.whenFull, at('when_full')),
+    fairTurns: given.fairTurns && { weights: parseWeights(given.fairTurns.weights, at('fair_turns.weights')) },
   };
   const { queues: _queues, ...fields } = parsed;
   if (Object.values(fields).every((value) => !value)) {
@@ -63,6 +65,19 @@ const RULES: ReadonlySet<number> = new Set(Object.values(WhenFull).filter((rule)
 function whenFull(rule: WhenFull, place: Place): WhenFull {
   if (RULES.has(rule)) return rule;
   return refuse('INVALID_ARGUMENT', place, `is ${rule}: no such rule`, { value: rule });
+}
+
+function parseWeights(weights: Readonly<Record<string, number>>, place: Place): Record<string, number> {
+  const given = Object.entries(weights);
+  if (given.length > limits.weights) {
+    const metadata = { value: given.length, limit: limits.weights };
+    refuse('TOO_MANY_ITEMS', place, `has ${given.length} keys: at most ${limits.weights}`, metadata);
+  }
+  for (const [key, weight] of given) {
+    if (limitKey(key, place) === '') refuse('INVALID_ARGUMENT', place, 'has an empty key');
+    wholeNumber(weight, place, 1, limits.weight);
+  }
+  return weights;
 }
 
 function deadLetterQueue(given: string, { group, name }: QueueName): string {

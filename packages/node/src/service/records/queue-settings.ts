@@ -46,13 +46,14 @@ export const settingsHandlers = ({
 });
 
 function effectiveOf(queue: QueueName, records: readonly SettingsRecord[]): QueueSettings {
-  const { retry, ...rest } = settingsOf(queue.name, records);
+  const { retry, fair, ...rest } = settingsOf(queue.name, records);
   const { deadLetterQueue, ...policy } = retry;
   const target = deadLetterQueue && deadLetterQueue !== queue.name ? deadLetterQueue : defaultDeadLetters(queue.name);
   return {
     ...rest,
     queues: formatQueueName(queue),
     retry: { ...policy, deadLetterQueue: '' },
+    fairTurns: fair && { weights: fair.weights },
     deadLetterQueue: formatQueueName({ group: queue.group, name: target }),
   };
 }

@@ -54,7 +54,7 @@ test('a leased task uses no more of a reply than is counted for it', () => {
     leaseDurationMs: limits.leaseDurationMs,
     history: {
       key: 'k'.repeat(limits.keyBytes),
-      given: { timeLimitMs: limits.timeLimitMs },
+      given: { timeLimitMs: limits.timeLimitMs, limitKey: 'k'.repeat(limits.limitKeyBytes) },
       startBy: Number.MAX_SAFE_INTEGER as Instant,
       waits: undefined,
       links: undefined,

@@ -248,6 +248,7 @@ export function taskInfo(view: TaskView, includeData: boolean): TaskInfo {
     begun: lease?.suspects === 0,
     key: state === undefined ? (view.key ?? '') : (state.history?.key ?? ''),
     timeLimitMs: state?.history?.given?.timeLimitMs ?? 0,
+    limitKey: state?.history?.given?.limitKey ?? '',
     startByUnixMs: state?.history?.startBy,
     waits: state === undefined ? undefined : waitsMessage(state),
     parents: parentMessages(view),

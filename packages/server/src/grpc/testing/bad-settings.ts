@@ -48,7 +48,7 @@ export const badPauses: readonly BadRequest[] = [
 const limitQueues =
   (change: Partial<LimitQueuesRequest>): BadRequest['call'] =>
   (node) =>
-    node.limitQueues({ queues: 'shop#*', maxLeased: 1, rate: undefined, ...change });
+    node.limitQueues({ queues: 'shop#*', maxLeased: 1, rate: undefined, keys: '', ...change });
 
 const aRate = (change: Partial<LeaseRate>): BadRequest['call'] =>
   limitQueues({ rate: { tasks: 1, perMs: 1000, burst: 0, ...change } });
@@ -70,7 +70,15 @@ export const badLimits: readonly BadRequest[] = [
   ...[-1, limits.rateTasks + 1].map((burst) =>
     bad(`a limit with a burst of ${burst}`, 'INVALID_ARGUMENT', 'rate.burst', aRate({ burst })),
   ),
-  bad('ending limits without a pattern', 'INVALID_QUEUE', 'queues', (node) => node.unlimitQueues({ queues: 'shop#' })),
+  ...[long(129), '\uFFFD'].map((keys) =>
+    bad(`a limit of the keys ${keys.slice(0, 9)}`, 'INVALID_ARGUMENT', 'keys', limitQueues({ keys })),
+  ),
+  bad('ending the limit of a long key', 'INVALID_ARGUMENT', 'keys', (node) =>
+    node.unlimitQueues({ queues: 'shop#*', keys: long(129) }),
+  ),
+  bad('ending limits without a pattern', 'INVALID_QUEUE', 'queues', (node) =>
+    node.unlimitQueues({ queues: 'shop#', keys: '' }),
+  ),
 ];
 
 export const badSettings: readonly BadRequest[] = [
@@ -145,6 +153,28 @@ export const badSettings: readonly BadRequest[] = [
     'INVALID_ARGUMENT',
     'settings.when_full',
     putSettings({ maxBacklog: 1, whenFull: 9 as WhenFull }),
+  ),
+  ...[0, -1, limits.weight + 1].map((weight) =>
+    bad(
+      `a weight of ${weight}`,
+      'INVALID_ARGUMENT',
+      'settings.fair_turns.weights',
+      putSettings({ fairTurns: { weights: { acme: weight } } }),
+    ),
+  ),
+  ...['', long(129)].map((key) =>
+    bad(
+      `the weight of ${key === '' ? 'no key' : 'a long key'}`,
+      'INVALID_ARGUMENT',
+      'settings.fair_turns.weights',
+      putSettings({ fairTurns: { weights: { [key]: 1 } } }),
+    ),
+  ),
+  bad(
+    'too many weights',
+    'TOO_MANY_ITEMS',
+    'settings.fair_turns.weights',
+    putSettings({ fairTurns: { weights: Object.fromEntries(Array.from({ length: 1001 }, (_, at) => [`${at}`, 1])) } }),
   ),
   bad('settings with an unknown mode', 'INVALID_ARGUMENT', 'settings.mode', putSettings({ mode: 9 as EnqueueMode })),
   bad('deleting settings of no queue', 'INVALID_QUEUE', 'queues', (node) => node.deleteQueueSettings({ queues: '' })),

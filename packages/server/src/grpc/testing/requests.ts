@@ -38,6 +38,7 @@ export const anEnqueue = (change: Partial<Enqueue> = {}): Enqueue => ({
   headers: {},
   key: '',
   timeLimitMs: 0,
+  limitKey: '',
   topic: '',
   ...change,
 });
@@ -147,6 +148,7 @@ export const aSchedule = (change: Partial<ScheduleSpec> = {}): ScheduleSpec => (
   pidPrefix: bytes(''),
   headers: {},
   timeLimitMs: 0,
+  limitKey: '',
   ...change,
 });
 

@@ -189,6 +189,8 @@ export interface TaskInfo {
   interruptions: number;
   /** True: it is leased, and its worker has begun it, as far as the node knows; see `LeaseStarts`. */
   begun: boolean;
+  /** What it is counted by: see `Enqueue.limit_key`. Empty: nothing. */
+  limitKey: string;
 }
 
 export interface TaskInfo_HeadersEntry {
@@ -528,6 +530,7 @@ function createBaseTaskInfo(): TaskInfo {
     checkpointBytes: 0,
     interruptions: 0,
     begun: false,
+    limitKey: "",
   };
 }
 
@@ -622,6 +625,9 @@ export const TaskInfo: MessageFns<TaskInfo> = {
     }
     if (message.begun !== false) {
       writer.uint32(240).bool(message.begun);
+    }
+    if (message.limitKey !== "") {
+      writer.uint32(250).string(message.limitKey);
     }
     return writer;
   },
@@ -880,6 +886,14 @@ export const TaskInfo: MessageFns<TaskInfo> = {
             }
 
             message.begun = reader.bool();
+            continue;
+          }
+          case 31: {
+            if (tag !== 250) {
+              break;
+            }
+
+            message.limitKey = reader.string();
             continue;
           }
         }

@@ -3,6 +3,7 @@
 
 /* eslint-disable */
 import { checkEnd, readTag, skipField } from "../../../codec/fields.ts";
+import { NO_ENTRIES, withEntry } from "../../../codec/no-entries.ts";
 import { readInt64, writeInt64 } from "../../../codec/int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { EnqueueMode, RetryPolicy } from "./tasks.ts";
@@ -256,6 +257,31 @@ export interface QueueSettings {
   maxBacklog: number;
   /** What an enqueue does when as many tasks wait as may. UNSPECIFIED: unset. Default: REFUSE. */
   whenFull: WhenFull;
+  /**
+   * Set: leases are granted in turns of the limit keys of tasks, and the tasks of a key in the order of their PIDs. Tasks
+   * without a key take turns as one key. Unset: from the next matching settings. Default: all tasks are leased in the order of
+   * their PIDs.
+   */
+  fairTurns: FairTurns | undefined;
+}
+
+/**
+ * Turns of limit keys. The next task is one of the key for which the least time was spent, divided by its weight; of several,
+ * the one with the fewest leased tasks. Time is spent while tasks are leased. A key that had no tasks for a while has nothing
+ * to catch up on. What was spent is forgotten when the node begins to serve the group.
+ */
+export interface FairTurns {
+  /**
+   * Weights of keys, 1 to 1,000,000, by key or by pattern, in which `*` stands for any number of characters; at most 1,000. The
+   * most specific pattern applies: first the key itself, then the pattern with the most other characters. Default: 1. A change
+   * applies to the time from then on.
+   */
+  weights: { [key: string]: number };
+}
+
+export interface FairTurns_WeightsEntry {
+  key: string;
+  value: number;
 }
 
 /** Creates or replaces settings. */
@@ -386,6 +412,25 @@ export interface QueueLimit {
    * Breaks of less than a second do not count. 0: it allows leases.
    */
   usedUpSinceUnixMs: number;
+  /**
+   * Set: it is a limit of each limit key (`Enqueue.limit_key`) that matches, one by one, and not of all tasks together. In the
+   * pattern `*` stands for any number of characters. Of several limits of the same queues, the one that names a key best is
+   * that of the key. Tasks without a key do not count. `leased` and `used_up_since_unix_ms` are those of all keys: leased
+   * tasks, and since when the tasks of the first of `held_keys` are held back.
+   */
+  keys: string;
+  /** Of a limit of keys: up to 20 keys whose tasks are held back, first those that are for the longest time. */
+  heldKeys: HeldKey[];
+}
+
+/** A limit key whose tasks a limit holds back. */
+export interface HeldKey {
+  /** The key. */
+  key: string;
+  /** How many tasks with this key are leased now, in all queues of the limit. */
+  leased: number;
+  /** Since when the limit allows no further lease of them, as in QueueLimit. */
+  usedUpSinceUnixMs: number;
 }
 
 /**
@@ -416,7 +461,11 @@ export interface LimitQueuesRequest {
   /** As in QueueLimit. */
   maxLeased: number;
   /** As in QueueLimit. */
-  rate: LeaseRate | undefined;
+  rate:
+    | LeaseRate
+    | undefined;
+  /** A pattern of limit keys, 1 to 128 bytes: limits each key that matches, as in QueueLimit. Empty: limits all tasks together. */
+  keys: string;
 }
 
 /** The limit is on disk. From now on leases of tasks of the queues follow it. */
@@ -429,6 +478,8 @@ export interface LimitQueuesResponse {
 export interface UnlimitQueuesRequest {
   /** The queues, exactly as they were limited. */
   queues: string;
+  /** The keys, exactly as they were limited. */
+  keys: string;
 }
 
 /** The limit has ended. Lease requests that wait for the queues have been served, as far as other limits and pauses allow. */
@@ -1376,6 +1427,7 @@ function createBaseQueueSettings(): QueueSettings {
     timeLimitMs: 0,
     maxBacklog: 0,
     whenFull: 0,
+    fairTurns: undefined,
   };
 }
 
@@ -1410,6 +1462,9 @@ export const QueueSettings: MessageFns<QueueSettings> = {
     }
     if (message.whenFull !== 0) {
       writer.uint32(80).int32(message.whenFull);
+    }
+    if (message.fairTurns !== undefined) {
+      FairTurns.encode(message.fairTurns, writer.uint32(90).fork()).join();
     }
     return writer;
   },
@@ -1505,6 +1560,116 @@ export const QueueSettings: MessageFns<QueueSettings> = {
             }
 
             message.whenFull = reader.int32() as any;
+            continue;
+          }
+          case 11: {
+            if (tag !== 90) {
+              break;
+            }
+
+            message.fairTurns = FairTurns.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseFairTurns(): FairTurns {
+  return { weights: NO_ENTRIES };
+}
+
+export const FairTurns: MessageFns<FairTurns> = {
+  encode(message: FairTurns, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.weights !== NO_ENTRIES) globalThis.Object.entries(message.weights).forEach(([key, value]: [string, number]) => {
+      FairTurns_WeightsEntry.encode({ key: key as any, value }, writer.uint32(10).fork()).join();
+    });
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): FairTurns {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseFairTurns();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            const entry1 = FairTurns_WeightsEntry.decode(reader, reader.uint32());
+            if (entry1.value !== undefined) {
+              message.weights = withEntry(message.weights, entry1.key, entry1.value);
+            }
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseFairTurns_WeightsEntry(): FairTurns_WeightsEntry {
+  return { key: "", value: 0 };
+}
+
+export const FairTurns_WeightsEntry: MessageFns<FairTurns_WeightsEntry> = {
+  encode(message: FairTurns_WeightsEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.key !== "") {
+      writer.uint32(10).string(message.key);
+    }
+    if (message.value !== 0) {
+      writer.uint32(16).int32(message.value);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): FairTurns_WeightsEntry {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseFairTurns_WeightsEntry();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.key = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.value = reader.int32();
             continue;
           }
         }
@@ -2124,7 +2289,17 @@ export const ResumeQueuesResponse: MessageFns<ResumeQueuesResponse> = {
 };
 
 function createBaseQueueLimit(): QueueLimit {
-  return { queues: "", maxLeased: 0, rate: undefined, limitedBy: "", sinceUnixMs: 0, leased: 0, usedUpSinceUnixMs: 0 };
+  return {
+    queues: "",
+    maxLeased: 0,
+    rate: undefined,
+    limitedBy: "",
+    sinceUnixMs: 0,
+    leased: 0,
+    usedUpSinceUnixMs: 0,
+    keys: "",
+    heldKeys: [],
+  };
 }
 
 export const QueueLimit: MessageFns<QueueLimit> = {
@@ -2149,6 +2324,12 @@ export const QueueLimit: MessageFns<QueueLimit> = {
     }
     if (message.usedUpSinceUnixMs !== 0) {
       writeInt64(writer.uint32(56), message.usedUpSinceUnixMs);
+    }
+    if (message.keys !== "") {
+      writer.uint32(66).string(message.keys);
+    }
+    for (const v of message.heldKeys) {
+      HeldKey.encode(v!, writer.uint32(74).fork()).join();
     }
     return writer;
   },
@@ -2216,6 +2397,88 @@ export const QueueLimit: MessageFns<QueueLimit> = {
           }
           case 7: {
             if (tag !== 56) {
+              break;
+            }
+
+            message.usedUpSinceUnixMs = readInt64(reader);
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.keys = reader.string();
+            continue;
+          }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.heldKeys.push(HeldKey.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseHeldKey(): HeldKey {
+  return { key: "", leased: 0, usedUpSinceUnixMs: 0 };
+}
+
+export const HeldKey: MessageFns<HeldKey> = {
+  encode(message: HeldKey, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.key !== "") {
+      writer.uint32(10).string(message.key);
+    }
+    if (message.leased !== 0) {
+      writeInt64(writer.uint32(16), message.leased);
+    }
+    if (message.usedUpSinceUnixMs !== 0) {
+      writeInt64(writer.uint32(24), message.usedUpSinceUnixMs);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): HeldKey {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseHeldKey();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.key = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.leased = readInt64(reader);
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
               break;
             }
 
@@ -2300,7 +2563,7 @@ export const LeaseRate: MessageFns<LeaseRate> = {
 };
 
 function createBaseLimitQueuesRequest(): LimitQueuesRequest {
-  return { queues: "", maxLeased: 0, rate: undefined };
+  return { queues: "", maxLeased: 0, rate: undefined, keys: "" };
 }
 
 export const LimitQueuesRequest: MessageFns<LimitQueuesRequest> = {
@@ -2313,6 +2576,9 @@ export const LimitQueuesRequest: MessageFns<LimitQueuesRequest> = {
     }
     if (message.rate !== undefined) {
       LeaseRate.encode(message.rate, writer.uint32(26).fork()).join();
+    }
+    if (message.keys !== "") {
+      writer.uint32(34).string(message.keys);
     }
     return writer;
   },
@@ -2352,6 +2618,14 @@ export const LimitQueuesRequest: MessageFns<LimitQueuesRequest> = {
             }
 
             message.rate = LeaseRate.decode(reader, reader.uint32());
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.keys = reader.string();
             continue;
           }
         }
@@ -2410,13 +2684,16 @@ export const LimitQueuesResponse: MessageFns<LimitQueuesResponse> = {
 };
 
 function createBaseUnlimitQueuesRequest(): UnlimitQueuesRequest {
-  return { queues: "" };
+  return { queues: "", keys: "" };
 }
 
 export const UnlimitQueuesRequest: MessageFns<UnlimitQueuesRequest> = {
   encode(message: UnlimitQueuesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.queues !== "") {
       writer.uint32(10).string(message.queues);
+    }
+    if (message.keys !== "") {
+      writer.uint32(18).string(message.keys);
     }
     return writer;
   },
@@ -2440,6 +2717,14 @@ export const UnlimitQueuesRequest: MessageFns<UnlimitQueuesRequest> = {
             }
 
             message.queues = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.keys = reader.string();
             continue;
           }
         }

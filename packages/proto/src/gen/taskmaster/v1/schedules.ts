@@ -103,7 +103,11 @@ export interface ScheduleSpec {
    * How long after its enqueue the first attempt at a task may begin at the latest, in ms, as in `Enqueue.start_within_ms`. So
    * work that is useless late is not done late. Unset or 0: whenever.
    */
-  startWithinMs?: number | undefined;
+  startWithinMs?:
+    | number
+    | undefined;
+  /** What each task is counted by, as in `Enqueue.limit_key`. Empty: nothing. */
+  limitKey: string;
 }
 
 export interface ScheduleSpec_HeadersEntry {
@@ -291,6 +295,7 @@ function createBaseScheduleSpec(): ScheduleSpec {
     headers: NO_ENTRIES,
     timeLimitMs: 0,
     startWithinMs: undefined,
+    limitKey: "",
   };
 }
 
@@ -331,6 +336,9 @@ export const ScheduleSpec: MessageFns<ScheduleSpec> = {
     }
     if (message.startWithinMs !== undefined) {
       writeInt64(writer.uint32(96), message.startWithinMs);
+    }
+    if (message.limitKey !== "") {
+      writer.uint32(130).string(message.limitKey);
     }
     return writer;
   },
@@ -445,6 +453,14 @@ export const ScheduleSpec: MessageFns<ScheduleSpec> = {
             }
 
             message.startWithinMs = readInt64(reader);
+            continue;
+          }
+          case 16: {
+            if (tag !== 130) {
+              break;
+            }
+
+            message.limitKey = reader.string();
             continue;
           }
         }

@@ -350,7 +350,15 @@ export interface Enqueue {
    * With the mode SIGNAL: the id of the signal, at most 256 bytes of UTF-8. A task counts signals with the same id once. Unset or
    * empty: none, so that every signal counts. Refused with other modes.
    */
-  signalId?: string | undefined;
+  signalId?:
+    | string
+    | undefined;
+  /**
+   * What the task is counted by: a customer or an API, for example. Valid UTF-8 of at most 128 bytes. Empty: nothing. Limits of
+   * keys (LimitQueuesRequest.keys) hold back its tasks, and queues with fair turns (QueueSettings.fair_turns) take turns of
+   * keys. A task that is in the queue already keeps its own.
+   */
+  limitKey: string;
 }
 
 export interface Enqueue_HeadersEntry {
@@ -1249,6 +1257,7 @@ function createBaseEnqueue(): Enqueue {
     startByUnixMs: undefined,
     links: undefined,
     signalId: undefined,
+    limitKey: "",
   };
 }
 
@@ -1298,6 +1307,9 @@ export const Enqueue: MessageFns<Enqueue> = {
     }
     if (message.signalId !== undefined) {
       writer.uint32(122).string(message.signalId);
+    }
+    if (message.limitKey !== "") {
+      writer.uint32(130).string(message.limitKey);
     }
     return writer;
   },
@@ -1436,6 +1448,14 @@ export const Enqueue: MessageFns<Enqueue> = {
             }
 
             message.signalId = reader.string();
+            continue;
+          }
+          case 16: {
+            if (tag !== 130) {
+              break;
+            }
+
+            message.limitKey = reader.string();
             continue;
           }
         }

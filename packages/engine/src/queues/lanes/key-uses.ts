@@ -1,0 +1,194 @@
+import { OrderedSet } from '@js-sdsl/ordered-set';
+import type { Instant } from '../../domain/ids.ts';
+import type { HeldKey, LimitRecord } from '../../domain/queue-limits.ts';
+import { TokenBucket } from './token-bucket.ts';
+
+/** A key that is used up again within this time has been used up all the time, in ms. */
+const BREAK_MS = 1000;
+const NEVER = Number.MAX_SAFE_INTEGER as Instant;
+
+/** The tasks of one queue with one key, as far as a limit knows them. */
+export interface LimitedLane {
+  readonly isWaiting: boolean;
+  /** The key may be leased again, or no more. */
+  changed(): void;
+}
+
+/** What the tasks with one key use of a limit. */
+export class KeyUse {
+  readonly key: string;
+  leased = 0;
+  usedUpSince: Instant | undefined;
+  readonly tokens: TokenBucket | undefined;
+  readonly lanes: LimitedLane[] = [];
+  /**
+   * When it gets the token for which leases wait, or its bucket is full and it may be forgotten. Undefined: it waits for
+   * neither.
+   */
+  at: Instant | undefined;
+  freedAt = Number.NEGATIVE_INFINITY;
+  /** How long it had been used up at `freedAt`. */
+  usedUpBefore: Instant | undefined;
+
+  constructor(key: string, tokens: TokenBucket | undefined) {
+    this.key = key;
+    this.tokens = tokens;
+  }
+}
+
+const compare = (a: KeyUse, b: KeyUse): number =>
+  (a.at ?? 0) - (b.at ?? 0) || (a.key === b.key ? 0 : a.key < b.key ? -1 : 1);
+
+/** What a limit of keys tells. */
+interface KeyEvents {
+  now(): Instant;
+  /** The first key is used up. */
+  usedUp(): void;
+  /** A key waits for a token earlier than any before. */
+  expects(): void;
+  /** No key is used up any more. */
+  rested(): void;
+}
+
+/**
+ * A limit that is one of each key, shared by the queues of the limit. What a key uses follows from the tasks that are leased, as
+ * for a limit of queues. Only keys with tasks, or without all of their tokens, are in memory.
+ */
+export class KeyUses<Q = unknown> {
+  /** Queues whose tasks by key are not in memory yet: no task with a key is leased before they are. */
+  readonly unknown = new Set<Q>();
+  readonly #uses = new Map<string, KeyUse>();
+  readonly #usedUp = new Set<KeyUse>();
+  readonly #waiting = new OrderedSet<KeyUse>([], compare);
+  readonly #record: LimitRecord;
+  readonly #events: KeyEvents;
+  /** Tasks with keys that are leased. */
+  leased = 0;
+
+  constructor(record: LimitRecord, events: KeyEvents) {
+    this.#record = record;
+    this.#events = events;
+  }
+
+  /** Each key has no more tokens than in the limit that this one replaces. */
+  replace(earlier: KeyUses<Q>): void {
+    const now = this.#events.now();
+    for (const { key, tokens } of earlier.#uses.values()) {
+      if (tokens?.fullAt(now) === undefined || !this.#record.matchesKey?.(key)) continue;
+      const use = this.of(key);
+      use.tokens?.replace(tokens, now);
+      this.#settle(use);
+      this.#forgetWhenIdle(use);
+    }
+  }
+
+  get isUsedUp(): boolean {
+    return this.#usedUp.size > 0;
+  }
+
+  /** When the first key gets the token for which leases wait. */
+  get refillsAt(): Instant {
+    return this.#waiting.front()?.at ?? NEVER;
+  }
+
+  of(key: string): KeyUse {
+    let use = this.#uses.get(key);
+    if (use === undefined) {
+      const { rate } = this.#record.message;
+      use = new KeyUse(key, rate && new TokenBucket(rate, this.#events.now()));
+      this.#uses.set(key, use);
+    }
+    return use;
+  }
+
+  /** How many tasks of the key may be leased now. */
+  roomOf({ leased, tokens }: KeyUse): number {
+    const { maxLeased } = this.#record.message;
+    const slots = maxLeased === 0 ? Number.POSITIVE_INFINITY : Math.max(0, maxLeased - leased);
+    return tokens === undefined ? slots : Math.min(slots, tokens.count(this.#events.now()));
+  }
+
+  /** The tasks of a queue with the key count from now on. */
+  join(use: KeyUse, lane: LimitedLane, leased: number): void {
+    use.lanes.push(lane);
+    this.note(use, leased, 0);
+  }
+
+  leave(use: KeyUse, lane: LimitedLane, leased: number): void {
+    use.lanes.splice(use.lanes.indexOf(lane), 1);
+    this.note(use, -leased, 0);
+    this.#forgetWhenIdle(use);
+  }
+
+  /** More tasks of the key are leased. `started`: how many leases have begun. */
+  note(use: KeyUse, more: number, started: number): void {
+    use.leased += more;
+    this.leased += more;
+    if (started > 0) use.tokens?.take(started, this.#events.now());
+    this.#settle(use);
+  }
+
+  /** Lets the keys go on that have got tokens, and forgets those that have all of theirs. */
+  refill(): void {
+    const now = this.#events.now();
+    for (let use = this.#waiting.front(); use !== undefined && (use.at ?? 0) <= now; use = this.#waiting.front()) {
+      this.#expect(use, undefined);
+      if (use.lanes.length === 0) this.#forgetWhenIdle(use);
+      else this.#settle(use);
+    }
+  }
+
+  /** Up to `most` keys whose tasks are held back for the longest time. */
+  held(most: number): HeldKey[] {
+    const held: HeldKey[] = [];
+    for (const { key, leased, usedUpSince, lanes } of this.#usedUp) {
+      if (usedUpSince === undefined || !lanes.some(({ isWaiting }) => isWaiting)) continue;
+      const last = held[most - 1];
+      if (last !== undefined && last.usedUpSince <= usedUpSince) continue;
+      const at = held.findIndex((other) => other.usedUpSince > usedUpSince);
+      held.splice(at < 0 ? held.length : at, 0, { key, leased, usedUpSince });
+      if (held.length > most) held.pop();
+    }
+    return held;
+  }
+
+  #settle(use: KeyUse): void {
+    const now = this.#events.now();
+    const isUp = this.roomOf(use) === 0;
+    if (isUp) this.#expect(use, use.tokens?.next(now));
+    if (isUp === (use.usedUpSince !== undefined)) return;
+    if (isUp) {
+      use.usedUpSince = now - use.freedAt < BREAK_MS ? use.usedUpBefore : now;
+      use.usedUpSince ??= now;
+      this.#usedUp.add(use);
+      if (this.#usedUp.size === 1) this.#events.usedUp();
+    } else {
+      use.usedUpBefore = use.usedUpSince;
+      use.freedAt = now;
+      use.usedUpSince = undefined;
+      this.#usedUp.delete(use);
+      if (this.#usedUp.size === 0) this.#events.rested();
+    }
+    // A copy, because a lane without tasks leaves.
+    for (const lane of [...use.lanes]) lane.changed();
+  }
+
+  /** A key without tasks goes when its bucket is full: until then it has fewer tokens than a new one. */
+  #forgetWhenIdle(use: KeyUse): void {
+    if (use.lanes.length > 0) return;
+    const fullAt = use.tokens?.fullAt(this.#events.now());
+    this.#expect(use, fullAt);
+    if (fullAt !== undefined) return;
+    this.#uses.delete(use.key);
+    if (this.#usedUp.delete(use) && this.#usedUp.size === 0) this.#events.rested();
+  }
+
+  #expect(use: KeyUse, at: Instant | undefined): void {
+    if (use.at === at) return;
+    if (use.at !== undefined) this.#waiting.eraseElementByKey(use);
+    use.at = at;
+    if (at === undefined) return;
+    this.#waiting.insert(use);
+    if (this.#waiting.front() === use) this.#events.expects();
+  }
+}

@@ -1,0 +1,444 @@
+import { OrderedSet } from '@js-sdsl/ordered-set';
+import type { TaskChange } from '../../domain/atom.ts';
+import type { Instant, Pid } from '../../domain/ids.ts';
+import type { FairTurns } from '../../domain/queue-settings.ts';
+import { isLeased, limitKeyOf, type TaskState } from '../../domain/task.ts';
+import type { KeyUse, KeyUses, LimitedLane } from './key-uses.ts';
+
+/** Tasks of one key in memory. The others are read when these have been leased. */
+const KEPT = 16;
+/** Tasks of one key that a search of all keys keeps: there may be 100,000 keys. */
+export const KEPT_AT_LOAD = 2;
+/** A key with fewer tasks in memory gets more when a read is made anyway. */
+const SHORT = 4;
+/** Keys that one look for those to be read passes. */
+const MOST_LOOKED_AT = 1000;
+const NONE: readonly never[] = [];
+
+/** An available task, without its payload. */
+export interface LaneTask {
+  readonly pid: Pid;
+  readonly state: TaskState;
+}
+
+/** A limit, as far as lanes use it. */
+export interface KeyLimit {
+  readonly record: { readonly pattern: string; readonly matchesKey: ((key: string) => boolean) | undefined };
+  readonly keys: KeyUses | undefined;
+}
+
+/** The queue of the lanes. */
+export interface LanesOwner {
+  readonly ledger: { readonly available: number; readonly leased: number; readonly keyedReady: number };
+  /** The most specific ones first. */
+  readonly limits: readonly KeyLimit[] | undefined;
+  readonly settings: { readonly fair: FairTurns | undefined };
+  /** Available tasks without a key, in order: those in memory. */
+  plainHead(): Iterable<LaneTask>;
+  /** From this PID on there may be others. Undefined: all are in memory. */
+  readonly plainMissing: Pid | undefined;
+  /** Tasks with a key may be leased that might not before. */
+  opened(): void;
+}
+
+/** Whose turn it is. Lower ones come first. */
+interface Turn {
+  /** Time spent on tasks of the key, divided by its weight, in ms. 0 without fair turns. */
+  readonly time: number;
+  /** Tasks of the key that are leased, divided by its weight. 0 without fair turns. */
+  readonly leased: number;
+  readonly pid: Pid;
+}
+
+const before = (a: Turn, b: Turn): number =>
+  a.time - b.time || a.leased - b.leased || (a.pid === b.pid ? 0 : a.pid < b.pid ? -1 : 1);
+
+/**
+ * The available tasks of one queue with one key, in order.
+ *
+ *  N1  Every available task of the key with a PID below `firstMissing` is in `tasks`. Undefined: all are.
+ */
+class Lane implements LimitedLane {
+  readonly key: string;
+  readonly lanes: Lanes;
+  readonly tasks: LaneTask[] = [];
+  firstMissing: Pid | undefined;
+  leased = 0;
+  uses: readonly (readonly [KeyUses, KeyUse])[] = NONE;
+  /** Set while tasks of it may be leased: its place among those. */
+  turn: Turn | undefined;
+  /** See `Turn.time`. */
+  time: number;
+  /** Up to when `time` counts. */
+  #timedAt = 0;
+
+  constructor(lanes: Lanes, key: string) {
+    this.lanes = lanes;
+    this.key = key;
+    this.time = lanes.time;
+  }
+
+  /** Whether there are available tasks, or may be. */
+  get isWaiting(): boolean {
+    return this.tasks.length > 0 || this.firstMissing !== undefined;
+  }
+
+  changed(): void {
+    this.lanes.changed(this);
+  }
+
+  /** Adds the time since the last call to that of its leased tasks. */
+  spend(now: number, weight: number): void {
+    if (now > this.#timedAt) this.time += (this.leased * (now - this.#timedAt)) / weight;
+    this.#timedAt = now;
+  }
+
+  put(task: LaneTask): void {
+    const { tasks } = this;
+    if (this.firstMissing !== undefined && task.pid >= this.firstMissing) return;
+    const at = this.#placeOf(task.pid);
+    tasks.splice(at, tasks[at]?.pid === task.pid ? 1 : 0, task);
+    if (tasks.length > KEPT) this.firstMissing = tasks.pop()?.pid;
+  }
+
+  remove(pid: Pid): void {
+    const at = this.#placeOf(pid);
+    if (this.tasks[at]?.pid === pid) this.tasks.splice(at, 1);
+  }
+
+  /** The place of the first task that is not before `pid`. Most tasks come or go at an end. */
+  #placeOf(pid: Pid): number {
+    const { tasks } = this;
+    let at = tasks.length;
+    for (let last = tasks[at - 1]; last !== undefined && last.pid >= pid; last = tasks[at - 1]) at--;
+    return at;
+  }
+}
+
+const compare = (a: Lane, b: Lane): number =>
+  (a.turn && b.turn ? before(a.turn, b.turn) : 0) || (a.key === b.key ? 0 : a.key < b.key ? -1 : 1);
+
+/** A lane that a request leases from. */
+interface Serving {
+  readonly lane: Lane;
+  readonly tasks: Iterator<LaneTask>;
+  next: LaneTask | undefined;
+  turn: Turn;
+}
+
+/**
+ * The tasks of one queue with limit keys, by key. A queue has lanes as long as it has such tasks. Tasks whose key is used up wait
+ * in their lanes, where nothing passes them: they are neither in the head of the queue nor read.
+ *
+ *  N2  `#open` holds the lanes with tasks of which a task may be leased, in order of their turns: without fair turns in the
+ * order of
+ *      their first PIDs.
+ */
+export class Lanes {
+  /** False: those in the store are not known yet. */
+  isLoaded: boolean;
+  /** Time of the lane that was served last. A lane that begins to wait has no more to catch up on. */
+  time = 0;
+  /** What the last look lacked to go on. */
+  missing: Lane | 'lanes' | undefined;
+  readonly #owner: LanesOwner;
+  readonly #lanes = new Map<string, Lane>();
+  readonly #open = new OrderedSet<Lane>([], compare);
+  /** Tasks without a key. Only its time is used. */
+  readonly #plain: Lane;
+  #now = 0;
+
+  constructor(owner: LanesOwner, isLoaded: boolean) {
+    this.#owner = owner;
+    this.isLoaded = isLoaded;
+    this.#plain = new Lane(this, '');
+    this.#plain.leased = isLoaded ? owner.ledger.leased : 0;
+  }
+
+  get size(): number {
+    return this.#lanes.size;
+  }
+
+  /** True if tasks with a key may be leased, or must be read first to know. */
+  get isOpen(): boolean {
+    return !this.isReady || !this.#open.empty();
+  }
+
+  /** True if all is known that the limits of the queue count. */
+  get isReady(): boolean {
+    if (!this.isLoaded) return false;
+    for (const { keys } of this.#owner.limits ?? NONE) if (keys !== undefined && keys.unknown.size > 0) return false;
+    return true;
+  }
+
+  /** The limit that holds back tasks of a key for the longest time. Undefined: none does. */
+  get heldBy(): KeyLimit | undefined {
+    let since = Number.MAX_SAFE_INTEGER;
+    let by: KeyUses | undefined;
+    for (const lane of this.#lanes.values()) {
+      if (!lane.isWaiting) continue;
+      for (const [keys, { usedUpSince }] of lane.uses) {
+        if (usedUpSince === undefined || usedUpSince >= since) continue;
+        since = usedUpSince;
+        by = keys;
+      }
+    }
+    return this.#owner.limits?.find(({ keys }) => keys !== undefined && keys === by);
+  }
+
+  /** A task has changed. Call it when the ledger counts the change. */
+  note(change: TaskChange, now: Instant): void {
+    // What changes before the lanes are loaded is pending, and found when they are.
+    if (!this.isLoaded) return;
+    this.#now = now;
+    const earlier = change.kind === 'enqueue' ? undefined : change.before;
+    const after = change.kind === 'dequeue' ? undefined : change.after;
+    const earlierKey = earlier && limitKeyOf(earlier);
+    const key = after && limitKeyOf(after);
+    if (earlier !== undefined && (after === undefined || earlierKey !== key))
+      this.#noteIn(earlierKey, change.pid, earlier, undefined);
+    if (after !== undefined) this.#noteIn(key, change.pid, earlierKey === key ? earlier : undefined, after);
+  }
+
+  #noteIn(key: string | undefined, pid: Pid, earlier: TaskState | undefined, after: TaskState | undefined): void {
+    const lane = key === undefined ? this.#plain : this.#laneOf(key);
+    const wasLeased = earlier !== undefined && isLeased(earlier);
+    const isNowLeased = after !== undefined && isLeased(after);
+    const more = (isNowLeased ? 1 : 0) - (wasLeased ? 1 : 0);
+    const started = isNowLeased && earlier?.token !== after.token ? 1 : 0;
+    if (more !== 0) {
+      if (this.#owner.settings.fair !== undefined) this.#spend(lane);
+      if (started > 0) this.time = Math.max(this.time, lane.time);
+      lane.leased += more;
+    }
+    if (lane === this.#plain) return;
+    if (after?.visibility.kind === 'available') lane.put({ pid, state: after });
+    else if (earlier?.visibility.kind === 'available') lane.remove(pid);
+    if (more !== 0 || started > 0) for (const [keys, use] of lane.uses) keys.note(use, more, started);
+    this.settle(lane);
+  }
+
+  #spend(lane: Lane): void {
+    lane.spend(this.#now, this.#owner.settings.fair?.weightOf(lane.key) ?? 1);
+  }
+
+  #laneOf(key: string): Lane {
+    let lane = this.#lanes.get(key);
+    if (lane === undefined) {
+      lane = new Lane(this, key);
+      this.#lanes.set(key, lane);
+      this.#join(lane);
+    }
+    return lane;
+  }
+
+  /** A lane counts in the limits of its key: of limits of the same queues only in the one that names it best. */
+  #join(lane: Lane): void {
+    const { limits } = this.#owner;
+    if (limits === undefined) return;
+    let uses: [KeyUses, KeyUse][] | undefined;
+    let patterns: Set<string> | undefined;
+    for (const { keys, record } of limits) {
+      if (keys === undefined || !record.matchesKey?.(lane.key) || patterns?.has(record.pattern)) continue;
+      patterns ??= new Set();
+      patterns.add(record.pattern);
+      uses ??= [];
+      uses.push([keys, keys.of(lane.key)]);
+    }
+    if (uses === undefined) return;
+    lane.uses = uses;
+    for (const [keys, use] of uses) keys.join(use, lane, lane.leased);
+  }
+
+  #leave(lane: Lane): void {
+    const { uses } = lane;
+    lane.uses = NONE;
+    for (const [keys, use] of uses) keys.leave(use, lane, lane.leased);
+  }
+
+  /** The limits of the queue have changed. */
+  limited(): void {
+    for (const lane of this.#lanes.values()) {
+      this.#leave(lane);
+      this.#join(lane);
+      this.settle(lane);
+    }
+  }
+
+  /** The settings of the queue have changed. Weights apply to the time from now on. */
+  reorder(): void {
+    for (const lane of this.#lanes.values()) this.settle(lane);
+  }
+
+  /** Ends the lanes, because the queue has no tasks with keys, or ends itself. */
+  end(): void {
+    for (const lane of this.#lanes.values()) this.#leave(lane);
+    this.#lanes.clear();
+    this.#open.clear();
+  }
+
+  /** Takes or gives a lane its place among those of which tasks may be leased. */
+  settle(lane: Lane): void {
+    const wasOpen = this.#close(lane);
+    if (!lane.isWaiting) {
+      if (lane.leased > 0) return;
+      if (this.#lanes.get(lane.key) !== lane) return;
+      this.#lanes.delete(lane.key);
+      this.#leave(lane);
+      return;
+    }
+    for (const [keys, use] of lane.uses) if (keys.roomOf(use) === 0) return;
+    if (!wasOpen) lane.time = Math.max(lane.time, this.time);
+    this.#openAt(lane);
+  }
+
+  /** The limits of a lane allow leases, or no more. */
+  changed(lane: Lane): void {
+    const wasOpen = lane.turn !== undefined;
+    this.settle(lane);
+    if (!wasOpen && lane.turn !== undefined) this.#owner.opened();
+  }
+
+  #close(lane: Lane): boolean {
+    if (lane.turn === undefined) return false;
+    this.#open.eraseElementByKey(lane);
+    lane.turn = undefined;
+    return true;
+  }
+
+  #openAt(lane: Lane): void {
+    lane.turn = this.#turnOf(lane, lane.tasks[0]?.pid ?? lane.firstMissing ?? ('' as Pid), 0);
+    this.#open.insert(lane);
+  }
+
+  /** `more`: tasks that are about to be leased. */
+  #turnOf(lane: Lane, pid: Pid, more: number): Turn {
+    const { fair } = this.#owner.settings;
+    if (fair === undefined) return { time: 0, leased: 0, pid };
+    this.#spend(lane);
+    return { time: lane.time, leased: (lane.leased + more) / fair.weightOf(lane.key), pid };
+  }
+
+  /**
+   * The tasks that a request may lease, in order. The lanes must not change meanwhile. Afterwards `missing` says if something
+   * must be read to go on. @param taken how many tasks of keys the request gets of other queues. Those of this queue are added.
+   */
+  *head(now: Instant, maxPid: Pid | undefined, taken: Map<KeyUse, number>): Generator<LaneTask> {
+    this.#now = Math.max(this.#now, now);
+    this.missing = this.isReady ? undefined : 'lanes';
+    if (this.missing !== undefined) return;
+    /** In order of their turns. */
+    const serving: Serving[] = [];
+    const out: Lane[] = [];
+    const hasRoom = (lane: Lane): boolean => lane.uses.every(([keys, use]) => keys.roomOf(use) > (taken.get(use) ?? 0));
+    const serve = (lane: Lane, tasks: Iterator<LaneTask>, count: number): void => {
+      const next: LaneTask | undefined = tasks.next().value;
+      const pid = next?.pid ?? lane.firstMissing;
+      if (pid === undefined || (maxPid !== undefined && pid > maxPid) || !hasRoom(lane)) return;
+      const turn = this.#turnOf(lane, pid, count);
+      const at = serving.findIndex((other) => before(turn, other.turn) < 0);
+      serving.splice(at < 0 ? serving.length : at, 0, { lane, tasks, next, turn });
+    };
+    const counts = new Map<Lane, number>();
+    try {
+      this.#plain.firstMissing = this.#owner.plainMissing;
+      serve(this.#plain, this.#owner.plainHead()[Symbol.iterator](), 0);
+      for (;;) {
+        const [first] = serving;
+        const front = this.#open.front();
+        // Time goes on while tasks are leased, so a lane may come later than when it got its place, and never earlier.
+        if (front?.turn !== undefined && (first === undefined || before(front.turn, first.turn) < 0)) {
+          this.#close(front);
+          out.push(front);
+          serve(front, front.tasks[Symbol.iterator](), 0);
+          continue;
+        }
+        if (first === undefined) return;
+        const { lane, tasks, next } = first;
+        if (next === undefined) {
+          this.missing = lane;
+          return;
+        }
+        yield next;
+        serving.shift();
+        for (const [, use] of lane.uses) taken.set(use, (taken.get(use) ?? 0) + 1);
+        const count = (counts.get(lane) ?? 0) + 1;
+        counts.set(lane, count);
+        serve(lane, tasks, count);
+      }
+    } finally {
+      for (const lane of out) this.#openAt(lane);
+    }
+  }
+
+  /** All tasks in memory, also those that are held back, in no order. */
+  *tasks(): Generator<LaneTask> {
+    for (const { tasks } of this.#lanes.values()) yield* tasks;
+  }
+
+  /** Lanes of which tasks must be read, and those that will be next, up to `most`. */
+  toRead(most: number): LaneToRead[] {
+    const found = new Set<Lane>();
+    if (this.missing instanceof Lane && this.missing !== this.#plain) found.add(this.missing);
+    let looked = 0;
+    for (const at = this.#open.begin(), end = this.#open.end(); !at.equals(end); at.next()) {
+      if (found.size >= most || ++looked > MOST_LOOKED_AT) break;
+      if (at.pointer.tasks.length < SHORT) found.add(at.pointer);
+    }
+    const toRead: LaneToRead[] = [];
+    for (const { key, firstMissing } of found) if (firstMissing !== undefined) toRead.push({ key, from: firstMissing });
+    return toRead;
+  }
+
+  /** Adds what was read of a lane. `tasks`: available ones from `from` on, of which the store or memory has no later change. */
+  add({ key, from }: LaneToRead, tasks: readonly LaneTask[], to: Pid | undefined): void {
+    const lane = this.#lanes.get(key);
+    // What was taken out of memory since is read again.
+    if (lane === undefined || lane.firstMissing !== from) return;
+    lane.firstMissing = to;
+    for (const task of tasks) lane.put(task);
+    this.settle(lane);
+  }
+
+  /** Adds all that the store and memory have. */
+  load(found: ReadonlyMap<string, FoundLane>, pending: Iterable<LaneTask>): void {
+    let leased = 0;
+    for (const [key, { leased: ofKey, tasks, firstMissing }] of found) {
+      const lane = new Lane(this, key);
+      this.#lanes.set(key, lane);
+      lane.leased = ofKey;
+      leased += ofKey;
+      lane.firstMissing = firstMissing;
+      for (const task of tasks) lane.put(task);
+    }
+    for (const { pid, state } of pending) {
+      const key = limitKeyOf(state);
+      if (key === undefined) continue;
+      const lane = this.#lanes.get(key) ?? new Lane(this, key);
+      this.#lanes.set(key, lane);
+      if (isLeased(state)) {
+        lane.leased++;
+        leased++;
+      } else if (state.visibility.kind === 'available') lane.put({ pid, state });
+    }
+    this.isLoaded = true;
+    this.#plain.leased = this.#owner.ledger.leased - leased;
+    for (const { keys } of this.#owner.limits ?? NONE) keys?.unknown.delete(this.#owner);
+    for (const lane of [...this.#lanes.values()]) {
+      this.#join(lane);
+      this.settle(lane);
+    }
+  }
+}
+
+export interface LaneToRead {
+  readonly key: string;
+  readonly from: Pid;
+}
+
+/** What the store has of a key. */
+export interface FoundLane {
+  leased: number;
+  readonly tasks: LaneTask[];
+  firstMissing: Pid | undefined;
+}

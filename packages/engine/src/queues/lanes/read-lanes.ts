@@ -1,0 +1,100 @@
+import type { Key, Pid } from '../../domain/ids.ts';
+import { afterPrefix, laneOfKey, lanePrefix, lanesPrefix, pidAfter } from '../../domain/keys.ts';
+import { limitKeyOf } from '../../domain/task.ts';
+import type { EngineState } from '../../engine-state.ts';
+import { decodeTaskRow } from '../../pending/reads.ts';
+import { Family } from '../../ports/store.ts';
+import type { Queue } from '../queue.ts';
+import { type FoundLane, KEPT_AT_LOAD, type Lanes, type LaneTask, type LaneToRead } from './lanes.ts';
+
+/** Lanes that one read reads. */
+const LANES_AT_ONCE = 64;
+/** Tasks of a lane that one read reads. */
+const TASKS_PER_LANE = 16;
+/** Rows of a search for all lanes that are read at once. */
+const ROWS_AT_ONCE = 512;
+
+/** Reads the tasks with limit keys that requests need next. The queue must be held from before the read until after it. */
+export async function readLanes(engineState: EngineState, queue: Queue): Promise<void> {
+  const { lanes } = queue;
+  if (lanes === undefined) return;
+  if (!lanes.isLoaded) {
+    await load(engineState, queue, lanes);
+    return;
+  }
+  const toRead = lanes.toRead(LANES_AT_ONCE);
+  const read = await Promise.all(toRead.map((lane) => readLane(engineState, queue, lane)));
+  if (queue.dropped || queue.lanes !== lanes || toRead.length === 0) return;
+  const pending = new Map<string, LaneTask[]>();
+  for (const task of pendingTasks(queue)) {
+    const key = limitKeyOf(task.state);
+    if (key === undefined || task.state.visibility.kind !== 'available') continue;
+    const ofKey = pending.get(key) ?? [];
+    ofKey.push(task);
+    pending.set(key, ofKey);
+  }
+  for (const [at, lane] of toRead.entries()) {
+    const stored = (read[at] ?? []).filter(({ pid }) => queue.pendingOf(pid) === undefined);
+    const last = read[at]?.at(-1);
+    const isAll = (read[at]?.length ?? 0) < TASKS_PER_LANE;
+    const recent = (pending.get(lane.key) ?? []).filter(({ pid }) => pid >= lane.from);
+    lanes.add(lane, [...stored, ...recent], isAll ? undefined : last && pidAfter(last.pid));
+  }
+}
+
+async function readLane({ store }: EngineState, { prefix }: Queue, { key, from }: LaneToRead): Promise<LaneTask[]> {
+  const lane = lanePrefix(prefix, 'available', key);
+  const range = { gte: (lane + from) as Key, lt: afterPrefix(lane) };
+  const rows = await store.scan(Family.due, range, { rows: TASKS_PER_LANE, bytes: Number.MAX_SAFE_INTEGER });
+  return rows.map(({ key: row, value }) => ({ pid: laneOfKey(row).pid, state: decodeTaskRow(value) }));
+}
+
+/** Finds all keys with tasks. Of a key with many tasks it reads few, and passes the others. */
+async function load(engineState: EngineState, queue: Queue, lanes: Lanes): Promise<void> {
+  const { prefix } = queue;
+  /** PIDs of leased tasks, and the first available ones, by key. */
+  const leased: (readonly [string, Pid])[] = [];
+  const found = new Map<string, FoundLane>();
+  const laneFor = (key: string): FoundLane => {
+    const lane = found.get(key) ?? { leased: 0, tasks: [], firstMissing: undefined };
+    found.set(key, lane);
+    return lane;
+  };
+  const lt = afterPrefix(lanesPrefix(prefix));
+  for (let gte = lanesPrefix(prefix) as Key; ; ) {
+    const rows = await engineState.store.scan(
+      Family.due,
+      { gte, lt },
+      { rows: ROWS_AT_ONCE, bytes: Number.MAX_SAFE_INTEGER },
+    );
+    let last: { readonly key: string; readonly isPassed: boolean } | undefined;
+    for (const { key: row, value } of rows) {
+      const { tag, key, pid } = laneOfKey(row);
+      if (tag === 'leased') {
+        leased.push([key, pid]);
+        last = undefined;
+        continue;
+      }
+      const lane = laneFor(key);
+      if (lane.tasks.length < KEPT_AT_LOAD) lane.tasks.push({ pid, state: decodeTaskRow(value) });
+      else lane.firstMissing ??= pid;
+      last = { key, isPassed: lane.firstMissing !== undefined };
+    }
+    const end = rows.at(-1)?.key;
+    if (end === undefined || rows.length < ROWS_AT_ONCE) break;
+    gte = last?.isPassed ? afterPrefix(lanePrefix(prefix, 'available', last.key)) : (`${end}\0` as Key);
+  }
+  // The last changes correct what was read, also the changes since the read began.
+  if (queue.dropped || queue.lanes !== lanes) return;
+  for (const [key, pid] of leased) if (queue.pendingOf(pid) === undefined) laneFor(key).leased++;
+  for (const lane of found.values()) {
+    const { tasks } = lane;
+    const kept = tasks.filter(({ pid }) => queue.pendingOf(pid) === undefined);
+    tasks.splice(0, tasks.length, ...kept);
+  }
+  lanes.load(found, pendingTasks(queue));
+}
+
+function* pendingTasks(queue: Queue): Generator<LaneTask> {
+  for (const { pid, now } of queue.pendingChanges()) if (now !== undefined) yield { pid, state: now };
+}
