@@ -46,7 +46,7 @@ describe('the engine behaves like the model', () => {
       // A search without a verdict finds no fault. One long search left 3 %, several short ones leave about half of them.
       expect(undecided / numRuns).toBeLessThan(0.03);
     },
-    numRuns * 200,
+    numRuns * 400,
   );
 
   test(
