@@ -200,6 +200,19 @@ describe('a task that stays says', () => {
   });
 });
 
+test('a task that waits for others says when one of them has ended, and each child has its end', async () => {
+  await using h = await engineHarness();
+  expect(
+    await during(h, async () => {
+      await h.update({ enqueue: [{ ...item, waitFor: 2 }] });
+      for (const _ of [1, 2]) await h.update({ enqueue: [{ ...item, mode: EnqueueMode.ENQUEUE_MODE_SIGNAL }] });
+      await h.lease(QUEUE);
+      await h.update({ enqueue: ['x', 'y'].map((pid) => ({ queue: QUEUE, pid, orderKey: 'o' })) });
+      await h.update({ dequeue: [{ queue: QUEUE, pid: 'x' }] });
+    }),
+  ).toEqual(['ENQUEUED p', 'CHANGED p', 'CHANGED p', 'LEASED p', 'ENQUEUED x', 'ENQUEUED y', 'REMOVED x', 'CHANGED y']);
+});
+
 test('an event has the facts of its task', async () => {
   await using world = await leased({ maxAttempts: 2 });
   const { h, token } = world;

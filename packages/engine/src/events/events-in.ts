@@ -125,7 +125,7 @@ function saidByChange(
     return { kind: EventKind.EVENT_KIND_RELEASED, ...ofTask(before), worker: held.worker };
   }
   const worker = holds?.worker ?? '';
-  const { progress, cancelled, rerun = false, origin } = after.history ?? {};
+  const { progress, cancelled, rerun = false, origin, waits } = after.history ?? {};
   if (cancelled !== undefined && cancelled !== before.history?.cancelled) {
     return { kind: EventKind.EVENT_KIND_CANCEL_REQUESTED, ...of, worker, text: cancelled.reason };
   }
@@ -135,7 +135,10 @@ function saidByChange(
   // A dead letter takes the place of another one.
   if (origin !== before.history?.origin) return undefined;
   const isChanged = data !== undefined || after.dueAt !== before.dueAt || rerun !== (before.history?.rerun ?? false);
-  return isChanged ? { kind: EventKind.EVENT_KIND_CHANGED, ...of, worker } : undefined;
+  // A signal has come, or the task before it in its order has ended.
+  return isChanged || waits !== before.history?.waits
+    ? { kind: EventKind.EVENT_KIND_CHANGED, ...of, worker }
+    : undefined;
 }
 
 /** Where a dead letter goes whose place another one takes. */

@@ -19,8 +19,8 @@ export const EventKind = {
   /** EVENT_KIND_ENQUEUED - A task was added to a queue. */
   EVENT_KIND_ENQUEUED: 2,
   /**
-   * EVENT_KIND_CHANGED - A request has changed a task that stays in its queue and is leased or not as before: its data, or when it becomes available;
-   * or it was enqueued again.
+   * EVENT_KIND_CHANGED - A task has changed that stays in its queue and is leased or not as before: its data, or when it becomes available; it was
+   * enqueued again; or it waits for less, because a signal has come or a task has ended.
    */
   EVENT_KIND_CHANGED: 3,
   /** EVENT_KIND_LEASED - A worker has leased a task. */
