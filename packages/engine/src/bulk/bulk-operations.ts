@@ -14,6 +14,7 @@ import { bulkRunRecords, type RecordDraft } from '../records/record-store.ts';
 import { BEGINNING, queuesOf } from './look.ts';
 import { previewBulk } from './preview.ts';
 import { ended, pidOfRun, putRun, type RunAfter } from './record.ts';
+import { targetOf } from './run-slice.ts';
 
 /** More than a record takes beside its spec. */
 const RECORD_BYTES = 512;
@@ -51,7 +52,7 @@ function startBulk(engineState: EngineState, { id, by, ...command }: StartComman
       return { record: known, started: false };
     }
     if (runs !== undefined && runs.size >= limits.bulkRuns) removeOldest(draft, group, [...runs.values()]);
-    const chosen = queuesOf(engineState, queues);
+    const chosen = queuesOf(engineState, queues, { except: targetOf(spec)?.name });
     const run = {
       id,
       queues: formatQueueName(queues),

@@ -461,3 +461,23 @@ test('a preview is bounded, counts leased tasks, and changes nothing', async () 
   const cancel = { ...command, spec: aBulkSpec({ action: BULK_ACTION_CANCEL }) };
   expect(await h.engine.bulkRuns.preview(cancel)).toMatchObject({ matched: 30, leased: 0 });
 });
+
+test('a move to a queue whose tasks become due all the time goes on', async () => {
+  await using h = await engineHarness({ readMs: 2 });
+  await h.enqueue(QUEUE, ['a', 'b']);
+  await h.update({
+    enqueue: Array.from({ length: 500 }, (_, at) => ({ queue: 'shop#later', pid: `p${at}`, delay: at + 1 })),
+  });
+  await putSettings(h.engine, 'shop#later', { maxBacklog: 1 });
+  await startBulk(h.engine, QUEUE, { action: BULK_ACTION_MOVE, target: 'shop#later' });
+  await h.clock.advance(300);
+  expect(await bulkRunOf(h.engine, 'shop')).toMatchObject({ state: BULK_RUN_STATE_DONE });
+});
+
+test('a run does not count the tasks of the queue that it moves others to', async () => {
+  await using h = await engineHarness();
+  await h.enqueue(QUEUE, ['a', 'b']);
+  await h.enqueue('shop#later', ['c']);
+  const run = await runOf(h, 'shop#*', { action: BULK_ACTION_MOVE, target: 'shop#later' });
+  expect(run).toMatchObject({ tasks: 2, lookedAt: 2, changed: 2 });
+});

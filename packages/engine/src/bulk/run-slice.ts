@@ -9,7 +9,7 @@ import { isLeasedAt } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { capBacklogs } from '../operations/backlog.ts';
 import { type Attempt, decide } from '../operations/decide.ts';
-import { tryShowDue } from '../operations/expire.ts';
+import { DueSearches } from '../operations/expire.ts';
 import { objectionByLimits } from '../operations/limits.ts';
 import { type Objection, type PlannedUpdate, planBatch } from '../operations/plan-batch.ts';
 import { TaskDraft } from '../operations/task-draft.ts';
@@ -77,7 +77,7 @@ export async function runSlice(
   const withPayloads = filter.passes !== undefined || moves;
   const all = found.get(record) ?? (await lookFrom(engineState, queues, filter, place, withPayloads));
   const { first, rest } = firstOf(all, mostTasks(run));
-  const notShown = new Set<Queue>();
+  const searches = new DueSearches();
   const { group } = record.queues;
   const { result: goesOn, durable } = await decide(
     engineState,
@@ -85,7 +85,7 @@ export async function runSlice(
     (now, reads): Attempt<boolean> => {
       const pid = pidOfRun(run.id);
       if (engineState.bulkRuns.of(group)?.get(pid) !== record) return { kind: 'decided', result: false };
-      const view = new EngineView(engineState, now, reads, notShown);
+      const view = new EngineView(engineState, now, reads, searches.notShown);
       const { tasks, needs } = matchingNow(view, first.tasks, filter, now);
       if (needs.length > 0) return { kind: 'needs', needs };
       const free = tasks.filter(({ state }) => isChangeable(spec, state, now));
@@ -95,7 +95,7 @@ export async function runSlice(
       );
       const plan = planBatch(batch, view, (planned) => objectionTo(engineState, spec, planned, view));
       if (plan.kind === 'needs') return plan;
-      if (plan.kind === 'due') return { kind: 'waits', wait: () => showDueOf(engineState, plan.queues, notShown) };
+      if (plan.kind === 'due') return { kind: 'waits', wait: () => searches.show(engineState, plan.queues) };
       const { draft, outcome } = plan;
       const refusals = [...outcome.refusals.values()];
       const leased = tasks.length - free.length;
@@ -167,10 +167,6 @@ function objectionTo(
   const command = { group: queue.group, enqueue: [{ queue }] };
   const asEnqueue = { ...planned, start: BATCH_START, end: { ...BATCH_START, enqueue: 1 } };
   return objectionByLimits(engineState, command, asEnqueue, view) ?? capBacklogs([], planned, view);
-}
-
-async function showDueOf(engineState: EngineState, queues: Iterable<Queue>, notShown: Set<Queue>): Promise<void> {
-  for (const queue of queues) if (!(await tryShowDue(engineState, queue))) notShown.add(queue);
 }
 
 interface SliceOutcome {

@@ -55,13 +55,31 @@ export function showDue(engineState: EngineState, queue: Queue): Promise<void> {
 }
 
 /** As `showDue`, but returns false if the store refuses writes or rows are damaged. Callers then use the tasks as they are. */
-export async function tryShowDue(engineState: EngineState, queue: Queue): Promise<boolean> {
+async function tryShowDue(engineState: EngineState, queue: Queue): Promise<boolean> {
   try {
     await showDue(engineState, queue);
     return true;
   } catch (error) {
     if (!isExpected(error)) throw error;
     return false;
+  }
+}
+
+/** Tasks of a queue may become due all the time. After this many searches an operation takes them as they are. */
+const MOST_SEARCHES = 8;
+
+/** The searches for due tasks that one operation has made. */
+export class DueSearches {
+  /** Queues whose due tasks could not be shown, or were shown often enough. */
+  readonly notShown = new Set<Queue>();
+  readonly #counts = new Map<Queue, number>();
+
+  async show(engineState: EngineState, queues: Iterable<Queue>): Promise<void> {
+    for (const queue of queues) {
+      const count = (this.#counts.get(queue) ?? 0) + 1;
+      this.#counts.set(queue, count);
+      if (!(await tryShowDue(engineState, queue)) || count === MOST_SEARCHES) this.notShown.add(queue);
+    }
   }
 }
 

@@ -13,7 +13,7 @@ import type { RequestKnowledge } from '../requests/request-ids.ts';
 import { expandPublishes, type PublishRules } from '../topics/expand-publishes.ts';
 import { capBacklogs, dropOldest, readHead } from './backlog.ts';
 import { type Attempt, type Changes, type Decided, decide, decideNow } from './decide.ts';
-import { showAllDue, tryShowDue } from './expire.ts';
+import { DueSearches, showAllDue } from './expire.ts';
 import { objectionByLimits } from './limits.ts';
 import { type BatchPlan, planBatch } from './plan-batch.ts';
 
@@ -24,10 +24,7 @@ type Decision = { readonly kind: 'decided'; readonly outcome: BatchOutcome } | {
 interface Learnt {
   /** Queues that were asked for dead tasks. */
   readonly asked: Set<Queue>;
-  /** Queues whose due tasks could not be shown, or were shown often enough. */
-  readonly notShown: Set<Queue>;
-  /** How often the due tasks of queues were shown. */
-  readonly searches: Map<Queue, number>;
+  readonly searches: DueSearches;
   /** How often the heads of queues were read whose oldest tasks are dropped. */
   readonly refills: Map<Queue, number>;
   /** What the store knows of the request id. Undefined: it was not asked. */
@@ -36,8 +33,7 @@ interface Learnt {
 
 const nothing = (): Learnt => ({
   asked: new Set(),
-  notShown: new Set(),
-  searches: new Map(),
+  searches: new DueSearches(),
   refills: new Map(),
   request: undefined,
 });
@@ -121,7 +117,7 @@ function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): A
     if (seen === undefined) return { kind: 'waits', wait: () => askForRequest(update, request, learnt) };
     if (seen.kind === 'seen') return { kind: 'decided', result: repeat(update.batch, seen.outcome) };
   }
-  const view = new EngineView(engineState, now, reads, learnt.notShown);
+  const view = new EngineView(engineState, now, reads, learnt.searches.notShown);
   const plan = planBatch(batch, view, (planned) => {
     const tooMuch = expansion?.refusals.get(planned.end);
     if (tooMuch !== undefined) return tooMuch;
@@ -132,7 +128,7 @@ function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): A
     return objectionByLimits(engineState, batch, planned, view) ?? capBacklogs(batch.enqueue, planned, view);
   });
   if (plan.kind === 'needs') return plan;
-  if (plan.kind === 'due') return { kind: 'waits', wait: () => showDueOf(engineState, plan.queues, learnt) };
+  if (plan.kind === 'due') return { kind: 'waits', wait: () => learnt.searches.show(engineState, plan.queues) };
   const missing = dropOldest(plan.draft, now, learnt.refills);
   if (missing !== undefined) return { kind: 'waits', wait: () => readHead(engineState, missing, learnt.refills) };
   const { needs } = plan.draft;
@@ -145,18 +141,6 @@ function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): A
 async function askForDead(engineState: EngineState, sources: readonly Queue[], { asked }: Learnt): Promise<void> {
   for (const queue of sources) asked.add(queue);
   await showAllDue(engineState, sources);
-}
-
-/** Tasks of a queue may become due all the time. After this many searches an update takes them as they are. */
-const MOST_SEARCHES = 8;
-
-async function showDueOf(engineState: EngineState, queues: Iterable<Queue>, learnt: Learnt): Promise<void> {
-  const { notShown, searches } = learnt;
-  for (const queue of queues) {
-    const count = (searches.get(queue) ?? 0) + 1;
-    searches.set(queue, count);
-    if (!(await tryShowDue(engineState, queue)) || count === MOST_SEARCHES) notShown.add(queue);
-  }
 }
 
 async function askForRequest({ engineState, partition }: Update, request: string, learnt: Learnt): Promise<void> {

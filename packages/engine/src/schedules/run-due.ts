@@ -2,7 +2,7 @@ import type { Instant, Pid } from '../domain/ids.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { EngineState } from '../engine-state.ts';
 import { type Attempt, decide } from '../operations/decide.ts';
-import { eachDue } from '../operations/expire.ts';
+import { DueSearches, eachDue } from '../operations/expire.ts';
 import type { Queue } from '../queues/queue.ts';
 import { type DueAt, dueRuns } from './due-runs.ts';
 import { afterPauses, lastBefore, nameOf, ruleOfRecord, type ScheduleRecord, taskPid } from './record.ts';
@@ -55,7 +55,7 @@ interface DecidedRuns {
 /** Commits one atom, and waits until it is durable: the next one is for callers that came meanwhile. */
 async function runSome(engineState: EngineState, queue: Queue, keys: readonly Pid[], wall: Instant): Promise<Decided> {
   const { clock } = engineState;
-  const learnt = { notShown: new Set<Queue>(), refills: new Map<Queue, number>() };
+  const learnt = { searches: new DueSearches(), refills: new Map<Queue, number>() };
   const { result, durable } = await decide(engineState, queue.partition, (now, reads): Attempt<Decided> => {
     const runs: DecidedRuns = { enqueued: [], missed: 0, skipped: 0 };
     const behind: Pid[] = [];

@@ -9,7 +9,7 @@ import type { EngineState } from '../engine-state.ts';
 import { endsWithLease, newState, recordState } from '../operations/attempts.ts';
 import { capBacklogs, dropOldest, readHead } from '../operations/backlog.ts';
 import type { Attempt } from '../operations/decide.ts';
-import { deadFor, tryShowDue } from '../operations/expire.ts';
+import { type DueSearches, deadFor } from '../operations/expire.ts';
 import { objectionByLimits } from '../operations/limits.ts';
 import { isKeptOut } from '../operations/records/keep-out.ts';
 import { type DraftMark, TaskDraft } from '../operations/task-draft.ts';
@@ -34,8 +34,7 @@ export interface FoundSchedule extends FoundRecord {
 
 /** What one attempt of a decision tells the next. */
 export interface LearntByAttempts {
-  /** Queues whose due tasks could not be shown. */
-  readonly notShown: Set<Queue>;
+  readonly searches: DueSearches;
   /** How often the heads of queues were read whose oldest tasks are dropped. */
   readonly refills: Map<Queue, number>;
 }
@@ -47,18 +46,18 @@ export class ScheduleDraft {
   readonly #draft: TaskDraft;
   /** The system clock, in ms since 1970. */
   readonly wall: number;
-  readonly #notShown: Set<Queue>;
+  readonly #searches: DueSearches;
   readonly #refills: Map<Queue, number>;
   /** Queues where attempts that are over end first: it must not matter whether a request has looked there since. */
   readonly #due = new Set<Queue>();
   #bytes = 0;
 
   /** `learnt`: what all attempts of a decision share. */
-  constructor(engineState: EngineState, now: Instant, reads: Reads, { notShown, refills }: LearntByAttempts) {
+  constructor(engineState: EngineState, now: Instant, reads: Reads, { searches, refills }: LearntByAttempts) {
     this.#engineState = engineState;
-    this.#notShown = notShown;
+    this.#searches = searches;
     this.#refills = refills;
-    this.#view = new EngineView(engineState, now, reads, notShown);
+    this.#view = new EngineView(engineState, now, reads, searches.notShown);
     this.#draft = new TaskDraft(this.#view);
     this.wall = engineState.clock.wall();
   }
@@ -161,7 +160,7 @@ export class ScheduleDraft {
     const { changes, created } = this.#draft;
     const missing = this.missing();
     if (missing !== undefined) return missing;
-    if (this.#due.size > 0) return { kind: 'waits', wait: () => this.#showDue() };
+    if (this.#due.size > 0) return { kind: 'waits', wait: () => this.#searches.show(this.#engineState, this.#due) };
     const head = dropOldest(this.#draft, this.#view.now, this.#refills);
     if (head !== undefined) return { kind: 'waits', wait: () => readHead(this.#engineState, head, this.#refills) };
     const dropping = this.missing();
@@ -185,10 +184,6 @@ export class ScheduleDraft {
 
   #endFirst(queues: Iterable<Queue>): void {
     for (const queue of queues) if (this.#view.canShowDue(queue)) this.#due.add(queue);
-  }
-
-  async #showDue(): Promise<void> {
-    for (const queue of this.#due) if (!(await tryShowDue(this.#engineState, queue))) this.#notShown.add(queue);
   }
 
   #isOver({ settings }: Queue, state: TaskState): boolean {
