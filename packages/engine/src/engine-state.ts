@@ -306,6 +306,7 @@ export class EngineState {
 
   /** Follows the log of a partition: each atom that is committed from now on is added when the store shows all of it. */
   followLog(id: PartitionId, maxBacklogBytes?: number): LogTail {
+    this.events.nameAll(id);
     return this.#tails.follow(id, this.ticketsOf(id).lastTicket, maxBacklogBytes);
   }
 

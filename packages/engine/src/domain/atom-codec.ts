@@ -1,6 +1,6 @@
 import type { ApplyAtom, CreatedQueue, DroppedQueue, RecordedRequest, TaskChange } from './atom.ts';
 import { ByteReader, type ByteWriter, UnreadableBytesError } from './bytes.ts';
-import { decodeEvent, type EventsOfGroup, encodeEvent } from './events.ts';
+import { decodeEvent, type EventsOfAtom, encodeEvent } from './events.ts';
 import type { Instant, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
 import { countedHistory } from './task.ts';
 import { readTaskState, writeTaskState } from './task-codec.ts';
@@ -71,7 +71,8 @@ export function decodeAtom(partition: PartitionId, ticket: Ticket, bytes: Uint8A
 export const eventsOfEntry = (partition: PartitionId, ticket: Ticket, bytes: Uint8Array): ApplyAtom['events'] =>
   bytes[0] === WITH_EVENTS ? decodeAtom(partition, ticket, bytes).events : undefined;
 
-function writeEvents(out: ByteWriter, groups: readonly EventsOfGroup[]): void {
+function writeEvents(out: ByteWriter, { isWhole, groups }: EventsOfAtom): void {
+  out.byte(isWhole ? 1 : 0);
   out.number(groups.length);
   for (const { group, events } of groups) {
     out.utf8(group);
@@ -80,11 +81,13 @@ function writeEvents(out: ByteWriter, groups: readonly EventsOfGroup[]): void {
   }
 }
 
-const readEvents = (from: ByteReader): EventsOfGroup[] =>
-  times(from.number(), () => ({
+const readEvents = (from: ByteReader): EventsOfAtom => ({
+  isWhole: from.byte() === 1,
+  groups: times(from.number(), () => ({
     group: from.utf8(),
     events: times(from.number(), () => decodeEvent(from.blob())),
-  }));
+  })),
+});
 
 function writeChange(out: ByteWriter, change: TaskChange, withData: boolean): void {
   switch (change.kind) {

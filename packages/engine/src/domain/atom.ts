@@ -1,5 +1,5 @@
 import type { QueueName } from '@taskmaster/proto';
-import type { EventsOfGroup } from './events.ts';
+import type { EventsOfAtom } from './events.ts';
 import type { Instant, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
 import type { TaskState } from './task.ts';
 
@@ -63,5 +63,5 @@ export interface ApplyAtom {
   readonly dropped: readonly DroppedQueue[];
   readonly request: RecordedRequest | undefined;
   /** What has happened in the groups of the partition that have readers. Undefined: no group has one. */
-  readonly events?: readonly EventsOfGroup[] | undefined;
+  readonly events?: EventsOfAtom | undefined;
 }

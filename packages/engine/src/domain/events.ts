@@ -28,6 +28,16 @@ export interface EventsOfGroup {
   readonly events: readonly GroupEvent[];
 }
 
+/**
+ * What an atom says about the groups of its partition that have readers. Most atoms name only those with events, because there
+ * may be thousands of others.
+ */
+export interface EventsOfAtom {
+  /** True: all groups that have readers are named. False: groups that are not named have readers if they had some before. */
+  readonly isWhole: boolean;
+  readonly groups: readonly EventsOfGroup[];
+}
+
 /** A place among the events of a partition. */
 export interface EventPosition {
   readonly partition: PartitionId;

@@ -229,6 +229,40 @@ test('without readers no log entry has events, and none is kept', async () => {
   expect(logEntries(h)).toBe(0);
 });
 
+describe('many groups with readers', () => {
+  test('do not make each log entry of their partition large', async () => {
+    await using h = await engineHarness({ config: { partitions: 1 } });
+    for (let at = 0; at < 500; at++) await h.readEvents(`group-${at}#*`);
+    await h.enqueue(QUEUE, ['a']);
+    const before = h.engine.figures().commitBytes;
+    for (let at = 0; at < 10; at++) await h.enqueue(QUEUE, [`b${at}`]);
+    expect(h.engine.figures().commitBytes - before).toBeLessThan(10 * 1_000);
+  });
+
+  test('have all their events after a crash, also those in which little happens', async () => {
+    const h = await engineHarness({ config: { partitions: 1 } });
+    const quiet = Array.from({ length: 20 }, (_, at) => `quiet-${at}`);
+    const positions = new Map<string, string>();
+    for (const group of quiet) positions.set(group, formatPosition((await h.readEvents(`${group}#*`)).position));
+    for (let at = 0; at < 10; at++) {
+      await h.enqueue(QUEUE, [`b${at}`]);
+      await h.clock.advance(20_000);
+      for (const group of quiet) {
+        const after = positions.get(group) ?? '';
+        positions.set(group, formatPosition((await h.readEvents(`${group}#*`, { after })).position));
+      }
+    }
+    await h.enqueue(QUEUE, ['last']);
+    await h.enqueue('quiet-7#q', ['one']);
+    await h.crash();
+    for (const [group, after] of positions) {
+      const expected = group === 'quiet-7' ? ['ENQUEUED one'] : [];
+      expect([group, (await h.readEvents(`${group}#*`, { after })).events.map(shown)]).toEqual([group, expected]);
+    }
+    await h[Symbol.asyncDispose]();
+  });
+});
+
 test('events of a write that found the disk full did not happen', async () => {
   const { h, reader } = await withReader({ syncMs: 10 });
   await using _ = h;
@@ -281,6 +315,20 @@ describe('a group that moves', () => {
     await to.clock.run(to.enqueue(QUEUE, ['c']));
     expect(await to.clock.run(reader.read({}, to))).toEqual(['ENQUEUED c']);
     expect(await refusalOf(from.clock.run(from.readEvents('g#*')))).toMatchObject({ reason: 'NOT_HOLDER' });
+  });
+
+  test('has no gap there if only other groups of its partition had events meanwhile', async () => {
+    const other = Array.from({ length: 100 }, (_, at) => `other-${at}`).find((name) => partitionOf(name, 4) === P);
+    let after = '';
+    const { to, reader } = await moved(async (from) => {
+      const { lastTicket } = from.engine.partitions.ticketsOf(P) ?? {};
+      after = `${P}-${lastTicket}`;
+      await from.readEvents(`${other}#*`);
+      await from.enqueue(`${other}#q`, ['x']);
+    });
+    await to.clock.run(to.enqueue(QUEUE, ['b']));
+    reader.after = after;
+    expect(await reader.read({}, to)).toEqual(['ENQUEUED b']);
   });
 
   test('has there what happened while it was sent', async () => {

@@ -50,6 +50,12 @@ interface ReadPartition {
 /** What an event log knows of a partition with readers. */
 interface WatchedPartition {
   readonly groups: Map<string, WatchedGroup>;
+  /** True: the next atom names all groups. The log in which others named them may be gone soon, or a group has no readers now. */
+  isUnnamed: boolean;
+  /** Groups with readers that no atom has named. */
+  readonly unnamed: Set<WatchedGroup>;
+  /** No group has been without readers for long enough to be dropped before. */
+  idleAt: Instant;
   /** All atoms up to this one are durable. */
   durable: Ticket;
   /** Entries of the log up to this one may go. */
@@ -63,7 +69,8 @@ interface WatchedPartition {
  *
  *  V1  From its first reader on, the atoms of a partition say in their log entries what they do in the groups that are read. So
  *      a restart, a hand-off and this log have the same events. The first read of a group commits an atom that says so, and so
- *      does the last moment before a hand-off. A group has no events behind a gap: its readers are told.
+ *      does the last moment before a hand-off. Later atoms without events in a group name it only after a checkpoint, or after
+ *      another group has no readers any more. A group has no events behind a gap: its readers are told.
  *  V2  A reader gets only what is durable, so that no other atom ever has a ticket that it was told.
  *  V3  A reader that waits holds no events, and a commit waits for no reader: readers look in slices between other calls.
  */
@@ -81,11 +88,12 @@ export class EventLog {
   /** Number of atoms that were committed, and of those that are durable. */
   #committed = 0;
   #applied = 0;
-  /** Atoms of partitions with readers that are not durable. */
+  /** Atoms of partitions with readers that are not durable. `groups`: those in which they have events. */
   readonly #unapplied = new Deque<{
     readonly number: number;
     readonly at: WatchedPartition;
     readonly ticket: Ticket;
+    readonly groups: readonly WatchedGroup[];
   }>();
   /** Groups whose readers are to look. */
   readonly #changed = new Set<WatchedGroup>();
@@ -122,7 +130,10 @@ export class EventLog {
     this.#dropIdle(plan.partition, watched, plan.at);
     if (watched.groups.size === 0) return undefined;
     const found = eventsIn(plan, (group) => watched.groups.has(group));
-    return Array.from(watched.groups.keys(), (group) => ({ group, events: found.get(group) ?? NONE }));
+    const named = new Set(found.keys());
+    const { isUnnamed: isWhole, unnamed } = watched;
+    for (const { group } of isWhole ? watched.groups.values() : unnamed) named.add(group);
+    return { isWhole, groups: Array.from(named, (group) => ({ group, events: found.get(group) ?? NONE })) };
   }
 
   /** An atom was committed. Call it for all, in order. */
@@ -130,8 +141,10 @@ export class EventLog {
     this.#committed++;
     const watched = events && this.#partitions.get(partition);
     if (watched === undefined) return;
-    this.#note(watched, ticket, events ?? NONE);
-    this.#unapplied.pushBack({ number: this.#committed, at: watched, ticket });
+    watched.isUnnamed = false;
+    watched.unnamed.clear();
+    const groups = this.#note(watched, ticket, events?.groups ?? NONE);
+    this.#unapplied.pushBack({ number: this.#committed, at: watched, ticket, groups });
   }
 
   /** The next `atoms` atoms are durable. */
@@ -142,9 +155,7 @@ export class EventLog {
       if (first === undefined || first.number > this.#applied) return;
       this.#unapplied.popFront();
       first.at.durable = first.ticket;
-      for (const group of first.at.groups.values()) {
-        if (group.readers.size > 0 && group.latest >= first.ticket) this.#lookSoon(group);
-      }
+      for (const group of first.groups) if (group.readers.size > 0) this.#lookSoon(group);
     }
   }
 
@@ -179,22 +190,33 @@ export class EventLog {
     return reader.answered;
   }
 
-  /** Takes over what a log or a transfer says about a partition. A group whose last atoms say nothing has no reader. */
+  /** The log of the partition is sent to another node, which has to know all groups with readers. */
+  nameAll(id: PartitionId): void {
+    const watched = this.#partitions.get(id);
+    if (watched !== undefined) watched.isUnnamed = true;
+  }
+
+  /** Takes over what a log or a transfer says about a partition. Only atoms without a gap behind them count. */
   adopt(id: PartitionId, eventful: readonly EventfulAtom[], lastTicket: Ticket): void {
     const last = eventful.at(-1);
     if (last === undefined || last.ticket !== lastTicket) return;
+    let first = eventful.length - 1;
+    while (first > 0 && eventful[first - 1]?.ticket === (eventful[first]?.ticket ?? 0) - 1) first--;
     const watched = this.#watch(id, lastTicket);
-    for (const { ticket, groups } of eventful) {
+    for (const { ticket, isWhole, groups } of eventful.slice(first)) {
+      const before = (ticket - 1) as Ticket;
       for (const { group } of groups) {
-        const known = watched.groups.get(group);
-        const before = (ticket - 1) as Ticket;
-        if (known !== undefined && known.noted === before) continue;
-        if (known !== undefined) this.#drop(watched, known);
-        this.#add(watched, new WatchedGroup(group, id, before, this.#deps.clock.now()));
+        if (!watched.groups.has(group)) {
+          this.#add(watched, new WatchedGroup(group, id, before, this.#deps.clock.now()));
+        }
+      }
+      if (isWhole) {
+        const named = new Set(groups.map(({ group }) => group));
+        for (const group of [...watched.groups.values()]) if (!named.has(group.group)) this.#drop(watched, group);
       }
       this.#note(watched, ticket, groups);
     }
-    for (const group of [...watched.groups.values()]) if (group.noted !== lastTicket) this.#drop(watched, group);
+    if (watched.groups.size === 0) this.#partitions.delete(id);
     for (const { since } of watched.groups.values()) if (since < watched.trimTo) watched.trimTo = since;
   }
 
@@ -206,6 +228,7 @@ export class EventLog {
     const now = clock.now();
     const { checkpoints } = watched;
     checkpoints.push({ ticket: lastTicket, logBytes, at: now });
+    watched.isUnnamed = true;
     const isOver = ({ at, logBytes: before }: (typeof checkpoints)[number]): boolean =>
       now - at > LOG_MS || logBytes - before > maxBytes;
     for (let first = checkpoints[0]; first !== undefined && isOver(first); first = checkpoints[0]) {
@@ -248,7 +271,9 @@ export class EventLog {
   #watch(id: PartitionId, lastTicket: Ticket): WatchedPartition {
     let watched = this.#partitions.get(id);
     if (watched === undefined) {
-      watched = { groups: new Map(), durable: lastTicket, trimTo: lastTicket, checkpoints: [] };
+      const idleAt = (this.#deps.clock.now() + IDLE_MS) as Instant;
+      const names = { groups: new Map(), isUnnamed: true, unnamed: new Set<WatchedGroup>() };
+      watched = { ...names, idleAt, durable: lastTicket, trimTo: lastTicket, checkpoints: [] };
       this.#partitions.set(id, watched);
     }
     return watched;
@@ -273,18 +298,26 @@ export class EventLog {
 
   #add(watched: WatchedPartition, group: WatchedGroup): void {
     watched.groups.set(group.group, group);
+    watched.unnamed.add(group);
     this.#groups++;
   }
 
   #dropIdle(id: PartitionId, watched: WatchedPartition, now: Instant): void {
+    if (now <= watched.idleAt) return;
+    let readAt = now;
     for (const group of watched.groups.values()) {
-      if (group.readers.size === 0 && now - group.readAt > IDLE_MS) this.#drop(watched, group);
+      if (group.readers.size > 0) continue;
+      if (now - group.readAt > IDLE_MS) this.#drop(watched, group);
+      else if (group.readAt < readAt) readAt = group.readAt;
     }
+    watched.idleAt = (readAt + IDLE_MS) as Instant;
     if (watched.groups.size === 0) this.#partitions.delete(id);
   }
 
   #drop(watched: WatchedPartition, group: WatchedGroup): void {
     watched.groups.delete(group.group);
+    watched.unnamed.delete(group);
+    watched.isUnnamed = true;
     this.#groups--;
     this.#changed.delete(group);
     this.#stale += group.size;
@@ -296,12 +329,14 @@ export class EventLog {
     this.#stale = 0;
   }
 
-  #note(watched: WatchedPartition, ticket: Ticket, groups: readonly EventsOfGroup[]): void {
+  /** Returns the groups with events. */
+  #note(watched: WatchedPartition, ticket: Ticket, groups: readonly EventsOfGroup[]): readonly WatchedGroup[] {
+    const noted: WatchedGroup[] = [];
     for (const { group: name, events } of groups) {
       const group = watched.groups.get(name);
-      if (group === undefined) continue;
+      if (group === undefined || events.length === 0) continue;
       group.note(ticket, events);
-      if (events.length === 0) continue;
+      noted.push(group);
       this.#order.pushBack(group);
       for (const event of events) this.#bytes += eventBytes(event);
     }
@@ -310,6 +345,7 @@ export class EventLog {
       if (oldest === undefined || oldest.size === 0) this.#stale--;
       else this.#forgetFirst(oldest);
     }
+    return noted;
   }
 
   #forgetFirst(group: WatchedGroup): void {

@@ -35,8 +35,6 @@ export class WatchedGroup {
   readonly partition: PartitionId;
   /** All events of atoms behind this ticket are kept. */
   since: Ticket;
-  /** The last atom that was noted, with or without events. */
-  noted: Ticket;
   /** When it was read last. */
   readAt: Instant;
   /** Those that wait. */
@@ -47,13 +45,11 @@ export class WatchedGroup {
     this.group = group;
     this.partition = partition;
     this.since = since;
-    this.noted = since;
     this.readAt = readAt;
   }
 
   note(ticket: Ticket, events: EventsOfGroup['events']): void {
-    this.noted = ticket;
-    if (events.length > 0) this.#atoms.pushBack({ ticket, events });
+    this.#atoms.pushBack({ ticket, events });
   }
 
   /** Forgets the events of its oldest atom. Returns them. */
@@ -61,11 +57,6 @@ export class WatchedGroup {
     const first = takeFirst(this.#atoms);
     if (first !== undefined) this.since = first.ticket;
     return first?.events ?? [];
-  }
-
-  /** Ticket of its latest atom with events. */
-  get latest(): Ticket {
-    return this.#atoms.back()?.ticket ?? this.since;
   }
 
   /** How many atoms with events it has. */

@@ -1,7 +1,7 @@
 import type { ApplyAtom } from '../domain/atom.ts';
 import { decodeAtom, eventsOfEntry } from '../domain/atom-codec.ts';
 import { UnreadableBytesError } from '../domain/bytes.ts';
-import type { EventsOfGroup } from '../domain/events.ts';
+import type { EventsOfAtom } from '../domain/events.ts';
 import type { Key, PartitionId, Pid, QueueId, Ticket } from '../domain/ids.ts';
 import { afterPrefix, partitionOfLogKey, partitionOfMetaKey, queuePrefix, ticketOfLogKey } from '../domain/keys.ts';
 import type { TaskState } from '../domain/task.ts';
@@ -37,9 +37,8 @@ export interface RecoveredPartition {
 }
 
 /** What an atom says about the groups that had readers. */
-export interface EventfulAtom {
+export interface EventfulAtom extends EventsOfAtom {
   readonly ticket: Ticket;
-  readonly groups: readonly EventsOfGroup[];
 }
 
 export interface Recovered {
@@ -203,8 +202,8 @@ export function replayInto(partition: RecoveredPartition, atom: ApplyAtom): void
   }
 }
 
-function noteEvents({ eventful }: RecoveredPartition, ticket: Ticket, groups: ApplyAtom['events']): void {
-  if (groups !== undefined) eventful.push({ ticket, groups });
+function noteEvents({ eventful }: RecoveredPartition, ticket: Ticket, events: ApplyAtom['events']): void {
+  if (events !== undefined) eventful.push({ ticket, ...events });
 }
 
 function noteQueueId(partition: RecoveredPartition, queueId: QueueId): void {
