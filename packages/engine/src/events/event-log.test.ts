@@ -229,6 +229,42 @@ test('without readers no log entry has events, and none is kept', async () => {
   expect(logEntries(h)).toBe(0);
 });
 
+describe('a reader that wants none of many events', () => {
+  const pids = Array.from({ length: 2_500 }, (_, at) => String(at).padStart(4, '0'));
+
+  test('gives other calls their turns while it looks at them', async () => {
+    const { h, reader } = await withReader();
+    await using _ = h;
+    const { after: begin = '' } = reader;
+    await h.enqueue(QUEUE, pids);
+    let answered: string[] | undefined;
+    const looking = reader.read({ pid: 'x' }).then((read) => {
+      answered = read;
+    });
+    await h.enqueue(QUEUE, ['y']);
+    expect(answered).toBeUndefined();
+    await h.clock.run(looking);
+    expect(answered).toEqual([]);
+    await h.enqueue(QUEUE, ['x']);
+    reader.after = begin;
+    expect(await h.clock.run(reader.read({ pid: 'x' }))).toEqual(['ENQUEUED x']);
+    reader.after = begin;
+    expect(await h.clock.run(reader.read({ pid: 'none', wait: 1_000 }))).toEqual([]);
+    const { events } = await h.readEvents('g#*', { after: begin, most: 1_000 });
+    expect(events.map(pidIn)).toEqual(pids.slice(0, 1_000));
+  });
+
+  test('and waits meanwhile gets the one that it wants behind them', async () => {
+    const { h, reader } = await withReader();
+    await using _ = h;
+    const waiting = reader.read({ pid: 'x', wait: MINUTE });
+    await h.clock.advance(10);
+    await Promise.all([h.enqueue(QUEUE, pids), h.enqueue(QUEUE, ['x'])]);
+    expect(await h.clock.run(waiting)).toEqual(['ENQUEUED x']);
+    expect(h.engine.figures().eventReaders).toBe(0);
+  });
+});
+
 describe('many groups with readers', () => {
   test('do not make each log entry of their partition large', async () => {
     await using h = await engineHarness({ config: { partitions: 1 } });

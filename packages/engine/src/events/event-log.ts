@@ -22,8 +22,9 @@ const IDLE_MS = 10 * 60 * 1000;
 const LOG_MS = 2 * 60 * 1000;
 /** Groups that may be read at the same time. */
 const MOST_GROUPS = 10_000;
-/** Readers that look before other calls have their turn. */
+/** Readers that look before other calls have their turn, and events that they compare with their filters. */
 const LOOKS_AT_ONCE = 500;
+const EVENTS_AT_ONCE = 2_000;
 const RETRY_MS = 1_000;
 /** Before the first atom of any partition. */
 const BEFORE_ALL = -1 as Ticket;
@@ -178,7 +179,13 @@ export class EventLog {
     await partition.durable();
     if (watched.groups.get(command.group) !== group) return undefined;
     group.readAt = clock.now();
-    const page = group.page(after, command, watched.durable);
+    let page = group.page(after, command, watched.durable);
+    while (page.isCut && page.events.length === 0) {
+      await sleep(clock, 0);
+      if (watched.groups.get(command.group) !== group) return undefined;
+      if (signal?.aborted) throw cancelled();
+      page = group.page(page.position, command, watched.durable);
+    }
     if (page.events.length > 0 || command.waitMs === 0) return page;
     if (this.#readers.size >= maxReaders) throw tooMany(`${maxReaders} calls wait for events already`, maxReaders);
     if (signal?.aborted) throw cancelled();
@@ -363,15 +370,19 @@ export class EventLog {
   async #look(): Promise<void> {
     await sleep(this.#deps.clock, 0);
     let looks = 0;
-    // A group that changes meanwhile is added again, and has its turn again.
+    let events = 0;
+    // A group that changes meanwhile, or whose readers have not looked at all, is added again, and has its turn again.
     for (const group of this.#changed) {
       this.#changed.delete(group);
       for (const reader of group.readers) {
-        if (++looks > LOOKS_AT_ONCE) {
+        if (++looks > LOOKS_AT_ONCE || events >= EVENTS_AT_ONCE) {
           await sleep(this.#deps.clock, 0);
           looks = 0;
+          events = 0;
         }
-        reader.look(this.#durable(group));
+        const { lookedAt, isCut } = reader.look(this.#durable(group));
+        events += lookedAt;
+        if (isCut && group.readers.has(reader)) this.#changed.add(group);
       }
     }
     this.#isLooking = false;

@@ -2,7 +2,7 @@ import type { CallSignal } from '../domain/call-signal.ts';
 import type { EventPage, EventPosition, ReadEventsCommand } from '../domain/events.ts';
 import type { Instant } from '../domain/ids.ts';
 import type { Due } from '../leasing/deadlines.ts';
-import type { WaitingReader, WatchedGroup } from './watched-group.ts';
+import type { Look, WaitingReader, WatchedGroup } from './watched-group.ts';
 
 /** One read that waits for an event. It holds no events. */
 export class EventReader implements Due, WaitingReader {
@@ -43,10 +43,11 @@ export class EventReader implements Due, WaitingReader {
     signal?.addEventListener('abort', this.#onAbort);
   }
 
-  look(upTo: EventPosition['ticket']): void {
+  look(upTo: EventPosition['ticket']): Look {
     const page = this.group.page(this.from, this.command, upTo);
     if (page.events.length > 0) this.#answer(page);
     else this.from = page.position;
+    return page;
   }
 
   end(upTo: EventPosition['ticket']): void {

@@ -15,13 +15,23 @@ import type { Instant, PartitionId, Ticket } from '../domain/ids.ts';
 
 /** Size limit of the events of a page, in bytes. The first one is always included. */
 const PAGE_BYTES = 1024 * 1024;
+/** Events that one look compares with a filter: other calls have their turns between looks. */
+const EVENTS_AT_ONCE = 1_000;
 
 /** A read that waits for an event of a group. */
 export interface WaitingReader {
   /** Looks for events up to the ticket, and is answered if there are some. */
-  look(upTo: Ticket): void;
+  look(upTo: Ticket): Look;
   /** Is answered with what there is up to the ticket, also with nothing. */
   end(upTo: Ticket): void;
+}
+
+/** What one look has found. */
+export interface Look extends EventPage {
+  /** How many events were compared with the filter. */
+  readonly lookedAt: number;
+  /** True: there are more events behind its position. */
+  readonly isCut: boolean;
 }
 
 interface KeptAtom {
@@ -64,10 +74,11 @@ export class WatchedGroup {
     return this.#atoms.size();
   }
 
-  /** The events behind a position that are wanted, none behind `upTo`. */
-  page(after: EventPosition, { filter, most }: ReadEventsCommand, upTo: Ticket): EventPage {
+  /** The next events behind a position that are wanted, none behind `upTo`. */
+  page(after: EventPosition, { filter, most }: ReadEventsCommand, upTo: Ticket): Look {
     const { partition } = this;
     const events: Event[] = [];
+    let lookedAt = 0;
     let last = after;
     if (after.ticket < this.since || (after.ticket === this.since && after.count > 0)) {
       last = { partition, ticket: this.since, count: 0 };
@@ -81,14 +92,19 @@ export class WatchedGroup {
       const { ticket, events: all } = atom;
       for (let index = ticket === from.ticket ? from.count : 0; index < all.length; index++) {
         const event = all[index];
-        if (event === undefined || !filter.has(event)) continue;
-        if (events.length >= most || bytes >= PAGE_BYTES) return { events, position: last };
+        if (event === undefined) continue;
+        if (events.length >= most || bytes >= PAGE_BYTES || lookedAt === EVENTS_AT_ONCE) {
+          return { events, position: last, lookedAt, isCut: true };
+        }
+        lookedAt++;
         last = { partition, ticket, count: index + 1 === all.length ? 0 : index + 1 };
+        if (!filter.has(event)) continue;
         bytes += eventBytes(event);
         events.push(eventMessage(event, formatPosition(last)));
       }
     }
-    return { events, position: { partition, ticket: Math.max(from.ticket, upTo) as Ticket, count: 0 } };
+    const position = { partition, ticket: Math.max(from.ticket, upTo) as Ticket, count: 0 };
+    return { events, position, lookedAt, isCut: false };
   }
 
   /** Index of the first atom that has events behind the position. */
