@@ -413,6 +413,8 @@ export class EngineState {
   /** Commits an atom that changes nothing, and says which groups of the partition are read. Without readers there is none. */
   markReaders(id: PartitionId): void {
     if (!this.events.isRead(id) || this.#failure || !this.holdings.canCommit(id)) return;
+    // A read must not fail a write, after which all memory is rebuilt. The next atom says it.
+    if (this.store.state.kind === 'full') return;
     this.commit({ partition: id, at: this.clock.now(), changes: NONE });
   }
 

@@ -229,6 +229,18 @@ test('without readers no log entry has events, and none is kept', async () => {
   expect(logEntries(h)).toBe(0);
 });
 
+test('the first read of a group on a full disk fails nothing', async () => {
+  await using h = await engineHarness();
+  await h.enqueue(QUEUE, ['a']);
+  h.disk.space = 'none';
+  expect((await refusalOf(h.enqueue(QUEUE, ['b']))).reason).toBe('DISK_FULL');
+  await h.clock.advance(5_000);
+  expect((await h.clock.run(h.readEvents('g#*'))).events).toEqual([]);
+  h.disk.space = 'plenty';
+  await h.clock.advance(2_000);
+  await h.clock.run(h.enqueue(QUEUE, ['c']));
+});
+
 describe('a reader that wants none of many events', () => {
   const pids = Array.from({ length: 2_500 }, (_, at) => String(at).padStart(4, '0'));
 
