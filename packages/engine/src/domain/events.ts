@@ -1,7 +1,7 @@
 import { Event, EventKind, formatQueueName, parseQueueName, type QueueName } from '@taskmaster/proto';
 import { latin1Of } from './bytes.ts';
 import type { Instant, PartitionId, Pid, Ticket } from './ids.ts';
-import { type NameMatcher, namePattern } from './name-pattern.ts';
+import { type NameMatcher, namePattern, patternsMeet } from './name-pattern.ts';
 
 /** Something that has happened in a group. */
 export interface GroupEvent {
@@ -104,7 +104,10 @@ export class EventFilter {
     const { kind, queue, to } = event;
     if (this.#kinds !== undefined && !this.#kinds.has(kind)) return false;
     if (!this.#isOfTask(event)) return false;
-    return this.#hasQueue(queue) || (to !== undefined && this.#hasQueue(to.queue)) || this.#isPaused(event);
+    if (kind === EventKind.EVENT_KIND_PAUSED || kind === EventKind.EVENT_KIND_RESUMED) {
+      return patternsMeet(parseQueueName(queue).name, this.#queues.name);
+    }
+    return this.#hasQueue(queue) || (to !== undefined && this.#hasQueue(to.queue));
   }
 
   #isOfTask({ kind, pid, key, to }: GroupEvent): boolean {
@@ -115,12 +118,6 @@ export class EventFilter {
 
   #hasQueue(fullName: string): boolean {
     return this.#only === undefined ? this.#hasName(parseQueueName(fullName).name) : fullName === this.#only;
-  }
-
-  /** Whether a pause is of all its queues: a pattern that matches the text of another one matches all that this one matches. */
-  #isPaused({ kind, queue }: GroupEvent): boolean {
-    const isPause = kind === EventKind.EVENT_KIND_PAUSED || kind === EventKind.EVENT_KIND_RESUMED;
-    return isPause && namePattern(parseQueueName(queue).name)(this.#queues.name);
   }
 }
 

@@ -23,3 +23,21 @@ export function namePattern(pattern: string): NameMatcher {
     return true;
   };
 }
+
+/** Whether there is a name that matches both patterns. */
+export function patternsMeet(one: string, other: string): boolean {
+  if (!one.includes('*')) return namePattern(other)(one);
+  if (!other.includes('*')) return namePattern(one)(other);
+  const [first, last] = endsOf(one);
+  const [otherFirst, otherLast] = endsOf(other);
+  // What is between may follow each other.
+  return (
+    (first.startsWith(otherFirst) || otherFirst.startsWith(first)) &&
+    (last.endsWith(otherLast) || otherLast.endsWith(last))
+  );
+}
+
+const endsOf = (pattern: string): [first: string, last: string] => [
+  pattern.slice(0, pattern.indexOf('*')),
+  pattern.slice(pattern.lastIndexOf('*') + 1),
+];

@@ -237,6 +237,19 @@ test('pauses are events, also when they end by themselves, and other records are
   expect(await during(h, act)).toEqual(expected);
 });
 
+test.each([
+  ['g#*.dead', ['PAUSED g#mail* maintenance']],
+  ['g#mail', ['PAUSED g#mail* maintenance']],
+  ['g#ma*', ['PAUSED g#mail* maintenance']],
+  ['g#bill*', []],
+])('a reader of %s hears of pauses that may be of its queues', async (queues, expected) => {
+  await using h = await engineHarness();
+  const { position } = await h.readEvents('g#*');
+  await pauseQueues(h.engine, 'g#mail*');
+  const { events } = await h.readEvents(queues, { after: formatPosition(position) });
+  expect(events.map(shown)).toEqual(expected);
+});
+
 describe('a filter', () => {
   async function seen(spec: Parameters<EngineHarness['readEvents']>[1], queues = 'g#*'): Promise<string[]> {
     await using h = await engineHarness();
