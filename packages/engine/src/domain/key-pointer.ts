@@ -60,6 +60,8 @@ export interface Child {
   /** The name of its queue within the group, and its PID there. Of a dead letter: those that it had. */
   readonly queue: string;
   readonly pid: Pid;
+  /** Its key. With one, its end counts once whatever its PID is. */
+  readonly key: string | undefined;
 }
 
 /** The task as a child. Undefined: it has no parents. */
@@ -67,22 +69,25 @@ export function childOf(queue: string, pid: Pid, { history }: TaskState): Child 
   const { parents } = history?.links ?? NO_LINKS;
   if (parents.length === 0) return undefined;
   const origin = history?.origin;
-  return { parents, queue: origin?.queue ?? queue, pid: origin?.died?.pid ?? pid };
+  return { parents, queue: origin?.queue ?? queue, pid: origin?.died?.pid ?? pid, key: history?.key };
 }
 
 const VERSION = 1;
 const writer = new ByteWriter();
 
-export function encodeChild({ parents, queue, pid }: Child): Uint8Array {
+export function encodeChild({ parents, queue, pid, key }: Child): Uint8Array {
   writer.byte(VERSION);
   writeParents(writer, parents);
   writer.utf8(queue);
   writer.latin1(pid);
+  writer.byte(key === undefined ? 0 : 1);
+  if (key !== undefined) writer.utf8(key);
   return new Uint8Array(writer.view());
 }
 
 export function decodeChild(bytes: Uint8Array): Child {
   const from = new ByteReader(bytes);
   from.version(VERSION, 'record of a child');
-  return { parents: readParents(from), queue: from.utf8(), pid: from.latin1() as Pid };
+  const child = { parents: readParents(from), queue: from.utf8(), pid: from.latin1() as Pid };
+  return { ...child, key: from.byte() === 1 ? from.utf8() : undefined };
 }

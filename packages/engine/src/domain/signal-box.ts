@@ -16,12 +16,24 @@ const writer = new ByteWriter();
 /** How a child has ended. */
 export type ChildEnd = Exclude<(typeof ENDS)[number], 'none'>;
 
+/** By what a child is known that has ended. */
+export interface ChildName {
+  readonly queue: string;
+  readonly pid: Pid;
+  /** Its key. A child with a key is told by it: enqueued again, it may get another PID. Not kept. */
+  readonly key?: string | undefined;
+}
+
+interface EndedChild extends ChildName {
+  readonly end: ChildEnd;
+}
+
 /** What a signal says. */
 export interface KeptSignal {
   /** The id of the signal. Of a child: empty. */
   readonly id: string;
   /** Set: the signal is the end of this child. */
-  readonly child: { readonly queue: string; readonly pid: Pid; readonly end: ChildEnd } | undefined;
+  readonly child: EndedChild | undefined;
   /** The data of the signal, or the result of the child. */
   readonly data: Uint8Array;
 }
@@ -47,8 +59,8 @@ export const signalsIn = ({ bare, ids }: SignalBox): number => bare + ids.length
  * @param isKept whether what it says is kept
  */
 export function withSignal(box: SignalBox, signal: KeptSignal, isKept: boolean): SignalBox | undefined {
-  const { id, child, data } = signal;
-  const isBare = id === '' && child === undefined;
+  const { data } = signal;
+  const isBare = isBareSignal(signal);
   const part = isBare ? '' : idPart(signal);
   if (!isBare && has(box.ids, part)) return undefined;
   const counted = { ...box, bare: box.bare + (isBare ? 1 : 0), ids: box.ids + part };
@@ -59,10 +71,33 @@ export function withSignal(box: SignalBox, signal: KeptSignal, isKept: boolean):
     : { ...counted, kept: [...box.kept, signal] };
 }
 
-function idPart({ id, child }: KeptSignal): string {
+/** Whether the end of the child has counted. */
+export const hasCounted = ({ ids }: SignalBox, child: ChildName): boolean => has(ids, idPart({ id: '', child }));
+
+/** The signals of both boxes. Of two with one id, that of the first box. */
+export function merged(first: SignalBox, second: SignalBox): SignalBox {
+  let { ids } = first;
+  for (let at = 0; at < second.ids.length; at += ID_BYTES) {
+    const part = second.ids.slice(at, at + ID_BYTES);
+    if (!has(first.ids, part)) ids += part;
+  }
+  const isNew = (signal: KeptSignal): boolean => isBareSignal(signal) || !has(first.ids, idPart(signal));
+  return {
+    bare: first.bare + second.bare,
+    ids,
+    kept: [...first.kept, ...second.kept.filter(isNew)],
+    dropped: first.dropped + second.dropped,
+  };
+}
+
+const isBareSignal = ({ id, child }: KeptSignal): boolean => id === '' && child === undefined;
+
+function idPart({ id, child }: { readonly id: string; readonly child: ChildName | undefined }): string {
   const hash = createHash('sha256');
   if (child === undefined) hash.update('s').update(id, 'utf8');
-  else hash.update('c').update(child.queue, 'utf8').update('\0').update(child.pid, 'latin1');
+  else if (child.key === undefined)
+    hash.update('c').update(child.queue, 'utf8').update('\0').update(child.pid, 'latin1');
+  else hash.update('k').update(child.queue, 'utf8').update('\0').update(child.key, 'utf8');
   return latin1Of(hash.digest().subarray(0, ID_BYTES));
 }
 

@@ -341,7 +341,13 @@ export class UpdatePlanner {
     if (isKeptOut(this.#draft, queue, item, now)) {
       this.#draft.uncreate(queues);
       const { parents } = item.links ?? NO_LINKS;
-      tellParents(this.#draft, item.queue.group, { parents, queue: item.queue.name, pid }, COMPLETED, now);
+      tellParents(
+        this.#draft,
+        item.queue.group,
+        { parents, queue: item.queue.name, pid, key: item.key },
+        COMPLETED,
+        now,
+      );
       return { pid, result: EnqueueResult.ENQUEUE_RESULT_KEPT_OUT, leased: false };
     }
     const dueAt = (now + (delayOf(item, now) ?? 0)) as Instant;

@@ -144,6 +144,55 @@ describe.each(['in memory', 'after a crash'])('a parent, %s', (where) => {
     expect((await seen(h))?.state?.history?.waits?.signals).toBe(1);
   });
 
+  test('is told once of a child with a key, whatever PIDs its tasks get', async () => {
+    await using h = await engineHarness();
+    const again = { queue: QUEUE, key: 'k', parent: { queue: PARENTS, pid: 'p' } };
+    await h.update({ enqueue: [{ queue: PARENTS, pid: 'p', waitFor: 3 }, again] });
+    const complete = async () => {
+      const [task] = await h.lease(QUEUE);
+      await h.update({ dequeue: [{ ...item(task?.pid ?? ''), token: task?.token }] });
+      await restart(h);
+    };
+    await complete();
+    await h.update({ enqueue: [again] });
+    await complete();
+    expect((await seen(h))?.state?.history?.waits?.signals).toBe(2);
+    await putSettings(h.engine, QUEUE, { keepOutMs: 60_000 });
+    await h.update({ enqueue: [again] });
+    await complete();
+    const { enqueued } = await h.update({ enqueue: [again] });
+    expect(enqueued[0]?.result).toBe(EnqueueResult.ENQUEUE_RESULT_KEPT_OUT);
+    expect((await seen(h))?.state?.history?.waits?.signals).toBe(2);
+  });
+
+  test('does not fail when a child that has counted is enqueued again and does not complete', async () => {
+    await using h = await engineHarness();
+    await setUp(h, ['a', 'b', 'c']);
+    const [a] = await h.lease(QUEUE, { max: 1 });
+    await h.update({ dequeue: [{ ...item('a'), token: a?.token }] });
+    await h.update({ enqueue: [{ ...item('a'), parent: { queue: PARENTS, pid: 'p' } }] });
+    await restart(h);
+    await h.update({ dequeue: [{ ...item('a'), cancel: 'no' }] });
+    await h.clock.advance(2_000);
+    expect((await seen(h))?.state?.history?.waits?.signals).toBe(2);
+    await h.update({ dequeue: [{ ...item('b'), cancel: 'no' }] });
+    expect(await errorOf(h)).toContain('g#children b');
+  });
+
+  test('does not fail when the dead letter of a child goes that has been completed since', async () => {
+    await using h = await engineHarness();
+    await setUp(h, ['a', 'b'], 'retry');
+    const [a] = await h.lease(QUEUE, { max: 1 });
+    await h.update({ release: [{ ...item('a'), token: a?.token, deadLetter: true }] });
+    await h.update({ enqueue: [{ ...item('a'), parent: { queue: PARENTS, pid: 'p', onFailure: 'retry' } }] });
+    const [again] = await h.lease(QUEUE, { max: 1 });
+    await h.update({ dequeue: [{ ...item('a'), token: again?.token }] });
+    await restart(h);
+    await h.engine.deleteQueue(parseQueueName(`${QUEUE}.dead`));
+    await h.clock.advance(2_000);
+    expect((await seen(h))?.state?.history?.waits?.signals).toBe(1);
+  });
+
   test('is told by its key', async () => {
     await using h = await engineHarness();
     await h.update({

@@ -1,12 +1,12 @@
 import { formatQueueName, limits, pidText, type QueueName } from '@taskmaster/proto';
 import type { Instant, Pid } from '../../domain/ids.ts';
 import { type Child, childOf } from '../../domain/key-pointer.ts';
-import type { ChildEnd } from '../../domain/signal-box.ts';
+import { type ChildEnd, hasCounted } from '../../domain/signal-box.ts';
 import { isTooLate, type TaskParent, type TaskState } from '../../domain/task.ts';
 import type { Queue } from '../../queues/queue.ts';
 import type { NotedEnd, TaskDraft } from '../task-draft.ts';
 import { leaveOrder } from './order.ts';
-import { awaited, countSignal, removeBox } from './signal.ts';
+import { awaited, boxOf, countSignal, removeBox } from './signal.ts';
 import { withWaits } from './waiting.ts';
 
 const EMPTY = new Uint8Array(0);
@@ -75,13 +75,16 @@ function tellParent(
   // A parent that has waited too long is gone, even if no search has noticed that yet.
   if (task === undefined || awaited(task.state) === 0 || isTooLate(task.state, now)) return;
   if (end === 'completed' || parent.onFailure === 'continue') {
-    const { queue: childQueue, pid: childPid } = child;
-    const signal = { id: '', child: { queue: childQueue, pid: childPid, end }, data: result ?? EMPTY };
+    const { queue: childQueue, pid: childPid, key } = child;
+    const signal = { id: '', child: { queue: childQueue, pid: childPid, key, end }, data: result ?? EMPTY };
     countSignal(draft, { queue, pid, task }, signal, now);
     return;
   }
   const waits = task.state.history?.waits;
   if (waits === undefined) return;
+  // An end counts once: what becomes of the child later does not matter.
+  const box = waits.box ? boxOf(draft, queue, pid) : undefined;
+  if (draft.needs.length > 0 || (box !== undefined && hasCounted(box, child))) return;
   const why = failureOf({ group, name: child.queue }, child, end, reason);
   const timeout = { at: now, action: 'dead-letter' as const, reason: why };
   draft.change(queue, pid, task, withWaits(task.state, { ...waits, timeout }, now));

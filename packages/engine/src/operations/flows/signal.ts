@@ -8,6 +8,7 @@ import {
   EMPTY_BOX,
   encodeBox,
   type KeptSignal,
+  merged,
   type SignalBox,
   signalsIn,
   withSignal,
@@ -87,7 +88,10 @@ export function keepSignal(draft: TaskDraft, to: SignalName, signal: KeptSignal,
   const earlier = known && signalRecords.dataOf(draft, known);
   if (draft.needs.length > 0) return false;
   const isKept = signal.data.byteLength > 0;
-  const box = withSignal(earlier === undefined ? EMPTY_BOX : decodeBox(earlier), signal, isKept);
+  const before = earlier === undefined ? EMPTY_BOX : decodeBox(earlier);
+  // No task waits for more, and the record must not grow without end.
+  if (signalsIn(before) >= limits.signals) return false;
+  const box = withSignal(before, signal, isKept);
   if (box === undefined) return false;
   const data = encodeBox(box);
   const until = (now + limits.signalRetentionMs) as Instant;
@@ -129,11 +133,6 @@ function takeEarly(draft: TaskDraft, { ledger }: Queue, pid: Pid, key: string | 
     all = all === undefined ? box : merged(all, box);
   }
   return all;
-}
-
-/** Signals by the PID and by the key of a task. */
-function merged(a: SignalBox, b: SignalBox): SignalBox {
-  return { bare: a.bare + b.bare, ids: a.ids + b.ids, kept: [...a.kept, ...b.kept], dropped: a.dropped + b.dropped };
 }
 
 function earlyPid({ name, pid, key }: SignalName): Pid {

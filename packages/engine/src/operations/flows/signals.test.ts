@@ -200,6 +200,38 @@ test('a repeated request signals once', async () => {
   expect((await seen(h, 'p'))?.state?.history?.waits?.signals).toBe(1);
 });
 
+test('an early signal by the PID and by the key of its task counts once', async () => {
+  await using h = await engineHarness();
+  await signal(h, 'p', { signalId: 'x', data: 'by PID' });
+  await signal(h, '', { key: 'k', signalId: 'x', data: 'by key' });
+  await signal(h, '', { key: 'k', signalId: 'y', data: 'another' });
+  await add(h, 'p', { key: 'k', waitFor: 3 });
+  expect((await seen(h, 'p'))?.state?.history?.waits?.signals).toBe(1);
+  expect(await signalsOf(h, 'p')).toEqual([
+    ['x', 'by PID'],
+    ['y', 'another'],
+  ]);
+});
+
+test('no more early signals are kept than a task may wait for', async () => {
+  await using h = await engineHarness();
+  const burst = (from: number, count: number) =>
+    h.update({
+      enqueue: Array.from({ length: count }, (_, i) => ({
+        queue: QUEUE,
+        pid: 'p',
+        mode: SIGNAL,
+        signalId: `${from + i}`,
+      })),
+    });
+  await burst(0, 2);
+  await burst(2, limits.signals - 2);
+  expect(await signal(h, 'p', { signalId: 'more' })).toBe(COLLAPSED);
+  expect(await signal(h, 'p')).toBe(COLLAPSED);
+  await add(h, 'p', { waitFor: limits.signals });
+  expect(await lease(h)).toEqual(['p']);
+});
+
 test('early signals go with their time', async () => {
   await using h = await engineHarness();
   await signal(h, 'p', { signalId: 'x', data: 'early' });
