@@ -127,7 +127,7 @@ describe('the time limit of a task', () => {
     await h.update({ release: [{ queue: QUEUE, pid: 'p', token: task?.token }] });
     const [dead] = await h.lease(`${QUEUE}.dead`, { for: 60_000 });
     expect([dead?.timeLimitMs, left(h, dead)]).toEqual([0, 60_000]);
-    expect((await stateOf(h, `${QUEUE}.dead`))?.history?.given).toEqual({ timeLimitMs: 5000 });
+    expect((await stateOf(h, `${QUEUE}.dead`))?.history?.given).toEqual({ timeLimitMs: 5000, limitKey: '' });
     await h.update({ dequeue: [{ queue: `${QUEUE}.dead`, pid: 'p', requeue: true }] });
     const [back] = await h.lease(QUEUE, { for: 60_000 });
     expect([back?.timeLimitMs, left(h, back)]).toEqual([5000, 5000]);

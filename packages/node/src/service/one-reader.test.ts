@@ -83,6 +83,7 @@ const refusingEngine = (): Promise<WatchedEngine> =>
     updateBatch: refuse,
     leaseTasks: refuse,
     waitForTasks: refuse,
+    readEvents: refuse,
     listQueues: refuse,
     queueStats: refuse,
     peekTasks: refuse,
@@ -154,6 +155,7 @@ function excessOf(principal: Principal, operation: string, command: unknown): st
 const NEEDED: Readonly<Record<string, readonly (typeof ALL)[number][]>> = {
   leaseTasks: ['lease'],
   waitForTasks: [],
+  readEvents: ['read'],
   listQueues: [],
   queueStats: ['read'],
   peekTasks: ['read'],
