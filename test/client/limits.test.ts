@@ -55,7 +55,7 @@ describe('a limit', () => {
     const limiting = client.limitQueues('q', { maxLeased: 5 });
     await timing.advance(1_000);
     expect((await limiting).maxLeased).toBe(5);
-    const request = { queues: 'q', maxLeased: 5, rate: undefined };
+    const request = { queues: 'q', keys: '', maxLeased: 5, rate: undefined };
     expect(transport.arrived.limitQueues).toEqual([request, request]);
   });
 

@@ -47,7 +47,7 @@ export const statusOfReason = {
   DATA_TOO_LARGE: status.INVALID_ARGUMENT,
   /**
    * The request is too large; or it would publish, or move to dead-letter queues, more payload at once than fits into memory; or
-   * its reply would have too many bytes of assigned PIDs. Do: Split it.
+   * its reply would have too many bytes of assigned PIDs; or its signals would write too much. Do: Split it.
    */
   REQUEST_TOO_LARGE: status.INVALID_ARGUMENT,
   /** The message is compressed. A small one could stand for gigabytes. Do: Switch compression off in the stub. */

@@ -42,7 +42,7 @@ import {
 } from './attempts.ts';
 import { joinOrder } from './flows/order.ts';
 import { type HowEnded, settleEnds, tellParents } from './flows/settle-ends.ts';
-import { countSignal, keepSignal, waitingFor } from './flows/signal.ts';
+import { countSignal, keepSignal, OpenBoxes, waitingFor } from './flows/signal.ts';
 import { itemsByKey } from './keys/items-by-key.ts';
 import { fromDeadLetters, toDeadLetters, toQueue } from './moves.ts';
 import { isKeptOut, keepEndMs } from './records/keep-out.ts';
@@ -78,6 +78,8 @@ export class UpdatePlanner {
   readonly released: UpdateOutcome['released'][number][] = [];
   /** Bytes of the long PIDs that were assigned. */
   assignedBytes = 0;
+  /** Bytes of boxes that were written before this update. */
+  #boxBytesBefore = 0;
   readonly #view: UpdateView;
   readonly #draft: TaskDraft;
   readonly #command: UpdateCommand;
@@ -108,6 +110,7 @@ export class UpdatePlanner {
   /** Plans the update between these ends. */
   plan(start: UpdateEnd, end: UpdateEnd): UpdatePlan {
     this.#follows = this.#draft.changes.length > 0;
+    this.#boxBytesBefore = this.#draft.boxBytes;
     this.#byKey = itemsByKey(this.#command, start, end, this.#draft);
     if (this.#refused.length > 0) this.#refused = [];
     if (this.#moves.length > 0) this.#moves = [];
@@ -301,7 +304,7 @@ export class UpdatePlanner {
   }
 
   #enqueue(item: EnqueueItem, index: number): UpdateOutcome['enqueued'][number] {
-    if (item.mode === EnqueueMode.ENQUEUE_MODE_SIGNAL) return this.#signal(item);
+    if (item.mode === EnqueueMode.ENQUEUE_MODE_SIGNAL) return this.#signal(item, index);
     const queues = this.#draft.created.length;
     const queue = this.#draft.queueFor(item.queue);
     const keyed = item.key === undefined ? undefined : this.#draft.pidOfKey(queue, item.key);
@@ -341,14 +344,14 @@ export class UpdatePlanner {
     if (isKeptOut(this.#draft, queue, item, now)) {
       this.#draft.uncreate(queues);
       const { parents } = item.links ?? NO_LINKS;
-      tellParents(
-        this.#draft,
-        item.queue.group,
-        { parents, queue: item.queue.name, pid, key: item.key },
-        COMPLETED,
-        now,
-      );
-      return { pid, result: EnqueueResult.ENQUEUE_RESULT_KEPT_OUT, leased: false };
+      const kept = { pid, result: EnqueueResult.ENQUEUE_RESULT_KEPT_OUT, leased: false };
+      if (this.#writesTooMuch) return kept;
+      const child = { parents, queue: item.queue.name, pid, key: item.key };
+      const boxes = new OpenBoxes();
+      tellParents(this.#draft, item.queue.group, child, COMPLETED, now, boxes);
+      boxes.write(this.#draft, now);
+      this.#noteBoxes(item, index);
+      return kept;
     }
     const dueAt = (now + (delayOf(item, now) ?? 0)) as Instant;
     let state = newState(item, now, dueAt);
@@ -368,9 +371,21 @@ export class UpdatePlanner {
     }
   }
 
+  get #writesTooMuch(): boolean {
+    return this.#draft.boxBytes - this.#boxBytesBefore > limits.signalRewriteBytes;
+  }
+
+  /** Refuses the signal with which the update would write too much: what has come for a task is written whole. */
+  #noteBoxes(item: EnqueueItem, index: number): void {
+    if (this.#writesTooMuch) this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, item, 'REQUEST_TOO_LARGE');
+  }
+
   /** Counts a signal of the task that the item names. Without such a task it is kept. */
-  #signal({ queue: name, pid, key, signalId = '', data }: EnqueueItem): EnqueueOutcome {
+  #signal(item: EnqueueItem, index: number): EnqueueOutcome {
+    const { queue: name, pid, key, signalId = '', data } = item;
     const { now } = this.#view;
+    // It is refused already, so that the rest is not worth its time.
+    if (this.#writesTooMuch) return { pid: NO_PID, result: EnqueueResult.ENQUEUE_RESULT_COLLAPSED, leased: false };
     const queue = this.#draft.queue(name);
     const target = key === undefined ? pid : queue && this.#draft.pidOfKey(queue, key);
     const task = queue && target && this.#draft.find(queue, target);
@@ -378,11 +393,13 @@ export class UpdatePlanner {
     const outcome = { pid: target ?? NO_PID, leased: false };
     if (queue === undefined || target === undefined || task === undefined) {
       const isKept = keepSignal(this.#draft, { name, pid, key }, signal, now);
+      this.#noteBoxes(item, index);
       const kept = isKept ? EnqueueResult.ENQUEUE_RESULT_SIGNAL_KEPT : EnqueueResult.ENQUEUE_RESULT_COLLAPSED;
       return { ...outcome, result: kept };
     }
     if (this.#hasDied(queue, task)) this.#due.add(queue);
     const isCounted = countSignal(this.#draft, { queue, pid: target, task }, signal, now);
+    this.#noteBoxes(item, index);
     const counted = isCounted ? EnqueueResult.ENQUEUE_RESULT_SIGNALLED : EnqueueResult.ENQUEUE_RESULT_COLLAPSED;
     return { ...outcome, result: counted, leased: isLeasedAt(task.state, now) };
   }
@@ -581,7 +598,7 @@ function sentence(reason: Reason): string {
     case 'NOT_DEAD_LETTERED':
       return 'the task did not come to this queue from another one';
     case 'REQUEST_TOO_LARGE':
-      return 'the PIDs of the queue are so long that the reply would be too large: enqueue fewer tasks at once';
+      return 'the reply would be too large, because the PIDs of the queue are long, or too many signals go to tasks that keep much: use several updates';
     case 'FIFO_EXHAUSTED':
       return 'no PID is behind the largest one of the queue';
     default:

@@ -73,6 +73,8 @@ export class TaskDraft {
   usage: { changes: number; tasks: number; bytes: number } | undefined;
   /** As `usage`, for the check of backlogs: what they add to the waiting tasks of each queue with a largest backlog. */
   waiting: { changes: number; readonly more: Map<Queue, number> } | undefined;
+  /** Bytes of boxes of signals that were written, also if that was rolled back. */
+  boxBytes = 0;
   readonly #view: DraftView;
   /**
    * Tasks after the first `#indexed` changes; undefined: removed. Built on demand, because most updates do not need it.

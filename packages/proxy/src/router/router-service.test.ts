@@ -40,6 +40,8 @@ describe('after its answer was lost, and no node answers any more,', () => {
     'ListQueues',
     'GetQueueStats',
     'ListSchedules',
+    'ListBulkRuns',
+    'ReadEvents',
   ];
   /** They are sent over streams: other tests have them. */
   const STREAMED: readonly string[] = [
@@ -70,8 +72,9 @@ describe('after its answer was lost, and no node answers any more,', () => {
 
   test.each(Object.keys(setUp().unary).filter((name) => !STREAMED.includes(name)))('%s', async (method) => {
     const { clock, unary } = setUp();
-    // The first field of all these requests is a name.
-    const request = Buffer.from([0x0a, 3, ...Buffer.from('g#q')]);
+    // The first field of all these requests is a name, or the second.
+    const name = [3, ...Buffer.from('g#q')];
+    const request = Buffer.from(method === 'StartBulkRun' ? [0x0a, ...name, 0x12, ...name] : [0x0a, ...name]);
     const caller = {
       address: '127.0.0.1:1',
       routed: false,

@@ -39,24 +39,52 @@ export interface SignalName {
 export const awaited = ({ history }: TaskState): number => history?.waits?.signals ?? 0;
 
 /**
- * Counts a signal of a task that waits for one. When it was the last one, the task waits no more. Returns false if the signal
- * came before, or if something must be read first.
+ * Boxes that several ends change in one step. A box is read and written whole, so each is written once: 10,000 ends of the
+ * children of one parent would write gigabytes otherwise.
  */
-export function countSignal(draft: TaskDraft, target: SignalTarget, signal: KeptSignal, now: Instant): boolean {
+export class OpenBoxes {
+  readonly #open = new Map<Queue, Map<Pid, SignalBox>>();
+
+  get(queue: Queue, pid: Pid): SignalBox | undefined {
+    return this.#open.get(queue)?.get(pid);
+  }
+
+  set(queue: Queue, pid: Pid, box: SignalBox): void {
+    const ofQueue = this.#open.get(queue);
+    if (ofQueue === undefined) this.#open.set(queue, new Map([[pid, box]]));
+    else ofQueue.set(pid, box);
+  }
+
+  /** Call it once, after the last change. */
+  write(draft: TaskDraft, now: Instant): void {
+    for (const [queue, boxes] of this.#open) for (const [pid, box] of boxes) putBox(draft, queue, pid, box, now);
+  }
+}
+
+/**
+ * Counts a signal of a task that waits for one. When it was the last one, the task waits no more. Returns false if the signal
+ * came before, or if something must be read first. `boxes`: where its box is kept until all are written. Default: it is written.
+ */
+export function countSignal(
+  draft: TaskDraft,
+  target: SignalTarget,
+  signal: KeptSignal,
+  now: Instant,
+  boxes?: OpenBoxes,
+): boolean {
   const { queue, pid, task } = target;
   const waits = task.state.history?.waits;
   if (waits === undefined || waits.signals === 0) return false;
-  const { group } = queue.ledger.name;
   const isKept = signal.child === undefined ? signal.data.byteLength > 0 : waits.collect;
   const isBare = signal.child === undefined && signal.id === '' && !isKept;
   let { box } = waits;
   if (!isBare) {
-    const record = box ? keyRecords.find(draft, group, boxPid(queue.ledger.queueId, pid)) : undefined;
-    const data = record && keyRecords.dataOf(draft, record);
+    const before = boxes?.get(queue, pid) ?? (box ? boxOf(draft, queue, pid) : undefined);
     if (draft.needs.length > 0) return false;
-    const after = withSignal(data === undefined ? EMPTY_BOX : decodeBox(data), signal, isKept);
+    const after = withSignal(before ?? EMPTY_BOX, signal, isKept);
     if (after === undefined) return false;
-    putBox(draft, queue, pid, after, now);
+    if (boxes === undefined) putBox(draft, queue, pid, after, now);
+    else boxes.set(queue, pid, after);
     box = true;
   }
   draft.change(queue, pid, task, withWaits(task.state, { ...waits, signals: waits.signals - 1, box }, now));
@@ -65,6 +93,7 @@ export function countSignal(draft: TaskDraft, target: SignalTarget, signal: Kept
 
 function putBox(draft: TaskDraft, { ledger }: Queue, pid: Pid, box: SignalBox, now: Instant): void {
   const data = encodeBox(box);
+  draft.boxBytes += data.byteLength;
   keyRecords.put(draft, ledger.name.group, boxPid(ledger.queueId, pid), recordState(data, now), data);
 }
 
@@ -94,6 +123,7 @@ export function keepSignal(draft: TaskDraft, to: SignalName, signal: KeptSignal,
   const box = withSignal(before, signal, isKept);
   if (box === undefined) return false;
   const data = encodeBox(box);
+  draft.boxBytes += data.byteLength;
   const until = (now + limits.signalRetentionMs) as Instant;
   signalRecords.put(draft, group, pid, recordState(data, now, until), data);
   return true;

@@ -265,3 +265,37 @@ test('a task that waits keeps its place, and the latest data', async () => {
   await signal(h, '', { key: 'k' });
   expect(await h.lease(QUEUE)).toMatchObject([{ pid: '5', data: Buffer.from('new') }]);
 });
+
+test('an update whose signals would write too much is refused', async () => {
+  await using h = await engineHarness();
+  await add(h, 'p', { waitFor: limits.signals });
+  const enqueue = Array.from({ length: limits.signals }, (_, at) => ({
+    queue: QUEUE,
+    mode: SIGNAL,
+    pid: 'p',
+    signalId: `s${at}`,
+  }));
+  const [refused] = await h.update({ enqueue }).then(
+    () => [],
+    (error: { items: readonly { index: number; reason: string }[] }) => error.items,
+  );
+  expect(refused).toMatchObject({ reason: 'REQUEST_TOO_LARGE' });
+  // Each signal writes all ids so far, of 8 bytes each.
+  expect(refused?.index).toBeCloseTo(Math.sqrt(limits.signalRewriteBytes / 4), -2);
+  expect((await seen(h, 'p'))?.state?.history?.waits?.signals).toBe(limits.signals);
+  await h.update({ enqueue: enqueue.slice(0, 1_000) });
+  expect((await seen(h, 'p'))?.state?.history?.waits?.signals).toBe(limits.signals - 1_000);
+});
+
+test('the ends of many children in one update write once what their parent keeps', async () => {
+  await using h = await engineHarness();
+  const pids = Array.from({ length: 2_000 }, (_, at) => `c${at}`);
+  await add(h, 'p', { waitFor: { signals: pids.length, collect: true } });
+  await h.update({
+    enqueue: pids.map((pid) => ({ queue: 'g#c', pid, parent: { queue: QUEUE, pid: 'p', onFailure: 'continue' } })),
+  });
+  const before = h.engine.figures().commitBytes;
+  await h.update({ dequeue: pids.map((pid) => ({ queue: 'g#c', pid })) });
+  expect(h.engine.figures().commitBytes - before).toBeLessThan(4 * 1024 * 1024);
+  expect(await lease(h)).toEqual(['p']);
+});
