@@ -43,7 +43,7 @@ describe('the engine behaves like the model', () => {
         if ((await check(scenario)) === 'undecided') undecided++;
       });
       await fc.assert(property, { seed, numRuns });
-      // A search without a verdict finds no fault. One long search left 3 %, several short ones leave about half of them, and of few
+      // A search without a verdict finds no fault. One long search left 3 %, several short ones leave about half of them. Of few
       // histories it may be more by chance.
       expect(undecided / numRuns).toBeLessThan(0.05);
     },
