@@ -21,9 +21,18 @@ describe.skipIf(python.kind === 'missing')(`a program in Python${skipped}`, () =
   }, async () => {
     await using stubs = await temporaryDirectory();
     await mkdir(stubs.path, { recursive: true });
-    const sources = ['tasks', 'bulk', 'inspection', 'queues', 'schedules', 'stream', 'topics', 'waits', 'service'].map(
-      (name) => `taskmaster/v1/${name}.proto`,
-    );
+    const sources = [
+      'tasks',
+      'bulk',
+      'events',
+      'inspection',
+      'queues',
+      'schedules',
+      'stream',
+      'topics',
+      'waits',
+      'service',
+    ].map((name) => `taskmaster/v1/${name}.proto`);
     const out = [`--python_out=${stubs.path}`, `--grpc_python_out=${stubs.path}`];
     const compiled = await runProcess(program, ['-m', 'grpc_tools.protoc', `-I${protoRoot}`, ...out, ...sources]);
     expect(compiled).toMatchObject({ code: 0 });
