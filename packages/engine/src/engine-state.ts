@@ -81,6 +81,8 @@ export interface QueueListener {
   refill(at: Instant): void;
   /** An atom made tasks available. */
   available(queue: Queue): void;
+  /** Tasks of these queues may be leased again. */
+  opened(queues: readonly Queue[]): void;
   /** An atom hid tasks. */
   hidden(queue: Queue): void;
   /** A refill or a search for due tasks has ended, with an error if it failed. Any operation may have started it. */
@@ -161,6 +163,7 @@ export class EngineState {
     freed: () => {},
     refill: () => {},
     available: () => {},
+    opened: () => {},
     hidden: () => {},
     read: () => {},
   };
@@ -170,8 +173,8 @@ export class EngineState {
   readonly #empty = new EmptyQueues();
   readonly #pending = new PendingChanges();
   readonly #tails = new LogTails();
-  /** Queues whose pauses have ended in this turn. */
-  readonly #resumed: Queue[] = [];
+  /** Queues whose pauses have ended in this turn, or of which a key may be leased again. */
+  readonly #resumed = new Set<Queue>();
   #failure: Error | undefined;
 
   constructor(deps: EngineStateDeps, recovered: Recovered) {
@@ -270,12 +273,12 @@ export class EngineState {
         // Others that match have ended, too: a queue has the one that ends last.
         if (queue.pause !== ended) continue;
         queue.pause = undefined;
-        this.#resumed.push(queue);
+        this.#resumed.add(queue);
       }
     }
     if (now >= this.limits.refillsAt) this.limits.refill(now);
     if (this.limits.hasFreed) this.#announceFreed();
-    if (this.#resumed.length > 0) this.#announceResumed();
+    if (this.#resumed.size > 0) this.#announceResumed();
   }
 
   /** The last and the last durable ticket, and the next queue id of a partition. */
@@ -398,7 +401,7 @@ export class EngineState {
     // First, because the requests that wait for other queues may have come before those that wait for the queues of this atom.
     if (this.limits.hasFreed) this.#announceFreed();
     this.#announce(plan.changes);
-    if (this.#resumed.length > 0) this.#announceResumed();
+    if (this.#resumed.size > 0) this.#announceResumed();
     return ticket;
   }
 
@@ -501,7 +504,7 @@ export class EngineState {
     for (const queue of this.table.ofGroup(name.group)) {
       const before = queue.settings;
       queue.settings = this.settings.of(queue.ledger.name);
-      if (queue.settings.fair !== before.fair) queue.lanes?.reorder();
+      if (queue.settings.fair !== before.fair) queue.lanes?.reorder(before.fair, now);
       if (!isDeepStrictEqual(queue.settings.retry, before.retry)) this.lastAttempts.resettle(queue, ticket, now);
     }
   }
@@ -512,7 +515,7 @@ export class EngineState {
       if (!matches(queue.ledger.name.name)) continue;
       const before = queue.pause;
       queue.pause = this.pauses.of(queue.ledger.name, now);
-      if (before !== undefined && queue.pause === undefined) this.#resumed.push(queue);
+      if (before !== undefined && queue.pause === undefined) this.#resumed.add(queue);
     }
   }
 
@@ -522,23 +525,29 @@ export class EngineState {
       if (queue.isReserved || !matches(queue.ledger.name.name)) continue;
       const wasLimited = queue.limits !== undefined;
       queue.limitBy(this.limits.of(queue.ledger.name));
-      if (wasLimited && queue.isOffering) this.#resumed.push(queue);
+      if (wasLimited && queue.isOffering) this.#resumed.add(queue);
     }
     // Requests that wait for different queues of one limit are served in the order in which they came.
     this.limits.changedOf(group);
   }
 
-  readonly #opened = (queue: Queue): void => void this.#resumed.push(queue);
+  readonly #opened = (queue: Queue): void => void this.#resumed.add(queue);
 
   #announceFreed(): void {
     // Taken before, because the leases that are granted now are commits of their own.
-    const resumed = this.#resumed.splice(0);
+    const resumed = this.#takeResumed();
     for (const limit of this.limits.takeFreed()) this.listener.freed(limit);
-    this.#announceResumed(resumed);
+    this.listener.opened(resumed);
   }
 
-  #announceResumed(resumed = this.#resumed.splice(0)): void {
-    for (const queue of resumed) if (queue.isOffering) this.listener.available(queue);
+  #announceResumed(): void {
+    this.listener.opened(this.#takeResumed());
+  }
+
+  #takeResumed(): readonly Queue[] {
+    const resumed = [...this.#resumed];
+    this.#resumed.clear();
+    return resumed;
   }
 
   #noteChanged(partition: Partition, queue: Queue, now: Instant): void {

@@ -304,6 +304,9 @@ export class LeaseRequests {
       available: (queue) => {
         if (current()) this.#available(queue);
       },
+      opened: (queues) => {
+        if (current()) this.#opened(queues);
+      },
       hidden: ({ fullName }) => {
         if (current() && this.#lines.has(fullName)) this.#armDueTimer(fullName);
       },
@@ -354,14 +357,51 @@ export class LeaseRequests {
       const queue = isSmall ? undefined : this.#queueNamed(waiter, name);
       return queue?.limits?.includes(limit) === true && queue.isOffering;
     };
-    const waiters = isSmall
-      ? inOrderOfArrival([...names].map((name) => this.#lines.line(name)))
-      : this.#lines.inOrder();
+    const waiters = isSmall ? this.#inLines(names) : this.#lines.inOrder();
+    this.#serveInOrder(waiters, isUnder, () => limit.room > 0 && limit.waiting.size > 0);
+  }
+
+  /** Serves those who wait for these queues, in order of arrival. */
+  #opened(queues: readonly Queue[]): void {
+    const [first] = queues;
+    if (queues.length === 1 && first !== undefined) {
+      if (first.isOffering) this.#available(first);
+      return;
+    }
+    const names = new Set<string>();
+    for (const queue of queues) if (queue.isOffering) for (const name of this.#linesOf(queue)) names.add(name);
+    if (names.size === 0) return;
+    // The first requests may take what makes the queues offer tasks.
+    const isUnder = (waiter: LeaseWaiter, name: string): boolean => {
+      if (!names.has(name)) return false;
+      const pattern = this.#patterns.get(name);
+      return pattern === undefined ? this.#queueNamed(waiter, name)?.isOffering === true : pattern.ready.size > 0;
+    };
+    let at = 0;
+    const isAnyOffering = (): boolean => {
+      while (at < queues.length && queues[at]?.isOffering !== true) at++;
+      return at < queues.length;
+    };
+    this.#serveInOrder(this.#inLines(names), isUnder, isAnyOffering);
+  }
+
+  /** Those who stand in these lines, in order of arrival. */
+  #inLines(names: ReadonlySet<string>): Iterable<LeaseWaiter> {
+    if (names.size > FEW_QUEUES) return this.#lines.inOrder();
+    return inOrderOfArrival([...names].map((name) => this.#lines.line(name)));
+  }
+
+  /** Serves requests that stand in lines which `isUnder` names, while `goesOn`. */
+  #serveInOrder(
+    waiters: Iterable<LeaseWaiter>,
+    isUnder: (waiter: LeaseWaiter, name: string) => boolean,
+    goesOn: () => boolean,
+  ): void {
     const tried = new Set<LeaseWaiter>();
     const blocked = new Set<string>();
     const unblocked = new Set<string>();
     for (const waiter of waiters) {
-      if (limit.room === 0 || limit.waiting.size === 0) break;
+      if (!goesOn()) break;
       if (tried.has(waiter) || !waiter.lines.some((name) => !blocked.has(name) && isUnder(waiter, name))) continue;
       tried.add(waiter);
       const attempt = this.#attempt(waiter);
@@ -397,12 +437,23 @@ export class LeaseRequests {
     if (this.#sweeping.delete(queue) && this.#isSweepCut) this.#sweepDue();
     if (error !== undefined) this.#leaveOut(queue, names, error);
     // After a failed write, requests that may wait do so until memory is rebuilt.
+    const mayFail = (waiter: LeaseWaiter): boolean => waiter.impatient || !this.#engineState.failed;
     for (const waiter of error === undefined ? [] : this.#lines.line(queue.fullName)) {
-      if (waiter.impatient || !this.#engineState.failed) waiter.fail(error);
+      if (mayFail(waiter)) waiter.fail(error);
+    }
+    // It may be read for a request for another queue, with a limit of keys in common. That one would ask again at once.
+    for (const name of error === undefined ? [] : (names ?? [])) {
+      const [first] = this.#lines.line(name);
+      if (first !== undefined && mayFail(first) && this.#lacksKeysOf(first, queue)) first.fail(error);
     }
     const blocked = new Set<LeaseWaiter>();
     for (const name of names ?? []) this.#serve(name, blocked);
     this.#armDueTimer(queue.fullName);
+  }
+
+  /** Whether a request may lease nothing before the tasks of another queue are known by key. */
+  #lacksKeysOf(waiter: LeaseWaiter, queue: Queue): boolean {
+    return this.#queuesOf(waiter).some(({ limits }) => limits?.some(({ keys }) => keys?.unknown.has(queue)) ?? false);
   }
 
   /** Patterns leave a queue out that cannot be read, until it gets a task. The first request that waits for it says so. */

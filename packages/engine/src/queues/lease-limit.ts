@@ -38,7 +38,8 @@ export interface LimitEvents<Q extends Limited> {
  * limit looks at its counts. So only the limit itself is on disk, and a lease that ends in any way gives its slot back.
  */
 export class LeaseLimit<Q extends Limited> {
-  readonly record: LimitRecord;
+  /** May be replaced by one that allows as much. */
+  record: LimitRecord;
   /** Tasks of its queues that are leased: the sum of `#leasing`. */
   leased = 0;
   usedUpSince: Instant | undefined;

@@ -101,7 +101,7 @@ export class Queue implements CacheOwner, ChangedQueue {
 
   /** Its tasks with limit keys. Undefined: it has none. */
   get lanes(): Lanes | undefined {
-    if (this.#lanes === undefined && this.ledger.keyed > 0) this.#lanes = new Lanes(this, false);
+    if (this.#lanes === undefined && this.ledger.keyed > 0) this.#lanes = new Lanes(this, false, NO_INSTANT);
     return this.#lanes;
   }
 
@@ -234,7 +234,7 @@ export class Queue implements CacheOwner, ChangedQueue {
       this.#usage.bytes += this.ledger.bytes - bytes;
     }
     if (this.#limits !== undefined) for (const limit of this.#limits) limit.note(this);
-    if (keyed > 0 || this.ledger.keyed > 0) this.#noteKeyed(change, keyed, at);
+    if (keyed > 0 || this.ledger.keyed > 0 || this.#lanes !== undefined) this.#noteKeyed(change, keyed, at);
     const after = change.kind === 'dequeue' ? undefined : change.after;
     const data = change.kind === 'dequeue' ? undefined : (change.data ?? known?.data);
     const task = after && { state: after, data };
@@ -259,9 +259,9 @@ export class Queue implements CacheOwner, ChangedQueue {
 
   /** `before`: how many tasks with limit keys there were. */
   #noteKeyed(change: TaskChange, before: number, at: Instant): void {
-    this.#lanes ??= new Lanes(this, before === 0);
+    this.#lanes ??= new Lanes(this, before === 0, at);
     this.#lanes.note(change, at);
-    if (this.ledger.keyed > 0) return;
+    if (this.ledger.keyed > 0 || this.#lanes.remembers) return;
     this.#lanes.end();
     this.#lanes = undefined;
   }

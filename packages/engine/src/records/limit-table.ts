@@ -1,8 +1,9 @@
+import { isDeepStrictEqual } from 'node:util';
 import { OrderedSet } from '@js-sdsl/ordered-set';
 import type { QueueName } from '@taskmaster/proto';
 import type { TaskChange } from '../domain/atom.ts';
 import type { Instant, Pid } from '../domain/ids.ts';
-import { decodeLimit } from '../domain/queue-limits.ts';
+import { decodeLimit, type LimitRecord } from '../domain/queue-limits.ts';
 import { inOrder, rank } from '../domain/queue-settings.ts';
 import type { RecordRows } from '../log/records.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -22,9 +23,16 @@ interface Refill {
   readonly limit: QueuesLimit;
 }
 
-/** Of limits of the same queues, those that name keys best come first. */
+/** Of limits of the same queues, those that name keys best come first. The order is the same after a restart. */
 const byKeysToo = (limits: QueuesLimit[]): QueuesLimit[] =>
-  limits.sort((a, b) => (a.pattern === b.pattern ? rank(b.record.message.keys) - rank(a.record.message.keys) : 0));
+  limits.sort((a, b) => {
+    const [ofA, ofB] = [a.record.message.keys, b.record.message.keys];
+    return a.pattern === b.pattern ? rank(ofB) - rank(ofA) || (ofA < ofB ? -1 : 1) : 0;
+  });
+
+/** Whether a limit allows as much as another one with the same patterns. */
+const isSame = ({ message: a }: LimitRecord, { message: b }: LimitRecord): boolean =>
+  a.maxLeased === b.maxLeased && isDeepStrictEqual(a.rate, b.rate);
 
 /** The limits of queues, which are records of their groups. */
 export class LimitTable implements RecordsInMemory {
@@ -140,6 +148,12 @@ export class LimitTable implements RecordsInMemory {
     const { group } = queue.ledger.name;
     this.#ordered.delete(group);
     const earlier = this.#records.of(group)?.get(change.pid);
+    const record = change.kind === 'dequeue' || change.data === undefined ? undefined : decodeLimit(change.data);
+    // A service limits queues at each of its starts: what is used of the limit, and since when, stays as it is.
+    if (earlier !== undefined && record !== undefined && isSame(earlier.record, record)) {
+      earlier.record = record;
+      return;
+    }
     this.#forget(queue, change.pid);
     this.#records.changed(queue, change);
     if (earlier !== undefined) this.#records.of(group)?.get(change.pid)?.replace(earlier);

@@ -6,10 +6,12 @@ import { TokenBucket } from './token-bucket.ts';
 /** A key that is used up again within this time has been used up all the time, in ms. */
 const BREAK_MS = 1000;
 const NEVER = Number.MAX_SAFE_INTEGER as Instant;
+const NONE: readonly never[] = [];
 
 /** The tasks of one queue with one key, as far as a limit knows them. */
 export interface LimitedLane {
-  readonly isWaiting: boolean;
+  /** Whether it has available tasks. A change is told by `KeyUses.noteWaiting`. */
+  readonly countsAsWaiting: boolean;
   /** The key may be leased again, or no more. */
   changed(): void;
 }
@@ -20,7 +22,12 @@ export class KeyUse {
   leased = 0;
   usedUpSince: Instant | undefined;
   readonly tokens: TokenBucket | undefined;
-  readonly lanes: LimitedLane[] = [];
+  /** Its lanes, one of each queue. Most keys have one, and there may be 100,000 keys: a set would take much memory. */
+  #lanes: LimitedLane | Set<LimitedLane> | undefined;
+  /** How many of them have available tasks. */
+  waiting = 0;
+  /** Whether tasks with the key are held back. */
+  isHeld = false;
   /**
    * When it gets the token for which leases wait, or its bucket is full and it may be forgotten. Undefined: it waits for
    * neither.
@@ -34,10 +41,32 @@ export class KeyUse {
     this.key = key;
     this.tokens = tokens;
   }
+
+  get hasLanes(): boolean {
+    return this.#lanes !== undefined;
+  }
+
+  /** A copy, because a lane without tasks leaves. */
+  get lanes(): readonly LimitedLane[] {
+    if (this.#lanes === undefined) return NONE;
+    return this.#lanes instanceof Set ? [...this.#lanes] : [this.#lanes];
+  }
+
+  add(lane: LimitedLane): void {
+    if (this.#lanes === undefined) this.#lanes = lane;
+    else if (this.#lanes instanceof Set) this.#lanes.add(lane);
+    else this.#lanes = new Set([this.#lanes, lane]);
+  }
+
+  remove(lane: LimitedLane): void {
+    if (this.#lanes === lane) this.#lanes = undefined;
+    else if (this.#lanes instanceof Set && this.#lanes.delete(lane) && this.#lanes.size === 0) this.#lanes = undefined;
+  }
 }
 
-const compare = (a: KeyUse, b: KeyUse): number =>
-  (a.at ?? 0) - (b.at ?? 0) || (a.key === b.key ? 0 : a.key < b.key ? -1 : 1);
+const byKey = (a: KeyUse, b: KeyUse): number => (a.key === b.key ? 0 : a.key < b.key ? -1 : 1);
+const byInstant = (a: KeyUse, b: KeyUse): number => (a.at ?? 0) - (b.at ?? 0) || byKey(a, b);
+const bySince = (a: KeyUse, b: KeyUse): number => (a.usedUpSince ?? 0) - (b.usedUpSince ?? 0) || byKey(a, b);
 
 /** What a limit of keys tells. */
 interface KeyEvents {
@@ -58,8 +87,12 @@ export class KeyUses<Q = unknown> {
   /** Queues whose tasks by key are not in memory yet: no task with a key is leased before they are. */
   readonly unknown = new Set<Q>();
   readonly #uses = new Map<string, KeyUse>();
-  readonly #usedUp = new Set<KeyUse>();
-  readonly #waiting = new OrderedSet<KeyUse>([], compare);
+  /** How many keys are used up. */
+  #usedUp = 0;
+  /** Keys that wait for tokens, in the order in which they get them. */
+  readonly #waiting = new OrderedSet<KeyUse>([], byInstant);
+  /** Keys whose tasks are held back, first those that are for the longest time. */
+  readonly #held = new OrderedSet<KeyUse>([], bySince);
   readonly #record: LimitRecord;
   readonly #events: KeyEvents;
   /** Tasks with keys that are leased. */
@@ -83,7 +116,12 @@ export class KeyUses<Q = unknown> {
   }
 
   get isUsedUp(): boolean {
-    return this.#usedUp.size > 0;
+    return this.#usedUp > 0;
+  }
+
+  /** How many keys have tasks that are held back. */
+  get heldKeys(): number {
+    return this.#held.size();
   }
 
   /** When the first key gets the token for which leases wait. */
@@ -110,14 +148,22 @@ export class KeyUses<Q = unknown> {
 
   /** The tasks of a queue with the key count from now on. */
   join(use: KeyUse, lane: LimitedLane, leased: number): void {
-    use.lanes.push(lane);
+    use.add(lane);
+    if (lane.countsAsWaiting) this.noteWaiting(use, 1);
     this.note(use, leased, 0);
   }
 
   leave(use: KeyUse, lane: LimitedLane, leased: number): void {
-    use.lanes.splice(use.lanes.indexOf(lane), 1);
+    use.remove(lane);
+    if (lane.countsAsWaiting) this.noteWaiting(use, -1);
     this.note(use, -leased, 0);
     this.#forgetWhenIdle(use);
+  }
+
+  /** More lanes of the key have available tasks. */
+  noteWaiting(use: KeyUse, more: number): void {
+    use.waiting += more;
+    this.#hold(use);
   }
 
   /** More tasks of the key are leased. `started`: how many leases have begun. */
@@ -133,21 +179,17 @@ export class KeyUses<Q = unknown> {
     const now = this.#events.now();
     for (let use = this.#waiting.front(); use !== undefined && (use.at ?? 0) <= now; use = this.#waiting.front()) {
       this.#expect(use, undefined);
-      if (use.lanes.length === 0) this.#forgetWhenIdle(use);
-      else this.#settle(use);
+      if (use.hasLanes) this.#settle(use);
+      else this.#forgetWhenIdle(use);
     }
   }
 
   /** Up to `most` keys whose tasks are held back for the longest time. */
   held(most: number): HeldKey[] {
     const held: HeldKey[] = [];
-    for (const { key, leased, usedUpSince, lanes } of this.#usedUp) {
-      if (usedUpSince === undefined || !lanes.some(({ isWaiting }) => isWaiting)) continue;
-      const last = held[most - 1];
-      if (last !== undefined && last.usedUpSince <= usedUpSince) continue;
-      const at = held.findIndex((other) => other.usedUpSince > usedUpSince);
-      held.splice(at < 0 ? held.length : at, 0, { key, leased, usedUpSince });
-      if (held.length > most) held.pop();
+    for (const at = this.#held.begin(), end = this.#held.end(); held.length < most && !at.equals(end); at.next()) {
+      const { key, leased, usedUpSince } = at.pointer;
+      if (usedUpSince !== undefined) held.push({ key, leased, usedUpSince });
     }
     return held;
   }
@@ -160,27 +202,41 @@ export class KeyUses<Q = unknown> {
     if (isUp) {
       use.usedUpSince = now - use.freedAt < BREAK_MS ? use.usedUpBefore : now;
       use.usedUpSince ??= now;
-      this.#usedUp.add(use);
-      if (this.#usedUp.size === 1) this.#events.usedUp();
+      this.#hold(use);
+      if (++this.#usedUp === 1) this.#events.usedUp();
     } else {
-      use.usedUpBefore = use.usedUpSince;
-      use.freedAt = now;
-      use.usedUpSince = undefined;
-      this.#usedUp.delete(use);
-      if (this.#usedUp.size === 0) this.#events.rested();
+      this.#free(use);
     }
-    // A copy, because a lane without tasks leaves.
-    for (const lane of [...use.lanes]) lane.changed();
+    for (const lane of use.lanes) lane.changed();
+  }
+
+  /** Counts a key among those that hold tasks back, or no more. */
+  #hold(use: KeyUse): void {
+    const isHeld = use.usedUpSince !== undefined && use.waiting > 0;
+    if (isHeld === use.isHeld) return;
+    use.isHeld = isHeld;
+    if (isHeld) this.#held.insert(use);
+    else this.#held.eraseElementByKey(use);
+  }
+
+  #free(use: KeyUse): void {
+    // While it has its place.
+    if (use.isHeld) this.#held.eraseElementByKey(use);
+    use.isHeld = false;
+    use.usedUpBefore = use.usedUpSince;
+    use.freedAt = this.#events.now();
+    use.usedUpSince = undefined;
+    if (--this.#usedUp === 0) this.#events.rested();
   }
 
   /** A key without tasks goes when its bucket is full: until then it has fewer tokens than a new one. */
   #forgetWhenIdle(use: KeyUse): void {
-    if (use.lanes.length > 0) return;
+    if (use.hasLanes) return;
     const fullAt = use.tokens?.fullAt(this.#events.now());
     this.#expect(use, fullAt);
     if (fullAt !== undefined) return;
     this.#uses.delete(use.key);
-    if (this.#usedUp.delete(use) && this.#usedUp.size === 0) this.#events.rested();
+    if (use.usedUpSince !== undefined) this.#free(use);
   }
 
   #expect(use: KeyUse, at: Instant | undefined): void {

@@ -13,6 +13,12 @@ export const KEPT_AT_LOAD = 2;
 const SHORT = 4;
 /** Keys that one look for those to be read passes. */
 const MOST_LOOKED_AT = 1000;
+/** How long the first attempt of a key is expected to take, in ms: little, so that a new key is tried soon. */
+const FIRST_ATTEMPT_MS = 1;
+/** The mean time of attempts follows the last ones: the latest counts as one of so many. */
+const MEAN_OF = 8;
+/** Keys without tasks whose time is remembered. */
+const MOST_AHEAD = 10_000;
 const NONE: readonly never[] = [];
 
 /** An available task, without its payload. */
@@ -29,7 +35,7 @@ export interface KeyLimit {
 
 /** The queue of the lanes. */
 export interface LanesOwner {
-  readonly ledger: { readonly available: number; readonly leased: number; readonly keyedReady: number };
+  readonly ledger: { readonly leased: number; readonly plain: number };
   /** The most specific ones first. */
   readonly limits: readonly KeyLimit[] | undefined;
   readonly settings: { readonly fair: FairTurns | undefined };
@@ -43,7 +49,10 @@ export interface LanesOwner {
 
 /** Whose turn it is. Lower ones come first. */
 interface Turn {
-  /** Time spent on tasks of the key, divided by its weight, in ms. 0 without fair turns. */
+  /**
+   * Time spent on tasks of the key, and expected to be spent on those that are leased and on the next one, divided by its weight,
+   * in ms. 0 without fair turns.
+   */
   readonly time: number;
   /** Tasks of the key that are leased, divided by its weight. 0 without fair turns. */
   readonly leased: number;
@@ -63,23 +72,33 @@ class Lane implements LimitedLane {
   readonly lanes: Lanes;
   readonly tasks: LaneTask[] = [];
   firstMissing: Pid | undefined;
+  /** Number of its available tasks. Undefined: a search of all keys has not counted them. */
+  available: number | undefined = 0;
   leased = 0;
+  /** Whether its limits count it as one with available tasks. */
+  countsAsWaiting = false;
   uses: readonly (readonly [KeyUses, KeyUse])[] = NONE;
   /** Set while tasks of it may be leased: its place among those. */
   turn: Turn | undefined;
-  /** See `Turn.time`. */
+  /** Time spent on its tasks, divided by its weight, in ms. */
   time: number;
+  /** Mean time of its attempts, in ms. Undefined: none has ended. */
+  meanMs: number | undefined;
   /** Up to when `time` counts. */
-  #timedAt = 0;
+  #timedAt: number;
+  /** For how long its leased tasks have been leased, together. */
+  #leasedMs = 0;
 
-  constructor(lanes: Lanes, key: string) {
+  constructor(lanes: Lanes, key: string, now: number) {
     this.lanes = lanes;
     this.key = key;
     this.time = lanes.time;
+    this.#timedAt = now;
   }
 
   /** Whether there are available tasks, or may be. */
   get isWaiting(): boolean {
+    if (this.available !== undefined) return this.available > 0;
     return this.tasks.length > 0 || this.firstMissing !== undefined;
   }
 
@@ -89,8 +108,32 @@ class Lane implements LimitedLane {
 
   /** Adds the time since the last call to that of its leased tasks. */
   spend(now: number, weight: number): void {
-    if (now > this.#timedAt) this.time += (this.leased * (now - this.#timedAt)) / weight;
+    if (now <= this.#timedAt) return;
+    const spent = this.leased * (now - this.#timedAt);
+    this.time += spent / weight;
+    this.#leasedMs += spent;
     this.#timedAt = now;
+  }
+
+  /** Its time counts from now on. */
+  countFrom(now: number): void {
+    this.#timedAt = now;
+    this.#leasedMs = 0;
+  }
+
+  /** The time that is still to be spent on its leased tasks and on `more` of them. `othersMs`: how long those of others take. */
+  expected(more: number, othersMs: number): number {
+    const { leased } = this;
+    if (this.meanMs === undefined && leased === 0 && more === 1) return FIRST_ATTEMPT_MS;
+    // As long as none has ended, those that are leased are expected to take as long again.
+    const eachMs = this.meanMs ?? Math.max(othersMs, leased === 0 ? 0 : (2 * this.#leasedMs) / leased);
+    return more * eachMs + Math.max(0, leased * eachMs - this.#leasedMs);
+  }
+
+  /** One of its tasks is leased no more, after so many ms. Call it while that one still counts. */
+  ended(afterMs: number): void {
+    this.#leasedMs = this.leased <= 1 ? 0 : Math.max(0, this.#leasedMs - afterMs);
+    this.meanMs = meanAfter(this.meanMs, afterMs);
   }
 
   put(task: LaneTask): void {
@@ -106,6 +149,14 @@ class Lane implements LimitedLane {
     if (this.tasks[at]?.pid === pid) this.tasks.splice(at, 1);
   }
 
+  /** `more` of its tasks are available. Call it when `tasks` has changed. */
+  count(more: number): void {
+    if (this.available === undefined) return;
+    this.available += more;
+    // There are no others, whatever it was.
+    if (this.available <= this.tasks.length) this.firstMissing = undefined;
+  }
+
   /** The place of the first task that is not before `pid`. Most tasks come or go at an end. */
   #placeOf(pid: Pid): number {
     const { tasks } = this;
@@ -114,6 +165,9 @@ class Lane implements LimitedLane {
     return at;
   }
 }
+
+const meanAfter = (meanMs: number | undefined, ms: number): number =>
+  meanMs === undefined ? ms : meanMs + (ms - meanMs) / MEAN_OF;
 
 const compare = (a: Lane, b: Lane): number =>
   (a.turn && b.turn ? before(a.turn, b.turn) : 0) || (a.key === b.key ? 0 : a.key < b.key ? -1 : 1);
@@ -131,8 +185,7 @@ interface Serving {
  * in their lanes, where nothing passes them: they are neither in the head of the queue nor read.
  *
  *  N2  `#open` holds the lanes with tasks of which a task may be leased, in order of their turns: without fair turns in the
- * order of
- *      their first PIDs.
+ *      order of their first PIDs.
  */
 export class Lanes {
   /** False: those in the store are not known yet. */
@@ -144,19 +197,33 @@ export class Lanes {
   readonly #owner: LanesOwner;
   readonly #lanes = new Map<string, Lane>();
   readonly #open = new OrderedSet<Lane>([], compare);
+  /** The other ones with tasks: a limit of their key is used up. Those that are held back for the longest time come first. */
+  readonly #held = new Set<Lane>();
   /** Tasks without a key. Only its time is used. */
   readonly #plain: Lane;
-  #now = 0;
+  /** With fair turns: keys without tasks on which more time was spent than `time`. They have no advantage when they come back. */
+  readonly #ahead = new Map<string, Pick<Lane, 'time' | 'meanMs'>>();
+  /** The most time of these. */
+  #aheadUpTo = 0;
+  /** Mean time of the attempts of all keys, in ms. Undefined: none has ended. */
+  #meanMs: number | undefined;
+  #now: number;
 
-  constructor(owner: LanesOwner, isLoaded: boolean) {
+  constructor(owner: LanesOwner, isLoaded: boolean, now: number) {
     this.#owner = owner;
     this.isLoaded = isLoaded;
-    this.#plain = new Lane(this, '');
+    this.#now = now;
+    this.#plain = new Lane(this, '', now);
     this.#plain.leased = isLoaded ? owner.ledger.leased : 0;
   }
 
   get size(): number {
     return this.#lanes.size;
+  }
+
+  /** True if it remembers what was spent on keys that have no tasks any more. */
+  get remembers(): boolean {
+    return this.#owner.settings.fair !== undefined && this.#aheadUpTo > this.time;
   }
 
   /** True if tasks with a key may be leased, or must be read first to know. */
@@ -171,13 +238,19 @@ export class Lanes {
     return true;
   }
 
+  /** How many keys limits hold back. */
+  get heldKeys(): number {
+    return this.#held.size;
+  }
+
   /** The limit that holds back tasks of a key for the longest time. Undefined: none does. */
   get heldBy(): KeyLimit | undefined {
     let since = Number.MAX_SAFE_INTEGER;
     let by: KeyUses | undefined;
-    for (const lane of this.#lanes.values()) {
-      if (!lane.isWaiting) continue;
-      for (const [keys, { usedUpSince }] of lane.uses) {
+    let looked = 0;
+    for (const { uses } of this.#held) {
+      if (++looked > MOST_LOOKED_AT) break;
+      for (const [keys, { usedUpSince }] of uses) {
         if (usedUpSince === undefined || usedUpSince >= since) continue;
         since = usedUpSince;
         by = keys;
@@ -190,7 +263,7 @@ export class Lanes {
   note(change: TaskChange, now: Instant): void {
     // What changes before the lanes are loaded is pending, and found when they are.
     if (!this.isLoaded) return;
-    this.#now = now;
+    this.#now = Math.max(this.#now, now);
     const earlier = change.kind === 'enqueue' ? undefined : change.before;
     const after = change.kind === 'dequeue' ? undefined : change.after;
     const earlierKey = earlier && limitKeyOf(earlier);
@@ -209,11 +282,19 @@ export class Lanes {
     if (more !== 0) {
       if (this.#owner.settings.fair !== undefined) this.#spend(lane);
       if (started > 0) this.time = Math.max(this.time, lane.time);
+      if (more < 0 && earlier !== undefined) this.#ended(lane, earlier);
       lane.leased += more;
     }
-    if (lane === this.#plain) return;
-    if (after?.visibility.kind === 'available') lane.put({ pid, state: after });
-    else if (earlier?.visibility.kind === 'available') lane.remove(pid);
+    if (lane === this.#plain) {
+      const isNew = after?.visibility.kind === 'available' && earlier?.visibility.kind !== 'available';
+      if (isNew && this.#owner.ledger.plain === 1) lane.time = Math.max(lane.time, this.time);
+      return;
+    }
+    const wasAvailable = earlier?.visibility.kind === 'available';
+    const isAvailable = after?.visibility.kind === 'available';
+    if (isAvailable) lane.put({ pid, state: after });
+    else if (wasAvailable) lane.remove(pid);
+    if (wasAvailable !== isAvailable) lane.count(isAvailable ? 1 : -1);
     if (more !== 0 || started > 0) for (const [keys, use] of lane.uses) keys.note(use, more, started);
     this.settle(lane);
   }
@@ -222,32 +303,65 @@ export class Lanes {
     lane.spend(this.#now, this.#owner.settings.fair?.weightOf(lane.key) ?? 1);
   }
 
+  #ended(lane: Lane, { visibility }: TaskState): void {
+    if (this.#owner.settings.fair === undefined || visibility.kind !== 'hidden' || !visibility.lease) return;
+    const afterMs = Math.max(0, this.#now - visibility.lease.since);
+    lane.ended(afterMs);
+    this.#meanMs = meanAfter(this.#meanMs, afterMs);
+  }
+
   #laneOf(key: string): Lane {
     let lane = this.#lanes.get(key);
     if (lane === undefined) {
-      lane = new Lane(this, key);
-      this.#lanes.set(key, lane);
+      lane = new Lane(this, key, this.#now);
+      const ahead = this.#ahead.get(key);
+      if (ahead !== undefined) {
+        this.#ahead.delete(key);
+        lane.time = Math.max(lane.time, ahead.time);
+        lane.meanMs = ahead.meanMs;
+      }
+      // It is not one of the lanes yet: a lane without tasks goes when a limit tells it of a change.
       this.#join(lane);
+      this.#lanes.set(key, lane);
     }
     return lane;
   }
 
-  /** A lane counts in the limits of its key: of limits of the same queues only in the one that names it best. */
-  #join(lane: Lane): void {
-    const { limits } = this.#owner;
-    if (limits === undefined) return;
+  /** Remembers what was spent on the key of a lane that ends, until as much was spent on others. */
+  #remember({ key, time, meanMs }: Lane): void {
+    if (this.#owner.settings.fair === undefined || time <= this.time) return;
+    this.#ahead.set(key, { time, meanMs });
+    this.#aheadUpTo = Math.max(this.#aheadUpTo, time);
+    if (this.#ahead.size <= MOST_AHEAD) return;
+    for (const [other, ahead] of this.#ahead) if (ahead.time <= this.time) this.#ahead.delete(other);
+    for (const other of this.#ahead.keys()) {
+      if (this.#ahead.size <= MOST_AHEAD / 2) break;
+      this.#ahead.delete(other);
+    }
+  }
+
+  /** The limits of the key of a lane: of limits of the same queues only the one that names it best. */
+  #usesOf({ key }: Lane): readonly (readonly [KeyUses, KeyUse])[] {
     let uses: [KeyUses, KeyUse][] | undefined;
     let patterns: Set<string> | undefined;
-    for (const { keys, record } of limits) {
-      if (keys === undefined || !record.matchesKey?.(lane.key) || patterns?.has(record.pattern)) continue;
+    for (const { keys, record } of this.#owner.limits ?? NONE) {
+      if (keys === undefined || !record.matchesKey?.(key) || patterns?.has(record.pattern)) continue;
       patterns ??= new Set();
       patterns.add(record.pattern);
       uses ??= [];
-      uses.push([keys, keys.of(lane.key)]);
+      uses.push([keys, keys.of(key)]);
     }
-    if (uses === undefined) return;
-    lane.uses = uses;
-    for (const [keys, use] of uses) keys.join(use, lane, lane.leased);
+    return uses ?? NONE;
+  }
+
+  /** A lane counts in the limits of its key, and in no others any more. */
+  #join(lane: Lane): void {
+    const before = lane.uses;
+    lane.uses = this.#usesOf(lane);
+    for (const [keys, use] of lane.uses)
+      if (!before.some(([other]) => other === keys)) keys.join(use, lane, lane.leased);
+    for (const [keys, use] of before)
+      if (!lane.uses.some(([other]) => other === keys)) keys.leave(use, lane, lane.leased);
   }
 
   #leave(lane: Lane): void {
@@ -258,16 +372,20 @@ export class Lanes {
 
   /** The limits of the queue have changed. */
   limited(): void {
-    for (const lane of this.#lanes.values()) {
-      this.#leave(lane);
+    for (const lane of [...this.#lanes.values()]) {
       this.#join(lane);
       this.settle(lane);
     }
   }
 
   /** The settings of the queue have changed. Weights apply to the time from now on. */
-  reorder(): void {
-    for (const lane of this.#lanes.values()) this.settle(lane);
+  reorder(before: FairTurns | undefined, now: Instant): void {
+    this.#now = Math.max(this.#now, now);
+    for (const lane of [this.#plain, ...this.#lanes.values()]) {
+      if (before === undefined) lane.countFrom(this.#now);
+      else lane.spend(this.#now, before.weightOf(lane.key));
+      if (lane !== this.#plain) this.settle(lane);
+    }
   }
 
   /** Ends the lanes, because the queue has no tasks with keys, or ends itself. */
@@ -275,19 +393,34 @@ export class Lanes {
     for (const lane of this.#lanes.values()) this.#leave(lane);
     this.#lanes.clear();
     this.#open.clear();
+    this.#held.clear();
+    // Those in the store have gone, too.
+    for (const { keys } of this.#owner.limits ?? NONE) keys?.unknown.delete(this.#owner);
   }
 
   /** Takes or gives a lane its place among those of which tasks may be leased. */
   settle(lane: Lane): void {
     const wasOpen = this.#close(lane);
-    if (!lane.isWaiting) {
+    const { isWaiting } = lane;
+    if (isWaiting !== lane.countsAsWaiting) {
+      lane.countsAsWaiting = isWaiting;
+      for (const [keys, use] of lane.uses) keys.noteWaiting(use, isWaiting ? 1 : -1);
+    }
+    if (!isWaiting) {
+      this.#held.delete(lane);
       if (lane.leased > 0) return;
       if (this.#lanes.get(lane.key) !== lane) return;
       this.#lanes.delete(lane.key);
       this.#leave(lane);
+      this.#remember(lane);
       return;
     }
-    for (const [keys, use] of lane.uses) if (keys.roomOf(use) === 0) return;
+    for (const [keys, use] of lane.uses) {
+      if (keys.roomOf(use) > 0) continue;
+      this.#held.add(lane);
+      return;
+    }
+    this.#held.delete(lane);
     if (!wasOpen) lane.time = Math.max(lane.time, this.time);
     this.#openAt(lane);
   }
@@ -316,7 +449,9 @@ export class Lanes {
     const { fair } = this.#owner.settings;
     if (fair === undefined) return { time: 0, leased: 0, pid };
     this.#spend(lane);
-    return { time: lane.time, leased: (lane.leased + more) / fair.weightOf(lane.key), pid };
+    const weight = fair.weightOf(lane.key);
+    const expected = lane.expected(more + 1, this.#meanMs ?? FIRST_ATTEMPT_MS);
+    return { time: lane.time + expected / weight, leased: (lane.leased + more) / weight, pid };
   }
 
   /**
@@ -345,7 +480,7 @@ export class Lanes {
       serve(this.#plain, this.#owner.plainHead()[Symbol.iterator](), 0);
       for (;;) {
         const [first] = serving;
-        const front = this.#open.front();
+        const front = this.#frontUpTo(maxPid);
         // Time goes on while tasks are leased, so a lane may come later than when it got its place, and never earlier.
         if (front?.turn !== undefined && (first === undefined || before(front.turn, first.turn) < 0)) {
           this.#close(front);
@@ -369,6 +504,13 @@ export class Lanes {
     } finally {
       for (const lane of out) this.#openAt(lane);
     }
+  }
+
+  /** The lane whose turn is next. Without fair turns there is none if the next tasks are behind `maxPid`. */
+  #frontUpTo(maxPid: Pid | undefined): Lane | undefined {
+    const front = this.#open.front();
+    if (maxPid === undefined || front?.turn === undefined || this.#owner.settings.fair !== undefined) return front;
+    return front.turn.pid > maxPid ? undefined : front;
   }
 
   /** All tasks in memory, also those that are held back, in no order. */
@@ -396,36 +538,43 @@ export class Lanes {
     // What was taken out of memory since is read again.
     if (lane === undefined || lane.firstMissing !== from) return;
     lane.firstMissing = to;
+    if (to === undefined) lane.available = lane.tasks.length + tasks.length;
     for (const task of tasks) lane.put(task);
     this.settle(lane);
   }
 
   /** Adds all that the store and memory have. */
-  load(found: ReadonlyMap<string, FoundLane>, pending: Iterable<LaneTask>): void {
+  load(found: ReadonlyMap<string, FoundLane>, pending: Iterable<LaneTask>, now: Instant): void {
+    this.#now = Math.max(this.#now, now);
+    this.#plain.countFrom(this.#now);
     let leased = 0;
     for (const [key, { leased: ofKey, tasks, firstMissing }] of found) {
-      const lane = new Lane(this, key);
+      const lane = new Lane(this, key, this.#now);
       this.#lanes.set(key, lane);
       lane.leased = ofKey;
       leased += ofKey;
       lane.firstMissing = firstMissing;
+      lane.available = firstMissing === undefined ? tasks.length : undefined;
       for (const task of tasks) lane.put(task);
     }
     for (const { pid, state } of pending) {
       const key = limitKeyOf(state);
       if (key === undefined) continue;
-      const lane = this.#lanes.get(key) ?? new Lane(this, key);
+      const lane = this.#lanes.get(key) ?? new Lane(this, key, this.#now);
       this.#lanes.set(key, lane);
       if (isLeased(state)) {
         lane.leased++;
         leased++;
-      } else if (state.visibility.kind === 'available') lane.put({ pid, state });
+      } else if (state.visibility.kind === 'available') {
+        lane.put({ pid, state });
+        lane.count(1);
+      }
     }
     this.isLoaded = true;
     this.#plain.leased = this.#owner.ledger.leased - leased;
     for (const { keys } of this.#owner.limits ?? NONE) keys?.unknown.delete(this.#owner);
     for (const lane of [...this.#lanes.values()]) {
-      this.#join(lane);
+      if (lane.isWaiting || lane.leased > 0) this.#join(lane);
       this.settle(lane);
     }
   }

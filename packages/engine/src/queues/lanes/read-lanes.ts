@@ -92,7 +92,7 @@ async function load(engineState: EngineState, queue: Queue, lanes: Lanes): Promi
     const kept = tasks.filter(({ pid }) => queue.pendingOf(pid) === undefined);
     tasks.splice(0, tasks.length, ...kept);
   }
-  lanes.load(found, pendingTasks(queue));
+  lanes.load(found, pendingTasks(queue), engineState.clock.now());
 }
 
 function* pendingTasks(queue: Queue): Generator<LaneTask> {
