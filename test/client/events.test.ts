@@ -1,6 +1,7 @@
 import { pidText, type QueueEvent } from '@taskmaster/client';
 import { connectionLost } from '@taskmaster/client/testing';
-import { describe, expect, test } from 'vitest';
+import { type EventKind, methods, type ReadEventsResponse } from '@taskmaster/proto';
+import { describe, expect, test, vi } from 'vitest';
 import { type ClientSetUp, clientSetUp } from './support/client-set-up.ts';
 
 const shown = ({ kind, pid, text }: QueueEvent): string =>
@@ -75,6 +76,27 @@ describe('while no node answers', () => {
     await timing.advance(5_000);
     expect(seen.map(shown)).toEqual(['enqueued a', 'enqueued b']);
   });
+});
+
+test('an event of a kind that the client does not know is left out', async () => {
+  const { client, transport } = clientSetUp();
+  const after = await client.eventPosition('shop#*');
+  const mail = client.queue<string>('shop#mail');
+  await mail.enqueueMany([
+    { data: 'x', pid: 'a' },
+    { data: 'x', pid: 'b' },
+  ]);
+  const unary = transport.unary.bind(transport);
+  vi.spyOn(transport, 'unary').mockImplementation(async (method, request, options) => {
+    const reply = await unary(method, request, options);
+    if (method !== (methods.readEvents as object)) return reply;
+    const [first] = (reply as ReadEventsResponse).events;
+    if (first !== undefined) first.kind = 9_999 as EventKind;
+    return reply;
+  });
+  const seen: string[] = [];
+  for await (const event of client.events('shop#*', { after, follow: false })) seen.push(shown(event));
+  expect(seen).toEqual(['enqueued b']);
 });
 
 test('its signal ends it', async () => {

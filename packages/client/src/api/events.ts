@@ -3,7 +3,7 @@ import { EventKind, methods, type ReadEventsRequest, type Event as WireEvent } f
 import type { ClientContext } from '../tasks/context.ts';
 import { canonicalName } from '../tasks/new-task.ts';
 import { sleep } from '../transport/timing.ts';
-import { asTaskMasterError, brokenReply } from '../transport/wire-errors.ts';
+import { asTaskMasterError } from '../transport/wire-errors.ts';
 import { cancelled, type TaskMasterError } from '../values/errors.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import { type CallOptions, callNames } from '../values/options.ts';
@@ -117,7 +117,11 @@ async function* pages(
   if (after === '') after = (await read(0, '')).position;
   for (;;) {
     const { events, position } = await read(follow ? POLL_MS : 0, after);
-    for (const event of events) yield eventOf(event);
+    for (const event of events) {
+      const kind = kindNames.get(event.kind);
+      // A newer node may tell of more.
+      if (kind !== undefined) yield eventOf(kind, event);
+    }
     if (position !== '') after = position;
     if (!follow && events.length === 0) return;
   }
@@ -164,9 +168,7 @@ function kindOf(name: QueueEventKind): EventKind {
   throw new TypeError(`kinds: '${String(name)}' is none of ${queueEventKinds.join(', ')}`);
 }
 
-function eventOf(event: WireEvent): QueueEvent {
-  const kind = kindNames.get(event.kind);
-  if (kind === undefined) throw brokenReply(`sent an event of the unknown kind ${event.kind}`);
+function eventOf(kind: QueueEventKind, event: WireEvent): QueueEvent {
   const { position, atUnixMs, queue, pid, key, attempts, worker, text, toQueue, toPid, tasks } = event;
   return {
     kind,

@@ -50,6 +50,21 @@ const refusalOf = (call: Promise<unknown>): Promise<Refusal> =>
 
 const logEntries = (h: EngineHarness): number => h.disk.rowsOf(Family.log).length;
 
+test('names that somebody reads once keep no reader out', async () => {
+  const { h, reader } = await withReader();
+  await using _ = h;
+  const waiting = h.readEvents('waits#*', { wait: 3_600_000 });
+  await h.clock.advance(1);
+  await Promise.all(Array.from({ length: 10_000 }, (_, at) => h.readEvents(`invented-${at}#*`)));
+  await h.enqueue('waits#q', ['a']);
+  expect((await h.clock.run(waiting)).events.map(pidIn)).toEqual(['a']);
+  // It was read longest ago, and is told.
+  await h.enqueue(QUEUE, ['b']);
+  expect(await reader.read()).toEqual(['missed']);
+  await h.enqueue(QUEUE, ['c']);
+  expect(await reader.read()).toEqual(['ENQUEUED c']);
+});
+
 describe('a reader', () => {
   test('gets what happens after it has begun, page by page, each event once', async () => {
     const h = await engineHarness();

@@ -20,7 +20,7 @@ import { WatchedGroup } from './watched-group.ts';
 const IDLE_MS = 10 * 60 * 1000;
 /** How long the log of a partition with readers is kept after a checkpoint, in ms. */
 const LOG_MS = 2 * 60 * 1000;
-/** Groups that may be read at the same time. */
+/** Groups whose events are kept. Above it those that were read longest ago make room. */
 const MOST_GROUPS = 10_000;
 /** Readers that look before other calls have their turn, and events that they compare with their filters. */
 const LOOKS_AT_ONCE = 500;
@@ -290,14 +290,11 @@ export class EventLog {
   #groupOf(watched: WatchedPartition, name: string, { id, lastTicket, mark }: ReadPartition): WatchedGroup {
     const known = watched.groups.get(name);
     if (known !== undefined) return known;
-    const now = this.#deps.clock.now();
+    if (this.#groups >= MOST_GROUPS) this.#dropLongestUnread();
     if (this.#groups >= MOST_GROUPS) {
-      for (const [other, partition] of this.#partitions) this.#dropIdle(other, partition, now);
-      if (this.#groups >= MOST_GROUPS)
-        throw tooMany(`the events of ${MOST_GROUPS} groups are read already`, MOST_GROUPS);
-      this.#partitions.set(id, watched);
+      throw tooMany(`readers wait for events of ${MOST_GROUPS} groups already`, MOST_GROUPS);
     }
-    const group = new WatchedGroup(name, id, lastTicket, now);
+    const group = new WatchedGroup(name, id, lastTicket, this.#deps.clock.now());
     this.#add(watched, group);
     mark();
     return group;
@@ -307,6 +304,19 @@ export class EventLog {
     watched.groups.set(group.group, group);
     watched.unnamed.add(group);
     this.#groups++;
+  }
+
+  /**
+   * Makes room for groups that are read, so that names which somebody reads once keep nobody else out. For many at once, because
+   * the next atom of a partition names all its groups again.
+   */
+  #dropLongestUnread(): void {
+    const unread: { readonly watched: WatchedPartition; readonly group: WatchedGroup }[] = [];
+    for (const watched of this.#partitions.values()) {
+      for (const group of watched.groups.values()) if (group.readers.size === 0) unread.push({ watched, group });
+    }
+    unread.sort((a, b) => a.group.readAt - b.group.readAt);
+    for (const { watched, group } of unread.slice(0, MOST_GROUPS / 4)) this.#drop(watched, group);
   }
 
   #dropIdle(id: PartitionId, watched: WatchedPartition, now: Instant): void {

@@ -17,6 +17,8 @@ import type { Instant, PartitionId, Ticket } from '../domain/ids.ts';
 const PAGE_BYTES = 1024 * 1024;
 /** Events that one look compares with a filter: other calls have their turns between looks. */
 const EVENTS_AT_ONCE = 1_000;
+/** A deque allocates its buckets whole, the first one at once: with the default of 4,096 a group without events has 32 KiB. */
+const BUCKET = 32;
 
 /** A read that waits for an event of a group. */
 export interface WaitingReader {
@@ -49,7 +51,7 @@ export class WatchedGroup {
   readAt: Instant;
   /** Those that wait. */
   readonly readers = new Set<WaitingReader>();
-  readonly #atoms = new Deque<KeptAtom | undefined>();
+  readonly #atoms = new Deque<KeptAtom | undefined>([], BUCKET);
 
   constructor(group: string, partition: PartitionId, since: Ticket, readAt: Instant) {
     this.group = group;
