@@ -15,6 +15,8 @@ const SHORT = 4;
 const MOST_LOOKED_AT = 1000;
 /** How long the first attempt of a key is expected to take, in ms: little, so that a new key is tried soon. */
 const FIRST_ATTEMPT_MS = 1;
+/** A key is not expected to take longer than so many times what others take before one of its attempts has ended. */
+const MOST_OF_OTHERS = 8;
 /** The mean time of attempts follows the last ones: the latest counts as one of so many. */
 const MEAN_OF = 8;
 /** Keys without tasks whose time is remembered. */
@@ -125,8 +127,10 @@ class Lane implements LimitedLane {
   expected(more: number, othersMs: number): number {
     const { leased } = this;
     if (this.meanMs === undefined && leased === 0 && more === 1) return FIRST_ATTEMPT_MS;
-    // As long as none has ended, those that are leased are expected to take as long again.
-    const eachMs = this.meanMs ?? Math.max(othersMs, leased === 0 ? 0 : (2 * this.#leasedMs) / leased);
+    // As long as none has ended, those that are leased are expected to take as long again. The bound lets a key go on whose first
+    // task hangs.
+    const againMs = leased === 0 ? 0 : Math.min((2 * this.#leasedMs) / leased, MOST_OF_OTHERS * othersMs);
+    const eachMs = this.meanMs ?? Math.max(othersMs, againMs);
     return more * eachMs + Math.max(0, leased * eachMs - this.#leasedMs);
   }
 
