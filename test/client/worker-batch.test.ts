@@ -225,6 +225,25 @@ describe('tasks of several queues', () => {
     ]);
   });
 
+  test('go to a handler that takes no parameters, which returns what a promise becomes', async () => {
+    const { client, queue, timing } = workerSetUp();
+    let calls = 0;
+    const done = Promise.resolve();
+    const called = () => done.then(() => void calls++);
+    // Written in the calls, where its type depends on what the call expects.
+    const workers = [
+      client.worker(queue, () => done.then(() => {}), { batch: { max: 9 } }),
+      client.worker(queue, () => done.then(() => {}), { concurrency: 2 }),
+      client.worker(queue, called, { batch: { max: 9 } }),
+    ];
+    await queue.enqueueMany([{ data: '1' }, { data: '2' }]);
+    workers[2]?.start();
+    await timing.settled();
+    const { available, leased } = await queue.stats();
+    await Promise.all(workers.map((worker) => worker.stop()));
+    expect([calls, available, leased]).toEqual([1, 0, 0]);
+  });
+
   test('of a topic come together on every worker', async () => {
     const { client, timing } = workerSetUp();
     const topic = client.topic<string>('g#news');

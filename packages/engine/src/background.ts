@@ -1,14 +1,12 @@
 import { sweepBulkRuns } from './bulk/sweep-bulk-runs.ts';
 import type { Instant } from './domain/ids.ts';
 import type { EngineState } from './engine-state.ts';
-import type { CommitLog } from './log/commit-log.ts';
-import { type DeletedQueue, sweepKeys } from './operations/keys/sweep-keys.ts';
+import { sweepKeys } from './operations/keys/sweep-keys.ts';
 import type { Reaper } from './operations/reaper.ts';
 import { sweepEnds } from './operations/records/sweep-ends.ts';
 import { sweepDead } from './operations/sweep-dead.ts';
 import type { CancelTimer, Clock } from './ports/clock.ts';
 import { repeat } from './ports/repeat.ts';
-import type { Queue } from './queues/queue.ts';
 import { sweepLimits } from './records/limit-operations.ts';
 import { sweepPauses } from './records/pause-operations.ts';
 import { SchedulesAhead } from './schedules/schedules-ahead.ts';
@@ -28,8 +26,6 @@ export interface BackgroundDeps {
 export class Background {
   readonly #deps: BackgroundDeps;
   readonly #schedulesAhead = new SchedulesAhead();
-  /** Their keys are to be removed. */
-  readonly #deleted = new Set<DeletedQueue>();
   /** Sweeps in progress. */
   readonly #sweeping = new Set<Promise<void>>();
   #cancelTimers: CancelTimer[] = [];
@@ -49,18 +45,11 @@ export class Background {
     this.#sweep(sweepRuns);
     this.#sweep(this.#schedulesAhead);
     this.#sweep(sweepEnds);
-    this.#sweep(sweepKeys(this.#deleted));
-    this.#sweep(sweepSubscriptions(this));
+    this.#sweep(sweepKeys);
+    this.#sweep(sweepSubscriptions(this.#deps.reaper));
     this.#sweep(sweepPauses);
     this.#sweep(sweepLimits);
     this.#sweep(sweepBulkRuns());
-  }
-
-  /** Deletes what a queue that was deleted has left. */
-  reap(log: Pick<CommitLog, 'appendRows'>, queue: Queue): void {
-    this.#deps.reaper.reap(log, queue);
-    const { name, queueId } = queue.ledger;
-    this.#deleted.add({ group: name.group, queueId });
   }
 
   /** Repeats work until `cancel`. Errors go to the log. */

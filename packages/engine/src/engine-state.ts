@@ -65,6 +65,12 @@ export interface EngineStateDeps {
   readonly onFailed: (cause: Error) => void;
 }
 
+/** A deleted queue whose keys may be left. */
+export interface DeletedQueue {
+  readonly group: string;
+  readonly queueId: QueueId;
+}
+
 const NONE: readonly never[] = [];
 
 /** Changed tasks whose rows `writeTasks` adds to one group. */
@@ -141,6 +147,8 @@ export class EngineState {
   readonly hiding = new Set<Queue>();
   /** Queues of keys, loaded and not yet searched for those of queues that were deleted before. */
   readonly adoptedKeys = new Set<Queue>();
+  /** Queues that were deleted. Their keys, and the records of children among them, may be left. */
+  readonly deleted = new Set<DeletedQueue>();
   /** Queues of schedules. */
   readonly schedules = new OrderedQueues();
   readonly lastAttempts = new LastAttempts();
@@ -225,6 +233,11 @@ export class EngineState {
       },
     });
     for (const [id, partition] of recovered.partitions) this.adopt(id, partition);
+  }
+
+  /** Whether keys of deleted queues may be left. */
+  get mayHaveDeleted(): boolean {
+    return this.deleted.size + this.adoptedKeys.size > 0;
   }
 
   /** The error that made this state unusable; undefined while it is usable. */
@@ -387,7 +400,13 @@ export class EngineState {
       countChange(this.counts, planned, plan.at);
       if (queue.isReserved) this.#recordChanged(queue, change, ticket, plan.at);
     }
-    for (const { queue } of plan.dropped ?? NONE) this.#drop(partition, queue);
+    for (const { queue, reap } of plan.dropped ?? NONE) {
+      const { name, queueId } = queue.ledger;
+      if (reap && this.table.get(keyRecords.of(name.group)) !== undefined) {
+        this.deleted.add({ group: name.group, queueId });
+      }
+      this.#drop(partition, queue);
+    }
     this.#tails.committed(atom, this.#pending.last);
     const { excess } = this.#pending;
     if (excess > 0 || this.#pending.hasUrgent) void this.log.writeTasks(Math.max(0, excess));

@@ -107,7 +107,7 @@ export class Engine {
     this.#checkpoints = new Checkpoints(deps);
     this.#reaper = new Reaper(deps);
     this.#background = new Background({ ...deps, engineState: () => this.#current(), reaper: this.#reaper });
-    this.topics = topicOperations(this.#background, {
+    this.topics = topicOperations(this.#reaper, {
       engineState: () => this.#engineState,
       change: (work) => this.#change((engineState) => work(engineState, this.#health)),
       read: (group, work) => this.#readOf([{ group }], work),
@@ -294,7 +294,7 @@ export class Engine {
 
   /** Resolves with the number of tasks deleted. */
   deleteQueue(name: QueueName): Promise<number> {
-    return this.#change((engineState) => deleteQueue(engineState, name, this.#background));
+    return this.#change((engineState) => deleteQueue(engineState, name, this.#reaper));
   }
 
   /** Resolves with the number of tasks made available. */

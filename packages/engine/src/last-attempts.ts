@@ -26,7 +26,7 @@ interface Dying {
   floor: Instant;
   /** Leases with tokens up to this one were granted before the start. */
   readonly recovered: Ticket;
-  /** Tasks that must start and were enqueued up to this instant may have been there at the start. */
+  /** Tasks that must start, or have their signals, and were enqueued up to this instant may have been there at the start. */
   readonly recoveredAt: Instant;
   /** Number of these leases and tasks that are left. */
   old: number;
@@ -205,9 +205,9 @@ export class LastAttempts {
 
 const earlier = (a: Instant, b: Instant): Instant => (a < b ? a : b);
 
-/** True if the lease was granted before the start, or the task that must start may have been there. */
+/** True if the lease was granted before the start, or the task that leaves its queue by itself may have been there. */
 const isOld = (state: TaskState, { recovered, recoveredAt }: Dying): boolean =>
-  isLeased(state) ? state.token <= recovered : state.history?.startBy !== undefined && state.enqueuedAt <= recoveredAt;
+  isLeased(state) ? state.token <= recovered : endsBy(state) !== undefined && state.enqueuedAt <= recoveredAt;
 
 const isDying = ({ settings }: Queue, state: TaskState, dying: Dying | undefined): boolean =>
   endsBy(state) !== undefined ||

@@ -133,7 +133,9 @@ export const limits = {
   parents: 100,
   /** Names of queues, PIDs and keys of the parents of one task. */
   parentsBytes: 8 * 1024,
-  /** What signals of one update may write: all that has come for a task is written again with each. */
+  /** What a task keeps of its signals and the ends of its children, with their names and ids. */
+  keptSignalsBytes: 256 * 1024,
+  /** What signals of one update may write: all that a task keeps is written again, once. */
   signalRewriteBytes: 32 * 1024 * 1024,
   /** Id of a signal, in UTF-8. */
   signalIdBytes: 256,

@@ -37,6 +37,7 @@ import { Worker } from '../worker/worker.ts';
 import type {
   AnyHandler,
   AnyWorkerOptions,
+  BatchHandled,
   BatchHandler,
   BatchWorkerOptions,
   Handler,
@@ -348,15 +349,16 @@ export class TaskMasterClient implements AsyncDisposable {
    * retry policy. With `batch` in the options the handler gets several tasks in one call, and returns nothing or a list with the
    * outcome of each.
    */
+  // First, and with a type for what the handler returns: TypeScript decides what one without parameters returns only once.
+  worker<Q extends string | QueueRef | SeveralQueues, R extends BatchHandled>(
+    queues: Q | readonly Q[],
+    handler: BatchHandler<DataOf<Q>, R>,
+    options: BatchWorkerOptions<DataOf<Q>>,
+  ): Worker<DataOf<Q>>;
   worker<Q extends string | QueueRef | SeveralQueues>(
     queues: Q | readonly Q[],
     handler: Handler<DataOf<Q>>,
     options?: WorkerOptions<DataOf<Q>>,
-  ): Worker<DataOf<Q>>;
-  worker<Q extends string | QueueRef | SeveralQueues>(
-    queues: Q | readonly Q[],
-    handler: BatchHandler<DataOf<Q>>,
-    options: BatchWorkerOptions<DataOf<Q>>,
   ): Worker<DataOf<Q>>;
   worker<Q extends string | QueueRef | SeveralQueues>(
     queues: Q | readonly Q[],

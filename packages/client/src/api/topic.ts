@@ -22,7 +22,7 @@ import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import type { CallOptions, UpdateOptions } from '../values/options.ts';
 import { callNames, updateNames } from '../values/options.ts';
 import { type AnyEveryWorkerOptions, EveryWorker, type EveryWorkerOptions } from '../worker/every-worker.ts';
-import type { AnyHandler, BatchHandler, BatchWorkerOptions, Handler } from '../worker/worker-options.ts';
+import type { AnyHandler, BatchHandled, BatchHandler, BatchWorkerOptions, Handler } from '../worker/worker-options.ts';
 
 /** How a task is published. */
 export type PublishOptions = TaskOptions & UpdateOptions;
@@ -130,8 +130,12 @@ export class Topic<T, In = T> implements TopicRef<T, In> {
    * A worker that gets everything that is published: each process that makes one has a queue of its own, which is subscribed
    * while the worker runs and is deleted soon after the process has vanished.
    */
+  // The order is that of `client.worker`.
+  onEveryWorker<R extends BatchHandled>(
+    handler: BatchHandler<T, R>,
+    options: BatchWorkerOptions<T, EveryWorkerOptions<T>>,
+  ): EveryWorker<T>;
   onEveryWorker(handler: Handler<T>, options?: EveryWorkerOptions<T>): EveryWorker<T>;
-  onEveryWorker(handler: BatchHandler<T>, options: BatchWorkerOptions<T, EveryWorkerOptions<T>>): EveryWorker<T>;
   onEveryWorker(handler: AnyHandler<T>, options: AnyEveryWorkerOptions<T> = {}): EveryWorker<T> {
     return new EveryWorker(this.#context, this, handler, options);
   }

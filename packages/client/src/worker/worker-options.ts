@@ -51,10 +51,10 @@ export type BatchOutcome = HandlerResult | Error | void | undefined | null;
  * task, in their order. If it throws, or returns something else, the attempts at all tasks fail. It may settle some tasks itself;
  * then their outcomes must be `undefined`.
  */
-export type BatchHandler<T> = (
+export type BatchHandler<T, R extends BatchHandled = BatchHandled> = (
   tasks: readonly LeasedTask<T>[],
   call: BatchCall,
-) => BatchHandled | Promise<BatchHandled>;
+) => R | Promise<R>;
 
 /** Which tasks come together in one call of a handler. */
 export interface BatchOptions<T = unknown> {
@@ -87,8 +87,9 @@ export interface ResultSettings {
 
 // biome-ignore lint/suspicious/noConfusingVoidType: most handlers are async functions that return nothing.
 type Handled = void | undefined | HandlerResult;
+/** What a batch handler may return. */
 // biome-ignore lint/suspicious/noConfusingVoidType: as above.
-type BatchHandled = void | undefined | readonly BatchOutcome[];
+export type BatchHandled = void | undefined | readonly BatchOutcome[];
 
 /** The delay after a failed attempt. `task.attempt` is the number of the attempt, from 1. */
 export type BackoffFunction<T> = (error: unknown, task: LeasedTask<T>) => Duration | undefined;

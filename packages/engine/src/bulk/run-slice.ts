@@ -101,6 +101,7 @@ export async function runSlice(
       const leased = tasks.length - free.length;
       const after = afterSlice(record, first, { changed: free.length - refusals.length, refusals, leased }, now);
       putRun(draft, group, after, now);
+      draft.writeBoxes(now);
       if (draft.needs.length > 0) return { kind: 'needs', needs: draft.needs };
       return { kind: 'decided', result: true, changes: { changes: draft.changes, created: draft.created } };
     },

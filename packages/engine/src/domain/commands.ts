@@ -422,7 +422,10 @@ export interface EngineFigures {
   readonly tasksLeased: number;
   readonly tasksCompleted: number;
   readonly leasesExpired: number;
-  /** Tasks that ended because no worker had leased them by the instant by which they had to start. */
+  /**
+   * Tasks that ended because no worker had leased them by the instant by which they had to start, or because they had waited in
+   * vain.
+   */
   readonly startsMissed: number;
   readonly tasksDeadLettered: number;
   /** Tasks that went because as many waited in their queues as may. */

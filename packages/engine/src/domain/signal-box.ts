@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { limits } from '@taskmaster/proto';
 import { ByteReader, ByteWriter, latin1Of } from './bytes.ts';
 import type { Pid } from './ids.ts';
 
@@ -8,8 +9,6 @@ const VERSION = 1;
 const ENDS = ['none', 'completed', 'dead-lettered', 'cancelled', 'removed'] as const;
 /** Bytes of an id here: a part of its hash, which is enough to tell 10,000 apart. */
 const ID_BYTES = 8;
-/** Payload of a box. What does not fit is counted and not kept. */
-const BOX_BYTES = 256 * 1024;
 
 const writer = new ByteWriter();
 
@@ -47,9 +46,11 @@ export interface SignalBox {
   readonly kept: readonly KeptSignal[];
   /** How many of these are not kept, because the box is full. */
   readonly dropped: number;
+  /** What it is when it is written, but for the numbers in it. */
+  readonly bytes: number;
 }
 
-export const EMPTY_BOX: SignalBox = { bare: 0, ids: '', kept: [], dropped: 0 };
+export const EMPTY_BOX: SignalBox = { bare: 0, ids: '', kept: [], dropped: 0, bytes: 0 };
 
 /** How many signals came. */
 export const signalsIn = ({ bare, ids }: SignalBox): number => bare + ids.length / ID_BYTES;
@@ -59,17 +60,24 @@ export const signalsIn = ({ bare, ids }: SignalBox): number => bare + ids.length
  * @param isKept whether what it says is kept
  */
 export function withSignal(box: SignalBox, signal: KeptSignal, isKept: boolean): SignalBox | undefined {
-  const { data } = signal;
   const isBare = isBareSignal(signal);
   const part = isBare ? '' : idPart(signal);
   if (!isBare && has(box.ids, part)) return undefined;
-  const counted = { ...box, bare: box.bare + (isBare ? 1 : 0), ids: box.ids + part };
+  const bytes = box.bytes + part.length;
+  const counted = { ...box, bare: box.bare + (isBare ? 1 : 0), ids: box.ids + part, bytes };
   if (!isKept) return counted;
-  const bytes = box.kept.reduce((sum, { data: earlier }) => sum + earlier.byteLength, data.byteLength);
-  return bytes > BOX_BYTES - counted.ids.length
+  const more = keptBytes(signal);
+  return bytes + more > limits.keptSignalsBytes
     ? { ...counted, dropped: box.dropped + 1 }
-    : { ...counted, kept: [...box.kept, signal] };
+    : { ...counted, kept: [...box.kept, signal], bytes: bytes + more };
 }
+
+const bytesOf = (ids: string, kept: readonly KeptSignal[]): number =>
+  kept.reduce((sum, signal) => sum + keptBytes(signal), ids.length);
+
+/** What a signal takes of a box. */
+const keptBytes = ({ id, child, data }: KeptSignal): number =>
+  data.byteLength + (child === undefined ? Buffer.byteLength(id) : Buffer.byteLength(child.queue) + child.pid.length);
 
 /** Whether the end of the child has counted. */
 export const hasCounted = ({ ids }: SignalBox, child: ChildName): boolean => has(ids, idPart({ id: '', child }));
@@ -82,11 +90,13 @@ export function merged(first: SignalBox, second: SignalBox): SignalBox {
     if (!has(first.ids, part)) ids += part;
   }
   const isNew = (signal: KeptSignal): boolean => isBareSignal(signal) || !has(first.ids, idPart(signal));
+  const kept = [...first.kept, ...second.kept.filter(isNew)];
   return {
     bare: first.bare + second.bare,
     ids,
-    kept: [...first.kept, ...second.kept.filter(isNew)],
+    kept,
     dropped: first.dropped + second.dropped,
+    bytes: bytesOf(ids, kept),
   };
 }
 
@@ -139,5 +149,5 @@ export function decodeBox(bytes: Uint8Array): SignalBox {
     // A copy: the bytes may be a view of a larger buffer.
     kept.push({ id, child, data: Buffer.from(latin1Of(from.blob()), 'latin1') });
   }
-  return { bare, ids, kept, dropped };
+  return { bare, ids, kept, dropped, bytes: bytesOf(ids, kept) };
 }

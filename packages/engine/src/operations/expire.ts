@@ -195,22 +195,20 @@ async function show(engineState: EngineState, queue: Queue, pids: readonly Pid[]
 /** Commits one atom. Returns how many of the PIDs are finished. */
 async function showSome(engineState: EngineState, queue: Queue, pids: readonly Pid[], now: Instant): Promise<number> {
   const { result } = await decide(engineState, queue.partition, (_now, reads): Attempt<Shown> => {
-    if (queue.dropped) return { kind: 'decided', result: { expired: 0, missed: 0, done: pids.length } };
+    if (queue.dropped) return { kind: 'decided', result: { expired: 0, done: pids.length } };
     const draft = new TaskDraft(new EngineView(engineState, now, reads));
     const shown = showIn(draft, engineState, queue, pids, now);
+    draft.writeBoxes(now);
     if (draft.needs.length > 0) return { kind: 'needs', needs: draft.needs };
     const { changes, created } = draft;
     return { kind: 'decided', result: shown, changes: changes.length === 0 ? undefined : { changes, created } };
   });
   engineState.counts.leasesExpired += result.expired;
-  engineState.counts.startsMissed += result.missed;
   return result.done;
 }
 
 interface Shown {
   readonly expired: number;
-  /** Number of tasks that have not started in time. */
-  readonly missed: number;
   /** Number of PIDs that are finished. */
   readonly done: number;
 }
@@ -219,7 +217,6 @@ function showIn(draft: TaskDraft, engineState: EngineState, queue: Queue, pids: 
   const dead: TaskMove[] = [];
   let deadBytes = 0;
   let leasesExpired = 0;
-  let missed = 0;
   let done = 0;
   for (const pid of pids) {
     const task = draft.find(queue, pid);
@@ -233,7 +230,6 @@ function showIn(draft: TaskDraft, engineState: EngineState, queue: Queue, pids: 
       } else {
         endCancelled(draft, queue, pid, task, reason, at, { now });
       }
-      missed++;
     } else if (task && visibility?.kind === 'hidden' && visibility.until <= now) {
       if (visibility.lease) {
         const after = afterFailedAttempt(
@@ -267,7 +263,7 @@ function showIn(draft: TaskDraft, engineState: EngineState, queue: Queue, pids: 
     done++;
   }
   moveAll(draft, dead, now);
-  return { expired: leasesExpired, missed, done };
+  return { expired: leasesExpired, done };
 }
 
 /** Whether the records of the queue are hidden for as long as they are kept. */

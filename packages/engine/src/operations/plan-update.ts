@@ -42,7 +42,7 @@ import {
 } from './attempts.ts';
 import { joinOrder } from './flows/order.ts';
 import { type HowEnded, settleEnds, tellParents } from './flows/settle-ends.ts';
-import { countSignal, keepSignal, OpenBoxes, waitingFor } from './flows/signal.ts';
+import { countSignal, keepSignal, waitingFor } from './flows/signal.ts';
 import { itemsByKey } from './keys/items-by-key.ts';
 import { fromDeadLetters, toDeadLetters, toQueue } from './moves.ts';
 import { isKeptOut, keepEndMs } from './records/keep-out.ts';
@@ -78,7 +78,7 @@ export class UpdatePlanner {
   readonly released: UpdateOutcome['released'][number][] = [];
   /** Bytes of the long PIDs that were assigned. */
   assignedBytes = 0;
-  /** Bytes of boxes that were written before this update. */
+  /** Bytes of the boxes that the updates before this one write. */
   #boxBytesBefore = 0;
   readonly #view: UpdateView;
   readonly #draft: TaskDraft;
@@ -90,6 +90,8 @@ export class UpdatePlanner {
   #refused: RefusedItem[] = [];
   /** Tasks that change their queue. They are moved last, so that all other items find their tasks unchanged. */
   #moves: TaskMove[] = [];
+  /** Children that count as completed, because they are kept out. Their parents may be enqueued behind them. */
+  #keptOut: { readonly item: EnqueueItem; readonly index: number; readonly pid: Pid }[] = [];
   /** Queues in which tasks of this update must first be moved to their dead-letter queues. */
   readonly #due = new Set<Queue>();
 
@@ -114,6 +116,7 @@ export class UpdatePlanner {
     this.#byKey = itemsByKey(this.#command, start, end, this.#draft);
     if (this.#refused.length > 0) this.#refused = [];
     if (this.#moves.length > 0) this.#moves = [];
+    if (this.#keptOut.length > 0) this.#keptOut = [];
     // Loops without closures: there may be many updates of one item.
     const { enqueue, dequeue, renew, release } = this.#command;
     for (let at = start.dequeue; at < end.dequeue; at++) this.#dequeue(itemAt(dequeue, at), at - start.dequeue);
@@ -128,6 +131,7 @@ export class UpdatePlanner {
     for (let at = start.enqueue; at < end.enqueue; at++) {
       this.enqueued.push(this.#enqueue(itemAt(enqueue, at), at - start.enqueue));
     }
+    if (this.#keptOut.length > 0) this.#countKeptOut();
     if (this.#draft.hasEnds) settleEnds(this.#draft, this.#view.now);
 
     if (this.#draft.needs.length > 0) return NEEDS;
@@ -343,15 +347,8 @@ export class UpdatePlanner {
     const { now } = this.#view;
     if (isKeptOut(this.#draft, queue, item, now)) {
       this.#draft.uncreate(queues);
-      const { parents } = item.links ?? NO_LINKS;
-      const kept = { pid, result: EnqueueResult.ENQUEUE_RESULT_KEPT_OUT, leased: false };
-      if (this.#writesTooMuch) return kept;
-      const child = { parents, queue: item.queue.name, pid, key: item.key };
-      const boxes = new OpenBoxes();
-      tellParents(this.#draft, item.queue.group, child, COMPLETED, now, boxes);
-      boxes.write(this.#draft, now);
-      this.#noteBoxes(item, index);
-      return kept;
+      if (item.links !== undefined) this.#keptOut.push({ item, index, pid });
+      return { pid, result: EnqueueResult.ENQUEUE_RESULT_KEPT_OUT, leased: false };
     }
     const dueAt = (now + (delayOf(item, now) ?? 0)) as Instant;
     let state = newState(item, now, dueAt);
@@ -359,6 +356,16 @@ export class UpdatePlanner {
     if (item.waitFor !== undefined) state = waitingFor(this.#draft, queue, pid, state, item.waitFor, now);
     this.#draft.add(queue, pid, state, item.data);
     return { pid, result: created, leased: false };
+  }
+
+  #countKeptOut(): void {
+    for (const { item, index, pid } of this.#keptOut) {
+      if (this.#writesTooMuch) return;
+      const { queue, key, links } = item;
+      const child = { parents: (links ?? NO_LINKS).parents, queue: queue.name, pid, key };
+      tellParents(this.#draft, queue.group, child, COMPLETED, this.#view.now);
+      this.#noteBoxes(item, index);
+    }
   }
 
   /** Refuses the first task with which the PIDs that the node tells would be too many bytes for a reply. */
@@ -375,7 +382,7 @@ export class UpdatePlanner {
     return this.#draft.boxBytes - this.#boxBytesBefore > limits.signalRewriteBytes;
   }
 
-  /** Refuses the signal with which the update would write too much: what has come for a task is written whole. */
+  /** Refuses the item with which the update would write too much: what has come for a task is written whole. */
   #noteBoxes(item: EnqueueItem, index: number): void {
     if (this.#writesTooMuch) this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, item, 'REQUEST_TOO_LARGE');
   }

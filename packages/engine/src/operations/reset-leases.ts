@@ -71,6 +71,7 @@ async function resetSome(engineState: EngineState, queue: Queue, pids: readonly 
     }
     const result = draft.changes.filter(({ queue: { isReserved } }) => !isReserved).length;
     settleEnds(draft, now);
+    draft.writeBoxes(now);
     const { needs, changes, created } = draft;
     if (needs.length > 0) return { kind: 'needs', needs };
     return { kind: 'decided', result, changes: changes.length === 0 ? undefined : { changes, created } };

@@ -33,6 +33,14 @@ describe('a task that must start by an instant', () => {
     expect(await h.counts(QUEUE)).toMatchObject({ available: 0, leased: 2 });
   });
 
+  test('is counted if it has ended within its update', async () => {
+    await using h = await engineHarness();
+    const item = { queue: QUEUE, pid: 'p' };
+    await h.update({ enqueue: [{ ...item, startBy: h.clock.now() - 1 }, item] });
+    expect(pidsOf(await h.lease(QUEUE))).toEqual(['p']);
+    expect(h.engine.figures()).toMatchObject({ startsMissed: 1, tasksEnqueued: 2, tasksLeased: 1 });
+  });
+
   test('ends without a look, and those who wait for it learn why', async () => {
     await using h = await engineHarness();
     await add(h);

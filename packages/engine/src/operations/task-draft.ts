@@ -3,13 +3,14 @@ import { deadLetterPid } from '../domain/dead-letter-queues.ts';
 import type { Instant, Pid } from '../domain/ids.ts';
 import { childOf, childPid, encodeChild, keyOf, pidIn, pointerData, pointerPid } from '../domain/key-pointer.ts';
 import type { ChildEnd } from '../domain/signal-box.ts';
-import { NO_LINKS, type TaskState } from '../domain/task.ts';
+import { NO_HISTORY, NO_LINKS, type TaskParent, type TaskState } from '../domain/task.ts';
 import type { Need } from '../pending/reads.ts';
 import type { PlannedChange } from '../planned-atom.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Knowledge, Queue } from '../queues/queue.ts';
 import { keyRecords } from '../records/record-store.ts';
 import { NO_TOKEN, recordState } from './attempts.ts';
+import { OpenBoxes } from './flows/open-boxes.ts';
 
 /** The state that a draft reads. */
 export interface DraftView {
@@ -52,6 +53,7 @@ export interface DraftMark {
   readonly created: number;
   readonly latest: LargestPid | undefined;
   readonly overwritten: number;
+  readonly boxes: number;
 }
 
 /** The largest PID added to a queue. */
@@ -73,8 +75,8 @@ export class TaskDraft {
   usage: { changes: number; tasks: number; bytes: number } | undefined;
   /** As `usage`, for the check of backlogs: what they add to the waiting tasks of each queue with a largest backlog. */
   waiting: { changes: number; readonly more: Map<Queue, number> } | undefined;
-  /** Bytes of boxes of signals that were written, also if that was rolled back. */
-  boxBytes = 0;
+  /** Undefined: none was asked for. */
+  #boxes: OpenBoxes | undefined;
   readonly #view: DraftView;
   /**
    * Tasks after the first `#indexed` changes; undefined: removed. Built on demand, because most updates do not need it.
@@ -97,11 +99,29 @@ export class TaskDraft {
       created: this.created.length,
       latest: this.#latest,
       overwritten: this.#overwritten.length,
+      boxes: this.#boxes?.changes ?? 0,
     };
   }
 
+  /** The boxes of signals that it has changed. */
+  get boxes(): OpenBoxes {
+    this.#boxes ??= new OpenBoxes();
+    return this.#boxes;
+  }
+
+  /** What they are when they are written, in bytes, also for changes that were rolled back. */
+  get boxBytes(): number {
+    return this.#boxes?.bytes ?? 0;
+  }
+
+  /** Writes the boxes. Call it behind the last change, and look at `needs` only then. */
+  writeBoxes(now: Instant): void {
+    this.#boxes?.write(this, now);
+  }
+
   /** Drops what came after the mark, except the needs. Takes time in proportion to what it drops: a batch may do it often. */
-  rollBack({ changes, created, latest, overwritten }: DraftMark): void {
+  rollBack({ changes, created, latest, overwritten, boxes }: DraftMark): void {
+    this.#boxes?.rollBack(boxes);
     this.uncreate(created);
     this.#ends = undefined;
     while (this.changes.length > changes) {
@@ -320,12 +340,13 @@ export class TaskDraft {
    * whose attempt ended first has the PID, whatever the order in which the searches find them. So it may have to take the PID
    * from another one. No request has seen that one since: each request finds all attempts that have ended before it.
    */
-  #bury(target: Queue, { arrival, after }: TaskMove, payload: Uint8Array | undefined): void {
+  #bury(target: Queue, { arrival, after, task }: TaskMove, payload: Uint8Array | undefined): void {
     let place = arrival;
     let letter = after;
     let data = payload ?? EMPTY;
     for (let there = this.find(target, place); there !== undefined; there = this.find(target, place)) {
       if (isSameLetter(letter, place, there.state)) {
+        this.#noteReplaced(target, place, there.state, task);
         this.change(target, place, there, withTimeOf(letter, there.state), data);
         return;
       }
@@ -339,6 +360,17 @@ export class TaskDraft {
       place = deadLetterPid(place, letter.history?.origin?.queue ?? '');
     }
     this.add(target, place, letter, data);
+  }
+
+  /** Parents that wait for a dead letter hear that it is gone, unless the task of the one in its place has them, too. */
+  #noteReplaced(queue: Queue, pid: Pid, state: TaskState, by: CachedTask): void {
+    const links = state.history?.links ?? NO_LINKS;
+    const others = by.state.history?.links?.parents ?? [];
+    const parents = links.parents.filter((parent) => !others.some((other) => isSameParent(parent, other)));
+    if (parents.length === 0) return;
+    const history = { ...(state.history ?? NO_HISTORY), links: { ...links, parents } };
+    const reason = 'another task with its PID has failed since';
+    this.noteEnd({ queue, pid, state: { ...state, history }, end: 'removed', result: undefined, reason });
   }
 
   /** The payload of a task that the draft has not changed, if it was fetched. */
@@ -378,6 +410,9 @@ export class TaskDraft {
     this.#tasks?.get(queue)?.set(change.pid, known);
   }
 }
+
+const isSameParent = (a: TaskParent, b: TaskParent): boolean =>
+  a.queue === b.queue && a.pid === b.pid && a.key === b.key;
 
 /** Whether a task at this PID of a dead-letter queue is an earlier dead letter of the same task. */
 function isSameLetter(letter: TaskState, place: Pid, there: TaskState): boolean {

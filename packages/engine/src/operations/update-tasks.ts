@@ -14,6 +14,7 @@ import { expandPublishes, type PublishRules } from '../topics/expand-publishes.t
 import { capBacklogs, dropOldest, readHead } from './backlog.ts';
 import { type Attempt, type Changes, type Decided, decide, decideNow } from './decide.ts';
 import { DueSearches, showAllDue } from './expire.ts';
+import { beforeNewWaits } from './keys/sweep-keys.ts';
 import { objectionByLimits } from './limits.ts';
 import { type BatchPlan, planBatch } from './plan-batch.ts';
 
@@ -111,6 +112,9 @@ function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): A
   const batch = expansion?.batch ?? update.batch;
   const sources = sourcesOf(engineState, batch, learnt.asked);
   if (sources.length > 0) return { kind: 'waits', wait: () => askForDead(engineState, sources, learnt) };
+  const tell = engineState.mayHaveDeleted ? beforeNewWaits(engineState, batch.group) : undefined;
+  if (tell !== undefined && batch.enqueue.some(({ waitFor }) => waitFor !== undefined))
+    return { kind: 'waits', wait: tell };
   if (request !== undefined) {
     const known = engineState.requests.lookUp(request, now);
     const seen = known.kind === 'unknown' ? learnt.request : known;
@@ -131,6 +135,7 @@ function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): A
   if (plan.kind === 'due') return { kind: 'waits', wait: () => learnt.searches.show(engineState, plan.queues) };
   const missing = dropOldest(plan.draft, now, learnt.refills);
   if (missing !== undefined) return { kind: 'waits', wait: () => readHead(engineState, missing, learnt.refills) };
+  plan.draft.writeBoxes(now);
   const { needs } = plan.draft;
   if (needs.length > 0) return { kind: 'needs', needs };
   const outcome = expansion?.fold(plan.outcome) ?? plan.outcome;

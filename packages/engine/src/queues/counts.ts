@@ -1,5 +1,5 @@
 import type { Instant } from '../domain/ids.ts';
-import { endsBy, isLeased } from '../domain/task.ts';
+import { endsBy, isLeased, isTooLate } from '../domain/task.ts';
 import type { PlannedChange } from '../planned-atom.ts';
 import { Durations } from './durations.ts';
 import { QueueRates } from './rates.ts';
@@ -10,6 +10,7 @@ export class Counts {
   tasksLeased = 0;
   tasksCompleted = 0;
   leasesExpired = 0;
+  /** Tasks that have not started, or got their signals, in time. */
   startsMissed = 0;
   tasksDeadLettered = 0;
   /** New and waiting tasks that went because as many waited as may. */
@@ -68,6 +69,7 @@ export function countChange(counts: Counts, { queue, change, failure, isDropped 
     }
   }
   if (isDropped) counts.tasksDropped++;
+  else if (change.kind === 'dequeue' && !change.completed && isTooLate(change.before, now)) counts.startsMissed++;
   if (failure === undefined) return;
   if (failure === 'interrupted') {
     counts.attemptsInterrupted++;

@@ -163,6 +163,7 @@ export class ScheduleDraft {
     if (this.#due.size > 0) return { kind: 'waits', wait: () => this.#searches.show(this.#engineState, this.#due) };
     const head = dropOldest(this.#draft, this.#view.now, this.#refills);
     if (head !== undefined) return { kind: 'waits', wait: () => readHead(this.#engineState, head, this.#refills) };
+    this.#draft.writeBoxes(this.#view.now);
     const dropping = this.missing();
     if (dropping !== undefined) return dropping;
     return { kind: 'decided', result, changes: changes.length === 0 ? undefined : { changes, created } };

@@ -50,7 +50,7 @@ const counters: readonly (readonly [name: string, help: string, of: (figures: En
   ],
   [
     'starts_missed_total',
-    'Tasks that ended because no worker had leased them by the instant by which they had to start.',
+    'Tasks that ended because no worker had leased them by the instant by which they had to start, or because they had waited in vain.',
     (figures) => figures.startsMissed,
   ],
   [

@@ -14,6 +14,7 @@ import { Worker } from '../../worker/worker.ts';
 import type {
   AnyHandler,
   AnyWorkerOptions,
+  BatchHandled,
   BatchHandler,
   BatchWorkerOptions,
   Handler,
@@ -142,8 +143,9 @@ export class SpreadQueue<T, In = T> {
    * A worker for the tasks of all targets: one worker for each client of the targets, each with these options. So the
    * `concurrency` is that of each client.
    */
+  // The order is that of `client.worker`.
+  worker<R extends BatchHandled>(handler: BatchHandler<T, R>, options: BatchWorkerOptions<T>): SpreadWorker<T>;
   worker(handler: Handler<T>, options?: WorkerOptions<T>): SpreadWorker<T>;
-  worker(handler: BatchHandler<T>, options: BatchWorkerOptions<T>): SpreadWorker<T>;
   worker(handler: AnyHandler<T>, options: AnyWorkerOptions<T> = {}): SpreadWorker<T> {
     assertKnown('worker', options, workerNames);
     const queues = this.#targets.map(({ queue }) => queue);

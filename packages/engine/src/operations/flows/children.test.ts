@@ -193,6 +193,57 @@ describe.each(['in memory', 'after a crash'])('a parent, %s', (where) => {
     expect((await seen(h))?.state?.history?.waits?.signals).toBe(1);
   });
 
+  test('fails if the dead letter of a child that it waits for makes room for one with other parents', async () => {
+    await using h = await engineHarness();
+    const other = { queue: PARENTS, pid: 'q' };
+    const fail = async (parents: EnqueueSpec['parents']) => {
+      await h.update({ enqueue: [{ ...item('a'), ...(parents && { parents }), orderKey: 'k' }] });
+      const [a] = await h.lease(QUEUE, { max: 1 });
+      await h.update({ release: [{ ...item('a'), token: a?.token, error: 'no', deadLetter: true }] });
+      await restart(h);
+    };
+    const both = ['p', 'q'].map((pid) => ({ queue: PARENTS, pid, onFailure: 'retry' as const }));
+    await h.update({ enqueue: ['p', 'q'].map((pid) => ({ queue: PARENTS, pid, waitFor: 1 })) });
+    await fail(both);
+    await fail([{ ...other, onFailure: 'retry' }]);
+    await h.clock.advance(2_000);
+    expect(await errorOf(h)).toContain('was removed, g#children a: another task with its PID has failed since');
+    expect((await seen(h, PARENTS, 'q'))?.state?.history?.waits?.signals).toBe(1);
+    await fail(undefined);
+    await h.clock.advance(2_000);
+    expect(await seen(h, `${PARENTS}.dead`, 'q')).toMatchObject({ state: { history: { failures: [{}] } } });
+  });
+
+  test('of a new flow does not hear of the children of a deleted queue with the same PIDs', async () => {
+    await using h = await engineHarness();
+    await setUp(h, ['a', 'b']);
+    await h.update({ dequeue: [{ queue: PARENTS, pid: 'p' }] });
+    await h.engine.deleteQueue(parseQueueName(QUEUE));
+    await restart(h);
+    await setUp(h, ['a', 'b']);
+    await h.clock.advance(2_000);
+    expect((await seen(h))?.state?.history?.waits).toMatchObject({ signals: 2, timeout: undefined });
+    await h.engine.deleteQueue(parseQueueName(QUEUE));
+    await h.clock.advance(2_000);
+    expect(await errorOf(h)).toContain('its queue was deleted');
+  });
+
+  test('hears of a child that is kept out, also if it is enqueued behind it', async () => {
+    await using h = await engineHarness();
+    await putSettings(h.engine, QUEUE, { keepOutMs: 60_000 });
+    await h.enqueue(QUEUE, ['a']);
+    const [a] = await h.lease(QUEUE);
+    await h.update({ dequeue: [{ ...item('a'), token: a?.token }] });
+    await restart(h);
+    await h.update({
+      enqueue: [
+        { ...item('a'), parent: { queue: PARENTS, pid: 'p' } },
+        { queue: PARENTS, pid: 'p', waitFor: 1 },
+      ],
+    });
+    expect(await leaseParents(h)).toEqual(['p']);
+  });
+
   test('is told by its key', async () => {
     await using h = await engineHarness();
     await h.update({

@@ -44,8 +44,10 @@ export function leaveOrder(
   ended: EndedInQueue,
   now: Instant,
 ): readonly Pid[] {
-  const orderKey = ended.get(pid)?.history?.links?.orderKey;
-  if (orderKey === undefined) return [];
+  const history = ended.get(pid)?.history;
+  const orderKey = history?.links?.orderKey;
+  // A dead letter is in no order.
+  if (orderKey === undefined || history?.origin !== undefined) return [];
   const taken: Pid[] = [pid];
   const neighbour = (side: 'before' | 'after'): Pid | undefined => {
     let next = ended.get(pid)?.history?.links?.[side];

@@ -6,7 +6,7 @@ import { isTooLate, type TaskParent, type TaskState } from '../../domain/task.ts
 import type { Queue } from '../../queues/queue.ts';
 import type { NotedEnd, TaskDraft } from '../task-draft.ts';
 import { leaveOrder } from './order.ts';
-import { awaited, boxOf, countSignal, OpenBoxes, removeBox } from './signal.ts';
+import { awaited, boxOf, countSignal, removeBox } from './signal.ts';
 import { withWaits } from './waiting.ts';
 
 const EMPTY = new Uint8Array(0);
@@ -30,13 +30,11 @@ export function settleEnds(draft: TaskDraft, now: Instant): void {
     const left = new Set(ended.keys());
     for (const pid of left) for (const taken of leaveOrder(draft, queue, pid, ended, now)) left.delete(taken);
   }
-  const boxes = new OpenBoxes();
   for (const { queue, pid, state, ...how } of ends) {
     const { name } = queue.ledger;
     const child = childOf(name.name, pid, state);
-    if (child !== undefined) tellParents(draft, name.group, child, how, now, boxes, hasEnded);
+    if (child !== undefined) tellParents(draft, name.group, child, how, now, hasEnded);
   }
-  boxes.write(draft, now);
 }
 
 /** How a child has ended. */
@@ -44,7 +42,6 @@ export type HowEnded = Pick<NotedEnd, 'end' | 'result' | 'reason'>;
 
 /**
  * Tells its parents of the end of a child.
- * @param boxes what the parents have heard in this step. The caller writes them behind the last child
  * @param hasEnded whether a task has ended in the same update
  */
 export function tellParents(
@@ -53,10 +50,9 @@ export function tellParents(
   child: Child,
   how: HowEnded,
   now: Instant,
-  boxes: OpenBoxes,
   hasEnded: (queue: Queue, pid: Pid) => boolean = () => false,
 ): void {
-  for (const parent of child.parents) tellParent(draft, group, parent, child, how, now, boxes, hasEnded);
+  for (const parent of child.parents) tellParent(draft, group, parent, child, how, now, hasEnded);
 }
 
 /**
@@ -70,7 +66,6 @@ function tellParent(
   child: Child,
   { end, result, reason }: HowEnded,
   now: Instant,
-  boxes: OpenBoxes,
   hasEnded: (queue: Queue, pid: Pid) => boolean,
 ): void {
   // The dead letter still knows its parent.
@@ -81,17 +76,17 @@ function tellParent(
   if (pid === undefined || hasEnded(queue, pid)) return;
   const task = draft.find(queue, pid);
   // A parent that has waited too long is gone, even if no search has noticed that yet.
-  if (task === undefined || awaited(task.state) === 0 || isTooLate(task.state, now)) return;
+  if (task === undefined || awaited(task.state, now) === 0 || isTooLate(task.state, now)) return;
   if (end === 'completed' || parent.onFailure === 'continue') {
     const { queue: childQueue, pid: childPid, key } = child;
     const signal = { id: '', child: { queue: childQueue, pid: childPid, key, end }, data: result ?? EMPTY };
-    countSignal(draft, { queue, pid, task }, signal, now, boxes);
+    countSignal(draft, { queue, pid, task }, signal, now);
     return;
   }
   const waits = task.state.history?.waits;
   if (waits === undefined) return;
   // An end counts once: what becomes of the child later does not matter.
-  const box = boxes.get(queue, pid) ?? (waits.box ? boxOf(draft, queue, pid) : undefined);
+  const box = waits.box ? boxOf(draft, queue, pid) : undefined;
   if (draft.needs.length > 0 || (box !== undefined && hasCounted(box, child))) return;
   const why = failureOf({ group, name: child.queue }, child, end, reason);
   const timeout = { at: now, action: 'dead-letter' as const, reason: why };

@@ -2,6 +2,7 @@ import { EnqueueMode, EnqueueResult, limits, parseQueueName } from '@taskmaster/
 import { describe, expect, test } from 'vitest';
 import type { PeekCommand } from '../../domain/commands.ts';
 import type { Pid } from '../../domain/ids.ts';
+import { Refusal } from '../../domain/refusal.ts';
 import { Family } from '../../ports/store.ts';
 import { type EngineHarness, type EnqueueSpec, engineHarness, pidsOf } from '../../testing/engine-harness.ts';
 
@@ -268,23 +269,93 @@ test('a task that waits keeps its place, and the latest data', async () => {
 
 test('an update whose signals would write too much is refused', async () => {
   await using h = await engineHarness();
-  await add(h, 'p', { waitFor: limits.signals });
-  const enqueue = Array.from({ length: limits.signals }, (_, at) => ({
-    queue: QUEUE,
-    mode: SIGNAL,
-    pid: 'p',
-    signalId: `s${at}`,
-  }));
+  const data = 'x'.repeat(limits.signalBytes);
+  const pids = Array.from({ length: 200 }, (_, at) => `p${at}`);
+  const signals = (pid: string, ids: readonly string[], text: string) =>
+    ids.map((signalId) => ({ queue: QUEUE, mode: SIGNAL, pid, signalId, data: text }));
+  for (const pid of pids) {
+    await h.update({ enqueue: [{ queue: QUEUE, pid, waitFor: 5 }, ...signals(pid, ['a', 'b', 'c'], data)] });
+  }
+  const enqueue = pids.flatMap((pid) => signals(pid, ['d'], ''));
   const [refused] = await h.update({ enqueue }).then(
     () => [],
     (error: { items: readonly { index: number; reason: string }[] }) => error.items,
   );
   expect(refused).toMatchObject({ reason: 'REQUEST_TOO_LARGE' });
-  // Each signal writes all ids so far, of 8 bytes each.
-  expect(refused?.index).toBeCloseTo(Math.sqrt(limits.signalRewriteBytes / 4), -2);
-  expect((await seen(h, 'p'))?.state?.history?.waits?.signals).toBe(limits.signals);
-  await h.update({ enqueue: enqueue.slice(0, 1_000) });
-  expect((await seen(h, 'p'))?.state?.history?.waits?.signals).toBe(limits.signals - 1_000);
+  expect(refused?.index).toBe(Math.floor(limits.signalRewriteBytes / (3 * limits.signalBytes)));
+  expect((await seen(h, 'p0'))?.state?.history?.waits?.signals).toBe(2);
+  await h.update({ enqueue: enqueue.slice(0, 100) });
+  expect((await seen(h, 'p0'))?.state?.history?.waits?.signals).toBe(1);
+});
+
+test('signals of one batch write once what their task keeps, and those of refused updates nothing', async () => {
+  await using h = await engineHarness();
+  await add(h, 'p', { waitFor: 500 });
+  const signals = Array.from({ length: 200 }, (_, at) => ({
+    enqueue: [{ queue: QUEUE, pid: 'p', mode: SIGNAL, signalId: `s${at}`, data: `${at}`.padEnd(1_000) }],
+    ...(at % 10 === 0 && { dequeue: [{ queue: QUEUE, pid: 'none' }] }),
+  }));
+  const before = h.engine.figures().commitBytes;
+  const outcomes = await h.batch(signals);
+  expect(outcomes.filter((outcome) => outcome instanceof Refusal)).toHaveLength(20);
+  expect(h.engine.figures().commitBytes - before).toBeLessThan(1024 * 1024);
+  await h.crash();
+  expect((await seen(h, 'p'))?.state?.history?.waits?.signals).toBe(320);
+  expect((await signalsOf(h, 'p'))?.map(([id]) => id)).toEqual(
+    Array.from({ length: 200 }, (_, at) => `s${at}`).filter((_, at) => at % 10 !== 0),
+  );
+});
+
+test('early signals of one batch, their task and its end are one after the other', async () => {
+  await using h = await engineHarness();
+  const early = (signalId: string) => ({
+    enqueue: [{ queue: QUEUE, pid: 'p', mode: SIGNAL, signalId, data: signalId }],
+  });
+  await h.batch([
+    early('a'),
+    early('b'),
+    { enqueue: [{ queue: QUEUE, pid: 'p', waitFor: 4 }] },
+    early('a'),
+    early('c'),
+  ]);
+  expect((await seen(h, 'p'))?.state?.history?.waits?.signals).toBe(1);
+  expect((await signalsOf(h, 'p'))?.map(([id]) => id)).toEqual(['a', 'b', 'c']);
+  await h.batch([early('d'), { dequeue: [{ queue: QUEUE, pid: 'p' }] }, early('e')]);
+  await h.crash();
+  await add(h, 'p', { waitFor: 4 });
+  expect((await signalsOf(h, 'p'))?.map(([id]) => id)).toEqual(['e']);
+  await h.update({ dequeue: [{ queue: QUEUE, pid: 'p' }] });
+  await h.clock.advance(1_000);
+  expect(h.taskRows()).toBe(0);
+});
+
+test('names of children and ids of signals are a part of what is kept', async () => {
+  await using h = await engineHarness();
+  await add(h, 'p', { waitFor: { signals: 200, collect: true } });
+  const parent = { queue: QUEUE, pid: 'p', onFailure: 'continue' as const };
+  const pids = Array.from({ length: 100 }, (_, at) => `${at}`.padEnd(limits.pidBytes, 'x'));
+  await h.update({ enqueue: pids.map((pid) => ({ queue: 'g#c', pid, parent })) });
+  await h.update({ dequeue: pids.map((pid) => ({ queue: 'g#c', pid })) });
+  const box = (await seen(h, 'p'))?.signals;
+  expect([box?.kept.length, box?.dropped]).toEqual([63, 37]);
+  expect((await seen(h, 'p'))?.state?.history?.waits?.signals).toBe(100);
+});
+
+test('a task whose wait is over runs, whatever comes before a search notices that', async () => {
+  await using h = await engineHarness();
+  const parent = { queue: QUEUE, pid: 'p' };
+  await h.update({
+    enqueue: [
+      { queue: QUEUE, pid: 'p', waitFor: { signals: 2, timeoutMs: 10_000, action: 'run' } },
+      { queue: 'g#c', pid: 'a', parent },
+    ],
+  });
+  await h.clock.advance(10_000);
+  expect((await h.engine.figures()).startsMissed).toBe(0);
+  expect(await signal(h, 'p', { signalId: 'late', data: 'late' })).toBe(COLLAPSED);
+  await h.update({ dequeue: [{ queue: 'g#c', pid: 'a', cancel: 'no' }] });
+  expect(await lease(h)).toEqual(['p']);
+  expect(await signalsOf(h, 'p')).toBeUndefined();
 });
 
 test('the ends of many children in one update write once what their parent keeps', async () => {

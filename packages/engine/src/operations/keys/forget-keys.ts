@@ -8,7 +8,6 @@ import type { Queue } from '../../queues/queue.ts';
 import { keyRecords } from '../../records/record-store.ts';
 import { type Attempt, decide } from '../decide.ts';
 import { type HowEnded, tellParents } from '../flows/settle-ends.ts';
-import { OpenBoxes } from '../flows/signal.ts';
 import { TaskDraft } from '../task-draft.ts';
 
 const POINTERS_PER_ATOM = 1000;
@@ -29,9 +28,8 @@ export async function forgetKeys(engineState: EngineState, keys: Queue, queueId:
     gte = `${last.key}\0` as Key;
     const { durable } = await decide(engineState, keys.partition, (now, reads): Attempt<undefined> => {
       const draft = new TaskDraft(new EngineView(engineState, now, reads));
-      const boxes = new OpenBoxes();
-      for (const { key } of rows) forget(draft, keys.ledger.name.group, pidOfTaskKey(key), now, boxes);
-      boxes.write(draft, now);
+      for (const { key } of rows) forget(draft, keys.ledger.name.group, pidOfTaskKey(key), now);
+      draft.writeBoxes(now);
       const { needs, changes } = draft;
       if (needs.length > 0) return { kind: 'needs', needs };
       return { kind: 'decided', result: undefined, changes: changes.length === 0 ? undefined : { changes } };
@@ -41,12 +39,12 @@ export async function forgetKeys(engineState: EngineState, keys: Queue, queueId:
 }
 
 /** Removes a record of a deleted queue. If it is that of a child, its parents hear that it is gone. */
-function forget(draft: TaskDraft, group: string, pid: Pid, now: Instant, boxes: OpenBoxes): void {
+function forget(draft: TaskDraft, group: string, pid: Pid, now: Instant): void {
   const record = keyRecords.find(draft, group, pid);
   if (record === undefined) return;
   const data = isChildPid(pid) ? keyRecords.dataOf(draft, record) : undefined;
   draft.remove(record.queue, pid, record.task, 'moved');
-  if (data !== undefined) tellParents(draft, group, decodeChild(data), DELETED, now, boxes);
+  if (data !== undefined) tellParents(draft, group, decodeChild(data), DELETED, now);
 }
 
 const DELETED: HowEnded = { end: 'removed', result: undefined, reason: 'its queue was deleted' };

@@ -1,22 +1,15 @@
-import type { QueueId } from '../../domain/ids.ts';
 import { Refusal } from '../../domain/refusal.ts';
-import type { EngineState } from '../../engine-state.ts';
+import type { DeletedQueue, EngineState } from '../../engine-state.ts';
 import type { Queue } from '../../queues/queue.ts';
 import { keyRecords } from '../../records/record-store.ts';
 import type { Sweep } from '../../sweeper.ts';
 import { isExpected } from '../expire.ts';
 import { deletedWithKeys, forgetKeys } from './forget-keys.ts';
 
-/** A deleted queue whose keys may be left. */
-export interface DeletedQueue {
-  readonly group: string;
-  readonly queueId: QueueId;
-}
-
 /** Removes the keys of deleted queues: of those in `deleted`, and of those that were deleted before a start or a move. */
-export const sweepKeys = (deleted: Set<DeletedQueue>): Sweep<DeletedQueue | Queue> => ({
+export const sweepKeys: Sweep<DeletedQueue | Queue> = {
   everyMs: 500,
-  *due({ adoptedKeys, holdings, table }) {
+  *due({ adoptedKeys, deleted, holdings, table }) {
     for (const one of deleted) {
       const keys = table.get(keyRecords.of(one.group));
       // Without keys here, the node that holds the group now finds them itself.
@@ -25,13 +18,39 @@ export const sweepKeys = (deleted: Set<DeletedQueue>): Sweep<DeletedQueue | Queu
     }
     for (const keys of adoptedKeys) if (holdings.canCommit(keys.partition)) yield keys;
   },
-  async sweep(engineState, one, goesOn) {
-    await untilDamage('ledger' in one ? forgetAllDeleted(engineState, one, goesOn) : forgetDeleted(engineState, one));
-    if (!goesOn()) return;
-    if ('ledger' in one) engineState.adoptedKeys.delete(one);
-    else deleted.delete(one);
-  },
-});
+  sweep: forgetOne,
+};
+
+async function forgetOne(
+  engineState: EngineState,
+  one: DeletedQueue | Queue,
+  goesOn: () => boolean = () => true,
+): Promise<void> {
+  await untilDamage('ledger' in one ? forgetAllDeleted(engineState, one, goesOn) : forgetDeleted(engineState, one));
+  if (!goesOn()) return;
+  if ('ledger' in one) engineState.adoptedKeys.delete(one);
+  else engineState.deleted.delete(one);
+}
+
+/** Deleted queues of a group whose children have ended, and whose parents may not have heard of it. */
+function* untold({ adoptedKeys, deleted, table }: EngineState, group: string): Generator<DeletedQueue | Queue> {
+  for (const one of deleted) if (one.group === group) yield one;
+  if (adoptedKeys.size === 0) return;
+  const keys = table.get(keyRecords.of(group));
+  if (keys !== undefined && adoptedKeys.has(keys)) yield keys;
+}
+
+/**
+ * Tells the parents of the tasks of deleted queues before a new task waits, which may have the PID of one of them. Undefined: all
+ * have heard.
+ */
+export function beforeNewWaits(engineState: EngineState, group: string): (() => Promise<void>) | undefined {
+  const all = [...untold(engineState, group)];
+  if (all.length === 0) return undefined;
+  return async () => {
+    for (const one of all) await forgetOne(engineState, one);
+  };
+}
 
 async function forgetDeleted(engineState: EngineState, { group, queueId }: DeletedQueue): Promise<void> {
   const keys = engineState.table.get(keyRecords.of(group));

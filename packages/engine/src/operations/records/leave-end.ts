@@ -70,6 +70,8 @@ export function moveAll(
   for (const move of moves) noteDead(draft, move);
   settleEnds(draft, now);
   draft.move(moves, (target, pid, after) => joinOrder(draft, target, pid, after, now), taken);
+  // Dead letters may have replaced earlier ones.
+  if (draft.hasEnds) settleEnds(draft, now);
   if (draft.needs.length > 0) return;
   for (const { kind, queue, pid, after } of moves) {
     if (kind !== 'dead-letter') continue;
