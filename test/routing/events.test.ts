@@ -1,7 +1,9 @@
 import { connect, pidText } from '@taskmaster/client';
-import { EventKind, partitionOf, type ReadEventsRequest } from '@taskmaster/proto';
+import { EventKind, hashOfToken, partitionOf, type ReadEventsRequest } from '@taskmaster/proto';
 import { watchRoutedStreams } from '@taskmaster/proxy/testing';
-import { grpcClient } from '@taskmaster/server/testing';
+import { AccessTable } from '@taskmaster/server/access';
+import { IdentitySeal } from '@taskmaster/server/calls';
+import { accessOf, grpcClient } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 import { startTestCluster, type TestCluster } from './support/test-cluster.ts';
 
@@ -71,6 +73,26 @@ describe.each(['a proxy', 'a node that does not hold the queue'])('through %s', 
     expect(await reading).toEqual({ events: [], position: expect.stringMatching(/^\d+-\d+$/) });
   });
 });
+
+test.each([true, false])(
+  'a read that waits ends when its caller loses the right (over a stream: %s)',
+  async (useStream) => {
+    const tokens = [hashOfToken('tm_reader')];
+    const rules = (group: string) => ({
+      principals: [{ name: 'reader', tokens, rights: [{ groups: [group], allow: ['read'] as const }] }],
+    });
+    const access = accessOf(rules('*'));
+    const guard = { access, audit: { record: () => {} }, identities: new IdentitySeal(['a key for this test only']) };
+    await using cluster = await startTestCluster({ nodes: 2, guard });
+    const options = { token: 'tm_reader', insecure: true, useStream };
+    await using client = await connect({ endpoints: `127.0.0.1:${cluster.port}`, ...options });
+    const next = client.events(`${cluster.groupAt(1)}#q`).next();
+    await expect.poll(() => waitingAt(cluster)).toBe(1);
+    access.replace({ table: new AccessTable(rules('another')) });
+    await expect(next).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' });
+    await expect.poll(() => waitingAt(cluster)).toBe(0);
+  },
+);
 
 test('a group that begins anew on another node tells its readers that they may have missed something', async () => {
   await using cluster = await startTestCluster({ nodes: 2 });
