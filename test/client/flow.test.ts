@@ -42,6 +42,22 @@ describe('a flow', () => {
     ]);
   });
 
+  test('gives the results with the lease, unless they are too large for it', async () => {
+    const { client, a, b, transport } = setUp();
+    const results = ['small', 'x'.repeat(40_000), 'y'.repeat(40_000)];
+    for (const most of [1, 3]) {
+      const flow = client.flow();
+      for (let at = 0; at < most; at++) flow.add(`${at}`, a, 'x');
+      const after = Array.from({ length: most }, (_, at) => `${at}`);
+      await flow.add('last', b, 'x', { after, collect: true }).commit();
+      for (const [at, task] of (await a.lease({ max: 9 })).entries()) await task.complete({ result: results[at] });
+      const [last] = await b.lease();
+      expect((await last?.signals())?.map(({ data }) => data)).toEqual(results.slice(0, most));
+      expect(transport.arrived.getTasks).toHaveLength(most === 1 ? 0 : 1);
+      await last?.complete();
+    }
+  });
+
   test('goes on without a task that may fail, and ends with one that may not', async () => {
     for (const [onFailure, outcome] of [
       ['continue', 'completed'],

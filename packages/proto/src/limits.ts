@@ -135,6 +135,8 @@ export const limits = {
   parentsBytes: 8 * 1024,
   /** What a task keeps of its signals and the ends of its children, with their names and ids. */
   keptSignalsBytes: 256 * 1024,
+  /** What of this comes with a lease. Above it, a lease says that it is left out, and GetTasks shows it. */
+  leasedSignalsBytes: 64 * 1024,
   /** What signals of one update may write: all that a task keeps is written again, once. */
   signalRewriteBytes: 32 * 1024 * 1024,
   /** Id of a signal, in UTF-8. */

@@ -259,6 +259,7 @@ function leaseRequest<T>(
     maxBytes: options.maxBytes ?? 0,
     anyOrder,
     starts: options.starts && { now: options.starts.now, together: options.starts.together ?? 1 },
+    includeSignals: true,
   };
 }
 

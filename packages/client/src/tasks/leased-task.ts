@@ -1,4 +1,4 @@
-import { limits, type LeasedTask as WireTask } from '@taskmaster/proto';
+import { limits, type TaskSignal, type LeasedTask as WireTask } from '@taskmaster/proto';
 import { LEASE, type Lease } from '../leases/lease.ts';
 import type { Decoded } from '../values/codec.ts';
 import type { Duration } from '../values/duration.ts';
@@ -8,7 +8,7 @@ import { updateNames } from '../values/options.ts';
 import type { Pid } from '../values/pid.ts';
 import type { ClientContext } from './context.ts';
 import type { NewTask, TaskHeaders } from './new-task.ts';
-import { type ReadSignalsOptions, type ReceivedSignal, readSignals } from './signals.ts';
+import { type ReadSignalsOptions, type ReceivedSignal, readSignals, receivedSignals } from './signals.ts';
 import type { ResultOptions } from './task-result.ts';
 import { resultNames } from './task-result.ts';
 import { type ReleaseOptions, type ReleaseOutcome, releaseNames, Update, type UpdateOutcome } from './update.ts';
@@ -55,6 +55,8 @@ export class LeasedTask<T> {
   readonly #context: ClientContext;
   readonly #decoded: () => Decoded<T>;
   readonly #enqueuedUnixMs: number;
+  /** Undefined: the node must be asked. */
+  readonly #signals: readonly TaskSignal[] | undefined;
 
   /** Internal: use `queue.lease()`. */
   constructor(context: ClientContext, task: WireTask, lease: Lease, decoded: () => Decoded<T>) {
@@ -73,6 +75,7 @@ export class LeasedTask<T> {
     this.#context = context;
     this.#decoded = decoded;
     this.#enqueuedUnixMs = task.enqueuedUnixMs;
+    this.#signals = task.signals?.leftOut === false ? task.signals.signals : undefined;
   }
 
   /** Internal: the task learns at once that it was cancelled, until this is disposed of. */
@@ -107,11 +110,12 @@ export class LeasedTask<T> {
 
   /**
    * The signals that the task has got and that say something: the ends of its children, if it collects them, and signals with
-   * data. Asks the node.
+   * data. Up to 64 KiB of them came with the lease; otherwise it asks the node.
    * @throws InvalidDataError if data cannot be decoded.
    */
-  signals<R = unknown>(options: ReadSignalsOptions<R> = {}): Promise<readonly ReceivedSignal<R>[]> {
-    return readSignals(this.#context, this.queue, this.pid, options);
+  async signals<R = unknown>(options: ReadSignalsOptions<R> = {}): Promise<readonly ReceivedSignal<R>[]> {
+    if (this.#signals === undefined) return readSignals(this.#context, this.queue, this.pid, options);
+    return receivedSignals(this.#signals, options);
   }
 
   /**

@@ -70,14 +70,23 @@ export async function readSignals<R>(
   options: ReadSignalsOptions<R>,
 ): Promise<readonly ReceivedSignal<R>[]> {
   assertKnown('signals', options, readNames);
-  const { codec = jsonCodec as Codec<R> } = options;
   const { pid, key } = nameFields(task);
   const names = key === undefined ? { pids: [pid], keys: [] } : { pids: [], keys: [key] };
   const request = { queue, ...names, includeData: false, includeSignals: true };
   const tasks = await getInfos(context, request, options);
   const [info] = tasks;
   if (info === undefined) throw brokenReply('left out the task');
-  return info.signals.map((signal) => received(signal, codec));
+  return receivedSignals(info.signals, options);
+}
+
+/** Signals in a reply. @throws InvalidDataError if data cannot be decoded. */
+export function receivedSignals<R>(
+  signals: readonly WireSignal[],
+  options: ReadSignalsOptions<R>,
+): readonly ReceivedSignal<R>[] {
+  assertKnown('signals', options, readNames);
+  const { codec = jsonCodec as Codec<R> } = options;
+  return signals.map((signal) => received(signal, codec));
 }
 
 function received<R>({ id, queue, pid, completed, data }: WireSignal, codec: Codec<R>): ReceivedSignal<R> {

@@ -212,6 +212,8 @@ export interface LeaseCommand {
   readonly maxBytes: number;
   /** How the worker begins the tasks. Undefined: all have begun when they are leased. */
   readonly starts?: { readonly now: number; readonly together: number } | undefined;
+  /** Whether the tasks come with what they keep of the signals that came for them. */
+  readonly includeSignals?: boolean | undefined;
 }
 
 export interface LeasedTask {
@@ -237,7 +239,12 @@ export interface LeasedTask {
   readonly unbegun?: number | undefined;
   /** Its key, what it was given, and what earlier attempts have reported. Undefined: nothing. */
   readonly history: TaskHistory | undefined;
+  /** What came for it while it waited. Undefined: nothing, or it was not asked for. */
+  readonly signals?: LeasedSignals | undefined;
 }
+
+/** What came for a leased task, if it is not too much for a lease. */
+export type LeasedSignals = { readonly kind: 'all'; readonly box: SignalBox } | { readonly kind: 'left out' };
 
 export interface AwaitedTask {
   readonly queue: QueueName;

@@ -14,6 +14,7 @@ export type {
   EnqueueOutcome,
   GetCommand,
   LeaseCommand,
+  LeasedSignals,
   LeasedTask,
   LeasePattern,
   ListCommand,
@@ -57,7 +58,7 @@ export type {
   ScheduleView,
 } from './schedules/schedule-commands.ts';
 export { cronProblem, isTimeZone } from './schedules/schedule-rule.ts';
-export type { KeptSignal, SignalBox } from './signal-box.ts';
+export { type KeptSignal, shownBytes } from './signal-box.ts';
 export {
   DEAD_LETTER_SUFFIX,
   type Failure,

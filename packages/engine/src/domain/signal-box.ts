@@ -75,6 +75,13 @@ export function withSignal(box: SignalBox, signal: KeptSignal, isKept: boolean):
 const bytesOf = (ids: string, kept: readonly KeptSignal[]): number =>
   kept.reduce((sum, signal) => sum + keptBytes(signal), ids.length);
 
+/** Upper limit for what the kept signals of a task take of a reply. */
+export const shownBytes = (box: SignalBox, group: string): number =>
+  box.bytes + box.kept.length * (SHOWN_BYTES + Buffer.byteLength(group));
+
+/** Upper limit for the tags and the lengths of one of them, in bytes. */
+const SHOWN_BYTES = 32;
+
 /** What a signal takes of a box. */
 const keptBytes = ({ id, child, data }: KeptSignal): number =>
   data.byteLength + (child === undefined ? Buffer.byteLength(id) : Buffer.byteLength(child.queue) + child.pid.length);

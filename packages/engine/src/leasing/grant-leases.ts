@@ -1,5 +1,5 @@
 import type { AnswerRoom } from '../admission.ts';
-import type { LeaseCommand, LeasedTask } from '../domain/commands.ts';
+import type { LeaseCommand, LeasedSignals, LeasedTask } from '../domain/commands.ts';
 import { headerRoom, type Payload } from '../domain/headers.ts';
 import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
 import { taskKey } from '../domain/keys.ts';
@@ -16,6 +16,7 @@ import type { KeyUse } from '../queues/lanes/key-uses.ts';
 import type { LaneTask } from '../queues/lanes/lanes.ts';
 import type { LeaseLimit } from '../queues/lease-limit.ts';
 import type { Queue } from '../queues/queue.ts';
+import { hasSignals, readSignals } from './leased-signals.ts';
 
 /** A task that is about to be leased. */
 export interface Pick {
@@ -181,6 +182,7 @@ export interface LeasedPick {
 }
 
 const EMPTY = new Uint8Array(0);
+const NO_PICKS: readonly LeasedPick[] = [];
 
 /** True if the payload must be read from the store. */
 export const isToBeRead = ({ data, state }: LeasedPick): boolean => data === undefined && state.dataBytes > 0;
@@ -188,22 +190,27 @@ export const isToBeRead = ({ data, state }: LeasedPick): boolean => data === und
 /**
  * Resolves when the leases are durable and the payloads are read. Leaves out tasks that were dequeued or replaced meanwhile.
  * Releases `room` at the end.
+ * @param signalBytes how many bytes of signals to read. Undefined: none.
  */
 export async function deliver(
   engineState: EngineState,
   granted: readonly LeasedPick[],
   room: AnswerRoom,
+  signalBytes: number | undefined,
 ): Promise<LeasedTask[]> {
   try {
     const missing = granted.filter(isToBeRead);
     let payloads: Map<LeasedPick, Payload> | undefined;
     if (missing.length === 0) await engineState.durable();
     else [payloads] = await Promise.all([readPayloads(engineState, missing), engineState.durable()]);
+    const waited = signalBytes === undefined ? NO_PICKS : granted.filter(hasSignals);
+    const signals = waited.length === 0 ? undefined : await readSignals(engineState, waited, signalBytes ?? 0);
     const leased: LeasedTask[] = [];
     for (const pick of granted) {
       const read = payloads?.get(pick);
       const data = pick.data ?? (pick.state.dataBytes === 0 ? EMPTY : read?.data);
-      if (data) leased.push(asLeased(pick, data, read?.headerBytes ?? pick.state.headerBytes));
+      const came = signals !== undefined && stillLeased(pick) ? signals.get(pick) : undefined;
+      if (data) leased.push(asLeased(pick, data, read?.headerBytes ?? pick.state.headerBytes, came));
       else if (stillLeased(pick)) {
         throw new Refusal('CORRUPT_DATA', 'the payload of a task is missing in the store', {
           metadata: { queue: pick.queue.fullName },
@@ -221,6 +228,7 @@ function asLeased(
   { queue, pid, state, until, isUntold }: LeasedPick,
   data: Uint8Array,
   headerBytes: number,
+  signals: LeasedSignals | undefined,
 ): LeasedTask {
   const { settings } = queue;
   return {
@@ -237,6 +245,7 @@ function asLeased(
     unbegun: unbegunOf(state),
     leaseDurationMs: isUntold && settings !== DEFAULT_SETTINGS ? settings.leaseDurationMs : undefined,
     history: state.history,
+    signals,
   };
 }
 

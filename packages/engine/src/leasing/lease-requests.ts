@@ -14,6 +14,7 @@ import { Deadlines } from './deadlines.ts';
 import { type Followed, type FollowedPattern, FollowedPatterns } from './followed-patterns.ts';
 import { deliver, grant, isToBeRead, type LeasedPick, REFILLS_AT_ONCE, select } from './grant-leases.ts';
 import { LeaseWaiter, mayLeaseFrom, type WaiterPattern } from './lease-waiter.ts';
+import { hasSignals } from './leased-signals.ts';
 import { WaitLines } from './wait-lines.ts';
 
 const cancelled = (): Refusal => new Refusal('CANCELLED', 'the call was cancelled', { metadata: NOTHING_CHANGED });
@@ -246,10 +247,11 @@ export class LeaseRequests {
     await Promise.allSettled(this.#delivering);
   }
 
-  #deliver(granted: readonly LeasedPick[], room: AnswerRoom): Promise<LeasedTask[]> {
-    const delivering = deliver(this.#engineState, granted, room);
+  /** `signalBytes`: see `deliver`. */
+  #deliver(granted: readonly LeasedPick[], room: AnswerRoom, signalBytes: number | undefined): Promise<LeasedTask[]> {
+    const delivering = deliver(this.#engineState, granted, room, signalBytes);
     // `delivered()` has to wait for reads only.
-    if (!granted.some(isToBeRead)) return delivering;
+    if (!granted.some(isToBeRead) && (signalBytes === undefined || !granted.some(hasSignals))) return delivering;
     const over = (): void => void this.#delivering.delete(delivering);
     this.#delivering.add(delivering);
     delivering.then(over, over);
@@ -675,7 +677,8 @@ export class LeaseRequests {
     if (!room) return this.#waitForRoom(waiter);
     try {
       const granted = grant(engineState, selection.picks, command, now);
-      const delivering = this.#deliver(granted, room);
+      const signalBytes = command.includeSignals ? Math.max(0, maxBytes - selection.bytes) : undefined;
+      const delivering = this.#deliver(granted, room, signalBytes);
       waiter.answer(candidates === undefined ? delivering : delivering.then((tasks) => withIds(tasks, candidates.ids)));
     } catch (error) {
       room[Symbol.dispose]();

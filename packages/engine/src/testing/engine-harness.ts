@@ -145,6 +145,7 @@ export interface LeaseSpec extends CallContext {
   readonly maxBytes?: number;
   readonly worker?: string;
   readonly starts?: LeaseCommand['starts'];
+  readonly includeSignals?: boolean;
   readonly patterns?: readonly PatternSpec[];
 }
 
@@ -374,6 +375,7 @@ export function leaseCommand(queues: string | readonly string[], spec: LeaseSpec
     workerAddress: '127.0.0.1:1',
     maxBytes: spec.maxBytes ?? 1e9,
     starts: spec.starts,
+    includeSignals: spec.includeSignals,
   };
 }
 

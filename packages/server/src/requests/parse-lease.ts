@@ -22,6 +22,7 @@ export function parseLease(request: LeaseTasksRequest, workerAddress: string): L
     workerAddress,
     maxBytes: maxBytes === 0 ? limits.replyDataBytes : maxBytes,
     starts: request.starts && parseStarts(request.starts),
+    includeSignals: request.includeSignals,
   };
 }
 

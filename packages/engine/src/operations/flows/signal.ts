@@ -7,7 +7,7 @@ import { EMPTY_BOX, type KeptSignal, merged, type SignalBox, signalsIn, withSign
 import type { TaskState } from '../../domain/task.ts';
 import type { CachedTask } from '../../queues/cache/places.ts';
 import type { Queue } from '../../queues/queue.ts';
-import { keyRecords, signalRecords } from '../../records/record-store.ts';
+import { type FoundRecord, keyRecords, signalRecords } from '../../records/record-store.ts';
 import type { TaskDraft } from '../task-draft.ts';
 import type { BoxPlace } from './open-boxes.ts';
 import { waitsOf, withWaits } from './waiting.ts';
@@ -63,6 +63,10 @@ const placeOf = ({ ledger }: Queue, pid: Pid): BoxPlace => ({
   group: ledger.name.group,
   pid: boxPid(ledger.queueId, pid),
 });
+
+/** The record of the box of a task. Undefined: there is none, or it must be read first. */
+export const boxRecordOf = (draft: TaskDraft, { ledger }: Queue, pid: Pid): FoundRecord | undefined =>
+  keyRecords.find(draft, ledger.name.group, boxPid(ledger.queueId, pid));
 
 /** Removes the box of a task that has ended. */
 export const removeBox = (draft: TaskDraft, queue: Queue, pid: Pid): void =>

@@ -42,6 +42,9 @@ const mostHeaders = Object.fromEntries(
 );
 
 test('a leased task uses no more of a reply than is counted for it', () => {
+  const child = { queue: 'c'.repeat(512), pid: 'p'.repeat(4096) as Pid, end: 'completed' as const };
+  const end = { id: '', child, data: Buffer.from('result') };
+  const endBytes = child.queue.length + child.pid.length + end.data.length;
   const largest: LeasedTask = {
     ...leased,
     queue: { group: 'g'.repeat(512), name: 'n'.repeat(512) },
@@ -69,6 +72,7 @@ test('a leased task uses no more of a reply than is counted for it', () => {
     },
     timeLimitMs: limits.timeLimitMs,
     unbegun: limits.leaseTasks,
+    signals: { kind: 'all', box: { bare: 0, ids: '', kept: [end, end, end], dropped: 10_000, bytes: 3 * endBytes } },
     ...withHeaders(mostHeaders, Buffer.from('data')),
   };
   const bytes = encodeToBuffer(LeaseTasksResponse, leaseReply([largest])).length;

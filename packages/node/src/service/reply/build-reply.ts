@@ -6,6 +6,7 @@ import {
   headersOf,
   isParked,
   type KeptSignal,
+  type LeasedSignals,
   type LeasedTask,
   type LimitUse,
   leasedHistoryBytes,
@@ -20,8 +21,8 @@ import {
   type QueueStats,
   Refusal,
   type RetryPolicy,
-  type SignalBox,
   type StatsReport,
+  shownBytes,
   type TaskState,
   type TaskView,
   type UpdateEnd,
@@ -46,6 +47,7 @@ import {
   type TaskWaits,
   type UpdateTasksResponse,
   WaitTimeout,
+  type LeasedSignals as WireSignals,
 } from '@taskmaster/proto';
 import { REPLY_BYTES } from '@taskmaster/server/calls';
 import { pageTokenAfter } from '@taskmaster/server/requests';
@@ -54,10 +56,9 @@ import { pageTokenAfter } from '@taskmaster/server/requests';
 const STATS_BYTES = 138;
 const PAUSE_BYTES = 32;
 const LIMIT_BYTES = 96;
-const LEASED_BYTES = 92;
+const LEASED_BYTES = 106;
 const TASK_BYTES = 195;
 const PARENT_BYTES = 32;
-const SIGNAL_BYTES = 32;
 const FAILURE_BYTES = 48;
 
 /** Maximum size of all queues that a lease reply names beside its tasks, and of the numbers and tags of one of them. */
@@ -125,8 +126,15 @@ export function leaseReply(tasks: readonly LeasedTask[], moreQueues: readonly Ma
       timeLimitMs: task.timeLimitMs,
       patternId: task.patternId ?? 0,
       unbegun: task.unbegun,
+      signals: task.signals && leasedSignals(task.signals, task.queue.group),
     })),
   };
+}
+
+function leasedSignals(came: LeasedSignals, group: string): WireSignals {
+  if (came.kind === 'left out') return { signals: [], dropped: 0, leftOut: true };
+  const { kept, dropped } = came.box;
+  return { signals: kept.map((signal) => signalMessage(signal, group)), dropped, leftOut: false };
 }
 
 /** The first of these queues. Beside the tasks of a reply there is room for 64 KiB. */
@@ -147,7 +155,8 @@ export function fittingTasks(
   let used = 0;
   for (const [index, task] of tasks.entries()) {
     const rest = LEASED_BYTES + nameBytes(task.queue) + task.pid.length + leasedHistoryBytes(task.history);
-    const more = rest + task.data.length + headerRoom(task.headerBytes);
+    const ofSignals = task.signals?.kind === 'all' ? shownBytes(task.signals.box, task.queue.group) : 0;
+    const more = rest + task.data.length + headerRoom(task.headerBytes) + ofSignals;
     if (used + more > bytes) return { count: index, bytes: used };
     used += more;
   }
@@ -185,7 +194,7 @@ export function taskInfoBytes(view: TaskView, includeData: boolean): number {
   const payloadBytes = includeData && state !== undefined ? state.dataBytes + headerRoom(state.headerBytes) : 0;
   const keyBytes = state === undefined ? Buffer.byteLength(key ?? '') : 0;
   const linkBytes = state?.history?.links === undefined ? 0 : bytesOfLinks(view);
-  const signalBytes = view.signals === undefined ? 0 : bytesOfSignals(view.signals, queue);
+  const signalBytes = view.signals === undefined ? 0 : shownBytes(view.signals, queue.group);
   return TASK_BYTES + textBytes + bytesOfPast(view) + pid.length + keyBytes + payloadBytes + linkBytes + signalBytes;
 }
 
@@ -194,15 +203,6 @@ function bytesOfLinks({ queue, state }: TaskView): number {
   let bytes = Buffer.byteLength(orderKey);
   for (const { queue: name, pid, key = '' } of parents) {
     bytes += PARENT_BYTES + nameBytes({ ...queue, name }) + pid.length + Buffer.byteLength(key);
-  }
-  return bytes;
-}
-
-function bytesOfSignals({ kept }: SignalBox, queue: QueueName): number {
-  let bytes = 0;
-  for (const { id, child, data } of kept) {
-    bytes += SIGNAL_BYTES + Buffer.byteLength(id) + data.byteLength;
-    if (child !== undefined) bytes += nameBytes(queue) + Buffer.byteLength(child.queue) + child.pid.length;
   }
   return bytes;
 }

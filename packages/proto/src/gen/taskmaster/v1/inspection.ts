@@ -7,7 +7,7 @@ import { NO_ENTRIES, withEntry } from "../../../codec/no-entries.ts";
 import { NO_BYTES } from "../../../codec/no-bytes.ts";
 import { readInt64, writeInt64 } from "../../../codec/int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import { RetryPolicy, TaskError, TaskParent, WaitTimeout } from "./tasks.ts";
+import { RetryPolicy, TaskError, TaskParent, TaskSignal, WaitTimeout } from "./tasks.ts";
 
 /** Which tasks to show. */
 export const PeekKind = {
@@ -206,20 +206,6 @@ export interface TaskWaits {
   order: boolean;
   /** What happens at `hidden_until_unix_ms` if signals are still missing. UNSPECIFIED: it waits for as long as it takes. */
   onTimeout: WaitTimeout;
-}
-
-/** A signal of a task. */
-export interface TaskSignal {
-  /** The id that it came with. Empty: none, or it is the end of a child. */
-  id: string;
-  /** The queue of the child, `group#name`. Empty: it is no end of a child. */
-  queue: string;
-  /** The PID of the child. */
-  pid: Uint8Array;
-  /** True: the child was completed. */
-  completed: boolean;
-  /** The data of the signal, or the result of the child. Empty: none. */
-  data: Uint8Array;
 }
 
 /** A failed attempt. */
@@ -1015,94 +1001,6 @@ export const TaskWaits: MessageFns<TaskWaits> = {
             }
 
             message.onTimeout = reader.int32() as any;
-            continue;
-          }
-        }
-        skipField(reader, tag);
-      }
-      checkEnd(reader, end);
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
-    }
-  },
-};
-
-function createBaseTaskSignal(): TaskSignal {
-  return { id: "", queue: "", pid: NO_BYTES, completed: false, data: NO_BYTES };
-}
-
-export const TaskSignal: MessageFns<TaskSignal> = {
-  encode(message: TaskSignal, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    if (message.id !== "") {
-      writer.uint32(10).string(message.id);
-    }
-    if (message.queue !== "") {
-      writer.uint32(18).string(message.queue);
-    }
-    if (message.pid.length !== 0) {
-      writer.uint32(26).bytes(message.pid);
-    }
-    if (message.completed !== false) {
-      writer.uint32(32).bool(message.completed);
-    }
-    if (message.data.length !== 0) {
-      writer.uint32(42).bytes(message.data);
-    }
-    return writer;
-  },
-
-  decode(input: BinaryReader | Uint8Array, length?: number): TaskSignal {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseTaskSignal();
-      while (reader.pos < end) {
-        const tag = readTag(reader);
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.queue = reader.string();
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.pid = reader.bytes();
-            continue;
-          }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
-
-            message.completed = reader.bool();
-            continue;
-          }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
-
-            message.data = reader.bytes();
             continue;
           }
         }

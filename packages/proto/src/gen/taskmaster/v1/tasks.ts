@@ -640,7 +640,11 @@ export interface LeaseTasksRequest {
   /** Maximum number of names in `more_queues` of the reply, 0 to 100. */
   maxMoreQueues: number;
   /** How the worker begins the tasks, if it tells when it begins them. Unset: all of them have begun when they are leased. */
-  starts?: LeaseStarts | undefined;
+  starts?:
+    | LeaseStarts
+    | undefined;
+  /** Send the signals that came for the tasks, too, up to 64 KiB for each. */
+  includeSignals?: boolean | undefined;
 }
 
 /**
@@ -737,12 +741,43 @@ export interface LeasedTask {
    * is suspected of having killed a worker. Tell it before the work begins, in a call with at most so many tasks, itself
    * included.
    */
-  unbegun?: number | undefined;
+  unbegun?:
+    | number
+    | undefined;
+  /**
+   * Set if the request has `include_signals` and signals came for the task that say something, or ends of its children that it
+   * collects. A node of a release without this field never sets it; ask with GetTasks then.
+   */
+  signals?: LeasedSignals | undefined;
 }
 
 export interface LeasedTask_HeadersEntry {
   key: string;
   value: string;
+}
+
+/** What came for a leased task while it waited. */
+export interface LeasedSignals {
+  /** In order of arrival. Empty if `left_out`. */
+  signals: TaskSignal[];
+  /** How many signals said something that the task could not keep. */
+  dropped: number;
+  /** True: they are more than 64 KiB, or did not fit into the reply. GetTasks with `include_signals` shows them. */
+  leftOut: boolean;
+}
+
+/** A signal of a task. */
+export interface TaskSignal {
+  /** The id that it came with. Empty: none, or it is the end of a child. */
+  id: string;
+  /** The queue of the child, `group#name`. Empty: it is no end of a child. */
+  queue: string;
+  /** The PID of the child. */
+  pid: Uint8Array;
+  /** True: the child was completed. */
+  completed: boolean;
+  /** The data of the signal, or the result of the child. Empty: none. */
+  data: Uint8Array;
 }
 
 /**
@@ -2523,6 +2558,7 @@ function createBaseLeaseTasksRequest(): LeaseTasksRequest {
     patterns: [],
     maxMoreQueues: 0,
     starts: undefined,
+    includeSignals: undefined,
   };
 }
 
@@ -2560,6 +2596,9 @@ export const LeaseTasksRequest: MessageFns<LeaseTasksRequest> = {
     }
     if (message.starts !== undefined) {
       LeaseStarts.encode(message.starts, writer.uint32(98).fork()).join();
+    }
+    if (message.includeSignals !== undefined) {
+      writer.uint32(104).bool(message.includeSignals);
     }
     return writer;
   },
@@ -2663,6 +2702,14 @@ export const LeaseTasksRequest: MessageFns<LeaseTasksRequest> = {
             }
 
             message.starts = LeaseStarts.decode(reader, reader.uint32());
+            continue;
+          }
+          case 13: {
+            if (tag !== 104) {
+              break;
+            }
+
+            message.includeSignals = reader.bool();
             continue;
           }
         }
@@ -2936,6 +2983,7 @@ function createBaseLeasedTask(): LeasedTask {
     patternId: 0,
     checkpoint: undefined,
     unbegun: undefined,
+    signals: undefined,
   };
 }
 
@@ -2988,6 +3036,9 @@ export const LeasedTask: MessageFns<LeasedTask> = {
     }
     if (message.unbegun !== undefined) {
       writer.uint32(136).int32(message.unbegun);
+    }
+    if (message.signals !== undefined) {
+      LeasedSignals.encode(message.signals, writer.uint32(146).fork()).join();
     }
     return writer;
   },
@@ -3136,6 +3187,14 @@ export const LeasedTask: MessageFns<LeasedTask> = {
             message.unbegun = reader.int32();
             continue;
           }
+          case 18: {
+            if (tag !== 146) {
+              break;
+            }
+
+            message.signals = LeasedSignals.decode(reader, reader.uint32());
+            continue;
+          }
         }
         skipField(reader, tag);
       }
@@ -3189,6 +3248,160 @@ export const LeasedTask_HeadersEntry: MessageFns<LeasedTask_HeadersEntry> = {
             }
 
             message.value = reader.string();
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseLeasedSignals(): LeasedSignals {
+  return { signals: [], dropped: 0, leftOut: false };
+}
+
+export const LeasedSignals: MessageFns<LeasedSignals> = {
+  encode(message: LeasedSignals, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.signals) {
+      TaskSignal.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.dropped !== 0) {
+      writer.uint32(16).uint32(message.dropped);
+    }
+    if (message.leftOut !== false) {
+      writer.uint32(24).bool(message.leftOut);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): LeasedSignals {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseLeasedSignals();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.signals.push(TaskSignal.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.dropped = reader.uint32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.leftOut = reader.bool();
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseTaskSignal(): TaskSignal {
+  return { id: "", queue: "", pid: NO_BYTES, completed: false, data: NO_BYTES };
+}
+
+export const TaskSignal: MessageFns<TaskSignal> = {
+  encode(message: TaskSignal, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.id !== "") {
+      writer.uint32(10).string(message.id);
+    }
+    if (message.queue !== "") {
+      writer.uint32(18).string(message.queue);
+    }
+    if (message.pid.length !== 0) {
+      writer.uint32(26).bytes(message.pid);
+    }
+    if (message.completed !== false) {
+      writer.uint32(32).bool(message.completed);
+    }
+    if (message.data.length !== 0) {
+      writer.uint32(42).bytes(message.data);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): TaskSignal {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseTaskSignal();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.id = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.queue = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.pid = reader.bytes();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.completed = reader.bool();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.data = reader.bytes();
             continue;
           }
         }
