@@ -10,6 +10,7 @@ import type { Instant, PartitionId, QueueId, Ticket } from './domain/ids.ts';
 import { namePattern } from './domain/name-pattern.ts';
 import type { Refusal } from './domain/refusal.ts';
 import { EventLog } from './events/event-log.ts';
+import { limitReached } from './events/events-in.ts';
 import type { Holdings } from './holdings.ts';
 import { LastAttempts } from './last-attempts.ts';
 import type { CheckpointedPartition } from './log/checkpoint.ts';
@@ -421,7 +422,21 @@ export class EngineState {
     if (this.limits.hasFreed) this.#announceFreed();
     this.#announce(plan.changes);
     if (this.#resumed.size > 0) this.#announceResumed();
+    if (this.limits.hasReached) this.#tellReached(plan.at);
     return ticket;
+  }
+
+  /** Tells readers of limits that allow no further lease. Memory knows it only when the leases are committed. */
+  #tellReached(at: Instant): void {
+    const partitions = new Set<PartitionId>();
+    for (const reached of this.limits.takeReached()) {
+      const { limit, key } = reached;
+      if (key !== undefined && !limit.keys?.holds(key)) continue;
+      const { group } = limit.record;
+      const id = this.partitionOf(group);
+      if (this.events.tell(id, group, limitReached(reached, at))) partitions.add(id);
+    }
+    for (const id of partitions) this.markReaders(id);
   }
 
   /** As `EventLog.read`. Undefined: the partition was given up meanwhile. */

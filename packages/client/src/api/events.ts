@@ -30,6 +30,7 @@ const kinds = {
   'queue-deleted': EventKind.EVENT_KIND_QUEUE_DELETED,
   paused: EventKind.EVENT_KIND_PAUSED,
   resumed: EventKind.EVENT_KIND_RESUMED,
+  'limit-reached': EventKind.EVENT_KIND_LIMIT_REACHED,
 } as const;
 
 /**
@@ -48,7 +49,7 @@ export interface QueueEvent {
   readonly position: string;
   /** When, by the clock of the node. Undefined for `missed`. */
   readonly at: Date | undefined;
-  /** The queue. Of a pause: `group#pattern`. Empty for `missed`. */
+  /** The queue. Of a pause or a limit: `group#pattern`. Empty for `missed`. */
   readonly queue: string;
   /** The task. Undefined: the event is not about one task. */
   readonly pid: Pid | undefined;
@@ -58,7 +59,7 @@ export interface QueueEvent {
   readonly attempts: number;
   /** The label of the worker that has the task, or had it until this event; of a pause who made it. Undefined: none. */
   readonly worker: string | undefined;
-  /** The progress, the message of the error, or the reason of a cancellation or pause. Undefined: none. */
+  /** The progress, the message of the error, the reason of a cancellation or pause, or the limit key. Undefined: none. */
   readonly text: string | undefined;
   /** Where the task is now that was `dead-lettered` or `moved`. */
   readonly movedTo: { readonly queue: string; readonly pid: Pid } | undefined;

@@ -7,7 +7,7 @@ import { type NameMatcher, namePattern, patternsMeet } from './name-pattern.ts';
 export interface GroupEvent {
   readonly kind: EventKind;
   readonly at: Instant;
-  /** Full name; of a pause with the pattern as its name. */
+  /** Full name; of a pause or a limit with the pattern as its name. */
   readonly queue: string;
   /** Empty: it is not about one task. */
   readonly pid: Pid;
@@ -75,6 +75,13 @@ export interface EventPage {
   readonly position: EventPosition;
 }
 
+/** Events whose queue is a pattern. */
+const OF_PATTERNS: ReadonlySet<EventKind> = new Set([
+  EventKind.EVENT_KIND_PAUSED,
+  EventKind.EVENT_KIND_RESUMED,
+  EventKind.EVENT_KIND_LIMIT_REACHED,
+]);
+
 /** The events that a reader wants. */
 export class EventFilter {
   readonly #queues: QueueName;
@@ -104,7 +111,7 @@ export class EventFilter {
     const { kind, queue, to } = event;
     if (this.#kinds !== undefined && !this.#kinds.has(kind)) return false;
     if (!this.#isOfTask(event)) return false;
-    if (kind === EventKind.EVENT_KIND_PAUSED || kind === EventKind.EVENT_KIND_RESUMED) {
+    if (OF_PATTERNS.has(kind)) {
       return patternsMeet(parseQueueName(queue).name, this.#queues.name);
     }
     return this.#hasQueue(queue) || (to !== undefined && this.#hasQueue(to.queue));

@@ -3,7 +3,13 @@ import { NOTHING_CHANGED } from '@taskmaster/proto';
 import type { ApplyAtom } from '../domain/atom.ts';
 import type { CallSignal } from '../domain/call-signal.ts';
 import { takeFirst } from '../domain/deques.ts';
-import { type EventPage, type EventsOfGroup, eventBytes, type ReadEventsCommand } from '../domain/events.ts';
+import {
+  type EventPage,
+  type EventsOfGroup,
+  eventBytes,
+  type GroupEvent,
+  type ReadEventsCommand,
+} from '../domain/events.ts';
 import type { Instant, PartitionId, Ticket } from '../domain/ids.ts';
 import { Refusal } from '../domain/refusal.ts';
 import { Deadlines } from '../leasing/deadlines.ts';
@@ -55,6 +61,8 @@ interface WatchedPartition {
   isUnnamed: boolean;
   /** Groups with readers that no atom has named. */
   readonly unnamed: Set<WatchedGroup>;
+  /** By group, what the next atom is to tell though it does not do it. */
+  readonly told: Map<string, GroupEvent[]>;
   /** No group has been without readers for long enough to be dropped before. */
   idleAt: Instant;
   /** All atoms up to this one are durable. */
@@ -131,10 +139,21 @@ export class EventLog {
     this.#dropIdle(plan.partition, watched, plan.at);
     if (watched.groups.size === 0) return undefined;
     const found = eventsIn(plan, (group) => watched.groups.has(group));
+    for (const [group, events] of watched.told) found.set(group, [...events, ...(found.get(group) ?? NONE)]);
     const named = new Set(found.keys());
     const { isUnnamed: isWhole, unnamed } = watched;
     for (const { group } of isWhole ? watched.groups.values() : unnamed) named.add(group);
     return { isWhole, groups: Array.from(named, (group) => ({ group, events: found.get(group) ?? NONE })) };
+  }
+
+  /** The next atom of the partition tells this, too, which no atom does. False: nobody reads the group. */
+  tell(id: PartitionId, group: string, event: GroupEvent): boolean {
+    const watched = this.#partitions.get(id);
+    if (!watched?.groups.has(group)) return false;
+    const events = watched.told.get(group);
+    if (events === undefined) watched.told.set(group, [event]);
+    else events.push(event);
+    return true;
   }
 
   /** An atom was committed. Call it for all, in order. */
@@ -142,6 +161,7 @@ export class EventLog {
     this.#committed++;
     const watched = events && this.#partitions.get(partition);
     if (watched === undefined) return;
+    watched.told.clear();
     watched.isUnnamed = false;
     watched.unnamed.clear();
     const groups = this.#note(watched, ticket, events?.groups ?? NONE);
@@ -279,7 +299,7 @@ export class EventLog {
     let watched = this.#partitions.get(id);
     if (watched === undefined) {
       const idleAt = (this.#deps.clock.now() + IDLE_MS) as Instant;
-      const names = { groups: new Map(), isUnnamed: true, unnamed: new Set<WatchedGroup>() };
+      const names = { groups: new Map(), isUnnamed: true, unnamed: new Set<WatchedGroup>(), told: new Map() };
       watched = { ...names, idleAt, durable: lastTicket, trimTo: lastTicket, checkpoints: [] };
       this.#partitions.set(id, watched);
     }
@@ -334,6 +354,7 @@ export class EventLog {
   #drop(watched: WatchedPartition, group: WatchedGroup): void {
     watched.groups.delete(group.group);
     watched.unnamed.delete(group);
+    watched.told.delete(group.group);
     watched.isUnnamed = true;
     this.#groups--;
     this.#changed.delete(group);

@@ -2,7 +2,9 @@ import { EnqueueMode, EventKind, parseQueueName, type Event as WireEvent } from 
 import { describe, expect, test } from 'vitest';
 import { formatPosition } from '../domain/events.ts';
 import type { LeaseToken } from '../domain/ids.ts';
+import { Family } from '../ports/store.ts';
 import { type EngineHarness, engineHarness, type UpdateSpec } from '../testing/engine-harness.ts';
+import { limitQueues } from '../testing/limit-queues.ts';
 import { pauseQueues, resumeQueues } from '../testing/pause-queues.ts';
 import { putSettings } from '../testing/put-settings.ts';
 
@@ -235,6 +237,52 @@ test('pauses are events, also when they end by themselves, and other records are
   };
   const expected = ['PAUSED g#* night', 'RESUMED g#*', 'PAUSED maintenance', 'RESUMED'];
   expect(await during(h, act)).toEqual(expected);
+});
+
+describe('a limit that is reached', () => {
+  test('is told once, until leases were possible for a second', async () => {
+    await using h = await engineHarness();
+    await limitQueues(h.engine, 'g#*', { maxLeased: 2 });
+    await h.enqueue(QUEUE, ['a', 'b', 'c', 'd', 'e']);
+    const events = await during(h, async () => {
+      const [a, b] = await h.lease(QUEUE, { max: 2 });
+      await h.update({ dequeue: [{ queue: QUEUE, pid: 'a', token: a?.token }] });
+      const [c] = await h.lease(QUEUE, { max: 2 });
+      await h.update({ dequeue: [{ queue: QUEUE, pid: 'b', token: b?.token }] });
+      await h.update({ dequeue: [{ queue: QUEUE, pid: 'c', token: c?.token }] });
+      await h.clock.advance(1_000);
+      await h.lease(QUEUE, { max: 2 });
+    });
+    expect(events.filter((event) => !/COMPLETED|LEASED/.test(event))).toEqual([
+      'LIMIT_REACHED g#*',
+      'LIMIT_REACHED g#*',
+    ]);
+    // Behind the leases that have reached it.
+    expect(events.slice(0, 3)).toEqual(['LEASED a', 'LEASED b', 'LIMIT_REACHED g#*']);
+  });
+
+  test('names its key, if tasks with the key wait', async () => {
+    await using h = await engineHarness();
+    await limitQueues(h.engine, 'g#q*', { keys: '*', maxLeased: 1 });
+    const enqueue = ['x1', 'x2', 'y1'].map((pid) => ({ queue: QUEUE, pid, limitKey: pid.slice(0, 1) }));
+    const events = await during(h, async () => {
+      await h.update({ enqueue });
+      await h.lease(QUEUE, { max: 9 });
+    });
+    expect(events.slice(-3)).toEqual(['LEASED x1', 'LEASED y1', 'LIMIT_REACHED g#q* x']);
+  });
+
+  test('is told to readers of other groups never, and costs no atom without readers', async () => {
+    await using h = await engineHarness();
+    await limitQueues(h.engine, 'g#*', { maxLeased: 1 });
+    await h.enqueue(QUEUE, ['a']);
+    const rows = h.disk.rowsOf(Family.log).length;
+    await h.lease(QUEUE);
+    expect(h.disk.rowsOf(Family.log).length).toBe(rows + 1);
+    const { position } = await h.readEvents('other#*');
+    await limitQueues(h.engine, 'g#q', { maxLeased: 1 });
+    expect((await h.readEvents('other#*', { after: formatPosition(position) })).events).toEqual([]);
+  });
 });
 
 test.each([

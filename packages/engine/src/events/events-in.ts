@@ -1,11 +1,12 @@
 import { EventKind, formatQueueName } from '@taskmaster/proto';
 import type { TaskChange } from '../domain/atom.ts';
 import type { GroupEvent } from '../domain/events.ts';
-import type { Pid } from '../domain/ids.ts';
+import type { Instant, Pid } from '../domain/ids.ts';
 import { decodePause } from '../domain/queue-pauses.ts';
 import type { Lease, TaskState } from '../domain/task.ts';
 import type { PlannedAtom, PlannedChange } from '../planned-atom.ts';
 import type { Queue } from '../queues/queue.ts';
+import type { ReachedLimit } from '../records/limit-table.ts';
 import { patternOfPid } from '../records/pattern-records.ts';
 import { pauseRecords } from '../records/record-store.ts';
 import { AtomEnds } from '../waits/ends-in.ts';
@@ -18,7 +19,7 @@ type Said = (Details & Pick<GroupEvent, 'kind'>) | undefined;
 const NO_PID = '' as Pid;
 
 /** What an atom does in groups that have readers, by group. Call it before the atom is committed. */
-export function eventsIn(plan: PlannedAtom, isRead: (group: string) => boolean): ReadonlyMap<string, GroupEvent[]> {
+export function eventsIn(plan: PlannedAtom, isRead: (group: string) => boolean): Map<string, GroupEvent[]> {
   const found = new Map<string, GroupEvent[]>();
   const ends = new AtomEnds(plan);
   const listOf = (group: string): GroupEvent[] => {
@@ -64,6 +65,20 @@ const eventOf = ({ at }: PlannedAtom, queue: Queue, pid: Pid, said: NonNullable<
   text: said.text ?? '',
   to: said.to,
   tasks: said.tasks ?? 0,
+});
+
+/** A limit, or its key, allows no further lease. */
+export const limitReached = ({ limit, key = '' }: ReachedLimit, at: Instant): GroupEvent => ({
+  kind: EventKind.EVENT_KIND_LIMIT_REACHED,
+  at,
+  queue: formatQueueName({ group: limit.record.group, name: limit.pattern }),
+  pid: NO_PID,
+  key: '',
+  attempts: 0,
+  worker: '',
+  text: key,
+  to: undefined,
+  tasks: 0,
 });
 
 function saidBy(planned: PlannedChange, ends: AtomEnds): Said {

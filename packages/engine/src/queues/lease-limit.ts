@@ -23,6 +23,8 @@ export interface Limited {
 /** What a limit tells as its queues change. */
 export interface LimitEvents<Q extends Limited> {
   now(): Instant;
+  /** It allows no further lease, or a key of it does not, for the first time in a second. `key`: undefined: it has none. */
+  reached(limit: LeaseLimit<Q>, key: string | undefined): void;
   /** It allows no further lease, or a key of it does not. */
   usedUp(limit: LeaseLimit<Q>): void;
   /** A key of it gets a token, or all of its tokens, earlier than the others. */
@@ -69,6 +71,7 @@ export class LeaseLimit<Q extends Limited> {
     }
     this.keys = new KeyUses(record, {
       now: () => events.now(),
+      reached: (key) => events.reached(this, key),
       usedUp: () => events.usedUp(this),
       expects: () => events.expects(this),
       rested: () => events.rested(this),
@@ -173,7 +176,9 @@ export class LeaseLimit<Q extends Limited> {
     else if (this.room === 0) {
       if (this.usedUpSince !== undefined) return;
       const now = this.#events.now();
-      this.usedUpSince = now - this.#freedAt < BREAK_MS ? this.#usedUpBefore : now;
+      const goesOn = now - this.#freedAt < BREAK_MS;
+      this.usedUpSince = goesOn ? this.#usedUpBefore : now;
+      if (!goesOn) this.#events.reached(this, undefined);
       this.#events.usedUp(this);
     } else if (this.usedUpSince !== undefined) {
       this.#usedUpBefore = this.usedUpSince;

@@ -15,6 +15,12 @@ export type QueuesLimit = LeaseLimit<Queue>;
 
 const NEVER = Number.MAX_SAFE_INTEGER as Instant;
 
+/** `key`: the key that is used up. Undefined: the limit is. */
+export interface ReachedLimit {
+  readonly limit: QueuesLimit;
+  readonly key: string | undefined;
+}
+
 /** When a limit that is used up gets its next token. */
 interface Refill {
   readonly at: Instant;
@@ -46,6 +52,8 @@ export class LimitTable implements RecordsInMemory {
   /** By group: its limits, the most specific ones first. Sorting them for each of 100,000 queues would take too long. */
   readonly #ordered = new Map<string, readonly QueuesLimit[]>();
   readonly #onRefill: (at: Instant) => void;
+  /** Limits, and keys of limits, that allow no further lease since the last call of `takeReached`. */
+  #reached: ReachedLimit[] = [];
   /** Limits that allow leases again since the last call of `takeFreed`. */
   readonly #freed = new Set<QueuesLimit>();
 
@@ -54,6 +62,7 @@ export class LimitTable implements RecordsInMemory {
     this.#onRefill = onRefill;
     const events = {
       now: () => clock.now(),
+      reached: (limit: QueuesLimit, key: string | undefined) => void this.#reached.push({ limit, key }),
       usedUp: (limit: QueuesLimit) => {
         this.usedUp.add(limit);
         this.#expect(limit);
@@ -137,6 +146,16 @@ export class LimitTable implements RecordsInMemory {
     const freed = [...this.#freed];
     this.#freed.clear();
     return freed;
+  }
+
+  get hasReached(): boolean {
+    return this.#reached.length > 0;
+  }
+
+  takeReached(): readonly ReachedLimit[] {
+    const reached = this.#reached;
+    this.#reached = [];
+    return reached;
   }
 
   adopt(queue: Queue, rows: RecordRows): void {

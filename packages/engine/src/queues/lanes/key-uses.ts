@@ -71,6 +71,8 @@ const bySince = (a: KeyUse, b: KeyUse): number => (a.usedUpSince ?? 0) - (b.used
 /** What a limit of keys tells. */
 interface KeyEvents {
   now(): Instant;
+  /** A key is used up, for the first time in a second. Whether its tasks wait is known when the change is complete. */
+  reached(key: string): void;
   /** The first key is used up. */
   usedUp(): void;
   /** A key waits for a token earlier than any before. */
@@ -194,14 +196,20 @@ export class KeyUses<Q = unknown> {
     return held;
   }
 
+  /** Whether tasks with the key are held back. */
+  holds(key: string): boolean {
+    return this.#uses.get(key)?.isHeld ?? false;
+  }
+
   #settle(use: KeyUse): void {
     const now = this.#events.now();
     const isUp = this.roomOf(use) === 0;
     if (isUp) this.#expect(use, use.tokens?.next(now));
     if (isUp === (use.usedUpSince !== undefined)) return;
     if (isUp) {
-      use.usedUpSince = now - use.freedAt < BREAK_MS ? use.usedUpBefore : now;
-      use.usedUpSince ??= now;
+      const goesOn = now - use.freedAt < BREAK_MS;
+      use.usedUpSince = goesOn ? (use.usedUpBefore ?? now) : now;
+      if (!goesOn) this.#events.reached(use.key);
       this.#hold(use);
       if (++this.#usedUp === 1) this.#events.usedUp();
     } else {

@@ -55,6 +55,11 @@ export const EventKind = {
   EVENT_KIND_PAUSED: 15,
   /** EVENT_KIND_RESUMED - A pause was ended, or has ended. */
   EVENT_KIND_RESUMED: 16,
+  /**
+   * EVENT_KIND_LIMIT_REACHED - A limit of queues allows no further lease, or one of its keys does not while tasks with the key wait. It comes once, until
+   * leases are allowed for a second. It may be missing after a crash, and come again after a restart or a move.
+   */
+  EVENT_KIND_LIMIT_REACHED: 17,
   UNRECOGNIZED: -1,
 } as const;
 
@@ -78,6 +83,7 @@ export namespace EventKind {
   export type EVENT_KIND_QUEUE_DELETED = typeof EventKind.EVENT_KIND_QUEUE_DELETED;
   export type EVENT_KIND_PAUSED = typeof EventKind.EVENT_KIND_PAUSED;
   export type EVENT_KIND_RESUMED = typeof EventKind.EVENT_KIND_RESUMED;
+  export type EVENT_KIND_LIMIT_REACHED = typeof EventKind.EVENT_KIND_LIMIT_REACHED;
   export type UNRECOGNIZED = typeof EventKind.UNRECOGNIZED;
 }
 
@@ -131,7 +137,7 @@ export interface Event {
   kind: EventKind;
   /** When, in ms since 1970 by the clock of the node that held the group. 0 for MISSED. */
   atUnixMs: number;
-  /** The queue, `group#name`; of PAUSED and RESUMED `group#pattern`. Empty for MISSED. */
+  /** The queue, `group#name`; of PAUSED, RESUMED and LIMIT_REACHED `group#pattern`. Empty for MISSED. */
   queue: string;
   /** The PID of the task. Empty if the event is not about one task. */
   pid: Uint8Array;
@@ -145,8 +151,9 @@ export interface Event {
    */
   worker: string;
   /**
-   * The progress of PROGRESSED, the message of the error of FAILED and DEAD_LETTERED, and the reason of CANCELLED,
-   * CANCEL_REQUESTED and PAUSED. Empty: none was given; of FAILED and DEAD_LETTERED also: the lease expired.
+   * The progress of PROGRESSED, the message of the error of FAILED and DEAD_LETTERED, the reason of CANCELLED,
+   * CANCEL_REQUESTED and PAUSED, and the limit key of LIMIT_REACHED. Empty: none was given; of FAILED and DEAD_LETTERED also:
+   * the lease expired; of LIMIT_REACHED: it is no limit of keys.
    */
   text: string;
   /** Of DEAD_LETTERED and MOVED: the queue where the task is now, `group#name`. */
