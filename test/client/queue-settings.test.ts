@@ -20,6 +20,7 @@ describe('settings of queues', () => {
         keepOut: 86_400_000,
         timeLimit: 5000,
         maxBacklog: undefined,
+        maxKeyBacklog: undefined,
         whenFull: undefined,
         fairTurns: undefined,
       },
@@ -50,6 +51,17 @@ describe('settings of queues', () => {
     expect(await client.queueSettings.of('q')).toMatchObject({ maxBacklog: 1, whenFull: 'drop-newest' });
     const queue = client.queue('q');
     expect([(await queue.enqueue(1)).result, (await queue.enqueue(2)).result]).toEqual(['created', 'dropped']);
+  });
+
+  test('cap the backlog of each limit key', async () => {
+    const { client } = clientSetUp();
+    await client.queueSettings.put('q', { maxKeyBacklog: 1, whenFull: 'drop-newest' });
+    expect(await client.queueSettings.of('q')).toMatchObject({ maxKeyBacklog: 1, maxBacklog: undefined });
+    const queue = client.queue('q');
+    const results: string[] = [];
+    for (const limitKey of ['a', 'a', 'b', undefined, undefined])
+      results.push((await queue.enqueue(1, { limitKey })).result);
+    expect(results).toEqual(['created', 'dropped', 'created', 'created', 'created']);
   });
 
   test('give turns to limit keys, by their weights', async () => {
@@ -90,6 +102,7 @@ describe('settings of queues', () => {
     [{ timeLimit: -1 }, 'timeLimit'],
     [{ maxBacklog: 0 }, 'maxBacklog: 0 is no whole number of at least 1'],
     [{ maxBacklog: 1.5 }, 'maxBacklog'],
+    [{ maxKeyBacklog: 0 }, 'maxKeyBacklog: 0 is no whole number of at least 1'],
     [{ whenFull: 'wait' }, 'whenFull: "wait" is not one of refuse, drop-oldest, drop-newest'],
     [{ fairTurns: { weights: { acme: 0 } } }, 'fairTurns.weights: 0 of acme is no whole number of at least 1'],
     [{ fairTurns: { wights: {} } }, 'weights'],

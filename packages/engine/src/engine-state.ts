@@ -538,6 +538,7 @@ export class EngineState {
     for (const queue of this.table.ofGroup(name.group)) {
       const before = queue.settings;
       queue.settings = this.settings.of(queue.ledger.name);
+      if (queue.settings.maxKeyBacklog === 0) queue.keyBacklogs = undefined;
       if (queue.settings.fair !== before.fair) queue.lanes?.reorder(before.fair, now);
       if (!isDeepStrictEqual(queue.settings.retry, before.retry)) this.lastAttempts.resettle(queue, ticket, now);
     }

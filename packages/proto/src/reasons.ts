@@ -172,8 +172,8 @@ export const statusOfReason = {
    */
   QUOTA_EXCEEDED: status.RESOURCE_EXHAUSTED,
   /**
-   * As many tasks wait in a queue as its settings allow. The metadata has the `queue` and the `limit`. Nothing has changed. Do:
-   * Wait for the retry delay, enqueue less, or add workers.
+   * As many tasks wait in a queue, or with one limit key, as its settings allow. The metadata has the `queue`, the `limit`, and
+   * for a key the `limitKey`. Nothing has changed. Do: Wait for the retry delay, enqueue less, or add workers.
    */
   BACKLOG_FULL: status.RESOURCE_EXHAUSTED,
   /**

@@ -15,6 +15,7 @@ export const settingsObject = ({ queues, retry, deadLetterQueue, mode, ...times 
   keepOutMs: times.keepOut,
   timeLimitMs: times.timeLimit,
   maxBacklog: times.maxBacklog,
+  maxKeyBacklog: times.maxKeyBacklog,
   whenFull: times.whenFull,
   fairTurns: times.fairTurns,
 });
@@ -34,6 +35,7 @@ export const settingsColumns: readonly Column<QueueSettingsInfo>[] = [
   },
   { title: 'KEEP OUT', align: 'right', cell: ({ keepOut }) => (keepOut ? timeText(keepOut) : '-') },
   { title: 'BACKLOG', align: 'right', cell: ({ maxBacklog }) => (maxBacklog ? count(maxBacklog) : '-') },
+  { title: 'KEY BACKLOG', align: 'right', cell: ({ maxKeyBacklog }) => (maxKeyBacklog ? count(maxKeyBacklog) : '-') },
   { title: 'WHEN FULL', cell: ({ whenFull }) => whenFull ?? '-' },
   { title: 'FAIR TURNS', cell: ({ fairTurns }) => (fairTurns ? weightsText(fairTurns.weights) : '-') },
 ];

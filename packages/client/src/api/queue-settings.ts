@@ -32,9 +32,11 @@ export interface QueueSettings {
   readonly timeLimit?: Duration | undefined;
   /** How many tasks may wait in a queue, available or delayed. An enqueue that would add one more does what `whenFull` says. */
   readonly maxBacklog?: number | undefined;
+  /** How many tasks with the same limit key may wait in a queue. As with `maxBacklog`, of the tasks with this key. */
+  readonly maxKeyBacklog?: number | undefined;
   /**
-   * What such an enqueue does: it is refused with `BACKLOG_FULL` (default), drops the first available task of the queue, or drops
-   * the new one. Then its outcome is `dropped`. Waits learn of a dropped task as of a cancelled one.
+   * What such an enqueue does: it is refused with `BACKLOG_FULL` (default), drops the first available task of the queue or with
+   * the key, or drops the new one. Then its outcome is `dropped`. Waits learn of a dropped task as of a cancelled one.
    */
   readonly whenFull?: 'refuse' | 'drop-oldest' | 'drop-newest' | undefined;
   /**
@@ -71,6 +73,8 @@ export interface QueueSettingsInfo {
   readonly timeLimit: number | undefined;
   /** Undefined: any number of tasks may wait. */
   readonly maxBacklog: number | undefined;
+  /** Undefined: any number of tasks with the same limit key may wait. */
+  readonly maxKeyBacklog: number | undefined;
   readonly whenFull: QueueSettings['whenFull'];
   /** Undefined: tasks are leased in the order of their PIDs. */
   readonly fairTurns: Required<FairTurns> | undefined;
@@ -154,6 +158,7 @@ const settingsNames: OptionNames<QueueSettings> = {
   keepOut: true,
   timeLimit: true,
   maxBacklog: true,
+  maxKeyBacklog: true,
   whenFull: true,
   fairTurns: true,
 };
@@ -171,6 +176,7 @@ const knownSettings = ({
   leaseDuration,
   mode,
   maxBacklog,
+  maxKeyBacklog,
   whenFull,
   fairTurns,
   ...times
@@ -183,7 +189,8 @@ const knownSettings = ({
   resultRetentionMs: times.resultRetention === undefined ? 0 : durationMs(times.resultRetention, 'resultRetention'),
   keepOutMs: times.keepOut === undefined ? 0 : durationMs(times.keepOut, 'keepOut'),
   timeLimitMs: times.timeLimit === undefined ? 0 : timeLimitMs(times.timeLimit),
-  maxBacklog: maxBacklog === undefined ? 0 : tasksOf(maxBacklog),
+  maxBacklog: tasksOf('maxBacklog', maxBacklog),
+  maxKeyBacklog: tasksOf('maxKeyBacklog', maxKeyBacklog),
   whenFull: ruleOf(whenFull),
   fairTurns: fairTurns && turnsMessage(fairTurns),
 });
@@ -199,9 +206,10 @@ function turnsMessage(turns: FairTurns): WireSettings['fairTurns'] {
 }
 
 /** 0 is refused, because in the protocol it means any number. */
-function tasksOf(maxBacklog: number): number {
-  if (Number.isInteger(maxBacklog) && maxBacklog >= 1) return maxBacklog;
-  throw new TypeError(`maxBacklog: ${maxBacklog} is no whole number of at least 1`);
+function tasksOf(name: string, most: number | undefined): number {
+  if (most === undefined) return 0;
+  if (Number.isInteger(most) && most >= 1) return most;
+  throw new TypeError(`${name}: ${most} is no whole number of at least 1`);
 }
 
 function ruleOf(given: QueueSettings['whenFull']): WhenFull {
@@ -225,6 +233,7 @@ const settingsInfo = ({ queues, retry, ...rest }: WireSettings): QueueSettingsIn
   keepOut: rest.keepOutMs || undefined,
   timeLimit: rest.timeLimitMs || undefined,
   maxBacklog: rest.maxBacklog || undefined,
+  maxKeyBacklog: rest.maxKeyBacklog || undefined,
   whenFull: RULES[rest.whenFull],
   fairTurns: rest.fairTurns,
 });

@@ -22,6 +22,8 @@ export interface QueueSettings {
   readonly timeLimitMs: number;
   /** How many tasks may wait. 0: any number. */
   readonly maxBacklog: number;
+  /** How many tasks with the same limit key may wait. 0: any number. */
+  readonly maxKeyBacklog: number;
   readonly whenFull: WhenFull;
   /** Undefined: tasks are leased in the order of their PIDs. */
   readonly fair: FairTurns | undefined;
@@ -48,6 +50,7 @@ export interface SettingsRecord {
   readonly keepOutMs: number | undefined;
   readonly timeLimitMs: number | undefined;
   readonly maxBacklog: number | undefined;
+  readonly maxKeyBacklog: number | undefined;
   readonly whenFull: WhenFull | undefined;
   readonly fair: FairTurns | undefined;
 }
@@ -60,6 +63,7 @@ export const DEFAULT_SETTINGS: QueueSettings = {
   keepOutMs: 0,
   timeLimitMs: 0,
   maxBacklog: 0,
+  maxKeyBacklog: 0,
   whenFull: WhenFull.WHEN_FULL_REFUSE,
   fair: undefined,
 };
@@ -67,7 +71,7 @@ export const DEFAULT_SETTINGS: QueueSettings = {
 /** Reads the settings as they are stored: a valid message, whose `queues` the node has checked. */
 export function decodeSettings(bytes: Uint8Array): SettingsRecord {
   const message = QueueSettingsMessage.decode(bytes);
-  const { queues, retry, deadLetterQueue, mode, maxBacklog, whenFull, fairTurns, ...times } = message;
+  const { queues, retry, deadLetterQueue, mode, maxBacklog, maxKeyBacklog, whenFull, fairTurns, ...times } = message;
   const pattern = parseQueueName(queues).name;
   return {
     message,
@@ -81,6 +85,7 @@ export function decodeSettings(bytes: Uint8Array): SettingsRecord {
     keepOutMs: times.keepOutMs || undefined,
     timeLimitMs: times.timeLimitMs || undefined,
     maxBacklog: maxBacklog || undefined,
+    maxKeyBacklog: maxKeyBacklog || undefined,
     whenFull: whenFull || undefined,
     fair: fairTurns && turnsOf(fairTurns.weights),
   };
@@ -131,6 +136,7 @@ export function settingsOf(name: string, records: Iterable<SettingsRecord>): Que
     keepOutMs: first('keepOutMs') ?? DEFAULT_SETTINGS.keepOutMs,
     timeLimitMs: first('timeLimitMs') ?? DEFAULT_SETTINGS.timeLimitMs,
     maxBacklog: first('maxBacklog') ?? DEFAULT_SETTINGS.maxBacklog,
+    maxKeyBacklog: first('maxKeyBacklog') ?? DEFAULT_SETTINGS.maxKeyBacklog,
     whenFull: first('whenFull') ?? DEFAULT_SETTINGS.whenFull,
     fair: first('fair'),
   };

@@ -2,15 +2,15 @@ import { EnqueueResult, WhenFull } from '@taskmaster/proto';
 import type { EnqueueItem } from '../domain/commands.ts';
 import type { Instant, Pid } from '../domain/ids.ts';
 import { Refusal } from '../domain/refusal.ts';
-import { isLeased, type TaskState } from '../domain/task.ts';
+import { isLeased, limitKeyOf, type TaskState } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { type PlannedChange, stateAfter, stateBefore } from '../planned-atom.ts';
-import type { QueueCache } from '../queues/cache/queue-cache.ts';
 import { refill } from '../queues/cache/refill.ts';
-import type { Lanes, LaneTask } from '../queues/lanes/lanes.ts';
+import { firstOfKey } from '../queues/lanes/read-lanes.ts';
 import type { Queue } from '../queues/queue.ts';
 import { mayBeDue } from './expire.ts';
 import { settleEnds } from './flows/settle-ends.ts';
+import { headPids } from './get-and-peek.ts';
 import type { Objection, PlannedUpdate } from './plan-batch.ts';
 import type { UpdateView } from './plan-update.ts';
 import { endCancelled } from './records/leave-end.ts';
@@ -20,14 +20,20 @@ const { WHEN_FULL_DROP_NEWEST, WHEN_FULL_DROP_OLDEST, WHEN_FULL_REFUSE } = WhenF
 
 /** How long a caller should wait when as many tasks wait as may. */
 const RETRY_MS = 1_000;
-/** Reads of the head of one queue, before the tasks to drop are those in memory. More may not fit into it. */
-const MOST_REFILLS = 4;
+/** Reads of the first tasks of a queue or key, before the tasks to drop are those that are known. */
+const MOST_READS = 4;
 
-const reasonOf = (maxBacklog: number): string => `dropped: ${maxBacklog} tasks waited in the queue`;
+/** All tasks of a queue. Other scopes of a cap are those with a limit key, which is never empty. */
+const ALL = '';
+
+const reasonOf = (queue: Queue, scope: string): string =>
+  `dropped: ${capOf(queue, scope)} tasks waited in the queue${withKey(scope)}`;
+
+const withKey = (scope: string): string => (scope === ALL ? '' : ` with the key ${scope}`);
 
 /**
- * Refuses an update, or drops its new tasks, if more tasks would wait in a queue than its settings allow. Those that drop the
- * oldest tasks do so when all updates of the atom are planned: see `dropOldest`.
+ * Refuses an update, or drops its new tasks, if more tasks would wait in a queue, or with one key, than its settings allow. Those
+ * that drop the oldest tasks do so when all updates of the atom are planned: see `dropOldest`.
  */
 export function capBacklogs(
   enqueue: readonly Pick<EnqueueItem, 'queue'>[],
@@ -36,35 +42,81 @@ export function capBacklogs(
 ): Objection | undefined {
   const { draft, mark } = update;
   const { now } = view;
-  let added: Map<Queue, number> | undefined;
-  for (let at = mark.changes; at < draft.changes.length; at++) {
-    const planned = draft.changes[at];
-    // Most queues have no such setting, and nothing is looked up for them.
-    if (planned === undefined || !isCapped(planned.queue)) continue;
-    added ??= new Map();
-    added.set(planned.queue, (added.get(planned.queue) ?? 0) + addedBy(planned));
-  }
+  const added = addedSince(draft, mark.changes);
   if (added === undefined) return undefined;
   const before = waitingBefore(draft, mark);
-  for (const [queue, more] of added) {
-    const { maxBacklog, whenFull } = queue.settings;
-    const waiting = backlogOf(queue) + (before.get(queue) ?? 0);
-    // What is due counts as it is, whether or not a search has found it.
-    const mayExceed = more > 0 && waiting + more + queue.ledger.leased > maxBacklog;
-    if (mayExceed && mayBeDue(queue, now) && view.canShowDue(queue)) return { kind: 'due', queues: new Set([queue]) };
-    const excess = Math.min(more, waiting + more - maxBacklog);
-    if (excess <= 0) continue;
-    if (whenFull === WHEN_FULL_REFUSE) return backlogFull(queue, maxBacklog, waiting);
-    if (whenFull === WHEN_FULL_DROP_NEWEST) dropNewest(enqueue, update, queue, excess, now);
+  for (const [queue, scopes] of added) {
+    const { whenFull } = queue.settings;
+    let droppedOfKeys = 0;
+    for (const [scope, addedTo] of keysFirst(scopes)) {
+      const more = scope === ALL ? addedTo - droppedOfKeys : addedTo;
+      if (more <= 0) continue;
+      const most = capOf(queue, scope);
+      const earlier = before.get(queue)?.get(scope) ?? 0;
+      if (scope !== ALL && !queue.warmKeyBacklogs.isCounted) {
+        // Nothing is read as long as all tasks with keys are so few.
+        if (queue.ledger.keyed + earlier + more <= most) continue;
+        return { kind: 'due', queues: new Set([queue]) };
+      }
+      const waiting = backlogOf(queue, scope) + earlier;
+      // What is due counts as it is, whether or not a search has found it.
+      const mayExceed = waiting + more + queue.ledger.leased > most;
+      if (mayExceed && mayBeDue(queue, now) && view.canShowDue(queue)) return { kind: 'due', queues: new Set([queue]) };
+      const excess = Math.min(more, waiting + more - most);
+      if (excess <= 0) continue;
+      if (whenFull === WHEN_FULL_REFUSE) return backlogFull(queue, scope, waiting);
+      if (whenFull !== WHEN_FULL_DROP_NEWEST) continue;
+      const dropped = dropNewest(enqueue, update, queue, scope, excess, now);
+      if (scope !== ALL) droppedOfKeys += dropped;
+    }
   }
   return undefined;
 }
 
-/** Settings match the names of reserved queues, too, whose tasks are records. */
-const isCapped = ({ isReserved, settings }: Queue): boolean => settings.maxBacklog > 0 && !isReserved;
+/** Numbers of tasks, by scope. */
+type Scopes = Map<string, number>;
 
-/** Tasks that wait in a queue. */
-const backlogOf = ({ ledger }: Queue): number => ledger.available + ledger.delayed;
+/** How many new tasks a draft has from a change on. Undefined: none that a cap is about. */
+function addedSince({ changes }: TaskDraft, first: number): Map<Queue, Scopes> | undefined {
+  let added: Map<Queue, Scopes> | undefined;
+  for (let at = first; at < changes.length; at++) {
+    const planned = changes[at];
+    // Most queues have no such setting, and nothing is looked up for them.
+    if (planned === undefined || !isCapped(planned.queue)) continue;
+    added ??= new Map();
+    count(added, planned, addedBy(planned));
+  }
+  return added;
+}
+
+/** Adds to each number for which the settings of the queue have a cap. */
+function count(to: Map<Queue, Scopes>, { queue, change }: PlannedChange, more: number): void {
+  const { maxBacklog, maxKeyBacklog } = queue.settings;
+  const scopes: Scopes = to.get(queue) ?? new Map();
+  to.set(queue, scopes);
+  if (maxBacklog > 0) scopes.set(ALL, (scopes.get(ALL) ?? 0) + more);
+  if (maxKeyBacklog === 0) return;
+  const key = limitKeyOf(change.kind === 'dequeue' ? change.before : change.after);
+  if (key !== undefined) scopes.set(key, (scopes.get(key) ?? 0) + more);
+}
+
+/** What is dropped of keys makes room in the queue. */
+function keysFirst(scopes: Scopes): (readonly [string, number])[] {
+  const keys = [...scopes].filter(([scope]) => scope !== ALL);
+  const all = scopes.get(ALL);
+  return all === undefined ? keys : [...keys, [ALL, all]];
+}
+
+/** Settings match the names of reserved queues, too, whose tasks are records. */
+const isCapped = ({ isReserved, settings }: Queue): boolean =>
+  (settings.maxBacklog > 0 || settings.maxKeyBacklog > 0) && !isReserved;
+
+const capOf = ({ settings }: Queue, scope: string): number =>
+  scope === ALL ? settings.maxBacklog : settings.maxKeyBacklog;
+
+/** Tasks that wait. */
+const backlogOf = (queue: Queue, scope: string): number =>
+  scope === ALL ? queue.ledger.available + queue.ledger.delayed : queue.warmKeyBacklogs.of(scope);
 
 const waits = (state: TaskState | undefined): number => (state === undefined || isLeased(state) ? 0 : 1);
 
@@ -74,141 +126,174 @@ function addedBy({ change }: PlannedChange): number {
   return change.kind === 'enqueue' && change.after.history?.origin === undefined ? 1 : 0;
 }
 
-/** What the changes before an update add to the waiting tasks of each queue. Marks only move on, so it adds the latest ones. */
-function waitingBefore(draft: TaskDraft, { changes }: DraftMark): ReadonlyMap<Queue, number> {
+/** What a change adds to the waiting tasks. */
+const waitingBy = ({ change }: PlannedChange): number => waits(stateAfter(change)) - waits(stateBefore(change));
+
+/** What the changes before an update add to the waiting tasks. Marks only move on, so it adds the latest ones. */
+function waitingBefore(draft: TaskDraft, { changes }: DraftMark): ReadonlyMap<Queue, Scopes> {
   draft.waiting ??= { changes: 0, more: new Map() };
   const { waiting } = draft;
   for (; waiting.changes < changes; waiting.changes++) {
     const planned = draft.changes[waiting.changes];
-    if (planned === undefined || !isCapped(planned.queue)) continue;
-    const { queue, change } = planned;
-    const more = waits(stateAfter(change)) - waits(stateBefore(change));
-    waiting.more.set(queue, (waiting.more.get(queue) ?? 0) + more);
+    if (planned !== undefined && isCapped(planned.queue)) count(waiting.more, planned, waitingBy(planned));
   }
   return waiting.more;
 }
 
-const backlogFull = (queue: Queue, limit: number, waiting: number): Refusal =>
-  new Refusal('BACKLOG_FULL', `${waiting} tasks wait in the queue ${queue.fullName}: its settings allow ${limit}`, {
+function backlogFull(queue: Queue, scope: string, waiting: number): Refusal {
+  const limit = capOf(queue, scope);
+  const problem = `${waiting} tasks wait in the queue ${queue.fullName}${withKey(scope)}: its settings allow ${limit}`;
+  const metadata = { queue: queue.fullName, limit: String(limit), used: String(waiting) };
+  return new Refusal('BACKLOG_FULL', problem, {
     retryDelayMs: RETRY_MS,
-    metadata: { queue: queue.fullName, limit: String(limit), used: String(waiting) },
+    metadata: scope === ALL ? metadata : { ...metadata, limitKey: scope },
   });
+}
 
+/** Returns how many it has dropped. */
 function dropNewest(
   enqueue: readonly Pick<EnqueueItem, 'queue'>[],
   { start, end, draft, outcomes, firstOutcome }: PlannedUpdate,
   queue: Queue,
-  count: number,
+  scope: string,
+  most: number,
   now: Instant,
-): void {
-  let left = count;
-  for (let at = end.enqueue - 1; at >= start.enqueue && left > 0; at--) {
+): number {
+  let dropped = 0;
+  for (let at = end.enqueue - 1; at >= start.enqueue && dropped < most; at--) {
     const place = firstOutcome + at - start.enqueue;
     const [item, outcome] = [enqueue[at], outcomes[place]];
     if (item === undefined || outcome?.result !== EnqueueResult.ENQUEUE_RESULT_CREATED) continue;
-    if (draft.queue(item.queue) !== queue || !drop(draft, queue, outcome.pid, now)) continue;
+    if (draft.queue(item.queue) !== queue || !drop(draft, queue, scope, outcome.pid, now)) continue;
     outcomes[place] = { ...outcome, result: EnqueueResult.ENQUEUE_RESULT_DROPPED };
-    left--;
+    dropped++;
   }
+  return dropped;
 }
 
-/** False: it does not wait any more. */
-function drop(draft: TaskDraft, queue: Queue, pid: Pid, now: Instant): boolean {
+/** False: it does not wait any more, or has another key. */
+function drop(draft: TaskDraft, queue: Queue, scope: string, pid: Pid, now: Instant): boolean {
   const task = draft.find(queue, pid);
   if (task === undefined || isLeased(task.state)) return false;
-  endCancelled(draft, queue, pid, task, reasonOf(queue.settings.maxBacklog), now, { how: 'dropped' });
+  if (scope !== ALL && limitKeyOf(task.state) !== scope) return false;
+  endCancelled(draft, queue, pid, task, reasonOf(queue, scope), now, { how: 'dropped' });
   return true;
 }
 
-/**
- * Drops the first available tasks of the queues whose settings say so, one for each task that a draft adds beyond what may wait.
- * Returns the queue whose head must be read first. If all other tasks are delayed, the newest ones go.
- * @param refills how often the heads of queues were read for this decision.
- */
-export function dropOldest(
-  draft: TaskDraft,
-  now: Instant,
-  refills: ReadonlyMap<Queue, number>,
-): MissingHead | undefined {
-  let added: Map<Queue, { added: number; more: number }> | undefined;
-  for (const planned of draft.changes) {
-    const { queue, change } = planned;
-    if (!isCapped(queue) || queue.settings.whenFull !== WHEN_FULL_DROP_OLDEST) continue;
-    added ??= new Map();
-    const of = added.get(queue) ?? { added: 0, more: 0 };
-    added.set(queue, of);
-    of.added += addedBy(planned);
-    of.more += waits(stateAfter(change)) - waits(stateBefore(change));
+/** The first tasks of a queue or a key, which must be read. */
+export interface MissingTasks {
+  readonly queue: Queue;
+  readonly scope: string;
+  readonly wanted: number;
+}
+
+/** What was read for one decision of the first tasks of queues and keys. */
+export class OldestTasks {
+  readonly #read = new Map<Queue, Map<string, { times: number; pids: readonly Pid[] | undefined }>>();
+
+  /** How often they were read. */
+  timesOf(queue: Queue, scope: string): number {
+    return this.#read.get(queue)?.get(scope)?.times ?? 0;
   }
-  for (const [queue, of] of added ?? []) {
-    const count = Math.min(of.added, backlogOf(queue) + of.more - queue.settings.maxBacklog);
-    if (count <= 0) continue;
-    const changed = new Set<Pid>();
-    const fresh: Pid[] = [];
-    for (const planned of draft.changes) {
-      if (planned.queue !== queue) continue;
-      changed.add(planned.change.pid);
-      if (planned.change.kind === 'enqueue') fresh.push(planned.change.pid);
-    }
-    const first = firstOf(draft, queue, changed, count);
-    if (first === undefined && (refills.get(queue) ?? 0) < MOST_REFILLS) return { queue, wanted: count };
-    let dropped = 0;
-    for (const pid of [...(first ?? []), ...fresh.reverse()]) {
-      if (dropped < count && drop(draft, queue, pid, now)) dropped++;
+
+  /** Those that were available when they were read, in order. Undefined: they are in the head of the queue in memory. */
+  of(queue: Queue, scope: string): readonly Pid[] | undefined {
+    return this.#read.get(queue)?.get(scope)?.pids;
+  }
+
+  async read(engineState: EngineState, { queue, scope, wanted }: MissingTasks): Promise<void> {
+    const scopes = this.#read.get(queue) ?? new Map();
+    this.#read.set(queue, scopes);
+    scopes.set(scope, {
+      times: this.timesOf(queue, scope) + 1,
+      pids: await firstPids(engineState, queue, scope, wanted),
+    });
+  }
+}
+
+async function firstPids(
+  engineState: EngineState,
+  queue: Queue,
+  scope: string,
+  wanted: number,
+): Promise<readonly Pid[] | undefined> {
+  if (scope !== ALL) return firstOfKey(engineState, queue, scope, wanted);
+  if (queue.lanes !== undefined) return headPids(engineState, queue, wanted, undefined);
+  await refill(engineState, queue, wanted);
+  return undefined;
+}
+
+/**
+ * Drops the first available tasks of the queues and keys whose settings say so, one for each task that a draft adds beyond what
+ * may wait. Returns what must be read first. If all other tasks are delayed, the newest ones go.
+ */
+export function dropOldest(draft: TaskDraft, now: Instant, oldest: OldestTasks): MissingTasks | undefined {
+  const added = addedSince(draft, 0);
+  if (added === undefined) return undefined;
+  const more = new Map<Queue, Scopes>();
+  for (const planned of draft.changes) if (isCapped(planned.queue)) count(more, planned, waitingBy(planned));
+  for (const [queue, scopes] of added) {
+    if (queue.settings.whenFull !== WHEN_FULL_DROP_OLDEST) continue;
+    let droppedOfKeys = 0;
+    for (const [scope, addedTo] of keysFirst(scopes)) {
+      const earlier = scope === ALL ? droppedOfKeys : 0;
+      const waiting = backlogOf(queue, scope) + (more.get(queue)?.get(scope) ?? 0) - earlier;
+      const excess = Math.min(addedTo - earlier, waiting - capOf(queue, scope));
+      if (excess <= 0) continue;
+      const changed = new Set<Pid>();
+      const fresh: Pid[] = [];
+      for (const planned of draft.changes) {
+        if (planned.queue !== queue) continue;
+        changed.add(planned.change.pid);
+        if (planned.change.kind === 'enqueue') fresh.push(planned.change.pid);
+      }
+      const first = firstOf(draft, { queue, scope, wanted: excess }, changed, oldest);
+      if (first === undefined && oldest.timesOf(queue, scope) < MOST_READS)
+        return { queue, scope, wanted: excess + changed.size };
+      let dropped = 0;
+      for (const pid of [...(first ?? []), ...fresh.reverse()]) {
+        if (dropped < excess && drop(draft, queue, scope, pid, now)) dropped++;
+      }
+      if (scope !== ALL) droppedOfKeys += dropped;
     }
   }
   if (draft.hasEnds) settleEnds(draft, now);
   return undefined;
 }
 
-/** The head of a queue that must be read. */
-export interface MissingHead {
-  readonly queue: Queue;
-  readonly wanted: number;
-}
-
-/** Reads the head of a queue, and counts that. */
-export async function readHead(
-  engineState: EngineState,
-  { queue, wanted }: MissingHead,
-  refills: Map<Queue, number>,
-): Promise<void> {
-  refills.set(queue, (refills.get(queue) ?? 0) + 1);
-  await refill(engineState, queue, wanted);
-}
-
-/** The first tasks in memory, those of keys among them: of each key at least one. Undefined: they must be read. */
-function withLanes(cache: QueueCache, lanes: Lanes, count: number): LaneTask[] | undefined {
-  if (!lanes.isLoaded) return undefined;
-  const head: LaneTask[] = [...lanes.tasks()];
-  let left = count;
-  for (const { pid, state } of cache.head()) {
-    if (left-- === 0) break;
-    head.push({ pid, state });
-  }
-  return head.sort((a, b) => (a.pid < b.pid ? -1 : 1));
-}
-
-/** The first available tasks of a queue after the changes of a draft. Undefined: the head of the queue must be read. */
-function firstOf(draft: TaskDraft, queue: Queue, changed: ReadonlySet<Pid>, count: number): Pid[] | undefined {
-  const isAvailable = (pid: Pid): boolean => draft.find(queue, pid)?.state.visibility.kind === 'available';
-  const inDraft = [...changed].filter(isAvailable).sort();
+/** The first available tasks of a queue or a key after the changes of a draft. Undefined: they must be read. */
+function firstOf(
+  draft: TaskDraft,
+  { queue, scope, wanted }: MissingTasks,
+  changed: ReadonlySet<Pid>,
+  oldest: OldestTasks,
+): Pid[] | undefined {
+  const isOfScope = (pid: Pid): boolean => {
+    const state = draft.find(queue, pid)?.state;
+    return state?.visibility.kind === 'available' && (scope === ALL || limitKeyOf(state) === scope);
+  };
+  const inDraft = [...changed].filter(isOfScope).sort();
+  const cache = queue.warmCache;
+  const isInMemory = scope === ALL && queue.lanes === undefined;
+  const read = isInMemory ? pidsOf(cache.head()) : queue.ledger.available === 0 ? [] : oldest.of(queue, scope);
+  if (read === undefined) return undefined;
   const first: Pid[] = [];
   let at = 0;
-  const cache = queue.warmCache;
-  const head = queue.lanes === undefined ? cache.head() : withLanes(cache, queue.lanes, count + changed.size);
-  if (head === undefined) return undefined;
-  for (const { pid } of head) {
-    for (let next = inDraft[at]; next !== undefined && next < pid && first.length < count; next = inDraft[++at])
+  for (const pid of read) {
+    for (let next = inDraft[at]; next !== undefined && next < pid && first.length < wanted; next = inDraft[++at])
       first.push(next);
-    if (first.length === count) return first;
-    if (!changed.has(pid)) first.push(pid);
+    if (first.length === wanted) return first;
+    if (!changed.has(pid) && (isInMemory || isOfScope(pid))) first.push(pid);
   }
-  for (; first.length < count; at++) {
+  for (; first.length < wanted; at++) {
     const next = inDraft[at];
-    if (!cache.knowsReadyUpTo(next)) return undefined;
+    if (isInMemory && !cache.knowsReadyUpTo(next)) return undefined;
     if (next === undefined) break;
     first.push(next);
   }
   return first;
+}
+
+function* pidsOf(tasks: Iterable<{ readonly pid: Pid }>): Generator<Pid> {
+  for (const { pid } of tasks) yield pid;
 }

@@ -8,6 +8,7 @@ import type { EngineState } from '../engine-state.ts';
 import { EngineView } from '../pending/engine-view.ts';
 import { Reads } from '../pending/reads.ts';
 import { Family, StoreCorruptError } from '../ports/store.ts';
+import { countKeys } from '../queues/lanes/count-keys.ts';
 import { isSchedules, type Queue } from '../queues/queue.ts';
 import type { QueuesLimit } from '../records/limit-table.ts';
 import { endRecords, signalRecords } from '../records/record-store.ts';
@@ -68,7 +69,7 @@ async function tryShowDue(engineState: EngineState, queue: Queue): Promise<boole
 /** Tasks of a queue may become due all the time. After this many searches an operation takes them as they are. */
 const MOST_SEARCHES = 8;
 
-/** The searches for due tasks that one operation has made. */
+/** The searches for due tasks that one operation has made, and for the number of those that wait with each key. */
 export class DueSearches {
   /** Queues whose due tasks could not be shown, or were shown often enough. */
   readonly notShown = new Set<Queue>();
@@ -76,6 +77,10 @@ export class DueSearches {
 
   async show(engineState: EngineState, queues: Iterable<Queue>): Promise<void> {
     for (const queue of queues) {
+      if (queue.keyBacklogs?.isCounted === false) {
+        await countKeys(engineState, queue);
+        continue;
+      }
       const count = (this.#counts.get(queue) ?? 0) + 1;
       this.#counts.set(queue, count);
       if (!(await tryShowDue(engineState, queue)) || count === MOST_SEARCHES) this.notShown.add(queue);

@@ -68,7 +68,12 @@ const kindOf = (state: TaskState): PeekCommand['kind'] =>
 const shownAt = ({ state }: TaskView): number => (state?.visibility.kind === 'hidden' ? state.visibility.until : 0);
 
 /** The first PIDs, from memory if it has enough, otherwise from the store. Does not fill the cache: that would evict tasks. */
-async function headPids(engineState: EngineState, queue: Queue, limit: number, after: Pid | undefined): Promise<Pid[]> {
+export async function headPids(
+  engineState: EngineState,
+  queue: Queue,
+  limit: number,
+  after: Pid | undefined,
+): Promise<Pid[]> {
   if (queue.ledger.keyedReady > 0) return keyedHeadPids(engineState, queue, limit, after);
   const { firstMissing, readyCount } = queue.warmCache;
   if (firstMissing === undefined || (after === undefined && readyCount >= limit)) return firstOf(queue, limit, after);

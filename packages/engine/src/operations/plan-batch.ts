@@ -10,7 +10,7 @@ import { type DraftMark, TaskDraft } from './task-draft.ts';
 export type BatchPlan =
   /** Plan again after these have been read. */
   | { readonly kind: 'needs'; readonly needs: readonly Need[] }
-  /** Plan again after the due tasks of these queues are shown: last attempts have ended there. */
+  /** Plan again after these queues are searched: last attempts have ended there, or the tasks of each key must be counted. */
   | { readonly kind: 'due'; readonly queues: ReadonlySet<Queue> }
   | {
       readonly kind: 'planned';
@@ -31,7 +31,7 @@ export interface PlannedUpdate {
   readonly firstOutcome: number;
 }
 
-/** A refusal for another reason than items, or the queues whose due tasks must be shown before there may be one. */
+/** A refusal for another reason than items, or the queues that must be searched before there may be one; see `BatchPlan`. */
 export type Objection = Refusal | { readonly kind: 'due'; readonly queues: ReadonlySet<Queue> };
 
 /** Decides updates in order on one draft. Refused ones leave nothing in it. */

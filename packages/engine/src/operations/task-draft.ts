@@ -73,8 +73,8 @@ export class TaskDraft {
   #ends: NotedEnd[] | undefined;
   /** What the first `changes` of them add to the group. Kept by the check of quotas, which asks for each update of a batch. */
   usage: { changes: number; tasks: number; bytes: number } | undefined;
-  /** As `usage`, for the check of backlogs: what they add to the waiting tasks of each queue with a largest backlog. */
-  waiting: { changes: number; readonly more: Map<Queue, number> } | undefined;
+  /** As `usage`, for the check of backlogs: what they add to the waiting tasks of each queue, and of each key, with a cap. */
+  waiting: { changes: number; readonly more: Map<Queue, Map<string, number>> } | undefined;
   /** Undefined: none was asked for. */
   #boxes: OpenBoxes | undefined;
   readonly #view: DraftView;

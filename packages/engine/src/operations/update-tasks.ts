@@ -11,7 +11,7 @@ import { decodeOutcome, encodeOutcome } from '../requests/outcome-codec.ts';
 import { fingerprintOf } from '../requests/request-fingerprint.ts';
 import type { RequestKnowledge } from '../requests/request-ids.ts';
 import { expandPublishes, type PublishRules } from '../topics/expand-publishes.ts';
-import { capBacklogs, dropOldest, readHead } from './backlog.ts';
+import { capBacklogs, dropOldest, OldestTasks } from './backlog.ts';
 import { type Attempt, type Changes, type Decided, decide, decideNow } from './decide.ts';
 import { DueSearches, showAllDue } from './expire.ts';
 import { beforeNewWaits } from './keys/sweep-keys.ts';
@@ -26,8 +26,7 @@ interface Learnt {
   /** Queues that were asked for dead tasks. */
   readonly asked: Set<Queue>;
   readonly searches: DueSearches;
-  /** How often the heads of queues were read whose oldest tasks are dropped. */
-  readonly refills: Map<Queue, number>;
+  readonly oldest: OldestTasks;
   /** What the store knows of the request id. Undefined: it was not asked. */
   request: RequestKnowledge | undefined;
 }
@@ -35,7 +34,7 @@ interface Learnt {
 const nothing = (): Learnt => ({
   asked: new Set(),
   searches: new DueSearches(),
-  refills: new Map(),
+  oldest: new OldestTasks(),
   request: undefined,
 });
 const NOTHING: Readonly<Learnt> = nothing();
@@ -133,8 +132,8 @@ function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): A
   });
   if (plan.kind === 'needs') return plan;
   if (plan.kind === 'due') return { kind: 'waits', wait: () => learnt.searches.show(engineState, plan.queues) };
-  const missing = dropOldest(plan.draft, now, learnt.refills);
-  if (missing !== undefined) return { kind: 'waits', wait: () => readHead(engineState, missing, learnt.refills) };
+  const missing = dropOldest(plan.draft, now, learnt.oldest);
+  if (missing !== undefined) return { kind: 'waits', wait: () => learnt.oldest.read(engineState, missing) };
   plan.draft.writeBoxes(now);
   const { needs } = plan.draft;
   if (needs.length > 0) return { kind: 'needs', needs };

@@ -12,6 +12,7 @@ import type { CachedTask } from './cache/places.ts';
 import { QueueCache } from './cache/queue-cache.ts';
 import type { CacheOwner } from './cache/task-cache.ts';
 import type { GroupUsage } from './group-usage.ts';
+import { KeyBacklogs } from './lanes/key-backlogs.ts';
 import { Lanes, type LaneTask } from './lanes/lanes.ts';
 import type { LeaseLimit } from './lease-limit.ts';
 import type { QueueRates } from './rates.ts';
@@ -74,6 +75,8 @@ export class Queue implements CacheOwner, ChangedQueue {
   #cache: QueueCache | undefined;
   #changes: QueueChanges | undefined;
   #lanes: Lanes | undefined;
+  /** Set while its settings cap the tasks of a key, and an update has asked for their number. */
+  keyBacklogs: KeyBacklogs | undefined;
   /** Called when tasks with limit keys may be leased that might not before. */
   onOpened: ((queue: Queue) => void) | undefined;
 
@@ -110,6 +113,12 @@ export class Queue implements CacheOwner, ChangedQueue {
     if (this.#lanes?.isLoaded !== true) return this;
     for (const { keys } of this.#limits ?? NONE) for (const queue of keys?.unknown ?? NONE) return queue;
     return this;
+  }
+
+  /** How many tasks of each key wait. They must be counted first if `isCounted` is false. */
+  get warmKeyBacklogs(): KeyBacklogs {
+    this.keyBacklogs ??= new KeyBacklogs(this.ledger.keyed === 0);
+    return this.keyBacklogs;
   }
 
   plainHead(): Iterable<LaneTask> {
@@ -235,6 +244,7 @@ export class Queue implements CacheOwner, ChangedQueue {
     }
     if (this.#limits !== undefined) for (const limit of this.#limits) limit.note(this);
     if (keyed > 0 || this.ledger.keyed > 0 || this.#lanes !== undefined) this.#noteKeyed(change, keyed, at);
+    this.keyBacklogs?.note(change);
     const after = change.kind === 'dequeue' ? undefined : change.after;
     const data = change.kind === 'dequeue' ? undefined : (change.data ?? known?.data);
     const task = after && { state: after, data };

@@ -16,10 +16,10 @@ import type {
 } from '../domain/schedules/schedule-commands.ts';
 import { nextRun } from '../domain/schedules/schedule-rule.ts';
 import type { EngineState } from '../engine-state.ts';
+import { OldestTasks } from '../operations/backlog.ts';
 import { type Attempt, decide } from '../operations/decide.ts';
 import { DueSearches } from '../operations/expire.ts';
 import type { Reads } from '../pending/reads.ts';
-import type { Queue } from '../queues/queue.ts';
 import { afterPauses, ruleOfRecord, type ScheduleRecord, taskPid, viewOf } from './record.ts';
 import { type FoundSchedule, ScheduleDraft } from './schedule-draft.ts';
 
@@ -137,7 +137,7 @@ async function change<T>(
   schedule: QueueName,
   plan: (draft: ScheduleDraft, found: FoundSchedule | undefined) => T,
 ): Promise<T> {
-  const learnt = { searches: new DueSearches(), refills: new Map<Queue, number>() };
+  const learnt = { searches: new DueSearches(), oldest: new OldestTasks() };
   const attempt = (now: Instant, reads: Reads): Attempt<T> => {
     const draft = new ScheduleDraft(engineState, now, reads, learnt);
     const found = draft.find(schedule);

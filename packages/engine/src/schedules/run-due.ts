@@ -1,6 +1,7 @@
 import type { Instant, Pid } from '../domain/ids.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { EngineState } from '../engine-state.ts';
+import { OldestTasks } from '../operations/backlog.ts';
 import { type Attempt, decide } from '../operations/decide.ts';
 import { DueSearches, eachDue } from '../operations/expire.ts';
 import type { Queue } from '../queues/queue.ts';
@@ -55,7 +56,7 @@ interface DecidedRuns {
 /** Commits one atom, and waits until it is durable: the next one is for callers that came meanwhile. */
 async function runSome(engineState: EngineState, queue: Queue, keys: readonly Pid[], wall: Instant): Promise<Decided> {
   const { clock } = engineState;
-  const learnt = { searches: new DueSearches(), refills: new Map<Queue, number>() };
+  const learnt = { searches: new DueSearches(), oldest: new OldestTasks() };
   const { result, durable } = await decide(engineState, queue.partition, (now, reads): Attempt<Decided> => {
     const runs: DecidedRuns = { enqueued: [], missed: 0, skipped: 0 };
     const behind: Pid[] = [];

@@ -7,7 +7,7 @@ import { Refusal } from '../domain/refusal.ts';
 import { givenIn, isLeased, isLeasedAt, isTooLate, type TaskState } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { endsWithLease, newState, recordState } from '../operations/attempts.ts';
-import { capBacklogs, dropOldest, readHead } from '../operations/backlog.ts';
+import { capBacklogs, dropOldest, type OldestTasks } from '../operations/backlog.ts';
 import type { Attempt } from '../operations/decide.ts';
 import { type DueSearches, deadFor } from '../operations/expire.ts';
 import { objectionByLimits } from '../operations/limits.ts';
@@ -35,8 +35,7 @@ export interface FoundSchedule extends FoundRecord {
 /** What one attempt of a decision tells the next. */
 export interface LearntByAttempts {
   readonly searches: DueSearches;
-  /** How often the heads of queues were read whose oldest tasks are dropped. */
-  readonly refills: Map<Queue, number>;
+  readonly oldest: OldestTasks;
 }
 
 /** Changes of schedules and the tasks of their runs, which are committed together. */
@@ -47,16 +46,16 @@ export class ScheduleDraft {
   /** The system clock, in ms since 1970. */
   readonly wall: number;
   readonly #searches: DueSearches;
-  readonly #refills: Map<Queue, number>;
+  readonly #oldest: OldestTasks;
   /** Queues where attempts that are over end first: it must not matter whether a request has looked there since. */
   readonly #due = new Set<Queue>();
   #bytes = 0;
 
   /** `learnt`: what all attempts of a decision share. */
-  constructor(engineState: EngineState, now: Instant, reads: Reads, { searches, refills }: LearntByAttempts) {
+  constructor(engineState: EngineState, now: Instant, reads: Reads, { searches, oldest }: LearntByAttempts) {
     this.#engineState = engineState;
     this.#searches = searches;
-    this.#refills = refills;
+    this.#oldest = oldest;
     this.#view = new EngineView(engineState, now, reads, searches.notShown);
     this.#draft = new TaskDraft(this.#view);
     this.wall = engineState.clock.wall();
@@ -161,8 +160,8 @@ export class ScheduleDraft {
     const missing = this.missing();
     if (missing !== undefined) return missing;
     if (this.#due.size > 0) return { kind: 'waits', wait: () => this.#searches.show(this.#engineState, this.#due) };
-    const head = dropOldest(this.#draft, this.#view.now, this.#refills);
-    if (head !== undefined) return { kind: 'waits', wait: () => readHead(this.#engineState, head, this.#refills) };
+    const unread = dropOldest(this.#draft, this.#view.now, this.#oldest);
+    if (unread !== undefined) return { kind: 'waits', wait: () => this.#oldest.read(this.#engineState, unread) };
     this.#draft.writeBoxes(this.#view.now);
     const dropping = this.missing();
     if (dropping !== undefined) return dropping;

@@ -28,6 +28,7 @@ type PutFlags = Pick<TaskFlags, 'mode' | 'maxAttempts' | 'backoff' | 'deadLetter
   readonly resultRetention?: number;
   readonly keepOut?: number;
   readonly maxBacklog?: number;
+  readonly maxKeyBacklog?: number;
   readonly whenFull?: QueueSettings['whenFull'];
   readonly fairTurns?: true;
   readonly weight?: Readonly<Record<string, number>>;
@@ -81,6 +82,11 @@ export function addSettings(program: Command, runner: Runner): void {
       'how many tasks may wait in a queue, available or delayed (default: any number)',
       wholeNumber(1, limits.maxBacklog),
     )
+    .option(
+      '--max-key-backlog <n>',
+      'how many tasks with the same limit key may wait in a queue (default: any number)',
+      wholeNumber(1, limits.maxBacklog),
+    )
     .addOption(
       new Option(
         '--when-full <rule>',
@@ -131,7 +137,7 @@ async function show({ client, out, signal }: Session, queue: string): Promise<Ex
 
 async function change({ client, out, signal }: Session, queues: string, flags: PutFlags): Promise<ExitCode> {
   const { deadLetterQueue, leaseDuration, resultRetention, keepOut, timeLimit, ...others } = flags;
-  const { maxBacklog, whenFull, fairTurns, weight, ...ofTasks } = others;
+  const { maxBacklog, maxKeyBacklog, whenFull, fairTurns, weight, ...ofTasks } = others;
   // The dead-letter queue is a setting of its own, and not a part of the policy.
   const { retry: policy, mode } = taskOptions(ofTasks);
   const settings: QueueSettings = {
@@ -143,6 +149,7 @@ async function change({ client, out, signal }: Session, queues: string, flags: P
     keepOut,
     timeLimit,
     maxBacklog,
+    maxKeyBacklog,
     whenFull,
     fairTurns: fairTurns || weight ? { weights: weight } : undefined,
   };

@@ -37,6 +37,7 @@ export function testSettings(start: () => Promise<TransportWorld>): void {
       keepOutMs: 0,
       timeLimitMs: 0,
       maxBacklog: 0,
+      maxKeyBacklog: 0,
       whenFull: WhenFull.WHEN_FULL_REFUSE,
     });
     expect(await transport.unary(methods.deleteQueueSettings, { queues: 'shop#mail' })).toEqual({ deleted: true });

@@ -5,8 +5,10 @@ import type { FairTurns } from '../../domain/queue-settings.ts';
 import { isLeased, limitKeyOf, type TaskState } from '../../domain/task.ts';
 import type { KeyUse, KeyUses, LimitedLane } from './key-uses.ts';
 
-/** Tasks of one key in memory. The others are read when these have been leased. */
+/** Tasks of one key in memory, if there are many keys. The others are read when these have been leased. */
 const KEPT = 16;
+/** Tasks of all keys in memory, if there are few keys. */
+const KEPT_IN_ALL = 4096;
 /** Tasks of one key that a search of all keys keeps: there may be 100,000 keys. */
 export const KEPT_AT_LOAD = 2;
 /** A key with fewer tasks in memory gets more when a read is made anyway. */
@@ -145,7 +147,7 @@ class Lane implements LimitedLane {
     if (this.firstMissing !== undefined && task.pid >= this.firstMissing) return;
     const at = this.#placeOf(task.pid);
     tasks.splice(at, tasks[at]?.pid === task.pid ? 1 : 0, task);
-    if (tasks.length > KEPT) this.firstMissing = tasks.pop()?.pid;
+    if (tasks.length > this.lanes.kept) this.firstMissing = tasks.pop()?.pid;
   }
 
   remove(pid: Pid): void {
@@ -161,12 +163,16 @@ class Lane implements LimitedLane {
     if (this.available <= this.tasks.length) this.firstMissing = undefined;
   }
 
-  /** The place of the first task that is not before `pid`. Most tasks come or go at an end. */
+  /** The place of the first task that is not before `pid`. */
   #placeOf(pid: Pid): number {
     const { tasks } = this;
-    let at = tasks.length;
-    for (let last = tasks[at - 1]; last !== undefined && last.pid >= pid; last = tasks[at - 1]) at--;
-    return at;
+    let [from, to] = [0, tasks.length];
+    while (from < to) {
+      const middle = (from + to) >>> 1;
+      if ((tasks[middle]?.pid ?? pid) < pid) from = middle + 1;
+      else to = middle;
+    }
+    return from;
   }
 }
 
@@ -223,6 +229,11 @@ export class Lanes {
 
   get size(): number {
     return this.#lanes.size;
+  }
+
+  /** How many tasks of a key are in memory at most. */
+  get kept(): number {
+    return Math.max(KEPT, Math.floor(KEPT_IN_ALL / Math.max(1, this.#lanes.size)));
   }
 
   /** True if it remembers what was spent on keys that have no tasks any more. */
@@ -515,11 +526,6 @@ export class Lanes {
     const front = this.#open.front();
     if (maxPid === undefined || front?.turn === undefined || this.#owner.settings.fair !== undefined) return front;
     return front.turn.pid > maxPid ? undefined : front;
-  }
-
-  /** All tasks in memory, also those that are held back, in no order. */
-  *tasks(): Generator<LaneTask> {
-    for (const { tasks } of this.#lanes.values()) yield* tasks;
   }
 
   /** Lanes of which tasks must be read, and those that will be next, up to `most`. */

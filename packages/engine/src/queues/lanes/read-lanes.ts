@@ -9,8 +9,9 @@ import { type FoundLane, KEPT_AT_LOAD, type Lanes, type LaneTask, type LaneToRea
 
 /** Lanes that one read reads. */
 const LANES_AT_ONCE = 64;
-/** Tasks of a lane that one read reads. */
+/** Tasks of a lane that one read reads, if it reads many lanes, and of all lanes. */
 const TASKS_PER_LANE = 16;
+const TASKS_AT_ONCE = 1024;
 /** Rows of a search for all lanes that are read at once. */
 const ROWS_AT_ONCE = 512;
 
@@ -23,7 +24,8 @@ export async function readLanes(engineState: EngineState, queue: Queue): Promise
     return;
   }
   const toRead = lanes.toRead(LANES_AT_ONCE);
-  const read = await Promise.all(toRead.map((lane) => readLane(engineState, queue, lane)));
+  const ofEach = Math.max(TASKS_PER_LANE, Math.floor(TASKS_AT_ONCE / Math.max(1, toRead.length)));
+  const read = await Promise.all(toRead.map((lane) => readLane(engineState, queue, lane, ofEach)));
   if (queue.dropped || queue.lanes !== lanes || toRead.length === 0) return;
   const pending = new Map<string, LaneTask[]>();
   for (const task of pendingTasks(queue)) {
@@ -36,17 +38,36 @@ export async function readLanes(engineState: EngineState, queue: Queue): Promise
   for (const [at, lane] of toRead.entries()) {
     const stored = (read[at] ?? []).filter(({ pid }) => queue.pendingOf(pid) === undefined);
     const last = read[at]?.at(-1);
-    const isAll = (read[at]?.length ?? 0) < TASKS_PER_LANE;
+    const isAll = (read[at]?.length ?? 0) < ofEach;
     const recent = (pending.get(lane.key) ?? []).filter(({ pid }) => pid >= lane.from);
     lanes.add(lane, [...stored, ...recent], isAll ? undefined : last && pidAfter(last.pid));
   }
 }
 
-async function readLane({ store }: EngineState, { prefix }: Queue, { key, from }: LaneToRead): Promise<LaneTask[]> {
+async function readLane(
+  { store }: EngineState,
+  { prefix }: Queue,
+  { key, from }: LaneToRead,
+  most: number,
+): Promise<LaneTask[]> {
   const lane = lanePrefix(prefix, 'available', key);
   const range = { gte: (lane + from) as Key, lt: afterPrefix(lane) };
-  const rows = await store.scan(Family.due, range, { rows: TASKS_PER_LANE, bytes: Number.MAX_SAFE_INTEGER });
+  const rows = await store.scan(Family.due, range, { rows: most, bytes: Number.MAX_SAFE_INTEGER });
   return rows.map(({ key: row, value }) => ({ pid: laneOfKey(row).pid, state: decodeTaskRow(value) }));
+}
+
+/** The first available tasks of a key, from the store and the changes that it does not show yet. */
+export async function firstOfKey({ store }: EngineState, queue: Queue, key: string, most: number): Promise<Pid[]> {
+  using _hold = queue.hold();
+  const lane = lanePrefix(queue.prefix, 'available', key);
+  const limit = { rows: most + queue.pendingCount, bytes: Number.MAX_SAFE_INTEGER };
+  const rows = await store.scan(Family.due, { gte: lane as Key, lt: afterPrefix(lane) }, limit);
+  const pids = new Set(rows.map((row) => laneOfKey(row.key).pid));
+  for (const { pid, now } of queue.pendingChanges()) {
+    if (now?.visibility.kind === 'available' && limitKeyOf(now) === key) pids.add(pid);
+    else pids.delete(pid);
+  }
+  return [...pids].sort().slice(0, most);
 }
 
 /** Finds all keys with tasks. Of a key with many tasks it reads few, and passes the others. */

@@ -49,6 +49,7 @@ export function parseSettings({ queues, settings }: PutQueueSettingsRequest): Qu
     keepOutMs: duration(given.keepOutMs, at('keep_out_ms'), 0, limits.resultRetentionMs),
     timeLimitMs: timeLimit(given.timeLimitMs, at('time_limit_ms')),
     maxBacklog: wholeNumber(given.maxBacklog, at('max_backlog'), 0, limits.maxBacklog),
+    maxKeyBacklog: wholeNumber(given.maxKeyBacklog, at('max_key_backlog'), 0, limits.maxBacklog),
     whenFull: whenFull(given.whenFull, at('when_full')),
     fairTurns: given.fairTurns && { weights: parseWeights(given.fairTurns.weights, at('fair_turns.weights')) },
   };

@@ -148,6 +148,14 @@ export const badSettings: readonly BadRequest[] = [
   ...[-1, limits.maxBacklog + 1].map((maxBacklog) =>
     bad(`a backlog of ${maxBacklog}`, 'INVALID_ARGUMENT', 'settings.max_backlog', putSettings({ maxBacklog })),
   ),
+  ...[-1, limits.maxBacklog + 1].map((maxKeyBacklog) =>
+    bad(
+      `a backlog of ${maxKeyBacklog} for each key`,
+      'INVALID_ARGUMENT',
+      'settings.max_key_backlog',
+      putSettings({ maxKeyBacklog }),
+    ),
+  ),
   bad(
     'an unknown rule for a full queue',
     'INVALID_ARGUMENT',

@@ -262,7 +262,15 @@ export interface QueueSettings {
    * without a key take turns as one key. Unset: from the next matching settings. Default: all tasks are leased in the order of
    * their PIDs.
    */
-  fairTurns: FairTurns | undefined;
+  fairTurns:
+    | FairTurns
+    | undefined;
+  /**
+   * How many tasks with the same limit key (`Enqueue.limit_key`) may wait in the queue, available or delayed, at most
+   * 1,000,000,000. As with `max_backlog`, an enqueue that would add one more does what `when_full` says, to the tasks with this
+   * key. Tasks without a key do not count. 0: unset. Default: any number.
+   */
+  maxKeyBacklog: number;
 }
 
 /**
@@ -1428,6 +1436,7 @@ function createBaseQueueSettings(): QueueSettings {
     maxBacklog: 0,
     whenFull: 0,
     fairTurns: undefined,
+    maxKeyBacklog: 0,
   };
 }
 
@@ -1465,6 +1474,9 @@ export const QueueSettings: MessageFns<QueueSettings> = {
     }
     if (message.fairTurns !== undefined) {
       FairTurns.encode(message.fairTurns, writer.uint32(90).fork()).join();
+    }
+    if (message.maxKeyBacklog !== 0) {
+      writeInt64(writer.uint32(96), message.maxKeyBacklog);
     }
     return writer;
   },
@@ -1568,6 +1580,14 @@ export const QueueSettings: MessageFns<QueueSettings> = {
             }
 
             message.fairTurns = FairTurns.decode(reader, reader.uint32());
+            continue;
+          }
+          case 12: {
+            if (tag !== 96) {
+              break;
+            }
+
+            message.maxKeyBacklog = readInt64(reader);
             continue;
           }
         }
