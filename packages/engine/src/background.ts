@@ -11,7 +11,7 @@ import { sweepLimits } from './records/limit-operations.ts';
 import { sweepPauses } from './records/pause-operations.ts';
 import { SchedulesAhead } from './schedules/schedules-ahead.ts';
 import { sweepRuns } from './schedules/sweep-runs.ts';
-import { type Sweep, Sweeper } from './sweeper.ts';
+import { Sweeps } from './sweeps.ts';
 import { sweepSubscriptions } from './topics/sweep-subscriptions.ts';
 
 export interface BackgroundDeps {
@@ -26,12 +26,12 @@ export interface BackgroundDeps {
 export class Background {
   readonly #deps: BackgroundDeps;
   readonly #schedulesAhead = new SchedulesAhead();
-  /** Sweeps in progress. */
-  readonly #sweeping = new Set<Promise<void>>();
+  readonly #sweeps: Sweeps;
   #cancelTimers: CancelTimer[] = [];
 
   constructor(deps: BackgroundDeps) {
     this.#deps = deps;
+    this.#sweeps = new Sweeps({ ...deps, failed: this.#failed });
   }
 
   /** Number of schedules that wait because the system clock was set back. */
@@ -41,22 +41,26 @@ export class Background {
   }
 
   start(): void {
-    this.#sweep(sweepDead);
-    this.#sweep(sweepRuns);
-    this.#sweep(this.#schedulesAhead);
-    this.#sweep(sweepEnds);
-    this.#sweep(sweepKeys);
-    this.#sweep(sweepSubscriptions(this.#deps.reaper));
-    this.#sweep(sweepPauses);
-    this.#sweep(sweepLimits);
-    this.#sweep(sweepBulkRuns());
+    this.#sweeps.add(sweepDead);
+    this.#sweeps.add(sweepRuns);
+    this.#sweeps.add(this.#schedulesAhead);
+    this.#sweeps.add(sweepEnds);
+    this.#sweeps.add(sweepKeys);
+    this.#sweeps.add(sweepSubscriptions(this.#deps.reaper));
+    this.#sweeps.add(sweepPauses);
+    this.#sweeps.add(sweepLimits);
+    this.#sweeps.add(sweepBulkRuns());
+    this.wake();
+  }
+
+  /** Call this whenever something may have become due, or will. */
+  wake(): void {
+    this.#sweeps.wake();
   }
 
   /** Repeats work until `cancel`. Errors go to the log. */
   every(intervalMs: number, work: () => Promise<void>): void {
-    const { clock, log } = this.#deps;
-    const failed = (error: unknown): void => log.warn({ err: error }, 'background work failed');
-    this.#cancelTimers.push(repeat(clock, intervalMs, work, failed));
+    this.#cancelTimers.push(repeat(this.#deps.clock, intervalMs, work, this.#failed));
   }
 
   /** Does work once, unless `cancel` comes before. */
@@ -68,24 +72,13 @@ export class Background {
   /** Nothing begins from now on. */
   cancel(): void {
     for (const cancel of this.#cancelTimers.splice(0)) cancel();
+    this.#sweeps.cancel();
   }
 
   /** Resolves when no sweep is in progress. */
-  async ended(): Promise<void> {
-    await Promise.all(this.#sweeping);
+  ended(): Promise<void> {
+    return this.#sweeps.ended();
   }
 
-  #sweep<T extends object>(sweep: Sweep<T>): void {
-    const sweeper = new Sweeper(this.#deps, sweep);
-    this.every(sweep.everyMs, () => {
-      const sweeping = sweeper.look();
-      const ended = sweeping
-        .catch(() => {})
-        .then(() => {
-          this.#sweeping.delete(ended);
-        });
-      this.#sweeping.add(ended);
-      return sweeping;
-    });
-  }
+  readonly #failed = (error: unknown): void => this.#deps.log.warn({ err: error }, 'background work failed');
 }

@@ -9,6 +9,7 @@ import type { EventPage, ReadEventsCommand } from './domain/events.ts';
 import type { Instant, PartitionId, QueueId, Ticket } from './domain/ids.ts';
 import { namePattern } from './domain/name-pattern.ts';
 import type { Refusal } from './domain/refusal.ts';
+import { LONG_AGO } from './domain/task.ts';
 import { EventLog } from './events/event-log.ts';
 import { limitReached } from './events/events-in.ts';
 import type { Holdings } from './holdings.ts';
@@ -64,6 +65,8 @@ export interface EngineStateDeps {
   readonly groupLimits: GroupLimitsOf;
   /** Called after a failed write: this state is ahead of the disk and cannot be used any more. */
   readonly onFailed: (cause: Error) => void;
+  /** Called after each commit, and after a partition was added. */
+  readonly onChanged: () => void;
 }
 
 /** A deleted queue whose keys may be left. */
@@ -184,6 +187,7 @@ export class EngineState {
   readonly #tails = new LogTails();
   /** Queues whose pauses have ended in this turn, or of which a key may be leased again. */
   readonly #resumed = new Set<Queue>();
+  readonly #onChanged: () => void;
   #failure: Error | undefined;
 
   constructor(deps: EngineStateDeps, recovered: Recovered) {
@@ -195,6 +199,7 @@ export class EngineState {
     this.admission = deps.admission;
     this.holdings = deps.holdings;
     this.groupLimits = deps.groupLimits;
+    this.#onChanged = deps.onChanged;
     const { clock } = deps;
     this.limits = new LimitTable(clock, (at) => this.listener.refill(at));
     this.#records = new Map<string, RecordsInMemory>([
@@ -295,6 +300,12 @@ export class EngineState {
     if (this.#resumed.size > 0) this.#announceResumed();
   }
 
+  /** `endHolds` does nothing before this instant. */
+  get holdsEndAt(): Instant {
+    if (this.limits.hasFreed || this.#resumed.size > 0) return LONG_AGO;
+    return Math.min(this.pauses.earliest, this.limits.refillsAt) as Instant;
+  }
+
   /** The last and the last durable ticket, and the next queue id of a partition. */
   ticketsOf(id: PartitionId): {
     readonly lastTicket: Ticket;
@@ -354,6 +365,7 @@ export class EngineState {
       for (const [pid, task] of behind.get(ledger.queueId) ?? [])
         this.#pending.note(queue.restore(pid, task), false, false);
     }
+    this.#onChanged();
   }
 
   /** Forgets a partition without operations in progress, because another node holds it. */
@@ -423,6 +435,7 @@ export class EngineState {
     this.#announce(plan.changes);
     if (this.#resumed.size > 0) this.#announceResumed();
     if (this.limits.hasReached) this.#tellReached(plan.at);
+    this.#onChanged();
     return ticket;
   }
 

@@ -269,7 +269,9 @@ export class Engine {
           await gate;
           continue;
         }
-        const page = await engineState.readEvents(command, signal);
+        const read = engineState.readEvents(command, signal);
+        this.#background.wake();
+        const page = await read;
         if (page !== undefined) return page;
       }
     });
@@ -440,7 +442,8 @@ export class Engine {
   #memoryDeps(): EngineStateDeps {
     const { store, clock, random, config, holdings, groupLimits } = this.#deps;
     const onFailed = (cause: Error): void => void this.#onWriteFailed(cause);
-    const own = { counts: this.#counts, admission: this.#admission, onFailed };
+    const onChanged = (): void => this.#background.wake();
+    const own = { counts: this.#counts, admission: this.#admission, onFailed, onChanged };
     return { store, clock, random, config, holdings, groupLimits, ...own };
   }
 
@@ -481,6 +484,7 @@ export class Engine {
       this.#engineState = engineState;
       // They read on in the rebuilt memory.
       before?.events.dismiss();
+      this.#background.wake();
     } catch (error) {
       if (this.#stopped) return;
       log.error({ err: error }, 'the store could not be read; trying again');

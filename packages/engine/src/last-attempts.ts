@@ -142,6 +142,11 @@ export class LastAttempts {
     return this.#sources.has(group);
   }
 
+  /** There are no dead tasks before this instant. */
+  get earliest(): Instant {
+    return this.#earliest;
+  }
+
   /** The queues that may have dead tasks now. */
   due(now: Instant): Queue[] {
     const due: Queue[] = [];

@@ -1,3 +1,4 @@
+import type { Instant } from './domain/ids.ts';
 import type { EngineState } from './engine-state.ts';
 import { isExpected } from './operations/expire.ts';
 import type { Clock } from './ports/clock.ts';
@@ -9,6 +10,8 @@ const FAILED_GAP_MS = 1000;
 export interface Sweep<T extends object> {
   /** Time between two looks, in ms. */
   readonly everyMs: number;
+  /** No look before this instant finds anything, unless the state changes. Default: any look may. */
+  next?(engineState: EngineState): Instant;
   /** How many are swept at once. Default 1. */
   readonly atOnce?: number;
   /** What is due now. It costs next to nothing when there is nothing. */
@@ -19,7 +22,7 @@ export interface Sweep<T extends object> {
   isExpected?(error: unknown): boolean;
 }
 
-interface SweeperDeps {
+export interface SweeperDeps {
   /** Undefined while nothing can be written. */
   readonly engineState: () => EngineState | undefined;
   readonly clock: Pick<Clock, 'now'>;
@@ -37,13 +40,21 @@ export class Sweeper<T extends object> {
     this.#sweep = sweep;
   }
 
-  /** Sweeps all that is due. Call it again when it has ended. Rejects with the first error that was not expected. */
-  async look(): Promise<void> {
+  /**
+   * Sweeps all that is due. Call it again when it has ended. Rejects with the first error that was not expected. Undefined:
+   * nothing is due.
+   */
+  look(): Promise<void> | undefined {
     const { engineState: writable, clock } = this.#deps;
     const engineState = writable();
-    if (engineState === undefined) return;
+    if (engineState === undefined) return undefined;
     const now = clock.now();
     const due = Array.from(this.#sweep.due(engineState)).filter((one) => (this.#later.get(one) ?? 0) <= now);
+    return due.length === 0 ? undefined : this.#sweepAll(engineState, due);
+  }
+
+  async #sweepAll(engineState: EngineState, due: readonly T[]): Promise<void> {
+    const { engineState: writable, clock } = this.#deps;
     const goesOn = (): boolean => writable() === engineState;
     const errors: unknown[] = [];
     let next = 0;

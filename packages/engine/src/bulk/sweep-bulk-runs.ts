@@ -2,6 +2,7 @@ import { BulkAction, BulkRunState } from '@taskmaster/proto';
 import { type BulkRunRecord, goesOn } from '../domain/bulk-runs.ts';
 import { UnreadableBytesError } from '../domain/bytes.ts';
 import type { Instant } from '../domain/ids.ts';
+import { LONG_AGO, NEVER } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { StoreCorruptError } from '../ports/store.ts';
 import { changeRecords } from '../records/change-records.ts';
@@ -17,6 +18,7 @@ const SLICES_AT_ONCE = 10;
 export const sweepBulkRuns = (found: FoundAhead = new WeakMap()): Sweep<BulkRunRecord> => ({
   everyMs: 100,
   atOnce: 4,
+  next: firstDue(),
   *due(engineState) {
     const now = engineState.clock.now();
     for (const record of engineState.bulkRuns.all()) {
@@ -39,6 +41,21 @@ export const sweepBulkRuns = (found: FoundAhead = new WeakMap()): Sweep<BulkRunR
     }
   },
 });
+
+/** When the first run is due. Looks at all runs only when some have changed. */
+function firstDue(): (engineState: EngineState) => Instant {
+  let seen:
+    | { readonly bulkRuns: EngineState['bulkRuns']; readonly changes: number; readonly first: Instant }
+    | undefined;
+  return ({ bulkRuns }) => {
+    if (seen?.bulkRuns !== bulkRuns || seen.changes !== bulkRuns.changes) {
+      let first = NEVER;
+      for (const { until = LONG_AGO } of bulkRuns.all()) if (until < first) first = until;
+      seen = { bulkRuns, changes: bulkRuns.changes, first };
+    }
+    return seen.first;
+  };
+}
 
 const isDue = ({ until }: BulkRunRecord, now: Instant): boolean => until === undefined || until <= now;
 

@@ -49,6 +49,8 @@ export const AVAILABLE: Visibility = { kind: 'available' };
 
 /** A parked task without a timeout is hidden until then. It has no entry in the index of due times. */
 export const NEVER = Number.MAX_SAFE_INTEGER as Instant;
+/** Before every instant of a clock. */
+export const LONG_AGO = 0 as Instant;
 
 /** A failed attempt. */
 export interface Failure {

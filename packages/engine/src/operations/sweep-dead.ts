@@ -1,3 +1,4 @@
+import { LONG_AGO } from '../domain/task.ts';
 import type { Queue } from '../queues/queue.ts';
 import type { Sweep } from '../sweeper.ts';
 import { mayBeDue, showAllDue } from './expire.ts';
@@ -12,6 +13,7 @@ const DEAD_SWEEP_MS = 500;
 export const sweepDead: Sweep<Queue> = {
   everyMs: DEAD_SWEEP_MS,
   atOnce: 16,
+  next: ({ lastAttempts, events }) => (events.isWatching ? LONG_AGO : lastAttempts.earliest),
   *due({ lastAttempts, clock, events, hiding, holdings }) {
     const now = clock.now();
     yield* lastAttempts.due(now);

@@ -1,6 +1,7 @@
 import { formatQueueName, limits, QueueLimit, type QueueName } from '@taskmaster/proto';
 import { decodeLimit, type LimitCommand, type LimitOperations, type LimitUse } from '../domain/queue-limits.ts';
 import { inOrder } from '../domain/queue-settings.ts';
+import { LONG_AGO, NEVER } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { recordState } from '../operations/attempts.ts';
 import { dueUnder, showAllDue, showDue } from '../operations/expire.ts';
@@ -79,6 +80,7 @@ const removeLimit = (engineState: EngineState, { group, name }: QueueName, keys:
 export const sweepLimits: Sweep<Queue> = {
   everyMs: 100,
   atOnce: SEARCHES_AT_ONCE,
+  next: ({ limits: { usedUp } }) => (usedUp.size === 0 ? NEVER : LONG_AGO),
   *due({ limits: { usedUp }, holdings, clock }) {
     if (usedUp.size === 0) return;
     const held = [...usedUp].filter(({ waiting }) => waiting.size > 0);

@@ -76,6 +76,7 @@ const resumeQueues = (engineState: EngineState, queues: QueueName): Promise<Resu
 export const sweepPauses: Sweep<PauseRecord> = {
   everyMs: 100,
   atOnce: 16,
+  next: ({ holdsEndAt }) => holdsEndAt,
   *due(engineState) {
     engineState.endHolds(engineState.clock.now());
     // Few, and none that would wait: requests wait for the next look.

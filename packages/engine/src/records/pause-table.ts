@@ -2,12 +2,12 @@ import type { QueueName } from '@taskmaster/proto';
 import type { TaskChange } from '../domain/atom.ts';
 import type { Instant } from '../domain/ids.ts';
 import { decodePause, endsLater, isOver, type PauseRecord } from '../domain/queue-pauses.ts';
+import { LONG_AGO, NEVER } from '../domain/task.ts';
 import type { RecordRows } from '../log/records.ts';
 import type { Queue } from '../queues/queue.ts';
 import { type RecordsInMemory, RecordTable } from './record-table.ts';
 
 const NONE: readonly never[] = [];
-const NEVER = Number.MAX_SAFE_INTEGER as Instant;
 
 /**
  * The pauses of queues, which are records of their groups. A pause ends at its instant, whenever a sweep removes its record.
@@ -54,6 +54,11 @@ export class PauseTable implements RecordsInMemory {
     this.#earliest = NEVER;
     for (const { until = NEVER } of this.#ending) if (until < this.#earliest) this.#earliest = until;
     return ended;
+  }
+
+  /** No pause ends, and no record of one that has ended is removed, before this instant. */
+  get earliest(): Instant {
+    return this.#ended.size > 0 ? LONG_AGO : this.#earliest;
   }
 
   /** Pauses that `takeEnded` has told of, and whose records are still there. */

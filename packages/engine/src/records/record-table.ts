@@ -19,9 +19,15 @@ type Decode<T> = (bytes: Uint8Array, until: Instant | undefined) => T;
 export class RecordTable<T> implements RecordsInMemory {
   readonly #decode: Decode<T>;
   readonly #byGroup = new Map<string, ReadonlyMap<Pid, T>>();
+  #changes = 0;
 
   constructor(decode: Decode<T>) {
     this.#decode = decode;
+  }
+
+  /** Grows with each change. */
+  get changes(): number {
+    return this.#changes;
   }
 
   /** The records of a group by their PIDs. Undefined: it has none. */
@@ -35,11 +41,13 @@ export class RecordTable<T> implements RecordsInMemory {
   }
 
   adopt({ ledger }: Queue, rows: RecordRows): void {
+    this.#changes++;
     const records = new Map([...rows].map(([pid, { data, until }]) => [pid, this.#decode(data, until)] as const));
     if (records.size > 0) this.#byGroup.set(ledger.name.group, records);
   }
 
   changed({ ledger }: Queue, change: TaskChange): void {
+    this.#changes++;
     const { group } = ledger.name;
     const records = new Map(this.#byGroup.get(group));
     if (change.kind === 'dequeue') records.delete(change.pid);
@@ -49,6 +57,7 @@ export class RecordTable<T> implements RecordsInMemory {
   }
 
   forget({ ledger }: Queue): void {
+    this.#changes++;
     this.#byGroup.delete(ledger.name.group);
   }
 }

@@ -1,5 +1,6 @@
 import type { Instant, Pid } from '../domain/ids.ts';
 import { pidAfter } from '../domain/keys.ts';
+import { LONG_AGO, NEVER } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import type { Queue } from '../queues/queue.ts';
 import type { Sweep } from '../sweeper.ts';
@@ -41,6 +42,10 @@ export class SchedulesAhead implements Sweep<Queue> {
       for (const decided of this.#seen.get(queue)?.decided ?? []) if (decided > wall + MARGIN_MS) count++;
     }
     return count;
+  }
+
+  next({ schedules }: EngineState): Instant {
+    return schedules.size === 0 ? NEVER : LONG_AGO;
   }
 
   due({ schedules, clock }: EngineState): Queue[] {

@@ -1,5 +1,6 @@
 import type { Instant } from '../domain/ids.ts';
 import { Refusal } from '../domain/refusal.ts';
+import { LONG_AGO, NEVER } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { isExpected, isFloorPast } from '../operations/expire.ts';
 import type { Queue } from '../queues/queue.ts';
@@ -13,6 +14,7 @@ import { runDue } from './run-due.ts';
 export const sweepRuns: Sweep<Queue> = {
   everyMs: 100,
   atOnce: 16,
+  next: ({ schedules }) => (schedules.size === 0 ? NEVER : LONG_AGO),
   *due(engineState) {
     // Without schedules this must cost nothing.
     if (engineState.schedules.size === 0 || !hasRoom(engineState)) return;

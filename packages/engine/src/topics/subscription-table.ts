@@ -4,7 +4,7 @@ import { ByteWriter, latin1Of } from '../domain/bytes.ts';
 import type { EnqueueItem } from '../domain/commands.ts';
 import { headersOf, type TaskHeaders } from '../domain/headers.ts';
 import type { Instant, Pid } from '../domain/ids.ts';
-import type { Visibility } from '../domain/task.ts';
+import { LONG_AGO, NEVER, type Visibility } from '../domain/task.ts';
 import {
   decodeSubscription,
   type ShownSubscription,
@@ -38,8 +38,6 @@ interface OfGroup {
   byTopic: Map<string, OfTopic> | undefined;
 }
 
-const NEVER = Number.MAX_SAFE_INTEGER as Instant;
-const LONG_AGO = 0 as Instant;
 const writer = new ByteWriter();
 
 /** The key of the record of a subscription. */
@@ -108,6 +106,11 @@ export class SubscriptionTable implements RecordsInMemory, Subscribers {
       .filter((one) => !hasEnded(one, now))
       .map(shown)
       .sort((a, b) => compare(a.topic.name, b.topic.name) || compare(a.queue.name, b.queue.name));
+  }
+
+  /** None ends before this instant. */
+  get earliest(): Instant {
+    return this.#earliest;
   }
 
   /** Subscriptions whose records are still there, although they have ended. */

@@ -1,4 +1,5 @@
 import { Refusal } from '../../domain/refusal.ts';
+import { LONG_AGO, NEVER } from '../../domain/task.ts';
 import type { DeletedQueue, EngineState } from '../../engine-state.ts';
 import type { Queue } from '../../queues/queue.ts';
 import { keyRecords } from '../../records/record-store.ts';
@@ -9,6 +10,7 @@ import { deletedWithKeys, forgetKeys } from './forget-keys.ts';
 /** Removes the keys of deleted queues: of those in `deleted`, and of those that were deleted before a start or a move. */
 export const sweepKeys: Sweep<DeletedQueue | Queue> = {
   everyMs: 500,
+  next: ({ adoptedKeys, deleted }) => (deleted.size + adoptedKeys.size === 0 ? NEVER : LONG_AGO),
   *due({ adoptedKeys, deleted, holdings, table }) {
     for (const one of deleted) {
       const keys = table.get(keyRecords.of(one.group));

@@ -1,4 +1,5 @@
 import type { Pid } from '../../domain/ids.ts';
+import { LONG_AGO, NEVER } from '../../domain/task.ts';
 import type { EngineState } from '../../engine-state.ts';
 import { EngineView } from '../../pending/engine-view.ts';
 import type { Queue } from '../../queues/queue.ts';
@@ -17,6 +18,7 @@ const RECORDS_PER_ATOM = 1000;
  */
 export const sweepEnds: Sweep<Queue> = {
   everyMs: 500,
+  next: ({ records }) => (records.size === 0 ? NEVER : LONG_AGO),
   *due(engineState) {
     for (const queue of engineState.records) {
       const isToSweep = mayBeDue(queue, engineState.clock.now()) || isLarge(engineState, queue);
