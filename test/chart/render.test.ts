@@ -1,4 +1,4 @@
-import { X509Certificate } from 'node:crypto';
+import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { nodeSettings } from '../../packages/node/src/cli/program.ts';
@@ -20,22 +20,22 @@ describe.skipIf(whyNoHelm !== undefined)(`the chart, rendered by helm${skipped}`
     expect({ code, output }).toMatchObject({ code: 0 });
   });
 
-  test.each(valueSets)('with %s gives programs settings that they accept', async (_what, values) => {
-    const { code, stderr, objects } = await render(values);
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-    const configs = objects.filter(({ data }) => data?.['config.yaml'] !== undefined);
-    expect(configs.length).toBe(objects.filter(({ kind }) => kind === 'StatefulSet' || kind === 'Deployment').length);
-    for (const { metadata, data } of configs) {
-      const table = metadata.name.endsWith('-nodes') ? nodeSettings : proxySettings;
-      expect(table.safeParse(parse(data?.['config.yaml'] ?? '')).error).toBeUndefined();
-    }
-  });
-
-  test.each(valueSets)('with %s gives each object a name of its own', async (_what, values) => {
-    const names = (await render(values)).objects.map(nameOf);
-    expect(names.length).toBeGreaterThan(5);
-    expect(names).toEqual([...new Set(names)]);
-  });
+  test.each(valueSets)(
+    'with %s gives programs settings that they accept, and objects with names',
+    async (_what, values) => {
+      const { code, stderr, objects } = await render(values);
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+      const configs = objects.filter(({ data }) => data?.['config.yaml'] !== undefined);
+      expect(configs.length).toBe(objects.filter(({ kind }) => kind === 'StatefulSet' || kind === 'Deployment').length);
+      for (const { metadata, data } of configs) {
+        const table = metadata.name.endsWith('-nodes') ? nodeSettings : proxySettings;
+        expect(table.safeParse(parse(data?.['config.yaml'] ?? '')).error).toBeUndefined();
+      }
+      const names = objects.map(nameOf);
+      expect(names.length).toBeGreaterThan(5);
+      expect(names).toEqual([...new Set(names)]);
+    },
+  );
 
   test('gives a pod time for a drain, and keeps the volumes when it scales down', async () => {
     const { objects } = await render(['--set=node.drain.timeoutSeconds=100,node.persistence.whenDeleted=Delete']);
@@ -61,10 +61,10 @@ describe.skipIf(whyNoHelm !== undefined)(`the chart, rendered by helm${skipped}`
   test('makes a certificate with all names by which members and clients call, and gives its key only to members', async () => {
     const { objects } = await render(['--set=load.enabled=true,backup.enabled=true']);
     const secret = objects.find(({ metadata }) => metadata.name === 'tm-taskmaster-tls');
-    const fileOf = (key: string): X509Certificate =>
-      new X509Certificate(Buffer.from(secret?.data?.[key] ?? '', 'base64'));
-    const certificate = fileOf('tls.crt');
-    expect(certificate.checkIssued(fileOf('ca.crt'))).toBe(true);
+    const fileOf = (key: string): Buffer => Buffer.from(secret?.data?.[key] ?? '', 'base64');
+    const certificate = new X509Certificate(fileOf('tls.crt'));
+    expect(certificate.checkIssued(new X509Certificate(fileOf('ca.crt')))).toBe(true);
+    expect(certificate.checkPrivateKey(createPrivateKey(fileOf('tls.key')))).toBe(true);
     for (const host of [
       'localhost',
       'tm-taskmaster',
