@@ -1,4 +1,4 @@
-import { connect } from '@taskmaster/client';
+import { connect, type TaskMasterError } from '@taskmaster/client';
 
 /*
  * A tenant that always has work, with the client library, which waits after a refusal as the server asks:
@@ -11,18 +11,19 @@ const outcomes: Record<string, number> = {};
 const count = (outcome: string): void => {
   outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
 };
+type Refused = Pick<TaskMasterError, 'metadata' | 'reason'>;
+const countRefusal = ({ metadata, reason }: Refused): void => count(metadata.quota ?? reason);
 
 const client = await connect({
   endpoints: endpoint,
   token,
-  onCallRetried: ({ error }) => count(error.metadata.quota ?? error.reason),
+  onCallRetried: ({ error }) => countRefusal(error),
 });
 const queue = client.queue<number>('busy#work');
 
 async function work(): Promise<void> {
   for (;;) {
-    const result = await queue.enqueue(1).catch((error: { readonly reason: string }) => error);
-    count('reason' in result ? result.reason : 'served');
+    await queue.enqueue(1).then(() => count('served'), countRefusal);
   }
 }
 setInterval(() => console.log(JSON.stringify(outcomes)), 200);
