@@ -227,6 +227,7 @@ export class EngineState {
       },
       writeTasks: (rows, most) => {
         const written = this.#pending.write(rows, most);
+        if (written === undefined) return undefined;
         return () => {
           written();
           this.#tails.shown(this.#pending.shown);
@@ -422,7 +423,7 @@ export class EngineState {
     }
     this.#tails.committed(atom, this.#pending.last);
     const { excess } = this.#pending;
-    if (excess > 0 || this.#pending.hasUrgent) void this.log.writeTasks(Math.max(0, excess));
+    if (excess > 0) void this.log.writeTasks(excess);
     let noted: Queue | undefined;
     for (const { queue } of plan.changes) {
       if (queue === noted) continue;

@@ -1,8 +1,6 @@
-import { Deque } from '@js-sdsl/deque';
 import { NOTHING_CHANGED } from '@taskmaster/proto';
 import type { ApplyAtom } from '../domain/atom.ts';
 import type { CallSignal } from '../domain/call-signal.ts';
-import { takeFirst } from '../domain/deques.ts';
 import {
   type EventPage,
   type EventsOfGroup,
@@ -12,6 +10,7 @@ import {
 } from '../domain/events.ts';
 import type { Instant, PartitionId, Ticket } from '../domain/ids.ts';
 import { Refusal } from '../domain/refusal.ts';
+import { RingBuffer } from '../domain/ring-buffer.ts';
 import { Deadlines } from '../leasing/deadlines.ts';
 import type { EventfulAtom } from '../log/replay.ts';
 import type { PlannedAtom } from '../planned-atom.ts';
@@ -89,7 +88,7 @@ export class EventLog {
   readonly #readers = new Set<EventReader>();
   readonly #deadlines: Deadlines<EventReader>;
   /** The group of each atom with events, oldest atoms first. Groups that were dropped have no atoms any more. */
-  readonly #order = new Deque<WatchedGroup | undefined>();
+  readonly #order = new RingBuffer<WatchedGroup>();
   /** How many of these places are of dropped groups. */
   #stale = 0;
   #bytes = 0;
@@ -98,7 +97,7 @@ export class EventLog {
   #committed = 0;
   #applied = 0;
   /** Atoms of partitions with readers that are not durable. `groups`: those in which they have events. */
-  readonly #unapplied = new Deque<{
+  readonly #unapplied = new RingBuffer<{
     readonly number: number;
     readonly at: WatchedPartition;
     readonly ticket: Ticket;
@@ -165,16 +164,16 @@ export class EventLog {
     watched.isUnnamed = false;
     watched.unnamed.clear();
     const groups = this.#note(watched, ticket, events?.groups ?? NONE);
-    this.#unapplied.pushBack({ number: this.#committed, at: watched, ticket, groups });
+    this.#unapplied.push({ number: this.#committed, at: watched, ticket, groups });
   }
 
   /** The next `atoms` atoms are durable. */
   applied(atoms: number): void {
     this.#applied += atoms;
     for (;;) {
-      const first = this.#unapplied.front();
+      const first = this.#unapplied.first;
       if (first === undefined || first.number > this.#applied) return;
-      this.#unapplied.popFront();
+      this.#unapplied.shift();
       first.at.durable = first.ticket;
       for (const group of first.groups) if (group.readers.size > 0) this.#lookSoon(group);
     }
@@ -360,10 +359,10 @@ export class EventLog {
     this.#changed.delete(group);
     this.#stale += group.size;
     while (group.size > 0) this.#forgetFirst(group);
-    if (this.#stale * 2 <= this.#order.size()) return;
-    const kept = [...this.#order].filter((other) => other !== undefined && other.size > 0);
+    if (this.#stale * 2 <= this.#order.size) return;
+    const kept = [...this.#order].filter((other) => other.size > 0);
     this.#order.clear();
-    for (const other of kept) this.#order.pushBack(other);
+    for (const other of kept) this.#order.push(other);
     this.#stale = 0;
   }
 
@@ -375,11 +374,11 @@ export class EventLog {
       if (group === undefined || events.length === 0) continue;
       group.note(ticket, events);
       noted.push(group);
-      this.#order.pushBack(group);
+      this.#order.push(group);
       for (const event of events) this.#bytes += eventBytes(event);
     }
-    while (this.#bytes > this.#deps.maxBytes && !this.#order.empty()) {
-      const oldest = takeFirst(this.#order);
+    while (this.#bytes > this.#deps.maxBytes && this.#order.size > 0) {
+      const oldest = this.#order.shift();
       if (oldest === undefined || oldest.size === 0) this.#stale--;
       else this.#forgetFirst(oldest);
     }

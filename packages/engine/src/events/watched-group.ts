@@ -1,6 +1,4 @@
-import { Deque } from '@js-sdsl/deque';
 import type { Event } from '@taskmaster/proto';
-import { takeFirst } from '../domain/deques.ts';
 import {
   type EventPage,
   type EventPosition,
@@ -12,13 +10,12 @@ import {
   type ReadEventsCommand,
 } from '../domain/events.ts';
 import type { Instant, PartitionId, Ticket } from '../domain/ids.ts';
+import { RingBuffer } from '../domain/ring-buffer.ts';
 
 /** Size limit of the events of a page, in bytes. The first one is always included. */
 const PAGE_BYTES = 1024 * 1024;
 /** Events that one look compares with a filter: other calls have their turns between looks. */
 const EVENTS_AT_ONCE = 1_000;
-/** A deque allocates its buckets whole, the first one at once: with the default of 4,096 a group without events has 32 KiB. */
-const BUCKET = 32;
 
 /** A read that waits for an event of a group. */
 export interface WaitingReader {
@@ -51,7 +48,7 @@ export class WatchedGroup {
   readAt: Instant;
   /** Those that wait. */
   readonly readers = new Set<WaitingReader>();
-  readonly #atoms = new Deque<KeptAtom | undefined>([], BUCKET);
+  readonly #atoms = new RingBuffer<KeptAtom>();
 
   constructor(group: string, partition: PartitionId, since: Ticket, readAt: Instant) {
     this.group = group;
@@ -61,19 +58,19 @@ export class WatchedGroup {
   }
 
   note(ticket: Ticket, events: EventsOfGroup['events']): void {
-    this.#atoms.pushBack({ ticket, events });
+    this.#atoms.push({ ticket, events });
   }
 
   /** Forgets the events of its oldest atom. Returns them. */
   forgetFirst(): EventsOfGroup['events'] {
-    const first = takeFirst(this.#atoms);
+    const first = this.#atoms.shift();
     if (first !== undefined) this.since = first.ticket;
     return first?.events ?? [];
   }
 
   /** How many atoms with events it has. */
   get size(): number {
-    return this.#atoms.size();
+    return this.#atoms.size;
   }
 
   /** The next events behind a position that are wanted, none behind `upTo`. */
@@ -88,8 +85,8 @@ export class WatchedGroup {
     }
     const from = last;
     let bytes = 0;
-    for (let at = this.#firstBehind(from); at < this.#atoms.size(); at++) {
-      const atom = this.#atoms.getElementByPos(at);
+    for (let at = this.#firstBehind(from); at < this.#atoms.size; at++) {
+      const atom = this.#atoms.at(at);
       if (atom === undefined || atom.ticket > upTo) break;
       const { ticket, events: all } = atom;
       for (let index = ticket === from.ticket ? from.count : 0; index < all.length; index++) {
@@ -112,10 +109,10 @@ export class WatchedGroup {
   /** Index of the first atom that has events behind the position. */
   #firstBehind({ ticket, count }: EventPosition): number {
     let low = 0;
-    let high = this.#atoms.size();
+    let high = this.#atoms.size;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      const atom = this.#atoms.getElementByPos(middle);
+      const atom = this.#atoms.at(middle);
       const isBefore = atom !== undefined && (atom.ticket < ticket || (atom.ticket === ticket && count === 0));
       if (isBefore) low = middle + 1;
       else high = middle;

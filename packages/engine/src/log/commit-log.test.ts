@@ -52,7 +52,7 @@ function setUp(options: Partial<CommitLogOptions> & Partial<SimDiskOptions> = {}
     sync: true,
     durability: localDisk,
     requestWindowMs: 60_000,
-    writeTasks: () => () => {},
+    writeTasks: () => undefined,
     onApplied: (atoms) => {
       applied.count += atoms;
     },
@@ -157,7 +157,8 @@ describe('the commit log', () => {
     const put = (value: number) => (rows: WriteBatch) => rows.put(Family.queues, QUEUE_ROW, Uint8Array.of(value));
     const written = vi.fn();
     const { log, disk } = setUp({
-      writeTasks: (rows) => {
+      writeTasks: (rows, most) => {
+        if (most === 0) return undefined;
         put(1)(rows);
         return written;
       },
@@ -166,6 +167,17 @@ describe('the commit log', () => {
     expect(written).toHaveBeenCalledOnce();
     disk.crash();
     expect(disk.rowsOf(Family.queues).map(({ value }) => [...value])).toEqual([[2]]);
+  });
+
+  test('rows that must be written with their atoms are written once for a group', async () => {
+    const written = vi.fn();
+    const writeTasks = vi.fn(() => written);
+    const { log } = setUp({ writeTasks });
+    for (const ticket of [1, 2, 3]) log.append(atom(ticket));
+    expect(writeTasks).not.toHaveBeenCalled();
+    await log.durable();
+    expect(writeTasks).toHaveBeenCalledExactlyOnceWith(expect.anything(), 0);
+    expect(written).toHaveBeenCalledOnce();
   });
 
   test('callers do not wait for rows of changed tasks', async () => {

@@ -23,10 +23,10 @@ export interface CommitLogOptions {
   /** Called when the next `atoms` atoms are durable and the rows written with them can be read. */
   readonly onApplied: (atoms: number) => void;
   /**
-   * Writes the rows of tasks that must be written with the last atom, and of at most `most` others that atoms have changed,
-   * longest stale first. Returns a function to call when the rows can be read.
+   * Writes the rows of tasks that must be written with their atoms, and of at most `most` others that atoms have changed,
+   * longest stale first. Returns a function to call when the rows can be read. Undefined: there are none.
    */
-  readonly writeTasks: (rows: WriteBatch, most: number) => () => void;
+  readonly writeTasks: (rows: WriteBatch, most: number) => (() => void) | undefined;
   /** The error for callers that wait for a group which will never be durable. */
   readonly told: (cause: Error) => Error;
   /** Called once, after a failed write: atoms behind the last durable group are lost, and the log accepts no more. */
@@ -43,6 +43,8 @@ const entry = new ByteWriter();
 
 /** Limit of the expected size of a group, so that a burst does not make the buffers of all later groups large. */
 const MOST_EXPECTED_BYTES = 4 * 1024 * 1024;
+
+const nothingWritten = (): void => {};
 
 class Group {
   readonly atoms: ApplyAtom[] = [];
@@ -118,7 +120,8 @@ export class CommitLog {
   writeTasks(most: number): Promise<void> {
     if (this.#failure) return Promise.reject(this.#failure);
     const group = this.#gathering;
-    group.tasksWritten.push(this.#options.writeTasks(group.rows, most));
+    const written = this.#options.writeTasks(group.rows, most);
+    group.tasksWritten.push(written ?? nothingWritten);
     this.#queueFlush();
     return group.applied.promise;
   }
@@ -155,6 +158,9 @@ export class CommitLog {
   #flush(): void {
     const group = this.#gathering;
     if (this.#failure || this.#writing || group.isEmpty) return;
+    // Once for all atoms of the group.
+    const written = this.#options.writeTasks(group.rows, 0);
+    if (written !== undefined) group.tasksWritten.push(written);
     // Under steady load, the next group is about as large as this one.
     const expectedBytes = Math.min(MOST_EXPECTED_BYTES, group.entries.byteLength * 1.25);
     this.#gathering = new Group(this.#options.store.atomicBatches, expectedBytes);

@@ -1,7 +1,6 @@
-import { Deque } from '@js-sdsl/deque';
 import type { ApplyAtom } from '../domain/atom.ts';
-import { takeFirst } from '../domain/deques.ts';
 import type { PartitionId, Ticket } from '../domain/ids.ts';
+import { RingBuffer } from '../domain/ring-buffer.ts';
 import { LogTail } from './log-tail.ts';
 
 interface Untold {
@@ -15,7 +14,7 @@ interface Untold {
  */
 export class LogTails {
   readonly #tails = new Set<LogTail>();
-  readonly #untold = new Deque<Untold | undefined>();
+  readonly #untold = new RingBuffer<Untold>();
 
   /** Follows all atoms of the partition that are committed from now on. `maxBacklogBytes`: see `LogTail`. */
   follow(id: PartitionId, lastTicket: Ticket, maxBacklogBytes?: number): LogTail {
@@ -33,7 +32,7 @@ export class LogTails {
   committed(atom: ApplyAtom, number: number): void {
     for (const tail of this.#tails) {
       if (!tail.isOf(atom)) continue;
-      this.#untold.pushBack({ atom, number });
+      this.#untold.push({ atom, number });
       return;
     }
   }
@@ -41,9 +40,9 @@ export class LogTails {
   /** Called when the store shows all changes of the atoms up to this number. */
   shown(number: number): void {
     for (;;) {
-      const first = this.#untold.front();
+      const first = this.#untold.first;
       if (first === undefined || first.number > number) return;
-      takeFirst(this.#untold);
+      this.#untold.shift();
       for (const tail of this.#tails) tail.push(first.atom);
     }
   }

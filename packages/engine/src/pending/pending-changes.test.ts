@@ -12,12 +12,13 @@ function setUp() {
   const pending = new PendingChanges();
   /** Functions to call when rows that are written with atoms can be read. */
   const written: (() => void)[] = [];
+  const nothing = (): void => {};
   const atom = (pid: string, kind: 'enqueue' | 'change', data?: Uint8Array, isUrgent = kind === 'enqueue'): void => {
     pending.begin();
     const states = kind === 'enqueue' ? { after: availableState } : { before: availableState, after: availableState };
     const change = { kind, queueId, pid: pid as Pid, data, ...states } as Parameters<Queue['apply']>[1];
     pending.note(queue.apply(pending.last as Ticket, change, undefined), data !== undefined, isUrgent);
-    written.push(pending.write(new WriteBatch(), 0));
+    written.push(pending.write(new WriteBatch(), 0) ?? nothing);
   };
   return {
     queue,
@@ -31,7 +32,7 @@ function setUp() {
       for (const done of written.splice(0, count)) done();
     },
     /** Begins to write the rows of all tasks. */
-    write: () => pending.write(new WriteBatch(), Number.POSITIVE_INFINITY),
+    write: () => pending.write(new WriteBatch(), Number.POSITIVE_INFINITY) ?? nothing,
     pids: () => [...queue.pendingChanges()].map(({ pid }) => pid),
   };
 }
@@ -207,7 +208,7 @@ test('the rows of an ended queue are not written', () => {
   change('a');
   queue.dropped = true;
   const rows = new WriteBatch();
-  pending.write(rows, 10)();
+  pending.write(rows, 10)?.();
   applied(2);
   expect([rows.count, pending.stale, pending.shown]).toEqual([0, 0, 2]);
 });

@@ -1,5 +1,4 @@
-import { Deque } from '@js-sdsl/deque';
-import { takeFirst } from '../domain/deques.ts';
+import { RingBuffer } from '../domain/ring-buffer.ts';
 import { writeTaskRows } from '../log/atom-rows.ts';
 import type { WriteBatch } from '../ports/write-batch.ts';
 import type { PendingChange } from './queue-changes.ts';
@@ -9,12 +8,6 @@ const MOST_TASKS = 8_192;
 const MOST_BYTES = 8 * 1024 * 1024;
 
 const NONE: readonly never[] = [];
-
-interface PendingAtom {
-  readonly number: number;
-  /** The tasks whose payloads are written with it. */
-  readonly payloads: PendingChange[];
-}
 
 interface RowsInWriting {
   /** `staleSince` of the first change. */
@@ -31,12 +24,14 @@ interface RowsInWriting {
  */
 export class PendingChanges {
   #last = 0;
-  /** Atoms that are committed but not applied, in order. */
-  readonly #atoms = new Deque<PendingAtom | undefined>();
+  #applied = 0;
+  /** The tasks whose payloads are written with atoms that are not applied, and the numbers of these atoms, in order. */
+  readonly #payloads = new RingBuffer<PendingChange>();
+  readonly #payloadAtoms = new RingBuffer<number>();
   /** Tasks with stale rows, longest stale first. */
-  readonly #stale = new Deque<PendingChange | undefined>();
+  readonly #stale = new RingBuffer<PendingChange>();
   #staleBytes = 0;
-  /** Tasks whose rows are to be written with the atom begun last. */
+  /** Tasks whose rows are to be written with their atoms. */
   #urgent: PendingChange[] = [];
   /** Rows that are being written, oldest first. */
   readonly #writing: RowsInWriting[] = [];
@@ -48,18 +43,18 @@ export class PendingChanges {
 
   /** Atoms up to this number are applied: what was written with them can be read. */
   get applied(): number {
-    return (this.#atoms.front()?.number ?? this.#last + 1) - 1;
+    return this.#applied;
   }
 
   /** The store shows all changes of the atoms up to this number. */
   get shown(): number {
-    const since = this.#writing.find(({ since }) => since !== undefined)?.since ?? this.#stale.front()?.staleSince;
+    const since = this.#writing.find(({ since }) => since !== undefined)?.since ?? this.#stale.first?.staleSince;
     return since === undefined ? this.applied : Math.min(this.applied, since - 1);
   }
 
   /** Number of tasks with stale rows. */
   get stale(): number {
-    return this.#stale.size();
+    return this.#stale.size;
   }
 
   /** Number of tasks with stale rows beyond the limits. */
@@ -69,15 +64,9 @@ export class PendingChanges {
     return Math.max(stale - MOST_TASKS, ofBytes);
   }
 
-  /** True if `write` must be called before the turn ends. */
-  get hasUrgent(): boolean {
-    return this.#urgent.length > 0;
-  }
-
   /** Begins the next atom. `note` its changes in the same turn. */
   begin(): void {
     this.#last++;
-    this.#atoms.pushBack({ number: this.#last, payloads: [] });
   }
 
   /**
@@ -87,7 +76,8 @@ export class PendingChanges {
   note(change: PendingChange, hasPayload: boolean, isUrgent: boolean): void {
     if (hasPayload) {
       change.payloadOf = this.#last;
-      this.#atoms.back()?.payloads.push(change);
+      this.#payloads.push(change);
+      this.#payloadAtoms.push(this.#last);
     }
     this.#keep(change, change.payloadOf === 0 ? (change.data?.byteLength ?? 0) : 0);
     if (change.staleSince !== 0) return;
@@ -97,14 +87,18 @@ export class PendingChanges {
       return;
     }
     change.staleSince = this.#last;
-    this.#stale.pushBack(change);
+    this.#stale.push(change);
   }
 
   /** Called when the next atoms are applied. */
   atomsApplied(count: number): void {
-    for (let left = count; left > 0; left--) {
-      const atom = takeFirst(this.#atoms);
-      for (const change of atom?.payloads ?? []) if (change.payloadOf === atom?.number) this.#payloadApplied(change);
+    this.#applied += count;
+    for (let atom = this.#payloadAtoms.first; atom !== undefined; atom = this.#payloadAtoms.first) {
+      if (atom > this.#applied) return;
+      this.#payloadAtoms.shift();
+      const change = this.#payloads.shift();
+      // Otherwise a later atom has another payload.
+      if (change?.payloadOf === atom) this.#payloadApplied(change);
     }
   }
 
@@ -122,15 +116,16 @@ export class PendingChanges {
 
   /**
    * Writes the rows of the urgent tasks, and of the first tasks with stale rows, at most `most`. Returns a function to call when
-   * they can be read.
+   * they can be read. Undefined: there are none.
    */
-  write(rows: WriteBatch, most: number): () => void {
-    const since = most > 0 ? this.#stale.front()?.staleSince : undefined;
+  write(rows: WriteBatch, most: number): (() => void) | undefined {
+    if (this.#urgent.length === 0 && (most <= 0 || this.stale === 0)) return undefined;
+    const since = most > 0 ? this.#stale.first?.staleSince : undefined;
     const changes = this.#urgent;
     this.#urgent = [];
     for (const change of changes) writeRowsOf(rows, change);
     for (let count = Math.min(most, this.stale); count > 0; count--) {
-      const change = takeFirst(this.#stale);
+      const change = this.#stale.shift();
       if (change === undefined) break;
       this.#keep(change, 0);
       change.staleSince = 0;

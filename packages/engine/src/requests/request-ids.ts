@@ -1,8 +1,6 @@
-import { Deque } from '@js-sdsl/deque';
 import type { EngineConfig } from '../config.ts';
 import type { RecordedRequest } from '../domain/atom.ts';
 import { latin1Of } from '../domain/bytes.ts';
-import { takeFirst } from '../domain/deques.ts';
 import type { Instant, Key, PartitionId } from '../domain/ids.ts';
 import {
   partitionOfRequestKey,
@@ -11,6 +9,7 @@ import {
   requestKey,
   windowOfRequestKey,
 } from '../domain/keys.ts';
+import { RingBuffer } from '../domain/ring-buffer.ts';
 import { windowOf } from '../log/atom-rows.ts';
 import { WHOLE_FAMILY } from '../log/scan-all.ts';
 import type { PendingChanges } from '../pending/pending-changes.ts';
@@ -68,7 +67,7 @@ export class RequestIds {
    * The remembered requests, oldest first. Not the map's own order: iterating a map from its front steps over all deleted
    * entries. A request that was remembered again is in it twice; the earlier entry is ignored.
    */
-  readonly #oldest = new Deque<Remembered | undefined>();
+  readonly #oldest = new RingBuffer<Remembered>();
   /** Requests that arrived with partitions and may not be in `#remembered` yet. `rest`: those still to be merged. */
   readonly #arrived: { readonly byId: ReadonlyMap<string, ArrivedRequest>; readonly rest: Iterator<ArrivedRequest> }[] =
     [];
@@ -208,22 +207,22 @@ export class RequestIds {
     if (known) this.#bytes -= costOf(id, known.outcome);
     const remembered = { id, at, outcome, atom: Math.max(atom, known?.atom ?? 0) };
     this.#remembered.set(id, remembered);
-    this.#oldest.pushBack(remembered);
+    this.#oldest.push(remembered);
     this.#bytes += costOf(id, outcome);
     this.#forget(at);
   }
 
   #forget(now: Instant): void {
-    for (let left = this.#oldest.size(); left > 0; left--) {
-      const oldest = this.#oldest.front();
+    for (let left = this.#oldest.size; left > 0; left--) {
+      const oldest = this.#oldest.first;
       if (oldest === undefined) return;
       const { id, at, outcome, atom } = oldest;
       const expired = now - at > this.#windowMs;
       if (!expired && this.#bytes <= this.#budget) return;
-      takeFirst(this.#oldest);
+      this.#oldest.shift();
       if (this.#remembered.get(id) !== oldest) continue;
       if (atom > this.#pending.applied || this.#holds.has(id)) {
-        this.#oldest.pushBack(oldest);
+        this.#oldest.push(oldest);
         continue;
       }
       this.#remembered.delete(id);
