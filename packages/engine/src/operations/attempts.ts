@@ -20,13 +20,15 @@ import type { Random } from '../ports/random.ts';
 /** The token of a task that no lease can complete. */
 export const NO_TOKEN = 0 as LeaseToken;
 
+type NewTask = Pick<EnqueueItem, 'data' | 'headerBytes' | 'retry'> &
+  Partial<Pick<EnqueueItem, 'key' | 'given' | 'start' | 'links'>>;
+
+/** Whether a new task has nothing to keep. */
+const isPlain = ({ key, given, start, links }: NewTask): boolean =>
+  key === undefined && given === undefined && start === undefined && links === undefined;
+
 /** A new task, hidden until the instant if that is not past. */
-export function newState(
-  item: Pick<EnqueueItem, 'data' | 'headerBytes' | 'retry'> &
-    Partial<Pick<EnqueueItem, 'key' | 'given' | 'start' | 'links'>>,
-  now: Instant,
-  dueAt: Instant,
-): TaskState {
+export function newState(item: NewTask, now: Instant, dueAt: Instant): TaskState {
   const { data, headerBytes, retry } = item;
   return {
     enqueuedAt: now,
@@ -37,7 +39,7 @@ export function newState(
     token: NO_TOKEN,
     retry,
     visibility: hiddenUntil(dueAt, now),
-    history: atStart({ ...item, startBy: item.start && startByOf(item.start, now) }),
+    history: isPlain(item) ? undefined : atStart({ ...item, startBy: item.start && startByOf(item.start, now) }),
   };
 }
 
@@ -130,8 +132,8 @@ export const asNew = (state: TaskState, now: Instant): TaskState => ({
 
 /** What a task has from its start. */
 const atStart = ({ key, given, startBy, waits, links, origin }: Partial<TaskHistory>): TaskHistory | undefined => {
-  const isPlain = key === undefined && given === undefined && startBy === undefined && origin === undefined;
-  if (isPlain && waits === undefined && links === undefined) return undefined;
+  const isEmpty = key === undefined && given === undefined && startBy === undefined && origin === undefined;
+  if (isEmpty && waits === undefined && links === undefined) return undefined;
   return { ...NO_HISTORY, key, given, startBy, waits, links, origin };
 };
 

@@ -19,16 +19,16 @@ export type BatchPlan =
       readonly draft: TaskDraft;
     };
 
-/** An update of a batch that is being planned. */
+/** An update of a batch that is being planned. One object stands for all updates of the batch, one after the other. */
 export interface PlannedUpdate {
-  readonly start: UpdateEnd;
-  readonly end: UpdateEnd;
+  start: UpdateEnd;
+  end: UpdateEnd;
   readonly draft: TaskDraft;
   /** Where its changes begin in the draft. */
   readonly mark: DraftMark;
   /** Outcomes of enqueues, which may be replaced: its own ones begin at `firstOutcome`. */
   readonly outcomes: EnqueueOutcome[];
-  readonly firstOutcome: number;
+  firstOutcome: number;
 }
 
 /** A refusal for another reason than items, or the queues that must be searched before there may be one; see `BatchPlan`. */
@@ -38,17 +38,23 @@ export type Objection = Refusal | { readonly kind: 'due'; readonly queues: Reado
 export function planBatch(
   command: BatchCommand,
   view: UpdateView,
-  objectionTo: (update: PlannedUpdate) => Objection | undefined,
+  objectionTo: (update: Readonly<PlannedUpdate>) => Objection | undefined,
 ): BatchPlan {
   const draft = new TaskDraft(view);
   const planner = new UpdatePlanner(view, draft, command);
+  const { mark } = draft;
+  const outcomes = planner.enqueued;
+  const update: PlannedUpdate = { start: BATCH_START, end: BATCH_START, draft, mark, outcomes, firstOutcome: 0 };
   let refusals: Map<number, Refusal> | undefined;
   let start = BATCH_START;
   let index = -1;
   for (const end of command.updates) {
     index++;
-    const { mark } = draft;
+    draft.advance(mark);
     const enqueued = planner.enqueued.length;
+    update.start = start;
+    update.end = end;
+    update.firstOutcome = enqueued;
     const renewed = planner.renewed.length;
     const released = planner.released.length;
     const { assignedBytes } = planner;
@@ -56,10 +62,7 @@ export function planBatch(
     if (plan.kind === 'due') return plan;
     // Goes on, so that one read fetches what all updates need.
     if (plan.kind !== 'needs') {
-      const refused =
-        plan.kind === 'refused'
-          ? new UpdateRefusal(plan.items)
-          : objectionTo({ start, end, draft, mark, outcomes: planner.enqueued, firstOutcome: enqueued });
+      const refused = plan.kind === 'refused' ? new UpdateRefusal(plan.items) : objectionTo(update);
       if (refused !== undefined) {
         if (!(refused instanceof Refusal)) return refused;
         draft.rollBack(mark);

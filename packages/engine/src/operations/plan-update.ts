@@ -93,7 +93,7 @@ export class UpdatePlanner {
   /** Children that count as completed, because they are kept out. Their parents may be enqueued behind them. */
   #keptOut: { readonly item: EnqueueItem; readonly index: number; readonly pid: Pid }[] = [];
   /** Queues in which tasks of this update must first be moved to their dead-letter queues. */
-  readonly #due = new Set<Queue>();
+  #due: Set<Queue> | undefined;
 
   constructor(view: UpdateView, draft: TaskDraft, command: UpdateCommand) {
     this.#view = view;
@@ -135,7 +135,7 @@ export class UpdatePlanner {
     if (this.#draft.hasEnds) settleEnds(this.#draft, this.#view.now);
 
     if (this.#draft.needs.length > 0) return NEEDS;
-    if (this.#due.size > 0) return { kind: 'due', queues: this.#due };
+    if (this.#due !== undefined) return { kind: 'due', queues: this.#due };
     const [first] = this.#refused;
     return first ? { kind: 'refused', items: [first, ...this.#refused.slice(1)] } : PLANNED;
   }
@@ -216,7 +216,7 @@ export class UpdatePlanner {
   #move(dequeue: readonly DequeueItem[], from: number, to: number): void {
     moveAll(this.#draft, this.#moves, this.#view.now, ({ queue: { ledger }, pid }, target, by) => {
       const there = this.#draft.find(target, by);
-      if (there && this.#hasDied(target, there) && !this.#isLateInDraft(target, by, there)) this.#due.add(target);
+      if (there && this.#hasDied(target, there) && !this.#isLateInDraft(target, by, there)) this.#mustShow(target);
       const { name } = ledger.name;
       const index = dequeue.slice(from, to).findIndex((item) => item.pid === pid && item.queue.name === name);
       this.#refuse(ItemKind.ITEM_KIND_DEQUEUE, index, { queue: ledger.name, pid }, 'TASK_EXISTS');
@@ -327,7 +327,7 @@ export class UpdatePlanner {
     } else if (existing) {
       const leased = isLeasedAt(existing.state, this.#view.now);
       const mode = item.mode || queue.settings.mode;
-      if (this.#hasDied(queue, existing)) this.#due.add(queue);
+      if (this.#hasDied(queue, existing)) this.#mustShow(queue);
       else if (isAboutRuns(mode, item)) this.#mustEnd(queue, existing);
       // With a key, the PID is only the order: another task has it.
       const isAnother = item.key !== undefined && keyed === undefined;
@@ -404,7 +404,7 @@ export class UpdatePlanner {
       const kept = isKept ? EnqueueResult.ENQUEUE_RESULT_SIGNAL_KEPT : EnqueueResult.ENQUEUE_RESULT_COLLAPSED;
       return { ...outcome, result: kept };
     }
-    if (this.#hasDied(queue, task)) this.#due.add(queue);
+    if (this.#hasDied(queue, task)) this.#mustShow(queue);
     const isCounted = countSignal(this.#draft, { queue, pid: target, task }, signal, now);
     this.#noteBoxes(item, index);
     const counted = isCounted ? EnqueueResult.ENQUEUE_RESULT_SIGNALLED : EnqueueResult.ENQUEUE_RESULT_COLLAPSED;
@@ -426,7 +426,7 @@ export class UpdatePlanner {
       this.#endLate(queue, pid, other);
       other = undefined;
     }
-    if (other && this.#hasDied(queue, other)) this.#due.add(queue);
+    if (other && this.#hasDied(queue, other)) this.#mustShow(queue);
     if (other) this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, item, 'TASK_EXISTS');
     else {
       const left = this.#draft.remove(queue, from, existing, 'moved');
@@ -486,7 +486,7 @@ export class UpdatePlanner {
     }
     const isLateInDraft = knowledge.kind === 'task' && this.#isLateInDraft(queue, pid, knowledge.task);
     if (knowledge.kind === 'task' && !isLateInDraft && this.#hasDied(queue, knowledge.task)) {
-      this.#due.add(queue);
+      this.#mustShow(queue);
       return undefined;
     }
     if (knowledge.kind === 'absent' || isLateInDraft) {
@@ -506,8 +506,13 @@ export class UpdatePlanner {
    */
   #mustEnd(queue: Queue, { state }: CachedTask): boolean {
     const isOver = isLeased(state) && !isLeasedAt(state, this.#view.now) && this.#view.canShowDue(queue);
-    if (isOver) this.#due.add(queue);
+    if (isOver) this.#mustShow(queue);
     return isOver;
+  }
+
+  #mustShow(queue: Queue): void {
+    this.#due ??= new Set();
+    this.#due.add(queue);
   }
 
   /** True if the task's last attempt is over, or its first one has not begun in time. It is not in this queue any more. */

@@ -49,17 +49,12 @@ export interface NotedEnd {
 
 /** How far a draft has come. */
 export interface DraftMark {
-  readonly changes: number;
-  readonly created: number;
-  readonly latest: LargestPid | undefined;
-  readonly overwritten: number;
-  readonly boxes: number;
-}
-
-/** The largest PID added to a queue. */
-interface LargestPid {
-  readonly queue: Queue;
-  readonly largest: Pid;
+  changes: number;
+  created: number;
+  latestQueue: Queue | undefined;
+  latestPid: Pid | undefined;
+  overwritten: number;
+  boxes: number;
 }
 
 /** The changes of one atom before it is committed. Each change sees the effects of the earlier ones. */
@@ -67,7 +62,7 @@ export class TaskDraft {
   readonly changes: PlannedChange[] = [];
   readonly created: Queue[] = [];
   /** By full name. */
-  readonly #createdByName = new Map<string, Queue>();
+  #createdByName: Map<string, Queue> | undefined;
   readonly needs: Need[] = [];
   /** Ends of tasks that concern others and are not settled yet. */
   #ends: NotedEnd[] | undefined;
@@ -83,8 +78,9 @@ export class TaskDraft {
    */
   #tasks: Map<Queue, Map<Pid, CachedTask | undefined>> | undefined;
   #indexed = 0;
-  /** The largest PID added to the last queue that got one, and to the queues before it. */
-  #latest: LargestPid | undefined;
+  /** The last queue that got a larger PID, its largest one, and those of the queues before it. */
+  #latestQueue: Queue | undefined;
+  #latestPid: Pid | undefined;
   #largest: Map<Queue, Pid> | undefined;
   /** Earlier values of `#largest`, in the order in which they were replaced, so that a roll-back costs what it drops. */
   readonly #overwritten: { readonly queue: Queue; readonly largest: Pid | undefined }[] = [];
@@ -97,10 +93,21 @@ export class TaskDraft {
     return {
       changes: this.changes.length,
       created: this.created.length,
-      latest: this.#latest,
+      latestQueue: this.#latestQueue,
+      latestPid: this.#latestPid,
       overwritten: this.#overwritten.length,
       boxes: this.#boxes?.changes ?? 0,
     };
+  }
+
+  /** Moves a mark to where the draft is now: a batch needs one mark for all its updates. */
+  advance(mark: DraftMark): void {
+    mark.changes = this.changes.length;
+    mark.created = this.created.length;
+    mark.latestQueue = this.#latestQueue;
+    mark.latestPid = this.#latestPid;
+    mark.overwritten = this.#overwritten.length;
+    mark.boxes = this.#boxes?.changes ?? 0;
   }
 
   /** The boxes of signals that it has changed. */
@@ -120,7 +127,7 @@ export class TaskDraft {
   }
 
   /** Drops what came after the mark, except the needs. Takes time in proportion to what it drops: a batch may do it often. */
-  rollBack({ changes, created, latest, overwritten, boxes }: DraftMark): void {
+  rollBack({ changes, created, latestQueue, latestPid, overwritten, boxes }: DraftMark): void {
     this.#boxes?.rollBack(boxes);
     this.uncreate(created);
     this.#ends = undefined;
@@ -129,7 +136,8 @@ export class TaskDraft {
       if (planned !== undefined && this.changes.length < this.#indexed) this.#forget(planned);
     }
     this.#indexed = Math.min(this.#indexed, changes);
-    this.#latest = latest;
+    this.#latestQueue = latestQueue;
+    this.#latestPid = latestPid;
     while (this.#overwritten.length > overwritten) {
       const earlier = this.#overwritten.pop();
       if (earlier === undefined) break;
@@ -142,7 +150,7 @@ export class TaskDraft {
   queue(name: QueueName): Queue | undefined {
     const existing = this.#view.queue(name);
     if (existing !== undefined || this.created.length === 0) return existing;
-    return this.#createdByName.get(formatQueueName(name));
+    return this.#createdByName?.get(formatQueueName(name));
   }
 
   /** The queue of that name. If there is none, the atom creates it. */
@@ -151,17 +159,18 @@ export class TaskDraft {
     if (existing) return existing;
     const queue = this.#view.draftQueue(name, this.created.length);
     this.created.push(queue);
+    this.#createdByName ??= new Map();
     this.#createdByName.set(queue.fullName, queue);
     return queue;
   }
 
   /** Takes back the queues after this number of them. Nothing was added to them. */
   uncreate(count: number): void {
-    while (this.created.length > count) this.#createdByName.delete(this.created.pop()?.fullName ?? '');
+    while (this.created.length > count) this.#createdByName?.delete(this.created.pop()?.fullName ?? '');
   }
 
   largestPid(queue: Queue): Pid | undefined {
-    if (this.#latest?.queue === queue) return this.#latest.largest;
+    if (this.#latestQueue === queue) return this.#latestPid;
     return this.#largest?.get(queue) ?? queue.ledger.largestPid;
   }
 
@@ -215,13 +224,14 @@ export class TaskDraft {
   #noteLargest(queue: Queue, pid: Pid): void {
     const largest = this.largestPid(queue);
     if (largest !== undefined && pid <= largest) return;
-    if (this.#latest && this.#latest.queue !== queue) {
+    const [other, ofOther] = [this.#latestQueue, this.#latestPid];
+    if (other !== undefined && ofOther !== undefined && other !== queue) {
       this.#largest ??= new Map();
-      const { queue: other, largest: ofOther } = this.#latest;
       this.#overwritten.push({ queue: other, largest: this.#largest.get(other) });
       this.#largest.set(other, ofOther);
     }
-    this.#latest = { queue, largest: pid };
+    this.#latestQueue = queue;
+    this.#latestPid = pid;
   }
 
   change(queue: Queue, pid: Pid, known: CachedTask, after: TaskState, data?: Uint8Array): void {

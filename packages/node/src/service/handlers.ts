@@ -55,7 +55,7 @@ export function createHandlers(engine: Engine, log: Log): Handlers {
       const { maxMoreQueues } = request;
       // This is not an async function: its frame would keep the request in memory, and ten thousand leases may wait.
       return leaseWithin(engine, log, command, caller, REPLY_BYTES, (tasks) =>
-        leaseReply(tasks, maxMoreQueues === 0 ? [] : engine.queuesWithTasks(command, maxMoreQueues)),
+        leaseReply(tasks, maxMoreQueues === 0 ? undefined : engine.queuesWithTasks(command, maxMoreQueues)),
       );
     },
     batchUpdateTasks: (request, caller) => batchUpdate(engine, log, request, caller),

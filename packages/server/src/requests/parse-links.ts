@@ -34,6 +34,10 @@ const FAILURES: ReadonlyMap<number, TaskParent['onFailure']> = new Map([
   [ChildFailure.CHILD_FAILURE_RETRY, 'retry'],
 ]);
 
+/** Whether `parseLinks` finds anything in the enqueue. */
+export const isLinkedOrSignal = ({ links, signalId = '', mode }: Enqueue): boolean =>
+  links !== undefined || signalId !== '' || mode === EnqueueMode.ENQUEUE_MODE_SIGNAL;
+
 /** How an enqueue connects its task with others, or which signal it is. Undefined: neither. */
 export function parseLinks(
   item: Enqueue,

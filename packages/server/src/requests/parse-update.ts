@@ -49,7 +49,7 @@ import {
   wholeNumber,
 } from './checks.ts';
 import { OneGroup } from './one-group.ts';
-import { parseLinks } from './parse-links.ts';
+import { isLinkedOrSignal, parseLinks } from './parse-links.ts';
 import { enqueueMode, retryLimits } from './parse-retry.ts';
 
 /** Throws a `Refusal` unless the engine can take the update as it is. */
@@ -132,7 +132,7 @@ function parseEnqueue(item: Enqueue, index: number, group: OneGroup): EnqueueIte
       ? undefined
       : withHeaders(headers(item.headers, { list, index, field: 'headers' }), item.data);
   if (payload !== undefined) refuseTooMuch(payload.data, index);
-  return {
+  const parsed: EnqueueItem = {
     queue,
     isPublished,
     pid: pidOrNone(item.pid, { list, index, field: 'pid' }),
@@ -143,10 +143,10 @@ function parseEnqueue(item: Enqueue, index: number, group: OneGroup): EnqueueIte
     mode: enqueueMode(item.mode, { list, index, field: 'mode' }),
     delayMs: duration(item.delayMs, { list, index, field: 'delay_ms' }, 0, limits.delayMs),
     runAt: runAt(item.runAtUnixMs, item.delayMs === 0, { list, index, field: 'run_at_unix_ms' }),
-    start: startOf(item, index),
+    start: hasStart(item) ? startOf(item, index) : undefined,
     retry: item.retry === undefined ? undefined : parseRetry(item.retry, queue, index, group),
-    ...parseLinks(item, index, queue, group),
   };
+  return isLinkedOrSignal(item) ? { ...parsed, ...parseLinks(item, index, queue, group) } : parsed;
 }
 
 /** A published task goes to several queues, and dead letters of one PID in one queue would replace each other. */
@@ -298,6 +298,10 @@ function runAt(unixMs: number, isAlone: boolean, place: Place): Instant | undefi
   if (!isAlone) refuse('INVALID_ARGUMENT', place, 'is given beside another delay');
   return unixMs as Instant;
 }
+
+/** Whether the enqueue says by when its task must start. */
+const hasStart = ({ startWithinMs = 0, startByUnixMs = 0 }: Enqueue): boolean =>
+  startWithinMs !== 0 || startByUnixMs !== 0;
 
 /** Checks by when a task must start. Undefined: whenever. */
 function startOf(item: Enqueue, index: number): EnqueueItem['start'] {

@@ -73,22 +73,30 @@ const bytesOf = (pid: Pid): Buffer => Buffer.from(pid, 'latin1');
 export function updateReply(
   { enqueued, renewed, released }: UpdateOutcome,
   from: OutcomeEnd = BATCH_START,
-  to: OutcomeEnd = { enqueue: enqueued.length, renew: renewed.length, release: released.length },
+  to?: OutcomeEnd,
 ): UpdateTasksResponse {
-  const reply: UpdateTasksResponse = { enqueued: [], renewed: [], released: [], refused: [] };
-  for (let at = from.enqueue; at < to.enqueue; at++) {
-    const { pid, result, leased, published } = enqueued[at] ?? noOutcome(at);
-    reply.enqueued.push({ pid: bytesOf(pid), result, leased, published: published && publication(published) });
-  }
-  for (let at = from.renew; at < to.renew; at++) {
-    const { until, cancelReason } = renewed[at] ?? noOutcome(at);
-    reply.renewed.push({ leaseUntilUnixMs: until, cancelReason });
-  }
-  for (let at = from.release; at < to.release; at++) {
-    const { until, deadLetterQueue } = released[at] ?? noOutcome(at);
-    reply.released.push({ hiddenUntilUnixMs: until ?? 0, deadLetterQueue: deadLetterQueue ?? '' });
-  }
-  return reply;
+  return {
+    enqueued: between(enqueued, from.enqueue, to?.enqueue).map(({ pid, result, leased, published }) => ({
+      pid: bytesOf(pid),
+      result,
+      leased,
+      published: published && publication(published),
+    })),
+    renewed: between(renewed, from.renew, to?.renew).map(({ until, cancelReason }) => ({
+      leaseUntilUnixMs: until,
+      cancelReason,
+    })),
+    released: between(released, from.release, to?.release).map(({ until, deadLetterQueue }) => ({
+      hiddenUntilUnixMs: until ?? 0,
+      deadLetterQueue: deadLetterQueue ?? '',
+    })),
+    refused: [],
+  };
+}
+
+function between<T>(outcomes: readonly T[], from: number, to = outcomes.length): readonly T[] {
+  if (to > outcomes.length) throw new RangeError(`the engine left out outcome ${outcomes.length}`);
+  return from === 0 && to === outcomes.length ? outcomes : outcomes.slice(from, to);
 }
 
 const publication = (published: readonly PublishedTask[]): Publication => ({
@@ -102,13 +110,9 @@ const publication = (published: readonly PublishedTask[]): Publication => ({
 
 type OutcomeEnd = Omit<UpdateEnd, 'dequeue'>;
 
-function noOutcome(at: number): never {
-  throw new RangeError(`the engine left out outcome ${at}`);
-}
-
-export function leaseReply(tasks: readonly LeasedTask[], moreQueues: readonly MatchedQueue[] = []): LeaseTasksResponse {
+export function leaseReply(tasks: readonly LeasedTask[], moreQueues?: readonly MatchedQueue[]): LeaseTasksResponse {
   return {
-    moreQueues: withinBytes(moreQueues),
+    moreQueues: moreQueues === undefined ? [] : withinBytes(moreQueues),
     tasks: tasks.map((task) => ({
       queue: formatQueueName(task.queue),
       pid: bytesOf(task.pid),
