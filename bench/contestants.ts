@@ -34,11 +34,20 @@ export interface Way {
   /** Group of the queues. */
   readonly group: string;
   readonly credentials?: LoadCredentials;
+  /** Number of limit keys of the tasks. Default: they have none. */
+  readonly limitKeys?: number;
 }
 
 /** Runs a load against a node, each run on a new queue. */
 export function onNode(bench: Bench, node: ServerProcess, load: Load, way?: Way): Contestant {
-  const { name = 'node', endpoint = node.endpoint, serverPids = [node.pid], proxyPids = [], group } = way ?? {};
+  const {
+    name = 'node',
+    endpoint = node.endpoint,
+    serverPids = [node.pid],
+    proxyPids = [],
+    group,
+    limitKeys,
+  } = way ?? {};
   const generator = bench.processes.generator(way?.credentials);
   const queues = new FreshQueues(node, group === undefined ? 'bench' : `${group}#${name}`, way?.credentials);
   let prepared = 0;
@@ -49,9 +58,9 @@ export function onNode(bench: Bench, node: ServerProcess, load: Load, way?: Way)
     profiled: true,
     async prepare(expectedTasks) {
       await queues.renew();
-      prepared = load.kind === 'enqueue' ? 0 : await fill(generator, node, queues.current, expectedTasks);
+      prepared = load.kind === 'enqueue' ? 0 : await fill(generator, node, queues.current, expectedTasks, limitKeys);
     },
-    run: (ms) => runLoad(generator, endpoint, load, queues.current, ms, prepared),
+    run: (ms) => runLoad(generator, endpoint, load, queues.current, ms, prepared, limitKeys),
   };
 }
 
@@ -91,11 +100,12 @@ export async function fill(
   node: ServerProcess,
   queue: string,
   tasks: number,
+  limitKeys?: number,
 ): Promise<number> {
   const { tasks: filled } = await generator.run({
     kind: 'loop',
     endpoint: node.endpoint,
-    operation: { kind: 'enqueue', via: 'unary', queue, batch: FILL_BATCH },
+    operation: { kind: 'enqueue', via: 'unary', queue, batch: FILL_BATCH, limitKeys },
     // One call at a time does not exceed the number, which matters for few tasks.
     inFlight: tasks > FILL_BATCH * FILL_IN_FLIGHT ? FILL_IN_FLIGHT : 1,
     ms: FILL_MS,
@@ -164,6 +174,7 @@ function runLoad(
   queue: string,
   ms: number,
   prepared: number,
+  limitKeys?: number,
 ): ReturnType<Contestant['run']> {
   if (load.kind === 'worker') {
     return generator.run({
@@ -177,7 +188,7 @@ function runLoad(
   }
   const { kind, via, batch, inFlight } = load;
   const operation: Operation =
-    kind === 'enqueue' ? { kind, via, queue, batch } : { kind, via, queue, batch, replace: false };
+    kind === 'enqueue' ? { kind, via, queue, batch, limitKeys } : { kind, via, queue, batch, replace: false };
   return generator.run({ kind: 'loop', endpoint, operation, inFlight, ms });
 }
 

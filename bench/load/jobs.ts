@@ -50,6 +50,8 @@ interface Batches {
   readonly batch: number;
   /** Bytes of each payload. Default 1,000. */
   readonly bytes?: number;
+  /** If set, new tasks have limit keys, this number of different ones. */
+  readonly limitKeys?: number | undefined;
 }
 
 /** The jobs of a load generator. Endpoints are `host:port`; for the store and the file they are the directory. */

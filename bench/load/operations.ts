@@ -8,7 +8,7 @@ import type { Operation, Via } from './jobs.ts';
 import { payload } from './payload.ts';
 import { queueNamer, spreadNames } from './queue-names.ts';
 import type { Operate } from './run-loop.ts';
-import { dequeueOf, LEASE_MS, leaseTasks, newTasks, updateTasks } from './stub-calls.ts';
+import { dequeueOf, LEASE_MS, leaseTasks, newTasks, nextLimitKey, updateTasks } from './stub-calls.ts';
 
 type OfKind<Kind extends Operation['kind']> = Extract<Operation, { readonly kind: Kind }>;
 
@@ -56,10 +56,11 @@ export function routingOf(via: Exclude<Via, 'unary'>): Routing {
   return via === 'direct' ? 'direct' : 'any';
 }
 
-function stubEnqueue(stub: TaskMasterServiceClient, { queue, spread, batch, bytes }: OfKind<'enqueue'>): Operate {
-  const nextQueue = queueNamer(queue, spread);
+function stubEnqueue(stub: TaskMasterServiceClient, operation: OfKind<'enqueue'>): Operate {
+  const { batch, bytes, limitKeys } = operation;
+  const nextQueue = queueNamer(operation.queue, operation.spread);
   return async () => {
-    const { enqueued } = await updateTasks(stub, { enqueue: newTasks(nextQueue(), batch, bytes) });
+    const { enqueued } = await updateTasks(stub, { enqueue: newTasks(nextQueue(), batch, bytes, limitKeys) });
     return enqueued.length;
   };
 }
@@ -118,16 +119,18 @@ function queueChooser(
 }
 
 function clientEnqueue(client: TaskMasterClient, operation: OfKind<'enqueue'>): Operate {
-  const { batch, bytes } = operation;
+  const { batch, bytes, limitKeys } = operation;
   const nextQueue = queueChooser(client, operation);
+  const keyOf = () => (limitKeys === undefined ? undefined : { limitKey: nextLimitKey(limitKeys) });
   if (batch === 1) {
     return async () => {
-      await nextQueue().enqueue(payload(bytes));
+      await nextQueue().enqueue(payload(bytes), keyOf());
       return 1;
     };
   }
   return async () => {
-    const outcomes = await nextQueue().enqueueMany(Array.from({ length: batch }, () => ({ data: payload(bytes) })));
+    const tasks = Array.from({ length: batch }, () => ({ data: payload(bytes), ...keyOf() }));
+    const outcomes = await nextQueue().enqueueMany(tasks);
     return outcomes.length;
   };
 }

@@ -62,8 +62,12 @@ export function leaseTasks(
   });
 }
 
-/** New tasks in FIFO order. `bytes`: size of each payload, default 1,000. */
-export function newTasks(queue: string, count: number, bytes?: number): Enqueue[] {
+/** The limit keys of new tasks in turn. Without keys: none. */
+let keyed = 0;
+export const nextLimitKey = (keys: number | undefined): string => (keys === undefined ? '' : `key-${keyed++ % keys}`);
+
+/** New tasks in FIFO order. `bytes`: size of each payload, default 1,000. `limitKeys`: how many keys they have, default none. */
+export function newTasks(queue: string, count: number, bytes?: number, limitKeys?: number): Enqueue[] {
   return Array.from({ length: count }, () => ({
     queue,
     pid: NO_BYTES,
@@ -75,7 +79,7 @@ export function newTasks(queue: string, count: number, bytes?: number): Enqueue[
     headers: NO_ENTRIES,
     key: '',
     timeLimitMs: 0,
-    limitKey: '',
+    limitKey: nextLimitKey(limitKeys),
     topic: '',
   }));
 }

@@ -9,6 +9,7 @@ import { rollingRestart } from './cluster/rolling-restart.ts';
 import { sharded } from './cluster/sharded.ts';
 import { throughProxy } from './cluster/through-proxy.ts';
 import { contention } from './contention.ts';
+import { controlCost } from './control-cost.ts';
 import { depthRows } from './depth.ts';
 import { enqueueToWaiting } from './enqueue-to-waiting.ts';
 import { idlePolls } from './idle-polls.ts';
@@ -19,7 +20,7 @@ import { takenHead } from './taken-head.ts';
 import { taskSizes } from './task-sizes.ts';
 import { throughputRows } from './throughput.ts';
 
-/** Every row, in the order of the report: B1 to B16, then backups and clusters. */
+/** Every row, in the order of the report: B1 to B16, then backups, security, controls and clusters. */
 export const rows: readonly Row[] = [
   ...throughputRows,
   enqueueToWaiting,
@@ -33,6 +34,7 @@ export const rows: readonly Row[] = [
   taskSizes,
   backup,
   securityCost,
+  controlCost,
   clusterCpu,
   sharded,
   oneMachine,
