@@ -12,6 +12,7 @@ import { contention } from './contention.ts';
 import { controlCost } from './control-cost.ts';
 import { depthRows } from './depth.ts';
 import { enqueueToWaiting } from './enqueue-to-waiting.ts';
+import { events } from './events.ts';
 import { idlePolls } from './idle-polls.ts';
 import { isolation } from './isolation.ts';
 import { manyQueues } from './many-queues.ts';
@@ -20,7 +21,7 @@ import { takenHead } from './taken-head.ts';
 import { taskSizes } from './task-sizes.ts';
 import { throughputRows } from './throughput.ts';
 
-/** Every row, in the order of the report: B1 to B16, then backups, security, controls and clusters. */
+/** Every row, in the order of the report: B1 to B16, then backups, security, controls, events and clusters. */
 export const rows: readonly Row[] = [
   ...throughputRows,
   enqueueToWaiting,
@@ -35,6 +36,7 @@ export const rows: readonly Row[] = [
   backup,
   securityCost,
   controlCost,
+  events,
   clusterCpu,
   sharded,
   oneMachine,
