@@ -180,6 +180,7 @@ export class Callers {
       delayMs: item.delayMs,
       retry: RETRIES[item.retry],
       timeLimitMs: item.timeLimitMs,
+      orderKey: item.orderKey,
       // A task that is hidden until it is too late is refused before it reaches the engine.
       startWithinMs: item.delayMs < (item.startWithinMs ?? 0) ? item.startWithinMs : undefined,
     };

@@ -1,21 +1,19 @@
 import type { CountsReply } from '@taskmaster/cli/testing/history';
 import type { Key } from '@taskmaster/engine/domain';
 import { Family } from '@taskmaster/engine/ports';
-import type { SimDisk } from '@taskmaster/engine/testing';
+import { decodeTaskRow, dueOf, type SimDisk } from '@taskmaster/engine/testing';
 
 /** Length of partition and queue id in a key; see docs/internals/data-on-disk.md. */
 const PREFIX = 8;
 const INSTANT = 6;
-/** In the second byte of a row: the task must start by an instant. */
-const START_BY = 64;
 
 const prefixOf = (key: Key): string => key.slice(0, PREFIX);
 const show = (text: string): string => Buffer.from(text, 'latin1').toString('hex');
 
 /**
- * The faults in the rows of a disk without work in progress. Every task must have one state and one payload. Every hidden task
- * and every task that must start by an instant must be in the index of due times. Ended queues must have no rows. The counts of
- * the queues must match the rows.
+ * The faults in the rows of a disk without work in progress. Every task must have one state and one payload. Every task to which
+ * something happens by itself must be in the index of due times. Ended queues must have no rows. The counts of the queues must
+ * match the rows.
  */
 export function diskFaults(disk: SimDisk, counts: readonly CountsReply[]): string[] {
   const faults: string[] = [];
@@ -27,8 +25,9 @@ export function diskFaults(disk: SimDisk, counts: readonly CountsReply[]): strin
   for (const key of differing(new Set([...ready, ...hidden]), data)) {
     faults.push(`${show(key)} has only a state or only a payload`);
   }
-  const starting = disk.rowsOf(Family.ready).filter(({ value }) => ((value[1] ?? 0) & START_BY) !== 0);
-  for (const key of differing(new Set([...hidden, ...starting.map(({ key }) => key)]), new Set(due))) {
+  const states = [...disk.rowsOf(Family.ready), ...disk.rowsOf(Family.hidden)];
+  const toBeDue = states.filter(({ value }) => dueOf(decodeTaskRow(value)) !== undefined).map(({ key }) => key);
+  for (const key of differing(new Set(toBeDue), new Set(due))) {
     faults.push(`${show(key)} is hidden or must start, or is due, not both`);
   }
   if (new Set(due).size !== due.length) faults.push('a task is due twice');

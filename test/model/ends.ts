@@ -13,10 +13,10 @@ export function withDeath(world: World, queue: string, pid: string): World {
 }
 
 /** The world after a cancelled task was removed. */
-export function withoutCancelled(world: World, queue: string, pid: string): World {
+export function withoutCancelled(world: World, queue: string, pid: string, now = world.time): World {
   const { time, epoch } = world;
   const end = { outcome: 'cancelled' as const, result: undefined, from: time, epoch };
-  return world.remove(queue, pid, false).withEnd(queue, pid, end);
+  return world.remove(queue, pid, false, now).withEnd(queue, pid, end);
 }
 
 /** Whether the replies show how the tasks have ended in this world. */

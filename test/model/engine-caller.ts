@@ -15,6 +15,7 @@ import {
   type EnqueueOutcome,
   type LeasedTask,
   type LeaseToken,
+  NO_LINKS,
   type Payload,
   type Pid,
   type QueueStats,
@@ -170,7 +171,7 @@ function commandOf(call: UpdateCall): UpdateCommand {
     group: parseQueueName(first?.queue ?? '').group,
     enqueue: sentEnqueues(call.enqueue)
       .flatMap((at) => call.enqueue.slice(at, at + 1))
-      .map(({ queue, topic, pid, key, data, mode, delayMs, retry, timeLimitMs, startWithinMs }) => ({
+      .map(({ queue, topic, pid, key, data, mode, delayMs, retry, timeLimitMs, startWithinMs, orderKey }) => ({
         queue: parseQueueName(topic ?? queue),
         isPublished: topic !== undefined,
         pid: pid as Pid | undefined,
@@ -179,6 +180,7 @@ function commandOf(call: UpdateCall): UpdateCommand {
         key,
         given: timeLimitMs === undefined ? undefined : { timeLimitMs, limitKey: '' },
         start: startWithinMs === undefined ? undefined : { withinMs: startWithinMs },
+        links: orderKey === undefined ? undefined : { ...NO_LINKS, orderKey },
         mode: MODES[mode],
         delayMs,
         runAt: undefined,

@@ -43,7 +43,10 @@ function isPeekOf(
   tasks: readonly ShownTask[],
   isComplete: boolean,
 ): boolean {
-  const wanted = world.tasks(queue).filter((task) => kindOf(task) === (what === 'head' ? 'available' : what));
+  // A sample of delayed tasks has none that wait for others.
+  const wanted = world
+    .tasks(queue)
+    .filter((task) => task.parked === undefined && kindOf(task) === (what === 'head' ? 'available' : what));
   if (isComplete && tasks.length !== Math.min(limit, wanted.length)) return false;
   if (isComplete && what === 'head') return tasks.every(({ pid }, index) => wanted[index]?.pid === pid);
   const order = (a: ShownTask, b: ShownTask): boolean =>

@@ -10,6 +10,7 @@ import type {
   UpdateCall,
 } from '@taskmaster/cli/testing/history';
 import { withoutCancelled } from './ends.ts';
+import { joined, rescheduled } from './order.ts';
 import { endOfKey, isNamedTwice, withKey, withPids } from './records/keys.ts';
 import { deadLetterQueueOf, keepsOut } from './records/settings.ts';
 import { namedItems } from './records/topics.ts';
@@ -63,7 +64,7 @@ export function explainUpdate(
  * The queues that the update concerns. A release may move a task to another queue, unless there is no such task or it only
  * changes when the task is due. Then it does not look at that queue: who waits there may get dead letters a second later.
  */
-function queuesOf(world: World, { enqueue, dequeue, renew, release }: UpdateCall): string[] {
+export function queuesOf(world: World, { enqueue, dequeue, renew, release }: UpdateCall): string[] {
   const graves = release.flatMap(({ queue, pid, waiting }) => {
     const task = world.task(queue, pid);
     return task === undefined || waiting ? [] : [deadLetterQueueOf(queue, task.retry)];
@@ -236,7 +237,7 @@ class UpdatePlayer {
     if (existing || keyed) this.#refuse('dequeue', index, 'TASK_EXISTS');
     const anew = { attempts: 0, token: 0, retry: origin.retry, hidden: undefined, origin: undefined, rerun: false };
     const back = { ...task, ...anew, pid, isCancelled: false, interruptions: 0 };
-    if (!existing && !keyed) this.#put(origin.queue, back);
+    if (!existing && !keyed) this.#put(origin.queue, joined(this.#world, origin.queue, back));
   }
 
   #renew(item: UpdateCall['renew'][number], index: number, wasAccepted: boolean): { until: number } {
@@ -300,7 +301,7 @@ class UpdatePlayer {
     }
     const waitMs = item.delayMs ?? 0;
     const hidden = waitMs > 0 ? { until: later(this.#at, waitMs), leasedBy: undefined } : undefined;
-    this.#put(item.queue, { ...task, hidden });
+    this.#put(item.queue, task.parked === undefined ? { ...task, hidden } : rescheduled(task, hidden?.until));
     return { ...nothing, until: hidden && (this.#told?.released[index]?.until ?? hidden.until.from) };
   }
 
@@ -339,7 +340,7 @@ class UpdatePlayer {
         return { pid, result: 'kept-out', leased: false };
     }
     if (!existing) {
-      this.#put(item.queue, {
+      const created: ModelTask = {
         pid,
         key: item.key,
         data: item.data,
@@ -357,7 +358,11 @@ class UpdatePlayer {
         interruptions: 0,
         suspicion: 0,
         progress: undefined,
-      });
+        orderKey: item.orderKey,
+        place: undefined,
+        parked: undefined,
+      };
+      this.#put(item.queue, joined(this.#world, item.queue, created));
       return { pid, result: 'created', leased: false };
     }
     if (item.mode.startsWith('rerun') || (item.mode === 'replace' && item.key !== undefined)) {
@@ -365,8 +370,8 @@ class UpdatePlayer {
     }
     const isAnother = item.key !== undefined && keyed === undefined;
     if (item.mode === 'fail' || isAnother) this.#refuse('enqueue', index, 'TASK_EXISTS');
-    const isToMove =
-      keyed !== undefined && item.pid !== undefined && item.pid !== pid && keyed.hidden?.leasedBy === undefined;
+    const isWaiting = keyed?.orderKey === undefined && keyed?.hidden?.leasedBy === undefined;
+    const isToMove = keyed !== undefined && isWaiting && item.pid !== undefined && item.pid !== pid;
     if (isToMove && (item.mode === 'replace' || item.mode === 'rerun')) return this.#reorder(item, index, keyed);
     const leased = this.#isLeased(existing, told?.leased ?? true);
     if (item.mode === 'rerun' || item.mode === 'rerun-first') return this.#rerun(item, pid, existing, leased);

@@ -34,7 +34,9 @@ function settingOf({ disk, jitter, cacheBytes, actions }: Scenario, { events, re
     }
   }
   const told = new Map<string, Extract<HistoryEvent['outcome'], { kind: 'updated' }>>();
+  const uses = new Map<string, number>();
   for (const { call, outcome } of events) {
+    if (call.kind === 'update' && call.requestId) uses.set(call.requestId, (uses.get(call.requestId) ?? 0) + 1);
     if (call.kind === 'update' && call.requestId && outcome.kind === 'updated') told.set(call.requestId, outcome);
   }
   const enqueuedAt = instantsOfTasks(events);
@@ -50,6 +52,7 @@ function settingOf({ disk, jitter, cacheBytes, actions }: Scenario, { events, re
     slackMs: STEPS_OF_THE_DISK * (disk.writeMs + disk.syncMs + disk.readMs) + stalls,
     // A request that is repeated after its window enqueues the same payload again, with a later PID.
     pidBehind: (data, largest) => [...(pids.get(data) ?? [])].sort().find((pid) => pid > largest),
+    isRepeated: (requestId) => requestId !== undefined && (uses.get(requestId) ?? 0) > 1,
     toldFor: (requestId) => told.get(requestId),
     enqueuedAt: (data) => enqueuedAt.get(data),
     besides: (event) => {

@@ -11,7 +11,8 @@ import {
   explainShown,
 } from './explain-reads.ts';
 import { explainUpdate } from './explain-update.ts';
-import { instantOf, type Setting, sweeps } from './rules.ts';
+import { readBy, TIME, writtenBy } from './read-by.ts';
+import { exactInstantOf, instantOf, type Setting, sweeps } from './rules.ts';
 import { type Span, World } from './world.ts';
 
 /*
@@ -48,10 +49,12 @@ const CHANGED_NOTHING = new Set([
 ]);
 
 /**
- * Steps of each pass. A pass that has made a wrong choice early tries all orders of what follows. So the next one begins anew,
- * with other choices here and there, and knows the dead ends of those before.
+ * Steps of the passes. A pass that has made a wrong choice early tries all orders of what follows. So the next one begins anew,
+ * with other choices here and there, and knows the dead ends of those before. The first ones jump, which explains nearly all
+ * histories soon.
  */
-const STEPS: readonly number[] = Array.from({ length: 12 }, () => 800);
+const JUMPING: readonly number[] = [400, 400, 400, 400, 800, 800];
+const THOROUGH: readonly number[] = [800, 800, 800];
 /** How often a later pass tries another event first than the most likely one. */
 const OTHERS = 0.3;
 
@@ -59,13 +62,36 @@ export function linearize(history: readonly HistoryEvent[], setting: Setting): V
   return new Search(history, setting).run();
 }
 
+/** What a dead end depends on: names of queues, and others; see `readBy`. Undefined: it is no dead end. */
+type Blame = ReadonlySet<string> | undefined;
+
+/** What the history tells about an event, whatever the order. */
+interface Facts {
+  readonly event: HistoryEvent;
+  /** False: its outcome is unknown, and no reply tells that it took effect. */
+  readonly isNeeded: boolean;
+  /** The outcome is unknown, and so is when it took effect, if it did. */
+  readonly isLost: boolean;
+  readonly epoch: number;
+  /** The earliest and the latest instant at which it can have taken effect. */
+  readonly from: number;
+  readonly to: number;
+}
+
 class Search {
   readonly #events: readonly HistoryEvent[];
+  readonly #facts: readonly Facts[];
+  readonly #needed: ReadonlySet<HistoryEvent>;
   readonly #setting: Setting;
   readonly #done = new Set<HistoryEvent>();
-  /** Dead ends: keys of the finished events and the world. */
-  readonly #visited = new Set<string>();
+  /** Dead ends, by the keys of the finished events and the world. */
+  readonly #visited = new Map<string, ReadonlySet<string>>();
   readonly #random = new SeededRandom(1);
+  /**
+   * True: a dead end is left at the latest step that has to do with it, and the orders of the others are not tried again. This
+   * may miss an explanation, so thorough passes decide whether there is none.
+   */
+  #jumps = true;
   #pass = 0;
   #steps = 0;
   #mostSteps = 0;
@@ -76,6 +102,19 @@ class Search {
 
   constructor(history: readonly HistoryEvent[], setting: Setting) {
     this.#events = inLikelyOrder(history, setting);
+    this.#facts = this.#events.map((event) => {
+      const exact = exactInstantOf(event, setting);
+      const isUnknown = event.outcome.kind === 'unknown';
+      return {
+        event,
+        isNeeded: !isUnknown || exact !== undefined,
+        isLost: isUnknown && instantOf(event, setting) === undefined,
+        epoch: setting.epochAt(event.endedSeq),
+        from: exact ?? event.calledAt,
+        to: exact ?? event.endedAt,
+      };
+    });
+    this.#needed = new Set(this.#facts.flatMap(({ event, isNeeded }) => (isNeeded ? event : [])));
     this.#setting = {
       ...setting,
       tooManyWorlds: () => {
@@ -85,47 +124,98 @@ class Search {
   }
 
   run(): Verdict {
-    for (const steps of STEPS) {
-      this.#mostSteps = this.#steps + steps;
-      this.#done.clear();
-      if (this.#explain(new World(), 0)) return { kind: 'explained', steps: this.#steps };
-      if (this.#steps > this.#mostSteps) this.#pass++;
-      else if (this.#isCut) break;
-      else return { kind: 'impossible', explained: this.#furthest, stuckAt: this.#stuckAt };
+    for (const steps of JUMPING) {
+      const isExplained = this.#explainIn(steps);
+      if (isExplained) return { kind: 'explained', steps: this.#steps };
+      if (isExplained === false) break;
+    }
+    this.#jumps = false;
+    this.#visited.clear();
+    for (const steps of THOROUGH) {
+      const isExplained = this.#explainIn(steps);
+      if (isExplained) return { kind: 'explained', steps: this.#steps };
+      if (isExplained === undefined) continue;
+      if (this.#isCut) break;
+      return { kind: 'impossible', explained: this.#furthest, stuckAt: this.#stuckAt };
     }
     return { kind: 'undecided', steps: this.#steps };
   }
 
-  #explain(reached: World, latestCall: number): boolean {
-    if (this.#events.every((event) => this.#done.has(event) || event.outcome.kind === 'unknown')) return true;
+  /** One pass. Undefined: its steps have not sufficed. */
+  #explainIn(steps: number): boolean | undefined {
+    this.#mostSteps = this.#steps + steps;
+    this.#done.clear();
+    if (this.#explain(new World(), 0) === undefined) return true;
+    if (this.#steps <= this.#mostSteps) return false;
+    this.#pass++;
+    return undefined;
+  }
+
+  #explain(reached: World, latestCall: number): Blame {
+    if (this.#facts.every(({ event, isNeeded }) => !isNeeded || this.#done.has(event))) return undefined;
     const candidates = this.#candidates(latestCall);
     const world = this.#soonest(reached, candidates);
-    const silent = this.#silent(world, candidates);
+    const tried = new Map<HistoryEvent, readonly Step[]>();
+    const stepsOf = (event: HistoryEvent): readonly Step[] => {
+      const steps = tried.get(event) ?? this.#stepsOf(world, event);
+      tried.set(event, steps);
+      return steps;
+    };
+    const silent = this.#silent(world, candidates, stepsOf);
     if (silent) {
       this.#done.add(silent);
-      if (this.#explain(world, Math.max(latestCall, silent.calledSeq))) return true;
-      this.#done.delete(silent);
-      return false;
+      const below = this.#explain(world, Math.max(latestCall, silent.calledSeq));
+      if (below !== undefined) this.#done.delete(silent);
+      return below;
     }
     const key = this.#visited.size > 0 ? this.#key(world, latestCall) : undefined;
-    if (key !== undefined && this.#visited.has(key)) return false;
+    const known = key === undefined ? undefined : this.#visited.get(key);
+    if (known !== undefined) return known;
     if (this.#done.size > this.#furthest.length) {
       this.#furthest = [...this.#done];
       this.#stuckAt = candidates;
     }
-    for (const event of this.#inOrder(candidates)) {
+    const blame = this.#explainNext(world, latestCall, this.#inOrder(candidates), stepsOf);
+    // Without steps left not all of it was tried.
+    if (blame !== undefined && this.#steps <= this.#mostSteps)
+      this.#visited.set(key ?? this.#key(world, latestCall), blame);
+    return blame;
+  }
+
+  #explainNext(
+    world: World,
+    latestCall: number,
+    candidates: readonly HistoryEvent[],
+    stepsOf: (event: HistoryEvent) => readonly Step[],
+  ): Blame {
+    const blame = new Set<string>();
+    /** Set: only events that may be left out can help, and only if they change some of this. */
+    let wanted: Blame;
+    for (const event of candidates) {
+      if (wanted !== undefined && !this.#mayHelp(event, world, wanted)) continue;
       const called = Math.max(latestCall, event.calledSeq);
-      for (const { world: after, done } of this.#stepsOf(world, event)) {
-        if (this.#steps > this.#mostSteps) return false;
+      for (const { world: after, done } of stepsOf(event)) {
+        if (this.#steps > this.#mostSteps) return blame;
         if (done) this.#done.add(event);
-        if (this.#explain(after, called)) return true;
+        const below = this.#explain(after, called);
+        if (below === undefined) return undefined;
         this.#done.delete(event);
+        if (!this.#jumps) continue;
+        for (const one of below) blame.add(one);
+        const raisesTime = after.time > world.time && below.has(TIME);
+        if (!raisesTime && !writtenBy(event, world).some((one) => below.has(one))) {
+          wanted = below;
+          break;
+        }
       }
+      if (this.#jumps && wanted === undefined) for (const one of readBy(event, world)) blame.add(one);
     }
-    // Not all of it was tried.
-    if (this.#steps > this.#mostSteps) return false;
-    this.#visited.add(key ?? this.#key(world, latestCall));
-    return false;
+    return blame;
+  }
+
+  /** Whether an event that may have had no effect changes something of this if it had one. */
+  #mayHelp(event: HistoryEvent, world: World, wanted: ReadonlySet<string>): boolean {
+    return !this.#needed.has(event) && writtenBy(event, world).some((one) => wanted.has(one));
   }
 
   #inOrder(candidates: readonly HistoryEvent[]): readonly HistoryEvent[] {
@@ -146,7 +236,11 @@ class Search {
    * An event that is possible now and changes nothing. If some order explains the history, then some order with this event at
    * this place does, too. So it need not be tried later.
    */
-  #silent(world: World, candidates: readonly HistoryEvent[]): HistoryEvent | undefined {
+  #silent(
+    world: World,
+    candidates: readonly HistoryEvent[],
+    stepsOf: (event: HistoryEvent) => readonly Step[],
+  ): HistoryEvent | undefined {
     return candidates.find((event) => {
       if (event.outcome.kind === 'unknown' || event.hungUp) return false;
       // A pause of what is paused already is one after a resume, too. So is a limit after the end of the same limit.
@@ -154,7 +248,7 @@ class Search {
       if (event.call.kind === 'limit' && event.call.maxLeased > 0) return false;
       if (candidates.some(({ outcome, endedSeq }) => outcome.kind === 'unknown' && endedSeq < event.calledSeq))
         return false;
-      const [first, ...others] = this.#stepsOf(world, event);
+      const [first, ...others] = stepsOf(event);
       // A lease whose tasks were all taken away looks like one that got none. A request that was repeated after its window
       // looks like one within it. A refused reset may have reset nothing. All may change something, so their place in the order
       // matters.
@@ -164,26 +258,29 @@ class Search {
     });
   }
 
-  /** Events that may be next: called before the end of any other open event, and not lost in an earlier crash. */
+  /**
+   * Events that may be next: called before the end of any other open event, not after the latest instant of one, and not lost in
+   * an earlier crash.
+   */
   #candidates(latestCall: number): HistoryEvent[] {
-    const open = this.#events.filter((event) => !this.#done.has(event));
+    const open = this.#facts.filter(({ event }) => !this.#done.has(event));
     let firstEnd = Number.POSITIVE_INFINITY;
-    for (const { outcome, endedSeq } of open) {
-      if (outcome.kind !== 'unknown' && endedSeq < firstEnd) firstEnd = endedSeq;
+    const latest = new Map<number, number>();
+    for (const { event, isNeeded, epoch, to } of open) {
+      if (!isNeeded) continue;
+      if (event.endedSeq < firstEnd) firstEnd = event.endedSeq;
+      if (to < (latest.get(epoch) ?? Number.POSITIVE_INFINITY)) latest.set(epoch, to);
     }
     const candidates = open.filter(
-      ({ calledSeq, endedSeq, outcome }) =>
-        calledSeq < firstEnd && (outcome.kind !== 'unknown' || endedSeq > latestCall),
+      ({ event: { calledSeq, endedSeq }, isNeeded, epoch, from }) =>
+        calledSeq < firstEnd &&
+        (isNeeded || endedSeq > latestCall) &&
+        from <= (latest.get(epoch) ?? Number.POSITIVE_INFINITY),
     );
     // Lost events come last, so that "it never took effect" is tried first.
-    return [
-      ...candidates.filter((event) => !this.#isLost(event)),
-      ...candidates.filter((event) => this.#isLost(event)),
-    ];
-  }
-
-  #isLost(event: HistoryEvent): boolean {
-    return event.outcome.kind === 'unknown' && instantOf(event, this.#setting) === undefined;
+    return [...candidates.filter(({ isLost }) => !isLost), ...candidates.filter(({ isLost }) => isLost)].map(
+      ({ event }) => event,
+    );
   }
 
   #stepsOf(before: World, event: HistoryEvent): readonly Step[] {

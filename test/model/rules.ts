@@ -21,6 +21,8 @@ export interface Setting {
   readonly pidBehind: (data: string, largest: string) => string | undefined;
   /** The reply to another call with the same request id. */
   readonly toldFor: (requestId: string) => Extract<Outcome, { kind: 'updated' }> | undefined;
+  /** Whether several calls have this request id. */
+  readonly isRepeated: (requestId: string | undefined) => boolean;
   /** When the task with this payload was enqueued, as other replies tell. */
   readonly enqueuedAt: (data: string) => number | undefined;
   /** Calls that were in progress at the same time. */
@@ -43,6 +45,24 @@ export function instantOf({ call, outcome }: HistoryEvent, setting: Setting): nu
   const [renewal] = call.renew;
   const [renewed] = outcome.kind === 'updated' ? outcome.renewed : [];
   if (renewal && renewed) return renewed.until - renewal.leaseDurationMs;
+  for (const [index, { data }] of call.enqueue.entries()) {
+    const isNew = outcome.kind !== 'updated' || outcome.enqueued[index]?.result === 'created';
+    const at = setting.enqueuedAt(data);
+    if (isNew && at !== undefined) return at;
+  }
+  return undefined;
+}
+
+/**
+ * When an event must have taken effect exactly, if the replies tell. An update with a request id may have been applied by another
+ * call with the same one.
+ */
+export function exactInstantOf({ call, outcome }: HistoryEvent, setting: Setting): number | undefined {
+  if (call.kind === 'lease' && outcome.kind === 'leased') {
+    const [first] = outcome.tasks;
+    return first && first.until - leaseMs(call.leaseDurationMs, first.timeLimitMs ?? 0);
+  }
+  if (call.kind !== 'update' || outcome.kind === 'refused' || setting.isRepeated(call.requestId)) return undefined;
   for (const [index, { data }] of call.enqueue.entries()) {
     const isNew = outcome.kind !== 'updated' || outcome.enqueued[index]?.result === 'created';
     const at = setting.enqueuedAt(data);
@@ -109,7 +129,8 @@ export function buryIn(
 ): World {
   const origin = { queue, pid: task.pid, retry: task.retry, at: endedAt };
   let next = withDeath(world, queue, task.pid);
-  let letter: ModelTask = { ...task, token: 0, retry: undefined, hidden: undefined, origin, rerun: false };
+  const rest = { hidden: undefined, place: undefined, parked: undefined, rerun: false };
+  let letter: ModelTask = { ...task, ...rest, token: 0, retry: undefined, origin };
   for (let there = next.task(target, letter.pid); there !== undefined; there = next.task(target, letter.pid)) {
     if (there.origin?.queue === letter.origin?.queue && there.origin?.pid === letter.origin?.pid) {
       return next.put(target, { ...letter, origin: there.origin }, setting.retentionMs);
@@ -238,7 +259,7 @@ function permutations<T>(items: readonly T[]): T[][] {
  * The queues with due tasks that are among `queues` or whose dead tasks go to them. Dead tasks leave a dead-letter queue before
  * those that go there come.
  */
-function touching(world: World, queues: readonly string[], at: number): string[] {
+export function touching(world: World, queues: readonly string[], at: number): string[] {
   const due = world.queueNames.filter((queue) => dueTasks(world, queue, at).length > 0);
   const wanted = new Set(queues);
   // A dead-letter queue may have a dead-letter queue itself. A task moves at most twice in one search.
@@ -261,7 +282,8 @@ const targetsOf = (world: World, queue: string, at: number): string[] =>
 function sweepsOf(world: World, queue: string, latest: number, setting: Setting): World[] {
   const due = dueTasks(world, queue, latest);
   const found: World[] = [];
-  for (const cutOff of instantsOf(queue, due, latest, setting)) {
+  const parked = due.length === 0 ? [] : world.tasks(queue).flatMap(({ parked: until }) => until ?? []);
+  for (const cutOff of instantsOf(queue, due, parked, latest, setting)) {
     let worlds = [world];
     for (const task of due) worlds = worlds.flatMap((before) => shown(before, queue, task, cutOff, setting));
     // Two instants are the same if no task becomes due between them.
@@ -273,8 +295,15 @@ function sweepsOf(world: World, queue: string, latest: number, setting: Setting)
 }
 
 /** The instants at which a search may have happened, latest first: usually one search showed all due tasks. */
-function instantsOf(queue: string, due: readonly ModelTask[], latest: number, setting: Setting): number[] {
-  const instants = new Set<number>();
+function instantsOf(
+  queue: string,
+  due: readonly ModelTask[],
+  parked: readonly Span[],
+  latest: number,
+  setting: Setting,
+): number[] {
+  // A parked task may become due when the one before it has ended.
+  const instants = new Set(parked.flatMap(({ from, to }) => [Math.min(from, latest), Math.min(to, latest)]));
   for (const task of due) {
     const { hidden, startBy } = task;
     const until = hidden?.until ?? { from: latest, to: latest };
@@ -288,16 +317,16 @@ function instantsOf(queue: string, due: readonly ModelTask[], latest: number, se
 /** The worlds after a search at `now` for this task. Two if it is not known whether the task was due. */
 function shown(world: World, queue: string, task: ModelTask, now: number, setting: Setting): World[] {
   const inTime = isLate(task, now) ? [] : shownInTime(world, queue, task, now, setting);
-  return mayBeLate(task, now) ? [...inTime, endedLate(world, queue, task, setting)] : inTime;
+  return mayBeLate(task, now) ? [...inTime, endedLate(world, queue, task, now, setting)] : inTime;
 }
 
 /** The world without a task that has not started in time. */
-function endedLate(world: World, queue: string, task: ModelTask, setting: Setting): World {
+function endedLate(world: World, queue: string, task: ModelTask, now: number, setting: Setting): World {
   const target = lateQueueOf(queue, task.retry);
-  if (target === undefined || task.startBy === undefined) return withoutCancelled(world, queue, task.pid);
+  if (target === undefined || task.startBy === undefined) return withoutCancelled(world, queue, task.pid, now);
   const failures = [`${task.attempts}: ${NOT_STARTED}`];
   const failed = { ...task, startBy: undefined, failures };
-  return buryIn(world.remove(queue, task.pid, false), target, queue, failed, task.startBy, setting);
+  return buryIn(world.remove(queue, task.pid, false, now), target, queue, failed, task.startBy, setting);
 }
 
 function shownInTime(world: World, queue: string, task: ModelTask, now: number, setting: Setting): World[] {
@@ -306,7 +335,7 @@ function shownInTime(world: World, queue: string, task: ModelTask, now: number, 
   const stays = hidden.until.to > now ? [world] : [];
   if (hidden.leasedBy === undefined)
     return [...stays, world.put(queue, { ...task, hidden: undefined }, setting.retentionMs)];
-  if (isCancelled(task)) return [...stays, withoutCancelled(world, queue, task.pid)];
+  if (isCancelled(task)) return [...stays, withoutCancelled(world, queue, task.pid, now)];
   return [
     ...stays,
     ...endsOf(queue, task).flatMap((end) =>
@@ -329,7 +358,7 @@ function failedBy(
 ): World[] {
   const failed = { ...withFailure(task, failure), suspicion: suspicionAfter(task) };
   if (isLastAttempt(queue, task)) {
-    const gone = world.remove(queue, task.pid, false);
+    const gone = world.remove(queue, task.pid, false, now);
     return [buryIn(gone, deadLetterQueueOf(queue, task.retry), queue, failed, endedAt, setting)];
   }
   const until = later(endedAt, backoffMs(queue, task, setting.jitter));

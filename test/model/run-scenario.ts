@@ -38,6 +38,8 @@ const CHECKPOINT_MS = 250;
 /** A call that takes longer than this hangs. */
 const PATIENCE_MS = 60_000;
 const RECORD_COUNTS = [...settingsCounts, ...subscriptionCounts];
+/** More than the tasks that wait for each other in one order. */
+const MOST_ROUNDS = 100;
 /** Later than any lease, delay or backoff of a scenario. */
 const LONG_MS = 15_000;
 
@@ -316,7 +318,7 @@ class ScenarioRun {
 
   /** Leases and completes all tasks, including those that this moves to dead-letter queues. */
   async #takeOut(): Promise<void> {
-    for (let round = 0; round < 10; round++) {
+    for (let round = 0; round < MOST_ROUNDS; round++) {
       const left = await this.#await({ kind: 'list' });
       if (left?.kind !== 'counts' || left.queues.length === 0) return;
       for (const { queue } of left.queues) {

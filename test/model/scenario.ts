@@ -78,6 +78,7 @@ export type Item =
       readonly retry: number;
       readonly timeLimitMs?: number | undefined;
       readonly startWithinMs?: number | undefined;
+      readonly orderKey?: string | undefined;
       /** True: with a PID, and unless the mode is to fail, it is published to all queues that are subscribed. */
       readonly isPublished?: boolean;
     }
@@ -109,12 +110,15 @@ export const PIDS = ['a', 'b', 'b\0', 'c', '\xff'] as const;
 export const PATTERNS = ['g#q', 'g#*', 'other'] as const;
 
 export const KEYS = ['k', 'l'] as const;
+const ORDER_KEYS = ['o', 'p'] as const;
 
 const queue = fc.nat({ max: QUEUES.length - 1 });
 const pid = fc.nat({ max: PIDS.length - 1 });
 const which = fc.nat({ max: 9 });
 const often = <T>(usual: T, ...rest: fc.Arbitrary<T>[]) =>
   fc.oneof({ weight: 3, arbitrary: fc.constant(usual) }, ...rest);
+const rarely = <T>(value: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> =>
+  fc.oneof({ weight: 9, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: value });
 const maybe = <T>(value: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> => fc.option(value, { nil: undefined });
 const oneOf = <T>(...values: T[]) => fc.constantFrom(...values);
 const action = <Name extends Action['do'], Model extends object>(
@@ -134,6 +138,7 @@ const enqueue: fc.Arbitrary<Item> = fc.record({
   timeLimitMs: often<number | undefined>(undefined, oneOf(25, 350)),
   startWithinMs: often<number | undefined>(undefined, oneOf(3, 60, 900)),
   isPublished: often(false, fc.constant(true)),
+  orderKey: rarely(oneOf(...ORDER_KEYS)),
 });
 
 const taskRef: fc.Arbitrary<TaskRef> = fc.oneof(
@@ -297,6 +302,35 @@ const limited: fc.Arbitrary<Action[]> = fc
     ...(isEnded ? [{ do: 'limit', queues, maxLeased: 0 } as const] : []),
   ]);
 
+/** Tasks in the order of a key, of which each ends in one way or another before the next one. */
+const ordered: fc.Arbitrary<Action[]> = fc
+  .record({
+    queue,
+    tasks: fc.array(enqueue, { minLength: 2, maxLength: 4 }),
+    leases: fc.array(lease, { minLength: 2, maxLength: 3 }),
+    leaseDurationMs: oneOf(30, 400, 10_000),
+    waitMs: oneOf(0, 500),
+    ending: oneOf('dequeue' as const, 'release' as const, undefined),
+    how: oneOf('plain' as const, 'dead-letter' as const, 'cancel' as const, 'error' as const),
+    removed: fc.option(pid, { nil: undefined }),
+    isCrashed: often(false, fc.constant(true)),
+    restMs: oneOf(0, 3, 50, 600),
+  })
+  .map(({ queue: of, tasks, leases, leaseDurationMs, waitMs, ending, how, removed, isCrashed, restMs }) => [
+    change(...tasks.map((task) => ({ ...task, queue: of, orderKey: ORDER_KEYS[0] }) as Item)),
+    pass(30),
+    ...(removed === undefined
+      ? []
+      : [change({ do: 'dequeue', task: { by: 'pid', queue: of, pid: removed }, ms: undefined, refund: false })]),
+    ...leases.flatMap((one): Action[] => [
+      { ...one, queues: [of], leaseDurationMs, waitMs },
+      pass(10),
+      ...(isCrashed ? [{ do: 'crash', steps: 0, reboot: false } as const] : []),
+      ...(ending === undefined ? [] : [change(ofLatest({ do: ending, ms: undefined, how }))]),
+      pass(restMs),
+    ]),
+  ]);
+
 /** A queue whose tasks are leased soon. So the rows of further tasks are written with the checkpoint. */
 const flow: fc.Arbitrary<Action[]> = fc
   .record({
@@ -332,6 +366,7 @@ const actions: fc.Arbitrary<Action[]> = fc
       { weight: 1, arbitrary: flow },
       { weight: 1, arbitrary: paused },
       { weight: 1, arbitrary: limited },
+      { weight: 1, arbitrary: ordered },
     ),
     { minLength: 3, maxLength: 45, size: 'max' },
   )

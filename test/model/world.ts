@@ -46,6 +46,12 @@ export interface ModelTask {
   readonly progress: string | undefined;
   /** Where the task was before it came to this dead-letter queue. */
   readonly origin: ModelOrigin | undefined;
+  /** A dead letter keeps it for the way back. */
+  readonly orderKey: string | undefined;
+  /** Its place among the tasks of the queue with its order key. Undefined: it is in no order. */
+  readonly place: number | undefined;
+  /** Set: another one is before it. From then on it is available when none is. */
+  readonly parked: Span | undefined;
 }
 
 interface ModelOrigin {
@@ -103,9 +109,18 @@ class ModelQueue {
   /** Equal for queues that a caller cannot distinguish. */
   get key(): string {
     const { largest, completed, emptySince } = this.state;
-    this.#key ??= JSON.stringify([largest, completed, emptySince, this.inOrder]);
+    this.#key ??= [largest, completed, emptySince, ...this.inOrder.map(textOf)].join();
     return this.#key;
   }
+}
+
+const texts = new WeakMap<object, string>();
+
+/** The value as text. Worlds share most of their values, so the text is kept. */
+function textOf(value: object): string {
+  const text = texts.get(value) ?? JSON.stringify(value);
+  texts.set(value, text);
+  return text;
 }
 
 const NO_QUEUE = new ModelQueue({ tasks: new Map(), largest: '', completed: 0, emptySince: undefined });
@@ -200,10 +215,13 @@ export class World {
     });
   }
 
-  remove(name: string, pid: string, isCompleted: boolean): World {
+  /** `now`: when that happens, if it is known better than by the time of this world. */
+  remove(name: string, pid: string, isCompleted: boolean, now = this.time): World {
     const queue = this.queue(name);
     const tasks = new Map(queue.tasks);
     tasks.delete(pid);
+    const next = nextInOrder(tasks.values(), queue.tasks.get(pid));
+    if (next?.parked !== undefined) tasks.set(next.pid, unparked(next, next.parked, now));
     const completed = queue.completed === undefined ? undefined : queue.completed + (isCompleted ? 1 : 0);
     return this.#with(name, { ...queue, tasks, completed, emptySince: tasks.size === 0 ? this.time : undefined });
   }
@@ -303,15 +321,18 @@ export class World {
 
   /** True if a caller cannot distinguish the queues of the two worlds. */
   isLike(other: World): boolean {
-    if (this.#queues.size !== other.#queues.size) return false;
-    if (this.#paused !== other.#paused && this.#keyOfPauses !== other.#keyOfPauses) return false;
-    if (this.#limits !== other.#limits && this.#keyOfLimits !== other.#keyOfLimits) return false;
-    if (this.#ends !== other.#ends && this.#keyOfEnds !== other.#keyOfEnds) return false;
+    if (this.#queues.size !== other.#queues.size || this.#ends.size !== other.#ends.size) return false;
+    // Most worlds that differ have another number of tasks, so that their keys are not needed.
+    for (const [name, queue] of this.#queues) {
+      if (other.#queues.get(name)?.state.tasks.size !== queue.state.tasks.size) return false;
+    }
     for (const [name, queue] of this.#queues) {
       const theirs = other.#queues.get(name);
       if (theirs !== queue && theirs?.key !== queue.key) return false;
     }
-    return true;
+    if (this.#paused !== other.#paused && this.#keyOfPauses !== other.#keyOfPauses) return false;
+    if (this.#limits !== other.#limits && this.#keyOfLimits !== other.#keyOfLimits) return false;
+    return this.#ends === other.#ends || this.#keyOfEnds === other.#keyOfEnds;
   }
 
   /** Equal for worlds that a caller cannot distinguish. */
@@ -349,13 +370,17 @@ export class World {
   }
 
   get #keyOfEnds(): string {
-    this.#endsKey ??= JSON.stringify([...this.#ends].sort());
+    this.#endsKey ??= [...this.#ends]
+      .map(([key, end]) => key + textOf(end))
+      .sort()
+      .join();
     return this.#endsKey;
   }
 }
 
 /** The patterns of scenarios that match a queue: its name, and that of all queues of its group. */
-const patternsOf = (queue: string): string[] => (queue.includes('#') ? [queue, queue.replace(/#.*/, '#*')] : [queue]);
+export const patternsOf = (queue: string): string[] =>
+  queue.includes('#') ? [queue, queue.replace(/#.*/, '#*')] : [queue];
 
 /** Begins with the group; the default group is empty. */
 const endKey = (queue: string, pid: string): string => `${queue.includes('#') ? queue : `#${queue}`} ${pid}`;
@@ -365,3 +390,22 @@ function without<K, V>(map: ReadonlyMap<K, V>, key: K): ReadonlyMap<K, V> {
   rest.delete(key);
   return rest;
 }
+
+/** The first one of those with the order key of a task. Undefined: there is none, or the task is in no order. */
+function nextInOrder(tasks: Iterable<ModelTask>, gone: ModelTask | undefined): ModelTask | undefined {
+  if (gone?.place === undefined) return undefined;
+  let first: ModelTask | undefined;
+  for (const task of tasks) {
+    const { place, orderKey } = task;
+    if (place === undefined || orderKey !== gone.orderKey) continue;
+    if (first?.place === undefined || place < first.place) first = task;
+  }
+  return first;
+}
+
+/** The task when no other one is before it any more. */
+const unparked = (task: ModelTask, due: Span, now: number): ModelTask => ({
+  ...task,
+  parked: undefined,
+  hidden: due.to <= now ? undefined : { until: due, leasedBy: undefined },
+});

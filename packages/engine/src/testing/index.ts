@@ -1,5 +1,7 @@
 // For tests of other packages: an engine on virtual time and on a simulated disk.
 
+export { dueOf } from '../domain/task.ts';
+export { decodeTaskRow } from '../pending/reads.ts';
 export { settle, VirtualClock, VirtualTime } from '../ports/virtual-clock.ts';
 export { putSchedule, ScheduleWorker, scheduleOf } from '../schedules/test-support.ts';
 export { taskStates } from './arbitraries.ts';

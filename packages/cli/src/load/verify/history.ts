@@ -30,6 +30,8 @@ export interface EnqueueCall {
   readonly timeLimitMs?: number | undefined;
   /** Undefined: it may start at any time. */
   readonly startWithinMs?: number | undefined;
+  /** Undefined: it is in no order. */
+  readonly orderKey?: string | undefined;
 }
 
 export interface TaskCall {
