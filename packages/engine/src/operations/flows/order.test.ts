@@ -115,6 +115,19 @@ describe.each(['in memory', 'after a crash'])('tasks with an order key, %s', (wh
     expect(await leased(h)).toEqual(['1']);
   });
 
+  test('of a dead-letter queue stay in order when a dead letter with their key goes', async () => {
+    await using h = await engineHarness();
+    const queue = `${QUEUE}.dead`;
+    await add(h, ['1']);
+    const [task] = await lease(h);
+    await h.update({ release: [{ queue: QUEUE, pid: '1', token: task?.token, deadLetter: true }] });
+    await h.update({ enqueue: [{ queue, pid: '2', orderKey: 'k' }] });
+    await restart(h);
+    await h.update({ dequeue: [{ queue, pid: '1' }] });
+    await h.update({ enqueue: [{ queue, pid: '3', orderKey: 'k' }] });
+    expect(pidsOf(await h.lease(queue, { max: 10 }))).toEqual(['2']);
+  });
+
   test('stay in order while one runs again', async () => {
     await using h = await engineHarness();
     await add(h, ['1', '2']);
