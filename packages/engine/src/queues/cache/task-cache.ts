@@ -1,13 +1,22 @@
-import type { QueueCache } from './queue-cache.ts';
+/** Tasks in memory. */
+export interface Cached {
+  readonly bytes: number;
+  /** Frees about this many bytes, or all. */
+  shed(bytes: number): void;
+}
 
 /** The part of a queue that the cache uses. */
 export interface CacheOwner {
-  readonly cache: QueueCache | undefined;
+  readonly cache: Cached | undefined;
+  /** Tasks that wait apart from the others. */
+  readonly lanes?: Cached | undefined;
   /** True if its cache may shed now. False during a refill. */
   readonly evictable: boolean;
   /** Called when the cache has shed everything. The ledger keeps where the head is. */
   dropCache(): void;
 }
+
+const bytesOf = ({ cache, lanes }: CacheOwner): number => (cache?.bytes ?? 0) + (lanes?.bytes ?? 0);
 
 /** Bytes that the least recently used queue sheds at once: enough to make eviction rare, few enough to be fair. */
 const SHED_BYTES = 256 * 1024;
@@ -42,10 +51,10 @@ export class TaskCache {
 
   /** Counts the owner's bytes again and makes it the most recently used one. */
   touch(owner: CacheOwner): void {
-    const bytes = owner.cache?.bytes ?? 0;
+    const bytes = bytesOf(owner);
     this.#bytes += bytes - (this.#owners.get(owner) ?? 0);
     this.#owners.delete(owner);
-    if (owner.cache) this.#owners.set(owner, bytes);
+    if (owner.cache || bytes > 0) this.#owners.set(owner, bytes);
     if (this.#bytes > this.#budget) this.#evict();
   }
 
@@ -66,13 +75,16 @@ export class TaskCache {
     for (const owner of this.#owners.keys()) {
       if (this.#bytes <= this.#budget || looked++ >= most) return;
       if (!owner.evictable) continue;
-      while (this.#bytes > this.#budget && owner.cache && owner.cache.bytes > floor) {
-        const before = owner.cache.bytes;
-        owner.cache.shed(Math.min(before - floor, Math.max(SHED_BYTES, this.#budget / 64)));
-        this.#bytes -= before - owner.cache.bytes;
-        this.#owners.set(owner, owner.cache.bytes);
+      for (let bytes = bytesOf(owner); this.#bytes > this.#budget && bytes > floor; ) {
+        const before = bytes;
+        const part = owner.lanes !== undefined && owner.lanes.bytes > 0 ? owner.lanes : owner.cache;
+        part?.shed(Math.min(before - floor, Math.max(SHED_BYTES, this.#budget / 64)));
+        bytes = bytesOf(owner);
+        this.#bytes -= before - bytes;
+        this.#owners.set(owner, bytes);
+        if (bytes === before) break;
       }
-      if (owner.cache?.bytes === 0 && this.#bytes > this.#budget) {
+      if (bytesOf(owner) === 0 && this.#bytes > this.#budget) {
         this.#owners.delete(owner);
         owner.dropCache();
       }

@@ -163,6 +163,25 @@ describe('a limit of keys', () => {
   });
 });
 
+describe('the tasks of many keys', () => {
+  test('take no more memory than the cache has, and none is lost', async () => {
+    const cacheBytes = 100_000;
+    await using h = await engineHarness({ config: { cacheBytes } });
+    await h.clock.run(limitQueues(h.engine, 'shop#*', { keys: 'k1*', maxLeased: 1 }));
+    const pids = Array.from({ length: 1500 }, (_, at) => `${String(at).padStart(4, '0')}`);
+    const enqueue = pids.map((pid) => ({ queue: A, pid, data: pid, limitKey: `k${Number(pid) % 500}` }));
+    await h.clock.run(h.update({ enqueue }));
+    expect(h.engine.figures().cacheBytes).toBeLessThanOrEqual(cacheBytes);
+    const got = new Set<string>();
+    for (let tasks = await lease(h, A, 100); tasks.length > 0; tasks = await lease(h, A, 100)) {
+      for (const { pid } of tasks) got.add(pid);
+      await done(h, A, ...pidsOf(tasks));
+      expect(h.engine.figures().cacheBytes).toBeLessThanOrEqual(cacheBytes);
+    }
+    expect([...got].sort()).toEqual(pids);
+  });
+});
+
 describe('fair turns', () => {
   const fair = async () => {
     const h = await engineHarness();
