@@ -3,6 +3,14 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** Test files that take longest, beginning with the longest. Begun last, one of them would keep the other workers waiting. */
 export const SLOWEST = [
+  'sim/cluster/cluster',
+  'model/model',
+  'model/looks',
+  '../packages/node/src/cluster/placement/handoff/hand-off-crashes',
+  'chart/render',
+  '../packages/engine/src/partitions/backup/backups',
+  '../packages/node/src/cluster/random-faults',
+  '../packages/node/src/cluster/membership/removal-faults',
   'e2e/demo',
   'process/network-cuts',
   'process/packages',

@@ -127,7 +127,7 @@ describe('the updates of a batch', () => {
         await together.crash();
         expect(await tasksOf(together)).toEqual(await tasksOf(apart));
       }),
-      { numRuns: 150 },
+      { numRuns: 60 },
     );
   });
 });

@@ -11,8 +11,8 @@ const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-const FROM = Date.UTC(1990, 0, 1);
-const UNTIL = Date.UTC(2040, 0, 1);
+const FROM = Date.UTC(2003, 0, 1);
+const UNTIL = Date.UTC(2033, 0, 1);
 
 interface Piece {
   readonly from: number;
@@ -132,7 +132,7 @@ const zones = [...Intl.supportedValuesOf('timeZone'), 'UTC', '+02:00', '-09:30']
 const changes = zones.flatMap(changesOf);
 test('the oracle sees the changes of all zones', () => {
   expect(zones.length).toBeGreaterThan(400);
-  expect(changes.length).toBeGreaterThan(10_000);
+  expect(changes.length).toBeGreaterThan(5_000);
   // Gaps that begin at midnight, that end at midnight, that skip a day, and clocks that go back over midnight.
   const some = (is: (change: Change) => boolean): boolean => changes.some(is);
   expect(some(({ jump, time }) => jump > 0 && jump < DAY && time === 0)).toBe(true);
@@ -144,7 +144,7 @@ test('the oracle sees the changes of all zones', () => {
 test('no run at a fixed time is lost, doubled or moved where clocks change, in any zone', () => {
   const wrong: string[] = [];
   let seen = 0;
-  for (const { at, timeZone, pieces, time, jump } of someOfEach(changes, 4)) {
+  for (const { at, timeZone, pieces, time, jump } of someOfEach(changes, 2)) {
     const from = at - 2 * DAY;
     const until = at + 2 * DAY;
     // Times before, at, in and after what is skipped or repeated.
@@ -166,7 +166,7 @@ test('no run at a fixed time is lost, doubled or moved where clocks change, in a
 
 test('a step follows the time that passes where clocks change, in any zone', () => {
   const wrong: string[] = [];
-  for (const { at, timeZone, pieces } of someOfEach(changes, 12)) {
+  for (const { at, timeZone, pieces } of someOfEach(changes, 4)) {
     const from = at - 5 * HOUR;
     const until = at + 5 * HOUR;
     const expected = stepRuns(pieces, from, until, 30 * MINUTE).map(text);

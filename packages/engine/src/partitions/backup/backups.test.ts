@@ -372,7 +372,7 @@ describe('the limit of bytes per second', () => {
     ['the request, if the node allows more', { maxBytesPerSecond: 10_000 }, 1_000_000],
   ])('is that of %s', async (_, change, maxBackupBytesPerSecond) => {
     const h = await open({ config: { maxBackupBytesPerSecond } });
-    await h.clock.run(h.enqueue(QUEUE, pidsFrom(2_500)));
+    await h.clock.run(h.enqueue(QUEUE, pidsFrom(800)));
     const from = h.clock.now();
     const copy = await readAll(h, change);
     const tookMs = h.clock.now() - from;
@@ -382,7 +382,7 @@ describe('the limit of bytes per second', () => {
 
   test('is shared by all backups of the node', async () => {
     const h = await open({ config: { maxBackupBytesPerSecond: 10_000 } });
-    await h.clock.run(h.enqueue(QUEUE, pidsFrom(2_500)));
+    await h.clock.run(h.enqueue(QUEUE, pidsFrom(800)));
     const from = h.clock.now();
     const [a, b] = await h.clock.run(Promise.all([BackupCopy.read(backup(h)), BackupCopy.read(backup(h))]));
     expect(h.clock.now() - from).toBeGreaterThan((a.bytes + b.bytes) / 10 - 100);

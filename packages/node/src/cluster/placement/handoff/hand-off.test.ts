@@ -147,7 +147,8 @@ describe('a partition that is handed over', () => {
   test('travels in messages of moderate size, even with long names and large changes', async () => {
     const nodes = await open();
     const { a, b } = nodes;
-    for (let i = 0; i < 1000; i++) await nodes.run(a.h.enqueue(`orders#${i}`.padEnd(500, '-'), ['p'.repeat(4000)]));
+    const names = Array.from({ length: 500 }, (_, i) => `orders#${i}`.padEnd(500, '-'));
+    await nodes.run(Promise.all(names.map((name) => a.h.enqueue(name, ['p'.repeat(4000)]))));
     const pids = Array.from({ length: 2000 }, (_, i) => `${i}`.padStart(6, '0'));
     const retry = { maxAttempts: 9, deadLetterQueue: `orders#${'d'.repeat(400)}` };
     await nodes.run(a.h.update({ enqueue: pids.map((pid) => ({ queue: QUEUE, pid, retry })) }));
