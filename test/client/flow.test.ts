@@ -1,3 +1,4 @@
+import { pidText } from '@taskmaster/client';
 import { describe, expect, test } from 'vitest';
 import { clientSetUp } from './support/client-set-up.ts';
 
@@ -56,6 +57,32 @@ describe('a flow', () => {
       expect(transport.arrived.getTasks).toHaveLength(most === 1 ? 0 : 1);
       await last?.complete();
     }
+  });
+
+  test('is shown around a task: what has ended, and what waits for it', async () => {
+    const { client, a, b } = setUp();
+    await client
+      .flow()
+      .add('cut', a, 'x', { pid: 'cut', onFailure: 'continue' })
+      .add('sound', a, 'x', { pid: 'sound' })
+      .add('film', b, 'x', { key: 'film', after: ['cut', 'sound'], collect: true })
+      .add('shown', b, 'x', { pid: 'shown', after: 'film' })
+      .commit();
+    await (await a.lease())[0]?.complete();
+    const { ended, tasks, isCut } = await b.flowOf({ key: 'film' });
+    expect(ended.map(({ queue, pid, completed }) => [queue, pidText(pid), completed])).toEqual([['g#a', 'cut', true]]);
+    expect(tasks.map(({ task, after, onFailure }) => [task.key ?? pidText(task.pid), after, onFailure])).toEqual([
+      ['film', undefined, undefined],
+      ['shown', 0, 'fail'],
+    ]);
+    expect([tasks.map(({ task }) => task.waits?.signals), isCut]).toEqual([[1, 1], false]);
+    const fromChild = await a.flowOf('cut');
+    expect(fromChild.tasks.map(({ task }) => task.state)).toEqual(['not-found']);
+    expect((await a.flowOf('sound')).tasks.map(({ task }) => task.key ?? pidText(task.pid))).toEqual([
+      'sound',
+      'film',
+      'shown',
+    ]);
   });
 
   test('goes on without a task that may fail, and ends with one that may not', async () => {

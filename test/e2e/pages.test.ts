@@ -61,4 +61,30 @@ describe.skipIf(browserPath === undefined)(`the pages of queues and schedules in
     expect(await page.evaluate('window.notReloaded')).toBe(true);
     expect(complaints).toEqual([]);
   });
+
+  test('shows a flow, with hostile names as text, and follows it', { timeout: 60_000 }, async () => {
+    const hostile = '<img src=x onerror=document.title="taken">';
+    await using client = await connect(node.endpoint);
+    const [cuts, films] = [client.queue('film#cuts'), client.queue(`film#${hostile}`)];
+    await client
+      .flow()
+      .add('cut', cuts, 1, { pid: 'cut' })
+      .add('sound', cuts, 1, { pid: 'sound', onFailure: 'continue' })
+      .add('film', films, 1, { pid: hostile, after: ['cut', 'sound'], collect: true })
+      .add('shown', 'film#shown', 1, { pid: 'shown', after: 'film', signals: 1 })
+      .commit();
+    await page.goto(`http://127.0.0.1:${node.httpPort}/`);
+    await page.getByRole('link', { name: 'Flows' }).click();
+    await page.getByLabel('Queue').fill('film#cuts');
+    await page.getByLabel('PID').fill('cut');
+    await page.getByRole('button').click();
+    await page.getByRole('row', { name: /film#shown.*shown.*waiting.*2 signals.*fails/ }).waitFor();
+    await page.getByRole('link', { name: hostile }).click();
+    await (await cuts.lease())[0]?.complete();
+    await page.getByRole('row', { name: /film#cuts.*cut.*completed/ }).waitFor();
+    const shots = process.env.TASKMASTER_SHOTS;
+    if (shots !== undefined) await page.screenshot({ path: `${shots}/flow.png` });
+    expect(await page.title()).toBe('Flows · TaskMaster');
+    expect(complaints).toEqual([]);
+  });
 });

@@ -9,6 +9,7 @@ import { addPartitions } from './commands/cluster/partitions.ts';
 import { addCompletion } from './commands/completion.ts';
 import { addEnqueue } from './commands/enqueue.ts';
 import { addEvents } from './commands/events.ts';
+import { addFlow } from './commands/flow.ts';
 import { addInspection } from './commands/inspect.ts';
 import { addLease } from './commands/lease.ts';
 import { addLoad } from './commands/load/load.ts';
@@ -151,6 +152,7 @@ function addCommands(program: Command, runner: Runner): void {
   addReschedule(program, runner);
   addCancel(program, runner);
   addSignal(program, runner);
+  addFlow(program, runner);
   addWait(program, runner);
   addInspection(program, runner);
   program.commandsGroup('Queues:');

@@ -440,6 +440,7 @@ function createHttp(config: NodeConfig, { parts, metrics, tls, audit, log }: Htt
       listQueues: async (request, access) => handlers().listQueues(request, httpCaller(access)),
       getQueueStats: async (request, access) => handlers().getQueueStats(request, httpCaller(access)),
       listSchedules: async (request, access) => handlers().listSchedules(request, httpCaller(access)),
+      getTasks: async (request, access) => handlers().getTasks(request, httpCaller(access)),
     },
     metrics,
     toWireError: toWireErrorLogged,

@@ -10,6 +10,7 @@ export * from './data-formats.ts';
 export * from './entries/entries.ts';
 export * from './entries/entry-bounds.ts';
 export * from './escape-controls.ts';
+export * from './flow-around.ts';
 export * from './gen/externalscaler/externalscaler.ts';
 export * from './gen/google/protobuf/any.ts';
 export * from './gen/google/rpc/error_details.ts';

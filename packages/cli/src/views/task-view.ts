@@ -248,7 +248,7 @@ export function taskColumns(
 }
 
 /** What a task waits for, beside its time. */
-function waitsText(waits: TaskSummary['waits']): string {
+export function waitsText(waits: TaskSummary['waits']): string {
   if (waits === undefined) return '';
   const { signals, order } = waits;
   const ofSignals = signals === 0 ? [] : [countOf(signals, 'signal')];

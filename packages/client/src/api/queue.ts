@@ -1,6 +1,7 @@
 import { type Enqueue, limits, methods, PeekKind, type QueueStats, type TaskInfo as WireInfo } from '@taskmaster/proto';
 import { emptyRequest, partId, requestIdOf } from '../calls/update-request.ts';
 import { type ClientContext, CONTEXT } from '../tasks/context.ts';
+import { type FlowOfTask, flowOf } from '../tasks/flow-of.ts';
 import { type LeaseOptions, leaseNames, leaseTasks } from '../tasks/lease-tasks.ts';
 import type { LeasedTask } from '../tasks/leased-task.ts';
 import {
@@ -186,6 +187,15 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
   /** A signal for the result of a handler, or for `task.complete({ enqueue })`. */
   signalFor(task: TaskName, options?: SignalOptions): NewTask {
     return newSignal(this, task, options);
+  }
+
+  /**
+   * A task with what is known of its flow: the tasks for which it has waited and that have ended, and those that wait for it. Its
+   * tasks are read one after the other, so they need not be of one moment.
+   */
+  flowOf(task: TaskName, options: CallOptions = {}): Promise<FlowOfTask> {
+    assertKnown('flowOf', options, callNames);
+    return flowOf(this[CONTEXT], this.name, task, options);
   }
 
   /**

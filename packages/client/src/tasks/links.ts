@@ -1,4 +1,10 @@
-import { ChildFailure, type Enqueue, WaitTimeout, type TaskInfo as WireInfo } from '@taskmaster/proto';
+import {
+  ChildFailure,
+  type Enqueue,
+  WaitTimeout,
+  type TaskInfo as WireInfo,
+  type TaskParent as WireParent,
+} from '@taskmaster/proto';
 import { type Duration, durationMs } from '../values/duration.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import { pidBytes } from '../values/pid.ts';
@@ -131,14 +137,16 @@ export function linkFields({ waits, parents, orderKey }: WireInfo): LinkFields {
       order: waits.order,
       onTimeout: named(onTimeout, waits.onTimeout),
     },
-    parents: parents.map((parent) => ({
-      queue: parent.queue,
-      task: parent.key === '' ? pidBytes(parent.pid) : { key: parent.key },
-      onFailure: named(onFailure, parent.onFailure) ?? 'fail',
-    })),
+    parents: parents.map(parentFields),
     orderKey: orderKey === '' ? undefined : orderKey,
   };
 }
+
+export const parentFields = (parent: WireParent): LinkFields['parents'][number] => ({
+  queue: parent.queue,
+  task: parent.key === '' ? pidBytes(parent.pid) : { key: parent.key },
+  onFailure: named(onFailure, parent.onFailure) ?? 'fail',
+});
 
 function named<K extends string>(values: Readonly<Record<K, number>>, value: number): K | undefined {
   for (const name of Object.keys(values) as K[]) if (values[name] === value) return name;

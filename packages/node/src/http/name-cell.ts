@@ -17,6 +17,9 @@ export function shownName(fullName: string): Html {
   return html`${prefix}${shortened(escapeControls(name))}`;
 }
 
+/** A text of a user, without control characters, and cut if it is long. */
+export const shownText = (text: string): string => shortened(escapeControls(text));
+
 function shortened(text: string): string {
   return text.length > NAME_CHARACTERS ? `${text.slice(0, NAME_CHARACTERS)}…`.toWellFormed() : text;
 }

@@ -11,6 +11,7 @@ import {
   schedulesApi,
   startupz,
 } from '@taskmaster/server/http';
+import { flowPage, type TaskReads } from './flow-page.ts';
 import type { NodeMetrics } from './metrics.ts';
 import type { NodeFacts } from './page-frame.ts';
 import { queuesPage } from './queues-page.ts';
@@ -19,7 +20,7 @@ import { schedulesPage } from './schedules-page.ts';
 export interface NodeRoutesDeps {
   readonly health: () => NodeHealth;
   readonly facts: () => NodeFacts;
-  readonly reads: QueueReads & ScheduleReads;
+  readonly reads: QueueReads & ScheduleReads & TaskReads;
   /** The system clock, in ms since 1970. */
   readonly wall: () => number;
   readonly metrics: Pick<NodeMetrics, 'text' | 'contentType'>;
@@ -56,6 +57,7 @@ export function nodeRoutes({
     ['/api/queues', (query, access) => queuesApi(reads, query, access)],
     ['/api/schedules', (query, access) => schedulesApi(reads, query, access)],
     ['/', (query, access) => queuesPage(options(query, access))],
+    ['/flow', (query, access) => flowPage(options(query, access))],
     ['/schedules', (query, access) => schedulesPage({ ...options(query, access), wall: wall() })],
   ]);
 }

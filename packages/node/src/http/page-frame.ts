@@ -27,7 +27,7 @@ export interface PageOptions {
 
 /** The parts of a page that differ. */
 export interface PageParts {
-  readonly title: 'Queues' | 'Schedules';
+  readonly title: 'Queues' | 'Schedules' | 'Flows';
   readonly status: number;
   /** Figures above the filter. */
   readonly summary?: Html | undefined;
@@ -38,6 +38,7 @@ export interface PageParts {
 const pages: readonly (readonly [title: PageParts['title'], path: string])[] = [
   ['Queues', '/'],
   ['Schedules', '/schedules'],
+  ['Flows', '/flow'],
 ];
 
 const hashOf = (text: string): string => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;

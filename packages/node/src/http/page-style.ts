@@ -63,6 +63,9 @@ tbody tr:hover td { background: color-mix(in srgb, var(--accent) 6%, transparent
 td .group { color: var(--quiet); }
 td .warn { color: var(--warn); }
 td.zero { color: color-mix(in srgb, var(--quiet) 60%, transparent); }
+/* Only figures are on the right. */
+.flow th, .flow td { text-align: left; }
+.flow td:last-child { white-space: normal; overflow-wrap: anywhere; }
 .empty { background: var(--surface); border: 1px solid var(--line); border-radius: 10px; padding: 2.25rem clamp(1rem, 4vw, 3rem); }
 .empty h2 { margin: 0 0 0.4rem; font-size: 1.1rem; } .empty p { margin: 0 0 0.9rem; color: var(--quiet); }
 pre {

@@ -1,0 +1,102 @@
+import type { FlowOfTask, TaskName, TaskOfFlow } from '@taskmaster/client';
+import { pidText } from '@taskmaster/client';
+import type { Command } from 'commander';
+import { queueName } from '../input/arguments.ts';
+import { addTaskNames, type KeyFlags, taskNames } from '../input/task-names.ts';
+import type { Runner, Session } from '../session/session.ts';
+import { type ExitCode, exitCodes } from '../views/exit-codes.ts';
+import { notesOf } from '../views/help.ts';
+import { tableOf } from '../views/table.ts';
+import { messagesOfLatestError, taskObject, waitsText } from '../views/task-view.ts';
+
+const notes = `
+First come the tasks for which the task has waited and that have ended, if it collects them. Then come the task, and those that
+wait for it, each below the one before it. A task that is not found has ended, or is not enqueued yet. The command exits with 4
+if one of the named tasks is not in the queue.
+
+Examples:
+  $ taskmaster flow film#films film-7
+  $ taskmaster flow film#cuts --key picture-7 --json`;
+
+export function addFlow(program: Command, runner: Runner): void {
+  const command = program
+    .command('flow')
+    .summary('show the flow of a task')
+    .description('Shows what tasks have waited for, what they still wait for, and the tasks that wait for them.')
+    .argument('<queue>', 'group#name, or a name in the default group', queueName);
+  addTaskNames(command)
+    .addHelpText('after', notesOf(notes))
+    .action((queue: string, pids: readonly string[], flags: KeyFlags) =>
+      runner.connected((session) => showFlows(session, queue, taskNames(pids, flags)), [queue]),
+    );
+}
+
+async function showFlows(session: Session, name: string, names: readonly TaskName[]): Promise<ExitCode> {
+  const { client, out, signal } = session;
+  const queue = client.queue(name);
+  let isMissing = false;
+  for (const [at, task] of names.entries()) {
+    const flow = await queue.flowOf(task, { signal });
+    isMissing ||= flow.tasks[0]?.task.state === 'not-found';
+    if (out.json) await out.object(flowObject(flow));
+    else {
+      if (at > 0) await out.line('');
+      await out.block(tableOf(rowsOf(flow), columns, out.stream));
+    }
+    if (flow.isCut && !out.json)
+      session.err.line(`more than ${flow.tasks.length} tasks wait for it; the others are left out`);
+  }
+  return isMissing ? exitCodes.nothing : exitCodes.ok;
+}
+
+interface Row {
+  readonly depth: number;
+  readonly queue: string;
+  readonly task: string;
+  readonly state: string;
+  readonly waitsFor: string;
+  readonly onFailure: string;
+  readonly error: string;
+}
+
+const columns = [
+  { title: 'QUEUE', cell: ({ depth, queue }: Row) => `${'  '.repeat(depth)}${queue}` },
+  { title: 'TASK', cell: ({ task }: Row) => task },
+  { title: 'STATE', cell: ({ state }: Row) => state },
+  { title: 'WAITS FOR', cell: ({ waitsFor }: Row) => waitsFor },
+  { title: 'ON FAILURE', cell: ({ onFailure }: Row) => onFailure },
+  { title: 'ERROR', cell: ({ error }: Row) => error },
+];
+
+function rowsOf({ ended, tasks }: FlowOfTask): Row[] {
+  const first = ended.length === 0 ? 0 : 1;
+  const before = ended.map(({ queue, pid, completed }): Row => {
+    const state = completed ? 'completed' : 'not completed';
+    return { depth: 0, queue, task: pidText(pid), state, waitsFor: '', onFailure: '', error: '' };
+  });
+  const children = Map.groupBy(tasks.keys(), (at) => tasks[at]?.after);
+  const rows: Row[] = [];
+  // A stack: a chain may be long.
+  const left = [{ at: 0, depth: first }];
+  for (let next = left.pop(); next !== undefined; next = left.pop()) {
+    const { at, depth } = next;
+    const of = tasks[at];
+    if (of === undefined) continue;
+    rows.push({ depth, ...rowOf(of) });
+    left.push(...(children.get(at) ?? []).toReversed().map((child) => ({ at: child, depth: depth + 1 })));
+  }
+  return [...before, ...rows];
+}
+
+function rowOf({ task, onFailure }: TaskOfFlow): Omit<Row, 'depth'> {
+  const name = task.pid.byteLength === 0 ? `key ${task.key ?? ''}` : pidText(task.pid);
+  const state = task.waits === undefined ? task.state : 'waiting';
+  const [error = ''] = messagesOfLatestError(task);
+  return { queue: task.queue, task: name, state, waitsFor: waitsText(task.waits), onFailure: onFailure ?? '', error };
+}
+
+const flowObject = ({ ended, tasks, isCut }: FlowOfTask): object => ({
+  ended: ended.map(({ pid, ...end }) => ({ ...end, pid: pidText(pid) })),
+  tasks: tasks.map(({ task, after, onFailure }) => ({ after, onFailure, ...taskObject(task) })),
+  ...(isCut && { isCut }),
+});
