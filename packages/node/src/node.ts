@@ -53,7 +53,7 @@ import { nodeRoutes } from './http/node-routes.ts';
 import { accessOfPod, ConfigMapRecord, openApi } from './kubernetes/index.ts';
 import type { NodeMemory } from './memory.ts';
 import { MeteredStore } from './metered-store.ts';
-import { createHandlers, type Handlers } from './service/handlers.ts';
+import { createHandlers, type Handlers, readTask } from './service/handlers.ts';
 import { createNodeService } from './service/node-service.ts';
 import { FairTurns } from './service/turns/fair-turns.ts';
 import { openRocksStore } from './store/rocks-store.ts';
@@ -440,7 +440,7 @@ function createHttp(config: NodeConfig, { parts, metrics, tls, audit, log }: Htt
       listQueues: async (request, access) => handlers().listQueues(request, httpCaller(access)),
       getQueueStats: async (request, access) => handlers().getQueueStats(request, httpCaller(access)),
       listSchedules: async (request, access) => handlers().listSchedules(request, httpCaller(access)),
-      getTasks: async (request, access) => handlers().getTasks(request, httpCaller(access)),
+      readTask: async (name, access) => readTask(handlers(), name, httpCaller(access)),
     },
     metrics,
     toWireError: toWireErrorLogged,

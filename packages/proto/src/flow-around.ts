@@ -1,4 +1,4 @@
-import type { GetTasksRequest, TaskInfo } from './gen/taskmaster/v1/inspection.ts';
+import type { TaskInfo } from './gen/taskmaster/v1/inspection.ts';
 import type { TaskParent } from './gen/taskmaster/v1/tasks.ts';
 
 /** A task and those that wait for it, directly or through others. */
@@ -22,15 +22,11 @@ export type FlowTaskName = Pick<TaskParent, 'queue' | 'pid' | 'key'>;
 
 const MOST_TASKS = 200;
 
-/** Reads a task, with the signals that it has kept, and all that wait for it. `read`: GetTasks. */
+/** Reads a task, and all that wait for it. `one`: reads one task, with the signals that it has kept. */
 export async function flowAround(
-  read: (request: GetTasksRequest) => Promise<readonly TaskInfo[]>,
+  one: (name: FlowTaskName) => Promise<TaskInfo | undefined>,
   of: FlowTaskName,
 ): Promise<FlowAround> {
-  const one = async ({ queue, pid, key }: FlowTaskName): Promise<TaskInfo | undefined> => {
-    const names = key === '' ? { pids: [pid], keys: [] } : { pids: [], keys: [key] };
-    return (await read({ queue, ...names, includeData: false, includeSignals: true }))[0];
-  };
   const first = await one(of);
   if (first === undefined) return { tasks: [], isCut: false };
   const tasks: TaskInFlow[] = [{ task: first, before: undefined, asParent: undefined }];

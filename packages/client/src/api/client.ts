@@ -58,6 +58,7 @@ import { Cluster } from './cluster.ts';
 import { DeadLetters } from './dead-letters.ts';
 import { type EventsOptions, eventPosition, type QueueEvent, readEvents } from './events.ts';
 import { Flow, type FlowEnds, type FlowHandle, waitForFlow } from './flow.ts';
+import { stepHandler } from './flow-step.ts';
 import {
   type LimitInfo,
   type LimitKeysOptions,
@@ -330,6 +331,14 @@ export class TaskMasterClient implements AsyncDisposable {
   /** Tasks of one group that wait for each other: `add` them, and `commit` enqueues them in one update. */
   flow(): Flow {
     return new Flow(this.#context);
+  }
+
+  /**
+   * The handler of a worker for the steps of flows into other groups: see `Flow.step`. It sends what the steps say with the
+   * rights of this client. The queue of the steps has the codec `bytesCodec`.
+   */
+  stepHandler(): Handler<Uint8Array> {
+    return stepHandler(this.#context);
   }
 
   /**

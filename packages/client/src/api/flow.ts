@@ -1,7 +1,8 @@
+import { createHash } from 'node:crypto';
 import { limits, parseQueueName } from '@taskmaster/proto';
 import type { ClientContext } from '../tasks/context.ts';
 import type { ParentTask, SignalWait } from '../tasks/links.ts';
-import { newTask, type QueueRef, queueRef, type TaskOptions, taskNames } from '../tasks/new-task.ts';
+import { type NewTask, newTask, type QueueRef, queueRef, type TaskOptions, taskNames } from '../tasks/new-task.ts';
 import { type EnqueueOutcome, Update } from '../tasks/update.ts';
 import { type TaskEnd, type WaitForOptions, waitForEnd } from '../tasks/wait-for.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
@@ -10,6 +11,7 @@ import { InvalidRequestError } from '../values/errors.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import type { UpdateOptions } from '../values/options.ts';
 import { type PidLike, pidFromText, pidText } from '../values/pid.ts';
+import { stepData, stepQueue } from './flow-step.ts';
 
 /** How a task of a flow is enqueued. */
 export interface FlowTaskOptions extends Omit<TaskOptions, 'waitsFor' | 'parent' | 'mode'> {
@@ -65,6 +67,8 @@ interface Added {
   readonly options: FlowTaskOptions;
   /** The tasks before it. */
   readonly after: readonly string[];
+  /** Set: it is a step into another group, which sends this. */
+  readonly send?: readonly NewTask[];
 }
 
 /**
@@ -80,11 +84,14 @@ interface Added {
 export class Flow {
   readonly #context: ClientContext;
   readonly #tasks = new Map<string, Added>();
+  /** Sorts as the PIDs of the node do. */
+  readonly #id: string;
   #committed = false;
 
   /** Internal: use `client.flow()`. */
   constructor(context: ClientContext) {
     this.#context = context;
+    this.#id = newId(context);
   }
 
   /**
@@ -98,6 +105,30 @@ export class Flow {
     if (this.#tasks.has(name)) throw new TypeError(`flow: two tasks have the name '${name}'`);
     const after = [...new Set([options.after ?? []].flat())];
     this.#tasks.set(name, { name, queue: queueRef(queue), data, options, after });
+    return this;
+  }
+
+  /**
+   * Adds a step into another group: a task of `queue` that sends tasks (`queue.task`) and signals (`queue.signalFor`) of one
+   * other group when the tasks of `after` have ended. A worker with `client.stepHandler()` sends them, in one update, and
+   * completes it:
+   *
+   *     const steps = client.queue('film#steps', { codec: bytesCodec });
+   *     flow.step('ship', steps, [boxes.task({ video: 7 })], { after: 'film' });
+   *     client.worker(steps, client.stepHandler());
+   *
+   * The update has a request id that is a part of the step. So a run after a crash, or after a lost lease, does nothing if an
+   * earlier one has sent it. What this loses: sending and completing are two updates in two groups, so there is a moment in which
+   * the other group has the tasks and the step is not completed. If the worker is down for longer than the window of request ids
+   * just then, the next run enqueues again what has left its queue meanwhile; signals still count once. And what is sent does not
+   * tell the flow how it ends: to wait for it, give a task of the flow `signals`, and signal it from the other group.
+   * @throws TypeError as `add`, and `commit` if nothing is sent; `commit` rejects with InvalidRequestError (MIXED_GROUPS) if the
+   * tasks and signals are of several groups.
+   */
+  step(name: string, queue: string | QueueRef, send: readonly NewTask[], options: FlowTaskOptions = {}): this {
+    this.add(name, stepQueue(queueRef(queue).name), new Uint8Array(0), options);
+    const added = this.#tasks.get(name);
+    if (added !== undefined) this.#tasks.set(name, { ...added, send });
     return this;
   }
 
@@ -129,7 +160,8 @@ export class Flow {
         }),
       );
       const identity = task.options.key === undefined ? { pid: names.get(task.name) as PidLike | undefined } : {};
-      update.enqueue(newTask(task.queue, task.data, { ...plainOptions(task), ...identity, parent }));
+      const data = task.send === undefined ? task.data : await stepData(task.send, `${this.#id}-${hashOf(task.name)}`);
+      update.enqueue(newTask(task.queue, data, { ...plainOptions(task), ...identity, parent }));
     }
     const { enqueued } = await update.commit(options);
     return {
@@ -149,9 +181,7 @@ export class Flow {
   #nameOf({ options: { pid, key }, after }: Added): ParentTask['task'] | undefined {
     if (key !== undefined) return { key };
     if (pid !== undefined || after.length === 0) return pid;
-    const micros = BigInt(Date.now()) * 1000n;
-    const random = Math.floor(this.#context.random() * 2 ** 48);
-    return `${micros.toString(16).padStart(16, '0')}-${random.toString(16).padStart(12, '0')}`;
+    return newId(this.#context);
   }
 
   /** By the name of a task: those that wait for it. */
@@ -178,7 +208,7 @@ export class Flow {
     const other = rest.find((group) => group !== first);
     if (other === undefined) return;
     throw new InvalidRequestError(
-      `all queues of a flow must be of one group; this one has queues of '${first}' and of '${other}'. A task of another group can signal one of the flow`,
+      `all queues of a flow must be of one group; this one has queues of '${first}' and of '${other}'. Flow.step sends tasks and signals to another group`,
       { reason: 'MIXED_GROUPS', metadata: { groups: `${first},${other}` } },
     );
   }
@@ -208,6 +238,15 @@ export class Flow {
     return undefined;
   }
 }
+
+function newId({ random }: ClientContext): string {
+  const micros = BigInt(Date.now()) * 1000n;
+  const digits = Math.floor(random() * 2 ** 48).toString(16);
+  return `${micros.toString(16).padStart(16, '0')}-${digits.padStart(12, '0')}`;
+}
+
+/** Names of tasks are of any length. */
+const hashOf = (name: string): string => createHash('sha256').update(name).digest('hex').slice(0, 16);
 
 function plainOptions({ after, options }: Added): TaskOptions {
   const { after: _after, signals: extra = 0, timeout, onTimeout, collect, onFailure: _onFailure, ...plain } = options;

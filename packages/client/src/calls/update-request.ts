@@ -1,5 +1,5 @@
 import { createHash, randomFillSync } from 'node:crypto';
-import type { UpdateTasksRequest } from '@taskmaster/proto';
+import { type Enqueue, encodeToBuffer, UpdateTasksRequest } from '@taskmaster/proto';
 import type { UpdateOptions } from '../values/options.ts';
 
 const ID_BYTES = 16;
@@ -32,6 +32,16 @@ const NO_BYTES = new Uint8Array(0);
 /** An update without items. */
 export function emptyRequest(): UpdateTasksRequest {
   return { enqueue: [], dequeue: [], renew: [], release: [], requestId: NO_BYTES, parts: [] };
+}
+
+/** An update that only enqueues, as bytes that can be kept. */
+export const encodeEnqueues = (enqueue: Enqueue[], requestId: Uint8Array): Uint8Array =>
+  encodeToBuffer(UpdateTasksRequest, { ...emptyRequest(), enqueue, requestId });
+
+/** What was encoded, and nothing else. @throws if the bytes are no update. */
+export function decodeEnqueues(bytes: Uint8Array): UpdateTasksRequest {
+  const { enqueue, requestId } = UpdateTasksRequest.decode(bytes);
+  return { ...emptyRequest(), enqueue, requestId };
 }
 
 /** The request id of the options. Undefined: none is given. @throws TypeError if it is empty. */

@@ -4,7 +4,7 @@ import type { Pid } from '../values/pid.ts';
 import { nameFields, type TaskName } from '../values/task-name.ts';
 import type { ClientContext } from './context.ts';
 import { type ParentTask, parentFields } from './links.ts';
-import { getInfos, type TaskSummary, taskSummary } from './task-info.ts';
+import { getInfo, type TaskSummary, taskSummary } from './task-info.ts';
 
 /** A task with what is known of its flow. */
 export interface FlowOfTask {
@@ -33,7 +33,7 @@ export async function flowOf(
   options: CallOptions,
 ): Promise<FlowOfTask> {
   const { pid, key = '' } = nameFields(name);
-  const { tasks, isCut } = await flowAround((request) => getInfos(context, request, options), { queue, pid, key });
+  const { tasks, isCut } = await flowAround((one) => getInfo(context, one, options), { queue, pid, key });
   const ends = tasks[0]?.task.signals.filter((signal) => signal.queue !== '') ?? [];
   return {
     ended: ends.map(({ queue: of, pid: at, completed }) => ({ queue: of, pid: Buffer.from(at), completed })),

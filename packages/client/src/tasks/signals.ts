@@ -9,7 +9,7 @@ import { nameFields, type TaskName } from '../values/task-name.ts';
 import type { ClientContext } from './context.ts';
 import { givenMessage } from './given-fields.ts';
 import { NewTask, type QueueRef, queueRef } from './new-task.ts';
-import { getInfos } from './task-info.ts';
+import { getInfo } from './task-info.ts';
 import { encodeResult, readResult } from './task-result.ts';
 
 export interface SignalOptions {
@@ -70,11 +70,8 @@ export async function readSignals<R>(
   options: ReadSignalsOptions<R>,
 ): Promise<readonly ReceivedSignal<R>[]> {
   assertKnown('signals', options, readNames);
-  const { pid, key } = nameFields(task);
-  const names = key === undefined ? { pids: [pid], keys: [] } : { pids: [], keys: [key] };
-  const request = { queue, ...names, includeData: false, includeSignals: true };
-  const tasks = await getInfos(context, request, options);
-  const [info] = tasks;
+  const { pid, key = '' } = nameFields(task);
+  const info = await getInfo(context, { queue, pid, key }, options);
   if (info === undefined) throw brokenReply('left out the task');
   return receivedSignals(info.signals, options);
 }

@@ -1,4 +1,5 @@
 import {
+  type FlowTaskName,
   type GetTasksRequest,
   methods,
   TaskState,
@@ -93,6 +94,16 @@ export async function getInfos(
   options: CallOptions,
 ): Promise<readonly WireInfo[]> {
   return (await calls.call(methods.getTasks, request, options)).tasks;
+}
+
+/** One task, named by its PID or its key, with the signals that it has kept. */
+export async function getInfo(
+  context: Pick<ClientContext, 'calls'>,
+  { queue, pid, key }: FlowTaskName,
+  options: CallOptions,
+): Promise<WireInfo | undefined> {
+  const names = key === '' ? { pids: [pid], keys: [] } : { pids: [], keys: [key] };
+  return (await getInfos(context, { queue, ...names, includeData: false, includeSignals: true }, options))[0];
 }
 
 export async function taskInfo<T>(queue: QueueRef<T>, info: WireInfo): Promise<TaskInfo<T>> {

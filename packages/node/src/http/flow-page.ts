@@ -3,9 +3,8 @@ import {
   bytesFromText,
   ChildFailure,
   type FlowAround,
+  type FlowTaskName,
   flowAround,
-  type GetTasksRequest,
-  type GetTasksResponse,
   pidText,
   type TaskInFlow,
   type TaskInfo,
@@ -19,9 +18,9 @@ import { type Html, html } from './html.ts';
 import { nameCell, shownName, shownText } from './name-cell.ts';
 import { type PageOptions, type PageParts, pageReply, refusedPart } from './page-frame.ts';
 
-/** The reading of tasks, validated like a call over gRPC. */
+/** The reading of a task with the signals that it has kept, validated like a call over gRPC. */
 export interface TaskReads {
-  getTasks(request: GetTasksRequest, access: CallerAccess): Promise<GetTasksResponse>;
+  readTask(name: FlowTaskName, access: CallerAccess): Promise<TaskInfo | undefined>;
 }
 
 export interface FlowPageOptions extends PageOptions {
@@ -43,11 +42,7 @@ async function read(options: FlowPageOptions): Promise<Pick<PageParts, 'status' 
   if (queue === '' || (key === '' && text === '')) return { status: 200, content: nothingAsked() };
   try {
     const pid = key === '' ? pidOf(text) : new Uint8Array(0);
-    const flow = await flowAround(async (request) => (await reads.getTasks(request, access)).tasks, {
-      queue,
-      pid,
-      key,
-    });
+    const flow = await flowAround((one) => reads.readTask(one, access), { queue, pid, key });
     return { status: 200, content: flow.tasks[0] === undefined ? nothingAsked() : table(flow) };
   } catch (thrown) {
     return refusedPart(thrown, options, PATH);

@@ -41,7 +41,7 @@ async function setUp(queues: readonly QueueStats[] = [], health: NodeHealth = { 
     facts: () => ({ version: '1.2.3', grpcAddress: '127.0.0.1:7400', uptimeMs: 61_000 }),
     wall: () => 0,
     reads: {
-      getTasks: async () => ({ tasks: [] }),
+      readTask: async () => undefined,
       listSchedules: async ({ group }) => {
         const metadata = { holder: group === 'lost' ? 'c:7400' : 'b:7400' };
         throw new Refusal('NOT_HOLDER', 'this node does not hold it', { metadata });
