@@ -31,6 +31,7 @@ import { type Counts, countChange } from './queues/counts.ts';
 import { EmptyQueues } from './queues/empty-queues.ts';
 import type { GroupLimitsOf } from './queues/group-usage.ts';
 import { Groups } from './queues/groups.ts';
+import { KindClaims } from './queues/kind-claims.ts';
 import { NameMatching } from './queues/name-matching.ts';
 import { OrderedQueues } from './queues/ordered-queues.ts';
 import { isSchedules, Queue } from './queues/queue.ts';
@@ -358,6 +359,7 @@ export class EngineState {
       const { ledger } = queue;
       queue.settings = this.settings.of(ledger.name);
       queue.pause = this.pauses.of(ledger.name, this.clock.now());
+      queue.claims = ledger.kinds && new KindClaims(this.clock.now());
       this.#noteCounts(queue, this.clock.now());
       this.#add(partition, queue);
       if (keyRecords.has(ledger.name)) this.adoptedKeys.add(queue);

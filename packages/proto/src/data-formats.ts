@@ -58,7 +58,7 @@ export const dataFormats: readonly [DataFormat, ...DataFormat[]] = [
     format: 7,
     release: '0.1.0',
     changed:
-      'Tasks may wait for signals or for their order, have parents, keep checkpoints, count their interruptions, and keep whether their work has begun and whether they are suspected of having killed a worker; log entries may say what happened in groups whose events are read; tasks with limit keys are in an index of keys, and not in the heads of their queues.',
+      'Tasks may wait for signals or for their order, have parents, keep checkpoints, count their interruptions, and keep whether their work has begun and whether they are suspected of having killed a worker; log entries may say what happened in groups whose events are read; tasks with limit keys or kinds are in an index of these, and not in the heads of their queues.',
     downgrade: false,
   },
 ];

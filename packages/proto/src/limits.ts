@@ -95,6 +95,16 @@ export const limits = {
   pauseReasonBytes: 256,
   /** Limit key of a task, and a pattern of such keys, in UTF-8. */
   limitKeyBytes: 128,
+  /** Kind of a task, and a pattern of kinds, in UTF-8. */
+  kindBytes: 128,
+  /** Patterns of kinds in one lease request. */
+  leaseKinds: 100,
+  /** Kinds of the tasks of one queue. Dead letters are taken beyond it. */
+  queueKinds: 1_000,
+  /** Kinds of a queue that its statistics show. */
+  shownKinds: 20,
+  /** Time without a lease request that accepts a kind after which its available tasks are unclaimed. */
+  unclaimedMs: 5 * 60 * 1000,
   /** Keys whose tasks a limit holds back, as a listing of limits shows them. */
   heldKeys: 20,
   /** Weights of limit keys, in the settings of some queues. */

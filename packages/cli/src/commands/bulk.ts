@@ -42,6 +42,7 @@ interface BulkFlags {
   readonly error?: string;
   readonly where?: HeaderFilter;
   readonly keyPrefix?: string;
+  readonly kind?: string;
   readonly rate?: number;
   readonly maxTasks?: number;
   readonly id?: string;
@@ -120,6 +121,7 @@ function withFilter(command: Command, does: string): Command {
     .option('--error <text>', 'only tasks whose latest error has this text, in upper or lower case')
     .addOption(filterOption())
     .option('--key-prefix <text>', 'only tasks with a key that begins with this text')
+    .option('--kind <pattern>', 'only tasks of a kind that matches; * stands for any number of characters')
     .option('--rate <n>', 'tasks per second (default: as many as the node can)', wholeNumber(1, limits.bulkRate))
     .option('--max-tasks <n>', 'end after so many tasks (default: no limit)', wholeNumber(1, Number.MAX_SAFE_INTEGER))
     .option('--id <id>', 'name of the run; with the name of an equal run none is started (default: random)')
@@ -129,13 +131,14 @@ function withFilter(command: Command, does: string): Command {
     .addHelpText('after', notesOf(notes));
 }
 
-const choiceOf = ({ state, where, olderThan, newerThan, error, keyPrefix, rate, maxTasks }: BulkFlags) => ({
+const choiceOf = ({ state, where, olderThan, newerThan, error, keyPrefix, kind, rate, maxTasks }: BulkFlags) => ({
   tasks: state,
   olderThan,
   newerThan,
   error,
   headers: where,
   keyPrefix,
+  kind,
   rate,
   maxTasks,
 });

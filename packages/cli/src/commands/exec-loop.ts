@@ -137,6 +137,7 @@ export class ExecLoop {
         env: {
           TASKMASTER_QUEUE: task.queue,
           TASKMASTER_PRIORITY_ID: pidText(task.pid),
+          TASKMASTER_KIND: task.kind ?? '',
           TASKMASTER_LEASE_TOKEN: String(task.leaseToken),
           TASKMASTER_ATTEMPT: String(task.attempt),
           TASKMASTER_HEADERS: JSON.stringify(task.headers),

@@ -31,6 +31,7 @@ interface LeaseFlags {
   readonly leaseDuration?: number;
   readonly wait?: number;
   readonly maxPid?: Pid;
+  readonly kind?: readonly string[];
   readonly workerLabel?: string;
   readonly raw?: true;
   readonly exec?: string;
@@ -52,13 +53,15 @@ const notes = `
 Tasks come from the first queue, then from the second, and so on, lowest PID first. No other worker gets them until their
 leases end. Complete, renew or release them with the lease tokens in the output. The command exits with 4 if there is no task.
 Tasks of a sharded queue come nearly in the order of their PIDs, each with the name of its shard. With --regex or --group tasks come
-from all these queues in turn, so that a queue with many tasks keeps no other waiting.
+from all these queues in turn, so that a queue with many tasks keeps no other waiting. With --kind there are only tasks of kinds that
+match one of the patterns; --kind '' stands for tasks without a kind.
 
 --raw writes only the payloads, byte for byte, with a newline after each payload if --max is more than 1. For each task stderr
 gets a line for complete --task.
 
 --exec runs a shell command for each task, with the payload on its stdin. The environment has TASKMASTER_QUEUE,
-TASKMASTER_PRIORITY_ID (the PID of the task), TASKMASTER_LEASE_TOKEN, TASKMASTER_ATTEMPT and TASKMASTER_HEADERS (a JSON object). The lease is renewed while the command runs. Exit
+TASKMASTER_PRIORITY_ID (the PID of the task), TASKMASTER_KIND, TASKMASTER_LEASE_TOKEN, TASKMASTER_ATTEMPT and TASKMASTER_HEADERS (a
+JSON object). The lease is renewed while the command runs. Exit
 code 0 completes the task, any other exit code releases it. If the lease is lost, the task is cancelled or its time limit is reached, the
 command is ended. taskmaster itself exits with 1 if a command failed.
 
@@ -68,6 +71,7 @@ Examples:
   $ taskmaster lease crawl --shards 32 --max 100
   $ taskmaster lease --regex '^tenant-.*#jobs$' --exec './work.sh' --follow
   $ taskmaster lease shop#mail --raw > mail.json 2> task.jsonl && send mail.json && taskmaster complete --task task.jsonl
+  $ taskmaster lease images --kind 'resize@*' --kind thumb --exec './work.sh'
   $ taskmaster lease shop#mail --exec './send.sh' --follow --concurrency 4 --retry-after 1m`;
 
 /** Wait of one long poll of --follow, in ms: long enough for few requests, short enough for load balancers on the way. */
@@ -85,6 +89,7 @@ export function addLease(program: Command, runner: Runner): void {
     .addOption(leaseDurationOption('how long the leases last'))
     .option('--wait <duration>', 'how long to wait if there is no task (default: not at all)', lengthOfTime)
     .option('--max-pid <pid>', 'only tasks with a PID up to this one, inclusive', pid)
+    .option('--kind <pattern>', 'only tasks of this kind, such as resize@*; may be given many times', collected)
     .option('--worker-label <label>', 'label of this worker, shown by peek (default: taskmaster@host:process)')
     .option('--raw', 'write only the payloads, byte for byte')
     .option('--exec <command>', 'run a shell command for each task; exit code 0 completes the task, others release it')
@@ -110,6 +115,8 @@ export function addLease(program: Command, runner: Runner): void {
       );
     });
 }
+
+const collected = (text: string, before: readonly string[] = []): readonly string[] => [...before, text];
 
 async function showTasks(session: Session, queues: LeasedQueues, flags: LeaseFlags): Promise<ExitCode> {
   const { out, err } = session;
@@ -220,6 +227,7 @@ function leaseOnce(
     leaseDuration: flags.leaseDuration,
     wait: isFirst ? wait : 0,
     maxPid: flags.maxPid,
+    kinds: flags.kind,
     workerLabel: flags.workerLabel ?? `taskmaster@${hostname()}:${process.pid}`,
     signal,
     timeout: isFirst ? timeoutMs : Math.min(timeoutMs, MORE_TIMEOUT_MS),

@@ -11,6 +11,7 @@ export interface GivenFlags {
   readonly timeLimit?: number;
   readonly startWithin?: number;
   readonly limitKey?: string;
+  readonly kind?: string;
   readonly header?: TaskHeaders;
 }
 
@@ -47,7 +48,10 @@ export function addGivenFlags(command: Command, { withDeadLetters = true } = {})
     '--start-within <duration>',
     'do not run the task if no worker has leased it after this time',
   ).argParser(lengthOfTime);
-  command.addOption(startWithin).addOption(timeLimitOption()).addOption(limitKeyOption()).addOption(headerOption());
+  command.addOption(startWithin).addOption(timeLimitOption()).addOption(limitKeyOption());
+  command
+    .option('--kind <kind>', 'what a worker must be able to run: a name, or name@version')
+    .addOption(headerOption());
 }
 
 export const timeLimitOption = (): Option =>
@@ -106,11 +110,12 @@ export function givenOptions({
   timeLimit,
   startWithin,
   limitKey,
+  kind,
   header,
-}: GivenFlags): Pick<TaskOptions, 'retry' | 'timeLimit' | 'startWithin' | 'limitKey' | 'headers'> {
+}: GivenFlags): Pick<TaskOptions, 'retry' | 'timeLimit' | 'startWithin' | 'limitKey' | 'kind' | 'headers'> {
   const hasRetry = maxAttempts !== undefined || backoff !== undefined || deadLetterQueue !== undefined;
   const retry = hasRetry ? { maxAttempts, backoff, deadLetterQueue } : undefined;
-  return { retry, timeLimit, startWithin, limitKey, headers: header };
+  return { retry, timeLimit, startWithin, limitKey, kind, headers: header };
 }
 
 function collectHeaders(text: string, before: TaskHeaders = {}): TaskHeaders {

@@ -1,6 +1,6 @@
 import type { ShardedQueueStats } from '@taskmaster/client';
 import { limitInfo, pauseInfo } from '@taskmaster/client/internal';
-import type { QueueStats, QueueTotals } from '@taskmaster/proto';
+import type { QueueKinds, QueueStats, QueueTotals } from '@taskmaster/proto';
 import { count, duration, rate } from './format.ts';
 import { heldText, limitObject } from './limit-view.ts';
 import { pauseObject, pauseText } from './pause-view.ts';
@@ -23,12 +23,13 @@ export function statsObject(stats: QueueStats | ShardedQueueStats): object {
     oldestAgeMs: stats.oldestAgeMs,
     pause: stats.pause && pauseObject(pauseInfo(stats.pause)),
     heldBy: stats.heldBy && limitObject(limitInfo(stats.heldBy)),
+    kinds: stats.kinds && kindsObject(stats.kinds),
   };
 }
 
 /**
- * The columns of a table of these queues. Without a paused queue there is no column for pauses, and likewise for limits and for
- * tasks that wait.
+ * The columns of a table of these queues. Without a paused queue there is no column for pauses, and likewise for limits, for
+ * tasks that wait and for those that nobody can run.
  */
 export function statsColumns(
   queues: readonly (QueueStats | ShardedQueueStats)[],
@@ -44,7 +45,29 @@ export function statsColumns(
   if (queues.some(({ heldBy }) => heldBy !== undefined)) {
     shown.push({ title: 'HELD BACK', cell: ({ heldBy }) => (heldBy ? heldText(limitInfo(heldBy), now) : '-') });
   }
+  if (queues.some(({ kinds }) => kinds !== undefined && kinds.unclaimed > 0)) {
+    shown.push({ title: 'UNCLAIMED', cell: ({ kinds }) => unclaimedText(kinds, now) });
+  }
   return shown;
+}
+
+/** The kinds of the tasks of a queue for programs. */
+const kindsObject = ({ unclaimed, count: all, most }: QueueKinds): object => ({
+  unclaimed,
+  count: all,
+  most: most.map(({ unclaimedSinceUnixMs, ...counts }) => ({
+    ...counts,
+    unclaimedSince: unclaimedSinceUnixMs && new Date(unclaimedSinceUnixMs).toISOString(),
+  })),
+});
+
+/** The kinds that nobody can run, as far as they are known, with the number of their tasks and the time. */
+function unclaimedText(kinds: QueueKinds | undefined, now: number): string {
+  if (kinds === undefined || kinds.unclaimed === 0) return '-';
+  const texts = kinds.most.flatMap(({ kind, available, unclaimedSinceUnixMs: since }) =>
+    since === undefined ? [] : [`${kind}: ${count(available)} for ${duration(Math.max(0, now - since))}`],
+  );
+  return texts.join(', ');
 }
 
 const columns: readonly Column<QueueStats | ShardedQueueStats>[] = [

@@ -17,6 +17,7 @@ export interface LeasedObject {
   readonly queue: string;
   readonly pid: string;
   readonly key?: string | undefined;
+  readonly kind?: string | undefined;
   readonly leaseToken: number;
   readonly attempt: number;
   readonly enqueuedAt: string;
@@ -32,6 +33,7 @@ export function leasedObject(task: LeasedTask<Uint8Array>): LeasedObject {
     queue: task.queue,
     pid: pidText(task.pid),
     key: task.key,
+    kind: task.kind,
     leaseToken: task.leaseToken,
     attempt: task.attempt,
     enqueuedAt: task.enqueuedAt.toISOString(),
@@ -124,6 +126,7 @@ export function taskObject(task: SeenTask): object {
           },
     timeLimitMs: task.timeLimitMs,
     limitKey: task.limitKey,
+    kind: task.kind,
     startBy: task.startBy?.toISOString(),
     waits: task.waits,
     parents: task.parents.length === 0 ? undefined : task.parents.map(parentObject),

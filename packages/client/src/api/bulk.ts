@@ -47,6 +47,8 @@ export interface BulkOptions extends CallOptions {
   readonly headers?: HeaderFilter | undefined;
   /** Only tasks with a key that begins with this text. */
   readonly keyPrefix?: string | undefined;
+  /** Only tasks of a kind that matches: a kind, or a pattern in which `*` stands for any number of characters. */
+  readonly kind?: string | undefined;
   /** For `move`: the queue, `group#name`, of the same group. */
   readonly to?: string | undefined;
   /** For `cancel`: why. Default: no reason. */
@@ -124,6 +126,7 @@ const bulkNames: OptionNames<BulkRunOptions> = {
   error: true,
   headers: true,
   keyPrefix: true,
+  kind: true,
   to: true,
   reason: true,
   hide: true,
@@ -268,7 +271,7 @@ function specOf(options: BulkOptions): BulkSpec {
 }
 
 function filterOf(options: BulkOptions): BulkFilter | undefined {
-  const { tasks, olderThan, newerThan, error, headers, keyPrefix } = options;
+  const { tasks, olderThan, newerThan, error, headers, keyPrefix, kind } = options;
   if (tasks !== undefined && !Object.hasOwn(states, tasks)) {
     throw new TypeError(`tasks: '${String(tasks)}' is none of ${Object.keys(states).join(', ')}`);
   }
@@ -279,6 +282,7 @@ function filterOf(options: BulkOptions): BulkFilter | undefined {
     errorContains: error ?? '',
     headers: headers === undefined ? undefined : wireFilter(headers),
     keyPrefix: keyPrefix ?? '',
+    kind: kind || undefined,
   };
   return Object.values(filter).some((value) => Boolean(value)) ? filter : undefined;
 }

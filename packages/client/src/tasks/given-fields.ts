@@ -20,9 +20,14 @@ export interface GivenOptions {
    * (`client.limitQueues` with `keys`), and queues with fair turns take turns of keys. Default: nothing.
    */
   readonly limitKey?: string | undefined;
+  /**
+   * What a worker must be able to run, 1 to 128 bytes: a name, or a name and a version, such as `resize@2`. Workers that name
+   * `kinds` get only tasks of these. Default: any worker gets the task.
+   */
+  readonly kind?: string | undefined;
 }
 
-export const givenNames: OptionNames<GivenOptions> = { timeLimit: true, startWithin: true, limitKey: true };
+export const givenNames: OptionNames<GivenOptions> = { timeLimit: true, startWithin: true, limitKey: true, kind: true };
 
 /** What `peek`, `get` and lists of schedules show of it. */
 export interface GivenFields {
@@ -30,16 +35,19 @@ export interface GivenFields {
   readonly timeLimitMs: number | undefined;
   /** What limits and fair turns count it by. Undefined: nothing. */
   readonly limitKey: string | undefined;
+  /** What a worker must be able to run. Undefined: it has no kind. */
+  readonly kind: string | undefined;
 }
 
 /** These fields of messages. All that have them have the same ones. */
-type GivenMessage = Pick<Enqueue, 'timeLimitMs' | 'startWithinMs' | 'limitKey'>;
+type GivenMessage = Pick<Enqueue, 'timeLimitMs' | 'startWithinMs' | 'limitKey' | 'kind'>;
 
 /** The options, for the protocol. @throws TypeError if one is wrong. */
 export const givenMessage = (options: GivenOptions): GivenMessage => ({
   timeLimitMs: options.timeLimit === undefined ? 0 : timeLimitMs(options.timeLimit),
   startWithinMs: options.startWithin === undefined ? undefined : startWithinMs(options.startWithin),
-  limitKey: options.limitKey === undefined ? '' : textOf(options.limitKey),
+  limitKey: options.limitKey === undefined ? '' : textOf('limitKey', options.limitKey),
+  kind: options.kind === undefined ? undefined : textOf('kind', options.kind),
 });
 
 function startWithinMs(startWithin: Duration): number {
@@ -48,12 +56,13 @@ function startWithinMs(startWithin: Duration): number {
   return ms;
 }
 
-function textOf(limitKey: string): string {
-  if (typeof limitKey === 'string' && limitKey !== '') return limitKey;
-  throw new TypeError(`limitKey: ${JSON.stringify(limitKey)} is no text of at least 1 byte`);
+function textOf(name: string, text: string): string {
+  if (typeof text === 'string' && text !== '') return text;
+  throw new TypeError(`${name}: ${JSON.stringify(text)} is no text of at least 1 byte`);
 }
 
-export const givenFields = (message: Pick<GivenMessage, 'timeLimitMs' | 'limitKey'>): GivenFields => ({
+export const givenFields = (message: Pick<GivenMessage, 'timeLimitMs' | 'limitKey' | 'kind'>): GivenFields => ({
   timeLimitMs: message.timeLimitMs || undefined,
   limitKey: message.limitKey || undefined,
+  kind: message.kind || undefined,
 });

@@ -34,6 +34,11 @@ export interface LeaseOptions extends CallOptions {
   /** Largest size of the payloads in one reply, in bytes. The first task may be larger. Default 3.5 MiB. */
   readonly maxBytes?: number | undefined;
   /**
+   * The kinds of tasks that the program can run, 1 to 100: kinds such as `resize@2`, or patterns such as `resize@*`. It gets no
+   * other tasks. `''` stands for tasks without a kind. Default: all tasks.
+   */
+  readonly kinds?: readonly string[] | undefined;
+  /**
    * For a program that leases more tasks than it begins at once, and tells with `task.begin()` when it begins one. If it dies,
    * only the attempts at tasks that have begun fail. Default: all tasks have begun when they are leased.
    */
@@ -56,6 +61,7 @@ export const leaseNames: OptionNames<LeaseOptions> = {
   maxPid: true,
   workerLabel: true,
   maxBytes: true,
+  kinds: true,
   starts: true,
 };
 
@@ -258,6 +264,7 @@ function leaseRequest<T>(
     workerLabel: options.workerLabel ?? context.settings.workerLabel,
     maxBytes: options.maxBytes ?? 0,
     anyOrder,
+    kinds: options.kinds && { patterns: [...options.kinds] },
     starts: options.starts && { now: options.starts.now, together: options.starts.together ?? 1 },
     includeSignals: true,
   };

@@ -34,6 +34,8 @@ export class LeasedTask<T> {
   readonly pid: Pid;
   /** Its identity apart from the PID, if it was enqueued with one. */
   readonly key: string | undefined;
+  /** What a worker must be able to run. Undefined: it has no kind. */
+  readonly kind: string | undefined;
   /** The payload. A view into a received message: copy it to keep it for long. */
   readonly bytes: Uint8Array;
   /** The headers that came with the data. */
@@ -63,6 +65,7 @@ export class LeasedTask<T> {
     this.queue = task.queue;
     this.pid = task.pid;
     this.key = task.key === '' ? undefined : task.key;
+    this.kind = task.kind;
     this.bytes = task.data;
     this.headers = task.headers;
     this.attempt = task.attempt;

@@ -21,8 +21,8 @@ const UTF8_BYTES = 3;
 /** Upper bound of the size of an encoded update. It is much cheaper than encoding. */
 export function updateSizeBound(request: UpdateTasksRequest): number {
   let bytes = ITEM_BYTES + request.requestId.byteLength + request.parts.length * PART_BYTES;
-  for (const { queue, topic, key, limitKey, pid, data, retry, headers } of request.enqueue) {
-    const texts = queue.length + topic.length + key.length + limitKey.length;
+  for (const { queue, topic, key, limitKey, kind = '', pid, data, retry, headers } of request.enqueue) {
+    const texts = queue.length + topic.length + key.length + limitKey.length + kind.length;
     bytes += ITEM_BYTES + texts * UTF8_BYTES + pid.byteLength + data.byteLength;
     if (headers !== NO_ENTRIES) bytes += headersSizeBound(headers);
     if (retry !== undefined) bytes += ITEM_BYTES + retry.deadLetterQueue.length * UTF8_BYTES;
@@ -55,6 +55,7 @@ export function leaseSizeBound(request: LeaseTasksRequest): number {
   for (const { nameRegex, group = '' } of request.patterns) {
     bytes += ITEM_BYTES + (nameRegex.length + group.length) * UTF8_BYTES;
   }
+  for (const pattern of request.kinds?.patterns ?? []) bytes += ITEM_BYTES + pattern.length * UTF8_BYTES;
   return bytes;
 }
 

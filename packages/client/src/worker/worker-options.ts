@@ -114,6 +114,8 @@ export interface WorkerOptions<T = unknown> {
   readonly wait?: Duration | undefined;
   /** Only tasks with a PID up to this one, inclusive. Default: all. */
   readonly maxPid?: PidLike | undefined;
+  /** The kinds of tasks that the handler can run; see `LeaseOptions`. Default: all tasks. */
+  readonly kinds?: readonly string[] | undefined;
   /** Label of the worker, shown by `peek`. Default: the client's `workerLabel`. */
   readonly workerLabel?: string | undefined;
   /** How the results that the handler returns are kept. */
@@ -167,6 +169,7 @@ export const workerNames: OptionNames<WorkerOptions> = {
   maxLeaseTime: true,
   wait: true,
   maxPid: true,
+  kinds: true,
   workerLabel: true,
   results: true,
   backoff: true,
@@ -188,6 +191,7 @@ export interface WorkerSettings<T> {
   readonly maxLeaseMs: number;
   readonly waitMs: number;
   readonly maxPid: Uint8Array | undefined;
+  readonly kinds: readonly string[] | undefined;
   readonly workerLabel: string | undefined;
   readonly backoffOf: BackoffFunction<T> | undefined;
   readonly results: Omit<ResultOptions, 'result'>;
@@ -214,6 +218,7 @@ export function workerSettings<T>(options: AnyWorkerOptions<T>): WorkerSettings<
     maxLeaseMs,
     waitMs: durationMs(options.wait ?? '30s', 'wait'),
     maxPid: options.maxPid === undefined ? undefined : pidBytes(options.maxPid),
+    kinds: options.kinds && [...options.kinds],
     workerLabel: options.workerLabel,
     results: resultSettings(options.results),
     backoffOf: inContext(options.backoff),

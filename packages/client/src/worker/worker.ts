@@ -240,6 +240,7 @@ export class Worker<T> implements AsyncDisposable {
           leaseDuration: settings.leaseDurationMs,
           wait: settings.waitMs,
           maxPid: settings.maxPid,
+          kinds: settings.kinds,
           workerLabel: settings.workerLabel,
           starts: this.#starts(),
           signal,

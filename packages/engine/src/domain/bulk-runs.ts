@@ -12,7 +12,8 @@ import {
 import type { TaskView } from './commands.ts';
 import type { TaskHeaders } from './headers.ts';
 import type { Instant } from './ids.ts';
-import { isLeasedAt, type TaskState } from './task.ts';
+import { KindFilter } from './kind-filter.ts';
+import { isLeasedAt, kindOf, type TaskState } from './task.ts';
 import { filterOf, testOf } from './topics.ts';
 
 /** A bulk run as memory knows it. A change makes another one. */
@@ -44,16 +45,18 @@ export interface TaskFilter {
 
 /** The filter of a run that began at `began`. Tasks that came into their queue later never match. */
 export function taskFilter({ action, filter }: BulkSpec, began: Instant): TaskFilter {
-  const { tasks, minAgeMs, maxAgeMs, errorContains, headers, keyPrefix } = filter ?? NO_FILTER;
+  const { tasks, minAgeMs, maxAgeMs, errorContains, headers, keyPrefix, kind } = filter ?? NO_FILTER;
   const latest = began - minAgeMs;
   const earliest = maxAgeMs === 0 ? 0 : began - maxAgeMs;
   const text = errorContains.toLowerCase();
+  const accepted = kind ? new KindFilter([kind]) : undefined;
   const isOfState = stateTest(tasks);
   const isOfAction = stateTest(tasksOf[action] ?? BulkTasks.BULK_TASKS_UNSPECIFIED);
   return {
     matches(state, now) {
       const since = inQueueSince(state);
       if (since > latest || since < earliest || !isOfState(state, now) || !isOfAction(state, now)) return false;
+      if (accepted?.accepts(kindOf(state)) === false) return false;
       if (keyPrefix !== '' && !state.history?.key?.startsWith(keyPrefix)) return false;
       return text === '' || (state.history?.failures.at(-1)?.error?.message.toLowerCase().includes(text) ?? false);
     },

@@ -1,6 +1,7 @@
-import type { EnqueueMode, EnqueueResult, QueueName } from '@taskmaster/proto';
+import type { EnqueueMode, EnqueueResult, QueueKinds, QueueName } from '@taskmaster/proto';
 import type { CallSignal } from './call-signal.ts';
 import type { Instant, LeaseToken, Pid } from './ids.ts';
+import type { KindFilter } from './kind-filter.ts';
 import type { LimitUse } from './queue-limits.ts';
 import type { PauseRecord } from './queue-pauses.ts';
 import type { Refusal } from './refusal.ts';
@@ -210,6 +211,8 @@ export interface LeaseCommand {
    * and 64 bytes for the rest. A reply must fit into 4 MiB, the default limit of gRPC clients.
    */
   readonly maxBytes: number;
+  /** The kinds of tasks that it accepts. Undefined: all tasks. */
+  readonly kinds?: KindFilter | undefined;
   /** How the worker begins the tasks. Undefined: all have begun when they are leased. */
   readonly starts?: { readonly now: number; readonly together: number } | undefined;
   /** Whether the tasks come with what they keep of the signals that came for them. */
@@ -323,6 +326,8 @@ export interface QueueStats {
   readonly pause: PauseRecord | undefined;
   /** The limit that holds its available tasks back. Undefined: none does, or it is paused. */
   readonly heldBy: LimitUse | undefined;
+  /** Undefined: its tasks have no kinds. */
+  readonly kinds?: QueueKinds | undefined;
   readonly operations: QueueOperations;
 }
 

@@ -46,6 +46,7 @@ export { type GroupLimits, groupQuotas } from './group-limits.ts';
 export { dataOf, headerRoom, headersOf, type Payload, type TaskHeaders, withHeaders } from './headers.ts';
 export type { Instant, Key, LeaseToken, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
 export { afterPrefix, metaKeys } from './keys.ts';
+export { KindFilter } from './kind-filter.ts';
 export { namePattern } from './name-pattern.ts';
 export { type LimitCommand, type LimitOperations, type LimitUse, limitMessage } from './queue-limits.ts';
 export type { PauseCommand, PauseOperations, PauseRecord } from './queue-pauses.ts';

@@ -1,11 +1,13 @@
 import { latin1Of } from './bytes.ts';
 import type { Instant, Key, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
+import type { LaneName } from './task.ts';
 
 /*
  * Row keys. They are bytes as latin1 strings, so that their order as strings is their order on disk:
  *   task     partition (2 bytes) · queue id (6) · PID          families data, ready, hidden
  *   due      partition (2) · queue id (6) · instant (6) · PID  family due
  *   lane     partition (2) · queue id (6) · 6 bytes 0xff · tag (1) · length (1) · limit key · PID
+ *            ...                                       · tag (1) · length (1) · kind · length (1) · limit key · PID
  *                                                              family due, behind all instants
  *   queue    partition (2) · queue id (6)                      family queues; family meta behind REAP
  *   log      partition (2) · ticket (6)                        family log
@@ -52,27 +54,40 @@ export const pidOfTaskKey = (key: Key): Pid => key.slice(PREFIX) as Pid;
 export const pidOfDueKey = (key: Key): Pid => key.slice(DUE_PREFIX) as Pid;
 export const instantOfDueKey = (key: Key): Instant => readU48(key, PREFIX) as Instant;
 
-/** An available or leased task with a limit key. Tasks that users delay are due long before these keys. */
+/** A leased task with a limit key, or an available one with a limit key or a kind. Tasks that users delay are due long before. */
 export type LaneTag = 'leased' | 'available';
 const LANES = '\xff'.repeat(6);
 const LANE_PREFIX = PREFIX + LANES.length;
 const LEASED_TAG = '\0';
 const AVAILABLE_TAG = '\x01';
+const AVAILABLE_WITH_KIND_TAG = '\x02';
 
 /** All keys of lanes of a queue begin with it. */
 export const lanesPrefix = (prefix: string): Key => (prefix + LANES) as Key;
 
-export function lanePrefix(prefix: string, tag: LaneTag, limitKey: string): string {
-  const bytes = latin1Of(Buffer.from(limitKey));
-  const length = String.fromCharCode(bytes.length);
-  return prefix + LANES + (tag === 'leased' ? LEASED_TAG : AVAILABLE_TAG) + length + bytes;
+const withLength = (text: string): string => {
+  const bytes = latin1Of(Buffer.from(text));
+  return String.fromCharCode(bytes.length) + bytes;
+};
+
+/** Leased tasks count by their limit keys only. */
+export function lanePrefix(prefix: string, tag: LaneTag, { limitKey, kind }: LaneName): string {
+  if (tag === 'leased') return prefix + LANES + LEASED_TAG + withLength(limitKey);
+  if (!kind) return prefix + LANES + AVAILABLE_TAG + withLength(limitKey);
+  return prefix + LANES + AVAILABLE_WITH_KIND_TAG + withLength(kind) + withLength(limitKey);
 }
 
-export function laneOfKey(key: Key): { readonly tag: LaneTag; readonly key: string; readonly pid: Pid } {
+export function laneOfKey(key: Key): { readonly tag: LaneTag; readonly lane: LaneName; readonly pid: Pid } {
+  let at = LANE_PREFIX + 1;
+  const next = (): string => {
+    const from = at + 1;
+    at = from + key.charCodeAt(at);
+    return Buffer.from(key.slice(from, at), 'latin1').toString();
+  };
+  const kind = key[LANE_PREFIX] === AVAILABLE_WITH_KIND_TAG ? next() : undefined;
+  const lane = { limitKey: next(), kind };
   const tag = key[LANE_PREFIX] === LEASED_TAG ? 'leased' : 'available';
-  const from = LANE_PREFIX + 2;
-  const to = from + key.charCodeAt(LANE_PREFIX + 1);
-  return { tag, key: Buffer.from(key.slice(from, to), 'latin1').toString(), pid: key.slice(to) as Pid };
+  return { tag, lane, pid: key.slice(at) as Pid };
 }
 
 /** The first key behind all keys that begin with `prefix`. */

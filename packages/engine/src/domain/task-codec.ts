@@ -3,6 +3,7 @@ import type { Instant, LeaseToken, Pid } from './ids.ts';
 import {
   AVAILABLE,
   type Failure,
+  type LaneName,
   NO_PARENTS,
   NOTHING_GIVEN,
   type RetryPolicy,
@@ -32,6 +33,7 @@ const CHECKPOINT = 32;
 const INTERRUPTIONS = 64;
 const SUSPICION = 128;
 const ORDER_KEY = 256;
+const KIND = 512;
 /** Of a lease. */
 const SUSPECTS = 16;
 /** In a history. */
@@ -93,6 +95,7 @@ const moreOf = ({ given, waits, links, checkpoint, interruptions, suspicion }: T
   (waits ? WAITS : 0) |
   (links === undefined || links.parents.length === 0 ? 0 : PARENTS) |
   (given?.limitKey ? LIMIT_KEY : 0) |
+  (given?.kind ? KIND : 0) |
   (links?.orderKey === undefined ? 0 : ORDER_KEY) |
   (checkpoint === undefined ? 0 : CHECKPOINT) |
   (interruptions === 0 ? 0 : INTERRUPTIONS) |
@@ -102,6 +105,7 @@ function writeMore(out: ByteWriter, { given, waits, links, checkpoint, interrupt
   if (waits) writeWaits(out, waits);
   if (links) writeLinks(out, links);
   if (given?.limitKey) out.utf8(given.limitKey);
+  if (given?.kind) out.utf8(given.kind);
   if (checkpoint !== undefined) out.blob(checkpoint);
   if (interruptions > 0) out.number(interruptions);
   if (suspicion > 0) out.number(suspicion);
@@ -112,12 +116,13 @@ function readMore(from: ByteReader, flags: number) {
   const waits = flags & WAITS ? readWaits(from) : undefined;
   const links = readLinks(from, flags);
   const limitKey = flags & LIMIT_KEY ? from.utf8() : '';
+  const kind = flags & KIND ? from.utf8() : undefined;
   // A copy, because a view would keep the whole row or log entry in memory.
   const checkpoint = flags & CHECKPOINT ? Uint8Array.from(from.blob()) : undefined;
   const interruptions = flags & INTERRUPTIONS ? from.number() : 0;
   const suspicion = flags & SUSPICION ? from.number() : 0;
   return {
-    limitKey,
+    lane: { limitKey, kind },
     past: { waits, links, checkpoint, interruptions, suspicion },
     suspects: flags & SUSPECTS ? from.number() : 0,
   };
@@ -172,7 +177,7 @@ export function readTaskState(from: ByteReader): TaskState {
   const past = flags & HISTORY ? readHistory(from) : undefined;
   const started = past && flags & START_BY ? { ...past, startBy: from.number() as Instant } : past;
   const more = flags & MORE ? readMore(from, from.number()) : undefined;
-  const history = started && more ? { ...started, ...more.past, given: givenWith(started, more.limitKey) } : started;
+  const history = started && more ? { ...started, ...more.past, given: givenWith(started, more.lane) } : started;
   const visibility = suspected(shown, more?.suspects ?? 0);
   return { enqueuedAt, dueAt, dataBytes, headerBytes, attempts, token, retry, visibility, history };
 }
@@ -220,8 +225,8 @@ function named<T>(names: readonly T[], code: number): T {
   return name;
 }
 
-const givenWith = ({ given }: TaskHistory, limitKey: string): TaskHistory['given'] =>
-  limitKey === '' ? given : { ...(given ?? NOTHING_GIVEN), limitKey };
+const givenWith = ({ given }: TaskHistory, { limitKey, kind }: LaneName): TaskHistory['given'] =>
+  limitKey === '' && kind === undefined ? given : { ...(given ?? NOTHING_GIVEN), limitKey, kind };
 
 function readVisibility(from: ByteReader, flags: number): Visibility {
   if (!(flags & HIDDEN)) return AVAILABLE;
@@ -295,7 +300,7 @@ function readHistory(from: ByteReader): TaskHistory {
   const progress = flags & PROGRESS ? { at: from.number() as Instant, text: from.utf8() } : undefined;
   const key = flags & KEY ? from.utf8() : undefined;
   const cancelled = flags & CANCELLED ? { at: from.number() as Instant, reason: from.utf8() } : undefined;
-  const given = flags & TIME_LIMIT ? { timeLimitMs: from.number(), limitKey: '' } : undefined;
+  const given = flags & TIME_LIMIT ? { ...NOTHING_GIVEN, timeLimitMs: from.number() } : undefined;
   const failures: Failure[] = [];
   for (let left = from.number(); left > 0; left--) {
     const at = from.number() as Instant;

@@ -77,13 +77,15 @@ export interface TaskGiven {
   readonly timeLimitMs: number;
   /** What limits and fair turns of keys count it by. Empty: nothing. */
   readonly limitKey: string;
+  /** What a worker must be able to run. Undefined or empty: nothing. */
+  readonly kind?: string | undefined;
 }
 
-export const NOTHING_GIVEN: TaskGiven = { timeLimitMs: 0, limitKey: '' };
+export const NOTHING_GIVEN: TaskGiven = { timeLimitMs: 0, limitKey: '', kind: undefined };
 
 /** What is given in a message. Undefined: nothing. */
-export const givenIn = ({ timeLimitMs, limitKey }: TaskGiven): TaskGiven | undefined =>
-  timeLimitMs === 0 && limitKey === '' ? undefined : { timeLimitMs, limitKey };
+export const givenIn = ({ timeLimitMs, limitKey, kind }: TaskGiven): TaskGiven | undefined =>
+  timeLimitMs === 0 && limitKey === '' && !kind ? undefined : { timeLimitMs, limitKey, kind: kind || undefined };
 
 /** What happens to a task that has waited too long for its signals. */
 export type AfterTimeout = 'run' | 'dead-letter' | 'cancel';
@@ -198,13 +200,13 @@ export const NO_HISTORY: TaskHistory = {
  * states before its changes.
  */
 export const countedHistory = (history: TaskHistory | undefined): TaskHistory | undefined =>
-  history === undefined || (history.startBy === undefined && history.waits === undefined && !history.given?.limitKey)
+  history === undefined || (history.startBy === undefined && history.waits === undefined && !isApart(history.given))
     ? undefined
-    : { ...NO_HISTORY, given: givenKey(history.given), startBy: history.startBy, waits: history.waits };
+    : { ...NO_HISTORY, given: givenLane(history.given), startBy: history.startBy, waits: history.waits };
 
-/** The limit key of what is given. Undefined: there is none. */
-const givenKey = (given: TaskGiven | undefined): TaskGiven | undefined =>
-  given?.limitKey ? { ...NOTHING_GIVEN, limitKey: given.limitKey } : undefined;
+/** What tells the lane of a task, of what is given. Undefined: it is in none. */
+const givenLane = (given: TaskGiven | undefined): TaskGiven | undefined =>
+  isApart(given) ? { ...NOTHING_GIVEN, limitKey: given.limitKey, kind: given.kind } : undefined;
 
 export interface Progress {
   readonly at: Instant;
@@ -231,12 +233,16 @@ export interface TaskState {
   readonly history: TaskHistory | undefined;
 }
 
-/** Bytes of the history in the reply to a lease: of the key, and of the progress and the checkpoint of earlier attempts. */
+/** Bytes of the history in the reply to a lease: of key and kind, and of the progress and the checkpoint of earlier attempts. */
 export function leasedHistoryBytes(history: TaskHistory | undefined): number {
   if (history === undefined) return 0;
-  const { progress, key, checkpoint } = history;
-  return Buffer.byteLength(progress?.text ?? '') + Buffer.byteLength(key ?? '') + (checkpoint?.byteLength ?? 0);
+  const { progress, key, given, checkpoint } = history;
+  const texts = Buffer.byteLength(progress?.text ?? '') + Buffer.byteLength(key ?? '') + kindBytes(given?.kind);
+  return texts + (checkpoint?.byteLength ?? 0);
 }
+
+/** With the tag and the length. */
+const kindBytes = (kind: string | undefined): number => (kind ? Buffer.byteLength(kind) + 4 : 0);
 
 /** Whether the task has a lease that has not ended at `now`. */
 export const isLeasedAt = ({ visibility }: TaskState, now: Instant): boolean =>
@@ -283,9 +289,24 @@ export const hasSuspects = ({ visibility }: TaskState): boolean =>
 /** Undefined: it has none. */
 export const limitKeyOf = ({ history }: TaskState): string | undefined => history?.given?.limitKey || undefined;
 
-/** Whether it is in the head of its queue: available tasks with a limit key wait apart, by key. */
+/** Undefined: it has none. */
+export const kindOf = ({ history }: TaskState): string | undefined => history?.given?.kind || undefined;
+
+/** What tasks with a limit key or a kind wait by. */
+export type LaneName = Pick<TaskGiven, 'limitKey' | 'kind'>;
+
+const isApart = (given: LaneName | undefined): given is LaneName & TaskGiven =>
+  given !== undefined && (given.limitKey !== '' || !!given.kind);
+
+/** The lane in which it waits while it is available. Undefined: it waits in the head of its queue. */
+export function laneOf({ history }: TaskState): LaneName | undefined {
+  const given = history?.given;
+  return isApart(given) ? given : undefined;
+}
+
+/** Whether it is in the head of its queue: available tasks with a limit key or a kind wait apart, by both. */
 export const isInHead = (state: TaskState): boolean =>
-  state.visibility.kind === 'available' && limitKeyOf(state) === undefined;
+  state.visibility.kind === 'available' && laneOf(state) === undefined;
 
 export const isLeased = (state: TaskState): boolean =>
   state.visibility.kind === 'hidden' && state.visibility.lease !== undefined;

@@ -3,6 +3,7 @@ import type { LeaseCommand, LeasedSignals, LeasedTask } from '../domain/commands
 import { headerRoom, type Payload } from '../domain/headers.ts';
 import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
 import { taskKey } from '../domain/keys.ts';
+import type { KindFilter } from '../domain/kind-filter.ts';
 import { DEFAULT_SETTINGS } from '../domain/queue-settings.ts';
 import { Refusal } from '../domain/refusal.ts';
 import { hasSuspects, isTooLate, leasedHistoryBytes, type TaskState } from '../domain/task.ts';
@@ -35,6 +36,8 @@ export type Selection = { readonly picks: readonly Pick[]; readonly bytes: numbe
 interface Refill {
   readonly queue: Queue;
   readonly wanted: number;
+  /** Only tasks in lanes are missing. */
+  readonly inLanes: boolean;
 }
 
 /** Refills that one request starts at once. More would delay the reads of other requests. */
@@ -42,6 +45,7 @@ export const REFILLS_AT_ONCE = 64;
 
 /** Bytes of a leased task in a reply, beside its payload and PID; see `LeaseCommand.maxBytes`. */
 const REST_BYTES = 64;
+const NONE: readonly never[] = [];
 
 /**
  * Finds the exact first tasks of the queues, in the order in which the request names the queues. Changes nothing.
@@ -54,13 +58,14 @@ export function select(
   now: Instant,
   mostOf?: ReadonlyMap<Queue, number>,
 ): Selection {
-  const { maxPid } = command;
+  const { maxPid, kinds } = command;
   const picks: Pick[] = [];
   let bytes = 0;
   /** How many of the picks count in a limit. */
   let taken: Map<LeaseLimit<Queue>, number> | undefined;
   let takenOfKeys: Map<KeyUse, number> | undefined;
   for (const queue of queues) {
+    queue.claims?.asked(kinds, queue.ledger.kinds, now);
     if (!queue.isOffering) continue;
     const cache = queue.warmCache;
     let left = mostOf?.get(queue) ?? command.maxTasks;
@@ -73,7 +78,9 @@ export function select(
     const isOneEnough = command.maxTasks === 1 && queue.ledger.starting === 0;
     const lanes = queue.ledger.keyedReady > 0 ? queue.lanes : undefined;
     takenOfKeys ??= lanes && new Map();
-    const head = lanes?.head(now, maxPid, takenOfKeys ?? new Map()) ?? (isOneEnough ? cache.first : cache.head());
+    const isOpenHead = kinds?.acceptsNone !== false;
+    const plainHead = isOneEnough ? cache.first : cache.head();
+    const head = lanes?.head(now, maxPid, takenOfKeys ?? new Map(), kinds) ?? (isOpenHead ? plainHead : NONE);
     for (const ready of head) {
       const { pid, state } = ready;
       // A search will end it. Until then it stands in the queue, and nobody gets it.
@@ -94,11 +101,14 @@ export function select(
     }
     const passedBound = maxPid !== undefined && cache.knowsReadyUpTo(maxPid);
     const isShort =
-      lanes === undefined ? cache.firstMissing !== undefined && !passedBound : lanes.missing !== undefined;
+      lanes === undefined
+        ? cache.firstMissing !== undefined && !passedBound && isOpenHead
+        : lanes.missing !== undefined;
     if (isShort && left > 0) {
       const read = lanes === undefined ? queue : queue.lanesToRead;
-      const first = { queue: read, wanted: Math.min(left, command.maxTasks - picks.length) };
-      return { kind: 'refill', refills: [first, ...furtherRefills(queues, first)], picks, bytes };
+      const inLanes = lanes !== undefined && !lanes.isPlainMissing;
+      const first = { queue: read, wanted: Math.min(left, command.maxTasks - picks.length), inLanes };
+      return { kind: 'refill', refills: [first, ...furtherRefills(queues, first, kinds)], picks, bytes };
     }
   }
   return { kind: 'picked', picks, bytes };
@@ -109,14 +119,14 @@ const taskIn = (ready: LaneTask | ReadyTask, queue: Queue): CachedTask =>
   'task' in ready ? ready.task : { state: ready.state, data: queue.pendingOf(ready.pid)?.data };
 
 /** Further queues that the request will probably need and that are not in memory. They are read at the same time. */
-function furtherRefills(queues: Iterable<Queue>, first: Refill): Refill[] {
+function furtherRefills(queues: Iterable<Queue>, first: Refill, kinds: KindFilter | undefined): Refill[] {
   const refills: Refill[] = [];
   let behind = false;
   let wanted = first.wanted - first.queue.ledger.available;
   for (const queue of queues) {
     if (wanted <= 0 || refills.length === REFILLS_AT_ONCE - 1) break;
-    if (behind && queue.isOffering) {
-      if (queue.warmCache.firstMissing !== undefined) refills.push({ queue, wanted });
+    if (behind && queue.offers(kinds)) {
+      if (queue.warmCache.firstMissing !== undefined) refills.push({ queue, wanted, inLanes: false });
       wanted -= queue.ledger.available;
     }
     if (queue === first.queue) behind = true;

@@ -15,7 +15,7 @@ import { type Followed, type FollowedPattern, FollowedPatterns } from './followe
 import { deliver, grant, isToBeRead, type LeasedPick, REFILLS_AT_ONCE, select } from './grant-leases.ts';
 import { LeaseWaiter, mayLeaseFrom, type WaiterPattern } from './lease-waiter.ts';
 import { hasSignals } from './leased-signals.ts';
-import { WaitLines } from './wait-lines.ts';
+import { LineWalk, WaitLines } from './wait-lines.ts';
 
 const cancelled = (): Refusal => new Refusal('CANCELLED', 'the call was cancelled', { metadata: NOTHING_CHANGED });
 
@@ -172,7 +172,7 @@ export class LeaseRequests {
   }
 
   /** Queues with available tasks that match the patterns of a command and that it does not name. */
-  queuesWithTasks({ queues, patterns = [] }: LeaseCommand, most: number): MatchedQueue[] {
+  queuesWithTasks({ queues, patterns = [], kinds }: LeaseCommand, most: number): MatchedQueue[] {
     const found = new Map<Queue, MatchedQueue>();
     const named = new Set(queues.map((name) => this.#engineState.table.get(name)));
     for (const { key, id, mayLease } of patterns) {
@@ -181,7 +181,8 @@ export class LeaseRequests {
       for (const queue of ready ?? []) {
         if (found.size >= most || ++looked > MOST_LOOKED_AT) break;
         const { name } = queue.ledger;
-        if (!queue.isOffering || named.has(queue) || found.has(queue) || !mayLeaseFrom(mayLease, name.group)) continue;
+        if (!queue.offers(kinds) || named.has(queue) || found.has(queue) || !mayLeaseFrom(mayLease, name.group))
+          continue;
         found.set(queue, { queue: name, patternId: id });
       }
       // Later calls begin with others.
@@ -357,7 +358,7 @@ export class LeaseRequests {
     const isUnder = (waiter: LeaseWaiter, name: string): boolean => {
       if (names.has(name)) return true;
       const queue = isSmall ? undefined : this.#queueNamed(waiter, name);
-      return queue?.limits?.includes(limit) === true && queue.isOffering;
+      return queue?.limits?.includes(limit) === true && queue.offers(waiter.command.kinds);
     };
     const waiters = isSmall ? this.#inLines(names) : this.#lines.inOrder();
     this.#serveInOrder(waiters, isUnder, () => limit.room > 0 && limit.waiting.size > 0);
@@ -377,7 +378,9 @@ export class LeaseRequests {
     const isUnder = (waiter: LeaseWaiter, name: string): boolean => {
       if (!names.has(name)) return false;
       const pattern = this.#patterns.get(name);
-      return pattern === undefined ? this.#queueNamed(waiter, name)?.isOffering === true : pattern.ready.size > 0;
+      return pattern === undefined
+        ? this.#queueNamed(waiter, name)?.offers(waiter.command.kinds) === true
+        : pattern.ready.size > 0;
     };
     let at = 0;
     const isAnyOffering = (): boolean => {
@@ -389,8 +392,7 @@ export class LeaseRequests {
 
   /** Those who stand in these lines, in order of arrival. */
   #inLines(names: ReadonlySet<string>): Iterable<LeaseWaiter> {
-    if (names.size > FEW_QUEUES) return this.#lines.inOrder();
-    return inOrderOfArrival([...names].map((name) => this.#lines.line(name)));
+    return names.size > FEW_QUEUES ? this.#lines.inOrder() : this.#lines.walk(names);
   }
 
   /** Serves requests that stand in lines which `isUnder` names, while `goesOn`. */
@@ -409,6 +411,7 @@ export class LeaseRequests {
       const attempt = this.#attempt(waiter);
       if (attempt === 'served') for (const name of waiter.lines) unblocked.add(name);
       else if (attempt === 'empty' && waiter.impatient) waiter.answer(this.#nothing());
+      else if (attempt === 'empty' && waiters instanceof LineWalk && this.#isForAllAlike(waiter)) waiters.skipGroup();
       // Others do not wait for the names of queues to be matched.
       else if (attempt === 'blocked' && !isMatching(waiter)) for (const name of waiter.lines) blocked.add(name);
     }
@@ -500,7 +503,8 @@ export class LeaseRequests {
     const unblocked = new Set<string>();
     const followed = this.#patterns.isEmpty ? undefined : this.#patterns.following(name);
     const pattern = this.#patterns.isEmpty ? undefined : this.#patterns.get(name);
-    for (const waiter of this.#inLine(name, followed)) {
+    const walk = this.#inLine(name, followed);
+    for (const waiter of walk) {
       if (blocked?.has(waiter)) {
         if (followed !== undefined && waiter.patterns.length > 0) this.#holdUpWith(waiter, name);
         break;
@@ -526,7 +530,11 @@ export class LeaseRequests {
         for (const other of waiter.lines) unblocked.add(other);
       } else if (waiter.impatient) {
         waiter.answer(this.#nothing());
-      } else if (pattern && waiter.command.maxPid === undefined && !this.#lines.hasImpatient(name)) {
+      } else if (waiter.command.maxPid !== undefined || this.#hasImpatient(name, followed)) {
+        // Others may find tasks, or are answered.
+      } else if (waiter.accepts !== undefined) {
+        walk.skipGroup();
+      } else if (pattern) {
         // The others find nothing, either.
         break;
       }
@@ -563,19 +571,24 @@ export class LeaseRequests {
     return found;
   }
 
+  /** Whether others in the same lines that accept the same find nothing either, and wait on. */
+  #isForAllAlike({ accepts, command, lines }: LeaseWaiter): boolean {
+    return (
+      accepts !== undefined && command.maxPid === undefined && !lines.some((name) => this.#lines.hasImpatient(name))
+    );
+  }
+
   #hasImpatient(name: string, followed: Followed | undefined): boolean {
     if (this.#lines.hasImpatient(name)) return true;
     return followed?.patterns.some(({ key }) => this.#lines.hasImpatient(key)) ?? false;
   }
 
   /** Those who wait for a queue by its name or by a pattern, or those who wait for a pattern, in order of arrival. */
-  #inLine(name: string, followed: Followed | undefined): Iterable<LeaseWaiter> {
-    if (followed === undefined) return this.#lines.line(name);
+  #inLine(name: string, followed: Followed | undefined): LineWalk<LeaseWaiter> {
+    if (followed === undefined) return this.#lines.walk([name]);
     const { group } = followed.queue.ledger.name;
-    const lines = followed.patterns
-      .filter(({ key, mayLease }) => this.#lines.has(key) && mayLease?.(group) !== false)
-      .map(({ key }) => this.#lines.line(key));
-    return lines.length === 0 ? this.#lines.line(name) : inOrderOfArrival([this.#lines.line(name), ...lines]);
+    const patterns = followed.patterns.filter(({ mayLease }) => mayLease?.(group) !== false);
+    return this.#lines.walk([name, ...patterns.map(({ key }) => key)]);
   }
 
   /** Serves the requests with patterns, because queues may be served now that were not before. */
@@ -655,7 +668,7 @@ export class LeaseRequests {
       const [first] = selection.refills;
       // Count only refills that start now: this attempt may find one already running.
       if (!first.queue.refilling) waiter.refills++;
-      for (const { queue, wanted } of selection.refills) this.#startRefill(queue, wanted);
+      for (const { queue, wanted, inLanes } of selection.refills) this.#startRefill(queue, wanted, inLanes);
       // Reads end in about the order in which they start, so a request that waits for the last one is tried once for all.
       // But only the first queue is sure to be in memory when its own read ends, so later attempts wait for the first.
       const isMany = waiter.refills <= queues.length / REFILLS_AT_ONCE;
@@ -710,6 +723,7 @@ export class LeaseRequests {
         if (added === CANDIDATES || ++looked > MOST_LOOKED_AT) break;
         if (!queue.isOffering) pattern.ready.delete(queue);
         else if (named.has(queue) || candidates.mostOf.has(queue) || !isAllowed(mayLease, pattern, queue)) continue;
+        else if (!queue.offers(waiter.command.kinds)) continue;
         else if (this.#isOpen(queue, only, candidates)) {
           candidates.queues.push(queue);
           candidates.ids.set(queue.ledger.name, id);
@@ -807,8 +821,8 @@ export class LeaseRequests {
   }
 
   /** At its end it calls the listener's `read`. */
-  #startRefill(queue: Queue, wanted: number): void {
-    if (!queue.refilling) refill(this.#engineState, queue, wanted).catch(() => {});
+  #startRefill(queue: Queue, wanted: number, inLanes = false): void {
+    if (!queue.refilling) refill(this.#engineState, queue, wanted, inLanes).catch(() => {});
   }
 
   /** At its end it calls the listener's `read`. */
@@ -892,24 +906,5 @@ function endTurns({ ready }: FollowedPattern, picks: readonly { readonly queue: 
   for (const { queue } of picks) {
     if (!ready.delete(queue)) continue;
     if (queue.ledger.available > 0) ready.add(queue);
-  }
-}
-
-/** Merges lines, of which each is in order of arrival. Waiters that leave during the iteration are skipped. */
-function* inOrderOfArrival(lines: readonly Iterable<LeaseWaiter>[]): Generator<LeaseWaiter> {
-  const heads = lines.map((line) => {
-    const iterator = line[Symbol.iterator]();
-    return { iterator, next: iterator.next() };
-  });
-  for (;;) {
-    let first: (typeof heads)[number] | undefined;
-    for (const head of heads) {
-      if (head.next.done) continue;
-      if (first === undefined || first.next.done || head.next.value.arrival < first.next.value.arrival) first = head;
-    }
-    if (first === undefined || first.next.done) return;
-    const waiter = first.next.value;
-    first.next = first.iterator.next();
-    if (!waiter.isAnswered) yield waiter;
   }
 }

@@ -38,6 +38,8 @@ export class LeaseWaiter implements Waiting, Due {
   readonly queues: readonly QueueName[];
   /** In the order of the request. */
   readonly patterns: readonly WaiterPattern[];
+  /** What it accepts: see `Waiting`. */
+  readonly accepts: string | undefined;
   /** Full names of `queues`, in the same order, then the keys of the patterns. */
   readonly lines: readonly string[];
   /** Partitions of its queues. Empty without a cluster. */
@@ -80,6 +82,7 @@ export class LeaseWaiter implements Waiting, Due {
     this.arrivedAt = arrivedAt;
     this.arrival = arrival;
     this.patterns = patterns;
+    this.accepts = command.kinds?.key;
     this.signal = signal;
     this.partitions = partitions;
     const { queues } = command;

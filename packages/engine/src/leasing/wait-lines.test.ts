@@ -5,7 +5,14 @@ interface NamedWaiter extends Waiting {
   readonly name: string;
 }
 
-const waiter = (name: string, lines: readonly string[], impatient = false): NamedWaiter => ({ name, lines, impatient });
+let arrivals = 0;
+const waiter = (name: string, lines: readonly string[], impatient = false, accepts?: string): NamedWaiter => ({
+  name,
+  lines,
+  impatient,
+  accepts,
+  arrival: ++arrivals,
+});
 
 describe('wait lines', () => {
   let lines: WaitLines<NamedWaiter>;
@@ -58,5 +65,22 @@ describe('wait lines', () => {
       lines.leave(bob);
     }
     expect(visited).toEqual(['ann', 'cid']);
+  });
+
+  test('merge those that accept different tasks in order of arrival, and pass those that accept the same', () => {
+    const others = [waiter('dan', ['mail'], false, 'a'), waiter('eve', ['mail'], false, 'b')];
+    others.push(waiter('fay', ['mail'], false, 'a'), waiter('gil', ['mail']));
+    for (const each of others) lines.join(each);
+    expect(inLine('mail')).toEqual(['ann', 'bob', 'cid', 'dan', 'eve', 'fay', 'gil']);
+    const walk = lines.walk(['mail']);
+    const visited: string[] = [];
+    for (const each of walk) {
+      visited.push(each.name);
+      if (each.name === 'dan') walk.skipGroup();
+      if (each.name === 'eve') lines.leave(each);
+    }
+    expect(visited).toEqual(['ann', 'bob', 'cid', 'dan', 'eve', 'gil']);
+    for (const each of [ann, bob, cid, ...others]) lines.leave(each);
+    expect([lines.has('mail'), lines.size]).toEqual([false, 0]);
   });
 });

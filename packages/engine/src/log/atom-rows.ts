@@ -2,7 +2,7 @@ import type { ApplyAtom } from '../domain/atom.ts';
 import { ByteWriter } from '../domain/bytes.ts';
 import type { Instant, Key, Pid, QueueId } from '../domain/ids.ts';
 import { dueKey, lanePrefix, metaKeys, queueKey, queuePrefix, requestKey, taskKey } from '../domain/keys.ts';
-import { dueOf, isInHead, isLeased, limitKeyOf, type TaskState } from '../domain/task.ts';
+import { dueOf, isInHead, isLeased, laneOf, type TaskState } from '../domain/task.ts';
 import { writeTaskState } from '../domain/task-codec.ts';
 import { Family } from '../ports/store.ts';
 import type { WriteBatch } from '../ports/write-batch.ts';
@@ -12,7 +12,7 @@ const VERSION = 2;
 const EMPTY = new Uint8Array(0);
 /** In the index of due times: the task is available, and must start by then. */
 const STARTS = new Uint8Array(1);
-/** In the index by limit key: the task is leased. */
+/** In the index of lanes: the task is leased. */
 const LEASED = STARTS;
 const writer = new ByteWriter();
 
@@ -83,12 +83,13 @@ export function writeTaskRows(batch: WriteBatch, prefix: string, pid: Pid, { ear
   if (now) putState(batch, prefix, key, pid, now);
 }
 
-/** The place of a task in the index by limit key. Undefined: it has none. */
+/** The place of a task in the index of lanes. Undefined: it has none. */
 function laneKey(prefix: string, pid: Pid, state: TaskState): Key | undefined {
-  const key = limitKeyOf(state);
-  if (key === undefined) return undefined;
-  const tag = state.visibility.kind === 'available' ? 'available' : isLeased(state) ? 'leased' : undefined;
-  return tag && ((lanePrefix(prefix, tag, key) + pid) as Key);
+  const lane = laneOf(state);
+  if (lane === undefined) return undefined;
+  if (state.visibility.kind === 'available') return (lanePrefix(prefix, 'available', lane) + pid) as Key;
+  const counts = lane.limitKey !== '' && isLeased(state);
+  return counts ? ((lanePrefix(prefix, 'leased', lane) + pid) as Key) : undefined;
 }
 
 /** Until when a task is hidden. Undefined: it is available or removed. */

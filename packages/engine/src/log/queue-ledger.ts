@@ -2,7 +2,7 @@ import type { QueueName } from '@taskmaster/proto';
 import type { TaskChange } from '../domain/atom.ts';
 import { ByteReader, ByteWriter } from '../domain/bytes.ts';
 import type { Instant, Pid, QueueId, Ticket } from '../domain/ids.ts';
-import { dueOf, dueSince, endsBy, isLeased, isParked, limitKeyOf, type TaskState } from '../domain/task.ts';
+import { dueOf, dueSince, endsBy, isLeased, isParked, laneOf, type TaskState } from '../domain/task.ts';
 import { AgeHistogram } from './age-histogram.ts';
 
 /** From version 2 on, the age of a task counts from when it became due. */
@@ -15,6 +15,15 @@ export const FIRST_PID = '' as Pid;
 const FAR = Number.MAX_SAFE_INTEGER as Instant;
 
 const writer = new ByteWriter();
+
+/** How many tasks of a queue have one kind. */
+export interface KindCounts {
+  available: number;
+  leased: number;
+  delayed: number;
+}
+
+const NO_KINDS: readonly never[] = [];
 
 /**
  * The counts and bounds of a queue, known without reading its tasks. This is the paper's replay-safe counter (5.3): atoms are
@@ -39,9 +48,13 @@ export class QueueLedger {
   starting = 0;
   /** Number of the delayed tasks that are parked. Rows of earlier releases do not have it. */
   waiting = 0;
-  /** Number of its tasks with a limit key, and of those that are available. Rows of earlier releases do not have them. */
+  /**
+   * Number of its tasks with a limit key or a kind, and of those that are available. Rows of earlier releases do not have them.
+   */
   keyed = 0;
   keyedReady = 0;
+  /** Its tasks with kinds, by kind. Undefined: there are none. Rows of earlier releases do not have them. */
+  kinds: Map<string, KindCounts> | undefined;
   /**
    * Payload of its tasks, in bytes. Rows of earlier releases do not have it: their tasks do not count, and the sum does not fall
    * below zero when they go.
@@ -63,7 +76,7 @@ export class QueueLedger {
     this.name = name;
   }
 
-  /** Available tasks without a limit key: those in the head of the queue. */
+  /** Available tasks without a limit key and a kind: those in the head of the queue. */
   get plain(): number {
     return this.available - this.keyedReady;
   }
@@ -128,12 +141,24 @@ export class QueueLedger {
     if (state.history !== undefined) {
       if (endsBy(state) !== undefined) this.starting += by;
       if (isParked(state)) this.waiting += by;
-      if (limitKeyOf(state) !== undefined) {
+      const lane = laneOf(state);
+      if (lane !== undefined) {
         this.keyed += by;
         if (state.visibility.kind === 'available') this.keyedReady += by;
+        if (lane.kind) this.#countKind(lane.kind, state, by);
       }
     }
     this.bytes = Math.max(0, this.bytes + by * state.dataBytes);
+  }
+
+  #countKind(kind: string, state: TaskState, by: number): void {
+    this.kinds ??= new Map();
+    const counts = this.kinds.get(kind) ?? { available: 0, leased: 0, delayed: 0 };
+    this.kinds.set(kind, counts);
+    counts[state.visibility.kind === 'available' ? 'available' : isLeased(state) ? 'leased' : 'delayed'] += by;
+    if (counts.available + counts.leased + counts.delayed > 0) return;
+    this.kinds.delete(kind);
+    if (this.kinds.size === 0) this.kinds = undefined;
   }
 
   /** Encodes the queue's row as a view into a buffer that the next call reuses. */
@@ -157,6 +182,13 @@ export class QueueLedger {
     writer.number(this.waiting);
     writer.number(this.keyed);
     writer.number(this.keyedReady);
+    writer.number(this.kinds?.size ?? 0);
+    for (const [kind, { available, leased, delayed }] of this.kinds ?? NO_KINDS) {
+      writer.utf8(kind);
+      writer.number(available);
+      writer.number(leased);
+      writer.number(delayed);
+    }
     return writer.view();
   }
 
@@ -181,6 +213,10 @@ export class QueueLedger {
     ledger.waiting = from.atEnd ? 0 : from.number();
     ledger.keyed = from.atEnd ? 0 : from.number();
     ledger.keyedReady = from.atEnd ? 0 : from.number();
+    for (let left = from.atEnd ? 0 : from.number(); left > 0; left--) {
+      ledger.kinds ??= new Map();
+      ledger.kinds.set(from.utf8(), { available: from.number(), leased: from.number(), delayed: from.number() });
+    }
     return ledger;
   }
 }

@@ -1,6 +1,8 @@
+import { limits } from '@taskmaster/proto';
 import type { EnqueueItem } from '../domain/commands.ts';
 import { type GroupLimits, groupQuotas } from '../domain/group-limits.ts';
 import { Refusal } from '../domain/refusal.ts';
+import { kindOf } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { type PlannedChange, stateAfter, stateBefore } from '../planned-atom.ts';
 import type { GroupUsage } from '../queues/group-usage.ts';
@@ -33,19 +35,43 @@ export function objectionByLimits(
   view: View,
 ): Objection | undefined {
   const { draft, mark } = planned;
+  const tooManyKinds = objectionByKinds(planned);
+  if (tooManyKinds !== undefined) return tooManyKinds;
   const queues = queuesCreatedBy(command, planned);
   const ofNode = queues > 0 ? objectionByNode(engineState, countOf(draft.created), view) : undefined;
-  const limits = engineState.groupLimits(command.group);
-  if (ofNode !== undefined || limits === undefined) return ofNode;
+  const quotas = engineState.groupLimits(command.group);
+  if (ofNode !== undefined || quotas === undefined) return ofNode;
   const before = { ...usageBefore(draft, mark), queues: countOf(draft.created, mark.created) };
   const more = { ...usageOf(draft.changes.slice(mark.changes)), queues };
   const used = engineState.table.usageOf(command.group);
-  const refusal = refusalByQuota(used, command.group, limits, before, more);
+  const refusal = refusalByQuota(used, command.group, quotas, before, more);
   const { lastAttempts } = engineState;
   const most = (used?.queues ?? 0) + before.queues + queues + lastAttempts.targetCount(command.group);
-  const isNear = queues > 0 && limits.queues !== undefined && most > limits.queues;
+  const isNear = queues > 0 && quotas.queues !== undefined && most > quotas.queues;
   if (refusal === undefined && !isNear) return undefined;
   return endFirst(lastAttempts.dueIn(command.group, view.now), view) ?? refusal;
+}
+
+/** To an update whose new tasks have kinds that their queue has not, and has no room for. Dead letters come in any case. */
+function objectionByKinds({ draft, mark }: PlannedUpdate): Refusal | undefined {
+  let checked: Set<Queue> | undefined;
+  for (let at = mark.changes; at < draft.changes.length; at++) {
+    const planned = draft.changes[at];
+    if (planned?.change.kind !== 'enqueue' || planned.change.after.history?.origin !== undefined) continue;
+    const { queue, change } = planned;
+    const kind = kindOf(change.after);
+    if (kind === undefined || queue.ledger.kinds?.has(kind) || checked?.has(queue)) continue;
+    checked ??= new Set();
+    checked.add(queue);
+    const kinds = new Set(queue.ledger.kinds?.keys());
+    for (const other of draft.changes) {
+      const after = other.queue === queue ? stateAfter(other.change) : undefined;
+      const added = after && kindOf(after);
+      if (added !== undefined) kinds.add(added);
+    }
+    if (kinds.size > limits.queueKinds) return tooManyKinds(queue);
+  }
+  return undefined;
 }
 
 /** That of the node, to an update whose draft creates `created` queues. */
@@ -111,18 +137,27 @@ function usageOf(changes: readonly PlannedChange[]): { tasks: number; bytes: num
 function refusalByQuota(
   used: GroupUsage | undefined,
   group: string,
-  limits: GroupLimits,
+  quotas: GroupLimits,
   before: GroupUsage,
   more: GroupUsage,
 ): Refusal | undefined {
   for (const quota of groupQuotas) {
-    const limit = limits[quota];
+    const limit = quotas[quota];
     if (limit === undefined || more[quota] <= 0) continue;
     const now = (used?.[quota] ?? 0) + before[quota];
     if (now + more[quota] > limit) return beyondQuota(group, quota, limit, now);
   }
   return undefined;
 }
+
+const tooManyKinds = ({ fullName }: Queue): Refusal =>
+  new Refusal(
+    'TOO_MANY_ITEMS',
+    `the tasks of the queue ${fullName} have ${limits.queueKinds} kinds: no other may come`,
+    {
+      metadata: { queue: fullName, limit: String(limits.queueKinds) },
+    },
+  );
 
 const tooManyQueues = (limit: number): Refusal =>
   new Refusal('TOO_MANY_QUEUES', `this node holds ${limit} queues or more: delete some, or use existing ones`, {

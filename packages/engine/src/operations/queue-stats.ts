@@ -1,4 +1,4 @@
-import { formatQueueName, limits, type QueueName } from '@taskmaster/proto';
+import { formatQueueName, type KindStats, limits, type QueueKinds, type QueueName } from '@taskmaster/proto';
 import type {
   ListCommand,
   QueueFilter,
@@ -10,9 +10,11 @@ import type {
   StatsReport,
 } from '../domain/commands.ts';
 import type { Instant } from '../domain/ids.ts';
+import { KindFilter } from '../domain/kind-filter.ts';
 import type { LimitUse } from '../domain/queue-limits.ts';
 import { isOver } from '../domain/queue-pauses.ts';
 import type { EngineState } from '../engine-state.ts';
+import type { KindCounts } from '../log/queue-ledger.ts';
 import type { Queue } from '../queues/queue.ts';
 import type { QueuesLimit } from '../records/limit-table.ts';
 import { dueFor, dueUnder, mayBeDue, showAllDue } from './expire.ts';
@@ -172,8 +174,33 @@ function statsOf(queue: Queue, now: Instant): QueueStats {
     oldestAgeMs: ledger.oldest === undefined ? 0 : Math.max(0, now - ledger.oldest),
     pause,
     heldBy: pause === undefined ? heldBy(queue) : undefined,
+    kinds: ledger.kinds && kindsOf(queue, ledger.kinds, now),
     operations: rates?.operations ?? NO_OPERATIONS,
   };
+}
+
+function kindsOf(queue: Queue, counts: ReadonlyMap<string, KindCounts>, now: Instant): QueueKinds {
+  const all = Array.from(counts, ([kind, ofKind]): KindStats => {
+    const { available, leased, delayed } = ofKind;
+    return { kind, available, leased, delayed, unclaimedSinceUnixMs: unclaimedSince(queue, kind, ofKind, now) };
+  });
+  all.sort(
+    (a, b) =>
+      Number(b.unclaimedSinceUnixMs !== undefined) - Number(a.unclaimedSinceUnixMs !== undefined) ||
+      sizeOf(b) - sizeOf(a) ||
+      (a.kind < b.kind ? -1 : 1),
+  );
+  let unclaimed = 0;
+  for (const { available, unclaimedSinceUnixMs } of all) if (unclaimedSinceUnixMs !== undefined) unclaimed += available;
+  return { unclaimed, count: all.length, most: all.slice(0, limits.shownKinds) };
+}
+
+const sizeOf = ({ available, leased, delayed }: KindStats): number => available + leased + delayed;
+
+/** Nobody can claim tasks that a pause or a limit holds back. */
+function unclaimedSince(queue: Queue, kind: string, counts: KindCounts, now: Instant): Instant | undefined {
+  const since = queue.claims?.unclaimedSince(kind, counts, now);
+  return since !== undefined && queue.offers(new KindFilter([kind])) ? since : undefined;
 }
 
 /**

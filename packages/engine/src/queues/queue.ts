@@ -2,9 +2,10 @@ import { formatQueueName, isReservedName, type QueueName, reservedQueues } from 
 import type { TaskChange } from '../domain/atom.ts';
 import type { Instant, PartitionId, Pid, Ticket } from '../domain/ids.ts';
 import { pidAfter, queuePrefix } from '../domain/keys.ts';
+import type { KindFilter } from '../domain/kind-filter.ts';
 import type { PauseRecord } from '../domain/queue-pauses.ts';
 import { DEFAULT_SETTINGS, type QueueSettings } from '../domain/queue-settings.ts';
-import { isInHead, type TaskState } from '../domain/task.ts';
+import { isInHead, kindOf, type TaskState } from '../domain/task.ts';
 import type { BehindRows } from '../log/atom-rows.ts';
 import type { QueueLedger } from '../log/queue-ledger.ts';
 import { type ChangedQueue, type PendingChange, QueueChanges } from '../pending/queue-changes.ts';
@@ -12,6 +13,7 @@ import type { CachedTask } from './cache/places.ts';
 import { QueueCache } from './cache/queue-cache.ts';
 import type { CacheOwner } from './cache/task-cache.ts';
 import type { GroupUsage } from './group-usage.ts';
+import { KindClaims } from './kind-claims.ts';
 import { KeyBacklogs } from './lanes/key-backlogs.ts';
 import { Lanes, type LaneTask } from './lanes/lanes.ts';
 import type { LeaseLimit } from './lease-limit.ts';
@@ -77,7 +79,9 @@ export class Queue implements CacheOwner, ChangedQueue {
   #lanes: Lanes | undefined;
   /** Set while its settings cap the tasks of a key, and an update has asked for their number. */
   keyBacklogs: KeyBacklogs | undefined;
-  /** Called when tasks with limit keys may be leased that might not before. */
+  /** Who has asked for which kinds. Undefined: its tasks have none. */
+  claims: KindClaims | undefined;
+  /** Called when tasks in lanes may be leased that might not before. */
   onOpened: ((queue: Queue) => void) | undefined;
 
   constructor(partition: PartitionId, ledger: QueueLedger, settings = DEFAULT_SETTINGS, pause?: PauseRecord) {
@@ -102,13 +106,21 @@ export class Queue implements CacheOwner, ChangedQueue {
     return available > keyedReady || this.lanes?.isOpen === true;
   }
 
-  /** Its tasks with limit keys. Undefined: it has none. */
+  /** Whether requests that accept these kinds may lease tasks of it now. */
+  offers(kinds: KindFilter | undefined): boolean {
+    if (!this.isOffering) return false;
+    const { available, keyedReady } = this.ledger;
+    if (kinds === undefined || (kinds.acceptsNone && available > keyedReady)) return true;
+    return keyedReady > 0 && this.lanes?.offers(kinds) === true;
+  }
+
+  /** Its tasks with limit keys or kinds. Undefined: it has none. */
   get lanes(): Lanes | undefined {
     if (this.#lanes === undefined && this.ledger.keyed > 0) this.#lanes = new Lanes(this, false, NO_INSTANT);
     return this.#lanes;
   }
 
-  /** The queue whose tasks with limit keys must be read first: this one, or another one with a common limit. */
+  /** The queue whose tasks in lanes must be read first: this one, or another one with a common limit. */
   get lanesToRead(): Queue {
     if (this.#lanes?.isLoaded !== true) return this;
     for (const { keys } of this.#limits ?? NONE) for (const queue of keys?.unknown ?? NONE) return queue;
@@ -245,6 +257,7 @@ export class Queue implements CacheOwner, ChangedQueue {
     if (this.#limits !== undefined) for (const limit of this.#limits) limit.note(this);
     if (keyed > 0 || this.ledger.keyed > 0 || this.#lanes !== undefined) this.#noteKeyed(change, keyed, at);
     this.keyBacklogs?.note(change);
+    if (this.ledger.kinds !== undefined || this.claims !== undefined) this.#noteKinds(change, at);
     const after = change.kind === 'dequeue' ? undefined : change.after;
     const data = change.kind === 'dequeue' ? undefined : (change.data ?? known?.data);
     const task = after && { state: after, data };
@@ -267,7 +280,17 @@ export class Queue implements CacheOwner, ChangedQueue {
     return pending;
   }
 
-  /** `before`: how many tasks with limit keys there were. */
+  #noteKinds(change: TaskChange, at: Instant): void {
+    const { kinds } = this.ledger;
+    this.claims = kinds && (this.claims ?? new KindClaims(at));
+    const kind = kindOf(change.kind === 'dequeue' ? change.before : change.after);
+    if (kind === undefined) return;
+    const counts = kinds?.get(kind);
+    if (counts === undefined) this.claims?.ended(kind);
+    else if (counts.available === 1) this.claims?.began(kind, at);
+  }
+
+  /** `before`: how many tasks there were in lanes. */
   #noteKeyed(change: TaskChange, before: number, at: Instant): void {
     this.#lanes ??= new Lanes(this, before === 0, at);
     this.#lanes.note(change, at);

@@ -108,8 +108,8 @@ function writeEnqueue({
 
 /** Writes only what is given, so that a request has the same checksum in builds that know more fields. */
 function writeGiven(given: TaskGiven): void {
-  for (const [name, value] of Object.entries<string | number>({ ...given })) {
-    if (value === 0 || value === '') continue;
+  for (const [name, value] of Object.entries<string | number | undefined>({ ...given })) {
+    if (value === 0 || value === '' || value === undefined) continue;
     writer.utf8(name === 'timeLimitMs' ? 'time limit' : name);
     if (typeof value === 'number') writer.number(value);
     else writer.utf8(value);

@@ -109,7 +109,13 @@ const links: fc.Arbitrary<TaskLinks> = fc
 const histories: fc.Arbitrary<TaskHistory> = fc.record({
   key: fc.option(texts, { nil: undefined }),
   given: fc.option(
-    fc.record({ timeLimitMs: fc.maxSafeNat(), limitKey: fc.constantFrom('', 'acme', 'é') }).map(givenIn),
+    fc
+      .record({
+        timeLimitMs: fc.maxSafeNat(),
+        limitKey: fc.constantFrom('', 'acme', 'é'),
+        kind: fc.constantFrom(undefined, 'resize@2', 'é'),
+      })
+      .map(givenIn),
     { nil: undefined },
   ),
   startBy: fc.option(instants, { nil: undefined }),

@@ -14,8 +14,9 @@ import type {
 } from '../domain/commands.ts';
 import { EventFilter, type EventPage, parsePosition } from '../domain/events.ts';
 import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
+import { KindFilter } from '../domain/kind-filter.ts';
 import type { Refusal } from '../domain/refusal.ts';
-import { NO_LINKS, type OnFailure, type RetryPolicy, type TaskLinks } from '../domain/task.ts';
+import { givenIn, NO_LINKS, type OnFailure, type RetryPolicy, type TaskLinks } from '../domain/task.ts';
 import type { Engine } from '../engine.ts';
 import { type EngineDeps, openEngine } from '../open-engine.ts';
 import { Family, type Store } from '../ports/store.ts';
@@ -73,6 +74,7 @@ export interface EnqueueSpec extends ItemSpec {
   readonly runAt?: number;
   readonly timeLimit?: number;
   readonly limitKey?: string;
+  readonly kind?: string;
   readonly startBy?: number | undefined;
   readonly startWithin?: number | undefined;
   /** For how many signals it waits, or its whole wait. */
@@ -146,6 +148,8 @@ export interface LeaseSpec extends CallContext {
   readonly worker?: string;
   readonly starts?: LeaseCommand['starts'];
   readonly includeSignals?: boolean;
+  /** Patterns of kinds. */
+  readonly kinds?: readonly string[];
   readonly patterns?: readonly PatternSpec[];
 }
 
@@ -374,6 +378,7 @@ export function leaseCommand(queues: string | readonly string[], spec: LeaseSpec
     worker: spec.worker ?? 'worker',
     workerAddress: '127.0.0.1:1',
     maxBytes: spec.maxBytes ?? 1e9,
+    kinds: spec.kinds && new KindFilter(spec.kinds),
     starts: spec.starts,
     includeSignals: spec.includeSignals,
   };
@@ -397,8 +402,9 @@ export function updateCommand(spec: UpdateSpec): UpdateCommand {
         topic,
         pid,
         key,
-        timeLimit,
-        limitKey,
+        timeLimit = 0,
+        limitKey = '',
+        kind,
         data,
         headerBytes,
         mode,
@@ -414,10 +420,7 @@ export function updateCommand(spec: UpdateSpec): UpdateCommand {
         data: Buffer.from(data ?? ''),
         headerBytes: headerBytes ?? 0,
         key,
-        given:
-          timeLimit === undefined && limitKey === undefined
-            ? undefined
-            : { timeLimitMs: timeLimit ?? 0, limitKey: limitKey ?? '' },
+        given: givenIn({ timeLimitMs: timeLimit, limitKey, kind }),
         start: startOf(rest),
         waitFor: waitForOf(rest),
         links: linksOf(queue, rest),

@@ -85,6 +85,16 @@ describe('metrics of queues', () => {
     ]);
   });
 
+  test('count the tasks that nobody can run, but for those of dead letters among the rest', async () => {
+    const kinds = { unclaimed: 2, count: 1, most: [] };
+    const unclaimed = ['b', 'c', 'c.dead'].map((name, at) => ({ ...stats(name, 50 - at), kinds }));
+    const figures = await new QueueMetrics(1).read(await engineWith([...unclaimed, stats('a', 1)]));
+    expect(figures.map(({ queue, unclaimed }) => [queue, unclaimed])).toEqual([
+      ['b', 2],
+      [OTHER, 2],
+    ]);
+  });
+
   test('leave the label of the rest to the rest', async () => {
     const figures = await new QueueMetrics(5).read(await engineWith([stats(OTHER, 9), stats('a', 1)]));
     expect(figures.map(({ queue, available }) => [queue, available])).toEqual([

@@ -318,6 +318,16 @@ export class NodeMetrics {
         for (const { queue, heldBack } of figures) gauge.labels(queue).set(heldBack);
       },
     );
+    this.#rpcs.gauge(
+      'unclaimed_tasks',
+      'Available tasks of a queue whose kinds no lease request has accepted for five minutes.',
+      ['queue'],
+      async (gauge) => {
+        const figures = await read();
+        gauge.reset();
+        for (const { queue, unclaimed } of figures) gauge.labels(queue).set(unclaimed);
+      },
+    );
     for (const [name, help, of] of queueCounters) {
       this.#rpcs.labelledCounter(`queue_${name}_total`, help, ['queue'], async () =>
         (await read()).flatMap(({ queue, operations }) =>

@@ -20,6 +20,8 @@ export interface QueueFigures {
   readonly paused: number;
   /** Available tasks that limits hold back. */
   readonly heldBack: number;
+  /** Available tasks of kinds that nobody here can run. */
+  readonly unclaimed: number;
   /** Undefined for `OTHER`: as queues get or lose their own series, a sum would fall, and Prometheus would see a restart. */
   readonly operations: QueueOperations | undefined;
 }
@@ -102,11 +104,14 @@ function figuresOf({
   oldestAgeMs,
   pause,
   heldBy,
+  kinds,
   operations,
 }: QueueStats): QueueFigures {
   const paused = pause === undefined ? 0 : 1;
   const heldBack = heldBy === undefined ? 0 : available;
-  return { queue: formatQueueName(queue), available, leased, delayed, oldestAgeMs, paused, heldBack, operations };
+  const unclaimed = kinds?.unclaimed ?? 0;
+  const counts = { available, leased, delayed, oldestAgeMs, paused, heldBack, unclaimed, operations };
+  return { queue: formatQueueName(queue), ...counts };
 }
 
 interface Compared extends Comparable {
@@ -124,9 +129,8 @@ function comparedOf(stats: QueueStats): Compared {
   };
 }
 
-/** Alerts on old tasks exclude dead-letter queues by name. In a sum they have no name, so their ages are left out here. */
-const ageInSum = ({ queue, oldestAgeMs }: QueueFigures): number =>
-  queue !== OTHER && queue.endsWith(DEAD_LETTER_SUFFIX) ? 0 : oldestAgeMs;
+/** Alerts exclude dead-letter queues by name. In a sum they have no name, so what alerts look at is left out here. */
+const isDead = ({ queue }: QueueFigures): boolean => queue !== OTHER && queue.endsWith(DEAD_LETTER_SUFFIX);
 
 function together(sum: QueueFigures | undefined, more: QueueFigures): QueueFigures {
   return {
@@ -134,9 +138,10 @@ function together(sum: QueueFigures | undefined, more: QueueFigures): QueueFigur
     available: (sum?.available ?? 0) + more.available,
     leased: (sum?.leased ?? 0) + more.leased,
     delayed: (sum?.delayed ?? 0) + more.delayed,
-    oldestAgeMs: Math.max(sum?.oldestAgeMs ?? 0, ageInSum(more)),
+    oldestAgeMs: Math.max(sum?.oldestAgeMs ?? 0, isDead(more) ? 0 : more.oldestAgeMs),
     paused: (sum?.paused ?? 0) + more.paused,
     heldBack: (sum?.heldBack ?? 0) + more.heldBack,
+    unclaimed: (sum?.unclaimed ?? 0) + (isDead(more) ? 0 : more.unclaimed),
     operations: undefined,
   };
 }

@@ -1,6 +1,7 @@
 import {
   escapeControls,
   limits,
+  type QueueKinds,
   type QueueLimit,
   type QueuePause,
   type QueueStats,
@@ -157,7 +158,11 @@ function row(stats: QueueStats): Html {
   const cells = columns.map(({ value, show }) => {
     return html`<td${value(stats) === 0 ? html` class="zero"` : undefined}>${show(stats)}</td>`;
   });
-  const note = stats.pause ? pauseNote(stats.pause) : stats.heldBy && limitNote(stats.heldBy);
+  const note = stats.pause
+    ? pauseNote(stats.pause)
+    : stats.heldBy
+      ? limitNote(stats.heldBy)
+      : unclaimedNote(stats.kinds);
   return html`<tr>${nameCell(stats.queue, note)}${cells}</tr>
 `;
 }
@@ -176,6 +181,14 @@ function limitNote({ queues, leased, maxLeased, rate, usedUpSinceUnixMs, keys, h
   const held = keys === '' ? [] : [`first ${heldKeys.map(({ key }) => key).join(', ')}`];
   const limited = keys === '' ? queues : `each ${keys} of ${queues}`;
   return noteOf(`held back since ${since} by the limit of ${limited}: ${[...slots, ...tokens, ...held].join(', ')}`);
+}
+
+function unclaimedNote(kinds: QueueKinds | undefined): Html | undefined {
+  if (kinds === undefined || kinds.unclaimed === 0) return undefined;
+  const texts = kinds.most.flatMap(({ kind, available, unclaimedSinceUnixMs: since }) =>
+    since === undefined ? [] : [`${available} of ${kind} since ${new Date(since).toISOString()}`],
+  );
+  return noteOf(`no worker asks for ${formatCount(kinds.unclaimed)} tasks: ${texts.join(', ')}`);
 }
 
 const noteOf = (text: string): Html => html`<br><small class="warn"><bdi>${escapeControls(text)}</bdi></small>`;

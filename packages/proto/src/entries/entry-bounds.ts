@@ -23,6 +23,8 @@ const partsOf: CountedFields = { 6: 'each' };
 const queues: CountedFields = { 1: 'each' };
 /** Its patterns. */
 const patterns: CountedFields = { 10: 'each' };
+/** The patterns of kinds of a LeaseTasksRequest. */
+const kinds: CountedFields = { 14: { 1: 'each' } };
 
 /** The tasks of a WaitForTasksRequest. */
 const awaited: CountedFields = { 1: 'each' };
@@ -34,6 +36,7 @@ const headers: EntryBound = { field: 'headers', counted: headersOf, most: MOST_H
 const parts: EntryBound = { field: 'parts', counted: partsOf, most: limits.updateItems };
 const lease: EntryBound = { field: 'queues', counted: queues, most: limits.leaseQueues };
 const leasePatterns: EntryBound = { field: 'patterns', counted: patterns, most: limits.leasePatterns };
+const leaseKinds: EntryBound = { field: 'kinds.patterns', counted: kinds, most: limits.leaseKinds };
 const batchRequests: EntryBound = { field: 'requests', counted: { 1: 'each' }, most: limits.batchRequests };
 const batchItems: EntryBound = { field: 'requests', counted: { 1: items }, most: limits.batchItems };
 const batchParts: EntryBound = { field: 'requests', counted: { 1: partsOf }, most: limits.batchItems };
@@ -48,10 +51,15 @@ const batchPatterns: EntryBound = {
   counted: { 1: patterns },
   most: limits.batchRequests * limits.leasePatterns,
 };
+const batchKinds: EntryBound = {
+  field: 'requests',
+  counted: { 1: kinds },
+  most: limits.batchRequests * limits.leaseKinds,
+};
 const calls: EntryBound = { field: 'calls', counted: { 1: 'each' }, most: limits.streamCalls };
 const callItems: EntryBound = {
   field: 'calls',
-  counted: { 1: { 2: items, 3: { ...queues, ...patterns }, 5: awaited } },
+  counted: { 1: { 2: items, 3: { ...queues, ...patterns, ...kinds }, 5: awaited } },
   most: limits.streamItems,
 };
 const callHeaders: EntryBound = { field: 'headers', counted: { 1: { 2: headersOf } }, most: MOST_HEADERS };
@@ -59,9 +67,9 @@ const callParts: EntryBound = { field: 'calls', counted: { 1: { 2: partsOf } }, 
 
 export const entryBounds = {
   update: [update, parts, headers],
-  lease: [lease, leasePatterns],
+  lease: [lease, leasePatterns, leaseKinds],
   batchUpdate: [batchRequests, batchItems, batchParts, batchHeaders],
-  batchLease: [batchRequests, batchQueues, batchPatterns],
+  batchLease: [batchRequests, batchQueues, batchPatterns, batchKinds],
   settings: [{ field: 'settings.fair_turns.weights', counted: { 2: { 11: { 1: 'each' } } }, most: limits.weights }],
   stats: [{ field: 'queues', counted: { 1: 'each' }, most: limits.listQueues }],
   get: [{ field: 'pids', counted: { 2: 'each', 4: 'each' }, most: limits.peekTasks }],

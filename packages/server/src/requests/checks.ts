@@ -72,18 +72,35 @@ export function taskGiven(message: TaskGiven, place: Place): TaskGiven | undefin
   return {
     timeLimitMs: timeLimit(given.timeLimitMs, fieldOf(place, 'time_limit_ms')),
     limitKey: limitKey(given.limitKey, fieldOf(place, 'limit_key')),
+    kind: given.kind && kind(given.kind, fieldOf(place, 'kind')),
   };
 }
 
 /** Checks a limit key, or a pattern of such keys. Empty: none. */
-export function limitKey(key: string, place: Place): string {
-  if (!key.isWellFormed() || key.includes('\uFFFD')) refuse('INVALID_ARGUMENT', place, 'is not valid UTF-8');
-  const bytes = Buffer.byteLength(key);
-  if (bytes <= limits.limitKeyBytes) return key;
-  return refuse('INVALID_ARGUMENT', place, `has ${bytes} bytes: at most ${limits.limitKeyBytes}`, {
-    value: bytes,
-    max: limits.limitKeyBytes,
-  });
+export const limitKey = (key: string, place: Place): string => shortText(key, place, limits.limitKeyBytes);
+
+/** Checks a text that must stay the same when it is decoded. */
+function shortText(text: string, place: Place, max: number): string {
+  if (!text.isWellFormed() || text.includes('\uFFFD')) refuse('INVALID_ARGUMENT', place, 'is not valid UTF-8');
+  const bytes = Buffer.byteLength(text);
+  if (bytes <= max) return text;
+  return refuse('INVALID_ARGUMENT', place, `has ${bytes} bytes: at most ${max}`, { value: bytes, max });
+}
+
+const KIND = /^[^\s\p{Cc}*@]+(@[^\s\p{Cc}*@]+)?$/u;
+
+/** Checks the kind of a task. */
+function kind(text: string, place: Place): string {
+  if (KIND.test(shortText(text, place, limits.kindBytes))) return text;
+  const rule = 'a name, or a name, @ and a version, without white space, control characters, * and another @';
+  return refuse('INVALID_ARGUMENT', place, `is ${excerpt(text)}: ${rule}`, { value: excerpt(text) });
+}
+
+/** Checks a pattern of kinds. The empty one stands for tasks without a kind. */
+export function kindPattern(pattern: string, place: Place): string {
+  if (pattern === '' || KIND.test(shortText(pattern, place, limits.kindBytes).replaceAll('*', 'x'))) return pattern;
+  const rule = 'a kind, in which * stands for any number of characters';
+  return refuse('INVALID_ARGUMENT', place, `is ${excerpt(pattern)}: ${rule}`, { value: excerpt(pattern) });
 }
 
 const fieldOf = (place: Place, name: string): Place => ({ ...place, field: place.field + name });

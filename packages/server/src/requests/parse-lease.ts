@@ -1,8 +1,18 @@
-import type { LeaseCommand, LeasePattern } from '@taskmaster/engine/domain';
-import { type LeaseStarts, type LeaseTasksRequest, limits, type QueueName } from '@taskmaster/proto';
-import { countAtMost, duration, leaseTime, pidOrNone, refuse, textAtMost, wholeNumber } from './checks.ts';
+import { KindFilter, type LeaseCommand, type LeasePattern } from '@taskmaster/engine/domain';
+import {
+  type LeaseKinds,
+  type LeaseStarts,
+  type LeaseTasksRequest,
+  limits,
+  Memo,
+  type QueueName,
+} from '@taskmaster/proto';
+import { countAtMost, duration, kindPattern, leaseTime, pidOrNone, refuse, textAtMost, wholeNumber } from './checks.ts';
 import { keptRegex } from './kept-regex.ts';
 import { groupName, queueName } from './queue-names.ts';
+
+/** Filters of kinds that are kept. One takes some kilobytes. */
+const MOST_FILTERS = 1_000;
 
 /** Throws a `Refusal` unless the engine can take the lease as it is. */
 export function parseLease(request: LeaseTasksRequest, workerAddress: string): LeaseCommand {
@@ -21,9 +31,26 @@ export function parseLease(request: LeaseTasksRequest, workerAddress: string): L
     worker: textAtMost(request.workerLabel, { field: 'worker_label' }, limits.workerLabelBytes),
     workerAddress,
     maxBytes: maxBytes === 0 ? limits.replyDataBytes : maxBytes,
+    kinds: request.kinds && parseKinds(request.kinds),
     starts: request.starts && parseStarts(request.starts),
     includeSignals: request.includeSignals,
   };
+}
+
+/** Filters by their patterns: workers send theirs with every request. */
+const knownFilters = new Memo<string, KindFilter>(MOST_FILTERS);
+
+function parseKinds({ patterns }: LeaseKinds): KindFilter {
+  if (patterns.length === 0) refuse('EMPTY_REQUEST', { field: 'kinds.patterns' }, 'is empty: name at least one kind');
+  countAtMost(patterns.length, { field: 'kinds.patterns' }, limits.leaseKinds);
+  // No valid pattern has a line break.
+  const text = patterns.join('\n');
+  const known = knownFilters.get(text);
+  if (known !== undefined) return known;
+  for (const [index, pattern] of patterns.entries()) {
+    kindPattern(pattern, { list: 'kinds.patterns', index, field: '' });
+  }
+  return knownFilters.remember(text, new KindFilter(patterns));
 }
 
 function parseStarts({ now, together }: LeaseStarts): LeaseCommand['starts'] {

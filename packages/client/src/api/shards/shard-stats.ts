@@ -1,4 +1,4 @@
-import type { QueueStats } from '@taskmaster/proto';
+import type { KindStats, QueueKinds, QueueStats } from '@taskmaster/proto';
 import { shardIn } from '../../tasks/shard-names.ts';
 
 /**
@@ -12,7 +12,7 @@ export interface ShardedQueueStats extends QueueStats {
 
 /** Adds the statistics of the shards of one queue. */
 export function addShards(name: string, shards: readonly QueueStats[]): ShardedQueueStats {
-  const sum = (field: Exclude<keyof QueueStats, 'queue' | 'pause' | 'heldBy'>): number =>
+  const sum = (field: Exclude<keyof QueueStats, 'queue' | 'pause' | 'heldBy' | 'kinds'>): number =>
     shards.reduce((total, stats) => total + stats[field], 0);
   const completed = sum('completed');
   const leaseMs = shards.reduce((total, stats) => total + stats.meanLeaseMs * stats.completed, 0);
@@ -30,7 +30,31 @@ export function addShards(name: string, shards: readonly QueueStats[]): ShardedQ
     oldestAgeMs: Math.max(0, ...shards.map(({ oldestAgeMs }) => oldestAgeMs)),
     pause: shards.find(({ pause }) => pause !== undefined)?.pause,
     heldBy: shards.find(({ heldBy }) => heldBy !== undefined)?.heldBy,
+    kinds: addKinds(shards.flatMap(({ kinds }) => kinds ?? [])),
     shards,
+  };
+}
+
+/** Sums by kind. A kind is unclaimed since it was in the first shard in which it is. */
+function addKinds(ofShards: readonly QueueKinds[]): QueueKinds | undefined {
+  const [first, ...others] = ofShards;
+  if (first === undefined || others.length === 0) return first;
+  const most = new Map<string, KindStats>();
+  for (const stats of ofShards.flatMap((kinds) => kinds.most)) {
+    const sum = most.get(stats.kind);
+    const since = [sum?.unclaimedSinceUnixMs, stats.unclaimedSinceUnixMs].filter((at) => at !== undefined);
+    most.set(stats.kind, {
+      kind: stats.kind,
+      available: (sum?.available ?? 0) + stats.available,
+      leased: (sum?.leased ?? 0) + stats.leased,
+      delayed: (sum?.delayed ?? 0) + stats.delayed,
+      unclaimedSinceUnixMs: since.length === 0 ? undefined : Math.min(...since),
+    });
+  }
+  return {
+    unclaimed: ofShards.reduce((sum, { unclaimed }) => sum + unclaimed, 0),
+    count: Math.max(most.size, ...ofShards.map(({ count }) => count)),
+    most: [...most.values()],
   };
 }
 

@@ -31,19 +31,19 @@ export function prefetchSize(engineState: EngineState, queue: Queue, wanted: num
 
 /**
  * Extends the cached head of a queue beyond its first missing PID (the paper, 5.4.2). Concurrent calls for a queue share one
- * refill. The listener is called before the cache may evict the tasks.
+ * refill. The listener is called before the cache may evict the tasks. `inLanes`: only tasks in lanes are missing.
  */
-export function refill(engineState: EngineState, queue: Queue, wanted: number): Promise<void> {
-  queue.refilling ??= readHead(engineState, queue, prefetchSize(engineState, queue, wanted));
+export function refill(engineState: EngineState, queue: Queue, wanted: number, inLanes = false): Promise<void> {
+  queue.refilling ??= readHead(engineState, queue, prefetchSize(engineState, queue, wanted), inLanes);
   return queue.refilling;
 }
 
-async function readHead(engineState: EngineState, queue: Queue, tasks: number): Promise<void> {
+async function readHead(engineState: EngineState, queue: Queue, tasks: number, inLanes: boolean): Promise<void> {
   engineState.counts.refills++;
   const hold = queue.hold();
   try {
     if (queue.ledger.keyed > 0) await readLanes(engineState, queue);
-    const from = queue.warmCache.firstMissing;
+    const from = inLanes ? undefined : queue.warmCache.firstMissing;
     if (from !== undefined) {
       const { states, ended } = await readStates(engineState, queue, from, tasks);
       const head = withPending(queue, from, states, ended);

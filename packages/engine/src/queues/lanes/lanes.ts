@@ -1,22 +1,23 @@
 import { OrderedSet } from '@js-sdsl/ordered-set';
 import type { TaskChange } from '../../domain/atom.ts';
 import type { Instant, Pid } from '../../domain/ids.ts';
+import type { KindFilter } from '../../domain/kind-filter.ts';
 import type { FairTurns } from '../../domain/queue-settings.ts';
-import { isLeased, limitKeyOf, type TaskState } from '../../domain/task.ts';
+import { isLeased, type LaneName, laneOf, type TaskState } from '../../domain/task.ts';
 import type { Cached } from '../cache/task-cache.ts';
 import type { KeyUse, KeyUses, LimitedLane } from './key-uses.ts';
 
-/** Tasks of one key in memory, if there are many keys. The others are read when these have been leased. */
+/** Tasks of one lane in memory, if there are many lanes. The others are read when these have been leased. */
 const KEPT = 16;
-/** Tasks of all keys in memory, if there are few keys. */
+/** Tasks of all lanes in memory, if there are few lanes. */
 const KEPT_IN_ALL = 4096;
 /** Memory of a task in a lane: its PID and key, its state and its history, about. Measured on Node 24. */
 const TASK_BYTES = 500;
-/** Tasks of one key that a search of all keys keeps: there may be 100,000 keys. */
+/** Tasks of one lane that a search of all lanes keeps: there may be 100,000 keys. */
 export const KEPT_AT_LOAD = 2;
-/** A key with fewer tasks in memory gets more when a read is made anyway. */
+/** A lane with fewer tasks in memory gets more when a read is made anyway. */
 const SHORT = 4;
-/** Keys that one look for those to be read passes. */
+/** Lanes that one look for those to be read passes. */
 const MOST_LOOKED_AT = 1000;
 /** How long the first attempt of a key is expected to take, in ms: little, so that a new key is tried soon. */
 const FIRST_ATTEMPT_MS = 1;
@@ -48,11 +49,11 @@ export interface LanesOwner {
   /** The most specific ones first. */
   readonly limits: readonly KeyLimit[] | undefined;
   readonly settings: { readonly fair: FairTurns | undefined };
-  /** Available tasks without a key, in order: those in memory. */
+  /** Available tasks without a key and a kind, in order: those in memory. */
   plainHead(): Iterable<LaneTask>;
   /** From this PID on there may be others. Undefined: all are in memory. */
   readonly plainMissing: Pid | undefined;
-  /** Tasks with a key may be leased that might not before. */
+  /** Tasks in lanes may be leased that might not before. */
   opened(): void;
 }
 
@@ -71,24 +72,35 @@ interface Turn {
 const before = (a: Turn, b: Turn): number =>
   a.time - b.time || a.leased - b.leased || (a.pid === b.pid ? 0 : a.pid < b.pid ? -1 : 1);
 
+/** The names of lanes that stand for them in maps. No key has U+FFFD. */
+export const laneId = ({ limitKey, kind }: LaneName): string => (kind ? `\uFFFD${kind}\uFFFD${limitKey}` : limitKey);
+
 /**
- * The available tasks of one queue with one key, in order.
+ * The available tasks of one queue with one key and one kind, in order. The lane of a key without a kind also has what all tasks
+ * with this key have in common, whatever their kind.
  *
- *  N1  Every available task of the key with a PID below `firstMissing` is in `tasks`. Undefined: all are.
+ *  N1  Every available task of the lane with a PID below `firstMissing` is in `tasks`. Undefined: all are.
  */
-class Lane implements LimitedLane {
-  readonly key: string;
+class Lane implements LimitedLane, LaneName {
+  readonly limitKey: string;
+  /** Empty: none. */
+  readonly kind: string;
   readonly lanes: Lanes;
+  /** The lane with this key and without a kind. */
+  readonly ofKey: Lane;
+  /** Of the lane of a key: the others with this key. Undefined: there are none. */
+  kinds: Lane[] | undefined;
   tasks = NO_TASKS;
   firstMissing: Pid | undefined;
-  /** Number of its available tasks. Undefined: a search of all keys has not counted them. */
+  /** Number of its available tasks. Undefined: a search of all lanes has not counted them. */
   available: number | undefined = 0;
-  leased = 0;
-  /** Whether its limits count it as one with available tasks. */
-  countsAsWaiting = false;
-  uses: readonly (readonly [KeyUses, KeyUse])[] = NONE;
   /** Set while tasks of it may be leased: its place among those. */
   turn: Turn | undefined;
+  // From here on: only of the lane of a key.
+  leased = 0;
+  /** Whether the limits count the key as one with available tasks. */
+  countsAsWaiting = false;
+  uses: readonly (readonly [KeyUses, KeyUse])[] = NONE;
   /** Time spent on its tasks, divided by its weight, in ms. */
   time: number;
   /** Mean time of its attempts, in ms. Undefined: none has ended. */
@@ -98,9 +110,11 @@ class Lane implements LimitedLane {
   /** For how long its leased tasks have been leased, together. */
   #leasedMs = 0;
 
-  constructor(lanes: Lanes, key: string, now: number) {
+  constructor(lanes: Lanes, limitKey: string, now: number, kind = '', ofKey?: Lane) {
     this.lanes = lanes;
-    this.key = key;
+    this.limitKey = limitKey;
+    this.kind = kind;
+    this.ofKey = ofKey ?? this;
     this.time = lanes.time;
     this.#timedAt = now;
   }
@@ -109,6 +123,16 @@ class Lane implements LimitedLane {
   get isWaiting(): boolean {
     if (this.available !== undefined) return this.available > 0;
     return this.tasks.length > 0 || this.firstMissing !== undefined;
+  }
+
+  /** Whether there are available tasks with this key, or may be. */
+  get isKeyWaiting(): boolean {
+    return this.isWaiting || this.kinds?.some(({ isWaiting }) => isWaiting) === true;
+  }
+
+  /** Whether tasks with this key may be leased that are in lanes. */
+  get isKeyOpen(): boolean {
+    return this.turn !== undefined || this.kinds?.some(({ turn }) => turn !== undefined) === true;
   }
 
   changed(): void {
@@ -199,8 +223,10 @@ class Lane implements LimitedLane {
 const meanAfter = (meanMs: number | undefined, ms: number): number =>
   meanMs === undefined ? ms : meanMs + (ms - meanMs) / MEAN_OF;
 
+const order = (a: string, b: string): number => (a === b ? 0 : a < b ? -1 : 1);
+
 const compare = (a: Lane, b: Lane): number =>
-  (a.turn && b.turn ? before(a.turn, b.turn) : 0) || (a.key === b.key ? 0 : a.key < b.key ? -1 : 1);
+  (a.turn && b.turn ? before(a.turn, b.turn) : 0) || order(a.limitKey, b.limitKey) || order(a.kind, b.kind);
 
 /** A lane that a request leases from. */
 interface Serving {
@@ -211,11 +237,12 @@ interface Serving {
 }
 
 /**
- * The tasks of one queue with limit keys, by key. A queue has lanes as long as it has such tasks. Tasks whose key is used up wait
- * in their lanes, where nothing passes them: they are neither in the head of the queue nor read.
+ * The tasks of one queue with limit keys or kinds, by both. A queue has lanes as long as it has such tasks. Tasks whose key is
+ * used up, or whose kind a request does not accept, wait in their lanes, where nothing passes them: they are neither in the head
+ * of the queue nor read.
  *
  *  N2  `#open` holds the lanes with tasks of which a task may be leased, in order of their turns: without fair turns in the
- *      order of their first PIDs.
+ *      order of their first PIDs. Once a request has named kinds, `#ofKinds` holds them by kind, too.
  */
 export class Lanes implements Cached {
   /** How many tasks of all lanes are in memory. */
@@ -227,11 +254,13 @@ export class Lanes implements Cached {
   /** What the last look lacked to go on. */
   missing: Lane | 'lanes' | undefined;
   readonly #owner: LanesOwner;
+  /** By `laneId`. */
   readonly #lanes = new Map<string, Lane>();
   readonly #open = new OrderedSet<Lane>([], compare);
-  /** The other ones with tasks: a limit of their key is used up. Those that are held back for the longest time come first. */
+  #ofKinds: Map<string, OrderedSet<Lane>> | undefined;
+  /** Keys with tasks of which a limit is used up. Those that are held back for the longest time come first. */
   readonly #held = new Set<Lane>();
-  /** Tasks without a key. Only its time is used. */
+  /** Tasks without a key. It has no tasks itself: those without a kind are in the head of the queue. */
   readonly #plain: Lane;
   /** With fair turns: keys without tasks on which more time was spent than `time`. They have no advantage when they come back. */
   readonly #ahead = new Map<string, Pick<Lane, 'time' | 'meanMs'>>();
@@ -264,6 +293,7 @@ export class Lanes implements Cached {
     for (const lane of this.#held) {
       if (this.bytes <= target) return;
       lane.shed();
+      for (const other of lane.kinds ?? NONE) other.shed();
     }
     for (const at = this.#open.rBegin(), end = this.#open.rEnd(); !at.equals(end); at.next()) {
       if (this.bytes <= target) return;
@@ -271,7 +301,7 @@ export class Lanes implements Cached {
     }
   }
 
-  /** How many tasks of a key are in memory at most. */
+  /** How many tasks of a lane are in memory at most. */
   get kept(): number {
     return Math.max(KEPT, Math.floor(KEPT_IN_ALL / Math.max(1, this.#lanes.size)));
   }
@@ -281,7 +311,7 @@ export class Lanes implements Cached {
     return this.#owner.settings.fair !== undefined && this.#aheadUpTo > this.time;
   }
 
-  /** True if tasks with a key may be leased, or must be read first to know. */
+  /** True if tasks in lanes may be leased, or must be read first to know. */
   get isOpen(): boolean {
     return !this.isReady || !this.#open.empty();
   }
@@ -291,6 +321,12 @@ export class Lanes implements Cached {
     if (!this.isLoaded) return false;
     for (const { keys } of this.#owner.limits ?? NONE) if (keys !== undefined && keys.unknown.size > 0) return false;
     return true;
+  }
+
+  /** As `isOpen`, for tasks of these kinds. */
+  offers(kinds: KindFilter): boolean {
+    if (!this.isReady) return true;
+    return !kinds.among(this.#openByKind).next().done;
   }
 
   /** How many keys limits hold back. */
@@ -321,41 +357,43 @@ export class Lanes implements Cached {
     this.#now = Math.max(this.#now, now);
     const earlier = change.kind === 'enqueue' ? undefined : change.before;
     const after = change.kind === 'dequeue' ? undefined : change.after;
-    const earlierKey = earlier && limitKeyOf(earlier);
-    const key = after && limitKeyOf(after);
-    if (earlier !== undefined && (after === undefined || earlierKey !== key))
-      this.#noteIn(earlierKey, change.pid, earlier, undefined);
-    if (after !== undefined) this.#noteIn(key, change.pid, earlierKey === key ? earlier : undefined, after);
+    const earlierLane = earlier && this.#laneFor(earlier);
+    const stays = after !== undefined && earlierLane === this.#laneFor(after);
+    if (earlierLane !== undefined && !stays) this.#noteIn(earlierLane, change.pid, earlier, undefined);
+    if (after !== undefined) this.#noteIn(this.#laneFor(after), change.pid, stays ? earlier : undefined, after);
   }
 
-  #noteIn(key: string | undefined, pid: Pid, earlier: TaskState | undefined, after: TaskState | undefined): void {
-    const lane = key === undefined ? this.#plain : this.#laneOf(key);
+  #noteIn(lane: Lane, pid: Pid, earlier: TaskState | undefined, after: TaskState | undefined): void {
+    const { ofKey } = lane;
     const wasLeased = earlier !== undefined && isLeased(earlier);
     const isNowLeased = after !== undefined && isLeased(after);
     const more = (isNowLeased ? 1 : 0) - (wasLeased ? 1 : 0);
     const started = isNowLeased && earlier?.token !== after.token ? 1 : 0;
+    const { fair } = this.#owner.settings;
     if (more !== 0) {
-      if (this.#owner.settings.fair !== undefined) this.#spend(lane);
-      if (started > 0) this.time = Math.max(this.time, lane.time);
-      if (more < 0 && earlier !== undefined) this.#ended(lane, earlier);
-      lane.leased += more;
-    }
-    if (lane === this.#plain) {
-      const isNew = after?.visibility.kind === 'available' && earlier?.visibility.kind !== 'available';
-      if (isNew && this.#owner.ledger.plain === 1) lane.time = Math.max(lane.time, this.time);
-      return;
+      if (fair !== undefined) this.#spend(ofKey);
+      if (started > 0) this.time = Math.max(this.time, ofKey.time);
+      if (more < 0 && earlier !== undefined) this.#ended(ofKey, earlier);
+      ofKey.leased += more;
     }
     const wasAvailable = earlier?.visibility.kind === 'available';
     const isAvailable = after?.visibility.kind === 'available';
-    if (isAvailable) lane.put({ pid, state: after });
-    else if (wasAvailable) lane.remove(pid);
-    if (wasAvailable !== isAvailable) lane.count(isAvailable ? 1 : -1);
-    if (more !== 0 || started > 0) for (const [keys, use] of lane.uses) keys.note(use, more, started);
-    this.settle(lane);
+    if (lane === this.#plain) {
+      const begins = isAvailable && !wasAvailable && this.#owner.ledger.plain === 1 && !lane.isKeyOpen;
+      if (begins) lane.time = Math.max(lane.time, this.time);
+    } else {
+      if (isAvailable) lane.put({ pid, state: after });
+      else if (wasAvailable) lane.remove(pid);
+      if (wasAvailable !== isAvailable) lane.count(isAvailable ? 1 : -1);
+      if (more !== 0 || started > 0) for (const [keys, use] of ofKey.uses) keys.note(use, more, started);
+      this.settle(lane);
+    }
+    // With less work of their key other kinds of it may come earlier.
+    if (more < 0 && fair !== undefined && ofKey.kinds !== undefined) this.#settleKey(ofKey);
   }
 
   #spend(lane: Lane): void {
-    lane.spend(this.#now, this.#owner.settings.fair?.weightOf(lane.key) ?? 1);
+    lane.spend(this.#now, this.#owner.settings.fair?.weightOf(lane.limitKey) ?? 1);
   }
 
   #ended(lane: Lane, { visibility }: TaskState): void {
@@ -365,27 +403,41 @@ export class Lanes implements Cached {
     this.#meanMs = meanAfter(this.#meanMs, afterMs);
   }
 
-  #laneOf(key: string): Lane {
-    let lane = this.#lanes.get(key);
-    if (lane === undefined) {
-      lane = new Lane(this, key, this.#now);
-      const ahead = this.#ahead.get(key);
+  #laneFor(state: TaskState): Lane {
+    const name = laneOf(state);
+    return name === undefined ? this.#plain : this.#laneOf(name, true);
+  }
+
+  /** `joins`: a new key counts in the limits of the queue. */
+  #laneOf(name: LaneName, joins: boolean): Lane {
+    const id = laneId(name);
+    let lane = this.#lanes.get(id);
+    if (lane !== undefined) return lane;
+    const { limitKey, kind } = name;
+    if (!kind) {
+      lane = new Lane(this, limitKey, this.#now);
+      const ahead = this.#ahead.get(limitKey);
       if (ahead !== undefined) {
-        this.#ahead.delete(key);
+        this.#ahead.delete(limitKey);
         lane.time = Math.max(lane.time, ahead.time);
         lane.meanMs = ahead.meanMs;
       }
       // It is not one of the lanes yet: a lane without tasks goes when a limit tells it of a change.
-      this.#join(lane);
-      this.#lanes.set(key, lane);
+      if (joins) this.#join(lane);
+    } else {
+      const ofKey = limitKey === '' ? this.#plain : this.#laneOf({ limitKey }, joins);
+      lane = new Lane(this, limitKey, this.#now, kind, ofKey);
+      ofKey.kinds ??= [];
+      ofKey.kinds.push(lane);
     }
+    this.#lanes.set(id, lane);
     return lane;
   }
 
   /** Remembers what was spent on the key of a lane that ends, until as much was spent on others. */
-  #remember({ key, time, meanMs }: Lane): void {
+  #remember({ limitKey, time, meanMs }: Lane): void {
     if (this.#owner.settings.fair === undefined || time <= this.time) return;
-    this.#ahead.set(key, { time, meanMs });
+    this.#ahead.set(limitKey, { time, meanMs });
     this.#aheadUpTo = Math.max(this.#aheadUpTo, time);
     if (this.#ahead.size <= MOST_AHEAD) return;
     for (const [other, ahead] of this.#ahead) if (ahead.time <= this.time) this.#ahead.delete(other);
@@ -396,7 +448,7 @@ export class Lanes implements Cached {
   }
 
   /** The limits of the key of a lane: of limits of the same queues only the one that names it best. */
-  #usesOf({ key }: Lane): readonly (readonly [KeyUses, KeyUse])[] {
+  #usesOf({ limitKey: key }: Lane): readonly (readonly [KeyUses, KeyUse])[] {
     let uses: [KeyUses, KeyUse][] | undefined;
     let patterns: Set<string> | undefined;
     for (const { keys, record } of this.#owner.limits ?? NONE) {
@@ -409,7 +461,7 @@ export class Lanes implements Cached {
     return uses ?? NONE;
   }
 
-  /** A lane counts in the limits of its key, and in no others any more. */
+  /** A key counts in its limits, and in no others any more. */
   #join(lane: Lane): void {
     const before = lane.uses;
     lane.uses = this.#usesOf(lane);
@@ -428,70 +480,102 @@ export class Lanes implements Cached {
   /** The limits of the queue have changed. */
   limited(): void {
     for (const lane of [...this.#lanes.values()]) {
+      if (lane.ofKey !== lane) continue;
       this.#join(lane);
-      this.settle(lane);
+      this.#settleKey(lane);
     }
   }
 
   /** The settings of the queue have changed. Weights apply to the time from now on. */
   reorder(before: FairTurns | undefined, now: Instant): void {
     this.#now = Math.max(this.#now, now);
-    for (const lane of [this.#plain, ...this.#lanes.values()]) {
+    const lanes = [...this.#lanes.values()];
+    for (const lane of [this.#plain, ...lanes]) {
+      if (lane.ofKey !== lane) continue;
       if (before === undefined) lane.countFrom(this.#now);
-      else lane.spend(this.#now, before.weightOf(lane.key));
-      if (lane !== this.#plain) this.settle(lane);
+      else lane.spend(this.#now, before.weightOf(lane.limitKey));
     }
+    for (const lane of lanes) this.settle(lane);
   }
 
-  /** Ends the lanes, because the queue has no tasks with keys, or ends itself. */
+  /** Ends the lanes, because the queue has no tasks in lanes, or ends itself. */
   end(): void {
     for (const lane of this.#lanes.values()) this.#leave(lane);
     this.tasksInMemory = 0;
     this.#lanes.clear();
     this.#open.clear();
+    this.#ofKinds = undefined;
     this.#held.clear();
     // Those in the store have gone, too.
     for (const { keys } of this.#owner.limits ?? NONE) keys?.unknown.delete(this.#owner);
   }
 
+  /** Settles all lanes of a key. */
+  #settleKey(ofKey: Lane): void {
+    // A copy, because a lane without tasks leaves.
+    for (const lane of ofKey.kinds === undefined ? NONE : [...ofKey.kinds]) this.settle(lane);
+    if (ofKey !== this.#plain) this.settle(ofKey);
+  }
+
   /** Takes or gives a lane its place among those of which tasks may be leased. */
   settle(lane: Lane): void {
+    const { ofKey } = lane;
     const wasOpen = this.#close(lane);
-    const { isWaiting } = lane;
-    if (isWaiting !== lane.countsAsWaiting) {
-      lane.countsAsWaiting = isWaiting;
-      for (const [keys, use] of lane.uses) keys.noteWaiting(use, isWaiting ? 1 : -1);
+    const { isKeyWaiting } = ofKey;
+    if (isKeyWaiting !== ofKey.countsAsWaiting) {
+      ofKey.countsAsWaiting = isKeyWaiting;
+      for (const [keys, use] of ofKey.uses) keys.noteWaiting(use, isKeyWaiting ? 1 : -1);
     }
-    if (!isWaiting) {
-      this.#held.delete(lane);
-      if (lane.leased > 0) return;
-      if (this.#lanes.get(lane.key) !== lane) return;
-      lane.shed();
-      this.#lanes.delete(lane.key);
+    if (!isKeyWaiting) this.#held.delete(ofKey);
+    if (!lane.isWaiting) {
+      this.#forgetWhenIdle(lane);
+      return;
+    }
+    for (const [keys, use] of ofKey.uses) {
+      if (keys.roomOf(use) > 0) continue;
+      this.#held.add(ofKey);
+      return;
+    }
+    this.#held.delete(ofKey);
+    if (!wasOpen && !this.#isInTurn(ofKey)) ofKey.time = Math.max(ofKey.time, this.time);
+    this.#openAt(lane);
+  }
+
+  /** Whether other tasks of the key may be leased. */
+  #isInTurn(ofKey: Lane): boolean {
+    return ofKey.isKeyOpen || (ofKey === this.#plain && this.#owner.ledger.plain > 0);
+  }
+
+  #forgetWhenIdle(lane: Lane): void {
+    if (lane === this.#plain || lane.kinds !== undefined || lane.leased > 0) return;
+    const id = laneId(lane);
+    if (this.#lanes.get(id) !== lane) return;
+    lane.shed();
+    this.#lanes.delete(id);
+    const { ofKey } = lane;
+    if (ofKey === lane) {
       this.#leave(lane);
       this.#remember(lane);
       return;
     }
-    for (const [keys, use] of lane.uses) {
-      if (keys.roomOf(use) > 0) continue;
-      this.#held.add(lane);
-      return;
-    }
-    this.#held.delete(lane);
-    if (!wasOpen) lane.time = Math.max(lane.time, this.time);
-    this.#openAt(lane);
+    const others = ofKey.kinds?.filter((other) => other !== lane) ?? [];
+    ofKey.kinds = others.length === 0 ? undefined : others;
+    if (others.length === 0 && !ofKey.isWaiting) this.#forgetWhenIdle(ofKey);
   }
 
-  /** The limits of a lane allow leases, or no more. */
-  changed(lane: Lane): void {
-    const wasOpen = lane.turn !== undefined;
-    this.settle(lane);
-    if (!wasOpen && lane.turn !== undefined) this.#owner.opened();
+  /** The limits of a key allow leases, or no more. */
+  changed(ofKey: Lane): void {
+    const wasOpen = ofKey.isKeyOpen;
+    this.#settleKey(ofKey);
+    if (!wasOpen && ofKey.isKeyOpen) this.#owner.opened();
   }
 
   #close(lane: Lane): boolean {
     if (lane.turn === undefined) return false;
     this.#open.eraseElementByKey(lane);
+    const ofKind = this.#ofKinds?.get(lane.kind);
+    ofKind?.eraseElementByKey(lane);
+    if (ofKind?.empty()) this.#ofKinds?.delete(lane.kind);
     lane.turn = undefined;
     return true;
   }
@@ -499,14 +583,38 @@ export class Lanes implements Cached {
   #openAt(lane: Lane): void {
     lane.turn = this.#turnOf(lane, lane.tasks[0]?.pid ?? lane.firstMissing ?? ('' as Pid), 0);
     this.#open.insert(lane);
+    if (this.#ofKinds !== undefined) addTo(this.#ofKinds, lane);
+  }
+
+  /** The lanes of these kinds of which a task may be leased, in the order of their first ones. */
+  #openOf(kinds: KindFilter): OrderedSet<Lane>[] {
+    const ofKinds = this.#openByKind;
+    const sets: OrderedSet<Lane>[] = [];
+    for (const kind of kinds.among(ofKinds)) {
+      const ofKind = ofKinds.get(kind);
+      if (ofKind !== undefined) sets.push(ofKind);
+    }
+    return sets.sort(byFront);
+  }
+
+  /** The lanes of which a task may be leased, by kind. */
+  get #openByKind(): ReadonlyMap<string, OrderedSet<Lane>> {
+    const known = this.#ofKinds;
+    if (known !== undefined) return known;
+    const ofKinds = new Map<string, OrderedSet<Lane>>();
+    this.#open.forEach((lane) => {
+      addTo(ofKinds, lane);
+    });
+    this.#ofKinds = ofKinds;
+    return ofKinds;
   }
 
   /** `more`: tasks that are about to be leased. */
-  #turnOf(lane: Lane, pid: Pid, more: number): Turn {
+  #turnOf({ ofKey: lane }: Lane, pid: Pid, more: number): Turn {
     const { fair } = this.#owner.settings;
     if (fair === undefined) return { time: 0, leased: 0, pid };
     this.#spend(lane);
-    const weight = fair.weightOf(lane.key);
+    const weight = fair.weightOf(lane.limitKey);
     const expected = lane.expected(more + 1, this.#meanMs ?? FIRST_ATTEMPT_MS);
     return { time: lane.time + expected / weight, leased: (lane.leased + more) / weight, pid };
   }
@@ -514,35 +622,49 @@ export class Lanes implements Cached {
   /**
    * The tasks that a request may lease, in order. The lanes must not change meanwhile. Afterwards `missing` says if something
    * must be read to go on. @param taken how many tasks of keys the request gets of other queues. Those of this queue are added.
+   * @param kinds undefined: all tasks.
    */
-  *head(now: Instant, maxPid: Pid | undefined, taken: Map<KeyUse, number>): Generator<LaneTask> {
+  *head(
+    now: Instant,
+    maxPid: Pid | undefined,
+    taken: Map<KeyUse, number>,
+    kinds: KindFilter | undefined,
+  ): Generator<LaneTask> {
     this.#now = Math.max(this.#now, now);
     this.missing = this.isReady ? undefined : 'lanes';
     if (this.missing !== undefined) return;
     /** In order of their turns. */
     const serving: Serving[] = [];
     const out: Lane[] = [];
-    const hasRoom = (lane: Lane): boolean => lane.uses.every(([keys, use]) => keys.roomOf(use) > (taken.get(use) ?? 0));
-    const serve = (lane: Lane, tasks: Iterator<LaneTask>, count: number): void => {
-      const next: LaneTask | undefined = tasks.next().value;
+    /** Lanes that are not served yet, in sets, in the order of their first ones. */
+    const fronts = kinds === undefined ? [this.#open] : this.#openOf(kinds);
+    const hasRoom = ({ ofKey }: Lane): boolean =>
+      ofKey.uses.every(([keys, use]) => keys.roomOf(use) > (taken.get(use) ?? 0));
+    const counts = new Map<Lane, number>();
+    const place = ({ lane, tasks, next }: Omit<Serving, 'turn'>): void => {
       const pid = next?.pid ?? lane.firstMissing;
       if (pid === undefined || (maxPid !== undefined && pid > maxPid) || !hasRoom(lane)) return;
-      const turn = this.#turnOf(lane, pid, count);
+      const turn = this.#turnOf(lane, pid, counts.get(lane.ofKey) ?? 0);
       const at = serving.findIndex((other) => before(turn, other.turn) < 0);
       serving.splice(at < 0 ? serving.length : at, 0, { lane, tasks, next, turn });
     };
-    const counts = new Map<Lane, number>();
+    const serve = (lane: Lane, tasks: Iterator<LaneTask>): void =>
+      place({ lane, tasks, next: tasks.next().value as LaneTask | undefined });
     try {
-      this.#plain.firstMissing = this.#owner.plainMissing;
-      serve(this.#plain, this.#owner.plainHead()[Symbol.iterator](), 0);
+      if (kinds?.acceptsNone !== false) {
+        this.#plain.firstMissing = this.#owner.plainMissing;
+        serve(this.#plain, this.#owner.plainHead()[Symbol.iterator]());
+      }
       for (;;) {
         const [first] = serving;
-        const front = this.#frontUpTo(maxPid);
+        const [open] = fronts;
+        const front = open && this.#frontUpTo(open, maxPid);
         // Time goes on while tasks are leased, so a lane may come later than when it got its place, and never earlier.
-        if (front?.turn !== undefined && (first === undefined || before(front.turn, first.turn) < 0)) {
+        if (open && front?.turn !== undefined && (first === undefined || before(front.turn, first.turn) < 0)) {
           this.#close(front);
           out.push(front);
-          serve(front, front.tasks[Symbol.iterator](), 0);
+          serve(front, front.tasks[Symbol.iterator]());
+          if (fronts.length > 1) moveBack(fronts);
           continue;
         }
         if (first === undefined) return;
@@ -553,40 +675,59 @@ export class Lanes implements Cached {
         }
         yield next;
         serving.shift();
-        for (const [, use] of lane.uses) taken.set(use, (taken.get(use) ?? 0) + 1);
-        const count = (counts.get(lane) ?? 0) + 1;
-        counts.set(lane, count);
-        serve(lane, tasks, count);
+        const { ofKey } = lane;
+        for (const [, use] of ofKey.uses) taken.set(use, (taken.get(use) ?? 0) + 1);
+        counts.set(ofKey, (counts.get(ofKey) ?? 0) + 1);
+        serve(lane, tasks);
+        if (ofKey.kinds === undefined) continue;
+        // Its other kinds have their turns later, or no room.
+        const others = serving.filter((other) => other.lane.ofKey === ofKey && other.lane !== lane);
+        for (const other of others) {
+          serving.splice(serving.indexOf(other), 1);
+          place(other);
+        }
       }
     } finally {
+      this.#plain.firstMissing = undefined;
       for (const lane of out) this.#openAt(lane);
     }
   }
 
   /** The lane whose turn is next. Without fair turns there is none if the next tasks are behind `maxPid`. */
-  #frontUpTo(maxPid: Pid | undefined): Lane | undefined {
-    const front = this.#open.front();
+  #frontUpTo(open: OrderedSet<Lane>, maxPid: Pid | undefined): Lane | undefined {
+    const front = open.front();
     if (maxPid === undefined || front?.turn === undefined || this.#owner.settings.fair !== undefined) return front;
     return front.turn.pid > maxPid ? undefined : front;
+  }
+
+  /** False: tasks of lanes are missing, and none of those without a key and a kind. */
+  get isPlainMissing(): boolean {
+    return !(this.missing instanceof Lane) || this.missing === this.#plain;
   }
 
   /** Lanes of which tasks must be read, and those that will be next, up to `most`. */
   toRead(most: number): LaneToRead[] {
     const found = new Set<Lane>();
-    if (this.missing instanceof Lane && this.missing !== this.#plain) found.add(this.missing);
+    const { missing } = this;
+    let open: OrderedSet<Lane> | undefined;
+    if (missing instanceof Lane && missing !== this.#plain) {
+      found.add(missing);
+      open = this.#ofKinds?.get(missing.kind);
+    }
+    open ??= this.#open;
     let looked = 0;
-    for (const at = this.#open.begin(), end = this.#open.end(); !at.equals(end); at.next()) {
+    for (const at = open.begin(), end = open.end(); !at.equals(end); at.next()) {
       if (found.size >= most || ++looked > MOST_LOOKED_AT) break;
       if (at.pointer.tasks.length < SHORT) found.add(at.pointer);
     }
     const toRead: LaneToRead[] = [];
-    for (const { key, firstMissing } of found) if (firstMissing !== undefined) toRead.push({ key, from: firstMissing });
+    for (const lane of found) if (lane.firstMissing !== undefined) toRead.push({ lane, from: lane.firstMissing });
     return toRead;
   }
 
   /** Adds what was read of a lane. `tasks`: available ones from `from` on, of which the store or memory has no later change. */
-  add({ key, from }: LaneToRead, tasks: readonly LaneTask[], to: Pid | undefined): void {
-    const lane = this.#lanes.get(key);
+  add({ lane: name, from }: LaneToRead, tasks: readonly LaneTask[], to: Pid | undefined): void {
+    const lane = this.#lanes.get(laneId(name));
     // What was taken out of memory since is read again.
     if (lane === undefined || lane.firstMissing !== from) return;
     lane.firstMissing = to;
@@ -596,13 +737,12 @@ export class Lanes implements Cached {
   }
 
   /** Adds all that the store and memory have. */
-  load(found: ReadonlyMap<string, FoundLane>, pending: Iterable<LaneTask>, now: Instant): void {
+  load(found: Iterable<FoundLane>, pending: Iterable<LaneTask>, now: Instant): void {
     this.#now = Math.max(this.#now, now);
     this.#plain.countFrom(this.#now);
     let leased = 0;
-    for (const [key, { leased: ofKey, tasks, firstMissing }] of found) {
-      const lane = new Lane(this, key, this.#now);
-      this.#lanes.set(key, lane);
+    for (const { name, leased: ofKey, tasks, firstMissing } of found) {
+      const lane = this.#laneOf(name, false);
       lane.leased = ofKey;
       leased += ofKey;
       lane.firstMissing = firstMissing;
@@ -610,14 +750,14 @@ export class Lanes implements Cached {
       for (const task of tasks) lane.put(task);
     }
     for (const { pid, state } of pending) {
-      const key = limitKeyOf(state);
-      if (key === undefined) continue;
-      const lane = this.#lanes.get(key) ?? new Lane(this, key, this.#now);
-      this.#lanes.set(key, lane);
+      const name = laneOf(state);
+      if (name === undefined) continue;
       if (isLeased(state)) {
-        lane.leased++;
+        if (name.limitKey === '') continue;
+        this.#laneOf({ limitKey: name.limitKey }, false).leased++;
         leased++;
       } else if (state.visibility.kind === 'available') {
+        const lane = this.#laneOf(name, false);
         lane.put({ pid, state });
         lane.count(1);
       }
@@ -625,20 +765,44 @@ export class Lanes implements Cached {
     this.isLoaded = true;
     this.#plain.leased = this.#owner.ledger.leased - leased;
     for (const { keys } of this.#owner.limits ?? NONE) keys?.unknown.delete(this.#owner);
-    for (const lane of [...this.#lanes.values()]) {
-      if (lane.isWaiting || lane.leased > 0) this.#join(lane);
-      this.settle(lane);
-    }
+    const lanes = [...this.#lanes.values()];
+    for (const lane of lanes) if (lane.ofKey === lane && (lane.isKeyWaiting || lane.leased > 0)) this.#join(lane);
+    for (const lane of lanes) this.settle(lane);
   }
 }
 
+function addTo(ofKinds: Map<string, OrderedSet<Lane>>, lane: Lane): void {
+  let ofKind = ofKinds.get(lane.kind);
+  if (ofKind === undefined) {
+    ofKind = new OrderedSet<Lane>([], compare);
+    ofKinds.set(lane.kind, ofKind);
+  }
+  ofKind.insert(lane);
+}
+
+/** Sets without lanes come last. */
+function byFront(a: OrderedSet<Lane>, b: OrderedSet<Lane>): number {
+  const [first, other] = [a.front(), b.front()];
+  if (first === undefined || other === undefined) return first === other ? 0 : first === undefined ? 1 : -1;
+  return compare(first, other);
+}
+
+/** Puts the first set, which has lost its first lane, where it belongs among the others, which are in order. */
+function moveBack(fronts: OrderedSet<Lane>[]): void {
+  const [set] = fronts.splice(0, 1);
+  if (set === undefined || set.empty()) return;
+  const at = fronts.findIndex((other) => byFront(set, other) < 0);
+  fronts.splice(at < 0 ? fronts.length : at, 0, set);
+}
+
 export interface LaneToRead {
-  readonly key: string;
+  readonly lane: LaneName;
   readonly from: Pid;
 }
 
-/** What the store has of a key. */
+/** What the store has of a lane. */
 export interface FoundLane {
+  readonly name: LaneName;
   leased: number;
   readonly tasks: LaneTask[];
   firstMissing: Pid | undefined;

@@ -1,11 +1,11 @@
 import type { Key, Pid } from '../../domain/ids.ts';
 import { afterPrefix, laneOfKey, lanePrefix, lanesPrefix, pidAfter } from '../../domain/keys.ts';
-import { limitKeyOf } from '../../domain/task.ts';
+import { type LaneName, laneOf, limitKeyOf } from '../../domain/task.ts';
 import type { EngineState } from '../../engine-state.ts';
 import { decodeTaskRow } from '../../pending/reads.ts';
 import { Family } from '../../ports/store.ts';
 import type { Queue } from '../queue.ts';
-import { type FoundLane, KEPT_AT_LOAD, type Lanes, type LaneTask, type LaneToRead } from './lanes.ts';
+import { type FoundLane, KEPT_AT_LOAD, type Lanes, type LaneTask, type LaneToRead, laneId } from './lanes.ts';
 
 /** Lanes that one read reads. */
 const LANES_AT_ONCE = 64;
@@ -15,7 +15,7 @@ const TASKS_AT_ONCE = 1024;
 /** Rows of a search for all lanes that are read at once. */
 const ROWS_AT_ONCE = 512;
 
-/** Reads the tasks with limit keys that requests need next. The queue must be held from before the read until after it. */
+/** Reads the tasks in lanes that requests need next. The queue must be held from before the read until after it. */
 export async function readLanes(engineState: EngineState, queue: Queue): Promise<void> {
   const { lanes } = queue;
   if (lanes === undefined) return;
@@ -29,29 +29,30 @@ export async function readLanes(engineState: EngineState, queue: Queue): Promise
   if (queue.dropped || queue.lanes !== lanes || toRead.length === 0) return;
   const pending = new Map<string, LaneTask[]>();
   for (const task of pendingTasks(queue)) {
-    const key = limitKeyOf(task.state);
-    if (key === undefined || task.state.visibility.kind !== 'available') continue;
-    const ofKey = pending.get(key) ?? [];
-    ofKey.push(task);
-    pending.set(key, ofKey);
+    const name = laneOf(task.state);
+    if (name === undefined || task.state.visibility.kind !== 'available') continue;
+    const id = laneId(name);
+    const ofLane = pending.get(id) ?? [];
+    ofLane.push(task);
+    pending.set(id, ofLane);
   }
-  for (const [at, lane] of toRead.entries()) {
+  for (const [at, one] of toRead.entries()) {
     const stored = (read[at] ?? []).filter(({ pid }) => queue.pendingOf(pid) === undefined);
     const last = read[at]?.at(-1);
     const isAll = (read[at]?.length ?? 0) < ofEach;
-    const recent = (pending.get(lane.key) ?? []).filter(({ pid }) => pid >= lane.from);
-    lanes.add(lane, [...stored, ...recent], isAll ? undefined : last && pidAfter(last.pid));
+    const recent = (pending.get(laneId(one.lane)) ?? []).filter(({ pid }) => pid >= one.from);
+    lanes.add(one, [...stored, ...recent], isAll ? undefined : last && pidAfter(last.pid));
   }
 }
 
 async function readLane(
   { store }: EngineState,
   { prefix }: Queue,
-  { key, from }: LaneToRead,
+  { lane, from }: LaneToRead,
   most: number,
 ): Promise<LaneTask[]> {
-  const lane = lanePrefix(prefix, 'available', key);
-  const range = { gte: (lane + from) as Key, lt: afterPrefix(lane) };
+  const start = lanePrefix(prefix, 'available', lane);
+  const range = { gte: (start + from) as Key, lt: afterPrefix(start) };
   const rows = await store.scan(Family.due, range, { rows: most, bytes: Number.MAX_SAFE_INTEGER });
   return rows.map(({ key: row, value }) => ({ pid: laneOfKey(row).pid, state: decodeTaskRow(value) }));
 }
@@ -59,10 +60,15 @@ async function readLane(
 /** The first available tasks of a key, from the store and the changes that it does not show yet. */
 export async function firstOfKey({ store }: EngineState, queue: Queue, key: string, most: number): Promise<Pid[]> {
   using _hold = queue.hold();
-  const lane = lanePrefix(queue.prefix, 'available', key);
   const limit = { rows: most + queue.pendingCount, bytes: Number.MAX_SAFE_INTEGER };
-  const rows = await store.scan(Family.due, { gte: lane as Key, lt: afterPrefix(lane) }, limit);
-  const pids = new Set(rows.map((row) => laneOfKey(row.key).pid));
+  const kinds = [undefined, ...(queue.ledger.kinds?.keys() ?? [])];
+  const read = await Promise.all(
+    kinds.map((kind) => {
+      const lane = lanePrefix(queue.prefix, 'available', { limitKey: key, kind });
+      return store.scan(Family.due, { gte: lane as Key, lt: afterPrefix(lane) }, limit);
+    }),
+  );
+  const pids = new Set(read.flat().map((row) => laneOfKey(row.key).pid));
   for (const { pid, now } of queue.pendingChanges()) {
     if (now?.visibility.kind === 'available' && limitKeyOf(now) === key) pids.add(pid);
     else pids.delete(pid);
@@ -70,15 +76,16 @@ export async function firstOfKey({ store }: EngineState, queue: Queue, key: stri
   return [...pids].sort().slice(0, most);
 }
 
-/** Finds all keys with tasks. Of a key with many tasks it reads few, and passes the others. */
+/** Finds all lanes. Of a lane with many tasks it reads few, and passes the others. */
 async function load(engineState: EngineState, queue: Queue, lanes: Lanes): Promise<void> {
   const { prefix } = queue;
-  /** PIDs of leased tasks, and the first available ones, by key. */
-  const leased: (readonly [string, Pid])[] = [];
+  /** PIDs of leased tasks, and the first available ones, by lane. */
+  const leased: (readonly [LaneName, Pid])[] = [];
   const found = new Map<string, FoundLane>();
-  const laneFor = (key: string): FoundLane => {
-    const lane = found.get(key) ?? { leased: 0, tasks: [], firstMissing: undefined };
-    found.set(key, lane);
+  const foundFor = (name: LaneName): FoundLane => {
+    const id = laneId(name);
+    const lane = found.get(id) ?? { name, leased: 0, tasks: [], firstMissing: undefined };
+    found.set(id, lane);
     return lane;
   };
   const lt = afterPrefix(lanesPrefix(prefix));
@@ -88,32 +95,32 @@ async function load(engineState: EngineState, queue: Queue, lanes: Lanes): Promi
       { gte, lt },
       { rows: ROWS_AT_ONCE, bytes: Number.MAX_SAFE_INTEGER },
     );
-    let last: { readonly key: string; readonly isPassed: boolean } | undefined;
+    let last: { readonly lane: LaneName; readonly isPassed: boolean } | undefined;
     for (const { key: row, value } of rows) {
-      const { tag, key, pid } = laneOfKey(row);
+      const { tag, lane: name, pid } = laneOfKey(row);
       if (tag === 'leased') {
-        leased.push([key, pid]);
+        leased.push([name, pid]);
         last = undefined;
         continue;
       }
-      const lane = laneFor(key);
+      const lane = foundFor(name);
       if (lane.tasks.length < KEPT_AT_LOAD) lane.tasks.push({ pid, state: decodeTaskRow(value) });
       else lane.firstMissing ??= pid;
-      last = { key, isPassed: lane.firstMissing !== undefined };
+      last = { lane: name, isPassed: lane.firstMissing !== undefined };
     }
     const end = rows.at(-1)?.key;
     if (end === undefined || rows.length < ROWS_AT_ONCE) break;
-    gte = last?.isPassed ? afterPrefix(lanePrefix(prefix, 'available', last.key)) : (`${end}\0` as Key);
+    gte = last?.isPassed ? afterPrefix(lanePrefix(prefix, 'available', last.lane)) : (`${end}\0` as Key);
   }
   // The last changes correct what was read, also the changes since the read began.
   if (queue.dropped || queue.lanes !== lanes) return;
-  for (const [key, pid] of leased) if (queue.pendingOf(pid) === undefined) laneFor(key).leased++;
+  for (const [name, pid] of leased) if (queue.pendingOf(pid) === undefined) foundFor(name).leased++;
   for (const lane of found.values()) {
     const { tasks } = lane;
     const kept = tasks.filter(({ pid }) => queue.pendingOf(pid) === undefined);
     tasks.splice(0, tasks.length, ...kept);
   }
-  lanes.load(found, pendingTasks(queue), engineState.clock.now());
+  lanes.load(found.values(), pendingTasks(queue), engineState.clock.now());
 }
 
 function* pendingTasks(queue: Queue): Generator<LaneTask> {

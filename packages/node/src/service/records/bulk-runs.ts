@@ -13,6 +13,7 @@ import { callerName, type TaskHandlers } from '@taskmaster/server/calls';
 import {
   duration,
   excerpt,
+  kindPattern,
   type Place,
   queueName,
   queueOrGroup,
@@ -137,6 +138,7 @@ function parseFilter({ tasks, headers, ...given }: BulkFilter): BulkFilter {
     errorContains: textAtMost(given.errorContains, place('error_contains'), limits.bulkTextBytes),
     headers: headers?.all.length ? headers : undefined,
     keyPrefix: textAtMost(given.keyPrefix, place('key_prefix'), limits.bulkTextBytes),
+    kind: given.kind && kindPattern(given.kind, place('kind')),
   };
   if (filter.maxAgeMs !== 0 && filter.maxAgeMs < filter.minAgeMs) {
     refuse('INVALID_ARGUMENT', place('min_age_ms'), 'is larger than max_age_ms, so no task could match');

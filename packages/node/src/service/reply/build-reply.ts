@@ -36,6 +36,7 @@ import {
   type ListQueuesResponse,
   limits,
   type Publication,
+  type QueueKinds,
   type QueueName,
   type QueueStats as QueueStatsMessage,
   type RetryPolicy as RetryPolicyMessage,
@@ -56,6 +57,7 @@ import { pageTokenAfter } from '@taskmaster/server/requests';
 const STATS_BYTES = 138;
 const PAUSE_BYTES = 32;
 const LIMIT_BYTES = 96;
+const KIND_BYTES = 48;
 const LEASED_BYTES = 106;
 const TASK_BYTES = 195;
 const PARENT_BYTES = 32;
@@ -131,6 +133,7 @@ export function leaseReply(tasks: readonly LeasedTask[], moreQueues?: readonly M
       patternId: task.patternId ?? 0,
       unbegun: task.unbegun,
       signals: task.signals && leasedSignals(task.signals, task.queue.group),
+      kind: task.history?.given?.kind,
     })),
   };
 }
@@ -253,6 +256,7 @@ export function taskInfo(view: TaskView, includeData: boolean): TaskInfo {
     key: state === undefined ? (view.key ?? '') : (state.history?.key ?? ''),
     timeLimitMs: state?.history?.given?.timeLimitMs ?? 0,
     limitKey: state?.history?.given?.limitKey ?? '',
+    kind: state?.history?.given?.kind,
     startByUnixMs: state?.history?.startBy,
     waits: state === undefined ? undefined : waitsMessage(state),
     parents: parentMessages(view),
@@ -340,15 +344,19 @@ function limitBytes({ record: { message } }: LimitUse): number {
   return LIMIT_BYTES + [message.queues, message.limitedBy].reduce((sum, text) => sum + Buffer.byteLength(text), 0);
 }
 
+const kindsBytes = ({ most }: QueueKinds): number =>
+  most.reduce((sum, { kind }) => sum + KIND_BYTES + Buffer.byteLength(kind), KIND_BYTES);
+
 const nameBytes = ({ group, name }: QueueName): number => Buffer.byteLength(group) + Buffer.byteLength(name) + 1;
 
 /** The longest prefix of the queues whose statistics fit into a reply. */
 function within(queues: readonly QueueStats[]): readonly QueueStats[] {
   let left = REPLY_BYTES;
-  const tooMany = queues.findIndex(({ queue, pause, heldBy }) => {
+  const tooMany = queues.findIndex(({ queue, pause, heldBy, kinds }) => {
     left -= STATS_BYTES + nameBytes(queue);
     if (pause !== undefined) left -= pauseBytes(pause);
     if (heldBy !== undefined) left -= limitBytes(heldBy);
+    if (kinds !== undefined) left -= kindsBytes(kinds);
     return left < 0;
   });
   return tooMany < 0 ? queues : queues.slice(0, tooMany);

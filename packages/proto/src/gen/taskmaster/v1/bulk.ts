@@ -115,6 +115,11 @@ export interface BulkFilter {
     | undefined;
   /** Tasks with a key that begins with this text. At most 256 bytes. Empty: any, also none. */
   keyPrefix: string;
+  /**
+   * Tasks of a kind that matches: a kind, or a pattern in which `*` stands for any number of characters. At most 128 bytes.
+   * Unset or empty: any, also none.
+   */
+  kind?: string | undefined;
 }
 
 /** What a bulk run does, and with which tasks. */
@@ -274,7 +279,7 @@ export interface CancelBulkRunResponse {
 }
 
 function createBaseBulkFilter(): BulkFilter {
-  return { tasks: 0, minAgeMs: 0, maxAgeMs: 0, errorContains: "", headers: undefined, keyPrefix: "" };
+  return { tasks: 0, minAgeMs: 0, maxAgeMs: 0, errorContains: "", headers: undefined, keyPrefix: "", kind: undefined };
 }
 
 export const BulkFilter: MessageFns<BulkFilter> = {
@@ -296,6 +301,9 @@ export const BulkFilter: MessageFns<BulkFilter> = {
     }
     if (message.keyPrefix !== "") {
       writer.uint32(50).string(message.keyPrefix);
+    }
+    if (message.kind !== undefined) {
+      writer.uint32(58).string(message.kind);
     }
     return writer;
   },
@@ -359,6 +367,14 @@ export const BulkFilter: MessageFns<BulkFilter> = {
             }
 
             message.keyPrefix = reader.string();
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.kind = reader.string();
             continue;
           }
         }

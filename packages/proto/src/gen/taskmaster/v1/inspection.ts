@@ -191,6 +191,8 @@ export interface TaskInfo {
   begun: boolean;
   /** What it is counted by: see `Enqueue.limit_key`. Empty: nothing. */
   limitKey: string;
+  /** Its kind. Unset: it has none. */
+  kind?: string | undefined;
 }
 
 export interface TaskInfo_HeadersEntry {
@@ -517,6 +519,7 @@ function createBaseTaskInfo(): TaskInfo {
     interruptions: 0,
     begun: false,
     limitKey: "",
+    kind: undefined,
   };
 }
 
@@ -614,6 +617,9 @@ export const TaskInfo: MessageFns<TaskInfo> = {
     }
     if (message.limitKey !== "") {
       writer.uint32(250).string(message.limitKey);
+    }
+    if (message.kind !== undefined) {
+      writer.uint32(258).string(message.kind);
     }
     return writer;
   },
@@ -880,6 +886,14 @@ export const TaskInfo: MessageFns<TaskInfo> = {
             }
 
             message.limitKey = reader.string();
+            continue;
+          }
+          case 32: {
+            if (tag !== 258) {
+              break;
+            }
+
+            message.kind = reader.string();
             continue;
           }
         }

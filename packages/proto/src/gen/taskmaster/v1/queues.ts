@@ -167,6 +167,36 @@ export interface QueueStats {
     | undefined;
   /** Of the delayed tasks: those that wait for signals or for their order. */
   waiting: number;
+  /** The kinds of its tasks. Unset: its tasks have none. */
+  kinds?: QueueKinds | undefined;
+}
+
+/** The kinds of the tasks of a queue. */
+export interface QueueKinds {
+  /** How many available tasks are unclaimed: those of all kinds with `unclaimed_since_unix_ms`. */
+  unclaimed: number;
+  /** How many kinds its tasks have. */
+  count: number;
+  /** Up to 20 of them: first those that are unclaimed, then those with the most tasks. */
+  most: KindStats[];
+}
+
+/** The tasks of a queue that have one kind. */
+export interface KindStats {
+  /** The kind. */
+  kind: string;
+  /** As in `QueueStats`. */
+  available: number;
+  /** As in `QueueStats`. */
+  leased: number;
+  /** As in `QueueStats`. */
+  delayed: number;
+  /**
+   * Set: the available tasks are unclaimed. None of the kind is leased, and no lease request that accepts it came for 5 minutes,
+   * although the queue offers tasks. Since when, in ms since 1970 by the node's clock: since the last such request, or since
+   * tasks of the kind were available, or since the node has served the group.
+   */
+  unclaimedSinceUnixMs?: number | undefined;
 }
 
 /** Sums over queues. */
@@ -973,6 +1003,7 @@ function createBaseQueueStats(): QueueStats {
     pause: undefined,
     heldBy: undefined,
     waiting: 0,
+    kinds: undefined,
   };
 }
 
@@ -1016,6 +1047,9 @@ export const QueueStats: MessageFns<QueueStats> = {
     }
     if (message.waiting !== 0) {
       writeInt64(writer.uint32(104), message.waiting);
+    }
+    if (message.kinds !== undefined) {
+      QueueKinds.encode(message.kinds, writer.uint32(114).fork()).join();
     }
     return writer;
   },
@@ -1135,6 +1169,168 @@ export const QueueStats: MessageFns<QueueStats> = {
             }
 
             message.waiting = readInt64(reader);
+            continue;
+          }
+          case 14: {
+            if (tag !== 114) {
+              break;
+            }
+
+            message.kinds = QueueKinds.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseQueueKinds(): QueueKinds {
+  return { unclaimed: 0, count: 0, most: [] };
+}
+
+export const QueueKinds: MessageFns<QueueKinds> = {
+  encode(message: QueueKinds, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.unclaimed !== 0) {
+      writeInt64(writer.uint32(8), message.unclaimed);
+    }
+    if (message.count !== 0) {
+      writer.uint32(16).int32(message.count);
+    }
+    for (const v of message.most) {
+      KindStats.encode(v!, writer.uint32(26).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): QueueKinds {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseQueueKinds();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.unclaimed = readInt64(reader);
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.count = reader.int32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.most.push(KindStats.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseKindStats(): KindStats {
+  return { kind: "", available: 0, leased: 0, delayed: 0, unclaimedSinceUnixMs: undefined };
+}
+
+export const KindStats: MessageFns<KindStats> = {
+  encode(message: KindStats, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.kind !== "") {
+      writer.uint32(10).string(message.kind);
+    }
+    if (message.available !== 0) {
+      writeInt64(writer.uint32(16), message.available);
+    }
+    if (message.leased !== 0) {
+      writeInt64(writer.uint32(24), message.leased);
+    }
+    if (message.delayed !== 0) {
+      writeInt64(writer.uint32(32), message.delayed);
+    }
+    if (message.unclaimedSinceUnixMs !== undefined) {
+      writeInt64(writer.uint32(40), message.unclaimedSinceUnixMs);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): KindStats {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseKindStats();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.kind = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.available = readInt64(reader);
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.leased = readInt64(reader);
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.delayed = readInt64(reader);
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.unclaimedSinceUnixMs = readInt64(reader);
             continue;
           }
         }

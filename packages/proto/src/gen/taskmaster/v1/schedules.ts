@@ -108,6 +108,8 @@ export interface ScheduleSpec {
     | undefined;
   /** What each task is counted by, as in `Enqueue.limit_key`. Empty: nothing. */
   limitKey: string;
+  /** What a worker must be able to run, as in `Enqueue.kind`. Unset or empty: nothing. */
+  kind?: string | undefined;
 }
 
 export interface ScheduleSpec_HeadersEntry {
@@ -296,6 +298,7 @@ function createBaseScheduleSpec(): ScheduleSpec {
     timeLimitMs: 0,
     startWithinMs: undefined,
     limitKey: "",
+    kind: undefined,
   };
 }
 
@@ -339,6 +342,9 @@ export const ScheduleSpec: MessageFns<ScheduleSpec> = {
     }
     if (message.limitKey !== "") {
       writer.uint32(130).string(message.limitKey);
+    }
+    if (message.kind !== undefined) {
+      writer.uint32(138).string(message.kind);
     }
     return writer;
   },
@@ -461,6 +467,14 @@ export const ScheduleSpec: MessageFns<ScheduleSpec> = {
             }
 
             message.limitKey = reader.string();
+            continue;
+          }
+          case 17: {
+            if (tag !== 138) {
+              break;
+            }
+
+            message.kind = reader.string();
             continue;
           }
         }

@@ -359,6 +359,13 @@ export interface Enqueue {
    * keys. A task that is in the queue already keeps its own.
    */
   limitKey: string;
+  /**
+   * What a worker must be able to run: a name, or a name and a version, such as `resize` or `resize@2`. Lease requests with
+   * `kinds` get only tasks of kinds that they accept. At most 128 bytes of UTF-8; name and version are not empty and have no
+   * white space, no control characters, no `*` and no `@`. A task that is in the queue already keeps its own. The tasks of a
+   * queue have at most 1,000 different kinds (TOO_MANY_ITEMS). Unset or empty: none.
+   */
+  kind?: string | undefined;
 }
 
 export interface Enqueue_HeadersEntry {
@@ -644,7 +651,20 @@ export interface LeaseTasksRequest {
     | LeaseStarts
     | undefined;
   /** Send the signals that came for the tasks, too, up to 64 KiB for each. */
-  includeSignals?: boolean | undefined;
+  includeSignals?:
+    | boolean
+    | undefined;
+  /** The kinds of tasks that the worker can run. Unset: all tasks. */
+  kinds?: LeaseKinds | undefined;
+}
+
+/** The kinds of tasks (`Enqueue.kind`) that a lease request accepts. It gets no other tasks. */
+export interface LeaseKinds {
+  /**
+   * 1 to 100 patterns, at most 128 bytes each: a kind such as `resize@2`, or a pattern such as `resize@*`, in which `*` stands
+   * for any number of characters. The empty pattern accepts tasks without a kind, and no other pattern does.
+   */
+  patterns: string[];
 }
 
 /**
@@ -748,7 +768,11 @@ export interface LeasedTask {
    * Set if the request has `include_signals` and signals came for the task that say something, or ends of its children that it
    * collects. A node of a release without this field never sets it; ask with GetTasks then.
    */
-  signals?: LeasedSignals | undefined;
+  signals?:
+    | LeasedSignals
+    | undefined;
+  /** Its kind. Unset: it has none. */
+  kind?: string | undefined;
 }
 
 export interface LeasedTask_HeadersEntry {
@@ -1293,6 +1317,7 @@ function createBaseEnqueue(): Enqueue {
     links: undefined,
     signalId: undefined,
     limitKey: "",
+    kind: undefined,
   };
 }
 
@@ -1345,6 +1370,9 @@ export const Enqueue: MessageFns<Enqueue> = {
     }
     if (message.limitKey !== "") {
       writer.uint32(130).string(message.limitKey);
+    }
+    if (message.kind !== undefined) {
+      writer.uint32(138).string(message.kind);
     }
     return writer;
   },
@@ -1491,6 +1519,14 @@ export const Enqueue: MessageFns<Enqueue> = {
             }
 
             message.limitKey = reader.string();
+            continue;
+          }
+          case 17: {
+            if (tag !== 138) {
+              break;
+            }
+
+            message.kind = reader.string();
             continue;
           }
         }
@@ -2559,6 +2595,7 @@ function createBaseLeaseTasksRequest(): LeaseTasksRequest {
     maxMoreQueues: 0,
     starts: undefined,
     includeSignals: undefined,
+    kinds: undefined,
   };
 }
 
@@ -2599,6 +2636,9 @@ export const LeaseTasksRequest: MessageFns<LeaseTasksRequest> = {
     }
     if (message.includeSignals !== undefined) {
       writer.uint32(104).bool(message.includeSignals);
+    }
+    if (message.kinds !== undefined) {
+      LeaseKinds.encode(message.kinds, writer.uint32(114).fork()).join();
     }
     return writer;
   },
@@ -2710,6 +2750,58 @@ export const LeaseTasksRequest: MessageFns<LeaseTasksRequest> = {
             }
 
             message.includeSignals = reader.bool();
+            continue;
+          }
+          case 14: {
+            if (tag !== 114) {
+              break;
+            }
+
+            message.kinds = LeaseKinds.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseLeaseKinds(): LeaseKinds {
+  return { patterns: [] };
+}
+
+export const LeaseKinds: MessageFns<LeaseKinds> = {
+  encode(message: LeaseKinds, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.patterns) {
+      writer.uint32(10).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): LeaseKinds {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseLeaseKinds();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.patterns.push(reader.string());
             continue;
           }
         }
@@ -2984,6 +3076,7 @@ function createBaseLeasedTask(): LeasedTask {
     checkpoint: undefined,
     unbegun: undefined,
     signals: undefined,
+    kind: undefined,
   };
 }
 
@@ -3039,6 +3132,9 @@ export const LeasedTask: MessageFns<LeasedTask> = {
     }
     if (message.signals !== undefined) {
       LeasedSignals.encode(message.signals, writer.uint32(146).fork()).join();
+    }
+    if (message.kind !== undefined) {
+      writer.uint32(154).string(message.kind);
     }
     return writer;
   },
@@ -3193,6 +3289,14 @@ export const LeasedTask: MessageFns<LeasedTask> = {
             }
 
             message.signals = LeasedSignals.decode(reader, reader.uint32());
+            continue;
+          }
+          case 19: {
+            if (tag !== 154) {
+              break;
+            }
+
+            message.kind = reader.string();
             continue;
           }
         }
