@@ -5,7 +5,7 @@ import { bulkOperations, runsGoingOn } from './bulk/bulk-operations.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { CLOCK_LOOK_MS, ClockLog } from './clock-log.ts';
 import { DamageLog } from './damage-log.ts';
-import { batchOf, onlyOutcome } from './domain/batches.ts';
+import { batchOfOne, onlyOutcome } from './domain/batches.ts';
 import type { BulkOperations } from './domain/bulk-runs.ts';
 import type { CallSignal } from './domain/call-signal.ts';
 import type {
@@ -180,7 +180,7 @@ export class Engine {
   }
 
   updateTasks(command: UpdateCommand): Promise<UpdateOutcome> {
-    return this.updateBatch(batchOf([command], command.requestId)).then(onlyOutcome);
+    return this.updateBatch(batchOfOne(command)).then(onlyOutcome);
   }
 
   /** The outcome of several updates with a request id is final: a repetition gets the same, also the refusals. */

@@ -147,10 +147,11 @@ export class UpdateJoiner {
 
   /** Settles each update with its part of the reply. */
   #share(reply: UpdateTasksResponse, updates: readonly Joined[], dueAt: number): void {
-    const refusals = new Map(reply.refused.map(({ part, error }) => [part, error]));
+    const { refused } = reply;
+    const refusals = refused.length === 0 ? undefined : new Map(refused.map(({ part, error }) => [part, error]));
     const at = { enqueued: 0, renewed: 0, released: 0 };
     for (const [part, joined] of updates.entries()) {
-      const refusal = refusals.get(part);
+      const refusal = refusals?.get(part);
       if (refusal !== undefined) {
         const error = errorFromWire(refusal);
         if (error.retryable) this.#sendAgain(joined, dueAt, error);

@@ -50,6 +50,16 @@ export const givenMessage = (options: GivenOptions): GivenMessage => ({
   kind: options.kind === undefined ? undefined : textOf('kind', options.kind),
 });
 
+/** Adds the options to a message. A spread takes several times as long. */
+export function addGiven<Message extends object>(message: Message, options: GivenOptions): Message & GivenMessage {
+  const { timeLimitMs, startWithinMs, limitKey } = givenMessage(options);
+  const given = message as Message & GivenMessage;
+  given.timeLimitMs = timeLimitMs;
+  given.startWithinMs = startWithinMs;
+  given.limitKey = limitKey;
+  return given;
+}
+
 function startWithinMs(startWithin: Duration): number {
   const ms = durationMs(startWithin, 'startWithin');
   if (ms < 1) throw new TypeError('startWithin: it is at least 1ms');

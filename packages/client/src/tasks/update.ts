@@ -1,4 +1,5 @@
 import {
+  type Dequeue,
   EnqueueMode,
   EnqueueResult,
   type Publication,
@@ -198,7 +199,9 @@ export class Update {
    */
   complete(task: Leased | LeaseRef, options: ResultOptions = {}): this {
     this.#assertKnown('complete', options, resultNames);
-    this.#request.dequeue.push({ ...itemOf(task), requeue: false, ...wireResult(options) });
+    const { queue, pid, leaseToken } = itemOf(task);
+    const item: Dequeue = { queue, pid, leaseToken, requeue: false };
+    this.#request.dequeue.push('result' in options ? { ...item, ...wireResult(options) } : item);
     if (LEASE in task) this.#completed.push(task[LEASE]);
     return this;
   }
@@ -399,14 +402,17 @@ const signalResults: Readonly<Record<number, SignalResult>> = {
   [EnqueueResult.ENQUEUE_RESULT_SIGNAL_KEPT]: 'kept',
 };
 
+const NONE: readonly WireOutcome[] = [];
+
 function outcomeOf({ enqueue }: UpdateTasksRequest, reply: UpdateTasksResponse): UpdateOutcome {
   const isSignal = (at: number): boolean => enqueue[at]?.mode === EnqueueMode.ENQUEUE_MODE_SIGNAL;
+  const isTask = ({ published }: WireOutcome, at: number): boolean => published === undefined && !isSignal(at);
+  const hasTasksOnly = reply.enqueued.every(isTask);
+  const others = hasTasksOnly ? NONE : reply.enqueued;
   return {
-    enqueued: reply.enqueued
-      .filter(({ published }, at) => published === undefined && !isSignal(at))
-      .map(enqueueOutcome),
-    signals: reply.enqueued.flatMap(({ result }, at) => (isSignal(at) ? (signalResults[result] ?? 'collapsed') : [])),
-    published: reply.enqueued.flatMap(({ published }) => (published === undefined ? [] : [publishedTasks(published)])),
+    enqueued: (hasTasksOnly ? reply.enqueued : reply.enqueued.filter(isTask)).map(enqueueOutcome),
+    signals: others.flatMap(({ result }, at) => (isSignal(at) ? (signalResults[result] ?? 'collapsed') : [])),
+    published: others.flatMap(({ published }) => (published === undefined ? [] : [publishedTasks(published)])),
     renewed: reply.renewed.map(({ leaseUntilUnixMs }) => new Date(leaseUntilUnixMs)),
     released: reply.released.map(({ hiddenUntilUnixMs, deadLetterQueue }) => ({
       hiddenUntil: hiddenUntilUnixMs === 0 ? undefined : new Date(hiddenUntilUnixMs),

@@ -1,10 +1,15 @@
 import type { BatchCommand, BatchOutcome, UpdateCommand, UpdateEnd, UpdateOutcome } from './commands.ts';
 import type { Refusal } from './refusal.ts';
 
+/** An update alone, as a batch. */
+export const batchOfOne = (command: UpdateCommand): BatchCommand => {
+  const { group, enqueue, dequeue, renew, release, publishes, requestId } = command;
+  return { group, enqueue, dequeue, renew, release, publishes, requestId, updates: [endOf(command)] };
+};
+
 /** Joins updates of one group. There is at least one. */
 export function batchOf(commands: readonly UpdateCommand[], requestId: string | undefined): BatchCommand {
   const [first] = commands;
-  if (first !== undefined && commands.length === 1) return { ...first, requestId, updates: [endOf(first)] };
   const joined = { enqueue: [], dequeue: [], renew: [], release: [] } as {
     [List in keyof UpdateEnd]: UpdateCommand[List][number][];
   };

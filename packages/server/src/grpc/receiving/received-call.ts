@@ -43,7 +43,7 @@ export function countReceived(call: DecodingCall, method: string, streams: boole
     connection = { bytes: 0, calls: new Set() };
     deps.connections.set(session, connection);
   }
-  const received = new ReceivedCall({ ...deps, call, decoder, stream, connection, method, streams });
+  const received = new ReceivedCall({ deps, call, decoder, stream, connection, method, streams });
   call.decoder = received;
   if (!streams) call.handleEndEvent = handleEnd;
 }
@@ -55,7 +55,8 @@ function handleEnd(this: DecodingCall): void {
   own.handleEndEvent?.call(this);
 }
 
-interface ReceivedCallParts extends ReceivingDeps {
+interface ReceivedCallParts {
+  readonly deps: ReceivingDeps;
   readonly call: DecodingCall;
   readonly decoder: Decoder;
   readonly stream: ServerHttp2Stream;
@@ -67,8 +68,9 @@ interface ReceivedCallParts extends ReceivingDeps {
 class ReceivedCall implements Decoder, ReceivingCall {
   readonly #parts: ReceivedCallParts;
   #bytes = 0;
-  #isCounted = false;
   #began = 0;
+  /** Set while it counts: ends that when the stream closes. */
+  #onClose: (() => void) | undefined;
 
   constructor(parts: ReceivedCallParts) {
     this.#parts = parts;
@@ -83,41 +85,45 @@ class ReceivedCall implements Decoder, ReceivingCall {
   }
 
   write(data: Buffer): Buffer[] {
-    const { decoder, streams, receiving, connection } = this.#parts;
+    const { decoder, streams, deps, connection } = this.#parts;
+    const { receiving } = deps;
     const messages = decoder.write(data);
     if (streams && messages.length > 0) this.complete();
     // The rest of the data may begin the next message, but is as short as a chunk.
     if (streams && messages.length > 0) return messages;
     const bytes = data.length + CHUNK_BYTES;
-    if (this.#bytes === 0 && !this.#isCounted) receiving.countLater(this);
+    if (this.#bytes === 0 && this.#onClose === undefined) receiving.countLater(this);
     this.#bytes += bytes;
-    if (this.#isCounted) receiving.add(connection, this, bytes);
+    if (this.#onClose !== undefined) receiving.add(connection, this, bytes);
     return messages;
   }
 
   count(): void {
-    if (this.#bytes === 0 || this.#isCounted) return;
-    const { receiving, connection, stream } = this.#parts;
+    if (this.#bytes === 0 || this.#onClose !== undefined) return;
+    const { deps, connection, stream } = this.#parts;
+    const { receiving } = deps;
     if (stream.closed) return;
-    this.#isCounted = true;
+    this.#onClose = () => this.complete();
     this.#began = receiving.now();
-    stream.once('close', this.complete);
+    stream.once('close', this.#onClose);
     receiving.add(connection, this, this.#bytes);
   }
 
   /** The request is complete, or the call has ended. */
-  readonly complete = (): void => {
+  complete(): void {
     const bytes = this.#bytes;
     this.#bytes = 0;
-    if (!this.#isCounted) return;
-    this.#isCounted = false;
-    const { receiving, connection, stream } = this.#parts;
-    stream.off('close', this.complete);
-    receiving.remove(connection, this, bytes);
-  };
+    const onClose = this.#onClose;
+    if (onClose === undefined) return;
+    this.#onClose = undefined;
+    const { deps, connection, stream } = this.#parts;
+    stream.off('close', onClose);
+    deps.receiving.remove(connection, this, bytes);
+  }
 
   refuse(refusal: Refusal): void {
-    const { call, stream, method, observer, receiving } = this.#parts;
+    const { call, stream, method, deps } = this.#parts;
+    const { observer, receiving } = deps;
     const durationMs = receiving.now() - this.#began;
     this.complete();
     call.decoder = DISCARD;
