@@ -1,4 +1,12 @@
-import { BulkRunState, BulkSpec, encodeToBuffer, formatQueueName, limits, StoredBulkRun } from '@taskmaster/proto';
+import {
+  BulkAction,
+  BulkRunState,
+  BulkSpec,
+  encodeToBuffer,
+  formatQueueName,
+  limits,
+  StoredBulkRun,
+} from '@taskmaster/proto';
 import {
   type BulkCommand,
   type BulkOperations,
@@ -21,7 +29,12 @@ const RECORD_BYTES = 512;
 
 /** The operations of an engine on bulk runs. */
 export const bulkOperations = ({ change, read }: RecordRequests): BulkOperations => ({
-  start: (command) => change((engineState) => startBulk(engineState, command), RECORD_BYTES),
+  start: (command) =>
+    change(
+      (engineState) => startBulk(engineState, command),
+      // On a full disk, too, a run may begin that frees space.
+      command.spec.action === BulkAction.BULK_ACTION_DELETE ? undefined : RECORD_BYTES,
+    ),
   preview: (command) => read(command.queues.group, (engineState) => previewBulk(engineState, command)),
   list: (group) =>
     read(group, async (engineState) => {

@@ -10,7 +10,7 @@ import { putSettings } from '../testing/put-settings.ts';
 const { BULK_ACTION_RETRY, BULK_ACTION_MOVE } = BulkAction;
 const { BULK_ACTION_CANCEL, BULK_ACTION_RESCHEDULE, BULK_ACTION_PROMOTE } = BulkAction;
 const { BULK_TASKS_AVAILABLE, BULK_TASKS_DELAYED, BULK_TASKS_LEASED, BULK_TASKS_DEAD_LETTERS } = BulkTasks;
-const { BULK_RUN_STATE_RUNNING, BULK_RUN_STATE_DONE, BULK_RUN_STATE_CANCELLED } = BulkRunState;
+const { BULK_RUN_STATE_RUNNING, BULK_RUN_STATE_DONE, BULK_RUN_STATE_CANCELLED, BULK_RUN_STATE_FAILED } = BulkRunState;
 
 const QUEUE = 'shop#mail';
 const DEAD = 'shop#mail.dead';
@@ -319,6 +319,29 @@ describe('a run', () => {
     h.disk.space = 'plenty';
     await h.clock.advance(1000);
     expect(await bulkRunOf(h.engine, 'shop')).toMatchObject({ state: BULK_RUN_STATE_DONE, changed: 2 });
+  });
+
+  test('that deletes can be started on a full disk, and no other', async () => {
+    await using h = await engineHarness();
+    await h.enqueue(QUEUE, ['a', 'b']);
+    h.disk.space = 'short';
+    await h.clock.advance(1000);
+    const other = startBulk(h.engine, QUEUE, { action: BULK_ACTION_PROMOTE });
+    await expect(other).rejects.toMatchObject({ reason: 'DISK_FULL' });
+    expect(await runOf(h, QUEUE, {})).toMatchObject({ state: BULK_RUN_STATE_DONE, changed: 2 });
+  });
+
+  test.each([
+    ['an action', { action: 99 as BulkAction }],
+    ['a state of tasks', { filter: { tasks: 99 as BulkTasks } }],
+    ['a test of headers', { filter: { headers: { all: [{ key: 'k', test: undefined }] } } }],
+  ])('with %s that this release does not know fails, and changes nothing', async (_what, spec) => {
+    await using h = await engineHarness();
+    await h.enqueue(QUEUE, ['a']);
+    const run = await runOf(h, QUEUE, spec);
+    expect(run).toMatchObject({ state: BULK_RUN_STATE_FAILED, changed: 0, lookedAt: 0 });
+    expect(run?.problem).toMatch('later release');
+    expect(await pidsIn(h, QUEUE)).toEqual(['a']);
   });
 
   test('finds every task of a large queue once, whatever memory and the store have of them', async () => {

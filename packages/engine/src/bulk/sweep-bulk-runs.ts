@@ -33,6 +33,14 @@ export const sweepBulkRuns = (found: FoundAhead = new WeakMap()): Sweep<BulkRunR
       await remove(engineState, record);
       return;
     }
+    if (!record.isKnown) {
+      await fail(
+        engineState,
+        record,
+        'a later release has started it, and this one does not know all that it asks for',
+      );
+      return;
+    }
     try {
       await runSlices(engineState, record, found, isWritable);
     } catch (error) {
@@ -83,7 +91,7 @@ const remove = (engineState: EngineState, { queues: { group }, run }: BulkRunRec
     bulkRunRecords.remove(draft, group, pidOfRun(run.id));
   });
 
-/** Ends a run that damaged rows keep from going on. */
+/** Ends a run that cannot go on. */
 const fail = (engineState: EngineState, { queues: { group }, run }: BulkRunRecord, problem: string): Promise<void> =>
   changeRecords(engineState, group, (draft, now) => {
     const record = engineState.bulkRuns.of(group)?.get(pidOfRun(run.id));

@@ -24,14 +24,28 @@ export interface BulkRunRecord {
   readonly queues: QueueName;
   /** When its next slice is due, or when the record of an ended run goes. Undefined: now. */
   readonly until: Instant | undefined;
+  /** False: a later release wrote it, with conditions or actions that this one does not know. It must change nothing. */
+  readonly isKnown: boolean;
 }
 
 export function decodeBulkRun(bytes: Uint8Array, until: Instant | undefined): BulkRunRecord {
   const stored = StoredBulkRun.decode(bytes);
   const { run } = stored;
   if (run?.spec === undefined) throw new RangeError('the record of a bulk run has no spec');
-  return { stored, run: { ...run, spec: run.spec }, queues: parseQueueName(run.queues), until };
+  const { spec } = run;
+  // The decoder leaves fields out that it does not know.
+  const isKnown = isKnownSpec(spec) && StoredBulkRun.encode(stored).finish().byteLength === bytes.byteLength;
+  return { stored, run: { ...run, spec }, queues: parseQueueName(run.queues), until, isKnown };
 }
+
+function isKnownSpec({ action, filter }: BulkSpec): boolean {
+  const tests = filter?.headers?.all ?? [];
+  return bulkActions.has(action) && bulkTasks.has(filter?.tasks ?? 0) && tests.every(({ test }) => test !== undefined);
+}
+
+/** The actions and the states of tasks that this release knows. */
+export const bulkActions: ReadonlySet<number> = new Set(Object.values(BulkAction).filter((action) => action > 0));
+export const bulkTasks: ReadonlySet<number> = new Set(Object.values(BulkTasks).filter((tasks) => tasks >= 0));
 
 export const goesOn = ({ run }: BulkRunRecord): boolean => run.state === BulkRunState.BULK_RUN_STATE_RUNNING;
 

@@ -1,9 +1,15 @@
-import { type BulkCommand, type BulkOperations, isFiltering, namePattern } from '@taskmaster/engine/domain';
+import {
+  type BulkCommand,
+  type BulkOperations,
+  bulkActions,
+  bulkTasks,
+  isFiltering,
+  namePattern,
+} from '@taskmaster/engine/domain';
 import {
   BulkAction,
   type BulkFilter,
   type BulkSpec,
-  BulkTasks,
   formatQueueName,
   limits,
   type QueueName,
@@ -103,11 +109,8 @@ function parseBulk({ queues, spec: given, preview, allTasks }: StartBulkRunReque
 const at = (field: string): Place => ({ field: `spec.${field}` });
 const ONLY = 'is for another action';
 
-const actions: ReadonlySet<number> = new Set(Object.values(BulkAction));
-const states: ReadonlySet<number> = new Set(Object.values(BulkTasks));
-
 function actionOf(action: BulkAction): BulkAction {
-  if (action !== BulkAction.BULK_ACTION_UNSPECIFIED && actions.has(action)) return action;
+  if (bulkActions.has(action)) return action;
   return refuse('INVALID_ARGUMENT', at('action'), `is ${action}: no known action`, { value: action });
 }
 
@@ -129,7 +132,8 @@ function targetOf({ action, target }: BulkSpec, { group }: QueueName): string {
 
 function parseFilter({ tasks, headers, ...given }: BulkFilter): BulkFilter {
   const place = (field: string): Place => at(`filter.${field}`);
-  if (!states.has(tasks)) refuse('INVALID_ARGUMENT', place('tasks'), `is ${tasks}: no known state`, { value: tasks });
+  if (!bulkTasks.has(tasks))
+    refuse('INVALID_ARGUMENT', place('tasks'), `is ${tasks}: no known state`, { value: tasks });
   parseHeaderFilter(headers, 'spec.filter.headers.all');
   const filter = {
     tasks,

@@ -49,7 +49,7 @@ export const badBulkRuns: readonly BadRequest[] = [
     bad(`a bulk run with an id of ${id.length} bytes`, 'INVALID_ARGUMENT', 'id', start({ id })),
   ),
   bad('a bulk run that does nothing', 'EMPTY_REQUEST', 'spec', start({ spec: undefined })),
-  ...[0, 7].map((action) =>
+  ...[-1, 0, 7].map((action) =>
     bad(`a bulk run of the kind ${action}`, 'INVALID_ARGUMENT', 'spec.action', spec({ action: action as BulkAction })),
   ),
   ...[-1, limits.bulkRate + 1].map((rate) =>
@@ -92,7 +92,9 @@ export const badBulkRuns: readonly BadRequest[] = [
     'spec.cancel_reason',
     spec({ action: BulkAction.BULK_ACTION_CANCEL, cancelReason: long(limits.cancelReasonBytes + 1) }),
   ),
-  bad('a bulk run on unknown states', 'INVALID_ARGUMENT', 'spec.filter.tasks', filter({ tasks: 9 as never })),
+  ...[-1, 9].map((tasks) =>
+    bad(`a bulk run on states ${tasks}`, 'INVALID_ARGUMENT', 'spec.filter.tasks', filter({ tasks: tasks as never })),
+  ),
   bad('a bulk run by a negative age', 'INVALID_ARGUMENT', 'spec.filter.min_age_ms', filter({ minAgeMs: -1 })),
   bad(
     'a bulk run by a great age',

@@ -74,7 +74,7 @@ export namespace BulkTasks {
 export const BulkRunState = {
   /** BULK_RUN_STATE_UNSPECIFIED - Never sent. */
   BULK_RUN_STATE_UNSPECIFIED: 0,
-  /** BULK_RUN_STATE_RUNNING - It goes on, unless the disk of the node is full: then only runs that delete go on. */
+  /** BULK_RUN_STATE_RUNNING - It goes on, unless the disk of the node is full: then only runs that delete go on, and can be started. */
   BULK_RUN_STATE_RUNNING: 1,
   /** BULK_RUN_STATE_DONE - It has looked at all tasks, or changed `max_tasks`. */
   BULK_RUN_STATE_DONE: 2,
