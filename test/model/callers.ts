@@ -99,8 +99,8 @@ export class Callers {
         this.#ask({ kind: 'pause', queues: PATTERNS[action.queues] ?? PATTERNS[0], isResume: action.isResume });
         break;
       case 'limit': {
-        const { queues, maxLeased } = action;
-        this.#ask({ kind: 'limit', queues: PATTERNS[queues] ?? PATTERNS[0], maxLeased });
+        const { queues, keys, maxLeased } = action;
+        this.#ask({ kind: 'limit', queues: PATTERNS[queues] ?? PATTERNS[0], keys, maxLeased });
         break;
       }
       default:
@@ -181,6 +181,7 @@ export class Callers {
       retry: RETRIES[item.retry],
       timeLimitMs: item.timeLimitMs,
       orderKey: item.orderKey,
+      limitKey: item.limitKey,
       // A task that is hidden until it is too late is refused before it reaches the engine.
       startWithinMs: item.delayMs < (item.startWithinMs ?? 0) ? item.startWithinMs : undefined,
     };

@@ -1,7 +1,7 @@
 import type { CountsReply } from '@taskmaster/cli/testing/history';
 import type { Key } from '@taskmaster/engine/domain';
 import { Family } from '@taskmaster/engine/ports';
-import { decodeTaskRow, dueOf, type SimDisk } from '@taskmaster/engine/testing';
+import { decodeTaskRow, dueOf, laneOfKey, lanesPrefix, type SimDisk } from '@taskmaster/engine/testing';
 
 /** Length of partition and queue id in a key; see docs/internals/data-on-disk.md. */
 const PREFIX = 8;
@@ -12,14 +12,20 @@ const show = (text: string): string => Buffer.from(text, 'latin1').toString('hex
 
 /**
  * The faults in the rows of a disk without work in progress. Every task must have one state and one payload. Every task to which
- * something happens by itself must be in the index of due times. Ended queues must have no rows. The counts of the queues must
- * match the rows.
+ * something happens by itself must be in the index of due times, and every available or leased task with a limit key in that of
+ * its key. Ended queues must have no rows. The counts of the queues must match the rows.
  */
 export function diskFaults(disk: SimDisk, counts: readonly CountsReply[]): string[] {
   const faults: string[] = [];
   const keys = (family: Family): Set<string> => new Set(disk.rowsOf(family).map(({ key }) => key));
   const [ready, hidden, data] = [keys(Family.ready), keys(Family.hidden), keys(Family.data)];
-  const due = disk.rowsOf(Family.due).map(({ key }) => prefixOf(key) + key.slice(PREFIX + INSTANT));
+  const isLane = (key: Key): boolean => key.startsWith(lanesPrefix(prefixOf(key)));
+  const dueRows = disk.rowsOf(Family.due).map(({ key }) => key);
+  const due = dueRows.filter((key) => !isLane(key)).map((key) => prefixOf(key) + key.slice(PREFIX + INSTANT));
+  const lanes = dueRows.filter(isLane).map((key) => {
+    const { tag, lane, pid } = laneOfKey(key);
+    return `${prefixOf(key)}${tag} ${lane.limitKey} ${pid}`;
+  });
 
   for (const key of ready) if (hidden.has(key)) faults.push(`${show(key)} is available and hidden`);
   for (const key of differing(new Set([...ready, ...hidden]), data)) {
@@ -31,13 +37,26 @@ export function diskFaults(disk: SimDisk, counts: readonly CountsReply[]): strin
     faults.push(`${show(key)} is hidden or must start, or is due, not both`);
   }
   if (new Set(due).size !== due.length) faults.push('a task is due twice');
+  const inLanes = states.flatMap(({ key, value }) => {
+    const { visibility, history } = decodeTaskRow(value);
+    const limitKey = history?.given?.limitKey;
+    const tag = visibility.kind === 'available' ? 'available' : visibility.lease ? 'leased' : undefined;
+    return limitKey && tag ? `${prefixOf(key)}${tag} ${limitKey} ${key.slice(PREFIX)}` : [];
+  });
+  for (const lane of differing(new Set(inLanes), new Set(lanes))) {
+    faults.push(`${show(lane)} is missing among the tasks of its limit key, or has left them`);
+  }
 
-  const sizes = (rows: Iterable<string>): Map<string, number> => {
+  const sizes = (kind: 'available' | 'hidden'): Map<string, number> => {
     const found = new Map<string, number>();
-    for (const key of rows) found.set(prefixOf(key as Key), (found.get(prefixOf(key as Key)) ?? 0) + 1);
+    for (const { key, value } of states) {
+      // The rows of available tasks with limit keys are among those of hidden ones.
+      const isOf = decodeTaskRow(value).visibility.kind === kind;
+      if (isOf) found.set(prefixOf(key), (found.get(prefixOf(key)) ?? 0) + 1);
+    }
     return found;
   };
-  const [readyOf, hiddenOf] = [sizes(ready), sizes(hidden)];
+  const [readyOf, hiddenOf] = [sizes('available'), sizes('hidden')];
   const prefixes = new Set([...readyOf.keys(), ...hiddenOf.keys()]);
   const onDisk = [...prefixes].map((prefix) => `${readyOf.get(prefix) ?? 0}+${hiddenOf.get(prefix) ?? 0}`).sort();
   const counted = counts.map(({ available, leased, delayed }) => `${available}+${leased + delayed}`).sort();

@@ -13,6 +13,7 @@ import type {
 import type { Engine } from '@taskmaster/engine';
 import {
   type EnqueueOutcome,
+  givenIn,
   type LeasedTask,
   type LeaseToken,
   NO_LINKS,
@@ -115,9 +116,10 @@ async function answer(engine: Engine, call: Call, signal: AbortSignal): Promise<
       return { kind: 'number', tasks: 1 };
     }
     case 'limit': {
-      const { queues, maxLeased } = call;
-      if (maxLeased === 0) return { kind: 'number', tasks: (await unlimitQueues(engine, queues)).removed ? 1 : 0 };
-      await limitQueues(engine, queues, { maxLeased });
+      const { queues, keys = '', maxLeased } = call;
+      if (maxLeased === 0)
+        return { kind: 'number', tasks: (await unlimitQueues(engine, queues, keys)).removed ? 1 : 0 };
+      await limitQueues(engine, queues, { keys, maxLeased });
       return { kind: 'number', tasks: 1 };
     }
     default:
@@ -171,21 +173,23 @@ function commandOf(call: UpdateCall): UpdateCommand {
     group: parseQueueName(first?.queue ?? '').group,
     enqueue: sentEnqueues(call.enqueue)
       .flatMap((at) => call.enqueue.slice(at, at + 1))
-      .map(({ queue, topic, pid, key, data, mode, delayMs, retry, timeLimitMs, startWithinMs, orderKey }) => ({
-        queue: parseQueueName(topic ?? queue),
-        isPublished: topic !== undefined,
-        pid: pid as Pid | undefined,
-        data: Buffer.from(data, 'latin1'),
-        headerBytes: headerBytesOf(data),
-        key,
-        given: timeLimitMs === undefined ? undefined : { timeLimitMs, limitKey: '' },
-        start: startWithinMs === undefined ? undefined : { withinMs: startWithinMs },
-        links: orderKey === undefined ? undefined : { ...NO_LINKS, orderKey },
-        mode: MODES[mode],
-        delayMs,
-        runAt: undefined,
-        retry,
-      })),
+      .map(
+        ({ queue, topic, pid, key, data, mode, delayMs, retry, timeLimitMs, startWithinMs, limitKey, orderKey }) => ({
+          queue: parseQueueName(topic ?? queue),
+          isPublished: topic !== undefined,
+          pid: pid as Pid | undefined,
+          data: Buffer.from(data, 'latin1'),
+          headerBytes: headerBytesOf(data),
+          key,
+          given: givenIn({ timeLimitMs: timeLimitMs ?? 0, limitKey: limitKey ?? '' }),
+          start: startWithinMs === undefined ? undefined : { withinMs: startWithinMs },
+          links: orderKey === undefined ? undefined : { ...NO_LINKS, orderKey },
+          mode: MODES[mode],
+          delayMs,
+          runAt: undefined,
+          retry,
+        }),
+      ),
     dequeue: call.dequeue.map((dequeue) => ({
       ...item(dequeue),
       requeue: dequeue.requeue ?? false,
@@ -255,7 +259,7 @@ function shownTask({ queue, pid, state, data }: TaskView): ShownTask {
   const { failures = [], origin, progress, checkpoint, cancelled, given, startBy } = state.history ?? {};
   const history = {
     failures: failures.map(({ attempt, error }) => `${attempt}: ${reasonOf(error?.message)}`),
-    timeLimitMs: given?.timeLimitMs,
+    timeLimitMs: given?.timeLimitMs || undefined,
     startBy,
     origin: origin && formatQueueName({ group: queue.group, name: origin.queue }),
     progress: reportedText(progress?.text, checkpoint),

@@ -48,15 +48,21 @@ function firstTasks(world: World, call: LeaseCall, isTooLate: (task: ModelTask) 
   let bytes = 0;
   for (const queue of offering(world, call)) {
     const limits = world.limitsOf(queue);
+    const keyLimits = world.keyLimitsOf(queue);
     for (const task of world.available(queue)) {
+      const { limitKey } = task;
+      const ofKey = (limit: string): string => `${limit} ${limitKey}`;
       if (isTooLate(task)) continue;
       if (picked.length === call.maxTasks) return picked;
       if (limits.some((limit) => world.room(limit) <= (taken.get(limit) ?? 0))) break;
       if (call.maxPid !== undefined && task.pid > call.maxPid) break;
+      // No other task waits behind one whose key is used up.
+      const counting = limitKey === undefined ? [] : keyLimits;
+      if (counting.some((limit) => world.room(limit, limitKey) <= (taken.get(ofKey(limit)) ?? 0))) continue;
       bytes += task.data.length + task.pid.length + REST_BYTES;
       if (bytes > call.maxBytes && picked.length > 0) return picked;
       picked.push({ queue, task });
-      for (const limit of limits) taken.set(limit, (taken.get(limit) ?? 0) + 1);
+      for (const limit of [...limits, ...counting.map(ofKey)]) taken.set(limit, (taken.get(limit) ?? 0) + 1);
     }
   }
   return picked;

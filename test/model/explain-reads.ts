@@ -3,7 +3,7 @@ import type { CallOf, CountsReply, HistoryEvent, Outcome, ShownTask } from '@tas
 import { areEndsOf, withoutCancelled } from './ends.ts';
 import { areOfKeys } from './records/keys.ts';
 import { haveDeadComing, isCancelled, isOverdue, type Setting, sweeps } from './rules.ts';
-import { contains, exactly, isExact, type ModelTask, type Span, type World } from './world.ts';
+import { contains, exactly, isExact, keyLimit, type ModelTask, type Span, type World } from './world.ts';
 
 type Shown = Extract<Outcome, { kind: 'shown' }>;
 type Counts = Extract<Outcome, { kind: 'counts' }>;
@@ -171,10 +171,11 @@ export function explainPause(world: World, { call, outcome }: HistoryEvent<CallO
 
 /** The end of a limit tells whether there was one. */
 export function explainLimit(world: World, { call, outcome }: HistoryEvent<CallOf<'limit'>>, span: Span): World[] {
-  const { queues, maxLeased } = call;
+  const { queues, keys, maxLeased } = call;
+  const limit = keys === undefined ? queues : keyLimit(queues);
   const isEnd = maxLeased === 0 && outcome.kind === 'number';
-  if (isEnd && tasksOf(outcome) !== (world.hasLimit(queues) ? 1 : 0)) return [];
-  return [world.at(span.from, world.epoch).withLimit(queues, maxLeased)];
+  if (isEnd && tasksOf(outcome) !== (world.hasLimit(limit) ? 1 : 0)) return [];
+  return [world.at(span.from, world.epoch).withLimit(limit, maxLeased)];
 }
 
 const sizeOf = (world: World, queue: string): number => world.queue(queue).tasks.size;

@@ -359,6 +359,7 @@ class UpdatePlayer {
         suspicion: 0,
         progress: undefined,
         orderKey: item.orderKey,
+        limitKey: item.limitKey,
         place: undefined,
         parked: undefined,
       };

@@ -11,7 +11,9 @@ export function readBy(event: HistoryEvent, world: World): readonly string[] {
   const { call } = event;
   const written = writtenBy(event, world);
   const rules =
-    call.kind === 'lease' ? call.queues.flatMap(patternsOf).flatMap((of) => [pauseOf(of), limitOf(of)]) : [];
+    call.kind === 'lease'
+      ? call.queues.flatMap(patternsOf).flatMap((of) => [pauseOf(of), limitOf(of), limitOf(of, '*')])
+      : [];
   return world.time > event.calledAt ? [TIME, ...rules, ...written] : [...rules, ...written];
 }
 
@@ -19,14 +21,14 @@ export function readBy(event: HistoryEvent, world: World): readonly string[] {
 export function writtenBy(event: HistoryEvent, world: World): readonly string[] {
   const { call } = event;
   if (call.kind === 'pause') return [pauseOf(call.queues)];
-  if (call.kind === 'limit') return [limitOf(call.queues)];
+  if (call.kind === 'limit') return [limitOf(call.queues, call.keys)];
   const queues = queuesOfCall(event, world);
   const beside = call.kind === 'update' && call.requestId !== undefined ? [`request ${call.requestId}`] : [];
   return [...beside, ...queues, ...touching(world, queues, event.endedAt)];
 }
 
 const pauseOf = (pattern: string): string => `pause of ${pattern}`;
-const limitOf = (pattern: string): string => `limit of ${pattern}`;
+const limitOf = (pattern: string, keys = ''): string => `limit of ${pattern} ${keys}`;
 
 function queuesOfCall({ call }: HistoryEvent, world: World): readonly string[] {
   switch (call.kind) {

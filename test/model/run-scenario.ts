@@ -15,7 +15,7 @@ import { diskFaults } from './disk-faults.ts';
 import { type Asked, ask } from './engine-caller.ts';
 import { putAllSettings, settingsCounts } from './records/settings.ts';
 import { subscribeAll, subscriptionCounts } from './records/topics.ts';
-import { type Action, PATTERNS, QUEUES, type Scenario } from './scenario.ts';
+import { type Action, EACH_KEY, PATTERNS, QUEUES, type Scenario } from './scenario.ts';
 
 export interface Run {
   readonly events: readonly HistoryEvent[];
@@ -260,6 +260,7 @@ class ScenarioRun {
     for (const queues of PATTERNS) {
       await this.#await({ kind: 'pause', queues, isResume: true });
       await this.#await({ kind: 'limit', queues, maxLeased: 0 });
+      await this.#await({ kind: 'limit', queues, keys: EACH_KEY, maxLeased: 0 });
     }
     await this.#clock.advance(LONG_MS);
     await this.#takeOut();

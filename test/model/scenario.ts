@@ -55,7 +55,7 @@ export type Action =
   | { readonly do: 'reset'; readonly queue: number }
   | { readonly do: 'pause'; readonly queues: number; readonly isResume: boolean }
   /** 0: the limit ends. */
-  | { readonly do: 'limit'; readonly queues: number; readonly maxLeased: number }
+  | { readonly do: 'limit'; readonly queues: number; readonly keys?: string | undefined; readonly maxLeased: number }
   /** Lets time pass. Without this, the next action happens in the same turn. */
   | { readonly do: 'pass'; readonly ms: number }
   /** Power loss after this number of further durable steps of the disk; 0: now. */
@@ -79,6 +79,7 @@ export type Item =
       readonly timeLimitMs?: number | undefined;
       readonly startWithinMs?: number | undefined;
       readonly orderKey?: string | undefined;
+      readonly limitKey?: string | undefined;
       /** True: with a PID, and unless the mode is to fail, it is published to all queues that are subscribed. */
       readonly isPublished?: boolean;
     }
@@ -111,6 +112,9 @@ export const PATTERNS = ['g#q', 'g#*', 'other'] as const;
 
 export const KEYS = ['k', 'l'] as const;
 const ORDER_KEYS = ['o', 'p'] as const;
+const LIMIT_KEYS = ['x', 'y'] as const;
+/** The keys of a limit that counts each key by itself. */
+export const EACH_KEY = '*';
 
 const queue = fc.nat({ max: QUEUES.length - 1 });
 const pid = fc.nat({ max: PIDS.length - 1 });
@@ -139,6 +143,7 @@ const enqueue: fc.Arbitrary<Item> = fc.record({
   startWithinMs: often<number | undefined>(undefined, oneOf(3, 60, 900)),
   isPublished: often(false, fc.constant(true)),
   orderKey: rarely(oneOf(...ORDER_KEYS)),
+  limitKey: rarely(oneOf(...LIMIT_KEYS)),
 });
 
 const taskRef: fc.Arbitrary<TaskRef> = fc.oneof(
@@ -179,7 +184,11 @@ const lease = action('lease', {
 });
 
 const patterns = fc.nat({ max: PATTERNS.length - 1 });
-const limit = action('limit', { queues: patterns, maxLeased: oneOf(0, 1, 1, 2) });
+const limit = action('limit', {
+  queues: patterns,
+  keys: oneOf<string | undefined>(undefined, EACH_KEY),
+  maxLeased: oneOf(0, 1, 1, 2),
+});
 
 const anyAction: fc.Arbitrary<Action> = fc.oneof(
   { weight: 22, arbitrary: update },
@@ -280,8 +289,10 @@ const paused: fc.Arbitrary<Action[]> = fc
 const limited: fc.Arbitrary<Action[]> = fc
   .record({
     queues: patterns,
+    isByKeys: fc.boolean(),
     maxLeased: oneOf(1, 2),
-    tasks: fc.array(enqueue, { minLength: 2, maxLength: 3 }),
+    tasks: fc.array(enqueue, { minLength: 2, maxLength: 4 }),
+    limitKeys: fc.array(oneOf<string | undefined>(undefined, ...LIMIT_KEYS), { minLength: 4, maxLength: 4 }),
     leases: fc.array(lease, { minLength: 2, maxLength: 4 }),
     leaseDurationMs: oneOf(30, 400),
     waitMs: oneOf(500, 3000),
@@ -290,16 +301,24 @@ const limited: fc.Arbitrary<Action[]> = fc
     isEnded: fc.boolean(),
     restMs: oneOf(3, 50, 600),
   })
-  .map(({ queues, maxLeased, tasks, leases, leaseDurationMs, waitMs, ending, isCrashed, isEnded, restMs }) => [
-    { do: 'limit', queues, maxLeased },
+  .map(({ queues, isByKeys, maxLeased, tasks, limitKeys, leases, leaseDurationMs, waitMs, ending, ...rest }) => ({
+    ...rest,
+    waitMs,
+    limit: { do: 'limit' as const, queues, keys: isByKeys ? EACH_KEY : undefined, maxLeased },
+    tasks: isByKeys ? tasks.map((task, at) => ({ ...task, limitKey: limitKeys[at] })) : tasks,
+    leases: leases.map((one, index) => ({ ...one, leaseDurationMs, waitMs: index === 0 ? 0 : waitMs })),
+    ending,
+  }))
+  .map(({ limit: given, tasks, leases, ending, isCrashed, isEnded, restMs }) => [
+    given,
     change(...tasks.map((task) => ({ ...task, delayMs: 0 }) as Item)),
     pass(30),
-    ...leases.map((one, index) => ({ ...one, leaseDurationMs, waitMs: index === 0 ? 0 : waitMs })),
+    ...leases,
     pass(restMs),
     ...(isCrashed ? [{ do: 'crash', steps: 0, reboot: false } as const] : []),
     ...(ending === undefined ? [] : [change(ofLatest({ do: ending, ms: undefined }))]),
     pass(restMs),
-    ...(isEnded ? [{ do: 'limit', queues, maxLeased: 0 } as const] : []),
+    ...(isEnded ? [{ ...given, maxLeased: 0 }] : []),
   ]);
 
 /** Tasks in the order of a key, of which each ends in one way or another before the next one. */

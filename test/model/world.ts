@@ -48,6 +48,7 @@ export interface ModelTask {
   readonly origin: ModelOrigin | undefined;
   /** A dead letter keeps it for the way back. */
   readonly orderKey: string | undefined;
+  readonly limitKey: string | undefined;
   /** Its place among the tasks of the queue with its order key. Undefined: it is in no order. */
   readonly place: number | undefined;
   /** Set: another one is before it. From then on it is available when none is. */
@@ -273,39 +274,53 @@ export class World {
     return next;
   }
 
-  hasLimit(queues: string): boolean {
-    return this.#limits.has(queues);
+  hasLimit(limit: string): boolean {
+    return this.#limits.has(limit);
   }
 
-  /** The limits of a queue, by their patterns. */
+  /** The limits of a queue. */
   limitsOf(queue: string): string[] {
-    return this.#limits.size === 0 ? [] : patternsOf(queue).filter((pattern) => this.#limits.has(pattern));
+    return this.#limits.size === 0 ? [] : patternsOf(queue).filter((limit) => this.#limits.has(limit));
   }
 
-  /** How many tasks a limit still allows to lease. A lease counts until a search has found that it is over. */
-  room(limit: string): number {
-    return (this.#limits.get(limit) ?? Number.POSITIVE_INFINITY) - this.#leasedUnder(limit);
+  /** The limits of the keys of a queue. */
+  keyLimitsOf(queue: string): string[] {
+    return this.#limits.size === 0
+      ? []
+      : patternsOf(queue)
+          .map(keyLimit)
+          .filter((limit) => this.#limits.has(limit));
+  }
+
+  /** How many tasks a limit still allows to lease: of a key, if it is one of keys. A lease counts until a search has ended it. */
+  room(limit: string, key?: string): number {
+    return (this.#limits.get(limit) ?? Number.POSITIVE_INFINITY) - this.#leasedUnder(limit, key);
   }
 
   /** These queues, and all that share a limit with one of them. */
   withSharing(queues: readonly string[]): string[] {
-    const limits = new Set(queues.flatMap((queue) => this.limitsOf(queue)));
+    const limits = new Set(queues.flatMap((queue) => [...this.limitsOf(queue), ...this.keyLimitsOf(queue)]));
     if (limits.size === 0) return [...queues];
-    const sharing = this.queueNames.filter((queue) => patternsOf(queue).some((pattern) => limits.has(pattern)));
+    const sharing = this.queueNames.filter((queue) =>
+      patternsOf(queue).some((pattern) => limits.has(pattern) || limits.has(keyLimit(pattern))),
+    );
     return [...new Set([...queues, ...sharing])];
   }
 
   /** `maxLeased` 0: without a limit. */
-  withLimit(queues: string, maxLeased: number): World {
-    if ((this.#limits.get(queues) ?? 0) === maxLeased) return this;
+  withLimit(limit: string, maxLeased: number): World {
+    if ((this.#limits.get(limit) ?? 0) === maxLeased) return this;
     const next = new World(this);
-    next.#limits = maxLeased === 0 ? without(this.#limits, queues) : new Map(this.#limits).set(queues, maxLeased);
+    next.#limits = maxLeased === 0 ? without(this.#limits, limit) : new Map(this.#limits).set(limit, maxLeased);
     return next;
   }
 
-  #leasedUnder(limit: string): number {
-    const queues = this.queueNames.filter((queue) => patternsOf(queue).includes(limit));
-    return queues.reduce((sum, queue) => sum + this.#queueOf(queue).leased, 0);
+  #leasedUnder(limit: string, key: string | undefined): number {
+    const isOf = (pattern: string): boolean => (key === undefined ? pattern : keyLimit(pattern)) === limit;
+    const queues = this.queueNames.filter((queue) => patternsOf(queue).some(isOf));
+    if (key === undefined) return queues.reduce((sum, queue) => sum + this.#queueOf(queue).leased, 0);
+    const ofKey = queues.flatMap((queue) => this.tasks(queue).filter(({ limitKey }) => limitKey === key));
+    return ofKey.filter(({ hidden }) => hidden?.leasedBy !== undefined).length;
   }
 
   progress(event: number): string | undefined {
@@ -377,6 +392,9 @@ export class World {
     return this.#endsKey;
   }
 }
+
+/** The limit of each key of the queues that match a pattern. */
+export const keyLimit = (pattern: string): string => `${pattern} by keys`;
 
 /** The patterns of scenarios that match a queue: its name, and that of all queues of its group. */
 export const patternsOf = (queue: string): string[] =>

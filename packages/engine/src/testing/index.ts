@@ -1,5 +1,6 @@
 // For tests of other packages: an engine on virtual time and on a simulated disk.
 
+export { laneOfKey, lanesPrefix } from '../domain/keys.ts';
 export { dueOf } from '../domain/task.ts';
 export { decodeTaskRow } from '../pending/reads.ts';
 export { settle, VirtualClock, VirtualTime } from '../ports/virtual-clock.ts';

@@ -30,6 +30,8 @@ export interface EnqueueCall {
   readonly timeLimitMs?: number | undefined;
   /** Undefined: it may start at any time. */
   readonly startWithinMs?: number | undefined;
+  /** Undefined: limits of keys do not count it. */
+  readonly limitKey?: string | undefined;
   /** Undefined: it is in no order. */
   readonly orderKey?: string | undefined;
 }
@@ -114,8 +116,11 @@ export type Call =
   | { readonly kind: 'reset'; readonly queue: string }
   /** Pauses the queues that match a pattern, or resumes them: the number is 1 if they were paused. */
   | { readonly kind: 'pause'; readonly queues: string; readonly isResume: boolean }
-  /** Limits the leased tasks of the queues that match a pattern. 0 ends the limit: the number is 1 if there was one. */
-  | { readonly kind: 'limit'; readonly queues: string; readonly maxLeased: number };
+  /**
+   * Limits the leased tasks of the queues that match a pattern, or those of each limit key that matches. 0 ends the limit: the
+   * number is 1 if there was one.
+   */
+  | { readonly kind: 'limit'; readonly queues: string; readonly keys?: string | undefined; readonly maxLeased: number };
 
 export type CallOf<Kind extends Call['kind']> = Extract<Call, { kind: Kind }>;
 
