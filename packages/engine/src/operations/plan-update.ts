@@ -396,6 +396,11 @@ export class UpdatePlanner {
     const queue = this.#draft.queue(name);
     const target = key === undefined ? pid : queue && this.#draft.pidOfKey(queue, key);
     const task = queue && target && this.#draft.find(queue, target);
+    if (queue && target && task && this.#isLateInDraft(queue, target, task)) {
+      this.#endLate(queue, target, task);
+      // Otherwise it ends when the reads are there, in the next plan.
+      if (this.#draft.needs.length === 0) return this.#signal(item, index);
+    }
     const signal = { id: signalId, child: undefined, data };
     const outcome = { pid: target ?? NO_PID, leased: false };
     if (queue === undefined || target === undefined || task === undefined) {
@@ -533,8 +538,11 @@ export class UpdatePlanner {
   /** Ends such a task as a search would. */
   #endLate(queue: Queue, pid: Pid, task: CachedTask): void {
     const { kind, state, at, reason } = afterMissedStart(task.state, queue.settings);
-    if (kind === 'cancelled') endCancelled(this.#draft, queue, pid, task, reason, at);
-    else moveAll(this.#draft, [toDeadLetters(queue, pid, task, state, at)], this.#view.now);
+    if (kind === 'cancelled') {
+      endCancelled(this.#draft, queue, pid, task, reason, at);
+      // At once, because the next item may enqueue another task in its place.
+      settleEnds(this.#draft, this.#view.now);
+    } else moveAll(this.#draft, [toDeadLetters(queue, pid, task, state, at)], this.#view.now);
   }
 
   /** Names the item as the request does: a repetition of the request must get the same refusal. */

@@ -15,6 +15,16 @@ const remove = (h: EngineHarness, ...pids: string[]) =>
 const waiting = async (h: EngineHarness) =>
   (await h.engine.queueStats({ kind: 'named', queues: [parseQueueName(QUEUE)] })).totals.waiting;
 
+test('a task that its own update enqueues too late and again leaves its order to the second one', async () => {
+  await using h = await engineHarness();
+  const item = { queue: QUEUE, pid: '1', orderKey: 'k' };
+  await h.update({ enqueue: [{ ...item, startBy: h.clock.now() }, item] });
+  await add(h, ['0']);
+  expect(await leased(h)).toEqual(['1']);
+  await remove(h, '1');
+  expect(await leased(h)).toEqual(['0']);
+});
+
 describe.each(['in memory', 'after a crash'])('tasks with an order key, %s', (where) => {
   const restart = (h: EngineHarness): Promise<void> => (where === 'in memory' ? Promise.resolve() : h.crash());
 

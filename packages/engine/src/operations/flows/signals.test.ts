@@ -180,6 +180,15 @@ test('a signal serves a request that waits, with the completion of another task'
   expect(pidsOf(await waiting)).toEqual(['p']);
 });
 
+test('a signal behind a task that its own update enqueues too late is kept for the next one', async () => {
+  await using h = await engineHarness();
+  const late = { queue: QUEUE, pid: 'p', startBy: h.clock.now(), waitFor: 2 };
+  const { enqueued } = await h.update({ enqueue: [late, { queue: QUEUE, pid: 'p', mode: SIGNAL }] });
+  expect(enqueued[1]?.result).toBe(KEPT);
+  await add(h, 'p', { waitFor: 1 });
+  expect(await lease(h)).toEqual(['p']);
+});
+
 test('a signal of an update that is refused does not count', async () => {
   await using h = await engineHarness();
   await add(h, 'p', { waitFor: 1 });
