@@ -97,6 +97,38 @@ describe('a worker tells the node', () => {
 });
 
 describe('a suspected task', () => {
+  test.each([30_000, 0])('does not begin after a stop, which releases it (timeout %i)', async (timeout) => {
+    const made = workerSetUp();
+    const { client, queue, timing, transport, heard, hooks } = made;
+    await queue.enqueueMany(named('a', 'b'));
+    await die(made, queue, 2);
+    const gate = Promise.withResolvers<void>();
+    transport.answers.updateTasks = async (request, send) => {
+      if (request.renew.some(({ begun }) => begun !== undefined)) await gate.promise;
+      return send();
+    };
+    const begun: string[] = [];
+    const worker = client.worker(queue, ([task]) => void begun.push(task?.data ?? ''), { ...hooks, batch: { max: 1 } });
+    worker.start();
+    await timing.settled();
+    expect(worker.active).toBe(1);
+    const stopping = worker.stop({ timeout });
+    await timing.settled();
+    gate.resolve();
+    await timing.settled();
+    await stopping;
+    expect([begun, heard, worker.active]).toEqual([[], [], 0]);
+    const left = (await queue.get(['a', 'b'])).map(({ state, attempts, interruptions }) => [
+      state,
+      attempts,
+      interruptions,
+    ]);
+    expect(left).toEqual([
+      ['available', 0, 1],
+      ['available', 0, 1],
+    ]);
+  });
+
   test('does not begin if its lease is lost meanwhile, and others do', async () => {
     const made = workerSetUp();
     const { client, queue, timing, engine, heard, hooks } = made;

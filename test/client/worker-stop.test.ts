@@ -1,4 +1,4 @@
-import { CancelledError, type LeasedTask } from '@taskmaster/client';
+import { CancelledError, type LeasedTask, UnavailableError } from '@taskmaster/client';
 import type { ReleaseOutcome } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { gatedHandler, named, workerSetUp } from './support/worker-set-up.ts';
@@ -42,6 +42,29 @@ describe('stopping a worker', () => {
     expect(heard).toEqual(['complete quick', 'complete a']);
     expect(await engine.pids('g#q')).toEqual(['b', 'c']);
     expect((await engine.figures()).waiters).toBe(0);
+  });
+
+  test('leaves tasks that cannot be released to others when their leases end', async () => {
+    const { client, queue, engine, timing, transport } = workerSetUp();
+    await queue.enqueueMany(named('a', 'b'));
+    const worker = client.worker(queue, () => {}, { batch: { max: 3, maxWait: '10m' }, leaseDuration: '10s' });
+    worker.start();
+    await timing.settled();
+    expect((await queue.stats()).leased).toBe(2);
+    let refused = 0;
+    transport.answers.updateTasks = (request, send) => {
+      if (request.release.length === 0) return send();
+      refused++;
+      return Promise.reject(new UnavailableError('no', { reason: 'CONNECTION_FAILED' }));
+    };
+    const stopping = worker.stop();
+    await timing.advance(60_000);
+    await stopping;
+    expect(refused).toBeGreaterThan(0);
+    delete transport.answers.updateTasks;
+    await timing.advance(11_000);
+    expect((await queue.get(['a', 'b'])).map(({ state }) => state)).toEqual(['available', 'available']);
+    expect(engine.updates.flatMap(({ renew }) => renew)).toEqual([]);
   });
 
   test('by a signal ends run()', async () => {

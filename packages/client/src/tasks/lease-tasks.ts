@@ -4,7 +4,7 @@ import {
   limits,
   type LeasedTask as WireTask,
 } from '@taskmaster/proto';
-import { Lease, type Leased, type LeaseTerms } from '../leases/lease.ts';
+import { LEASE, Lease, type Leased, type LeaseTerms } from '../leases/lease.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
 import { type DataFormat, type Decoded, decodeData } from '../values/codec.ts';
 import { type Duration, durationMs, leaseDurationMs as leaseDurationMsOf } from '../values/duration.ts';
@@ -229,6 +229,8 @@ export async function giveBack(
   interrupted = false,
 ): Promise<void> {
   const options = interrupted ? { interrupted } : { delay: 0, refundAttempt: true };
+  // Nobody renews a lease whose release fails.
+  for (const task of tasks) if (LEASE in task) task[LEASE].letGo();
   // One update for each task, so that a lost lease does not refuse the others. The stream joins them into few messages.
   await Promise.allSettled(tasks.map((task) => new Update(context).release(task, options).commit()));
 }

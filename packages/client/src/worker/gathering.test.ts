@@ -36,6 +36,15 @@ describe('a batch', () => {
   });
 });
 
+describe('a suspected task', () => {
+  test('that does not fit into its batch opens another one, behind those of other keys that opened before', () => {
+    const { gathering, take } = gathered(4, 100, ['a1', 0], ['a2', 0], ['b1', 5]);
+    gathering.add('a3', 'a', 10, 2);
+    expect(gathering.dueAt).toBe(105);
+    expect([take(10), take(105), take(105), take(110)]).toEqual(['a1 a2', 'b1', undefined, 'a3']);
+  });
+});
+
 describe('a task that is taken out', () => {
   test('makes room in a batch that is not full, and none in one that was', () => {
     const { gathering, take, remove } = gathered(2, 100, ['a1', 0], ['b1', 0], ['b2', 0]);

@@ -48,7 +48,11 @@ export class Gathering<Task> {
   add(task: Task, key: string, now: number, most = this.#max): Batch<Task> {
     const open = this.#open.get(key);
     const fits = open !== undefined && open.tasks.length < most;
-    if (open !== undefined && !fits) this.#becameFull(open);
+    if (open !== undefined && !fits) {
+      // So that the next batch of the key comes behind those of other keys.
+      this.#open.delete(key);
+      this.#becameFull(open);
+    }
     const batch = fits ? open : { key, tasks: [], since: now, max: this.#max, onTaken: [], isTaken: false };
     batch.max = Math.min(batch.max, most);
     this.#size++;

@@ -413,9 +413,12 @@ export class Worker<T> implements AsyncDisposable {
   async #runTold(tasks: readonly LeasedTask<T>[], key: string): Promise<void> {
     const told = await this.#tell(tasks);
     const begun = tasks.filter((task, at) => told[at]?.status === 'fulfilled' && task[LEASE].isHeld);
+    const mayBegin = this.#state.kind === 'running';
+    // After a stop no handler begins.
+    if (!mayBegin) await giveBack(this.#context, begun);
     this.#running.delete(tasks);
     for (const [at, task] of tasks.entries()) if (!begun.includes(task)) this.#leaveUntold(task, told[at]);
-    if (begun.length === 0) {
+    if (begun.length === 0 || !mayBegin) {
       this.#goOn();
       return;
     }
