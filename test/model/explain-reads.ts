@@ -203,7 +203,8 @@ export function explainReset(
     for (const chosen of subsets(leased)) {
       let next = swept.at(span.from, swept.epoch);
       for (const task of chosen) {
-        const reset = { ...task, token: `reset by #${id}`, hidden: undefined, isCancelled: false };
+        const attempts = task.rerun ? 0 : task.attempts;
+        const reset = { ...task, attempts, token: `reset by #${id}`, hidden: undefined, isCancelled: false };
         next = isCancelled(task)
           ? withoutCancelled(next, call.queue, task.pid)
           : next.put(call.queue, reset, setting.retentionMs);

@@ -284,7 +284,7 @@ class UpdatePlayer {
       return { until: undefined, deadLetterQueue: target };
     }
     const waitMs = this.#waitAfter(item);
-    const attempts = item.refund ? Math.max(0, task.attempts - 1) : task.rerun ? 0 : task.attempts;
+    const attempts = task.rerun ? 0 : item.refund ? Math.max(0, task.attempts - 1) : task.attempts;
     const hidden = waitMs > 0 ? { until: later(this.#at, waitMs), leasedBy: undefined } : undefined;
     this.#put(item.queue, { ...failed, attempts, hidden, isCancelled: false });
     // If there was no reply, the instant is not known and is not compared.

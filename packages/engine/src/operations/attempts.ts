@@ -244,9 +244,12 @@ export function tooManyInterruptions({ history }: TaskState): TaskError | undefi
   return { message: `interrupted more than ${most} times`, details: '' };
 }
 
-/** The task without its attempt, which does not count: the work did not begin, or it was interrupted. */
+/**
+ * The task without its attempt, which does not count: the work did not begin, or it was interrupted. If it was enqueued again
+ * meanwhile, its attempts count anew.
+ */
 export function withoutAttempt(state: TaskState, isInterrupted: boolean): TaskState {
-  const attempts = Math.max(0, state.attempts - 1);
+  const attempts = isToRunAgain(state) ? 0 : Math.max(0, state.attempts - 1);
   const history = withoutCancellation(state.history);
   if (!isInterrupted) return { ...state, attempts, history };
   const interruptions = (history?.interruptions ?? 0) + 1;
@@ -256,9 +259,8 @@ export function withoutAttempt(state: TaskState, isInterrupted: boolean): TaskSt
 /** The task after an attempt that another task may have ended. */
 function suspect(before: TaskState): TaskState {
   const { history, ...state } = withoutAttempt(before, true);
-  const attempts = isToRunAgain(before) ? 0 : state.attempts;
   const suspicion = suspicionAfter(before);
-  return { ...state, attempts, visibility: AVAILABLE, history: { ...(history ?? NO_HISTORY), suspicion } };
+  return { ...state, visibility: AVAILABLE, history: { ...(history ?? NO_HISTORY), suspicion } };
 }
 
 /**

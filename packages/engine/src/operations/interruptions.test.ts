@@ -1,4 +1,4 @@
-import { limits, parseQueueName } from '@taskmaster/proto';
+import { EnqueueMode, limits, parseQueueName } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import type { Pid } from '../domain/ids.ts';
 import type { TaskState } from '../domain/task.ts';
@@ -62,6 +62,28 @@ describe('an interrupted attempt', () => {
     await h.update({ dequeue: [{ queue: 'g#q.dead', pid: 'p', requeue: true }] });
     expect((await stateOf(h))?.history?.interruptions).toBe(0);
   });
+
+  test.each(['interrupted', 'refund', 'reset'])(
+    'of a task that was enqueued again meanwhile leaves it all its attempts (%s)',
+    async (how) => {
+      await using h = await engineHarness();
+      const again = { queue: 'g#q', pid: 'p', mode: EnqueueMode.ENQUEUE_MODE_RERUN };
+      await h.update({ enqueue: [{ ...again, retry: { maxAttempts: 2 } }] });
+      const fail = async (): Promise<void> => {
+        const [task] = await h.lease('g#q');
+        await h.update({ release: [{ queue: 'g#q', pid: 'p', token: task?.token, error: 'no' }] });
+      };
+      await fail();
+      const [last] = await h.lease('g#q');
+      await h.update({ enqueue: [again] });
+      if (how === 'reset') await h.engine.resetLeases(parseQueueName('g#q'));
+      else await h.update({ release: [{ queue: 'g#q', pid: 'p', token: last?.token, [how]: true }] });
+      await fail();
+      expect(await stateOf(h)).toMatchObject({ attempts: 1 });
+      await fail();
+      expect(await stateOf(h)).toBeUndefined();
+    },
+  );
 
   test('ends a task that was cancelled', async () => {
     await using h = await engineHarness();

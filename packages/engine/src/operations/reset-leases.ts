@@ -7,7 +7,7 @@ import { EngineView } from '../pending/engine-view.ts';
 import { Reads } from '../pending/reads.ts';
 import { Family } from '../ports/store.ts';
 import type { Queue } from '../queues/queue.ts';
-import { cancelReasonOf, withoutCancellation } from './attempts.ts';
+import { cancelReasonOf, isToRunAgain, withoutCancellation } from './attempts.ts';
 import { type Attempt, decide } from './decide.ts';
 import { dueFor, showAllDue } from './expire.ts';
 import { settleEnds } from './flows/settle-ends.ts';
@@ -67,7 +67,10 @@ async function resetSome(engineState: EngineState, queue: Queue, pids: readonly 
       const cancelReason = cancelReasonOf(task.state);
       const history = withoutCancellation(task.state.history);
       if (cancelReason !== undefined) endCancelled(draft, queue, pid, task, cancelReason, now);
-      else draft.change(queue, pid, task, { ...task.state, token, visibility: AVAILABLE, history });
+      else {
+        const attempts = isToRunAgain(task.state) ? 0 : task.state.attempts;
+        draft.change(queue, pid, task, { ...task.state, attempts, token, visibility: AVAILABLE, history });
+      }
     }
     const result = draft.changes.filter(({ queue: { isReserved } }) => !isReserved).length;
     settleEnds(draft, now);
