@@ -13,6 +13,7 @@ export const limitObject = ({
   usedUpSince,
   keys,
   heldKeys,
+  heldKeyCount,
 }: LimitInfo): object => ({
   queues,
   keys,
@@ -23,6 +24,7 @@ export const limitObject = ({
   leased,
   usedUpSince: usedUpSince?.toISOString(),
   heldKeys: keys && heldKeys.map((held) => ({ ...held, usedUpSince: held.usedUpSince.toISOString() })),
+  heldKeyCount: keys && heldKeyCount,
 });
 
 /** What is limited: `shop#*`, or `each customer/* of shop#*`. */
@@ -55,8 +57,11 @@ export const limitColumns = (now: number): readonly Column<LimitInfo>[] => [
   },
   {
     title: 'USED UP',
-    cell: ({ usedUpSince, heldKeys: [held] }) =>
-      usedUpSince === undefined ? '-' : `${age(usedUpSince, now)}${held === undefined ? '' : ` by ${held.key}`}`,
+    cell: ({ usedUpSince, heldKeys: [held], heldKeyCount }) => {
+      if (usedUpSince === undefined) return '-';
+      const others = heldKeyCount > 1 ? ` and ${count(heldKeyCount - 1)} others` : '';
+      return `${age(usedUpSince, now)}${held === undefined ? '' : ` by ${held.key}${others}`}`;
+    },
   },
   { title: 'BY', cell: ({ by }) => by },
   { title: 'SINCE', cell: ({ since }) => age(since, now) },

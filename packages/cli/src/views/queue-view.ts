@@ -24,6 +24,7 @@ export function statsObject(stats: QueueStats | ShardedQueueStats): object {
     pause: stats.pause && pauseObject(pauseInfo(stats.pause)),
     heldBy: stats.heldBy && limitObject(limitInfo(stats.heldBy)),
     kinds: stats.kinds && kindsObject(stats.kinds),
+    heldKeys: stats.heldKeys === 0 ? undefined : stats.heldKeys,
   };
 }
 
@@ -47,6 +48,9 @@ export function statsColumns(
   }
   if (queues.some(({ kinds }) => kinds !== undefined && kinds.unclaimed > 0)) {
     shown.push({ title: 'UNCLAIMED', cell: ({ kinds }) => unclaimedText(kinds, now) });
+  }
+  if (queues.some(({ heldKeys }) => heldKeys > 0)) {
+    shown.push({ title: 'HELD KEYS', align: 'right', cell: ({ heldKeys }) => count(heldKeys) });
   }
   return shown;
 }

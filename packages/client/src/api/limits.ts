@@ -54,6 +54,8 @@ export interface LimitInfo {
   readonly keys: string | undefined;
   /** Of a limit of keys: up to 20 keys whose tasks are held back, first those that are for the longest time. */
   readonly heldKeys: readonly HeldKey[];
+  /** How many such keys there are. */
+  readonly heldKeyCount: number;
 }
 
 /** A limit key whose tasks a limit holds back. */
@@ -140,6 +142,7 @@ export const limitInfo = ({
   usedUpSinceUnixMs,
   keys,
   heldKeys,
+  heldKeyCount,
 }: QueueLimit): LimitInfo => ({
   queues,
   maxLeased: maxLeased === 0 ? undefined : maxLeased,
@@ -150,4 +153,5 @@ export const limitInfo = ({
   usedUpSince: usedUpSinceUnixMs === 0 ? undefined : new Date(usedUpSinceUnixMs),
   keys: keys === '' ? undefined : keys,
   heldKeys: heldKeys.map(({ usedUpSinceUnixMs: since, ...held }) => ({ ...held, usedUpSince: new Date(since) })),
+  heldKeyCount,
 });

@@ -328,6 +328,8 @@ export interface QueueStats {
   readonly heldBy: LimitUse | undefined;
   /** Undefined: its tasks have no kinds. */
   readonly kinds?: QueueKinds | undefined;
+  /** How many limit keys have available tasks that limits hold back. */
+  readonly heldKeys: number;
   readonly operations: QueueOperations;
 }
 

@@ -31,6 +31,8 @@ export interface LimitUse {
   readonly usedUpSince: Instant | undefined;
   /** Of a limit of keys: keys whose tasks are held back, first those that are for the longest time. */
   readonly heldKeys: readonly HeldKey[];
+  /** How many such keys there are. */
+  readonly heldKeyCount: number;
 }
 
 /** How queues are to be limited. */
@@ -72,10 +74,11 @@ export function decodeLimit(bytes: Uint8Array): LimitRecord {
 }
 
 /** A limit as callers see it. */
-export const limitMessage = ({ record, leased, usedUpSince, heldKeys }: LimitUse): QueueLimit => ({
+export const limitMessage = ({ record, leased, usedUpSince, heldKeys, heldKeyCount }: LimitUse): QueueLimit => ({
   ...record.message,
   leased,
   usedUpSinceUnixMs: usedUpSince ?? 0,
+  heldKeyCount,
   heldKeys: heldKeys.map(({ key, leased: ofKey, usedUpSince: since }) => ({
     key,
     leased: ofKey,

@@ -81,9 +81,8 @@ async function filteredStats(
   const queues: QueueStats[] = [];
   for (const queue of engineState.table.inOrder(filter)) {
     if (!isWithin(queue, filter) || !exists(queue)) continue;
-    const stats = statsOf(queue, now);
-    totals.add(stats);
-    if (queues.length < limit) queues.push(stats);
+    totals.add(queue.ledger);
+    if (queues.length < limit) queues.push(statsOf(queue, now));
   }
   return { queues, totals };
 }
@@ -153,7 +152,7 @@ const within = (value: number, min: number | undefined, max: number | undefined)
   (min === undefined || value >= min) && (max === undefined || value <= max);
 
 function emptyStats({ pauses }: EngineState, queue: QueueName, now: Instant): QueueStats {
-  return { ...NO_STATS, queue, pause: pauses.of(queue, now), heldBy: undefined };
+  return { ...NO_STATS, queue, pause: pauses.of(queue, now), heldBy: undefined, heldKeys: 0 };
 }
 
 function statsOf(queue: Queue, now: Instant): QueueStats {
@@ -175,6 +174,7 @@ function statsOf(queue: Queue, now: Instant): QueueStats {
     pause,
     heldBy: pause === undefined ? heldBy(queue) : undefined,
     kinds: ledger.kinds && kindsOf(queue, ledger.kinds, now),
+    heldKeys: queue.lanes?.heldKeys ?? 0,
     operations: rates?.operations ?? NO_OPERATIONS,
   };
 }
@@ -253,7 +253,7 @@ class Totals implements QueueTotals {
   waiting = 0;
   completed = 0;
 
-  add(stats: QueueStats): void {
+  add(stats: Omit<QueueTotals, 'queues'>): void {
     this.queues++;
     this.available += stats.available;
     this.leased += stats.leased;

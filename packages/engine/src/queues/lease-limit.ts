@@ -110,9 +110,10 @@ export class LeaseLimit<Q extends Limited> {
   /** What callers see of it. `heldKeys`: how many keys whose tasks are held back, those of the longest time. */
   useNow(heldKeys: number): LimitUse {
     const { record, usedUpSince, keys } = this;
-    if (keys === undefined) return { record, leased: this.leased, usedUpSince, heldKeys: NONE };
+    if (keys === undefined) return { record, leased: this.leased, usedUpSince, heldKeys: NONE, heldKeyCount: 0 };
     const held: readonly HeldKey[] = keys.held(heldKeys);
-    return { record, leased: keys.leased, usedUpSince: held[0]?.usedUpSince, heldKeys: held };
+    const { leased, heldKeys: heldKeyCount } = keys;
+    return { record, leased, usedUpSince: held[0]?.usedUpSince, heldKeys: held, heldKeyCount };
   }
 
   /** Its queues that may have leases that are over. Many requests ask, and it has many queues. */

@@ -204,6 +204,7 @@ describe('a limit of each key', () => {
     expect(use).toMatchObject({
       leased: 3,
       usedUpSince: since,
+      heldKeyCount: 2,
       heldKeys: [
         { key: 'a', leased: 1, usedUpSince: since },
         { key: 'b', leased: 1, usedUpSince: since + 2000 },
@@ -213,7 +214,7 @@ describe('a limit of each key', () => {
     expect(stats.queues[0]?.heldBy).toEqual(use);
     await add(h, A, ['d1']);
     const open = await h.engine.queueStats({ kind: 'named', queues: [parseQueueName(A)] });
-    expect(open.queues[0]?.heldBy).toBeUndefined();
+    expect(open.queues[0]).toMatchObject({ heldBy: undefined, heldKeys: 2 });
   });
 
   test('is as exact as a count of all leases, whatever happens', async () => {

@@ -60,6 +60,7 @@ async function limitQueues(
       usedUpSinceUnixMs: 0,
       keys,
       heldKeys: [],
+      heldKeyCount: 0,
     };
     const data = QueueLimit.encode(message).finish();
     const state = recordState(data, now);
@@ -67,7 +68,7 @@ async function limitQueues(
     return decodeLimit(data);
   });
   const use = engineState.limits.find(queues, keys);
-  return use === undefined ? { record, leased: 0, usedUpSince: undefined, heldKeys: [] } : useOf(use);
+  return use === undefined ? { record, leased: 0, usedUpSince: undefined, heldKeys: [], heldKeyCount: 0 } : useOf(use);
 }
 
 const removeLimit = (engineState: EngineState, { group, name }: QueueName, keys: string): Promise<boolean> =>

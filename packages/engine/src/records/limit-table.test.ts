@@ -11,6 +11,7 @@ const NOTHING = {
   leased: 0,
   keys: '',
   heldKeys: [],
+  heldKeyCount: 0,
   usedUpSinceUnixMs: 0,
 };
 

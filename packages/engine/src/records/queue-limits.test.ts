@@ -236,7 +236,13 @@ describe('a limit of leased tasks', () => {
     await done(h, A, task, 'a');
     await h.clock.advance(999);
     task = first(await h.lease(A));
-    expect((await statsOf(h, A)).heldBy).toEqual({ record, leased: 1, usedUpSince: since, heldKeys: [] });
+    expect((await statsOf(h, A)).heldBy).toEqual({
+      record,
+      leased: 1,
+      usedUpSince: since,
+      heldKeys: [],
+      heldKeyCount: 0,
+    });
     expect((await statsOf(h, B)).heldBy).toBeUndefined();
     await done(h, A, task, 'b');
     await h.clock.advance(1000);
@@ -476,7 +482,13 @@ describe('a limit of the rate of leases', () => {
     const since = h.clock.now();
     await leased(h, A);
     await h.clock.advance(400);
-    expect((await statsOf(h, A)).heldBy).toEqual({ record, leased: 1, usedUpSince: since, heldKeys: [] });
+    expect((await statsOf(h, A)).heldBy).toEqual({
+      record,
+      leased: 1,
+      usedUpSince: since,
+      heldKeys: [],
+      heldKeyCount: 0,
+    });
     await h.clock.advance(100);
     expect((await statsOf(h, A)).heldBy).toBeUndefined();
     await leased(h, A);

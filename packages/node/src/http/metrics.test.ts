@@ -21,6 +21,7 @@ const stats = (name: string, available: number): QueueStats => ({
   oldestAgeMs: available,
   pause: undefined,
   heldBy: undefined,
+  heldKeys: 3,
   operations: {
     enqueued: available + 10,
     leased: 5,
@@ -180,6 +181,7 @@ describe('metrics of a node', () => {
     expect(text).toContain('taskmaster_tasks{queue="mail",state="available"} 4');
     expect(text).toContain('taskmaster_queue_paused{queue="mail"} 0');
     expect(text).toContain('taskmaster_queue_held_back_tasks{queue="mail"} 0');
+    expect(text).toContain('taskmaster_queue_held_keys{queue="mail"} 3');
     expect(text).toContain('taskmaster_store_bytes{kind="disk"} 1000');
     expect(text).toContain('taskmaster_disk_free_bytes 70');
     expect(text).toContain('taskmaster_disk_full_below_bytes 30');

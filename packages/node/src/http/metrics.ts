@@ -328,6 +328,16 @@ export class NodeMetrics {
         for (const { queue, unclaimed } of figures) gauge.labels(queue).set(unclaimed);
       },
     );
+    this.#rpcs.gauge(
+      'queue_held_keys',
+      'Limit keys with available tasks in a queue that a limit of keys holds back now.',
+      ['queue'],
+      async (gauge) => {
+        const figures = await read();
+        gauge.reset();
+        for (const { queue, heldKeys } of figures) gauge.labels(queue).set(heldKeys);
+      },
+    );
     for (const [name, help, of] of queueCounters) {
       this.#rpcs.labelledCounter(`queue_${name}_total`, help, ['queue'], async () =>
         (await read()).flatMap(({ queue, operations }) =>

@@ -22,6 +22,8 @@ export interface QueueFigures {
   readonly heldBack: number;
   /** Available tasks of kinds that nobody here can run. */
   readonly unclaimed: number;
+  /** Limit keys with available tasks that limits hold back. */
+  readonly heldKeys: number;
   /** Undefined for `OTHER`: as queues get or lose their own series, a sum would fall, and Prometheus would see a restart. */
   readonly operations: QueueOperations | undefined;
 }
@@ -105,12 +107,13 @@ function figuresOf({
   pause,
   heldBy,
   kinds,
+  heldKeys,
   operations,
 }: QueueStats): QueueFigures {
   const paused = pause === undefined ? 0 : 1;
   const heldBack = heldBy === undefined ? 0 : available;
   const unclaimed = kinds?.unclaimed ?? 0;
-  const counts = { available, leased, delayed, oldestAgeMs, paused, heldBack, unclaimed, operations };
+  const counts = { available, leased, delayed, oldestAgeMs, paused, heldBack, unclaimed, heldKeys, operations };
   return { queue: formatQueueName(queue), ...counts };
 }
 
@@ -142,6 +145,7 @@ function together(sum: QueueFigures | undefined, more: QueueFigures): QueueFigur
     paused: (sum?.paused ?? 0) + more.paused,
     heldBack: (sum?.heldBack ?? 0) + more.heldBack,
     unclaimed: (sum?.unclaimed ?? 0) + (isDead(more) ? 0 : more.unclaimed),
+    heldKeys: (sum?.heldKeys ?? 0) + more.heldKeys,
     operations: undefined,
   };
 }

@@ -23,6 +23,7 @@ const stats = (queue: string, change: Partial<QueueStats> = {}): QueueStats => (
   oldestAgeMs: 0,
   pause: undefined,
   heldBy: undefined,
+  heldKeys: 0,
   ...change,
 });
 
@@ -181,6 +182,7 @@ describe('the page of queues', () => {
       usedUpSinceUnixMs: 60_000,
       keys: '',
       heldKeys: [],
+      heldKeyCount: 0,
     };
     await using node = await setUp([stats('shop#mail', { heldBy })]);
     const { body } = await node.get('/');

@@ -31,6 +31,7 @@ export function addShards(name: string, shards: readonly QueueStats[]): ShardedQ
     pause: shards.find(({ pause }) => pause !== undefined)?.pause,
     heldBy: shards.find(({ heldBy }) => heldBy !== undefined)?.heldBy,
     kinds: addKinds(shards.flatMap(({ kinds }) => kinds ?? [])),
+    heldKeys: sum('heldKeys'),
     shards,
   };
 }

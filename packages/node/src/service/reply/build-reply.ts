@@ -58,6 +58,7 @@ const STATS_BYTES = 138;
 const PAUSE_BYTES = 32;
 const LIMIT_BYTES = 96;
 const KIND_BYTES = 48;
+const HELD_KEY_BYTES = 24;
 const LEASED_BYTES = 106;
 const TASK_BYTES = 195;
 const PARENT_BYTES = 32;
@@ -340,8 +341,11 @@ function pauseBytes({ message: { queues, reason, pausedBy } }: PauseRecord): num
   return PAUSE_BYTES + [queues, reason, pausedBy].reduce((sum, text) => sum + Buffer.byteLength(text), 0);
 }
 
-function limitBytes({ record: { message } }: LimitUse): number {
-  return LIMIT_BYTES + [message.queues, message.limitedBy].reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+function limitBytes({ record: { message }, heldKeys }: LimitUse): number {
+  let bytes = LIMIT_BYTES;
+  for (const text of [message.queues, message.limitedBy, message.keys]) bytes += Buffer.byteLength(text);
+  for (const { key } of heldKeys) bytes += HELD_KEY_BYTES + Buffer.byteLength(key);
+  return bytes;
 }
 
 const kindsBytes = ({ most }: QueueKinds): number =>

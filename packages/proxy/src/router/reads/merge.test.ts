@@ -24,6 +24,7 @@ const stats = (queue: string, available = 1): QueueStats => ({
   oldestAgeMs: 0,
   pause: undefined,
   heldBy: undefined,
+  heldKeys: 0,
 });
 const NO_SCHEDULE = Schedule.decode(new Uint8Array(0));
 

@@ -168,7 +168,14 @@ export interface QueueStats {
   /** Of the delayed tasks: those that wait for signals or for their order. */
   waiting: number;
   /** The kinds of its tasks. Unset: its tasks have none. */
-  kinds?: QueueKinds | undefined;
+  kinds?:
+    | QueueKinds
+    | undefined;
+  /**
+   * How many limit keys have available tasks in the queue that a limit of keys holds back, whether or not other tasks are held
+   * back. After the node began to serve the group they count once tasks of the queue were asked for.
+   */
+  heldKeys: number;
 }
 
 /** The kinds of the tasks of a queue. */
@@ -459,6 +466,8 @@ export interface QueueLimit {
   keys: string;
   /** Of a limit of keys: up to 20 keys whose tasks are held back, first those that are for the longest time. */
   heldKeys: HeldKey[];
+  /** Of a limit of keys: how many keys have tasks that are held back. */
+  heldKeyCount: number;
 }
 
 /** A limit key whose tasks a limit holds back. */
@@ -1004,6 +1013,7 @@ function createBaseQueueStats(): QueueStats {
     heldBy: undefined,
     waiting: 0,
     kinds: undefined,
+    heldKeys: 0,
   };
 }
 
@@ -1050,6 +1060,9 @@ export const QueueStats: MessageFns<QueueStats> = {
     }
     if (message.kinds !== undefined) {
       QueueKinds.encode(message.kinds, writer.uint32(114).fork()).join();
+    }
+    if (message.heldKeys !== 0) {
+      writeInt64(writer.uint32(120), message.heldKeys);
     }
     return writer;
   },
@@ -1177,6 +1190,14 @@ export const QueueStats: MessageFns<QueueStats> = {
             }
 
             message.kinds = QueueKinds.decode(reader, reader.uint32());
+            continue;
+          }
+          case 15: {
+            if (tag !== 120) {
+              break;
+            }
+
+            message.heldKeys = readInt64(reader);
             continue;
           }
         }
@@ -2515,6 +2536,7 @@ function createBaseQueueLimit(): QueueLimit {
     usedUpSinceUnixMs: 0,
     keys: "",
     heldKeys: [],
+    heldKeyCount: 0,
   };
 }
 
@@ -2546,6 +2568,9 @@ export const QueueLimit: MessageFns<QueueLimit> = {
     }
     for (const v of message.heldKeys) {
       HeldKey.encode(v!, writer.uint32(74).fork()).join();
+    }
+    if (message.heldKeyCount !== 0) {
+      writeInt64(writer.uint32(80), message.heldKeyCount);
     }
     return writer;
   },
@@ -2633,6 +2658,14 @@ export const QueueLimit: MessageFns<QueueLimit> = {
             }
 
             message.heldKeys.push(HeldKey.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 10: {
+            if (tag !== 80) {
+              break;
+            }
+
+            message.heldKeyCount = readInt64(reader);
             continue;
           }
         }
