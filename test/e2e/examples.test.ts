@@ -231,6 +231,14 @@ test('start-by: tasks that nobody has leased in time do not run, and those who w
   ]);
 });
 
+test('kinds: workers get the kinds and versions that they can run', async () => {
+  expect(await runExample('kinds', [node.endpoint])).toEqual([
+    'old: resize@1 of b.png',
+    'new: resize@2 of a.png',
+    'new: thumb@1 of c.png',
+  ]);
+});
+
 test('flow: tasks wait for others, for a signal that came before, and for their order', async () => {
   expect(await runExample('flow', [node.endpoint])).toEqual([
     'film: completed, ["cut of 7","sound of 7"]',

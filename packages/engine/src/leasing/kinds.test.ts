@@ -1,7 +1,8 @@
-import { limits, parseQueueName } from '@taskmaster/proto';
+import { limits, parseQueueName, partitionOf } from '@taskmaster/proto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { LeasedTask } from '../domain/commands.ts';
+import type { PartitionId } from '../domain/ids.ts';
 import { KindFilter } from '../domain/kind-filter.ts';
 import { Family } from '../ports/store.ts';
 import { type EngineHarness, engineHarness, type LeaseSpec, pidsOf } from '../testing/engine-harness.ts';
@@ -88,6 +89,33 @@ describe('tasks with kinds', () => {
     const [task] = await h.clock.run(h.lease(A, { kinds: ['a'] }));
     expect(task).toMatchObject({ pid: 'a1', history: { given: { kind: 'a' } } });
     expect(Buffer.from(task?.data ?? []).toString()).toBe('data of a1');
+  });
+
+  test('move with their partition, and are counted and leased by kind there', async () => {
+    const id = partitionOf('shop', 4) as PartitionId;
+    const config = { partitions: 4 };
+    await using from = await engineHarness({ clustered: true, config });
+    await using to = await engineHarness({ clustered: true, config });
+    await from.clock.run(from.engine.partitions.claim([{ id, epoch: 1 }]));
+    await from.clock.run(add(from, A, ['a1', 'b1', 'b2', '3']));
+    expect(await leased(from, A, ['b'], 1)).toEqual(['b1']);
+    await from.clock.advance(1000);
+    const leaving = from.engine.partitions.export(id);
+    const rows: unknown[] = [];
+    const read = async (): Promise<void> => {
+      for await (const part of leaving.rows()) rows.push(...part);
+    };
+    await from.clock.run(read());
+    const { partitions } = to.engine;
+    const arriving = await to.clock.run(partitions.import({ id, epoch: 2, ...leaving.offer, now: to.clock.now() }));
+    await to.clock.run(arriving.addRows(rows as never));
+    await to.clock.run(partitions.take(arriving));
+    expect((await statsOf(to))?.most).toMatchObject([
+      { kind: 'b', available: 1, leased: 1 },
+      { kind: 'a', available: 1, leased: 0 },
+    ]);
+    expect(await leased(to, A, ['b'])).toEqual(['b2']);
+    expect(await leased(to, A, ['a', ''])).toEqual(['3', 'a1']);
   });
 
   test('leave no rows', async () => {

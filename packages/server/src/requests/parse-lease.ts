@@ -43,8 +43,7 @@ const knownFilters = new Memo<string, KindFilter>(MOST_FILTERS);
 function parseKinds({ patterns }: LeaseKinds): KindFilter {
   if (patterns.length === 0) refuse('EMPTY_REQUEST', { field: 'kinds.patterns' }, 'is empty: name at least one kind');
   countAtMost(patterns.length, { field: 'kinds.patterns' }, limits.leaseKinds);
-  // No valid pattern has a line break.
-  const text = patterns.join('\n');
+  const text = JSON.stringify(patterns);
   const known = knownFilters.get(text);
   if (known !== undefined) return known;
   for (const [index, pattern] of patterns.entries()) {

@@ -115,6 +115,7 @@ export const badBulkRuns: readonly BadRequest[] = [
     filter({ errorContains: long(tooLong) }),
   ),
   bad('a bulk run by a long key', 'INVALID_ARGUMENT', 'spec.filter.key_prefix', filter({ keyPrefix: long(tooLong) })),
+  bad('a bulk run by a bad kind', 'INVALID_ARGUMENT', 'spec.filter.kind', filter({ kind: 'a b' })),
   bad('a bulk run by a header without a key', 'INVALID_ARGUMENT', `${ALL}[0]`, headers([headerTest('')])),
   bad('a bulk run by one header twice', 'INVALID_ARGUMENT', `${ALL}[1]`, headers([headerTest('a'), headerTest('a')])),
   bad(

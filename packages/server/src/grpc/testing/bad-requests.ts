@@ -219,6 +219,10 @@ export const badRequests: readonly BadRequest[] = [
     enqueue({ timeLimitMs: limits.timeLimitMs + 1 }),
   ),
   bad('a time limit of 300 years', 'INVALID_ARGUMENT', 'enqueue[0].time_limit_ms', enqueue({ timeLimitMs: YEARS_300 })),
+  ...['@2', 'resize@', 'resize@1@2', 'resize*', 'two words', 'a\u0007', 'a\uFFFD', long(limits.kindBytes + 1)].map(
+    (kind) =>
+      bad(`the kind ${JSON.stringify(kind.slice(0, 20))}`, 'INVALID_ARGUMENT', 'enqueue[0].kind', enqueue({ kind })),
+  ),
   bad('a long key', 'INVALID_ARGUMENT', 'enqueue[0].key', enqueue({ key: long(limits.keyBytes + 1) })),
   bad('a key that is not UTF-8', 'INVALID_ARGUMENT', 'enqueue[0].key', enqueue({ key: 'a\uFFFD' })),
   bad('a task named by an empty key', 'INVALID_ARGUMENT', 'dequeue[0].key', byKey('')),
@@ -402,6 +406,21 @@ export const badRequests: readonly BadRequest[] = [
   bad('a lease of too many queues', 'TOO_MANY_ITEMS', 'queues', lease({ queues: times(1_001, 'mail') })),
   bad('a lease of an unnamed queue', 'INVALID_QUEUE', 'queues[1]', lease({ queues: ['mail', ''] })),
   bad('a lease of no tasks', 'INVALID_ARGUMENT', 'max_tasks', lease({ maxTasks: 0 })),
+  bad('a lease of no kinds', 'EMPTY_REQUEST', 'kinds.patterns', lease({ kinds: { patterns: [] } })),
+  bad(
+    'a lease of too many kinds',
+    'TOO_MANY_ITEMS',
+    'kinds.patterns',
+    lease({ kinds: { patterns: times(limits.leaseKinds + 1, 'resize') } }),
+  ),
+  ...['@*', '*@1@2', 'two words', '\n', 'a\uFFFD', long(limits.kindBytes + 1)].map((pattern) =>
+    bad(
+      `a lease of the kind ${JSON.stringify(pattern.slice(0, 20))}`,
+      'INVALID_ARGUMENT',
+      'kinds.patterns[1]',
+      lease({ kinds: { patterns: ['resize@*', pattern] } }),
+    ),
+  ),
   bad('a lease of -1 tasks', 'INVALID_ARGUMENT', 'max_tasks', lease({ maxTasks: -1 })),
   bad('a lease of too many tasks', 'INVALID_ARGUMENT', 'max_tasks', lease({ maxTasks: 10_001 })),
   bad('a lease for negative time', 'INVALID_ARGUMENT', 'lease_duration_ms', lease({ leaseDurationMs: -1 })),
