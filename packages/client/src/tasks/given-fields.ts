@@ -52,11 +52,12 @@ export const givenMessage = (options: GivenOptions): GivenMessage => ({
 
 /** Adds the options to a message. A spread takes several times as long. */
 export function addGiven<Message extends object>(message: Message, options: GivenOptions): Message & GivenMessage {
-  const { timeLimitMs, startWithinMs, limitKey } = givenMessage(options);
+  const { timeLimitMs, startWithinMs, limitKey, kind } = givenMessage(options);
   const given = message as Message & GivenMessage;
   given.timeLimitMs = timeLimitMs;
   given.startWithinMs = startWithinMs;
   given.limitKey = limitKey;
+  given.kind = kind;
   return given;
 }
 
