@@ -26,6 +26,14 @@ async function withOrders(shards?: number) {
   return made;
 }
 
+test('a lease of a sharded queue has the tasks first that count as begun', async () => {
+  const { orders } = await withOrders();
+  const leased = await orders.lease({ max: pids.length, starts: { now: 1 } });
+  expect(leased.map(({ unbegun }) => unbegun)).toEqual(pids.map((_, at) => (at === 0 ? undefined : 0)));
+  // By their PIDs, another one would be the first.
+  expect(leased[0]?.data.id).toBeGreaterThan(0);
+});
+
 describe('an enqueue of a sharded queue', () => {
   test('with a PID goes to the shard of the PID, so that the PID is there once', async () => {
     const { orders, engine } = setUp();

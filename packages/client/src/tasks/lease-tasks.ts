@@ -150,10 +150,14 @@ export async function leaseUntilSettled<T>(
     const rest = leaseOnce(context, from, { ...now, max: max - tasks.length, wait: 0, starts }, matched);
     tasks.push(...(await rest.catch(() => [])));
   }
-  if (from.anyOrder) tasks.sort((a, b) => comparePids(a.pid, b.pid));
+  if (from.anyOrder) tasks.sort(inOrder);
   from.onLeased?.(tasks, max, matched);
   return tasks;
 }
+
+/** By their PIDs, but first those that count as begun: the caller begins the first ones. */
+const inOrder = (a: LeasedTask<unknown>, b: LeasedTask<unknown>): number =>
+  Number(a.unbegun !== undefined) - Number(b.unbegun !== undefined) || comparePids(a.pid, b.pid);
 
 /**
  * Tasks of the first queue, without a wait. None if this fails: the request for all queues says what is wrong, if anything is.

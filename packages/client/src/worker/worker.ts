@@ -303,7 +303,7 @@ export class Worker<T> implements AsyncDisposable {
     );
     const now = this.#context.timing.now();
     const added: (readonly [task: LeasedTask<T>, batch: Batch<LeasedTask<T>>])[] = [];
-    for (const task of begunFirst(tasks)) {
+    for (const task of tasks) {
       const key = this.#keyOf(task);
       if (key !== undefined) added.push([task, this.#gathering.add(task, key, now, task.unbegun || undefined)]);
     }
@@ -480,10 +480,6 @@ export class Worker<T> implements AsyncDisposable {
 }
 
 const isUntold = ({ unbegun }: LeasedTask<unknown>): boolean => unbegun !== undefined;
-
-/** The tasks in their order, but first those that count as begun: they begin first. Leases of several nodes may be mixed. */
-const begunFirst = <T>(tasks: readonly LeasedTask<T>[]): readonly LeasedTask<T>[] =>
-  tasks.some(isUntold) ? tasks.toSorted((a, b) => Number(isUntold(a)) - Number(isUntold(b))) : tasks;
 
 function stopped(): CancelledError {
   return new CancelledError('the worker was stopped', { reason: 'CANCELLED' });
