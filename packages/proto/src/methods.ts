@@ -84,6 +84,8 @@ interface Facts<Q> {
   readonly audit: ((request: Q) => AuditFacts | undefined) | undefined;
   /** The limits that are checked before a request is decoded. */
   readonly entries?: readonly EntryBound[];
+  /** Whether a request is refused that has fields of a later release: without its conditions it would change more. */
+  readonly isExact?: boolean;
 }
 
 type Row<Q> = Facts<Q> & (HasEntries<Q> extends true ? { readonly entries: readonly EntryBound[] } : unknown);
@@ -236,6 +238,7 @@ const rows = {
     audit: ({ id, queues, spec, preview }) =>
       preview ? undefined : { target: queues, details: { run: id, bulk: bulkName(spec), spec: JSON.stringify(spec) } },
     entries: entryBounds.bulk,
+    isExact: true,
   },
   listBulkRuns: {
     scope: { of: 'group', field: 'queue', right: 'read', whole: 'as group# or empty' },

@@ -9,7 +9,10 @@ export const ERROR_DOMAIN = 'taskmaster';
  */
 export const statusOfReason = {
   // The request is wrong: a retry cannot help
-  /** The bytes are not a message of this type, or a number is beyond 2^53. Do: Check the version of the stub. */
+  /**
+   * The bytes are not a message of this type, a number is beyond 2^53, or a bulk run has conditions that this release does not
+   * know. Do: Check the version of the stub.
+   */
   MALFORMED_REQUEST: status.INVALID_ARGUMENT,
   /** The name of a queue or a schedule is empty, too long, not UTF-8, has U+FFFD, or is reserved. Do: Use another name. */
   INVALID_QUEUE: status.INVALID_ARGUMENT,

@@ -38,13 +38,19 @@ export function decodeRequest<T>(type: MessageType<T>, bytes: Buffer, bounds: re
 }
 
 /** How the requests of a method are decoded. */
-export type Decoded<Q> = Pick<Method<Q, unknown>, 'entries' | 'requestDeserialize'>;
+export type Decoded<Q> = Pick<Method<Q, unknown>, 'entries' | 'isExact' | 'requestDeserialize' | 'requestSerialize'>;
 
 /** As `decodeRequest`, for a request of a method. */
 export function decodeCall<Q>(method: Decoded<Q>, bytes: Buffer): Q {
   if (bytes.length > limits.requestBytes) throw requestTooLarge(bytes.length);
   if (method.entries !== undefined) checkEntries(bytes, method.entries);
-  return readRequest(() => method.requestDeserialize(bytes));
+  const request = readRequest(() => method.requestDeserialize(bytes));
+  // The decoder leaves fields out that it does not know.
+  if (method.isExact === true && method.requestSerialize(request).byteLength !== bytes.byteLength) {
+    const problem = 'has fields that this release does not know, so it would do something else: upgrade the node';
+    throw new Refusal('MALFORMED_REQUEST', `the request ${problem}`);
+  }
+  return request;
 }
 
 /** Throws a `Refusal` if an encoded request has too many entries. */
