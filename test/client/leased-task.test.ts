@@ -8,6 +8,18 @@ interface Mail {
 }
 
 describe('a leased task', () => {
+  test('leaves no text as a checkpoint, and updates beside it arrive', async () => {
+    const { client, engine } = clientSetUp();
+    const queue = client.queue<string>('g#q');
+    await queue.enqueue('a');
+    const task = only(await queue.lease());
+    const checkpoint = task.checkpoint('page 1' as never);
+    const completed = task.complete();
+    await expect(checkpoint).rejects.toThrow(new TypeError('checkpoint: must be bytes'));
+    await completed;
+    expect(await engine.pids('g#q')).toEqual([]);
+  });
+
   const leaseOne = async (options = {}) => {
     const made = clientSetUp();
     const mail = made.client.queue<Mail>('shop#mail');

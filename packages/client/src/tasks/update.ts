@@ -243,6 +243,9 @@ export class Update {
   renew(task: Leased | LeaseRef, leaseDuration?: Duration, options: RenewOptions = {}): this {
     this.#assertKnown('renew', options, renewNames);
     const { progress, checkpoint, begun } = options;
+    // It could not be encoded, and is sent together with the updates of others.
+    if (checkpoint !== undefined && !(checkpoint instanceof Uint8Array))
+      throw new TypeError('checkpoint: must be bytes');
     const lease = LEASE in task ? task[LEASE] : undefined;
     const ms = leaseDuration === undefined ? lease?.leaseDurationMs : leaseDurationMs(leaseDuration, 'leaseDuration');
     if (lease !== undefined && ms !== undefined)
