@@ -1,4 +1,4 @@
-import { EnqueueMode, limits, UpdateTasksRequest } from '@taskmaster/proto';
+import { ChildFailure, EnqueueMode, limits, UpdateTasksRequest, WaitTimeout } from '@taskmaster/proto';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { updateSizeBound } from './request-size.ts';
@@ -17,6 +17,18 @@ const retry = fc.record({
   backoffMaxMs: times,
   deadLetterQueue: texts,
 });
+const links = fc.record({
+  waitFor: optional(
+    fc.record({
+      signals: fc.nat(10_000),
+      timeoutMs: times,
+      onTimeout: fc.constantFrom(WaitTimeout.WAIT_TIMEOUT_CANCEL),
+      collect: fc.boolean(),
+    }),
+  ),
+  parents: list(fc.record({ ...named, key: texts, onFailure: fc.constantFrom(ChildFailure.CHILD_FAILURE_RETRY) })),
+  orderKey: texts,
+});
 const enqueue = fc.record({
   ...named,
   topic: texts,
@@ -29,6 +41,11 @@ const enqueue = fc.record({
   runAtUnixMs: times,
   timeLimitMs: times,
   limitKey: texts,
+  kind: optional(texts),
+  startWithinMs: optional(times),
+  startByUnixMs: optional(times),
+  links: optional(links),
+  signalId: optional(texts),
 });
 const dequeue = fc.record({
   ...named,
@@ -45,6 +62,7 @@ const renew = fc.record({
   leaseDurationMs: times,
   progress: optional(texts),
   checkpoint: optional(bytes),
+  begun: optional(fc.nat(10_000)),
 });
 const release = fc.record({
   ...named,

@@ -4,6 +4,7 @@ import {
   limits,
   NO_ENTRIES,
   type ReadEventsRequest,
+  type TaskLinks,
   UpdateTasksRequest,
   WaitForTasksRequest,
 } from '@taskmaster/proto';
@@ -21,11 +22,25 @@ const UTF8_BYTES = 3;
 /** Upper bound of the size of an encoded update. It is much cheaper than encoding. */
 export function updateSizeBound(request: UpdateTasksRequest): number {
   let bytes = ITEM_BYTES + request.requestId.byteLength + request.parts.length * PART_BYTES;
-  for (const { queue, topic, key, limitKey, kind = '', pid, data, retry, headers } of request.enqueue) {
+  for (const {
+    queue,
+    topic,
+    key,
+    limitKey,
+    kind = '',
+    pid,
+    data,
+    retry,
+    headers,
+    links,
+    signalId,
+  } of request.enqueue) {
     const texts = queue.length + topic.length + key.length + limitKey.length + kind.length;
     bytes += ITEM_BYTES + texts * UTF8_BYTES + pid.byteLength + data.byteLength;
     if (headers !== NO_ENTRIES) bytes += headersSizeBound(headers);
     if (retry !== undefined) bytes += ITEM_BYTES + retry.deadLetterQueue.length * UTF8_BYTES;
+    if (links !== undefined) bytes += linksSizeBound(links);
+    if (signalId !== undefined) bytes += signalId.length * UTF8_BYTES;
   }
   for (const { key, result, cancelReason } of request.dequeue) {
     bytes += ((key?.length ?? 0) + (cancelReason?.length ?? 0)) * UTF8_BYTES + (result?.byteLength ?? 0);
@@ -38,6 +53,15 @@ export function updateSizeBound(request: UpdateTasksRequest): number {
     if (error !== undefined) bytes += ITEM_BYTES + (error.message.length + error.details.length) * UTF8_BYTES;
   }
   bytes += itemsSizeBound(request.dequeue) + itemsSizeBound(request.renew) + itemsSizeBound(request.release);
+  return bytes;
+}
+
+/** Upper bound of the size of encoded links. */
+function linksSizeBound({ parents, orderKey }: TaskLinks): number {
+  let bytes = 2 * ITEM_BYTES + orderKey.length * UTF8_BYTES;
+  for (const { queue, pid, key } of parents) {
+    bytes += ITEM_BYTES + (queue.length + key.length) * UTF8_BYTES + pid.byteLength;
+  }
   return bytes;
 }
 
