@@ -1,4 +1,6 @@
 import { connectionLost } from '@taskmaster/client/testing';
+import { startBulk } from '@taskmaster/engine/testing';
+import type { BulkAction } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { clientSetUp } from './support/client-set-up.ts';
 
@@ -31,6 +33,14 @@ describe('a bulk run', () => {
     expect(listed).toMatchObject({ id: run.id, queues: 'shop#*', action: 'move', skipped: {}, problem: undefined });
     expect(listed?.endedAt).toBeInstanceOf(Date);
     expect(await client.bulkRuns()).toEqual([]);
+  });
+
+  test('of an action that this version does not know is listed with the others', async () => {
+    const { client, timing, engine } = clientSetUp();
+    const spec = { action: 99 as BulkAction };
+    await startBulk(await engine.opened, 'shop#mail', spec);
+    await timing.advance(1_000);
+    expect(await client.bulkRuns('shop')).toMatchObject([{ id: 'run', action: 'unknown', state: 'failed' }]);
   });
 
   test('is cancelled, and known by its id', async () => {

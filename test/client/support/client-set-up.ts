@@ -18,6 +18,8 @@ interface EngineLooks {
   pids(queue: string): Promise<string[]>;
   /** Among them the number of requests that wait. */
   figures(): Promise<EngineFigures>;
+  /** What is behind the checks of requests. */
+  readonly opened: Promise<Engine>;
   /** A way to the engine without faults. What goes this way is not recorded. */
   readonly direct: Promise<Transport>;
 }
@@ -119,7 +121,7 @@ export function transportSetUp(
   };
   const { updateTasks: updates, leaseTasks: leases } = transport.arrived;
   const figures = async (): Promise<EngineFigures> => (await engine).figures();
-  return { transport, engine: { updates, leases, pids, figures, direct } };
+  return { transport, engine: { updates, leases, pids, figures, opened: engine, direct } };
 }
 
 /** A client over an engine in memory, with these settings of the engine. The test advances the time. */

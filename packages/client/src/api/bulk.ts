@@ -73,9 +73,10 @@ export interface BulkProgress {
   readonly id: string;
   /** `group#pattern`. */
   readonly queues: string;
-  readonly action: BulkAction;
-  /** `failed`: it cannot go on. What it has changed stays changed. */
-  readonly state: 'running' | 'done' | 'cancelled' | 'failed';
+  /** `unknown`: an action that this version does not know. */
+  readonly action: BulkAction | 'unknown';
+  /** `failed`: it cannot go on. What it has changed stays changed. `unknown`: a state that this version does not know. */
+  readonly state: 'running' | 'done' | 'cancelled' | 'failed' | 'unknown';
   /** Why it has failed. */
   readonly problem: string | undefined;
   /** Tasks in its queues when it began. */
@@ -301,14 +302,11 @@ const actionNames = new Map<number, BulkAction>(
 
 function progressOf(run: WireRun): BulkProgress {
   const { id, queues, tasks, lookedAt, changed, startedBy, problem } = run;
-  const action = actionNames.get(run.spec?.action ?? 0);
-  const state = runStates[run.state];
-  if (action === undefined || state === undefined) throw brokenReply(`sent a bulk run of an unknown kind: ${id}`);
   return {
     id,
     queues,
-    action,
-    state,
+    action: actionNames.get(run.spec?.action ?? 0) ?? 'unknown',
+    state: runStates[run.state] ?? 'unknown',
     problem: problem === '' ? undefined : problem,
     tasks,
     lookedAt,
