@@ -1,0 +1,121 @@
+import { connect, pidText, type TaskMasterClient } from '@taskmaster/client';
+import { SeededRandom } from '@taskmaster/engine/testing';
+import { expect, test } from 'vitest';
+import { eventually } from '../support/eventually.ts';
+import { TestCluster } from '../support/processes/start-cluster.ts';
+import { startProxy } from '../support/processes/start-proxy.ts';
+
+const numberOf = (name: string, byDefault: number): number => Number(process.env[`TASKMASTER_${name}`] ?? byDefault);
+
+const SEED = numberOf('SEED', 1);
+const FLOWS = numberOf('FLOWS', 40);
+const KILLS = numberOf('KILLS', 1);
+/** Nodes that join or leave. */
+const MOVES = numberOf('MOVES', 2);
+/** Of each flow, beside the task that waits for them. */
+const CHILDREN = 9;
+const GROUPS = Array.from({ length: 8 }, (_, number) => `flows-${number}`);
+/** Flows of a group that are there at the same time. */
+const AT_ONCE = 20;
+const LASTS_MS = 60_000 + FLOWS * 100 + (KILLS + MOVES) * 30_000;
+
+/** Enqueues the flows of a group, a few ahead of their sums. */
+async function enqueueFlows(client: TaskMasterClient, at: number, ended: ReadonlyMap<string, number>): Promise<void> {
+  const group = GROUPS[at] ?? '';
+  const mine = Array.from({ length: FLOWS }, (_, number) => number).filter((number) => number % GROUPS.length === at);
+  for (const [index, number] of mine.entries()) {
+    const flow = client.flow();
+    const names = Array.from({ length: CHILDREN }, (_, child) => `c${child}`);
+    for (const name of names) flow.add(name, `${group}#children`, number, { pid: `${number}-${name}` });
+    flow.add('sum', `${group}#sums`, number, { pid: `${number}`, after: names, collect: true });
+    await flow.commit({ requestId: `flow-${number}` });
+    const before = mine[index - AT_ONCE];
+    if (before === undefined) continue;
+    await eventually(() => expect(ended.has(`${before}`)).toBe(true), { withinMs: LASTS_MS });
+  }
+}
+
+/** Kills nodes and starts them again, and lets nodes join and leave. */
+async function disturb(cluster: TestCluster, client: TaskMasterClient): Promise<void> {
+  const random = new SeededRandom(SEED);
+  const names = new Set(['a', 'b', 'c']);
+  let joined = 0;
+  for (const fault of random.shuffle([...Array(KILLS).fill('kill'), ...Array(MOVES).fill('move')])) {
+    if (fault === 'kill') {
+      const name = random.pick([...names]);
+      await cluster.node(name).kill();
+      await cluster.start(name);
+    } else if (names.size > 3) {
+      const name = random.pick([...names]);
+      await client.cluster.drain(name);
+      await cluster.node(name).process.ended;
+      names.delete(name);
+    } else {
+      const name = `n${joined++}`;
+      await cluster.add(name);
+      names.add(name);
+    }
+  }
+}
+
+/** Counts the ends of tasks by PID, from the events of their groups. Rejects if one was missed. */
+async function countEnds(
+  client: TaskMasterClient,
+  group: string,
+  after: string,
+  ended: Map<string, number>,
+  signal: AbortSignal,
+) {
+  const kinds = ['completed', 'dead-lettered', 'cancelled', 'removed'] as const;
+  for await (const { kind, pid } of client.events(`${group}#*`, { after, kinds, signal })) {
+    if (kind !== 'completed' || pid === undefined) throw new Error(`${group}: ${kind}`);
+    ended.set(pidText(pid), (ended.get(pidText(pid)) ?? 0) + 1);
+  }
+}
+
+test('each task of each flow ends once while nodes are killed, join and leave', { timeout: LASTS_MS }, async () => {
+  await using cluster = await TestCluster.start();
+  // All first nodes may leave.
+  await using proxy = await startProxy(cluster.endpoints);
+  await using client = await connect({ endpoints: proxy.endpoint, timeout: '60s' });
+  const began = performance.now();
+  const ended = new Map<string, number>();
+  const end = new AbortController();
+  const counting: Promise<void>[] = [];
+  for (const group of GROUPS) {
+    const after = await client.eventPosition(`${group}#*`);
+    counting.push(countEnds(client, group, after, ended, end.signal));
+  }
+  const counted = Promise.all(counting);
+  counted.catch(() => {});
+  const wrong: string[] = [];
+  const options = { concurrency: 20, leaseDuration: '5s' } as const;
+  const children = GROUPS.map((group) => client.queue<number>(`${group}#children`));
+  await using worker = client.worker(children, async ({ data }) => ({ result: data }), options);
+  await using summing = client.worker(
+    GROUPS.map((group) => client.queue<number>(`${group}#sums`)),
+    async (task) => {
+      const signals = await task.signals<number>();
+      const heard = new Set(signals.map(({ child }) => child && pidText(child.pid)));
+      const isRight = signals.every(({ child, data }) => child?.completed && data === task.data);
+      if (!isRight || signals.length !== CHILDREN || heard.size !== CHILDREN) wrong.push(`${task.data}: ${[...heard]}`);
+    },
+    options,
+  );
+  worker.start();
+  summing.start();
+  const enqueued = Promise.all(GROUPS.map((_, at) => enqueueFlows(client, at, ended)));
+  await disturb(cluster, client);
+  await enqueued;
+  const all = FLOWS * (CHILDREN + 1);
+  await Promise.race([
+    counted,
+    eventually(() => expect(ended.size).toBe(all), { withinMs: LASTS_MS - 30_000, everyMs: 100 }),
+  ]);
+  expect(wrong).toEqual([]);
+  expect([...ended].filter(([, times]) => times !== 1)).toEqual([]);
+  end.abort();
+  await counted.catch(() => {});
+  const seconds = ((performance.now() - began) / 1_000).toFixed(1);
+  console.log(`seed ${SEED}: ${FLOWS} flows of ${CHILDREN + 1} tasks, ${KILLS} kills, ${MOVES} moves: ${seconds} s`);
+});
