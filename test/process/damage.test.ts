@@ -16,7 +16,7 @@ import { type TemporaryDirectory, temporaryDirectory } from '../support/temporar
  */
 
 /** Number of damages: by default each kind of file twice. 200 for a long run. */
-const RUNS = Number(process.env.TASKMASTER_DAMAGES ?? 16);
+const RUNS = Number(process.env.TASKMASTER_DAMAGES ?? 10);
 const TASKS = 4_000;
 const IN_TABLES = 3_800;
 const COMPLETED = 500;

@@ -9,7 +9,7 @@ import { MixedLoad } from './mixed-load.ts';
 import { verifyLoad } from './verify-load.ts';
 
 /** Number of kills. 200 for a long run. */
-const KILLS = Number(process.env.TASKMASTER_KILLS ?? 10);
+const KILLS = Number(process.env.TASKMASTER_KILLS ?? 6);
 const SEED = Number(process.env.TASKMASTER_SEED ?? 1);
 
 test(`a node killed ${KILLS} times under load loses no task, doubles none, and applies every update entirely`, {
