@@ -173,6 +173,8 @@ class GroupReader {
         if (toQueue !== '') this.#tasks.add(nameOf(toQueue, toPid));
         return;
       default:
+        // The list has not found a task that was given back meanwhile.
+        if (pid.byteLength > 0) this.#tasks.add(task);
     }
   }
 }
@@ -193,7 +195,8 @@ async function tasksIn(engine: Engine, group: string): Promise<Set<string>> {
   const { queues } = await engine.listQueues({ filter, limit: EVERY_QUEUE, after: undefined });
   const tasks = new Set<string>();
   for (const { queue } of queues) {
-    for (const kind of ['head', 'leased', 'delayed'] as const) {
+    // A delay ends without an event, so delayed tasks are looked for first.
+    for (const kind of ['delayed', 'leased', 'head'] as const) {
       const found = await engine.peekTasks({ queue, kind, limit: EVERY_QUEUE, includeData: false });
       for (const { pid } of found) tasks.add(`${formatQueueName(queue)} ${pid}`);
     }
