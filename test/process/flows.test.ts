@@ -5,13 +5,11 @@ import { eventually } from '../support/eventually.ts';
 import { TestCluster } from '../support/processes/start-cluster.ts';
 import { startProxy } from '../support/processes/start-proxy.ts';
 
-const numberOf = (name: string, byDefault: number): number => Number(process.env[`TASKMASTER_${name}`] ?? byDefault);
-
-const SEED = numberOf('SEED', 1);
-const FLOWS = numberOf('FLOWS', 40);
-const KILLS = numberOf('KILLS', 1);
+const SEED = Number(process.env.TASKMASTER_SEED ?? 1);
+const FLOWS = Number(process.env.TASKMASTER_FLOWS ?? 40);
+const KILLS = Number(process.env.TASKMASTER_KILLS ?? 1);
 /** Nodes that join or leave. */
-const MOVES = numberOf('MOVES', 2);
+const MOVES = Number(process.env.TASKMASTER_MOVES ?? 2);
 /** Of each flow, beside the task that waits for them. */
 const CHILDREN = 9;
 const GROUPS = Array.from({ length: 8 }, (_, number) => `flows-${number}`);
