@@ -64,6 +64,8 @@ export function select(
   /** How many of the picks count in a limit. */
   let taken: Map<LeaseLimit<Queue>, number> | undefined;
   let takenOfKeys: Map<KeyUse, number> | undefined;
+  /** What was taken of the last queue with limits. It counts when there is another one: most requests need none of this. */
+  let last: { readonly limits: readonly LeaseLimit<Queue>[]; readonly taken: number } | undefined;
   for (const queue of queues) {
     queue.claims?.asked(kinds, queue.ledger.kinds, now);
     if (!queue.isOffering) continue;
@@ -72,6 +74,11 @@ export function select(
     const { limits } = queue;
     const earlier = picks.length;
     if (limits !== undefined) {
+      if (last !== undefined && last.taken > 0) {
+        taken ??= new Map();
+        for (const limit of last.limits) taken.set(limit, (taken.get(limit) ?? 0) + last.taken);
+      }
+      last = undefined;
       for (const limit of limits) left = Math.min(left, limit.room - (taken?.get(limit) ?? 0));
       if (left <= 0) continue;
     }
@@ -95,10 +102,7 @@ export function select(
       if (picks.length === command.maxTasks) return { kind: 'picked', picks, bytes };
       if (--left === 0) break;
     }
-    if (limits !== undefined) {
-      taken ??= new Map();
-      for (const limit of limits) taken.set(limit, (taken.get(limit) ?? 0) + picks.length - earlier);
-    }
+    if (limits !== undefined) last = { limits, taken: picks.length - earlier };
     const passedBound = maxPid !== undefined && cache.knowsReadyUpTo(maxPid);
     const isShort =
       lanes === undefined

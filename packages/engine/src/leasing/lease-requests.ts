@@ -556,9 +556,11 @@ export class LeaseRequests {
   #inTheWay(queues: readonly Queue[], maxTasks: number, now: Instant): readonly Queue[] {
     let limits: Set<QueuesLimit> | undefined;
     for (const queue of queues) {
-      if (queue.limits === undefined) continue;
-      limits ??= new Set();
-      for (const limit of queue.limits) if (limit.mayHoldBack(maxTasks)) limits.add(limit);
+      for (const limit of queue.limits ?? NONE) {
+        if (!limit.mayHoldBack(maxTasks)) continue;
+        limits ??= new Set();
+        limits.add(limit);
+      }
     }
     if (limits === undefined) return NONE;
     const found: Queue[] = [];

@@ -42,14 +42,16 @@ export interface LimitEvents<Q extends Limited> {
 export class LeaseLimit<Q extends Limited> {
   /** May be replaced by one that allows as much. */
   record: LimitRecord;
-  /** Tasks of its queues that are leased: the sum of `#leasing`. */
+  /** Tasks of its queues that are leased. */
   leased = 0;
   usedUpSince: Instant | undefined;
   readonly #events: LimitEvents<Q>;
-  /** Its queues with leased tasks, and how many each has. */
-  readonly #leasing = new Map<Q, number>();
+  /** Its queues with leased tasks. */
+  readonly #leasing = new Set<Q>();
   /** Its queues with available tasks. Those of which no task was leased for the longest time come first. */
   readonly #waiting = new Set<Q>();
+  /** The last one of these. Undefined: not known. */
+  #lastWaiting: Q | undefined;
   /** None of its queues has a lease that ends before. */
   #dueFloor = NEVER;
   #freedAt = Number.NEGATIVE_INFINITY;
@@ -121,7 +123,7 @@ export class LeaseLimit<Q extends Limited> {
     if (now < this.#dueFloor) return NONE;
     const due: Q[] = [];
     this.#dueFloor = NEVER;
-    for (const queue of this.#leasing.keys()) {
+    for (const queue of this.#leasing) {
       const { dueFloor } = queue.ledger;
       if (dueFloor < this.#dueFloor) this.#dueFloor = dueFloor;
       if (dueFloor <= now) due.push(queue);
@@ -136,38 +138,53 @@ export class LeaseLimit<Q extends Limited> {
 
   /** A queue counts from now on. */
   add(queue: Q): void {
-    if (queue.ledger.keyed > 0 && !queue.lanes?.isLoaded) this.keys?.unknown.add(queue);
-    this.#count(queue);
+    const { leased, keyed } = queue.ledger;
+    if (keyed > 0 && !queue.lanes?.isLoaded) this.keys?.unknown.add(queue);
+    this.#count(queue, leased, true);
     this.settle();
   }
 
-  /** A queue has changed. */
-  note(queue: Q): void {
-    const more = this.#count(queue);
+  /**
+   * A queue has changed. A queue with 100 limits tells each of them of each lease, so this looks into no set that stays as it is
+   * (bench row `controls`).
+   * @param more how many more of its tasks are leased than before.
+   * @param turned whether its first task became available, or the last one is no more.
+   */
+  note(queue: Q, more: number, turned: boolean): void {
+    this.#count(queue, more, turned);
     if (more > 0) this.#tokens?.take(more, this.#events.now());
     this.settle();
   }
 
-  /** Returns how many more of its tasks are leased than before. */
-  #count(queue: Q): number {
+  #count(queue: Q, more: number, turned: boolean): void {
     const { leased, available, dueFloor } = queue.ledger;
     if (leased > 0 && dueFloor < this.#dueFloor) this.#dueFloor = dueFloor;
-    const before = this.#leasing.get(queue) ?? 0;
-    this.leased += leased - before;
-    if (leased === 0) this.#leasing.delete(queue);
-    else if (leased !== before) this.#leasing.set(queue, leased);
-    // It goes behind the queues that have waited for longer.
-    if (available === 0 || leased > before) this.#waiting.delete(queue);
-    if (available > 0) this.#waiting.add(queue);
-    return leased - before;
+    this.leased += more;
+    if (leased === 0) {
+      if (more !== 0) this.#leasing.delete(queue);
+    } else if (leased === more) {
+      this.#leasing.add(queue);
+    }
+    if (available === 0) {
+      if (turned) this.#endWaiting(queue);
+    } else if (turned || (more > 0 && this.#lastWaiting !== queue)) {
+      // After a lease it goes behind the queues that have waited for longer.
+      if (more > 0) this.#waiting.delete(queue);
+      this.#waiting.add(queue);
+      this.#lastWaiting = queue;
+    }
+  }
+
+  #endWaiting(queue: Q): void {
+    this.#waiting.delete(queue);
+    if (this.#lastWaiting === queue) this.#lastWaiting = undefined;
   }
 
   /** A queue does not count any more. */
   forget(queue: Q): void {
     this.keys?.unknown.delete(queue);
-    this.leased -= this.#leasing.get(queue) ?? 0;
-    this.#leasing.delete(queue);
-    this.#waiting.delete(queue);
+    if (this.#leasing.delete(queue)) this.leased -= queue.ledger.leased;
+    this.#endWaiting(queue);
     this.settle();
   }
 

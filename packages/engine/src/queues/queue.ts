@@ -248,13 +248,18 @@ export class Queue implements CacheOwner, ChangedQueue {
   apply(ticket: Ticket, change: TaskChange, known: CachedTask | undefined, at = NO_INSTANT): PendingChange {
     // Create the cache before the ledger counts the change: only the cache of an empty queue starts complete.
     const cache = this.warmCache;
-    const { size, bytes, keyed } = this.ledger;
+    const { size, bytes, keyed, leased, available, dueFloor } = this.ledger;
     this.ledger.apply(ticket, change);
     if (this.#usage !== undefined) {
       this.#usage.tasks += this.ledger.size - size;
       this.#usage.bytes += this.ledger.bytes - bytes;
     }
-    if (this.#limits !== undefined) for (const limit of this.#limits) limit.note(this);
+    if (this.#limits !== undefined) {
+      const more = this.ledger.leased - leased;
+      const turned = (available === 0) !== (this.ledger.available === 0);
+      if (more !== 0 || turned || this.ledger.dueFloor < dueFloor)
+        for (const limit of this.#limits) limit.note(this, more, turned);
+    }
     if (keyed > 0 || this.ledger.keyed > 0 || this.#lanes !== undefined) this.#noteKeyed(change, keyed, at);
     this.keyBacklogs?.note(change);
     if (this.ledger.kinds !== undefined || this.claims !== undefined) this.#noteKinds(change, at);

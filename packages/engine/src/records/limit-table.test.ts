@@ -38,7 +38,7 @@ test('tokens cost nothing to limits that wait for theirs', () => {
     const queue = { ledger } as unknown as Queue;
     limit?.add(queue);
     ledger.leased = 1;
-    limit?.note(queue);
+    limit?.note(queue, 1, false);
     return limit;
   });
   expect([table.usedUp.size, armed, table.refillsAt - start]).toEqual([1_000, [1_000], 1_000]);

@@ -178,6 +178,7 @@ export class KeyUses<Q = unknown> {
 
   /** Lets the keys go on that have got tokens, and forgets those that have all of theirs. */
   refill(): void {
+    if (this.#waiting.empty()) return;
     const now = this.#events.now();
     for (let use = this.#waiting.front(); use !== undefined && (use.at ?? 0) <= now; use = this.#waiting.front()) {
       this.#expect(use, undefined);
