@@ -6,7 +6,7 @@ import type { TaskChange } from './domain/atom.ts';
 import { type BulkRunRecord, decodeBulkRun } from './domain/bulk-runs.ts';
 import type { CallSignal } from './domain/call-signal.ts';
 import type { EventPage, ReadEventsCommand } from './domain/events.ts';
-import type { Instant, PartitionId, QueueId, Ticket } from './domain/ids.ts';
+import type { Instant, PartitionId, PartitionLife, QueueId, Ticket } from './domain/ids.ts';
 import { namePattern } from './domain/name-pattern.ts';
 import type { Refusal } from './domain/refusal.ts';
 import { LONG_AGO } from './domain/task.ts';
@@ -18,6 +18,7 @@ import type { CheckpointedPartition } from './log/checkpoint.ts';
 import { CommitLog, localDisk } from './log/commit-log.ts';
 import type { LogTail } from './log/log-tail.ts';
 import { LogTails } from './log/log-tails.ts';
+import { ticketBehindEarlierLives } from './log/partition-row.ts';
 import { QueueLedger } from './log/queue-ledger.ts';
 import type { Recovered, RecoveredPartition } from './log/replay.ts';
 import { PendingChanges } from './pending/pending-changes.ts';
@@ -109,6 +110,7 @@ interface Partition {
   readonly id: PartitionId;
   lastTicket: Ticket;
   nextQueueId: QueueId;
+  life: PartitionLife;
   /** Log entries up to this one are deleted, or about to be. */
   trimmedTicket: Ticket;
   /** Atoms up to this one survive a power loss. 0 until this process has written a checkpoint. */
@@ -124,6 +126,7 @@ const newPartition = (id: PartitionId): Partition => ({
   id,
   lastTicket: NO_TICKET,
   nextQueueId: 1 as QueueId,
+  life: 0,
   trimmedTicket: NO_TICKET,
   durableTicket: NO_TICKET,
   changed: new Set(),
@@ -308,11 +311,12 @@ export class EngineState {
     return Math.min(this.pauses.earliest, this.limits.refillsAt) as Instant;
   }
 
-  /** The last and the last durable ticket, and the next queue id of a partition. */
+  /** The last and the last durable ticket, the next queue id and the life of a partition. */
   ticketsOf(id: PartitionId): {
     readonly lastTicket: Ticket;
     readonly durableTicket: Ticket;
     readonly nextQueueId: QueueId;
+    readonly life: PartitionLife;
   } {
     return this.#partition(id);
   }
@@ -346,10 +350,10 @@ export class EngineState {
 
   /** Adds a partition that recovery or a transfer has loaded. */
   adopt(id: PartitionId, recovered: RecoveredPartition): void {
-    const { lastTicket, nextQueueId, trimmedTicket, ledgers, changed, behind, records, eventful } = recovered;
-    const partition: Partition = { ...newPartition(id), lastTicket, nextQueueId, trimmedTicket };
+    const { lastTicket, nextQueueId, life, trimmedTicket, ledgers, changed, behind, records, eventful } = recovered;
+    const partition: Partition = { ...newPartition(id), lastTicket, nextQueueId, life, trimmedTicket };
     this.#partitions.set(id, partition);
-    this.events.adopt(id, eventful, lastTicket);
+    this.events.adopt({ id, life, lastTicket }, eventful);
     const queues = [...ledgers.values()].map((ledger) => new Queue(id, ledger));
     for (const queue of queues) {
       const rows = records.get(queue.ledger.queueId);
@@ -369,6 +373,19 @@ export class EngineState {
         this.#pending.note(queue.restore(pid, task), false, false);
     }
     this.#onChanged();
+  }
+
+  /**
+   * Begins a new life of a partition that does not change now: what another node may have done with it is lost. So its tickets
+   * begin behind all that the node may have given, once a checkpoint has made that durable.
+   */
+  beginAnew(id: PartitionId): void {
+    const partition = this.#partition(id);
+    const now = this.clock.now();
+    partition.life = now;
+    partition.lastTicket = Math.max(partition.lastTicket, ticketBehindEarlierLives(now)) as Ticket;
+    this.#movedOn.add(partition);
+    this.events.abandon(id);
   }
 
   /** Forgets a partition without operations in progress, because another node holds it. */
@@ -458,8 +475,8 @@ export class EngineState {
   /** As `EventLog.read`. Undefined: the partition was given up meanwhile. */
   readEvents(command: ReadEventsCommand, signal: CallSignal | undefined): Promise<EventPage | undefined> {
     const id = this.partitionOf(command.group);
-    const { lastTicket } = this.#partition(id);
-    const partition = { id, lastTicket, mark: () => this.markReaders(id), durable: () => this.durable() };
+    const { lastTicket, life } = this.#partition(id);
+    const partition = { id, life, lastTicket, mark: () => this.markReaders(id), durable: () => this.durable() };
     return this.events.read(command, partition, signal);
   }
 
@@ -498,9 +515,9 @@ export class EngineState {
         return queue.ledger;
       });
       partition.changed.clear();
-      const { id, lastTicket, nextQueueId, trimmedTicket } = partition;
+      const { id, lastTicket, nextQueueId, life, trimmedTicket } = partition;
       const trimTo = Math.max(trimmedTicket, this.events.trimTo(id, lastTicket, this.log.figures.bytes)) as Ticket;
-      changed.push({ id, lastTicket, nextQueueId, trimmedTicket, trimTo, changed: ledgers });
+      changed.push({ id, lastTicket, nextQueueId, life, trimmedTicket, trimTo, changed: ledgers });
       partition.trimmedTicket = trimTo;
     }
     this.#movedOn.clear();

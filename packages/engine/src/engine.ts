@@ -138,6 +138,7 @@ export class Engine {
       writable: () => this.#writable(),
       leaseRequests: () => this.#leaseRequests,
       taskWaits: () => this.#taskWaits,
+      checkpoint: () => this.#tick(),
       checkpointed: () => this.#checkpoint.catch(() => {}),
       rebuilt: () => this.#rebuiltMemory(),
       reap: () => this.#reaper.reapAll(),
@@ -524,7 +525,9 @@ export class Engine {
   #tick(): Promise<void> {
     const engineState = this.#current();
     if (!engineState) return Promise.resolve();
+    const earlier = this.#checkpoint;
     this.#checkpoint = (async () => {
+      await earlier.catch(() => {});
       engineState.dropEmpty();
       await this.#checkpoints.write(engineState);
       await engineState.requests.trim(this.#deps.clock.now());

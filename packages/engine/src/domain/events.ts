@@ -1,6 +1,6 @@
 import { Event, EventKind, formatQueueName, parseQueueName, type QueueName } from '@taskmaster/proto';
 import { latin1Of } from './bytes.ts';
-import type { Instant, PartitionId, Pid, Ticket } from './ids.ts';
+import type { Instant, PartitionId, PartitionLife, Pid, Ticket } from './ids.ts';
 import { type NameMatcher, namePattern, patternsMeet } from './name-pattern.ts';
 
 /** Something that has happened in a group. */
@@ -41,22 +41,31 @@ export interface EventsOfAtom {
 /** A place among the events of a partition. */
 export interface EventPosition {
   readonly partition: PartitionId;
+  readonly life: PartitionLife;
   /** All events of earlier atoms come before. */
   readonly ticket: Ticket;
   /** How many events of the atom with this ticket come before. 0: all. */
   readonly count: number;
 }
 
-const POSITION = /^(\d{1,5})-(\d{1,16})(?:-(\d{1,9}))?$/;
+const POSITION = /^(\d{1,5})(?:\.([\da-z]{1,10}))?-(\d{1,16})(?:-(\d{1,9}))?$/;
+const LIFE_RADIX = 36;
 
-export const formatPosition = ({ partition, ticket, count }: EventPosition): string =>
-  count === 0 ? `${partition}-${ticket}` : `${partition}-${ticket}-${count}`;
+export function formatPosition({ partition, life, ticket, count }: EventPosition): string {
+  const ofLife = life === 0 ? '' : `.${life.toString(LIFE_RADIX)}`;
+  return `${partition}${ofLife}-${ticket}${count === 0 ? '' : `-${count}`}`;
+}
 
 /** Undefined: the text is not a position. */
 export function parsePosition(text: string): EventPosition | undefined {
-  const [, partition, ticket, count = 0] = POSITION.exec(text) ?? [];
+  const [, partition, life = '0', ticket, count = 0] = POSITION.exec(text) ?? [];
   if (ticket === undefined || !Number.isSafeInteger(Number(ticket))) return undefined;
-  return { partition: Number(partition) as PartitionId, ticket: Number(ticket) as Ticket, count: Number(count) };
+  return {
+    partition: Number(partition) as PartitionId,
+    life: Number.parseInt(life, LIFE_RADIX),
+    ticket: Number(ticket) as Ticket,
+    count: Number(count),
+  };
 }
 
 /** A read of the events of a group. */

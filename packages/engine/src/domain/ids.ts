@@ -12,6 +12,13 @@ export type Ticket = Branded<number, 'Ticket'>;
 /** Number of a partition, from 0. */
 export type PartitionId = Branded<number, 'PartitionId'>;
 
+/**
+ * When a partition began empty, or came from a backup, by the clock of the node where it did: in ms since 1970. It goes with the
+ * partition, and tells it from earlier lives whose tickets may be larger, if that clock was behind. 0: the partition began with a
+ * node without a cluster, or with an earlier build.
+ */
+export type PartitionLife = number;
+
 /** Id of one generation of a queue (the paper, 5.2). It is unique within its partition and never reused. */
 export type QueueId = Branded<number, 'QueueId'>;
 

@@ -1,7 +1,7 @@
 import { EventKind, partitionOf, type Event as WireEvent } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
-import { formatPosition } from '../domain/events.ts';
-import type { PartitionId } from '../domain/ids.ts';
+import { formatPosition, parsePosition } from '../domain/events.ts';
+import type { PartitionId, Ticket } from '../domain/ids.ts';
 import type { Refusal } from '../domain/refusal.ts';
 import { Family } from '../ports/store.ts';
 import { EngineHarness, engineHarness, type HarnessOptions } from '../testing/engine-harness.ts';
@@ -384,8 +384,7 @@ describe('a group that moves', () => {
     const other = Array.from({ length: 100 }, (_, at) => `other-${at}`).find((name) => partitionOf(name, 4) === P);
     let after = '';
     const { to, reader } = await moved(async (from) => {
-      const { lastTicket } = from.engine.partitions.ticketsOf(P) ?? {};
-      after = `${P}-${lastTicket}`;
+      after = formatPosition((await from.readEvents('g#*')).position);
       await from.readEvents(`${other}#*`);
       await from.enqueue(`${other}#q`, ['x']);
     });
@@ -401,14 +400,49 @@ describe('a group that moves', () => {
       await from.enqueue(QUEUE, ['c']);
     });
     await to.clock.run(to.enqueue(QUEUE, ['d']));
-    const { ticket } = to.engine.partitions.ticketsOf(P)
-      ? { ticket: to.engine.partitions.ticketsOf(P)?.lastTicket }
-      : { ticket: 0 };
-    reader.after = `${P}-${Number(ticket) - 3}`;
+    const { position } = await to.clock.run(to.readEvents('g#*'));
+    const before = (atoms: number): string =>
+      formatPosition({ ...position, ticket: (position.ticket - atoms) as Ticket });
+    reader.after = before(3);
     expect(await to.clock.run(reader.read({}, to))).toEqual(['ENQUEUED b', 'ENQUEUED c', 'ENQUEUED d']);
-    reader.after = `${P}-${Number(ticket) - 4}`;
+    reader.after = before(4);
     expect((await to.clock.run(reader.read({}, to)))[0]).toBe('missed');
   });
+});
+
+test('a group that begins anew by a clock that is behind tells readers with earlier positions, also after a crash', async () => {
+  const P = partitionOf('g', 4) as PartitionId;
+  const options = { clustered: true, config: { partitions: 4 } };
+  const lost = await engineHarness(options);
+  await lost.clock.advance(2);
+  await lost.clock.run(lost.engine.partitions.claim([{ id: P, epoch: 1 }]));
+  const reader = new Reader(lost);
+  await reader.read();
+  await lost.enqueue(QUEUE, ['a', 'b']);
+  const { events } = await lost.readEvents('g#*', { after: reader.after ?? '' });
+  const earlier = [reader.after ?? '', ...events.map(({ position }) => position)];
+
+  await using h = await engineHarness(options);
+  await h.clock.advance(1);
+  await h.clock.run(h.engine.partitions.claim([{ id: P, epoch: 2 }]));
+  const { position: begin } = await h.readEvents('g#*');
+  // As many changes as it takes to have the tickets of the earlier life.
+  const pids = Array.from({ length: 80 }, (_, at) => String(at).padStart(2, '0'));
+  for (const pid of pids) await h.enqueue(QUEUE, [pid]);
+  const all = pids.map((pid) => `ENQUEUED ${pid}`);
+  const expectMissed = async () => {
+    expect(parsePosition(earlier[0] ?? '')?.ticket).toBeGreaterThan(begin.ticket);
+    for (const after of [...earlier, `${P}-${begin.ticket + 40}`]) {
+      const page = await h.readEvents('g#*', { after });
+      expect(page.events.map(shown)).toEqual(['missed', ...all]);
+    }
+    expect((await h.readEvents('g#*', { after: formatPosition(begin) })).events.map(shown)).toEqual(all);
+  };
+  await expectMissed();
+  await h.clock.advance(1_000);
+  await h.crash();
+  await expectMissed();
+  await lost[Symbol.asyncDispose]();
 });
 
 /** The tasks of a group as its events tell them: by queue and PID, whether they are leased. */

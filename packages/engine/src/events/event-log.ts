@@ -8,7 +8,7 @@ import {
   type GroupEvent,
   type ReadEventsCommand,
 } from '../domain/events.ts';
-import type { Instant, PartitionId, Ticket } from '../domain/ids.ts';
+import type { Instant, PartitionId, PartitionLife, Ticket } from '../domain/ids.ts';
 import { Refusal } from '../domain/refusal.ts';
 import { RingBuffer } from '../domain/ring-buffer.ts';
 import { Deadlines } from '../leasing/deadlines.ts';
@@ -43,10 +43,14 @@ export interface EventLogDeps {
   readonly maxReaders: number;
 }
 
-/** A partition whose events are read. */
-interface ReadPartition {
+interface LogPartition {
   readonly id: PartitionId;
+  readonly life: PartitionLife;
   readonly lastTicket: Ticket;
+}
+
+/** A partition whose events are read. */
+interface ReadPartition extends LogPartition {
   /** Commits an atom that says which groups are read. */
   readonly mark: () => void;
   /** Resolves when all that is committed is durable. */
@@ -187,11 +191,12 @@ export class EventLog {
     partition: ReadPartition,
     signal: CallSignal | undefined,
   ): Promise<EventPage | undefined> {
-    const { id, lastTicket } = partition;
-    const { after: asked = { partition: id, ticket: lastTicket, count: 0 } } = command;
+    const { id, life, lastTicket } = partition;
+    const { after: asked = { partition: id, life, ticket: lastTicket, count: 0 } } = command;
     if (asked.partition !== id) throw noPosition();
-    // The partition has begun anew, by a clock that is behind. What was before is lost.
-    const after = asked.ticket <= lastTicket ? asked : { ...asked, ticket: BEFORE_ALL };
+    // Of an earlier life of the partition, or of changes that a crash has taken back. What was then is lost.
+    const isLost = asked.life !== life || asked.ticket > lastTicket;
+    const after = isLost ? { ...asked, ticket: BEFORE_ALL } : asked;
     const { clock, maxReaders } = this.#deps;
     const watched = this.#watch(id, lastTicket);
     const group = this.#groupOf(watched, command.group, partition);
@@ -223,7 +228,8 @@ export class EventLog {
   }
 
   /** Takes over what a log or a transfer says about a partition. Only atoms without a gap behind them count. */
-  adopt(id: PartitionId, eventful: readonly EventfulAtom[], lastTicket: Ticket): void {
+  adopt(partition: LogPartition, eventful: readonly EventfulAtom[]): void {
+    const { id, lastTicket } = partition;
     const last = eventful.at(-1);
     if (last === undefined || last.ticket !== lastTicket) return;
     let first = eventful.length - 1;
@@ -233,7 +239,7 @@ export class EventLog {
       const before = (ticket - 1) as Ticket;
       for (const { group } of groups) {
         if (!watched.groups.has(group)) {
-          this.#add(watched, new WatchedGroup(group, id, before, this.#deps.clock.now()));
+          this.#add(watched, new WatchedGroup(group, partition, before, this.#deps.clock.now()));
         }
       }
       if (isWhole) {
@@ -306,16 +312,16 @@ export class EventLog {
   }
 
   /** The group, which is read from now on. */
-  #groupOf(watched: WatchedPartition, name: string, { id, lastTicket, mark }: ReadPartition): WatchedGroup {
+  #groupOf(watched: WatchedPartition, name: string, partition: ReadPartition): WatchedGroup {
     const known = watched.groups.get(name);
     if (known !== undefined) return known;
     if (this.#groups >= MOST_GROUPS) this.#dropLongestUnread();
     if (this.#groups >= MOST_GROUPS) {
       throw tooMany(`readers wait for events of ${MOST_GROUPS} groups already`, MOST_GROUPS);
     }
-    const group = new WatchedGroup(name, id, lastTicket, this.#deps.clock.now());
+    const group = new WatchedGroup(name, partition, partition.lastTicket, this.#deps.clock.now());
     this.#add(watched, group);
-    mark();
+    partition.mark();
     return group;
   }
 

@@ -9,7 +9,7 @@ import {
   missedMessage,
   type ReadEventsCommand,
 } from '../domain/events.ts';
-import type { Instant, PartitionId, Ticket } from '../domain/ids.ts';
+import type { Instant, PartitionId, PartitionLife, Ticket } from '../domain/ids.ts';
 import { RingBuffer } from '../domain/ring-buffer.ts';
 
 /** Size limit of the events of a page, in bytes. The first one is always included. */
@@ -42,6 +42,7 @@ interface KeptAtom {
 export class WatchedGroup {
   readonly group: string;
   readonly partition: PartitionId;
+  readonly #life: PartitionLife;
   /** All events of atoms behind this ticket are kept. */
   since: Ticket;
   /** When it was read last. */
@@ -50,9 +51,15 @@ export class WatchedGroup {
   readonly readers = new Set<WaitingReader>();
   readonly #atoms = new RingBuffer<KeptAtom>();
 
-  constructor(group: string, partition: PartitionId, since: Ticket, readAt: Instant) {
+  constructor(
+    group: string,
+    { id, life }: { readonly id: PartitionId; readonly life: PartitionLife },
+    since: Ticket,
+    readAt: Instant,
+  ) {
     this.group = group;
-    this.partition = partition;
+    this.partition = id;
+    this.#life = life;
     this.since = since;
     this.readAt = readAt;
   }
@@ -76,11 +83,12 @@ export class WatchedGroup {
   /** The next events behind a position that are wanted, none behind `upTo`. */
   page(after: EventPosition, { filter, most }: ReadEventsCommand, upTo: Ticket): Look {
     const { partition } = this;
+    const life = this.#life;
     const events: Event[] = [];
     let lookedAt = 0;
     let last = after;
     if (after.ticket < this.since || (after.ticket === this.since && after.count > 0)) {
-      last = { partition, ticket: this.since, count: 0 };
+      last = { partition, life, ticket: this.since, count: 0 };
       events.push(missedMessage(formatPosition(last)));
     }
     const from = last;
@@ -96,13 +104,13 @@ export class WatchedGroup {
           return { events, position: last, lookedAt, isCut: true };
         }
         lookedAt++;
-        last = { partition, ticket, count: index + 1 === all.length ? 0 : index + 1 };
+        last = { partition, life, ticket, count: index + 1 === all.length ? 0 : index + 1 };
         if (!filter.has(event)) continue;
         bytes += eventBytes(event);
         events.push(eventMessage(event, formatPosition(last)));
       }
     }
-    const position = { partition, ticket: Math.max(from.ticket, upTo) as Ticket, count: 0 };
+    const position = { partition, life, ticket: Math.max(from.ticket, upTo) as Ticket, count: 0 };
     return { events, position, lookedAt, isCut: false };
   }
 

@@ -1,4 +1,4 @@
-import type { PartitionId, QueueId, Ticket } from '../domain/ids.ts';
+import type { PartitionId, PartitionLife, QueueId, Ticket } from '../domain/ids.ts';
 import { logKey, metaKeys, queueKey } from '../domain/keys.ts';
 import type { ClockMark } from '../ports/clock.ts';
 import { Family, type Store } from '../ports/store.ts';
@@ -16,6 +16,7 @@ export interface CheckpointedPartition {
   readonly id: PartitionId;
   readonly lastTicket: Ticket;
   readonly nextQueueId: QueueId;
+  readonly life: PartitionLife;
   /** The log has only entries behind this ticket. */
   readonly trimmedTicket: Ticket;
   /** Entries up to this one are deleted. Readers of events may still need later ones. */
@@ -43,8 +44,8 @@ export async function writeCheckpoint(
   await ledgers;
 
   const minimums = new WriteBatch();
-  for (const { id, lastTicket, nextQueueId } of partitions) {
-    const row = encodePartitionRow({ appliedTicket: lastTicket, nextQueueId });
+  for (const { id, lastTicket, nextQueueId, life } of partitions) {
+    const row = encodePartitionRow({ appliedTicket: lastTicket, nextQueueId, life });
     minimums.put(Family.meta, metaKeys.partition(id), row);
   }
   minimums.put(Family.meta, metaKeys.clock, encodeClockMark(clock));

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import type { Instant, PartitionId, Ticket } from '../domain/ids.ts';
+import type { Instant, PartitionId, QueueId, Ticket } from '../domain/ids.ts';
 import { logKey, ticketOfLogKey } from '../domain/keys.ts';
-import { ticketBehindEarlierLives } from './partition-row.ts';
+import { decodePartitionRow, encodePartitionRow, ticketBehindEarlierLives } from './partition-row.ts';
 
 const NOW = Date.UTC(2026, 0, 1) as Instant;
 
@@ -10,6 +10,14 @@ test('tickets of a partition that starts empty are larger than any of its earlie
   const lived = 10_000;
   const used = 60 * lived;
   expect(ticketBehindEarlierLives((NOW + lived) as Instant)).toBeGreaterThan(began + used);
+});
+
+test('the row of an earlier build has no life', () => {
+  const row = { appliedTicket: 300 as Ticket, nextQueueId: 7 as QueueId, life: NOW };
+  const bytes = encodePartitionRow(row);
+  expect(decodePartitionRow(bytes)).toEqual(row);
+  const ofLife = encodePartitionRow({ ...row, life: 0 }).length - 1;
+  expect(decodePartitionRow(bytes.subarray(0, ofLife))).toEqual({ ...row, life: 0 });
 });
 
 test.each([Date.UTC(2100, 0, 1), Date.UTC(9999, 0, 1), Number.MAX_SAFE_INTEGER])(

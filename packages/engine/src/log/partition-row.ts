@@ -1,5 +1,5 @@
 import { ByteReader, ByteWriter } from '../domain/bytes.ts';
-import type { Instant, QueueId, Ticket } from '../domain/ids.ts';
+import type { Instant, PartitionLife, QueueId, Ticket } from '../domain/ids.ts';
 
 const VERSION = 1;
 /** More atoms than any partition commits in a millisecond, on average over its life. */
@@ -14,19 +14,23 @@ export interface PartitionRow {
   readonly appliedTicket: Ticket;
   /** Queue ids are never reused. */
   readonly nextQueueId: QueueId;
+  readonly life: PartitionLife;
 }
 
 export function encodePartitionRow(row: PartitionRow): Uint8Array {
   writer.byte(VERSION);
   writer.number(row.appliedTicket);
   writer.number(row.nextQueueId);
+  writer.number(row.life);
   return Uint8Array.from(writer.view());
 }
 
 export function decodePartitionRow(bytes: Uint8Array): PartitionRow {
   const from = new ByteReader(bytes);
   from.version(VERSION, 'partition row');
-  return { appliedTicket: from.number() as Ticket, nextQueueId: from.number() as QueueId };
+  const [appliedTicket, nextQueueId] = [from.number() as Ticket, from.number() as QueueId];
+  // Earlier builds write none, and ignore it.
+  return { appliedTicket, nextQueueId, life: from.atEnd ? 0 : from.number() };
 }
 
 /**

@@ -2,7 +2,7 @@ import type { ApplyAtom } from '../domain/atom.ts';
 import { decodeAtom, eventsOfEntry } from '../domain/atom-codec.ts';
 import { UnreadableBytesError } from '../domain/bytes.ts';
 import type { EventsOfAtom } from '../domain/events.ts';
-import type { Key, PartitionId, Pid, QueueId, Ticket } from '../domain/ids.ts';
+import type { Key, PartitionId, PartitionLife, Pid, QueueId, Ticket } from '../domain/ids.ts';
 import { afterPrefix, partitionOfLogKey, partitionOfMetaKey, queuePrefix, ticketOfLogKey } from '../domain/keys.ts';
 import type { TaskState } from '../domain/task.ts';
 import { Family, type Store, StoreCorruptError } from '../ports/store.ts';
@@ -23,6 +23,7 @@ interface RecoveredTask extends BehindRows {
 export interface RecoveredPartition {
   lastTicket: Ticket;
   nextQueueId: QueueId;
+  life: PartitionLife;
   /** The log has only entries behind this ticket. Some of them may already be covered by the checkpoint. */
   trimmedTicket: Ticket;
   readonly ledgers: Map<QueueId, QueueLedger>;
@@ -88,11 +89,12 @@ async function loadCheckpoint(
   for await (const { key, value } of scanAll(store, Family.meta, rows)) {
     const id = partitionOfMetaKey(key);
     if (!isHeld(id)) continue;
-    const { appliedTicket, nextQueueId } = decodePartitionRow(value);
+    const { appliedTicket, nextQueueId, life } = decodePartitionRow(value);
     const partition = recoveredIn(partitions, id);
     partition.lastTicket = appliedTicket;
     partition.trimmedTicket = appliedTicket;
     partition.nextQueueId = nextQueueId;
+    partition.life = life;
   }
   for await (const { key, value } of scanAll(store, Family.queues, WHOLE_FAMILY)) {
     // Like log keys, queue keys begin with the partition.
@@ -220,10 +222,11 @@ function recoveredIn(partitions: Map<PartitionId, RecoveredPartition>, id: Parti
 }
 
 /** An empty partition. Its tickets start behind the given one. */
-export const newPartition = (behind = 0 as Ticket): RecoveredPartition => ({
+export const newPartition = (behind = 0 as Ticket, life: PartitionLife = 0): RecoveredPartition => ({
   lastTicket: behind,
   trimmedTicket: behind,
   nextQueueId: 1 as QueueId,
+  life,
   ledgers: new Map(),
   changed: new Set(),
   behind: new Map(),

@@ -1,6 +1,8 @@
-import { parseQueueName, partitionOf } from '@taskmaster/proto';
+import { EventKind, parseQueueName, partitionOf } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
+import { formatPosition } from '../domain/events.ts';
 import type { Instant, PartitionId, Pid, QueueId, Ticket } from '../domain/ids.ts';
+import { ticketBehindEarlierLives } from '../log/partition-row.ts';
 import { EngineHarness, pidsOf } from '../testing/engine-harness.ts';
 import type { PartitionExport } from './transfer/export-partition.ts';
 
@@ -120,6 +122,31 @@ test('a partition that moves knows which of its leased tasks have begun, and wha
   expect(Buffer.from(found[0]?.history?.checkpoint ?? []).toString()).toBe('page 3');
 });
 
+test('a partition that may have changed at a node that is gone begins a new life with its tasks, also after a crash', async () => {
+  const h = await holderAt(1);
+  const { partitions } = h.engine;
+  const [leased] = await h.clock.run(h.lease(QUEUE));
+  const { position: earlier } = await h.clock.run(h.readEvents('orders#*'));
+  const waiting = h.readEvents('orders#*', { wait: 60_000 });
+  // The other node has served it for a while.
+  await h.clock.advance(5_000);
+  partitions.freeze(P);
+  await h.clock.run(partitions.handOver(P, 'b'));
+  await h.clock.advance(5_000);
+  const behind = ticketBehindEarlierLives(h.clock.now());
+  await h.clock.run(partitions.thaw(P, 3));
+  expect(partitions.holding(P)).toEqual({ kind: 'serving', epoch: 3 });
+  const read = async () => (await h.clock.run(h.readEvents('orders#*', { after: formatPosition(earlier) }))).events;
+  expect((await h.clock.run(waiting)).events).toEqual([]);
+  expect((await read()).map(({ kind }) => kind)).toEqual([EventKind.EVENT_KIND_MISSED]);
+  const again = await h.clock.run(h.lease(QUEUE));
+  await h.crash();
+  const last = await h.clock.run(h.lease(QUEUE));
+  expect([leased?.pid, ...pidsOf(again), ...pidsOf(last)]).toEqual(PIDS);
+  for (const { token } of [...again, ...last]) expect(token).toBeGreaterThan(behind);
+  expect((await read())[0]?.kind).toBe(EventKind.EVENT_KIND_MISSED);
+});
+
 describe('a partition that starts empty after an unfinished import of it', () => {
   /** Rows and atoms have arrived when the partition's holder is given up. */
   async function begunAnew(atomicBatches: boolean): Promise<EngineHarness> {
@@ -158,7 +185,7 @@ describe('a partition that starts empty after an unfinished import of it', () =>
       const h = new EngineHarness({ clustered: true, writeMs: 1, syncMs: 1, config: { partitions: 4 } });
       await h.open();
       const { partitions } = h.engine;
-      const offer = { ticket: 9 as Ticket, nextQueueId: 3 as QueueId, now: h.clock.now() };
+      const offer = { ticket: 9 as Ticket, nextQueueId: 3 as QueueId, life: 0, now: h.clock.now() };
       const offered = partitions.import({ id: P, epoch: 2, ...offer }).then(
         () => 'begun',
         () => 'ended',
@@ -178,7 +205,7 @@ describe('a partition that starts empty after an unfinished import of it', () =>
     await h.open();
     const { partitions } = h.engine;
     const claimed = partitions.claim([{ id: P, epoch: 3 }]);
-    const offer = { ticket: 9 as Ticket, nextQueueId: 3 as QueueId, now: h.clock.now() };
+    const offer = { ticket: 9 as Ticket, nextQueueId: 3 as QueueId, life: 0, now: h.clock.now() };
     const offered = partitions.import({ id: P, epoch: 2, ...offer });
     await expect(h.clock.run(offered)).rejects.toThrow('starts empty here');
     await h.clock.run(claimed);

@@ -1,5 +1,5 @@
 import type { EngineConfig } from '../config.ts';
-import type { Instant, PartitionId, QueueId, Ticket } from '../domain/ids.ts';
+import type { Instant, PartitionId, PartitionLife, QueueId, Ticket } from '../domain/ids.ts';
 import { afterPrefix, metaKeys, partitionOfMetaKey } from '../domain/keys.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { EngineState } from '../engine-state.ts';
@@ -8,7 +8,7 @@ import type { LeaseRequests } from '../leasing/lease-requests.ts';
 import { encodeHolderRow, type HolderRow } from '../log/holder-row.ts';
 import { encodePartitionRow, ticketBehindEarlierLives } from '../log/partition-row.ts';
 import { loadRecords } from '../log/records.ts';
-import { newPartition, recover } from '../log/replay.ts';
+import { newPartition, type RecoveredPartition, recover } from '../log/replay.ts';
 import { scanAll } from '../log/scan-all.ts';
 import type { Clock } from '../ports/clock.ts';
 import { Family, type KeyRange, type Store, StoreFullError } from '../ports/store.ts';
@@ -32,6 +32,8 @@ export interface PartitionsDeps {
   readonly writable: () => EngineState;
   readonly leaseRequests: () => LeaseRequests | undefined;
   readonly taskWaits: () => TaskWaits | undefined;
+  /** Resolves when a checkpoint that begins now is durable. */
+  readonly checkpoint: () => Promise<void>;
   /** Resolves when the checkpoint in progress has ended, with or without success. */
   readonly checkpointed: () => Promise<void>;
   /** After a failed write: resolves with the rebuilt state. Rejects if the engine stops first. */
@@ -54,6 +56,7 @@ export interface OfferedPartition {
   readonly now: Instant;
   readonly ticket: Ticket;
   readonly nextQueueId: QueueId;
+  readonly life: PartitionLife;
 }
 
 /**
@@ -174,16 +177,18 @@ export class Partitions implements PartitionHost {
     const { partitions } = await recover(store, config.requestIdWindowMs, (id) => wanted.has(id));
     const engineState = this.#deps.writable();
     const begun = [...wanted.keys()].filter((id) => !partitions.has(id));
-    const behind = ticketBehindEarlierLives(engineState.clock.now());
+    const life = engineState.clock.now();
+    const behind = ticketBehindEarlierLives(life);
     // The rows written below are ordered behind the uncertain ones.
     for (const id of wanted.keys()) {
       this.#uncertain.delete(id);
       this.#unreleased.delete(id);
     }
     // Without atomic batches the holder's row must be written last.
-    if (!store.atomicBatches) await engineState.log.appendRows((batch) => putBegun(batch, begun, behind));
+    if (!store.atomicBatches)
+      await engineState.log.appendRows((batch) => putBegun(batch, begun, newPartition(behind, life)));
     await engineState.log.appendRows((batch) => {
-      if (store.atomicBatches) putBegun(batch, begun, behind);
+      if (store.atomicBatches) putBegun(batch, begun, newPartition(behind, life));
       putHolders(
         batch,
         [...wanted].map(([id, epoch]) => [id, { kind: 'serving', epoch }]),
@@ -192,7 +197,7 @@ export class Partitions implements PartitionHost {
     await this.#adopt(engineState, (current) => {
       for (const id of wanted.keys()) {
         this.#arriving.delete(id);
-        current.adopt(id, partitions.get(id) ?? newPartition(behind));
+        current.adopt(id, partitions.get(id) ?? newPartition(behind, life));
       }
       holdings.serveAll(wanted);
     });
@@ -251,7 +256,11 @@ export class Partitions implements PartitionHost {
     return { lastTicket, tasks };
   }
 
-  /** Serves a frozen partition again. The caller knows that no node has taken it, or can take it below this epoch. */
+  /**
+   * Serves a frozen partition again. The caller knows that no node has taken it, or can take it below this epoch. `epoch`: given
+   * if a node that is gone for good may have taken it. What that node may have changed is lost, so a new life begins with what is
+   * here.
+   */
   async thaw(id: PartitionId, epoch?: number): Promise<void> {
     const { holdings } = this.#deps;
     const holding = holdings.get(id);
@@ -261,7 +270,13 @@ export class Partitions implements PartitionHost {
     this.#thawing.add(id);
     try {
       const next = epoch ?? holding.epoch;
-      await write(this.#deps.writable(), [[id, { kind: 'serving', epoch: next }]]);
+      const engineState = this.#deps.writable();
+      if (epoch !== undefined) {
+        engineState.beginAnew(id);
+        // An atom behind the earlier tickets would be a gap in the log.
+        await this.#deps.checkpoint();
+      }
+      await write(engineState, [[id, { kind: 'serving', epoch: next }]]);
       // The partition may have been given up meanwhile, with a later row.
       if (holdings.get(id) === holding) holdings.serve(id, next);
     } finally {
@@ -305,12 +320,12 @@ export class Partitions implements PartitionHost {
   }
 
   /** Prepares an import of a partition. Waits until this node may commit: what it takes before could be removed with it. */
-  async import({ id, epoch, now, ticket, nextQueueId }: OfferedPartition): Promise<PartitionImport> {
+  async import({ id, epoch, now, ticket, nextQueueId, life }: OfferedPartition): Promise<PartitionImport> {
     const { clock, config, store, holdings } = this.#deps;
     for (let guarded = holdings.guarded; guarded; guarded = holdings.guarded) await guarded;
     const shiftMs = clock.now() - now;
     const { requestIdWindowMs: requestWindowMs } = config;
-    const options = { store, partition: id, epoch, shiftMs, ticket, nextQueueId, requestWindowMs };
+    const options = { store, partition: id, epoch, shiftMs, ticket, nextQueueId, life, requestWindowMs };
     if (this.#claiming.has(id)) throw new ImportBrokenError(`partition ${id} starts empty here`);
     const arriving = new PartitionImport({ ...options, now: () => clock.now() });
     this.#arriving.get(id)?.end();
@@ -441,9 +456,9 @@ function putHolders(batch: WriteBatch, rows: readonly HolderOf[]): void {
 }
 
 /** Writes the rows of new partitions, so that recovery knows where their logs begin. */
-function putBegun(batch: WriteBatch, ids: readonly PartitionId[], appliedTicket: Ticket): void {
-  const { nextQueueId } = newPartition();
+function putBegun(batch: WriteBatch, ids: readonly PartitionId[], begun: RecoveredPartition): void {
+  const { lastTicket: appliedTicket, nextQueueId, life } = begun;
   for (const id of ids) {
-    batch.put(Family.meta, metaKeys.partition(id), encodePartitionRow({ appliedTicket, nextQueueId }));
+    batch.put(Family.meta, metaKeys.partition(id), encodePartitionRow({ appliedTicket, nextQueueId, life }));
   }
 }

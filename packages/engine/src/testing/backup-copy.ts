@@ -61,6 +61,7 @@ export class BackupCopy {
       now: nowMs as Instant,
       ticket: ticket as Ticket,
       nextQueueId: nextQueueId as QueueId,
+      life: nowMs,
     });
     for (const { part } of this.parts) {
       if (part?.$case === 'rows') await arriving.addRows(part.value.rows);

@@ -1,6 +1,7 @@
 import { MemoryStore } from '@taskmaster/backup/testing';
-import { MissedRuns, partitionOf } from '@taskmaster/proto';
+import { EventKind, MissedRuns, partitionOf } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
+import { formatPosition } from '../../domain/events.ts';
 import type { LeaseToken } from '../../domain/ids.ts';
 import { StoreFullError } from '../../ports/store.ts';
 import { VirtualClock } from '../../ports/virtual-clock.ts';
@@ -63,6 +64,22 @@ describe('a restored node', () => {
     expect(await to.clock.run(to.counts(QUEUE))).toEqual({ available: 1, leased: 0, delayed: 1 });
     await to.clock.advance(2_000);
     expect(await to.clock.run(to.counts(QUEUE))).toEqual({ available: 2, leased: 0, delayed: 0 });
+  });
+
+  test('tells readers of events whose positions are of before the backup', async () => {
+    const h = await open();
+    const { position } = await h.clock.run(h.readEvents('orders#*'));
+    const to = newMachine();
+    await to.clock.advance(DAY);
+    await restored(await backupOf(h), to);
+    const { events } = await to.clock.run(to.readEvents('orders#*', { after: formatPosition(position) }));
+    expect(events.map(({ kind }) => kind)).toEqual([EventKind.EVENT_KIND_MISSED]);
+    const last = {
+      ...position,
+      ticket: to.engine.partitions.ticketsOf(position.partition)?.lastTicket ?? position.ticket,
+    };
+    const behind = await to.clock.run(to.readEvents('orders#*', { after: formatPosition(last) }));
+    expect(behind.events.map(({ kind }) => kind)).toEqual([EventKind.EVENT_KIND_MISSED]);
   });
 
   test('has pauses, by the time that remained', async () => {

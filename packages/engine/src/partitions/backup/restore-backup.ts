@@ -121,6 +121,8 @@ class Restore {
       sentRequestWindowMs: header.requestWindowMs,
       ticket: header.ticket as Ticket,
       nextQueueId: header.nextQueueId as QueueId,
+      // Changes since the backup are lost: readers of events must know.
+      life: now,
     });
     this.#arriving.set(partition, arriving);
   }

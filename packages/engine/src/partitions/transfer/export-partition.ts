@@ -1,5 +1,5 @@
 import { type TransferredAtom, type TransferredRow, TransferredRowKind } from '@taskmaster/proto';
-import type { Instant, PartitionId, QueueId, Ticket } from '../../domain/ids.ts';
+import type { Instant, PartitionId, PartitionLife, QueueId, Ticket } from '../../domain/ids.ts';
 import { afterPrefix, partitionRange, pidOfTaskKey, requestIdOfKey, windowOfRequestKey } from '../../domain/keys.ts';
 import type { EngineState } from '../../engine-state.ts';
 import type { LogTail } from '../../log/log-tail.ts';
@@ -22,6 +22,7 @@ export interface ExportOffer {
   /** The snapshot has the effects of all atoms up to this ticket, and perhaps of later ones. */
   readonly ticket: Ticket;
   readonly nextQueueId: QueueId;
+  readonly life: PartitionLife;
 }
 
 /** The export cannot continue: the partition has changed its state, or a write has failed. Retry with a new export. */
@@ -57,8 +58,8 @@ export class PartitionExport implements Disposable {
     this.partition = partition;
     this.#engineState = engineState;
     this.#tail = engineState.followLog(partition, maxBacklogBytes);
-    const { lastTicket, nextQueueId } = engineState.ticketsOf(partition);
-    this.offer = { now: engineState.clock.now(), ticket: lastTicket, nextQueueId };
+    const { lastTicket, nextQueueId, life } = engineState.ticketsOf(partition);
+    this.offer = { now: engineState.clock.now(), ticket: lastTicket, nextQueueId, life };
     this.#queues = [...engineState.queuesOf(partition)];
     this.#ledgers = this.#queues.map(({ ledger }) => ({
       kind: TransferredRowKind.TRANSFERRED_ROW_KIND_QUEUE,

@@ -8,7 +8,7 @@ import {
 import type { ApplyAtom } from '../../domain/atom.ts';
 import { decodeAtom } from '../../domain/atom-codec.ts';
 import { latin1Of } from '../../domain/bytes.ts';
-import type { Instant, PartitionId, Pid, QueueId, Ticket } from '../../domain/ids.ts';
+import type { Instant, PartitionId, PartitionLife, Pid, QueueId, Ticket } from '../../domain/ids.ts';
 import { metaKeys, queueKey, queuePrefix, requestKey, taskKey } from '../../domain/keys.ts';
 import type { TaskState } from '../../domain/task.ts';
 import { windowOf, writeRows, writeTaskRow, writeTaskRows } from '../../log/atom-rows.ts';
@@ -36,6 +36,7 @@ export interface ImportOptions {
   readonly shiftMs: number;
   readonly ticket: Ticket;
   readonly nextQueueId: QueueId;
+  readonly life: PartitionLife;
   /** Length of a retry window of this node, in ms. */
   readonly requestWindowMs: number;
   /** Length of a retry window of the holder, in ms. Default: the same. */
@@ -74,8 +75,7 @@ export class PartitionImport {
     this.partition = options.partition;
     this.epoch = options.epoch;
     this.#options = options;
-    this.recovered = newPartition();
-    this.recovered.lastTicket = options.ticket;
+    this.recovered = newPartition(options.ticket, options.life);
     this.recovered.nextQueueId = options.nextQueueId;
   }
 
@@ -163,7 +163,8 @@ export class PartitionImport {
       batch.put(Family.queues, queueKey(partition, ledger.queueId), ledger.encode());
     }
     for (const queueId of this.#dropped) batch.put(Family.meta, metaKeys.reap(partition, queueId), EMPTY);
-    const row = encodePartitionRow({ appliedTicket: recovered.lastTicket, nextQueueId: recovered.nextQueueId });
+    const { lastTicket: appliedTicket, nextQueueId, life } = recovered;
+    const row = encodePartitionRow({ appliedTicket, nextQueueId, life });
     batch.put(Family.meta, metaKeys.partition(partition), row);
     // The log on this node begins behind this ticket.
     recovered.trimmedTicket = recovered.lastTicket;

@@ -160,6 +160,7 @@ describe('a member that is removed during a hand-off', () => {
       nowMs: 0,
       ticket: 0,
       nextQueueId: 1,
+      life: 0,
       dataFormat: 1,
     };
     await expect(cluster.run(handlers.offerPartition(offer))).rejects.toMatchObject({ reason: 'MEMBER_LEFT' });

@@ -157,6 +157,7 @@ export class Receiver implements TransferHandlers {
       now: offer.nowMs as Instant,
       ticket: offer.ticket as Ticket,
       nextQueueId: offer.nextQueueId as QueueId,
+      life: offer.life,
     });
     if (this.#closed)
       throw new Refusal('MEMBER_LEFT', `node ${this.#deps.nodeId} is leaving: it takes no more partitions`);

@@ -138,6 +138,7 @@ class Sender {
       nowMs: offer.now,
       ticket: offer.ticket,
       nextQueueId: offer.nextQueueId,
+      life: offer.life,
       dataFormat: OLDEST_READER_FORMAT,
     });
     if (transfer === '') {

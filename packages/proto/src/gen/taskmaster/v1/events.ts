@@ -91,7 +91,7 @@ export namespace EventKind {
  * Reads what has happened in queues of a group behind a position, or waits until something happens.
  *
  * A position is a text that a reader passes back as it is. It stays valid across restarts, crashes and moves of the group. It is
- * of one group.
+ * of one group. Behind a position of changes that were lost with a member or with a restore, the reader gets MISSED.
  */
 export interface ReadEventsRequest {
   /**

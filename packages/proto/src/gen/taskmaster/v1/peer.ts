@@ -71,6 +71,11 @@ export interface OfferPartitionRequest {
    * with INCOMPATIBLE_RELEASE.
    */
   dataFormat: number;
+  /**
+   * When the partition began empty, or came from a backup, by the clock of the node where it did, in ms since 1970. Positions of
+   * events have it, so that readers notice if the changes before are lost. 0: not known.
+   */
+  life: number;
 }
 
 /** The transfer has begun. */
@@ -351,7 +356,17 @@ export interface RemoveMembersRequest {
 }
 
 function createBaseOfferPartitionRequest(): OfferPartitionRequest {
-  return { partition: 0, epoch: 0, holder: "", target: "", nowMs: 0, ticket: 0, nextQueueId: 0, dataFormat: 0 };
+  return {
+    partition: 0,
+    epoch: 0,
+    holder: "",
+    target: "",
+    nowMs: 0,
+    ticket: 0,
+    nextQueueId: 0,
+    dataFormat: 0,
+    life: 0,
+  };
 }
 
 export const OfferPartitionRequest: MessageFns<OfferPartitionRequest> = {
@@ -379,6 +394,9 @@ export const OfferPartitionRequest: MessageFns<OfferPartitionRequest> = {
     }
     if (message.dataFormat !== 0) {
       writer.uint32(64).uint32(message.dataFormat);
+    }
+    if (message.life !== 0) {
+      writeInt64(writer.uint32(72), message.life);
     }
     return writer;
   },
@@ -458,6 +476,14 @@ export const OfferPartitionRequest: MessageFns<OfferPartitionRequest> = {
             }
 
             message.dataFormat = reader.uint32();
+            continue;
+          }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.life = readInt64(reader);
             continue;
           }
         }
