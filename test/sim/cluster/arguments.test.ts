@@ -9,6 +9,7 @@ describe('the command line of the simulation', () => {
     expect(readArguments(['--seed', '41', '--trace'])).toMatchObject({ first: 41, seeds: 1, trace: true });
     expect(readArguments(['--schedules'])).toMatchObject({ schedules: true, oldCopies: false });
     expect(readArguments(['--flows'])).toMatchObject({ flows: true, pauses: false });
+    expect(readArguments(['--kinds'])).toMatchObject({ kinds: true, flows: false });
     expect(readArguments(['--pauses'])).toMatchObject({ pauses: true, schedules: false });
     expect(readArguments(['--limits', '--starts'])).toMatchObject({ limits: true, starts: true, pauses: false });
     expect(readArguments(['--help'])).toEqual({ kind: 'help' });

@@ -20,6 +20,8 @@ Options:
   --schedules      schedules run during the faults, and each of their runs must come once
   --bulk-runs      bulk runs move tasks during the faults, and each task must be moved once
   --flows          tasks wait for each other and for their order during the faults; each parent must hear of each child once
+  --kinds          workers run different kinds of tasks during the faults: none may get another kind, and a kind that none
+                   can run must stay and be counted
   --pauses         queues are paused and resumed during the faults, and no task of a paused one may be leased
   --limits         queues are limited during the faults: no task may be leased beyond a limit, and no slot may be lost
   --starts         some tasks must start by an instant, and none may be leased for the first time from then on
@@ -42,6 +44,7 @@ export type Arguments =
       readonly schedules: boolean;
       readonly bulkRuns: boolean;
       readonly flows: boolean;
+      readonly kinds: boolean;
       readonly pauses: boolean;
       readonly limits: boolean;
       readonly starts: boolean;
@@ -59,7 +62,7 @@ export class UsageError extends Error {
 export function readArguments(argv: readonly string[]): Arguments {
   const values = parse(argv);
   if (values.help) return { kind: 'help' };
-  const { seed, trace, json, schedules, flows, pauses, limits, starts, readers, ...rest } = values;
+  const { seed, trace, json, schedules, flows, kinds, pauses, limits, starts, readers, ...rest } = values;
   const { 'bulk-runs': bulkRuns, 'old-copies': oldCopies } = rest;
   if (seed !== undefined && (values.seeds !== undefined || values['first-seed'] !== undefined)) {
     throw new UsageError('--seed plays one seed: it cannot be used with --seeds or --first-seed');
@@ -74,6 +77,7 @@ export function readArguments(argv: readonly string[]): Arguments {
     schedules,
     bulkRuns,
     flows,
+    kinds,
     pauses,
     limits,
     starts,
@@ -96,6 +100,7 @@ function parse(argv: readonly string[]) {
         schedules: { type: 'boolean', default: false },
         'bulk-runs': { type: 'boolean', default: false },
         flows: { type: 'boolean', default: false },
+        kinds: { type: 'boolean', default: false },
         pauses: { type: 'boolean', default: false },
         limits: { type: 'boolean', default: false },
         starts: { type: 'boolean', default: false },

@@ -43,8 +43,8 @@ async function playReaders(seed: number): Promise<void> {
 }
 
 async function playFlows(seed: number): Promise<void> {
-  const { violations } = await simulate({ seed, flows: true });
-  expect(violations, `npm run sim -- --seed ${seed} --flows --trace`).toEqual([]);
+  const { violations } = await simulate({ seed, flows: true, kinds: true });
+  expect(violations, `npm run sim -- --seed ${seed} --flows --kinds --trace`).toEqual([]);
 }
 
 describe('a whole cluster with random faults keeps the contract', () => {
@@ -81,7 +81,7 @@ describe('a whole cluster with random faults keeps the contract', () => {
     for (let seed = FIRST; seed < FIRST + SEEDS / 4; seed++) await playReaders(seed);
   });
 
-  test('while tasks wait for each other and for their order', async () => {
+  test('while tasks wait for each other and for their order, and workers run different kinds', async () => {
     for (let seed = FIRST; seed < FIRST + SEEDS / 4; seed++) await playFlows(seed);
   });
 

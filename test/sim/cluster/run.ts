@@ -28,13 +28,15 @@ async function main(args: Arguments): Promise<number> {
     process.stdout.write(HELP);
     return 0;
   }
-  const { first, seeds, steps, oldCopies, schedules, bulkRuns, flows, pauses, limits, starts, readers, json } = args;
+  const { first, seeds, steps, oldCopies, schedules, bulkRuns, flows, kinds, pauses, limits, starts, readers, json } =
+    args;
   const flags = [
     `--steps ${steps}`,
     oldCopies && '--old-copies',
     schedules && '--schedules',
     bulkRuns && '--bulk-runs',
     flows && '--flows',
+    kinds && '--kinds',
     pauses && '--pauses',
     limits && '--limits',
     starts && '--starts',
@@ -55,6 +57,7 @@ async function main(args: Arguments): Promise<number> {
       schedules,
       bulkRuns,
       flows,
+      kinds,
       pauses,
       limits,
       starts,

@@ -11,6 +11,7 @@ import { findEverything, outOfLine } from './checks/final-state.ts';
 import { Flows } from './checks/flows.ts';
 import { HolderChanges } from './checks/holder-changes.ts';
 import { KeptGroups } from './checks/kept-groups.ts';
+import { WorkersByKind } from './checks/kinds.ts';
 import { lateStarts } from './checks/late-starts.ts';
 import { LimitedQueues } from './checks/limited-queues.ts';
 import { PausedQueues } from './checks/paused-queues.ts';
@@ -28,6 +29,8 @@ const FIRST_NODES = 3;
 const STEP_MS = 200;
 const ACTORS = 8;
 const PAUSE_MS = 60;
+/** One of so many seeds waits until tasks are unclaimed: minutes of a whole cluster take as much time as all the rest. */
+const PATIENT = 5;
 /** Longer than any call: all calls end by themselves within this time. */
 const CALLS_END_MS = 60_000;
 
@@ -43,6 +46,8 @@ export interface SimulationOptions {
   readonly bulkRuns?: boolean;
   /** True if tasks wait for each other during the faults. Default false. */
   readonly flows?: boolean;
+  /** True if workers run different kinds of tasks during the faults. Default false. */
+  readonly kinds?: boolean;
   /** True if queues are paused and resumed during the faults. Default false. */
   readonly pauses?: boolean;
   /** True if queues are limited during the faults. Default false. */
@@ -82,6 +87,7 @@ class Simulation {
   readonly #scheduled: ScheduledRuns | undefined;
   readonly #bulkRuns: BulkRuns | undefined;
   readonly #flows: Flows | undefined;
+  readonly #kinds: WorkersByKind | undefined;
   readonly #paused: PausedQueues | undefined;
   readonly #limited: LimitedQueues | undefined;
   readonly #readers: EventReaders | undefined;
@@ -94,6 +100,7 @@ class Simulation {
     schedules = false,
     bulkRuns = false,
     flows = false,
+    kinds = false,
     pauses = false,
     limits = false,
     starts = false,
@@ -169,6 +176,7 @@ class Simulation {
       ? new LimitedQueues({ ...operator, random: random.fork(), holders: this.#holders, diskFaults })
       : undefined;
     this.#flows = flows ? new Flows(cluster, random.fork()) : undefined;
+    this.#kinds = kinds ? new WorkersByKind(cluster, { sleep, way }) : undefined;
   }
 
   async run(): Promise<SimulationResult> {
@@ -193,6 +201,7 @@ class Simulation {
     await this.#scheduled?.put();
     await this.#bulkRuns?.start();
     await this.#flows?.start();
+    await this.#kinds?.start();
     this.#readers?.start();
     for (let more = 1; more < FIRST_NODES; more++) {
       void this.#faults.join();
@@ -215,6 +224,7 @@ class Simulation {
       this.#paused?.stop(),
       this.#limited?.stop(),
       this.#readers?.stop(),
+      this.#kinds?.stop(),
     ]);
     const unsettled = await settleCluster(cluster, this.#faults, this.#ways.routes);
     for (const problem of unsettled) trouble.report(problem);
@@ -229,6 +239,7 @@ class Simulation {
     const scheduled = await this.#scheduled?.violations(givenUp);
     const inBulk = await this.#bulkRuns?.violations(givenUp);
     const inFlows = await this.#flows?.violations(givenUp);
+    const byKind = await this.#kinds?.violations(givenUp, this.#seed % PATIENT === 0);
     const kept = new KeptGroups(this.#faults.lost, PARTITIONS);
     const [events, tasks] = [kept.events(history.events), kept.tasks(found.tasks)];
     const served = new KeptGroups(givenUp, PARTITIONS).events(events);
@@ -239,6 +250,7 @@ class Simulation {
       ...(scheduled ?? []),
       ...(inBulk ?? []),
       ...(inFlows ?? []),
+      ...(byKind ?? []),
       ...(this.#paused?.violations(served) ?? []),
       ...(this.#limited?.violations(served) ?? []),
       ...(lostSlots ?? []),
