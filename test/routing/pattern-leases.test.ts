@@ -76,6 +76,32 @@ describe.each([
     }
   });
 
+  test('and by kind gets only tasks that it accepts, and the names of queues that have some', async () => {
+    const add = (place: number, ...kinds: string[]) =>
+      client.updateTasks(
+        anUpdate({ enqueue: kinds.map((kind) => anEnqueue({ queue: queues[place] ?? '', pid: bytes(''), kind })) }),
+      );
+    const byKind = (change: Parameters<typeof aLease>[0], ...patterns: string[]) =>
+      lease({ maxTasks: 10, kinds: { patterns }, ...change });
+    const kindsOf = ({ tasks }: { tasks: readonly { kind?: string | undefined }[] }) =>
+      tasks.map(({ kind }) => kind).toSorted();
+    await add(0, 'a', 'b@1', 'b@1');
+    await add(1, 'a', 'b@2', 'b@2');
+    await add(2, 'a', 'a', '');
+    const [named = ''] = queues;
+    const first = await byKind({ queues: [named], maxTasks: 3, maxMoreQueues: 5 }, 'b@*');
+    const told = new Set([...first.tasks, ...first.moreQueues].map(({ queue }) => queue));
+    expect([...told].toSorted()).toEqual(queues.slice(0, 2).toSorted());
+    expect([...kindsOf(first), ...kindsOf(await byKind({}, 'b@*'))].toSorted()).toEqual(['b@1', 'b@1', 'b@2', 'b@2']);
+    const waiting = byKind({ maxTasks: 1, waitMs: 20_000 }, 'c', 'b@*');
+    await eventually(() => expect(waitersOf(cluster)).toEqual([1, 1, 1]));
+    await add(0, 'a');
+    await add(2, 'c');
+    expect(kindsOf(await waiting)).toEqual(['c']);
+    await eventually(() => expect(waitersOf(cluster)).toEqual([0, 0, 0]));
+    expect(kindsOf(await byKind({}, 'a', ''))).toEqual([undefined, 'a', 'a', 'a', 'a', 'a'].toSorted());
+  });
+
   test('leaves no waiter behind when its caller disconnects', async () => {
     const abort = new AbortController();
     const jobs = typed.matchingQueues({ regex: '#jobs$' });
