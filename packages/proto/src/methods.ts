@@ -164,6 +164,7 @@ const rows = {
     repetition: 'read',
     isLarge: ({ includeData, limit }) => includeData || limit >= LARGE_ITEMS,
     audit: undefined,
+    entries: entryBounds.peek,
   },
   getTasks: {
     scope: { of: 'group', field: 'queue', right: 'read' },

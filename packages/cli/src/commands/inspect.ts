@@ -2,7 +2,7 @@ import { bytesCodec, type GetOptions, isTaskMasterError, type Queue, type TaskNa
 import { isByKey } from '@taskmaster/client/internal';
 import { limits } from '@taskmaster/proto';
 import { type Command, Option } from 'commander';
-import { queueName, wholeNumber } from '../input/arguments.ts';
+import { collected, queueName, wholeNumber } from '../input/arguments.ts';
 import { addTaskNames, type KeyFlags, taskNames } from '../input/task-names.ts';
 import type { Runner, Session } from '../session/session.ts';
 import { CommandFailedError, UsageError } from '../views/cli-errors.ts';
@@ -13,11 +13,12 @@ import { tableOf } from '../views/table.ts';
 import { type SeenTask, taskColumns, taskObject } from '../views/task-view.ts';
 
 const peekNotes = `
-The command leases nothing. It exits with 4 if there is no such task.
+The command leases nothing. It exits with 4 if there is no such task. --kind '' stands for tasks without a kind.
 
 Examples:
   $ taskmaster peek shop#mail --data
   $ taskmaster peek shop#mail --leased --limit 100
+  $ taskmaster peek images --kind 'resize@*'
   $ taskmaster peek shop#mail --json --data | jq -r .data`;
 
 const getNotes = `
@@ -32,6 +33,7 @@ interface PeekFlags {
   readonly leased?: true;
   readonly delayed?: true;
   readonly waiting?: true;
+  readonly kind?: readonly string[];
   readonly limit: number;
   readonly data?: true;
 }
@@ -59,6 +61,7 @@ export function addInspection(program: Command, runner: Runner): void {
       ),
     )
     .option('--waiting', 'tasks that wait for signals or for their order')
+    .option('--kind <pattern>', 'only tasks of this kind, such as resize@*; may be given many times', collected)
     .addOption(
       new Option('-n, --limit <n>', 'largest number of tasks').argParser(wholeNumber(1, limits.peekTasks)).default(10),
     )
@@ -92,7 +95,7 @@ async function peek(session: Session, name: string, flags: PeekFlags): Promise<E
   const kind = flags.leased ? 'leased' : flags.delayed ? 'delayed' : flags.waiting ? 'waiting' : 'head';
   const data = flags.data ?? false;
   const queue = client.queue(name, { codec: bytesCodec });
-  const tasks = await queue.peek({ kind, limit: flags.limit, data, signal });
+  const tasks = await queue.peek({ kind, kinds: flags.kind, limit: flags.limit, data, signal });
   if (out.json) {
     for (const task of tasks) await out.object(taskObject(task));
   } else if (tasks.length === 0) {

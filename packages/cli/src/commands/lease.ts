@@ -12,7 +12,7 @@ import {
 } from '@taskmaster/client';
 import { limits } from '@taskmaster/proto';
 import type { Command } from 'commander';
-import { leaseDurationOption, lengthOfTime, pid, queueName, wholeNumber } from '../input/arguments.ts';
+import { collected, leaseDurationOption, lengthOfTime, pid, queueName, wholeNumber } from '../input/arguments.ts';
 import { shardCount, shardsOf } from '../input/shard-flags.ts';
 import type { Runner, Session } from '../session/session.ts';
 import { unreachableHolders, unreachableText } from '../session/unreachable-holder.ts';
@@ -115,8 +115,6 @@ export function addLease(program: Command, runner: Runner): void {
       );
     });
 }
-
-const collected = (text: string, before: readonly string[] = []): readonly string[] => [...before, text];
 
 async function showTasks(session: Session, queues: LeasedQueues, flags: LeaseFlags): Promise<ExitCode> {
   const { out, err } = session;

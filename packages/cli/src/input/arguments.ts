@@ -34,6 +34,9 @@ export function instant(text: string): Date {
   return date;
 }
 
+/** The values of an option that may be given many times. */
+export const collected = (text: string, before: readonly string[] = []): readonly string[] => [...before, text];
+
 export function wholeNumber(min: number, max: number): (text: string) => number {
   return (text) => {
     const number = /^\d+$/.test(text) ? Number(text) : Number.NaN;

@@ -73,6 +73,10 @@ const limitColumns = <T extends Pick<TaskSummary, 'timeLimitMs'>>(tasks: readonl
         },
       ];
 
+/** A column for kinds, if any task has one. */
+const kindColumns = <T extends Pick<TaskSummary, 'kind'>>(tasks: readonly T[]): Column<T>[] =>
+  tasks.every(({ kind }) => kind === undefined) ? [] : [{ title: 'KIND', cell: ({ kind }) => kind ?? '' }];
+
 export function leasedColumns(
   tasks: readonly LeasedTask<Uint8Array>[],
   out: Output,
@@ -81,6 +85,7 @@ export function leasedColumns(
   return [
     { title: 'QUEUE', cell: (task) => task.queue },
     { title: 'PID', cell: (task) => pidText(task.pid) },
+    ...kindColumns(tasks),
     { title: 'TOKEN', align: 'right', cell: (task) => String(task.leaseToken) },
     { title: 'ATTEMPT', align: 'right', cell: (task) => count(task.attempt) },
     { title: 'AGE', align: 'right', cell: (task) => duration(now - task.enqueuedAt.getTime()) },
@@ -192,6 +197,7 @@ export function taskColumns(
   if (tasks.some(({ key }) => key !== undefined)) {
     columns.push({ title: 'KEY', cell: ({ key = '' }) => previewOf(Buffer.from(key), previewWidth(out)) });
   }
+  columns.push(...kindColumns(tasks));
   if (kind === 'any') columns.push({ title: 'STATE', cell: ({ state }) => state });
   columns.push(
     { title: 'AGE', align: 'right', cell: ({ enqueuedAt }) => since(enqueuedAt, now) },

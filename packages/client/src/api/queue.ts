@@ -53,6 +53,8 @@ export interface PeekOptions extends CallOptions {
   readonly kind?: 'head' | 'leased' | 'delayed' | 'waiting' | undefined;
   /** For `head`: only tasks with larger PIDs than this one, to read a queue in pages. */
   readonly after?: PidLike | undefined;
+  /** Only tasks of these kinds, as in `LeaseOptions.kinds`. Default: all tasks. */
+  readonly kinds?: readonly string[] | undefined;
   /** Largest number of tasks, 1 to 1,000. Default 10. */
   readonly limit?: number | undefined;
   /** Whether to read the payloads too. Default true. */
@@ -71,7 +73,14 @@ export interface CancelOptions extends UpdateOptions {
 
 const enqueueNames: OptionNames<EnqueueOptions> = { ...taskNames, ...updateNames };
 const itemNames = { ...taskNames, data: true } as const;
-const peekNames: OptionNames<PeekOptions> = { ...callNames, kind: true, after: true, limit: true, data: true };
+const peekNames: OptionNames<PeekOptions> = {
+  ...callNames,
+  kind: true,
+  after: true,
+  kinds: true,
+  limit: true,
+  data: true,
+};
 const getNames: OptionNames<GetOptions> = { ...callNames, data: true };
 const cancelNames: OptionNames<CancelOptions> = { ...updateNames, reason: true };
 
@@ -253,7 +262,8 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
     if (kind === undefined)
       throw new TypeError(`kind: '${options.kind}' is not 'head', 'leased', 'delayed' or 'waiting'`);
     const afterPid = options.after === undefined ? NO_PID : pidBytes(options.after);
-    const request = { queue: this.name, kind, limit: options.limit ?? 10, includeData, afterPid };
+    const kinds = options.kinds && { patterns: [...options.kinds] };
+    const request = { queue: this.name, kind, limit: options.limit ?? 10, includeData, afterPid, kinds };
     const { tasks } = await this[CONTEXT].calls.call(methods.peekTasks, request, options);
     return this.#shown(tasks, includeData);
   }

@@ -363,6 +363,8 @@ export interface PeekCommand {
   /** For the head: only tasks with larger PIDs. */
   readonly after?: Pid | undefined;
   readonly includeData: boolean;
+  /** Undefined: all tasks. */
+  readonly kinds?: KindFilter | undefined;
 }
 
 export interface GetCommand {

@@ -74,8 +74,12 @@ const withLength = (text: string): string => {
 export function lanePrefix(prefix: string, tag: LaneTag, { limitKey, kind }: LaneName): string {
   if (tag === 'leased') return prefix + LANES + LEASED_TAG + withLength(limitKey);
   if (!kind) return prefix + LANES + AVAILABLE_TAG + withLength(limitKey);
-  return prefix + LANES + AVAILABLE_WITH_KIND_TAG + withLength(kind) + withLength(limitKey);
+  return kindPrefix(prefix, kind) + withLength(limitKey);
 }
+
+/** Lanes of the available tasks with a kind. */
+export const kindPrefix = (prefix: string, kind: string): string =>
+  prefix + LANES + AVAILABLE_WITH_KIND_TAG + withLength(kind);
 
 export function laneOfKey(key: Key): { readonly tag: LaneTag; readonly lane: LaneName; readonly pid: Pid } {
   let at = LANE_PREFIX + 1;

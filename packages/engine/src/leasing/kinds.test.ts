@@ -1,8 +1,8 @@
 import { limits, parseQueueName, partitionOf } from '@taskmaster/proto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { LeasedTask } from '../domain/commands.ts';
-import type { PartitionId } from '../domain/ids.ts';
+import type { LeasedTask, PeekCommand } from '../domain/commands.ts';
+import type { PartitionId, Pid } from '../domain/ids.ts';
 import { KindFilter } from '../domain/kind-filter.ts';
 import { Family } from '../ports/store.ts';
 import { type EngineHarness, engineHarness, type LeaseSpec, pidsOf } from '../testing/engine-harness.ts';
@@ -143,6 +143,35 @@ describe('tasks with kinds', () => {
     // One read finds the lanes, and none reads the others.
     expect(h.engine.figures().refills - reads).toBe(1);
     expect(await leased(h, A, ['a'], 40)).toEqual(others.slice(0, 40));
+  });
+
+  test('are shown by kind, in the order of their PIDs, however many of others are before them', async () => {
+    await using h = await engineHarness();
+    const others = Array.from({ length: 10_001 }, (_, at) => `a${at + 10_000}`);
+    await add(h, A, others.slice(0, 9_000));
+    await add(h, A, others.slice(9_000));
+    await add(h, A, ['b1', 'c2', 'b4', '5'], { limitKey: 'acme' });
+    await add(h, A, ['b2', 'b3', 'c1', '1']);
+    await add(h, A, ['b7', 'a1'], { delay: MINUTE });
+    await h.clock.advance(MINUTE / 2);
+    await h.crash();
+    await add(h, A, ['b0']);
+    const shown = async (patterns: string[], more: Partial<PeekCommand> = {}): Promise<string[]> => {
+      const peek = { queue: parseQueueName(A), kind: 'head', limit: 9, includeData: false, ...more } as const;
+      const tasks = await h.clock.run(h.engine.peekTasks({ ...peek, kinds: new KindFilter(patterns) }));
+      return tasks.map(({ pid }) => pid);
+    };
+    expect(await shown(['b', 'c'])).toEqual(['b0', 'b1', 'b2', 'b3', 'b4', 'c1', 'c2']);
+    expect(await shown(['b'], { limit: 2, after: 'b0' as Pid })).toEqual(['b1', 'b2']);
+    expect(await shown(['b*'], { limit: 2, after: 'b2' as Pid })).toEqual(['b3', 'b4']);
+    expect(await shown(['', 'none'])).toEqual(['1', '5']);
+    expect(await shown(['', 'c'])).toEqual(['1', '5', 'c1', 'c2']);
+    expect(await leased(h, A, ['b'], 1)).toEqual(['b0']);
+    expect(await shown(['*'], { kind: 'leased' })).toEqual(['b0']);
+    expect(await shown(['c'], { kind: 'leased' })).toEqual([]);
+    expect(await shown(['b'], { kind: 'delayed' })).toEqual(['b7']);
+    expect(await shown(['b'], { limit: 1 })).toEqual(['b1']);
+    expect(await shown(['b'], { queue: parseQueueName(B) })).toEqual([]);
   });
 
   test('obey limits of their keys, also several kinds of one key', async () => {

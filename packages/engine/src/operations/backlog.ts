@@ -218,7 +218,7 @@ async function firstPids(
   wanted: number,
 ): Promise<readonly Pid[] | undefined> {
   if (scope !== ALL) return firstOfKey(engineState, queue, scope, wanted);
-  if (queue.lanes !== undefined) return headPids(engineState, queue, wanted, undefined);
+  if (queue.lanes !== undefined) return headPids(engineState, queue, { limit: wanted });
   await refill(engineState, queue, wanted);
   return undefined;
 }

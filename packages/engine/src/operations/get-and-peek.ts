@@ -5,6 +5,9 @@ import {
   afterPrefix,
   dueKey,
   instantOfDueKey,
+  kindPrefix,
+  laneOfKey,
+  lanePrefix,
   lanesPrefix,
   pidAfter,
   pidOfDueKey,
@@ -12,7 +15,7 @@ import {
   taskKey,
 } from '../domain/keys.ts';
 import type { SignalBox } from '../domain/signal-box.ts';
-import { isLeased, isParked, type TaskState } from '../domain/task.ts';
+import { isLeased, isParked, kindOf, type TaskState } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { EngineView } from '../pending/engine-view.ts';
 import { decodeTaskRow, type Need, Reads } from '../pending/reads.ts';
@@ -30,6 +33,9 @@ const MOST_STARTING = 10_000;
 /** Rows of hidden tasks that a look at the head passes, in a queue in which tasks have limit keys. */
 const MOST_LOOKED_AT = 10_000;
 const ROWS_AT_ONCE = 500;
+/** Limit keys of one kind that a look at the head asks. */
+const MOST_LANES = 1_000;
+const NO_KINDS: ReadonlyMap<string, unknown> = new Map();
 
 /** GetTasks: the present state of tasks. */
 export async function getTasks(engineState: EngineState, command: GetCommand): Promise<TaskView[]> {
@@ -46,9 +52,9 @@ export async function peekTasks(engineState: EngineState, command: PeekCommand):
     return [];
   }
   if (command.kind === 'head') {
-    const pids = await headPids(engineState, queue, command.limit, command.after);
+    const pids = await headPids(engineState, queue, command);
     const tasks = await view(engineState, { queue: command.queue, pids }, command.includeData);
-    return tasks.filter(({ state }) => state?.visibility.kind === 'available');
+    return tasks.filter(({ state }) => state?.visibility.kind === 'available' && accepts(command, state));
   }
   const { kind } = command;
   const sample = command.limit * SAMPLE_FACTOR;
@@ -57,24 +63,27 @@ export async function peekTasks(engineState: EngineState, command: PeekCommand):
     : hiddenPids(engineState, queue, sample));
   const tasks = await view(engineState, { queue: command.queue, pids }, command.includeData);
   return tasks
-    .filter(({ state }) => state?.visibility.kind === 'hidden' && kindOf(state) === kind)
+    .filter(({ state }) => state?.visibility.kind === 'hidden' && peekKindOf(state) === kind && accepts(command, state))
     .sort((a, b) => shownAt(a) - shownAt(b))
     .slice(0, command.limit);
 }
 
-const kindOf = (state: TaskState): PeekCommand['kind'] =>
+const accepts = ({ kinds }: Pick<PeekCommand, 'kinds'>, state: TaskState): boolean =>
+  kinds === undefined || kinds.accepts(kindOf(state));
+
+const peekKindOf = (state: TaskState): PeekCommand['kind'] =>
   isParked(state) ? 'waiting' : isLeased(state) ? 'leased' : 'delayed';
 
 const shownAt = ({ state }: TaskView): number => (state?.visibility.kind === 'hidden' ? state.visibility.until : 0);
 
+/** Available tasks, the first ones behind a PID. */
+type Head = Pick<PeekCommand, 'limit' | 'after' | 'kinds'>;
+
 /** The first PIDs, from memory if it has enough, otherwise from the store. Does not fill the cache: that would evict tasks. */
-export async function headPids(
-  engineState: EngineState,
-  queue: Queue,
-  limit: number,
-  after: Pid | undefined,
-): Promise<Pid[]> {
-  if (queue.ledger.keyedReady > 0) return keyedHeadPids(engineState, queue, limit, after);
+export async function headPids(engineState: EngineState, queue: Queue, head: Head): Promise<Pid[]> {
+  const { limit, after, kinds } = head;
+  if (queue.ledger.keyedReady > 0) return keyedHeadPids(engineState, queue, head);
+  if (kinds?.acceptsNone === false) return [];
   const { firstMissing, readyCount } = queue.warmCache;
   if (firstMissing === undefined || (after === undefined && readyCount >= limit)) return firstOf(queue, limit, after);
   using _hold = queue.hold();
@@ -94,18 +103,15 @@ export async function headPids(
 }
 
 /** As `headPids`, of a queue in which tasks have limit keys: their rows are among those of hidden tasks. */
-async function keyedHeadPids(
-  engineState: EngineState,
-  queue: Queue,
-  limit: number,
-  after: Pid | undefined,
-): Promise<Pid[]> {
+async function keyedHeadPids(engineState: EngineState, queue: Queue, { limit, after, kinds }: Head): Promise<Pid[]> {
   using _hold = queue.hold();
   const { prefix } = queue;
   const first = after === undefined ? ('' as Pid) : pidAfter(after);
   const lt = afterPrefix(prefix);
   const pids = new Set<Pid>();
-  for (const family of [Family.ready, Family.hidden]) {
+  for (const kind of kinds?.among(queue.ledger.kinds ?? NO_KINDS) ?? [])
+    for (const pid of await headOfKind(engineState, queue, kind, first, limit)) pids.add(pid);
+  for (const family of kinds?.acceptsNone === false ? [] : [Family.ready, Family.hidden]) {
     let found = 0;
     let looked = 0;
     for (let gte = taskKey(prefix, first); found < limit + queue.pendingCount && looked < MOST_LOOKED_AT; ) {
@@ -115,7 +121,8 @@ async function keyedHeadPids(
         { rows: ROWS_AT_ONCE, bytes: Number.MAX_SAFE_INTEGER },
       );
       for (const { key, value } of rows) {
-        if (decodeTaskRow(value).visibility.kind !== 'available') continue;
+        const state = decodeTaskRow(value);
+        if (state.visibility.kind !== 'available' || !accepts({ kinds }, state)) continue;
         pids.add(pidOfTaskKey(key));
         found++;
       }
@@ -126,10 +133,34 @@ async function keyedHeadPids(
     }
   }
   for (const { pid, now } of queue.pendingChanges()) {
-    if (now?.visibility.kind === 'available' && pid >= first) pids.add(pid);
+    if (now?.visibility.kind === 'available' && pid >= first && accepts({ kinds }, now)) pids.add(pid);
     else pids.delete(pid);
   }
   return [...pids].sort().slice(0, limit);
+}
+
+/** The first ones with a kind, of each limit key: they are found however many tasks of other kinds are before them. */
+async function headOfKind(
+  { store }: EngineState,
+  queue: Queue,
+  kind: string,
+  first: Pid,
+  limit: number,
+): Promise<Pid[]> {
+  const pids: Pid[] = [];
+  const bytes = Number.MAX_SAFE_INTEGER;
+  const lt = afterPrefix(kindPrefix(queue.prefix, kind));
+  let gte = kindPrefix(queue.prefix, kind) as Key;
+  for (let lanes = 0; lanes < MOST_LANES; lanes++) {
+    const [next] = await store.scan(Family.due, { gte, lt }, { rows: 1, bytes });
+    if (next === undefined) break;
+    const lane = lanePrefix(queue.prefix, 'available', laneOfKey(next.key).lane);
+    gte = afterPrefix(lane);
+    const range = { gte: (lane + first) as Key, lt: gte };
+    for (const { key } of await store.scan(Family.due, range, { rows: limit + queue.pendingCount, bytes }))
+      pids.push(laneOfKey(key).pid);
+  }
+  return pids;
 }
 
 function firstOf(queue: Queue, limit: number, after: Pid | undefined): Pid[] {

@@ -21,6 +21,7 @@ import {
   excerpt,
   leaseToken,
   OneGroup,
+  parseKinds,
   pid,
   pidOrNone,
   queueName,
@@ -53,6 +54,7 @@ export function parsePeek(request: PeekTasksRequest): PeekCommand {
     limit: wholeNumber(request.limit, { field: 'limit' }, 1, limits.peekTasks),
     after,
     includeData: request.includeData,
+    kinds: request.kinds && parseKinds(request.kinds),
   };
 }
 

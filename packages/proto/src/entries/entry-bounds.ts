@@ -72,6 +72,7 @@ export const entryBounds = {
   batchLease: [batchRequests, batchQueues, batchPatterns, batchKinds],
   settings: [{ field: 'settings.fair_turns.weights', counted: { 2: { 11: { 1: 'each' } } }, most: limits.weights }],
   stats: [{ field: 'queues', counted: { 1: 'each' }, most: limits.listQueues }],
+  peek: [{ field: 'kinds.patterns', counted: { 6: { 1: 'each' } }, most: limits.leaseKinds }],
   get: [{ field: 'pids', counted: { 2: 'each', 4: 'each' }, most: limits.peekTasks }],
   wait: [{ field: 'tasks', counted: awaited, most: limits.awaitedTasks }],
   events: [{ field: 'kinds', counted: { 3: 'each' }, most: limits.eventKinds }],

@@ -7,12 +7,13 @@ import {
   GetTasksRequest,
   LeaseTasksRequest,
   limits,
+  PeekTasksRequest,
   type StreamCall,
   StreamRequest,
   UpdateTasksRequest,
 } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
-import { aDequeue, aGet, aLease, anEnqueue, anUpdate, aRelease, aRenew } from '../grpc/testing/requests.ts';
+import { aDequeue, aGet, aLease, anEnqueue, anUpdate, aPeek, aRelease, aRenew } from '../grpc/testing/requests.ts';
 import { checkEntries } from './codec.ts';
 
 const times = <T>(count: number, value: T): T[] => new Array<T>(count).fill(value);
@@ -70,6 +71,12 @@ describe('a request with too many entries is refused before it is decoded', () =
       'stats',
       limits.listQueues,
       (n: number) => encodeToBuffer(GetQueueStatsRequest, { queues: times(n, ''), filter: undefined }),
+    ],
+    [
+      'kinds of a peek',
+      'peek',
+      limits.leaseKinds,
+      (n: number) => encodeToBuffer(PeekTasksRequest, aPeek({ kinds: { patterns: times(n, '') } })),
     ],
     [
       'tasks to get',

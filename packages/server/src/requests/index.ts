@@ -5,7 +5,7 @@ export { type Decoded, decodeCall, decodeRequest, type MessageType, rawMethod } 
 export { knowsRegex } from './kept-regex.ts';
 export { OneGroup } from './one-group.ts';
 export { pageTokenAfter, parsePageToken } from './page-token.ts';
-export { parseLease } from './parse-lease.ts';
+export { parseKinds, parseLease } from './parse-lease.ts';
 export { parseListSchedules, scheduleName } from './parse-list-schedules.ts';
 export { nameRegex, parseList, parseStats } from './parse-queues.ts';
 export { enqueueMode, retryLimits } from './parse-retry.ts';

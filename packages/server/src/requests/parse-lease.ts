@@ -40,7 +40,8 @@ export function parseLease(request: LeaseTasksRequest, workerAddress: string): L
 /** Filters by their patterns: workers send theirs with every request. */
 const knownFilters = new Memo<string, KindFilter>(MOST_FILTERS);
 
-function parseKinds({ patterns }: LeaseKinds): KindFilter {
+/** Throws a `Refusal` unless there are some, and all of them are patterns of kinds. */
+export function parseKinds({ patterns }: LeaseKinds): KindFilter {
   if (patterns.length === 0) refuse('EMPTY_REQUEST', { field: 'kinds.patterns' }, 'is empty: name at least one kind');
   countAtMost(patterns.length, { field: 'kinds.patterns' }, limits.leaseKinds);
   const text = JSON.stringify(patterns);

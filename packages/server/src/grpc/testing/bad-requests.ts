@@ -450,6 +450,8 @@ export const badRequests: readonly BadRequest[] = [
   ),
   bad('a peek into an unnamed queue', 'INVALID_QUEUE', 'queue', peek({ queue: '' })),
   bad('a peek of an unknown kind', 'INVALID_ARGUMENT', 'kind', peek({ kind: 9 as PeekKind })),
+  bad('a peek at no kinds', 'EMPTY_REQUEST', 'kinds.patterns', peek({ kinds: { patterns: [] } })),
+  bad('a peek at a wrong kind', 'INVALID_ARGUMENT', 'kinds.patterns[0]', peek({ kinds: { patterns: ['a b'] } })),
   bad('a peek at no tasks', 'INVALID_ARGUMENT', 'limit', peek({ limit: 0 })),
   bad('a peek at too many tasks', 'INVALID_ARGUMENT', 'limit', peek({ limit: 1_001 })),
   bad('a get from an unnamed queue', 'INVALID_QUEUE', 'queue', get({ queue: 'shop#' })),

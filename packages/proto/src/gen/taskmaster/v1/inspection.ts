@@ -7,7 +7,7 @@ import { NO_ENTRIES, withEntry } from "../../../codec/no-entries.ts";
 import { NO_BYTES } from "../../../codec/no-bytes.ts";
 import { readInt64, writeInt64 } from "../../../codec/int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import { RetryPolicy, TaskError, TaskParent, TaskSignal, WaitTimeout } from "./tasks.ts";
+import { LeaseKinds, RetryPolicy, TaskError, TaskParent, TaskSignal, WaitTimeout } from "./tasks.ts";
 
 /** Which tasks to show. */
 export const PeekKind = {
@@ -76,6 +76,8 @@ export interface PeekTasksRequest {
    * other kinds.
    */
   afterPid: Uint8Array;
+  /** Only tasks of kinds (`Enqueue.kind`) that these patterns accept. Unset: all tasks. */
+  kinds?: LeaseKinds | undefined;
 }
 
 /** Tasks of a queue. */
@@ -223,7 +225,7 @@ export interface TaskFailure {
 }
 
 function createBasePeekTasksRequest(): PeekTasksRequest {
-  return { queue: "", kind: 0, limit: 0, includeData: false, afterPid: NO_BYTES };
+  return { queue: "", kind: 0, limit: 0, includeData: false, afterPid: NO_BYTES, kinds: undefined };
 }
 
 export const PeekTasksRequest: MessageFns<PeekTasksRequest> = {
@@ -242,6 +244,9 @@ export const PeekTasksRequest: MessageFns<PeekTasksRequest> = {
     }
     if (message.afterPid.length !== 0) {
       writer.uint32(42).bytes(message.afterPid);
+    }
+    if (message.kinds !== undefined) {
+      LeaseKinds.encode(message.kinds, writer.uint32(50).fork()).join();
     }
     return writer;
   },
@@ -297,6 +302,14 @@ export const PeekTasksRequest: MessageFns<PeekTasksRequest> = {
             }
 
             message.afterPid = reader.bytes();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.kinds = LeaseKinds.decode(reader, reader.uint32());
             continue;
           }
         }

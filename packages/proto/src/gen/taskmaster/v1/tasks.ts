@@ -658,7 +658,7 @@ export interface LeaseTasksRequest {
   kinds?: LeaseKinds | undefined;
 }
 
-/** The kinds of tasks (`Enqueue.kind`) that a lease request accepts. It gets no other tasks. */
+/** The kinds of tasks (`Enqueue.kind`) that a request accepts. It gets no other tasks. */
 export interface LeaseKinds {
   /**
    * 1 to 100 patterns, at most 128 bytes each: a kind such as `resize@2`, or a pattern such as `resize@*`, in which `*` stands
