@@ -14,7 +14,6 @@ import { Family } from '../ports/store.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { ReadyTask } from '../queues/cache/queue-cache.ts';
 import type { KeyUse } from '../queues/lanes/key-uses.ts';
-import type { LaneTask } from '../queues/lanes/lanes.ts';
 import type { LeaseLimit } from '../queues/lease-limit.ts';
 import type { Queue } from '../queues/queue.ts';
 import { hasSignals, readSignals } from './leased-signals.ts';
@@ -119,8 +118,10 @@ export function select(
 }
 
 /** The task, with its payload if memory has it. */
-const taskIn = (ready: LaneTask | ReadyTask, queue: Queue): CachedTask =>
-  'task' in ready ? ready.task : { state: ready.state, data: queue.pendingOf(ready.pid)?.data };
+function taskIn({ pid, task }: ReadyTask, queue: Queue): CachedTask {
+  if (task.data !== undefined) return task;
+  return { state: task.state, data: queue.pendingOf(pid)?.data };
+}
 
 /** Further queues that the request will probably need and that are not in memory. They are read at the same time. */
 function furtherRefills(queues: Iterable<Queue>, first: Refill, kinds: KindFilter | undefined): Refill[] {

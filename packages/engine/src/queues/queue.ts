@@ -10,12 +10,12 @@ import type { BehindRows } from '../log/atom-rows.ts';
 import type { QueueLedger } from '../log/queue-ledger.ts';
 import { type ChangedQueue, type PendingChange, QueueChanges } from '../pending/queue-changes.ts';
 import type { CachedTask } from './cache/places.ts';
-import { QueueCache } from './cache/queue-cache.ts';
+import { QueueCache, type ReadyTask } from './cache/queue-cache.ts';
 import type { CacheOwner } from './cache/task-cache.ts';
 import type { GroupUsage } from './group-usage.ts';
 import { KindClaims } from './kind-claims.ts';
 import { KeyBacklogs } from './lanes/key-backlogs.ts';
-import { Lanes, type LaneTask } from './lanes/lanes.ts';
+import { Lanes } from './lanes/lanes.ts';
 import type { LeaseLimit } from './lease-limit.ts';
 import type { QueueRates } from './rates.ts';
 
@@ -133,7 +133,7 @@ export class Queue implements CacheOwner, ChangedQueue {
     return this.keyBacklogs;
   }
 
-  plainHead(): Iterable<LaneTask> {
+  plainHead(): Iterable<ReadyTask> {
     return this.warmCache.head();
   }
 
@@ -260,11 +260,11 @@ export class Queue implements CacheOwner, ChangedQueue {
       if (more !== 0 || turned || this.ledger.dueFloor < dueFloor)
         for (const limit of this.#limits) limit.note(this, more, turned);
     }
-    if (keyed > 0 || this.ledger.keyed > 0 || this.#lanes !== undefined) this.#noteKeyed(change, keyed, at);
     this.keyBacklogs?.note(change);
     if (this.ledger.kinds !== undefined || this.claims !== undefined) this.#noteKinds(change, at);
     const after = change.kind === 'dequeue' ? undefined : change.after;
     const data = change.kind === 'dequeue' ? undefined : (change.data ?? known?.data);
+    if (keyed > 0 || this.ledger.keyed > 0 || this.#lanes !== undefined) this.#noteKeyed(change, data, keyed, at);
     const task = after && { state: after, data };
     if (after?.visibility.kind === 'hidden') {
       cache.removeReady(change.pid);
@@ -296,9 +296,9 @@ export class Queue implements CacheOwner, ChangedQueue {
   }
 
   /** `before`: how many tasks there were in lanes. */
-  #noteKeyed(change: TaskChange, before: number, at: Instant): void {
+  #noteKeyed(change: TaskChange, data: Uint8Array | undefined, before: number, at: Instant): void {
     this.#lanes ??= new Lanes(this, before === 0, at);
-    this.#lanes.note(change, at);
+    this.#lanes.note(change, data, at);
     if (this.ledger.keyed > 0 || this.#lanes.remembers) return;
     this.#lanes.end();
     this.#lanes = undefined;

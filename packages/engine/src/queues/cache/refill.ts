@@ -1,4 +1,4 @@
-import type { Key, Pid } from '../../domain/ids.ts';
+import type { Pid } from '../../domain/ids.ts';
 import { afterPrefix, pidAfter, pidOfTaskKey, taskKey } from '../../domain/keys.ts';
 import { isInHead, type TaskState } from '../../domain/task.ts';
 import type { EngineState } from '../../engine-state.ts';
@@ -6,13 +6,10 @@ import { decodeTaskRow } from '../../pending/reads.ts';
 import { Family } from '../../ports/store.ts';
 import { readLanes } from '../lanes/read-lanes.ts';
 import type { Queue } from '../queue.ts';
+import { readPayloads } from './read-payloads.ts';
 
 /** Largest size of the state rows that one refill reads. */
 const STATE_BYTES = 16 * 1024 * 1024;
-/** Larger payloads are read when their task is leased, because a few of them would fill the cache. */
-const LARGE_PAYLOAD_BYTES = 64 * 1024;
-/** Payloads of one refill take at most the cache's budget divided by this. */
-const CACHE_SHARE = 8;
 /** A refill reads the tasks that workers lease in about this many seconds. */
 const AHEAD_SECONDS = 1;
 
@@ -92,30 +89,6 @@ function withPending(queue: Queue, from: Pid, states: States, ended: boolean): S
     if (ended || (last !== undefined && pid <= last)) pending.push([pid, now]);
   }
   return pending.length === 0 ? stored : [...stored, ...pending].sort(([a], [b]) => (a < b ? -1 : 1));
-}
-
-async function readPayloads(engineState: EngineState, queue: Queue, states: States): Promise<Map<Pid, Uint8Array>> {
-  const most = engineState.cache.budget / CACHE_SHARE;
-  let bytes = 0;
-  const pids: Pid[] = [];
-  const keys: Key[] = [];
-  for (const [pid, { dataBytes }] of states) {
-    if (dataBytes === 0 || dataBytes > LARGE_PAYLOAD_BYTES) continue;
-    if (bytes + dataBytes > most) break;
-    bytes += dataBytes;
-    pids.push(pid);
-    keys.push(taskKey(queue.prefix, pid));
-  }
-  const payloads = new Map<Pid, Uint8Array>();
-  // Reading ahead does not wait for room. Without room, payloads are read when their tasks are leased.
-  using room = keys.length > 0 ? engineState.admission.tryAnswer(bytes) : undefined;
-  if (!room) return payloads;
-  const rows = await engineState.store.get(Family.data, keys);
-  for (const [i, pid] of pids.entries()) {
-    const row = rows[i];
-    if (row) payloads.set(pid, row);
-  }
-  return payloads;
 }
 
 const EMPTY = new Uint8Array(0);

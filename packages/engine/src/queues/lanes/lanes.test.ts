@@ -1,4 +1,4 @@
-import { parseQueueName } from '@taskmaster/proto';
+import { EnqueueMode, parseQueueName } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import type { LeasedTask } from '../../domain/commands.ts';
 import { Family } from '../../ports/store.ts';
@@ -50,6 +50,20 @@ const heldBy = async (h: EngineHarness, queue: string) => {
 };
 
 describe('a limit of keys', () => {
+  test('has the payloads of the next tasks in memory, and reads those of later ones ahead', async () => {
+    await using h = await limited({ maxLeased: 5000 });
+    // More than are kept in memory.
+    const pids = many('a', 4110);
+    await add(h, A, pids);
+    const replaced = { queue: A, pid: 'a1001', data: 'new', mode: EnqueueMode.ENQUEUE_MODE_REPLACE, limitKey: 'a' };
+    await h.clock.run(h.update({ enqueue: [replaced] }));
+    const { coldReads } = h.engine.figures();
+    const tasks = [...(await lease(h, A, 2000)), ...(await lease(h, A, 2000)), ...(await lease(h, A, 2000))];
+    const data = tasks.map((task) => Buffer.from(task.data).toString());
+    expect(data.toSorted()).toEqual(pids.with(1, 'new').toSorted());
+    expect(h.engine.figures().coldReads - coldReads).toBe(0);
+  });
+
   test('leases no task twice whose key had no tasks while it got a token', async () => {
     await using h = await limited({ maxLeased: 0, rate: { tasks: 1, perMs: 1000, burst: 2 } });
     await add(h, A, ['a1', 'a2']);

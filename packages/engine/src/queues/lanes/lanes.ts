@@ -1,18 +1,27 @@
-import { OrderedSet } from '@js-sdsl/ordered-set';
+import { OrderedSet, type OrderedSetIterator } from '@js-sdsl/ordered-set';
 import type { TaskChange } from '../../domain/atom.ts';
 import type { Instant, Pid } from '../../domain/ids.ts';
 import type { KindFilter } from '../../domain/kind-filter.ts';
 import type { FairTurns } from '../../domain/queue-settings.ts';
 import { isLeased, type LaneName, laneOf, type TaskState } from '../../domain/task.ts';
+import { PayloadSlabs } from '../cache/payload-slabs.ts';
+import { Place } from '../cache/places.ts';
+import type { ReadyTask } from '../cache/queue-cache.ts';
 import type { Cached } from '../cache/task-cache.ts';
 import type { KeyUse, KeyUses, LimitedLane } from './key-uses.ts';
 
-/** Tasks of one lane in memory, if there are many lanes. The others are read when these have been leased. */
+/** Tasks of one lane in memory: so many if there are many lanes, and if there are few. The others are read later. */
 const KEPT = 16;
-/** Tasks of all lanes in memory, if there are few lanes. */
-const KEPT_IN_ALL = 4096;
-/** Memory of a task in a lane: its PID and key, its state and its history, about. Measured on Node 24. */
+const MOST_KEPT = 4096;
+/** Tasks of all lanes in memory, unless there are so many lanes that each has the least. */
+const KEPT_IN_ALL = 64 * 1024;
+/** Memory of a task in a lane without its payload: its PID and key, its state and its history, about. Measured on Node 24. */
 const TASK_BYTES = 500;
+/**
+ * Payloads of all lanes of a queue in memory, in bytes. Without them each lease would read its payload alone (bench row
+ * `controls`). More of them would leave less memory for the tasks of 100,000 keys.
+ */
+const MOST_PAYLOAD_BYTES = 32 * 1024 * 1024;
 /** Tasks of one lane that a search of all lanes keeps: there may be 100,000 keys. */
 export const KEPT_AT_LOAD = 2;
 /** A lane with fewer tasks in memory gets more when a read is made anyway. */
@@ -29,12 +38,14 @@ const MEAN_OF = 8;
 const MOST_AHEAD = 10_000;
 const NONE: readonly never[] = [];
 /** Of all lanes without tasks in memory. Never changed. */
-const NO_TASKS: LaneTask[] = [];
+const NO_TASKS: Place[] = [];
 
-/** An available task, without its payload. */
+/** An available task for a lane. */
 export interface LaneTask {
   readonly pid: Pid;
   readonly state: TaskState;
+  /** Its payload, if it is in memory. */
+  readonly data: Uint8Array | undefined;
 }
 
 /** A limit, as far as lanes use it. */
@@ -50,7 +61,7 @@ export interface LanesOwner {
   readonly limits: readonly KeyLimit[] | undefined;
   readonly settings: { readonly fair: FairTurns | undefined };
   /** Available tasks without a key and a kind, in order: those in memory. */
-  plainHead(): Iterable<LaneTask>;
+  plainHead(): Iterable<ReadyTask>;
   /** From this PID on there may be others. Undefined: all are in memory. */
   readonly plainMissing: Pid | undefined;
   /** Tasks in lanes may be leased that might not before. */
@@ -74,6 +85,9 @@ const before = (a: Turn, b: Turn): number =>
 
 /** The names of lanes that stand for them in maps. No key has U+FFFD. */
 export const laneId = ({ limitKey, kind }: LaneName): string => (kind ? `\uFFFD${kind}\uFFFD${limitKey}` : limitKey);
+
+const isSameLane = (a: LaneName | undefined, b: LaneName | undefined): boolean =>
+  a === b || (a !== undefined && b !== undefined && a.limitKey === b.limitKey && (a.kind || '') === (b.kind || ''));
 
 /**
  * The available tasks of one queue with one key and one kind, in order. The lane of a key without a kind also has what all tasks
@@ -171,30 +185,42 @@ class Lane implements LimitedLane, LaneName {
     this.meanMs = meanAfter(this.meanMs, afterMs);
   }
 
-  put(task: LaneTask): void {
-    if (this.firstMissing !== undefined && task.pid >= this.firstMissing) return;
-    const { length } = this.tasks;
-    if (length === 0) {
-      // Most keys have one task: an array that grows has room for many.
-      this.tasks = [task];
+  put(pid: Pid, state: TaskState, data: Uint8Array | undefined): void {
+    if (this.firstMissing !== undefined && pid >= this.firstMissing) return;
+    const at = this.#placeOf(pid);
+    const known = this.tasks[at];
+    const place = new Place(pid, state);
+    if (known?.pid === pid) {
+      this.lanes.dropPayload(known);
+      this.tasks[at] = place;
     } else {
-      const at = this.#placeOf(task.pid);
-      this.tasks.splice(at, this.tasks[at]?.pid === task.pid ? 1 : 0, task);
-      if (this.tasks.length > this.lanes.kept) this.firstMissing = this.tasks.pop()?.pid;
+      this.lanes.tasksInMemory++;
+      // Most keys have one task: an array that grows has room for many.
+      if (this.tasks.length === 0) this.tasks = [place];
+      else this.tasks.splice(at, 0, place);
     }
-    this.lanes.tasksInMemory += this.tasks.length - length;
+    if (data !== undefined) this.lanes.keepPayload(data, place);
+    if (this.tasks.length <= this.lanes.kept) return;
+    const last = this.tasks.pop();
+    if (last === undefined) return;
+    this.firstMissing = last.pid;
+    this.lanes.dropPayload(last);
+    this.lanes.tasksInMemory--;
   }
 
   remove(pid: Pid): void {
     const at = this.#placeOf(pid);
-    if (this.tasks[at]?.pid !== pid) return;
+    const place = this.tasks[at];
+    if (place?.pid !== pid) return;
     this.tasks.splice(at, 1);
+    this.lanes.dropPayload(place);
     this.lanes.tasksInMemory--;
   }
 
   /** Its tasks are read again when they are needed. */
   shed(): void {
     this.firstMissing = this.tasks[0]?.pid ?? this.firstMissing;
+    for (const place of this.tasks) this.lanes.dropPayload(place);
     this.lanes.tasksInMemory -= this.tasks.length;
     this.tasks = NO_TASKS;
   }
@@ -229,11 +255,37 @@ const compare = (a: Lane, b: Lane): number =>
   (a.turn && b.turn ? before(a.turn, b.turn) : 0) || order(a.limitKey, b.limitKey) || order(a.kind, b.kind);
 
 /** A lane that a request leases from. */
-interface Serving {
+class Serving {
   readonly lane: Lane;
-  readonly tasks: Iterator<LaneTask>;
-  next: LaneTask | undefined;
-  turn: Turn;
+  next: ReadyTask | undefined;
+  turn: Turn | undefined;
+  /** Of tasks that wait in the head of the queue. */
+  readonly #tasks: Iterator<ReadyTask> | undefined;
+  #at = 0;
+
+  constructor(lane: Lane, tasks?: Iterator<ReadyTask>) {
+    this.lane = lane;
+    this.#tasks = tasks;
+    this.goOn();
+  }
+
+  goOn(): void {
+    const tasks = this.#tasks;
+    this.next = tasks === undefined ? this.lane.tasks[this.#at++] : (tasks.next().value as ReadyTask | undefined);
+  }
+}
+
+/** Puts one into a list that is in order of the turns. */
+function insert(list: Serving[], one: Serving, turn: Turn): void {
+  one.turn = turn;
+  let [from, to] = [0, list.length];
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    const other = list[middle]?.turn;
+    if (other !== undefined && before(turn, other) < 0) to = middle;
+    else from = middle + 1;
+  }
+  list.splice(from, 0, one);
 }
 
 /**
@@ -254,6 +306,7 @@ export class Lanes implements Cached {
   /** What the last look lacked to go on. */
   missing: Lane | 'lanes' | undefined;
   readonly #owner: LanesOwner;
+  #payloads = new PayloadSlabs();
   /** By `laneId`. */
   readonly #lanes = new Map<string, Lane>();
   readonly #open = new OrderedSet<Lane>([], compare);
@@ -284,7 +337,15 @@ export class Lanes implements Cached {
 
   /** Memory of the tasks. The keys themselves stay in memory. */
   get bytes(): number {
-    return this.tasksInMemory * TASK_BYTES;
+    return this.tasksInMemory * TASK_BYTES + this.#payloads.bytes;
+  }
+
+  keepPayload(data: Uint8Array, place: Place): void {
+    if (this.#payloads.bytes + data.byteLength <= MOST_PAYLOAD_BYTES) this.#payloads.keep(data, place);
+  }
+
+  dropPayload(place: Place): void {
+    this.#payloads.drop(place);
   }
 
   /** Sheds the tasks of those that are held back, then of those whose turns come last: a quarter or more, as it looks at many. */
@@ -303,7 +364,7 @@ export class Lanes implements Cached {
 
   /** How many tasks of a lane are in memory at most. */
   get kept(): number {
-    return Math.max(KEPT, Math.floor(KEPT_IN_ALL / Math.max(1, this.#lanes.size)));
+    return Math.max(KEPT, Math.min(MOST_KEPT, Math.floor(KEPT_IN_ALL / Math.max(1, this.#lanes.size))));
   }
 
   /** True if it remembers what was spent on keys that have no tasks any more. */
@@ -350,20 +411,30 @@ export class Lanes implements Cached {
     return this.#owner.limits?.find(({ keys }) => keys !== undefined && keys === by);
   }
 
-  /** A task has changed. Call it when the ledger counts the change. */
-  note(change: TaskChange, now: Instant): void {
+  /** A task has changed. Call it when the ledger counts the change. `data`: its payload, if it is in memory. */
+  note(change: TaskChange, data: Uint8Array | undefined, now: Instant): void {
     // What changes before the lanes are loaded is pending, and found when they are.
     if (!this.isLoaded) return;
     this.#now = Math.max(this.#now, now);
     const earlier = change.kind === 'enqueue' ? undefined : change.before;
     const after = change.kind === 'dequeue' ? undefined : change.after;
-    const earlierLane = earlier && this.#laneFor(earlier);
-    const stays = after !== undefined && earlierLane === this.#laneFor(after);
-    if (earlierLane !== undefined && !stays) this.#noteIn(earlierLane, change.pid, earlier, undefined);
-    if (after !== undefined) this.#noteIn(this.#laneFor(after), change.pid, stays ? earlier : undefined, after);
+    const [from, to] = [earlier && laneOf(earlier), after && laneOf(after)];
+    if (earlier !== undefined && after !== undefined && isSameLane(from, to)) {
+      this.#noteIn(this.#laneFor(to), change.pid, earlier, after, data);
+      return;
+    }
+    const [earlierLane, lane] = [earlier && this.#laneFor(from), after && this.#laneFor(to)];
+    if (earlierLane !== undefined) this.#noteIn(earlierLane, change.pid, earlier, undefined, undefined);
+    if (lane !== undefined) this.#noteIn(lane, change.pid, undefined, after, data);
   }
 
-  #noteIn(lane: Lane, pid: Pid, earlier: TaskState | undefined, after: TaskState | undefined): void {
+  #noteIn(
+    lane: Lane,
+    pid: Pid,
+    earlier: TaskState | undefined,
+    after: TaskState | undefined,
+    data: Uint8Array | undefined,
+  ): void {
     const { ofKey } = lane;
     const wasLeased = earlier !== undefined && isLeased(earlier);
     const isNowLeased = after !== undefined && isLeased(after);
@@ -382,7 +453,7 @@ export class Lanes implements Cached {
       const begins = isAvailable && !wasAvailable && this.#owner.ledger.plain === 1 && !lane.isKeyOpen;
       if (begins) lane.time = Math.max(lane.time, this.time);
     } else {
-      if (isAvailable) lane.put({ pid, state: after });
+      if (isAvailable) lane.put(pid, after, data);
       else if (wasAvailable) lane.remove(pid);
       if (wasAvailable !== isAvailable) lane.count(isAvailable ? 1 : -1);
       if (more !== 0 || started > 0) for (const [keys, use] of ofKey.uses) keys.note(use, more, started);
@@ -403,8 +474,7 @@ export class Lanes implements Cached {
     this.#meanMs = meanAfter(this.#meanMs, afterMs);
   }
 
-  #laneFor(state: TaskState): Lane {
-    const name = laneOf(state);
+  #laneFor(name: LaneName | undefined): Lane {
     return name === undefined ? this.#plain : this.#laneOf(name, true);
   }
 
@@ -502,6 +572,7 @@ export class Lanes implements Cached {
   end(): void {
     for (const lane of this.#lanes.values()) this.#leave(lane);
     this.tasksInMemory = 0;
+    this.#payloads = new PayloadSlabs();
     this.#lanes.clear();
     this.#open.clear();
     this.#ofKinds = undefined;
@@ -520,7 +591,6 @@ export class Lanes implements Cached {
   /** Takes or gives a lane its place among those of which tasks may be leased. */
   settle(lane: Lane): void {
     const { ofKey } = lane;
-    const wasOpen = this.#close(lane);
     const { isKeyWaiting } = ofKey;
     if (isKeyWaiting !== ofKey.countsAsWaiting) {
       ofKey.countsAsWaiting = isKeyWaiting;
@@ -528,16 +598,18 @@ export class Lanes implements Cached {
     }
     if (!isKeyWaiting) this.#held.delete(ofKey);
     if (!lane.isWaiting) {
+      this.#close(lane);
       this.#forgetWhenIdle(lane);
       return;
     }
     for (const [keys, use] of ofKey.uses) {
       if (keys.roomOf(use) > 0) continue;
+      this.#close(lane);
       this.#held.add(ofKey);
       return;
     }
     this.#held.delete(ofKey);
-    if (!wasOpen && !this.#isInTurn(ofKey)) ofKey.time = Math.max(ofKey.time, this.time);
+    if (lane.turn === undefined && !this.#isInTurn(ofKey)) ofKey.time = Math.max(ofKey.time, this.time);
     this.#openAt(lane);
   }
 
@@ -570,31 +642,34 @@ export class Lanes implements Cached {
     if (!wasOpen && ofKey.isKeyOpen) this.#owner.opened();
   }
 
-  #close(lane: Lane): boolean {
-    if (lane.turn === undefined) return false;
+  #close(lane: Lane): void {
+    if (lane.turn === undefined) return;
     this.#open.eraseElementByKey(lane);
     const ofKind = this.#ofKinds?.get(lane.kind);
     ofKind?.eraseElementByKey(lane);
     if (ofKind?.empty()) this.#ofKinds?.delete(lane.kind);
     lane.turn = undefined;
-    return true;
   }
 
+  /** Gives it the place of its turn. Most changes of a lane leave it where it is. */
   #openAt(lane: Lane): void {
-    lane.turn = this.#turnOf(lane, lane.tasks[0]?.pid ?? lane.firstMissing ?? ('' as Pid), 0);
+    const turn = this.#turnOf(lane, lane.tasks[0]?.pid ?? lane.firstMissing ?? ('' as Pid), 0);
+    if (lane.turn !== undefined && before(lane.turn, turn) === 0) return;
+    this.#close(lane);
+    lane.turn = turn;
     this.#open.insert(lane);
     if (this.#ofKinds !== undefined) addTo(this.#ofKinds, lane);
   }
 
   /** The lanes of these kinds of which a task may be leased, in the order of their first ones. */
-  #openOf(kinds: KindFilter): OrderedSet<Lane>[] {
+  #frontsOf(kinds: KindFilter): Front[] {
     const ofKinds = this.#openByKind;
-    const sets: OrderedSet<Lane>[] = [];
+    const fronts: Front[] = [];
     for (const kind of kinds.among(ofKinds)) {
       const ofKind = ofKinds.get(kind);
-      if (ofKind !== undefined) sets.push(ofKind);
+      if (ofKind !== undefined) fronts.push(new Front(ofKind));
     }
-    return sets.sort(byFront);
+    return fronts.sort(byLane);
   }
 
   /** The lanes of which a task may be leased, by kind. */
@@ -629,46 +704,43 @@ export class Lanes implements Cached {
     maxPid: Pid | undefined,
     taken: Map<KeyUse, number>,
     kinds: KindFilter | undefined,
-  ): Generator<LaneTask> {
+  ): Generator<ReadyTask> {
     this.#now = Math.max(this.#now, now);
     this.missing = this.isReady ? undefined : 'lanes';
     if (this.missing !== undefined) return;
     /** In order of their turns. */
     const serving: Serving[] = [];
-    const out: Lane[] = [];
+    const begun: Lane[] = [];
     /** Lanes that are not served yet, in sets, in the order of their first ones. */
-    const fronts = kinds === undefined ? [this.#open] : this.#openOf(kinds);
+    const fronts = kinds === undefined ? [new Front(this.#open)] : this.#frontsOf(kinds);
     const hasRoom = ({ ofKey }: Lane): boolean =>
       ofKey.uses.every(([keys, use]) => keys.roomOf(use) > (taken.get(use) ?? 0));
     const counts = new Map<Lane, number>();
-    const place = ({ lane, tasks, next }: Omit<Serving, 'turn'>): void => {
+    const place = (one: Serving): void => {
+      const { lane, next } = one;
       const pid = next?.pid ?? lane.firstMissing;
       if (pid === undefined || (maxPid !== undefined && pid > maxPid) || !hasRoom(lane)) return;
-      const turn = this.#turnOf(lane, pid, counts.get(lane.ofKey) ?? 0);
-      const at = serving.findIndex((other) => before(turn, other.turn) < 0);
-      serving.splice(at < 0 ? serving.length : at, 0, { lane, tasks, next, turn });
+      insert(serving, one, this.#turnOf(lane, pid, counts.get(lane.ofKey) ?? 0));
     };
-    const serve = (lane: Lane, tasks: Iterator<LaneTask>): void =>
-      place({ lane, tasks, next: tasks.next().value as LaneTask | undefined });
     try {
       if (kinds?.acceptsNone !== false) {
         this.#plain.firstMissing = this.#owner.plainMissing;
-        serve(this.#plain, this.#owner.plainHead()[Symbol.iterator]());
+        place(new Serving(this.#plain, this.#owner.plainHead()[Symbol.iterator]()));
       }
       for (;;) {
         const [first] = serving;
-        const [open] = fronts;
-        const front = open && this.#frontUpTo(open, maxPid);
+        const [front] = fronts;
+        const begins = front && this.#laneUpTo(front, maxPid);
         // Time goes on while tasks are leased, so a lane may come later than when it got its place, and never earlier.
-        if (open && front?.turn !== undefined && (first === undefined || before(front.turn, first.turn) < 0)) {
-          this.#close(front);
-          out.push(front);
-          serve(front, front.tasks[Symbol.iterator]());
+        if (front && begins?.turn && (first?.turn === undefined || before(begins.turn, first.turn) < 0)) {
+          begun.push(begins);
+          place(new Serving(begins));
+          front.next();
           if (fronts.length > 1) moveBack(fronts);
           continue;
         }
         if (first === undefined) return;
-        const { lane, tasks, next } = first;
+        const { lane, next } = first;
         if (next === undefined) {
           this.missing = lane;
           return;
@@ -678,7 +750,8 @@ export class Lanes implements Cached {
         const { ofKey } = lane;
         for (const [, use] of ofKey.uses) taken.set(use, (taken.get(use) ?? 0) + 1);
         counts.set(ofKey, (counts.get(ofKey) ?? 0) + 1);
-        serve(lane, tasks);
+        first.goOn();
+        place(first);
         if (ofKey.kinds === undefined) continue;
         // Its other kinds have their turns later, or no room.
         const others = serving.filter((other) => other.lane.ofKey === ofKey && other.lane !== lane);
@@ -689,15 +762,14 @@ export class Lanes implements Cached {
       }
     } finally {
       this.#plain.firstMissing = undefined;
-      for (const lane of out) this.#openAt(lane);
+      if (this.#owner.settings.fair !== undefined) for (const lane of begun) this.#openAt(lane);
     }
   }
 
   /** The lane whose turn is next. Without fair turns there is none if the next tasks are behind `maxPid`. */
-  #frontUpTo(open: OrderedSet<Lane>, maxPid: Pid | undefined): Lane | undefined {
-    const front = open.front();
-    if (maxPid === undefined || front?.turn === undefined || this.#owner.settings.fair !== undefined) return front;
-    return front.turn.pid > maxPid ? undefined : front;
+  #laneUpTo({ lane }: Front, maxPid: Pid | undefined): Lane | undefined {
+    if (maxPid === undefined || lane?.turn === undefined || this.#owner.settings.fair !== undefined) return lane;
+    return lane.turn.pid > maxPid ? undefined : lane;
   }
 
   /** False: tasks of lanes are missing, and none of those without a key and a kind. */
@@ -732,7 +804,7 @@ export class Lanes implements Cached {
     if (lane === undefined || lane.firstMissing !== from) return;
     lane.firstMissing = to;
     if (to === undefined) lane.available = lane.tasks.length + tasks.length;
-    for (const task of tasks) lane.put(task);
+    for (const { pid, state, data } of tasks) lane.put(pid, state, data);
     this.settle(lane);
   }
 
@@ -747,9 +819,9 @@ export class Lanes implements Cached {
       leased += ofKey;
       lane.firstMissing = firstMissing;
       lane.available = firstMissing === undefined ? tasks.length : undefined;
-      for (const task of tasks) lane.put(task);
+      for (const { pid, state, data } of tasks) lane.put(pid, state, data);
     }
-    for (const { pid, state } of pending) {
+    for (const { pid, state, data } of pending) {
       const name = laneOf(state);
       if (name === undefined) continue;
       if (isLeased(state)) {
@@ -758,7 +830,7 @@ export class Lanes implements Cached {
         leased++;
       } else if (state.visibility.kind === 'available') {
         const lane = this.#laneOf(name, false);
-        lane.put({ pid, state });
+        lane.put(pid, state, data);
         lane.count(1);
       }
     }
@@ -780,19 +852,34 @@ function addTo(ofKinds: Map<string, OrderedSet<Lane>>, lane: Lane): void {
   ofKind.insert(lane);
 }
 
-/** Sets without lanes come last. */
-function byFront(a: OrderedSet<Lane>, b: OrderedSet<Lane>): number {
-  const [first, other] = [a.front(), b.front()];
-  if (first === undefined || other === undefined) return first === other ? 0 : first === undefined ? 1 : -1;
-  return compare(first, other);
+/** The next one of lanes that are in order. */
+class Front {
+  lane: Lane | undefined;
+  readonly #at: OrderedSetIterator<Lane>;
+
+  constructor(lanes: OrderedSet<Lane>) {
+    this.#at = lanes.begin();
+    this.lane = lanes.front();
+  }
+
+  next(): void {
+    this.#at.next();
+    this.lane = this.#at.isAccessible() ? this.#at.pointer : undefined;
+  }
 }
 
-/** Puts the first set, which has lost its first lane, where it belongs among the others, which are in order. */
-function moveBack(fronts: OrderedSet<Lane>[]): void {
-  const [set] = fronts.splice(0, 1);
-  if (set === undefined || set.empty()) return;
-  const at = fronts.findIndex((other) => byFront(set, other) < 0);
-  fronts.splice(at < 0 ? fronts.length : at, 0, set);
+/** Those without lanes come last. */
+function byLane({ lane: a }: Front, { lane: b }: Front): number {
+  if (a === undefined || b === undefined) return a === b ? 0 : a === undefined ? 1 : -1;
+  return compare(a, b);
+}
+
+/** Puts the first one, which has gone on, where it belongs among the others, which are in order. */
+function moveBack(fronts: Front[]): void {
+  const [front] = fronts.splice(0, 1);
+  if (front?.lane === undefined) return;
+  const at = fronts.findIndex((other) => byLane(front, other) < 0);
+  fronts.splice(at < 0 ? fronts.length : at, 0, front);
 }
 
 export interface LaneToRead {

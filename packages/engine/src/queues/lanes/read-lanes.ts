@@ -1,9 +1,10 @@
 import type { Key, Pid } from '../../domain/ids.ts';
 import { afterPrefix, laneOfKey, lanePrefix, lanesPrefix, pidAfter } from '../../domain/keys.ts';
-import { type LaneName, laneOf, limitKeyOf } from '../../domain/task.ts';
+import { type LaneName, laneOf, limitKeyOf, type TaskState } from '../../domain/task.ts';
 import type { EngineState } from '../../engine-state.ts';
 import { decodeTaskRow } from '../../pending/reads.ts';
 import { Family } from '../../ports/store.ts';
+import { readPayloads } from '../cache/read-payloads.ts';
 import type { Queue } from '../queue.ts';
 import { type FoundLane, KEPT_AT_LOAD, type Lanes, type LaneTask, type LaneToRead, laneId } from './lanes.ts';
 
@@ -11,7 +12,7 @@ import { type FoundLane, KEPT_AT_LOAD, type Lanes, type LaneTask, type LaneToRea
 const LANES_AT_ONCE = 64;
 /** Tasks of a lane that one read reads, if it reads many lanes, and of all lanes. */
 const TASKS_PER_LANE = 16;
-const TASKS_AT_ONCE = 1024;
+const TASKS_AT_ONCE = 2048;
 /** Rows of a search for all lanes that are read at once. */
 const ROWS_AT_ONCE = 512;
 
@@ -27,6 +28,8 @@ export async function readLanes(engineState: EngineState, queue: Queue): Promise
   const ofEach = Math.max(TASKS_PER_LANE, Math.floor(TASKS_AT_ONCE / Math.max(1, toRead.length)));
   const read = await Promise.all(toRead.map((lane) => readLane(engineState, queue, lane, ofEach)));
   if (queue.dropped || queue.lanes !== lanes || toRead.length === 0) return;
+  const payloads = await readPayloads(engineState, queue, statesIn(read));
+  if (queue.dropped || queue.lanes !== lanes) return;
   const pending = new Map<string, LaneTask[]>();
   for (const task of pendingTasks(queue)) {
     const name = laneOf(task.state);
@@ -37,7 +40,9 @@ export async function readLanes(engineState: EngineState, queue: Queue): Promise
     pending.set(id, ofLane);
   }
   for (const [at, one] of toRead.entries()) {
-    const stored = (read[at] ?? []).filter(({ pid }) => queue.pendingOf(pid) === undefined);
+    const stored = (read[at] ?? [])
+      .filter(({ pid }) => queue.pendingOf(pid) === undefined)
+      .map(({ pid, state }) => ({ pid, state, data: payloads.get(pid) }));
     const last = read[at]?.at(-1);
     const isAll = (read[at]?.length ?? 0) < ofEach;
     const recent = (pending.get(laneId(one.lane)) ?? []).filter(({ pid }) => pid >= one.from);
@@ -45,12 +50,19 @@ export async function readLanes(engineState: EngineState, queue: Queue): Promise
   }
 }
 
+/** Without a payload. */
+type Row = Omit<LaneTask, 'data'>;
+
+function* statesIn(read: readonly (readonly Row[])[]): Generator<readonly [Pid, TaskState]> {
+  for (const ofLane of read) for (const { pid, state } of ofLane) yield [pid, state];
+}
+
 async function readLane(
   { store }: EngineState,
   { prefix }: Queue,
   { lane, from }: LaneToRead,
   most: number,
-): Promise<LaneTask[]> {
+): Promise<Row[]> {
   const start = lanePrefix(prefix, 'available', lane);
   const range = { gte: (start + from) as Key, lt: afterPrefix(start) };
   const rows = await store.scan(Family.due, range, { rows: most, bytes: Number.MAX_SAFE_INTEGER });
@@ -104,7 +116,7 @@ async function load(engineState: EngineState, queue: Queue, lanes: Lanes): Promi
         continue;
       }
       const lane = foundFor(name);
-      if (lane.tasks.length < KEPT_AT_LOAD) lane.tasks.push({ pid, state: decodeTaskRow(value) });
+      if (lane.tasks.length < KEPT_AT_LOAD) lane.tasks.push({ pid, state: decodeTaskRow(value), data: undefined });
       else lane.firstMissing ??= pid;
       last = { lane: name, isPassed: lane.firstMissing !== undefined };
     }
@@ -124,5 +136,5 @@ async function load(engineState: EngineState, queue: Queue, lanes: Lanes): Promi
 }
 
 function* pendingTasks(queue: Queue): Generator<LaneTask> {
-  for (const { pid, now } of queue.pendingChanges()) if (now !== undefined) yield { pid, state: now };
+  for (const { pid, now, data } of queue.pendingChanges()) if (now !== undefined) yield { pid, state: now, data };
 }
