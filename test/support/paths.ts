@@ -22,7 +22,7 @@ export const BUNDLES = 'TASKMASTER_TEST_BUNDLES';
 
 const programOf = (name: keyof typeof builtCli): string => {
   const bundles = process.env[BUNDLES];
-  return bundles === undefined ? builtCli[name] : join(bundles, `${name}.cjs`);
+  return bundles === undefined ? builtCli[name] : join(bundles, `${name}.mjs`);
 };
 
 /** The command lines, from the bundles if there are some. */
