@@ -143,6 +143,20 @@ describe('a task ends with one event', () => {
     ]);
   });
 
+  test('that dies again while its earlier dead letter is leased, whose place it takes', async () => {
+    await using h = await engineHarness();
+    const once = { maxAttempts: 1, deadLetterQueue: 'lost' };
+    const die = async () => {
+      await h.update({ enqueue: [{ ...item, retry: once }] });
+      const [task] = await h.lease(QUEUE);
+      await h.update({ release: [{ ...item, token: task?.token, error: 'broken' }] });
+    };
+    await die();
+    await h.lease('g#lost', { for: 60_000 });
+    const [, , ...end] = await during(h, die);
+    expect(end).toEqual(['RELEASED g#lost p', 'DEAD_LETTERED p to g#lost p broken']);
+  });
+
   test('that dies before another dead letter, and takes its PID', async () => {
     await using h = await engineHarness();
     const once = { maxAttempts: 1, deadLetterQueue: 'lost' };

@@ -126,6 +126,8 @@ function saidByChange(
   { failure }: PlannedChange,
   { before, after, data }: Extract<TaskChange, { readonly kind: 'change' }>,
 ): Said {
+  // `displacedBy` says what ends for a dead letter whose place another one takes.
+  if (isReplaced(before, after)) return undefined;
   const [held, holds] = [leaseOf(before), leaseOf(after)];
   const of = ofTask(after);
   if (failure === 'retry') {
@@ -140,15 +142,13 @@ function saidByChange(
     return { kind: EventKind.EVENT_KIND_RELEASED, ...ofTask(before), worker: held.worker };
   }
   const worker = holds?.worker ?? '';
-  const { progress, cancelled, rerun = false, origin, waits } = after.history ?? {};
+  const { progress, cancelled, rerun = false, waits } = after.history ?? {};
   if (cancelled !== undefined && cancelled !== before.history?.cancelled) {
     return { kind: EventKind.EVENT_KIND_CANCEL_REQUESTED, ...of, worker, text: cancelled.reason };
   }
   if (progress !== undefined && progress !== before.history?.progress) {
     return { kind: EventKind.EVENT_KIND_PROGRESSED, ...of, worker, text: progress.text };
   }
-  // A dead letter takes the place of another one.
-  if (origin !== before.history?.origin) return undefined;
   const isChanged = data !== undefined || after.dueAt !== before.dueAt || rerun !== (before.history?.rerun ?? false);
   // A signal has come, or the task before it in its order has ended.
   return isChanged || waits !== before.history?.waits
@@ -156,14 +156,26 @@ function saidByChange(
     : undefined;
 }
 
-/** Where a dead letter goes whose place another one takes. */
+/** Whether a dead letter takes the place of another one. */
+function isReplaced(before: TaskState, after: TaskState): boolean {
+  const origin = after.history?.origin;
+  return origin !== undefined && origin !== before.history?.origin;
+}
+
+/** What becomes of a dead letter whose place another one takes: where it goes, or that it is not leased any more. */
 function displacedBy({ queue, change }: PlannedChange, ends: AtomEnds): Said {
   const origin = change.kind === 'change' ? change.before.history?.origin : undefined;
   if (change.kind !== 'change' || origin === undefined || origin === change.after.history?.origin) return undefined;
   const { group } = queue.ledger.name;
   const letter = ends.deadLetter(group, origin.queue, origin.died?.pid ?? change.pid);
-  // It stays where it is, or it died in this atom, and its end says its last place.
-  if (letter === undefined || letter.pid === change.pid || letter.hasDied) return undefined;
+  if (letter === undefined) return undefined;
+  if (letter.pid === change.pid) {
+    // The later one of the same task, whose end says that it is here.
+    const held = isReplaced(change.before, change.after) ? leaseOf(change.before) : undefined;
+    return held && { kind: EventKind.EVENT_KIND_RELEASED, ...ofTask(change.before), worker: held.worker };
+  }
+  // It died in this atom, and its end says its last place.
+  if (letter.hasDied) return undefined;
   return { kind: EventKind.EVENT_KIND_MOVED, ...ofTask(change.before), to: placeOf(letter) };
 }
 
