@@ -8,11 +8,13 @@ import {
 } from '@taskmaster/cli/testing/history';
 import { type Engine, type EngineConfig, openEngine } from '@taskmaster/engine';
 import { Refusal } from '@taskmaster/engine/domain';
+import { sleep } from '@taskmaster/engine/ports';
 import { SeededRandom, SimDisk, settle, VirtualClock } from '@taskmaster/engine/testing';
 import { reservedQueues } from '@taskmaster/proto';
 import { Callers, isCall } from './callers.ts';
 import { diskFaults } from './disk-faults.ts';
 import { type Asked, ask } from './engine-caller.ts';
+import { EventFollower } from './event-follower.ts';
 import { putAllSettings, settingsCounts } from './records/settings.ts';
 import { subscribeAll, subscriptionCounts } from './records/topics.ts';
 import { type Action, EACH_KEY, PATTERNS, QUEUES, type Scenario } from './scenario.ts';
@@ -69,10 +71,12 @@ class ScenarioRun {
   /** The first start of this boot. */
   #boot: Boot | undefined;
   readonly #callers = new Callers((call) => this.#ask(call));
+  readonly #follower: EventFollower | undefined;
 
   constructor(scenario: Scenario) {
     this.#scenario = scenario;
     this.#random = { next: () => scenario.jitter };
+    this.#follower = scenario.readsEvents ? new EventFollower() : undefined;
     const random = new SeededRandom(scenario.seed);
     this.#disk = new SimDisk({ random, clock: this.#clock.time, ...scenario.disk });
   }
@@ -81,6 +85,7 @@ class ScenarioRun {
     await this.#open();
     if (this.#engine) await this.#clock.run(putAllSettings(this.#engine), PATIENCE_MS);
     if (this.#engine) await this.#clock.run(subscribeAll(this.#engine), PATIENCE_MS);
+    await this.#follow();
     for (const action of this.#scenario.actions) {
       await this.#do(action);
       if (this.#isCrashed) await this.#reopen();
@@ -160,6 +165,15 @@ class ScenarioRun {
     }
   }
 
+  /** The events are read from now on, or on from where they were read before a crash. */
+  async #follow(): Promise<void> {
+    if (!this.#engine || !this.#follower || this.#isCrashed) return;
+    const clock = this.#clock;
+    const sleepMs = (ms: number): Promise<void> => sleep(clock, ms);
+    const begun = Promise.race([this.#follower.follow(this.#engine, sleepMs), this.#crashed.promise]);
+    await clock.run(begun, PATIENCE_MS);
+  }
+
   #ask(call: Call): Asked {
     const { atomicBatches } = this.#scenario.disk;
     return ask(this.#requireEngine(), call, this.history, () => this.#now, atomicBatches);
@@ -204,6 +218,7 @@ class ScenarioRun {
       this.#clock = this.#rebootsNext ? this.#clock.reboot() : this.#clock.restart();
       this.#rebootsNext = false;
       await this.#open();
+      await this.#follow();
     }
     if (this.#scenario.looksAfterRestart) await this.#look();
   }
@@ -252,6 +267,9 @@ class ScenarioRun {
     if (open) this.faults.push(`a call is never answered: ${JSON.stringify(open.call)}`);
     await this.#look();
     await this.#checkDisk();
+    const engine = this.#requireEngine();
+    const resumed = this.#follower?.resumed(engine, this.#scenario.seed);
+    if (resumed) this.faults.push(...(await this.#clock.run(resumed, PATIENCE_MS)));
     this.#crash();
     await this.#reopen();
     await this.#look();
@@ -271,6 +289,8 @@ class ScenarioRun {
     await this.#clock.run(this.#requireEngine().stop());
     const faults = diskFaults(this.#disk, [...RECORD_COUNTS, ...ends]);
     this.faults.push(...faults);
+    const wasFull = this.#scenario.actions.some((action) => action.do === 'space');
+    this.faults.push(...(this.#follower?.faults(this.history.events, wasFull) ?? []));
   }
 
   async #quiet(): Promise<void> {
@@ -288,6 +308,7 @@ class ScenarioRun {
     // If tasks became due meanwhile, the rows do not match the counts.
     if (!isDeepStrictEqual([counts, ends], [again, await this.#endCounts()])) return;
     this.faults.push(...diskFaults(this.#disk, [...counts.queues, ...RECORD_COUNTS, ...ends]));
+    this.faults.push(...(this.#follower?.differences(counts.queues) ?? []));
   }
 
   /** The numbers of ends that tasks have left, of keys, of pauses and of limits, which are not listed. */

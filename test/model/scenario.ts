@@ -21,6 +21,8 @@ export interface Scenario {
   readonly jitter: number;
   /** True if the run reads everything after each restart. Otherwise the cache stays cold. */
   readonly looksAfterRestart: boolean;
+  /** True if the events of all groups are read. */
+  readonly readsEvents?: boolean;
   readonly actions: readonly Action[];
 }
 
@@ -405,4 +407,5 @@ export const scenarios: fc.Arbitrary<Scenario> = fc.record({
   jitter: oneOf(0.999, 0.5),
   looksAfterRestart: fc.boolean(),
   actions,
+  readsEvents: fc.boolean(),
 });
