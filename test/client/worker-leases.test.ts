@@ -34,6 +34,31 @@ describe('leases of a worker', () => {
     expect(await queue.lease()).toHaveLength(1);
   });
 
+  test('of tasks leased ahead that have ended do not begin: the tasks begin on their next leases', async () => {
+    const { client, queue, timing, heard, hooks } = workerSetUp();
+    const { begun, handler, finish } = gatedHandler();
+    const options = { ...hooks, concurrency: 1, prefetch: 10, leaseDuration: '30s', maxLeaseTime: '1m' } as const;
+    await using worker = client.worker(queue, handler, options);
+    worker.start();
+    // Tasks are leased ahead when one has been quick.
+    await queue.enqueue('a');
+    await timing.settled();
+    finish('a');
+    await queue.enqueueMany(['b', 'c'].map((data) => ({ data })));
+    await timing.advance(100_000);
+    expect(begun).toEqual(['a', 'b']);
+    finish('b');
+    await timing.settled();
+    finish('c');
+    await timing.settled();
+    finish('b');
+    await timing.settled();
+    // Both once more, because both leases had ended.
+    expect(begun).toEqual(['a', 'b', 'c', 'b']);
+    const lost = ['lost b: LEASE_EXPIRED', 'lost c: LEASE_EXPIRED'];
+    expect(heard).toEqual(['complete a', ...lost, 'complete c', 'complete b']);
+  });
+
   test.each(['reads its signal', 'does not'])(
     'that end after maxLeaseTime are warned of once, if a handler %s',
     async (how) => {

@@ -94,6 +94,13 @@ export class Lease {
     return this.#state.kind === 'lost' ? this.#state.error : undefined;
   }
 
+  /** Why no work should begin: the lease is lost or has expired, or the attempt is over time. Undefined: it may begin. */
+  get over(): TaskMasterError | undefined {
+    if (this.#timing.now() >= this.#endsAt) this.#catchUp();
+    if (this.lostTo !== undefined || this.#timing.now() < this.#endsAt) return this.lostTo;
+    return this.overTime ?? this.#expired();
+  }
+
   /** Why the task should stop: it was cancelled. Undefined: it was not, as far as the client knows. */
   get cancelled(): TaskCancelledError | undefined {
     return this.#cancelled;

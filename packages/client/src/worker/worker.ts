@@ -369,9 +369,9 @@ export class Worker<T> implements AsyncDisposable {
       const batch = this.#gathering.take(this.#context.timing.now(), this.#room() < 1);
       if (batch === undefined) break;
       const held = batch.tasks.filter((task) => {
-        const error = task[LEASE].lostTo;
-        if (error !== undefined) callHook(this.#settings.hooks, 'onLeaseLost', task, error);
-        return error === undefined;
+        const { over } = task[LEASE];
+        if (over !== undefined) this.#leave(task, over);
+        return over === undefined;
       });
       if (held.length > 0) this.#run(held, batch.key);
     }
