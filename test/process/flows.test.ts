@@ -13,6 +13,8 @@ const MOVES = Number(process.env.TASKMASTER_MOVES ?? 2);
 /** Of each flow, beside the task that waits for them. */
 const CHILDREN = 9;
 const GROUPS = Array.from({ length: 8 }, (_, number) => `flows-${number}`);
+/** A kind that no worker runs. */
+const LOST = 'lost';
 /** Flows of a group that are there at the same time. */
 const AT_ONCE = 20;
 const LASTS_MS = 60_000 + FLOWS * 100 + (KILLS + MOVES) * 30_000;
@@ -24,8 +26,9 @@ async function enqueueFlows(client: TaskMasterClient, at: number, ended: Readonl
   for (const [index, number] of mine.entries()) {
     const flow = client.flow();
     const names = Array.from({ length: CHILDREN }, (_, child) => `c${child}`);
-    for (const name of names) flow.add(name, `${group}#children`, number, { pid: `${number}-${name}` });
-    flow.add('sum', `${group}#sums`, number, { pid: `${number}`, after: names, collect: true });
+    for (const [child, name] of names.entries())
+      flow.add(name, `${group}#children`, number, { pid: `${number}-${name}`, kind: `part@${child % 3}` });
+    flow.add('sum', `${group}#sums`, number, { pid: `${number}`, after: names, collect: true, kind: 'sum' });
     await flow.commit({ requestId: `flow-${number}` });
     const before = mine[index - AT_ONCE];
     if (before === undefined) continue;
@@ -71,7 +74,9 @@ async function countEnds(
   }
 }
 
-test('each task of each flow ends once while nodes are killed, join and leave', { timeout: LASTS_MS }, async () => {
+test('each task of each flow ends once, at a worker of its kind, while nodes are killed, join and leave', {
+  timeout: LASTS_MS,
+}, async () => {
   await using cluster = await TestCluster.start();
   // All first nodes may leave.
   await using proxy = await startProxy(cluster.endpoints);
@@ -89,18 +94,32 @@ test('each task of each flow ends once while nodes are killed, join and leave', 
   const wrong: string[] = [];
   const options = { concurrency: 20, leaseDuration: '5s' } as const;
   const children = GROUPS.map((group) => client.queue<number>(`${group}#children`));
-  await using worker = client.worker(children, async ({ data }) => ({ result: data }), options);
+  for (const queue of children) await queue.enqueue(0, { pid: '!', kind: LOST });
+  const working = [['part@0', 'part@1'], ['part@*']].map((kinds) =>
+    client.worker(
+      children,
+      async ({ data, kind = '' }) => {
+        if (!kinds.some((one) => one === kind || (one === 'part@*' && kind.startsWith('part@')))) wrong.push(kind);
+        return { result: data };
+      },
+      { ...options, kinds },
+    ),
+  );
+  await using _working = {
+    [Symbol.asyncDispose]: async () => void (await Promise.all(working.map((one) => one.stop()))),
+  };
   await using summing = client.worker(
     GROUPS.map((group) => client.queue<number>(`${group}#sums`)),
     async (task) => {
       const signals = await task.signals<number>();
       const heard = new Set(signals.map(({ child }) => child && pidText(child.pid)));
+      if (task.kind !== 'sum') wrong.push(`${task.kind}`);
       const isRight = signals.every(({ child, data }) => child?.completed && data === task.data);
       if (!isRight || signals.length !== CHILDREN || heard.size !== CHILDREN) wrong.push(`${task.data}: ${[...heard]}`);
     },
-    options,
+    { ...options, kinds: ['sum'] },
   );
-  worker.start();
+  for (const worker of working) worker.start();
   summing.start();
   const enqueued = Promise.all(GROUPS.map((_, at) => enqueueFlows(client, at, ended)));
   await disturb(cluster, client);
@@ -112,6 +131,8 @@ test('each task of each flow ends once while nodes are killed, join and leave', 
   ]);
   expect(wrong).toEqual([]);
   expect([...ended].filter(([, times]) => times !== 1)).toEqual([]);
+  for (const queue of children)
+    expect((await queue.stats()).kinds).toMatchObject({ count: 1, most: [{ kind: LOST, available: 1, leased: 0 }] });
   end.abort();
   await counted.catch(() => {});
   const seconds = ((performance.now() - began) / 1_000).toFixed(1);
