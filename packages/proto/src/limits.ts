@@ -99,7 +99,7 @@ export const limits = {
   kindBytes: 128,
   /** Patterns of kinds in one lease request. */
   leaseKinds: 100,
-  /** Kinds of the tasks of one queue. Dead letters are taken beyond it. */
+  /** Kinds of the tasks of one queue, also of its dead-letter queue. Dead letters are taken beyond it. */
   queueKinds: 1_000,
   /** Kinds of a queue that its statistics show. */
   shownKinds: 20,

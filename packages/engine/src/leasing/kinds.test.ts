@@ -228,6 +228,35 @@ describe('tasks with kinds', () => {
   });
 });
 
+/** Kills all tasks of the queue. */
+async function killAll(h: EngineHarness): Promise<void> {
+  const all = await h.clock.run(h.lease(A, { max: limits.queueKinds }));
+  await h.update({ release: all.map(({ pid, token }) => ({ queue: A, pid, token, error: 'no', deadLetter: true })) });
+}
+
+test('kinds of dead letters count, so a client with a new kind for each task is refused', async () => {
+  await using h = await engineHarness();
+  const fill = (name: string, count: number) =>
+    h.update({
+      enqueue: Array.from({ length: count }, (_, at) => ({ queue: A, pid: `${name}${at}`, kind: `${name}${at}` })),
+    });
+  await fill('x', limits.queueKinds - 1);
+  await killAll(h);
+  // These are taken beyond the bound when they die.
+  await fill('y', limits.queueKinds);
+  await killAll(h);
+  expect((await statsOf(h, `${A}.dead`))?.count).toBe(2 * limits.queueKinds - 1);
+  await expect(fill('z', 1)).rejects.toMatchObject({ reason: 'TOO_MANY_ITEMS', metadata: { queue: `${A}.dead` } });
+  await h.crash();
+  await expect(fill('z', 1)).rejects.toMatchObject({ reason: 'TOO_MANY_ITEMS', metadata: { queue: `${A}.dead` } });
+  // What it knows goes on, also back, and others once there is room.
+  await fill('x', 1);
+  await h.update({ enqueue: [{ queue: A, pid: 'none' }] });
+  await h.update({ dequeue: [{ queue: `${A}.dead`, pid: 'y7', requeue: true }] });
+  await h.clock.run(h.engine.deleteQueue(parseQueueName(`${A}.dead`)));
+  await fill('z', 1);
+});
+
 describe('requests that wait for kinds', () => {
   test.each<[string, (h: EngineHarness) => Promise<unknown>]>([
     ['an enqueue', (h) => add(h, A, ['a9', 'b9'])],

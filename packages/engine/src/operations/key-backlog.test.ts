@@ -58,6 +58,17 @@ describe('a queue in which so many tasks of a key may wait', () => {
     await expect(add(h, ['a5'])).rejects.toMatchObject(full('a', 2, 3));
   });
 
+  test('drops the first ones of a key, whatever their kinds', async () => {
+    await using h = await setUp({ maxKeyBacklog: 3, whenFull: WHEN_FULL_DROP_OLDEST });
+    for (const [at, kind] of ['r', 's', '', 'r', 's', 't'].entries()) await add(h, [`a${at}`], { kind });
+    await add(h, ['b1', 'b2'], { kind: 'r' });
+    await restart(h);
+    await add(h, ['a6'], { kind: 't' });
+    await h.clock.run(h.lease(QUEUE, { maxPid: 'a' }));
+    await add(h, ['a7', 'a8'], { kind: 'u' });
+    expect(await drain(h)).toEqual(['a6', 'a7', 'a8', 'b1', 'b2']);
+  });
+
   test('counts after a restart what is available, delayed, leased and changed meanwhile', async () => {
     await using h = await setUp({ maxKeyBacklog: 3 }, { readMs: 5 });
     await add(h, ['a1', 'a3', 'b1']);

@@ -7,6 +7,7 @@ import type { EngineState } from '../engine-state.ts';
 import { type PlannedChange, stateAfter, stateBefore } from '../planned-atom.ts';
 import type { GroupUsage } from '../queues/group-usage.ts';
 import type { Queue } from '../queues/queue.ts';
+import { deadLetterQueueOf } from './attempts.ts';
 import type { Objection, PlannedUpdate } from './plan-batch.ts';
 import type { UpdateView } from './plan-update.ts';
 import type { DraftMark, TaskDraft } from './task-draft.ts';
@@ -35,8 +36,8 @@ export function objectionByLimits(
   view: View,
 ): Objection | undefined {
   const { draft, mark } = planned;
-  const tooManyKinds = objectionByKinds(planned);
-  if (tooManyKinds !== undefined) return tooManyKinds;
+  const byKinds = objectionByKinds(engineState, planned);
+  if (byKinds !== undefined) return byKinds;
   const queues = queuesCreatedBy(command, planned);
   const ofNode = queues > 0 ? objectionByNode(engineState, countOf(draft.created), view) : undefined;
   const quotas = engineState.groupLimits(command.group);
@@ -52,15 +53,23 @@ export function objectionByLimits(
   return endFirst(lastAttempts.dueIn(command.group, view.now), view) ?? refusal;
 }
 
-/** To an update whose new tasks have kinds that their queue has not, and has no room for. Dead letters come in any case. */
-function objectionByKinds({ draft, mark }: PlannedUpdate): Refusal | undefined {
+/**
+ * To an update whose new tasks have kinds that their queue or its dead-letter queue has not, and has no room for. Dead letters
+ * come in any case, so the bound of their queue holds for those to come.
+ */
+function objectionByKinds({ table }: EngineState, { draft, mark }: PlannedUpdate): Refusal | undefined {
   let checked: Set<Queue> | undefined;
   for (let at = mark.changes; at < draft.changes.length; at++) {
     const planned = draft.changes[at];
     if (planned?.change.kind !== 'enqueue' || planned.change.after.history?.origin !== undefined) continue;
     const { queue, change } = planned;
     const kind = kindOf(change.after);
-    if (kind === undefined || queue.ledger.kinds?.has(kind) || checked?.has(queue)) continue;
+    if (kind === undefined || queue.ledger.kinds?.has(kind)) continue;
+    const dead = table.get(deadLetterQueueOf(queue.ledger.name, queue.settings, change.after));
+    const deadKinds = dead?.ledger.kinds;
+    if (dead !== undefined && deadKinds !== undefined && deadKinds.size >= limits.queueKinds && !deadKinds.has(kind))
+      return tooManyKinds(dead);
+    if (checked?.has(queue)) continue;
     checked ??= new Set();
     checked.add(queue);
     const kinds = new Set(queue.ledger.kinds?.keys());

@@ -395,6 +395,13 @@ export class Lanes implements Cached {
     return this.#held.size;
   }
 
+  /** The kinds of the available tasks with a key. Undefined: it is not known yet which they are. */
+  kindsOf(limitKey: string): readonly string[] | undefined {
+    if (!this.isLoaded) return undefined;
+    const ofKey = limitKey === '' ? this.#plain : this.#lanes.get(limitKey);
+    return ofKey?.kinds?.map(({ kind }) => kind) ?? NONE;
+  }
+
   /** The limit that holds back tasks of a key for the longest time. Undefined: none does. */
   get heldBy(): KeyLimit | undefined {
     let since = Number.MAX_SAFE_INTEGER;

@@ -73,7 +73,7 @@ async function readLane(
 export async function firstOfKey({ store }: EngineState, queue: Queue, key: string, most: number): Promise<Pid[]> {
   using _hold = queue.hold();
   const limit = { rows: most + queue.pendingCount, bytes: Number.MAX_SAFE_INTEGER };
-  const kinds = [undefined, ...(queue.ledger.kinds?.keys() ?? [])];
+  const kinds = [undefined, ...(queue.lanes?.kindsOf(key) ?? queue.ledger.kinds?.keys() ?? [])];
   const read = await Promise.all(
     kinds.map((kind) => {
       const lane = lanePrefix(queue.prefix, 'available', { limitKey: key, kind });
