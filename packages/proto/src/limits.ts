@@ -143,6 +143,8 @@ export const limits = {
   parents: 100,
   /** Names of queues, PIDs and keys of the parents of one task. */
   parentsBytes: 8 * 1024,
+  /** Parents that hear of the ends of tasks in one update. */
+  toldParents: 25_000,
   /** What a task keeps of its signals and the ends of its children, with their names and ids. */
   keptSignalsBytes: 256 * 1024,
   /** What of this comes with a lease. Above it, a lease says that it is left out, and GetTasks shows it. */

@@ -5,7 +5,7 @@ import type { KindFilter } from './kind-filter.ts';
 import type { LimitUse } from './queue-limits.ts';
 import type { PauseRecord } from './queue-pauses.ts';
 import type { Refusal } from './refusal.ts';
-import type { SignalBox } from './signal-box.ts';
+import type { ShownSignals } from './signal-box.ts';
 import type { AfterTimeout, RetryPolicy, TaskError, TaskGiven, TaskHistory, TaskLinks, TaskState } from './task.ts';
 import type { TaskEnd } from './task-end.ts';
 
@@ -247,7 +247,7 @@ export interface LeasedTask {
 }
 
 /** What came for a leased task, if it is not too much for a lease. */
-export type LeasedSignals = { readonly kind: 'all'; readonly box: SignalBox } | { readonly kind: 'left out' };
+export type LeasedSignals = { readonly kind: 'all'; readonly box: ShownSignals } | { readonly kind: 'left out' };
 
 export interface AwaitedTask {
   readonly queue: QueueName;
@@ -388,7 +388,7 @@ export interface TaskView {
   /** The stored payload. */
   readonly data: Uint8Array | undefined;
   /** The signals that came for it, if they were asked for. */
-  readonly signals?: SignalBox | undefined;
+  readonly signals?: ShownSignals | undefined;
 }
 
 /** Options of every operation. */

@@ -3,7 +3,7 @@ import type { AnswerRoom } from '../admission.ts';
 import type { LeasedSignals } from '../domain/commands.ts';
 import type { Pid } from '../domain/ids.ts';
 import { taskKey } from '../domain/keys.ts';
-import { decodeBox, shownBytes } from '../domain/signal-box.ts';
+import { SignalBox, shownBytes } from '../domain/signal-box.ts';
 import type { TaskState } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { boxRecordOf } from '../operations/flows/signal.ts';
@@ -59,7 +59,7 @@ export async function readSignals<T extends Leased>(
       signals.delete(task);
       continue;
     }
-    const box = decodeBox(data);
+    const box = SignalBox.decode(data);
     const shown = shownBytes(box, queue.ledger.name.group);
     if (shown > limits.leasedSignalsBytes || shown > left) continue;
     left -= shown;

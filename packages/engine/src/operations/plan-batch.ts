@@ -1,3 +1,4 @@
+import { limits } from '@taskmaster/proto';
 import { BATCH_START } from '../domain/batches.ts';
 import type { BatchCommand, BatchOutcome, EnqueueOutcome, UpdateEnd } from '../domain/commands.ts';
 import { Refusal, UpdateRefusal } from '../domain/refusal.ts';
@@ -58,14 +59,21 @@ export function planBatch(
     const renewed = planner.renewed.length;
     const released = planner.released.length;
     const { assignedBytes } = planner;
+    const { told } = draft;
+    draft.mostTold = limits.toldParents;
     const plan = planner.plan(start, end);
+    // From here on nothing can be refused for it any more.
+    draft.mostTold = Number.POSITIVE_INFINITY;
     if (plan.kind === 'due') return plan;
     // Goes on, so that one read fetches what all updates need.
     if (plan.kind !== 'needs') {
-      const refused = plan.kind === 'refused' ? new UpdateRefusal(plan.items) : objectionTo(update);
+      const refused =
+        plan.kind === 'refused' ? new UpdateRefusal(plan.items) : (tooManyParents(draft, told) ?? objectionTo(update));
+      draft.tellsTooMany = false;
       if (refused !== undefined) {
         if (!(refused instanceof Refusal)) return refused;
         draft.rollBack(mark);
+        draft.told = told;
         planner.rollBack(enqueued, renewed, released, assignedBytes);
         refusals ??= new Map();
         refusals.set(index, refused);
@@ -78,4 +86,17 @@ export function planBatch(
   return { kind: 'planned', outcome: { enqueued, renewed, released, refusals: refusals ?? NO_REFUSALS }, draft };
 }
 
+/** `told`: how many have heard of the updates before. */
+function tooManyParents({ tellsTooMany }: TaskDraft, told: number): Refusal | undefined {
+  if (!tellsTooMany) return undefined;
+  const limit = String(limits.toldParents);
+  if (told === 0) {
+    const message = `it ends tasks with more than ${limit} parents together: end them in several updates`;
+    return new Refusal('TOO_MANY_ITEMS', message, { metadata: { field: 'dequeue', limit } });
+  }
+  const message = 'the updates before this one end tasks with as many parents as one turn may';
+  return new Refusal('OVERLOADED', message, { retryDelayMs: RETRY_DELAY_MS });
+}
+
+const RETRY_DELAY_MS = 100;
 const NO_REFUSALS: ReadonlyMap<number, Refusal> = new Map();

@@ -70,6 +70,12 @@ export class TaskDraft {
   usage: { changes: number; tasks: number; bytes: number } | undefined;
   /** As `usage`, for the check of backlogs: what they add to the waiting tasks of each queue, and of each key, with a cap. */
   waiting: { changes: number; readonly more: Map<Queue, Map<string, number>> } | undefined;
+  /** How many parents have heard of the ends of their children. */
+  told = 0;
+  /** More than this do not hear: see `tellsTooMany`. */
+  mostTold = Number.POSITIVE_INFINITY;
+  /** True: some parents have not heard, so its last update must be refused. */
+  tellsTooMany = false;
   /** Undefined: none was asked for. */
   #boxes: OpenBoxes | undefined;
   readonly #view: DraftView;
@@ -207,6 +213,13 @@ export class TaskDraft {
     if (history?.links === undefined && history?.waits?.box !== true) return;
     this.#ends ??= [];
     this.#ends.push(end);
+  }
+
+  /** Whether so many more parents may hear of an end. */
+  mayTell(parents: number): boolean {
+    if (this.told + parents > this.mostTold) this.tellsTooMany = true;
+    else this.told += parents;
+    return !this.tellsTooMany;
   }
 
   /** Whether ends were noted since the last call of `takeEnds`. */

@@ -1,6 +1,7 @@
-import { EnqueueResult, parseQueueName, WhenFull } from '@taskmaster/proto';
+import { EnqueueResult, limits, parseQueueName, WhenFull } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import type { Pid } from '../../domain/ids.ts';
+import { Refusal } from '../../domain/refusal.ts';
 import type { OnFailure } from '../../domain/task.ts';
 import {
   type EngineHarness,
@@ -341,4 +342,31 @@ test('a task that others know is not moved', async () => {
   const command = updateCommand({ dequeue: [item('a')] });
   const dequeue = command.dequeue.map((one) => ({ ...one, moveTo: parseQueueName('g#other') }));
   await expect(h.engine.updateTasks({ ...command, dequeue })).rejects.toMatchObject({ reason: 'TASK_CONNECTED' });
+});
+
+test('an update whose ends too many parents would hear of is refused, and takes a turn alone behind others', async () => {
+  await using h = await engineHarness();
+  const parents = Array.from({ length: limits.parents }, (_, at) => ({
+    queue: PARENTS,
+    pid: `p${at}`,
+    onFailure: 'continue' as const,
+  }));
+  await h.update({
+    enqueue: parents.map(({ queue, pid }) => ({ queue, pid, waitFor: { signals: 1000, collect: true } })),
+  });
+  const most = limits.toldParents / limits.parents;
+  const children = Array.from({ length: 2 * most + 1 }, (_, at) => item(`${at}`));
+  await h.update({ enqueue: children.map((child) => ({ ...child, parents })) });
+  const end = (from: number, to: number) => ({ dequeue: children.slice(from, to) });
+  await expect(h.update(end(0, most + 1))).rejects.toMatchObject({ reason: 'TOO_MANY_ITEMS' });
+  const results = await h.batch([end(0, most - 1), end(most - 1, most + 1), end(most, most + 1)]);
+  expect(results.map((one) => (one instanceof Refusal ? one.reason : 'done'))).toEqual(['done', 'OVERLOADED', 'done']);
+  const left = async () => (await seen(h, PARENTS, 'p7'))?.state?.history?.waits?.signals;
+  expect(await left()).toBe(1000 - most);
+  // More than one atom may tell.
+  await h.clock.run(h.engine.deleteQueue(parseQueueName(QUEUE)));
+  await h.clock.advance(5_000);
+  expect(await left()).toBe(1000 - 2 * most - 1);
+  const { kept = [] } = (await seen(h, PARENTS, 'p7'))?.signals ?? {};
+  expect(new Set(kept.map(({ child }) => child?.pid)).size).toBe(2 * most + 1);
 });

@@ -1,5 +1,5 @@
 import type { Instant, Pid } from '../../domain/ids.ts';
-import { decodeBox, encodeBox, type SignalBox } from '../../domain/signal-box.ts';
+import { SignalBox } from '../../domain/signal-box.ts';
 import type { RecordDraft, RecordStore } from '../../records/record-store.ts';
 import { recordState } from '../attempts.ts';
 
@@ -42,7 +42,7 @@ export class OpenBoxes {
     if (open !== undefined) return open.box;
     const record = place.records.find(draft, place.group, place.pid);
     const data = record && place.records.dataOf(draft, record);
-    return data && decodeBox(data);
+    return data && SignalBox.decode(data);
   }
 
   set(draft: RecordDraft, place: BoxPlace, box: SignalBox, until?: Instant): void {
@@ -72,7 +72,7 @@ export class OpenBoxes {
 
   write(draft: RecordDraft, now: Instant): void {
     for (const { place, box, until } of this.#open.values()) {
-      const data = encodeBox(box);
+      const data = box.encode();
       place.records.put(draft, place.group, place.pid, recordState(data, now, until), data);
     }
   }

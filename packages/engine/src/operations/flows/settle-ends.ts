@@ -1,7 +1,7 @@
 import { formatQueueName, limits, pidText, type QueueName } from '@taskmaster/proto';
 import type { Instant, Pid } from '../../domain/ids.ts';
 import { type Child, childOf } from '../../domain/key-pointer.ts';
-import { type ChildEnd, hasCounted } from '../../domain/signal-box.ts';
+import type { ChildEnd, KeptSignal } from '../../domain/signal-box.ts';
 import { isTooLate, type TaskParent, type TaskState } from '../../domain/task.ts';
 import type { Queue } from '../../queues/queue.ts';
 import type { NotedEnd, TaskDraft } from '../task-draft.ts';
@@ -52,7 +52,10 @@ export function tellParents(
   now: Instant,
   hasEnded: (queue: Queue, pid: Pid) => boolean = () => false,
 ): void {
-  for (const parent of child.parents) tellParent(draft, group, parent, child, how, now, hasEnded);
+  if (!draft.mayTell(child.parents.length)) return;
+  const { queue, pid, key } = child;
+  const signal = { id: '', child: { queue, pid, key, end: how.end }, data: how.result ?? EMPTY };
+  for (const parent of child.parents) tellParent(draft, group, parent, child, signal, how, now, hasEnded);
 }
 
 /**
@@ -64,7 +67,8 @@ function tellParent(
   group: string,
   parent: TaskParent,
   child: Child,
-  { end, result, reason }: HowEnded,
+  signal: KeptSignal,
+  { end, reason }: HowEnded,
   now: Instant,
   hasEnded: (queue: Queue, pid: Pid) => boolean,
 ): void {
@@ -78,8 +82,6 @@ function tellParent(
   // A parent that has waited too long is gone, even if no search has noticed that yet.
   if (task === undefined || awaited(task.state, now) === 0 || isTooLate(task.state, now)) return;
   if (end === 'completed' || parent.onFailure === 'continue') {
-    const { queue: childQueue, pid: childPid, key } = child;
-    const signal = { id: '', child: { queue: childQueue, pid: childPid, key, end }, data: result ?? EMPTY };
     countSignal(draft, { queue, pid, task }, signal, now);
     return;
   }
@@ -87,7 +89,7 @@ function tellParent(
   if (waits === undefined) return;
   // An end counts once: what becomes of the child later does not matter.
   const box = waits.box ? boxOf(draft, queue, pid) : undefined;
-  if (draft.needs.length > 0 || (box !== undefined && hasCounted(box, child))) return;
+  if (draft.needs.length > 0 || box?.hasCounted(child)) return;
   const why = failureOf({ group, name: child.queue }, child, end, reason);
   const timeout = { at: now, action: 'dead-letter' as const, reason: why };
   draft.change(queue, pid, task, withWaits(task.state, { ...waits, timeout }, now));

@@ -3,7 +3,7 @@ import type { WaitFor } from '../../domain/commands.ts';
 import { recordPid } from '../../domain/end-record.ts';
 import type { Instant, Pid } from '../../domain/ids.ts';
 import { boxPid, endOfKey } from '../../domain/key-pointer.ts';
-import { EMPTY_BOX, type KeptSignal, merged, type SignalBox, signalsIn, withSignal } from '../../domain/signal-box.ts';
+import { type KeptSignal, SignalBox } from '../../domain/signal-box.ts';
 import type { TaskState } from '../../domain/task.ts';
 import type { CachedTask } from '../../queues/cache/places.ts';
 import type { Queue } from '../../queues/queue.ts';
@@ -48,7 +48,7 @@ export function countSignal(draft: TaskDraft, target: SignalTarget, signal: Kept
   if (!isBare) {
     const before = waits.box ? boxOf(draft, queue, pid) : undefined;
     if (draft.needs.length > 0) return false;
-    const after = withSignal(before ?? EMPTY_BOX, signal, isKept);
+    const after = (before ?? SignalBox.EMPTY).with(signal, isKept);
     if (after === undefined) return false;
     draft.boxes.set(draft, placeOf(queue, pid), after);
   }
@@ -79,10 +79,10 @@ export const boxOf = (draft: TaskDraft, queue: Queue, pid: Pid): SignalBox | und
 /** Keeps a signal whose task is not there yet. Returns false if it came before, or if something must be read first. */
 export function keepSignal(draft: TaskDraft, to: SignalName, signal: KeptSignal, now: Instant): boolean {
   const place = earlyPlace(to);
-  const before = draft.boxes.get(draft, place) ?? EMPTY_BOX;
+  const before = draft.boxes.get(draft, place) ?? SignalBox.EMPTY;
   // No task waits for more, and the record must not grow without end.
-  if (draft.needs.length > 0 || signalsIn(before) >= limits.signals) return false;
-  const box = withSignal(before, signal, signal.data.byteLength > 0);
+  if (draft.needs.length > 0 || before.count >= limits.signals) return false;
+  const box = before.with(signal, signal.data.byteLength > 0);
   if (box === undefined) return false;
   draft.boxes.set(draft, place, box, (now + limits.signalRetentionMs) as Instant);
   return true;
@@ -102,7 +102,7 @@ export function waitingFor(
   const early = takeEarly(draft, queue, pid, state.history?.key);
   if (early === undefined || draft.needs.length > 0) return withWaits(state, waits, now);
   draft.boxes.set(draft, placeOf(queue, pid), early);
-  const signals = Math.max(0, waits.signals - signalsIn(early));
+  const signals = Math.max(0, waits.signals - early.count);
   return withWaits(state, { ...waits, signals, box: true }, now);
 }
 
@@ -116,7 +116,7 @@ function takeEarly(draft: TaskDraft, { ledger }: Queue, pid: Pid, key: string | 
     const box = draft.boxes.get(draft, place);
     if (box === undefined) continue;
     draft.boxes.remove(draft, place);
-    all = all === undefined ? box : merged(all, box);
+    all = all === undefined ? box : all.merged(box);
   }
   return all;
 }

@@ -1,9 +1,10 @@
+import { limits } from '@taskmaster/proto';
 import type { Instant, Key, Pid, QueueId } from '../../domain/ids.ts';
 import { decodeChild, isChildPid, pointersOf, queueOfPointer } from '../../domain/key-pointer.ts';
 import { afterPrefix, pidOfTaskKey, taskKey } from '../../domain/keys.ts';
 import type { EngineState } from '../../engine-state.ts';
 import { EngineView } from '../../pending/engine-view.ts';
-import { Family } from '../../ports/store.ts';
+import { Family, type Row } from '../../ports/store.ts';
 import type { Queue } from '../../queues/queue.ts';
 import { keyRecords } from '../../records/record-store.ts';
 import { type Attempt, decide } from '../decide.ts';
@@ -22,7 +23,7 @@ export async function forgetKeys(engineState: EngineState, keys: Queue, queueId:
   await engineState.durable();
   for (let gte = first; ; ) {
     const limit = { rows: POINTERS_PER_ATOM, bytes: Number.MAX_SAFE_INTEGER };
-    const rows = await engineState.store.scan(Family.data, { gte, lt: afterPrefix(first) }, limit);
+    const rows = untilTooMany(await engineState.store.scan(Family.data, { gte, lt: afterPrefix(first) }, limit));
     const last = rows.at(-1);
     if (last === undefined) return;
     gte = `${last.key}\0` as Key;
@@ -36,6 +37,16 @@ export async function forgetKeys(engineState: EngineState, keys: Queue, queueId:
     });
     await durable;
   }
+}
+
+/** The first of these records whose children have together as many parents as an atom may tell, and one more. */
+function untilTooMany(rows: readonly Row[]): readonly Row[] {
+  let told = 0;
+  const end = rows.findIndex(({ key, value }) => {
+    if (isChildPid(pidOfTaskKey(key))) told += decodeChild(value).parents.length;
+    return told > limits.toldParents;
+  });
+  return end < 0 ? rows : rows.slice(0, end + 1);
 }
 
 /** Removes a record of a deleted queue. If it is that of a child, its parents hear that it is gone. */

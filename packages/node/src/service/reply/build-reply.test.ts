@@ -72,7 +72,7 @@ test('a leased task uses no more of a reply than is counted for it', () => {
     },
     timeLimitMs: limits.timeLimitMs,
     unbegun: limits.leaseTasks,
-    signals: { kind: 'all', box: { bare: 0, ids: '', kept: [end, end, end], dropped: 10_000, bytes: 3 * endBytes } },
+    signals: { kind: 'all', box: { kept: [end, end, end], keptCount: 3, dropped: 10_000, bytes: 3 * endBytes } },
     ...withHeaders(mostHeaders, Buffer.from('data')),
   };
   const bytes = encodeToBuffer(LeaseTasksResponse, leaseReply([largest])).length;

@@ -363,8 +363,8 @@ export interface Enqueue {
    * What a worker must be able to run: a name, or a name and a version, such as `resize` or `resize@2`. Lease requests with
    * `kinds` get only tasks of kinds that they accept. At most 128 bytes of UTF-8; name and version are not empty and have no
    * white space, no control characters, no `*` and no `@`. A task that is in the queue already keeps its own. The tasks of a
-   * queue have at most 1,000 different kinds (TOO_MANY_ITEMS). Dead letters are taken beyond that, and while their queue has as many,
-   * tasks of other kinds that could come there are refused. Unset or empty: none.
+   * queue have at most 1,000 different kinds (TOO_MANY_ITEMS). Dead letters are taken beyond that. While their queue has as
+   * many, tasks of other kinds that could come there are refused. Unset or empty: none.
    */
   kind?: string | undefined;
 }
