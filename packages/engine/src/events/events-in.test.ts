@@ -171,6 +171,23 @@ describe('a task ends with one event', () => {
   });
 });
 
+test('tasks with one PID that end in one update have an event each, of their own kind', async () => {
+  await using h = await engineHarness({ jitter: 1 });
+  await h.update({ enqueue: [{ queue: QUEUE, pid: 'p', data: 'x' }] });
+  const [task] = await h.lease(QUEUE, { for: 10_000 });
+  const again = { enqueue: [{ queue: QUEUE, pid: 'p', data: 'y' }] };
+  const told = await during(h, () =>
+    h.batch([
+      { dequeue: [{ ...item, token: task?.token, result: 'r' }] },
+      again,
+      { dequeue: [{ ...item, cancel: 'enough' }] },
+      again,
+      { dequeue: [item] },
+    ]),
+  );
+  expect(told).toEqual(['COMPLETED p', 'ENQUEUED p', 'CANCELLED p enough', 'ENQUEUED p', 'REMOVED p']);
+});
+
 describe('a task that stays says', () => {
   const many = { maxAttempts: 0, backoffInitialMs: 1_000 };
   test.each<[string, (world: World) => Promise<unknown>, string[]]>([

@@ -20,11 +20,12 @@ export class AtomEnds {
   }
 
   /** The end of a task: what this change of it says, and the other changes. */
-  of(change: Dequeued, { queue, isRemoval }: PlannedChange): TaskEnd {
+  of(change: Dequeued, planned: PlannedChange): TaskEnd {
+    const { queue, isRemoval } = planned;
     const { at } = this.#plan;
     const { pid, before, completed } = change;
     const { group, name } = queue.ledger.name;
-    const record = isRemoval ? undefined : this.#index.records.get(keyOf(group, '', recordPid(name, pid)));
+    const record = isRemoval ? undefined : this.#index.records.get(planned);
     if (record !== undefined) return decodeEnd(record);
     const dead = completed ? undefined : this.deadLetter(group, name, pid);
     if (dead !== undefined) return deadLetterEnd(dead.state, at);
@@ -68,8 +69,8 @@ export const endOfDeleted = ({ at }: PlannedAtom): TaskEnd => ({
 
 /** What an atom writes about ends of tasks. */
 interface Found {
-  /** Data of records, by their PIDs. */
-  readonly records: ReadonlyMap<string, Uint8Array>;
+  /** Data of records, by the ends that left them: an atom may end several tasks with one PID. */
+  readonly records: ReadonlyMap<PlannedChange, Uint8Array>;
   /** Dead letters, by the queue that they come from and their PIDs. */
   readonly deadLetters: ReadonlyMap<string, DeadLetter>;
 }
@@ -85,18 +86,22 @@ interface DeadLetter {
 }
 
 function foundIn({ changes }: PlannedAtom): Found {
-  const records = new Map<string, Uint8Array>();
+  const records = new Map<PlannedChange, Uint8Array>();
+  /** The last one with each PID so far, by the PID of its record. A record follows the end that leaves it. */
+  const ended = new Map<string, PlannedChange>();
   const deadLetters = new Map<string, DeadLetter>();
   const died = new Set<string>();
-  for (const { queue, change, failure } of changes) {
+  for (const planned of changes) {
+    const { queue, change, failure } = planned;
     const { name } = queue.ledger;
     const { pid } = change;
     // All that die leave their queues before any arrives.
     if (failure === 'dead') died.add(keyOf(name.group, name.name, pid));
     if (endRecords.has(name)) {
-      const key = keyOf(name.group, '', pid);
-      if (change.kind !== 'dequeue' && change.data !== undefined && !records.has(key)) records.set(key, change.data);
+      const end = ended.get(keyOf(name.group, '', pid));
+      if (end !== undefined && change.kind !== 'dequeue' && change.data !== undefined) records.set(end, change.data);
     } else {
+      if (change.kind === 'dequeue') ended.set(keyOf(name.group, '', recordPid(name.name, pid)), planned);
       const after = stateAfter(change);
       const origin = after?.history?.origin;
       if (after === undefined || origin === undefined) continue;
