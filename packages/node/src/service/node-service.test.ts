@@ -5,11 +5,21 @@ import {
   formatQueueName,
   LeaseTasksRequest,
   ListQueuesRequest,
+  type TaskLinks,
   UpdateTasksRequest,
 } from '@taskmaster/proto';
 import { unlimitedAccess } from '@taskmaster/server/access';
 import type { UnaryCaller } from '@taskmaster/server/calls';
-import { aFilter, aLease, aList, anEnqueue, anUpdate, waitingLeaseKeepsMessage } from '@taskmaster/server/testing';
+import {
+  aDequeue,
+  aFilter,
+  aLease,
+  aList,
+  anEnqueue,
+  anUpdate,
+  aRenew,
+  waitingLeaseKeepsMessage,
+} from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 import { openWatchedEngine } from '../testing/watched-engine.ts';
 import { createHandlers } from './handlers.ts';
@@ -64,6 +74,47 @@ test('a publication takes turns by what it becomes, not by its size', async () =
     { tasks: 1, kib: 16, copiedKib: 0 },
     { tasks: 1, kib: 16, copiedKib: 0 },
   ]);
+});
+
+describe('an update that waits for its turn counts with', () => {
+  const text = (length: number): string => 'x'.repeat(length);
+  const enqueue = (of: Parameters<typeof anEnqueue>[0]) => anUpdate({ enqueue: [anEnqueue({ queue: 'g#q', ...of })] });
+  const links = (of: Partial<TaskLinks>) =>
+    enqueue({ links: { waitFor: undefined, parents: [], orderKey: '', ...of } });
+  const renew = (of: Parameters<typeof aRenew>[0]) => anUpdate({ renew: [aRenew(of)] });
+
+  test.each<[string, (length: number) => UpdateTasksRequest]>([
+    ['its payloads', (length) => enqueue({ data: Buffer.alloc(length) })],
+    ['its keys', (length) => enqueue({ key: text(length) })],
+    ['its keys of limits', (length) => enqueue({ limitKey: text(length) })],
+    ['its kinds', (length) => enqueue({ kind: text(length) })],
+    ['its ids of signals', (length) => enqueue({ signalId: text(length) })],
+    ['its headers', (length) => enqueue({ headers: { name: text(length) } })],
+    ['its keys of orders', (length) => links({ orderKey: text(length) })],
+    [
+      'its parents',
+      (length) => links({ parents: [{ queue: 'g#p', pid: Buffer.alloc(0), key: text(length), onFailure: 1 }] }),
+    ],
+    ['its results', (length) => anUpdate({ dequeue: [aDequeue({ result: Buffer.alloc(length) })] })],
+    ['its reasons', (length) => anUpdate({ dequeue: [aDequeue({ cancelReason: text(length) })] })],
+    ['its progress', (length) => renew({ progress: text(length) })],
+    ['its checkpoints', (length) => renew({ checkpoint: Buffer.alloc(length) })],
+  ])('%s', async (_what, update) => {
+    const held: number[] = [];
+    const turns = {
+      run: <T>(_caller: string, { heldBytes, start }: Work<T>) => {
+        held.push(heldBytes());
+        return start();
+      },
+    } as FairTurns;
+    const { unary } = createNodeService(createHandlers(await openWatchedEngine(), keptLog()), turns);
+    for (const length of [10, 110]) {
+      // Some are refused after their turn.
+      const request = encodeToBuffer(UpdateTasksRequest, update(length));
+      await unary.UpdateTasks?.(request, callerAt('10.0.0.1:1')).catch(() => {});
+    }
+    expect((held[1] ?? 0) - (held[0] ?? 0)).toBe(100);
+  });
 });
 
 test('a pattern takes a turn of its own while its expression is to be compiled', async () => {

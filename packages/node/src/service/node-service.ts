@@ -180,11 +180,15 @@ function sum<T>(entries: readonly T[], bytesOf: (entry: T) => number): number {
 
 function updateBytes(request: UpdateTasksRequest): number {
   let bytes = REQUEST_BYTES + ENTRY_BYTES * (countItems(request) + request.parts.length);
-  for (const { data, pid, key, headers } of request.enqueue) {
-    bytes += data.length + pid.length + key.length;
+  for (const { data, pid, key, limitKey, kind, signalId, headers, links } of request.enqueue) {
+    bytes += data.length + pid.length + key.length + limitKey.length + (kind?.length ?? 0) + (signalId?.length ?? 0);
     for (const [name, value] of Object.entries(headers)) bytes += HEADER_BYTES + name.length + value.length;
+    if (links === undefined) continue;
+    bytes += ENTRY_BYTES + links.orderKey.length;
+    bytes += sum(links.parents, (parent) => ENTRY_BYTES + parent.pid.length + parent.key.length);
   }
   for (const { result, cancelReason } of request.dequeue) bytes += (result?.length ?? 0) + (cancelReason?.length ?? 0);
+  for (const { progress, checkpoint } of request.renew) bytes += (progress?.length ?? 0) + (checkpoint?.length ?? 0);
   for (const { error } of request.release)
     bytes += error === undefined ? 0 : error.message.length + error.details.length;
   return bytes;

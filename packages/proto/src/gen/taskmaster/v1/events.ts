@@ -141,7 +141,7 @@ export interface Event {
   queue: string;
   /** The PID of the task. Empty if the event is not about one task. */
   pid: Uint8Array;
-  /** The key of the task. Empty: it has none, or is a dead letter. */
+  /** The key of the task, which a dead letter keeps. Empty: it has none. */
   key: string;
   /** Number of attempts that the task has had, with the one that has begun or ended. */
   attempts: number;
