@@ -39,6 +39,10 @@ async function lossyWay(port: number) {
         client.resume();
       }
     },
+    /** Ends the connections that are open now, as a node does that restarts. */
+    reset(): void {
+      for (const [client] of pairs) client.resetAndDestroy();
+    },
     /** New connections are accepted and get no answer. */
     swallowNew(): void {
       refuses = true;
@@ -81,6 +85,28 @@ test.concurrent.each<[Dropped, Partial<ConnectOptions>]>([
     expect(await queue.peek()).toHaveLength(3);
   },
 );
+
+test.concurrent.each<[string, (way: Awaited<ReturnType<typeof lossyWay>>) => void]>([
+  ['ends', (way) => way.reset()],
+  ['drops all without a word', (way) => way.drop('all')],
+  ['drops answers without a word', (way) => way.drop('answers')],
+])('a worker that waits for tasks over a connection that %s gets them over the next one', async (_what, lose) => {
+  await using server = await TestNode.start();
+  await using way = await lossyWay(server.port);
+  await using client = await connect({ ...options, endpoints: way.endpoint });
+  const queue = client.queue<number>('g#q');
+  const handled: number[] = [];
+  // The node may give the next task to the request that waits over the lost connection. Then it comes when that lease ends.
+  await using worker = client.worker(queue, ({ data }) => void handled.push(data), { leaseDuration: '1s' });
+  worker.start();
+  await queue.enqueue(1);
+  await vi.waitUntil(() => handled.length === 1 && server.waiting > 0, patience);
+  const before = way.connections();
+  lose(way);
+  await queue.enqueue(2);
+  await vi.waitUntil(() => handled.includes(2), patience);
+  expect(way.connections()).toBeGreaterThan(before);
+});
 
 test.concurrent('reads go on over a new connection, too', async () => {
   await using server = await TestNode.start();
