@@ -1,6 +1,6 @@
 import type { ApplyAtom, CreatedQueue, DroppedQueue, RecordedRequest, TaskChange } from './atom.ts';
 import { ByteReader, type ByteWriter, UnreadableBytesError } from './bytes.ts';
-import { decodeEvent, type EventsOfAtom, encodeEvent } from './events.ts';
+import { decodeEvent, type EventsOfAtom, writeEvent } from './events.ts';
 import type { Instant, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
 import { countedHistory } from './task.ts';
 import { readTaskState, writeTaskState } from './task-codec.ts';
@@ -77,7 +77,7 @@ function writeEvents(out: ByteWriter, { isWhole, groups }: EventsOfAtom): void {
   for (const { group, events } of groups) {
     out.utf8(group);
     out.number(events.length);
-    for (const event of events) out.blob(encodeEvent(event));
+    for (const event of events) writeEvent(out, event);
   }
 }
 

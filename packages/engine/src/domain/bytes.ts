@@ -1,6 +1,7 @@
 const LARGEST_INT32 = 2 ** 31 - 1;
 /** For strings up to this length, a loop is faster than a call into native code. */
 const SHORT = 32;
+const LARGEST_ASCII = 0x7f;
 
 /** Writes a latin1 string into a buffer that has room for it. */
 export function writeLatin1(target: Buffer, text: string, at: number): void {
@@ -45,10 +46,27 @@ export class ByteWriter {
   }
 
   utf8(text: string): void {
+    if (text.length <= SHORT && this.#ascii(text)) return;
     const length = Buffer.byteLength(text, 'utf8');
     this.number(length);
     this.#reserve(length);
     this.#length += this.#bytes.write(text, this.#length, 'utf8');
+  }
+
+  /** Writes a short text of ASCII, after its length. False: it is none, and nothing is written. */
+  #ascii(text: string): boolean {
+    const { length } = text;
+    this.#reserve(1 + length);
+    const bytes = this.#bytes;
+    const at = this.#length + 1;
+    for (let i = 0; i < length; i++) {
+      const code = text.charCodeAt(i);
+      if (code > LARGEST_ASCII) return false;
+      bytes[at + i] = code;
+    }
+    bytes[at - 1] = length;
+    this.#length = at + length;
+    return true;
   }
 
   blob(bytes: Uint8Array): void {

@@ -1,5 +1,5 @@
 import { Event, EventKind, formatQueueName, parseQueueName, type QueueName } from '@taskmaster/proto';
-import { latin1Of } from './bytes.ts';
+import { ByteWriter, latin1Of } from './bytes.ts';
 import type { Instant, PartitionId, PartitionLife, Pid, Ticket } from './ids.ts';
 import { type NameMatcher, namePattern, patternsMeet } from './name-pattern.ts';
 
@@ -172,7 +172,7 @@ const MISSED: GroupEvent = {
   tasks: 0,
 };
 
-/** Reads an event of a log entry. */
+/** Reads an event of a log entry, without its length. */
 export function decodeEvent(bytes: Uint8Array): GroupEvent {
   const { kind, atUnixMs, queue, pid, key, attempts, worker, text, toQueue, toPid, tasks } = Event.decode(bytes);
   return {
@@ -189,7 +189,61 @@ export function decodeEvent(bytes: Uint8Array): GroupEvent {
   };
 }
 
-export const encodeEvent = (event: GroupEvent): Uint8Array => Event.encode(eventMessage(event)).finish();
+/** Tags of the fields of `Event` in a log entry, which has no position. */
+const Tag = {
+  kind: 0x10,
+  atUnixMs: 0x18,
+  queue: 0x22,
+  pid: 0x2a,
+  key: 0x32,
+  attempts: 0x38,
+  worker: 0x42,
+  text: 0x4a,
+  toQueue: 0x52,
+  toPid: 0x5a,
+  tasks: 0x60,
+} as const;
+const encoded = new ByteWriter();
+
+/**
+ * Writes the event after its length, as an `Event`. The generated encoder writes the same bytes, and creates a buffer for each
+ * event: a third of what a reader costs a node (bench row `controls`).
+ */
+export function writeEvent(out: ByteWriter, event: GroupEvent): void {
+  const { to } = event;
+  writeNumber(Tag.kind, event.kind);
+  writeNumber(Tag.atUnixMs, event.at);
+  writeText(Tag.queue, event.queue);
+  writePid(Tag.pid, event.pid);
+  writeText(Tag.key, event.key);
+  writeNumber(Tag.attempts, event.attempts);
+  writeText(Tag.worker, event.worker);
+  writeText(Tag.text, event.text);
+  if (to !== undefined) {
+    writeText(Tag.toQueue, to.queue);
+    writePid(Tag.toPid, to.pid);
+  }
+  writeNumber(Tag.tasks, event.tasks);
+  out.blob(encoded.view());
+}
+
+function writeNumber(tag: number, value: number): void {
+  if (value === 0) return;
+  encoded.byte(tag);
+  encoded.number(value);
+}
+
+function writeText(tag: number, text: string): void {
+  if (text === '') return;
+  encoded.byte(tag);
+  encoded.utf8(text);
+}
+
+function writePid(tag: number, pid: Pid): void {
+  if (pid === '') return;
+  encoded.byte(tag);
+  encoded.latin1(pid);
+}
 
 /** Approximate memory of an event, in bytes. */
 export const eventBytes = ({ pid, key, text, worker, to }: GroupEvent): number =>

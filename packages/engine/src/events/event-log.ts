@@ -143,10 +143,13 @@ export class EventLog {
     if (watched.groups.size === 0) return undefined;
     const found = eventsIn(plan, (group) => watched.groups.has(group));
     for (const [group, events] of watched.told) found.set(group, [...events, ...(found.get(group) ?? NONE)]);
-    const named = new Set(found.keys());
     const { isUnnamed: isWhole, unnamed } = watched;
-    for (const { group } of isWhole ? watched.groups.values() : unnamed) named.add(group);
-    return { isWhole, groups: Array.from(named, (group) => ({ group, events: found.get(group) ?? NONE })) };
+    for (const { group } of isWhole ? watched.groups.values() : unnamed) {
+      if (!found.has(group)) found.set(group, []);
+    }
+    const groups: EventsOfGroup[] = [];
+    for (const [group, events] of found) groups.push({ group, events });
+    return { isWhole, groups };
   }
 
   /** The next atom of the partition tells this, too, which no atom does. False: nobody reads the group. */

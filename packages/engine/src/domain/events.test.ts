@@ -1,0 +1,38 @@
+import { Event, EventKind } from '@taskmaster/proto';
+import { expect, test } from 'vitest';
+import { ByteReader, ByteWriter } from './bytes.ts';
+import { decodeEvent, eventMessage, type GroupEvent, writeEvent } from './events.ts';
+import type { Instant, Pid } from './ids.ts';
+
+const plain: GroupEvent = {
+  kind: EventKind.EVENT_KIND_QUEUE_DELETED,
+  at: 1_780_000_000_123 as Instant,
+  queue: 'g#q',
+  pid: '' as Pid,
+  key: '',
+  attempts: 0,
+  worker: '',
+  text: '',
+  to: undefined,
+  tasks: 3_000_000_000,
+};
+const moved: GroupEvent = {
+  kind: EventKind.EVENT_KIND_DEAD_LETTERED,
+  at: 1 as Instant,
+  queue: 'größe#q',
+  pid: '\x00\xffp'.padEnd(300, '.') as Pid,
+  key: 'k',
+  attempts: 200,
+  worker: 'wörker'.padEnd(40, '.'),
+  text: '\u{1f600} broken',
+  to: { queue: 'g#lost', pid: 'p~\x80' as Pid },
+  tasks: 0,
+};
+
+test.each([plain, moved])('an event of a log entry is what the generated encoder writes', (event) => {
+  const writer = new ByteWriter();
+  writeEvent(writer, event);
+  const bytes = new ByteReader(writer.view()).blob();
+  expect(Buffer.from(bytes)).toEqual(Buffer.from(Event.encode(eventMessage(event)).finish()));
+  expect(decodeEvent(bytes)).toEqual(event);
+});
