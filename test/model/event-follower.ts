@@ -1,6 +1,6 @@
 import type { CountsReply, HistoryEvent, UpdateCall } from '@taskmaster/cli/testing/history';
 import type { Engine } from '@taskmaster/engine';
-import { EventFilter, formatPosition, parsePosition, Refusal } from '@taskmaster/engine/domain';
+import { EventFilter, eventsReply, parsePosition, Refusal } from '@taskmaster/engine/domain';
 import { EventKind, parseQueueName, type Event as WireEvent } from '@taskmaster/proto';
 
 /** Longer than a run. */
@@ -305,8 +305,8 @@ async function pageOf(engine: Engine, pattern: string, after: string, waitMs: nu
   const filter = new EventFilter(queues, undefined, {});
   try {
     const command = { group: queues.group, after: parsePosition(after), filter, most, waitMs };
-    const { events, position } = await engine.readEvents(command);
-    return { events, position: formatPosition(position) };
+    const { events, position } = eventsReply(await engine.readEvents(command));
+    return { events, position };
   } catch (error) {
     if (error instanceof Refusal) return undefined;
     throw error;

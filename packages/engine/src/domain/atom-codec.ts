@@ -1,6 +1,6 @@
 import type { ApplyAtom, CreatedQueue, DroppedQueue, RecordedRequest, TaskChange } from './atom.ts';
 import { ByteReader, type ByteWriter, UnreadableBytesError } from './bytes.ts';
-import { decodeEvent, type EventsOfAtom, writeEvent } from './events.ts';
+import { decodeEvent, type EventsOfAtom, encodeEvents } from './events.ts';
 import type { Instant, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
 import { countedHistory } from './task.ts';
 import { readTaskState, writeTaskState } from './task-codec.ts';
@@ -74,19 +74,20 @@ export const eventsOfEntry = (partition: PartitionId, ticket: Ticket, bytes: Uin
 function writeEvents(out: ByteWriter, { isWhole, groups }: EventsOfAtom): void {
   out.byte(isWhole ? 1 : 0);
   out.number(groups.length);
-  for (const { group, events } of groups) {
+  for (const { group, events, encoded } of groups) {
     out.utf8(group);
     out.number(events.length);
-    for (const event of events) writeEvent(out, event);
+    out.part(encoded, 0, encoded.byteLength);
   }
 }
 
 const readEvents = (from: ByteReader): EventsOfAtom => ({
   isWhole: from.byte() === 1,
-  groups: times(from.number(), () => ({
-    group: from.utf8(),
-    events: times(from.number(), () => decodeEvent(from.blob())),
-  })),
+  groups: times(from.number(), () => {
+    const group = from.utf8();
+    const events = times(from.number(), () => decodeEvent(from.blob()));
+    return { group, events, encoded: encodeEvents(events) };
+  }),
 });
 
 function writeChange(out: ByteWriter, change: TaskChange, withData: boolean): void {

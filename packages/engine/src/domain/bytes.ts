@@ -76,6 +76,25 @@ export class ByteWriter {
     this.#length += bytes.byteLength;
   }
 
+  /** Writes the bytes from one place to another, without their length. */
+  part(bytes: Uint8Array, from: number, to: number): void {
+    const length = to - from;
+    this.#reserve(length);
+    const target = this.#bytes;
+    let at = this.#length;
+    this.#length += length;
+    if (length <= SHORT * 2) for (let i = from; i < to; i++) target[at++] = bytes[i] ?? 0;
+    else target.set(bytes.subarray(from, to), at);
+  }
+
+  /** Writes what another writer has, without its length. That writer is empty afterwards. */
+  written(other: ByteWriter): void {
+    this.#reserve(other.#length);
+    const at = this.#length;
+    this.#length += other.#length;
+    other.moveTo(this.#bytes, at);
+  }
+
   /** Returns a view of the result, valid until the next write. The writer is empty afterwards. */
   view(): Uint8Array {
     const written = this.#bytes.subarray(0, this.#length);

@@ -1,7 +1,7 @@
 import { Event, EventKind } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
-import { ByteReader, ByteWriter } from './bytes.ts';
-import { decodeEvent, eventMessage, type GroupEvent, writeEvent } from './events.ts';
+import { ByteReader } from './bytes.ts';
+import { decodeEvent, encodeEvents, type GroupEvent } from './events.ts';
 import type { Instant, Pid } from './ids.ts';
 
 const plain: GroupEvent = {
@@ -29,10 +29,21 @@ const moved: GroupEvent = {
   tasks: 0,
 };
 
-test.each([plain, moved])('an event of a log entry is what the generated encoder writes', (event) => {
-  const writer = new ByteWriter();
-  writeEvent(writer, event);
-  const bytes = new ByteReader(writer.view()).blob();
-  expect(Buffer.from(bytes)).toEqual(Buffer.from(Event.encode(eventMessage(event)).finish()));
-  expect(decodeEvent(bytes)).toEqual(event);
+const messageOf = ({ at, pid, to, ...event }: GroupEvent): Event => ({
+  ...event,
+  position: '',
+  atUnixMs: at,
+  pid: Buffer.from(pid, 'latin1'),
+  toQueue: to?.queue ?? '',
+  toPid: Buffer.from(to?.pid ?? '', 'latin1'),
+});
+
+test('events are encoded as the generated encoder does it', () => {
+  const from = new ByteReader(encodeEvents([plain, moved]));
+  for (const event of [plain, moved]) {
+    const bytes = from.blob();
+    expect(Buffer.from(bytes)).toEqual(Buffer.from(Event.encode(messageOf(event)).finish()));
+    expect(decodeEvent(bytes)).toEqual(event);
+  }
+  expect(from.atEnd).toBe(true);
 });

@@ -38,7 +38,13 @@ export type {
   WaitCommand,
 } from './commands.ts';
 export { deadLetterPid, defaultDeadLetters } from './dead-letter-queues.ts';
-export { EventFilter, formatPosition, parsePosition, type ReadEventsCommand } from './events.ts';
+export {
+  EventFilter,
+  type EventsReply,
+  eventsReply,
+  parsePosition,
+  type ReadEventsCommand,
+} from './events.ts';
 export { existingPartition } from './existing-partition.ts';
 export { FirstTimes } from './first-times.ts';
 export { giveBack } from './give-back.ts';

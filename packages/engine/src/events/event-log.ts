@@ -4,7 +4,7 @@ import type { CallSignal } from '../domain/call-signal.ts';
 import {
   type EventPage,
   type EventsOfGroup,
-  eventBytes,
+  encodeEvents,
   type GroupEvent,
   type ReadEventsCommand,
 } from '../domain/events.ts';
@@ -148,7 +148,7 @@ export class EventLog {
       if (!found.has(group)) found.set(group, []);
     }
     const groups: EventsOfGroup[] = [];
-    for (const [group, events] of found) groups.push({ group, events });
+    for (const [group, events] of found) groups.push({ group, events, encoded: encodeEvents(events) });
     return { isWhole, groups };
   }
 
@@ -207,13 +207,13 @@ export class EventLog {
     if (watched.groups.get(command.group) !== group) return undefined;
     group.readAt = clock.now();
     let page = group.page(after, command, watched.durable);
-    while (page.isCut && page.events.length === 0) {
+    while (page.isCut && page.count === 0) {
       await sleep(clock, 0);
       if (watched.groups.get(command.group) !== group) return undefined;
       if (signal?.aborted) throw cancelled();
       page = group.page(page.position, command, watched.durable);
     }
-    if (page.events.length > 0 || command.waitMs === 0) return page;
+    if (page.count > 0 || command.waitMs === 0) return page;
     if (this.#readers.size >= maxReaders) throw tooMany(`${maxReaders} calls wait for events already`, maxReaders);
     if (signal?.aborted) throw cancelled();
     const deadline = (clock.now() + command.waitMs) as Instant;
@@ -378,13 +378,12 @@ export class EventLog {
   /** Returns the groups with events. */
   #note(watched: WatchedPartition, ticket: Ticket, groups: readonly EventsOfGroup[]): readonly WatchedGroup[] {
     const noted: WatchedGroup[] = [];
-    for (const { group: name, events } of groups) {
+    for (const { group: name, events, encoded } of groups) {
       const group = watched.groups.get(name);
       if (group === undefined || events.length === 0) continue;
-      group.note(ticket, events);
+      this.#bytes += group.note(ticket, events, encoded);
       noted.push(group);
       this.#order.push(group);
-      for (const event of events) this.#bytes += eventBytes(event);
     }
     while (this.#bytes > this.#deps.maxBytes && this.#order.size > 0) {
       const oldest = this.#order.shift();
@@ -395,7 +394,7 @@ export class EventLog {
   }
 
   #forgetFirst(group: WatchedGroup): void {
-    for (const event of group.forgetFirst()) this.#bytes -= eventBytes(event);
+    this.#bytes -= group.forgetFirst();
   }
 
   /** In a later turn, so that the callers of the atoms are answered first, and many atoms cost one look. */

@@ -45,7 +45,7 @@ export class EventReader implements Due, WaitingReader {
 
   look(upTo: EventPosition['ticket']): Look {
     const page = this.group.page(this.from, this.command, upTo);
-    if (page.events.length > 0) this.#answer(page);
+    if (page.count > 0) this.#answer(page);
     else this.from = page.position;
     return page;
   }

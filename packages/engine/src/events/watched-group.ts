@@ -1,12 +1,10 @@
-import type { Event } from '@taskmaster/proto';
 import {
   type EventPage,
   type EventPosition,
   type EventsOfGroup,
   eventBytes,
-  eventMessage,
   formatPosition,
-  missedMessage,
+  pageWriter,
   type ReadEventsCommand,
 } from '../domain/events.ts';
 import type { Instant, PartitionId, PartitionLife, Ticket } from '../domain/ids.ts';
@@ -33,9 +31,10 @@ export interface Look extends EventPage {
   readonly isCut: boolean;
 }
 
-interface KeptAtom {
+interface KeptAtom extends Pick<EventsOfGroup, 'events' | 'encoded'> {
   readonly ticket: Ticket;
-  readonly events: EventsOfGroup['events'];
+  /** Memory that it takes, in bytes. */
+  readonly bytes: number;
 }
 
 /** The events of a group that has readers, or had one a while ago. */
@@ -64,15 +63,19 @@ export class WatchedGroup {
     this.readAt = readAt;
   }
 
-  note(ticket: Ticket, events: EventsOfGroup['events']): void {
-    this.#atoms.push({ ticket, events });
+  /** Returns the memory that the events take, in bytes. */
+  note(ticket: Ticket, events: EventsOfGroup['events'], encoded: Uint8Array): number {
+    let bytes = encoded.byteLength;
+    for (const event of events) bytes += eventBytes(event);
+    this.#atoms.push({ ticket, events, encoded, bytes });
+    return bytes;
   }
 
-  /** Forgets the events of its oldest atom. Returns them. */
-  forgetFirst(): EventsOfGroup['events'] {
+  /** Forgets the events of its oldest atom. Returns the memory that they have taken, in bytes. */
+  forgetFirst(): number {
     const first = this.#atoms.shift();
     if (first !== undefined) this.since = first.ticket;
-    return first?.events ?? [];
+    return first?.bytes ?? 0;
   }
 
   /** How many atoms with events it has. */
@@ -84,34 +87,45 @@ export class WatchedGroup {
   page(after: EventPosition, { filter, most }: ReadEventsCommand, upTo: Ticket): Look {
     const { partition } = this;
     const life = this.#life;
-    const events: Event[] = [];
+    const { isAll } = filter;
+    pageWriter.begin();
+    let count = 0;
     let lookedAt = 0;
     let last = after;
     if (after.ticket < this.since || (after.ticket === this.since && after.count > 0)) {
       last = { partition, life, ticket: this.since, count: 0 };
-      events.push(missedMessage(formatPosition(last)));
+      pageWriter.missed(formatPosition(last));
+      count++;
     }
     const from = last;
-    let bytes = 0;
+    const cut = (): Look => this.#look(count, last, lookedAt, true);
     for (let at = this.#firstBehind(from); at < this.#atoms.size; at++) {
       const atom = this.#atoms.at(at);
       if (atom === undefined || atom.ticket > upTo) break;
-      const { ticket, events: all } = atom;
-      for (let index = ticket === from.ticket ? from.count : 0; index < all.length; index++) {
-        const event = all[index];
-        if (event === undefined) continue;
-        if (events.length >= most || bytes >= PAGE_BYTES || lookedAt === EVENTS_AT_ONCE) {
-          return { events, position: last, lookedAt, isCut: true };
-        }
+      const { ticket, events, encoded } = atom;
+      const first = ticket === from.ticket ? from.count : 0;
+      let end = 0;
+      for (let index = 0; index < events.length; index++) {
+        // Each event is after its length.
+        const start = startOf(encoded, end);
+        end = start + lengthAt(encoded, end);
+        const event = events[index];
+        if (index < first || event === undefined) continue;
+        if (count >= most || pageWriter.bytes >= PAGE_BYTES || lookedAt === EVENTS_AT_ONCE) return cut();
         lookedAt++;
-        last = { partition, life, ticket, count: index + 1 === all.length ? 0 : index + 1 };
-        if (!filter.has(event)) continue;
-        bytes += eventBytes(event);
-        events.push(eventMessage(event, formatPosition(last)));
+        last = { partition, life, ticket, count: index + 1 === events.length ? 0 : index + 1 };
+        if (!isAll && !filter.has(event)) continue;
+        pageWriter.event(formatPosition(last), encoded, start, end);
+        count++;
       }
     }
     const position = { partition, life, ticket: Math.max(from.ticket, upTo) as Ticket, count: 0 };
-    return { events, position, lookedAt, isCut: false };
+    return this.#look(count, position, lookedAt, false);
+  }
+
+  #look(count: number, position: EventPosition, lookedAt: number, isCut: boolean): Look {
+    const encoded = count === 0 ? undefined : pageWriter.take(formatPosition(position));
+    return { count, encoded, position, lookedAt, isCut };
   }
 
   /** Index of the first atom that has events behind the position. */
@@ -127,4 +141,21 @@ export class WatchedGroup {
     }
     return low;
   }
+}
+
+/** The length that stands at this place of a list of events: a varint. */
+function lengthAt(encoded: Uint8Array, at: number): number {
+  let length = 0;
+  for (let [place, shift] = [at, 0]; ; place++, shift += 7) {
+    const byte = encoded[place] ?? 0;
+    length |= (byte & 0x7f) << shift;
+    if (byte < 0x80) return length;
+  }
+}
+
+/** Where the event behind this length begins. */
+function startOf(encoded: Uint8Array, at: number): number {
+  let place = at;
+  while ((encoded[place] ?? 0) >= 0x80) place++;
+  return place + 1;
 }

@@ -1,4 +1,4 @@
-import { EnqueueMode, type EventKind, parseQueueName } from '@taskmaster/proto';
+import { EnqueueMode, type Event, type EventKind, parseQueueName } from '@taskmaster/proto';
 import type { EngineConfig } from '../config.ts';
 import { batchOf, eachResult } from '../domain/batches.ts';
 import type {
@@ -12,7 +12,7 @@ import type {
   UpdateOutcome,
   WaitFor,
 } from '../domain/commands.ts';
-import { EventFilter, type EventPage, parsePosition } from '../domain/events.ts';
+import { EventFilter, type EventPage, eventsReply, parsePosition } from '../domain/events.ts';
 import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
 import { KindFilter } from '../domain/kind-filter.ts';
 import type { Refusal } from '../domain/refusal.ts';
@@ -103,6 +103,11 @@ interface WaitSpec {
   readonly token?: number | undefined;
   readonly wait?: number;
   readonly signal?: AbortSignal;
+}
+
+/** A page with its events decoded. */
+interface ReadPage extends Pick<EventPage, 'position'> {
+  readonly events: readonly Event[];
 }
 
 interface EventsSpec {
@@ -308,13 +313,15 @@ export class EngineHarness implements AsyncDisposable {
   }
 
   /** Reads events of queues, `group#pattern`. */
-  readEvents(queues: string, spec: EventsSpec = {}): Promise<EventPage> {
+  async readEvents(queues: string, spec: EventsSpec = {}): Promise<ReadPage> {
     const name = parseQueueName(queues);
     const { after, kinds, pid, key, most = 1_000, wait = 0, signal } = spec;
     const position = after === undefined ? undefined : parsePosition(after);
     if (after !== undefined && position === undefined) throw new Error(`${after} is no position`);
     const filter = new EventFilter(name, kinds && new Set(kinds), { pid: pid as Pid | undefined, key });
-    return this.engine.readEvents({ group: name.group, after: position, filter, most, waitMs: wait }, { signal });
+    const command = { group: name.group, after: position, filter, most, waitMs: wait };
+    const page = await this.engine.readEvents(command, { signal });
+    return { events: eventsReply(page).events, position: page.position };
   }
 
   async counts(queue: string): Promise<{ available: number; leased: number; delayed: number }> {

@@ -1,5 +1,5 @@
 import type { Engine } from '@taskmaster/engine';
-import { formatPosition, type LeaseCommand } from '@taskmaster/engine/domain';
+import { type EventsReply, eventsReply, type LeaseCommand } from '@taskmaster/engine/domain';
 import type { Log } from '@taskmaster/engine/ports';
 import {
   type FlowTaskName,
@@ -42,6 +42,7 @@ import { leaseWithin } from './turns/lease-within.ts';
 export interface Handlers extends TaskHandlers {
   /** How many queues a task may go to that is published to this topic. The name may be any text. */
   countOfTopic(topic: string): number;
+  readEvents(request: RequestOf<'readEvents'>, caller: Caller): Promise<EventsReply>;
 }
 
 export function createHandlers(engine: Engine, log: Log): Handlers {
@@ -78,8 +79,7 @@ export function createHandlers(engine: Engine, log: Log): Handlers {
       const command = parseReadEvents(request);
       const recheck = recheckOfRead(caller.access, command.group);
       if (command.waitMs > 0) caller.beginWaiting?.(readerBytes(request), recheck);
-      const { events, position } = await engine.readEvents(command, { signal: caller.signal });
-      return { events: [...events], position: formatPosition(position) };
+      return eventsReply(await engine.readEvents(command, { signal: caller.signal }));
     },
     async listQueues(request, { access }) {
       const command = parseList(request);

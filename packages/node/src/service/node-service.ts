@@ -9,6 +9,7 @@ import {
   type ReadEventsRequest,
   type ReplyOf,
   type RequestOf,
+  ResultField,
   type StreamCall,
   StreamRequest,
   type TaskMethodKey,
@@ -262,7 +263,8 @@ class NodeStreamSession implements StreamSession {
   }
 
   async #events(request: ReadEventsRequest, caller: Caller) {
-    return { $case: 'events' as const, value: await this.#handlers.readEvents(request, caller) };
+    const { encoded } = await this.#handlers.readEvents(request, caller);
+    return { $case: 'encoded' as const, field: ResultField.events, bytes: encoded };
   }
 }
 
