@@ -101,7 +101,7 @@ export { type PublishOptions, type SubscribeOptions, type Subscription, Topic } 
 export type { Identity, Right, RightQuestion, WhoAmIOptions } from './api/who-am-i.ts';
 export type { BackupPart } from './calls/backup-parts.ts';
 export type { Leased } from './leases/lease.ts';
-export type { FlowOfTask, TaskOfFlow } from './tasks/flow-of.ts';
+export type { FlowOfTask, TaskOfFlow, UnfinishedTask } from './tasks/flow-of.ts';
 export type { HeaderCondition, HeaderFilter } from './tasks/header-filter.ts';
 export type { ListOptions, QueueFilterOptions, StatsOptions, StatsReport } from './tasks/introspection.ts';
 export type { SeveralQueues } from './tasks/lease-source.ts';

@@ -440,7 +440,7 @@ function createHttp(config: NodeConfig, { parts, metrics, tls, audit, log }: Htt
       listQueues: async (request, access) => handlers().listQueues(request, httpCaller(access)),
       getQueueStats: async (request, access) => handlers().getQueueStats(request, httpCaller(access)),
       listSchedules: async (request, access) => handlers().listSchedules(request, httpCaller(access)),
-      readTask: async (name, access) => readTask(handlers(), name, httpCaller(access)),
+      readTask: async (name, withChildren, access) => readTask(handlers(), name, withChildren, httpCaller(access)),
     },
     metrics,
     toWireError: toWireErrorLogged,

@@ -169,7 +169,8 @@ const rows = {
   getTasks: {
     scope: { of: 'group', field: 'queue', right: 'read' },
     repetition: 'read',
-    isLarge: ({ includeData, pids, keys }) => includeData || pids.length + keys.length >= LARGE_ITEMS,
+    isLarge: ({ includeData, includeChildren, pids, keys }) =>
+      includeData || includeChildren === true || pids.length + keys.length >= LARGE_ITEMS,
     audit: undefined,
     entries: entryBounds.get,
   },

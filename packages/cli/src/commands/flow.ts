@@ -1,5 +1,6 @@
 import type { FlowOfTask, TaskName, TaskOfFlow } from '@taskmaster/client';
 import { pidText } from '@taskmaster/client';
+import { childRows } from '@taskmaster/proto';
 import type { Command } from 'commander';
 import { queueName } from '../input/arguments.ts';
 import { addTaskNames, type KeyFlags, taskNames } from '../input/task-names.ts';
@@ -10,9 +11,9 @@ import { tableOf } from '../views/table.ts';
 import { messagesOfLatestError, taskObject, waitsText } from '../views/task-view.ts';
 
 const notes = `
-First come the tasks for which the task has waited and that have ended, if it collects them. Then come the task, and those that
-wait for it, each below the one before it. A task that is not found has ended, or is not enqueued yet. The command exits with 4
-if one of the named tasks is not in the queue.
+First come the tasks for which the task has waited and that have ended, if it collects them, and those for which it still waits.
+Then come the task, and those that wait for it, each below the one before it. A task that is not found has ended, or is not
+enqueued yet. The command exits with 4 if one of the named tasks is not in the queue.
 
 Examples:
   $ taskmaster flow film#films film-7
@@ -45,6 +46,7 @@ async function showFlows(session: Session, name: string, names: readonly TaskNam
     }
     if (flow.isCut && !out.json)
       session.err.line(`more than ${flow.tasks.length} tasks wait for it; the others are left out`);
+    if (flow.isUnfinishedCut && !out.json) session.err.line('there may be more tasks for which it waits');
   }
   return isMissing ? exitCodes.nothing : exitCodes.ok;
 }
@@ -68,35 +70,44 @@ const columns = [
   { title: 'ERROR', cell: ({ error }: Row) => error },
 ];
 
-function rowsOf({ ended, tasks }: FlowOfTask): Row[] {
-  const first = ended.length === 0 ? 0 : 1;
+function rowsOf({ ended, tasks, unfinished }: FlowOfTask): Row[] {
+  const { before: children, depth: own } = childRows(
+    unfinished.map(({ of }) => of),
+    ended.length > 0,
+  );
   const before = ended.map(({ queue, pid, completed }): Row => {
     const state = completed ? 'completed' : 'not completed';
-    return { depth: 0, queue, task: pidText(pid), state, waitsFor: '', onFailure: '', error: '' };
+    return { depth: own - 1, queue, task: pidText(pid), state, waitsFor: '', onFailure: '', error: '' };
   });
-  const children = Map.groupBy(tasks.keys(), (at) => tasks[at]?.after);
+  for (const { at, depth } of children) {
+    const of = unfinished[at];
+    if (of !== undefined) before.push({ depth, ...rowOf(of) });
+  }
+  const after = Map.groupBy(tasks.keys(), (at) => tasks[at]?.after);
   const rows: Row[] = [];
   // A stack: a chain may be long.
-  const left = [{ at: 0, depth: first }];
+  const left = [{ at: 0, depth: own }];
   for (let next = left.pop(); next !== undefined; next = left.pop()) {
     const { at, depth } = next;
     const of = tasks[at];
     if (of === undefined) continue;
     rows.push({ depth, ...rowOf(of) });
-    left.push(...(children.get(at) ?? []).toReversed().map((child) => ({ at: child, depth: depth + 1 })));
+    left.push(...(after.get(at) ?? []).toReversed().map((child) => ({ at: child, depth: depth + 1 })));
   }
   return [...before, ...rows];
 }
 
-function rowOf({ task, onFailure }: TaskOfFlow): Omit<Row, 'depth'> {
+function rowOf({ task, onFailure }: Omit<TaskOfFlow, 'after'>): Omit<Row, 'depth'> {
   const name = task.pid.byteLength === 0 ? `key ${task.key ?? ''}` : pidText(task.pid);
   const state = task.waits === undefined ? task.state : 'waiting';
   const [error = ''] = messagesOfLatestError(task);
   return { queue: task.queue, task: name, state, waitsFor: waitsText(task.waits), onFailure: onFailure ?? '', error };
 }
 
-const flowObject = ({ ended, tasks, isCut }: FlowOfTask): object => ({
+const flowObject = ({ ended, unfinished, isUnfinishedCut, tasks, isCut }: FlowOfTask): object => ({
   ended: ended.map(({ pid, ...end }) => ({ ...end, pid: pidText(pid) })),
+  unfinished: unfinished.map(({ task, of, onFailure }) => ({ of, onFailure, ...taskObject(task) })),
+  ...(isUnfinishedCut && { isUnfinishedCut }),
   tasks: tasks.map(({ task, after, onFailure }) => ({ after, onFailure, ...taskObject(task) })),
   ...(isCut && { isCut }),
 });

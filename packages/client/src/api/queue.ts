@@ -262,6 +262,8 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
     if (kind === undefined)
       throw new TypeError(`kind: '${options.kind}' is not 'head', 'leased', 'delayed' or 'waiting'`);
     const afterPid = options.after === undefined ? NO_PID : pidBytes(options.after);
+    if (options.kinds !== undefined && !Array.isArray(options.kinds))
+      throw new TypeError('kinds is not a list of kinds: did you mean kind?');
     const kinds = options.kinds && { patterns: [...options.kinds] };
     const request = { queue: this.name, kind, limit: options.limit ?? 10, includeData, afterPid, kinds };
     const { tasks } = await this[CONTEXT].calls.call(methods.peekTasks, request, options);

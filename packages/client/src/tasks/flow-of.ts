@@ -1,4 +1,4 @@
-import { flowAround } from '@taskmaster/proto';
+import { type FlowRead, flowAround, type TaskInFlow } from '@taskmaster/proto';
 import type { CallOptions } from '../values/options.ts';
 import type { Pid } from '../values/pid.ts';
 import { nameFields, type TaskName } from '../values/task-name.ts';
@@ -10,10 +10,25 @@ import { getInfo, type TaskSummary, taskSummary } from './task-info.ts';
 export interface FlowOfTask {
   /** Tasks for which it has waited and that have ended, if it collects them. */
   readonly ended: readonly { readonly queue: string; readonly pid: Pid; readonly completed: boolean }[];
+  /**
+   * Tasks for which it waits and that have not ended, directly or through others. Each comes behind the one that waits for it.
+   * The node finds them among the first 10,000 tasks with parents of the group.
+   */
+  readonly unfinished: readonly UnfinishedTask[];
+  /** True: there may be more than these, at most 200. */
+  readonly isUnfinishedCut: boolean;
   /** The task, and all that wait for it, directly or through others. Each comes behind one for which it waits. */
   readonly tasks: readonly TaskOfFlow[];
   /** True: more than 200 wait for it, and the others are left out. */
   readonly isCut: boolean;
+}
+
+export interface UnfinishedTask {
+  readonly task: TaskSummary;
+  /** The place in `unfinished` of the task that waits for it. Undefined: the one that was asked for. */
+  readonly of: number | undefined;
+  /** What happens to that task if this one is not completed. */
+  readonly onFailure: ParentTask['onFailure'];
 }
 
 export interface TaskOfFlow {
@@ -33,15 +48,19 @@ export async function flowOf(
   options: CallOptions,
 ): Promise<FlowOfTask> {
   const { pid, key = '' } = nameFields(name);
-  const { tasks, isCut } = await flowAround((one) => getInfo(context, one, options), { queue, pid, key });
+  const read: FlowRead = (one, withChildren) => getInfo(context, one, withChildren, options);
+  const { tasks, isCut, unfinished, isUnfinishedCut } = await flowAround(read, { queue, pid, key });
   const ends = tasks[0]?.task.signals.filter((signal) => signal.queue !== '') ?? [];
   return {
     ended: ends.map(({ queue: of, pid: at, completed }) => ({ queue: of, pid: Buffer.from(at), completed })),
-    tasks: tasks.map(({ task, before, asParent }) => ({
-      task: taskSummary(task),
-      after: before,
-      onFailure: asParent && parentFields(asParent).onFailure,
-    })),
+    unfinished: unfinished.map(({ before, ...one }) => ({ ...summaryOf(one), of: before })),
+    isUnfinishedCut,
+    tasks: tasks.map(({ before, ...one }) => ({ ...summaryOf(one), after: before })),
     isCut,
   };
 }
+
+const summaryOf = ({ task, asParent }: Pick<TaskInFlow, 'task' | 'asParent'>) => ({
+  task: taskSummary(task),
+  onFailure: asParent && parentFields(asParent).onFailure,
+});

@@ -71,7 +71,7 @@ export async function readSignals<R>(
 ): Promise<readonly ReceivedSignal<R>[]> {
   assertKnown('signals', options, readNames);
   const { pid, key = '' } = nameFields(task);
-  const info = await getInfo(context, { queue, pid, key }, options);
+  const info = await getInfo(context, { queue, pid, key }, false, options);
   if (info === undefined) throw brokenReply('left out the task');
   return receivedSignals(info.signals, options);
 }

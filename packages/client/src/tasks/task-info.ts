@@ -100,10 +100,13 @@ export async function getInfos(
 export async function getInfo(
   context: Pick<ClientContext, 'calls'>,
   { queue, pid, key }: FlowTaskName,
+  includeChildren: boolean,
   options: CallOptions,
 ): Promise<WireInfo | undefined> {
   const names = key === '' ? { pids: [pid], keys: [] } : { pids: [], keys: [key] };
-  return (await getInfos(context, { queue, ...names, includeData: false, includeSignals: true }, options))[0];
+  return (
+    await getInfos(context, { queue, ...names, includeData: false, includeSignals: true, includeChildren }, options)
+  )[0];
 }
 
 export async function taskInfo<T>(queue: QueueRef<T>, info: WireInfo): Promise<TaskInfo<T>> {

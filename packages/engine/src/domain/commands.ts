@@ -6,7 +6,16 @@ import type { LimitUse } from './queue-limits.ts';
 import type { PauseRecord } from './queue-pauses.ts';
 import type { Refusal } from './refusal.ts';
 import type { ShownSignals } from './signal-box.ts';
-import type { AfterTimeout, RetryPolicy, TaskError, TaskGiven, TaskHistory, TaskLinks, TaskState } from './task.ts';
+import type {
+  AfterTimeout,
+  RetryPolicy,
+  TaskError,
+  TaskGiven,
+  TaskHistory,
+  TaskLinks,
+  TaskParent,
+  TaskState,
+} from './task.ts';
 import type { TaskEnd } from './task-end.ts';
 
 // Commands of the engine and their outcomes. Commands are always valid: `service/parse` validates requests.
@@ -367,6 +376,14 @@ export interface PeekCommand {
   readonly kinds?: KindFilter | undefined;
 }
 
+/** Tasks that have not ended, and whose ends a task waits for. */
+export interface ShownChildren {
+  /** Their names, with what their failure does to the task. */
+  readonly tasks: readonly Pick<TaskParent, 'queue' | 'pid' | 'onFailure'>[];
+  /** True: there may be others. */
+  readonly isCut: boolean;
+}
+
 export interface GetCommand {
   readonly queue: QueueName;
   readonly pids: readonly Pid[];
@@ -375,6 +392,7 @@ export interface GetCommand {
   readonly includeData: boolean;
   /** Whether the signals that came for the tasks are shown. */
   readonly includeSignals?: boolean;
+  readonly includeChildren?: boolean;
 }
 
 /** A task as users see it. `state` is undefined if the task does not exist. */
@@ -389,6 +407,8 @@ export interface TaskView {
   readonly data: Uint8Array | undefined;
   /** The signals that came for it, if they were asked for. */
   readonly signals?: ShownSignals | undefined;
+  /** The tasks for which it waits, if they were asked for. */
+  readonly children?: ShownChildren | undefined;
 }
 
 /** Options of every operation. */

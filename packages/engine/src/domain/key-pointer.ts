@@ -28,6 +28,9 @@ export const orderPid = (queueId: QueueId, orderKey: string): Pid =>
 /** The box of signals of a task. */
 export const boxPid = (queueId: QueueId, pid: Pid): Pid => otherPid(queueId, 'b', pid);
 
+/** The first part of the PIDs of the records of all tasks of a queue that have parents. */
+export const childrenOf = (queueId: QueueId): string => `${pointersOf(queueId)}${OTHER}c`;
+
 const isOther = (pid: Pid, kind: string): boolean => pid.startsWith(OTHER + kind, QUEUE_DIGITS);
 /** Whether the record is that of a task with parents. */
 export const isChildPid = (pid: Pid): boolean => isOther(pid, 'c');

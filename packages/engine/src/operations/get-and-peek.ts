@@ -23,6 +23,7 @@ import { Family } from '../ports/store.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
 import { dueFor, showAllDue } from './expire.ts';
+import { withChildren } from './flows/find-children.ts';
 import { boxOf } from './flows/signal.ts';
 import { TaskDraft } from './task-draft.ts';
 
@@ -40,7 +41,8 @@ const NO_KINDS: ReadonlyMap<string, unknown> = new Map();
 /** GetTasks: the present state of tasks. */
 export async function getTasks(engineState: EngineState, command: GetCommand): Promise<TaskView[]> {
   await showAllDue(engineState, dueFor(engineState, [command.queue]));
-  return view(engineState, command, command.includeData);
+  const views = await view(engineState, command, command.includeData);
+  return command.includeChildren ? withChildren(engineState, command.queue, views) : views;
 }
 
 /** PeekTasks: the head of a queue, or a sample of its leased or delayed tasks. */

@@ -27,8 +27,8 @@ const info = (queue: string, pid: string, more: Partial<TaskInfo> = {}): TaskInf
 function pageOver(tasks: readonly TaskInfo[]) {
   const asked: FlowTaskName[] = [];
   const reads: TaskReads = {
-    readTask: async (name) => {
-      asked.push(name);
+    readTask: async (name, withChildren) => {
+      asked.push({ ...name, queue: withChildren ? `${name.queue} down` : name.queue });
       const { queue, pid, key } = name;
       if (queue === 'bad#') throw new Refusal('INVALID_QUEUE', 'queue is "bad#"');
       const isNamed = (task: TaskInfo): boolean =>
@@ -84,7 +84,36 @@ test('a flow shows what has ended, the task, and those that wait for it, each on
     expect(shown).toContain(row);
   }
   expect(body).not.toContain('secret');
-  expect(asked.map(({ queue, key }) => `${queue} ${key}`.trim())).toEqual(['g#b', 'g#c', 'g#c k', 'g#d']);
+  expect(asked.map(({ queue, key }) => `${queue} ${key}`.trim())).toEqual(['g#b down', 'g#c', 'g#c k', 'g#d']);
+});
+
+test('a flow shows what a task waits for, each above the one that waits for it', async () => {
+  const { page } = pageOver([
+    info('g#b', 'film', {
+      waits: { signals: 2, order: false, onTimeout: 0 },
+      signals: [{ id: '', queue: 'g#a', pid: bytes('x'), completed: true, data: bytes('') }],
+      children: [parent('g#a', 'cut'), parent('g#a', 'gone'), parent('g#a', 'song')],
+      moreChildren: true,
+    }),
+    info('g#a', 'cut', {
+      waits: { signals: 1, order: false, onTimeout: 0 },
+      children: [parent('g#a', 'scene', '', ChildFailure.CHILD_FAILURE_CONTINUE)],
+    }),
+    info('g#a', 'scene', { state: TaskState.TASK_STATE_LEASED }),
+    info('g#a', 'song', { state: TaskState.TASK_STATE_AVAILABLE }),
+  ]);
+  const shown = textOf((await page({ queue: 'g#b', pid: 'film' })).body);
+  const rows = [
+    '└ g# a x completed',
+    'g# a scene leased goes on',
+    '└ g# a cut waiting 1 signal fails',
+    '└ g# a song available fails',
+    '└ g# b film waiting 2 signals',
+    'There may be more tasks for which it waits.',
+  ];
+  expect(rows.filter((row) => !shown.includes(row))).toEqual([]);
+  expect(shown).toContain(rows.slice(1, 5).join(' '));
+  expect(shown).not.toContain('gone');
 });
 
 test('a flow shows names and errors as text, whatever characters they have', async () => {

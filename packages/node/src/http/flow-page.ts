@@ -2,6 +2,7 @@ import { Refusal } from '@taskmaster/engine/domain';
 import {
   bytesFromText,
   ChildFailure,
+  childRows,
   type FlowAround,
   type FlowTaskName,
   flowAround,
@@ -15,12 +16,12 @@ import type { CallerAccess } from '@taskmaster/server/access';
 import type { Reply } from '@taskmaster/server/http';
 import { formatCount } from './format.ts';
 import { type Html, html } from './html.ts';
-import { nameCell, shownName, shownText } from './name-cell.ts';
+import { shownName, shownText } from './name-cell.ts';
 import { type PageOptions, type PageParts, pageReply, refusedPart } from './page-frame.ts';
 
 /** The reading of a task with the signals that it has kept, validated like a call over gRPC. */
 export interface TaskReads {
-  readTask(name: FlowTaskName, access: CallerAccess): Promise<TaskInfo | undefined>;
+  readTask(name: FlowTaskName, withChildren: boolean, access: CallerAccess): Promise<TaskInfo | undefined>;
 }
 
 export interface FlowPageOptions extends PageOptions {
@@ -42,7 +43,7 @@ async function read(options: FlowPageOptions): Promise<Pick<PageParts, 'status' 
   if (queue === '' || (key === '' && text === '')) return { status: 200, content: nothingAsked() };
   try {
     const pid = key === '' ? pidOf(text) : new Uint8Array(0);
-    const flow = await flowAround((one) => reads.readTask(one, access), { queue, pid, key });
+    const flow = await flowAround((one, children) => reads.readTask(one, children, access), { queue, pid, key });
     return { status: 200, content: flow.tasks[0] === undefined ? nothingAsked() : table(flow) };
   } catch (thrown) {
     return refusedPart(thrown, options, PATH);
@@ -74,13 +75,21 @@ const heads: readonly (readonly [title: string, about: string])[] = [
   ['Last error', 'Of its attempts'],
 ];
 
-function table({ tasks, isCut }: FlowAround): Html {
+function table({ tasks, isCut, unfinished, isUnfinishedCut }: FlowAround): Html {
   const ended = tasks[0]?.task.signals.filter(({ queue }) => queue !== '') ?? [];
   const dropped = tasks[0]?.task.droppedSignals ?? 0;
   const after = Map.groupBy(tasks.keys(), (at) => tasks[at]?.before);
-  const rows: Html[] = ended.map(endedRow);
+  const { before: children, depth: own } = childRows(
+    unfinished.map(({ before }) => before),
+    ended.length > 0,
+  );
+  const rows: Html[] = ended.map((one) => endedRow(one, own - 1));
+  for (const { at, depth } of children) {
+    const of = unfinished[at];
+    if (of !== undefined) rows.push(row(of, depth));
+  }
   // A stack: a chain may be long.
-  const left = [{ at: 0, depth: ended.length === 0 ? 0 : 1 }];
+  const left = [{ at: 0, depth: own }];
   for (let next = left.pop(); next !== undefined; next = left.pop()) {
     const { at, depth } = next;
     const of = tasks[at];
@@ -96,27 +105,30 @@ function table({ tasks, isCut }: FlowAround): Html {
     dropped > 0
       ? html`<span>The ends of ${formatCount(dropped)} more tasks did not fit into what it keeps.</span>`
       : undefined;
+  const unlisted = isUnfinishedCut ? html`<span>There may be more tasks for which it waits.</span>` : undefined;
   return html`<div class="table flow"><table>
 <thead><tr><th scope="col" title="group#name">Queue</th>${columns}</tr></thead>
 <tbody>${rows}</tbody>
 </table></div>
-<footer>${more}${lost}<span>First come tasks that have ended, if the task collects them; then the task, and those that wait for it.</span></footer>`;
+<footer>${more}${lost}${unlisted}<span>First come tasks that have ended, if the task collects them, and those for which it waits; then the task, and those that wait for it.</span></footer>`;
 }
 
-const endedRow = ({ queue, pid, completed }: TaskSignal): Html => {
+const indentOf = (depth: number): Html | undefined =>
+  depth === 0 ? undefined : html`<span class="group">${'└ '.padStart(2 * depth, '\u00a0')}</span>`;
+
+const endedRow = ({ queue, pid, completed }: TaskSignal, depth: number): Html => {
   const state = completed ? 'completed' : html`<span class="warn">not completed</span>`;
-  return html`<tr>${nameCell(queue)}<td><bdi>${shownText(pidText(pid))}</bdi></td><td>${state}</td><td></td><td></td><td></td></tr>
+  return html`<tr><td>${indentOf(depth)}<bdi>${shownName(queue)}</bdi></td><td><bdi>${shownText(pidText(pid))}</bdi></td><td>${state}</td><td></td><td></td><td></td></tr>
 `;
 };
 
 function row({ task, asParent }: TaskInFlow, depth: number): Html {
   const name = task.pid.byteLength === 0 ? `key ${task.key}` : pidText(task.pid);
-  const indent = html`<span class="group">${'└ '.padStart(2 * depth, '\u00a0')}</span>`;
   const link = new URLSearchParams({
     queue: task.queue,
     ...(task.pid.byteLength === 0 ? { key: task.key } : { pid: name }),
   });
-  return html`<tr><td>${depth === 0 ? undefined : indent}<bdi>${shownName(task.queue)}</bdi></td>
+  return html`<tr><td>${indentOf(depth)}<bdi>${shownName(task.queue)}</bdi></td>
 <td><a href="${PATH}?${link.toString()}"><bdi>${shownText(name)}</bdi></a></td>
 <td>${stateOf(task)}</td><td>${waitsFor(task)}</td><td>${asParent && onFailure[asParent.onFailure]}</td>
 <td><bdi>${shownText(errorOf(task))}</bdi></td></tr>

@@ -108,14 +108,15 @@ export function createHandlers(engine: Engine, log: Log): Handlers {
   });
 }
 
-/** One task, named by its PID or its key, with the signals that it has kept. */
+/** One task, named by its PID or its key, with the signals that it has kept, and perhaps those for which it waits. */
 export async function readTask(
   handlers: Pick<Handlers, 'getTasks'>,
   { queue, pid, key }: FlowTaskName,
+  includeChildren: boolean,
   caller: Caller,
 ): Promise<TaskInfo | undefined> {
   const names = key === '' ? { pids: [pid], keys: [] } : { pids: [], keys: [key] };
-  const request = { queue, ...names, includeData: false, includeSignals: true };
+  const request = { queue, ...names, includeData: false, includeSignals: true, includeChildren };
   return (await handlers.getTasks(request, caller)).tasks[0];
 }
 

@@ -70,6 +70,7 @@ export function parseGet(request: GetTasksRequest): GetCommand {
     keys: keys.map((key, index) => taskKey(key, { list: 'keys', index, field: '' })),
     includeData: request.includeData,
     includeSignals: request.includeSignals ?? false,
+    includeChildren: request.includeChildren ?? false,
   };
 }
 

@@ -370,3 +370,55 @@ test('an update whose ends too many parents would hear of is refused, and takes 
   const { kept = [] } = (await seen(h, PARENTS, 'p7'))?.signals ?? {};
   expect(new Set(kept.map(({ child }) => child?.pid)).size).toBe(2 * most + 1);
 });
+
+describe('the tasks for which a task waits', () => {
+  const childrenOf = async (h: EngineHarness, pid: string, keys: string[] = []) => {
+    const pids = keys.length === 0 ? [pid as Pid] : [];
+    const get = { queue: parseQueueName(PARENTS), pids, keys, includeData: false, includeChildren: true };
+    const [view] = await h.clock.run(h.engine.getTasks(get));
+    const { tasks = [], isCut } = view?.children ?? {};
+    return [...tasks.map((one) => `${one.queue} ${one.pid} ${one.onFailure}`).toSorted(), ...(isCut ? ['cut'] : [])];
+  };
+
+  test('are shown until they end, also after a restart', async () => {
+    await using h = await engineHarness();
+    const parent = (onFailure: OnFailure, more: object = {}) => ({ queue: PARENTS, pid: 'p', onFailure, ...more });
+    const byKey = { queue: PARENTS, key: 'k', onFailure: 'retry' as const };
+    await h.update({
+      enqueue: [
+        { queue: PARENTS, pid: 'p', waitFor: { signals: 4, collect: false } },
+        { queue: PARENTS, pid: 'q', key: 'k', waitFor: { signals: 1, collect: false } },
+        { ...item('a'), parents: [parent('fail'), byKey] },
+        { ...item('b'), parents: [parent('continue')], retry: { maxAttempts: 1 } },
+        { ...item('c'), parents: [parent('retry')], retry: { maxAttempts: 1 } },
+        { queue: PARENTS, pid: 'd', parents: [parent('fail')], waitFor: { signals: 1, collect: false } },
+        item('e'),
+      ],
+    });
+    const all = ['children a fail', 'children b continue', 'children c retry', 'parents d fail'];
+    expect(await childrenOf(h, 'p')).toEqual(all);
+    expect(await childrenOf(h, 'q')).toEqual(['children a retry']);
+    expect(await childrenOf(h, '', ['k'])).toEqual(['children a retry']);
+    expect(await childrenOf(h, 'd')).toEqual([]);
+    await h.clock.advance(60_000);
+    await h.crash();
+    expect(await childrenOf(h, 'p')).toEqual(all);
+    const [a, ...dying] = await h.clock.run(h.lease(QUEUE, { max: 3 }));
+    await h.update({ dequeue: [{ ...item('a'), token: a?.token }] });
+    expect(await childrenOf(h, 'q')).toEqual([]);
+    await h.update({ release: dying.map(({ pid, token }) => ({ ...item(pid), token, error: 'no' })) });
+    // The dead letter of b has counted.
+    expect(await childrenOf(h, 'p')).toEqual(['children.dead c retry', 'parents d fail']);
+    await h.clock.run(h.engine.deleteQueue(parseQueueName(`${QUEUE}.dead`)));
+    await h.crash();
+    expect(await childrenOf(h, 'nobody')).toEqual([]);
+  });
+
+  test('are cut if there are many, or far behind the children of others', async () => {
+    await using h = await engineHarness();
+    const pids = Array.from({ length: 300 }, (_, at) => `${at}`);
+    await setUp(h, pids);
+    const some = await childrenOf(h, 'p');
+    expect([some.length, some.at(-1)]).toEqual([201, 'cut']);
+  });
+});

@@ -203,12 +203,18 @@ export function taskInfoBytes(view: TaskView, includeData: boolean): number {
   const keyBytes = state === undefined ? Buffer.byteLength(key ?? '') : 0;
   const linkBytes = state?.history?.links === undefined ? 0 : bytesOfLinks(view);
   const signalBytes = view.signals === undefined ? 0 : shownBytes(view.signals, queue.group);
-  return TASK_BYTES + textBytes + bytesOfPast(view) + pid.length + keyBytes + payloadBytes + linkBytes + signalBytes;
+  const childBytes = bytesOfParents(queue, view.children?.tasks ?? []);
+  const restBytes = payloadBytes + linkBytes + signalBytes + childBytes;
+  return TASK_BYTES + textBytes + bytesOfPast(view) + pid.length + keyBytes + restBytes;
 }
 
 function bytesOfLinks({ queue, state }: TaskView): number {
   const { parents, orderKey = '' } = state?.history?.links ?? NO_LINKS;
-  let bytes = Buffer.byteLength(orderKey);
+  return Buffer.byteLength(orderKey) + bytesOfParents(queue, parents);
+}
+
+function bytesOfParents(queue: QueueName, parents: readonly ParentName[]): number {
+  let bytes = 0;
   for (const { queue: name, pid, key = '' } of parents) {
     bytes += PARENT_BYTES + nameBytes({ ...queue, name }) + pid.length + Buffer.byteLength(key);
   }
@@ -264,6 +270,8 @@ export function taskInfo(view: TaskView, includeData: boolean): TaskInfo {
     orderKey: state?.history?.links?.orderKey ?? '',
     signals: view.signals?.kept.map((signal) => signalMessage(signal, queue.group)) ?? [],
     droppedSignals: view.signals?.dropped ?? 0,
+    children: view.children?.tasks.map((child) => parentMessage(queue.group, child)) ?? [],
+    moreChildren: view.children?.isCut ?? false,
     cancelReason: cancelledIn(view)?.reason,
     cancelledUnixMs: cancelledIn(view)?.at ?? 0,
     headers: headersOf(payload),
@@ -293,12 +301,22 @@ function waitsMessage(state: TaskState): TaskWaits | undefined {
 const NO_TIMEOUT = WaitTimeout.WAIT_TIMEOUT_UNSPECIFIED;
 
 const parentMessages = ({ queue: { group }, state }: TaskView): TaskParent[] =>
-  (state?.history?.links ?? NO_LINKS).parents.map(({ queue: name, pid, key, onFailure }) => ({
-    queue: formatQueueName({ group, name }),
-    pid: bytesOf(pid),
-    key: key ?? '',
-    onFailure: ON_FAILURE[onFailure],
-  }));
+  (state?.history?.links ?? NO_LINKS).parents.map((parent) => parentMessage(group, parent));
+
+const parentMessage = (group: string, { queue: name, pid, key, onFailure }: ParentName): TaskParent => ({
+  queue: formatQueueName({ group, name }),
+  pid: bytesOf(pid),
+  key: key ?? '',
+  onFailure: ON_FAILURE[onFailure],
+});
+
+interface ParentName {
+  /** Without the group. */
+  readonly queue: string;
+  readonly pid: Pid;
+  readonly key?: string | undefined;
+  readonly onFailure: keyof typeof ON_FAILURE;
+}
 
 function signalMessage({ id, child, data }: KeptSignal, group: string): TaskSignal {
   if (child === undefined) return { id, queue: '', pid: NO_DATA, completed: false, data };

@@ -97,7 +97,11 @@ export interface GetTasksRequest {
   /** Keys of tasks, 1 to 256 bytes each. */
   keys: string[];
   /** Send the signals that came for the tasks, too. */
-  includeSignals?: boolean | undefined;
+  includeSignals?:
+    | boolean
+    | undefined;
+  /** Send the names of the tasks for which they wait, too. */
+  includeChildren?: boolean | undefined;
 }
 
 /** The state of tasks. */
@@ -194,7 +198,16 @@ export interface TaskInfo {
   /** What it is counted by: see `Enqueue.limit_key`. Empty: nothing. */
   limitKey: string;
   /** Its kind. Unset: it has none. */
-  kind?: string | undefined;
+  kind?:
+    | string
+    | undefined;
+  /**
+   * The tasks for which it waits and that have not ended, if they were requested, at most 200 in one reply. `on_failure` says
+   * what happens to this task if that one fails. Without keys.
+   */
+  children: TaskParent[];
+  /** True: there may be others. The node looks through the first 10,000 tasks with parents of the group. */
+  moreChildren: boolean;
 }
 
 export interface TaskInfo_HeadersEntry {
@@ -368,7 +381,7 @@ export const PeekTasksResponse: MessageFns<PeekTasksResponse> = {
 };
 
 function createBaseGetTasksRequest(): GetTasksRequest {
-  return { queue: "", pids: [], includeData: false, keys: [], includeSignals: undefined };
+  return { queue: "", pids: [], includeData: false, keys: [], includeSignals: undefined, includeChildren: undefined };
 }
 
 export const GetTasksRequest: MessageFns<GetTasksRequest> = {
@@ -387,6 +400,9 @@ export const GetTasksRequest: MessageFns<GetTasksRequest> = {
     }
     if (message.includeSignals !== undefined) {
       writer.uint32(40).bool(message.includeSignals);
+    }
+    if (message.includeChildren !== undefined) {
+      writer.uint32(48).bool(message.includeChildren);
     }
     return writer;
   },
@@ -442,6 +458,14 @@ export const GetTasksRequest: MessageFns<GetTasksRequest> = {
             }
 
             message.includeSignals = reader.bool();
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.includeChildren = reader.bool();
             continue;
           }
         }
@@ -533,6 +557,8 @@ function createBaseTaskInfo(): TaskInfo {
     begun: false,
     limitKey: "",
     kind: undefined,
+    children: [],
+    moreChildren: false,
   };
 }
 
@@ -633,6 +659,12 @@ export const TaskInfo: MessageFns<TaskInfo> = {
     }
     if (message.kind !== undefined) {
       writer.uint32(258).string(message.kind);
+    }
+    for (const v of message.children) {
+      TaskParent.encode(v!, writer.uint32(266).fork()).join();
+    }
+    if (message.moreChildren !== false) {
+      writer.uint32(272).bool(message.moreChildren);
     }
     return writer;
   },
@@ -907,6 +939,22 @@ export const TaskInfo: MessageFns<TaskInfo> = {
             }
 
             message.kind = reader.string();
+            continue;
+          }
+          case 33: {
+            if (tag !== 266) {
+              break;
+            }
+
+            message.children.push(TaskParent.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 34: {
+            if (tag !== 272) {
+              break;
+            }
+
+            message.moreChildren = reader.bool();
             continue;
           }
         }
