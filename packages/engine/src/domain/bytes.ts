@@ -87,12 +87,29 @@ export class ByteWriter {
     else target.set(bytes.subarray(from, to), at);
   }
 
-  /** Writes what another writer has, without its length. That writer is empty afterwards. */
-  written(other: ByteWriter): void {
-    this.#reserve(other.#length);
-    const at = this.#length;
-    this.#length += other.#length;
-    other.moveTo(this.#bytes, at);
+  /** Begins a part that stands after its length, as a blob does. Returns the place for `endPart`. */
+  beginPart(): number {
+    this.byte(0);
+    return this.#length;
+  }
+
+  endPart(begin: number): void {
+    const length = this.#length - begin;
+    if (length <= LARGEST_ASCII) {
+      this.#bytes[begin - 1] = length;
+      return;
+    }
+    // The length needs more bytes than the one that is there.
+    const part = Buffer.from(this.#bytes.subarray(begin, this.#length));
+    this.#length = begin - 1;
+    this.blob(part);
+  }
+
+  /** Returns a copy of the result. The writer is empty afterwards. */
+  take(): Buffer {
+    const copy = Buffer.allocUnsafe(this.#length);
+    this.moveTo(copy, 0);
+    return copy;
   }
 
   /** Returns a view of the result, valid until the next write. The writer is empty afterwards. */

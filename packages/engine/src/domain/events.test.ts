@@ -39,8 +39,8 @@ const messageOf = ({ at, pid, to, ...event }: GroupEvent): Event => ({
 });
 
 test('events are encoded as the generated encoder does it', () => {
-  const from = new ByteReader(encodeEvents([plain, moved]));
-  for (const event of [plain, moved]) {
+  const from = new ByteReader(encodeEvents([moved, plain, moved]));
+  for (const event of [moved, plain, moved]) {
     const bytes = from.blob();
     expect(Buffer.from(bytes)).toEqual(Buffer.from(Event.encode(messageOf(event)).finish()));
     expect(decodeEvent(bytes)).toEqual(event);

@@ -61,10 +61,16 @@ export interface EventPosition {
 const POSITION = /^(\d{1,5})(?:\.([\da-z]{1,10}))?-(\d{1,16})(?:-(\d{1,9}))?$/;
 const LIFE_RADIX = 36;
 
-export function formatPosition({ partition, life, ticket, count }: EventPosition): string {
-  const ofLife = life === 0 ? '' : `.${life.toString(LIFE_RADIX)}`;
-  return `${partition}${ofLife}-${ticket}${count === 0 ? '' : `-${count}`}`;
-}
+/** What the positions of a life of a partition begin with. */
+export const positionPrefix = ({ partition, life }: Pick<EventPosition, 'partition' | 'life'>): string =>
+  life === 0 ? `${partition}-` : `${partition}.${life.toString(LIFE_RADIX)}-`;
+
+/** `prefix`: by `positionPrefix`. */
+export const positionText = (prefix: string, ticket: Ticket, count: number): string =>
+  count === 0 ? `${prefix}${ticket}` : `${prefix}${ticket}-${count}`;
+
+export const formatPosition = (position: EventPosition): string =>
+  positionText(positionPrefix(position), position.ticket, position.count);
 
 /** Undefined: the text is not a position. */
 export function parsePosition(text: string): EventPosition | undefined {
@@ -209,7 +215,6 @@ const Tag = {
   tasks: 0x60,
 } as const;
 const encoded = new ByteWriter();
-const list = new ByteWriter();
 const NO_EVENTS = new Uint8Array(0);
 
 /**
@@ -219,6 +224,7 @@ const NO_EVENTS = new Uint8Array(0);
 export function encodeEvents(events: readonly GroupEvent[]): Uint8Array {
   if (events.length === 0) return NO_EVENTS;
   for (const { kind, at, queue, pid, key, attempts, worker, text, to, tasks } of events) {
+    const begin = encoded.beginPart();
     writeNumber(Tag.kind, kind);
     writeNumber(Tag.atUnixMs, at);
     writeText(Tag.queue, queue);
@@ -232,10 +238,9 @@ export function encodeEvents(events: readonly GroupEvent[]): Uint8Array {
       writePid(Tag.toPid, to.pid);
     }
     writeNumber(Tag.tasks, tasks);
-    list.number(encoded.length);
-    list.written(encoded);
+    encoded.endPart(begin);
   }
-  return Buffer.from(list.view());
+  return encoded.take();
 }
 
 function writeNumber(tag: number, value: number): void {
@@ -293,6 +298,6 @@ export const pageWriter = {
   take(position: string): Uint8Array {
     page.byte(PageTag.position);
     page.latin1(position);
-    return Buffer.from(page.view());
+    return page.take();
   },
 };

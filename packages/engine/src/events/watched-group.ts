@@ -5,6 +5,8 @@ import {
   eventBytes,
   formatPosition,
   pageWriter,
+  positionPrefix,
+  positionText,
   type ReadEventsCommand,
 } from '../domain/events.ts';
 import type { Instant, PartitionId, PartitionLife, Ticket } from '../domain/ids.ts';
@@ -42,6 +44,7 @@ export class WatchedGroup {
   readonly group: string;
   readonly partition: PartitionId;
   readonly #life: PartitionLife;
+  readonly #prefix: string;
   /** All events of atoms behind this ticket are kept. */
   since: Ticket;
   /** When it was read last. */
@@ -59,6 +62,7 @@ export class WatchedGroup {
     this.group = group;
     this.partition = id;
     this.#life = life;
+    this.#prefix = positionPrefix({ partition: id, life });
     this.since = since;
     this.readAt = readAt;
   }
@@ -85,51 +89,51 @@ export class WatchedGroup {
 
   /** The next events behind a position that are wanted, none behind `upTo`. */
   page(after: EventPosition, { filter, most }: ReadEventsCommand, upTo: Ticket): Look {
-    const { partition } = this;
-    const life = this.#life;
     const { isAll } = filter;
     pageWriter.begin();
-    let count = 0;
+    let events = 0;
     let lookedAt = 0;
-    let last = after;
+    let { ticket, count } = after;
     if (after.ticket < this.since || (after.ticket === this.since && after.count > 0)) {
-      last = { partition, life, ticket: this.since, count: 0 };
-      pageWriter.missed(formatPosition(last));
-      count++;
+      ticket = this.since;
+      count = 0;
+      pageWriter.missed(positionText(this.#prefix, ticket, count));
+      events++;
     }
-    const from = last;
-    const cut = (): Look => this.#look(count, last, lookedAt, true);
-    for (let at = this.#firstBehind(from); at < this.#atoms.size; at++) {
+    for (let at = this.#firstBehind(ticket, count); at < this.#atoms.size; at++) {
       const atom = this.#atoms.at(at);
       if (atom === undefined || atom.ticket > upTo) break;
-      const { ticket, events, encoded } = atom;
-      const first = ticket === from.ticket ? from.count : 0;
+      const { events: all, encoded } = atom;
+      const first = atom.ticket === ticket ? count : 0;
       let end = 0;
-      for (let index = 0; index < events.length; index++) {
+      for (let index = 0; index < all.length; index++) {
         // Each event is after its length.
         const start = startOf(encoded, end);
         end = start + lengthAt(encoded, end);
-        const event = events[index];
+        const event = all[index];
         if (index < first || event === undefined) continue;
-        if (count >= most || pageWriter.bytes >= PAGE_BYTES || lookedAt === EVENTS_AT_ONCE) return cut();
+        if (events >= most || pageWriter.bytes >= PAGE_BYTES || lookedAt === EVENTS_AT_ONCE) {
+          return this.#look(events, ticket, count, lookedAt, true);
+        }
         lookedAt++;
-        last = { partition, life, ticket, count: index + 1 === events.length ? 0 : index + 1 };
+        ticket = atom.ticket;
+        count = index + 1 === all.length ? 0 : index + 1;
         if (!isAll && !filter.has(event)) continue;
-        pageWriter.event(formatPosition(last), encoded, start, end);
-        count++;
+        pageWriter.event(positionText(this.#prefix, ticket, count), encoded, start, end);
+        events++;
       }
     }
-    const position = { partition, life, ticket: Math.max(from.ticket, upTo) as Ticket, count: 0 };
-    return this.#look(count, position, lookedAt, false);
+    return this.#look(events, Math.max(ticket, upTo) as Ticket, 0, lookedAt, false);
   }
 
-  #look(count: number, position: EventPosition, lookedAt: number, isCut: boolean): Look {
-    const encoded = count === 0 ? undefined : pageWriter.take(formatPosition(position));
-    return { count, encoded, position, lookedAt, isCut };
+  #look(events: number, ticket: Ticket, count: number, lookedAt: number, isCut: boolean): Look {
+    const position = { partition: this.partition, life: this.#life, ticket, count };
+    const encoded = events === 0 ? undefined : pageWriter.take(formatPosition(position));
+    return { count: events, encoded, position, lookedAt, isCut };
   }
 
   /** Index of the first atom that has events behind the position. */
-  #firstBehind({ ticket, count }: EventPosition): number {
+  #firstBehind(ticket: Ticket, count: number): number {
     let low = 0;
     let high = this.#atoms.size;
     while (low < high) {

@@ -40,7 +40,7 @@ export class AtomEnds {
   }
 
   get #index(): Found {
-    this.#found ??= foundIn(this.#plan);
+    this.#found ??= isLoneEnd(this.#plan) ? NOTHING_FOUND : foundIn(this.#plan);
     return this.#found;
   }
 }
@@ -84,6 +84,11 @@ interface DeadLetter {
   /** True if its last attempt ended with this atom. */
   readonly hasDied: boolean;
 }
+
+const NOTHING_FOUND: Found = { records: new Map(), deadLetters: new Map() };
+
+/** A single end that leaves no record and no dead letter, as most do. */
+const isLoneEnd = ({ changes }: PlannedAtom): boolean => changes.length === 1 && changes[0]?.change.kind === 'dequeue';
 
 function foundIn({ changes }: PlannedAtom): Found {
   const records = new Map<PlannedChange, Uint8Array>();
