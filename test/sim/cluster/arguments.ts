@@ -23,7 +23,8 @@ Options:
   --kinds          workers run different kinds of tasks during the faults: none may get another kind, and a kind that none
                    can run must stay and be counted
   --pauses         queues are paused and resumed during the faults, and no task of a paused one may be leased
-  --limits         queues are limited during the faults: no task may be leased beyond a limit, and no slot may be lost
+  --limits         queues and limit keys are limited and backlogs are capped during the faults: no task may be leased beyond
+                   a limit or wait beyond a cap, and no slot and no end of a dropped task may be lost
   --starts         some tasks must start by an instant, and none may be leased for the first time from then on
   --readers        the events of all groups are read during the faults, and must tell which tasks are there in the end
   --trace          prints every event of the seed; with --json on standard error

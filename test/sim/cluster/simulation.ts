@@ -11,6 +11,7 @@ import { findEverything, outOfLine } from './checks/final-state.ts';
 import { Flows } from './checks/flows.ts';
 import { HolderChanges } from './checks/holder-changes.ts';
 import { KeptGroups } from './checks/kept-groups.ts';
+import { KeysAndCaps } from './checks/keys-and-caps.ts';
 import { WorkersByKind } from './checks/kinds.ts';
 import { lateStarts } from './checks/late-starts.ts';
 import { LimitedQueues } from './checks/limited-queues.ts';
@@ -50,7 +51,7 @@ export interface SimulationOptions {
   readonly kinds?: boolean;
   /** True if queues are paused and resumed during the faults. Default false. */
   readonly pauses?: boolean;
-  /** True if queues are limited during the faults. Default false. */
+  /** True if queues and limit keys are limited, and backlogs capped, during the faults. Default false. */
   readonly limits?: boolean;
   /** True if some tasks must start by an instant. Default false. */
   readonly starts?: boolean;
@@ -90,6 +91,7 @@ class Simulation {
   readonly #kinds: WorkersByKind | undefined;
   readonly #paused: PausedQueues | undefined;
   readonly #limited: LimitedQueues | undefined;
+  readonly #keysAndCaps: KeysAndCaps | undefined;
   readonly #readers: EventReaders | undefined;
   readonly #holders: HolderChanges;
 
@@ -175,6 +177,7 @@ class Simulation {
     this.#limited = limits
       ? new LimitedQueues({ ...operator, random: random.fork(), holders: this.#holders, diskFaults })
       : undefined;
+    this.#keysAndCaps = limits ? new KeysAndCaps(cluster, random.fork()) : undefined;
     this.#flows = flows ? new Flows(cluster, random.fork()) : undefined;
     this.#kinds = kinds ? new WorkersByKind(cluster, { sleep, way }) : undefined;
   }
@@ -200,6 +203,7 @@ class Simulation {
     await cluster.run(this.#faults.join());
     await this.#scheduled?.put();
     await this.#bulkRuns?.start();
+    await this.#keysAndCaps?.start();
     await this.#flows?.start();
     await this.#kinds?.start();
     this.#readers?.start();
@@ -209,6 +213,7 @@ class Simulation {
     }
     for (let step = 0; step < this.#steps; step++) {
       this.#faults.befall();
+      this.#keysAndCaps?.step();
       this.#flows?.step();
       await cluster.pass(1 + this.#random.int(STEP_MS));
     }
@@ -238,6 +243,7 @@ class Simulation {
     const givenUp = new Set([...lost, ...oldCopies.partitions]);
     const scheduled = await this.#scheduled?.violations(givenUp);
     const inBulk = await this.#bulkRuns?.violations(givenUp);
+    const ofKeys = await this.#keysAndCaps?.violations(givenUp);
     const inFlows = await this.#flows?.violations(givenUp);
     const byKind = await this.#kinds?.violations(givenUp, this.#seed % PATIENT === 0);
     const kept = new KeptGroups(this.#faults.lost, PARTITIONS);
@@ -254,6 +260,7 @@ class Simulation {
       ...(this.#paused?.violations(served) ?? []),
       ...(this.#limited?.violations(served) ?? []),
       ...(lostSlots ?? []),
+      ...(ofKeys ?? []),
       ...(untold ?? []),
       ...lateStarts(served, found.first, this.#holders),
       ...acrossLives(new KeptGroups(this.#faults.oldCopies.partitions, PARTITIONS).events(history.events)),
