@@ -42,6 +42,33 @@ describe('a queue in which so many tasks may wait', () => {
     expect(await h.counts(QUEUE)).toEqual({ available: 2, leased: 0, delayed: 1 });
   });
 
+  test.each([WHEN_FULL_DROP_OLDEST, WHEN_FULL_DROP_NEWEST])(
+    'drops new ones whose PIDs it assigns: %i',
+    async (whenFull) => {
+      await using h = await engineHarness({ readMs: 2, config: { cacheBytes: 1 } });
+      const run = <T>(work: Promise<T>): Promise<T> => h.clock.run(work, 1000);
+      await run(putSettings(h.engine, 'shop#*', { maxBacklog: 1, whenFull }));
+      // The group has records of ends, which are not in memory, also of one with a longer name, which is behind it.
+      for (const queue of ['shop#a', 'shop#longer']) {
+        await run(h.update({ enqueue: [{ queue, pid: 'a' }] }));
+        const [leased] = await run(h.lease(queue));
+        await run(h.update({ dequeue: [{ queue, pid: 'a', token: leased?.token, result: 'done' }] }));
+      }
+      await h.clock.advance(1000);
+      const { enqueued } = await run(h.update({ enqueue: ['x', 'y', 'z'].map((data) => ({ queue: QUEUE, data })) }));
+      const left = pidsOf(await run(h.lease(QUEUE, { max: 9 })));
+      const kept = whenFull === WHEN_FULL_DROP_NEWEST ? enqueued[0] : enqueued[2];
+      expect(left).toEqual([kept?.pid]);
+    },
+  );
+
+  test('drops the oldest one also if the cache has no room for it', async () => {
+    await using h = await engineHarness({ config: { cacheBytes: 1 } });
+    await putSettings(h.engine, 'shop#*', { maxBacklog: 2, whenFull: WHEN_FULL_DROP_OLDEST });
+    for (const pid of ['a', 'b', 'c']) await h.clock.run(h.update({ enqueue: [task(pid)] }));
+    expect(pidsOf(await h.clock.run(h.lease(QUEUE, { max: 9 })))).toEqual(['b', 'c']);
+  });
+
   test('answers while tasks of it become due all the time', async () => {
     await using h = await engineHarness({ readMs: 2 });
     await h.update({ enqueue: Array.from({ length: 500 }, (_, i) => task(`p${i}`, { delay: i + 1 })) });

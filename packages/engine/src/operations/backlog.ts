@@ -36,7 +36,7 @@ const withKey = (scope: string): string => (scope === ALL ? '' : ` with the key 
  * that drop the oldest tasks do so when all updates of the atom are planned: see `dropOldest`.
  */
 export function capBacklogs(
-  enqueue: readonly Pick<EnqueueItem, 'queue'>[],
+  enqueue: readonly (Pick<EnqueueItem, 'queue'> & Partial<EnqueueItem>)[],
   update: PlannedUpdate,
   view: Pick<UpdateView, 'now' | 'canShowDue'>,
 ): Objection | undefined {
@@ -152,7 +152,7 @@ function backlogFull(queue: Queue, scope: string, waiting: number): Refusal {
 
 /** Returns how many it has dropped. */
 function dropNewest(
-  enqueue: readonly Pick<EnqueueItem, 'queue'>[],
+  enqueue: readonly (Pick<EnqueueItem, 'queue'> & Partial<EnqueueItem>)[],
   { start, end, draft, outcomes, firstOutcome }: PlannedUpdate,
   queue: Queue,
   scope: string,
@@ -164,19 +164,23 @@ function dropNewest(
     const place = firstOutcome + at - start.enqueue;
     const [item, outcome] = [enqueue[at], outcomes[place]];
     if (item === undefined || outcome?.result !== EnqueueResult.ENQUEUE_RESULT_CREATED) continue;
-    if (draft.queue(item.queue) !== queue || !drop(draft, queue, scope, outcome.pid, now)) continue;
+    const isAssigned = item.pid === undefined;
+    if (draft.queue(item.queue) !== queue || !drop(draft, queue, scope, outcome.pid, now, isAssigned)) continue;
     outcomes[place] = { ...outcome, result: EnqueueResult.ENQUEUE_RESULT_DROPPED };
     dropped++;
   }
   return dropped;
 }
 
-/** False: it does not wait any more, or has another key. */
-function drop(draft: TaskDraft, queue: Queue, scope: string, pid: Pid, now: Instant): boolean {
+/**
+ * False: it does not wait any more, or has another key. `isAssigned`: the atom has assigned its PID. No task had it before, and
+ * nothing may be read for it, because it is another one in each attempt.
+ */
+function drop(draft: TaskDraft, queue: Queue, scope: string, pid: Pid, now: Instant, isAssigned: boolean): boolean {
   const task = draft.find(queue, pid);
   if (task === undefined || isLeased(task.state)) return false;
   if (scope !== ALL && limitKeyOf(task.state) !== scope) return false;
-  endCancelled(draft, queue, pid, task, reasonOf(queue, scope), now, { how: 'dropped' });
+  endCancelled(draft, queue, pid, task, reasonOf(queue, scope), now, { how: 'dropped', isAssigned });
   return true;
 }
 
@@ -204,32 +208,37 @@ export class OldestTasks {
   async read(engineState: EngineState, { queue, scope, wanted }: MissingTasks): Promise<void> {
     const scopes = this.#read.get(queue) ?? new Map();
     this.#read.set(queue, scopes);
-    scopes.set(scope, {
-      times: this.timesOf(queue, scope) + 1,
-      pids: await firstPids(engineState, queue, scope, wanted),
-    });
+    const times = this.timesOf(queue, scope) + 1;
+    // The cache may have no room for what a refill has read.
+    const isRefilled = times === 1 && scope === ALL && queue.lanes === undefined;
+    if (isRefilled) await refill(engineState, queue, wanted);
+    const pids = isRefilled ? undefined : await firstPids(engineState, queue, scope, wanted);
+    scopes.set(scope, { times, pids });
   }
 }
 
-async function firstPids(
-  engineState: EngineState,
-  queue: Queue,
-  scope: string,
-  wanted: number,
-): Promise<readonly Pid[] | undefined> {
-  if (scope !== ALL) return firstOfKey(engineState, queue, scope, wanted);
-  if (queue.lanes !== undefined) return headPids(engineState, queue, { limit: wanted });
-  await refill(engineState, queue, wanted);
-  return undefined;
-}
+const firstPids = (engineState: EngineState, queue: Queue, scope: string, wanted: number): Promise<readonly Pid[]> =>
+  scope === ALL ? headPids(engineState, queue, { limit: wanted }) : firstOfKey(engineState, queue, scope, wanted);
 
 /**
  * Drops the first available tasks of the queues and keys whose settings say so, one for each task that a draft adds beyond what
  * may wait. Returns what must be read first. If all other tasks are delayed, the newest ones go.
+ * @param enqueue the items among which are those of all PIDs that the draft did not assign. Undefined: it has assigned none.
  */
-export function dropOldest(draft: TaskDraft, now: Instant, oldest: OldestTasks): MissingTasks | undefined {
+export function dropOldest(
+  draft: TaskDraft,
+  now: Instant,
+  oldest: OldestTasks,
+  enqueue?: readonly Pick<EnqueueItem, 'pid'>[],
+): MissingTasks | undefined {
   const added = addedSince(draft, 0);
   if (added === undefined) return undefined;
+  let given: ReadonlySet<Pid | undefined> | undefined;
+  const isAssigned = ({ queue, change, hasMoved = false }: PlannedChange): boolean => {
+    if (enqueue === undefined || hasMoved || change.pid <= (queue.ledger.largestPid ?? '')) return false;
+    given ??= new Set(enqueue.map(({ pid }) => pid));
+    return !given.has(change.pid);
+  };
   const more = new Map<Queue, Scopes>();
   for (const planned of draft.changes) if (isCapped(planned.queue)) count(more, planned, waitingBy(planned));
   for (const [queue, scopes] of added) {
@@ -241,18 +250,20 @@ export function dropOldest(draft: TaskDraft, now: Instant, oldest: OldestTasks):
       const excess = Math.min(addedTo - earlier, waiting - capOf(queue, scope));
       if (excess <= 0) continue;
       const changed = new Set<Pid>();
-      const fresh: Pid[] = [];
+      const fresh = new Map<Pid, PlannedChange>();
       for (const planned of draft.changes) {
         if (planned.queue !== queue) continue;
         changed.add(planned.change.pid);
-        if (planned.change.kind === 'enqueue') fresh.push(planned.change.pid);
+        if (planned.change.kind === 'enqueue') fresh.set(planned.change.pid, planned);
       }
       const first = firstOf(draft, { queue, scope, wanted: excess }, changed, oldest);
       if (first === undefined && oldest.timesOf(queue, scope) < MOST_READS)
         return { queue, scope, wanted: excess + changed.size };
       let dropped = 0;
-      for (const pid of [...(first ?? []), ...fresh.reverse()]) {
-        if (dropped < excess && drop(draft, queue, scope, pid, now)) dropped++;
+      for (const pid of [...(first ?? []), ...[...fresh.keys()].reverse()]) {
+        if (dropped >= excess) break;
+        const planned = fresh.get(pid);
+        if (drop(draft, queue, scope, pid, now, planned !== undefined && isAssigned(planned))) dropped++;
       }
       if (scope !== ALL) droppedOfKeys += dropped;
     }
@@ -274,8 +285,9 @@ function firstOf(
   };
   const inDraft = [...changed].filter(isOfScope).sort();
   const cache = queue.warmCache;
-  const isInMemory = scope === ALL && queue.lanes === undefined;
-  const read = isInMemory ? pidsOf(cache.head()) : queue.ledger.available === 0 ? [] : oldest.of(queue, scope);
+  const known = oldest.of(queue, scope);
+  const isInMemory = scope === ALL && queue.lanes === undefined && known === undefined;
+  const read = isInMemory ? pidsOf(cache.head()) : queue.ledger.available === 0 ? [] : known;
   if (read === undefined) return undefined;
   const first: Pid[] = [];
   let at = 0;

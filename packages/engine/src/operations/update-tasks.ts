@@ -132,7 +132,7 @@ function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): A
   });
   if (plan.kind === 'needs') return plan;
   if (plan.kind === 'due') return { kind: 'waits', wait: () => learnt.searches.show(engineState, plan.queues) };
-  const missing = dropOldest(plan.draft, now, learnt.oldest);
+  const missing = dropOldest(plan.draft, now, learnt.oldest, batch.enqueue);
   if (missing !== undefined) return { kind: 'waits', wait: () => learnt.oldest.read(engineState, missing) };
   plan.draft.writeBoxes(now);
   const { needs } = plan.draft;

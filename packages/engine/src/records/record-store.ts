@@ -65,6 +65,11 @@ export class RecordStore {
     return data;
   }
 
+  /** Writes a record with a PID that none has. */
+  add(draft: RecordDraft, group: string, pid: Pid, state: TaskState, data: Uint8Array): void {
+    draft.add(draft.queueFor(this.of(group)), pid, state, data);
+  }
+
   /** Writes a record, or replaces the one with its PID. */
   put(draft: RecordDraft, group: string, pid: Pid, state: TaskState, data: Uint8Array): void {
     const queue = draft.queueFor(this.of(group));

@@ -9,17 +9,21 @@ import { joinOrder } from '../flows/order.ts';
 import { settleEnds } from '../flows/settle-ends.ts';
 import type { TaskDraft, TaskMove } from '../task-draft.ts';
 
-/** Leaves the record of an end for later waits, in place of that of an earlier task with the same PID. */
+/**
+ * Leaves the record of an end for later waits, in place of that of an earlier task with the same PID. `isFirst`: there was none.
+ */
 export function leaveEnd(
   draft: TaskDraft,
   { group, name }: QueueName,
   pid: Pid,
   end: RecordedEnd,
   keepMs: number,
+  isFirst = false,
 ): void {
   const data = encodeEnd(end);
   const state = recordState(data, end.at, (end.at + keepMs) as Instant);
-  endRecords.put(draft, group, recordPid(name, pid), state, data);
+  if (isFirst) endRecords.add(draft, group, recordPid(name, pid), state, data);
+  else endRecords.put(draft, group, recordPid(name, pid), state, data);
 }
 
 /** Removes what an earlier task with the same PID has left, because it would be mistaken for that of this task. */
@@ -31,6 +35,8 @@ export function forgetEnd(draft: TaskDraft, { group, name }: QueueName, pid: Pid
 /** How a cancelled task goes, and when that is decided: its reason stays for a time from then on. Default: when it has ended. */
 interface Cancelled {
   readonly how?: 'moved' | 'dropped';
+  /** True: this atom has assigned its PID, which no task had before. */
+  readonly isAssigned?: boolean;
   readonly now?: Instant;
 }
 
@@ -42,13 +48,13 @@ export function endCancelled(
   task: CachedTask,
   cancelReason: string,
   at: Instant,
-  { how = 'moved', now = at }: Cancelled = {},
+  { how = 'moved', isAssigned = false, now = at }: Cancelled = {},
 ): void {
   draft.remove(queue, pid, task, how);
   draft.noteEnd({ queue, pid, state: task.state, end: 'cancelled', result: undefined, reason: cancelReason });
   const { attempts } = task.state;
   const end = { outcome: 'cancelled' as const, at, attempts, result: undefined, error: undefined, cancelReason };
-  leaveEnd(draft, queue.ledger.name, pid, end, limits.defaultResultRetentionMs + now - at);
+  leaveEnd(draft, queue.ledger.name, pid, end, limits.defaultResultRetentionMs + now - at, isAssigned);
 }
 
 function noteDead(draft: TaskDraft, { kind, queue, pid, task, after }: TaskMove): void {
