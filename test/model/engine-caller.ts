@@ -146,13 +146,15 @@ const MODES = {
   'rerun-first': EnqueueMode.ENQUEUE_MODE_RERUN_FIRST,
 };
 
-const RESULTS: ReadonlyMap<EnqueueResult, 'created' | 'collapsed' | 'replaced' | 'rerun' | 'kept-out'> = new Map([
-  [EnqueueResult.ENQUEUE_RESULT_CREATED, 'created'],
-  [EnqueueResult.ENQUEUE_RESULT_COLLAPSED, 'collapsed'],
-  [EnqueueResult.ENQUEUE_RESULT_REPLACED, 'replaced'],
-  [EnqueueResult.ENQUEUE_RESULT_RERUN, 'rerun'],
-  [EnqueueResult.ENQUEUE_RESULT_KEPT_OUT, 'kept-out'],
-]);
+const RESULTS: ReadonlyMap<EnqueueResult, 'created' | 'collapsed' | 'replaced' | 'rerun' | 'kept-out' | 'dropped'> =
+  new Map([
+    [EnqueueResult.ENQUEUE_RESULT_CREATED, 'created'],
+    [EnqueueResult.ENQUEUE_RESULT_COLLAPSED, 'collapsed'],
+    [EnqueueResult.ENQUEUE_RESULT_REPLACED, 'replaced'],
+    [EnqueueResult.ENQUEUE_RESULT_RERUN, 'rerun'],
+    [EnqueueResult.ENQUEUE_RESULT_KEPT_OUT, 'kept-out'],
+    [EnqueueResult.ENQUEUE_RESULT_DROPPED, 'dropped'],
+  ]);
 
 const KINDS: ReadonlyMap<ItemKind, RefusedItemReply['kind']> = new Map([
   [ItemKind.ITEM_KIND_ENQUEUE, 'enqueue'],

@@ -230,7 +230,8 @@ class Bounds {
         if (key !== undefined) this.#allow('EVENT_KIND_MOVED', queue, ANY_PID);
         const reply = outcome.kind === 'updated' ? outcome.enqueued[at] : undefined;
         if (reply === undefined) this.#allow('EVENT_KIND_ENQUEUED', queue, pid ?? ANY_PID);
-        if (reply?.result !== 'created') continue;
+        // What is dropped at once has both a beginning and an end.
+        if (reply?.result !== 'created' && reply?.result !== 'dropped') continue;
         this.#allow('EVENT_KIND_ENQUEUED', queue, reply.pid);
         // A repetition of the request gets the same reply.
         if (!told.has(`${request} ${at}`)) this.#demand('EVENT_KIND_ENQUEUED', queue, reply.pid);

@@ -9,6 +9,7 @@ import type {
   TaskCall,
   UpdateCall,
 } from '@taskmaster/cli/testing/history';
+import { Added } from './caps.ts';
 import { withoutCancelled } from './ends.ts';
 import { joined, rescheduled } from './order.ts';
 import { endOfKey, isNamedTwice, withKey, withPids } from './records/keys.ts';
@@ -98,6 +99,8 @@ class UpdatePlayer {
   readonly #refused: RefusedItemReply[] = [];
   readonly #deaths: { readonly target: string; readonly queue: string; readonly task: ModelTask }[] = [];
   readonly #requeued: { readonly index: number; readonly task: ModelTask }[] = [];
+  /** Undefined: without caps. */
+  readonly #added: Added | undefined;
   #impossible = false;
 
   constructor(world: World, call: UpdateCall, told: Updated | undefined, isLate: boolean, at: Span, setting: Setting) {
@@ -107,6 +110,7 @@ class UpdatePlayer {
     this.#told = told;
     this.#isLate = isLate;
     this.#setting = setting;
+    this.#added = setting.caps && new Added(setting.caps);
   }
 
   play(outcome: Outcome): World | undefined {
@@ -128,9 +132,12 @@ class UpdatePlayer {
     if (this.#impossible) return undefined;
 
     if (outcome.kind === 'refused') {
+      const isFull = this.#refused.length === 0 && this.#added?.isRefused(before) === true;
+      if (isFull !== (outcome.reason === 'BACKLOG_FULL')) return undefined;
       return isDeepStrictEqual(outcome.items, namedItems(enqueue, this.#refused)) ? before : undefined;
     }
-    if (this.#refused.length > 0) return undefined;
+    if (this.#refused.length > 0 || this.#added?.isRefused(before)) return undefined;
+    this.#world = this.#added?.drop(before, this.#world, enqueue, enqueued) ?? this.#world;
     const played: Updated = { kind: 'updated', enqueued, renewed, released };
     if (this.#told && !isDeepStrictEqual(this.#told, played)) return undefined;
     const after = this.#world.at(this.#at.from, this.#world.epoch);
@@ -206,6 +213,7 @@ class UpdatePlayer {
       this.#put(item.queue, { ...task, ...anew, rerun: false, progress: undefined, isCancelled: false });
       return;
     }
+    this.#added?.end(item.queue, task);
     if (item.requeue) this.#requeued.push({ index, task });
     this.#world = this.#world.at(this.#at.from, this.#world.epoch).remove(item.queue, item.pid, !item.requeue);
     if (item.requeue) return;
@@ -217,7 +225,10 @@ class UpdatePlayer {
 
   #cancel({ queue, pid }: DequeueCall, task: ModelTask): void {
     if (this.#isLeased(task, !this.#isLate)) this.#put(queue, { ...task, isCancelled: true, rerun: false });
-    else this.#world = withoutCancelled(this.#world.at(this.#at.from, this.#world.epoch), queue, pid);
+    else {
+      this.#added?.end(queue, task);
+      this.#world = withoutCancelled(this.#world.at(this.#at.from, this.#world.epoch), queue, pid);
+    }
   }
 
   #endOf({ queue, token, result }: DequeueCall): ModelEnd | undefined {
@@ -237,7 +248,9 @@ class UpdatePlayer {
     if (existing || keyed) this.#refuse('dequeue', index, 'TASK_EXISTS');
     const anew = { attempts: 0, token: 0, retry: origin.retry, hidden: undefined, origin: undefined, rerun: false };
     const back = { ...task, ...anew, pid, isCancelled: false, interruptions: 0 };
-    if (!existing && !keyed) this.#put(origin.queue, joined(this.#world, origin.queue, back));
+    if (existing || keyed) return;
+    this.#added?.add(origin.queue, back);
+    this.#put(origin.queue, joined(this.#world, origin.queue, back));
   }
 
   #renew(item: UpdateCall['renew'][number], index: number, wasAccepted: boolean): { until: number } {
@@ -363,6 +376,7 @@ class UpdatePlayer {
         place: undefined,
         parked: undefined,
       };
+      this.#added?.add(item.queue, created);
       this.#put(item.queue, joined(this.#world, item.queue, created));
       return { pid, result: 'created', leased: false };
     }

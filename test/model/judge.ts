@@ -14,7 +14,7 @@ export function judge(scenario: Scenario, run: Run): Verdict {
   return linearize(run.events, settingOf(scenario, run));
 }
 
-function settingOf({ disk, jitter, cacheBytes, actions }: Scenario, { events, reboots }: Run): Setting {
+function settingOf({ disk, jitter, caps, cacheBytes, actions }: Scenario, { events, reboots }: Run): Setting {
   const stalls = actions.reduce((sum, action) => sum + (action.do === 'stall' ? action.ms : 0), 0);
   const pids = new Map<string, Set<string>>();
   const note = (data: string, pid: string): void => void pids.set(data, (pids.get(data) ?? new Set()).add(pid));
@@ -44,6 +44,7 @@ function settingOf({ disk, jitter, cacheBytes, actions }: Scenario, { events, re
   const besides = new Map<HistoryEvent, readonly HistoryEvent[]>();
   return {
     jitter,
+    caps,
     // The model may think that a queue became empty a little earlier than it did.
     retentionMs: RETENTION_MS - 5000,
     requestWindowMs: REQUEST_WINDOW_MS,

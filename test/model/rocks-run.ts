@@ -20,7 +20,10 @@ const nextMillisecond = (): Promise<void> => sleep(1);
  * Plays a scenario on RocksDB. Calls between two steps of time run concurrently. Virtual time stops until all calls without a
  * wait have ended, because a real disk takes real time. Disks do not fail here, and clocks are not changed.
  */
-export async function runOnRocksDb({ actions, cacheBytes, refillTasks, jitter }: Scenario, dir: string): Promise<Run> {
+export async function runOnRocksDb(
+  { actions, cacheBytes, refillTasks, jitter, caps }: Scenario,
+  dir: string,
+): Promise<Run> {
   const history = new History();
   let clock = new VirtualClock();
   const config = {
@@ -35,7 +38,7 @@ export async function runOnRocksDb({ actions, cacheBytes, refillTasks, jitter }:
     return { store, engine: await openEngine({ store, clock, random, config }) };
   };
   let node = await open();
-  await putAllSettings(node.engine);
+  await putAllSettings(node.engine, caps);
   await subscribeAll(node.engine);
   const asked: Asked['ended'][] = [];
   const waiting: Asked['ended'][] = [];

@@ -1,6 +1,7 @@
 import type { HistoryEvent, Outcome, RetryCall } from '@taskmaster/cli/testing/history';
 import { deadLetterPid, type Pid } from '@taskmaster/engine/domain';
 import { parseQueueName } from '@taskmaster/proto';
+import type { Caps } from './caps.ts';
 import { withDeath, withoutCancelled } from './ends.ts';
 import { deadLetterQueueOf, lateQueueOf, retrySettings, timeLimitSetting } from './records/settings.ts';
 import { later, type ModelTask, type Span, type World } from './world.ts';
@@ -9,6 +10,8 @@ import { later, type ModelTask, type Span, type World } from './world.ts';
 export interface Setting {
   /** The value of all random numbers of the engine, so that backoffs are known. */
   readonly jitter: number;
+  /** Undefined: any number of tasks may wait. */
+  readonly caps: Caps | undefined;
   readonly retentionMs: number;
   readonly requestWindowMs: number;
   /** True if the cache may be too small for a request for several queues, which then gets fewer tasks than exist. */

@@ -83,7 +83,7 @@ class ScenarioRun {
 
   async play(): Promise<void> {
     await this.#open();
-    if (this.#engine) await this.#clock.run(putAllSettings(this.#engine), PATIENCE_MS);
+    if (this.#engine) await this.#clock.run(putAllSettings(this.#engine, this.#scenario.caps), PATIENCE_MS);
     if (this.#engine) await this.#clock.run(subscribeAll(this.#engine), PATIENCE_MS);
     await this.#follow();
     for (const action of this.#scenario.actions) {

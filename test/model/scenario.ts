@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import type { Caps } from './caps.ts';
 
 /*
  * The actions of one run as plain data, so that a failed run can be kept in `regressions.json`. Actions name queues, PIDs and
@@ -23,6 +24,8 @@ export interface Scenario {
   readonly looksAfterRestart: boolean;
   /** True if the events of all groups are read. */
   readonly readsEvents?: boolean;
+  /** Undefined: any number of tasks may wait. */
+  readonly caps?: Caps | undefined;
   readonly actions: readonly Action[];
 }
 
@@ -393,7 +396,21 @@ const actions: fc.Arbitrary<Action[]> = fc
   )
   .map((parts) => parts.flat());
 
-export const scenarios: fc.Arbitrary<Scenario> = fc.record({
+const WHEN_FULL = ['refuse', 'drop-oldest', 'drop-newest'] as const;
+
+/** The caps of a quarter of all runs. A random value of their own would change all other ones of known runs. */
+function capsOf(seed: number): Caps | undefined {
+  if (seed % 4 !== 2) return undefined;
+  const chosen = Math.floor(seed / 4);
+  const whenFull = WHEN_FULL[chosen % 3] ?? 'refuse';
+  return {
+    maxBacklog: [1, 2, 4, 0][Math.floor(chosen / 3) % 4] ?? 0,
+    maxKeyBacklog: Math.floor(chosen / 12) % 3,
+    whenFull,
+  };
+}
+
+const uncapped: fc.Arbitrary<Scenario> = fc.record({
   seed: fc.nat(),
   disk: fc.record({
     atomicBatches: oneOf(true, true, false),
@@ -409,3 +426,8 @@ export const scenarios: fc.Arbitrary<Scenario> = fc.record({
   actions,
   readsEvents: fc.boolean(),
 });
+
+export const scenarios: fc.Arbitrary<Scenario> = uncapped.map((scenario) => ({
+  ...scenario,
+  caps: capsOf(scenario.seed),
+}));

@@ -1,6 +1,8 @@
 import type { CountsReply, RetryCall } from '@taskmaster/cli/testing/history';
 import type { Engine } from '@taskmaster/engine';
 import { putSettings } from '@taskmaster/engine/testing';
+import { WhenFull } from '@taskmaster/proto';
+import type { Caps } from '../caps.ts';
 
 /** Settings of queues in all runs, by pattern. They are put first. */
 const SETTINGS: Readonly<Record<string, RetryCall>> = {
@@ -21,12 +23,19 @@ export const timeLimitSetting = (queue: string): number => TIME_LIMITS_MS[queue]
 
 export const keepsOut = (queue: string): boolean => KEEPING_OUT.includes(queue);
 
-/** Puts the settings. */
-export async function putAllSettings(engine: Engine): Promise<void> {
+const WHEN_FULL = {
+  refuse: WhenFull.WHEN_FULL_REFUSE,
+  'drop-oldest': WhenFull.WHEN_FULL_DROP_OLDEST,
+  'drop-newest': WhenFull.WHEN_FULL_DROP_NEWEST,
+};
+
+/** Puts the settings, and the caps of all queues. */
+export async function putAllSettings(engine: Engine, caps: Caps | undefined): Promise<void> {
+  const capped = caps && { ...caps, whenFull: WHEN_FULL[caps.whenFull] };
   for (const [queues, { deadLetterQueue, ...limits }] of Object.entries(SETTINGS)) {
     const retry = { ...limits, deadLetterQueue: '' };
     const given = { retry, deadLetterQueue: deadLetterQueue && `g#${deadLetterQueue}` };
-    await putSettings(engine, queues, { ...given, timeLimitMs: timeLimitSetting(queues) });
+    await putSettings(engine, queues, { ...given, timeLimitMs: timeLimitSetting(queues), ...capped });
   }
   for (const queue of KEEPING_OUT) await putSettings(engine, queue, { keepOutMs: KEEP_OUT_MS });
 }

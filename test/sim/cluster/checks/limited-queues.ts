@@ -155,6 +155,7 @@ export class LimitedQueues {
     if (rate === undefined || !isRateKnown) return [];
     return during.flatMap(({ event: first }) =>
       during.flatMap(({ event: last }) => {
+        if (last.endedAt < first.calledAt) return [];
         const within = during.filter(({ event }) => event.calledAt >= first.calledAt && event.endedAt <= last.endedAt);
         const count = within.reduce((sum, { tasks }) => sum + tasks.length, 0);
         const passedMs = last.endedAt - first.calledAt;
