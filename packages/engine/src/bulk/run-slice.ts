@@ -8,7 +8,7 @@ import type { Refusal } from '../domain/refusal.ts';
 import { isLeasedAt } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { capBacklogs } from '../operations/backlog.ts';
-import { type Attempt, decide } from '../operations/decide.ts';
+import { type Attempt, decide, decideSome } from '../operations/decide.ts';
 import { DueSearches } from '../operations/expire.ts';
 import { objectionByLimits } from '../operations/limits.ts';
 import { type Objection, type PlannedUpdate, planBatch } from '../operations/plan-batch.ts';
@@ -76,16 +76,18 @@ export async function runSlice(
   const moves = spec.action === BulkAction.BULK_ACTION_MOVE || spec.action === BulkAction.BULK_ACTION_RETRY;
   const withPayloads = filter.passes !== undefined || moves;
   const all = found.get(record) ?? (await lookFrom(engineState, queues, filter, place, withPayloads));
-  const { first, rest } = firstOf(all, mostTasks(run));
+  const wanted = firstOf(all, mostTasks(run)).first.tasks;
   const searches = new DueSearches();
   const { group } = record.queues;
-  const { result: goesOn, durable } = await decide(
+  const decided = await decideSome(
     engineState,
     engineState.partitionOf(group),
-    (now, reads): Attempt<boolean> => {
+    wanted,
+    (some, now, reads): Attempt<boolean> => {
       const pid = pidOfRun(run.id);
       if (engineState.bulkRuns.of(group)?.get(pid) !== record) return { kind: 'decided', result: false };
       const view = new EngineView(engineState, now, reads, searches.notShown);
+      const { first } = firstOf(all, some.length);
       const { tasks, needs } = matchingNow(view, first.tasks, filter, now);
       if (needs.length > 0) return { kind: 'needs', needs };
       const free = tasks.filter(({ state }) => isChangeable(spec, state, now));
@@ -106,9 +108,10 @@ export async function runSlice(
       return { kind: 'decided', result: true, changes: { changes: draft.changes, created: draft.created } };
     },
   );
-  await durable;
+  await decided.durable;
   // What memory has by now: a cancellation may have come meanwhile.
-  const after = goesOn ? engineState.bulkRuns.of(group)?.get(pidOfRun(run.id)) : undefined;
+  const after = decided.result ? engineState.bulkRuns.of(group)?.get(pidOfRun(run.id)) : undefined;
+  const { rest } = firstOf(all, decided.count);
   if (after !== undefined && rest !== undefined) found.set(after, rest);
   return after;
 }

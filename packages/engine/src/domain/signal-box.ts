@@ -174,7 +174,7 @@ export class SignalBox {
       const id = isChild ? '' : from.utf8();
       const child = isChild ? { queue: from.utf8(), pid: from.latin1() as Pid, end } : undefined;
       // A copy: the bytes may be a view of a larger buffer.
-      come.kept.push({ id, child, data: Buffer.from(latin1Of(from.blob()), 'latin1') });
+      come.kept.push({ id, child, data: new Uint8Array(from.blob()) });
     }
     return boxOf(come, bare, dropped);
   }

@@ -1,4 +1,5 @@
 import type { Instant, PartitionId } from '../domain/ids.ts';
+import { Refusal } from '../domain/refusal.ts';
 import type { EngineState } from '../engine-state.ts';
 import { type Need, Reads } from '../pending/reads.ts';
 import type { PlannedAtom } from '../planned-atom.ts';
@@ -57,6 +58,29 @@ export async function decide<T>(
     await attempted.wait();
   }
 }
+
+/**
+ * As `decide`, about the first of some items: half as many while what must be read for them is too large together. `count`: how
+ * many it is.
+ */
+export async function decideSome<Item, T>(
+  engineState: EngineState,
+  partition: PartitionId,
+  items: readonly Item[],
+  attempt: (some: readonly Item[], now: Instant, reads: Reads) => Attempt<T>,
+): Promise<Decided<T> & { readonly count: number }> {
+  for (let count = items.length; ; count = Math.ceil(count / 2)) {
+    const some = items.slice(0, count);
+    try {
+      return { ...(await decide(engineState, partition, (now, reads) => attempt(some, now, reads))), count };
+    } catch (error) {
+      if (count <= 1 || !isTooLarge(error)) throw error;
+    }
+  }
+}
+
+/** Whether a decision failed because what it must read is too large. */
+export const isTooLarge = (error: unknown): boolean => error instanceof Refusal && error.reason === 'REQUEST_TOO_LARGE';
 
 /** As `decide`, if the first attempt decides. Otherwise undefined, and nothing has changed. */
 export function decideNow<T>(

@@ -13,7 +13,7 @@ import { isSchedules, type Queue } from '../queues/queue.ts';
 import type { QueuesLimit } from '../records/limit-table.ts';
 import { endRecords, signalRecords } from '../records/record-store.ts';
 import { afterFailedAttempt, afterMissedStart, cancelReasonOf, type FailedAttempt } from './attempts.ts';
-import { type Attempt, decide } from './decide.ts';
+import { type Attempt, decideSome } from './decide.ts';
 import { NO_WAITS, withWaits } from './flows/waiting.ts';
 import { toDeadLetters } from './moves.ts';
 import { endCancelled, moveAll } from './records/leave-end.ts';
@@ -199,10 +199,10 @@ async function show(engineState: EngineState, queue: Queue, pids: readonly Pid[]
 
 /** Commits one atom. Returns how many of the PIDs are finished. */
 async function showSome(engineState: EngineState, queue: Queue, pids: readonly Pid[], now: Instant): Promise<number> {
-  const { result } = await decide(engineState, queue.partition, (_now, reads): Attempt<Shown> => {
-    if (queue.dropped) return { kind: 'decided', result: { expired: 0, done: pids.length } };
+  const { result } = await decideSome(engineState, queue.partition, pids, (some, _now, reads): Attempt<Shown> => {
+    if (queue.dropped) return { kind: 'decided', result: { expired: 0, done: some.length } };
     const draft = new TaskDraft(new EngineView(engineState, now, reads));
-    const shown = showIn(draft, engineState, queue, pids, now);
+    const shown = showIn(draft, engineState, queue, some, now);
     draft.writeBoxes(now);
     if (draft.needs.length > 0) return { kind: 'needs', needs: draft.needs };
     const { changes, created } = draft;

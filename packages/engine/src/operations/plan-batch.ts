@@ -35,11 +35,12 @@ export interface PlannedUpdate {
 /** A refusal for another reason than items, or the queues that must be searched before there may be one; see `BatchPlan`. */
 export type Objection = Refusal | { readonly kind: 'due'; readonly queues: ReadonlySet<Queue> };
 
-/** Decides updates in order on one draft. Refused ones leave nothing in it. */
+/** Decides updates in order on one draft. Refused ones leave nothing in it. `most`: those behind so many have to come again. */
 export function planBatch(
   command: BatchCommand,
   view: UpdateView,
   objectionTo: (update: Readonly<PlannedUpdate>) => Objection | undefined,
+  most = Number.POSITIVE_INFINITY,
 ): BatchPlan {
   const draft = new TaskDraft(view);
   const planner = new UpdatePlanner(view, draft, command);
@@ -51,6 +52,11 @@ export function planBatch(
   let index = -1;
   for (const end of command.updates) {
     index++;
+    if (index >= most) {
+      refusals ??= new Map();
+      refusals.set(index, tooMuchAtOnce('read as much'));
+      continue;
+    }
     draft.advance(mark);
     const enqueued = planner.enqueued.length;
     update.start = start;
@@ -94,9 +100,11 @@ function tooManyParents({ tellsTooMany }: TaskDraft, told: number): Refusal | un
     const message = `it ends tasks with more than ${limit} parents together: end them in several updates`;
     return new Refusal('TOO_MANY_ITEMS', message, { metadata: { field: 'dequeue', limit } });
   }
-  const message = 'the updates before this one end tasks with as many parents as one turn may';
-  return new Refusal('OVERLOADED', message, { retryDelayMs: RETRY_DELAY_MS });
+  return tooMuchAtOnce('end tasks with as many parents');
 }
+
+const tooMuchAtOnce = (what: string): Refusal =>
+  new Refusal('OVERLOADED', `the updates before this one ${what} as one turn may`, { retryDelayMs: RETRY_DELAY_MS });
 
 const RETRY_DELAY_MS = 100;
 const NO_REFUSALS: ReadonlyMap<number, Refusal> = new Map();

@@ -8,7 +8,7 @@ import { Reads } from '../pending/reads.ts';
 import { Family } from '../ports/store.ts';
 import type { Queue } from '../queues/queue.ts';
 import { cancelReasonOf, isToRunAgain, withoutCancellation } from './attempts.ts';
-import { type Attempt, decide } from './decide.ts';
+import { type Attempt, decide, decideSome } from './decide.ts';
 import { dueFor, showAllDue } from './expire.ts';
 import { settleEnds } from './flows/settle-ends.ts';
 import { endOfDue } from './get-and-peek.ts';
@@ -41,14 +41,14 @@ export async function resetLeases(engineState: EngineState, name: QueueName): Pr
   for (const { pid, now } of queue.pendingChanges()) if (now && isLeased(now)) pending.push(pid);
   let reset = 0;
   for (let at = 0; at < pending.length; at += TASKS_PER_ATOM) {
-    reset += await resetSome(engineState, queue, pending.slice(at, at + TASKS_PER_ATOM));
+    reset += await resetAll(engineState, queue, pending.slice(at, at + TASKS_PER_ATOM));
   }
   let gte = dueKey(queue.prefix, FIRST, '' as Pid);
   for (;;) {
     const limit = { rows: TASKS_PER_ATOM, bytes: Number.MAX_SAFE_INTEGER };
     const rows = await engineState.store.scan(Family.due, { gte, lt: endOfDue(queue) }, limit);
     const pids = rows.map(({ key }) => pidOfDueKey(key));
-    reset += await resetSome(engineState, queue, pids);
+    reset += await resetAll(engineState, queue, pids);
     const last = rows.at(-1);
     if (!last || rows.length < TASKS_PER_ATOM) break;
     gte = `${last.key}\0` as Key;
@@ -56,12 +56,23 @@ export async function resetLeases(engineState: EngineState, name: QueueName): Pr
   return reset;
 }
 
-async function resetSome(engineState: EngineState, queue: Queue, pids: readonly Pid[]): Promise<number> {
-  const { result, durable } = await decide(engineState, queue.partition, (now, reads): Attempt<number> => {
+async function resetAll(engineState: EngineState, queue: Queue, pids: readonly Pid[]): Promise<number> {
+  let reset = 0;
+  for (let from = 0; from < pids.length; ) {
+    const { result, durable, count } = await resetSome(engineState, queue, pids.slice(from));
+    await durable;
+    reset += result;
+    from += count;
+  }
+  return reset;
+}
+
+const resetSome = (engineState: EngineState, queue: Queue, pids: readonly Pid[]) =>
+  decideSome(engineState, queue.partition, pids, (some, now, reads): Attempt<number> => {
     if (queue.dropped) return { kind: 'decided', result: 0 };
     const draft = new TaskDraft(new EngineView(engineState, now, reads));
     const token = engineState.nextTicket(queue.partition) as number as LeaseToken;
-    for (const pid of pids) {
+    for (const pid of some) {
       const task = draft.find(queue, pid);
       if (!task || !isLeasedAt(task.state, now)) continue;
       const cancelReason = cancelReasonOf(task.state);
@@ -79,6 +90,3 @@ async function resetSome(engineState: EngineState, queue: Queue, pids: readonly 
     if (needs.length > 0) return { kind: 'needs', needs };
     return { kind: 'decided', result, changes: changes.length === 0 ? undefined : { changes, created } };
   });
-  await durable;
-  return result;
-}

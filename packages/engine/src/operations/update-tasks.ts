@@ -12,11 +12,11 @@ import { fingerprintOf } from '../requests/request-fingerprint.ts';
 import type { RequestKnowledge } from '../requests/request-ids.ts';
 import { expandPublishes, type PublishRules } from '../topics/expand-publishes.ts';
 import { capBacklogs, dropOldest, OldestTasks } from './backlog.ts';
-import { type Attempt, type Changes, type Decided, decide, decideNow } from './decide.ts';
+import { type Attempt, type Changes, type Decided, decide, decideNow, isTooLarge } from './decide.ts';
 import { DueSearches, showAllDue } from './expire.ts';
 import { beforeNewWaits } from './keys/sweep-keys.ts';
 import { objectionByLimits } from './limits.ts';
-import { type BatchPlan, planBatch } from './plan-batch.ts';
+import { type BatchPlan, type Objection, type PlannedUpdate, planBatch } from './plan-batch.ts';
 
 /** The decision on a batch. It is committed but not durable yet. */
 type Decision = { readonly kind: 'decided'; readonly outcome: BatchOutcome } | { readonly kind: 'reused' };
@@ -29,6 +29,8 @@ interface Learnt {
   readonly oldest: OldestTasks;
   /** What the store knows of the request id. Undefined: it was not asked. */
   request: RequestKnowledge | undefined;
+  /** How many of its updates are decided at once. */
+  most: number;
 }
 
 const nothing = (): Learnt => ({
@@ -36,6 +38,7 @@ const nothing = (): Learnt => ({
   searches: new DueSearches(),
   oldest: new OldestTasks(),
   request: undefined,
+  most: Number.POSITIVE_INFINITY,
 });
 const NOTHING: Readonly<Learnt> = nothing();
 
@@ -66,7 +69,16 @@ async function later(update: Update): Promise<Decided<Decision>> {
   const { engineState, partition, request } = update;
   using _held = request === undefined ? undefined : engineState.requests.hold(request);
   const learnt = nothing();
-  return decide(engineState, partition, (now, reads) => attempt(update, now, learnt, reads));
+  for (;;) {
+    try {
+      return await decide(engineState, partition, (now, reads) => attempt(update, now, learnt, reads));
+    } catch (error) {
+      const count = Math.min(learnt.most, update.batch.updates.length);
+      if (count <= 1 || !isTooLarge(error)) throw error;
+      // What is left is refused for this turn only.
+      learnt.most = Math.ceil(count / 2);
+    }
+  }
 }
 
 /**
@@ -121,7 +133,7 @@ function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): A
     if (seen.kind === 'seen') return { kind: 'decided', result: repeat(update.batch, seen.outcome) };
   }
   const view = new EngineView(engineState, now, reads, learnt.searches.notShown);
-  const plan = planBatch(batch, view, (planned) => {
+  const objectionTo = (planned: Readonly<PlannedUpdate>): Objection | undefined => {
     const tooMuch = expansion?.refusals.get(planned.end);
     if (tooMuch !== undefined) return tooMuch;
     const { start, end } = planned;
@@ -129,7 +141,8 @@ function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): A
     if (!grows(batch, start, end, isFull)) return undefined;
     if (update.noNewTasks !== undefined) return update.noNewTasks;
     return objectionByLimits(engineState, batch, planned, view) ?? capBacklogs(batch.enqueue, planned, view);
-  });
+  };
+  const plan = planBatch(batch, view, objectionTo, learnt.most);
   if (plan.kind === 'needs') return plan;
   if (plan.kind === 'due') return { kind: 'waits', wait: () => learnt.searches.show(engineState, plan.queues) };
   const missing = dropOldest(plan.draft, now, learnt.oldest, batch.enqueue);

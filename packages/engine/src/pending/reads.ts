@@ -12,6 +12,9 @@ import { Family, type Store, StoreCorruptError } from '../ports/store.ts';
 import type { Counts } from '../queues/counts.ts';
 import type { Knowledge, Queue } from '../queues/queue.ts';
 
+/** What the parents of one task keep of their signals, in bytes. */
+const PARENTS_BYTES = limits.parents * limits.keptSignalsBytes;
+
 /** A task that an operation must read from the store before it can decide. */
 export interface Need {
   readonly queue: Queue;
@@ -41,6 +44,8 @@ export class Reads implements Disposable {
   #room: AnswerRoom | undefined;
   /** Size of all payloads that were read or are about to be read. */
   #payloadBytes = 0;
+  /** Size of those of records. */
+  #recordBytes = 0;
 
   constructor({ store, counts, admission }: Pick<EngineState, 'store' | 'counts' | 'admission'>) {
     this.#store = store;
@@ -48,9 +53,13 @@ export class Reads implements Disposable {
     this.#admission = admission;
   }
 
-  /** Throws `REQUEST_TOO_LARGE` if the payloads are larger than all room for answers. */
+  /** Throws `REQUEST_TOO_LARGE` if the payloads are larger than all room for answers, and than what one task may need. */
   async fetch(needs: readonly Need[]): Promise<void> {
-    const bytes = needs.reduce((sum, { payloadBytes }) => sum + payloadBytes, 0);
+    let bytes = 0;
+    for (const { queue, payloadBytes } of needs) {
+      bytes += payloadBytes;
+      if (queue.isReserved) this.#recordBytes += payloadBytes;
+    }
     if (bytes > 0) await this.#makeRoom(bytes);
     for (const { queue } of needs) this.hold(queue);
     this.#counts.coldReads += needs.length;
@@ -116,8 +125,10 @@ export class Reads implements Disposable {
   async #makeRoom(bytes: number): Promise<void> {
     this.#payloadBytes += bytes;
     const most = this.#admission.maxAnswerBytes;
-    // A single payload always gets room; otherwise it could never be read.
-    if (this.#payloadBytes > most && this.#payloadBytes > limits.dataBytes) {
+    const ofTasks = this.#payloadBytes - this.#recordBytes;
+    // What one task needs always gets room; otherwise it could never be read, or never end.
+    const isOfOne = ofTasks <= limits.dataBytes && this.#recordBytes <= PARENTS_BYTES;
+    if (this.#payloadBytes > most && !isOfOne) {
       const problem = `payloads of ${this.#payloadBytes} bytes would be moved at once: at most ${Math.floor(most)}`;
       throw new Refusal('REQUEST_TOO_LARGE', problem, {
         metadata: { value: String(this.#payloadBytes), limit: String(Math.floor(most)) },

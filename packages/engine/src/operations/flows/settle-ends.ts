@@ -13,11 +13,12 @@ const EMPTY = new Uint8Array(0);
 
 /**
  * What the ends in a draft mean for other tasks: the next task with an order key is free, and parents hear of their children.
- * It is decided after all items of an update, which refer to the tasks as they were before it.
+ * It is decided after all items of an update, which refer to the tasks as they were before it. If something must be read first,
+ * it goes on, so that one read fetches what all ends need.
  */
 export function settleEnds(draft: TaskDraft, now: Instant): void {
   const ends = draft.takeEnds();
-  if (ends.length === 0 || draft.needs.length > 0) return;
+  if (ends.length === 0) return;
   const byQueue = new Map<Queue, Map<Pid, TaskState>>();
   for (const { queue, pid, state } of ends) {
     const ofQueue = byQueue.get(queue);

@@ -7,7 +7,7 @@ import { EngineView } from '../../pending/engine-view.ts';
 import { Family, type Row } from '../../ports/store.ts';
 import type { Queue } from '../../queues/queue.ts';
 import { keyRecords } from '../../records/record-store.ts';
-import { type Attempt, decide } from '../decide.ts';
+import { type Attempt, decideSome } from '../decide.ts';
 import { type HowEnded, tellParents } from '../flows/settle-ends.ts';
 import { TaskDraft } from '../task-draft.ts';
 
@@ -24,18 +24,22 @@ export async function forgetKeys(engineState: EngineState, keys: Queue, queueId:
   for (let gte = first; ; ) {
     const limit = { rows: POINTERS_PER_ATOM, bytes: Number.MAX_SAFE_INTEGER };
     const rows = untilTooMany(await engineState.store.scan(Family.data, { gte, lt: afterPrefix(first) }, limit));
-    const last = rows.at(-1);
-    if (last === undefined) return;
-    gte = `${last.key}\0` as Key;
-    const { durable } = await decide(engineState, keys.partition, (now, reads): Attempt<undefined> => {
-      const draft = new TaskDraft(new EngineView(engineState, now, reads));
-      for (const { key } of rows) forget(draft, keys.ledger.name.group, pidOfTaskKey(key), now);
-      draft.writeBoxes(now);
-      const { needs, changes } = draft;
-      if (needs.length > 0) return { kind: 'needs', needs };
-      return { kind: 'decided', result: undefined, changes: changes.length === 0 ? undefined : { changes } };
-    });
+    if (rows.length === 0) return;
+    const { durable, count } = await decideSome(
+      engineState,
+      keys.partition,
+      rows,
+      (some, now, reads): Attempt<undefined> => {
+        const draft = new TaskDraft(new EngineView(engineState, now, reads));
+        for (const { key } of some) forget(draft, keys.ledger.name.group, pidOfTaskKey(key), now);
+        draft.writeBoxes(now);
+        const { needs, changes } = draft;
+        if (needs.length > 0) return { kind: 'needs', needs };
+        return { kind: 'decided', result: undefined, changes: changes.length === 0 ? undefined : { changes } };
+      },
+    );
     await durable;
+    gte = `${rows[count - 1]?.key}\0` as Key;
   }
 }
 
