@@ -1,9 +1,9 @@
 /**
- * An operator limits how many tasks of a service run at once. Needs a node: `npm start`.
+ * An operator limits how many tasks of a service run at once, and how many may wait. Needs a node: `npm start`.
  *
  *     npm run example limit [host:port]
  */
-import { connect } from '@taskmaster/client';
+import { connect, TaskMasterError } from '@taskmaster/client';
 
 await using client = await connect(process.argv[2] ?? '127.0.0.1:7400');
 const calls = client.queue<number>('crm#calls');
@@ -35,4 +35,30 @@ console.log(
 );
 
 await mails.unlimit();
-for (const queue of [calls, exports, mails]) await queue.delete();
+
+// No customer runs more than one report, or takes more than two of the three places in the queue.
+const reports = client.queue<string>('crm#reports');
+await reports.limit({ keys: '*', maxLeased: 1 });
+await client.queueSettings.put('crm#reports', { maxBacklog: 3, maxKeyBacklog: 2 });
+for (const [customer, month] of ['ann may', 'ann june', 'ann july', 'bob may', 'eve may'].map((text) =>
+  text.split(' '),
+)) {
+  try {
+    await reports.enqueue(`${month} for ${customer}`, { limitKey: customer, maxAttempts: 1 });
+  } catch (error) {
+    if (!(error instanceof TaskMasterError && error.reason === 'BACKLOG_FULL')) throw error;
+    console.log(`${customer} comes back later: ${error.metadata.used} reports wait`);
+  }
+}
+console.log(`now run: ${(await reports.lease({ max: 10 })).map(({ data }) => data).join(', ')}`);
+
+// Of these only the latest ones count.
+await client.queueSettings.put('crm#status', { maxKeyBacklog: 1, whenFull: 'drop-oldest' });
+const status = client.queue<string>('crm#status');
+for (const text of ['offline', 'online', 'busy']) await status.enqueue(text, { limitKey: 'ann' });
+console.log(`ann is ${(await status.lease({ max: 10 })).map(({ data }) => data).join(', ')}`);
+
+await reports.unlimit({ keys: '*' });
+await client.queueSettings.delete('crm#reports');
+await client.queueSettings.delete('crm#status');
+for (const queue of [calls, exports, mails, reports, status]) await queue.delete();

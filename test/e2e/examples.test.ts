@@ -112,13 +112,17 @@ test('pause: the worker waits until the queue and its group are resumed', async 
   ]);
 });
 
-test('limit: no more tasks run than the limits allow, at once and in a time', async () => {
+test('limit: no more tasks run than the limits allow, at once and in a time, and no more wait than the caps', async () => {
   expect(await runExample('limit', [node.endpoint])).toEqual([
     '3 of 4 calls run, and 0 exports',
     '1 call waits for the limit of crm#*',
     '1 export runs',
     '1 more call runs',
     '2 mails are sent in this hour, 1 waits',
+    'ann comes back later: 2 reports wait',
+    'eve comes back later: 3 reports wait',
+    'now run: may for ann, may for bob',
+    'ann is busy',
   ]);
 });
 
