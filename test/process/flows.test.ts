@@ -1,3 +1,4 @@
+import { setImmediate as yieldToOthers } from 'node:timers/promises';
 import { connect, pidText, type TaskMasterClient } from '@taskmaster/client';
 import { SeededRandom } from '@taskmaster/engine/testing';
 import { expect, test } from 'vitest';
@@ -59,6 +60,37 @@ async function disturb(cluster: TestCluster, client: TaskMasterClient): Promise<
   }
 }
 
+/** Queues that are full most of the time: one refuses more of a key, the other one drops its oldest. */
+const FULL = ['refuse', 'drop-oldest'] as const;
+const KEYS = 3;
+const CAP = 2;
+
+/**
+ * Enqueues tasks of few limit keys, each of which may run one at once, until the signal. Returns their PIDs. The queue that
+ * refuses makes it wait for the workers.
+ */
+async function fill(client: TaskMasterClient, wrong: string[], signal: AbortSignal): Promise<string[]> {
+  const pids: string[] = [];
+  for (let number = 0; !signal.aborted; number++) {
+    const limitKey = `key-${number % KEYS}`;
+    for (const name of FULL) {
+      const pid = `${name}-${number}`;
+      pids.push(pid);
+      const queue = client.queue<string>(`keys#${name}`);
+      await queue.enqueue(limitKey, { pid, limitKey });
+      const { available, delayed } = await queue.stats();
+      // A task of each key may have come back after its lease.
+      if (available + delayed > KEYS * (CAP + 1)) wrong.push(`${available + delayed} tasks wait in ${name}`);
+    }
+  }
+  return pids;
+}
+
+async function limitKeys(client: TaskMasterClient): Promise<void> {
+  await client.limitQueues('keys#*', { keys: '*', maxLeased: 1 });
+  for (const whenFull of FULL) await client.queueSettings.put(`keys#${whenFull}`, { maxKeyBacklog: CAP, whenFull });
+}
+
 /** Counts the ends of tasks by PID, from the events of their groups. Rejects if one was missed. */
 async function countEnds(
   client: TaskMasterClient,
@@ -68,13 +100,14 @@ async function countEnds(
   signal: AbortSignal,
 ) {
   const kinds = ['completed', 'dead-lettered', 'cancelled', 'removed'] as const;
-  for await (const { kind, pid } of client.events(`${group}#*`, { after, kinds, signal })) {
-    if (kind !== 'completed' || pid === undefined) throw new Error(`${group}: ${kind}`);
+  for await (const { kind, pid, queue } of client.events(`${group}#*`, { after, kinds, signal })) {
+    const isDropped = kind === 'cancelled' && queue === 'keys#drop-oldest';
+    if ((kind !== 'completed' && !isDropped) || pid === undefined) throw new Error(`${group}: ${kind}`);
     ended.set(pidText(pid), (ended.get(pidText(pid)) ?? 0) + 1);
   }
 }
 
-test('each task of each flow ends once, at a worker of its kind, while nodes are killed, join and leave', {
+test('each task ends once, at a worker of its kind and within limits and caps, while nodes are killed, join and leave', {
   timeout: LASTS_MS,
 }, async () => {
   await using cluster = await TestCluster.start();
@@ -85,7 +118,7 @@ test('each task of each flow ends once, at a worker of its kind, while nodes are
   const ended = new Map<string, number>();
   const end = new AbortController();
   const counting: Promise<void>[] = [];
-  for (const group of GROUPS) {
+  for (const group of [...GROUPS, 'keys']) {
     const after = await client.eventPosition(`${group}#*`);
     counting.push(countEnds(client, group, after, ended, end.signal));
   }
@@ -119,12 +152,30 @@ test('each task of each flow ends once, at a worker of its kind, while nodes are
     },
     { ...options, kinds: ['sum'] },
   );
+  await limitKeys(client);
+  const running = new Set<string>();
+  await using ofKeys = client.worker(
+    FULL.map((name) => client.queue<string>(`keys#${name}`)),
+    async ({ data: key }) => {
+      if (running.has(key)) wrong.push(`two tasks of ${key} ran at once`);
+      running.add(key);
+      await yieldToOthers();
+      running.delete(key);
+    },
+    { concurrency: 20, leaseDuration: '20s' },
+  );
   for (const worker of working) worker.start();
   summing.start();
+  ofKeys.start();
+  const disturbed = new AbortController();
+  const filled = fill(client, wrong, disturbed.signal);
+  filled.catch(() => {});
   const enqueued = Promise.all(GROUPS.map((_, at) => enqueueFlows(client, at, ended)));
   await disturb(cluster, client);
+  disturbed.abort();
+  const keyed = await filled;
   await enqueued;
-  const all = FLOWS * (CHILDREN + 1);
+  const all = FLOWS * (CHILDREN + 1) + keyed.length;
   await Promise.race([
     counted,
     eventually(() => expect(ended.size).toBe(all), { withinMs: LASTS_MS - 30_000, everyMs: 100 }),
@@ -136,5 +187,7 @@ test('each task of each flow ends once, at a worker of its kind, while nodes are
   end.abort();
   await counted.catch(() => {});
   const seconds = ((performance.now() - began) / 1_000).toFixed(1);
-  console.log(`seed ${SEED}: ${FLOWS} flows of ${CHILDREN + 1} tasks, ${KILLS} kills, ${MOVES} moves: ${seconds} s`);
+  console.log(
+    `seed ${SEED}: ${FLOWS} flows of ${CHILDREN + 1} tasks, ${keyed.length} with keys, ${KILLS} kills, ${MOVES} moves: ${seconds} s`,
+  );
 });
