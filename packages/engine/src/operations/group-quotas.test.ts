@@ -1,5 +1,7 @@
+import { EnqueueMode, limits } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import type { GroupLimits } from '../domain/group-limits.ts';
+import { Refusal } from '../domain/refusal.ts';
 import { putSchedule } from '../schedules/test-support.ts';
 import { type EngineHarness, engineHarness } from '../testing/engine-harness.ts';
 
@@ -40,6 +42,31 @@ describe('a group with a quota', () => {
       refused('bytes', 10, 10),
     );
     await h.update({ enqueue: [{ queue: 'small#a', pid: '2' }] });
+  });
+
+  test('of bytes counts signals that come before their tasks, until these are there', async () => {
+    await using h = await setUp({ bytes: 1_000 });
+    const signal = (pid: string, length = 400) => ({
+      enqueue: [{ queue: 'small#a', pid, mode: EnqueueMode.ENQUEUE_MODE_SIGNAL, data: 'x'.repeat(length) }],
+    });
+    await h.update(signal('early'));
+    const kept = h.engine.limitedGroups().next().value?.usage.bytes ?? 0;
+    expect(kept).toBeGreaterThanOrEqual(400);
+    await h.update(signal('early'));
+    const filled = { reason: 'QUOTA_EXCEEDED', metadata: { quota: 'bytes' } };
+    await expect(h.update(signal('early'))).rejects.toMatchObject(filled);
+    await expect(h.update(signal('other'))).rejects.toMatchObject(filled);
+    // In one batch, too: what is before counts.
+    await h.crash();
+    await h.update({ enqueue: [{ queue: 'small#a', pid: 'early', waitFor: 9 }] });
+    const outcomes = await h.batch([signal('1'), signal('2'), signal('3'), signal('early')]);
+    const refused = outcomes.map((outcome) => (outcome instanceof Refusal ? outcome.reason : 'taken'));
+    expect(refused).toEqual(['taken', 'taken', 'QUOTA_EXCEEDED', 'taken']);
+    await expect(h.update({ enqueue: [{ queue: 'small#b', pid: '1', data: 'x'.repeat(400) }] })).rejects.toMatchObject(
+      filled,
+    );
+    await h.clock.advance(limits.signalRetentionMs + 1_000);
+    expect(h.engine.limitedGroups().next().value?.usage.bytes).toBe(0);
   });
 
   test('of queues creates no more, except for dead tasks', async () => {

@@ -7,6 +7,7 @@ import type { EngineState } from '../engine-state.ts';
 import { type PlannedChange, stateAfter, stateBefore } from '../planned-atom.ts';
 import type { GroupUsage } from '../queues/group-usage.ts';
 import type { Queue } from '../queues/queue.ts';
+import { signalRecords } from '../records/record-store.ts';
 import { deadLetterQueueOf } from './attempts.ts';
 import type { Objection, PlannedUpdate } from './plan-batch.ts';
 import type { UpdateView } from './plan-update.ts';
@@ -43,7 +44,9 @@ export function objectionByLimits(
   const quotas = engineState.groupLimits(command.group);
   if (ofNode !== undefined || quotas === undefined) return ofNode;
   const before = { ...usageBefore(draft, mark), queues: countOf(draft.created, mark.created) };
+  before.bytes += mark.earlyBytes;
   const more = { ...usageOf(draft.changes.slice(mark.changes)), queues };
+  more.bytes += draft.earlySignalBytes - mark.earlyBytes;
   const used = engineState.table.usageOf(command.group);
   const refusal = refusalByQuota(used, command.group, quotas, before, more);
   const { lastAttempts } = engineState;
@@ -130,14 +133,17 @@ function countOf(queues: readonly Queue[], length = queues.length): number {
   return count;
 }
 
-/** What the changes add to the tasks and bytes of a group. Records count neither here nor in what the group uses. */
+/**
+ * What the changes add to the tasks and bytes of a group. Records count neither here nor in what the group uses, but for the
+ * bytes of signals that came before their tasks: nothing else bounds these.
+ */
 function usageOf(changes: readonly PlannedChange[]): { tasks: number; bytes: number } {
   const more = { tasks: 0, bytes: 0 };
   for (const { queue, change } of changes) {
-    if (queue.isReserved) continue;
+    if (queue.isReserved && !signalRecords.has(queue.ledger.name)) continue;
     const before = stateBefore(change);
     const after = stateAfter(change);
-    more.tasks += (after === undefined ? 0 : 1) - (before === undefined ? 0 : 1);
+    if (!queue.isReserved) more.tasks += (after === undefined ? 0 : 1) - (before === undefined ? 0 : 1);
     more.bytes += (after?.dataBytes ?? 0) - (before?.dataBytes ?? 0);
   }
   return more;

@@ -55,6 +55,7 @@ export interface DraftMark {
   latestPid: Pid | undefined;
   overwritten: number;
   boxes: number;
+  earlyBytes: number;
 }
 
 /** The changes of one atom before it is committed. Each change sees the effects of the earlier ones. */
@@ -103,6 +104,7 @@ export class TaskDraft {
       latestPid: this.#latestPid,
       overwritten: this.#overwritten.length,
       boxes: this.#boxes?.changes ?? 0,
+      earlyBytes: this.earlySignalBytes,
     };
   }
 
@@ -114,6 +116,7 @@ export class TaskDraft {
     mark.latestPid = this.#latestPid;
     mark.overwritten = this.#overwritten.length;
     mark.boxes = this.#boxes?.changes ?? 0;
+    mark.earlyBytes = this.earlySignalBytes;
   }
 
   /** The boxes of signals that it has changed. */
@@ -125,6 +128,11 @@ export class TaskDraft {
   /** What they are when they are written, in bytes, also for changes that were rolled back. */
   get boxBytes(): number {
     return this.#boxes?.bytes ?? 0;
+  }
+
+  /** See `OpenBoxes.earlyBytes`. */
+  get earlySignalBytes(): number {
+    return this.#boxes?.earlyBytes ?? 0;
   }
 
   /** Writes the boxes. Call it behind the last change, and look at `needs` only then. */

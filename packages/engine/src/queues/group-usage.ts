@@ -4,7 +4,7 @@ import type { GroupLimits } from '../domain/group-limits.ts';
 export interface GroupUsage {
   queues: number;
   tasks: number;
-  /** Payload, in bytes. */
+  /** Payload, and signals that came before their tasks, in bytes. */
   bytes: number;
 }
 

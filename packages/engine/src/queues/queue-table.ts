@@ -1,4 +1,4 @@
-import type { QueueName } from '@taskmaster/proto';
+import { type QueueName, reservedQueues } from '@taskmaster/proto';
 import type { GroupUsage } from './group-usage.ts';
 import { OrderedQueues } from './ordered-queues.ts';
 import type { Queue } from './queue.ts';
@@ -10,7 +10,7 @@ interface Group {
   readonly usage: GroupUsage;
 }
 
-/** The queues that exist, by name and in order. Reserved ones are found by name only, and do not count. */
+/** The queues that exist, by name and in order. Reserved ones are found by name only. Of them only bytes of signals count. */
 export class QueueTable {
   readonly #byGroup = new Map<string, Group>();
   readonly #listed = new OrderedQueues();
@@ -52,9 +52,9 @@ export class QueueTable {
     // Share one copy of the group's name among its queues.
     queue.ledger.name = { group: group.group, name };
     group.queues.set(name, queue);
+    if (!queue.isReserved || name === reservedQueues.signals) queue.countIn(group.usage);
     if (queue.isReserved) return;
     group.usage.queues++;
-    queue.countIn(group.usage);
     this.#listed.add(queue);
   }
 

@@ -189,9 +189,10 @@ export class Queue implements CacheOwner, ChangedQueue {
     this.#cache = undefined;
   }
 
-  /** Counts its tasks there from now on, and no longer where they were counted. Undefined: nowhere. */
+  /** Counts its tasks there from now on, and no longer where they were counted; of records only the bytes. Undefined: nowhere. */
   countIn(usage: GroupUsage | undefined): void {
-    const { size, bytes } = this.ledger;
+    const { bytes } = this.ledger;
+    const size = this.isReserved ? 0 : this.ledger.size;
     if (this.#usage !== undefined) {
       this.#usage.tasks -= size;
       this.#usage.bytes -= bytes;
@@ -251,7 +252,7 @@ export class Queue implements CacheOwner, ChangedQueue {
     const { size, bytes, keyed, leased, available, dueFloor } = this.ledger;
     this.ledger.apply(ticket, change);
     if (this.#usage !== undefined) {
-      this.#usage.tasks += this.ledger.size - size;
+      if (!this.isReserved) this.#usage.tasks += this.ledger.size - size;
       this.#usage.bytes += this.ledger.bytes - bytes;
     }
     if (this.#limits !== undefined) {

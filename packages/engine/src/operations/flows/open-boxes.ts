@@ -1,6 +1,6 @@
 import type { Instant, Pid } from '../../domain/ids.ts';
 import { SignalBox } from '../../domain/signal-box.ts';
-import type { RecordDraft, RecordStore } from '../../records/record-store.ts';
+import { type RecordDraft, type RecordStore, signalRecords } from '../../records/record-store.ts';
 import { recordState } from '../attempts.ts';
 
 /** Where a box of signals is kept: a record of a group. */
@@ -15,7 +15,13 @@ interface OpenBox {
   readonly box: SignalBox;
   /** Until when the record is kept. Undefined: for as long as its task. */
   readonly until: Instant | undefined;
+  /** What was there before the draft, in bytes. */
+  readonly stored: number;
 }
+
+/** What a draft adds to the signals that came before their tasks, in bytes. */
+const earlyBytesOf = (open: OpenBox | undefined): number =>
+  open?.place.records === signalRecords ? open.box.bytes - open.stored : 0;
 
 /** A name of a place, with what it stood for before a change. */
 type Earlier = readonly [name: string, open: OpenBox | undefined];
@@ -30,6 +36,8 @@ export class OpenBoxes {
   readonly #earlier: Earlier[] = [];
   /** What is to be written by now, in bytes, also for what was rolled back. */
   bytes = 0;
+  /** What the draft adds to the signals that came before their tasks, in bytes, without the boxes that it removes. */
+  earlyBytes = 0;
 
   /** The number of changes so far, for `rollBack`. */
   get changes(): number {
@@ -50,23 +58,27 @@ export class OpenBoxes {
     const before = this.#open.get(name);
     this.bytes += box.bytes - (before?.box.bytes ?? 0);
     // What the last write needs is read together with the rest.
-    if (before === undefined) place.records.find(draft, place.group, place.pid);
-    this.#put(name, { place, box, until });
+    const found = before === undefined ? place.records.find(draft, place.group, place.pid) : undefined;
+    const stored = before?.stored ?? found?.task.state.dataBytes ?? 0;
+    this.#earlier.push([name, before]);
+    this.#put(name, { place, box, until, stored });
   }
 
   /** Removes the box, with its record. */
   remove(draft: RecordDraft, place: BoxPlace): void {
     place.records.remove(draft, place.group, place.pid);
     const name = nameOf(place);
-    if (this.#open.has(name)) this.#put(name, undefined);
+    const before = this.#open.get(name);
+    if (before === undefined) return;
+    this.#earlier.push([name, before]);
+    this.#put(name, undefined);
   }
 
   /** Drops the changes after this number of them. */
   rollBack(changes: number): void {
     while (this.#earlier.length > changes) {
       const [name, open] = this.#earlier.pop() as Earlier;
-      if (open === undefined) this.#open.delete(name);
-      else this.#open.set(name, open);
+      this.#put(name, open);
     }
   }
 
@@ -78,7 +90,7 @@ export class OpenBoxes {
   }
 
   #put(name: string, open: OpenBox | undefined): void {
-    this.#earlier.push([name, this.#open.get(name)]);
+    this.earlyBytes += earlyBytesOf(open) - earlyBytesOf(this.#open.get(name));
     if (open === undefined) this.#open.delete(name);
     else this.#open.set(name, open);
   }
