@@ -1,4 +1,5 @@
 import { pidText } from '@taskmaster/client';
+import { limits } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { clientSetUp } from './support/client-set-up.ts';
 
@@ -136,6 +137,16 @@ describe('a flow', () => {
     for (const [name, after] of Object.entries({ a: ofA, b: ofB, c: ofC }))
       flow.add(name, a, name, { after: [...after] });
     await expect(flow.commit()).rejects.toThrow(message);
+    expect(transport.arrived.updateTasks).toEqual([]);
+  });
+
+  test('with more tasks behind one than may wait for it is refused before it is sent, with what to do', async () => {
+    const { client, a, transport } = setUp();
+    const flow = client.flow().add('prepare', a, 'x');
+    for (let at = 0; at <= limits.parents; at++) flow.add(`part ${at}`, a, 'x', { after: 'prepare' });
+    await expect(flow.commit()).rejects.toThrow(
+      "101 tasks wait for 'prepare': at most 100. Let its handler return them",
+    );
     expect(transport.arrived.updateTasks).toEqual([]);
   });
 

@@ -135,9 +135,9 @@ export class Flow {
   /**
    * Enqueues the tasks. Resolves when they are on disk. With the same PIDs and keys it can be repeated: a task that is in its
    * queue already stays.
-   * @throws TypeError if a task waits for one that is not in the flow, or tasks wait for each other in a circle, or the flow is
-   * empty or committed already; InvalidRequestError (MIXED_GROUPS) if the queues are not of one group; TaskExistsError if a task
-   * that others wait for is in its queue, but not of this flow; otherwise as `Update.commit`.
+   * @throws TypeError if a task waits for one that is not in the flow, tasks wait for each other in a circle, more than 100 wait
+   * for one, or the flow is empty or committed already; InvalidRequestError (MIXED_GROUPS) if the queues are not of one group;
+   * TaskExistsError if a task that others wait for is in its queue, but not of this flow; otherwise as `Update.commit`.
    */
   async commit(options: UpdateOptions = {}): Promise<FlowHandle> {
     if (this.#committed) throw new TypeError('the flow is already committed');
@@ -188,7 +188,11 @@ export class Flow {
   #parentsByTask(): ReadonlyMap<string, readonly Added[]> {
     const parents = new Map<string, Added[]>();
     for (const task of this.#tasks.values()) {
-      for (const name of task.after) parents.set(name, [...(parents.get(name) ?? []), task]);
+      for (const name of task.after) {
+        const known = parents.get(name);
+        if (known === undefined) parents.set(name, [task]);
+        else known.push(task);
+      }
     }
     return parents;
   }
@@ -201,6 +205,12 @@ export class Flow {
         if (!this.#tasks.has(earlier))
           throw new TypeError(`flow: '${name}' waits for '${earlier}', which is not in it`);
       }
+    }
+    for (const [name, { length }] of this.#parentsByTask()) {
+      if (length <= limits.parents) continue;
+      throw new TypeError(
+        `flow: ${length} tasks wait for '${name}': at most ${limits.parents}. Let its handler return them in 'enqueue'`,
+      );
     }
     const circle = this.#circle();
     if (circle !== undefined) throw new TypeError(`flow: tasks wait for each other: ${circle.join(' after ')}`);
