@@ -143,6 +143,12 @@ export class FollowedPatterns {
     return this.#patterns.keys();
   }
 
+  /** Those that may match queues of a group. */
+  *of(group: string): Generator<FollowedPattern> {
+    yield* this.#byGroup.get(undefined) ?? [];
+    yield* this.#byGroup.get(group) ?? [];
+  }
+
   /** True if `waits` is true for a pattern that requests use. */
   hasWaiting(waits: (key: string) => boolean): boolean {
     for (const { key, requests } of this.#patterns.values()) if (requests > 0 && waits(key)) return true;
@@ -199,7 +205,7 @@ export class FollowedPatterns {
     // A queue that has tasks already is one of a partition that is being loaded.
     if (queue.ledger.size > 0 || !this.#matchNow(queue)) {
       if (this.#late.size === 0) void this.#matchLate();
-      this.#late.set(queue, this.#patternsFor(queue));
+      this.#late.set(queue, this.of(queue.ledger.name.group));
     }
   }
 
@@ -223,7 +229,7 @@ export class FollowedPatterns {
       this.#spentMs = 0;
     }
     let isComplete = true;
-    for (const pattern of this.#patternsFor(queue)) {
+    for (const pattern of this.of(queue.ledger.name.group)) {
       if (pattern.isSlow || this.#spentMs >= SLICE_MS) isComplete = false;
       else this.#spentMs += this.#matchOne(pattern, queue);
     }
@@ -267,11 +273,6 @@ export class FollowedPatterns {
       if (this.#engineState.clock.now() >= end) return false;
     }
     return true;
-  }
-
-  *#patternsFor({ ledger }: Queue): Generator<FollowedPattern> {
-    yield* this.#byGroup.get(undefined) ?? [];
-    yield* this.#byGroup.get(ledger.name.group) ?? [];
   }
 
   /** Returns how long it took, in ms. */

@@ -71,6 +71,11 @@ export class LeaseRequests {
   #cancelServeAll: CancelTimer = () => {};
   readonly #delivering = new Set<Promise<unknown>>();
   readonly #patterns: FollowedPatterns;
+  /**
+   * By limit that allows leases again: its queues of which patterns do not know yet that they may offer tasks, in the order of
+   * their turns. There may be 100,000, of which the next lease takes one, so patterns hear of them when they need them.
+   */
+  readonly #untold = new Map<QueuesLimit, Iterator<Queue>>();
   /** Queues that match patterns and are searched for due tasks. */
   readonly #sweeping = new Set<Queue>();
   readonly #sweepFailedAt = new WeakMap<Queue, Instant>();
@@ -115,6 +120,7 @@ export class LeaseRequests {
     this.#clearTimers();
     this.#heldUp.clear();
     this.#sweeping.clear();
+    this.#untold.clear();
     this.#patterns.adopt(engineState);
     this.#cancelServeAll();
     const { clock } = engineState;
@@ -176,9 +182,11 @@ export class LeaseRequests {
     const found = new Map<Queue, MatchedQueue>();
     const named = new Set(queues.map((name) => this.#engineState.table.get(name)));
     for (const { key, id, mayLease } of patterns) {
-      const ready = this.#patterns.get(key)?.ready;
+      const pattern = this.#patterns.get(key);
+      if (pattern === undefined) continue;
+      const { ready } = pattern;
       let looked = 0;
-      for (const queue of ready ?? []) {
+      for (const queue of this.#readyOf(pattern)) {
         if (found.size >= most || ++looked > MOST_LOOKED_AT) break;
         const { name } = queue.ledger;
         if (!queue.offers(kinds) || named.has(queue) || found.has(queue) || !mayLeaseFrom(mayLease, name.group))
@@ -186,7 +194,7 @@ export class LeaseRequests {
         found.set(queue, { queue: name, patternId: id });
       }
       // Later calls begin with others.
-      for (const queue of found.keys()) if (ready?.delete(queue)) ready.add(queue);
+      for (const queue of found.keys()) if (ready.delete(queue)) ready.add(queue);
     }
     return [...found.values()];
   }
@@ -351,10 +359,50 @@ export class LeaseRequests {
     return names;
   }
 
+  /** The patterns for which requests wait and that match queues of a limit that offer tasks. */
+  #patternsUnder(limit: QueuesLimit): ReadonlySet<string> {
+    if (this.#patterns.isEmpty) return NO_NAMES;
+    const awaited = new Set<string>();
+    for (const { key, ready } of this.#patterns.of(limit.record.group)) {
+      // The turns are those of the limit, in which a queue goes behind the others with each lease.
+      for (const queue of ready) if (queue.limits?.includes(limit)) ready.delete(queue);
+      if (this.#lines.has(key)) awaited.add(key);
+    }
+    const names = new Set<string>();
+    const queues = limit.waiting.values();
+    this.#untold.set(limit, queues);
+    while (awaited.size > 0) {
+      const next = queues.next();
+      if (next.done) break;
+      for (const name of next.value.isOffering ? this.#linesOf(next.value) : NONE) {
+        names.add(name);
+        awaited.delete(name);
+      }
+    }
+    return names;
+  }
+
+  /** The queues of a pattern that may offer tasks, in the order of their turns. Some may come twice. */
+  *#readyOf(pattern: FollowedPattern): Generator<Queue> {
+    yield* pattern.ready;
+    for (const [limit, queues] of this.#untold) {
+      if (pattern.group !== undefined && pattern.group !== limit.record.group) continue;
+      // If it is used up, it tells when it allows leases again.
+      while (limit.usedUpSince === undefined) {
+        const next = queues.next();
+        if (next.done) break;
+        if (!next.value.isOffering) continue;
+        this.#linesOf(next.value);
+        if (pattern.ready.has(next.value)) yield next.value;
+      }
+      this.#untold.delete(limit);
+    }
+  }
+
   /** Serves those who wait for the queues of a limit, in order of arrival, until the limit is used up again. */
   #freed(limit: QueuesLimit): void {
     const isSmall = limit.waiting.size <= FEW_QUEUES;
-    const names = isSmall || !this.#patterns.isEmpty ? this.#linesUnder(limit) : NO_NAMES;
+    const names = isSmall ? this.#linesUnder(limit) : this.#patternsUnder(limit);
     const isUnder = (waiter: LeaseWaiter, name: string): boolean => {
       if (names.has(name)) return true;
       const queue = isSmall ? undefined : this.#queueNamed(waiter, name);
@@ -510,7 +558,7 @@ export class LeaseRequests {
         break;
       }
       const nothing = pattern
-        ? pattern.ready.size === 0
+        ? pattern.ready.size === 0 && this.#untold.size === 0
         : this.#hasNothing(followed?.queue ?? this.#queueNamed(waiter, name));
       if (nothing && !this.#hasImpatient(name, followed)) break;
       let attempt = this.#attempt(waiter, followed);
@@ -721,7 +769,7 @@ export class LeaseRequests {
       addNamed(after);
       const isOfPattern = only?.patterns.includes(pattern) ?? true;
       let [added, looked] = [0, 0];
-      for (const queue of only === undefined ? pattern.ready : isOfPattern ? [only.queue] : []) {
+      for (const queue of only === undefined ? this.#readyOf(pattern) : isOfPattern ? [only.queue] : []) {
         if (added === CANDIDATES || ++looked > MOST_LOOKED_AT) break;
         if (!queue.isOffering) pattern.ready.delete(queue);
         else if (named.has(queue) || candidates.mostOf.has(queue) || !isAllowed(mayLease, pattern, queue)) continue;

@@ -1,5 +1,6 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { Family } from '../ports/store.ts';
+import { Queue } from '../queues/queue.ts';
 import { engineHarness, type LeaseSpec, pidsOf } from '../testing/engine-harness.ts';
 import { limitQueues } from '../testing/limit-queues.ts';
 
@@ -61,5 +62,50 @@ describe('requests for queues of a limit', () => {
     }
     expect(got).toEqual(['second', 'third', 'fourth', 'fifth', 'sixth']);
     expect(await h.engine.limits.list('shop')).toMatchObject([{ leased: 1 }]);
+  });
+
+  test('find the queues of patterns behind many others, in the turns of the limit, and look at few', async () => {
+    await using h = await engineHarness();
+    const names = Array.from({ length: 1000 }, (_, at) => `shop#q${at}`);
+    await h.update({
+      enqueue: names.flatMap((queue) => [
+        { queue, pid: 'a' },
+        { queue, pid: 'b' },
+      ]),
+    });
+    await limitQueues(h.engine, 'shop#*', { maxLeased: 1 });
+    const lease = (regex: string, wait = 0) =>
+      h.lease([], { patterns: [{ group: 'shop', regex }], wait, for: 600_000 });
+    const queueOf = async (leasing: ReturnType<typeof lease>): Promise<string | undefined> => {
+      [last] = await h.clock.run(leasing);
+      return last?.queue.name;
+    };
+    const complete = () =>
+      h.clock.run(
+        h.update({ dequeue: [{ queue: `shop#${last?.queue.name}`, pid: `${last?.pid}`, token: last?.token }] }),
+      );
+    let [last] = await h.clock.run(lease('#q'));
+    expect(await h.clock.run(lease('#q999$'))).toEqual([]);
+    await complete();
+    // No request has waited.
+    expect(await queueOf(lease('#q999$'))).toBe('q999');
+    for (const expected of ['q1', 'q2', 'q3']) {
+      await complete();
+      expect(await queueOf(lease('#q'))).toBe(expected);
+    }
+    const first = lease('#q998$', 60_000);
+    const second = lease('#q', 60_000);
+    await h.clock.advance(1);
+    await complete();
+    expect(await queueOf(first)).toBe('q998');
+    await complete();
+    expect(await queueOf(second)).toBe('q4');
+    const third = lease('#q', 60_000);
+    await h.clock.advance(1);
+    const looks = vi.spyOn(Queue.prototype, 'isOffering', 'get');
+    await complete();
+    expect(await queueOf(third)).toBe('q5');
+    expect(looks.mock.calls.length).toBeLessThan(400);
+    looks.mockRestore();
   });
 });
