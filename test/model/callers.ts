@@ -58,7 +58,7 @@ export class Callers {
         break;
       }
       case 'lease': {
-        const { queues, max, leaseDurationMs, waitMs, maxPid, maxBytes, starts } = action;
+        const { queues, max, leaseDurationMs, waitMs, maxPid, maxBytes, starts, kinds } = action;
         this.#lease({
           kind: 'lease',
           queues: [...new Set(queues)].map(queueName),
@@ -68,6 +68,7 @@ export class Callers {
           maxPid: maxPid === undefined ? undefined : PIDS[maxPid],
           maxBytes,
           starts,
+          kinds,
         });
         break;
       }
@@ -182,6 +183,7 @@ export class Callers {
       timeLimitMs: item.timeLimitMs,
       orderKey: item.orderKey,
       limitKey: item.limitKey,
+      kind: item.kind,
       // A task that is hidden until it is too late is refused before it reaches the engine.
       startWithinMs: item.delayMs < (item.startWithinMs ?? 0) ? item.startWithinMs : undefined,
     };

@@ -12,8 +12,8 @@ const show = (text: string): string => Buffer.from(text, 'latin1').toString('hex
 
 /**
  * The faults in the rows of a disk without work in progress. Every task must have one state and one payload. Every task to which
- * something happens by itself must be in the index of due times, and every available or leased task with a limit key in that of
- * its key. Ended queues must have no rows. The counts of the queues must match the rows.
+ * something happens by itself must be in the index of due times, and every available or leased task with a limit key, and every
+ * available one with a kind, in that of its lane. Ended queues must have no rows. The counts of the queues must match the rows.
  */
 export function diskFaults(disk: SimDisk, counts: readonly CountsReply[]): string[] {
   const faults: string[] = [];
@@ -24,7 +24,7 @@ export function diskFaults(disk: SimDisk, counts: readonly CountsReply[]): strin
   const due = dueRows.filter((key) => !isLane(key)).map((key) => prefixOf(key) + key.slice(PREFIX + INSTANT));
   const lanes = dueRows.filter(isLane).map((key) => {
     const { tag, lane, pid } = laneOfKey(key);
-    return `${prefixOf(key)}${tag} ${lane.limitKey} ${pid}`;
+    return `${prefixOf(key)}${tag} ${lane.limitKey} ${lane.kind ?? ''} ${pid}`;
   });
 
   for (const key of ready) if (hidden.has(key)) faults.push(`${show(key)} is available and hidden`);
@@ -39,12 +39,15 @@ export function diskFaults(disk: SimDisk, counts: readonly CountsReply[]): strin
   if (new Set(due).size !== due.length) faults.push('a task is due twice');
   const inLanes = states.flatMap(({ key, value }) => {
     const { visibility, history } = decodeTaskRow(value);
-    const limitKey = history?.given?.limitKey;
+    const { limitKey = '', kind = '' } = history?.given ?? {};
     const tag = visibility.kind === 'available' ? 'available' : visibility.lease ? 'leased' : undefined;
-    return limitKey && tag ? `${prefixOf(key)}${tag} ${limitKey} ${key.slice(PREFIX)}` : [];
+    // Leased tasks count by their limit keys only.
+    const ofKind = tag === 'available' ? kind : '';
+    const isInLane = tag !== undefined && (limitKey !== '' || ofKind !== '');
+    return isInLane ? `${prefixOf(key)}${tag} ${limitKey} ${ofKind} ${key.slice(PREFIX)}` : [];
   });
   for (const lane of differing(new Set(inLanes), new Set(lanes))) {
-    faults.push(`${show(lane)} is missing among the tasks of its limit key, or has left them`);
+    faults.push(`${show(lane)} is missing among the tasks of its limit key and kind, or has left them`);
   }
 
   const sizes = (kind: 'available' | 'hidden'): Map<string, number> => {

@@ -14,6 +14,7 @@ import type { Engine } from '@taskmaster/engine';
 import {
   type EnqueueOutcome,
   givenIn,
+  KindFilter,
   type LeasedTask,
   type LeaseToken,
   NO_LINKS,
@@ -69,11 +70,12 @@ async function answer(engine: Engine, call: Call, signal: AbortSignal): Promise<
     case 'update':
       return updated(await engine.updateTasks(commandOf(call)));
     case 'lease': {
-      const { queues, maxPid, ...rest } = call;
+      const { queues, maxPid, kinds, ...rest } = call;
       const command = {
         ...rest,
         queues: queues.map(parseQueueName),
         maxPid: maxPid as Pid | undefined,
+        kinds: kinds && new KindFilter(kinds),
         worker: 'worker',
         workerAddress: '127.0.0.1:1',
       };
@@ -176,14 +178,28 @@ function commandOf(call: UpdateCall): UpdateCommand {
     enqueue: sentEnqueues(call.enqueue)
       .flatMap((at) => call.enqueue.slice(at, at + 1))
       .map(
-        ({ queue, topic, pid, key, data, mode, delayMs, retry, timeLimitMs, startWithinMs, limitKey, orderKey }) => ({
+        ({
+          queue,
+          topic,
+          pid,
+          key,
+          data,
+          mode,
+          delayMs,
+          retry,
+          timeLimitMs,
+          startWithinMs,
+          limitKey,
+          kind,
+          orderKey,
+        }) => ({
           queue: parseQueueName(topic ?? queue),
           isPublished: topic !== undefined,
           pid: pid as Pid | undefined,
           data: Buffer.from(data, 'latin1'),
           headerBytes: headerBytesOf(data),
           key,
-          given: givenIn({ timeLimitMs: timeLimitMs ?? 0, limitKey: limitKey ?? '' }),
+          given: givenIn({ timeLimitMs: timeLimitMs ?? 0, limitKey: limitKey ?? '', kind }),
           start: startWithinMs === undefined ? undefined : { withinMs: startWithinMs },
           links: orderKey === undefined ? undefined : { ...NO_LINKS, orderKey },
           mode: MODES[mode],

@@ -3,6 +3,7 @@ import { parseQueueName } from '@taskmaster/proto';
 import { withoutCancelled } from './ends.ts';
 import { deadLetterQueueOf } from './records/settings.ts';
 import {
+  accepts,
   haveDeadComing,
   isCancelled,
   isLastAttempt,
@@ -52,10 +53,9 @@ function firstTasks(world: World, call: LeaseCall, isTooLate: (task: ModelTask) 
     for (const task of world.available(queue)) {
       const { limitKey } = task;
       const ofKey = (limit: string): string => `${limit} ${limitKey}`;
-      if (isTooLate(task)) continue;
+      if (isTooLate(task) || !accepts(call, task)) continue;
       if (picked.length === call.maxTasks) return picked;
       if (limits.some((limit) => world.room(limit) <= (taken.get(limit) ?? 0))) break;
-      if (call.maxPid !== undefined && task.pid > call.maxPid) break;
       // No other task waits behind one whose key is used up.
       const counting = limitKey === undefined ? [] : keyLimits;
       if (counting.some((limit) => world.room(limit, limitKey) <= (taken.get(ofKey(limit)) ?? 0))) continue;
@@ -112,8 +112,8 @@ function explainNothing(
   const longOverdueAt = waited ? overdueAt - OTHERS_SLACK_MS : overdueAt;
   return sweeps(world, queues, { from, to: span.to }, setting)
     .filter((swept) => choices(swept, call, { from, to: span.to }).some((choice) => choice.length === 0))
-    .filter((swept) => !offering(swept, call).some((queue) => hasOverdue(swept, queue, overdueAt, call.maxPid)))
-    .filter((swept) => !haveDeadComing(swept, offering(swept, call), longOverdueAt, call.maxPid))
+    .filter((swept) => !offering(swept, call).some((queue) => hasOverdue(swept, queue, overdueAt, call)))
+    .filter((swept) => !haveDeadComing(swept, offering(swept, call), longOverdueAt, call))
     .filter((swept) => !hasSlotsToCome(swept, call, longOverdueAt))
     .map((swept) => swept.at(from, swept.epoch));
 }
@@ -121,12 +121,12 @@ function explainNothing(
 /** Whether leases that must be over hold back tasks of limited queues. */
 const hasSlotsToCome = (world: World, call: LeaseCall, at: number): boolean =>
   offering(world, call)
-    .filter((queue) => world.available(queue).length > 0)
+    .filter((queue) => world.available(queue).some((task) => accepts(call, task)))
     .flatMap((queue) => world.withSharing([queue]))
     .some((queue) => world.tasks(queue).some((task) => task.hidden?.leasedBy !== undefined && isOverdue(task, at)));
 
-const hasOverdue = (world: World, queue: string, at: number, maxPid: string | undefined): boolean =>
-  world.tasks(queue).some((task) => (maxPid === undefined || task.pid <= maxPid) && isOverdue(task, at));
+const hasOverdue = (world: World, queue: string, at: number, call: LeaseCall): boolean =>
+  world.tasks(queue).some((task) => accepts(call, task) && isOverdue(task, at));
 
 function explainTasks(
   world: World,

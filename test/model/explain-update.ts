@@ -373,6 +373,7 @@ class UpdatePlayer {
         progress: undefined,
         orderKey: item.orderKey,
         limitKey: item.limitKey,
+        kind: item.kind,
         place: undefined,
         parked: undefined,
       };

@@ -1,4 +1,4 @@
-import type { HistoryEvent, Outcome, RetryCall } from '@taskmaster/cli/testing/history';
+import type { HistoryEvent, LeaseCall, Outcome, RetryCall } from '@taskmaster/cli/testing/history';
 import { deadLetterPid, type Pid } from '@taskmaster/engine/domain';
 import { parseQueueName } from '@taskmaster/proto';
 import type { Caps } from './caps.ts';
@@ -178,14 +178,25 @@ function targetOf(queue: string, task: ModelTask, at: number): string | undefine
   return isLast ? deadLetterQueueOf(queue, task.retry) : undefined;
 }
 
+type Accepting = Pick<LeaseCall, 'maxPid' | 'kinds'>;
+const ALL: Accepting = { maxPid: undefined };
+
+/** Whether a lease request may get the task when it is available. */
+export const accepts = ({ maxPid, kinds }: Accepting, { pid, kind = '' }: ModelTask): boolean =>
+  (maxPid === undefined || pid <= maxPid) &&
+  (kinds === undefined || kinds.some((one) => one === kind || (one === 'm@*' && kind.startsWith('m@'))));
+
 /** True if a task belongs to one of these dead-letter queues, because it must be dead at `at`. */
-export function haveDeadComing(world: World, queues: readonly string[], at: number, maxPid?: string): boolean {
+export function haveDeadComing(world: World, queues: readonly string[], at: number, call: Accepting = ALL): boolean {
   return world.queueNames.some((from) =>
     world.tasks(from).some((task) => {
-      const isWanted = maxPid === undefined || task.pid <= maxPid;
       const target = targetOf(from, task, at);
       return (
-        isWanted && !isCancelled(task) && isDead(from, task, at) && target !== undefined && queues.includes(target)
+        accepts(call, task) &&
+        !isCancelled(task) &&
+        isDead(from, task, at) &&
+        target !== undefined &&
+        queues.includes(target)
       );
     }),
   );

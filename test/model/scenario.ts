@@ -43,6 +43,8 @@ export type Action =
       readonly maxBytes: number;
       /** Undefined: all tasks begin when they are leased. */
       readonly starts?: { readonly now: number; readonly together: number } | undefined;
+      /** Undefined: all tasks. */
+      readonly kinds?: readonly string[] | undefined;
     }
   /** The caller of a lease in progress disconnects. */
   | { readonly do: 'hangUp'; readonly which: number }
@@ -85,6 +87,7 @@ export type Item =
       readonly startWithinMs?: number | undefined;
       readonly orderKey?: string | undefined;
       readonly limitKey?: string | undefined;
+      readonly kind?: string | undefined;
       /** True: with a PID, and unless the mode is to fail, it is published to all queues that are subscribed. */
       readonly isPublished?: boolean;
     }
@@ -118,6 +121,9 @@ export const PATTERNS = ['g#q', 'g#*', 'other'] as const;
 export const KEYS = ['k', 'l'] as const;
 const ORDER_KEYS = ['o', 'p'] as const;
 const LIMIT_KEYS = ['x', 'y'] as const;
+/** By `retry` of an item, and by the duration of a lease: choices of their own would make other histories of the known seeds. */
+const KIND_OF = [undefined, 'm@1', undefined, 'm@2', undefined];
+const ACCEPTED_BY: Readonly<Record<number, readonly string[]>> = { 30: ['', 'm@2'], 400: ['n', 'm@*'] };
 /** The keys of a limit that counts each key by itself. */
 export const EACH_KEY = '*';
 
@@ -135,21 +141,23 @@ const action = <Name extends Action['do'], Model extends object>(
   model: { [K in keyof Model]: fc.Arbitrary<Model[K]> },
 ) => fc.record({ do: fc.constant(name), ...model }) as unknown as fc.Arbitrary<Extract<Action, { do: Name }>>;
 
-const enqueue: fc.Arbitrary<Item> = fc.record({
-  do: fc.constant('enqueue' as const),
-  queue,
-  pid: fc.oneof({ weight: 4, arbitrary: pid as fc.Arbitrary<number | undefined> }, fc.constant(undefined)),
-  key: often<string | undefined>(undefined, oneOf<string | undefined>(...KEYS)),
-  mode: oneOf(...(['collapse', 'collapse', 'fail', 'replace', 'rerun', 'rerun-first'] as const)),
-  delayMs: often(0, oneOf(5, 50, 700)),
-  bytes: often(8, oneOf(100, 900)),
-  retry: fc.nat({ max: 4 }),
-  timeLimitMs: often<number | undefined>(undefined, oneOf(25, 350)),
-  startWithinMs: often<number | undefined>(undefined, oneOf(3, 60, 900)),
-  isPublished: often(false, fc.constant(true)),
-  orderKey: rarely(oneOf(...ORDER_KEYS)),
-  limitKey: rarely(oneOf(...LIMIT_KEYS)),
-});
+const enqueue: fc.Arbitrary<Item> = fc
+  .record({
+    do: fc.constant('enqueue' as const),
+    queue,
+    pid: fc.oneof({ weight: 4, arbitrary: pid as fc.Arbitrary<number | undefined> }, fc.constant(undefined)),
+    key: often<string | undefined>(undefined, oneOf<string | undefined>(...KEYS)),
+    mode: oneOf(...(['collapse', 'collapse', 'fail', 'replace', 'rerun', 'rerun-first'] as const)),
+    delayMs: often(0, oneOf(5, 50, 700)),
+    bytes: often(8, oneOf(100, 900)),
+    retry: fc.nat({ max: 4 }),
+    timeLimitMs: often<number | undefined>(undefined, oneOf(25, 350)),
+    startWithinMs: often<number | undefined>(undefined, oneOf(3, 60, 900)),
+    isPublished: often(false, fc.constant(true)),
+    orderKey: rarely(oneOf(...ORDER_KEYS)),
+    limitKey: rarely(oneOf(...LIMIT_KEYS)),
+  })
+  .map((item) => ({ ...item, kind: KIND_OF[item.retry] }));
 
 const taskRef: fc.Arbitrary<TaskRef> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ by: fc.constant('lease' as const), which, withToken: fc.boolean() }) },
@@ -186,7 +194,7 @@ const lease = action('lease', {
   maxPid: maybe(pid),
   maxBytes: often(1e6, oneOf(0, 300)),
   starts: fc.option(fc.record({ now: fc.nat({ max: 2 }), together: oneOf(1, 2, 4) }), { nil: undefined }),
-});
+}).map((one) => ({ ...one, kinds: ACCEPTED_BY[one.leaseDurationMs] }));
 
 const patterns = fc.nat({ max: PATTERNS.length - 1 });
 const limit = action('limit', {

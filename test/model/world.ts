@@ -49,6 +49,7 @@ export interface ModelTask {
   /** A dead letter keeps it for the way back. */
   readonly orderKey: string | undefined;
   readonly limitKey: string | undefined;
+  readonly kind: string | undefined;
   /** Its place among the tasks of the queue with its order key. Undefined: it is in no order. */
   readonly place: number | undefined;
   /** Set: another one is before it. From then on it is available when none is. */

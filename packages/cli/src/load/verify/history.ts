@@ -32,6 +32,8 @@ export interface EnqueueCall {
   readonly startWithinMs?: number | undefined;
   /** Undefined: limits of keys do not count it. */
   readonly limitKey?: string | undefined;
+  /** Undefined: it has none. */
+  readonly kind?: string | undefined;
   /** Undefined: it is in no order. */
   readonly orderKey?: string | undefined;
 }
@@ -90,6 +92,8 @@ export interface LeaseCall {
   readonly waitMs: number;
   /** As in the protocol. */
   readonly starts?: { readonly now: number; readonly together: number } | undefined;
+  /** As in the protocol. Undefined: all tasks. */
+  readonly kinds?: readonly string[] | undefined;
 }
 
 export type Call =
