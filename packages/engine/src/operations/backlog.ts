@@ -1,6 +1,6 @@
 import { EnqueueResult, WhenFull } from '@taskmaster/proto';
 import type { EnqueueItem } from '../domain/commands.ts';
-import type { Instant, Pid } from '../domain/ids.ts';
+import type { Instant, Pid, Ticket } from '../domain/ids.ts';
 import { Refusal } from '../domain/refusal.ts';
 import { isLeased, limitKeyOf, type TaskState } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
@@ -193,16 +193,21 @@ export interface MissingTasks {
 
 /** What was read for one decision of the first tasks of queues and keys. */
 export class OldestTasks {
-  readonly #read = new Map<Queue, Map<string, { times: number; pids: readonly Pid[] | undefined }>>();
+  readonly #read = new Map<Queue, Map<string, { times: number; pids: readonly Pid[] | undefined; ticket: Ticket }>>();
 
   /** How often they were read. */
   timesOf(queue: Queue, scope: string): number {
     return this.#read.get(queue)?.get(scope)?.times ?? 0;
   }
 
-  /** Those that were available when they were read, in order. Undefined: they are in the head of the queue in memory. */
+  /**
+   * Those that were available when they were read, in order. Undefined: they are in the head of the queue in memory, or the queue
+   * has changed since and they must be read again.
+   */
   of(queue: Queue, scope: string): readonly Pid[] | undefined {
-    return this.#read.get(queue)?.get(scope)?.pids;
+    const read = this.#read.get(queue)?.get(scope);
+    const isStale = read !== undefined && read.ticket !== queue.ledger.ticket && read.times < MOST_READS;
+    return isStale ? undefined : read?.pids;
   }
 
   async read(engineState: EngineState, { queue, scope, wanted }: MissingTasks): Promise<void> {
@@ -211,9 +216,10 @@ export class OldestTasks {
     const times = this.timesOf(queue, scope) + 1;
     // The cache may have no room for what a refill has read.
     const isRefilled = times === 1 && scope === ALL && queue.lanes === undefined;
+    const { ticket } = queue.ledger;
     if (isRefilled) await refill(engineState, queue, wanted);
     const pids = isRefilled ? undefined : await firstPids(engineState, queue, scope, wanted);
-    scopes.set(scope, { times, pids });
+    scopes.set(scope, { times, pids, ticket });
   }
 }
 
