@@ -1,6 +1,6 @@
 /**
- * One worker for the queues of all tenants, as they come: a tenant with many tasks does not keep the others waiting, and one
- * with a higher weight gets more. Needs a node: `npm start`.
+ * Tenants with many tasks do not keep the others waiting, and those with higher weights get more: in the queues of all tenants,
+ * as they come, by the turns of one worker; and in one queue, by the turns of the node. Needs a node: `npm start`.
  *
  *     npm run example fair-tenants [host:port]
  */
@@ -49,3 +49,16 @@ const share = (tenant: string, tasks: readonly string[]): number =>
 const first = begun.slice(0, 20);
 console.log(`of the first 20: busy ${share('busy', first)}, ann ${share('ann', first)}, gold ${share('gold', first)}`);
 console.log(`late: ${share('late', begun)} of 5`);
+
+// In one queue the node takes turns among the keys of its tasks, for all workers together.
+const exports = client.queue<string>('exports#all');
+await client.queueSettings.put('exports#all', { fairTurns: { weights: { gold: 2 } } });
+for (const [tenant, count] of [
+  ['busy', 20],
+  ['gold', 4],
+] as const) {
+  await exports.enqueueMany(Array.from({ length: count }, () => ({ data: tenant, limitKey: tenant })));
+}
+const exported = (await exports.lease({ max: 6 })).map(({ data }) => data);
+const countOf = (tenant: string): number => exported.filter((data) => data === tenant).length;
+console.log(`of the first 6 exports: busy ${countOf('busy')}, gold ${countOf('gold')}`);

@@ -201,6 +201,7 @@ test('fair-tenants: a busy tenant keeps no other waiting, and a weight counts', 
   expect(await runExample('fair-tenants', [node.endpoint])).toEqual([
     'of the first 20: busy 5, ann 5, gold 10',
     'late: 5 of 5',
+    'of the first 6 exports: busy 2, gold 4',
   ]);
 });
 

@@ -224,6 +224,18 @@ export const badRequests: readonly BadRequest[] = [
       bad(`the kind ${JSON.stringify(kind.slice(0, 20))}`, 'INVALID_ARGUMENT', 'enqueue[0].kind', enqueue({ kind })),
   ),
   bad('a long key', 'INVALID_ARGUMENT', 'enqueue[0].key', enqueue({ key: long(limits.keyBytes + 1) })),
+  bad(
+    'a long key of limits',
+    'INVALID_ARGUMENT',
+    'enqueue[0].limit_key',
+    enqueue({ limitKey: long(limits.keyBytes + 1) }),
+  ),
+  bad(
+    'a key of limits that is not UTF-8',
+    'INVALID_ARGUMENT',
+    'enqueue[0].limit_key',
+    enqueue({ limitKey: 'a\uFFFD' }),
+  ),
   bad('a key that is not UTF-8', 'INVALID_ARGUMENT', 'enqueue[0].key', enqueue({ key: 'a\uFFFD' })),
   bad('a task named by an empty key', 'INVALID_ARGUMENT', 'dequeue[0].key', byKey('')),
   bad('a task named by a long key', 'INVALID_ARGUMENT', 'dequeue[0].key', byKey(long(limits.keyBytes + 1))),
