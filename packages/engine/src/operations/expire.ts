@@ -1,4 +1,4 @@
-import type { QueueName } from '@taskmaster/proto';
+import { limits, type QueueName } from '@taskmaster/proto';
 import { UnreadableBytesError } from '../domain/bytes.ts';
 import type { Instant, Pid } from '../domain/ids.ts';
 import { afterPrefix, dueKey, instantOfDueKey, pidOfDueKey } from '../domain/keys.ts';
@@ -221,10 +221,14 @@ interface Shown {
 function showIn(draft: TaskDraft, engineState: EngineState, queue: Queue, pids: readonly Pid[], now: Instant): Shown {
   const dead: TaskMove[] = [];
   let deadBytes = 0;
+  /** Parents that may hear of the ends. */
+  let told = 0;
   let leasesExpired = 0;
   let done = 0;
   for (const pid of pids) {
     const task = draft.find(queue, pid);
+    told += task?.state.history?.links?.parents.length ?? 0;
+    if (done > 0 && told > limits.toldParents) break;
     const visibility = task?.state.visibility;
     if (task && isTooLate(task.state, now)) {
       const { kind, state, at, reason } = afterMissedStart(task.state, queue.settings);

@@ -367,8 +367,12 @@ test('an update whose ends too many parents would hear of is refused, and takes 
   await h.clock.run(h.engine.deleteQueue(parseQueueName(QUEUE)));
   await h.clock.advance(5_000);
   expect(await left()).toBe(1000 - 2 * most - 1);
+  const late = Array.from({ length: most + 10 }, (_, at) => item(`late${at}`));
+  await h.update({ enqueue: late.map((child) => ({ ...child, parents, startWithin: 1_000 })) });
+  await h.clock.advance(5_000);
+  expect(await left()).toBe(1000 - 3 * most - 11);
   const { kept = [] } = (await seen(h, PARENTS, 'p7'))?.signals ?? {};
-  expect(new Set(kept.map(({ child }) => child?.pid)).size).toBe(2 * most + 1);
+  expect(new Set(kept.map(({ child }) => child?.pid)).size).toBe(3 * most + 11);
 });
 
 describe('the tasks for which a task waits', () => {
