@@ -107,8 +107,15 @@ export class ByteWriter {
 
   /** Returns a copy of the result. The writer is empty afterwards. */
   take(): Buffer {
-    const copy = Buffer.allocUnsafe(this.#length);
-    this.moveTo(copy, 0);
+    const length = this.#length;
+    const copy = Buffer.allocUnsafe(length);
+    if (length > SHORT * 2) {
+      this.moveTo(copy, 0);
+      return copy;
+    }
+    const bytes = this.#bytes;
+    for (let at = 0; at < length; at++) copy[at] = bytes[at] ?? 0;
+    this.#length = 0;
     return copy;
   }
 
