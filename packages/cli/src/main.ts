@@ -21,7 +21,7 @@ import { addWatch } from './commands/queues/watch.ts';
 import { addReschedule } from './commands/reschedule.ts';
 import { addSchedule } from './commands/schedule/schedule.ts';
 import { addSettling } from './commands/settle.ts';
-import { addSignal } from './commands/signal.ts';
+import { addSignal, addSignals } from './commands/signal.ts';
 import { addTopic } from './commands/topic.ts';
 import { addWait } from './commands/wait.ts';
 import { addGlobalOptions, Runner } from './session/session.ts';
@@ -152,6 +152,7 @@ function addCommands(program: Command, runner: Runner): void {
   addReschedule(program, runner);
   addCancel(program, runner);
   addSignal(program, runner);
+  addSignals(program, runner);
   addFlow(program, runner);
   addWait(program, runner);
   addInspection(program, runner);
