@@ -300,6 +300,23 @@ describe('a stop', () => {
     expect(made.heard).toEqual([]);
   });
 
+  test('aborts the signal of a call when the only tasks left are lost', async () => {
+    const made = workerSetUp();
+    await made.queue.enqueueMany(named('a', 'b'));
+    const aborted: boolean[] = [];
+    const { worker } = batchWorker(made, { max: 2 }, async (tasks, { signal }) => {
+      await made.queue.cancel('a');
+      await made.timing.advance(60_000);
+      aborted.push(tasks[0]?.signal.aborted ?? false, signal.aborted);
+      await tasks[1]?.complete();
+      aborted.push(signal.aborted);
+    });
+    await made.timing.settled();
+    await made.timing.advance(60_000);
+    await worker.stop();
+    expect(aborted).toEqual([true, false, true]);
+  });
+
   test('waits for a running call, and aborts its signal when its time is over', async () => {
     const made = workerSetUp();
     await made.queue.enqueueMany(named('a', 'b'));

@@ -66,6 +66,7 @@ export class Lease {
   #cancelTimer: CancelTimer | undefined;
   #onEnd: (() => void) | undefined;
   #onLost: ((error: TaskMasterError) => void) | undefined;
+  #onSettled: (() => void) | undefined;
 
   constructor(terms: LeaseTerms, timing: Timing, catchUp: () => void) {
     this.queue = terms.queue;
@@ -136,6 +137,11 @@ export class Lease {
     this.#onLost = callback;
   }
 
+  /** Sets a callback for a completion or a release of the task. Undefined: none any more. */
+  onSettled(callback: (() => void) | undefined): void {
+    this.#onSettled = callback;
+  }
+
   /**
    * Call it before an update is sent that ends the lease.
    * @throws the error because of which the lease is lost; TypeError if the task is or was completed or released.
@@ -157,6 +163,7 @@ export class Lease {
   settle(how: 'completed' | 'released'): void {
     this.#state = { kind: 'settled', how };
     this.#end();
+    this.#onSettled?.();
   }
 
   /** The node has refused the lease: it is not current, or the task is gone. */

@@ -123,6 +123,7 @@ class BatchSignal implements Disposable {
     if (this.#abort === undefined) {
       this.#abort = new AbortController();
       for (const signal of this.#watched()) signal.addEventListener('abort', this.#look);
+      for (const task of this.#tasks) task[LEASE].onSettled(this.#look);
       this.#look();
     }
     return this.#abort.signal;
@@ -131,6 +132,7 @@ class BatchSignal implements Disposable {
   [Symbol.dispose](): void {
     if (this.#abort === undefined) return;
     for (const signal of this.#watched()) signal.removeEventListener('abort', this.#look);
+    for (const task of this.#tasks) task[LEASE].onSettled(undefined);
   }
 
   #watched(): AbortSignal[] {
