@@ -28,6 +28,8 @@ export interface TaskInFlow {
 export type FlowTaskName = Pick<TaskParent, 'queue' | 'pid' | 'key'>;
 
 const MOST_TASKS = 200;
+/** Tasks that are asked for which others they wait: each time the node searches. */
+const MOST_SEARCHES = 20;
 
 /** Reads one task, with the signals that it has kept, and perhaps with the names of those for which it waits. */
 export type FlowRead = (name: FlowTaskName, withChildren: boolean) => Promise<TaskInfo | undefined>;
@@ -67,6 +69,7 @@ async function unfinishedOf(
 ): Promise<Pick<FlowAround, 'unfinished' | 'isUnfinishedCut'>> {
   const unfinished: TaskInFlow[] = [];
   let isUnfinishedCut = false;
+  let searches = 1;
   for (let at = -1; at < unfinished.length; at++) {
     const { children, moreChildren } = unfinished[at]?.task ?? first;
     isUnfinishedCut ||= moreChildren;
@@ -74,9 +77,11 @@ async function unfinishedOf(
       if (seen.has(nameOf(child))) continue;
       if (unfinished.length === MOST_TASKS) return { unfinished, isUnfinishedCut: true };
       seen.add(nameOf(child));
-      const task = await one(child, true);
+      const isSearched = searches++ < MOST_SEARCHES;
+      const task = await one(child, isSearched);
       // It may have ended since.
       if (task === undefined || task.state === TaskState.TASK_STATE_NOT_FOUND) continue;
+      isUnfinishedCut ||= !isSearched && (task.waits?.signals ?? 0) > 0;
       unfinished.push({ task, before: at < 0 ? undefined : at, asParent: child });
     }
   }

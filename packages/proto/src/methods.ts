@@ -162,7 +162,7 @@ const rows = {
   peekTasks: {
     scope: { of: 'group', field: 'queue', right: 'read' },
     repetition: 'read',
-    isLarge: ({ includeData, limit }) => includeData || limit >= LARGE_ITEMS,
+    isLarge: ({ includeData, limit, kinds }) => includeData || kinds !== undefined || limit >= LARGE_ITEMS,
     audit: undefined,
     entries: entryBounds.peek,
   },

@@ -1,10 +1,10 @@
 import { limits, parseQueueName, partitionOf } from '@taskmaster/proto';
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import type { LeasedTask, PeekCommand } from '../domain/commands.ts';
 import type { PartitionId, Pid } from '../domain/ids.ts';
 import { KindFilter } from '../domain/kind-filter.ts';
-import { Family } from '../ports/store.ts';
+import { Family, type Store } from '../ports/store.ts';
 import { type EngineHarness, engineHarness, type LeaseSpec, pidsOf } from '../testing/engine-harness.ts';
 import { limitQueues } from '../testing/limit-queues.ts';
 import { pauseQueues, resumeQueues } from '../testing/pause-queues.ts';
@@ -172,6 +172,31 @@ describe('tasks with kinds', () => {
     expect(await shown(['b'], { kind: 'delayed' })).toEqual(['b7']);
     expect(await shown(['b'], { limit: 1 })).toEqual(['b1']);
     expect(await shown(['b'], { queue: parseQueueName(B) })).toEqual([]);
+  });
+
+  test('are shown by few reads, however many kinds and keys a queue has', async () => {
+    await using h = await engineHarness();
+    const kinds = Array.from(
+      { length: 60 },
+      (_, at) => `kind${String.fromCharCode(97 + (at % 26))}${'x'.repeat(at / 26)}`,
+    );
+    for (const kind of kinds) {
+      const keyed = Array.from({ length: 20 }, (_, at) => ({
+        queue: A,
+        pid: `${kind}${at}`,
+        kind,
+        limitKey: `k${at}`,
+      }));
+      await h.update({ enqueue: keyed });
+    }
+    await h.clock.advance(MINUTE);
+    await h.crash();
+    const scan = vi.spyOn(h.store as Store, 'scan');
+    const peek = { queue: parseQueueName(A), kind: 'head', limit: 2, includeData: false } as const;
+    const shown = await h.clock.run(h.engine.peekTasks({ ...peek, kinds: new KindFilter(['*']) }));
+    expect(shown.map(({ pid }) => pid)).toEqual(['kinda0', 'kinda1']);
+    expect(scan.mock.calls.length).toBeLessThan(2_100);
+    scan.mockRestore();
   });
 
   test('obey limits of their keys, also several kinds of one key', async () => {

@@ -365,7 +365,8 @@ export class LeaseRequests {
     const awaited = new Set<string>();
     for (const { key, ready } of this.#patterns.of(limit.record.group)) {
       // The turns are those of the limit, in which a queue goes behind the others with each lease.
-      for (const queue of ready) if (queue.limits?.includes(limit)) ready.delete(queue);
+      const fewer = ready.size < limit.waiting.size ? ready : limit.waiting;
+      for (const queue of fewer) if (queue.limits?.includes(limit)) ready.delete(queue);
       if (this.#lines.has(key)) awaited.add(key);
     }
     const names = new Set<string>();

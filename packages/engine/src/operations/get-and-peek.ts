@@ -34,7 +34,7 @@ const MOST_STARTING = 10_000;
 /** Rows of hidden tasks that a look at the head passes, in a queue in which tasks have limit keys. */
 const MOST_LOOKED_AT = 10_000;
 const ROWS_AT_ONCE = 500;
-/** Limit keys of one kind that a look at the head asks. */
+/** Limit keys, of each kind, that a look at the head asks. */
 const MOST_LANES = 1_000;
 const NO_KINDS: ReadonlyMap<string, unknown> = new Map();
 
@@ -110,9 +110,9 @@ async function keyedHeadPids(engineState: EngineState, queue: Queue, { limit, af
   const { prefix } = queue;
   const first = after === undefined ? ('' as Pid) : pidAfter(after);
   const lt = afterPrefix(prefix);
-  const pids = new Set<Pid>();
-  for (const kind of kinds?.among(queue.ledger.kinds ?? NO_KINDS) ?? [])
-    for (const pid of await headOfKind(engineState, queue, kind, first, limit)) pids.add(pid);
+  const pids = new Set(
+    await headOfKinds(engineState, queue, kinds?.among(queue.ledger.kinds ?? NO_KINDS) ?? [], first, limit),
+  );
   for (const family of kinds?.acceptsNone === false ? [] : [Family.ready, Family.hidden]) {
     let found = 0;
     let looked = 0;
@@ -141,26 +141,33 @@ async function keyedHeadPids(engineState: EngineState, queue: Queue, { limit, af
   return [...pids].sort().slice(0, limit);
 }
 
-/** The first ones with a kind, of each limit key: they are found however many tasks of other kinds are before them. */
-async function headOfKind(
+/** The first ones with these kinds, of each limit key: they are found however many tasks of other kinds are before them. */
+async function headOfKinds(
   { store }: EngineState,
   queue: Queue,
-  kind: string,
+  kinds: Iterable<string>,
   first: Pid,
   limit: number,
 ): Promise<Pid[]> {
-  const pids: Pid[] = [];
   const bytes = Number.MAX_SAFE_INTEGER;
-  const lt = afterPrefix(kindPrefix(queue.prefix, kind));
-  let gte = kindPrefix(queue.prefix, kind) as Key;
-  for (let lanes = 0; lanes < MOST_LANES; lanes++) {
-    const [next] = await store.scan(Family.due, { gte, lt }, { rows: 1, bytes });
-    if (next === undefined) break;
-    const lane = lanePrefix(queue.prefix, 'available', laneOfKey(next.key).lane);
-    gte = afterPrefix(lane);
-    const range = { gte: (lane + first) as Key, lt: gte };
-    for (const { key } of await store.scan(Family.due, range, { rows: limit + queue.pendingCount, bytes }))
-      pids.push(laneOfKey(key).pid);
+  const most = limit + queue.pendingCount;
+  let pids: Pid[] = [];
+  let lanes = 0;
+  for (const kind of kinds) {
+    const lt = afterPrefix(kindPrefix(queue.prefix, kind));
+    for (let gte = kindPrefix(queue.prefix, kind) as Key; lanes < MOST_LANES; lanes++) {
+      const [next] = await store.scan(Family.due, { gte, lt }, { rows: 1, bytes });
+      if (next === undefined) break;
+      const lane = lanePrefix(queue.prefix, 'available', laneOfKey(next.key).lane);
+      gte = afterPrefix(lane);
+      // Behind the largest one that is kept there is nothing to find.
+      const largest = pids.length < most ? undefined : pids.at(-1);
+      const range = { gte: (lane + first) as Key, lt: largest === undefined ? gte : ((lane + largest) as Key) };
+      const rows = range.gte < range.lt ? await store.scan(Family.due, range, { rows: most, bytes }) : [];
+      if (rows.length === 0) continue;
+      for (const { key } of rows) pids.push(laneOfKey(key).pid);
+      pids = pids.sort().slice(0, most);
+    }
   }
   return pids;
 }

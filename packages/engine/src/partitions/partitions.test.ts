@@ -122,6 +122,24 @@ test('a partition that moves knows which of its leased tasks have begun, and wha
   expect(Buffer.from(found[0]?.history?.checkpoint ?? []).toString()).toBe('page 3');
 });
 
+test.each([0, 1, 2, 4, 8])(
+  'a partition that is given up while it begins a new life stays given up after a crash: given up after %d ms',
+  async (ms) => {
+    const h = await holderAt(1);
+    const { partitions } = h.engine;
+    partitions.freeze(P);
+    await h.clock.run(partitions.handOver(P, 'b'));
+    const thawed = partitions.thaw(P, 3);
+    await h.clock.advance(ms);
+    // The node that is gone had passed it on to this one.
+    await h.clock.run(Promise.all([thawed, partitions.release(P, 'c', 5)]));
+    const given = { kind: 'released', epoch: 5, to: 'c' };
+    expect(partitions.holding(P)).toMatchObject(given);
+    await h.crash();
+    expect(h.engine.partitions.holding(P)).toMatchObject(given);
+  },
+);
+
 test('a partition that may have changed at a node that is gone begins a new life with its tasks, also after a crash', async () => {
   const h = await holderAt(1);
   const { partitions } = h.engine;

@@ -275,6 +275,8 @@ export class Partitions implements PartitionHost {
         engineState.beginAnew(id);
         // An atom behind the earlier tickets would be a gap in the log.
         await this.#deps.checkpoint();
+        // It may have been given up meanwhile. The row below would replace the later one.
+        if (holdings.get(id) !== holding) return;
       }
       await write(engineState, [[id, { kind: 'serving', epoch: next }]]);
       // The partition may have been given up meanwhile, with a later row.

@@ -1,8 +1,9 @@
 import { EnqueueResult, limits, parseQueueName, WhenFull } from '@taskmaster/proto';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import type { Pid } from '../../domain/ids.ts';
 import { Refusal } from '../../domain/refusal.ts';
 import type { OnFailure } from '../../domain/task.ts';
+import type { Store } from '../../ports/store.ts';
 import {
   type EngineHarness,
   type EnqueueSpec,
@@ -10,6 +11,7 @@ import {
   pidsOf,
   updateCommand,
 } from '../../testing/engine-harness.ts';
+
 import { putSettings } from '../../testing/put-settings.ts';
 
 const PARENTS = 'g#parents';
@@ -383,6 +385,17 @@ describe('the tasks for which a task waits', () => {
     const { tasks = [], isCut } = view?.children ?? {};
     return [...tasks.map((one) => `${one.queue} ${one.pid} ${one.onFailure}`).toSorted(), ...(isCut ? ['cut'] : [])];
   };
+
+  test('are looked for by a bounded number of reads in a group of many queues', async () => {
+    await using h = await engineHarness({ config: { maxQueues: 5_000 } });
+    await h.update({ enqueue: [{ queue: PARENTS, pid: 'p', waitFor: 2 }] });
+    const others = Array.from({ length: 3_000 }, (_, at) => ({ queue: `${PARENTS}-${at}`, pid: 'x', key: 'k' }));
+    await h.update({ enqueue: others });
+    const scan = vi.spyOn(h.store as Store, 'scan');
+    expect(await childrenOf(h, 'p')).toEqual(['cut']);
+    expect(scan.mock.calls.length).toBeLessThan(2_100);
+    scan.mockRestore();
+  });
 
   test('are shown until they end, also after a restart', async () => {
     await using h = await engineHarness();

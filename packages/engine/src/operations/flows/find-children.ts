@@ -12,6 +12,8 @@ import { keyRecords } from '../../records/record-store.ts';
 /** Records of tasks with parents that one search looks at, and reads at once. */
 const MOST_LOOKED_AT = 10_000;
 const ROWS_AT_ONCE = 500;
+/** As many records a scan counts for at least: a group may have 100,000 queues, and most of them no such records. */
+const SCAN_ROWS = 5;
 /** Children that a reply names, and what their names may take. */
 const MOST_CHILDREN = 200;
 const MOST_BYTES = 128 * 1024;
@@ -59,7 +61,7 @@ async function findChildren(engineState: EngineState, group: string, found: Read
       const limit = { rows: ROWS_AT_ONCE, bytes: Number.MAX_SAFE_INTEGER };
       const rows = await engineState.store.scan(Family.data, range, limit);
       for (const row of rows) note(queue, prefix, row, found, left);
-      looked += rows.length;
+      looked += Math.max(SCAN_ROWS, rows.length);
       const last = rows.at(-1);
       gte = last === undefined || rows.length < ROWS_AT_ONCE ? undefined : (`${last.key}\0` as Key);
     }
