@@ -1,4 +1,4 @@
-import { EnqueueResult, WhenFull } from '@taskmaster/proto';
+import { EnqueueResult, limits, parseQueueName, reservedQueues, WhenFull } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { putSchedule } from '../schedules/test-support.ts';
 import { type EngineHarness, engineHarness, pidsOf } from '../testing/engine-harness.ts';
@@ -172,6 +172,20 @@ describe('a full queue that drops its newest task', () => {
       DROPPED,
     ]);
   });
+});
+
+test('a queue that is deleted and made again in one millisecond drops tasks with PIDs of before, and leaves one end of each', async () => {
+  await using h = await setUp(1, WHEN_FULL_DROP_NEWEST);
+  const three = { enqueue: [{ queue: QUEUE }, { queue: QUEUE }, { queue: QUEUE }] };
+  const pidsDropped = async (): Promise<string[]> => (await h.update(three)).enqueued.slice(1).map(({ pid }) => pid);
+  const dropped = [await pidsDropped()];
+  await h.engine.deleteQueue(parseQueueName(QUEUE));
+  dropped.push(await pidsDropped());
+  expect(dropped[1]).toEqual(dropped[0]);
+  const ends = () => h.counts(`shop#${reservedQueues.results}`);
+  expect(await ends()).toEqual({ available: 0, leased: 0, delayed: 2 });
+  await h.clock.advance(limits.defaultResultRetentionMs + 60_000);
+  expect(await ends()).toEqual({ available: 0, leased: 0, delayed: 0 });
 });
 
 describe('a full queue that drops its oldest task', () => {

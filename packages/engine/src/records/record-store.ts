@@ -2,7 +2,7 @@ import { type QueueName, reservedQueues } from '@taskmaster/proto';
 import type { Pid } from '../domain/ids.ts';
 import type { TaskState } from '../domain/task.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
-import type { Queue } from '../queues/queue.ts';
+import type { Knowledge, Queue } from '../queues/queue.ts';
 
 /** What the records need of a draft. */
 export interface RecordDraft {
@@ -10,6 +10,7 @@ export interface RecordDraft {
   readonly needs: readonly unknown[];
   queue(name: QueueName): Queue | undefined;
   queueFor(name: QueueName): Queue;
+  known(queue: Queue, pid: Pid): Knowledge;
   find(queue: Queue, pid: Pid): CachedTask | undefined;
   payload(queue: Queue, pid: Pid): Uint8Array | undefined;
   need(queue: Queue, pid: Pid, payloadBytes: number): void;
@@ -65,9 +66,12 @@ export class RecordStore {
     return data;
   }
 
-  /** Writes a record with a PID that none has. */
-  add(draft: RecordDraft, group: string, pid: Pid, state: TaskState, data: Uint8Array): void {
-    draft.add(draft.queueFor(this.of(group)), pid, state, data);
+  /** As `put`, but nothing is read: if there is another one with its PID, it must be so recent that it is in memory. */
+  putUnread(draft: RecordDraft, group: string, pid: Pid, state: TaskState, data: Uint8Array): void {
+    const queue = draft.queueFor(this.of(group));
+    const earlier = draft.known(queue, pid);
+    if (earlier.kind === 'task') draft.change(queue, pid, earlier.task, state, data);
+    else draft.add(queue, pid, state, data);
   }
 
   /** Writes a record, or replaces the one with its PID. */

@@ -10,7 +10,8 @@ import { settleEnds } from '../flows/settle-ends.ts';
 import type { TaskDraft, TaskMove } from '../task-draft.ts';
 
 /**
- * Leaves the record of an end for later waits, in place of that of an earlier task with the same PID. `isFirst`: there was none.
+ * Leaves the record of an end for later waits, in place of that of an earlier task with the same PID. `isFirst`: there was
+ * none, unless its queue was deleted and made again in the same moment.
  */
 export function leaveEnd(
   draft: TaskDraft,
@@ -22,7 +23,7 @@ export function leaveEnd(
 ): void {
   const data = encodeEnd(end);
   const state = recordState(data, end.at, (end.at + keepMs) as Instant);
-  if (isFirst) endRecords.add(draft, group, recordPid(name, pid), state, data);
+  if (isFirst) endRecords.putUnread(draft, group, recordPid(name, pid), state, data);
   else endRecords.put(draft, group, recordPid(name, pid), state, data);
 }
 
