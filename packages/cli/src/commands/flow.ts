@@ -1,12 +1,23 @@
-import type { FlowOfTask, TaskName, TaskOfFlow } from '@taskmaster/client';
-import { pidText } from '@taskmaster/client';
+import {
+  type Flow,
+  type FlowHandle,
+  type FlowOfTask,
+  pidText,
+  TaskExistsError,
+  type TaskName,
+  type TaskOfFlow,
+} from '@taskmaster/client';
 import { childRows } from '@taskmaster/proto';
 import type { Command } from 'commander';
 import { queueName } from '../input/arguments.ts';
+import { FLOW_DOCUMENT_BYTES, isMistake, readFlow } from '../input/flow-document.ts';
+import { openInput, readWhole } from '../input/read-input.ts';
 import { addTaskNames, type KeyFlags, taskNames } from '../input/task-names.ts';
 import type { Runner, Session } from '../session/session.ts';
+import { CommandFailedError, UsageError } from '../views/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../views/exit-codes.ts';
 import { notesOf } from '../views/help.ts';
+import { errorReport } from '../views/report-error.ts';
 import { tableOf } from '../views/table.ts';
 import { messagesOfLatestError, taskObject, waitsText } from '../views/task-view.ts';
 
@@ -17,19 +28,79 @@ enqueued yet. The command exits with 4 if one of the named tasks is not in the q
 
 Examples:
   $ taskmaster flow film#films film-7
-  $ taskmaster flow film#cuts --key picture-7 --json`;
+  $ taskmaster flow film#cuts --key picture-7 --json
+  $ taskmaster flow enqueue film.json`;
+
+const enqueueNotes = `
+The document has a list of tasks. Each task has a name that is unique in the flow, a queue, its data, and the names of the tasks
+after which it begins. All queues are of one group. data is any JSON; payload is text, or bytes as hex:... or base64:..., as it is.
+
+A document:
+  {"tasks": [
+    {"name": "cut", "queue": "film#cuts", "data": {"video": 7}, "onFailure": "continue"},
+    {"name": "sound", "queue": "film#cuts", "data": {"video": 8}},
+    {"name": "film", "queue": "film#films", "data": {"video": 7}, "after": ["cut", "sound"], "collect": true}
+  ]}
+
+A task may have all other options of a task of a flow of the client, such as pid, key, delay, runAt, headers, retry, signals and
+timeout. Durations are text such as 5m, or numbers of ms. Circles, unknown names and misspelt options are refused before
+anything is sent, with exit code 2. The output names each task with its queue and its PID. It marks the last ones, for which no other
+waits: wait for those with \`taskmaster wait\`.
+
+Examples:
+  $ taskmaster flow enqueue film.json
+  $ make-flow | taskmaster flow enqueue - --json`;
 
 export function addFlow(program: Command, runner: Runner): void {
-  const command = program
+  const flow = program
     .command('flow')
+    .summary('show or enqueue tasks that wait for each other')
+    .description('Shows the flow of a task, or enqueues one.')
+    .helpCommand(false)
+    .addHelpText('after', notesOf(`Without a subcommand it shows a flow and has the options of show.\n${notes}`));
+  const show = flow
+    .command('show', { isDefault: true })
     .summary('show the flow of a task')
     .description('Shows what tasks have waited for, what they still wait for, and the tasks that wait for them.')
     .argument('<queue>', 'group#name, or a name in the default group', queueName);
-  addTaskNames(command)
+  addTaskNames(show)
     .addHelpText('after', notesOf(notes))
     .action((queue: string, pids: readonly string[], flags: KeyFlags) =>
       runner.connected((session) => showFlows(session, queue, taskNames(pids, flags)), [queue]),
     );
+  flow
+    .command('enqueue')
+    .summary('enqueue the tasks of a flow')
+    .description('Enqueues tasks that wait for each other, from a JSON document, all or none.')
+    .argument('<file>', 'file with the document; - is stdin')
+    .addHelpText('after', notesOf(enqueueNotes))
+    .action((file: string) => runner.connected((session) => enqueueFlow(session, file)));
+}
+
+async function enqueueFlow(session: Session, file: string): Promise<ExitCode> {
+  const { client, out, signal } = session;
+  const input = await openInput(file, session);
+  const document = await readWhole(input, FLOW_DOCUMENT_BYTES, 'a flow');
+  const { tasks } = await commit(readFlow(client, document, input.name), input.name, signal);
+  if (out.json) await out.object({ tasks });
+  else {
+    for (const { name, queue, pid, result, isLast } of tasks)
+      await out.line(`${result}  ${queue}  ${pid}  ${name}${isLast ? '  last' : ''}`);
+  }
+  return exitCodes.ok;
+}
+
+/** Enqueues the flow. `where`: its document, for messages. */
+async function commit(flow: Flow, where: string, signal: AbortSignal): Promise<FlowHandle> {
+  try {
+    return await flow.commit({ signal });
+  } catch (error) {
+    // What the client itself refuses is a mistake in the document.
+    if (isMistake(error)) throw new UsageError(`${where}: ${error.message}`);
+    if (!(error instanceof TaskExistsError)) throw error;
+    const hint = 'it is not of this flow, which would wait for it in vain: give it another pid or key';
+    throw new CommandFailedError(error.reason, errorReport(error).message, { hint, cause: error });
+  }
 }
 
 async function showFlows(session: Session, name: string, names: readonly TaskName[]): Promise<ExitCode> {

@@ -38,10 +38,13 @@ export async function openInput(path: string, { stdin, signal, err }: Shell): Pr
   }
 }
 
-/** The whole input. @throws UsageError when it is longer than `maxBytes`. */
-export async function readWhole({ stream, name, totalBytes }: Input, maxBytes: number): Promise<Buffer> {
-  const tooLong = (): UsageError =>
-    new UsageError(`${name} has more than ${maxBytes} bytes, the limit of a task; --lines makes a task of each line`);
+/** The whole input. `limitOf`: whose limit it is, for the message. @throws UsageError when it is longer than `maxBytes`. */
+export async function readWhole(
+  { stream, name, totalBytes }: Input,
+  maxBytes: number,
+  limitOf = 'a task; --lines makes a task of each line',
+): Promise<Buffer> {
+  const tooLong = (): UsageError => new UsageError(`${name} has more than ${maxBytes} bytes, the limit of ${limitOf}`);
   if (totalBytes !== undefined && totalBytes > maxBytes) throw tooLong();
   const chunks: Buffer[] = [];
   let bytes = 0;

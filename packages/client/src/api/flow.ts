@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { limits, parseQueueName } from '@taskmaster/proto';
 import type { ClientContext } from '../tasks/context.ts';
-import type { ParentTask, SignalWait } from '../tasks/links.ts';
-import { type NewTask, newTask, type QueueRef, queueRef, type TaskOptions, taskNames } from '../tasks/new-task.ts';
+import { failurePolicy, type ParentTask, type SignalWait } from '../tasks/links.ts';
+import { NewTask, newTask, type QueueRef, queueRef, type TaskOptions, taskNames } from '../tasks/new-task.ts';
 import { type EnqueueOutcome, Update } from '../tasks/update.ts';
 import { type TaskEnd, type WaitForOptions, waitForEnd } from '../tasks/wait-for.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
@@ -103,6 +103,10 @@ export class Flow {
   add(name: string, queue: string | QueueRef, data: unknown, options: FlowTaskOptions = {}): this {
     assertKnown('flow', options, flowNames);
     if (this.#tasks.has(name)) throw new TypeError(`flow: two tasks have the name '${name}'`);
+    const { signals = 0, onFailure } = options;
+    if (!Number.isInteger(signals) || signals < 0)
+      throw new TypeError(`flow: '${name}': signals: ${String(signals)} is not a whole number from 0`);
+    if (onFailure !== undefined) failurePolicy(onFailure, `flow: '${name}': onFailure`);
     const after = [...new Set([options.after ?? []].flat())];
     this.#tasks.set(name, { name, queue: queueRef(queue), data, options, after });
     return this;
@@ -161,7 +165,9 @@ export class Flow {
       );
       const identity = task.options.key === undefined ? { pid: names.get(task.name) as PidLike | undefined } : {};
       const data = task.send === undefined ? task.data : await stepData(task.send, `${this.#id}-${hashOf(task.name)}`);
-      update.enqueue(newTask(task.queue, data, { ...plainOptions(task), ...identity, parent }));
+      const prepare: NewTask['prepare'] = () =>
+        newTask(task.queue, data, { ...plainOptions(task), ...identity, parent }).prepare();
+      update.enqueue(new NewTask(task.queue.name, () => inTask(task.name, prepare)));
     }
     const { enqueued } = await update.commit(options);
     return {
@@ -258,17 +264,26 @@ function newId({ random }: ClientContext): string {
 /** Names of tasks are of any length. */
 const hashOf = (name: string): string => createHash('sha256').update(name).digest('hex').slice(0, 16);
 
+/** Names the task in an error about its options. */
+function inTask<T>(name: string, make: () => T): T {
+  try {
+    return make();
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    throw new TypeError(`flow: '${name}': ${error.message}`, { cause: error });
+  }
+}
+
 function plainOptions({ after, options }: Added): TaskOptions {
   const { after: _after, signals: extra = 0, timeout, onTimeout, collect, onFailure: _onFailure, ...plain } = options;
   const signals = after.length + extra;
   if (signals === 0) {
     if (timeout !== undefined || onTimeout !== undefined || collect !== undefined) {
-      throw new TypeError('flow: timeout, onTimeout and collect go with after or signals');
+      throw new TypeError('timeout, onTimeout and collect go with after or signals');
     }
     return plain;
   }
-  if (signals > limits.signals)
-    throw new TypeError(`flow: a task waits for ${signals} others: at most ${limits.signals}`);
+  if (signals > limits.signals) throw new TypeError(`it waits for ${signals} others: at most ${limits.signals}`);
   return { ...plain, waitsFor: { signals, timeout, onTimeout, collect } };
 }
 

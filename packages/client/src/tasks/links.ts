@@ -102,10 +102,15 @@ function waitMessage(given: number | SignalWait): LinksMessage['waitFor'] {
 function parentMessage(parent: ParentTask, nameOf: NameOf): LinksMessage['parents'][number] {
   assertKnown('parent', parent, parentNames);
   const { queue, task, onFailure: then = 'fail' } = parent;
-  const policy = onFailure[then];
-  if (policy === undefined) throw new TypeError(`parent.onFailure: '${then}' is not 'fail', 'continue' or 'retry'`);
   const { pid, key = '' } = nameFields(task);
-  return { queue: nameOf(queue), pid, key, onFailure: policy };
+  return { queue: nameOf(queue), pid, key, onFailure: failurePolicy(then, 'parent.onFailure') };
+}
+
+/** The policy, for the protocol. `what`: its name in the message of the error. @throws TypeError */
+export function failurePolicy(then: NonNullable<ParentTask['onFailure']>, what: string): ChildFailure {
+  const policy = Object.hasOwn(onFailure, then) ? onFailure[then] : undefined;
+  if (policy !== undefined) return policy;
+  throw new TypeError(`${what}: '${String(then)}' is not 'fail', 'continue' or 'retry'`);
 }
 
 /** What a task waits for, and who waits for it. */
