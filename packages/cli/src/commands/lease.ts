@@ -33,6 +33,8 @@ interface LeaseFlags {
   readonly maxPid?: Pid;
   readonly kind?: readonly string[];
   readonly workerLabel?: string;
+  readonly starts?: number;
+  readonly together?: number;
   readonly raw?: true;
   readonly exec?: string;
   readonly concurrency?: number;
@@ -56,6 +58,10 @@ Tasks of a sharded queue come nearly in the order of their PIDs, each with the n
 from all these queues in turn, so that a queue with many tasks keeps no other waiting. With --kind there are only tasks of kinds that
 match one of the patterns; --kind '' stands for tasks without a kind.
 
+With --starts N only the first N tasks count as begun, for a program that works on the others later. Tell of each of those with
+\`renew --begun\` when its work begins. If the program dies, the attempts at tasks that have not begun do not count. The output marks
+these tasks as unbegun. One that is marked with a number has been leased by a worker that died: begin it with at most so many tasks.
+
 --raw writes only the payloads, byte for byte, with a newline after each payload if --max is more than 1. For each task stderr
 gets a line for complete --task.
 
@@ -72,6 +78,7 @@ Examples:
   $ taskmaster lease --regex '^tenant-.*#jobs$' --exec './work.sh' --follow
   $ taskmaster lease shop#mail --raw > mail.json 2> task.jsonl && send mail.json && taskmaster complete --task task.jsonl
   $ taskmaster lease images --kind 'resize@*' --kind thumb --exec './work.sh'
+  $ taskmaster lease shop#mail --max 100 --starts 1 --json > tasks.jsonl
   $ taskmaster lease shop#mail --exec './send.sh' --follow --concurrency 4 --retry-after 1m`;
 
 /** Wait of one long poll of --follow, in ms: long enough for few requests, short enough for load balancers on the way. */
@@ -91,6 +98,16 @@ export function addLease(program: Command, runner: Runner): void {
     .option('--max-pid <pid>', 'only tasks with a PID up to this one, inclusive', pid)
     .option('--kind <pattern>', 'only tasks of this kind, such as resize@*; may be given many times', collected)
     .option('--worker-label <label>', 'label of this worker, shown by peek (default: taskmaster@host:process)')
+    .option(
+      '--starts <n>',
+      'only the first n tasks begin at once (default: all); `renew --begun` tells of others',
+      wholeNumber(0, Number.MAX_SAFE_INTEGER),
+    )
+    .option(
+      '--together <n>',
+      'with --starts: how many tasks the program works on together (default: 1)',
+      wholeNumber(1, limits.leaseTasks),
+    )
     .option('--raw', 'write only the payloads, byte for byte')
     .option('--exec <command>', 'run a shell command for each task; exit code 0 completes the task, others release it')
     .option('--concurrency <n>', 'with --exec: commands at the same time (default: 1)', wholeNumber(1, 1_000))
@@ -124,7 +141,7 @@ async function showTasks(session: Session, queues: LeasedQueues, flags: LeaseFla
     let tasks: LeasedTask<Uint8Array>[];
     try {
       // The size of a reply is limited, so it may have fewer tasks than there are.
-      tasks = await leaseOnce(session, queues, flags, Math.min(max - leased, limits.leaseTasks), leased === 0);
+      tasks = await leaseOnce(session, queues, flags, Math.min(max - leased, limits.leaseTasks), leased);
     } catch (error) {
       // Keep the tasks that are leased: their leases are running.
       if (leased === 0 || session.signal.aborted || !isTaskMasterError(error) || !isTemporary(error)) throw error;
@@ -165,8 +182,8 @@ async function print(
     for (const task of tasks) {
       await out.write(task.bytes);
       if (max > 1) await out.line();
-      const { queue, pid: leasedPid, leaseToken } = task;
-      err.object({ queue, pid: pidText(leasedPid), leaseToken });
+      const { queue, pid: leasedPid, leaseToken, unbegun } = task;
+      err.object({ queue, pid: pidText(leasedPid), leaseToken, unbegun });
     }
   } else if (out.json) {
     for (const task of tasks) await out.object(leasedObject(task));
@@ -180,7 +197,7 @@ async function runCommands(session: Session, queues: LeasedQueues, flags: LeaseF
   const loop = new ExecLoop(session, {
     command: flags.exec ?? '',
     retryAfterMs: flags.retryAfter,
-    lease: async () => (await leaseOnce(session, queues, flags, 1, true))[0],
+    lease: async () => (await leaseOnce(session, queues, flags, 1, 0))[0],
     maxTasks: flags.follow ? Number.POSITIVE_INFINITY : (flags.max ?? 1),
     endless: flags.follow ?? false,
   });
@@ -217,8 +234,10 @@ function leaseOnce(
   { refs }: LeasedQueues,
   flags: LeaseFlags,
   max: number,
-  isFirst: boolean,
+  leased: number,
 ): Promise<LeasedTask<Uint8Array>[]> {
+  const isFirst = leased === 0;
+  const { starts, together } = flags;
   const wait = flags.wait ?? (flags.follow ? FOLLOW_WAIT_MS : 0);
   const options: LeaseOptions = {
     max,
@@ -226,6 +245,8 @@ function leaseOnce(
     wait: isFirst ? wait : 0,
     maxPid: flags.maxPid,
     kinds: flags.kind,
+    starts:
+      starts === undefined ? undefined : { now: Math.min(limits.leaseTasks, Math.max(0, starts - leased)), together },
     workerLabel: flags.workerLabel ?? `taskmaster@${hostname()}:${process.pid}`,
     signal,
     timeout: isFirst ? timeoutMs : Math.min(timeoutMs, MORE_TIMEOUT_MS),
@@ -240,6 +261,9 @@ function assertConsistent(queues: readonly string[], flags: LeaseFlags): void {
   if (new Set(queues).size < queues.length) throw new UsageError('a queue is named twice');
   if (flags.raw && flags.exec !== undefined) throw new UsageError('give --raw or --exec, not both');
   if (flags.follow && flags.max !== undefined) throw new UsageError('give --follow or --max, not both');
+  if (flags.together !== undefined && flags.starts === undefined) throw new UsageError('--together goes with --starts');
+  if (flags.starts !== undefined && flags.exec !== undefined)
+    throw new UsageError('give --starts or --exec, not both: --exec begins each task when it has leased it');
   if (flags.exec !== undefined) return;
   if (flags.concurrency !== undefined) throw new UsageError('--concurrency goes with --exec');
   if (flags.follow) throw new UsageError('--follow goes with --exec');

@@ -7,7 +7,15 @@ import {
 } from '@taskmaster/client';
 import { limits, pidText } from '@taskmaster/proto';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { leaseDurationOption, leaseToken, lengthOfTime, payload, pid, queueName } from '../input/arguments.ts';
+import {
+  leaseDurationOption,
+  leaseToken,
+  lengthOfTime,
+  payload,
+  pid,
+  queueName,
+  wholeNumber,
+} from '../input/arguments.ts';
 import { runAtOption } from '../input/task-flags.ts';
 import { assertRefSource, type RefSource, type TaskRef } from '../input/task-refs.ts';
 import type { Runner, Session } from '../session/session.ts';
@@ -40,6 +48,7 @@ interface RenewFlags extends SettleFlags {
   readonly leaseDuration?: number;
   readonly progress?: string;
   readonly checkpoint?: Buffer;
+  readonly begun?: number;
 }
 
 interface ReleaseFlags extends SettleFlags {
@@ -74,6 +83,9 @@ Examples:
   $ taskmaster complete shop#mail order-17 --force`;
 
 const renewNotes = `${taskNotes}
+
+--begun N says that the work on the tasks has begun, with N tasks together, each of them included. Only \`lease --starts\` makes it
+necessary.
 
 Examples:
   $ taskmaster renew shop#mail order-17 --lease-token 3 --lease-duration 5m
@@ -129,13 +141,18 @@ export function addSettling(program: Command, runner: Runner): void {
     .addOption(leaseDurationOption('how long the leases last from now'))
     .option('--progress <text>', 'how far the work is; peek and get show it')
     .option('--checkpoint <data>', 'bytes with which the next attempt continues', payload)
+    .option(
+      '--begun <n>',
+      'the work has begun, with n tasks together (default: it does not say)',
+      wholeNumber(1, limits.leaseTasks),
+    )
     .addHelpText('after', notesOf(renewNotes))
     .action(
       action<RenewFlags>(runner, (_session, flags) => ({
         done: 'renewed',
         add: (update, ref) => {
-          const { leaseDuration, progress, checkpoint } = flags;
-          update.renew(ref, leaseDuration, { progress, checkpoint });
+          const { leaseDuration, progress, checkpoint, begun } = flags;
+          update.renew(ref, leaseDuration, { progress, checkpoint, begun });
         },
         describe: ({ renewed: [until] }) => ({ leaseUntil: until?.toISOString() }),
         note: () => (flags.leaseDuration === undefined ? '' : `for ${duration(flags.leaseDuration)}`),

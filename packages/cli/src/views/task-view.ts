@@ -20,6 +20,7 @@ export interface LeasedObject {
   readonly kind?: string | undefined;
   readonly leaseToken: number;
   readonly attempt: number;
+  readonly unbegun?: number | undefined;
   readonly enqueuedAt: string;
   readonly leaseUntil: string;
   readonly timeLimitMs?: number | undefined;
@@ -36,6 +37,7 @@ export function leasedObject(task: LeasedTask<Uint8Array>): LeasedObject {
     kind: task.kind,
     leaseToken: task.leaseToken,
     attempt: task.attempt,
+    unbegun: task.unbegun,
     enqueuedAt: task.enqueuedAt.toISOString(),
     leaseUntil: task.leaseUntil.toISOString(),
     timeLimitMs: task.timeLimitMs,
@@ -90,10 +92,19 @@ export function leasedColumns(
     { title: 'ATTEMPT', align: 'right', cell: (task) => count(task.attempt) },
     { title: 'AGE', align: 'right', cell: (task) => duration(now - task.enqueuedAt.getTime()) },
     { title: 'LEASED FOR', align: 'right', cell: (task) => duration(task.leaseUntil.getTime() - now) },
+    ...unbegunColumns(tasks),
     ...limitColumns(tasks),
     ...headerColumns(tasks, out),
     { title: 'DATA', cell: (task) => previewOf(task.bytes, previewWidth(out)) },
   ];
+}
+
+/** A column for tasks that do not count as begun, if there are any. */
+function unbegunColumns(tasks: readonly LeasedTask<Uint8Array>[]): Column<LeasedTask<Uint8Array>>[] {
+  if (tasks.every(({ unbegun }) => unbegun === undefined)) return [];
+  const cell = ({ unbegun }: LeasedTask<Uint8Array>): string =>
+    unbegun === undefined ? 'yes' : unbegun === 0 ? 'no' : `no, with at most ${unbegun}`;
+  return [{ title: 'BEGUN', cell }];
 }
 
 /** A task of `peek` or `get`. */
