@@ -35,6 +35,27 @@ describe('a bulk run', () => {
     expect(await client.bulkRuns()).toEqual([]);
   });
 
+  test('is previewed in as many calls as it takes, with progress', async () => {
+    const { client, transport } = clientSetUp();
+    await client.queue('shop#mail').enqueueMany(Array.from({ length: 4 }, (_, n) => ({ pid: `${n}`, data: n })));
+    // The node looks at two tasks in a call. It begins again in the second one.
+    const place = { queueId: 0, afterPid: Buffer.of() };
+    transport.answers.startBulkRun = async ({ previewFrom }, send) => {
+      const { preview, ...answer } = await send();
+      if (preview === undefined) throw new Error('it is a preview');
+      const [leased, next] = previewFrom === undefined ? [1, place] : [0, undefined];
+      const samples = preview.samples.slice(0, 2);
+      return { ...answer, preview: { ...preview, lookedAt: 2, matched: 2, leased, samples, next } };
+    };
+    const seen: number[] = [];
+    const onProgress = ({ lookedAt }: { readonly lookedAt: number }): void => void seen.push(lookedAt);
+    const preview = await client.previewBulk({ action: 'delete', queues: 'shop#mail', onProgress });
+    expect(preview).toMatchObject({ queues: 1, tasks: 4, lookedAt: 4, matched: 4, leased: 1 });
+    expect(preview.samples).toHaveLength(4);
+    expect(seen).toEqual([2, 4]);
+    expect(transport.arrived.startBulkRun.map(({ previewFrom }) => previewFrom)).toEqual([undefined, place]);
+  });
+
   test('of an action that this version does not know is listed with the others', async () => {
     const { client, timing, engine } = clientSetUp();
     const spec = { action: 99 as BulkAction };

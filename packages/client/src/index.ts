@@ -38,6 +38,7 @@ export {
   type BulkDoneOptions,
   type BulkOptions,
   type BulkPreview,
+  type BulkPreviewOptions,
   type BulkProgress,
   BulkRun,
   type BulkRunOptions,

@@ -131,7 +131,7 @@ export const limits = {
   bulkRate: 1_000_000,
   /** Age in the filter of a bulk run. */
   bulkAgeMs: 10 * 365 * 24 * 3600 * 1000,
-  /** Tasks that the preview of a bulk run looks at. */
+  /** Tasks that one call of a preview of a bulk run looks at. */
   bulkPreviewTasks: 100_000,
   /** How long a bulk run is kept after its end. */
   bulkRunRetentionMs: 7 * 24 * 3600 * 1000,

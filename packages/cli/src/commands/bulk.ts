@@ -16,6 +16,7 @@ import { assertCanAsk, isConfirmed } from '../session/confirm.ts';
 import type { Runner, Session } from '../session/session.ts';
 import { bulkColumns, bulkObject, previewText, progressText } from '../views/bulk-view.ts';
 import { type ExitCode, exitCodes } from '../views/exit-codes.ts';
+import { count } from '../views/format.ts';
 import { notesOf } from '../views/help.ts';
 import { Progress } from '../views/progress.ts';
 import { tableOf } from '../views/table.ts';
@@ -145,10 +146,10 @@ const choiceOf = ({ state, where, olderThan, newerThan, error, keyPrefix, kind, 
 
 async function runBulk(session: Session, options: BulkOptions, flags: BulkFlags): Promise<ExitCode> {
   const { client, out, err, signal } = session;
-  const preview = flags.preview || !flags.yes ? await client.previewBulk({ ...options, signal }) : undefined;
+  const preview = flags.preview || !flags.yes ? await previewOf(session, options) : undefined;
   if (preview !== undefined && flags.preview) return show(session, preview);
   if (preview !== undefined) {
-    if (preview.matched === 0 && preview.lookedAt === preview.tasks) {
+    if (preview.matched === 0) {
       err.line(`no task matches: ${previewText(preview)}`);
       return exitCodes.nothing;
     }
@@ -165,6 +166,17 @@ async function runBulk(session: Session, options: BulkOptions, flags: BulkFlags)
     return exitCodes.ok;
   }
   return waitFor(session, run);
+}
+
+/** Counts the tasks that match. This takes some seconds for each million. */
+async function previewOf({ client, err, signal }: Session, options: BulkOptions): Promise<BulkPreview> {
+  let sofar: BulkPreview | undefined;
+  using _progress = new Progress({
+    stream: err.stream,
+    line: () =>
+      sofar === undefined ? 'counting tasks' : `${previewText(sofar)}; ${count(sofar.lookedAt)} looked at so far`,
+  });
+  return await client.previewBulk({ ...options, signal, onProgress: (counted) => (sofar = counted) });
 }
 
 const titleOf = ({ action, to }: BulkOptions): string =>

@@ -22,11 +22,10 @@ const leftText = (skipped: BulkProgress['skipped']): string =>
     .join(', ');
 
 /** `1,234 of 6,000 tasks in 3 queues match, 5 of them leased`. */
-export function previewText({ queues, tasks, lookedAt, matched, leased }: BulkPreview): string {
-  const least = lookedAt < tasks && lookedAt > 0 ? 'at least ' : '';
+export function previewText({ queues, tasks, matched, leased }: BulkPreview): string {
   const where = `${countOf(tasks, 'task')} in ${countOf(queues, 'queue')}`;
   const held = leased === 0 ? '' : `, ${count(leased)} of them leased`;
-  return `${least}${count(matched)} of ${where} match${held}`;
+  return `${count(matched)} of ${where} match${held}`;
 }
 
 export const bulkColumns = (now: number): readonly Column<BulkProgress>[] => [

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import {
   BulkAction as Action,
   type BulkFilter,
+  type BulkPlace,
   type BulkSpec,
   BulkTasks,
   formatQueueName,
@@ -9,6 +10,7 @@ import {
   methods,
   parseQueueName,
   BulkRunState as State,
+  type BulkPreview as WirePreview,
   type BulkRun as WireRun,
 } from '@taskmaster/proto';
 import type { ClientContext } from '../tasks/context.ts';
@@ -93,13 +95,18 @@ export interface BulkProgress {
   readonly endedAt: Date | undefined;
 }
 
+export interface BulkPreviewOptions extends BulkOptions {
+  /** Called with what it has counted so far, after each 100,000 tasks or 5 s. */
+  readonly onProgress?: ((sofar: BulkPreview) => void) | undefined;
+}
+
 /** What a bulk run would do now. */
 export interface BulkPreview {
   /** Queues that match. */
   readonly queues: number;
   /** Tasks in them. */
   readonly tasks: number;
-  /** Tasks that the preview has looked at: the first 100,000, or fewer if this takes more than 5 s. */
+  /** Tasks that the preview has looked at: all of them, unless the queues change meanwhile. */
   readonly lookedAt: number;
   /** Of these, tasks that match. */
   readonly matched: number;
@@ -228,11 +235,37 @@ export async function startBulk(context: ClientContext, options: BulkRunOptions)
   return new BulkRun(context, parseQueueName(request.queues).group, id);
 }
 
-export async function previewBulk(context: ClientContext, options: BulkOptions): Promise<BulkPreview> {
+/** Looks at all tasks, in as many calls as it takes. */
+export async function previewBulk(
+  context: ClientContext,
+  { onProgress, ...options }: BulkPreviewOptions,
+): Promise<BulkPreview> {
   const request = { ...bulkRequest('previewBulk', options), id: '', preview: true };
-  const { preview } = await context.calls.call(methods.startBulkRun, request, options);
-  if (preview === undefined) throw brokenReply('left out the preview');
-  return { ...preview, samples: preview.samples.map(taskSummary) };
+  let sofar: BulkPreview | undefined;
+  for (let previewFrom: BulkPlace | undefined; ; ) {
+    const { preview } = await context.calls.call(methods.startBulkRun, { ...request, previewFrom }, options);
+    if (preview === undefined) throw brokenReply('left out the preview');
+    sofar = withNext(sofar, preview);
+    callHook({ onProgress }, 'onProgress', sofar);
+    if (preview.next === undefined) return sofar;
+    previewFrom = preview.next;
+  }
+}
+
+/** Tasks that a preview shows. */
+const SAMPLES = 10;
+
+/** What a preview has counted before, and in its next call. */
+function withNext(sofar: BulkPreview | undefined, next: WirePreview): BulkPreview {
+  const { queues, tasks, lookedAt, matched, leased } = next;
+  return {
+    queues,
+    tasks,
+    lookedAt: lookedAt + (sofar?.lookedAt ?? 0),
+    matched: matched + (sofar?.matched ?? 0),
+    leased: leased + (sofar?.leased ?? 0),
+    samples: [...(sofar?.samples ?? []), ...next.samples.map(taskSummary)].slice(0, SAMPLES),
+  };
 }
 
 export async function listRuns(

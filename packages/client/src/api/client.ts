@@ -45,8 +45,8 @@ import type {
 } from '../worker/worker-options.ts';
 import { workerNames } from '../worker/worker-options.ts';
 import {
-  type BulkOptions,
   type BulkPreview,
+  type BulkPreviewOptions,
   type BulkProgress,
   BulkRun,
   type BulkRunOptions,
@@ -274,8 +274,8 @@ export class TaskMasterClient implements AsyncDisposable {
     return startBulk(this.#context, options);
   }
 
-  /** Counts the tasks that a bulk run would change now, and changes nothing. */
-  previewBulk(options: BulkOptions): Promise<BulkPreview> {
+  /** Counts the tasks that a bulk run would change now, and changes nothing. A large backlog takes several calls. */
+  previewBulk(options: BulkPreviewOptions): Promise<BulkPreview> {
     return previewBulk(this.#context, options);
   }
 

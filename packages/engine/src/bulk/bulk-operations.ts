@@ -35,7 +35,7 @@ export const bulkOperations = ({ change, read }: RecordRequests): BulkOperations
       // On a full disk, too, a run may begin that frees space.
       command.spec.action === BulkAction.BULK_ACTION_DELETE ? undefined : RECORD_BYTES,
     ),
-  preview: (command) => read(command.queues.group, (engineState) => previewBulk(engineState, command)),
+  preview: (command, from) => read(command.queues.group, (engineState) => previewBulk(engineState, command, from)),
   list: (group) =>
     read(group, async (engineState) => {
       const runs = [...(engineState.bulkRuns.of(group)?.values() ?? [])];

@@ -459,7 +459,7 @@ test('reads over no rows of tasks that are gone more than once', async () => {
   expect(ends.slice(0, 5)).toEqual([500, 1000, 1500, 2000, 2500].map((n) => `${pids[n - 1]}\0`));
 });
 
-test('a preview ends after some time, with what it has seen', async () => {
+test('a preview ends after some time, with what it has seen, and goes on from there', async () => {
   await using h = await engineHarness({ readMs: 700, config: { cacheBytes: 1 } });
   await h.clock.run(h.enqueue(QUEUE, numbered(9000)));
   const command = { queues: parseQueueName(QUEUE), spec: aBulkSpec() };
@@ -467,6 +467,21 @@ test('a preview ends after some time, with what it has seen', async () => {
   expect(preview.lookedAt).toBeGreaterThan(0);
   expect(preview.lookedAt).toBeLessThan(9000);
   expect(preview).toMatchObject({ tasks: 9000, matched: preview.lookedAt });
+  // The queue of the place may go meanwhile: then the next one follows.
+  await h.clock.run(h.enqueue('shop#b', numbered(1500)));
+  const both = { ...command, queues: parseQueueName('shop#*') };
+  let { lookedAt, next } = await h.clock.run(h.engine.bulkRuns.preview(both));
+  for (const before = new Set<unknown>(); next !== undefined; ) {
+    expect(before.has(next.after)).toBe(false);
+    before.add(next.after);
+    const page = await h.clock.run(h.engine.bulkRuns.preview(both, next));
+    lookedAt += page.lookedAt;
+    next = page.next;
+  }
+  expect(lookedAt).toBe(10_500);
+  const { next: place } = preview;
+  await h.clock.run(h.engine.deleteQueue(parseQueueName(QUEUE)));
+  expect(await h.clock.run(h.engine.bulkRuns.preview(both, place))).toMatchObject({ lookedAt: 1500, next: undefined });
 });
 
 test('a preview is bounded, counts leased tasks, and changes nothing', async () => {
@@ -475,7 +490,7 @@ test('a preview is bounded, counts leased tasks, and changes nothing', async () 
   await h.lease(QUEUE, { max: 2 });
   const command = { queues: parseQueueName('shop#*'), spec: aBulkSpec() };
   const preview = await h.engine.bulkRuns.preview(command);
-  expect(preview).toMatchObject({ queues: 1, tasks: 30, lookedAt: 30, matched: 30, leased: 2 });
+  expect(preview).toMatchObject({ queues: 1, tasks: 30, lookedAt: 30, matched: 30, leased: 2, next: undefined });
   expect(preview.samples.map(({ pid }) => pid)).toEqual(numbered(10));
   expect(await h.engine.bulkRuns.list('shop')).toEqual([]);
   const cancel = { ...command, spec: aBulkSpec({ action: BULK_ACTION_CANCEL }) };

@@ -1,5 +1,5 @@
 import type { QueueName } from '@taskmaster/proto';
-import type { TaskFilter } from '../domain/bulk-runs.ts';
+import type { BulkPlace, TaskFilter } from '../domain/bulk-runs.ts';
 import { headersOf, type TaskHeaders } from '../domain/headers.ts';
 import type { Instant, Pid, QueueId } from '../domain/ids.ts';
 import { afterPrefix, pidAfter, pidOfTaskKey, taskKey } from '../domain/keys.ts';
@@ -25,13 +25,7 @@ const BYTES_AT_ONCE = 1024 * 1024;
 /** Rows of each family that one read gets. */
 const ROWS_AT_ONCE = 500;
 
-/** A place in the order of tasks: behind this PID in the queue, or in the first queue with a larger id. */
-export interface Place {
-  readonly queueId: QueueId;
-  readonly after: Pid;
-}
-
-export const BEGINNING: Place = { queueId: 0 as QueueId, after: FIRST_PID };
+export const BEGINNING: BulkPlace = { queueId: 0 as QueueId, after: FIRST_PID };
 
 /** A task that was found. */
 export interface FoundTask {
@@ -52,7 +46,7 @@ export interface Found {
   readonly tasks: readonly LookedAt[];
   readonly lookedAt: number;
   /** Where the next look begins. Undefined: there are no more tasks. */
-  readonly next: Place | undefined;
+  readonly next: BulkPlace | undefined;
 }
 
 /** The first tasks of what was found, at most `most`, and what is behind them. */
@@ -93,7 +87,7 @@ export async function lookFrom(
   engineState: EngineState,
   queues: readonly Queue[],
   { matches }: TaskFilter,
-  place: Place,
+  place: BulkPlace,
   withPayloads: boolean,
 ): Promise<Found> {
   const tasks: LookedAt[] = [];

@@ -1,19 +1,23 @@
 import { BulkAction, limits } from '@taskmaster/proto';
-import { type BulkCommand, type BulkPreview, taskFilter } from '../domain/bulk-runs.ts';
+import { type BulkCommand, type BulkPlace, type BulkPreview, taskFilter } from '../domain/bulk-runs.ts';
 import type { TaskView } from '../domain/commands.ts';
 import { isLeasedAt } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { EngineView } from '../pending/engine-view.ts';
 import { Reads } from '../pending/reads.ts';
-import { BEGINNING, type FoundTask, lookFrom, matchingNow, type Place, queuesOf } from './look.ts';
+import { BEGINNING, type FoundTask, lookFrom, matchingNow, queuesOf } from './look.ts';
 import { targetOf } from './run-slice.ts';
 
 const SAMPLES = 10;
 /** For how long a preview looks at tasks, in ms: people wait for it, and headers of large tasks take long to read. */
 const LOOK_MS = 5_000;
 
-/** Counts the tasks that a run would change if it began now. Looks at a bounded number of tasks. */
-export async function previewBulk(engineState: EngineState, { queues, spec }: BulkCommand): Promise<BulkPreview> {
+/** Counts the tasks that a run would change if it began now. Looks at a bounded number of tasks behind a place. */
+export async function previewBulk(
+  engineState: EngineState,
+  { queues, spec }: BulkCommand,
+  from = BEGINNING,
+): Promise<BulkPreview> {
   const filter = taskFilter(spec, engineState.clock.now());
   const chosen = queuesOf(engineState, queues, { except: targetOf(spec)?.name });
   const tasks = chosen.reduce((sum, { ledger }) => sum + ledger.size, 0);
@@ -22,7 +26,8 @@ export async function previewBulk(engineState: EngineState, { queues, spec }: Bu
   const samples: TaskView[] = [];
   const end = engineState.clock.now() + LOOK_MS;
   const goesOn = (): boolean => counts.lookedAt < limits.bulkPreviewTasks && engineState.clock.now() < end;
-  for (let place: Place | undefined = BEGINNING; place && goesOn(); ) {
+  let place: BulkPlace | undefined = from;
+  while (place !== undefined && goesOn()) {
     const found = await lookFrom(engineState, chosen, filter, place, filter.passes !== undefined);
     const matching = await readMatching(engineState, found.tasks, filter);
     const now = engineState.clock.now();
@@ -37,7 +42,7 @@ export async function previewBulk(engineState: EngineState, { queues, spec }: Bu
     place = found.next;
   }
   await engineState.durable();
-  return { ...counts, samples };
+  return { ...counts, samples, next: place };
 }
 
 async function readMatching(

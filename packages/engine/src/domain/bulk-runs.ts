@@ -11,7 +11,7 @@ import {
 } from '@taskmaster/proto';
 import type { TaskView } from './commands.ts';
 import type { TaskHeaders } from './headers.ts';
-import type { Instant } from './ids.ts';
+import type { Instant, Pid, QueueId } from './ids.ts';
 import { KindFilter } from './kind-filter.ts';
 import { isLeasedAt, kindOf, type TaskState } from './task.ts';
 import { filterOf, testOf } from './topics.ts';
@@ -136,6 +136,12 @@ export interface StartedBulkRun {
   readonly started: boolean;
 }
 
+/** A place in the order of tasks: behind this PID in the queue, or in the first queue with a larger id. */
+export interface BulkPlace {
+  readonly queueId: QueueId;
+  readonly after: Pid;
+}
+
 /** What a run would do now. */
 export interface BulkPreview {
   readonly queues: number;
@@ -144,13 +150,16 @@ export interface BulkPreview {
   readonly matched: number;
   readonly leased: number;
   readonly samples: readonly TaskView[];
+  /** Where it goes on. Undefined: it has looked at all tasks. */
+  readonly next: BulkPlace | undefined;
 }
 
 /** The operations of a node on bulk runs. */
 export interface BulkOperations {
   /** Throws a `Refusal` if the group has another run with this id, or too many runs. */
   start(command: BulkCommand & { readonly id: string; readonly by: string }): Promise<StartedBulkRun>;
-  preview(command: BulkCommand): Promise<BulkPreview>;
+  /** Looks at a bounded number of tasks. `from`: where an earlier one has ended. Default: at the first task. */
+  preview(command: BulkCommand, from?: BulkPlace): Promise<BulkPreview>;
   /** The runs of a group, the latest one first. */
   list(group: string): Promise<readonly BulkRunRecord[]>;
   /** Resolves with the run as it is then. Undefined: there is none. `cancelled`: it went on. */

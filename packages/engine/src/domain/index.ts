@@ -1,6 +1,13 @@
 export { decodeAcceptedLoss, encodeAcceptedLoss } from './accepted-loss.ts';
 export { BATCH_START, batchOf, eachResult, endOf } from './batches.ts';
-export { type BulkCommand, type BulkOperations, bulkActions, bulkTasks, isFiltering } from './bulk-runs.ts';
+export {
+  type BulkCommand,
+  type BulkOperations,
+  type BulkPlace,
+  bulkActions,
+  bulkTasks,
+  isFiltering,
+} from './bulk-runs.ts';
 export { ByteReader, ByteWriter, latin1Of, UnreadableBytesError } from './bytes.ts';
 export type { CallSignal } from './call-signal.ts';
 export type {

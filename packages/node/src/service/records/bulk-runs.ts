@@ -1,14 +1,18 @@
 import {
   type BulkCommand,
   type BulkOperations,
+  type BulkPlace,
   bulkActions,
   bulkTasks,
   isFiltering,
   namePattern,
+  type Pid,
+  type QueueId,
 } from '@taskmaster/engine/domain';
 import {
   BulkAction,
   type BulkFilter,
+  type BulkPlace as BulkPlaceMessage,
   type BulkSpec,
   formatQueueName,
   limits,
@@ -21,13 +25,14 @@ import {
   excerpt,
   kindPattern,
   type Place,
+  pidOrNone,
   queueName,
   queueOrGroup,
   refuse,
   textAtMost,
   wholeNumber,
 } from '@taskmaster/server/requests';
-import { taskInfo } from '../reply/build-reply.ts';
+import { pidMessage, taskInfo } from '../reply/build-reply.ts';
 import { queuePattern } from './parse-settings.ts';
 import { parseHeaderFilter } from './parse-topics.ts';
 
@@ -44,10 +49,15 @@ export const bulkHandlers = ({
     if (command.spec.action === BulkAction.BULK_ACTION_MOVE) caller.access.require('enqueue', group);
     if (request.preview) {
       caller.access.require('read', group);
-      const { samples, ...preview } = await of.preview(command);
-      const shown = samples.map((view) => taskInfo(view, false));
-      return { run: undefined, started: false, preview: { ...preview, samples: shown } };
+      const { samples, next, ...counts } = await of.preview(command, placeIn(request));
+      const preview = {
+        ...counts,
+        samples: samples.map((view) => taskInfo(view, false)),
+        next: next && placeMessage(next),
+      };
+      return { run: undefined, started: false, preview };
     }
+    if (request.previewFrom !== undefined) refuse('INVALID_ARGUMENT', PREVIEW_FROM, 'is for a preview');
     const id = runId(request.id);
     const { record, started } = await of.start({ ...command, id, by: callerName(caller) });
     return { run: record.run, started, preview: undefined };
@@ -72,6 +82,18 @@ function runId(id: string): string {
   if (id === '') refuse('INVALID_ARGUMENT', place, `is empty: 1 to ${limits.bulkRunIdBytes} bytes`);
   return textAtMost(id, place, limits.bulkRunIdBytes);
 }
+
+const PREVIEW_FROM = { field: 'preview_from' };
+
+/** Where a preview goes on. Undefined: at the first task. */
+function placeIn({ previewFrom }: StartBulkRunRequest): BulkPlace | undefined {
+  if (previewFrom === undefined) return undefined;
+  const queueId = wholeNumber(previewFrom.queueId, { field: 'preview_from.queue_id' }, 0, Number.MAX_SAFE_INTEGER);
+  const after = pidOrNone(previewFrom.afterPid, { field: 'preview_from.after_pid' }) ?? '';
+  return { queueId: queueId as QueueId, after: after as Pid };
+}
+
+const placeMessage = ({ queueId, after }: BulkPlace): BulkPlaceMessage => ({ queueId, afterPid: pidMessage(after) });
 
 function parseBulk({ queues, spec: given, preview, allTasks }: StartBulkRunRequest): BulkCommand {
   const pattern = queuePattern(queues);

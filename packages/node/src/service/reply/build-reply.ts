@@ -70,7 +70,8 @@ const MATCHED_BYTES = 20;
 
 const NO_DATA = Buffer.alloc(0);
 
-const bytesOf = (pid: Pid): Buffer => Buffer.from(pid, 'latin1');
+/** A PID, for the protocol. */
+export const pidMessage = (pid: Pid): Buffer => Buffer.from(pid, 'latin1');
 
 /** The reply to an update, or to one of a batch: to the outcomes between these places. */
 export function updateReply(
@@ -80,7 +81,7 @@ export function updateReply(
 ): UpdateTasksResponse {
   return {
     enqueued: between(enqueued, from.enqueue, to?.enqueue).map(({ pid, result, leased, published }) => ({
-      pid: bytesOf(pid),
+      pid: pidMessage(pid),
       result,
       leased,
       published: published && publication(published),
@@ -105,7 +106,7 @@ function between<T>(outcomes: readonly T[], from: number, to = outcomes.length):
 const publication = (published: readonly PublishedTask[]): Publication => ({
   tasks: published.map(({ queue, pid, result, leased }) => ({
     queue: formatQueueName(queue),
-    pid: bytesOf(pid),
+    pid: pidMessage(pid),
     result,
     leased,
   })),
@@ -118,7 +119,7 @@ export function leaseReply(tasks: readonly LeasedTask[], moreQueues?: readonly M
     moreQueues: moreQueues === undefined ? [] : withinBytes(moreQueues),
     tasks: tasks.map((task) => ({
       queue: formatQueueName(task.queue),
-      pid: bytesOf(task.pid),
+      pid: pidMessage(task.pid),
       data: dataOf(task),
       leaseToken: task.token,
       leaseUntilUnixMs: task.until,
@@ -242,7 +243,7 @@ export function taskInfo(view: TaskView, includeData: boolean): TaskInfo {
   const lease = visibility?.kind === 'hidden' ? visibility.lease : undefined;
   return {
     queue: formatQueueName(queue),
-    pid: bytesOf(pid),
+    pid: pidMessage(pid),
     state: stateMessage(state),
     data: dataOf(payload),
     attempts: state?.attempts ?? 0,
@@ -305,7 +306,7 @@ const parentMessages = ({ queue: { group }, state }: TaskView): TaskParent[] =>
 
 const parentMessage = (group: string, { queue: name, pid, key, onFailure }: ParentName): TaskParent => ({
   queue: formatQueueName({ group, name }),
-  pid: bytesOf(pid),
+  pid: pidMessage(pid),
   key: key ?? '',
   onFailure: ON_FAILURE[onFailure],
 });
@@ -321,7 +322,7 @@ interface ParentName {
 function signalMessage({ id, child, data }: KeptSignal, group: string): TaskSignal {
   if (child === undefined) return { id, queue: '', pid: NO_DATA, completed: false, data };
   const queue = formatQueueName({ group, name: child.queue });
-  return { id: '', queue, pid: bytesOf(child.pid), completed: child.end === 'completed', data };
+  return { id: '', queue, pid: pidMessage(child.pid), completed: child.end === 'completed', data };
 }
 
 /** Undefined also if a later enqueue took the cancellation back. */

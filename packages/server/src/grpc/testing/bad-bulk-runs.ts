@@ -40,6 +40,24 @@ export const badBulkRuns: readonly BadRequest[] = [
     bad(`a bulk run on all tasks of ${queues}`, 'INVALID_ARGUMENT', 'queues', start({ queues })),
   ),
   bad(
+    'a bulk run that goes on from a preview',
+    'INVALID_ARGUMENT',
+    'preview_from',
+    start({ previewFrom: { queueId: 1, afterPid: new Uint8Array(0) } }),
+  ),
+  bad(
+    'a preview from a queue below the first',
+    'INVALID_ARGUMENT',
+    'preview_from.queue_id',
+    start({ preview: true, previewFrom: { queueId: -1, afterPid: new Uint8Array(0) } }),
+  ),
+  bad(
+    'a preview behind a PID that is too long',
+    'INVALID_PID',
+    'preview_from.after_pid',
+    start({ preview: true, previewFrom: { queueId: 1, afterPid: new Uint8Array(limits.pidBytes + 1) } }),
+  ),
+  bad(
     'a bulk run on all tasks with a filter that lets all tasks in',
     'INVALID_ARGUMENT',
     'queues',

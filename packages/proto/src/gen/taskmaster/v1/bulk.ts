@@ -216,6 +216,19 @@ export interface StartBulkRunRequest {
    * INVALID_ARGUMENT, except for a preview.
    */
   allTasks: boolean;
+  /** For a preview: it goes on here, at `BulkPreview.next` of the call before. Unset: it begins with the first task. */
+  previewFrom?: BulkPlace | undefined;
+}
+
+/**
+ * A place in the order in which tasks are looked at: of the ids of their queues, then of their PIDs. It stays valid when the
+ * group moves.
+ */
+export interface BulkPlace {
+  /** Id of a queue. If there is no such queue any more, the place is the beginning of the next one. */
+  queueId: number;
+  /** The place is behind this PID of that queue. Empty: at the beginning of the queue. */
+  afterPid: Uint8Array;
 }
 
 /** The run, or what it would do. */
@@ -230,13 +243,13 @@ export interface StartBulkRunResponse {
   preview: BulkPreview | undefined;
 }
 
-/** What a run would do, if it looked at all tasks now. */
+/** What a run would do, if it looked at all tasks now. A call looks at a part of them: `next` says where the next call goes on. */
 export interface BulkPreview {
-  /** Queues that match. */
+  /** Queues that match, also those that the call has not come to. */
   queues: number;
   /** Tasks in them. */
   tasks: number;
-  /** Tasks that the preview has looked at: the first 100,000, or fewer if this takes more than 5 s. */
+  /** Tasks that the call has looked at: at most 100,000, or fewer if this takes more than 5 s. */
   lookedAt: number;
   /** Of these, tasks that match. */
   matched: number;
@@ -244,6 +257,8 @@ export interface BulkPreview {
   leased: number;
   /** The first tasks that match, at most 10, without their payloads. */
   samples: TaskInfo[];
+  /** Where the next call goes on. Unset: there are no more tasks. */
+  next?: BulkPlace | undefined;
 }
 
 /** Asks for the bulk runs of a group. */
@@ -829,7 +844,7 @@ export const StoredBulkRun: MessageFns<StoredBulkRun> = {
 };
 
 function createBaseStartBulkRunRequest(): StartBulkRunRequest {
-  return { id: "", queues: "", spec: undefined, preview: false, allTasks: false };
+  return { id: "", queues: "", spec: undefined, preview: false, allTasks: false, previewFrom: undefined };
 }
 
 export const StartBulkRunRequest: MessageFns<StartBulkRunRequest> = {
@@ -848,6 +863,9 @@ export const StartBulkRunRequest: MessageFns<StartBulkRunRequest> = {
     }
     if (message.allTasks !== false) {
       writer.uint32(40).bool(message.allTasks);
+    }
+    if (message.previewFrom !== undefined) {
+      BulkPlace.encode(message.previewFrom, writer.uint32(50).fork()).join();
     }
     return writer;
   },
@@ -903,6 +921,69 @@ export const StartBulkRunRequest: MessageFns<StartBulkRunRequest> = {
             }
 
             message.allTasks = reader.bool();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.previewFrom = BulkPlace.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseBulkPlace(): BulkPlace {
+  return { queueId: 0, afterPid: NO_BYTES };
+}
+
+export const BulkPlace: MessageFns<BulkPlace> = {
+  encode(message: BulkPlace, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.queueId !== 0) {
+      writeInt64(writer.uint32(8), message.queueId);
+    }
+    if (message.afterPid.length !== 0) {
+      writer.uint32(18).bytes(message.afterPid);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): BulkPlace {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseBulkPlace();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.queueId = readInt64(reader);
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.afterPid = reader.bytes();
             continue;
           }
         }
@@ -983,7 +1064,7 @@ export const StartBulkRunResponse: MessageFns<StartBulkRunResponse> = {
 };
 
 function createBaseBulkPreview(): BulkPreview {
-  return { queues: 0, tasks: 0, lookedAt: 0, matched: 0, leased: 0, samples: [] };
+  return { queues: 0, tasks: 0, lookedAt: 0, matched: 0, leased: 0, samples: [], next: undefined };
 }
 
 export const BulkPreview: MessageFns<BulkPreview> = {
@@ -1005,6 +1086,9 @@ export const BulkPreview: MessageFns<BulkPreview> = {
     }
     for (const v of message.samples) {
       TaskInfo.encode(v!, writer.uint32(50).fork()).join();
+    }
+    if (message.next !== undefined) {
+      BulkPlace.encode(message.next, writer.uint32(58).fork()).join();
     }
     return writer;
   },
@@ -1068,6 +1152,14 @@ export const BulkPreview: MessageFns<BulkPreview> = {
             }
 
             message.samples.push(TaskInfo.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.next = BulkPlace.decode(reader, reader.uint32());
             continue;
           }
         }
