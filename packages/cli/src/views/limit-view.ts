@@ -14,6 +14,7 @@ export const limitObject = ({
   keys,
   heldKeys,
   heldKeyCount,
+  heldTasks,
 }: LimitInfo): object => ({
   queues,
   keys,
@@ -25,6 +26,7 @@ export const limitObject = ({
   usedUpSince: usedUpSince?.toISOString(),
   heldKeys: keys && heldKeys.map((held) => ({ ...held, usedUpSince: held.usedUpSince.toISOString() })),
   heldKeyCount: keys && heldKeyCount,
+  heldTasks: keys && heldTasks,
 });
 
 /** What is limited: `shop#*`, or `each customer/* of shop#*`. */
@@ -57,10 +59,12 @@ export const limitColumns = (now: number): readonly Column<LimitInfo>[] => [
   },
   {
     title: 'USED UP',
-    cell: ({ usedUpSince, heldKeys: [held], heldKeyCount }) => {
+    cell: ({ usedUpSince, heldKeys: [held], heldKeyCount, heldTasks }) => {
       if (usedUpSince === undefined) return '-';
       const others = heldKeyCount > 1 ? ` and ${count(heldKeyCount - 1)} others` : '';
-      return `${age(usedUpSince, now)}${held === undefined ? '' : ` by ${held.key}${others}`}`;
+      const keys =
+        held === undefined ? '' : ` by ${held.key}${others}: ${count(heldTasks)} task${heldTasks === 1 ? '' : 's'}`;
+      return `${age(usedUpSince, now)}${keys}`;
     },
   },
   { title: 'BY', cell: ({ by }) => by },

@@ -25,6 +25,8 @@ export function statsObject(stats: QueueStats | ShardedQueueStats): object {
     heldBy: stats.heldBy && limitObject(limitInfo(stats.heldBy)),
     kinds: stats.kinds && kindsObject(stats.kinds),
     heldKeys: stats.heldKeys === 0 ? undefined : stats.heldKeys,
+    heldTasks: stats.heldTasks === 0 ? undefined : stats.heldTasks,
+    heldSince: stats.heldSinceUnixMs === 0 ? undefined : new Date(stats.heldSinceUnixMs).toISOString(),
   };
 }
 
@@ -50,10 +52,14 @@ export function statsColumns(
     shown.push({ title: 'UNCLAIMED', cell: ({ kinds }) => unclaimedText(kinds, now) });
   }
   if (queues.some(({ heldKeys }) => heldKeys > 0)) {
-    shown.push({ title: 'HELD KEYS', align: 'right', cell: ({ heldKeys }) => count(heldKeys) });
+    shown.push({ title: 'HELD KEYS', cell: (stats) => (stats.heldKeys > 0 ? heldKeysText(stats, now) : '-') });
   }
   return shown;
 }
+
+/** `3 with 120 tasks for 5m12s`. */
+const heldKeysText = ({ heldKeys, heldTasks, heldSinceUnixMs }: QueueStats, now: number): string =>
+  `${count(heldKeys)} with ${count(heldTasks)} tasks for ${duration(Math.max(0, now - heldSinceUnixMs))}`;
 
 /** The kinds of the tasks of a queue for programs. */
 const kindsObject = ({ unclaimed, count: all, most }: QueueKinds): object => ({

@@ -56,6 +56,11 @@ export interface LimitInfo {
   readonly heldKeys: readonly HeldKey[];
   /** How many such keys there are. */
   readonly heldKeyCount: number;
+  /**
+   * How many available tasks with these keys there are. After the node began to serve the group, of keys with more than 500
+   * tasks maybe only the first ones count.
+   */
+  readonly heldTasks: number;
 }
 
 /** A limit key whose tasks a limit holds back. */
@@ -64,6 +69,8 @@ export interface HeldKey {
   /** How many tasks with the key are leased now. */
   readonly leased: number;
   readonly usedUpSince: Date;
+  /** How many available tasks with the key there are, counted as `heldTasks`. */
+  readonly available: number;
 }
 
 export interface UnlimitOutcome {
@@ -143,6 +150,7 @@ export const limitInfo = ({
   keys,
   heldKeys,
   heldKeyCount,
+  heldTasks,
 }: QueueLimit): LimitInfo => ({
   queues,
   maxLeased: maxLeased === 0 ? undefined : maxLeased,
@@ -154,4 +162,5 @@ export const limitInfo = ({
   keys: keys === '' ? undefined : keys,
   heldKeys: heldKeys.map(({ usedUpSinceUnixMs: since, ...held }) => ({ ...held, usedUpSince: new Date(since) })),
   heldKeyCount,
+  heldTasks,
 });

@@ -339,6 +339,10 @@ export interface QueueStats {
   readonly kinds?: QueueKinds | undefined;
   /** How many limit keys have available tasks that limits hold back. */
   readonly heldKeys: number;
+  /** Available tasks that limits hold back. */
+  readonly heldTasks: number;
+  /** Since when the first of these are held back. Undefined: none are. */
+  readonly heldSince: Instant | undefined;
   readonly operations: QueueOperations;
 }
 

@@ -20,6 +20,8 @@ export interface HeldKey {
   readonly leased: number;
   /** Since when it allows no further lease. */
   readonly usedUpSince: Instant;
+  /** Available tasks with the key. */
+  readonly available: number;
 }
 
 /** A limit with what its queues use of it. */
@@ -33,6 +35,8 @@ export interface LimitUse {
   readonly heldKeys: readonly HeldKey[];
   /** How many such keys there are. */
   readonly heldKeyCount: number;
+  /** Available tasks with these keys. */
+  readonly heldTasks: number;
 }
 
 /** How queues are to be limited. */
@@ -74,14 +78,9 @@ export function decodeLimit(bytes: Uint8Array): LimitRecord {
 }
 
 /** A limit as callers see it. */
-export const limitMessage = ({ record, leased, usedUpSince, heldKeys, heldKeyCount }: LimitUse): QueueLimit => ({
+export const limitMessage = ({ record, usedUpSince, heldKeys, ...counts }: LimitUse): QueueLimit => ({
   ...record.message,
-  leased,
+  ...counts,
   usedUpSinceUnixMs: usedUpSince ?? 0,
-  heldKeyCount,
-  heldKeys: heldKeys.map(({ key, leased: ofKey, usedUpSince: since }) => ({
-    key,
-    leased: ofKey,
-    usedUpSinceUnixMs: since,
-  })),
+  heldKeys: heldKeys.map(({ usedUpSince: since, ...held }) => ({ ...held, usedUpSinceUnixMs: since })),
 });

@@ -152,12 +152,13 @@ const within = (value: number, min: number | undefined, max: number | undefined)
   (min === undefined || value >= min) && (max === undefined || value <= max);
 
 function emptyStats({ pauses }: EngineState, queue: QueueName, now: Instant): QueueStats {
-  return { ...NO_STATS, queue, pause: pauses.of(queue, now), heldBy: undefined, heldKeys: 0 };
+  return { ...NO_STATS, queue, pause: pauses.of(queue, now), heldBy: undefined };
 }
 
 function statsOf(queue: Queue, now: Instant): QueueStats {
   const { ledger, rates } = queue;
   const pause = queue.pause === undefined || isOver(queue.pause, now) ? undefined : queue.pause;
+  const by = pause === undefined ? heldBy(queue) : undefined;
   return {
     queue: ledger.name,
     available: ledger.available,
@@ -172,9 +173,11 @@ function statsOf(queue: Queue, now: Instant): QueueStats {
     meanLeaseMs: rates?.meanLeaseMs ?? 0,
     oldestAgeMs: ledger.oldest === undefined ? 0 : Math.max(0, now - ledger.oldest),
     pause,
-    heldBy: pause === undefined ? heldBy(queue) : undefined,
+    heldBy: by,
     kinds: ledger.kinds && kindsOf(queue, ledger.kinds, now),
     heldKeys: queue.lanes?.heldKeys ?? 0,
+    heldTasks: by === undefined ? (queue.lanes?.heldTasks ?? 0) : ledger.available,
+    heldSince: by === undefined ? queue.lanes?.heldSince : by.usedUpSince,
     operations: rates?.operations ?? NO_OPERATIONS,
   };
 }
@@ -242,6 +245,9 @@ const NO_STATS = {
   failureRate: 0,
   meanLeaseMs: 0,
   oldestAgeMs: 0,
+  heldKeys: 0,
+  heldTasks: 0,
+  heldSince: undefined,
   operations: NO_OPERATIONS,
 };
 

@@ -6,6 +6,8 @@ import { TokenBucket } from './lanes/token-bucket.ts';
 /** A limit that is used up again within this time has been used up all the time, in ms: a slot was free for a moment only. */
 const BREAK_MS = 1000;
 const NONE: readonly never[] = [];
+/** What a limit of no keys holds back of them. */
+export const NONE_HELD = { heldKeys: NONE, heldKeyCount: 0, heldTasks: 0 };
 const NEVER = Number.MAX_SAFE_INTEGER as Instant;
 
 /** A queue, as far as a limit knows it. */
@@ -112,10 +114,10 @@ export class LeaseLimit<Q extends Limited> {
   /** What callers see of it. `heldKeys`: how many keys whose tasks are held back, those of the longest time. */
   useNow(heldKeys: number): LimitUse {
     const { record, usedUpSince, keys } = this;
-    if (keys === undefined) return { record, leased: this.leased, usedUpSince, heldKeys: NONE, heldKeyCount: 0 };
+    if (keys === undefined) return { record, leased: this.leased, usedUpSince, ...NONE_HELD };
     const held: readonly HeldKey[] = keys.held(heldKeys);
-    const { leased, heldKeys: heldKeyCount } = keys;
-    return { record, leased, usedUpSince: held[0]?.usedUpSince, heldKeys: held, heldKeyCount };
+    const { leased, heldTasks, heldKeys: heldKeyCount } = keys;
+    return { record, leased, usedUpSince: held[0]?.usedUpSince, heldKeys: held, heldKeyCount, heldTasks };
   }
 
   /** Its queues that may have leases that are over. Many requests ask, and it has many queues. */

@@ -205,16 +205,83 @@ describe('a limit of each key', () => {
       leased: 3,
       usedUpSince: since,
       heldKeyCount: 2,
+      heldTasks: 2,
       heldKeys: [
-        { key: 'a', leased: 1, usedUpSince: since },
-        { key: 'b', leased: 1, usedUpSince: since + 2000 },
+        { key: 'a', leased: 1, usedUpSince: since, available: 1 },
+        { key: 'b', leased: 1, usedUpSince: since + 2000, available: 1 },
       ],
     });
     const stats = await h.engine.queueStats({ kind: 'named', queues: [parseQueueName(A)] });
     expect(stats.queues[0]?.heldBy).toEqual(use);
     await add(h, A, ['d1']);
     const open = await h.engine.queueStats({ kind: 'named', queues: [parseQueueName(A)] });
-    expect(open.queues[0]).toMatchObject({ heldBy: undefined, heldKeys: 2 });
+    expect(open.queues[0]).toMatchObject({ heldBy: undefined, heldKeys: 2, heldTasks: 2, heldSince: since });
+  });
+
+  const heldOf = async (h: EngineHarness, ...queues: string[]) => {
+    const uses = await h.clock.run(h.engine.limits.list('shop'));
+    const named = { kind: 'named', queues: queues.map(parseQueueName) } as const;
+    const stats = await h.clock.run(h.engine.queueStats(named));
+    return {
+      keys: Object.fromEntries(uses.flatMap((use) => use.heldKeys.map(({ key, available }) => [key, available]))),
+      tasks: uses.reduce((sum, { heldTasks }) => sum + heldTasks, 0),
+      ofQueues: stats.queues.map(({ heldTasks }) => heldTasks),
+    };
+  };
+
+  test('counts the tasks behind full keys, of all queues and kinds, as they come and go', async () => {
+    await using h = await setUp();
+    await add(h, A, ['a1', 'a2', 'a3', 'b1', 'z1']);
+    await h.update({ enqueue: tasks(A, ['a4', 'a5'], { kind: 'thumbnail' }) });
+    await add(h, B, ['a6', 'b2']);
+    await h.enqueue(B, ['plain']);
+    const [a1] = await h.clock.run(h.lease(A, { max: 1 }));
+    expect(await heldOf(h, A, B)).toEqual({ keys: { a: 5 }, tasks: 5, ofQueues: [4, 1] });
+    expect(await leased(h, A, 1)).toEqual(['b1']);
+    expect(await heldOf(h, A, B)).toEqual({ keys: { a: 5, b: 1 }, tasks: 6, ofQueues: [4, 2] });
+    await h.update({ dequeue: ['a2', 'a5'].map((pid) => ({ queue: A, pid })) });
+    await h.update({ enqueue: [...tasks(A, ['a7'], { delay: 1000 }), ...tasks(B, ['b3'])] });
+    expect(await heldOf(h, A, B)).toEqual({ keys: { a: 3, b: 2 }, tasks: 5, ofQueues: [2, 3] });
+    await h.clock.advance(1000);
+    await h.engine.queueStats({ kind: 'named', queues: [parseQueueName(A)] });
+    expect(await heldOf(h, A, B)).toEqual({ keys: { a: 4, b: 2 }, tasks: 6, ofQueues: [3, 3] });
+    await h.crash();
+    expect(await leased(h, [A, B])).toEqual(['z1', 'plain']);
+    expect(await heldOf(h, A, B)).toEqual({ keys: { a: 4, b: 2 }, tasks: 6, ofQueues: [3, 3] });
+    await done(h, A, first([a1 ?? first([])]));
+    expect(await heldOf(h, A, B)).toEqual({ keys: { b: 2 }, tasks: 2, ofQueues: [0, 2] });
+    await limitQueues(h.engine, 'shop#*', { keys: '*', maxLeased: 2 });
+    expect(await heldOf(h, A, B)).toEqual({ keys: {}, tasks: 0, ofQueues: [0, 0] });
+    await limitQueues(h.engine, 'shop#*', { keys: 'b', maxLeased: 1 });
+    expect(await heldOf(h, A, B)).toEqual({ keys: { b: 2 }, tasks: 2, ofQueues: [0, 2] });
+    await h.engine.deleteQueue(parseQueueName(B));
+    expect(await heldOf(h, A)).toEqual({ keys: {}, tasks: 0, ofQueues: [0] });
+  });
+
+  test('counts the tasks of the only key with very many after a restart, and the first ones of several', async () => {
+    await using h = await setUp();
+    const many = (key: string) => Array.from({ length: 1200 }, (_, at) => `${key}${1000 + at}`);
+    await add(h, A, many('a'));
+    await add(h, A, ['b1', 'b2', 'b3']);
+    await h.clock.run(h.lease(A, { max: 9, for: 60 * MINUTE }));
+    await h.clock.advance(MINUTE);
+    await h.crash();
+    await leased(h, A);
+    expect(await heldOf(h, A)).toEqual({ keys: { a: 1199, b: 2 }, tasks: 1201, ofQueues: [1201] });
+    await h.clock.run(h.update({ dequeue: [{ queue: A, pid: 'a1500' }] }));
+    await add(h, A, many('c'));
+    await h.clock.run(h.lease(A, { max: 9, for: 60 * MINUTE }));
+    expect(await heldOf(h, A)).toEqual({ keys: { a: 1198, b: 2, c: 1199 }, tasks: 2399, ofQueues: [2399] });
+    await h.clock.advance(MINUTE);
+    await h.crash();
+    await leased(h, A);
+    const { keys, tasks } = await heldOf(h, A);
+    expect(keys.b).toBe(2);
+    expect(tasks).toBe((keys.a ?? 0) + 2 + (keys.c ?? 0));
+    for (const key of ['a', 'c']) {
+      expect(keys[key]).toBeGreaterThanOrEqual(1);
+      expect(keys[key]).toBeLessThan(1199);
+    }
   });
 
   test('is as exact as a count of all leases, whatever happens', async () => {
@@ -237,6 +304,20 @@ describe('a limit of each key', () => {
           counts.set(key, (counts.get(key) ?? 0) + 1);
         }
         for (const [key, count] of counts) expect(count, `leases of ${key} at step ${step}`).toBeLessThanOrEqual(2);
+        // Both have been read since the last crash.
+        await h.clock.run(h.lease([A, B], { max: 1, maxPid: '!' }));
+        const waiting = new Map<string, number>();
+        for (const of of [A, B]) {
+          const peek = { queue: parseQueueName(of), kind: 'head', limit: 1000, includeData: false } as const;
+          for (const { pid } of await h.clock.run(h.engine.peekTasks(peek))) {
+            const key = pid.replace(/\d+$/, '');
+            waiting.set(key, (waiting.get(key) ?? 0) + 1);
+          }
+        }
+        const [use] = await h.clock.run(h.engine.limits.list('shop'));
+        for (const { key, available } of use?.heldKeys ?? [])
+          expect(available, `tasks behind ${key} at step ${step}`).toBe(waiting.get(key));
+        expect(use?.heldTasks).toBe(use?.heldKeys.reduce((sum, { available }) => sum + available, 0));
       } else if (roll < 0.9) {
         const lease = leases.shift();
         if (lease !== undefined) await h.clock.run(done(h, lease.queue, lease.task)).catch(() => {});

@@ -5,6 +5,7 @@ import { LONG_AGO, NEVER } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { recordState } from '../operations/attempts.ts';
 import { dueUnder, showAllDue, showDue } from '../operations/expire.ts';
+import { NONE_HELD } from '../queues/lease-limit.ts';
 import type { Queue } from '../queues/queue.ts';
 import type { Sweep } from '../sweeper.ts';
 import { changeRecords, type RecordRequests } from './change-records.ts';
@@ -61,6 +62,7 @@ async function limitQueues(
       keys,
       heldKeys: [],
       heldKeyCount: 0,
+      heldTasks: 0,
     };
     const data = QueueLimit.encode(message).finish();
     const state = recordState(data, now);
@@ -68,7 +70,7 @@ async function limitQueues(
     return decodeLimit(data);
   });
   const use = engineState.limits.find(queues, keys);
-  return use === undefined ? { record, leased: 0, usedUpSince: undefined, heldKeys: [], heldKeyCount: 0 } : useOf(use);
+  return use === undefined ? { record, leased: 0, usedUpSince: undefined, ...NONE_HELD } : useOf(use);
 }
 
 const removeLimit = (engineState: EngineState, { group, name }: QueueName, keys: string): Promise<boolean> =>

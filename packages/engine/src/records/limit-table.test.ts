@@ -12,6 +12,7 @@ const NOTHING = {
   keys: '',
   heldKeys: [],
   heldKeyCount: 0,
+  heldTasks: 0,
   usedUpSinceUnixMs: 0,
 };
 

@@ -242,6 +242,7 @@ describe('a limit of leased tasks', () => {
       usedUpSince: since,
       heldKeys: [],
       heldKeyCount: 0,
+      heldTasks: 0,
     });
     expect((await statsOf(h, B)).heldBy).toBeUndefined();
     await done(h, A, task, 'b');
@@ -488,6 +489,7 @@ describe('a limit of the rate of leases', () => {
       usedUpSince: since,
       heldKeys: [],
       heldKeyCount: 0,
+      heldTasks: 0,
     });
     await h.clock.advance(100);
     expect((await statsOf(h, A)).heldBy).toBeUndefined();

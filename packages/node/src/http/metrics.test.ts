@@ -22,6 +22,8 @@ const stats = (name: string, available: number): QueueStats => ({
   pause: undefined,
   heldBy: undefined,
   heldKeys: 3,
+  heldTasks: 2,
+  heldSince: undefined,
   operations: {
     enqueued: available + 10,
     leased: 5,
@@ -77,12 +79,11 @@ describe('metrics of queues', () => {
   });
 
   test('count the tasks that limits hold back', async () => {
-    const heldBy = { record: undefined } as never;
-    const held = [stats('b', 50), stats('c', 3)].map((one) => ({ ...one, heldBy }));
+    const held = [stats('b', 50), stats('c', 3)].map((one) => ({ ...one, heldTasks: one.available }));
     const figures = await new QueueMetrics(1).read(await engineWith([...held, stats('a', 1)]));
-    expect(figures.map(({ queue, heldBack }) => [queue, heldBack])).toEqual([
+    expect(figures.map(({ queue, heldTasks }) => [queue, heldTasks])).toEqual([
       ['b', 50],
-      [OTHER, 3],
+      [OTHER, 5],
     ]);
   });
 
@@ -180,7 +181,7 @@ describe('metrics of a node', () => {
     expect(text).toContain('taskmaster_waiting_leases 2');
     expect(text).toContain('taskmaster_tasks{queue="mail",state="available"} 4');
     expect(text).toContain('taskmaster_queue_paused{queue="mail"} 0');
-    expect(text).toContain('taskmaster_queue_held_back_tasks{queue="mail"} 0');
+    expect(text).toContain('taskmaster_queue_held_back_tasks{queue="mail"} 2');
     expect(text).toContain('taskmaster_queue_held_keys{queue="mail"} 3');
     expect(text).toContain('taskmaster_store_bytes{kind="disk"} 1000');
     expect(text).toContain('taskmaster_disk_free_bytes 70');

@@ -310,12 +310,12 @@ export class NodeMetrics {
     );
     this.#rpcs.gauge(
       'queue_held_back_tasks',
-      'Available tasks of a queue that a limit holds back now.',
+      'Available tasks of a queue that limits hold back now, of the queue or of limit keys.',
       ['queue'],
       async (gauge) => {
         const figures = await read();
         gauge.reset();
-        for (const { queue, heldBack } of figures) gauge.labels(queue).set(heldBack);
+        for (const { queue, heldTasks } of figures) gauge.labels(queue).set(heldTasks);
       },
     );
     this.#rpcs.gauge(

@@ -19,7 +19,7 @@ export interface QueueFigures {
   /** Of `OTHER`: how many are paused. */
   readonly paused: number;
   /** Available tasks that limits hold back. */
-  readonly heldBack: number;
+  readonly heldTasks: number;
   /** Available tasks of kinds that nobody here can run. */
   readonly unclaimed: number;
   /** Limit keys with available tasks that limits hold back. */
@@ -105,15 +105,14 @@ function figuresOf({
   delayed,
   oldestAgeMs,
   pause,
-  heldBy,
   kinds,
   heldKeys,
+  heldTasks,
   operations,
 }: QueueStats): QueueFigures {
   const paused = pause === undefined ? 0 : 1;
-  const heldBack = heldBy === undefined ? 0 : available;
   const unclaimed = kinds?.unclaimed ?? 0;
-  const counts = { available, leased, delayed, oldestAgeMs, paused, heldBack, unclaimed, heldKeys, operations };
+  const counts = { available, leased, delayed, oldestAgeMs, paused, unclaimed, heldKeys, heldTasks, operations };
   return { queue: formatQueueName(queue), ...counts };
 }
 
@@ -143,7 +142,7 @@ function together(sum: QueueFigures | undefined, more: QueueFigures): QueueFigur
     delayed: (sum?.delayed ?? 0) + more.delayed,
     oldestAgeMs: Math.max(sum?.oldestAgeMs ?? 0, isDead(more) ? 0 : more.oldestAgeMs),
     paused: (sum?.paused ?? 0) + more.paused,
-    heldBack: (sum?.heldBack ?? 0) + more.heldBack,
+    heldTasks: (sum?.heldTasks ?? 0) + more.heldTasks,
     unclaimed: (sum?.unclaimed ?? 0) + (isDead(more) ? 0 : more.unclaimed),
     heldKeys: (sum?.heldKeys ?? 0) + more.heldKeys,
     operations: undefined,

@@ -162,7 +162,7 @@ function row(stats: QueueStats): Html {
     ? pauseNote(stats.pause)
     : stats.heldBy
       ? limitNote(stats.heldBy)
-      : unclaimedNote(stats.kinds);
+      : (heldKeysNote(stats) ?? unclaimedNote(stats.kinds));
   return html`<tr>${nameCell(stats.queue, note)}${cells}</tr>
 `;
 }
@@ -173,14 +173,31 @@ function pauseNote({ reason, pausedBy, sinceUnixMs, untilUnixMs }: QueuePause): 
   return noteOf(text);
 }
 
-function limitNote({ queues, leased, maxLeased, rate, usedUpSinceUnixMs, keys, heldKeys }: QueueLimit): Html {
+function limitNote({
+  queues,
+  leased,
+  maxLeased,
+  rate,
+  usedUpSinceUnixMs,
+  keys,
+  heldKeys,
+  heldTasks,
+}: QueueLimit): Html {
   const since = new Date(usedUpSinceUnixMs).toISOString();
   const used = keys === '' ? `${leased} of ` : '';
   const slots = maxLeased === 0 ? [] : [`${used}at most ${maxLeased} leased`];
   const tokens = rate === undefined ? [] : [`at most ${rate.tasks} in ${formatDuration(rate.perMs)}`];
-  const held = keys === '' ? [] : [`first ${heldKeys.map(({ key }) => key).join(', ')}`];
+  const first = heldKeys.map(({ key, available }) => `${key} (${formatCount(available)})`).join(', ');
+  const held = keys === '' ? [] : [`${formatCount(heldTasks)} tasks, first ${first}`];
   const limited = keys === '' ? queues : `each ${keys} of ${queues}`;
   return noteOf(`held back since ${since} by the limit of ${limited}: ${[...slots, ...tokens, ...held].join(', ')}`);
+}
+
+/** Of a queue that has other tasks that may be leased. */
+function heldKeysNote({ heldKeys, heldTasks, heldSinceUnixMs }: QueueStats): Html | undefined {
+  if (heldKeys === 0) return undefined;
+  const since = new Date(heldSinceUnixMs).toISOString();
+  return noteOf(`limits hold back ${formatCount(heldTasks)} tasks of ${formatCount(heldKeys)} keys since ${since}`);
 }
 
 function unclaimedNote(kinds: QueueKinds | undefined): Html | undefined {

@@ -24,6 +24,8 @@ const stats = (queue: string, change: Partial<QueueStats> = {}): QueueStats => (
   pause: undefined,
   heldBy: undefined,
   heldKeys: 0,
+  heldTasks: 0,
+  heldSinceUnixMs: 0,
   ...change,
 });
 
@@ -183,6 +185,7 @@ describe('the page of queues', () => {
       keys: '',
       heldKeys: [],
       heldKeyCount: 0,
+      heldTasks: 0,
     };
     await using node = await setUp([stats('shop#mail', { heldBy })]);
     const { body } = await node.get('/');
@@ -190,6 +193,14 @@ describe('the page of queues', () => {
       'held back since 1970-01-01T00:01:00.000Z by the limit of shop#&lt;m*&gt;: 6 of at most 5 leased, at most 100 in 1m';
     expect(body).toContain(text);
     expect(JSON.parse((await node.get('/api/queues')).body).queues[0].heldBy).toEqual(heldBy);
+  });
+
+  test('says of a queue with full keys how many tasks stand behind them, and since when', async () => {
+    const held = { heldKeys: 2, heldTasks: 1500, heldSinceUnixMs: 60_000 };
+    await using node = await setUp([stats('shop#mail', held)]);
+    const text = 'limits hold back 1,500 tasks of 2 keys since 1970-01-01T00:01:00.000Z';
+    expect((await node.get('/')).body).toContain(text);
+    expect(JSON.parse((await node.get('/api/queues')).body).queues[0]).toMatchObject(held);
   });
 
   test('echoes a filter without letting it out of its attribute', async () => {

@@ -2,8 +2,8 @@ import type { KindStats, QueueKinds, QueueStats } from '@taskmaster/proto';
 import { shardIn } from '../../tasks/shard-names.ts';
 
 /**
- * Statistics of a sharded queue: sums over its shards. `meanLeaseMs` is weighted, `oldestAgeMs` is the largest, and `pause`
- * and `heldBy` are those of the first shard that has one.
+ * Statistics of a sharded queue: sums over its shards. `meanLeaseMs` is weighted, `oldestAgeMs` is the largest, `heldSinceUnixMs`
+ * the earliest, and `pause` and `heldBy` are those of the first shard that has one.
  */
 export interface ShardedQueueStats extends QueueStats {
   /** Statistics of the shards that hold tasks, are paused, or that enqueues use. */
@@ -12,7 +12,7 @@ export interface ShardedQueueStats extends QueueStats {
 
 /** Adds the statistics of the shards of one queue. */
 export function addShards(name: string, shards: readonly QueueStats[]): ShardedQueueStats {
-  const sum = (field: Exclude<keyof QueueStats, 'queue' | 'pause' | 'heldBy' | 'kinds'>): number =>
+  const sum = (field: Exclude<keyof QueueStats, 'queue' | 'pause' | 'heldBy' | 'kinds' | 'heldSinceUnixMs'>): number =>
     shards.reduce((total, stats) => total + stats[field], 0);
   const completed = sum('completed');
   const leaseMs = shards.reduce((total, stats) => total + stats.meanLeaseMs * stats.completed, 0);
@@ -32,8 +32,16 @@ export function addShards(name: string, shards: readonly QueueStats[]): ShardedQ
     heldBy: shards.find(({ heldBy }) => heldBy !== undefined)?.heldBy,
     kinds: addKinds(shards.flatMap(({ kinds }) => kinds ?? [])),
     heldKeys: sum('heldKeys'),
+    heldTasks: sum('heldTasks'),
+    heldSinceUnixMs: earliest(shards.map(({ heldSinceUnixMs }) => heldSinceUnixMs)),
     shards,
   };
+}
+
+/** 0: none of them is set. */
+function earliest(instants: readonly number[]): number {
+  const set = instants.filter((at) => at > 0);
+  return set.length === 0 ? 0 : Math.min(...set);
 }
 
 /** Sums by kind. A kind is unclaimed since it was in the first shard in which it is. */

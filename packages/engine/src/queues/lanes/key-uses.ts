@@ -12,6 +12,8 @@ const NONE: readonly never[] = [];
 export interface LimitedLane {
   /** Whether it has available tasks. A change is told by `KeyUses.noteWaiting`. */
   readonly countsAsWaiting: boolean;
+  /** How many, as far as they are counted. A change is told in the same way. */
+  readonly availableOfKey: number;
   /** The key may be leased again, or no more. */
   changed(): void;
 }
@@ -26,6 +28,8 @@ export class KeyUse {
   #lanes: LimitedLane | Set<LimitedLane> | undefined;
   /** How many of them have available tasks. */
   waiting = 0;
+  /** Available tasks with the key. */
+  available = 0;
   /** Whether tasks with the key are held back. */
   isHeld = false;
   /**
@@ -99,6 +103,8 @@ export class KeyUses<Q = unknown> {
   readonly #events: KeyEvents;
   /** Tasks with keys that are leased. */
   leased = 0;
+  /** Available tasks that are held back: those of all keys in `#held`. */
+  heldTasks = 0;
 
   constructor(record: LimitRecord, events: KeyEvents) {
     this.#record = record;
@@ -151,20 +157,22 @@ export class KeyUses<Q = unknown> {
   /** The tasks of a queue with the key count from now on. */
   join(use: KeyUse, lane: LimitedLane, leased: number): void {
     use.add(lane);
-    if (lane.countsAsWaiting) this.noteWaiting(use, 1);
+    this.noteWaiting(use, lane.countsAsWaiting ? 1 : 0, lane.availableOfKey);
     this.note(use, leased, 0);
   }
 
   leave(use: KeyUse, lane: LimitedLane, leased: number): void {
     use.remove(lane);
-    if (lane.countsAsWaiting) this.noteWaiting(use, -1);
+    this.noteWaiting(use, lane.countsAsWaiting ? -1 : 0, -lane.availableOfKey);
     this.note(use, -leased, 0);
     this.#forgetWhenIdle(use);
   }
 
-  /** More lanes of the key have available tasks. */
-  noteWaiting(use: KeyUse, more: number): void {
-    use.waiting += more;
+  /** More lanes of the key have available tasks, and these `tasks` more of them. */
+  noteWaiting(use: KeyUse, lanes: number, tasks: number): void {
+    use.waiting += lanes;
+    use.available += tasks;
+    if (use.isHeld) this.heldTasks += tasks;
     this.#hold(use);
   }
 
@@ -191,8 +199,8 @@ export class KeyUses<Q = unknown> {
   held(most: number): HeldKey[] {
     const held: HeldKey[] = [];
     for (const at = this.#held.begin(), end = this.#held.end(); held.length < most && !at.equals(end); at.next()) {
-      const { key, leased, usedUpSince } = at.pointer;
-      if (usedUpSince !== undefined) held.push({ key, leased, usedUpSince });
+      const { key, leased, usedUpSince, available } = at.pointer;
+      if (usedUpSince !== undefined) held.push({ key, leased, usedUpSince, available });
     }
     return held;
   }
@@ -226,11 +234,15 @@ export class KeyUses<Q = unknown> {
     use.isHeld = isHeld;
     if (isHeld) this.#held.insert(use);
     else this.#held.eraseElementByKey(use);
+    this.heldTasks += isHeld ? use.available : -use.available;
   }
 
   #free(use: KeyUse): void {
     // While it has its place.
-    if (use.isHeld) this.#held.eraseElementByKey(use);
+    if (use.isHeld) {
+      this.#held.eraseElementByKey(use);
+      this.heldTasks -= use.available;
+    }
     use.isHeld = false;
     use.usedUpBefore = use.usedUpSince;
     use.freedAt = this.#events.now();

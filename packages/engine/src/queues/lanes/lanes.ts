@@ -56,7 +56,7 @@ export interface KeyLimit {
 
 /** The queue of the lanes. */
 export interface LanesOwner {
-  readonly ledger: { readonly leased: number; readonly plain: number };
+  readonly ledger: { readonly leased: number; readonly plain: number; readonly keyedReady: number };
   /** The most specific ones first. */
   readonly limits: readonly KeyLimit[] | undefined;
   readonly settings: { readonly fair: FairTurns | undefined };
@@ -108,12 +108,18 @@ class Lane implements LimitedLane, LaneName {
   firstMissing: Pid | undefined;
   /** Number of its available tasks. Undefined: a search of all lanes has not counted them. */
   available: number | undefined = 0;
+  /** How many of them `availableOfKey` counts. */
+  counted = 0;
   /** Set while tasks of it may be leased: its place among those. */
   turn: Turn | undefined;
   // From here on: only of the lane of a key.
   leased = 0;
   /** Whether the limits count the key as one with available tasks. */
   countsAsWaiting = false;
+  /** Available tasks with this key, of all kinds: what the limits count of them. */
+  availableOfKey = 0;
+  /** Whether a limit holds the key back. */
+  isHeld = false;
   uses: readonly (readonly [KeyUses, KeyUse])[] = NONE;
   /** Time spent on its tasks, divided by its weight, in ms. */
   time: number;
@@ -313,6 +319,8 @@ export class Lanes implements Cached {
   #ofKinds: Map<string, OrderedSet<Lane>> | undefined;
   /** Keys with tasks of which a limit is used up. Those that are held back for the longest time come first. */
   readonly #held = new Set<Lane>();
+  /** Available tasks with these keys. Those of a lane that is not counted are those that were last known in memory. */
+  heldTasks = 0;
   /** Tasks without a key. It has no tasks itself: those without a kind are in the head of the queue. */
   readonly #plain: Lane;
   /** With fair turns: keys without tasks on which more time was spent than `time`. They have no advantage when they come back. */
@@ -404,18 +412,25 @@ export class Lanes implements Cached {
 
   /** The limit that holds back tasks of a key for the longest time. Undefined: none does. */
   get heldBy(): KeyLimit | undefined {
-    let since = Number.MAX_SAFE_INTEGER;
-    let by: KeyUses | undefined;
+    const by = this.#longestHeld?.[0];
+    return by && this.#owner.limits?.find(({ keys }) => keys === by);
+  }
+
+  /** Since when it does. */
+  get heldSince(): Instant | undefined {
+    return this.#longestHeld?.[1];
+  }
+
+  get #longestHeld(): readonly [KeyUses, Instant] | undefined {
+    let first: readonly [KeyUses, Instant] | undefined;
     let looked = 0;
     for (const { uses } of this.#held) {
       if (++looked > MOST_LOOKED_AT) break;
       for (const [keys, { usedUpSince }] of uses) {
-        if (usedUpSince === undefined || usedUpSince >= since) continue;
-        since = usedUpSince;
-        by = keys;
+        if (usedUpSince !== undefined && (first === undefined || usedUpSince < first[1])) first = [keys, usedUpSince];
       }
     }
-    return this.#owner.limits?.find(({ keys }) => keys !== undefined && keys === by);
+    return first;
   }
 
   /** A task has changed. Call it when the ledger counts the change. `data`: its payload, if it is in memory. */
@@ -584,6 +599,7 @@ export class Lanes implements Cached {
     this.#open.clear();
     this.#ofKinds = undefined;
     this.#held.clear();
+    this.heldTasks = 0;
     // Those in the store have gone, too.
     for (const { keys } of this.#owner.limits ?? NONE) keys?.unknown.delete(this.#owner);
   }
@@ -599,11 +615,16 @@ export class Lanes implements Cached {
   settle(lane: Lane): void {
     const { ofKey } = lane;
     const { isKeyWaiting } = ofKey;
-    if (isKeyWaiting !== ofKey.countsAsWaiting) {
+    const more = (lane.available ?? lane.tasks.length) - lane.counted;
+    const turned = Number(isKeyWaiting) - Number(ofKey.countsAsWaiting);
+    if (more !== 0 || turned !== 0) {
+      lane.counted += more;
+      ofKey.availableOfKey += more;
       ofKey.countsAsWaiting = isKeyWaiting;
-      for (const [keys, use] of ofKey.uses) keys.noteWaiting(use, isKeyWaiting ? 1 : -1);
+      if (ofKey.isHeld) this.heldTasks += more;
+      for (const [keys, use] of ofKey.uses) keys.noteWaiting(use, turned, more);
     }
-    if (!isKeyWaiting) this.#held.delete(ofKey);
+    if (!isKeyWaiting) this.#hold(ofKey, false);
     if (!lane.isWaiting) {
       this.#close(lane);
       this.#forgetWhenIdle(lane);
@@ -612,12 +633,20 @@ export class Lanes implements Cached {
     for (const [keys, use] of ofKey.uses) {
       if (keys.roomOf(use) > 0) continue;
       this.#close(lane);
-      this.#held.add(ofKey);
+      this.#hold(ofKey, true);
       return;
     }
-    this.#held.delete(ofKey);
+    this.#hold(ofKey, false);
     if (lane.turn === undefined && !this.#isInTurn(ofKey)) ofKey.time = Math.max(ofKey.time, this.time);
     this.#openAt(lane);
+  }
+
+  #hold(ofKey: Lane, isHeld: boolean): void {
+    if (ofKey.isHeld === isHeld) return;
+    ofKey.isHeld = isHeld;
+    if (isHeld) this.#held.add(ofKey);
+    else this.#held.delete(ofKey);
+    this.heldTasks += isHeld ? ofKey.availableOfKey : -ofKey.availableOfKey;
   }
 
   /** Whether other tasks of the key may be leased. */
@@ -815,17 +844,26 @@ export class Lanes implements Cached {
     this.settle(lane);
   }
 
+  /** How many available tasks are in lanes that are not counted. */
+  get #uncounted(): number {
+    let { keyedReady: left } = this.#owner.ledger;
+    for (const { available = 0 } of this.#lanes.values()) left -= available;
+    return left;
+  }
+
   /** Adds all that the store and memory have. */
   load(found: Iterable<FoundLane>, pending: Iterable<LaneTask>, now: Instant): void {
     this.#now = Math.max(this.#now, now);
     this.#plain.countFrom(this.#now);
     let leased = 0;
-    for (const { name, leased: ofKey, tasks, firstMissing } of found) {
+    const uncounted: Lane[] = [];
+    for (const { name, leased: ofKey, tasks, firstMissing, others } of found) {
       const lane = this.#laneOf(name, false);
       lane.leased = ofKey;
       leased += ofKey;
       lane.firstMissing = firstMissing;
-      lane.available = firstMissing === undefined ? tasks.length : undefined;
+      lane.available = others === undefined ? undefined : tasks.length + others;
+      if (others === undefined) uncounted.push(lane);
       for (const { pid, state, data } of tasks) lane.put(pid, state, data);
     }
     for (const { pid, state, data } of pending) {
@@ -841,6 +879,9 @@ export class Lanes implements Cached {
         lane.count(1);
       }
     }
+    // Usually there is one with very many tasks, if any.
+    const [long] = uncounted;
+    if (long !== undefined && uncounted.length === 1) long.available = this.#uncounted;
     this.isLoaded = true;
     this.#plain.leased = this.#owner.ledger.leased - leased;
     for (const { keys } of this.#owner.limits ?? NONE) keys?.unknown.delete(this.#owner);
@@ -900,4 +941,6 @@ export interface FoundLane {
   leased: number;
   readonly tasks: LaneTask[];
   firstMissing: Pid | undefined;
+  /** How many others there are from there on, of which the store or memory has no later change. Undefined: not counted. */
+  others: number | undefined;
 }

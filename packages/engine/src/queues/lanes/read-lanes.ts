@@ -15,6 +15,8 @@ const TASKS_PER_LANE = 16;
 const TASKS_AT_ONCE = 2048;
 /** Rows of a search for all lanes that are read at once. */
 const ROWS_AT_ONCE = 512;
+/** Tasks of which a search for all lanes remembers the PIDs, to count them. */
+const MOST_COUNTED = 100_000;
 
 /** Reads the tasks in lanes that requests need next. The queue must be held from before the read until after it. */
 export async function readLanes(engineState: EngineState, queue: Queue): Promise<void> {
@@ -96,10 +98,11 @@ async function load(engineState: EngineState, queue: Queue, lanes: Lanes): Promi
   const found = new Map<string, FoundLane>();
   const foundFor = (name: LaneName): FoundLane => {
     const id = laneId(name);
-    const lane = found.get(id) ?? { name, leased: 0, tasks: [], firstMissing: undefined };
+    const lane = found.get(id) ?? { name, leased: 0, tasks: [], firstMissing: undefined, others: 0 };
     found.set(id, lane);
     return lane;
   };
+  const others: (readonly [FoundLane, Pid])[] = [];
   const lt = afterPrefix(lanesPrefix(prefix));
   for (let gte = lanesPrefix(prefix) as Key; ; ) {
     const rows = await engineState.store.scan(
@@ -116,17 +119,24 @@ async function load(engineState: EngineState, queue: Queue, lanes: Lanes): Promi
         continue;
       }
       const lane = foundFor(name);
-      if (lane.tasks.length < KEPT_AT_LOAD) lane.tasks.push({ pid, state: decodeTaskRow(value), data: undefined });
-      else lane.firstMissing ??= pid;
+      if (lane.tasks.length < KEPT_AT_LOAD) {
+        lane.tasks.push({ pid, state: decodeTaskRow(value), data: undefined });
+      } else {
+        lane.firstMissing ??= pid;
+        if (others.length < MOST_COUNTED) others.push([lane, pid]);
+        else lane.others = undefined;
+      }
       last = { lane: name, isPassed: lane.firstMissing !== undefined };
     }
     const end = rows.at(-1)?.key;
     if (end === undefined || rows.length < ROWS_AT_ONCE) break;
+    if (last?.isPassed) foundFor(last.lane).others = undefined;
     gte = last?.isPassed ? afterPrefix(lanePrefix(prefix, 'available', last.lane)) : (`${end}\0` as Key);
   }
   // The last changes correct what was read, also the changes since the read began.
   if (queue.dropped || queue.lanes !== lanes) return;
   for (const [name, pid] of leased) if (queue.pendingOf(pid) === undefined) foundFor(name).leased++;
+  for (const [lane, pid] of others) if (lane.others !== undefined && queue.pendingOf(pid) === undefined) lane.others++;
   for (const lane of found.values()) {
     const { tasks } = lane;
     const kept = tasks.filter(({ pid }) => queue.pendingOf(pid) === undefined);

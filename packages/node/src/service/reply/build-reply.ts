@@ -352,8 +352,10 @@ function retryMessage({ deadLetterQueue, ...policy }: RetryPolicy, group: string
   return { ...policy, deadLetterQueue: name };
 }
 
-function statsMessage({ queue, operations: _operations, pause, heldBy, ...numbers }: QueueStats): QueueStatsMessage {
-  return { ...numbers, queue: formatQueueName(queue), pause: pause?.message, heldBy: heldBy && limitMessage(heldBy) };
+function statsMessage(stats: QueueStats): QueueStatsMessage {
+  const { queue, operations: _operations, pause, heldBy, heldSince, ...numbers } = stats;
+  const [held, heldSinceUnixMs] = [heldBy && limitMessage(heldBy), heldSince ?? 0];
+  return { ...numbers, queue: formatQueueName(queue), pause: pause?.message, heldBy: held, heldSinceUnixMs };
 }
 
 function pauseBytes({ message: { queues, reason, pausedBy } }: PauseRecord): number {

@@ -25,6 +25,8 @@ const stats = (queue: string, available = 1): QueueStats => ({
   pause: undefined,
   heldBy: undefined,
   heldKeys: 0,
+  heldTasks: 0,
+  heldSinceUnixMs: 0,
 });
 const NO_SCHEDULE = Schedule.decode(new Uint8Array(0));
 

@@ -176,6 +176,13 @@ export interface QueueStats {
    * back. After the node began to serve the group they count once tasks of the queue were asked for.
    */
   heldKeys: number;
+  /**
+   * Of the available tasks: those that limits hold back: all with `held_by`, otherwise those with the keys of `held_keys`. After
+   * the node began to serve the group, a key with more than 500 tasks may count only the first ones.
+   */
+  heldTasks: number;
+  /** Since when the first of these are held back, in ms since 1970 by the node's clock, as in QueueLimit. 0: none are. */
+  heldSinceUnixMs: number;
 }
 
 /** The kinds of the tasks of a queue. */
@@ -468,6 +475,8 @@ export interface QueueLimit {
   heldKeys: HeldKey[];
   /** Of a limit of keys: how many keys have tasks that are held back. */
   heldKeyCount: number;
+  /** Of a limit of keys: how many available tasks with these keys there are in its queues, as in QueueStats. */
+  heldTasks: number;
 }
 
 /** A limit key whose tasks a limit holds back. */
@@ -478,6 +487,8 @@ export interface HeldKey {
   leased: number;
   /** Since when the limit allows no further lease of them, as in QueueLimit. */
   usedUpSinceUnixMs: number;
+  /** How many available tasks with this key wait in the queues of the limit, as `QueueStats.held_tasks` counts them. */
+  available: number;
 }
 
 /**
@@ -1014,6 +1025,8 @@ function createBaseQueueStats(): QueueStats {
     waiting: 0,
     kinds: undefined,
     heldKeys: 0,
+    heldTasks: 0,
+    heldSinceUnixMs: 0,
   };
 }
 
@@ -1063,6 +1076,12 @@ export const QueueStats: MessageFns<QueueStats> = {
     }
     if (message.heldKeys !== 0) {
       writeInt64(writer.uint32(120), message.heldKeys);
+    }
+    if (message.heldTasks !== 0) {
+      writeInt64(writer.uint32(128), message.heldTasks);
+    }
+    if (message.heldSinceUnixMs !== 0) {
+      writeInt64(writer.uint32(136), message.heldSinceUnixMs);
     }
     return writer;
   },
@@ -1198,6 +1217,22 @@ export const QueueStats: MessageFns<QueueStats> = {
             }
 
             message.heldKeys = readInt64(reader);
+            continue;
+          }
+          case 16: {
+            if (tag !== 128) {
+              break;
+            }
+
+            message.heldTasks = readInt64(reader);
+            continue;
+          }
+          case 17: {
+            if (tag !== 136) {
+              break;
+            }
+
+            message.heldSinceUnixMs = readInt64(reader);
             continue;
           }
         }
@@ -2537,6 +2572,7 @@ function createBaseQueueLimit(): QueueLimit {
     keys: "",
     heldKeys: [],
     heldKeyCount: 0,
+    heldTasks: 0,
   };
 }
 
@@ -2571,6 +2607,9 @@ export const QueueLimit: MessageFns<QueueLimit> = {
     }
     if (message.heldKeyCount !== 0) {
       writeInt64(writer.uint32(80), message.heldKeyCount);
+    }
+    if (message.heldTasks !== 0) {
+      writeInt64(writer.uint32(88), message.heldTasks);
     }
     return writer;
   },
@@ -2668,6 +2707,14 @@ export const QueueLimit: MessageFns<QueueLimit> = {
             message.heldKeyCount = readInt64(reader);
             continue;
           }
+          case 11: {
+            if (tag !== 88) {
+              break;
+            }
+
+            message.heldTasks = readInt64(reader);
+            continue;
+          }
         }
         skipField(reader, tag);
       }
@@ -2680,7 +2727,7 @@ export const QueueLimit: MessageFns<QueueLimit> = {
 };
 
 function createBaseHeldKey(): HeldKey {
-  return { key: "", leased: 0, usedUpSinceUnixMs: 0 };
+  return { key: "", leased: 0, usedUpSinceUnixMs: 0, available: 0 };
 }
 
 export const HeldKey: MessageFns<HeldKey> = {
@@ -2693,6 +2740,9 @@ export const HeldKey: MessageFns<HeldKey> = {
     }
     if (message.usedUpSinceUnixMs !== 0) {
       writeInt64(writer.uint32(24), message.usedUpSinceUnixMs);
+    }
+    if (message.available !== 0) {
+      writeInt64(writer.uint32(32), message.available);
     }
     return writer;
   },
@@ -2732,6 +2782,14 @@ export const HeldKey: MessageFns<HeldKey> = {
             }
 
             message.usedUpSinceUnixMs = readInt64(reader);
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.available = readInt64(reader);
             continue;
           }
         }
