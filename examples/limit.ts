@@ -16,7 +16,7 @@ await client.limitQueues('crm#*', { maxLeased: 3 });
 const leased = await calls.lease({ max: 10 });
 console.log(`${leased.length} of 4 calls run, and ${(await exports.lease()).length} exports`);
 const { heldBy, available } = await calls.stats();
-console.log(`${available} call waits for the limit of ${heldBy?.queues}`);
+console.log(`${available} call waits for the limit of ${heldBy[0]?.queues}`);
 
 // A worker that waits gets the next task when a slot is free.
 const next = exports.lease({ wait: '10s' });

@@ -12,7 +12,7 @@ describe('a limit', () => {
     expect(limited).toMatchObject({ queues: 'shop#mail', maxLeased: 1, leased: 0, usedUpSince: undefined });
     expect(limited.since).toBeInstanceOf(Date);
     const [task] = await queue.lease({ max: 9 });
-    expect((await queue.stats()).heldBy).toMatchObject({ queues: 'shop#mail', leased: 1, limitedBy: limited.by });
+    expect((await queue.stats()).heldBy).toMatchObject([{ queues: 'shop#mail', leased: 1, limitedBy: limited.by }]);
     const waiting = queue.lease({ wait: '10s' });
     await timing.advance(1_000);
     await task?.complete();

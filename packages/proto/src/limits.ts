@@ -105,6 +105,8 @@ export const limits = {
   shownKinds: 20,
   /** Time without a lease request that accepts a kind after which its available tasks are unclaimed. */
   unclaimedMs: 5 * 60 * 1000,
+  /** Limits that hold the tasks of a queue back, as its statistics show them. */
+  heldBy: 8,
   /** Keys whose tasks a limit holds back, as a listing of limits shows them. */
   heldKeys: 20,
   /** Weights of limit keys, in the settings of some queues. */

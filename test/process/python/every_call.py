@@ -329,7 +329,7 @@ def queues_are_limited():
     limit = stub.LimitQueues(q.LimitQueuesRequest(queues="py#lim*", max_leased=1), timeout=TIMEOUT).limit
     assert limit.max_leased == 1 and limit.leased == 0 and limit.used_up_since_unix_ms == 0
     (task,) = lease("py#limited", max_tasks=9)
-    held_by = stats("py#limited").held_by
+    (held_by,) = stats("py#limited").held_by
     assert held_by.queues == "py#lim*" and held_by.leased == 1 and held_by.used_up_since_unix_ms > 0
     rate = q.LeaseRate(tasks=5, per_ms=60_000)
     limit = stub.LimitQueues(q.LimitQueuesRequest(queues="py#lim*", rate=rate), timeout=TIMEOUT).limit
@@ -337,7 +337,7 @@ def queues_are_limited():
     gone = stub.UnlimitQueues(q.UnlimitQueuesRequest(queues="py#lim*"), timeout=TIMEOUT)
     assert gone.removed and not gone.limits
     (task,) = lease("py#limited")
-    assert not stats("py#limited").HasField("held_by")
+    assert not stats("py#limited").held_by
 
 
 def results_are_waited_for():

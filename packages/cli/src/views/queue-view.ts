@@ -1,6 +1,6 @@
 import type { ShardedQueueStats } from '@taskmaster/client';
 import { limitInfo, pauseInfo } from '@taskmaster/client/internal';
-import type { QueueKinds, QueueStats, QueueTotals } from '@taskmaster/proto';
+import type { QueueKinds, QueueLimit, QueueStats, QueueTotals } from '@taskmaster/proto';
 import { count, duration, rate } from './format.ts';
 import { heldText, limitObject } from './limit-view.ts';
 import { pauseObject, pauseText } from './pause-view.ts';
@@ -22,7 +22,7 @@ export function statsObject(stats: QueueStats | ShardedQueueStats): object {
     meanLeaseMs: stats.meanLeaseMs,
     oldestAgeMs: stats.oldestAgeMs,
     pause: stats.pause && pauseObject(pauseInfo(stats.pause)),
-    heldBy: stats.heldBy && limitObject(limitInfo(stats.heldBy)),
+    heldBy: stats.heldBy.length === 0 ? undefined : stats.heldBy.map((limit) => limitObject(limitInfo(limit))),
     kinds: stats.kinds && kindsObject(stats.kinds),
     heldKeys: stats.heldKeys === 0 ? undefined : stats.heldKeys,
     heldTasks: stats.heldTasks === 0 ? undefined : stats.heldTasks,
@@ -45,8 +45,8 @@ export function statsColumns(
   if (queues.some(({ pause }) => pause !== undefined)) {
     shown.push({ title: 'PAUSED', cell: ({ pause }) => (pause ? pauseText(pauseInfo(pause), now) : '-') });
   }
-  if (queues.some(({ heldBy }) => heldBy !== undefined)) {
-    shown.push({ title: 'HELD BACK', cell: ({ heldBy }) => (heldBy ? heldText(limitInfo(heldBy), now) : '-') });
+  if (queues.some(({ heldBy }) => heldBy.length > 0)) {
+    shown.push({ title: 'HELD BACK', cell: ({ heldBy }) => heldTexts(heldBy, now) });
   }
   if (queues.some(({ kinds }) => kinds !== undefined && kinds.unclaimed > 0)) {
     shown.push({ title: 'UNCLAIMED', cell: ({ kinds }) => unclaimedText(kinds, now) });
@@ -56,6 +56,10 @@ export function statsColumns(
   }
   return shown;
 }
+
+/** `-` without a limit. */
+const heldTexts = (heldBy: readonly QueueLimit[], now: number): string =>
+  heldBy.map((limit) => heldText(limitInfo(limit), now)).join('; ') || '-';
 
 /** `3 with 120 tasks for 5m12s`. */
 const heldKeysText = ({ heldKeys, heldTasks, heldSinceUnixMs }: QueueStats, now: number): string =>

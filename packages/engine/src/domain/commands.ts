@@ -333,8 +333,8 @@ export interface QueueStats {
   readonly oldestAgeMs: number;
   /** Undefined: it is not paused. */
   readonly pause: PauseRecord | undefined;
-  /** The limit that holds its available tasks back. Undefined: none does, or it is paused. */
-  readonly heldBy: LimitUse | undefined;
+  /** The limits that hold its available tasks back, first those that have for the longest time. None while it is paused. */
+  readonly heldBy: readonly LimitUse[];
   /** Undefined: its tasks have no kinds. */
   readonly kinds?: QueueKinds | undefined;
   /** How many limit keys have available tasks that limits hold back. */

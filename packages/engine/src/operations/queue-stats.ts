@@ -152,13 +152,13 @@ const within = (value: number, min: number | undefined, max: number | undefined)
   (min === undefined || value >= min) && (max === undefined || value <= max);
 
 function emptyStats({ pauses }: EngineState, queue: QueueName, now: Instant): QueueStats {
-  return { ...NO_STATS, queue, pause: pauses.of(queue, now), heldBy: undefined };
+  return { ...NO_STATS, queue, pause: pauses.of(queue, now), heldBy: [] };
 }
 
 function statsOf(queue: Queue, now: Instant): QueueStats {
   const { ledger, rates } = queue;
   const pause = queue.pause === undefined || isOver(queue.pause, now) ? undefined : queue.pause;
-  const by = pause === undefined ? heldBy(queue) : undefined;
+  const by = pause === undefined ? heldBy(queue) : [];
   return {
     queue: ledger.name,
     available: ledger.available,
@@ -176,8 +176,8 @@ function statsOf(queue: Queue, now: Instant): QueueStats {
     heldBy: by,
     kinds: ledger.kinds && kindsOf(queue, ledger.kinds, now),
     heldKeys: queue.lanes?.heldKeys ?? 0,
-    heldTasks: by === undefined ? (queue.lanes?.heldTasks ?? 0) : ledger.available,
-    heldSince: by === undefined ? queue.lanes?.heldSince : by.usedUpSince,
+    heldTasks: by.length === 0 ? (queue.lanes?.heldTasks ?? 0) : ledger.available,
+    heldSince: by.length === 0 ? earliest(queue.lanes?.heldSince) : by[0]?.usedUpSince,
     operations: rates?.operations ?? NO_OPERATIONS,
   };
 }
@@ -207,22 +207,29 @@ function unclaimedSince(queue: Queue, kind: string, counts: KindCounts, now: Ins
 }
 
 /**
- * The limit that holds available tasks back. Of several, the one that has been used up for the longest time. A limit of keys
- * holds them back if no other task is available.
+ * The limits that hold available tasks back, first those that have been used up for the longest time. A limit of keys holds them
+ * back if no other task is available.
  */
-function heldBy(queue: Queue): LimitUse | undefined {
-  const { ledger, limits: all = [], lanes } = queue;
-  if (ledger.available === 0) return undefined;
-  let first: QueuesLimit | undefined;
+function heldBy(queue: Queue): readonly LimitUse[] {
+  const { ledger, limits: all, lanes } = queue;
+  if (all === undefined || ledger.available === 0) return NONE;
+  const usedUp: (readonly [QueuesLimit, Instant])[] = [];
+  const ofKeys = ledger.plain === 0 && lanes?.isOpen === false ? lanes.heldSince : undefined;
   for (const limit of all) {
-    const { usedUpSince } = limit;
-    if (usedUpSince !== undefined && usedUpSince < (first?.usedUpSince ?? Number.MAX_SAFE_INTEGER)) first = limit;
+    const since = limit.keys === undefined ? limit.usedUpSince : ofKeys?.get(limit.keys);
+    if (since !== undefined) usedUp.push([limit, since]);
   }
-  if (first === undefined && ledger.plain === 0 && lanes?.isOpen === false)
-    first = all.find((limit) => limit === lanes.heldBy);
-  return first?.useNow(limits.heldKeys);
+  usedUp.sort(([, a], [, b]) => a - b);
+  return usedUp.slice(0, limits.heldBy).map(([limit]) => limit.useNow(limits.heldKeys));
 }
 
+function earliest(heldSince: ReadonlyMap<unknown, Instant> = new Map()): Instant | undefined {
+  let first: Instant | undefined;
+  for (const since of heldSince.values()) if (first === undefined || since < first) first = since;
+  return first;
+}
+
+const NONE: readonly never[] = [];
 const NO_OPERATIONS: QueueOperations = {
   enqueued: 0,
   leased: 0,

@@ -212,10 +212,26 @@ describe('a limit of each key', () => {
       ],
     });
     const stats = await h.engine.queueStats({ kind: 'named', queues: [parseQueueName(A)] });
-    expect(stats.queues[0]?.heldBy).toEqual(use);
+    expect(stats.queues[0]?.heldBy).toEqual([use]);
     await add(h, A, ['d1']);
     const open = await h.engine.queueStats({ kind: 'named', queues: [parseQueueName(A)] });
-    expect(open.queues[0]).toMatchObject({ heldBy: undefined, heldKeys: 2, heldTasks: 2, heldSince: since });
+    expect(open.queues[0]).toMatchObject({ heldBy: [], heldKeys: 2, heldTasks: 2, heldSince: since });
+  });
+
+  test('is shown with the other limits that hold a queue back, once no other task may be leased', async () => {
+    await using h = await setUp();
+    await add(h, A, ['a1', 'a2', 'b1']);
+    await limitQueues(h.engine, A, { keys: 'a', maxLeased: 1, rate: undefined });
+    expect(await leased(h, A)).toEqual(['a1', 'b1']);
+    await h.clock.advance(1);
+    await limitQueues(h.engine, 'shop#*', { maxLeased: 2 });
+    const heldBy = async () => {
+      const { queues } = await h.engine.queueStats({ kind: 'named', queues: [parseQueueName(A)] });
+      return queues[0]?.heldBy.map(({ record: { pattern, message } }) => `${pattern} ${message.keys}`);
+    };
+    expect(await heldBy()).toEqual(['a a', '* *', '* ']);
+    await h.enqueue(A, ['plain']);
+    expect(await heldBy()).toEqual(['* ']);
   });
 
   const heldOf = async (h: EngineHarness, ...queues: string[]) => {

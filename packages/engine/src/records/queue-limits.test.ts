@@ -102,8 +102,16 @@ describe('a limit of leased tasks', () => {
     await limitQueues(h.engine, 'shop#*', { maxLeased: 5 });
     await limitQueues(h.engine, A, { maxLeased: 2 });
     expect(await leased(h, [A, B])).toEqual(['a', 'b', 'e', 'f', 'g']);
-    expect((await statsOf(h, A)).heldBy?.record.pattern).toBe('a');
-    expect((await statsOf(h, B)).heldBy?.record.pattern).toBe('*');
+    const heldBy = async (queue: string) => (await statsOf(h, queue)).heldBy.map(({ record: { pattern } }) => pattern);
+    expect(await heldBy(A)).toEqual(['a', '*']);
+    expect(await heldBy(B)).toEqual(['*']);
+    // The one that has been used up for the longest time comes first, and a few are shown of many.
+    await h.clock.advance(1000);
+    await limitQueues(h.engine, B, { maxLeased: 3 });
+    expect(await heldBy(B)).toEqual(['*', 'b']);
+    for (let number = 1; number <= 9; number++)
+      await limitQueues(h.engine, `shop#b${'*'.repeat(number)}`, { maxLeased: 1 });
+    expect(await heldBy(B)).toHaveLength(8);
   });
 
   test.each([
@@ -219,9 +227,9 @@ describe('a limit of leased tasks', () => {
     await resumeQueues(h.engine, A);
     await request.answered;
     expect(request.got).toEqual(['a']);
-    expect((await statsOf(h, A)).heldBy?.leased).toBe(1);
+    expect((await statsOf(h, A)).heldBy[0]?.leased).toBe(1);
     await pauseQueues(h.engine, A);
-    expect((await statsOf(h, A)).heldBy).toBeUndefined();
+    expect((await statsOf(h, A)).heldBy[0]).toBeUndefined();
   });
 
   test('says what it holds back and since when: a slot that is free for a moment does not count', async () => {
@@ -230,13 +238,13 @@ describe('a limit of leased tasks', () => {
     const { record } = await limitQueues(h.engine, 'shop#*', { maxLeased: 1 });
     const since = h.clock.now();
     expect(record.message).toMatchObject({ queues: 'shop#*', limitedBy: 'ann', sinceUnixMs: since });
-    expect((await statsOf(h, A)).heldBy).toBeUndefined();
+    expect((await statsOf(h, A)).heldBy[0]).toBeUndefined();
     let task = first(await h.lease(A));
     await h.clock.advance(5000);
     await done(h, A, task, 'a');
     await h.clock.advance(999);
     task = first(await h.lease(A));
-    expect((await statsOf(h, A)).heldBy).toEqual({
+    expect((await statsOf(h, A)).heldBy[0]).toEqual({
       record,
       leased: 1,
       usedUpSince: since,
@@ -244,12 +252,12 @@ describe('a limit of leased tasks', () => {
       heldKeyCount: 0,
       heldTasks: 0,
     });
-    expect((await statsOf(h, B)).heldBy).toBeUndefined();
+    expect((await statsOf(h, B)).heldBy[0]).toBeUndefined();
     await done(h, A, task, 'b');
     await h.clock.advance(1000);
     await h.lease(A);
     // No task is left that it could hold back.
-    expect((await statsOf(h, A)).heldBy).toBeUndefined();
+    expect((await statsOf(h, A)).heldBy[0]).toBeUndefined();
     expect(await h.engine.limits.list('shop')).toMatchObject([{ record, leased: 1, usedUpSince: since + 6999 }]);
   });
 
@@ -426,7 +434,7 @@ describe('a limit of the rate of leases', () => {
     await done(h, A, first(tasks), 'a');
     await request.answered;
     expect(request.got).toEqual(['c']);
-    expect((await statsOf(h, A)).heldBy).toMatchObject({ leased: 2 });
+    expect((await statsOf(h, A)).heldBy[0]).toMatchObject({ leased: 2 });
   });
 
   test('is the same after it is set again, and has no more tokens after it is raised', async () => {
@@ -483,7 +491,7 @@ describe('a limit of the rate of leases', () => {
     const since = h.clock.now();
     await leased(h, A);
     await h.clock.advance(400);
-    expect((await statsOf(h, A)).heldBy).toEqual({
+    expect((await statsOf(h, A)).heldBy[0]).toEqual({
       record,
       leased: 1,
       usedUpSince: since,
@@ -492,9 +500,9 @@ describe('a limit of the rate of leases', () => {
       heldTasks: 0,
     });
     await h.clock.advance(100);
-    expect((await statsOf(h, A)).heldBy).toBeUndefined();
+    expect((await statsOf(h, A)).heldBy[0]).toBeUndefined();
     await leased(h, A);
-    expect((await statsOf(h, A)).heldBy).toMatchObject({ leased: 2, usedUpSince: since });
+    expect((await statsOf(h, A)).heldBy[0]).toMatchObject({ leased: 2, usedUpSince: since });
   });
 });
 

@@ -20,7 +20,7 @@ const stats = (name: string, available: number): QueueStats => ({
   meanLeaseMs: 0,
   oldestAgeMs: available,
   pause: undefined,
-  heldBy: undefined,
+  heldBy: [],
   heldKeys: 3,
   heldTasks: 2,
   heldSince: undefined,

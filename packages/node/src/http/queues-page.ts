@@ -160,8 +160,8 @@ function row(stats: QueueStats): Html {
   });
   const note = stats.pause
     ? pauseNote(stats.pause)
-    : stats.heldBy
-      ? limitNote(stats.heldBy)
+    : stats.heldBy.length > 0
+      ? html`${stats.heldBy.map(limitNote)}`
       : (heldKeysNote(stats) ?? unclaimedNote(stats.kinds));
   return html`<tr>${nameCell(stats.queue, note)}${cells}</tr>
 `;

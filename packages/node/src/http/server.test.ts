@@ -22,7 +22,7 @@ const stats = (queue: string, change: Partial<QueueStats> = {}): QueueStats => (
   meanLeaseMs: 0,
   oldestAgeMs: 0,
   pause: undefined,
-  heldBy: undefined,
+  heldBy: [],
   heldKeys: 0,
   heldTasks: 0,
   heldSinceUnixMs: 0,
@@ -187,12 +187,13 @@ describe('the page of queues', () => {
       heldKeyCount: 0,
       heldTasks: 0,
     };
-    await using node = await setUp([stats('shop#mail', { heldBy })]);
+    await using node = await setUp([stats('shop#mail', { heldBy: [heldBy, { ...heldBy, queues: 'shop#*' }] })]);
     const { body } = await node.get('/');
     const text =
       'held back since 1970-01-01T00:01:00.000Z by the limit of shop#&lt;m*&gt;: 6 of at most 5 leased, at most 100 in 1m';
     expect(body).toContain(text);
-    expect(JSON.parse((await node.get('/api/queues')).body).queues[0].heldBy).toEqual(heldBy);
+    expect(body).toContain('by the limit of shop#*: 6');
+    expect(JSON.parse((await node.get('/api/queues')).body).queues[0].heldBy).toHaveLength(2);
   });
 
   test('says of a queue with full keys how many tasks stand behind them, and since when', async () => {

@@ -29,7 +29,7 @@ export function addShards(name: string, shards: readonly QueueStats[]): ShardedQ
     meanLeaseMs: completed === 0 ? 0 : leaseMs / completed,
     oldestAgeMs: Math.max(0, ...shards.map(({ oldestAgeMs }) => oldestAgeMs)),
     pause: shards.find(({ pause }) => pause !== undefined)?.pause,
-    heldBy: shards.find(({ heldBy }) => heldBy !== undefined)?.heldBy,
+    heldBy: shards.find(({ heldBy }) => heldBy.length > 0)?.heldBy ?? [],
     kinds: addKinds(shards.flatMap(({ kinds }) => kinds ?? [])),
     heldKeys: sum('heldKeys'),
     heldTasks: sum('heldTasks'),

@@ -121,7 +121,7 @@ export function testSettings(start: () => Promise<TransportWorld>): void {
     expect(limits.map(({ queues }) => queues)).toEqual(['shop#letters', 'shop#l*']);
     expect((await transport.unary(methods.listQueueSettings, { queue: 'shop#bills' })).limits).toEqual([]);
     const { queues } = await transport.unary(methods.getQueueStats, { queues: ['shop#letters'], filter: undefined });
-    expect(queues[0]?.heldBy).toBeUndefined();
+    expect(queues[0]?.heldBy).toEqual([]);
     const unlimit = (queues: string) => transport.unary(methods.unlimitQueues, { queues, keys: '' });
     expect(await unlimit('shop#letters')).toEqual({ removed: true, limits: [limit] });
     expect(await unlimit('shop#l*')).toEqual({ removed: true, limits: [] });

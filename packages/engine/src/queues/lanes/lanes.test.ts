@@ -46,7 +46,7 @@ async function limited(limit: object = { maxLeased: 1 }, options: HarnessOptions
 
 const heldBy = async (h: EngineHarness, queue: string) => {
   const { queues } = await h.clock.run(h.engine.queueStats({ kind: 'named', queues: [parseQueueName(queue)] }));
-  return queues[0]?.heldBy;
+  return queues[0]?.heldBy[0];
 };
 
 describe('a limit of keys', () => {

@@ -36,6 +36,7 @@ const MOST_OF_OTHERS = 8;
 const MEAN_OF = 8;
 /** Keys without tasks whose time is remembered. */
 const MOST_AHEAD = 10_000;
+const NEVER = Number.MAX_SAFE_INTEGER as Instant;
 const NONE: readonly never[] = [];
 /** Of all lanes without tasks in memory. Never changed. */
 const NO_TASKS: Place[] = [];
@@ -49,7 +50,7 @@ export interface LaneTask {
 }
 
 /** A limit, as far as lanes use it. */
-export interface KeyLimit {
+interface KeyLimit {
   readonly record: { readonly pattern: string; readonly matchesKey: ((key: string) => boolean) | undefined };
   readonly keys: KeyUses | undefined;
 }
@@ -410,27 +411,17 @@ export class Lanes implements Cached {
     return ofKey?.kinds?.map(({ kind }) => kind) ?? NONE;
   }
 
-  /** The limit that holds back tasks of a key for the longest time. Undefined: none does. */
-  get heldBy(): KeyLimit | undefined {
-    const by = this.#longestHeld?.[0];
-    return by && this.#owner.limits?.find(({ keys }) => keys === by);
-  }
-
-  /** Since when it does. */
-  get heldSince(): Instant | undefined {
-    return this.#longestHeld?.[1];
-  }
-
-  get #longestHeld(): readonly [KeyUses, Instant] | undefined {
-    let first: readonly [KeyUses, Instant] | undefined;
+  /** The limits that hold back tasks of keys, and since when. Of very many keys it looks at the first ones. */
+  get heldSince(): ReadonlyMap<KeyUses, Instant> {
+    const since = new Map<KeyUses, Instant>();
     let looked = 0;
     for (const { uses } of this.#held) {
       if (++looked > MOST_LOOKED_AT) break;
       for (const [keys, { usedUpSince }] of uses) {
-        if (usedUpSince !== undefined && (first === undefined || usedUpSince < first[1])) first = [keys, usedUpSince];
+        if (usedUpSince !== undefined && usedUpSince < (since.get(keys) ?? NEVER)) since.set(keys, usedUpSince);
       }
     }
-    return first;
+    return since;
   }
 
   /** A task has changed. Call it when the ledger counts the change. `data`: its payload, if it is in memory. */

@@ -354,8 +354,13 @@ function retryMessage({ deadLetterQueue, ...policy }: RetryPolicy, group: string
 
 function statsMessage(stats: QueueStats): QueueStatsMessage {
   const { queue, operations: _operations, pause, heldBy, heldSince, ...numbers } = stats;
-  const [held, heldSinceUnixMs] = [heldBy && limitMessage(heldBy), heldSince ?? 0];
-  return { ...numbers, queue: formatQueueName(queue), pause: pause?.message, heldBy: held, heldSinceUnixMs };
+  return {
+    ...numbers,
+    queue: formatQueueName(queue),
+    pause: pause?.message,
+    heldBy: heldBy.map(limitMessage),
+    heldSinceUnixMs: heldSince ?? 0,
+  };
 }
 
 function pauseBytes({ message: { queues, reason, pausedBy } }: PauseRecord): number {
@@ -380,7 +385,7 @@ function within(queues: readonly QueueStats[]): readonly QueueStats[] {
   const tooMany = queues.findIndex(({ queue, pause, heldBy, kinds }) => {
     left -= STATS_BYTES + nameBytes(queue);
     if (pause !== undefined) left -= pauseBytes(pause);
-    if (heldBy !== undefined) left -= limitBytes(heldBy);
+    for (const use of heldBy) left -= limitBytes(use);
     if (kinds !== undefined) left -= kindsBytes(kinds);
     return left < 0;
   });

@@ -23,7 +23,7 @@ const stats = (queue: string, available = 1): QueueStats => ({
   meanLeaseMs: 0,
   oldestAgeMs: 0,
   pause: undefined,
-  heldBy: undefined,
+  heldBy: [],
   heldKeys: 0,
   heldTasks: 0,
   heldSinceUnixMs: 0,

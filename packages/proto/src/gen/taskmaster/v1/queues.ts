@@ -159,12 +159,10 @@ export interface QueueStats {
     | QueuePause
     | undefined;
   /**
-   * Set while a limit holds available tasks of the queue back, and the queue is not paused. Of several limits that match and are
-   * used up, the one that has been for the longest time.
+   * The limits that hold all available tasks of the queue back, while it is not paused: up to 8 that match and are used up, first
+   * those that have been for the longest time. A limit of keys is among them if no other task may be leased.
    */
-  heldBy:
-    | QueueLimit
-    | undefined;
+  heldBy: QueueLimit[];
   /** Of the delayed tasks: those that wait for signals or for their order. */
   waiting: number;
   /** The kinds of its tasks. Unset: its tasks have none. */
@@ -1021,7 +1019,7 @@ function createBaseQueueStats(): QueueStats {
     meanLeaseMs: 0,
     oldestAgeMs: 0,
     pause: undefined,
-    heldBy: undefined,
+    heldBy: [],
     waiting: 0,
     kinds: undefined,
     heldKeys: 0,
@@ -1065,8 +1063,8 @@ export const QueueStats: MessageFns<QueueStats> = {
     if (message.pause !== undefined) {
       QueuePause.encode(message.pause, writer.uint32(90).fork()).join();
     }
-    if (message.heldBy !== undefined) {
-      QueueLimit.encode(message.heldBy, writer.uint32(98).fork()).join();
+    for (const v of message.heldBy) {
+      QueueLimit.encode(v!, writer.uint32(98).fork()).join();
     }
     if (message.waiting !== 0) {
       writeInt64(writer.uint32(104), message.waiting);
@@ -1192,7 +1190,7 @@ export const QueueStats: MessageFns<QueueStats> = {
               break;
             }
 
-            message.heldBy = QueueLimit.decode(reader, reader.uint32());
+            message.heldBy.push(QueueLimit.decode(reader, reader.uint32()));
             continue;
           }
           case 13: {
