@@ -3,9 +3,10 @@
 
 /** The packages that each package may import. ARCHITECTURE.md has them, too. */
 export const PACKAGES = {
-  node: ['proxy', 'engine', 'server', 'client', 'backup', 'proto'],
+  node: ['proxy', 'postgres', 'engine', 'server', 'client', 'backup', 'proto'],
   proxy: ['server', 'engine', 'proto'],
   server: ['engine', 'proto'],
+  postgres: ['engine', 'proto'],
   engine: ['backup', 'proto'],
   cli: ['client', 'backup', 'proto'],
   client: ['proto'],

@@ -23,6 +23,7 @@ const BUDGET_KIB: Readonly<Record<string, number>> = {
   '@taskmaster/client': 200,
   '@taskmaster/engine': 360,
   '@taskmaster/node': 200,
+  '@taskmaster/postgres': 60,
   '@taskmaster/proto': 260,
   '@taskmaster/proxy': 100,
   '@taskmaster/server': 290,

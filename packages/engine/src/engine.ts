@@ -51,7 +51,7 @@ import { resetLeases } from './operations/reset-leases.ts';
 import { publishRules, updateTasks } from './operations/update-tasks.ts';
 import { Backups } from './partitions/backup/backups.ts';
 import { Partitions } from './partitions/partitions.ts';
-import { StoreFullError, type StoreState } from './ports/store.ts';
+import { StoreFullError, StoreLostError, type StoreState } from './ports/store.ts';
 import { Counts } from './queues/counts.ts';
 import type { LimitedGroup } from './queues/group-usage.ts';
 import { Tally } from './queues/tally.ts';
@@ -59,7 +59,7 @@ import { limitOperations } from './records/limit-operations.ts';
 import { pauseOperations } from './records/pause-operations.ts';
 import { settingsOperations } from './records/settings-operations.ts';
 import { Schedules, schedulesIn } from './schedules/schedules.ts';
-import { diskFull, refusalOf } from './store-refusal.ts';
+import { diskFull, lostStore, refusalOf } from './store-refusal.ts';
 import { publishedWeight } from './topics/expand-publishes.ts';
 import { topicOperations } from './topics/topic-operations.ts';
 import { TaskWaits } from './waits/task-waits.ts';
@@ -473,7 +473,7 @@ export class Engine {
     } else {
       this.#fail(cause);
     }
-    await this.#reload();
+    if (!(cause instanceof StoreLostError)) await this.#reload();
   }
 
   async #reload(): Promise<void> {
@@ -512,14 +512,29 @@ export class Engine {
 
   #fail(cause: Error): void {
     if (this.#health.kind === 'failed') return;
+    const isLost = cause instanceof StoreLostError;
     this.#deps.log.error(
       { err: cause },
-      'a write or fsync failed: this node takes no more writes until it is restarted',
+      isLost
+        ? 'this node may use its store no more: it answers nothing until it is restarted'
+        : 'a write or fsync failed: this node takes no more writes until it is restarted',
     );
     this.#health = { kind: 'failed', cause };
-    const refusal = new Refusal('STORE_FAILED', 'a write to the store failed; this node takes no more writes');
+    const refusal = isLost
+      ? lostStore(cause)
+      : new Refusal('STORE_FAILED', 'a write to the store failed; this node takes no more writes');
     this.#leaseRequests?.dismiss(refusal);
     this.#taskWaits?.dismiss(refusal);
+    if (isLost) this.#forget();
+  }
+
+  /** Drops the memory: another process may have changed what it is about. */
+  #forget(): void {
+    this.#rebuilt?.reject(notReady(this.#health));
+    this.#engineState?.events.dismiss();
+    this.#engineState = undefined;
+    this.#leaseRequests = undefined;
+    this.#taskWaits = undefined;
   }
 
   #tick(): Promise<void> {

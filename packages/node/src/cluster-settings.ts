@@ -5,7 +5,7 @@ import type { MemberSettings } from './cluster/open-member.ts';
 import type { NodeConfig } from './config.ts';
 
 export function startingRoleSettings(config: NodeConfig): StartingRoleSettings {
-  const { name, bootstrap, join, host, grpcPort, cluster, tls, kubernetes } = config;
+  const { name, bootstrap, join, host, grpcPort, cluster, tls, kubernetes, store } = config;
   const own = {
     listenHost: host,
     grpcPort,
@@ -14,7 +14,8 @@ export function startingRoleSettings(config: NodeConfig): StartingRoleSettings {
   };
   const [first] = join;
   const marks = {
-    name,
+    // A node alone has a name in its database.
+    name: store.url === '' ? name : '',
     'cluster.keyFile': cluster.keyFile,
     'cluster.advertiseHost': cluster.advertiseHost,
     'tls.peerName': tls.peerName,

@@ -5,29 +5,34 @@ import { type Log, SystemClock } from '@taskmaster/engine/ports';
 import { createLogger } from '@taskmaster/server/program';
 import { clientOnStore, engineNames } from './client-on-store.ts';
 import { divideEmbeddedMemory } from './embedded-memory.ts';
+import { LONE_NAME, openSharedStore } from './open-shared-store.ts';
 import { openRocksStore, type RocksStoreOptions } from './store/rocks-store.ts';
 import { version } from './version.ts';
 
 export interface EmbeddedOptions extends Partial<EngineConfig> {
-  /** Data directory; created if missing. Only one process at a time can use it. */
-  readonly dir: string;
+  /** Data directory; created if missing. Only one process at a time can use it. Required, unless `store` is a URL. */
+  readonly dir?: string;
   /**
    * Memory of the queue, in bytes. It is divided among those sizes of the engine and the store that are not given. The heap of
    * V8 belongs to the program. Default: a quarter of the memory of the cgroup or the machine, at most 256 MiB.
    */
   readonly memoryBytes?: number;
-  /** Memory, disk reserve and compression of the store. */
-  readonly store?: Pick<
-    RocksStoreOptions,
-    'blockCacheBytes' | 'memtableBytes' | 'reserveBytes' | 'dictionaryCompression'
-  >;
+  /**
+   * Memory, disk reserve and compression of the store in `dir`. Or the data is in a PostgreSQL database: its URL, such as
+   * `postgres://user:password@host:5432,other:5432/database`. One process at a time can use that, too: a second one takes the
+   * place of the first, whose calls are refused with SHUTTING_DOWN from then on.
+   */
+  readonly store?: StoreSizes | string;
   /** Options of the client. */
   readonly client?: ClientOptions;
   /** Default: warnings and errors, as JSON lines on standard error. */
   readonly log?: Log;
 }
 
-type StoreOptions = NonNullable<EmbeddedOptions['store']>;
+type StoreSizes = Pick<
+  RocksStoreOptions,
+  'blockCacheBytes' | 'memtableBytes' | 'reserveBytes' | 'dictionaryCompression'
+>;
 
 const names: OptionNames<Required<EmbeddedOptions>> = {
   ...engineNames,
@@ -38,7 +43,7 @@ const names: OptionNames<Required<EmbeddedOptions>> = {
   log: true,
 };
 
-const storeNames: OptionNames<Required<StoreOptions>> = {
+const storeNames: OptionNames<Required<StoreSizes>> = {
   blockCacheBytes: true,
   memtableBytes: true,
   reserveBytes: true,
@@ -49,7 +54,7 @@ const storeNames: OptionNames<Required<StoreOptions>> = {
  * Opens an engine inside this process, without a node or a network. It is used through the same client. Closing the client
  * finishes requests in progress and closes the data. Rejects with a `TypeError` if an option does not exist, with
  * `InvalidConfigError` if the sizes do not fit into the memory, with `StoreNewerError`, `StoreLockedError`,
- * `StoreCorruptError` or another error of the store.
+ * `StoreCorruptError`, `StoreFailedError` or another error of the store.
  *
  * ```ts
  * await using client = await openEmbedded({ dir: './data' });
@@ -58,8 +63,13 @@ const storeNames: OptionNames<Required<StoreOptions>> = {
  */
 export async function openEmbedded(options: EmbeddedOptions): Promise<TaskMasterClient> {
   assertKnown('openEmbedded', options, names);
-  assertKnown('openEmbedded: store', options.store, storeNames);
-  const { dir, memoryBytes, store: storeOptions, client, log = createLogger('warn'), ...given } = options;
+  const url = typeof options.store === 'string' ? options.store : undefined;
+  const storeOptions = typeof options.store === 'string' ? undefined : options.store;
+  assertKnown('openEmbedded: store', storeOptions, storeNames);
+  const { dir, memoryBytes, store: _, client, log = createLogger('warn'), ...given } = options;
+  if ((dir === undefined) === (url === undefined)) {
+    throw new TypeError('openEmbedded: name either dir, or a database by its URL in store');
+  }
   const memory = divideEmbeddedMemory(memoryBytes, {
     cacheBytes: given.cacheBytes,
     requestIdCacheBytes: given.requestIdCacheBytes,
@@ -77,6 +87,9 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<TaskMaster
   const { durability } = config;
   const flush = durability?.kind === 'relaxed' ? { flushIntervalMs: durability.flushIntervalMs } : {};
 
-  const store = await openRocksStore({ ...sizes, ...flush, dir, release: version, log });
+  const store =
+    url === undefined
+      ? await openRocksStore({ ...sizes, ...flush, dir: dir ?? '', release: version, log })
+      : await openSharedStore({ url, name: LONE_NAME, release: version, log });
   return clientOnStore({ store, clock: new SystemClock(), config, log, client });
 }

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { DEFAULT_ENGINE_CONFIG, type Engine, inspectStore, openEngine } from '@taskmaster/engine';
 import { Refusal } from '@taskmaster/engine/domain';
-import { type Log, type Store, SystemClock, systemRandom } from '@taskmaster/engine/ports';
+import { type Log, type Store, StoreLostError, SystemClock, systemRandom } from '@taskmaster/engine/ports';
 import { DEFAULT_ROUTER_LIMITS } from '@taskmaster/proxy/router';
 import type { Access, CallerAccess } from '@taskmaster/server/access';
 import { openAudit } from '@taskmaster/server/audit';
@@ -39,6 +39,7 @@ import {
   openTls,
   readClusterKeys,
   warnOfExposure,
+  withoutPasswords,
 } from '@taskmaster/server/program';
 import type { Tls } from '@taskmaster/server/tls';
 import { MemberRoutes } from './cluster/member-routes.ts';
@@ -53,6 +54,7 @@ import { nodeRoutes } from './http/node-routes.ts';
 import { accessOfPod, ConfigMapRecord, openApi } from './kubernetes/index.ts';
 import type { NodeMemory } from './memory.ts';
 import { MeteredStore } from './metered-store.ts';
+import { LONE_NAME, openSharedStore, type SharedStore } from './open-shared-store.ts';
 import { createHandlers, type Handlers, readTask } from './service/handlers.ts';
 import { createNodeService } from './service/node-service.ts';
 import { FairTurns } from './service/turns/fair-turns.ts';
@@ -74,6 +76,8 @@ export interface RunningNode extends AsyncDisposable {
   readonly httpAddress: string;
   /** The node as a member of its cluster; undefined for a node without a cluster. */
   readonly member: RunningMember | undefined;
+  /** Resolves when the node may use its store no more: it answers nothing from then on, and is to be stopped. */
+  readonly lost: Promise<StoreLostError>;
   /** Finishes requests in progress, for at most `shutdownTimeoutMs`, then closes everything. */
   stop(): Promise<void>;
 }
@@ -151,20 +155,20 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   const httpPort = await http.start();
   opened.defer(() => http.stop());
 
-  const rocks = await openRocksStore({
-    dir: config.dataDir,
-    release: version,
-    ...config.store,
-    log,
-    ...flushOf(config),
-  });
+  const shared = await openShared(config, log);
+  const inDirectory = (): Promise<Store> =>
+    openRocksStore({ dir: config.dataDir, release: version, ...config.store, log, ...flushOf(config) });
   const turns = new FairTurns({ maxWaitingBytes: config.engine.maxInFlightBytes });
-  const store = new MeteredStore(rocks, (bytes, durationMs) => {
+  const store = new MeteredStore(shared ?? (await inDirectory()), (bytes, durationMs) => {
     metrics.committed(bytes, durationMs);
     turns.synced(durationMs);
   });
   opened.use(store);
   parts.store = store;
+  const lost = Promise.withResolvers<StoreLostError>();
+  store.onStateChange((state) => {
+    if (state.kind === 'failed' && state.cause instanceof StoreLostError) lost.resolve(state.cause);
+  });
 
   const seal = new PeerSeal(keys);
   const { call } = opened.use(new PeerNetwork(seal, undefined, channels));
@@ -303,7 +307,8 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   const running = opened.move();
   const httpAddress = hostPort(host, httpPort);
   const member = parts.member && describeMember(parts.member);
-  const facts = { grpc: grpcAddress, http: httpAddress, dataDir: config.dataDir, version };
+  const data = shared === undefined ? { dataDir: config.dataDir } : { store: withoutPasswords(config.store.url) };
+  const facts = { grpc: grpcAddress, http: httpAddress, ...data, version };
   const serving = (): void => {
     grpc.becameReady();
     log.info(facts, 'serving');
@@ -313,10 +318,26 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   else serving();
   let stopped: Promise<void> | undefined;
   const stop = (): Promise<void> => {
-    stopped ??= running.disposeAsync();
+    stopped ??= stopWithin(config.shutdownTimeoutMs, shared, () => running.disposeAsync());
     return stopped;
   };
-  return { grpcAddress, httpAddress, member, stop, [Symbol.asyncDispose]: stop };
+  return { grpcAddress, httpAddress, member, lost: lost.promise, stop, [Symbol.asyncDispose]: stop };
+}
+
+/** The store in a database. Undefined: the data is in a directory. */
+async function openShared({ store, name }: NodeConfig, log: Log): Promise<SharedStore | undefined> {
+  const { url, schema } = store;
+  return url === '' ? undefined : openSharedStore({ url, schema, name: name || LONE_NAME, release: version, log });
+}
+
+/** Stops. A database that does not answer is waited for as long as running requests are. */
+async function stopWithin(graceMs: number, shared: SharedStore | undefined, stop: () => Promise<void>): Promise<void> {
+  const timer = shared && setTimeout(() => shared.giveUp(), graceMs);
+  try {
+    await stop();
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** Where the id of the cluster is recorded outside of the data directory. */

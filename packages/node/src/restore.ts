@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream';
 import { BackupError, openSource, readManifest } from '@taskmaster/backup';
 import { type RestoredBackup, type RestoreProgress, restoreBackup } from '@taskmaster/engine';
 import { type Log, StoreLockedError, SystemClock } from '@taskmaster/engine/ports';
-import { logMemory } from '@taskmaster/server/program';
+import { InvalidConfigError, logMemory } from '@taskmaster/server/program';
 import { completeConfig, type NodeConfigInput } from './config.ts';
 import { openRocksStore } from './store/rocks-store.ts';
 import { beginRestore, finishRestore, restoreStateOf } from './store/unfinished-restore.ts';
@@ -21,11 +21,14 @@ export interface RestoreNodeOptions {
 
 /**
  * Restores a backup into the data directory of the settings, which must be empty, missing, or left by a restore that did not
- * finish. Until this resolves, no node starts with the directory. Rejects with `BackupError`, or an error of the store or the
- * system.
+ * finish. Until this resolves, no node starts with the directory. Rejects with `BackupError`, with `InvalidConfigError` if the
+ * settings name a database, or with an error of the store or the system.
  */
 export async function restoreNode(settings: NodeConfigInput, options: RestoreNodeOptions): Promise<RestoredBackup> {
   const { config, memory } = completeConfig(settings);
+  if (config.store.url !== '') {
+    throw new InvalidConfigError(['store.url: a backup is restored into a data directory only']);
+  }
   logMemory(memory, options.log);
   const dir = resolve(config.dataDir);
   const state = await restoreStateOf(dir);

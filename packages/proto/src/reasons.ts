@@ -214,8 +214,8 @@ export const statusOfReason = {
    */
   STORE_FAILED: status.UNAVAILABLE,
   /**
-   * The node was started with an older copy of its data directory and serves none of it. Do: See its log and
-   * docs/operate/cluster.md.
+   * The node was started with an older copy of its data directory, or its database has lost acknowledged work, and it serves
+   * none of it. Do: See its log and docs/operate/cluster.md or docs/operate/postgres.md.
    */
   OLD_DATA: status.UNAVAILABLE,
   /**

@@ -35,6 +35,10 @@ const THEIRS = new Set([
   'RestartPreventExitStatus',
   'compose',
   'Dockerfile',
+  'sslmode',
+  'sslrootcert',
+  'sslcert',
+  'sslkey',
   'cascade',
   'orphan',
 ]);

@@ -15,6 +15,7 @@ export {
   StoreFailedError,
   StoreFullError,
   StoreLockedError,
+  StoreLostError,
   StoreNewerError,
   type StoreSize,
   type StoreState,

@@ -84,8 +84,9 @@ export interface Store extends AsyncDisposable {
    * Applies a batch. Batches take effect in the order of the calls. With `sync`, it resolves after an fsync: the batch and all
    * earlier ones survive power loss. The caller must not use the batch after the call.
    *
-   * Rejects with `StoreFullError` or `StoreFailedError`. A store with atomic batches has then applied no part of the batch, nor
-   * of any later batch that was written before the end of the turn in which the rejection is delivered.
+   * Rejects with `StoreFullError`, `StoreFailedError` or, if several processes may reach the store, `StoreLostError`. A store
+   * with atomic batches has then applied no part of the batch, nor of any later batch that was written before the end of the
+   * turn in which the rejection is delivered.
    */
   write(batch: WriteBatch, options: { readonly sync: boolean }): Promise<void>;
 
@@ -99,8 +100,8 @@ export interface Store extends AsyncDisposable {
   scan(family: Family, range: KeyRange, limit: ScanLimit): Promise<Row[]>;
 
   /**
-   * Deletes a range in constant time. It takes effect in the order of the calls, like a batch, and becomes durable with the next
-   * synced write.
+   * Deletes a range; on a disk in constant time. It takes effect in the order of the calls, like a batch, and becomes durable
+   * with the next synced write.
    */
   deleteRange(family: Family, range: KeyRange): Promise<void>;
 
@@ -141,6 +142,20 @@ export class StoreLockedError extends Error {
 /** A newer release has written the directory, in a format that this release cannot use. The message says which release can. */
 export class StoreNewerError extends Error {
   override readonly name = 'StoreNewerError';
+}
+
+/**
+ * This process may use the store no more, not even to read: another one has taken it over (`fenced`), or the store has lost
+ * writes that it had acknowledged (`reverted`). What memory knows of it is not to be answered from.
+ */
+export class StoreLostError extends Error {
+  override readonly name = 'StoreLostError';
+  readonly kind: 'fenced' | 'reverted';
+
+  constructor(kind: 'fenced' | 'reverted', message: string) {
+    super(message);
+    this.kind = kind;
+  }
 }
 
 /** A call to a store after its `close`. */

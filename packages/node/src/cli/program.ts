@@ -46,6 +46,15 @@ export function createProgram(version: string, ended: (code: number) => void): C
       ended(await restore({ config, from, json: json === true }));
     });
 
+  withSettings(program.command('accept-loss'), nodeSettings)
+    .description('Let a node serve its database (--store) again, which has lost acknowledged work.')
+    .argument('<name>', 'the name of the node, as its log has it')
+    .action(async (name: string, options: Flags) => {
+      const config = configOf(nodeSettings, options);
+      const { acceptLoss } = await import('./accept-loss.ts');
+      ended(await acceptLoss({ config, name }));
+    });
+
   withConfigCommands(program, nodeSettings);
   return program;
 }

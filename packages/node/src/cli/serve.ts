@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Log, SystemClock } from '@taskmaster/engine/ports';
-import { complain, createLogger, explainStartError, untilSignal } from '@taskmaster/server/program';
+import { complain, createLogger, explainStartError, untilSignal, withoutPasswords } from '@taskmaster/server/program';
 import type { NodeSettings } from '../config.ts';
 import { accessOfPod, openApi, podFuture } from '../kubernetes/index.ts';
 import { type RunningMember, type RunningNode, startNode } from '../node.ts';
@@ -13,7 +13,7 @@ export interface ServeOptions {
   readonly json: boolean;
 }
 
-/** Why a node ends. `barred`: it was removed, or its data directory is an older copy. */
+/** Why a node ends. `barred`: it was removed, its data directory is an older copy, or its database is not its own any more. */
 type EndReason = 'signal' | 'left' | 'barred';
 
 /** A node that is not confirmed by then reports what it waits for. Running members usually answer earlier. */
@@ -59,7 +59,11 @@ async function served(
   const isSignalled = stopSignal.then((): EndReason => 'signal');
   if (!member) {
     report();
-    return isSignalled;
+    const isLost = node.lost.then(({ message }): EndReason => {
+      complain('taskmaster-node', message);
+      return 'barred';
+    });
+    return Promise.race([isSignalled, isLost]);
   }
   const end = Promise.race([
     isSignalled,
@@ -112,14 +116,14 @@ async function drain(member: RunningMember, withinMs: number, log: Log): Promise
 
 function stateJson(
   { grpcAddress, httpAddress, member }: RunningNode,
-  { dataDir }: NodeSettings,
+  { dataDir, store }: NodeSettings,
   waits?: string,
 ): string {
   const line = {
     ...(waits === undefined ? { ready: true } : { ready: false, reason: waits }),
     grpc: grpcAddress,
     http: httpAddress,
-    dataDir: resolve(dataDir),
+    ...(store.url === '' ? { dataDir: resolve(dataDir) } : { store: withoutPasswords(store.url) }),
     pid: process.pid,
     ...(member && { name: member.name, cluster: member.clusterId, gossip: member.gossipAddress }),
   };
@@ -128,14 +132,14 @@ function stateJson(
 
 function stateText(
   { grpcAddress, httpAddress, member }: RunningNode,
-  { dataDir }: NodeSettings,
+  { dataDir, store }: NodeSettings,
   waits?: string,
 ): string {
   return [
     waits === undefined ? 'TaskMaster is ready.' : `TaskMaster is not ready yet: ${waits}.`,
     `  gRPC    ${grpcAddress}`,
     `  queues  http://${httpAddress}/`,
-    `  data    ${resolve(dataDir)}`,
+    `  data    ${store.url === '' ? resolve(dataDir) : withoutPasswords(store.url)}`,
     ...(member
       ? [`  member  ${member.name} of cluster ${member.clusterId}; others join with --join ${member.rpcAddress}`]
       : []),

@@ -1,4 +1,5 @@
 import type { EngineHealth } from '@taskmaster/engine/domain';
+import { StoreLostError } from '@taskmaster/engine/ports';
 import { jsonReply, type Reply } from './reply.ts';
 
 /** Health of a node: that of its engine, or the reason why the node does not serve. */
@@ -22,6 +23,7 @@ export function explainHealth(health: NodeHealth): string {
   if (health.kind === 'starting' && health.replayedAtoms) {
     return `${explanations.starting}: ${health.replayedAtoms} entries of the commit log are replayed`;
   }
+  if (health.kind === 'failed' && health.cause instanceof StoreLostError) return health.cause.message;
   return explanations[health.kind];
 }
 

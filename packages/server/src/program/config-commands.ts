@@ -8,9 +8,10 @@ import { memoryLines } from './memory/report-memory.ts';
 import { checkTlsFiles } from './open-tls.ts';
 import { configOf, type Flags, withSettings } from './setting-flags.ts';
 import { isRecord, type SettingsTable, valueAt } from './settings.ts';
+import { withoutPasswords } from './without-passwords.ts';
 import { writeOutput } from './write-output.ts';
 
-/** Adds the commands `config print` and `config check`. Settings hold no secrets, only paths of files that do. */
+/** Adds the commands `config print` and `config check`. Settings hold no secrets but passwords in URLs, which are not shown. */
 export function withConfigCommands<C extends ExposureSettings>(program: Command, table: SettingsTable<C>): void {
   const config = program.command('config').description('Show and check settings.');
   const whose = table.whose.replace(/^an? /, 'the ');
@@ -26,7 +27,7 @@ export function withConfigCommands<C extends ExposureSettings>(program: Command,
         const { configAsYaml } = await import('./print-config.ts');
         return configAsYaml(table, decided, notes);
       };
-      await writeOutput(options.json ? `${inEffect()}\n` : await inYaml());
+      await writeOutput(withoutPasswords(options.json ? `${inEffect()}\n` : await inYaml()));
     });
   withSettings(config.command('check'), table)
     .description(
@@ -42,7 +43,8 @@ export function withConfigCommands<C extends ExposureSettings>(program: Command,
       assertSecure(decided);
       const memory = memoryLines(divided(table, decided)).join('\n');
       const insecure = exposureOf(decided).map((problem) => `Insecure: ${problem}.\n`);
-      await writeOutput(`The settings are valid.\n${insecure.join('')}${changesOf(table, decided)}${memory}\n`);
+      const changes = withoutPasswords(changesOf(table, decided));
+      await writeOutput(`The settings are valid.\n${insecure.join('')}${changes}${memory}\n`);
     });
 }
 

@@ -38,3 +38,4 @@ export { configOf, type Flags, withSettings } from './setting-flags.ts';
 export { type SettingsTable, settingsTable } from './settings.ts';
 export { explainStartError } from './start-errors.ts';
 export { untilSignal } from './until-signal.ts';
+export { withoutPasswords } from './without-passwords.ts';

@@ -5,6 +5,7 @@ import type { z } from 'zod';
 import { InvalidConfigError } from './config-sections.ts';
 import { nearestSetting, nearestVariable } from './nearest-setting.ts';
 import { isRecord, type Setting, type SettingsTable, settingAt, valueAt } from './settings.ts';
+import { withoutPasswords } from './without-passwords.ts';
 
 const require = createRequire(import.meta.url);
 
@@ -118,7 +119,7 @@ function problemsOf(
     if (list !== undefined) return [`${list.name}: ${issue.message} (from ${originOf(list, sources)})`];
     return [`${issue.path.join('.')}: ${issue.message} (in ${sources.file})`];
   }
-  const value = JSON.stringify(valueAt(merged, setting.path));
+  const value = withoutPasswords(JSON.stringify(valueAt(merged, setting.path)) ?? 'undefined');
   return [`${setting.name}: ${issue.message}, not ${value} (from ${originOf(setting, sources)})`];
 }
 

@@ -1,0 +1,234 @@
+import { latin1Of } from '@taskmaster/engine/domain';
+import {
+  type Family,
+  type KeyRange,
+  reuseMemory,
+  StoreFailedError,
+  StoreFullError,
+  visitWrites,
+} from '@taskmaster/engine/ports';
+import { changesOf } from './changes.ts';
+import { type Commit, DatabaseError } from './database.ts';
+import type { After, Link } from './link.ts';
+
+type Work =
+  /** `alone`: not in one commit with others, and refused alone. */
+  | { readonly kind: 'write'; readonly records: Uint8Array<ArrayBuffer>; readonly alone?: boolean }
+  | { readonly kind: 'deleteRange'; readonly family: Family; readonly range: KeyRange }
+  /** Asks whether this process still has its name. */
+  | { readonly kind: 'check' };
+
+type Pending<W extends Work = Work> = W & PromiseWithResolvers<void>;
+type PendingWrite = Pending<Extract<Work, { kind: 'write' }>>;
+type PendingDeletion = Pending<Extract<Work, { kind: 'deleteRange' }>>;
+
+/** Rows that one commit deletes of a range: with more, the commits of callers would wait for long. */
+const ROWS_OF_SLICE = 2_000;
+/** Most bytes of the batches of one commit, unless a batch has more. */
+const BYTES_OF_COMMIT = 16 * 1024 * 1024;
+
+const NOTHING: Commit['changes'] = new Map();
+
+export interface CommitterOptions {
+  readonly link: Link;
+  readonly after: After;
+  /** The database had no space for a commit. */
+  readonly onFull: () => void;
+  /** The database will not accept a commit. */
+  readonly onFailed: (cause: StoreFailedError) => void;
+}
+
+/**
+ * Everything that is written goes through here, in order, one statement at a time (R4). What arrives meanwhile joins the next
+ * one.
+ *
+ *  R1 A commit is applied only if this process has its name. If not, the store is lost to it.
+ *  R2 Commits have consecutive numbers, so none is applied twice. If an answer is lost, the row of the node says whether the
+ *     commit was applied.
+ *
+ * A range is deleted in slices, between which other commits go on, but none that has rows of the range.
+ */
+export class Committer {
+  readonly #options: CommitterOptions;
+  readonly #link: Link;
+  #queue: Pending[] = [];
+  #deleting: PendingDeletion | undefined;
+  #running: Promise<void> | undefined;
+  #failure: Error | undefined;
+  /** A refusal that its callers may not know yet. Until then later writes, which may depend on it, are refused, too. */
+  #refusal: StoreFullError | undefined;
+
+  constructor(options: CommitterOptions) {
+    this.#options = options;
+    this.#link = options.link;
+  }
+
+  submit(work: Work): Promise<void> {
+    const refused = this.#failure ?? this.#refusal;
+    if (refused !== undefined) return Promise.reject(refused);
+    const resolvers = Promise.withResolvers<void>();
+    this.#queue.push({ ...work, ...resolvers });
+    this.#running ??= this.#run();
+    return resolvers.promise;
+  }
+
+  /** True while a commit is in progress or waits. */
+  get isBusy(): boolean {
+    return this.#running !== undefined;
+  }
+
+  /** Resolves when everything that was submitted is over. */
+  async idle(): Promise<void> {
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    await Promise.resolve(); // writes of one turn form one commit
+    while (this.#queue.length > 0 || this.#deleting !== undefined) {
+      const first = this.#queue[0];
+      if (first?.kind === 'check') {
+        this.#queue.shift();
+        await this.#attempt([first], () => this.#check());
+        continue;
+      }
+      const writes = this.#takeWrites();
+      if (writes.length === 0 && this.#deleting === undefined && first?.kind === 'deleteRange') {
+        this.#deleting = this.#queue.shift() as PendingDeletion;
+      }
+      await this.#commit(writes, writes[0]?.alone === true ? undefined : this.#deleting);
+    }
+    this.#running = undefined;
+  }
+
+  #takeWrites(): PendingWrite[] {
+    const taken: PendingWrite[] = [];
+    let bytes = 0;
+    for (const work of this.#queue) {
+      if (work.kind !== 'write') break;
+      bytes += work.records.byteLength;
+      if (taken.length > 0 && (bytes > BYTES_OF_COMMIT || work.alone)) break;
+      if (this.#deleting !== undefined && touches(work.records, this.#deleting)) break;
+      taken.push(work);
+      if (work.alone) break;
+    }
+    this.#queue.splice(0, taken.length);
+    return taken;
+  }
+
+  async #commit(writes: readonly PendingWrite[], deleting: PendingDeletion | undefined): Promise<void> {
+    const changes = changesOf(writes.map(({ records }) => records));
+    const deletion = deleting && { family: deleting.family, range: deleting.range, most: ROWS_OF_SLICE };
+    const works = deleting === undefined ? writes : [...writes, deleting];
+    await this.#attempt(works, async () => {
+      const deleted = await this.#apply({ seq: this.#link.acknowledged + 1, changes, deletion });
+      for (const { resolve } of writes) resolve();
+      if (deleting === undefined || deleted === undefined || deleted >= ROWS_OF_SLICE) return;
+      this.#deleting = undefined;
+      deleting.resolve();
+    });
+    for (const { records } of writes) reuseMemory(records.buffer);
+  }
+
+  /** Runs work, and refuses it, and what may depend on it, if it fails. */
+  async #attempt(works: readonly Pending[], run: () => Promise<void>): Promise<void> {
+    try {
+      await run();
+      for (const work of works) if (work.kind === 'check') work.resolve();
+    } catch (error) {
+      const alone = works.some((work) => work.kind === 'write' && work.alone === true);
+      this.#refuse(works, error as Error, alone);
+    }
+  }
+
+  #refuse(works: readonly Pending[], error: Error, alone: boolean): void {
+    const isFull = error instanceof DatabaseError && error.kind === 'full';
+    if (isFull && alone) {
+      for (const { reject } of works) reject(new StoreFullError(error.message));
+      return;
+    }
+    const refused = [...works, ...this.#queue.splice(0)];
+    if (this.#deleting !== undefined && !works.includes(this.#deleting)) refused.push(this.#deleting);
+    this.#deleting = undefined;
+    const told = isFull ? this.#full(error) : this.#failed(error);
+    for (const { reject } of refused) reject(told);
+  }
+
+  #full(error: Error): StoreFullError {
+    const refusal = new StoreFullError(`the database has no space: ${error.message}`, { cause: error });
+    this.#refusal = refusal;
+    this.#options.after(0, () => {
+      this.#refusal = undefined;
+    });
+    this.#options.onFull();
+    return refusal;
+  }
+
+  #failed(error: Error): Error {
+    if (!(error instanceof DatabaseError)) {
+      // The link has ended: the store is lost, closed or given up.
+      this.#failure = error;
+      return error;
+    }
+    const failure = new StoreFailedError(`the database refuses a write: ${error.message}`, { cause: error });
+    this.#failure = failure;
+    this.#options.onFailed(failure);
+    return failure;
+  }
+
+  async #check(): Promise<void> {
+    for (;;) {
+      const session = await this.#link.session();
+      try {
+        await this.#link.check(session);
+        return;
+      } catch (error) {
+        await this.#goOn(session, error);
+      }
+    }
+  }
+
+  /** Resolves when the commit was applied, with the number of rows that it deleted; undefined if that is not known. */
+  async #apply(commit: Commit): Promise<number | undefined> {
+    const link = this.#link;
+    for (let isRepeated = false; ; isRepeated = true) {
+      const session = await link.session();
+      try {
+        if (isRepeated && (await link.check(session)) === 'ahead') {
+          link.acknowledged = commit.seq;
+          // After a restart a server shows what it has not replicated yet. The answer to another commit says that it has.
+          await this.#apply({ seq: commit.seq + 1, changes: NOTHING });
+          return undefined;
+        }
+        const deleted = await session.commit(link.me, commit);
+        if (deleted === undefined) continue;
+        link.acknowledged = commit.seq;
+        return deleted;
+      } catch (error) {
+        await this.#goOn(session, error);
+      }
+    }
+  }
+
+  /** Throws an error that a repetition does not help. */
+  async #goOn(session: Parameters<Link['drop']>[0], error: unknown): Promise<void> {
+    if (!(error instanceof DatabaseError) || error.kind === 'full' || error.kind === 'failed') throw error;
+    if (error.kind === 'lost') this.#link.drop(session, error);
+    else await this.#link.pause(AGAIN_AFTER_MS);
+  }
+}
+
+const AGAIN_AFTER_MS = 20;
+
+function touches(
+  records: Uint8Array,
+  { family, range }: { readonly family: Family; readonly range: KeyRange },
+): boolean {
+  let found = false;
+  const look = (of: Family, bytes: Uint8Array): void => {
+    if (found || of !== family) return;
+    const key = latin1Of(bytes);
+    found = key >= range.gte && key < range.lt;
+  };
+  visitWrites(records, { put: look, delete: look });
+  return found;
+}

@@ -1,0 +1,142 @@
+import type { Instant } from '@taskmaster/engine/domain';
+import { type Store, StoreFailedError } from '@taskmaster/engine/ports';
+import type pg from 'pg';
+import { hostsOf, shownHost } from './hosts.ts';
+import type { After, StoreLog } from './link.ts';
+import { connectTo, PgDatabase } from './pg-database.ts';
+import { databaseErrorOf, isSqlState } from './pg-errors.ts';
+import { PgSession } from './pg-session.ts';
+import { PostgresStore } from './postgres-store.ts';
+import { type AcceptedLoss, acceptLoss, register } from './register.ts';
+import { Statements } from './statements.ts';
+
+export interface OpenStoreOptions {
+  /** `postgres://user:password@host:5432,other:5432/database`: the hosts of one database, of which one takes writes. */
+  readonly url: string;
+  /** Default `taskmaster`. It is created if it is missing. */
+  readonly schema?: string;
+  /** The name of the node. A process that opens the store takes the place of the one that has used this name. */
+  readonly name: string;
+  /** Version of this program. It is recorded when the format of the data changes. */
+  readonly release: string;
+  readonly log?: StoreLog;
+  /** Longest wait for an answer, in ms, before the connection counts as lost. Default 15,000. */
+  readonly answerTimeoutMs?: number;
+}
+
+const CONNECT_TIMEOUT_MS = 5_000;
+const ANSWER_TIMEOUT_MS = 15_000;
+const DEFAULT_SCHEMA = 'taskmaster';
+
+const SILENT: StoreLog = { info: () => {}, warn: () => {}, error: () => {} };
+
+const after: After = (delayMs, callback) => {
+  const timer = setTimeout(callback, delayMs);
+  return () => clearTimeout(timer);
+};
+
+/**
+ * Opens a store in a database, or creates it in a schema without tables, and takes the place of the process that has used it
+ * under this name. Rejects with `StoreFailedError` (no server takes writes, wrong password, no rights), `StoreCorruptError`
+ * (changed tables, lost commits) or `StoreNewerError`, and has changed nothing then.
+ */
+export async function openPostgresStore(options: OpenStoreOptions): Promise<Store & Pick<PostgresStore, 'giveUp'>> {
+  const { url, schema = DEFAULT_SCHEMA, name, release, log = SILENT, answerTimeoutMs = ANSWER_TIMEOUT_MS } = options;
+  const hosts = hostsOf(url);
+  const statements = new Statements(schema);
+  const database = new PgDatabase({ hosts, statements, connectTimeoutMs: CONNECT_TIMEOUT_MS, answerTimeoutMs });
+  const { client, host } = await connectToFirst(hosts);
+  const session = new PgSession({ client, host, statements, answerTimeoutMs });
+  try {
+    const { me, seq, earlier } = await register(client, schema, name, release);
+    log.info(
+      { server: shownHost(host), schema, node: name, fence: me.fence, seq },
+      earlier === 0 ? 'began a store' : 'took the store over',
+    );
+    await warnOfPromises(client, log);
+    const diskBytes = await session.size();
+    return new PostgresStore({ database, session, me, acknowledged: seq, after, log, diskBytes });
+  } catch (error) {
+    session.end();
+    throw explained(error, hosts, schema);
+  }
+}
+
+export interface AcceptLossOptions extends Pick<OpenStoreOptions, 'url' | 'schema' | 'name'> {
+  readonly now: Instant;
+}
+
+/** Lets a node start although the database has lost commits that were acknowledged. Undefined: it has not lost any. */
+export async function acceptStoreLoss(options: AcceptLossOptions): Promise<AcceptedLoss | undefined> {
+  const { url, schema = DEFAULT_SCHEMA, name, now } = options;
+  const hosts = hostsOf(url);
+  const { client } = await connectToFirst(hosts);
+  try {
+    return await acceptLoss(client, schema, name, now);
+  } catch (error) {
+    throw explained(error, hosts, schema);
+  } finally {
+    await client.end();
+  }
+}
+
+async function connectToFirst(
+  hosts: readonly pg.ClientConfig[],
+): Promise<{ readonly client: pg.Client; readonly host: pg.ClientConfig }> {
+  const problems: string[] = [];
+  for (const host of hosts) {
+    try {
+      return { client: await connectTo(host, CONNECT_TIMEOUT_MS), host };
+    } catch (error) {
+      problems.push(`${shownHost(host)}: ${messageOf(error)}`);
+    }
+  }
+  throw new StoreFailedError(`cannot use the store: ${problems.join('; ')}. Nothing was changed`);
+}
+
+/** Warns of a database that promises less than a store needs. */
+async function warnOfPromises(client: pg.Client, log: StoreLog): Promise<void> {
+  const { rows } = await client.query<{ standbys: string; fsync: string; commit: string }>(
+    `SELECT current_setting('synchronous_standby_names') AS standbys, current_setting('fsync') AS fsync,
+       current_setting('synchronous_commit') AS commit`,
+  );
+  const [settings] = rows;
+  if (settings?.fsync === 'off') {
+    log.warn({}, 'the database has fsync off: a crash of its machine may lose or damage all tasks');
+  }
+  if (settings?.standbys === '') {
+    log.warn(
+      {},
+      'the database has no synchronous standby (synchronous_standby_names is empty): what is acknowledged is on one machine only, and a ' +
+        'failover to another one may lose the last commits. The node notices that and stops, until an operator accepts the loss',
+    );
+  } else if (settings?.commit === 'remote_write') {
+    log.warn(
+      {},
+      'synchronous_commit is remote_write: a crash of the primary and the standby at once may lose the last commits',
+    );
+  }
+}
+
+function explained(error: unknown, hosts: readonly pg.ClientConfig[], schema: string): Error {
+  if (!(error instanceof Error)) return new Error(String(error));
+  const { code } = error as Error & { readonly code?: unknown };
+  if (!isSqlState(code) && databaseErrorOf(error) !== error && !('code' in error)) return error;
+  const hint =
+    code === '42501'
+      ? `: the role needs the schema ${schema} for itself (CREATE SCHEMA ${schema} AUTHORIZATION its_name)`
+      : code === '53100'
+        ? ': free space for the database, then start again'
+        : '';
+  return new StoreFailedError(
+    `cannot use the store at ${hosts.map(shownHost).join(' or ')}: ${error.message}${hint}. Nothing was changed`,
+    {
+      cause: error,
+    },
+  );
+}
+
+function messageOf(error: unknown): string {
+  if (error instanceof AggregateError) return error.errors.map(messageOf).join(', ');
+  return error instanceof Error ? error.message : String(error);
+}

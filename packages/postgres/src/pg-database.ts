@@ -1,0 +1,81 @@
+import pg from 'pg';
+import { type Database, DatabaseError, type Session } from './database.ts';
+import { shownHost } from './hosts.ts';
+import { databaseErrorOf, isSqlState } from './pg-errors.ts';
+import { PgSession } from './pg-session.ts';
+import type { Statements } from './statements.ts';
+
+export interface PgDatabaseOptions {
+  /** In the order in which they are tried. */
+  readonly hosts: readonly pg.ClientConfig[];
+  readonly statements: Statements;
+  /** Longest time for a connection to one host, in ms. */
+  readonly connectTimeoutMs: number;
+  /** See `PgSessionOptions`. */
+  readonly answerTimeoutMs: number;
+}
+
+/**
+ * What each session sets. Plans are made once, without the parameters: they would be read and estimated for each plan, and may be
+ * 16 MB. All access is by the key. Commits wait for the disk, whatever the database does by default.
+ */
+const SETTINGS = `
+  SELECT set_config(name, value, false) FROM (VALUES
+    ('plan_cache_mode', 'force_generic_plan'), ('enable_seqscan', 'off'), ('max_parallel_workers_per_gather', '0'), ('jit', 'off'),
+    ('statement_timeout', '0'), ('lock_timeout', '0'), ('idle_session_timeout', '0'),
+    ('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
+      ELSE current_setting('synchronous_commit') END)) s(name, value)`;
+
+const STATE = `SELECT pg_is_in_recovery() AS standby, current_setting('transaction_read_only') AS read_only`;
+
+/** Opens a connection to one server, as the settings of `hosts` say. */
+export async function connectTo(host: pg.ClientConfig, connectTimeoutMs: number): Promise<pg.Client> {
+  const client = new pg.Client({
+    application_name: 'taskmaster',
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+    ...host,
+    connectionTimeoutMillis: connectTimeoutMs,
+  });
+  // The rejection of a call says the same. Without a listener the process would end.
+  client.on('error', () => {});
+  try {
+    await client.connect();
+    const { rows } = await client.query<{ standby: boolean; read_only: string }>(STATE);
+    const [state] = rows;
+    if (state?.standby) throw new DatabaseError('lost', 'the server is a standby, or still in recovery');
+    if (state?.read_only === 'on') throw new DatabaseError('lost', 'the server is read-only');
+    await client.query(SETTINGS);
+    return client;
+  } catch (error) {
+    void client.end().catch(() => {});
+    throw error;
+  }
+}
+
+/** A database behind one or several hosts, of which one takes writes. */
+export class PgDatabase implements Database {
+  readonly #options: PgDatabaseOptions;
+
+  constructor(options: PgDatabaseOptions) {
+    this.#options = options;
+  }
+
+  async connect(like?: Session): Promise<Session> {
+    const { hosts, statements, connectTimeoutMs, answerTimeoutMs } = this.#options;
+    const problems: string[] = [];
+    let refused: DatabaseError | undefined;
+    for (const host of like instanceof PgSession ? [like.host] : hosts) {
+      try {
+        const client = await connectTo(host, connectTimeoutMs);
+        return new PgSession({ client, host, statements, answerTimeoutMs });
+      } catch (error) {
+        const found = databaseErrorOf(error);
+        problems.push(`${shownHost(host)}: ${found.message}`);
+        if (found.kind === 'failed') refused ??= found;
+      }
+    }
+    const cause = refused?.cause as { readonly code?: unknown } | undefined;
+    throw new DatabaseError('lost', problems.join('; '), isSqlState(cause?.code) ? { cause } : undefined);
+  }
+}

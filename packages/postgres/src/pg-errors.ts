@@ -1,0 +1,29 @@
+import { DatabaseError, type DatabaseErrorKind } from './database.ts';
+
+/**
+ * SQLSTATEs, or their classes, after which the session is given up: the server shuts down, takes no writes, or the connection
+ * failed. What a statement did is then read from the row of the node.
+ */
+const LOST = ['08', '57P', '25006', '53300', '57014'];
+/** The statement was rolled back because of others, or because memory was short. */
+const AGAIN = ['40', '53200', '55P03'];
+/** No space for a table, or a quota of the disk. */
+const FULL = ['53100', '53400'];
+
+/** An error of the driver. Errors without a SQLSTATE are of the connection. */
+export function databaseErrorOf(error: unknown): DatabaseError {
+  if (error instanceof DatabaseError) return error;
+  const { message, code } = error as Error & { readonly code?: unknown };
+  return new DatabaseError(kindOf(code), message, { cause: error });
+}
+
+/** `ECONNRESET` and the like are no SQLSTATE. */
+export const isSqlState = (code: unknown): code is string => typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code);
+
+function kindOf(code: unknown): DatabaseErrorKind {
+  if (!isSqlState(code)) return 'lost';
+  const is = (classes: readonly string[]): boolean => classes.some((each) => code.startsWith(each));
+  if (is(LOST)) return 'lost';
+  if (is(AGAIN)) return 'again';
+  return is(FULL) ? 'full' : 'failed';
+}

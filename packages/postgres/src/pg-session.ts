@@ -1,0 +1,117 @@
+import { type Key, latin1Of } from '@taskmaster/engine/domain';
+import type { Family, KeyRange, Row, ScanLimit } from '@taskmaster/engine/ports';
+import type pg from 'pg';
+import { type Commit, DatabaseError, type NodeRow, type Read, type Registration, type Session } from './database.ts';
+import { databaseErrorOf } from './pg-errors.ts';
+import type { Statement, Statements } from './statements.ts';
+
+/** A cell of a reply. The driver reads replies as text only. */
+type Cell = string | null;
+
+const types = { getTypeParser: () => (text: string) => text };
+
+export interface PgSessionOptions {
+  readonly client: pg.Client;
+  /** Where it is connected to. */
+  readonly host: pg.ClientConfig;
+  readonly statements: Statements;
+  /** Longest time for an answer, in ms. After it the session counts as lost: a dead server does not say so. */
+  readonly answerTimeoutMs: number;
+}
+
+/** A session over a connection of the driver. One statement runs at a time. */
+export class PgSession implements Session {
+  readonly host: pg.ClientConfig;
+  readonly #client: pg.Client;
+  readonly #statements: Statements;
+  readonly #answerTimeoutMs: number;
+  #lost: DatabaseError | undefined;
+
+  constructor({ client, host, statements, answerTimeoutMs }: PgSessionOptions) {
+    this.host = host;
+    this.#client = client;
+    this.#statements = statements;
+    this.#answerTimeoutMs = answerTimeoutMs;
+    client.on('error', (error) => {
+      this.#lost ??= new DatabaseError('lost', error.message, { cause: error });
+    });
+  }
+
+  async commit(me: Registration, commit: Commit): Promise<number | undefined> {
+    const [row] = await this.#run(this.#statements.commit(me, commit));
+    return row && numberIn(row[0]);
+  }
+
+  async node(name: string): Promise<NodeRow | undefined> {
+    const [row] = await this.#run(this.#statements.node(name));
+    return row && nodeIn(row);
+  }
+
+  async markLost(name: string, acknowledged: number): Promise<void> {
+    await this.#run(this.#statements.markLost(name, acknowledged));
+  }
+
+  async get(name: string, family: Family, keys: readonly Key[]): Promise<Read<(Uint8Array | undefined)[]>> {
+    const rows = await this.#run(this.#statements.get(name, family, keys));
+    const found = Array<Uint8Array | undefined>(keys.length).fill(undefined);
+    for (const [, , , , place, value] of rows) if (value) found[numberIn(place) - 1] = bytesIn(value);
+    return { node: rows[0] && nodeIn(rows[0]), found };
+  }
+
+  async scan(name: string, family: Family, range: KeyRange, limit: ScanLimit): Promise<Read<Row[]>> {
+    const rows = await this.#run(this.#statements.scan(name, family, range, limit));
+    const found: Row[] = [];
+    for (const [, , , , key, value] of rows) {
+      if (key && value) found.push({ key: latin1Of(bytesIn(key)) as Key, value: bytesIn(value) });
+    }
+    return { node: rows[0] && nodeIn(rows[0]), found };
+  }
+
+  async size(): Promise<number> {
+    const [row] = await this.#run(this.#statements.size());
+    return numberIn(row?.[0]);
+  }
+
+  end(): void {
+    this.#lost ??= new DatabaseError('lost', 'the session was ended');
+    // Not `end` of the driver, which waits for a server that may be gone.
+    streamOf(this.#client).destroy();
+  }
+
+  async #run({ name, text, values }: Statement): Promise<Cell[][]> {
+    if (this.#lost !== undefined) throw this.#lost;
+    const timer = setTimeout(() => {
+      this.#lost ??= new DatabaseError('lost', `no answer within ${this.#answerTimeoutMs} ms`);
+      this.end();
+    }, this.#answerTimeoutMs);
+    try {
+      const query: pg.QueryArrayConfig = { name, text, values, rowMode: 'array', types };
+      const { rows } = await this.#client.query<Cell[]>(query);
+      return rows;
+    } catch (error) {
+      const found = this.#lost ?? databaseErrorOf(error);
+      if (found.kind === 'lost') {
+        this.#lost = found;
+        this.end();
+      }
+      throw found;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+const streamOf = (client: pg.Client): { destroy(): void } =>
+  (client as pg.Client & { readonly connection: { readonly stream: { destroy(): void } } }).connection.stream;
+
+const numberIn = (text: Cell | undefined): number => Number(text ?? 0);
+
+/** `\\x` and two digits for each byte. */
+const bytesIn = (text: string): Buffer => Buffer.from(text.slice(2), 'hex');
+
+const nodeIn = ([fence, instance, seq, began]: readonly (Cell | undefined)[]): NodeRow => ({
+  fence: numberIn(fence),
+  instance: instance ?? '',
+  seq: numberIn(seq),
+  began: numberIn(began),
+});

@@ -1,0 +1,96 @@
+import { randomBytes } from 'node:crypto';
+import { encodeAcceptedLoss, type Instant, metaKeys } from '@taskmaster/engine/domain';
+import { StoreCorruptError, StoreFailedError } from '@taskmaster/engine/ports';
+import type pg from 'pg';
+import type { Registration } from './database.ts';
+import { prepareSchema } from './schema.ts';
+import { quoted } from './statements.ts';
+
+export interface Registered {
+  readonly me: Registration;
+  /** The number of the last commit under this name. */
+  readonly seq: number;
+  /** How many processes have had the name before. */
+  readonly earlier: number;
+}
+
+/**
+ * Takes a name over: waits for the commit in flight of the process that has it, and ends its power to commit (R1). Creates the
+ * store if there is none. Changes nothing if it rejects.
+ */
+export function register(client: pg.Client, schema: string, name: string, release: string): Promise<Registered> {
+  return inTransaction(client, async () => {
+    await prepareSchema(client, schema, release);
+    const node = `${quoted(schema)}.node`;
+    const { rows: known } = await client.query<{ name: string; lost: string | null }>(`SELECT name, lost FROM ${node}`);
+    const other = known.find((row) => row.name !== name);
+    if (other !== undefined) {
+      throw new StoreFailedError(
+        `the schema ${schema} is the store of node ${other.name}, and nodes do not share a store yet: start this one with --name ` +
+          `${other.name} to take its place, or name another schema (store.schema). Nothing was changed`,
+      );
+    }
+    const lost = known[0]?.lost;
+    if (lost !== undefined && lost !== null) {
+      throw new StoreCorruptError(
+        `the database has lost commits of node ${name} that were acknowledged, up to number ${lost}: restore them (another server of the ` +
+          `database may have them); or, to continue with the remaining data, run "taskmaster-node accept-loss ${name}". Nothing was changed`,
+      );
+    }
+    const instance = randomBytes(12).toString('hex');
+    const { rows } = await client.query<{ fence: string; seq: string }>(
+      `INSERT INTO ${node} (name, fence, instance, seq, began, seen) VALUES ($1, 1, $2, 0, 0, now())
+       ON CONFLICT (name) DO UPDATE SET fence = node.fence + 1, instance = $2, began = node.seq, seen = now() RETURNING fence, seq`,
+      [name, instance],
+    );
+    const fence = Number(rows[0]?.fence);
+    return { me: { name, fence, instance }, seq: Number(rows[0]?.seq), earlier: fence - 1 };
+  });
+}
+
+/** What an operator accepts. */
+export interface AcceptedLoss {
+  /** Commits were acknowledged up to this number. */
+  readonly acknowledged: number;
+  /** The database has commits up to this number. */
+  readonly seq: number;
+}
+
+/** Lets the node with this name start although the database has lost commits. Undefined: it has not lost any. */
+export function acceptLoss(
+  client: pg.Client,
+  schema: string,
+  name: string,
+  now: Instant,
+): Promise<AcceptedLoss | undefined> {
+  return inTransaction(client, async () => {
+    const node = `${quoted(schema)}.node`;
+    const { rows } = await client.query<{ lost: string | null; seq: string }>(
+      `SELECT lost, seq FROM ${node} WHERE name = $1 FOR UPDATE`,
+      [name],
+    );
+    const [row] = rows;
+    if (row === undefined) throw new StoreFailedError(`no node ${name} has used the schema ${schema}`);
+    if (row.lost === null) return undefined;
+    await client.query(`UPDATE ${node} SET lost = NULL WHERE name = $1`, [name]);
+    const meta = `${quoted(schema)}.meta`;
+    await client.query(
+      `INSERT INTO ${meta} (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value`,
+      [Buffer.from(metaKeys.acceptedLoss, 'latin1'), encodeAcceptedLoss(now)],
+    );
+    return { acknowledged: Number(row.lost), seq: Number(row.seq) };
+  });
+}
+
+async function inTransaction<T>(client: pg.Client, work: () => Promise<T>): Promise<T> {
+  await client.query('BEGIN');
+  try {
+    const done = await work();
+    await client.query('COMMIT');
+    return done;
+  } catch (error) {
+    // The session may be gone; then nothing is left to roll back.
+    await client.query('ROLLBACK').catch(() => {});
+    throw error;
+  }
+}

@@ -1,0 +1,145 @@
+import type { Key } from '@taskmaster/engine/domain';
+import { type Family, familyNames, type KeyRange, type ScanLimit } from '@taskmaster/engine/ports';
+import { byteArray } from './byte-array.ts';
+import type { Change } from './changes.ts';
+import type { Commit, Registration } from './database.ts';
+
+/** A statement with its parameters. Statements of one name have one text, which the server parses once in a session. */
+export interface Statement {
+  readonly name: string;
+  readonly text: string;
+  readonly values: (string | number | Buffer)[];
+}
+
+/** A part of a commit, which has its parameters behind those of the parts before. */
+interface Part {
+  readonly kind: 'put' | 'delete' | 'deleteRange';
+  readonly family: Family;
+}
+
+/** The statements of a schema. */
+export class Statements {
+  /** The quoted name of the schema. */
+  readonly #schema: string;
+  readonly #texts = new Map<string, string>();
+
+  constructor(schema: string) {
+    this.#schema = quoted(schema);
+  }
+
+  /**
+   * The only statement that writes rows (R1, R4). Its parts see the rows as they were before it, and nothing of each other. So
+   * they change different rows, and each of them asks whether the condition held.
+   */
+  commit({ name, fence, instance }: Registration, { seq, changes, deletion }: Commit): Statement {
+    const values: Statement['values'] = [seq, name, fence, instance];
+    const parts: Part[] = [];
+    for (const [family, rows] of [...changes].toSorted(([a], [b]) => a - b)) {
+      const puts: Change[] = [];
+      const deletes: Change[] = [];
+      for (const change of rows.values()) (change.value === undefined ? deletes : puts).push(change);
+      if (puts.length > 0) {
+        parts.push({ kind: 'put', family });
+        values.push(byteArray(puts.map(({ key }) => key)), byteArray(puts.map(({ value }) => value ?? EMPTY)));
+      }
+      if (deletes.length > 0) {
+        parts.push({ kind: 'delete', family });
+        values.push(byteArray(deletes.map(({ key }) => key)));
+      }
+    }
+    if (deletion !== undefined) {
+      parts.push({ kind: 'deleteRange', family: deletion.family });
+      values.push(...boundsOf(deletion.range), deletion.most);
+    }
+    const statement = parts.map(({ kind, family }) => `${kind}${family}`).join();
+    return { name: `commit ${statement}`, text: this.#text(statement, () => this.#commitText(parts)), values };
+  }
+
+  node(name: string): Statement {
+    const text = `SELECT ${NODE} FROM ${this.#schema}.node n WHERE n.name = $1`;
+    return { name: 'node', text, values: [name] };
+  }
+
+  markLost(name: string, acknowledged: number): Statement {
+    const lost = 'SET lost = greatest(coalesce(lost, 0), $2::bigint)';
+    return {
+      name: 'lost',
+      text: `UPDATE ${this.#schema}.node ${lost}, fence = fence + 1, instance = '' WHERE name = $1`,
+      values: [name, acknowledged],
+    };
+  }
+
+  get(name: string, family: Family, keys: readonly Key[]): Statement {
+    const text = this.#text(`g${family}`, () => {
+      const found = `SELECT k.place, d.value FROM unnest($2::bytea[]) WITH ORDINALITY k(key, place) JOIN ${this.#table(family)} d USING (key)`;
+      return `SELECT ${NODE}, r.place, r.value FROM ${this.#schema}.node n LEFT JOIN (${found}) r ON true WHERE n.name = $1`;
+    });
+    return { name: `g${family}`, text, values: [name, byteArray(keys.map((key) => Buffer.from(key, 'latin1')))] };
+  }
+
+  /** Rows in key order. Reads the sizes of values first: those beyond the bytes are not read. */
+  scan(name: string, family: Family, range: KeyRange, { rows, bytes }: ScanLimit): Statement {
+    const text = this.#text(`s${family}`, () => {
+      const first = `SELECT key, value FROM ${this.#table(family)} WHERE key >= $2 AND key < $3 ORDER BY key LIMIT $4`;
+      const summed = `SELECT key, value, row_number() OVER w AS place, sum(octet_length(key) + octet_length(value)) OVER w AS total FROM (${first}) f WINDOW w AS (ORDER BY key ROWS UNBOUNDED PRECEDING)`;
+      const bounded = `SELECT key, value FROM (${summed}) s WHERE total <= $5 OR place = 1`;
+      return `SELECT ${NODE}, r.key, r.value FROM ${this.#schema}.node n LEFT JOIN (${bounded}) r ON true WHERE n.name = $1 ORDER BY r.key`;
+    });
+    return { name: `s${family}`, text, values: [name, ...boundsOf(range), limitOf(rows), limitOf(bytes)] };
+  }
+
+  size(): Statement {
+    const tables = familyNames.map((family) => `pg_total_relation_size('${this.#schema}.${quoted(family)}')`);
+    return { name: 'size', text: `SELECT ${tables.join(' + ')}`, values: [] };
+  }
+
+  #commitText(parts: readonly Part[]): string {
+    const condition = 'name = $2 AND fence = $3 AND instance = $4 AND seq = $1::bigint - 1';
+    const ctes = [
+      `me AS (UPDATE ${this.#schema}.node SET seq = $1::bigint, seen = now() WHERE ${condition} RETURNING 1)`,
+    ];
+    let deleted = '0';
+    let next = 5;
+    for (const { kind, family } of parts) {
+      const table = this.#table(family);
+      if (kind === 'put') {
+        const rows = `SELECT * FROM unnest($${next++}::bytea[], $${next++}::bytea[]) WHERE ${HELD}`;
+        const put = `INSERT INTO ${table} (key, value) ${rows} ON CONFLICT (key) DO UPDATE SET value = excluded.value`;
+        ctes.push(`p${family} AS (${put})`);
+      } else if (kind === 'delete') {
+        ctes.push(`d${family} AS (DELETE FROM ${table} WHERE key = ANY($${next++}::bytea[]) AND ${HELD})`);
+      } else {
+        const within = `key >= $${next++} AND key < $${next++}`;
+        const first = `SELECT key FROM ${table} WHERE ${within} ORDER BY key LIMIT $${next++}`;
+        ctes.push(`gone AS (DELETE FROM ${table} WHERE key = ANY(ARRAY(${first})) AND ${HELD} RETURNING 1)`);
+        deleted = '(SELECT count(*) FROM gone)';
+      }
+    }
+    return `WITH ${ctes.join(', ')} SELECT ${deleted} FROM me`;
+  }
+
+  #table(family: Family): string {
+    return `${this.#schema}.${quoted(familyNames[family] ?? '')}`;
+  }
+
+  #text(name: string, make: () => string): string {
+    let text = this.#texts.get(name);
+    if (text === undefined) {
+      text = make();
+      this.#texts.set(name, text);
+    }
+    return text;
+  }
+}
+
+const HELD = 'EXISTS (SELECT FROM me)';
+const NODE = 'n.fence, n.instance, n.seq, n.began';
+
+const EMPTY = new Uint8Array(0);
+
+/** Keys are latin1 strings. */
+const boundsOf = ({ gte, lt }: KeyRange): [Buffer, Buffer] => [Buffer.from(gte, 'latin1'), Buffer.from(lt, 'latin1')];
+
+const limitOf = (limit: number): number => Math.min(limit, Number.MAX_SAFE_INTEGER);
+
+export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;

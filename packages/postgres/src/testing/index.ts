@@ -1,0 +1,1 @@
+export { noPostgres, PostgresServer } from './postgres-server.ts';
