@@ -1,4 +1,5 @@
 import { metaKeys } from './domain/keys.ts';
+import type { OpenedEngineDeps } from './engine-deps.ts';
 import type { EngineState } from './engine-state.ts';
 import { writeCheckpoint } from './log/checkpoint.ts';
 import { encodeClockMark } from './log/node-row.ts';
@@ -23,8 +24,11 @@ export class Checkpoints {
   #mark: ClockMark;
   /** When the clock was last compared with it. */
   #comparedAt: number;
+  /** False with a shared store: the mark is of one machine. */
+  readonly #hasMark: boolean;
 
-  constructor({ store, clock }: { readonly store: Store; readonly clock: Clock }) {
+  constructor({ store, clock, shared }: Pick<OpenedEngineDeps, 'store' | 'clock' | 'shared'>) {
+    this.#hasMark = shared === undefined;
     this.#store = store;
     this.#clock = clock;
     this.#mark = clock.mark();
@@ -43,13 +47,15 @@ export class Checkpoints {
     // Of all partitions: a synced write makes everything before it durable.
     const tickets = engineState.lastTickets();
     const mark = this.#clock.mark();
-    await writeCheckpoint({ store: this.#store, log: engineState.log }, changed, mark);
+    const log = { store: this.#store, log: engineState.log };
+    await writeCheckpoint(log, changed, this.#hasMark ? mark : undefined);
     this.#mark = mark;
     engineState.synced(tickets);
   }
 
   /** Writes how far the clock was corrected. Otherwise the next run would begin without the correction, with a jump. */
   async #writeMark(isLast: boolean): Promise<void> {
+    if (!this.#hasMark) return;
     if (!isLast && this.#clock.now() - this.#comparedAt < LOOK_MS) return;
     const mark = this.#clock.mark();
     this.#comparedAt = mark.instant;

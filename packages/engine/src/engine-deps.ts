@@ -2,6 +2,7 @@ import type { EngineConfig } from './config.ts';
 import type { Holdings } from './holdings.ts';
 import type { Clock } from './ports/clock.ts';
 import type { Random } from './ports/random.ts';
+import type { SharedHolders } from './ports/shared-holders.ts';
 import type { Store } from './ports/store.ts';
 import type { GroupLimitsOf } from './queues/group-usage.ts';
 
@@ -25,4 +26,6 @@ export interface OpenedEngineDeps {
   readonly config: EngineConfig;
   readonly groupLimits: GroupLimitsOf;
   readonly holdings: Holdings;
+  /** See `EngineDeps`. */
+  readonly shared: SharedHolders | undefined;
 }

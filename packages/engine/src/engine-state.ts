@@ -25,6 +25,7 @@ import { PendingChanges } from './pending/pending-changes.ts';
 import { atomOf, type PlannedAtom, type PlannedChange, stateAfter, stateBefore } from './planned-atom.ts';
 import type { Clock } from './ports/clock.ts';
 import type { Random } from './ports/random.ts';
+import type { SharedHolders } from './ports/shared-holders.ts';
 import { sleep } from './ports/sleep.ts';
 import type { Store } from './ports/store.ts';
 import { TaskCache } from './queues/cache/task-cache.ts';
@@ -64,6 +65,8 @@ export interface EngineStateDeps {
   readonly counts: Counts;
   readonly admission: Admission;
   readonly holdings: Holdings;
+  /** Undefined: this node alone uses the store. */
+  readonly shared?: SharedHolders | undefined;
   readonly groupLimits: GroupLimitsOf;
   /** Called after a failed write: this state is ahead of the disk and cannot be used any more. */
   readonly onFailed: (cause: Error) => void;
@@ -192,6 +195,7 @@ export class EngineState {
   /** Queues whose pauses have ended in this turn, or of which a key may be leased again. */
   readonly #resumed = new Set<Queue>();
   readonly #onChanged: () => void;
+  readonly #shared: SharedHolders | undefined;
   #failure: Error | undefined;
 
   constructor(deps: EngineStateDeps, recovered: Recovered) {
@@ -203,6 +207,7 @@ export class EngineState {
     this.admission = deps.admission;
     this.holdings = deps.holdings;
     this.groupLimits = deps.groupLimits;
+    this.#shared = deps.shared;
     this.#onChanged = deps.onChanged;
     const { clock } = deps;
     this.limits = new LimitTable(clock, (at) => this.listener.refill(at));
@@ -261,9 +266,14 @@ export class EngineState {
     if (this.#failure) throw refusalOf(this.#failure);
   }
 
-  /** Resolves when everything committed so far is durable: replies wait for this. Rejects with a `Refusal`. */
+  /**
+   * Resolves when everything committed so far is durable: replies wait for this. With a shared store, also when this node knows
+   * that it still holds what it answers about. Rejects with a `Refusal`.
+   */
   durable(): Promise<void> {
-    return this.log.durable();
+    const durable = this.log.durable();
+    const confirmed = this.#shared?.confirm();
+    return confirmed === undefined ? durable : Promise.all([durable, confirmed]).then(() => {});
   }
 
   partitionOf(group: string): PartitionId {

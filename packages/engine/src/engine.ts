@@ -162,7 +162,7 @@ export class Engine {
   /** Called once, by `openEngine`. */
   async start(): Promise<void> {
     const { store, config, log, onReplay } = this.#deps;
-    await this.partitions.clearLeftovers();
+    if (this.#deps.shared === undefined) await this.partitions.clearLeftovers();
     const { engineState, replayedAtoms } = await openState(this.#memoryDeps(), onReplay);
     log.info({ replayedAtoms, queues: engineState.table.size }, 'recovered');
     this.#engineState = engineState;
@@ -363,6 +363,7 @@ export class Engine {
       if (failed || !this.#engineState || this.#engineState.failed) return;
       await this.#engineState.durable();
       await this.#checkpoints.write(this.#engineState, true);
+      await this.partitions.shared?.leaveAll();
     } catch (error) {
       // No data is lost: the next start replays more of the log.
       this.#deps.log.warn({ err: error }, 'stopped without a last checkpoint');
@@ -441,11 +442,11 @@ export class Engine {
   }
 
   #memoryDeps(): EngineStateDeps {
-    const { store, clock, random, config, holdings, groupLimits } = this.#deps;
+    const { store, clock, random, config, holdings, groupLimits, shared } = this.#deps;
     const onFailed = (cause: Error): void => void this.#onWriteFailed(cause);
     const onChanged = (): void => this.#background.wake();
     const own = { counts: this.#counts, admission: this.#admission, onFailed, onChanged };
-    return { store, clock, random, config, holdings, groupLimits, ...own };
+    return { store, clock, random, config, holdings, groupLimits, shared, ...own };
   }
 
   #onStoreState(state: StoreState): void {
@@ -545,7 +546,8 @@ export class Engine {
       await earlier.catch(() => {});
       engineState.dropEmpty();
       await this.#checkpoints.write(engineState);
-      await engineState.requests.trim(this.#deps.clock.now());
+      const { clock, shared, holdings } = this.#deps;
+      await engineState.requests.trim(clock.now(), shared && holdings.inMemory());
       if (this.#reaper.hasLeftovers) await this.#reaper.reapAll();
     })();
     return this.#checkpoint;

@@ -81,6 +81,12 @@ export class Holdings {
     return kind !== undefined && kind !== 'released';
   }
 
+  /** The partitions of which memory has everything. With a shared store, another node may have what is being handed over. */
+  inMemory(): PartitionId[] {
+    const here = ({ kind }: Holding): boolean => kind === 'serving' || kind === 'frozen';
+    return [...this.entries()].flatMap(([id, holding]) => (here(holding) ? [id] : []));
+  }
+
   get(id: PartitionId): Holding | undefined {
     return this.#byPartition?.get(id);
   }
@@ -117,6 +123,14 @@ export class Holdings {
 
   release(id: PartitionId, epoch: number, to: string): void {
     this.#set(id, { kind: 'released', epoch, to });
+  }
+
+  /** This node does not hold the partition, and does not know who does. */
+  forget(id: PartitionId): void {
+    const earlier = this.get(id);
+    this.#byPartition?.delete(id);
+    if (earlier?.kind === 'frozen' || earlier?.kind === 'handing-over') earlier.over.resolve();
+    this.#changed([id]);
   }
 
   /** Refuses callers of a frozen partition from now on. */

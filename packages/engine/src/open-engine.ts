@@ -3,12 +3,15 @@ import { Engine } from './engine.ts';
 import type { EngineLog, OpenedEngineDeps } from './engine-deps.ts';
 import { Holdings } from './holdings.ts';
 import { openNode, readHolderRows } from './open-state.ts';
+import type { SharedHolders } from './ports/shared-holders.ts';
 import type { GroupLimitsOf } from './queues/group-usage.ts';
 
 export interface EngineDeps extends Pick<OpenedEngineDeps, 'store' | 'clock' | 'random'> {
   readonly config?: Partial<EngineConfig>;
   /** True in a cluster: the engine serves only the partitions that it is known to hold. Default false: it holds all. */
   readonly clustered?: boolean;
+  /** Who holds the partitions, if several nodes share the store. The engine then opens none of them at its start. */
+  readonly shared?: SharedHolders | undefined;
   readonly log?: EngineLog;
   /** The quotas of groups. Default: none. */
   readonly groupLimits?: GroupLimitsOf;
@@ -21,11 +24,12 @@ const SILENT: EngineLog = { info: () => {}, warn: () => {}, error: () => {} };
 /** Opens the engine of a store and recovers its state. Throws `StoreCorruptError` for damaged rows. */
 export async function openEngine(deps: EngineDeps): Promise<Engine> {
   const { store, clock, random, clustered = false, log = SILENT, onReplay = () => {} } = deps;
-  const { groupLimits = () => undefined, onRun = () => {} } = deps;
+  const { groupLimits = () => undefined, onRun = () => {}, shared } = deps;
   const wanted = { ...DEFAULT_ENGINE_CONFIG, ...deps.config };
-  const config = { ...wanted, partitions: await openNode(store, clock, wanted.partitions) };
-  const holdings = new Holdings(clustered ? await readHolderRows(store) : undefined);
-  const engine = new Engine({ store, clock, random, log, onReplay, onRun, config, holdings, groupLimits });
+  const config = { ...wanted, partitions: await openNode(store, clock, wanted.partitions, shared !== undefined) };
+  const rows = clustered && shared === undefined ? await readHolderRows(store) : undefined;
+  const holdings = new Holdings(shared === undefined ? rows : new Map());
+  const engine = new Engine({ store, clock, random, log, onReplay, onRun, config, holdings, groupLimits, shared });
   await engine.start();
   return engine;
 }

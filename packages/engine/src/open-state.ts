@@ -8,10 +8,18 @@ import { scanAll } from './log/scan-all.ts';
 import { Family, type Store, StoreCorruptError, StoreFullError } from './ports/store.ts';
 import { WriteBatch } from './ports/write-batch.ts';
 
-/** Prepares a new store, or checks an existing one and restores the clock. Returns the number of partitions. */
-export async function openNode(store: Store, clock: EngineStateDeps['clock'], partitions: number): Promise<number> {
+/**
+ * Prepares a new store, or checks an existing one and restores the clock. Returns the number of partitions. `isShared`: other
+ * nodes use the store, too, and it has no mark of a clock.
+ */
+export async function openNode(
+  store: Store,
+  clock: EngineStateDeps['clock'],
+  partitions: number,
+  isShared = false,
+): Promise<number> {
   const [nodeRow, clockRow] = await store.get(Family.meta, [metaKeys.node, metaKeys.clock]);
-  const earlier = clockRow && decodeClockMark(clockRow);
+  const earlier = isShared ? undefined : clockRow && decodeClockMark(clockRow);
   if (earlier) clock.resume(earlier);
   const mark = clock.mark();
   const first = new WriteBatch();
@@ -20,7 +28,7 @@ export async function openNode(store: Store, clock: EngineStateDeps['clock'], pa
   if (!isCurrent) first.put(Family.meta, metaKeys.node, encodeNodeRow(row));
   // Write the mark before the first lease after a boot. Otherwise, after a crash before the first checkpoint, only the system's
   // clock would tell the time.
-  if (earlier?.bootId === undefined || earlier.bootId !== mark.bootId) {
+  if (!isShared && (earlier?.bootId === undefined || earlier.bootId !== mark.bootId)) {
     first.put(Family.meta, metaKeys.clock, encodeClockMark(mark));
   }
   try {
@@ -47,11 +55,19 @@ export async function openState(
   deps: EngineStateDeps,
   onReplay?: (atoms: number) => void,
 ): Promise<{ engineState: EngineState; replayedAtoms: number }> {
-  const { store, config, holdings } = deps;
-  const recovered = await recover(store, config.requestIdWindowMs, (id) => holdings.holds(id), onReplay);
-  for (const id of recovered.partitions.keys()) assertPartition(id, deps.config.partitions);
+  const { store, config, holdings, shared, clock } = deps;
+  // Nodes that share a store read only what they hold of it.
+  const only = shared && holdings.inMemory();
+  const isHeld = (id: PartitionId): boolean => holdings.holds(id);
+  const recovered = await recover(store, config.requestIdWindowMs, { isHeld, only, onReplay });
+  for (const id of recovered.partitions.keys()) assertPartition(id, config.partitions);
   const engineState = new EngineState(deps, recovered);
-  await engineState.requests.load(deps.clock.now());
+  const { requests } = engineState;
+  if (only === undefined) await requests.load(clock.now());
+  else {
+    requests.begin();
+    for (const id of only) requests.opens(id, clock.now());
+  }
   return { engineState, replayedAtoms: recovered.replayedAtoms };
 }
 

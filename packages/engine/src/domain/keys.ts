@@ -154,3 +154,5 @@ export const partitionRange = (partition: PartitionId): { readonly gte: Key; rea
 });
 
 export const prefixOfReapKey = (key: Key): string => key.slice('reap/'.length);
+
+export const partitionOfReapKey = (key: Key): PartitionId => partitionOfLogKey(prefixOfReapKey(key) as Key);

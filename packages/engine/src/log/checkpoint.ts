@@ -28,12 +28,13 @@ export interface CheckpointedPartition {
  * Writes the changed ledgers, then the minimum tickets, then trims the log (the paper, 5.3). This order is safe without atomic
  * batches: a minimum ticket is on disk only after the rows that it covers.
  *
- * Rejects if the store fails. The previous checkpoint is still valid then.
+ * `clock`: undefined if the store has no mark of this node's clock. Rejects if the store fails. The previous checkpoint is still
+ * valid then.
  */
 export async function writeCheckpoint(
   deps: { readonly store: Store; readonly log: CommitLog },
   partitions: readonly CheckpointedPartition[],
-  clock: ClockMark,
+  clock: ClockMark | undefined,
 ): Promise<void> {
   // Through the log, to be ordered with atoms that drop a queue: the row of a dropped queue must not reappear.
   const ledgers = deps.log.appendRows((rows) => {
@@ -48,7 +49,7 @@ export async function writeCheckpoint(
     const row = encodePartitionRow({ appliedTicket: lastTicket, nextQueueId, life });
     minimums.put(Family.meta, metaKeys.partition(id), row);
   }
-  minimums.put(Family.meta, metaKeys.clock, encodeClockMark(clock));
+  if (clock !== undefined) minimums.put(Family.meta, metaKeys.clock, encodeClockMark(clock));
   await deps.store.write(minimums, { sync: true });
 
   await trimLog(deps.store, partitions);

@@ -1,5 +1,8 @@
 import { ByteReader, ByteWriter } from '../domain/bytes.ts';
-import type { Instant, PartitionLife, QueueId, Ticket } from '../domain/ids.ts';
+import type { Instant, PartitionId, PartitionLife, QueueId, Ticket } from '../domain/ids.ts';
+import { metaKeys } from '../domain/keys.ts';
+import { Family } from '../ports/store.ts';
+import type { WriteBatch } from '../ports/write-batch.ts';
 
 const VERSION = 1;
 /** More atoms than any partition commits in a millisecond, on average over its life. */
@@ -23,6 +26,16 @@ export function encodePartitionRow(row: PartitionRow): Uint8Array {
   writer.number(row.nextQueueId);
   writer.number(row.life);
   return Uint8Array.from(writer.view());
+}
+
+/** Writes the rows of new partitions, so that recovery knows where their logs begin. */
+export function putBegun(
+  rows: WriteBatch,
+  ids: readonly PartitionId[],
+  { appliedTicket, life }: Pick<PartitionRow, 'appliedTicket' | 'life'>,
+): void {
+  const row = encodePartitionRow({ appliedTicket, nextQueueId: 1 as QueueId, life });
+  for (const id of ids) rows.put(Family.meta, metaKeys.partition(id), row);
 }
 
 export function decodePartitionRow(bytes: Uint8Array): PartitionRow {

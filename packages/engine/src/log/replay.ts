@@ -3,9 +3,17 @@ import { decodeAtom, eventsOfEntry } from '../domain/atom-codec.ts';
 import { UnreadableBytesError } from '../domain/bytes.ts';
 import type { EventsOfAtom } from '../domain/events.ts';
 import type { Key, PartitionId, PartitionLife, Pid, QueueId, Ticket } from '../domain/ids.ts';
-import { afterPrefix, partitionOfLogKey, partitionOfMetaKey, queuePrefix, ticketOfLogKey } from '../domain/keys.ts';
+import {
+  afterPrefix,
+  metaKeys,
+  partitionOfLogKey,
+  partitionOfMetaKey,
+  partitionRange,
+  queuePrefix,
+  ticketOfLogKey,
+} from '../domain/keys.ts';
 import type { TaskState } from '../domain/task.ts';
-import { Family, type Store, StoreCorruptError } from '../ports/store.ts';
+import { Family, type Row, type Store, StoreCorruptError } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
 import { type BehindRows, writeRows, writeTaskRows } from './atom-rows.ts';
 import { decodePartitionRow } from './partition-row.ts';
@@ -47,6 +55,15 @@ export interface Recovered {
   readonly replayedAtoms: number;
 }
 
+interface RecoverOptions {
+  /** False for partitions whose rows are ignored: transfers have left them. Default: none. */
+  readonly isHeld?: (id: PartitionId) => boolean;
+  /** Only the rows of these partitions are read. Default: all rows. */
+  readonly only?: readonly PartitionId[] | undefined;
+  /** Called after each atom, with the number of atoms so far. */
+  readonly onReplay?: ((atoms: number) => void) | undefined;
+}
+
 /** Rows of replayed atoms are written in batches of about this many bytes. */
 const REPLAY_BATCH_BYTES = 4 * 1024 * 1024;
 
@@ -54,19 +71,13 @@ const REPLAY_BATCH_BYTES = 4 * 1024 * 1024;
  * Recovers the state in memory (the paper, 5.3) from the checkpointed ledgers and every atom behind the minimum ticket, in
  * order. An atom behind a gap was never acknowledged. It is removed, so that its ticket can be used again.
  *
- * Ignores rows of partitions that this node does not hold: transfers have left them.
- *
- * Calls `onReplay` after each atom, with the number of atoms so far. Throws `StoreCorruptError` for rows that cannot be read.
+ * Throws `StoreCorruptError` for rows that cannot be read.
  */
-export async function recover(
-  store: Store,
-  requestWindowMs: number,
-  isHeld: (id: PartitionId) => boolean = () => true,
-  onReplay: (atoms: number) => void = () => {},
-): Promise<Recovered> {
+export async function recover(store: Store, requestWindowMs: number, options: RecoverOptions = {}): Promise<Recovered> {
+  const { isHeld = () => true, onReplay = () => {}, only } = options;
   try {
-    const partitions = await loadCheckpoint(store, isHeld);
-    const replayedAtoms = await replayLog(store, partitions, requestWindowMs, isHeld, onReplay);
+    const partitions = await loadCheckpoint(store, isHeld, only);
+    const replayedAtoms = await replayLog(store, partitions, requestWindowMs, { isHeld, onReplay, only });
     for (const [id, partition] of partitions) await loadRecords(store, id, partition);
     return { partitions, replayedAtoms };
   } catch (error) {
@@ -80,13 +91,32 @@ export async function recover(
   }
 }
 
+/** The rows of a family whose keys begin with the partition. `only`: see `RecoverOptions`. */
+async function* rowsOf(store: Store, family: Family, only: readonly PartitionId[] | undefined): AsyncGenerator<Row> {
+  if (only === undefined) yield* scanAll(store, family, WHOLE_FAMILY);
+  else for (const id of only) yield* scanAll(store, family, partitionRange(id));
+}
+
+async function* partitionRows(store: Store, only: readonly PartitionId[] | undefined): AsyncGenerator<Row> {
+  if (only === undefined) {
+    yield* scanAll(store, Family.meta, { gte: 'partition/' as Key, lt: afterPrefix('partition/') });
+    return;
+  }
+  const keys = only.map((id) => metaKeys.partition(id));
+  const values = await store.get(Family.meta, keys);
+  for (const [index, key] of keys.entries()) {
+    const value = values[index];
+    if (value !== undefined) yield { key, value };
+  }
+}
+
 async function loadCheckpoint(
   store: Store,
   isHeld: (id: PartitionId) => boolean,
+  only: readonly PartitionId[] | undefined,
 ): Promise<Map<PartitionId, RecoveredPartition>> {
   const partitions = new Map<PartitionId, RecoveredPartition>();
-  const rows = { gte: 'partition/' as Key, lt: afterPrefix('partition/') };
-  for await (const { key, value } of scanAll(store, Family.meta, rows)) {
+  for await (const { key, value } of partitionRows(store, only)) {
     const id = partitionOfMetaKey(key);
     if (!isHeld(id)) continue;
     const { appliedTicket, nextQueueId, life } = decodePartitionRow(value);
@@ -96,7 +126,7 @@ async function loadCheckpoint(
     partition.nextQueueId = nextQueueId;
     partition.life = life;
   }
-  for await (const { key, value } of scanAll(store, Family.queues, WHOLE_FAMILY)) {
+  for await (const { key, value } of rowsOf(store, Family.queues, only)) {
     // Like log keys, queue keys begin with the partition.
     const id = partitionOfLogKey(key);
     if (!isHeld(id)) continue;
@@ -112,13 +142,12 @@ async function replayLog(
   store: Store,
   partitions: Map<PartitionId, RecoveredPartition>,
   requestWindowMs: number,
-  isHeld: (id: PartitionId) => boolean,
-  onReplay: (atoms: number) => void,
+  { isHeld, onReplay, only }: Pick<Required<RecoverOptions>, 'isHeld'> & RecoverOptions,
 ): Promise<number> {
   let replayed = 0;
   let rows = new WriteBatch();
   const broken = new Set<PartitionId>();
-  for await (const { key, value } of scanAll(store, Family.log, WHOLE_FAMILY)) {
+  for await (const { key, value } of rowsOf(store, Family.log, only)) {
     const id = partitionOfLogKey(key);
     if (!isHeld(id)) continue;
     const ticket = ticketOfLogKey(key);
@@ -141,7 +170,8 @@ async function replayLog(
     const atom = decodeAtom(id, ticket, value);
     replayInto(partition, atom);
     noteBehind(partition, atom);
-    onReplay(++replayed);
+    replayed++;
+    onReplay?.(replayed);
     if (store.atomicBatches) {
       for (const { queueId } of atom.dropped) partition.behind.delete(queueId);
       continue;

@@ -1,13 +1,23 @@
-import type { Key } from '../domain/ids.ts';
-import { afterPrefix, metaKeys, prefixOfReapKey } from '../domain/keys.ts';
+import type { Key, PartitionId } from '../domain/ids.ts';
+import { afterPrefix, metaKeys, partitionOfReapKey, prefixOfReapKey } from '../domain/keys.ts';
 import type { EngineLog } from '../engine-deps.ts';
+import type { Holdings } from '../holdings.ts';
 import type { CommitLog } from '../log/commit-log.ts';
 import { scanAll } from '../log/scan-all.ts';
+import type { SharedHolders } from '../ports/shared-holders.ts';
 import { Family, type Store } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
 import type { Queue } from '../queues/queue.ts';
 
 const FAMILIES = [Family.data, Family.ready, Family.hidden, Family.due];
+
+interface ReaperDeps {
+  readonly store: Store;
+  readonly log: Pick<EngineLog, 'warn'>;
+  readonly holdings: Pick<Holdings, 'holds'>;
+  /** Defined if other nodes have rows in the store, too. */
+  readonly shared: SharedHolders | undefined;
+}
 
 /**
  * Deletes the rows of deleted generations (the paper, 5.2) by range: a million tasks take as long as one. A durable row names
@@ -16,11 +26,13 @@ const FAMILIES = [Family.data, Family.ready, Family.hidden, Family.due];
 export class Reaper {
   readonly #store: Store;
   readonly #log: Pick<EngineLog, 'warn'>;
+  readonly #isOurs: (id: PartitionId) => boolean;
   #hasLeftovers = false;
 
-  constructor({ store, log }: { readonly store: Store; readonly log: Pick<EngineLog, 'warn'> }) {
+  constructor({ store, log, holdings, shared }: ReaperDeps) {
     this.#store = store;
     this.#log = log;
+    this.#isOurs = (id) => shared === undefined || holdings.holds(id);
   }
 
   /** True if rows of deleted generations may be left. */
@@ -33,12 +45,14 @@ export class Reaper {
     this.#hasLeftovers = true;
   }
 
-  /** Deletes all generations that are left. Never rejects. */
+  /** Deletes all generations that are left. In a shared store, those of the partitions that this node holds. Never rejects. */
   async reapAll(): Promise<void> {
     this.#hasLeftovers = false;
     try {
       const range = { gte: 'reap/' as Key, lt: afterPrefix('reap/') };
-      for await (const { key } of scanAll(this.#store, Family.meta, range)) await this.#reap(key);
+      for await (const { key } of scanAll(this.#store, Family.meta, range)) {
+        if (this.#isOurs(partitionOfReapKey(key))) await this.#reap(key);
+      }
     } catch (error) {
       this.#failed(error);
     }

@@ -118,7 +118,7 @@ interface Update {
 }
 
 function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): Attempt<Decision> {
-  const { engineState, request } = update;
+  const { engineState, partition, request } = update;
   const expansion = update.batch.publishes ? expandPublishes(update.batch, publishRules(engineState), now) : undefined;
   const batch = expansion?.batch ?? update.batch;
   const sources = sourcesOf(engineState, batch, learnt.asked);
@@ -127,7 +127,7 @@ function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): A
   if (tell !== undefined && batch.enqueue.some(({ waitFor }) => waitFor !== undefined))
     return { kind: 'waits', wait: tell };
   if (request !== undefined) {
-    const known = engineState.requests.lookUp(request, now);
+    const known = engineState.requests.lookUp(partition, request, now);
     const seen = known.kind === 'unknown' ? learnt.request : known;
     if (seen === undefined) return { kind: 'waits', wait: () => askForRequest(update, request, learnt) };
     if (seen.kind === 'seen') return { kind: 'decided', result: repeat(update.batch, seen.outcome) };

@@ -6,15 +6,17 @@ import type { EngineState } from '../engine-state.ts';
 import type { Holding, Holdings } from '../holdings.ts';
 import type { LeaseRequests } from '../leasing/lease-requests.ts';
 import { encodeHolderRow, type HolderRow } from '../log/holder-row.ts';
-import { encodePartitionRow, ticketBehindEarlierLives } from '../log/partition-row.ts';
+import { putBegun, ticketBehindEarlierLives } from '../log/partition-row.ts';
 import { loadRecords } from '../log/records.ts';
-import { newPartition, type RecoveredPartition, recover } from '../log/replay.ts';
+import { newPartition, recover } from '../log/replay.ts';
 import { scanAll } from '../log/scan-all.ts';
 import type { Clock } from '../ports/clock.ts';
+import type { SharedHolders } from '../ports/shared-holders.ts';
 import { Family, type KeyRange, type Store, StoreFullError } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
 import type { TaskWaits } from '../waits/task-waits.ts';
 import type { HeldPartition, PartitionClaim, PartitionHost, PartitionLocation } from './partition-host.ts';
+import { SharedPartitions } from './shared/shared-partitions.ts';
 import { clearPartition } from './transfer/clear-partition.ts';
 import { ExportBrokenError, PartitionExport } from './transfer/export-partition.ts';
 import { ImportBrokenError, PartitionImport } from './transfer/import-partition.ts';
@@ -27,6 +29,8 @@ export interface PartitionsDeps {
   readonly clock: Clock;
   readonly config: EngineConfig;
   readonly holdings: Holdings;
+  /** See `EngineDeps`. */
+  readonly shared: SharedHolders | undefined;
   readonly engineState: () => EngineState | undefined;
   /** Throws a `Refusal` while the engine cannot write. */
   readonly writable: () => EngineState;
@@ -78,9 +82,14 @@ export class Partitions implements PartitionHost {
   readonly #unreleased = new Map<PartitionId, number>();
   /** True after the rows that were read at the start were synced. Before, a crash of the machine may lose them. */
   #startIsDurable = false;
+  /** How partitions arrive and leave if nodes share the store. Undefined: they are transferred. */
+  readonly shared: SharedPartitions | undefined;
 
   constructor(deps: PartitionsDeps) {
     this.#deps = deps;
+    const { shared } = deps;
+    if (shared === undefined) return;
+    this.shared = new SharedPartitions({ ...deps, shared, adopt: (work) => this.#adopt(deps.writable(), work) });
   }
 
   /** Number of all partitions, held or not. */
@@ -174,7 +183,8 @@ export class Partitions implements PartitionHost {
       if (holdings.get(id) || this.#arriving.has(id)) await clearPartition(store, id);
     }
     // A store that was used without a cluster already has these partitions, with tasks.
-    const { partitions } = await recover(store, config.requestIdWindowMs, (id) => wanted.has(id));
+    const only = wanted.size < config.partitions ? [...wanted.keys()] : undefined;
+    const { partitions } = await recover(store, config.requestIdWindowMs, { only });
     const engineState = this.#deps.writable();
     const begun = [...wanted.keys()].filter((id) => !partitions.has(id));
     const life = engineState.clock.now();
@@ -186,9 +196,9 @@ export class Partitions implements PartitionHost {
     }
     // Without atomic batches the holder's row must be written last.
     if (!store.atomicBatches)
-      await engineState.log.appendRows((batch) => putBegun(batch, begun, newPartition(behind, life)));
+      await engineState.log.appendRows((batch) => putBegun(batch, begun, { appliedTicket: behind, life }));
     await engineState.log.appendRows((batch) => {
-      if (store.atomicBatches) putBegun(batch, begun, newPartition(behind, life));
+      if (store.atomicBatches) putBegun(batch, begun, { appliedTicket: behind, life });
       putHolders(
         batch,
         [...wanted].map(([id, epoch]) => [id, { kind: 'serving', epoch }]),
@@ -293,15 +303,14 @@ export class Partitions implements PartitionHost {
 
   /** Gives the partition up, because `to` holds it at this epoch. If this rejects, it is given up, but perhaps not on disk. */
   async release(id: PartitionId, to: string, epoch: number): Promise<void> {
-    const { holdings, leaseRequests, taskWaits, engineState } = this.#deps;
+    const { holdings } = this.#deps;
     const earlier = holdings.get(id);
     if (earlier?.kind === 'released' && earlier.epoch >= epoch) return;
     // In this turn, because the new holder may already be changing the partition.
     holdings.release(id, epoch, to);
-    leaseRequests()?.abandon(id);
-    taskWaits()?.abandon(id);
-    engineState()?.abandon(id);
-    await this.#putAway(id, to, epoch);
+    abandon(this.#deps, id);
+    // The rows of a shared store are those of the new holder.
+    if (this.shared === undefined) await this.#putAway(id, to, epoch);
   }
 
   /** Resolves when the disk, too, says that the partition was given up. Its rows are deleted later. */
@@ -365,7 +374,7 @@ export class Partitions implements PartitionHost {
       this.#uncertain.delete(partition);
       this.#arriving.delete(partition);
       current.adopt(partition, recovered);
-      current.requests.adopt(arrived.requests, !arrived.requestsLeftOut, current.clock.now());
+      current.requests.adopt(partition, arrived.requests, !arrived.requestsLeftOut, current.clock.now());
       holdings.serve(partition, epoch);
     });
     void this.#deps.reap();
@@ -445,6 +454,16 @@ export class Partitions implements PartitionHost {
   }
 }
 
+/** Forgets a partition that this node has just ceased to hold. */
+function abandon(
+  { leaseRequests, taskWaits, engineState }: Pick<PartitionsDeps, 'leaseRequests' | 'taskWaits' | 'engineState'>,
+  id: PartitionId,
+): void {
+  leaseRequests()?.abandon(id);
+  taskWaits()?.abandon(id);
+  engineState()?.abandon(id);
+}
+
 type HolderOf = readonly [PartitionId, HolderRow];
 
 const write = (engineState: EngineState, rows: readonly HolderOf[]): Promise<void> =>
@@ -454,13 +473,5 @@ function putHolders(batch: WriteBatch, rows: readonly HolderOf[]): void {
   for (const [id, row] of rows) {
     batch.put(Family.meta, metaKeys.holder(id), encodeHolderRow(row));
     if (row.kind === 'released') batch.put(Family.meta, metaKeys.clear(id), EMPTY);
-  }
-}
-
-/** Writes the rows of new partitions, so that recovery knows where their logs begin. */
-function putBegun(batch: WriteBatch, ids: readonly PartitionId[], begun: RecoveredPartition): void {
-  const { lastTicket: appliedTicket, nextQueueId, life } = begun;
-  for (const id of ids) {
-    batch.put(Family.meta, metaKeys.partition(id), encodePartitionRow({ appliedTicket, nextQueueId, life }));
   }
 }

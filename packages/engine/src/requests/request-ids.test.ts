@@ -1,13 +1,14 @@
 import { partitionOf } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { DEFAULT_ENGINE_CONFIG } from '../config.ts';
-import type { Instant } from '../domain/ids.ts';
+import type { Instant, PartitionId } from '../domain/ids.ts';
 import { Family } from '../ports/store.ts';
 import { engineHarness } from '../testing/engine-harness.ts';
 import { SeededRandom } from '../testing/seeded-random.ts';
 import { SimDisk } from '../testing/sim-store.ts';
 import { RequestIds } from './request-ids.ts';
 
+const P = 0 as PartitionId;
 const NOTHING_PENDING = { last: 0, applied: 0 };
 
 /** With this configuration memory forgets an id as soon as I2 permits. */
@@ -112,11 +113,11 @@ describe('request ids that arrived with a partition', () => {
   test('are known at once and during their merge with later requests', () => {
     const requests = open();
     const ids = Array.from({ length: 700 }, (_, i) => `id ${i}`);
-    requests.adopt(arrived(500, 'came along', ...ids), true, at(1000));
-    requests.adopt(arrived(500, 'came along', 'another'), true, at(1000));
+    requests.adopt(P, arrived(500, 'came along', ...ids), true, at(1000));
+    requests.adopt(P, arrived(500, 'came along', 'another'), true, at(1000));
     for (let i = 0; i < 20; i++) {
       for (const id of [...ids, 'another']) {
-        expect(requests.lookUp(id, at(1000))).toEqual({ kind: 'seen', outcome: 'came along' });
+        expect(requests.lookUp(P, id, at(1000))).toEqual({ kind: 'seen', outcome: 'came along' });
       }
       requests.remember(`new ${i}`, at(1000), 'new');
     }
@@ -125,11 +126,11 @@ describe('request ids that arrived with a partition', () => {
   test('replace an earlier request with the same id, and not a later one', () => {
     const requests = open();
     requests.remember('id', at(10), 'earlier');
-    requests.adopt(arrived(20, 'came along', 'id'), true, at(20));
-    expect(requests.lookUp('id', at(20))).toMatchObject({ outcome: 'came along' });
+    requests.adopt(P, arrived(20, 'came along', 'id'), true, at(20));
+    expect(requests.lookUp(P, 'id', at(20))).toMatchObject({ outcome: 'came along' });
     requests.remember('id', at(30), 'later');
     for (let i = 0; i < 3; i++) {
-      expect(requests.lookUp('id', at(30))).toMatchObject({ outcome: 'later' });
+      expect(requests.lookUp(P, 'id', at(30))).toMatchObject({ outcome: 'later' });
       requests.remember(`new ${i}`, at(30), 'new');
     }
   });
@@ -142,10 +143,10 @@ describe('request ids that arrived with a partition and find no room in memory',
     const requests = new RequestIds(disk.open(), config, NOTHING_PENDING, 0 as Instant);
     await requests.load(0 as Instant);
     const now = (config.requestIdWindowMs + 1) as Instant;
-    expect(requests.lookUp('id', now)).toEqual({ kind: 'new' });
+    expect(requests.lookUp(P, 'id', now)).toEqual({ kind: 'new' });
     const ids = Array.from({ length: 1_000 }, (_, i) => `id ${i}`);
-    requests.adopt(new Map(ids.map((id) => [id, { id, at: now, outcome: '' }])), true, now);
-    for (const id of ids) expect(requests.lookUp(id, now)).toEqual({ kind: 'unknown' });
+    requests.adopt(P, new Map(ids.map((id) => [id, { id, at: now, outcome: '' }])), true, now);
+    for (const id of ids) expect(requests.lookUp(P, id, now)).toEqual({ kind: 'unknown' });
   });
 });
 

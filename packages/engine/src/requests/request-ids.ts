@@ -13,7 +13,7 @@ import { RingBuffer } from '../domain/ring-buffer.ts';
 import { windowOf } from '../log/atom-rows.ts';
 import { WHOLE_FAMILY } from '../log/scan-all.ts';
 import type { PendingChanges } from '../pending/pending-changes.ts';
-import { Family, type Store } from '../ports/store.ts';
+import { Family, type KeyRange, type Store } from '../ports/store.ts';
 import { ForgottenIds } from './forgotten-ids.ts';
 
 interface Remembered {
@@ -54,7 +54,8 @@ const OVERHEAD_BYTES = 250;
  * budget allows; `ForgottenIds` tells which other ids may exist. Ids begin with the name of their group, so that partitions
  * share none.
  *
- *  I1  Every id recorded since `completeSince` is in memory or in `ForgottenIds`.
+ *  I1  Every id recorded since `completeSince` is in memory or in `ForgottenIds`. For some partitions, that holds only since a
+ *      later instant (`#partlyKnown`).
  *  I2  An id stays in memory while the store may not show it, and while a request with this id is in progress. So a request
  *      that finds its id neither in the store nor, afterwards, in memory is new at its commit.
  */
@@ -76,6 +77,8 @@ export class RequestIds {
   readonly #forgotten: ForgottenIds;
   readonly #pending: Pick<PendingChanges, 'last' | 'applied'>;
   #completeSince: Instant;
+  /** Partitions that came without all of their ids: since when all are known. */
+  readonly #partlyKnown = new Map<PartitionId, Instant>();
   #bytes = 0;
   #trimmedWindow = 0;
 
@@ -88,10 +91,11 @@ export class RequestIds {
     this.#completeSince = now;
   }
 
-  lookUp(id: string, now: Instant): RequestKnowledge {
+  lookUp(partition: PartitionId, id: string, now: Instant): RequestKnowledge {
     const known = this.#latest(id);
     if (known && now - known.at <= this.#windowMs) return { kind: 'seen', outcome: known.outcome };
-    const isNew = now - this.#completeSince > this.#windowMs && !this.#forgotten.mayHave(id, now);
+    const since = Math.max(this.#completeSince, this.#partlyKnown.get(partition) ?? 0);
+    const isNew = now - since > this.#windowMs && !this.#forgotten.mayHave(id, now);
     return isNew ? NEW : UNKNOWN;
   }
 
@@ -125,12 +129,35 @@ export class RequestIds {
 
   /** Loads the rows of the store, within the budget. If they do not fit, every id is looked up until the window is over. */
   async load(now: Instant): Promise<void> {
+    if (await this.#load(now, WHOLE_FAMILY)) this.#completeSince = 0 as Instant;
+  }
+
+  /** Begins without any rows: partitions are opened later. */
+  begin(): void {
+    this.#completeSince = 0 as Instant;
+  }
+
+  /** Call this before a partition of a shared store is served. Its ids are looked up until `loadOf` has loaded them. */
+  opens(id: PartitionId, now: Instant): void {
+    this.#partlyKnown.set(id, now);
+  }
+
+  /** Loads the rows of a partition that is served already, within the budget. */
+  async loadOf(id: PartitionId, now: Instant): Promise<void> {
+    const since = this.#partlyKnown.get(id);
+    // It may have been opened once more meanwhile.
+    if ((await this.#load(now, partitionRange(id))) && this.#partlyKnown.get(id) === since)
+      this.#partlyKnown.delete(id);
+  }
+
+  /** True if all rows of the range are in memory now. */
+  async #load(now: Instant, { gte: from, lt }: KeyRange): Promise<boolean> {
     const oldest = windowOf(now, this.#windowMs) - 1;
-    let gte = WHOLE_FAMILY.gte;
+    let gte = from;
     // Start with small steps: a million rows may be too old, or too many for memory.
     let rows = 1;
     for (;;) {
-      const range = { gte, lt: WHOLE_FAMILY.lt };
+      const range = { gte, lt };
       const step = await this.#store.scan(Family.requests, range, { rows, bytes: LARGEST_STEP_BYTES });
       const last = step.at(-1);
       if (last === undefined) break;
@@ -139,16 +166,18 @@ export class RequestIds {
         if (window < oldest) continue;
         const id = requestIdOfKey(key);
         const outcome = latin1Of(value);
-        if (this.#bytes + costOf(id, outcome) > this.#budget / 2) return;
+        if (this.#bytes + costOf(id, outcome) > this.#budget / 2) return false;
         // The row does not tell the time within its window. Take the end, so that it is not forgotten too early.
         const at = Math.min(now, (window + 1) * this.#windowMs) as Instant;
-        this.#add(id, at, outcome, 0);
+        const known = this.#remembered.get(id);
+        // While the partition is served, a request may have come since the rows were read.
+        if (known === undefined || known.atom === 0 || known.at < at) this.#add(id, at, outcome, 0);
       }
       const isOld = windowOfRequestKey(last.key) < oldest;
       gte = isOld ? requestKey(partitionOfRequestKey(last.key), oldest, '') : (`${last.key}\0` as Key);
       rows = isOld ? 1 : Math.min(2 * rows, LARGEST_STEP_ROWS);
     }
-    this.#completeSince = 0 as Instant;
+    return true;
   }
 
   /**
@@ -156,19 +185,29 @@ export class RequestIds {
    * 100,000 and callers wait for the partition, so they are merged later, a few at a time. If memory has no room for them, not
    * counting outcomes, their ids are looked up in the store.
    */
-  adopt(byId: ReadonlyMap<string, ArrivedRequest>, complete: boolean, now: Instant): void {
+  adopt(id: PartitionId, byId: ReadonlyMap<string, ArrivedRequest>, complete: boolean, now: Instant): void {
     const waiting = this.#arrived.reduce((sum, arrived) => sum + arrived.byId.size, byId.size);
     const hasRoom = waiting * OVERHEAD_BYTES <= this.#budget;
     if (hasRoom && byId.size > 0) this.#arrived.push({ byId, rest: byId.values() });
     this.#mergeArrived(MERGED_WITH_PARTITION);
-    if (!complete || !hasRoom) this.#completeSince = now;
+    if (complete && hasRoom) this.#partlyKnown.delete(id);
+    else this.#partlyKnown.set(id, now);
   }
 
-  /** Deletes the rows of past windows. */
-  async trim(now: Instant): Promise<void> {
+  /** Deletes the rows of past windows. `only`: those of these partitions. Default: all rows of the store. */
+  async trim(now: Instant, only?: Iterable<PartitionId>): Promise<void> {
     const window = windowOf(now, this.#windowMs);
     if (window <= this.#trimmedWindow) return;
     this.#trimmedWindow = window;
+    for (const [id, since] of this.#partlyKnown) if (now - since > this.#windowMs) this.#partlyKnown.delete(id);
+    if (only !== undefined) {
+      for (const id of only) {
+        const passed = { gte: partitionRange(id).gte, lt: requestKey(id, window - 1, '') };
+        const [first] = await this.#store.scan(Family.requests, passed, { rows: 1, bytes: LARGEST_STEP_BYTES });
+        if (first !== undefined) await this.#store.deleteRange(Family.requests, passed);
+      }
+      return;
+    }
     let range = WHOLE_FAMILY;
     for (;;) {
       const [first] = await this.#store.scan(Family.requests, range, { rows: 1, bytes: LARGEST_STEP_BYTES });

@@ -22,6 +22,7 @@ import { type EngineDeps, openEngine } from '../open-engine.ts';
 import { Family, type Store } from '../ports/store.ts';
 import { VirtualClock } from '../ports/virtual-clock.ts';
 import { SeededRandom } from './seeded-random.ts';
+import type { SimSharedDatabase, SimSharedProcess } from './sim-shared-database.ts';
 import { SimDisk } from './sim-store.ts';
 
 export interface HarnessOptions {
@@ -38,6 +39,8 @@ export interface HarnessOptions {
   readonly clock?: VirtualClock;
   /** True if the engine holds only the partitions that the test assigns. Default: it holds all. */
   readonly clustered?: boolean;
+  /** The database that it shares with other engines, and its name there. Default: a disk of its own. */
+  readonly shared?: { readonly database: SimSharedDatabase; readonly name: string };
   /** Default: a log that keeps nothing. */
   readonly log?: EngineDeps['log'];
   readonly onReplay?: EngineDeps['onReplay'];
@@ -196,6 +199,8 @@ export class EngineHarness implements AsyncDisposable {
   readonly #config: Partial<EngineConfig>;
   readonly #clustered: boolean;
   readonly #jitter: number | undefined;
+  readonly #shared: HarnessOptions['shared'];
+  #process: SimSharedProcess | undefined;
   readonly #observers: Pick<EngineDeps, 'log' | 'onReplay' | 'onRun' | 'groupLimits'>;
   #engine: Engine | undefined;
 
@@ -211,6 +216,7 @@ export class EngineHarness implements AsyncDisposable {
       ...(groupLimits && { groupLimits }),
     };
     this.#clustered = options.clustered ?? false;
+    this.#shared = options.shared;
     this.disk = new SimDisk({ ...options, random: this.random, clock: this.clock.outside });
     this.#config = options.config ?? {};
   }
@@ -221,7 +227,6 @@ export class EngineHarness implements AsyncDisposable {
   }
 
   async open(): Promise<void> {
-    this.store = this.disk.open();
     this.#engine = await this.clock.run(this.start());
   }
 
@@ -230,8 +235,9 @@ export class EngineHarness implements AsyncDisposable {
     const { clock } = this;
     const jitter = this.#jitter;
     const random = jitter === undefined ? this.random : { next: () => jitter };
-    this.store ??= this.disk.open();
+    this.store ??= this.#openStore();
     this.#engine = await openEngine({
+      shared: this.#process?.holders,
       store: this.store,
       clock,
       random,
@@ -244,12 +250,14 @@ export class EngineHarness implements AsyncDisposable {
 
   /** Simulates a power loss. */
   lose(): void {
-    this.disk.crash();
+    if (this.#shared === undefined) this.disk.crash();
+    else this.#process?.die();
     this.#ended(this.clock.restart());
   }
 
   /** Simulates a kill of the process: writes that were not synced survive, unless a power loss follows. */
   kill(): void {
+    this.#process?.die();
     this.disk.kill();
     this.#ended(this.clock.restart());
   }
@@ -261,8 +269,21 @@ export class EngineHarness implements AsyncDisposable {
     this.#ended(this.clock.restart());
   }
 
+  /** The open process of a shared database. */
+  get process(): SimSharedProcess | undefined {
+    return this.#process;
+  }
+
+  #openStore(): Store {
+    if (this.#shared === undefined) return this.disk.open();
+    const { database, name } = this.#shared;
+    this.#process = database.open(name);
+    return this.#process.store;
+  }
+
   #ended(next: VirtualClock): void {
     this.store = undefined;
+    this.#process = undefined;
     this.#engine = undefined;
     this.clock = next;
   }

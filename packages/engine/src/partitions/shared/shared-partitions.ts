@@ -1,0 +1,186 @@
+import type { EngineConfig } from '../../config.ts';
+import type { Instant, PartitionId } from '../../domain/ids.ts';
+import type { EngineState } from '../../engine-state.ts';
+import type { Holdings } from '../../holdings.ts';
+import type { LeaseRequests } from '../../leasing/lease-requests.ts';
+import { putBegun, ticketBehindEarlierLives } from '../../log/partition-row.ts';
+import { newPartition, recover } from '../../log/replay.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { SharedHolders } from '../../ports/shared-holders.ts';
+import { sleep } from '../../ports/sleep.ts';
+import type { Store } from '../../ports/store.ts';
+import type { TaskWaits } from '../../waits/task-waits.ts';
+
+interface SharedPartitionsDeps {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly config: EngineConfig;
+  readonly holdings: Holdings;
+  readonly shared: SharedHolders;
+  /** Throws a `Refusal` while the engine cannot write. */
+  readonly writable: () => EngineState;
+  readonly leaseRequests: () => LeaseRequests | undefined;
+  readonly taskWaits: () => TaskWaits | undefined;
+  readonly engineState: () => EngineState | undefined;
+  /** Resolves when a checkpoint that begins now is durable. */
+  readonly checkpoint: () => Promise<void>;
+  /** Deletes the rows of ended queues in the partitions that this node holds. */
+  readonly reap: () => Promise<void>;
+  /** Changes memory in one turn. If memory is being rebuilt, this waits for it. */
+  readonly adopt: (work: (current: EngineState) => void) => Promise<void>;
+}
+
+/** A partition that the store says this node holds. */
+interface TakenPartition {
+  readonly id: PartitionId;
+  readonly epoch: number;
+  /** Time until it may be served, in ms: its last holder may still answer from memory. */
+  readonly waitMs: number;
+}
+
+/** The node that a partition goes to. */
+interface NextHolder {
+  readonly name: string;
+  readonly nodeId: string;
+}
+
+/** The move did not begin, or the store must be asked whether it happened. */
+class MoveBrokenError extends Error {
+  override readonly name = 'MoveBrokenError';
+}
+
+/** Callers of a partition that is being given up wait at most this long, in ms. Then they are refused. */
+const PATIENCE_MS = 2_000;
+
+/**
+ * How partitions arrive and leave if nodes share a store: their rows stay where they are.
+ *
+ *  S1  A partition is recovered from its rows, as all are after a crash, while this node serves others. The store said before
+ *      that this node holds it, so nobody else changes its rows.
+ *  S2  A partition is given up after all writes to its rows: it is frozen, so it has no further changes, and then a checkpoint
+ *      has written all earlier ones.
+ *  S3  From the moment at which another node may hold a partition, memory is not rebuilt with it: a checkpoint could write its
+ *      rows.
+ */
+export class SharedPartitions {
+  readonly #deps: SharedPartitionsDeps;
+  readonly #opening = new Set<PartitionId>();
+
+  constructor(deps: SharedPartitionsDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Serves partitions that this node holds, according to the store, and has not in memory. If this rejects, they are not served.
+   */
+  async open(taken: readonly TakenPartition[]): Promise<void> {
+    const { holdings } = this.#deps;
+    const wanted = taken.filter(({ id }) => !this.#opening.has(id) && holdings.get(id)?.kind !== 'serving');
+    for (const { id } of wanted) {
+      this.#opening.add(id);
+      // It was given up, and nobody else has opened it.
+      if (holdings.holds(id)) this.#forget(id);
+    }
+    try {
+      if (wanted.length > 0) await this.#open(wanted);
+    } finally {
+      for (const { id } of wanted) this.#opening.delete(id);
+    }
+  }
+
+  async #open(taken: readonly TakenPartition[]): Promise<void> {
+    const { store, clock, config, holdings, adopt, writable, reap } = this.#deps;
+    const servedAt = clock.now() + Math.max(...taken.map(({ waitMs }) => waitMs));
+    const ids = taken.map(({ id }) => id);
+    const { partitions } = await recover(store, config.requestIdWindowMs, { only: ids });
+    const begun = ids.filter((id) => !partitions.has(id));
+    const life = clock.now();
+    const behind = ticketBehindEarlierLives(life);
+    if (begun.length > 0) {
+      await writable().log.appendRows((rows) => putBegun(rows, begun, { appliedTicket: behind, life }));
+    }
+    const leftMs = servedAt - clock.now();
+    if (leftMs > 0) await sleep(clock, leftMs);
+    await adopt((current) => {
+      for (const id of ids) {
+        current.requests.opens(id, clock.now());
+        current.adopt(id, partitions.get(id) ?? newPartition(behind, life));
+      }
+      holdings.serveAll(taken.map(({ id, epoch }) => [id, epoch]));
+    });
+    void this.#loadRequests(ids);
+    void reap();
+  }
+
+  /** Callers are served meanwhile. Request ids that memory does not have yet are looked up in the store. */
+  async #loadRequests(ids: readonly PartitionId[]): Promise<void> {
+    const { clock, engineState } = this.#deps;
+    for (const id of ids) {
+      // A failed read leaves the ids to be looked up until the window is over.
+      await engineState()
+        ?.requests.loadOf(id, clock.now())
+        .catch(() => {});
+    }
+  }
+
+  /**
+   * Gives partitions up to the next holder. Resolves when the store says so: then callers wait until the next holder serves them,
+   * or are refused. If this rejects, they are served here, or must be opened again.
+   */
+  async leave(ids: readonly PartitionId[], to: NextHolder): Promise<void> {
+    const { holdings, clock, shared, engineState } = this.#deps;
+    const leaving = ids.flatMap((id) => {
+      const holding = holdings.get(id);
+      return holding?.kind === 'serving' ? [{ id, epoch: holding.epoch, to: to.name }] : [];
+    });
+    for (const { id, epoch } of leaving) {
+      // So that the next holder keeps the events of the groups that are read, from its first change on.
+      engineState()?.markReaders(id);
+      holdings.freeze(id, epoch);
+    }
+    const stop = clock.at((clock.now() + PATIENCE_MS) as Instant, () => {
+      for (const { id } of leaving) holdings.stall(id);
+    });
+    try {
+      await this.#writeAll();
+      for (const { id } of leaving) holdings.handOver(id, to.nodeId);
+      await shared.give(leaving);
+    } catch (error) {
+      stop();
+      for (const { id, epoch } of leaving) {
+        const kind = holdings.get(id)?.kind;
+        if (kind === 'frozen') holdings.serve(id, epoch);
+        else if (kind === 'handing-over') this.#forget(id);
+      }
+      throw error;
+    }
+  }
+
+  /** Gives all partitions up, so that any node may take them at once. Call this when nothing writes any more. */
+  async leaveAll(): Promise<void> {
+    const { holdings, shared } = this.#deps;
+    const held = holdings.inMemory().flatMap((id) => {
+      const holding = holdings.get(id);
+      return holding === undefined ? [] : [{ id, epoch: holding.epoch, to: undefined }];
+    });
+    if (held.length > 0) await shared.give(held);
+  }
+
+  /** S2: resolves when no write to the rows of frozen partitions is in progress or will come. */
+  async #writeAll(): Promise<void> {
+    const { writable, checkpoint, leaseRequests } = this.#deps;
+    const engineState = writable();
+    await checkpoint();
+    await leaseRequests()?.delivered();
+    if (engineState.failed || writable() !== engineState) throw new MoveBrokenError('memory was rebuilt meanwhile');
+  }
+
+  /** Forgets a partition that this node may not hold any more. */
+  #forget(id: PartitionId): void {
+    const { holdings, leaseRequests, taskWaits, engineState } = this.#deps;
+    holdings.forget(id);
+    leaseRequests()?.abandon(id);
+    taskWaits()?.abandon(id);
+    engineState()?.abandon(id);
+  }
+}

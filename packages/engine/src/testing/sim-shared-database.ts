@@ -1,0 +1,299 @@
+import type { Instant, PartitionId } from '../domain/ids.ts';
+import { MemoryRows, type RowChange } from '../memory/memory-rows.ts';
+import type { Clock } from '../ports/clock.ts';
+import {
+  type Gift,
+  type SharedHolders,
+  type SharedNode,
+  type SharedPartition,
+  type SharedState,
+  SURE_MS,
+} from '../ports/shared-holders.ts';
+import { type Family, type Row, type Store, StoreFailedError } from '../ports/store.ts';
+import type { SeededRandom } from './seeded-random.ts';
+import { type SimProcessDisk, SimStore } from './sim-store-process.ts';
+
+/** The conditions of the database. A test switches one off, to see that it is needed. */
+export interface SimConditions {
+  /** A commit is applied only under the fence of its process. */
+  readonly commit: boolean;
+  /** Only partitions without a holder are taken. */
+  readonly take: boolean;
+  /** Only the holder gives a partition, at its epoch. */
+  readonly give: boolean;
+  /** A node knows for `SURE_MS` only that its fence holds. */
+  readonly sure: boolean;
+}
+
+const ALL_CONDITIONS: SimConditions = { commit: true, take: true, give: true, sure: true };
+
+interface SimSharedOptions {
+  /** It must outlive the processes, for example a `VirtualTime`. */
+  readonly time: Pick<Clock, 'now' | 'at'>;
+  readonly random: SeededRandom;
+  readonly partitions: number;
+  /** Duration of each statement, in virtual ms. Default 1. */
+  readonly statementMs?: number;
+  readonly conditions?: Partial<SimConditions>;
+}
+
+interface NodeOfDatabase {
+  fence: number;
+  seenAt: number;
+}
+
+interface PartitionOfDatabase {
+  holder: string | undefined;
+  epoch: number;
+  fencedAt: number | undefined;
+}
+
+/** Rows that a node has changed, for checks. */
+interface SimCommit {
+  readonly name: string;
+  readonly changes: readonly RowChange[];
+}
+
+/** A process was fenced: its store is of no use any more. */
+class SimFencedError extends StoreFailedError {}
+
+/**
+ * A simulated database that several nodes share. Its rows survive all of them. Statements may be slow (`delayMs`) or not reach it
+ * (`cut`), and a process that ends may leave a statement that is applied later.
+ */
+export class SimSharedDatabase {
+  readonly rows = new MemoryRows();
+  readonly conditions: SimConditions;
+  /** Names of nodes that cannot reach the database. Their statements wait. */
+  readonly cut = new Set<string>();
+  /** By name: how much longer each statement of the node takes, in ms, before the database sees it. */
+  readonly delayMs = new Map<string, number>();
+  /** Called for each applied commit. */
+  onCommit: ((commit: SimCommit) => void) | undefined;
+  readonly #options: SimSharedOptions;
+  readonly #nodes = new Map<string, NodeOfDatabase>();
+  readonly #partitions: PartitionOfDatabase[];
+
+  constructor(options: SimSharedOptions) {
+    this.#options = options;
+    this.conditions = { ...ALL_CONDITIONS, ...options.conditions };
+    this.#partitions = Array.from({ length: options.partitions }, () => ({
+      holder: undefined,
+      epoch: 0,
+      fencedAt: undefined,
+    }));
+  }
+
+  get nowMs(): number {
+    return this.#options.time.now();
+  }
+
+  /** All rows of a family. */
+  rowsOf(family: Family): Row[] {
+    return this.rows.all(family);
+  }
+
+  holderOf(id: PartitionId): PartitionOfDatabase | undefined {
+    return this.#partitions[id];
+  }
+
+  /** Opens the store as this node, and fences the process that had the name before. */
+  open(name: string): SimSharedProcess {
+    const fence = this.fenceNow(name);
+    return new SimSharedProcess(this, name, fence);
+  }
+
+  // The remaining members are for its processes.
+
+  /** Increases the fence of a node. */
+  fenceNow(name: string): number {
+    const fence = (this.#nodes.get(name)?.fence ?? 0) + 1;
+    this.#nodes.set(name, { fence, seenAt: this.nowMs });
+    for (const partition of this.#partitions) {
+      if (partition.holder === name) Object.assign(partition, { holder: undefined, fencedAt: this.nowMs });
+    }
+    return fence;
+  }
+
+  isFenced(name: string, fence: number): boolean {
+    return this.#nodes.get(name)?.fence !== fence;
+  }
+
+  state(name: string): SharedState {
+    const node = this.#nodes.get(name);
+    if (node !== undefined) node.seenAt = this.nowMs;
+    const nodes = new Map<string, SharedNode>();
+    for (const [each, { fence, seenAt }] of this.#nodes) {
+      nodes.set(each, { name: each, fence, silentMs: this.nowMs - seenAt });
+    }
+    const partitions = this.#partitions.map(
+      ({ holder, epoch, fencedAt }): SharedPartition => ({
+        holder,
+        epoch,
+        fencedMs: fencedAt === undefined ? undefined : this.nowMs - fencedAt,
+      }),
+    );
+    return { partitions, nodes };
+  }
+
+  take(name: string, ids: readonly PartitionId[]): void {
+    for (const id of ids) {
+      const partition = this.#partitions[id];
+      if (partition === undefined || (this.conditions.take && partition.holder !== undefined)) continue;
+      partition.holder = name;
+      partition.epoch++;
+    }
+  }
+
+  give(name: string, gifts: readonly Gift[]): void {
+    for (const { id, epoch, to } of gifts) {
+      const partition = this.#partitions[id];
+      if (partition === undefined) continue;
+      if (this.conditions.give && (partition.holder !== name || partition.epoch !== epoch)) continue;
+      Object.assign(partition, { holder: to, epoch: to === undefined ? epoch : epoch + 1, fencedAt: undefined });
+    }
+  }
+
+  /** The time that a statement of the node takes, on its way to the database, in ms. */
+  async travel(name: string): Promise<void> {
+    const { statementMs = 1 } = this.#options;
+    await this.#takes(statementMs + (this.delayMs.get(name) ?? 0));
+    while (this.cut.has(name)) await this.#takes(CUT_LOOK_MS);
+  }
+
+  /** A statement that a process had sent at its end may be applied nevertheless. */
+  get survives(): boolean {
+    return this.#options.random.chance(0.5);
+  }
+
+  seen(name: string): void {
+    const node = this.#nodes.get(name);
+    if (node !== undefined) node.seenAt = this.nowMs;
+  }
+
+  #takes(ms: number): Promise<void> {
+    const { time } = this.#options;
+    return new Promise((resolve) => void time.at((time.now() + ms) as Instant, resolve));
+  }
+}
+
+/** How often a statement that does not reach the database is tried again, in ms. */
+const CUT_LOOK_MS = 10;
+
+/** A process that has opened the simulated database under a name. */
+export class SimSharedProcess implements SimProcessDisk {
+  readonly atomicBatches = true;
+  readonly space = 'plenty';
+  readonly store: Store;
+  readonly holders: SharedHolders;
+  readonly name: string;
+  readonly fence: number;
+  readonly #database: SimSharedDatabase;
+  readonly #store: SimStore;
+  /** When the last statement was sent that showed that the fence holds. */
+  #sureAt: number;
+  #confirming: Promise<void> | undefined;
+  #isDead = false;
+
+  constructor(database: SimSharedDatabase, name: string, fence: number) {
+    this.#database = database;
+    this.name = name;
+    this.fence = fence;
+    this.#sureAt = database.nowMs;
+    this.#store = new SimStore(this, database.rows);
+    this.store = this.#store;
+    this.holders = {
+      self: name,
+      read: () => this.#statement(() => database.state(name)),
+      take: (ids) => this.#statement(() => database.take(name, ids)),
+      give: (gifts) => this.#statement(() => database.give(name, gifts)),
+      fence: (node) =>
+        this.#statement(() => {
+          if (database.isFenced(node.name, node.fence)) return false;
+          database.fenceNow(node.name);
+          return true;
+        }),
+      confirm: () => {
+        if (this.#isSure) return undefined;
+        this.#confirming ??= this.#statement(() => database.seen(name)).finally(() => {
+          this.#confirming = undefined;
+        });
+        return this.#confirming;
+      },
+    };
+  }
+
+  /** Ends the process: its calls never settle. */
+  die(): void {
+    this.#isDead = true;
+    this.#store.die();
+  }
+
+  get #isSure(): boolean {
+    return !this.#database.conditions.sure || this.#database.nowMs - this.#sureAt < SURE_MS;
+  }
+
+  isDamaged(): boolean {
+    return false;
+  }
+
+  async reading(): Promise<void> {
+    const sentAt = this.#database.nowMs;
+    await this.#database.travel(this.name);
+    this.#assertHeld();
+    this.#sureAt = Math.max(this.#sureAt, sentAt);
+  }
+
+  async commit(
+    _kind: 'write' | 'deleteRange',
+    changesNow: () => RowChange[][],
+    _sync: boolean,
+    alive: () => boolean,
+  ): Promise<boolean> {
+    const database = this.#database;
+    const sentAt = database.nowMs;
+    await database.travel(this.name);
+    if (!alive() && !database.survives) return false;
+    if (database.conditions.commit && database.isFenced(this.name, this.fence)) {
+      if (!alive()) return false;
+      throw this.#fenced();
+    }
+    database.seen(this.name);
+    for (const changes of changesNow()) {
+      database.rows.apply(changes);
+      database.onCommit?.({ name: this.name, changes });
+    }
+    this.#sureAt = Math.max(this.#sureAt, sentAt);
+    return alive();
+  }
+
+  async closed(): Promise<void> {}
+
+  async #statement<T>(work: () => T): Promise<T> {
+    const sentAt = this.#database.nowMs;
+    await this.#database.travel(this.name);
+    if (this.#isDead && !this.#database.survives) return new Promise<T>(() => {});
+    const done = this.#isDead && this.#isFenced ? undefined : this.#checked(work);
+    if (this.#isDead || done === undefined) return new Promise<T>(() => {});
+    this.#sureAt = Math.max(this.#sureAt, sentAt);
+    return done.value;
+  }
+
+  #checked<T>(work: () => T): { readonly value: T } {
+    this.#assertHeld();
+    return { value: work() };
+  }
+
+  get #isFenced(): boolean {
+    return this.#database.isFenced(this.name, this.fence);
+  }
+
+  #assertHeld(): void {
+    // A mutant without the condition of the commit has no fence at all.
+    if (this.#isFenced && this.#database.conditions.commit) throw this.#fenced();
+  }
+
+  #fenced(): Error {
+    return new SimFencedError(`another process has taken the place of node ${this.name}`);
+  }
+}
