@@ -108,6 +108,7 @@ describe('a bulk run', () => {
   test.each([
     [{ action: 'explode' }, "action: 'explode' is none of retry, move"],
     [{ action: 'toString' }, 'action'],
+    [{ queues: '*#*' }, 'a pattern chooses queues of one group'],
     [{ tasks: 'done' }, "tasks: 'done' is none of available"],
     [{ olderThan: 'soon' }, 'olderThan'],
     [{ newerThan: 0 }, 'newerThan'],

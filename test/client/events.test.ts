@@ -117,6 +117,7 @@ test.each<[string, object, RegExp]>([
   ['a misspelt option', { from: '1-1' }, /from/],
 ])('%s is a wrong use', (_what, options, message) => {
   const { client } = clientSetUp();
+  expect(() => client.events('*#*')).toThrow('a pattern chooses queues of one group');
   expect(() => client.events('shop#*', options)).toThrow(message);
 });
 

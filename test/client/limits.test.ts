@@ -80,6 +80,12 @@ describe('a limit', () => {
     expect(transport.arrived.limitQueues).toEqual([]);
   });
 
+  test('of queues of all groups is no request', async () => {
+    const { client, transport } = clientSetUp();
+    await expect(client.limitQueues('*#*', { maxLeased: 1 })).rejects.toThrow('a pattern chooses queues of one group');
+    expect(transport.arrived.limitQueues).toEqual([]);
+  });
+
   test('of one queue is not one of a pattern', async () => {
     const { client } = clientSetUp();
     await expect(client.queue('shop#*').limit({ maxLeased: 1 })).rejects.toThrow('use client.limitQueues');

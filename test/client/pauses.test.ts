@@ -78,6 +78,20 @@ describe('a pause', () => {
     expect(transport.arrived.pauseQueues).toEqual([]);
   });
 
+  test.each(['*#*', 'shop*#mail', ''])('of %j is no request: it must be of queues of one group', async (queues) => {
+    const { client, transport } = clientSetUp();
+    await expect(client.pauseQueues(queues)).rejects.toThrow(TypeError);
+    expect(transport.arrived.pauseQueues).toEqual([]);
+  });
+
+  test('of all queues is one of the default group only', async () => {
+    const { client } = clientSetUp();
+    for (const name of ['mail', 'shop#mail']) await client.queue(name).enqueue(1);
+    await client.pauseQueues('*');
+    expect(await client.queue('mail').lease()).toEqual([]);
+    expect(await client.queue('shop#mail').lease()).toHaveLength(1);
+  });
+
   test('of one queue is not one of a pattern', async () => {
     const { client } = clientSetUp();
     await expect(client.queue('shop#*').pause()).rejects.toThrow('use client.pauseQueues');

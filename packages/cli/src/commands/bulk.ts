@@ -9,7 +9,7 @@ import {
 } from '@taskmaster/client';
 import { limits } from '@taskmaster/proto';
 import { type Command, Option } from 'commander';
-import { groupName, lengthOfTime, queueName, wholeNumber } from '../input/arguments.ts';
+import { groupName, lengthOfTime, pattern, queueName, wholeNumber } from '../input/arguments.ts';
 import { filterOption } from '../input/header-filter.ts';
 import { runAtOption } from '../input/task-flags.ts';
 import { assertCanAsk, isConfirmed } from '../session/confirm.ts';
@@ -108,7 +108,7 @@ export function addBulk(program: Command, runner: Runner): void {
 function withFilter(command: Command, does: string): Command {
   return command
     .description(`Does this with all tasks that match: ${does}.`)
-    .argument('<queues>', 'group#pattern, in which * stands for any number of characters', queueName)
+    .argument('<queues>', 'group#pattern, in which * stands for any number of characters', pattern)
     .addOption(
       new Option('--state <state>', 'only tasks in this state (default: those that the action is about)').choices([
         'available',

@@ -1,6 +1,6 @@
 import { type Pid, pidText, type QueueEvent, type QueueEventKind, queueEventKinds } from '@taskmaster/client';
 import { type Command, Option } from 'commander';
-import { pid, queueName, wholeNumber } from '../input/arguments.ts';
+import { pattern, pid, wholeNumber } from '../input/arguments.ts';
 import type { Runner, Session } from '../session/session.ts';
 import { UsageError } from '../views/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../views/exit-codes.ts';
@@ -31,7 +31,7 @@ export function addEvents(program: Command, runner: Runner): void {
     .command('events')
     .summary('show what happens in queues')
     .description('Shows what happens in the queues of a group that match a pattern, until Ctrl-C.')
-    .argument('<queues>', 'group#pattern, or a pattern in the default group', queueName)
+    .argument('<queues>', 'group#pattern, or a pattern in the default group', pattern)
     .option('-f, --follow', 'wait for further events')
     .option('--after <position>', 'begin behind the event with this position (default: from now on)')
     .addOption(

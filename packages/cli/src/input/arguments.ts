@@ -1,6 +1,6 @@
 import { isIPv6 } from 'node:net';
 import { durationMs, type Pid, pidFromText } from '@taskmaster/client';
-import { canonicalName } from '@taskmaster/client/internal';
+import { canonicalName, queuesPattern } from '@taskmaster/client/internal';
 import { parseQueueName } from '@taskmaster/proto';
 import { InvalidArgumentError, Option } from 'commander';
 import { bytesOf } from '../views/bytes-text.ts';
@@ -69,6 +69,15 @@ export function endpoints(text: string): readonly string[] {
 export function queueName(text: string): string {
   if (parseQueueName(text).name === '') throw new InvalidArgumentError('The name of a queue must not be empty.');
   return canonicalName(text);
+}
+
+/** The queues of one group that match: `group#pattern`. */
+export function pattern(text: string): string {
+  try {
+    return queuesPattern(queueName(text));
+  } catch (error) {
+    throw error instanceof InvalidArgumentError ? error : invalid(error);
+  }
 }
 
 export function groupName(text: string): string {

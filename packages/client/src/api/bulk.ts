@@ -15,7 +15,7 @@ import {
 } from '@taskmaster/proto';
 import type { ClientContext } from '../tasks/context.ts';
 import { type HeaderFilter, wireFilter } from '../tasks/header-filter.ts';
-import { canonicalName } from '../tasks/new-task.ts';
+import { canonicalName, queuesPattern } from '../tasks/new-task.ts';
 import { type TaskSummary, taskSummary } from '../tasks/task-info.ts';
 import { sleep } from '../transport/timing.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
@@ -286,7 +286,7 @@ function bulkRequest(what: string, options: BulkOptions) {
   if (!Object.hasOwn(actions, action)) {
     throw new TypeError(`action: '${String(action)}' is none of ${Object.keys(actions).join(', ')}`);
   }
-  return { queues: canonicalName(queues), spec: specOf(options), allTasks };
+  return { queues: queuesPattern(queues), spec: specOf(options), allTasks };
 }
 
 function specOf(options: BulkOptions): BulkSpec {

@@ -1,7 +1,7 @@
 import { status } from '@grpc/grpc-js';
 import { EventKind, methods, type ReadEventsRequest, type Event as WireEvent } from '@taskmaster/proto';
 import type { ClientContext } from '../tasks/context.ts';
-import { canonicalName } from '../tasks/new-task.ts';
+import { queuesPattern } from '../tasks/new-task.ts';
 import { sleep } from '../transport/timing.ts';
 import { asTaskMasterError } from '../transport/wire-errors.ts';
 import { cancelled, type TaskMasterError } from '../values/errors.ts';
@@ -150,7 +150,7 @@ function requestOf(queues: string, options: Pick<EventsOptions, 'kinds' | 'pid' 
   const { pid, key, after = '' } = options;
   if (pid !== undefined && key !== undefined) throw new TypeError('events: give pid or key, not both');
   return {
-    queues: canonicalName(queues),
+    queues: queuesPattern(queues),
     after,
     kinds: (options.kinds ?? []).map(kindOf),
     task: taskOf(pid, key),

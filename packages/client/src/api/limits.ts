@@ -1,6 +1,6 @@
 import { methods, type QueueLimit, type LeaseRate as WireRate } from '@taskmaster/proto';
 import type { ClientContext } from '../tasks/context.ts';
-import { canonicalName } from '../tasks/new-task.ts';
+import { canonicalName, queuesPattern } from '../tasks/new-task.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
 import { type Duration, durationMs } from '../values/duration.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
@@ -90,7 +90,7 @@ export async function limitQueues(context: ClientContext, queues: string, option
   const { maxLeased, rate } = options;
   if (maxLeased === undefined && rate === undefined) throw new TypeError('limit: give maxLeased or rate');
   const request = {
-    queues: canonicalName(queues),
+    queues: queuesPattern(queues),
     maxLeased: maxLeased === undefined ? 0 : atLeastOne(maxLeased, 'maxLeased'),
     rate: rate && rateMessage(rate),
     keys: keysOf(options),

@@ -1,6 +1,6 @@
 import { formatQueueName, methods, type QueuePause } from '@taskmaster/proto';
 import type { ClientContext } from '../tasks/context.ts';
-import { canonicalName } from '../tasks/new-task.ts';
+import { canonicalName, queuesPattern } from '../tasks/new-task.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
 import { type Duration, dateMs, durationMs } from '../values/duration.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
@@ -44,7 +44,7 @@ export async function pauseQueues(context: ClientContext, queues: string, option
   const { reason = '', for: length, until } = options;
   if (length !== undefined && until !== undefined) throw new TypeError('pause: give for or until, not both');
   const request = {
-    queues: canonicalName(queues),
+    queues: queuesPattern(queues),
     reason,
     durationMs: length === undefined ? 0 : pauseMs(length),
     untilUnixMs: until === undefined ? 0 : dateMs(until, 'until'),

@@ -4,6 +4,7 @@ import {
   canonicalName,
   modeOf,
   nameToFill,
+  queuesPattern,
   retryPolicy,
   type TaskOptions,
   type TaskRetryOptions,
@@ -116,7 +117,7 @@ export class QueueSettingsOfClient {
   async put(queues: string, settings: QueueSettings, options: CallOptions = {}): Promise<void> {
     assertKnown('put', options, callNames);
     const { calls } = this.#context;
-    const request = { queues: canonicalName(queues), settings: wireSettings(settings) };
+    const request = { queues: queuesPattern(queues), settings: wireSettings(settings) };
     await calls.call(methods.putQueueSettings, request, options);
   }
 

@@ -118,6 +118,17 @@ export function canonicalName(name: unknown): string {
 }
 
 /**
+ * A pattern of queues, `group#pattern`, as nodes write it. Nodes take a `*` before the `#` for a part of the group's name, but
+ * the author probably means all groups, and would believe that they are all paused, for example.
+ * @throws TypeError
+ */
+export function queuesPattern(queues: unknown): string {
+  const full = canonicalName(queues);
+  if (!parseQueueName(full).group.includes('*')) return full;
+  throw new TypeError(`'${full}' has a * before the #: a pattern chooses queues of one group`);
+}
+
+/**
  * The name of a queue that will hold tasks. Nodes take a second `#` for a part of the name, but the author probably means a group
  * in a group, and there is none. So such queues can be read and emptied, but not filled.
  * @throws TypeError

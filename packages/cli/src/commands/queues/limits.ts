@@ -1,7 +1,7 @@
 import type { LeaseRate } from '@taskmaster/client';
 import { limits as most } from '@taskmaster/proto';
 import { type Command, InvalidArgumentError } from 'commander';
-import { groupName, lengthOfTime, queueName, wholeNumber } from '../../input/arguments.ts';
+import { groupName, lengthOfTime, pattern, queueName, wholeNumber } from '../../input/arguments.ts';
 import type { Runner, Session } from '../../session/session.ts';
 import { UsageError } from '../../views/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../../views/exit-codes.ts';
@@ -39,7 +39,7 @@ export function addLimits(queues: Command, runner: Runner): void {
     .command('limit')
     .summary('limit how many tasks of queues are leased')
     .description('Limits a queue, or all queues of a group that match a pattern.')
-    .argument('<queues>', 'group#pattern, or a pattern in the default group', queueName)
+    .argument('<queues>', 'group#pattern, or a pattern in the default group', pattern)
     .option(
       '--max-leased <n>',
       'how many of their tasks are leased at once, together (default: any number)',

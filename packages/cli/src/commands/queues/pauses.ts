@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { groupName, instant, lengthOfTime, queueName } from '../../input/arguments.ts';
+import { groupName, instant, lengthOfTime, pattern, queueName } from '../../input/arguments.ts';
 import type { Runner, Session } from '../../session/session.ts';
 import { type ExitCode, exitCodes } from '../../views/exit-codes.ts';
 import { notesOf } from '../../views/help.ts';
@@ -30,7 +30,7 @@ export function addPauses(queues: Command, runner: Runner): void {
     .command('pause')
     .summary('lease no more tasks of queues until they are resumed')
     .description('Pauses a queue, or all queues of a group that match a pattern.')
-    .argument('<queues>', 'group#pattern, or a pattern in the default group', queueName)
+    .argument('<queues>', 'group#pattern, or a pattern in the default group', pattern)
     .option('--reason <text>', 'why; listings show it (default: no reason)')
     .addOption(
       new Option('--for <duration>', 'how long the pause lasts (default: until the queues are resumed)').argParser(

@@ -1,7 +1,14 @@
 import type { QueueSettings } from '@taskmaster/client';
 import { limits, parseQueueName } from '@taskmaster/proto';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { groupName, leaseDurationOption, lengthOfTime, queueName, wholeNumber } from '../../input/arguments.ts';
+import {
+  groupName,
+  leaseDurationOption,
+  lengthOfTime,
+  pattern,
+  queueName,
+  wholeNumber,
+} from '../../input/arguments.ts';
 import { modeOption, retryOptions, type TaskFlags, taskOptions, timeLimitOption } from '../../input/task-flags.ts';
 import type { Runner, Session } from '../../session/session.ts';
 import { CommandFailedError, UsageError } from '../../views/cli-errors.ts';
@@ -61,7 +68,7 @@ export function addSettings(program: Command, runner: Runner): void {
     .description(
       'Creates settings, or replaces those that were put for the same pattern. What is not given is not set.',
     )
-    .argument('<queues>', 'group#pattern, or a pattern in the default group', queueName);
+    .argument('<queues>', 'group#pattern, or a pattern in the default group', pattern);
   for (const option of retryOptions()) put.addOption(option);
   put
     .addOption(modeOption())
