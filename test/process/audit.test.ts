@@ -1,7 +1,7 @@
 import { readFileSync, renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { connect } from '@taskmaster/client';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { startNode } from '../support/processes/start-node.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -27,6 +27,10 @@ test('the audit log has the management calls and the changes of the membership, 
   await orders.subscribe('shop#worker', { ttl: '1m' });
   await orders.subscribe('shop#mail');
   await orders.unsubscribe('shop#mail');
+  await client.queue('shop#bulk').enqueue('a secret of a customer');
+  const run = await client.bulk({ action: 'delete', queues: 'shop#bulk' });
+  await run.done({ timeout: '30s' });
+  await vi.waitFor(() => expect(linesOf(path)).toHaveLength(11), { timeout: 30_000 });
   expect(linesOf(path)).toMatchObject(
     [
       { kind: 'membership', action: 'active', target: 'a', result: 'ok' },
@@ -38,6 +42,18 @@ test('the audit log has the management calls and the changes of the membership, 
       { kind: 'management', action: 'DeleteSchedule', target: 'shop#s', result: 'ok' },
       { kind: 'management', action: 'Subscribe', target: 'shop#orders', queue: 'shop#mail', result: 'ok' },
       { kind: 'management', action: 'Unsubscribe', target: 'shop#orders', queue: 'shop#mail', result: 'ok' },
+      { kind: 'management', action: 'StartBulkRun', target: 'shop#bulk', run: run.id, result: 'ok' },
+      {
+        kind: 'management',
+        action: 'BulkRunEnded',
+        target: 'shop#bulk',
+        run: run.id,
+        bulk: 'BULK_ACTION_DELETE',
+        state: 'BULK_RUN_STATE_DONE',
+        lookedAt: 1,
+        changed: 1,
+        result: 'ok',
+      },
     ].map(({ address, ...line }) => ({ ...line, ...(address && { address: expect.stringMatching(address) }) })),
   );
   expect(readFileSync(path, 'utf8')).not.toContain('secret');

@@ -1,4 +1,5 @@
 import type { EngineConfig } from './config.ts';
+import type { EndedBulkRun } from './domain/bulk-runs.ts';
 import type { Holdings } from './holdings.ts';
 import type { Clock } from './ports/clock.ts';
 import type { Random } from './ports/random.ts';
@@ -23,6 +24,8 @@ export interface OpenedEngineDeps {
   readonly onReplay: (atoms: number) => void;
   /** Called for each run of a schedule that was enqueued, with the time since its instant, in ms. */
   readonly onRun: (lateMs: number) => void;
+  /** Called once when the end of a bulk run is on disk, unless the process ends in that moment. */
+  readonly onBulkRunEnd: (run: EndedBulkRun) => void;
   readonly config: EngineConfig;
   readonly groupLimits: GroupLimitsOf;
   readonly holdings: Holdings;

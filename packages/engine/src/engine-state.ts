@@ -3,7 +3,7 @@ import type { QueueName } from '@taskmaster/proto';
 import type { Admission } from './admission.ts';
 import type { EngineConfig } from './config.ts';
 import type { TaskChange } from './domain/atom.ts';
-import { type BulkRunRecord, decodeBulkRun } from './domain/bulk-runs.ts';
+import { type BulkRunRecord, decodeBulkRun, type EndedBulkRun } from './domain/bulk-runs.ts';
 import type { CallSignal } from './domain/call-signal.ts';
 import type { EventPage, ReadEventsCommand } from './domain/events.ts';
 import type { Instant, PartitionId, PartitionLife, QueueId, Ticket } from './domain/ids.ts';
@@ -68,6 +68,7 @@ export interface EngineStateDeps {
   /** Undefined: this node alone uses the store. */
   readonly shared?: SharedHolders | undefined;
   readonly groupLimits: GroupLimitsOf;
+  readonly onBulkRunEnd: (run: EndedBulkRun) => void;
   /** Called after a failed write: this state is ahead of the disk and cannot be used any more. */
   readonly onFailed: (cause: Error) => void;
   /** Called after each commit, and after a partition was added. */
@@ -149,6 +150,7 @@ export class EngineState {
   readonly admission: Admission;
   readonly holdings: Holdings;
   readonly groupLimits: GroupLimitsOf;
+  readonly onBulkRunEnd: (run: EndedBulkRun) => void;
   readonly groups: Groups;
   readonly table = new QueueTable();
   readonly names: NameMatching;
@@ -208,6 +210,7 @@ export class EngineState {
     this.holdings = deps.holdings;
     this.groupLimits = deps.groupLimits;
     this.#shared = deps.shared;
+    this.onBulkRunEnd = deps.onBulkRunEnd;
     this.#onChanged = deps.onChanged;
     const { clock } = deps;
     this.limits = new LimitTable(clock, (at) => this.listener.refill(at));

@@ -442,11 +442,11 @@ export class Engine {
   }
 
   #memoryDeps(): EngineStateDeps {
-    const { store, clock, random, config, holdings, groupLimits, shared } = this.#deps;
+    const { store, clock, random, config, holdings, groupLimits, shared, onBulkRunEnd } = this.#deps;
     const onFailed = (cause: Error): void => void this.#onWriteFailed(cause);
     const onChanged = (): void => this.#background.wake();
     const own = { counts: this.#counts, admission: this.#admission, onFailed, onChanged };
-    return { store, clock, random, config, holdings, groupLimits, shared, ...own };
+    return { store, clock, random, config, holdings, groupLimits, shared, onBulkRunEnd, ...own };
   }
 
   #onStoreState(state: StoreState): void {

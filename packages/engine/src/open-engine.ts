@@ -17,6 +17,7 @@ export interface EngineDeps extends Pick<OpenedEngineDeps, 'store' | 'clock' | '
   readonly groupLimits?: GroupLimitsOf;
   readonly onReplay?: OpenedEngineDeps['onReplay'];
   readonly onRun?: OpenedEngineDeps['onRun'];
+  readonly onBulkRunEnd?: OpenedEngineDeps['onBulkRunEnd'];
 }
 
 const SILENT: EngineLog = { info: () => {}, warn: () => {}, error: () => {} };
@@ -24,12 +25,13 @@ const SILENT: EngineLog = { info: () => {}, warn: () => {}, error: () => {} };
 /** Opens the engine of a store and recovers its state. Throws `StoreCorruptError` for damaged rows. */
 export async function openEngine(deps: EngineDeps): Promise<Engine> {
   const { store, clock, random, clustered = false, log = SILENT, onReplay = () => {} } = deps;
-  const { groupLimits = () => undefined, onRun = () => {}, shared } = deps;
+  const { groupLimits = () => undefined, onRun = () => {}, onBulkRunEnd = () => {}, shared } = deps;
   const wanted = { ...DEFAULT_ENGINE_CONFIG, ...deps.config };
   const config = { ...wanted, partitions: await openNode(store, clock, wanted.partitions, shared !== undefined) };
   const rows = clustered && shared === undefined ? await readHolderRows(store) : undefined;
   const holdings = new Holdings(shared === undefined ? rows : new Map());
-  const engine = new Engine({ store, clock, random, log, onReplay, onRun, config, holdings, groupLimits, shared });
+  const heard = { onReplay, onRun, onBulkRunEnd };
+  const engine = new Engine({ store, clock, random, log, ...heard, config, holdings, groupLimits, shared });
   await engine.start();
   return engine;
 }

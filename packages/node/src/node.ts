@@ -57,6 +57,7 @@ import { MeteredStore } from './metered-store.ts';
 import { LONE_NAME, openSharedStore, type SharedStore } from './open-shared-store.ts';
 import { createHandlers, type Handlers, readTask } from './service/handlers.ts';
 import { createNodeService } from './service/node-service.ts';
+import { endOfBulkRun } from './service/records/bulk-runs.ts';
 import { FairTurns } from './service/turns/fair-turns.ts';
 import { openRocksStore } from './store/rocks-store.ts';
 import { version } from './version.ts';
@@ -251,6 +252,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
       parts.replayedAtoms = atoms;
     },
     onRun: (lateMs) => metrics.ran(lateMs),
+    onBulkRunEnd: (run) => audit.record(endOfBulkRun(run)),
   });
   if (clustered) parts.joining = 'it becomes active';
   opened.defer(() => engine.stop());

@@ -91,7 +91,7 @@ interface Facts<Q> {
 type Row<Q> = Facts<Q> & (HasEntries<Q> extends true ? { readonly entries: readonly EntryBound[] } : unknown);
 
 /** What a bulk run does, as in `BULK_ACTION_RETRY`. */
-const bulkName = (spec: BulkSpec | undefined): string =>
+export const bulkName = (spec: BulkSpec | undefined): string =>
   Object.entries(BulkAction).find(([, action]) => action === spec?.action)?.[0] ?? 'unknown';
 
 /** A reply with at least this number of items counts as large. */

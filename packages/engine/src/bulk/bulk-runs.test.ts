@@ -269,6 +269,33 @@ describe('a run', () => {
     expect(run).toMatchObject({ state: BULK_RUN_STATE_CANCELLED, changed: 3 - left.length });
   });
 
+  test('tells its end once when it is on disk, done, cancelled or failed, also after a crash', async () => {
+    const told: unknown[] = [];
+    const onBulkRunEnd = ({ id, state, changed }: { id: string; state: BulkRunState; changed: number }) =>
+      void told.push([id, state, changed]);
+    await using h = await engineHarness({ onBulkRunEnd, syncMs: 10 });
+    const run = (promise: Promise<unknown>) => h.clock.run(promise);
+    await run(h.enqueue(QUEUE, ['a', 'b', 'c']));
+    await run(startBulk(h.engine, QUEUE, { rate: 10 }, 'cancelled'));
+    const cancelled = cancelBulk(h.engine, 'shop', 'cancelled');
+    await h.clock.advance(1);
+    expect(told).toEqual([]);
+    await run(cancelled);
+    expect(await h.clock.run(cancelBulk(h.engine, 'shop', 'cancelled'))).toBe(false);
+    const [ended] = told;
+    expect(ended).toEqual(['cancelled', BULK_RUN_STATE_CANCELLED, expect.any(Number)]);
+    await run(startBulk(h.engine, QUEUE, { action: 99 as BulkAction }, 'failed'));
+    await run(startBulk(h.engine, QUEUE, { rate: 10 }, 'done'));
+    await h.clock.advance(150);
+    await h.crash();
+    await h.clock.advance(5000);
+    const left = 3 - (ended as [string, number, number])[2];
+    expect(told.slice(1).toSorted()).toEqual([
+      ['done', BULK_RUN_STATE_DONE, left],
+      ['failed', BULK_RUN_STATE_FAILED, 0],
+    ]);
+  });
+
   test('goes a week after its end, and earlier if the group has too many runs', async () => {
     await using h = await engineHarness();
     await h.enqueue(QUEUE, ['a']);

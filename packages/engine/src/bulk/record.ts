@@ -1,5 +1,5 @@
 import { type BulkRunState, limits, StoredBulkRun } from '@taskmaster/proto';
-import type { BulkRunRecord } from '../domain/bulk-runs.ts';
+import { type BulkRunRecord, decodeBulkRun } from '../domain/bulk-runs.ts';
 import { latin1Of } from '../domain/bytes.ts';
 import type { Instant, Pid } from '../domain/ids.ts';
 import { recordState } from '../operations/attempts.ts';
@@ -10,6 +10,10 @@ export interface RunAfter {
   readonly stored: BulkRunRecord['stored'];
   readonly until: Instant;
 }
+
+/** The record as memory will know it. */
+export const recordOf = ({ stored, until }: RunAfter): BulkRunRecord =>
+  decodeBulkRun(StoredBulkRun.encode(stored).finish(), until);
 
 /** The PID of the record of a run. */
 export const pidOfRun = (id: string): Pid => latin1Of(Buffer.from(id)) as Pid;

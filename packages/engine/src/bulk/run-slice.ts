@@ -1,6 +1,6 @@
 import { BulkAction, BulkRunState, type BulkSpec, parseQueueName } from '@taskmaster/proto';
 import { BATCH_START, batchOf } from '../domain/batches.ts';
-import { type BulkRunRecord, type TaskFilter, taskFilter } from '../domain/bulk-runs.ts';
+import { type BulkRunRecord, goesOn, type TaskFilter, taskFilter } from '../domain/bulk-runs.ts';
 import { latin1Of } from '../domain/bytes.ts';
 import type { DequeueItem, ReleaseItem, UpdateCommand } from '../domain/commands.ts';
 import type { Instant, Pid, QueueId } from '../domain/ids.ts';
@@ -16,7 +16,7 @@ import { TaskDraft } from '../operations/task-draft.ts';
 import { EngineView } from '../pending/engine-view.ts';
 import type { Queue } from '../queues/queue.ts';
 import { type Found, type FoundTask, firstOf, lookFrom, matchingNow, queuesOf } from './look.ts';
-import { ended, findRun, pidOfRun, putRun, type RunAfter } from './record.ts';
+import { ended, findRun, pidOfRun, putRun, type RunAfter, recordOf } from './record.ts';
 
 /** Tasks that one atom changes: few enough not to delay other requests. */
 const TASKS_PER_ATOM = 200;
@@ -83,9 +83,9 @@ export async function runSlice(
     engineState,
     engineState.partitionOf(group),
     wanted,
-    (some, now, reads): Attempt<boolean> => {
+    (some, now, reads): Attempt<RunAfter | undefined> => {
       const pid = pidOfRun(run.id);
-      if (engineState.bulkRuns.of(group)?.get(pid) !== record) return { kind: 'decided', result: false };
+      if (engineState.bulkRuns.of(group)?.get(pid) !== record) return { kind: 'decided', result: undefined };
       const view = new EngineView(engineState, now, reads, searches.notShown);
       const { first } = firstOf(all, some.length);
       const { tasks, needs } = matchingNow(view, first.tasks, filter, now);
@@ -105,12 +105,14 @@ export async function runSlice(
       putRun(draft, group, after, now);
       draft.writeBoxes(now);
       if (draft.needs.length > 0) return { kind: 'needs', needs: draft.needs };
-      return { kind: 'decided', result: true, changes: { changes: draft.changes, created: draft.created } };
+      return { kind: 'decided', result: after, changes: { changes: draft.changes, created: draft.created } };
     },
   );
   await decided.durable;
+  const slice = decided.result && recordOf(decided.result);
+  if (slice !== undefined && !goesOn(slice)) engineState.onBulkRunEnd(slice.run);
   // What memory has by now: a cancellation may have come meanwhile.
-  const after = decided.result ? engineState.bulkRuns.of(group)?.get(pidOfRun(run.id)) : undefined;
+  const after = slice ? engineState.bulkRuns.of(group)?.get(pidOfRun(run.id)) : undefined;
   const { rest } = firstOf(all, decided.count);
   if (after !== undefined && rest !== undefined) found.set(after, rest);
   return after;

@@ -8,7 +8,7 @@ import { StoreCorruptError } from '../ports/store.ts';
 import { changeRecords } from '../records/change-records.ts';
 import { bulkRunRecords } from '../records/record-store.ts';
 import type { Sweep } from '../sweeper.ts';
-import { ended, pidOfRun, putRun } from './record.ts';
+import { ended, pidOfRun, putRun, recordOf } from './record.ts';
 import { type FoundAhead, onThisNode, runSlice } from './run-slice.ts';
 
 /** Slices of a run in one sweep. Then the next run has its turn. */
@@ -92,9 +92,17 @@ const remove = (engineState: EngineState, { queues: { group }, run }: BulkRunRec
   });
 
 /** Ends a run that cannot go on. */
-const fail = (engineState: EngineState, { queues: { group }, run }: BulkRunRecord, problem: string): Promise<void> =>
-  changeRecords(engineState, group, (draft, now) => {
+async function fail(
+  engineState: EngineState,
+  { queues: { group }, run }: BulkRunRecord,
+  problem: string,
+): Promise<void> {
+  const failed = await changeRecords(engineState, group, (draft, now) => {
     const record = engineState.bulkRuns.of(group)?.get(pidOfRun(run.id));
-    if (record === undefined || !goesOn(record)) return;
-    putRun(draft, group, ended(record.stored, BulkRunState.BULK_RUN_STATE_FAILED, now, problem), now);
+    if (record === undefined || !goesOn(record)) return undefined;
+    const after = ended(record.stored, BulkRunState.BULK_RUN_STATE_FAILED, now, problem);
+    putRun(draft, group, after, now);
+    return recordOf(after);
   });
+  if (failed !== undefined) engineState.onBulkRunEnd(failed.run);
+}

@@ -28,6 +28,9 @@ export interface BulkRunRecord {
   readonly isKnown: boolean;
 }
 
+/** A run that has ended. */
+export type EndedBulkRun = BulkRunRecord['run'];
+
 export function decodeBulkRun(bytes: Uint8Array, until: Instant | undefined): BulkRunRecord {
   const stored = StoredBulkRun.decode(bytes);
   const { run } = stored;

@@ -6,6 +6,7 @@ export {
   type BulkPlace,
   bulkActions,
   bulkTasks,
+  type EndedBulkRun,
   isFiltering,
 } from './bulk-runs.ts';
 export { ByteReader, ByteWriter, latin1Of, UnreadableBytesError } from './bytes.ts';

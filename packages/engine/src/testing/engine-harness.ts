@@ -45,6 +45,7 @@ export interface HarnessOptions {
   readonly log?: EngineDeps['log'];
   readonly onReplay?: EngineDeps['onReplay'];
   readonly onRun?: EngineDeps['onRun'];
+  readonly onBulkRunEnd?: EngineDeps['onBulkRunEnd'];
   /** Default: no quotas. */
   readonly groupLimits?: EngineDeps['groupLimits'];
 }
@@ -201,18 +202,19 @@ export class EngineHarness implements AsyncDisposable {
   readonly #jitter: number | undefined;
   readonly #shared: HarnessOptions['shared'];
   #process: SimSharedProcess | undefined;
-  readonly #observers: Pick<EngineDeps, 'log' | 'onReplay' | 'onRun' | 'groupLimits'>;
+  readonly #observers: Pick<EngineDeps, 'log' | 'onReplay' | 'onRun' | 'onBulkRunEnd' | 'groupLimits'>;
   #engine: Engine | undefined;
 
   constructor(options: HarnessOptions) {
     this.random = new SeededRandom(options.seed ?? 1);
     this.clock = options.clock ?? new VirtualClock();
     this.#jitter = options.jitter;
-    const { log, onReplay, onRun, groupLimits } = options;
+    const { log, onReplay, onRun, onBulkRunEnd, groupLimits } = options;
     this.#observers = {
       ...(log && { log }),
       ...(onReplay && { onReplay }),
       ...(onRun && { onRun }),
+      ...(onBulkRunEnd && { onBulkRunEnd }),
       ...(groupLimits && { groupLimits }),
     };
     this.#clustered = options.clustered ?? false;

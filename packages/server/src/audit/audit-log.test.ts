@@ -87,6 +87,15 @@ test('each change of another queue and each change of a member has its line', ()
   expect(lines.map(({ target }) => target)).toEqual(['a', 'b', 'c', 'node-1', 'node-1']);
 });
 
+test('each bulk run has its line, also of the same queue', () => {
+  for (const run of ['1', '2', '2'])
+    audit.record({ ...deletion, action: 'BulkRunEnded', details: { run, changed: 7 } });
+  expect(lines.map(({ run, changed }) => [run, changed])).toEqual([
+    ['1', 7],
+    ['2', 7],
+  ]);
+});
+
 test('a disk that is full stops nothing: the lines go to the log of the program', () => {
   isFull = true;
   audit.record({ ...deletion, target: 'a' });

@@ -32,7 +32,7 @@ const further = ({ principal }: AuditEvent): AuditEvent => ({
 
 /** The event without the ends of long texts, and without the requests that they were in. */
 function shortened({ target, details = {}, ...event }: AuditEvent): AuditEvent {
-  const facts: Record<string, string | boolean> = {};
+  const facts: Record<string, string | number | boolean> = {};
   for (const [name, fact] of Object.entries(details)) facts[name] = typeof fact === 'string' ? cut(fact) : fact;
   return { ...event, target: cut(target), details: facts };
 }
@@ -42,11 +42,14 @@ const cut = (text: string): string => ownText(text.slice(0, MAX_CHARACTERS));
 /** Whether nothing has changed. Such calls cost a caller little, so their lines are bounded. */
 const isRefused = ({ kind, result }: AuditEvent): boolean => kind === 'refusal' || result !== 'ok';
 
-/** A caller has another port for each connection. The same changes of different queues are not equal, but refused ones are. */
+/**
+ * A caller has another port for each connection. The same changes of different queues and bulk runs are not equal, but refused
+ * ones are.
+ */
 function keyOf(event: AuditEvent): string {
-  const { action, target, result, principal, address = '' } = event;
+  const { action, target, result, principal, address = '', details } = event;
   const host = address.slice(0, address.lastIndexOf(':'));
-  const what = isRefused(event) ? action : `${action} ${target}`;
+  const what = isRefused(event) ? action : `${action} ${target} ${details?.run ?? ''}`;
   return JSON.stringify([what, result, principal ?? '', host]);
 }
 

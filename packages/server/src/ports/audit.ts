@@ -2,7 +2,7 @@
 export interface AuditEvent {
   /** management: a call that manages the cluster or its data. refusal: a call without the rights. membership: a change. */
   readonly kind: 'management' | 'refusal' | 'membership';
-  /** The method, or the change of a member. */
+  /** The method, the change of a member, or `BulkRunEnded`. */
   readonly action: string;
   /** The queue, member or partition. Empty: none. */
   readonly target: string;
@@ -15,7 +15,7 @@ export interface AuditEvent {
   /** `host:port` of the proxy or node that passed the call on. */
   readonly via?: string | undefined;
   /** Further facts. */
-  readonly details?: Readonly<Record<string, string | boolean>>;
+  readonly details?: Readonly<Record<string, string | number | boolean>>;
 }
 
 /** Records who did what. */

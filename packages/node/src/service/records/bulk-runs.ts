@@ -4,6 +4,7 @@ import {
   type BulkPlace,
   bulkActions,
   bulkTasks,
+  type EndedBulkRun,
   isFiltering,
   namePattern,
   type Pid,
@@ -13,13 +14,16 @@ import {
   BulkAction,
   type BulkFilter,
   type BulkPlace as BulkPlaceMessage,
+  BulkRunState,
   type BulkSpec,
+  bulkName,
   formatQueueName,
   limits,
   type QueueName,
   type StartBulkRunRequest,
 } from '@taskmaster/proto';
 import { callerName, type TaskHandlers } from '@taskmaster/server/calls';
+import type { AuditEvent } from '@taskmaster/server/ports';
 import {
   duration,
   excerpt,
@@ -74,6 +78,27 @@ export const bulkHandlers = ({
     return { run: record?.run, cancelled };
   },
 });
+
+/** What the audit log says of the end of a run. */
+export const endOfBulkRun = (run: EndedBulkRun): AuditEvent => ({
+  kind: 'management',
+  action: 'BulkRunEnded',
+  target: run.queues,
+  result: 'ok',
+  details: {
+    run: run.id,
+    bulk: bulkName(run.spec),
+    startedBy: run.startedBy,
+    state: stateName(run.state),
+    lookedAt: run.lookedAt,
+    changed: run.changed,
+    skipped: JSON.stringify(Object.fromEntries(run.skipped.map(({ reason, tasks }) => [reason, tasks]))),
+    ...(run.problem !== '' && { problem: run.problem }),
+  },
+});
+
+const stateName = (state: BulkRunState): string =>
+  Object.entries(BulkRunState).find(([, known]) => known === state)?.[0] ?? 'unknown';
 
 const ONE_OR_GROUP = { field: 'queue', whole: 'as group# or empty' } as const;
 
