@@ -11,6 +11,7 @@ describe('the command line of the simulation', () => {
     expect(readArguments(['--flows'])).toMatchObject({ flows: true, pauses: false });
     expect(readArguments(['--kinds'])).toMatchObject({ kinds: true, flows: false });
     expect(readArguments(['--pauses'])).toMatchObject({ pauses: true, schedules: false });
+    expect(readArguments(['--fair', '--signals'])).toMatchObject({ fair: true, signals: true, limits: false });
     expect(readArguments(['--limits', '--starts'])).toMatchObject({ limits: true, starts: true, pauses: false });
     expect(readArguments(['--help'])).toEqual({ kind: 'help' });
   });

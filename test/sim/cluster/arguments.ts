@@ -25,6 +25,9 @@ Options:
   --pauses         queues are paused and resumed during the faults, and no task of a paused one may be leased
   --limits         queues and limit keys are limited and backlogs are capped during the faults: no task may be leased beyond
                    a limit or wait beyond a cap, and no slot and no end of a dropped task may be lost
+  --fair           queues are served in fair turns during the faults: each key must keep its order, its turns and its share
+  --signals        tasks wait for signals during the faults: each must run with each of its signals once, and none before
+                   they have come or its timeout has ended
   --starts         some tasks must start by an instant, and none may be leased for the first time from then on
   --readers        the events of all groups are read during the faults, and must tell which tasks are there in the end
   --trace          prints every event of the seed; with --json on standard error
@@ -48,6 +51,8 @@ export type Arguments =
       readonly kinds: boolean;
       readonly pauses: boolean;
       readonly limits: boolean;
+      readonly fair: boolean;
+      readonly signals: boolean;
       readonly starts: boolean;
       readonly readers: boolean;
       readonly trace: boolean;
@@ -63,7 +68,8 @@ export class UsageError extends Error {
 export function readArguments(argv: readonly string[]): Arguments {
   const values = parse(argv);
   if (values.help) return { kind: 'help' };
-  const { seed, trace, json, schedules, flows, kinds, pauses, limits, starts, readers, ...rest } = values;
+  const { seed, trace, json, schedules, flows, kinds, pauses, limits, fair, signals, starts, readers, ...rest } =
+    values;
   const { 'bulk-runs': bulkRuns, 'old-copies': oldCopies } = rest;
   if (seed !== undefined && (values.seeds !== undefined || values['first-seed'] !== undefined)) {
     throw new UsageError('--seed plays one seed: it cannot be used with --seeds or --first-seed');
@@ -81,6 +87,8 @@ export function readArguments(argv: readonly string[]): Arguments {
     kinds,
     pauses,
     limits,
+    fair,
+    signals,
     starts,
     readers,
     trace,
@@ -104,6 +112,8 @@ function parse(argv: readonly string[]) {
         kinds: { type: 'boolean', default: false },
         pauses: { type: 'boolean', default: false },
         limits: { type: 'boolean', default: false },
+        fair: { type: 'boolean', default: false },
+        signals: { type: 'boolean', default: false },
         starts: { type: 'boolean', default: false },
         readers: { type: 'boolean', default: false },
         trace: { type: 'boolean', default: false },

@@ -37,6 +37,11 @@ async function playLimits(seed: number): Promise<void> {
   expect(violations, `npm run sim -- --seed ${seed} --limits --starts --trace`).toEqual([]);
 }
 
+async function playTurns(seed: number): Promise<void> {
+  const { violations } = await simulate({ seed, fair: true, signals: true });
+  expect(violations, `npm run sim -- --seed ${seed} --fair --signals --trace`).toEqual([]);
+}
+
 async function playReaders(seed: number): Promise<void> {
   const { violations } = await simulate({ seed, readers: true });
   expect(violations, `npm run sim -- --seed ${seed} --readers --trace`).toEqual([]);
@@ -77,6 +82,10 @@ describe('a whole cluster with random faults keeps the contract', () => {
     for (let seed = FIRST; seed < FIRST + SEEDS / 4; seed++) await playLimits(seed);
   });
 
+  test('and fair turns keep orders and shares, and tasks get their signals once', async () => {
+    for (let seed = FIRST; seed < FIRST + SEEDS / 4; seed++) await playTurns(seed);
+  });
+
   test('and what events tell is there in the end', async () => {
     for (let seed = FIRST; seed < FIRST + SEEDS / 4; seed++) await playReaders(seed);
   });
@@ -86,7 +95,7 @@ describe('a whole cluster with random faults keeps the contract', () => {
   });
 
   test(`from the new seed ${NEW} on`, async () => {
-    const plays = [playSchedules, play, playPauses, playLimits, playReaders, playFlows];
+    const plays = [playSchedules, play, playPauses, playLimits, playTurns, playReaders, playFlows];
     for (let seed = NEW; seed < NEW + NEW_SEEDS; seed++) await plays[seed % plays.length]?.(seed);
   });
 });

@@ -28,8 +28,8 @@ async function main(args: Arguments): Promise<number> {
     process.stdout.write(HELP);
     return 0;
   }
-  const { first, seeds, steps, oldCopies, schedules, bulkRuns, flows, kinds, pauses, limits, starts, readers, json } =
-    args;
+  const { first, seeds, steps, oldCopies, schedules, bulkRuns, flows, kinds, pauses, limits, json } = args;
+  const { fair, signals, starts, readers } = args;
   const flags = [
     `--steps ${steps}`,
     oldCopies && '--old-copies',
@@ -39,6 +39,8 @@ async function main(args: Arguments): Promise<number> {
     kinds && '--kinds',
     pauses && '--pauses',
     limits && '--limits',
+    fair && '--fair',
+    signals && '--signals',
     starts && '--starts',
     readers && '--readers',
   ]
@@ -60,6 +62,8 @@ async function main(args: Arguments): Promise<number> {
       kinds,
       pauses,
       limits,
+      fair,
+      signals,
       starts,
       readers,
       trace,

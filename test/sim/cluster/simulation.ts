@@ -7,6 +7,7 @@ import { Workload } from './calls/workload.ts';
 import { acrossLives } from './checks/all-lives.ts';
 import { BulkRuns } from './checks/bulk-runs.ts';
 import { EventReaders } from './checks/event-readers.ts';
+import { FairTurns } from './checks/fair-turns.ts';
 import { findEverything, outOfLine } from './checks/final-state.ts';
 import { Flows } from './checks/flows.ts';
 import { HolderChanges } from './checks/holder-changes.ts';
@@ -15,6 +16,7 @@ import { KeysAndCaps } from './checks/keys-and-caps.ts';
 import { WorkersByKind } from './checks/kinds.ts';
 import { lateStarts } from './checks/late-starts.ts';
 import { LimitedQueues } from './checks/limited-queues.ts';
+import { ParkedTasks } from './checks/parked-tasks.ts';
 import { PausedQueues } from './checks/paused-queues.ts';
 import { ScheduledRuns } from './checks/scheduled-runs.ts';
 import { settleCluster } from './checks/settle-cluster.ts';
@@ -53,6 +55,10 @@ export interface SimulationOptions {
   readonly pauses?: boolean;
   /** True if queues and limit keys are limited, and backlogs capped, during the faults. Default false. */
   readonly limits?: boolean;
+  /** True if queues are served in fair turns during the faults. Default false. */
+  readonly fair?: boolean;
+  /** True if tasks wait for signals during the faults. Default false. */
+  readonly signals?: boolean;
   /** True if some tasks must start by an instant. Default false. */
   readonly starts?: boolean;
   /** True if the events of all groups are read during the faults. Default false. */
@@ -92,6 +98,8 @@ class Simulation {
   readonly #paused: PausedQueues | undefined;
   readonly #limited: LimitedQueues | undefined;
   readonly #keysAndCaps: KeysAndCaps | undefined;
+  readonly #fairTurns: FairTurns | undefined;
+  readonly #parked: ParkedTasks | undefined;
   readonly #readers: EventReaders | undefined;
   readonly #holders: HolderChanges;
 
@@ -105,6 +113,8 @@ class Simulation {
     kinds = false,
     pauses = false,
     limits = false,
+    fair = false,
+    signals = false,
     starts = false,
     readers = false,
     trace,
@@ -178,6 +188,8 @@ class Simulation {
       ? new LimitedQueues({ ...operator, random: random.fork(), holders: this.#holders, diskFaults })
       : undefined;
     this.#keysAndCaps = limits ? new KeysAndCaps(cluster, random.fork()) : undefined;
+    this.#fairTurns = fair ? new FairTurns(cluster, random.fork()) : undefined;
+    this.#parked = signals ? new ParkedTasks(cluster, random.fork()) : undefined;
     this.#flows = flows ? new Flows(cluster, random.fork()) : undefined;
     this.#kinds = kinds ? new WorkersByKind(cluster, { sleep, way }) : undefined;
   }
@@ -204,6 +216,7 @@ class Simulation {
     await this.#scheduled?.put();
     await this.#bulkRuns?.start();
     await this.#keysAndCaps?.start();
+    await this.#fairTurns?.start();
     await this.#flows?.start();
     await this.#kinds?.start();
     this.#readers?.start();
@@ -214,6 +227,8 @@ class Simulation {
     for (let step = 0; step < this.#steps; step++) {
       this.#faults.befall();
       this.#keysAndCaps?.step();
+      this.#fairTurns?.step();
+      this.#parked?.step();
       this.#flows?.step();
       await cluster.pass(1 + this.#random.int(STEP_MS));
     }
@@ -244,6 +259,8 @@ class Simulation {
     const scheduled = await this.#scheduled?.violations(givenUp);
     const inBulk = await this.#bulkRuns?.violations(givenUp);
     const ofKeys = await this.#keysAndCaps?.violations(givenUp);
+    const inTurns = await this.#fairTurns?.violations(givenUp);
+    const ofParked = await this.#parked?.violations(givenUp);
     const inFlows = await this.#flows?.violations(givenUp);
     const byKind = await this.#kinds?.violations(givenUp, this.#seed % PATIENT === 0);
     const kept = new KeptGroups(this.#faults.lost, PARTITIONS);
@@ -255,6 +272,8 @@ class Simulation {
       ...outOfLine(events, tasks),
       ...(scheduled ?? []),
       ...(inBulk ?? []),
+      ...(inTurns ?? []),
+      ...(ofParked ?? []),
       ...(inFlows ?? []),
       ...(byKind ?? []),
       ...(this.#paused?.violations(served) ?? []),
