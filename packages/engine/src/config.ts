@@ -38,6 +38,22 @@ export interface EngineConfig {
   readonly maxBackupBytesPerSecond: number;
 }
 
+/** Longest time between two syncs, in ms. */
+const MOST_FLUSH_MS = 24 * 60 * 60 * 1000;
+
+/**
+ * Refuses a durability that does not exist: nothing would ever be synced. Only JavaScript and casts get one past the compiler.
+ * @throws TypeError
+ */
+export function assertDurability(durability: EngineConfig['durability']): void {
+  const { kind, flushIntervalMs = 0 } = { ...(durability as { kind?: string; flushIntervalMs?: number }) };
+  if (kind === 'synced') return;
+  if (kind === 'relaxed' && flushIntervalMs >= 1 && flushIntervalMs <= MOST_FLUSH_MS) return;
+  throw new TypeError(
+    `durability: ${JSON.stringify(durability)} is neither { kind: 'synced' } nor { kind: 'relaxed', flushIntervalMs } with 1 to ${MOST_FLUSH_MS} ms`,
+  );
+}
+
 export const DEFAULT_ENGINE_CONFIG: EngineConfig = {
   partitions: 1024,
   durability: { kind: 'synced' },

@@ -1,6 +1,6 @@
 // The engine over a store: what the node's program, its cluster and its pages use of it.
 
-export { DEFAULT_ENGINE_CONFIG, type EngineConfig } from './config.ts';
+export { assertDurability, DEFAULT_ENGINE_CONFIG, type EngineConfig } from './config.ts';
 export type { Engine } from './engine.ts';
 export { ticketBehindEarlierLives } from './log/partition-row.ts';
 export { scanAll } from './log/scan-all.ts';

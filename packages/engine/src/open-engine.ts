@@ -1,4 +1,4 @@
-import { DEFAULT_ENGINE_CONFIG, type EngineConfig } from './config.ts';
+import { assertDurability, DEFAULT_ENGINE_CONFIG, type EngineConfig } from './config.ts';
 import { Engine } from './engine.ts';
 import type { EngineLog, OpenedEngineDeps } from './engine-deps.ts';
 import { Holdings } from './holdings.ts';
@@ -22,11 +22,15 @@ export interface EngineDeps extends Pick<OpenedEngineDeps, 'store' | 'clock' | '
 
 const SILENT: EngineLog = { info: () => {}, warn: () => {}, error: () => {} };
 
-/** Opens the engine of a store and recovers its state. Throws `StoreCorruptError` for damaged rows. */
+/**
+ * Opens the engine of a store and recovers its state. Throws `StoreCorruptError` for damaged rows, and a `TypeError` for a
+ * durability that does not exist.
+ */
 export async function openEngine(deps: EngineDeps): Promise<Engine> {
   const { store, clock, random, clustered = false, log = SILENT, onReplay = () => {} } = deps;
   const { groupLimits = () => undefined, onRun = () => {}, onBulkRunEnd = () => {}, shared } = deps;
   const wanted = { ...DEFAULT_ENGINE_CONFIG, ...deps.config };
+  assertDurability(wanted.durability);
   const config = { ...wanted, partitions: await openNode(store, clock, wanted.partitions, shared !== undefined) };
   const rows = clustered && shared === undefined ? await readHolderRows(store) : undefined;
   const holdings = new Holdings(shared === undefined ? rows : new Map());

@@ -1,6 +1,6 @@
 import type { ClientOptions, TaskMasterClient } from '@taskmaster/client';
 import { assertKnown, type OptionNames } from '@taskmaster/client/internal';
-import type { EngineConfig } from '@taskmaster/engine';
+import { assertDurability, type EngineConfig } from '@taskmaster/engine';
 import { type Log, SystemClock } from '@taskmaster/engine/ports';
 import { createLogger } from '@taskmaster/server/program';
 import { clientOnStore, engineNames } from './client-on-store.ts';
@@ -52,8 +52,8 @@ const storeNames: OptionNames<Required<StoreSizes>> = {
 
 /**
  * Opens an engine inside this process, without a node or a network. It is used through the same client. Closing the client
- * finishes requests in progress and closes the data. Rejects with a `TypeError` if an option does not exist, with
- * `InvalidConfigError` if the sizes do not fit into the memory, with `StoreNewerError`, `StoreLockedError`,
+ * finishes requests in progress and closes the data. Rejects with a `TypeError` if an option or a durability does
+ * not exist, with `InvalidConfigError` if the sizes do not fit into the memory, with `StoreNewerError`, `StoreLockedError`,
  * `StoreCorruptError`, `StoreFailedError` or another error of the store.
  *
  * ```ts
@@ -70,6 +70,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<TaskMaster
   if ((dir === undefined) === (url === undefined)) {
     throw new TypeError('openEmbedded: name either dir, or a database by its URL in store');
   }
+  if (given.durability !== undefined) assertDurability(given.durability);
   const memory = divideEmbeddedMemory(memoryBytes, {
     cacheBytes: given.cacheBytes,
     requestIdCacheBytes: given.requestIdCacheBytes,

@@ -71,6 +71,8 @@ describe('a node', () => {
 
   test('refuses settings that make no sense', async () => {
     await expect(startNode({ ...settings(), grpcPort: -1 })).rejects.toBeInstanceOf(InvalidConfigError);
+    const misspelt = { ...settings(), durability: 'sync' as 'synced' };
+    await expect(startNode(misspelt)).rejects.toThrow('must be one of synced, relaxed');
   });
 });
 
@@ -108,6 +110,12 @@ describe('an embedded queue', () => {
   test.each([
     [{ cacheByte: 1 }, 'openEmbedded: there is no cacheByte, did you mean cacheBytes?'],
     [{ store: { memtable: 1 } }, 'openEmbedded: store: there is no memtable'],
+    [{ durability: { kind: 'sync' } }, `durability: {"kind":"sync"} is neither { kind: 'synced' } nor`],
+    [{ durability: 'synced' }, 'durability: "synced" is neither'],
+    [{ durability: null }, 'durability: null is neither'],
+    [{ durability: { kind: 'relaxed' } }, 'durability: {"kind":"relaxed"} is neither'],
+    [{ durability: { kind: 'relaxed', flushIntervalMs: 0 } }, 'flushIntervalMs } with 1 to'],
+    [{ durability: { kind: 'relaxed', flushIntervalMs: Number.NaN } }, 'flushIntervalMs } with 1 to'],
   ])('refuses a misspelt option before it opens anything: %o', async (misspelt, problem) => {
     const wrong = { ...options(), ...misspelt } as unknown as Parameters<typeof openEmbedded>[0];
     await expect(openEmbedded(wrong)).rejects.toThrow(problem);

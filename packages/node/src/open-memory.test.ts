@@ -2,6 +2,12 @@ import { describe, expect, test } from 'vitest';
 import { openMemory, TestClock } from './open-memory.ts';
 
 describe('a queue in memory', () => {
+  test('refuses a misspelt durability', async () => {
+    await expect(openMemory({ durability: { kind: 'sync' as 'synced' } })).rejects.toThrow(
+      'durability: {"kind":"sync"}',
+    );
+  });
+
   test('gives out what was enqueued, in order', async () => {
     await using client = await openMemory({ clock: new TestClock() });
     const mail = client.queue<string>('mail');
