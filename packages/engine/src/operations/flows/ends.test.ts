@@ -1,7 +1,8 @@
-import { parseQueueName, WhenFull } from '@taskmaster/proto';
+import { EnqueueResult, parseQueueName, WhenFull } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import type { Pid } from '../../domain/ids.ts';
 import { type EngineHarness, type EnqueueSpec, engineHarness, type UpdateSpec } from '../../testing/engine-harness.ts';
+import { limitQueues } from '../../testing/limit-queues.ts';
 import { putSettings } from '../../testing/put-settings.ts';
 
 const PARENTS = 'g#parents';
@@ -169,6 +170,29 @@ describe.each(['fail', 'continue', 'retry'] as const)(
     });
   },
 );
+
+describe('the key of a task and its slots are free when it has left its queue:', () => {
+  test.each(Object.entries(roads))('%s', async (_name, road) => {
+    for (const crash of CRASHES) {
+      await using h = await engineHarness();
+      const child = typeof road.child === 'function' ? road.child(h.clock.now()) : road.child;
+      await limitQueues(h.engine, 'g#*', { keys: 'of-*', maxLeased: 1 });
+      await h.update({ enqueue: [{ ...a, ...child, key: 'k', limitKey: 'of-a' }] });
+      await play(h, road, crash);
+      const next = { queue: QUEUE, pid: 'z', key: 'k', limitKey: 'of-a' };
+      const { enqueued } = await h.update({ enqueue: [next] });
+      expect({ crash, ...enqueued[0] }).toMatchObject({
+        crash,
+        pid: 'z',
+        result: EnqueueResult.ENQUEUE_RESULT_CREATED,
+      });
+      const pids = (await h.lease(QUEUE, { max: 9 })).map(({ pid }) => pid);
+      expect({ crash, pids }).toEqual({ crash, pids: expect.arrayContaining(['z']) });
+      // The next lease of its dead letter counts, too.
+      expect(await h.lease(`${QUEUE}.dead`, { max: 9 })).toEqual([]);
+    }
+  });
+});
 
 describe('a flow', () => {
   const wait2 = { queue: PARENTS, waitFor: 1 };
