@@ -1,7 +1,7 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { appendFile, chown, mkdtemp, rm } from 'node:fs/promises';
+import { appendFile, chown, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -38,6 +38,8 @@ export const noPostgres: string | undefined =
 export interface ServerOptions {
   /** Lines of postgresql.conf. */
   readonly settings?: readonly string[];
+  /** First lines of pg_hba.conf. Default: none, so that every role may connect from this machine without a password. */
+  readonly access?: readonly string[];
 }
 
 /** A server of PostgreSQL in a temporary directory, on a free port of 127.0.0.1, with a superuser `postgres` without password. */
@@ -51,7 +53,7 @@ export class PostgresServer implements AsyncDisposable {
     this.port = port;
   }
 
-  static async start({ settings = [] }: ServerOptions = {}): Promise<PostgresServer> {
+  static async start({ settings = [], access = [] }: ServerOptions = {}): Promise<PostgresServer> {
     if (bin === undefined) throw new Error(noPostgres);
     const dir = await mkdtemp(join(tmpdir(), 'taskmaster-postgres-'));
     const user = otherUser();
@@ -66,6 +68,8 @@ export class PostgresServer implements AsyncDisposable {
       });
       const lines = ['shared_buffers = 32MB', 'max_connections = 60', `unix_socket_directories = ''`, ...settings];
       await appendFile(join(data, 'postgresql.conf'), `${lines.join('\n')}\n`);
+      const hba = join(data, 'pg_hba.conf');
+      await writeFile(hba, [...access, await readFile(hba, 'utf8')].join('\n'));
       await server.restart();
     } catch (error) {
       await server[Symbol.asyncDispose]();
@@ -105,6 +109,14 @@ export class PostgresServer implements AsyncDisposable {
     }
   }
 
+  /** Ends the server in good order, and all connections. */
+  async stop(): Promise<void> {
+    const child = this.#process;
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    child.kill('SIGINT');
+    await once(child, 'exit');
+  }
+
   /** Ends the server as a crash of it would. */
   async kill(): Promise<void> {
     const child = this.#process;
@@ -126,11 +138,7 @@ export class PostgresServer implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    const child = this.#process;
-    if (child !== undefined && child.exitCode === null && child.signalCode === null) {
-      child.kill('SIGINT');
-      await once(child, 'exit');
-    }
+    await this.stop();
     await rm(this.dir, { recursive: true, force: true });
   }
 }
