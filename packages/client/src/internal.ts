@@ -6,7 +6,7 @@ export { assertRuntime } from './api/runtime.ts';
 export { foldShards } from './api/shards/shard-stats.ts';
 export { LEASE } from './leases/lease.ts';
 export { WATCH } from './tasks/leased-task.ts';
-export { canonicalName, queuesPattern } from './tasks/new-task.ts';
+export { canonicalName, nameToFill, queuesPattern } from './tasks/new-task.ts';
 export { identityOf, MAX_SHARDS, ShardNames, shardOfPid } from './tasks/shard-names.ts';
 export { headersSizeBound } from './transport/request-size.ts';
 export { MAX_TIMER_MS, sleep, systemTiming, type Timing } from './transport/timing.ts';

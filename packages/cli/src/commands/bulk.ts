@@ -9,7 +9,7 @@ import {
 } from '@taskmaster/client';
 import { limits } from '@taskmaster/proto';
 import { type Command, Option } from 'commander';
-import { groupName, lengthOfTime, pattern, queueName, wholeNumber } from '../input/arguments.ts';
+import { groupName, lengthOfTime, pattern, queueName, someTime, wholeNumber } from '../input/arguments.ts';
 import { filterOption } from '../input/header-filter.ts';
 import { runAtOption } from '../input/task-flags.ts';
 import { assertCanAsk, isConfirmed } from '../session/confirm.ts';
@@ -81,7 +81,7 @@ export function addBulk(program: Command, runner: Runner): void {
     .option('--reason <text>', 'why, for the workers and for those who wait for the tasks')
     .action((queues: string, flags: ActionFlags) => run('cancel', queues, flags));
   add('reschedule', 'change when waiting tasks become available')
-    .option('--delay <duration>', 'hide the tasks for this time', lengthOfTime)
+    .option('--delay <duration>', 'hide the tasks for this time', someTime)
     .addOption(runAtOption('hide the tasks until this time'))
     .action((queues: string, flags: ActionFlags) => run('reschedule', queues, flags));
   add('promote', 'make delayed tasks available now').action((queues: string, flags: ActionFlags) =>
@@ -118,7 +118,7 @@ function withFilter(command: Command, does: string): Command {
       ]),
     )
     .option('--older-than <duration>', 'only tasks that have been in their queue for at least this time', lengthOfTime)
-    .option('--newer-than <duration>', 'only tasks that have been in their queue for at most this time', lengthOfTime)
+    .option('--newer-than <duration>', 'only tasks that have been in their queue for at most this time', someTime)
     .option('--error <text>', 'only tasks whose latest error has this text, in upper or lower case')
     .addOption(filterOption())
     .option('--key-prefix <text>', 'only tasks with a key that begins with this text')

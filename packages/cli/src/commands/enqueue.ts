@@ -1,8 +1,8 @@
 import { bytesCodec, type Pid, pidText } from '@taskmaster/client';
 import { limits } from '@taskmaster/proto';
 import type { Command } from 'commander';
-import { anyWholeNumber, payload, pid, queueName, wholeNumber } from '../input/arguments.ts';
-import { addLinkFlags, type LinkFlags, linkOptions } from '../input/link-flags.ts';
+import { anyWholeNumber, payload, pid, queueToFill, wholeNumber } from '../input/arguments.ts';
+import { addLinkFlags, assertLinks, type LinkFlags, linkOptions } from '../input/link-flags.ts';
 import type { PidSource } from '../input/pid-source.ts';
 import { type Input, openInput, readLinesAndPauses, readWhole } from '../input/read-input.ts';
 import { assertShardable, shardCount } from '../input/shard-flags.ts';
@@ -64,7 +64,7 @@ export function addEnqueue(program: Command, runner: Runner): void {
     .description(
       'Adds a task to a queue, or each line of a file as a task. The tasks are on disk when the command ends.',
     )
-    .argument('<queue>', 'group#name, or a name in the default group', queueName)
+    .argument('<queue>', 'group#name, or a name in the default group', queueToFill)
     .argument('[data]', 'the payload; - reads it from stdin (default: stdin)')
     .option('-f, --file <path>', 'read the payload, or the lines, from a file; - is stdin')
     .option('-p, --pid <pid>', 'priority and identity of the task; lowest first (default: behind all others)', pid);
@@ -92,6 +92,7 @@ export function addEnqueue(program: Command, runner: Runner): void {
     .addHelpText('after', notesOf(notes))
     .action((queue: string, data: string | undefined, flags: EnqueueFlags) => {
       assertConsistent(data, flags);
+      assertLinks(flags);
       if (flags.shards !== undefined) assertShardable(queue, flags.deadLetterQueue);
       const run = flags.lines ? enqueueLines : enqueueOne;
       return runner.connected((session) => run(session, queue, data, flags), [queue]);

@@ -14,6 +14,8 @@ import {
   payload,
   pid,
   queueName,
+  queueToFill,
+  someTime,
   wholeNumber,
 } from '../input/arguments.ts';
 import { runAtOption } from '../input/task-flags.ts';
@@ -113,9 +115,9 @@ export function addSettling(program: Command, runner: Runner): void {
         .argParser(collectNewTasks)
         .default([], 'none'),
     )
-    .option('--move <queue>', 'add the task to this queue, with the same PID and data', queueName)
+    .option('--move <queue>', 'add the task to this queue, with the same PID and data', queueToFill)
     .option('--result <data>', 'what the task leaves for `taskmaster wait`', payload)
-    .option('--result-retention <duration>', 'how long the result is kept (default: 1h)', lengthOfTime)
+    .option('--result-retention <duration>', 'how long the result is kept (default: 1h)', someTime)
     .addHelpText('after', notesOf(completeNotes))
     .action(
       action<CompleteFlags>(runner, (session, flags) => ({
@@ -252,7 +254,7 @@ function collectNewTasks(text: string, before: readonly NewTaskFlag[]): readonly
   const data = payload(text.slice(at + 1));
   if (data.byteLength > limits.dataBytes)
     throw new InvalidArgumentError(`The data has more than ${limits.dataBytes} bytes.`);
-  return [...before, { queue: queueName(text.slice(0, at)), data }];
+  return [...before, { queue: queueToFill(text.slice(0, at)), data }];
 }
 
 function releaseNote(outcome: UpdateOutcome['released'][number] | undefined): string | undefined {

@@ -8,7 +8,7 @@ import {
 } from '@taskmaster/client';
 import { limits } from '@taskmaster/proto';
 import { type Command, Option } from 'commander';
-import { groupName, lengthOfTime, payload, pid, queueName } from '../input/arguments.ts';
+import { groupName, payload, pid, queueName, queueToFill, someTime } from '../input/arguments.ts';
 import { filterOption, filterText } from '../input/header-filter.ts';
 import { openInput, readWhole } from '../input/read-input.ts';
 import { addTaskFlags, type TaskFlags, taskOptions } from '../input/task-flags.ts';
@@ -63,11 +63,7 @@ export function addTopic(program: Command, runner: Runner): void {
     .argument('<topic>', TOPIC, queueName)
     .argument('<queue>', 'queue of the same group', queueName)
     .addOption(filterOption())
-    .option(
-      '--ttl <duration>',
-      'end the subscription after this time, unless it is renewed (default: never)',
-      lengthOfTime,
-    )
+    .option('--ttl <duration>', 'end the subscription after this time, unless it is renewed (default: never)', someTime)
     .option('--delete-queue', 'delete the queue with its tasks when the subscription ends')
     .addHelpText('after', notesOf(notes))
     .action((name: string, queue: string, flags: SubscribeFlags) =>
@@ -104,7 +100,7 @@ function addPublish(topic: Command, runner: Runner): void {
     .description(
       'Enqueues a task in all queues that are subscribed, or in none of them. It is on disk when the command ends.',
     )
-    .argument('<topic>', TOPIC, queueName)
+    .argument('<topic>', TOPIC, queueToFill)
     .argument('[data]', 'the payload; - reads it from stdin (default: stdin)')
     .option('-f, --file <path>', 'read the payload from a file; - is stdin')
     .option('-p, --pid <pid>', 'priority and identity of the task in each queue (default: behind all others)', pid);

@@ -1,6 +1,6 @@
 import { isIPv6 } from 'node:net';
 import { durationMs, type Pid, pidFromText } from '@taskmaster/client';
-import { canonicalName, queuesPattern } from '@taskmaster/client/internal';
+import { canonicalName, nameToFill, queuesPattern } from '@taskmaster/client/internal';
 import { parseQueueName } from '@taskmaster/proto';
 import { InvalidArgumentError, Option } from 'commander';
 import { bytesOf } from '../views/bytes-text.ts';
@@ -18,6 +18,13 @@ export function lengthOfTime(text: string): number {
   } catch {
     throw new InvalidArgumentError(`'${text}' is not a duration such as 250ms, 1.5s, 5m, 2h or 7d.`);
   }
+}
+
+/** A duration in ms that is not 0. */
+export function someTime(text: string): number {
+  const ms = lengthOfTime(text);
+  if (ms < 1) throw new InvalidArgumentError(`'${text}' is less than 1ms.`);
+  return ms;
 }
 
 /** A date and a time with a zone, in ISO 8601. Without a zone it would depend on the machine. */
@@ -69,6 +76,15 @@ export function endpoints(text: string): readonly string[] {
 export function queueName(text: string): string {
   if (parseQueueName(text).name === '') throw new InvalidArgumentError('The name of a queue must not be empty.');
   return canonicalName(text);
+}
+
+/** A queue or a topic that gets tasks. Its name has one `#` at most. */
+export function queueToFill(text: string): string {
+  try {
+    return nameToFill(queueName(text));
+  } catch (error) {
+    throw error instanceof InvalidArgumentError ? error : invalid(error);
+  }
 }
 
 /** The queues of one group that match: `group#pattern`. */

@@ -2,7 +2,7 @@ import type { ByKey, ParentTask, Pid, SignalWait, TaskOptions } from '@taskmaste
 import { limits } from '@taskmaster/proto';
 import { type Command, Option } from 'commander';
 import { UsageError } from '../views/cli-errors.ts';
-import { lengthOfTime, pid, queueName, wholeNumber } from './arguments.ts';
+import { pid, queueName, someTime, wholeNumber } from './arguments.ts';
 
 /** What connects a new task with others. */
 export interface LinkFlags {
@@ -21,7 +21,7 @@ export function addLinkFlags(command: Command): void {
   command
     .option('--order-key <key>', 'run the tasks of the queue with this key one after the other')
     .option('--wait-for <n>', 'make the task wait for n signals', wholeNumber(1, limits.signals))
-    .option('--wait-timeout <duration>', 'how long it waits for them (default: as long as it takes)', lengthOfTime)
+    .option('--wait-timeout <duration>', 'how long it waits for them (default: as long as it takes)', someTime)
     .addOption(
       new Option('--on-timeout <action>', 'what happens then (default: dead-letter)').choices([
         'dead-letter',
@@ -45,15 +45,24 @@ export function linkOptions(queue: string, flags: LinkFlags): Pick<TaskOptions, 
   return { waitsFor: waitOf(flags), parent: parentOf(queue, flags), orderKey: flags.orderKey };
 }
 
+/** @throws UsageError if flags are given without those that they belong to. */
+export function assertLinks(flags: LinkFlags): void {
+  const { waitFor, waitTimeout, onTimeout, collect, parentPid, parentKey, parentQueue, onFailure } = flags;
+  const isWait = waitTimeout !== undefined || onTimeout !== undefined || collect !== undefined;
+  if (waitFor === undefined && isWait) {
+    throw new UsageError('--wait-timeout, --on-timeout and --collect go with --wait-for');
+  }
+  const isParent = parentQueue !== undefined || onFailure !== undefined;
+  if (parentPid === undefined && parentKey === undefined && isParent) {
+    throw new UsageError('--parent-queue and --on-failure go with --parent-pid or --parent-key');
+  }
+}
+
 function waitOf({ waitFor: signals, waitTimeout: timeout, onTimeout, collect }: LinkFlags): SignalWait | undefined {
-  if (signals !== undefined) return { signals, timeout, onTimeout, collect };
-  if (timeout === undefined && onTimeout === undefined && collect === undefined) return undefined;
-  throw new UsageError('--wait-timeout, --on-timeout and --collect go with --wait-for');
+  return signals === undefined ? undefined : { signals, timeout, onTimeout, collect };
 }
 
 function parentOf(queue: string, { parentQueue, parentPid, parentKey, onFailure }: LinkFlags): ParentTask | undefined {
   const task: Pid | ByKey | undefined = parentKey === undefined ? parentPid : { key: parentKey };
-  if (task !== undefined) return { queue: parentQueue ?? queue, task, onFailure };
-  if (parentQueue === undefined && onFailure === undefined) return undefined;
-  throw new UsageError('--parent-queue and --on-failure go with --parent-pid or --parent-key');
+  return task === undefined ? undefined : { queue: parentQueue ?? queue, task, onFailure };
 }

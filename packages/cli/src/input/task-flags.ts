@@ -1,7 +1,7 @@
 import type { TaskHeaders, TaskOptions } from '@taskmaster/client';
 import { limits } from '@taskmaster/proto';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { instant, lengthOfTime, queueName, wholeNumber } from './arguments.ts';
+import { instant, lengthOfTime, queueToFill, someTime, wholeNumber } from './arguments.ts';
 
 /** Options of new tasks that schedules have too. */
 export interface GivenFlags {
@@ -47,7 +47,7 @@ export function addGivenFlags(command: Command, { withDeadLetters = true } = {})
   const startWithin = new Option(
     '--start-within <duration>',
     'do not run the task if no worker has leased it after this time',
-  ).argParser(lengthOfTime);
+  ).argParser(someTime);
   command.addOption(startWithin).addOption(timeLimitOption()).addOption(limitKeyOption());
   command
     .option('--kind <kind>', 'what a worker must be able to run: a name, or name@version')
@@ -96,7 +96,7 @@ export const retryOptions = (): readonly Option[] => [
   new Option(
     '--dead-letter-queue <queue>',
     'queue of the same group for the task after its last attempt (default: that of the queue, or the name followed by .dead)',
-  ).argParser(queueName),
+  ).argParser(queueToFill),
 ];
 
 export function taskOptions({ key, mode, delay, runAt, startBy, ...given }: TaskFlags): TaskOptions {

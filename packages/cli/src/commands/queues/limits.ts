@@ -1,7 +1,7 @@
 import type { LeaseRate } from '@taskmaster/client';
 import { limits as most } from '@taskmaster/proto';
 import { type Command, InvalidArgumentError } from 'commander';
-import { groupName, lengthOfTime, pattern, queueName, wholeNumber } from '../../input/arguments.ts';
+import { groupName, pattern, queueName, someTime, wholeNumber } from '../../input/arguments.ts';
 import type { Runner, Session } from '../../session/session.ts';
 import { UsageError } from '../../views/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../../views/exit-codes.ts';
@@ -57,7 +57,10 @@ export function addLimits(queues: Command, runner: Runner): void {
     )
     .option('--keys <pattern>', 'limit each limit key that matches, one by one (default: all tasks together)')
     .addHelpText('after', notesOf(notes))
-    .action((names: string, flags: LimitFlags) => runner.connected((session) => limit(session, names, flags), [names]));
+    .action((names: string, flags: LimitFlags) => {
+      assertConsistent(flags);
+      return runner.connected((session) => limit(session, names, flags), [names]);
+    });
   queues
     .command('unlimit')
     .summary('end a limit')
@@ -80,13 +83,16 @@ export function addLimits(queues: Command, runner: Runner): void {
 function rateOf(text: string): Pick<LeaseRate, 'tasks' | 'per'> {
   const [tasks = '', per = '', ...rest] = text.split('/');
   if (rest.length > 0 || per === '') throw new InvalidArgumentError(`'${text}' is not a rate such as 100/1m.`);
-  return { tasks: wholeNumber(1, most.rateTasks)(tasks), per: lengthOfTime(per) };
+  return { tasks: wholeNumber(1, most.rateTasks)(tasks), per: someTime(per) };
+}
+
+function assertConsistent({ maxLeased, rate, burst }: LimitFlags): void {
+  if (maxLeased === undefined && rate === undefined) throw new UsageError('give --max-leased or --rate');
+  if (rate === undefined && burst !== undefined) throw new UsageError('--burst is for --rate');
 }
 
 async function limit({ client, out, signal }: Session, queues: string, flags: LimitFlags): Promise<ExitCode> {
   const { maxLeased, rate, burst, keys } = flags;
-  if (maxLeased === undefined && rate === undefined) throw new UsageError('give --max-leased or --rate');
-  if (rate === undefined && burst !== undefined) throw new UsageError('--burst is for --rate');
   const limited = await client.limitQueues(queues, { maxLeased, rate: rate && { ...rate, burst }, keys, signal });
   if (out.json) await out.object(limitObject(limited));
   else await out.line(`${limitedText(limited)}: ${limitText(limited)}`);

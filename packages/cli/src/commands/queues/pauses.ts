@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { groupName, instant, lengthOfTime, pattern, queueName } from '../../input/arguments.ts';
+import { groupName, instant, pattern, queueName, someTime } from '../../input/arguments.ts';
 import type { Runner, Session } from '../../session/session.ts';
 import { type ExitCode, exitCodes } from '../../views/exit-codes.ts';
 import { notesOf } from '../../views/help.ts';
@@ -34,7 +34,7 @@ export function addPauses(queues: Command, runner: Runner): void {
     .option('--reason <text>', 'why; listings show it (default: no reason)')
     .addOption(
       new Option('--for <duration>', 'how long the pause lasts (default: until the queues are resumed)').argParser(
-        lengthOfTime,
+        someTime,
       ),
     )
     .addOption(

@@ -1,14 +1,7 @@
 import type { QueueSettings } from '@taskmaster/client';
 import { limits, parseQueueName } from '@taskmaster/proto';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import {
-  groupName,
-  leaseDurationOption,
-  lengthOfTime,
-  pattern,
-  queueName,
-  wholeNumber,
-} from '../../input/arguments.ts';
+import { groupName, leaseDurationOption, pattern, queueName, someTime, wholeNumber } from '../../input/arguments.ts';
 import { modeOption, retryOptions, type TaskFlags, taskOptions, timeLimitOption } from '../../input/task-flags.ts';
 import type { Runner, Session } from '../../session/session.ts';
 import { CommandFailedError, UsageError } from '../../views/cli-errors.ts';
@@ -77,12 +70,12 @@ export function addSettings(program: Command, runner: Runner): void {
     .option(
       '--result-retention <duration>',
       'how long results are kept if a completion does not say (default: that of the queue, or 1h)',
-      lengthOfTime,
+      someTime,
     )
     .option(
       '--keep-out <duration>',
       'after a completion, enqueues of the same PID add nothing for this time (default: not at all)',
-      lengthOfTime,
+      someTime,
     )
     .option(
       '--max-backlog <n>',

@@ -1,7 +1,7 @@
 import { bytesCodec, type Pid } from '@taskmaster/client';
 import { limits } from '@taskmaster/proto';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { lengthOfTime, payload, pid, queueName } from '../../input/arguments.ts';
+import { lengthOfTime, payload, pid, queueName, queueToFill } from '../../input/arguments.ts';
 import { openInput, readWhole } from '../../input/read-input.ts';
 import { addGivenFlags, type GivenFlags, givenOptions } from '../../input/task-flags.ts';
 import type { Runner, Session } from '../../session/session.ts';
@@ -38,7 +38,7 @@ export function addPutSchedule(schedule: Command, runner: Runner): void {
     .summary('create or change a schedule')
     .description('Creates a schedule, or changes it to these options.')
     .argument('<schedule>', 'group#name, or a name in the default group', queueName)
-    .argument('<queue>', 'queue of the tasks, in the same group', queueName)
+    .argument('<queue>', 'queue of the tasks, in the same group', queueToFill)
     .argument('[data]', 'payload of each task; - reads it from stdin (default: stdin)')
     .addOption(new Option('--cron <expression>', "when it runs, as in '0 9 * * MON-FRI'").conflicts('every'))
     .addOption(new Option('--time-zone <name>', 'time zone of --cron (default: UTC)').conflicts('every'))
