@@ -1,10 +1,13 @@
 import { readFileSync } from 'node:fs';
+import { openRocksStore } from '@taskmaster/node/testing';
+import { openPostgresStore } from '@taskmaster/postgres';
+import { noPostgres, PostgresServer } from '@taskmaster/postgres/testing';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { judge, report } from './judge.ts';
-import { runOnRocksDb } from './rocks-run.ts';
-import { runScenario } from './run-scenario.ts';
+import { runOnRealStore } from './real-run.ts';
+import { type Run, runScenario } from './run-scenario.ts';
 import { type Scenario, scenarios } from './scenario.ts';
 
 /** MODEL_SEED and MODEL_RUNS: the first seed and the number of runs of a longer test. A run takes about 0.1 s. */
@@ -13,7 +16,8 @@ const numRuns = Number(process.env.MODEL_RUNS ?? 150);
 
 /** Only a few, because a real disk is slow. */
 const onRocksDb = Number(process.env.MODEL_ROCKS_RUNS ?? 8);
-/** The time that RocksDB may take for a step, in the model. */
+const onPostgres = Number(process.env.MODEL_POSTGRES_RUNS ?? 5);
+/** The time that a real store may take for a step, in the model. */
 const REAL_DISK = { atomicBatches: true, writeMs: 10, syncMs: 10, readMs: 10 };
 
 async function check(scenario: Scenario): Promise<'explained' | 'undecided'> {
@@ -49,20 +53,39 @@ describe('the engine behaves like the model', () => {
     60_000 + numRuns * 1000,
   );
 
+  /** Not shrunk, because a run takes a second. */
+  const checkOn = async (numRuns: number, run: (scenario: Scenario) => Promise<Run>): Promise<void> => {
+    const property = fc.asyncProperty(scenarios, async (any) => {
+      const scenario = { ...any, disk: REAL_DISK };
+      const played = await run(scenario);
+      const verdict = judge(scenario, played);
+      if (played.faults.length > 0 || verdict.kind === 'impossible') throw new Error(report(played, verdict));
+    });
+    await fc.assert(property, { seed, numRuns, endOnFailure: true });
+    expect(numRuns).toBeGreaterThan(0);
+  };
+
   test(
     `in ${onRocksDb} random histories on RocksDB`,
-    async () => {
-      const property = fc.asyncProperty(scenarios, async (any) => {
-        const scenario = { ...any, disk: REAL_DISK };
+    () =>
+      checkOn(onRocksDb, async (scenario) => {
         await using dir = await temporaryDirectory();
-        const run = await runOnRocksDb(scenario, dir.path);
-        const verdict = judge(scenario, run);
-        if (run.faults.length > 0 || verdict.kind === 'impossible') throw new Error(report(run, verdict));
-      });
-      // Not shrunk, because a run takes a second.
-      await fc.assert(property, { seed, numRuns: onRocksDb, endOnFailure: true });
-      expect(onRocksDb).toBeGreaterThan(0);
-    },
+        return await runOnRealStore(scenario, () => openRocksStore({ dir: dir.path, release: '0.0.0' }));
+      }),
     60_000 + onRocksDb * 10_000,
+  );
+
+  test.skipIf(noPostgres !== undefined)(
+    `in ${onPostgres} random histories on PostgreSQL${noPostgres === undefined ? '' : `: ${noPostgres}`}`,
+    async () => {
+      await using server = await PostgresServer.start({ settings: ['fsync = off'] });
+      let schemas = 0;
+      await checkOn(onPostgres, (scenario) => {
+        const schema = `model_${++schemas}`;
+        const options = { url: server.url(), schema, name: 'node', release: '0.0.0' };
+        return runOnRealStore(scenario, () => openPostgresStore(options));
+      });
+    },
+    60_000 + onPostgres * 10_000,
   );
 });

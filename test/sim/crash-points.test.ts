@@ -1,4 +1,6 @@
+import type { Instant } from '@taskmaster/engine/domain';
 import { EngineHarness, type HarnessOptions, pidsOf, SeededRandom } from '@taskmaster/engine/testing';
+import { openOnSim, SimDatabase } from '@taskmaster/postgres/testing';
 import { describe, expect, test } from 'vitest';
 import { SCRIPT, type ScriptCall, type ScriptTurn, type Tokens } from './crash-script.ts';
 import { expectOneOf, expectSoundDisk, observe, type SeenQueue } from './observe.ts';
@@ -114,6 +116,71 @@ class CrashRun {
   }
 }
 
+/** As `CrashRun`, on a simulated database that outlives the process. */
+class DatabaseRun {
+  readonly h: EngineHarness;
+  readonly database: SimDatabase;
+  started = 0;
+  acknowledged = 0;
+  /** Commits so far, each before and after it is applied. */
+  steps = 0;
+  readonly #crashAt: number;
+  readonly #crashed = Promise.withResolvers<'crashed'>();
+  #isCrashed = false;
+
+  constructor(seed: number, crashAt: number) {
+    this.h = new EngineHarness({ seed });
+    this.#crashAt = crashAt;
+    this.database = new SimDatabase({ random: new SeededRandom(seed), after: this.#after, latencyMs: 0 });
+    this.database.onCommit = () => this.#step();
+  }
+
+  /** Timers outside of the process. */
+  readonly #after = (ms: number, callback: () => void) => {
+    const { time } = this.h.clock;
+    return time.at((time.now() + Math.ceil(ms)) as Instant, callback);
+  };
+
+  /** Opens the store, in the place of an earlier process. */
+  async open(): Promise<void> {
+    const { h } = this;
+    h.store = await h.clock.run(openOnSim(this.database, 'node', this.#after));
+    await h.clock.run(Promise.race([h.start(), this.#crashed.promise]));
+  }
+
+  async play(): Promise<boolean> {
+    await this.open();
+    const tokens: Tokens = new Map();
+    for (const turn of SCRIPT) {
+      if (this.#isCrashed) break;
+      if (typeof turn === 'number') await this.h.clock.advance(turn);
+      else await this.#ask(turn, tokens);
+    }
+    return !this.#isCrashed;
+  }
+
+  async #ask(calls: readonly ScriptCall[], tokens: Tokens): Promise<void> {
+    this.started += calls.length;
+    const answers = calls.map(async (call) => {
+      await call(this.h, tokens);
+      if (!this.#isCrashed) this.acknowledged++;
+    });
+    await this.h.clock.run(Promise.race([Promise.all(answers), this.#crashed.promise]));
+    if (!this.#isCrashed) await this.h.clock.advance(LONGER_THAN_A_CALL_MS);
+  }
+
+  /** The process ends in the moment in which the database applies the commit, or does not. */
+  #step(): void {
+    this.steps++;
+    if (this.steps !== this.#crashAt) return;
+    this.#isCrashed = true;
+    this.h.lose();
+    this.#crashed.resolve('crashed');
+    const isBefore = this.steps % 2 === 1;
+    if (isBefore) throw new Error('the process ended before its commit was sent');
+  }
+}
+
 /** Opens the disk after a crash. The first attempt may crash, too, after `crashAfter` steps. */
 async function reopen(h: EngineHarness, crashAfter: number): Promise<void> {
   const last = h.disk.steps + crashAfter;
@@ -180,4 +247,29 @@ describe.each([
     },
     60_000,
   );
+});
+
+describe('a crash at every commit to a database', () => {
+  test('keeps every acknowledged call, and every other call entirely or not at all', async () => {
+    const seed = 1;
+    const allowedState = oracle({ seed });
+    const whole = new DatabaseRun(seed, 0);
+    expect(await whole.play()).toBe(true);
+    expect(whole.steps).toBeGreaterThan(2 * CALLS);
+    for (let step = 1; step <= whole.steps; step++) {
+      const run = new DatabaseRun(seed, step);
+      expect(await run.play(), `step ${step} was not reached`).toBe(false);
+      const { h, acknowledged, started } = run;
+      await run.open();
+      await h.clock.advance(LONGER_THAN_A_CALL_MS);
+      const seen = await h.clock.run(observe(h));
+      const allowed: SeenQueue[][] = [];
+      for (let played = acknowledged; played <= started; played++) {
+        const state = await allowedState(played, h.clock.now());
+        if (state) allowed.push(state);
+      }
+      expectOneOf(seen, allowed, `crash at step ${step}: ${acknowledged} of ${started} calls were acknowledged`);
+      await h[Symbol.asyncDispose]();
+    }
+  }, 60_000);
 });

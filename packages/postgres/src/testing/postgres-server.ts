@@ -31,6 +31,12 @@ function otherUser(): { readonly uid: number; readonly gid: number } | undefined
 
 const bin = findPrograms();
 
+/** Servers that must end with the test run. */
+const alive = new Set<ChildProcess>();
+process.once('exit', () => {
+  for (const child of alive) child.kill('SIGQUIT');
+});
+
 /** Why there is no server for tests on this machine; undefined if there is one. */
 export const noPostgres: string | undefined =
   bin === undefined ? 'PostgreSQL is not installed (set POSTGRES_BIN to the directory of initdb)' : undefined;
@@ -57,10 +63,10 @@ export class PostgresServer implements AsyncDisposable {
     if (bin === undefined) throw new Error(noPostgres);
     const dir = await mkdtemp(join(tmpdir(), 'taskmaster-postgres-'));
     const user = otherUser();
-    if (user !== undefined) await chown(dir, user.uid, user.gid);
     const data = join(dir, 'data');
     const server = new PostgresServer(dir, await freePort());
     try {
+      await server.own(dir);
       await run(join(bin, 'initdb'), ['-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-sync', '-N'], {
         ...user,
         cwd: dir,
@@ -76,6 +82,12 @@ export class PostgresServer implements AsyncDisposable {
       throw error;
     }
     return server;
+  }
+
+  /** Lets the server write into a directory. */
+  async own(directory: string): Promise<void> {
+    const user = otherUser();
+    if (user !== undefined) await chown(directory, user.uid, user.gid);
   }
 
   url(database = 'postgres', user = 'postgres'): string {
@@ -94,6 +106,8 @@ export class PostgresServer implements AsyncDisposable {
       },
     );
     this.#process = child;
+    alive.add(child);
+    child.once('exit', () => alive.delete(child));
     let said = '';
     child.stderr?.on('data', (text: Buffer) => {
       said = (said + text.toString()).slice(-4000);

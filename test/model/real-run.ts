@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Call, History } from '@taskmaster/cli/testing/history';
 import { openEngine } from '@taskmaster/engine';
+import type { Store } from '@taskmaster/engine/ports';
 import { VirtualClock } from '@taskmaster/engine/testing';
-import { openRocksStore } from '@taskmaster/node/testing';
 import { Callers, isCall } from './callers.ts';
 import { type Asked, ask } from './engine-caller.ts';
 import { putAllSettings } from './records/settings.ts';
@@ -17,12 +17,12 @@ const STEP_MS = 20;
 const nextMillisecond = (): Promise<void> => sleep(1);
 
 /**
- * Plays a scenario on RocksDB. Calls between two steps of time run concurrently. Virtual time stops until all calls without a
- * wait have ended, because a real disk takes real time. Disks do not fail here, and clocks are not changed.
+ * Plays a scenario on a store that takes real time. Calls between two steps of time run concurrently. Virtual time stops until
+ * all calls without a wait have ended, because a real disk takes real time. Disks do not fail here, and clocks are not changed.
  */
-export async function runOnRocksDb(
+export async function runOnRealStore(
   { actions, cacheBytes, refillTasks, jitter, caps }: Scenario,
-  dir: string,
+  openStore: () => Promise<Store>,
 ): Promise<Run> {
   const history = new History();
   let clock = new VirtualClock();
@@ -33,7 +33,7 @@ export async function runOnRocksDb(
     emptyQueueRetentionMs: RETENTION_MS,
   };
   const open = async () => {
-    const store = await openRocksStore({ dir, release: '0.0.0' });
+    const store = await openStore();
     const random = { next: () => jitter };
     return { store, engine: await openEngine({ store, clock, random, config }) };
   };

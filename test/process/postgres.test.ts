@@ -1,0 +1,206 @@
+import { chmod, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { bytesCodec, connect } from '@taskmaster/client';
+import { SeededRandom } from '@taskmaster/engine/testing';
+import { openEmbedded } from '@taskmaster/node';
+import { noPostgres, PostgresServer } from '@taskmaster/postgres/testing';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { eventually } from '../support/eventually.ts';
+import { nodeCli } from '../support/paths.ts';
+import { runProcess } from '../support/processes/child-process.ts';
+import { runNode, startNode } from '../support/processes/start-node.ts';
+import { mountSmallDisk, whyNoSmallDisk } from '../support/small-disk.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { MixedLoad } from './mixed-load.ts';
+import { verifyLoad } from './verify-load.ts';
+
+const MIB = 1024 * 1024;
+const noSmallDisk = await whyNoSmallDisk();
+const SEED = Number(process.env.TASKMASTER_SEED ?? 1);
+/** Number of kills of each kind. More for a long run. */
+const KILLS = Number(process.env.TASKMASTER_KILLS ?? 3);
+
+describe.skipIf(noPostgres !== undefined)(
+  `nodes on PostgreSQL${noPostgres === undefined ? '' : `: ${noPostgres}`}`,
+  () => {
+    let server: PostgresServer;
+    let schemas = 0;
+    beforeAll(async () => {
+      server = await PostgresServer.start();
+    });
+    afterAll(async () => {
+      await server[Symbol.asyncDispose]();
+    });
+
+    /** Flags of a node with a store of its own. */
+    const newStore = (): string[] => [`--store=${server.url()}`, `--store-schema=s${++schemas}`];
+
+    /** Waits until the load has gone on, and then for a random moment. */
+    const goneOn = async (load: MixedLoad, random: SeededRandom): Promise<void> => {
+      const enough = load.acknowledged + 50 + random.int(50);
+      await eventually(() => expect(load.acknowledged).toBeGreaterThan(enough), { withinMs: 60_000 });
+      await delay(random.int(100));
+    };
+
+    const verified = async (load: MixedLoad, endpoint: string): Promise<void> => {
+      await load.stop();
+      expect(load.failed).toBe(0);
+      await using client = await connect(endpoint);
+      const { problem } = await verifyLoad(client, load.history);
+      expect(problem).toBe('');
+    };
+
+    test(`a node killed ${KILLS} times is followed by one on an empty machine, and nothing acknowledged is lost`, {
+      timeout: 60_000 + KILLS * 15_000,
+    }, async () => {
+      const flags = newStore();
+      const random = new SeededRandom(SEED);
+      let node = await startNode({ flags });
+      await using _last = { [Symbol.asyncDispose]: () => node[Symbol.asyncDispose]() };
+      const { grpcPort } = node;
+      const load = await MixedLoad.start({ endpoints: node.endpoint, seed: SEED, pauseMs: 60 });
+      for (let kill = 1; kill <= KILLS; kill++) {
+        await goneOn(load, random);
+        await node.kill();
+        // Without the directory of the first one, which has nothing.
+        node = await startNode({ flags, grpcPort });
+      }
+      await goneOn(load, random);
+      await verified(load, node.endpoint);
+    });
+
+    test(`a database killed ${KILLS} times under load is a pause: calls wait and go on`, {
+      timeout: 60_000 + KILLS * 15_000,
+    }, async () => {
+      await using node = await startNode({ flags: newStore() });
+      const random = new SeededRandom(SEED);
+      const load = await MixedLoad.start({ endpoints: node.endpoint, seed: SEED, pauseMs: 60, maxAttempts: 1 });
+      for (let kill = 1; kill <= KILLS; kill++) {
+        await goneOn(load, random);
+        await server.kill();
+        await server.restart();
+      }
+      await goneOn(load, random);
+      await verified(load, node.endpoint);
+      expect(node.process.isRunning).toBe(true);
+    });
+
+    test('a second node takes the place of the first, which says so and ends', async () => {
+      const flags = newStore();
+      await using first = await startNode({ flags });
+      {
+        await using client = await connect(first.endpoint);
+        await client.queue<number>('work').enqueueMany(Array.from({ length: 100 }, (_, index) => ({ data: index })));
+      }
+      await using second = await startNode({ flags });
+      const ended = await first.process.ended;
+      expect(ended.code).toBe(1);
+      expect(ended.stderr).toMatch(
+        /taskmaster-node: another process has taken the place of node node, with fence 2 after 1/,
+      );
+      await using client = await connect(second.endpoint);
+      expect(await client.queue('work').stats()).toMatchObject({ available: 100 });
+    });
+
+    test('a node stops although its database does not answer', async () => {
+      await using own = await PostgresServer.start();
+      await using node = await startNode({ flags: [`--store=${own.url()}`, '--shutdown-timeout-ms=300'] });
+      await using client = await connect({ endpoints: node.endpoint, timeout: '20s', retry: { maxAttempts: 1 } });
+      await client.queue('work').enqueue('first');
+      await own.kill();
+      const second = client.queue('work').enqueue('second');
+      // The enqueue waits, and the node waits for it.
+      await expect(Promise.all([second, node.stop()])).rejects.toMatchObject({ maybeApplied: true });
+      expect((await node.process.ended).code).toBe(0);
+    });
+
+    test.skipIf(noSmallDisk !== undefined)(
+      `a database without space takes no new tasks, and recovers by itself${noSmallDisk === undefined ? '' : `: ${noSmallDisk}`}`,
+      async () => {
+        await using disk = await mountSmallDisk(48 * MIB);
+        // The server is another user.
+        await chmod(dirname(disk.path), 0o755);
+        await server.own(disk.path);
+        await server.query(`CREATE TABLESPACE small LOCATION '${disk.path}'`);
+        await server.query('CREATE DATABASE small TABLESPACE small');
+        await using node = await startNode({ flags: [`--store=${server.url('small')}`] });
+        await using client = await connect({ endpoints: node.endpoint, timeout: '30s', retry: { maxAttempts: 1 } });
+        const queue = client.queue('work', { codec: bytesCodec });
+        const filler = join(disk.path, 'filler');
+        await writeFile(filler, new Uint8Array((await disk.freeBytes()) - 8 * MIB));
+        let acknowledged = 0;
+        const refused = await (async () => {
+          for (;;) {
+            try {
+              await queue.enqueue(new Uint8Array(200_000));
+              acknowledged++;
+            } catch (error) {
+              return error;
+            }
+          }
+        })();
+        expect(refused).toMatchObject({ reason: 'DISK_FULL' });
+        expect(acknowledged).toBeGreaterThan(5);
+        // The memory is rebuilt from the database first.
+        await eventually(async () => expect(await queue.stats()).toMatchObject({ available: acknowledged }));
+        await expect(queue.enqueue(new Uint8Array(200_000))).rejects.toMatchObject({ reason: 'DISK_FULL' });
+        await rm(filler);
+        await eventually(() => queue.enqueue(new Uint8Array(1)), { withinMs: 30_000, everyMs: 200 });
+        expect(await queue.stats()).toMatchObject({ available: acknowledged + 1 });
+      },
+    );
+
+    test('a queue in a program may be in a database', async () => {
+      const store = server.url('embedded');
+      await server.query('CREATE DATABASE embedded');
+      {
+        await using client = await openEmbedded({ store });
+        await client.queue<string>('work').enqueue('one');
+      }
+      await using client = await openEmbedded({ store });
+      const [task] = await client.queue<string>('work').lease();
+      expect(task?.data).toBe('one');
+      await expect(openEmbedded({ store, dir: './data' })).rejects.toThrow(TypeError);
+      await expect(openEmbedded({})).rejects.toThrow('name either dir, or a database');
+    });
+
+    describe('settings', () => {
+      test.each([
+        [['--join=127.0.0.1:7400'], 2, /store.url: cannot be used with join or bootstrap: members .* \(from --store\)/],
+        [['--bootstrap'], 2, /store.url: cannot be used with join or bootstrap/],
+        [['--store=postgres://127.0.0.1:1/x'], 1, /cannot use the store: 127.0.0.1:1\/x: connect ECONNREFUSED/],
+        [['--store=sqlite:x'], 1, /the store must be a URL such as/],
+      ])('%s are refused', async (flags, code, message) => {
+        await using dir = await temporaryDirectory();
+        const ended = await runNode({ dir: dir.path, flags: [`--store=postgres://a:secret@127.0.0.1/x`, ...flags] });
+        expect(ended).toMatchObject({ code });
+        expect(ended.stderr).toMatch(message);
+        expect(ended.stderr).not.toContain('secret');
+      });
+
+      test('have no passwords when they are shown', async () => {
+        const env = { ...process.env, TASKMASTER_STORE: 'postgres://a:secret@h1,h2/x' };
+        for (const args of [['print'], ['print', '--json'], ['check']]) {
+          const { stdout, code } = await runProcess(process.execPath, [nodeCli, 'config', ...args], { env });
+          expect(code).toBe(0);
+          expect(stdout).toContain('postgres://a:***@h1,h2/x');
+          expect(stdout).not.toContain('secret');
+        }
+      });
+
+      test('accept-loss changes nothing when nothing is lost', async () => {
+        const flags = newStore();
+        await using node = await startNode({ flags });
+        await node.stop();
+        const run = (args: readonly string[]) => runProcess(process.execPath, [nodeCli, 'accept-loss', ...args]);
+        expect(await run(['node', ...flags])).toMatchObject({
+          code: 0,
+          stdout: 'The database has lost nothing of node node that was noticed. Nothing was changed.\n',
+        });
+        expect(await run(['other', ...flags])).toMatchObject({ code: 1 });
+        expect(await run(['node'])).toMatchObject({ code: 2 });
+      });
+    });
+  },
+);
