@@ -1,9 +1,12 @@
 import { EventKind, parseQueueName, partitionOf } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
+import type { LeasedTask } from '../domain/commands.ts';
 import { formatPosition } from '../domain/events.ts';
 import type { Instant, PartitionId, Pid, QueueId, Ticket } from '../domain/ids.ts';
 import { ticketBehindEarlierLives } from '../log/partition-row.ts';
 import { EngineHarness, pidsOf } from '../testing/engine-harness.ts';
+import { limitQueues } from '../testing/limit-queues.ts';
+import { putSettings } from '../testing/put-settings.ts';
 import type { PartitionExport } from './transfer/export-partition.ts';
 
 const QUEUE = 'orders#new';
@@ -120,6 +123,97 @@ test('a partition that moves knows which of its leased tasks have begun, and wha
     [0, 1],
   ]);
   expect(Buffer.from(found[0]?.history?.checkpoint ?? []).toString()).toBe('page 3');
+});
+
+/** Work goes on at one node until all of its partition has arrived at another one, which crashes then. `more`: its new rows. */
+async function moved(
+  from: EngineHarness,
+  meanwhile: (from: EngineHarness) => Promise<unknown>,
+  more: number,
+): Promise<EngineHarness> {
+  const { leaving, rows } = await snapshotOf(from);
+  await meanwhile(from);
+  await from.clock.run(leaving.synced());
+  const h = new EngineHarness({ clustered: true, syncMs: 1, config: { partitions: 4, cacheBytes: 1 } });
+  await h.open();
+  const { partitions } = h.engine;
+  const arriving = await h.clock.run(partitions.import({ id: P, epoch: 2, ...leaving.offer, now: h.clock.now() }));
+  await h.clock.run(arriving.addRows(rows as never));
+  await h.clock.run(arriving.addAtoms(leaving.takeAtoms()));
+  arriving.assertComplete(from.engine.partitions.ticketsOf(P)?.lastTicket ?? 0, PIDS.length + more);
+  await h.clock.run(partitions.take(arriving));
+  await h.crash();
+  return h;
+}
+
+describe('a partition that moves under load', () => {
+  const JOBS = 'orders#jobs';
+  const MORE = 'orders#more';
+  const HOUR = 3_600_000;
+  const add = (h: EngineHarness, queue: string, pids: readonly string[]) =>
+    h.clock.run(h.update({ enqueue: pids.map((pid) => ({ queue, pid, limitKey: pid.slice(0, 1) })) }));
+  const lease = (h: EngineHarness, queues: string | string[], max: number) =>
+    h.clock.run(h.lease(queues, { max, for: HOUR }));
+  const done = (h: EngineHarness, queue: string, { pid, token }: Pick<LeasedTask, 'pid' | 'token'>) =>
+    h.clock.run(h.update({ dequeue: [{ queue, pid, token }] }));
+
+  test('keeps the limits of keys: what was leased before and during the move counts in all queues, once', async () => {
+    const from = await holderAt(1);
+    await from.clock.run(limitQueues(from.engine, 'orders#*', { keys: '*', maxLeased: 2 }));
+    await add(from, JOBS, ['a1', 'a2', 'a3', 'a4', 'b1', 'b2', 'b3']);
+    await add(from, MORE, ['a5', 'a6']);
+    const [a1] = await lease(from, JOBS, 1);
+    const during: { a2?: LeasedTask | undefined; a5?: LeasedTask | undefined } = {};
+    const h = await moved(
+      from,
+      async () => {
+        [during.a2] = await lease(from, JOBS, 1);
+        expect(pidsOf(await lease(from, JOBS, 1))).toEqual(['b1']);
+        if (a1 !== undefined) await done(from, JOBS, a1);
+        [during.a5] = await lease(from, MORE, 1);
+        await add(from, JOBS, ['c1']);
+      },
+      10,
+    );
+    const { a2, a5 } = during;
+    expect([a2?.pid, a5?.pid]).toEqual(['a2', 'a5']);
+    expect(pidsOf(await lease(h, [JOBS, MORE], 9))).toEqual(['b2', 'c1']);
+    const [use] = await h.clock.run(h.engine.limits.list('orders'));
+    expect(use).toMatchObject({
+      leased: 5,
+      heldTasks: 4,
+      heldKeys: [
+        { key: 'a', available: 3 },
+        { key: 'b', available: 1 },
+      ],
+    });
+    // Each lease that was granted there gives its slot back here.
+    if (a2 !== undefined) await done(h, JOBS, a2);
+    expect(pidsOf(await lease(h, [MORE, JOBS], 9))).toEqual(['a6']);
+    if (a5 !== undefined) await done(h, MORE, a5);
+    expect(pidsOf(await lease(h, [MORE, JOBS], 9))).toEqual(['a3']);
+  });
+
+  test('goes on with fair turns: the work in flight counts, and so do the weights', async () => {
+    const from = await holderAt(1);
+    await from.clock.run(putSettings(from.engine, JOBS, { fairTurns: { weights: { c: 2 } } }));
+    const many = (key: string, count: number) => Array.from({ length: count }, (_, at) => `${key}${100 + at}`);
+    await add(from, JOBS, many('a', 40));
+    await lease(from, JOBS, 2);
+    const h = await moved(
+      from,
+      async () => {
+        await lease(from, JOBS, 2);
+        await add(from, JOBS, [...many('b', 10), ...many('c', 10)]);
+      },
+      61,
+    );
+    // Four tasks of one key are leased: the others catch up first, in shares of their weights.
+    const next = pidsOf(await lease(h, JOBS, 9));
+    expect(next.filter((pid) => pid.startsWith('a'))).toEqual([]);
+    expect(next.filter((pid) => pid.startsWith('c'))).toEqual(many('c', 6));
+    expect(next.filter((pid) => pid.startsWith('b'))).toEqual(many('b', 3));
+  });
 });
 
 test.each([0, 1, 2, 4, 8])(
