@@ -26,8 +26,8 @@ interface Parked {
   /** When it was enqueued at the earliest. */
   enqueuedAt: number | undefined;
   isEnqueued: boolean;
-  /** Ids of signals that the node has confirmed, also before the task came. */
-  readonly confirmed: Set<string>;
+  /** Ids of signals that the node has confirmed, also before the task came, and when it had at the latest. */
+  readonly confirmed: Map<string, number>;
   hasRun: boolean;
 }
 
@@ -37,7 +37,7 @@ const parked = (at: number): Parked => ({
   action: at % 4 === 0 ? 'run' : at % 4 === 1 ? 'cancel' : undefined,
   enqueuedAt: undefined,
   isEnqueued: false,
-  confirmed: new Set(),
+  confirmed: new Map(),
   hasRun: false,
 });
 
@@ -113,18 +113,17 @@ export class ParkedTasks {
     await h.update({
       enqueue: [{ queue: `${group}#parked`, mode: EnqueueMode.ENQUEUE_MODE_SIGNAL, ...signal }],
     });
-    task.confirmed.add(id);
+    if (!task.confirmed.has(id)) task.confirmed.set(id, this.#cluster.time.now());
   }
 
   async #work(group: string, h: EngineHarness, mayFail: boolean): Promise<void> {
     const tasks = this.#tasks.get(group) ?? [];
-    const confirmed = new Map(tasks.map(({ pid, confirmed: ids }) => [pid, [...ids]]));
     const leased = await h.lease(`${group}#parked`, { max: 4, for: LEASE_MS, includeSignals: true });
     for (const one of leased) {
       const task = tasks.find(({ pid }) => pid === one.pid);
       if (task === undefined) continue;
       task.hasRun = true;
-      this.#check(group, task, one, confirmed.get(task.pid) ?? []);
+      this.#check(group, task, one);
       if (mayFail && this.#random.chance(0.3)) continue;
       const item = { queue: `${group}#parked`, pid: one.pid, token: one.token };
       const isReleased = mayFail && this.#random.chance(0.2);
@@ -132,8 +131,7 @@ export class ParkedTasks {
     }
   }
 
-  /** @param confirmed the signals that the node had confirmed before the request. */
-  #check(group: string, task: Parked, { signals }: LeasedTask, confirmed: readonly string[]): void {
+  #check(group: string, task: Parked, { signals }: LeasedTask): void {
     const kept = signals?.kind === 'all' ? signals.box.kept : [];
     const heard = kept.map(({ id }) => id).sort();
     const told = `${task.pid} has heard of ${heard.join(', ') || 'nothing'}`;
@@ -146,10 +144,10 @@ export class ParkedTasks {
       this.#report(group, `${told} and was leased before it had heard of ${task.ids.join(', ')}`);
     } else if (new Set(heard).size < heard.length || !heard.every((id) => task.ids.includes(id))) {
       this.#report(group, `${told} at the end of its timeout`);
-    } else if (confirmed.length === task.ids.length && heard.length === 0) {
-      // Signals that come behind the end of the timeout do not count, so only none at all is wrong for sure.
-      this.#report(group, `${told}, and ${confirmed.join(', ')} had come`);
     }
+    // Those that come behind the end of the timeout do not count.
+    const missing = [...task.confirmed].filter(([id, at]) => at < endsAt && !heard.includes(id)).map(([id]) => id);
+    if (missing.length > 0) this.#report(group, `${told}, and ${missing.join(', ')} had come`);
   }
 
   /** Sends what is missing. Then every task has an end. */
