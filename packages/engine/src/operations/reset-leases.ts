@@ -1,4 +1,4 @@
-import type { QueueName } from '@taskmaster/proto';
+import { limits, type QueueName } from '@taskmaster/proto';
 import type { Instant, Key, LeaseToken, Pid } from '../domain/ids.ts';
 import { dueKey, pidOfDueKey } from '../domain/keys.ts';
 import { AVAILABLE, isLeased, isLeasedAt } from '../domain/task.ts';
@@ -59,23 +59,35 @@ export async function resetLeases(engineState: EngineState, name: QueueName): Pr
 async function resetAll(engineState: EngineState, queue: Queue, pids: readonly Pid[]): Promise<number> {
   let reset = 0;
   for (let from = 0; from < pids.length; ) {
-    const { result, durable, count } = await resetSome(engineState, queue, pids.slice(from));
+    const { result, durable } = await resetSome(engineState, queue, pids.slice(from));
     await durable;
-    reset += result;
-    from += count;
+    reset += result.reset;
+    from += result.done;
   }
   return reset;
 }
 
+interface Reset {
+  readonly reset: number;
+  /** Number of PIDs that are finished. */
+  readonly done: number;
+}
+
 const resetSome = (engineState: EngineState, queue: Queue, pids: readonly Pid[]) =>
-  decideSome(engineState, queue.partition, pids, (some, now, reads): Attempt<number> => {
-    if (queue.dropped) return { kind: 'decided', result: 0 };
+  decideSome(engineState, queue.partition, pids, (some, now, reads): Attempt<Reset> => {
+    if (queue.dropped) return { kind: 'decided', result: { reset: 0, done: some.length } };
     const draft = new TaskDraft(new EngineView(engineState, now, reads));
     const token = engineState.nextTicket(queue.partition) as number as LeaseToken;
+    /** Parents that may hear of the ends. */
+    let told = 0;
+    let done = 0;
     for (const pid of some) {
       const task = draft.find(queue, pid);
+      const cancelReason = task && cancelReasonOf(task.state);
+      if (cancelReason !== undefined) told += task?.state.history?.links?.parents.length ?? 0;
+      if (done > 0 && told > limits.toldParents) break;
+      done++;
       if (!task || !isLeasedAt(task.state, now)) continue;
-      const cancelReason = cancelReasonOf(task.state);
       const history = withoutCancellation(task.state.history);
       if (cancelReason !== undefined) endCancelled(draft, queue, pid, task, cancelReason, now);
       else {
@@ -83,10 +95,14 @@ const resetSome = (engineState: EngineState, queue: Queue, pids: readonly Pid[])
         draft.change(queue, pid, task, { ...task.state, attempts, token, visibility: AVAILABLE, history });
       }
     }
-    const result = draft.changes.filter(({ queue: { isReserved } }) => !isReserved).length;
+    const reset = draft.changes.filter(({ queue: { isReserved } }) => !isReserved).length;
     settleEnds(draft, now);
     draft.writeBoxes(now);
     const { needs, changes, created } = draft;
     if (needs.length > 0) return { kind: 'needs', needs };
-    return { kind: 'decided', result, changes: changes.length === 0 ? undefined : { changes, created } };
+    return {
+      kind: 'decided',
+      result: { reset, done },
+      changes: changes.length === 0 ? undefined : { changes, created },
+    };
   });

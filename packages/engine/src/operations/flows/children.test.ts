@@ -1,6 +1,6 @@
-import { EnqueueResult, limits, parseQueueName, WhenFull } from '@taskmaster/proto';
+import { EnqueueResult, limits, parseQueueName, partitionOf, WhenFull } from '@taskmaster/proto';
 import { describe, expect, test, vi } from 'vitest';
-import type { Pid } from '../../domain/ids.ts';
+import type { PartitionId, Pid } from '../../domain/ids.ts';
 import { Refusal } from '../../domain/refusal.ts';
 import type { OnFailure } from '../../domain/task.ts';
 import type { Store } from '../../ports/store.ts';
@@ -375,6 +375,30 @@ test('an update whose ends too many parents would hear of is refused, and takes 
   expect(await left()).toBe(1000 - 3 * most - 11);
   const { kept = [] } = (await seen(h, PARENTS, 'p7'))?.signals ?? {};
   expect(new Set(kept.map(({ child }) => child?.pid)).size).toBe(3 * most + 11);
+});
+
+test('a reset of leases tells the parents of many cancelled tasks in several atoms', async () => {
+  await using h = await engineHarness();
+  const parents = Array.from({ length: limits.parents }, (_, at) => ({
+    queue: PARENTS,
+    pid: `p${at}`,
+    onFailure: 'continue' as const,
+  }));
+  await h.update({
+    enqueue: parents.map(({ queue, pid }) => ({ queue, pid, waitFor: { signals: 1000, collect: true } })),
+  });
+  const most = limits.toldParents / limits.parents;
+  const children = Array.from({ length: 2 * most + 1 }, (_, at) => item(`${at}`));
+  await h.update({ enqueue: children.map((child) => ({ ...child, parents })) });
+  await h.lease(QUEUE, { max: 2 * most + 1, for: 60_000 });
+  await h.update({ dequeue: children.map((child) => ({ ...child, cancel: 'gone' })) });
+  const lastTicket = () => h.engine.partitions.ticketsOf(partitionOf('g', 1024) as PartitionId)?.lastTicket ?? 0;
+  const before = lastTicket();
+  expect(await h.clock.run(h.engine.resetLeases(parseQueueName(QUEUE)))).toBe(children.length);
+  expect(lastTicket() - before).toBe(3);
+  const parent = await seen(h, PARENTS, 'p7');
+  expect(parent?.state?.history?.waits?.signals).toBe(1000 - children.length);
+  expect(new Set(parent?.signals?.kept.map(({ child }) => child?.pid)).size).toBe(children.length);
 });
 
 describe('the tasks for which a task waits', () => {
