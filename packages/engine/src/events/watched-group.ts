@@ -37,6 +37,11 @@ interface KeptAtom extends Pick<EventsOfGroup, 'events' | 'encoded'> {
   readonly ticket: Ticket;
   /** Memory that it takes, in bytes. */
   readonly bytes: number;
+  /**
+   * Where the last page that ended in it went on: the number of an event, and where it stands. Without it, each page of a reader
+   * of few events at a time would walk all events before its own.
+   */
+  readonly next: { index: number; start: number };
 }
 
 /** The events of a group that has readers, or had one a while ago. */
@@ -71,7 +76,7 @@ export class WatchedGroup {
   note(ticket: Ticket, events: EventsOfGroup['events'], encoded: Uint8Array): number {
     let bytes = encoded.byteLength;
     for (const event of events) bytes += eventBytes(event);
-    this.#atoms.push({ ticket, events, encoded, bytes });
+    this.#atoms.push({ ticket, events, encoded, bytes, next: { index: 0, start: 0 } });
     return bytes;
   }
 
@@ -103,16 +108,19 @@ export class WatchedGroup {
     for (let at = this.#firstBehind(ticket, count); at < this.#atoms.size; at++) {
       const atom = this.#atoms.at(at);
       if (atom === undefined || atom.ticket > upTo) break;
-      const { events: all, encoded } = atom;
+      const { events: all, encoded, next } = atom;
       const first = atom.ticket === ticket ? count : 0;
-      let end = 0;
-      for (let index = 0; index < all.length; index++) {
+      const isBehind = next.index <= first;
+      let end = isBehind ? next.start : 0;
+      for (let index = isBehind ? next.index : 0; index < all.length; index++) {
+        const before = end;
         // Each event is after its length.
         const start = startOf(encoded, end);
         end = start + lengthAt(encoded, end);
         const event = all[index];
         if (index < first || event === undefined) continue;
         if (events >= most || pageWriter.bytes >= PAGE_BYTES || lookedAt === EVENTS_AT_ONCE) {
+          Object.assign(next, { index, start: before });
           return this.#look(events, ticket, count, lookedAt, true);
         }
         lookedAt++;
