@@ -184,3 +184,25 @@ test('a program without a worker tells which of its tasks begin', async () => {
     [0, 1],
   ]);
 });
+
+test.each([
+  [{ now: -1 }, 'starts.now: -1 is not a whole number from 0 to 10000'],
+  [{ now: 1.5 }, 'starts.now: 1.5'],
+  [{ now: 10_001 }, 'starts.now: 10001'],
+  [{ now: 1, together: 0 }, 'starts.together: 0 is not a whole number from 1 to 10000'],
+  [{ together: 1 }, 'starts.now: undefined'],
+  [{ now: 1, togther: 2 }, 'starts: there is no togther, did you mean together?'],
+  [1, 'starts: must be an object with now and together'],
+])('a lease with starts of the wrong form is no request: %j', async (starts, message) => {
+  const { queue, engine } = workerSetUp();
+  await expect(queue.lease({ max: 2, starts: starts as never })).rejects.toThrow(message);
+  expect(engine.leases).toEqual([]);
+});
+
+test.each([0, -1, 1.5, Number.NaN, 10_001])('a task that begins with %s tasks is no request', async (together) => {
+  const { queue, engine } = workerSetUp();
+  await queue.enqueueMany(named('a'));
+  const [task] = await queue.lease({ starts: { now: 0 } });
+  await expect(task?.begin(together)).rejects.toThrow(`begun: ${together} is not a whole number from 1 to 10000`);
+  expect(engine.updates.flatMap(({ renew }) => renew)).toEqual([]);
+});

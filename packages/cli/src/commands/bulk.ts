@@ -168,7 +168,7 @@ async function runBulk(session: Session, options: BulkOptions, flags: BulkFlags)
   return waitFor(session, run);
 }
 
-/** Counts the tasks that match. This takes some seconds for each million. */
+/** Counts the tasks that match. A million may take half a minute on a busy machine. */
 async function previewOf({ client, err, signal }: Session, options: BulkOptions): Promise<BulkPreview> {
   let sofar: BulkPreview | undefined;
   using _progress = new Progress({

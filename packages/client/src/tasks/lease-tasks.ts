@@ -9,7 +9,7 @@ import { brokenReply } from '../transport/wire-errors.ts';
 import { type DataFormat, type Decoded, decodeData } from '../values/codec.ts';
 import { type Duration, durationMs, leaseDurationMs as leaseDurationMsOf } from '../values/duration.ts';
 import { cancelled, isTaskMasterError } from '../values/errors.ts';
-import type { OptionNames } from '../values/known-options.ts';
+import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import type { CallOptions } from '../values/options.ts';
 import { callNames } from '../values/options.ts';
 import { comparePids, type PidLike, pidBytes } from '../values/pid.ts';
@@ -17,7 +17,7 @@ import type { ClientContext } from './context.ts';
 import type { LeaseFrom, LeaseSource, MatchedQueue } from './lease-source.ts';
 import { LeasedTask } from './leased-task.ts';
 import { FORMAT } from './new-task.ts';
-import { type LeaseRef, Update } from './update.ts';
+import { type LeaseRef, tasksFrom, Update } from './update.ts';
 
 /** Options of a lease request. */
 export interface LeaseOptions extends CallOptions {
@@ -240,9 +240,15 @@ export async function giveBack(
 }
 
 /** @throws TypeError unless it is a number of tasks. */
-function maxOf({ max = 1 }: LeaseOptions): number {
-  if (Number.isInteger(max) && max >= 1 && max <= limits.leaseTasks) return max;
-  throw new TypeError(`max: ${max} is not a whole number from 1 to ${limits.leaseTasks}`);
+const maxOf = ({ max = 1 }: LeaseOptions): number => tasksFrom(1, max, 'max');
+
+const startsNames: OptionNames<LeaseStarts> = { now: true, together: true };
+
+/** @throws TypeError unless these are numbers of tasks. */
+function startsMessage(starts: LeaseStarts): { now: number; together: number } {
+  assertKnown('starts', starts, startsNames);
+  const { now, together = 1 } = starts;
+  return { now: tasksFrom(0, now, 'starts.now'), together: tasksFrom(1, together, 'starts.together') };
 }
 
 function leaseRequest<T>(
@@ -271,7 +277,7 @@ function leaseRequest<T>(
     maxBytes: options.maxBytes ?? 0,
     anyOrder,
     kinds: options.kinds && { patterns: [...options.kinds] },
-    starts: options.starts && { now: options.starts.now, together: options.starts.together ?? 1 },
+    starts: options.starts && startsMessage(options.starts),
     includeSignals: true,
   };
 }

@@ -2,6 +2,7 @@ import {
   type Dequeue,
   EnqueueMode,
   EnqueueResult,
+  limits,
   type Publication,
   parseQueueName,
   type UpdateTasksRequest,
@@ -243,6 +244,7 @@ export class Update {
   renew(task: Leased | LeaseRef, leaseDuration?: Duration, options: RenewOptions = {}): this {
     this.#assertKnown('renew', options, renewNames);
     const { progress, checkpoint, begun } = options;
+    if (begun !== undefined) tasksFrom(1, begun, 'begun');
     // It could not be encoded, and is sent together with the updates of others.
     if (checkpoint !== undefined && !(checkpoint instanceof Uint8Array))
       throw new TypeError('checkpoint: must be bytes');
@@ -389,6 +391,12 @@ export class Update {
 
 const isLeaseOf = (lease: Lease, item: { readonly queue: string; readonly pid: Uint8Array }): boolean =>
   lease.queue === item.queue && Buffer.compare(lease.pid, item.pid) === 0;
+
+/** A number of tasks of one request. @throws TypeError */
+export function tasksFrom(least: number, tasks: number, what: string): number {
+  if (Number.isInteger(tasks) && tasks >= least && tasks <= limits.leaseTasks) return tasks;
+  throw new TypeError(`${what}: ${String(tasks)} is not a whole number from ${least} to ${limits.leaseTasks}`);
+}
 
 /** The outcome of an enqueue from the protocol. */
 export function enqueueOutcome({ pid, result, leased }: Omit<WireOutcome, 'published'>): EnqueueOutcome {
