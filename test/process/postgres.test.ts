@@ -86,6 +86,59 @@ describe.skipIf(noPostgres !== undefined)(
       expect(node.process.isRunning).toBe(true);
     });
 
+    test('a failover to a synchronous standby is a pause, and nothing acknowledged is lost', {
+      timeout: 120_000,
+    }, async () => {
+      await using primary = await PostgresServer.start();
+      await using standby = await primary.startStandby();
+      await primary.query(`ALTER SYSTEM SET synchronous_standby_names = '*'`);
+      await primary.query('SELECT pg_reload_conf()');
+      const store = `--store=postgres://postgres@127.0.0.1:${primary.port},127.0.0.1:${standby.port}/postgres`;
+      await using node = await startNode({ flags: [store] });
+      expect(node.process.stderr).not.toContain('synchronous standby');
+      const random = new SeededRandom(SEED);
+      const load = await MixedLoad.start({ endpoints: node.endpoint, seed: SEED, pauseMs: 60, maxAttempts: 1 });
+      await goneOn(load, random);
+      await primary.kill();
+      await standby.query('SELECT pg_promote()');
+      await goneOn(load, random);
+      await verified(load, node.endpoint);
+    });
+
+    test('a failover to a standby that is behind is noticed, and refused until somebody accepts the loss', {
+      timeout: 120_000,
+    }, async () => {
+      await using primary = await PostgresServer.start();
+      await using standby = await primary.startStandby();
+      const store = `--store=postgres://postgres@127.0.0.1:${primary.port},127.0.0.1:${standby.port}/postgres`;
+      await using node = await startNode({ flags: [store] });
+      await using client = await connect({ endpoints: node.endpoint, timeout: '20s', retry: { maxAttempts: 1 } });
+      const queue = client.queue<string>('work');
+      await queue.enqueue('before');
+      await eventually(async () => {
+        const { rows } = await primary.query(
+          'SELECT replay_lsn = pg_current_wal_lsn() AS same FROM pg_stat_replication',
+        );
+        expect(rows).toEqual([{ same: true }]);
+      });
+      await standby.query('SELECT pg_wal_replay_pause()');
+      await standby.stop();
+      await queue.enqueue('lost');
+      await primary.kill();
+      await standby.restart();
+      await standby.query('SELECT pg_promote()');
+      const { code, stderr } = await node.process.ended;
+      expect(code).toBe(1);
+      expect(stderr).toMatch(/taskmaster-node: the database has lost commits: .*"taskmaster-node accept-loss node"/);
+      await expect(startNode({ flags: [store] })).rejects.toThrow('the database has lost commits of node node');
+      const accepted = await runProcess(process.execPath, [nodeCli, 'accept-loss', 'node', store]);
+      expect(accepted).toMatchObject({ code: 0, stdout: expect.stringMatching(/^Accepted: commits of node node/) });
+      await using next = await startNode({ flags: [store] });
+      await using again = await connect(next.endpoint);
+      const tasks = await again.queue<string>('work').peek({ limit: 10 });
+      expect(tasks.map(({ data }) => data)).toEqual(['before']);
+    });
+
     test('a second node takes the place of the first, which says so and ends', async () => {
       const flags = newStore();
       await using first = await startNode({ flags });

@@ -3,6 +3,7 @@ import type { OptionNames, Timing } from '@taskmaster/client/internal';
 import { type EngineConfig, openEngine } from '@taskmaster/engine';
 import { type Clock, type Log, type Store, systemRandom } from '@taskmaster/engine/ports';
 import { InProcessTransport } from './in-process-transport.ts';
+import { type SharedStore, stopWithin } from './open-shared-store.ts';
 import { createHandlers } from './service/handlers.ts';
 
 /** The names of the engine's settings. */
@@ -27,7 +28,7 @@ export const engineNames: OptionNames<EngineConfig> = {
 };
 
 export interface ClientOnStoreOptions {
-  readonly store: Store;
+  readonly store: Store | SharedStore;
   readonly clock: Clock;
   /** The time of the client. Default: that of the process. */
   readonly timing?: Timing;
@@ -37,6 +38,9 @@ export interface ClientOnStoreOptions {
   readonly log: Log;
   readonly client: ClientOptions | undefined;
 }
+
+/** How long a close waits for a database that does not answer, in ms. */
+const CLOSE_WITHIN_MS = 10_000;
 
 /** A client of an engine in this process. The store belongs to it: it is closed with the client, and if no engine opens on it. */
 export async function clientOnStore(options: ClientOnStoreOptions): Promise<TaskMasterClient> {
@@ -49,6 +53,6 @@ export async function clientOnStore(options: ClientOnStoreOptions): Promise<Task
   const running = opened.move();
   const handlers = createHandlers(engine, log);
   const backup = engine.backups.backup.bind(engine.backups);
-  const close = () => running.disposeAsync();
+  const close = () => stopWithin(CLOSE_WITHIN_MS, 'giveUp' in store ? store : undefined, () => running.disposeAsync());
   return clientOver(new InProcessTransport({ handlers, backup, log, timing, onCall, close }), client, { timing });
 }

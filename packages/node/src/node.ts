@@ -54,7 +54,7 @@ import { nodeRoutes } from './http/node-routes.ts';
 import { accessOfPod, ConfigMapRecord, openApi } from './kubernetes/index.ts';
 import type { NodeMemory } from './memory.ts';
 import { MeteredStore } from './metered-store.ts';
-import { LONE_NAME, openSharedStore, type SharedStore } from './open-shared-store.ts';
+import { LONE_NAME, openSharedStore, type SharedStore, stopWithin } from './open-shared-store.ts';
 import { createHandlers, type Handlers, readTask } from './service/handlers.ts';
 import { createNodeService } from './service/node-service.ts';
 import { endOfBulkRun } from './service/records/bulk-runs.ts';
@@ -330,16 +330,6 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
 async function openShared({ store, name }: NodeConfig, log: Log): Promise<SharedStore | undefined> {
   const { url, schema } = store;
   return url === '' ? undefined : openSharedStore({ url, schema, name: name || LONE_NAME, release: version, log });
-}
-
-/** Stops. A database that does not answer is waited for as long as running requests are. */
-async function stopWithin(graceMs: number, shared: SharedStore | undefined, stop: () => Promise<void>): Promise<void> {
-  const timer = shared && setTimeout(() => shared.giveUp(), graceMs);
-  try {
-    await stop();
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
 /** Where the id of the cluster is recorded outside of the data directory. */

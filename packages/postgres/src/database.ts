@@ -61,7 +61,7 @@ export interface Session {
   get(name: string, family: Family, keys: readonly Key[]): Promise<Read<(Uint8Array | undefined)[]>>;
   scan(name: string, family: Family, range: KeyRange, limit: ScanLimit): Promise<Read<Row[]>>;
   /** Bytes of all tables and their indexes. */
-  size(): Promise<number>;
+  size(name: string): Promise<Read<number>>;
   /** Ends the session at once. Calls in progress reject with `lost`. */
   end(): void;
 }

@@ -43,6 +43,7 @@ const after: After = (delayMs, callback) => {
 export async function openPostgresStore(options: OpenStoreOptions): Promise<Store & Pick<PostgresStore, 'giveUp'>> {
   const { url, schema = DEFAULT_SCHEMA, name, release, log = SILENT, answerTimeoutMs = ANSWER_TIMEOUT_MS } = options;
   const hosts = hostsOf(url);
+  assertName(schema);
   const statements = new Statements(schema);
   const database = new PgDatabase({ hosts, statements, connectTimeoutMs: CONNECT_TIMEOUT_MS, answerTimeoutMs });
   const { client, host } = await connectToFirst(hosts);
@@ -54,7 +55,7 @@ export async function openPostgresStore(options: OpenStoreOptions): Promise<Stor
       earlier === 0 ? 'began a store' : 'took the store over',
     );
     await warnOfPromises(client, log);
-    const diskBytes = await session.size();
+    const { found: diskBytes } = await session.size(name);
     return new PostgresStore({ database, session, me, acknowledged: seq, after, log, diskBytes });
   } catch (error) {
     session.end();
@@ -94,6 +95,12 @@ async function connectToFirst(
   throw new StoreFailedError(`cannot use the store: ${problems.join('; ')}. Nothing was changed`);
 }
 
+/** Other names would need quotes wherever people write them. */
+function assertName(schema: string): void {
+  if (/^[a-z_][a-z0-9_]{0,62}$/.test(schema)) return;
+  throw new StoreFailedError(`the schema must have a name of a to z, 0 to 9 and _, not ${JSON.stringify(schema)}`);
+}
+
 /** Warns of a database that promises less than a store needs. */
 async function warnOfPromises(client: pg.Client, log: StoreLog): Promise<void> {
   const { rows } = await client.query<{ standbys: string; fsync: string; commit: string }>(
@@ -127,7 +134,9 @@ function explained(error: unknown, hosts: readonly pg.ClientConfig[], schema: st
       ? `: the role needs the schema ${schema} for itself (CREATE SCHEMA ${schema} AUTHORIZATION its_name)`
       : code === '53100'
         ? ': free space for the database, then start again'
-        : '';
+        : code === '55P03'
+          ? ': a commit of the process that has this store does not end (does it wait for a synchronous standby?)'
+          : '';
   return new StoreFailedError(
     `cannot use the store at ${hosts.map(shownHost).join(' or ')}: ${error.message}${hint}. Nothing was changed`,
     {

@@ -67,9 +67,9 @@ export class PgSession implements Session {
     return { node: rows[0] && nodeIn(rows[0]), found };
   }
 
-  async size(): Promise<number> {
-    const [row] = await this.#run(this.#statements.size());
-    return numberIn(row?.[0]);
+  async size(name: string): Promise<Read<number>> {
+    const [row] = await this.#run(this.#statements.size(name));
+    return { node: row && nodeIn(row), found: numberIn(row?.[4]) };
   }
 
   end(): void {

@@ -145,12 +145,7 @@ export class PostgresStore implements Store {
   }
 
   async #measure(): Promise<void> {
-    const session = await this.#options.database.connect();
-    try {
-      this.#diskBytes = await session.size();
-    } finally {
-      session.end();
-    }
+    this.#diskBytes = await this.#read((session, name) => session.size(name));
   }
 
   #full(probeAfterMs: number): void {

@@ -14,12 +14,16 @@ export interface Registered {
   readonly earlier: number;
 }
 
+/** For the commit in flight of another process, in ms. */
+const LONGEST_WAIT_MS = 30_000;
+
 /**
  * Takes a name over: waits for the commit in flight of the process that has it, and ends its power to commit (R1). Creates the
  * store if there is none. Changes nothing if it rejects.
  */
 export function register(client: pg.Client, schema: string, name: string, release: string): Promise<Registered> {
   return inTransaction(client, async () => {
+    await client.query(`SET LOCAL lock_timeout = ${LONGEST_WAIT_MS}`);
     await prepareSchema(client, schema, release);
     const node = `${quoted(schema)}.node`;
     const { rows: known } = await client.query<{ name: string; lost: string | null }>(`SELECT name, lost FROM ${node}`);

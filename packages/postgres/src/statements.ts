@@ -88,9 +88,10 @@ export class Statements {
     return { name: `s${family}`, text, values: [name, ...boundsOf(range), limitOf(rows), limitOf(bytes)] };
   }
 
-  size(): Statement {
+  size(name: string): Statement {
     const tables = familyNames.map((family) => `pg_total_relation_size('${this.#schema}.${quoted(family)}')`);
-    return { name: 'size', text: `SELECT ${tables.join(' + ')}`, values: [] };
+    const text = `SELECT ${NODE}, ${tables.join(' + ')} FROM ${this.#schema}.node n WHERE n.name = $1`;
+    return { name: 'size', text, values: [name] };
   }
 
   #commitText(parts: readonly Part[]): string {

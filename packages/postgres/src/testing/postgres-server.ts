@@ -59,29 +59,41 @@ export class PostgresServer implements AsyncDisposable {
     this.port = port;
   }
 
-  static async start({ settings = [], access = [] }: ServerOptions = {}): Promise<PostgresServer> {
-    if (bin === undefined) throw new Error(noPostgres);
-    const dir = await mkdtemp(join(tmpdir(), 'taskmaster-postgres-'));
-    const user = otherUser();
-    const data = join(dir, 'data');
-    const server = new PostgresServer(dir, await freePort());
-    try {
-      await server.own(dir);
-      await run(join(bin, 'initdb'), ['-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-sync', '-N'], {
-        ...user,
-        cwd: dir,
-        env: { ...process.env, LC_ALL: 'C' },
-      });
+  static start({ settings = [], access = [] }: ServerOptions = {}): Promise<PostgresServer> {
+    return PostgresServer.#startOn(async (server, data) => {
+      await server.#run('initdb', ['-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-sync', '-N']);
       const lines = ['shared_buffers = 32MB', 'max_connections = 60', `unix_socket_directories = ''`, ...settings];
       await appendFile(join(data, 'postgresql.conf'), `${lines.join('\n')}\n`);
       const hba = join(data, 'pg_hba.conf');
       await writeFile(hba, [...access, await readFile(hba, 'utf8')].join('\n'));
+    });
+  }
+
+  /** Starts a standby of this server, which follows it. Commits wait for it if the server names synchronous standbys. */
+  startStandby(): Promise<PostgresServer> {
+    const from = `host=127.0.0.1 port=${this.port} user=postgres application_name=standby`;
+    return PostgresServer.#startOn((server, data) =>
+      server.#run('pg_basebackup', ['-D', data, '-d', from, '-R', '-c', 'fast', '-X', 'stream', '--no-sync']),
+    );
+  }
+
+  static async #startOn(prepare: (server: PostgresServer, data: string) => Promise<unknown>): Promise<PostgresServer> {
+    if (bin === undefined) throw new Error(noPostgres);
+    const dir = await mkdtemp(join(tmpdir(), 'taskmaster-postgres-'));
+    const server = new PostgresServer(dir, await freePort());
+    try {
+      await server.own(dir);
+      await prepare(server, join(dir, 'data'));
       await server.restart();
     } catch (error) {
       await server[Symbol.asyncDispose]();
       throw error;
     }
     return server;
+  }
+
+  #run(program: string, args: readonly string[]): Promise<unknown> {
+    return run(join(bin ?? '', program), args, { ...otherUser(), cwd: this.dir, env: { ...process.env, LC_ALL: 'C' } });
   }
 
   /** Lets the server write into a directory. */

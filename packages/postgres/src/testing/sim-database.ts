@@ -269,8 +269,8 @@ class SimSession implements Session {
     });
   }
 
-  async size(): Promise<number> {
-    return 1;
+  async size(name: string): Promise<Read<number>> {
+    return { node: this.#database.nodeOf(name), found: 1 };
   }
 
   end(): void {
