@@ -51,9 +51,9 @@ const CHANGED_NOTHING = new Set([
 /**
  * Steps of the passes. A pass that has made a wrong choice early tries all orders of what follows. So the next one begins anew,
  * with other choices here and there, and knows the dead ends of those before. The first ones jump, which explains nearly all
- * histories soon.
+ * histories soon. The longer ones explain more than half of those that the short ones leave; a thorough pass hardly ever does.
  */
-const JUMPING: readonly number[] = [400, 400, 400, 400, 800, 800];
+const JUMPING: readonly number[] = [400, 400, 400, 400, 1600, 1600, 1600, 1600, 1600];
 const THOROUGH: readonly number[] = [800, 800, 800];
 /** How often a later pass tries another event first than the most likely one. */
 const OTHERS = 0.3;
