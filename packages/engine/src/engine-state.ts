@@ -276,7 +276,11 @@ export class EngineState {
   durable(): Promise<void> {
     const durable = this.log.durable();
     const confirmed = this.#shared?.confirm();
-    return confirmed === undefined ? durable : Promise.all([durable, confirmed]).then(() => {});
+    if (confirmed === undefined) return durable;
+    const both = Promise.all([durable, confirmed]).then(() => {});
+    // No unhandled rejection if no caller waits for it.
+    both.catch(() => {});
+    return both;
   }
 
   partitionOf(group: string): PartitionId {

@@ -536,6 +536,8 @@ export class Engine {
     this.#engineState = undefined;
     this.#leaseRequests = undefined;
     this.#taskWaits = undefined;
+    const { holdings } = this.#deps;
+    for (const [id] of [...holdings.entries()]) holdings.forget(id);
   }
 
   #tick(): Promise<void> {

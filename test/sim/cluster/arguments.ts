@@ -30,6 +30,8 @@ Options:
                    they have come or its timeout has ended
   --starts         some tasks must start by an instant, and none may be leased for the first time from then on
   --readers        the events of all groups are read during the faults, and must tell which tasks are there in the end
+  --shared         the nodes share one database instead of having disks. Its statements come late, or not at all from some nodes;
+                   no node may change what another one holds, and none may answer from memory when another one serves
   --trace          prints every event of the seed; with --json on standard error
   --json           one JSON object on standard output: seeds, operations, faults by kind, simulatedHours, violations
   --help
@@ -55,6 +57,7 @@ export type Arguments =
       readonly signals: boolean;
       readonly starts: boolean;
       readonly readers: boolean;
+      readonly shared: boolean;
       readonly trace: boolean;
       readonly json: boolean;
     };
@@ -68,12 +71,15 @@ export class UsageError extends Error {
 export function readArguments(argv: readonly string[]): Arguments {
   const values = parse(argv);
   if (values.help) return { kind: 'help' };
-  const { seed, trace, json, schedules, flows, kinds, pauses, limits, fair, signals, starts, readers, ...rest } =
+  const { seed, trace, json, schedules, flows, kinds, pauses, limits, fair, signals, starts, readers, ...others } =
     values;
+  const { shared, ...rest } = others;
   const { 'bulk-runs': bulkRuns, 'old-copies': oldCopies } = rest;
   if (seed !== undefined && (values.seeds !== undefined || values['first-seed'] !== undefined)) {
     throw new UsageError('--seed plays one seed: it cannot be used with --seeds or --first-seed');
   }
+  if (shared && oldCopies)
+    throw new UsageError('--shared cannot be used with --old-copies: the nodes have no directories');
   if (trace && seed === undefined) throw new UsageError('--trace needs --seed');
   return {
     kind: 'run',
@@ -91,6 +97,7 @@ export function readArguments(argv: readonly string[]): Arguments {
     signals,
     starts,
     readers,
+    shared,
     trace,
     json,
   };
@@ -116,6 +123,7 @@ function parse(argv: readonly string[]) {
         signals: { type: 'boolean', default: false },
         starts: { type: 'boolean', default: false },
         readers: { type: 'boolean', default: false },
+        shared: { type: 'boolean', default: false },
         trace: { type: 'boolean', default: false },
         json: { type: 'boolean', default: false },
         help: { type: 'boolean', short: 'h', default: false },

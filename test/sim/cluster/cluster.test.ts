@@ -47,6 +47,11 @@ async function playReaders(seed: number): Promise<void> {
   expect(violations, `npm run sim -- --seed ${seed} --readers --trace`).toEqual([]);
 }
 
+async function playShared(seed: number): Promise<void> {
+  const { violations } = await simulate({ seed, shared: {} });
+  expect(violations, `npm run sim -- --seed ${seed} --shared --trace`).toEqual([]);
+}
+
 async function playFlows(seed: number): Promise<void> {
   const { violations } = await simulate({ seed, flows: true, kinds: true });
   expect(violations, `npm run sim -- --seed ${seed} --flows --kinds --trace`).toEqual([]);
@@ -94,9 +99,30 @@ describe('a whole cluster with random faults keeps the contract', () => {
     for (let seed = FIRST; seed < FIRST + SEEDS / 4; seed++) await playFlows(seed);
   });
 
+  test('if the nodes share a database', async () => {
+    for (let seed = FIRST; seed < FIRST + SEEDS / 8; seed++) await playShared(seed);
+  });
+
   test(`from the new seed ${NEW} on`, async () => {
-    const plays = [playSchedules, play, playPauses, playLimits, playTurns, playReaders, playFlows];
+    const plays = [playSchedules, play, playPauses, playLimits, playTurns, playReaders, playFlows, playShared];
     for (let seed = NEW; seed < NEW + NEW_SEEDS; seed++) await plays[seed % plays.length]?.(seed);
+  });
+});
+
+/** Seeds within which a missing condition must be seen. */
+const MUTANT_SEEDS = 100;
+
+describe('a shared database must refuse', () => {
+  test.each([
+    ['commits of a process that was fenced', { commit: false }],
+    ['changes of holders by a process that was fenced, or does not hold the partition', { change: false }],
+    ['to give a partition that another node holds', { take: false }],
+  ])('%s', async (_what, shared) => {
+    for (let seed = 1; seed <= MUTANT_SEEDS; seed++) {
+      const { violations } = await simulate({ seed, shared });
+      if (violations.length > 0) return;
+    }
+    expect.fail(`no violation in ${MUTANT_SEEDS} seeds`);
   });
 });
 

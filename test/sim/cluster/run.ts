@@ -29,7 +29,7 @@ async function main(args: Arguments): Promise<number> {
     return 0;
   }
   const { first, seeds, steps, oldCopies, schedules, bulkRuns, flows, kinds, pauses, limits, json } = args;
-  const { fair, signals, starts, readers } = args;
+  const { fair, signals, starts, readers, shared } = args;
   const flags = [
     `--steps ${steps}`,
     oldCopies && '--old-copies',
@@ -43,6 +43,7 @@ async function main(args: Arguments): Promise<number> {
     signals && '--signals',
     starts && '--starts',
     readers && '--readers',
+    shared && '--shared',
   ]
     .filter(Boolean)
     .join(' ');
@@ -66,6 +67,7 @@ async function main(args: Arguments): Promise<number> {
       signals,
       starts,
       readers,
+      shared: shared ? {} : undefined,
       trace,
     });
     summary.add(result);

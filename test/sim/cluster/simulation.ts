@@ -1,11 +1,12 @@
 import { History, type HistoryEvent, violationsOf } from '@taskmaster/cli/testing/history';
-import { SeededRandom } from '@taskmaster/engine/testing';
+import { SeededRandom, type SimConditions } from '@taskmaster/engine/testing';
 import { SimCluster } from '@taskmaster/node/testing';
 import { SimClient } from './calls/client.ts';
 import { Ways } from './calls/ways.ts';
 import { Workload } from './calls/workload.ts';
 import { acrossLives } from './checks/all-lives.ts';
 import { BulkRuns } from './checks/bulk-runs.ts';
+import { DatabaseChecks } from './checks/database-checks.ts';
 import { EventReaders } from './checks/event-readers.ts';
 import { FairTurns } from './checks/fair-turns.ts';
 import { findEverything, outOfLine } from './checks/final-state.ts';
@@ -30,6 +31,8 @@ const PARTITIONS = 6;
 const FIRST_NODES = 3;
 /** Longest time between two faults, in virtual ms. */
 const STEP_MS = 200;
+/** The same for nodes that share a database: to take a partition over takes seconds. */
+const SHARED_STEP_MS = 800;
 const ACTORS = 8;
 const PAUSE_MS = 60;
 /** One of so many seeds waits until tasks are unclaimed: minutes of a whole cluster take as much time as all the rest. */
@@ -63,6 +66,11 @@ export interface SimulationOptions {
   readonly starts?: boolean;
   /** True if the events of all groups are read during the faults. Default false. */
   readonly readers?: boolean;
+  /**
+   * The nodes share one database with these conditions; `{}` are all. Undefined: each node has a disk. With all conditions the
+   * contract is kept.
+   */
+  readonly shared?: Partial<SimConditions> | undefined;
   /** Receives one line for each event. */
   readonly trace?: ((line: string) => void) | undefined;
 }
@@ -102,6 +110,7 @@ class Simulation {
   readonly #parked: ParkedTasks | undefined;
   readonly #readers: EventReaders | undefined;
   readonly #holders: HolderChanges;
+  readonly #database: DatabaseChecks | undefined;
 
   constructor({
     seed,
@@ -117,6 +126,7 @@ class Simulation {
     signals = false,
     starts = false,
     readers = false,
+    shared,
     trace,
   }: SimulationOptions) {
     this.#seed = seed;
@@ -133,7 +143,7 @@ class Simulation {
         if (!this.#faults.oldCopies.has(node)) trouble?.log.error({ node, ...details }, message);
       },
     });
-    const cluster = new SimCluster({ seed: random.uint32(), partitions: PARTITIONS, gossipMs: 500, log });
+    const cluster = new SimCluster({ seed: random.uint32(), partitions: PARTITIONS, gossipMs: 500, shared, log });
     trouble = new Trouble(() => cluster.time.now(), trace);
     this.#cluster = cluster;
     this.#bulkRuns = bulkRuns ? new BulkRuns(cluster) : undefined;
@@ -147,12 +157,13 @@ class Simulation {
       lateMs: 4_000,
     });
     // If all clocks agree, the checks are exact to the ms.
-    const clocksAgree = random.chance(0.5);
+    const clocksAgree = random.chance(0.5) || shared !== undefined;
     this.#ways = new Ways(cluster, random.fork(), trouble);
     const outsiders = [...this.#ways.proxies, 'client'];
     this.#faults = new Faults({ cluster, random: random.fork(), trouble, outsiders, clocksAgree, putsBack: oldCopies });
     this.#holders = new HolderChanges(PARTITIONS, () => cluster.time.now());
     const look = watchHolders(cluster, trouble, this.#faults.oldCopies);
+    this.#database = shared && new DatabaseChecks(cluster, trouble);
     cluster.onHoldings = (node) => {
       look(node);
       this.#faults.holdingsChanged(node);
@@ -230,7 +241,8 @@ class Simulation {
       this.#fairTurns?.step();
       this.#parked?.step();
       this.#flows?.step();
-      await cluster.pass(1 + this.#random.int(STEP_MS));
+      await cluster.pass(1 + this.#random.int(cluster.database ? SHARED_STEP_MS : STEP_MS));
+      await this.#database?.askFenced();
     }
   }
 

@@ -4,6 +4,8 @@ const DISK_ERRORS: ReadonlySet<string> = new Set([
   'STORE_FAILED',
   'StoreFullError',
   'DISK_FULL',
+  // Another node has taken its place.
+  'StoreLostError',
 ]);
 
 /** Collects the violations of a simulation, and the lines of its trace. */

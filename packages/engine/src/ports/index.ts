@@ -1,6 +1,12 @@
 export type { CancelTimer, Clock } from './clock.ts';
 export type { Log } from './log.ts';
 export type { Random } from './random.ts';
+export {
+  type SharedHolders,
+  type SharedNode,
+  type SharedState,
+  SURE_MS,
+} from './shared-holders.ts';
 export { sleep } from './sleep.ts';
 export {
   type DiskSpace,

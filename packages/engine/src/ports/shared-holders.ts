@@ -24,8 +24,8 @@ export interface SharedNode {
   readonly name: string;
   /** One more with each process that takes the name, and with each `fence`. */
   readonly fence: number;
-  /** Time since the node last wrote to the store, in ms, by the clock of the store. */
-  readonly silentMs: number;
+  /** When the node was last heard by the store, in ms, by the clock of the store. */
+  readonly seenAt: number;
 }
 
 /** What the store says at one instant. */

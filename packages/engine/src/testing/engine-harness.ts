@@ -19,7 +19,7 @@ import type { Refusal } from '../domain/refusal.ts';
 import { givenIn, NO_LINKS, type OnFailure, type RetryPolicy, type TaskLinks } from '../domain/task.ts';
 import type { Engine } from '../engine.ts';
 import { type EngineDeps, openEngine } from '../open-engine.ts';
-import { Family, type Store } from '../ports/store.ts';
+import { Family, type Row, type Store } from '../ports/store.ts';
 import { VirtualClock } from '../ports/virtual-clock.ts';
 import { SeededRandom } from './seeded-random.ts';
 import type { SimSharedDatabase, SimSharedProcess } from './sim-shared-database.ts';
@@ -353,9 +353,14 @@ export class EngineHarness implements AsyncDisposable {
     return { available, leased, delayed };
   }
 
+  /** All rows of a family that can be read now. In a shared database, also those of other engines. */
+  rowsOf(family: Family): Row[] {
+    return (this.#shared?.database ?? this.disk).rowsOf(family);
+  }
+
   /** Number of tasks that have a payload on disk, including those of ended generations. */
   taskRows(): number {
-    return this.disk.rowsOf(Family.data).length;
+    return this.rowsOf(Family.data).length;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

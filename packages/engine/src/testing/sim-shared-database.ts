@@ -9,23 +9,23 @@ import {
   type SharedState,
   SURE_MS,
 } from '../ports/shared-holders.ts';
-import { type Family, type Row, type Store, StoreFailedError } from '../ports/store.ts';
+import { type Family, type Row, type Store, StoreLostError } from '../ports/store.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import { type SimProcessDisk, SimStore } from './sim-store-process.ts';
 
 /** The conditions of the database. A test switches one off, to see that it is needed. */
 export interface SimConditions {
-  /** A commit is applied only under the fence of its process. */
+  /** A commit is applied only under the fence of its process. So is a read. */
   readonly commit: boolean;
+  /** Holders change only under the fence of the process. */
+  readonly change: boolean;
   /** Only partitions without a holder are taken. */
   readonly take: boolean;
-  /** Only the holder gives a partition, at its epoch. */
-  readonly give: boolean;
   /** A node knows for `SURE_MS` only that its fence holds. */
   readonly sure: boolean;
 }
 
-const ALL_CONDITIONS: SimConditions = { commit: true, take: true, give: true, sure: true };
+const ALL_CONDITIONS: SimConditions = { commit: true, change: true, take: true, sure: true };
 
 interface SimSharedOptions {
   /** It must outlive the processes, for example a `VirtualTime`. */
@@ -48,14 +48,15 @@ interface PartitionOfDatabase {
   fencedAt: number | undefined;
 }
 
+export type SimStatement = 'read' | 'commit' | 'holders' | 'take' | 'give' | 'fence';
+
 /** Rows that a node has changed, for checks. */
-interface SimCommit {
+export interface SimCommit {
   readonly name: string;
+  /** Whether the process was fenced: the condition of the commit should have refused it. */
+  readonly isFenced: boolean;
   readonly changes: readonly RowChange[];
 }
-
-/** A process was fenced: its store is of no use any more. */
-class SimFencedError extends StoreFailedError {}
 
 /**
  * A simulated database that several nodes share. Its rows survive all of them. Statements may be slow (`delayMs`) or not reach it
@@ -70,6 +71,8 @@ export class SimSharedDatabase {
   readonly delayMs = new Map<string, number>();
   /** Called for each applied commit. */
   onCommit: ((commit: SimCommit) => void) | undefined;
+  /** Called when a node sends a statement. Returns how much longer than others it takes, in ms. */
+  onStatement: ((name: string, kind: SimStatement) => number) | undefined;
   readonly #options: SimSharedOptions;
   readonly #nodes = new Map<string, NodeOfDatabase>();
   readonly #partitions: PartitionOfDatabase[];
@@ -123,9 +126,7 @@ export class SimSharedDatabase {
     const node = this.#nodes.get(name);
     if (node !== undefined) node.seenAt = this.nowMs;
     const nodes = new Map<string, SharedNode>();
-    for (const [each, { fence, seenAt }] of this.#nodes) {
-      nodes.set(each, { name: each, fence, silentMs: this.nowMs - seenAt });
-    }
+    for (const [each, { fence, seenAt }] of this.#nodes) nodes.set(each, { name: each, fence, seenAt });
     const partitions = this.#partitions.map(
       ({ holder, epoch, fencedAt }): SharedPartition => ({
         holder,
@@ -149,15 +150,16 @@ export class SimSharedDatabase {
     for (const { id, epoch, to } of gifts) {
       const partition = this.#partitions[id];
       if (partition === undefined) continue;
-      if (this.conditions.give && (partition.holder !== name || partition.epoch !== epoch)) continue;
+      if (this.conditions.change && (partition.holder !== name || partition.epoch !== epoch)) continue;
       Object.assign(partition, { holder: to, epoch: to === undefined ? epoch : epoch + 1, fencedAt: undefined });
     }
   }
 
   /** The time that a statement of the node takes, on its way to the database, in ms. */
-  async travel(name: string): Promise<void> {
+  async travel(name: string, kind: SimStatement): Promise<void> {
     const { statementMs = 1 } = this.#options;
-    await this.#takes(statementMs + (this.delayMs.get(name) ?? 0));
+    const lateMs = this.onStatement?.(name, kind) ?? 0;
+    await this.#takes(statementMs + lateMs + (this.delayMs.get(name) ?? 0));
     while (this.cut.has(name)) await this.#takes(CUT_LOOK_MS);
   }
 
@@ -204,18 +206,18 @@ export class SimSharedProcess implements SimProcessDisk {
     this.store = this.#store;
     this.holders = {
       self: name,
-      read: () => this.#statement(() => database.state(name)),
-      take: (ids) => this.#statement(() => database.take(name, ids)),
-      give: (gifts) => this.#statement(() => database.give(name, gifts)),
+      read: () => this.#statement('holders', () => database.state(name)),
+      take: (ids) => this.#statement('take', () => database.take(name, ids)),
+      give: (gifts) => this.#statement('give', () => database.give(name, gifts)),
       fence: (node) =>
-        this.#statement(() => {
+        this.#statement('fence', () => {
           if (database.isFenced(node.name, node.fence)) return false;
           database.fenceNow(node.name);
           return true;
         }),
       confirm: () => {
         if (this.#isSure) return undefined;
-        this.#confirming ??= this.#statement(() => database.seen(name)).finally(() => {
+        this.#confirming ??= this.#statement('holders', () => database.seen(name)).finally(() => {
           this.#confirming = undefined;
         });
         return this.#confirming;
@@ -239,8 +241,8 @@ export class SimSharedProcess implements SimProcessDisk {
 
   async reading(): Promise<void> {
     const sentAt = this.#database.nowMs;
-    await this.#database.travel(this.name);
-    this.#assertHeld();
+    await this.#database.travel(this.name, 'read');
+    if (this.#database.conditions.commit) this.#assertHeld();
     this.#sureAt = Math.max(this.#sureAt, sentAt);
   }
 
@@ -252,7 +254,7 @@ export class SimSharedProcess implements SimProcessDisk {
   ): Promise<boolean> {
     const database = this.#database;
     const sentAt = database.nowMs;
-    await database.travel(this.name);
+    await database.travel(this.name, 'commit');
     if (!alive() && !database.survives) return false;
     if (database.conditions.commit && database.isFenced(this.name, this.fence)) {
       if (!alive()) return false;
@@ -261,7 +263,7 @@ export class SimSharedProcess implements SimProcessDisk {
     database.seen(this.name);
     for (const changes of changesNow()) {
       database.rows.apply(changes);
-      database.onCommit?.({ name: this.name, changes });
+      database.onCommit?.({ name: this.name, isFenced: this.isFenced, changes });
     }
     this.#sureAt = Math.max(this.#sureAt, sentAt);
     return alive();
@@ -269,31 +271,33 @@ export class SimSharedProcess implements SimProcessDisk {
 
   async closed(): Promise<void> {}
 
-  async #statement<T>(work: () => T): Promise<T> {
+  async #statement<T>(kind: SimStatement, work: () => T): Promise<T> {
     const sentAt = this.#database.nowMs;
-    await this.#database.travel(this.name);
+    await this.#database.travel(this.name, kind);
     if (this.#isDead && !this.#database.survives) return new Promise<T>(() => {});
-    const done = this.#isDead && this.#isFenced ? undefined : this.#checked(work);
+    const done = this.#isDead && this.isFenced ? undefined : this.#checked(work);
     if (this.#isDead || done === undefined) return new Promise<T>(() => {});
     this.#sureAt = Math.max(this.#sureAt, sentAt);
     return done.value;
   }
 
   #checked<T>(work: () => T): { readonly value: T } {
-    this.#assertHeld();
+    if (this.#database.conditions.change) this.#assertHeld();
     return { value: work() };
   }
 
-  get #isFenced(): boolean {
+  /** Whether another process has the name now, or a node has taken the partitions of this one. */
+  get isFenced(): boolean {
     return this.#database.isFenced(this.name, this.fence);
   }
 
   #assertHeld(): void {
-    // A mutant without the condition of the commit has no fence at all.
-    if (this.#isFenced && this.#database.conditions.commit) throw this.#fenced();
+    if (this.isFenced) throw this.#fenced();
   }
 
   #fenced(): Error {
-    return new SimFencedError(`another process has taken the place of node ${this.name}`);
+    const cause = new StoreLostError('fenced', `another process has taken the place of node ${this.name}`);
+    this.#store.fail(cause);
+    return cause;
   }
 }

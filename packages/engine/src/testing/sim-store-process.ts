@@ -130,6 +130,12 @@ export class SimStore implements Store {
     this.#queue.length = 0;
   }
 
+  /** Everything that is called from now on rejects with this error. */
+  fail(cause: Error): void {
+    this.#failure ??= cause;
+    this.stateMayHaveChanged();
+  }
+
   stateMayHaveChanged(): void {
     const before = this.#state;
     this.#state = this.#stateNow();

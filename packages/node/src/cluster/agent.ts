@@ -1,6 +1,6 @@
 import type { PartitionLocation, Partitions } from '@taskmaster/engine';
 import { type Instant, type PartitionId, Refusal } from '@taskmaster/engine/domain';
-import { type Clock, type Log, type Random, sleep } from '@taskmaster/engine/ports';
+import { type Clock, type Log, type Random, type SharedHolders, sleep } from '@taskmaster/engine/ports';
 import type { ExchangeRequest, ExchangeResponse, InventoryEntry, JoinResponse, MemberRelease } from '@taskmaster/proto';
 import {
   addressOf,
@@ -27,6 +27,7 @@ import { Removal } from './membership/removal.ts';
 import type { HandOffs } from './placement/handoff/hand-offs.ts';
 import { LeftTargets } from './placement/left-targets.ts';
 import { Placement } from './placement/placement.ts';
+import { SharedPlacement } from './placement/shared/shared-placement.ts';
 import { PresenceLog } from './report/presence-log.ts';
 import { ShareLog } from './report/share-log.ts';
 
@@ -41,6 +42,8 @@ export interface AgentDeps {
   /** Number of partitions of the cluster; fixed when the cluster was created. */
   readonly partitionCount: number;
   readonly handOffs: HandOffs;
+  /** Who holds the partitions, if the nodes share a store. Undefined: each has its own, and partitions are handed over. */
+  readonly holders?: SharedHolders | undefined;
   readonly call: CallPeer;
   readonly clock: Clock;
   readonly random: Random;
@@ -88,6 +91,8 @@ export class ClusterAgent {
   readonly #deps: AgentDeps;
   readonly #knowledge: Knowledge;
   readonly #placement: Placement;
+  /** Takes the place of `#placement`, `#orphans` and `#leftTargets` if nodes share a store. */
+  readonly #sharedPlacement: SharedPlacement | undefined;
   readonly #exchanger: Exchanger;
   readonly #guard: CommitGuard;
   readonly #orphans: Orphans;
@@ -118,6 +123,8 @@ export class ClusterAgent {
     const toHear = (): string[] => this.#toHear();
     const common = { ...deps, clusterId, nodeId, knowledge, view, exchange, toHear, members: () => knowledge.members };
     this.#placement = new Placement(common);
+    const { holders } = deps;
+    this.#sharedPlacement = holders && new SharedPlacement({ ...common, holders });
     this.#presence = new PresenceLog(common);
     this.#share = new ShareLog(common);
     this.#leaving = new Leaving({
@@ -147,7 +154,8 @@ export class ClusterAgent {
       takeBack: (id) => this.#takeBack(id),
     });
     const hear = (id: string): Promise<Heard | undefined> => this.#exchanger.hear(id);
-    this.#guard = new CommitGuard({ ...common, hear, self: () => knowledge.self, others: () => knowledge.others });
+    const [self, others] = [() => knowledge.self, () => knowledge.others];
+    this.#guard = new CommitGuard({ ...common, hear, self, others, isFenced: holders !== undefined });
     this.#orphans = new Orphans({
       ...common,
       mayCommit: () => this.mayCommit,
@@ -162,6 +170,7 @@ export class ClusterAgent {
       adopt: (records) => knowledge.inTurn(() => knowledge.adopt(records)),
       onChange: (listener) => this.onChange(listener),
       stopping: this.#stopping.signal,
+      isShared: holders !== undefined,
     });
     deps.partitions.guard(this.#guard.check);
   }
@@ -242,7 +251,7 @@ export class ClusterAgent {
     this.#endListening = partitions.onChange((changed) => this.#holdingsChanged(changed));
     // The last run may have ended before it had finished a removal. `LeftTargets` does the rest.
     for (const record of this.members.values()) if (isRemoved(record)) void this.#refuseRemoved(record.nodeId);
-    handOffs.start();
+    if (this.#sharedPlacement === undefined) handOffs.start();
     this.#holdingsChanged(this.view.ids());
     this.#seekOthers();
     this.#guard.start();
@@ -260,6 +269,7 @@ export class ClusterAgent {
     this.#orphans.stop();
     this.#leaving.stop();
     this.#placement.stop();
+    this.#sharedPlacement?.stop();
     this.#share.stop();
     this.#deps.handOffs.stop();
   }
@@ -308,7 +318,11 @@ export class ClusterAgent {
     const { identity, partitionCount: partitions, clock } = this.#deps;
     const knowledge = this.#knowledge;
     return knowledge.inTurn(async () => {
-      if (from !== '') await knowledge.learn(heard, from);
+      if (from !== '') {
+        await knowledge.learn(heard, from);
+        // It may have given partitions to this node.
+        this.#sharedPlacement?.look();
+      }
       const self = { nodeId: this.nodeId, clusterId: identity.clusterId, mayCommit: this.mayCommit, release };
       return { ...self, knowledge: knowledge.tell(), partitions, nowMs: clock.now(), wallMs: clock.wall() };
     });
@@ -340,6 +354,8 @@ export class ClusterAgent {
   async #resolveRemoved({ nodeId }: MemberRecord): Promise<void> {
     if (nodeId === this.nodeId) return;
     await this.#refuseRemoved(nodeId);
+    // The store says who holds what was given to it.
+    if (this.#sharedPlacement !== undefined) return;
     await this.#takeBack(nodeId).catch((error: unknown) => {
       const { log } = this.#deps;
       log.warn({ err: error, nodeId }, 'could not take back yet the partitions that a removed member may have taken');
@@ -384,6 +400,10 @@ export class ClusterAgent {
     if (this.#stopping.signal.aborted || this.self?.state === 'left') return;
     this.#presence.look();
     this.#share.update(this.desired);
+    if (this.#sharedPlacement !== undefined) {
+      this.#sharedPlacement.look();
+      return;
+    }
     this.#placement.update(this.desired, (nodeId) => this.#targetAt(nodeId));
     this.#orphans.look();
     this.#leftTargets.look();

@@ -1,7 +1,14 @@
 import type { EngineConfig } from '@taskmaster/engine';
 import type { PartitionId } from '@taskmaster/engine/domain';
-import { type Log, sleep } from '@taskmaster/engine/ports';
-import { EngineHarness, SeededRandom, VirtualClock, VirtualTime } from '@taskmaster/engine/testing';
+import { type Log, StoreLostError, sleep } from '@taskmaster/engine/ports';
+import {
+  EngineHarness,
+  SeededRandom,
+  type SimConditions,
+  SimSharedDatabase,
+  VirtualClock,
+  VirtualTime,
+} from '@taskmaster/engine/testing';
 import { partitionOf } from '@taskmaster/proto';
 import type { RawService } from '@taskmaster/server/calls';
 import { type MemberRecord, mergeMembers, type Observer, openObserver } from '@taskmaster/server/cluster-view';
@@ -38,6 +45,8 @@ export interface SimClusterOptions {
   readonly loss?: number;
   /** Time between two gossip exchanges with each peer, in ms. Default 200. */
   readonly gossipMs?: number;
+  /** Conditions of a database that all nodes share. Undefined: each node has a disk of its own. */
+  readonly shared?: Partial<SimConditions> | undefined;
   /** The log of a node, by its name. Default: a log that keeps nothing. */
   readonly log?: (node: string) => Log;
 }
@@ -61,14 +70,21 @@ export class SimCluster {
   readonly #peers: SimPeers;
   readonly partitions: number;
   readonly log: (node: string) => Log;
+  /** The database that the nodes share. Undefined: each has a disk. */
+  readonly database: SimSharedDatabase | undefined;
+  /** Called when a node may use its store no more. */
+  onLost: ((node: SimNode) => void) | undefined;
   /** Called when a node starts and when its partitions have changed. */
   onHoldings: ((node: SimNode) => void) | undefined;
 
   constructor(options: SimClusterOptions = {}) {
-    const { seed = 1, partitions = 32, latencyMs = 1, loss = 0, gossipMs = 200 } = options;
+    const { seed = 1, partitions = 32, latencyMs = 1, loss = 0, gossipMs = 200, shared } = options;
     this.log = options.log ?? (() => SILENT);
     this.random = new SeededRandom(seed);
     this.partitions = partitions;
+    const { time } = this;
+    this.database =
+      shared && new SimSharedDatabase({ time, random: this.random.fork(), partitions, conditions: shared });
     const weather = { ...CALM, latencyMs, lossRate: loss };
     this.network = new SimNetwork(this.time, this.random.fork(), (name) => this.nodes.get(name), weather);
     this.#peers = new SimPeers({
@@ -212,6 +228,7 @@ export class SimNode {
       seed: 1 + Math.floor(cluster.random.next() * 1e6),
       clustered: true,
       atomicBatches,
+      ...(cluster.database && { shared: { database: cluster.database, name } }),
       writeMs: 1,
       syncMs: 1,
       readMs: 1,
@@ -248,6 +265,11 @@ export class SimNode {
 
   /** Hands a partition to another node, even if the ring assigns it elsewhere. */
   async send(id: PartitionId, to: SimNode): Promise<void> {
+    const next = { name: to.name, nodeId: `id-${to.name}` };
+    if (this.#cluster.database !== undefined) {
+      await this.partitions.shared?.leave([id], next);
+      return;
+    }
     await this.#handOffs?.send(id, { nodeId: `id-${to.name}`, address: `${to.name}:1` });
   }
 
@@ -300,7 +322,11 @@ export class SimNode {
     const { partitions } = await this.h.start();
     const { store, clock, random } = this.h;
     if (!store) throw new Error('the store is closed');
-    const memberStore = new MemberStore(store);
+    store.onStateChange((state) => {
+      if (state.kind === 'failed' && state.cause instanceof StoreLostError) cluster.onLost?.(this);
+    });
+    const holders = this.h.process?.holders;
+    const memberStore = new MemberStore(store, holders?.self);
     const known = await memberStore.readIdentity();
     const identity: Identity = {
       clusterId: known?.clusterId ?? CLUSTER,
@@ -349,6 +375,7 @@ export class SimNode {
       memberStore,
       membership,
       handOffs,
+      holders,
       partitionCount: cluster.partitions,
       maxConcurrentTransfers: 4,
       contacts: [`${ALL_NODES}:1`],
@@ -363,7 +390,7 @@ export class SimNode {
     partitions.onChange(() => cluster.onHoldings?.(this));
     cluster.onHoldings?.(this);
     this.#service = createNodeService(createHandlers(this.h.engine, log));
-    if (!known && cluster.nodes.size === 1) {
+    if (!known && cluster.nodes.size === 1 && holders === undefined) {
       await partitions.claim(
         Array.from({ length: cluster.partitions }, (_, id) => ({ id: id as PartitionId, epoch: 1 })),
       );

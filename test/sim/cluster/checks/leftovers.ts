@@ -13,7 +13,7 @@ export function leftoversOf({ name, partitions, h }: SimNode): string[] {
   const listed = h.engine.figures().queues;
   if (listed !== queues) wrong.push(`(i) ${name} has ${listed} queues, and ${queues} in the partitions that it holds`);
   const payloads = new Map<number, number>();
-  for (const { key } of h.disk.rowsOf(Family.data)) {
+  for (const { key } of h.rowsOf(Family.data)) {
     const id = partitionOf(key);
     payloads.set(id, (payloads.get(id) ?? 0) + 1);
   }

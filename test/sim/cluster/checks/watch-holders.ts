@@ -12,7 +12,7 @@ export function watchHolders(
   return (node) => {
     for (const { id, epoch, state } of node.partitions.held()) {
       // Until an old copy is noticed, several nodes may believe that they hold its partitions.
-      if (state !== 'serving' || old.has(id)) continue;
+      if (state !== 'serving' || old.has(id) || node.h.process?.isFenced === true) continue;
       const at = `${id} at epoch ${epoch}`;
       const first = holderAt.get(at);
       if (first === undefined) {
@@ -22,7 +22,8 @@ export function watchHolders(
       for (const other of cluster.nodes.values()) {
         if (other === node || !other.isUp) continue;
         const theirs = other.partitions.holding(id);
-        if (theirs?.kind === 'serving') {
+        // A node that was fenced hears of it from the database, and answers nothing before.
+        if (theirs?.kind === 'serving' && other.h.process?.isFenced !== true) {
           trouble.report(`(e) ${node.name} serves partition ${at}, and ${other.name} does at epoch ${theirs.epoch}`);
         }
       }

@@ -1,4 +1,4 @@
-import type { SeededRandom } from '@taskmaster/engine/testing';
+import type { SeededRandom, SimStatement } from '@taskmaster/engine/testing';
 import type { SimCluster, SimNode } from '@taskmaster/node/testing';
 import type { Arrival } from '@taskmaster/server/testing';
 import type { Trouble } from '../trouble.ts';
@@ -29,6 +29,10 @@ const SWITCH_RATE = 0.1;
 const HAND_OFF_RATE = 0.02;
 /** Limit of the time until a faulty disk is repaired. */
 const FAILING_MS = 2_000;
+
+/** Probability that a statement is late, by its kind, and by how much at most, in ms. */
+const LATE_RATES: Partial<Record<SimStatement, number>> = { commit: 0.001, take: 0.1, give: 0.1, fence: 0.05 };
+const MOST_LATE_MS = 6_000;
 
 /** A pause after which a node asks whether it is still a member. */
 const NOTICED_MS = 5_100;
@@ -69,6 +73,7 @@ export class Faults {
   readonly #names: string[];
   #next = 0;
   #over = false;
+  #hasLostForGood = false;
 
   constructor({ cluster, random, trouble, outsiders, clocksAgree, putsBack }: FaultsOptions) {
     this.#cluster = cluster;
@@ -97,6 +102,13 @@ export class Faults {
         this.#operator.remove([node.name]);
       },
     });
+    cluster.onLost = (node) => {
+      this.#count('fenced', node.name);
+      // The process begins anew.
+      node.kill();
+      this.#restartLater(node);
+    };
+    if (cluster.database) cluster.database.onStatement = (name, kind) => this.#onStatement(name, kind);
     cluster.network.onArrival = (arrival) => {
       this.#onArrival(arrival);
       if (!this.#over) this.#transfers.onArrival(arrival);
@@ -139,6 +151,7 @@ export class Faults {
     else if (chance < 0.62) this.#cut();
     else if (chance < 0.69 && node) this.#drain(node);
     else if (chance < 0.7 && node) this.#loseForGood(node);
+    else if (this.#cluster.database && chance < 0.82 && node) this.#troubleDatabase(node);
     else if (chance < 0.72 && node) this.#failDisk(node);
     else if (chance < 0.82 && node) this.#pauseInTurn(node);
     if (node && this.#putsBack) this.#putBack(node);
@@ -147,13 +160,15 @@ export class Faults {
 
   #putBack(node: SimNode): void {
     const others = this.staying.filter((other) => other !== node && isActive(other));
-    if (others.length < 2 || this.lost.size > 0 || this.#draining.has(node.name) || node.isStarting) return;
+    if (others.length < 2 || this.#hasLostForGood || this.#draining.has(node.name) || node.isStarting) return;
     if (!node.isUp || node.h.clock.standsStill || !this.oldCopies.putBack(node, others)) return;
+    this.#hasLostForGood = true;
     for (const id of this.oldCopies.partitions) this.lost.add(id);
     this.#restartLater(node);
   }
 
   #loses(id: number): void {
+    this.#hasLostForGood = true;
     this.lost.add(id);
     this.oldCopies.partitions.add(id);
   }
@@ -163,6 +178,8 @@ export class Faults {
     this.#over = true;
     // Hand-offs continue and are still traced.
     this.#cluster.heal();
+    this.#cluster.database?.cut.clear();
+    this.#cluster.database?.delayMs.clear();
     for (const node of this.staying) {
       node.h.disk.onStep = undefined;
       mendDisk(node);
@@ -265,6 +282,42 @@ export class Faults {
     });
   }
 
+  /** A statement that changes holders, or a commit, may come late: after the node was killed, or others have taken over. */
+  #onStatement(name: string, kind: SimStatement): number {
+    const rate = LATE_RATES[kind] ?? 0;
+    const node = this.#cluster.nodes.get(name);
+    if (this.#over || node === undefined || rate === 0 || !this.#random.chance(rate)) return 0;
+    const ms = 1_000 + this.#random.int(MOST_LATE_MS);
+    this.#count('late statement', `${kind} of ${name} by ${ms} ms`);
+    if (this.#random.chance(0.5)) this.#crash(node, 'kill');
+    else {
+      const others = [...this.#cluster.nodes.keys()].filter((other) => other !== name);
+      this.#cutFor(
+        ms,
+        others.flatMap((other) => [`${other}>${name}`, `${name}>${other}`]),
+      );
+    }
+    return ms;
+  }
+
+  /** Statements of a node reach the database late, or not at all for a while. */
+  #troubleDatabase({ name }: SimNode): void {
+    const { database } = this.#cluster;
+    if (database === undefined) return;
+    const random = this.#random;
+    const ms = random.int(random.chance(0.6) ? 1_500 : 8_000);
+    if (random.chance(0.4)) {
+      this.#count('cut from the database', `${name} for ${ms} ms`);
+      database.cut.add(name);
+      this.#after(ms, () => database.cut.delete(name));
+      return;
+    }
+    const lateMs = 1 + random.int(random.chance(0.4) ? 50 : 6_000);
+    this.#count('slow database', `${name} by ${lateMs} ms for ${ms} ms`);
+    database.delayMs.set(name, lateMs);
+    this.#after(ms, () => database.delayMs.delete(name));
+  }
+
   #stop(node: SimNode): void {
     if (node.isStarting || node.h.clock.standsStill) return;
     this.#count('stop', node.name);
@@ -282,7 +335,13 @@ export class Faults {
   }
 
   #restartLater(node: SimNode): void {
-    this.#after(20 + this.#random.int(this.#random.chance(0.8) ? 500 : 3_000), () => {
+    // Long enough for others to take over.
+    const mostMs = this.#random.chance(this.#cluster.database ? 0.5 : 0.8)
+      ? 500
+      : this.#cluster.database
+        ? 8_000
+        : 3_000;
+    this.#after(20 + this.#random.int(mostMs), () => {
       if (!node.isUp && !node.isStarting && !this.gone.has(node.name)) void this.#start(node);
     });
   }
@@ -380,7 +439,7 @@ export class Faults {
   /** Loses a node with its disk, or two nodes. Returns false if that is not possible now. */
   #loseForGood(node: SimNode, perhapsTwo = true): boolean {
     const others = this.staying.filter((other) => other !== node && !this.#draining.has(other.name));
-    if (others.length < 2 || this.lost.size > 0 || this.#draining.has(node.name) || node.isStarting) return false;
+    if (others.length < 2 || this.#hasLostForGood || this.#draining.has(node.name) || node.isStarting) return false;
     const second =
       perhapsTwo && this.#random.chance(0.5) ? others.find(({ isUp, isStarting }) => isUp && !isStarting) : undefined;
     // An active node must remain, or there is nothing to check.
@@ -389,7 +448,9 @@ export class Faults {
     const held = nodes.flatMap(({ partitions }) => partitions.held().map(({ id }) => id));
     const names = nodes.map(({ name }) => name);
     this.#count(second ? 'removal of two' : 'removal', `${names}, with partitions ${held.join() || 'none'}`);
-    for (const id of held) this.lost.add(id);
+    this.#hasLostForGood = true;
+    // A shared database has everything.
+    if (this.#cluster.database === undefined) for (const id of held) this.lost.add(id);
     for (const one of nodes) {
       this.gone.add(one.name);
       one.h.clock.goOn();

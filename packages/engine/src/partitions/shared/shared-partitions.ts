@@ -64,7 +64,8 @@ const PATIENCE_MS = 2_000;
  */
 export class SharedPartitions {
   readonly #deps: SharedPartitionsDeps;
-  readonly #opening = new Set<PartitionId>();
+  /** Partitions that are being opened or given up. */
+  readonly #moving = new Set<PartitionId>();
 
   constructor(deps: SharedPartitionsDeps) {
     this.#deps = deps;
@@ -75,16 +76,16 @@ export class SharedPartitions {
    */
   async open(taken: readonly TakenPartition[]): Promise<void> {
     const { holdings } = this.#deps;
-    const wanted = taken.filter(({ id }) => !this.#opening.has(id) && holdings.get(id)?.kind !== 'serving');
+    const wanted = taken.filter(({ id }) => !this.#moving.has(id) && holdings.get(id)?.kind !== 'serving');
     for (const { id } of wanted) {
-      this.#opening.add(id);
+      this.#moving.add(id);
       // It was given up, and nobody else has opened it.
       if (holdings.holds(id)) this.#forget(id);
     }
     try {
       if (wanted.length > 0) await this.#open(wanted);
     } finally {
-      for (const { id } of wanted) this.#opening.delete(id);
+      for (const { id } of wanted) this.#moving.delete(id);
     }
   }
 
@@ -131,9 +132,12 @@ export class SharedPartitions {
     const { holdings, clock, shared, engineState } = this.#deps;
     const leaving = ids.flatMap((id) => {
       const holding = holdings.get(id);
-      return holding?.kind === 'serving' ? [{ id, epoch: holding.epoch, to: to.name }] : [];
+      if (holding?.kind !== 'serving' || this.#moving.has(id) || !holdings.canCommit(id)) return [];
+      return [{ id, epoch: holding.epoch, to: to.name }];
     });
+    if (leaving.length === 0) return;
     for (const { id, epoch } of leaving) {
+      this.#moving.add(id);
       // So that the next holder keeps the events of the groups that are read, from its first change on.
       engineState()?.markReaders(id);
       holdings.freeze(id, epoch);
@@ -153,6 +157,8 @@ export class SharedPartitions {
         else if (kind === 'handing-over') this.#forget(id);
       }
       throw error;
+    } finally {
+      for (const { id } of leaving) this.#moving.delete(id);
     }
   }
 

@@ -93,6 +93,11 @@ export class Knowledge {
     return [...this.#members.values()].filter((record) => record.nodeId !== nodeId && isHolding(record));
   }
 
+  /** Whether a store that all nodes share says who holds what. Then a node has no data of its own that could be old. */
+  get #isShared(): boolean {
+    return this.#deps.partitions.shared !== undefined;
+  }
+
   stop(): void {
     this.#stopped = true;
     this.#cancelRetry();
@@ -124,9 +129,10 @@ export class Knowledge {
     const { records, news } = learnFrom(knowledge, this.view);
     const isOwnRemoval = records.some((record) => record.nodeId === this.#deps.identity.nodeId && isRemoved(record));
     // This comes first: old data must not be served for one more turn.
-    if (!isOwnRemoval) this.#noticeOldData();
+    if (!isOwnRemoval && !this.#isShared) this.#noticeOldData();
     if (news) {
-      await this.#releaseSuperseded(isOwnRemoval || isRemoved(this.self));
+      // A node that shares its store hears here what the store tells it soon, or that it was fenced.
+      await this.#releaseSuperseded(isOwnRemoval || isRemoved(this.self) || this.#isShared);
       this.#listener.news();
     }
     await this.adopt(records.filter((record) => !this.#isEcho(record)));

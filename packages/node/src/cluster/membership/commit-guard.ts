@@ -10,6 +10,8 @@ export interface CommitGuardDeps {
   readonly others: () => readonly MemberRecord[];
   /** Exchanges knowledge with the member; undefined if it did not answer. */
   readonly hear: (nodeId: string) => Promise<Heard | undefined>;
+  /** True if the store refuses the commits of a node that was removed (G6). Default false. */
+  readonly isFenced?: boolean;
 }
 
 const BEAT_MS = 500;
@@ -65,6 +67,7 @@ type State =
  *      a time limit. An operator can remove members that will not return, at this node too.
  *  G5  A node that was started with an older copy of its data directory stops committing when it hears of it. At a start it
  *      hears of it before its membership is confirmed, if the confirming member knows it.
+ *  G6  Nodes that share a store need no confirmation: whoever takes the partitions of a node ends its power to commit before.
  */
 export class CommitGuard {
   readonly #deps: CommitGuardDeps;
@@ -87,14 +90,16 @@ export class CommitGuard {
     this.confirmed.catch(() => {});
     this.barred = this.#barred.promise;
     this.#lastBeat = beatAt(deps.clock);
-    this.#hold();
+    if (deps.isFenced) this.#confirmed.resolve();
+    else this.#hold();
     this.membersChanged();
   }
 
   /** Undefined if this node may commit in this turn; otherwise the promise that `PartitionHost.guard` describes. */
   readonly check = (): Promise<void> | undefined => {
     if (this.#state.kind === 'open') {
-      const { clock } = this.#deps;
+      const { clock, isFenced } = this.#deps;
+      if (isFenced) return undefined;
       // Leaves out the uptime: it has to be read from a file.
       if (gapMs(this.#lastBeat, clock.now(), clock.wall()) <= PAUSE_MS) return undefined;
       this.#beat();
@@ -127,6 +132,7 @@ export class CommitGuard {
   }
 
   start(): void {
+    if (this.#deps.isFenced) return;
     this.#ask();
     this.#beatSoon();
   }

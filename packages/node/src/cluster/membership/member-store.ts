@@ -16,7 +16,7 @@ const VERSION = 1;
 const STATES: readonly MemberState[] = ['joining', 'active', 'leaving', 'left'];
 /** Gossip takes start numbers below 2^32. This leaves room for a million starts after a clock was set to a distant year. */
 const LATEST_SECONDS = 2 ** 32 - 2 ** 20;
-const IDENTITY = 'identity' as Key;
+const IDENTITY = 'identity';
 const MEMBER = 'member/';
 const writer = new ByteWriter();
 
@@ -36,17 +36,25 @@ export interface Identity {
 export const nextStartNumber = (earlier: number | undefined, clock: Clock): number =>
   Math.max((earlier ?? 0) + 1, Math.min(Math.floor(clock.wall() / 1000), LATEST_SECONDS));
 
+const latin1 = (text: string): string => Buffer.from(text).toString('latin1');
+
 /** Stores a node's identity and its records of all members. */
 export class MemberStore {
   readonly #store: Store;
+  readonly #identity: Key;
+  readonly #member: string;
 
-  constructor(store: Store) {
+  /** `name`: of this node, if nodes share the store. Each has rows of its own there. Default: the store is of this node alone. */
+  constructor(store: Store, name?: string) {
     this.#store = store;
+    const own = name === undefined ? '' : `of/${latin1(name)}/`;
+    this.#identity = `${own}${IDENTITY}` as Key;
+    this.#member = own + MEMBER;
   }
 
   /** Undefined if the node never belonged to a cluster or asked to join one. */
   async readIdentity(): Promise<Identity | undefined> {
-    const [row] = await this.#store.get(Family.meta, [IDENTITY]);
+    const [row] = await this.#store.get(Family.meta, [this.#identity]);
     if (!row) return undefined;
     const from = new ByteReader(row);
     from.version(VERSION, 'identity row');
@@ -58,7 +66,7 @@ export class MemberStore {
     for (const text of [clusterId, nodeId, name]) writer.utf8(text);
     writer.number(startNumber);
     const batch = new WriteBatch();
-    batch.putWritten(Family.meta, IDENTITY, writer);
+    batch.putWritten(Family.meta, this.#identity, writer);
     await this.#store.write(batch, { sync: true });
   }
 
@@ -70,7 +78,7 @@ export class MemberStore {
 
   async readMembers(): Promise<Members> {
     const members = new Map<string, MemberRecord>();
-    const range = { gte: MEMBER as Key, lt: afterPrefix(MEMBER) };
+    const range = { gte: this.#member as Key, lt: afterPrefix(this.#member) };
     for await (const { value } of scanAll(this.#store, Family.meta, range)) {
       const record = decodeMember(value);
       members.set(record.nodeId, record);
@@ -82,7 +90,7 @@ export class MemberStore {
     const batch = new WriteBatch();
     for (const record of records) {
       encodeMember(record);
-      batch.putWritten(Family.meta, (MEMBER + Buffer.from(record.nodeId).toString('latin1')) as Key, writer);
+      batch.putWritten(Family.meta, (this.#member + latin1(record.nodeId)) as Key, writer);
     }
     if (batch.count > 0) await this.#store.write(batch, { sync: true });
   }

@@ -33,6 +33,8 @@ export interface RemovalDeps {
   /** The listener is called when knowledge of members or holders changes. */
   readonly onChange: (listener: () => void) => () => void;
   readonly stopping: AbortSignal;
+  /** True if nodes share a store: then other members take the partitions over, and nothing is lost. */
+  readonly isShared: boolean;
 }
 
 export interface RemovalOptions {
@@ -114,15 +116,16 @@ export class Removal {
       throw new Refusal('STARTING', message, { retryDelayMs: 1_000 });
     }
     const takenBackBy = this.#nodesThatTakeBack(nodeIds, answers);
-    const lost = this.#heldBy(nodeIds);
+    const { isShared } = this.#deps;
+    const lost = isShared ? [] : this.#heldBy(nodeIds);
     const report = { lost, takenBackBy, claimed: false };
-    if (!acceptLoss) return { ...report, removed: false };
+    if (!acceptLoss && !isShared) return { ...report, removed: false };
 
     const removedBy = this.#deps.nodeId;
     await adopt(targets.map((target) => ({ ...target, state: 'left', version: target.version + 1, removedBy })));
     log.warn(
       { members: targets.map(({ name }) => name), nodeIds, lost: lost.map(({ id }) => id), takenBackBy },
-      'removed members: the partitions that only they held are lost',
+      isShared ? 'removed members' : 'removed members: the partitions that only they held are lost',
     );
     // Members that do not answer now are told before any partition is claimed (O1).
     await Promise.all(toHear().map((other) => exchange(other)));
