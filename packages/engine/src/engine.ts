@@ -233,11 +233,27 @@ export class Engine {
       if (!leaseRequests) throw notReady(this.#health);
       // Waiting requests do not count as in flight: they have a limit of their own.
       if (command.waitMs > 0) return leaseRequests.lease(command, signal);
-      return this.#admission.run('new', 0, () => leaseRequests.lease(command, signal));
+      this.#admission.enter('new', 0);
+      // `run` would cost each lease a frame and two promises (bench row B4).
+      try {
+        return leaseRequests.lease(command, signal).then(this.#granted, this.#notGranted);
+      } catch (error) {
+        return this.#notGranted(error);
+      }
     } catch (error) {
       return Promise.reject(error);
     }
   }
+
+  readonly #granted = (leased: LeasedTask[]): LeasedTask[] => {
+    this.#admission.leave(0);
+    return leased;
+  };
+
+  readonly #notGranted = (error: unknown): never => {
+    this.#admission.leave(0);
+    throw error;
+  };
 
   async #takeBack(leased: readonly LeasedTask[]): Promise<never> {
     try {

@@ -97,7 +97,9 @@ export function select(
       // The first task is picked even if it is too large; otherwise it could never be leased.
       if (bytes + taskBytes > maxBytes && picks.length > 0) return { kind: 'picked', picks, bytes };
       bytes += taskBytes;
-      picks.push({ queue, pid, task: taskIn(ready, queue) });
+      const pick = { queue, pid, task: taskIn(ready, queue) };
+      if (command.maxTasks === 1) return { kind: 'picked', picks: [pick], bytes };
+      picks.push(pick);
       if (picks.length === command.maxTasks) return { kind: 'picked', picks, bytes };
       if (--left === 0) break;
     }
@@ -152,16 +154,16 @@ export function grant(
   const begun = { workerAddress: command.workerAddress, worker: command.worker, since: now, suspects: 0 };
   const ahead = starts === undefined ? begun : { ...begun, suspects: starts.together };
   const begins = starts?.now ?? picks.length;
-  const changes: PlannedChange[] = [];
-  const granted: LeasedPick[] = [];
-  for (const { queue, pid, task } of picks) {
+  // Arrays of the right size: one that grows has room for 17 from its first element on (bench row B4).
+  const changes = new Array<PlannedChange>(picks.length);
+  const granted = picks.map(({ queue, pid, task }, at): LeasedPick => {
     const { state } = task;
     // The token is the ticket: it grows with every lease, and no earlier task with this PID had it.
     const token = engineState.nextTicket(queue.partition) as number as LeaseToken;
     const { settings } = queue;
     const durationMs = command.leaseDurationMs || settings.leaseDurationMs;
     const until = leaseEnd(now, durationMs, timeLimitOf(state, settings), now, now);
-    const lease = granted.length < begins ? begun : ahead;
+    const lease = at < begins ? begun : ahead;
     const visibility = { kind: 'hidden' as const, until, lease };
     // This lease has the data of all enqueues so far.
     const history = isToRunAgain(state) ? withRerun(state.history, false) : withoutStart(state.history);
@@ -174,14 +176,15 @@ export function grant(
       after,
       data: undefined,
     };
-    changes.push({ queue, change, known: task });
-    granted.push({ queue, pid, state: after, until, isUntold: command.leaseDurationMs === 0, data: task.data });
-  }
+    changes[at] = { queue, change, known: task };
+    return { queue, pid, state: after, until, isUntold: command.leaseDurationMs === 0, data: task.data };
+  });
   // Most requests lease from one partition (bench row B4).
   const { partition } = first.queue;
-  const isOne = changes.every(({ queue }) => queue.partition === partition);
-  const groups = isOne ? [[partition, changes] as const] : Map.groupBy(changes, ({ queue }) => queue.partition);
-  for (const [id, ofIt] of groups) engineState.commit({ partition: id, at: now, changes: ofIt });
+  if (changes.every(({ queue }) => queue.partition === partition)) engineState.commit({ partition, at: now, changes });
+  else
+    for (const [id, ofIt] of Map.groupBy(changes, ({ queue }) => queue.partition))
+      engineState.commit({ partition: id, at: now, changes: ofIt });
   return granted;
 }
 

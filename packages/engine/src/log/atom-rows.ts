@@ -51,8 +51,10 @@ export function writeRows(atom: ApplyAtom, batch: WriteBatch, requestWindowMs: n
 
 /** The states that the rows of one task may have, and the state that they should have. */
 export interface BehindRows {
-  /** All states whose rows may be in the store. Empty if the store has no rows of the task. */
-  readonly earlier: readonly TaskState[];
+  /** A state whose rows may be in the store. Most tasks have one at most, so it needs no list: bench rows B3 and B4. */
+  readonly earlier: TaskState | undefined;
+  /** Further ones. */
+  readonly others: readonly TaskState[];
   /** The current state; undefined if the task was removed. */
   readonly now: TaskState | undefined;
 }
@@ -61,13 +63,15 @@ export interface BehindRows {
  * Updates the rows of one task to its current state. They may be written twice, or over newer rows if all later changes are
  * written again, too.
  */
-export function writeTaskRows(batch: WriteBatch, prefix: string, pid: Pid, { earlier, now }: BehindRows): void {
+export function writeTaskRows(batch: WriteBatch, prefix: string, pid: Pid, { earlier, others, now }: BehindRows): void {
   const key = taskKey(prefix, pid);
   const due = now && dueOf(now);
   const lane = now && laneKey(prefix, pid, now);
   let ready = now !== undefined && isInHead(now);
   let hidden = now !== undefined && !isInHead(now);
-  for (const state of earlier) {
+  for (let at = -1; at < others.length; at++) {
+    const state = at < 0 ? earlier : others[at];
+    if (state === undefined) continue;
     const earlierLane = laneKey(prefix, pid, state);
     if (earlierLane !== undefined && earlierLane !== lane) batch.delete(Family.due, earlierLane);
     if (isInHead(state)) {

@@ -23,7 +23,7 @@ import { scanAll, WHOLE_FAMILY } from './scan-all.ts';
 
 /** A task that atoms behind the checkpoint have changed. Its rows may have any of its states since then. */
 interface RecoveredTask extends BehindRows {
-  readonly earlier: TaskState[];
+  readonly others: TaskState[];
   now: TaskState | undefined;
 }
 
@@ -194,12 +194,12 @@ function noteBehind({ behind }: RecoveredPartition, { changes }: ApplyAtom): voi
     const now = change.kind === 'dequeue' ? undefined : change.after;
     let task = behind.get(change.queueId)?.get(change.pid);
     if (!task) {
-      task = { now, earlier: change.kind === 'enqueue' ? [] : [change.before] };
+      task = { now, earlier: change.kind === 'enqueue' ? undefined : change.before, others: [] };
       const tasks = behind.get(change.queueId) ?? new Map<Pid, RecoveredTask>();
       behind.set(change.queueId, tasks.set(change.pid, task));
     }
     task.now = now;
-    if (now) task.earlier.push(now);
+    if (now) task.others.push(now);
   }
 }
 

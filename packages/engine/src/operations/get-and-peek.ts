@@ -193,7 +193,7 @@ export async function hiddenPids(engineState: EngineState, queue: Queue, limit: 
   const range = { gte: dueKey(prefix, ledger.dueFloor, '' as Pid), lt: endOfDue(queue) };
   // As above, but a changed task may have a row for each of its earlier states.
   let rows = limit;
-  for (const { earlier } of queue.pendingChanges()) rows += 1 + earlier.length;
+  for (const { others } of queue.pendingChanges()) rows += 2 + others.length;
   // Available tasks that must start are in the index, too. Without a bound a sample could take long.
   rows += Math.min(ledger.starting, MOST_STARTING);
   const read = await engineState.store.scan(Family.due, range, { rows, bytes: Number.MAX_SAFE_INTEGER });

@@ -143,7 +143,8 @@ function writeRowsOf(rows: WriteBatch, change: PendingChange): void {
   // The rows of an ended queue are deleted by range.
   if (change.queue.dropped) return;
   writeTaskRows(rows, change.queue.prefix, change.pid, change);
-  change.earlier = change.now === undefined ? NONE : [change.now];
+  change.earlier = change.now;
+  change.others = NONE;
 }
 
 /** The store shows rows of the task. They are its last ones if no other write is to come. */

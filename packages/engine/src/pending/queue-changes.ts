@@ -2,6 +2,8 @@ import type { Pid } from '../domain/ids.ts';
 import type { TaskState } from '../domain/task.ts';
 import type { BehindRows } from '../log/atom-rows.ts';
 
+const NONE: readonly never[] = [];
+
 /** A queue, as its pending changes see it. */
 export interface ChangedQueue {
   /** Prefix of the keys of its rows. */
@@ -21,7 +23,8 @@ export class PendingChange implements BehindRows {
   /** The payload. Undefined only if it is empty or the store shows it (Q3). */
   data: Uint8Array | undefined;
   /** As in `BehindRows`, behind the writes in progress. */
-  earlier: readonly TaskState[];
+  earlier: TaskState | undefined;
+  others: readonly TaskState[] = NONE;
   /** The number of the atom that wrote the payload, until it is applied; otherwise 0. */
   payloadOf = 0;
   /** How many writes of its rows are to come or in progress. The store shows the change when there is none. */
@@ -33,7 +36,7 @@ export class PendingChange implements BehindRows {
   /** Set when the store shows it: how many changes of its queue the store has shown by then. */
   shownAs = 0;
 
-  constructor(queue: ChangedQueue, pid: Pid, earlier: readonly TaskState[]) {
+  constructor(queue: ChangedQueue, pid: Pid, earlier: TaskState | undefined) {
     this.queue = queue;
     this.pid = pid;
     this.earlier = earlier;
@@ -42,7 +45,7 @@ export class PendingChange implements BehindRows {
   /** True if the store may show a row of it: it has one, or is about to delete it. */
   get mayHaveRow(): boolean {
     const writesToCome = this.staleSince === 0 ? 0 : 1;
-    return this.earlier.length > 0 || this.writes > writesToCome;
+    return this.earlier !== undefined || this.others.length > 0 || this.writes > writesToCome;
   }
 }
 
@@ -91,8 +94,8 @@ export class QueueChanges {
     return this.#changes.values();
   }
 
-  /** `earlier`: the states whose rows the store may have, if the task has no pending change yet. */
-  change(queue: ChangedQueue, pid: Pid, earlier: readonly TaskState[]): PendingChange {
+  /** `earlier`: the state whose rows the store may have, if the task has no pending change yet. */
+  change(queue: ChangedQueue, pid: Pid, earlier: TaskState | undefined): PendingChange {
     let change = this.#changes.get(pid);
     if (change === undefined) {
       change = new PendingChange(queue, pid, earlier);

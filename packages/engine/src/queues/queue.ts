@@ -280,7 +280,7 @@ export class Queue implements CacheOwner, ChangedQueue {
       cache.removeHidden(change.pid);
     }
     if (this.ledger.plain === cache.readyCount) cache.extendTo(undefined);
-    const pending = this.#change(change.pid, change.kind === 'enqueue' ? NONE : [change.before]);
+    const pending = this.#change(change.pid, change.kind === 'enqueue' ? undefined : change.before);
     pending.now = after;
     pending.data = data ?? (after && pending.data);
     return pending;
@@ -306,8 +306,9 @@ export class Queue implements CacheOwner, ChangedQueue {
   }
 
   /** As `apply`, during recovery: a task that the ledger already counts, but whose rows may be stale after the crash. */
-  restore(pid: Pid, { earlier, now }: BehindRows): PendingChange {
-    const pending = this.#change(pid, [...earlier]);
+  restore(pid: Pid, { earlier, others, now }: BehindRows): PendingChange {
+    const pending = this.#change(pid, earlier);
+    pending.others = [...others];
     pending.now = now;
     return pending;
   }
@@ -347,7 +348,7 @@ export class Queue implements CacheOwner, ChangedQueue {
     };
   }
 
-  #change(pid: Pid, earlier: readonly TaskState[]): PendingChange {
+  #change(pid: Pid, earlier: TaskState | undefined): PendingChange {
     this.#changes ??= new QueueChanges();
     return this.#changes.change(this, pid, earlier);
   }

@@ -240,8 +240,8 @@ export class PartitionImport {
 /** Writes the states that an atom gives its tasks, change by change: it may replace a task by another one with the same PID. */
 function writeStates(batch: WriteBatch, { partition, changes }: ApplyAtom): void {
   for (const change of changes) {
-    const earlier = change.kind === 'enqueue' ? [] : [change.before];
+    const earlier = change.kind === 'enqueue' ? undefined : change.before;
     const now = change.kind === 'dequeue' ? undefined : change.after;
-    writeTaskRows(batch, queuePrefix(partition, change.queueId), change.pid, { earlier, now });
+    writeTaskRows(batch, queuePrefix(partition, change.queueId), change.pid, { earlier, others: [], now });
   }
 }
