@@ -21,6 +21,10 @@ export function withWaits(state: TaskState, waits: TaskWaits, now: Instant): Tas
   const after = { ...state, history };
   if (isParked(after))
     return { ...after, visibility: { kind: 'hidden', until: timeout?.at ?? NEVER, lease: undefined } };
-  const dueAt = isParked(state) ? (Math.max(state.dueAt, now) as Instant) : state.dueAt;
+  const dueAt = isParked(state) ? dueWhenUnparked(state, now) : state.dueAt;
   return { ...after, dueAt, visibility: hiddenUntil(dueAt, now) };
 }
+
+/** A task without a delay is due at once, also if a crash has set the time back behind its enqueue. */
+const dueWhenUnparked = ({ enqueuedAt, dueAt }: TaskState, now: Instant): Instant =>
+  dueAt <= enqueuedAt || dueAt <= now ? now : dueAt;
