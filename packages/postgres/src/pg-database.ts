@@ -16,15 +16,20 @@ export interface PgDatabaseOptions {
 }
 
 /**
- * What each session sets. Plans are made once, without the parameters: they would be read and estimated for each plan, and may be
- * 16 MB. All access is by the key. Commits wait for the disk, whatever the database does by default.
+ * What each session sets, whatever the database or the role has by default. Plans are made once, without the parameters: they
+ * would be read and estimated for each plan, and may be 16 MB. All access is by the key. Commits wait for the disk. Results have
+ * the form that `PgSession` reads. A server ends a statement that waits for a lock or runs when its client is gone: otherwise
+ * each try during a long wait would leave one more connection. Servers on Linux can do that.
  */
 const SETTINGS = `
   SELECT set_config(name, value, false) FROM (VALUES
     ('plan_cache_mode', 'force_generic_plan'), ('enable_seqscan', 'off'), ('max_parallel_workers_per_gather', '0'), ('jit', 'off'),
-    ('statement_timeout', '0'), ('lock_timeout', '0'), ('idle_session_timeout', '0'),
+    ('statement_timeout', '0'), ('lock_timeout', '0'), ('idle_session_timeout', '0'), ('transaction_timeout', '0'),
+    ('idle_in_transaction_session_timeout', '0'), ('default_transaction_isolation', 'read committed'), ('bytea_output', 'hex'),
+    ('client_connection_check_interval', CASE WHEN version() LIKE '%linux%' THEN '1s' ELSE '0' END),
     ('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
-      ELSE current_setting('synchronous_commit') END)) s(name, value)`;
+      ELSE current_setting('synchronous_commit') END)) s(name, value)
+  WHERE current_setting(name, true) IS NOT NULL`;
 
 const STATE = `SELECT pg_is_in_recovery() AS standby, current_setting('transaction_read_only') AS read_only`;
 

@@ -35,6 +35,9 @@ export class PgSession implements Session {
     client.on('error', (error) => {
       this.#lost ??= new DatabaseError('lost', error.message, { cause: error });
     });
+    client.on('notice', ({ file, message }) => {
+      if (file === WAITS_FOR_STANDBY) this.#lost ??= new DatabaseError('lost', message ?? '');
+    });
   }
 
   async commit(me: Registration, commit: Commit): Promise<number | undefined> {
@@ -87,6 +90,7 @@ export class PgSession implements Session {
     try {
       const query: pg.QueryArrayConfig = { name, text, values, rowMode: 'array', types };
       const { rows } = await this.#client.query<Cell[]>(query);
+      if (this.#lost !== undefined) throw this.#lost;
       return rows;
     } catch (error) {
       const found = this.#lost ?? databaseErrorOf(error);
@@ -100,6 +104,12 @@ export class PgSession implements Session {
     }
   }
 }
+
+/**
+ * Where the server waits for a synchronous standby. If somebody cancels that (`pg_cancel_backend`), the statement succeeds, with
+ * a warning from there: the commit is in the server, and perhaps in no standby.
+ */
+const WAITS_FOR_STANDBY = 'syncrep.c';
 
 const streamOf = (client: pg.Client): { destroy(): void } =>
   (client as pg.Client & { readonly connection: { readonly stream: { destroy(): void } } }).connection.stream;

@@ -51,7 +51,8 @@ export class Statements {
       parts.push({ kind: 'deleteRange', family: deletion.family });
       values.push(...boundsOf(deletion.range), deletion.most);
     }
-    const statement = parts.map(({ kind, family }) => `${kind}${family}`).join();
+    // A server knows 63 characters of a name.
+    const statement = parts.map(({ kind, family }) => LETTERS[kind] + family).join('');
     return { name: `commit ${statement}`, text: this.#text(statement, () => this.#commitText(parts)), values };
   }
 
@@ -132,6 +133,8 @@ export class Statements {
     return text;
   }
 }
+
+const LETTERS = { put: 'p', delete: 'd', deleteRange: 'r' } as const;
 
 const HELD = 'EXISTS (SELECT FROM me)';
 const NODE = 'n.fence, n.instance, n.seq, n.began';
