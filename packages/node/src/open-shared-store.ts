@@ -1,8 +1,6 @@
-import type { Store } from '@taskmaster/engine/ports';
-import type { OpenStoreOptions } from '@taskmaster/postgres';
+import type { DatabaseStore, OpenStoreOptions } from '@taskmaster/postgres';
 
-/** A store in a database. `giveUp` ends the waits for a database that does not answer. */
-export type SharedStore = Store & { giveUp(): void };
+export type SharedStore = DatabaseStore;
 
 /** The name of a node that has none. Not that of the machine: another machine takes its place. */
 export const LONE_NAME = 'node';
@@ -25,4 +23,10 @@ export async function stopWithin(
 export async function openSharedStore(options: OpenStoreOptions): Promise<SharedStore> {
   const { openPostgresStore } = await import('@taskmaster/postgres');
   return openPostgresStore(options);
+}
+
+/** Opens a store in a PostgreSQL database for a restore. */
+export async function openSharedStoreToRestore(options: Omit<OpenStoreOptions, 'name'>): Promise<SharedStore> {
+  const { openStoreToRestore } = await import('@taskmaster/postgres');
+  return openStoreToRestore(options);
 }

@@ -1,3 +1,10 @@
 // A store in a PostgreSQL database, for nodes that name one.
 
-export { type AcceptLossOptions, acceptStoreLoss, type OpenStoreOptions, openPostgresStore } from './open-store.ts';
+export {
+  type AcceptLossOptions,
+  acceptStoreLoss,
+  type DatabaseStore,
+  type OpenStoreOptions,
+  openPostgresStore,
+  openStoreToRestore,
+} from './open-store.ts';

@@ -7,8 +7,11 @@ import { connectTo, PgDatabase } from './pg-database.ts';
 import { databaseErrorOf, isSqlState } from './pg-errors.ts';
 import { PgSession } from './pg-session.ts';
 import { PostgresStore } from './postgres-store.ts';
-import { type AcceptedLoss, acceptLoss, register } from './register.ts';
+import { type AcceptedLoss, acceptLoss, type Registered, register, registerRestore } from './register.ts';
 import { Statements } from './statements.ts';
+
+/** A store in a database. `giveUp` ends the waits for a database that does not answer. */
+export type DatabaseStore = Store & Pick<PostgresStore, 'giveUp'>;
 
 export interface OpenStoreOptions {
   /** `postgres://user:password@host:5432,other:5432/database`: the hosts of one database, of which one takes writes. */
@@ -38,10 +41,27 @@ const after: After = (delayMs, callback) => {
 /**
  * Opens a store in a database, or creates it in a schema without tables, and takes the place of the process that has used it
  * under this name. Rejects with `StoreFailedError` (no server takes writes, wrong password, no rights), `StoreCorruptError`
- * (changed tables, lost commits) or `StoreNewerError`, and has changed nothing then.
+ * (changed tables, lost commits), `StoreUnfinishedError` or `StoreNewerError`, and has changed nothing then.
  */
-export async function openPostgresStore(options: OpenStoreOptions): Promise<Store & Pick<PostgresStore, 'giveUp'>> {
-  const { url, schema = DEFAULT_SCHEMA, name, release, log = SILENT, answerTimeoutMs = ANSWER_TIMEOUT_MS } = options;
+export function openPostgresStore(options: OpenStoreOptions): Promise<DatabaseStore> {
+  const { name, release } = options;
+  return openAs(options, (client, schema) => register(client, schema, name, release));
+}
+
+/**
+ * Opens a store to restore a backup into it. The schema must have no data, or that of a restore that has not finished, which is
+ * deleted. No node opens the store until `restoreBackup` has written all. Rejects as `openPostgresStore` does, or with
+ * `StoreUsedError`.
+ */
+export function openStoreToRestore(options: Omit<OpenStoreOptions, 'name'>): Promise<DatabaseStore> {
+  return openAs(options, (client, schema) => registerRestore(client, schema, options.release));
+}
+
+async function openAs(
+  options: Omit<OpenStoreOptions, 'name'>,
+  take: (client: pg.Client, schema: string) => Promise<Registered>,
+): Promise<DatabaseStore> {
+  const { url, schema = DEFAULT_SCHEMA, log = SILENT, answerTimeoutMs = ANSWER_TIMEOUT_MS } = options;
   const hosts = hostsOf(url);
   assertName(schema);
   const statements = new Statements(schema);
@@ -49,13 +69,13 @@ export async function openPostgresStore(options: OpenStoreOptions): Promise<Stor
   const { client, host } = await connectToFirst(hosts);
   const session = new PgSession({ client, host, statements, answerTimeoutMs });
   try {
-    const { me, seq, earlier } = await register(client, schema, name, release);
+    const { me, seq, earlier } = await take(client, schema);
     log.info(
-      { server: shownHost(host), schema, node: name, fence: me.fence, seq },
+      { server: shownHost(host), schema, node: me.name, fence: me.fence, seq },
       earlier === 0 ? 'began a store' : 'took the store over',
     );
     await warnOfPromises(client, log);
-    const { found: diskBytes } = await session.size(name);
+    const { found: diskBytes } = await session.size(me.name);
     return new PostgresStore({ database, session, me, acknowledged: seq, after, log, diskBytes });
   } catch (error) {
     session.end();

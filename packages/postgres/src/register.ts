@@ -1,6 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { encodeAcceptedLoss, type Instant, metaKeys } from '@taskmaster/engine/domain';
-import { StoreCorruptError, StoreFailedError } from '@taskmaster/engine/ports';
+import {
+  Family,
+  familyNames,
+  StoreCorruptError,
+  StoreFailedError,
+  StoreUnfinishedError,
+  StoreUsedError,
+} from '@taskmaster/engine/ports';
 import type pg from 'pg';
 import type { Registration } from './database.ts';
 import { prepareSchema } from './schema.ts';
@@ -18,6 +25,15 @@ export interface Registered {
 const LONGEST_WAIT_MS = 30_000;
 
 /**
+ * The name under which a restore writes. No node has it. Its row stays when the restore has ended, so that an earlier process
+ * that restored, and wakes, finds that another one has taken its place.
+ */
+const RESTORE_NAME = '(restore)';
+
+/** The row of the store that a restore writes last. */
+const LAST_OF_RESTORE = Buffer.from(metaKeys.node, 'latin1');
+
+/**
  * Takes a name over: waits for the commit in flight of the process that has it, and ends its power to commit (R1). Creates the
  * store if there is none. Changes nothing if it rejects.
  */
@@ -26,7 +42,13 @@ export function register(client: pg.Client, schema: string, name: string, releas
     await client.query(`SET LOCAL lock_timeout = ${LONGEST_WAIT_MS}`);
     await prepareSchema(client, schema, release);
     const node = `${quoted(schema)}.node`;
-    const { rows: known } = await client.query<{ name: string; lost: string | null }>(`SELECT name, lost FROM ${node}`);
+    const all = await client.query<{ name: string; lost: string | null }>(`SELECT name, lost FROM ${node}`);
+    const known = all.rows.filter((row) => row.name !== RESTORE_NAME);
+    if (known.length < all.rows.length && !(await isRestored(client, schema))) {
+      throw new StoreUnfinishedError(
+        `a restore into the schema ${schema} has not finished: run the same restore again, until it succeeds. Nothing was changed`,
+      );
+    }
     const other = known.find((row) => row.name !== name);
     if (other !== undefined) {
       throw new StoreFailedError(
@@ -41,15 +63,49 @@ export function register(client: pg.Client, schema: string, name: string, releas
           `database may have them); or, to continue with the remaining data, run "taskmaster-node accept-loss ${name}". Nothing was changed`,
       );
     }
-    const instance = randomBytes(12).toString('hex');
-    const { rows } = await client.query<{ fence: string; seq: string }>(
-      `INSERT INTO ${node} (name, fence, instance, seq, began, seen) VALUES ($1, 1, $2, 0, 0, now())
-       ON CONFLICT (name) DO UPDATE SET fence = node.fence + 1, instance = $2, began = node.seq, seen = now() RETURNING fence, seq`,
-      [name, instance],
-    );
-    const fence = Number(rows[0]?.fence);
-    return { me: { name, fence, instance }, seq: Number(rows[0]?.seq), earlier: fence - 1 };
+    return takeName(client, schema, name);
   });
+}
+
+/**
+ * Begins a restore into a schema without data, or again into one whose restore has not finished, and takes the place of a process
+ * that restores there. Changes nothing if it rejects, with `StoreUsedError` if there is data.
+ */
+export function registerRestore(client: pg.Client, schema: string, release: string): Promise<Registered> {
+  return inTransaction(client, async () => {
+    await client.query(`SET LOCAL lock_timeout = ${LONGEST_WAIT_MS}`);
+    await prepareSchema(client, schema, release);
+    const { rows: nodes } = await client.query<{ name: string }>(`SELECT name FROM ${quoted(schema)}.node`);
+    const other = nodes.find(({ name }) => name !== RESTORE_NAME);
+    if (other !== undefined || (await isRestored(client, schema))) {
+      const whose = other === undefined ? 'a finished restore' : `node ${other.name}`;
+      throw new StoreUsedError(`the schema ${schema} has the data of ${whose}. Nothing was changed`);
+    }
+    const registered = await takeName(client, schema, RESTORE_NAME);
+    const tables = familyNames.map((family) => `${quoted(schema)}.${quoted(family)}`);
+    await client.query(`TRUNCATE ${tables.join(', ')}`);
+    // An earlier restore may have noticed a loss of what is written again now.
+    await client.query(`UPDATE ${quoted(schema)}.node SET lost = NULL WHERE name = $1`, [RESTORE_NAME]);
+    return registered;
+  });
+}
+
+/** True if the schema has all data of a node. */
+async function isRestored(client: pg.Client, schema: string): Promise<boolean> {
+  const meta = `${quoted(schema)}.${quoted(familyNames[Family.meta] ?? '')}`;
+  const { rows } = await client.query(`SELECT 1 FROM ${meta} WHERE key = $1`, [LAST_OF_RESTORE]);
+  return rows.length > 0;
+}
+
+async function takeName(client: pg.Client, schema: string, name: string): Promise<Registered> {
+  const instance = randomBytes(12).toString('hex');
+  const { rows } = await client.query<{ fence: string; seq: string }>(
+    `INSERT INTO ${quoted(schema)}.node (name, fence, instance, seq, began, seen) VALUES ($1, 1, $2, 0, 0, now())
+     ON CONFLICT (name) DO UPDATE SET fence = node.fence + 1, instance = $2, began = node.seq, seen = now() RETURNING fence, seq`,
+    [name, instance],
+  );
+  const fence = Number(rows[0]?.fence);
+  return { me: { name, fence, instance }, seq: Number(rows[0]?.seq), earlier: fence - 1 };
 }
 
 /** What an operator accepts. */

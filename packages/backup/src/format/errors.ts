@@ -14,6 +14,8 @@ export type BackupReason =
   | 'BACKUP_PLACE_FULL'
   /** The data directory to restore into is not empty. */
   | 'DATA_DIRECTORY_IN_USE'
+  /** The schema of a database to restore into has data. */
+  | 'DATABASE_IN_USE'
   /** The place cannot be read or written. */
   | 'BACKUP_PLACE_FAILED'
   /** The base, or the unfinished backup, is of another cluster. */

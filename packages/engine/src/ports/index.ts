@@ -26,6 +26,7 @@ export {
   type StoreSize,
   type StoreState,
   StoreUnfinishedError,
+  StoreUsedError,
 } from './store.ts';
 export { SystemClock } from './system-clock.ts';
 export { systemRandom } from './system-random.ts';

@@ -129,9 +129,14 @@ export class StoreCorruptError extends Error {
   override readonly name = 'StoreCorruptError';
 }
 
-/** A restore into the directory has not finished. */
+/** A restore into the store has not finished. */
 export class StoreUnfinishedError extends Error {
   override readonly name = 'StoreUnfinishedError';
+}
+
+/** The store has data, and a restore needs an empty one. */
+export class StoreUsedError extends Error {
+  override readonly name = 'StoreUsedError';
 }
 
 /** Another process, or another store of this process, has the directory open. */

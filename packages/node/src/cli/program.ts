@@ -36,7 +36,7 @@ export function createProgram(version: string, ended: (code: number) => void): C
     });
 
   withSettings(program.command('restore'), nodeSettings)
-    .description('Restore a backup into an empty data directory.')
+    .description('Restore a backup into an empty data directory, or into a database without data (--store).')
     .requiredOption('--from <place>', 'the backup: a directory, s3://bucket/prefix, or - for a tar stream on stdin')
     .option('--json', 'print one line of JSON when the backup is restored')
     .action(async (options: Flags & { readonly from: string }) => {

@@ -3,7 +3,7 @@ import { BackupError } from '@taskmaster/backup';
 import type { RestoredBackup, RestoreProgress } from '@taskmaster/engine';
 import { StoreFullError } from '@taskmaster/engine/ports';
 import { escapeControls, visibleJson } from '@taskmaster/proto';
-import { complain, createLogger, explainStartError, untilSignal } from '@taskmaster/server/program';
+import { complain, createLogger, explainStartError, untilSignal, withoutPasswords } from '@taskmaster/server/program';
 import type { NodeSettings } from '../config.ts';
 import { restoreNode } from '../restore.ts';
 
@@ -19,7 +19,7 @@ export interface RestoreCommand {
 const TELL_EVERY_MS = 5_000;
 const MIB = 1024 * 1024;
 
-/** Restores a backup into the data directory. Resolves with the exit code of the process. */
+/** Restores a backup into the data directory or the database. Resolves with the exit code of the process. */
 export async function restore({ config, from, json }: RestoreCommand): Promise<number> {
   const stopping = new AbortController();
   void untilSignal((signal) => stopping.abort(new Error(`interrupted by ${signal}`)));
@@ -59,21 +59,28 @@ function progressText({ partitions, partitionCount, tasks, bytes }: RestoreProgr
   return `${partitions.toLocaleString('en-US')}${all} partitions, ${countOf(tasks, 'task')}, ${(bytes / MIB).toFixed(1)} MiB`;
 }
 
-function outcomeText({ manifest, progress }: RestoredBackup, { dataDir }: NodeSettings, seconds: number): string {
+function outcomeText({ manifest, progress }: RestoredBackup, config: NodeSettings, seconds: number): string {
+  const { url, schema } = config.store;
   const whose = manifest.clusterId === '' ? 'a node without a cluster' : `cluster ${manifest.clusterId}`;
   return [
     `Restored ${countOf(progress.tasks, 'task')} in ${countOf(progress.queues, 'queue')} in ${seconds.toFixed(1)} s.`,
     `  backup  of ${escapeControls(whose)}, begun at ${escapeControls(manifest.begunAt)}`,
-    `  data    ${resolve(dataDir)}`,
-    'Start a node with this directory. With --bootstrap it begins a new cluster.',
+    ...(url === ''
+      ? [
+          `  data    ${resolve(config.dataDir)}`,
+          'Start a node with this directory. With --bootstrap it begins a new cluster.',
+        ]
+      : [`  data    schema ${schema} of ${withoutPasswords(url)}`, 'Start a node with this store.']),
     '',
   ].join('\n');
 }
 
-function outcomeJson({ manifest, progress }: RestoredBackup, { dataDir }: NodeSettings, seconds: number): string {
+function outcomeJson({ manifest, progress }: RestoredBackup, config: NodeSettings, seconds: number): string {
+  const { url, schema } = config.store;
   const { clusterId, begunAt, finishedAt } = manifest;
   const { tasks, queues, bytes, partitions } = progress;
   const backup = { cluster: clusterId, begunAt, finishedAt };
-  const line = { restored: true, dataDir: resolve(dataDir), partitions, queues, tasks, bytes, seconds, backup };
+  const where = url === '' ? { dataDir: resolve(config.dataDir) } : { store: withoutPasswords(url), schema };
+  const line = { restored: true, ...where, partitions, queues, tasks, bytes, seconds, backup };
   return `${visibleJson(JSON.stringify(line))}\n`;
 }
