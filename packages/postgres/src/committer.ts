@@ -192,26 +192,28 @@ export class Committer {
     const link = this.#link;
     for (let isRepeated = false; ; isRepeated = true) {
       const session = await link.session();
+      let isApplied = false;
       try {
-        if (isRepeated && (await link.check(session)) === 'ahead') {
-          link.acknowledged = commit.seq;
-          // After a restart a server shows what it has not replicated yet. The answer to another commit says that it has.
-          await this.#apply({ seq: commit.seq + 1, changes: NOTHING });
-          return undefined;
-        }
-        const deleted = await session.commit(link.me, commit);
+        const last = isRepeated ? await link.check(session) : link.acknowledged;
+        isApplied = last >= commit.seq;
+        // After a restart a server shows what it has not replicated yet. The answer to another commit says that it has. Until
+        // then a failover may take both back, and then this commit is sent again.
+        const next = isApplied ? { seq: last + 1, changes: NOTHING } : commit;
+        link.sent = Math.max(link.sent, next.seq);
+        const deleted = await session.commit(link.me, next);
         if (deleted === undefined) continue;
-        link.acknowledged = commit.seq;
-        return deleted;
+        link.acknowledged = next.seq;
+        return isApplied ? undefined : deleted;
       } catch (error) {
-        await this.#goOn(session, error);
+        await this.#goOn(session, error, isApplied);
       }
     }
   }
 
-  /** Throws an error that a repetition does not help. */
-  async #goOn(session: Parameters<Link['drop']>[0], error: unknown): Promise<void> {
-    if (!(error instanceof DatabaseError) || error.kind === 'full' || error.kind === 'failed') throw error;
+  /** Throws an error that a repetition does not help. A commit that was applied is not refused because of a full database. */
+  async #goOn(session: Parameters<Link['drop']>[0], error: unknown, isApplied = false): Promise<void> {
+    if (!(error instanceof DatabaseError) || error.kind === 'failed') throw error;
+    if (error.kind === 'full' && !isApplied) throw error;
     if (error.kind === 'lost') this.#link.drop(session, error);
     else await this.#link.pause(AGAIN_AFTER_MS);
   }

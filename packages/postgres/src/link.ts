@@ -1,6 +1,6 @@
 import { StoreClosedError, StoreFailedError, StoreLostError } from '@taskmaster/engine/ports';
 import { type Database, DatabaseError, type Registration, type Session } from './database.ts';
-import { type Standing, standingOf } from './standing.ts';
+import { standingOf } from './standing.ts';
 
 /** Timers of the process, or of a simulation. Returns a function that cancels the timer. */
 export type After = (delayMs: number, callback: () => void) => () => void;
@@ -39,6 +39,8 @@ export class Link {
   readonly me: Registration;
   /** The number of the last commit that was applied, as far as this process knows. */
   acknowledged: number;
+  /** The number of the last commit that was sent. */
+  sent: number;
   readonly #options: LinkOptions;
   readonly #standing: typeof standingOf;
   #session: Session | undefined;
@@ -51,6 +53,7 @@ export class Link {
     this.#standing = options.standing ?? standingOf;
     this.me = options.me;
     this.acknowledged = options.acknowledged;
+    this.sent = options.acknowledged;
     this.#session = options.session;
     // Not every wait is in progress when it rejects.
     this.#ended.promise.catch(() => {});
@@ -80,12 +83,15 @@ export class Link {
       this.#options.log.warn({ err: problem }, 'the connection to the database was lost: calls wait');
   }
 
-  /** Where this process stands according to the present session. Rejects if it may use the store no more. */
-  async check(session: Session): Promise<Extract<Standing, 'same' | 'ahead'>> {
+  /**
+   * Where this process stands according to the present session. Resolves with the number of its last commit there, which is known
+   * to be durable only up to `acknowledged`. Rejects if it may use the store no more.
+   */
+  async check(session: Session): Promise<number> {
     const { me } = this;
     const row = await session.node(me.name);
-    const standing = this.#standing(row, me, this.acknowledged);
-    if (standing === 'same' || standing === 'ahead') return standing;
+    const standing = this.#standing(row, me, this.acknowledged, this.sent);
+    if (standing === 'same' || standing === 'ahead') return row?.seq ?? this.acknowledged;
     if (standing === 'fenced') {
       throw this.#lose(
         new StoreLostError(

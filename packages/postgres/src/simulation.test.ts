@@ -236,8 +236,8 @@ describe('processes that share a simulated database', () => {
     [
       'the comparison with the acknowledged number',
       {
-        standing: (row, me, acknowledged) => {
-          const standing = standingOf(row, me, acknowledged);
+        standing: (...known) => {
+          const standing = standingOf(...known);
           return standing === 'reverted' ? 'same' : standing;
         },
       },

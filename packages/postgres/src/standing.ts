@@ -5,7 +5,7 @@ import type { NodeRow, Registration } from './database.ts';
  * applied.
  *
  *  - same: the last of them is the last commit.
- *  - ahead: the next one was applied, too.
+ *  - ahead: later ones were applied, too, of those up to `sent`. A server may show them before its standbys have them.
  *  - fenced: another process has the name.
  *  - reverted: the database has lost commits that it had acknowledged.
  */
@@ -16,11 +16,12 @@ export function standingOf(
   row: NodeRow | undefined,
   { fence, instance }: Registration,
   acknowledged: number,
+  sent: number,
 ): Standing {
   if (row === undefined || row.fence < fence) return 'reverted';
   if (row.instance !== instance) return row.began < acknowledged ? 'reverted' : 'fenced';
   if (row.seq < acknowledged) return 'reverted';
   if (row.seq === acknowledged) return 'same';
   // A larger number is of no commit of this process.
-  return row.seq === acknowledged + 1 ? 'ahead' : 'fenced';
+  return row.seq <= sent ? 'ahead' : 'fenced';
 }
