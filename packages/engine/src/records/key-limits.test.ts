@@ -300,6 +300,25 @@ describe('a limit of each key', () => {
     }
   });
 
+  test('counts each task once in each of several limits, also after a restart', async () => {
+    await using h = await setUp();
+    await limitQueues(h.engine, A, { keys: 'a', maxLeased: 1 });
+    await add(h, A, ['a1', 'a2', 'a3', 'a4']);
+    const [a1] = await h.clock.run(h.lease(A, { max: 1, for: 60 * MINUTE }));
+    const of = async (queues: string) => {
+      const uses = await h.clock.run(h.engine.limits.list('shop'));
+      const use = uses.find(({ record }) => record.message.queues === queues);
+      return { keys: use?.heldKeyCount, tasks: use?.heldTasks };
+    };
+    await h.clock.advance(MINUTE);
+    await h.crash();
+    await leased(h, A);
+    for (const queues of ['shop#*', A]) expect(await of(queues)).toEqual({ keys: 1, tasks: 3 });
+    await h.update({ dequeue: ['a2', 'a3', 'a4'].map((pid) => ({ queue: A, pid })) });
+    for (const queues of ['shop#*', A]) expect(await of(queues)).toEqual({ keys: 0, tasks: 0 });
+    await done(h, A, first([a1 ?? first([])]));
+  });
+
   test('is as exact as a count of all leases, whatever happens', async () => {
     await using h = await setUp({ maxLeased: 2 }, { seed: 7 });
     const { random } = h;

@@ -49,6 +49,9 @@ export interface LaneTask {
   readonly data: Uint8Array | undefined;
 }
 
+/** A limit of keys, and what one key uses of it. */
+type UseOfLimit = readonly [KeyUses, KeyUse];
+
 /** A limit, as far as lanes use it. */
 interface KeyLimit {
   readonly record: { readonly pattern: string; readonly matchesKey: ((key: string) => boolean) | undefined };
@@ -90,6 +93,8 @@ export const laneId = ({ limitKey, kind }: LaneName): string => (kind ? `\uFFFD$
 const isSameLane = (a: LaneName | undefined, b: LaneName | undefined): boolean =>
   a === b || (a !== undefined && b !== undefined && a.limitKey === b.limitKey && (a.kind || '') === (b.kind || ''));
 
+const hasLimit = (uses: readonly UseOfLimit[], [keys]: UseOfLimit): boolean => uses.some(([other]) => other === keys);
+
 /**
  * The available tasks of one queue with one key and one kind, in order. The lane of a key without a kind also has what all tasks
  * with this key have in common, whatever their kind.
@@ -121,7 +126,7 @@ class Lane implements LimitedLane, LaneName {
   availableOfKey = 0;
   /** Whether a limit holds the key back. */
   isHeld = false;
-  uses: readonly (readonly [KeyUses, KeyUse])[] = NONE;
+  uses: readonly UseOfLimit[] = NONE;
   /** Time spent on its tasks, divided by its weight, in ms. */
   time: number;
   /** Mean time of its attempts, in ms. Undefined: none has ended. */
@@ -531,7 +536,7 @@ export class Lanes implements Cached {
   }
 
   /** The limits of the key of a lane: of limits of the same queues only the one that names it best. */
-  #usesOf({ limitKey: key }: Lane): readonly (readonly [KeyUses, KeyUse])[] {
+  #usesOf({ limitKey: key }: Lane): readonly UseOfLimit[] {
     let uses: [KeyUses, KeyUse][] | undefined;
     let patterns: Set<string> | undefined;
     for (const { keys, record } of this.#owner.limits ?? NONE) {
@@ -547,11 +552,20 @@ export class Lanes implements Cached {
   /** A key counts in its limits, and in no others any more. */
   #join(lane: Lane): void {
     const before = lane.uses;
-    lane.uses = this.#usesOf(lane);
-    for (const [keys, use] of lane.uses)
-      if (!before.some(([other]) => other === keys)) keys.join(use, lane, lane.leased);
-    for (const [keys, use] of before)
-      if (!lane.uses.some(([other]) => other === keys)) keys.leave(use, lane, lane.leased);
+    const after = this.#usesOf(lane);
+    // One by one: a limit that is used up settles the lane, and what it counts then is told to those in `uses`. Another limit is
+    // not one of them until it has joined, when it gets the whole count.
+    for (const use of after) {
+      if (hasLimit(before, use)) continue;
+      lane.uses = [...lane.uses, use];
+      use[0].join(use[1], lane, lane.leased);
+    }
+    for (const use of before) {
+      if (hasLimit(after, use)) continue;
+      lane.uses = lane.uses.filter((other) => other !== use);
+      use[0].leave(use[1], lane, lane.leased);
+    }
+    lane.uses = after;
   }
 
   #leave(lane: Lane): void {
