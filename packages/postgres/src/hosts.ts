@@ -1,8 +1,8 @@
 import type pg from 'pg';
 import { parseIntoClientConfig } from 'pg-connection-string';
 
-/** `postgres://user:password@host:5432,other:5432/database?options`. */
-const URL_FORM = /^(postgres(?:ql)?:\/\/)((?:[^@/?#]*@)?)([^/?#]*)(.*)$/;
+/** `postgres://user:password@host:5432,other:5432/database?options`. The last `@` ends the password. */
+const URL_FORM = /^(postgres(?:ql)?:\/\/)((?:[^/?#]*@)?)([^/?#]*)(.*)$/;
 
 /** A URL of a store that cannot be used. The message does not have the URL, which may have a password. */
 class StoreUrlError extends Error {
@@ -16,6 +16,12 @@ class StoreUrlError extends Error {
 export function hostsOf(url: string): [pg.ClientConfig, ...pg.ClientConfig[]] {
   const [, scheme = '', user = '', hosts = '', rest = ''] = URL_FORM.exec(url) ?? [];
   if (scheme === '') throw new StoreUrlError('the store must be a URL such as postgres://user@host:5432/database');
+  // What is before the first / would count as a host, and the rest of the password as a database, which messages show.
+  if (/^[^?]*@/.test(rest)) {
+    throw new StoreUrlError(
+      'the URL of the store has an @ behind its host: write / as %2F, and @ as %40, in a password',
+    );
+  }
   const [first = '', ...others] = hosts.split(',');
   const each = (host: string): pg.ClientConfig => {
     let config: ReturnType<typeof parseIntoClientConfig> & { readonly target_session_attrs?: string };

@@ -2,7 +2,7 @@ import pg from 'pg';
 import { type Database, DatabaseError, type Session } from './database.ts';
 import { shownHost } from './hosts.ts';
 import { databaseErrorOf, isSqlState } from './pg-errors.ts';
-import { PgSession } from './pg-session.ts';
+import { PgSession, streamOf } from './pg-session.ts';
 import type { Statements } from './statements.ts';
 
 export interface PgDatabaseOptions {
@@ -33,7 +33,10 @@ const SETTINGS = `
 
 const STATE = `SELECT pg_is_in_recovery() AS standby, current_setting('transaction_read_only') AS read_only`;
 
-/** Opens a connection to one server, as the settings of `hosts` say. */
+/** Longest wait for an answer to a statement that has no bound of its own, as those of a start. Waits for locks are shorter. */
+const LONGEST_ANSWER_MS = 60_000;
+
+/** Opens a connection to one server, as the settings of `hosts` say. `connectTimeoutMs`: until it can be used. */
 export async function connectTo(host: pg.ClientConfig, connectTimeoutMs: number): Promise<pg.Client> {
   const client = new pg.Client({
     application_name: 'taskmaster',
@@ -41,9 +44,14 @@ export async function connectTo(host: pg.ClientConfig, connectTimeoutMs: number)
     keepAliveInitialDelayMillis: 10_000,
     ...host,
     connectionTimeoutMillis: connectTimeoutMs,
+    query_timeout: LONGEST_ANSWER_MS,
   });
   // The rejection of a call says the same. Without a listener the process would end.
   client.on('error', () => {});
+  // A server, or what is before it, may accept a connection and then be silent: another host is tried then.
+  const deadline = setTimeout(() => {
+    streamOf(client).destroy(new Error(`no answer within ${connectTimeoutMs} ms`));
+  }, connectTimeoutMs);
   try {
     await client.connect();
     const { rows } = await client.query<{ standby: boolean; read_only: string }>(STATE);
@@ -55,6 +63,8 @@ export async function connectTo(host: pg.ClientConfig, connectTimeoutMs: number)
   } catch (error) {
     void client.end().catch(() => {});
     throw error;
+  } finally {
+    clearTimeout(deadline);
   }
 }
 

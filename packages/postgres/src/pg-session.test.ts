@@ -1,7 +1,10 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import type { Key } from '@taskmaster/engine/domain';
 import { Family, WriteBatch } from '@taskmaster/engine/ports';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openPostgresStore } from './open-store.ts';
+import { connectTo } from './pg-database.ts';
 import { noPostgres, PostgresServer } from './testing/index.ts';
 
 function put(key: string, value = 'value'): WriteBatch {
@@ -65,6 +68,27 @@ describe.skipIf(noPostgres !== undefined)(
         expect(rows.map(({ key }) => key)).toEqual(keys);
       },
     );
+
+    test('are not waited for when a server accepts a connection and is silent then', async () => {
+      const sockets: Socket[] = [];
+      const silent = createServer((from) => {
+        const to = connect(server.port, '127.0.0.1');
+        sockets.push(from, to);
+        for (const socket of [from, to]) socket.on('error', () => {});
+        // Statements get lost: they begin with a Q.
+        from.on('data', (bytes) => bytes[0] === 0x51 || to.write(bytes));
+        to.pipe(from);
+      }).listen(0, '127.0.0.1');
+      try {
+        await once(silent, 'listening');
+        const { port } = silent.address() as AddressInfo;
+        const host = { host: '127.0.0.1', port, user: 'postgres', database: 'postgres' };
+        await expect(connectTo(host, 300)).rejects.toThrow('no answer within 300 ms');
+      } finally {
+        for (const socket of sockets) socket.destroy();
+        silent.close();
+      }
+    });
 
     test('commit changes of any families together', async () => {
       await using store = await open();

@@ -111,8 +111,10 @@ export class PgSession implements Session {
  */
 const WAITS_FOR_STANDBY = 'syncrep.c';
 
-const streamOf = (client: pg.Client): { destroy(): void } =>
-  (client as pg.Client & { readonly connection: { readonly stream: { destroy(): void } } }).connection.stream;
+/** Its socket. `end` of the driver waits for a server that may be gone. */
+export const streamOf = (client: pg.Client): { destroy(error?: Error): void } =>
+  (client as pg.Client & { readonly connection: { readonly stream: { destroy(error?: Error): void } } }).connection
+    .stream;
 
 const numberIn = (text: Cell | undefined): number => Number(text ?? 0);
 
