@@ -46,13 +46,14 @@ export interface CommitterOptions {
  *  R2 Commits have consecutive numbers, so none is applied twice. If an answer is lost, the row of the node says whether the
  *     commit was applied.
  *
- * A range is deleted in slices, between which other commits go on, but none that has rows of the range.
+ * Ranges are deleted in slices, one range after the other. Meanwhile other commits go on, but none that has rows of such a range.
  */
 export class Committer {
   readonly #options: CommitterOptions;
   readonly #link: Link;
   #queue: Pending[] = [];
-  #deleting: PendingDeletion | undefined;
+  /** The first of them is in progress. */
+  readonly #deletions: PendingDeletion[] = [];
   #running: Promise<void> | undefined;
   #failure: Error | undefined;
   /** A refusal that its callers may not know yet. Until then later writes, which may depend on it, are refused, too. */
@@ -84,34 +85,42 @@ export class Committer {
 
   async #run(): Promise<void> {
     await Promise.resolve(); // writes of one turn form one commit
-    while (this.#queue.length > 0 || this.#deleting !== undefined) {
+    while (this.#queue.length > 0 || this.#deletions.length > 0) {
       const first = this.#queue[0];
       if (first?.kind === 'check') {
         this.#queue.shift();
         await this.#attempt([first], () => this.#check());
         continue;
       }
+      // One that comes behind the writes may have rows of them.
+      const [deleting] = this.#deletions;
       const writes = this.#takeWrites();
-      if (writes.length === 0 && this.#deleting === undefined && first?.kind === 'deleteRange') {
-        this.#deleting = this.#queue.shift() as PendingDeletion;
-      }
-      await this.#commit(writes, writes[0]?.alone === true ? undefined : this.#deleting);
+      if (writes.length === 0) await this.#commit(writes, this.#deletions[0]);
+      else await this.#commit(writes, writes[0]?.alone === true ? undefined : deleting);
     }
     this.#running = undefined;
   }
 
+  /** Takes what the next commit writes. Deletions before and between that begin to wait for their turns. */
   #takeWrites(): PendingWrite[] {
     const taken: PendingWrite[] = [];
     let bytes = 0;
+    let passed = 0;
     for (const work of this.#queue) {
-      if (work.kind !== 'write') break;
+      if (work.kind === 'check') break;
+      if (work.kind === 'deleteRange') {
+        this.#deletions.push(work);
+        passed++;
+        continue;
+      }
       bytes += work.records.byteLength;
       if (taken.length > 0 && (bytes > BYTES_OF_COMMIT || work.alone)) break;
-      if (this.#deleting !== undefined && touches(work.records, this.#deleting)) break;
+      if (this.#deletions.some((deletion) => touches(work.records, deletion))) break;
       taken.push(work);
+      passed++;
       if (work.alone) break;
     }
-    this.#queue.splice(0, taken.length);
+    this.#queue.splice(0, passed);
     return taken;
   }
 
@@ -123,7 +132,7 @@ export class Committer {
       const deleted = await this.#apply({ seq: this.#link.acknowledged + 1, changes, deletion });
       for (const { resolve } of writes) resolve();
       if (deleting === undefined || deleted === undefined || deleted >= ROWS_OF_SLICE) return;
-      this.#deleting = undefined;
+      this.#deletions.shift();
       deleting.resolve();
     });
     for (const { records } of writes) reuseMemory(records.buffer);
@@ -146,9 +155,7 @@ export class Committer {
       for (const { reject } of works) reject(new StoreFullError(error.message));
       return;
     }
-    const refused = [...works, ...this.#queue.splice(0)];
-    if (this.#deleting !== undefined && !works.includes(this.#deleting)) refused.push(this.#deleting);
-    this.#deleting = undefined;
+    const refused = [...new Set([...works, ...this.#deletions.splice(0), ...this.#queue.splice(0)])];
     const told = isFull ? this.#full(error) : this.#failed(error);
     for (const { reject } of refused) reject(told);
   }

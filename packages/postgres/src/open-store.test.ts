@@ -269,6 +269,31 @@ describe.skipIf(noPostgres !== undefined)(
       expect(rows.map(({ key }) => key)).toEqual(['a5']);
     });
 
+    test('commits while several ranges are deleted one after the other', async () => {
+      const database = await newDatabase();
+      await using store = await open(server.url(database));
+      const rangeOf = (of: string) => ({ gte: `${of}0` as Key, lt: `${of}a` as Key });
+      const batch = new WriteBatch();
+      for (let row = 0; row < 9_000; row++) batch.put(Family.data, `a${row}` as Key, Buffer.from('x'));
+      for (let row = 0; row < 10; row++) batch.put(Family.data, `b${row}` as Key, Buffer.from('x'));
+      await store.write(batch, { sync: true });
+      const ended: string[] = [];
+      const wait = (call: Promise<void>, name: string) => call.then(() => void ended.push(name));
+      const within = new WriteBatch();
+      within.put(Family.data, 'b5' as Key, Buffer.from('new'));
+      await Promise.all([
+        wait(store.deleteRange(Family.data, rangeOf('a')), 'a'),
+        wait(store.write(put('first'), { sync: true }), 'first'),
+        wait(store.deleteRange(Family.data, rangeOf('b')), 'b'),
+        wait(store.write(put('second'), { sync: true }), 'second'),
+        wait(store.write(within, { sync: true }), 'within b'),
+        wait(store.write(put('third'), { sync: true }), 'third'),
+      ]);
+      expect(ended).toEqual(['first', 'second', 'a', 'b', 'within b', 'third']);
+      const rows = await store.scan(Family.data, { gte: 'a' as Key, lt: 'c' as Key }, { rows: 10, bytes: 1e6 });
+      expect(rows.map(({ key }) => key)).toEqual(['b5']);
+    });
+
     test('warns of a database that promises less than it needs', async () => {
       const log = keptLog();
       const database = await newDatabase();
