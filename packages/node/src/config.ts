@@ -221,7 +221,7 @@ export const configSchema = z
     store: z
       .strictObject({
         url: optionalText(
-          'PostgreSQL database that has the data, as postgres://user:password@host:5432,other:5432/database. The node then uses no data directory, and takes the place of the one that has used the store. Not with join or bootstrap. Empty: the data is in dataDir.',
+          'PostgreSQL database that has the data, as postgres://user:password@host:5432,other:5432/database. The node then uses no data directory. Without join and bootstrap it takes the place of the node that has used the store; with one of them, the members of a cluster share it. Empty: the data is in dataDir.',
         ),
         schema: text(
           'Schema of the tables in the PostgreSQL database. The node creates it if it is missing.',
@@ -296,10 +296,6 @@ export const configSchema = z
         }),
       })
       .prefault({}),
-  })
-  .refine(({ store, bootstrap, join }) => store.url === '' || (!bootstrap && join.length === 0), {
-    path: ['store', 'url'],
-    error: 'cannot be used with join or bootstrap: members of a cluster do not share a store yet',
   })
   .refine(({ drainOnShutdown, kubernetes }) => drainOnShutdown !== 'scale-down' || kubernetes.statefulSet !== '', {
     path: ['drainOnShutdown'],

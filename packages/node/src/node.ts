@@ -173,7 +173,8 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
 
   const seal = new PeerSeal(keys);
   const { call } = opened.use(new PeerNetwork(seal, undefined, channels));
-  const memberStore = new MemberStore(store);
+  const isShared = shared !== undefined && sharesStore(config);
+  const memberStore = new MemberStore(store, isShared ? shared.holders.self : undefined);
   const { host, grpcPort } = config;
   const service = new LateService(() => new Refusal('STARTING', explainHealth(healthOf(parts))));
   const grpc: GrpcServer = new GrpcServer(
@@ -222,8 +223,12 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
     clock,
     log,
     release: releaseOf(version),
-    record: recordOf(config),
-    inspect: () => inspectStore(store),
+    record: isShared ? shared : recordOf(config),
+    inspect: async () => {
+      const contents = await inspectStore(store);
+      // Queues in a shared store are those of all members.
+      return isShared ? { ...contents, hasQueues: false } : contents;
+    },
     // gRPC listens before the node asks to join, so that callers learn what the node waits for.
     prepare: async () => {
       parts.joining = 'it asks a member to admit it';
@@ -246,6 +251,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
     random: systemRandom,
     config: engineConfig,
     clustered,
+    shared: isShared ? shared.holders : undefined,
     log,
     groupLimits: (group) => parts.access?.table.limitsOfGroup(group),
     onReplay: (atoms) => {
@@ -272,7 +278,8 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   const routes = new LateRoutes();
   const address = (): string | undefined => parts.member?.rpcAddress;
   // Requests that the router forwards are in flight, too.
-  const limits = { ...DEFAULT_ROUTER_LIMITS, maxInFlightBytes: engineConfig.maxInFlightBytes };
+  const holdTimeoutMs = isShared ? SHARED_HOLD_TIMEOUT_MS : DEFAULT_ROUTER_LIMITS.holdTimeoutMs;
+  const limits = { ...DEFAULT_ROUTER_LIMITS, holdTimeoutMs, maxInFlightBytes: engineConfig.maxInFlightBytes };
   const router =
     clustered && config.withRouter
       ? colocate({ own, ownBackup, address, routes, log, limits, identities, channels })
@@ -292,6 +299,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
       role,
       memberStore,
       partitions: engine.partitions,
+      holders: isShared ? shared.holders : undefined,
       call,
       clock,
       log,
@@ -327,10 +335,19 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
 }
 
 /** The store in a database. Undefined: the data is in a directory. */
-async function openShared({ store, name }: NodeConfig, log: Log): Promise<SharedStore | undefined> {
-  const { url, schema } = store;
-  return url === '' ? undefined : openSharedStore({ url, schema, name: name || LONE_NAME, release: version, log });
+async function openShared(config: NodeConfig, log: Log): Promise<SharedStore | undefined> {
+  const { url, schema } = config.store;
+  if (url === '') return undefined;
+  const isShared = sharesStore(config);
+  const name = config.name || (isShared ? hostname() : LONE_NAME);
+  return openSharedStore({ url, schema, name, isShared, release: version, log });
 }
+
+/** Whether a node whose store is a database shares it with the members of a cluster. */
+const sharesStore = ({ bootstrap, join }: NodeConfig): boolean => bootstrap || join.length > 0;
+
+/** Longer than it takes until another member serves the partitions of one that died. */
+const SHARED_HOLD_TIMEOUT_MS = 6_000;
 
 /** Where the id of the cluster is recorded outside of the data directory. */
 function recordOf({ kubernetes: { clusterConfigMap } }: NodeConfig): ConfigMapRecord | undefined {

@@ -207,8 +207,10 @@ export class Committer {
         // then a failover may take both back, and then this commit is sent again.
         const next = isApplied ? { seq: last + 1, changes: NOTHING } : commit;
         link.sent = Math.max(link.sent, next.seq);
+        const sent = link.instant();
         const deleted = await session.commit(link.me, next);
         if (deleted === undefined) continue;
+        link.proved(sent);
         link.acknowledged = next.seq;
         return isApplied ? undefined : deleted;
       } catch (error) {

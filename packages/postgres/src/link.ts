@@ -1,4 +1,4 @@
-import { StoreClosedError, StoreFailedError, StoreLostError } from '@taskmaster/engine/ports';
+import { StoreClosedError, StoreFailedError, StoreLostError, SURE_MS } from '@taskmaster/engine/ports';
 import { type Database, DatabaseError, type Registration, type Session } from './database.ts';
 import { standingOf } from './standing.ts';
 
@@ -30,6 +30,11 @@ export interface LinkOptions {
 const FIRST_DELAY_MS = 50;
 const LONGEST_DELAY_MS = 1000;
 
+interface Instants {
+  readonly monotonic: number;
+  readonly wall: number;
+}
+
 /**
  * The session that commits. It is opened again when it is lost, on whichever host takes writes then (R2). Each new session says
  * whether this process still has its name, and whether the database still has what it acknowledged (R1, R3): nothing else is done
@@ -41,6 +46,7 @@ export class Link {
   acknowledged: number;
   /** The number of the last commit that was sent. */
   sent: number;
+  #provedAt: Instants = this.instant();
   readonly #options: LinkOptions;
   readonly #standing: typeof standingOf;
   #session: Session | undefined;
@@ -67,6 +73,23 @@ export class Link {
       this.#connecting = undefined;
     });
     return Promise.race([this.#connecting, this.#ended.promise]);
+  }
+
+  /** Call this before something is sent, and `proved` with it when the answer has shown that this process had its name. */
+  instant(): Instants {
+    return { monotonic: performance.now(), wall: Date.now() };
+  }
+
+  proved(sent: Instants): void {
+    if (sent.monotonic > this.#provedAt.monotonic) this.#provedAt = sent;
+  }
+
+  /**
+   * True if this process knew less than `SURE_MS` ago that it has its name. A machine that was suspended has moved on its wall.
+   */
+  get isSure(): boolean {
+    const { monotonic, wall } = this.instant();
+    return Math.max(monotonic - this.#provedAt.monotonic, wall - this.#provedAt.wall) < SURE_MS;
   }
 
   /** True if the session is the present one. */

@@ -131,7 +131,7 @@ describe.skipIf(noPostgres !== undefined)(
           await server.query(`UPDATE taskmaster.store SET cluster = 'c1'`, database);
           return undefined;
         },
-        /is the store of the nodes of cluster c1/,
+        /is the store of the nodes of a cluster, .* without --join and --bootstrap/,
       ],
       [
         'another node has it',
@@ -139,7 +139,7 @@ describe.skipIf(noPostgres !== undefined)(
           await (await open(server.url(database), 'other')).close();
           return undefined;
         },
-        /is the store of node other, .* start this one with --name other to take its place/,
+        /is the store of node other alone: start this one with --name other to take its place/,
       ],
       [
         'commits are lost',

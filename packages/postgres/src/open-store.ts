@@ -1,17 +1,34 @@
 import type { Instant } from '@taskmaster/engine/domain';
-import { type Store, StoreFailedError } from '@taskmaster/engine/ports';
+import { type SharedHolders, type Store, StoreFailedError, WriteBatch } from '@taskmaster/engine/ports';
 import type pg from 'pg';
 import { hostsOf, shownHost } from './hosts.ts';
 import type { After, StoreLog } from './link.ts';
 import { connectTo, PgDatabase } from './pg-database.ts';
 import { databaseErrorOf, isSqlState } from './pg-errors.ts';
 import { PgSession } from './pg-session.ts';
+import { PostgresHolders } from './postgres-holders.ts';
 import { PostgresStore } from './postgres-store.ts';
-import { type AcceptedLoss, acceptLoss, type Registered, register, registerRestore } from './register.ts';
+import {
+  type AcceptedLoss,
+  acceptLoss,
+  claimCluster,
+  fenceNode,
+  type RecordedCluster,
+  type Registered,
+  register,
+  registerRestore,
+} from './register.ts';
 import { Statements } from './statements.ts';
 
-/** A store in a database. `giveUp` ends the waits for a database that does not answer. */
-export type DatabaseStore = Store & Pick<PostgresStore, 'giveUp'>;
+/**
+ * A store in a database. `giveUp` ends the waits for a database that does not answer. If nodes share it, `holders` says who holds
+ * what, and `claim` records their cluster.
+ */
+export type DatabaseStore = Store &
+  Pick<PostgresStore, 'giveUp'> & {
+    readonly holders: SharedHolders;
+    claim(cluster: RecordedCluster): Promise<RecordedCluster>;
+  };
 
 export interface OpenStoreOptions {
   /** `postgres://user:password@host:5432,other:5432/database`: the hosts of one database, of which one takes writes. */
@@ -22,6 +39,8 @@ export interface OpenStoreOptions {
   readonly name: string;
   /** Version of this program. It is recorded when the format of the data changes. */
   readonly release: string;
+  /** True if nodes of a cluster share the store, each under its own name. Default false: one node has it alone. */
+  readonly isShared?: boolean;
   readonly log?: StoreLog;
   /** Longest wait for an answer, in ms, before the connection counts as lost. Default 15,000. */
   readonly answerTimeoutMs?: number;
@@ -44,8 +63,8 @@ const after: After = (delayMs, callback) => {
  * (changed tables, lost commits), `StoreUnfinishedError` or `StoreNewerError`, and has changed nothing then.
  */
 export function openPostgresStore(options: OpenStoreOptions): Promise<DatabaseStore> {
-  const { name, release } = options;
-  return openAs(options, (client, schema) => register(client, schema, name, release));
+  const { name, release, isShared = false } = options;
+  return openAs(options, (client, schema) => register(client, schema, { name, release, isShared }));
 }
 
 /**
@@ -53,7 +72,7 @@ export function openPostgresStore(options: OpenStoreOptions): Promise<DatabaseSt
  * deleted. No node opens the store until `restoreBackup` has written all. Rejects as `openPostgresStore` does, or with
  * `StoreUsedError`.
  */
-export function openStoreToRestore(options: Omit<OpenStoreOptions, 'name'>): Promise<DatabaseStore> {
+export function openStoreToRestore(options: Omit<OpenStoreOptions, 'name' | 'isShared'>): Promise<DatabaseStore> {
   return openAs(options, (client, schema) => registerRestore(client, schema, options.release));
 }
 
@@ -76,10 +95,31 @@ async function openAs(
     );
     await warnOfPromises(client, log);
     const { found: diskBytes } = await session.size(me.name);
-    return new PostgresStore({ database, session, me, acknowledged: seq, after, log, diskBytes });
+    const store = new PostgresStore({ database, session, me, acknowledged: seq, after, log, diskBytes });
+    const apart = <T>(work: (client: pg.Client) => Promise<T>): Promise<T> => withClient(hosts, work);
+    const { link } = store;
+    const holders = new PostgresHolders({
+      link,
+      statements,
+      // Over a connection of its own: it waits for the commit in flight of the other node.
+      fence: (node) => apart((client) => fenceNode(client, schema, me, node)),
+      commitNothing: () => store.write(new WriteBatch()),
+    });
+    const claim = (cluster: RecordedCluster) => apart((client) => claimCluster(client, schema, cluster));
+    return Object.assign(store, { holders, claim });
   } catch (error) {
     session.end();
     throw explained(error, hosts, schema);
+  }
+}
+
+async function withClient<T>(hosts: readonly pg.ClientConfig[], work: (client: pg.Client) => Promise<T>): Promise<T> {
+  const { client } = await connectToFirst(hosts);
+  try {
+    return await work(client);
+  } finally {
+    // The answer is there. A server that is gone is not waited for.
+    void client.end().catch(() => {});
   }
 }
 

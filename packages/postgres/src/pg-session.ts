@@ -6,7 +6,7 @@ import { databaseErrorOf } from './pg-errors.ts';
 import type { Statement, Statements } from './statements.ts';
 
 /** A cell of a reply. The driver reads replies as text only. */
-type Cell = string | null;
+export type Cell = string | null;
 
 const types = { getTypeParser: () => (text: string) => text };
 
@@ -26,6 +26,7 @@ export class PgSession implements Session {
   readonly #statements: Statements;
   readonly #answerTimeoutMs: number;
   #lost: DatabaseError | undefined;
+  #last: Promise<unknown> = Promise.resolve();
 
   constructor({ client, host, statements, answerTimeoutMs }: PgSessionOptions) {
     this.host = host;
@@ -41,28 +42,28 @@ export class PgSession implements Session {
   }
 
   async commit(me: Registration, commit: Commit): Promise<number | undefined> {
-    const [row] = await this.#run(this.#statements.commit(me, commit));
+    const [row] = await this.run(this.#statements.commit(me, commit));
     return row && numberIn(row[0]);
   }
 
   async node(name: string): Promise<NodeRow | undefined> {
-    const [row] = await this.#run(this.#statements.node(name));
+    const [row] = await this.run(this.#statements.node(name));
     return row && nodeIn(row);
   }
 
   async markLost(name: string, acknowledged: number): Promise<void> {
-    await this.#run(this.#statements.markLost(name, acknowledged));
+    await this.run(this.#statements.markLost(name, acknowledged));
   }
 
   async get(name: string, family: Family, keys: readonly Key[]): Promise<Read<(Uint8Array | undefined)[]>> {
-    const rows = await this.#run(this.#statements.get(name, family, keys));
+    const rows = await this.run(this.#statements.get(name, family, keys));
     const found = Array<Uint8Array | undefined>(keys.length).fill(undefined);
     for (const [, , , , place, value] of rows) if (value) found[numberIn(place) - 1] = bytesIn(value);
     return { node: rows[0] && nodeIn(rows[0]), found };
   }
 
   async scan(name: string, family: Family, range: KeyRange, limit: ScanLimit): Promise<Read<Row[]>> {
-    const rows = await this.#run(this.#statements.scan(name, family, range, limit));
+    const rows = await this.run(this.#statements.scan(name, family, range, limit));
     const found: Row[] = [];
     for (const [, , , , key, value] of rows) {
       if (key && value) found.push({ key: latin1Of(bytesIn(key)) as Key, value: bytesIn(value) });
@@ -71,7 +72,7 @@ export class PgSession implements Session {
   }
 
   async size(name: string): Promise<Read<number>> {
-    const [row] = await this.#run(this.#statements.size(name));
+    const [row] = await this.run(this.#statements.size(name));
     return { node: row && nodeIn(row), found: numberIn(row?.[4]) };
   }
 
@@ -79,6 +80,14 @@ export class PgSession implements Session {
     this.#lost ??= new DatabaseError('lost', 'the session was ended');
     // Not `end` of the driver, which waits for a server that may be gone.
     streamOf(this.#client).destroy();
+  }
+
+  /** Rows of text. Rejects with a `DatabaseError`. */
+  run(statement: Statement): Promise<Cell[][]> {
+    // In turn: the driver takes one statement at a time, and the time for its answer begins when it is sent.
+    const running = this.#last.then(() => this.#run(statement));
+    this.#last = running.catch(() => {});
+    return running;
   }
 
   async #run({ name, text, values }: Statement): Promise<Cell[][]> {

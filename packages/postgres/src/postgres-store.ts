@@ -65,6 +65,11 @@ export class PostgresStore implements Store {
     this.#every('size', SIZE_INTERVAL_MS, () => this.#measure());
   }
 
+  /** The session that commits. */
+  get link(): Link {
+    return this.#link;
+  }
+
   get state(): StoreState {
     return this.#state;
   }

@@ -3,6 +3,7 @@ import { encodeAcceptedLoss, type Instant, metaKeys } from '@taskmaster/engine/d
 import {
   Family,
   familyNames,
+  type SharedNode,
   StoreCorruptError,
   StoreFailedError,
   StoreUnfinishedError,
@@ -24,6 +25,14 @@ export interface Registered {
 /** For the commit in flight of another process, in ms. */
 const LONGEST_WAIT_MS = 30_000;
 
+/** A node that takes its name. */
+interface Registering {
+  readonly name: string;
+  readonly release: string;
+  /** True if nodes of a cluster share the store. */
+  readonly isShared: boolean;
+}
+
 /**
  * The name under which a restore writes. No node has it. Its row stays when the restore has ended, so that an earlier process
  * that restored, and wakes, finds that another one has taken its place.
@@ -37,10 +46,14 @@ const LAST_OF_RESTORE = Buffer.from(metaKeys.node, 'latin1');
  * Takes a name over: waits for the commit in flight of the process that has it, and ends its power to commit (R1). Creates the
  * store if there is none. Changes nothing if it rejects.
  */
-export function register(client: pg.Client, schema: string, name: string, release: string): Promise<Registered> {
+export function register(
+  client: pg.Client,
+  schema: string,
+  { name, release, isShared }: Registering,
+): Promise<Registered> {
   return inTransaction(client, async () => {
     await client.query(`SET LOCAL lock_timeout = ${LONGEST_WAIT_MS}`);
-    await prepareSchema(client, schema, release);
+    await prepareSchema(client, schema, release, isShared);
     const node = `${quoted(schema)}.node`;
     const all = await client.query<{ name: string; lost: string | null }>(`SELECT name, lost FROM ${node}`);
     const known = all.rows.filter((row) => row.name !== RESTORE_NAME);
@@ -49,21 +62,24 @@ export function register(client: pg.Client, schema: string, name: string, releas
         `a restore into the schema ${schema} has not finished: run the same restore again, until it succeeds. Nothing was changed`,
       );
     }
+    if (isShared) await shareStore(client, schema, known[0]?.name);
     const other = known.find((row) => row.name !== name);
-    if (other !== undefined) {
+    if (other !== undefined && !isShared) {
       throw new StoreFailedError(
-        `the schema ${schema} is the store of node ${other.name}, and nodes do not share a store yet: start this one with --name ` +
-          `${other.name} to take its place, or name another schema (store.schema). Nothing was changed`,
+        `the schema ${schema} is the store of node ${other.name} alone: start this one with --name ${other.name} to take its ` +
+          `place, or name another schema (store.schema). Nothing was changed`,
       );
     }
-    const lost = known[0]?.lost;
+    const lost = known.find((row) => row.name === name)?.lost;
     if (lost !== undefined && lost !== null) {
       throw new StoreCorruptError(
         `the database has lost commits of node ${name} that were acknowledged, up to number ${lost}: restore them (another server of the ` +
           `database may have them); or, to continue with the remaining data, run "taskmaster-node accept-loss ${name}". Nothing was changed`,
       );
     }
-    return takeName(client, schema, name);
+    const registered = await takeName(client, schema, name);
+    if (isShared) await takeFrom(client, schema, name);
+    return registered;
   });
 }
 
@@ -74,7 +90,7 @@ export function register(client: pg.Client, schema: string, name: string, releas
 export function registerRestore(client: pg.Client, schema: string, release: string): Promise<Registered> {
   return inTransaction(client, async () => {
     await client.query(`SET LOCAL lock_timeout = ${LONGEST_WAIT_MS}`);
-    await prepareSchema(client, schema, release);
+    await prepareSchema(client, schema, release, false);
     const { rows: nodes } = await client.query<{ name: string }>(`SELECT name FROM ${quoted(schema)}.node`);
     const other = nodes.find(({ name }) => name !== RESTORE_NAME);
     if (other !== undefined || (await isRestored(client, schema))) {
@@ -106,6 +122,78 @@ async function takeName(client: pg.Client, schema: string, name: string): Promis
   );
   const fence = Number(rows[0]?.fence);
   return { me: { name, fence, instance }, seq: Number(rows[0]?.seq), earlier: fence - 1 };
+}
+
+/** Nobody has recorded a cluster yet. */
+const UNRECORDED = '?';
+
+/** Marks a new store as one that nodes share. `alone`: the node that has used it so far. */
+async function shareStore(client: pg.Client, schema: string, alone: string | undefined): Promise<void> {
+  const store = `${quoted(schema)}.store`;
+  const { rows } = await client.query<{ cluster: string }>(`SELECT cluster FROM ${store}`);
+  if (rows[0]?.cluster !== '') return;
+  if (alone !== undefined) {
+    throw new StoreFailedError(
+      `the schema ${schema} is the store of node ${alone} alone, which the members of a cluster cannot share: name another schema ` +
+        `(store.schema). Nothing was changed`,
+    );
+  }
+  await client.query(`UPDATE ${store} SET cluster = $1`, [UNRECORDED]);
+}
+
+/** Takes all partitions from a node. It cannot commit any more. */
+async function takeFrom(client: pg.Client, schema: string, name: string): Promise<void> {
+  const partition = `${quoted(schema)}.partition`;
+  await client.query(`UPDATE ${partition} SET holder = NULL, fenced = clock_timestamp() WHERE holder = $1`, [name]);
+}
+
+/**
+ * Ends the power of a node to commit, if its fence is still this one, after waiting for its commit in flight (R6). Takes its
+ * partitions from it in the same transaction, in a statement of its own: it must see what that commit has taken. False if it has
+ * another fence by now, if `me` was fenced itself, or if the database has lost commits of the node: then an operator must decide.
+ */
+export function fenceNode(
+  client: pg.Client,
+  schema: string,
+  me: Registration,
+  { name, fence }: Pick<SharedNode, 'name' | 'fence'>,
+): Promise<boolean> {
+  return inTransaction(client, async () => {
+    await client.query(`SET LOCAL lock_timeout = ${LONGEST_WAIT_MS}`);
+    const node = `${quoted(schema)}.node`;
+    const own = await client.query(`SELECT 1 FROM ${node} WHERE name = $1 AND instance = $2 FOR SHARE`, [
+      me.name,
+      me.instance,
+    ]);
+    if (own.rowCount === 0) return false;
+    const fenced = await client.query(
+      `UPDATE ${node} SET fence = fence + 1, instance = $3, began = seq WHERE name = $1 AND fence = $2 AND lost IS NULL`,
+      [name, fence, `fenced by ${me.name}, ${randomBytes(12).toString('hex')}`],
+    );
+    if (fenced.rowCount === 0) return false;
+    await takeFrom(client, schema, name);
+    return true;
+  });
+}
+
+/** Records a cluster in a shared store, unless one is recorded. Resolves with the recorded one. */
+export async function claimCluster(
+  client: pg.Client,
+  schema: string,
+  cluster: RecordedCluster,
+): Promise<RecordedCluster> {
+  const store = `${quoted(schema)}.store`;
+  const { clusterId, firstNode } = cluster;
+  await client.query(`UPDATE ${store} SET cluster = $1 WHERE cluster = $2`, [`${clusterId} ${firstNode}`, UNRECORDED]);
+  const { rows } = await client.query<{ cluster: string }>(`SELECT cluster FROM ${store}`);
+  const [recordedId = '', recordedNode = ''] = (rows[0]?.cluster ?? '').split(' ');
+  return { clusterId: recordedId, firstNode: recordedNode };
+}
+
+/** The cluster whose members share a store, and the id of the node that began it. */
+export interface RecordedCluster {
+  readonly clusterId: string;
+  readonly firstNode: string;
 }
 
 /** What an operator accepts. */

@@ -22,15 +22,26 @@ const NODE_COLUMNS = {
   lost: 'bigint null',
   seen: 'timestamp with time zone',
 };
+/** Of a store that nodes share. A partition without a row was never held. */
+const PARTITION_COLUMNS = {
+  id: 'integer',
+  /** Name of the node. Null: none holds it. */
+  holder: 'text null',
+  epoch: 'bigint',
+  /** When its last holder was fenced. Null: it gave the partition up itself. */
+  fenced: 'timestamp with time zone null',
+};
 const ROW_COLUMNS = { key: 'bytea', value: 'bytea' };
 
 const TABLES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   store: STORE_COLUMNS,
   node: NODE_COLUMNS,
+  partition: PARTITION_COLUMNS,
   ...Object.fromEntries(familyNames.map((family) => [family, ROW_COLUMNS])),
 };
 const PRIMARY_KEYS: Readonly<Record<string, string>> = {
   node: 'name',
+  partition: 'id',
   ...Object.fromEntries(familyNames.map((family) => [family, 'key'])),
 };
 
@@ -45,7 +56,8 @@ function tableText(schema: string, table: string): string[] {
   const key = PRIMARY_KEYS[table];
   if (key !== undefined) columns.push(`PRIMARY KEY (${key})`);
   // The row of a node changes with each commit: with room in its page, no index changes.
-  const options = table === 'node' ? ' WITH (fillfactor = 10)' : CHURNING.has(table) ? CHURN_OPTIONS : '';
+  const options =
+    table === 'node' || table === 'partition' ? ' WITH (fillfactor = 10)' : CHURNING.has(table) ? CHURN_OPTIONS : '';
   const create = `CREATE TABLE ${name} (${columns.join(', ')})${options}`;
   // Payloads are opaque, and often compressed by their writers already.
   return key === 'key' ? [create, `ALTER TABLE ${name} ALTER COLUMN value SET STORAGE EXTERNAL`] : [create];
@@ -56,14 +68,19 @@ const CHURN_OPTIONS =
   'autovacuum_vacuum_insert_scale_factor = 1, toast.autovacuum_vacuum_scale_factor = 0.02, toast.autovacuum_vacuum_cost_delay = 0)';
 
 /** Creates the tables if there is no store in the schema, or checks those that are there. To be called within a transaction. */
-export async function prepareSchema(client: pg.Client, schema: string, release: string): Promise<void> {
+export async function prepareSchema(
+  client: pg.Client,
+  schema: string,
+  release: string,
+  isShared: boolean,
+): Promise<void> {
   // Two nodes that start at the same time do this one after the other.
   await client.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [`taskmaster ${schema}`]);
   const found = await columnsIn(client, schema);
   if (found.size === 0) await create(client, schema, release);
   else {
     assertOurs(found, schema);
-    await checkFormat(client, schema, release);
+    await checkFormat(client, schema, release, isShared);
   }
 }
 
@@ -125,7 +142,7 @@ interface StoreRow {
   readonly cluster: string;
 }
 
-async function checkFormat(client: pg.Client, schema: string, release: string): Promise<void> {
+async function checkFormat(client: pg.Client, schema: string, release: string, isShared: boolean): Promise<void> {
   const { rows } = await client.query<StoreRow>(`SELECT * FROM ${quoted(schema)}.store`);
   const [row] = rows;
   if (row === undefined || rows.length > 1) {
@@ -139,9 +156,9 @@ async function checkFormat(client: pg.Client, schema: string, release: string): 
         `formats up to ${DATA_FORMAT}. Nothing was changed. Start release ${row.readable_from} or newer, or name another schema`,
     );
   }
-  if (row.cluster !== '') {
+  if (row.cluster !== '' && !isShared) {
     throw new StoreFailedError(
-      `the schema ${schema} is the store of the nodes of cluster ${row.cluster}, and this node runs without a cluster. Nothing was changed`,
+      `the schema ${schema} is the store of the nodes of a cluster, and this node was started without --join and --bootstrap. Nothing was changed`,
     );
   }
   if (row.format >= DATA_FORMAT) return;

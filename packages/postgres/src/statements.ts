@@ -1,5 +1,5 @@
 import type { Key } from '@taskmaster/engine/domain';
-import { type Family, familyNames, type KeyRange, type ScanLimit } from '@taskmaster/engine/ports';
+import { type Family, familyNames, type Gift, type KeyRange, type ScanLimit } from '@taskmaster/engine/ports';
 import { byteArray } from './byte-array.ts';
 import type { Change } from './changes.ts';
 import type { Commit, Registration } from './database.ts';
@@ -54,6 +54,50 @@ export class Statements {
     // A server knows 63 characters of a name.
     const statement = parts.map(({ kind, family }) => LETTERS[kind] + family).join('');
     return { name: `commit ${statement}`, text: this.#text(statement, () => this.#commitText(parts)), values };
+  }
+
+  /** All partitions and nodes; tells the others that this node is alive. */
+  holders({ name, fence, instance }: Registration): Statement {
+    const text = this.#text('holders', () => {
+      const partitions = `SELECT id::text, holder, epoch::text, (extract(epoch FROM clock_timestamp() - fenced) * 1000)::bigint::text FROM ${this.#schema}.partition`;
+      const nodes = `SELECT 'node', name, fence::text, (extract(epoch FROM seen) * 1000)::bigint::text FROM ${this.#schema}.node`;
+      const rows = `SELECT NULL::text, NULL::text, NULL::text, NULL::text UNION ALL ${partitions} UNION ALL ${nodes}`;
+      return `WITH ${this.#me()} SELECT (SELECT count(*) FROM me)::text, r.* FROM (${rows}) r`;
+    });
+    return { name: 'holders', text, values: [name, fence, instance] };
+  }
+
+  /** Lets this node hold those of the partitions that no node holds (R5). */
+  take({ name, fence, instance }: Registration, ids: readonly number[]): Statement {
+    const text = this.#text('take', () => {
+      const table = `${this.#schema}.partition`;
+      const mine = `INSERT INTO ${table} AS p (id, holder, epoch) SELECT id, me.name, 1 FROM me, unnest($4::integer[]) AS t(id)`;
+      const taken = `${mine} ON CONFLICT (id) DO UPDATE SET holder = excluded.holder, epoch = p.epoch + 1 WHERE p.holder IS NULL`;
+      return `WITH ${this.#me()}, taken AS (${taken}) SELECT count(*)::text FROM me`;
+    });
+    return { name: 'take', text, values: [name, fence, instance, `{${ids.toSorted((a, b) => a - b).join()}}`] };
+  }
+
+  /** Gives partitions up that this node holds at these epochs (R5, R7). */
+  give({ name, fence, instance }: Registration, gifts: readonly Gift[]): Statement {
+    const text = this.#text('give', () => {
+      const table = `${this.#schema}.partition`;
+      const given = `unnest($4::integer[], $5::bigint[], $6::text[]) AS g(id, epoch, next)`;
+      const changes = `holder = NULLIF(g.next, ''), epoch = p.epoch + (g.next <> '')::integer, fenced = NULL`;
+      const update = `UPDATE ${table} p SET ${changes} FROM me, ${given} WHERE p.id = g.id AND p.epoch = g.epoch AND p.holder = me.name`;
+      return `WITH ${this.#me()}, given AS (${update}) SELECT count(*)::text FROM me`;
+    });
+    const inOrder = gifts.toSorted((a, b) => a.id - b.id);
+    const ids = `{${inOrder.map(({ id }) => id).join()}}`;
+    const epochs = `{${inOrder.map(({ epoch }) => epoch).join()}}`;
+    const next = `{${inOrder.map(({ to = '' }) => `"${to.replaceAll(/["\\]/g, '\\$&')}"`).join()}}`;
+    return { name: 'give', text, values: [name, fence, instance, ids, epochs, next] };
+  }
+
+  /** The row of this node, if the process still has its name. */
+  #me(): string {
+    const condition = 'name = $1 AND fence = $2::bigint AND instance = $3';
+    return `me AS (UPDATE ${this.#schema}.node SET seen = now() WHERE ${condition} RETURNING name)`;
   }
 
   node(name: string): Statement {

@@ -2,8 +2,10 @@ export type { CancelTimer, Clock } from './clock.ts';
 export type { Log } from './log.ts';
 export type { Random } from './random.ts';
 export {
+  type Gift,
   type SharedHolders,
   type SharedNode,
+  type SharedPartition,
   type SharedState,
   SURE_MS,
 } from './shared-holders.ts';

@@ -30,8 +30,8 @@ export interface SharedNode {
 
 /** What the store says at one instant. */
 export interface SharedState {
-  /** By id. */
-  readonly partitions: readonly SharedPartition[];
+  /** By id. One that is missing was never held. */
+  readonly partitions: readonly (SharedPartition | undefined)[];
   /** By name. */
   readonly nodes: ReadonlyMap<string, SharedNode>;
 }

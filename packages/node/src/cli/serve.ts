@@ -13,8 +13,11 @@ export interface ServeOptions {
   readonly json: boolean;
 }
 
-/** Why a node ends. `barred`: it was removed, its data directory is an older copy, or its database is not its own any more. */
-type EndReason = 'signal' | 'left' | 'barred';
+/**
+ * Why a node ends. `barred`: it was removed, its data directory is an older copy, or its database is not its own any more.
+ * `fenced`: it is a member that shares a store, and did not answer for a while.
+ */
+type EndReason = 'signal' | 'left' | 'barred' | 'fenced';
 
 /** A node that is not confirmed by then reports what it waits for. Running members usually answer earlier. */
 const REPORT_WAIT_AFTER_MS = 2_500;
@@ -30,23 +33,29 @@ export async function serve({ config, json }: ServeOptions): Promise<number> {
     log.info({ signal }, 'shutting down; a second signal exits at once');
     starting.abort();
   });
-  let node: RunningNode;
-  try {
-    node = await startNode(config, { log, signal: starting.signal });
-  } catch (error) {
-    if (starting.signal.aborted) return 0;
-    log.debug({ err: error }, 'could not start');
-    complain('taskmaster-node', explainStartError(error, config));
-    return 1;
+  for (;;) {
+    let node: RunningNode;
+    try {
+      node = await startNode(config, { log, signal: starting.signal });
+    } catch (error) {
+      if (starting.signal.aborted) return 0;
+      log.debug({ err: error }, 'could not start');
+      complain('taskmaster-node', explainStartError(error, config));
+      return 1;
+    }
+    const reason = await served(node, stopSignal, (waitsFor) => {
+      process.stdout.write(json ? stateJson(node, config, waitsFor) : stateText(node, config, waitsFor));
+    });
+    if (reason === 'signal' && node.member && (await mustDrain(config, log)))
+      await drain(node.member, config.cluster.drainTimeoutMs, log);
+    await node.stop();
+    if (reason === 'fenced') {
+      log.warn({}, 'other members have taken over what this node held: it starts anew');
+      continue;
+    }
+    log.info({}, 'stopped');
+    return reason === 'barred' ? 1 : 0;
   }
-  const reason = await served(node, stopSignal, (waitsFor) => {
-    process.stdout.write(json ? stateJson(node, config, waitsFor) : stateText(node, config, waitsFor));
-  });
-  if (reason === 'signal' && node.member && (await mustDrain(config, log)))
-    await drain(node.member, config.cluster.drainTimeoutMs, log);
-  await node.stop();
-  log.info({}, 'stopped');
-  return reason === 'barred' ? 1 : 0;
 }
 
 /** Resolves with the reason to end. Calls `report` when the node serves, and before that if it waits for other members. */
@@ -57,16 +66,18 @@ async function served(
 ): Promise<EndReason> {
   const { member } = node;
   const isSignalled = stopSignal.then((): EndReason => 'signal');
+  const isLost = node.lost.then(({ kind, message }): EndReason => {
+    if (member && kind === 'fenced') return 'fenced';
+    complain('taskmaster-node', message);
+    return 'barred';
+  });
   if (!member) {
     report();
-    const isLost = node.lost.then(({ message }): EndReason => {
-      complain('taskmaster-node', message);
-      return 'barred';
-    });
     return Promise.race([isSignalled, isLost]);
   }
   const end = Promise.race([
     isSignalled,
+    isLost,
     member.left.then((): EndReason => 'left'),
     member.barred.then((): EndReason => 'barred'),
   ]);

@@ -227,7 +227,9 @@ export class ClusterAgent {
 
   /** Why this node commits nothing now, as text for operators; undefined while it commits. */
   get problem(): string | undefined {
-    return this.#guard.problem && (this.#exchanger.incompatibility ?? this.#guard.problem);
+    const isOpening = this.#sharedPlacement?.isSettled === false && this.self?.state === 'active';
+    const problem = this.#guard.problem ?? (isOpening ? 'it opens its partitions' : undefined);
+    return problem && (this.#exchanger.incompatibility ?? problem);
   }
 
   /** How far the system clocks of other members are ahead of this one. */

@@ -1,6 +1,6 @@
 import type { HeldPartition, Partitions } from '@taskmaster/engine';
 import type { PartitionId } from '@taskmaster/engine/domain';
-import type { Clock, Log, Random } from '@taskmaster/engine/ports';
+import type { Clock, Log, Random, SharedHolders } from '@taskmaster/engine/ports';
 import type { ClockDifference, MemberState } from '@taskmaster/server/cluster-view';
 import { assertResolves, openGossip } from '@taskmaster/server/gossip';
 import type { Audit, CallPeer, Membership, MembershipFigures, PeerHandlers } from '@taskmaster/server/ports';
@@ -15,6 +15,8 @@ export interface MemberDeps {
   readonly role: Extract<StartingRole, { kind: 'member' }>;
   readonly memberStore: MemberStore;
   readonly partitions: Partitions;
+  /** See `AgentDeps`. */
+  readonly holders?: SharedHolders | undefined;
   readonly call: CallPeer;
   readonly clock: Clock;
   readonly random: Random;
@@ -122,7 +124,7 @@ export async function openMember(settings: MemberSettings, deps: MemberDeps): Pr
     contacts: settings.join,
     partitionCount: partitions.count,
   });
-  if (role.begins) {
+  if (role.begins && deps.holders === undefined) {
     await partitions.claim(Array.from({ length: partitions.count }, (_, id) => ({ id: id as PartitionId, epoch: 1 })));
   }
   await memberStore.writeMembers(members.values());

@@ -5,6 +5,7 @@ import {
   type Clock,
   type Log,
   type SharedHolders,
+  type SharedPartition,
   type SharedState,
   StoreLostError,
   SURE_MS,
@@ -30,6 +31,7 @@ export interface SharedPlacementDeps {
 const LOOK_MS = 1_000;
 /** Partitions that are opened by one run of recovery, and that are given in one go: callers of these wait meanwhile. */
 const AT_ONCE = 32;
+const NEVER_HELD: SharedPartition = { holder: undefined, epoch: 0, fencedMs: undefined };
 /** Shortest time between two warnings about one thing, in ms. */
 const WARN_EVERY_MS = 10_000;
 
@@ -135,8 +137,9 @@ export class SharedPlacement {
     const toTake: PartitionId[] = [];
     const toGive = new Map<string, PartitionId[]>();
     const gone = new Set<string>();
-    for (const [index, { holder, epoch }] of rows.entries()) {
+    for (let index = 0; index < partitions.count; index++) {
       const id = index as PartitionId;
+      const { holder, epoch } = rows[id] ?? NEVER_HELD;
       const wanted = desired[id];
       if (holder === undefined) {
         if (wanted === nodeId) toTake.push(id);

@@ -1,0 +1,51 @@
+import { sharedHoldersContract } from '@taskmaster/engine/testing';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type DatabaseStore, openPostgresStore } from './open-store.ts';
+import { noPostgres, PostgresServer } from './testing/index.ts';
+
+describe.skipIf(noPostgres !== undefined)(`PostgreSQL${noPostgres === undefined ? '' : `: ${noPostgres}`}`, () => {
+  let server: PostgresServer;
+  let schemas = 0;
+  beforeAll(async () => {
+    // Processes crash here, never the machine.
+    server = await PostgresServer.start({ settings: ['fsync = off'] });
+  });
+  afterAll(async () => {
+    await server[Symbol.asyncDispose]();
+  });
+
+  sharedHoldersContract('a store in PostgreSQL', async () => {
+    const schema = `holders_${++schemas}`;
+    const opened: DatabaseStore[] = [];
+    return {
+      async open(name) {
+        const store = await openPostgresStore({ url: server.url(), schema, name, isShared: true, release: '0.0.0' });
+        opened.push(store);
+        return { store, holders: store.holders };
+      },
+      run: (promise) => promise,
+      async [Symbol.asyncDispose]() {
+        await Promise.all(opened.map((store) => store.close()));
+      },
+    };
+  });
+
+  test('a shared store and the store of one node are not mistaken for each other', async () => {
+    const open = (schema: string, name: string, isShared: boolean) =>
+      openPostgresStore({ url: server.url(), schema, name, isShared, release: '0.0.0' });
+    await using alone = await open('alone', 'node', false);
+    await expect(open('alone', 'a', true)).rejects.toThrow('the store of node node alone');
+    await using shared = await open('shared', 'a', true);
+    await expect(open('shared', 'a', false)).rejects.toThrow('started without --join and --bootstrap');
+    expect([alone.state.kind, shared.state.kind]).toEqual(['writable', 'writable']);
+  });
+
+  test('the first cluster that is recorded stays', async () => {
+    const options = { url: server.url(), schema: 'clusters', isShared: true, release: '0.0.0' };
+    await using a = await openPostgresStore({ ...options, name: 'a' });
+    await using b = await openPostgresStore({ ...options, name: 'b' });
+    const first = { clusterId: 'c1', firstNode: 'n1' };
+    expect(await a.claim(first)).toEqual(first);
+    expect(await b.claim({ clusterId: 'c2', firstNode: 'n2' })).toEqual(first);
+  });
+});
