@@ -62,6 +62,7 @@ test('flow enqueue says what became of each task', async () => {
 });
 
 const one = { name: 'one', queue: 'm#a', data: 1 };
+const deep = '['.repeat(200_000) + ']'.repeat(200_000);
 const two = (more: object) => ({ tasks: [one, { name: 'two', queue: 'm#a', data: 2, ...more }] });
 
 test.each([
@@ -96,6 +97,12 @@ test.each([
   ],
   ['collect without a wait', two({ collect: true }), /'two': timeout, onTimeout and collect go with after or signals/],
   ['a flag that is none', two({ after: 'one', collect: 'yes' }), /collect: "yes" is neither true nor false/],
+  [
+    'an action at a timeout that there is not',
+    two({ after: 'one', timeout: '1m', onTimeout: 'toString' }),
+    /'two': waitsFor.onTimeout: 'toString' is not 'dead-letter', 'run' or 'cancel'/,
+  ],
+  ['a task that is a very deep list', `{"tasks":[${deep}]}`, /stdin: task 1: a very deep value is no object/],
   ['a timeout of zero', two({ after: 'one', timeout: 0 }), /'two': waitsFor.timeout: it is at least 1ms/],
   ['a time that is none', two({ delay: 'soon' }), /'two': delay: 'soon' is not a number of ms or text/],
   ['a date without a zone', two({ runAt: '2030-01-01T09:00' }), /runAt: '2030-01-01T09:00' is not a time with a zone/],

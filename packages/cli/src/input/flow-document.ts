@@ -111,9 +111,19 @@ function object(value: unknown): Fields {
 
 /** The beginning of a value, for messages. */
 const shown = (value: unknown): string => {
-  const json = JSON.stringify(value) ?? 'nothing';
+  const json = jsonText(value);
   return json.length > 40 ? `${json.slice(0, 40)}…` : json;
 };
+
+function jsonText(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? 'nothing';
+  } catch (error) {
+    // JSON is read to any depth, and written only as deep as the stack is.
+    if (error instanceof RangeError) return 'a very deep value';
+    throw error;
+  }
+}
 
 /** Says in errors what they are about. */
 function told<T>(what: string, read: () => T): T {

@@ -92,10 +92,13 @@ function waitMessage(given: number | SignalWait): LinksMessage['waitFor'] {
   if (then !== undefined && timeout === undefined) throw new TypeError('waitsFor.onTimeout goes with timeout');
   const ms = timeout === undefined ? 0 : durationMs(timeout, 'waitsFor.timeout');
   if (timeout !== undefined && ms < 1) throw new TypeError('waitsFor.timeout: it is at least 1ms');
-  const action = then === undefined ? WaitTimeout.WAIT_TIMEOUT_UNSPECIFIED : onTimeout[then];
-  if (action === undefined)
-    throw new TypeError(`waitsFor.onTimeout: '${then}' is not 'dead-letter', 'run' or 'cancel'`);
-  return { signals, timeoutMs: ms, onTimeout: action, collect };
+  return { signals, timeoutMs: ms, onTimeout: timeoutAction(then), collect };
+}
+
+function timeoutAction(then: SignalWait['onTimeout']): WaitTimeout {
+  if (then === undefined) return WaitTimeout.WAIT_TIMEOUT_UNSPECIFIED;
+  if (Object.hasOwn(onTimeout, then)) return onTimeout[then];
+  throw new TypeError(`waitsFor.onTimeout: '${String(then)}' is not 'dead-letter', 'run' or 'cancel'`);
 }
 
 /** The parent, for the protocol. @throws TypeError */
