@@ -220,8 +220,6 @@ describe.skipIf(noPostgres !== undefined)(
 
     describe('settings', () => {
       test.each([
-        [['--join=127.0.0.1:7400'], 2, /store.url: cannot be used with join or bootstrap: members .* \(from --store\)/],
-        [['--bootstrap'], 2, /store.url: cannot be used with join or bootstrap/],
         [['--store=postgres://127.0.0.1:1/x'], 1, /cannot use the store: 127.0.0.1:1\/x: connect ECONNREFUSED/],
         [['--store=sqlite:x'], 1, /the store must be a URL such as/],
       ])('%s are refused', async (flags, code, message) => {
