@@ -172,12 +172,13 @@ describe.skipIf(noPostgres !== undefined)(
       `a database without space takes no new tasks, and recovers by itself${noSmallDisk === undefined ? '' : `: ${noSmallDisk}`}`,
       async () => {
         await using disk = await mountSmallDisk(48 * MIB);
+        await using own = await PostgresServer.start();
         // The server is another user.
         await chmod(dirname(disk.path), 0o755);
-        await server.own(disk.path);
-        await server.query(`CREATE TABLESPACE small LOCATION '${disk.path}'`);
-        await server.query('CREATE DATABASE small TABLESPACE small');
-        await using node = await startNode({ flags: [`--store=${server.url('small')}`] });
+        await own.own(disk.path);
+        await own.query(`CREATE TABLESPACE small LOCATION '${disk.path}'`);
+        await own.query('CREATE DATABASE small TABLESPACE small');
+        await using node = await startNode({ flags: [`--store=${own.url('small')}`] });
         await using client = await connect({ endpoints: node.endpoint, timeout: '30s', retry: { maxAttempts: 1 } });
         const queue = client.queue('work', { codec: bytesCodec });
         const filler = join(disk.path, 'filler');
