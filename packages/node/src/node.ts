@@ -113,6 +113,8 @@ interface Parts {
   tls?: Tls | undefined;
   readonly access: Access | undefined;
   store?: Store;
+  /** The store, if it is in a database. */
+  database?: SharedStore | undefined;
   engine?: Engine;
   backup?: StreamingHandler;
   grpc?: GrpcServer;
@@ -156,7 +158,8 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   const httpPort = await http.start();
   opened.defer(() => http.stop());
 
-  const shared = await openShared(config, log);
+  const shared = await openShared(config, log, metrics);
+  parts.database = shared;
   const inDirectory = (): Promise<Store> =>
     openRocksStore({ dir: config.dataDir, release: version, ...config.store, log, ...flushOf(config) });
   const turns = new FairTurns({ maxWaitingBytes: config.engine.maxInFlightBytes });
@@ -335,12 +338,13 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
 }
 
 /** The store in a database. Undefined: the data is in a directory. */
-async function openShared(config: NodeConfig, log: Log): Promise<SharedStore | undefined> {
+async function openShared(config: NodeConfig, log: Log, { database }: NodeMetrics): Promise<SharedStore | undefined> {
   const { url, schema } = config.store;
   if (url === '') return undefined;
   const isShared = sharesStore(config);
   const name = config.name || (isShared ? hostname() : LONE_NAME);
-  return openSharedStore({ url, schema, name, isShared, release: version, log });
+  const onStatement = database.answered.bind(database);
+  return openSharedStore({ url, schema, name, isShared, release: version, log, onStatement });
 }
 
 /** Whether a node whose store is a database shares it with the members of a cluster. */
@@ -417,12 +421,20 @@ function flushOf({ durability, durabilityFlushIntervalMs }: NodeConfig): { reado
   return durability === 'relaxed' ? { flushIntervalMs: durabilityFlushIntervalMs } : {};
 }
 
-function healthOf({ engine, joining, member, access, replayedAtoms = 0 }: Parts): NodeHealth {
+/** After this time without an answer of its database, a node is not ready, in ms. A failover may be faster. */
+const SILENT_DATABASE_MS = 5_000;
+
+function healthOf({ engine, joining, member, database, access, replayedAtoms = 0 }: Parts): NodeHealth {
   if (joining !== undefined) return { kind: 'joining', problem: joining };
   const health = engine?.health ?? { kind: 'starting', replayedAtoms };
   const problem = member?.agent.problem;
   if (!isReady(health)) return health;
   if (problem !== undefined) return { kind: 'waiting', problem };
+  const silentMs = database?.figures().waitingMs ?? 0;
+  if (silentMs > SILENT_DATABASE_MS) {
+    const seconds = Math.floor(silentMs / 1000);
+    return { kind: 'waiting', problem: `the database has not answered for ${seconds} s, and calls wait for it` };
+  }
   // Without rules no member refuses a caller.
   const refused = access && member?.agent.forwardingProblem;
   return refused === undefined ? health : { kind: 'skewed', problem: refused };
@@ -435,6 +447,7 @@ function createMetrics(config: NodeConfig, memory: NodeMemory, parts: Parts): No
     engine: () => parts.engine,
     health: () => healthOf(parts),
     storeSize: () => parts.store?.size(),
+    database: () => parts.database?.figures(),
     cluster: () => parts.member?.figures(),
     grpc: () => parts.grpc,
     tls: () => parts.tls,

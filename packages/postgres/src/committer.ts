@@ -55,6 +55,8 @@ export class Committer {
   /** The first of them is in progress. */
   readonly #deletions: PendingDeletion[] = [];
   #running: Promise<void> | undefined;
+  /** When the work began that is in progress. */
+  #beganMs: number | undefined;
   #failure: Error | undefined;
   /** A refusal that its callers may not know yet. Until then later writes, which may depend on it, are refused, too. */
   #refusal: StoreFullError | undefined;
@@ -76,6 +78,11 @@ export class Committer {
   /** True while a commit is in progress or waits. */
   get isBusy(): boolean {
     return this.#running !== undefined;
+  }
+
+  /** For how long the work in progress has waited for the database, in ms. */
+  get waitingMs(): number {
+    return this.#beganMs === undefined ? 0 : performance.now() - this.#beganMs;
   }
 
   /** Resolves when everything that was submitted is over. */
@@ -140,12 +147,15 @@ export class Committer {
 
   /** Runs work, and refuses it, and what may depend on it, if it fails. */
   async #attempt(works: readonly Pending[], run: () => Promise<void>): Promise<void> {
+    this.#beganMs = performance.now();
     try {
       await run();
       for (const work of works) if (work.kind === 'check') work.resolve();
     } catch (error) {
       const alone = works.some((work) => work.kind === 'write' && work.alone === true);
       this.#refuse(works, error as Error, alone);
+    } finally {
+      this.#beganMs = undefined;
     }
   }
 

@@ -8,3 +8,5 @@ export {
   openPostgresStore,
   openStoreToRestore,
 } from './open-store.ts';
+export type { StatementKind } from './pg-session.ts';
+export type { DatabaseFigures } from './postgres-store.ts';

@@ -47,6 +47,8 @@ export class Link {
   /** The number of the last commit that was sent. */
   sent: number;
   #provedAt: Instants = this.instant();
+  /** How often a lost session was followed by another one. */
+  reconnects = 0;
   readonly #options: LinkOptions;
   readonly #standing: typeof standingOf;
   #session: Session | undefined;
@@ -171,6 +173,7 @@ export class Link {
         if (this.#end !== undefined) throw this.#end;
         await this.check(session);
         this.#session = session;
+        this.reconnects++;
         log.info({}, 'connected to the database again');
         return session;
       } catch (error) {

@@ -5,7 +5,7 @@ import { hostsOf, shownHost } from './hosts.ts';
 import type { After, StoreLog } from './link.ts';
 import { connectTo, PgDatabase } from './pg-database.ts';
 import { databaseErrorOf, isSqlState } from './pg-errors.ts';
-import { PgSession } from './pg-session.ts';
+import { type OnStatement, PgSession } from './pg-session.ts';
 import { PostgresHolders } from './postgres-holders.ts';
 import { PostgresStore } from './postgres-store.ts';
 import {
@@ -25,7 +25,7 @@ import { Statements } from './statements.ts';
  * what, and `claim` records their cluster.
  */
 export type DatabaseStore = Store &
-  Pick<PostgresStore, 'giveUp'> & {
+  Pick<PostgresStore, 'giveUp' | 'figures'> & {
     readonly holders: SharedHolders;
     claim(cluster: RecordedCluster): Promise<RecordedCluster>;
   };
@@ -44,6 +44,8 @@ export interface OpenStoreOptions {
   readonly log?: StoreLog;
   /** Longest wait for an answer, in ms, before the connection counts as lost. Default 15,000. */
   readonly answerTimeoutMs?: number;
+  /** Called for each statement that was answered. */
+  readonly onStatement?: OnStatement;
 }
 
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -80,13 +82,19 @@ async function openAs(
   options: Omit<OpenStoreOptions, 'name'>,
   take: (client: pg.Client, schema: string) => Promise<Registered>,
 ): Promise<DatabaseStore> {
-  const { url, schema = DEFAULT_SCHEMA, log = SILENT, answerTimeoutMs = ANSWER_TIMEOUT_MS } = options;
+  const { url, schema = DEFAULT_SCHEMA, log = SILENT, answerTimeoutMs = ANSWER_TIMEOUT_MS, onStatement } = options;
   const hosts = hostsOf(url);
   assertName(schema);
   const statements = new Statements(schema);
-  const database = new PgDatabase({ hosts, statements, connectTimeoutMs: CONNECT_TIMEOUT_MS, answerTimeoutMs });
+  const database = new PgDatabase({
+    hosts,
+    statements,
+    connectTimeoutMs: CONNECT_TIMEOUT_MS,
+    answerTimeoutMs,
+    onStatement,
+  });
   const { client, host } = await connectToFirst(hosts);
-  const session = new PgSession({ client, host, statements, answerTimeoutMs });
+  const session = new PgSession({ client, host, statements, answerTimeoutMs, onStatement });
   try {
     const { me, seq, earlier } = await take(client, schema);
     log.info(

@@ -2,7 +2,7 @@ import pg from 'pg';
 import { type Database, DatabaseError, type Session } from './database.ts';
 import { shownHost } from './hosts.ts';
 import { databaseErrorOf, isSqlState } from './pg-errors.ts';
-import { PgSession, streamOf } from './pg-session.ts';
+import { type OnStatement, PgSession, streamOf } from './pg-session.ts';
 import type { Statements } from './statements.ts';
 
 export interface PgDatabaseOptions {
@@ -13,6 +13,7 @@ export interface PgDatabaseOptions {
   readonly connectTimeoutMs: number;
   /** See `PgSessionOptions`. */
   readonly answerTimeoutMs: number;
+  readonly onStatement?: OnStatement | undefined;
 }
 
 /**
@@ -77,13 +78,13 @@ export class PgDatabase implements Database {
   }
 
   async connect(like?: Session): Promise<Session> {
-    const { hosts, statements, connectTimeoutMs, answerTimeoutMs } = this.#options;
+    const { hosts, statements, connectTimeoutMs, answerTimeoutMs, onStatement } = this.#options;
     const problems: string[] = [];
     let refused: DatabaseError | undefined;
     for (const host of like instanceof PgSession ? [like.host] : hosts) {
       try {
         const client = await connectTo(host, connectTimeoutMs);
-        return new PgSession({ client, host, statements, answerTimeoutMs });
+        return new PgSession({ client, host, statements, answerTimeoutMs, onStatement });
       } catch (error) {
         const found = databaseErrorOf(error);
         problems.push(`${shownHost(host)}: ${found.message}`);

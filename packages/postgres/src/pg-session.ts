@@ -10,6 +10,12 @@ export type Cell = string | null;
 
 const types = { getTypeParser: () => (text: string) => text };
 
+/** What a statement does. */
+export type StatementKind = 'commit' | 'get' | 'scan' | 'other';
+
+/** Called for each statement that was answered, with the time until the answer in ms. */
+export type OnStatement = (kind: StatementKind, durationMs: number) => void;
+
 export interface PgSessionOptions {
   readonly client: pg.Client;
   /** Where it is connected to. */
@@ -17,6 +23,7 @@ export interface PgSessionOptions {
   readonly statements: Statements;
   /** Longest time for an answer, in ms. After it the session counts as lost: a dead server does not say so. */
   readonly answerTimeoutMs: number;
+  readonly onStatement?: OnStatement | undefined;
 }
 
 /** A session over a connection of the driver. One statement runs at a time. */
@@ -25,14 +32,16 @@ export class PgSession implements Session {
   readonly #client: pg.Client;
   readonly #statements: Statements;
   readonly #answerTimeoutMs: number;
+  readonly #onStatement: OnStatement | undefined;
   #lost: DatabaseError | undefined;
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor({ client, host, statements, answerTimeoutMs }: PgSessionOptions) {
+  constructor({ client, host, statements, answerTimeoutMs, onStatement }: PgSessionOptions) {
     this.host = host;
     this.#client = client;
     this.#statements = statements;
     this.#answerTimeoutMs = answerTimeoutMs;
+    this.#onStatement = onStatement;
     client.on('error', (error) => {
       this.#lost ??= new DatabaseError('lost', error.message, { cause: error });
     });
@@ -92,6 +101,7 @@ export class PgSession implements Session {
 
   async #run({ name, text, values }: Statement): Promise<Cell[][]> {
     if (this.#lost !== undefined) throw this.#lost;
+    const began = performance.now();
     const timer = setTimeout(() => {
       this.#lost ??= new DatabaseError('lost', `no answer within ${this.#answerTimeoutMs} ms`);
       this.end();
@@ -99,6 +109,7 @@ export class PgSession implements Session {
     try {
       const query: pg.QueryArrayConfig = { name, text, values, rowMode: 'array', types };
       const { rows } = await this.#client.query<Cell[]>(query);
+      this.#onStatement?.(kindOf(name), performance.now() - began);
       if (this.#lost !== undefined) throw this.#lost;
       return rows;
     } catch (error) {
@@ -136,3 +147,10 @@ const nodeIn = ([fence, instance, seq, began]: readonly (Cell | undefined)[]): N
   seq: numberIn(seq),
   began: numberIn(began),
 });
+
+/** By the names that `Statements` gives. */
+function kindOf(name: string): StatementKind {
+  if (name.startsWith('commit ')) return 'commit';
+  if (/^g\d+$/.test(name)) return 'get';
+  return /^s\d+$/.test(name) ? 'scan' : 'other';
+}

@@ -22,6 +22,14 @@ export interface PostgresStoreOptions extends Pick<LinkOptions, 'session' | 'me'
   readonly diskBytes: number;
 }
 
+/** What metrics tell about the database of a store. */
+export interface DatabaseFigures {
+  /** How often a lost connection was followed by another one. */
+  readonly reconnects: number;
+  /** For how long the database has not answered the commit, or the question of an idle process, that waits now, in ms. */
+  readonly waitingMs: number;
+}
+
 /** An idle process looks this often whether it still has its name, in ms. */
 const CHECK_MS = 1000;
 const SIZE_INTERVAL_MS = 10_000;
@@ -100,6 +108,10 @@ export class PostgresStore implements Store {
 
   size(): StoreSize {
     return { disk: this.#diskBytes, memory: 0 };
+  }
+
+  figures(): DatabaseFigures {
+    return { reconnects: this.#link.reconnects, waitingMs: this.#committer.waitingMs };
   }
 
   close(): Promise<void> {

@@ -14,6 +14,7 @@ const node = new NodeMetrics({
   health: () => ({ kind: 'starting' }),
   storeSize: () => undefined,
   cluster: () => undefined,
+  database: () => undefined,
   access: () => undefined,
   limitedGroups: () => [],
   maxQueues: 1,

@@ -48,6 +48,8 @@ async function engineWith(queues: readonly QueueStats[], figures: Partial<Engine
 }
 
 describe('metrics of queues', () => {
+  afterEach(() => void vi.useRealTimers());
+
   const queues = [stats('a', 1), stats('b', 50), stats('c', 3), stats('d', 40), stats('e', 2)];
 
   test('are those of the largest queues, on whatever page, and the sum of all others', async () => {
@@ -111,6 +113,33 @@ describe('metrics of queues', () => {
     expect(engine.asked).toMatchObject([{ command: { includeEmpty: true } }]);
   });
 
+  test('are those of the last look while the store does not answer, and new ones afterwards', async () => {
+    vi.useFakeTimers();
+    const engine = await engineWith([stats('a', 1)]);
+    let now = 0;
+    const metrics = new QueueMetrics(5, () => now);
+    await metrics.read(engine);
+    const answer = Promise.withResolvers<void>();
+    const silent = {
+      listQueues: async (...request: Parameters<Engine['listQueues']>) => {
+        await answer.promise;
+        return engine.listQueues(...request);
+      },
+    };
+    now = 6_000;
+    const read = metrics.read(silent);
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(await read).toMatchObject([{ queue: 'a', available: 1 }]);
+    now = 12_000;
+    const asked = engine.asked.length;
+    expect(await metrics.read(engine)).toMatchObject([{ queue: 'a', available: 1 }]);
+    expect(engine.asked).toHaveLength(asked);
+    answer.resolve();
+    await vi.advanceTimersByTimeAsync(1_000);
+    await metrics.read(await engineWith([stats('b', 2)]));
+    expect(await metrics.read(engine)).toMatchObject([{ queue: 'b', available: 2 }]);
+  });
+
   test('are looked up once for scrapes in quick succession', async () => {
     let now = 0;
     const engine = await openWatchedEngine();
@@ -133,6 +162,7 @@ describe('metrics of a node', () => {
       engine: () => engine,
       health: () => engine?.health ?? { kind: 'starting' },
       cluster: () => undefined,
+      database: () => ({ reconnects: 2, waitingMs: 1_500 }),
       storeSize: () => ({ disk: 1_000, memory: 500, space: { freeBytes: 70, fullBelowBytes: 30 } }),
       tls: () => undefined,
       grpc: () => ({ connections: 3, refusedConnections: 2, unreadReplyBytes: 0, receivingBytes: 7, waitingBytes: 8 }),
@@ -153,6 +183,15 @@ describe('metrics of a node', () => {
     const text = await setUp(undefined).text();
     expect(text).toContain('taskmaster_health{state="starting"} 1');
     expect(text).toContain('taskmaster_build_info{version="1.2.3"');
+  });
+
+  test('have the statements of a database, and its waits', async () => {
+    const metrics = setUp(undefined);
+    metrics.database.answered('commit', 3);
+    const text = await metrics.text();
+    expect(text).toContain('taskmaster_database_statement_duration_seconds_bucket{le="0.005",statement="commit"} 1');
+    expect(text).toContain('taskmaster_database_waiting_seconds 1.5');
+    expect(text).toContain('taskmaster_database_reconnects_total 2');
   });
 
   test('have the memory and its parts', async () => {

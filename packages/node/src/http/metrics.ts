@@ -1,12 +1,14 @@
 import type { Engine, LimitedGroup } from '@taskmaster/engine';
 import { type EngineFigures, type QueueOperations, Refusal } from '@taskmaster/engine/domain';
 import type { DiskSpace, StoreSize } from '@taskmaster/engine/ports';
+import type { DatabaseFigures } from '@taskmaster/postgres';
 import type { Reason } from '@taskmaster/proto';
 import type { Access } from '@taskmaster/server/access';
 import { addPrincipalQuotaMetrics, type NodeHealth, RpcMetrics, type RpcMetricsSources } from '@taskmaster/server/http';
 import { Histogram, type Registry } from 'prom-client';
 import type { MemberFigures } from '../cluster/open-member.ts';
 import { ClusterMetrics } from './cluster-metrics.ts';
+import { DatabaseMetrics } from './database-metrics.ts';
 import { addGroupQuotaMetrics } from './group-quota-metrics.ts';
 import { type QueueFigures, QueueMetrics } from './queue-metrics.ts';
 import { ScheduleMetrics } from './schedule-metrics.ts';
@@ -16,6 +18,8 @@ export interface MetricsSources extends RpcMetricsSources {
   readonly engine: () => Pick<Engine, 'listQueues' | 'figures'> | undefined;
   readonly health: () => NodeHealth;
   readonly storeSize: () => StoreSize | undefined;
+  /** Undefined for a node with a data directory. */
+  readonly database: () => DatabaseFigures | undefined;
   readonly cluster: () => MemberFigures | undefined;
   readonly access: () => Access | undefined;
   /** The groups here that have quotas. */
@@ -144,6 +148,8 @@ export class NodeMetrics {
   readonly #commitBytes: Histogram;
   readonly #cluster: ClusterMetrics;
   readonly #schedules: ScheduleMetrics;
+  /** Of a store in a database. */
+  readonly database: DatabaseMetrics;
 
   constructor(sources: MetricsSources) {
     this.#rpcs = new RpcMetrics(sources);
@@ -160,6 +166,7 @@ export class NodeMetrics {
       buckets: COMMIT_BYTES,
       registers,
     });
+    this.database = new DatabaseMetrics(this.#rpcs, sources.database);
     this.#addNode(sources);
     this.#addEngine(sources);
     this.#addQueues(sources);
@@ -205,7 +212,7 @@ export class NodeMetrics {
     });
     this.#rpcs.gauge(
       'store_bytes',
-      'Size of the data directory on disk, and memory that is set aside for the store.',
+      'Size of the data directory on disk, or of the tables in the database, and memory that is set aside for the store.',
       ['kind'],
       (gauge) => {
         const size = storeSize();

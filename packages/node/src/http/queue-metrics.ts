@@ -9,6 +9,9 @@ export const OTHER = '_other';
 /** How long the figures are reused, in ms, so that a second scraper costs nothing. */
 const REUSE_MS = 5_000;
 
+/** A store that does not answer, such as a database that is gone, must not keep the other metrics back for longer, in ms. */
+const LONGEST_LOOK_MS = 1_000;
+
 export interface QueueFigures {
   /** Full name, or `OTHER`. */
   readonly queue: string;
@@ -36,18 +39,44 @@ export class QueueMetrics {
   readonly #choice: QueueChoice;
   readonly #now: () => number;
   #last: { readonly at: number; readonly figures: Promise<QueueFigures[]> } | undefined;
+  #known: QueueFigures[] = [];
+  #isLooking = false;
 
   constructor(maxQueues: number, now: () => number = () => performance.now()) {
     this.#choice = new QueueChoice(maxQueues);
     this.#now = now;
   }
 
+  /** Resolves with the figures of the last look if a new one takes long. */
   read(engine: Pick<Engine, 'listQueues'>): Promise<QueueFigures[]> {
     const now = this.#now();
-    if (this.#last === undefined || now - this.#last.at > REUSE_MS) {
-      this.#last = { at: now, figures: this.#look(engine) };
+    if (this.#last === undefined || (!this.#isLooking && now - this.#last.at > REUSE_MS)) {
+      this.#last = { at: now, figures: this.#begin(engine) };
     }
     return this.#last.figures;
+  }
+
+  #begin(engine: Pick<Engine, 'listQueues'>): Promise<QueueFigures[]> {
+    this.#isLooking = true;
+    const { promise, resolve, reject } = Promise.withResolvers<QueueFigures[]>();
+    const timer = setTimeout(() => resolve(this.#known), LONGEST_LOOK_MS);
+    // Before anybody learns of the figures, and may look again.
+    const ended = (): void => {
+      this.#isLooking = false;
+      clearTimeout(timer);
+    };
+    this.#look(engine).then(
+      (figures) => {
+        ended();
+        this.#known = figures;
+        resolve(figures);
+      },
+      (error) => {
+        ended();
+        reject(error);
+      },
+    );
+    return promise;
   }
 
   async #look(engine: Pick<Engine, 'listQueues'>): Promise<QueueFigures[]> {
