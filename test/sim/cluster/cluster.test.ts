@@ -48,8 +48,8 @@ async function playReaders(seed: number): Promise<void> {
 }
 
 async function playShared(seed: number): Promise<void> {
-  const { violations } = await simulate({ seed, shared: {} });
-  expect(violations, `npm run sim -- --seed ${seed} --shared --trace`).toEqual([]);
+  const { violations } = await simulate({ seed, shared: {}, readers: true });
+  expect(violations, `npm run sim -- --seed ${seed} --readers --shared --trace`).toEqual([]);
 }
 
 async function playFlows(seed: number): Promise<void> {

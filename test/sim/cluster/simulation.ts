@@ -1,4 +1,5 @@
 import { History, type HistoryEvent, violationsOf } from '@taskmaster/cli/testing/history';
+import type { PartitionId } from '@taskmaster/engine/domain';
 import { SeededRandom, type SimConditions } from '@taskmaster/engine/testing';
 import { SimCluster } from '@taskmaster/node/testing';
 import { SimClient } from './calls/client.ts';
@@ -33,6 +34,9 @@ const FIRST_NODES = 3;
 const STEP_MS = 200;
 /** The same for nodes that share a database: to take a partition over takes seconds. */
 const SHARED_STEP_MS = 800;
+/** Longest time until the first node serves the partitions of a shared database. */
+const TAKEN_MS = 30_000;
+const PARTITION_IDS = Array.from({ length: PARTITIONS }, (_, id) => id);
 const ACTORS = 8;
 const PAUSE_MS = 60;
 /** One of so many seeds waits until tasks are unclaimed: minutes of a whole cluster take as much time as all the rest. */
@@ -224,6 +228,11 @@ class Simulation {
   async #play(): Promise<void> {
     const cluster = this.#cluster;
     await cluster.run(this.#faults.join());
+    // It takes the partitions of a shared database when it has joined.
+    const isServed = (id: number): boolean => cluster.serving(id as PartitionId).length > 0;
+    for (let ms = 0; cluster.database && ms < TAKEN_MS && !PARTITION_IDS.every(isServed); ms += STEP_MS) {
+      await cluster.pass(STEP_MS);
+    }
     await this.#scheduled?.put();
     await this.#bulkRuns?.start();
     await this.#keysAndCaps?.start();

@@ -177,6 +177,8 @@ export class SharedPartitions {
     const { writable, checkpoint, leaseRequests } = this.#deps;
     const engineState = writable();
     await checkpoint();
+    // A checkpoint without changes does not wait for the atom that only says which groups are read.
+    await engineState.log.appendRows(() => {});
     await leaseRequests()?.delivered();
     if (engineState.failed || writable() !== engineState) throw new MoveBrokenError('memory was rebuilt meanwhile');
   }
