@@ -110,7 +110,7 @@ describe.skipIf(noPostgres !== undefined)(
           await server.query('ALTER TABLE taskmaster.data DROP CONSTRAINT data_pkey', database);
           return undefined;
         },
-        /were changed \(data.key is bytea instead of bytea key\)/,
+        /were changed \(data.key is bytea instead of bytea key, data.hash is/,
       ],
       [
         'the data is of a newer release',

@@ -24,7 +24,7 @@ export interface PgDatabaseOptions {
  */
 const SETTINGS = `
   SELECT set_config(name, value, false) FROM (VALUES
-    ('plan_cache_mode', 'force_generic_plan'), ('enable_seqscan', 'off'), ('max_parallel_workers_per_gather', '0'), ('jit', 'off'),
+    ('plan_cache_mode', 'force_generic_plan'), ('enable_seqscan', 'off'), ('enable_sort', 'off'), ('max_parallel_workers_per_gather', '0'), ('jit', 'off'),
     ('statement_timeout', '0'), ('lock_timeout', '0'), ('idle_session_timeout', '0'), ('transaction_timeout', '0'),
     ('idle_in_transaction_session_timeout', '0'), ('default_transaction_isolation', 'read committed'), ('bytea_output', 'hex'),
     ('client_connection_check_interval', CASE WHEN version() LIKE '%linux%' THEN '1s' ELSE '0' END),

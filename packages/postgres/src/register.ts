@@ -223,7 +223,8 @@ export function acceptLoss(
     await client.query(`UPDATE ${node} SET lost = NULL WHERE name = $1`, [name]);
     const meta = `${quoted(schema)}.meta`;
     await client.query(
-      `INSERT INTO ${meta} (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value`,
+      `INSERT INTO ${meta} (key, hash, tail, value) VALUES ($1, '', '', $2)
+         ON CONFLICT (key, hash) DO UPDATE SET value = excluded.value`,
       [Buffer.from(metaKeys.acceptedLoss, 'latin1'), encodeAcceptedLoss(now)],
     );
     return { acknowledged: Number(row.lost), seq: Number(row.seq) };

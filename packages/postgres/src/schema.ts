@@ -31,7 +31,8 @@ const PARTITION_COLUMNS = {
   /** When its last holder was fenced. Null: it gave the partition up itself. */
   fenced: 'timestamp with time zone null',
 };
-const ROW_COLUMNS = { key: 'bytea', value: 'bytea' };
+/** `key`: the first bytes of the key of the row. `hash` and `tail`: see `KEY_BYTES`. */
+const ROW_COLUMNS = { key: 'bytea', hash: 'bytea', tail: 'bytea', value: 'bytea' };
 
 const TABLES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   store: STORE_COLUMNS,
@@ -42,7 +43,7 @@ const TABLES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 const PRIMARY_KEYS: Readonly<Record<string, string>> = {
   node: 'name',
   partition: 'id',
-  ...Object.fromEntries(familyNames.map((family) => [family, 'key'])),
+  ...Object.fromEntries(familyNames.map((family) => [family, 'key, hash'])),
 };
 
 /** Rows of these families live for seconds: their space is taken back long before a fifth of a large table is dead. */
@@ -60,7 +61,9 @@ function tableText(schema: string, table: string): string[] {
     table === 'node' || table === 'partition' ? ' WITH (fillfactor = 10)' : CHURNING.has(table) ? CHURN_OPTIONS : '';
   const create = `CREATE TABLE ${name} (${columns.join(', ')})${options}`;
   // Payloads are opaque, and often compressed by their writers already.
-  return key === 'key' ? [create, `ALTER TABLE ${name} ALTER COLUMN value SET STORAGE EXTERNAL`] : [create];
+  return TABLES[table] === ROW_COLUMNS
+    ? [create, `ALTER TABLE ${name} ALTER COLUMN value SET STORAGE EXTERNAL`]
+    : [create];
 }
 
 const CHURN_OPTIONS =
@@ -105,7 +108,7 @@ async function columnsIn(client: pg.Client, schema: string): Promise<ReadonlyMap
        || CASE WHEN i.indisprimary THEN ' key' ELSE '' END AS type
      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
      JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-     LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum
+     LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary AND a.attnum = ANY (i.indkey)
      WHERE n.nspname = $1 AND c.relkind IN ('r', 'p', 'v', 'f', 'm')`,
     [schema],
   );
@@ -116,7 +119,7 @@ function assertOurs(found: ReadonlyMap<string, string>, schema: string): void {
   const expected = new Map<string, string>();
   for (const [table, columns] of Object.entries(TABLES)) {
     for (const [column, type] of Object.entries(columns)) {
-      expected.set(`${table}.${column}`, PRIMARY_KEYS[table] === column ? `${type} key` : type);
+      expected.set(`${table}.${column}`, PRIMARY_KEYS[table]?.split(', ').includes(column) ? `${type} key` : type);
     }
   }
   const problems = [...expected].flatMap(([at, type]) => {

@@ -13,7 +13,8 @@ export interface Statement {
 
 /** A part of a commit, which has its parameters behind those of the parts before. */
 interface Part {
-  readonly kind: 'put' | 'delete' | 'deleteRange';
+  /** `deleteLong`: some of the keys have more than `KEY_BYTES`. */
+  readonly kind: 'put' | 'delete' | 'deleteLong' | 'deleteRange';
   readonly family: Family;
 }
 
@@ -43,7 +44,8 @@ export class Statements {
         values.push(byteArray(puts.map(({ key }) => key)), byteArray(puts.map(({ value }) => value ?? EMPTY)));
       }
       if (deletes.length > 0) {
-        parts.push({ kind: 'delete', family });
+        const isLong = deletes.some(({ key }) => key.byteLength > KEY_BYTES);
+        parts.push({ kind: isLong ? 'deleteLong' : 'delete', family });
         values.push(byteArray(deletes.map(({ key }) => key)));
       }
     }
@@ -116,7 +118,7 @@ export class Statements {
 
   get(name: string, family: Family, keys: readonly Key[]): Statement {
     const text = this.#text(`g${family}`, () => {
-      const found = `SELECT k.place, d.value FROM unnest($2::bytea[]) WITH ORDINALITY k(key, place) JOIN ${this.#table(family)} d USING (key)`;
+      const found = `SELECT k.place, d.value FROM unnest($2::bytea[]) WITH ORDINALITY k(key, place) JOIN ${this.#table(family)} d ON d.key = ${headOf('k.key')} AND d.hash = ${hashOf('k.key')}`;
       return `SELECT ${NODE}, r.place, r.value FROM ${this.#schema}.node n LEFT JOIN (${found}) r ON true WHERE n.name = $1`;
     });
     return { name: `g${family}`, text, values: [name, byteArray(keys.map((key) => Buffer.from(key, 'latin1')))] };
@@ -125,9 +127,10 @@ export class Statements {
   /** Rows in key order. Reads the sizes of values first: those beyond the bytes are not read. */
   scan(name: string, family: Family, range: KeyRange, { rows, bytes }: ScanLimit): Statement {
     const text = this.#text(`s${family}`, () => {
-      const first = `SELECT key, value FROM ${this.#table(family)} WHERE key >= $2 AND key < $3 ORDER BY key LIMIT $4`;
-      const summed = `SELECT key, value, row_number() OVER w AS place, sum(octet_length(key) + octet_length(value)) OVER w AS total FROM (${first}) f WINDOW w AS (ORDER BY key ROWS UNBOUNDED PRECEDING)`;
-      const bounded = `SELECT key, value FROM (${summed}) s WHERE total <= $5 OR place = 1`;
+      const first = `SELECT key, tail, value FROM ${this.#table(family)} WHERE ${within('$2', '$3')} ORDER BY key, tail LIMIT $4`;
+      const bytes = 'octet_length(key) + octet_length(tail) + octet_length(value)';
+      const summed = `SELECT key, tail, value, row_number() OVER w AS place, sum(${bytes}) OVER w AS total FROM (${first}) f WINDOW w AS (ORDER BY key, tail ROWS UNBOUNDED PRECEDING)`;
+      const bounded = `SELECT key || tail AS key, value FROM (${summed}) s WHERE total <= $5 OR place = 1`;
       return `SELECT ${NODE}, r.key, r.value FROM ${this.#schema}.node n LEFT JOIN (${bounded}) r ON true WHERE n.name = $1 ORDER BY r.key`;
     });
     return { name: `s${family}`, text, values: [name, ...boundsOf(range), limitOf(rows), limitOf(bytes)] };
@@ -149,15 +152,21 @@ export class Statements {
     for (const { kind, family } of parts) {
       const table = this.#table(family);
       if (kind === 'put') {
-        const rows = `SELECT * FROM unnest($${next++}::bytea[], $${next++}::bytea[]) WHERE ${HELD}`;
-        const put = `INSERT INTO ${table} (key, value) ${rows} ON CONFLICT (key) DO UPDATE SET value = excluded.value`;
+        const given = `unnest($${next++}::bytea[], $${next++}::bytea[]) AS g(key, value)`;
+        const rows = `SELECT ${headOf('key')}, ${hashOf('key')}, ${tailOf('key')}, value FROM ${given} WHERE ${HELD}`;
+        const put = `INSERT INTO ${table} (key, hash, tail, value) ${rows} ON CONFLICT (key, hash) DO UPDATE SET value = excluded.value`;
         ctes.push(`p${family} AS (${put})`);
       } else if (kind === 'delete') {
-        ctes.push(`d${family} AS (DELETE FROM ${table} WHERE key = ANY($${next++}::bytea[]) AND ${HELD})`);
+        ctes.push(
+          `d${family} AS (DELETE FROM ${table} WHERE key = ANY($${next++}::bytea[]) AND hash = '' AND ${HELD})`,
+        );
+      } else if (kind === 'deleteLong') {
+        const same = `t.key = ${headOf('g.key')} AND t.hash = ${hashOf('g.key')}`;
+        const given = `unnest($${next++}::bytea[]) AS g(key)`;
+        ctes.push(`d${family} AS (DELETE FROM ${table} t USING ${given} WHERE ${same} AND ${HELD})`);
       } else {
-        const within = `key >= $${next++} AND key < $${next++}`;
-        const first = `SELECT key FROM ${table} WHERE ${within} ORDER BY key LIMIT $${next++}`;
-        ctes.push(`gone AS (DELETE FROM ${table} WHERE key = ANY(ARRAY(${first})) AND ${HELD} RETURNING 1)`);
+        const first = `SELECT ctid FROM ${table} WHERE ${within(`$${next++}`, `$${next++}`)} ORDER BY key LIMIT $${next++}`;
+        ctes.push(`gone AS (DELETE FROM ${table} WHERE ctid = ANY(ARRAY(${first})) AND ${HELD} RETURNING 1)`);
         deleted = '(SELECT count(*) FROM gone)';
       }
     }
@@ -178,7 +187,22 @@ export class Statements {
   }
 }
 
-const LETTERS = { put: 'p', delete: 'd', deleteRange: 'r' } as const;
+const LETTERS = { put: 'p', delete: 'd', deleteLong: 'l', deleteRange: 'r' } as const;
+
+/**
+ * Bytes of a key in the index of a table, which takes at most 2,704 in an entry. Of a longer key the rest is in `tail`, and
+ * `hash` tells those with the same beginning apart. Both are empty otherwise. Keys are in the order of `key` and `tail`.
+ */
+const KEY_BYTES = 2_600;
+const headOf = (key: string): string => `substr(${key}, 1, ${KEY_BYTES})`;
+const tailOf = (key: string): string => `substr(${key}, ${KEY_BYTES + 1})`;
+const hashOf = (key: string): string => `CASE WHEN octet_length(${key}) > ${KEY_BYTES} THEN sha256(${key}) ELSE '' END`;
+
+/** Whether a row is from the one key on, and before the other. The index finds it by `key` alone. */
+const within = (gte: string, lt: string): string =>
+  `key >= ${headOf(`${gte}::bytea`)} AND key <= ${headOf(`${lt}::bytea`)} ` +
+  `AND (key, tail) >= (${headOf(`${gte}::bytea`)}, ${tailOf(`${gte}::bytea`)}) ` +
+  `AND (key, tail) < (${headOf(`${lt}::bytea`)}, ${tailOf(`${lt}::bytea`)})`;
 
 const HELD = 'EXISTS (SELECT FROM me)';
 const NODE = 'n.fence, n.instance, n.seq, n.began';

@@ -16,6 +16,17 @@ export interface CrashableStore extends AsyncDisposable {
 const key = (text: string): Key => text as Key;
 const bytes = (text: string): Uint8Array => Buffer.from(text, 'latin1');
 const text = (value: Uint8Array | undefined): string | undefined => value && Buffer.from(value).toString('latin1');
+/** More than any key of an engine has. */
+const LONGEST_KEY = 4_800;
+/** Bytes that look random. */
+const randomText = (length: number): string => {
+  let state = 1;
+  const next = (): string => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return String.fromCharCode(state >>> 24);
+  };
+  return Array.from({ length }, next).join('');
+};
 const SYNC = { sync: true };
 const NO_SYNC = { sync: false };
 const ALL: KeyRange = { gte: key(''), lt: key('\xff\xff\xff') };
@@ -72,6 +83,35 @@ export function storeContract(name: string, open: () => Promise<CrashableStore>)
       expect(rows.every(({ key, value }) => text(value) === `value of ${key}`)).toBe(true);
       const values = await store.get(Family.ready, names.map(key));
       expect(values.map(text)).toEqual(names.map((name) => `value of ${name}`));
+    });
+
+    test('keys may be long, hardly compressible, and differ in their last byte only', async () => {
+      const { store } = subject;
+      const random = randomText(LONGEST_KEY - 1);
+      // Some are the beginnings of others, at every length at which a store may cut them.
+      const names = ['', 'a', 'b', '\x00', '\xff'].map((last) => random + last);
+      for (const length of [2_000, 2_599, 2_600, 2_601, 2_700, 4_000]) names.push(random.slice(0, length));
+      await store.write(batchOf(Object.fromEntries(names.map((name) => [name, `of ${name.length}`]))), SYNC);
+      const inOrder = names.map(key).sort();
+      const all = await store.scan(Family.ready, ALL, NO_LIMIT);
+      expect(all.map((row) => row.key.length)).toEqual(inOrder.map(({ length }) => length));
+      expect(all.map((row) => row.key)).toEqual(inOrder);
+      const values = await store.get(Family.ready, names.map(key));
+      expect(values.map(text)).toEqual(names.map((name) => `of ${name.length}`));
+      // Page by page, each from a key that is the beginning of all later ones.
+      const [first = key('')] = inOrder;
+      const behindFirst = await store.scan(Family.ready, { ...ALL, gte: key(`${first}\0`) }, { rows: 3, bytes: 1e6 });
+      expect(behindFirst.map((row) => row.key)).toEqual(inOrder.slice(1, 4));
+      const gone = new WriteBatch();
+      gone.delete(Family.ready, key(`${random}a`));
+      gone.delete(Family.ready, key(random.slice(0, 2_600)));
+      await store.write(gone, SYNC);
+      await store.write(batchOf({ [`${random}b`]: 'again' }), SYNC);
+      await store.deleteRange(Family.ready, { gte: key(random.slice(0, 2_601)), lt: key(`${random}\x00`) });
+      const left = [random.slice(0, 2_000), random.slice(0, 2_599), `${random}\x00`, `${random}b`, `${random}\xff`];
+      const rest = await store.scan(Family.ready, ALL, NO_LIMIT);
+      expect(rest.map((row) => row.key)).toEqual(left);
+      expect(text(rest[3]?.value)).toBe('again');
     });
 
     test('empty and binary values are returned unchanged', async () => {
