@@ -26,5 +26,20 @@ export interface Compose {
   readonly volumes: Readonly<Record<string, unknown>>;
 }
 
+/** A service whose image is not ours. */
+interface OtherService {
+  readonly image: string;
+  readonly volumes?: readonly string[];
+  readonly ports?: readonly string[];
+}
+
+/** The contents of `deploy/compose-postgres.yaml`. */
+export const postgresCompose = parse(readFileSync(join(root, 'deploy', 'compose-postgres.yaml'), 'utf8'), {
+  merge: true,
+}) as {
+  readonly services: Readonly<Record<string, ComposeService | OtherService>>;
+  readonly volumes: Readonly<Record<string, unknown>>;
+};
+
 /** The contents of `deploy/compose.yaml`, with its anchors resolved. */
 export const compose = parse(readFileSync(composeFile, 'utf8'), { merge: true }) as Compose;

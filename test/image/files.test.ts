@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { root } from '../support/paths.ts';
-import { compose, composeFile } from './compose-file.ts';
+import { compose, composeFile, postgresCompose } from './compose-file.ts';
 import { dataDirectoryOf, dockerfile, imageConfig, programNames } from './dockerfile.ts';
 
 const image = imageConfig();
@@ -68,6 +68,36 @@ describe('a service of the compose file', () => {
   test('knows all nodes by their names', () => {
     const all = `--join=${nodes.map(([name]) => `${name}:7400`).join(',')}`;
     for (const [name, { command }] of services) expect(command, name).toContain(all);
+  });
+});
+
+describe('the compose file with a database', () => {
+  const services = Object.entries(postgresCompose.services);
+  const ours = services.flatMap(([name, service]) => ('build' in service ? [{ name, service }] : []));
+  const nodes = ours.filter(({ service }) => service.command[0] === 'taskmaster-node');
+
+  test('builds our programs as the other compose file does, and runs them with the rights of the image', () => {
+    expect(ours.length).toBe(services.length - 1);
+    for (const { name, service } of ours) {
+      expect(service.build, name).toEqual(compose.services['node-0']?.build);
+      expect(programNames, name).toContain(service.command[0]);
+      expect(service, name).toMatchObject({ user: image.user, read_only: true, tmpfs: ['/tmp'], hostname: name });
+    }
+  });
+
+  test('has volumes for the database only', () => {
+    expect(services.flatMap(([, { volumes = [] }]) => volumes)).toEqual(['database:/var/lib/postgresql/data']);
+    expect(Object.keys(postgresCompose.volumes)).toEqual(['database']);
+    for (const { name, service } of nodes) {
+      expect(dataDirectoryOf(service.command), name).toBeUndefined();
+      expect(service, name).toMatchObject({ environment: { TASKMASTER_STORE: expect.stringContaining('@database:') } });
+    }
+  });
+
+  test('publishes ports on loopback only, and knows all nodes by their names', () => {
+    for (const port of services.flatMap(([, { ports = [] }]) => ports)) expect(port).toMatch(/^127\.0\.0\.1:/);
+    const all = `--join=${nodes.map(({ name }) => `${name}:7400`).join(',')}`;
+    for (const { name, service } of ours) expect(service.command, name).toContain(all);
   });
 });
 
