@@ -1,5 +1,5 @@
 import type { Key } from '@taskmaster/engine/domain';
-import { Family, StoreLostError, WriteBatch } from '@taskmaster/engine/ports';
+import { Family, StoreFailedError, StoreLostError, WriteBatch } from '@taskmaster/engine/ports';
 import { expect, test } from 'vitest';
 import { Committer } from './committer.ts';
 import { type Commit, DatabaseError, type NodeRow, type Session } from './database.ts';
@@ -13,7 +13,7 @@ const after: After = (_ms, callback) => {
 };
 
 /** What a server does with a commit, and what it answers. */
-type Answer = 'applied' | 'applied, answer lost' | 'taken back by a failover' | 'full';
+type Answer = 'applied' | 'applied, answer lost' | 'taken back by a failover' | 'full' | 'a fault of the driver';
 
 /** A committer on a server that does this with commits, one after the other. */
 function setUp(answers: readonly Answer[]) {
@@ -29,6 +29,7 @@ function setUp(answers: readonly Answer[]) {
       sent.push({ seq, families: changes.size });
       const answer = left.shift() ?? 'applied';
       if (answer === 'full') throw new DatabaseError('full', 'no space');
+      if (answer === 'a fault of the driver') throw new RangeError('out of range');
       node.row = { ...node.row, seq: answer === 'taken back by a failover' ? 0 : seq };
       if (answer !== 'applied') throw new DatabaseError('lost', 'the connection is gone');
       return 0;
@@ -46,13 +47,14 @@ function setUp(answers: readonly Answer[]) {
     log: { info() {}, warn() {}, error() {} },
     onLost: (cause) => lost.push(cause),
   });
-  const committer = new Committer({ link, after, onFull() {}, onFailed() {} });
+  const failed: StoreFailedError[] = [];
+  const committer = new Committer({ link, after, onFull() {}, onFailed: (cause) => failed.push(cause) });
   const write = (): Promise<void> => {
     const batch = new WriteBatch();
     batch.put(Family.ready, 'a' as Key, Buffer.from('v'));
     return committer.submit({ kind: 'write', records: batch.take() });
   };
-  return { write, sent, lost };
+  return { write, sent, lost, failed };
 }
 
 test('a commit whose answer was lost is acknowledged with the next one', async () => {
@@ -87,4 +89,11 @@ test('a commit that was acknowledged and is gone ends the store', async () => {
   await write();
   await expect(write()).rejects.toBeInstanceOf(StoreLostError);
   expect(lost.map(({ kind }) => kind)).toEqual(['reverted']);
+});
+
+test('the store has failed after an error that nobody expects, and says so', async () => {
+  const { write, failed } = setUp(['a fault of the driver']);
+  await expect(write()).rejects.toBeInstanceOf(StoreFailedError);
+  expect(failed.map(({ message }) => message)).toEqual(['the database refuses a write: out of range']);
+  await expect(write()).rejects.toBe(failed[0]);
 });

@@ -1,10 +1,12 @@
 import { latin1Of } from '@taskmaster/engine/domain';
 import {
-  type Family,
+  Family,
   type KeyRange,
   reuseMemory,
+  StoreClosedError,
   StoreFailedError,
   StoreFullError,
+  StoreLostError,
   visitWrites,
 } from '@taskmaster/engine/ports';
 import { changesOf } from './changes.ts';
@@ -24,6 +26,9 @@ type PendingDeletion = Pending<Extract<Work, { kind: 'deleteRange' }>>;
 
 /** Rows that one commit deletes of a range: with more, the commits of callers would wait for long. */
 const ROWS_OF_SLICE = 2_000;
+/** The same of payloads, of which each may have 3.5 MB in pages of its own: 200 of 3 MB take 3 s. */
+const PAYLOADS_OF_SLICE = 200;
+const rowsOfSlice = (family: Family): number => (family === Family.data ? PAYLOADS_OF_SLICE : ROWS_OF_SLICE);
 /** Most bytes of the batches of one commit, unless a batch has more. */
 const BYTES_OF_COMMIT = 16 * 1024 * 1024;
 
@@ -133,12 +138,13 @@ export class Committer {
 
   async #commit(writes: readonly PendingWrite[], deleting: PendingDeletion | undefined): Promise<void> {
     const changes = changesOf(writes.map(({ records }) => records));
-    const deletion = deleting && { family: deleting.family, range: deleting.range, most: ROWS_OF_SLICE };
+    const most = deleting === undefined ? 0 : rowsOfSlice(deleting.family);
+    const deletion = deleting && { family: deleting.family, range: deleting.range, most };
     const works = deleting === undefined ? writes : [...writes, deleting];
     await this.#attempt(works, async () => {
       const deleted = await this.#apply({ seq: this.#link.acknowledged + 1, changes, deletion });
       for (const { resolve } of writes) resolve();
-      if (deleting === undefined || deleted === undefined || deleted >= ROWS_OF_SLICE) return;
+      if (deleting === undefined || deleted === undefined || deleted >= most) return;
       this.#deletions.shift();
       deleting.resolve();
     });
@@ -181,7 +187,7 @@ export class Committer {
   }
 
   #failed(error: Error): Error {
-    if (!(error instanceof DatabaseError)) {
+    if (error instanceof StoreLostError || error instanceof StoreClosedError || error instanceof StoreFailedError) {
       // The link has ended: the store is lost, closed or given up.
       this.#failure = error;
       return error;
