@@ -35,10 +35,12 @@ export interface RestoreNodeOptions {
 export async function restoreNode(settings: NodeConfigInput, options: RestoreNodeOptions): Promise<RestoredBackup> {
   const { config, memory } = completeConfig(settings);
   logMemory(memory, options.log);
+  const isDirectory = config.store.url === '';
+  if (isDirectory) await assertUnused(resolve(config.dataDir));
   await using source = await openSource(options.from, options);
   // If there is no complete backup, this is known before anything is changed.
   if (source.store) await readManifest(source.store);
-  const restore = config.store.url === '' ? restoreDirectory : restoreDatabase;
+  const restore = isDirectory ? restoreDirectory : restoreDatabase;
   return await restore(source, config, options);
 }
 
@@ -46,12 +48,7 @@ type Restore = (source: BackupSource, config: NodeConfig, options: RestoreNodeOp
 
 const restoreDirectory: Restore = async (source, config, options) => {
   const dir = resolve(config.dataDir);
-  const state = await restoreStateOf(dir);
-  if (state === 'used') {
-    throw new BackupError('DATA_DIRECTORY_IN_USE', `the data directory ${dir} is not empty`, {
-      hint: 'restore into an empty directory',
-    });
-  }
+  const state = await assertUnused(dir);
   if (state === 'unfinished') await assertUnlocked(dir);
   await beginRestore(dir);
   const store = await openRocksStore({ dir, ...config.store, release: version, restoring: true, log: options.log });
@@ -59,6 +56,15 @@ const restoreDirectory: Restore = async (source, config, options) => {
   await finishRestore(dir);
   return restored;
 };
+
+/** Resolves with the state of a directory without data. Throws a `BackupError` if it has some. */
+async function assertUnused(dir: string): Promise<'empty' | 'unfinished'> {
+  const state = await restoreStateOf(dir);
+  if (state !== 'used') return state;
+  throw new BackupError('DATA_DIRECTORY_IN_USE', `the data directory ${dir} is not empty`, {
+    hint: 'restore into an empty directory',
+  });
+}
 
 const restoreDatabase: Restore = async (source, config, options) => {
   const { url, schema } = config.store;

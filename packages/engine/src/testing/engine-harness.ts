@@ -229,6 +229,7 @@ export class EngineHarness implements AsyncDisposable {
   }
 
   async open(): Promise<void> {
+    this.store = this.#openStore();
     this.#engine = await this.clock.run(this.start());
   }
 
