@@ -27,7 +27,10 @@ const taskmaster = (endpoints: readonly string[], ...args: string[]): Promise<En
 const restore = (from: string, dir: string): Promise<Ended> =>
   runProcess(process.execPath, [nodeCli, 'restore', '--json', '--from', from, '--data-dir', dir, RESERVE]);
 
-/** The events of a load as the backup may have them: it has every update acknowledged before it, and perhaps later ones. */
+/**
+ * The events of a load as the backup may have them: it has every update acknowledged before it, and perhaps later ones. A lease
+ * that was waiting when it ended may have got a task that came later.
+ */
 function seenByBackup(
   events: readonly HistoryEvent[],
   acknowledged: ReadonlySet<number>,
@@ -35,11 +38,12 @@ function seenByBackup(
 ): HistoryEvent[] {
   return events
     .filter(({ calledAt }) => calledAt <= finishedAt)
-    .map((event) =>
-      acknowledged.has(event.id) || event.outcome.kind !== 'updated'
-        ? event
-        : { ...event, outcome: { kind: 'unknown' as const } },
-    );
+    .map((event) => {
+      const { kind } = event.outcome;
+      const isSeen =
+        acknowledged.has(event.id) || (kind === 'leased' ? event.endedAt <= finishedAt : kind !== 'updated');
+      return isSeen ? event : { ...event, outcome: { kind: 'unknown' as const } };
+    });
 }
 
 describe('a backup', () => {
