@@ -175,9 +175,9 @@ function statsOf(queue: Queue, now: Instant): QueueStats {
     pause,
     heldBy: by,
     kinds: ledger.kinds && kindsOf(queue, ledger.kinds, now),
-    heldKeys: queue.lanes?.heldKeys ?? 0,
-    heldTasks: by.length === 0 ? (queue.lanes?.heldTasks ?? 0) : ledger.available,
-    heldSince: by.length === 0 ? earliest(queue.lanes?.heldSince) : by[0]?.usedUpSince,
+    heldKeys: queue.lanes?.held.size ?? 0,
+    heldTasks: by.length === 0 ? (queue.lanes?.held.tasks ?? 0) : ledger.available,
+    heldSince: by.length === 0 ? earliest(queue.lanes?.held.since) : by[0]?.usedUpSince,
     operations: rates?.operations ?? NO_OPERATIONS,
   };
 }
@@ -214,7 +214,7 @@ function heldBy(queue: Queue): readonly LimitUse[] {
   const { ledger, limits: all, lanes } = queue;
   if (all === undefined || ledger.available === 0) return NONE;
   const usedUp: (readonly [QueuesLimit, Instant])[] = [];
-  const ofKeys = ledger.plain === 0 && lanes?.isOpen === false ? lanes.heldSince : undefined;
+  const ofKeys = ledger.plain === 0 && lanes?.isOpen === false ? lanes.held.since : undefined;
   for (const limit of all) {
     const since = limit.keys === undefined ? limit.usedUpSince : ofKeys?.get(limit.keys);
     if (since !== undefined) usedUp.push([limit, since]);

@@ -1,14 +1,25 @@
-import { OrderedSet, type OrderedSetIterator } from '@js-sdsl/ordered-set';
 import type { TaskChange } from '../../domain/atom.ts';
 import type { Instant, Pid } from '../../domain/ids.ts';
 import type { KindFilter } from '../../domain/kind-filter.ts';
 import type { FairTurns } from '../../domain/queue-settings.ts';
 import { isLeased, type LaneName, laneOf, type TaskState } from '../../domain/task.ts';
 import { PayloadSlabs } from '../cache/payload-slabs.ts';
-import { Place } from '../cache/places.ts';
+import type { Place } from '../cache/places.ts';
 import type { ReadyTask } from '../cache/queue-cache.ts';
 import type { Cached } from '../cache/task-cache.ts';
-import type { KeyUse, KeyUses, LimitedLane } from './key-uses.ts';
+import { HeldKeys } from './held-keys.ts';
+import type { KeyUse, KeyUses } from './key-uses.ts';
+import {
+  before,
+  FIRST_ATTEMPT_MS,
+  Lane,
+  type LaneOwner,
+  laneId,
+  meanAfter,
+  type Turn,
+  type UseOfLimit,
+} from './lane.ts';
+import { OpenLanes } from './open-lanes.ts';
 
 /** Tasks of one lane in memory: so many if there are many lanes, and if there are few. The others are read later. */
 const KEPT = 16;
@@ -28,18 +39,9 @@ export const KEPT_AT_LOAD = 2;
 const SHORT = 4;
 /** Lanes that one look for those to be read passes. */
 const MOST_LOOKED_AT = 1000;
-/** How long the first attempt of a key is expected to take, in ms: little, so that a new key is tried soon. */
-const FIRST_ATTEMPT_MS = 1;
-/** A key is not expected to take longer than so many times what others take before one of its attempts has ended. */
-const MOST_OF_OTHERS = 8;
-/** The mean time of attempts follows the last ones: the latest counts as one of so many. */
-const MEAN_OF = 8;
 /** Keys without tasks whose time is remembered. */
 const MOST_AHEAD = 10_000;
-const NEVER = Number.MAX_SAFE_INTEGER as Instant;
 const NONE: readonly never[] = [];
-/** Of all lanes without tasks in memory. Never changed. */
-const NO_TASKS: Place[] = [];
 
 /** An available task for a lane. */
 export interface LaneTask {
@@ -48,9 +50,6 @@ export interface LaneTask {
   /** Its payload, if it is in memory. */
   readonly data: Uint8Array | undefined;
 }
-
-/** A limit of keys, and what one key uses of it. */
-type UseOfLimit = readonly [KeyUses, KeyUse];
 
 /** A limit, as far as lanes use it. */
 interface KeyLimit {
@@ -72,199 +71,10 @@ export interface LanesOwner {
   opened(): void;
 }
 
-/** Whose turn it is. Lower ones come first. */
-interface Turn {
-  /**
-   * Time spent on tasks of the key, and expected to be spent on those that are leased and on the next one, divided by its weight,
-   * in ms. 0 without fair turns.
-   */
-  readonly time: number;
-  /** Tasks of the key that are leased, divided by its weight. 0 without fair turns. */
-  readonly leased: number;
-  readonly pid: Pid;
-}
-
-const before = (a: Turn, b: Turn): number =>
-  a.time - b.time || a.leased - b.leased || (a.pid === b.pid ? 0 : a.pid < b.pid ? -1 : 1);
-
-/** The names of lanes that stand for them in maps. No key has U+FFFD. */
-export const laneId = ({ limitKey, kind }: LaneName): string => (kind ? `\uFFFD${kind}\uFFFD${limitKey}` : limitKey);
-
 const isSameLane = (a: LaneName | undefined, b: LaneName | undefined): boolean =>
   a === b || (a !== undefined && b !== undefined && a.limitKey === b.limitKey && (a.kind || '') === (b.kind || ''));
 
 const hasLimit = (uses: readonly UseOfLimit[], [keys]: UseOfLimit): boolean => uses.some(([other]) => other === keys);
-
-/**
- * The available tasks of one queue with one key and one kind, in order. The lane of a key without a kind also has what all tasks
- * with this key have in common, whatever their kind.
- *
- *  N1  Every available task of the lane with a PID below `firstMissing` is in `tasks`. Undefined: all are.
- */
-class Lane implements LimitedLane, LaneName {
-  readonly limitKey: string;
-  /** Empty: none. */
-  readonly kind: string;
-  readonly lanes: Lanes;
-  /** The lane with this key and without a kind. */
-  readonly ofKey: Lane;
-  /** Of the lane of a key: the others with this key. Undefined: there are none. */
-  kinds: Lane[] | undefined;
-  tasks = NO_TASKS;
-  firstMissing: Pid | undefined;
-  /** Number of its available tasks. Undefined: a search of all lanes has not counted them. */
-  available: number | undefined = 0;
-  /** How many of them `availableOfKey` counts. */
-  counted = 0;
-  /** Set while tasks of it may be leased: its place among those. */
-  turn: Turn | undefined;
-  // From here on: only of the lane of a key.
-  leased = 0;
-  /** Whether the limits count the key as one with available tasks. */
-  countsAsWaiting = false;
-  /** Available tasks with this key, of all kinds: what the limits count of them. */
-  availableOfKey = 0;
-  /** Whether a limit holds the key back. */
-  isHeld = false;
-  uses: readonly UseOfLimit[] = NONE;
-  /** Time spent on its tasks, divided by its weight, in ms. */
-  time: number;
-  /** Mean time of its attempts, in ms. Undefined: none has ended. */
-  meanMs: number | undefined;
-  /** Up to when `time` counts. */
-  #timedAt: number;
-  /** For how long its leased tasks have been leased, together. */
-  #leasedMs = 0;
-
-  constructor(lanes: Lanes, limitKey: string, now: number, kind = '', ofKey?: Lane) {
-    this.lanes = lanes;
-    this.limitKey = limitKey;
-    this.kind = kind;
-    this.ofKey = ofKey ?? this;
-    this.time = lanes.time;
-    this.#timedAt = now;
-  }
-
-  /** Whether there are available tasks, or may be. */
-  get isWaiting(): boolean {
-    if (this.available !== undefined) return this.available > 0;
-    return this.tasks.length > 0 || this.firstMissing !== undefined;
-  }
-
-  /** Whether there are available tasks with this key, or may be. */
-  get isKeyWaiting(): boolean {
-    return this.isWaiting || this.kinds?.some(({ isWaiting }) => isWaiting) === true;
-  }
-
-  /** Whether tasks with this key may be leased that are in lanes. */
-  get isKeyOpen(): boolean {
-    return this.turn !== undefined || this.kinds?.some(({ turn }) => turn !== undefined) === true;
-  }
-
-  changed(): void {
-    this.lanes.changed(this);
-  }
-
-  /** Adds the time since the last call to that of its leased tasks. */
-  spend(now: number, weight: number): void {
-    if (now <= this.#timedAt) return;
-    const spent = this.leased * (now - this.#timedAt);
-    this.time += spent / weight;
-    this.#leasedMs += spent;
-    this.#timedAt = now;
-  }
-
-  /** Its time counts from now on. */
-  countFrom(now: number): void {
-    this.#timedAt = now;
-    this.#leasedMs = 0;
-  }
-
-  /** The time that is still to be spent on its leased tasks and on `more` of them. `othersMs`: how long those of others take. */
-  expected(more: number, othersMs: number): number {
-    const { leased } = this;
-    if (this.meanMs === undefined && leased === 0 && more === 1) return FIRST_ATTEMPT_MS;
-    // As long as none has ended, those that are leased are expected to take as long again. The bound lets a key go on whose first
-    // task hangs.
-    const againMs = leased === 0 ? 0 : Math.min((2 * this.#leasedMs) / leased, MOST_OF_OTHERS * othersMs);
-    const eachMs = this.meanMs ?? Math.max(othersMs, againMs);
-    return more * eachMs + Math.max(0, leased * eachMs - this.#leasedMs);
-  }
-
-  /** One of its tasks is leased no more, after so many ms. Call it while that one still counts. */
-  ended(afterMs: number): void {
-    this.#leasedMs = this.leased <= 1 ? 0 : Math.max(0, this.#leasedMs - afterMs);
-    this.meanMs = meanAfter(this.meanMs, afterMs);
-  }
-
-  put(pid: Pid, state: TaskState, data: Uint8Array | undefined): void {
-    if (this.firstMissing !== undefined && pid >= this.firstMissing) return;
-    const at = this.#placeOf(pid);
-    const known = this.tasks[at];
-    const place = new Place(pid, state);
-    if (known?.pid === pid) {
-      this.lanes.dropPayload(known);
-      this.tasks[at] = place;
-    } else {
-      this.lanes.tasksInMemory++;
-      // Most keys have one task: an array that grows has room for many.
-      if (this.tasks.length === 0) this.tasks = [place];
-      else this.tasks.splice(at, 0, place);
-    }
-    if (data !== undefined) this.lanes.keepPayload(data, place);
-    if (this.tasks.length <= this.lanes.kept) return;
-    const last = this.tasks.pop();
-    if (last === undefined) return;
-    this.firstMissing = last.pid;
-    this.lanes.dropPayload(last);
-    this.lanes.tasksInMemory--;
-  }
-
-  remove(pid: Pid): void {
-    const at = this.#placeOf(pid);
-    const place = this.tasks[at];
-    if (place?.pid !== pid) return;
-    this.tasks.splice(at, 1);
-    this.lanes.dropPayload(place);
-    this.lanes.tasksInMemory--;
-  }
-
-  /** Its tasks are read again when they are needed. */
-  shed(): void {
-    this.firstMissing = this.tasks[0]?.pid ?? this.firstMissing;
-    for (const place of this.tasks) this.lanes.dropPayload(place);
-    this.lanes.tasksInMemory -= this.tasks.length;
-    this.tasks = NO_TASKS;
-  }
-
-  /** `more` of its tasks are available. Call it when `tasks` has changed. */
-  count(more: number): void {
-    if (this.available === undefined) return;
-    this.available += more;
-    // There are no others, whatever it was.
-    if (this.available <= this.tasks.length) this.firstMissing = undefined;
-  }
-
-  /** The place of the first task that is not before `pid`. */
-  #placeOf(pid: Pid): number {
-    const { tasks } = this;
-    let [from, to] = [0, tasks.length];
-    while (from < to) {
-      const middle = (from + to) >>> 1;
-      if ((tasks[middle]?.pid ?? pid) < pid) from = middle + 1;
-      else to = middle;
-    }
-    return from;
-  }
-}
-
-const meanAfter = (meanMs: number | undefined, ms: number): number =>
-  meanMs === undefined ? ms : meanMs + (ms - meanMs) / MEAN_OF;
-
-const order = (a: string, b: string): number => (a === b ? 0 : a < b ? -1 : 1);
-
-const compare = (a: Lane, b: Lane): number =>
-  (a.turn && b.turn ? before(a.turn, b.turn) : 0) || order(a.limitKey, b.limitKey) || order(a.kind, b.kind);
 
 /** A lane that a request leases from. */
 class Serving {
@@ -305,11 +115,10 @@ function insert(list: Serving[], one: Serving, turn: Turn): void {
  * used up, or whose kind a request does not accept, wait in their lanes, where nothing passes them: they are neither in the head
  * of the queue nor read.
  *
- *  N2  `#open` holds the lanes with tasks of which a task may be leased, in order of their turns: without fair turns in the
- *      order of their first PIDs. Once a request has named kinds, `#ofKinds` holds them by kind, too.
+ *  N2  `#open` has the lanes with tasks of which a task may be leased, in the order of their turns: without fair turns in the
+ *      order of their first PIDs.
  */
-export class Lanes implements Cached {
-  /** How many tasks of all lanes are in memory. */
+export class Lanes implements Cached, LaneOwner {
   tasksInMemory = 0;
   /** False: those in the store are not known yet. */
   isLoaded: boolean;
@@ -321,12 +130,9 @@ export class Lanes implements Cached {
   #payloads = new PayloadSlabs();
   /** By `laneId`. */
   readonly #lanes = new Map<string, Lane>();
-  readonly #open = new OrderedSet<Lane>([], compare);
-  #ofKinds: Map<string, OrderedSet<Lane>> | undefined;
-  /** Keys with tasks of which a limit is used up. Those that are held back for the longest time come first. */
-  readonly #held = new Set<Lane>();
-  /** Available tasks with these keys. Those of a lane that is not counted are those that were last known in memory. */
-  heldTasks = 0;
+  readonly #open = new OpenLanes();
+  /** Keys with tasks of which a limit is used up. */
+  readonly held = new HeldKeys();
   /** Tasks without a key. It has no tasks itself: those without a kind are in the head of the queue. */
   readonly #plain: Lane;
   /** With fair turns: keys without tasks on which more time was spent than `time`. They have no advantage when they come back. */
@@ -365,18 +171,17 @@ export class Lanes implements Cached {
   /** Sheds the tasks of those that are held back, then of those whose turns come last: a quarter or more, as it looks at many. */
   shed(bytes: number): void {
     const target = Math.max(0, this.bytes - Math.max(bytes, this.bytes / 4));
-    for (const lane of this.#held) {
+    for (const lane of this.held) {
       if (this.bytes <= target) return;
       lane.shed();
       for (const other of lane.kinds ?? NONE) other.shed();
     }
-    for (const at = this.#open.rBegin(), end = this.#open.rEnd(); !at.equals(end); at.next()) {
+    for (const lane of this.#open.backwards()) {
       if (this.bytes <= target) return;
-      at.pointer.shed();
+      lane.shed();
     }
   }
 
-  /** How many tasks of a lane are in memory at most. */
   get kept(): number {
     return Math.max(KEPT, Math.min(MOST_KEPT, Math.floor(KEPT_IN_ALL / Math.max(1, this.#lanes.size))));
   }
@@ -388,7 +193,7 @@ export class Lanes implements Cached {
 
   /** True if tasks in lanes may be leased, or must be read first to know. */
   get isOpen(): boolean {
-    return !this.isReady || !this.#open.empty();
+    return !this.isReady || !this.#open.isEmpty;
   }
 
   /** True if all is known that the limits of the queue count. */
@@ -401,12 +206,7 @@ export class Lanes implements Cached {
   /** As `isOpen`, for tasks of these kinds. */
   offers(kinds: KindFilter): boolean {
     if (!this.isReady) return true;
-    return !kinds.among(this.#openByKind).next().done;
-  }
-
-  /** How many keys limits hold back. */
-  get heldKeys(): number {
-    return this.#held.size;
+    return this.#open.has(kinds);
   }
 
   /** The kinds of the available tasks with a key. Undefined: it is not known yet which they are. */
@@ -414,19 +214,6 @@ export class Lanes implements Cached {
     if (!this.isLoaded) return undefined;
     const ofKey = limitKey === '' ? this.#plain : this.#lanes.get(limitKey);
     return ofKey?.kinds?.map(({ kind }) => kind) ?? NONE;
-  }
-
-  /** The limits that hold back tasks of keys, and since when. Of very many keys it looks at the first ones. */
-  get heldSince(): ReadonlyMap<KeyUses, Instant> {
-    const since = new Map<KeyUses, Instant>();
-    let looked = 0;
-    for (const { uses } of this.#held) {
-      if (++looked > MOST_LOOKED_AT) break;
-      for (const [keys, { usedUpSince }] of uses) {
-        if (usedUpSince !== undefined && usedUpSince < (since.get(keys) ?? NEVER)) since.set(keys, usedUpSince);
-      }
-    }
-    return since;
   }
 
   /** A task has changed. Call it when the ledger counts the change. `data`: its payload, if it is in memory. */
@@ -602,9 +389,7 @@ export class Lanes implements Cached {
     this.#payloads = new PayloadSlabs();
     this.#lanes.clear();
     this.#open.clear();
-    this.#ofKinds = undefined;
-    this.#held.clear();
-    this.heldTasks = 0;
+    this.held.clear();
     // Those in the store have gone, too.
     for (const { keys } of this.#owner.limits ?? NONE) keys?.unknown.delete(this.#owner);
   }
@@ -626,32 +411,24 @@ export class Lanes implements Cached {
       lane.counted += more;
       ofKey.availableOfKey += more;
       ofKey.countsAsWaiting = isKeyWaiting;
-      if (ofKey.isHeld) this.heldTasks += more;
+      this.held.count(ofKey, more);
       for (const [keys, use] of ofKey.uses) keys.noteWaiting(use, turned, more);
     }
-    if (!isKeyWaiting) this.#hold(ofKey, false);
+    if (!isKeyWaiting) this.held.delete(ofKey);
     if (!lane.isWaiting) {
-      this.#close(lane);
+      this.#open.remove(lane);
       this.#forgetWhenIdle(lane);
       return;
     }
     for (const [keys, use] of ofKey.uses) {
       if (keys.roomOf(use) > 0) continue;
-      this.#close(lane);
-      this.#hold(ofKey, true);
+      this.#open.remove(lane);
+      this.held.add(ofKey);
       return;
     }
-    this.#hold(ofKey, false);
+    this.held.delete(ofKey);
     if (lane.turn === undefined && !this.#isInTurn(ofKey)) ofKey.time = Math.max(ofKey.time, this.time);
     this.#openAt(lane);
-  }
-
-  #hold(ofKey: Lane, isHeld: boolean): void {
-    if (ofKey.isHeld === isHeld) return;
-    ofKey.isHeld = isHeld;
-    if (isHeld) this.#held.add(ofKey);
-    else this.#held.delete(ofKey);
-    this.heldTasks += isHeld ? ofKey.availableOfKey : -ofKey.availableOfKey;
   }
 
   /** Whether other tasks of the key may be leased. */
@@ -676,53 +453,14 @@ export class Lanes implements Cached {
     if (others.length === 0 && !ofKey.isWaiting) this.#forgetWhenIdle(ofKey);
   }
 
-  /** The limits of a key allow leases, or no more. */
   changed(ofKey: Lane): void {
     const wasOpen = ofKey.isKeyOpen;
     this.#settleKey(ofKey);
     if (!wasOpen && ofKey.isKeyOpen) this.#owner.opened();
   }
 
-  #close(lane: Lane): void {
-    if (lane.turn === undefined) return;
-    this.#open.eraseElementByKey(lane);
-    const ofKind = this.#ofKinds?.get(lane.kind);
-    ofKind?.eraseElementByKey(lane);
-    if (ofKind?.empty()) this.#ofKinds?.delete(lane.kind);
-    lane.turn = undefined;
-  }
-
-  /** Gives it the place of its turn. Most changes of a lane leave it where it is. */
   #openAt(lane: Lane): void {
-    const turn = this.#turnOf(lane, lane.tasks[0]?.pid ?? lane.firstMissing ?? ('' as Pid), 0);
-    if (lane.turn !== undefined && before(lane.turn, turn) === 0) return;
-    this.#close(lane);
-    lane.turn = turn;
-    this.#open.insert(lane);
-    if (this.#ofKinds !== undefined) addTo(this.#ofKinds, lane);
-  }
-
-  /** The lanes of these kinds of which a task may be leased, in the order of their first ones. */
-  #frontsOf(kinds: KindFilter): Front[] {
-    const ofKinds = this.#openByKind;
-    const fronts: Front[] = [];
-    for (const kind of kinds.among(ofKinds)) {
-      const ofKind = ofKinds.get(kind);
-      if (ofKind !== undefined) fronts.push(new Front(ofKind));
-    }
-    return fronts.sort(byLane);
-  }
-
-  /** The lanes of which a task may be leased, by kind. */
-  get #openByKind(): ReadonlyMap<string, OrderedSet<Lane>> {
-    const known = this.#ofKinds;
-    if (known !== undefined) return known;
-    const ofKinds = new Map<string, OrderedSet<Lane>>();
-    this.#open.forEach((lane) => {
-      addTo(ofKinds, lane);
-    });
-    this.#ofKinds = ofKinds;
-    return ofKinds;
+    this.#open.put(lane, this.#turnOf(lane, lane.tasks[0]?.pid ?? lane.firstMissing ?? ('' as Pid), 0));
   }
 
   /** `more`: tasks that are about to be leased. */
@@ -752,8 +490,8 @@ export class Lanes implements Cached {
     /** In order of their turns. */
     const serving: Serving[] = [];
     const begun: Lane[] = [];
-    /** Lanes that are not served yet, in sets, in the order of their first ones. */
-    const fronts = kinds === undefined ? [new Front(this.#open)] : this.#frontsOf(kinds);
+    /** Lanes that are not served yet. */
+    const open = this.#open.walk(kinds);
     const hasRoom = ({ ofKey }: Lane): boolean =>
       ofKey.uses.every(([keys, use]) => keys.roomOf(use) > (taken.get(use) ?? 0));
     const counts = new Map<Lane, number>();
@@ -770,14 +508,12 @@ export class Lanes implements Cached {
       }
       for (;;) {
         const [first] = serving;
-        const [front] = fronts;
-        const begins = front && this.#laneUpTo(front, maxPid);
+        const begins = this.#upTo(open.lane, maxPid);
         // Time goes on while tasks are leased, so a lane may come later than when it got its place, and never earlier.
-        if (front && begins?.turn && (first?.turn === undefined || before(begins.turn, first.turn) < 0)) {
+        if (begins?.turn && (first?.turn === undefined || before(begins.turn, first.turn) < 0)) {
           begun.push(begins);
           place(new Serving(begins));
-          front.next();
-          if (fronts.length > 1) moveBack(fronts);
+          open.goOn();
           continue;
         }
         if (first === undefined) return;
@@ -808,7 +544,7 @@ export class Lanes implements Cached {
   }
 
   /** The lane whose turn is next. Without fair turns there is none if the next tasks are behind `maxPid`. */
-  #laneUpTo({ lane }: Front, maxPid: Pid | undefined): Lane | undefined {
+  #upTo(lane: Lane | undefined, maxPid: Pid | undefined): Lane | undefined {
     if (maxPid === undefined || lane?.turn === undefined || this.#owner.settings.fair !== undefined) return lane;
     return lane.turn.pid > maxPid ? undefined : lane;
   }
@@ -822,16 +558,12 @@ export class Lanes implements Cached {
   toRead(most: number): LaneToRead[] {
     const found = new Set<Lane>();
     const { missing } = this;
-    let open: OrderedSet<Lane> | undefined;
-    if (missing instanceof Lane && missing !== this.#plain) {
-      found.add(missing);
-      open = this.#ofKinds?.get(missing.kind);
-    }
-    open ??= this.#open;
+    const first = missing instanceof Lane && missing !== this.#plain ? missing : undefined;
+    if (first !== undefined) found.add(first);
     let looked = 0;
-    for (const at = open.begin(), end = open.end(); !at.equals(end); at.next()) {
+    for (const lane of this.#open.firstLike(first)) {
       if (found.size >= most || ++looked > MOST_LOOKED_AT) break;
-      if (at.pointer.tasks.length < SHORT) found.add(at.pointer);
+      if (lane.tasks.length < SHORT) found.add(lane);
     }
     const toRead: LaneToRead[] = [];
     for (const lane of found) if (lane.firstMissing !== undefined) toRead.push({ lane, from: lane.firstMissing });
@@ -894,45 +626,6 @@ export class Lanes implements Cached {
     for (const lane of lanes) if (lane.ofKey === lane && (lane.isKeyWaiting || lane.leased > 0)) this.#join(lane);
     for (const lane of lanes) this.settle(lane);
   }
-}
-
-function addTo(ofKinds: Map<string, OrderedSet<Lane>>, lane: Lane): void {
-  let ofKind = ofKinds.get(lane.kind);
-  if (ofKind === undefined) {
-    ofKind = new OrderedSet<Lane>([], compare);
-    ofKinds.set(lane.kind, ofKind);
-  }
-  ofKind.insert(lane);
-}
-
-/** The next one of lanes that are in order. */
-class Front {
-  lane: Lane | undefined;
-  readonly #at: OrderedSetIterator<Lane>;
-
-  constructor(lanes: OrderedSet<Lane>) {
-    this.#at = lanes.begin();
-    this.lane = lanes.front();
-  }
-
-  next(): void {
-    this.#at.next();
-    this.lane = this.#at.isAccessible() ? this.#at.pointer : undefined;
-  }
-}
-
-/** Those without lanes come last. */
-function byLane({ lane: a }: Front, { lane: b }: Front): number {
-  if (a === undefined || b === undefined) return a === b ? 0 : a === undefined ? 1 : -1;
-  return compare(a, b);
-}
-
-/** Puts the first one, which has gone on, where it belongs among the others, which are in order. */
-function moveBack(fronts: Front[]): void {
-  const [front] = fronts.splice(0, 1);
-  if (front?.lane === undefined) return;
-  const at = fronts.findIndex((other) => byLane(front, other) < 0);
-  fronts.splice(at < 0 ? fronts.length : at, 0, front);
 }
 
 export interface LaneToRead {

@@ -6,7 +6,8 @@ import { decodeTaskRow } from '../../pending/reads.ts';
 import { Family } from '../../ports/store.ts';
 import { readPayloads } from '../cache/read-payloads.ts';
 import type { Queue } from '../queue.ts';
-import { type FoundLane, KEPT_AT_LOAD, type Lanes, type LaneTask, type LaneToRead, laneId } from './lanes.ts';
+import { laneId } from './lane.ts';
+import { type FoundLane, KEPT_AT_LOAD, type Lanes, type LaneTask, type LaneToRead } from './lanes.ts';
 
 /** Lanes that one read reads. */
 const LANES_AT_ONCE = 64;
