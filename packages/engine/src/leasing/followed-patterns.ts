@@ -24,6 +24,7 @@ const PAUSE_FACTOR = 4;
 const BARRED_AT_ONCE = 256;
 /** A pattern that takes this long for one name is not matched in the turns of commits, in ms. */
 const SLOW_MS = 2;
+const NONE: readonly never[] = [];
 
 /** The queues that match one pattern. */
 export class FollowedPattern {
@@ -158,6 +159,14 @@ export class FollowedPatterns {
   /** Undefined: it matches no pattern. */
   following(fullName: string): Followed | undefined {
     return this.#followed.get(fullName);
+  }
+
+  /** A queue may have available tasks from now on. Returns the patterns that it matches. */
+  becameReady(queue: Queue): readonly FollowedPattern[] {
+    const patterns = this.isEmpty ? undefined : this.#followed.get(queue.fullName)?.patterns;
+    if (patterns === undefined) return NONE;
+    for (const pattern of patterns) pattern.becameReady(queue);
+    return patterns;
   }
 
   /** Begins a request with this pattern. Throws a `Refusal` if there are too many patterns. */

@@ -5,16 +5,18 @@ import type { LeaseCommand, LeasedTask, LeasePattern, MatchedQueue } from '../do
 import type { Instant, PartitionId } from '../domain/ids.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { EngineState } from '../engine-state.ts';
-import { dueUnder, mayBeDue, showDue } from '../operations/expire.ts';
+import { mayBeDue } from '../operations/expire.ts';
 import type { CancelTimer } from '../ports/clock.ts';
 import { prefetchSize, refill } from '../queues/cache/refill.ts';
 import type { Queue } from '../queues/queue.ts';
 import type { QueuesLimit } from '../records/limit-table.ts';
 import { Deadlines } from './deadlines.ts';
-import { type Followed, type FollowedPattern, FollowedPatterns } from './followed-patterns.ts';
+import { DueWatch } from './due-watch.ts';
+import { type Followed, FollowedPatterns } from './followed-patterns.ts';
 import { deliver, grant, isToBeRead, type LeasedPick, REFILLS_AT_ONCE, select } from './grant-leases.ts';
-import { LeaseWaiter, mayLeaseFrom, type WaiterPattern } from './lease-waiter.ts';
+import { LeaseWaiter, type WaiterPattern } from './lease-waiter.ts';
 import { hasSignals } from './leased-signals.ts';
+import { type Candidates, endTurns, PatternTurns } from './pattern-turns.ts';
 import { LineWalk, WaitLines } from './wait-lines.ts';
 
 const cancelled = (): Refusal => new Refusal('CANCELLED', 'the call was cancelled', { metadata: NOTHING_CHANGED });
@@ -25,8 +27,6 @@ type Attempt = 'served' | 'blocked' | 'empty';
 const MAX_REFILLS = 4;
 const NEVER = Number.MAX_SAFE_INTEGER as Instant;
 const REBUILD_GAP_MS = 1000;
-/** Shortest time between two searches for due tasks of one queue. */
-const EXPIRY_GAP_MS = 10;
 /**
  * A request waits for the search for tasks that have been due for longer than this. It does not wait for others, because tasks
  * of a busy queue may become due all the time.
@@ -34,19 +34,9 @@ const EXPIRY_GAP_MS = 10;
 const DUE_GRACE_MS = 100;
 const NONE: readonly never[] = [];
 const NO_PARTITIONS: ReadonlySet<PartitionId> = new Set();
-/** Time between two searches for queues that match patterns and have due tasks. */
-const SWEEP_GAP_MS = 100;
-/** How many of these queues are searched at once. */
-const SWEPT_AT_ONCE = 32;
-/** A queue whose search has failed is not searched for patterns and limits for this time. */
-const SWEEP_FAILED_GAP_MS = 1000;
 /** A limit with more queues that have tasks is slower to look through than all requests that wait. */
 const FEW_QUEUES = 64;
 const NO_NAMES: ReadonlySet<string> = new Set();
-/** Queues of a pattern that one attempt tries. A reply rarely has tasks of more. */
-const CANDIDATES = 64;
-/** Queues of a pattern that one attempt looks at, also those that it may not use. */
-const MOST_LOOKED_AT = 10_000;
 
 /**
  * LeaseTasks: serves lease requests, with and without a wait, first come, first served for each queue. A request blocks the
@@ -55,8 +45,6 @@ const MOST_LOOKED_AT = 10_000;
 export class LeaseRequests {
   readonly #lines = new WaitLines<LeaseWaiter>();
   readonly #deadlines: Deadlines<LeaseWaiter>;
-  /** By queue: the timer that looks for due tasks. Only for queues that have hidden tasks and waiting requests. */
-  readonly #dueTimers = new Map<string, { readonly at: Instant; readonly cancel: CancelTimer }>();
   /**
    * By queue: the lines that are blocked until a read of this queue ends. They may be lines of other queues, because a waiter
    * stands in the lines of all its queues.
@@ -71,18 +59,8 @@ export class LeaseRequests {
   #cancelServeAll: CancelTimer = () => {};
   readonly #delivering = new Set<Promise<unknown>>();
   readonly #patterns: FollowedPatterns;
-  /**
-   * By limit that allows leases again: its queues of which patterns do not know yet that they may offer tasks, in the order of
-   * their turns. There may be 100,000, of which the next lease takes one, so patterns hear of them when they need them.
-   */
-  readonly #untold = new Map<QueuesLimit, Iterator<Queue>>();
-  /** Queues that match patterns and are searched for due tasks. */
-  readonly #sweeping = new Set<Queue>();
-  readonly #sweepFailedAt = new WeakMap<Queue, Instant>();
-  #sweptAt = Number.NEGATIVE_INFINITY;
-  /** True if the last sweep had to leave out queues. */
-  #isSweepCut = false;
-  #cancelSweep: CancelTimer | undefined;
+  readonly #turns: PatternTurns;
+  readonly #due: DueWatch;
   /** When a limit gets a token for which requests may wait. */
   #refillAt = NEVER;
   #cancelRefill: CancelTimer = () => {};
@@ -101,6 +79,15 @@ export class LeaseRequests {
       },
       available: (queue) => this.#available(queue),
     });
+    this.#turns = new PatternTurns(engineState, this.#patterns);
+    this.#due = new DueWatch(engineState, {
+      queueOf: (name) => {
+        const [first] = this.#lines.line(name);
+        return first && this.#queueNamed(first, name);
+      },
+      hasPatterns: () => this.#patterns.hasWaiting((key) => this.#lines.has(key)),
+      isFollowed: ({ fullName }) => this.#patterns.following(fullName) !== undefined,
+    });
     engineState.holdings.onChange(() => this.#servePatterns());
     this.#listen(engineState);
   }
@@ -117,10 +104,10 @@ export class LeaseRequests {
     const { failed } = this.#engineState;
     this.#engineState = engineState;
     this.#listen(engineState);
-    this.#clearTimers();
+    this.#stopRefill();
     this.#heldUp.clear();
-    this.#sweeping.clear();
-    this.#untold.clear();
+    this.#due.adopt(engineState);
+    this.#turns.adopt(engineState);
     this.#patterns.adopt(engineState);
     this.#cancelServeAll();
     const { clock } = engineState;
@@ -139,9 +126,9 @@ export class LeaseRequests {
       waiter.unserved = undefined;
       for (const name of waiter.lines) {
         this.#serve(name);
-        this.#armDueTimer(name);
+        this.#due.watch(name);
       }
-      if (waiter.patterns.length > 0) this.#armSweep();
+      if (waiter.patterns.length > 0) this.#due.watchPatterns();
     }
   }
 
@@ -172,31 +159,14 @@ export class LeaseRequests {
     signal?.addEventListener('abort', waiter.onAbort);
     waiter.deadline = (waiter.arrivedAt + waitMs) as Instant;
     this.#deadlines.add(waiter);
-    for (const name of waiter.lines) this.#armDueTimer(name);
-    if (waiter.patterns.length > 0) this.#armSweep();
+    for (const name of waiter.lines) this.#due.watch(name);
+    if (waiter.patterns.length > 0) this.#due.watchPatterns();
     return waiter.answered;
   }
 
   /** Queues with available tasks that match the patterns of a command and that it does not name. */
-  queuesWithTasks({ queues, patterns = [], kinds }: LeaseCommand, most: number): MatchedQueue[] {
-    const found = new Map<Queue, MatchedQueue>();
-    const named = new Set(queues.map((name) => this.#engineState.table.get(name)));
-    for (const { key, id, mayLease } of patterns) {
-      const pattern = this.#patterns.get(key);
-      if (pattern === undefined) continue;
-      const { ready } = pattern;
-      let looked = 0;
-      for (const queue of this.#readyOf(pattern)) {
-        if (found.size >= most || ++looked > MOST_LOOKED_AT) break;
-        const { name } = queue.ledger;
-        if (!queue.offers(kinds) || named.has(queue) || found.has(queue) || !mayLeaseFrom(mayLease, name.group))
-          continue;
-        found.set(queue, { queue: name, patternId: id });
-      }
-      // Later calls begin with others.
-      for (const queue of found.keys()) if (ready.delete(queue)) ready.add(queue);
-    }
-    return [...found.values()];
+  queuesWithTasks(command: LeaseCommand, most: number): MatchedQueue[] {
+    return this.#turns.queuesWithTasks(command, most);
   }
 
   #follow(asked: readonly LeasePattern[]): readonly WaiterPattern[] {
@@ -236,7 +206,8 @@ export class LeaseRequests {
 
   /** Answers all waiters: with an empty list, or with the error. */
   dismiss(error?: Refusal): void {
-    this.#clearTimers();
+    this.#stopRefill();
+    this.#due.stop();
     this.#cancelServeAll();
     for (const waiter of this.#lines.all()) {
       if (error) waiter.fail(error);
@@ -319,7 +290,7 @@ export class LeaseRequests {
         if (current()) this.#opened(queues);
       },
       hidden: ({ fullName }) => {
-        if (current() && this.#lines.has(fullName)) this.#armDueTimer(fullName);
+        if (current() && this.#lines.has(fullName)) this.#due.watch(fullName);
       },
       read: (queue, error) => {
         if (current()) this.#goOn(queue, error);
@@ -331,12 +302,8 @@ export class LeaseRequests {
     // The requests are served when it is resumed, and when its limits allow leases.
     if (queue.isHeld) return;
     const { fullName } = queue;
-    const followed = this.#patterns.isEmpty ? undefined : this.#patterns.following(fullName);
     let isAwaited = this.#lines.has(fullName);
-    for (const pattern of followed?.patterns ?? []) {
-      pattern.becameReady(queue);
-      isAwaited ||= this.#lines.has(pattern.key);
-    }
+    for (const { key } of this.#patterns.becameReady(queue)) isAwaited ||= this.#lines.has(key);
     if (isAwaited) this.#serve(fullName);
   }
 
@@ -344,11 +311,7 @@ export class LeaseRequests {
   #linesOf(queue: Queue): string[] {
     const { fullName } = queue;
     const names = this.#lines.has(fullName) ? [fullName] : [];
-    const followed = this.#patterns.isEmpty ? undefined : this.#patterns.following(fullName);
-    for (const pattern of followed?.patterns ?? []) {
-      pattern.becameReady(queue);
-      if (this.#lines.has(pattern.key)) names.push(pattern.key);
-    }
+    for (const { key } of this.#patterns.becameReady(queue)) if (this.#lines.has(key)) names.push(key);
     return names;
   }
 
@@ -370,8 +333,7 @@ export class LeaseRequests {
       if (this.#lines.has(key)) awaited.add(key);
     }
     const names = new Set<string>();
-    const queues = limit.waiting.values();
-    this.#untold.set(limit, queues);
+    const queues = this.#turns.freed(limit);
     while (awaited.size > 0) {
       const next = queues.next();
       if (next.done) break;
@@ -381,23 +343,6 @@ export class LeaseRequests {
       }
     }
     return names;
-  }
-
-  /** The queues of a pattern that may offer tasks, in the order of their turns. Some may come twice. */
-  *#readyOf(pattern: FollowedPattern): Generator<Queue> {
-    yield* pattern.ready;
-    for (const [limit, queues] of this.#untold) {
-      if (pattern.group !== undefined && pattern.group !== limit.record.group) continue;
-      // If it is used up, it tells when it allows leases again.
-      while (limit.usedUpSince === undefined) {
-        const next = queues.next();
-        if (next.done) break;
-        if (!next.value.isOffering) continue;
-        this.#linesOf(next.value);
-        if (pattern.ready.has(next.value)) yield next.value;
-      }
-      this.#untold.delete(limit);
-    }
   }
 
   /** Serves those who wait for the queues of a limit, in order of arrival, until the limit is used up again. */
@@ -488,7 +433,7 @@ export class LeaseRequests {
   #goOn(queue: Queue, error: unknown): void {
     const names = this.#heldUp.get(queue);
     this.#heldUp.delete(queue);
-    if (this.#sweeping.delete(queue) && this.#isSweepCut) this.#sweepDue();
+    this.#due.ended(queue);
     if (error !== undefined) this.#leaveOut(queue, names, error);
     // After a failed write, requests that may wait do so until memory is rebuilt.
     const mayFail = (waiter: LeaseWaiter): boolean => waiter.impatient || !this.#engineState.failed;
@@ -502,7 +447,7 @@ export class LeaseRequests {
     }
     const blocked = new Set<LeaseWaiter>();
     for (const name of names ?? []) this.#serve(name, blocked);
-    this.#armDueTimer(queue.fullName);
+    this.#due.watch(queue.fullName);
   }
 
   /** Whether a request may lease nothing before the tasks of another queue are known by key. */
@@ -512,7 +457,7 @@ export class LeaseRequests {
 
   /** Patterns leave a queue out that cannot be read, until it gets a task. The first request that waits for it says so. */
   #leaveOut(queue: Queue, names: ReadonlySet<string> | undefined, error: unknown): void {
-    this.#sweepFailedAt.set(queue, this.#engineState.clock.now());
+    this.#due.failed(queue);
     for (const { ready, key } of this.#patterns.following(queue.fullName)?.patterns ?? []) {
       ready.delete(queue);
       const [first] = names?.has(key) ? this.#lines.line(key) : [];
@@ -559,7 +504,7 @@ export class LeaseRequests {
         break;
       }
       const nothing = pattern
-        ? pattern.ready.size === 0 && this.#untold.size === 0
+        ? !this.#turns.mayOffer(pattern)
         : this.#hasNothing(followed?.queue ?? this.#queueNamed(waiter, name));
       if (nothing && !this.#hasImpatient(name, followed)) break;
       let attempt = this.#attempt(waiter, followed);
@@ -598,28 +543,7 @@ export class LeaseRequests {
     if (queue.isOffering) return false;
     const now = this.#engineState.clock.now();
     if (mayBeDue(queue, now)) return false;
-    return this.#inTheWay([queue], Number.POSITIVE_INFINITY, now).length === 0;
-  }
-
-  /** Queues whose expired leases may take slots that a request for these queues could have: some of them, if there are many. */
-  #inTheWay(queues: readonly Queue[], maxTasks: number, now: Instant): readonly Queue[] {
-    let limits: Set<QueuesLimit> | undefined;
-    for (const queue of queues) {
-      for (const limit of queue.limits ?? NONE) {
-        if (!limit.mayHoldBack(maxTasks)) continue;
-        limits ??= new Set();
-        limits.add(limit);
-      }
-    }
-    if (limits === undefined) return NONE;
-    const found: Queue[] = [];
-    for (const queue of dueUnder(limits, now)) {
-      // A lease that cannot be read keeps its slot. Without the gap, a request that waits for the search would begin the next.
-      if (this.#hasJustFailed(queue, now)) continue;
-      found.push(queue);
-      if (found.length === SWEPT_AT_ONCE) break;
-    }
-    return found;
+    return this.#due.inTheWay([queue], Number.POSITIVE_INFINITY, now).length === 0;
   }
 
   /** Whether others in the same lines that accept the same find nothing either, and wait on. */
@@ -656,6 +580,7 @@ export class LeaseRequests {
     const { table } = this.#engineState;
     const [first] = names;
     const queue = first && table.get(first);
+    // Most requests name one queue. An array that grows would get room for 17 (bench row B4).
     const queues = queue ? [queue] : [];
     for (let at = 1; at < names.length; at++) {
       const name = names[at];
@@ -670,7 +595,7 @@ export class LeaseRequests {
    * blocked have already seen the available tasks and could not use them.
    */
   #attemptAhead(waiter: LeaseWaiter): Attempt {
-    // Without lines nobody is overtaken, and nothing is looked up for most requests (bench row B4).
+    // If its lines are empty, it overtakes no other request. Most lines are, and need no look-ups (bench row B4).
     if (waiter.lines.some((name) => this.#lines.has(name))) {
       const reading = this.#queuesOf(waiter).filter(({ refilling, expiring }) => refilling || expiring);
       // Nothing else may serve the lines when such a read ends: one that another operation has started holds up no line.
@@ -704,19 +629,20 @@ export class LeaseRequests {
     const { command, patterns } = waiter;
     const now = engineState.clock.now();
     if (isMatching(waiter)) return 'blocked';
-    if (patterns.length > 0 && now - this.#sweptAt >= SWEEP_GAP_MS) this.#sweepDue();
-    const candidates = patterns.length > 0 ? this.#candidates(waiter, only) : undefined;
+    if (patterns.length > 0) this.#due.sweepPatterns(now);
+    const notYet: NotYet | undefined = patterns.length > 0 ? { blocked: [], isWithoutRoom: false } : undefined;
+    const candidates = notYet && this.#candidates(waiter, only, notYet);
     const queues = candidates?.queues ?? this.#queuesOf(waiter);
     // Loops without closures and arrays in between: bench row B4.
     const expiring: Queue[] = [];
     for (const queue of queues) if (mayBeDue(queue, now)) expiring.push(queue);
-    for (const queue of this.#inTheWay(queues, command.maxTasks, now))
+    for (const queue of this.#due.inTheWay(queues, command.maxTasks, now))
       if (!expiring.includes(queue)) expiring.push(queue);
     const names = candidates === undefined ? waiter.queues : [...waiter.queues, ...candidates.ids.keys()];
     const sources: Queue[] = [];
     for (const name of names) for (const source of engineState.lastAttempts.into(name, now)) sources.push(source);
-    for (const queue of expiring) this.#startExpiry(queue);
-    for (const queue of sources) this.#startExpiry(queue);
+    for (const queue of expiring) this.#due.search(queue);
+    for (const queue of sources) this.#due.search(queue);
     // Dead letters must arrive first: they may replace tasks of these queues.
     if (sources.length > 0) return this.#holdUp(waiter, sources);
     const late = expiring.findLast((queue) => queue.ledger.dueFloor <= waiter.arrivedAt - DUE_GRACE_MS);
@@ -739,11 +665,11 @@ export class LeaseRequests {
     }
     if (selection.picks.length === 0) {
       if (expiring.length > 0) return this.#holdUp(waiter, expiring);
-      if (candidates !== undefined) {
-        const awaited = [...candidates.blocked, ...(waiter.hasLooked ? [] : this.#sweptFor(waiter))];
+      if (notYet !== undefined) {
+        const awaited = [...notYet.blocked, ...(waiter.hasLooked ? [] : this.#sweptFor(waiter))];
         if (awaited.length > 0) return this.#holdUp(waiter, awaited);
         // It is tried again when the lines of these queues are served.
-        if (candidates.isWithoutRoom && (waiter.impatient || !waiter.hasLooked)) return 'blocked';
+        if (notYet.isWithoutRoom && (waiter.impatient || !waiter.hasLooked)) return 'blocked';
       }
       if (candidates === undefined || only === undefined) waiter.hasLooked = true;
       return 'empty';
@@ -760,49 +686,17 @@ export class LeaseRequests {
       waiter.fail(error);
     }
     for (const queue of queues) this.#prefetch(queue);
-    for (const { pattern } of patterns) endTurns(pattern, selection.picks);
+    endTurns(patterns, selection.picks);
     return 'served';
   }
 
-  /** The queues of a request with patterns, in its order. */
-  #candidates(waiter: LeaseWaiter, only: Followed | undefined): Candidates {
-    const { table } = this.#engineState;
-    const candidates: Candidates = { queues: [], ids: new Map(), blocked: [], mostOf: new Map(), isWithoutRoom: false };
-    const named = new Set(waiter.queues.map((name) => table.get(name)));
-    let at = 0;
-    const addNamed = (upTo: number): void => {
-      for (; at < upTo; at++) {
-        const name = waiter.queues[at];
-        const queue = name && table.get(name);
-        if (queue !== undefined) candidates.queues.push(queue);
-      }
-    };
-    for (const { pattern, after, id, mayLease } of waiter.patterns) {
-      addNamed(after);
-      const isOfPattern = only?.patterns.includes(pattern) ?? true;
-      let [added, looked] = [0, 0];
-      for (const queue of only === undefined ? this.#readyOf(pattern) : isOfPattern ? [only.queue] : []) {
-        if (added === CANDIDATES || ++looked > MOST_LOOKED_AT) break;
-        if (!queue.isOffering) pattern.ready.delete(queue);
-        else if (named.has(queue) || candidates.mostOf.has(queue) || !isAllowed(mayLease, pattern, queue)) continue;
-        else if (!queue.offers(waiter.command.kinds)) continue;
-        else if (this.#isOpen(queue, only, candidates)) {
-          candidates.queues.push(queue);
-          candidates.ids.set(queue.ledger.name, id);
-          candidates.mostOf.set(queue, 0);
-          added++;
-        }
-      }
-      const most = Math.ceil(waiter.command.maxTasks / Math.max(1, added));
-      const first = candidates.queues.length - added;
-      for (const queue of candidates.queues.slice(first)) candidates.mostOf.set(queue, most);
-    }
-    addNamed(waiter.queues.length);
-    return candidates;
+  /** Beside `#attempt`, because a closure there would cost requests without patterns, too (bench row B4). */
+  #candidates(waiter: LeaseWaiter, only: Followed | undefined, notYet: NotYet): Candidates {
+    return this.#turns.candidates(waiter, only, (queue) => this.#isOpen(queue, only, notYet));
   }
 
   /** False if a request with a pattern may not have tasks of this queue yet. */
-  #isOpen(queue: Queue, only: Followed | undefined, candidates: Candidates): boolean {
+  #isOpen(queue: Queue, only: Followed | undefined, notYet: NotYet): boolean {
     const { partition, fullName } = queue;
     if (!this.#engineState.holdings.canCommit(partition)) {
       this.#serveAfterGate(partition);
@@ -812,8 +706,8 @@ export class LeaseRequests {
     if (only !== undefined || !this.#lines.has(fullName)) return true;
     const isReading = queue.refilling !== undefined || queue.expiring !== undefined;
     if (!isReading && !this.#withoutRoom.has(fullName)) return true;
-    if (isReading) candidates.blocked.push(queue);
-    else candidates.isWithoutRoom = true;
+    if (isReading) notYet.blocked.push(queue);
+    else notYet.isWithoutRoom = true;
     return false;
   }
 
@@ -831,44 +725,11 @@ export class LeaseRequests {
     );
   }
 
-  /** Searches queues that match patterns for due tasks: some of them at once, the others when those end. */
-  #sweepDue(): void {
-    const { hiding, clock } = this.#engineState;
-    const now = clock.now();
-    this.#sweptAt = now;
-    this.#isSweepCut = false;
-    for (const queue of hiding) {
-      if (!mayBeDue(queue, now) || this.#patterns.following(queue.fullName) === undefined) continue;
-      if (this.#hasJustFailed(queue, now)) continue;
-      if (this.#sweeping.size >= SWEPT_AT_ONCE) {
-        this.#isSweepCut = true;
-        return;
-      }
-      this.#sweeping.add(queue);
-      this.#startExpiry(queue);
-    }
-  }
-
-  /** True if its due tasks could not be shown. Requests for other queues do not ask again at once. */
-  #hasJustFailed(queue: Queue, now: Instant): boolean {
-    return now - (this.#sweepFailedAt.get(queue) ?? Number.NEGATIVE_INFINITY) < SWEEP_FAILED_GAP_MS;
-  }
-
   /** Queues that match the request and are searched for due tasks. */
   #sweptFor(waiter: LeaseWaiter): Queue[] {
-    return [...this.#sweeping].filter((queue) => {
+    return [...this.#due.sweeping].filter((queue) => {
       const followed = this.#patterns.following(queue.fullName);
       return followed !== undefined && waiter.mayFollow(queue, followed.patterns);
-    });
-  }
-
-  #armSweep(): void {
-    const { clock } = this.#engineState;
-    this.#cancelSweep ??= clock.at((clock.now() + SWEEP_GAP_MS) as Instant, () => {
-      this.#cancelSweep = undefined;
-      if (!this.#patterns.hasWaiting((key) => this.#lines.has(key))) return;
-      if (!this.#engineState.failed) this.#sweepDue();
-      this.#armSweep();
     });
   }
 
@@ -887,30 +748,6 @@ export class LeaseRequests {
     if (!queue.refilling) refill(this.#engineState, queue, wanted, inLanes).catch(() => {});
   }
 
-  /** At its end it calls the listener's `read`. */
-  #startExpiry(queue: Queue): void {
-    if (!queue.expiring) showDue(this.#engineState, queue).catch(() => {});
-  }
-
-  /** Looks for due tasks when the next hidden task of the queue is due, if requests wait for the queue. */
-  #armDueTimer(name: string): void {
-    const [first] = this.#lines.line(name);
-    const queue = first && this.#queueNamed(first, name);
-    if (!queue?.ledger.hasDue) return;
-    const { clock } = this.#engineState;
-    const at = Math.max(queue.ledger.dueFloor, clock.now() + EXPIRY_GAP_MS) as Instant;
-    const armed = this.#dueTimers.get(name);
-    if (armed && armed.at <= at) return;
-    armed?.cancel();
-    const cancel = clock.at(at, () => {
-      this.#dueTimers.delete(name);
-      if (!this.#lines.has(name)) return;
-      if (mayBeDue(queue, clock.now()) && !queue.dropped) this.#startExpiry(queue);
-      else this.#armDueTimer(name);
-    });
-    this.#dueTimers.set(name, { at, cancel });
-  }
-
   /** Serves those who wait for a token of a limit. */
   #armRefill(at: Instant): void {
     if (at >= this.#refillAt) return;
@@ -925,23 +762,14 @@ export class LeaseRequests {
     });
   }
 
-  #clearTimers(): void {
+  #stopRefill(): void {
     this.#cancelRefill();
     this.#refillAt = NEVER;
-    this.#cancelSweep?.();
-    this.#cancelSweep = undefined;
-    for (const { cancel } of this.#dueTimers.values()) cancel();
-    this.#dueTimers.clear();
   }
 }
 
-/** The queues that a request with patterns tries. */
-interface Candidates {
-  readonly queues: Queue[];
-  /** By the names of those that match patterns: the id of the pattern. */
-  readonly ids: Map<QueueName, number>;
-  /** How many tasks the request gets of such a queue. */
-  readonly mostOf: Map<Queue, number>;
+/** Why a request with patterns may not have tasks of some queues yet. */
+interface NotYet {
   /** Queues with tasks for which others wait first, until a read ends. */
   readonly blocked: Queue[];
   /** True if there are queues with tasks for which others wait first, until there is room for their answers. */
@@ -954,19 +782,3 @@ const withIds = (tasks: LeasedTask[], ids: ReadonlyMap<QueueName, number>): Leas
 
 const isMatching = ({ patterns }: LeaseWaiter): boolean =>
   patterns.length > 0 && patterns.some(({ pattern }) => pattern.isMatching);
-
-/** Whether the caller may lease from the queue. Later requests with the pattern do not look at a queue of which it may not. */
-function isAllowed(mayLease: LeasePattern['mayLease'], pattern: FollowedPattern, queue: Queue): boolean {
-  const { group } = queue.ledger.name;
-  if (mayLeaseFrom(mayLease, group)) return true;
-  if (mayLease?.(group) === false) pattern.bar(queue);
-  return false;
-}
-
-/** The next turns are those of other queues. */
-function endTurns({ ready }: FollowedPattern, picks: readonly { readonly queue: Queue }[]): void {
-  for (const { queue } of picks) {
-    if (!ready.delete(queue)) continue;
-    if (queue.ledger.available > 0) ready.add(queue);
-  }
-}
