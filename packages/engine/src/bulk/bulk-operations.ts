@@ -1,8 +1,17 @@
-import { BulkAction, BulkRunState, BulkSpec, encodeToBuffer, formatQueueName, limits } from '@taskmaster/proto';
+import {
+  BulkAction,
+  BulkRunState,
+  BulkSpec,
+  encodeToBuffer,
+  formatQueueName,
+  limits,
+  StoredBulkRun,
+} from '@taskmaster/proto';
 import {
   type BulkCommand,
   type BulkOperations,
   type BulkRunRecord,
+  decodeBulkRun,
   goesOn,
   type StartedBulkRun,
 } from '../domain/bulk-runs.ts';
@@ -12,7 +21,7 @@ import { changeRecords, type RecordRequests } from '../records/change-records.ts
 import { bulkRunRecords, type RecordDraft } from '../records/record-store.ts';
 import { BEGINNING, queuesOf } from './look.ts';
 import { previewBulk } from './preview.ts';
-import { ended, pidOfRun, putRun, recordOf } from './record.ts';
+import { ended, pidOfRun, putRun, type RunAfter, tellEnd } from './record.ts';
 import { targetOf } from './run-slice.ts';
 
 /** More than a record takes beside its spec. */
@@ -84,6 +93,10 @@ function startBulk(engineState: EngineState, { id, by, ...command }: StartComman
   });
 }
 
+/** The record as memory will know it. */
+const recordOf = ({ stored, until }: RunAfter): BulkRunRecord =>
+  decodeBulkRun(StoredBulkRun.encode(stored).finish(), until);
+
 const isSame = ({ run }: BulkRunRecord, { queues, spec }: BulkCommand): boolean =>
   run.queues === formatQueueName(queues) && bytesOf(run.spec).equals(bytesOf(spec));
 
@@ -107,13 +120,14 @@ function removeOldest(draft: RecordDraft, group: string, runs: readonly BulkRunR
 }
 
 async function cancelBulk(engineState: EngineState, group: string, id: string): ReturnType<BulkOperations['cancel']> {
-  const outcome = await changeRecords(engineState, group, (draft, now) => {
+  const { record, after } = await changeRecords(engineState, group, (draft, now) => {
     const record = engineState.bulkRuns.of(group)?.get(pidOfRun(id));
-    if (record === undefined || !goesOn(record)) return { record, cancelled: false };
-    const after = ended(record.stored, BulkRunState.BULK_RUN_STATE_CANCELLED, now);
+    if (record === undefined || !goesOn(record)) return { record, after: undefined };
+    const after = ended(record, BulkRunState.BULK_RUN_STATE_CANCELLED, now);
     putRun(draft, group, after, now);
-    return { record: recordOf(after), cancelled: true };
+    return { record, after };
   });
-  if (outcome.record !== undefined && outcome.cancelled) engineState.onBulkRunEnd(outcome.record.run);
-  return outcome;
+  if (after === undefined) return { record, cancelled: false };
+  tellEnd(engineState, after);
+  return { record: recordOf(after), cancelled: true };
 }

@@ -1,6 +1,6 @@
 import { BulkAction, BulkRunState, type BulkSpec, parseQueueName } from '@taskmaster/proto';
 import { BATCH_START, batchOf } from '../domain/batches.ts';
-import { type BulkRunRecord, goesOn, type TaskFilter, taskFilter } from '../domain/bulk-runs.ts';
+import { type BulkRunRecord, type TaskFilter, taskFilter } from '../domain/bulk-runs.ts';
 import { latin1Of } from '../domain/bytes.ts';
 import type { DequeueItem, ReleaseItem, UpdateCommand } from '../domain/commands.ts';
 import type { Instant, Pid, QueueId } from '../domain/ids.ts';
@@ -16,7 +16,7 @@ import { TaskDraft } from '../operations/task-draft.ts';
 import { EngineView } from '../pending/engine-view.ts';
 import type { Queue } from '../queues/queue.ts';
 import { type Found, type FoundTask, firstOf, lookFrom, matchingNow, queuesOf } from './look.ts';
-import { ended, findRun, pidOfRun, putRun, type RunAfter, recordOf } from './record.ts';
+import { ended, findRun, pidOfRun, putRun, type RunAfter, tellEnd } from './record.ts';
 
 /** Tasks that one atom changes: few enough not to delay other requests. */
 const TASKS_PER_ATOM = 200;
@@ -109,10 +109,9 @@ export async function runSlice(
     },
   );
   await decided.durable;
-  const slice = decided.result && recordOf(decided.result);
-  if (slice !== undefined && !goesOn(slice)) engineState.onBulkRunEnd(slice.run);
+  if (decided.result !== undefined) tellEnd(engineState, decided.result);
   // What memory has by now: a cancellation may have come meanwhile.
-  const after = slice ? engineState.bulkRuns.of(group)?.get(pidOfRun(run.id)) : undefined;
+  const after = decided.result ? engineState.bulkRuns.of(group)?.get(pidOfRun(run.id)) : undefined;
   const { rest } = firstOf(all, decided.count);
   if (after !== undefined && rest !== undefined) found.set(after, rest);
   return after;
@@ -195,7 +194,7 @@ function afterSlice(
   const run = { ...before, lookedAt: before.lookedAt + lookedAt, changed: before.changed + changed, skipped };
   const { rate, maxTasks } = run.spec;
   if (next === undefined || (maxTasks > 0 && run.changed >= maxTasks)) {
-    return ended({ ...stored, run }, BulkRunState.BULK_RUN_STATE_DONE, now);
+    return ended({ stored, run }, BulkRunState.BULK_RUN_STATE_DONE, now);
   }
   const { queueId, after } = next;
   const moved = { ...stored, run, queueId, afterPid: Buffer.from(after, 'latin1') };

@@ -8,7 +8,7 @@ import { StoreCorruptError } from '../ports/store.ts';
 import { changeRecords } from '../records/change-records.ts';
 import { bulkRunRecords } from '../records/record-store.ts';
 import type { Sweep } from '../sweeper.ts';
-import { ended, pidOfRun, putRun, recordOf } from './record.ts';
+import { ended, pidOfRun, putRun, tellEnd } from './record.ts';
 import { type FoundAhead, onThisNode, runSlice } from './run-slice.ts';
 
 /** Slices of a run in one sweep. Then the next run has its turn. */
@@ -97,12 +97,12 @@ async function fail(
   { queues: { group }, run }: BulkRunRecord,
   problem: string,
 ): Promise<void> {
-  const failed = await changeRecords(engineState, group, (draft, now) => {
+  const after = await changeRecords(engineState, group, (draft, now) => {
     const record = engineState.bulkRuns.of(group)?.get(pidOfRun(run.id));
     if (record === undefined || !goesOn(record)) return undefined;
-    const after = ended(record.stored, BulkRunState.BULK_RUN_STATE_FAILED, now, problem);
-    putRun(draft, group, after, now);
-    return recordOf(after);
+    const failed = ended(record, BulkRunState.BULK_RUN_STATE_FAILED, now, problem);
+    putRun(draft, group, failed, now);
+    return failed;
   });
-  if (failed !== undefined) engineState.onBulkRunEnd(failed.run);
+  if (after !== undefined) tellEnd(engineState, after);
 }

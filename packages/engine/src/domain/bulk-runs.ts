@@ -50,7 +50,8 @@ function isKnownSpec({ action, filter }: BulkSpec): boolean {
 export const bulkActions: ReadonlySet<number> = new Set(Object.values(BulkAction).filter((action) => action > 0));
 export const bulkTasks: ReadonlySet<number> = new Set(Object.values(BulkTasks).filter((tasks) => tasks >= 0));
 
-export const goesOn = ({ run }: BulkRunRecord): boolean => run.state === BulkRunState.BULK_RUN_STATE_RUNNING;
+export const goesOn = ({ run }: Pick<BulkRunRecord, 'run'>): boolean =>
+  run.state === BulkRunState.BULK_RUN_STATE_RUNNING;
 
 /** Which tasks a run is about. */
 export interface TaskFilter {
