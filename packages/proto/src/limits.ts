@@ -135,6 +135,8 @@ export const limits = {
   bulkAgeMs: 10 * 365 * 24 * 3600 * 1000,
   /** Tasks that one call of a preview of a bulk run looks at. */
   bulkPreviewTasks: 100_000,
+  /** Tasks that a preview of a bulk run shows. */
+  bulkPreviewSamples: 10,
   /** How long a bulk run is kept after its end. */
   bulkRunRetentionMs: 7 * 24 * 3600 * 1000,
   /** Key of a task, in UTF-8. */

@@ -252,9 +252,6 @@ export async function previewBulk(
   }
 }
 
-/** Tasks that a preview shows. */
-const SAMPLES = 10;
-
 /** What a preview has counted before, and in its next call. */
 function withNext(sofar: BulkPreview | undefined, next: WirePreview): BulkPreview {
   const { queues, tasks, lookedAt, matched, leased } = next;
@@ -264,7 +261,7 @@ function withNext(sofar: BulkPreview | undefined, next: WirePreview): BulkPrevie
     lookedAt: lookedAt + (sofar?.lookedAt ?? 0),
     matched: matched + (sofar?.matched ?? 0),
     leased: leased + (sofar?.leased ?? 0),
-    samples: [...(sofar?.samples ?? []), ...next.samples.map(taskSummary)].slice(0, SAMPLES),
+    samples: [...(sofar?.samples ?? []), ...next.samples.map(taskSummary)].slice(0, limits.bulkPreviewSamples),
   };
 }
 

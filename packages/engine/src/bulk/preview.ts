@@ -8,7 +8,6 @@ import { Reads } from '../pending/reads.ts';
 import { BEGINNING, type FoundTask, lookFrom, matchingNow, queuesOf } from './look.ts';
 import { targetOf } from './run-slice.ts';
 
-const SAMPLES = 10;
 /** For how long a preview looks at tasks, in ms: people wait for it, and headers of large tasks take long to read. */
 const LOOK_MS = 5_000;
 
@@ -36,7 +35,7 @@ export async function previewBulk(
     if (spec.action !== BulkAction.BULK_ACTION_CANCEL) {
       counts.leased += matching.filter(({ state }) => isLeasedAt(state, now)).length;
     }
-    for (const { queue, pid, state } of matching.slice(0, SAMPLES - samples.length)) {
+    for (const { queue, pid, state } of matching.slice(0, limits.bulkPreviewSamples - samples.length)) {
       samples.push({ queue: queue.ledger.name, pid, state, data: undefined });
     }
     place = found.next;
