@@ -98,7 +98,8 @@ async function commit(flow: Flow, where: string, signal: AbortSignal): Promise<F
     // What the client itself refuses is a mistake in the document.
     if (isMistake(error)) throw new UsageError(`${where}: ${error.message}`);
     if (!(error instanceof TaskExistsError)) throw error;
-    const hint = 'it is not of this flow, which would wait for it in vain: give it another pid or key';
+    const hint =
+      'another task has this name, so the flow would never end: give the task of the flow another pid or key';
     throw new CommandFailedError(error.reason, errorReport(error).message, { hint, cause: error });
   }
 }

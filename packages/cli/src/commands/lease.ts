@@ -58,9 +58,9 @@ Tasks of a sharded queue come nearly in the order of their PIDs, each with the n
 from all these queues in turn, so that a queue with many tasks keeps no other waiting. With --kind there are only tasks of kinds that
 match one of the patterns; --kind '' stands for tasks without a kind.
 
-With --starts N only the first N tasks count as begun, for a program that works on the others later. Tell of each of those with
-\`renew --begun\` when its work begins. If the program dies, the attempts at tasks that have not begun do not count. The output marks
-these tasks as unbegun. One that is marked with a number has been leased by a worker that died: begin it with at most so many tasks.
+With --starts N only the first N tasks count as begun, for a program that works on the others later. Run \`renew --begun\` when the
+work on one of the others begins. If the program dies, the attempts at tasks that have not begun do not count. The output marks these
+tasks as unbegun. A number means that the last worker of the task died: begin it together with at most that number of tasks.
 
 --raw writes only the payloads, byte for byte, with a newline after each payload if --max is more than 1. For each task stderr
 gets a line for complete --task.

@@ -79,48 +79,32 @@ export function queueName(text: string): string {
 }
 
 /** A queue or a topic that gets tasks. Its name has one `#` at most. */
-export function queueToFill(text: string): string {
-  try {
-    return nameToFill(queueName(text));
-  } catch (error) {
-    throw error instanceof InvalidArgumentError ? error : invalid(error);
-  }
-}
+export const queueToFill = refusing((text): string => nameToFill(queueName(text)));
 
 /** The queues of one group that match: `group#pattern`. */
-export function pattern(text: string): string {
-  try {
-    return queuesPattern(queueName(text));
-  } catch (error) {
-    throw error instanceof InvalidArgumentError ? error : invalid(error);
-  }
-}
+export const pattern = refusing((text): string => queuesPattern(queueName(text)));
 
 export function groupName(text: string): string {
   if (text.includes('#')) throw new InvalidArgumentError(`'${text}' is not a group: a group contains no #.`);
   return text;
 }
 
-export function pid(text: string): Pid {
-  try {
-    return pidFromText(text);
-  } catch (error) {
-    throw invalid(error);
-  }
-}
+export const pid = refusing((text): Pid => pidFromText(text));
 
-export function payload(text: string): Buffer {
-  try {
-    return bytesOf(text);
-  } catch (error) {
-    throw invalid(error);
-  }
-}
+export const payload = refusing((text): Buffer => bytesOf(text));
 
 export const leaseToken = wholeNumber(1, Number.MAX_SAFE_INTEGER);
 
-function invalid(error: unknown): InvalidArgumentError {
-  return new InvalidArgumentError(`${error instanceof Error ? error.message : String(error)}.`);
+/** A parser that refuses what `parse` does not take, with the message of its error. */
+function refusing<T>(parse: (text: string) => T): (text: string) => T {
+  return (text) => {
+    try {
+      return parse(text);
+    } catch (error) {
+      if (error instanceof InvalidArgumentError) throw error;
+      throw new InvalidArgumentError(`${error instanceof Error ? error.message : String(error)}.`);
+    }
+  };
 }
 
 /** `--lease-duration`. Without it the settings of the queue decide. */

@@ -1,5 +1,5 @@
 import { durationMs, type LimitInfo } from '@taskmaster/client';
-import { count, duration } from './format.ts';
+import { count, countOf, duration } from './format.ts';
 import type { Column } from './table.ts';
 
 /** A limit for programs. What is not set is left out. */
@@ -62,8 +62,7 @@ export const limitColumns = (now: number): readonly Column<LimitInfo>[] => [
     cell: ({ usedUpSince, heldKeys: [held], heldKeyCount, heldTasks }) => {
       if (usedUpSince === undefined) return '-';
       const others = heldKeyCount > 1 ? ` and ${count(heldKeyCount - 1)} others` : '';
-      const keys =
-        held === undefined ? '' : ` by ${held.key}${others}: ${count(heldTasks)} task${heldTasks === 1 ? '' : 's'}`;
+      const keys = held === undefined ? '' : ` by ${held.key}${others}: ${countOf(heldTasks, 'task')}`;
       return `${age(usedUpSince, now)}${keys}`;
     },
   },

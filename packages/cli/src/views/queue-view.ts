@@ -1,7 +1,7 @@
 import type { ShardedQueueStats } from '@taskmaster/client';
 import { limitInfo, pauseInfo } from '@taskmaster/client/internal';
 import type { QueueKinds, QueueLimit, QueueStats, QueueTotals } from '@taskmaster/proto';
-import { count, duration, rate } from './format.ts';
+import { count, countOf, duration, rate } from './format.ts';
 import { heldText, limitObject } from './limit-view.ts';
 import { pauseObject, pauseText } from './pause-view.ts';
 import type { Column } from './table.ts';
@@ -63,7 +63,7 @@ const heldTexts = (heldBy: readonly QueueLimit[], now: number): string =>
 
 /** `3 with 120 tasks for 5m12s`. */
 const heldKeysText = ({ heldKeys, heldTasks, heldSinceUnixMs }: QueueStats, now: number): string =>
-  `${count(heldKeys)} with ${count(heldTasks)} tasks for ${duration(Math.max(0, now - heldSinceUnixMs))}`;
+  `${count(heldKeys)} with ${countOf(heldTasks, 'task')} for ${duration(Math.max(0, now - heldSinceUnixMs))}`;
 
 /** The kinds of the tasks of a queue for programs. */
 const kindsObject = ({ unclaimed, count: all, most }: QueueKinds): object => ({
@@ -113,6 +113,6 @@ export const totalsObject = ({ waiting, ...totals }: QueueTotals): object => ({
 /** Footer of a table of statistics. */
 export function totalsRow(totals: QueueTotals): readonly string[] {
   const { queues, available, leased, delayed, completed } = totals;
-  const name = `${count(queues)} queue${queues === 1 ? '' : 's'}`;
+  const name = countOf(queues, 'queue');
   return [name, count(available), count(leased), count(delayed), count(completed), '', '', '', '', ''];
 }
