@@ -57,8 +57,8 @@ export interface LimitInfo {
   /** How many such keys there are. */
   readonly heldKeyCount: number;
   /**
-   * How many available tasks with these keys there are. After the node began to serve the group, of keys with more than 500
-   * tasks maybe only the first ones count.
+   * How many available tasks with these keys there are. After a restart or a move of the group, a key with more than 500 tasks
+   * may count only its first ones.
    */
   readonly heldTasks: number;
 }
@@ -69,7 +69,7 @@ export interface HeldKey {
   /** How many tasks with the key are leased now. */
   readonly leased: number;
   readonly usedUpSince: Date;
-  /** How many available tasks with the key there are, counted as `heldTasks`. */
+  /** How many available tasks with the key there are, counted like `heldTasks`. */
   readonly available: number;
 }
 

@@ -38,10 +38,10 @@ interface KeptAtom extends Pick<EventsOfGroup, 'events' | 'encoded'> {
   /** Memory that it takes, in bytes. */
   readonly bytes: number;
   /**
-   * Where the last page that ended in it went on: the number of an event, and where it stands. Without it, each page of a reader
-   * of few events at a time would walk all events before its own.
+   * The event with which the page after the last one begins: its index, and where its bytes begin in `encoded`. Without it, each
+   * page of a reader of few events at a time would walk all earlier events of the atom.
    */
-  readonly next: { index: number; start: number };
+  next: { readonly index: number; readonly start: number };
 }
 
 /** The events of a group that has readers, or had one a while ago. */
@@ -120,7 +120,7 @@ export class WatchedGroup {
         const event = all[index];
         if (index < first || event === undefined) continue;
         if (events >= most || pageWriter.bytes >= PAGE_BYTES || lookedAt === EVENTS_AT_ONCE) {
-          Object.assign(next, { index, start: before });
+          atom.next = { index, start: before };
           return this.#look(events, ticket, count, lookedAt, true);
         }
         lookedAt++;

@@ -98,6 +98,7 @@ export function select(
       if (bytes + taskBytes > maxBytes && picks.length > 0) return { kind: 'picked', picks, bytes };
       bytes += taskBytes;
       const pick = { queue, pid, task: taskIn(ready, queue) };
+      // Not `picks`: an array that grows has room for 17 (bench row B4).
       if (command.maxTasks === 1) return { kind: 'picked', picks: [pick], bytes };
       picks.push(pick);
       if (picks.length === command.maxTasks) return { kind: 'picked', picks, bytes };
@@ -154,7 +155,7 @@ export function grant(
   const begun = { workerAddress: command.workerAddress, worker: command.worker, since: now, suspects: 0 };
   const ahead = starts === undefined ? begun : { ...begun, suspects: starts.together };
   const begins = starts?.now ?? picks.length;
-  // Arrays of the right size: one that grows has room for 17 from its first element on (bench row B4).
+  // Arrays of the right size: one that grows gets room for 17 with its first element (bench row B4).
   const changes = new Array<PlannedChange>(picks.length);
   const granted = picks.map(({ queue, pid, task }, at): LeasedPick => {
     const { state } = task;
