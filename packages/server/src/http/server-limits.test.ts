@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { Refusal } from '@taskmaster/engine/domain';
 import { keptLog } from '@taskmaster/engine/testing';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { toWireError } from '../calls/wire-errors.ts';
 import { certificateFiles, TestAuthority } from '../testing/tls/certificates.ts';
 import { Tls } from '../tls/tls.ts';
@@ -18,10 +18,13 @@ interface Opened extends AsyncDisposable {
   readonly port: number;
   /** Replies of `/large` that were made. */
   readonly made: () => number;
+  /** Resolves when one is being made. */
+  readonly making: Promise<void>;
 }
 
 async function start(options: Partial<HttpServerOptions> = {}, tls?: Tls): Promise<Opened> {
   let made = 0;
+  const { promise: making, resolve: beginsToMake } = Promise.withResolvers<void>();
   const routes = new Map<string, Route>([
     ['/livez', () => reply('alive')],
     ['/small', () => reply('small')],
@@ -29,6 +32,7 @@ async function start(options: Partial<HttpServerOptions> = {}, tls?: Tls): Promi
       '/large',
       () => {
         made++;
+        beginsToMake();
         return reply(LARGE);
       },
     ],
@@ -36,7 +40,7 @@ async function start(options: Partial<HttpServerOptions> = {}, tls?: Tls): Promi
   const toError = () => toWireError(new Refusal('INTERNAL', 'no'));
   const server = new HttpServer({ host: '127.0.0.1', port: 0, ...options }, { routes, toWireError: toError, tls });
   const port = await server.start();
-  return { port, made: () => made, [Symbol.asyncDispose]: () => server.stop() };
+  return { port, made: () => made, making, [Symbol.asyncDispose]: () => server.stop() };
 }
 
 /** Opens a connection whose replies are not read. */
@@ -74,12 +78,17 @@ describe('replies that nobody reads', () => {
   });
 
   test('are given up after a time in any case', async () => {
-    await using server = await start({ replies, replyTimeoutMs: 50 });
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    await using server = await start({ replies, replyTimeoutMs: 60_000 });
     const attacker = await unread(server.port, GET_LARGE);
     const closed = once(attacker, 'close');
-    attacker.resume();
-    attacker.pause();
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await server.making;
+    // By then the reply is being sent.
+    await new Promise(setImmediate);
+    vi.advanceTimersByTime(60_000);
+    // Until then it waits.
+    expect(await (await get(server.port, '/small')).text()).toBe('small');
     attacker.resume();
     await closed;
   });
