@@ -72,14 +72,10 @@ export class DueWatch {
     if (!queue.expiring) showDue(this.#engineState, queue).catch(() => {});
   }
 
-  /** Call it when a read of a queue has ended. */
-  ended(queue: Queue): void {
+  /** Call it when a read of a queue has ended. `error`: why it failed. Undefined: it did not. */
+  ended(queue: Queue, error: unknown): void {
+    if (error !== undefined) this.#failedAt.set(queue, this.#engineState.clock.now());
     if (this.#sweeping.delete(queue) && this.#isSweepCut) this.#sweep();
-  }
-
-  /** Call it when a read of a queue has failed. */
-  failed(queue: Queue): void {
-    this.#failedAt.set(queue, this.#engineState.clock.now());
   }
 
   /** Searches the queue of a line when its next hidden task is due, if requests wait for it. */

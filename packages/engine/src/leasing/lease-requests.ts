@@ -433,7 +433,7 @@ export class LeaseRequests {
   #goOn(queue: Queue, error: unknown): void {
     const names = this.#heldUp.get(queue);
     this.#heldUp.delete(queue);
-    this.#due.ended(queue);
+    this.#due.ended(queue, error);
     if (error !== undefined) this.#leaveOut(queue, names, error);
     // After a failed write, requests that may wait do so until memory is rebuilt.
     const mayFail = (waiter: LeaseWaiter): boolean => waiter.impatient || !this.#engineState.failed;
@@ -457,7 +457,6 @@ export class LeaseRequests {
 
   /** Patterns leave a queue out that cannot be read, until it gets a task. The first request that waits for it says so. */
   #leaveOut(queue: Queue, names: ReadonlySet<string> | undefined, error: unknown): void {
-    this.#due.failed(queue);
     for (const { ready, key } of this.#patterns.following(queue.fullName)?.patterns ?? []) {
       ready.delete(queue);
       const [first] = names?.has(key) ? this.#lines.line(key) : [];

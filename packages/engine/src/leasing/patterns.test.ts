@@ -3,6 +3,7 @@ import { describe, expect, test, vi } from 'vitest';
 import type { LeasedTask } from '../domain/commands.ts';
 import type { Instant, PartitionId } from '../domain/ids.ts';
 import { Refusal } from '../domain/refusal.ts';
+import { Family } from '../ports/store.ts';
 import { type EngineHarness, engineHarness, type LeaseSpec, leaseCommand } from '../testing/engine-harness.ts';
 import { SeededRandom } from '../testing/seeded-random.ts';
 
@@ -209,6 +210,23 @@ describe('a wait by pattern', () => {
     const began = h.clock.now();
     expect(await h.clock.run(waiting)).toEqual(['a#jobs p']);
     expect(h.clock.now() - began).toBeLessThanOrEqual(5_100);
+  });
+
+  test('does not search queues again at once that cannot be read', async () => {
+    await using h = await engineHarness({ readMs: 10 });
+    // More than are searched at once.
+    const queues = Array.from({ length: 40 }, (_, at) => `${at}#jobs`);
+    for (const queue of queues) await h.clock.run(h.update({ enqueue: [{ queue, pid: 'p', delay: 20_000 }] }));
+    await h.clock.run(h.close());
+    await h.open();
+    for (const { key } of h.disk.rowsOf(Family.due)) h.disk.corrupt(Family.due, key);
+    const { store } = h;
+    if (store === undefined) throw new Error('no store');
+    const scan = vi.spyOn(store, 'scan');
+    const waiting = lease(h, { wait: 21_000 });
+    waiting.catch(() => {});
+    await h.clock.advance(20_500);
+    expect(scan.mock.calls.filter(([family]) => family === Family.due)).toHaveLength(queues.length);
   });
 
   test('ends without a task, or when its caller gives up, and keeps no task then', async () => {
