@@ -5,7 +5,7 @@ import { bytesCodec, connect } from '@taskmaster/client';
 import { SeededRandom } from '@taskmaster/engine/testing';
 import { openEmbedded } from '@taskmaster/node';
 import { noPostgres, PostgresServer } from '@taskmaster/postgres/testing';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import { nodeCli } from '../support/paths.ts';
 import { runProcess } from '../support/processes/child-process.ts';
@@ -217,6 +217,34 @@ describe.skipIf(noPostgres !== undefined)(
       expect(task?.data).toBe('one');
       await expect(openEmbedded({ store, dir: './data' })).rejects.toThrow(TypeError);
       await expect(openEmbedded({})).rejects.toThrow('name either dir, or a database');
+    });
+
+    test('a machine whose clock is hours off keeps the leases of the one before', async () => {
+      const store = server.url('clocks');
+      await server.query('CREATE DATABASE clocks');
+      const began = Date.now();
+      {
+        await using client = await openEmbedded({ store });
+        const queue = client.queue<string>('work');
+        await queue.enqueue('one');
+        expect((await queue.lease({ leaseDuration: '1h' })).length).toBe(1);
+      }
+      // Another machine cannot use it: it is of a boot of this one.
+      const marks = await server.query(`DELETE FROM taskmaster.meta WHERE key = 'clock' RETURNING 1`, 'clocks');
+      expect(marks.rows.length).toBe(1);
+      try {
+        vi.useFakeTimers({ toFake: ['Date'], now: began + 5 * 3_600_000 });
+        await using client = await openEmbedded({ store });
+        const queue = client.queue<string>('work');
+        // By the clock of this machine the lease ended hours ago.
+        expect(await queue.stats()).toMatchObject({ available: 0, leased: 1 });
+        await queue.enqueue('two');
+        const [task] = await queue.lease();
+        expect(task?.data).toBe('two');
+        expect(Math.abs((task?.enqueuedAt.getTime() ?? 0) - began)).toBeLessThan(600_000);
+      } finally {
+        vi.useRealTimers();
+      }
     });
 
     describe('settings', () => {

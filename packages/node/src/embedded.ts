@@ -88,9 +88,10 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<TaskMaster
   const { durability } = config;
   const flush = durability?.kind === 'relaxed' ? { flushIntervalMs: durability.flushIntervalMs } : {};
 
-  const store =
-    url === undefined
-      ? await openRocksStore({ ...sizes, ...flush, dir: dir ?? '', release: version, log })
-      : await openSharedStore({ url, name: LONE_NAME, release: version, log });
+  if (url !== undefined) {
+    const store = await openSharedStore({ url, name: LONE_NAME, release: version, log });
+    return clientOnStore({ store, clock: new SystemClock({ wall: () => store.time() }), config, log, client });
+  }
+  const store = await openRocksStore({ ...sizes, ...flush, dir: dir ?? '', release: version, log });
   return clientOnStore({ store, clock: new SystemClock(), config, log, client });
 }

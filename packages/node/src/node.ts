@@ -149,17 +149,19 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   if (tls !== undefined) opened.use(tls);
   parts.tls = tls;
   const channels = tls === undefined ? plainChannels : secureChannels(tls);
-  const clock = new SystemClock({
-    correction: config.clock.correctionMsPerSecond / 1000,
-    catchesUp: config.clock.catchUpAtStart,
-  });
-  const audit = opened.use(openAudit(config.audit.file, clock, log));
+  const audit = opened.use(openAudit(config.audit.file, new SystemClock(), log));
   const http = createHttp(config, { parts, metrics, tls, audit, log });
   const httpPort = await http.start();
   opened.defer(() => http.stop());
 
   const shared = await openShared(config, log, metrics);
   parts.database = shared;
+  const clock = new SystemClock({
+    correction: config.clock.correctionMsPerSecond / 1000,
+    catchesUp: config.clock.catchUpAtStart,
+    // Machines that take each other's place agree about the time.
+    wall: shared && (() => shared.time()),
+  });
   const inDirectory = (): Promise<Store> =>
     openRocksStore({ dir: config.dataDir, release: version, ...config.store, log, ...flushOf(config) });
   const turns = new FairTurns({ maxWaitingBytes: config.engine.maxInFlightBytes });
@@ -344,7 +346,8 @@ async function openShared(config: NodeConfig, log: Log, { database }: NodeMetric
   const isShared = sharesStore(config);
   const name = config.name || (isShared ? hostname() : LONE_NAME);
   const onStatement = database.answered.bind(database);
-  return openSharedStore({ url, schema, name, isShared, release: version, log, onStatement });
+  const shared = isShared ? { shared: { requestIdWindowMs: config.engine.requestIdWindowMs } } : {};
+  return openSharedStore({ url, schema, name, ...shared, release: version, log, onStatement });
 }
 
 /** Whether a node whose store is a database shares it with the members of a cluster. */

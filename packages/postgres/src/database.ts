@@ -39,6 +39,12 @@ export interface Commit {
   readonly deletion?: Deletion | undefined;
 }
 
+/** `bytes`: of all tables and their indexes. `time`: of the database, in ms since 1970. */
+export interface Measured {
+  readonly bytes: number;
+  readonly time: number;
+}
+
 /** Rows, and the row of the node as of the same instant. */
 export interface Read<T> {
   readonly node: NodeRow | undefined;
@@ -60,8 +66,7 @@ export interface Session {
   markLost(name: string, acknowledged: number): Promise<void>;
   get(name: string, family: Family, keys: readonly Key[]): Promise<Read<(Uint8Array | undefined)[]>>;
   scan(name: string, family: Family, range: KeyRange, limit: ScanLimit): Promise<Read<Row[]>>;
-  /** Bytes of all tables and their indexes. */
-  size(name: string): Promise<Read<number>>;
+  measure(name: string): Promise<Read<Measured>>;
   /** Ends the session at once. Calls in progress reject with `lost`. */
   end(): void;
 }

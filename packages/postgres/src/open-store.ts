@@ -1,6 +1,7 @@
 import type { Instant } from '@taskmaster/engine/domain';
 import { type SharedHolders, type Store, StoreFailedError, WriteBatch } from '@taskmaster/engine/ports';
 import type pg from 'pg';
+import { DatabaseTime } from './database-time.ts';
 import { hostsOf, shownHost } from './hosts.ts';
 import type { After, StoreLog } from './link.ts';
 import { connectTo, PgDatabase } from './pg-database.ts';
@@ -17,6 +18,7 @@ import {
   type Registered,
   register,
   registerRestore,
+  type SharedSettings,
 } from './register.ts';
 import { Statements } from './statements.ts';
 
@@ -25,7 +27,7 @@ import { Statements } from './statements.ts';
  * what, and `claim` records their cluster.
  */
 export type DatabaseStore = Store &
-  Pick<PostgresStore, 'giveUp' | 'figures'> & {
+  Pick<PostgresStore, 'giveUp' | 'figures' | 'time'> & {
     readonly holders: SharedHolders;
     claim(cluster: RecordedCluster): Promise<RecordedCluster>;
   };
@@ -39,8 +41,8 @@ export interface OpenStoreOptions {
   readonly name: string;
   /** Version of this program. It is recorded when the format of the data changes. */
   readonly release: string;
-  /** True if nodes of a cluster share the store, each under its own name. Default false: one node has it alone. */
-  readonly isShared?: boolean;
+  /** What the nodes of a cluster that share the store must agree about. Undefined: one node has it alone. */
+  readonly shared?: SharedSettings;
   readonly log?: StoreLog;
   /** Longest wait for an answer, in ms, before the connection counts as lost. Default 15,000. */
   readonly answerTimeoutMs?: number;
@@ -65,8 +67,8 @@ const after: After = (delayMs, callback) => {
  * (changed tables, lost commits), `StoreUnfinishedError` or `StoreNewerError`, and has changed nothing then.
  */
 export function openPostgresStore(options: OpenStoreOptions): Promise<DatabaseStore> {
-  const { name, release, isShared = false } = options;
-  return openAs(options, (client, schema) => register(client, schema, { name, release, isShared }));
+  const { name, release, shared } = options;
+  return openAs(options, (client, schema) => register(client, schema, { name, release, shared }));
 }
 
 /**
@@ -74,7 +76,7 @@ export function openPostgresStore(options: OpenStoreOptions): Promise<DatabaseSt
  * deleted. No node opens the store until `restoreBackup` has written all. Rejects as `openPostgresStore` does, or with
  * `StoreUsedError`.
  */
-export function openStoreToRestore(options: Omit<OpenStoreOptions, 'name' | 'isShared'>): Promise<DatabaseStore> {
+export function openStoreToRestore(options: Omit<OpenStoreOptions, 'name' | 'shared'>): Promise<DatabaseStore> {
   return openAs(options, (client, schema) => registerRestore(client, schema, options.release));
 }
 
@@ -102,8 +104,18 @@ async function openAs(
       earlier === 0 ? 'began a store' : 'took the store over',
     );
     await warnOfPromises(client, log);
-    const { found: diskBytes } = await session.size(me.name);
-    const store = new PostgresStore({ database, session, me, acknowledged: seq, after, log, diskBytes });
+    const time = new DatabaseTime();
+    const { found } = await time.measure(() => session.measure(me.name));
+    const store = new PostgresStore({
+      database,
+      session,
+      me,
+      acknowledged: seq,
+      after,
+      log,
+      time,
+      diskBytes: found.bytes,
+    });
     const apart = <T>(work: (client: pg.Client) => Promise<T>): Promise<T> => withClient(hosts, work);
     const { link } = store;
     const holders = new PostgresHolders({

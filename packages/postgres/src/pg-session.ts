@@ -1,7 +1,15 @@
 import { type Key, latin1Of } from '@taskmaster/engine/domain';
 import type { Family, KeyRange, Row, ScanLimit } from '@taskmaster/engine/ports';
 import type pg from 'pg';
-import { type Commit, DatabaseError, type NodeRow, type Read, type Registration, type Session } from './database.ts';
+import {
+  type Commit,
+  DatabaseError,
+  type Measured,
+  type NodeRow,
+  type Read,
+  type Registration,
+  type Session,
+} from './database.ts';
 import { databaseErrorOf } from './pg-errors.ts';
 import type { Statement, Statements } from './statements.ts';
 
@@ -80,9 +88,9 @@ export class PgSession implements Session {
     return { node: rows[0] && nodeIn(rows[0]), found };
   }
 
-  async size(name: string): Promise<Read<number>> {
-    const [row] = await this.run(this.#statements.size(name));
-    return { node: row && nodeIn(row), found: numberIn(row?.[4]) };
+  async measure(name: string): Promise<Read<Measured>> {
+    const [row] = await this.run(this.#statements.measure(name));
+    return { node: row && nodeIn(row), found: { bytes: numberIn(row?.[4]), time: numberIn(row?.[5]) } };
   }
 
   end(): void {

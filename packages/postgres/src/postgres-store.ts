@@ -11,6 +11,7 @@ import {
 } from '@taskmaster/engine/ports';
 import { Committer } from './committer.ts';
 import type { Database, Read, Session } from './database.ts';
+import type { DatabaseTime } from './database-time.ts';
 import { type After, closedError, givenUpError, Link, type LinkOptions, type StoreLog } from './link.ts';
 import { Readers } from './readers.ts';
 
@@ -18,6 +19,7 @@ export interface PostgresStoreOptions extends Pick<LinkOptions, 'session' | 'me'
   readonly database: Database;
   readonly after: After;
   readonly log: StoreLog;
+  readonly time: DatabaseTime;
   /** Bytes of the tables. */
   readonly diskBytes: number;
 }
@@ -32,7 +34,7 @@ export interface DatabaseFigures {
 
 /** An idle process looks this often whether it still has its name, in ms. */
 const CHECK_MS = 1000;
-const SIZE_INTERVAL_MS = 10_000;
+const MEASURE_INTERVAL_MS = 10_000;
 /** After how long a full database is tried again, in ms: first, and at most. */
 const FIRST_PROBE_MS = 1000;
 const LAST_PROBE_MS = 30_000;
@@ -70,7 +72,7 @@ export class PostgresStore implements Store {
     });
     this.#readers = new Readers(options.database, this.#link, () => this.#committer.submit({ kind: 'check' }));
     this.#every('check', CHECK_MS, () => this.#check());
-    this.#every('size', SIZE_INTERVAL_MS, () => this.#measure());
+    this.#every('measure', MEASURE_INTERVAL_MS, () => this.#measure());
   }
 
   /** The session that commits. */
@@ -104,6 +106,11 @@ export class PostgresStore implements Store {
 
   onStateChange(listener: (state: StoreState) => void): void {
     this.#listeners.push(listener);
+  }
+
+  /** The time of the database, in ms since 1970, with fractions. */
+  time(): number {
+    return this.#options.time.now();
   }
 
   size(): StoreSize {
@@ -162,7 +169,9 @@ export class PostgresStore implements Store {
   }
 
   async #measure(): Promise<void> {
-    this.#diskBytes = await this.#read((session, name) => session.size(name));
+    const { time } = this.#options;
+    const { bytes } = await this.#read((session, name) => time.measure(() => session.measure(name)));
+    this.#diskBytes = bytes;
   }
 
   #full(probeAfterMs: number): void {

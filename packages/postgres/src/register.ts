@@ -29,8 +29,14 @@ const LONGEST_WAIT_MS = 30_000;
 interface Registering {
   readonly name: string;
   readonly release: string;
-  /** True if nodes of a cluster share the store. */
-  readonly isShared: boolean;
+  /** Undefined: no nodes of a cluster share the store. */
+  readonly shared: SharedSettings | undefined;
+}
+
+/** Settings of nodes that share a store, because rows depend on them. */
+export interface SharedSettings {
+  /** How long nodes remember request ids, in ms. A node with another time would apply a repeated request again. */
+  readonly requestIdWindowMs: number;
 }
 
 /**
@@ -49,11 +55,11 @@ const LAST_OF_RESTORE = Buffer.from(metaKeys.node, 'latin1');
 export function register(
   client: pg.Client,
   schema: string,
-  { name, release, isShared }: Registering,
+  { name, release, shared }: Registering,
 ): Promise<Registered> {
   return inTransaction(client, async () => {
     await client.query(`SET LOCAL lock_timeout = ${LONGEST_WAIT_MS}`);
-    await prepareSchema(client, schema, release, isShared);
+    await prepareSchema(client, schema, release, shared !== undefined);
     const node = `${quoted(schema)}.node`;
     const all = await client.query<{ name: string; lost: string | null }>(`SELECT name, lost FROM ${node}`);
     const known = all.rows.filter((row) => row.name !== RESTORE_NAME);
@@ -62,9 +68,9 @@ export function register(
         `a restore into the schema ${schema} has not finished: run the same restore again, until it succeeds. Nothing was changed`,
       );
     }
-    if (isShared) await shareStore(client, schema, known[0]?.name);
+    if (shared !== undefined) await shareStore(client, schema, shared, known[0]?.name);
     const other = known.find((row) => row.name !== name);
-    if (other !== undefined && !isShared) {
+    if (other !== undefined && shared === undefined) {
       throw new StoreFailedError(
         `the schema ${schema} is the store of node ${other.name} alone: start this one with --name ${other.name} to take its ` +
           `place, or name another schema (store.schema). Nothing was changed`,
@@ -78,7 +84,7 @@ export function register(
       );
     }
     const registered = await takeName(client, schema, name);
-    if (isShared) await takeFrom(client, schema, name);
+    if (shared !== undefined) await takeFrom(client, schema, name);
     return registered;
   });
 }
@@ -128,17 +134,29 @@ async function takeName(client: pg.Client, schema: string, name: string): Promis
 const UNRECORDED = '?';
 
 /** Marks a new store as one that nodes share. `alone`: the node that has used it so far. */
-async function shareStore(client: pg.Client, schema: string, alone: string | undefined): Promise<void> {
+async function shareStore(
+  client: pg.Client,
+  schema: string,
+  { requestIdWindowMs }: SharedSettings,
+  alone: string | undefined,
+): Promise<void> {
   const store = `${quoted(schema)}.store`;
-  const { rows } = await client.query<{ cluster: string }>(`SELECT cluster FROM ${store}`);
-  if (rows[0]?.cluster !== '') return;
+  const { rows } = await client.query<{ cluster: string; request_id_window_ms: string }>(`SELECT * FROM ${store}`);
+  const [row] = rows;
+  if (row?.cluster !== '') {
+    if (Number(row?.request_id_window_ms) === requestIdWindowMs) return;
+    throw new StoreFailedError(
+      `the members that share the schema ${schema} have engine.requestIdWindowMs ${row?.request_id_window_ms}, and this node has ` +
+        `${requestIdWindowMs}: give it the same. Nothing was changed`,
+    );
+  }
   if (alone !== undefined) {
     throw new StoreFailedError(
       `the schema ${schema} is the store of node ${alone} alone, which the members of a cluster cannot share: name another schema ` +
         `(store.schema). Nothing was changed`,
     );
   }
-  await client.query(`UPDATE ${store} SET cluster = $1`, [UNRECORDED]);
+  await client.query(`UPDATE ${store} SET cluster = $1, request_id_window_ms = $2`, [UNRECORDED, requestIdWindowMs]);
 }
 
 /** Takes all partitions from a node. It cannot commit any more. */

@@ -11,6 +11,8 @@ const STORE_COLUMNS = {
   readable_from: 'text',
   /** Of several nodes that share the store; empty for one node alone. */
   cluster: 'text',
+  /** Of the nodes that share the store. Null: one node has it alone. */
+  request_id_window_ms: 'bigint null',
 };
 const NODE_COLUMNS = {
   name: 'text',
@@ -93,7 +95,7 @@ async function create(client: pg.Client, schema: string, release: string): Promi
   if (rows.length === 0) await client.query(`CREATE SCHEMA ${quoted(schema)}`);
   for (const table of Object.keys(TABLES)) for (const text of tableText(schema, table)) await client.query(text);
   const oldest = oldestReaderOf(dataFormats);
-  await client.query(`INSERT INTO ${quoted(schema)}.store VALUES ($1, $2, $3, $4, '')`, [
+  await client.query(`INSERT INTO ${quoted(schema)}.store VALUES ($1, $2, $3, $4, '', NULL)`, [
     DATA_FORMAT,
     oldest.format,
     release,

@@ -136,10 +136,10 @@ export class Statements {
     return { name: `s${family}`, text, values: [name, ...boundsOf(range), limitOf(rows), limitOf(bytes)] };
   }
 
-  size(name: string): Statement {
+  measure(name: string): Statement {
     const tables = familyNames.map((family) => `pg_total_relation_size('${this.#schema}.${quoted(family)}')`);
-    const text = `SELECT ${NODE}, ${tables.join(' + ')} FROM ${this.#schema}.node n WHERE n.name = $1`;
-    return { name: 'size', text, values: [name] };
+    const text = `SELECT ${NODE}, ${tables.join(' + ')}, extract(epoch FROM clock_timestamp()) * 1000 FROM ${this.#schema}.node n WHERE n.name = $1`;
+    return { name: 'measure', text, values: [name] };
   }
 
   #commitText(parts: readonly Part[]): string {

@@ -69,6 +69,17 @@ describe('the system clock', () => {
     expect([clock.now() - START, clock.wall() - START]).toEqual([10, 60_010]);
   });
 
+  test('may follow another clock than that of the machine', () => {
+    const machine = new Machine();
+    let databaseMs = START - DAY;
+    const clock = new SystemClock({ wall: () => databaseMs }, machine);
+    expect([clock.now(), clock.wall()]).toEqual([START - DAY, START - DAY]);
+    machine.wallMs += DAY;
+    machine.elapsedMs += 10_000;
+    databaseMs += 10_000;
+    expect(clock.now()).toBe(START - DAY + 10_000);
+  });
+
   describe('resumed', () => {
     /** Time between a mark and the resumed clock of the next process. `passedMs` pass, and the machine changes in between. */
     function resumed(passedMs: number, change: (machine: Machine) => void): number {

@@ -33,6 +33,8 @@ export interface SystemClockOptions {
   readonly correction?: number | undefined;
   /** True: a clock that is behind the system clock when it is resumed continues at the system clock. Default: false. */
   readonly catchesUp?: boolean | undefined;
+  /** Takes the place of the system clock, for example the time of a database that several machines use. In ms since 1970. */
+  readonly wall?: (() => number) | undefined;
 }
 
 /**
@@ -45,7 +47,8 @@ export class SystemClock implements Clock {
   readonly #time: CorrectedTime;
   readonly #catchesUp: boolean;
 
-  constructor(options: SystemClockOptions = {}, sources: ClockSources = machine) {
+  constructor(options: SystemClockOptions = {}, ofMachine: ClockSources = machine) {
+    const sources = options.wall === undefined ? ofMachine : { ...ofMachine, wall: options.wall };
     this.#sources = sources;
     this.#bootId = sources.bootId();
     this.#time = new CorrectedTime(sources, options.correction);

@@ -5,6 +5,7 @@ import {
   type Commit,
   type Database,
   DatabaseError,
+  type Measured,
   type NodeRow,
   type Read,
   type Registration,
@@ -269,8 +270,8 @@ class SimSession implements Session {
     });
   }
 
-  async size(name: string): Promise<Read<number>> {
-    return { node: this.#database.nodeOf(name), found: 1 };
+  async measure(name: string): Promise<Read<Measured>> {
+    return { node: this.#database.nodeOf(name), found: { bytes: 1, time: 0 } };
   }
 
   end(): void {

@@ -1,3 +1,4 @@
+import { DatabaseTime } from '../database-time.ts';
 import type { After, LinkOptions, StoreLog } from '../link.ts';
 import { PostgresStore } from '../postgres-store.ts';
 import type { SimDatabase } from './sim-database.ts';
@@ -13,5 +14,15 @@ export async function openOnSim(
 ): Promise<PostgresStore> {
   const session = await database.connect();
   const { me, seq } = database.register(name);
-  return new PostgresStore({ database, session, me, acknowledged: seq, after, log: SILENT, diskBytes: 1, standing });
+  return new PostgresStore({
+    database,
+    session,
+    me,
+    acknowledged: seq,
+    after,
+    log: SILENT,
+    time: new DatabaseTime(),
+    diskBytes: 1,
+    standing,
+  });
 }
