@@ -124,6 +124,6 @@ test('flow enqueue refuses queues of two groups, and a task that is in its queue
   const again = await enqueueFlow({ tasks: [...tasks, { name: 'two', queue: 'x#a', data: 2, after: 'one' }] });
   expect([again.code, again.stderr]).toEqual([
     1,
-    expect.stringMatching(/^taskmaster: TASK_EXISTS: 1 of x#a: .*; it is not of this flow/),
+    expect.stringMatching(/^taskmaster: TASK_EXISTS: 1 of x#a: .*; another task has this name/),
   ]);
 });
