@@ -112,6 +112,7 @@ test('its signal ends it', async () => {
 
 test.each<[string, object, RegExp]>([
   ['an unknown kind', { kinds: ['done'] }, /kinds: 'done' is none of missed, enqueued/],
+  ['no kinds', { kinds: [] }, /kinds: it is empty/],
   ['a PID and a key', { pid: 'a', key: 'k' }, /pid or key/],
   ['an empty PID', { pid: '' }, /at least one byte/],
   ['a misspelt option', { from: '1-1' }, /from/],

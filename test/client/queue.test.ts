@@ -121,6 +121,14 @@ describe('enqueue', () => {
     ['a wrong duration', () => clientSetUp().client.queue('q').enqueue(1, { delay: -1 })],
     ['an empty request id', () => clientSetUp().client.queue('q').enqueue(1, { requestId: '' })],
     ['an empty PID', () => clientSetUp().client.queue('q').enqueue(1, { pid: '' })],
+    ...['key', 'orderKey', 'limitKey', 'kind'].map((name): [string, () => Promise<unknown>] => [
+      `an empty ${name}`,
+      () =>
+        clientSetUp()
+          .client.queue('q')
+          .enqueue(1, { [name]: '' }),
+    ]),
+    ['a signal with an empty id', () => clientSetUp().client.queue('q').signal('a', { id: '' })],
     [
       'no attempts',
       () =>

@@ -51,8 +51,6 @@ describe('an enqueue of a sharded queue', () => {
     expect(await engine.pids(orders.shardOf(key).name)).toEqual(['3-order-17']);
     expect((await orders.stats()).available).toBe(1);
     expect((await orders.get(['3-order-17']))[0]).toMatchObject({ state: 'available', key });
-    await orders.enqueue({ id: 2 }, { pid: 'order-17', key: '' });
-    expect(await engine.pids(orders.shardOf('order-17').name)).toEqual(['3-order-17', 'order-17']);
   });
 
   test('without a PID goes to the next shard', async () => {

@@ -25,7 +25,20 @@ test.each([
   ['a key backlog of less', 'settings put g#q --max-key-backlog -5', /'-5' is not a whole number from 1 to/],
   ['to keep out for no time', 'settings put g#q --keep-out 0ms', /'0ms' is less than 1ms/],
   ['results for no time', 'settings put g#q --result-retention 0ms', /'0ms' is less than 1ms/],
-  ['an empty limit key', 'enqueue g#q x --limit-key=', /A limit key has at least 1 byte/],
+  ...[
+    ['enqueue g#q x', '--key', '--limit-key', '--order-key', '--kind', '--parent-key'],
+    ['queues limit g#q --max-leased 1', '--keys'],
+    ['queues unlimit g#q', '--keys'],
+    ['events g#q --follow', '--key'],
+    ['signal g#q a', '--id', '--key'],
+    ['bulk delete g#q --yes', '--error', '--key-prefix', '--kind'],
+  ].flatMap(([command, ...flags]) =>
+    flags.map((flag): [string, string, RegExp] => [
+      `an empty ${flag}`,
+      `${command} ${flag}=`,
+      /argument '' is invalid. It must not be empty/,
+    ]),
+  ),
   ['a wait for no signals', 'enqueue g#q x --wait-for 0', /'0' is not a whole number from 1 to 10000/],
   ['a wait for less', 'enqueue g#q x --wait-for -1', /'-1' is not a whole number from 1 to 10000/],
   ['a wait of no time', 'enqueue g#q x --wait-for 1 --wait-timeout 0ms', /'0ms' is less than 1ms/],

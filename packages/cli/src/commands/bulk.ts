@@ -9,7 +9,7 @@ import {
 } from '@taskmaster/client';
 import { limits } from '@taskmaster/proto';
 import { type Command, Option } from 'commander';
-import { groupName, lengthOfTime, pattern, queueName, someTime, wholeNumber } from '../input/arguments.ts';
+import { groupName, lengthOfTime, pattern, queueName, someText, someTime, wholeNumber } from '../input/arguments.ts';
 import { filterOption } from '../input/header-filter.ts';
 import { runAtOption } from '../input/task-flags.ts';
 import { assertCanAsk, isConfirmed } from '../session/confirm.ts';
@@ -119,10 +119,10 @@ function withFilter(command: Command, does: string): Command {
     )
     .option('--older-than <duration>', 'only tasks that have been in their queue for at least this time', lengthOfTime)
     .option('--newer-than <duration>', 'only tasks that have been in their queue for at most this time', someTime)
-    .option('--error <text>', 'only tasks whose latest error has this text, in upper or lower case')
+    .option('--error <text>', 'only tasks whose latest error has this text, in upper or lower case', someText)
     .addOption(filterOption())
-    .option('--key-prefix <text>', 'only tasks with a key that begins with this text')
-    .option('--kind <pattern>', 'only tasks of a kind that matches; * stands for any number of characters')
+    .option('--key-prefix <text>', 'only tasks with a key that begins with this text', someText)
+    .option('--kind <pattern>', 'only tasks of a kind that matches; * stands for any number of characters', someText)
     .option('--rate <n>', 'tasks per second (default: as many as the node can)', wholeNumber(1, limits.bulkRate))
     .option('--max-tasks <n>', 'end after so many tasks (default: no limit)', wholeNumber(1, Number.MAX_SAFE_INTEGER))
     .option('--id <id>', 'name of the run; with the name of an equal run none is started (default: random)')

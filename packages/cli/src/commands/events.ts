@@ -1,6 +1,6 @@
 import { type Pid, pidText, type QueueEvent, type QueueEventKind, queueEventKinds } from '@taskmaster/client';
 import { type Command, Option } from 'commander';
-import { pattern, pid, wholeNumber } from '../input/arguments.ts';
+import { pattern, pid, someText, wholeNumber } from '../input/arguments.ts';
 import type { Runner, Session } from '../session/session.ts';
 import { UsageError } from '../views/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../views/exit-codes.ts';
@@ -38,7 +38,7 @@ export function addEvents(program: Command, runner: Runner): void {
       new Option('--kind <kind>', 'only events of this kind; may be given many times (default: all)').argParser(kinds),
     )
     .option('--pid <pid>', 'only events of the task with this PID', pid)
-    .addOption(new Option('--key <key>', 'only events of the task with this key').conflicts('pid'))
+    .addOption(new Option('--key <key>', 'only events of the task with this key').argParser(someText).conflicts('pid'))
     .option('--count <n>', 'end after n events (default: never)', wholeNumber(1, Number.MAX_SAFE_INTEGER))
     .addHelpText('after', notesOf(notes))
     .action((queues: string, flags: EventsFlags) => {

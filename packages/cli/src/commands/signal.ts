@@ -1,6 +1,6 @@
 import { bytesCodec, type Codec, pidText, type ReceivedSignal, type TaskName } from '@taskmaster/client';
 import type { Command } from 'commander';
-import { payload, queueName } from '../input/arguments.ts';
+import { payload, queueName, someText } from '../input/arguments.ts';
 import { addTaskNames, type KeyFlags, nameObject, nameText, taskNames } from '../input/task-names.ts';
 import type { Runner, Session } from '../session/session.ts';
 import { previewOf, textOf } from '../views/bytes-text.ts';
@@ -34,7 +34,7 @@ export function addSignal(program: Command, runner: Runner): void {
     .description('Signals tasks that wait for signals.')
     .argument('<queue>', 'group#name, or a name in the default group', queueName);
   addTaskNames(command)
-    .option('--id <id>', 'id of the signal; a task counts signals with the same id once')
+    .option('--id <id>', 'id of the signal; a task counts signals with the same id once', someText)
     .option('--data <data>', 'what the tasks get with the signal')
     .addHelpText('after', notesOf(notes))
     .action((queue: string, pids: readonly string[], flags: SignalFlags) =>

@@ -41,6 +41,12 @@ export function instant(text: string): Date {
   return date;
 }
 
+/** A text that is not empty: to the node, the empty one says that none is given. */
+export function someText(text: string): string {
+  if (text === '') throw new InvalidArgumentError('It must not be empty.');
+  return text;
+}
+
 /** The values of an option that may be given many times. */
 export const collected = (text: string, before: readonly string[] = []): readonly string[] => [...before, text];
 

@@ -2,7 +2,7 @@ import type { ByKey, ParentTask, Pid, SignalWait, TaskOptions } from '@taskmaste
 import { limits } from '@taskmaster/proto';
 import { type Command, Option } from 'commander';
 import { UsageError } from '../views/cli-errors.ts';
-import { pid, queueName, someTime, wholeNumber } from './arguments.ts';
+import { pid, queueName, someText, someTime, wholeNumber } from './arguments.ts';
 
 /** What connects a new task with others. */
 export interface LinkFlags {
@@ -19,7 +19,7 @@ export interface LinkFlags {
 
 export function addLinkFlags(command: Command): void {
   command
-    .option('--order-key <key>', 'run the tasks of the queue with this key one after the other')
+    .option('--order-key <key>', 'run the tasks of the queue with this key one after the other', someText)
     .option('--wait-for <n>', 'make the task wait for n signals', wholeNumber(1, limits.signals))
     .option('--wait-timeout <duration>', 'how long it waits for them (default: as long as it takes)', someTime)
     .addOption(
@@ -32,7 +32,11 @@ export function addLinkFlags(command: Command): void {
     .option('--collect', 'keep the results of the tasks that it waits for')
     .option('--parent-queue <queue>', 'queue of the task that waits for this one (default: the same queue)', queueName)
     .option('--parent-pid <pid>', 'PID of the task that waits for this one', pid)
-    .addOption(new Option('--parent-key <key>', 'key of the task that waits for this one').conflicts('parentPid'))
+    .addOption(
+      new Option('--parent-key <key>', 'key of the task that waits for this one')
+        .argParser(someText)
+        .conflicts('parentPid'),
+    )
     .addOption(
       new Option(
         '--on-failure <action>',

@@ -1,7 +1,7 @@
 import type { TaskHeaders, TaskOptions } from '@taskmaster/client';
 import { limits } from '@taskmaster/proto';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { instant, lengthOfTime, queueToFill, someTime, wholeNumber } from './arguments.ts';
+import { instant, lengthOfTime, queueToFill, someText, someTime, wholeNumber } from './arguments.ts';
 
 /** Options of new tasks that schedules have too. */
 export interface GivenFlags {
@@ -27,7 +27,7 @@ export interface TaskFlags extends GivenFlags {
 /** `withDeadLetters`: the task may name its dead-letter queue. */
 export function addTaskFlags(command: Command, { withDeadLetters = true } = {}): void {
   command
-    .option('--key <key>', 'identity of the task apart from its PID, which is then only its order')
+    .option('--key <key>', 'identity of the task apart from its PID, which is then only its order', someText)
     .addOption(modeOption())
     .addOption(new Option('--delay <duration>', 'hide the task for this time').argParser(lengthOfTime))
     .addOption(runAtOption('hide the task until this time'))
@@ -48,9 +48,11 @@ export function addGivenFlags(command: Command, { withDeadLetters = true } = {})
     '--start-within <duration>',
     'do not run the task if no worker has leased it after this time',
   ).argParser(someTime);
-  command.addOption(startWithin).addOption(timeLimitOption()).addOption(limitKeyOption());
   command
-    .option('--kind <kind>', 'what a worker must be able to run: a name, or name@version')
+    .addOption(startWithin)
+    .addOption(timeLimitOption())
+    .option('--limit-key <key>', 'what limits and fair turns count the task by, such as a customer', someText)
+    .option('--kind <kind>', 'what a worker must be able to run: a name, or name@version', someText)
     .addOption(headerOption());
 }
 
@@ -63,14 +65,6 @@ export const timeLimitOption = (): Option =>
     if (ms < 1) throw new InvalidArgumentError('A time limit is at least 1ms.');
     return ms;
   });
-
-const limitKeyOption = (): Option =>
-  new Option('--limit-key <key>', 'what limits and fair turns count the task by, such as a customer').argParser(
-    (key) => {
-      if (key === '') throw new InvalidArgumentError('A limit key has at least 1 byte.');
-      return key;
-    },
-  );
 
 const headerOption = (): Option =>
   new Option('--header <key=value>', 'header of the task, shown beside its data; may be given many times').argParser(

@@ -1,8 +1,8 @@
 import { type ByKey, pidBytes, pidText, type TaskName } from '@taskmaster/client';
 import { isByKey } from '@taskmaster/client/internal';
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { UsageError } from '../views/cli-errors.ts';
-import { pid } from './arguments.ts';
+import { pid, someText } from './arguments.ts';
 
 /** The flag of a command that takes PIDs or keys. */
 export interface KeyFlags {
@@ -32,7 +32,4 @@ export const nameText = (name: TaskName): string => (isByKey(name) ? `key ${name
 /** A name for programs. */
 export const nameObject = (name: TaskName): object => (isByKey(name) ? { key: name.key } : { pid: nameText(name) });
 
-function collectKeys(key: string, before: readonly ByKey[]): readonly ByKey[] {
-  if (key === '') throw new InvalidArgumentError('A key must not be empty.');
-  return [...before, { key }];
-}
+const collectKeys = (text: string, before: readonly ByKey[]): readonly ByKey[] => [...before, { key: someText(text) }];

@@ -24,6 +24,7 @@ import { cancelled } from '../values/errors.ts';
 import { callHook } from '../values/hooks.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import { type CallOptions, callNames } from '../values/options.ts';
+import { someText } from '../values/some-text.ts';
 
 /**
  * What a bulk run does with each task. `retry`: puts dead letters back where they came from. `move`: moves tasks to another queue
@@ -310,10 +311,10 @@ function filterOf(options: BulkOptions): BulkFilter | undefined {
     tasks: tasks === undefined ? BulkTasks.BULK_TASKS_UNSPECIFIED : states[tasks],
     minAgeMs: olderThan === undefined ? 0 : durationMs(olderThan, 'olderThan'),
     maxAgeMs: newerThan === undefined ? 0 : atLeastOne(durationMs(newerThan, 'newerThan'), 'newerThan'),
-    errorContains: error ?? '',
+    errorContains: someText('error', error),
     headers: headers === undefined ? undefined : wireFilter(headers),
-    keyPrefix: keyPrefix ?? '',
-    kind: kind || undefined,
+    keyPrefix: someText('keyPrefix', keyPrefix),
+    kind: someText('kind', kind) || undefined,
   };
   return Object.values(filter).some((value) => Boolean(value)) ? filter : undefined;
 }

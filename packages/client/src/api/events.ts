@@ -149,6 +149,7 @@ const isWorthRepeating = ({ code, retryable }: TaskMasterError): boolean =>
 function requestOf(queues: string, options: Pick<EventsOptions, 'kinds' | 'pid' | 'key' | 'after'>): ReadEventsRequest {
   const { pid, key, after = '' } = options;
   if (pid !== undefined && key !== undefined) throw new TypeError('events: give pid or key, not both');
+  if (options.kinds?.length === 0) throw new TypeError('kinds: it is empty: name at least one kind, or leave it out');
   return {
     queues: queuesPattern(queues),
     after,

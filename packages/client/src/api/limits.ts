@@ -5,6 +5,7 @@ import { brokenReply } from '../transport/wire-errors.ts';
 import { type Duration, durationMs } from '../values/duration.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import { type CallOptions, callNames } from '../values/options.ts';
+import { someText } from '../values/some-text.ts';
 import { rulesOf } from './pauses.ts';
 
 /** How many tasks are leased in a time: a bucket of tokens, of which each lease takes one. */
@@ -93,16 +94,11 @@ export async function limitQueues(context: ClientContext, queues: string, option
     queues: queuesPattern(queues),
     maxLeased: maxLeased === undefined ? 0 : atLeastOne(maxLeased, 'maxLeased'),
     rate: rate && rateMessage(rate),
-    keys: keysOf(options),
+    keys: someText('keys', options.keys),
   };
   const { limit } = await context.calls.call(methods.limitQueues, request, options);
   if (limit === undefined) throw brokenReply('left out the limit');
   return limitInfo(limit);
-}
-
-function keysOf({ keys }: LimitKeysOptions): string {
-  if (keys === '') throw new TypeError('keys: give a pattern of at least 1 byte, or leave it out');
-  return keys ?? '';
 }
 
 function rateMessage(rate: LeaseRate): WireRate {
@@ -129,7 +125,7 @@ export async function unlimitQueues(
   options: LimitKeysOptions,
 ): Promise<UnlimitOutcome> {
   assertKnown('unlimit', options, keysNames);
-  const request = { queues: canonicalName(queues), keys: keysOf(options) };
+  const request = { queues: canonicalName(queues), keys: someText('keys', options.keys) };
   const { removed, limits } = await context.calls.call(methods.unlimitQueues, request, options);
   return { removed, stillLimitedBy: limits.map(limitInfo) };
 }

@@ -1,6 +1,7 @@
 import type { Enqueue } from '@taskmaster/proto';
 import { type Duration, durationMs, timeLimitMs } from '../values/duration.ts';
 import type { OptionNames } from '../values/known-options.ts';
+import { someText } from '../values/some-text.ts';
 
 /** What a task is given when it is enqueued, also by a schedule, and keeps as it is. */
 export interface GivenOptions {
@@ -46,8 +47,8 @@ type GivenMessage = Pick<Enqueue, 'timeLimitMs' | 'startWithinMs' | 'limitKey' |
 export const givenMessage = (options: GivenOptions): GivenMessage => ({
   timeLimitMs: options.timeLimit === undefined ? 0 : timeLimitMs(options.timeLimit),
   startWithinMs: options.startWithin === undefined ? undefined : startWithinMs(options.startWithin),
-  limitKey: options.limitKey === undefined ? '' : textOf('limitKey', options.limitKey),
-  kind: options.kind === undefined ? undefined : textOf('kind', options.kind),
+  limitKey: someText('limitKey', options.limitKey),
+  kind: someText('kind', options.kind) || undefined,
 });
 
 /** Adds the options to a message. A spread takes several times as long. */
@@ -65,11 +66,6 @@ function startWithinMs(startWithin: Duration): number {
   const ms = durationMs(startWithin, 'startWithin');
   if (ms < 1) throw new TypeError('startWithin: it is at least 1ms');
   return ms;
-}
-
-function textOf(name: string, text: string): string {
-  if (typeof text === 'string' && text !== '') return text;
-  throw new TypeError(`${name}: ${JSON.stringify(text)} is no text of at least 1 byte`);
 }
 
 export const givenFields = (message: Pick<GivenMessage, 'timeLimitMs' | 'limitKey' | 'kind'>): GivenFields => ({

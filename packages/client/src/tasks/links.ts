@@ -8,6 +8,7 @@ import {
 import { type Duration, durationMs } from '../values/duration.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import { pidBytes } from '../values/pid.ts';
+import { someText } from '../values/some-text.ts';
 import { nameFields, type TaskName } from '../values/task-name.ts';
 
 /** For which signals a task waits. */
@@ -45,7 +46,7 @@ export interface LinkOptions {
   /** The task that waits for this one, or several, at most 100. Default: none. */
   readonly parent?: ParentTask | readonly ParentTask[] | undefined;
   /**
-   * Tasks of the queue with the same order key run one after the other, in the order of their enqueues. At most 256 bytes of
+   * Tasks of the queue with the same order key run one after the other, in the order of their enqueues. 1 to 256 bytes of
    * UTF-8. Default: none.
    */
   readonly orderKey?: string | undefined;
@@ -74,11 +75,11 @@ type NameOf = (queue: ParentTask['queue']) => string;
 /** The options, for the protocol. Undefined: none is given. @throws TypeError */
 export function linksMessage({ waitsFor, parent, orderKey }: LinkOptions, nameOf: NameOf): Enqueue['links'] {
   const parents = parent === undefined ? [] : [parent].flat();
-  if (waitsFor === undefined && parents.length === 0 && !orderKey) return undefined;
+  if (waitsFor === undefined && parents.length === 0 && orderKey === undefined) return undefined;
   return {
     waitFor: waitsFor === undefined ? undefined : waitMessage(waitsFor),
     parents: parents.map((one) => parentMessage(one, nameOf)),
-    orderKey: orderKey ?? '',
+    orderKey: someText('orderKey', orderKey),
   };
 }
 

@@ -12,6 +12,7 @@ import { type Duration, dateMs, durationMs } from '../values/duration.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import { type PidLike, pidBytes } from '../values/pid.ts';
 import { backoffNames } from '../values/retry.ts';
+import { someText } from '../values/some-text.ts';
 import { addGiven, type GivenOptions, givenNames } from './given-fields.ts';
 import { type LinkOptions, linkNames, linksMessage } from './links.ts';
 
@@ -39,7 +40,7 @@ export interface TaskOptions extends GivenOptions, LinkOptions {
   /** Priority and identity of the task, lowest first. Default: the node assigns a PID behind all others (FIFO). */
   readonly pid?: PidLike | undefined;
   /**
-   * Identity of the task within its queue, apart from its PID: at most 256 bytes of UTF-8. The PID is only its order then, and
+   * Identity of the task within its queue, apart from its PID: 1 to 256 bytes of UTF-8. The PID is only its order then, and
    * `mode` says what happens if a task with this key is in the queue already. Default: the PID is the identity.
    */
   readonly key?: string | undefined;
@@ -200,7 +201,7 @@ export function prepareEnqueue<T, In>(
     runAtUnixMs,
     startByUnixMs: options.startBy === undefined ? undefined : startByUnixMs(options.startBy, options),
     retry: options.retry === undefined ? undefined : retryPolicy(options.retry),
-    key: options.key ?? '',
+    key: someText('key', options.key),
     headers: options.headers === undefined ? NO_ENTRIES : headersOf(options.headers),
     links: hasLinks(options) ? linksMessage(options, nameOf) : undefined,
   };

@@ -89,7 +89,7 @@ export function identityOf({
   pid,
   orderKey,
 }: Pick<TaskOptions, 'key' | 'pid' | 'orderKey'>): Uint8Array | undefined {
-  const identity = orderKey || key || pid;
+  const identity = orderKey ?? key ?? pid;
   return identity === undefined ? undefined : pidBytes(identity);
 }
 

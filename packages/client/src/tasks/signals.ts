@@ -5,6 +5,7 @@ import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import type { CallOptions } from '../values/options.ts';
 import { callNames } from '../values/options.ts';
 import type { Pid } from '../values/pid.ts';
+import { someText } from '../values/some-text.ts';
 import { nameFields, type TaskName } from '../values/task-name.ts';
 import type { ClientContext } from './context.ts';
 import { givenMessage } from './given-fields.ts';
@@ -13,7 +14,7 @@ import { getInfo } from './task-info.ts';
 import { encodeResult, readResult } from './task-result.ts';
 
 export interface SignalOptions {
-  /** A task counts signals with the same id once. At most 256 bytes of UTF-8. Default: none, so that every signal counts. */
+  /** A task counts signals with the same id once. 1 to 256 bytes of UTF-8. Default: none, so that every signal counts. */
   readonly id?: string | undefined;
   /** What the task gets with `task.signals()`, at most 64 KiB when it is encoded. Default: nothing. */
   readonly data?: unknown;
@@ -44,7 +45,7 @@ export function newSignal(queue: string | QueueRef, task: TaskName, options: Sig
   assertKnown('signal', options, signalNames);
   const { name } = queueRef(queue);
   const { pid, key = '' } = nameFields(task);
-  const { id = '', data, codec = jsonCodec } = options;
+  const { id, data, codec = jsonCodec } = options;
   const item: Enqueue = {
     ...givenMessage({}),
     queue: name,
@@ -56,7 +57,7 @@ export function newSignal(queue: string | QueueRef, task: TaskName, options: Sig
     retry: undefined,
     key,
     headers: NO_ENTRIES,
-    signalId: id,
+    signalId: someText('id', id),
     data: encodeResult(data, codec, 'the data of the signal cannot be encoded'),
   };
   return new NewTask(name, () => item);

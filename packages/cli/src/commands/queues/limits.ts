@@ -1,7 +1,7 @@
 import type { LeaseRate } from '@taskmaster/client';
 import { limits as most } from '@taskmaster/proto';
 import { type Command, InvalidArgumentError } from 'commander';
-import { groupName, pattern, queueName, someTime, wholeNumber } from '../../input/arguments.ts';
+import { groupName, pattern, queueName, someText, someTime, wholeNumber } from '../../input/arguments.ts';
 import type { Runner, Session } from '../../session/session.ts';
 import { UsageError } from '../../views/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../../views/exit-codes.ts';
@@ -55,7 +55,7 @@ export function addLimits(queues: Command, runner: Runner): void {
       'with --rate: how many may be leased at once after a time without leases (default: n of --rate)',
       wholeNumber(1, most.rateTasks),
     )
-    .option('--keys <pattern>', 'limit each limit key that matches, one by one (default: all tasks together)')
+    .option('--keys <pattern>', 'limit each limit key that matches, one by one (default: all tasks together)', someText)
     .addHelpText('after', notesOf(notes))
     .action((names: string, flags: LimitFlags) => {
       assertConsistent(flags);
@@ -66,7 +66,7 @@ export function addLimits(queues: Command, runner: Runner): void {
     .summary('end a limit')
     .description('Ends the limit of exactly these queues. Exits with 4 if there is none.')
     .argument('<queues>', 'group#pattern, as they were limited', queueName)
-    .option('--keys <pattern>', 'the keys, as they were limited')
+    .option('--keys <pattern>', 'the keys, as they were limited', someText)
     .addHelpText('after', notesOf(notes))
     .action((names: string, { keys }: KeysFlags) =>
       runner.connected((session) => unlimit(session, names, keys), [names]),
