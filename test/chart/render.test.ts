@@ -14,6 +14,29 @@ const skipped = whyNoHelm === undefined ? '' : ` (skipped: ${whyNoHelm})`;
 
 const nameOf = ({ kind, metadata }: KubernetesObject): string => `${kind}/${metadata.name}`;
 
+/** What the tests read of a StatefulSet. */
+interface NodesSpec {
+  readonly template: {
+    readonly spec: {
+      readonly terminationGracePeriodSeconds: number;
+      readonly volumes: readonly { readonly name: string }[];
+      readonly containers: readonly {
+        readonly env: readonly { readonly name: string }[];
+        readonly volumeMounts: readonly { readonly name: string }[];
+        readonly readinessProbe: unknown;
+      }[];
+    };
+  };
+}
+
+const ROOT_CERTIFICATE = 'sslrootcert=/etc/taskmaster/database/ca.crt';
+
+/** A variable whose value is in a Secret. */
+const fromSecret = (name: string, secret: string, key: string) => ({
+  name,
+  valueFrom: { secretKeyRef: { name: secret, key } },
+});
+
 describe.skipIf(whyNoHelm !== undefined)(`the chart, rendered by helm${skipped}`, () => {
   test.each(valueSets)('passes lint with %s', async (_what, values) => {
     const { code, output } = await lint(values);
@@ -56,6 +79,123 @@ describe.skipIf(whyNoHelm !== undefined)(`the chart, rendered by helm${skipped}`
       'Secret/tm-taskmaster-key',
       'Secret/tm-taskmaster-tls',
     ]);
+  });
+
+  describe('with a database', () => {
+    /** What `kubectl describe` and readers of ConfigMaps see of the nodes. */
+    async function nodesWith(...values: readonly string[]) {
+      const { code, stderr, objects } = await render(values.map((value) => `--set=store.postgres.${value}`));
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+      const set = objects.find(({ kind }) => kind === 'StatefulSet')?.spec as unknown as NodesSpec;
+      const [container] = set.template.spec.containers;
+      const config = (of: string) =>
+        parse(
+          objects.find(({ kind, metadata }) => kind === 'ConfigMap' && metadata.name === of)?.data?.['config.yaml'] ??
+            '',
+        );
+      return { objects, set, container, config };
+    }
+
+    test('has neither volumes nor a record of the cluster, and drains and rolls out quickly', async () => {
+      const { objects, set, container, config } = await nodesWith('url=postgres://taskmaster@db/queues');
+      expect(set).not.toHaveProperty('volumeClaimTemplates');
+      expect(set).not.toHaveProperty('persistentVolumeClaimRetentionPolicy');
+      expect(container?.volumeMounts.map(({ name }) => name)).toEqual(['config', 'keys', 'tls', 'access', 'tmp']);
+      expect(set.template.spec.volumes.map(({ name }) => name)).toEqual(['config', 'keys', 'tls', 'access', 'tmp']);
+      expect(objects.map(nameOf)).not.toContain('ConfigMap/tm-taskmaster-cluster');
+      expect(JSON.stringify(objects.find(({ kind }) => kind === 'Role'))).not.toContain('configmaps');
+      expect(set.template.spec.terminationGracePeriodSeconds).toBe(100);
+      const made = config('tm-taskmaster-nodes');
+      expect(made).toMatchObject({
+        store: { schema: 'taskmaster' },
+        bootstrap: true,
+        drainOnShutdown: 'scale-down',
+        cluster: { drainTimeoutMs: 60_000 },
+        kubernetes: { statefulSet: 'tm-taskmaster' },
+      });
+      expect(made).not.toHaveProperty('dataDir');
+      expect(made).not.toHaveProperty('kubernetes.clusterConfigMap');
+      expect(config('tm-taskmaster-proxy')).toMatchObject({ router: { holdTimeoutMs: 6_000 } });
+      expect(container?.readinessProbe).toMatchObject({ httpGet: { path: '/readyz' } });
+      expect(objects.map(nameOf)).toContain('PodDisruptionBudget/tm-taskmaster-node');
+    });
+
+    test('keeps a longer drain, and another hold of the proxies', async () => {
+      const { objects } = await render([
+        '--set=store.postgres.url=postgres://db/queues,node.drain.timeoutSeconds=300',
+        '--set=proxy.config.router.holdTimeoutMs=9000',
+      ]);
+      const texts = objects.flatMap(({ data }) => data?.['config.yaml'] ?? []).map((text) => parse(text));
+      expect(texts).toContainEqual(
+        expect.objectContaining({ cluster: expect.objectContaining({ drainTimeoutMs: 300_000 }) }),
+      );
+      expect(texts).toContainEqual(expect.objectContaining({ router: { holdTimeoutMs: 9_000 } }));
+    });
+
+    test.each([
+      ['without a password', ['url=postgres://taskmaster@db/queues'], [{ value: 'postgres://taskmaster@db/queues' }]],
+      [
+        'with a password in a Secret',
+        ['url=postgres://taskmaster@db1:5432\\,db2:5432/queues', 'passwordSecret=db', 'passwordKey=pw'],
+        [{ value: 'postgres://taskmaster@db1:5432,db2:5432/queues' }, fromSecret('PGPASSWORD', 'db', 'pw')],
+      ],
+      ['in a Secret', ['existingSecret=db', 'secretKey=uri'], [fromSecret('TASKMASTER_STORE', 'db', 'uri')]],
+      [
+        'in a Secret, with a CA',
+        ['existingSecret=db', 'caSecret=db-ca'],
+        [fromSecret('DATABASE_URL', 'db', 'url'), { value: `$(DATABASE_URL)?sslmode=verify-full&${ROOT_CERTIFICATE}` }],
+      ],
+      [
+        'with a CA',
+        ['url=postgres://db/queues', 'caSecret=db-ca'],
+        [{ value: `postgres://db/queues?sslmode=verify-full&${ROOT_CERTIFICATE}` }],
+      ],
+      [
+        'with a CA and options',
+        ['url=postgres://db/queues?sslmode=verify-ca', 'caSecret=db-ca'],
+        [{ value: `postgres://db/queues?sslmode=verify-ca&${ROOT_CERTIFICATE}` }],
+      ],
+    ])('gives nodes the URL in their environment: one %s', async (_what, values, variables) => {
+      const { objects, set, container } = await nodesWith(...values);
+      const own = container?.env.filter(({ name }) => /STORE|DATABASE|^PG/.test(name));
+      expect(own).toEqual(variables.map((variable) => ({ name: 'TASKMASTER_STORE', ...variable })));
+      const hasCa = values.some((value) => value.startsWith('caSecret'));
+      const mount = { name: 'database', mountPath: '/etc/taskmaster/database', readOnly: true };
+      expect(container?.volumeMounts.filter(({ name }) => name === 'database')).toEqual(hasCa ? [mount] : []);
+      const volume = { name: 'database', secret: { secretName: 'db-ca', items: [{ key: 'ca.crt', path: 'ca.crt' }] } };
+      expect(set.template.spec.volumes.filter(({ name }) => name === 'database')).toEqual(hasCa ? [volume] : []);
+      // Only nodes reach the database.
+      expect(objects.filter((object) => /postgres:|TASKMASTER_STORE/.test(JSON.stringify(object))).map(nameOf)).toEqual(
+        ['StatefulSet/tm-taskmaster'],
+      );
+    });
+
+    test.each([
+      ['a URL and a Secret', ['url=postgres://db/q', 'existingSecret=db'], 'are two URLs: set one of them'],
+      ['a URL of something else', ['url=mysql://db/q'], 'must be a URL such as postgres://'],
+      ['a password in the URL', ['url=postgres://me:hunter2@db/q'], 'has a password, which everybody'],
+      ['a password in its options', ['url=postgres://db/q?password=hunter2'], 'has a password, which everybody'],
+      ['two passwords', ['existingSecret=db', 'passwordSecret=pw'], 'passwordSecret would be ignored: the URL in'],
+      ['a password without a URL', ['passwordSecret=pw'], 'passwordSecret would be ignored: store.postgres.url is not'],
+      ['a CA without a URL', ['caSecret=ca'], 'store.postgres.caSecret would be ignored'],
+      ['a schema without a URL', ['schema=other'], 'store.postgres.schema would be ignored'],
+      ['no schema', ['url=postgres://db/q', 'schema='], /schema/],
+      ['an unknown value', ['urll=postgres://db/q'], /urll/],
+    ])('refuses %s', async (_what, values, message) => {
+      const { code, stderr } = await render(values.map((value) => `--set=store.postgres.${value}`));
+      expect(code).toBe(1);
+      expect(stderr).toMatch(message);
+      expect(stderr).not.toContain('hunter2');
+    });
+
+    test.each(['size=20Gi', 'annotations.a=b'])('refuses a volume with %s', async (value) => {
+      const { code, stderr } = await render([
+        '--set=store.postgres.existingSecret=db',
+        `--set=node.persistence.${value}`,
+      ]);
+      expect(code).toBe(1);
+      expect(stderr).toMatch(/node\.persistence\.\w+ would be ignored: with store\.postgres nodes have no volumes/);
+    });
   });
 
   test('makes a certificate with all names by which members and clients call, and gives its key only to members', async () => {
@@ -229,6 +369,7 @@ describe.skipIf(whyNoHelm !== undefined)(`the chart, rendered by helm${skipped}`
     ['an unknown pull policy', ['--set=image.pullPolicy=Sometimes'], /pullPolicy/],
     ['rules without TLS', ['--set=tls.enabled=false'], /auth\.enabled needs tls\.enabled/],
     ['a certificate at two places', ['--set=node.config.tls.certFile=/x'], /node\.config\.tls\.certFile is made by/],
+    ['a database in the settings', ['--set=node.config.store.url=postgres://db/q'], /node\.config\.store\.url is made/],
     ['a setting that the chart makes', ['--set=node.config.dataDir=/x'], /node\.config\.dataDir is made by the chart/],
     ['one in a section', ['--set=proxy.config.cluster.keyFile=/x'], /proxy\.config\.cluster\.keyFile is made by/],
     [

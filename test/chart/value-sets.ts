@@ -4,9 +4,10 @@ import { chart } from './schema.ts';
 /** Values with which the chart is tested. */
 export const valueSets: readonly (readonly [what: string, values: readonly string[]])[] = [
   ['its defaults', []],
-  ...['try', 'small', 'large'].map(
+  ...['try', 'small', 'large', 'postgres'].map(
     (size) => [`the size ${size}`, [`--values=${join(chart, 'sizes', size)}.yaml`]] as const,
   ),
+  ['a database whose URL is in a Secret', ['--set=store.postgres.existingSecret=db-app,store.postgres.caSecret=db-ca']],
   ['backups on a volume', ['--set=backup.enabled=true']],
   ['backups in S3', ['--set=backup.enabled=true,backup.s3=s3://bucket/tm']],
   ['a load test', ['--set=load.enabled=true,load.args={--rate,2000}']],

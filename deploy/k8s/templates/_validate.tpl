@@ -4,7 +4,7 @@
 {{- if or (gt (len $name) 40) (not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name)) }}
 {{- fail (printf "the name %q must be a DNS label of at most 40 characters, because names of pods and Services begin with it: choose a shorter release name, or set fullnameOverride" $name) }}
 {{- end }}
-{{- include "taskmaster.validateConfig" (dict "of" "node" "config" .Values.node.config "made" (list "dataDir" "host" "grpcPort" "httpPort" "gossipPort" "name" "bootstrap" "join" "drainOnShutdown" "shutdownTimeoutMs" "kubernetes" "cluster.keyFile" "cluster.advertiseHost" "cluster.drainTimeoutMs" "tls.certFile" "tls.keyFile" "tls.caFile" "tls.peerName" "access.file" "access.metrics" "insecure")) }}
+{{- include "taskmaster.validateConfig" (dict "of" "node" "config" .Values.node.config "made" (list "dataDir" "host" "grpcPort" "httpPort" "gossipPort" "name" "bootstrap" "join" "drainOnShutdown" "shutdownTimeoutMs" "kubernetes" "cluster.keyFile" "cluster.advertiseHost" "cluster.drainTimeoutMs" "store.url" "store.schema" "tls.certFile" "tls.keyFile" "tls.caFile" "tls.peerName" "access.file" "access.metrics" "insecure")) }}
 {{- include "taskmaster.validateConfig" (dict "of" "proxy" "config" .Values.proxy.config "made" (list "host" "grpcPort" "httpPort" "gossipPort" "name" "join" "shutdownTimeoutMs" "cluster.keyFile" "cluster.advertiseHost" "tls.certFile" "tls.keyFile" "tls.caFile" "tls.peerName" "access.file" "access.metrics" "insecure")) }}
 {{- with .Values.proxy.autoscaling }}
 {{- if and .enabled (gt (int .minReplicas) (int .maxReplicas)) }}
@@ -14,15 +14,69 @@
 {{- if and .Values.auth.enabled (not (and .Values.tls.enabled .Values.clusterKey.enabled)) }}
 {{- fail "auth.enabled needs tls.enabled, so that nobody reads the tokens, and clusterKey.enabled, so that nobody names another caller: set auth.enabled=false, too, to go without" }}
 {{- end }}
+{{- include "taskmaster.validateDatabase" . }}
 {{- include "taskmaster.validateUnused" . }}
 {{- include "taskmaster.validateMemory" (dict "path" "node.resources.limits.memory" "limit" .Values.node.resources.limits.memory "whose" "a node" "least" 295) }}
 {{- if .Values.proxy.enabled }}
 {{- include "taskmaster.validateMemory" (dict "path" "proxy.resources.limits.memory" "limit" .Values.proxy.resources.limits.memory "whose" "a proxy" "least" 192) }}
 {{- end }}
 {{- include "taskmaster.validateSecret" . }}
+{{- include "taskmaster.validateDatabaseSecrets" . }}
 {{- include "taskmaster.validateCertificate" . }}
 {{- include "taskmaster.validateRules" . }}
 {{- include "taskmaster.validateStorageClass" . }}
+{{- end }}
+
+{{/* Refuses two places for one setting, and passwords outside of Secrets. Messages do not have the URL, which may have a password. */}}
+{{- define "taskmaster.validateDatabase" -}}
+{{- with .Values.store.postgres }}
+{{- if and .url .existingSecret }}
+{{- fail "store.postgres.url and store.postgres.existingSecret are two URLs: set one of them" }}
+{{- end }}
+{{- if and .url (not (regexMatch "^postgres(ql)?://[^/]" .url)) }}
+{{- fail "store.postgres.url must be a URL such as postgres://taskmaster@db.example.com/queues" }}
+{{- end }}
+{{- if regexMatch "//[^@]*:[^@]*@|[?&]password=" .url }}
+{{- fail "store.postgres.url has a password, which everybody who may see pods would see: put it into a Secret, and name that in store.postgres.passwordSecret" }}
+{{- end }}
+{{- if and .passwordSecret (not .url) }}
+{{- fail (printf "store.postgres.passwordSecret would be ignored: %s" (ternary "the URL in store.postgres.existingSecret has the password" "store.postgres.url is not set" (ne .existingSecret ""))) }}
+{{- end }}
+{{- range $name, $default := dict "caSecret" "" "schema" "taskmaster" }}
+{{- if and (ne (get $.Values.store.postgres $name) $default) (not (include "taskmaster.usesDatabase" $)) }}
+{{- fail (printf "store.postgres.%s would be ignored: neither store.postgres.url nor store.postgres.existingSecret is set" $name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if include "taskmaster.usesDatabase" . }}
+{{- range $name, $default := dict "size" "10Gi" "storageClass" "" "accessModes" (list "ReadWriteOnce") "annotations" dict "whenDeleted" "Retain" }}
+{{- if ne (get $.Values.node.persistence $name | toJson) (toJson $default) }}
+{{- fail (printf "node.persistence.%s would be ignored: with store.postgres nodes have no volumes" $name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "taskmaster.validateDatabaseSecrets" -}}
+{{- with .Values.store.postgres }}
+{{- $needed := list (list .existingSecret .secretKey "existingSecret") (list .passwordSecret .passwordKey "passwordSecret") (list .caSecret "ca.crt" "caSecret") -}}
+{{- range $needed }}
+{{- if first . }}
+{{- $secret := lookup "v1" "Secret" $.Release.Namespace (first .) -}}
+{{- if and $secret (not (get (default dict $secret.data) (index . 1))) }}
+{{- fail (printf "the Secret %s has no %s (store.postgres.%s)" (first .) (index . 1) (last .)) }}
+{{- else if and (not $secret) (lookup "v1" "Namespace" "" $.Release.Namespace) }}
+{{- fail (printf "there is no Secret %s in the namespace %s (store.postgres.%s)" (first .) $.Release.Namespace (last .)) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if and .existingSecret .caSecret }}
+{{- $secret := lookup "v1" "Secret" $.Release.Namespace .existingSecret | default dict -}}
+{{- if get (default dict $secret.data) .secretKey | b64dec | contains "?" }}
+{{- fail (printf "the URL in the Secret %s has a ?, behind which store.postgres.caSecret would add options: leave one of them out" .existingSecret) }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{/* Refuses values that would be ignored: who set them expects an effect. */}}

@@ -176,7 +176,8 @@ export const configSchema = z
           max: 4 * GIB,
         }),
         requestIdWindowMs: ms({
-          about: 'How long an update with a repeated request id gets the first outcome and is not applied again.',
+          about:
+            'How long an update with a repeated request id gets the first outcome and is not applied again. The same at all members that share a database.',
           default: engine.requestIdWindowMs,
           min: 1_000,
           max: 24 * 3600 * 1000,

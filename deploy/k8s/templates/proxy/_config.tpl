@@ -9,5 +9,7 @@
 {{- if .Values.clusterKey.enabled }}{{ $_ := set $made "cluster" (dict "keyFile" "/etc/taskmaster/keys/cluster-keys") }}{{ end -}}
 {{/* Clients keep their connections, so without an age new proxies would get none. */}}
 {{- $defaults := dict "grpc" (dict "maxConnectionAgeMs" 600000) -}}
+{{/* Longer than it takes until another node serves what a dead one held. */}}
+{{- if include "taskmaster.usesDatabase" . }}{{ $_ := set $defaults "router" (dict "holdTimeoutMs" 6000) }}{{ end -}}
 {{- mergeOverwrite $defaults (deepCopy .Values.proxy.config) $made | toYaml }}
 {{- end }}
