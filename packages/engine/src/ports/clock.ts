@@ -20,8 +20,8 @@ export interface Clock {
    */
   now(): Instant;
   /**
-   * The system clock, in ms since 1970. Unlike `now` it continues while the machine is suspended, and jumps when it is set. Use
-   * it to notice a gap, not to measure a duration.
+   * The system clock, in whole ms since 1970. Unlike `now` it continues while the machine is suspended, and jumps when it is set.
+   * Use it to notice a gap, not to measure a duration.
    */
   wall(): number;
   /** Calls back once, at the instant or soon after. */

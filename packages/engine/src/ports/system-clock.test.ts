@@ -78,6 +78,9 @@ describe('the system clock', () => {
     machine.elapsedMs += 10_000;
     databaseMs += 10_000;
     expect(clock.now()).toBe(START - DAY + 10_000);
+    // Messages have whole milliseconds.
+    databaseMs += 0.9;
+    expect(clock.wall()).toBe(START - DAY + 10_000);
   });
 
   describe('resumed', () => {

@@ -60,7 +60,7 @@ export class SystemClock implements Clock {
   }
 
   wall(): number {
-    return this.#sources.wall();
+    return Math.floor(this.#sources.wall());
   }
 
   at(instant: Instant, callback: () => void): CancelTimer {
