@@ -6,6 +6,8 @@ import { cpuRatioOf, versus } from '../measurement.ts';
 import type { Row } from '../row.ts';
 
 const loads: readonly (readonly [name: string, load: Load])[] = [
+  ['B1', { kind: 'enqueue', via: 'unary', batch: 1, inFlight: 500 }],
+  ['B2', { kind: 'lease-complete', via: 'unary', batch: 1, inFlight: 500 }],
   ['B3', { kind: 'enqueue', via: 'client', batch: 1, inFlight: 500 }],
   ['B4', { kind: 'lease-complete', via: 'client', batch: 1, inFlight: 500 }],
   ['B5', { kind: 'enqueue', via: 'client', batch: 50, inFlight: 10 }],
@@ -66,7 +68,7 @@ async function follow(client: TaskMasterClient, after: string, signal: AbortSign
 /** What limits, limit keys and readers of events cost. */
 export const controlCost: Row = {
   name: 'controls',
-  about: 'B3 to B6 with one limit, 100 limits, 1,000 limit keys with a limit, or a reader of events, against none',
+  about: 'B1 to B6 with one limit, 100 limits, 1,000 limit keys with a limit, or a reader of events, against none',
   when: 'all',
   async *run(bench) {
     const node = await bench.processes.node();

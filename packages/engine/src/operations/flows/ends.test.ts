@@ -109,6 +109,28 @@ const roads: Readonly<Record<string, Road>> = {
       update({ enqueue: [{ queue: QUEUE, pid: 'b' }] }),
     ],
   },
+  'dropped by a full key': {
+    as: 'gone',
+    child: { limitKey: 'of-a' },
+    steps: [
+      (h) => putSettings(h.engine, QUEUE, { maxKeyBacklog: 1, whenFull: WhenFull.WHEN_FULL_DROP_OLDEST }),
+      update({ enqueue: [{ queue: QUEUE, pid: 'b', limitKey: 'of-a' }] }),
+    ],
+  },
+  'deleted with its queue at the end of a subscription': {
+    as: 'gone',
+    steps: [
+      (h) =>
+        h.engine.topics.subscribe({
+          topic: parseQueueName('g#topic'),
+          queue: parseQueueName(QUEUE),
+          filter: [],
+          ttlMs: 2_000,
+          deleteQueue: true,
+        }),
+      wait(4_000),
+    ],
+  },
   'deleted with its queue': {
     as: 'gone',
     steps: [(h) => h.engine.deleteQueue(parseQueueName(QUEUE)), wait(1_500)],

@@ -1,5 +1,5 @@
 import type { PartitionId, Pid } from '@taskmaster/engine/domain';
-import { type EngineHarness, putSettings } from '@taskmaster/engine/testing';
+import { type EngineHarness, pidsOf, putSettings } from '@taskmaster/engine/testing';
 import { EnqueueMode, EnqueueResult, parseQueueName, partitionOf } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
 import { TwoNodes } from '../../../testing/two-nodes.ts';
@@ -47,6 +47,29 @@ test('a moved task keeps its failures, its progress, where it came from, and tha
   await nodes.run(b.h.update({ dequeue: [{ queue: `${QUEUE}.dead`, pid: 'p', requeue: true }] }));
   const [back] = await nodes.run(b.h.lease(QUEUE));
   expect([Buffer.from(back?.data ?? []).toString(), back?.history?.progress?.text]).toEqual(['dead', 'half']);
+});
+
+test('a moved task keeps its checkpoint, that it was interrupted, and whether its worker has begun it', async () => {
+  const nodes = new TwoNodes({ writeMs: 1, syncMs: 1, readMs: 1, bIsAheadMs: AHEAD_MS });
+  await nodes.open();
+  const { a, b } = nodes;
+  const p = { queue: QUEUE, pid: 'p' };
+  await nodes.run(a.h.update({ enqueue: [p, { ...p, pid: 'q' }] }));
+  const [first] = await nodes.run(a.h.lease(QUEUE));
+  const { token } = first ?? {};
+  await nodes.run(a.h.update({ renew: [{ ...p, token, for: 1_000, checkpoint: 'half' }] }));
+  await nodes.run(a.h.update({ release: [{ ...p, token, interrupted: true }] }));
+  const starts = { now: 1, together: 1 };
+  expect(pidsOf(await nodes.run(a.h.lease(QUEUE, { max: 2, for: 5_000, starts })))).toEqual(['p', 'q']);
+  await nodes.run(Promise.resolve(a.handOffs?.send(P, { nodeId: 'b', address: 'b' })));
+  expect(nodes.serving(P)).toEqual(['b']);
+
+  expect(await nodes.run(historyOf(b.h, QUEUE))).toMatchObject({ interruptions: 1 });
+  // Their worker dies with the first one begun and the second one leased ahead.
+  await nodes.time.advance(10_000);
+  const [p2, q2] = await nodes.run(b.h.lease(QUEUE, { max: 2 }));
+  expect([p2?.attempt, q2?.attempt]).toEqual([2, 1]);
+  expect(Buffer.from(p2?.history?.checkpoint ?? []).toString()).toBe('half');
 });
 
 test('a result moves with its group, is kept for its time by the clock of the new holder, and waits are told', async () => {
