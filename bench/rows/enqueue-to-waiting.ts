@@ -36,11 +36,11 @@ async function* measure(bench: Bench, via: Via, restMs: number): AsyncGenerator<
   ]);
   await node.stop();
   await noop.stop();
-  for (const of of ['p50Ms', 'p99Ms'] as const) {
-    const ratio = toSum(handOver, [roundTrip, synced], of);
+  for (const figure of ['p50Ms', 'p99Ms'] as const) {
+    const ratio = toSum(handOver, [roundTrip, synced], figure);
     yield {
       row: enqueueToWaiting.name,
-      variant: `${via}${restMs > 0 ? ' rested' : ''} ${of === 'p50Ms' ? 'p50' : 'p99'}`,
+      variant: `${via}${restMs > 0 ? ' rested' : ''} ${figure === 'p50Ms' ? 'p50' : 'p99'}`,
       p50Ms: handOver.p50Ms,
       p99Ms: handOver.p99Ms,
       baseline: 'no-op unary + fsync',
@@ -51,7 +51,7 @@ async function* measure(bench: Bench, via: Via, restMs: number): AsyncGenerator<
         ...latencies('noop', roundTrip),
         ...latencies('fsync', synced),
         ...latencies('raw_store', store),
-        ratio_with_raw_store: round(toSum(handOver, [roundTrip, store], of), 3),
+        ratio_with_raw_store: round(toSum(handOver, [roundTrip, store], figure), 3),
       },
     };
   }

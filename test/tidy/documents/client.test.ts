@@ -166,6 +166,6 @@ describe("the client's reference", () => {
 
 /** Names of the methods, getters and declared fields of a class. */
 function namesOf(type: abstract new (...args: never[]) => object): string[] {
-  const fields = [...String(type).matchAll(/^\s+(?:readonly )?([a-z]\w*);?$/gm)].map(([, name = '']) => name);
+  const fields = [...String(type).matchAll(/^\s+(?:readonly )?([a-z]\w*) *;?$/gm)].map(([, name = '']) => name);
   return [...Object.getOwnPropertyNames(type.prototype), ...fields];
 }

@@ -73,7 +73,7 @@ const typed = documents.flatMap((document) => [
     .flatMap((code) => typedIn(document.path, code)),
 ]);
 
-const of = (name: string): readonly Typed[] => typed.filter((one) => one.name === name);
+const typedOf = (name: string): readonly Typed[] => typed.filter((one) => one.name === name);
 
 type Command = ReturnType<typeof createProgram>['program'];
 
@@ -122,9 +122,9 @@ function inert(program: Command): Command {
 
 describe('commands in documents', () => {
   test('of `taskmaster` are accepted by its parser and by the checks before a call', async () => {
-    expect(of('taskmaster').length).toBeGreaterThan(50);
+    expect(typedOf('taskmaster').length).toBeGreaterThan(50);
     const problems = [];
-    for (const command of of('taskmaster')) problems.push(await problemOf(reader(), command));
+    for (const command of typedOf('taskmaster')) problems.push(await problemOf(reader(), command));
     expect(problems.filter((problem) => problem !== undefined)).toEqual([]);
   });
 
@@ -144,26 +144,26 @@ describe('commands in documents', () => {
   });
 
   test('of nodes and proxies are accepted by their parsers', async () => {
-    expect(of('taskmaster-node').length).toBeGreaterThan(4);
-    expect(of('taskmaster-proxy').length).toBeGreaterThan(1);
+    expect(typedOf('taskmaster-node').length).toBeGreaterThan(4);
+    expect(typedOf('taskmaster-proxy').length).toBeGreaterThan(1);
     const problems = [];
-    for (const command of of('taskmaster-node'))
+    for (const command of typedOf('taskmaster-node'))
       problems.push(await problemOf(inert(createNodeProgram('0', () => {})), command));
-    for (const command of of('taskmaster-proxy'))
+    for (const command of typedOf('taskmaster-proxy'))
       problems.push(await problemOf(inert(createProxyProgram('0', () => {})), command));
     expect(problems.filter((problem) => problem !== undefined)).toEqual([]);
   });
 
   test('of npm are scripts of this repository, or install packages', () => {
     const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-    const named = of('npm').map(({ args: [first = '', second = ''] }) => (first === 'run' ? second : first));
+    const named = typedOf('npm').map(({ args: [first = '', second = ''] }) => (first === 'run' ? second : first));
     expect(named.length).toBeGreaterThan(10);
     expect([...new Set(named)].filter((name) => !(name in scripts) && name !== 'install')).toEqual([]);
   });
 
   test('of the bench are accepted by its parser, and the document names every row', () => {
     const own = ['peers', 'guard', 'pair', 'paper'];
-    const benches = of('npm').filter(({ args }) => args[1] === 'bench' && !own.includes(args[3] ?? ''));
+    const benches = typedOf('npm').filter(({ args }) => args[1] === 'bench' && !own.includes(args[3] ?? ''));
     expect(benches.length).toBeGreaterThan(7);
     for (const { args } of benches) expect(() => readArguments(args.slice(3), rows)).not.toThrow();
     const told = rowsOf(documentAt('bench/README.md')).flatMap(({ row = '' }) => row.replaceAll('`', '').split(', '));

@@ -342,8 +342,8 @@ describe('a limit of each key', () => {
         // Both have been read since the last crash.
         await h.clock.run(h.lease([A, B], { max: 1, maxPid: '!' }));
         const waiting = new Map<string, number>();
-        for (const of of [A, B]) {
-          const peek = { queue: parseQueueName(of), kind: 'head', limit: 1000, includeData: false } as const;
+        for (const name of [A, B]) {
+          const peek = { queue: parseQueueName(name), kind: 'head', limit: 1000, includeData: false } as const;
           for (const { pid } of await h.clock.run(h.engine.peekTasks(peek))) {
             const key = pid.replace(/\d+$/, '');
             waiting.set(key, (waiting.get(key) ?? 0) + 1);
