@@ -49,6 +49,68 @@ test('flow enqueue enqueues the tasks of a document, which wait for each other a
   expect((await ends).get('film')?.outcome).toBe('completed');
 });
 
+function waitForFlow(handle: string | object, ...more: readonly string[]) {
+  const running = startCli(server.endpoint, ['flow', 'wait', '-', ...more]);
+  running.type(typeof handle === 'string' ? handle : JSON.stringify(handle));
+  running.endInput();
+  return running.ended;
+}
+
+test('flow wait shows how the last tasks of a flow have ended, and fails if one has failed', async () => {
+  await using client = await connect(server.endpoint);
+  const tasks = [
+    { name: 'first', queue: 'w#a', data: 1, pid: '1' },
+    { name: 'good', queue: 'w#b', data: 2, pid: '2', after: 'first' },
+    { name: 'bad', queue: 'w#c', data: 3, pid: '3', after: 'first' },
+  ];
+  const handle = (await enqueueFlow({ tasks }, '--json')).stdout;
+  expect(await waitForFlow(handle, '--for', '1ms')).toMatchObject({
+    code: 4,
+    stdout: '',
+    stderr: 'stdin: the flow has not ended within 1ms\n',
+  });
+  const waiting = [waitForFlow(handle), waitForFlow(handle, '--json')];
+  const next = async (queue: string) => (await client.queue(queue).lease({ wait: '10s' }))[0];
+  await (await next('w#a'))?.complete();
+  await (await next('w#b'))?.complete({ result: 'fine' });
+  await (await next('w#c'))?.deadLetter('broken');
+  const [lines, json] = await Promise.all(waiting);
+  expect(lines).toEqual({
+    code: 1,
+    stdout: 'completed  w#b  2  good  "fine"\ndead-lettered  w#c  3  bad  broken\n',
+    stderr: '',
+  });
+  expect(
+    json?.stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line)),
+  ).toMatchObject([
+    { name: 'good', queue: 'w#b', pid: '2', outcome: 'completed', result: '"fine"', attempts: 1 },
+    { name: 'bad', queue: 'w#c', pid: '3', outcome: 'dead-lettered', error: 'broken' },
+  ]);
+  const good = { tasks: JSON.parse(handle).tasks.filter(({ name }: { name: string }) => name !== 'bad') };
+  expect((await waitForFlow(good)).code).toBe(0);
+  const gone = { tasks: [{ name: 'gone', queue: 'w#x', pid: '9', result: 'created', isLast: true }] };
+  expect(await waitForFlow(gone)).toMatchObject({ code: 4, stdout: 'unknown  w#x  9  gone\n' });
+});
+
+test.each([
+  ['text that is not JSON', '{', /^taskmaster: USAGE: stdin: it is not JSON/],
+  ['no list', {}, /stdin: tasks: it is not a list/],
+  [
+    'no last task',
+    { tasks: [{ name: 'a', queue: 'q', pid: 'p', result: 'created', isLast: false }] },
+    /no task of it is the last one/,
+  ],
+  ['a task without a PID', { tasks: [{ name: 'a', queue: 'q', isLast: true }] }, /stdin: task 1: pid: it is missing/],
+  ['a document instead of a handle', { tasks: [{ name: 'a', queue: 'q', data: 1 }] }, /task 1: pid: it is missing/],
+])('flow wait refuses %s', async (_what, handle, message) => {
+  const { code, stdout, stderr } = await waitForFlow(handle);
+  expect(stderr).toMatch(message);
+  expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+});
+
 test('flow enqueue says what became of each task', async () => {
   const tasks = [
     { name: 'one', queue: 'g#a', data: 1, pid: '1' },

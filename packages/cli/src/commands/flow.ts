@@ -1,4 +1,5 @@
 import {
+  bytesCodec,
   type Flow,
   type FlowHandle,
   type FlowOfTask,
@@ -9,17 +10,19 @@ import {
 } from '@taskmaster/client';
 import { childRows } from '@taskmaster/proto';
 import type { Command } from 'commander';
-import { queueName } from '../input/arguments.ts';
-import { FLOW_DOCUMENT_BYTES, isMistake, readFlow } from '../input/flow-document.ts';
+import { lengthOfTime, queueName } from '../input/arguments.ts';
+import { FLOW_DOCUMENT_BYTES, isMistake, readFlow, readHandle } from '../input/flow-document.ts';
 import { openInput, readWhole } from '../input/read-input.ts';
 import { addTaskNames, type KeyFlags, taskNames } from '../input/task-names.ts';
 import type { Runner, Session } from '../session/session.ts';
 import { CommandFailedError, UsageError } from '../views/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../views/exit-codes.ts';
+import { duration } from '../views/format.ts';
 import { notesOf } from '../views/help.ts';
 import { errorReport } from '../views/report-error.ts';
 import { tableOf } from '../views/table.ts';
 import { messagesOfLatestError, taskObject, waitsText } from '../views/task-view.ts';
+import { endCode, endLine, endObject, untilOver } from './wait.ts';
 
 const notes = `
 First come the tasks for which the task has waited and that have ended, if it collects them, and those for which it still waits.
@@ -45,11 +48,21 @@ A document:
 A task may have all other options of a task of a flow of the client, such as pid, key, delay, runAt, headers, retry, signals and
 timeout. Durations are text such as 5m, or numbers of ms. Circles, unknown names and misspelt options are refused before
 anything is sent, with exit code 2. The output names each task with its queue and its PID. It marks the last ones, for which no other
-waits: wait for those with \`taskmaster wait\`.
+waits. With --json it is the handle that \`taskmaster flow wait\` takes.
 
 Examples:
   $ taskmaster flow enqueue film.json
-  $ make-flow | taskmaster flow enqueue - --json`;
+  $ make-flow | taskmaster flow enqueue - --json > handle.json`;
+
+const waitNotes = `
+The handle is what \`flow enqueue --json\` writes, or the handle of a flow of the client as JSON. The command waits for the last tasks
+of the flow, and shows how they ended, with their results. It exits with 0 if all were completed, with 1 if one went to its
+dead-letter queue, was cancelled or removed, and with 4 if one is not in its queue and has left no result, or they have not ended in
+time.
+
+Examples:
+  $ taskmaster flow wait handle.json --for 10m
+  $ taskmaster flow enqueue film.json --json | taskmaster flow wait -`;
 
 export function addFlow(program: Command, runner: Runner): void {
   const flow = program
@@ -75,6 +88,16 @@ export function addFlow(program: Command, runner: Runner): void {
     .argument('<file>', 'file with the document; - is stdin')
     .addHelpText('after', notesOf(enqueueNotes))
     .action((file: string) => runner.connected((session) => enqueueFlow(session, file)));
+  flow
+    .command('wait')
+    .summary('wait until a flow has ended')
+    .description('Waits until the last tasks of a flow have ended, and shows how.')
+    .argument('<file>', 'file with the handle of the flow; - is stdin')
+    .option('--for <duration>', 'how long to wait (default: until the flow has ended)', lengthOfTime)
+    .addHelpText('after', notesOf(waitNotes))
+    .action((file: string, flags: { readonly for?: number }) =>
+      runner.connected((session) => waitForFlow(session, file, flags.for)),
+    );
 }
 
 async function enqueueFlow(session: Session, file: string): Promise<ExitCode> {
@@ -88,6 +111,26 @@ async function enqueueFlow(session: Session, file: string): Promise<ExitCode> {
       await out.line(`${result}  ${queue}  ${pid}  ${name}${isLast ? '  last' : ''}`);
   }
   return exitCodes.ok;
+}
+
+async function waitForFlow(session: Session, file: string, timeout: number | undefined): Promise<ExitCode> {
+  const { client, out, err, signal } = session;
+  const input = await openInput(file, session);
+  const handle = readHandle(await readWhole(input, FLOW_DOCUMENT_BYTES, 'a flow'), input.name);
+  const ends = await untilOver(client.waitForFlow(handle, { codec: bytesCodec, timeout, signal }), timeout);
+  if (ends === undefined) {
+    if (!out.json) err.line(`${input.name}: the flow has not ended within ${duration(timeout ?? 0)}`);
+    return exitCodes.nothing;
+  }
+  let code: ExitCode = exitCodes.ok;
+  for (const { name, queue, pid } of handle.tasks) {
+    const end = ends.get(name);
+    if (end === undefined) continue;
+    if (out.json) await out.object({ name, ...endObject(queue, pid, end) });
+    else await out.line(endLine(queue, `${pid}  ${name}`, end));
+    if (code !== exitCodes.failed) code = endCode(end) || code;
+  }
+  return code;
 }
 
 /** Enqueues the flow. `where`: its document, for messages. */

@@ -39,31 +39,44 @@ export function addWait(program: Command, runner: Runner): void {
 async function wait(session: Session, name: string, task: Pid, flags: WaitFlags): Promise<ExitCode> {
   const { client, signal, out, err } = session;
   const queue = client.queue(name);
-  let end: TaskEnd<Uint8Array>;
-  try {
-    end = await queue.waitForEnd(task, { codec: bytesCodec, timeout: flags.for, signal });
-  } catch (error) {
-    // Other errors of this class say that no node answered.
-    const isOver = error instanceof DeadlineExceededError && error.gaveUpAfterMs === undefined;
-    if (!isOver || flags.for === undefined) throw error;
-    if (!out.json) err.line(`${queue.name}: ${pidText(task)} has not ended within ${duration(flags.for)}`);
+  const end = await untilOver(queue.waitForEnd(task, { codec: bytesCodec, timeout: flags.for, signal }), flags.for);
+  if (end === undefined) {
+    if (!out.json) err.line(`${queue.name}: ${pidText(task)} has not ended within ${duration(flags.for ?? 0)}`);
     return exitCodes.nothing;
   }
   if (flags.raw) await out.write(end.result ?? '');
-  else if (out.json) await out.object(objectOf(queue.name, task, end));
-  else await out.line(lineOf(queue.name, task, end));
-  if (end.outcome === 'completed') return exitCodes.ok;
-  return end.outcome === 'unknown' ? exitCodes.nothing : exitCodes.failed;
+  else if (out.json) await out.object(endObject(queue.name, pidText(task), end));
+  else await out.line(endLine(queue.name, pidText(task), end));
+  return endCode(end);
 }
 
-function objectOf(
+/** What is awaited. Undefined if its time is over. `timeout`: of the wait. */
+export async function untilOver<T>(awaited: Promise<T>, timeout: number | undefined): Promise<T | undefined> {
+  try {
+    return await awaited;
+  } catch (error) {
+    // Other errors of this class say that no node answered.
+    const isOver = error instanceof DeadlineExceededError && error.gaveUpAfterMs === undefined;
+    if (!isOver || timeout === undefined) throw error;
+    return undefined;
+  }
+}
+
+/** The exit code for the end of a task. */
+export function endCode({ outcome }: TaskEnd): ExitCode {
+  if (outcome === 'completed') return exitCodes.ok;
+  return outcome === 'unknown' ? exitCodes.nothing : exitCodes.failed;
+}
+
+/** The end of a task for programs. */
+export function endObject(
   queue: string,
-  task: Pid,
+  pid: string,
   { outcome, result, endedAt, attempts, error, cancelReason }: TaskEnd<Uint8Array>,
 ): object {
   return {
     queue,
-    pid: pidText(task),
+    pid,
     outcome,
     result: result && textOf(result),
     endedAt: endedAt?.toISOString(),
@@ -73,8 +86,12 @@ function objectOf(
   };
 }
 
-function lineOf(queue: string, task: Pid, { outcome, result, error, cancelReason }: TaskEnd<Uint8Array>): string {
+/** The end of a task for people. */
+export function endLine(
+  queue: string,
+  task: string,
+  { outcome, result, error, cancelReason }: TaskEnd<Uint8Array>,
+): string {
   const rest = result === undefined ? (error ?? cancelReason ?? '') : textOf(result);
-  const line = `${outcome}  ${queue}  ${pidText(task)}${rest === '' ? '' : `  ${rest}`}`;
-  return line;
+  return `${outcome}  ${queue}  ${task}${rest === '' ? '' : `  ${rest}`}`;
 }

@@ -2,7 +2,10 @@ import { isUtf8 } from 'node:buffer';
 import {
   bytesCodec,
   type Flow,
+  type FlowHandle,
+  type FlowTask,
   type FlowTaskOptions,
+  pidText,
   type TaskHeaders,
   type TaskMasterClient,
   type TaskRetryOptions,
@@ -46,6 +49,25 @@ export function readFlow(client: TaskMasterClient, document: Buffer, where: stri
     told(place, () => addTask(flow, client, object(task)));
   }
   return flow;
+}
+
+/** The last tasks of the handle that `flow enqueue --json` writes. `where`: its name for messages. @throws UsageError */
+export function readHandle(document: Buffer, where: string): FlowHandle {
+  const tasks = tasksOf(document, where)
+    .map((task, at) => told(`${where}: task ${at + 1}`, () => handleTask(object(task))))
+    .filter(({ isLast }) => isLast);
+  if (tasks.length === 0) throw new UsageError(`${where}: no task of it is the last one`);
+  return { tasks };
+}
+
+function handleTask({ name, queue, pid: ofTask, result, isLast }: Fields): FlowTask {
+  return {
+    name: told('name', () => text(name)),
+    queue: told('queue', () => queueName(text(queue))),
+    pid: told('pid', () => pidText(pid(text(ofTask)))),
+    result: told('result', () => text(result) as FlowTask['result']),
+    isLast: told('isLast', () => flag(isLast)),
+  };
 }
 
 function tasksOf(document: Buffer, where: string): readonly unknown[] {

@@ -40,7 +40,7 @@ export class LeasedTask<T> {
   readonly bytes: Uint8Array;
   /** The headers that came with the data. */
   readonly headers: TaskHeaders;
-  /** Number of leases of the task, this one included. */
+  /** Number of the attempt, from 1. Attempts that did not count, such as interrupted ones, are left out. */
   readonly attempt: number;
   /** Attempts that its retry policy allows before the task goes to its dead-letter queue. Undefined: no limit. */
   readonly maxAttempts: number | undefined;

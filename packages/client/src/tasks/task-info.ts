@@ -39,7 +39,7 @@ export interface TaskSummary extends GivenFields, LinkFields {
   readonly pid: Pid;
   readonly key: string | undefined;
   readonly state: 'available' | 'leased' | 'delayed' | 'not-found';
-  /** Number of leases. */
+  /** Number of attempts, without those that did not count. */
   readonly attempts: number;
   readonly enqueuedAt: Date | undefined;
   /** End of its lease, its delay or its wait for signals. */
