@@ -115,6 +115,8 @@ interface Partition {
   lastTicket: Ticket;
   nextQueueId: QueueId;
   life: PartitionLife;
+  /** As recovery or a transfer has found it. Undefined: unknown, or this node has committed since. */
+  lastEpoch: number | undefined;
   /** Log entries up to this one are deleted, or about to be. */
   trimmedTicket: Ticket;
   /** Atoms up to this one survive a power loss. 0 until this process has written a checkpoint. */
@@ -131,6 +133,7 @@ const newPartition = (id: PartitionId): Partition => ({
   lastTicket: NO_TICKET,
   nextQueueId: 1 as QueueId,
   life: 0,
+  lastEpoch: 0,
   trimmedTicket: NO_TICKET,
   durableTicket: NO_TICKET,
   changed: new Set(),
@@ -338,6 +341,11 @@ export class EngineState {
     return this.#partition(id);
   }
 
+  /** The last atom was committed at this epoch, or at an earlier one. Undefined without a cluster. */
+  lastEpochOf(id: PartitionId): number | undefined {
+    return this.#partition(id).lastEpoch ?? this.holdings.get(id)?.epoch;
+  }
+
   /** The last ticket of each partition. */
   lastTickets(): ReadonlyMap<PartitionId, Ticket> {
     return new Map([...this.#partitions.values()].map(({ id, lastTicket }) => [id, lastTicket]));
@@ -367,8 +375,9 @@ export class EngineState {
 
   /** Adds a partition that recovery or a transfer has loaded. */
   adopt(id: PartitionId, recovered: RecoveredPartition): void {
-    const { lastTicket, nextQueueId, life, trimmedTicket, ledgers, changed, behind, records, eventful } = recovered;
-    const partition: Partition = { ...newPartition(id), lastTicket, nextQueueId, life, trimmedTicket };
+    const { lastTicket, nextQueueId, life, lastEpoch, trimmedTicket } = recovered;
+    const { ledgers, changed, behind, records, eventful } = recovered;
+    const partition: Partition = { ...newPartition(id), lastTicket, nextQueueId, life, lastEpoch, trimmedTicket };
     this.#partitions.set(id, partition);
     this.events.adopt({ id, life, lastTicket }, eventful);
     const queues = [...ledgers.values()].map((ledger) => new Queue(id, ledger));
@@ -401,6 +410,7 @@ export class EngineState {
     const now = this.clock.now();
     partition.life = now;
     partition.lastTicket = Math.max(partition.lastTicket, ticketBehindEarlierLives(now)) as Ticket;
+    partition.lastEpoch = undefined;
     this.#movedOn.add(partition);
     this.events.abandon(id);
   }
@@ -435,6 +445,7 @@ export class EngineState {
     // After `append`, which may throw: a remembered request is answered as done.
     if (plan.request) this.requests.remember(plan.request.id, plan.at, plan.request.outcome);
     partition.lastTicket = ticket;
+    partition.lastEpoch = undefined;
     this.events.committed(atom);
     for (const queue of plan.created ?? NONE) {
       partition.nextQueueId = Math.max(partition.nextQueueId, queue.ledger.queueId + 1) as QueueId;
@@ -534,7 +545,8 @@ export class EngineState {
       partition.changed.clear();
       const { id, lastTicket, nextQueueId, life, trimmedTicket } = partition;
       const trimTo = Math.max(trimmedTicket, this.events.trimTo(id, lastTicket, this.log.figures.bytes)) as Ticket;
-      changed.push({ id, lastTicket, nextQueueId, life, trimmedTicket, trimTo, changed: ledgers });
+      const lastEpoch = this.lastEpochOf(id);
+      changed.push({ id, lastTicket, nextQueueId, life, lastEpoch, trimmedTicket, trimTo, changed: ledgers });
       partition.trimmedTicket = trimTo;
     }
     this.#movedOn.clear();

@@ -17,6 +17,8 @@ export interface CheckpointedPartition {
   readonly lastTicket: Ticket;
   readonly nextQueueId: QueueId;
   readonly life: PartitionLife;
+  /** See `PartitionRow.lastEpoch`. */
+  readonly lastEpoch: number | undefined;
   /** The log has only entries behind this ticket. */
   readonly trimmedTicket: Ticket;
   /** Entries up to this one are deleted. Readers of events may still need later ones. */
@@ -45,8 +47,8 @@ export async function writeCheckpoint(
   await ledgers;
 
   const minimums = new WriteBatch();
-  for (const { id, lastTicket, nextQueueId, life } of partitions) {
-    const row = encodePartitionRow({ appliedTicket: lastTicket, nextQueueId, life });
+  for (const { id, lastTicket, nextQueueId, life, lastEpoch } of partitions) {
+    const row = encodePartitionRow({ appliedTicket: lastTicket, nextQueueId, life, lastEpoch });
     minimums.put(Family.meta, metaKeys.partition(id), row);
   }
   if (clock !== undefined) minimums.put(Family.meta, metaKeys.clock, encodeClockMark(clock));

@@ -12,12 +12,15 @@ test('tickets of a partition that starts empty are larger than any of its earlie
   expect(ticketBehindEarlierLives((NOW + lived) as Instant)).toBeGreaterThan(began + used);
 });
 
-test('the row of an earlier build has no life', () => {
-  const row = { appliedTicket: 300 as Ticket, nextQueueId: 7 as QueueId, life: NOW };
+test('the row of an earlier build has no epoch, or no life either', () => {
+  const row = { appliedTicket: 300 as Ticket, nextQueueId: 7 as QueueId, life: NOW, lastEpoch: 5 };
   const bytes = encodePartitionRow(row);
   expect(decodePartitionRow(bytes)).toEqual(row);
-  const ofLife = encodePartitionRow({ ...row, life: 0 }).length - 1;
-  expect(decodePartitionRow(bytes.subarray(0, ofLife))).toEqual({ ...row, life: 0 });
+  const withoutEpoch = { ...row, lastEpoch: undefined };
+  expect(decodePartitionRow(bytes.subarray(0, -1))).toEqual(withoutEpoch);
+  expect(decodePartitionRow(encodePartitionRow(withoutEpoch))).toEqual(withoutEpoch);
+  const ofLife = encodePartitionRow({ ...withoutEpoch, life: 0 }).length - 1;
+  expect(decodePartitionRow(bytes.subarray(0, ofLife))).toEqual({ ...withoutEpoch, life: 0 });
 });
 
 test.each([Date.UTC(2100, 0, 1), Date.UTC(9999, 0, 1), Number.MAX_SAFE_INTEGER])(

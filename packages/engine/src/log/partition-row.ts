@@ -18,6 +18,11 @@ export interface PartitionRow {
   /** Queue ids are never reused. */
   readonly nextQueueId: QueueId;
   readonly life: PartitionLife;
+  /**
+   * Its last atom was committed at this epoch, or at an earlier one. 0: there is none in this life. Undefined: unknown. Earlier
+   * builds write none.
+   */
+  readonly lastEpoch: number | undefined;
 }
 
 export function encodePartitionRow(row: PartitionRow): Uint8Array {
@@ -25,6 +30,7 @@ export function encodePartitionRow(row: PartitionRow): Uint8Array {
   writer.number(row.appliedTicket);
   writer.number(row.nextQueueId);
   writer.number(row.life);
+  if (row.lastEpoch !== undefined) writer.number(row.lastEpoch);
   return Uint8Array.from(writer.view());
 }
 
@@ -34,7 +40,7 @@ export function putBegun(
   ids: readonly PartitionId[],
   { appliedTicket, life }: Pick<PartitionRow, 'appliedTicket' | 'life'>,
 ): void {
-  const row = encodePartitionRow({ appliedTicket, nextQueueId: 1 as QueueId, life });
+  const row = encodePartitionRow({ appliedTicket, nextQueueId: 1 as QueueId, life, lastEpoch: 0 });
   for (const id of ids) rows.put(Family.meta, metaKeys.partition(id), row);
 }
 
@@ -42,8 +48,9 @@ export function decodePartitionRow(bytes: Uint8Array): PartitionRow {
   const from = new ByteReader(bytes);
   from.version(VERSION, 'partition row');
   const [appliedTicket, nextQueueId] = [from.number() as Ticket, from.number() as QueueId];
-  // Earlier builds write none, and ignore it.
-  return { appliedTicket, nextQueueId, life: from.atEnd ? 0 : from.number() };
+  // Earlier builds write fewer numbers, and ignore the last ones.
+  const life = from.atEnd ? 0 : from.number();
+  return { appliedTicket, nextQueueId, life, lastEpoch: from.atEnd ? undefined : from.number() };
 }
 
 /**

@@ -32,6 +32,8 @@ export interface RecoveredPartition {
   lastTicket: Ticket;
   nextQueueId: QueueId;
   life: PartitionLife;
+  /** See `PartitionRow.lastEpoch`. Undefined also if the last atom is behind the checkpoint. */
+  lastEpoch: number | undefined;
   /** The log has only entries behind this ticket. Some of them may already be covered by the checkpoint. */
   trimmedTicket: Ticket;
   readonly ledgers: Map<QueueId, QueueLedger>;
@@ -119,12 +121,13 @@ async function loadCheckpoint(
   for await (const { key, value } of partitionRows(store, only)) {
     const id = partitionOfMetaKey(key);
     if (!isHeld(id)) continue;
-    const { appliedTicket, nextQueueId, life } = decodePartitionRow(value);
+    const { appliedTicket, nextQueueId, life, lastEpoch } = decodePartitionRow(value);
     const partition = recoveredIn(partitions, id);
     partition.lastTicket = appliedTicket;
     partition.trimmedTicket = appliedTicket;
     partition.nextQueueId = nextQueueId;
     partition.life = life;
+    partition.lastEpoch = lastEpoch;
   }
   for await (const { key, value } of rowsOf(store, Family.queues, only)) {
     // Like log keys, queue keys begin with the partition.
@@ -215,6 +218,7 @@ function writeLastRows({ behind }: RecoveredPartition, { partition, dropped }: A
 /** Applies an atom to the recovered state of its partition. */
 export function replayInto(partition: RecoveredPartition, atom: ApplyAtom): void {
   partition.lastTicket = atom.ticket;
+  partition.lastEpoch = undefined;
   noteEvents(partition, atom.ticket, atom.events);
   for (const { queueId, name } of atom.created) {
     noteQueueId(partition, queueId);
@@ -257,6 +261,7 @@ export const newPartition = (behind = 0 as Ticket, life: PartitionLife = 0): Rec
   trimmedTicket: behind,
   nextQueueId: 1 as QueueId,
   life,
+  lastEpoch: 0,
   ledgers: new Map(),
   changed: new Set(),
   behind: new Map(),

@@ -141,6 +141,11 @@ export class Partitions implements PartitionHost {
     return this.#deps.engineState()?.ticketsOf(id);
   }
 
+  /** See `EngineState.lastEpochOf`. Undefined also while the engine has nothing in memory. */
+  lastEpochOf(id: PartitionId): number | undefined {
+    return this.#deps.engineState()?.lastEpochOf(id);
+  }
+
   holding(id: PartitionId): Holding | undefined {
     return this.#deps.holdings.get(id);
   }

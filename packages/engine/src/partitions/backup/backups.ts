@@ -179,10 +179,23 @@ export class Backups {
       partitions: partitions.count,
       nowMs: offer.now,
       nextQueueId: offer.nextQueueId,
-      unchanged: unchangedSince !== undefined && isSame(unchangedSince, point),
+      unchanged: unchangedSince !== undefined && this.#isAt(unchangedSince, point, partition),
       requestWindowMs,
       tasks: partitions.tasksIn(partition),
     };
+  }
+
+  /**
+   * Whether the partition is as it was at an earlier point. If nodes share a store, a partition moves as it is: only its holder
+   * at an epoch has given tickets then, so the same ticket is another atom only if it was given at a later epoch, after the
+   * database has lost atoms. In directories instants are those of the clock of the holder, so the holder must be the same.
+   */
+  #isAt(earlier: BackupPoint, now: BackupPoint, partition: PartitionId): boolean {
+    const { partitions } = this.#deps;
+    if (earlier.clusterId !== now.clusterId || earlier.ticket !== now.ticket) return false;
+    if (partitions.shared === undefined) return earlier.nodeId === now.nodeId && earlier.epoch === now.epoch;
+    const lastEpoch = partitions.lastEpochOf(partition) ?? now.epoch;
+    return lastEpoch <= earlier.epoch && earlier.epoch <= now.epoch;
   }
 
   /** A node without a cluster takes a random id when it needs one first. */
@@ -191,9 +204,6 @@ export class Backups {
     return this.#identity;
   }
 }
-
-const isSame = (a: BackupPoint, b: BackupPoint): boolean =>
-  a.clusterId === b.clusterId && a.nodeId === b.nodeId && a.epoch === b.epoch && a.ticket === b.ticket;
 
 const randomId = (random: Random): string =>
   Array.from({ length: 16 }, () => Math.floor(random.next() * 16).toString(16)).join('');

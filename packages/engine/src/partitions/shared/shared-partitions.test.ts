@@ -1,9 +1,10 @@
-import { EnqueueMode, EventKind, parseQueueName, partitionOf } from '@taskmaster/proto';
+import { type BackupPoint, EnqueueMode, EventKind, parseQueueName, partitionOf } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { formatPosition } from '../../domain/events.ts';
 import type { PartitionId, Pid } from '../../domain/ids.ts';
 import { Family } from '../../ports/store.ts';
 import { putSchedule, scheduleOf, waitingIn } from '../../schedules/test-support.ts';
+import { BackupCopy, backupRequest } from '../../testing/backup-copy.ts';
 import { bulkRunOf, startBulk } from '../../testing/bulk-runs.ts';
 import { type EngineHarness, pidsOf } from '../../testing/engine-harness.ts';
 import { limitQueues } from '../../testing/limit-queues.ts';
@@ -133,6 +134,65 @@ describe.each(Object.entries(WAYS))('a partition of a shared store that is %s', 
     // The start of `a` has fenced its earlier process, and so taken the partition from it.
     await engines.run(engines.take(a, P));
     expect(pidsOf(await engines.run(a.lease(QUEUE, { max: 9 })))).toEqual(['2']);
+  });
+});
+
+describe.each(Object.entries(WAYS))('the backup of a partition of a shared store that was %s', (_way, move) => {
+  /** Backs the partition up. `since`: what the caller has already. */
+  async function backedUp(engines: SharedEngines, h: EngineHarness, since?: BackupPoint): Promise<BackupCopy> {
+    h.engine.backups.identify({ clusterId: 'c', nodeId: `id-${h === engines.a ? 'a' : 'b'}` });
+    return engines.run(BackupCopy.read(h.engine.backups.backup(backupRequest(P, { unchangedSince: since }))));
+  }
+
+  const pointOf = ({ header, end }: BackupCopy): BackupPoint => {
+    return { clusterId: 'c', nodeId: header.nodeId, epoch: header.epoch, ticket: end.lastTicket };
+  };
+
+  test('has nothing that an earlier one has, until the partition changes', async () => {
+    const engines = await started();
+    const { time, a, b } = engines;
+    await engines.run(a.enqueue(QUEUE, ['1', '2']));
+    // A checkpoint has the epoch of the last atom.
+    await time.advance(1_000);
+    const first = pointOf(await backedUp(engines, a));
+    await engines.run(move(engines));
+    const second = await backedUp(engines, b, first);
+    expect(second.header).toMatchObject({ unchanged: true, nodeId: 'id-b', epoch: 2 });
+    expect(second.kinds).toEqual(['header', 'end']);
+    expect(second.end).toEqual({ lastTicket: first.ticket, tasks: 2, queues: 1 });
+    await engines.run(b.enqueue(QUEUE, ['3']));
+    const third = await backedUp(engines, b, first);
+    expect(third.header.unchanged).toBe(false);
+    expect(third.end.tasks).toBe(3);
+  });
+
+  test('has everything if the ticket is that of an atom which the database has lost, or of a later history', async () => {
+    const engines = await started();
+    const { time, a, b } = engines;
+    await engines.run(a.enqueue(QUEUE, ['1']));
+    await time.advance(1_000);
+    const { ticket } = pointOf(await backedUp(engines, a));
+    await engines.run(move(engines));
+    await engines.run(b.enqueue(QUEUE, ['2']));
+    const present = pointOf(await backedUp(engines, b));
+    expect(present).toMatchObject({ ticket: ticket + 1, epoch: 2 });
+    const isUnchanged = async (h: EngineHarness, since: BackupPoint) =>
+      (await backedUp(engines, h, since)).header.unchanged;
+    /** What `a` would have ended with if the database had not lost its second atom. */
+    const lost = { ...present, nodeId: 'id-a', epoch: 1 };
+    expect(await isUnchanged(b, lost)).toBe(false);
+    expect(await isUnchanged(b, { ...present, epoch: 99 })).toBe(false);
+    expect(await isUnchanged(b, { ...present, clusterId: 'another' })).toBe(false);
+    expect(await isUnchanged(b, present)).toBe(true);
+    // The epoch of the atom is kept while the partition moves on.
+    await time.advance(1_000);
+    await engines.run(b.engine.partitions.shared?.leave([P], { name: 'a', nodeId: 'id-a' }) ?? Promise.resolve());
+    if (a.clock.standsStill) a.clock.goOn();
+    a.kill();
+    await engines.run(a.start());
+    await engines.run(engines.take(a, P));
+    expect(await isUnchanged(a, lost)).toBe(false);
+    expect(await isUnchanged(a, present)).toBe(true);
   });
 });
 

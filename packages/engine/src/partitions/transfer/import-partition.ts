@@ -158,13 +158,13 @@ export class PartitionImport {
 
   /** Writes the rows that must be durable before, or together with, those of `writeHolder`. */
   writeState(batch: WriteBatch): void {
-    const { partition, recovered } = this;
+    const { partition, recovered, epoch: lastEpoch } = this;
     for (const ledger of recovered.ledgers.values()) {
       batch.put(Family.queues, queueKey(partition, ledger.queueId), ledger.encode());
     }
     for (const queueId of this.#dropped) batch.put(Family.meta, metaKeys.reap(partition, queueId), EMPTY);
     const { lastTicket: appliedTicket, nextQueueId, life } = recovered;
-    const row = encodePartitionRow({ appliedTicket, nextQueueId, life });
+    const row = encodePartitionRow({ appliedTicket, nextQueueId, life, lastEpoch });
     batch.put(Family.meta, metaKeys.partition(partition), row);
     // The log on this node begins behind this ticket.
     recovered.trimmedTicket = recovered.lastTicket;

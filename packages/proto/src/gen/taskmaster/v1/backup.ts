@@ -24,8 +24,8 @@ export interface BackupPartitionRequest {
   /** The partition, from 0. */
   partition: number;
   /**
-   * The state that the caller has already. If the partition has not changed since, rows and atoms are left out. Not set:
-   * everything is sent.
+   * The state that the caller has already. If the partition has not changed since, rows and atoms are left out. A partition
+   * that another node holds now has changed, unless the nodes share a database. Not set: everything is sent.
    */
   unchangedSince:
     | BackupPoint
