@@ -331,6 +331,7 @@ export class Engine {
       schedulesAhead: this.#background.schedulesAhead,
       waiters: this.#leaseRequests?.waiters ?? 0,
       taskWaits: this.#taskWaits?.size ?? 0,
+      pauses: this.#engineState?.pauses.count(clock.now()) ?? 0,
       bulkRuns: runsGoingOn(this.#engineState?.bulkRuns.all() ?? []),
       eventReaders: this.#engineState?.events.readers ?? 0,
       inFlightRequests: this.#admission.requests,

@@ -440,6 +440,8 @@ export interface EngineFigures {
   readonly waiters: number;
   /** Requests that wait for tasks to end. */
   readonly taskWaits: number;
+  /** Pauses of queues that have not ended, also of queues without tasks. */
+  readonly pauses: number;
   /** Bulk runs that go on. */
   readonly bulkRuns: number;
   /** Requests that wait for events. */

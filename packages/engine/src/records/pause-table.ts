@@ -25,6 +25,13 @@ export class PauseTable implements RecordsInMemory {
     return [...(this.#records.of(group)?.values() ?? [])].filter((pause) => !isOver(pause, now));
   }
 
+  /** How many pauses of all groups have not ended. */
+  count(now: Instant): number {
+    let pauses = 0;
+    for (const pause of this.#records.all()) if (!isOver(pause, now)) pauses++;
+    return pauses;
+  }
+
   /** The pause with exactly this pattern, unless it has ended. */
   find({ group, name }: QueueName, now: Instant): PauseRecord | undefined {
     return this.list(group, now).find(({ pattern }) => pattern === name);

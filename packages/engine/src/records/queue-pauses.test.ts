@@ -23,6 +23,21 @@ function waiting(h: EngineHarness, queues: string | string[] = QUEUE, spec: Leas
 const pauseOf = async (h: EngineHarness, queue = QUEUE) =>
   (await h.engine.queueStats({ kind: 'named', queues: [parseQueueName(queue)] })).queues[0]?.pause?.message;
 
+test('pauses are counted until they end, also those of queues without tasks, and after a crash', async () => {
+  await using h = await engineHarness();
+  const counted = (): number => h.engine.figures().pauses;
+  await pauseQueues(h.engine, QUEUE);
+  await pauseQueues(h.engine, 'bank#*', { until: (h.clock.now() + MINUTE) as Instant });
+  await pauseQueues(h.engine, 'bank#*', { until: (h.clock.now() + 2 * MINUTE) as Instant });
+  expect(counted()).toBe(2);
+  await h.crash();
+  expect(counted()).toBe(2);
+  await h.clock.advance(2 * MINUTE);
+  expect(counted()).toBe(1);
+  await resumeQueues(h.engine, QUEUE);
+  expect(counted()).toBe(0);
+});
+
 describe('a paused queue', () => {
   test('gives no tasks to requests, which wait if they may, and serves them in order at once when it is resumed', async () => {
     await using h = await engineHarness();

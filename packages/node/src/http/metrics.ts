@@ -96,6 +96,7 @@ const gauges: readonly (readonly [name: string, help: string, of: (figures: Engi
   ['queues', 'Queues that hold tasks or became empty lately.', (figures) => figures.queues],
   ['waiting_leases', 'Lease requests that wait for tasks.', (figures) => figures.waiters],
   ['waits_for_tasks', 'Requests that wait for tasks to end.', (figures) => figures.taskWaits],
+  ['pauses', 'Pauses of queues that have not ended, also of queues without tasks.', (figures) => figures.pauses],
   ['bulk_runs', 'Bulk runs that go on.', (figures) => figures.bulkRuns],
   ['event_readers', 'Requests that wait for events.', (figures) => figures.eventReaders],
   [
