@@ -41,8 +41,8 @@ export default defineConfig({
     sequence: { sequencer: SlowestFirst },
     // Unit tests run on the sources; process tests start what the build made.
     execArgv: ['--conditions=source'],
-    // Node.js itself loads the sources. Simulations take an eighth less processor time than behind Vite, which makes each use of an import
-    // the call of a getter. No test mocks a module.
+    // Node.js itself loads the sources. Simulations take an eighth less processor time than behind Vite, which makes each use of an
+    // import the call of a getter. No test mocks a module.
     experimental: { viteModuleRunner: false, nodeLoader: false },
     projects: [
       {

@@ -1,10 +1,11 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { appendFile, chown, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { appendFile, chown, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import pg from 'pg';
 
@@ -30,6 +31,11 @@ function otherUser(): { readonly uid: number; readonly gid: number } | undefined
 }
 
 const bin = findPrograms();
+
+/** With small files of the log: there is less to copy. */
+const INITDB = ['-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-sync', '-N', '--wal-segsize=4'];
+/** The files of new servers, for each version of PostgreSQL. */
+const CACHE = fileURLToPath(new URL('../../../../node_modules/.cache/postgres', import.meta.url));
 
 /** Servers that must end with the test run. */
 const alive = new Set<ChildProcess>();
@@ -61,7 +67,7 @@ export class PostgresServer implements AsyncDisposable {
 
   static start({ settings = [], access = [] }: ServerOptions = {}): Promise<PostgresServer> {
     return PostgresServer.#startOn(async (server, data) => {
-      await server.#run('initdb', ['-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-sync', '-N']);
+      await server.#initialize(data);
       const lines = ['shared_buffers = 32MB', 'max_connections = 60', `unix_socket_directories = ''`, ...settings];
       await appendFile(join(data, 'postgresql.conf'), `${lines.join('\n')}\n`);
       const hba = join(data, 'pg_hba.conf');
@@ -92,8 +98,27 @@ export class PostgresServer implements AsyncDisposable {
     return server;
   }
 
-  #run(program: string, args: readonly string[]): Promise<unknown> {
+  #run(program: string, args: readonly string[]): Promise<{ readonly stdout: string }> {
     return run(join(bin ?? '', program), args, { ...otherUser(), cwd: this.dir, env: { ...process.env, LC_ALL: 'C' } });
+  }
+
+  /** Copies the files of a new server, which the first server makes: a copy takes a third of the processor time of initdb. */
+  async #initialize(data: string): Promise<void> {
+    const { stdout: version } = await this.#run('postgres', ['--version']);
+    const made = join(CACHE, [version, ...INITDB, otherUser()?.uid].join(' ').replace(/[^\w.]+/g, '-'));
+    if (existsSync(made)) {
+      await run('cp', ['-Rp', made, data]);
+      return;
+    }
+    await this.#run('initdb', ['-D', data, ...INITDB]);
+    await mkdir(CACHE, { recursive: true });
+    const copy = await mkdtemp(join(CACHE, 'copy-'));
+    await run('cp', ['-Rp', data, join(copy, 'data')]);
+    await rename(join(copy, 'data'), made).catch((error: NodeJS.ErrnoException) => {
+      // Another process was faster.
+      if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error;
+    });
+    await rm(copy, { recursive: true });
   }
 
   /** Lets the server write into a directory. */
