@@ -64,67 +64,6 @@ describe('a partition that returns right after it was given up', () => {
   );
 });
 
-test('a partition that moves while rows of its new tasks wait for a checkpoint arrives whole, and survives a crash there', async () => {
-  const from = await holderAt(1);
-  const leaseNow = async (): Promise<void> => {
-    const [task] = await from.clock.run(from.lease(QUEUE));
-    await from.clock.run(from.update({ dequeue: [{ queue: QUEUE, pid: task?.pid ?? '', token: task?.token }] }));
-  };
-  // From now on the rows of new tasks are written later.
-  await leaseNow();
-  await from.clock.run(from.enqueue(QUEUE, ['4', '5']));
-  const { leaving, rows } = await snapshotOf(from);
-  await leaseNow();
-  await from.clock.run(from.enqueue(QUEUE, ['6', '7']));
-  await from.clock.run(from.update({ dequeue: [{ queue: QUEUE, pid: '6' }] }));
-  await from.clock.run(leaving.synced());
-  const h = new EngineHarness({ clustered: true, syncMs: 1, config: { partitions: 4, cacheBytes: 1 } });
-  await h.open();
-  const { partitions } = h.engine;
-  const arriving = await h.clock.run(partitions.import({ id: P, epoch: 2, ...leaving.offer, now: h.clock.now() }));
-  await h.clock.run(arriving.addRows(rows as never));
-  await h.clock.run(arriving.addAtoms(leaving.takeAtoms()));
-  arriving.assertComplete(from.engine.partitions.ticketsOf(P)?.lastTicket ?? 0, 4);
-  await h.clock.run(partitions.take(arriving));
-  await h.crash();
-  const leased = await h.clock.run(h.lease(QUEUE, { max: 9 }));
-  expect(leased.map(({ pid, data }) => [pid, Buffer.from(data).toString()])).toEqual(
-    ['3', '4', '5', '7'].map((pid) => [pid, `data of ${pid}`]),
-  );
-});
-
-test('a partition that moves knows which of its leased tasks have begun, and what they have left', async () => {
-  const from = await holderAt(1);
-  const [first, second] = await from.clock.run(
-    from.lease(QUEUE, { max: 3, for: 60_000, starts: { now: 1, together: 1 } }),
-  );
-  const renewal = { queue: QUEUE, pid: first?.pid ?? '', token: first?.token, for: 60_000, checkpoint: 'page 3' };
-  await from.clock.run(from.update({ renew: [renewal] }));
-  const { leaving, rows } = await snapshotOf(from);
-  // Of two leases that have begun, one is in the rows and one in the atoms.
-  const begun = { queue: QUEUE, pid: second?.pid ?? '', token: second?.token, for: 60_000, begun: 1 };
-  await from.clock.run(from.update({ renew: [begun] }));
-  await from.clock.run(leaving.synced());
-  const h = new EngineHarness({ clustered: true, syncMs: 1, config: { partitions: 4, cacheBytes: 1 } });
-  await h.open();
-  const { partitions } = h.engine;
-  const arriving = await h.clock.run(partitions.import({ id: P, epoch: 2, ...leaving.offer, now: h.clock.now() }));
-  await h.clock.run(arriving.addRows(rows as never));
-  await h.clock.run(arriving.addAtoms(leaving.takeAtoms()));
-  arriving.assertComplete(from.engine.partitions.ticketsOf(P)?.lastTicket ?? 0, 3);
-  await h.clock.run(partitions.take(arriving));
-  await h.crash();
-  await h.clock.advance(61_000);
-  const command = { queue: parseQueueName(QUEUE), pids: PIDS as Pid[], includeData: false };
-  const found = (await h.clock.run(h.engine.getTasks(command))).map(({ state }) => state);
-  expect(found.map((state) => [state?.attempts, state?.history?.interruptions])).toEqual([
-    [1, 0],
-    [1, 0],
-    [0, 1],
-  ]);
-  expect(Buffer.from(found[0]?.history?.checkpoint ?? []).toString()).toBe('page 3');
-});
-
 /** Work goes on at one node until all of its partition has arrived at another one, which crashes then. `more`: its new rows. */
 async function moved(
   from: EngineHarness,
@@ -145,6 +84,51 @@ async function moved(
   await h.crash();
   return h;
 }
+
+test('a partition that moves while rows of its new tasks wait for a checkpoint arrives whole, and survives a crash there', async () => {
+  const from = await holderAt(1);
+  const leaseNow = async (): Promise<void> => {
+    const [task] = await from.clock.run(from.lease(QUEUE));
+    await from.clock.run(from.update({ dequeue: [{ queue: QUEUE, pid: task?.pid ?? '', token: task?.token }] }));
+  };
+  // From now on the rows of new tasks are written later.
+  await leaseNow();
+  await from.clock.run(from.enqueue(QUEUE, ['4', '5']));
+  const meanwhile = async (): Promise<void> => {
+    await leaseNow();
+    await from.clock.run(from.enqueue(QUEUE, ['6', '7']));
+    await from.clock.run(from.update({ dequeue: [{ queue: QUEUE, pid: '6' }] }));
+  };
+  const h = await moved(from, meanwhile, 1);
+  const leased = await h.clock.run(h.lease(QUEUE, { max: 9 }));
+  expect(leased.map(({ pid, data }) => [pid, Buffer.from(data).toString()])).toEqual(
+    ['3', '4', '5', '7'].map((pid) => [pid, `data of ${pid}`]),
+  );
+});
+
+test('a partition that moves knows which of its leased tasks have begun, and what they have left', async () => {
+  const from = await holderAt(1);
+  const [first, second] = await from.clock.run(
+    from.lease(QUEUE, { max: 3, for: 60_000, starts: { now: 1, together: 1 } }),
+  );
+  const renewal = { queue: QUEUE, pid: first?.pid ?? '', token: first?.token, for: 60_000, checkpoint: 'page 3' };
+  await from.clock.run(from.update({ renew: [renewal] }));
+  const meanwhile = async (): Promise<void> => {
+    // Of two leases that have begun, one is in the rows and one in the atoms.
+    const begun = { queue: QUEUE, pid: second?.pid ?? '', token: second?.token, for: 60_000, begun: 1 };
+    await from.clock.run(from.update({ renew: [begun] }));
+  };
+  const h = await moved(from, meanwhile, 0);
+  await h.clock.advance(61_000);
+  const command = { queue: parseQueueName(QUEUE), pids: PIDS as Pid[], includeData: false };
+  const found = (await h.clock.run(h.engine.getTasks(command))).map(({ state }) => state);
+  expect(found.map((state) => [state?.attempts, state?.history?.interruptions])).toEqual([
+    [1, 0],
+    [1, 0],
+    [0, 1],
+  ]);
+  expect(Buffer.from(found[0]?.history?.checkpoint ?? []).toString()).toBe('page 3');
+});
 
 describe('a partition that moves under load', () => {
   const JOBS = 'orders#jobs';

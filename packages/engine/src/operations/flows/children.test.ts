@@ -346,8 +346,8 @@ test('a task that others know is not moved', async () => {
   await expect(h.engine.updateTasks({ ...command, dequeue })).rejects.toMatchObject({ reason: 'TASK_CONNECTED' });
 });
 
-test('an update whose ends too many parents would hear of is refused, and takes a turn alone behind others', async () => {
-  await using h = await engineHarness();
+/** Children with as many parents as possible. The ends of `most` of them fit into an update; there are twice as many. */
+async function withManyParents(h: EngineHarness) {
   const parents = Array.from({ length: limits.parents }, (_, at) => ({
     queue: PARENTS,
     pid: `p${at}`,
@@ -359,6 +359,12 @@ test('an update whose ends too many parents would hear of is refused, and takes 
   const most = limits.toldParents / limits.parents;
   const children = Array.from({ length: 2 * most + 1 }, (_, at) => item(`${at}`));
   await h.update({ enqueue: children.map((child) => ({ ...child, parents })) });
+  return { parents, most, children };
+}
+
+test('an update whose ends too many parents would hear of is refused, and takes a turn alone behind others', async () => {
+  await using h = await engineHarness();
+  const { parents, most, children } = await withManyParents(h);
   const end = (from: number, to: number) => ({ dequeue: children.slice(from, to) });
   await expect(h.update(end(0, most + 1))).rejects.toMatchObject({ reason: 'TOO_MANY_ITEMS' });
   const results = await h.batch([end(0, most - 1), end(most - 1, most + 1), end(most, most + 1)]);
@@ -379,17 +385,7 @@ test('an update whose ends too many parents would hear of is refused, and takes 
 
 test('a reset of leases tells the parents of many cancelled tasks in several atoms', async () => {
   await using h = await engineHarness();
-  const parents = Array.from({ length: limits.parents }, (_, at) => ({
-    queue: PARENTS,
-    pid: `p${at}`,
-    onFailure: 'continue' as const,
-  }));
-  await h.update({
-    enqueue: parents.map(({ queue, pid }) => ({ queue, pid, waitFor: { signals: 1000, collect: true } })),
-  });
-  const most = limits.toldParents / limits.parents;
-  const children = Array.from({ length: 2 * most + 1 }, (_, at) => item(`${at}`));
-  await h.update({ enqueue: children.map((child) => ({ ...child, parents })) });
+  const { most, children } = await withManyParents(h);
   await h.lease(QUEUE, { max: 2 * most + 1, for: 60_000 });
   await h.update({ dequeue: children.map((child) => ({ ...child, cancel: 'gone' })) });
   const lastTicket = () => h.engine.partitions.ticketsOf(partitionOf('g', 1024) as PartitionId)?.lastTicket ?? 0;
