@@ -1,17 +1,14 @@
-import type { Engine } from '@taskmaster/engine';
 import type { LeasedTask, TaskView } from '@taskmaster/engine/domain';
 import { type EngineHarness, putSettings, type SeededRandom } from '@taskmaster/engine/testing';
 import type { SimCluster } from '@taskmaster/node/testing';
-import { parseQueueName, partitionOf } from '@taskmaster/proto';
+import { parseQueueName } from '@taskmaster/proto';
+import { OwnGroups } from './own-groups.ts';
 
 /** Groups of their own: no other call is about their queues. */
 const GROUPS = ['x0', 'x1', 'x2'] as const;
 /** Backlogs of keys, one much larger than the others. Tasks without a key have turns, too. */
 const BACKLOGS: Readonly<Record<string, number>> = { busy: 60, calm: 6, rare: 3, '': 6 };
 const LEASE_MS = 1_500;
-/** Longer than the rest of the work takes when there are no faults. */
-const MOST_ROUNDS = 100;
-const ROUND_MS = 500;
 /** The last part: keys that have no past, with so many tasks, of which each takes so long. */
 const LAST = { large: 80, small: 10, heavy: 80 };
 const WEIGHT = 3;
@@ -27,65 +24,37 @@ const SLACK = WORKERS + 2;
  * keys have shares of the time of workers by their weights, whatever their backlogs are.
  */
 export class FairTurns {
-  readonly #cluster: SimCluster;
+  readonly #groups: OwnGroups;
   readonly #random: SeededRandom;
-  readonly #found: { readonly group: string; readonly problem: string }[] = [];
-  /** By group: where its last step goes on. */
-  readonly #working = new Map<string, Engine>();
 
   constructor(cluster: SimCluster, random: SeededRandom) {
-    this.#cluster = cluster;
+    this.#groups = new OwnGroups(cluster, GROUPS);
     this.#random = random;
   }
 
   /** Call it before the first fault. */
   async start(): Promise<void> {
     for (const group of GROUPS) {
-      const h = this.#holderOf(group);
+      const h = this.#groups.holderOf(group);
       const settings = { fairTurns: { weights: { heavy: WEIGHT } } };
-      await this.#cluster.run(putSettings(h.engine, `${group}#turns`, settings));
-      for (const [key, count] of Object.entries(BACKLOGS)) await this.#cluster.run(this.#add(group, h, key, count));
+      await this.#groups.cluster.run(putSettings(h.engine, `${group}#turns`, settings));
+      for (const [key, count] of Object.entries(BACKLOGS))
+        await this.#groups.cluster.run(this.#add(group, h, key, count));
     }
   }
 
-  /** Works where the groups are held. Nobody waits for it: the node may crash meanwhile. */
+  /** Works where the groups are held. */
   step(): void {
-    for (const group of GROUPS) {
-      const h = this.#cluster.holderOf(group)?.h;
-      if (h === undefined || this.#working.get(group) === h.engine) continue;
-      const { engine } = h;
-      this.#working.set(group, engine);
-      const ended = (): void => {
-        if (this.#working.get(group) === engine) this.#working.delete(group);
-      };
-      this.#work(group, h, true).then(ended, ended);
-    }
+    this.#groups.step((group, h) => this.#work(group, h, true));
   }
 
   /** Violations in a settled cluster. `givenUp`: partitions that were lost, or are older copies. */
-  async violations(givenUp: ReadonlySet<number>): Promise<string[]> {
-    const cluster = this.#cluster;
-    const kept = GROUPS.filter((group) => !givenUp.has(partitionOf(group, cluster.partitions)));
-    for (const group of kept) {
-      let left = Number.POSITIVE_INFINITY;
-      for (let round = 0; round < MOST_ROUNDS && left > 0; round++) {
-        const h = this.#holderOf(group);
-        await cluster.run(this.#work(group, h, false));
-        await cluster.pass(ROUND_MS);
-        const { totals } = await cluster.run(
-          h.engine.queueStats({ kind: 'named', queues: [parseQueueName(`${group}#turns`)] }),
-        );
-        left = totals.available + totals.leased + totals.delayed;
-      }
-      if (left > 0) this.#report(group, `${left} tasks are left that have no turn`);
+  violations(givenUp: ReadonlySet<number>): Promise<string[]> {
+    return this.#groups.violations('r', givenUp, async (group) => {
+      const left = await this.#groups.workOff(group, ['turns'], (h) => this.#work(group, h, false));
+      if (left > 0) this.#groups.report(group, `${left} tasks are left that have no turn`);
       else await this.#share(group);
-    }
-    const ofKept = this.#found.filter(({ group }) => kept.some((one) => one === group));
-    return ofKept.map(({ group, problem }) => `(r) in ${group}: ${problem}`);
-  }
-
-  #report(group: string, problem: string): void {
-    this.#found.push({ group, problem });
+    });
   }
 
   async #add(group: string, h: EngineHarness, limitKey: string, count: number): Promise<void> {
@@ -115,14 +84,14 @@ export class FairTurns {
     const fresh = waiting.filter(({ state }) => state?.visibility.kind === 'available' && state.attempts === 0);
     for (const { pid } of leased) {
       const passed = fresh.filter((view) => keyOf(view) === keyOf({ pid }) && view.pid < pid).map((view) => view.pid);
-      if (passed.length > 0) this.#report(group, `${pid} was leased before ${passed.join(', ')}`);
+      if (passed.length > 0) this.#groups.report(group, `${pid} was leased before ${passed.join(', ')}`);
     }
   }
 
   /** Workers take new tasks as they complete others, until the small key has none. Then all have had their shares. */
   async #share(group: string): Promise<void> {
-    const cluster = this.#cluster;
-    const h = this.#holderOf(group);
+    const { cluster } = this.#groups;
+    const h = this.#groups.holderOf(group);
     for (const [key, count] of Object.entries(LAST)) await cluster.run(this.#add(group, h, key, count));
     const counts = new Map<string, number>();
     let leased: readonly LeasedTask[] = [];
@@ -142,14 +111,8 @@ export class FairTurns {
       const [count, expected] = [counts.get(key) ?? 0, share * LAST.small];
       if (Math.abs(count - expected) <= SLACK) continue;
       const all = [...counts].map(([one, tasks]) => `${tasks} of ${one}`).join(', ');
-      this.#report(group, `the workers got ${all}: ${expected} of ${key} are its share`);
+      this.#groups.report(group, `the workers got ${all}: ${expected} of ${key} are its share`);
     }
-  }
-
-  #holderOf(group: string): EngineHarness {
-    const holder = this.#cluster.holderOf(group);
-    if (!holder) throw new Error(`no node holds group ${group}`);
-    return holder.h;
   }
 }
 

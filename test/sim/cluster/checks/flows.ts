@@ -1,7 +1,7 @@
 import type { LeasedTask, Pid, TaskView } from '@taskmaster/engine/domain';
 import type { EngineHarness, SeededRandom } from '@taskmaster/engine/testing';
 import type { SimCluster } from '@taskmaster/node/testing';
-import { parseQueueName, partitionOf } from '@taskmaster/proto';
+import { OwnGroups } from './own-groups.ts';
 
 /** Groups of their own: no other call is about their queues. */
 const GROUPS = ['w0', 'w1', 'w2'] as const;
@@ -9,9 +9,6 @@ const FLOWS = 10;
 const CHILDREN = 4;
 /** So that leases expire during the faults. */
 const LEASE_MS = 2_000;
-/** Longer than the rest of the work takes when there are no faults. */
-const MOST_ROUNDS = 200;
-const ROUND_MS = 500;
 
 const parentPid = (flow: number): string => `p${flow}`;
 const childPid = (flow: number, at: number): string => `c${flow}-${at}`;
@@ -24,12 +21,11 @@ const children = (flow: number): string[] => Array.from({ length: CHILDREN }, (_
  * has heard of each of them once, however it ended. In the end all of them have run.
  */
 export class Flows {
-  readonly #cluster: SimCluster;
+  readonly #groups: OwnGroups;
   readonly #random: SeededRandom;
-  readonly #found: { readonly group: string; readonly problem: string }[] = [];
 
   constructor(cluster: SimCluster, random: SeededRandom) {
-    this.#cluster = cluster;
+    this.#groups = new OwnGroups(cluster, GROUPS);
     this.#random = random;
   }
 
@@ -46,37 +42,25 @@ export class Flows {
           parent: { queue: parents, pid: parentPid(flow), onFailure: 'continue' as const },
         })),
       ]);
-      await this.#cluster.run(this.#holderOf(group).update({ enqueue: flows.flat() }));
+      await this.#groups.cluster.run(this.#groups.holderOf(group).update({ enqueue: flows.flat() }));
     }
   }
 
   /** Works on some tasks where their groups are held. Nobody waits for it: the node may crash meanwhile. */
   step(): void {
     for (const group of GROUPS) {
-      const holder = this.#cluster.holderOf(group);
+      const holder = this.#groups.cluster.holderOf(group);
       if (holder !== undefined) void this.#work(group, holder.h, true).catch(() => {});
     }
   }
 
   /** Violations in a settled cluster. `givenUp`: partitions that were lost, or are older copies. */
-  async violations(givenUp: ReadonlySet<number>): Promise<string[]> {
-    const cluster = this.#cluster;
-    const kept = GROUPS.filter((group) => !givenUp.has(partitionOf(group, cluster.partitions)));
-    for (const group of kept) {
-      let left = Number.POSITIVE_INFINITY;
-      for (let round = 0; round < MOST_ROUNDS && left > 0; round++) {
-        const harness = this.#holderOf(group);
-        await cluster.run(this.#work(group, harness, false));
-        await cluster.pass(ROUND_MS);
-        const queues = [`${group}#parents`, `${group}#children`].map(parseQueueName);
-        const { totals } = await cluster.run(harness.engine.queueStats({ kind: 'named', queues }));
-        left = totals.available + totals.leased + totals.delayed;
-      }
-      if (left > 0)
-        this.#found.push({ group, problem: `${left} tasks are left, which wait for something that has ended` });
-    }
-    const ofKept = this.#found.filter(({ group }) => kept.some((one) => one === group));
-    return ofKept.map(({ group, problem }) => `(n) in ${group}: ${problem}`);
+  violations(givenUp: ReadonlySet<number>): Promise<string[]> {
+    return this.#groups.violations('n', givenUp, async (group) => {
+      const queues = ['parents', 'children'];
+      const left = await this.#groups.workOff(group, queues, (h) => this.#work(group, h, false));
+      if (left > 0) this.#groups.report(group, `${left} tasks are left, which wait for something that has ended`);
+    });
   }
 
   async #work(group: string, h: EngineHarness, mayFail: boolean): Promise<void> {
@@ -101,7 +85,7 @@ export class Flows {
   }
 
   async #check(group: string, h: EngineHarness, { queue, pid }: LeasedTask): Promise<void> {
-    const report = (problem: string): void => void this.#found.push({ group, problem });
+    const report = (problem: string): void => this.#groups.report(group, problem);
     const [flow = 0, at = 0] = pid.slice(1).split('-').map(Number);
     const isParent = queue.name === 'parents';
     const before = isParent ? children(flow) : Array.from({ length: flow }, (_, earlier) => childPid(earlier, at));
@@ -118,11 +102,5 @@ export class Flows {
     const queue = { group, name };
     if (pids.length === 0) return Promise.resolve([]);
     return h.engine.getTasks({ queue, pids: pids as Pid[], includeData: false, includeSignals: true });
-  }
-
-  #holderOf(group: string): EngineHarness {
-    const holder = this.#cluster.holderOf(group);
-    if (!holder) throw new Error(`no node holds group ${group}`);
-    return holder.h;
   }
 }

@@ -1,4 +1,3 @@
-import type { Engine } from '@taskmaster/engine';
 import { type LeasedTask, Refusal, type TaskView } from '@taskmaster/engine/domain';
 import {
   type EngineHarness,
@@ -8,7 +7,8 @@ import {
   type SeededRandom,
 } from '@taskmaster/engine/testing';
 import type { SimCluster } from '@taskmaster/node/testing';
-import { EnqueueResult, parseQueueName, partitionOf, reservedQueues, WhenFull } from '@taskmaster/proto';
+import { EnqueueResult, parseQueueName, reservedQueues, WhenFull } from '@taskmaster/proto';
+import { OwnGroups } from './own-groups.ts';
 
 /** Groups of their own: no other call is about their queues. */
 const GROUPS = ['v0', 'v1', 'v2'] as const;
@@ -34,9 +34,6 @@ const KEYS = ['k0', 'k1', 'k2', 'k3'];
 const LEASE_MS = 1_500;
 /** The clocks of nodes approach the system clock by at most a thousandth. */
 const CLOCK_RATE = 1.001;
-/** Longer than the rest of the work takes when there are no faults. */
-const MOST_ROUNDS = 100;
-const ROUND_MS = 500;
 const ALL = '';
 
 /** A lease that is surely valid until then. */
@@ -59,63 +56,43 @@ interface Snapshot {
  * once, also of those that are dropped. No deduplication key outlives its task.
  */
 export class KeysAndCaps {
-  readonly #cluster: SimCluster;
+  readonly #groups: OwnGroups;
   readonly #random: SeededRandom;
-  readonly #found: { readonly group: string; readonly problem: string }[] = [];
   /** By group, and by queue, PID and token. */
   readonly #held = new Map<string, Map<string, Held>>(GROUPS.map((group) => [group, new Map()]));
   /** By the PID of a parent: the PIDs of its children. */
   readonly #children = new Map<string, readonly string[]>();
-  /** By group: where its last step goes on. Steps of a group would disturb each other's counts. */
-  readonly #working = new Map<string, Engine>();
   #named = 0;
 
   constructor(cluster: SimCluster, random: SeededRandom) {
-    this.#cluster = cluster;
+    this.#groups = new OwnGroups(cluster, GROUPS);
     this.#random = random;
   }
 
   /** Call it before the first fault. */
   async start(): Promise<void> {
     for (const group of GROUPS) {
-      const { engine } = this.#holderOf(group);
-      await this.#cluster.run(limitQueues(engine, `${group}#*`, { keys: '*', maxLeased: MOST_LEASED }));
+      const { engine } = this.#groups.holderOf(group);
+      await this.#groups.cluster.run(limitQueues(engine, `${group}#*`, { keys: '*', maxLeased: MOST_LEASED }));
       for (const name of NAMES) {
         const caps = { maxBacklog: CAP, maxKeyBacklog: KEY_CAP, whenFull: WHEN_FULL[name] };
-        await this.#cluster.run(putSettings(engine, `${group}#${name}`, caps));
+        await this.#groups.cluster.run(putSettings(engine, `${group}#${name}`, caps));
       }
     }
   }
 
-  /** Works where the groups are held. Nobody waits for it: the node may crash meanwhile. */
+  /** Works where the groups are held. */
   step(): void {
-    for (const group of GROUPS) {
-      const h = this.#cluster.holderOf(group)?.h;
-      if (h === undefined || this.#working.get(group) === h.engine) continue;
-      const { engine } = h;
-      this.#working.set(group, engine);
-      const ended = (): void => {
-        if (this.#working.get(group) === engine) this.#working.delete(group);
-      };
-      this.#addAndWork(group, h).then(ended, ended);
-    }
+    this.#groups.step((group, h) => this.#addAndWork(group, h));
   }
 
   /** Violations in a settled cluster. `givenUp`: partitions that were lost, or are older copies. */
-  async violations(givenUp: ReadonlySet<number>): Promise<string[]> {
-    const cluster = this.#cluster;
-    const kept = GROUPS.filter((group) => !givenUp.has(partitionOf(group, cluster.partitions)));
-    for (const group of kept) {
-      const left = await this.#finish(group);
-      if (left > 0) this.#report(group, `${left} tasks are left that cannot be leased`);
-      else await cluster.run(this.#fill(group, this.#holderOf(group)));
-    }
-    const ofKept = this.#found.filter(({ group }) => kept.some((one) => one === group));
-    return ofKept.map(({ group, problem }) => `(p) in ${group}: ${problem}`);
-  }
-
-  #report(group: string, problem: string): void {
-    this.#found.push({ group, problem });
+  violations(givenUp: ReadonlySet<number>): Promise<string[]> {
+    return this.#groups.violations('p', givenUp, async (group) => {
+      const left = await this.#groups.workOff(group, [...NAMES, PARENTS], (h) => this.#work(group, h, false));
+      if (left > 0) this.#groups.report(group, `${left} tasks are left that cannot be leased`);
+      else await this.#groups.cluster.run(this.#fill(group, this.#groups.holderOf(group)));
+    });
   }
 
   async #addAndWork(group: string, h: EngineHarness): Promise<void> {
@@ -170,15 +147,16 @@ export class KeysAndCaps {
       const [waited, waiting] = [before.waiting.get(scope) ?? 0, after.waiting.get(scope) ?? 0];
       if (waiting > Math.max(most, waited) + comeBack) {
         const from = `${waited} waited before and ${comeBack} were leased`;
-        this.#report(group, `${waiting} tasks wait in ${queue} with the key "${scope}", of which ${from}`);
+        this.#groups.report(group, `${waiting} tasks wait in ${queue} with the key "${scope}", of which ${from}`);
       }
       mayRefuse ||= waited + comeBack + more > most;
     }
-    if (isRefused && !mayRefuse) this.#report(group, `${queue} was not full and refused ${enqueue.length} tasks`);
+    if (isRefused && !mayRefuse)
+      this.#groups.report(group, `${queue} was not full and refused ${enqueue.length} tasks`);
   }
 
   async #work(group: string, h: EngineHarness, mayFail: boolean): Promise<void> {
-    const calledAt = this.#cluster.time.now();
+    const calledAt = this.#groups.cluster.time.now();
     const queues = this.#random.shuffle([...NAMES, PARENTS]).map((name) => `${group}#${name}`);
     const leased = await h.lease(queues, { max: 1 + this.#random.int(6), for: LEASE_MS });
     this.#hold(group, leased, calledAt);
@@ -196,7 +174,7 @@ export class KeysAndCaps {
   /** Notes new leases. Those of one key that are valid now with them are at most as many as the limit allows. */
   #hold(group: string, leased: readonly LeasedTask[], calledAt: number): void {
     const held = this.#held.get(group);
-    const now = this.#cluster.time.now();
+    const now = this.#groups.cluster.time.now();
     const until = calledAt + LEASE_MS / CLOCK_RATE;
     for (const [name, lease] of held ?? []) if (lease.until <= now) held?.delete(name);
     if (until <= now) return;
@@ -206,7 +184,7 @@ export class KeysAndCaps {
     }
     for (const key of LIMIT_KEYS) {
       const count = [...(held?.values() ?? [])].filter(({ limitKey }) => limitKey === key).length;
-      if (count > MOST_LEASED) this.#report(group, `${count} tasks with the key ${key} are leased`);
+      if (count > MOST_LEASED) this.#groups.report(group, `${count} tasks with the key ${key} are leased`);
     }
   }
 
@@ -215,34 +193,21 @@ export class KeysAndCaps {
     const [parent] = await h.engine.getTasks({ queue, pids: [pid], includeData: false, includeSignals: true });
     if (parent?.state === undefined) return;
     const heard = (parent.signals?.kept ?? []).map(({ child }) => child?.pid ?? '').sort();
-    if (heard.join() !== this.#children.get(pid)?.join()) this.#report(group, `${pid} has heard of ${heard.join()}`);
-  }
-
-  /** Returns how many tasks are left. */
-  async #finish(group: string): Promise<number> {
-    const queues = [...NAMES, PARENTS].map((name) => ({ group, name }));
-    let left = Number.POSITIVE_INFINITY;
-    for (let round = 0; round < MOST_ROUNDS && left > 0; round++) {
-      const h = this.#holderOf(group);
-      await this.#cluster.run(this.#work(group, h, false));
-      await this.#cluster.pass(ROUND_MS);
-      const { totals } = await this.#cluster.run(h.engine.queueStats({ kind: 'named', queues }));
-      left = totals.available + totals.leased + totals.delayed;
-    }
-    return left;
+    if (heard.join() !== this.#children.get(pid)?.join())
+      this.#groups.report(group, `${pid} has heard of ${heard.join()}`);
   }
 
   /** Fills the empty queues: all keys are free, and the caps hold exactly. */
   async #fill(group: string, h: EngineHarness): Promise<void> {
     const keys = parseQueueName(`${group}#${reservedQueues.keys}`);
     const { totals } = await h.engine.queueStats({ kind: 'named', queues: [keys] });
-    if (totals.available + totals.delayed > 0) this.#report(group, `keys of tasks are left that have ended`);
+    if (totals.available + totals.delayed > 0) this.#groups.report(group, `keys of tasks are left that have ended`);
     for (const name of NAMES) {
       const queue = `${group}#${name}`;
       for (const key of KEYS.slice(0, KEY_CAP)) {
         const { enqueued } = await h.update({ enqueue: [{ queue, pid: `last ${key}`, key, limitKey: 'a' }] });
         const isNew = enqueued[0]?.result === EnqueueResult.ENQUEUE_RESULT_CREATED;
-        if (!isNew) this.#report(group, `the key ${key} is in use in ${queue}, which has no tasks`);
+        if (!isNew) this.#groups.report(group, `the key ${key} is in use in ${queue}, which has no tasks`);
       }
       for (let more = 0; more < CAP + 2; more++) {
         const limitKey = more === 0 ? 'a' : '';
@@ -251,14 +216,9 @@ export class KeysAndCaps {
       const { waiting } = await snapshot(h, queue);
       // The tasks with keys have the largest PIDs, so none of them is dropped.
       const [all, ofKey] = [waiting.get(ALL), waiting.get('a')];
-      if (all !== CAP || ofKey !== KEY_CAP) this.#report(group, `${queue} is full with ${all}, ${ofKey} of a key`);
+      if (all !== CAP || ofKey !== KEY_CAP)
+        this.#groups.report(group, `${queue} is full with ${all}, ${ofKey} of a key`);
     }
-  }
-
-  #holderOf(group: string): EngineHarness {
-    const holder = this.#cluster.holderOf(group);
-    if (!holder) throw new Error(`no node holds group ${group}`);
-    return holder.h;
   }
 }
 

@@ -1,8 +1,8 @@
-import type { Engine } from '@taskmaster/engine';
 import type { LeasedTask } from '@taskmaster/engine/domain';
 import type { EngineHarness, SeededRandom } from '@taskmaster/engine/testing';
 import type { SimCluster } from '@taskmaster/node/testing';
-import { EnqueueMode, parseQueueName, partitionOf } from '@taskmaster/proto';
+import { EnqueueMode } from '@taskmaster/proto';
+import { OwnGroups } from './own-groups.ts';
 
 /** Groups of their own: no other call is about their queues. */
 const GROUPS = ['y0', 'y1', 'y2'] as const;
@@ -13,9 +13,6 @@ const TIMEOUT_MS = 2_500;
 const LEASE_MS = 1_500;
 /** The clocks of nodes approach the system clock by at most a thousandth. */
 const CLOCK_RATE = 1.001;
-/** Longer than the rest of the work takes when there are no faults. */
-const MOST_ROUNDS = 100;
-const ROUND_MS = 500;
 
 /** A task that waits for signals, as its callers know it. */
 interface Parked {
@@ -48,45 +45,25 @@ const parked = (at: number): Parked => ({
  * ended, and then it has those that were confirmed before. In the end no task waits for a signal that was confirmed.
  */
 export class ParkedTasks {
-  readonly #cluster: SimCluster;
+  readonly #groups: OwnGroups;
   readonly #random: SeededRandom;
-  readonly #found: { readonly group: string; readonly problem: string }[] = [];
   readonly #tasks = new Map<string, readonly Parked[]>(
     GROUPS.map((group) => [group, Array.from({ length: TASKS }, (_, at) => parked(at))]),
   );
-  /** By group: where its last step goes on. */
-  readonly #working = new Map<string, Engine>();
 
   constructor(cluster: SimCluster, random: SeededRandom) {
-    this.#cluster = cluster;
+    this.#groups = new OwnGroups(cluster, GROUPS);
     this.#random = random;
   }
 
-  /** Works where the groups are held. Nobody waits for it: the node may crash meanwhile. */
+  /** Works where the groups are held. */
   step(): void {
-    for (const group of GROUPS) {
-      const h = this.#cluster.holderOf(group)?.h;
-      if (h === undefined || this.#working.get(group) === h.engine) continue;
-      const { engine } = h;
-      this.#working.set(group, engine);
-      const ended = (): void => {
-        if (this.#working.get(group) === engine) this.#working.delete(group);
-      };
-      this.#act(group, h).then(ended, ended);
-    }
+    this.#groups.step((group, h) => this.#act(group, h));
   }
 
   /** Violations in a settled cluster. `givenUp`: partitions that were lost, or are older copies. */
-  async violations(givenUp: ReadonlySet<number>): Promise<string[]> {
-    const cluster = this.#cluster;
-    const kept = GROUPS.filter((group) => !givenUp.has(partitionOf(group, cluster.partitions)));
-    for (const group of kept) await this.#finish(group);
-    const ofKept = this.#found.filter(({ group }) => kept.some((one) => one === group));
-    return ofKept.map(({ group, problem }) => `(q) in ${group}: ${problem}`);
-  }
-
-  #report(group: string, problem: string): void {
-    this.#found.push({ group, problem });
+  violations(givenUp: ReadonlySet<number>): Promise<string[]> {
+    return this.#groups.violations('q', givenUp, (group) => this.#finish(group));
   }
 
   async #act(group: string, h: EngineHarness): Promise<void> {
@@ -100,7 +77,7 @@ export class ParkedTasks {
 
   async #enqueue(group: string, h: EngineHarness, task: Parked): Promise<void> {
     const { pid, ids, action } = task;
-    task.enqueuedAt ??= this.#cluster.time.now();
+    task.enqueuedAt ??= this.#groups.cluster.time.now();
     const timeout = action && { timeoutMs: TIMEOUT_MS, action };
     const waitFor = { signals: ids.length, collect: true, ...timeout };
     // A repeated request adds no task that has run.
@@ -113,7 +90,7 @@ export class ParkedTasks {
     await h.update({
       enqueue: [{ queue: `${group}#parked`, mode: EnqueueMode.ENQUEUE_MODE_SIGNAL, ...signal }],
     });
-    if (!task.confirmed.has(id)) task.confirmed.set(id, this.#cluster.time.now());
+    if (!task.confirmed.has(id)) task.confirmed.set(id, this.#groups.cluster.time.now());
   }
 
   async #work(group: string, h: EngineHarness, mayFail: boolean): Promise<void> {
@@ -136,47 +113,34 @@ export class ParkedTasks {
     const heard = kept.map(({ id }) => id).sort();
     const told = `${task.pid} has heard of ${heard.join(', ') || 'nothing'}`;
     for (const { id, data } of kept) {
-      if (Buffer.from(data).toString() !== `${task.pid} ${id}`) this.#report(group, `${told}: ${id} has other data`);
+      if (Buffer.from(data).toString() !== `${task.pid} ${id}`)
+        this.#groups.report(group, `${told}: ${id} has other data`);
     }
     if (heard.join() === task.ids.join()) return;
     const endsAt = (task.enqueuedAt ?? 0) + TIMEOUT_MS / CLOCK_RATE;
-    if (task.action !== 'run' || this.#cluster.time.now() < endsAt) {
-      this.#report(group, `${told} and was leased before it had heard of ${task.ids.join(', ')}`);
+    if (task.action !== 'run' || this.#groups.cluster.time.now() < endsAt) {
+      this.#groups.report(group, `${told} and was leased before it had heard of ${task.ids.join(', ')}`);
     } else if (new Set(heard).size < heard.length || !heard.every((id) => task.ids.includes(id))) {
-      this.#report(group, `${told} at the end of its timeout`);
+      this.#groups.report(group, `${told} at the end of its timeout`);
     }
     // Those that come behind the end of the timeout do not count.
     const missing = [...task.confirmed].filter(([id, at]) => at < endsAt && !heard.includes(id)).map(([id]) => id);
-    if (missing.length > 0) this.#report(group, `${told}, and ${missing.join(', ')} had come`);
+    if (missing.length > 0) this.#groups.report(group, `${told}, and ${missing.join(', ')} had come`);
   }
 
   /** Sends what is missing. Then every task has an end. */
   async #finish(group: string): Promise<void> {
-    const cluster = this.#cluster;
+    const { cluster } = this.#groups;
     const tasks = this.#tasks.get(group) ?? [];
     for (const task of tasks) {
-      if (!task.isEnqueued) await cluster.run(this.#enqueue(group, this.#holderOf(group), task));
+      if (!task.isEnqueued) await cluster.run(this.#enqueue(group, this.#groups.holderOf(group), task));
       if (task.action !== undefined) continue;
       for (const id of task.ids)
-        if (!task.confirmed.has(id)) await cluster.run(this.#signal(group, this.#holderOf(group), task, id));
+        if (!task.confirmed.has(id)) await cluster.run(this.#signal(group, this.#groups.holderOf(group), task, id));
     }
-    let left = Number.POSITIVE_INFINITY;
-    for (let round = 0; round < MOST_ROUNDS && left > 0; round++) {
-      const h = this.#holderOf(group);
-      await cluster.run(this.#work(group, h, false));
-      await cluster.pass(ROUND_MS);
-      const queues = [parseQueueName(`${group}#parked`)];
-      const { totals } = await cluster.run(h.engine.queueStats({ kind: 'named', queues }));
-      left = totals.available + totals.leased + totals.delayed;
-    }
-    if (left > 0) this.#report(group, `${left} tasks are left that wait for what has come`);
+    const left = await this.#groups.workOff(group, ['parked'], (h) => this.#work(group, h, false));
+    if (left > 0) this.#groups.report(group, `${left} tasks are left that wait for what has come`);
     const lost = tasks.filter(({ action, hasRun }) => action !== 'cancel' && !hasRun).map(({ pid }) => pid);
-    if (lost.length > 0) this.#report(group, `${lost.join(', ')} never ran`);
-  }
-
-  #holderOf(group: string): EngineHarness {
-    const holder = this.#cluster.holderOf(group);
-    if (!holder) throw new Error(`no node holds group ${group}`);
-    return holder.h;
+    if (lost.length > 0) this.#groups.report(group, `${lost.join(', ')} never ran`);
   }
 }
