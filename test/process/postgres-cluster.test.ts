@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { textCodec } from '@taskmaster/client';
 import { SeededRandom } from '@taskmaster/engine/testing';
-import { noPostgres, PostgresServer } from '@taskmaster/postgres/testing';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describeOnPostgres } from '@taskmaster/postgres/testing';
+import { expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import { TestCluster } from '../support/processes/start-cluster.ts';
 import { startProxy } from '../support/processes/start-proxy.ts';
@@ -14,88 +14,78 @@ const GROUPS = Array.from({ length: 10 }, (_, number) => `load-${number}`);
 /** Longest time until others serve what a killed node held, on a busy machine. An idle one takes 3 to 4 seconds. */
 const TAKEN_OVER_MS = 15_000;
 
-describe.skipIf(noPostgres !== undefined)(
-  `a cluster on one PostgreSQL${noPostgres === undefined ? '' : `: ${noPostgres}`}`,
-  { timeout: 240_000 },
-  () => {
-    let server: PostgresServer;
-    let schemas = 0;
-    beforeAll(async () => {
-      server = await PostgresServer.start();
-    });
-    afterAll(async () => {
-      await server[Symbol.asyncDispose]();
-    });
-    const newStore = (): string[] => [`--store=${server.url()}`, `--store-schema=s${++schemas}`];
-    const memberFlags = (cluster: TestCluster, name: string): string[] => [
-      `--name=${name}`,
-      `--join=${cluster.endpoints.join(',')}`,
-    ];
-    const progress = async (load: MixedLoad, updates: number): Promise<void> => {
-      const enough = load.acknowledged + updates;
-      await eventually(() => expect(load.acknowledged).toBeGreaterThan(enough), { withinMs: 60_000 });
-    };
+describeOnPostgres('a cluster on one PostgreSQL', { testTimeoutMs: 240_000 }, (server) => {
+  let schemas = 0;
 
-    test('serves what a killed node held, and moves partitions without their rows', async () => {
-      await using cluster = await TestCluster.start({ flags: newStore() });
-      const { partitions } = await cluster.inPlace();
-      await using client = await cluster.connect();
-      const queue = client.queue('shop#mail', { codec: textCodec });
-      await queue.enqueueMany(Array.from({ length: 100 }, (_, number) => ({ pid: `${number}`, data: 'data' })));
-      const place = (await cluster.inPlace()).partitions.find(({ tasks }) => (tasks ?? 0) > 0);
-      expect(partitions).toHaveLength(32);
-      const holder = place?.holder?.name ?? '';
-      const rows = async (): Promise<string> =>
-        JSON.stringify((await server.query(`SELECT count(*), max(xmin::text) FROM s${schemas}.data`)).rows);
-      const before = await rows();
-      const begun = performance.now();
-      await cluster.node(holder).kill();
-      await eventually(async () => expect((await queue.stats()).available).toBe(100), { withinMs: TAKEN_OVER_MS });
-      console.log(`taken over after ${Math.round(performance.now() - begun)} ms`);
-      await cluster.start(holder, memberFlags(cluster, holder));
-      await cluster.inPlace();
-      await cluster.add('d');
-      await cluster.inPlace();
-      await client.cluster.drain('d');
-      await cluster.node('d').process.ended;
-      await cluster.inPlace();
-      expect((await queue.stats()).available).toBe(100);
-      expect(await rows()).toBe(before);
-    });
+  const newStore = (): string[] => [`--store=${server().url()}`, `--store-schema=s${++schemas}`];
+  const memberFlags = (cluster: TestCluster, name: string): string[] => [
+    `--name=${name}`,
+    `--join=${cluster.endpoints.join(',')}`,
+  ];
+  const progress = async (load: MixedLoad, updates: number): Promise<void> => {
+    const enough = load.acknowledged + updates;
+    await eventually(() => expect(load.acknowledged).toBeGreaterThan(enough), { withinMs: 60_000 });
+  };
 
-    test('loses nothing while nodes are killed, hang, join and are drained under load', async () => {
-      const random = new SeededRandom(SEED);
-      await using cluster = await TestCluster.start({ flags: newStore() });
-      await using proxy = await startProxy(cluster.endpoints, ['--router-hold-timeout-ms=6000']);
-      await cluster.inPlace();
-      const endpoints = [proxy.endpoint, ...cluster.endpoints];
-      const load = await MixedLoad.start({ endpoints, seed: SEED, groups: GROUPS });
+  test('serves what a killed node held, and moves partitions without their rows', async () => {
+    await using cluster = await TestCluster.start({ flags: newStore() });
+    const { partitions } = await cluster.inPlace();
+    await using client = await cluster.connect();
+    const queue = client.queue('shop#mail', { codec: textCodec });
+    await queue.enqueueMany(Array.from({ length: 100 }, (_, number) => ({ pid: `${number}`, data: 'data' })));
+    const place = (await cluster.inPlace()).partitions.find(({ tasks }) => (tasks ?? 0) > 0);
+    expect(partitions).toHaveLength(32);
+    const holder = place?.holder?.name ?? '';
+    const rows = async (): Promise<string> =>
+      JSON.stringify((await server().query(`SELECT count(*), max(xmin::text) FROM s${schemas}.data`)).rows);
+    const before = await rows();
+    const begun = performance.now();
+    await cluster.node(holder).kill();
+    await eventually(async () => expect((await queue.stats()).available).toBe(100), { withinMs: TAKEN_OVER_MS });
+    console.log(`taken over after ${Math.round(performance.now() - begun)} ms`);
+    await cluster.start(holder, memberFlags(cluster, holder));
+    await cluster.inPlace();
+    await cluster.add('d');
+    await cluster.inPlace();
+    await client.cluster.drain('d');
+    await cluster.node('d').process.ended;
+    await cluster.inPlace();
+    expect((await queue.stats()).available).toBe(100);
+    expect(await rows()).toBe(before);
+  });
+
+  test('loses nothing while nodes are killed, hang, join and are drained under load', async () => {
+    const random = new SeededRandom(SEED);
+    await using cluster = await TestCluster.start({ flags: newStore() });
+    await using proxy = await startProxy(cluster.endpoints, ['--router-hold-timeout-ms=6000']);
+    await cluster.inPlace();
+    const endpoints = [proxy.endpoint, ...cluster.endpoints];
+    const load = await MixedLoad.start({ endpoints, seed: SEED, groups: GROUPS });
+    await progress(load, 100);
+    for (const name of random.shuffle(['a', 'b', 'c'])) {
+      await cluster.node(name).kill();
+      await delay(random.int(6_000));
+      await cluster.start(name, memberFlags(cluster, name));
       await progress(load, 100);
-      for (const name of random.shuffle(['a', 'b', 'c'])) {
-        await cluster.node(name).kill();
-        await delay(random.int(6_000));
-        await cluster.start(name, memberFlags(cluster, name));
-        await progress(load, 100);
-      }
-      // Others take its partitions over. It notices that, and starts anew.
-      const hanging = cluster.node(random.pick(['a', 'b', 'c']));
-      process.kill(hanging.pid, 'SIGSTOP');
-      await delay(8_000);
-      process.kill(hanging.pid, 'SIGCONT');
-      await progress(load, 100);
-      await eventually(() => expect(hanging.process.stderr).toContain('starts anew'), { withinMs: 15_000 });
-      await cluster.inPlace();
-      await cluster.add('d');
-      await cluster.inPlace();
-      await using client = await cluster.connect();
-      await client.cluster.drain('b');
-      expect((await cluster.node('b').process.ended).code).toBe(0);
-      await progress(load, 100);
-      await load.stop();
-      await cluster.inPlace();
-      const { summary, problem } = await verifyLoad(client, load.history);
-      console.log(`seed ${SEED}: ${summary}`);
-      expect(problem).toBe('');
-    });
-  },
-);
+    }
+    // Others take its partitions over. It notices that, and starts anew.
+    const hanging = cluster.node(random.pick(['a', 'b', 'c']));
+    process.kill(hanging.pid, 'SIGSTOP');
+    await delay(8_000);
+    process.kill(hanging.pid, 'SIGCONT');
+    await progress(load, 100);
+    await eventually(() => expect(hanging.process.stderr).toContain('starts anew'), { withinMs: 15_000 });
+    await cluster.inPlace();
+    await cluster.add('d');
+    await cluster.inPlace();
+    await using client = await cluster.connect();
+    await client.cluster.drain('b');
+    expect((await cluster.node('b').process.ended).code).toBe(0);
+    await progress(load, 100);
+    await load.stop();
+    await cluster.inPlace();
+    const { summary, problem } = await verifyLoad(client, load.history);
+    console.log(`seed ${SEED}: ${summary}`);
+    expect(problem).toBe('');
+  });
+});

@@ -3,11 +3,11 @@ import { join } from 'node:path';
 import type { Key } from '@taskmaster/engine/domain';
 import { Family, StoreLostError, WriteBatch } from '@taskmaster/engine/ports';
 import { keptLog } from '@taskmaster/engine/testing';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { hostsOf } from './hosts.ts';
 import { acceptStoreLoss, openPostgresStore } from './open-store.ts';
 import { connectTo } from './pg-database.ts';
-import { noPostgres, PostgresServer } from './testing/index.ts';
+import { describeOnPostgres, PostgresServer, WITHOUT_FSYNC } from './testing/index.ts';
 
 const RELEASE = '0.0.0';
 
@@ -17,50 +17,45 @@ function put(key: string): WriteBatch {
   return batch;
 }
 
-describe.skipIf(noPostgres !== undefined)(
-  `a store in PostgreSQL${noPostgres === undefined ? '' : `: ${noPostgres}`}`,
-  () => {
-    let server: PostgresServer;
+describeOnPostgres(
+  'a store in PostgreSQL',
+  { ...WITHOUT_FSYNC, access: ['host all guarded 127.0.0.1/32 scram-sha-256'] },
+  (server) => {
     let databases = 0;
     beforeAll(async () => {
-      server = await PostgresServer.start({
-        settings: ['fsync = off'],
-        access: ['host all guarded 127.0.0.1/32 scram-sha-256'],
-      });
-      await server.query(`CREATE ROLE guarded LOGIN PASSWORD 'right'`);
-      await server.query('CREATE ROLE poor LOGIN');
-    });
-    afterAll(async () => {
-      await server[Symbol.asyncDispose]();
+      await server().query(`CREATE ROLE guarded LOGIN PASSWORD 'right'`);
+      await server().query('CREATE ROLE poor LOGIN');
     });
 
     const newDatabase = async (): Promise<string> => {
       const name = `d${++databases}`;
-      await server.query(`CREATE DATABASE ${name}`);
+      await server().query(`CREATE DATABASE ${name}`);
       return name;
     };
     const open = (url: string, name = 'node') => openPostgresStore({ url, name, release: RELEASE });
     const opened = async (): Promise<string> => {
       const database = await newDatabase();
-      await (await open(server.url(database))).close();
+      await (await open(server().url(database))).close();
       return database;
     };
     /** Everything that an open could change. */
     const contentsOf = async (database: string): Promise<unknown> => {
-      const { rows: tables } = await server.query(
+      const { rows: tables } = await server().query(
         `SELECT relname, relkind FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
        WHERE nspname = 'taskmaster' ORDER BY 1`,
         database,
       );
       const names = tables.flatMap(({ relname, relkind }) => (relkind === 'r' ? [relname] : []));
-      const rows = names.map(async (name) => (await server.query(`SELECT * FROM taskmaster."${name}"`, database)).rows);
+      const rows = names.map(
+        async (name) => (await server().query(`SELECT * FROM taskmaster."${name}"`, database)).rows,
+      );
       return { tables, rows: await Promise.all(rows) };
     };
 
     test.each<[string, (database: string) => Promise<string | undefined>, RegExp]>([
       [
         'the database is missing',
-        async () => server.url('missing'),
+        async () => server().url('missing'),
         /127.0.0.1:\d+\/missing: database "missing" does not exist/,
       ],
       [
@@ -70,26 +65,26 @@ describe.skipIf(noPostgres !== undefined)(
       ],
       [
         'the password is wrong',
-        async (database) => server.url(database, 'guarded:wrong'),
+        async (database) => server().url(database, 'guarded:wrong'),
         /password authentication failed for user "guarded"/,
       ],
       [
         'the role may not create the schema',
-        async (database) => server.url(database, 'poor'),
+        async (database) => server().url(database, 'poor'),
         /permission denied for database .*CREATE SCHEMA taskmaster AUTHORIZATION/,
       ],
       [
         'the role has no right to the tables',
         async (database) => {
-          await (await open(server.url(database))).close();
-          return server.url(database, 'poor');
+          await (await open(server().url(database))).close();
+          return server().url(database, 'poor');
         },
         /permission denied for/,
       ],
       [
         'the schema has tables of something else',
         async (database) => {
-          await server.query('CREATE SCHEMA taskmaster CREATE TABLE users (id int)', database);
+          await server().query('CREATE SCHEMA taskmaster CREATE TABLE users (id int)', database);
           return undefined;
         },
         /has tables of something else \(store.format is missing\): name another schema/,
@@ -97,8 +92,8 @@ describe.skipIf(noPostgres !== undefined)(
       [
         'somebody changed a column',
         async (database) => {
-          await (await open(server.url(database))).close();
-          await server.query('ALTER TABLE taskmaster.node ALTER COLUMN seq TYPE integer', database);
+          await (await open(server().url(database))).close();
+          await server().query('ALTER TABLE taskmaster.node ALTER COLUMN seq TYPE integer', database);
           return undefined;
         },
         /were changed \(node.seq is integer instead of bigint\)/,
@@ -106,8 +101,8 @@ describe.skipIf(noPostgres !== undefined)(
       [
         'somebody dropped a key',
         async (database) => {
-          await (await open(server.url(database))).close();
-          await server.query('ALTER TABLE taskmaster.data DROP CONSTRAINT data_pkey', database);
+          await (await open(server().url(database))).close();
+          await server().query('ALTER TABLE taskmaster.data DROP CONSTRAINT data_pkey', database);
           return undefined;
         },
         /were changed \(data.key is bytea instead of bytea key, data.hash is/,
@@ -115,8 +110,8 @@ describe.skipIf(noPostgres !== undefined)(
       [
         'the data is of a newer release',
         async (database) => {
-          await (await open(server.url(database))).close();
-          await server.query(
+          await (await open(server().url(database))).close();
+          await server().query(
             `UPDATE taskmaster.store SET format = 99, oldest_reader = 98, written_by = '9.1.0', readable_from = '9.0.0'`,
             database,
           );
@@ -127,8 +122,8 @@ describe.skipIf(noPostgres !== undefined)(
       [
         'the database is that of a cluster',
         async (database) => {
-          await (await open(server.url(database))).close();
-          await server.query(`UPDATE taskmaster.store SET cluster = 'c1'`, database);
+          await (await open(server().url(database))).close();
+          await server().query(`UPDATE taskmaster.store SET cluster = 'c1'`, database);
           return undefined;
         },
         /is the store of the nodes of a cluster, .* without --join and --bootstrap/,
@@ -136,7 +131,7 @@ describe.skipIf(noPostgres !== undefined)(
       [
         'another node has it',
         async (database) => {
-          await (await open(server.url(database), 'other')).close();
+          await (await open(server().url(database), 'other')).close();
           return undefined;
         },
         /is the store of node other alone: start this one with --name other to take its place/,
@@ -144,8 +139,8 @@ describe.skipIf(noPostgres !== undefined)(
       [
         'commits are lost',
         async (database) => {
-          await (await open(server.url(database))).close();
-          await server.query('UPDATE taskmaster.node SET lost = 7', database);
+          await (await open(server().url(database))).close();
+          await server().query('UPDATE taskmaster.node SET lost = 7', database);
           return undefined;
         },
         /has lost commits of node node that were acknowledged, up to number 7: .*taskmaster-node accept-loss node/,
@@ -153,7 +148,7 @@ describe.skipIf(noPostgres !== undefined)(
       [
         'the database is read-only',
         async (database) => {
-          await server.query(`ALTER DATABASE ${database} SET default_transaction_read_only = on`);
+          await server().query(`ALTER DATABASE ${database} SET default_transaction_read_only = on`);
           return undefined;
         },
         /the server is read-only/,
@@ -161,9 +156,9 @@ describe.skipIf(noPostgres !== undefined)(
       [
         'there are too many connections',
         async (database) => {
-          await server.query(`ALTER DATABASE ${database} CONNECTION LIMIT 0`);
-          await server.query(`ALTER ROLE poor CONNECTION LIMIT 0`);
-          return server.url(database, 'poor');
+          await server().query(`ALTER DATABASE ${database} CONNECTION LIMIT 0`);
+          await server().query(`ALTER ROLE poor CONNECTION LIMIT 0`);
+          return server().url(database, 'poor');
         },
         /too many connections/,
       ],
@@ -176,30 +171,30 @@ describe.skipIf(noPostgres !== undefined)(
       ],
     ])('is refused, and nothing is changed, if %s', async (_why, prepare, message) => {
       const database = await newDatabase();
-      const url = (await prepare(database)) ?? server.url(database);
+      const url = (await prepare(database)) ?? server().url(database);
       const before = await contentsOf(database);
       await expect(open(url)).rejects.toThrow(message);
       expect(await contentsOf(database)).toEqual(before);
     });
 
     test('is refused by a standby, and found on another host', async () => {
-      await using standby = await PostgresServer.start({ settings: ['fsync = off'] });
+      await using standby = await PostgresServer.start(WITHOUT_FSYNC);
       await standby.stop();
       await writeFile(join(standby.dir, 'data', 'standby.signal'), '');
       await standby.restart();
       await expect(open(standby.url())).rejects.toThrow('the server is a standby, or still in recovery');
       const database = await newDatabase();
-      const both = `postgres://postgres@127.0.0.1:1,127.0.0.1:${standby.port},127.0.0.1:${server.port}/${database}`;
+      const both = `postgres://postgres@127.0.0.1:1,127.0.0.1:${standby.port},127.0.0.1:${server().port}/${database}`;
       await using store = await open(both.replace(`/${database}`, `/postgres`));
       await store.write(put('a'), { sync: true });
-      await server.query('DROP SCHEMA taskmaster CASCADE');
+      await server().query('DROP SCHEMA taskmaster CASCADE');
     });
 
     test('is taken over by another process, and the first one may use it no more', async () => {
       const database = await newDatabase();
-      await using first = await open(server.url(database));
+      await using first = await open(server().url(database));
       await first.write(put('a'), { sync: true });
-      await using second = await open(server.url(database));
+      await using second = await open(server().url(database));
       const states: string[] = [];
       first.onStateChange(({ kind }) => states.push(kind));
       await expect(first.write(put('b'), { sync: true })).rejects.toBeInstanceOf(StoreLostError);
@@ -214,12 +209,15 @@ describe.skipIf(noPostgres !== undefined)(
 
     test('that has lost commits is not used until somebody accepts it', async () => {
       const database = await newDatabase();
-      const url = server.url(database);
+      const url = server().url(database);
       const log = keptLog();
       const first = await openPostgresStore({ url, name: 'node', release: RELEASE, log });
       for (const key of ['a', 'b', 'c']) await first.write(put(key), { sync: true });
       // As after a failover to a standby that was behind.
-      await server.query(`UPDATE taskmaster.node SET seq = 1; DELETE FROM taskmaster.ready WHERE key > 'a'`, database);
+      await server().query(
+        `UPDATE taskmaster.node SET seq = 1; DELETE FROM taskmaster.ready WHERE key > 'a'`,
+        database,
+      );
       await expect(first.write(put('d'), { sync: true })).rejects.toMatchObject({ kind: 'reverted' });
       await first.close();
       await expect(open(url)).rejects.toThrow('has lost commits of node node that were acknowledged, up to number 3');
@@ -233,13 +231,13 @@ describe.skipIf(noPostgres !== undefined)(
 
     test('goes on after all connections were ended, with the outcome of each write known', async () => {
       const database = await newDatabase();
-      await using store = await open(server.url(database));
+      await using store = await open(server().url(database));
       const writes: Promise<void>[] = [];
       for (let round = 0; round < 30; round++) {
         writes.push(store.write(put(`k${round}`), { sync: true }));
         if (round % 3 === 0) await writes.at(-1);
         if (round % 5 === 0) {
-          await server.query(
+          await server().query(
             `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${database}' AND application_name = 'taskmaster'`,
           );
         }
@@ -247,13 +245,13 @@ describe.skipIf(noPostgres !== undefined)(
       await Promise.all(writes);
       const rows = await store.scan(Family.ready, { gte: 'k' as Key, lt: 'l' as Key }, { rows: 100, bytes: 1e6 });
       expect(rows).toHaveLength(30);
-      const { rows: node } = await server.query('SELECT fence, lost FROM taskmaster.node', database);
+      const { rows: node } = await server().query('SELECT fence, lost FROM taskmaster.node', database);
       expect(node).toEqual([{ fence: '1', lost: null }]);
     });
 
     test('deletes a large range in slices, while other commits go on', async () => {
       const database = await newDatabase();
-      await using store = await open(server.url(database));
+      await using store = await open(server().url(database));
       const batch = new WriteBatch();
       for (let row = 0; row < 9_000; row++) batch.put(Family.data, `a${row}` as Key, Buffer.from('x'));
       await store.write(batch, { sync: true });
@@ -271,7 +269,7 @@ describe.skipIf(noPostgres !== undefined)(
 
     test('commits while several ranges are deleted one after the other', async () => {
       const database = await newDatabase();
-      await using store = await open(server.url(database));
+      await using store = await open(server().url(database));
       const rangeOf = (of: string) => ({ gte: `${of}0` as Key, lt: `${of}a` as Key });
       const batch = new WriteBatch();
       for (let row = 0; row < 9_000; row++) batch.put(Family.data, `a${row}` as Key, Buffer.from('x'));
@@ -297,7 +295,7 @@ describe.skipIf(noPostgres !== undefined)(
     test('warns of a database that promises less than it needs', async () => {
       const log = keptLog();
       const database = await newDatabase();
-      await (await openPostgresStore({ url: server.url(database), name: 'node', release: RELEASE, log })).close();
+      await (await openPostgresStore({ url: server().url(database), name: 'node', release: RELEASE, log })).close();
       const warnings = log.lines.filter(({ level }) => level === 'warn').map(({ message }) => message);
       expect(warnings).toEqual([
         expect.stringContaining('has fsync off'),
@@ -307,8 +305,8 @@ describe.skipIf(noPostgres !== undefined)(
 
     test('makes commits durable although the database does not by default', async () => {
       const database = await opened();
-      await server.query(`ALTER DATABASE ${database} SET synchronous_commit = off`);
-      const [host] = hostsOf(server.url(database));
+      await server().query(`ALTER DATABASE ${database} SET synchronous_commit = off`);
+      const [host] = hostsOf(server().url(database));
       const client = await connectTo(host, 5000);
       const { rows } = await client.query('SHOW synchronous_commit');
       await client.end();

@@ -1,27 +1,19 @@
 import { sharedHoldersContract } from '@taskmaster/engine/testing';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { type DatabaseStore, openPostgresStore } from './open-store.ts';
-import { noPostgres, PostgresServer } from './testing/index.ts';
+import { describeOnPostgres, WITHOUT_FSYNC } from './testing/index.ts';
 
 const SHARED = { requestIdWindowMs: 120_000 };
 
-describe.skipIf(noPostgres !== undefined)(`PostgreSQL${noPostgres === undefined ? '' : `: ${noPostgres}`}`, () => {
-  let server: PostgresServer;
+describeOnPostgres('PostgreSQL', WITHOUT_FSYNC, (server) => {
   let schemas = 0;
-  beforeAll(async () => {
-    // Processes crash here, never the machine.
-    server = await PostgresServer.start({ settings: ['fsync = off'] });
-  });
-  afterAll(async () => {
-    await server[Symbol.asyncDispose]();
-  });
 
   sharedHoldersContract('a store in PostgreSQL', async () => {
     const schema = `holders_${++schemas}`;
     const opened: DatabaseStore[] = [];
     return {
       async open(name) {
-        const store = await openPostgresStore({ url: server.url(), schema, name, shared: SHARED, release: '0.0.0' });
+        const store = await openPostgresStore({ url: server().url(), schema, name, shared: SHARED, release: '0.0.0' });
         opened.push(store);
         return { store, holders: store.holders };
       },
@@ -34,7 +26,7 @@ describe.skipIf(noPostgres !== undefined)(`PostgreSQL${noPostgres === undefined 
 
   test('a shared store and the store of one node are not mistaken for each other', async () => {
     const open = (schema: string, name: string, isShared: boolean) =>
-      openPostgresStore({ url: server.url(), schema, name, ...(isShared && { shared: SHARED }), release: '0.0.0' });
+      openPostgresStore({ url: server().url(), schema, name, ...(isShared && { shared: SHARED }), release: '0.0.0' });
     await using alone = await open('alone', 'node', false);
     await expect(open('alone', 'a', true)).rejects.toThrow('the store of node node alone');
     await using shared = await open('shared', 'a', true);
@@ -44,7 +36,7 @@ describe.skipIf(noPostgres !== undefined)(`PostgreSQL${noPostgres === undefined 
 
   test('nodes that would forget request ids at other times do not share a store', async () => {
     const open = (name: string, requestIdWindowMs: number) =>
-      openPostgresStore({ url: server.url(), schema: 'ids', name, shared: { requestIdWindowMs }, release: '0.0.0' });
+      openPostgresStore({ url: server().url(), schema: 'ids', name, shared: { requestIdWindowMs }, release: '0.0.0' });
     await using first = await open('a', 120_000);
     await expect(open('b', 60_000)).rejects.toThrow('engine.requestIdWindowMs 120000, and this node has 60000');
     await using second = await open('b', 120_000);
@@ -52,9 +44,14 @@ describe.skipIf(noPostgres !== undefined)(`PostgreSQL${noPostgres === undefined 
   });
 
   test('a store tells the time of its database', async () => {
-    await using store = await openPostgresStore({ url: server.url(), schema: 'time', name: 'node', release: '0.0.0' });
+    await using store = await openPostgresStore({
+      url: server().url(),
+      schema: 'time',
+      name: 'node',
+      release: '0.0.0',
+    });
     const before = store.time();
-    const { rows } = await server.query('SELECT extract(epoch FROM clock_timestamp()) * 1000 AS ms');
+    const { rows } = await server().query('SELECT extract(epoch FROM clock_timestamp()) * 1000 AS ms');
     const database = Number(rows[0]?.ms);
     // Half of the wait for an answer may be missing on either side.
     expect(database - before).toBeGreaterThan(-1_000);
@@ -63,7 +60,7 @@ describe.skipIf(noPostgres !== undefined)(`PostgreSQL${noPostgres === undefined 
   });
 
   test('the first cluster that is recorded stays', async () => {
-    const options = { url: server.url(), schema: 'clusters', shared: SHARED, release: '0.0.0' };
+    const options = { url: server().url(), schema: 'clusters', shared: SHARED, release: '0.0.0' };
     await using a = await openPostgresStore({ ...options, name: 'a' });
     await using b = await openPostgresStore({ ...options, name: 'b' });
     const first = { clusterId: 'c1', firstNode: 'n1' };
