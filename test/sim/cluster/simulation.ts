@@ -164,7 +164,15 @@ class Simulation {
     const clocksAgree = random.chance(0.5) || shared !== undefined;
     this.#ways = new Ways(cluster, random.fork(), trouble);
     const outsiders = [...this.#ways.proxies, 'client'];
-    this.#faults = new Faults({ cluster, random: random.fork(), trouble, outsiders, clocksAgree, putsBack: oldCopies });
+    this.#faults = new Faults({
+      cluster,
+      random: random.fork(),
+      trouble,
+      outsiders,
+      clocksAgree,
+      putsBack: oldCopies,
+      onWake: (node) => this.#database?.askIfFenced(node),
+    });
     this.#holders = new HolderChanges(PARTITIONS, () => cluster.time.now());
     const look = watchHolders(cluster, trouble, this.#faults.oldCopies);
     this.#database = shared && new DatabaseChecks(cluster, trouble);

@@ -52,8 +52,9 @@ export interface Gift {
  *  H3  After `fence` resolves with true, no write, `take` or `give` of that process has an effect any more, not even one that it
  *      has sent already.
  *
- * Calls reject with `StoreLostError` once this process was fenced. Any other rejection leaves open whether the call had an
- * effect: `read` tells.
+ * Calls reject with `StoreLostError` once this process was fenced. Any other rejection leaves open whether the call has an
+ * effect, and when: `read` tells what there is now, and the call may still be on its way. A `give` that comes when its epoch is
+ * over changes nothing.
  */
 export interface SharedHolders {
   /** The name of this node. */
@@ -64,7 +65,7 @@ export interface SharedHolders {
   take(ids: readonly PartitionId[]): Promise<void>;
   /**
    * Gives partitions up that this node holds at these epochs. All writes to them must be resolved before the call. The next
-   * holder has the next epoch; without one the epoch stays.
+   * holder has the next epoch, also if it is this node; without one the epoch stays.
    */
   give(gifts: readonly Gift[]): Promise<void>;
   /**

@@ -23,6 +23,12 @@ export { pauseQueues, resumeQueues } from './pause-queues.ts';
 export { putSettings } from './put-settings.ts';
 export { SeededRandom } from './seeded-random.ts';
 export { sharedHoldersContract } from './shared-holders-contract.ts';
-export { type SimCommit, type SimConditions, SimSharedDatabase, type SimStatement } from './sim-shared-database.ts';
+export {
+  type SimCommit,
+  type SimConditions,
+  type SimFate,
+  SimSharedDatabase,
+  type SimStatement,
+} from './sim-shared-database.ts';
 export { SimDisk } from './sim-store.ts';
 export { type CrashableStore, storeContract } from './store-contract.ts';

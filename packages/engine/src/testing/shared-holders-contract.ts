@@ -75,6 +75,14 @@ export function sharedHoldersContract(name: string, begin: () => Promise<SharedS
       expect(await read(2)).toEqual({ holder: 'b', epoch: 4, fencedMs: undefined });
     });
 
+    test('a node that gives a partition to itself ends the epoch', async () => {
+      await run(a.holders.take(ids(3)));
+      const { self } = a.holders;
+      await run(a.holders.give([{ id: 3 as PartitionId, epoch: 1, to: self }]));
+      await run(a.holders.give([{ id: 3 as PartitionId, epoch: 1, to: 'b' }]));
+      expect(await read(3)).toEqual({ holder: self, epoch: 2, fencedMs: undefined });
+    });
+
     test('a fenced node writes, takes and gives nothing any more, and its partitions have no holder', async () => {
       await run(a.holders.take(ids(0, 1)));
       await put(a, 'before');

@@ -15,9 +15,9 @@ import { type SimProcessDisk, SimStore } from './sim-store-process.ts';
 
 /** The conditions of the database. A test switches one off, to see that it is needed. */
 export interface SimConditions {
-  /** A commit is applied only under the fence of its process. So is a read. */
+  /** A commit is applied only under the fence of its process. A read is answered only under it. */
   readonly commit: boolean;
-  /** Holders change only under the fence of the process. */
+  /** Holders change only under the fence of the process, and only those that it has at this epoch. */
   readonly change: boolean;
   /** Only partitions without a holder are taken. */
   readonly take: boolean;
@@ -50,6 +50,16 @@ interface PartitionOfDatabase {
 
 export type SimStatement = 'read' | 'commit' | 'holders' | 'take' | 'give' | 'fence';
 
+/** What happens to a statement on its way to the database. */
+export interface SimFate {
+  /** How much longer than others it takes, in ms. */
+  readonly lateMs: number;
+  /** The connection breaks at once: the node hears that, and never what the statement did. Not for reads of rows and commits. */
+  readonly isCutOff?: boolean;
+}
+
+const IN_TIME: SimFate = { lateMs: 0 };
+
 /** Rows that a node has changed, for checks. */
 export interface SimCommit {
   readonly name: string;
@@ -71,8 +81,8 @@ export class SimSharedDatabase {
   readonly delayMs = new Map<string, number>();
   /** Called for each applied commit. */
   onCommit: ((commit: SimCommit) => void) | undefined;
-  /** Called when a node sends a statement. Returns how much longer than others it takes, in ms. */
-  onStatement: ((name: string, kind: SimStatement) => number) | undefined;
+  /** Called when a node sends a statement. */
+  onStatement: ((name: string, kind: SimStatement) => SimFate) | undefined;
   readonly #options: SimSharedOptions;
   readonly #nodes = new Map<string, NodeOfDatabase>();
   readonly #partitions: PartitionOfDatabase[];
@@ -155,10 +165,13 @@ export class SimSharedDatabase {
     }
   }
 
-  /** The time that a statement of the node takes, on its way to the database, in ms. */
-  async travel(name: string, kind: SimStatement): Promise<void> {
+  fateOf(name: string, kind: SimStatement): SimFate {
+    return this.onStatement?.(name, kind) ?? IN_TIME;
+  }
+
+  /** Resolves when a statement of the node reaches the database. */
+  async travel(name: string, { lateMs }: SimFate): Promise<void> {
     const { statementMs = 1 } = this.#options;
-    const lateMs = this.onStatement?.(name, kind) ?? 0;
     await this.#takes(statementMs + lateMs + (this.delayMs.get(name) ?? 0));
     while (this.cut.has(name)) await this.#takes(CUT_LOOK_MS);
   }
@@ -241,7 +254,7 @@ export class SimSharedProcess implements SimProcessDisk {
 
   async reading(): Promise<void> {
     const sentAt = this.#database.nowMs;
-    await this.#database.travel(this.name, 'read');
+    await this.#database.travel(this.name, this.#database.fateOf(this.name, 'read'));
     if (this.#database.conditions.commit) this.#assertHeld();
     this.#sureAt = Math.max(this.#sureAt, sentAt);
   }
@@ -254,7 +267,7 @@ export class SimSharedProcess implements SimProcessDisk {
   ): Promise<boolean> {
     const database = this.#database;
     const sentAt = database.nowMs;
-    await database.travel(this.name, 'commit');
+    await database.travel(this.name, database.fateOf(this.name, 'commit'));
     if (!alive() && !database.survives) return false;
     if (database.conditions.commit && database.isFenced(this.name, this.fence)) {
       if (!alive()) return false;
@@ -273,17 +286,28 @@ export class SimSharedProcess implements SimProcessDisk {
 
   async #statement<T>(kind: SimStatement, work: () => T): Promise<T> {
     const sentAt = this.#database.nowMs;
-    await this.#database.travel(this.name, kind);
-    if (this.#isDead && !this.#database.survives) return new Promise<T>(() => {});
-    const done = this.#isDead && this.isFenced ? undefined : this.#checked(work);
-    if (this.#isDead || done === undefined) return new Promise<T>(() => {});
+    const fate = this.#database.fateOf(this.name, kind);
+    const arrived = this.#database.travel(this.name, fate);
+    if (fate.isCutOff) {
+      void arrived.then(() => {
+        if (!this.#isRefused(kind)) work();
+      });
+      throw new Error('the connection to the database was lost');
+    }
+    await arrived;
+    if (this.#isDead) {
+      if (this.#database.survives && !this.#isRefused(kind)) work();
+      return new Promise<T>(() => {});
+    }
+    if (this.#isRefused(kind)) throw this.#fenced();
+    const done = work();
     this.#sureAt = Math.max(this.#sureAt, sentAt);
-    return done.value;
+    return done;
   }
 
-  #checked<T>(work: () => T): { readonly value: T } {
-    if (this.#database.conditions.change) this.#assertHeld();
-    return { value: work() };
+  #isRefused(kind: SimStatement): boolean {
+    const { conditions } = this.#database;
+    return (kind === 'holders' ? conditions.commit : conditions.change) && this.isFenced;
   }
 
   /** Whether another process has the name now, or a node has taken the partitions of this one. */

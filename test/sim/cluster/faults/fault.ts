@@ -17,7 +17,14 @@ export const FAULTS = [
   ...(['failed write', 'failed fsync', 'full disk', 'restart after a failed disk'] as const),
   ...(['source lost in a transfer', 'stalled disk in an offer'] as const),
   ...(['full disk at a switch', 'release during a rebuild'] as const),
-  ...(['cut from the database', 'slow database', 'fenced', 'late statement'] as const),
+  ...([
+    'cut from the database',
+    'slow database',
+    'hang',
+    'fenced',
+    'late statement',
+    'late statement without answer',
+  ] as const),
   ...(['put back from an old copy', 'old copy noticed'] as const),
 ];
 export type Fault = (typeof FAULTS)[number];

@@ -1,4 +1,4 @@
-import type { SeededRandom, SimStatement } from '@taskmaster/engine/testing';
+import type { SeededRandom, SimFate, SimStatement } from '@taskmaster/engine/testing';
 import type { SimCluster, SimNode } from '@taskmaster/node/testing';
 import type { Arrival } from '@taskmaster/server/testing';
 import type { Trouble } from '../trouble.ts';
@@ -31,8 +31,12 @@ const HAND_OFF_RATE = 0.02;
 const FAILING_MS = 2_000;
 
 /** Probability that a statement is late, by its kind, and by how much at most, in ms. */
-const LATE_RATES: Partial<Record<SimStatement, number>> = { commit: 0.001, take: 0.1, give: 0.1, fence: 0.05 };
+const LATE_RATES: Partial<Record<SimStatement, number>> = { commit: 0.001, take: 0.25, give: 0.1, fence: 0.05 };
 const MOST_LATE_MS = 6_000;
+
+/** Others have taken over from a node that hangs within this time, unless they are in trouble themselves. */
+const MOST_HANG_MS = 10_000;
+const HANG_LOOK_MS = 20;
 
 /** A pause after which a node asks whether it is still a member. */
 const NOTICED_MS = 5_100;
@@ -50,6 +54,8 @@ export interface FaultsOptions {
   readonly clocksAgree: boolean;
   /** True if nodes may restart with older copies of their directories. */
   readonly putsBack: boolean;
+  /** Called when a node goes on after it hung, before it does anything else. */
+  readonly onWake?: ((node: SimNode) => void) | undefined;
 }
 
 /** Causes random faults in a cluster, and counts them. */
@@ -66,6 +72,7 @@ export class Faults {
   readonly #outsiders: readonly string[];
   readonly #clocksAgree: boolean;
   readonly #putsBack: boolean;
+  readonly #onWake: FaultsOptions['onWake'];
   readonly #draining = new Set<string>();
   readonly #operator: Operator;
   readonly #transfers: TransferFaults;
@@ -75,13 +82,14 @@ export class Faults {
   #over = false;
   #hasLostForGood = false;
 
-  constructor({ cluster, random, trouble, outsiders, clocksAgree, putsBack }: FaultsOptions) {
+  constructor({ cluster, random, trouble, outsiders, clocksAgree, putsBack, onWake }: FaultsOptions) {
     this.#cluster = cluster;
     this.#random = random;
     this.#trouble = trouble;
     this.#outsiders = outsiders;
     this.#clocksAgree = clocksAgree;
     this.#putsBack = putsBack;
+    this.#onWake = onWake;
     this.#operator = new Operator({ cluster, random, trouble, gone: this.gone });
     this.#names = [...random.shuffle(NAMES.slice(0, FIRST_NAMES)), ...NAMES.slice(FIRST_NAMES)];
     this.#transfers = new TransferFaults({
@@ -282,29 +290,40 @@ export class Faults {
     });
   }
 
-  /** A statement that changes holders, or a commit, may come late: after the node was killed, or others have taken over. */
-  #onStatement(name: string, kind: SimStatement): number {
+  /**
+   * A statement that changes holders, or a commit, may come late: after the node was killed, after others have taken over, or
+   * after the node has lost its connection and asked over another one.
+   */
+  #onStatement(name: string, kind: SimStatement): SimFate {
     const rate = LATE_RATES[kind] ?? 0;
     const node = this.#cluster.nodes.get(name);
-    if (this.#over || node === undefined || rate === 0 || !this.#random.chance(rate)) return 0;
-    const ms = 1_000 + this.#random.int(MOST_LATE_MS);
-    this.#count('late statement', `${kind} of ${name} by ${ms} ms`);
+    if (this.#over || node === undefined || rate === 0 || !this.#random.chance(rate)) return { lateMs: 0 };
+    const lateMs = 1_000 + this.#random.int(MOST_LATE_MS);
+    // What a commit did is settled by its number: the tests of PostgreSQL play that.
+    const isCutOff = kind !== 'commit' && this.#random.chance(0.3);
+    this.#count(isCutOff ? 'late statement without answer' : 'late statement', `${kind} of ${name} by ${lateMs} ms`);
+    if (isCutOff) return { lateMs, isCutOff };
     if (this.#random.chance(0.5)) this.#crash(node, 'kill');
     else {
       const others = [...this.#cluster.nodes.keys()].filter((other) => other !== name);
       this.#cutFor(
-        ms,
+        lateMs,
         others.flatMap((other) => [`${other}>${name}`, `${name}>${other}`]),
       );
     }
-    return ms;
+    return { lateMs };
   }
 
   /** Statements of a node reach the database late, or not at all for a while. */
-  #troubleDatabase({ name }: SimNode): void {
+  #troubleDatabase(node: SimNode): void {
     const { database } = this.#cluster;
     if (database === undefined) return;
+    const { name } = node;
     const random = this.#random;
+    if (random.chance(0.4)) {
+      this.#hang();
+      return;
+    }
     const ms = random.int(random.chance(0.6) ? 1_500 : 8_000);
     if (random.chance(0.4)) {
       this.#count('cut from the database', `${name} for ${ms} ms`);
@@ -366,7 +385,33 @@ export class Faults {
     const ms = this.#random.int(this.#random.chance(0.8) ? 700 : 9_000);
     this.#count('pause', `${node.name} for ${ms} ms`);
     clock.standStill();
-    this.#after(ms, () => clock.goOn());
+    this.#after(ms, () => this.#wake(node, clock));
+  }
+
+  /** Pauses a node that serves until others serve some of that, or not for long enough. */
+  #hang(): void {
+    const serving = this.#cluster.up.filter(
+      ({ h, partitions }) => !h.clock.standsStill && partitions.held().length > 0,
+    );
+    if (serving.length === 0) return;
+    const node = this.#random.pick(serving);
+    const { clock } = node.h;
+    const held = node.partitions.held().map(({ id }) => id);
+    const endsAt = this.#cluster.time.now() + MOST_HANG_MS;
+    this.#count('hang', node.name);
+    clock.standStill();
+    const look = (): void => {
+      const isTaken = held.some((id) => this.#cluster.serving(id).some((name) => name !== node.name));
+      if (isTaken || this.#cluster.time.now() >= endsAt) this.#wake(node, clock);
+      else this.#after(HANG_LOOK_MS, look);
+    };
+    look();
+  }
+
+  #wake(node: SimNode, clock: SimNode['h']['clock']): void {
+    clock.goOn();
+    // It may have ended meanwhile.
+    if (node.isUp && !node.isStarting && node.h.clock === clock) this.#onWake?.(node);
   }
 
   /**

@@ -61,11 +61,15 @@ const PATIENCE_MS = 2_000;
  *      has written all earlier ones.
  *  S3  From the moment at which another node may hold a partition, memory is not rebuilt with it: a checkpoint could write its
  *      rows.
+ *  S4  A partition is not opened at an epoch at which this process has tried to give it up: the statement may have been lost
+ *      with its connection, or may still arrive. This node first gives the partition to itself, which ends the epoch.
  */
 export class SharedPartitions {
   readonly #deps: SharedPartitionsDeps;
   /** Partitions that are being opened or given up. */
   readonly #moving = new Set<PartitionId>();
+  /** S4: the epoch at which a partition was offered to another node, without an answer of the store. */
+  readonly #offered = new Map<PartitionId, number>();
 
   constructor(deps: SharedPartitionsDeps) {
     this.#deps = deps;
@@ -73,6 +77,7 @@ export class SharedPartitions {
 
   /**
    * Serves partitions that this node holds, according to the store, and has not in memory. If this rejects, they are not served.
+   * Those whose epoch must end first (S4) are not served either: call this again with what the store says then.
    */
   async open(taken: readonly TakenPartition[]): Promise<void> {
     const { holdings } = this.#deps;
@@ -83,7 +88,13 @@ export class SharedPartitions {
       if (holdings.holds(id)) this.#forget(id);
     }
     try {
-      if (wanted.length > 0) await this.#open(wanted);
+      const unsettled = wanted.filter(({ id, epoch }) => this.#offered.get(id) === epoch);
+      if (unsettled.length > 0) {
+        const { shared } = this.#deps;
+        await shared.give(unsettled.map(({ id, epoch }) => ({ id, epoch, to: shared.self })));
+      }
+      const settled = wanted.filter((one) => !unsettled.includes(one));
+      if (settled.length > 0) await this.#open(settled);
     } finally {
       for (const { id } of wanted) this.#moving.delete(id);
     }
@@ -147,8 +158,12 @@ export class SharedPartitions {
     });
     try {
       await this.#writeAll();
-      for (const { id } of leaving) holdings.handOver(id, to.nodeId);
+      for (const { id, epoch } of leaving) {
+        holdings.handOver(id, to.nodeId);
+        this.#offered.set(id, epoch);
+      }
       await shared.give(leaving);
+      for (const { id } of leaving) this.#offered.delete(id);
     } catch (error) {
       stop();
       for (const { id, epoch } of leaving) {
