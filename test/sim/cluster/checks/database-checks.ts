@@ -3,7 +3,6 @@ import { Family } from '@taskmaster/engine/ports';
 import { type SimCommit, type SimSharedDatabase, settle } from '@taskmaster/engine/testing';
 import type { SimCluster, SimNode } from '@taskmaster/node/testing';
 import { partitionOf } from '@taskmaster/proto';
-import { GROUPS } from '../calls/workload.ts';
 import type { Trouble } from '../trouble.ts';
 
 /** Rows of partitions that only the holder may write. Others may delete rows of ended queues and of passed windows. */
@@ -59,9 +58,8 @@ export class DatabaseChecks {
   askIfFenced(node: SimNode): void {
     const { h, partitions } = node;
     if (h.process?.isFenced !== true || h.engine.health.kind !== 'serving') return;
-    for (const group of GROUPS) {
-      const id = partitionOf(group, this.#cluster.partitions) as PartitionId;
-      if (partitions.holding(id)?.kind === 'serving' && this.#isServedElsewhere(node, id)) this.#ask(node, group);
+    for (const { id, state } of partitions.held()) {
+      if (state === 'serving' && this.#isServedElsewhere(node, id)) this.#ask(node, id);
     }
   }
 
@@ -71,12 +69,17 @@ export class DatabaseChecks {
   }
 
   /** Asks about a queue that is not there: memory answers that alone, without a read that the database would refuse. */
-  #ask({ name, h }: SimNode, group: string): void {
+  #ask({ name, h }: SimNode, id: PartitionId): void {
+    const group = groupIn(id, this.#cluster.partitions);
     h.engine.queueStats({ kind: 'named', queues: [{ group, name: 'none' }] }).then(
-      () => this.#trouble.report(`(l) ${name}, which is fenced, counted the tasks of a queue of ${group}`),
+      () => this.#trouble.report(`(l) ${name}, which is fenced, counted the tasks of a queue of partition ${id}`),
       () => {},
     );
   }
 }
 
 const partitionOfKey = (key: Key): PartitionId => (key.charCodeAt(0) * 256 + key.charCodeAt(1)) as PartitionId;
+
+function groupIn(id: PartitionId, partitions: number): string {
+  for (let number = 0; ; number++) if (partitionOf(`none${number}`, partitions) === id) return `none${number}`;
+}
