@@ -31,7 +31,7 @@ export class HeldKeys {
     if (this.#keys.delete(ofKey)) this.tasks -= ofKey.availableOfKey;
   }
 
-  /** A key has so many more available tasks, whether it is held back or not. */
+  /** A key has `more` available tasks than before. It counts only while it is held back. */
   count(ofKey: Lane, more: number): void {
     if (this.#keys.has(ofKey)) this.tasks += more;
   }

@@ -175,11 +175,11 @@ export interface QueueStats {
    */
   heldKeys: number;
   /**
-   * Of the available tasks: those that limits hold back: all with `held_by`, otherwise those with the keys of `held_keys`. After
-   * the node began to serve the group, a key with more than 500 tasks may count only the first ones.
+   * How many available tasks limits hold back: all of them if `held_by` is set, otherwise those with the keys of `held_keys`.
+   * After a restart or a move of the group, a key with more than 500 tasks may count only its first ones.
    */
   heldTasks: number;
-  /** Since when the first of these are held back, in ms since 1970 by the node's clock, as in QueueLimit. 0: none are. */
+  /** Since when the first of these tasks are held back, in ms since 1970 by the node's clock, as in QueueLimit. 0: none is. */
   heldSinceUnixMs: number;
 }
 
