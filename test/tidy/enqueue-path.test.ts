@@ -96,8 +96,10 @@ async function filesOfAnEnqueue(): Promise<ReadonlySet<string>> {
     const { result } = await session.post('Profiler.takePreciseCoverage');
     const ran = result
       .filter(({ functions }) => functions.some(({ ranges }) => (ranges[0]?.count ?? 0) > 0))
-      .map(({ url }) => /packages\/\w+\/src\/.*/.exec(url)?.[0] ?? '');
-    common = new Set(ran.filter((file) => !file.includes('/testing/') && (common?.has(file) ?? true)));
+      .map(({ url }) => /packages\/\w+\/src\/.*/.exec(url)?.[0] ?? '')
+      // On a busy machine the timers of sweeps fire during each of the enqueues.
+      .filter((file) => !/\/(testing\/|sweep-[\w-]+\.ts$)/.test(file));
+    common = new Set(ran.filter((file) => common?.has(file) ?? true));
   }
   await session.post('Profiler.stopPreciseCoverage');
   session.disconnect();
