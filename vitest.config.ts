@@ -51,8 +51,10 @@ export default defineConfig({
           name: 'deterministic',
           include: ['packages/*/src/**/*.test.ts', 'scripts/**/*.test.ts', 'test/**/*.test.ts'],
           exclude: [...processes, ...kubernetes, ...image],
-          // The files share two processes, so the sources load only twice. No module keeps state that a test could notice.
+          // The files share the workers, so the sources load only once in each. No module keeps state that a test could notice.
           isolate: false,
+          // One more than processors: a few files wait for sockets, threads and PostgreSQL.
+          maxWorkers: 3,
           // Ends what hangs. A busy machine needs minutes for the long simulations.
           testTimeout: 120_000,
         },
@@ -66,9 +68,9 @@ export default defineConfig({
           globalSetup: './test/support/warm-up.ts',
           // As above. A process for each file would cost a second of both cores.
           isolate: false,
-          // More than processors, because these tests wait for half of their time. Not beside the deterministic tests, which never
-          // wait.
-          maxWorkers: 4,
+          // Many more than processors, because these tests wait for more than half of their time: four used two thirds of two
+          // processors. Not beside the deterministic tests, which hardly wait.
+          maxWorkers: 6,
           sequence: { groupOrder: 1 },
           testTimeout: 60_000,
           ...processTests,

@@ -1,27 +1,10 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { text } from 'node:stream/consumers';
-import { fileURLToPath } from 'node:url';
+import { runCli } from '@taskmaster/cli/testing';
 import { connect, type ListSchedulesOptions } from '@taskmaster/client';
 import { type ListQueuesResponse, parseQueueName, partitionOf } from '@taskmaster/proto';
 import { aLease, aList, anEnqueue, anUpdate, bytes, grpcClient, SleepingClient } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import { startTestCluster } from './support/test-cluster.ts';
-
-const TASKMASTER = fileURLToPath(import.meta.resolve('@taskmaster/cli/package.json')).replace(
-  'package.json',
-  'src/cli.ts',
-);
-
-async function runTaskmaster(...args: string[]): Promise<{ code: number | null; stdout: string; stderr: string }> {
-  const child = spawn(process.execPath, ['--conditions=source', TASKMASTER, ...args], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-    env: { PATH: process.env.PATH },
-  });
-  const [[code], stdout, stderr] = await Promise.all([once(child, 'exit'), text(child.stdout), text(child.stderr)]);
-  return { code, stdout, stderr };
-}
 
 describe('a proxy with wrong routes', () => {
   test('learns from the nodes: every call succeeds, with and without streams', async () => {
@@ -112,7 +95,7 @@ describe('the command line at a proxy', () => {
   test('shows the queues of all nodes, and says which nodes are missing', async () => {
     await using cluster = await startTestCluster({ limits: { holdTimeoutMs: 50 } });
     const queues = [0, 1, 2].map((place) => `${cluster.groupAt(place)}#q`);
-    const taskmaster = (...args: string[]) => runTaskmaster('--endpoint', `127.0.0.1:${cluster.port}`, ...args);
+    const taskmaster = (...args: string[]) => runCli(`127.0.0.1:${cluster.port}`, args);
     for (const queue of queues) expect(await taskmaster('enqueue', queue, 'x')).toMatchObject({ code: 0 });
     const all = await taskmaster('--json', 'queues');
     expect(all.stdout.trim().split('\n')).toHaveLength(3);
@@ -177,7 +160,7 @@ describe('a listing over several nodes', () => {
     const others = names.filter((name) => !there.has(parseQueueName(name).group));
     expect(await listed({ onUnreachable })).toEqual(others.sort());
     expect(missing).toEqual(['node-2']);
-    const shown = await runTaskmaster('--endpoint', `127.0.0.1:${cluster.port}`, 'schedule');
+    const shown = await runCli(`127.0.0.1:${cluster.port}`, ['schedule']);
     expect(shown.stderr).toContain(`schedules of node-2 (${cluster.nodes[2]?.address}) are missing`);
   });
 
