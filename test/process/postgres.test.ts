@@ -164,7 +164,7 @@ describeOnPostgres('nodes on PostgreSQL', {}, (server) => {
       await using own = await PostgresServer.start();
       // The server is another user.
       await chmod(dirname(disk.path), 0o755);
-      await own.own(disk.path);
+      await PostgresServer.own(disk.path);
       await own.query(`CREATE TABLESPACE small LOCATION '${disk.path}'`);
       await own.query('CREATE DATABASE small TABLESPACE small');
       await using node = await startNode({ flags: [`--store=${own.url('small')}`] });

@@ -31,3 +31,13 @@ test.each([
   expect(found).toBeInstanceOf(Error);
   expect(inspect(found, { depth: 9, showHidden: true })).not.toContain('secret');
 });
+
+test.each(['prefer', 'allow', 'no-verify', 'Verify-Full', ''])('refuse sslmode=%s', (mode) => {
+  expect(() => hostsOf(`postgres://db/queues?sslmode=${mode}`)).toThrow(
+    `sslmode=${mode} in the URL of the store: expected one of disable, require, verify-ca, verify-full`,
+  );
+});
+
+test('refuse verify-ca without the certificate of the authority', () => {
+  expect(() => hostsOf('postgres://db/queues?sslmode=verify-ca')).toThrow('requires specifying a CA with sslrootcert');
+});

@@ -1,8 +1,11 @@
 import type pg from 'pg';
-import { parseIntoClientConfig } from 'pg-connection-string';
+import { parse, toClientConfig } from 'pg-connection-string';
 
 /** `postgres://user:password@host:5432,other:5432/database?options`. The last `@` ends the password. */
 const URL_FORM = /^(postgres(?:ql)?:\/\/)((?:[^/?#]*@)?)([^/?#]*)(.*)$/;
+
+/** What `sslmode` may say, as PostgreSQL's programs read it. No mode does without TLS only where a server has none. */
+const SSL_MODES = ['disable', 'require', 'verify-ca', 'verify-full'];
 
 /** A URL of a store that cannot be used. The message does not have the URL, which may have a password. */
 class StoreUrlError extends Error {
@@ -24,9 +27,9 @@ export function hostsOf(url: string): [pg.ClientConfig, ...pg.ClientConfig[]] {
   }
   const [first = '', ...others] = hosts.split(',');
   const each = (host: string): pg.ClientConfig => {
-    let config: ReturnType<typeof parseIntoClientConfig> & { readonly target_session_attrs?: string };
+    let config: pg.ClientConfig & { readonly target_session_attrs?: string; readonly sslmode?: string };
     try {
-      config = parseIntoClientConfig(`${scheme}${user}${host}${rest}`);
+      config = toClientConfig(parse(`${scheme}${user}${host}${rest}`, { useLibpqCompat: true }));
     } catch (error) {
       const problem = error instanceof Error && !/invalid url/i.test(error.message) ? `: ${error.message}` : '';
       throw new StoreUrlError(`the URL of the store cannot be read${problem}`, { cause: error });
@@ -36,6 +39,10 @@ export function hostsOf(url: string): [pg.ClientConfig, ...pg.ClientConfig[]] {
       throw new StoreUrlError(
         `target_session_attrs=${wanted} in the URL of the store: a store writes, so it must be read-write`,
       );
+    }
+    const { sslmode } = config;
+    if (sslmode !== undefined && !SSL_MODES.includes(sslmode)) {
+      throw new StoreUrlError(`sslmode=${sslmode} in the URL of the store: expected one of ${SSL_MODES.join(', ')}`);
     }
     return config;
   };

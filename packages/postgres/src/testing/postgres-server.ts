@@ -88,7 +88,7 @@ export class PostgresServer implements AsyncDisposable {
     const dir = await mkdtemp(join(tmpdir(), 'taskmaster-postgres-'));
     const server = new PostgresServer(dir, await freePort());
     try {
-      await server.own(dir);
+      await PostgresServer.own(dir);
       await prepare(server, join(dir, 'data'));
       await server.restart();
     } catch (error) {
@@ -121,10 +121,10 @@ export class PostgresServer implements AsyncDisposable {
     await rm(copy, { recursive: true });
   }
 
-  /** Lets the server write into a directory. */
-  async own(directory: string): Promise<void> {
+  /** Gives a file or a directory to the user of servers. */
+  static async own(path: string): Promise<void> {
     const user = otherUser();
-    if (user !== undefined) await chown(directory, user.uid, user.gid);
+    if (user !== undefined) await chown(path, user.uid, user.gid);
   }
 
   url(database = 'postgres', user = 'postgres'): string {
