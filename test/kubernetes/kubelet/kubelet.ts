@@ -10,7 +10,7 @@ import { type Image, unpack } from './containers/image.ts';
 import type { Mount } from './containers/mount.ts';
 import { messageOf } from './message-of.ts';
 import { GATEWAY, type PodLink, PodNetwork } from './network/pod-network.ts';
-import { Switch } from './network/switch.ts';
+import { Switch, type SwitchTable } from './network/switch.ts';
 import { PodWorker } from './pods/pod-worker.ts';
 import { unsupportedIn } from './pods/supported.ts';
 import { chooseNode } from './scheduler.ts';
@@ -35,6 +35,8 @@ export class Kubelet implements AsyncDisposable {
   readonly #network: PodNetwork;
   readonly #switch: Switch;
   readonly #api: string;
+  /** Where addresses of the machine lead that pods may reach. */
+  readonly #outside: SwitchTable[number][] = [];
   readonly #stopped = new AbortController();
   readonly #workers = new Map<string, { readonly worker: PodWorker; readonly running: Promise<void> }>();
   readonly #images = new Map<string, Promise<readonly Mount[]>>();
@@ -135,6 +137,15 @@ export class Kubelet implements AsyncDisposable {
   /** Opens a port of a Service to this process. Returns an address of loopback. */
   async reachService(name: string, port: number, namespace = 'default'): Promise<string> {
     return this.#switch.wayInTo(`${this.serviceAddress(name, namespace)}:${port}`);
+  }
+
+  /** Opens a port of loopback outside to the pods, as that of a server beside the cluster. Returns its address for them. */
+  async reachOutside(port: number): Promise<string> {
+    const listen = `${GATEWAY}:${port}`;
+    this.#outside.push({ listen, targets: [await this.#switch.wayOutTo(port)] });
+    this.#refresh();
+    await this.#refreshing;
+    return listen;
   }
 
   async #start(config: KubeConfig): Promise<void> {
@@ -241,7 +252,7 @@ export class Kubelet implements AsyncDisposable {
       .then(async () => {
         this.#refreshing = undefined;
         if (this.#services === undefined || this.#stopped.signal.aborted) return;
-        await this.#switch.apply(this.#services.table(this.#api));
+        await this.#switch.apply([...this.#services.table(this.#api), ...this.#outside]);
         for (const { worker } of this.#workers.values()) worker.writeHosts();
       })
       .catch((error) => this.#failed(error));
