@@ -112,7 +112,8 @@ test('its signal ends it', async () => {
 
 test.each<[string, object, RegExp]>([
   ['an unknown kind', { kinds: ['done'] }, /kinds: 'done' is none of missed, enqueued/],
-  ['no kinds', { kinds: [] }, /kinds: it is empty/],
+  ['no kinds', { kinds: [] }, /kinds: must be a list of at least one kind/],
+  ['a kind instead of a list', { kinds: 'completed' }, /kinds: must be a list/],
   ['a PID and a key', { pid: 'a', key: 'k' }, /pid or key/],
   ['an empty PID', { pid: '' }, /at least one byte/],
   ['a misspelt option', { from: '1-1' }, /from/],

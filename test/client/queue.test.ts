@@ -137,6 +137,26 @@ describe('enqueue', () => {
           .enqueue(1, { retry: { maxAttempts: 0 } }),
     ],
     ['a queue without a name', async () => clientSetUp().client.queue('')],
+    ...[[], '', 'resize@2'].flatMap((kinds): [string, () => Promise<unknown> | unknown][] => [
+      [
+        `${JSON.stringify(kinds)} as the kinds of a lease`,
+        () =>
+          clientSetUp()
+            .client.queue('q')
+            .lease({ kinds: kinds as never }),
+      ],
+      [
+        `${JSON.stringify(kinds)} as the kinds of a look`,
+        () =>
+          clientSetUp()
+            .client.queue('q')
+            .peek({ kinds: kinds as never }),
+      ],
+      [
+        `${JSON.stringify(kinds)} as the kinds of a worker`,
+        async () => clientSetUp().client.worker('q', () => {}, { kinds: kinds as never }),
+      ],
+    ]),
     ['no tasks to lease', () => clientSetUp().client.queue('q').lease({ max: 0 })],
   ])('%s is a TypeError', async (_what, act) => {
     await expect((async () => act())()).rejects.toBeInstanceOf(TypeError);

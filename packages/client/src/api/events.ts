@@ -149,7 +149,8 @@ const isWorthRepeating = ({ code, retryable }: TaskMasterError): boolean =>
 function requestOf(queues: string, options: Pick<EventsOptions, 'kinds' | 'pid' | 'key' | 'after'>): ReadEventsRequest {
   const { pid, key, after = '' } = options;
   if (pid !== undefined && key !== undefined) throw new TypeError('events: give pid or key, not both');
-  if (options.kinds?.length === 0) throw new TypeError('kinds: it is empty: name at least one kind, or leave it out');
+  if (options.kinds !== undefined && !(Array.isArray(options.kinds) && options.kinds.length > 0))
+    throw new TypeError('kinds: must be a list of at least one kind');
   return {
     queues: queuesPattern(queues),
     after,

@@ -28,6 +28,7 @@ import { headersSizeBound } from '../transport/request-size.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
 import type { DataFormat } from '../values/codec.ts';
 import type { Duration } from '../values/duration.ts';
+import { kindPatterns } from '../values/kinds.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import type { CallOptions, UpdateOptions } from '../values/options.ts';
 import { callNames, updateNames } from '../values/options.ts';
@@ -264,7 +265,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
     const afterPid = options.after === undefined ? NO_PID : pidBytes(options.after);
     if (options.kinds !== undefined && !Array.isArray(options.kinds))
       throw new TypeError('kinds is not a list of kinds: did you mean kind?');
-    const kinds = options.kinds && { patterns: [...options.kinds] };
+    const kinds = kindPatterns(options.kinds);
     const request = { queue: this.name, kind, limit: options.limit ?? 10, includeData, afterPid, kinds };
     const { tasks } = await this[CONTEXT].calls.call(methods.peekTasks, request, options);
     return this.#shown(tasks, includeData);

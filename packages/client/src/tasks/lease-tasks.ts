@@ -9,6 +9,7 @@ import { brokenReply } from '../transport/wire-errors.ts';
 import { type DataFormat, type Decoded, decodeData } from '../values/codec.ts';
 import { type Duration, durationMs, leaseDurationMs as leaseDurationMsOf } from '../values/duration.ts';
 import { cancelled, isTaskMasterError } from '../values/errors.ts';
+import { kindPatterns } from '../values/kinds.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import type { CallOptions } from '../values/options.ts';
 import { callNames } from '../values/options.ts';
@@ -276,7 +277,7 @@ function leaseRequest<T>(
     workerLabel: options.workerLabel ?? context.settings.workerLabel,
     maxBytes: options.maxBytes ?? 0,
     anyOrder,
-    kinds: options.kinds && { patterns: [...options.kinds] },
+    kinds: kindPatterns(options.kinds),
     starts: options.starts && startsMessage(options.starts),
     includeSignals: true,
   };

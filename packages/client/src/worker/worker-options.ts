@@ -6,6 +6,7 @@ import type { Codec } from '../values/codec.ts';
 import { type Duration, durationMs, leaseDurationMs } from '../values/duration.ts';
 import type { TaskCancelledError, TaskMasterError } from '../values/errors.ts';
 import { inContext } from '../values/hooks.ts';
+import { kindPatterns } from '../values/kinds.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import { type PidLike, pidBytes } from '../values/pid.ts';
 
@@ -218,7 +219,7 @@ export function workerSettings<T>(options: AnyWorkerOptions<T>): WorkerSettings<
     maxLeaseMs,
     waitMs: durationMs(options.wait ?? '30s', 'wait'),
     maxPid: options.maxPid === undefined ? undefined : pidBytes(options.maxPid),
-    kinds: options.kinds && [...options.kinds],
+    kinds: kindPatterns(options.kinds)?.patterns,
     workerLabel: options.workerLabel,
     results: resultSettings(options.results),
     backoffOf: inContext(options.backoff),
