@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { runProcess } from '../support/processes/child-process.ts';
-import { argumentsOf } from './in-process.ts';
+import { argumentsOf, pipeOf } from './in-process.ts';
 import { stepsOf } from './scenario.ts';
 
 const folder = new URL('./scenarios/', import.meta.url);
@@ -22,6 +22,23 @@ test.each([
   ['help, which is written to the streams of the process', 'taskmaster --help'],
 ])('a line is left to a shell for %s', (_why, line) => {
   expect(argumentsOf(line)).toBeUndefined();
+});
+
+test.each([
+  ['a pipe', 'taskmaster queues --json | jq -r .queue', 'jq -r .queue', false],
+  ['a redirection', "taskmaster enqueue q 'a | b' > a.json", 'cat > a.json', true],
+])('the output goes on by %s', (_how, line, reader, ownCode) => {
+  expect(pipeOf(line)).toMatchObject({ reader, ownCode });
+});
+
+test.each([
+  ['bytes', 'taskmaster get q a --raw | cmp - b'],
+  ['errors elsewhere', 'taskmaster queues 2> a | sort'],
+  ['another program first', 'seq 3 | taskmaster enqueue q --lines'],
+  ['a variable', 'taskmaster queues "$1" | sort'],
+  ['a full device', 'taskmaster stats > /dev/full'],
+])('a line with a pipe is left to a shell for %s', (_why, line) => {
+  expect(pipeOf(line)).toBeUndefined();
 });
 
 test('a shell passes the same arguments', async () => {

@@ -1,4 +1,5 @@
-import { argumentsOf, runInProcess } from './in-process.ts';
+import type { Ended } from '../support/processes/child-process.ts';
+import { argumentsOf, pipeOf, runInProcess, runPiped } from './in-process.ts';
 import type { UserShell } from './shell.ts';
 
 /**
@@ -34,9 +35,7 @@ export async function playScenario(text: string, shell: UserShell): Promise<{ ex
   const expected: string[] = [];
   const actual: string[] = [];
   for (const { line, said } of stepsOf(text)) {
-    // A third of a second of processor time less. Lines that need a shell are enough to test the program as a process.
-    const args = argumentsOf(line);
-    const ended = args === undefined ? await shell.run(line) : await runInProcess(args, shell);
+    const ended = await runLine(line, shell);
     const came = [
       ...linesOf(ended.stdout),
       ...linesOf(ended.stderr).map((error) => `! ${error}`),
@@ -46,6 +45,14 @@ export async function playScenario(text: string, shell: UserShell): Promise<{ ex
     actual.push(`$ ${line}`, ...came.map((one, at) => (matches(said[at], one) ? (said[at] ?? one) : one)));
   }
   return { expected: expected.join('\n'), actual: actual.join('\n') };
+}
+
+/** In this process if possible: that takes a third of a second less. The other lines are enough to test a process. */
+async function runLine(line: string, shell: UserShell): Promise<Pick<Ended, 'code' | 'stdout' | 'stderr'>> {
+  const args = argumentsOf(line);
+  if (args !== undefined) return await runInProcess(args, shell);
+  const piped = pipeOf(line);
+  return piped === undefined ? await shell.run(line) : await runPiped(piped, shell);
 }
 
 export function stepsOf(text: string): Step[] {

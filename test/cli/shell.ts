@@ -14,8 +14,8 @@ const NOT_INHERITED =
 export interface UserShell extends AsyncDisposable {
   readonly dir: string;
   readonly env: NodeJS.ProcessEnv;
-  /** Runs a command line of the shell. */
-  run(line: string, env?: Readonly<Record<string, string>>): Promise<Ended>;
+  /** Runs a command line of the shell. `input`: its standard input. Default: none. */
+  run(line: string, env?: Readonly<Record<string, string>>, input?: string): Promise<Ended>;
   /** Starts `taskmaster` alone. */
   start(args: readonly string[], env?: Readonly<Record<string, string>>): Promise<Running>;
 }
@@ -39,9 +39,9 @@ export async function openShell(endpoint: string): Promise<UserShell> {
   return {
     dir,
     env: userEnv,
-    async run(line, env = {}) {
+    async run(line, env = {}, input = '') {
       await using shell = await startProcess('bash', ['-c', line], { cwd: dir, env: { ...userEnv, ...env } });
-      shell.process.stdin?.end();
+      shell.process.stdin?.end(input);
       return await shell.ended;
     },
     start: (args, env = {}) =>

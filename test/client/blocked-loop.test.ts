@@ -2,7 +2,8 @@ import { connect, type LeasedTask } from '@taskmaster/client';
 import { describe, expect, test, vi } from 'vitest';
 import { startNodeThread } from './support/node-thread.ts';
 
-const patience = { timeout: 20_000 };
+/** A thread that loads all sources takes that long on a busy machine. */
+const patience = { timeout: 60_000 };
 
 /** Nothing of this thread runs meanwhile. */
 function block(ms: number): void {

@@ -1,12 +1,10 @@
 import { existsSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { exampleOf } from '../support/paths.ts';
 import { type ProcessOptions, type Running, startProcess } from '../support/processes/child-process.ts';
-
-const built = fileURLToPath(new URL('../../examples/dist/', import.meta.url));
 
 /** Starts a built example: `hello`, `crawler/demo`. */
 export function startExample(name: string, args: readonly string[], options: ProcessOptions = {}): Promise<Running> {
-  const program = `${built}${name}.js`;
+  const program = exampleOf(name);
   if (!existsSync(program)) throw new Error(`${program} is missing: build first`);
   return startProcess(process.execPath, [program, ...args], options);
 }

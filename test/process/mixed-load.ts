@@ -46,7 +46,7 @@ export interface MixedLoadOptions {
   /** The releases of the clients, in turn. Default: the client of this workspace. */
   readonly connects?: readonly (typeof connect)[];
   /**
-   * Longest pause of an actor between two calls, in ms. Default: 120. With short pauses the load takes the processors from the
+   * Longest pause of an actor between two calls, in ms. Default: 250. With short pauses the load takes the processors from the
    * nodes whose starts and moves a test waits for.
    */
   readonly pauseMs?: number;
@@ -91,7 +91,7 @@ export class MixedLoad {
     groups = DEFAULT_GROUPS,
     maxAttempts = 10_000,
     connects = [connect],
-    pauseMs = 120,
+    pauseMs = 250,
     tls,
   }: MixedLoadOptions): Promise<MixedLoad> {
     const retry = { maxAttempts, backoff: { max: 200 } };

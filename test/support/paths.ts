@@ -20,6 +20,9 @@ export const builtCli = {
 /** Environment variable with the folder of `bundlePrograms`. The process tests set it. */
 export const BUNDLES = 'TASKMASTER_TEST_BUNDLES';
 
+/** The folder of the bundled examples, in that of `bundlePrograms`. */
+export const EXAMPLES = 'examples';
+
 const programOf = (name: keyof typeof builtCli): string => {
   const bundles = process.env[BUNDLES];
   return bundles === undefined ? builtCli[name] : join(bundles, `${name}.mjs`);
@@ -29,3 +32,9 @@ const programOf = (name: keyof typeof builtCli): string => {
 export const nodeCli = programOf('node');
 export const proxyCli = programOf('proxy');
 export const clientCli = programOf('client');
+
+/** The path of an example: `hello`, `crawler/demo`. */
+export const exampleOf = (name: string): string => {
+  const bundles = process.env[BUNDLES];
+  return bundles === undefined ? join(root, 'examples', 'dist', `${name}.js`) : join(bundles, EXAMPLES, `${name}.mjs`);
+};

@@ -1,9 +1,9 @@
-import { readdir, readFile, rm } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { basename, dirname, join, sep } from 'node:path';
+import { basename, dirname, join, relative, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { build, type Plugin } from 'esbuild';
-import { BUNDLES, builtCli, packageRoot, root } from '../paths.ts';
+import { BUNDLES, builtCli, EXAMPLES, packageRoot, root } from '../paths.ts';
 
 /** What programs start by the names of files: threads, and processes of the load. */
 const STARTED_BY_NAME: readonly string[] = [
@@ -31,14 +31,32 @@ const COMMONJS = [
   'const __dirname = bundleFolderOf(__filename);',
 ];
 
+/** The function of the demo that finds the programs of packages by their manifests. */
+const FINDS_PROGRAMS = 'server-process.js';
+
 /**
- * Bundles each built program and each file that they start. What they load later, or share, is in files of its own: a node loads
- * its first lines twice (`boundMemory`). Such a program starts with two thirds of the processor time that its 600 modules take,
- * and the process tests start some hundred. Resolves with the folder.
+ * Bundles each built program and each file that they start, and the same for the examples. What they load later, or share, is in
+ * files of its own: a node loads its first lines twice (`boundMemory`). Such a program starts with two thirds of the processor
+ * time that its 600 modules take, and the process tests start some hundred. Resolves with the folder.
  */
 export async function bundlePrograms(): Promise<string> {
   const outdir = join(root, 'node_modules', '.cache', 'programs');
   const programs = Object.entries(builtCli).map(([out, file]) => ({ out, in: file }));
+  await Promise.all([
+    bundle(programs, outdir),
+    bundle(await examples(), join(outdir, EXAMPLES)),
+    writeManifests(outdir),
+  ]);
+  process.env[BUNDLES] = outdir;
+  return outdir;
+}
+
+interface Entry {
+  readonly out: string;
+  readonly in: string;
+}
+
+async function bundle(programs: readonly Entry[], outdir: string): Promise<void> {
   const started = STARTED_BY_NAME.map((file) => ({ out: basename(file, '.js'), in: file }));
   const { metafile } = await build({
     entryPoints: [...programs, ...started],
@@ -58,10 +76,29 @@ export async function bundlePrograms(): Promise<string> {
   });
   // The names of shared files contain hashes, so those of earlier sources would stay.
   const built = new Set(Object.keys(metafile.outputs).map((file) => basename(file)));
-  const others = (await readdir(outdir)).filter((file) => !built.has(file));
-  await Promise.all(others.map((file) => rm(join(outdir, file))));
-  process.env[BUNDLES] = outdir;
-  return outdir;
+  const entries = await readdir(outdir, { withFileTypes: true });
+  const others = entries.filter((entry) => entry.isFile() && !built.has(entry.name));
+  await Promise.all(others.map(({ name }) => rm(join(outdir, name))));
+}
+
+/** The examples and the programs that they start by name. */
+async function examples(): Promise<Entry[]> {
+  const dist = join(root, 'examples', 'dist');
+  const names = async (folder: string): Promise<string[]> =>
+    (await readdir(join(dist, folder))).filter((name) => name.endsWith('.js')).map((name) => join(folder, name));
+  const files = [...(await names('')), ...(await names('attempts')), join('crawler', 'demo.js')];
+  const worker = { out: 'worker-process', in: join(dist, 'crawler', 'worker-process.js') };
+  return [...files.map((file) => ({ out: file.slice(0, -'.js'.length), in: join(dist, file) })), worker];
+}
+
+/** Lets the bundled demo find the bundled node and proxy as it finds those of packages. */
+async function writeManifests(outdir: string): Promise<void> {
+  for (const name of ['node', 'proxy']) {
+    const folder = join(outdir, 'node_modules', '@taskmaster', name);
+    await mkdir(folder, { recursive: true });
+    const bin = { [`taskmaster-${name}`]: relative(folder, join(outdir, `${name}.mjs`)) };
+    await writeFile(join(folder, 'package.json'), JSON.stringify({ bin }));
+  }
 }
 
 /** Lets bundled sources behave as if they were still where the build has put them. */
@@ -76,7 +113,8 @@ const asBuilt: Plugin = {
     onLoad({ filter: /\.js$/ }, async ({ path }) => {
       if (!path.includes(`${sep}dist${sep}`) || path.includes(`${sep}node_modules${sep}`)) return undefined;
       const text = await readFile(path, 'utf8');
-      const url = text.includes(STARTS_ITS_NEIGHBOUR) ? 'bundleUrl' : JSON.stringify(pathToFileURL(path).href);
+      const isMoved = text.includes(STARTS_ITS_NEIGHBOUR) || basename(path) === FINDS_PROGRAMS;
+      const url = isMoved ? 'bundleUrl' : JSON.stringify(pathToFileURL(path).href);
       return { contents: text.replaceAll('import.meta.url', url), loader: 'js', resolveDir: dirname(path) };
     });
   },
