@@ -33,7 +33,7 @@ beforeAll(async () => {
     ],
   };
   writeFileSync(accessFile, JSON.stringify(rules), { mode: 0o600 });
-  node = opened.use(await startNode({ flags: [`--access-file=${accessFile}`] }));
+  node = opened.use(await startNode({ flags: ['--engine-partitions=8', `--access-file=${accessFile}`] }));
 });
 afterAll(() => opened.disposeAsync());
 
