@@ -1,5 +1,5 @@
 import type { Key } from '@taskmaster/engine/domain';
-import { Family, StoreFailedError, StoreLostError, WriteBatch } from '@taskmaster/engine/ports';
+import { Family, StoreFailedError, StoreFullError, StoreLostError, WriteBatch } from '@taskmaster/engine/ports';
 import { expect, test } from 'vitest';
 import { Committer } from './committer.ts';
 import { type Commit, DatabaseError, type NodeRow, type Session } from './database.ts';
@@ -13,7 +13,13 @@ const after: After = (_ms, callback) => {
 };
 
 /** What a server does with a commit, and what it answers. */
-type Answer = 'applied' | 'applied, answer lost' | 'taken back by a failover' | 'full' | 'a fault of the driver';
+type Answer =
+  | 'applied'
+  | 'lost'
+  | 'applied, answer lost'
+  | 'taken back by a failover'
+  | 'full'
+  | 'a fault of the driver';
 
 /** A committer on a server that does this with commits, one after the other. */
 function setUp(answers: readonly Answer[]) {
@@ -24,12 +30,13 @@ function setUp(answers: readonly Answer[]) {
     async node() {
       return node.row;
     },
-    async commit(_me, { seq, changes }: Commit) {
-      if (node.row.seq !== seq - 1) return undefined;
+    async commit(_me, { seq, behind, changes }: Commit) {
+      if (node.row.seq !== (behind ?? seq - 1)) return undefined;
       sent.push({ seq, families: changes.size });
       const answer = left.shift() ?? 'applied';
       if (answer === 'full') throw new DatabaseError('full', 'no space');
       if (answer === 'a fault of the driver') throw new RangeError('out of range');
+      if (answer === 'lost') throw new DatabaseError('lost', 'the connection is gone');
       node.row = { ...node.row, seq: answer === 'taken back by a failover' ? 0 : seq };
       if (answer !== 'applied') throw new DatabaseError('lost', 'the connection is gone');
       return 0;
@@ -82,6 +89,14 @@ test('a commit that was applied is not refused because the database has become f
   const { write, sent } = setUp(['applied, answer lost', 'full', 'full', 'applied']);
   await write();
   expect(sent.map(({ seq }) => seq)).toEqual([1, 2, 2, 2]);
+});
+
+test('a commit that may arrive late leaves its number out when it is refused', async () => {
+  const { write, sent } = setUp(['lost', 'full', 'applied, answer lost', 'applied', 'applied']);
+  await expect(write()).rejects.toBeInstanceOf(StoreFullError);
+  await write();
+  // The second could not be applied after the third, whose answer was lost.
+  expect(sent.map(({ seq }) => seq)).toEqual([1, 1, 2, 3, 4]);
 });
 
 test('a commit that was acknowledged and is gone ends the store', async () => {

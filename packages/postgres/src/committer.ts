@@ -10,7 +10,7 @@ import {
   visitWrites,
 } from '@taskmaster/engine/ports';
 import { changesOf } from './changes.ts';
-import { type Commit, DatabaseError } from './database.ts';
+import { type Commit, DatabaseError, type Session } from './database.ts';
 import type { After, Link } from './link.ts';
 
 type Work =
@@ -210,38 +210,65 @@ export class Committer {
     }
   }
 
-  /** Resolves when the commit was applied, with the number of rows that it deleted; undefined if that is not known. */
+  /**
+   * Resolves when the commit was applied, with the number of rows that it deleted; undefined if that is not known. If it rejects
+   * because the database is full, the commit will never be applied.
+   */
   async #apply(commit: Commit): Promise<number | undefined> {
     const link = this.#link;
+    const { seq } = commit;
+    let isApplied = false;
+    /** An earlier try had no answer: it may still arrive. */
+    let isOpen = false;
+    let refusal: DatabaseError | undefined;
     for (let isRepeated = false; ; isRepeated = true) {
       const session = await link.session();
-      let isApplied = false;
+      let next = commit;
+      let deleted: number | undefined;
       try {
         const last = isRepeated ? await link.check(session) : link.acknowledged;
-        isApplied = last >= commit.seq;
-        // After a restart a server shows what it has not replicated yet. The answer to another commit says that it has. Until
-        // then a failover may take both back, and then this commit is sent again.
-        const next = isApplied ? { seq: last + 1, changes: NOTHING } : commit;
+        // A larger number is that of a commit which was sent to settle this one.
+        if (last <= seq) isApplied = last === seq;
+        next = nextCommit(commit, last, refusal !== undefined);
         link.sent = Math.max(link.sent, next.seq);
         const sent = link.instant();
-        const deleted = await session.commit(link.me, next);
+        deleted = await session.commit(link.me, next);
         if (deleted === undefined) continue;
         link.proved(sent);
         link.acknowledged = next.seq;
-        return isApplied ? undefined : deleted;
       } catch (error) {
-        await this.#goOn(session, error, isApplied);
+        const kind = error instanceof DatabaseError ? error.kind : undefined;
+        if (kind === 'lost') isOpen ||= next === commit;
+        else if (kind === 'full' && !isApplied) {
+          if (!isOpen) throw error;
+          refusal ??= error as DatabaseError;
+        }
+        await this.#goOn(session, error);
+        continue;
       }
+      if (next === commit) return deleted;
+      if (refusal !== undefined && !isApplied) throw refusal;
+      return undefined;
     }
   }
 
-  /** Throws an error that a repetition does not help. A commit that was applied is not refused because of a full database. */
-  async #goOn(session: Parameters<Link['drop']>[0], error: unknown, isApplied = false): Promise<void> {
+  /** Throws an error that a repetition does not help. */
+  async #goOn(session: Session, error: unknown): Promise<void> {
     if (!(error instanceof DatabaseError) || error.kind === 'failed') throw error;
-    if (error.kind === 'full' && !isApplied) throw error;
     if (error.kind === 'lost') this.#link.drop(session, error);
     else await this.#link.pause(AGAIN_AFTER_MS);
   }
+}
+
+/**
+ * What is sent when the row of the node has the number `last`. After a restart a server shows what it has not replicated yet. The
+ * answer to another commit says that it has. Until then a failover may take both back, and then the commit is sent again.
+ * `isRefused`: instead of the commit one is sent that leaves its number out, so that it is not applied when it arrives late.
+ */
+function nextCommit(commit: Commit, last: number, isRefused: boolean): Commit {
+  const { seq } = commit;
+  if (last >= seq) return { seq: last + 1, changes: NOTHING };
+  return isRefused ? { seq: seq + 1, behind: seq - 1, changes: NOTHING } : commit;
 }
 
 const AGAIN_AFTER_MS = 20;

@@ -33,8 +33,10 @@ interface Deletion {
 
 /** What one statement does: all of it, or nothing. */
 export interface Commit {
-  /** One more than that of the commit before. */
+  /** One more than that of the commit before, or than `behind`. */
   readonly seq: number;
+  /** Number of the commit before, if numbers are left out between. */
+  readonly behind?: number | undefined;
   readonly changes: Changes;
   readonly deletion?: Deletion | undefined;
 }

@@ -32,8 +32,8 @@ export class Statements {
    * The only statement that writes rows (R1, R4). Its parts see the rows as they were before it, and nothing of each other. So
    * they change different rows, and each of them asks whether the condition held.
    */
-  commit({ name, fence, instance }: Registration, { seq, changes, deletion }: Commit): Statement {
-    const values: Statement['values'] = [seq, name, fence, instance];
+  commit({ name, fence, instance }: Registration, { seq, behind, changes, deletion }: Commit): Statement {
+    const values: Statement['values'] = [seq, name, fence, instance, behind ?? seq - 1];
     const parts: Part[] = [];
     for (const [family, rows] of [...changes].toSorted(([a], [b]) => a - b)) {
       const puts: Change[] = [];
@@ -143,12 +143,12 @@ export class Statements {
   }
 
   #commitText(parts: readonly Part[]): string {
-    const condition = 'name = $2 AND fence = $3 AND instance = $4 AND seq = $1::bigint - 1';
+    const condition = 'name = $2 AND fence = $3 AND instance = $4 AND seq = $5';
     const ctes = [
       `me AS (UPDATE ${this.#schema}.node SET seq = $1::bigint, seen = now() WHERE ${condition} RETURNING 1)`,
     ];
     let deleted = '0';
-    let next = 5;
+    let next = 6;
     for (const { kind, family } of parts) {
       const table = this.#table(family);
       if (kind === 'put') {

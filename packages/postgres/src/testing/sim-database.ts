@@ -42,13 +42,15 @@ const LATE_MS = 3000;
 /**
  * A simulated database that several processes share. Statements are applied at once when they arrive. Faults: a statement gets
  * lost, is applied without an answer, or arrives late, when the process has connected again; the server is gone for a while; a
- * failover ends all sessions; the new server lacks the last commits.
+ * failover ends all sessions; the new server lacks the last commits; there is no space.
  */
 export class SimDatabase implements Database {
   readonly deeds: Deed[] = [];
   /** Called before and after a commit is applied. It may call `failover`. */
   onCommit: ((phase: 'before' | 'after') => void) | undefined;
   faults: number;
+  /** False: commits that put rows are refused. */
+  hasSpace = true;
   readonly #random: SeededRandom;
   readonly #after: After;
   readonly #latencyMs: number;
@@ -164,9 +166,13 @@ export class SimDatabase implements Database {
   apply(by: Registration, commit: Commit): number | undefined {
     const before = this.#nodes.get(by.name);
     const hasFence = before?.fence === by.fence && before.instance === by.instance;
-    const hasNumber = before?.seq === commit.seq - 1;
+    const hasNumber = before?.seq === (commit.behind ?? commit.seq - 1);
     if (before === undefined) return undefined;
     if ((!hasFence && this.#unchecked !== 'fence') || (!hasNumber && this.#unchecked !== 'number')) return undefined;
+    const puts = [...commit.changes.values()].some((rows) =>
+      [...rows.values()].some(({ value }) => value !== undefined),
+    );
+    if (puts && !this.hasSpace) throw new DatabaseError('full', 'the simulated database is full');
     this.onCommit?.('before');
     const undo: (() => void)[] = [() => this.#set(by.name, before)];
     this.#set(by.name, { ...before, seq: commit.seq });
@@ -288,17 +294,24 @@ class SimSession implements Session {
       if (!this.#database.isServer(this.#server)) throw new DatabaseError('lost', 'the server is gone');
       return run();
     };
+    /** Nobody hears what becomes of it. */
+    const runUnheard = (): void => {
+      if (!this.#database.isServer(this.#server)) return;
+      try {
+        run();
+      } catch (error) {
+        if (!(error instanceof DatabaseError)) throw error;
+      }
+    };
     if (fault === LATE) {
       // The session is over at once for the process, and the statement arrives later.
-      this.#database.after(random.next() * lateMs, () => {
-        if (this.#database.isServer(this.#server)) run();
-      });
+      this.#database.after(random.next() * lateMs, runUnheard);
       this.end();
       return this.#over.promise;
     }
     await Promise.race([this.#database.takes(), this.#over.promise]).catch((error: unknown) => {
       // The server may have it already.
-      if (random.chance(0.5) && this.#database.isServer(this.#server)) run();
+      if (random.chance(0.5)) runUnheard();
       throw error;
     });
     if (fault === REQUEST_LOST) this.end();
