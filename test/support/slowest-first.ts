@@ -23,6 +23,7 @@ export const SLOWEST = [
   'tidy/documents/snippets',
   'e2e/demo',
   'process/packages',
+  'process/postgres-machines',
   'process/postgres-cluster',
   'cli/scenarios',
   'process/cluster-start',

@@ -4,7 +4,7 @@ import { parse, toClientConfig } from 'pg-connection-string';
 /** `postgres://user:password@host:5432,other:5432/database?options`. The last `@` ends the password. */
 const URL_FORM = /^(postgres(?:ql)?:\/\/)((?:[^/?#]*@)?)([^/?#]*)(.*)$/;
 
-/** What `sslmode` may say, as PostgreSQL's programs read it. No mode does without TLS only where a server has none. */
+/** What `sslmode` may say, as PostgreSQL reads it. `prefer` and `allow` are refused: nothing would say that there is no TLS. */
 const SSL_MODES = ['disable', 'require', 'verify-ca', 'verify-full'];
 
 /** A URL of a store that cannot be used. The message does not have the URL, which may have a password. */

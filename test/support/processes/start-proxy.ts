@@ -22,14 +22,16 @@ const argsOf = (join: readonly string[], flags: readonly string[], cli = proxyCl
 
 /**
  * Starts a built proxy. Resolves when it serves, even if it knows no node yet. `cli`: its command line; default: that of this
- * workspace.
+ * workspace. `behind`: a program with arguments that runs the proxy.
  */
 export async function startProxy(
   join: readonly string[],
   flags: readonly string[] = [],
   cli?: string,
+  behind: readonly string[] = [],
 ): Promise<RunningProxy> {
-  const process_ = await startProcess(process.execPath, argsOf(join, flags, cli));
+  const [command = '', ...args] = [...behind, process.execPath, ...argsOf(join, flags, cli)];
+  const process_ = await startProcess(command, args);
   for await (const line of process_.lines()) {
     const { grpc, http } = JSON.parse(line) as { readonly grpc: string; readonly http: string };
     return { endpoint: grpc, http, process: process_, [Symbol.asyncDispose]: () => process_[Symbol.asyncDispose]() };
