@@ -2,6 +2,7 @@ import { type BackupPoint, EnqueueMode, EventKind, parseQueueName, partitionOf }
 import { describe, expect, test } from 'vitest';
 import { formatPosition } from '../../domain/events.ts';
 import type { PartitionId, Pid } from '../../domain/ids.ts';
+import { SURE_MS } from '../../ports/shared-holders.ts';
 import { Family } from '../../ports/store.ts';
 import { putSchedule, scheduleOf, waitingIn } from '../../schedules/test-support.ts';
 import { BackupCopy, backupRequest } from '../../testing/backup-copy.ts';
@@ -257,6 +258,32 @@ test('a partition whose gift got no answer is opened again at a later epoch, so 
   expect(await engines.run(engines.open(b, P))).toBe(false);
   expect(a.engine.partitions.holding(P)).toEqual({ kind: 'serving', epoch: 2 });
   expect(pidsOf(await engines.run(a.lease(QUEUE, { max: 9 })))).toEqual(['1']);
+});
+
+test('a node that stops gives up also what came too late to be opened', async () => {
+  const engines = await started();
+  const { a, b } = engines;
+  await engines.run(a.engine.partitions.shared?.leave([P], { name: 'b', nodeId: 'id-b' }) ?? Promise.resolve());
+  expect(b.engine.partitions.holds(P)).toBe(false);
+  await engines.run(b.close());
+  // Nobody is fenced for it.
+  expect(await engines.run(engines.take(a, P))).toBe(true);
+});
+
+test('a node that stops gives up nothing while its last holder may still answer', async () => {
+  const engines = await started();
+  const { a, b, database } = engines;
+  a.clock.standStill();
+  await engines.run(engines.fence(b, 'a'));
+  const fencedAt = b.clock.now();
+  await engines.run(b.process?.holders.take([P]) ?? Promise.resolve());
+  let givenAt = 0;
+  database.onStatement = (_name, kind) => {
+    if (kind === 'give') givenAt = b.clock.now();
+    return { lateMs: 0 };
+  };
+  await engines.run(b.close());
+  expect(givenAt - fencedAt).toBeGreaterThanOrEqual(SURE_MS);
 });
 
 test('of two nodes that take a partition at once, one holds it', async () => {

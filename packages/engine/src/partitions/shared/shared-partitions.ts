@@ -6,7 +6,7 @@ import type { LeaseRequests } from '../../leasing/lease-requests.ts';
 import { putBegun, ticketBehindEarlierLives } from '../../log/partition-row.ts';
 import { newPartition, recover } from '../../log/replay.ts';
 import type { Clock } from '../../ports/clock.ts';
-import type { SharedHolders } from '../../ports/shared-holders.ts';
+import { type SharedHolders, SURE_MS } from '../../ports/shared-holders.ts';
 import { sleep } from '../../ports/sleep.ts';
 import type { Store } from '../../ports/store.ts';
 import type { TaskWaits } from '../../waits/task-waits.ts';
@@ -177,14 +177,20 @@ export class SharedPartitions {
     }
   }
 
-  /** Gives all partitions up, so that any node may take them at once. Call this when nothing writes any more. */
+  /**
+   * Gives all partitions up, so that any node may take them at once, also those that came too late to be opened. Call this when
+   * nothing writes any more.
+   */
   async leaveAll(): Promise<void> {
-    const { holdings, shared } = this.#deps;
-    const held = holdings.inMemory().flatMap((id) => {
-      const holding = holdings.get(id);
-      return holding === undefined ? [] : [{ id, epoch: holding.epoch, to: undefined }];
-    });
-    if (held.length > 0) await shared.give(held);
+    const { shared, clock } = this.#deps;
+    const { partitions } = await shared.read();
+    const held = partitions.flatMap((partition, id) =>
+      partition?.holder === shared.self ? [{ ...partition, id: id as PartitionId, to: undefined }] : [],
+    );
+    // A gift says that a fenced holder answers nothing any more.
+    const leftMs = Math.max(0, ...held.map(({ fencedMs = SURE_MS }) => SURE_MS - fencedMs));
+    if (leftMs > 0) await sleep(clock, leftMs);
+    if (held.length > 0) await shared.give(held.map(({ id, epoch, to }) => ({ id, epoch, to })));
   }
 
   /** S2: resolves when no write to the rows of frozen partitions is in progress or will come. */

@@ -111,6 +111,25 @@ test('a drained node gives up everything and leaves', async () => {
   expect(cluster.shares()).toMatchObject({ b: PARTITIONS });
 });
 
+test('a node that leaves passes on what comes to it, without opening it', async () => {
+  const cluster = await started('a', 'b', 'c');
+  const [a, b] = ['a', 'b'].map((name) => cluster.node(name)) as [SimNode, SimNode];
+  const late = b.partitions.held()[0]?.id;
+  if (late === undefined) throw new Error('b holds nothing');
+  const lost: string[] = [];
+  cluster.onLost = ({ name }) => lost.push(name);
+  let opened = false;
+  a.partitions.onChange(() => {
+    opened ||= a.partitions.holds(late);
+  });
+  const drained = a.agent.drain();
+  // It does not know yet that `a` leaves.
+  await cluster.run(b.partitions.shared?.leave([late], { name: 'a', nodeId: a.agent.nodeId }) ?? Promise.resolve());
+  await cluster.run(drained);
+  expect(await until(cluster, () => served(cluster) === PARTITIONS)).toBeLessThan(2_000);
+  expect([opened, lost, a.partitions.held()]).toEqual([false, [], []]);
+});
+
 test('a pause of the database fences nobody', async () => {
   const cluster = await started('a', 'b', 'c');
   const lost: string[] = [];

@@ -27,6 +27,13 @@ export interface SharedPlacementDeps {
   readonly exchange: (nodeId: string) => Promise<boolean>;
 }
 
+/** A partition that was given to this node, and goes on to another one. */
+interface Passed {
+  readonly id: PartitionId;
+  readonly epoch: number;
+  readonly nodeId: string;
+}
+
 /** How often a node looks if nothing has changed, in ms. Each look tells the store that the node is alive. */
 const LOOK_MS = 1_000;
 /** Partitions that are opened by one run of recovery, and that are given in one go: callers of these wait meanwhile. */
@@ -41,7 +48,8 @@ const WARN_EVERY_MS = 10_000;
  * about the ring, change nothing twice.
  *
  *  P1  What the store says this node holds, and what is not served here, is opened.
- *  P2  What the ring gives to another living member is given to it.
+ *  P2  What the ring gives to another living member is given to it. A node that leaves passes on what comes to it meanwhile, and
+ *      does not open it.
  *  P3  A member is fenced if gossip says that it is dead, or if the store does not hear of it. What it held has no holder then.
  *  P4  What has no holder is taken by the node to which the ring gives it.
  *  P5  A node fences and takes only on the larger side of a divided cluster: of all nodes that are there, according to gossip or
@@ -116,6 +124,7 @@ export class SharedPlacement {
     const found = this.#compare(state, desired);
     this.#open(state, found.toOpen);
     void this.#give(found.toGive);
+    if (found.toPass.length > 0) await this.#pass(found.toPass);
     if (this.#isOnLargerSide(near, state)) {
       let changed = false;
       for (const name of found.gone) if (await this.#fence(state, name)) changed = true;
@@ -132,14 +141,16 @@ export class SharedPlacement {
 
   /** What is to be done about each partition. */
   #compare({ partitions: rows }: SharedState, desired: readonly string[]) {
-    const { holders, partitions, nodeId } = this.#deps;
+    const { holders, partitions, nodeId, members } = this.#deps;
     const toOpen: PartitionId[] = [];
     const toTake: PartitionId[] = [];
     const toGive = new Map<string, PartitionId[]>();
+    const toPass: Passed[] = [];
     const gone = new Set<string>();
+    const isLeaving = members().get(nodeId)?.state !== 'active';
     for (let index = 0; index < partitions.count; index++) {
       const id = index as PartitionId;
-      const { holder, epoch } = rows[id] ?? NEVER_HELD;
+      const { holder, epoch, fencedMs = SURE_MS } = rows[id] ?? NEVER_HELD;
       const wanted = desired[id];
       if (holder === undefined) {
         if (wanted === nodeId) toTake.push(id);
@@ -152,10 +163,13 @@ export class SharedPlacement {
           const given = toGive.get(wanted) ?? [];
           toGive.set(wanted, given);
           given.push(id);
+        } else if (isLeaving && wanted !== undefined && !partitions.holds(id)) {
+          // A gift says that a fenced holder answers nothing any more.
+          if (fencedMs >= SURE_MS) toPass.push({ id, epoch, nodeId: wanted });
         } else if (!this.#isGiving) toOpen.push(id);
       }
     }
-    return { toOpen, toTake, toGive, gone };
+    return { toOpen, toTake, toGive, toPass, gone };
   }
 
   /** This node and the members that are alive for it. */
@@ -243,6 +257,12 @@ export class SharedPlacement {
       this.#isGiving = false;
     }
     this.look();
+  }
+
+  async #pass(passed: readonly Passed[]): Promise<void> {
+    const { members, holders, exchange } = this.#deps;
+    await holders.give(passed.map(({ id, epoch, nodeId }) => ({ id, epoch, to: members().get(nodeId)?.name })));
+    for (const nodeId of new Set(passed.map((one) => one.nodeId))) void exchange(nodeId);
   }
 
   #warn(error: unknown, message: string): void {
