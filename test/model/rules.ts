@@ -232,8 +232,8 @@ export const isOverdue = (task: ModelTask, at: number): boolean =>
   isLate(task, at) || (task.hidden !== undefined && task.hidden.until.to <= at);
 
 /**
- * The worlds that lazy expiry may have made of these queues by the end of `span`: each queue is unchanged, or a search has
- * shown the tasks that were due at some instant. The unchanged world comes first. Other queues do not change here.
+ * The worlds that lazy expiry may have made of these queues by the end of `span`: each queue is unchanged, or searches have
+ * shown the tasks that were due at some instants. The unchanged world comes first. Other queues do not change here.
  */
 export function sweeps(world: World, queues: readonly string[], span: Span, setting: Setting): World[] {
   const found: World[] = [];
@@ -241,13 +241,20 @@ export function sweeps(world: World, queues: readonly string[], span: Span, sett
   for (const order of orders(world, touching(world, queues, span.to), span.to)) {
     let worlds = [world];
     for (const queue of order) {
-      worlds = worlds.flatMap((before) => [before, ...sweepsOf(before, queue, span.to, setting)]);
+      worlds = unlike(worlds.flatMap((before) => [before, ...sweepsOf(before, queue, span.to, setting)]));
       if (worlds.length <= MAX_WORLDS) continue;
       setting.tooManyWorlds?.();
       worlds = worlds.slice(0, MAX_WORLDS);
     }
-    for (const swept of worlds) if (!found.some((other) => other.isLike(swept))) found.push(swept);
+    found.push(...worlds);
   }
+  return unlike(found);
+}
+
+/** The worlds without those that are like an earlier one. */
+function unlike(worlds: readonly World[]): World[] {
+  const found: World[] = [];
+  for (const world of worlds) if (!found.some((other) => other.isLike(world))) found.push(world);
   return found;
 }
 
@@ -256,13 +263,28 @@ export const NOT_STARTED = 'not started';
 
 const MAX_WORLDS = 500;
 
-/** The possible orders of the searches. The order matters if dead tasks of one queue go to another one. */
+/**
+ * The possible orders of the searches. The order matters if dead tasks of one queue go to another one. Then the background may
+ * have searched a queue at two instants, and another one in between: what is due at the first instant may need the opposite order
+ * of what is due at the second. Orders with one search of each queue come first, because they are likely.
+ */
 function orders(world: World, due: readonly string[], at: number): readonly (readonly string[])[] {
   const meet = due.some((queue) =>
     dueTasks(world, queue, at).some((task) => due.includes(targetOf(queue, task, at) ?? '')),
   );
-  return meet ? permutations(due) : [due];
+  if (!meet) return [due];
+  const once = permutations(due);
+  const isDueTwice = new Set(due.filter((queue) => new Set(dueTasks(world, queue, at).map(dueFrom)).size > 1));
+  const twice = once.flatMap((order) => {
+    const again = order.slice(0, -1).filter((queue) => isDueTwice.has(queue));
+    return again.length === 0 ? [] : [[...order, ...again]];
+  });
+  return [...once, ...twice];
 }
+
+/** The earliest instant at which a search may change the task. */
+const dueFrom = ({ startBy, hidden }: ModelTask): number =>
+  Math.min(startBy?.from ?? Number.POSITIVE_INFINITY, hidden?.until.from ?? Number.POSITIVE_INFINITY);
 
 function permutations<T>(items: readonly T[]): T[][] {
   if (items.length < 2) return [[...items]];
