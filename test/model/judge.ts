@@ -18,19 +18,29 @@ function settingOf({ disk, jitter, caps, cacheBytes, actions }: Scenario, { even
   const stalls = actions.reduce((sum, action) => sum + (action.do === 'stall' ? action.ms : 0), 0);
   const pids = new Map<string, Set<string>>();
   const note = (data: string, pid: string): void => void pids.set(data, (pids.get(data) ?? new Set()).add(pid));
-  // A task of a lost reply may be known only by its key, because a later enqueue has replaced its payload.
+  // A task of a lost reply may be known only by its key, because a later enqueue has replaced its payload. The reply to that one
+  // may be lost, too: then a look or a lease tells the PID.
   const lost = events.flatMap(({ call, outcome }) =>
     outcome.kind === 'unknown' && call.kind === 'update' ? call.enqueue : [],
   );
+  const noteKey = (queue: string, key: string | undefined, pid: string): void => {
+    if (key === undefined) return;
+    for (const other of lost) if (other.queue === queue && other.key === key) note(other.data, pid);
+  };
+  const noteSeen = (queue: string, data: string, pid: string): void => {
+    note(data, pid);
+    for (const one of lost) if (one.queue === queue && one.data === data) noteKey(queue, one.key, pid);
+  };
   for (const { call, outcome } of events) {
-    if (outcome.kind === 'leased') for (const { data, pid } of outcome.tasks) note(data, pid);
-    if (outcome.kind === 'shown') for (const { data, pid } of outcome.tasks) if (data) note(data, pid);
+    if (outcome.kind === 'leased') for (const { queue, data, pid } of outcome.tasks) noteSeen(queue, data, pid);
+    if (outcome.kind === 'shown' && (call.kind === 'get' || call.kind === 'peek')) {
+      for (const { data, pid } of outcome.tasks) if (data) noteSeen(call.queue, data, pid);
+    }
     if (outcome.kind !== 'updated' || call.kind !== 'update') continue;
     for (const [i, { pid }] of outcome.enqueued.entries()) {
-      const { queue, key, data = '' } = call.enqueue[i] ?? {};
+      const { queue = '', key, data = '' } = call.enqueue[i] ?? {};
       note(data, pid);
-      if (key === undefined) continue;
-      for (const other of lost) if (other.queue === queue && other.key === key) note(other.data, pid);
+      noteKey(queue, key, pid);
     }
   }
   const told = new Map<string, Extract<HistoryEvent['outcome'], { kind: 'updated' }>>();
