@@ -56,7 +56,11 @@ describeOnPostgres('a cluster on one PostgreSQL', { testTimeoutMs: 240_000 }, (s
 
   test('loses nothing while nodes are killed, hang, join and are drained under load', async () => {
     const random = new SeededRandom(SEED);
-    await using cluster = await TestCluster.start({ flags: newStore() });
+    const role = `member${++schemas}`;
+    await server().query(`CREATE ROLE ${role} LOGIN`);
+    await server().query(`GRANT CREATE ON DATABASE postgres TO ${role}`);
+    const store = [`--store=${server().url('postgres', role)}`, `--store-schema=s${schemas}`];
+    await using cluster = await TestCluster.start({ flags: store });
     await using proxy = await startProxy(cluster.endpoints, ['--router-hold-timeout-ms=6000']);
     await cluster.inPlace();
     const endpoints = [proxy.endpoint, ...cluster.endpoints];
@@ -68,13 +72,18 @@ describeOnPostgres('a cluster on one PostgreSQL', { testTimeoutMs: 240_000 }, (s
       await cluster.start(name, memberFlags(cluster, name));
       await progress(load, 100);
     }
-    // Others take its partitions over. It notices that, and starts anew.
+    // Others take its partitions over. It notices that, and starts anew, as soon as the database accepts its connections.
     const hanging = cluster.node(random.pick(['a', 'b', 'c']));
     process.kill(hanging.pid, 'SIGSTOP');
     await delay(8_000);
+    await server().query(`ALTER ROLE ${role} CONNECTION LIMIT 0`);
     process.kill(hanging.pid, 'SIGCONT');
     await progress(load, 100);
-    await eventually(() => expect(hanging.process.stderr).toContain('starts anew'), { withinMs: 15_000 });
+    const said = (text: string): Promise<void> =>
+      eventually(() => expect(hanging.process.stderr).toContain(text), { withinMs: 15_000 });
+    await said('it starts anew');
+    await said('could not start anew; trying again');
+    await server().query(`ALTER ROLE ${role} CONNECTION LIMIT -1`);
     await cluster.inPlace();
     await cluster.add('d');
     await cluster.inPlace();

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Log, SystemClock } from '@taskmaster/engine/ports';
+import { type Log, StoreCorruptError, StoreNewerError, SystemClock } from '@taskmaster/engine/ports';
 import { complain, createLogger, explainStartError, untilSignal, withoutPasswords } from '@taskmaster/server/program';
 import type { NodeSettings } from '../config.ts';
 import { accessOfPod, openApi, podFuture } from '../kubernetes/index.ts';
@@ -22,6 +22,10 @@ type EndReason = 'signal' | 'left' | 'barred' | 'fenced';
 /** A node that is not confirmed by then reports what it waits for. Running members usually answer earlier. */
 const REPORT_WAIT_AFTER_MS = 2_500;
 
+/** Time between two tries to start anew, in ms, and how many of them say why they failed. */
+const AGAIN_AFTER_MS = 1_000;
+const SAY_EACH = 10;
+
 /** Runs a node until a signal stops it, it leaves its cluster or it is removed. Resolves with the exit code of the process. */
 export async function serve({ config, json }: ServeOptions): Promise<number> {
   const log = createLogger(config.logLevel);
@@ -33,12 +37,19 @@ export async function serve({ config, json }: ServeOptions): Promise<number> {
     log.info({ signal }, 'shutting down; a second signal exits at once');
     starting.abort();
   });
-  for (;;) {
+  let startsAnew = false;
+  for (let failures = 0; ; ) {
     let node: RunningNode;
     try {
       node = await startNode(config, { log, signal: starting.signal });
     } catch (error) {
       if (starting.signal.aborted) return 0;
+      // It has served with these settings: the database, for example, is away for a moment.
+      if (startsAnew && !(error instanceof StoreCorruptError) && !(error instanceof StoreNewerError)) {
+        if (failures++ % SAY_EACH === 0) log.warn({ err: error }, 'could not start anew; trying again');
+        await delay(AGAIN_AFTER_MS, undefined, { signal: starting.signal }).catch(() => {});
+        continue;
+      }
       log.debug({ err: error }, 'could not start');
       complain('taskmaster-node', explainStartError(error, config));
       return 1;
@@ -51,6 +62,8 @@ export async function serve({ config, json }: ServeOptions): Promise<number> {
     await node.stop();
     if (reason === 'fenced') {
       log.warn({}, 'other members have taken over what this node held: it starts anew');
+      startsAnew = true;
+      failures = 0;
       continue;
     }
     log.info({}, 'stopped');
