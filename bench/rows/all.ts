@@ -7,6 +7,7 @@ import { membership } from './cluster/membership.ts';
 import { oneMachine } from './cluster/one-machine.ts';
 import { rollingRestart } from './cluster/rolling-restart.ts';
 import { sharded } from './cluster/sharded.ts';
+import { sharedDatabase } from './cluster/shared-database.ts';
 import { throughProxy } from './cluster/through-proxy.ts';
 import { contention } from './contention.ts';
 import { controlCost } from './control-cost.ts';
@@ -44,4 +45,5 @@ export const rows: readonly Row[] = [
   membership,
   kill,
   rollingRestart,
+  sharedDatabase,
 ];

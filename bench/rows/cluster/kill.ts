@@ -1,18 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { credentials, Metadata } from '@grpc/grpc-js';
-import { EnqueueMode, NO_ENTRIES, TaskMasterServiceClient, type UpdateTasksRequest } from '@taskmaster/proto';
 import { Cluster, portOf } from '../../cluster.ts';
 import { type Measurement, percentile } from '../../measurement.ts';
 import type { ServerProcess } from '../../processes.ts';
 import type { Bench, Row } from '../../row.ts';
+import { Caller } from './caller.ts';
 
 const NODES = 3;
 /** Number of kills in each repetition. */
 const KILLS = 4;
-/** Time between two calls of a caller, even if earlier calls are not answered yet. */
-const EVERY_MS = 25;
-const PATIENCE_MS = 30_000;
-const NOTHING = Buffer.alloc(0);
 
 /** Times from the kill of a node until its group is served again, by the clock of this process, in ms. */
 interface Outage {
@@ -62,66 +57,6 @@ async function killOnce(cluster: Cluster, victim: string, through: ServerProcess
   if (portOf(cluster.node(victim).endpoint) !== portOf(endpoint))
     throw new Error(`${victim} restarted at another address`);
   return { readyMs, nodeMs, routedMs };
-}
-
-/** Enqueues all the time. Unanswered calls do not delay the next ones. */
-class Caller implements Disposable {
-  readonly #client: TaskMasterServiceClient;
-  readonly #request: UpdateTasksRequest;
-  readonly #ownConnections: boolean;
-  readonly #endpoint: string;
-
-  /** `ownConnections`: each call has its own connection, so that no call waits for a reconnect. */
-  constructor(endpoint: string, group: string, ownConnections: boolean) {
-    this.#endpoint = endpoint;
-    this.#ownConnections = ownConnections;
-    this.#client = new TaskMasterServiceClient(endpoint, credentials.createInsecure());
-    const task = {
-      queue: `${group}#kill`,
-      pid: NOTHING,
-      data: NOTHING,
-      mode: EnqueueMode.ENQUEUE_MODE_UNSPECIFIED,
-      delayMs: 0,
-      runAtUnixMs: 0,
-      retry: undefined,
-      headers: NO_ENTRIES,
-      key: '',
-      timeLimitMs: 0,
-      limitKey: '',
-      topic: '',
-    };
-    this.#request = { enqueue: [task], dequeue: [], renew: [], release: [], requestId: NOTHING, parts: [] };
-  }
-
-  [Symbol.dispose](): void {
-    this.#client.close();
-  }
-
-  /** Resolves when a call that is made after this one is answered. */
-  async answer(): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const end = performance.now() + PATIENCE_MS;
-    let answered = false;
-    void promise.then(() => {
-      answered = true;
-    });
-    while (!answered) {
-      if (performance.now() > end) throw new Error(`${this.#endpoint} did not answer for ${PATIENCE_MS} ms`);
-      this.#call(resolve);
-      await Promise.race([promise, delay(EVERY_MS)]);
-    }
-  }
-
-  #call(answered: () => void): void {
-    const options = { 'grpc.use_local_subchannel_pool': 1 };
-    const client = this.#ownConnections
-      ? new TaskMasterServiceClient(this.#endpoint, credentials.createInsecure(), options)
-      : this.#client;
-    client.updateTasks(this.#request, new Metadata(), { deadline: Date.now() + PATIENCE_MS }, (error) => {
-      if (client !== this.#client) client.close();
-      if (error === null) answered();
-    });
-  }
 }
 
 function line({ load }: Bench, outages: readonly Outage[]): Measurement {
