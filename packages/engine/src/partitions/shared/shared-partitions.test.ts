@@ -266,7 +266,7 @@ test('a node that stops gives up also what came too late to be opened', async ()
   await engines.run(a.engine.partitions.shared?.leave([P], { name: 'b', nodeId: 'id-b' }) ?? Promise.resolve());
   expect(b.engine.partitions.holds(P)).toBe(false);
   await engines.run(b.close());
-  // Nobody is fenced for it.
+  // No node had to be fenced for it.
   expect(await engines.run(engines.take(a, P))).toBe(true);
 });
 

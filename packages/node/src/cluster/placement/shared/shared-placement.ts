@@ -147,7 +147,8 @@ export class SharedPlacement {
     const toGive = new Map<string, PartitionId[]>();
     const toPass: Passed[] = [];
     const gone = new Set<string>();
-    const isLeaving = members().get(nodeId)?.state !== 'active';
+    const own = members().get(nodeId)?.state;
+    const isLeaving = own === 'leaving' || own === 'left';
     for (let index = 0; index < partitions.count; index++) {
       const id = index as PartitionId;
       const { holder, epoch, fencedMs = SURE_MS } = rows[id] ?? NEVER_HELD;
