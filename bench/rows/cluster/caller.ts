@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { credentials, Metadata } from '@grpc/grpc-js';
-import { EnqueueMode, NO_ENTRIES, TaskMasterServiceClient, type UpdateTasksRequest } from '@taskmaster/proto';
+import { TaskMasterServiceClient, type UpdateTasksRequest } from '@taskmaster/proto';
+import { newTasks } from '../../load/stub-calls.ts';
 
 /** Time between two calls of a caller, even if earlier calls are not answered yet. */
 const EVERY_MS = 25;
@@ -19,21 +20,8 @@ export class Caller implements Disposable {
     this.#endpoint = endpoint;
     this.#ownConnections = ownConnections;
     this.#client = new TaskMasterServiceClient(endpoint, credentials.createInsecure());
-    const task = {
-      queue: `${group}#kill`,
-      pid: NOTHING,
-      data: NOTHING,
-      mode: EnqueueMode.ENQUEUE_MODE_UNSPECIFIED,
-      delayMs: 0,
-      runAtUnixMs: 0,
-      retry: undefined,
-      headers: NO_ENTRIES,
-      key: '',
-      timeLimitMs: 0,
-      limitKey: '',
-      topic: '',
-    };
-    this.#request = { enqueue: [task], dequeue: [], renew: [], release: [], requestId: NOTHING, parts: [] };
+    const enqueue = newTasks(`${group}#kill`, 1, 0);
+    this.#request = { enqueue, dequeue: [], renew: [], release: [], requestId: NOTHING, parts: [] };
   }
 
   [Symbol.dispose](): void {
