@@ -25,12 +25,31 @@ export interface PgDatabaseOptions {
 const SETTINGS = `
   SELECT set_config(name, value, false) FROM (VALUES
     ('plan_cache_mode', 'force_generic_plan'), ('enable_seqscan', 'off'), ('enable_sort', 'off'), ('max_parallel_workers_per_gather', '0'), ('jit', 'off'),
-    ('statement_timeout', '0'), ('lock_timeout', '0'), ('idle_session_timeout', '0'), ('transaction_timeout', '0'),
+    ('lock_timeout', '0'), ('idle_session_timeout', '0'), ('transaction_timeout', '0'),
     ('idle_in_transaction_session_timeout', '0'), ('default_transaction_isolation', 'read committed'), ('bytea_output', 'hex'),
     ('client_connection_check_interval', CASE WHEN version() LIKE '%linux%' THEN '1s' ELSE '0' END),
     ('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
       ELSE current_setting('synchronous_commit') END)) s(name, value)
   WHERE current_setting(name, true) IS NOT NULL`;
+
+/** Ends a statement that takes longer than the role allows. */
+const QUERY_CANCELED = '57014';
+
+/**
+ * Goes first, and alone: until it is done, each statement may be ended because of the timeout that the role has, for which a busy
+ * machine is enough. It is short, and sent again then. It is no parameter of the connection, because poolers refuse connections
+ * with those.
+ */
+async function endStatementTimeout(client: pg.Client): Promise<void> {
+  for (;;) {
+    try {
+      await client.query('SET statement_timeout TO 0');
+      return;
+    } catch (error) {
+      if ((error as { readonly code?: unknown }).code !== QUERY_CANCELED) throw error;
+    }
+  }
+}
 
 const STATE = `SELECT pg_is_in_recovery() AS standby, current_setting('transaction_read_only') AS read_only`;
 
@@ -55,6 +74,7 @@ export async function connectTo(host: pg.ClientConfig, connectTimeoutMs: number)
   }, connectTimeoutMs);
   try {
     await client.connect();
+    await endStatementTimeout(client);
     const { rows } = await client.query<{ standby: boolean; read_only: string }>(STATE);
     const [state] = rows;
     if (state?.standby) throw new DatabaseError('lost', 'the server is a standby, or still in recovery');

@@ -13,6 +13,18 @@ function put(key: string, value = 'value'): WriteBatch {
   return batch;
 }
 
+/** What a server answers when a timeout has ended a statement: an error, and that it waits for the next one. */
+const CANCELED = Buffer.concat([
+  message('E', 'SERROR\0C57014\0Mcanceling statement due to statement timeout\0\0'),
+  message('Z', 'I'),
+]);
+
+function message(type: string, body: string): Buffer {
+  const head = Buffer.from(`${type}....`);
+  head.writeUInt32BE(4 + body.length, 1);
+  return Buffer.concat([head, Buffer.from(body)]);
+}
+
 describeOnPostgres('sessions with a server', WITHOUT_FSYNC, (server) => {
   let schemas = 0;
 
@@ -60,25 +72,52 @@ describeOnPostgres('sessions with a server', WITHOUT_FSYNC, (server) => {
     },
   );
 
-  test('are not waited for when a server accepts a connection and is silent then', async () => {
+  /** A relay to the server. `onStatement` says what becomes of a statement; bytes are the answer to it. */
+  const between = async (
+    onStatement: (statement: string) => Buffer | 'pass' | 'lose',
+    use: (port: number) => Promise<void>,
+  ) => {
     const sockets: Socket[] = [];
-    const silent = createServer((from) => {
+    const listener = createServer((from) => {
       const to = connect(server().port, '127.0.0.1');
       sockets.push(from, to);
       for (const socket of [from, to]) socket.on('error', () => {});
-      // Statements get lost: they begin with a Q.
-      from.on('data', (bytes) => bytes[0] === 0x51 || to.write(bytes));
+      from.on('data', (bytes) => {
+        // Statements begin with a Q and their length.
+        const does = bytes[0] === 0x51 ? onStatement(bytes.toString('utf8', 5, bytes.length - 1)) : 'pass';
+        if (does === 'pass') to.write(bytes);
+        else if (does !== 'lose') from.write(does);
+      });
       to.pipe(from);
     }).listen(0, '127.0.0.1');
     try {
-      await once(silent, 'listening');
-      const { port } = silent.address() as AddressInfo;
-      const host = { host: '127.0.0.1', port, user: 'postgres', database: 'postgres' };
-      await expect(connectTo(host, 300)).rejects.toThrow('no answer within 300 ms');
+      await once(listener, 'listening');
+      await use((listener.address() as AddressInfo).port);
     } finally {
       for (const socket of sockets) socket.destroy();
-      silent.close();
+      listener.close();
     }
+  };
+
+  const hostAt = (port: number) => ({ host: '127.0.0.1', port, user: 'postgres', database: 'postgres' });
+
+  test('are not waited for when a server accepts a connection and is silent then', () =>
+    between(
+      () => 'lose',
+      async (port) => {
+        await expect(connectTo(hostAt(port), 300)).rejects.toThrow('no answer within 300 ms');
+      },
+    ));
+
+  test('begin although the timeout of the role ends their first statement again and again', async () => {
+    const statements: string[] = [];
+    const tooSlow = (statement: string) => (statements.push(statement) <= 3 ? CANCELED : 'pass');
+    await between(tooSlow, async (port) => {
+      const client = await connectTo(hostAt(port), 5_000);
+      expect(statements.slice(0, 4)).toEqual(Array(4).fill('SET statement_timeout TO 0'));
+      expect(statements[4]).not.toContain('statement_timeout');
+      await client.end();
+    });
   });
 
   test('commit changes of any families together', async () => {
