@@ -5,7 +5,6 @@ import {
   connectivityState,
   Metadata,
   type ServiceError,
-  type StatusObject,
   status,
 } from '@grpc/grpc-js';
 import {
@@ -14,13 +13,12 @@ import {
   HealthService,
   isReason,
   TaskMasterServiceClient,
-  TaskMasterServiceService,
 } from '@taskmaster/proto';
 import { isOfGroup, makeError, NOT_HOLDER, type TaskMasterError, UnavailableError } from '../values/errors.ts';
 import { backoffBound } from '../values/retry.ts';
 import { messageOf } from '../values/thrown.ts';
 import type { Bearer } from './channels/bearer.ts';
-import { RequestStream } from './request-stream.ts';
+import { openStreamPipe, RequestStream } from './request-stream.ts';
 import { SilenceWatch } from './silence-watch.ts';
 import { type CancelTimer, type Timing, waitFor } from './timing.ts';
 import { errorFromService } from './wire-errors.ts';
@@ -220,14 +218,7 @@ export class Connection {
   }
 
   #openStream(listener: CallPipeListener<TaskMasterError>): CallPipe {
-    const pipe = openStreamPipe(this.#client, this.metadata, {
-      onMessage: (message) => {
-        this.watch.heard();
-        listener.onMessage(message);
-      },
-      onDrain: () => listener.onDrain(),
-      onEnd: (error) => listener.onEnd(error),
-    });
+    const pipe = openStreamPipe(this.#client, this.metadata, listener, () => this.watch.heard());
     this.#breakStream = pipe.break;
     return pipe;
   }
@@ -359,50 +350,4 @@ function isAnswered(client: TaskMasterServiceClient, timeoutMs: number): Promise
       (failure: ServiceError | null) => resolve(failure === null || !unanswered.has(failure.code)),
     );
   });
-}
-
-/** A stream that can be given up as if the network had broken it. */
-interface BreakablePipe extends CallPipe {
-  /** The listener is told, and the calls of the stream have failed. */
-  break(): void;
-}
-
-/** Opens the bidirectional stream of a channel. Messages are encoded. */
-function openStreamPipe(
-  client: TaskMasterServiceClient,
-  metadata: Metadata,
-  listener: CallPipeListener<TaskMasterError>,
-): BreakablePipe {
-  const call = client.makeBidiStreamRequest(
-    TaskMasterServiceService.stream.path,
-    (message: Buffer) => message,
-    (bytes: Buffer) => bytes,
-    metadata,
-  );
-  let over = false;
-  const end = (error: TaskMasterError): void => {
-    if (over) return;
-    over = true;
-    listener.onEnd(error);
-  };
-  call.on('data', (message: Buffer) => listener.onMessage(message));
-  call.on('drain', () => listener.onDrain());
-  call.on('error', (error: Error & StatusObject) => end(errorFromService(error)));
-  call.on('status', (ended: StatusObject) => {
-    // A node that shuts down ends its streams without an error. Unanswered calls may have been applied.
-    if (ended.code === status.OK) end(new UnavailableError('the node ended the stream', { reason: 'SHUTTING_DOWN' }));
-  });
-  return {
-    write: (message) => call.write(message),
-    end() {
-      over = true;
-      call.end();
-    },
-    break: () => call.cancel(),
-    abort() {
-      over = true;
-      call.end();
-      call.cancel();
-    },
-  };
 }

@@ -1,24 +1,7 @@
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type ChannelOptions, status } from '@grpc/grpc-js';
-import {
-  addressName,
-  type LeaseTasksRequest,
-  type LeaseTasksResponse,
-  limits,
-  type Method,
-  type MethodKey,
-  methods,
-  type ReadEventsRequest,
-  type ReadEventsResponse,
-  type RoutedNames,
-  routedNames,
-  type UpdateTasksRequest,
-  type UpdateTasksResponse,
-  type WaitForTasksRequest,
-  type WaitForTasksResponse,
-  waitOf,
-} from '@taskmaster/proto';
+import { addressName, limits, type Method, methods, type RoutedNames, routedNames, waitOf } from '@taskmaster/proto';
 import { durationMs } from '../values/duration.ts';
 import { cancelled, isTaskMasterError } from '../values/errors.ts';
 import { callHook, inContext } from '../values/hooks.ts';
@@ -30,7 +13,7 @@ import { ClusterCheck } from './cluster-check.ts';
 import { Connection } from './connection.ts';
 import { EndpointPool } from './endpoint-pool.ts';
 import { HolderRoutes } from './holder-routes.ts';
-import { isReadStreamed, isUpdateStreamed, isWaitStreamed, updateSizeBound } from './request-size.ts';
+import { type StreamedMethod, type StreamedRequest, streamedMethods } from './request-size.ts';
 import { answerStream, unaryCall } from './single-call.ts';
 import { systemTiming, type Timing } from './timing.ts';
 import type { Reachable, Transport, TransportCallOptions } from './transport.ts';
@@ -41,9 +24,6 @@ export interface GrpcTransportParts {
   /** Uniform in [0, 1). */
   readonly random?: (() => number) | undefined;
 }
-
-/** Makes a call of one method. */
-type OwnWay<Q, R> = (request: Q, options: TransportCallOptions) => Promise<R>;
 
 const NO_OPTIONS: TransportCallOptions = {};
 const DEFAULT_CALLS_IN_FLIGHT = 4_096;
@@ -57,8 +37,6 @@ export class GrpcTransport implements Transport {
   readonly #pool: EndpointPool;
   readonly #routes: HolderRoutes;
   readonly #useStream: boolean;
-  /** The methods whose calls are more than a unary call. */
-  readonly #ownWays = new Map<MethodKey, OwnWay<never, unknown>>();
   readonly #isChecked: boolean;
 
   constructor(options: GrpcOptions, parts: GrpcTransportParts = {}) {
@@ -67,12 +45,6 @@ export class GrpcTransport implements Transport {
     const random = parts.random ?? Math.random;
     const routing = routingOf(options.routing);
     this.#useStream = options.useStream ?? true;
-    this.#ownWays.set('updateTasks', (request: UpdateTasksRequest, given) => this.#update(request, given));
-    this.#ownWays.set('waitForTasks', (request: WaitForTasksRequest, given) => this.#wait(request, given));
-    if (this.#useStream) {
-      this.#ownWays.set('readEvents', (request: ReadEventsRequest, given) => this.#events(request, given));
-      this.#ownWays.set('leaseTasks', (request: LeaseTasksRequest, given) => this.#lease(request, given));
-    }
     const { token, tokenFile, insecure, tls, httpProxy = true } = options;
     const isEncrypted = options.credentials?._isSecure() ?? tls !== undefined;
     const renewalThread = renewalThreadOf(options.renewalThread);
@@ -148,8 +120,20 @@ export class GrpcTransport implements Transport {
   }
 
   unary<Q extends object, R>(method: Method<Q, R>, request: Q, options = NO_OPTIONS): Promise<R> {
-    const own = this.#ownWays.get(method.key) as OwnWay<Q, R> | undefined;
-    return own === undefined ? this.#unary(method, request, options) : own(request, options);
+    const streamed = streamedMethods.get(method.key) as StreamedMethod<Q> | undefined;
+    let size: number | undefined;
+    try {
+      size = streamed?.sizeOf(request);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    if (options.signal?.aborted) return Promise.reject(cancelled(options.signal));
+    if (!this.#useStream) size = undefined;
+    const $case = streamed?.$case;
+    const names = routedNames(method, request);
+    const connection = this.#routes.pick(names);
+    if (connection !== undefined) return send(connection, method, request, $case, size, options);
+    return this.#whenLive(options, names, (live, left) => send(live, method, request, $case, size, left));
   }
 
   async *stream<Q extends object, R>(
@@ -172,57 +156,6 @@ export class GrpcTransport implements Transport {
     return this.close();
   }
 
-  #update(request: UpdateTasksRequest, options: TransportCallOptions): Promise<UpdateTasksResponse> {
-    const size = updateSizeBound(request);
-    try {
-      if (!isUpdateStreamed(request, size) || !this.#useStream) {
-        return this.#unary(methods.updateTasks, request, options);
-      }
-    } catch (error) {
-      return Promise.reject(error);
-    }
-    const queue = routedNames(methods.updateTasks, request);
-    const connection = this.#routes.pick(queue);
-    if (connection !== undefined) return connection.stream.update(request, size, options);
-    return this.#whenLive(options, queue, (live, left) => live.stream.update(request, size, left));
-  }
-
-  #lease(request: LeaseTasksRequest, options: TransportCallOptions): Promise<LeaseTasksResponse> {
-    const { queues } = request;
-    const connection = this.#routes.pick(queues);
-    if (connection !== undefined) return connection.stream.lease(request, options);
-    return this.#whenLive(options, queues, (live, left) => live.stream.lease(request, left));
-  }
-
-  #wait(request: WaitForTasksRequest, options: TransportCallOptions): Promise<WaitForTasksResponse> {
-    try {
-      if (!isWaitStreamed(request) || !this.#useStream) return this.#unary(methods.waitForTasks, request, options);
-    } catch (error) {
-      return Promise.reject(error);
-    }
-    const queue = request.tasks[0]?.queue;
-    const connection = this.#routes.pick(queue);
-    if (connection !== undefined) return connection.stream.wait(request, options);
-    return this.#whenLive(options, queue, (live, left) => live.stream.wait(request, left));
-  }
-
-  #events(request: ReadEventsRequest, options: TransportCallOptions): Promise<ReadEventsResponse> {
-    if (!isReadStreamed(request)) return this.#unary(methods.readEvents, request, options);
-    const { queues } = request;
-    const connection = this.#routes.pick(queues);
-    if (connection !== undefined) return connection.stream.events(request, options);
-    return this.#whenLive(options, queues, (live, left) => live.stream.events(request, left));
-  }
-
-  #unary<Q extends object, R>(method: Method<Q, R>, request: Q, options: TransportCallOptions): Promise<R> {
-    if (options.signal?.aborted) return Promise.reject(cancelled(options.signal));
-    const names = routedNames(method, request);
-    const waitMs = waitOf(request);
-    const connection = this.#routes.pick(names);
-    if (connection !== undefined) return unaryCall(connection, method, request, options, waitMs);
-    return this.#whenLive(options, names, (live, left) => unaryCall(live, method, request, left, waitMs));
-  }
-
   /** Makes the call when a connection is up, within its deadline. */
   async #whenLive<Reply>(
     options: TransportCallOptions,
@@ -235,6 +168,19 @@ export class GrpcTransport implements Transport {
     if (timeoutMs === undefined) return call(connection, options);
     return call(connection, { signal, timeoutMs: Math.max(0, timeoutMs - (performance.now() - start)) });
   }
+}
+
+/** `size`: of a request that goes over the stream. Undefined: a unary call. */
+function send<Q extends object, R>(
+  connection: Connection,
+  method: Method<Q, R>,
+  request: Q,
+  $case: StreamedRequest['$case'] | undefined,
+  size: number | undefined,
+  options: TransportCallOptions,
+): Promise<R> {
+  if (size === undefined) return unaryCall(connection, method, request, options, waitOf(request));
+  return connection.stream.call({ $case, value: request } as StreamedRequest, size, options) as Promise<R>;
 }
 
 function routingOf(given: Routing | undefined): Routing {

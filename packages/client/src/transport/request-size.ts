@@ -2,11 +2,14 @@ import {
   ENTRY_BYTES,
   type LeaseTasksRequest,
   limits,
+  type MethodKey,
+  methods,
   NO_ENTRIES,
   type ReadEventsRequest,
+  type StreamCall,
   type TaskLinks,
-  UpdateTasksRequest,
-  WaitForTasksRequest,
+  type UpdateTasksRequest,
+  type WaitForTasksRequest,
 } from '@taskmaster/proto';
 import { InvalidRequestError } from '../values/errors.ts';
 
@@ -73,7 +76,7 @@ export function headersSizeBound(headers: Readonly<Record<string, string>>): num
 }
 
 /** Upper bound of the size of an encoded lease request. */
-export function leaseSizeBound(request: LeaseTasksRequest): number {
+function leaseSizeBound(request: LeaseTasksRequest): number {
   let bytes = 2 * ITEM_BYTES + request.maxPid.byteLength + request.workerLabel.length * UTF8_BYTES;
   for (const queue of request.queues) bytes += ITEM_BYTES + queue.length * UTF8_BYTES;
   for (const { nameRegex, group = '' } of request.patterns) {
@@ -83,13 +86,8 @@ export function leaseSizeBound(request: LeaseTasksRequest): number {
   return bytes;
 }
 
-/** Upper bound of the size of an encoded wait. */
-export function waitSizeBound(request: WaitForTasksRequest): number {
-  return ITEM_BYTES + itemsSizeBound(request.tasks);
-}
-
 /** Upper bound of the size of an encoded read of events. */
-export const readSizeBound = ({ queues, after, task }: ReadEventsRequest): number =>
+const readSizeBound = ({ queues, after, task }: ReadEventsRequest): number =>
   2 * ITEM_BYTES + (queues.length + after.length + (task?.value.length ?? 0)) * UTF8_BYTES + limits.eventKinds;
 
 /** Upper bound of what a task adds to the size of an encoded wait. */
@@ -99,13 +97,30 @@ export const awaitedSizeBound = ({ queue, pid }: Item): number =>
 /** Largest request that a message of a stream can carry, in bytes. */
 const STREAMED_BYTES = limits.requestBytes - ENTRY_BYTES;
 
-/**
- * Whether an update fits into a message of a stream. Otherwise it must be a unary call.
- * @param bound of its size, as `updateSizeBound` says.
- * @throws InvalidRequestError if it is above the limits of nodes. It would break the stream for all other calls.
- */
-export function isUpdateStreamed(request: UpdateTasksRequest, bound: number): boolean {
-  if (bound <= STREAMED_BYTES) return true;
+/** A call over a stream. */
+export type StreamedRequest = Exclude<NonNullable<StreamCall['call']>, { readonly $case: 'cancel' }>;
+
+/** A method whose calls go over a stream. */
+export interface StreamedMethod<Request> {
+  readonly $case: StreamedRequest['$case'];
+  /**
+   * Upper bound of the size of an encoded request, in bytes. Undefined: it does not fit into a message, so it must be a unary
+   * call.
+   * @throws InvalidRequestError if it is above the limits of nodes. It would break the stream for all other calls.
+   */
+  readonly sizeOf: (request: Request) => number | undefined;
+}
+
+export const streamedMethods = new Map<MethodKey, StreamedMethod<never>>([
+  ['updateTasks', { $case: 'update', sizeOf: updateSize }],
+  ['leaseTasks', { $case: 'lease', sizeOf: leaseSizeBound }],
+  ['waitForTasks', { $case: 'wait', sizeOf: waitSize }],
+  ['readEvents', { $case: 'events', sizeOf: readSize }],
+]);
+
+function updateSize(request: UpdateTasksRequest): number | undefined {
+  const bound = updateSizeBound(request);
+  if (bound <= STREAMED_BYTES) return bound;
   const items = request.enqueue.length + request.dequeue.length + request.renew.length + request.release.length;
   if (items > limits.updateItems) {
     throw new InvalidRequestError(`the update has ${items} items; the limit is ${limits.updateItems}`, {
@@ -113,21 +128,22 @@ export function isUpdateStreamed(request: UpdateTasksRequest, bound: number): bo
       metadata: { field: 'update', value: String(items), limit: String(limits.updateItems) },
     });
   }
-  return isStreamed('the update', UpdateTasksRequest.encode(request).finish().byteLength);
+  return measured('the update', methods.updateTasks.requestSerialize(request));
 }
 
-/** As `isUpdateStreamed`, for a wait. */
-export function isWaitStreamed(request: WaitForTasksRequest): boolean {
-  if (waitSizeBound(request) <= STREAMED_BYTES) return true;
-  return isStreamed('the wait', WaitForTasksRequest.encode(request).finish().byteLength);
+function waitSize(request: WaitForTasksRequest): number | undefined {
+  const bound = ITEM_BYTES + itemsSizeBound(request.tasks);
+  return bound <= STREAMED_BYTES ? bound : measured('the wait', methods.waitForTasks.requestSerialize(request));
 }
 
-/** As `isUpdateStreamed`, for a read of events. Nodes refuse larger ones. */
-export const isReadStreamed = (request: ReadEventsRequest): boolean =>
-  request.kinds.length <= limits.eventKinds && readSizeBound(request) <= STREAMED_BYTES;
+/** Nodes refuse larger ones. */
+function readSize(request: ReadEventsRequest): number | undefined {
+  const bound = readSizeBound(request);
+  return request.kinds.length <= limits.eventKinds && bound <= STREAMED_BYTES ? bound : undefined;
+}
 
-function isStreamed(what: string, bytes: number): boolean {
-  if (bytes <= limits.requestBytes) return bytes <= STREAMED_BYTES;
+function measured(what: string, { byteLength: bytes }: Uint8Array): number | undefined {
+  if (bytes <= limits.requestBytes) return bytes <= STREAMED_BYTES ? bytes : undefined;
   throw new InvalidRequestError(`${what} has ${bytes} bytes; the limit is ${limits.requestBytes}`, {
     reason: 'REQUEST_TOO_LARGE',
     metadata: { bytes: String(bytes), limit: String(limits.requestBytes) },

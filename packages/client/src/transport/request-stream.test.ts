@@ -55,14 +55,12 @@ function setUp({ maxCallsInFlight = 100 } = {}) {
   });
   const update = (fields: Partial<UpdateTasksRequest> = {}, timeoutMs?: number, signal?: AbortSignal) => {
     const request = { ...emptyRequest(), ...fields };
-    return stream.update(request, 100, { timeoutMs, signal });
+    return stream.call({ $case: 'update', value: request }, 100, { timeoutMs, signal });
   };
   const lease = (waitMs: number, options: { signal?: AbortSignal; timeoutMs?: number } = {}) => {
     const request = { queues: ['q'], maxTasks: 1, leaseDurationMs: 1_000, waitMs, workerLabel: '', maxBytes: 0 };
-    return stream.lease(
-      { ...request, maxPid: Buffer.alloc(0), anyOrder: false, patterns: [], maxMoreQueues: 0 },
-      options,
-    );
+    const value = { ...request, maxPid: Buffer.alloc(0), anyOrder: false, patterns: [], maxMoreQueues: 0 };
+    return stream.call({ $case: 'lease', value }, 100, options);
   };
   const answer = (...results: StreamResult[]): void =>
     listeners.at(-1)?.onMessage(encodeToBuffer(StreamResponse, { results }));

@@ -1,4 +1,4 @@
-import { status } from '@grpc/grpc-js';
+import { type Metadata, type StatusObject, status } from '@grpc/grpc-js';
 import {
   type CallCodec,
   type CallOutcome,
@@ -7,19 +7,16 @@ import {
   CallStream,
   encodeToBuffer,
   type LeasedTask,
-  type LeaseTasksRequest,
   type LeaseTasksResponse,
   REFUND,
-  type ReadEventsRequest,
   type ReadEventsResponse,
-  type StreamCall,
   type StreamEnd,
   StreamRequest,
   StreamResponse,
   type StreamResult,
-  type UpdateTasksRequest,
+  type TaskMasterServiceClient,
+  TaskMasterServiceService,
   type UpdateTasksResponse,
-  type WaitForTasksRequest,
   type WaitForTasksResponse,
 } from '@taskmaster/proto';
 import {
@@ -29,12 +26,13 @@ import {
   makeError,
   NOT_HOLDER,
   type TaskMasterError,
+  UnavailableError,
   withMaybeApplied,
 } from '../values/errors.ts';
-import { leaseSizeBound, readSizeBound, updateSizeBound, waitSizeBound } from './request-size.ts';
+import { type StreamedRequest, updateSizeBound } from './request-size.ts';
 import type { Timing } from './timing.ts';
 import type { TransportCallOptions } from './transport.ts';
-import { brokenReply, errorFromWire, unencodable } from './wire-errors.ts';
+import { brokenReply, errorFromService, errorFromWire, unencodable } from './wire-errors.ts';
 
 export interface RequestStreamParts {
   /** Opens the stream without waiting for it. Throws if the credential cannot be read. */
@@ -56,7 +54,6 @@ const MESSAGE_BYTES = 256 * 1024;
 /** Timeout of the release of a task, in ms. */
 const GIVE_BACK_MS = 10_000;
 
-type StreamedRequest = Exclude<NonNullable<StreamCall['call']>, { readonly $case: 'cancel' }>;
 interface Replies {
   readonly update: UpdateTasksResponse;
   readonly lease: LeaseTasksResponse;
@@ -89,47 +86,14 @@ export class RequestStream {
     return this.#stream?.isIdle ?? true;
   }
 
-  /** Sends an update. It must fit into a message: see `assertUpdateFits`. */
-  update(request: UpdateTasksRequest, size: number, options: TransportCallOptions): Promise<UpdateTasksResponse> {
-    return this.#call({ $case: 'update', value: request }, size, true, options);
-  }
-
   /**
-   * Sends a lease request. After an abort it settles when it is known whether it was served: see `TransportCallOptions.signal`.
+   * Sends a call. Its waiting time is added to the timeout. After an abort, a wait ends at the node, and a lease settles when it
+   * is known whether it was served: see `TransportCallOptions.signal`.
+   * @param size of the request, as `streamedMethods` says.
    */
-  lease(request: LeaseTasksRequest, { signal, timeoutMs }: TransportCallOptions): Promise<LeaseTasksResponse> {
-    const { waitMs } = request;
-    const dueMs = timeoutMs === undefined ? undefined : timeoutMs + waitMs;
-    const call = { $case: 'lease' as const, value: request };
-    return this.#call(call, leaseSizeBound(request), waitMs === 0, { signal, timeoutMs: dueMs });
-  }
-
-  /** Waits for tasks. An abort ends the wait at the node. */
-  wait(request: WaitForTasksRequest, { signal, timeoutMs }: TransportCallOptions): Promise<WaitForTasksResponse> {
-    const { waitMs } = request;
-    const dueMs = timeoutMs === undefined ? undefined : timeoutMs + waitMs;
-    const call = { $case: 'wait' as const, value: request };
-    return this.#call(call, waitSizeBound(request), waitMs === 0, { signal, timeoutMs: dueMs });
-  }
-
-  /** Reads events. An abort ends the wait at the node. */
-  events(request: ReadEventsRequest, { signal, timeoutMs }: TransportCallOptions): Promise<ReadEventsResponse> {
-    const { waitMs } = request;
-    const dueMs = timeoutMs === undefined ? undefined : timeoutMs + waitMs;
-    const call = { $case: 'events' as const, value: request };
-    return this.#call(call, readSizeBound(request), waitMs === 0, { signal, timeoutMs: dueMs });
-  }
-
-  /** Rejects unanswered calls with `CancelledError`. */
-  close(): void {
-    this.#closed = true;
-    this.#stream?.close();
-  }
-
-  #call<Request extends StreamedRequest>(
+  call<Request extends StreamedRequest>(
     request: Request,
     size: number,
-    counted: boolean,
     { signal, timeoutMs }: TransportCallOptions,
   ): Promise<ReplyTo<Request>> {
     return new Promise((resolve, reject) => {
@@ -137,13 +101,22 @@ export class RequestStream {
       if (signal?.aborted) throw cancelled(signal);
       this.#stream ??= this.#open();
       const waits = request.$case !== 'update';
-      if (counted) this.#parts.onSent(timeoutMs);
-      this.#stream.send({ request, waits, size, counted, signal, timeoutMs }, (outcome) => {
+      const waitMs = waits ? request.value.waitMs : 0;
+      const counted = waitMs === 0;
+      const dueMs = timeoutMs === undefined ? undefined : timeoutMs + waitMs;
+      if (counted) this.#parts.onSent(dueMs);
+      this.#stream.send({ request, waits, size, counted, signal, timeoutMs: dueMs }, (outcome) => {
         const reply = replyOf(request, outcome);
         if (reply !== undefined) resolve(reply);
         else reject(this.#errorOf(outcome, waits, signal));
       });
     });
+  }
+
+  /** Rejects unanswered calls with `CancelledError`. */
+  close(): void {
+    this.#closed = true;
+    this.#stream?.close();
   }
 
   #open(): CallStream<StreamedRequest, StreamResult, TaskMasterError> {
@@ -170,7 +143,8 @@ export class RequestStream {
     for (const { queue, pid, leaseToken } of tasks) {
       const release = [{ queue, pid, leaseToken, ...REFUND }];
       const request = { enqueue: [], dequeue: [], renew: [], release, requestId: new Uint8Array(0), parts: [] };
-      this.update(request, updateSizeBound(request), { timeoutMs: GIVE_BACK_MS }).catch(() => {});
+      const call = { $case: 'update' as const, value: request };
+      this.call(call, updateSizeBound(request), { timeoutMs: GIVE_BACK_MS }).catch(() => {});
     }
   }
 
@@ -242,4 +216,54 @@ function lossOf(end: Exclude<StreamEnd<TaskMasterError>, { readonly kind: 'close
     maybeApplied: true,
     cause: error,
   });
+}
+
+/** A stream that can be given up as if the network had broken it. */
+interface BreakablePipe extends CallPipe {
+  /** The listener is told, and the calls of the stream have failed. */
+  break(): void;
+}
+
+/** Opens the bidirectional stream of a channel. Messages are encoded. `onHeard` is called before the listener gets a message. */
+export function openStreamPipe(
+  client: TaskMasterServiceClient,
+  metadata: Metadata,
+  listener: CallPipeListener<TaskMasterError>,
+  onHeard: () => void,
+): BreakablePipe {
+  const call = client.makeBidiStreamRequest(
+    TaskMasterServiceService.stream.path,
+    (message: Buffer) => message,
+    (bytes: Buffer) => bytes,
+    metadata,
+  );
+  let over = false;
+  const end = (error: TaskMasterError): void => {
+    if (over) return;
+    over = true;
+    listener.onEnd(error);
+  };
+  call.on('data', (message: Buffer) => {
+    onHeard();
+    listener.onMessage(message);
+  });
+  call.on('drain', () => listener.onDrain());
+  call.on('error', (error: Error & StatusObject) => end(errorFromService(error)));
+  call.on('status', (ended: StatusObject) => {
+    // A node that shuts down ends its streams without an error. Unanswered calls may have been applied.
+    if (ended.code === status.OK) end(new UnavailableError('the node ended the stream', { reason: 'SHUTTING_DOWN' }));
+  });
+  return {
+    write: (message) => call.write(message),
+    end() {
+      over = true;
+      call.end();
+    },
+    break: () => call.cancel(),
+    abort() {
+      over = true;
+      call.end();
+      call.cancel();
+    },
+  };
 }
