@@ -11,7 +11,7 @@ import { capBacklogs } from '../operations/backlog.ts';
 import { type Attempt, decide, decideSome } from '../operations/decide.ts';
 import { DueSearches } from '../operations/expire.ts';
 import { objectionByLimits } from '../operations/limits.ts';
-import { type Objection, type PlannedUpdate, planBatch } from '../operations/plan-batch.ts';
+import { type Objection, type PlannedUpdate, planBatch } from '../operations/plan-update.ts';
 import { TaskDraft } from '../operations/task-draft.ts';
 import { EngineView } from '../pending/engine-view.ts';
 import type { Queue } from '../queues/queue.ts';

@@ -11,8 +11,7 @@ import type { Queue } from '../queues/queue.ts';
 import { mayBeDue } from './expire.ts';
 import { settleEnds } from './flows/settle-ends.ts';
 import { headPids } from './get-and-peek.ts';
-import type { Objection, PlannedUpdate } from './plan-batch.ts';
-import type { UpdateView } from './plan-update.ts';
+import type { Objection, PlannedUpdate, UpdateView } from './plan-update.ts';
 import { endCancelled } from './records/leave-end.ts';
 import type { DraftMark, TaskDraft } from './task-draft.ts';
 

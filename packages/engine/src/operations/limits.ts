@@ -9,8 +9,7 @@ import type { GroupUsage } from '../queues/group-usage.ts';
 import type { Queue } from '../queues/queue.ts';
 import { signalRecords } from '../records/record-store.ts';
 import { deadLetterQueueOf } from './attempts.ts';
-import type { Objection, PlannedUpdate } from './plan-batch.ts';
-import type { UpdateView } from './plan-update.ts';
+import type { Objection, PlannedUpdate, UpdateView } from './plan-update.ts';
 import type { DraftMark, TaskDraft } from './task-draft.ts';
 
 /** A queue goes a minute after its last task. */

@@ -1,6 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import { EnqueueMode, EnqueueResult, formatQueueName, ItemKind, limits, type Reason } from '@taskmaster/proto';
+import { BATCH_START } from '../domain/batches.ts';
 import type {
+  BatchCommand,
+  BatchOutcome,
   DequeueItem,
   EnqueueItem,
   EnqueueOutcome,
@@ -15,8 +18,9 @@ import type {
 import { nextFifoPid } from '../domain/fifo-pid.ts';
 import type { Instant, Pid } from '../domain/ids.ts';
 import { endOfKey, keyOf } from '../domain/key-pointer.ts';
-import type { RefusedItem } from '../domain/refusal.ts';
+import { Refusal, type RefusedItem, UpdateRefusal } from '../domain/refusal.ts';
 import { hasSuspects, isLeased, isLeasedAt, isParked, isTooLate, NO_LINKS, type TaskState } from '../domain/task.ts';
+import type { Need } from '../pending/reads.ts';
 import type { Random } from '../ports/random.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
@@ -47,7 +51,7 @@ import { itemsByKey } from './keys/items-by-key.ts';
 import { fromDeadLetters, toDeadLetters, toQueue } from './moves.ts';
 import { isKeptOut, keepEndMs } from './records/keep-out.ts';
 import { endCancelled, forgetEnd, leaveEnd, moveAll } from './records/leave-end.ts';
-import type { DraftView, TaskDraft, TaskMove } from './task-draft.ts';
+import { type DraftMark, type DraftView, TaskDraft, type TaskMove } from './task-draft.ts';
 
 /** The state that a plan may read. */
 export interface UpdateView extends DraftView {
@@ -57,22 +61,116 @@ export interface UpdateView extends DraftView {
   canShowDue(queue: Queue): boolean;
 }
 
-export type UpdatePlan =
-  /** Plan again after what the draft needs has been read. */
-  | { readonly kind: 'needs' }
-  /** Plan again after the due tasks of these queues are shown: last attempts have ended there. */
+export type BatchPlan =
+  /** Plan again after these have been read. */
+  | { readonly kind: 'needs'; readonly needs: readonly Need[] }
+  /** Plan again after these queues are searched: last attempts have ended there, or the tasks of each key must be counted. */
   | { readonly kind: 'due'; readonly queues: ReadonlySet<Queue> }
-  /** The draft must be rolled back. */
-  | { readonly kind: 'refused'; readonly items: readonly [RefusedItem, ...RefusedItem[]] }
-  /** The changes are in the draft, the outcome in the lists of the planner. */
-  | { readonly kind: 'planned' };
+  | {
+      readonly kind: 'planned';
+      readonly outcome: BatchOutcome;
+      /** The changes of the updates that are not refused. */
+      readonly draft: TaskDraft;
+    };
+
+/** An update of a batch that is being planned. One object stands for all updates of the batch, one after the other. */
+export interface PlannedUpdate {
+  start: UpdateEnd;
+  end: UpdateEnd;
+  readonly draft: TaskDraft;
+  /** Where its changes begin in the draft. */
+  readonly mark: DraftMark;
+  /** Outcomes of enqueues, which may be replaced: its own ones begin at `firstOutcome`. */
+  readonly outcomes: EnqueueOutcome[];
+  firstOutcome: number;
+}
+
+/** A refusal for another reason than items, or the queues that must be searched before there may be one; see `BatchPlan`. */
+export type Objection = Refusal | { readonly kind: 'due'; readonly queues: ReadonlySet<Queue> };
+
+/** Decides updates in order on one draft. Refused ones leave nothing in it. `most`: so many are decided, others come again. */
+export function planBatch(
+  command: BatchCommand,
+  view: UpdateView,
+  objectionTo: (update: Readonly<PlannedUpdate>) => Objection | undefined,
+  most = Number.POSITIVE_INFINITY,
+): BatchPlan {
+  const draft = new TaskDraft(view);
+  const planner = new UpdatePlanner(view, draft, command);
+  const { mark } = draft;
+  const { enqueued, renewed, released } = planner;
+  const update: PlannedUpdate = {
+    start: BATCH_START,
+    end: BATCH_START,
+    draft,
+    mark,
+    outcomes: enqueued,
+    firstOutcome: 0,
+  };
+  let refusals: Map<number, Refusal> | undefined;
+  let start = BATCH_START;
+  let index = -1;
+  for (const end of command.updates) {
+    index++;
+    if (index >= most) {
+      refusals ??= new Map();
+      refusals.set(index, tooMuchAtOnce('read as much'));
+      continue;
+    }
+    draft.advance(mark);
+    update.start = start;
+    update.end = end;
+    update.firstOutcome = enqueued.length;
+    const renewals = renewed.length;
+    const releases = released.length;
+    const { assignedBytes } = planner;
+    const { told } = draft;
+    draft.mostTold = limits.toldParents;
+    const refused = planner.plan(start, end);
+    // From here on nothing can be refused for it any more.
+    draft.mostTold = Number.POSITIVE_INFINITY;
+    // Goes on, so that one read fetches what all updates need.
+    if (draft.needs.length === 0) {
+      const objection = refused ?? tooManyParents(draft, told) ?? objectionTo(update);
+      draft.tellsTooMany = false;
+      if (objection !== undefined) {
+        if (!(objection instanceof Refusal)) return objection;
+        draft.rollBack(mark);
+        draft.told = told;
+        planner.rollBack(update.firstOutcome, renewals, releases, assignedBytes);
+        refusals ??= new Map();
+        refusals.set(index, objection);
+      } else if (draft.hasEnds) settleEnds(draft, view.now);
+    }
+    start = end;
+  }
+  if (draft.needs.length > 0) return { kind: 'needs', needs: draft.needs };
+  return { kind: 'planned', outcome: { enqueued, renewed, released, refusals: refusals ?? NO_REFUSALS }, draft };
+}
+
+/** `told`: how many have heard of the updates before. */
+function tooManyParents({ tellsTooMany }: TaskDraft, told: number): Refusal | undefined {
+  if (!tellsTooMany) return undefined;
+  const limit = String(limits.toldParents);
+  if (told === 0) {
+    const message = `it ends tasks with more than ${limit} parents together: end them in several updates`;
+    return new Refusal('TOO_MANY_ITEMS', message, { metadata: { field: 'dequeue', limit } });
+  }
+  return tooMuchAtOnce('end tasks with as many parents');
+}
+
+const tooMuchAtOnce = (what: string): Refusal =>
+  new Refusal('OVERLOADED', `the updates before this one ${what} as one turn may`, { retryDelayMs: RETRY_DELAY_MS });
+
+const RETRY_DELAY_MS = 100;
+const NO_REFUSALS: ReadonlyMap<number, Refusal> = new Map();
 
 /**
  * Decides updates one after another by the contract's rules for updates and enqueues. Changes no state but the draft, which has
  * the changes of the updates before. Dequeues, renewals and releases refer to the tasks before their update; enqueues come last,
  * in order. A lease is over at its end, even if no search has found it yet.
  */
-export class UpdatePlanner {
+class UpdatePlanner {
   readonly enqueued: UpdateOutcome['enqueued'][number][] = [];
   readonly renewed: UpdateOutcome['renewed'][number][] = [];
   readonly released: UpdateOutcome['released'][number][] = [];
@@ -109,8 +207,11 @@ export class UpdatePlanner {
     this.released.length = released;
   }
 
-  /** Plans the update between these ends. */
-  plan(start: UpdateEnd, end: UpdateEnd): UpdatePlan {
+  /**
+   * Plans the update between these ends: its changes are in the draft, its outcomes in the lists. Both must be rolled back if it
+   * is refused. What is returned counts only if the draft needs nothing.
+   */
+  plan(start: UpdateEnd, end: UpdateEnd): Objection | undefined {
     this.#follows = this.#draft.changes.length > 0;
     this.#boxBytesBefore = this.#draft.boxBytes;
     this.#byKey = itemsByKey(this.#command, start, end, this.#draft);
@@ -134,10 +235,9 @@ export class UpdatePlanner {
     if (this.#keptOut.length > 0) this.#countKeptOut();
     if (this.#draft.hasEnds) settleEnds(this.#draft, this.#view.now);
 
-    if (this.#draft.needs.length > 0) return NEEDS;
     if (this.#due !== undefined) return { kind: 'due', queues: this.#due };
     const [first] = this.#refused;
-    return first ? { kind: 'refused', items: [first, ...this.#refused.slice(1)] } : PLANNED;
+    return first && new UpdateRefusal([first, ...this.#refused.slice(1)]);
   }
 
   #dequeue(item: DequeueItem, index: number): void {
@@ -625,9 +725,6 @@ function sentence(reason: Reason): string {
       return reason;
   }
 }
-
-const NEEDS: UpdatePlan = { kind: 'needs' };
-const PLANNED: UpdatePlan = { kind: 'planned' };
 
 function itemAt<T>(items: readonly T[], at: number): T {
   const item = items[at];

@@ -16,7 +16,7 @@ import { type Attempt, type Changes, type Decided, decide, decideNow, isTooLarge
 import { DueSearches, showAllDue } from './expire.ts';
 import { beforeNewWaits } from './keys/sweep-keys.ts';
 import { objectionByLimits } from './limits.ts';
-import { type BatchPlan, type Objection, type PlannedUpdate, planBatch } from './plan-batch.ts';
+import { type BatchPlan, type Objection, type PlannedUpdate, planBatch } from './plan-update.ts';
 
 /** The decision on a batch. It is committed but not durable yet. */
 type Decision = { readonly kind: 'decided'; readonly outcome: BatchOutcome } | { readonly kind: 'reused' };

@@ -1,10 +1,10 @@
 import type { QueueName } from '@taskmaster/proto';
-import { BATCH_START, batchOf } from '../domain/batches.ts';
+import { batchOf } from '../domain/batches.ts';
 import type { Instant, LeaseToken, PartitionId, Pid, QueueId } from '../domain/ids.ts';
+import { UpdateRefusal } from '../domain/refusal.ts';
 import { AVAILABLE, type RetryPolicy, type TaskState, type Visibility } from '../domain/task.ts';
 import { QueueLedger } from '../log/queue-ledger.ts';
-import { UpdatePlanner, type UpdateView } from '../operations/plan-update.ts';
-import { TaskDraft } from '../operations/task-draft.ts';
+import { planBatch, type UpdateView } from '../operations/plan-update.ts';
 import { Queue } from '../queues/queue.ts';
 import { type ItemSpec, type UpdateSpec, updateCommand } from './engine-harness.ts';
 
@@ -69,13 +69,13 @@ export function planView({ payloads = true, canShowDue = true }: PlanViewOptions
 
 /** The plan of an update alone. */
 export function plan(spec: UpdateSpec, view = planView()) {
-  const draft = new TaskDraft(view);
-  const batch = batchOf([updateCommand(spec)], undefined);
-  const planner = new UpdatePlanner(view, draft, batch);
-  const made = planner.plan(BATCH_START, batch.updates[0] ?? BATCH_START);
-  const { enqueued, renewed, released } = planner;
-  const { needs, changes, created } = draft;
-  return { ...made, outcome: { enqueued, renewed, released }, needs, changes, created };
+  const made = planBatch(batchOf([updateCommand(spec)], undefined), view, () => undefined);
+  if (made.kind !== 'planned') return made;
+  const { outcome, draft } = made;
+  const refusal = outcome.refusals.get(0);
+  if (refusal instanceof UpdateRefusal) return { kind: 'refused' as const, items: refusal.items };
+  const { changes, created } = draft;
+  return { kind: made.kind, outcome, changes, created };
 }
 
 /** The result of a plan as text: one line for each refused item or change. */
