@@ -83,7 +83,12 @@ class Search {
   readonly #facts: readonly Facts[];
   readonly #needed: ReadonlySet<HistoryEvent>;
   readonly #setting: Setting;
+  /** One for all passes: the keys of its worlds are not those of another one. */
+  readonly #beginning = new World();
   readonly #done = new Set<HistoryEvent>();
+  /** By their identities. */
+  readonly #worlds = new Map<string, World>();
+  readonly #known = new Map<World, Map<HistoryEvent, readonly Step[]>>();
   /** Dead ends, by the keys of the finished events and the world. */
   readonly #visited = new Map<string, ReadonlySet<string>>();
   readonly #random = new SeededRandom(1);
@@ -145,7 +150,7 @@ class Search {
   #explainIn(steps: number): boolean | undefined {
     this.#mostSteps = this.#steps + steps;
     this.#done.clear();
-    if (this.#explain(new World(), 0) === undefined) return true;
+    if (this.#explain(this.#beginning, 0) === undefined) return true;
     if (this.#steps <= this.#mostSteps) return false;
     this.#pass++;
     return undefined;
@@ -154,7 +159,7 @@ class Search {
   #explain(reached: World, latestCall: number): Blame {
     if (this.#facts.every(({ event, isNeeded }) => !isNeeded || this.#done.has(event))) return undefined;
     const candidates = this.#candidates(latestCall);
-    const world = this.#soonest(reached, candidates);
+    const world = this.#same(this.#soonest(reached, candidates));
     const tried = new Map<HistoryEvent, readonly Step[]>();
     const stepsOf = (event: HistoryEvent): readonly Step[] => {
       const steps = tried.get(event) ?? this.#stepsOf(world, event);
@@ -224,6 +229,14 @@ class Search {
     return [first, ...candidates.filter((event) => event !== first)];
   }
 
+  /** One world for all that are equal. */
+  #same(world: World): World {
+    const { identity } = world;
+    const same = this.#worlds.get(identity) ?? world;
+    this.#worlds.set(identity, same);
+    return same;
+  }
+
   /** The world at the time of the earliest call among the candidates, because no event can happen before. */
   #soonest(world: World, candidates: readonly HistoryEvent[]): World {
     const epochs = new Set(candidates.map(({ endedSeq }) => this.#setting.epochAt(endedSeq)));
@@ -283,8 +296,17 @@ class Search {
     );
   }
 
-  #stepsOf(before: World, event: HistoryEvent): readonly Step[] {
+  /** Passes come to many worlds again. */
+  #stepsOf(world: World, event: HistoryEvent): readonly Step[] {
     this.#steps++;
+    const known = this.#known.get(world) ?? new Map<HistoryEvent, readonly Step[]>();
+    this.#known.set(world, known);
+    const steps = known.get(event) ?? this.#findSteps(world, event);
+    known.set(event, steps);
+    return steps;
+  }
+
+  #findSteps(before: World, event: HistoryEvent): readonly Step[] {
     const epoch = this.#setting.epochAt(event.endedSeq);
     const from = epoch > before.epoch ? event.calledAt : Math.max(before.time, event.calledAt);
     const span = { from, to: event.endedAt };

@@ -10,7 +10,7 @@ import { runOnRealStore } from './real-run.ts';
 import { type Run, runScenario } from './run-scenario.ts';
 import { type Scenario, scenarios } from './scenario.ts';
 
-/** MODEL_SEED and MODEL_RUNS: the first seed and the number of runs of a longer test. A run takes about 0.1 s. */
+/** MODEL_SEED and MODEL_RUNS: the first seed and the number of runs of a longer test. A run takes about 0.04 s. */
 const seed = Number(process.env.MODEL_SEED ?? 20_260_101);
 const numRuns = Number(process.env.MODEL_RUNS ?? 150);
 

@@ -4,7 +4,7 @@ import { parseQueueName } from '@taskmaster/proto';
 import type { Caps } from './caps.ts';
 import { withDeath, withoutCancelled } from './ends.ts';
 import { deadLetterQueueOf, lateQueueOf, retrySettings, timeLimitSetting } from './records/settings.ts';
-import { later, type ModelTask, type Span, type World } from './world.ts';
+import { derived, later, type ModelTask, type Span, type World } from './world.ts';
 
 /** Facts about a run that the model needs beside the history. */
 export interface Setting {
@@ -133,7 +133,13 @@ export function buryIn(
   const origin = { queue, pid: task.pid, retry: task.retry, at: endedAt };
   let next = withDeath(world, queue, task.pid);
   const rest = { hidden: undefined, place: undefined, parked: undefined, rerun: false };
-  let letter: ModelTask = { ...task, ...rest, token: 0, retry: undefined, origin };
+  let letter = derived(task, `of ${queue}, dead from ${endedAt.from} to ${endedAt.to}`, () => ({
+    ...task,
+    ...rest,
+    token: 0,
+    retry: undefined,
+    origin,
+  }));
   for (let there = next.task(target, letter.pid); there !== undefined; there = next.task(target, letter.pid)) {
     if (there.origin?.queue === letter.origin?.queue && there.origin?.pid === letter.origin?.pid) {
       return next.put(target, { ...letter, origin: there.origin }, setting.retentionMs);
@@ -154,10 +160,11 @@ function isBefore({ origin }: ModelTask, there: ModelTask): boolean {
 }
 
 /** The task with one more failure. It keeps the last five. */
-export const withFailure = (task: ModelTask, what: string): ModelTask => ({
-  ...task,
-  failures: [...task.failures, `${task.attempts}: ${what}`].slice(-5),
-});
+export const withFailure = (task: ModelTask, what: string): ModelTask =>
+  derived(task, `failed: ${what}`, () => ({
+    ...task,
+    failures: [...task.failures, `${task.attempts}: ${what}`].slice(-5),
+  }));
 
 /** Tasks that a search at `at` may change: hidden ones that may be due, and those that may not have started in time. */
 const dueTasks = (world: World, queue: string, at: number): ModelTask[] =>
@@ -223,7 +230,14 @@ function suspicionAfter({ hidden, suspicion }: ModelTask): number {
 function interruptedBy(world: World, queue: string, task: ModelTask, setting: Setting): World {
   const attempts = task.rerun ? 0 : Math.max(0, task.attempts - 1);
   const [interruptions, suspicion] = [task.interruptions + 1, suspicionAfter(task)];
-  const after = { ...task, attempts, interruptions, suspicion, hidden: undefined, isCancelled: false };
+  const after = derived(task, 'interrupted', () => ({
+    ...task,
+    attempts,
+    interruptions,
+    suspicion,
+    hidden: undefined,
+    isCancelled: false,
+  }));
   return world.put(queue, after, setting.retentionMs);
 }
 
@@ -236,15 +250,28 @@ export const isOverdue = (task: ModelTask, at: number): boolean =>
  * shown the tasks that were due at some instants. The unchanged world comes first. Other queues do not change here.
  */
 export function sweeps(world: World, queues: readonly string[], span: Span, setting: Setting): World[] {
-  const found: World[] = [];
   if (span.to < span.from) return [world];
+  const found: World[] = [];
+  // Many orders begin alike, and lead to worlds that are alike.
+  const byOrder = new Map<string, World[]>();
+  const bySearch = new Map<string, readonly World[]>();
+  const search = (before: World, queue: string): readonly World[] => {
+    const key = `${queue} ${before.likeness}`;
+    const after = bySearch.get(key) ?? [before, ...sweepsOf(before, queue, span.to, setting)];
+    bySearch.set(key, after);
+    return after;
+  };
   for (const order of orders(world, touching(world, queues, span.to), span.to)) {
     let worlds = [world];
-    for (const queue of order) {
-      worlds = unlike(worlds.flatMap((before) => [before, ...sweepsOf(before, queue, span.to, setting)]));
-      if (worlds.length <= MAX_WORLDS) continue;
-      setting.tooManyWorlds?.();
-      worlds = worlds.slice(0, MAX_WORLDS);
+    for (const [index, queue] of order.entries()) {
+      const begun = order.slice(0, index + 1).join();
+      const known = byOrder.get(begun);
+      worlds = known ?? unlike(worlds.flatMap((before) => search(before, queue)));
+      if (worlds.length > MAX_WORLDS) {
+        setting.tooManyWorlds?.();
+        worlds = worlds.slice(0, MAX_WORLDS);
+      }
+      byOrder.set(begun, worlds);
     }
     found.push(...worlds);
   }
@@ -253,9 +280,9 @@ export function sweeps(world: World, queues: readonly string[], span: Span, sett
 
 /** The worlds without those that are like an earlier one. */
 function unlike(worlds: readonly World[]): World[] {
-  const found: World[] = [];
-  for (const world of worlds) if (!found.some((other) => other.isLike(world))) found.push(world);
-  return found;
+  const found = new Map<string, World>();
+  for (const world of worlds) if (!found.has(world.likeness)) found.set(world.likeness, world);
+  return [...found.values()];
 }
 
 /** The error of a task that has not started in time, without the instant. */
@@ -322,12 +349,10 @@ function sweepsOf(world: World, queue: string, latest: number, setting: Setting)
   for (const cutOff of instantsOf(queue, due, parked, latest, setting)) {
     let worlds = [world];
     for (const task of due) worlds = worlds.flatMap((before) => shown(before, queue, task, cutOff, setting));
-    // Two instants are the same if no task becomes due between them.
-    for (const swept of worlds) {
-      if (swept !== world && !found.some((other) => other.isLike(swept))) found.push(swept);
-    }
+    found.push(...worlds.filter((swept) => swept !== world));
   }
-  return found;
+  // Two instants are the same if no task becomes due between them.
+  return unlike(found);
 }
 
 /** The instants at which a search may have happened, latest first: usually one search showed all due tasks. */
@@ -361,7 +386,7 @@ function endedLate(world: World, queue: string, task: ModelTask, now: number, se
   const target = lateQueueOf(queue, task.retry);
   if (target === undefined || task.startBy === undefined) return withoutCancelled(world, queue, task.pid, now);
   const failures = [`${task.attempts}: ${NOT_STARTED}`];
-  const failed = { ...task, startBy: undefined, failures };
+  const failed = derived(task, NOT_STARTED, () => ({ ...task, startBy: undefined, failures }));
   return buryIn(world.remove(queue, task.pid, false, now), target, queue, failed, task.startBy, setting);
 }
 
@@ -369,8 +394,7 @@ function shownInTime(world: World, queue: string, task: ModelTask, now: number, 
   const { hidden } = task;
   if (!hidden || hidden.until.from > now) return [world];
   const stays = hidden.until.to > now ? [world] : [];
-  if (hidden.leasedBy === undefined)
-    return [...stays, world.put(queue, { ...task, hidden: undefined }, setting.retentionMs)];
+  if (hidden.leasedBy === undefined) return [...stays, world.put(queue, available(task), setting.retentionMs)];
   if (isCancelled(task)) return [...stays, withoutCancelled(world, queue, task.pid, now)];
   return [
     ...stays,
@@ -392,16 +416,24 @@ function failedBy(
   now: number,
   setting: Setting,
 ): World[] {
-  const failed = { ...withFailure(task, failure), suspicion: suspicionAfter(task) };
+  const failed = derived(task, `ended: ${failure}`, () => ({
+    ...withFailure(task, failure),
+    suspicion: suspicionAfter(task),
+  }));
   if (isLastAttempt(queue, task)) {
     const gone = world.remove(queue, task.pid, false, now);
     return [buryIn(gone, deadLetterQueueOf(queue, task.retry), queue, failed, endedAt, setting)];
   }
   const until = later(endedAt, backoffMs(queue, task, setting.jitter));
-  const next = task.rerun ? { ...failed, attempts: 0, isCancelled: false } : failed;
+  const next = task.rerun ? derived(failed, 'anew', () => ({ ...failed, attempts: 0, isCancelled: false })) : failed;
+  const waiting = derived(next, `until ${until.from} to ${until.to}`, () => ({
+    ...next,
+    hidden: { until, leasedBy: undefined },
+  }));
   const after: World[] = [];
-  if (until.from <= now) after.push(world.put(queue, { ...next, hidden: undefined }, setting.retentionMs));
-  if (until.to > now)
-    after.push(world.put(queue, { ...next, hidden: { until, leasedBy: undefined } }, setting.retentionMs));
+  if (until.from <= now) after.push(world.put(queue, available(next), setting.retentionMs));
+  if (until.to > now) after.push(world.put(queue, waiting, setting.retentionMs));
   return after;
 }
+
+const available = (task: ModelTask): ModelTask => derived(task, 'available', () => ({ ...task, hidden: undefined }));

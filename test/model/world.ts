@@ -91,7 +91,6 @@ class ModelQueue {
   readonly state: QueueState;
   #inOrder: readonly ModelTask[] | undefined;
   #leased: number | undefined;
-  #key: string | undefined;
 
   constructor(state: QueueState) {
     this.state = state;
@@ -109,20 +108,56 @@ class ModelQueue {
   }
 
   /** Equal for queues that a caller cannot distinguish. */
-  get key(): string {
+  numberIn(numbers: Numbers): number {
     const { largest, completed, emptySince } = this.state;
-    this.#key ??= [largest, completed, emptySince, ...this.inOrder.map(textOf)].join();
-    return this.#key;
+    const tasks = (): number[] => this.inOrder.map((task) => numbers.of(task));
+    return numbers.of(this, () => [largest, completed, emptySince, ...tasks()].join());
   }
 }
 
-const texts = new WeakMap<object, string>();
+/**
+ * Numbers of the values in the worlds of one search: equal values have one number, which is compared instead of their text.
+ * Worlds share most of their values, so the number of each is kept.
+ */
+class Numbers {
+  readonly #ofTexts = new Map<string, number>();
+  readonly #ofValues = new WeakMap<object, number>();
 
-/** The value as text. Worlds share most of their values, so the text is kept. */
-function textOf(value: object): string {
-  const text = texts.get(value) ?? JSON.stringify(value);
-  texts.set(value, text);
-  return text;
+  of(value: object, textOf = (): string => JSON.stringify(value)): number {
+    const known = this.#ofValues.get(value);
+    if (known !== undefined) return known;
+    const number = this.#ofText(textOf());
+    this.#ofValues.set(value, number);
+    return number;
+  }
+
+  #ofText(text: string): number {
+    const known = this.#ofTexts.get(text);
+    if (known !== undefined) return known;
+    const number = this.#ofTexts.size;
+    this.#ofTexts.set(text, number);
+    return number;
+  }
+}
+
+const derivations = new WeakMap<ModelTask, Map<string, ModelTask>>();
+
+/**
+ * The task that `make` makes of this one, and the same one each time for one `how`. Searches make most tasks again and again, and
+ * compare them.
+ */
+export function derived(task: ModelTask, how: string, make: () => ModelTask): ModelTask {
+  let made = derivations.get(task);
+  if (made === undefined) {
+    made = new Map();
+    derivations.set(task, made);
+  }
+  let known = made.get(how);
+  if (known === undefined) {
+    known = make();
+    made.set(how, known);
+  }
+  return known;
 }
 
 const NO_QUEUE = new ModelQueue({ tasks: new Map(), largest: '', completed: 0, emptySince: undefined });
@@ -151,14 +186,14 @@ export class World {
   #requests: ReadonlyMap<string, RecordedRequest>;
   /** By queue and PID. */
   #ends: ReadonlyMap<string, ModelEnd>;
-  /** Equal for ends that a caller cannot distinguish. Undefined: not yet known. */
-  #endsKey: string | undefined;
+  readonly #numbers: Numbers;
   /** Patterns of paused queues: names, and `g#*` for a group. */
   #paused: ReadonlySet<string>;
   /** By pattern: how many tasks of its queues may be leased. */
   #limits: ReadonlyMap<string, number>;
   /** By event: the progress of an event with several steps. */
   #progress: ReadonlyMap<number, string>;
+  #likeness: string | undefined;
 
   constructor(from?: World, time = from?.time ?? 0, epoch = from?.epoch ?? 0) {
     this.time = time;
@@ -166,7 +201,7 @@ export class World {
     this.#queues = from ? from.#queues : new Map();
     this.#requests = from ? from.#requests : new Map();
     this.#ends = from ? from.#ends : new Map();
-    this.#endsKey = from ? from.#endsKey : undefined;
+    this.#numbers = from ? from.#numbers : new Numbers();
     this.#paused = from ? from.#paused : new Set();
     this.#limits = from ? from.#limits : new Map();
     this.#progress = from ? from.#progress : new Map();
@@ -174,7 +209,10 @@ export class World {
 
   /** The same world at a later time. */
   at(time: number, epoch: number): World {
-    return time === this.time && epoch === this.epoch ? this : new World(this, time, epoch);
+    if (time === this.time && epoch === this.epoch) return this;
+    const next = new World(this, time, epoch);
+    next.#likeness = this.#likeness;
+    return next;
   }
 
   queue(name: string): QueueState {
@@ -242,7 +280,6 @@ export class World {
   withEnd(queue: string, pid: string, end: ModelEnd | undefined): World {
     if (end === undefined && !this.#ends.has(endKey(queue, pid))) return this;
     const next = new World(this);
-    next.#endsKey = undefined;
     if (end === undefined) next.#ends = without(this.#ends, endKey(queue, pid));
     else next.#ends = new Map(this.#ends).set(endKey(queue, pid), end);
     return next;
@@ -335,36 +372,27 @@ export class World {
     return next;
   }
 
-  /** True if a caller cannot distinguish the queues of the two worlds. */
-  isLike(other: World): boolean {
-    if (this.#queues.size !== other.#queues.size || this.#ends.size !== other.#ends.size) return false;
-    // Most worlds that differ have another number of tasks, so that their keys are not needed.
-    for (const [name, queue] of this.#queues) {
-      if (other.#queues.get(name)?.state.tasks.size !== queue.state.tasks.size) return false;
-    }
-    for (const [name, queue] of this.#queues) {
-      const theirs = other.#queues.get(name);
-      if (theirs !== queue && theirs?.key !== queue.key) return false;
-    }
-    if (this.#paused !== other.#paused && this.#keyOfPauses !== other.#keyOfPauses) return false;
-    if (this.#limits !== other.#limits && this.#keyOfLimits !== other.#keyOfLimits) return false;
-    return this.#ends === other.#ends || this.#keyOfEnds === other.#keyOfEnds;
+  /** Equal for worlds whose queues a caller cannot distinguish. */
+  get likeness(): string {
+    this.#likeness ??= [
+      this.#numbers.of(this.#ends, () => sorted(this.#ends, ([ended, end]) => `${ended} ${this.#numbers.of(end)}`)),
+      this.#numbers.of(this.#paused, () => sorted(this.#paused, (pattern) => pattern)),
+      this.#numbers.of(this.#limits, () => sorted(this.#limits, ([limit, most]) => `${limit} ${most}`)),
+      sorted(this.#queues, ([name, queue]) => `${name} ${queue.numberIn(this.#numbers)}`),
+    ].join();
+    return this.#likeness;
   }
 
   /** Equal for worlds that a caller cannot distinguish. */
   get key(): string {
-    const queues = [...this.#queues].map(([name, queue]) => `${name}${queue.key}`).sort();
-    const progress = [...this.#progress].map(([event, sofar]) => `${event}${sofar}`).sort();
-    return [
-      this.time,
-      this.epoch,
-      this.#keyOfEnds,
-      this.#keyOfPauses,
-      this.#keyOfLimits,
-      ...queues,
-      ...[...this.#requests.keys()].sort(),
-      ...progress,
-    ].join('\n');
+    const requests = sorted(this.#requests.keys(), (id) => id);
+    const progress = sorted(this.#progress, ([event, sofar]) => `${event}${sofar}`);
+    return [this.time, this.epoch, this.likeness, requests, progress].join('\n');
+  }
+
+  /** Equal for worlds that are equal, also in what was recorded of requests. */
+  get identity(): string {
+    return `${this.key}\n${sorted(this.#requests, ([id, recorded]) => `${id} ${this.#numbers.of(recorded)}`)}`;
   }
 
   #with(name: string, state: QueueState): World {
@@ -376,23 +404,9 @@ export class World {
   #queueOf(name: string): ModelQueue {
     return this.#queues.get(name) ?? NO_QUEUE;
   }
-
-  get #keyOfPauses(): string {
-    return [...this.#paused].sort().join();
-  }
-
-  get #keyOfLimits(): string {
-    return [...this.#limits].sort().join();
-  }
-
-  get #keyOfEnds(): string {
-    this.#endsKey ??= [...this.#ends]
-      .map(([key, end]) => key + textOf(end))
-      .sort()
-      .join();
-    return this.#endsKey;
-  }
 }
+
+const sorted = <T>(values: Iterable<T>, textOf: (value: T) => string): string => [...values].map(textOf).sort().join();
 
 /** The limit of each key of the queues that match a pattern. */
 export const keyLimit = (pattern: string): string => `${pattern} by keys`;
@@ -423,8 +437,9 @@ function nextInOrder(tasks: Iterable<ModelTask>, gone: ModelTask | undefined): M
 }
 
 /** The task when no other one is before it any more. */
-const unparked = (task: ModelTask, due: Span, now: number): ModelTask => ({
-  ...task,
-  parked: undefined,
-  hidden: due.to <= now ? undefined : { until: due, leasedBy: undefined },
-});
+const unparked = (task: ModelTask, due: Span, now: number): ModelTask =>
+  derived(task, due.to <= now ? 'available in its order' : 'first in its order', () => ({
+    ...task,
+    parked: undefined,
+    hidden: due.to <= now ? undefined : { until: due, leasedBy: undefined },
+  }));
