@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { startNode } from '../support/processes/start-node.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
-test('what controls work is in force after a kill -9: pauses, limits, turns, caps, orders, kinds, start times, checkpoints', async () => {
+test('what controls work is in force after a kill -9: pauses, limits, rates, turns, caps, orders, kinds, start times, checkpoints', async () => {
   await using dir = await temporaryDirectory();
   const before = await startNode({ dir: dir.path });
   {
@@ -17,6 +17,12 @@ test('what controls work is in force after a kill -9: pauses, limits, turns, cap
     await client.limitQueues('g#keyed', { keys: '*', maxLeased: 1 });
     for (const limitKey of ['ann', 'ann', 'bob']) await queue('keyed').enqueue(limitKey, { limitKey });
     await queue('keyed').lease({ leaseDuration: '10m' });
+    await client.limitQueues('g#rated', { rate: { tasks: 1, per: '1h', burst: 3 } });
+    await client.limitQueues('g#ratedKeys', { keys: '*', rate: { tasks: 1, per: '1h', burst: 1 } });
+    await queue('rated').enqueueMany(['1', '2', '3', '4'].map((data) => ({ data })));
+    await queue('rated').lease({ max: 2 });
+    for (const limitKey of ['ann', 'ann', 'bob', 'bob']) await queue('ratedKeys').enqueue(limitKey, { limitKey });
+    await queue('ratedKeys').lease();
     await client.queueSettings.put('g#turns', { fairTurns: { weights: { gold: 2 } }, maxKeyBacklog: 4 });
     for (const limitKey of ['busy', 'busy', 'busy', 'busy', 'gold', 'gold']) {
       await queue('turns').enqueue(limitKey, { limitKey });
@@ -48,6 +54,8 @@ test('what controls work is in force after a kill -9: pauses, limits, turns, cap
   expect((await queue('paused').stats()).pause).toMatchObject({ reason: 'repairs' });
   expect(await lease('limited')).toEqual([]);
   expect(await lease('keyed')).toEqual(['bob']);
+  expect(await lease('rated')).toEqual(['3']);
+  expect(await lease('ratedKeys')).toEqual(['bob']);
   expect((await lease('turns', 3)).toSorted()).toEqual(['busy', 'gold', 'gold']);
   await queue('turns').enqueue('busy', { limitKey: 'busy' });
   await expect(queue('turns').enqueue('busy', { limitKey: 'busy' })).rejects.toMatchObject({ reason: 'BACKLOG_FULL' });

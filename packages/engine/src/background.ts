@@ -9,6 +9,7 @@ import type { CancelTimer, Clock } from './ports/clock.ts';
 import { repeat } from './ports/repeat.ts';
 import { sweepLimits } from './records/limit-operations.ts';
 import { sweepPauses } from './records/pause-operations.ts';
+import { sweepTokens } from './records/token-records.ts';
 import { SchedulesAhead } from './schedules/schedules-ahead.ts';
 import { sweepRuns } from './schedules/sweep-runs.ts';
 import { Sweeps } from './sweeps.ts';
@@ -49,6 +50,7 @@ export class Background {
     this.#sweeps.add(sweepSubscriptions(this.#deps.reaper));
     this.#sweeps.add(sweepPauses);
     this.#sweeps.add(sweepLimits);
+    this.#sweeps.add(sweepTokens);
     this.#sweeps.add(sweepBulkRuns());
     this.wake();
   }

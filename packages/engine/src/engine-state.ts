@@ -50,6 +50,7 @@ import {
   settingsRecords,
   signalRecords,
   subscriptionRecords,
+  tokenRecords,
 } from './records/record-store.ts';
 import { type RecordsInMemory, RecordTable } from './records/record-table.ts';
 import { SettingsTable } from './records/settings-table.ts';
@@ -221,6 +222,7 @@ export class EngineState {
       [settingsRecords.name, this.settings.records],
       [pauseRecords.name, this.pauses],
       [limitRecords.name, this.limits],
+      [tokenRecords.name, this.limits.tokens],
       [bulkRunRecords.name, this.bulkRuns],
       [subscriptionRecords.name, this.subscriptions],
     ]);
@@ -385,6 +387,7 @@ export class EngineState {
       const rows = records.get(queue.ledger.queueId);
       if (rows !== undefined) this.#records.get(queue.ledger.name.name)?.adopt(queue, rows);
     }
+    for (const { ledger } of queues) if (tokenRecords.has(ledger.name)) this.limits.restore(ledger.name.group);
     for (const queue of queues) {
       const { ledger } = queue;
       queue.settings = this.settings.of(ledger.name);
@@ -455,7 +458,8 @@ export class EngineState {
       const { queue, change, known } = planned;
       const hasPayload = change.kind !== 'dequeue' && change.data !== undefined;
       // A row of a state that will soon be gone is not worth its writing, nor memory that of one that stays. Bench row B5.
-      const isUrgent = change.kind === 'enqueue' && !queue.isFlowing(plan.at);
+      // Records of tokens change again and again.
+      const isUrgent = change.kind === 'enqueue' && !queue.isFlowing(plan.at) && !tokenRecords.has(queue.ledger.name);
       this.#pending.note(queue.apply(ticket, change, known, plan.at), hasPayload, isUrgent);
       this.lastAttempts.changed(queue, stateBefore(change), stateAfter(change));
       countChange(this.counts, planned, plan.at);

@@ -21,6 +21,8 @@ export const reservedQueues = {
   pauses: `${RESERVED_PREFIX}pauses`,
   /** Limits of queues. */
   limits: `${RESERVED_PREFIX}limits`,
+  /** Buckets of limits of the rate that may not be full. The instant of the enqueue says when a bucket was empty. */
+  tokens: `${RESERVED_PREFIX}tokens`,
   /** Bulk runs. A record is hidden until the next slice of its run, or until its time is over. */
   bulkRuns: `${RESERVED_PREFIX}bulk-runs`,
   /** Schedules. A record is hidden until the next run, by the system clock. */

@@ -206,10 +206,7 @@ class Simulation {
     this.#readers = readers ? new EventReaders({ cluster, sleep, way, trace: traced }) : undefined;
     const operator = { cluster, history: this.#history, sleep, way };
     this.#paused = pauses ? new PausedQueues({ ...operator, random: random.fork() }) : undefined;
-    const diskFaults = (): number => this.#faults.ofDisks;
-    this.#limited = limits
-      ? new LimitedQueues({ ...operator, random: random.fork(), holders: this.#holders, diskFaults })
-      : undefined;
+    this.#limited = limits ? new LimitedQueues({ ...operator, random: random.fork() }) : undefined;
     this.#keysAndCaps = limits ? new KeysAndCaps(cluster, random.fork()) : undefined;
     this.#fairTurns = fair ? new FairTurns(cluster, random.fork()) : undefined;
     this.#parked = signals ? new ParkedTasks(cluster, random.fork()) : undefined;

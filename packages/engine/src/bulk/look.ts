@@ -6,10 +6,11 @@ import { afterPrefix, pidAfter, pidOfTaskKey, taskKey } from '../domain/keys.ts'
 import { namePattern } from '../domain/name-pattern.ts';
 import type { TaskState } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
+import { decodeTaskRow } from '../log/atom-rows.ts';
 import { FIRST_PID } from '../log/queue-ledger.ts';
 import { dueFor, showAllDue } from '../operations/expire.ts';
 import type { EngineView } from '../pending/engine-view.ts';
-import { decodeTaskRow, type Need } from '../pending/reads.ts';
+import type { Need } from '../pending/reads.ts';
 import { Family } from '../ports/store.ts';
 import type { Queue } from '../queues/queue.ts';
 

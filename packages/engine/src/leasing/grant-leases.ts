@@ -16,6 +16,7 @@ import type { ReadyTask } from '../queues/cache/queue-cache.ts';
 import type { KeyUse } from '../queues/lanes/key-uses.ts';
 import type { LeaseLimit } from '../queues/lease-limit.ts';
 import type { Queue } from '../queues/queue.ts';
+import { withTokens } from '../records/token-records.ts';
 import { hasSignals, readSignals } from './leased-signals.ts';
 
 /** A task that is about to be leased. */
@@ -182,10 +183,11 @@ export function grant(
   });
   // Most requests lease from one partition (bench row B4).
   const { partition } = first.queue;
-  if (changes.every(({ queue }) => queue.partition === partition)) engineState.commit({ partition, at: now, changes });
+  if (changes.every(({ queue }) => queue.partition === partition))
+    engineState.commit(withTokens(engineState, { partition, at: now, changes }));
   else
     for (const [id, ofIt] of Map.groupBy(changes, ({ queue }) => queue.partition))
-      engineState.commit({ partition: id, at: now, changes: ofIt });
+      engineState.commit(withTokens(engineState, { partition: id, at: now, changes: ofIt }));
   return granted;
 }
 

@@ -103,8 +103,8 @@ export class LeaseRequests {
   adopt(engineState: EngineState): void {
     const { failed } = this.#engineState;
     this.#engineState = engineState;
-    this.#listen(engineState);
     this.#stopRefill();
+    this.#listen(engineState);
     this.#heldUp.clear();
     this.#due.adopt(engineState);
     this.#turns.adopt(engineState);
@@ -296,6 +296,8 @@ export class LeaseRequests {
         if (current()) this.#goOn(queue, error);
       },
     };
+    // Limits that were used up before a start wait for their tokens, too.
+    this.#armRefill(engineState.limits.refillsAt);
   }
 
   #available(queue: Queue): void {

@@ -1,9 +1,9 @@
 import type { ApplyAtom } from '../domain/atom.ts';
-import { ByteWriter } from '../domain/bytes.ts';
+import { ByteReader, ByteWriter } from '../domain/bytes.ts';
 import type { Instant, Key, Pid, QueueId } from '../domain/ids.ts';
 import { dueKey, lanePrefix, metaKeys, queueKey, queuePrefix, requestKey, taskKey } from '../domain/keys.ts';
 import { dueOf, isInHead, isLeased, laneOf, type TaskState } from '../domain/task.ts';
-import { writeTaskState } from '../domain/task-codec.ts';
+import { readTaskState, writeTaskState } from '../domain/task-codec.ts';
 import { Family } from '../ports/store.ts';
 import type { WriteBatch } from '../ports/write-batch.ts';
 
@@ -16,8 +16,12 @@ const STARTS = new Uint8Array(1);
 const LEASED = STARTS;
 const writer = new ByteWriter();
 
-/** Version of the rows in the families ready and hidden, by their first byte. */
-export const TASK_ROW_VERSION = VERSION;
+/** Decodes a row of the families ready and hidden. */
+export function decodeTaskRow(row: Uint8Array): TaskState {
+  const from = new ByteReader(row);
+  from.version(VERSION, 'task row');
+  return readTaskState(from);
+}
 
 /** The number of the retry window of an instant; see `requestKey`. */
 export const windowOf = (at: Instant, windowMs: number): number => Math.floor(at / windowMs);

@@ -17,8 +17,9 @@ import {
 import type { SignalBox } from '../domain/signal-box.ts';
 import { isLeased, isParked, kindOf, type TaskState } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
+import { decodeTaskRow } from '../log/atom-rows.ts';
 import { EngineView } from '../pending/engine-view.ts';
-import { decodeTaskRow, type Need, Reads } from '../pending/reads.ts';
+import { type Need, Reads } from '../pending/reads.ts';
 import { Family } from '../ports/store.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';

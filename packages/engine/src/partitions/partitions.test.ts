@@ -4,6 +4,7 @@ import type { LeasedTask } from '../domain/commands.ts';
 import { formatPosition } from '../domain/events.ts';
 import type { Instant, PartitionId, Pid, QueueId, Ticket } from '../domain/ids.ts';
 import { ticketBehindEarlierLives } from '../log/partition-row.ts';
+import { VirtualClock, VirtualTime } from '../ports/virtual-clock.ts';
 import { EngineHarness, pidsOf } from '../testing/engine-harness.ts';
 import { limitQueues } from '../testing/limit-queues.ts';
 import { putSettings } from '../testing/put-settings.ts';
@@ -64,19 +65,24 @@ describe('a partition that returns right after it was given up', () => {
   );
 });
 
-/** Work goes on at one node until all of its partition has arrived at another one, which crashes then. `more`: its new rows. */
+/**
+ * Work goes on at one node until all of its partition has arrived at another one, which crashes then. `more`: its new rows.
+ * `aheadMs`: how far the clock there is ahead.
+ */
 async function moved(
   from: EngineHarness,
   meanwhile: (from: EngineHarness) => Promise<unknown>,
   more: number,
+  aheadMs = 0,
 ): Promise<EngineHarness> {
   const { leaving, rows } = await snapshotOf(from);
   await meanwhile(from);
   await from.clock.run(leaving.synced());
-  const h = new EngineHarness({ clustered: true, syncMs: 1, config: { partitions: 4, cacheBytes: 1 } });
+  const clock = new VirtualClock({ time: new VirtualTime(from.clock.time.now() + aheadMs) });
+  const h = new EngineHarness({ clustered: true, syncMs: 1, config: { partitions: 4, cacheBytes: 1 }, clock });
   await h.open();
   const { partitions } = h.engine;
-  const arriving = await h.clock.run(partitions.import({ id: P, epoch: 2, ...leaving.offer, now: h.clock.now() }));
+  const arriving = await h.clock.run(partitions.import({ id: P, epoch: 2, ...leaving.offer, now: from.clock.now() }));
   await h.clock.run(arriving.addRows(rows as never));
   await h.clock.run(arriving.addAtoms(leaving.takeAtoms()));
   arriving.assertComplete(from.engine.partitions.ticketsOf(P)?.lastTicket ?? 0, PIDS.length + more);
@@ -140,6 +146,30 @@ describe('a partition that moves under load', () => {
     h.clock.run(h.lease(queues, { max, for: HOUR }));
   const done = (h: EngineHarness, queue: string, { pid, token }: Pick<LeasedTask, 'pid' | 'token'>) =>
     h.clock.run(h.update({ dequeue: [{ queue, pid, token }] }));
+
+  test.each([
+    ['of all tasks', '', 0],
+    ['of each key', '*', 0],
+    ['of all tasks, to a node whose clock is hours ahead', '', 5 * HOUR],
+    ['of each key, to a node whose clock is hours ahead', '*', 5 * HOUR],
+    ['of all tasks, to a node whose clock is hours behind', '', -5 * HOUR],
+    ['of each key, to a node whose clock is hours behind', '*', -5 * HOUR],
+  ])('keeps the rate %s: what was taken before and during the move', async (_name, keys, aheadMs) => {
+    const from = await holderAt(1);
+    const rate = { tasks: 1, perMs: 60_000, burst: 4 };
+    await from.clock.run(limitQueues(from.engine, 'orders#*', { keys, rate }));
+    await add(from, JOBS, ['a1', 'a2', 'a3', 'a4', 'a5', 'a6']);
+    const took = async (h: EngineHarness, max: number) => pidsOf(await lease(h, JOBS, max));
+    expect(await took(from, 1)).toEqual(['a1']);
+    const meanwhile = async (): Promise<void> => expect(await took(from, 1)).toEqual(['a2']);
+    // The tasks, the limit and its bucket.
+    const h = await moved(from, meanwhile, 6 + 1 + 1, aheadMs);
+    expect(await took(h, 9)).toEqual(['a3', 'a4']);
+    await h.clock.advance(58_000);
+    expect(await took(h, 9)).toEqual([]);
+    await h.clock.advance(2_000);
+    expect(await took(h, 9)).toEqual(['a5']);
+  });
 
   test('keeps the limits of keys: what was leased before and during the move counts in all queues, once', async () => {
     const from = await holderAt(1);

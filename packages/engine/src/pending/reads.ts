@@ -1,13 +1,11 @@
 import { limits } from '@taskmaster/proto';
 import type { Admission, AnswerRoom } from '../admission.ts';
-import { ByteReader } from '../domain/bytes.ts';
 import type { Pid } from '../domain/ids.ts';
 import { taskKey } from '../domain/keys.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { TaskState } from '../domain/task.ts';
-import { readTaskState } from '../domain/task-codec.ts';
 import type { EngineState } from '../engine-state.ts';
-import { TASK_ROW_VERSION } from '../log/atom-rows.ts';
+import { decodeTaskRow } from '../log/atom-rows.ts';
 import { Family, type Store, StoreCorruptError } from '../ports/store.ts';
 import type { Counts } from '../queues/counts.ts';
 import type { Knowledge, Queue } from '../queues/queue.ts';
@@ -21,13 +19,6 @@ export interface Need {
   readonly pid: Pid;
   /** Size of the payload if it is needed, too; otherwise 0. */
   readonly payloadBytes: number;
-}
-
-/** Decodes a row of the families ready and hidden. */
-export function decodeTaskRow(row: Uint8Array): TaskState {
-  const from = new ByteReader(row);
-  from.version(TASK_ROW_VERSION, 'task row');
-  return readTaskState(from);
 }
 
 /**

@@ -33,6 +33,8 @@ export interface LimitEvents<Q extends Limited> {
   expects(limit: LeaseLimit<Q>): void;
   /** No key of it is used up any more. */
   rested(limit: LeaseLimit<Q>): void;
+  /** The bucket of a key is full, and the key has no tasks. */
+  filled(limit: LeaseLimit<Q>, key: string): void;
   /** It allows leases again. */
   freed(limit: LeaseLimit<Q>): void;
 }
@@ -60,8 +62,8 @@ export class LeaseLimit<Q extends Limited> {
   /** How long it had been used up at `#freedAt`. */
   #usedUpBefore: Instant | undefined;
 
-  /** Undefined: any rate. */
-  readonly #tokens: TokenBucket | undefined;
+  /** Undefined: any rate, or it is a limit of each key. */
+  readonly tokens: TokenBucket | undefined;
   /** Set if it is a limit of each key. Its queues have no limit in common then. */
   readonly keys: KeyUses<Q> | undefined;
 
@@ -70,7 +72,7 @@ export class LeaseLimit<Q extends Limited> {
     this.#events = events;
     const { rate } = record.message;
     if (record.matchesKey === undefined) {
-      this.#tokens = rate && new TokenBucket(rate, events.now());
+      this.tokens = rate && new TokenBucket(rate);
       return;
     }
     this.keys = new KeyUses(record, {
@@ -79,13 +81,20 @@ export class LeaseLimit<Q extends Limited> {
       usedUp: () => events.usedUp(this),
       expects: () => events.expects(this),
       rested: () => events.rested(this),
+      filled: (key) => events.filled(this, key),
     });
   }
 
-  /** Has no more tokens than the limit that it replaces. */
+  /** Goes on with the buckets of the limit that it replaces. */
   replace(earlier: LeaseLimit<Q>): void {
-    if (earlier.#tokens !== undefined) this.#tokens?.replace(earlier.#tokens, this.#events.now());
+    if (earlier.tokens !== undefined) this.tokens?.replace(earlier.tokens);
     if (earlier.keys !== undefined) this.keys?.replace(earlier.keys);
+  }
+
+  /** As `TokenBucket.restore`. `key`: empty if it is not a limit of each key. */
+  restore(key: string, emptyAt: Instant): void {
+    this.tokens?.restore(emptyAt, this.#events.now());
+    this.keys?.restore(key, emptyAt);
   }
 
   get pattern(): string {
@@ -97,13 +106,13 @@ export class LeaseLimit<Q extends Limited> {
     if (this.keys !== undefined) return Number.POSITIVE_INFINITY;
     const { maxLeased } = this.record.message;
     const slots = maxLeased === 0 ? Number.POSITIVE_INFINITY : Math.max(0, maxLeased - this.leased);
-    return this.#tokens === undefined ? slots : Math.min(slots, this.#tokens.count(this.#events.now()));
+    return this.tokens === undefined ? slots : Math.min(slots, this.tokens.count(this.#events.now()));
   }
 
   /** When it gets the token for which leases wait. It may have no slot then. */
   get refillsAt(): Instant {
     if (this.keys !== undefined) return this.keys.refillsAt;
-    return this.#tokens?.next(this.#events.now()) ?? NEVER;
+    return this.tokens?.next(this.#events.now()) ?? NEVER;
   }
 
   /** Whether expired leases may hold back a request for so many tasks. */
@@ -154,7 +163,7 @@ export class LeaseLimit<Q extends Limited> {
    */
   note(queue: Q, more: number, turned: boolean): void {
     this.#count(queue, more, turned);
-    if (more > 0) this.#tokens?.take(more, this.#events.now());
+    if (more > 0) this.tokens?.take(more, this.#events.now());
     this.settle();
   }
 

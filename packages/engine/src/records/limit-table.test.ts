@@ -33,7 +33,7 @@ test('tokens cost nothing to limits that wait for theirs', () => {
     const rate = { tasks: 1, perMs: 1_000 + number, burst: 1 };
     const data = QueueLimit.encode({ ...NOTHING, queues: `${group}#q`, rate }).finish();
     const records = { ledger: { name: { group, name: 'limits' } } } as Queue;
-    table.adopt(records, new Map([['q' as Pid, { data, until: undefined }]]));
+    table.adopt(records, new Map([['q' as Pid, { data, hidden: undefined }]]));
     const [limit] = table.list(group);
     const ledger = { available: 1, leased: 0, dueFloor: Number.MAX_SAFE_INTEGER };
     const queue = { ledger } as unknown as Queue;

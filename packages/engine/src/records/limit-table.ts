@@ -10,6 +10,7 @@ import type { Clock } from '../ports/clock.ts';
 import { LeaseLimit } from '../queues/lease-limit.ts';
 import type { Queue } from '../queues/queue.ts';
 import { type RecordsInMemory, RecordTable } from './record-table.ts';
+import { pidOfBucket, TokenTable } from './token-table.ts';
 
 export type QueuesLimit = LeaseLimit<Queue>;
 
@@ -42,6 +43,7 @@ const isSame = ({ message: a }: LimitRecord, { message: b }: LimitRecord): boole
 
 /** The limits of queues, which are records of their groups. */
 export class LimitTable implements RecordsInMemory {
+  readonly tokens = new TokenTable();
   /** Limits that allow no lease now. */
   readonly usedUp = new Set<QueuesLimit>();
   /** Ordered, because thousands of limits may wait for tokens, of which some get one in each ms. */
@@ -69,6 +71,7 @@ export class LimitTable implements RecordsInMemory {
       },
       expects: (limit: QueuesLimit) => this.#expect(limit),
       rested: (limit: QueuesLimit) => void this.usedUp.delete(limit),
+      filled: ({ record }: QueuesLimit, key: string) => this.tokens.end(record.group, pidOfBucket(record, key)),
       freed: (limit: QueuesLimit) => {
         this.usedUp.delete(limit);
         this.#expectNothing(limit);
@@ -163,6 +166,15 @@ export class LimitTable implements RecordsInMemory {
     this.#records.adopt(queue, rows);
   }
 
+  /** Gives the limits of a group their buckets as the records say, once both are adopted. */
+  restore(group: string): void {
+    for (const { limit: pid, key, pid: record, emptyAt } of this.tokens.of(group)) {
+      const limit = this.#records.of(group)?.get(pid);
+      if (limit?.record.message.rate === undefined) this.tokens.end(group, record);
+      else limit.restore(key, emptyAt);
+    }
+  }
+
   changed(queue: Queue, change: TaskChange): void {
     const { group } = queue.ledger.name;
     this.#ordered.delete(group);
@@ -175,7 +187,9 @@ export class LimitTable implements RecordsInMemory {
     }
     this.#forget(queue, change.pid);
     this.#records.changed(queue, change);
-    if (earlier !== undefined) this.#records.of(group)?.get(change.pid)?.replace(earlier);
+    const limit = this.#records.of(group)?.get(change.pid);
+    if (earlier !== undefined) limit?.replace(earlier);
+    if (limit?.record.message.rate === undefined) this.tokens.endAll(group, change.pid);
   }
 
   forget(queue: Queue): void {

@@ -100,6 +100,8 @@ export const settingsRecords = new RecordStore(reservedQueues.settings);
 export const pauseRecords = new RecordStore(reservedQueues.pauses);
 /** Limits of queues, by pattern. */
 export const limitRecords = new RecordStore(reservedQueues.limits);
+/** Buckets of tokens that may not be full; see `TokenTable`. */
+export const tokenRecords = new RecordStore(reservedQueues.tokens);
 /** Bulk runs, by id: hidden until their next slices, or until they are removed. */
 export const bulkRunRecords = new RecordStore(reservedQueues.bulkRuns);
 /** How tasks have ended: results, and what keeps later tasks out. */

@@ -42,7 +42,9 @@ export class RecordTable<T> implements RecordsInMemory {
 
   adopt({ ledger }: Queue, rows: RecordRows): void {
     this.#changes++;
-    const records = new Map([...rows].map(([pid, { data, until }]) => [pid, this.#decode(data, until)] as const));
+    const records = new Map(
+      [...rows].map(([pid, { data, hidden }]) => [pid, this.#decode(data, untilOf(hidden))] as const),
+    );
     if (records.size > 0) this.#byGroup.set(ledger.name.group, records);
   }
 

@@ -2,7 +2,7 @@
 
 export { laneOfKey, lanesPrefix } from '../domain/keys.ts';
 export { dueOf } from '../domain/task.ts';
-export { decodeTaskRow } from '../pending/reads.ts';
+export { decodeTaskRow } from '../log/atom-rows.ts';
 export { settle, VirtualClock, VirtualTime } from '../ports/virtual-clock.ts';
 export { putSchedule, ScheduleWorker, scheduleOf } from '../schedules/test-support.ts';
 export { taskStates } from './arbitraries.ts';

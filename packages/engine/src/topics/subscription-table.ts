@@ -130,7 +130,9 @@ export class SubscriptionTable implements RecordsInMemory, Subscribers {
   }
 
   adopt({ ledger }: Queue, rows: RecordRows): void {
-    const byPid = new Map([...rows].map(([pid, { data, until }]) => [pid, kept(data, until)] as const));
+    const byPid = new Map(
+      [...rows].map(([pid, { data, hidden }]) => [pid, kept(data, hidden && untilOf(hidden.visibility))] as const),
+    );
     for (const one of byPid.values()) this.#noteEnd(one);
     this.#byGroup.set(ledger.name.group, { byPid, byTopic: undefined });
   }

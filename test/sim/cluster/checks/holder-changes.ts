@@ -27,11 +27,6 @@ export class HolderChanges {
     }
   }
 
-  /** How often a node may have begun to serve the group of the queue between these times. */
-  begun(queue: string, from: number, to: number): number {
-    return this.#of(queue).filter(({ at }) => at >= from && at <= to).length;
-  }
-
   /** Whether another node may have begun to serve the group of the queue between these times. */
   isMoved(queue: string, from: number, to: number): boolean {
     const changes = this.#of(queue);

@@ -12,16 +12,15 @@ import {
   UnlimitQueuesRequest,
 } from '@taskmaster/proto';
 import { GROUPS, QUEUES } from '../calls/workload.ts';
-import type { HolderChanges } from './holder-changes.ts';
 import { type InForce, isAmong, OperatorCalls, type OperatorCallsDeps } from './operator-calls.ts';
 
 const LONGEST_REST_MS = 400;
 const LONGEST_LIMIT_MS = 2_500;
-const RATE_PER_MS = 1_000;
+/** A limit of a rate holds for longer, so that nodes end and groups move meanwhile. */
+const LONGEST_RATE_MS = 8_000;
+const RATES_PER_MS = [1_000, 5_000, 30_000];
 /** The clocks of nodes approach the system clock by at most a thousandth. */
 const CLOCK_RATE = 1.001;
-/** A node whose disk was made to fail may rebuild its memory, with full buckets, up to this time later. */
-const REBUILD_WITHIN_MS = 5_000;
 /** After this time most leases, delays and backoffs of the workload are over. */
 const MOST_SHOWN_MS = 8_000;
 /** A slot of an expired lease is free at most a second later. */
@@ -32,8 +31,6 @@ interface Limit extends InForce {
   /** 0: any number. */
   readonly maxLeased: number;
   readonly rate: LeaseRate | undefined;
-  /** False: the buckets may have been full again at instants that are not known. */
-  readonly isRateKnown: boolean;
 }
 
 type LeaseEvent = HistoryEvent<CallOf<'lease'>>;
@@ -47,9 +44,6 @@ export interface LimitedQueuesDeps extends OperatorCallsDeps {
   readonly cluster: SimCluster;
   readonly history: History;
   readonly random: SeededRandom;
-  readonly holders: HolderChanges;
-  /** How many faults of disks there were so far. */
-  readonly diskFaults: () => number;
 }
 
 /** Somebody who limits queues during the faults. No task is leased beyond a limit, and a slot does not outlive its lease. */
@@ -58,8 +52,6 @@ export class LimitedQueues {
   readonly #calls: OperatorCalls;
   readonly #inForce: Limit[] = [];
   readonly #acting: Promise<void>;
-  #diskFaults = 0;
-  #diskFaultAt = Number.NEGATIVE_INFINITY;
   #stopping = false;
   #limited = 0;
 
@@ -146,55 +138,28 @@ export class LimitedQueues {
         return tasks.length === 0 ? [] : [{ event, tasks }];
       });
       const during = all.filter(({ event }) => limit.from <= event.calledSeq && event.endedSeq < limit.to);
-      return [...tooMany(limit, all, during, updates), ...this.#tooFast(limit, during)];
+      return [...tooMany(limit, all, during, updates), ...tooFast(limit, during)];
     });
-  }
-
-  /** In any time at most so many tasks are leased, more only if a bucket was full again meanwhile. */
-  #tooFast({ queues, rate, isRateKnown }: Limit, during: readonly Granted[]): string[] {
-    if (rate === undefined || !isRateKnown) return [];
-    return during.flatMap(({ event: first }) =>
-      during.flatMap(({ event: last }) => {
-        if (last.endedAt < first.calledAt) return [];
-        const within = during.filter(({ event }) => event.calledAt >= first.calledAt && event.endedAt <= last.endedAt);
-        const count = within.reduce((sum, { tasks }) => sum + tasks.length, 0);
-        const passedMs = last.endedAt - first.calledAt;
-        const full = 1 + this.#deps.holders.begun(queues, first.calledAt, last.endedAt);
-        const most = full * rate.burst + Math.ceil((passedMs * CLOCK_RATE * rate.tasks) / rate.perMs);
-        if (count <= most) return [];
-        return [
-          `(k) #${first.id} to #${last.id} leased ${count} tasks of ${queues}, at most ${most} in ${passedMs} ms`,
-        ];
-      }),
-    );
   }
 
   async #act(): Promise<void> {
     const { history, random, sleep } = this.#deps;
     while (!this.#stopping) {
-      this.#noteDiskFaults();
       await sleep(random.int(LONGEST_REST_MS));
       // Each limit has its own pattern: a late attempt to end one does not end a later one.
       const stars = '*'.repeat(++this.#limited);
       const queues = `${random.pick(GROUPS)}#${random.chance(0.7) ? '' : 'i'}${stars}`;
       const maxLeased = random.int(4);
       const hasRate = maxLeased === 0 || random.chance(0.3);
-      const rate = hasRate ? { tasks: 1 + random.int(5), perMs: RATE_PER_MS, burst: 1 + random.int(3) } : undefined;
+      const rate = hasRate
+        ? { tasks: 1 + random.int(5), perMs: random.pick(RATES_PER_MS), burst: 1 + random.int(3) }
+        : undefined;
       const isLimited = await this.#limit(queues, maxLeased, rate);
       const from = history.seq;
-      const begunAt = this.#now;
-      await sleep(random.int(LONGEST_LIMIT_MS));
-      this.#noteDiskFaults();
-      const isRateKnown = begunAt - this.#diskFaultAt > REBUILD_WITHIN_MS;
-      if (isLimited) this.#inForce.push({ queues, maxLeased, rate, isRateKnown, from, to: history.seq });
+      await sleep(random.int(hasRate ? LONGEST_RATE_MS : LONGEST_LIMIT_MS));
+      if (isLimited) this.#inForce.push({ queues, maxLeased, rate, from, to: history.seq });
       await this.#calls.again('UnlimitQueues', encodeToBuffer(UnlimitQueuesRequest, { queues, keys: '' }));
     }
-  }
-
-  #noteDiskFaults(): void {
-    const faults = this.#deps.diskFaults();
-    if (faults !== this.#diskFaults) this.#diskFaultAt = this.#now;
-    this.#diskFaults = faults;
   }
 
   /** False: it is not known whether the queues are limited. */
@@ -204,15 +169,27 @@ export class LimitedQueues {
     return reply !== undefined && LimitQueuesResponse.decode(reply).limit !== undefined;
   }
 
-  get #now(): number {
-    return this.#deps.cluster.time.now();
-  }
-
   #engineOf(group: string) {
     const holder = this.#deps.cluster.holderOf(group);
     if (!holder) throw new Error(`no node holds group ${group}`);
     return holder.h.engine;
   }
+}
+
+/** In any time at most so many tasks are leased, also over crashes, failed writes and moves. */
+function tooFast({ queues, rate }: Limit, during: readonly Granted[]): string[] {
+  if (rate === undefined) return [];
+  return during.flatMap(({ event: first }) =>
+    during.flatMap(({ event: last }) => {
+      if (last.endedAt < first.calledAt) return [];
+      const within = during.filter(({ event }) => event.calledAt >= first.calledAt && event.endedAt <= last.endedAt);
+      const count = within.reduce((sum, { tasks }) => sum + tasks.length, 0);
+      const passedMs = last.endedAt - first.calledAt;
+      const most = rate.burst + Math.floor((passedMs * CLOCK_RATE * rate.tasks) / rate.perMs);
+      if (count <= most) return [];
+      return [`(k) #${first.id} to #${last.id} leased ${count} tasks of ${queues}, at most ${most} in ${passedMs} ms`];
+    }),
+  );
 }
 
 /** Leases while as many tasks as the limit allows were surely leased. */

@@ -8,14 +8,6 @@ import { OldCopies } from './old-copies.ts';
 import { Operator } from './operator.ts';
 import { TransferFaults } from './transfer-faults.ts';
 
-/** After these a node may rebuild its memory. */
-const DISK_FAULTS = [
-  'failed write',
-  'failed fsync',
-  'full disk',
-  'full disk at a switch',
-  'release during a rebuild',
-] as const;
 /** Number of names that the first nodes may have. */
 const FIRST_NAMES = 3;
 const NAMES = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
@@ -121,11 +113,6 @@ export class Faults {
       this.#onArrival(arrival);
       if (!this.#over) this.#transfers.onArrival(arrival);
     };
-  }
-
-  /** How many faults of disks there were. */
-  get ofDisks(): number {
-    return DISK_FAULTS.reduce((sum, fault) => sum + (this.counts.get(fault) ?? 0), 0);
   }
 
   /** Members that must be up at the end. */

@@ -2,7 +2,7 @@ import type { Pid } from '../../domain/ids.ts';
 import { afterPrefix, pidAfter, pidOfTaskKey, taskKey } from '../../domain/keys.ts';
 import { isInHead, type TaskState } from '../../domain/task.ts';
 import type { EngineState } from '../../engine-state.ts';
-import { decodeTaskRow } from '../../pending/reads.ts';
+import { decodeTaskRow } from '../../log/atom-rows.ts';
 import { Family } from '../../ports/store.ts';
 import { readLanes } from '../lanes/read-lanes.ts';
 import type { Queue } from '../queue.ts';

@@ -2,7 +2,7 @@ import type { Key, Pid } from '../../domain/ids.ts';
 import { afterPrefix, pidOfTaskKey, taskKey } from '../../domain/keys.ts';
 import type { TaskState } from '../../domain/task.ts';
 import type { EngineState } from '../../engine-state.ts';
-import { decodeTaskRow } from '../../pending/reads.ts';
+import { decodeTaskRow } from '../../log/atom-rows.ts';
 import { Family } from '../../ports/store.ts';
 import type { Queue } from '../queue.ts';
 import type { KeyBacklogs } from './key-backlogs.ts';

@@ -83,6 +83,8 @@ interface KeyEvents {
   expects(): void;
   /** No key is used up any more. */
   rested(): void;
+  /** The bucket of a key is full, and the key has no tasks. */
+  filled(key: string): void;
 }
 
 /**
@@ -99,7 +101,7 @@ export class KeyUses<Q = unknown> {
   readonly #waiting = new OrderedSet<KeyUse>([], byInstant);
   /** Keys whose tasks are held back, first those that are for the longest time. */
   readonly #held = new OrderedSet<KeyUse>([], bySince);
-  readonly #record: LimitRecord;
+  readonly record: LimitRecord;
   readonly #events: KeyEvents;
   /** Tasks with keys that are leased. */
   leased = 0;
@@ -107,20 +109,27 @@ export class KeyUses<Q = unknown> {
   heldTasks = 0;
 
   constructor(record: LimitRecord, events: KeyEvents) {
-    this.#record = record;
+    this.record = record;
     this.#events = events;
   }
 
-  /** Each key has no more tokens than in the limit that this one replaces. */
+  /** The buckets go on that are not full in the limit that this one replaces. */
   replace(earlier: KeyUses<Q>): void {
     const now = this.#events.now();
     for (const { key, tokens } of earlier.#uses.values()) {
-      if (tokens?.fullAt(now) === undefined || !this.#record.matchesKey?.(key)) continue;
+      if (tokens?.fullAt(now) === undefined) continue;
       const use = this.of(key);
-      use.tokens?.replace(tokens, now);
+      use.tokens?.replace(tokens);
       this.#settle(use);
       this.#forgetWhenIdle(use);
     }
+  }
+
+  /** As `TokenBucket.restore`, of a key. */
+  restore(key: string, emptyAt: Instant): void {
+    const use = this.of(key);
+    use.tokens?.restore(emptyAt, this.#events.now());
+    this.#forgetWhenIdle(use);
   }
 
   get isUsedUp(): boolean {
@@ -140,8 +149,8 @@ export class KeyUses<Q = unknown> {
   of(key: string): KeyUse {
     let use = this.#uses.get(key);
     if (use === undefined) {
-      const { rate } = this.#record.message;
-      use = new KeyUse(key, rate && new TokenBucket(rate, this.#events.now()));
+      const { rate } = this.record.message;
+      use = new KeyUse(key, rate && new TokenBucket(rate));
       this.#uses.set(key, use);
     }
     return use;
@@ -149,7 +158,7 @@ export class KeyUses<Q = unknown> {
 
   /** How many tasks of the key may be leased now. */
   roomOf({ leased, tokens }: KeyUse): number {
-    const { maxLeased } = this.#record.message;
+    const { maxLeased } = this.record.message;
     const slots = maxLeased === 0 ? Number.POSITIVE_INFINITY : Math.max(0, maxLeased - leased);
     return tokens === undefined ? slots : Math.min(slots, tokens.count(this.#events.now()));
   }
@@ -258,6 +267,7 @@ export class KeyUses<Q = unknown> {
     if (fullAt !== undefined) return;
     this.#uses.delete(use.key);
     if (use.usedUpSince !== undefined) this.#free(use);
+    if (use.tokens !== undefined) this.#events.filled(use.key);
   }
 
   #expect(use: KeyUse, at: Instant | undefined): void {

@@ -216,6 +216,11 @@ export class Lanes implements Cached, LaneOwner {
     return ofKey?.kinds?.map(({ kind }) => kind) ?? NONE;
   }
 
+  /** The limits in which a key counts. */
+  usesOf(limitKey: string): readonly UseOfLimit[] {
+    return this.#lanes.get(limitKey)?.uses ?? NONE;
+  }
+
   /** A task has changed. Call it when the ledger counts the change. `data`: its payload, if it is in memory. */
   note(change: TaskChange, data: Uint8Array | undefined, now: Instant): void {
     // What changes before the lanes are loaded is pending, and found when they are.

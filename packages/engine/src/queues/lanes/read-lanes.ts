@@ -2,7 +2,7 @@ import type { Key, Pid } from '../../domain/ids.ts';
 import { afterPrefix, laneOfKey, lanePrefix, lanesPrefix, pidAfter } from '../../domain/keys.ts';
 import { type LaneName, laneOf, limitKeyOf, type TaskState } from '../../domain/task.ts';
 import type { EngineState } from '../../engine-state.ts';
-import { decodeTaskRow } from '../../pending/reads.ts';
+import { decodeTaskRow } from '../../log/atom-rows.ts';
 import { Family } from '../../ports/store.ts';
 import { readPayloads } from '../cache/read-payloads.ts';
 import type { Queue } from '../queue.ts';

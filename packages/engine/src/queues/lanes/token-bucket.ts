@@ -1,19 +1,21 @@
 import type { LeaseRate } from '@taskmaster/proto';
 import type { Instant } from '../../domain/ids.ts';
 
+const ALWAYS = Number.NEGATIVE_INFINITY;
+
 /**
- * Tokens, of which each lease takes one: full at first, then `tasks` more in each `perMs`, up to `burst`. Counts parts of tokens:
- * a token has `perMs` of them, so a ms adds a whole number of parts, and nothing is rounded.
+ * Tokens, of which each lease takes one: full at first, then `tasks` more in each `perMs`, up to `burst`. Its state is one
+ * instant, at which it would have been empty if it had filled ever since. Counts parts of tokens: a token has `perMs` of them, so
+ * a ms adds a whole number of parts, and nothing is rounded.
  */
 export class TokenBucket {
   readonly #rate: LeaseRate;
-  #parts: number;
-  #at: Instant;
+  #emptyAt = ALWAYS;
+  /** Parts that it had at this instant: less than come in a ms. */
+  #rest = 0;
 
-  constructor(rate: LeaseRate, now: Instant) {
+  constructor(rate: LeaseRate) {
     this.#rate = rate;
-    this.#parts = rate.burst * rate.perMs;
-    this.#at = now;
   }
 
   /** Whole tokens. */
@@ -22,8 +24,24 @@ export class TokenBucket {
   }
 
   take(tokens: number, now: Instant): void {
-    this.#parts = this.#partsAt(now) - tokens * this.#rate.perMs;
-    this.#at = now;
+    const parts = this.#partsAt(now) - tokens * this.#rate.perMs;
+    const filledMs = Math.floor(parts / this.#rate.tasks);
+    this.#emptyAt = now - filledMs;
+    this.#rest = parts - filledMs * this.#rate.tasks;
+  }
+
+  /** When it would have been empty, to the ms, once so many tokens are taken: see `restore`. */
+  emptyAfter(tokens: number, now: Instant): Instant {
+    const parts = this.#partsAt(now) - tokens * this.#rate.perMs;
+    return Math.max(0, now - Math.floor(parts / this.#rate.tasks)) as Instant;
+  }
+
+  /**
+   * Begins as an earlier bucket whose last tokens left it with this instant, up to a ms less full. An instant that is still to
+   * come, by a clock that is behind, means an empty bucket.
+   */
+  restore(emptyAt: Instant, now: Instant): void {
+    this.#emptyAt = Math.min(emptyAt, now);
   }
 
   /** When it gets its first token. Undefined: it has one. */
@@ -36,11 +54,9 @@ export class TokenBucket {
     return this.#partsIn(this.#rate.burst * this.#rate.perMs, now);
   }
 
-  replace(earlier: TokenBucket, now: Instant): void {
-    const { perMs, burst } = this.#rate;
-    const parts = Math.floor((earlier.#partsAt(now) / earlier.#rate.perMs) * perMs);
-    this.#parts = Math.min(burst * perMs, parts);
-    this.#at = now;
+  /** Goes on as the bucket of an earlier rate, as if it had filled at this one since it was empty. */
+  replace(earlier: TokenBucket): void {
+    this.#emptyAt = earlier.#emptyAt;
   }
 
   /** When it has so many parts. Undefined: it has them. */
@@ -51,6 +67,6 @@ export class TokenBucket {
 
   #partsAt(now: Instant): number {
     const { tasks, perMs, burst } = this.#rate;
-    return Math.min(burst * perMs, this.#parts + (now - this.#at) * tasks);
+    return Math.min(burst * perMs, (now - this.#emptyAt) * tasks + this.#rest);
   }
 }

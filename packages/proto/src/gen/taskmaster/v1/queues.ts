@@ -491,8 +491,8 @@ export interface HeldKey {
 
 /**
  * A rate of leases, as a bucket of tokens: each lease takes one, whatever becomes of it, and there is no lease without one. The
- * bucket is full at first and whenever the node begins to serve the group or rebuilds its memory after a failed write: then up to
- * `burst` more tasks may be leased. So in any other time of t ms at most `burst` + t * `tasks` / `per_ms` tasks are leased.
+ * bucket is full at first. What a lease takes is on disk with the lease, so in any time of t ms at most
+ * `burst` + t * `tasks` / `per_ms` tasks are leased, also over crashes and moves of the group.
  * Tokens come at whole ms: with more than one task in a ms, choose a `burst` of at least that many.
  */
 export interface LeaseRate {
@@ -508,8 +508,8 @@ export interface LeaseRate {
 }
 
 /**
- * Limits queues, or replaces their limit. At least one of `max_leased` and `rate` is set. With an earlier rate, the bucket has no
- * more tokens than before.
+ * Limits queues, or replaces their limit. At least one of `max_leased` and `rate` is set. With an earlier rate, the bucket has
+ * the tokens that have come at the new rate since it was last empty, up to `burst`.
  */
 export interface LimitQueuesRequest {
   /** The queues, as in QueueLimit. A pattern without a name (`group#`) is refused: all queues of a group are `group#*`. */
