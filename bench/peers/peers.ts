@@ -14,6 +14,7 @@ import { rabbitmq } from './servers/rabbitmq.ts';
 import { redis } from './servers/redis.ts';
 import type { ServerKind } from './servers/server.ts';
 import { taskmaster } from './servers/taskmaster.ts';
+import { taskmasterOnPostgres } from './servers/taskmaster-postgres.ts';
 
 /** Another queue for comparison: its server and its client library. */
 export interface Peer {
@@ -24,6 +25,7 @@ export interface Peer {
 
 export const peers: readonly Peer[] = [
   { name: OURSELVES, server: taskmaster, connect: connectTaskMaster },
+  { name: 'taskmaster-postgres', server: taskmasterOnPostgres, connect: connectTaskMaster },
   { name: 'bullmq', server: redis, connect: connectBullMq },
   { name: 'beanstalkd', server: beanstalkd, connect: connectBeanstalkd },
   { name: 'rabbitmq', server: rabbitmq, connect: connectRabbitMq },
