@@ -28,7 +28,7 @@ describe('the arguments of the comparison', () => {
   });
 
   test.each([
-    ['an unknown peer', ['kafka'], 'there is no peer kafka; the peers are: taskmaster, bullmq'],
+    ['an unknown peer', ['kafka'], 'there is no peer kafka; the peers are: taskmaster, taskmaster-postgres, bullmq'],
     ['an unknown workload', ['--workload', 'W1'], 'there is no workload W1; the workloads are: enqueue-single'],
     ['half a round', ['--rounds', '1.5'], '--rounds: 1.5 is not a number above 0'],
     ['an unknown flag', ['--fast'], "Unknown option '--fast'"],

@@ -54,7 +54,8 @@ export class Link {
   #session: Session | undefined;
   #connecting: Promise<Session> | undefined;
   #end: Error | undefined;
-  readonly #ended = Promise.withResolvers<never>();
+  /** Each rejects a wait that is in progress. A race against one promise would leave a reaction there for each wait. */
+  readonly #waits = new Set<(cause: Error) => void>();
 
   constructor(options: LinkOptions) {
     this.#options = options;
@@ -63,8 +64,6 @@ export class Link {
     this.acknowledged = options.acknowledged;
     this.sent = options.acknowledged;
     this.#session = options.session;
-    // Not every wait is in progress when it rejects.
-    this.#ended.promise.catch(() => {});
   }
 
   /** The present session. Waits for one while there is none. Rejects when the store is closed, given up or lost. */
@@ -74,7 +73,7 @@ export class Link {
     this.#connecting ??= this.#connect().finally(() => {
       this.#connecting = undefined;
     });
-    return Promise.race([this.#connecting, this.#ended.promise]);
+    return this.#untilEnd(this.#connecting);
   }
 
   /** Call this before something is sent, and `proved` with it when the answer has shown that this process had its name. */
@@ -143,14 +142,27 @@ export class Link {
     this.#end = cause;
     this.#session?.end();
     this.#session = undefined;
-    this.#ended.reject(cause);
+    for (const reject of this.#waits) reject(cause);
+    this.#waits.clear();
   }
 
   /** Resolves after the time, or rejects when the link ends. */
   pause(ms: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const cancel = this.#options.after(ms, resolve);
-    return Promise.race([promise, this.#ended.promise]).finally(cancel);
+    return this.#untilEnd(promise).finally(cancel);
+  }
+
+  async #untilEnd<T>(work: Promise<T>): Promise<T> {
+    if (this.#end !== undefined) throw this.#end;
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    this.#waits.add(reject);
+    work.then(resolve, reject);
+    try {
+      return await promise;
+    } finally {
+      this.#waits.delete(reject);
+    }
   }
 
   #lose(cause: StoreLostError): StoreLostError {

@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import type { Key } from '@taskmaster/engine/domain';
 import { Family, WriteBatch } from '@taskmaster/engine/ports';
 import { expect, test } from 'vitest';
-import { openPostgresStore } from './open-store.ts';
+import { type OpenStoreOptions, openPostgresStore } from './open-store.ts';
 import { connectTo } from './pg-database.ts';
 import { describeOnPostgres, WITHOUT_FSYNC } from './testing/index.ts';
 
@@ -28,7 +28,7 @@ function message(type: string, body: string): Buffer {
 describeOnPostgres('sessions with a server', WITHOUT_FSYNC, (server) => {
   let schemas = 0;
 
-  const open = (more: { readonly url?: string; readonly answerTimeoutMs?: number } = {}) =>
+  const open = (more: Partial<OpenStoreOptions> = {}) =>
     openPostgresStore({ url: server().url(), schema: `s${++schemas}`, name: 'node', release: '0.0.0', ...more });
 
   const waitingSessions = async (event: string): Promise<number> => {
@@ -132,6 +132,19 @@ describeOnPostgres('sessions with a server', WITHOUT_FSYNC, (server) => {
       await store.write(batch, { sync: true });
       expect(await store.get(last, ['a' as Key])).toEqual([Buffer.from('1')]);
     }
+  });
+
+  test('replace rows that they took for new ones', async () => {
+    const statements: string[] = [];
+    await using store = await open({ onStatement: (kind) => void statements.push(kind) });
+    const families = [Family.data, Family.ready, Family.log, Family.requests];
+    for (const value of ['first', 'second', 'third']) {
+      const batch = new WriteBatch();
+      for (const family of families) batch.put(family, 'a' as Key, Buffer.from(value));
+      await store.write(batch, { sync: true });
+      for (const family of families) expect(await store.get(family, ['a' as Key])).toEqual([Buffer.from(value)]);
+    }
+    expect(statements.filter((kind) => kind === 'commit')).toHaveLength(3);
   });
 
   test('do not acknowledge a commit whose wait for a standby was cancelled', async () => {

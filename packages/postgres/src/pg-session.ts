@@ -10,6 +10,7 @@ import {
   type Registration,
   type Session,
 } from './database.ts';
+import { NewRows } from './new-rows.ts';
 import { databaseErrorOf } from './pg-errors.ts';
 import type { Statement, Statements } from './statements.ts';
 
@@ -41,6 +42,7 @@ export class PgSession implements Session {
   readonly #statements: Statements;
   readonly #answerTimeoutMs: number;
   readonly #onStatement: OnStatement | undefined;
+  readonly #newRows = new NewRows();
   #lost: DatabaseError | undefined;
   #last: Promise<unknown> = Promise.resolve();
 
@@ -59,8 +61,15 @@ export class PgSession implements Session {
   }
 
   async commit(me: Registration, commit: Commit): Promise<number | undefined> {
-    const [row] = await this.run(this.#statements.commit(me, commit));
-    return row && numberIn(row[0]);
+    for (;;) {
+      try {
+        const [row] = await this.run(this.#statements.commit(me, commit, (family) => this.#newRows.expects(family)));
+        this.#newRows.committed();
+        return row && numberIn(row[0]);
+      } catch (error) {
+        if (!this.#newRows.isRefuted(error)) throw error;
+      }
+    }
   }
 
   async node(name: string): Promise<NodeRow | undefined> {

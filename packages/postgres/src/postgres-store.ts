@@ -70,7 +70,8 @@ export class PostgresStore implements Store {
       onFull: () => this.#full(FIRST_PROBE_MS),
       onFailed: (cause) => this.#become({ kind: 'failed', cause }),
     });
-    this.#readers = new Readers(options.database, this.#link, () => this.#committer.submit({ kind: 'check' }));
+    const check = (): Promise<void> => this.#committer.submit({ kind: 'check' });
+    this.#readers = new Readers(options.database, this.#link, check, options.log);
     this.#every('check', CHECK_MS, () => this.#check());
     this.#every('measure', MEASURE_INTERVAL_MS, () => this.#measure());
   }

@@ -1,10 +1,12 @@
 import { StoreFailedError } from '@taskmaster/engine/ports';
 import { type Database, DatabaseError, type Read, type Session } from './database.ts';
-import type { Link } from './link.ts';
+import type { Link, StoreLog } from './link.ts';
 
 /** Sessions for reads. A long scan does not keep the others waiting, nor commits. */
 const READERS = 3;
 const AGAIN_AFTER_MS = 50;
+/** A read that goes on trying says so each time. */
+const TRIES_BETWEEN_LINES = 100;
 
 interface Reader {
   readonly session: Session;
@@ -17,16 +19,18 @@ export class Readers {
   readonly #database: Database;
   readonly #link: Link;
   readonly #check: () => Promise<void>;
+  readonly #log: StoreLog;
   readonly #idle: Reader[] = [];
   readonly #busy = new Set<Reader>();
   #places = READERS;
   readonly #waiting: (() => void)[] = [];
 
   /** `check`: asks whether this process still has its name. */
-  constructor(database: Database, link: Link, check: () => Promise<void>) {
+  constructor(database: Database, link: Link, check: () => Promise<void>, log: StoreLog) {
     this.#database = database;
     this.#link = link;
     this.#check = check;
+    this.#log = log;
   }
 
   async read<T>(call: (session: Session, name: string) => Promise<Read<T>>): Promise<T> {
@@ -34,9 +38,12 @@ export class Readers {
     if (this.#places > 0) this.#places--;
     else await new Promise<void>((resolve) => void this.#waiting.push(resolve));
     try {
-      for (;;) {
+      for (let tries = 1; ; tries++) {
         const read = await this.#attempt(call, acknowledged);
-        if (read !== undefined) return read.found;
+        if (!(read instanceof DatabaseError)) return read.found;
+        if (tries % TRIES_BETWEEN_LINES === 0) {
+          this.#log.warn({ err: read, tries }, 'the database does not answer a read; trying again');
+        }
         await this.#link.pause(AGAIN_AFTER_MS);
       }
     } finally {
@@ -51,11 +58,11 @@ export class Readers {
     for (const { session } of [...this.#idle.splice(0), ...this.#busy]) session.end();
   }
 
-  /** Undefined: it may succeed later. */
+  /** Resolves with an error if it may succeed later. */
   async #attempt<T>(
     call: (session: Session, name: string) => Promise<Read<T>>,
     acknowledged: number,
-  ): Promise<Read<T> | undefined> {
+  ): Promise<Read<T> | DatabaseError> {
     const link = this.#link;
     const of = await link.session();
     let reader: Reader | undefined;
@@ -72,14 +79,15 @@ export class Readers {
       // The process has lost its name, or this is a server that is behind. Only the session that commits tells which.
       this.#giveUp(reader);
       await this.#check();
+      return new DatabaseError('again', 'the server has not all commits yet');
     } catch (error) {
       if (reader !== undefined) this.#giveUp(reader);
       if (!(error instanceof DatabaseError)) throw error;
       if (error.kind === 'full' || error.kind === 'failed') {
         throw new StoreFailedError(`the database refuses a read: ${error.message}`, { cause: error });
       }
+      return error;
     }
-    return undefined;
   }
 
   #takeIdle(of: Session): Reader | undefined {

@@ -13,8 +13,8 @@ export interface Statement {
 
 /** A part of a commit, which has its parameters behind those of the parts before. */
 interface Part {
-  /** `deleteLong`: some of the keys have more than `KEY_BYTES`. */
-  readonly kind: 'put' | 'delete' | 'deleteLong' | 'deleteRange';
+  /** `insert`: of rows that are new. `deleteLong`: some of the keys have more than `KEY_BYTES`. */
+  readonly kind: 'put' | 'insert' | 'delete' | 'deleteLong' | 'deleteRange';
   readonly family: Family;
 }
 
@@ -30,9 +30,13 @@ export class Statements {
 
   /**
    * The only statement that writes rows (R1, R4). Its parts see the rows as they were before it, and nothing of each other. So
-   * they change different rows, and each of them asks whether the condition held.
+   * they change different rows, and each of them asks whether the condition held. `areNew`: none of the family's rows exists.
    */
-  commit({ name, fence, instance }: Registration, { seq, behind, changes, deletion }: Commit): Statement {
+  commit(
+    { name, fence, instance }: Registration,
+    { seq, behind, changes, deletion }: Commit,
+    areNew: (family: Family) => boolean,
+  ): Statement {
     const values: Statement['values'] = [seq, name, fence, instance, behind ?? seq - 1];
     const parts: Part[] = [];
     for (const [family, rows] of [...changes].toSorted(([a], [b]) => a - b)) {
@@ -40,7 +44,7 @@ export class Statements {
       const deletes: Change[] = [];
       for (const change of rows.values()) (change.value === undefined ? deletes : puts).push(change);
       if (puts.length > 0) {
-        parts.push({ kind: 'put', family });
+        parts.push({ kind: areNew(family) ? 'insert' : 'put', family });
         values.push(byteArray(puts.map(({ key }) => key)), byteArray(puts.map(({ value }) => value ?? EMPTY)));
       }
       if (deletes.length > 0) {
@@ -151,11 +155,12 @@ export class Statements {
     let next = 6;
     for (const { kind, family } of parts) {
       const table = this.#table(family);
-      if (kind === 'put') {
+      if (kind === 'put' || kind === 'insert') {
         const given = `unnest($${next++}::bytea[], $${next++}::bytea[]) AS g(key, value)`;
         const rows = `SELECT ${headOf('key')}, ${hashOf('key')}, ${tailOf('key')}, value FROM ${given} WHERE ${HELD}`;
-        const put = `INSERT INTO ${table} (key, hash, tail, value) ${rows} ON CONFLICT (key, hash) DO UPDATE SET value = excluded.value`;
-        ctes.push(`p${family} AS (${put})`);
+        const insert = `INSERT INTO ${table} (key, hash, tail, value) ${rows}`;
+        const replace = kind === 'put' ? ' ON CONFLICT (key, hash) DO UPDATE SET value = excluded.value' : '';
+        ctes.push(`p${family} AS (${insert}${replace})`);
       } else if (kind === 'delete') {
         ctes.push(
           `d${family} AS (DELETE FROM ${table} WHERE key = ANY($${next++}::bytea[]) AND hash = '' AND ${HELD})`,
@@ -187,7 +192,7 @@ export class Statements {
   }
 }
 
-const LETTERS = { put: 'p', delete: 'd', deleteLong: 'l', deleteRange: 'r' } as const;
+const LETTERS = { put: 'p', insert: 'i', delete: 'd', deleteLong: 'l', deleteRange: 'r' } as const;
 
 /**
  * Bytes of a key in the index of a table, which takes at most 2,704 in an entry. Of a longer key the rest is in `tail`, and
