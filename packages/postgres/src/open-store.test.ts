@@ -190,6 +190,36 @@ describeOnPostgres(
       await server().query('DROP SCHEMA taskmaster CASCADE');
     });
 
+    test('of an older data format is raised to the present one', async () => {
+      const database = await opened();
+      const format = async (): Promise<unknown> =>
+        (await server().query('SELECT format, oldest_reader, written_by FROM taskmaster.store', database)).rows[0];
+      const present = await format();
+      await server().query(
+        `UPDATE taskmaster.store SET format = 1, oldest_reader = 1, written_by = '0.0.0-old'`,
+        database,
+      );
+      await (await open(server().url(database))).close();
+      expect(await format()).toEqual(present);
+    });
+
+    test('is begun once by nodes that start at the same time', async () => {
+      const url = server().url(await newDatabase());
+      const names = ['a', 'b', 'c', 'd'];
+      const shared = { requestIdWindowMs: 120_000 };
+      const stores = await Promise.all(names.map((name) => openPostgresStore({ url, name, release: RELEASE, shared })));
+      await Promise.all(stores.map((store, at) => store.write(put(`k${at}`), { sync: true })));
+      for (const store of stores) await store.close();
+    });
+
+    test('belongs to one of the processes of a name that start at the same time', async () => {
+      const url = server().url(await newDatabase());
+      const stores = await Promise.all(Array.from({ length: 4 }, () => open(url)));
+      const writes = await Promise.allSettled(stores.map((store, at) => store.write(put(`k${at}`), { sync: true })));
+      expect(writes.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+      for (const store of stores) await store.close();
+    });
+
     test('is taken over by another process, and the first one may use it no more', async () => {
       const database = await newDatabase();
       await using first = await open(server().url(database));

@@ -10,11 +10,19 @@ const AGAIN = ['40', '53200', '55P03'];
 /** No space for a table, or a quota of the disk. */
 const FULL = ['53100', '53400'];
 
+/** A statement that the session has prepared is not there, or one that it has not: it is another session. */
+const OTHER_SESSION: readonly unknown[] = ['26000', '42P05'];
+const SHARED_HINT =
+  'the connection is not a session of this node alone. Connect to the server itself, or let the pooler give each client a session ' +
+  '(PgBouncer: pool_mode = session)';
+
 /** An error of the driver. Errors without a SQLSTATE are of the connection. */
 export function databaseErrorOf(error: unknown): DatabaseError {
   if (error instanceof DatabaseError) return error;
   const { message, code } = error as Error & { readonly code?: unknown };
-  return new DatabaseError(kindOf(code), message, { cause: error });
+  return new DatabaseError(kindOf(code), OTHER_SESSION.includes(code) ? `${message}: ${SHARED_HINT}` : message, {
+    cause: error,
+  });
 }
 
 /** `ECONNRESET` and the like are no SQLSTATE. */

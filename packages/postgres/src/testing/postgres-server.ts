@@ -23,7 +23,7 @@ function findPrograms(): string | undefined {
 }
 
 /** A server refuses to run as root. */
-function otherUser(): { readonly uid: number; readonly gid: number } | undefined {
+export function otherUser(): { readonly uid: number; readonly gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const lines = readFileSync('/etc/passwd', 'utf8').split('\n');
   const found = lines.map((line) => line.split(':')).find(([name]) => name === 'postgres' || name === 'nobody');
@@ -194,7 +194,7 @@ export class PostgresServer implements AsyncDisposable {
   }
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();
