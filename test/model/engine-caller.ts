@@ -68,7 +68,7 @@ export function ask(engine: Engine, call: Call, history: History, now: () => num
 async function answer(engine: Engine, call: Call, signal: AbortSignal): Promise<Outcome> {
   switch (call.kind) {
     case 'update':
-      return updated(await engine.updateTasks(commandOf(call)));
+      return updated(await engine.updates.apply(commandOf(call)));
     case 'lease': {
       const { queues, maxPid, kinds, ...rest } = call;
       const command = {

@@ -37,8 +37,7 @@ const PATH = [
   ['packages/node/src/service/handlers.ts', PASSES],
   ['packages/node/src/service/batch.ts', 'asks for rights, and replies'],
   ['packages/server/src/requests/parse-update.ts', 'checks it'],
-  ['packages/engine/src/engine.ts', PASSES],
-  ['packages/engine/src/operations/update-tasks.ts', 'reads what it needs'],
+  ['packages/engine/src/operations/update-tasks.ts', 'admits it, and reads what it needs'],
   ['packages/engine/src/operations/decide.ts', 'decides it in one turn'],
   ['packages/engine/src/operations/plan-update.ts', 'what its items change'],
   ['packages/engine/src/operations/task-draft.ts', 'the changes so far'],
@@ -46,8 +45,8 @@ const PATH = [
   ['packages/engine/src/log/commit-log.ts', 'groups atoms'],
   ['packages/engine/src/domain/atom-codec.ts', 'the entry in the log'],
 ] as const;
-const MOST_FILES = 21;
-const MOST_PASSING = 2;
+const MOST_FILES = 20;
+const MOST_PASSING = 1;
 
 /** What runs in these folders for an enqueue is on the path, or is asked on the way. */
 const FLOW =

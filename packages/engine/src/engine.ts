@@ -5,12 +5,9 @@ import { bulkOperations, runsGoingOn } from './bulk/bulk-operations.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { CLOCK_LOOK_MS, ClockLog } from './clock-log.ts';
 import { DamageLog } from './damage-log.ts';
-import { batchOfOne, onlyOutcome } from './domain/batches.ts';
 import type { BulkOperations } from './domain/bulk-runs.ts';
 import type { CallSignal } from './domain/call-signal.ts';
 import type {
-  BatchCommand,
-  BatchOutcome,
   CallContext,
   EndedTask,
   EngineFigures,
@@ -26,8 +23,6 @@ import type {
   StatsCommand,
   StatsReport,
   TaskView,
-  UpdateCommand,
-  UpdateOutcome,
   WaitCommand,
 } from './domain/commands.ts';
 import type { EventPage, ReadEventsCommand } from './domain/events.ts';
@@ -48,7 +43,7 @@ import { getTasks, peekTasks } from './operations/get-and-peek.ts';
 import { listQueues, queueStats } from './operations/queue-stats.ts';
 import { Reaper } from './operations/reaper.ts';
 import { resetLeases } from './operations/reset-leases.ts';
-import { publishRules, updateTasks } from './operations/update-tasks.ts';
+import { Updates } from './operations/update-tasks.ts';
 import { Backups } from './partitions/backup/backups.ts';
 import { Partitions } from './partitions/partitions.ts';
 import { StoreFullError, StoreLostError, type StoreState } from './ports/store.ts';
@@ -60,7 +55,6 @@ import { pauseOperations } from './records/pause-operations.ts';
 import { settingsOperations } from './records/settings-operations.ts';
 import { Schedules, schedulesIn } from './schedules/schedules.ts';
 import { diskFull, lostStore, refusalOf } from './store-refusal.ts';
-import { publishedWeight } from './topics/expand-publishes.ts';
 import { topicOperations } from './topics/topic-operations.ts';
 import { TaskWaits } from './waits/task-waits.ts';
 
@@ -75,6 +69,7 @@ export class Engine {
   /** The partitions that this engine holds. Only used in a cluster. */
   readonly partitions: Partitions;
   readonly backups: Backups;
+  readonly updates: Updates;
   readonly schedules: ScheduleEngine;
   readonly topics: TopicOperations;
   readonly settings: SettingsOperations;
@@ -107,6 +102,12 @@ export class Engine {
     this.#checkpoints = new Checkpoints(deps);
     this.#reaper = new Reaper(deps);
     this.#background = new Background({ ...deps, engineState: () => this.#current(), reaper: this.#reaper });
+    this.updates = new Updates({
+      admission: this.#admission,
+      health: () => this.#health,
+      writable: () => this.#writable(),
+      refused: (error) => this.#refused(error),
+    });
     this.topics = topicOperations(this.#reaper, {
       engineState: () => this.#engineState,
       change: (work) => this.#change((engineState) => work(engineState, this.#health)),
@@ -178,31 +179,6 @@ export class Engine {
       this.#background.every(config.durability.flushIntervalMs, () => this.#flush());
     }
     void this.#reaper.reapAll();
-  }
-
-  updateTasks(command: UpdateCommand): Promise<UpdateOutcome> {
-    return this.updateBatch(batchOfOne(command)).then(onlyOutcome);
-  }
-
-  /** The outcome of several updates with a request id is final: a repetition gets the same, also the refusals. */
-  async updateBatch(batch: BatchCommand): Promise<BatchOutcome> {
-    try {
-      const engineState = this.#writable();
-      // Counted before anything is made of them: a small request may become a thousand tasks.
-      const published = batch.publishes
-        ? publishedWeight(batch, publishRules(engineState), engineState.clock.now())
-        : 0;
-      const { bytes, noNewTasks } = this.#admission.enterUpdates(batch, this.#health, published);
-      try {
-        const outcome = await updateTasks(engineState, batch, noNewTasks);
-        for (const refusal of outcome.refusals.values()) this.#refused(refusal);
-        return outcome;
-      } finally {
-        this.#admission.leave(bytes);
-      }
-    } catch (error) {
-      throw this.#refused(error);
-    }
   }
 
   /** Not an async function: 10,000 waiting requests would each keep its frame in memory. */

@@ -24,8 +24,10 @@ const never = () => new Promise<never>(() => {});
 describe('a call in process', () => {
   test('fails as the same call over gRPC would', async () => {
     const { transport } = await setUp({
-      updateTasks: async () => {
-        throw new Refusal('DISK_FULL', 'no space', { retryDelayMs: 500 });
+      updates: {
+        apply: async () => {
+          throw new Refusal('DISK_FULL', 'no space', { retryDelayMs: 500 });
+        },
       },
     });
     const error = await transport
@@ -57,7 +59,7 @@ describe('a call in process', () => {
   });
 
   test('that is given up while the engine works on it may have taken effect', async () => {
-    const { transport } = await setUp({ updateTasks: never });
+    const { transport } = await setUp({ updates: { apply: never } });
     const abort = new AbortController();
     const update = transport.unary(methods.updateTasks, anUpdate({ enqueue: [anEnqueue()] }), { signal: abort.signal });
     abort.abort();

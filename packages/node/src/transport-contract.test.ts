@@ -30,8 +30,10 @@ async function openRealEngine(): Promise<RealEngine> {
   return {
     backups: engine.backups,
     engine: watched(engine, {
-      updateTasks: (command) => (isStalled ? new Promise(() => {}) : engine.updateTasks(command)),
-      updateBatch: (batch) => (isStalled ? new Promise(() => {}) : engine.updateBatch(batch)),
+      updates: {
+        apply: (command) => (isStalled ? new Promise(() => {}) : engine.updates.apply(command)),
+        applyBatch: (batch) => (isStalled ? new Promise(() => {}) : engine.updates.applyBatch(batch)),
+      },
     }),
     stall: () => {
       isStalled = true;

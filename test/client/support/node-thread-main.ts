@@ -17,8 +17,9 @@ const engine = await openEngine({
   random: systemRandom,
   log: keptLog(),
 });
-const update = engine.updateBatch.bind(engine);
-engine.updateBatch = async (batch) => {
+const { updates } = engine;
+const update = updates.applyBatch.bind(updates);
+updates.applyBatch = async (batch) => {
   const outcome = await update(batch);
   Atomics.add(figures, 1, batch.renew.length);
   return outcome;

@@ -1,6 +1,7 @@
-import { grows } from '../admission.ts';
+import { type Admission, grows } from '../admission.ts';
 import type { RecordedRequest } from '../domain/atom.ts';
-import type { BatchCommand, BatchOutcome } from '../domain/commands.ts';
+import { batchOfOne, onlyOutcome } from '../domain/batches.ts';
+import type { BatchCommand, BatchOutcome, EngineHealth, UpdateCommand, UpdateOutcome } from '../domain/commands.ts';
 import type { Instant, PartitionId } from '../domain/ids.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { EngineState } from '../engine-state.ts';
@@ -10,13 +11,58 @@ import type { Queue } from '../queues/queue.ts';
 import { decodeOutcome, encodeOutcome } from '../requests/outcome-codec.ts';
 import { fingerprintOf } from '../requests/request-fingerprint.ts';
 import type { RequestKnowledge } from '../requests/request-ids.ts';
-import { expandPublishes, type PublishRules } from '../topics/expand-publishes.ts';
+import { expandPublishes, type PublishRules, publishedWeight } from '../topics/expand-publishes.ts';
 import { capBacklogs, dropOldest, OldestTasks } from './backlog.ts';
 import { type Attempt, type Changes, type Decided, decide, decideNow, isTooLarge } from './decide.ts';
 import { DueSearches, showAllDue } from './expire.ts';
 import { beforeNewWaits } from './keys/sweep-keys.ts';
 import { objectionByLimits } from './limits.ts';
 import { type BatchPlan, type Objection, type PlannedUpdate, planBatch } from './plan-update.ts';
+
+/** What updates need of their engine. */
+interface UpdatesDeps {
+  readonly admission: Admission;
+  readonly health: () => EngineHealth;
+  /** Throws a `Refusal` while nothing can be written. */
+  readonly writable: () => EngineState;
+  /** Counts a refusal. */
+  readonly refused: (error: unknown) => Refusal;
+}
+
+/** The updates of callers. */
+export class Updates {
+  readonly #deps: UpdatesDeps;
+
+  constructor(deps: UpdatesDeps) {
+    this.#deps = deps;
+  }
+
+  apply(command: UpdateCommand): Promise<UpdateOutcome> {
+    return this.applyBatch(batchOfOne(command)).then(onlyOutcome);
+  }
+
+  /** The outcome of several updates with a request id is final: a repetition gets the same, also the refusals. */
+  async applyBatch(batch: BatchCommand): Promise<BatchOutcome> {
+    const { admission, health, writable, refused } = this.#deps;
+    try {
+      const engineState = writable();
+      // Counted before anything is made of them: a small request may become a thousand tasks.
+      const published = batch.publishes
+        ? publishedWeight(batch, publishRules(engineState), engineState.clock.now())
+        : 0;
+      const { bytes, noNewTasks } = admission.enterUpdates(batch, health(), published);
+      try {
+        const outcome = await updateTasks(engineState, batch, noNewTasks);
+        for (const refusal of outcome.refusals.values()) refused(refusal);
+        return outcome;
+      } finally {
+        admission.leave(bytes);
+      }
+    } catch (error) {
+      throw refused(error);
+    }
+  }
+}
 
 /** The decision on a batch. It is committed but not durable yet. */
 type Decision = { readonly kind: 'decided'; readonly outcome: BatchOutcome } | { readonly kind: 'reused' };
@@ -103,7 +149,7 @@ function sourcesOf(engineState: EngineState, batch: BatchCommand, asked: Readonl
   return [...sources];
 }
 
-export const publishRules = ({ subscriptions, config }: EngineState): PublishRules => ({
+const publishRules = ({ subscriptions, config }: EngineState): PublishRules => ({
   subscribers: subscriptions,
   maxInFlightBytes: config.maxInFlightBytes,
 });

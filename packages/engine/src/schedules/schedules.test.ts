@@ -429,7 +429,7 @@ test('a schedule whose time zone this node does not know keeps no other from run
   const put = updateCommand({
     enqueue: [{ queue: `${group}#${name}`, pid: 'a-bad', mode: EnqueueMode.ENQUEUE_MODE_REPLACE }],
   });
-  await h.engine.updateTasks({ ...put, enqueue: put.enqueue.map((item) => ({ ...item, data })) });
+  await h.engine.updates.apply({ ...put, enqueue: put.enqueue.map((item) => ({ ...item, data })) });
   await h.clock.advance(3500);
   expect(await waitingIn(h)).toEqual(runPids(each(from, 3), 'g#good'));
   expect(warnings).toContainEqual(expect.stringContaining('Europe/Atlantis'));

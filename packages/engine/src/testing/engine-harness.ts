@@ -298,13 +298,13 @@ export class EngineHarness implements AsyncDisposable {
   }
 
   update(spec: UpdateSpec): Promise<UpdateOutcome> {
-    return this.engine.updateTasks(updateCommand(spec));
+    return this.engine.updates.apply(updateCommand(spec));
   }
 
   /** Updates of one group in one request. */
   async batch(specs: readonly UpdateSpec[], id?: string): Promise<readonly (UpdateOutcome | Refusal)[]> {
     const batch = batchOf(specs.map(updateCommand), id);
-    const outcome = await this.engine.updateBatch(batch);
+    const outcome = await this.engine.updates.applyBatch(batch);
     const { enqueued, renewed, released } = outcome;
     const results: (UpdateOutcome | Refusal)[] = [];
     eachResult(

@@ -82,8 +82,7 @@ describe('a batch', () => {
       return outcome;
     };
     const engine = await openWatchedEngine({
-      updateTasks: apply,
-      updateBatch: apply,
+      updates: { apply, applyBatch: apply },
       topics: { countOf: () => 1_000 },
     });
     const handlers = createHandlers(engine, keptLog());
@@ -107,11 +106,13 @@ describe('a batch', () => {
       leased: false,
     }));
     const engine = await openWatchedEngine({
-      updateTasks: async () => ({
-        enqueued: [{ pid: '' as Pid, result: EnqueueResult.ENQUEUE_RESULT_PUBLISHED, leased: false, published }],
-        renewed: [],
-        released: [],
-      }),
+      updates: {
+        apply: async () => ({
+          enqueued: [{ pid: '' as Pid, result: EnqueueResult.ENQUEUE_RESULT_PUBLISHED, leased: false, published }],
+          renewed: [],
+          released: [],
+        }),
+      },
       topics: { countOf: () => 1_000 },
     });
     const handlers = createHandlers(engine, keptLog());

@@ -56,7 +56,7 @@ export function update(
   try {
     const command = parseUpdate(request);
     requireUpdate(caller.access, command);
-    return engine.updateTasks(command).then(replyOf);
+    return engine.updates.apply(command).then(replyOf);
   } catch (error) {
     return Promise.reject(error);
   }
@@ -75,7 +75,7 @@ async function updateParts(
   const batch = parseParts(request);
   requireUpdate(access, batch);
   countRequests(caller, parts - 1);
-  const outcome = await engine.updateBatch(batch);
+  const outcome = await engine.updates.applyBatch(batch);
   const reply = updateReply(outcome);
   for (const [part, refusal] of outcome.refusals) {
     reply.refused.push({ part, error: errorIn(parts, refusal, log, caller) });
@@ -129,7 +129,7 @@ export async function batchUpdate(
   const applyTogether = async ({ indexes, commands }: Together): Promise<void> => {
     const batch = batchOf(commands, undefined);
     try {
-      const outcome = await engine.updateBatch(batch);
+      const outcome = await engine.updates.applyBatch(batch);
       eachResult(
         batch,
         outcome,

@@ -79,8 +79,7 @@ const refuse = async () => {
 /** Every operation is refused after it was recorded, so that each is over at once. */
 const refusingEngine = (): Promise<WatchedEngine> =>
   openWatchedEngine({
-    updateTasks: refuse,
-    updateBatch: refuse,
+    updates: { apply: refuse, applyBatch: refuse },
     leaseTasks: refuse,
     waitForTasks: refuse,
     readEvents: refuse,

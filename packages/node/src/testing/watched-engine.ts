@@ -5,10 +5,10 @@ import { SeededRandom, VirtualClock } from '@taskmaster/engine/testing';
 export type Instead = Partial<Omit<Engine, Group>> & { readonly [K in Group]?: Partial<Engine[K]> };
 
 /** Members of the engine that are operations in a group. */
-const groups = ['schedules', 'topics', 'settings'] as const;
+const groups = ['updates', 'schedules', 'topics', 'settings'] as const;
 type Group = (typeof groups)[number];
 
-/** An operation that the engine was asked for, as in `updateTasks` or `schedules.put`. */
+/** An operation that the engine was asked for, as in `leaseTasks` or `schedules.put`. */
 interface Asked {
   readonly operation: string;
   readonly command: unknown;

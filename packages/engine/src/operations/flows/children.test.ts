@@ -343,7 +343,7 @@ test('a task that others know is not moved', async () => {
   await setUp(h, ['a']);
   const command = updateCommand({ dequeue: [item('a')] });
   const dequeue = command.dequeue.map((one) => ({ ...one, moveTo: parseQueueName('g#other') }));
-  await expect(h.engine.updateTasks({ ...command, dequeue })).rejects.toMatchObject({ reason: 'TASK_CONNECTED' });
+  await expect(h.engine.updates.apply({ ...command, dequeue })).rejects.toMatchObject({ reason: 'TASK_CONNECTED' });
 });
 
 /** Children with as many parents as possible. The ends of `most` of them fit into an update; there are twice as many. */

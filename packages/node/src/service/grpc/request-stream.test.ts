@@ -75,11 +75,11 @@ async function setUp(instead: Instead, options: Parameters<typeof startNodeServe
 describe('a stream', () => {
   test('answers each call under its id, in the order in which they become ready', async () => {
     const first = Promise.withResolvers<void>();
-    const updateTasks = async ({ enqueue }: UpdateCommand) => {
+    const apply = async ({ enqueue }: UpdateCommand) => {
       if (enqueue[0]?.pid === 'slow') await first.promise;
       return applied();
     };
-    await using it = await setUp({ updateTasks });
+    await using it = await setUp({ updates: { apply } });
     it.stream.write({ calls: [update(1, 'slow'), update(2)] });
     expect((await answers(it.stream, 1)).flat()).toMatchObject([{ id: 2, result: { $case: 'update' } }]);
     first.resolve();
@@ -88,7 +88,7 @@ describe('a stream', () => {
 
   test('joins the answers that became ready together', async () => {
     const committed = Promise.withResolvers<void>();
-    await using it = await setUp({ updateTasks: () => committed.promise.then(applied) });
+    await using it = await setUp({ updates: { apply: () => committed.promise.then(applied) } });
     const calls = Array.from({ length: 500 }, (_, id) => update(id, `${id}`));
     it.stream.write({ calls });
     await expect.poll(() => it.engine.asked.length).toBe(500);
@@ -183,11 +183,11 @@ describe('a waiting lease on a stream', () => {
       context?.signal?.addEventListener('abort', () => aborted.resolve());
       return granted.promise;
     };
-    const updateTasks = async (command: UpdateCommand) => {
+    const apply = async (command: UpdateCommand) => {
       givenBack.resolve(command);
       return applied();
     };
-    await using it = await setUp({ leaseTasks, updateTasks });
+    await using it = await setUp({ leaseTasks, updates: { apply } });
     it.stream.write({ calls: [lease(1, 60_000)] });
     await expect.poll(() => it.engine.asked.length).toBe(1);
     it.stream.cancel();
@@ -232,7 +232,7 @@ describe('a stream whose client sends more than it may', () => {
   test('is not read while its calls in flight are at their limit', async () => {
     const release = Promise.withResolvers<void>();
     const streamLimits = { callsInFlight: 3, requestBytes: 1e6, unreadBytes: 1e6 };
-    await using it = await setUp({ updateTasks: () => release.promise.then(applied) }, { streamLimits });
+    await using it = await setUp({ updates: { apply: () => release.promise.then(applied) } }, { streamLimits });
     it.stream.write({ calls: [update(1), update(2), update(3), update(4)] });
     it.stream.write({ calls: [update(5)] });
     await expect.poll(() => it.engine.asked.length).toBe(3);
@@ -292,7 +292,7 @@ describe('a stream whose client sends more than it may', () => {
 
   const data = Buffer.alloc(500_000);
   // Leases for a client that is gone are given back.
-  const engine = () => openWatchedEngine({ leaseTasks: async () => [aTask(data)], updateTasks: applied });
+  const engine = () => openWatchedEngine({ leaseTasks: async () => [aTask(data)], updates: { apply: applied } });
 
   test('is not served while it does not read its answers', async () => {
     const asked = await engine();

@@ -61,11 +61,13 @@ const noOutcome = async () => ({ enqueued: [], renewed: [], released: [] });
 describe('a call', () => {
   test('reaches the engine as a command, and its outcome is returned', async () => {
     const engine = await openWatchedEngine({
-      updateTasks: async () => ({
-        enqueued: [{ pid: '\xff\0' as Pid, result: EnqueueResult.ENQUEUE_RESULT_COLLAPSED, leased: true }],
-        renewed: [],
-        released: [{ until: undefined, deadLetterQueue: 'shop#dead' }],
-      }),
+      updates: {
+        apply: async () => ({
+          enqueued: [{ pid: '\xff\0' as Pid, result: EnqueueResult.ENQUEUE_RESULT_COLLAPSED, leased: true }],
+          renewed: [],
+          released: [{ until: undefined, deadLetterQueue: 'shop#dead' }],
+        }),
+      },
     });
     await using server = await startNodeServer(engine);
     using client = grpcClient(server.port);
@@ -75,7 +77,7 @@ describe('a call', () => {
       released: [{ hiddenUntilUnixMs: 0, deadLetterQueue: 'shop#dead' }],
       refused: [],
     });
-    expect(engine.asked).toMatchObject([{ operation: 'updateTasks', command: { group: 'shop' } }]);
+    expect(engine.asked).toMatchObject([{ operation: 'updates.apply', command: { group: 'shop' } }]);
     expect(server.ended).toEqual([{ method: 'UpdateTasks', reason: undefined }]);
   });
 
@@ -93,7 +95,7 @@ describe('a call', () => {
     const refuse = async () => {
       throw new Refusal('DISK_FULL', 'no space for new work', { retryDelayMs: 1_000 });
     };
-    await using server = await startNodeServer(await openWatchedEngine({ updateTasks: refuse }));
+    await using server = await startNodeServer(await openWatchedEngine({ updates: { apply: refuse } }));
     using client = grpcClient(server.port);
     const error = await client.updateTasks(anUpdate({ dequeue: [aDequeue()] })).catch((e: ServiceError) => e);
     expect(error).toMatchObject({ code: status.RESOURCE_EXHAUSTED, details: 'no space for new work' });
@@ -147,9 +149,11 @@ describe('a call', () => {
         if (context?.signal) asked.resolve(context.signal);
         return granted.promise;
       },
-      updateTasks: async (command) => {
-        givenBack.resolve(command);
-        return noOutcome();
+      updates: {
+        apply: async (command) => {
+          givenBack.resolve(command);
+          return noOutcome();
+        },
       },
     });
     await using server = await startNodeServer(engine);
@@ -287,9 +291,11 @@ describe('a reply', () => {
     const givenBack = Promise.withResolvers<UpdateCommand>();
     const engine = await openWatchedEngine({
       leaseTasks: async () => [aTask({ data: large }), aTask({ pid: 'b' as Pid, data: large })],
-      updateTasks: async (command) => {
-        givenBack.resolve(command);
-        return noOutcome();
+      updates: {
+        apply: async (command) => {
+          givenBack.resolve(command);
+          return noOutcome();
+        },
       },
     });
     await using server = await startNodeServer(engine);
@@ -301,7 +307,7 @@ describe('a reply', () => {
   test('to a batch of leases is shared between them', async () => {
     const engine = await openWatchedEngine({
       leaseTasks: async () => [aTask({ data: large })],
-      updateTasks: noOutcome,
+      updates: { apply: noOutcome },
     });
     await using server = await startNodeServer(engine);
     using client = grpcClient(server.port);

@@ -34,22 +34,22 @@ const lost = (queue: LeasedTask['queue'], pid: Pid, index: number): UpdateRefusa
 
 test('other tasks are released if one of them has changed meanwhile', async () => {
   const released: string[] = [];
-  const updateTasks = async ({ release }: UpdateCommand) => {
+  const apply = async ({ release }: UpdateCommand) => {
     const index = release.findIndex(({ pid }) => pid === 'b');
     const changed = release[index];
     if (changed !== undefined) throw lost(changed.queue, changed.pid, index);
     released.push(...release.map(({ pid }) => pid));
     return { enqueued: [], renewed: [], released: [] };
   };
-  giveBack(await openWatchedEngine({ updateTasks }), keptLog(), [aTask('a'), aTask('b'), aTask('c')]);
+  giveBack(await openWatchedEngine({ updates: { apply } }), keptLog(), [aTask('a'), aTask('b'), aTask('c')]);
   await expect.poll(() => released).toEqual(['a', 'c']);
 });
 
 test('after a failure the leases end by themselves, and the release is not tried again', async () => {
-  const updateTasks = async () => {
+  const apply = async () => {
     throw new Error('a fault');
   };
-  const engine = await openWatchedEngine({ updateTasks });
+  const engine = await openWatchedEngine({ updates: { apply } });
   const log = keptLog();
   giveBack(engine, log, [aTask('a')]);
   await expect.poll(() => log.lines).toHaveLength(1);

@@ -31,7 +31,7 @@ export function leaseWithin<Reply>(
 
 /** Releases leased tasks that no worker receives. Does not wait for the result. */
 export function giveBack(engine: Engine, log: Log, tasks: readonly LeasedTask[]): void {
-  releaseAll((release) => engine.updateTasks(release), tasks)
+  releaseAll((release) => engine.updates.apply(release), tasks)
     // The tasks become available when their leases end.
     .catch((err: unknown) => log.debug({ err }, 'leased tasks could not be released'));
 }
