@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { QueueName } from '@taskmaster/proto';
 import type { Admission } from './admission.ts';
 import type { EngineConfig } from './config.ts';
-import type { TaskChange } from './domain/atom.ts';
+import type { ApplyAtom, TaskChange } from './domain/atom.ts';
 import { type BulkRunRecord, decodeBulkRun, type EndedBulkRun } from './domain/bulk-runs.ts';
 import type { CallSignal } from './domain/call-signal.ts';
 import type { EventPage, ReadEventsCommand } from './domain/events.ts';
@@ -22,7 +22,7 @@ import { ticketBehindEarlierLives } from './log/partition-row.ts';
 import { QueueLedger } from './log/queue-ledger.ts';
 import type { Recovered, RecoveredPartition } from './log/replay.ts';
 import { PendingChanges } from './pending/pending-changes.ts';
-import { atomOf, type PlannedAtom, type PlannedChange, stateAfter, stateBefore } from './planned-atom.ts';
+import { type PlannedAtom, type PlannedChange, stateAfter, stateBefore } from './planned-atom.ts';
 import type { Clock } from './ports/clock.ts';
 import type { Random } from './ports/random.ts';
 import type { SharedHolders } from './ports/shared-holders.ts';
@@ -675,4 +675,22 @@ export class EngineState {
       }
     }
   }
+}
+
+/** The atom that commits the plan. */
+function atomOf(
+  { partition, at, created, changes, dropped, request }: PlannedAtom,
+  ticket: Ticket,
+  events: ApplyAtom['events'],
+): ApplyAtom {
+  return {
+    partition,
+    ticket,
+    at,
+    created: created?.length ? created.map(({ ledger: { queueId, name } }) => ({ queueId, name })) : NONE,
+    changes: changes.map(({ change }) => change),
+    dropped: dropped?.map(({ queueId, reap }) => ({ queueId, reap })) ?? NONE,
+    request,
+    events,
+  };
 }

@@ -1,10 +1,8 @@
-import type { ApplyAtom, CreatedQueue, DroppedQueue, RecordedRequest, TaskChange } from './domain/atom.ts';
-import type { Instant, PartitionId, Pid, Ticket } from './domain/ids.ts';
+import type { DroppedQueue, RecordedRequest, TaskChange } from './domain/atom.ts';
+import type { Instant, PartitionId, Pid } from './domain/ids.ts';
 import type { TaskState } from './domain/task.ts';
 import type { CachedTask } from './queues/cache/places.ts';
 import type { Queue } from './queues/queue.ts';
-
-const NONE: readonly never[] = [];
 
 /** A change that is decided but not committed. `known`: the task before the change, as far as it is in memory. */
 export interface PlannedChange {
@@ -36,25 +34,7 @@ export interface PlannedAtom {
   readonly request?: RecordedRequest | undefined;
 }
 
-/** The atom that commits the plan. */
-export const atomOf = (
-  { partition, at, created, changes, dropped, request }: PlannedAtom,
-  ticket: Ticket,
-  events: ApplyAtom['events'],
-): ApplyAtom => ({
-  partition,
-  ticket,
-  at,
-  created: created?.length ? created.map(createdQueue) : NONE,
-  changes: changes.map(({ change }) => change),
-  dropped: dropped?.map(({ queueId, reap }) => ({ queueId, reap })) ?? NONE,
-  request,
-  events,
-});
-
 export const stateBefore = (change: TaskChange): TaskState | undefined =>
   change.kind === 'enqueue' ? undefined : change.before;
 export const stateAfter = (change: TaskChange): TaskState | undefined =>
   change.kind === 'dequeue' ? undefined : change.after;
-
-const createdQueue = ({ ledger: { queueId, name } }: Queue): CreatedQueue => ({ queueId, name });

@@ -7,7 +7,6 @@ import {
   type LeasedTask,
   Refusal,
   type UpdateCommand,
-  type UpdateOutcome,
 } from '@taskmaster/engine/domain';
 import type { Log } from '@taskmaster/engine/ports';
 import {
@@ -31,57 +30,15 @@ import {
   leasableOnly,
   REPLY_BYTES,
   recheckOfLease,
-  refusalOf,
   requireLease,
   requireUpdate,
   toWireError,
   waitingBytes,
 } from '@taskmaster/server/calls';
-import { countAtMost, countItems, parseLease, parseParts, parseUpdate, refuse } from '@taskmaster/server/requests';
+import { countAtMost, parseLease, refuse } from '@taskmaster/server/requests';
 import { fittingTasks, leaseReply, updateReply } from './reply/build-reply.ts';
 import { giveBack, leaseWithin } from './turns/lease-within.ts';
-
-/** Size limit of the lists of items at fault in one reply, over all its errors, in bytes. */
-const BATCH_ITEMS_BYTES = 1024 * 1024;
-
-/** Applies an update, or its parts: a refused part does not affect the others. */
-export function update(
-  engine: Engine,
-  log: Log,
-  request: UpdateTasksRequest,
-  caller: Caller,
-): Promise<UpdateTasksResponse> {
-  if (request.parts.length > 0) return updateParts(engine, log, request, caller);
-  // Not an async function: its frame would cost each update 300 bytes (bench row B1).
-  try {
-    const command = parseUpdate(request);
-    requireUpdate(caller.access, command);
-    return engine.updates.apply(command).then(replyOf);
-  } catch (error) {
-    return Promise.reject(error);
-  }
-}
-
-const replyOf = (outcome: UpdateOutcome): UpdateTasksResponse => updateReply(outcome);
-
-async function updateParts(
-  engine: Engine,
-  log: Log,
-  request: UpdateTasksRequest,
-  caller: Caller,
-): Promise<UpdateTasksResponse> {
-  const { access } = caller;
-  const parts = request.parts.length;
-  const batch = parseParts(request);
-  requireUpdate(access, batch);
-  countRequests(caller, parts - 1);
-  const outcome = await engine.updates.applyBatch(batch);
-  const reply = updateReply(outcome);
-  for (const [part, refusal] of outcome.refusals) {
-    reply.refused.push({ part, error: errorIn(parts, refusal, log, caller) });
-  }
-  return reply;
-}
+import { countItems, errorIn, parseUpdate, update } from './updates.ts';
 
 /** Tasks that updates of one batch publish in one turn of the event loop. One update may publish more. */
 const MOST_AHEAD = 1_000;
@@ -301,12 +258,6 @@ export function leaseFor(request: LeaseTasksRequest, caller: Caller): LeaseComma
 function checkCount(requests: number): void {
   if (requests === 0) refuse('EMPTY_REQUEST', { field: 'requests' }, 'is empty');
   countAtMost(requests, { field: 'requests' }, limits.batchRequests);
-}
-
-function errorIn(requests: number, error: unknown, log: Log, caller: Caller): WireError {
-  const refusal = refusalOf(error, log);
-  caller.requestRefused?.(refusal);
-  return toWireError(refusal, BATCH_ITEMS_BYTES / requests);
 }
 
 function replyFull(): Refusal {

@@ -22,7 +22,7 @@ import {
   type TaskHandlers,
 } from '@taskmaster/server/calls';
 import { groupOf, parseList, parseStats, queueIn } from '@taskmaster/server/requests';
-import { batchLease, batchUpdate, leaseFor, update } from './batch.ts';
+import { batchLease, batchUpdate, leaseFor } from './batch.ts';
 import { parseGet, parsePeek, parseReadEvents, parseWait } from './parse-tasks.ts';
 import { bulkHandlers } from './records/bulk-runs.ts';
 import { limitHandlers } from './records/limits.ts';
@@ -34,6 +34,7 @@ import { leaseReply, listReply, statsReply } from './reply/build-reply.ts';
 import { get, peek } from './reply/fit-reply.ts';
 import { waitReply } from './reply/wait-reply.ts';
 import { leaseWithin } from './turns/lease-within.ts';
+import { updateHandlers } from './updates.ts';
 
 /**
  * The service, independent of transports. Requests are validated only here, so gRPC and in-process callers pass the same checks.
@@ -47,7 +48,7 @@ export interface Handlers extends TaskHandlers {
 
 export function createHandlers(engine: Engine, log: Log): Handlers {
   return withGroupRights({
-    updateTasks: (request, caller) => update(engine, log, request, caller),
+    ...updateHandlers(engine, log),
     leaseTasks(request, caller) {
       let command: LeaseCommand;
       try {

@@ -30,9 +30,10 @@ import {
   type UnaryHandler,
   visitorOf,
 } from '@taskmaster/server/calls';
-import { countItems, decodeCall, decodeRequest, knowsRegex } from '@taskmaster/server/requests';
+import { decodeCall, decodeRequest, knowsRegex } from '@taskmaster/server/requests';
 import type { Handlers } from './handlers.ts';
 import type { FairTurns, Size } from './turns/fair-turns.ts';
+import { countItems } from './updates.ts';
 
 /** The service of a node. `turns` shares the node fairly among callers. Undefined: first come, first served. */
 export function createNodeService(handlers: Handlers, turns?: FairTurns): RawService {

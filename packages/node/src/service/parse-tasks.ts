@@ -20,7 +20,6 @@ import {
   duration,
   excerpt,
   leaseToken,
-  OneGroup,
   parseKinds,
   pid,
   pidOrNone,
@@ -29,6 +28,7 @@ import {
   taskKey,
   wholeNumber,
 } from '@taskmaster/server/requests';
+import { OneGroup } from './one-group.ts';
 
 const kinds: ReadonlyMap<number, PeekCommand['kind']> = new Map([
   [PeekKind.PEEK_KIND_UNSPECIFIED, 'head'],

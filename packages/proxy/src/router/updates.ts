@@ -1,7 +1,7 @@
 import { parseQueueName, type UpdateTasksRequest } from '@taskmaster/proto';
 import type { CallerAccess } from '@taskmaster/server/access';
 import { countRequests } from '@taskmaster/server/calls';
-import { parseUpdate } from '@taskmaster/server/requests';
+import { queueName, refuseEmptyUpdate } from '@taskmaster/server/requests';
 import type { RoutedCall, RoutedCaller, Router } from './routing/router.ts';
 
 /** The facts about an update that routing needs. */
@@ -25,7 +25,7 @@ export interface UpdateRoute {
 export function routeOf(request: UpdateTasksRequest): UpdateRoute {
   const { enqueue, dequeue, renew, release, requestId, parts } = request;
   return {
-    queue: queueIn(request) ?? refuseUpdate(request),
+    queue: queueIn(request),
     creates: enqueue.length > 0,
     changes: dequeue.length + renew.length + release.length > 0,
     hasRequestId: requestId.length > 0,
@@ -33,16 +33,13 @@ export function routeOf(request: UpdateTasksRequest): UpdateRoute {
   };
 }
 
-/** The name in the first item that has one. A node refuses an update of several groups. */
-function queueIn({ enqueue, dequeue, renew, release }: UpdateTasksRequest): string | undefined {
+/** The name in the first item that has one. A node refuses an update of several groups. Throws the `Refusal` if there is none. */
+function queueIn({ enqueue, dequeue, renew, release }: UpdateTasksRequest): string {
   for (const { topic, queue } of enqueue) if (topic || queue) return topic || queue;
   for (const list of [dequeue, renew, release]) for (const { queue } of list) if (queue) return queue;
-  return undefined;
-}
-
-function refuseUpdate(request: UpdateTasksRequest): never {
-  parseUpdate(request);
-  throw new TypeError('an update without a queue was not refused');
+  const [list] =
+    Object.entries({ enqueue, dequeue, renew, release }).find(([, items]) => items.length > 0) ?? refuseEmptyUpdate();
+  return queueName('', { list, index: 0, field: 'queue' }).name;
 }
 
 /** Sends an update to the holder of its group. Rejects with a `Refusal`. */

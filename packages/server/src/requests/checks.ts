@@ -35,6 +35,9 @@ export function refuse(
   throw new Refusal(reason, `${field} ${problem}`, { metadata: { field, ...Object.fromEntries(texts) } });
 }
 
+export const refuseEmptyUpdate = (): never =>
+  refuse('EMPTY_REQUEST', { field: 'update' }, 'has no enqueue, dequeue, renew or release');
+
 /** Checks that a value is an integer from `min` to `max`. In-process callers may pass fractions and NaN. */
 export function wholeNumber(value: number, place: Place, min: number, max: number, unit = ''): number {
   if (Number.isSafeInteger(value) && value >= min && value <= max) return value;

@@ -3,11 +3,8 @@
 export * from './checks.ts';
 export { type Decoded, decodeCall, decodeRequest, type MessageType, rawMethod } from './codec.ts';
 export { knowsRegex } from './kept-regex.ts';
-export { OneGroup } from './one-group.ts';
 export { pageTokenAfter, parsePageToken } from './page-token.ts';
 export { parseKinds, parseLease } from './parse-lease.ts';
 export { parseListSchedules, scheduleName } from './parse-list-schedules.ts';
 export { nameRegex, parseList, parseStats } from './parse-queues.ts';
-export { enqueueMode, retryLimits } from './parse-retry.ts';
-export { countItems, parseParts, parseUpdate } from './parse-update.ts';
 export { groupName, groupOf, queueIn, queueName, queueOrGroup } from './queue-names.ts';

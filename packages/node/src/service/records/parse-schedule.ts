@@ -22,12 +22,12 @@ import {
   type Place,
   queueName,
   refuse,
-  retryLimits,
   scheduleName,
   startWithin,
   taskGiven,
   textAtMost,
 } from '@taskmaster/server/requests';
+import { retryLimits } from '../parse-retry.ts';
 
 const DEFAULT_TIME_ZONE = 'UTC';
 

@@ -10,17 +10,16 @@ import {
 } from '@taskmaster/proto';
 import {
   duration,
-  enqueueMode,
   excerpt,
   leaseTime,
   limitKey,
   type Place,
   queueName,
   refuse,
-  retryLimits,
   timeLimit,
   wholeNumber,
 } from '@taskmaster/server/requests';
+import { enqueueMode, retryLimits } from '../parse-retry.ts';
 
 /** Checks `group#pattern`: the pattern follows the rules of names. */
 export const queuePattern = (full: string): QueueName => queueName(full, { field: 'queues' });

@@ -1,3 +1,4 @@
+import type { Engine } from '@taskmaster/engine';
 import {
   BATCH_START,
   type BatchCommand,
@@ -16,8 +17,10 @@ import {
   taskMetadata,
   type UpdateCommand,
   type UpdateEnd,
+  type UpdateOutcome,
   withHeaders,
 } from '@taskmaster/engine/domain';
+import type { Log } from '@taskmaster/engine/ports';
 import {
   type Dequeue,
   type Enqueue,
@@ -29,7 +32,17 @@ import {
   type RetryPolicy as RetryPolicyMessage,
   type TaskError as TaskErrorMessage,
   type UpdateTasksRequest,
+  type UpdateTasksResponse,
+  type Error as WireError,
 } from '@taskmaster/proto';
+import {
+  type Caller,
+  countRequests,
+  refusalOf,
+  requireUpdate,
+  type TaskHandlers,
+  toWireError,
+} from '@taskmaster/server/calls';
 import {
   countAtMost,
   duration,
@@ -42,20 +55,76 @@ import {
   pid,
   pidOrNone,
   refuse,
+  refuseEmptyUpdate,
   startWithin,
   taskGiven,
   taskKey,
   textAtMost,
   wholeNumber,
-} from './checks.ts';
+} from '@taskmaster/server/requests';
 import { OneGroup } from './one-group.ts';
 import { isLinkedOrSignal, parseLinks } from './parse-links.ts';
 import { enqueueMode, retryLimits } from './parse-retry.ts';
+import { updateReply } from './reply/build-reply.ts';
+
+/** The part of the service that changes tasks. */
+export const updateHandlers = (engine: Pick<Engine, 'updates'>, log: Log): Pick<TaskHandlers, 'updateTasks'> => ({
+  updateTasks: (request, caller) => update(engine, log, request, caller),
+});
+
+/** Applies an update, or its parts: a refused part does not affect the others. */
+export function update(
+  { updates }: Pick<Engine, 'updates'>,
+  log: Log,
+  request: UpdateTasksRequest,
+  caller: Caller,
+): Promise<UpdateTasksResponse> {
+  if (request.parts.length > 0) return updateParts(updates, log, request, caller);
+  // Not an async function: its frame would cost each update 300 bytes (bench row B1).
+  try {
+    const command = parseUpdate(request);
+    requireUpdate(caller.access, command);
+    return updates.apply(command).then(replyOf);
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
+
+const replyOf = (outcome: UpdateOutcome): UpdateTasksResponse => updateReply(outcome);
+
+async function updateParts(
+  updates: Engine['updates'],
+  log: Log,
+  request: UpdateTasksRequest,
+  caller: Caller,
+): Promise<UpdateTasksResponse> {
+  const { access } = caller;
+  const parts = request.parts.length;
+  const batch = parseParts(request);
+  requireUpdate(access, batch);
+  countRequests(caller, parts - 1);
+  const outcome = await updates.applyBatch(batch);
+  const reply = updateReply(outcome);
+  for (const [part, refusal] of outcome.refusals) {
+    reply.refused.push({ part, error: errorIn(parts, refusal, log, caller) });
+  }
+  return reply;
+}
+
+/** Size limit of the lists of items at fault in one reply, over all its errors, in bytes. */
+const BATCH_ITEMS_BYTES = 1024 * 1024;
+
+/** The refusal of one of so many requests, for its place in their reply. */
+export function errorIn(requests: number, error: unknown, log: Log, caller: Caller): WireError {
+  const refusal = refusalOf(error, log);
+  caller.requestRefused?.(refusal);
+  return toWireError(refusal, BATCH_ITEMS_BYTES / requests);
+}
 
 /** Throws a `Refusal` unless the engine can take the update as it is. */
 export function parseUpdate(request: UpdateTasksRequest): UpdateCommand {
   const items = countItems(request);
-  if (items === 0) refuse('EMPTY_REQUEST', { field: 'update' }, 'has no enqueue, dequeue, renew or release');
+  if (items === 0) refuseEmptyUpdate();
   countAtMost(items, { field: 'update' }, limits.updateItems);
   const requestId = parseRequestId(request.requestId);
 
@@ -72,7 +141,7 @@ export function parseUpdate(request: UpdateTasksRequest): UpdateCommand {
 }
 
 /** The parts of an update as a batch. Throws a `Refusal` unless the engine can take it as it is. */
-export function parseParts(request: UpdateTasksRequest): BatchCommand {
+function parseParts(request: UpdateTasksRequest): BatchCommand {
   const command = parseUpdate(request);
   const updates: UpdateEnd[] = [];
   let start = BATCH_START;

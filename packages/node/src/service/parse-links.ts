@@ -15,7 +15,16 @@ import {
   type QueueName,
   WaitTimeout,
 } from '@taskmaster/proto';
-import { countAtMost, duration, type Place, pid, refuse, taskKey, textAtMost, wholeNumber } from './checks.ts';
+import {
+  countAtMost,
+  duration,
+  type Place,
+  pid,
+  refuse,
+  taskKey,
+  textAtMost,
+  wholeNumber,
+} from '@taskmaster/server/requests';
 import type { OneGroup } from './one-group.ts';
 
 type WaitFor = NonNullable<EnqueueItem['waitFor']>;

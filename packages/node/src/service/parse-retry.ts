@@ -1,6 +1,6 @@
 import type { RetryPolicy } from '@taskmaster/engine/domain';
 import { EnqueueMode, limits, type RetryPolicy as RetryPolicyMessage } from '@taskmaster/proto';
-import { duration, type Place, refuse, wholeNumber } from './checks.ts';
+import { duration, type Place, refuse, wholeNumber } from '@taskmaster/server/requests';
 
 /** The numbers of a retry policy. `at`: the place of a field. */
 export function retryLimits(

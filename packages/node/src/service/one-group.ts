@@ -1,6 +1,5 @@
 import type { QueueName } from '@taskmaster/proto';
-import { excerpt, type Place, pathOf, refuse } from './checks.ts';
-import { queueName } from './queue-names.ts';
+import { excerpt, type Place, pathOf, queueName, refuse } from '@taskmaster/server/requests';
 
 /** Checks that all queues of a request are in one group, the unit of atomicity and of placement. */
 export class OneGroup {
