@@ -50,10 +50,11 @@ import { StoreFullError, StoreLostError, type StoreState } from './ports/store.t
 import { Counts } from './queues/counts.ts';
 import type { LimitedGroup } from './queues/group-usage.ts';
 import { Tally } from './queues/tally.ts';
+import type { RecordRequests } from './records/change-records.ts';
 import { limitOperations } from './records/limit-operations.ts';
 import { pauseOperations } from './records/pause-operations.ts';
 import { settingsOperations } from './records/settings-operations.ts';
-import { Schedules, schedulesIn } from './schedules/schedules.ts';
+import { scheduleOperations, schedulesIn } from './schedules/schedule-operations.ts';
 import { diskFull, lostStore, refusalOf } from './store-refusal.ts';
 import { topicOperations } from './topics/topic-operations.ts';
 import { TaskWaits } from './waits/task-waits.ts';
@@ -108,31 +109,20 @@ export class Engine {
       writable: () => this.#writable(),
       refused: (error) => this.#refused(error),
     });
-    this.topics = topicOperations(this.#reaper, {
-      engineState: () => this.#engineState,
-      change: (work) => this.#change((engineState) => work(engineState, this.#health)),
-      read: (group, work) => this.#readOf([{ group }], work),
-    });
-    this.settings = settingsOperations({
-      change: (work, addedBytes) => this.#change(work, addedBytes),
-      read: (group, work) => this.#readOf([{ group }], work),
-    });
-    this.pauses = pauseOperations({
-      change: (work, addedBytes) => this.#change(work, addedBytes),
-      read: (group, work) => this.#readOf([{ group }], work),
-    });
-    this.limits = limitOperations({
-      change: (work, addedBytes) => this.#change(work, addedBytes),
-      read: (group, work) => this.#readOf([{ group }], work),
-    });
-    this.bulkRuns = bulkOperations({
-      change: (work, addedBytes) => this.#change(work, addedBytes),
-      read: (group, work) => this.#readOf([{ group }], work),
-    });
-    this.schedules = new Schedules({
+    const requests: RecordRequests = {
       change: (work, addedBytes) => this.#change(work, addedBytes),
       read: (group, work) => this.#readFiltered({ group }, work),
+    };
+    this.schedules = scheduleOperations(requests);
+    this.topics = topicOperations(this.#reaper, {
+      ...requests,
+      engineState: () => this.#engineState,
+      health: () => this.#health,
     });
+    this.settings = settingsOperations(requests);
+    this.pauses = pauseOperations(requests);
+    this.limits = limitOperations(requests);
+    this.bulkRuns = bulkOperations(requests);
     this.partitions = new Partitions({
       ...deps,
       engineState: () => this.#engineState,
@@ -363,7 +353,7 @@ export class Engine {
     }
   }
 
-  /** Runs a request that changes a queue. `addedBytes`: bytes of payload that it adds. Undefined: it adds no tasks. */
+  /** Runs a request that changes a queue. `addedBytes`: see `RecordRequests`. */
   #change<T>(work: (engineState: EngineState) => Promise<T>, addedBytes?: number): Promise<T> {
     return this.#translated(() => {
       const engineState = this.#writable();

@@ -6,10 +6,10 @@ import { EngineView } from '../pending/engine-view.ts';
 
 /** How an engine runs requests about the records of a group. */
 export interface RecordRequests {
-  /** Runs a request that changes a group. `addedBytes`: see `Schedules`. */
+  /** Runs a request that changes a group. `addedBytes`: bytes of payload that it adds. Undefined: it adds no tasks. */
   readonly change: <T>(work: (engineState: EngineState) => Promise<T>, addedBytes?: number) => Promise<T>;
-  /** Runs a request that reads of a group. */
-  readonly read: <T>(group: string, work: (engineState: EngineState) => Promise<T>) => Promise<T>;
+  /** Runs a request that reads of a group. Undefined: of those that this node holds. */
+  readonly read: <T>(group: string | undefined, work: (engineState: EngineState) => Promise<T>) => Promise<T>;
 }
 
 /**

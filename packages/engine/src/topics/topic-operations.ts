@@ -2,25 +2,23 @@ import type { EngineHealth } from '../domain/commands.ts';
 import type { TopicOperations } from '../domain/topics.ts';
 import type { EngineState } from '../engine-state.ts';
 import type { Reaper } from '../operations/reaper.ts';
+import type { RecordRequests } from '../records/change-records.ts';
 import { diskFull } from '../store-refusal.ts';
 import { subscribe, unsubscribe } from './subscribe.ts';
 
-interface Requests {
+interface TopicRequests extends RecordRequests {
   /** Undefined while the engine starts. */
   readonly engineState: () => EngineState | undefined;
-  /** Runs a request that changes a group. */
-  readonly change: <T>(work: (engineState: EngineState, health: EngineHealth) => Promise<T>) => Promise<T>;
-  /** Runs a request that reads of a group. */
-  readonly read: <T>(group: string, work: (engineState: EngineState) => Promise<T>) => Promise<T>;
+  readonly health: () => EngineHealth;
 }
 
 /** The operations on topics of an engine. */
 export const topicOperations = (
   reaper: Pick<Reaper, 'reap'>,
-  { engineState, change, read }: Requests,
+  { engineState, health, change, read }: TopicRequests,
 ): TopicOperations => ({
   subscribe: (subscription) =>
-    change((engineState, { kind }) => subscribe(engineState, subscription, kind === 'full' ? diskFull() : undefined)),
+    change((engineState) => subscribe(engineState, subscription, health().kind === 'full' ? diskFull() : undefined)),
   unsubscribe: (key) => change((engineState) => unsubscribe(engineState, key, reaper)),
   countOf: (topic) => engineState()?.subscriptions.countOf(topic) ?? 0,
   list: (group, topic) =>
