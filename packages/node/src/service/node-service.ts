@@ -1,9 +1,10 @@
-import { Refusal } from '@taskmaster/engine/domain';
+import { type EventsReply, Refusal } from '@taskmaster/engine/domain';
 import {
   type AwaitedTask,
   byMethodName,
   entryBounds,
   type LeaseTasksRequest,
+  type LeaseTasksResponse,
   type Method,
   methods,
   type ReadEventsRequest,
@@ -15,7 +16,8 @@ import {
   type TaskMethodKey,
   taskMethodKeys,
   type UpdateTasksRequest,
-  type WaitForTasksRequest,
+  type UpdateTasksResponse,
+  type WaitForTasksResponse,
 } from '@taskmaster/proto';
 import {
   awaitedBytes,
@@ -24,6 +26,7 @@ import {
   type RawService,
   readerBytes,
   type StreamOperation,
+  type StreamReply,
   type StreamSession,
   type TaskHandlers,
   Turnstile,
@@ -110,62 +113,49 @@ function inTurns(handlers: Handlers, turns: FairTurns): Work {
     kib: 0,
     copiedKib: 0,
   });
-  const run = <T>(
-    { address }: Caller,
-    { tasks, kib, copiedKib }: Size,
-    commits: boolean,
-    heldBytes: () => number,
-    start: () => Promise<T>,
-  ): Promise<T> => turns.run(address, { tasks, kib, copiedKib, commits, heldBytes, start });
+  const inTurn =
+    <Q, R>(
+      handle: (request: Q, caller: Caller) => Promise<R>,
+      sizeOf: (request: Q) => Size,
+      bytesOf: (request: Q) => number,
+      commits = false,
+    ) =>
+    (request: Q, caller: Caller): Promise<R> => {
+      const { tasks, kib, copiedKib } = sizeOf(request);
+      const heldBytes = (): number => bytesOf(request);
+      return turns.run(caller.address, {
+        tasks,
+        kib,
+        copiedKib,
+        commits,
+        heldBytes,
+        start: () => handle(request, caller),
+      });
+    };
   return {
-    updateTasks: (request, caller) =>
-      run(
-        caller,
-        updated(request),
-        true,
-        () => updateBytes(request),
-        () => handlers.updateTasks(request, caller),
-      ),
-    leaseTasks: (request, caller) =>
-      run(
-        caller,
-        leased(request),
-        false,
-        () => leaseRequestBytes(request),
-        () => handlers.leaseTasks(request, caller),
-      ),
-    batchUpdateTasks: (request, caller) =>
-      run(
-        caller,
-        total(request.requests.map(updated)),
-        true,
-        () => sum(request.requests, updateBytes),
-        () => handlers.batchUpdateTasks(request, caller),
-      ),
-    batchLeaseTasks: (request, caller) =>
-      run(
-        caller,
-        total(request.requests.map(leased)),
-        false,
-        () => sum(request.requests, leaseRequestBytes),
-        () => handlers.batchLeaseTasks(request, caller),
-      ),
-    waitForTasks: (request, caller) =>
-      run(
-        caller,
-        { tasks: request.tasks.length, kib: 0, copiedKib: 0 },
-        false,
-        () => REQUEST_BYTES + sum(request.tasks, ({ queue, pid }) => ENTRY_BYTES + queue.length + pid.length),
-        () => handlers.waitForTasks(request, caller),
-      ),
-    readEvents: (request, caller) =>
-      run(
-        caller,
-        READ_SIZE,
-        false,
-        () => REQUEST_BYTES + readerBytes(request),
-        () => handlers.readEvents(request, caller),
-      ),
+    updateTasks: inTurn(handlers.updateTasks, updated, updateBytes, true),
+    leaseTasks: inTurn(handlers.leaseTasks, leased, leaseRequestBytes),
+    batchUpdateTasks: inTurn(
+      handlers.batchUpdateTasks,
+      ({ requests }) => total(requests.map(updated)),
+      ({ requests }) => sum(requests, updateBytes),
+      true,
+    ),
+    batchLeaseTasks: inTurn(
+      handlers.batchLeaseTasks,
+      ({ requests }) => total(requests.map(leased)),
+      ({ requests }) => sum(requests, leaseRequestBytes),
+    ),
+    waitForTasks: inTurn(
+      handlers.waitForTasks,
+      ({ tasks }) => ({ tasks: tasks.length, kib: 0, copiedKib: 0 }),
+      ({ tasks }) => REQUEST_BYTES + sum(tasks, ({ queue, pid }) => ENTRY_BYTES + queue.length + pid.length),
+    ),
+    readEvents: inTurn(
+      handlers.readEvents,
+      () => READ_SIZE,
+      (request) => REQUEST_BYTES + readerBytes(request),
+    ),
   };
 }
 
@@ -219,55 +209,47 @@ class NodeStreamSession implements StreamSession {
   close(): void {}
 
   #operationOf({ id, call }: StreamCall, memory: ArrayBufferLike): StreamOperation {
+    const handlers = this.#handlers;
     switch (call?.$case) {
       case 'update':
-        return { kind: 'update', id, run: (caller) => this.#update(call.value, caller) };
-      case 'lease':
-        return this.#leaseOf(id, apartFrom(memory, call.value));
-      case 'wait':
-        return this.#waitOf(id, { ...call.value, tasks: call.value.tasks.map(ownPid) });
-      case 'events':
-        return this.#eventsOf(id, apartFromMessage(call.value));
+        return { kind: 'update', id, run: runner(handlers.updateTasks, call.value, updateReply) };
+      case 'lease': {
+        const request = apartFrom(memory, call.value);
+        const run = runner(handlers.leaseTasks, request, leaseReply);
+        return { kind: 'waiting', method: 'LeaseTasks', id, bytes: leaseBytes(request), run };
+      }
+      case 'wait': {
+        const tasks = call.value.tasks.map(ownPid);
+        const run = runner(handlers.waitForTasks, { ...call.value, tasks }, waitReply);
+        return { kind: 'waiting', method: 'WaitForTasks', id, bytes: awaitedBytes(tasks), run };
+      }
+      case 'events': {
+        const request = apartFromMessage(call.value);
+        const run = runner(handlers.readEvents, request, eventsReply);
+        return { kind: 'waiting', method: 'ReadEvents', id, bytes: readerBytes(request), run };
+      }
       case 'cancel':
         return { kind: 'cancel', id };
       case undefined:
         return { kind: 'none', id };
     }
   }
-
-  /** A separate function: closures of one function share their variables, and this closure may wait for long. */
-  #leaseOf(id: number, request: LeaseTasksRequest): StreamOperation {
-    const run = (caller: Caller) => this.#lease(request, caller);
-    return { kind: 'waiting', method: 'LeaseTasks', id, bytes: leaseBytes(request), run };
-  }
-
-  #waitOf(id: number, request: WaitForTasksRequest): StreamOperation {
-    const run = (caller: Caller) => this.#wait(request, caller);
-    return { kind: 'waiting', method: 'WaitForTasks', id, bytes: awaitedBytes(request.tasks), run };
-  }
-
-  #eventsOf(id: number, request: ReadEventsRequest): StreamOperation {
-    const run = (caller: Caller) => this.#events(request, caller);
-    return { kind: 'waiting', method: 'ReadEvents', id, bytes: readerBytes(request), run };
-  }
-
-  async #update(request: UpdateTasksRequest, caller: Caller) {
-    return { $case: 'update' as const, value: await this.#handlers.updateTasks(request, caller) };
-  }
-
-  async #lease(request: LeaseTasksRequest, caller: Caller) {
-    return { $case: 'lease' as const, value: await this.#handlers.leaseTasks(request, caller) };
-  }
-
-  async #wait(request: WaitForTasksRequest, caller: Caller) {
-    return { $case: 'wait' as const, value: await this.#handlers.waitForTasks(request, caller) };
-  }
-
-  async #events(request: ReadEventsRequest, caller: Caller) {
-    const { encoded } = await this.#handlers.readEvents(request, caller);
-    return { $case: 'encoded' as const, field: ResultField.events, bytes: encoded };
-  }
 }
+
+/** A separate function: closures of one function share their variables, and this closure may wait for long. */
+const runner =
+  <Q, R>(handle: (request: Q, caller: Caller) => Promise<R>, request: Q, replyOf: (reply: R) => StreamReply) =>
+  async (caller: Caller): Promise<StreamReply> =>
+    replyOf(await handle(request, caller));
+
+const updateReply = (value: UpdateTasksResponse): StreamReply => ({ $case: 'update', value });
+const leaseReply = (value: LeaseTasksResponse): StreamReply => ({ $case: 'lease', value });
+const waitReply = (value: WaitForTasksResponse): StreamReply => ({ $case: 'wait', value });
+const eventsReply = ({ encoded: bytes }: EventsReply): StreamReply => ({
+  $case: 'encoded',
+  field: ResultField.events,
+  bytes,
+});
 
 /** Copies `maxPid`, because a view would keep the whole message in memory while the lease waits. */
 const apartFrom = (memory: ArrayBufferLike, request: LeaseTasksRequest): LeaseTasksRequest =>
