@@ -4,6 +4,7 @@ import type { Connect } from './clients/client.ts';
 import { connectGraphileWorker } from './clients/graphile-worker.ts';
 import { connectPgBoss } from './clients/pg-boss.ts';
 import { connectRabbitMq } from './clients/rabbitmq.ts';
+import { connectRiverPattern } from './clients/river.ts';
 import { connectSql } from './clients/sql.ts';
 import { connectTaskMaster } from './clients/taskmaster.ts';
 import { NotInstalledError } from './commands.ts';
@@ -30,6 +31,7 @@ export const peers: readonly Peer[] = [
   { name: 'beanstalkd', server: beanstalkd, connect: connectBeanstalkd },
   { name: 'rabbitmq', server: rabbitmq, connect: connectRabbitMq },
   { name: 'postgres-sql', server: postgres, connect: connectSql },
+  { name: 'postgres-river', server: postgres, connect: connectRiverPattern },
   { name: 'pg-boss', server: postgres, connect: connectPgBoss },
   { name: 'graphile-worker', server: postgres, connect: connectGraphileWorker },
 ];
