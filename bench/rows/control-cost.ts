@@ -16,6 +16,7 @@ const loads: readonly (readonly [name: string, load: Load])[] = [
 
 /** No load reaches it. */
 const NEVER_REACHED = { maxLeased: 1_000_000 };
+const NEVER_REACHED_RATE = { tasks: 1_000_000, per: '1s' } as const;
 const MANY_LIMITS = 100;
 const KEYS = 1_000;
 
@@ -45,6 +46,12 @@ const controls: readonly Control[] = [
     limitKeys: KEYS,
     setUp: (client) => client.limitQueues('keys#*', { ...NEVER_REACHED, keys: '*' }),
   },
+  { name: 'rate', setUp: (client) => client.limitQueues('rate#*', { rate: NEVER_REACHED_RATE }) },
+  {
+    name: 'key-rates',
+    limitKeys: KEYS,
+    setUp: (client) => client.limitQueues('key-rates#*', { rate: NEVER_REACHED_RATE, keys: '*' }),
+  },
   {
     name: 'reader',
     async setUp(client, signal) {
@@ -65,10 +72,11 @@ async function follow(client: TaskMasterClient, after: string, signal: AbortSign
   }
 }
 
-/** What limits, limit keys and readers of events cost. */
+/** What limits, limit keys, rates and readers of events cost. */
 export const controlCost: Row = {
   name: 'controls',
-  about: 'B1 to B6 with one limit, 100 limits, 1,000 limit keys with a limit, or a reader of events, against none',
+  about:
+    'B1 to B6 with one limit, 100 limits, 1,000 limit keys with a limit, a rate, a rate of each of 1,000 keys, or a reader of events, against none',
   when: 'all',
   async *run(bench) {
     const node = await bench.processes.node();

@@ -146,6 +146,20 @@ describe('a rate of leases', () => {
       expect(await leased(h, A)).toEqual(['x5']);
     });
 
+    test.each([false, true])(
+      'that is raised has what has come since it was empty, after a crash: %s',
+      async (isCrashed) => {
+        await using h = await engineHarness();
+        await addKeyed(h, A, ['x1', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7', 'x8', 'x9']);
+        await h.clock.run(limitQueues(h.engine, 'shop#*', { keys, ...rate(1, 1000, 1) }));
+        expect(await leased(h, A)).toEqual(['x1']);
+        await h.clock.advance(3_000);
+        await h.clock.run(limitQueues(h.engine, 'shop#*', { keys, ...rate(1, 1000, 9) }));
+        if (isCrashed) await h.crash();
+        expect(await leased(h, A)).toEqual(['x2', 'x3', 'x4']);
+      },
+    );
+
     test('is none after its end, also over a crash, and begins full when it is set again', async () => {
       await using h = await engineHarness();
       await addKeyed(h, A, ['x1', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7']);

@@ -113,11 +113,10 @@ export class KeyUses<Q = unknown> {
     this.#events = events;
   }
 
-  /** The buckets go on that are not full in the limit that this one replaces. */
+  /** The buckets of the limit that this one replaces go on. */
   replace(earlier: KeyUses<Q>): void {
-    const now = this.#events.now();
     for (const { key, tokens } of earlier.#uses.values()) {
-      if (tokens?.fullAt(now) === undefined) continue;
+      if (tokens === undefined) continue;
       const use = this.of(key);
       use.tokens?.replace(tokens);
       this.#settle(use);
