@@ -1,8 +1,10 @@
 import { readFile } from 'node:fs/promises';
-import { request as httpRequest } from 'node:http';
-import { request as httpsRequest } from 'node:https';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
+
+// Not imported: an import reads all names of a module, and some of this one load the whole client behind `fetch`.
+const { request: httpRequest } = process.getBuiltinModule('node:http');
+const { request: httpsRequest } = process.getBuiltinModule('node:https');
 
 /** Where Kubernetes puts the credentials of a pod. */
 const SERVICE_ACCOUNT_DIR = '/var/run/secrets/kubernetes.io/serviceaccount';

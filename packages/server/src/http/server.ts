@@ -1,14 +1,5 @@
 import { once } from 'node:events';
-import {
-  createServer,
-  type IncomingMessage,
-  type RequestListener,
-  type Server,
-  type ServerOptions,
-  type ServerResponse,
-  STATUS_CODES,
-} from 'node:http';
-import { createServer as createSecureServer } from 'node:https';
+import type { IncomingMessage, RequestListener, Server, ServerOptions, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Error as WireError } from '@taskmaster/proto';
 import type { Access } from '../access/access.ts';
@@ -24,6 +15,10 @@ import { isAllowedHost, isCrossSite } from './sites.ts';
 
 /** Room for a filter with a percent-encoded expression of 256 bytes, and for a page token. */
 const MAX_HEADER_BYTES = 16 * 1024;
+// Not imported: an import reads all names of a module, and some of this one load the whole client behind `fetch`.
+const { createServer, STATUS_CODES } = process.getBuiltinModule('node:http');
+const { createServer: createSecureServer } = process.getBuiltinModule('node:https');
+
 const MAX_CONNECTIONS = 200;
 /** Default of `replyTimeoutMs`. */
 const REPLY_TIMEOUT_MS = 30_000;
