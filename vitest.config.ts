@@ -7,7 +7,12 @@ import SlowestFirst from './test/support/slowest-first.ts';
 process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL('node_modules/.cache/compiled', import.meta.url));
 
 /** What starts real processes, and waits for them with real clocks. */
-const processes = ['test/{attacks,process,cli,e2e}/**/*.test.ts', 'examples/**/*.test.ts', 'bench/**/*.test.ts'];
+const processes = [
+  'test/{attacks,process,cli,e2e}/**/*.test.ts',
+  'packages/{node,proxy}/src/cli/serve*.test.ts',
+  'examples/**/*.test.ts',
+  'bench/**/*.test.ts',
+];
 
 /** These tests have time bounds that other tests would break, so they run after all others. */
 const alone = ['test/process/recovery-time.test.ts'];

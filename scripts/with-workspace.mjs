@@ -25,6 +25,9 @@ const jobs = {
   'upgrade-test': [['vitest', 'run', 'test/process/rolling-upgrade.test.ts']],
 };
 
+/** How lazily programs in Go collect garbage. The compiler needs a quarter less processor time, and hardly more memory. */
+const GOGC = process.env.GOGC ?? '400';
+
 const { config, devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const parent = process.ppid;
 const [job, ...args] = process.argv.slice(2);
@@ -51,7 +54,7 @@ function run(command, commandArgs, stdout) {
     const child = spawn(command, commandArgs, {
       cwd: root,
       stdio: ['inherit', stdout, 'inherit'],
-      env: { ...process.env, PATH: `${bin}${delimiter}${process.env.PATH}` },
+      env: { ...process.env, GOGC, PATH: `${bin}${delimiter}${process.env.PATH}` },
     });
     // A terminal sends Ctrl-C to the whole process group: the child shuts down, and this process waits for it.
     const onInterrupt = () => {};

@@ -12,7 +12,7 @@ import { describe, expect, test } from 'vitest';
 import { completeConfig } from '../config.ts';
 import { nodeBoundsOf } from '../memory.ts';
 
-const CLI = fileURLToPath(new URL('../node-cli.ts', import.meta.url));
+const CLI = { source: fileURLToPath(new URL('../node-cli.ts', import.meta.url)), name: 'node' } as const;
 
 const command = (...args: string[]): Command => runCommand(CLI, args);
 

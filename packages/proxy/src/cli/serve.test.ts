@@ -5,7 +5,7 @@ import { completeProxyConfig } from '../config.ts';
 import { proxyBoundsOf } from '../memory.ts';
 import { memoryBoundsOf, readyLine, runCommand } from '../testing/run-command.ts';
 
-const CLI = fileURLToPath(new URL('../cli.ts', import.meta.url));
+const CLI = { source: fileURLToPath(new URL('../cli.ts', import.meta.url)), name: 'proxy' } as const;
 
 const FREE_PORTS = ['--grpc-port=0', '--http-port=0', '--gossip-port=0'];
 
