@@ -79,7 +79,7 @@ const ASKED = [
   'packages/engine/src/operations/backlog.ts',
   'packages/engine/src/operations/keys/items-by-key.ts',
   'packages/engine/src/operations/limits.ts',
-  'packages/engine/src/operations/records/keep-out.ts',
+  'packages/engine/src/operations/ends/keep-out.ts',
   'packages/engine/src/log/age-histogram.ts',
   'packages/engine/src/log/atom-rows.ts',
   'packages/engine/src/log/log-tails.ts',

@@ -1,9 +1,9 @@
 import { sweepBulkRuns } from './bulk/sweep-bulk-runs.ts';
 import type { Instant } from './domain/ids.ts';
 import type { EngineState } from './engine-state.ts';
+import { sweepEnds } from './operations/ends/sweep-ends.ts';
 import { sweepKeys } from './operations/keys/sweep-keys.ts';
 import type { Reaper } from './operations/reaper.ts';
-import { sweepEnds } from './operations/records/sweep-ends.ts';
 import { sweepDead } from './operations/sweep-dead.ts';
 import type { CancelTimer, Clock } from './ports/clock.ts';
 import { repeat } from './ports/repeat.ts';

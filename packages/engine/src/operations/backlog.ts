@@ -8,11 +8,11 @@ import { type PlannedChange, stateAfter, stateBefore } from '../planned-atom.ts'
 import { refill } from '../queues/cache/refill.ts';
 import { firstOfKey } from '../queues/lanes/read-lanes.ts';
 import type { Queue } from '../queues/queue.ts';
+import { endCancelled } from './ends/leave-end.ts';
 import { mayBeDue } from './expire.ts';
 import { settleEnds } from './flows/settle-ends.ts';
 import { headPids } from './get-and-peek.ts';
 import type { Objection, PlannedUpdate, UpdateView } from './plan-update.ts';
-import { endCancelled } from './records/leave-end.ts';
 import type { DraftMark, TaskDraft } from './task-draft.ts';
 
 const { WHEN_FULL_DROP_NEWEST, WHEN_FULL_DROP_OLDEST, WHEN_FULL_REFUSE } = WhenFull;

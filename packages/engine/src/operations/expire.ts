@@ -14,9 +14,9 @@ import type { QueuesLimit } from '../records/limit-table.ts';
 import { endRecords, signalRecords } from '../records/record-store.ts';
 import { afterFailedAttempt, afterMissedStart, cancelReasonOf, type FailedAttempt } from './attempts.ts';
 import { type Attempt, decideSome } from './decide.ts';
+import { endCancelled, moveAll } from './ends/leave-end.ts';
 import { NO_WAITS, withWaits } from './flows/waiting.ts';
 import { toDeadLetters } from './moves.ts';
-import { endCancelled, moveAll } from './records/leave-end.ts';
 import { TaskDraft, type TaskMove } from './task-draft.ts';
 
 /** Tasks changed by one atom: enough to be fast, few enough not to delay other requests. */

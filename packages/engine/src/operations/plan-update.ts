@@ -44,13 +44,13 @@ import {
   withProgress,
   withRerun,
 } from './attempts.ts';
+import { isKeptOut, keepEndMs } from './ends/keep-out.ts';
+import { endCancelled, forgetEnd, leaveEnd, moveAll } from './ends/leave-end.ts';
 import { joinOrder } from './flows/order.ts';
 import { type HowEnded, settleEnds, tellParents } from './flows/settle-ends.ts';
 import { countSignal, keepSignal, waitingFor } from './flows/signal.ts';
 import { itemsByKey } from './keys/items-by-key.ts';
 import { fromDeadLetters, toDeadLetters, toQueue } from './moves.ts';
-import { isKeptOut, keepEndMs } from './records/keep-out.ts';
-import { endCancelled, forgetEnd, leaveEnd, moveAll } from './records/leave-end.ts';
 import { type DraftMark, type DraftView, TaskDraft, type TaskMove } from './task-draft.ts';
 
 /** The state that a plan may read. */

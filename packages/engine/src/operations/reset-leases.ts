@@ -9,10 +9,10 @@ import { Family } from '../ports/store.ts';
 import type { Queue } from '../queues/queue.ts';
 import { cancelReasonOf, isToRunAgain, withoutCancellation } from './attempts.ts';
 import { type Attempt, decide, decideSome } from './decide.ts';
+import { endCancelled } from './ends/leave-end.ts';
 import { dueFor, showAllDue } from './expire.ts';
 import { settleEnds } from './flows/settle-ends.ts';
 import { endOfDue } from './get-and-peek.ts';
-import { endCancelled } from './records/leave-end.ts';
 import { TaskDraft } from './task-draft.ts';
 
 const TASKS_PER_ATOM = 1000;
