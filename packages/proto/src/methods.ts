@@ -4,6 +4,7 @@ import { BackupServiceService } from './gen/taskmaster/v1/backup.ts';
 import { BulkAction, type BulkSpec } from './gen/taskmaster/v1/bulk.ts';
 import { ClusterServiceService } from './gen/taskmaster/v1/cluster.ts';
 import { TaskMasterServiceService } from './gen/taskmaster/v1/service.ts';
+import type { StreamCall } from './gen/taskmaster/v1/stream.ts';
 import type { GroupRight, Right } from './rights.ts';
 
 // One row for each RPC that callers may make. Servers, routers, transports and the audit log are built from these rows. A method
@@ -74,6 +75,9 @@ type HasEntries<T> = T extends Uint8Array | string | number | boolean | undefine
         ? true
         : false;
 
+/** The kinds of calls on a stream. All but updates may wait. */
+export type StreamCase = Exclude<NonNullable<StreamCall['call']>['$case'], 'cancel'>;
+
 /** The facts of one method. */
 interface Facts<Q> {
   readonly scope: Scope<Q>;
@@ -84,6 +88,8 @@ interface Facts<Q> {
   readonly audit: ((request: Q) => AuditFacts | undefined) | undefined;
   /** The limits that are checked before a request is decoded. */
   readonly entries?: readonly EntryBound[];
+  /** As what its calls go over a stream. Undefined: they do not. */
+  readonly streamed?: StreamCase;
   /** Whether a request is refused that has fields of a later release: without its conditions it would change more. */
   readonly isExact?: boolean;
 }
@@ -108,6 +114,7 @@ const rows = {
     repetition: 'unsafe',
     isLarge: false,
     audit: undefined,
+    streamed: 'update',
     entries: entryBounds.update,
   },
   leaseTasks: {
@@ -116,6 +123,7 @@ const rows = {
     repetition: 'harmless',
     isLarge: false,
     audit: undefined,
+    streamed: 'lease',
     entries: entryBounds.lease,
   },
   batchUpdateTasks: {
@@ -137,6 +145,7 @@ const rows = {
     repetition: 'read',
     isLarge: false,
     audit: undefined,
+    streamed: 'wait',
     entries: entryBounds.wait,
   },
   readEvents: {
@@ -144,6 +153,7 @@ const rows = {
     repetition: 'read',
     isLarge: false,
     audit: undefined,
+    streamed: 'events',
     entries: entryBounds.events,
   },
   listQueues: {

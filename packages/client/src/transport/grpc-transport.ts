@@ -13,7 +13,7 @@ import { ClusterCheck } from './cluster-check.ts';
 import { Connection } from './connection.ts';
 import { EndpointPool } from './endpoint-pool.ts';
 import { HolderRoutes } from './holder-routes.ts';
-import { type StreamedMethod, type StreamedRequest, streamedMethods } from './request-size.ts';
+import { type StreamedRequest, streamedSize } from './request-size.ts';
 import { answerStream, unaryCall } from './single-call.ts';
 import { systemTiming, type Timing } from './timing.ts';
 import type { Reachable, Transport, TransportCallOptions } from './transport.ts';
@@ -120,20 +120,20 @@ export class GrpcTransport implements Transport {
   }
 
   unary<Q extends object, R>(method: Method<Q, R>, request: Q, options = NO_OPTIONS): Promise<R> {
-    const streamed = streamedMethods.get(method.key) as StreamedMethod<Q> | undefined;
+    const { streamed } = method;
+    const call = streamed && ({ $case: streamed, value: request } as unknown as StreamedRequest);
     let size: number | undefined;
     try {
-      size = streamed?.sizeOf(request);
+      size = call && streamedSize(call);
     } catch (error) {
       return Promise.reject(error);
     }
     if (options.signal?.aborted) return Promise.reject(cancelled(options.signal));
     if (!this.#useStream) size = undefined;
-    const $case = streamed?.$case;
     const names = routedNames(method, request);
     const connection = this.#routes.pick(names);
-    if (connection !== undefined) return send(connection, method, request, $case, size, options);
-    return this.#whenLive(options, names, (live, left) => send(live, method, request, $case, size, left));
+    if (connection !== undefined) return send(connection, method, request, call, size, options);
+    return this.#whenLive(options, names, (live, left) => send(live, method, request, call, size, left));
   }
 
   async *stream<Q extends object, R>(
@@ -170,17 +170,19 @@ export class GrpcTransport implements Transport {
   }
 }
 
-/** `size`: of a request that goes over the stream. Undefined: a unary call. */
+/** `size`: of a call that goes over the stream. Undefined: a unary call. */
 function send<Q extends object, R>(
   connection: Connection,
   method: Method<Q, R>,
   request: Q,
-  $case: StreamedRequest['$case'] | undefined,
+  call: StreamedRequest | undefined,
   size: number | undefined,
   options: TransportCallOptions,
 ): Promise<R> {
-  if (size === undefined) return unaryCall(connection, method, request, options, waitOf(request));
-  return connection.stream.call({ $case, value: request } as StreamedRequest, size, options) as Promise<R>;
+  if (call === undefined || size === undefined) {
+    return unaryCall(connection, method, request, options, waitOf(request));
+  }
+  return connection.stream.call(call, size, options) as Promise<R>;
 }
 
 function routingOf(given: Routing | undefined): Routing {

@@ -2,7 +2,6 @@ import {
   ENTRY_BYTES,
   type LeaseTasksRequest,
   limits,
-  type MethodKey,
   methods,
   NO_ENTRIES,
   type ReadEventsRequest,
@@ -100,23 +99,22 @@ const STREAMED_BYTES = limits.requestBytes - ENTRY_BYTES;
 /** A call over a stream. */
 export type StreamedRequest = Exclude<NonNullable<StreamCall['call']>, { readonly $case: 'cancel' }>;
 
-/** A method whose calls go over a stream. */
-export interface StreamedMethod<Request> {
-  readonly $case: StreamedRequest['$case'];
-  /**
-   * Upper bound of the size of an encoded request, in bytes. Undefined: it does not fit into a message, so it must be a unary
-   * call.
-   * @throws InvalidRequestError if it is above the limits of nodes. It would break the stream for all other calls.
-   */
-  readonly sizeOf: (request: Request) => number | undefined;
+/**
+ * Upper bound of the size of an encoded request, in bytes. Undefined: it does not fit into a message, so it must be a unary call.
+ * @throws InvalidRequestError if it is above the limits of nodes. It would break the stream for all other calls.
+ */
+export function streamedSize(call: StreamedRequest): number | undefined {
+  switch (call.$case) {
+    case 'update':
+      return updateSize(call.value);
+    case 'lease':
+      return leaseSizeBound(call.value);
+    case 'wait':
+      return waitSize(call.value);
+    case 'events':
+      return readSize(call.value);
+  }
 }
-
-export const streamedMethods = new Map<MethodKey, StreamedMethod<never>>([
-  ['updateTasks', { $case: 'update', sizeOf: updateSize }],
-  ['leaseTasks', { $case: 'lease', sizeOf: leaseSizeBound }],
-  ['waitForTasks', { $case: 'wait', sizeOf: waitSize }],
-  ['readEvents', { $case: 'events', sizeOf: readSize }],
-]);
 
 function updateSize(request: UpdateTasksRequest): number | undefined {
   const bound = updateSizeBound(request);

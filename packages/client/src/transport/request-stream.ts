@@ -89,7 +89,7 @@ export class RequestStream {
   /**
    * Sends a call. Its waiting time is added to the timeout. After an abort, a wait ends at the node, and a lease settles when it
    * is known whether it was served: see `TransportCallOptions.signal`.
-   * @param size of the request, as `streamedMethods` says.
+   * @param size of the request, as `streamedSize` says.
    */
   call<Request extends StreamedRequest>(
     request: Request,

@@ -19,6 +19,7 @@ import {
   LostError,
   RefusedError,
   type RoutedPeer,
+  streamedAs,
   type UnaryMethod,
   type Upstream,
   type UpstreamPipe,
@@ -40,14 +41,6 @@ export interface StreamSenderDeps {
 /** An encoded request, with the number of the field that it goes into. */
 type StreamedRequest = Omit<StreamEntry, 'id'>;
 type NodeStream = CallStream<StreamedRequest, StreamEntry, SendFailure, UpstreamPipe>;
-
-/** The methods whose calls go over a stream: the fields of the call and of its result. */
-const streamedFields: { readonly [M in UnaryMethod]?: { readonly field: number; readonly expected: number } } = {
-  UpdateTasks: { field: CallField.update, expected: ResultField.update },
-  LeaseTasks: { field: CallField.lease, expected: ResultField.lease },
-  WaitForTasks: { field: CallField.wait, expected: ResultField.wait },
-  ReadEvents: { field: CallField.events, expected: ResultField.events },
-};
 
 const CANCEL: StreamedRequest = { field: CallField.cancel, bytes: new Uint8Array(0) };
 
@@ -73,20 +66,20 @@ export class StreamSender implements Sender {
 
   send(address: string, method: UnaryMethod, request: Uint8Array, options: SendOptions): Promise<Uint8Array> {
     const { upstream, peer } = this.#deps;
-    const fields = streamedFields[method];
+    const streamed = streamedAs[method];
     // A call that fills a message alone does not fit together with its entry.
-    if (fields === undefined || request.length + ENTRY_BYTES > limits.requestBytes || upstream.isLocal?.(address)) {
+    if (streamed === undefined || request.length + ENTRY_BYTES > limits.requestBytes || upstream.isLocal?.(address)) {
       return upstream.unary(address, method, request, { ...options, peer });
     }
     return new Promise((resolve, reject) => {
       if (this.#closed) throw new LostError('the caller is gone', 'cancelled', false);
-      const { field, expected } = fields;
       const { signal, timeoutMs } = options;
       const stream = this.#streamTo(address);
+      const call = { field: CallField[streamed], bytes: request };
       const waits = isWaiting(method);
-      const streamed = { request: { field, bytes: request }, waits, size: request.length, signal, timeoutMs };
-      stream.send(streamed, (outcome) => {
-        if (outcome.kind === 'answered' && outcome.result.field === expected) resolve(outcome.result.bytes);
+      stream.send({ request: call, waits, size: request.length, signal, timeoutMs }, (outcome) => {
+        if (outcome.kind === 'answered' && outcome.result.field === ResultField[streamed])
+          resolve(outcome.result.bytes);
         else reject(failureOf(outcome));
       });
       // Only the first one stays open when its calls are answered.

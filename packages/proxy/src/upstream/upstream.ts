@@ -1,20 +1,29 @@
 import type { CallSignal } from '@taskmaster/engine/domain';
-import type {
-  CallPipe,
-  CallPipeListener,
-  ClusterMethodKey,
-  MethodName,
-  TaskMethodKey,
-  Error as WireError,
+import {
+  byMethodName,
+  type CallPipe,
+  type CallPipeListener,
+  type ClusterMethodKey,
+  type MethodName,
+  methods,
+  type StreamCase,
+  type TaskMethodKey,
+  taskMethodKeys,
+  type Error as WireError,
 } from '@taskmaster/proto';
 import type { CallerAccess } from '@taskmaster/server/access';
 
 /** The name of a method with one request and one answer. */
 export type UnaryMethod = MethodName<TaskMethodKey | ClusterMethodKey>;
 
+/** As what calls of a method go over a stream. Undefined: they do not. */
+export const streamedAs: { readonly [M in UnaryMethod]?: StreamCase | undefined } = byMethodName(
+  taskMethodKeys,
+  (key) => methods[key].streamed,
+);
+
 /** Whether calls of this method wait at the node until they are answered or cancelled. */
-export const isWaiting = (method: UnaryMethod): method is 'LeaseTasks' | 'WaitForTasks' | 'ReadEvents' =>
-  method === 'LeaseTasks' || method === 'WaitForTasks' || method === 'ReadEvents';
+export const isWaiting = (method: UnaryMethod): boolean => (streamedAs[method] ?? 'update') !== 'update';
 
 /** The caller for whom a router calls nodes. */
 export interface RoutedPeer {
