@@ -20,7 +20,6 @@ export const SLOWEST = [
   'sim/crash-points',
   'chart/render',
   'chart/alerts',
-  'tidy/documents/snippets',
   'e2e/demo',
   'process/packages',
   'process/postgres-machines',
