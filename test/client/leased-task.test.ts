@@ -8,6 +8,18 @@ interface Mail {
 }
 
 describe('a leased task', () => {
+  test('has the limit key and the order key that it was enqueued with, or none', async () => {
+    const { client } = clientSetUp();
+    const queue = client.queue<string>('g#q');
+    await queue.enqueue('both', { pid: 'a', limitKey: 'customer/17', orderKey: 'account-3' });
+    await queue.enqueue('none', { pid: 'b' });
+    const tasks = await queue.lease({ max: 9 });
+    expect(tasks.map(({ limitKey, orderKey }) => [limitKey, orderKey])).toEqual([
+      ['customer/17', 'account-3'],
+      [undefined, undefined],
+    ]);
+  });
+
   test('leaves no text as a checkpoint, and updates beside it arrive', async () => {
     const { client, engine } = clientSetUp();
     const queue = client.queue<string>('g#q');

@@ -18,6 +18,8 @@ export interface LeasedObject {
   readonly pid: string;
   readonly key?: string | undefined;
   readonly kind?: string | undefined;
+  readonly limitKey?: string | undefined;
+  readonly orderKey?: string | undefined;
   readonly leaseToken: number;
   readonly attempt: number;
   readonly unbegun?: number | undefined;
@@ -35,6 +37,8 @@ export function leasedObject(task: LeasedTask<Uint8Array>): LeasedObject {
     pid: pidText(task.pid),
     key: task.key,
     kind: task.kind,
+    limitKey: task.limitKey,
+    orderKey: task.orderKey,
     leaseToken: task.leaseToken,
     attempt: task.attempt,
     unbegun: task.unbegun,

@@ -36,6 +36,10 @@ export class LeasedTask<T> {
   readonly key: string | undefined;
   /** What a worker must be able to run. Undefined: it has no kind. */
   readonly kind: string | undefined;
+  /** What limits and fair turns of keys count it by. Undefined: nothing. */
+  readonly limitKey: string | undefined;
+  /** Tasks of the queue with the same order key run one after the other. Undefined: it has none. */
+  readonly orderKey: string | undefined;
   /** The payload. A view into a received message: copy it to keep it for long. */
   readonly bytes: Uint8Array;
   /** The headers that came with the data. */
@@ -66,6 +70,8 @@ export class LeasedTask<T> {
     this.pid = task.pid;
     this.key = task.key === '' ? undefined : task.key;
     this.kind = task.kind;
+    this.limitKey = task.limitKey;
+    this.orderKey = task.orderKey;
     this.bytes = task.data;
     this.headers = task.headers;
     this.attempt = task.attempt;

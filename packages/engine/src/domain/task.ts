@@ -233,16 +233,16 @@ export interface TaskState {
   readonly history: TaskHistory | undefined;
 }
 
-/** Bytes of the history in the reply to a lease: of key and kind, and of the progress and the checkpoint of earlier attempts. */
+/** Bytes of the history in the reply to a lease: of keys and kind, and of the progress and the checkpoint of earlier attempts. */
 export function leasedHistoryBytes(history: TaskHistory | undefined): number {
   if (history === undefined) return 0;
-  const { progress, key, given, checkpoint } = history;
-  const texts = Buffer.byteLength(progress?.text ?? '') + Buffer.byteLength(key ?? '') + kindBytes(given?.kind);
-  return texts + (checkpoint?.byteLength ?? 0);
+  const { progress, key, given, links, checkpoint } = history;
+  const kept = Buffer.byteLength(progress?.text ?? '') + Buffer.byteLength(key ?? '') + (checkpoint?.byteLength ?? 0);
+  return kept + textBytes(given?.kind) + textBytes(given?.limitKey) + textBytes(links?.orderKey);
 }
 
 /** With the tag and the length. */
-const kindBytes = (kind: string | undefined): number => (kind ? Buffer.byteLength(kind) + 4 : 0);
+const textBytes = (text: string | undefined): number => (text ? Buffer.byteLength(text) + 4 : 0);
 
 /** Whether the task has a lease that has not ended at `now`. */
 export const isLeasedAt = ({ visibility }: TaskState, now: Instant): boolean =>

@@ -136,6 +136,8 @@ export function leaseReply(tasks: readonly LeasedTask[], moreQueues?: readonly M
       unbegun: task.unbegun,
       signals: task.signals && leasedSignals(task.signals, task.queue.group),
       kind: task.history?.given?.kind,
+      limitKey: task.history?.given?.limitKey || undefined,
+      orderKey: task.history?.links?.orderKey,
     })),
   };
 }

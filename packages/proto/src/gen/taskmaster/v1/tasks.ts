@@ -773,7 +773,15 @@ export interface LeasedTask {
     | LeasedSignals
     | undefined;
   /** Its kind. Unset: it has none. */
-  kind?: string | undefined;
+  kind?:
+    | string
+    | undefined;
+  /** What limits and fair turns of keys count it by, as in Enqueue. Unset: nothing, or the node is of a release without the field. */
+  limitKey?:
+    | string
+    | undefined;
+  /** Its order key, as in TaskLinks. Unset: it has none, or the node is of a release without the field. */
+  orderKey?: string | undefined;
 }
 
 export interface LeasedTask_HeadersEntry {
@@ -3078,6 +3086,8 @@ function createBaseLeasedTask(): LeasedTask {
     unbegun: undefined,
     signals: undefined,
     kind: undefined,
+    limitKey: undefined,
+    orderKey: undefined,
   };
 }
 
@@ -3136,6 +3146,12 @@ export const LeasedTask: MessageFns<LeasedTask> = {
     }
     if (message.kind !== undefined) {
       writer.uint32(154).string(message.kind);
+    }
+    if (message.limitKey !== undefined) {
+      writer.uint32(162).string(message.limitKey);
+    }
+    if (message.orderKey !== undefined) {
+      writer.uint32(170).string(message.orderKey);
     }
     return writer;
   },
@@ -3298,6 +3314,22 @@ export const LeasedTask: MessageFns<LeasedTask> = {
             }
 
             message.kind = reader.string();
+            continue;
+          }
+          case 20: {
+            if (tag !== 162) {
+              break;
+            }
+
+            message.limitKey = reader.string();
+            continue;
+          }
+          case 21: {
+            if (tag !== 170) {
+              break;
+            }
+
+            message.orderKey = reader.string();
             continue;
           }
         }
