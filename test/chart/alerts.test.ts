@@ -6,6 +6,7 @@ import { root } from '../support/paths.ts';
 import { runProcess } from '../support/processes/child-process.ts';
 import { skippedBecause, whyNo } from '../support/prometheus.ts';
 import { documentAt } from '../tidy/documents/documents.ts';
+import { unknownIn } from './known-metrics.ts';
 
 interface Rule {
   readonly alert: string;
@@ -39,21 +40,8 @@ describe('the alert rules', () => {
   });
 
   test('look only at metrics that exist, with labels that they have', () => {
-    const { text } = documentAt('docs/reference/metrics.md');
-    const known = new Map(
-      [...text.matchAll(/^\| `(taskmaster_\w+)(?:\{([^}]*)\})?` \| (\w+)/gm)].map(
-        ([, name = '', labels = '', type]) => [name, { labels: labels.split(','), type }],
-      ),
-    );
-    for (const { alert, expr } of rules) {
-      for (const [, name = '', matchers = ''] of expr.matchAll(/(taskmaster_\w+)(?:\{([^}]*)\})?/g)) {
-        const metric = known.get(name) ?? known.get(name.replace(/_bucket$/, ''));
-        expect(metric, `${alert}: ${name}`).toBeDefined();
-        for (const [, label] of matchers.matchAll(/(\w+)(?:=|!=|=~|!~)"/g)) {
-          expect(metric?.labels, `${alert}: ${name}`).toContain(label);
-        }
-      }
-    }
+    const unknown = rules.flatMap(({ alert, expr }) => unknownIn(expr).map((what) => `${alert}: ${what}`));
+    expect(unknown).toEqual([]);
   });
 
   test('have a case each in the tests of promtool that fires', () => {

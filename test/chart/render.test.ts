@@ -1,4 +1,6 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { nodeSettings } from '../../packages/node/src/cli/program.ts';
@@ -7,7 +9,9 @@ import { proxySettings } from '../../packages/proxy/src/config.ts';
 import { proxyMemorySpec } from '../../packages/proxy/src/memory.ts';
 import { parseAccessFile } from '../../packages/server/src/access/access-file.ts';
 import { divideMemory, type MemorySpec } from '../../packages/server/src/program/memory/divide-memory.ts';
+import { DOCUMENTS_PLACEHOLDER } from './dashboard/dashboard.ts';
 import { type KubernetesObject, lint, render, whyNoHelm } from './helm.ts';
+import { chart } from './schema.ts';
 import { valueSets } from './value-sets.ts';
 
 const skipped = whyNoHelm === undefined ? '' : ` (skipped: ${whyNoHelm})`;
@@ -295,6 +299,23 @@ describe.skipIf(whyNoHelm !== undefined)(`the chart, rendered by helm${skipped}`
     expect(members?.spec).toMatchObject({
       ingress: [{}, { from: [{ podSelector: {} }, { namespaceSelector }], ports: [{ port: 7401, protocol: 'TCP' }] }],
     });
+  });
+
+  test('brings the dashboard of Grafana as it is, with links to the documents, only if it is asked to', async () => {
+    const file = readFileSync(join(chart, 'files/grafana-dashboard.json'), 'utf8');
+    const dashboardIn = async (...values: string[]) =>
+      (await render(values)).objects.find(({ metadata }) => metadata.name === 'tm-taskmaster-dashboard');
+    expect(await dashboardIn()).toBeUndefined();
+    const enabled = await dashboardIn('--set=metrics.dashboard.enabled=true');
+    expect(enabled).toMatchObject({ kind: 'ConfigMap', metadata: { labels: { grafana_dashboard: '1' } } });
+    expect(JSON.parse(enabled?.data?.['taskmaster.json'] ?? '')).toEqual(JSON.parse(file));
+    const wiki = 'https://docs.example/tm/';
+    const linked = await dashboardIn(`--set=metrics.dashboard.enabled=true,metrics.alerts.runbookBaseUrl=${wiki}`);
+    const { templating } = JSON.parse(linked?.data?.['taskmaster.json'] ?? '') as {
+      readonly templating: { readonly list: readonly { readonly name: string }[] };
+    };
+    expect(templating.list.find(({ name }) => name === 'documents')).toMatchObject({ query: wiki });
+    expect(file).toContain(DOCUMENTS_PLACEHOLDER);
   });
 
   test('has room for volumes, init containers and sidecars of its users', async () => {

@@ -18,7 +18,7 @@ export const valueSets: readonly (readonly [what: string, values: readonly strin
       '--set=metrics.serviceMonitor.prometheusNamespace=monitoring',
     ],
   ],
-  ['metrics', ['--set=metrics.serviceMonitor.enabled=true,metrics.alerts.enabled=true']],
+  ['metrics', ['--set=metrics.serviceMonitor.enabled=true,metrics.alerts.enabled=true,metrics.dashboard.enabled=true']],
   ['neither TLS nor rules', ['--set=tls.enabled=false,auth.enabled=false,load.enabled=true,backup.enabled=true']],
   ['TLS without rules', ['--set=auth.enabled=false,metrics.serviceMonitor.enabled=true']],
   [
