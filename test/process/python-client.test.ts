@@ -1,7 +1,8 @@
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { TaskMasterServiceService } from '@taskmaster/proto';
+import { methodName, TaskMasterServiceService, taskMethodKeys } from '@taskmaster/proto';
+import { sampleBytes } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 import { protoRoot, root } from '../support/paths.ts';
 import { runProcess } from '../support/processes/child-process.ts';
@@ -21,24 +22,16 @@ describe.skipIf(python.kind === 'missing')(`a program in Python${skipped}`, () =
   }, async () => {
     await using stubs = await temporaryDirectory();
     await mkdir(stubs.path, { recursive: true });
-    const sources = [
-      'tasks',
-      'bulk',
-      'events',
-      'inspection',
-      'queues',
-      'schedules',
-      'stream',
-      'topics',
-      'waits',
-      'service',
-    ].map((name) => `taskmaster/v1/${name}.proto`);
+    const files = await readdir(join(protoRoot, 'taskmaster', 'v1'));
+    const sources = files.filter((name) => name.endsWith('.proto')).map((name) => `taskmaster/v1/${name}`);
     const out = [`--python_out=${stubs.path}`, `--grpc_python_out=${stubs.path}`];
     const compiled = await runProcess(program, ['-m', 'grpc_tools.protoc', `-I${protoRoot}`, ...out, ...sources]);
     expect(compiled).toMatchObject({ code: 0 });
 
     await using node = await startNode();
-    const used = await runProcess(program, [script, stubs.path, node.endpoint]);
+    const samples = taskMethodKeys.map((key) => [methodName(key), sampleBytes(key, 'samples#a').toString('base64')]);
+    const given = JSON.stringify(Object.fromEntries(samples));
+    const used = await runProcess(program, [script, stubs.path, node.endpoint, given]);
     expect(used.stderr).toBe('');
     expect(used.code).toBe(0);
     const every = Object.values(TaskMasterServiceService).map(({ path }) => path);

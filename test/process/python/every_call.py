@@ -1,10 +1,12 @@
 """Uses a node the way a program in another language does: with plain generated stubs.
 
-    python every_call.py <folder of the stubs> <host:port>
+    python every_call.py <folder of the stubs> <host:port> <samples>
 
+The samples are JSON: by the name of each method a valid request in Base64. So a method without a scenario is called, too.
 Prints the methods it has called as JSON. Fails with a traceback.
 """
 
+import base64
 import json
 import queue
 import sys
@@ -24,6 +26,7 @@ from taskmaster.v1 import events_pb2 as e
 from taskmaster.v1 import inspection_pb2 as i
 from taskmaster.v1 import queues_pb2 as q
 from taskmaster.v1 import schedules_pb2 as c
+from taskmaster.v1 import service_pb2
 from taskmaster.v1 import service_pb2_grpc
 from taskmaster.v1 import stream_pb2 as s
 from taskmaster.v1 import tasks_pb2 as t
@@ -395,6 +398,17 @@ def topics_fan_out():
     assert ended.existed and ended.deleted_tasks == 2
 
 
+def every_method_reads_its_sample():
+    methods = service_pb2.DESCRIPTOR.services_by_name["TaskMasterService"].methods_by_name
+    for name, sample in json.loads(sys.argv[3]).items():
+        request = message_factory.GetMessageClass(methods[name].input_type).FromString(base64.b64decode(sample))
+        try:
+            getattr(stub, name)(request, timeout=TIMEOUT)
+        except grpc.RpcError as error:
+            # It may be about something that is not there.
+            assert error.code() in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION), (name, error)
+
+
 def health_is_told():
     health = health_pb2_grpc.HealthStub(channel)
     serving = health_pb2.HealthCheckResponse.SERVING
@@ -437,6 +451,7 @@ results_are_waited_for()
 events_are_read()
 schedules_enqueue_tasks()
 topics_fan_out()
+every_method_reads_its_sample()
 health_is_told()
 reflection_is_enough_to_call()
 print(json.dumps(sorted(called)))

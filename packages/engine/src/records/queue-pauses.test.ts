@@ -55,6 +55,15 @@ describe('a paused queue', () => {
     expect(await pauseOf(h)).toBeUndefined();
   });
 
+  test('is not paused until an instant that has passed', async () => {
+    await using h = await engineHarness();
+    await expect(pauseQueues(h.engine, QUEUE, { until: h.clock.now() })).rejects.toMatchObject({
+      reason: 'INVALID_ARGUMENT',
+      metadata: { field: 'until_unix_ms' },
+    });
+    expect(await pauseOf(h)).toBeUndefined();
+  });
+
   test('ends a wait without tasks at its deadline', async () => {
     await using h = await engineHarness();
     await h.enqueue(QUEUE, ['a']);

@@ -3,14 +3,18 @@ import { SeededRandom, VirtualClock } from '@taskmaster/engine/testing';
 import {
   BatchLeaseTasksRequest,
   BatchUpdateTasksRequest,
+  byMethodName,
   encodeToBuffer,
-  GetTasksRequest,
+  type GroupMethodKey,
+  type GroupRight,
   LeaseTasksRequest,
-  ListQueuesRequest,
-  PeekTasksRequest,
+  methodKeys,
+  methodName,
+  methods,
   partitionOf,
   StreamRequest,
-  TaskMasterServiceService,
+  type TaskMethodKey,
+  taskMethodKeys,
   UpdateTasksRequest,
   WaitForTasksRequest,
 } from '@taskmaster/proto';
@@ -21,15 +25,13 @@ import { type RawService, refusalOf, type UnaryCaller } from '@taskmaster/server
 import {
   accessOf,
   aDequeue,
-  aGet,
   aLease,
-  aList,
   anEnqueue,
   anUpdate,
-  aPeek,
   aRelease,
   aRenew,
   aWait,
+  sampleBytes,
 } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
 import { openWatchedEngine, type WatchedEngine } from '../testing/watched-engine.ts';
@@ -65,34 +67,14 @@ const rules = accessOf({
 const callers = { tenant: rules.identified('tenant'), feeder: rules.identified('feeder') };
 type Principal = keyof typeof callers;
 
-const DECODERS = new Map<string, (bytes: Buffer) => unknown>(
-  Object.entries(TaskMasterServiceService).map(([name, { requestDeserialize }]) => [
-    `${name[0]?.toUpperCase()}${name.slice(1)}`,
-    requestDeserialize,
-  ]),
-);
+const DECODERS = byMethodName(methodKeys, (key): ((bytes: Uint8Array) => unknown) => methods[key].requestDeserialize);
 
 const refuse = async () => {
   throw new Refusal('TASK_NOT_FOUND', 'refused by the test');
 };
 
 /** Every operation is refused after it was recorded, so that each is over at once. */
-const refusingEngine = (): Promise<WatchedEngine> =>
-  openWatchedEngine({
-    updates: { apply: refuse, applyBatch: refuse },
-    leaseTasks: refuse,
-    waitForTasks: refuse,
-    readEvents: refuse,
-    listQueues: refuse,
-    queueStats: refuse,
-    peekTasks: refuse,
-    getTasks: refuse,
-    deleteQueue: refuse,
-    resetLeases: refuse,
-    schedules: { put: refuse, list: refuse, delete: refuse, pause: refuse, trigger: refuse },
-    settings: { put: refuse, delete: refuse, list: refuse },
-    topics: { subscribe: refuse, unsubscribe: refuse, list: refuse },
-  });
+const refusingEngine = (): Promise<WatchedEngine> => openWatchedEngine({}, refuse);
 
 const serviceOn = (engine: WatchedEngine): RawService => createNodeService(createHandlers(engine, SILENT));
 
@@ -119,12 +101,13 @@ async function setUp() {
   return { engines, upstream, clock, routed: createRouterService(router), direct, alone: serviceOn(direct) };
 }
 
-/** The groups that a command names, and what it does. */
+/** The groups that a command names. That of a listing or an end may be the group alone. */
 function groupsIn(command: unknown, found = new Set<string>()): Set<string> {
+  if (typeof command === 'string') return found.add(command);
   if (typeof command !== 'object' || command === null || command instanceof Uint8Array) return found;
   for (const [name, value] of Object.entries(command)) {
     if (name === 'group' && typeof value === 'string') found.add(value);
-    else groupsIn(value, found);
+    else if (typeof value !== 'string') groupsIn(value, found);
   }
   return found;
 }
@@ -135,51 +118,49 @@ const lengthOf = (command: unknown, list: string): number => {
 };
 
 /** What the rights of the caller do not cover. */
-function excessOf(principal: Principal, operation: string, command: unknown): string | undefined {
+function excessOf(principal: Principal, method: Called, operation: string, command: unknown): string | undefined {
   const access: CallerAccess = callers[principal];
   const needed = operation.startsWith('update')
     ? [
         ...(lengthOf(command, 'enqueue') > 0 ? (['enqueue'] as const) : []),
         ...(['dequeue', 'renew', 'release'].some((list) => lengthOf(command, list) > 0) ? (['lease'] as const) : []),
       ]
-    : NEEDED[operation];
-  if (needed === undefined) return `an operation without a rule: ${operation}`;
+    : rightsOf(method, operation);
   for (const group of groupsIn(command)) {
     for (const right of needed) if (!access.allows(right, group)) return `${operation} without ${right} on "${group}"`;
   }
   return undefined;
 }
 
-/** Listings ask for the right on each queue that they find. */
-const NEEDED: Readonly<Record<string, readonly (typeof ALL)[number][]>> = {
+/** A method of the service. */
+type Called = TaskMethodKey | 'stream';
+
+/** The rights on groups that the operation takes with which the method is served. */
+function rightsOf(method: Called, operation: string): readonly GroupRight[] {
+  const scope = method === 'stream' ? undefined : methods[method].scope;
+  if (scope?.of === 'group') return [scope.right];
+  const rights = ITEM_RIGHTS[(operation in ITEM_RIGHTS ? operation : method) as keyof typeof ITEM_RIGHTS];
+  if (rights === undefined) throw new TypeError(`${method} is served with ${operation}, which has no rights here`);
+  return rights;
+}
+
+/** Updates: see above. Listings ask for the right on each queue that they find, and a wait for the right on each task. */
+const ITEM_RIGHTS: { readonly [K in Exclude<TaskMethodKey, GroupMethodKey>]: readonly GroupRight[] } = {
+  updateTasks: [],
+  batchUpdateTasks: [],
   leaseTasks: ['lease'],
+  batchLeaseTasks: ['lease'],
   waitForTasks: [],
   readEvents: ['read'],
   listQueues: [],
-  queueStats: ['read'],
-  peekTasks: ['read'],
-  getTasks: ['read'],
-  deleteQueue: ['manage-queues'],
-  resetLeases: ['manage-queues'],
-  putSettings: ['manage-queues'],
-  deleteSettings: ['manage-queues'],
-  listSettings: ['read'],
-  'settings.put': ['manage-queues'],
-  'settings.delete': ['manage-queues'],
-  'settings.list': ['read'],
-  'schedules.put': ['enqueue'],
-  'schedules.delete': ['enqueue'],
-  'schedules.pause': ['enqueue'],
-  'schedules.trigger': ['enqueue'],
-  'schedules.list': [],
-  'topics.subscribe': ['lease'],
-  'topics.unsubscribe': ['lease'],
-  'topics.list': ['read'],
+  getQueueStats: ['read'],
+  listSchedules: [],
 };
 
 const varint = (value: number): number[] => (value < 0x80 ? [value] : [(value & 0x7f) | 0x80, ...varint(value >>> 7)]);
 const entry = (field: number, content: Uint8Array): Buffer =>
   Buffer.concat([Buffer.from([...varint((field << 3) | 2), ...varint(content.length)]), content]);
+const NOTHING = Buffer.alloc(0);
 const text = (field: number, value: string): Buffer => entry(field, Buffer.from(value));
 
 /** Bytes at which readers of messages have disagreed. */
@@ -245,26 +226,20 @@ class Messages {
     return aWait({ tasks: [{ queue, pid: Buffer.from('a'), leaseToken: this.#random.int(2) }], waitMs: 0 });
   }
 
-  valid(method: string): Buffer {
+  valid(method: Called): Buffer {
     const list = <T>(make: () => T): T[] => Array.from({ length: 1 + this.#random.int(3) }, make);
     switch (method) {
-      case 'UpdateTasks':
+      case 'updateTasks':
         return encodeToBuffer(UpdateTasksRequest, this.update());
-      case 'LeaseTasks':
+      case 'leaseTasks':
         return encodeToBuffer(LeaseTasksRequest, this.lease());
-      case 'WaitForTasks':
+      case 'waitForTasks':
         return encodeToBuffer(WaitForTasksRequest, this.wait());
-      case 'BatchUpdateTasks':
+      case 'batchUpdateTasks':
         return encodeToBuffer(BatchUpdateTasksRequest, { requests: list(() => this.update()) });
-      case 'BatchLeaseTasks':
+      case 'batchLeaseTasks':
         return encodeToBuffer(BatchLeaseTasksRequest, { requests: list(() => this.lease()) });
-      case 'PeekTasks':
-        return encodeToBuffer(PeekTasksRequest, aPeek({ queue: this.queue() }));
-      case 'GetTasks':
-        return encodeToBuffer(GetTasksRequest, aGet({ queue: this.queue() }));
-      case 'ListQueues':
-        return encodeToBuffer(ListQueuesRequest, aList());
-      case 'Stream':
+      case 'stream':
         return encodeToBuffer(StreamRequest, {
           calls: list(() => ({
             id: this.#random.int(4),
@@ -276,20 +251,19 @@ class Messages {
           })),
         });
       default:
-        // The first field of the others is the queue, the pattern, the topic or the schedule.
-        return Buffer.concat([text(1, this.queue()), this.#random.pick([text(2, this.queue()), Buffer.alloc(0)])]);
+        return Buffer.concat([sampleBytes(method, this.queue()), this.#random.pick([text(2, this.queue()), NOTHING])]);
     }
   }
 
   /** A message of the method, mostly changed at a place where a field or an item may begin. */
-  of(method: string): Buffer {
+  of(method: Called): Buffer {
     const random = this.#random;
     let message = this.valid(method);
     for (let times = random.int(3); times > 0; times--) message = this.#changed(message, method);
     return message;
   }
 
-  #changed(message: Buffer, method: string): Buffer {
+  #changed(message: Buffer, method: Called): Buffer {
     const random = this.#random;
     const at = random.pick([0, message.length, random.int(message.length + 1)]);
     const [before, after] = [message.subarray(0, at), message.subarray(at)];
@@ -316,11 +290,7 @@ class Messages {
 
   #odd(): Buffer {
     const random = this.#random;
-    return Buffer.concat([
-      text(1, this.queue()),
-      random.pick(ODD),
-      random.chance(0.5) ? text(2, 'a') : Buffer.alloc(0),
-    ]);
+    return Buffer.concat([text(1, this.queue()), random.pick(ODD), random.chance(0.5) ? text(2, 'a') : NOTHING]);
   }
 }
 
@@ -328,11 +298,12 @@ test(`the same message is routed, checked and applied: ${MESSAGES} messages, see
   const random = new SeededRandom(SEED);
   const messages = new Messages(random);
   const { engines, upstream, clock, routed, direct, alone } = await setUp();
-  const methods = [...Object.keys(routed.unary), 'Stream'];
+  const called: readonly Called[] = [...taskMethodKeys, 'stream'];
+  expect(Object.keys(routed.unary).toSorted()).toEqual(taskMethodKeys.map(methodName).toSorted());
   const ends = new Map<string, number>();
   const faults: string[] = [];
 
-  const run = async (service: RawService, method: string, bytes: Buffer, principal: Principal): Promise<string> => {
+  const run = async (service: RawService, method: Called, bytes: Buffer, principal: Principal): Promise<string> => {
     const caller: UnaryCaller = {
       address: '1.1.1.1:1',
       routed: false,
@@ -343,8 +314,8 @@ test(`the same message is routed, checked and applied: ${MESSAGES} messages, see
       deadline: Number.POSITIVE_INFINITY,
     };
     try {
-      if (method !== 'Stream') {
-        await clock.run(service.unary[method]?.(bytes, caller) ?? Promise.reject(new TypeError(method)));
+      if (method !== 'stream') {
+        await clock.run(service.unary[methodName(method)]?.(bytes, caller) ?? Promise.reject(new TypeError(method)));
         return 'ok';
       }
       const session = service.openStream(caller);
@@ -365,7 +336,7 @@ test(`the same message is routed, checked and applied: ${MESSAGES} messages, see
   };
 
   for (let sent = 0; sent < MESSAGES; sent++) {
-    const method = random.pick(methods);
+    const method = random.pick(called);
     const principal = random.pick(['tenant', 'feeder'] as const);
     const bytes = messages.of(method);
     for (const engine of [direct, ...engines.values()]) engine.asked.length = 0;
@@ -377,14 +348,14 @@ test(`the same message is routed, checked and applied: ${MESSAGES} messages, see
     const behind = await run(routed, method, Buffer.from(bytes), principal);
 
     for (const { operation, command } of direct.asked) {
-      const excess = excessOf(principal, operation, command);
+      const excess = excessOf(principal, method, operation, command);
       if (excess !== undefined) report(`R1 without a router: ${excess}`);
     }
     let reached = 0;
     for (const [address, { asked }] of engines) {
       for (const { operation, command } of asked) {
         reached++;
-        const excess = excessOf(principal, operation, command);
+        const excess = excessOf(principal, method, operation, command);
         if (excess !== undefined) report(`R1: ${excess}`);
         if (operation === 'listQueues' || operation === 'schedules.list') continue;
         for (const group of groupsIn(command)) {
@@ -395,7 +366,7 @@ test(`the same message is routed, checked and applied: ${MESSAGES} messages, see
     }
     for (const passed of upstream.asked) {
       try {
-        DECODERS.get(passed.method)?.(Buffer.from(passed.request));
+        DECODERS[passed.method](passed.request);
       } catch (error) {
         report(`R3: ${passed.method} ${String(error)}`);
       }

@@ -1,9 +1,11 @@
-import { SeededRandom, VirtualClock } from '@taskmaster/engine/testing';
+import { SeededRandom, settle, VirtualClock, VirtualTime } from '@taskmaster/engine/testing';
+import { type BatchUpdateTasksResponse, methodKeys, methodName, methods } from '@taskmaster/proto';
 import { unlimitedAccess } from '@taskmaster/server/access';
-import { waitingLeaseKeepsMessage } from '@taskmaster/server/testing';
+import { sampleBytes, waitingLeaseKeepsMessage } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
-import { FakeUpstream, lost, unsent } from '../testing/fake-upstream.ts';
+import { type FakePipe, FakeUpstream, lost, unsent } from '../testing/fake-upstream.ts';
 import { FixedRoutes } from '../testing/fixed-routes.ts';
+import type { LostError } from '../upstream/upstream.ts';
 import { createClusterForwarding, createRouterService } from './router-service.ts';
 import { Router } from './routing/router.ts';
 
@@ -28,36 +30,38 @@ test('a waiting lease does not keep its message in memory', async () => {
   expect(upstream.streams.flatMap(({ written }) => written)).toHaveLength(1);
 });
 
-describe('after its answer was lost, and no node answers any more,', () => {
-  /** Calls that change nothing. A call that stands in neither list is taken for one that changes something. */
-  const READS: readonly string[] = [
-    'ListMembers',
-    'ListPartitions',
-    'PeekTasks',
-    'GetTasks',
-    'ListQueueSettings',
-    'ListSubscriptions',
-    'ListQueues',
-    'GetQueueStats',
-    'ListSchedules',
-    'ListBulkRuns',
-    'ReadEvents',
-  ];
-  /** They are sent over streams: other tests have them. */
-  const STREAMED: readonly string[] = [
-    'UpdateTasks',
-    'LeaseTasks',
-    'BatchUpdateTasks',
-    'BatchLeaseTasks',
-    'WaitForTasks',
-  ];
+/** A stream writes its calls in the turn after they came. */
+async function turns(): Promise<void> {
+  for (let turn = 0; turn < 4; turn++) await settle();
+}
 
-  function setUp() {
-    const upstream = new FakeUpstream();
-    upstream.answer = () => {
-      throw upstream.asked.length === 1 ? lost() : unsent();
+/** The answer to the first call is lost. The others are not sent. */
+class LosingUpstream extends FakeUpstream {
+  #isLost = false;
+  override readonly answer = (): never => {
+    throw this.#failure();
+  };
+
+  override stream(...given: Parameters<FakeUpstream['stream']>): ReturnType<FakeUpstream['stream']> {
+    const pipe = super.stream(...given) as FakePipe;
+    const write = (): boolean => {
+      queueMicrotask(() => pipe.breakWith(this.#failure()));
+      return true;
     };
-    const clock = new VirtualClock();
+    return Object.assign(pipe, { write });
+  }
+
+  #failure(): LostError {
+    if (this.#isLost) return unsent();
+    this.#isLost = true;
+    return lost();
+  }
+}
+
+describe('after its answer was lost, and no node answers any more,', () => {
+  function setUp() {
+    const upstream = new LosingUpstream();
+    const clock = new VirtualClock({ time: new VirtualTime(undefined, turns) });
     const nodes = ['a', 'b'].map((name) => ({ nodeId: name, name, address: `${name}:1`, alive: true }));
     const router = new Router({
       routes: new FixedRoutes({ nodes, partitions: 4, holder: () => 0 }),
@@ -70,11 +74,17 @@ describe('after its answer was lost, and no node answers any more,', () => {
     return { clock, unary };
   }
 
-  test.each(Object.keys(setUp().unary).filter((name) => !STREAMED.includes(name)))('%s', async (method) => {
+  const served = setUp().unary;
+  const keys = methodKeys.filter((key) => methodName(key) in served);
+
+  test('the router serves every method but two', () => {
+    expect(Object.keys(served).toSorted()).toEqual(keys.map((key) => methodName(key)).toSorted());
+    // The proxy itself answers the one, and the other is a stream of its own.
+    expect(methodKeys.filter((key) => !keys.includes(key))).toEqual(['whoAmI', 'backupPartition']);
+  });
+
+  test.each(keys)('%s', async (key) => {
     const { clock, unary } = setUp();
-    // The first field of all these requests is a name, or the second.
-    const name = [3, ...Buffer.from('g#q')];
-    const request = Buffer.from(method === 'StartBulkRun' ? [0x0a, ...name, 0x12, ...name] : [0x0a, ...name]);
     const caller = {
       address: '127.0.0.1:1',
       routed: false,
@@ -84,12 +94,17 @@ describe('after its answer was lost, and no node answers any more,', () => {
       signal: undefined,
       deadline: Number.POSITIVE_INFINITY,
     };
-    const call = clock.run(unary[method]?.(request, caller) ?? Promise.reject(new Error(method)));
-    const reason = await call.then(
-      () => 'answered',
-      (error: { reason: string }) => error.reason,
-    );
-    if (READS.includes(method)) expect(reason).not.toBe('OUTCOME_UNKNOWN');
+    const call = clock.run(unary[methodName(key)]?.(sampleBytes(key, 'g#q'), caller) ?? Promise.reject(new Error(key)));
+    const reason = await call.then((reply) => reasonIn(methods[key].responseDeserialize(reply)), reasonOf);
+    if (methods[key].repetition === 'read') expect(reason).toBe('HOLDER_UNREACHABLE');
     else expect(reason).toBe('OUTCOME_UNKNOWN');
   });
 });
+
+const reasonOf = (error: { readonly reason?: string }): string => error.reason ?? String(error);
+
+/** A batch is answered for each of its requests. */
+function reasonIn(reply: object): string {
+  const [first] = 'results' in reply ? (reply.results as BatchUpdateTasksResponse['results']) : [];
+  return first?.result?.$case === 'error' ? first.result.value.reason : 'answered';
+}

@@ -21,6 +21,7 @@ export {
   bytes,
   someSchedules,
 } from '../grpc/testing/requests.ts';
+export { sampleBytes } from '../grpc/testing/sample-requests.ts';
 export { SleepingClient } from '../grpc/testing/sleeping-client.ts';
 export {
   grpcServerFor,
