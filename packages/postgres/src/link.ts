@@ -30,7 +30,7 @@ export interface LinkOptions {
 const FIRST_DELAY_MS = 50;
 const LONGEST_DELAY_MS = 1000;
 
-interface Instants {
+export interface Instants {
   readonly monotonic: number;
   readonly wall: number;
 }
@@ -46,7 +46,8 @@ export class Link {
   acknowledged: number;
   /** The number of the last commit that was sent. */
   sent: number;
-  #provedAt: Instants = this.instant();
+  /** Not known at first: the node registered some time ago. */
+  #provedAt: Instants = { monotonic: Number.NEGATIVE_INFINITY, wall: Number.NEGATIVE_INFINITY };
   /** How often a lost session was followed by another one. */
   reconnects = 0;
   readonly #options: LinkOptions;

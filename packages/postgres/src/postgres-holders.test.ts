@@ -1,3 +1,4 @@
+import type { PartitionId } from '@taskmaster/engine/domain';
 import { sharedHoldersContract } from '@taskmaster/engine/testing';
 import { expect, test } from 'vitest';
 import { type DatabaseStore, openPostgresStore } from './open-store.ts';
@@ -41,6 +42,28 @@ describeOnPostgres('PostgreSQL', WITHOUT_FSYNC, (server) => {
     await expect(open('b', 60_000)).rejects.toThrow('engine.requestIdWindowMs 120000, and this node has 60000');
     await using second = await open('b', 120_000);
     expect([first.state.kind, second.state.kind]).toEqual(['writable', 'writable']);
+  });
+
+  test.each([
+    ['that was not heard for a while counts as fenced since then', false],
+    ['that was heard meanwhile counts as fenced from now on', true],
+  ])('a node %s', async (_what, isHeard) => {
+    const schema = `silence_${isHeard}`;
+    const open = (name: string) =>
+      openPostgresStore({ url: server().url(), schema, name, shared: SHARED, release: '0.0.0' });
+    await using a = await open('a');
+    await using b = await open('b');
+    await b.holders.take([0 as PartitionId]);
+    const { nodes } = await a.holders.read();
+    const known = performance.now();
+    while (performance.now() - known < 300) await server().query('SELECT pg_sleep(0.05)');
+    if (isHeard) await b.holders.read();
+    const began = performance.now();
+    expect(await a.holders.fence(nodes.get('b') ?? { name: 'b', fence: 0 })).toBe(true);
+    const { partitions } = await a.holders.read();
+    const fencedMs = partitions[0]?.fencedMs ?? Number.NaN;
+    expect(fencedMs).toBeLessThan(performance.now() - (isHeard ? began : known) + 5);
+    expect(fencedMs).toBeGreaterThanOrEqual(isHeard ? 0 : 299);
   });
 
   test('a store tells the time of its database', async () => {

@@ -1,14 +1,28 @@
 import type { Gift, SharedHolders, SharedNode, SharedPartition, SharedState } from '@taskmaster/engine/ports';
 import { DatabaseError } from './database.ts';
-import type { Link } from './link.ts';
+import type { Instants, Link } from './link.ts';
 import { type Cell, PgSession } from './pg-session.ts';
 import type { Statement, Statements } from './statements.ts';
+
+/** A node to fence. */
+export interface FencedNode extends Pick<SharedNode, 'name' | 'fence'> {
+  /** When the database last heard of it, in µs since 1970, as far as this process knows. */
+  readonly seen: string;
+  /** For how long this process has known that, in ms. */
+  readonly silentMs: number;
+}
+
+/** When a node was last heard, and since when this process knows that. */
+interface Heard {
+  readonly seen: string;
+  readonly since: Instants;
+}
 
 export interface PostgresHoldersOptions {
   readonly link: Link;
   readonly statements: Statements;
   /** See `fenceNode`. */
-  readonly fence: (node: Pick<SharedNode, 'name' | 'fence'>) => Promise<boolean>;
+  readonly fence: (node: FencedNode) => Promise<boolean>;
   /** Resolves when a commit without changes was applied. */
   readonly commitNothing: () => Promise<void>;
 }
@@ -19,14 +33,13 @@ export interface PostgresHoldersOptions {
  */
 export class PostgresHolders implements SharedHolders {
   readonly self: string;
-  readonly fence: SharedHolders['fence'];
   readonly #options: PostgresHoldersOptions;
   #confirming: Promise<void> | undefined;
+  readonly #heard = new Map<string, Heard>();
 
   constructor(options: PostgresHoldersOptions) {
     this.#options = options;
     this.self = options.link.me.name;
-    this.fence = options.fence;
   }
 
   async read(): Promise<SharedState> {
@@ -35,8 +48,10 @@ export class PostgresHolders implements SharedHolders {
     const partitions: SharedPartition[] = [];
     const nodes = new Map<string, SharedNode>();
     for (const [, kind, name, first, second] of rows) {
-      if (kind === 'node') nodes.set(name ?? '', { name: name ?? '', fence: Number(first), seenAt: Number(second) });
-      else if (kind !== null) {
+      if (kind === 'node') {
+        this.#hear(name ?? '', second ?? '');
+        nodes.set(name ?? '', { name: name ?? '', fence: Number(first), seenAt: Number(second) / 1000 });
+      } else if (kind !== null) {
         const fencedMs = second === null ? undefined : Number(second);
         partitions[Number(kind)] = { holder: name ?? undefined, epoch: Number(first), fencedMs };
       }
@@ -52,6 +67,19 @@ export class PostgresHolders implements SharedHolders {
   async give(gifts: readonly Gift[]): Promise<void> {
     const { link, statements } = this.#options;
     await this.#run(statements.give(link.me, gifts));
+  }
+
+  fence({ name, fence }: Pick<SharedNode, 'name' | 'fence'>): Promise<boolean> {
+    const { link } = this.#options;
+    const { seen, since } = this.#heard.get(name) ?? { seen: '', since: link.instant() };
+    const now = link.instant();
+    // Clocks may be set, but then the two differ.
+    const silentMs = Math.max(0, Math.min(now.monotonic - since.monotonic, now.wall - since.wall));
+    return this.#options.fence({ name, fence, seen, silentMs });
+  }
+
+  #hear(name: string, seen: string): void {
+    if (this.#heard.get(name)?.seen !== seen) this.#heard.set(name, { seen, since: this.#options.link.instant() });
   }
 
   /** A write, because a server that was a primary until now may still answer reads. */

@@ -3,7 +3,6 @@ import { encodeAcceptedLoss, type Instant, metaKeys } from '@taskmaster/engine/d
 import {
   Family,
   familyNames,
-  type SharedNode,
   StoreCorruptError,
   StoreFailedError,
   StoreUnfinishedError,
@@ -11,8 +10,9 @@ import {
 } from '@taskmaster/engine/ports';
 import type pg from 'pg';
 import type { Registration } from './database.ts';
+import type { FencedNode } from './postgres-holders.ts';
 import { prepareSchema } from './schema.ts';
-import { quoted } from './statements.ts';
+import { quoted, SEEN } from './statements.ts';
 
 export interface Registered {
   readonly me: Registration;
@@ -84,7 +84,7 @@ export function register(
       );
     }
     const registered = await takeName(client, schema, name);
-    if (shared !== undefined) await takeFrom(client, schema, name);
+    if (shared !== undefined) await takeFrom(client, schema, name, 0);
     return registered;
   });
 }
@@ -159,10 +159,11 @@ async function shareStore(
   await client.query(`UPDATE ${store} SET cluster = $1, request_id_window_ms = $2`, [UNRECORDED, requestIdWindowMs]);
 }
 
-/** Takes all partitions from a node. It cannot commit any more. */
-async function takeFrom(client: pg.Client, schema: string, name: string): Promise<void> {
+/** Takes all partitions from a node. It cannot commit any more, and was not heard for this time, in ms. */
+async function takeFrom(client: pg.Client, schema: string, name: string, silentMs: number): Promise<void> {
   const partition = `${quoted(schema)}.partition`;
-  await client.query(`UPDATE ${partition} SET holder = NULL, fenced = clock_timestamp() WHERE holder = $1`, [name]);
+  const fenced = `clock_timestamp() - $2::double precision * interval '1 millisecond'`;
+  await client.query(`UPDATE ${partition} SET holder = NULL, fenced = ${fenced} WHERE holder = $1`, [name, silentMs]);
 }
 
 /**
@@ -174,7 +175,7 @@ export function fenceNode(
   client: pg.Client,
   schema: string,
   me: Registration,
-  { name, fence }: Pick<SharedNode, 'name' | 'fence'>,
+  { name, fence, seen, silentMs }: FencedNode,
 ): Promise<boolean> {
   return inTransaction(client, async () => {
     await client.query(`SET LOCAL lock_timeout = ${LONGEST_WAIT_MS}`);
@@ -184,12 +185,13 @@ export function fenceNode(
       me.instance,
     ]);
     if (own.rowCount === 0) return false;
-    const fenced = await client.query(
-      `UPDATE ${node} SET fence = fence + 1, instance = $3, began = seq WHERE name = $1 AND fence = $2 AND lost IS NULL`,
+    const fenced = await client.query<{ seen: string }>(
+      `UPDATE ${node} SET fence = fence + 1, instance = $3, began = seq WHERE name = $1 AND fence = $2 AND lost IS NULL
+       RETURNING ${SEEN}::text AS seen`,
       [name, fence, `fenced by ${me.name}, ${randomBytes(12).toString('hex')}`],
     );
     if (fenced.rowCount === 0) return false;
-    await takeFrom(client, schema, name);
+    await takeFrom(client, schema, name, fenced.rows[0]?.seen === seen ? silentMs : 0);
     return true;
   });
 }

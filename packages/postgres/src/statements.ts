@@ -66,7 +66,7 @@ export class Statements {
   holders({ name, fence, instance }: Registration): Statement {
     const text = this.#text('holders', () => {
       const partitions = `SELECT id::text, holder, epoch::text, (extract(epoch FROM clock_timestamp() - fenced) * 1000)::bigint::text FROM ${this.#schema}.partition`;
-      const nodes = `SELECT 'node', name, fence::text, (extract(epoch FROM seen) * 1000)::bigint::text FROM ${this.#schema}.node`;
+      const nodes = `SELECT 'node', name, fence::text, ${SEEN}::text FROM ${this.#schema}.node`;
       const rows = `SELECT NULL::text, NULL::text, NULL::text, NULL::text UNION ALL ${partitions} UNION ALL ${nodes}`;
       return `WITH ${this.#me()} SELECT (SELECT count(*) FROM me)::text, r.* FROM (${rows}) r`;
     });
@@ -208,6 +208,9 @@ const within = (gte: string, lt: string): string =>
   `key >= ${headOf(`${gte}::bytea`)} AND key <= ${headOf(`${lt}::bytea`)} ` +
   `AND (key, tail) >= (${headOf(`${gte}::bytea`)}, ${tailOf(`${gte}::bytea`)}) ` +
   `AND (key, tail) < (${headOf(`${lt}::bytea`)}, ${tailOf(`${lt}::bytea`)})`;
+
+/** When a node was last heard, in µs since 1970. */
+export const SEEN = '(extract(epoch FROM seen) * 1000000)::bigint';
 
 const HELD = 'EXISTS (SELECT FROM me)';
 const NODE = 'n.fence, n.instance, n.seq, n.began';

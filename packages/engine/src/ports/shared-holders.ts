@@ -1,8 +1,9 @@
 import type { PartitionId } from '../domain/ids.ts';
 
 /**
- * How long a node may answer from memory, in ms, after it last knew that its fence holds. A partition of a fenced node is served
- * again no earlier than this time after the fence. So no answer is older than the first answer of the next holder.
+ * How long a node may answer from memory, in ms, after it last knew that its fence holds. Whenever it is told so, the store hears
+ * of it. A partition of a fenced node is served again no earlier than this time after the store last heard of it. So no answer is
+ * older than the first answer of the next holder.
  */
 export const SURE_MS = 1_000;
 
@@ -13,8 +14,8 @@ export interface SharedPartition {
   /** Counts the changes from one holder to the next. 0: it was never held. */
   readonly epoch: number;
   /**
-   * Time since its last holder was fenced, in ms. Undefined: the last holder gave it up itself, or there was none. Its next
-   * holder serves it when this is at least `SURE_MS`.
+   * Time since its last holder was fenced, or since it was last heard before that, in ms. Undefined: the last holder gave it up
+   * itself, or there was none. Its next holder serves it when this is at least `SURE_MS`.
    */
   readonly fencedMs: number | undefined;
 }
@@ -70,7 +71,8 @@ export interface SharedHolders {
   give(gifts: readonly Gift[]): Promise<void>;
   /**
    * Ends the power of another node to write, and takes its partitions from it: they have no holder then. False if its fence is
-   * another one by now.
+   * another one by now. How long this process has known that the store does not hear of the node counts as time since the
+   * fence, unless the store has heard of it meanwhile.
    */
   fence(node: Pick<SharedNode, 'name' | 'fence'>): Promise<boolean>;
   /**

@@ -118,14 +118,18 @@ export class SimSharedDatabase {
 
   // The remaining members are for its processes.
 
-  /** Increases the fence of a node. */
-  fenceNow(name: string): number {
+  /** Increases the fence of a node, which was not heard for this time, in ms. */
+  fenceNow(name: string, silentMs = 0): number {
     const fence = (this.#nodes.get(name)?.fence ?? 0) + 1;
     this.#nodes.set(name, { fence, seenAt: this.nowMs });
     for (const partition of this.#partitions) {
-      if (partition.holder === name) Object.assign(partition, { holder: undefined, fencedAt: this.nowMs });
+      if (partition.holder === name) Object.assign(partition, { holder: undefined, fencedAt: this.nowMs - silentMs });
     }
     return fence;
+  }
+
+  seenAt(name: string): number | undefined {
+    return this.#nodes.get(name)?.seenAt;
   }
 
   isFenced(name: string, fence: number): boolean {
@@ -208,6 +212,8 @@ export class SimSharedProcess implements SimProcessDisk {
   /** When the last statement was sent that showed that the fence holds. */
   #sureAt: number;
   #confirming: Promise<void> | undefined;
+  /** By name: when a node was last heard, and since when this process knows that. */
+  readonly #heard = new Map<string, { readonly seenAt: number; readonly since: number }>();
   #isDead = false;
 
   constructor(database: SimSharedDatabase, name: string, fence: number) {
@@ -219,15 +225,25 @@ export class SimSharedProcess implements SimProcessDisk {
     this.store = this.#store;
     this.holders = {
       self: name,
-      read: () => this.#statement('holders', () => database.state(name)),
+      read: async () => {
+        const state = await this.#statement('holders', () => database.state(name));
+        for (const { name: of, seenAt } of state.nodes.values()) {
+          if (this.#heard.get(of)?.seenAt !== seenAt) this.#heard.set(of, { seenAt, since: database.nowMs });
+        }
+        return state;
+      },
       take: (ids) => this.#statement('take', () => database.take(name, ids)),
       give: (gifts) => this.#statement('give', () => database.give(name, gifts)),
-      fence: (node) =>
-        this.#statement('fence', () => {
+      fence: (node) => {
+        const heard = this.#heard.get(node.name);
+        const silentMs = heard === undefined ? 0 : database.nowMs - heard.since;
+        return this.#statement('fence', () => {
           if (database.isFenced(node.name, node.fence)) return false;
-          database.fenceNow(node.name);
+          const isSilent = heard?.seenAt === database.seenAt(node.name);
+          database.fenceNow(node.name, isSilent ? silentMs : 0);
           return true;
-        }),
+        });
+      },
       confirm: () => {
         if (this.#isSure) return undefined;
         this.#confirming ??= this.#statement('holders', () => database.seen(name)).finally(() => {
@@ -253,10 +269,8 @@ export class SimSharedProcess implements SimProcessDisk {
   }
 
   async reading(): Promise<void> {
-    const sentAt = this.#database.nowMs;
     await this.#database.travel(this.name, this.#database.fateOf(this.name, 'read'));
     if (this.#database.conditions.commit) this.#assertHeld();
-    this.#sureAt = Math.max(this.#sureAt, sentAt);
   }
 
   async commit(
@@ -300,6 +314,7 @@ export class SimSharedProcess implements SimProcessDisk {
       return new Promise<T>(() => {});
     }
     if (this.#isRefused(kind)) throw this.#fenced();
+    this.#database.seen(this.name);
     const done = work();
     this.#sureAt = Math.max(this.#sureAt, sentAt);
     return done;
