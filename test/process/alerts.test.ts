@@ -4,9 +4,8 @@ import { connect } from '@taskmaster/client';
 import { expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import { root } from '../support/paths.ts';
-import { startProcess } from '../support/processes/child-process.ts';
 import { TestCluster } from '../support/processes/start-cluster.ts';
-import { skippedBecause, whyNo } from '../support/prometheus.ts';
+import { skippedBecause, startPrometheus, whyNo } from '../support/prometheus.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const problem = whyNo('prometheus');
@@ -18,46 +17,29 @@ interface Alert {
 }
 
 /** A Prometheus that scrapes the targets every second, with the rules of the chart. */
-async function startPrometheus(dir: string, targets: readonly string[]) {
+async function startWithRules(dir: string, targets: readonly string[]) {
   const rules = await readFile(join(root, 'deploy/k8s/files/alerts.yaml'), 'utf8');
   // The same expressions, evaluated every second.
   const quick = rules.replace(/interval: \S+/, 'interval: 1s').replace(/\bfor: \S+/g, 'for: 2s');
   await writeFile(join(dir, 'alerts.yaml'), quick);
-  const config = {
+  const prometheus = await startPrometheus(dir, {
     global: { scrape_interval: '1s', evaluation_interval: '1s' },
     rule_files: ['alerts.yaml'],
     scrape_configs: [{ job_name: 'taskmaster', static_configs: [{ targets }] }],
-  };
-  // YAML is a superset of JSON.
-  await writeFile(join(dir, 'prometheus.yml'), JSON.stringify(config));
-  const running = await startProcess('prometheus', [
-    `--config.file=${join(dir, 'prometheus.yml')}`,
-    `--storage.tsdb.path=${join(dir, 'data')}`,
-    '--web.listen-address=127.0.0.1:0',
-  ]);
-  const address = await eventually(() => {
-    const [, found] = /Listening on" address=(127\.0\.0\.1:\d+)/.exec(running.stderr) ?? [];
-    if (found === undefined) throw new Error(`Prometheus does not listen: ${running.stderr}`);
-    return found;
   });
-  const get = async (path: string): Promise<unknown> => {
-    const reply = await fetch(`http://${address}/api/v1/${path}`);
-    const { data } = (await reply.json()) as { data: unknown };
-    return data;
-  };
   return {
     /** The rules whose last evaluation failed, with the error; `unknown` before the first. */
     failedRules: async () => {
-      const { groups } = (await get('rules')) as {
+      const { groups } = (await prometheus.get('rules')) as {
         groups: readonly { rules: readonly { name: string; health: string; lastError?: string }[] }[];
       };
       return groups.flatMap((group) => group.rules).filter(({ health }) => health !== 'ok');
     },
     firing: async (): Promise<readonly Alert[]> => {
-      const { alerts } = (await get('alerts')) as { alerts: readonly Alert[] };
+      const { alerts } = (await prometheus.get('alerts')) as { alerts: readonly Alert[] };
       return alerts.filter(({ state }) => state === 'firing');
     },
-    [Symbol.asyncDispose]: () => running[Symbol.asyncDispose](),
+    [Symbol.asyncDispose]: () => prometheus[Symbol.asyncDispose](),
   };
 }
 
@@ -69,7 +51,7 @@ test.skipIf(problem !== undefined)(
     await using cluster = await TestCluster.start({ flags: ['--http-port=0'] });
     await cluster.inPlace();
     const targets = cluster.running.map(({ httpPort }) => `127.0.0.1:${httpPort}`);
-    await using prometheus = await startPrometheus(dir.path, targets);
+    await using prometheus = await startWithRules(dir.path, targets);
     await eventually(async () => expect(await prometheus.failedRules()).toEqual([]));
     // All is well: the rules find every series that they need, and are silent.
     await eventually(async () => {

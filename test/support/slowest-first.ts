@@ -25,6 +25,7 @@ export const SLOWEST = [
   'process/postgres-machines',
   'process/postgres-cluster',
   'cli/scenarios',
+  'process/dashboard',
   'process/cluster-start',
   'process/backup',
   'process/network-cuts',
