@@ -16,14 +16,12 @@ export class DatabaseMetrics {
       buckets: STATEMENT_SECONDS,
       registers: [metrics.registry],
     });
-    metrics.gauge(
+    metrics.gaugeIfKnown(
       'database_waiting_seconds',
       'For how long the PostgreSQL database has not answered the commit that waits now, or an idle node that asks each second. 0 while it answers. No value for a node with a data directory.',
-      [],
-      (gauge) => {
+      () => {
         const known = figures();
-        if (known === undefined) gauge.reset();
-        else gauge.set(known.waitingMs / 1000);
+        return known && known.waitingMs / 1000;
       },
     );
     metrics.counter(

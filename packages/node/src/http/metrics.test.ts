@@ -244,6 +244,15 @@ describe('metrics of a node', () => {
     expect(await setUp(undefined).text()).not.toContain('taskmaster_task_wait_seconds_');
   });
 
+  test('have no series, rather than 0, for what is unknown: alerts would take the 0 for a time', async () => {
+    const metrics = setUp(await engineWith([], { backedUpAt: undefined }));
+    // The second time as well: a series could come with the first.
+    for (const text of [await metrics.text(), await metrics.text()]) {
+      expect(text).not.toMatch(/^taskmaster_backup_oldest_timestamp_seconds/m);
+      expect(text).not.toMatch(/^taskmaster_tls_certificate_expires_timestamp_seconds/m);
+    }
+  });
+
   test('tell that changed rules cannot be used', async () => {
     const access = { reloadFailed: false, usages: { limited: () => [] } };
     const metrics = setUp(undefined, access as unknown as Access);

@@ -231,10 +231,9 @@ export class NodeMetrics {
       ],
     ];
     for (const [name, help, of] of space) {
-      this.#rpcs.gauge(name, help, [], (gauge) => {
+      this.#rpcs.gaugeIfKnown(name, help, () => {
         const known = storeSize()?.space;
-        if (known === undefined) gauge.reset();
-        else gauge.set(of(known));
+        return known && of(known);
       });
     }
   }
@@ -252,14 +251,12 @@ export class NodeMetrics {
         if (figures !== undefined) gauge.set(of(figures));
       });
     }
-    this.#rpcs.gauge(
+    this.#rpcs.gaugeIfKnown(
       'backup_oldest_timestamp_seconds',
       'When the oldest of the backups began that have the partitions of this node, in seconds since 1970. No value until each partition was sent whole to a backup since the start.',
-      [],
-      (gauge) => {
+      () => {
         const at = engine()?.figures().backedUpAt;
-        if (at === undefined) gauge.reset();
-        else gauge.set(at / 1000);
+        return at && at / 1000;
       },
     );
     this.#rpcs.durations(

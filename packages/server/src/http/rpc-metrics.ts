@@ -93,14 +93,12 @@ export class RpcMetrics {
     this.gauge('memory_part_bytes', 'Parts of the memory: the largest size of each.', ['part'], (gauge) => {
       for (const [part, bytes] of Object.entries(parts)) gauge.labels(part).set(bytes);
     });
-    this.gauge(
+    this.gaugeIfKnown(
       'tls_certificate_expires_timestamp_seconds',
       'When the certificate of this program expires, in seconds since 1970. No value without TLS.',
-      [],
-      (gauge) => {
+      () => {
         const expiresAt = tls()?.material.expiresAt;
-        if (expiresAt === undefined) gauge.reset();
-        else gauge.set(expiresAt / 1000);
+        return expiresAt && expiresAt / 1000;
       },
     );
     this.counter('tls_reloads_total', 'How often changed files of TLS were taken over.', () => tls()?.reloads);
@@ -173,6 +171,16 @@ export class RpcMetrics {
       collect() {
         return collect(this);
       },
+    });
+  }
+
+  /** As `gauge`, without labels. While `value` returns undefined, there is no series: a 0 would be a value, and raise alerts. */
+  gaugeIfKnown(name: string, help: string, value: () => number | undefined): void {
+    this.gauge(name, help, [], (gauge) => {
+      const known = value();
+      // `reset` would set it to 0.
+      if (known === undefined) gauge.remove();
+      else gauge.set(known);
     });
   }
 
