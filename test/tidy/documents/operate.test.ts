@@ -87,8 +87,8 @@ const sentences: readonly (readonly [path: string, ...told: string[]])[] = [
     'docs/operate/sizing.md',
     `(${count(callsOfConnection)}) concurrent calls`,
     `${count(waitingLeases)} waiting leases on one`,
-    `${count(constant('server/src/grpc/reset-limit.ts', 'RESETS_AT_ONCE'))} cancelled calls at once`,
-    `${count(constant('server/src/grpc/reset-limit.ts', 'RESETS_PER_SECOND'))} more each second`,
+    `${count(constant('server/src/grpc/server.ts', 'RESETS_AT_ONCE'))} cancelled calls at once`,
+    `${count(constant('server/src/grpc/server.ts', 'RESETS_PER_SECOND'))} more each second`,
   ],
   ['docs/operate/troubleshooting.md', `try again after ${search}`],
   [

@@ -1,7 +1,7 @@
-import { NOTHING_CHANGED } from '@taskmaster/proto';
+import { formatQueueName, NOTHING_CHANGED } from '@taskmaster/proto';
 import type { CallSignal } from '../domain/call-signal.ts';
 import type { AwaitedTask, EndedTask, WaitCommand } from '../domain/commands.ts';
-import type { Instant, PartitionId } from '../domain/ids.ts';
+import type { Instant, PartitionId, Pid } from '../domain/ids.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { TaskEnd } from '../domain/task-end.ts';
 import type { EngineState } from '../engine-state.ts';
@@ -11,7 +11,6 @@ import { sleep } from '../ports/sleep.ts';
 import { AtomEnds, endOfDeleted, endOfLease } from './ends-in.ts';
 import { findEnds } from './find-ends.ts';
 import { TaskWait } from './task-wait.ts';
-import { WaitIndex, type Waiting } from './wait-index.ts';
 
 const RETRY_MS = 1000;
 /** Tasks of waits that are answered or looked for before other calls have their turn. */
@@ -245,3 +244,53 @@ const tooMany = (limit: number): Refusal =>
     retryDelayMs: RETRY_MS,
     metadata: { limit: String(limit) },
   });
+
+/** The waits that name a task, each with the places of the task in it. Nearly all name it once. */
+type Waiting = ReadonlyMap<TaskWait, number | readonly number[]>;
+
+/** Waits by the tasks that they name. */
+class WaitIndex {
+  /** By full name of the queue, then by PID. */
+  readonly #byQueue = new Map<string, Map<Pid, Map<TaskWait, number | readonly number[]>>>();
+  readonly #waits = new Set<TaskWait>();
+
+  add(wait: TaskWait): void {
+    if (this.#waits.has(wait)) return;
+    this.#waits.add(wait);
+    for (const [index, { queue, pid }] of wait.command.tasks.entries()) {
+      const name = formatQueueName(queue);
+      let byPid = this.#byQueue.get(name);
+      if (byPid === undefined) {
+        byPid = new Map();
+        this.#byQueue.set(name, byPid);
+      }
+      const waiting = byPid.get(pid);
+      const places = waiting?.get(wait);
+      if (waiting === undefined) byPid.set(pid, new Map([[wait, index]]));
+      else if (places === undefined) waiting.set(wait, index);
+      else waiting.set(wait, [places, index].flat());
+    }
+  }
+
+  remove(wait: TaskWait): void {
+    if (!this.#waits.delete(wait)) return;
+    for (const { queue, pid } of wait.command.tasks) {
+      const name = formatQueueName(queue);
+      const byPid = this.#byQueue.get(name);
+      const waiting = byPid?.get(pid);
+      waiting?.delete(wait);
+      if (waiting?.size === 0) byPid?.delete(pid);
+      if (byPid?.size === 0) this.#byQueue.delete(name);
+    }
+  }
+
+  /** Undefined: none. */
+  of(queue: string, pid: Pid): Waiting | undefined {
+    return this.#byQueue.get(queue)?.get(pid);
+  }
+
+  /** The awaited tasks of a queue. */
+  ofQueue(queue: string): Iterable<readonly [Pid, Waiting]> {
+    return this.#byQueue.get(queue) ?? [];
+  }
+}

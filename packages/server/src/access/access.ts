@@ -5,8 +5,7 @@ import { type CallerAccess, CLUSTER_ITSELF, clusterAccess } from './caller-acces
 import { type Credential, type CredentialKind, isJwt } from './credential.ts';
 import { type JwtKeys, type JwtRules, verifyJwt } from './jwt.ts';
 import type { Principal } from './principal.ts';
-import type { PrincipalUsage } from './principal-usage.ts';
-import { Usages } from './usages.ts';
+import { PrincipalUsage } from './principal-usage.ts';
 
 /** The rules in force. They are replaced as a whole. */
 export interface AccessState {
@@ -203,4 +202,41 @@ function denied({ name }: Principal, right: Right, where: string, metadata: Read
   return new Refusal('PERMISSION_DENIED', `${name} has no right to ${right} ${where}`, {
     metadata: { principal: name, right, ...metadata },
   });
+}
+
+/** What the principals with quotas use. */
+class Usages {
+  readonly #now: () => number;
+  readonly #byName = new Map<string, PrincipalUsage>();
+  #limited: ReadonlySet<string> = new Set();
+
+  /** `now`: in ms, of any clock that does not go back. */
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  /** Takes the limits of these rules over. Principals without limits are not counted any more. */
+  follow(table: AccessTable): void {
+    this.#limited = new Set(table.limits.keys());
+    for (const [name, limits] of table.limits) {
+      const known = this.#byName.get(name);
+      if (known === undefined) this.#byName.set(name, new PrincipalUsage(name, limits, this.#now));
+      else known.limits = limits;
+    }
+  }
+
+  /** Undefined: the principal has no quotas. */
+  of(principal: string): PrincipalUsage | undefined {
+    return this.#limited.has(principal) ? this.#byName.get(principal) : undefined;
+  }
+
+  /** All principals with quotas. */
+  *limited(): Generator<PrincipalUsage> {
+    for (const usage of this.#byName.values()) if (this.#limited.has(usage.principal)) yield usage;
+  }
+
+  /** Call this when a connection is closed. */
+  disconnected(connection: string): void {
+    for (const usage of this.#byName.values()) usage.disconnected(connection);
+  }
 }

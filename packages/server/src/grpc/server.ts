@@ -1,4 +1,4 @@
-import type { Http2Session } from 'node:http2';
+import type { Http2Session, ServerOptions } from 'node:http2';
 import type { Socket } from 'node:net';
 import { promisify } from 'node:util';
 import {
@@ -36,7 +36,6 @@ import {
   type RequestStreamDeps,
   type RequestStreamLimits,
 } from './request-stream.ts';
-import { raiseResetLimit } from './reset-limit.ts';
 import { EndlessCalls } from './server-streams/endless-calls.ts';
 import { StreamingCalls, type StreamingService } from './server-streams/streaming-service.ts';
 import { createUnaryService, type UnaryService } from './unary-service.ts';
@@ -380,4 +379,27 @@ export class GrpcServer {
     this.#deps.log.warn({ connection, bytes }, 'connection closed: its peer does not read its replies');
     this.#connections.cut(connection);
   }
+}
+
+/**
+ * Limits for cancelled calls of one connection. Cancelled calls cost the server more than the client. A connection beyond the
+ * limit is closed with all its calls. The limits of Node.js, 1,000 at once and 33 each second, are too low for the workers of one
+ * process or the clients behind one load balancer. With these limits, one connection can use a tenth of a processor.
+ */
+const RESETS_AT_ONCE = 10_000;
+const RESETS_PER_SECOND = 1_000;
+
+const limits: ServerOptions = {
+  streamResetBurst: RESETS_AT_ONCE,
+  streamResetRate: RESETS_PER_SECOND,
+  // A cancelled call counts until the next turn of the event loop. Calls that replace it immediately may exceed the limit of
+  // calls and are refused. After 100 of these in a row, Node.js would close the connection.
+  maxSessionRejectedStreams: RESETS_AT_ONCE,
+};
+
+/** Raises the limits of a server. Call it before the first connection. grpc-js has no option for this. */
+function raiseResetLimit(server: Server): void {
+  const { commonServerOptions } = server as unknown as { readonly commonServerOptions?: ServerOptions };
+  // If another release of grpc-js keeps its options elsewhere, the limits of Node.js apply, and a test fails.
+  if (commonServerOptions !== undefined) Object.assign(commonServerOptions, limits);
 }

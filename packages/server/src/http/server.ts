@@ -1,17 +1,25 @@
 import { once } from 'node:events';
-import type { IncomingMessage, RequestListener, Server, ServerOptions, ServerResponse } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import type {
+  IncomingHttpHeaders,
+  IncomingMessage,
+  RequestListener,
+  Server,
+  ServerOptions,
+  ServerResponse,
+} from 'node:http';
+import { type AddressInfo, isIP, type Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
 import type { Error as WireError } from '@taskmaster/proto';
 import type { Access } from '../access/access.ts';
 import { type CallerAccess, unlimitedAccess } from '../access/caller-access.ts';
+import { credentialOf } from '../access/credential.ts';
 import { type Audit, noAudit } from '../ports/audit.ts';
+import { certificateNames } from '../tls/certificate-names.ts';
 import { onFirstByte } from '../tls/first-byte.ts';
 import type { Tls } from '../tls/tls.ts';
 import { HttpConnections } from './connections.ts';
-import { callerOf } from './http-callers.ts';
 import { errorReply, type Reply, refusalReply } from './reply.ts';
 import { ReplyGate, type ReplyLimits } from './reply-gate.ts';
-import { isAllowedHost, isCrossSite } from './sites.ts';
 
 /** Room for a filter with a percent-encoded expression of 256 bytes, and for a page token. */
 const MAX_HEADER_BYTES = 16 * 1024;
@@ -293,4 +301,43 @@ function errorBytes(code: number, reason: string, message: string): string {
   const head = `HTTP/1.1 ${code} ${STATUS_CODES[code]}`;
   const headers = 'content-type: application/json\r\ncache-control: no-store\r\nconnection: close';
   return `${head}\r\n${headers}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
+}
+
+/** Longer headers are not valid. */
+const MOST_CHARACTERS = 8_192;
+const BASIC = /^basic +([\w\-+/]+=*) *$/i;
+
+/** The caller of a request. Without rules of access callers may do everything. */
+async function callerOf(request: IncomingMessage, access: Access | undefined): Promise<CallerAccess> {
+  if (access === undefined) return unlimitedAccess;
+  const { socket } = request;
+  const names = socket instanceof TLSSocket ? certificateNames(socket) : [];
+  return access.identify(credentialOf(asBearer(request.headers.authorization), names));
+}
+
+/** Browsers know no tokens, but passwords: the password is the token. The name may be any. */
+function asBearer(header: string | undefined): string | undefined {
+  const basic = header !== undefined && header.length <= MOST_CHARACTERS ? BASIC.exec(header)?.[1] : undefined;
+  if (basic === undefined) return header;
+  const text = Buffer.from(basic, 'base64').toString();
+  const colon = text.indexOf(':');
+  return colon === -1 ? header : `Bearer ${text.slice(colon + 1)}`;
+}
+
+/**
+ * Whether a browser may ask for a host. A page of another site can make a browser send requests to this server under a name of
+ * its own (DNS rebinding). So a name must be known; an address always is, because a page cannot rebind it.
+ */
+function isAllowedHost(header: string | undefined, allowed: ReadonlySet<string>): boolean {
+  if (header === undefined) return true; // HTTP/1.0, which no browser speaks.
+  const host = header.toLowerCase().replace(/:\d+$/, '');
+  const bare = host.replace(/^\[(.*)\]$/, '$1');
+  return isIP(bare) !== 0 || host === 'localhost' || allowed.has(host) || allowed.has('*');
+}
+
+/** Whether a request comes from a page of another site. A link that a user follows does not. */
+function isCrossSite(headers: IncomingHttpHeaders): boolean {
+  const { 'sec-fetch-site': site, 'sec-fetch-mode': mode, 'sec-fetch-dest': dest } = headers;
+  if (site === undefined || site === 'same-origin' || site === 'none') return false;
+  return !(mode === 'navigate' && dest === 'document');
 }

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { closestMatch } from 'leven';
 import type { Document } from 'yaml';
 import type { z } from 'zod';
 import { InvalidConfigError } from './config-sections.ts';
-import { nearestSetting, nearestVariable } from './nearest-setting.ts';
 import { isRecord, type Setting, type SettingsTable, settingAt, valueAt } from './settings.ts';
 import { withoutPasswords } from './without-passwords.ts';
 
@@ -127,4 +127,30 @@ function originOf(setting: Setting, { file, env, flags }: ConfigSources): string
   if (flags.has(setting.name)) return setting.flag;
   if (env[setting.env] !== undefined) return setting.env;
   return file ?? 'the default';
+}
+
+const PREFIX = 'TASKMASTER_';
+
+/** Limit of the wrong letters in a name that is still recognized: one in four, at most two. */
+const maxTypingErrors = (name: string): number => Math.min(2, Math.floor(name.length / 4));
+
+/**
+ * The setting that an unknown name in a file most likely means: one with almost the same name, or with the same last part in
+ * another section. Undefined if no name is near.
+ */
+function nearestSetting({ all }: SettingsTable<unknown>, name: string): string | undefined {
+  const lowerCase = name.toLowerCase();
+  const byLowerCase = new Map(all.map((setting) => [setting.name.toLowerCase(), setting.name]));
+  const nearest = closestMatch(lowerCase, [...byLowerCase.keys()], { maxDistance: maxTypingErrors(name) });
+  if (nearest !== undefined) return byLowerCase.get(nearest);
+  const lastPart = lowerCase.slice(lowerCase.lastIndexOf('.') + 1);
+  return all.find(({ path }) => path.at(-1)?.toLowerCase() === lastPart)?.name;
+}
+
+/** The variable that an unknown variable most likely means. Undefined if the name is known, or near to none. */
+function nearestVariable({ all }: SettingsTable<unknown>, name: string): string | undefined {
+  if (!name.startsWith(PREFIX)) return undefined;
+  const known = all.map(({ env }) => env);
+  if (known.includes(name)) return undefined;
+  return closestMatch(name, known, { maxDistance: maxTypingErrors(name.slice(PREFIX.length)) });
 }

@@ -12,8 +12,7 @@ import type { DataFormat } from '../../values/codec.ts';
 import type { Duration } from '../../values/duration.ts';
 import { TaskNotFoundError } from '../../values/errors.ts';
 import { assertKnown } from '../../values/known-options.ts';
-import type { CallOptions, UpdateOptions } from '../../values/options.ts';
-import { callNames } from '../../values/options.ts';
+import { type CallOptions, callNames, type UpdateOptions } from '../../values/options.ts';
 import { comparePids, type PidLike, pidBytes } from '../../values/pid.ts';
 import { isByKey, nameBytes, type TaskName } from '../../values/task-name.ts';
 import type { PauseOptions } from '../pauses.ts';
@@ -22,7 +21,6 @@ import { type QueueSettings, QueueSettingsOfClient } from '../queue-settings.ts'
 import { FirstShard } from './first-shard.ts';
 import { KnownShards, LOOK_MS } from './known-shards.ts';
 import { addShards, type ShardedQueueStats } from './shard-stats.ts';
-import { waitAtShards } from './wait-at-shards.ts';
 
 /** Tasks that `enqueueMany` divides among the shards at once. */
 const MANY_TASKS = 10_000;
@@ -354,4 +352,49 @@ const comparePidsOf = (a: TaskSummary, b: TaskSummary): number => comparePids(a.
 
 function compareTimes(a: TaskSummary, b: TaskSummary): number {
   return (a.hiddenUntil?.getTime() ?? 0) - (b.hiddenUntil?.getTime() ?? 0);
+}
+
+/** A shard, as a wait needs it. */
+interface Shard {
+  waitForEnd<R>(pid: Uint8Array, options: WaitForOptions<R>): Promise<TaskEnd<R>>;
+}
+
+/**
+ * Waits for a task in all shards, because a PID that a node has assigned says nothing of the shard. The first shard that knows
+ * how it ended decides. Rejects with the error of a shard if no other knows.
+ */
+async function waitAtShards<R>(
+  shards: readonly Shard[],
+  pid: Uint8Array,
+  options: WaitForOptions<R>,
+): Promise<TaskEnd<R>> {
+  const over = new AbortController();
+  const signal = AbortSignal.any([over.signal, ...(options.signal === undefined ? [] : [options.signal])]);
+  const known = async (shard: Shard): Promise<TaskEnd<R>> => {
+    const end = await shard.waitForEnd(pid, { ...options, signal });
+    if (end.outcome === 'unknown') throw new UnknownThere(end);
+    return end;
+  };
+  try {
+    return await Promise.any(shards.map(known));
+  } catch (thrown) {
+    const causes: unknown[] = thrown instanceof AggregateError ? thrown.errors : [thrown];
+    const [failure] = causes.filter((cause) => !(cause instanceof UnknownThere));
+    if (failure !== undefined) throw failure;
+    const [first] = causes;
+    if (first instanceof UnknownThere) return first.end as TaskEnd<R>;
+    throw thrown;
+  } finally {
+    over.abort();
+  }
+}
+
+/** A shard does not know the task. */
+class UnknownThere extends Error {
+  readonly end: TaskEnd;
+
+  constructor(end: TaskEnd) {
+    super('the shard does not know the task');
+    this.end = end;
+  }
 }

@@ -5,12 +5,12 @@ import {
   type TransferredRow,
   TransferredRowKind,
 } from '@taskmaster/proto';
-import type { ApplyAtom } from '../../domain/atom.ts';
+import type { ApplyAtom, TaskChange } from '../../domain/atom.ts';
 import { decodeAtom } from '../../domain/atom-codec.ts';
 import { latin1Of } from '../../domain/bytes.ts';
 import type { Instant, PartitionId, PartitionLife, Pid, QueueId, Ticket } from '../../domain/ids.ts';
 import { metaKeys, queueKey, queuePrefix, requestKey, taskKey } from '../../domain/keys.ts';
-import type { TaskState } from '../../domain/task.ts';
+import { NEVER, type TaskHistory, type TaskState } from '../../domain/task.ts';
 import { decodeTaskRow, windowOf, writeRows, writeTaskRow, writeTaskRows } from '../../log/atom-rows.ts';
 import { encodeHolderRow } from '../../log/holder-row.ts';
 import { encodePartitionRow } from '../../log/partition-row.ts';
@@ -20,7 +20,6 @@ import { Family, type Store } from '../../ports/store.ts';
 import { WriteBatch } from '../../ports/write-batch.ts';
 import type { ArrivedRequest } from '../../requests/request-ids.ts';
 import { clearPartition } from './clear-partition.ts';
-import { shiftAtom, shiftInstant, shiftState } from './shift.ts';
 
 /** The import has failed, because what arrived is not the whole partition. This node does not hold it. */
 export class ImportBrokenError extends Error {
@@ -242,5 +241,53 @@ function writeStates(batch: WriteBatch, { partition, changes }: ApplyAtom): void
     const earlier = change.kind === 'enqueue' ? undefined : change.before;
     const now = change.kind === 'dequeue' ? undefined : change.after;
     writeTaskRows(batch, queuePrefix(partition, change.queueId), change.pid, { earlier, others: [], now });
+  }
+}
+
+/*
+ * Clocks of nodes differ. So the target adds the difference between the clocks at the start of the transfer to every instant
+ * that arrives. This difference includes the travel time of the offer: a lease may end a little later, never earlier.
+ */
+
+const shiftInstant = (at: Instant, byMs: number): Instant => Math.max(0, at + byMs) as Instant;
+
+function shiftState(state: TaskState, byMs: number): TaskState {
+  const { visibility } = state;
+  const history = state.history && shiftHistory(state.history, byMs);
+  const enqueuedAt = shiftInstant(state.enqueuedAt, byMs);
+  const dueAt = shiftInstant(state.dueAt, byMs);
+  if (visibility.kind === 'available') return { ...state, enqueuedAt, dueAt, history };
+  const lease = visibility.lease && { ...visibility.lease, since: shiftInstant(visibility.lease.since, byMs) };
+  const until = visibility.until === NEVER ? NEVER : shiftInstant(visibility.until, byMs);
+  return { ...state, enqueuedAt, dueAt, history, visibility: { kind: 'hidden', until, lease } };
+}
+
+function shiftHistory(history: TaskHistory, byMs: number): TaskHistory {
+  const failures = history.failures.map((failure) => ({ ...failure, at: shiftInstant(failure.at, byMs) }));
+  const shifted = <T extends { readonly at: Instant }>(past: T | undefined): T | undefined =>
+    past && { ...past, at: shiftInstant(past.at, byMs) };
+  const [progress, cancelled] = [shifted(history.progress), shifted(history.cancelled)];
+  const startBy = history.startBy === undefined ? undefined : shiftInstant(history.startBy, byMs);
+  const origin = history.origin && { ...history.origin, died: shifted(history.origin.died) };
+  const waits = history.waits && { ...history.waits, timeout: shifted(history.waits.timeout) };
+  return { ...history, startBy, waits, failures, progress, cancelled, origin };
+}
+
+/** `byWall`: queues whose tasks are hidden by the system clock. Their instants are those of all nodes. */
+function shiftAtom(atom: ApplyAtom, byMs: number, byWall: ReadonlySet<QueueId>): ApplyAtom {
+  const changes = atom.changes.map((change) => (byWall.has(change.queueId) ? change : shiftChange(change, byMs)));
+  return { ...atom, at: shiftInstant(atom.at, byMs), changes };
+}
+
+function shiftChange(change: TaskChange, byMs: number): TaskChange {
+  switch (change.kind) {
+    case 'enqueue':
+      return { ...change, after: shiftState(change.after, byMs) };
+    case 'change':
+      return { ...change, before: shiftState(change.before, byMs), after: shiftState(change.after, byMs) };
+    case 'dequeue':
+      return { ...change, before: shiftState(change.before, byMs) };
+    default:
+      return change satisfies never;
   }
 }

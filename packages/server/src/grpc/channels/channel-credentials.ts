@@ -1,7 +1,6 @@
 import { type ChannelCredentials, type ChannelOptions, credentials, experimental } from '@grpc/grpc-js';
-import { addressName, checkAddressOrName } from '@taskmaster/proto';
+import { addressName, checkAddressOrName, limits } from '@taskmaster/proto';
 import type { Tls } from '../../tls/tls.ts';
-import { channelOptions } from './channel-options.ts';
 
 /** How channels to other programs of a cluster are opened. */
 export interface ChannelSecurity {
@@ -79,3 +78,21 @@ class TlsProvider implements experimental.CertificateProvider {
     listener({ certificate: Buffer.from(cert), privateKey: Buffer.from(key) });
   }
 }
+
+/** Options of gRPC channels between the programs of a cluster. */
+const channelOptions: ChannelOptions = {
+  // A reply has up to 3.5 MiB of payloads, and one message of a stream may contain several replies.
+  'grpc.max_receive_message_length': 4 * limits.requestBytes,
+  'grpc-node.flow_control_window': limits.requestBytes,
+  // Pings notice a node that vanished or hangs. Its kernel may keep the connection open for long.
+  'grpc.keepalive_time_ms': 10_000,
+  'grpc.keepalive_timeout_ms': 5_000,
+  'grpc.initial_reconnect_backoff_ms': 50,
+  // Callers of a restarted node wait for this time.
+  'grpc.max_reconnect_backoff_ms': 200,
+  // Clients do not share connections: there is already one client for each address.
+  'grpc.use_local_subchannel_pool': 1,
+  'grpc.enable_channelz': 0,
+  // Programs of a cluster reach each other directly, whatever http_proxy and its like say.
+  'grpc.enable_http_proxy': 0,
+};
