@@ -14,7 +14,7 @@ const NAME = /time_?limit/i;
 /** Files of the setting of queues with the same name. */
 const SETTING = [
   'packages/proto/taskmaster/v1/queues.proto',
-  'packages/node/src/service/records/parse-settings.ts',
+  'packages/node/src/service/handlers/parse-settings.ts',
   'packages/engine/src/domain/queue-settings.ts',
   'packages/client/src/api/queue-settings.ts',
   'packages/cli/src/commands/queues/settings.ts',
