@@ -50,7 +50,7 @@ function settingOf({ disk, jitter, caps, cacheBytes, actions }: Scenario, { even
     if (call.kind === 'update' && call.requestId && outcome.kind === 'updated') told.set(call.requestId, outcome);
   }
   const enqueuedAt = instantsOfTasks(events);
-  const epochAt = (seq: number): number => reboots.filter((reboot) => reboot <= seq).length;
+  const epochAt = (seq: number): number => reboots.filter((reboot) => reboot.seq <= seq).length;
   const besides = new Map<HistoryEvent, readonly HistoryEvent[]>();
   return {
     jitter,
@@ -75,8 +75,8 @@ function settingOf({ disk, jitter, caps, cacheBytes, actions }: Scenario, { even
       return others;
     },
     epochAt,
-    endBefore: (epoch) =>
-      Math.max(0, ...events.filter(({ endedSeq }) => epochAt(endedSeq) < epoch).map(({ endedAt }) => endedAt)),
+    // Also what happened by itself behind the last call.
+    endBefore: (epoch) => Math.max(0, ...reboots.slice(0, epoch).map(({ crashedAt }) => crashedAt)),
   };
 }
 

@@ -19,10 +19,16 @@ import { putAllSettings, settingsCounts } from './records/settings.ts';
 import { subscribeAll, subscriptionCounts } from './records/topics.ts';
 import { type Action, EACH_KEY, PATTERNS, QUEUES, type Scenario } from './scenario.ts';
 
+/** A place in the history where the clock may have gone back. */
+interface Reboot {
+  readonly seq: number;
+  /** The instant of the crash before it. */
+  readonly crashedAt: number;
+}
+
 export interface Run {
   readonly events: readonly HistoryEvent[];
-  /** Places in the history where the clock may have gone back. */
-  readonly reboots: readonly number[];
+  readonly reboots: readonly Reboot[];
   /** Faults other than wrong replies. */
   readonly faults: readonly string[];
 }
@@ -54,7 +60,8 @@ export async function runScenario(scenario: Scenario): Promise<Run> {
 
 class ScenarioRun {
   readonly history = new History();
-  readonly reboots: number[] = [];
+  readonly reboots: Reboot[] = [];
+  #crashedAt = 0;
   readonly faults: string[] = [];
   readonly #scenario: Scenario;
   readonly #disk: SimDisk;
@@ -194,7 +201,8 @@ class ScenarioRun {
   #crash(): void {
     if (this.#isCrashed) return;
     this.#isCrashed = true;
-    this.history.crash(this.#now);
+    this.#crashedAt = this.#now;
+    this.history.crash(this.#crashedAt);
     this.#clock.stop();
     this.#disk.onStep = undefined;
     this.#disk.crash();
@@ -209,12 +217,11 @@ class ScenarioRun {
       this.#engine = undefined;
       this.#isCrashed = false;
       this.#crashed = Promise.withResolvers();
-      if (this.#rebootsNext || !this.#clockIsMarked) {
-        this.reboots.push(this.history.seq);
-        this.#boot = undefined;
-      } else if (this.#clockWasSetBack) {
-        this.reboots.push(this.history.seq);
+      const isNewBoot = this.#rebootsNext || !this.#clockIsMarked;
+      if (isNewBoot || this.#clockWasSetBack) {
+        this.reboots.push({ seq: this.history.seq, crashedAt: this.#crashedAt });
       }
+      if (isNewBoot) this.#boot = undefined;
       this.#clock = this.#rebootsNext ? this.#clock.reboot() : this.#clock.restart();
       this.#rebootsNext = false;
       await this.#open();
