@@ -14,10 +14,12 @@ const [, second] = await letters.lease({ max: 3, leaseDuration: '1s', starts: { 
 await second?.begin();
 
 const done = Promise.withResolvers<void>();
+const left = new Set(['a', 'b', 'c']);
 await using worker = client.worker(letters, async (task) => {
   const [{ interruptions } = { interruptions: 0 }] = await letters.get([task.pid]);
   console.log(`${pidText(task.pid)}: attempt ${task.attempt}, ${interruptions} interruptions before`);
-  if (pidText(task.pid) === 'c') done.resolve();
+  left.delete(pidText(task.pid));
+  if (left.size === 0) done.resolve();
 });
 worker.start();
 await done.promise;

@@ -21,7 +21,7 @@ const BUDGET_KIB: Readonly<Record<string, number>> = {
   '@taskmaster/backup': 100,
   '@taskmaster/cli': 180,
   '@taskmaster/client': 200,
-  '@taskmaster/engine': 370,
+  '@taskmaster/engine': 380,
   '@taskmaster/node': 200,
   '@taskmaster/postgres': 60,
   '@taskmaster/proto': 260,
