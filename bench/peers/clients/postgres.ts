@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { loadLibrary } from '../libraries.ts';
 import { POSTGRES_DATABASE, POSTGRES_USER } from '../servers/postgres.ts';
-import { hostAndPort } from './client.ts';
+import { type Consumer, hostAndPort } from './client.ts';
 
 /** The parts of pg that are used here. */
 export interface Pool {
@@ -19,6 +19,35 @@ interface Query {
 
 /** Number of connections. More are not faster on a small machine. */
 export const POOL = 32;
+
+/** Time between two questions for a task, in ms. */
+export const PAUSE_MS = 10;
+
+/** A consumer that asks for a task again and again, and completes it. */
+export function poll<Task>(
+  lease: () => Promise<readonly Task[]>,
+  complete: (leased: readonly Task[]) => Promise<void>,
+  received: () => void,
+): Consumer {
+  let isOver = false;
+  const polling = (async () => {
+    while (!isOver) {
+      const leased = await lease();
+      if (leased.length === 0) {
+        await delay(PAUSE_MS);
+        continue;
+      }
+      received();
+      await complete(leased);
+    }
+  })();
+  return {
+    async stop() {
+      isOver = true;
+      await polling;
+    },
+  };
+}
 
 export function postgresAt(endpoint: string): object {
   return { ...hostAndPort(endpoint), user: POSTGRES_USER, database: POSTGRES_DATABASE };

@@ -1,10 +1,8 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { libraryVersion } from '../libraries.ts';
 import { BATCH, type PeerClient } from './client.ts';
 import { payloadText } from './payload.ts';
-import { connectPool, POOL, type Pool } from './postgres.ts';
+import { connectPool, PAUSE_MS, POOL, type Pool, poll } from './postgres.ts';
 
-const PAUSE_MS = 10;
 const CALL = { kind: 'loop', confirmed: true } as const;
 
 interface Leased {
@@ -54,26 +52,12 @@ export async function connectRiverPattern(endpoint: string): Promise<PeerClient>
     },
     waiting: `asks again every ${PAUSE_MS} ms`,
     enqueueToWaiting: async () => void (await jobs.insert('waiting', 1)),
-    async wait(received) {
-      let isOver = false;
-      const polling = (async () => {
-        while (!isOver) {
-          const leased = await jobs.fetch('waiting', 1);
-          if (leased.length === 0) {
-            await delay(PAUSE_MS);
-            continue;
-          }
-          received();
-          await jobs.complete(leased);
-        }
-      })();
-      return {
-        async stop() {
-          isOver = true;
-          await polling;
-        },
-      };
-    },
+    wait: async (received) =>
+      poll(
+        () => jobs.fetch('waiting', 1),
+        (leased) => jobs.complete(leased),
+        received,
+      ),
     [Symbol.asyncDispose]: () => pool.end(),
   };
 }

@@ -1,12 +1,10 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { libraryVersion } from '../libraries.ts';
 import { BATCH, type PeerClient } from './client.ts';
 import { payloadText } from './payload.ts';
-import { connectPool, POOL, type Pool } from './postgres.ts';
+import { connectPool, PAUSE_MS, POOL, type Pool, poll } from './postgres.ts';
 
 /** Number of shards. Consumers begin at different shards, so they contend less. */
 const SHARDS = 16;
-const PAUSE_MS = 10;
 const LEASE = "interval '60 seconds'";
 const CALL = { kind: 'loop', confirmed: true } as const;
 
@@ -44,26 +42,12 @@ export async function connectSql(endpoint: string): Promise<PeerClient> {
     },
     waiting: `asks again every ${PAUSE_MS} ms`,
     enqueueToWaiting: async () => void (await waiting.enqueue()),
-    async wait(received) {
-      let isOver = false;
-      const polling = (async () => {
-        while (!isOver) {
-          const leased = await waiting.lease(1);
-          if (leased.length === 0) {
-            await delay(PAUSE_MS);
-            continue;
-          }
-          received();
-          await waiting.complete(leased);
-        }
-      })();
-      return {
-        async stop() {
-          isOver = true;
-          await polling;
-        },
-      };
-    },
+    wait: async (received) =>
+      poll(
+        () => waiting.lease(1),
+        (leased) => waiting.complete(leased),
+        received,
+      ),
     [Symbol.asyncDispose]: () => pool.end(),
   };
 }
