@@ -88,7 +88,7 @@ export interface PlannedUpdate {
 /** A refusal for another reason than items, or the queues that must be searched before there may be one; see `BatchPlan`. */
 export type Objection = Refusal | { readonly kind: 'due'; readonly queues: ReadonlySet<Queue> };
 
-/** Decides updates in order on one draft. Refused ones leave nothing in it. `most`: so many are decided, others come again. */
+/** Decides updates in order on one draft. Refused ones leave nothing in it. At most `most` are decided; others come again. */
 export function planBatch(
   command: BatchCommand,
   view: UpdateView,

@@ -114,7 +114,7 @@ async function updateParts(
 /** Size limit of the lists of items at fault in one reply, over all its errors, in bytes. */
 const BATCH_ITEMS_BYTES = 1024 * 1024;
 
-/** The refusal of one of so many requests, for its place in their reply. */
+/** The refusal of one of `requests` in a batch, for its place in their reply. */
 export function errorIn(requests: number, error: unknown, log: Log, caller: Caller): WireError {
   const refusal = refusalOf(error, log);
   caller.requestRefused?.(refusal);
