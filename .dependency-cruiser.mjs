@@ -5,12 +5,13 @@
 export const PACKAGES = {
   node: ['proxy', 'postgres', 'engine', 'server', 'client', 'backup', 'proto'],
   proxy: ['server', 'engine', 'proto'],
-  server: ['engine', 'proto'],
+  server: ['engine', 'console', 'proto'],
   postgres: ['engine', 'proto'],
   engine: ['backup', 'proto'],
   cli: ['client', 'backup', 'proto'],
   client: ['proto'],
   backup: ['proto'],
+  console: ['proto'],
   proto: [],
 };
 

@@ -54,7 +54,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'deterministic',
-          include: ['packages/*/src/**/*.test.ts', 'scripts/**/*.test.ts', 'test/**/*.test.ts'],
+          include: ['packages/*/{src,ui}/**/*.test.ts', 'scripts/**/*.test.ts', 'test/**/*.test.ts'],
           exclude: [...processes, ...kubernetes, ...image],
           // The files share the workers, so the sources load only once in each. No module keeps state that a test could notice.
           isolate: false,

@@ -78,6 +78,7 @@ const forOwnNode = `--config.node-version=${devDependencies.node}`;
 const prepare = [
   ['npx', ['-y', config.pnpm, 'install', '--frozen-lockfile', '--reporter=append-only', forOwnNode]],
   [join(bin, 'tsc'), ['-b']],
+  [join(bin, 'node'), ['packages/console/scripts/build.ts']],
 ];
 // Standard output belongs to the job itself, so that `--json` stays machine-readable.
 for (const [command, commandArgs] of prepare) {

@@ -1,12 +1,15 @@
-import { mkdir, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { bundledPackages } from '../../packages/console/scripts/bundled-packages.ts';
 import { root } from '../../test/support/paths.ts';
 import { temporaryDirectory } from '../../test/support/temporary-directory.ts';
 import { bundleImport } from './bundle.ts';
 import { noticesOf } from './notices.ts';
 
 const server = join(root, 'packages', 'server');
+const pages = join(root, 'packages', 'console');
 
 describe('the bundle of swim', () => {
   test('requires only modules of Node', async () => {
@@ -32,6 +35,30 @@ describe('the bundle of swim', () => {
     await expect(notices).toMatchFileSnapshot(join(server, 'THIRD-PARTY-NOTICES'));
   });
 });
+
+test('the pages of the console have the licences of their packages beside them', async () => {
+  const folders = bundledPackages.map((name) => join(pages, 'node_modules', name));
+  const withFile = folders.filter((folder) => existsSync(join(folder, 'LICENSE')));
+  const withHeaders = folders.filter((folder) => !withFile.includes(folder));
+  const headers = await Promise.all(withHeaders.map((folder) => licenceHeaders(join(folder, 'dist', 'esm', 'wire'))));
+  const notices = `${await noticesOf(withFile)}\n${headers.join('\n')}`;
+  expect(notices.match(/^\S+ \d+\.\d+\.\d+ \(MIT\)$|^Copyright \d.*$/gm)).toEqual([
+    'preact 11.2.0 (MIT)',
+    'uplot 1.6.32 (MIT)',
+    expect.stringMatching(/^Copyright 2008 Google Inc\. /),
+    expect.stringMatching(/^Copyright .* Buf Technologies, Inc\.$/),
+  ]);
+  await expect(notices).toMatchFileSnapshot(join(pages, 'THIRD-PARTY-NOTICES'));
+});
+
+/** The comments about licences in two files of a folder, which has no others: the package has no file with its licence. */
+async function licenceHeaders(folder: string): Promise<string> {
+  const files = ['binary-encoding.js', 'varint.js'];
+  const texts = await Promise.all(files.map((name) => readFile(join(folder, name), 'utf8')));
+  const comments = texts.flatMap((text) => /^(?:\/\/.*\n)+/.exec(text)?.[0] ?? []);
+  const found = new Set(comments.map((comment) => comment.replaceAll(/^\/\/ ?/gm, '').trim()));
+  return `${[...found].toSorted().join('\n\n')}\n`;
+}
 
 describe('notices', () => {
   async function notices(manifest: object, files: Readonly<Record<string, string>> = {}): Promise<string> {

@@ -14,7 +14,7 @@ async function removeOutdated(directory: string): Promise<void> {
   const dist = join(directory, 'dist');
   if (!existsSync(dist)) throw new Error(`${dist} is missing: build first`);
   for (const file of await readdir(dist, { recursive: true })) {
-    const source = /^(?!bundled\b)(.+?)(\.d\.ts|\.js|\.js\.map)$/.exec(file)?.[1];
+    const source = /^(?!bundled\b|ui\b)(.+?)(\.d\.ts|\.js|\.js\.map)$/.exec(file)?.[1];
     if (source !== undefined && !existsSync(join(directory, 'src', `${source}.ts`))) await rm(join(dist, file));
   }
 }

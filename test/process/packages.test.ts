@@ -21,6 +21,7 @@ const BUDGET_KIB: Readonly<Record<string, number>> = {
   '@taskmaster/backup': 100,
   '@taskmaster/cli': 180,
   '@taskmaster/client': 200,
+  '@taskmaster/console': 150,
   '@taskmaster/engine': 380,
   '@taskmaster/node': 200,
   '@taskmaster/postgres': 60,
@@ -28,6 +29,9 @@ const BUDGET_KIB: Readonly<Record<string, number>> = {
   '@taskmaster/proxy': 100,
   '@taskmaster/server': 290,
 };
+
+/** The pages of the console. */
+const PAGES = /^dist\/ui\/(index\.html|assets\/[\w-]+\.(js|css|svg))$/;
 
 const npm = await findNpm();
 const cli = npm.kind === 'ready' ? npm.cli : '';
@@ -51,8 +55,9 @@ describe('each packed package', () => {
     for (const one of packed) {
       const compiled = (await publishedSources(one)).flatMap((name) => [`dist/${name}.d.ts`, `dist/${name}.js`]);
       const bundled = one.name === '@taskmaster/server' ? ['dist/bundled/swim.cjs'] : [];
+      const pages = one.name === '@taskmaster/console' ? one.files.filter((file) => PAGES.test(file)) : [];
       const inDist = one.files.filter((file) => file.startsWith('dist/'));
-      expect(inDist, one.name).toEqual([...compiled, ...bundled].toSorted());
+      expect(inDist, one.name).toEqual([...compiled, ...bundled, ...pages].toSorted());
     }
   });
 
@@ -61,6 +66,7 @@ describe('each packed package', () => {
       '@taskmaster/proto':
         /^(descriptor\.binpb|(externalscaler|taskmaster\/v1|google\/rpc|grpc\/health\/v1)\/\w+\.proto)$/,
       '@taskmaster/server': /^THIRD-PARTY-NOTICES$/,
+      '@taskmaster/console': /^THIRD-PARTY-NOTICES$/,
     };
     for (const { name, files } of packed) {
       const others = files.filter((file) => !file.startsWith('dist/'));

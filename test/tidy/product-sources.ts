@@ -2,7 +2,8 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { root } from '../support/paths.ts';
 
-const NOT_PRODUCT = /\/(gen|testing|dist|node_modules)\/|\.test\.ts$|\/test-support\.ts$/;
+/** The pages of the console call the product as programs of users do. */
+const NOT_PRODUCT = /^packages\/console\/ui\/|\/(gen|testing|dist|node_modules)\/|\.test\.ts$|\/test-support\.ts$/;
 const COMMENT = /\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm;
 
 /** The source files of the product by their paths, without comments. */

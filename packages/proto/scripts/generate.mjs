@@ -74,6 +74,11 @@ function readWhole(source, root) {
     : whole.replace(/^import \{/m, `import { checkEnd, readTag, skipField } from "${root}/codec/fields.ts";\nimport {`);
 }
 
+/** Lets a bundler leave out the clients of services that stand beside messages: pages of a browser use the messages. */
+function markPure(source) {
+  return source.replaceAll(' = makeGenericClientConstructor(', ' = /* @__PURE__ */ makeGenericClientConstructor(');
+}
+
 export function generate(out = here) {
   buf('generate', '-o', out);
   buf('build', '-o', join(out, 'descriptor.binpb'));
@@ -83,7 +88,7 @@ export function generate(out = here) {
     const file = join(gen, name);
     const root = relative(dirname(file), dirname(gen));
     const source = readFileSync(file, 'utf8');
-    const changes = [shareWriter, numbersOf64Bits, shareNoBytes, shareNoEntries, readWhole];
+    const changes = [shareWriter, numbersOf64Bits, shareNoBytes, shareNoEntries, readWhole, markPure];
     writeFileSync(
       file,
       changes.reduce((changed, change) => change(changed, root), source),

@@ -88,8 +88,9 @@ async function unfinishedOf(
   return { unfinished, isUnfinishedCut };
 }
 
+// Without Buffer: browsers use this, too.
 const nameOf = ({ queue, pid, key }: FlowTaskName): string =>
-  key === '' ? `${queue}\0p${Buffer.from(pid).toString('latin1')}` : `${queue}\0k${key}`;
+  key === '' ? `${queue}\0p${pid.join()}` : `${queue}\0k${key}`;
 
 /**
  * The order of unfinished tasks in a table in which each task stands below those for which it waits, with the depth of each, and

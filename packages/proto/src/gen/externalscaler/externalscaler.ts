@@ -674,7 +674,7 @@ export interface ExternalScalerClient extends Client {
   ): ClientReadableStream<GetMetricSpecResponse>;
 }
 
-export const ExternalScalerClient = makeGenericClientConstructor(
+export const ExternalScalerClient = /* @__PURE__ */ makeGenericClientConstructor(
   ExternalScalerService,
   "externalscaler.ExternalScaler",
 ) as unknown as {

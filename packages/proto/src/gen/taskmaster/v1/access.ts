@@ -540,7 +540,7 @@ export interface AccessServiceClient extends Client {
   ): ClientUnaryCall;
 }
 
-export const AccessServiceClient = makeGenericClientConstructor(
+export const AccessServiceClient = /* @__PURE__ */ makeGenericClientConstructor(
   AccessServiceService,
   "taskmaster.v1.AccessService",
 ) as unknown as {

@@ -731,7 +731,7 @@ export interface BackupServiceClient extends Client {
   ): ClientReadableStream<BackupPartitionResponse>;
 }
 
-export const BackupServiceClient = makeGenericClientConstructor(
+export const BackupServiceClient = /* @__PURE__ */ makeGenericClientConstructor(
   BackupServiceService,
   "taskmaster.v1.BackupService",
 ) as unknown as {

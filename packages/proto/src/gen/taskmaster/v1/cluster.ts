@@ -1264,7 +1264,7 @@ export interface ClusterServiceClient extends Client {
   ): ClientUnaryCall;
 }
 
-export const ClusterServiceClient = makeGenericClientConstructor(
+export const ClusterServiceClient = /* @__PURE__ */ makeGenericClientConstructor(
   ClusterServiceService,
   "taskmaster.v1.ClusterService",
 ) as unknown as {

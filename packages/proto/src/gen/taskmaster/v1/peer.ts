@@ -2510,7 +2510,7 @@ export interface PeerServiceClient extends Client {
   ): ClientUnaryCall;
 }
 
-export const PeerServiceClient = makeGenericClientConstructor(
+export const PeerServiceClient = /* @__PURE__ */ makeGenericClientConstructor(
   PeerServiceService,
   "taskmaster.v1.PeerService",
 ) as unknown as {

@@ -1062,7 +1062,7 @@ export interface TaskMasterServiceClient extends Client {
   ): ClientUnaryCall;
 }
 
-export const TaskMasterServiceClient = makeGenericClientConstructor(
+export const TaskMasterServiceClient = /* @__PURE__ */ makeGenericClientConstructor(
   TaskMasterServiceService,
   "taskmaster.v1.TaskMasterService",
 ) as unknown as {

@@ -381,7 +381,7 @@ export interface HealthClient extends Client {
   ): ClientReadableStream<HealthCheckResponse>;
 }
 
-export const HealthClient = makeGenericClientConstructor(HealthService, "grpc.health.v1.Health") as unknown as {
+export const HealthClient = /* @__PURE__ */ makeGenericClientConstructor(HealthService, "grpc.health.v1.Health") as unknown as {
   new (address: string, credentials: ChannelCredentials, options?: Partial<ClientOptions>): HealthClient;
   service: typeof HealthService;
   serviceName: string;
