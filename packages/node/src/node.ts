@@ -498,5 +498,20 @@ function createHttp(config: NodeConfig, { parts, metrics, tls, audit, log }: Htt
   const options = { host, port, ...httpOptions(config.http, names) };
   const { access } = parts;
   const guardsMetrics = config.access.metrics;
-  return new HttpServer(options, { routes, toWireError: toWireErrorLogged, tls, audit, access, guardsMetrics });
+  return new HttpServer(options, {
+    routes,
+    toWireError: toWireErrorLogged,
+    tls,
+    audit,
+    access,
+    guardsMetrics,
+    rpc: {
+      handlers: () => {
+        if (parts.grpc === undefined) throw new Refusal('STARTING', 'the node is opening its data');
+        return parts.grpc.methods;
+      },
+      observer: metrics,
+      log,
+    },
+  });
 }

@@ -10,7 +10,7 @@ import {
   ListSchedulesResponse,
 } from '@taskmaster/proto';
 import type { Access, CallerAccess } from '@taskmaster/server/access';
-import { type RawService, refusalOf, toWireError, type UnaryCaller } from '@taskmaster/server/calls';
+import { type RawService, refusalOf, toWireError, type UnaryCaller, type UnaryHandler } from '@taskmaster/server/calls';
 import type { ClockDifference } from '@taskmaster/server/cluster-view';
 import {
   addClockMetrics,
@@ -42,6 +42,8 @@ export interface ProxyHttpDeps {
   readonly routes: () => Routes | undefined;
   readonly figures: () => RouterFigures | undefined;
   readonly service: () => RawService | undefined;
+  /** What gRPC serves with one reply, by name. Undefined: not yet. */
+  readonly methods: () => Readonly<Record<string, UnaryHandler>> | undefined;
   readonly isReady: () => boolean;
   /** Number of nodes that could be reached in the last try. */
   readonly reachable: () => number;
@@ -78,6 +80,15 @@ export function createProxyHttp(
     access: deps.access,
     guardsMetrics: deps.guardsMetrics,
     toWireError: (thrown) => toWireError(refusalOf(thrown, deps.log)),
+    rpc: {
+      handlers: () => {
+        const methods = deps.methods();
+        if (methods === undefined) throw new Refusal('STARTING', 'the proxy is starting');
+        return methods;
+      },
+      observer: metrics,
+      log: deps.log,
+    },
   });
   return { http, metrics };
 }

@@ -95,6 +95,7 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
       routes: () => parts.routes,
       figures: () => parts.router?.figures,
       service: () => parts.service,
+      methods: () => parts.grpc?.methods,
       isReady,
       reachable: () => parts.reachability?.nodes.length ?? 0,
       problem: () => parts.observed?.problem(),

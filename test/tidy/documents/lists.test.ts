@@ -85,8 +85,9 @@ describe('the page on HTTP', () => {
       rowsOf(documentAt(path))
         .flatMap((row) => (row[by] === 'yes' ? [row.path?.replaceAll('`', '') ?? ''] : []))
         .toSorted();
-    expect(served('node')).toEqual(pathsIn('node/src/http/node-routes.ts'));
-    expect(served('proxy')).toEqual(pathsIn('proxy/src/proxy-http.ts'));
+    const and = (paths: readonly string[]): string[] => [...paths, '/rpc/METHOD'].toSorted();
+    expect(served('node')).toEqual(and(pathsIn('node/src/http/node-routes.ts')));
+    expect(served('proxy')).toEqual(and(pathsIn('proxy/src/proxy-http.ts')));
   });
 
   test('has the parameters of /api/queues', async () => {

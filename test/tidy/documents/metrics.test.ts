@@ -27,6 +27,7 @@ const proxy = createProxyHttp(
     routes: () => undefined,
     figures: () => undefined,
     service: () => undefined,
+    methods: () => undefined,
     isReady: () => false,
     reachable: () => 0,
     scalerStreams: () => 0,

@@ -3,20 +3,20 @@ import { Refusal } from '@taskmaster/engine/domain';
 import type { Log } from '@taskmaster/engine/ports';
 import { unlimitedAccess } from '../access/caller-access.ts';
 import type { PrincipalUsage } from '../access/principal-usage.ts';
+import { auditCall } from '../calls/audited-calls.ts';
 import type { CallObserver } from '../calls/call-observer.ts';
 import type { Caller } from '../calls/caller.ts';
 import type { Origins } from '../calls/origins.ts';
 import type { Origin, RawService, StreamOperation, StreamReply, StreamSession } from '../calls/raw-service.ts';
+import type { RevocableCalls } from '../calls/revocable-calls.ts';
+import type { WaitingCalls } from '../calls/waiting-calls.ts';
 import { refusalOf, toCallStatus, toWireError } from '../calls/wire-errors.ts';
 import type { Audit } from '../ports/audit.ts';
-import { auditCall } from './audited-calls.ts';
 import type { CountConnection } from './count-connection.ts';
 import type { NextCall } from './receiving/received-messages.ts';
 import { encodeAnswers, type StreamAnswer, toMessages } from './stream-results.ts';
+import { type Places, StreamWaiter } from './stream-waiter.ts';
 import type { UnreadReplies } from './unread-replies.ts';
-import type { RevocableCalls } from './waiting/revocable-calls.ts';
-import { type Places, StreamWaiter } from './waiting/stream-waiter.ts';
-import type { WaitingCalls } from './waiting/waiting-calls.ts';
 
 export interface RequestStreamLimits {
   /**

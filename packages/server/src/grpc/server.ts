@@ -10,18 +10,20 @@ import {
 } from '@grpc/grpc-js';
 import { Refusal } from '@taskmaster/engine/domain';
 import type { Log } from '@taskmaster/engine/ports';
-import { TaskMasterServiceService } from '@taskmaster/proto';
+import { methodKeys, methods, TaskMasterServiceService } from '@taskmaster/proto';
 import type { Access } from '../access/access.ts';
+import { auditCall } from '../calls/audited-calls.ts';
 import type { CallObserver } from '../calls/call-observer.ts';
 import type { IdentitySeal } from '../calls/identity-seal.ts';
 import { Origins } from '../calls/origins.ts';
-import type { RawService } from '../calls/raw-service.ts';
+import type { RawService, UnaryHandler } from '../calls/raw-service.ts';
+import { RevocableCalls } from '../calls/revocable-calls.ts';
+import { WaitingCalls } from '../calls/waiting-calls.ts';
 import { refusalOf } from '../calls/wire-errors.ts';
 import { type Audit, noAudit } from '../ports/audit.ts';
 import { rawMethod } from '../requests/codec.ts';
 import type { Tls } from '../tls/tls.ts';
 import { createAccessService } from './access-service.ts';
-import { auditCall } from './audited-calls.ts';
 import { Connections } from './connections/connections.ts';
 import { type CountConnection, countOpen } from './count-connection.ts';
 import { HealthService } from './health.ts';
@@ -40,8 +42,6 @@ import { EndlessCalls } from './server-streams/endless-calls.ts';
 import { StreamingCalls, type StreamingService } from './server-streams/streaming-service.ts';
 import { createUnaryService, type UnaryService } from './unary-service.ts';
 import { UnreadReplies } from './unread-replies.ts';
-import { RevocableCalls } from './waiting/revocable-calls.ts';
-import { WaitingCalls } from './waiting/waiting-calls.ts';
 
 const TASK_SERVICE = TaskMasterServiceService.updateTasks.path.split('/')[1] ?? '';
 
@@ -53,6 +53,11 @@ const FOR_MEMBERS = 32;
 
 /** A message of the largest size, and the memory of its chunks. */
 const COUNTED_RECEIVE_BYTES = RECEIVE_BYTES + 1024 * 1024;
+
+const entryOf = <T>(all: Readonly<Record<string, T>>, name: string): readonly (readonly [string, T])[] => {
+  const { [name]: found } = all;
+  return found === undefined ? [] : [[name, found]];
+};
 
 const NO_BYTES = new Uint8Array(0);
 
@@ -132,6 +137,10 @@ export class GrpcServer {
   readonly #origins: Origins;
   readonly #revocable: RevocableCalls;
   readonly #streaming: StreamingCalls;
+  /** The methods of the .proto with one reply, by name. Other ways in serve them, too. */
+  readonly methods: Readonly<Record<string, UnaryHandler>>;
+  /** Services with unary methods beside that of tasks. */
+  readonly #others: readonly UnaryService[];
   readonly #server: Server;
   #windows: ReceiveWindows | undefined;
   readonly #connections: Connections;
@@ -186,6 +195,9 @@ export class GrpcServer {
       calls: Math.ceil(options.maxConcurrentCallsPerConnection / 2),
     });
     this.#streaming = new StreamingCalls({ ...this.#callDeps, log, observer, readTimeoutMs });
+    this.#others = [createAccessService(deps.access, deps.cluster), ...(deps.others ?? [])];
+    const all = Object.assign({}, deps.service.unary, ...this.#others.map(({ unary }) => unary));
+    this.methods = Object.fromEntries(methodKeys.flatMap((key) => entryOf(all, methods[key].name)));
     this.#server = this.#createServer();
   }
 
@@ -298,7 +310,7 @@ export class GrpcServer {
       { ...definition, Stream: stream },
       { ...implementation, Stream: () => {} }, // Never called: the interceptor serves these calls.
     );
-    for (const other of [createAccessService(this.#deps.access, this.#deps.cluster), ...(this.#deps.others ?? [])]) {
+    for (const other of this.#others) {
       const service = createUnaryService(other, deps);
       server.addService(service.definition, service.implementation);
     }

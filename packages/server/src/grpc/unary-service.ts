@@ -11,17 +11,17 @@ import type { Log } from '@taskmaster/engine/ports';
 import type { Reason } from '@taskmaster/proto';
 import type { CallerAccess } from '../access/caller-access.ts';
 import type { PrincipalUsage } from '../access/principal-usage.ts';
+import { auditCall, type EndedCall } from '../calls/audited-calls.ts';
 import type { CallObserver } from '../calls/call-observer.ts';
 import type { Origins } from '../calls/origins.ts';
 import type { Origin, UnaryCaller, UnaryHandler } from '../calls/raw-service.ts';
+import type { RevocableCalls } from '../calls/revocable-calls.ts';
+import type { WaitingCalls } from '../calls/waiting-calls.ts';
 import { detailsIn, refusalOf, toCallStatus } from '../calls/wire-errors.ts';
 import type { Audit } from '../ports/audit.ts';
 import { rawMethod } from '../requests/codec.ts';
-import { auditCall, type EndedCall } from './audited-calls.ts';
 import type { CountConnection } from './count-connection.ts';
 import type { UnreadReplies } from './unread-replies.ts';
-import type { RevocableCalls } from './waiting/revocable-calls.ts';
-import type { WaitingCalls } from './waiting/waiting-calls.ts';
 
 /** Smaller replies are not counted, in bytes: the limit of calls of a connection also limits their total size. */
 const COUNTED_REPLY_BYTES = 4096;

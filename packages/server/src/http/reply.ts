@@ -1,10 +1,11 @@
 import { status } from '@grpc/grpc-js';
 import { visibleJson, type Error as WireError } from '@taskmaster/proto';
 
-export interface Reply {
+/** `Body`: text, or the bytes of a message. */
+export interface Reply<Body extends string | Uint8Array = string> {
   readonly status: number;
   readonly type: 'application/json' | 'text/html; charset=utf-8' | (string & {});
-  readonly body: string;
+  readonly body: Body;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -27,6 +28,9 @@ const httpStatusOf: Readonly<Record<number, number>> = {
   [status.RESOURCE_EXHAUSTED]: 429,
   [status.UNAVAILABLE]: 503,
   [status.DEADLINE_EXCEEDED]: 504,
+  // As nginx says that the client has gone.
+  [status.CANCELLED]: 499,
+  [status.UNIMPLEMENTED]: 501,
 };
 
 export function httpStatus(error: WireError): number {

@@ -18,8 +18,11 @@ import { certificateNames } from '../tls/certificate-names.ts';
 import { onFirstByte } from '../tls/first-byte.ts';
 import type { Tls } from '../tls/tls.ts';
 import { HttpConnections } from './connections.ts';
+import { type HttpError, pageError, rpcError } from './http-error.ts';
 import { errorReply, type Reply, refusalReply } from './reply.ts';
 import { ReplyGate, type ReplyLimits } from './reply-gate.ts';
+import { quotaConnection } from './rpc-call.ts';
+import { RPC_PATH, type RpcDeps, RpcGateway } from './rpc-gateway.ts';
 
 /** Room for a filter with a percent-encoded expression of 256 bytes, and for a page token. */
 const MAX_HEADER_BYTES = 16 * 1024;
@@ -31,6 +34,8 @@ const MAX_CONNECTIONS = 200;
 /** Default of `replyTimeoutMs`. */
 const REPLY_TIMEOUT_MS = 30_000;
 const REPLIES: ReplyLimits = { making: 2, makingForHost: 1, unreadBytes: 16 * 1024 * 1024, patienceMs: 2_000 };
+/** A reply of a method has at most 4 MiB, and most have a few KiB. Some wait for tasks or news. */
+const CALLS: ReplyLimits = { making: 32, makingForHost: 16, unreadBytes: 16 * 1024 * 1024, patienceMs: 2_000 };
 /** How long a request waits for the replies of others, in ms. */
 const GATE_TIMEOUT_MS = 10_000;
 /** These replies are small, and a node whose probes fail is restarted. */
@@ -81,10 +86,12 @@ export interface HttpServerDeps {
   readonly guardsMetrics?: boolean;
   /** Default: none. */
   readonly audit?: Audit;
+  /** Methods that are called with POST. Default: none. */
+  readonly rpc?: RpcDeps | undefined;
 }
 
 /** Headers that decide what a caller may see. If there are several, a proxy in front may have checked another one. */
-const ONCE = ['host', 'authorization', 'sec-fetch-site', 'sec-fetch-mode', 'sec-fetch-dest'];
+const ONCE = ['host', 'authorization', 'origin', 'sec-fetch-site', 'sec-fetch-mode', 'sec-fetch-dest'];
 
 const securityHeaders: Readonly<Record<string, string>> = {
   'cache-control': 'no-store',
@@ -93,13 +100,16 @@ const securityHeaders: Readonly<Record<string, string>> = {
   'x-content-type-options': 'nosniff',
 };
 
-/** HTTP server of a node or a proxy: health, metrics, and statistics for programs and people. It only reads. */
+/** HTTP server of a node or a proxy: health, metrics, statistics, and the methods that its console calls. */
 export class HttpServer {
   readonly #options: HttpServerOptions;
   readonly #deps: HttpServerDeps;
   readonly #server: Server;
   readonly #connections: HttpConnections;
   readonly #gate: ReplyGate;
+  /** For replies whose sizes are bounded. They do not wait for the others. */
+  readonly #callGate: ReplyGate;
+  readonly #rpc: RpcGateway | undefined;
   readonly #allowedHosts: ReadonlySet<string>;
   #started: Promise<number> | undefined;
   #stopped: Promise<void> | undefined;
@@ -110,6 +120,9 @@ export class HttpServer {
     const { arrivalTimeoutMs = ARRIVAL_TIMEOUT_MS, replyTimeoutMs = REPLY_TIMEOUT_MS } = options;
     this.#connections = new HttpConnections(options.maxConnections ?? MAX_CONNECTIONS, replyTimeoutMs);
     this.#gate = new ReplyGate(options.replies ?? REPLIES);
+    this.#callGate = new ReplyGate(CALLS);
+    const { rpc, access, audit = noAudit } = deps;
+    this.#rpc = rpc && new RpcGateway({ ...rpc, access, audit });
     this.#allowedHosts = new Set(options.allowedHosts?.map((host) => host.toLowerCase()));
     const httpOptions = {
       maxHeaderSize: MAX_HEADER_BYTES,
@@ -121,7 +134,13 @@ export class HttpServer {
     const serve = (request: IncomingMessage, response: ServerResponse): void => void this.#serve(request, response);
     this.#server =
       deps.tls === undefined ? createServer(httpOptions, serve) : secureServer(deps.tls, httpOptions, serve);
-    this.#server.on('connection', (socket: Socket) => this.#connections.add(socket));
+    this.#server.on('connection', (socket: Socket) => {
+      this.#connections.add(socket);
+      if (access === undefined) return;
+      // A closed socket does not know its peer any more.
+      const connection = quotaConnection(socket);
+      socket.once('close', () => access.usages.disconnected(connection));
+    });
     this.#server.on('clientError', refuseBytes);
   }
 
@@ -153,49 +172,95 @@ export class HttpServer {
     const force = setTimeout(() => this.#connections.closeAll(), 1_000);
     await closed;
     clearTimeout(force);
+    this.#rpc?.[Symbol.dispose]();
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { socket, url } = request;
+    const { rpc, method } = this.#called(url);
     // Reads and drops the body, so that the connection stays usable.
-    request.resume();
-    const { socket } = request;
+    if (rpc === undefined) request.resume();
     if (!(await this.#connections.turn(socket, response))) return;
-    if (PROBES.has(request.url ?? '')) {
+    if (rpc !== undefined) {
+      await this.#serveCall(request, response, rpc, method);
+    } else if (PROBES.has(url ?? '')) {
       this.#send(request, response, await this.#answer(request));
+    } else {
+      await this.#reply(this.#gate, request, response, () => this.#answer(request));
+    }
+  }
+
+  /** The method that a request calls. */
+  #called(url: string | undefined): { readonly rpc: RpcGateway | undefined; readonly method: string } {
+    const path = pathOf(url);
+    return { rpc: path.startsWith(RPC_PATH) ? this.#rpc : undefined, method: path.slice(RPC_PATH.length) };
+  }
+
+  async #serveCall(request: IncomingMessage, response: ServerResponse, rpc: RpcGateway, method: string): Promise<void> {
+    const refused = this.#refusalOf(request) ?? rpc.refusalOf(request);
+    if (refused !== undefined) {
+      request.resume();
+      this.#send(request, response, rpcError(refused));
       return;
     }
-    const slot = await this.#gate.enter(
+    let bytes: Buffer;
+    try {
+      bytes = await rpc.receive(request);
+    } catch (thrown) {
+      if (request.socket.destroyed) return;
+      // The rest of the body is not wanted.
+      response.shouldKeepAlive = false;
+      request.resume();
+      this.#send(request, response, rpc.refusal(thrown));
+      return;
+    }
+    await this.#reply(this.#callGate, request, response, async () => {
+      const access = await callerOf(request, this.#deps.access);
+      return rpc.answer(request, response, { method, request: bytes, access });
+    });
+  }
+
+  /** Makes and sends a reply when there is room for it. */
+  async #reply(
+    gate: ReplyGate,
+    request: IncomingMessage,
+    response: ServerResponse,
+    make: () => Promise<Reply<string | Uint8Array>>,
+  ): Promise<void> {
+    const { socket } = request;
+    const slot = await gate.enter(
       socket.remoteAddress ?? '',
       () => socket.destroy(),
       AbortSignal.timeout(GATE_TIMEOUT_MS),
     );
     if (slot === undefined) {
-      this.#send(request, response, tooManyReplies());
+      this.#send(request, response, gate === this.#callGate ? rpcError(TOO_MANY) : pageError(TOO_MANY));
       return;
     }
     response.once('close', () => slot[Symbol.dispose]());
     if (socket.destroyed) slot[Symbol.dispose]();
-    else slot.ready(this.#send(request, response, await this.#answer(request)));
+    else slot.ready(this.#send(request, response, await make()));
   }
 
   /** Returns the size of the reply, in bytes. */
-  #send(request: IncomingMessage, response: ServerResponse, reply: Reply): number {
-    const body = Buffer.from(reply.body);
+  #send(request: IncomingMessage, response: ServerResponse, reply: Reply<string | Uint8Array>): number {
+    const body = typeof reply.body === 'string' ? Buffer.from(reply.body) : reply.body;
     // Otherwise a stop would wait for the connection of a finished reply.
     if (this.#stopped) response.shouldKeepAlive = false;
     response.writeHead(reply.status, {
       ...securityHeaders,
       ...reply.headers,
       'content-type': reply.type,
-      'content-length': body.length,
+      'content-length': body.byteLength,
     });
     response.end(request.method === 'HEAD' ? undefined : body);
-    return body.length;
+    return body.byteLength;
   }
 
   async #answer(request: IncomingMessage): Promise<Reply> {
     try {
-      return this.#refusalOf(request) ?? (await this.#routed(request));
+      const refused = this.#refusalOf(request);
+      return refused === undefined ? await this.#routed(request) : pageError(refused);
     } catch (thrown) {
       const error = this.#deps.toWireError(thrown);
       if (error.reason === 'UNAUTHENTICATED' || error.reason === 'PERMISSION_DENIED') this.#record(request, error);
@@ -229,17 +294,20 @@ export class HttpServer {
     });
   }
 
-  /** The reply to a request that no route should see. */
-  #refusalOf({ headers, headersDistinct, url = '' }: IncomingMessage): Reply | undefined {
+  /** The refusal of a request that neither a route nor a method should see. */
+  #refusalOf({ headers, headersDistinct, url = '' }: IncomingMessage): HttpError | undefined {
     const repeated = ONCE.find((name) => (headersDistinct[name]?.length ?? 0) > 1);
-    if (repeated !== undefined) return errorReply(400, 'BAD_REQUEST', `the header ${repeated} is there more than once`);
+    if (repeated !== undefined) {
+      return { status: 400, reason: 'BAD_REQUEST', message: `the header ${repeated} is there more than once` };
+    }
     // Their replies have no secrets, and probes may send any name.
     if (PROBES.has(url)) return undefined;
     if (!isAllowedHost(headers.host, this.#allowedHosts)) {
       const message = `this server has no name ${JSON.stringify(headers.host)}: add it to the setting http.allowedHosts`;
-      return errorReply(421, 'UNKNOWN_HOST', message);
+      return { status: 421, reason: 'UNKNOWN_HOST', message };
     }
-    return isCrossSite(headers) ? errorReply(403, 'CROSS_SITE', 'a page of another site asks') : undefined;
+    if (!isCrossSite(headers)) return undefined;
+    return { status: 403, reason: 'CROSS_SITE', message: 'a page of another site asks' };
   }
 
   async #routed(request: IncomingMessage): Promise<Reply> {
@@ -260,8 +328,12 @@ export class HttpServer {
 const parsedUrl = (url = ''): URL | null => URL.parse(url, 'http://node');
 const pathOf = (url: string | undefined): string => parsedUrl(url)?.pathname ?? '';
 
-const tooManyReplies = (): Reply =>
-  errorReply(503, 'OVERLOADED', 'too many replies are not read: try again', { 'retry-after': '1' });
+const TOO_MANY: HttpError = {
+  status: 503,
+  reason: 'OVERLOADED',
+  message: 'too many replies are not read: try again',
+  headers: { 'retry-after': '1' },
+};
 
 /** A server that speaks TLS. A client that speaks plain text gets an error that says so. */
 function secureServer(tls: Tls, httpOptions: ServerOptions, serve: RequestListener): Server {

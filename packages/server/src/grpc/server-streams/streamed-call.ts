@@ -2,14 +2,14 @@ import type { ServerWritableStream } from '@grpc/grpc-js';
 import { type CallSignal, Refusal } from '@taskmaster/engine/domain';
 import type { Log } from '@taskmaster/engine/ports';
 import type { CallerAccess } from '../../access/caller-access.ts';
+import { auditCall } from '../../calls/audited-calls.ts';
 import type { CallObserver } from '../../calls/call-observer.ts';
 import type { Origin, UnaryCaller } from '../../calls/raw-service.ts';
+import type { WaitingCalls } from '../../calls/waiting-calls.ts';
 import { refusalOf, toCallStatus } from '../../calls/wire-errors.ts';
 import type { Audit } from '../../ports/audit.ts';
-import { auditCall } from '../audited-calls.ts';
 import type { CountConnection } from '../count-connection.ts';
 import type { UnreadReplies } from '../unread-replies.ts';
-import type { WaitingCalls } from '../waiting/waiting-calls.ts';
 
 /**
  * While a call has more unread bytes than this, no further message is made. Two messages fit: one is read while the next one

@@ -4,12 +4,12 @@ import type { Log } from '@taskmaster/engine/ports';
 import type { CallObserver } from '../../calls/call-observer.ts';
 import type { Origins } from '../../calls/origins.ts';
 import type { Origin, StreamingHandler } from '../../calls/raw-service.ts';
+import type { RevocableCalls } from '../../calls/revocable-calls.ts';
+import type { WaitingCalls } from '../../calls/waiting-calls.ts';
 import type { Audit } from '../../ports/audit.ts';
 import { rawMethod } from '../../requests/codec.ts';
 import type { CountConnection } from '../count-connection.ts';
 import type { UnreadReplies } from '../unread-replies.ts';
-import type { RevocableCalls } from '../waiting/revocable-calls.ts';
-import type { WaitingCalls } from '../waiting/waiting-calls.ts';
 import { StreamedCall } from './streamed-call.ts';
 
 /** The methods of one service whose answers are streams. */

@@ -1,9 +1,9 @@
 import { Refusal } from '@taskmaster/engine/domain';
-import type { CallerAccess } from '../../access/caller-access.ts';
-import type { PrincipalUsage } from '../../access/principal-usage.ts';
-import type { Caller } from '../../calls/caller.ts';
-import type { Origin } from '../../calls/raw-service.ts';
-import { tooManyWait, type WaitingCalls } from './waiting-calls.ts';
+import type { CallerAccess } from '../access/caller-access.ts';
+import type { PrincipalUsage } from '../access/principal-usage.ts';
+import type { Caller } from '../calls/caller.ts';
+import type { Origin } from '../calls/raw-service.ts';
+import { tooManyWait, type WaitingCalls } from '../calls/waiting-calls.ts';
 
 /** How many calls of one stream may wait, and how many do. */
 export interface Places {

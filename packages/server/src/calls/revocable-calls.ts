@@ -1,4 +1,4 @@
-import type { Access } from '../../access/access.ts';
+import type { Access } from '../access/access.ts';
 
 /** A call that ends if its caller loses the rights that it needs. */
 export interface RevocableCall {

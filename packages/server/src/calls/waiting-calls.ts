@@ -1,5 +1,5 @@
 import { Refusal } from '@taskmaster/engine/domain';
-import type { PrincipalUsage } from '../../access/principal-usage.ts';
+import type { PrincipalUsage } from '../access/principal-usage.ts';
 
 const RETRY_MS = 1_000;
 
