@@ -12,7 +12,7 @@ import { type Scenario, scenarios } from './scenario.ts';
 
 /** MODEL_SEED and MODEL_RUNS: the first seed and the number of runs of a longer test. A run takes about 0.04 s. */
 const seed = Number(process.env.MODEL_SEED ?? 20_260_101);
-const numRuns = Number(process.env.MODEL_RUNS ?? 150);
+const numRuns = Number(process.env.MODEL_RUNS ?? 100);
 
 /** Only a few, because a real disk is slow. */
 const onRocksDb = Number(process.env.MODEL_ROCKS_RUNS ?? 8);
