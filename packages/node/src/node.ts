@@ -29,7 +29,16 @@ import {
   plainChannels,
   secureChannels,
 } from '@taskmaster/server/grpc';
-import { explainHealth, HttpServer, httpOptions, isReady, type NodeHealth } from '@taskmaster/server/http';
+import {
+  consoleFiles,
+  explainHealth,
+  HttpServer,
+  httpOptions,
+  isReady,
+  meApi,
+  type NodeHealth,
+  type ServerFacts,
+} from '@taskmaster/server/http';
 import { type Audit, isPeerAt } from '@taskmaster/server/ports';
 import {
   assertSecure,
@@ -477,6 +486,22 @@ function createHttp(config: NodeConfig, { parts, metrics, tls, audit, log }: Htt
     if (parts.engine === undefined) throw new Refusal('STARTING', 'the node is opening its data');
     return createHandlers(parts.engine, log);
   };
+  const { host, httpPort: port, name } = config;
+  const { access } = parts;
+  const facts = (): ServerFacts => {
+    const { member, alone = '', grpcAddress = '' } = parts;
+    const health = healthOf(parts);
+    return {
+      role: 'node',
+      name: member?.identity.name ?? name,
+      version,
+      cluster: member?.identity.clusterId ?? alone,
+      grpcAddress,
+      uptimeMs: Math.round(performance.now() - began),
+      health: health.kind,
+      healthMessage: explainHealth(health),
+    };
+  };
   const toWireErrorLogged = (thrown: unknown) => toWireError(refusalOf(thrown, log));
   const routes = nodeRoutes({
     health: () => healthOf(parts),
@@ -488,15 +513,14 @@ function createHttp(config: NodeConfig, { parts, metrics, tls, audit, log }: Htt
       listSchedules: async (request, access) => handlers().listSchedules(request, httpCaller(access)),
       readTask: async (name, withChildren, access) => readTask(handlers(), name, withChildren, httpCaller(access)),
     },
+    me: (_query, caller, address) => meApi(access, caller, address, facts),
     metrics,
     toWireError: toWireErrorLogged,
     httpOf: (rpcAddress) =>
       parts.member?.membership.peers().find((peer) => peer.rpcAddress === rpcAddress)?.httpAddress,
   });
-  const { host, httpPort: port, name } = config;
   const names = [host, name, hostname(), config.cluster.advertiseHost];
   const options = { host, port, ...httpOptions(config.http, names) };
-  const { access } = parts;
   const guardsMetrics = config.access.metrics;
   return new HttpServer(options, {
     routes,
@@ -505,6 +529,7 @@ function createHttp(config: NodeConfig, { parts, metrics, tls, audit, log }: Htt
     audit,
     access,
     guardsMetrics,
+    files: consoleFiles(),
     rpc: {
       handlers: () => {
         if (parts.grpc === undefined) throw new Refusal('STARTING', 'the node is opening its data');

@@ -16,16 +16,19 @@ import {
   addClockMetrics,
   addGossipMetrics,
   addPrincipalQuotaMetrics,
+  consoleFiles,
   HttpServer,
   type HttpServerOptions,
   jsonReply,
   livez,
+  meApi,
   type QueueReads,
   queuesApi,
   type Route,
   RpcMetrics,
   type RpcMetricsSources,
   type ScheduleReads,
+  type ServerFacts,
   schedulesApi,
 } from '@taskmaster/server/http';
 import type { Audit, MembershipFigures } from '@taskmaster/server/ports';
@@ -35,6 +38,11 @@ import type { Routes } from './router/routing/routes.ts';
 
 export interface ProxyHttpDeps {
   readonly version: string;
+  readonly name: string;
+  /** Id of the cluster. Empty: unknown. */
+  readonly cluster: () => string;
+  /** `host:port`. Empty: gRPC does not listen yet. */
+  readonly grpcAddress: () => string;
   readonly memory: RpcMetricsSources['memory'];
   readonly tls: Tls | undefined;
   readonly audit: Audit;
@@ -66,10 +74,14 @@ export function createProxyHttp(
   deps: ProxyHttpDeps,
 ): { readonly http: HttpServer; readonly metrics: RpcMetrics } {
   const metrics = createMetrics(deps);
+  const began = performance.now();
+  const me: Route = (_query, caller, address) =>
+    meApi(deps.access, caller, address, () => factsOf(deps, performance.now() - began));
   const routes = new Map<string, Route>([
     ['/livez', livez],
     ['/readyz', () => readyz(deps)],
     ['/metrics', async () => ({ status: 200, type: metrics.contentType, body: await metrics.text() })],
+    ['/api/me', me],
     ['/api/queues', (query, access) => queuesApi(readsOf(deps), query, access)],
     ['/api/schedules', (query, access) => schedulesApi(readsOf(deps), query, access)],
   ]);
@@ -80,6 +92,7 @@ export function createProxyHttp(
     access: deps.access,
     guardsMetrics: deps.guardsMetrics,
     toWireError: (thrown) => toWireError(refusalOf(thrown, deps.log)),
+    files: consoleFiles(),
     rpc: {
       handlers: () => {
         const methods = deps.methods();
@@ -93,13 +106,31 @@ export function createProxyHttp(
   return { http, metrics };
 }
 
-function readyz({ isReady, routes, reachable, problem }: ProxyHttpDeps) {
+function factsOf(deps: ProxyHttpDeps, uptimeMs: number): ServerFacts {
+  const ready = deps.isReady();
+  return {
+    role: 'proxy',
+    name: deps.name,
+    version: deps.version,
+    cluster: deps.cluster(),
+    grpcAddress: deps.grpcAddress(),
+    uptimeMs: Math.round(uptimeMs),
+    health: ready ? 'serving' : 'waiting',
+    healthMessage: ready ? 'nodes of the cluster can be reached' : notReadyBecause(deps),
+  };
+}
+
+function notReadyBecause({ routes, problem }: ProxyHttpDeps): string {
+  if ((routes()?.nodes().length ?? 0) > 0) return 'no node of the cluster can be reached';
+  const found = problem();
+  return found === undefined ? 'the proxy is looking for its cluster' : `no node of the cluster answers: ${found}`;
+}
+
+function readyz(deps: ProxyHttpDeps) {
+  const { isReady, routes, reachable } = deps;
   const nodes = routes()?.nodes().length ?? 0;
   if (isReady()) return jsonReply({ status: 'ready', nodes, reachable: reachable() });
-  const found = problem();
-  const unknown =
-    found === undefined ? 'the proxy is looking for its cluster' : `no node of the cluster answers: ${found}`;
-  const reason = nodes === 0 ? unknown : 'no node of the cluster can be reached';
+  const reason = notReadyBecause(deps);
   return jsonReply({ status: 'not ready', reason, nodes, reachable: 0 }, 503);
 }
 

@@ -58,6 +58,7 @@ interface Parts {
   scaler?: Scaler;
   reachability?: Reachability;
   grpc?: GrpcServer;
+  grpcAddress?: string;
 }
 
 /**
@@ -89,6 +90,9 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
     },
     {
       version,
+      name: config.name,
+      cluster: () => parts.observed?.clusterId() ?? '',
+      grpcAddress: () => parts.grpcAddress ?? '',
       memory,
       tls,
       audit,
@@ -155,6 +159,7 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
   const takenPort = await grpc.start();
   const grpcAddress = hostPort(host, takenPort);
   parts.grpc = grpc;
+  parts.grpcAddress = grpcAddress;
   const observed = opened.use(
     await openObservedRoutes(config, { grpcPort: takenPort, httpPort, version }, { channels, log }),
   );

@@ -85,7 +85,7 @@ describe('the page on HTTP', () => {
       rowsOf(documentAt(path))
         .flatMap((row) => (row[by] === 'yes' ? [row.path?.replaceAll('`', '') ?? ''] : []))
         .toSorted();
-    const and = (paths: readonly string[]): string[] => [...paths, '/rpc/METHOD'].toSorted();
+    const and = (paths: readonly string[]): string[] => [...paths, '/console/', '/rpc/METHOD'].toSorted();
     expect(served('node')).toEqual(and(pathsIn('node/src/http/node-routes.ts')));
     expect(served('proxy')).toEqual(and(pathsIn('proxy/src/proxy-http.ts')));
   });

@@ -26,6 +26,7 @@ export interface NodeRoutesDeps {
   readonly metrics: Pick<NodeMetrics, 'text' | 'contentType'>;
   /** Turns an exception into the error that the caller sees. */
   readonly toWireError: (thrown: unknown) => WireError;
+  readonly me: Route;
   /** The HTTP address of the member with this gRPC address. */
   readonly httpOf: (rpcAddress: string) => string | undefined;
 }
@@ -38,6 +39,7 @@ export function nodeRoutes({
   wall,
   metrics,
   toWireError,
+  me,
   httpOf,
 }: NodeRoutesDeps): ReadonlyMap<string, Route> {
   const options = (query: URLSearchParams, access: CallerAccess) => ({
@@ -54,6 +56,7 @@ export function nodeRoutes({
     ['/readyz', () => readyz(health())],
     ['/startupz', () => startupz(health())],
     ['/metrics', async () => ({ status: 200, type: metrics.contentType, body: await metrics.text() })],
+    ['/api/me', me],
     ['/api/queues', (query, access) => queuesApi(reads, query, access)],
     ['/api/schedules', (query, access) => schedulesApi(reads, query, access)],
     ['/', (query, access) => queuesPage(options(query, access))],

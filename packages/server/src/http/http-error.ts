@@ -27,11 +27,15 @@ const codes: Readonly<Record<number, keyof typeof Status>> = {
 export const rpcError = ({ status, reason, message, headers = {} }: HttpError): Reply =>
   jsonReply({ code: codes[status] ?? 'INVALID_ARGUMENT', reason, message }, status, headers);
 
-/** The refusal of a method: the message `Error` of the .proto as JSON. PIDs are in base64. */
+/** The message `Error` of the .proto as JSON. PIDs are in base64. */
+export function rpcErrorBody({ code, reason, message, metadata, retryDelayMs, items }: WireError): object {
+  const shown = items.map((item) => ({ ...item, pid: Buffer.from(item.pid).toString('base64') }));
+  return { code: Status[code], reason, message, metadata, retryDelayMs, items: shown };
+}
+
+/** The refusal of a method. */
 export function rpcRefusal(error: WireError): Reply {
-  const { code, reason, message, metadata, retryDelayMs } = error;
-  const items = error.items.map((item) => ({ ...item, pid: Buffer.from(item.pid).toString('base64') }));
+  const { retryDelayMs } = error;
   const retry: Reply['headers'] = retryDelayMs > 0 ? { 'retry-after': String(Math.ceil(retryDelayMs / 1000)) } : {};
-  const shown = { code: Status[code], reason, message, metadata, retryDelayMs, items };
-  return jsonReply(shown, httpStatus(error), retry);
+  return jsonReply(rpcErrorBody(error), httpStatus(error), retry);
 }

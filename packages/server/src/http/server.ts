@@ -13,11 +13,13 @@ import type { Error as WireError } from '@taskmaster/proto';
 import type { Access } from '../access/access.ts';
 import { type CallerAccess, unlimitedAccess } from '../access/caller-access.ts';
 import { credentialOf } from '../access/credential.ts';
+import { peerAddress } from '../calls/host-port.ts';
 import { type Audit, noAudit } from '../ports/audit.ts';
 import { certificateNames } from '../tls/certificate-names.ts';
 import { onFirstByte } from '../tls/first-byte.ts';
 import type { Tls } from '../tls/tls.ts';
 import { HttpConnections } from './connections.ts';
+import { CONSOLE_PATH, type ConsoleFiles, fileAt, sendFile } from './console-files.ts';
 import { type HttpError, pageError, rpcError } from './http-error.ts';
 import { errorReply, type Reply, refusalReply } from './reply.ts';
 import { ReplyGate, type ReplyLimits } from './reply-gate.ts';
@@ -40,6 +42,10 @@ const CALLS: ReplyLimits = { making: 32, makingForHost: 16, unreadBytes: 16 * 10
 const GATE_TIMEOUT_MS = 10_000;
 /** These replies are small, and a node whose probes fail is restarted. */
 const PROBES: ReadonlySet<string> = new Set(['/livez', '/readyz', '/startupz']);
+/** What the console asks for all the time. The replies are small, and do not wait for large ones. */
+const OF_CONSOLE: ReadonlySet<string> = new Set(['/api/me', '/api/overview']);
+/** Says that a credential is needed. */
+const OPEN = '/api/me';
 /** Default of `arrivalTimeoutMs`. */
 const ARRIVAL_TIMEOUT_MS = 10_000;
 /** How often connections are checked for requests that are late, in ms. The default of Node.js is 30 s. */
@@ -70,8 +76,8 @@ export function httpOptions(
   return { allowedHosts: [...names.filter((name) => name !== ''), ...allowedHosts], maxConnections };
 }
 
-/** Answers requests for one path. */
-export type Route = (query: URLSearchParams, access: CallerAccess) => Reply | Promise<Reply>;
+/** Answers requests for one path. `address`: the caller's, `host:port`. */
+export type Route = (query: URLSearchParams, access: CallerAccess, address: string) => Reply | Promise<Reply>;
 
 export interface HttpServerDeps {
   /** Handlers by path. */
@@ -88,6 +94,8 @@ export interface HttpServerDeps {
   readonly audit?: Audit;
   /** Methods that are called with POST. Default: none. */
   readonly rpc?: RpcDeps | undefined;
+  /** The pages, which need no credential. Default: none. */
+  readonly files?: ConsoleFiles;
 }
 
 /** Headers that decide what a caller may see. If there are several, a proxy in front may have checked another one. */
@@ -185,9 +193,26 @@ export class HttpServer {
       await this.#serveCall(request, response, rpc, method);
     } else if (PROBES.has(url ?? '')) {
       this.#send(request, response, await this.#answer(request));
-    } else {
-      await this.#reply(this.#gate, request, response, () => this.#answer(request));
+    } else if (!this.#sendFile(request, response)) {
+      const gate = OF_CONSOLE.has(pathOf(url)) ? this.#callGate : this.#gate;
+      await this.#reply(gate, request, response, () => this.#answer(request));
     }
+  }
+
+  /** Sends a file of the console, which all replies share. False: the request does not ask for one. */
+  #sendFile(request: IncomingMessage, response: ServerResponse): boolean {
+    const { files = NO_FILES } = this.#deps;
+    const path = pathOf(request.url);
+    const isRead = request.method === 'GET' || request.method === 'HEAD';
+    if (files.size === 0 || !isRead || this.#refusalOf(request) !== undefined) return false;
+    if (this.#stopped) response.shouldKeepAlive = false;
+    if ((path === '/' && !this.#deps.routes.has('/')) || `${path}/` === CONSOLE_PATH) {
+      response.writeHead(302, { ...securityHeaders, location: CONSOLE_PATH }).end();
+      return true;
+    }
+    const file = fileAt(files, path);
+    if (file !== undefined) sendFile(file, request, response);
+    return file !== undefined;
   }
 
   /** The method that a request calls. */
@@ -273,6 +298,7 @@ export class HttpServer {
     const { access, guardsMetrics = true } = this.#deps;
     if (PROBES.has(path) || (path === '/metrics' && !guardsMetrics)) return unlimitedAccess;
     const caller = await callerOf(request, access);
+    if (path === OPEN) return caller;
     caller.requireIdentity();
     caller.usage?.request();
     return caller;
@@ -321,9 +347,13 @@ export class HttpServer {
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       return errorReply(405, 'METHOD_NOT_ALLOWED', 'only GET and HEAD are allowed', { allow: 'GET, HEAD' });
     }
-    return route(url.searchParams, await this.#admitted(request, url.pathname));
+    const { remoteAddress, remotePort } = request.socket;
+    const address = peerAddress(`${remoteAddress}:${remotePort}`);
+    return route(url.searchParams, await this.#admitted(request, url.pathname), address);
   }
 }
+
+const NO_FILES: ConsoleFiles = new Map();
 
 const parsedUrl = (url = ''): URL | null => URL.parse(url, 'http://node');
 const pathOf = (url: string | undefined): string => parsedUrl(url)?.pathname ?? '';
