@@ -12,6 +12,7 @@ import {
 import { Committer } from './committer.ts';
 import type { Database, Read, Session } from './database.ts';
 import type { DatabaseTime } from './database-time.ts';
+import { JoinedGets } from './joined-gets.ts';
 import { type After, closedError, givenUpError, Link, type LinkOptions, type StoreLog } from './link.ts';
 import { Readers } from './readers.ts';
 
@@ -53,6 +54,7 @@ export class PostgresStore implements Store {
   readonly #link: Link;
   readonly #committer: Committer;
   readonly #readers: Readers;
+  readonly #gets = new JoinedGets((call) => this.#read(call));
   readonly #listeners: ((state: StoreState) => void)[] = [];
   #state: StoreState = { kind: 'writable' };
   #closing: Promise<void> | undefined;
@@ -97,7 +99,7 @@ export class PostgresStore implements Store {
 
   async get(family: Family, keys: readonly Key[]): Promise<(Uint8Array | undefined)[]> {
     if (this.#closing !== undefined) throw closedError();
-    return keys.length === 0 ? [] : this.#read((session, name) => session.get(name, family, keys));
+    return keys.length === 0 ? [] : this.#gets.get(family, keys);
   }
 
   async scan(family: Family, range: KeyRange, limit: ScanLimit): Promise<Row[]> {

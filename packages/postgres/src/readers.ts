@@ -34,12 +34,11 @@ export class Readers {
   }
 
   async read<T>(call: (session: Session, name: string) => Promise<Read<T>>): Promise<T> {
-    const { acknowledged } = this.#link;
     if (this.#places > 0) this.#places--;
     else await new Promise<void>((resolve) => void this.#waiting.push(resolve));
     try {
       for (let tries = 1; ; tries++) {
-        const read = await this.#attempt(call, acknowledged);
+        const read = await this.#attempt(call);
         if (!(read instanceof DatabaseError)) return read.found;
         if (tries % TRIES_BETWEEN_LINES === 0) {
           this.#log.warn({ err: read, tries }, 'the database does not answer a read; trying again');
@@ -59,17 +58,15 @@ export class Readers {
   }
 
   /** Resolves with an error if it may succeed later. */
-  async #attempt<T>(
-    call: (session: Session, name: string) => Promise<Read<T>>,
-    acknowledged: number,
-  ): Promise<Read<T> | DatabaseError> {
+  async #attempt<T>(call: (session: Session, name: string) => Promise<Read<T>>): Promise<Read<T> | DatabaseError> {
     const link = this.#link;
     const of = await link.session();
     let reader: Reader | undefined;
     try {
       reader = this.#takeIdle(of) ?? { session: await this.#database.connect(of), of };
       this.#busy.add(reader);
-      const { me } = link;
+      // Calls may have joined until now.
+      const { me, acknowledged } = link;
       const read = await call(reader.session, me.name);
       if (read.node !== undefined && read.node.instance === me.instance && read.node.seq >= acknowledged) {
         this.#busy.delete(reader);

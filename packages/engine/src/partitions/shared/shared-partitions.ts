@@ -49,6 +49,12 @@ class MoveBrokenError extends Error {
   override readonly name = 'MoveBrokenError';
 }
 
+/**
+ * Recoveries side by side. Each waits for the pages of its partitions one after the other, and a store on another machine takes
+ * its time for each page.
+ */
+const RECOVERIES = 3;
+
 /** Callers of a partition that is being given up wait at most this long, in ms. Then they are refused. */
 const PATIENCE_MS = 2_000;
 
@@ -104,7 +110,11 @@ export class SharedPartitions {
     const { store, clock, config, holdings, adopt, writable, reap } = this.#deps;
     const servedAt = clock.now() + Math.max(...taken.map(({ waitMs }) => waitMs));
     const ids = taken.map(({ id }) => id);
-    const { partitions } = await recover(store, config.requestIdWindowMs, { only: ids });
+    const shares = Array.from({ length: Math.min(RECOVERIES, ids.length) }, (_, share) =>
+      ids.filter((_, index) => index % RECOVERIES === share),
+    );
+    const recovered = await Promise.all(shares.map((only) => recover(store, config.requestIdWindowMs, { only })));
+    const partitions = new Map(recovered.flatMap((one) => [...one.partitions]));
     const begun = ids.filter((id) => !partitions.has(id));
     const life = clock.now();
     const behind = ticketBehindEarlierLives(life);
