@@ -22,8 +22,10 @@ interface Picked {
   readonly task: ModelTask;
 }
 
-/** Bytes of a leased task that count towards `maxBytes`, beside its payload and PID. */
+/** Bytes of a leased task that count towards `maxBytes`, beside its texts. */
 const REST_BYTES = 64;
+/** Bytes of a text that most tasks do not have, beside the text. */
+const TEXT_BYTES = 4;
 /** A waiting request may get a task this long after it became available by itself. The contract allows a second. */
 const EXPIRY_SLACK_MS = 50;
 /** Additional time for dead letters and for free slots from a queue that no request looks at. */
@@ -59,13 +61,23 @@ function firstTasks(world: World, call: LeaseCall, isTooLate: (task: ModelTask) 
       // No other task waits behind one whose key is used up.
       const counting = limitKey === undefined ? [] : keyLimits;
       if (counting.some((limit) => world.room(limit, limitKey) <= (taken.get(ofKey(limit)) ?? 0))) continue;
-      bytes += task.data.length + task.pid.length + REST_BYTES;
+      bytes += leasedBytes(task);
       if (bytes > call.maxBytes && picked.length > 0) return picked;
       picked.push({ queue, task });
       for (const limit of [...limits, ...counting.map(ofKey)]) taken.set(limit, (taken.get(limit) ?? 0) + 1);
     }
   }
   return picked;
+}
+
+/**
+ * Bytes of the task in the reply to a lease. All texts of the model have one byte a character. Reported progress comes twice,
+ * because the callers leave it as the checkpoint, too.
+ */
+function leasedBytes({ data, pid, key = '', progress = '', kind, limitKey, orderKey }: ModelTask): number {
+  const texts = [kind, limitKey, orderKey].map((text) => (text === undefined ? 0 : text.length + TEXT_BYTES));
+  const always = REST_BYTES + data.length + pid.length + key.length + 2 * progress.length;
+  return texts.reduce((sum, bytes) => sum + bytes, always);
 }
 
 export function explainLease(
