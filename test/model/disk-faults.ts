@@ -1,7 +1,16 @@
 import type { CountsReply } from '@taskmaster/cli/testing/history';
 import type { Key } from '@taskmaster/engine/domain';
 import { Family } from '@taskmaster/engine/ports';
-import { decodeTaskRow, dueOf, laneOfKey, lanesPrefix, type SimDisk } from '@taskmaster/engine/testing';
+import {
+  decodeTaskRow,
+  dueOf,
+  laneOfKey,
+  lanesPrefix,
+  lastOf,
+  orderKeyRow,
+  ordersPrefix,
+  type SimDisk,
+} from '@taskmaster/engine/testing';
 
 /** Length of partition and queue id in a key; see docs/internals/data-on-disk.md. */
 const PREFIX = 8;
@@ -13,14 +22,16 @@ const show = (text: string): string => Buffer.from(text, 'latin1').toString('hex
 /**
  * The faults in the rows of a disk without work in progress. Every task must have one state and one payload. Every task to which
  * something happens by itself must be in the index of due times, and every available or leased task with a limit key, and every
- * available one with a kind, in that of its lane. Ended queues must have no rows. The counts of the queues must match the rows.
+ * available one with a kind, in that of its lane. The row of each order key must name the last task with it. Ended queues must
+ * have no rows. The counts of the queues must match the rows.
  */
 export function diskFaults(disk: SimDisk, counts: readonly CountsReply[]): string[] {
   const faults: string[] = [];
   const keys = (family: Family): Set<string> => new Set(disk.rowsOf(family).map(({ key }) => key));
   const [ready, hidden, data] = [keys(Family.ready), keys(Family.hidden), keys(Family.data)];
   const isLane = (key: Key): boolean => key.startsWith(lanesPrefix(prefixOf(key)));
-  const dueRows = disk.rowsOf(Family.due).map(({ key }) => key);
+  const isOrder = (key: Key): boolean => key.startsWith(ordersPrefix(prefixOf(key)));
+  const dueRows = disk.rowsOf(Family.due).flatMap(({ key }) => (isOrder(key) ? [] : key));
   const due = dueRows.filter((key) => !isLane(key)).map((key) => prefixOf(key) + key.slice(PREFIX + INSTANT));
   const lanes = dueRows.filter(isLane).map((key) => {
     const { tag, lane, pid } = laneOfKey(key);
@@ -48,6 +59,16 @@ export function diskFaults(disk: SimDisk, counts: readonly CountsReply[]): strin
   });
   for (const lane of differing(new Set(inLanes), new Set(lanes))) {
     faults.push(`${show(lane)} is missing among the tasks of its limit key and kind, or has left them`);
+  }
+
+  const orders = disk.rowsOf(Family.due).filter(({ key }) => isOrder(key));
+  const lasts = states.flatMap(({ key, value }) => {
+    const orderKey = lastOf(decodeTaskRow(value).history);
+    return orderKey === undefined ? [] : `${orderKeyRow(prefixOf(key), orderKey)} ${key.slice(PREFIX)}`;
+  });
+  const named = orders.map(({ key, value }) => `${key} ${Buffer.from(value).toString('latin1')}`);
+  for (const order of differing(new Set(lasts), new Set(named))) {
+    faults.push(`${show(order)} is the last task of an order key, or is named as such, not both`);
   }
 
   const sizes = (kind: 'available' | 'hidden'): Map<string, number> => {

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { QueueName } from '@taskmaster/proto';
 import type { Admission } from './admission.ts';
 import type { EngineConfig } from './config.ts';
-import type { ApplyAtom, TaskChange } from './domain/atom.ts';
+import { type ApplyAtom, lastChanges, type TaskChange } from './domain/atom.ts';
 import { type BulkRunRecord, decodeBulkRun, type EndedBulkRun } from './domain/bulk-runs.ts';
 import type { CallSignal } from './domain/call-signal.ts';
 import type { EventPage, ReadEventsCommand } from './domain/events.ts';
@@ -378,7 +378,7 @@ export class EngineState {
   /** Adds a partition that recovery or a transfer has loaded. */
   adopt(id: PartitionId, recovered: RecoveredPartition): void {
     const { lastTicket, nextQueueId, life, lastEpoch, trimmedTicket } = recovered;
-    const { ledgers, changed, behind, records, eventful } = recovered;
+    const { ledgers, changed, behind, lasts, records, eventful } = recovered;
     const partition: Partition = { ...newPartition(id), lastTicket, nextQueueId, life, lastEpoch, trimmedTicket };
     this.#partitions.set(id, partition);
     this.events.adopt({ id, life, lastTicket }, eventful);
@@ -400,6 +400,8 @@ export class EngineState {
       if (changed.has(ledger)) partition.changed.add(queue);
       for (const [pid, task] of behind.get(ledger.queueId) ?? [])
         this.#pending.note(queue.restore(pid, task), false, false);
+      for (const [orderKey, last] of lasts.get(ledger.queueId) ?? [])
+        this.#pending.note(queue.restoreLast(orderKey, last), false, false);
     }
     this.#onChanged();
   }
@@ -461,6 +463,7 @@ export class EngineState {
       // Records of tokens change again and again.
       const isUrgent = change.kind === 'enqueue' && !queue.isFlowing(plan.at) && !tokenRecords.has(queue.ledger.name);
       this.#pending.note(queue.apply(ticket, change, known, plan.at), hasPayload, isUrgent);
+      for (const last of lastChanges(change)) this.#pending.note(queue.changeLast(last), false, isUrgent);
       this.lastAttempts.changed(queue, stateBefore(change), stateAfter(change));
       countChange(this.counts, planned, plan.at);
       if (queue.isReserved) this.#recordChanged(queue, change, ticket, plan.at);
@@ -529,7 +532,7 @@ export class EngineState {
   dropEmpty(): void {
     for (const queue of this.#empty.over(this.clock.now(), this.config.emptyQueueRetentionMs)) {
       // The rows of its last tasks may not be deleted yet.
-      if (queue.pendingCount > 0) continue;
+      if (!queue.isShown) continue;
       const { partition, ledger } = queue;
       if (!this.holdings.canCommit(partition)) continue;
       const dropped = [{ queueId: ledger.queueId, reap: false, queue }];

@@ -61,6 +61,13 @@ export const dataFormats: readonly [DataFormat, ...DataFormat[]] = [
       'Tasks may wait for signals or for their order, have parents, keep checkpoints, count their interruptions, and keep whether their work has begun and whether they are suspected of having killed a worker; log entries may say what happened in groups whose events are read; tasks with limit keys or kinds are in an index of these, and not in the heads of their queues.',
     downgrade: false,
   },
+  {
+    format: 8,
+    release: '0.1.0',
+    changed:
+      'The last task of an order key has a row in the index of its queue instead of a record of the group. Tasks that an earlier build has put in the order of a key keep it; later ones with the key do not wait for them.',
+    downgrade: false,
+  },
 ];
 
 /** The oldest of the formats whose releases can use data of the last one. */

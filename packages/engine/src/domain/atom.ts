@@ -1,7 +1,7 @@
 import type { QueueName } from '@taskmaster/proto';
 import type { EventsOfAtom } from './events.ts';
 import type { Instant, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
-import type { TaskState } from './task.ts';
+import { lastOf, type TaskState } from './task.ts';
 
 /** One change of one task. `before`, the earlier state, tells which rows and counters change. */
 export type TaskChange =
@@ -29,6 +29,33 @@ export type TaskChange =
       /** True if the task counts as completed; false if it is moved to its dead-letter queue. */
       readonly completed: boolean;
     };
+
+/** A task becomes the last one of its queue with an order key, or is it no longer. */
+export interface LastChange {
+  readonly orderKey: string;
+  readonly pid: Pid;
+  readonly isLast: boolean;
+}
+
+export function lastChanges(change: TaskChange): readonly LastChange[] {
+  const before = change.kind === 'enqueue' ? undefined : lastOf(change.before.history);
+  const after = change.kind === 'dequeue' ? undefined : lastOf(change.after.history);
+  if (before === after) return NO_CHANGES;
+  const { pid } = change;
+  const changes: LastChange[] = [];
+  if (before !== undefined) changes.push({ orderKey: before, pid, isLast: false });
+  if (after !== undefined) changes.push({ orderKey: after, pid, isLast: true });
+  return changes;
+}
+
+const NO_CHANGES: readonly LastChange[] = [];
+
+/**
+ * The last task after a change. In an atom, the next one may come before or after the one that is it no longer.
+ * @param before the last one before. If it is not known: the task of the change.
+ */
+export const lastAfter = ({ pid, isLast }: LastChange, before: Pid | undefined): Pid | undefined =>
+  isLast ? pid : before === pid ? undefined : before;
 
 /** A queue that this atom creates. */
 export interface CreatedQueue {

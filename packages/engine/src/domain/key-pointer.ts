@@ -21,10 +21,6 @@ const OTHER = '\xff';
 /** The record of a task that has parents, for the case that its queue is deleted. */
 export const childPid = (queueId: QueueId, pid: Pid): Pid => otherPid(queueId, 'c', pid);
 
-/** The record of an order key: its payload is the PID of the last task with it. */
-export const orderPid = (queueId: QueueId, orderKey: string): Pid =>
-  otherPid(queueId, 'o', latin1Of(Buffer.from(orderKey)));
-
 /** The box of signals of a task. */
 export const boxPid = (queueId: QueueId, pid: Pid): Pid => otherPid(queueId, 'b', pid);
 

@@ -9,6 +9,7 @@ import type { LaneName } from './task.ts';
  *   lane     partition (2) · queue id (6) · 6 bytes 0xff · tag (1) · length (1) · limit key · PID
  *            ...                                       · tag (1) · length (1) · kind · length (1) · limit key · PID
  *                                                              family due, behind all instants
+ *   order    partition (2) · queue id (6) · 6 bytes 0xff · tag (1) · order key       family due, behind all lanes
  *   queue    partition (2) · queue id (6)                      family queues; family meta behind REAP
  *   log      partition (2) · ticket (6)                        family log
  *   request  partition (2) · window (4) · request id           family requests
@@ -61,12 +62,22 @@ const LANE_PREFIX = PREFIX + LANES.length;
 const LEASED_TAG = '\0';
 const AVAILABLE_TAG = '\x01';
 const AVAILABLE_WITH_KIND_TAG = '\x02';
+const ORDER_TAG = '\x03';
 
 /** All keys of lanes of a queue begin with it. */
 export const lanesPrefix = (prefix: string): Key => (prefix + LANES) as Key;
 
+/** All keys of the order keys of a queue begin with it. They are behind those of its lanes. */
+export const ordersPrefix = (prefix: string): Key => (prefix + LANES + ORDER_TAG) as Key;
+/** Its row names the last task with an order key. */
+export const orderKeyRow = (prefix: string, orderKey: string): Key => (ordersPrefix(prefix) + utf8Of(orderKey)) as Key;
+
+/** Each character is a byte in UTF-8. */
+const ASCII = /^[\0-\x7f]*$/;
+const utf8Of = (text: string): string => (ASCII.test(text) ? text : latin1Of(Buffer.from(text)));
+
 const withLength = (text: string): string => {
-  const bytes = latin1Of(Buffer.from(text));
+  const bytes = utf8Of(text);
   return String.fromCharCode(bytes.length) + bytes;
 };
 

@@ -199,10 +199,23 @@ export const NO_HISTORY: TaskHistory = {
  * What rows and counters depend on, of the history of an earlier state. Undefined: nothing. A log entry has only this of the
  * states before its changes.
  */
-export const countedHistory = (history: TaskHistory | undefined): TaskHistory | undefined =>
-  history === undefined || (history.startBy === undefined && history.waits === undefined && !isApart(history.given))
-    ? undefined
-    : { ...NO_HISTORY, given: givenLane(history.given), startBy: history.startBy, waits: history.waits };
+export function countedHistory(history: TaskHistory | undefined): TaskHistory | undefined {
+  if (history === undefined) return undefined;
+  const { given, startBy, waits } = history;
+  const orderKey = lastOf(history);
+  if (startBy === undefined && waits === undefined && orderKey === undefined && !isApart(given)) return undefined;
+  const links = orderKey === undefined ? undefined : { ...NO_LINKS, orderKey };
+  return { ...NO_HISTORY, given: givenLane(given), startBy, waits, links };
+}
+
+/**
+ * The order key with which the task is the last one in its queue. Undefined: it has none, or another task is behind it. A dead
+ * letter is in no order.
+ */
+export function lastOf(history: TaskHistory | undefined): string | undefined {
+  const links = history?.links;
+  return links === undefined || links.after !== undefined || history?.origin !== undefined ? undefined : links.orderKey;
+}
 
 /** What tells the lane of a task, of what is given. Undefined: it is in none. */
 const givenLane = (given: TaskGiven | undefined): TaskGiven | undefined =>

@@ -1,7 +1,16 @@
 import type { ApplyAtom } from '../domain/atom.ts';
 import { ByteReader, ByteWriter } from '../domain/bytes.ts';
 import type { Instant, Key, Pid, QueueId } from '../domain/ids.ts';
-import { dueKey, lanePrefix, metaKeys, queueKey, queuePrefix, requestKey, taskKey } from '../domain/keys.ts';
+import {
+  dueKey,
+  lanePrefix,
+  metaKeys,
+  orderKeyRow,
+  queueKey,
+  queuePrefix,
+  requestKey,
+  taskKey,
+} from '../domain/keys.ts';
 import { dueOf, isInHead, isLeased, laneOf, type TaskState } from '../domain/task.ts';
 import { readTaskState, writeTaskState } from '../domain/task-codec.ts';
 import { Family } from '../ports/store.ts';
@@ -107,6 +116,13 @@ export const untilOf = (state: TaskState | undefined): Instant | undefined =>
 /** Writes the row of a task and, if it is due some day, its entry in the index of due times. */
 export function writeTaskRow(batch: WriteBatch, prefix: string, pid: Pid, state: TaskState): void {
   putState(batch, prefix, taskKey(prefix, pid), pid, state);
+}
+
+/** Writes which task is the last one with an order key. */
+export function writeLast(batch: WriteBatch, prefix: string, orderKey: string, last: Pid | undefined): void {
+  const key = orderKeyRow(prefix, orderKey);
+  if (last === undefined) batch.delete(Family.due, key);
+  else batch.putText(Family.due, key, last);
 }
 
 function writeState(state: TaskState): void {

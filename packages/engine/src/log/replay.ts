@@ -1,4 +1,4 @@
-import type { ApplyAtom } from '../domain/atom.ts';
+import { type ApplyAtom, lastAfter, lastChanges, type TaskChange } from '../domain/atom.ts';
 import { decodeAtom, eventsOfEntry } from '../domain/atom-codec.ts';
 import { UnreadableBytesError } from '../domain/bytes.ts';
 import type { EventsOfAtom } from '../domain/events.ts';
@@ -15,7 +15,7 @@ import {
 import type { TaskState } from '../domain/task.ts';
 import { Family, type Row, type Store, StoreCorruptError } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
-import { type BehindRows, writeRows, writeTaskRows } from './atom-rows.ts';
+import { type BehindRows, writeLast, writeRows, writeTaskRows } from './atom-rows.ts';
 import { decodePartitionRow } from './partition-row.ts';
 import { QueueLedger } from './queue-ledger.ts';
 import { loadRecords, type RecordRows } from './records.ts';
@@ -26,6 +26,9 @@ interface RecoveredTask extends BehindRows {
   readonly others: TaskState[];
   now: TaskState | undefined;
 }
+
+/** The last tasks by queue and order key. Undefined: there is none. */
+export type LastTasks = Map<QueueId, Map<string, Pid | undefined>>;
 
 /** A partition as recovered from disk. */
 export interface RecoveredPartition {
@@ -41,6 +44,8 @@ export interface RecoveredPartition {
   readonly changed: Set<QueueLedger>;
   /** By queue: tasks whose rows may be stale. */
   readonly behind: Map<QueueId, Map<Pid, RecoveredTask>>;
+  /** By queue and order key: the last task, if these atoms have changed it. */
+  readonly lasts: LastTasks;
   /** By queue: the records that memory keeps. See `loadRecords`. */
   readonly records: Map<QueueId, RecordRows>;
   /** The atoms of the log, with earlier ones that it still has, that say what happened in groups with readers. In order. */
@@ -176,7 +181,7 @@ async function replayLog(
     replayed++;
     onReplay?.(replayed);
     if (store.atomicBatches) {
-      for (const { queueId } of atom.dropped) partition.behind.delete(queueId);
+      for (const { queueId } of atom.dropped) forgetBehind(partition, queueId);
       continue;
     }
     writeRows(atom, rows, requestWindowMs);
@@ -191,9 +196,13 @@ async function replayLog(
   return replayed;
 }
 
-/** Notes the tasks that an atom has changed: the next checkpoint writes their rows, even if those of a new task are there. */
-function noteBehind({ behind }: RecoveredPartition, { changes }: ApplyAtom): void {
+/**
+ * Notes the tasks that an atom has changed, and the last ones with order keys: the next checkpoint writes their rows, even if
+ * those of a new task are there.
+ */
+function noteBehind({ behind, lasts }: RecoveredPartition, { changes }: ApplyAtom): void {
   for (const change of changes) {
+    noteLasts(lasts, change);
     const now = change.kind === 'dequeue' ? undefined : change.after;
     let task = behind.get(change.queueId)?.get(change.pid);
     if (!task) {
@@ -206,13 +215,29 @@ function noteBehind({ behind }: RecoveredPartition, { changes }: ApplyAtom): voi
   }
 }
 
+/** Notes the last tasks with order keys after a change. */
+export function noteLasts(lasts: LastTasks, change: TaskChange): void {
+  for (const one of lastChanges(change)) {
+    const { orderKey, pid } = one;
+    const ofQueue = lasts.get(change.queueId) ?? new Map<string, Pid | undefined>();
+    lasts.set(change.queueId, ofQueue);
+    ofQueue.set(orderKey, lastAfter(one, ofQueue.has(orderKey) ? ofQueue.get(orderKey) : pid));
+  }
+}
+
 /** Without atomic batches, an atom that ends a queue may be on disk without the latest rows of the queue's tasks. */
-function writeLastRows({ behind }: RecoveredPartition, { partition, dropped }: ApplyAtom, rows: WriteBatch): void {
+function writeLastRows(recovered: RecoveredPartition, { partition, dropped }: ApplyAtom, rows: WriteBatch): void {
   for (const { queueId } of dropped) {
     const prefix = queuePrefix(partition, queueId);
-    for (const [pid, task] of behind.get(queueId) ?? []) writeTaskRows(rows, prefix, pid, task);
-    behind.delete(queueId);
+    for (const [pid, task] of recovered.behind.get(queueId) ?? []) writeTaskRows(rows, prefix, pid, task);
+    for (const [orderKey, last] of recovered.lasts.get(queueId) ?? []) writeLast(rows, prefix, orderKey, last);
+    forgetBehind(recovered, queueId);
   }
+}
+
+function forgetBehind({ behind, lasts }: RecoveredPartition, queueId: QueueId): void {
+  behind.delete(queueId);
+  lasts.delete(queueId);
 }
 
 /** Applies an atom to the recovered state of its partition. */
@@ -265,6 +290,7 @@ export const newPartition = (behind = 0 as Ticket, life: PartitionLife = 0): Rec
   ledgers: new Map(),
   changed: new Set(),
   behind: new Map(),
+  lasts: new Map(),
   records: new Map(),
   eventful: [],
 });

@@ -1,7 +1,7 @@
 import type { Instant, PartitionId } from '../domain/ids.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { EngineState } from '../engine-state.ts';
-import { type Need, Reads } from '../pending/reads.ts';
+import { type AnyNeed, Reads } from '../pending/reads.ts';
 import type { PlannedAtom } from '../planned-atom.ts';
 
 /** The changes of a decision. */
@@ -12,7 +12,7 @@ export type Attempt<T> =
   /** It is decided. `changes` are committed in the same turn. Undefined: nothing changes. */
   | { readonly kind: 'decided'; readonly result: T; readonly changes?: Changes | undefined }
   /** Attempt it again after these have been read. */
-  | { readonly kind: 'needs'; readonly needs: readonly Need[] }
+  | { readonly kind: 'needs'; readonly needs: readonly AnyNeed[] }
   /** Attempt it again after this has ended. */
   | { readonly kind: 'waits'; readonly wait: () => Promise<unknown> };
 

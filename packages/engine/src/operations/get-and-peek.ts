@@ -19,7 +19,7 @@ import { isLeased, isParked, kindOf, type TaskState } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { decodeTaskRow } from '../log/atom-rows.ts';
 import { EngineView } from '../pending/engine-view.ts';
-import { type Need, Reads } from '../pending/reads.ts';
+import { type AnyNeed, Reads } from '../pending/reads.ts';
 import { Family } from '../ports/store.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
@@ -261,7 +261,7 @@ interface Found {
 interface Look {
   readonly queue: Queue | undefined;
   readonly found: readonly Found[];
-  readonly needs: readonly Need[];
+  readonly needs: readonly AnyNeed[];
 }
 
 /** Looks for tasks by their PIDs and keys. */

@@ -20,7 +20,7 @@ import type { Instant, Pid } from '../domain/ids.ts';
 import { endOfKey, keyOf } from '../domain/key-pointer.ts';
 import { Refusal, type RefusedItem, UpdateRefusal } from '../domain/refusal.ts';
 import { hasSuspects, isLeased, isLeasedAt, isParked, isTooLate, NO_LINKS, type TaskState } from '../domain/task.ts';
-import type { Need } from '../pending/reads.ts';
+import type { AnyNeed } from '../pending/reads.ts';
 import type { Random } from '../ports/random.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
@@ -63,7 +63,7 @@ export interface UpdateView extends DraftView {
 
 export type BatchPlan =
   /** Plan again after these have been read. */
-  | { readonly kind: 'needs'; readonly needs: readonly Need[] }
+  | { readonly kind: 'needs'; readonly needs: readonly AnyNeed[] }
   /** Plan again after these queues are searched: last attempts have ended there, or the tasks of each key must be counted. */
   | { readonly kind: 'due'; readonly queues: ReadonlySet<Queue> }
   | {

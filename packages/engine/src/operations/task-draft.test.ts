@@ -26,6 +26,7 @@ function setUp() {
     queue: () => undefined,
     draftQueue: ({ name }) => queueNamed(name),
     known: () => ({ kind: 'absent' }),
+    lastInOrder: () => ({ last: undefined }),
     payload: () => undefined,
   });
   return { draft, counts, queue: queueNamed('q'), other: queueNamed('other') };

@@ -1,13 +1,14 @@
 import { formatQueueName, type QueueName } from '@taskmaster/proto';
+import { lastAfter, lastChanges, type TaskChange } from '../domain/atom.ts';
 import { deadLetterPid } from '../domain/dead-letter-queues.ts';
 import type { Instant, Pid } from '../domain/ids.ts';
 import { childOf, childPid, encodeChild, keyOf, pidIn, pointerData, pointerPid } from '../domain/key-pointer.ts';
 import type { ChildEnd } from '../domain/signal-box.ts';
 import { NO_HISTORY, NO_LINKS, type TaskParent, type TaskState } from '../domain/task.ts';
-import type { Need } from '../pending/reads.ts';
+import type { AnyNeed } from '../pending/reads.ts';
 import type { PlannedChange } from '../planned-atom.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
-import type { Knowledge, Queue } from '../queues/queue.ts';
+import type { Knowledge, KnownLast, Queue } from '../queues/queue.ts';
 import { keyRecords } from '../records/record-store.ts';
 import { NO_TOKEN, recordState } from './attempts.ts';
 import { OpenBoxes } from './flows/open-boxes.ts';
@@ -18,6 +19,8 @@ export interface DraftView {
   /** A new queue that does not exist yet. `drafts`: how many this draft has made before. */
   draftQueue(name: QueueName, drafts: number): Queue;
   known(queue: Queue, pid: Pid): Knowledge;
+  /** The last task with an order key. Undefined: the store must be read. */
+  lastInOrder(queue: Queue, orderKey: string): KnownLast | undefined;
   /** The payload, if it was fetched. */
   payload(queue: Queue, pid: Pid): Uint8Array | undefined;
 }
@@ -54,6 +57,7 @@ export interface DraftMark {
   latestQueue: Queue | undefined;
   latestPid: Pid | undefined;
   overwritten: number;
+  lasts: number;
   boxes: number;
   earlyBytes: number;
 }
@@ -64,7 +68,7 @@ export class TaskDraft {
   readonly created: Queue[] = [];
   /** By full name. */
   #createdByName: Map<string, Queue> | undefined;
-  readonly needs: Need[] = [];
+  readonly needs: AnyNeed[] = [];
   /** Ends of tasks that concern others and are not settled yet. */
   #ends: NotedEnd[] | undefined;
   /** What the first `changes` of them add to the group. Kept by the check of quotas, which asks for each update of a batch. */
@@ -91,6 +95,14 @@ export class TaskDraft {
   #largest: Map<Queue, Pid> | undefined;
   /** Earlier values of `#largest`, in the order in which they were replaced, so that a roll-back costs what it drops. */
   readonly #overwritten: { readonly queue: Queue; readonly largest: Pid | undefined }[] = [];
+  /** The last tasks with order keys after the changes. Undefined: they change none. */
+  #lasts: Map<Queue, Map<string, KnownLast>> | undefined;
+  /** Earlier values of `#lasts`, as of `#largest`. */
+  readonly #lastsBefore: {
+    readonly queue: Queue;
+    readonly orderKey: string;
+    readonly before: KnownLast | undefined;
+  }[] = [];
 
   constructor(view: DraftView) {
     this.#view = view;
@@ -103,6 +115,7 @@ export class TaskDraft {
       latestQueue: this.#latestQueue,
       latestPid: this.#latestPid,
       overwritten: this.#overwritten.length,
+      lasts: this.#lastsBefore.length,
       boxes: this.#boxes?.changes ?? 0,
       earlyBytes: this.earlySignalBytes,
     };
@@ -115,6 +128,7 @@ export class TaskDraft {
     mark.latestQueue = this.#latestQueue;
     mark.latestPid = this.#latestPid;
     mark.overwritten = this.#overwritten.length;
+    mark.lasts = this.#lastsBefore.length;
     mark.boxes = this.#boxes?.changes ?? 0;
     mark.earlyBytes = this.earlySignalBytes;
   }
@@ -141,7 +155,7 @@ export class TaskDraft {
   }
 
   /** Drops what came after the mark, except the needs. Takes time in proportion to what it drops: a batch may do it often. */
-  rollBack({ changes, created, latestQueue, latestPid, overwritten, boxes }: DraftMark): void {
+  rollBack({ changes, created, latestQueue, latestPid, overwritten, lasts, boxes }: DraftMark): void {
     this.#boxes?.rollBack(boxes);
     this.uncreate(created);
     this.#ends = undefined;
@@ -157,6 +171,13 @@ export class TaskDraft {
       if (earlier === undefined) break;
       if (earlier.largest === undefined) this.#largest?.delete(earlier.queue);
       else this.#largest?.set(earlier.queue, earlier.largest);
+    }
+    while (this.#lastsBefore.length > lasts) {
+      const earlier = this.#lastsBefore.pop();
+      if (earlier === undefined) break;
+      const { queue, orderKey, before } = earlier;
+      if (before === undefined) this.#lasts?.get(queue)?.delete(orderKey);
+      else this.#lasts?.get(queue)?.set(orderKey, before);
     }
   }
 
@@ -212,7 +233,9 @@ export class TaskDraft {
     const change = { kind: 'enqueue' as const, queueId, pid, after, data };
     this.changes.push(hasMoved ? { queue, change, known: undefined, hasMoved } : { queue, change, known: undefined });
     this.#noteLargest(queue, pid);
-    if (after.history !== undefined) this.#index(queue, pid, undefined, after);
+    if (after.history === undefined) return;
+    this.#index(queue, pid, undefined, after);
+    this.#noteLasts(queue, change);
   }
 
   /** Notes the end of a task if it concerns others; see `settleEnds`. */
@@ -259,7 +282,9 @@ export class TaskDraft {
     const { queueId } = queue.ledger;
     const change = { kind: 'change' as const, queueId, pid, before: known.state, after, data };
     this.changes.push({ queue, change, known });
-    if (known.state.history !== after.history) this.#index(queue, pid, known.state, after);
+    if (known.state.history === after.history) return;
+    this.#index(queue, pid, known.state, after);
+    this.#noteLasts(queue, change);
   }
 
   /** As `change`, for a task whose attempt failed or was interrupted, and that waits for the next one. */
@@ -292,7 +317,9 @@ export class TaskDraft {
       failure: how === 'dead' ? how : undefined,
     };
     this.changes.push(planned);
-    if (known.state.history !== undefined) this.#index(queue, pid, known.state, undefined);
+    if (known.state.history === undefined) return planned;
+    this.#index(queue, pid, known.state, undefined);
+    this.#noteLasts(queue, planned.change);
     return planned;
   }
 
@@ -300,6 +327,28 @@ export class TaskDraft {
   arrive(left: PlannedChange, queue: Queue, pid: Pid, after: TaskState, data: Uint8Array): void {
     left.movedTo = { queue, pid };
     this.add(queue, pid, after, data, true);
+  }
+
+  /** The last task with an order key after the changes so far. Undefined: none, or it must be read first: see `needs`. */
+  lastInOrder(queue: Queue, orderKey: string): Pid | undefined {
+    const known = this.#lasts?.get(queue)?.get(orderKey) ?? this.#view.lastInOrder(queue, orderKey);
+    if (known === undefined) this.needs.push({ queue, orderKey });
+    return known?.last;
+  }
+
+  #noteLasts(queue: Queue, change: TaskChange): void {
+    for (const one of lastChanges(change)) {
+      const { orderKey, pid } = one;
+      this.#lasts ??= new Map();
+      let ofQueue = this.#lasts.get(queue);
+      if (ofQueue === undefined) {
+        ofQueue = new Map();
+        this.#lasts.set(queue, ofQueue);
+      }
+      const before = ofQueue.get(orderKey);
+      this.#lastsBefore.push({ queue, orderKey, before });
+      ofQueue.set(orderKey, { last: lastAfter(one, before === undefined ? pid : before.last) });
+    }
   }
 
   /** The PID of the task with this key. Undefined if there is none, or if the pointer must be read first: see `needs`. */

@@ -6,7 +6,7 @@ import type { Instant, PartitionId } from '../domain/ids.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { EngineState } from '../engine-state.ts';
 import { EngineView } from '../pending/engine-view.ts';
-import type { Reads } from '../pending/reads.ts';
+import type { OrderNeed, Reads } from '../pending/reads.ts';
 import type { Queue } from '../queues/queue.ts';
 import { decodeOutcome, encodeOutcome } from '../requests/outcome-codec.ts';
 import { fingerprintOf } from '../requests/request-fingerprint.ts';
@@ -188,6 +188,8 @@ function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): A
     if (update.noNewTasks !== undefined) return update.noNewTasks;
     return objectionByLimits(engineState, batch, planned, view) ?? capBacklogs(batch.enqueue, planned, view);
   };
+  const orders = unknownOrders(batch, view);
+  if (orders.length > 0) return { kind: 'needs', needs: orders };
   const plan = planBatch(batch, view, objectionTo, learnt.most);
   if (plan.kind === 'needs') return plan;
   if (plan.kind === 'due') return { kind: 'waits', wait: () => learnt.searches.show(engineState, plan.queues) };
@@ -200,6 +202,22 @@ function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): A
   const result: Decision = { kind: 'decided', outcome };
   return { kind: 'decided', result, changes: changesOf(update, { ...plan, outcome }) };
 }
+
+/** Order keys of new tasks whose last tasks must be read. They are found first, because a plan without them would be in vain. */
+function unknownOrders({ enqueue }: BatchCommand, view: EngineView): readonly OrderNeed[] {
+  let needs: OrderNeed[] | undefined;
+  for (const { queue: name, links } of enqueue) {
+    const orderKey = links?.orderKey;
+    if (orderKey === undefined) continue;
+    const queue = view.queue(name);
+    if (queue === undefined || view.lastInOrder(queue, orderKey) !== undefined) continue;
+    needs ??= [];
+    needs.push({ queue, orderKey });
+  }
+  return needs ?? NO_NEEDS;
+}
+
+const NO_NEEDS: readonly OrderNeed[] = [];
 
 async function askForDead(engineState: EngineState, sources: readonly Queue[], { asked }: Learnt): Promise<void> {
   for (const queue of sources) asked.add(queue);

@@ -3,7 +3,7 @@ import type { Instant, Pid } from '../domain/ids.ts';
 import type { EngineState } from '../engine-state.ts';
 import type { UpdateView } from '../operations/plan-update.ts';
 import type { Random } from '../ports/random.ts';
-import type { Knowledge, Queue } from '../queues/queue.ts';
+import type { Knowledge, KnownLast, Queue } from '../queues/queue.ts';
 import type { Reads } from './reads.ts';
 
 /** The state that one operation sees: memory, completed by its reads of the store, if any. */
@@ -32,6 +32,10 @@ export class EngineView implements UpdateView {
 
   known(queue: Queue, pid: Pid): Knowledge {
     return this.#reads ? this.#reads.known(queue, pid) : queue.lookUp(pid);
+  }
+
+  lastInOrder(queue: Queue, orderKey: string): KnownLast | undefined {
+    return this.#reads ? this.#reads.lastInOrder(queue, orderKey) : queue.lastInOrder(orderKey);
   }
 
   canShowDue(queue: Queue): boolean {

@@ -27,6 +27,12 @@ function setUp() {
     /** A new task whose rows are written later. */
     defer: (pid: string, data?: Uint8Array) => atom(pid, 'enqueue', data, false),
     change: (pid: string, data?: Uint8Array) => atom(pid, 'change', data),
+    /** A task is the last one with the order key 'k' from now on, or is it no longer. */
+    changeLast: (pid: string, isLast: boolean) => {
+      pending.begin();
+      pending.note(queue.changeLast({ orderKey: 'k', pid: pid as Pid, isLast }), false, isLast);
+      written.push(pending.write(new WriteBatch(), 0) ?? nothing);
+    },
     applied: (count: number) => {
       pending.atomsApplied(count);
       for (const done of written.splice(0, count)) done();
@@ -96,6 +102,25 @@ test('a new task whose rows are written later is pending until they can be read'
   expect([pids(), pending.applied, pending.shown, pending.stale]).toEqual([['a'], 2, 0, 1]);
   write()();
   expect([pids(), pending.shown]).toEqual([[], 2]);
+});
+
+test('the last task of an order key is pending until its row can be read: a million keys cost no memory', () => {
+  const { queue, pending, enqueue, changeLast, write, applied } = setUp();
+  enqueue('a');
+  changeLast('a', true);
+  expect(queue.lastInOrder('k')?.last).toBe('a');
+  applied(2);
+  expect([queue.lastInOrder('k'), queue.isShown]).toEqual([undefined, true]);
+  changeLast('a', false);
+  changeLast('b', true);
+  // It is not the last one any more, so its end changes nothing.
+  changeLast('a', false);
+  applied(3);
+  expect([queue.lastInOrder('k')?.last, queue.isShown, pending.stale]).toEqual(['b', false, 1]);
+  const written = write();
+  using _hold = queue.hold();
+  written();
+  expect(queue.lastInOrder('k')?.last, 'a read that began before may not show it').toBe('b');
 });
 
 describe('a new payload stays in memory', () => {

@@ -1,18 +1,15 @@
 import { RingBuffer } from '../domain/ring-buffer.ts';
-import { writeTaskRows } from '../log/atom-rows.ts';
 import type { WriteBatch } from '../ports/write-batch.ts';
-import type { PendingChange } from './queue-changes.ts';
+import type { Pending } from './queue-changes.ts';
 
 /** Limits of the tasks with stale rows: their number, and the payload bytes that they keep in memory. */
 const MOST_TASKS = 8_192;
 const MOST_BYTES = 8 * 1024 * 1024;
 
-const NONE: readonly never[] = [];
-
 interface RowsInWriting {
   /** `staleSince` of the first change. */
   readonly since: number | undefined;
-  readonly changes: readonly PendingChange[];
+  readonly changes: readonly Pending[];
 }
 
 /**
@@ -26,13 +23,13 @@ export class PendingChanges {
   #last = 0;
   #applied = 0;
   /** The tasks whose payloads are written with atoms that are not applied, and the numbers of these atoms, in order. */
-  readonly #payloads = new RingBuffer<PendingChange>();
+  readonly #payloads = new RingBuffer<Pending>();
   readonly #payloadAtoms = new RingBuffer<number>();
   /** Tasks with stale rows, longest stale first. */
-  readonly #stale = new RingBuffer<PendingChange>();
+  readonly #stale = new RingBuffer<Pending>();
   #staleBytes = 0;
   /** Tasks whose rows are to be written with their atoms. */
-  #urgent: PendingChange[] = [];
+  #urgent: Pending[] = [];
   /** Rows that are being written, oldest first. */
   readonly #writing: RowsInWriting[] = [];
 
@@ -73,7 +70,7 @@ export class PendingChanges {
    * Notes a change of the atom begun last. `hasPayload`: the atom has a new payload for the task. `isUrgent`: the rows of the
    * task are to be written with the atom, unless they are stale already.
    */
-  note(change: PendingChange, hasPayload: boolean, isUrgent: boolean): void {
+  note(change: Pending, hasPayload: boolean, isUrgent: boolean): void {
     if (hasPayload) {
       change.payloadOf = this.#last;
       this.#payloads.push(change);
@@ -103,13 +100,13 @@ export class PendingChanges {
   }
 
   /** The row of the payload can be read (Q3). */
-  #payloadApplied(change: PendingChange): void {
+  #payloadApplied(change: Pending): void {
     change.payloadOf = 0;
     if (!change.queue.isRead) change.data = undefined;
     else if (change.staleSince !== 0) this.#keep(change, change.data?.byteLength ?? 0);
   }
 
-  #keep(change: PendingChange, bytes: number): void {
+  #keep(change: Pending, bytes: number): void {
     this.#staleBytes += bytes - change.staleBytes;
     change.staleBytes = bytes;
   }
@@ -139,16 +136,13 @@ export class PendingChanges {
   }
 }
 
-function writeRowsOf(rows: WriteBatch, change: PendingChange): void {
+function writeRowsOf(rows: WriteBatch, change: Pending): void {
   // The rows of an ended queue are deleted by range.
-  if (change.queue.dropped) return;
-  writeTaskRows(rows, change.queue.prefix, change.pid, change);
-  change.earlier = change.now;
-  change.others = NONE;
+  if (!change.queue.dropped) change.writeTo(rows);
 }
 
 /** The store shows rows of the task. They are its last ones if no other write is to come. */
-function wrote(change: PendingChange): void {
+function wrote(change: Pending): void {
   change.writes--;
   if (change.writes === 0) change.queue.shown(change);
 }

@@ -1,15 +1,18 @@
 import { limits } from '@taskmaster/proto';
 import type { Admission, AnswerRoom } from '../admission.ts';
 import type { Pid } from '../domain/ids.ts';
-import { taskKey } from '../domain/keys.ts';
+import { pidIn } from '../domain/key-pointer.ts';
+import { orderKeyRow, taskKey } from '../domain/keys.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { TaskState } from '../domain/task.ts';
 import type { EngineState } from '../engine-state.ts';
 import { decodeTaskRow } from '../log/atom-rows.ts';
 import { Family, type Store, StoreCorruptError } from '../ports/store.ts';
 import type { Counts } from '../queues/counts.ts';
-import type { Knowledge, Queue } from '../queues/queue.ts';
+import type { Knowledge, KnownLast, Queue } from '../queues/queue.ts';
 
+const NO_NEEDS: readonly OrderNeed[] = [];
+const NO_ROWS: readonly undefined[] = [];
 /** What the parents of one task keep of their signals, in bytes. */
 const PARENTS_BYTES = limits.parents * limits.keptSignalsBytes;
 
@@ -21,6 +24,17 @@ export interface Need {
   readonly payloadBytes: number;
 }
 
+/** An order key whose last task must be read. */
+export interface OrderNeed {
+  readonly queue: Queue;
+  readonly orderKey: string;
+}
+
+export type AnyNeed = Need | OrderNeed;
+
+const isOfOrder = (need: AnyNeed): need is OrderNeed => 'orderKey' in need;
+const isOfTask = (need: AnyNeed): need is Need => !isOfOrder(need);
+
 /**
  * The rows that one operation has read from the store. Until it is disposed of, changes of the queues it read stay pending (Q2).
  * Corrected by these, the rows give the present state at any time. Until then the payloads count as bytes in flight.
@@ -30,6 +44,8 @@ export class Reads implements Disposable {
   readonly #counts: Counts;
   readonly #admission: Admission;
   readonly #states = new Map<Queue, Map<Pid, TaskState | undefined>>();
+  /** The last tasks with order keys. */
+  readonly #lasts = new Map<Queue, Map<string, KnownLast>>();
   readonly #holds = new DisposableStack();
   readonly #payloads = new Map<Queue, Map<Pid, Uint8Array | undefined>>();
   #room: AnswerRoom | undefined;
@@ -45,28 +61,43 @@ export class Reads implements Disposable {
   }
 
   /** Throws `REQUEST_TOO_LARGE` if the payloads are larger than all room for answers, and than what one task may need. */
-  async fetch(needs: readonly Need[]): Promise<void> {
+  async fetch(all: readonly AnyNeed[]): Promise<void> {
+    const needs = all.filter(isOfTask);
+    const ofOrder = needs.length === all.length ? NO_NEEDS : all.filter(isOfOrder);
     let bytes = 0;
     for (const { queue, payloadBytes } of needs) {
       bytes += payloadBytes;
       if (queue.isReserved) this.#recordBytes += payloadBytes;
     }
     if (bytes > 0) await this.#makeRoom(bytes);
-    for (const { queue } of needs) this.hold(queue);
-    this.#counts.coldReads += needs.length;
+    for (const { queue } of all) this.hold(queue);
+    this.#counts.coldReads += all.length;
     const keys = needs.map(({ queue, pid }) => taskKey(queue.prefix, pid));
     const wanted = needs.filter(({ payloadBytes }) => payloadBytes > 0);
     const payloadKeys = wanted.map(({ queue, pid }) => taskKey(queue.prefix, pid));
-    const [ready, hidden, payloads] = await Promise.all([
-      this.#store.get(Family.ready, keys),
-      this.#store.get(Family.hidden, keys),
-      wanted.length > 0 ? this.#store.get(Family.data, payloadKeys) : [],
+    const orderKeys = ofOrder.map(({ queue, orderKey }) => orderKeyRow(queue.prefix, orderKey));
+    const [ready, hidden, payloads, lasts] = await Promise.all([
+      keys.length > 0 ? this.#store.get(Family.ready, keys) : NO_ROWS,
+      keys.length > 0 ? this.#store.get(Family.hidden, keys) : NO_ROWS,
+      wanted.length > 0 ? this.#store.get(Family.data, payloadKeys) : NO_ROWS,
+      ofOrder.length > 0 ? this.#store.get(Family.due, orderKeys) : NO_ROWS,
     ]);
+    for (const [i, { queue, orderKey }] of ofOrder.entries()) this.#noteLast(queue, orderKey, lasts[i]);
     for (const [i, { queue, pid }] of needs.entries()) {
       const row = ready[i] ?? hidden[i];
       this.#states.get(queue)?.set(pid, row && decodeTaskRow(row));
     }
     for (const [i, { queue, pid }] of wanted.entries()) this.#payloads.get(queue)?.set(pid, payloads[i]);
+  }
+
+  #noteLast(queue: Queue, orderKey: string, row: Uint8Array | undefined): void {
+    const ofQueue = this.#lasts.get(queue) ?? new Map<string, KnownLast>();
+    this.#lasts.set(queue, ofQueue.set(orderKey, { last: row && pidIn(row) }));
+  }
+
+  /** The last task with an order key as known now. Undefined: it must be read. */
+  lastInOrder(queue: Queue, orderKey: string): KnownLast | undefined {
+    return queue.lastInOrder(orderKey) ?? this.#lasts.get(queue)?.get(orderKey);
   }
 
   /** The task as known now. Memory comes first, because it is newer. */
@@ -133,5 +164,6 @@ export class Reads implements Disposable {
     this.giveRoomBack();
     this.#holds.dispose();
     this.#states.clear();
+    this.#lasts.clear();
   }
 }

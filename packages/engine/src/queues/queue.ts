@@ -1,5 +1,5 @@
 import { formatQueueName, isReservedName, type QueueName, reservedQueues } from '@taskmaster/proto';
-import type { TaskChange } from '../domain/atom.ts';
+import type { LastChange, TaskChange } from '../domain/atom.ts';
 import type { Instant, PartitionId, Pid, Ticket } from '../domain/ids.ts';
 import { pidAfter, queuePrefix } from '../domain/keys.ts';
 import type { KindFilter } from '../domain/kind-filter.ts';
@@ -8,7 +8,13 @@ import { DEFAULT_SETTINGS, type QueueSettings } from '../domain/queue-settings.t
 import { isInHead, kindOf, type TaskState } from '../domain/task.ts';
 import type { BehindRows } from '../log/atom-rows.ts';
 import type { QueueLedger } from '../log/queue-ledger.ts';
-import { type ChangedQueue, type PendingChange, QueueChanges } from '../pending/queue-changes.ts';
+import {
+  type ChangedQueue,
+  type Pending,
+  type PendingChange,
+  type PendingLast,
+  QueueChanges,
+} from '../pending/queue-changes.ts';
 import type { CachedTask } from './cache/places.ts';
 import { QueueCache, type ReadyTask } from './cache/queue-cache.ts';
 import type { CacheOwner } from './cache/task-cache.ts';
@@ -38,6 +44,13 @@ export type Knowledge =
   | { readonly kind: 'absent' }
   | { readonly kind: 'unknown' };
 
+/** The last task with an order key. */
+export interface KnownLast {
+  /** Undefined: there is none. */
+  readonly last: Pid | undefined;
+}
+
+const NO_LAST: KnownLast = { last: undefined };
 const NO_INSTANT = 0 as Instant;
 
 const ABSENT: Knowledge = { kind: 'absent' };
@@ -235,6 +248,11 @@ export class Queue implements CacheOwner, ChangedQueue {
     return notReady && notHidden ? ABSENT : UNKNOWN;
   }
 
+  /** The last task with an order key, as far as memory knows it. Undefined: the store must be read. */
+  lastInOrder(orderKey: string): KnownLast | undefined {
+    return this.#changes?.last(orderKey) ?? (this.ledger.size === 0 ? NO_LAST : undefined);
+  }
+
   /** Called for each task that is leased. */
   leased(now: Instant, waitedMs: number): void {
     this.#flowsUntil = waitedMs < FLOW_WAIT_MS ? now + FLOW_MS : 0;
@@ -313,7 +331,19 @@ export class Queue implements CacheOwner, ChangedQueue {
     return pending;
   }
 
-  shown(change: PendingChange): void {
+  /** Another task is the last one with an order key. */
+  changeLast(change: LastChange): PendingLast {
+    this.#changes ??= new QueueChanges();
+    return this.#changes.changeLast(this, change);
+  }
+
+  /** As `changeLast`, during recovery. */
+  restoreLast(orderKey: string, last: Pid | undefined): PendingLast {
+    this.#changes ??= new QueueChanges();
+    return this.#changes.restoreLast(this, orderKey, last);
+  }
+
+  shown(change: Pending): void {
     this.#changes?.shown(change);
     this.#forgetChanges();
   }
@@ -329,6 +359,11 @@ export class Queue implements CacheOwner, ChangedQueue {
 
   pendingChanges(): Iterable<PendingChange> {
     return this.#changes?.values() ?? NONE;
+  }
+
+  /** Whether the store shows all of its changes. */
+  get isShown(): boolean {
+    return this.#changes?.isShown ?? true;
   }
 
   /** True while a read of its rows is in progress. */

@@ -1,7 +1,7 @@
 // For tests of other packages: an engine on virtual time and on a simulated disk.
 
-export { laneOfKey, lanesPrefix } from '../domain/keys.ts';
-export { dueOf } from '../domain/task.ts';
+export { laneOfKey, lanesPrefix, orderKeyRow, ordersPrefix } from '../domain/keys.ts';
+export { dueOf, lastOf } from '../domain/task.ts';
 export { decodeTaskRow } from '../log/atom-rows.ts';
 export { settle, VirtualClock, VirtualTime } from '../ports/virtual-clock.ts';
 export { putSchedule, ScheduleWorker, scheduleOf } from '../schedules/test-support.ts';

@@ -62,6 +62,7 @@ export function planView({ payloads = true, canShowDue = true }: PlanViewOptions
       const known = queue === mail ? conditions[pid] : undefined;
       return known ? { kind: 'task', task: { state: known, data: undefined } } : { kind: 'absent' };
     },
+    lastInOrder: () => ({ last: undefined }),
     canShowDue: () => canShowDue,
     payload: () => (payloads ? DATA : undefined),
   };
@@ -81,7 +82,7 @@ export function plan(spec: UpdateSpec, view = planView()) {
 /** The result of a plan as text: one line for each refused item or change. */
 export function told(spec: UpdateSpec, view = planView()): string[] {
   const made = plan(spec, view);
-  if (made.kind === 'needs') return made.needs.map(({ pid }) => `needs ${pid}`);
+  if (made.kind === 'needs') return made.needs.map((need) => `needs ${'pid' in need ? need.pid : need.orderKey}`);
   if (made.kind === 'due') return [...made.queues].map(({ fullName }) => `due ${fullName}`);
   if (made.kind === 'refused') return made.items.map(({ index, reason }) => `${index} ${reason}`);
   return made.changes.map(({ queue, change }) => {

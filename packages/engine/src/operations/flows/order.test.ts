@@ -1,5 +1,6 @@
 import { EnqueueMode, parseQueueName } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
+import { Family } from '../../ports/store.ts';
 import { type EngineHarness, type EnqueueSpec, engineHarness, pidsOf } from '../../testing/engine-harness.ts';
 
 const QUEUE = 'g#q';
@@ -14,6 +15,24 @@ const remove = (h: EngineHarness, ...pids: string[]) =>
 
 const waiting = async (h: EngineHarness) =>
   (await h.engine.queueStats({ kind: 'named', queues: [parseQueueName(QUEUE)] })).totals.waiting;
+
+test('a row names the last task of each order key, and goes with it', async () => {
+  await using h = await engineHarness({ config: { checkpointIntervalMs: 500 } });
+  const lasts = async () => {
+    await h.clock.advance(1_000);
+    return h.disk.rowsOf(Family.due).map(({ key, value }) => `${key.slice(-1)} ${Buffer.from(value)}`);
+  };
+  await add(h, ['1', '3'], { orderKey: 'a' });
+  await add(h, ['2'], { orderKey: 'b' });
+  expect(await lasts()).toEqual(['a 3', 'b 2']);
+  await remove(h, '3', '2');
+  expect(await lasts()).toEqual(['a 1']);
+  await h.crash();
+  await add(h, ['0'], { orderKey: 'a' });
+  expect(await lasts()).toEqual(['a 0']);
+  await remove(h, '1', '0');
+  expect(await lasts()).toEqual([]);
+});
 
 test('a task that its own update enqueues too late and again leaves its order to the second one', async () => {
   await using h = await engineHarness();
@@ -79,6 +98,19 @@ describe.each(['in memory', 'after a crash'])('tasks with an order key, %s', (wh
     expect(await leased(h)).toEqual(['3']);
     await h.clock.advance(5_000);
     expect(await leased(h)).toEqual(['1']);
+  });
+
+  test('follow the one before the last, which has not started in time', async () => {
+    await using h = await engineHarness();
+    await add(h, ['1']);
+    await add(h, ['2'], { startBy: (h.clock.now() + 1_000) as never });
+    await restart(h);
+    await h.clock.advance(2_000);
+    await restart(h);
+    await add(h, ['3']);
+    expect(await leased(h)).toEqual(['1']);
+    await remove(h, '1');
+    expect(await leased(h)).toEqual(['3']);
   });
 
   test('close the gap when some in the middle go', async () => {

@@ -1,30 +1,19 @@
 import type { Instant, Pid } from '../../domain/ids.ts';
-import { orderPid, pidIn, pointerData } from '../../domain/key-pointer.ts';
 import { NO_HISTORY, NO_LINKS, type TaskHistory, type TaskLinks, type TaskState } from '../../domain/task.ts';
 import type { Queue } from '../../queues/queue.ts';
-import { keyRecords } from '../../records/record-store.ts';
-import { recordState } from '../attempts.ts';
 import type { TaskDraft } from '../task-draft.ts';
 import { NO_WAITS, withWaits } from './waiting.ts';
 
-// Tasks of a queue with one order key form a list: each knows the one before and the one after it, and a record of the key knows
-// the last one. All but the first are parked. So an enqueue and an end read and change a few tasks by their PIDs, however many
-// there are.
+// Tasks of a queue with one order key form a list: each knows the one before and the one after it, and a row of the key names the
+// last one, which is the one that knows none after it (`lastOf`). All but the first are parked. So an enqueue and an end read and
+// change a few tasks by their PIDs, however many there are.
 
 /** The task as the last one with its order key. It is parked unless it is the only one. */
 export function joinOrder(draft: TaskDraft, queue: Queue, pid: Pid, state: TaskState, now: Instant): TaskState {
   const orderKey = state.history?.links?.orderKey;
   if (orderKey === undefined) return state;
-  const { group } = queue.ledger.name;
-  const at = orderPid(queue.ledger.queueId, orderKey);
-  const record = keyRecords.find(draft, group, at);
-  const last = record && keyRecords.dataOf(draft, record);
-  if (record !== undefined && last === undefined) return state;
-  const data = pointerData(pid);
-  keyRecords.put(draft, group, at, recordState(data, now), data);
-  if (last === undefined) return state;
-  const before = pidIn(last);
-  if (!relink(draft, queue, before, { after: pid })) return state;
+  const before = draft.lastInOrder(queue, orderKey);
+  if (before === undefined || !relink(draft, queue, before, { after: pid })) return state;
   const waits = state.history?.waits ?? NO_WAITS;
   return withWaits(linked(state, { before }), { ...waits, order: true }, now);
 }
@@ -63,7 +52,6 @@ export function leaveOrder(
   const after = neighbour('after');
   if (before !== undefined) relink(draft, queue, before, { after });
   if (after !== undefined) follow(draft, queue, after, before, now);
-  else endAt(draft, queue, orderKey, before, now);
   return taken;
 }
 
@@ -74,18 +62,6 @@ function follow(draft: TaskDraft, queue: Queue, pid: Pid, before: Pid | undefine
   const state = linked(task.state, { before });
   const waits = state.history?.waits ?? NO_WAITS;
   draft.change(queue, pid, task, before === undefined ? withWaits(state, { ...waits, order: false }, now) : state);
-}
-
-/** The key's last task is another one now, or there is none. */
-function endAt(draft: TaskDraft, { ledger }: Queue, orderKey: string, last: Pid | undefined, now: Instant): void {
-  const { group } = ledger.name;
-  const at = orderPid(ledger.queueId, orderKey);
-  if (last === undefined) {
-    keyRecords.remove(draft, group, at);
-    return;
-  }
-  const data = pointerData(last);
-  keyRecords.put(draft, group, at, recordState(data, now), data);
 }
 
 /** Returns false if the task must be read first. */

@@ -10,12 +10,12 @@ import { decodeAtom } from '../../domain/atom-codec.ts';
 import { latin1Of } from '../../domain/bytes.ts';
 import type { Instant, PartitionId, PartitionLife, Pid, QueueId, Ticket } from '../../domain/ids.ts';
 import { metaKeys, queueKey, queuePrefix, requestKey, taskKey } from '../../domain/keys.ts';
-import { NEVER, type TaskHistory, type TaskState } from '../../domain/task.ts';
-import { decodeTaskRow, windowOf, writeRows, writeTaskRow, writeTaskRows } from '../../log/atom-rows.ts';
+import { lastOf, NEVER, type TaskHistory, type TaskState } from '../../domain/task.ts';
+import { decodeTaskRow, windowOf, writeLast, writeRows, writeTaskRow, writeTaskRows } from '../../log/atom-rows.ts';
 import { encodeHolderRow } from '../../log/holder-row.ts';
 import { encodePartitionRow } from '../../log/partition-row.ts';
 import { QueueLedger } from '../../log/queue-ledger.ts';
-import { newPartition, type RecoveredPartition, replayInto } from '../../log/replay.ts';
+import { type LastTasks, newPartition, noteLasts, type RecoveredPartition, replayInto } from '../../log/replay.ts';
 import { Family, type Store } from '../../ports/store.ts';
 import { WriteBatch } from '../../ports/write-batch.ts';
 import type { ArrivedRequest } from '../../requests/request-ids.ts';
@@ -199,7 +199,7 @@ export class PartitionImport {
         return;
       case TransferredRowKind.TRANSFERRED_ROW_KIND_READY:
       case TransferredRowKind.TRANSFERRED_ROW_KIND_HIDDEN:
-        writeTaskRow(batch, prefix, pid, this.#arrived(row));
+        this.#addTask(batch, prefix, pid, this.#arrived(row));
         return;
       case TransferredRowKind.TRANSFERRED_ROW_KIND_REQUEST:
         this.#addRequest(batch, row);
@@ -207,6 +207,12 @@ export class PartitionImport {
       default:
         throw new ImportBrokenError(`a row of unknown kind ${row.kind} arrived`);
     }
+  }
+
+  #addTask(batch: WriteBatch, prefix: string, pid: Pid, state: TaskState): void {
+    writeTaskRow(batch, prefix, pid, state);
+    const orderKey = lastOf(state.history);
+    if (orderKey !== undefined) writeLast(batch, prefix, orderKey, pid);
   }
 
   #noteQueue(id: QueueId, { name }: QueueName): void {
@@ -237,10 +243,17 @@ export class PartitionImport {
 
 /** Writes the states that an atom gives its tasks, change by change: it may replace a task by another one with the same PID. */
 function writeStates(batch: WriteBatch, { partition, changes }: ApplyAtom): void {
+  const lasts: LastTasks = new Map();
   for (const change of changes) {
     const earlier = change.kind === 'enqueue' ? undefined : change.before;
     const now = change.kind === 'dequeue' ? undefined : change.after;
-    writeTaskRows(batch, queuePrefix(partition, change.queueId), change.pid, { earlier, others: [], now });
+    const prefix = queuePrefix(partition, change.queueId);
+    writeTaskRows(batch, prefix, change.pid, { earlier, others: [], now });
+    noteLasts(lasts, change);
+  }
+  for (const [queueId, ofQueue] of lasts) {
+    const prefix = queuePrefix(partition, queueId);
+    for (const [orderKey, last] of ofQueue) writeLast(batch, prefix, orderKey, last);
   }
 }
 

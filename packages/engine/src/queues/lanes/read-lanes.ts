@@ -1,5 +1,5 @@
 import type { Key, Pid } from '../../domain/ids.ts';
-import { afterPrefix, laneOfKey, lanePrefix, lanesPrefix, pidAfter } from '../../domain/keys.ts';
+import { afterPrefix, laneOfKey, lanePrefix, lanesPrefix, ordersPrefix, pidAfter } from '../../domain/keys.ts';
 import { type LaneName, laneOf, limitKeyOf, type TaskState } from '../../domain/task.ts';
 import type { EngineState } from '../../engine-state.ts';
 import { decodeTaskRow } from '../../log/atom-rows.ts';
@@ -104,7 +104,7 @@ async function load(engineState: EngineState, queue: Queue, lanes: Lanes): Promi
     return lane;
   };
   const others: (readonly [FoundLane, Pid])[] = [];
-  const lt = afterPrefix(lanesPrefix(prefix));
+  const lt = ordersPrefix(prefix);
   for (let gte = lanesPrefix(prefix) as Key; ; ) {
     const rows = await engineState.store.scan(
       Family.due,
