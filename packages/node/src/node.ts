@@ -60,6 +60,7 @@ import { type Colocated, colocate } from './colocated.ts';
 import { completeConfig, engineConfigOf, type NodeConfig, type NodeConfigInput } from './config.ts';
 import { NodeMetrics } from './http/metrics.ts';
 import { nodeRoutes } from './http/node-routes.ts';
+import { NodeTroubles } from './http/node-troubles.ts';
 import { accessOfPod, ConfigMapRecord, openApi } from './kubernetes/index.ts';
 import type { NodeMemory } from './memory.ts';
 import { MeteredStore } from './metered-store.ts';
@@ -68,6 +69,7 @@ import { endOfBulkRun } from './service/handlers/bulk-runs.ts';
 import { createHandlers, type Handlers, readTask } from './service/handlers.ts';
 import { createNodeService } from './service/node-service.ts';
 import { FairTurns } from './service/turns/fair-turns.ts';
+import { type NodeFacts, QueueWatch } from './service/watch/queue-watch.ts';
 import { openRocksStore } from './store/rocks-store.ts';
 import { version } from './version.ts';
 
@@ -286,7 +288,9 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   }
   parts.engine = engine;
 
-  const own = createNodeService(createHandlers(engine, log), turns);
+  const watch = new QueueWatch(engine, { facts: createFacts(config, parts) });
+  opened.use(watch.start((err) => log.error({ err }, 'the queues could not be looked at')));
+  const own = createNodeService(createHandlers(engine, log, watch), turns);
   if (clustered) engine.backups.identify(role.identity);
   const ownBackup = encodedBackup((request, { signal }) => engine.backups.backup(request, signal));
   const routes = new LateRoutes();
@@ -450,6 +454,28 @@ function healthOf({ engine, joining, member, database, access, replayedAtoms = 0
   // Without rules no member refuses a caller.
   const refused = access && member?.agent.forwardingProblem;
   return refused === undefined ? health : { kind: 'skewed', problem: refused };
+}
+
+/** What the node says of itself in an overview. */
+function createFacts({ name }: NodeConfig, parts: Parts): () => NodeFacts {
+  const troubles = new NodeTroubles();
+  return () => {
+    const { member, tls, access, engine } = parts;
+    const health = healthOf(parts);
+    const space = parts.store?.size().space;
+    const reloads = { tls: tls?.reloadFailed, access: access?.reloadFailed };
+    const reloadsFailed = Object.entries(reloads).flatMap(([what, failed]) => (failed === true ? [what] : []));
+    const state = { health, space, expiresAt: tls?.material.expiresAt, reloadsFailed, figures: engine?.figures() };
+    return {
+      nodeId: member?.identity.nodeId ?? '',
+      name: member?.identity.name ?? name,
+      version,
+      health: health.kind,
+      troubles: troubles.look(state, Date.now()),
+      diskFreeBytes: space?.freeBytes,
+      diskFullBelowBytes: space?.fullBelowBytes,
+    };
+  };
 }
 
 function createMetrics(config: NodeConfig, memory: NodeMemory, parts: Parts): NodeMetrics {

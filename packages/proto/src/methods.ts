@@ -169,6 +169,13 @@ const rows = {
     audit: undefined,
     entries: entryBounds.stats,
   },
+  getOverview: {
+    // Nodes leave out the queues that the caller may not read.
+    scope: { of: 'items', routedBy: () => undefined },
+    repetition: 'read',
+    isLarge: true,
+    audit: undefined,
+  },
   peekTasks: {
     scope: { of: 'group', field: 'queue', right: 'read' },
     repetition: 'read',

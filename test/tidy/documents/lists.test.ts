@@ -1,6 +1,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { status } from '@grpc/grpc-js';
+import { nodeTroubles, queueTroubles } from '@taskmaster/proto';
 import { unlimitedAccess } from '@taskmaster/server/access';
 import { describe, expect, test } from 'vitest';
 import { DEFAULT_MIX } from '../../../packages/cli/src/load/workload/operations.ts';
@@ -57,6 +58,10 @@ describe('documents list all', () => {
   test('exit codes of the command line', () => {
     expect(documentAt('docs/reference/cli.md').text).toContain(exitCodesHelp);
   });
+});
+
+test('the page on the console has what may be wrong, the worst kinds of queues first', () => {
+  expect(namesIn('docs/operate/console.md', 'kind')).toEqual([...queueTroubles.toReversed(), ...nodeTroubles]);
 });
 
 describe('the page on HTTP', () => {

@@ -15,13 +15,12 @@ import {
   awaitedBytes,
   type Caller,
   REPLY_BYTES,
-  readableOnly,
   readerBytes,
   recheckOfRead,
   recheckOfWait,
   type TaskHandlers,
 } from '@taskmaster/server/calls';
-import { groupOf, parseList, parseStats, queueIn } from '@taskmaster/server/requests';
+import { groupOf, queueIn } from '@taskmaster/server/requests';
 import { batchLease, batchUpdate, leaseFor } from './batch.ts';
 import { bulkHandlers } from './handlers/bulk-runs.ts';
 import { limitHandlers } from './handlers/limits.ts';
@@ -29,12 +28,14 @@ import { pauseHandlers } from './handlers/pauses.ts';
 import { settingsHandlers } from './handlers/queue-settings.ts';
 import { scheduleHandlers } from './handlers/schedules.ts';
 import { topicHandlers } from './handlers/topics.ts';
+import { watchedQueueHandlers } from './handlers/watched-queues.ts';
 import { parseGet, parsePeek, parseReadEvents, parseWait } from './parse-tasks.ts';
-import { leaseReply, listReply, statsReply } from './reply/build-reply.ts';
+import { leaseReply } from './reply/build-reply.ts';
 import { get, peek } from './reply/fit-reply.ts';
 import { waitReply } from './reply/wait-reply.ts';
 import { leaseWithin } from './turns/lease-within.ts';
 import { updateHandlers } from './updates.ts';
+import { QueueWatch } from './watch/queue-watch.ts';
 
 /**
  * The service, independent of transports. Requests are validated only here, so gRPC and in-process callers pass the same checks.
@@ -46,7 +47,8 @@ export interface Handlers extends TaskHandlers {
   readEvents(request: RequestOf<'readEvents'>, caller: Caller): Promise<EventsReply>;
 }
 
-export function createHandlers(engine: Engine, log: Log): Handlers {
+/** `watch`: what looks at the queues all the time. Default: one that looks when it is asked. */
+export function createHandlers(engine: Engine, log: Log, watch: QueueWatch = new QueueWatch(engine)): Handlers {
   return withGroupRights({
     ...updateHandlers(engine, log),
     leaseTasks(request, caller) {
@@ -82,19 +84,7 @@ export function createHandlers(engine: Engine, log: Log): Handlers {
       if (command.waitMs > 0) caller.beginWaiting?.(readerBytes(request), recheck);
       return eventsReply(await engine.readEvents(command, { signal: caller.signal }));
     },
-    async listQueues(request, { access }) {
-      const command = parseList(request);
-      return listReply(await engine.listQueues({ ...command, filter: readableOnly(access, command.filter) }));
-    },
-    async getQueueStats(request, { access }) {
-      const command = parseStats(request);
-      if (command.kind === 'named') {
-        for (const { group } of command.queues) access.require('read', group);
-        return statsReply(await engine.queueStats(command), command.kind);
-      }
-      const readable = { ...command, filter: readableOnly(access, command.filter) };
-      return statsReply(await engine.queueStats(readable), command.kind);
-    },
+    ...watchedQueueHandlers(engine, watch),
     peekTasks: async (request) => peek(engine, parsePeek(request)),
     getTasks: async (request) => get(engine, parseGet(request)),
     deleteQueue: async ({ queue }) => ({ deletedTasks: await engine.deleteQueue(queueIn(queue)) }),

@@ -154,6 +154,7 @@ const ITEM_RIGHTS: { readonly [K in Exclude<TaskMethodKey, GroupMethodKey>]: rea
   readEvents: ['read'],
   listQueues: [],
   getQueueStats: ['read'],
+  getOverview: [],
   listSchedules: [],
 };
 

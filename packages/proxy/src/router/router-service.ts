@@ -43,7 +43,7 @@ import { BytesInFlight } from './bytes-in-flight.ts';
 import { CallerSenders } from './caller-senders.ts';
 import { giveBack } from './leasing/give-back.ts';
 import { leaseTasks } from './leasing/leases.ts';
-import { getQueueStats, listQueues, listSchedules } from './reads/cluster-reads.ts';
+import { getOverview, getQueueStats, listQueues, listSchedules } from './reads/cluster-reads.ts';
 import { peerOf, sharedPeerOf } from './routed-peer.ts';
 import type { RoutedCaller, Router } from './routing/router.ts';
 import { ServedCaller } from './served-caller.ts';
@@ -123,6 +123,7 @@ export function createRouterService(router: Router): RawService {
     ReadEvents: streamed(readEvents),
     ListQueues: look(single(listQueues)),
     GetQueueStats: look(single(getQueueStats)),
+    GetOverview: look(single(getOverview)),
     ListSchedules: look(single(listSchedules)),
   };
   return {

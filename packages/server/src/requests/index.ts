@@ -3,8 +3,8 @@
 export * from './checks.ts';
 export { type Decoded, decodeCall, decodeRequest, type MessageType, rawMethod } from './codec.ts';
 export { knowsRegex } from './kept-regex.ts';
-export { pageTokenAfter, parsePageToken } from './page-token.ts';
+export { pageTokenAfter, pageTokenBehind, parsePlaceToken } from './page-token.ts';
 export { parseKinds, parseLease } from './parse-lease.ts';
 export { parseListSchedules, scheduleName } from './parse-list-schedules.ts';
-export { nameRegex, parseList, parseStats } from './parse-queues.ts';
+export { nameRegex, parseList, parseStats, type QueueListing } from './parse-queues.ts';
 export { groupName, groupOf, queueIn, queueName, queueOrGroup } from './queue-names.ts';

@@ -1,5 +1,5 @@
 import { Refusal } from '@taskmaster/engine/domain';
-import type { QueueName } from '@taskmaster/proto';
+import { formatQueueName, parseQueueName, type QueueName, type QueuePlace } from '@taskmaster/proto';
 import { queueName } from './queue-names.ts';
 
 /** Position after this queue, where the next page of a listing begins. Opaque to clients. */
@@ -20,4 +20,22 @@ export function parsePageToken(token: string): QueueName | undefined {
   throw new Refusal('INVALID_PAGE_TOKEN', 'page_token is not one that a reply of this service carried', {
     metadata: { field: 'page_token' },
   });
+}
+
+/** Begins the token behind a queue with trouble. No name has this character. */
+const TROUBLED = '\uFFFD';
+
+/** As `pageTokenAfter`, in a listing by trouble. */
+export function pageTokenBehind({ queue, rank, since }: QueuePlace): string {
+  const name = parseQueueName(queue);
+  if (rank === 0) return pageTokenAfter(name);
+  return Buffer.from(`${TROUBLED}${rank}:${since}:${pageTokenAfter(name)}`).toString('base64url');
+}
+
+/** As `parsePageToken`, in a listing by trouble. */
+export function parsePlaceToken(token: string): QueuePlace | undefined {
+  const text = Buffer.from(token, 'base64url').toString();
+  const found = /^\uFFFD(\d{1,3}):(\d{1,15}):([\w-]+)$/.exec(text);
+  const name = parsePageToken(found?.[3] ?? token);
+  return name && { queue: formatQueueName(name), rank: Number(found?.[1] ?? 0), since: Number(found?.[2] ?? 0) };
 }

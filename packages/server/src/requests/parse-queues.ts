@@ -4,22 +4,38 @@ import {
   type GetQueueStatsRequest,
   type ListQueuesRequest,
   limits,
+  type QueueName,
+  QueueOrder,
+  type QueuePlace,
 } from '@taskmaster/proto';
 import { RE2JS, RE2JSException } from 're2js';
 import { countAtMost, excerpt, type Place, refuse, wholeNumber } from './checks.ts';
-import { parsePageToken } from './page-token.ts';
+import { parsePageToken, parsePlaceToken } from './page-token.ts';
 import { groupName, queueName } from './queue-names.ts';
 
 const DEFAULT_LIST_LIMIT = 1_000;
 
+/** A listing of queues. */
+export type QueueListing = Omit<ListCommand, 'after'> & {
+  readonly withWatch: boolean;
+} & (
+    | { readonly order: 'name'; readonly after: QueueName | undefined }
+    | { readonly order: 'trouble'; readonly after: QueuePlace | undefined }
+  );
+
 /** Throws a `Refusal` unless the engine can take the listing as it is. */
-export function parseList(request: ListQueuesRequest): ListCommand {
-  const limit = wholeNumber(request.limit, { field: 'limit' }, 0, limits.listQueues);
-  return {
-    filter: parseFilter(request.filter),
-    limit: limit === 0 ? DEFAULT_LIST_LIMIT : limit,
-    after: parsePageToken(request.pageToken),
-  };
+export function parseList(request: ListQueuesRequest): QueueListing {
+  const { order = QueueOrder.QUEUE_ORDER_NAME, pageToken } = request;
+  const asked = wholeNumber(request.limit, { field: 'limit' }, 0, limits.listQueues);
+  const limit = asked === 0 ? DEFAULT_LIST_LIMIT : asked;
+  const filter = parseFilter(request.filter);
+  if (order === QueueOrder.QUEUE_ORDER_TROUBLE) {
+    return { filter, limit, order: 'trouble', after: parsePlaceToken(pageToken), withWatch: true };
+  }
+  if (order !== QueueOrder.QUEUE_ORDER_NAME) {
+    refuse('INVALID_ARGUMENT', { field: 'order' }, `is ${order}, which this release does not know`);
+  }
+  return { filter, limit, order: 'name', after: parsePageToken(pageToken), withWatch: request.includeWatch ?? false };
 }
 
 /** Throws a `Refusal` unless the engine can take the request as it is. */

@@ -12,8 +12,9 @@ export interface ShardedQueueStats extends QueueStats {
 
 /** Adds the statistics of the shards of one queue. */
 export function addShards(name: string, shards: readonly QueueStats[]): ShardedQueueStats {
-  const sum = (field: Exclude<keyof QueueStats, 'queue' | 'pause' | 'heldBy' | 'kinds' | 'heldSinceUnixMs'>): number =>
-    shards.reduce((total, stats) => total + stats[field], 0);
+  const sum = (
+    field: Exclude<keyof QueueStats, 'queue' | 'pause' | 'heldBy' | 'kinds' | 'heldSinceUnixMs' | 'watch'>,
+  ): number => shards.reduce((total, stats) => total + stats[field], 0);
   const completed = sum('completed');
   const leaseMs = shards.reduce((total, stats) => total + stats.meanLeaseMs * stats.completed, 0);
   return {

@@ -39,6 +39,7 @@ import {
   type QueueKinds,
   type QueueName,
   type QueueStats as QueueStatsMessage,
+  type QueueWatch,
   type RetryPolicy as RetryPolicyMessage,
   type TaskFailure,
   type TaskInfo,
@@ -59,6 +60,10 @@ const PAUSE_BYTES = 32;
 const LIMIT_BYTES = 96;
 const KIND_BYTES = 48;
 const HELD_KEY_BYTES = 24;
+const WATCH_BYTES = 48;
+const TROUBLE_BYTES = 32;
+/** A whole number and three of four bytes. */
+const SAMPLE_BYTES = 22;
 const LEASED_BYTES = 106;
 const TASK_BYTES = 195;
 const PARENT_BYTES = 32;
@@ -175,25 +180,28 @@ export function fittingTasks(
 }
 
 /** Builds a page of a listing. The page ends early if the reply would get too large; its token continues from there. */
-export function listReply(page: QueuePage): ListQueuesResponse {
-  const queues = within(page.queues);
-  const last = queues.at(-1);
+/** What is known of a queue beside its statistics. */
+type WatchOf = (queue: string, stats: QueueStats) => QueueWatch;
+
+export function listReply(page: QueuePage, watchOf?: WatchOf): ListQueuesResponse {
+  const queues = statsWithin(page.queues, watchOf);
+  const last = page.queues[queues.length - 1];
   const more = page.more || queues.length < page.queues.length;
   return {
-    queues: queues.map(statsMessage),
+    queues,
     nextPageToken: more && last !== undefined ? pageTokenAfter(last.queue) : '',
     unreachable: [],
   };
 }
 
-export function statsReply(report: StatsReport, kind: 'named' | 'filtered'): GetQueueStatsResponse {
-  const queues = within(report.queues);
+export function statsReply(report: StatsReport, kind: 'named' | 'filtered', watchOf?: WatchOf): GetQueueStatsResponse {
+  const queues = statsWithin(report.queues, watchOf);
   if (kind === 'named' && queues.length < report.queues.length) {
     throw new Refusal('TOO_MANY_ITEMS', `queues: the reply would exceed ${REPLY_BYTES} bytes; name fewer queues`, {
       metadata: { field: 'queues', limit: String(REPLY_BYTES) },
     });
   }
-  return { queues: queues.map(statsMessage), totals: { ...report.totals }, unreachable: [] };
+  return { queues, totals: { ...report.totals }, unreachable: [] };
 }
 
 /** The size of a task in a reply, in bytes. Its payload counts only if it is included. */
@@ -354,11 +362,13 @@ function retryMessage({ deadLetterQueue, ...policy }: RetryPolicy, group: string
   return { ...policy, deadLetterQueue: name };
 }
 
-function statsMessage(stats: QueueStats): QueueStatsMessage {
-  const { queue, operations: _operations, pause, heldBy, heldSince, ...numbers } = stats;
+function statsMessage(stats: QueueStats, watchOf: WatchOf | undefined): QueueStatsMessage {
+  const { queue, operations: _operations, failureRate: _failureRate, pause, heldBy, heldSince, ...numbers } = stats;
+  const name = formatQueueName(queue);
   return {
     ...numbers,
-    queue: formatQueueName(queue),
+    queue: name,
+    watch: watchOf?.(name, stats),
     pause: pause?.message,
     heldBy: heldBy.map(limitMessage),
     heldSinceUnixMs: heldSince ?? 0,
@@ -381,15 +391,28 @@ const kindsBytes = ({ most }: QueueKinds): number =>
 
 const nameBytes = ({ group, name }: QueueName): number => Buffer.byteLength(group) + Buffer.byteLength(name) + 1;
 
-/** The longest prefix of the queues whose statistics fit into a reply. */
-function within(queues: readonly QueueStats[]): readonly QueueStats[] {
+function watchBytes({ troubles, history }: QueueWatch): number {
+  let bytes = WATCH_BYTES + (history?.available.length ?? 0) * SAMPLE_BYTES;
+  for (const { kind, message, queue } of troubles) {
+    bytes += TROUBLE_BYTES + Buffer.byteLength(kind) + Buffer.byteLength(message) + Buffer.byteLength(queue);
+  }
+  return bytes;
+}
+
+/** The statistics of the longest prefix of the queues that fits into a reply. */
+export function statsWithin(queues: readonly QueueStats[], watchOf?: WatchOf): QueueStatsMessage[] {
+  const messages: QueueStatsMessage[] = [];
   let left = REPLY_BYTES;
-  const tooMany = queues.findIndex(({ queue, pause, heldBy, kinds }) => {
+  for (const stats of queues) {
+    const { queue, pause, heldBy, kinds } = stats;
     left -= STATS_BYTES + nameBytes(queue);
     if (pause !== undefined) left -= pauseBytes(pause);
     for (const use of heldBy) left -= limitBytes(use);
     if (kinds !== undefined) left -= kindsBytes(kinds);
-    return left < 0;
-  });
-  return tooMany < 0 ? queues : queues.slice(0, tooMany);
+    const message = statsMessage(stats, watchOf);
+    if (message.watch !== undefined) left -= watchBytes(message.watch);
+    if (left < 0) break;
+    messages.push(message);
+  }
+  return messages;
 }

@@ -1,33 +1,35 @@
 import { Refusal } from '@taskmaster/engine/domain';
 import {
   encodeToBuffer,
-  formatQueueName,
+  GetOverviewResponse,
   GetQueueStatsRequest,
   GetQueueStatsResponse,
   ListQueuesResponse,
   ListSchedulesResponse,
   limits,
   methods,
-  parseQueueName,
+  type QueuePlace,
   QueueStats,
   type QueueTotals,
 } from '@taskmaster/proto';
 import { REPLY_BYTES } from '@taskmaster/server/calls';
 import {
   decodeCall,
-  pageTokenAfter,
+  pageTokenBehind,
   parseList,
   parseListSchedules,
-  parsePageToken,
+  parsePlaceToken,
   parseStats,
 } from '@taskmaster/server/requests';
 import { writeEntries } from '../../upstream/raw-codec.ts';
 import type { SendFailure } from '../../upstream/sender.ts';
+import type { UnaryMethod } from '../../upstream/upstream.ts';
 import type { RoutedCall, RoutedCaller, Router } from '../routing/router.ts';
-import { askAll, type ClusterRead } from './fan-out.ts';
+import { askAll } from './fan-out.ts';
 import {
   addTotals,
   type ListedPage,
+  listedByTrouble,
   listedQueues,
   listedSchedules,
   mergeItems,
@@ -38,14 +40,14 @@ import {
 /** Answers ListQueues: one page of the queues of all nodes. */
 export async function listQueues(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
   const request = decodeCall(methods.listQueues, bytes);
-  const { limit, filter } = parseList(request);
+  const { limit, filter, order } = parseList(request);
   // Nodes leave out what the caller may not read.
   if (filter.group !== undefined) caller.access.require('read', filter.group);
   if (filter.group !== undefined) return ofGroup(router, 'ListQueues', filter.group, bytes, caller);
 
   const { replies, unreachable } = await askAll(router, 'ListQueues', bytes, ListQueuesResponse, caller);
   const pages = replies.map(({ queues, nextPageToken }) => pageOf(queues, nextPageToken));
-  const { items, end } = mergePages(pages, limit, listedQueues);
+  const { items, end } = mergePages(pages, limit, order === 'trouble' ? listedByTrouble : listedQueues);
   const rest = encodeToBuffer(ListQueuesResponse, { queues: [], nextPageToken: tokenOf(end), unreachable });
   return Buffer.concat([writeEntries(items), rest]);
 }
@@ -66,11 +68,18 @@ export async function listSchedules(router: Router, bytes: Buffer, caller: Route
 
 /** A page of a node. A damaged page token is refused. */
 function pageOf<T>(items: readonly T[], nextPageToken: string): ListedPage<T> {
-  const last = parsePageToken(nextPageToken);
-  return { items, end: last && formatQueueName(last) };
+  return { items, end: parsePlaceToken(nextPageToken) };
 }
 
-const tokenOf = (end: string | undefined): string => (end === undefined ? '' : pageTokenAfter(parseQueueName(end)));
+const tokenOf = (end: QueuePlace | undefined): string => (end === undefined ? '' : pageTokenBehind(end));
+
+/** Answers GetOverview: what each node says. */
+export async function getOverview(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
+  decodeCall(methods.getOverview, bytes);
+  caller.access.requireIdentity();
+  const { replies, unreachable } = await askAll(router, 'GetOverview', bytes, GetOverviewResponse, caller);
+  return encodeToBuffer(GetOverviewResponse, { nodes: replies.flatMap(({ nodes }) => nodes), unreachable });
+}
 
 /** Answers GetQueueStats, from the holders of the queues. */
 export async function getQueueStats(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
@@ -78,7 +87,7 @@ export async function getQueueStats(router: Router, bytes: Buffer, caller: Route
   const command = parseStats(request);
   if (command.kind === 'named') {
     for (const { group } of command.queues) caller.access.require('read', group);
-    return namedStats(router, request.queues, caller);
+    return namedStats(router, request, caller);
   }
   if (command.filter.group !== undefined) caller.access.require('read', command.filter.group);
   if (command.filter.group !== undefined) return ofGroup(router, 'GetQueueStats', command.filter.group, bytes, caller);
@@ -97,7 +106,7 @@ export async function getQueueStats(router: Router, bytes: Buffer, caller: Route
 /** Sends a request about one group to the node that holds it. */
 function ofGroup(
   router: Router,
-  method: ClusterRead,
+  method: UnaryMethod,
   group: string,
   bytes: Buffer,
   caller: RoutedCaller,
@@ -107,11 +116,15 @@ function ofGroup(
 }
 
 /** Asks each holder for its own queues. The reply has them in the order of the request. */
-async function namedStats(router: Router, names: readonly string[], caller: RoutedCaller): Promise<Uint8Array> {
+async function namedStats(
+  router: Router,
+  { queues: names, includeWatch }: GetQueueStatsRequest,
+  caller: RoutedCaller,
+): Promise<Uint8Array> {
   const queues: QueueStats[] = [];
   const ask = async (places: readonly number[], send: Send): Promise<QueueTotals | undefined> => {
     const asked = places.map((place) => names[place] ?? '');
-    const request = encodeToBuffer(GetQueueStatsRequest, { queues: asked, filter: undefined });
+    const request = encodeToBuffer(GetQueueStatsRequest, { queues: asked, filter: undefined, includeWatch });
     const reply = await send({ method: 'GetQueueStats', request: () => request, repetition: 'read' });
     if (reply === undefined) return undefined;
     const stats = GetQueueStatsResponse.decode(reply);

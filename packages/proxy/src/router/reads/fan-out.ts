@@ -2,7 +2,7 @@ import type { Refusal } from '@taskmaster/engine/domain';
 import type { UnreachableNode } from '@taskmaster/proto';
 import { RelayedRefusal } from '@taskmaster/server/calls';
 import type { MessageType } from '@taskmaster/server/requests';
-import { LostError, RefusedError } from '../../upstream/upstream.ts';
+import { LostError, RefusedError, type UnaryMethod } from '../../upstream/upstream.ts';
 import { isAboutRequest, refusalFor, unreachable as unreachableNodes } from '../routing/refusals.ts';
 import type { RoutedCaller, Router } from '../routing/router.ts';
 import type { RoutedNode } from '../routing/routes.ts';
@@ -10,21 +10,19 @@ import type { RoutedNode } from '../routing/routes.ts';
 /** Timeout of a node that gossip considers dead, in ms. Gossip is rarely wrong. */
 const DEAD_MS = 500;
 
-/** Methods that all nodes answer, each for the groups that it holds. */
-export type ClusterRead = 'ListQueues' | 'GetQueueStats' | 'ListSchedules';
-
 export interface Answers<R> {
   readonly replies: readonly R[];
   readonly unreachable: UnreachableNode[];
 }
 
 /**
- * Asks every node of the cluster. Returns the replies, and names the nodes that do not answer or cannot serve the request.
- * Rejects with a `Refusal` if no node answers, if the request is invalid, or if the caller cancelled it.
+ * Asks every node of the cluster for what it knows of the groups that it holds. Returns the replies, and names the nodes that
+ * do not answer or cannot serve the request. Rejects with a `Refusal` if no node answers, if the request is invalid, or if the
+ * caller cancelled it.
  */
 export async function askAll<R>(
   router: Router,
-  method: ClusterRead,
+  method: UnaryMethod,
   request: Uint8Array,
   type: MessageType<R>,
   caller: RoutedCaller,

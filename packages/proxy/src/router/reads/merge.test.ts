@@ -1,9 +1,9 @@
-import { QueueStats, Schedule } from '@taskmaster/proto';
+import { compareNames, placeByTrouble, placeOf, QueueStats, Schedule, TroubleSeverity } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import {
   addTotals,
-  compareNames,
   type ListedPage,
+  listedByTrouble,
   listedQueues,
   listedSchedules,
   mergeItems,
@@ -36,14 +36,47 @@ const page = (names: string, end?: string): ListedPage<QueueStats> => ({
     .split(' ')
     .filter(Boolean)
     .map((n) => stats(n)),
-  end,
+  end: end === undefined ? undefined : placeByTrouble(end, []),
 });
 const shown = ({ items, end }: ListedPage<Uint8Array>) => [
   items.map((item) => QueueStats.decode(item).queue).join(' '),
-  end,
+  end?.queue,
 ];
 
 describe('pages of several nodes', () => {
+  test('by trouble show the worst first, of all nodes, and go on where a page ended', () => {
+    const troubled = (queue: string, kind: string, since: number): QueueStats => {
+      const trouble = { kind, severity: TroubleSeverity.TROUBLE_SEVERITY_WARNING, message: '', queue };
+      const watch = {
+        failureRate: 0,
+        troubles: [{ ...trouble, sinceUnixMs: since, sinceIsExact: true }],
+        history: undefined,
+      };
+      return { ...stats(queue), watch };
+    };
+    const [a, b, c] = [troubled('a', 'queue-old', 5), troubled('b', 'queue-dying', 9), troubled('c', 'queue-old', 3)];
+    const rest = [stats('d'), stats('e')];
+    const first = mergePages(
+      [
+        { items: [b], end: placeOf(b) },
+        { items: [c, a, ...rest], end: undefined },
+      ],
+      10,
+      listedByTrouble,
+    );
+    // The first node may have more troubles behind `b`.
+    expect([shown(first), first.end]).toEqual([['b', 'b'], { queue: 'b', rank: 6, since: 9 }]);
+    const all = mergePages(
+      [
+        { items: [b, stats('bb')], end: undefined },
+        { items: [c, a, ...rest], end: undefined },
+      ],
+      4,
+      listedByTrouble,
+    );
+    expect(shown(all)).toEqual(['b c a bb', 'bb']);
+  });
+
   test.each([
     ['nothing', [page('')], 10, ['', undefined]],
     ['all of them', [page('a c'), page('b')], 10, ['a b c', undefined]],
@@ -78,7 +111,7 @@ describe('pages of several nodes', () => {
     const { items, end } = mergePages([{ items: names.map(large), end: undefined }], 1_000, listedSchedules);
     expect(items.length).toBeGreaterThan(10);
     expect(items.length).toBeLessThan(100);
-    expect(end).toBe(names[items.length - 1]);
+    expect(end?.queue).toBe(names[items.length - 1]);
   });
 });
 

@@ -1,10 +1,20 @@
-import { encodeToBuffer, fieldBytes, parseQueueName, QueueStats, type QueueTotals, Schedule } from '@taskmaster/proto';
+import {
+  comparePlaces,
+  encodeToBuffer,
+  fieldBytes,
+  placeOf,
+  type QueuePlace,
+  QueueStats,
+  type QueueTotals,
+  Schedule,
+} from '@taskmaster/proto';
 import { REPLY_BYTES } from '@taskmaster/server/calls';
 
-/** What is listed: queues or schedules. */
+const byName = (queue: string): QueuePlace => ({ queue, rank: 0, since: 0 });
+
+/** What is listed, in an order: queues or schedules. Schedules have places by their names. */
 export interface Listed<T> {
-  /** The full name, `group#name`. */
-  readonly nameOf: (item: T) => string;
+  readonly placeOf: (item: T) => QueuePlace;
   readonly encode: (item: T) => Uint8Array;
   /** Whether `one` is newer than `other` of the same name. While a group moves, two nodes may list it. */
   readonly isNewer: (one: T, other: T) => boolean;
@@ -12,30 +22,33 @@ export interface Listed<T> {
 
 const sizeOf = ({ available, leased, delayed }: QueueStats): number => available + leased + delayed;
 
+/** By name. */
 export const listedQueues: Listed<QueueStats> = {
-  nameOf: ({ queue }) => queue,
+  placeOf: ({ queue }) => byName(queue),
   encode: (stats) => encodeToBuffer(QueueStats, stats),
   isNewer: (one, other) => sizeOf(one) > sizeOf(other),
 };
 
+export const listedByTrouble: Listed<QueueStats> = { ...listedQueues, placeOf };
+
 const decidedRuns = ({ runs, missed, skipped, triggered }: Schedule): number => runs + missed + skipped + triggered;
 
 export const listedSchedules: Listed<Schedule> = {
-  nameOf: ({ schedule }) => schedule,
+  placeOf: ({ schedule }) => byName(schedule),
   encode: (schedule) => encodeToBuffer(Schedule, schedule),
   isNewer: (one, other) => decidedRuns(one) > decidedRuns(other),
 };
 
 /** A page of one node. */
 export interface ListedPage<T> {
-  /** In the order of `compareNames`. */
+  /** In the order of `comparePlaces`. */
   readonly items: readonly T[];
-  /** Full name behind which there may be more. Undefined: there are no more. */
-  readonly end: string | undefined;
+  /** The place behind which there may be more. Undefined: there are no more. */
+  readonly end: QueuePlace | undefined;
 }
 
 /**
- * Merges pages that begin after the same name. If a node has more, the merged page goes no further than that node's page: items
+ * Merges pages that begin behind the same place. If a node has more, the merged page goes no further than that node's page: items
  * after it may be missing. The items of the merged page are encoded.
  */
 export function mergePages<T>(
@@ -44,26 +57,27 @@ export function mergePages<T>(
   listed: Listed<T>,
 ): ListedPage<Uint8Array> {
   const ends = pages.map(({ end }) => end).filter((end) => end !== undefined);
-  const [bound] = ends.sort(compareNames);
+  const [bound] = ends.sort(comparePlaces);
   const all = mergeItems(
     pages.map(({ items }) => items),
     listed,
   );
-  const known = bound === undefined ? all : all.filter((item) => compareNames(listed.nameOf(item), bound) <= 0);
+  const known = bound === undefined ? all : all.filter((item) => comparePlaces(listed.placeOf(item), bound) <= 0);
   const items = withinReply(known.slice(0, limit), listed);
   const last = known[items.length - 1];
   const isCut = items.length < known.length && last !== undefined;
-  return { items, end: isCut ? listed.nameOf(last) : bound };
+  return { items, end: isCut ? listed.placeOf(last) : bound };
 }
 
-/** All items in the order of `compareNames`, each name once. */
-export function mergeItems<T>(lists: readonly (readonly T[])[], { nameOf, isNewer }: Listed<T>): T[] {
-  const byName = new Map<string, T>();
+/** All items in the order of `comparePlaces`, each name once. */
+export function mergeItems<T>(lists: readonly (readonly T[])[], { placeOf: of, isNewer }: Listed<T>): T[] {
+  const known = new Map<string, T>();
   for (const item of lists.flat()) {
-    const other = byName.get(nameOf(item));
-    if (other === undefined || isNewer(item, other)) byName.set(nameOf(item), item);
+    const { queue } = of(item);
+    const other = known.get(queue);
+    if (other === undefined || isNewer(item, other)) known.set(queue, item);
   }
-  return [...byName.values()].sort((a, b) => compareNames(nameOf(a), nameOf(b)));
+  return [...known.values()].sort((a, b) => comparePlaces(of(a), of(b)));
 }
 
 /** Adds the totals of several nodes. */
@@ -92,15 +106,4 @@ export function withinReply<T>(items: readonly T[], { encode }: Pick<Listed<T>, 
     entries.push(entry);
   }
   return entries;
-}
-
-/** Compares two full queue names bytewise: by group, then by name. */
-export function compareNames(a: string, b: string): number {
-  const [left, right] = [parseQueueName(a), parseQueueName(b)];
-  return compareBytes(left.group, right.group) || compareBytes(left.name, right.name);
-}
-
-/** Compares as UTF-8 bytes. JavaScript compares UTF-16 units, which differs beyond U+FFFF. */
-function compareBytes(a: string, b: string): number {
-  return a === b ? 0 : Buffer.compare(Buffer.from(a), Buffer.from(b));
 }

@@ -8,6 +8,46 @@ import { readInt64, writeInt64 } from "../../../codec/int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { EnqueueMode, RetryPolicy } from "./tasks.ts";
 
+/** The order of a listing of queues. */
+export const QueueOrder = {
+  /** QUEUE_ORDER_NAME - Bytewise by group, then by name. */
+  QUEUE_ORDER_NAME: 0,
+  /**
+   * QUEUE_ORDER_TROUBLE - First queues with trouble, the worst first, then all others by name. What is troubled may change between two pages: then a
+   * queue may be on both, or on none.
+   */
+  QUEUE_ORDER_TROUBLE: 1,
+  UNRECOGNIZED: -1,
+} as const;
+
+export type QueueOrder = typeof QueueOrder[keyof typeof QueueOrder];
+
+export namespace QueueOrder {
+  export type QUEUE_ORDER_NAME = typeof QueueOrder.QUEUE_ORDER_NAME;
+  export type QUEUE_ORDER_TROUBLE = typeof QueueOrder.QUEUE_ORDER_TROUBLE;
+  export type UNRECOGNIZED = typeof QueueOrder.UNRECOGNIZED;
+}
+
+/** How urgent a trouble is. */
+export const TroubleSeverity = {
+  /** TROUBLE_SEVERITY_UNSPECIFIED - Unused. */
+  TROUBLE_SEVERITY_UNSPECIFIED: 0,
+  /** TROUBLE_SEVERITY_WARNING - Look today. */
+  TROUBLE_SEVERITY_WARNING: 1,
+  /** TROUBLE_SEVERITY_CRITICAL - Look now. */
+  TROUBLE_SEVERITY_CRITICAL: 2,
+  UNRECOGNIZED: -1,
+} as const;
+
+export type TroubleSeverity = typeof TroubleSeverity[keyof typeof TroubleSeverity];
+
+export namespace TroubleSeverity {
+  export type TROUBLE_SEVERITY_UNSPECIFIED = typeof TroubleSeverity.TROUBLE_SEVERITY_UNSPECIFIED;
+  export type TROUBLE_SEVERITY_WARNING = typeof TroubleSeverity.TROUBLE_SEVERITY_WARNING;
+  export type TROUBLE_SEVERITY_CRITICAL = typeof TroubleSeverity.TROUBLE_SEVERITY_CRITICAL;
+  export type UNRECOGNIZED = typeof TroubleSeverity.UNRECOGNIZED;
+}
+
 /** What an enqueue does when as many tasks wait in its queue as may. A dropped task ends as if it were cancelled. */
 export const WhenFull = {
   /** WHEN_FULL_UNSPECIFIED - As the next matching settings say. */
@@ -76,11 +116,17 @@ export interface ListQueuesRequest {
   limit: number;
   /** `next_page_token` of the previous page. Empty: the first page. */
   pageToken: string;
+  /** Unset: by name. */
+  order?:
+    | QueueOrder
+    | undefined;
+  /** Whether the statistics have `watch`. Unset: only if the order is by trouble. */
+  includeWatch?: boolean | undefined;
 }
 
 /** A page of queues. */
 export interface ListQueuesResponse {
-  /** Ordered bytewise by group, then by name. */
+  /** In the order of the request. */
   queues: QueueStats[];
   /** Page token of the next page. Empty: this is the last page. */
   nextPageToken: string;
@@ -108,7 +154,11 @@ export interface GetQueueStatsRequest {
    */
   queues: string[];
   /** Selects the queues if none are named. Unset: all queues. Refused together with `queues`. */
-  filter: QueueFilter | undefined;
+  filter:
+    | QueueFilter
+    | undefined;
+  /** Whether the statistics have `watch`. Unset: they have not. */
+  includeWatch?: boolean | undefined;
 }
 
 /** Statistics of some queues. */
@@ -181,6 +231,53 @@ export interface QueueStats {
   heldTasks: number;
   /** Since when the first of these tasks are held back, in ms since 1970 by the node's clock, as in QueueLimit. 0: none is. */
   heldSinceUnixMs: number;
+  /** What its node has seen of the queue. Unset: the request did not ask for it. */
+  watch?: QueueWatch | undefined;
+}
+
+/** What a node has seen of a queue since it serves its group. */
+export interface QueueWatch {
+  /** Attempts that failed per second, averaged over about a minute. */
+  failureRate: number;
+  /** What is wrong, the worst first. Looked for every 10 s, and if somebody asks, every 2 s. */
+  troubles: Trouble[];
+  /**
+   * Samples of the last half hour at most. They are kept while the queue has trouble, and from the first request for them on
+   * until ten minutes after the last one, of up to 1,000 queues of a node. Unset: there are none yet.
+   */
+  history?: QueueHistory | undefined;
+}
+
+/** Something that people should look at. */
+export interface Trouble {
+  /** What it is, as in `queue-old`. docs/operate/console.md lists them. For programs. */
+  kind: string;
+  /** How urgent it is. */
+  severity: TroubleSeverity;
+  /** Text for people. It may change. */
+  message: string;
+  /** Since when, in ms since 1970 by the node's clock. */
+  sinceUnixMs: number;
+  /** False: it may have begun earlier, before the node served the group or was started. */
+  sinceIsExact: boolean;
+  /** The queue, `group#name`. Empty: it is not about one. */
+  queue: string;
+}
+
+/** Samples of a queue, the oldest first. All lists have the same length. */
+export interface QueueHistory {
+  /** Time between two samples, in ms. */
+  stepMs: number;
+  /** When the last sample was taken, in ms since 1970 by the node's clock. */
+  lastUnixMs: number;
+  /** Available tasks. -1: unknown. */
+  available: number[];
+  /** Rates per second, as in QueueStats. */
+  enqueueRate: number[];
+  /** See `enqueue_rate`. */
+  completeRate: number[];
+  /** Attempts that failed, per second. */
+  failureRate: number[];
 }
 
 /** The kinds of the tasks of a queue. */
@@ -677,7 +774,7 @@ export const QueueFilter: MessageFns<QueueFilter> = {
 };
 
 function createBaseListQueuesRequest(): ListQueuesRequest {
-  return { filter: undefined, limit: 0, pageToken: "" };
+  return { filter: undefined, limit: 0, pageToken: "", order: undefined, includeWatch: undefined };
 }
 
 export const ListQueuesRequest: MessageFns<ListQueuesRequest> = {
@@ -690,6 +787,12 @@ export const ListQueuesRequest: MessageFns<ListQueuesRequest> = {
     }
     if (message.pageToken !== "") {
       writer.uint32(26).string(message.pageToken);
+    }
+    if (message.order !== undefined) {
+      writer.uint32(32).int32(message.order);
+    }
+    if (message.includeWatch !== undefined) {
+      writer.uint32(40).bool(message.includeWatch);
     }
     return writer;
   },
@@ -729,6 +832,22 @@ export const ListQueuesRequest: MessageFns<ListQueuesRequest> = {
             }
 
             message.pageToken = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.order = reader.int32() as any;
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.includeWatch = reader.bool();
             continue;
           }
         }
@@ -886,7 +1005,7 @@ export const UnreachableNode: MessageFns<UnreachableNode> = {
 };
 
 function createBaseGetQueueStatsRequest(): GetQueueStatsRequest {
-  return { queues: [], filter: undefined };
+  return { queues: [], filter: undefined, includeWatch: undefined };
 }
 
 export const GetQueueStatsRequest: MessageFns<GetQueueStatsRequest> = {
@@ -896,6 +1015,9 @@ export const GetQueueStatsRequest: MessageFns<GetQueueStatsRequest> = {
     }
     if (message.filter !== undefined) {
       QueueFilter.encode(message.filter, writer.uint32(18).fork()).join();
+    }
+    if (message.includeWatch !== undefined) {
+      writer.uint32(24).bool(message.includeWatch);
     }
     return writer;
   },
@@ -927,6 +1049,14 @@ export const GetQueueStatsRequest: MessageFns<GetQueueStatsRequest> = {
             }
 
             message.filter = QueueFilter.decode(reader, reader.uint32());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.includeWatch = reader.bool();
             continue;
           }
         }
@@ -1025,6 +1155,7 @@ function createBaseQueueStats(): QueueStats {
     heldKeys: 0,
     heldTasks: 0,
     heldSinceUnixMs: 0,
+    watch: undefined,
   };
 }
 
@@ -1080,6 +1211,9 @@ export const QueueStats: MessageFns<QueueStats> = {
     }
     if (message.heldSinceUnixMs !== 0) {
       writeInt64(writer.uint32(136), message.heldSinceUnixMs);
+    }
+    if (message.watch !== undefined) {
+      QueueWatch.encode(message.watch, writer.uint32(146).fork()).join();
     }
     return writer;
   },
@@ -1232,6 +1366,338 @@ export const QueueStats: MessageFns<QueueStats> = {
 
             message.heldSinceUnixMs = readInt64(reader);
             continue;
+          }
+          case 18: {
+            if (tag !== 146) {
+              break;
+            }
+
+            message.watch = QueueWatch.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseQueueWatch(): QueueWatch {
+  return { failureRate: 0, troubles: [], history: undefined };
+}
+
+export const QueueWatch: MessageFns<QueueWatch> = {
+  encode(message: QueueWatch, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.failureRate !== 0) {
+      writer.uint32(9).double(message.failureRate);
+    }
+    for (const v of message.troubles) {
+      Trouble.encode(v!, writer.uint32(18).fork()).join();
+    }
+    if (message.history !== undefined) {
+      QueueHistory.encode(message.history, writer.uint32(26).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): QueueWatch {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseQueueWatch();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 9) {
+              break;
+            }
+
+            message.failureRate = reader.double();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.troubles.push(Trouble.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.history = QueueHistory.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseTrouble(): Trouble {
+  return { kind: "", severity: 0, message: "", sinceUnixMs: 0, sinceIsExact: false, queue: "" };
+}
+
+export const Trouble: MessageFns<Trouble> = {
+  encode(message: Trouble, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.kind !== "") {
+      writer.uint32(10).string(message.kind);
+    }
+    if (message.severity !== 0) {
+      writer.uint32(16).int32(message.severity);
+    }
+    if (message.message !== "") {
+      writer.uint32(26).string(message.message);
+    }
+    if (message.sinceUnixMs !== 0) {
+      writeInt64(writer.uint32(32), message.sinceUnixMs);
+    }
+    if (message.sinceIsExact !== false) {
+      writer.uint32(40).bool(message.sinceIsExact);
+    }
+    if (message.queue !== "") {
+      writer.uint32(50).string(message.queue);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Trouble {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseTrouble();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.kind = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.severity = reader.int32() as any;
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.message = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.sinceUnixMs = readInt64(reader);
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.sinceIsExact = reader.bool();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.queue = reader.string();
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseQueueHistory(): QueueHistory {
+  return { stepMs: 0, lastUnixMs: 0, available: [], enqueueRate: [], completeRate: [], failureRate: [] };
+}
+
+export const QueueHistory: MessageFns<QueueHistory> = {
+  encode(message: QueueHistory, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.stepMs !== 0) {
+      writeInt64(writer.uint32(8), message.stepMs);
+    }
+    if (message.lastUnixMs !== 0) {
+      writeInt64(writer.uint32(16), message.lastUnixMs);
+    }
+    if (message.available.length !== 0) {
+      writer.uint32(26).fork();
+      for (const v of message.available) {
+        writer.int64(v);
+      }
+      writer.join();
+    }
+    if (message.enqueueRate.length !== 0) {
+      writer.uint32(34).fork();
+      for (const v of message.enqueueRate) {
+        writer.float(v);
+      }
+      writer.join();
+    }
+    if (message.completeRate.length !== 0) {
+      writer.uint32(42).fork();
+      for (const v of message.completeRate) {
+        writer.float(v);
+      }
+      writer.join();
+    }
+    if (message.failureRate.length !== 0) {
+      writer.uint32(50).fork();
+      for (const v of message.failureRate) {
+        writer.float(v);
+      }
+      writer.join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): QueueHistory {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseQueueHistory();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.stepMs = readInt64(reader);
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.lastUnixMs = readInt64(reader);
+            continue;
+          }
+          case 3: {
+            if (tag === 24) {
+              message.available.push(readInt64(reader));
+
+              continue;
+            }
+
+            if (tag === 26) {
+              const end2 = reader.uint32() + reader.pos;
+              while (reader.pos < end2) {
+                message.available.push(readInt64(reader));
+              }
+              checkEnd(reader, end2);
+
+              continue;
+            }
+
+            break;
+          }
+          case 4: {
+            if (tag === 37) {
+              message.enqueueRate.push(reader.float());
+
+              continue;
+            }
+
+            if (tag === 34) {
+              const end2 = reader.uint32() + reader.pos;
+              while (reader.pos < end2) {
+                message.enqueueRate.push(reader.float());
+              }
+              checkEnd(reader, end2);
+
+              continue;
+            }
+
+            break;
+          }
+          case 5: {
+            if (tag === 45) {
+              message.completeRate.push(reader.float());
+
+              continue;
+            }
+
+            if (tag === 42) {
+              const end2 = reader.uint32() + reader.pos;
+              while (reader.pos < end2) {
+                message.completeRate.push(reader.float());
+              }
+              checkEnd(reader, end2);
+
+              continue;
+            }
+
+            break;
+          }
+          case 6: {
+            if (tag === 53) {
+              message.failureRate.push(reader.float());
+
+              continue;
+            }
+
+            if (tag === 50) {
+              const end2 = reader.uint32() + reader.pos;
+              while (reader.pos < end2) {
+                message.failureRate.push(reader.float());
+              }
+              checkEnd(reader, end2);
+
+              continue;
+            }
+
+            break;
           }
         }
         skipField(reader, tag);

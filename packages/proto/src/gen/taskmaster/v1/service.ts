@@ -27,6 +27,7 @@ import {
 } from "./bulk.ts";
 import { ReadEventsRequest, ReadEventsResponse } from "./events.ts";
 import { GetTasksRequest, GetTasksResponse, PeekTasksRequest, PeekTasksResponse } from "./inspection.ts";
+import { GetOverviewRequest, GetOverviewResponse } from "./overview.ts";
 import {
   DeleteQueueRequest,
   DeleteQueueResponse,
@@ -177,7 +178,7 @@ export const TaskMasterServiceService = {
     responseSerialize: (value: StreamResponse): Buffer => encodeToBuffer(StreamResponse, value),
     responseDeserialize: (value: Buffer): StreamResponse => StreamResponse.decode(value),
   },
-  /** Lists the queues that hold tasks, in order of their names. */
+  /** Lists the queues that hold tasks, in order of their names, or of what is wrong with them. */
   listQueues: {
     path: "/taskmaster.v1.TaskMasterService/ListQueues" as const,
     requestStream: false as const,
@@ -197,6 +198,19 @@ export const TaskMasterServiceService = {
     responseSerialize: (value: GetQueueStatsResponse): Buffer =>
       encodeToBuffer(GetQueueStatsResponse, value),
     responseDeserialize: (value: Buffer): GetQueueStatsResponse => GetQueueStatsResponse.decode(value),
+  },
+  /**
+   * Tells what every node knows of its queues and of itself: sums, rates and samples of the last hours, and what is wrong since
+   * when.
+   */
+  getOverview: {
+    path: "/taskmaster.v1.TaskMasterService/GetOverview" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: GetOverviewRequest): Buffer => encodeToBuffer(GetOverviewRequest, value),
+    requestDeserialize: (value: Buffer): GetOverviewRequest => GetOverviewRequest.decode(value),
+    responseSerialize: (value: GetOverviewResponse): Buffer => encodeToBuffer(GetOverviewResponse, value),
+    responseDeserialize: (value: Buffer): GetOverviewResponse => GetOverviewResponse.decode(value),
   },
   /** Shows tasks without leasing them: the head of a queue, or a sample of its leased or delayed tasks. */
   peekTasks: {
@@ -480,10 +494,15 @@ export interface TaskMasterServiceServer extends UntypedServiceImplementation {
   readEvents: handleUnaryCall<ReadEventsRequest, ReadEventsResponse>;
   /** Serves updates, leases, waits and reads of events over one long-lived stream, in any order. This is the fastest way. */
   stream: handleBidiStreamingCall<StreamRequest, StreamResponse>;
-  /** Lists the queues that hold tasks, in order of their names. */
+  /** Lists the queues that hold tasks, in order of their names, or of what is wrong with them. */
   listQueues: handleUnaryCall<ListQueuesRequest, ListQueuesResponse>;
   /** Returns statistics of any subset of queues. */
   getQueueStats: handleUnaryCall<GetQueueStatsRequest, GetQueueStatsResponse>;
+  /**
+   * Tells what every node knows of its queues and of itself: sums, rates and samples of the last hours, and what is wrong since
+   * when.
+   */
+  getOverview: handleUnaryCall<GetOverviewRequest, GetOverviewResponse>;
   /** Shows tasks without leasing them: the head of a queue, or a sample of its leased or delayed tasks. */
   peekTasks: handleUnaryCall<PeekTasksRequest, PeekTasksResponse>;
   /** Shows the state of tasks, named by their PIDs or keys. */
@@ -657,7 +676,7 @@ export interface TaskMasterServiceClient extends Client {
   stream(): ClientDuplexStream<StreamRequest, StreamResponse>;
   stream(options: Partial<CallOptions>): ClientDuplexStream<StreamRequest, StreamResponse>;
   stream(metadata: Metadata, options?: Partial<CallOptions>): ClientDuplexStream<StreamRequest, StreamResponse>;
-  /** Lists the queues that hold tasks, in order of their names. */
+  /** Lists the queues that hold tasks, in order of their names, or of what is wrong with them. */
   listQueues(
     request: ListQueuesRequest,
     callback: (error: ServiceError | null, response: ListQueuesResponse) => void,
@@ -688,6 +707,25 @@ export interface TaskMasterServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: GetQueueStatsResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Tells what every node knows of its queues and of itself: sums, rates and samples of the last hours, and what is wrong since
+   * when.
+   */
+  getOverview(
+    request: GetOverviewRequest,
+    callback: (error: ServiceError | null, response: GetOverviewResponse) => void,
+  ): ClientUnaryCall;
+  getOverview(
+    request: GetOverviewRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: GetOverviewResponse) => void,
+  ): ClientUnaryCall;
+  getOverview(
+    request: GetOverviewRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: GetOverviewResponse) => void,
   ): ClientUnaryCall;
   /** Shows tasks without leasing them: the head of a queue, or a sample of its leased or delayed tasks. */
   peekTasks(
