@@ -45,7 +45,7 @@ export const LAYERS = {
   proxy: ['root', 'cli', 'scaler', 'router', 'upstream'],
   server: ['program', 'http', 'grpc', 'calls', 'requests', 'access', 'tls', 'cluster-view', 'gossip', 'audit', 'ports'],
   cli: ['root', 'commands', 'load', 'session', 'input', 'views'],
-  client: ['root', 'api', 'worker', 'tasks', 'leases', 'calls', 'transport', 'values'],
+  client: ['root', 'api', 'worker', 'tasks', 'telemetry', 'leases', 'calls', 'transport', 'values'],
   backup: ['root', 'create', 'read', 'places', 'format'],
 };
 

@@ -29,6 +29,21 @@ test('pipeline: orders move from stage to stage, the urgent one first, each once
   ]);
 });
 
+test('traces: one trace has both stages and both attempts', async () => {
+  expect(await runExample('traces', [node.endpoint])).toEqual([
+    'reading a task of traced#read, in a trace: true',
+    'enqueue traced#scan',
+    '  process traced#scan, attempt 1, failed: paper jam',
+    '    release traced#scan, attempt 1',
+    '  process traced#scan, attempt 2',
+    '    look at the page',
+    '    complete traced#scan, attempt 2',
+    '    enqueue traced#read',
+    '      process traced#read, attempt 1',
+    '        complete traced#read, attempt 1',
+  ]);
+});
+
 test('events: a page follows one task, and a log goes on where it has stopped', async () => {
   expect(await runExample('events', [node.endpoint])).toEqual([
     'monday: enqueued',

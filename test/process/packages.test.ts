@@ -95,7 +95,7 @@ describe('each packed package', () => {
   test('of the client needs nothing of the command line', () => {
     const client = packed.find(({ name }) => name === '@taskmaster/client');
     const needed = Object.keys(client?.dependencies ?? {}).toSorted();
-    expect(needed).toEqual(['@grpc/grpc-js', '@standard-schema/spec', '@taskmaster/proto']);
+    expect(needed).toEqual(['@grpc/grpc-js', '@opentelemetry/api', '@standard-schema/spec', '@taskmaster/proto']);
   });
 
   test('satisfies publint and attw', { timeout: 120_000 }, async () => {

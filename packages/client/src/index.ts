@@ -126,6 +126,7 @@ export {
   type UpdateOutcome,
 } from './tasks/update.ts';
 export type { TaskEnd, WaitForOptions } from './tasks/wait-for.ts';
+export { type TaskLogFields, taskLogFields } from './telemetry/log-fields.ts';
 export type { Transport } from './transport/transport.ts';
 export { bytesCodec, type Codec, jsonCodec, textCodec } from './values/codec.ts';
 export { type Duration, durationMs } from './values/duration.ts';
@@ -166,6 +167,7 @@ export type {
   RetryEvent,
   Routing,
   StopOptions,
+  TelemetryOptions,
   TlsOptions,
   UpdateOptions,
 } from './values/options.ts';

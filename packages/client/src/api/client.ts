@@ -20,6 +20,7 @@ import type { LeasedTask } from '../tasks/leased-task.ts';
 import { type QueueRef, queueRef } from '../tasks/new-task.ts';
 import { Update } from '../tasks/update.ts';
 import type { WaitForOptions } from '../tasks/wait-for.ts';
+import { Telemetry } from '../telemetry/telemetry.ts';
 import { systemTiming, type Timing, waitFor } from '../transport/timing.ts';
 import type { Transport } from '../transport/transport.ts';
 import { type Codec, type DataFormat, jsonCodec } from '../values/codec.ts';
@@ -433,10 +434,10 @@ export function clientOver(
   const timing = parts.timing ?? systemTiming;
   const random = parts.random ?? Math.random;
   const calls = new RetryingCalls({ transport, settings, timing, random });
-  const requestIds = new RequestIds();
+  const updates = new UpdateJoiner({ calls, requestIds: new RequestIds(), timing, timeoutMs: settings.timeoutMs });
   return new TaskMasterClient({
     calls,
-    updates: new UpdateJoiner({ calls, requestIds, timing, timeoutMs: settings.timeoutMs }),
+    telemetry: new Telemetry({ updates, calls, clientId: settings.workerLabel, options: settings.telemetry }),
     settings,
     timing,
     random,

@@ -22,8 +22,8 @@ export async function connect(
   const timeoutMs = connectTimeoutMs(given);
   const transport = new GrpcTransport(given);
   try {
-    const { timeout, retry, workerLabel, onCallRetried } = given;
-    const client = clientOver(transport, { timeout, retry, workerLabel, onCallRetried });
+    const { timeout, retry, workerLabel, onCallRetried, telemetry } = given;
+    const client = clientOver(transport, { timeout, retry, workerLabel, onCallRetried, telemetry });
     await transport.ready(timeoutMs, signal);
     return client;
   } catch (error) {

@@ -44,7 +44,7 @@ export function stepHandler(context: ClientContext): Handler<Uint8Array> {
   return async ({ bytes, signal }) => {
     // It only enqueues: what could enqueue the step must not remove tasks with the rights of this worker.
     const request = requestIn(bytes);
-    await context.updates.send(request, { requestId: request.requestId, signal });
+    await context.telemetry.send(request, { requestId: request.requestId, signal });
   };
 }
 

@@ -129,7 +129,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
     const item = prepareEnqueue(this, data, options);
     const request = emptyRequest();
     request.enqueue.push(item instanceof Promise ? await item : item);
-    const { enqueued } = await this[CONTEXT].updates.send(request, options);
+    const { enqueued } = await this[CONTEXT].telemetry.send(request, options);
     return onlyOutcome(enqueued.map(enqueueOutcome));
   }
 
@@ -155,7 +155,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
       batch = [];
       bytes = 0;
       const requestId = wholeId === undefined ? undefined : partId(wholeId, requests++);
-      const { enqueued } = await this[CONTEXT].updates.send(request, { ...options, requestId });
+      const { enqueued } = await this[CONTEXT].telemetry.send(request, { ...options, requestId });
       for (const outcome of enqueued) outcomes.push(enqueueOutcome(outcome));
     };
     for (const item of items) {

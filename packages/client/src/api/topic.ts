@@ -80,7 +80,7 @@ export class Topic<T, In = T> implements TopicRef<T, In> {
     const item = preparePublication(this, data, options);
     const request = emptyRequest();
     request.enqueue.push(item instanceof Promise ? await item : item);
-    const { enqueued } = await this.#context.updates.send(request, options);
+    const { enqueued } = await this.#context.telemetry.send(request, options);
     const published = enqueued[0]?.published;
     if (published === undefined) throw brokenReply('left out the outcome of the publication');
     return publishedTasks(published);

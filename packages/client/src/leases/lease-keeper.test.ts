@@ -34,6 +34,8 @@ test.each([
         queue: 'q',
         pid: Buffer.from(pid),
         token: 1,
+        attempt: 1,
+        headers: {},
         leaseDurationMs: 3_000,
         timeLimitMs: undefined,
         from: systemTiming.now() - 2_000,

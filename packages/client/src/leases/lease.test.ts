@@ -5,7 +5,7 @@ import { Lease } from './lease.ts';
 
 function setUp(catchUp: (lease: Lease) => void = () => {}, timeLimitMs?: number) {
   const timing = new ManualTiming();
-  const named = { queue: 'q', pid: Buffer.from('a'), token: 1 };
+  const named = { queue: 'q', pid: Buffer.from('a'), token: 1, attempt: 1, headers: {} };
   const terms = { ...named, leaseDurationMs: 1_000, timeLimitMs, from: timing.now() };
   const lease: Lease = new Lease(terms, timing, () => catchUp(lease));
   return { timing, lease };

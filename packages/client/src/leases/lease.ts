@@ -17,6 +17,9 @@ export interface LeaseTerms {
   readonly pid: Pid;
   /** Lease token. */
   readonly token: number;
+  readonly attempt: number;
+  /** Of the task. */
+  readonly headers: Readonly<Record<string, string>>;
   readonly leaseDurationMs: number;
   /** Undefined: there is none. */
   readonly timeLimitMs: number | undefined;
@@ -45,6 +48,9 @@ export class Lease {
   readonly queue: string;
   readonly pid: Pid;
   readonly token: number;
+  readonly attempt: number;
+  /** Of the task: they may name its trace. */
+  readonly headers: Readonly<Record<string, string>>;
   readonly leaseDurationMs: number;
   /** When the attempt reaches its time limit, on the client's clock, in ms. Infinity: never. */
   readonly limitAt: number;
@@ -72,6 +78,8 @@ export class Lease {
     this.queue = terms.queue;
     this.pid = terms.pid;
     this.token = terms.token;
+    this.attempt = terms.attempt;
+    this.headers = terms.headers;
     this.leaseDurationMs = terms.leaseDurationMs;
     this.#timeLimitMs = terms.timeLimitMs;
     this.limitAt = terms.from + (terms.timeLimitMs ?? Number.POSITIVE_INFINITY);

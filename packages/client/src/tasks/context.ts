@@ -1,8 +1,8 @@
 import type { RetryingCalls } from '../calls/retrying-calls.ts';
-import type { UpdateJoiner } from '../calls/update-joiner.ts';
 import type { CancelWatch } from '../leases/cancel-watch.ts';
 import type { LeaseKeeper } from '../leases/lease-keeper.ts';
 import type { LoopWatch } from '../leases/loop-watch.ts';
+import type { Telemetry } from '../telemetry/telemetry.ts';
 import type { Timing } from '../transport/timing.ts';
 import type { ClientSettings, StopOptions } from '../values/options.ts';
 
@@ -13,8 +13,8 @@ export interface ClientContext {
   readonly timing: Timing;
   /** Uniform in [0, 1). */
   readonly random: () => number;
-  /** Sends updates. */
-  readonly updates: UpdateJoiner;
+  /** Sends updates and leases, and records them. */
+  readonly telemetry: Telemetry;
   readonly keeper: LeaseKeeper;
   readonly cancellations: CancelWatch;
   readonly loop: LoopWatch;

@@ -194,7 +194,7 @@ async function leaseOnce<T>(
   const stopWatching = request.waitMs > 0 ? context.loop.watch() : undefined;
   let reply: LeaseTasksResponse;
   try {
-    reply = await context.calls.lease(request, options);
+    reply = await context.telemetry.lease(request, options);
   } finally {
     stopWatching?.();
   }
@@ -291,8 +291,8 @@ function readTask<T>(
   from: number,
 ): LeasedTask<T> | Promise<LeasedTask<T>> {
   const timeLimitMs = task.timeLimitMs || undefined;
-  const { queue: name, pid, leaseToken: token } = task;
-  const terms: LeaseTerms = { queue: name, pid, token, leaseDurationMs, timeLimitMs, from };
+  const { queue: name, pid, leaseToken: token, attempt, headers } = task;
+  const terms: LeaseTerms = { queue: name, pid, token, attempt, headers, leaseDurationMs, timeLimitMs, from };
   const lease = new Lease(terms, context.timing, context.keeper.catchUp);
   lease.unbegun = task.unbegun;
   if (format === undefined) throw brokenReply('leased a task of a queue that was not asked for');

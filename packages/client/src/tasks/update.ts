@@ -313,7 +313,7 @@ export class Update {
         request.enqueue.push(item instanceof Promise ? await item : item);
       }
       const sentAt = this.#context.timing.now();
-      const reply = await this.#context.updates.send(request, options);
+      const reply = await this.#context.telemetry.send(request, options, this.#completed, this.#released);
       for (const lease of this.#completed) lease.settle('completed');
       for (const lease of this.#released) lease.settle('released');
       for (const { lease, leaseDurationMs, hasBegun } of this.#renewed) {

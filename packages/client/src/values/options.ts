@@ -1,4 +1,5 @@
 import type { ChannelCredentials } from '@grpc/grpc-js';
+import type { MeterProvider, TracerProvider } from '@opentelemetry/api';
 import { type Duration, durationMs } from './duration.ts';
 import type { TaskMasterError } from './errors.ts';
 import { inContext } from './hooks.ts';
@@ -45,6 +46,19 @@ export interface ClientOptions {
   readonly workerLabel?: string | undefined;
   /** Called when a call has failed and will be repeated. */
   readonly onCallRetried?: ((event: RetryEvent) => void) | undefined;
+  /**
+   * Spans and metrics of OpenTelemetry for this client and its workers. False: none, and no context in the headers of tasks.
+   * Default: if an SDK is registered, also later, it gets them.
+   */
+  readonly telemetry?: TelemetryOptions | false | undefined;
+}
+
+/** Where spans and metrics go. */
+export interface TelemetryOptions {
+  /** Default: the provider that is registered, if there is one. */
+  readonly tracerProvider?: TracerProvider | undefined;
+  /** Default: the provider that is registered, if there is one. */
+  readonly meterProvider?: MeterProvider | undefined;
 }
 
 /** A failed call that will be repeated. */
@@ -154,11 +168,14 @@ export interface ClientSettings {
   readonly retry: RetryPolicy;
   readonly workerLabel: string;
   readonly onCallRetried: ((event: RetryEvent) => void) | undefined;
+  readonly telemetry: TelemetryOptions | false | undefined;
 }
 
 /** The options with defaults. @throws TypeError */
 export function clientSettings(options: ClientOptions): ClientSettings {
   assertKnown('options of the client', options, clientNames);
+  const { telemetry } = options;
+  if (telemetry !== false) assertKnown('telemetry', telemetry, telemetryNames);
   const workerLabel: unknown = options.workerLabel ?? '';
   if (typeof workerLabel !== 'string') throw new TypeError('workerLabel: must be a string');
   return {
@@ -166,6 +183,7 @@ export function clientSettings(options: ClientOptions): ClientSettings {
     retry: retryPolicy(options.retry),
     workerLabel,
     onCallRetried: inContext(options.onCallRetried),
+    telemetry,
   };
 }
 
@@ -206,4 +224,6 @@ export const clientNames: OptionNames<ClientOptions> = {
   retry: true,
   workerLabel: true,
   onCallRetried: true,
+  telemetry: true,
 };
+const telemetryNames: OptionNames<TelemetryOptions> = { tracerProvider: true, meterProvider: true };

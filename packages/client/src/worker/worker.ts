@@ -19,6 +19,7 @@ import { callHandler, failed, type Outcome, type RunTaskParts, reportLost, settl
 import {
   type AnyHandler,
   type AnyWorkerOptions,
+  type Handler,
   type RunOptions,
   runNames,
   type WorkerSettings,
@@ -85,7 +86,7 @@ export class Worker<T> implements AsyncDisposable {
     this.#gathering = new Gathering(max, maxWaitMs);
     this.#parts = {
       context,
-      handler: inContext(handler),
+      handler: inContext(recorded(context, handler)),
       settings: this.#settings,
       giveUp: this.#giveUp.signal,
       onTooLong: (task) => this.#tooLong(task),
@@ -105,7 +106,8 @@ export class Worker<T> implements AsyncDisposable {
     if (this.#state.kind !== 'idle') throw new TypeError('the worker was started before');
     const leasing = new AbortController();
     this.#context.workers.add(this);
-    this.#state = { kind: 'running', leasing, feeding: this.#feed(leasing.signal) };
+    const feeding = this.#context.telemetry.apart(() => this.#feed(leasing.signal));
+    this.#state = { kind: 'running', leasing, feeding };
   }
 
   /**
@@ -466,7 +468,10 @@ export class Worker<T> implements AsyncDisposable {
   }
 
   async #settle(task: LeasedTask<T>, outcome: Outcome): Promise<void> {
-    await settleTask(this.#parts, task, outcome);
+    const within = this.#context.telemetry.within(task);
+    await (within === undefined
+      ? settleTask(this.#parts, task, outcome)
+      : within(() => settleTask(this.#parts, task, outcome)));
     this.#settling.delete(task);
     this.#goOn();
   }
@@ -477,6 +482,11 @@ export class Worker<T> implements AsyncDisposable {
     this.#wake = undefined;
     wake?.();
   }
+}
+
+/** Batches come as lists, and a list is no task: so one type of function stands for both kinds of handlers. */
+function recorded<T>({ telemetry }: ClientContext, handler: AnyHandler<T>): AnyHandler<T> {
+  return telemetry.handler(handler as Handler<T>) as AnyHandler<T>;
 }
 
 const isUntold = ({ unbegun }: LeasedTask<unknown>): boolean => unbegun !== undefined;

@@ -1,0 +1,401 @@
+import {
+  type Attributes,
+  type Context,
+  context,
+  type Link,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+} from '@opentelemetry/api';
+import {
+  EnqueueMode,
+  type LeaseTasksRequest,
+  type LeaseTasksResponse,
+  limits,
+  type UpdateTasksRequest,
+  type UpdateTasksResponse,
+} from '@taskmaster/proto';
+import type { RetryingCalls } from '../calls/retrying-calls.ts';
+import type { UpdateJoiner } from '../calls/update-joiner.ts';
+import type { Lease } from '../leases/lease.ts';
+import { updateSizeBound } from '../transport/request-size.ts';
+import type { CallOptions, TelemetryOptions, UpdateOptions } from '../values/options.ts';
+import { type Pid, pidText } from '../values/pid.ts';
+import {
+  DEAD_LETTER_QUEUE,
+  Destinations,
+  errorType,
+  MESSAGE_ID,
+  type Operation,
+  type OperationTasks,
+  RELEASE_REASON,
+  type ReleaseReason,
+  spanAttributes,
+  spanName,
+  type TaskFacts,
+  taskAttributes,
+} from './conventions.ts';
+import { Providers, type Recorders } from './providers.ts';
+import { callIn, contextOf, inject, spanOf, working } from './task-context.ts';
+
+/** A task as handlers get it. */
+interface WorkedTask {
+  readonly queue: string;
+  readonly pid: Pid;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly attempt: number;
+  readonly bytes: Uint8Array;
+}
+
+export interface TelemetryParts {
+  readonly updates: UpdateJoiner;
+  readonly calls: RetryingCalls;
+  /** Label of the client. */
+  readonly clientId: string;
+  /** False: nothing is recorded. */
+  readonly options: TelemetryOptions | false | undefined;
+}
+
+const NONE: readonly never[] = [];
+/** SDKs keep so many links of a span. */
+const MOST_LINKS = 128;
+
+/**
+ * Spans and metrics of a client. Its calls go through here: updates by `send`, leases by `lease`, handlers by `handler`. Without
+ * an SDK that records they are passed on as they are.
+ *
+ * The span of an enqueue is the parent of the span of the handler, and that is the parent of the completion and of what it
+ * enqueues. So one trace has all stages of a pipeline, and all attempts. Only a call of a handler with several tasks has a trace
+ * of its own, which links to those of its tasks; what the handler returns for a task goes on in the trace of the task.
+ */
+export class Telemetry {
+  readonly #parts: TelemetryParts;
+  readonly #providers: Providers | undefined;
+  readonly #destinations = new Destinations();
+  /** Of tasks whose handlers have ended: where they are settled. */
+  readonly #settling = new WeakMap<object, Context>();
+
+  constructor(parts: TelemetryParts) {
+    this.#parts = parts;
+    this.#providers = parts.options === false ? undefined : new Providers(parts.options ?? {});
+  }
+
+  /**
+   * Applies an update, as `UpdateJoiner.send` does.
+   * @param completed the leases of tasks that it completes, as far as they are known here.
+   * @param released likewise, of tasks that it releases.
+   */
+  send(
+    update: UpdateTasksRequest,
+    options: UpdateOptions,
+    completed: readonly Lease[] = NONE,
+    released: readonly Lease[] = NONE,
+  ): Promise<UpdateTasksResponse> {
+    const now = this.#providers?.now;
+    if (now === undefined) return this.#parts.updates.send(update, options);
+    return this.#send(now, update, options, completed, released);
+  }
+
+  /** Leases tasks, as `RetryingCalls.lease` does. */
+  lease(request: LeaseTasksRequest, options: CallOptions): Promise<LeaseTasksResponse> {
+    const now = this.#providers?.now;
+    const { calls } = this.#parts;
+    return now === undefined ? calls.lease(request, options) : this.#lease(now, request, options);
+  }
+
+  /** A handler of tasks, or of lists of tasks, whose calls are recorded and that runs in the context of its span. */
+  handler<Given extends WorkedTask | readonly WorkedTask[], Rest extends readonly unknown[], R>(
+    handler: (given: Given, ...rest: Rest) => R | Promise<R>,
+  ): (given: Given, ...rest: Rest) => R | Promise<R> {
+    const providers = this.#providers;
+    if (providers === undefined) return handler;
+    return (given, ...rest) => {
+      const { now } = providers;
+      return now === undefined ? handler(given, ...rest) : this.#process(now, given, () => handler(given, ...rest));
+    };
+  }
+
+  /** Settles a task in the context of its handler. Undefined: it has none. */
+  within(task: object): (<R>(settle: () => R) => R) | undefined {
+    const own = this.#settling.get(task);
+    return own && ((settle) => context.with(own, settle));
+  }
+
+  /** Does work that goes on after the span that is active now. */
+  apart<R>(work: () => R): R {
+    return this.#providers === undefined ? work() : context.with(trace.deleteSpan(context.active()), work);
+  }
+
+  async #send(
+    now: Recorders,
+    update: UpdateTasksRequest,
+    options: UpdateOptions,
+    completed: readonly Lease[],
+    released: readonly Lease[],
+  ): Promise<UpdateTasksResponse> {
+    const { updates } = this.#parts;
+    const active = context.active();
+    const [lease] = completed.length > 0 ? completed : released;
+    // What a program settles outside of a handler belongs to the trace of the task.
+    const parent = trace.getSpan(active) === undefined && lease !== undefined ? ofTask(lease) : active;
+    const begun = [
+      this.#beginSettling(now, parent, completionsOf(update), completed),
+      this.#beginSettling(now, parent, releasesOf(update), released),
+      this.#beginSending(now, parent, update),
+    ].filter((one) => one !== undefined);
+    try {
+      const reply = await updates.send(update, options);
+      for (const one of begun) one.end(reply);
+      return reply;
+    } catch (error) {
+      for (const one of begun) one.fail(error);
+      throw error;
+    }
+  }
+
+  #beginSending(now: Recorders, parent: Context, update: UpdateTasksRequest): Begun | undefined {
+    const items = update.enqueue.filter(({ mode }) => mode !== EnqueueMode.ENQUEUE_MODE_SIGNAL);
+    const [first] = items;
+    if (first === undefined) return undefined;
+    const operation = first.topic === '' ? 'enqueue' : 'publish';
+    const tasks = tasksOf(
+      operation,
+      items.map(({ queue, topic }) => topic || queue),
+    );
+    const one = items.length === 1 ? { pid: first.pid, bytes: first.data } : undefined;
+    const span = this.#startSpan(now, parent, tasks, SpanKind.PRODUCER, one, []);
+    if (span !== undefined) {
+      const room = limits.requestBytes - updateSizeBound(update);
+      for (const given of inject(trace.setSpan(parent, span), items, room)) span.addLink({ context: given });
+    }
+    return this.#begun(now, tasks, span, {
+      ended: ({ enqueued }) => {
+        now.instruments?.sent.add(items.length, this.#destinations.attributes(operation, tasks.destination, undefined));
+        const pid = one?.pid.byteLength === 0 ? enqueued[update.enqueue.indexOf(first)]?.pid : undefined;
+        if (pid !== undefined && pid.byteLength > 0) span?.setAttribute(MESSAGE_ID, pidText(pid));
+      },
+      failed: (error) =>
+        now.instruments?.sent.add(items.length, this.#destinations.attributes(operation, tasks.destination, error)),
+    });
+  }
+
+  #beginSettling(
+    now: Recorders,
+    parent: Context,
+    { operation, items, reason }: Settlement,
+    leases: readonly Lease[],
+  ): Begun | undefined {
+    const [first] = items;
+    if (first === undefined) return undefined;
+    const tasks = tasksOf(
+      operation,
+      items.map(({ queue }) => queue),
+    );
+    const [lease] = leases;
+    const one = items.length === 1 ? { pid: first.pid, attempt: lease?.attempt } : undefined;
+    const links = leases.slice(0, MOST_LINKS).flatMap((each) => linkTo(each.headers, each, one === undefined));
+    const call = callIn(parent);
+    if (call !== undefined) links.push({ context: call });
+    const span = this.#startSpan(now, parent, tasks, SpanKind.CLIENT, one, links);
+    if (reason !== undefined) span?.setAttribute(RELEASE_REASON, reason);
+    return this.#begun(now, tasks, span, {
+      ended: ({ released }) => {
+        const queue = operation === 'complete' ? '' : (released[0]?.deadLetterQueue ?? '');
+        if (queue !== '') span?.setAttribute(DEAD_LETTER_QUEUE, queue);
+      },
+    });
+  }
+
+  async #lease(now: Recorders, request: LeaseTasksRequest, options: CallOptions): Promise<LeaseTasksResponse> {
+    const active = context.active();
+    const startTime = Date.now();
+    const begun = performance.now();
+    const asked = request.patterns.length === 0 ? request.queues : [];
+    try {
+      const reply = await this.#parts.calls.lease(request, options);
+      const { tasks: leased } = reply;
+      // A wait without tasks is nothing that anybody wants to see.
+      if (leased.length === 0) return reply;
+      const tasks = tasksOf(
+        'lease',
+        leased.map(({ queue }) => queue),
+      );
+      const [first] = leased;
+      const one = leased.length === 1 && first !== undefined ? factsOf(first) : undefined;
+      const links = leased.slice(0, MOST_LINKS).flatMap((task) => linkTo(task.headers, task, one === undefined));
+      const span = this.#startSpan(now, active, tasks, SpanKind.CLIENT, one, links, startTime);
+      this.#begun(now, tasks, span, {}, begun).end(undefined);
+      for (const [queue, count] of countsOf(leased)) {
+        now.instruments?.consumed.add(count, this.#destinations.attributes('lease', queue, undefined));
+      }
+      return reply;
+    } catch (error) {
+      if (options.signal?.aborted) throw error;
+      const tasks = { ...tasksOf('lease', asked), count: 0 };
+      const span = this.#startSpan(now, active, tasks, SpanKind.CLIENT, undefined, [], startTime);
+      this.#begun(now, tasks, span, {}, begun).fail(error);
+      throw error;
+    }
+  }
+
+  async #process<R>(
+    now: Recorders,
+    given: WorkedTask | readonly WorkedTask[],
+    handle: () => R | Promise<R>,
+  ): Promise<R> {
+    const isBatch = isList(given);
+    const list = isBatch ? given : [given];
+    const [first] = list;
+    if (first === undefined) return handle();
+    const tasks = tasksOf(
+      'process',
+      list.map(({ queue }) => queue),
+    );
+    const one = isBatch ? undefined : factsOf(first);
+    const parent = isBatch ? trace.deleteSpan(context.active()) : contextOf(first.headers);
+    const links = list.slice(0, MOST_LINKS).flatMap((task) => linkTo(task.headers, task, isBatch));
+    const span = this.#startSpan(now, parent, tasks, SpanKind.CONSUMER, one, links);
+    if (isBatch) span?.setAttribute('messaging.batch.message_count', list.length);
+    const within = span === undefined ? context.active() : trace.setSpan(parent, span);
+    const begun = performance.now();
+    const running = this.#destinations.attributes('process', tasks.destination, undefined);
+    now.instruments?.running.add(list.length, running);
+    let failed: unknown;
+    try {
+      return await context.with(isBatch ? within : working(within, first.headers), handle);
+    } catch (error) {
+      failed = error ?? new Error(String(error));
+      throw error;
+    } finally {
+      now.instruments?.running.add(-list.length, running);
+      const attributes = this.#destinations.attributes('process', tasks.destination, failed);
+      now.instruments?.processDuration.record((performance.now() - begun) / 1000, attributes);
+      if (span !== undefined) {
+        if (failed instanceof Error) span.recordException(failed);
+        endSpan(span, failed);
+        for (const task of list)
+          this.#settling.set(task, isBatch ? ofBatch(task, span) : working(within, task.headers));
+      }
+    }
+  }
+
+  #startSpan(
+    { tracer }: Recorders,
+    parent: Context,
+    tasks: OperationTasks,
+    kind: SpanKind,
+    one: TaskFacts | undefined,
+    links: Link[],
+    startTime?: number,
+  ): Span | undefined {
+    const attributes = spanAttributes(tasks, this.#parts.clientId, one);
+    return tracer?.startSpan(spanName(tasks), { kind, attributes, links, startTime }, parent);
+  }
+
+  #begun(
+    now: Recorders,
+    { operation, destination }: OperationTasks,
+    span: Span | undefined,
+    {
+      ended,
+      failed,
+    }: {
+      readonly ended?: (reply: UpdateTasksResponse) => void;
+      readonly failed?: (error: unknown) => void;
+    },
+    begun = performance.now(),
+  ): Begun {
+    const over = (error: unknown): void => {
+      const attributes: Attributes = this.#destinations.attributes(operation, destination, error);
+      now.instruments?.operationDuration.record((performance.now() - begun) / 1000, attributes);
+      if (span !== undefined) endSpan(span, error);
+    };
+    return {
+      end(reply) {
+        if (reply !== undefined) ended?.(reply);
+        over(undefined);
+      },
+      fail(error) {
+        failed?.(error);
+        over(error);
+      },
+    };
+  }
+}
+
+/** An operation whose call is on its way. */
+interface Begun {
+  readonly end: (reply: UpdateTasksResponse | undefined) => void;
+  readonly fail: (error: unknown) => void;
+}
+
+/** Tasks that an update completes or releases. */
+interface Settlement {
+  readonly operation: Operation;
+  readonly items: readonly { readonly queue: string; readonly pid: Pid }[];
+  /** Undefined: they are completed. */
+  readonly reason: ReleaseReason | undefined;
+}
+
+/** Without the tasks that are removed, cancelled or put back without a lease. */
+function completionsOf({ dequeue }: UpdateTasksRequest): Settlement {
+  const items = dequeue.filter(({ leaseToken, requeue }) => leaseToken > 0 && !requeue);
+  return { operation: 'complete', items, reason: undefined };
+}
+
+/** Without those that are only rescheduled. */
+function releasesOf({ release }: UpdateTasksRequest): Settlement {
+  const items = release.filter(({ waiting }) => !waiting);
+  const [first] = items;
+  if (first?.deadLetter) return { operation: 'dead_letter', items, reason: 'failed' };
+  return { operation: 'release', items, reason: first && reasonOf(first) };
+}
+
+function reasonOf(item: UpdateTasksRequest['release'][number]): ReleaseReason {
+  if (item.interrupted) return 'interrupted';
+  if (item.refundAttempt) return (item.delayMs ?? 0) > 0 || item.runAtUnixMs > 0 ? 'snoozed' : 'given_back';
+  return item.error === undefined ? 'released' : 'failed';
+}
+
+function tasksOf(operation: Operation, queues: readonly string[]): OperationTasks {
+  const [first] = queues;
+  const destination = queues.every((queue) => queue === first) ? first : undefined;
+  return { operation, count: queues.length, destination };
+}
+
+function countsOf(tasks: readonly { readonly queue: string }[]): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const { queue } of tasks) counts.set(queue, (counts.get(queue) ?? 0) + 1);
+  return counts;
+}
+
+const factsOf = ({ pid, attempt, ...rest }: TaskFacts & { readonly data?: Uint8Array }): TaskFacts => ({
+  pid,
+  attempt,
+  bytes: rest.bytes ?? rest.data,
+});
+
+/** A link to the span that has enqueued a task. None: its headers name none. */
+function linkTo(headers: Readonly<Record<string, string>>, task: TaskFacts, isOneOfMany: boolean): Link[] {
+  const span = spanOf(headers);
+  if (span === undefined) return [];
+  const { pid, attempt } = task;
+  return [isOneOfMany ? { context: span, attributes: taskAttributes({ pid, attempt }) } : { context: span }];
+}
+
+/** Where a task of a batch is settled. */
+const ofBatch = ({ headers }: WorkedTask, call: Span): Context =>
+  working(contextOf(headers), headers, call.spanContext());
+
+const ofTask = ({ headers }: Lease): Context => working(contextOf(headers), headers);
+
+function endSpan(span: Span, failed: unknown): void {
+  if (failed !== undefined) {
+    span.setAttribute('error.type', errorType(failed));
+    span.setStatus({ code: SpanStatusCode.ERROR, message: failed instanceof Error ? failed.message : String(failed) });
+  }
+  span.end();
+}
+
+const isList = <T>(given: T | readonly T[]): given is readonly T[] => Array.isArray(given);
