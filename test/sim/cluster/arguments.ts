@@ -24,7 +24,7 @@ Options:
                    can run must stay and be counted
   --pauses         queues are paused and resumed during the faults, and no task of a paused one may be leased
   --limits         queues and limit keys are limited and backlogs are capped during the faults: no task may be leased beyond
-                   a limit or wait beyond a cap, and no slot and no end of a dropped task may be lost
+                   a limit or a rate or wait beyond a cap, and no slot, no token and no end of a dropped task may be lost
   --fair           queues are served in fair turns during the faults: each key must keep its order, its turns and its share
   --signals        tasks wait for signals during the faults: each must run with each of its signals once, and none before
                    they have come or its timeout has ended

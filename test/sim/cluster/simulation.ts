@@ -20,6 +20,7 @@ import { lateStarts } from './checks/late-starts.ts';
 import { LimitedQueues } from './checks/limited-queues.ts';
 import { ParkedTasks } from './checks/parked-tasks.ts';
 import { PausedQueues } from './checks/paused-queues.ts';
+import { RatedKeys } from './checks/rated-keys.ts';
 import { ScheduledRuns } from './checks/scheduled-runs.ts';
 import { settleCluster } from './checks/settle-cluster.ts';
 import { watchHolders } from './checks/watch-holders.ts';
@@ -110,6 +111,7 @@ class Simulation {
   readonly #paused: PausedQueues | undefined;
   readonly #limited: LimitedQueues | undefined;
   readonly #keysAndCaps: KeysAndCaps | undefined;
+  readonly #ratedKeys: RatedKeys | undefined;
   readonly #fairTurns: FairTurns | undefined;
   readonly #parked: ParkedTasks | undefined;
   readonly #readers: EventReaders | undefined;
@@ -212,6 +214,7 @@ class Simulation {
     this.#parked = signals ? new ParkedTasks(cluster, random.fork()) : undefined;
     this.#flows = flows ? new Flows(cluster, random.fork()) : undefined;
     this.#kinds = kinds ? new WorkersByKind(cluster, { sleep, way }) : undefined;
+    this.#ratedKeys = limits ? new RatedKeys(cluster, random.fork()) : undefined;
   }
 
   async run(): Promise<SimulationResult> {
@@ -241,6 +244,7 @@ class Simulation {
     await this.#scheduled?.put();
     await this.#bulkRuns?.start();
     await this.#keysAndCaps?.start();
+    await this.#ratedKeys?.start();
     await this.#fairTurns?.start();
     await this.#flows?.start();
     await this.#kinds?.start();
@@ -252,6 +256,7 @@ class Simulation {
     for (let step = 0; step < this.#steps; step++) {
       this.#faults.befall();
       this.#keysAndCaps?.step();
+      this.#ratedKeys?.step();
       this.#fairTurns?.step();
       this.#parked?.step();
       this.#flows?.step();
@@ -285,6 +290,7 @@ class Simulation {
     const scheduled = await this.#scheduled?.violations(givenUp);
     const inBulk = await this.#bulkRuns?.violations(givenUp);
     const ofKeys = await this.#keysAndCaps?.violations(givenUp);
+    const ofRates = await this.#ratedKeys?.violations(givenUp);
     const inTurns = await this.#fairTurns?.violations(givenUp);
     const ofParked = await this.#parked?.violations(givenUp);
     const inFlows = await this.#flows?.violations(givenUp);
@@ -306,6 +312,7 @@ class Simulation {
       ...(this.#limited?.violations(served) ?? []),
       ...(lostSlots ?? []),
       ...(ofKeys ?? []),
+      ...(ofRates ?? []),
       ...(untold ?? []),
       ...lateStarts(served, found.first, this.#holders),
       ...acrossLives(new KeptGroups(this.#faults.oldCopies.partitions, PARTITIONS).events(history.events)),
