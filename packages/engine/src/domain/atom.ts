@@ -35,6 +35,8 @@ export interface LastChange {
   readonly orderKey: string;
   readonly pid: Pid;
   readonly isLast: boolean;
+  /** True: the task is new. The one before it, if there is one, has been told of it before in the same atom. */
+  readonly isNew: boolean;
 }
 
 export function lastChanges(change: TaskChange): readonly LastChange[] {
@@ -42,9 +44,10 @@ export function lastChanges(change: TaskChange): readonly LastChange[] {
   const after = change.kind === 'dequeue' ? undefined : lastOf(change.after.history);
   if (before === after) return NO_CHANGES;
   const { pid } = change;
+  const isNew = change.kind === 'enqueue';
   const changes: LastChange[] = [];
-  if (before !== undefined) changes.push({ orderKey: before, pid, isLast: false });
-  if (after !== undefined) changes.push({ orderKey: after, pid, isLast: true });
+  if (before !== undefined) changes.push({ orderKey: before, pid, isLast: false, isNew });
+  if (after !== undefined) changes.push({ orderKey: after, pid, isLast: true, isNew });
   return changes;
 }
 

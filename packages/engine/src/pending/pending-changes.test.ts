@@ -30,7 +30,7 @@ function setUp() {
     /** A task is the last one with the order key 'k' from now on, or is it no longer. */
     changeLast: (pid: string, isLast: boolean) => {
       pending.begin();
-      pending.note(queue.changeLast({ orderKey: 'k', pid: pid as Pid, isLast }), false, isLast);
+      pending.note(queue.changeLast({ orderKey: 'k', pid: pid as Pid, isLast, isNew: isLast }), false, isLast);
       written.push(pending.write(new WriteBatch(), 0) ?? nothing);
     },
     applied: (count: number) => {
@@ -121,6 +121,20 @@ test('the last task of an order key is pending until its row can be read: a mill
   using _hold = queue.hold();
   written();
   expect(queue.lastInOrder('k')?.last, 'a read that began before may not show it').toBe('b');
+});
+
+test.each([
+  ['a new task, which finds none', true, 0],
+  ['a task that others stood behind', false, 1],
+])('an order key that ends with %s leaves no row', (_what, isNew, deletions) => {
+  const { queue, pending } = setUp();
+  for (const isLast of [true, false]) {
+    pending.begin();
+    pending.note(queue.changeLast({ orderKey: 'k', pid: 'a' as Pid, isLast, isNew }), false, false);
+  }
+  const rows = new WriteBatch();
+  pending.write(rows, 10);
+  expect(rows.count).toBe(deletions);
 });
 
 describe('a new payload stays in memory', () => {

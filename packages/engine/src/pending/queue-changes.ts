@@ -156,10 +156,10 @@ export class QueueChanges {
   }
 
   changeLast(queue: ChangedQueue, change: LastChange): PendingLast {
-    const { orderKey, pid, isLast } = change;
+    const { orderKey, pid, isNew } = change;
     const known = this.#lasts?.get(orderKey);
-    // The first task with its key has no row before it. Each other one follows one that is the last no longer.
-    const pending = known ?? this.#addLast(queue, orderKey, !isLast);
+    // The first task with its key finds no row. Before each other new one there was another change.
+    const pending = known ?? this.#addLast(queue, orderKey, !isNew);
     pending.last = lastAfter(change, known === undefined ? pid : known.last);
     return pending;
   }
