@@ -8,7 +8,7 @@ const GROUPS = ['y0', 'y1', 'y2'] as const;
 /** Each key has one bucket for both. */
 const NAMES = ['one', 'two'] as const;
 const KEYS = ['a', 'b'] as const;
-/** Of each key. Slow, so that a bucket is empty when a node ends or its group moves: a full one would give its burst once more. */
+/** Of each key. Slow, so that a bucket is empty when a node ends or its group moves: a full one would give its burst again. */
 const RATE = { tasks: 2, perMs: 1_500, burst: 3 };
 const TOKEN_MS = RATE.perMs / RATE.tasks;
 /** Tasks of each key. They last for the faults, and are soon done after them. */
@@ -29,8 +29,9 @@ interface Grant {
 /**
  * Queues with a limit of the rate of each limit key, during the faults.
  *
- * (s) In any time as many tasks of a key are leased as its bucket allows, in all queues together, also over crashes, failed writes
- * and moves of the group. No token is lost: all tasks are leased, and then a bucket has its burst, and after that a task a token.
+ * (s) In any time at most as many tasks of a key are leased as its bucket allows, in all queues together, also over crashes,
+ * failed writes and moves of the group. No token is lost: all tasks are leased, and then a bucket has its burst, and after that a
+ * task a token.
  */
 export class RatedKeys {
   readonly #groups: OwnGroups;
