@@ -1,6 +1,7 @@
-import type { LeasedTask } from '@taskmaster/engine/domain';
+import type { LeasedTask, PartitionId } from '@taskmaster/engine/domain';
 import { type EngineHarness, limitQueues, type SeededRandom } from '@taskmaster/engine/testing';
 import type { SimCluster } from '@taskmaster/node/testing';
+import { partitionOf } from '@taskmaster/proto';
 import { OwnGroups } from './own-groups.ts';
 
 /** Groups of their own: no other call is about their queues. */
@@ -22,6 +23,8 @@ const CLOCK_RATE = 1.001;
 /** A lease of a task with a key. It was granted between these instants. */
 interface Grant {
   readonly limitKey: string;
+  /** How often a shared database had changed hands, as far as the group is concerned. */
+  readonly epoch: number;
   readonly from: number;
   readonly to: number;
 }
@@ -32,6 +35,9 @@ interface Grant {
  * (s) In any time at most as many tasks of a key are leased as its bucket allows, in all queues together, also over crashes,
  * failed writes and moves of the group. No token is lost: all tasks are leased, and then a bucket has its burst, and after that a
  * task a token.
+ *
+ * A hand-off shifts a bucket by the difference of the clocks. In a shared database a node whose clock is ahead may find it full,
+ * also if it has it for a moment only.
  */
 export class RatedKeys {
   readonly #groups: OwnGroups;
@@ -86,9 +92,14 @@ export class RatedKeys {
     const to = cluster.time.now();
     for (const { history } of leased) {
       const limitKey = history?.given?.limitKey;
-      if (limitKey) this.#grants.get(group)?.push({ limitKey, from, to });
+      if (limitKey) this.#grants.get(group)?.push({ limitKey, epoch: this.#epochOf(group), from, to });
     }
     return leased;
+  }
+
+  #epochOf(group: string): number {
+    const { database, partitions } = this.#groups.cluster;
+    return database?.holderOf(partitionOf(group, partitions) as PartitionId)?.epoch ?? 0;
   }
 
   /** The buckets are full when nothing was leased for long enough. From then on each token gives one task. */
@@ -113,11 +124,11 @@ export class RatedKeys {
     for (const first of grants) {
       for (const last of grants) {
         const passedMs = last.to - first.from;
-        const count = grants.filter(({ from, to }) => from >= first.from && to <= last.to).length;
-        const most = RATE.burst + Math.floor((passedMs * CLOCK_RATE) / TOKEN_MS);
-        if (passedMs < 0 || count <= most) continue;
-        const when = `${first.from} to ${last.to}`;
-        this.#groups.report(group, `${count} tasks of the key ${limitKey} were leased from ${when}, at most ${most}`);
+        const within = grants.filter(({ from, to }) => from >= first.from && to <= last.to);
+        const most = (1 + last.epoch - first.epoch) * RATE.burst + Math.floor((passedMs * CLOCK_RATE) / TOKEN_MS);
+        if (passedMs < 0 || within.length <= most) continue;
+        const what = `${within.length} tasks of the key ${limitKey} were leased`;
+        this.#groups.report(group, `${what} from ${first.from} to ${last.to}, at most ${most}`);
         return;
       }
     }
