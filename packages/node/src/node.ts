@@ -37,6 +37,7 @@ import {
   isReady,
   meApi,
   type NodeHealth,
+  Overview,
   type ServerFacts,
 } from '@taskmaster/server/http';
 import { type Audit, isPeerAt } from '@taskmaster/server/ports';
@@ -131,6 +132,7 @@ interface Parts {
   grpc?: GrpcServer;
   grpcAddress?: string;
   member?: Member;
+  routes?: LateRoutes;
   /** What the node waits for before it is a member, as text for operators; undefined afterwards. */
   joining?: string | undefined;
   /** For a node without a cluster: tells it from all others. */
@@ -161,7 +163,8 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   parts.tls = tls;
   const channels = tls === undefined ? plainChannels : secureChannels(tls);
   const audit = opened.use(openAudit(config.audit.file, new SystemClock(), log));
-  const http = createHttp(config, { parts, metrics, tls, audit, log });
+  const { http, overview } = createHttp(config, { parts, metrics, tls, audit, log });
+  opened.use(overview.watch());
   const httpPort = await http.start();
   opened.defer(() => http.stop());
 
@@ -294,6 +297,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   if (clustered) engine.backups.identify(role.identity);
   const ownBackup = encodedBackup((request, { signal }) => engine.backups.backup(request, signal));
   const routes = new LateRoutes();
+  parts.routes = routes;
   const address = (): string | undefined => parts.member?.rpcAddress;
   // Requests that the router forwards are in flight, too.
   const holdTimeoutMs = isShared ? SHARED_HOLD_TIMEOUT_MS : DEFAULT_ROUTER_LIMITS.holdTimeoutMs;
@@ -506,7 +510,10 @@ interface HttpParts {
   readonly log: Log;
 }
 
-function createHttp(config: NodeConfig, { parts, metrics, tls, audit, log }: HttpParts): HttpServer {
+function createHttp(
+  config: NodeConfig,
+  { parts, metrics, tls, audit, log }: HttpParts,
+): { readonly http: HttpServer; readonly overview: Overview } {
   const began = performance.now();
   const handlers = (): Handlers => {
     if (parts.engine === undefined) throw new Refusal('STARTING', 'the node is opening its data');
@@ -529,6 +536,17 @@ function createHttp(config: NodeConfig, { parts, metrics, tls, audit, log }: Htt
     };
   };
   const toWireErrorLogged = (thrown: unknown) => toWireError(refusalOf(thrown, log));
+  const methods = (): GrpcServer['methods'] => {
+    if (parts.grpc === undefined) throw new Refusal('STARTING', 'the node is opening its data');
+    return parts.grpc.methods;
+  };
+  const overview = new Overview({
+    servedBy: () => ({ role: 'node', name: facts().name }),
+    methods,
+    nodes: () => parts.routes?.nodes() ?? [],
+    clocks: () => parts.member?.figures().clocks ?? [],
+    wall: () => Date.now(),
+  });
   const routes = nodeRoutes({
     health: () => healthOf(parts),
     facts: () => ({ version, grpcAddress: parts.grpcAddress, uptimeMs: performance.now() - began }),
@@ -540,6 +558,7 @@ function createHttp(config: NodeConfig, { parts, metrics, tls, audit, log }: Htt
       readTask: async (name, withChildren, access) => readTask(handlers(), name, withChildren, httpCaller(access)),
     },
     me: (_query, caller, address) => meApi(access, caller, address, facts),
+    overview: (query, caller) => overview.reply(query, caller),
     metrics,
     toWireError: toWireErrorLogged,
     httpOf: (rpcAddress) =>
@@ -548,7 +567,7 @@ function createHttp(config: NodeConfig, { parts, metrics, tls, audit, log }: Htt
   const names = [host, name, hostname(), config.cluster.advertiseHost];
   const options = { host, port, ...httpOptions(config.http, names) };
   const guardsMetrics = config.access.metrics;
-  return new HttpServer(options, {
+  const http = new HttpServer(options, {
     routes,
     toWireError: toWireErrorLogged,
     tls,
@@ -557,12 +576,10 @@ function createHttp(config: NodeConfig, { parts, metrics, tls, audit, log }: Htt
     guardsMetrics,
     files: consoleFiles(),
     rpc: {
-      handlers: () => {
-        if (parts.grpc === undefined) throw new Refusal('STARTING', 'the node is opening its data');
-        return parts.grpc.methods;
-      },
+      handlers: methods,
       observer: metrics,
       log,
     },
   });
+  return { http, overview };
 }

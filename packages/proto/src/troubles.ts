@@ -13,8 +13,11 @@ export const queueTroubles = [
 ] as const;
 export type QueueTroubleKind = (typeof queueTroubles)[number];
 
-/** What may be wrong with a node. */
+/** What may be wrong with a member. Others than the member itself find the first ones. */
 export const nodeTroubles = [
+  'member-down',
+  'member-unreachable',
+  'partition-unserved',
   'node-not-serving',
   'disk',
   'disk-nearly',

@@ -22,6 +22,7 @@ import {
   jsonReply,
   livez,
   meApi,
+  Overview,
   type QueueReads,
   queuesApi,
   type Route,
@@ -72,9 +73,21 @@ export interface ProxyHttpDeps {
 export function createProxyHttp(
   options: HttpServerOptions,
   deps: ProxyHttpDeps,
-): { readonly http: HttpServer; readonly metrics: RpcMetrics } {
+): { readonly http: HttpServer; readonly metrics: RpcMetrics; readonly overview: Overview } {
   const metrics = createMetrics(deps);
   const began = performance.now();
+  const methods = (): Readonly<Record<string, UnaryHandler>> => {
+    const known = deps.methods();
+    if (known === undefined) throw new Refusal('STARTING', 'the proxy is starting');
+    return known;
+  };
+  const overview = new Overview({
+    servedBy: () => ({ role: 'proxy', name: deps.name }),
+    methods,
+    nodes: () => deps.routes()?.nodes() ?? [],
+    clocks: deps.clocks,
+    wall: () => Date.now(),
+  });
   const me: Route = (_query, caller, address) =>
     meApi(deps.access, caller, address, () => factsOf(deps, performance.now() - began));
   const routes = new Map<string, Route>([
@@ -82,6 +95,7 @@ export function createProxyHttp(
     ['/readyz', () => readyz(deps)],
     ['/metrics', async () => ({ status: 200, type: metrics.contentType, body: await metrics.text() })],
     ['/api/me', me],
+    ['/api/overview', (query, access) => overview.reply(query, access)],
     ['/api/queues', (query, access) => queuesApi(readsOf(deps), query, access)],
     ['/api/schedules', (query, access) => schedulesApi(readsOf(deps), query, access)],
   ]);
@@ -94,16 +108,12 @@ export function createProxyHttp(
     toWireError: (thrown) => toWireError(refusalOf(thrown, deps.log)),
     files: consoleFiles(),
     rpc: {
-      handlers: () => {
-        const methods = deps.methods();
-        if (methods === undefined) throw new Refusal('STARTING', 'the proxy is starting');
-        return methods;
-      },
+      handlers: methods,
       observer: metrics,
       log: deps.log,
     },
   });
-  return { http, metrics };
+  return { http, metrics, overview };
 }
 
 function factsOf(deps: ProxyHttpDeps, uptimeMs: number): ServerFacts {

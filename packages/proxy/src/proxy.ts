@@ -82,7 +82,7 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
   const tls = openTls(config.tls, log);
   if (tls !== undefined) opened.use(tls);
   const channels = tls === undefined ? plainChannels : secureChannels(tls);
-  const { http, metrics } = createProxyHttp(
+  const { http, metrics, overview } = createProxyHttp(
     {
       host: config.host,
       port: config.httpPort,
@@ -113,6 +113,7 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
     },
   );
 
+  opened.use(overview.watch());
   const httpPort = await http.start();
   opened.defer(() => http.stop());
 

@@ -27,6 +27,7 @@ export interface NodeRoutesDeps {
   /** Turns an exception into the error that the caller sees. */
   readonly toWireError: (thrown: unknown) => WireError;
   readonly me: Route;
+  readonly overview: Route;
   /** The HTTP address of the member with this gRPC address. */
   readonly httpOf: (rpcAddress: string) => string | undefined;
 }
@@ -40,6 +41,7 @@ export function nodeRoutes({
   metrics,
   toWireError,
   me,
+  overview,
   httpOf,
 }: NodeRoutesDeps): ReadonlyMap<string, Route> {
   const options = (query: URLSearchParams, access: CallerAccess) => ({
@@ -57,6 +59,7 @@ export function nodeRoutes({
     ['/startupz', () => startupz(health())],
     ['/metrics', async () => ({ status: 200, type: metrics.contentType, body: await metrics.text() })],
     ['/api/me', me],
+    ['/api/overview', overview],
     ['/api/queues', (query, access) => queuesApi(reads, query, access)],
     ['/api/schedules', (query, access) => schedulesApi(reads, query, access)],
     ['/', (query, access) => queuesPage(options(query, access))],

@@ -44,6 +44,7 @@ async function setUp(queues: readonly QueueStats[] = [], health: NodeHealth = { 
     facts: () => ({ version: '1.2.3', grpcAddress: '127.0.0.1:7400', uptimeMs: 61_000 }),
     wall: () => 0,
     me: () => ({ status: 200, type: 'application/json', body: '{}' }),
+    overview: () => ({ status: 200, type: 'application/json', body: '{}' }),
     reads: {
       readTask: async () => undefined,
       listSchedules: async ({ group }) => {

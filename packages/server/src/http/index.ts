@@ -2,6 +2,7 @@ export { consoleFiles } from '@taskmaster/console';
 export { addClockMetrics, addGossipMetrics } from './gossip-metrics.ts';
 export { explainHealth, isReady, livez, type NodeHealth, readyz, startupz } from './health.ts';
 export { meApi, type ServerFacts } from './me-api.ts';
+export { Overview } from './overview.ts';
 export { filterOf, type QueueReads, queuesApi } from './queues-api.ts';
 export { addPrincipalQuotaMetrics } from './quota-metrics.ts';
 export { httpStatus, jsonReply, type Reply } from './reply.ts';
