@@ -1,12 +1,7 @@
 import 'uplot/dist/uPlot.min.css';
-import { ListMembersRequest, QueueStats, WhoAmIRequest } from '@taskmaster/proto/messages';
+import './style.css';
 import { render } from 'preact';
+import { Shell } from './shell/shell.tsx';
 
-render(
-  <p>
-    {String(QueueStats.decode(new Uint8Array()).queue)}
-    {ListMembersRequest.encode({}).finish().length}
-    {WhoAmIRequest.encode({ principal: '', questions: [] }).finish().length}
-  </p>,
-  document.body,
-);
+const root = document.getElementById('app');
+if (root !== null) render(<Shell />, root);

@@ -1,0 +1,107 @@
+/** `GET /api/overview`: the whole cluster. It is made at most once a second for all pages. Instants are in ms since 1970. */
+export interface Overview {
+  readonly at: number;
+  readonly servedBy: { readonly role: string; readonly name: string };
+  /** Empty without a cluster. */
+  readonly members: readonly OverviewMember[];
+  /** Nodes that did not answer. Their queues are missing from the totals. */
+  readonly unreachable: readonly {
+    readonly id: string;
+    readonly name: string;
+    readonly address: string;
+    readonly reason: string;
+    readonly since: number | null;
+  }[];
+  readonly partitions: {
+    readonly total: number | null;
+    readonly served: number | null;
+    readonly unserved: number | null;
+    readonly moving: readonly OverviewMove[];
+  };
+  readonly totals: Readonly<Record<Total, number>>;
+  readonly attention: readonly Attention[];
+  readonly history: OverviewHistory;
+}
+
+type Total =
+  | 'queues'
+  | 'available'
+  | 'leased'
+  | 'delayed'
+  | 'deadLettered'
+  | 'enqueueRate'
+  | 'completeRate'
+  | 'failRate'
+  | 'deadLetterRate';
+
+interface OverviewMove {
+  readonly id: number;
+  readonly from: string;
+  readonly to: string;
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+export interface OverviewMember {
+  readonly id: string;
+  readonly name: string;
+  readonly role: 'node' | 'proxy';
+  readonly address: string;
+  readonly http: string;
+  readonly state: string;
+  readonly alive: boolean;
+  readonly suspect: boolean;
+  /** Since when it is alive or dead, as this server saw it. */
+  readonly since: number | null;
+  readonly sinceIsExact: boolean;
+  readonly version: string;
+  readonly partitions: number;
+  readonly partitionsWanted: number;
+  readonly clockDifferenceMs: number | null;
+  readonly health?: string;
+  readonly disk?: { readonly freeBytes: number; readonly fullBelowBytes: number };
+}
+
+export interface Attention {
+  readonly severity: 'critical' | 'warning';
+  readonly kind: string;
+  readonly subject: string;
+  readonly message: string;
+  readonly since: number;
+  /** False: it may have begun earlier. */
+  readonly sinceIsExact: boolean;
+  readonly queue?: string;
+  readonly member?: string;
+}
+
+/** Samples. Null: unknown. */
+export interface OverviewHistory {
+  readonly stepMs: number;
+  readonly at: readonly number[];
+  readonly available: readonly (number | null)[];
+  readonly leased: readonly (number | null)[];
+  readonly enqueued: readonly (number | null)[];
+  readonly completed: readonly (number | null)[];
+  readonly failed: readonly (number | null)[];
+}
+
+const MOST_SAMPLES = 720;
+
+/** The samples that are known, and those behind them. */
+export function joined(known: OverviewHistory | undefined, more: OverviewHistory): OverviewHistory {
+  if (known === undefined) return more;
+  const last = known.at.at(-1) ?? 0;
+  const from = more.at.findIndex((at) => at > last);
+  if (from < 0) return known;
+  const join = <T>(before: readonly T[], behind: readonly T[]): T[] =>
+    [...before, ...behind.slice(from)].slice(-MOST_SAMPLES);
+  return {
+    stepMs: more.stepMs,
+    at: join(known.at, more.at),
+    available: join(known.available, more.available),
+    leased: join(known.leased, more.leased),
+    enqueued: join(known.enqueued, more.enqueued),
+    completed: join(known.completed, more.completed),
+    failed: join(known.failed, more.failed),
+  };
+}

@@ -1,0 +1,143 @@
+import {
+  EventKind,
+  PeekKind,
+  parseQueueName,
+  QueueFilter,
+  type QueueStats,
+  type TaskInfo,
+} from '@taskmaster/proto/messages';
+import { groupByWorker, workerName } from '../show/workers.ts';
+import { call, make } from './rpc.ts';
+
+/** A worker, as the page has seen it. */
+export interface SeenWorker {
+  readonly label: string;
+  readonly addresses: readonly string[];
+  /** Tasks that it holds, of those that were looked at. */
+  readonly tasks: readonly TaskInfo[];
+  /** When it held a task last, by the clock of the browser. */
+  readonly seenAt: number;
+  /** Attempts that it ended in a second, over the last minute. Undefined: it has no label, and events name workers by it. */
+  readonly completeRate: number | undefined;
+  readonly failRate: number | undefined;
+}
+
+export interface Workers {
+  readonly workers: readonly SeenWorker[];
+  /** Queues with leased tasks, and how many of them were looked at. */
+  readonly queues: number;
+  readonly lookedAt: number;
+  readonly leased: number;
+  /** True: more happened than was read, so rates are too low. */
+  readonly isBehind: boolean;
+  /** Since when rates are counted, by the clock of the browser. */
+  readonly since: number;
+}
+
+/** The queues with the most leased tasks are looked at. */
+const MOST_QUEUES = 40;
+const TASKS = 1_000;
+const MOST_GROUPS = 10;
+const EVENTS = 1_000;
+const ROUNDS = 3;
+const WINDOW_MS = 60_000;
+/** Workers that hold nothing are shown for this time. */
+const SHOWN_MS = 10 * 60_000;
+
+interface Ended {
+  readonly at: number;
+  readonly label: string;
+  readonly isFailure: boolean;
+}
+
+const ENDS: readonly EventKind[] = [
+  EventKind.EVENT_KIND_COMPLETED,
+  EventKind.EVENT_KIND_FAILED,
+  EventKind.EVENT_KIND_DEAD_LETTERED,
+];
+
+/** Follows who works: what workers hold from the leased tasks, what they do from the events of the groups. */
+export class WorkerWatch {
+  readonly #positions = new Map<string, string>();
+  readonly #seen = new Map<string, Pick<SeenWorker, 'label' | 'addresses' | 'seenAt'>>();
+  readonly #since = Date.now();
+  #ended: Ended[] = [];
+
+  async update(signal: AbortSignal): Promise<Workers> {
+    const filter = make(QueueFilter, { minLeased: 1 });
+    const { queues, totals } = await call('GetQueueStats', { filter }, signal);
+    const busiest = queues.toSorted((a, b) => b.leased - a.leased).slice(0, MOST_QUEUES);
+    const [peeks, isBehind] = await Promise.all([leasedTasks(busiest, signal), this.#readEvents(busiest, signal)]);
+    const now = Date.now();
+    const held = groupByWorker(peeks);
+    for (const { label, addresses } of held)
+      this.#seen.set(workerName({ label, addresses }), { label, addresses, seenAt: now });
+    for (const [key, { seenAt }] of this.#seen) if (now - seenAt > SHOWN_MS) this.#seen.delete(key);
+    this.#ended = this.#ended.filter(({ at }) => now - at < WINDOW_MS);
+    const seconds = Math.max(1, Math.min(WINDOW_MS, now - this.#since) / 1_000);
+    const rate = (label: string, isFailure: boolean): number | undefined =>
+      label === ''
+        ? undefined
+        : this.#ended.filter((one) => one.label === label && one.isFailure === isFailure).length / seconds;
+    const tasksOf = new Map(held.map((one) => [workerName(one), one.tasks]));
+    const workers = [...this.#seen].map(([key, { label, addresses, seenAt }]) => ({
+      label,
+      addresses,
+      seenAt,
+      tasks: tasksOf.get(key) ?? [],
+      completeRate: rate(label, false),
+      failRate: rate(label, true),
+    }));
+    workers.sort((a, b) => b.tasks.length - a.tasks.length || (workerName(a) < workerName(b) ? -1 : 1));
+    return {
+      workers,
+      queues: totals?.queues ?? queues.length,
+      lookedAt: busiest.length,
+      leased: totals?.leased ?? 0,
+      isBehind,
+      since: this.#since,
+    };
+  }
+
+  /** Returns whether more has happened than was read. */
+  async #readEvents(queues: readonly QueueStats[], signal: AbortSignal): Promise<boolean> {
+    for (const { queue } of queues) {
+      const { group } = parseQueueName(queue);
+      if (this.#positions.size < MOST_GROUPS && !this.#positions.has(group)) this.#positions.set(group, '');
+    }
+    const behind = await Promise.all([...this.#positions.keys()].map((group) => this.#readGroup(group, signal)));
+    return behind.includes(true);
+  }
+
+  async #readGroup(group: string, signal: AbortSignal): Promise<boolean> {
+    for (let round = 0; round < ROUNDS; round++) {
+      const after = this.#positions.get(group) ?? '';
+      const request = { queues: `${group}#*`, after, kinds: [...ENDS], maxEvents: EVENTS };
+      const { events, position } = await call('ReadEvents', request, signal);
+      if (position !== '') this.#positions.set(group, position);
+      const now = Date.now();
+      for (const { kind, worker } of events) {
+        if (kind === EventKind.EVENT_KIND_MISSED) continue;
+        this.#ended.push({ at: now, label: worker, isFailure: kind !== EventKind.EVENT_KIND_COMPLETED });
+      }
+      if (events.length < EVENTS) return false;
+    }
+    return true;
+  }
+}
+
+/** Calls that are made at once. */
+const AT_ONCE = 4;
+
+async function leasedTasks(queues: readonly QueueStats[], signal: AbortSignal): Promise<TaskInfo[]> {
+  const found: TaskInfo[] = [];
+  const left = [...queues];
+  const work = async (): Promise<void> => {
+    for (let next = left.shift(); next !== undefined; next = left.shift()) {
+      const request = { queue: next.queue, kind: PeekKind.PEEK_KIND_LEASED, limit: TASKS };
+      found.push(...(await call('PeekTasks', request, signal)).tasks);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  return found;
+}

@@ -1,0 +1,122 @@
+import type { VNode } from 'preact';
+import { useMemo } from 'preact/hooks';
+import { usePoll } from '../data/poll.ts';
+import { serverNow } from '../data/session.ts';
+import { type SeenWorker, WorkerWatch } from '../data/worker-watch.ts';
+import { Badge, Pending } from '../parts/bits.tsx';
+import { Table } from '../parts/table.tsx';
+import { Name, Text, visible, When } from '../parts/text.tsx';
+import { formatAgo, formatCount, formatDuration, formatMany, formatRate } from '../show/format.ts';
+import { hashOf } from '../show/place.ts';
+import { workerName } from '../show/workers.ts';
+
+export function WorkersPage(): VNode {
+  const watch = useMemo(() => new WorkerWatch(), []);
+  const { data, error } = usePoll('workers', (signal) => watch.update(signal), 3_000);
+  return (
+    <>
+      <div class="head">
+        <h1>Workers</h1>
+        {data === undefined ? undefined : (
+          <span class="quiet" role="status">
+            {formatMany(data.workers.length, 'worker')}, {formatMany(data.leased, 'leased task')} in{' '}
+            {formatMany(data.queues, 'queue')}
+          </span>
+        )}
+      </div>
+      {data === undefined ? (
+        <Pending error={error} />
+      ) : (
+        <>
+          <Table
+            label="Workers, those with the most tasks first"
+            rows={data.workers}
+            keyOf={workerName}
+            empty={<p>No worker holds a task. Idle workers are seen when they lease one.</p>}
+            columns={[
+              {
+                key: 'label',
+                title: 'Worker',
+                cell: (worker) => (
+                  <span class="cut" title={visible(workerName(worker))}>
+                    <Text of={workerName(worker)} most={100} />
+                  </span>
+                ),
+              },
+              {
+                key: 'address',
+                title: 'Address',
+                from: 'desktop',
+                cell: ({ addresses }) => <Text of={addresses.join(', ')} most={80} />,
+              },
+              { key: 'holds', title: 'Holds', isNumber: true, cell: ({ tasks }) => formatCount(tasks.length) },
+              { key: 'queues', title: 'Queues', from: 'tablet', cell: (worker) => <QueuesOf of={worker} /> },
+              {
+                key: 'longest',
+                title: 'Longest',
+                about: 'How long it has its oldest task',
+                isNumber: true,
+                cell: longest,
+              },
+              {
+                key: 'done',
+                title: 'Completes',
+                about: 'Over the last minute',
+                isNumber: true,
+                from: 'tablet',
+                cell: ({ completeRate }) => (completeRate === undefined ? '–' : formatRate(completeRate)),
+              },
+              {
+                key: 'failed',
+                title: 'Fails',
+                about: 'Over the last minute',
+                isNumber: true,
+                from: 'tablet',
+                cell: ({ failRate }) =>
+                  failRate === undefined ? (
+                    '–'
+                  ) : (
+                    <span class={failRate > 0 ? 'warn' : 'zero'}>{formatRate(failRate)}</span>
+                  ),
+              },
+              {
+                key: 'seen',
+                title: 'Seen',
+                from: 'desktop',
+                cell: ({ tasks, seenAt }) =>
+                  tasks.length > 0 ? <Badge tone="good">works</Badge> : formatAgo(seenAt, Date.now()),
+              },
+            ]}
+          />
+          <p class="quiet small">
+            {data.lookedAt < data.queues
+              ? `The ${data.lookedAt} queues with the most leased tasks are looked at. `
+              : ''}
+            {data.isBehind ? 'More happens than the page reads, so rates are higher than shown. ' : ''}
+            Rates are counted from events since <When at={data.since} />, by the labels of workers.
+          </p>
+        </>
+      )}
+    </>
+  );
+}
+
+function longest({ tasks }: SeenWorker): string {
+  if (tasks.length === 0) return '–';
+  const since = tasks.reduce((least, { leasedUnixMs }) => Math.min(least, leasedUnixMs), Number.POSITIVE_INFINITY);
+  return formatDuration(Math.max(0, serverNow() - since));
+}
+
+function QueuesOf({ of }: { readonly of: SeenWorker }): VNode {
+  const queues = [...Map.groupBy(of.tasks, ({ queue }) => queue)].sort(([, a], [, b]) => b.length - a.length);
+  return (
+    <span class="cut">
+      {queues.slice(0, 3).map(([queue, tasks]) => (
+        <a key={queue} class="chip" href={hashOf('queue', [queue], { tab: 'leased' })}>
+          <Name of={queue} /> <b>{formatCount(tasks.length)}</b>
+        </a>
+      ))}
+      {queues.length > 3 ? ` and ${queues.length - 3} more` : ''}
+    </span>
+  );
+}

@@ -1,0 +1,34 @@
+import { expect, test } from 'vitest';
+import { bytesOfHex, bytesOfPid, hexDump, pidText, prettyJson, utf8Text } from './bytes.ts';
+
+const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
+
+test.each([
+  ['mail-7', bytes('mail-7')],
+  ['with a space', bytes('with a space')],
+  ['hex:ff00', Uint8Array.of(0xff, 0)],
+  ['hex:6865783a', bytes('hex:')],
+  ['hex:2d61', bytes('-a')],
+  ['hex:2061', bytes(' a')],
+  ['hex:61e280ae', bytes('a\u202e')],
+])('%s stands for a PID', (text, pid) => {
+  expect(pidText(pid)).toBe(text);
+  expect(bytesOfPid(text)).toEqual(pid);
+});
+
+test('hex that is none is refused', () => {
+  expect([bytesOfHex('0g'), bytesOfHex('123'), bytesOfPid('hex:1')]).toEqual([undefined, undefined, undefined]);
+  expect(bytesOfHex('ff 00\n01')).toEqual(Uint8Array.of(255, 0, 1));
+});
+
+test('a dump has offsets, bytes and what of them is ASCII', () => {
+  expect(hexDump(Uint8Array.from({ length: 17 }, (_, at) => 0x40 + at)).split('\n')).toEqual([
+    '000000  40 41 42 43 44 45 46 47  48 49 4a 4b 4c 4d 4e 4f  @ABCDEFGHIJKLMNO',
+    `000010  50${' '.repeat(21)}  ${' '.repeat(23)}  P`,
+  ]);
+});
+
+test('text and JSON are recognised', () => {
+  expect([utf8Text(bytes('é')), utf8Text(Uint8Array.of(0xc3))]).toEqual(['é', undefined]);
+  expect([prettyJson('{"a":1}'), prettyJson('{')]).toEqual(['{\n  "a": 1\n}', undefined]);
+});
