@@ -1,10 +1,12 @@
 import { metrics, propagation, type Span, type TextMapPropagator, trace } from '@opentelemetry/api';
-import { type LeasedTask, taskLogFields, UnrecoverableError } from '@taskmaster/client';
+import { connect, type LeasedTask, taskLogFields, UnrecoverableError } from '@taskmaster/client';
+import { makeError } from '@taskmaster/client/internal';
 import { overloaded } from '@taskmaster/client/testing';
 import { openMemory } from '@taskmaster/node/memory';
 import { limits } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { isSpan, RecordedMetrics, RecordedSpans, registeredSdk, SpanKind } from './support/recorded-telemetry.ts';
+import { TestNode } from './support/test-node.ts';
 import { workerSetUp } from './support/worker-set-up.ts';
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
@@ -408,6 +410,30 @@ describe('metrics', () => {
       expect(rest?.value).toBe(20);
     });
   });
+});
+
+test.each([true, false])('lines of the log of a node about a call name its trace (stream: %s)', async (useStream) => {
+  using spans = registeredSdk();
+  await using node = await TestNode.start();
+  node.refusal = makeError('broken', { reason: 'INTERNAL' });
+  await using client = await connect({ endpoints: node.endpoint, useStream, retry: { maxAttempts: 1 } });
+  const queue = client.queue('g#q');
+  await expect(queue.enqueue('x', { pid: 'p', requestId: 'my id' })).rejects.toThrow('broken');
+  await trace.getTracer('of the user').startActiveSpan('own work', async (span: Span) => {
+    await expect(queue.peek()).rejects.toThrow('broken');
+    span.end();
+  });
+  const [update, peek] = node.failedCalls;
+  const [enqueue, own] = ['enqueue g#q', 'own work'].map((name) => spans.one(name).spanContext());
+  const items = useStream && { request_id: Buffer.from('my id').toString('hex'), queue: 'g#q', pid: 'p' };
+  expect(update).toEqual({
+    err: expect.any(Error),
+    call: 'UpdateTasks',
+    trace_id: enqueue?.traceId,
+    span_id: enqueue?.spanId,
+    ...items,
+  });
+  expect(peek).toMatchObject({ call: 'PeekTasks', trace_id: own?.traceId, span_id: own?.spanId });
 });
 
 test('the fields of a task for logs name the task and its trace', async () => {

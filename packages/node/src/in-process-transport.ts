@@ -14,10 +14,18 @@ import {
   type MethodKey,
   type ReplyOf,
   type RequestOf,
+  type UpdateTasksRequest,
   waitOf,
 } from '@taskmaster/proto';
 import { unlimitedAccess } from '@taskmaster/server/access';
-import { type Caller, refusalOf, toWireError } from '@taskmaster/server/calls';
+import {
+  type Caller,
+  type CallFields,
+  callFields,
+  refusalOf,
+  toWireError,
+  updateFields,
+} from '@taskmaster/server/calls';
 import type { Handlers } from './service/handlers.ts';
 
 export interface InProcessTransportOptions {
@@ -57,7 +65,11 @@ export class InProcessTransport implements Transport {
     const copyRequest = requestCopies[method.key] as Copy<Q> | undefined;
     const copyReply = replyCopies[method.key] as Copy<R> | undefined;
     const own = copyRequest === undefined ? request : copyRequest(request);
-    const reply = await this.#run(options, waitOf(request), (call) => handle(own, call));
+    const fields = (): CallFields =>
+      method.key === 'updateTasks'
+        ? updateFields(method.name, request as unknown as UpdateTasksRequest)
+        : callFields(method.name, options?.traceparent);
+    const reply = await this.#run(options, waitOf(request), fields, (call) => handle(own, call));
     return copyReply === undefined ? reply : copyReply(reply);
   }
 
@@ -109,6 +121,7 @@ export class InProcessTransport implements Transport {
   async #run<R>(
     options: TransportCallOptions | undefined,
     waitMs: number,
+    fields: () => CallFields,
     run: (call: InProcessCall) => Promise<R>,
   ): Promise<R> {
     const { log } = this.#options;
@@ -122,7 +135,7 @@ export class InProcessTransport implements Transport {
       return await Promise.race([call.cancelled, run(call)]);
     } catch (thrown) {
       // The engine finishes a cancelled call nevertheless.
-      throw withMaybeApplied(errorFromWire(toWireError(refusalOf(thrown, log))), hasBegun && call.gone);
+      throw withMaybeApplied(errorFromWire(toWireError(refusalOf(thrown, log, fields))), hasBegun && call.gone);
     } finally {
       this.#end(call);
     }

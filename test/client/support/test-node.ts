@@ -85,6 +85,12 @@ export class TestNode implements AsyncDisposable {
     return this.#port;
   }
 
+  /** Details of the lines of its log that say that a call has failed. */
+  get failedCalls(): readonly object[] {
+    const lines = this.#server?.log.lines ?? [];
+    return lines.filter(({ message }) => message.startsWith('a request failed')).map(({ details }) => details);
+  }
+
   /** Number of lease requests that wait for tasks. */
   get waiting(): number {
     return this.#engine.figures().waiters;

@@ -20,6 +20,7 @@ import type { LeasedTask } from '../tasks/leased-task.ts';
 import { type QueueRef, queueRef } from '../tasks/new-task.ts';
 import { Update } from '../tasks/update.ts';
 import type { WaitForOptions } from '../tasks/wait-for.ts';
+import { Providers } from '../telemetry/providers.ts';
 import { Telemetry } from '../telemetry/telemetry.ts';
 import { systemTiming, type Timing, waitFor } from '../transport/timing.ts';
 import type { Transport } from '../transport/transport.ts';
@@ -433,11 +434,13 @@ export function clientOver(
   const settings = clientSettings(options);
   const timing = parts.timing ?? systemTiming;
   const random = parts.random ?? Math.random;
-  const calls = new RetryingCalls({ transport, settings, timing, random });
+  const { telemetry } = settings;
+  const providers = telemetry === false ? undefined : new Providers(telemetry ?? {});
+  const calls = new RetryingCalls({ transport, settings, timing, random, spans: providers });
   const updates = new UpdateJoiner({ calls, requestIds: new RequestIds(), timing, timeoutMs: settings.timeoutMs });
   return new TaskMasterClient({
     calls,
-    telemetry: new Telemetry({ updates, calls, clientId: settings.workerLabel, options: settings.telemetry }),
+    telemetry: new Telemetry({ updates, calls, clientId: settings.workerLabel, providers }),
     settings,
     timing,
     random,

@@ -24,6 +24,8 @@ export interface RetryingCallsParts {
   readonly timing: Timing;
   /** Uniform in [0, 1). */
   readonly random: () => number;
+  /** What knows the span that is active, in the format of W3C. */
+  readonly spans?: { readonly traceparent: string | undefined } | undefined;
 }
 
 /** Errors of calls that were repeated for at least this time say so, in ms. */
@@ -47,12 +49,13 @@ export class RetryingCalls {
    */
   update(request: UpdateTasksRequest, options: CallOptions, failed?: TaskMasterError): Promise<UpdateTasksResponse> {
     const repetition = request.requestId.byteLength > 0 ? 'once' : 'unsafe';
+    const { traceparent } = request;
     let first = failed;
     return this.run(methods.updateTasks.key, repetition, options, (attempt) => {
       const before = first;
       first = undefined;
       return before === undefined
-        ? this.#parts.transport.unary(methods.updateTasks, request, attempt)
+        ? this.#parts.transport.unary(methods.updateTasks, request, traceparent ? { ...attempt, traceparent } : attempt)
         : Promise.reject(before);
     });
   }
@@ -110,13 +113,14 @@ export class RetryingCalls {
     if (maxAttempts !== undefined) assertAttempts('maxAttempts', maxAttempts);
     if (signal?.aborted) throw cancelled(signal);
     const timeoutMs = options.timeout === undefined ? settings.timeoutMs : durationMs(options.timeout, 'timeout');
+    const traceparent = this.#parts.spans?.traceparent;
     const start = timing.now();
     let left = timeoutMs;
     let maybeApplied = false;
     let before: TaskMasterError | undefined;
     for (let attempt = 1; ; attempt++) {
       try {
-        return await attemptOnce({ signal, timeoutMs: left });
+        return await attemptOnce({ signal, timeoutMs: left, traceparent });
       } catch (thrown) {
         const failure = asTaskMasterError(thrown);
         const elapsedMs = timing.now() - start;

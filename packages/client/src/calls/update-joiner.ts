@@ -186,11 +186,13 @@ const causedByOne: ReadonlySet<number> = new Set([status.INVALID_ARGUMENT, statu
 function joinedUpdate(updates: readonly Joined[]): UpdateTasksRequest {
   const joined = emptyRequest();
   for (const { update } of updates) {
-    const { enqueue, dequeue, renew, release } = update;
+    const { enqueue, dequeue, renew, release, traceparent } = update;
     for (const item of enqueue) joined.enqueue.push(item);
     for (const item of dequeue) joined.dequeue.push(item);
     for (const item of renew) joined.renew.push(item);
     for (const item of release) joined.release.push(item);
+    // Lines of logs about the request name one trace.
+    joined.traceparent ??= traceparent;
     joined.parts.push({
       enqueues: enqueue.length,
       dequeues: dequeue.length,

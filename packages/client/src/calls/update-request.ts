@@ -31,7 +31,7 @@ const NO_BYTES = new Uint8Array(0);
 
 /** An update without items. */
 export function emptyRequest(): UpdateTasksRequest {
-  return { enqueue: [], dequeue: [], renew: [], release: [], requestId: NO_BYTES, parts: [] };
+  return { enqueue: [], dequeue: [], renew: [], release: [], requestId: NO_BYTES, parts: [], traceparent: undefined };
 }
 
 /** An update that only enqueues, as bytes that can be kept. */

@@ -2,10 +2,13 @@ import {
   type Counter,
   createNoopMeter,
   type Histogram,
+  isSpanContextValid,
   type Meter,
   type MeterProvider,
   metrics,
   ProxyTracerProvider,
+  type SpanContext,
+  TraceFlags,
   type Tracer,
   type TracerProvider,
   trace,
@@ -64,7 +67,18 @@ export class Providers {
     this.#now = tracer === undefined && instruments === undefined ? undefined : { tracer, instruments };
     return this.#now;
   }
+
+  /** The span that is active, in the format of W3C, for logs of nodes. */
+  get traceparent(): string | undefined {
+    return this.now?.tracer && traceparentOf(trace.getActiveSpan()?.spanContext());
+  }
 }
+
+/** A span in the format of W3C Trace Context. Undefined: there is none. */
+export const traceparentOf = (span: SpanContext | undefined): string | undefined =>
+  span !== undefined && isSpanContextValid(span)
+    ? `00-${span.traceId}-${span.spanId}-${(span.traceFlags & TraceFlags.SAMPLED).toString().padStart(2, '0')}`
+    : undefined;
 
 /** Until an SDK is registered, the API hands out a provider that stands for it. */
 const registered = (tracers: TracerProvider): TracerProvider | undefined =>

@@ -20,7 +20,7 @@ import type { RetryingCalls } from '../calls/retrying-calls.ts';
 import type { UpdateJoiner } from '../calls/update-joiner.ts';
 import type { Lease } from '../leases/lease.ts';
 import { updateSizeBound } from '../transport/request-size.ts';
-import type { CallOptions, TelemetryOptions, UpdateOptions } from '../values/options.ts';
+import type { CallOptions, UpdateOptions } from '../values/options.ts';
 import { type Pid, pidText } from '../values/pid.ts';
 import {
   DEAD_LETTER_QUEUE,
@@ -36,7 +36,7 @@ import {
   type TaskFacts,
   taskAttributes,
 } from './conventions.ts';
-import { Providers, type Recorders } from './providers.ts';
+import { type Providers, type Recorders, traceparentOf } from './providers.ts';
 import { callIn, contextOf, inject, spanOf, working } from './task-context.ts';
 
 /** A task as handlers get it. */
@@ -53,8 +53,8 @@ export interface TelemetryParts {
   readonly calls: RetryingCalls;
   /** Label of the client. */
   readonly clientId: string;
-  /** False: nothing is recorded. */
-  readonly options: TelemetryOptions | false | undefined;
+  /** Undefined: nothing is recorded. */
+  readonly providers: Providers | undefined;
 }
 
 const NONE: readonly never[] = [];
@@ -78,7 +78,7 @@ export class Telemetry {
 
   constructor(parts: TelemetryParts) {
     this.#parts = parts;
-    this.#providers = parts.options === false ? undefined : new Providers(parts.options ?? {});
+    this.#providers = parts.providers;
   }
 
   /**
@@ -144,6 +144,7 @@ export class Telemetry {
       this.#beginSettling(now, parent, releasesOf(update), released),
       this.#beginSending(now, parent, update),
     ].filter((one) => one !== undefined);
+    update.traceparent = traceparentOf((begun[0]?.span ?? trace.getSpan(parent))?.spanContext());
     try {
       const reply = await updates.send(update, options);
       for (const one of begun) one.end(reply);
@@ -312,6 +313,7 @@ export class Telemetry {
       if (span !== undefined) endSpan(span, error);
     };
     return {
+      span,
       end(reply) {
         if (reply !== undefined) ended?.(reply);
         over(undefined);
@@ -326,6 +328,7 @@ export class Telemetry {
 
 /** An operation whose call is on its way. */
 interface Begun {
+  readonly span: Span | undefined;
   readonly end: (reply: UpdateTasksResponse | undefined) => void;
   readonly fail: (error: unknown) => void;
 }

@@ -162,11 +162,11 @@ export class GrpcTransport implements Transport {
     names: RoutedNames,
     call: (connection: Connection, options: TransportCallOptions) => Promise<Reply>,
   ): Promise<Reply> {
-    const { timeoutMs, signal } = options;
+    const { timeoutMs, signal, traceparent } = options;
     const start = performance.now();
     const connection = await this.#routes.whenLive(names, timeoutMs, signal);
     if (timeoutMs === undefined) return call(connection, options);
-    return call(connection, { signal, timeoutMs: Math.max(0, timeoutMs - (performance.now() - start)) });
+    return call(connection, { signal, traceparent, timeoutMs: Math.max(0, timeoutMs - (performance.now() - start)) });
   }
 }
 

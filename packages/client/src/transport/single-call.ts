@@ -1,4 +1,4 @@
-import { type ServiceError, status } from '@grpc/grpc-js';
+import { type Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import { CancelledError, cancelled } from '../values/errors.ts';
 import type { Connection } from './connection.ts';
 import type { TransportCallOptions } from './transport.ts';
@@ -16,7 +16,7 @@ export function unaryCall<Request, Reply>(
   connection: Connection,
   method: SentMethod<Request, Reply>,
   request: Request,
-  { signal, timeoutMs }: TransportCallOptions,
+  { signal, timeoutMs, traceparent }: TransportCallOptions,
   extraMs: number,
 ): Promise<Reply> {
   return new Promise((resolve, reject) => {
@@ -28,7 +28,7 @@ export function unaryCall<Request, Reply>(
       return;
     }
     // Throws before the call begins if the token cannot be read.
-    const { metadata } = connection;
+    const metadata = traceparent === undefined ? connection.metadata : traced(connection.metadata, traceparent);
     let isClosed = false;
     const settled = connection.began((why) => {
       isClosed = why === 'closed';
@@ -64,6 +64,12 @@ export function unaryCall<Request, Reply>(
     const onAbort = (): void => void setImmediate(() => call.cancel());
     signal?.addEventListener('abort', onAbort, { once: true });
   });
+}
+
+function traced(metadata: Metadata, traceparent: string): Metadata {
+  const own = metadata.clone();
+  own.set('traceparent', traceparent);
+  return own;
 }
 
 /** Makes a call with a streamed answer. Messages are read as they are asked for. `return` gives the call up. */

@@ -12,6 +12,8 @@ export interface TransportCallOptions {
   readonly signal?: AbortSignal | undefined;
   /** Timeout in ms, after which the call rejects with `DeadlineExceededError`. The waiting time of a request is added to it. */
   readonly timeoutMs?: number | undefined;
+  /** The span of the caller in the format of W3C, for the log of the node. Streamed requests have their own. Default: none. */
+  readonly traceparent?: string | undefined;
 }
 
 /** How another thread can reach the same engine. Plain data that can be sent to the thread. */

@@ -76,7 +76,9 @@ export async function batchUpdate(
 
   const results = new Array<UpdateResult>(requests.length);
   const refuseOne = (index: number, error: unknown): void => {
-    results[index] = { result: { $case: 'error', value: errorIn(requests.length, error, log, caller) } };
+    results[index] = {
+      result: { $case: 'error', value: errorIn(requests.length, error, log, caller, requests[index]) },
+    };
   };
   const publishing = new Publishing(engine, caller, requests);
   const answerOne = (index: number, value: UpdateTasksResponse): void => {

@@ -212,7 +212,7 @@ class NodeStreamSession implements StreamSession {
     const handlers = this.#handlers;
     switch (call?.$case) {
       case 'update':
-        return { kind: 'update', id, run: runner(handlers.updateTasks, call.value, updateReply) };
+        return { kind: 'update', id, known: call.value, run: runner(handlers.updateTasks, call.value, updateReply) };
       case 'lease': {
         const request = apartFrom(memory, call.value);
         const run = runner(handlers.leaseTasks, request, leaseReply);

@@ -42,6 +42,7 @@ import {
   requireUpdate,
   type TaskHandlers,
   toWireError,
+  updateFields,
 } from '@taskmaster/server/calls';
 import {
   countAtMost,
@@ -106,7 +107,7 @@ async function updateParts(
   const outcome = await updates.applyBatch(batch);
   const reply = updateReply(outcome);
   for (const [part, refusal] of outcome.refusals) {
-    reply.refused.push({ part, error: errorIn(parts, refusal, log, caller) });
+    reply.refused.push({ part, error: errorIn(parts, refusal, log, caller, request) });
   }
   return reply;
 }
@@ -114,9 +115,15 @@ async function updateParts(
 /** Size limit of the lists of items at fault in one reply, over all its errors, in bytes. */
 const BATCH_ITEMS_BYTES = 1024 * 1024;
 
-/** The refusal of one of `requests` in a batch, for its place in their reply. */
-export function errorIn(requests: number, error: unknown, log: Log, caller: Caller): WireError {
-  const refusal = refusalOf(error, log);
+/** The refusal of one of `requests` in a batch, for its place in their reply. `request`: the update, for the log. */
+export function errorIn(
+  requests: number,
+  error: unknown,
+  log: Log,
+  caller: Caller,
+  request?: UpdateTasksRequest,
+): WireError {
+  const refusal = refusalOf(error, log, request && (() => updateFields('UpdateTasks', request)));
   caller.requestRefused?.(refusal);
   return toWireError(refusal, BATCH_ITEMS_BYTES / requests);
 }

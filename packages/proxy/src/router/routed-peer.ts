@@ -3,8 +3,12 @@ import type { Caller } from '@taskmaster/server/calls';
 import type { RoutedPeer } from '../upstream/upstream.ts';
 
 /** The caller as nodes get it. It keeps nothing else of the call. */
-export function peerOf({ address, access }: Pick<Caller, 'address' | 'access'>): RoutedPeer {
-  return { address, principal: access.principal };
+export function peerOf({
+  address,
+  access,
+  traceparent,
+}: Pick<Caller, 'address' | 'access' | 'traceparent'>): RoutedPeer {
+  return { address, principal: access.principal, traceparent };
 }
 
 /** For updates of all callers of a principal over one stream: nodes do not need the addresses of their callers. */

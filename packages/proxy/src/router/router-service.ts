@@ -254,7 +254,13 @@ class RoutedStreamSession implements StreamSession {
   #updateOf(id: number, request: UpdateTasksRequest, bytes: Uint8Array): StreamOperation {
     try {
       const route = routeOf(request);
-      return { kind: 'update', id, run: (caller) => this.#update(bytes, route, caller) };
+      const { traceparent, requestId } = request;
+      return {
+        kind: 'update',
+        id,
+        known: { traceparent, requestId },
+        run: (caller) => this.#update(bytes, route, caller),
+      };
     } catch (thrown) {
       return { kind: 'update', id, run: () => Promise.reject(thrown) };
     }

@@ -8,6 +8,7 @@ import {
   TaskMasterServiceService,
 } from '@taskmaster/proto';
 import { unlimitedAccess } from '@taskmaster/server/access';
+import type { UnaryCaller } from '@taskmaster/server/calls';
 import { aGet, aLease, aPeek, noService, startServer, type TestServer } from '@taskmaster/server/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type RoutedStreams, watchRoutedStreams } from '../testing/routed-streams.ts';
@@ -55,6 +56,24 @@ const send = (method: UnaryMethod, request: Uint8Array, options: { timeoutMs?: n
     peer: { address: 'me:1', principal: '' },
     access: unlimitedAccess,
   });
+
+test('a call has the span of its caller', async () => {
+  let seen: UnaryCaller | undefined;
+  answer.resolve(NOTHING);
+  await using other = await startServer({
+    ...noService,
+    unary: {
+      GetTasks: async (_request, caller) => {
+        seen = caller;
+        return NOTHING;
+      },
+    },
+  });
+  const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+  const options = { peer: { address: 'me:1', principal: '', traceparent }, access: unlimitedAccess };
+  await pool.unary(`127.0.0.1:${other.port}`, 'GetTasks', GET, options);
+  expect(seen?.traceparent).toBe(traceparent);
+});
 
 test('a call whose deadline passes is ended by the node, not reset', async () => {
   await expect(send('GetTasks', GET, { timeoutMs: 50 })).rejects.toMatchObject({

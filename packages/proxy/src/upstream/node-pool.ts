@@ -164,9 +164,10 @@ export class NodePool implements Upstream, BackupUpstream, Disposable {
     await connected(client, address, options);
   }
 
-  #metadataFor({ address, principal }: RoutedPeer, { own: { receiver } }: Channel<OfChannel>): Metadata {
+  #metadataFor({ address, principal, traceparent }: RoutedPeer, { own: { receiver } }: Channel<OfChannel>): Metadata {
     const metadata = new Metadata();
     metadata.set(ROUTED_HEADER, '1');
+    if (traceparent !== undefined) metadata.set('traceparent', traceparent);
     if (address === '' && principal === '') return metadata;
     metadata.set(IDENTITY_HEADER, this.#seal.write({ address, principal }, receiver));
     return metadata;

@@ -31,6 +31,8 @@ export interface RoutedPeer {
   readonly address: string;
   /** Name of the principal, as the node gets it. */
   readonly principal: string;
+  /** Span of the caller. Undefined: it says none, or calls of several callers. */
+  readonly traceparent?: string | undefined;
 }
 
 export interface UpstreamCallOptions {

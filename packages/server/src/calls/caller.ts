@@ -14,6 +14,8 @@ export interface Caller {
   readonly gone: boolean;
   /** Aborted once `gone`. */
   readonly signal: CallSignal | undefined;
+  /** The span of the caller, as it says, for the log. Undefined: it says none. */
+  readonly traceparent?: string | undefined;
   /** True if a router of this process has counted the requests of the call for the quotas of its principal. */
   readonly isCounted?: boolean;
   /**

@@ -1,5 +1,6 @@
 // Calls, independent of transports: who makes one, what it may do, and how a refusal is answered.
 
+export { type CallFields, callFields, updateFields } from './call-fields.ts';
 export {
   awaitedBytes,
   type Caller,

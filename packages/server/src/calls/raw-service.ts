@@ -1,5 +1,6 @@
 import type { StreamResult } from '@taskmaster/proto';
 import type { CallerAccess } from '../access/caller-access.ts';
+import type { KnownUpdate } from './call-fields.ts';
 import type { Caller } from './caller.ts';
 
 /** Size limit of a reply, in bytes: below 4 MiB, the default limit of gRPC clients. A single task of any size always fits. */
@@ -44,6 +45,8 @@ export type StreamOperation =
   | {
       readonly kind: 'update';
       readonly id: number;
+      /** For the log, if it fails. Undefined: it could not be read. */
+      readonly known?: KnownUpdate | undefined;
       /** Rejects like a `UnaryHandler`. */
       readonly run: (caller: Caller) => Promise<StreamReply>;
     }

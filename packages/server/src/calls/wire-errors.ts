@@ -17,6 +17,7 @@ import {
   UpdateRefused,
   type Error as WireError,
 } from '@taskmaster/proto';
+import type { CallFields } from './call-fields.ts';
 
 // This file turns every thrown value into a status, for all transports.
 
@@ -56,17 +57,20 @@ export class RelayedRefusal extends Refusal {
   }
 }
 
-/** Turns a thrown value into a refusal. Bugs are logged here, with their stack, and nowhere else. */
-export function refusalOf(thrown: unknown, log: Log): Refusal {
+/**
+ * Turns a thrown value into a refusal. Bugs are logged here, with their stack, and nowhere else.
+ * @param fields of the call, for the log.
+ */
+export function refusalOf(thrown: unknown, log: Log, fields?: () => CallFields): Refusal {
   if (thrown instanceof Refusal) {
     // A forwarded refusal is in the log of the node that made it.
     if (thrown.reason === 'INTERNAL' && !(thrown instanceof RelayedRefusal))
-      log.error({ err: thrown }, 'a request failed');
+      log.error({ err: thrown, ...fields?.() }, 'a request failed');
     return thrown;
   }
   if (thrown instanceof Error && thrown.name === 'AbortError')
     return new Refusal('CANCELLED', 'the call was cancelled');
-  log.error({ err: thrown }, 'a request failed for a reason that is not its own');
+  log.error({ err: thrown, ...fields?.() }, 'a request failed for a reason that is not its own');
   return new Refusal('INTERNAL', 'the node failed to serve the request; its log says why', { cause: thrown });
 }
 

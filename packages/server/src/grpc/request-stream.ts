@@ -4,6 +4,7 @@ import type { Log } from '@taskmaster/engine/ports';
 import { unlimitedAccess } from '../access/caller-access.ts';
 import type { PrincipalUsage } from '../access/principal-usage.ts';
 import { auditCall } from '../calls/audited-calls.ts';
+import { type CallFields, callFields, updateFields } from '../calls/call-fields.ts';
 import type { CallObserver } from '../calls/call-observer.ts';
 import type { Caller } from '../calls/caller.ts';
 import type { Origins } from '../calls/origins.ts';
@@ -334,7 +335,7 @@ export class RequestStream extends ServerInterceptingCall {
   }
 
   #refuse(call: StreamedCall, thrown: unknown): void {
-    const refusal = refusalOf(thrown, this.#deps.log);
+    const refusal = refusalOf(thrown, this.#deps.log, () => fieldsOf(call));
     this.#recordRefusal(call.work.kind === 'waiting' ? call.work.method : 'UpdateTasks', refusal);
     this.#answer(call, { $case: 'error', value: toWireError(refusal) }, refusal);
   }
@@ -418,6 +419,13 @@ export class RequestStream extends ServerInterceptingCall {
     this.#parked = [];
     this.#ready = [];
   }
+}
+
+function fieldsOf({ work }: StreamedCall): CallFields {
+  const call = work.kind === 'waiting' ? work.method : 'UpdateTasks';
+  return work.kind === 'update' && work.known !== undefined
+    ? updateFields(call, work.known)
+    : callFields(call, undefined);
 }
 
 /** The caller until the headers of the stream are read. No call is served before. */

@@ -12,6 +12,7 @@ import type { Reason } from '@taskmaster/proto';
 import type { CallerAccess } from '../access/caller-access.ts';
 import type { PrincipalUsage } from '../access/principal-usage.ts';
 import { auditCall, type EndedCall } from '../calls/audited-calls.ts';
+import { callFields } from '../calls/call-fields.ts';
 import type { CallObserver } from '../calls/call-observer.ts';
 import type { Origins } from '../calls/origins.ts';
 import type { Origin, UnaryCaller, UnaryHandler } from '../calls/raw-service.ts';
@@ -182,7 +183,7 @@ class UnaryCall implements UnaryCaller, CallSignal, EndedCall {
   refuse(thrown: unknown): void {
     if (this.#isAnswered) return;
     this.#isAnswered = true;
-    const refusal = refusalOf(thrown, this.#served.log);
+    const refusal = refusalOf(thrown, this.#served.log, () => callFields(this.method, this.traceparent));
     const status = toCallStatus(refusal);
     this.#sign?.(status.metadata, status.code, detailsIn(status.metadata) ?? NO_DETAILS);
     this.#callback(status);
@@ -220,6 +221,11 @@ class UnaryCall implements UnaryCaller, CallSignal, EndedCall {
 
   get address(): string {
     return this.#origin.address;
+  }
+
+  get traceparent(): string | undefined {
+    const [value] = this.#call.metadata.get('traceparent');
+    return typeof value === 'string' ? value : undefined;
   }
 
   get routed(): boolean {

@@ -206,6 +206,11 @@ export interface UpdateTasksRequest {
    * refused part with a new id.
    */
   parts: UpdatePart[];
+  /**
+   * The span of the caller, as `traceparent` of W3C Trace Context. It has no effect, but lines of logs about the call name its
+   * trace. Anything else is ignored.
+   */
+  traceparent?: string | undefined;
 }
 
 /** One of several independent updates: how many of the next items of each list it has. */
@@ -913,7 +918,15 @@ export interface UpdateRefused {
 }
 
 function createBaseUpdateTasksRequest(): UpdateTasksRequest {
-  return { enqueue: [], dequeue: [], renew: [], release: [], requestId: NO_BYTES, parts: [] };
+  return {
+    enqueue: [],
+    dequeue: [],
+    renew: [],
+    release: [],
+    requestId: NO_BYTES,
+    parts: [],
+    traceparent: undefined,
+  };
 }
 
 export const UpdateTasksRequest: MessageFns<UpdateTasksRequest> = {
@@ -935,6 +948,9 @@ export const UpdateTasksRequest: MessageFns<UpdateTasksRequest> = {
     }
     for (const v of message.parts) {
       UpdatePart.encode(v!, writer.uint32(50).fork()).join();
+    }
+    if (message.traceparent !== undefined) {
+      writer.uint32(58).string(message.traceparent);
     }
     return writer;
   },
@@ -998,6 +1014,14 @@ export const UpdateTasksRequest: MessageFns<UpdateTasksRequest> = {
             }
 
             message.parts.push(UpdatePart.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.traceparent = reader.string();
             continue;
           }
         }
