@@ -463,7 +463,9 @@ export class EngineState {
       // Records of tokens change again and again.
       const isUrgent = change.kind === 'enqueue' && !queue.isFlowing(plan.at) && !tokenRecords.has(queue.ledger.name);
       this.#pending.note(queue.apply(ticket, change, known, plan.at), hasPayload, isUrgent);
-      for (const last of lastChanges(change)) this.#pending.note(queue.changeLast(last), false, isUrgent);
+      const lasts = lastChanges(change);
+      // Most tasks are in no order, and an iterator would be made for each (bench row B3).
+      if (lasts.length > 0) for (const last of lasts) this.#pending.note(queue.changeLast(last), false, isUrgent);
       this.lastAttempts.changed(queue, stateBefore(change), stateAfter(change));
       countChange(this.counts, planned, plan.at);
       if (queue.isReserved) this.#recordChanged(queue, change, ticket, plan.at);

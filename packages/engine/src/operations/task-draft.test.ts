@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Pid } from '../domain/ids.ts';
-import type { TaskState } from '../domain/task.ts';
+import { NO_HISTORY, NO_LINKS, type TaskState } from '../domain/task.ts';
 import type { Queue } from '../queues/queue.ts';
 import { TaskDraft } from './task-draft.ts';
 
@@ -68,4 +68,25 @@ test('a roll-back leaves tasks, order and queues as they were before', () => {
   expect(draft.queue({ group: 'g', name: 'first' })).toBe(created);
   expect(draft.queue({ group: 'g', name: 'second' })).toBeUndefined();
   expect(draft.changes).toHaveLength(2);
+});
+
+test('a roll-back gives an order key its last task back', () => {
+  const { draft, queue } = setUp();
+  const ordered = (after?: string): TaskState => {
+    const links = { ...NO_LINKS, orderKey: 'k', after: after as Pid | undefined };
+    return { ...state, history: { ...NO_HISTORY, links } };
+  };
+  const empty = draft.mark;
+  draft.add(queue, '1' as Pid, ordered(), NO_DATA);
+  const { mark } = draft;
+  const first = draft.find(queue, '1' as Pid);
+  if (first === undefined) throw new Error('it was added');
+  draft.change(queue, '1' as Pid, first, ordered('2'));
+  draft.add(queue, '2' as Pid, ordered(), NO_DATA);
+  expect(draft.lastInOrder(queue, 'k')).toBe('2');
+  draft.rollBack(mark);
+  expect(draft.lastInOrder(queue, 'k')).toBe('1');
+  draft.rollBack(empty);
+  expect(draft.lastInOrder(queue, 'k')).toBeUndefined();
+  expect(draft.needs).toEqual([]);
 });

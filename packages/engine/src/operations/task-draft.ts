@@ -98,11 +98,9 @@ export class TaskDraft {
   /** The last tasks with order keys after the changes. Undefined: they change none. */
   #lasts: Map<Queue, Map<string, KnownLast>> | undefined;
   /** Earlier values of `#lasts`, as of `#largest`. */
-  readonly #lastsBefore: {
-    readonly queue: Queue;
-    readonly orderKey: string;
-    readonly before: KnownLast | undefined;
-  }[] = [];
+  #lastsBefore:
+    | { readonly queue: Queue; readonly orderKey: string; readonly before: KnownLast | undefined }[]
+    | undefined;
 
   constructor(view: DraftView) {
     this.#view = view;
@@ -115,7 +113,7 @@ export class TaskDraft {
       latestQueue: this.#latestQueue,
       latestPid: this.#latestPid,
       overwritten: this.#overwritten.length,
-      lasts: this.#lastsBefore.length,
+      lasts: this.#lastsBefore?.length ?? 0,
       boxes: this.#boxes?.changes ?? 0,
       earlyBytes: this.earlySignalBytes,
     };
@@ -128,7 +126,7 @@ export class TaskDraft {
     mark.latestQueue = this.#latestQueue;
     mark.latestPid = this.#latestPid;
     mark.overwritten = this.#overwritten.length;
-    mark.lasts = this.#lastsBefore.length;
+    mark.lasts = this.#lastsBefore?.length ?? 0;
     mark.boxes = this.#boxes?.changes ?? 0;
     mark.earlyBytes = this.earlySignalBytes;
   }
@@ -172,10 +170,7 @@ export class TaskDraft {
       if (earlier.largest === undefined) this.#largest?.delete(earlier.queue);
       else this.#largest?.set(earlier.queue, earlier.largest);
     }
-    while (this.#lastsBefore.length > lasts) {
-      const earlier = this.#lastsBefore.pop();
-      if (earlier === undefined) break;
-      const { queue, orderKey, before } = earlier;
+    for (const { queue, orderKey, before } of this.#lastsBefore?.splice(lasts).reverse() ?? []) {
       if (before === undefined) this.#lasts?.get(queue)?.delete(orderKey);
       else this.#lasts?.get(queue)?.set(orderKey, before);
     }
@@ -346,6 +341,7 @@ export class TaskDraft {
         this.#lasts.set(queue, ofQueue);
       }
       const before = ofQueue.get(orderKey);
+      this.#lastsBefore ??= [];
       this.#lastsBefore.push({ queue, orderKey, before });
       ofQueue.set(orderKey, { last: lastAfter(one, before === undefined ? pid : before.last) });
     }

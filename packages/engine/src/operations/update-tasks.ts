@@ -206,9 +206,11 @@ function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): A
 /** Order keys of new tasks whose last tasks must be read. They are found first, because a plan without them would be in vain. */
 function unknownOrders({ enqueue }: BatchCommand, view: EngineView): readonly OrderNeed[] {
   let needs: OrderNeed[] | undefined;
-  for (const { queue: name, links } of enqueue) {
+  // Without an iterator, because most updates have one item and no order key (bench row B3).
+  for (let at = 0; at < enqueue.length; at++) {
+    const { queue: name, links } = enqueue[at] ?? {};
     const orderKey = links?.orderKey;
-    if (orderKey === undefined) continue;
+    if (name === undefined || orderKey === undefined) continue;
     const queue = view.queue(name);
     if (queue === undefined || view.lastInOrder(queue, orderKey) !== undefined) continue;
     needs ??= [];
