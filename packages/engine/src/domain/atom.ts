@@ -39,6 +39,7 @@ export interface LastChange {
   readonly isNew: boolean;
 }
 
+/** What a change means for the last tasks of order keys. Nothing, for most changes: then it makes no object. */
 export function lastChanges(change: TaskChange): readonly LastChange[] {
   const before = change.kind === 'enqueue' ? undefined : lastOf(change.before.history);
   const after = change.kind === 'dequeue' ? undefined : lastOf(change.after.history);

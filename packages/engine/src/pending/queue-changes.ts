@@ -155,6 +155,7 @@ export class QueueChanges {
     return this.#lasts?.get(orderKey);
   }
 
+  /** Another task is the last one with an order key. */
   changeLast(queue: ChangedQueue, change: LastChange): PendingLast {
     const { orderKey, pid, isNew } = change;
     const known = this.#lasts?.get(orderKey);

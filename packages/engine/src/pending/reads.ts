@@ -30,6 +30,7 @@ export interface OrderNeed {
   readonly orderKey: string;
 }
 
+/** What an operation must read from the store before it can decide. */
 export type AnyNeed = Need | OrderNeed;
 
 const isOfOrder = (need: AnyNeed): need is OrderNeed => 'orderKey' in need;
