@@ -291,7 +291,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   }
   parts.engine = engine;
 
-  const watch = new QueueWatch(engine, { facts: createFacts(config, parts) });
+  const watch = new QueueWatch(engine, { facts: createFacts(config, parts, audit.recent) });
   opened.use(watch.start((err) => log.error({ err }, 'the queues could not be looked at')));
   const own = createNodeService(createHandlers(engine, log, watch), turns);
   if (clustered) engine.backups.identify(role.identity);
@@ -461,7 +461,7 @@ function healthOf({ engine, joining, member, database, access, replayedAtoms = 0
 }
 
 /** What the node says of itself in an overview. */
-function createFacts({ name }: NodeConfig, parts: Parts): () => NodeFacts {
+function createFacts({ name }: NodeConfig, parts: Parts, changes: () => readonly string[]): () => NodeFacts {
   const troubles = new NodeTroubles();
   return () => {
     const { member, tls, access, engine } = parts;
@@ -478,6 +478,7 @@ function createFacts({ name }: NodeConfig, parts: Parts): () => NodeFacts {
       troubles: troubles.look(state, Date.now()),
       diskFreeBytes: space?.freeBytes,
       diskFullBelowBytes: space?.fullBelowBytes,
+      changes: [...changes()],
     };
   };
 }

@@ -73,6 +73,7 @@ const node = (name: string, change: Partial<NodeOverview> = {}): NodeOverview =>
   troubles: [],
   troubledQueues: 0,
   history: history([1, 2]),
+  changes: [],
   ...change,
 });
 
@@ -326,6 +327,64 @@ describe('what needs attention', () => {
     expect(shown.attention).toMatchObject([{ severity: 'warning', kind: 'clock', subject: 'b' }]);
     expect(shown.attention[0]?.message).toContain('61 s behind');
     expect(shown.members).toMatchObject([{ clockDifferenceMs: 59_000 }, { clockDifferenceMs: -61_000 }]);
+  });
+});
+
+describe('changes', () => {
+  const line = (second: number, change: object): string => {
+    const time = new Date(NOW + second * 1000).toISOString();
+    return JSON.stringify({ time, kind: 'management', action: 'DeleteQueue', target: 'g#q', result: 'ok', ...change });
+  };
+  const changing = () =>
+    setUp({
+      getOverview: ({ includeChanges }) => ({
+        nodes: [
+          node('a', {
+            changes: includeChanges ? [line(1, { address: 'x:1' }), line(3, { action: 'PauseQueues' })] : [],
+          }),
+          node('b', {
+            changes: includeChanges
+              ? [line(0, { kind: 'membership', action: 'left', target: 'c' }), line(2, { address: 'x:1', via: 'a:9' })]
+              : [],
+          }),
+        ],
+        unreachable: [],
+      }),
+    });
+
+  test('come from all nodes, the newest first, and once although two nodes have recorded one', async () => {
+    const { page } = changing();
+    expect((await page('changes=1')).changes).toEqual([
+      { at: NOW + 3_000, node: 'a', kind: 'management', action: 'PauseQueues', target: 'g#q', result: 'ok' },
+      {
+        at: NOW + 1_000,
+        node: 'a',
+        kind: 'management',
+        action: 'DeleteQueue',
+        target: 'g#q',
+        result: 'ok',
+        address: 'x:1',
+      },
+      { at: NOW, node: 'b', kind: 'membership', action: 'left', target: 'c', result: 'ok' },
+    ]);
+    expect(await page()).not.toHaveProperty('changes');
+  });
+
+  test('are asked for once a second', async () => {
+    const { world, page } = changing();
+    await Promise.all(Array.from({ length: 20 }, () => page('changes=1')));
+    expect(world.asked).toHaveLength(4);
+  });
+
+  test('are for callers that may manage the cluster', async () => {
+    const { world, page } = changing();
+    const rights = [{ groups: ['*'], allow: ['read' as const] }];
+    const reader = { name: 'reader', tokens: [], rights };
+    const operator = { name: 'operator', tokens: [], rights: [{ allow: ['manage-cluster' as const] }] };
+    const rules = accessOf({ principals: [reader, operator] });
+    expect(await page('changes=1', rules.identified('reader'))).not.toHaveProperty('changes');
+    expect(world.asked).toHaveLength(3);
+    expect((await page('changes=1', rules.identified('operator'))).changes).toHaveLength(3);
   });
 });
 

@@ -18,6 +18,7 @@ import {
 import { type CallerAccess, clusterAccess } from '../access/caller-access.ts';
 import type { UnaryCaller, UnaryHandler } from '../calls/raw-service.ts';
 import type { RoutedNode } from '../ports/routes.ts';
+import { type Change, changesOf } from './overview-changes.ts';
 import { ClusterSamples } from './overview-history.ts';
 import { numberOf, refusalOfQuery } from './query.ts';
 import { jsonReply, type Reply } from './reply.ts';
@@ -85,6 +86,7 @@ export class Overview {
   #last: Snapshot | undefined;
   #making: Promise<Snapshot> | undefined;
   #isWatching = false;
+  #lastChanges: { readonly at: number; readonly changes: Promise<readonly Change[]> } | undefined;
 
   constructor(deps: OverviewDeps) {
     this.#deps = deps;
@@ -110,7 +112,10 @@ export class Overview {
     if (nodes.length > 0) this.#isWatching = true;
   }
 
-  /** `GET /api/overview`. `after`: samples behind this instant, in ms since 1970. */
+  /**
+   * `GET /api/overview`. `after`: samples behind this instant, in ms since 1970. `changes=1`: with the last changes, for callers
+   * that may manage the cluster.
+   */
   async reply(query: URLSearchParams, access: CallerAccess): Promise<Reply> {
     const refusal = refusalOfQuery(query, PARAMETERS);
     if (refusal !== undefined) return refusal;
@@ -120,10 +125,12 @@ export class Overview {
         metadata: { field: 'after' },
       });
     }
+    const changes = query.get('changes') === '1' && mayManage(access) ? await this.#changes() : undefined;
     const { at, facts, attention } = await this.#fresh();
     const mayRead = ({ queue }: Attention): boolean =>
       queue === undefined || access.allows('read', parseQueueName(queue).group);
-    return jsonReply({ at, ...facts, attention: attention.filter(mayRead), history: this.#samples.sums(after) });
+    const history = this.#samples.sums(after);
+    return jsonReply({ at, ...facts, attention: attention.filter(mayRead), history, ...(changes && { changes }) });
   }
 
   async #fresh(): Promise<Snapshot> {
@@ -139,7 +146,7 @@ export class Overview {
     this.look();
     const now = this.#deps.wall();
     const [overview, listed, placed] = await Promise.allSettled([
-      this.#ask('getOverview', { afterUnixMs: this.#samples.after }),
+      this.#ask('getOverview', { afterUnixMs: this.#samples.after, includeChanges: false }),
       this.#ask('listMembers', {}),
       this.#ask('listPartitions', {}),
     ]);
@@ -168,11 +175,24 @@ export class Overview {
     return this.#last;
   }
 
+  /** At most once a second, too. */
+  async #changes(): Promise<readonly Change[]> {
+    const now = this.#deps.wall();
+    if (this.#lastChanges === undefined || now < this.#lastChanges.at || now - this.#lastChanges.at >= FRESH_MS) {
+      // No sample is behind the last instant of a number.
+      const request = { afterUnixMs: Number.MAX_SAFE_INTEGER, includeChanges: true };
+      this.#lastChanges = { at: now, changes: this.#ask('getOverview', request).then(changesOf, () => []) };
+    }
+    return this.#lastChanges.changes;
+  }
+
   /** Remembers the samples. A node that has been asked for too few of them is asked again for all. */
   async #withHistory(nodes: readonly NodeOverview[]): Promise<readonly NodeOverview[]> {
     const isNew = nodes.some((node) => !this.#samples.has(keyOf(node)));
     const all =
-      isNew && this.#samples.after > 0 ? (await this.#ask('getOverview', { afterUnixMs: 0 }).catch(nothing)).nodes : [];
+      isNew && this.#samples.after > 0
+        ? (await this.#ask('getOverview', { afterUnixMs: 0, includeChanges: false }).catch(nothing)).nodes
+        : [];
     for (const node of [...nodes, ...all]) if (node.history !== undefined) this.#samples.add(keyOf(node), node.history);
     return nodes;
   }
@@ -282,7 +302,7 @@ export class Overview {
   }
 }
 
-const PARAMETERS: ReadonlySet<string> = new Set(['after']);
+const PARAMETERS: ReadonlySet<string> = new Set(['after', 'changes']);
 const JOINING = MemberState.MEMBER_STATE_JOINING;
 
 const states: Readonly<Record<number, string>> = {
@@ -307,6 +327,16 @@ function itself(): UnaryCaller {
     forwarded: false,
     deadline: Date.now() + PATIENCE_MS,
   };
+}
+
+function mayManage(access: CallerAccess): boolean {
+  try {
+    access.requireCluster('manage-cluster');
+    return true;
+  } catch (thrown) {
+    if (thrown instanceof Refusal) return false;
+    throw thrown;
+  }
 }
 
 const nothing = (): ReplyOf<'getOverview'> => ({ nodes: [], unreachable: [] });

@@ -193,7 +193,10 @@ describe('an overview', () => {
       world.caller,
     );
     await world.pass(STEP_MS);
-    const { nodes, unreachable } = await world.handlers.getOverview({ afterUnixMs: 0 }, world.caller);
+    const { nodes, unreachable } = await world.handlers.getOverview(
+      { afterUnixMs: 0, includeChanges: false },
+      world.caller,
+    );
     expect(unreachable).toEqual([]);
     expect(nodes).toMatchObject([
       {
@@ -209,7 +212,10 @@ describe('an overview', () => {
         },
       },
     ]);
-    const { nodes: newer } = await world.handlers.getOverview({ afterUnixMs: world.clock.wall() - 1 }, world.caller);
+    const { nodes: newer } = await world.handlers.getOverview(
+      { afterUnixMs: world.clock.wall() - 1, includeChanges: false },
+      world.caller,
+    );
     expect(newer[0]?.history?.available).toEqual([3]);
   });
 
@@ -217,7 +223,8 @@ describe('an overview', () => {
     const world = await open();
     await world.enqueue('g#a', 'f#b');
     await world.pass(12 * MINUTE);
-    const troubles = async () => (await world.handlers.getOverview({ afterUnixMs: 0 }, world.caller)).nodes[0];
+    const troubles = async () =>
+      (await world.handlers.getOverview({ afterUnixMs: 0, includeChanges: false }, world.caller)).nodes[0];
     expect((await troubles())?.troubles.map(({ kind, queue }) => `${kind} ${queue}`)).toEqual([
       'queue-unworked f#b',
       'queue-old f#b',
@@ -236,7 +243,7 @@ describe('an overview', () => {
     const world = await open();
     await world.enqueue('g#a');
     await world.clock.advance(STEP_MS);
-    const ask = () => world.handlers.getOverview({ afterUnixMs: 0 }, world.caller);
+    const ask = () => world.handlers.getOverview({ afterUnixMs: 0, includeChanges: false }, world.caller);
     await Promise.all(Array.from({ length: 50 }, ask));
     await Promise.all(Array.from({ length: 50 }, () => world.list(BY_TROUBLE)));
     expect(world.pages.count).toBe(1);
@@ -251,7 +258,7 @@ describe('an overview', () => {
     await world.watch.sample();
     await world.engine.stop();
     await world.pass(STEP_MS);
-    const [node] = (await world.handlers.getOverview({ afterUnixMs: 0 }, world.caller)).nodes;
+    const [node] = (await world.handlers.getOverview({ afterUnixMs: 0, includeChanges: false }, world.caller)).nodes;
     expect(node?.history?.available).toEqual([1, -1]);
     expect(node?.totals?.queues).toBe(1);
   });

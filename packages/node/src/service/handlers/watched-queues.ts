@@ -37,9 +37,10 @@ export function watchedQueueHandlers(
       const report = await engine.queueStats(readable);
       return statsReply(report, command.kind, request.includeWatch === true ? await watched(watch) : undefined);
     },
-    async getOverview({ afterUnixMs }, { access }) {
+    async getOverview(request, { access }) {
       access.requireIdentity();
-      const node = await watch.overview(afterUnixMs, (group) => access.allows('read', group));
+      if (request.includeChanges) access.requireCluster('manage-cluster');
+      const node = await watch.overview(request, (group) => access.allows('read', group));
       return { nodes: [node], unreachable: [] };
     },
   };

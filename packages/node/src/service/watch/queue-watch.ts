@@ -58,10 +58,10 @@ export interface Look {
 /** What a node says of itself. */
 export type NodeFacts = Pick<
   NodeOverview,
-  'nodeId' | 'name' | 'version' | 'health' | 'troubles' | 'diskFreeBytes' | 'diskFullBelowBytes'
+  'nodeId' | 'name' | 'version' | 'health' | 'troubles' | 'diskFreeBytes' | 'diskFullBelowBytes' | 'changes'
 >;
 
-const NO_FACTS: NodeFacts = { nodeId: '', name: '', version: '', health: 'serving', troubles: [] };
+const NO_FACTS: NodeFacts = { nodeId: '', name: '', version: '', health: 'serving', troubles: [], changes: [] };
 
 interface Kept {
   readonly samples: Samples<(typeof queueSeries)[number]>;
@@ -178,8 +178,11 @@ export class QueueWatch {
   }
 
   /** `mayRead`: whether the caller may read the queues of a group. */
-  async overview(afterUnixMs: number, mayRead: (group: string) => boolean): Promise<NodeOverview> {
-    const { troubles, ...facts } = this.#facts();
+  async overview(
+    { afterUnixMs, includeChanges }: { readonly afterUnixMs: number; readonly includeChanges: boolean },
+    mayRead: (group: string) => boolean,
+  ): Promise<NodeOverview> {
+    const { troubles, changes, ...facts } = this.#facts();
     let look: Look | undefined;
     try {
       look = await this.look();
@@ -199,6 +202,7 @@ export class QueueWatch {
       troubles: [...troubles, ...ofQueues],
       troubledQueues: readable.length,
       history: this.#historyAfter(afterUnixMs),
+      changes: includeChanges ? [...changes] : [],
     };
   }
 

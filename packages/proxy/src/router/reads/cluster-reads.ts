@@ -75,8 +75,9 @@ const tokenOf = (end: QueuePlace | undefined): string => (end === undefined ? ''
 
 /** Answers GetOverview: what each node says. */
 export async function getOverview(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
-  decodeCall(methods.getOverview, bytes);
+  const { includeChanges } = decodeCall(methods.getOverview, bytes);
   caller.access.requireIdentity();
+  if (includeChanges) caller.access.requireCluster('manage-cluster');
   const { replies, unreachable } = await askAll(router, 'GetOverview', bytes, GetOverviewResponse, caller);
   return encodeToBuffer(GetOverviewResponse, { nodes: replies.flatMap(({ nodes }) => nodes), unreachable });
 }

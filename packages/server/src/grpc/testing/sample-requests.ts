@@ -26,7 +26,7 @@ const samples: { readonly [K in MethodKey]: (name: string) => RequestOf<K> } = {
   readEvents: (queues) => ({ queues, after: '', kinds: [], task: undefined, maxEvents: 0, waitMs: 0 }),
   listQueues: () => aList(),
   getQueueStats: (queue) => ({ queues: [queue], filter: undefined }),
-  getOverview: () => ({ afterUnixMs: 0 }),
+  getOverview: () => ({ afterUnixMs: 0, includeChanges: false }),
   peekTasks: (queue) => aPeek({ queue }),
   getTasks: (queue) => aGet({ queue }),
   deleteQueue: (queue) => ({ queue }),

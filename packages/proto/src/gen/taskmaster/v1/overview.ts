@@ -11,6 +11,8 @@ import { QueueTotals, Trouble, UnreachableNode } from "./queues.ts";
 export interface GetOverviewRequest {
   /** Only samples that were taken later, in ms since 1970. 0: all. */
   afterUnixMs: number;
+  /** Whether the reply has `changes`. It takes the right to manage the cluster. */
+  includeChanges: boolean;
 }
 
 /** An overview of the cluster. */
@@ -59,7 +61,14 @@ export interface NodeOverview {
     | number
     | undefined;
   /** Free space below which it refuses new tasks, in bytes. Unset: unknown. */
-  diskFullBelowBytes?: number | undefined;
+  diskFullBelowBytes?:
+    | number
+    | undefined;
+  /**
+   * The last lines of its audit log about changes of members and of what they manage, up to 200, the oldest first. A line is an
+   * object of JSON, as docs/operate/audit.md says. Empty unless the request asks for it.
+   */
+  changes: string[];
 }
 
 /** Operations per second. */
@@ -102,13 +111,16 @@ export interface OverviewHistory {
 }
 
 function createBaseGetOverviewRequest(): GetOverviewRequest {
-  return { afterUnixMs: 0 };
+  return { afterUnixMs: 0, includeChanges: false };
 }
 
 export const GetOverviewRequest: MessageFns<GetOverviewRequest> = {
   encode(message: GetOverviewRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.afterUnixMs !== 0) {
       writeInt64(writer.uint32(8), message.afterUnixMs);
+    }
+    if (message.includeChanges !== false) {
+      writer.uint32(16).bool(message.includeChanges);
     }
     return writer;
   },
@@ -132,6 +144,14 @@ export const GetOverviewRequest: MessageFns<GetOverviewRequest> = {
             }
 
             message.afterUnixMs = readInt64(reader);
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.includeChanges = reader.bool();
             continue;
           }
         }
@@ -215,6 +235,7 @@ function createBaseNodeOverview(): NodeOverview {
     history: undefined,
     diskFreeBytes: undefined,
     diskFullBelowBytes: undefined,
+    changes: [],
   };
 }
 
@@ -258,6 +279,9 @@ export const NodeOverview: MessageFns<NodeOverview> = {
     }
     if (message.diskFullBelowBytes !== undefined) {
       writeInt64(writer.uint32(104), message.diskFullBelowBytes);
+    }
+    for (const v of message.changes) {
+      writer.uint32(114).string(v!);
     }
     return writer;
   },
@@ -377,6 +401,14 @@ export const NodeOverview: MessageFns<NodeOverview> = {
             }
 
             message.diskFullBelowBytes = readInt64(reader);
+            continue;
+          }
+          case 14: {
+            if (tag !== 114) {
+              break;
+            }
+
+            message.changes.push(reader.string());
             continue;
           }
         }
