@@ -19,7 +19,7 @@ test('pages and statistics over HTTP are for callers with rights, and health is 
     const headers = token === undefined ? {} : { authorization: `Basic ${btoa(`anyone:${token}`)}` };
     return (await fetch(`http://127.0.0.1:${node.httpPort}${path}`, { headers })).status;
   };
-  for (const path of ['/', '/schedules', '/api/queues', '/api/schedules']) {
+  for (const path of ['/api/overview', '/api/queues', '/api/schedules']) {
     expect(await get(path)).toBe(401);
     expect(await get(path, 'another-token')).toBe(401);
     expect(await get(path, 'token-of-reader')).toBe(200);

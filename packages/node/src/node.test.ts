@@ -41,12 +41,18 @@ describe('a node', () => {
     await client.updateTasks(anUpdate({ enqueue: [anEnqueue()] }));
     const api = await (await fetch(`http://${node.httpAddress}/api/queues`)).json();
     expect(api).toMatchObject({ queues: [{ queue: 'shop#mail', available: 1 }] });
-    expect(await (await fetch(`http://${node.httpAddress}/`)).text()).toContain(node.grpcAddress);
+    expect(await (await fetch(`http://${node.httpAddress}/api/me`)).json()).toMatchObject({
+      server: { role: 'node', grpcAddress: node.grpcAddress },
+    });
     await client.putSchedule({ schedule: 'shop#nightly', spec: aSchedule() });
     expect(await (await fetch(`http://${node.httpAddress}/api/schedules?group=shop`)).json()).toMatchObject({
       schedules: [{ schedule: 'shop#nightly', intervalMs: 60_000, missedRuns: 'once' }],
     });
-    expect(await (await fetch(`http://${node.httpAddress}/schedules`)).text()).toContain('nightly');
+    expect(await (await fetch(`http://${node.httpAddress}/api/overview`)).json()).toMatchObject({
+      servedBy: { role: 'node' },
+      members: [],
+      attention: [],
+    });
     const metrics = await (await fetch(`http://${node.httpAddress}/metrics`)).text();
     expect(metrics).toContain('taskmaster_schedules 1');
     expect(metrics).toContain('taskmaster_tasks{queue="shop#mail",state="available"} 1');

@@ -67,7 +67,7 @@ import type { NodeMemory } from './memory.ts';
 import { MeteredStore } from './metered-store.ts';
 import { LONE_NAME, openSharedStore, type SharedStore, stopWithin } from './open-shared-store.ts';
 import { endOfBulkRun } from './service/handlers/bulk-runs.ts';
-import { createHandlers, type Handlers, readTask } from './service/handlers.ts';
+import { createHandlers, type Handlers } from './service/handlers.ts';
 import { createNodeService } from './service/node-service.ts';
 import { FairTurns } from './service/turns/fair-turns.ts';
 import { type NodeFacts, QueueWatch } from './service/watch/queue-watch.ts';
@@ -550,20 +550,13 @@ function createHttp(
   });
   const routes = nodeRoutes({
     health: () => healthOf(parts),
-    facts: () => ({ version, grpcAddress: parts.grpcAddress, uptimeMs: performance.now() - began }),
-    wall: () => Date.now(),
     reads: {
       listQueues: async (request, access) => handlers().listQueues(request, httpCaller(access)),
-      getQueueStats: async (request, access) => handlers().getQueueStats(request, httpCaller(access)),
       listSchedules: async (request, access) => handlers().listSchedules(request, httpCaller(access)),
-      readTask: async (name, withChildren, access) => readTask(handlers(), name, withChildren, httpCaller(access)),
     },
     me: (_query, caller, address) => meApi(access, caller, address, facts),
     overview: (query, caller) => overview.reply(query, caller),
     metrics,
-    toWireError: toWireErrorLogged,
-    httpOf: (rpcAddress) =>
-      parts.member?.membership.peers().find((peer) => peer.rpcAddress === rpcAddress)?.httpAddress,
   });
   const names = [host, name, hostname(), config.cluster.advertiseHost];
   const options = { host, port, ...httpOptions(config.http, names) };

@@ -2,8 +2,6 @@ import { Refusal } from '@taskmaster/engine/domain';
 import type { Log } from '@taskmaster/engine/ports';
 import {
   encodeToBuffer,
-  GetQueueStatsRequest,
-  GetQueueStatsResponse,
   ListQueuesRequest,
   ListQueuesResponse,
   ListSchedulesRequest,
@@ -207,8 +205,6 @@ function readsOf({ service }: ProxyHttpDeps): QueueReads & ScheduleReads {
   return {
     listQueues: async (request, access) =>
       ListQueuesResponse.decode(await ask('ListQueues', encodeToBuffer(ListQueuesRequest, request), access)),
-    getQueueStats: async (request, access) =>
-      GetQueueStatsResponse.decode(await ask('GetQueueStats', encodeToBuffer(GetQueueStatsRequest, request), access)),
     listSchedules: async (request, access) =>
       ListSchedulesResponse.decode(await ask('ListSchedules', encodeToBuffer(ListSchedulesRequest, request), access)),
   };

@@ -160,8 +160,15 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
     `are larger than ${constant('server/src/http/server.ts', 'MAX_HEADER_BYTES') / KIB} KiB`,
     `not read within ${constant('server/src/http/server.ts', 'REPLY_TIMEOUT_MS') / SECOND} s`,
     `more than ${['', 'one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine'][constant('server/src/http/connections.ts', 'MOST_BEHIND') + 1]} on one connection`,
-    `at most ${constant('node/src/http/queues-page.ts', 'MAX_ROWS')} rows`,
-    `every ${constant('node/src/http/page-script.ts', 'REFRESH_MS') / SECOND} seconds`,
+    `from 1 to ${count(constant('server/src/http/rpc-gateway.ts', 'MOST_TIMEOUT_MS'))}. Default: ${count(constant('server/src/http/rpc-gateway.ts', 'TIMEOUT_MS'))}.`,
+    `not answered within ${constant('server/src/http/overview.ts', 'PATIENCE_MS') / SECOND} seconds`,
+  ],
+  [
+    'docs/operate/console.md',
+    `for more than ${constant('node/src/service/watch/find-troubles.ts', 'OLD_MS') / MINUTE} minutes`,
+    `was leased for ${constant('node/src/service/watch/find-troubles.ts', 'UNWORKED_MS') / MINUTE} minutes`,
+    `up to ${count(constant('node/src/service/watch/queue-watch.ts', 'MOST_KEPT'))} queues`,
+    `Beyond ${count(constant('node/src/service/watch/queue-watch.ts', 'MOST_TROUBLED'))} queues`,
   ],
   [
     'docs/reference/cli.md',

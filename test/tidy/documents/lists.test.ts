@@ -108,12 +108,6 @@ describe('the page on HTTP', () => {
     expect(allIn(told, /`(\w+)`(?: \(|$)/g).toSorted()).toEqual(known?.toSorted());
   });
 
-  test('has the columns by which the page of queues is sorted', () => {
-    const columns = allIn(sourceOf('node/src/http/queues-page.ts'), /^ {2}(?:count|time|rate)\(\s*'(\w+)'/gm);
-    const [, told = ''] = /`sort` is (.*?), and/s.exec(documentAt(path).text) ?? [];
-    expect(allIn(told, /`(\w+)`/g).toSorted()).toEqual(['queue', ...columns].toSorted());
-  });
-
   test('has the right status for each status of gRPC', () => {
     const nothing = { reason: '', message: '', metadata: {}, retryDelayMs: 0, items: [] };
     const told = rowsOf(documentAt(path)).flatMap(({ status: http, when = '' }): [string, number][] => {

@@ -2,12 +2,10 @@ import type { Engine } from '@taskmaster/engine';
 import { type EventsReply, eventsReply, type LeaseCommand } from '@taskmaster/engine/domain';
 import type { Log } from '@taskmaster/engine/ports';
 import {
-  type FlowTaskName,
   methods,
   parseQueueName,
   type ReplyOf,
   type RequestOf,
-  type TaskInfo,
   type TaskMethodKey,
   taskMethodKeys,
 } from '@taskmaster/proto';
@@ -97,18 +95,6 @@ export function createHandlers(engine: Engine, log: Log, watch: QueueWatch = new
     ...topicHandlers(engine),
     countOfTopic: (topic) => engine.topics.countOf(parseQueueName(topic)),
   });
-}
-
-/** One task, named by its PID or its key, with the signals that it has kept, and perhaps those for which it waits. */
-export async function readTask(
-  handlers: Pick<Handlers, 'getTasks'>,
-  { queue, pid, key }: FlowTaskName,
-  includeChildren: boolean,
-  caller: Caller,
-): Promise<TaskInfo | undefined> {
-  const names = key === '' ? { pids: [pid], keys: [] } : { pids: [], keys: [key] };
-  const request = { queue, ...names, includeData: false, includeSignals: true, includeChildren };
-  return (await handlers.getTasks(request, caller)).tasks[0];
 }
 
 /** Has the methods about one group check first the right that they take. */

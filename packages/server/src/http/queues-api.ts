@@ -1,10 +1,4 @@
-import type {
-  GetQueueStatsRequest,
-  GetQueueStatsResponse,
-  ListQueuesRequest,
-  ListQueuesResponse,
-  QueueFilter,
-} from '@taskmaster/proto';
+import type { ListQueuesRequest, ListQueuesResponse, QueueFilter } from '@taskmaster/proto';
 import type { CallerAccess } from '../access/caller-access.ts';
 import { numberOf, refusalOfQuery } from './query.ts';
 import { jsonReply, type Reply } from './reply.ts';
@@ -12,7 +6,6 @@ import { jsonReply, type Reply } from './reply.ts';
 /** Operations that HTTP offers. They are validated like calls over gRPC. */
 export interface QueueReads {
   listQueues(request: ListQueuesRequest, access: CallerAccess): Promise<ListQueuesResponse>;
-  getQueueStats(request: GetQueueStatsRequest, access: CallerAccess): Promise<GetQueueStatsResponse>;
 }
 
 type NumberField = Exclude<keyof QueueFilter, 'nameRegex' | 'group'>;
@@ -30,7 +23,7 @@ const numberFields: ReadonlyMap<string, NumberField> = new Map([
  * Reads a filter from query parameters: `regex`, `group` and bounds such as `min_available`. An invalid number becomes NaN;
  * the operation refuses it with the name of the field.
  */
-export function filterOf(query: URLSearchParams): QueueFilter {
+function filterOf(query: URLSearchParams): QueueFilter {
   const filter: QueueFilter = { nameRegex: query.get('regex') ?? '', group: query.get('group') ?? undefined };
   for (const [parameter, field] of numberFields) {
     const text = query.get(parameter);

@@ -40,10 +40,13 @@ export function httpStatus(error: WireError): number {
 /** Browsers ask their users for a name and a password. */
 const ASK_FOR_TOKEN = { 'www-authenticate': 'Basic realm="TaskMaster", charset="UTF-8", Bearer' } as const;
 
-/** A refusal, with the same reason, message and metadata as over gRPC. */
-export function refusalReply(error: WireError): Reply {
+/** A refusal, with the same reason, message and metadata as over gRPC. `asks`: a browser may ask its user for a token. */
+export function refusalReply(error: WireError, asks: boolean): Reply {
   const { reason, message, metadata, retryDelayMs } = error;
   const retry: Reply['headers'] = retryDelayMs > 0 ? { 'retry-after': String(Math.ceil(retryDelayMs / 1000)) } : {};
   const code = httpStatus(error);
-  return jsonReply({ error: { reason, message, metadata } }, code, { ...retry, ...(code === 401 && ASK_FOR_TOKEN) });
+  return jsonReply({ error: { reason, message, metadata } }, code, {
+    ...retry,
+    ...(code === 401 && asks && ASK_FOR_TOKEN),
+  });
 }

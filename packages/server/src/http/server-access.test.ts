@@ -82,6 +82,14 @@ describe('with rules of access', () => {
     }
   });
 
+  test('what the console asks for needs one, which the page asks its user for, and not the browser', async () => {
+    await server.stop();
+    await start({ routes: new Map<string, Route>([['/api/overview', () => jsonReply({})]]) });
+    const reply = await get('/api/overview');
+    expect([reply.status, reply.headers.get('www-authenticate')]).toEqual([401, null]);
+    expect((await get('/api/overview', `Bearer ${TOKEN}`)).status).toBe(200);
+  });
+
   test('metrics need none if the settings say so', async () => {
     await server.stop();
     await start({ guardsMetrics: false });

@@ -206,7 +206,7 @@ export class HttpServer {
     const isRead = request.method === 'GET' || request.method === 'HEAD';
     if (files.size === 0 || !isRead || this.#refusalOf(request) !== undefined) return false;
     if (this.#stopped) response.shouldKeepAlive = false;
-    if ((path === '/' && !this.#deps.routes.has('/')) || `${path}/` === CONSOLE_PATH) {
+    if (path === '/' || `${path}/` === CONSOLE_PATH) {
       response.writeHead(302, { ...securityHeaders, location: CONSOLE_PATH }).end();
       return true;
     }
@@ -289,7 +289,7 @@ export class HttpServer {
     } catch (thrown) {
       const error = this.#deps.toWireError(thrown);
       if (error.reason === 'UNAUTHENTICATED' || error.reason === 'PERMISSION_DENIED') this.#record(request, error);
-      return refusalReply(error);
+      return refusalReply(error, !OF_CONSOLE.has(pathOf(request.url)));
     }
   }
 
