@@ -68,6 +68,10 @@ const ASKED: Readonly<Record<string, Asked>> = {
     request: { filter: { nameRegex: '', group: 'shop' }, limit: 0, pageToken: '' },
   },
   '/taskmaster.v1.TaskMasterService/GetQueueStats': { need: 'right', request: { queues: [QUEUE], filter: undefined } },
+  '/taskmaster.v1.TaskMasterService/GetOverview': {
+    need: 'identity',
+    request: { afterUnixMs: 0, includeChanges: false },
+  },
   '/taskmaster.v1.TaskMasterService/PeekTasks': { need: 'right', request: aPeek({ queue: QUEUE }) },
   '/taskmaster.v1.TaskMasterService/GetTasks': { need: 'right', request: aGet({ queue: QUEUE }) },
   '/taskmaster.v1.TaskMasterService/WaitForTasks': {
@@ -204,7 +208,15 @@ function expected(need: Need, credential: string): string {
 let directory: TemporaryDirectory;
 let accessFile: string;
 let node: RunningNode;
-const targets: { readonly name: string; readonly client: Client; readonly services: readonly object[] }[] = [];
+interface Target {
+  readonly name: string;
+  readonly client: Client;
+  /** `host:port` of its HTTP. */
+  readonly http: string;
+  readonly services: readonly object[];
+}
+
+const targets: Target[] = [];
 const opened = new AsyncDisposableStack();
 beforeAll(async () => {
   directory = opened.use(await temporaryDirectory());
@@ -225,8 +237,13 @@ beforeAll(async () => {
   const proxy = opened.use(await startProxy([node.endpoint], flags));
   const clientOf = (endpoint: string) =>
     opened.adopt(new Client(endpoint, credentials.createInsecure()), (client) => client.close());
-  targets.push({ name: 'node', client: clientOf(node.endpoint), services: OF_NODE });
-  targets.push({ name: 'proxy', client: clientOf(proxy.endpoint), services: OF_PROXY });
+  targets.push({
+    name: 'node',
+    client: clientOf(node.endpoint),
+    http: `127.0.0.1:${node.httpPort}`,
+    services: OF_NODE,
+  });
+  targets.push({ name: 'proxy', client: clientOf(proxy.endpoint), http: proxy.http, services: OF_PROXY });
 });
 afterAll(() => opened.disposeAsync());
 
@@ -283,6 +300,32 @@ async function outcome(client: Client, method: Method, authorization: string | u
       },
     );
   });
+}
+
+/** The methods that are also served over HTTP. */
+const overHttp = methodsOf([TaskMasterServiceService, AccessServiceService, ClusterServiceService]).filter(
+  ({ requestStream, responseStream }) => !requestStream && !responseStream,
+);
+
+/** The outcome of one call over HTTP. */
+async function httpOutcome(
+  http: string,
+  method: Method,
+  authorization: string | undefined,
+  asked: object | undefined = ASKED[method.path]?.request,
+): Promise<string> {
+  const reply = await fetch(`http://${http}/rpc/${method.path.split('/').at(-1)}`, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/proto',
+      'x-taskmaster-console': '1',
+      'x-timeout-ms': '25000',
+      ...(authorization !== undefined && { authorization }),
+    },
+    body: new Uint8Array(asked === undefined ? Buffer.alloc(0) : method.requestSerialize(asked)),
+  });
+  if (!reply.ok) return outcomeOf(((await reply.json()) as { readonly reason: string }).reason);
+  return [...new Set(reasonsIn(method, Buffer.from(await reply.arrayBuffer())))].join(' and ');
 }
 
 /** The outcome of the messages of a stream, all kinds of them. */
@@ -384,6 +427,20 @@ test('a caller that names a principal itself is not believed', async () => {
   }
 });
 
+test.each(Object.keys(CREDENTIALS))(
+  'every method needs the same over HTTP, with the credential: %s',
+  async (credential) => {
+    expect(overHttp.length).toBeGreaterThan(30);
+    for (const { name, http } of targets) {
+      for (const method of overHttp) {
+        const found = await httpOutcome(http, method, CREDENTIALS[credential]);
+        const need = needOf(method) ?? 'open';
+        expect(`${name} ${method.path}: ${found}`).toBe(`${name} ${method.path}: ${expected(need, credential)}`);
+      }
+    }
+  },
+);
+
 test('pages show nothing to callers without a credential', async () => {
   const reply = await fetch(`http://127.0.0.1:${node.httpPort}/api/queues`);
   expect(await reply.text()).not.toContain('mail');
@@ -402,6 +459,10 @@ test('a revoked token is refused soon on open connections, and waiting leases of
       );
     });
   });
+  const overHttpToo = targets.map(({ http }) => {
+    const { leaseTasks } = TaskMasterServiceService;
+    return httpOutcome(http, leaseTasks as never, authorization, aLease({ queues: ['shop#empty'], waitMs: 20_000 }));
+  });
   for (const { client, services } of targets) {
     for (const method of methodsOf(services).filter((one) => needOf(one) === 'right')) {
       expect(`${method.path}: ${await outcome(client, method, authorization)}`).toBe(`${method.path}: served`);
@@ -409,7 +470,7 @@ test('a revoked token is refused soon on open connections, and waiting leases of
   }
   writeFileSync(accessFile, rules(['tm_owner']));
   const revoked = performance.now();
-  expect(await Promise.all(waits)).toEqual(['UNAUTHENTICATED', 'UNAUTHENTICATED']);
+  expect(await Promise.all([...waits, ...overHttpToo])).toEqual(Array(4).fill('UNAUTHENTICATED'));
   console.log(`waiting leases ended ${(performance.now() - revoked).toFixed(0)} ms after the token was revoked`);
   for (const { name, client, services } of targets) {
     for (const method of methodsOf(services)) {
