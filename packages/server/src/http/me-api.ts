@@ -38,6 +38,7 @@ export function meApi(
   const refusal = refusalOf(caller);
   const { principal, credential, expiresAt } = caller;
   const own = refusal === undefined && access !== undefined ? access.table.named(principal) : undefined;
+  const everything = access === undefined && refusal === undefined;
   return jsonReply({
     needsToken: access !== undefined,
     identified: refusal === undefined,
@@ -45,8 +46,8 @@ export function meApi(
     principal,
     credential,
     expiresAtMs: Number.isFinite(expiresAt) ? expiresAt : 0,
-    everything: access === undefined,
-    clusterRights: clusterRights.filter((right) => access === undefined || own?.has(right, undefined) === true),
+    everything,
+    clusterRights: clusterRights.filter((right) => everything || own?.has(right, undefined) === true),
     grants: (own?.grants ?? []).flatMap(({ groups, allow }) =>
       groups === undefined ? [] : [{ groups, rights: allow }],
     ),

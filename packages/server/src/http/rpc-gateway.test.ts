@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
+import { request as secureRequest } from 'node:https';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { Refusal, UpdateRefusal } from '@taskmaster/engine/domain';
@@ -12,7 +13,10 @@ import { refusalOf, type UnaryCaller, type UnaryHandler } from '../calls/index.t
 import { toWireError } from '../calls/wire-errors.ts';
 import type { AuditEvent } from '../ports/audit.ts';
 import { sampleBytes } from '../testing/index.ts';
-import { HttpServer, type HttpServerOptions } from './server.ts';
+import { certificateFiles, TestAuthority } from '../testing/tls/certificates.ts';
+import { Tls } from '../tls/tls.ts';
+import { meApi, type ServerFacts } from './me-api.ts';
+import { HttpServer, type HttpServerOptions, type Route } from './server.ts';
 
 const CONSOLE = { 'content-type': 'application/proto', 'x-taskmaster-console': '1' };
 const TOKEN = 'a-token-of-billing';
@@ -53,12 +57,13 @@ class World {
 }
 
 interface Options extends Partial<HttpServerOptions> {
+  readonly tls?: Tls;
   readonly access?: Access;
   readonly handlers?: () => Readonly<Record<string, UnaryHandler>>;
 }
 
 /** A server whose methods answer by `handler`. */
-async function start(handler: UnaryHandler, { access, handlers, ...options }: Options = {}): Promise<World> {
+async function start(handler: UnaryHandler, { access, handlers, tls, ...options }: Options = {}): Promise<World> {
   const world = new World();
   const { log } = { log: keptLog() };
   const counted: UnaryHandler = (bytes, caller) => {
@@ -68,7 +73,10 @@ async function start(handler: UnaryHandler, { access, handlers, ...options }: Op
   const server = new HttpServer(
     { host: '127.0.0.1', port: 0, ...options },
     {
-      routes: new Map(),
+      routes: new Map<string, Route>([
+        ['/api/me', (_query, caller, address) => meApi(access, caller, address, () => ({}) as ServerFacts)],
+      ]),
+      tls,
       access,
       audit: { record: (event) => void world.events.push(event) },
       toWireError: (thrown) => toWireError(refusalOf(thrown, log)),
@@ -87,6 +95,12 @@ async function start(handler: UnaryHandler, { access, handlers, ...options }: Op
   world.port = await server.start();
   onTestFinished(() => server.stop());
   return world;
+}
+
+interface Sent {
+  readonly status: number;
+  readonly body: string;
+  readonly headers: object;
 }
 
 const echo: UnaryHandler = async (bytes) => bytes;
@@ -325,12 +339,6 @@ describe('a call that takes long', () => {
 });
 
 describe('a request that the console has not sent', () => {
-  interface Sent {
-    readonly status: number;
-    readonly body: string;
-    readonly headers: object;
-  }
-
   /** Sends exactly these headers, as fetch would not: it is a browser's task to protect some. */
   const forge = (world: World, headers: Record<string, string>, method = 'POST'): Promise<Sent> =>
     new Promise((resolve, reject) => {
@@ -385,6 +393,41 @@ describe('a request that the console has not sent', () => {
     expect(reply.status).toBe(405);
     expect(Object.keys(reply.headers).filter((name) => name.startsWith('access-control'))).toEqual([]);
     expect((await forge(world, { host: 'localhost' }, 'GET')).status).toBe(405);
+  });
+});
+
+describe('a server that requires client certificates of programs', () => {
+  test('serves methods only to callers that show one, also without rules of access', async () => {
+    const authority = await TestAuthority.create();
+    await using files = await certificateFiles(await authority.sign({ name: 'node' }), authority.pem);
+    const { certFile, keyFile, caFile } = files;
+    const more = { minVersion: '1.3', peerName: '', clientCertificates: 'required' } as const;
+    using tls = new Tls({ certFile, keyFile, caFile, ...more }, keptLog());
+    const world = await start(echo, { tls });
+    const own = await authority.sign({ name: 'ada' });
+    const other = await (await TestAuthority.create('another')).sign({ name: 'ada' });
+    const ask = (path: string, method: string, shown: object): Promise<Sent> =>
+      new Promise((resolve, reject) => {
+        const options = { host: '127.0.0.1', port: world.port, path, method, ca: authority.pem, headers: CONSOLE };
+        secureRequest({ ...options, ...shown, agent: false }, async (response) => {
+          resolve({ status: response.statusCode ?? 0, body: await text(response), headers: response.headers });
+        })
+          .once('error', reject)
+          .end(method === 'POST' ? deletion : undefined);
+      });
+    for (const shown of [{}, other]) {
+      const { status, body } = await ask('/rpc/DeleteQueue', 'POST', shown);
+      expect([status, JSON.parse(body)]).toMatchObject([401, { reason: 'UNAUTHENTICATED' }]);
+      const me = await ask('/api/me', 'GET', shown);
+      expect(JSON.parse(me.body)).toMatchObject({ identified: false, refusal: { reason: 'UNAUTHENTICATED' } });
+    }
+    expect(world.calls).toBe(0);
+    expect(world.events).toMatchObject([
+      { action: 'DeleteQueue', target: 'billing#mail', result: 'UNAUTHENTICATED' },
+      {},
+    ]);
+    expect((await ask('/rpc/DeleteQueue', 'POST', own)).status).toBe(200);
+    expect(JSON.parse((await ask('/api/me', 'GET', own)).body)).toMatchObject({ identified: true, everything: true });
   });
 });
 

@@ -9,9 +9,10 @@ import type {
 } from 'node:http';
 import { type AddressInfo, isIP, type Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
+import { Refusal } from '@taskmaster/engine/domain';
 import type { Error as WireError } from '@taskmaster/proto';
 import type { Access } from '../access/access.ts';
-import { type CallerAccess, unlimitedAccess } from '../access/caller-access.ts';
+import { type CallerAccess, refusedAccess, unlimitedAccess } from '../access/caller-access.ts';
 import { credentialOf } from '../access/credential.ts';
 import { peerAddress } from '../calls/host-port.ts';
 import { type Audit, noAudit } from '../ports/audit.ts';
@@ -240,7 +241,7 @@ export class HttpServer {
       return;
     }
     await this.#reply(this.#callGate, request, response, async () => {
-      const access = await callerOf(request, this.#deps.access);
+      const access = await this.#provenCaller(request);
       return rpc.answer(request, response, { method, request: bytes, access });
     });
   }
@@ -297,11 +298,23 @@ export class HttpServer {
   async #admitted(request: IncomingMessage, path: string): Promise<CallerAccess> {
     const { access, guardsMetrics = true } = this.#deps;
     if (PROBES.has(path) || (path === '/metrics' && !guardsMetrics)) return unlimitedAccess;
+    if (path === OPEN) return this.#provenCaller(request);
     const caller = await callerOf(request, access);
-    if (path === OPEN) return caller;
     caller.requireIdentity();
     caller.usage?.request();
     return caller;
+  }
+
+  /**
+   * The caller of methods. As over gRPC, it must show a certificate if the settings require one. Other paths never do, because
+   * probes have none.
+   */
+  async #provenCaller(request: IncomingMessage): Promise<CallerAccess> {
+    const { access, tls } = this.#deps;
+    const isRequired = tls?.settings.clientCertificates === 'required';
+    const { socket } = request;
+    if (isRequired && !(socket instanceof TLSSocket && socket.authorized)) return refusedAccess(NO_CERTIFICATE);
+    return callerOf(request, access);
   }
 
   #record({ method, url, socket }: IncomingMessage, { reason: result, metadata }: WireError): void {
@@ -352,6 +365,8 @@ export class HttpServer {
     return route(url.searchParams, await this.#admitted(request, url.pathname), address);
   }
 }
+
+const NO_CERTIFICATE = new Refusal('UNAUTHENTICATED', 'this server requires a client certificate');
 
 const NO_FILES: ConsoleFiles = new Map();
 
