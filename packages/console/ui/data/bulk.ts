@@ -5,6 +5,7 @@ import {
   type BulkRun,
   BulkRunState,
   BulkSpec,
+  parseQueueName,
   type TaskInfo,
 } from '@taskmaster/proto/messages';
 import { call, make } from './rpc.ts';
@@ -70,7 +71,7 @@ export async function startBulk(queues: string, choice: BulkChoice): Promise<Bul
   const until = Date.now() + PATIENCE_MS;
   while (run?.state === BulkRunState.BULK_RUN_STATE_RUNNING && Date.now() < until) {
     await new Promise((resolve) => setTimeout(resolve, ASK_MS));
-    const listed = await call('ListBulkRuns', { queue: `${queues.split('#', 1)[0] ?? ''}#`, id });
+    const listed = await call('ListBulkRuns', { queue: `${parseQueueName(queues).group}#`, id });
     run = listed.runs[0] ?? run;
   }
   return run;

@@ -218,8 +218,9 @@ function MemberState({ of }: { readonly of: OverviewMember }): VNode {
   if (of.state === 'left') return <Badge tone="quiet">left</Badge>;
   if (!of.alive) return <Badge tone="bad">down</Badge>;
   if (of.suspect) return <Badge tone="warn">suspect</Badge>;
+  if (of.role === 'proxy') return <Badge tone="good">connected</Badge>;
   if (of.state === 'leaving') return <Badge tone="info">draining</Badge>;
   if (of.state === 'joining') return <Badge tone="info">joining</Badge>;
   if (of.health !== undefined && of.health !== 'serving') return <Badge tone="warn">{of.health}</Badge>;
-  return <Badge tone="good">{of.role === 'proxy' ? 'connected' : 'serving'}</Badge>;
+  return <Badge tone="good">serving</Badge>;
 }

@@ -103,11 +103,13 @@ const TYPING_MS = 300;
 
 function Search({ search }: { readonly search: string }): VNode {
   const [text, setText] = useState(search);
+  // A link may lead to another search while the field has one.
+  useEffect(() => setText(search), [search]);
   useEffect(() => {
     if (text === search) return undefined;
     const timer = setTimeout(() => setQuery({ q: text }), TYPING_MS);
     return () => clearTimeout(timer);
-  }, [text, search]);
+  }, [text]);
   return (
     <search>
       <form

@@ -54,7 +54,7 @@ export function Chart({ title, at, series, format, note }: ChartProps): VNode {
       {
         width: Math.max(120, parent.clientWidth),
         height: HEIGHT,
-        padding: [8, 20, 0, 0],
+        padding: [8, 28, 0, 0],
         legend: { show: false },
         cursor: { y: false, points: { size: 6 }, drag: { setScale: false, x: false, y: false } },
         scales: {
