@@ -105,14 +105,14 @@ export class Telemetry {
   }
 
   /** A handler of tasks, or of lists of tasks, whose calls are recorded and that runs in the context of its span. */
-  handler<Given extends WorkedTask | readonly WorkedTask[], Rest extends readonly unknown[], R>(
-    handler: (given: Given, ...rest: Rest) => R | Promise<R>,
-  ): (given: Given, ...rest: Rest) => R | Promise<R> {
+  handler<Given extends WorkedTask | readonly WorkedTask[], Call, R>(
+    handler: (given: Given, call: Call) => R | Promise<R>,
+  ): (given: Given, call: Call) => R | Promise<R> {
     const providers = this.#providers;
     if (providers === undefined) return handler;
-    return (given, ...rest) => {
+    return (given, call) => {
       const { now } = providers;
-      return now === undefined ? handler(given, ...rest) : this.#process(now, given, () => handler(given, ...rest));
+      return now === undefined ? handler(given, call) : this.#process(now, given, () => handler(given, call));
     };
   }
 
