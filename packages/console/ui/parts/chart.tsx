@@ -28,6 +28,15 @@ const LEAST_SECONDS = 60;
 const dark = matchMedia('(prefers-color-scheme: dark)');
 const css = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+/** A single point would have no scale, so an unknown one comes before it. */
+function dataOf(at: readonly number[], series: readonly Series[]): uPlot.AlignedData {
+  const seconds = at.map((ms) => ms / 1_000);
+  const values = series.map((one) => [...one.values]);
+  const [only] = seconds;
+  if (seconds.length !== 1 || only === undefined) return [seconds, ...values];
+  return [[only - LEAST_SECONDS, only], ...values.map(([value = null]) => [null, value])];
+}
+
 /** A chart over time, with its latest values, or those under the pointer, beside its title. */
 export function Chart({ title, at, series, format, note }: ChartProps): VNode {
   const box = useRef<HTMLDivElement>(null);
@@ -35,7 +44,7 @@ export function Chart({ title, at, series, format, note }: ChartProps): VNode {
   const [hovered, setHovered] = useState<number | undefined>(undefined);
   const [scheme, setScheme] = useState(dark.matches);
   const names = series.map(({ label }) => label).join();
-  const data = [at.map((ms) => ms / 1_000), ...series.map(({ values }) => [...values])] as uPlot.AlignedData;
+  const data = dataOf(at, series);
   const latest = useRef({ data, format });
   latest.current = { data, format };
 
