@@ -227,7 +227,8 @@ const nameOf = ({ queue, pid, token }: LeasedTask): string => `${queue.name} ${p
 async function snapshot(h: EngineHarness, name: string): Promise<Snapshot> {
   const queue = parseQueueName(name);
   const counts = { waiting: new Map<string, number>(), leased: new Map<string, number>() };
-  for (const kind of ['leased', 'head', 'delayed'] as const) {
+  // In this order no task is missed that becomes available, or whose lease ends, between two of the reads.
+  for (const kind of ['leased', 'delayed', 'head'] as const) {
     const to = kind === 'leased' ? counts.leased : counts.waiting;
     for (const task of await h.engine.peekTasks({ queue, kind, limit: 100, includeData: false })) {
       for (const scope of scopesOf(task)) to.set(scope, (to.get(scope) ?? 0) + 1);
