@@ -325,6 +325,24 @@ describe('without an SDK', () => {
     expect(spans.names).toEqual([]);
   });
 
+  test('`telemetry` of a worker is for its leases, handlers and settlements', async () => {
+    using spans = registeredSdk();
+    const own = new RecordedSpans();
+    const { client, queue, timing } = workerSetUp();
+    const next = client.queue<string>('g#next');
+    const handler = async (): Promise<void> => void (await next.enqueue('y'));
+    await using silent = client.worker(queue, handler, { telemetry: false });
+    silent.start();
+    await using recorded = client.worker(next, () => {}, { telemetry: { tracerProvider: own.provider } });
+    recorded.start();
+    await queue.enqueue('x');
+    await timing.settled();
+    expect(spans.names).toEqual(['enqueue g#q', 'enqueue g#next']);
+    expect(own.names.toSorted()).toEqual(['complete g#next', 'lease g#next', 'process g#next']);
+    const mistake = { telemetry: { provider: own.provider } } as object;
+    expect(() => client.worker(queue, () => {}, mistake)).toThrow('provider');
+  });
+
   test('the providers of the options record', async () => {
     const spans = new RecordedSpans();
     const recorded = new RecordedMetrics();

@@ -20,7 +20,7 @@ import type { RetryingCalls } from '../calls/retrying-calls.ts';
 import type { UpdateJoiner } from '../calls/update-joiner.ts';
 import type { Lease } from '../leases/lease.ts';
 import { updateSizeBound } from '../transport/request-size.ts';
-import type { CallOptions, UpdateOptions } from '../values/options.ts';
+import { assertTelemetry, type CallOptions, type TelemetryOptions, type UpdateOptions } from '../values/options.ts';
 import { type Pid, pidText } from '../values/pid.ts';
 import {
   DEAD_LETTER_QUEUE,
@@ -36,7 +36,7 @@ import {
   type TaskFacts,
   taskAttributes,
 } from './conventions.ts';
-import { type Providers, type Recorders, traceparentOf } from './providers.ts';
+import { Providers, type Recorders, traceparentOf } from './providers.ts';
 import { callIn, contextOf, inject, spanOf, working } from './task-context.ts';
 
 /** A task as handlers get it. */
@@ -79,6 +79,13 @@ export class Telemetry {
   constructor(parts: TelemetryParts) {
     this.#parts = parts;
     this.#providers = parts.providers;
+  }
+
+  /** For a worker with options of its own. @throws TypeError */
+  of(options: TelemetryOptions | false | undefined): Telemetry {
+    if (options === undefined) return this;
+    assertTelemetry(options);
+    return new Telemetry({ ...this.#parts, providers: options === false ? undefined : new Providers(options) });
   }
 
   /**

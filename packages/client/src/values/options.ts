@@ -175,7 +175,7 @@ export interface ClientSettings {
 export function clientSettings(options: ClientOptions): ClientSettings {
   assertKnown('options of the client', options, clientNames);
   const { telemetry } = options;
-  if (telemetry !== false) assertKnown('telemetry', telemetry, telemetryNames);
+  assertTelemetry(telemetry);
   const workerLabel: unknown = options.workerLabel ?? '';
   if (typeof workerLabel !== 'string') throw new TypeError('workerLabel: must be a string');
   return {
@@ -185,6 +185,11 @@ export function clientSettings(options: ClientOptions): ClientSettings {
     onCallRetried: inContext(options.onCallRetried),
     telemetry,
   };
+}
+
+/** @throws TypeError for options with other names. */
+export function assertTelemetry(telemetry: TelemetryOptions | false | undefined): void {
+  if (telemetry !== false) assertKnown('telemetry', telemetry, telemetryNames);
 }
 
 /** The endpoints of an option as a list. @throws TypeError if there is none, or one is no address. */

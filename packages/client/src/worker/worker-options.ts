@@ -8,6 +8,7 @@ import type { TaskCancelledError, TaskMasterError } from '../values/errors.ts';
 import { inContext } from '../values/hooks.ts';
 import { kindPatterns } from '../values/kinds.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
+import type { TelemetryOptions } from '../values/options.ts';
 import { type PidLike, pidBytes } from '../values/pid.ts';
 
 /** What a handler may return. It takes effect together with the completion of the task, or not at all. */
@@ -119,6 +120,11 @@ export interface WorkerOptions<T = unknown> {
   readonly kinds?: readonly string[] | undefined;
   /** Label of the worker, shown by `peek`. Default: the client's `workerLabel`. */
   readonly workerLabel?: string | undefined;
+  /**
+   * Spans and metrics of this worker: its leases, handlers and settlements. What its handler enqueues by itself goes by the
+   * options of the client. Default: as those of the client.
+   */
+  readonly telemetry?: TelemetryOptions | false | undefined;
   /** How the results that the handler returns are kept. */
   readonly results?: ResultSettings | undefined;
   /**
@@ -172,6 +178,7 @@ export const workerNames: OptionNames<WorkerOptions> = {
   maxPid: true,
   kinds: true,
   workerLabel: true,
+  telemetry: true,
   results: true,
   backoff: true,
   batch: true,

@@ -78,7 +78,9 @@ export class Worker<T> implements AsyncDisposable {
   #wake: (() => void) | undefined;
 
   /** Internal: use `client.worker()`. */
-  constructor(context: ClientContext, source: LeaseSource<T>, handler: AnyHandler<T>, options: AnyWorkerOptions<T>) {
+  constructor(shared: ClientContext, source: LeaseSource<T>, handler: AnyHandler<T>, options: AnyWorkerOptions<T>) {
+    const { telemetry } = options;
+    const context = telemetry === undefined ? shared : { ...shared, telemetry: shared.telemetry.of(telemetry) };
     this.#context = context;
     this.#source = source;
     this.#settings = workerSettings(options);
