@@ -3,6 +3,9 @@ import type { OverviewHistory } from '@taskmaster/proto';
 /** Samples that are kept: those of two hours. */
 const MOST = 720;
 
+/** Different instants behind which pages ask for samples, at the same time. */
+const MOST_SUMS = 16;
+
 const historySeries = ['available', 'leased', 'delayed', 'enqueued', 'completed', 'failed', 'deadLettered'] as const;
 type Series = (typeof historySeries)[number];
 
@@ -15,7 +18,10 @@ export type ClusterHistory = { readonly stepMs: number; readonly at: readonly nu
 export class ClusterSamples {
   /** By node, then by instant. */
   readonly #nodes = new Map<string, Map<number, readonly number[]>>();
+  #answered: ReadonlySet<string> = new Set();
   #stepMs = 10_000;
+  /** The sums that were made since the last new sample, by the instant behind which they are. */
+  readonly #sums = new Map<number, ClusterHistory>();
 
   /** Takes over what a node has sent. */
   add(node: string, history: OverviewHistory): void {
@@ -25,6 +31,7 @@ export class ClusterSamples {
     this.#nodes.set(node, known);
     for (const index of available.keys()) {
       const at = lastUnixMs - (available.length - 1 - index) * stepMs;
+      if (!known.has(at)) this.#sums.clear();
       known.set(
         at,
         historySeries.map((name) => history[name][index] ?? -1),
@@ -33,23 +40,43 @@ export class ClusterSamples {
     for (const at of known.keys()) if (at <= lastUnixMs - MOST * stepMs) known.delete(at);
   }
 
-  /** Behind which instant a node has to send its samples. 0: all of them, because some are missing here. */
+  /** Behind which instant the nodes have to send their samples. 0: all of them. */
   get after(): number {
-    const last = [...this.#nodes.values()].map((known) => Math.max(0, ...known.keys()));
+    // A node that is down must not have the others send again what they have sent.
+    const last = [...this.#answered].map((node) => this.#lastOf(node));
     return last.length === 0 ? 0 : Math.min(...last);
   }
 
-  /** Forgets nodes that are no members any more. */
-  keep(nodes: ReadonlySet<string>): void {
-    for (const node of this.#nodes.keys()) if (!nodes.has(node)) this.#nodes.delete(node);
+  /** Whether the samples of a node have gaps here, because it has not answered the last time. */
+  isBehind(node: string): boolean {
+    return !this.#answered.has(node);
   }
 
-  has(node: string): boolean {
-    return this.#nodes.has(node);
+  /** The nodes that have answered now. The samples of others stay until they are too old. */
+  answered(nodes: ReadonlySet<string>): void {
+    this.#answered = nodes;
+    const newest = Math.max(0, ...[...this.#nodes.keys()].map((node) => this.#lastOf(node)));
+    for (const node of this.#nodes.keys()) {
+      if (nodes.has(node) || this.#lastOf(node) > newest - MOST * this.#stepMs) continue;
+      this.#nodes.delete(node);
+      this.#sums.clear();
+    }
   }
 
-  /** The sums of all samples behind an instant. */
+  #lastOf(node: string): number {
+    return Math.max(0, ...(this.#nodes.get(node)?.keys() ?? []));
+  }
+
+  /** The sums of all samples behind an instant. Pages that are open ask for the same. */
   sums(after: number): ClusterHistory {
+    const known = this.#sums.get(after);
+    if (known !== undefined) return known;
+    const made = this.#sumsBehind(after);
+    if (this.#sums.size < MOST_SUMS) this.#sums.set(after, made);
+    return made;
+  }
+
+  #sumsBehind(after: number): ClusterHistory {
     const last = Math.max(0, ...[...this.#nodes.values()].flatMap((known) => [...known.keys()]));
     const at = [...new Set([...this.#nodes.values()].flatMap((known) => [...known.keys()]))]
       .filter((instant) => instant > after && instant > last - MOST * this.#stepMs)

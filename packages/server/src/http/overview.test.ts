@@ -199,6 +199,34 @@ describe('an overview', () => {
     expect((await page(`after=${NOW}`)).history).toMatchObject({ at: [NOW + STEP], available: [12] });
   });
 
+  test('does not ask again for what it has while a node is down, and for the gap of one that is back', async () => {
+    const { world, page } = setUp();
+    await page();
+    const of = (name: string, afterUnixMs: number, step: number) =>
+      node(name, { history: history(afterUnixMs === 0 ? [1, 2, 3] : [3], NOW + step * STEP) });
+    world.answers.getOverview = ({ afterUnixMs }) => ({ nodes: [of('a', afterUnixMs, 1)], unreachable: [] });
+    world.now += STEP;
+    await page();
+    world.answers.getOverview = ({ afterUnixMs }) => ({ nodes: [of('a', afterUnixMs, 2)], unreachable: [] });
+    world.now += STEP;
+    const { history: shown } = await page();
+    // What the other node has told before it was down stays.
+    expect(shown.available).toEqual([2, 4, 3, 3]);
+    world.answers.getOverview = ({ afterUnixMs }) => ({
+      nodes: [of('a', afterUnixMs, 3), of('b', afterUnixMs, 3)],
+      unreachable: [],
+    });
+    world.now += STEP;
+    expect((await page()).history.available).toEqual([2, 4, 2, 4, 6]);
+    expect(world.asked.filter((asked) => asked.startsWith('getOverview'))).toEqual([
+      'getOverview 0',
+      `getOverview ${NOW}`,
+      `getOverview ${NOW + STEP}`,
+      `getOverview ${NOW + 2 * STEP}`,
+      'getOverview 0',
+    ]);
+  });
+
   test('of a node without a cluster has no members', async () => {
     const lone = node('', { nodeId: '', name: '' });
     const { page } = setUp({
@@ -395,7 +423,7 @@ test('a cluster has its moves with their progress, and no members that have left
       partitions: 4,
       members: [
         member('a'),
-        member('p', { role: MemberRole.MEMBER_ROLE_PROXY }),
+        member('p', { role: MemberRole.MEMBER_ROLE_PROXY, state: MemberState.MEMBER_STATE_UNSPECIFIED }),
         member('z', { state: MemberState.MEMBER_STATE_LEFT }),
       ],
     }),
@@ -410,6 +438,6 @@ test('a cluster has its moves with their progress, and no members that have left
   expect(shown.partitions).toMatchObject({ served: 1, moving: [{ id: 3, from: 'a', to: 'b', rows: 7, bytes: 9 }] });
   expect(shown.members).toMatchObject([
     { name: 'a', role: 'node' },
-    { name: 'p', role: 'proxy' },
+    { name: 'p', role: 'proxy', state: 'connected' },
   ]);
 });

@@ -186,14 +186,13 @@ export class Overview {
     return this.#lastChanges.changes;
   }
 
-  /** Remembers the samples. A node that has been asked for too few of them is asked again for all. */
+  /** Remembers the samples. If a node was asked for too few of them, all nodes are asked again for all. */
   async #withHistory(nodes: readonly NodeOverview[]): Promise<readonly NodeOverview[]> {
-    const isNew = nodes.some((node) => !this.#samples.has(keyOf(node)));
-    const all =
-      isNew && this.#samples.after > 0
-        ? (await this.#ask('getOverview', { afterUnixMs: 0, includeChanges: false }).catch(nothing)).nodes
-        : [];
+    const isAskedAgain = this.#samples.after > 0 && nodes.some((node) => this.#samples.isBehind(keyOf(node)));
+    const request = { afterUnixMs: 0, includeChanges: false };
+    const all = isAskedAgain ? (await this.#ask('getOverview', request).catch(nothing)).nodes : [];
     for (const node of [...nodes, ...all]) if (node.history !== undefined) this.#samples.add(keyOf(node), node.history);
+    this.#samples.answered(new Set(nodes.map(keyOf)));
     return nodes;
   }
 
@@ -279,7 +278,8 @@ export class Overview {
       role: member.role === MemberRole.MEMBER_ROLE_PROXY ? 'proxy' : 'node',
       address: rpcAddress,
       http: httpAddress,
-      state: states[member.state] ?? 'joining',
+      // A proxy holds nothing, so it never joins.
+      state: member.role === MemberRole.MEMBER_ROLE_PROXY ? 'connected' : (states[member.state] ?? 'joining'),
       alive,
       suspect,
       since: known?.at ?? null,
