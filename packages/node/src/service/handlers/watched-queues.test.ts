@@ -262,4 +262,32 @@ describe('an overview', () => {
     expect(node?.history?.available).toEqual([1, -1]);
     expect(node?.totals?.queues).toBe(1);
   });
+
+  test('tells what it knows while a store does not answer, and waits for one answer only', async () => {
+    const { engine, clock } = await open();
+    let asked = 0;
+    const { promise: answer, resolve } = Promise.withResolvers<void>();
+    const silent = {
+      figures: () => engine.figures(),
+      listQueues: async (command: Parameters<Engine['listQueues']>[0]) => {
+        asked++;
+        await answer;
+        return engine.listQueues(command);
+      },
+    };
+    const watch = new QueueWatch(silent, { wall: () => clock.wall(), patienceMs: 1 });
+    const samples: Promise<void>[] = [];
+    for (let n = 0; n < 3; n++) {
+      samples.push(watch.sample());
+      await clock.advance(STEP_MS);
+    }
+    const request = { afterUnixMs: 0, includeChanges: false };
+    const node = await watch.overview(request, () => true);
+    expect(node).toMatchObject({ totals: undefined, health: 'serving', history: { available: [-1, -1] } });
+    expect(asked).toBe(1);
+    resolve();
+    await Promise.all(samples);
+    await watch.sample();
+    expect((await watch.overview(request, () => true)).totals).toMatchObject({ queues: 0 });
+  });
 });

@@ -29,6 +29,8 @@ const MOST_OF_QUEUE = 180;
 /** A look is used again for this long, in ms, and for this many times as long as it took. */
 const FRESH_MS = 2_000;
 const FRESH_TIMES = 20;
+/** An overview waits no longer for a look, in ms: a store that does not answer must not keep back what else is known. */
+const PATIENCE_MS = 1_000;
 const LONGEST_FRESH_MS = STEP_MS;
 /** Queues whose samples are kept. */
 const MOST_KEPT = 1_000;
@@ -62,6 +64,14 @@ export type NodeFacts = Pick<
 >;
 
 const NO_FACTS: NodeFacts = { nodeId: '', name: '', version: '', health: 'serving', troubles: [], changes: [] };
+
+export interface QueueWatchOptions {
+  /** The system clock, in ms since 1970. */
+  readonly wall?: () => number;
+  readonly facts?: () => NodeFacts;
+  /** How long an overview waits for a look, in ms. Default: 1 s. */
+  readonly patienceMs?: number;
+}
 
 interface Kept {
   readonly samples: Samples<(typeof queueSeries)[number]>;
@@ -105,19 +115,16 @@ export class QueueWatch {
   #looking: Promise<Look> | undefined;
   #figures: { readonly at: number; readonly of: EngineFigures } | undefined;
   #rates = NO_RATES;
+  #isSampling = false;
+  readonly #patienceMs: number;
   #timer: NodeJS.Timeout | undefined;
 
-  /** `wall`: the system clock, in ms since 1970. */
-  constructor(
-    engine: Pick<Engine, 'listQueues' | 'figures'>,
-    {
-      wall = () => Date.now(),
-      facts = () => NO_FACTS,
-    }: { readonly wall?: () => number; readonly facts?: () => NodeFacts } = {},
-  ) {
+  constructor(engine: Pick<Engine, 'listQueues' | 'figures'>, options: QueueWatchOptions = {}) {
+    const { wall = () => Date.now(), facts = () => NO_FACTS, patienceMs = PATIENCE_MS } = options;
     this.#engine = engine;
     this.#wall = wall;
     this.#facts = facts;
+    this.#patienceMs = patienceMs;
   }
 
   /** Takes a sample every 10 s until it is disposed of. */
@@ -133,16 +140,26 @@ export class QueueWatch {
     // What is wrong with the node is found by looking, too.
     this.#facts();
     const rates = this.#ratesNow();
-    let totals: Pick<QueueTotals, 'available' | 'leased' | 'delayed'> = { available: -1, leased: -1, delayed: -1 };
-    try {
-      ({ totals } = await this.#lookNow(slot));
-    } catch (error) {
-      // A node that is overloaded or has failed refuses reads.
-      if (!(error instanceof Refusal)) throw error;
-    }
+    const totals = await this.#totalsFor(slot);
     const { available, leased, delayed } = totals;
     const { enqueued, completed, failed, deadLettered } = rates;
     this.#samples.add(slot, { available, leased, delayed, enqueued, completed, failed, deadLettered });
+  }
+
+  /** Unknown ones if the engine refuses to be read, or still has not answered the last time. */
+  async #totalsFor(slot: number): Promise<Pick<QueueTotals, 'available' | 'leased' | 'delayed'>> {
+    const unknown = { available: -1, leased: -1, delayed: -1 };
+    if (this.#isSampling) return unknown;
+    this.#isSampling = true;
+    try {
+      return (await this.#lookNow(slot)).totals;
+    } catch (error) {
+      // A node that is overloaded or has failed refuses reads.
+      if (!(error instanceof Refusal)) throw error;
+      return unknown;
+    } finally {
+      this.#isSampling = false;
+    }
   }
 
   /** A look that is a few seconds old at most. Rejects with a `Refusal` if the engine refuses to be read. */
@@ -183,14 +200,7 @@ export class QueueWatch {
     mayRead: (group: string) => boolean,
   ): Promise<NodeOverview> {
     const { troubles, changes, ...facts } = this.#facts();
-    let look: Look | undefined;
-    try {
-      look = await this.look();
-    } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
-      // Its state says why.
-      look = this.#last?.look;
-    }
+    const look = await this.#lookInTime();
     const readable = (look?.places ?? []).filter(({ queue }) => mayRead(parseQueueName(queue).group));
     const ofQueues = readable.slice(0, MOST_SHOWN).flatMap(({ queue }) => look?.troubles.get(queue) ?? []);
     return {
@@ -204,6 +214,20 @@ export class QueueWatch {
       history: this.#historyAfter(afterUnixMs),
       changes: includeChanges ? [...changes] : [],
     };
+  }
+
+  /** The last look if a new one takes long or is refused. The state of the node says why. */
+  async #lookInTime(): Promise<Look | undefined> {
+    const { promise: late, resolve } = Promise.withResolvers<undefined>();
+    const timer = setTimeout(() => resolve(undefined), this.#patienceMs);
+    try {
+      return (await Promise.race([this.look(), late])) ?? this.#last?.look;
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      return this.#last?.look;
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
   #historyAfter(afterUnixMs: number): NodeOverview['history'] {
