@@ -6,6 +6,9 @@ const MOST = 720;
 /** Different instants behind which pages ask for samples, at the same time. */
 const MOST_SUMS = 16;
 
+/** Steps by which the samples of a node may be behind those of others. */
+const MOST_BEHIND = 3;
+
 const historySeries = ['available', 'leased', 'delayed', 'enqueued', 'completed', 'failed', 'deadLettered'] as const;
 type Series = (typeof historySeries)[number];
 
@@ -43,7 +46,7 @@ export class ClusterSamples {
   /** Behind which instant the nodes have to send their samples. 0: all of them. */
   get after(): number {
     // A node that is down must not have the others send again what they have sent.
-    const last = [...this.#answered].map((node) => this.#lastOf(node));
+    const last = [...this.#answered].filter((node) => this.#nodes.has(node)).map((node) => this.#lastOf(node));
     return last.length === 0 ? 0 : Math.min(...last);
   }
 
@@ -54,6 +57,7 @@ export class ClusterSamples {
 
   /** The nodes that have answered now. The samples of others stay until they are too old. */
   answered(nodes: ReadonlySet<string>): void {
+    if (nodes.size !== this.#answered.size || [...nodes].some((node) => !this.#answered.has(node))) this.#sums.clear();
     this.#answered = nodes;
     const newest = Math.max(0, ...[...this.#nodes.keys()].map((node) => this.#lastOf(node)));
     for (const node of this.#nodes.keys()) {
@@ -77,9 +81,13 @@ export class ClusterSamples {
   }
 
   #sumsBehind(after: number): ClusterHistory {
-    const last = Math.max(0, ...[...this.#nodes.values()].flatMap((known) => [...known.keys()]));
-    const at = [...new Set([...this.#nodes.values()].flatMap((known) => [...known.keys()]))]
-      .filter((instant) => instant > after && instant > last - MOST * this.#stepMs)
+    const instants = new Set([...this.#nodes.values()].flatMap((known) => [...known.keys()]));
+    const newest = Math.max(0, ...instants);
+    // A sum without a node that has not sent its sample yet would be too low, and pages keep what they have. But one whose clock
+    // is behind must not hold back the others for long.
+    const complete = Math.max(this.after, newest - MOST_BEHIND * this.#stepMs);
+    const at = [...instants]
+      .filter((instant) => instant > after && instant > newest - MOST * this.#stepMs && instant <= complete)
       .sort((a, b) => a - b);
     const sumOf = (instant: number, index: number): number | null => {
       let sum: number | null = null;

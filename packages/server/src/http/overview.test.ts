@@ -227,6 +227,28 @@ describe('an overview', () => {
     ]);
   });
 
+  test('has no sums of which a part is missing, unless a node is far behind', async () => {
+    const { world, page } = setUp();
+    const both = (steps: number): void => {
+      world.answers.getOverview = () => ({
+        nodes: [node('a', { history: history([7], NOW + steps * STEP) }), node('b', { history: history([1, 2]) })],
+        unreachable: [],
+      });
+      world.now += STEP;
+    };
+    await page();
+    both(1);
+    expect((await page()).history).toMatchObject({ at: [NOW - STEP, NOW], available: [2, 4] });
+    both(4);
+    expect((await page()).history.at.at(-1)).toBe(NOW + STEP);
+    world.answers.getOverview = () => ({
+      nodes: [node('a', { history: history([7], NOW + 4 * STEP) })],
+      unreachable: [],
+    });
+    world.now += STEP;
+    expect((await page()).history.at.at(-1)).toBe(NOW + 4 * STEP);
+  });
+
   test('of a node without a cluster has no members', async () => {
     const lone = node('', { nodeId: '', name: '' });
     const { page } = setUp({
