@@ -37,7 +37,7 @@ async function buildConsole(): Promise<void> {
       // The policy of the pages allows no data in URLs but for images.
       assetsInlineLimit: 0,
       reportCompressedSize: false,
-      rolldownOptions: { treeshake: { moduleSideEffects: isWithEffects } },
+      rolldownOptions: { treeshake: { moduleSideEffects: isWithEffects }, checks: { pluginTimings: false } },
     },
   });
   await checkPages();

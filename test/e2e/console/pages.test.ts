@@ -298,6 +298,12 @@ describe.skipIf(browserPath === undefined)(`the console${reason}`, () => {
       .first()
       .waitFor();
 
+    const log = page.getByRole('table', { name: 'What was done in the cluster' });
+    await log
+      .getByText(/^Member [ab]: /)
+      .first()
+      .waitFor();
+
     // The page of a node that is gone keeps its data, and says how old it is.
     await cluster.node('b').kill();
     const banner = ofB.page.getByRole('alert').filter({ hasText: 'The data is not up to date.' });

@@ -1,3 +1,5 @@
+import type { LoggedChange } from '../show/cluster-log.ts';
+
 /** `GET /api/overview`: the whole cluster. It is made at most once a second for all pages. Instants are in ms since 1970. */
 export interface Overview {
   readonly at: number;
@@ -21,6 +23,8 @@ export interface Overview {
   readonly totals: Readonly<Record<Total, number>>;
   readonly attention: readonly Attention[];
   readonly history: OverviewHistory;
+  /** The latest first, if they were asked for and the user has the right manage-cluster. */
+  readonly changes?: readonly LoggedChange[];
 }
 
 type Total =

@@ -1,17 +1,20 @@
 import { type Member, MemberRole, MemberState, type Partition, PartitionState } from '@taskmaster/proto/messages';
 import type { VNode } from 'preact';
+import type { Overview } from '../data/overview.ts';
 import { usePoll } from '../data/poll.ts';
-import { CallError, call } from '../data/rpc.ts';
+import { CallError, call, readJson } from '../data/rpc.ts';
 import { serverNow } from '../data/session.ts';
 import { Action } from '../parts/action.tsx';
 import { Badge, Pending, Section, Tiles } from '../parts/bits.tsx';
 import { Table } from '../parts/table.tsx';
 import { Text, visible, When } from '../parts/text.tsx';
 import { type Change, type ClusterState, changesBetween, stateNames } from '../show/cluster-changes.ts';
+import { type LoggedChange, mergedChanges } from '../show/cluster-log.ts';
 import { formatBytes, formatCount, formatMany } from '../show/format.ts';
 
 /** Changes that are kept, the latest ones. */
 const MOST_CHANGES = 200;
+const DAY_MS = 86_400_000;
 
 let before: ClusterState | undefined;
 let changes: readonly Change[] = [];
@@ -22,22 +25,27 @@ interface ClusterData extends ClusterState {
   readonly total: number;
   /** True: the node runs without a cluster. */
   readonly isAlone: boolean;
+  /** What the nodes have recorded. Undefined: the user may not see it. */
+  readonly log: readonly LoggedChange[] | undefined;
 }
 
 async function load(signal: AbortSignal): Promise<ClusterData> {
   try {
-    const [{ clusterId, members, partitions: total }, { partitions, unreachable }] = await Promise.all([
-      call('ListMembers', {}, signal),
-      call('ListPartitions', {}, signal),
-    ]);
+    const [{ clusterId, members, partitions: total }, { partitions, unreachable }, { changes: log }] =
+      await Promise.all([
+        call('ListMembers', {}, signal),
+        call('ListPartitions', {}, signal),
+        // Without samples.
+        readJson<Overview>(`overview?changes=1&after=${Date.now() + DAY_MS}`, signal),
+      ]);
     const now: ClusterState = { members, partitions, unreachable };
     if (before === undefined) watchedSince = serverNow();
     else changes = [...changesBetween(before, now, serverNow()).toReversed(), ...changes].slice(0, MOST_CHANGES);
     before = now;
-    return { ...now, clusterId, total, isAlone: false };
+    return { ...now, clusterId, total, isAlone: false, log };
   } catch (thrown) {
     if (!(thrown instanceof CallError) || thrown.reason !== 'NO_CLUSTER') throw thrown;
-    return { members: [], partitions: [], unreachable: [], clusterId: '', total: 0, isAlone: true };
+    return { members: [], partitions: [], unreachable: [], clusterId: '', total: 0, isAlone: true, log: undefined };
   }
 }
 
@@ -143,7 +151,12 @@ function Content({ of }: { readonly of: ClusterData }): VNode {
           />
         </Section>
       )}
-      <Section title="Changes">
+      {of.log === undefined ? undefined : (
+        <Section title="Log">
+          <Log of={of.log} />
+        </Section>
+      )}
+      <Section title="Changes seen by this page">
         {changes.length === 0 ? (
           <p class="quiet">None since this page began to watch, {<When at={watchedSince} />}.</p>
         ) : (
@@ -169,6 +182,10 @@ function Members({
   readonly of: readonly Member[];
   readonly partitions: readonly Partition[];
 }): VNode {
+  const names = Map.groupBy(
+    of.filter(({ state }) => state !== MemberState.MEMBER_STATE_LEFT),
+    ({ name }) => name,
+  );
   return (
     <Table
       label="Members"
@@ -212,7 +229,11 @@ function Members({
           cell: ({ rpcAddress }) => <Text of={rpcAddress} most={60} />,
         },
         { key: 'http', title: 'HTTP', from: 'wide', cell: ({ httpAddress }) => <Text of={httpAddress} most={60} /> },
-        { key: 'do', title: '', cell: (member) => <Drain of={member} /> },
+        {
+          key: 'do',
+          title: '',
+          cell: (member) => <Drain of={member} isNamed={names.get(member.name)?.length === 1} />,
+        },
       ]}
     />
   );
@@ -229,7 +250,8 @@ function StateBadge({ of }: { readonly of: Member }): VNode {
   return <Badge tone={tone}>{stateNames[of.state] ?? 'unknown'}</Badge>;
 }
 
-function Drain({ of }: { readonly of: Member }): VNode | undefined {
+/** `isNamed`: no other member has its name. */
+function Drain({ of, isNamed }: { readonly of: Member; readonly isNamed: boolean }): VNode | undefined {
   const { name, state, partitionsHeld } = of;
   if (!isNode(of) || state === MemberState.MEMBER_STATE_LEFT || state === MemberState.MEMBER_STATE_LEAVING)
     return undefined;
@@ -243,7 +265,7 @@ function Drain({ of }: { readonly of: Member }): VNode | undefined {
       confirm={`Drain ${shown} for ever`}
       impossible={of.alive ? undefined : 'It is down. A member that does not return is removed with the command line.'}
       run={async () => {
-        const { partitionsHeld: left } = await call('DrainMember', { name: of.nodeId || name });
+        const { partitionsHeld: left } = await call('DrainMember', { name: isNamed ? name : of.nodeId });
         return `${shown} hands ${formatMany(left, 'partition')} over and leaves`;
       }}
     >
@@ -253,6 +275,52 @@ function Drain({ of }: { readonly of: Member }): VNode | undefined {
         directory.
       </p>
     </Action>
+  );
+}
+
+function Log({ of }: { readonly of: readonly LoggedChange[] }): VNode {
+  return (
+    <Table
+      label="What was done in the cluster"
+      rows={mergedChanges(of)}
+      keyOf={({ at, nodes, action, target }) => `${at} ${nodes} ${action} ${target}`}
+      empty={<p>Nothing has been done since the nodes were started.</p>}
+      columns={[
+        { key: 'since', title: 'When', cell: ({ at }) => <When at={at} /> },
+        {
+          key: 'what',
+          title: 'What',
+          cell: ({ kind, action, target = '' }) => {
+            const text = kind === 'membership' ? `Member ${target}: ${action}` : `${action} ${target}`;
+            return (
+              <span class="cut" title={visible(text)}>
+                <Text of={text} most={160} />
+              </span>
+            );
+          },
+        },
+        {
+          key: 'who',
+          title: 'Who',
+          from: 'tablet',
+          cell: ({ principal, address }) => <Text of={principal || address || '–'} most={60} />,
+        },
+        {
+          key: 'result',
+          title: 'Result',
+          from: 'tablet',
+          cell: ({ result }) => (
+            <span class={result === 'ok' || result === '' ? 'quiet' : 'warn'}>{visible(result)}</span>
+          ),
+        },
+        {
+          key: 'node',
+          title: 'Recorded by',
+          from: 'desktop',
+          cell: ({ nodes }) => <Text of={nodes.join(', ')} most={60} />,
+        },
+      ]}
+    />
   );
 }
 

@@ -1,5 +1,5 @@
 import type { VNode } from 'preact';
-import { useRef } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import { type Attention, joined, type Overview, type OverviewHistory, type OverviewMember } from '../data/overview.ts';
 import { usePoll } from '../data/poll.ts';
 import { readJson } from '../data/rpc.ts';
@@ -40,11 +40,7 @@ function Content({ of }: { readonly of: Overview }): VNode {
             <Badge tone="good">All well</Badge> Nothing needs attention.
           </p>
         ) : (
-          <ul class="attention">
-            {attention.map((one) => (
-              <AttentionRow key={`${one.kind} ${one.subject}`} of={one} />
-            ))}
-          </ul>
+          <AttentionList of={attention} />
         )}
       </Section>
       <Tiles of={tilesOf(of)} />
@@ -113,15 +109,15 @@ const KINDS: Readonly<Record<string, string>> = {
   'member-unreachable': 'not answering',
   'partition-unserved': 'not served',
   'node-not-serving': 'not serving',
-  'disk-nearly': 'disk nearly full',
+  'disk-nearly': 'disk almost full',
   'queue-old': 'old tasks',
   'queue-growing': 'grows',
-  'queue-unworked': 'nobody works on it',
+  'queue-unworked': 'no worker',
   'queue-dying': 'tasks die',
   'queue-failing': 'attempts fail',
-  'kind-unclaimed': 'kind nobody runs',
-  'paused-long': 'paused for long',
-  'schedules-late': 'schedules are late',
+  'kind-unclaimed': 'unclaimed kind',
+  'paused-long': 'long pause',
+  'schedules-late': 'schedules late',
 };
 
 /** Where to act on it. */
@@ -129,6 +125,30 @@ function linkOf({ kind, queue, member }: Attention): string {
   if (queue !== undefined && queue !== '') return hashOf('queue', [queue]);
   if (kind === 'schedules-late') return hashOf('schedules');
   return member !== undefined || !kind.startsWith('queue') ? hashOf('cluster') : hashOf('queues');
+}
+
+/** More are shown when the user asks for them. */
+const FIRST = 20;
+
+function AttentionList({ of }: { readonly of: readonly Attention[] }): VNode {
+  const [isWhole, setWhole] = useState(false);
+  const shown = isWhole ? of : of.slice(0, FIRST);
+  return (
+    <>
+      <ul class="attention">
+        {shown.map((one) => (
+          <AttentionRow key={`${one.kind} ${one.subject}`} of={one} />
+        ))}
+      </ul>
+      {shown.length === of.length ? undefined : (
+        <div class="buttons start">
+          <button type="button" onClick={() => setWhole(true)}>
+            Show {formatCount(of.length - shown.length)} more
+          </button>
+        </div>
+      )}
+    </>
+  );
 }
 
 function AttentionRow({ of }: { readonly of: Attention }): VNode {

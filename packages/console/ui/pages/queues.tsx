@@ -9,7 +9,7 @@ import { serverNow } from '../data/session.ts';
 import { Badge, Pending, TONES, Unreachable } from '../parts/bits.tsx';
 import { Spark } from '../parts/chart.tsx';
 import { type Column, Table } from '../parts/table.tsx';
-import { Name, Text, visible, When } from '../parts/text.tsx';
+import { Name, Text, visible } from '../parts/text.tsx';
 import { formatCount, formatDuration, formatMany, formatRate, formatShort } from '../show/format.ts';
 import type { PageProps } from '../show/place.ts';
 import { hashOf } from '../show/place.ts';
@@ -145,8 +145,8 @@ export function TroubleText({ of }: { readonly of: Trouble }): VNode {
       </Badge>{' '}
       {of.since === undefined ? undefined : (
         <span class="quiet small">
-          {of.sinceIsExact ? '' : 'at least '}
-          <When at={of.since} />
+          {of.sinceIsExact ? 'for ' : 'for at least '}
+          {formatShort(Math.max(0, serverNow() - of.since))}
         </span>
       )}
     </span>
