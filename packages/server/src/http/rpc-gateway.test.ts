@@ -373,6 +373,8 @@ describe('a request that the console has not sent', () => {
     expect(reply.status).toBe(status);
     expect(JSON.parse(reply.body)).toMatchObject({ reason: expect.stringMatching(/^[A-Z_]+$/) });
     expect(world.calls).toBe(0);
+    const recorded = { kind: 'refusal', action: 'POST /rpc/', target: '', result: 'CROSS_SITE' };
+    expect(world.events).toMatchObject(status === 403 ? [recorded] : []);
   });
 
   test.each([

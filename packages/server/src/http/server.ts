@@ -225,6 +225,7 @@ export class HttpServer {
   async #serveCall(request: IncomingMessage, response: ServerResponse, rpc: RpcGateway, method: string): Promise<void> {
     const refused = this.#refusalOf(request) ?? rpc.refusalOf(request);
     if (refused !== undefined) {
+      if (refused.reason === 'CROSS_SITE') this.#recordForgery(request);
       request.resume();
       this.#send(request, response, rpcError(refused));
       return;
@@ -331,6 +332,13 @@ export class HttpServer {
       ...(principal !== undefined && { principal }),
       address: `${socket.remoteAddress}:${socket.remotePort}`,
     });
+  }
+
+  /** The method and the page of the other site are texts that anybody can make up, so they are left out. */
+  #recordForgery({ socket: { remoteAddress, remotePort } }: IncomingMessage): void {
+    const { audit = noAudit } = this.#deps;
+    const address = peerAddress(`${remoteAddress}:${remotePort}`);
+    audit.record({ kind: 'refusal', action: 'POST /rpc/', target: '', result: 'CROSS_SITE', address });
   }
 
   /** The refusal of a request that neither a route nor a method should see. */
