@@ -134,7 +134,7 @@ interface RefusalJson {
   readonly message?: string;
   readonly metadata?: Readonly<Record<string, string>>;
   readonly items?: readonly { readonly reason: string }[];
-  readonly error?: { readonly reason?: string; readonly message?: string };
+  readonly error?: Pick<RefusalJson, 'reason' | 'message' | 'metadata'>;
 }
 
 async function refusalOf(response: Response): Promise<CallError> {
@@ -148,7 +148,7 @@ async function refusalOf(response: Response): Promise<CallError> {
       cause,
     });
   }
-  const { reason, message } = json.error ?? json;
+  const { reason, message, metadata } = json.error ?? json;
   const items = (json.items ?? []).map((item) => item.reason);
-  return new CallError(reason ?? `HTTP_${response.status}`, message ?? text, json.metadata, items);
+  return new CallError(reason ?? `HTTP_${response.status}`, message ?? text, metadata, items);
 }

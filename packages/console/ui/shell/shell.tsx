@@ -14,7 +14,7 @@ import { SchedulesPage } from '../pages/schedules.tsx';
 import { TaskPage } from '../pages/task.tsx';
 import { TopicsPage } from '../pages/topics.tsx';
 import { WorkersPage } from '../pages/workers.tsx';
-import { Text } from '../parts/text.tsx';
+import { Text, visible } from '../parts/text.tsx';
 import { Toasts } from '../parts/toasts.tsx';
 import type { PageProps } from '../show/place.ts';
 import { Banner, Live } from './freshness.tsx';
@@ -72,7 +72,7 @@ export function Shell(): VNode {
   const page = pages.find(({ name }) => name === place.page) ?? pages[0];
   const about = place.names.at(-1);
   useEffect(() => {
-    document.title = `${about === undefined ? (page?.title ?? '') : about.slice(0, 80)} · TaskMaster`;
+    document.title = `${about === undefined ? (page?.title ?? '') : visible(about.slice(0, 80).toWellFormed())} · TaskMaster`;
   }, [page, about]);
   useEffect(() => {
     scrollTo({ top: 0 });
