@@ -45,6 +45,8 @@ export interface ProxyHttpDeps {
   readonly memory: RpcMetricsSources['memory'];
   readonly tls: Tls | undefined;
   readonly audit: Audit;
+  /** The last lines of the audit log about changes. */
+  readonly changes: () => readonly string[];
   readonly grpc: RpcMetricsSources['grpc'];
   readonly routes: () => Routes | undefined;
   readonly figures: () => RouterFigures | undefined;
@@ -85,6 +87,7 @@ export function createProxyHttp(
     nodes: () => deps.routes()?.nodes() ?? [],
     clocks: deps.clocks,
     wall: () => Date.now(),
+    changes: deps.changes,
   });
   const me: Route = (_query, caller, address) =>
     meApi(deps.access, caller, address, () => factsOf(deps, performance.now() - began));

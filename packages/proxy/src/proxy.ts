@@ -96,6 +96,7 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
       memory,
       tls,
       audit,
+      changes: audit.recent,
       routes: () => parts.routes,
       figures: () => parts.router?.figures,
       service: () => parts.service,

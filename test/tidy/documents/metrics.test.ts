@@ -40,6 +40,7 @@ const proxy = createProxyHttp(
     problem: () => undefined,
     access: undefined,
     audit: noAudit,
+    changes: () => [],
     guardsMetrics: false,
     log: { debug() {}, info() {}, warn() {}, error() {} },
   },

@@ -1,5 +1,3 @@
-import type { NodeOverview } from '@taskmaster/proto';
-
 /** A line of an audit log; see docs/operate/audit.md. */
 interface Line {
   readonly time: string;
@@ -12,16 +10,22 @@ interface Line {
   readonly via?: string;
 }
 
-/** A change of the cluster or its data. `at`: in ms since 1970. `node`: the node that has recorded it. */
+/** A change of the cluster or its data. `at`: in ms since 1970. `node`: the node or proxy that has recorded it. */
 export type Change = Omit<Line, 'time'> & { readonly at: number; readonly node: string };
 
 const MOST = 200;
 /** A call that a node passes on is recorded there, too, at nearly the same time. */
 const TOGETHER_MS = 10_000;
 
-/** The changes that the nodes have recorded, the newest first, each once. */
-export function changesOf({ nodes }: { readonly nodes: readonly NodeOverview[] }): readonly Change[] {
-  const all = nodes.flatMap(({ name, changes }) => changes.map((line) => changeOf(line, name)));
+/** The lines of one program. */
+interface Recorded {
+  readonly name: string;
+  readonly changes: readonly string[];
+}
+
+/** The changes that the programs have recorded, the newest first, each once. */
+export function changesOf(programs: readonly Recorded[]): readonly Change[] {
+  const all = programs.flatMap(({ name, changes }) => changes.map((line) => changeOf(line, name)));
   const direct = all.filter(({ via }) => via === undefined);
   const isTwice = (change: Change): boolean =>
     change.via !== undefined && direct.some((other) => isSame(change, other));

@@ -101,6 +101,7 @@ function setUp(answers: Partial<Answers> = {}) {
     asked: [] as string[],
     alive: { a: true, b: true } as Record<string, boolean>,
     clocks: [] as { nodeId: string; member: string; aheadMs: number }[],
+    changes: [] as string[],
     answers: {
       getOverview: () => ({ nodes: [node('a'), node('b')], unreachable: [] }),
       listMembers: () => ({ clusterId: 'c', partitions: 4, members: [member('a'), member('b')] }),
@@ -129,6 +130,7 @@ function setUp(answers: Partial<Answers> = {}) {
         ([name, alive]): RoutedNode => ({ nodeId: `id-${name}`, name, address: `${name}:7400`, alive }),
       ),
     clocks: () => world.clocks,
+    changes: () => world.changes,
     wall: () => world.now,
   });
   const page = async (query = '', access: CallerAccess = unlimitedAccess) =>
@@ -418,6 +420,19 @@ describe('changes', () => {
       { at: NOW, node: 'b', kind: 'membership', action: 'left', target: 'c', result: 'ok' },
     ]);
     expect(await page()).not.toHaveProperty('changes');
+  });
+
+  test('are those of a proxy, too: the node that it has asked may have left since', async () => {
+    const { world, page } = changing();
+    world.changes = [line(4, { action: 'DrainMember', target: 'c', address: 'y:1' }), line(2, { address: 'x:1' })];
+    const { changes } = (await page('changes=1')) as unknown as { readonly changes: { readonly action: string }[] };
+    expect(changes.map(({ action }) => action)).toEqual([
+      'DrainMember',
+      'PauseQueues',
+      'DeleteQueue',
+      'DeleteQueue',
+      'left',
+    ]);
   });
 
   test('are asked for once a second', async () => {

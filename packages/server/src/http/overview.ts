@@ -43,6 +43,8 @@ export interface OverviewDeps {
   readonly clocks: () => readonly { readonly nodeId: string; readonly member: string; readonly aheadMs: number }[];
   /** The system clock, in ms since 1970. */
   readonly wall: () => number;
+  /** The last lines of the audit log of this program about changes, if it is not among the nodes. Default: none. */
+  readonly changes?: () => readonly string[];
 }
 
 type Severity = 'warning' | 'critical';
@@ -181,7 +183,11 @@ export class Overview {
     if (this.#lastChanges === undefined || now < this.#lastChanges.at || now - this.#lastChanges.at >= FRESH_MS) {
       // No sample is behind the last instant of a number.
       const request = { afterUnixMs: Number.MAX_SAFE_INTEGER, includeChanges: true };
-      this.#lastChanges = { at: now, changes: this.#ask('getOverview', request).then(changesOf, () => []) };
+      const { servedBy, changes: own = () => [] } = this.#deps;
+      const changes = this.#ask('getOverview', request)
+        .catch(nothing)
+        .then(({ nodes }) => changesOf([...nodes, { name: servedBy().name, changes: own() }]));
+      this.#lastChanges = { at: now, changes };
     }
     return this.#lastChanges.changes;
   }
