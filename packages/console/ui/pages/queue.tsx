@@ -8,7 +8,7 @@ import {
   type TaskInfo,
 } from '@taskmaster/proto/messages';
 import type { VNode } from 'preact';
-import { useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { historyOf } from '../data/history.ts';
 import { usePoll } from '../data/poll.ts';
 import { setQuery } from '../data/route.ts';
@@ -79,10 +79,20 @@ export function QueuePage({ place }: PageProps): VNode {
   const asked = place.query.get('tab');
   const tab = TABS.find((one) => one === asked) ?? 'head';
   const [after, setAfter] = useState(NO_PID);
-  const { data: latest, error } = usePoll(`queue ${queue}`, async (signal) => ({
+  const {
+    data: latest,
+    error,
+    again,
+  } = usePoll(`queue ${queue}`, async (signal) => ({
     tab,
     data: await load(queue, tab, after, signal),
   }));
+  // What another tab shows is asked for at once, and not with the next poll.
+  const isFirst = useRef(true);
+  useEffect(() => {
+    if (isFirst.current) isFirst.current = false;
+    else again();
+  }, [tab, after]);
   const data = latest?.data;
   if (data === undefined) {
     return (
