@@ -1,12 +1,14 @@
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
-import { hexDump, prettyJson, utf8Text } from '../show/bytes.ts';
+import { beginningOf, hexDump, prettyJson, utf8Text } from '../show/bytes.ts';
 import { formatBytes } from '../show/format.ts';
 import { Tabs } from './bits.tsx';
 import { Text } from './text.tsx';
 
 /** Longer payloads are cut. */
 const MOST_CHARACTERS = 100_000;
+/** Of lines, and of marks for what cannot be seen. */
+const MOST_ELEMENTS = 4_000;
 const MOST_BYTES = 16 * 1024;
 
 /** Bytes as JSON, text or hex. The richest form that fits comes first. */
@@ -17,8 +19,9 @@ export function Payload({ of, label }: { readonly of: Uint8Array; readonly label
   const forms = [...(json === undefined ? [] : ['json']), ...(text === undefined ? [] : ['text']), 'hex'];
   const form = chosen !== undefined && forms.includes(chosen) ? chosen : (forms[0] ?? 'hex');
   if (of.length === 0) return <p class="quiet">Empty.</p>;
-  const shown = form === 'hex' ? hexDump(of.subarray(0, MOST_BYTES)) : ((form === 'json' ? json : text) ?? '');
-  const isCut = form === 'hex' ? of.length > MOST_BYTES : shown.length > MOST_CHARACTERS;
+  const whole = form === 'hex' ? hexDump(of.subarray(0, MOST_BYTES)) : ((form === 'json' ? json : text) ?? '');
+  const shown = beginningOf(whole, MOST_CHARACTERS, MOST_ELEMENTS);
+  const isCut = form === 'hex' ? of.length > MOST_BYTES : shown.length < whole.length;
   return (
     <>
       <Tabs
@@ -30,7 +33,7 @@ export function Payload({ of, label }: { readonly of: Uint8Array; readonly label
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so the keyboard must reach it */}
       <section class="payload" tabIndex={0} aria-label={`${label} as ${form}`}>
         <pre>
-          <Lines of={shown.slice(0, MOST_CHARACTERS)} />
+          <Lines of={shown} />
         </pre>
       </section>
       <p class="quiet small">

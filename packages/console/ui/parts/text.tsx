@@ -4,17 +4,19 @@ import { serverNow } from '../data/session.ts';
 import { formatAgo, formatTime } from '../show/format.ts';
 
 /** Control characters, changes of direction, and what else cannot be seen. */
-const UNSEEN = /([\p{C}\p{Zl}\p{Zp}])/u;
+const UNSEEN = /([\p{C}\p{Zl}\p{Zp}]+)/u;
 
 const NAMES: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
-const escapeOf = (char: string): string => NAMES[char] ?? `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`;
+/** The escapes of a run of such characters. */
+const escapesOf = (run: string): string =>
+  Array.from(run, (char) => NAMES[char] ?? `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`).join('');
 
 /** The text with escapes for what cannot be seen. */
 export const visible = (text: string): string =>
   text
     .split(UNSEEN)
-    .map((part, at) => (at % 2 ? escapeOf(part) : part))
+    .map((part, at) => (at % 2 ? escapesOf(part) : part))
     .join('');
 
 /** Text of users: what cannot be seen is marked, and its direction does not change that of the page. */
@@ -28,7 +30,7 @@ export function Text({ of, most = 4_000 }: { readonly of: string; readonly most?
           part
         ) : (
           <span class="unseen" key={at}>
-            {escapeOf(part)}
+            {escapesOf(part)}
           </span>
         ),
       )}

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { bytesOfHex, bytesOfPid, hexDump, pidText, prettyJson, utf8Text } from './bytes.ts';
+import { beginningOf, bytesOfHex, bytesOfPid, hexDump, pidText, prettyJson, utf8Text } from './bytes.ts';
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 
@@ -31,4 +31,30 @@ test('a dump has offsets, bytes and what of them is ASCII', () => {
 test('text and JSON are recognised', () => {
   expect([utf8Text(bytes('é')), utf8Text(Uint8Array.of(0xc3))]).toEqual(['é', undefined]);
   expect([prettyJson('{"a":1}'), prettyJson('{')]).toEqual(['{\n  "a": 1\n}', undefined]);
+});
+
+test.each(['{"a":[1,{"b":[]},{}],"c":"d","e":null}', ' [ ] ', '"a\\"[,:]\\\\"', '[[],[[{}]],true,-1.5]'])(
+  '%s is indented like by JSON.stringify',
+  (json) => {
+    const shown = prettyJson(json);
+    expect(shown).toBe(JSON.stringify(JSON.parse(json), undefined, 2));
+  },
+);
+
+test('values are shown as they are written: they may be those of a task that is edited', () => {
+  const json = '{"id":12345678901234567890,"x":1.0,"y":1e999,"__proto__":1,"2":0,"1":"\\u00e9","1":0}';
+  expect(prettyJson(json)?.replaceAll(/\s/g, '')).toBe(json);
+});
+
+test('deep JSON does not become much longer', () => {
+  const deep = `${'['.repeat(5_000)}${'0,'.repeat(40_000)}0${']'.repeat(5_000)}`;
+  expect(prettyJson(deep)?.length).toBeLessThan(4_100_000);
+  const deepest = `${'['.repeat(200_000)}${']'.repeat(200_000)}`;
+  expect(prettyJson(deepest)).toBe(deepest);
+});
+
+test('a text is cut where it would have too many lines or marks', () => {
+  expect(beginningOf('abc', 2, 9)).toBe('ab');
+  expect(beginningOf('a\nb\nc\nd', 99, 2)).toBe('a\nb\nc');
+  expect(beginningOf('a\u200bb\u200b\u200bc\u200bd', 99, 2)).toBe('a\u200bb\u200b\u200bc');
 });

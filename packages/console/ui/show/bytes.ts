@@ -57,11 +57,61 @@ export function hexDump(bytes: Uint8Array): string {
   return rows.join('\n');
 }
 
-/** The text as JSON, indented. Undefined: it is no JSON. */
+/** Deeper values are indented like these, because spaces could outnumber the text by far. */
+const MOST_INDENTED = 32;
+/** A text that would be longer, in characters, stays as it is. */
+const MOST_PRETTY = 4_000_000;
+
+/** The text as JSON, indented. Its numbers, keys and strings stay as they are written. Undefined: it is no JSON. */
 export function prettyJson(text: string): string | undefined {
   try {
-    return JSON.stringify(JSON.parse(text), undefined, 2);
+    JSON.parse(text);
   } catch {
     return undefined;
   }
+  const parts: string[] = [];
+  let length = 0;
+  let depth = 0;
+  const put = (part: string): void => {
+    parts.push(part);
+    length += part.length;
+  };
+  const newLine = (): void => put(`\n${'  '.repeat(Math.min(depth, MOST_INDENTED))}`);
+  let before = '';
+  for (const token of jsonTokens(text)) {
+    const isEnd = token === '}' || token === ']';
+    if (isEnd) depth--;
+    const isEmpty = isEnd && (before === '{' || before === '[');
+    if (before === ',' || ((before === '{' || before === '[' || isEnd) && !isEmpty)) newLine();
+    put(token === ':' ? ': ' : token);
+    if (token === '{' || token === '[') depth++;
+    before = token;
+    if (length > MOST_PRETTY) return text;
+  }
+  return parts.join('');
+}
+
+/** The tokens of valid JSON: signs, and other values as they are written. */
+function* jsonTokens(text: string): Generator<string> {
+  const tokens = /[{}[\],:]|[^\s{}[\],:"]+|"/g;
+  for (let found = tokens.exec(text); found !== null; found = tokens.exec(text)) {
+    if (found[0] === '"') tokens.lastIndex = endOfString(text, found.index);
+    yield text.slice(found.index, tokens.lastIndex);
+  }
+}
+
+function endOfString(text: string, start: number): number {
+  let end = start + 1;
+  while (text[end] !== '"') end += text[end] === '\\' ? 2 : 1;
+  return end + 1;
+}
+
+/** The beginning of a text. Each line, and each run of what cannot be seen, is an element of the page. */
+export function beginningOf(text: string, mostCharacters: number, mostElements: number): string {
+  const beginning = text.slice(0, mostCharacters);
+  let elements = 0;
+  for (const { index } of beginning.matchAll(/[\p{C}\p{Zl}\p{Zp}]+/gu)) {
+    if (elements++ >= mostElements) return beginning.slice(0, index);
+  }
+  return beginning;
 }

@@ -64,7 +64,8 @@ function commonText(messages: readonly string[], title: string): string {
 }
 
 function cutToBytes(text: string): string {
-  let cut = text;
+  // A character has a byte at least. Without this, a long text would be encoded thousands of times.
+  let cut = text.slice(0, MOST_BYTES);
   while (new TextEncoder().encode(cut).length > MOST_BYTES) cut = cut.slice(0, -1);
   return cut.isWellFormed() ? cut : cut.slice(0, -1);
 }
