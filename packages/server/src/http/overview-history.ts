@@ -9,6 +9,9 @@ const MOST_SUMS = 16;
 /** Steps by which the samples of a node may be behind those of others. */
 const MOST_BEHIND = 3;
 
+/** Samples further ahead than this are of a wrong clock, in ms; as the alert ClockDifference. */
+const MOST_AHEAD_MS = 60_000;
+
 const historySeries = ['available', 'leased', 'delayed', 'enqueued', 'completed', 'failed', 'deadLettered'] as const;
 type Series = (typeof historySeries)[number];
 
@@ -23,6 +26,8 @@ export class ClusterSamples {
   readonly #nodes = new Map<string, Map<number, readonly number[]>>();
   #answered: ReadonlySet<string> = new Set();
   #stepMs = 10_000;
+  /** The last sample of the node whose clock is nearest to that of this program. */
+  #present = 0;
   /** The sums that were made since the last new sample, by the instant behind which they are. */
   readonly #sums = new Map<number, ClusterHistory>();
 
@@ -40,7 +45,8 @@ export class ClusterSamples {
         historySeries.map((name) => history[name][index] ?? -1),
       );
     }
-    for (const at of known.keys()) if (at <= lastUnixMs - MOST * stepMs) known.delete(at);
+    // Those that are ahead are of a clock that was set back.
+    for (const at of known.keys()) if (at <= lastUnixMs - MOST * stepMs || at > lastUnixMs) known.delete(at);
   }
 
   /** Behind which instant the nodes have to send their samples. 0: all of them. */
@@ -55,13 +61,16 @@ export class ClusterSamples {
     return !this.#answered.has(node);
   }
 
-  /** The nodes that have answered now. The samples of others stay until they are too old. */
-  answered(nodes: ReadonlySet<string>): void {
+  /** The nodes that have answered now. The samples of others stay until they are too old. `now`: the system clock. */
+  answered(nodes: ReadonlySet<string>, now: number): void {
     if (nodes.size !== this.#answered.size || [...nodes].some((node) => !this.#answered.has(node))) this.#sums.clear();
     this.#answered = nodes;
-    const newest = Math.max(0, ...[...this.#nodes.keys()].map((node) => this.#lastOf(node)));
+    const last = [...this.#nodes.keys()].map((node) => this.#lastOf(node));
+    const present = last.sort((a, b) => Math.abs(a - now) - Math.abs(b - now))[0] ?? 0;
+    if (present !== this.#present) this.#sums.clear();
+    this.#present = present;
     for (const node of this.#nodes.keys()) {
-      if (nodes.has(node) || this.#lastOf(node) > newest - MOST * this.#stepMs) continue;
+      if (nodes.has(node) || this.#lastOf(node) > present - MOST * this.#stepMs) continue;
       this.#nodes.delete(node);
       this.#sums.clear();
     }
@@ -81,12 +90,15 @@ export class ClusterSamples {
   }
 
   #sumsBehind(after: number): ClusterHistory {
-    const instants = new Set([...this.#nodes.values()].flatMap((known) => [...known.keys()]));
+    // A node whose clock is wrong must not take the place of all others.
+    const last = this.#present + MOST_AHEAD_MS;
+    const all = new Set([...this.#nodes.values()].flatMap((known) => [...known.keys()]));
+    const instants = [...all].filter((instant) => instant <= last);
     const newest = Math.max(0, ...instants);
     // A sum without a node that has not sent its sample yet would be too low, and pages keep what they have. But one whose clock
     // is behind must not hold back the others for long.
     const complete = Math.max(this.after, newest - MOST_BEHIND * this.#stepMs);
-    const at = [...instants]
+    const at = instants
       .filter((instant) => instant > after && instant > newest - MOST * this.#stepMs && instant <= complete)
       .sort((a, b) => a - b);
     const sumOf = (instant: number, index: number): number | null => {

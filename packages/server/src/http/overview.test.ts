@@ -251,6 +251,41 @@ describe('an overview', () => {
     expect((await page()).history.at.at(-1)).toBe(NOW + 4 * STEP);
   });
 
+  test('has the samples of the others while the clock of a node is hours ahead, and its own once it is right', async () => {
+    const ahead = 3 * 3_600_000;
+    const { world, page } = setUp({
+      getOverview: () => ({
+        nodes: [node('a'), node('b', { history: history([9, 9], NOW + ahead) })],
+        unreachable: [],
+      }),
+    });
+    expect((await page()).history).toMatchObject({ at: [NOW - STEP, NOW], available: [1, 2] });
+    world.now += STEP;
+    world.answers.getOverview = ({ afterUnixMs }) => ({
+      nodes: ['a', 'b'].map((name) =>
+        node(name, { history: history(afterUnixMs >= NOW + STEP ? [] : [1, 2, 3], NOW + STEP) }),
+      ),
+      unreachable: [],
+    });
+    expect((await page()).history).toMatchObject({ at: [NOW - STEP, NOW, NOW + STEP], available: [2, 4, 6] });
+  });
+
+  test('asks a node for its samples again after its clock was set back', async () => {
+    const { world, page } = setUp({
+      getOverview: () => ({ nodes: [node('a', { history: history([9], NOW + 3_600_000) })], unreachable: [] }),
+    });
+    await page();
+    world.answers.getOverview = ({ afterUnixMs }) => ({
+      nodes: [node('a', { history: history(afterUnixMs > NOW ? [] : [1, 2], NOW) })],
+      unreachable: [],
+    });
+    for (let times = 0; times < 2; times++) {
+      world.now += STEP;
+      await page();
+    }
+    expect((await page()).history).toMatchObject({ at: [NOW - STEP, NOW], available: [1, 2] });
+  });
+
   test('of a node without a cluster has no members', async () => {
     const lone = node('', { nodeId: '', name: '' });
     const { page } = setUp({

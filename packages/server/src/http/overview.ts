@@ -198,7 +198,7 @@ export class Overview {
     const request = { afterUnixMs: 0, includeChanges: false };
     const all = isAskedAgain ? (await this.#ask('getOverview', request).catch(nothing)).nodes : [];
     for (const node of [...nodes, ...all]) if (node.history !== undefined) this.#samples.add(keyOf(node), node.history);
-    this.#samples.answered(new Set(nodes.map(keyOf)));
+    this.#samples.answered(new Set(nodes.map(keyOf)), this.#deps.wall());
     return nodes;
   }
 

@@ -448,6 +448,34 @@ describe('a body', () => {
     expect((await largest.arrayBuffer()).byteLength).toBe(limits.requestBytes);
   });
 
+  test('is counted until its call is answered, for its host and for all', async () => {
+    const release = Promise.withResolvers<void>();
+    const world = await start(async () => {
+      await release.promise;
+      return Buffer.alloc(0);
+    });
+    const sendFrom = (localAddress: string, body: Buffer): Promise<Sent> =>
+      new Promise((resolve, reject) => {
+        const headers = { ...CONSOLE, 'content-length': body.length };
+        const where = { host: '127.0.0.1', port: world.port, path: '/rpc/PeekTasks', localAddress };
+        httpRequest({ ...where, method: 'POST', headers, agent: false }, async (response) => {
+          resolve({ status: response.statusCode ?? 0, body: await text(response), headers: response.headers });
+        })
+          .once('error', reject)
+          .end(body);
+      });
+    const large = Buffer.alloc(limits.requestBytes);
+    const first = [sendFrom('127.0.0.1', large), sendFrom('127.0.0.1', large)];
+    await expect.poll(() => world.calls).toBe(2);
+    expect(JSON.parse((await sendFrom('127.0.0.1', deletion)).body)).toMatchObject({ reason: 'OVERLOADED' });
+    const others = [sendFrom('127.0.0.2', large), sendFrom('127.0.0.2', large)];
+    await expect.poll(() => world.calls).toBe(4);
+    expect(JSON.parse((await sendFrom('127.0.0.3', deletion)).body)).toMatchObject({ reason: 'OVERLOADED' });
+    release.resolve();
+    expect((await Promise.all([...first, ...others])).map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+    expect((await sendFrom('127.0.0.1', large)).status).toBe(200);
+  });
+
   test('that arrives too slowly is refused, and holds up no other call', async () => {
     const world = await start(echo, { arrivalTimeoutMs: 50 });
     const slow = connect(world.port, '127.0.0.1');

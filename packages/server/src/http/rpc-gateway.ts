@@ -35,8 +35,10 @@ const TIMEOUT_HEADER = 'x-timeout-ms';
 const TIMEOUT_MS = 15_000;
 /** Below the time in which a reply must be sent, so that a late call is answered. */
 const MOST_TIMEOUT_MS = 25_000;
-/** Requests of all callers that are being received, in bytes. */
-const RECEIVING_BYTES = 4 * limits.requestBytes;
+/** Requests of all callers whose replies are not sent yet, in bytes. */
+const HELD_BYTES = 4 * limits.requestBytes;
+/** Those of one host, in bytes: half of them, so that slow ones leave room for other hosts. */
+const HELD_OF_HOST_BYTES = HELD_BYTES / 2;
 /** Calls of one host that may wait for tasks or news: half of those that are made for it. */
 const WAITING = { calls: 8, totalBytes: 1024 * 1024, connectionBytes: 512 * 1024 };
 
@@ -69,7 +71,9 @@ export class RpcGateway implements Disposable {
   readonly #deps: RpcDeps & { readonly audit: Audit };
   readonly #waiting = new WaitingCalls(WAITING);
   readonly #revocable: RevocableCalls;
-  #receiving = 0;
+  #heldBytes = 0;
+  /** By the address of the host. */
+  readonly #heldOfHosts = new Map<string, number>();
 
   constructor(deps: RpcDeps & { readonly audit: Audit; readonly access: Access | undefined }) {
     this.#deps = deps;
@@ -80,28 +84,37 @@ export class RpcGateway implements Disposable {
     this.#revocable[Symbol.dispose]();
   }
 
-  /** Reads the body of a request. Throws a `Refusal` if it is too large, or if too many bytes are being received. */
-  async receive(request: IncomingMessage): Promise<Buffer> {
+  /**
+   * Reads the body of a request, and counts it until the reply is sent. Throws a `Refusal` if it is too large, or if too many
+   * bytes are counted.
+   */
+  async receive(request: IncomingMessage, response: ServerResponse): Promise<Buffer> {
+    const host = request.socket.remoteAddress ?? '';
     const declared = Number(request.headers['content-length'] ?? 0);
     if (declared > limits.requestBytes) throw requestTooLarge(declared);
     const chunks: Buffer[] = [];
     let bytes = 0;
-    try {
-      // Otherwise a refusal would close the connection before it is sent.
-      const arriving: AsyncIterable<Buffer> = request.iterator({ destroyOnReturn: false });
-      for await (const chunk of arriving) {
-        bytes += chunk.length;
-        this.#receiving += chunk.length;
-        if (bytes > limits.requestBytes) throw requestTooLarge(undefined);
-        if (this.#receiving > RECEIVING_BYTES) {
-          throw new Refusal('OVERLOADED', 'too many requests are being received over HTTP: try again');
-        }
-        chunks.push(chunk);
+    // Not only while it arrives: it may wait until there is room for its reply.
+    response.once('close', () => this.#hold(host, -bytes));
+    // Otherwise a refusal would close the connection before it is sent.
+    const arriving: AsyncIterable<Buffer> = request.iterator({ destroyOnReturn: false });
+    for await (const chunk of arriving) {
+      bytes += chunk.length;
+      this.#hold(host, chunk.length);
+      if (bytes > limits.requestBytes) throw requestTooLarge(undefined);
+      if (this.#heldBytes > HELD_BYTES || (this.#heldOfHosts.get(host) ?? 0) > HELD_OF_HOST_BYTES) {
+        throw new Refusal('OVERLOADED', 'too many requests over HTTP are in progress: try again');
       }
-    } finally {
-      this.#receiving -= bytes;
+      chunks.push(chunk);
     }
     return Buffer.concat(chunks);
+  }
+
+  #hold(host: string, bytes: number): void {
+    this.#heldBytes += bytes;
+    const ofHost = (this.#heldOfHosts.get(host) ?? 0) + bytes;
+    if (ofHost === 0) this.#heldOfHosts.delete(host);
+    else this.#heldOfHosts.set(host, ofHost);
   }
 
   /** The refusal of a request before its body is read. Undefined: there is none. */

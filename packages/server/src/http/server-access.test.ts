@@ -131,6 +131,15 @@ describe('with rules of access', () => {
     expect(JSON.stringify(events)).not.toMatch(/token/);
   });
 
+  test('a wrong token is in the audit log also where none is needed, but a page that asks without one is not', async () => {
+    await server.stop();
+    await start({ routes: new Map<string, Route>([['/api/me', () => jsonReply({})]]) });
+    for (const authorization of [undefined, `Bearer ${TOKEN}`, 'Bearer a-wrong-token']) {
+      expect((await get('/api/me', authorization)).status).toBe(200);
+    }
+    expect(events).toMatchObject([{ kind: 'refusal', action: 'GET /api/me', result: 'UNAUTHENTICATED' }]);
+  });
+
   test('the audit log names a path as the server knows it, so that no caller makes up many', async () => {
     for (const path of [
       '/api/queues',

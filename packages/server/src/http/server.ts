@@ -232,7 +232,7 @@ export class HttpServer {
     }
     let bytes: Buffer;
     try {
-      bytes = await rpc.receive(request);
+      bytes = await rpc.receive(request, response);
     } catch (thrown) {
       if (request.socket.destroyed) return;
       // The rest of the body is not wanted.
@@ -299,7 +299,12 @@ export class HttpServer {
   async #admitted(request: IncomingMessage, path: string): Promise<CallerAccess> {
     const { access, guardsMetrics = true } = this.#deps;
     if (PROBES.has(path) || (path === '/metrics' && !guardsMetrics)) return unlimitedAccess;
-    if (path === OPEN) return this.#provenCaller(request);
+    if (path === OPEN) {
+      const caller = await this.#provenCaller(request);
+      // A page asks without a token at first. One that is not valid is recorded, because somebody may try many.
+      if (request.headers.authorization !== undefined) this.#recordUnknown(request, caller);
+      return caller;
+    }
     const caller = await callerOf(request, access);
     caller.requireIdentity();
     caller.usage?.request();
@@ -316,6 +321,14 @@ export class HttpServer {
     const { socket } = request;
     if (isRequired && !(socket instanceof TLSSocket && socket.authorized)) return refusedAccess(NO_CERTIFICATE);
     return callerOf(request, access);
+  }
+
+  #recordUnknown(request: IncomingMessage, caller: CallerAccess): void {
+    try {
+      caller.requireIdentity();
+    } catch (thrown) {
+      this.#record(request, this.#deps.toWireError(thrown));
+    }
   }
 
   #record({ method, url, socket }: IncomingMessage, { reason: result, metadata }: WireError): void {
