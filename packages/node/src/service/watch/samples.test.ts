@@ -14,6 +14,7 @@ test.each([
   ['a gap as unknown', [7, 9], [70, -1, 90]],
   ['a gap that is longer than all of them', [7, 100], [-1, -1, -1, 1000]],
   ['no slot twice, and none of a clock that was set back', [7, 8, 8, 3, 9], [70, 80, 90]],
+  ['only those since a clock was set back by hours', [1_000, 1_001, 7, 8], [70, 80]],
 ])('samples show %s', (_what, slots, values) => {
   expect(ring(slots).of('value')).toEqual(values);
 });

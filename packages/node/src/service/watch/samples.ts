@@ -1,3 +1,6 @@
+/** Slots by which a clock may be set back without a loss of the samples. */
+const MOST_BACK = 6;
+
 /** A ring of samples: the last ones of each of several series. */
 export class Samples<Name extends string> {
   readonly #most: number;
@@ -12,8 +15,12 @@ export class Samples<Name extends string> {
     this.#series = new Map(names.map((name) => [name, new Float64Array(most)]));
   }
 
-  /** Adds a sample. Slots in between get -1, which stands for unknown. An earlier slot is ignored. */
+  /**
+   * Adds a sample. Slots in between get -1, which stands for unknown. An earlier slot is ignored, unless the clock was set
+   * back so far that samples would be missing for long: then all begins anew.
+   */
   add(slot: number, values: Readonly<Record<Name, number>>): void {
+    if (slot < this.#last - MOST_BACK) this.#count = 0;
     if (this.#count > 0 && slot <= this.#last) return;
     const missed = this.#count === 0 ? 0 : Math.min(slot - this.#last - 1, this.#most);
     for (let at = slot - missed; at < slot; at++) this.#put(at, () => -1);
