@@ -16,6 +16,7 @@ import { sampleBytes } from '../testing/index.ts';
 import { certificateFiles, TestAuthority } from '../testing/tls/certificates.ts';
 import { Tls } from '../tls/tls.ts';
 import { meApi, type ServerFacts } from './me-api.ts';
+import { jsonReply } from './reply.ts';
 import { HttpServer, type HttpServerOptions, type Route } from './server.ts';
 
 const CONSOLE = { 'content-type': 'application/proto', 'x-taskmaster-console': '1' };
@@ -75,6 +76,8 @@ async function start(handler: UnaryHandler, { access, handlers, tls, ...options 
     {
       routes: new Map<string, Route>([
         ['/api/me', (_query, caller, address) => meApi(access, caller, address, () => ({}) as ServerFacts)],
+        ['/api/overview', () => jsonReply({})],
+        ['/metrics', () => jsonReply({})],
       ]),
       tls,
       access,
@@ -399,7 +402,7 @@ describe('a request that the console has not sent', () => {
 });
 
 describe('a server that requires client certificates of programs', () => {
-  test('serves methods only to callers that show one, also without rules of access', async () => {
+  test('serves methods, and what tells the same, only to callers that show one, also without rules of access', async () => {
     const authority = await TestAuthority.create();
     await using files = await certificateFiles(await authority.sign({ name: 'node' }), authority.pem);
     const { certFile, keyFile, caFile } = files;
@@ -422,12 +425,17 @@ describe('a server that requires client certificates of programs', () => {
       expect([status, JSON.parse(body)]).toMatchObject([401, { reason: 'UNAUTHENTICATED' }]);
       const me = await ask('/api/me', 'GET', shown);
       expect(JSON.parse(me.body)).toMatchObject({ identified: false, refusal: { reason: 'UNAUTHENTICATED' } });
+      expect((await ask('/api/overview', 'GET', shown)).status).toBe(401);
+      expect((await ask('/metrics', 'GET', shown)).status).toBe(200);
     }
     expect(world.calls).toBe(0);
     expect(world.events).toMatchObject([
       { action: 'DeleteQueue', target: 'billing#mail', result: 'UNAUTHENTICATED' },
-      {},
+      { action: 'GET /api/overview', result: 'UNAUTHENTICATED' },
+      { action: 'DeleteQueue' },
+      { action: 'GET /api/overview' },
     ]);
+    expect((await ask('/api/overview', 'GET', own)).status).toBe(200);
     expect((await ask('/rpc/DeleteQueue', 'POST', own)).status).toBe(200);
     expect(JSON.parse((await ask('/api/me', 'GET', own)).body)).toMatchObject({ identified: true, everything: true });
   });

@@ -47,6 +47,8 @@ const PROBES: ReadonlySet<string> = new Set(['/livez', '/readyz', '/startupz']);
 const OF_CONSOLE: ReadonlySet<string> = new Set(['/api/me', '/api/overview']);
 /** Says that a credential is needed. */
 const OPEN = '/api/me';
+/** Paths that tell what methods tell. */
+const API = '/api/';
 /** Default of `arrivalTimeoutMs`. */
 const ARRIVAL_TIMEOUT_MS = 10_000;
 /** How often connections are checked for requests that are late, in ms. The default of Node.js is 30 s. */
@@ -305,15 +307,15 @@ export class HttpServer {
       if (request.headers.authorization !== undefined) this.#recordUnknown(request, caller);
       return caller;
     }
-    const caller = await callerOf(request, access);
+    const caller = await (path.startsWith(API) ? this.#provenCaller(request) : callerOf(request, access));
     caller.requireIdentity();
     caller.usage?.request();
     return caller;
   }
 
   /**
-   * The caller of methods. As over gRPC, it must show a certificate if the settings require one. Other paths never do, because
-   * probes have none.
+   * The caller of methods, and of what tells the same. As over gRPC, it must show a certificate if the settings require one.
+   * Other paths never do, because probes have none.
    */
   async #provenCaller(request: IncomingMessage): Promise<CallerAccess> {
     const { access, tls } = this.#deps;
