@@ -6,7 +6,7 @@ import {
   type QueueStats,
   type TaskInfo,
 } from '@taskmaster/proto/messages';
-import { groupByWorker, workerName } from '../show/workers.ts';
+import { type Ended, endsByLabel, groupByWorker, workerName } from '../show/workers.ts';
 import { call, make } from './rpc.ts';
 
 /** A worker, as the page has seen it. */
@@ -44,12 +44,6 @@ const WINDOW_MS = 60_000;
 /** Workers that hold nothing are shown for this time. */
 const SHOWN_MS = 10 * 60_000;
 
-interface Ended {
-  readonly at: number;
-  readonly label: string;
-  readonly isFailure: boolean;
-}
-
 const ENDS: readonly EventKind[] = [
   EventKind.EVENT_KIND_COMPLETED,
   EventKind.EVENT_KIND_FAILED,
@@ -75,18 +69,17 @@ export class WorkerWatch {
     for (const [key, { seenAt }] of this.#seen) if (now - seenAt > SHOWN_MS) this.#seen.delete(key);
     this.#ended = this.#ended.filter(({ at }) => now - at < WINDOW_MS);
     const seconds = Math.max(1, Math.min(WINDOW_MS, now - this.#since) / 1_000);
-    const rate = (label: string, isFailure: boolean): number | undefined =>
-      label === ''
-        ? undefined
-        : this.#ended.filter((one) => one.label === label && one.isFailure === isFailure).length / seconds;
+    const ends = endsByLabel(this.#ended);
+    const rate = (label: string, of: 'completed' | 'failed'): number | undefined =>
+      label === '' ? undefined : (ends.get(label)?.[of] ?? 0) / seconds;
     const tasksOf = new Map(held.map((one) => [workerName(one), one.tasks]));
     const workers = [...this.#seen].map(([key, { label, addresses, seenAt }]) => ({
       label,
       addresses,
       seenAt,
       tasks: tasksOf.get(key) ?? [],
-      completeRate: rate(label, false),
-      failRate: rate(label, true),
+      completeRate: rate(label, 'completed'),
+      failRate: rate(label, 'failed'),
     }));
     workers.sort((a, b) => b.tasks.length - a.tasks.length || (workerName(a) < workerName(b) ? -1 : 1));
     return {

@@ -24,3 +24,24 @@ export function groupByWorker(tasks: readonly TaskInfo[]): WorkerTasks[] {
     }))
     .sort((a, b) => b.tasks.length - a.tasks.length || (workerName(a) < workerName(b) ? -1 : 1));
 }
+
+/** An attempt that has ended. `at`: by the clock of the browser. */
+export interface Ended {
+  readonly at: number;
+  readonly label: string;
+  readonly isFailure: boolean;
+}
+
+/** How many attempts have ended, by the label of the worker. There may be thousands of workers, and many more attempts. */
+export function endsByLabel(
+  ended: readonly Ended[],
+): ReadonlyMap<string, { readonly completed: number; readonly failed: number }> {
+  const counts = new Map<string, { completed: number; failed: number }>();
+  for (const { label, isFailure } of ended) {
+    const count = counts.get(label) ?? { completed: 0, failed: 0 };
+    counts.set(label, count);
+    if (isFailure) count.failed++;
+    else count.completed++;
+  }
+  return counts;
+}
