@@ -138,7 +138,8 @@ export class QueueListing {
   }
 
   #page(pageToken: string, limit: number, signal: AbortSignal) {
-    const order = this.#selection.sort === 'trouble' ? QueueOrder.QUEUE_ORDER_TROUBLE : QueueOrder.QUEUE_ORDER_NAME;
+    const order =
+      this.#selection.sort === 'trouble' ? QueueOrder.QUEUE_ORDER_TROUBLE : QueueOrder.QUEUE_ORDER_UNSPECIFIED;
     const includeWatch = limit === PAGE;
     return call('ListQueues', { filter: this.#filter, limit, pageToken, order, includeWatch }, signal);
   }

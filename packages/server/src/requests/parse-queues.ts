@@ -25,14 +25,14 @@ export type QueueListing = Omit<ListCommand, 'after'> & {
 
 /** Throws a `Refusal` unless the engine can take the listing as it is. */
 export function parseList(request: ListQueuesRequest): QueueListing {
-  const { order = QueueOrder.QUEUE_ORDER_NAME, pageToken } = request;
+  const { order = QueueOrder.QUEUE_ORDER_UNSPECIFIED, pageToken } = request;
   const asked = wholeNumber(request.limit, { field: 'limit' }, 0, limits.listQueues);
   const limit = asked === 0 ? DEFAULT_LIST_LIMIT : asked;
   const filter = parseFilter(request.filter);
   if (order === QueueOrder.QUEUE_ORDER_TROUBLE) {
     return { filter, limit, order: 'trouble', after: parsePlaceToken(pageToken), withWatch: true };
   }
-  if (order !== QueueOrder.QUEUE_ORDER_NAME) {
+  if (order !== QueueOrder.QUEUE_ORDER_UNSPECIFIED) {
     refuse('INVALID_ARGUMENT', { field: 'order' }, `is ${order}, which this release does not know`);
   }
   return { filter, limit, order: 'name', after: parsePageToken(pageToken), withWatch: request.includeWatch ?? false };

@@ -10,8 +10,8 @@ import { EnqueueMode, RetryPolicy } from "./tasks.ts";
 
 /** The order of a listing of queues. */
 export const QueueOrder = {
-  /** QUEUE_ORDER_NAME - Bytewise by group, then by name. */
-  QUEUE_ORDER_NAME: 0,
+  /** QUEUE_ORDER_UNSPECIFIED - Bytewise by group, then by name. */
+  QUEUE_ORDER_UNSPECIFIED: 0,
   /**
    * QUEUE_ORDER_TROUBLE - First queues with trouble, the worst first, then all others by name. What is troubled may change between two pages: then a
    * queue may be on both, or on none.
@@ -23,7 +23,7 @@ export const QueueOrder = {
 export type QueueOrder = typeof QueueOrder[keyof typeof QueueOrder];
 
 export namespace QueueOrder {
-  export type QUEUE_ORDER_NAME = typeof QueueOrder.QUEUE_ORDER_NAME;
+  export type QUEUE_ORDER_UNSPECIFIED = typeof QueueOrder.QUEUE_ORDER_UNSPECIFIED;
   export type QUEUE_ORDER_TROUBLE = typeof QueueOrder.QUEUE_ORDER_TROUBLE;
   export type UNRECOGNIZED = typeof QueueOrder.UNRECOGNIZED;
 }
