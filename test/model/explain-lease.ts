@@ -242,11 +242,13 @@ function mayHaveGone(world: World, event: HistoryEvent, queue: string, pid: stri
   if (others.length > 0 && sources.some(({ from, task }) => task && mayDie(task, from))) return true;
   const key = world.task(queue, pid)?.key;
   // A dequeue may name the task by its key.
-  const isIt = (item: DequeueCall): boolean =>
+  const isIt = (item: Pick<DequeueCall, 'queue' | 'pid' | 'key'>): boolean =>
     item.queue === queue && (item.key === undefined ? item.pid === pid : item.key === key);
   return others.some(({ call }) => {
     if (call.kind === 'delete' || call.kind === 'reset') return call.queue === queue;
-    return call.kind === 'update' && call.dequeue.some(isIt);
+    if (call.kind !== 'update') return false;
+    // A release without a token ends whatever lease the task has.
+    return call.dequeue.some(isIt) || call.release.some((item) => item.token === undefined && isIt(item));
   });
 }
 
