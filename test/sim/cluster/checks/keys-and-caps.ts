@@ -227,10 +227,13 @@ const nameOf = ({ queue, pid, token }: LeasedTask): string => `${queue.name} ${p
 async function snapshot(h: EngineHarness, name: string): Promise<Snapshot> {
   const queue = parseQueueName(name);
   const counts = { waiting: new Map<string, number>(), leased: new Map<string, number>() };
-  // In this order no task is missed that becomes available, or whose lease ends, between two of the reads.
+  // In this order no task is missed that becomes available, or whose lease ends, between two of the reads. It may be read twice.
+  const waits = new Set<string>();
   for (const kind of ['leased', 'delayed', 'head'] as const) {
-    const to = kind === 'leased' ? counts.leased : counts.waiting;
     for (const task of await h.engine.peekTasks({ queue, kind, limit: 100, includeData: false })) {
+      if (kind !== 'leased' && waits.has(task.pid)) continue;
+      if (kind !== 'leased') waits.add(task.pid);
+      const to = kind === 'leased' ? counts.leased : counts.waiting;
       for (const scope of scopesOf(task)) to.set(scope, (to.get(scope) ?? 0) + 1);
     }
   }
