@@ -30,7 +30,7 @@ export const nodeTroubles = [
 export type NodeTroubleKind = (typeof nodeTroubles)[number];
 
 /** How bad a trouble of a queue is. 0: the release that found it is newer. */
-const rankOf = (kind: string): number => (queueTroubles as readonly string[]).indexOf(kind) + 1;
+export const rankOfTrouble = (kind: string): number => (queueTroubles as readonly string[]).indexOf(kind) + 1;
 
 /** The place of a queue in a listing. By name, all have the rank 0. */
 export interface QueuePlace {
@@ -47,7 +47,7 @@ export function placeByTrouble(queue: string, troubles: readonly Pick<Trouble, '
   const [worst] = troubles;
   return worst === undefined
     ? { queue, rank: 0, since: 0 }
-    : { queue, rank: rankOf(worst.kind), since: worst.sinceUnixMs };
+    : { queue, rank: rankOfTrouble(worst.kind), since: worst.sinceUnixMs };
 }
 
 /** The place of a listed queue. It has none but its name unless the statistics say what is wrong. */

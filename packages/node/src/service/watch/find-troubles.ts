@@ -1,5 +1,5 @@
 import { DEAD_LETTER_SUFFIX, type QueueStats } from '@taskmaster/engine/domain';
-import { type QueueTroubleKind, queueTroubles, type Trouble, TroubleSeverity } from '@taskmaster/proto';
+import { type QueueTroubleKind, rankOfTrouble, type Trouble, TroubleSeverity } from '@taskmaster/proto';
 
 /** A pause that lasts longer is worth a look, in ms. */
 const LONG_PAUSE_MS = 3_600_000;
@@ -82,7 +82,7 @@ export class FindTroubles {
     }
     if (!stats.queue.name.endsWith(DEAD_LETTER_SUFFIX)) this.#addOfWork(queue, stats, now, found);
     if (found.length === 0) return NONE;
-    return found.map(messageOf(queue)).toSorted((a, b) => rankOf(b.kind) - rankOf(a.kind));
+    return found.map(messageOf(queue)).toSorted((a, b) => rankOfTrouble(b.kind) - rankOfTrouble(a.kind));
   }
 
   #addOfWork(queue: string, stats: QueueStats, now: number, found: Found[]): void {
@@ -169,8 +169,6 @@ type Found = readonly [kind: QueueTroubleKind, since: Beginning, message: string
 const NONE: Trouble[] = [];
 
 const exactly = (at: number): Beginning => ({ at, isExact: true });
-
-const rankOf = (kind: string): number => (queueTroubles as readonly string[]).indexOf(kind);
 
 const messageOf =
   (queue: string) =>
