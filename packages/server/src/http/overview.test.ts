@@ -99,6 +99,9 @@ function setUp(answers: Partial<Answers> = {}) {
   const world = {
     now: NOW,
     asked: [] as string[],
+    /** Principals with whose rights nodes may be asked, beside the cluster itself, and those with whose rights they were. */
+    askers: [] as string[],
+    askedBy: [] as string[],
     alive: { a: true, b: true } as Record<string, boolean>,
     clocks: [] as { nodeId: string; member: string; aheadMs: number }[],
     changes: [] as string[],
@@ -112,7 +115,9 @@ function setUp(answers: Partial<Answers> = {}) {
   const handlerOf =
     (key: keyof Answers): UnaryHandler =>
     async (bytes, caller) => {
-      expect(caller.access.principal).toBe(CLUSTER_ITSELF);
+      const { principal } = caller.access;
+      expect([CLUSTER_ITSELF, ...world.askers]).toContain(principal);
+      if (principal !== CLUSTER_ITSELF) world.askedBy.push(principal);
       const request = methods[key].requestDeserialize(bytes);
       world.asked.push(key === 'getOverview' ? `${key} ${(request as RequestOf<'getOverview'>).afterUnixMs}` : key);
       const answer = world.answers[key] as (request: unknown) => never;
@@ -402,6 +407,29 @@ describe('what needs attention', () => {
     expect(named(await page())).toEqual(['disk b', 'reload b', 'queue-old h#q', 'queue-old g#q']);
     const rules = accessOf({ principals: [{ name: 'p', tokens: [], rights: [{ groups: ['g'], allow: ['read'] }] }] });
     expect(named(await page('', rules.identified('p')))).toEqual(['disk b', 'reload b', 'queue-old g#q']);
+  });
+
+  test('is asked for with the rights of a caller, once a second, if nodes leave its queues out for worse ones', async () => {
+    const { world, page } = setUp({
+      getOverview: ({ afterUnixMs }) => {
+        const isForCaller = afterUnixMs > NOW;
+        const troubles = [trouble({ queue: isForCaller ? 'g#q' : 'h#q' }), trouble({ kind: 'reload' })];
+        return { nodes: [node('a', { troubles, troubledQueues: isForCaller ? 1 : 2 })], unreachable: [] };
+      },
+    });
+    world.askers.push('p');
+    const rules = accessOf({ principals: [{ name: 'p', tokens: [], rights: [{ groups: ['g'], allow: ['read'] }] }] });
+    const named = ({ attention }: Awaited<ReturnType<typeof page>>) =>
+      attention.map(({ kind, subject }) => `${kind} ${subject}`);
+    for (let asks = 0; asks < 2; asks++) {
+      expect(named(await page('', rules.identified('p')))).toEqual(['reload a', 'queue-old g#q']);
+    }
+    expect(world.askedBy).toEqual(['p']);
+    world.now += 1_000;
+    await page('', rules.identified('p'));
+    expect(world.askedBy).toEqual(['p', 'p']);
+    expect(named(await page())).toEqual(['reload a', 'queue-old h#q']);
+    expect(world.askedBy).toEqual(['p', 'p']);
   });
 
   test('is a clock that differs by more than a minute', async () => {

@@ -11,7 +11,6 @@ import {
   parseQueueName,
   type ReplyOf,
   type RequestOf,
-  type Trouble,
   TroubleSeverity,
   type UnreachableNode,
 } from '@taskmaster/proto';
@@ -73,6 +72,8 @@ interface Snapshot {
   readonly at: number;
   readonly facts: object;
   readonly attention: readonly Attention[];
+  /** Whether a node has named only some of the queues with trouble. */
+  readonly isCut: boolean;
 }
 
 /**
@@ -88,6 +89,8 @@ export class Overview {
   #last: Snapshot | undefined;
   #making: Promise<Snapshot> | undefined;
   #isWatching = false;
+  /** By principal. Only if the overview of all is cut. */
+  readonly #own = new Map<string, { readonly at: number; readonly attention: Promise<readonly Attention[]> }>();
   #lastChanges: { readonly at: number; readonly changes: Promise<readonly Change[]> } | undefined;
 
   constructor(deps: OverviewDeps) {
@@ -128,11 +131,38 @@ export class Overview {
       });
     }
     const changes = query.get('changes') === '1' && mayManage(access) ? await this.#changes() : undefined;
-    const { at, facts, attention } = await this.#fresh();
+    const { at, facts, ...all } = await this.#fresh();
+    const attention = await this.#attentionFor(access, all);
+    const history = this.#samples.sums(after);
+    return jsonReply({ at, ...facts, attention, history, ...(changes && { changes }) });
+  }
+
+  /** The queues of a caller that may not read all may be among those that nodes have left out for worse ones. */
+  async #attentionFor(
+    access: CallerAccess,
+    { attention, isCut }: Pick<Snapshot, 'attention' | 'isCut'>,
+  ): Promise<readonly Attention[]> {
     const mayRead = ({ queue }: Attention): boolean =>
       queue === undefined || access.allows('read', parseQueueName(queue).group);
-    const history = this.#samples.sums(after);
-    return jsonReply({ at, ...facts, attention: attention.filter(mayRead), history, ...(changes && { changes }) });
+    if (!isCut || access.isUnlimited) return attention.filter(mayRead);
+    const ofMembers = attention.filter(({ queue }) => queue === undefined);
+    const own = await this.#ownQueues(access);
+    return [...ofMembers, ...own.filter(mayRead)].sort(bySeverity);
+  }
+
+  /** What nodes say of the queues that a caller may read. They are asked at most once a second for each principal. */
+  #ownQueues(access: CallerAccess): Promise<readonly Attention[]> {
+    const now = this.#deps.wall();
+    const isFresh = (at: number): boolean => now >= at && now - at < FRESH_MS;
+    for (const [principal, { at }] of this.#own) if (!isFresh(at)) this.#own.delete(principal);
+    let own = this.#own.get(access.principal);
+    if (own === undefined) {
+      const found = this.#ask('getOverview', NO_SAMPLES, access).catch(nothing);
+      const isOfQueue = ({ queue }: Attention): boolean => queue !== undefined;
+      own = { at: now, attention: found.then(({ nodes }) => nodes.flatMap(attentionOf).filter(isOfQueue)) };
+      this.#own.set(access.principal, own);
+    }
+    return own.attention;
   }
 
   async #fresh(): Promise<Snapshot> {
@@ -163,7 +193,7 @@ export class Overview {
       ...this.#ofMembers(members, unreachable, now),
       ...this.#ofPartitions(partitions ?? [], members, now),
       ...this.#ofClocks(now),
-      ...found.flatMap(({ name, troubles }) => troubles.map(attentionOf(name))),
+      ...found.flatMap(attentionOf),
     ].sort(bySeverity);
     this.#forget(attention, unreachable);
     const facts = {
@@ -173,7 +203,7 @@ export class Overview {
       partitions: partitionsOf(partitions),
       totals: totalsOf(found),
     };
-    this.#last = { at: now, facts, attention };
+    this.#last = { at: now, facts, attention, isCut: found.some(isCut) };
     return this.#last;
   }
 
@@ -181,10 +211,8 @@ export class Overview {
   async #changes(): Promise<readonly Change[]> {
     const now = this.#deps.wall();
     if (this.#lastChanges === undefined || now < this.#lastChanges.at || now - this.#lastChanges.at >= FRESH_MS) {
-      // No sample is behind the last instant of a number.
-      const request = { afterUnixMs: Number.MAX_SAFE_INTEGER, includeChanges: true };
       const { servedBy, changes: own = () => [] } = this.#deps;
-      const changes = this.#ask('getOverview', request)
+      const changes = this.#ask('getOverview', { ...NO_SAMPLES, includeChanges: true })
         .catch(nothing)
         .then(({ nodes }) => changesOf([...nodes, { name: servedBy().name, changes: own() }]));
       this.#lastChanges = { at: now, changes };
@@ -202,7 +230,8 @@ export class Overview {
     return nodes;
   }
 
-  async #ask<K extends MethodKey>(key: K, request: RequestOf<K>): Promise<ReplyOf<K>> {
+  /** With the rights of the cluster itself, for all pages together, unless a caller is named. */
+  async #ask<K extends MethodKey>(key: K, request: RequestOf<K>, access = clusterAccess): Promise<ReplyOf<K>> {
     const { name, requestSerialize, responseDeserialize } = methods[key] as {
       readonly name: string;
       readonly requestSerialize: (request: RequestOf<K>) => Buffer;
@@ -210,7 +239,7 @@ export class Overview {
     };
     const { [name]: handler } = this.#deps.methods();
     if (handler === undefined) throw new TypeError(`the program has no ${name}`);
-    return responseDeserialize(await handler(requestSerialize(request), itself()));
+    return responseDeserialize(await handler(requestSerialize(request), callerWith(access)));
   }
 
   #ofMembers(members: readonly Member[], unreachable: readonly UnreachableNode[], now: number): Attention[] {
@@ -319,12 +348,11 @@ const states: Readonly<Record<number, string>> = {
 
 const isPresent = ({ state }: Member): boolean => state !== MemberState.MEMBER_STATE_LEFT;
 
-/** The program asks for all pages together, with the rights of the cluster itself. What a caller sees is filtered afterwards. */
-function itself(): UnaryCaller {
+function callerWith(access: CallerAccess): UnaryCaller {
   const signal = AbortSignal.timeout(PATIENCE_MS);
   return {
     address: 'http',
-    access: clusterAccess,
+    access,
     get gone() {
       return signal.aborted;
     },
@@ -344,6 +372,9 @@ function mayManage(access: CallerAccess): boolean {
     throw thrown;
   }
 }
+
+/** No sample is behind the last instant of a number. */
+const NO_SAMPLES = { afterUnixMs: Number.MAX_SAFE_INTEGER, includeChanges: false };
 
 const nothing = (): ReplyOf<'getOverview'> => ({ nodes: [], unreachable: [] });
 
@@ -399,17 +430,19 @@ const critical = (kind: string, member: string, message: string, { at, isExact }
   member,
 });
 
-const attentionOf =
-  (node: string) =>
-  ({ kind, severity, message, sinceUnixMs, sinceIsExact, queue }: Trouble): Attention => ({
+const attentionOf = ({ name, troubles }: NodeOverview): Attention[] =>
+  troubles.map(({ kind, severity, message, sinceUnixMs, sinceIsExact, queue }) => ({
     severity: severity === TroubleSeverity.TROUBLE_SEVERITY_CRITICAL ? 'critical' : 'warning',
     kind,
-    subject: queue || node,
+    subject: queue || name,
     message,
     since: sinceUnixMs,
     sinceIsExact,
-    ...(queue === '' ? { member: node } : { queue }),
-  });
+    ...(queue === '' ? { member: name } : { queue }),
+  }));
+
+const isCut = ({ troubles, troubledQueues }: NodeOverview): boolean =>
+  troubledQueues > new Set(troubles.flatMap(({ queue }) => queue || [])).size;
 
 /** First what is critical, of that what is about members, and of that what began first. */
 const bySeverity = (a: Attention, b: Attention): number =>
