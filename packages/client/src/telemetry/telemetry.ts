@@ -297,8 +297,9 @@ export class Telemetry {
     links: Link[],
     startTime?: number,
   ): Span | undefined {
+    if (tracer === undefined) return undefined;
     const attributes = spanAttributes(tasks, this.#parts.clientId, one);
-    return tracer?.startSpan(spanName(tasks), { kind, attributes, links, startTime }, parent);
+    return tracer.startSpan(spanName(tasks), { kind, attributes, links, startTime }, parent);
   }
 
   #begun(
