@@ -4,7 +4,8 @@
 //     node worker-app.js <host:port> <queue> <block | wait> [renewalThread]
 import { connect } from '@taskmaster/client';
 
-const LEASE_MS = 3_000;
+/** A machine that stands still for a few seconds must not end it. */
+const LEASE_MS = 8_000;
 
 async function main() {
   const [endpoints, queue, how, renewalThread] = process.argv.slice(2);
