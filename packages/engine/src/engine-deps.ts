@@ -28,6 +28,8 @@ export interface OpenedEngineDeps {
   readonly onBulkRunEnd: (run: EndedBulkRun) => void;
   readonly config: EngineConfig;
   readonly groupLimits: GroupLimitsOf;
+  /** See `EngineDeps`. */
+  readonly tellsAll: boolean;
   readonly holdings: Holdings;
   /** See `EngineDeps`. */
   readonly shared: SharedHolders | undefined;

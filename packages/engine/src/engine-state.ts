@@ -70,6 +70,8 @@ export interface EngineStateDeps {
   readonly shared?: SharedHolders | undefined;
   readonly groupLimits: GroupLimitsOf;
   readonly onBulkRunEnd: (run: EndedBulkRun) => void;
+  /** See `EngineDeps`. */
+  readonly tellsAll: boolean;
   /** Called after a failed write: this state is ahead of the disk and cannot be used any more. */
   readonly onFailed: (cause: Error) => void;
   /** Called after each commit, and after a partition was added. */
@@ -231,7 +233,7 @@ export class EngineState {
     this.cache = new TaskCache(deps.config.cacheBytes);
     this.requests = new RequestIds(deps.store, deps.config, this.#pending, deps.clock.now());
     const { maxEventBytes: maxBytes, maxWaiters: maxReaders } = deps.config;
-    this.events = new EventLog({ clock, maxBytes, maxReaders });
+    this.events = new EventLog({ clock, maxBytes, maxReaders, tellsAll: deps.tellsAll });
     this.log = new CommitLog({
       store: deps.store,
       sync: deps.config.durability.kind === 'synced',
@@ -444,7 +446,7 @@ export class EngineState {
     if (!this.holdings.canCommit(plan.partition)) throw this.holdings.refusal(plan.partition);
     const partition = this.#partition(plan.partition);
     const ticket = (partition.lastTicket + 1) as Ticket;
-    const atom = atomOf(plan, ticket, this.events.eventsOf(plan));
+    const atom = atomOf(plan, ticket, this.events.eventsOf(plan, partition));
     this.log.append(atom);
     this.#pending.begin();
     // After `append`, which may throw: a remembered request is answered as done.

@@ -425,11 +425,11 @@ export class Engine {
   }
 
   #memoryDeps(): EngineStateDeps {
-    const { store, clock, random, config, holdings, groupLimits, shared, onBulkRunEnd } = this.#deps;
+    const { store, clock, random, config, holdings, groupLimits, shared, onBulkRunEnd, tellsAll } = this.#deps;
     const onFailed = (cause: Error): void => void this.#onWriteFailed(cause);
     const onChanged = (): void => this.#background.wake();
     const own = { counts: this.#counts, admission: this.#admission, onFailed, onChanged };
-    return { store, clock, random, config, holdings, groupLimits, shared, onBulkRunEnd, ...own };
+    return { store, clock, random, config, holdings, groupLimits, shared, onBulkRunEnd, tellsAll, ...own };
   }
 
   #onStoreState(state: StoreState): void {

@@ -15,6 +15,11 @@ export interface EngineDeps extends Pick<OpenedEngineDeps, 'store' | 'clock' | '
   readonly log?: EngineLog;
   /** The quotas of groups. Default: none. */
   readonly groupLimits?: GroupLimitsOf;
+  /**
+   * For development: the events of all groups are kept, also of those that have no reader yet, and `enqueued` tells the beginning
+   * of the data. Default false.
+   */
+  readonly tellsAll?: boolean;
   readonly onReplay?: OpenedEngineDeps['onReplay'];
   readonly onRun?: OpenedEngineDeps['onRun'];
   readonly onBulkRunEnd?: OpenedEngineDeps['onBulkRunEnd'];
@@ -28,14 +33,14 @@ const SILENT: EngineLog = { info: () => {}, warn: () => {}, error: () => {} };
  */
 export async function openEngine(deps: EngineDeps): Promise<Engine> {
   const { store, clock, random, clustered = false, log = SILENT, onReplay = () => {} } = deps;
-  const { groupLimits = () => undefined, onRun = () => {}, onBulkRunEnd = () => {}, shared } = deps;
+  const { groupLimits = () => undefined, onRun = () => {}, onBulkRunEnd = () => {}, shared, tellsAll = false } = deps;
   const wanted = { ...DEFAULT_ENGINE_CONFIG, ...deps.config };
   assertDurability(wanted.durability);
   const config = { ...wanted, partitions: await openNode(store, clock, wanted.partitions, shared !== undefined) };
   const rows = clustered && shared === undefined ? await readHolderRows(store) : undefined;
   const holdings = new Holdings(shared === undefined ? rows : new Map());
   const heard = { onReplay, onRun, onBulkRunEnd };
-  const engine = new Engine({ store, clock, random, log, ...heard, config, holdings, groupLimits, shared });
+  const engine = new Engine({ store, clock, random, log, ...heard, config, holdings, groupLimits, shared, tellsAll });
   await engine.start();
   return engine;
 }

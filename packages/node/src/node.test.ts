@@ -19,6 +19,24 @@ const settings = () => ({ dataDir, grpcPort: 0, httpPort: 0, store: { reserveByt
 const portOf = (address: string): number => Number(address.slice(address.lastIndexOf(':') + 1));
 
 describe('a node', () => {
+  test('for development in memory uses no directory, and tells of tasks that nobody has watched', async () => {
+    const development = { inMemory: true };
+    await using node = await startNode(settings(), { log: keptLog(), development });
+    using client = grpcClient(portOf(node.grpcAddress));
+    await client.updateTasks(anUpdate({ enqueue: [anEnqueue({ data: bytes('one') })] }));
+    const queues = 'shop#*';
+    const { events } = await client.readEvents({
+      queues,
+      after: 'oldest',
+      kinds: [],
+      task: undefined,
+      maxEvents: 0,
+      waitMs: 0,
+    });
+    expect(events).toMatchObject([{ kind: 1 }, { kind: 2, queue: 'shop#mail', text: 'one' }]);
+    expect(readdirSync(dataDir)).toEqual([]);
+  });
+
   test('keeps its tasks from one run to the next', async () => {
     {
       await using node = await startNode(settings(), { log: keptLog() });

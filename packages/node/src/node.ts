@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
-import { DEFAULT_ENGINE_CONFIG, type Engine, inspectStore, openEngine } from '@taskmaster/engine';
+import { DEFAULT_ENGINE_CONFIG, type Engine, inspectStore, MemoryStore, openEngine } from '@taskmaster/engine';
 import { Refusal } from '@taskmaster/engine/domain';
 import { type Log, type Store, StoreLostError, SystemClock, systemRandom } from '@taskmaster/engine/ports';
 import { DEFAULT_ROUTER_LIMITS } from '@taskmaster/proxy/router';
@@ -71,7 +71,6 @@ import { createHandlers, type Handlers } from './service/handlers.ts';
 import { createNodeService } from './service/node-service.ts';
 import { FairTurns } from './service/turns/fair-turns.ts';
 import { type NodeFacts, QueueWatch } from './service/watch/queue-watch.ts';
-import { openRocksStore } from './store/rocks-store.ts';
 import { version } from './version.ts';
 
 export interface StartNodeOptions {
@@ -79,6 +78,11 @@ export interface StartNodeOptions {
   readonly log?: Log;
   /** Aborts the start, for example while the node asks to join a cluster. `startNode` rejects with the signal's reason. */
   readonly signal?: AbortSignal;
+  /**
+   * For development. In memory: the data ends with the node, which loads nothing native and uses no directory. And events of all
+   * groups are kept from the first task on, with the beginning of its data. Default: neither.
+   */
+  readonly development?: { readonly inMemory: boolean };
 }
 
 /** A running node. Disposing of it stops it. */
@@ -176,10 +180,14 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
     // Machines that take each other's place agree about the time.
     wall: shared && (() => shared.time()),
   });
-  const inDirectory = (): Promise<Store> =>
-    openRocksStore({ dir: config.dataDir, release: version, ...config.store, log, ...flushOf(config) });
+  const inDirectory = async (): Promise<Store> => {
+    // Loaded only here, because it is native.
+    const { openRocksStore } = await import('./store/rocks-store.ts');
+    return openRocksStore({ dir: config.dataDir, release: version, ...config.store, log, ...flushOf(config) });
+  };
+  const inMemory = options.development?.inMemory ? new MemoryStore() : undefined;
   const turns = new FairTurns({ maxWaitingBytes: config.engine.maxInFlightBytes });
-  const store = new MeteredStore(shared ?? (await inDirectory()), (bytes, durationMs) => {
+  const store = new MeteredStore(shared ?? inMemory ?? (await inDirectory()), (bytes, durationMs) => {
     metrics.committed(bytes, durationMs);
     turns.synced(durationMs);
   });
@@ -278,6 +286,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
     },
     onRun: (lateMs) => metrics.ran(lateMs),
     onBulkRunEnd: (run) => audit.record(endOfBulkRun(run)),
+    tellsAll: options.development !== undefined,
   });
   if (clustered) parts.joining = 'it becomes active';
   opened.defer(() => engine.stop());

@@ -33,7 +33,10 @@ export function addEvents(program: Command, runner: Runner): void {
     .description('Shows what happens in the queues of a group that match a pattern, until Ctrl-C.')
     .argument('<queues>', 'group#pattern, or a pattern in the default group', pattern)
     .option('-f, --follow', 'wait for further events')
-    .option('--after <position>', 'begin behind the event with this position (default: from now on)')
+    .option(
+      '--after <position>',
+      'begin behind the event with this position, or oldest: with all that are kept (default: from now on)',
+    )
     .addOption(
       new Option('--kind <kind>', 'only events of this kind; may be given many times (default: all)').argParser(kinds),
     )

@@ -59,7 +59,10 @@ export interface QueueEvent {
   readonly attempts: number;
   /** The label of the worker that has the task, or had it until this event; of a pause who made it. Undefined: none. */
   readonly worker: string | undefined;
-  /** The progress, the message of the error, the reason of a cancellation or pause, or the limit key. Undefined: none. */
+  /**
+   * The progress, the message of the error, the reason of a cancellation or pause, or the limit key. Of `enqueued`: the beginning
+   * of the data, if the node is one for development. Undefined: none.
+   */
   readonly text: string | undefined;
   /** Where the task is now that was `dead-lettered` or `moved`. */
   readonly movedTo: { readonly queue: string; readonly pid: Pid } | undefined;
@@ -74,7 +77,7 @@ export interface EventsOptions {
   readonly pid?: PidLike | undefined;
   /** Only events of the task with this key, and the deletion of its queue. */
   readonly key?: string | undefined;
-  /** The position of an earlier event, or of `eventPosition`. Default: from now on. */
+  /** The position of an earlier event, or of `eventPosition`, or `oldest`: all that is kept. Default: from now on. */
   readonly after?: string | undefined;
   /** False: ends when no event is left. Default: waits for further events. */
   readonly follow?: boolean | undefined;

@@ -84,11 +84,14 @@ export function parsePosition(text: string): EventPosition | undefined {
   };
 }
 
+/** Instead of a position: before the oldest event that is kept. */
+export const OLDEST = 'oldest';
+
 /** A read of the events of a group. */
 export interface ReadEventsCommand {
   readonly group: string;
   /** Undefined: from now on. */
-  readonly after: EventPosition | undefined;
+  readonly after: EventPosition | typeof OLDEST | undefined;
   readonly filter: EventFilter;
   readonly most: number;
   readonly waitMs: number;

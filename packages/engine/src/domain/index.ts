@@ -50,6 +50,7 @@ export {
   EventFilter,
   type EventsReply,
   eventsReply,
+  OLDEST,
   parsePosition,
   type ReadEventsCommand,
 } from './events.ts';

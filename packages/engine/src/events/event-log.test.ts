@@ -567,3 +567,37 @@ test.each([1, 2, 3, 4, 5, 6, 7, 8])('the events of a run tell the tasks that are
   expect(new Map([...told.tasks].toSorted())).toEqual(new Map([...there].toSorted()));
   await h[Symbol.asyncDispose]();
 });
+
+describe('an engine for development', () => {
+  test('keeps the events of groups without readers, with the beginning of the data', async () => {
+    await using h = await engineHarness({ tellsAll: true });
+    await h.update({ enqueue: [{ queue: QUEUE, pid: 'a', data: '{"to":"ann"}' }] });
+    await h.update({ enqueue: [{ queue: 'other#q', pid: 'b', data: 'ü'.repeat(500) }] });
+    await h.lease([QUEUE], { for: 1_000 });
+    const { events } = await h.readEvents('g#*', { after: 'oldest' });
+    expect(events.map(shown)).toEqual(['missed', 'ENQUEUED a', 'LEASED a']);
+    expect(events.map(({ text }) => text)).toEqual(['', '{"to":"ann"}', '']);
+    expect((await h.readEvents('other#*', { after: 'oldest' })).events[1]?.text).toBe('ü'.repeat(100));
+    // A position is one of its group as before.
+    expect((await h.readEvents('g#*')).events).toEqual([]);
+  });
+
+  test('tells no data that is no text', async () => {
+    await using h = await engineHarness({ tellsAll: true });
+    // Its second byte alone is no character.
+    await h.update({ enqueue: [{ queue: QUEUE, pid: 'a', data: 'ü', headerBytes: 1 }] });
+    expect((await h.readEvents('g#*', { after: 'oldest' })).events.map(({ text }) => text)).toEqual(['', '']);
+  });
+});
+
+test('a reader of the oldest events gets all that are kept', async () => {
+  const { h, reader } = await withReader();
+  await using _ = h;
+  await h.enqueue(QUEUE, ['a', 'b']);
+  await reader.read();
+  expect((await h.readEvents('g#*', { after: 'oldest' })).events.map(shown)).toEqual([
+    'missed',
+    'ENQUEUED a',
+    'ENQUEUED b',
+  ]);
+});

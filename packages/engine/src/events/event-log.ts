@@ -6,6 +6,7 @@ import {
   type EventsOfGroup,
   encodeEvents,
   type GroupEvent,
+  OLDEST,
   type ReadEventsCommand,
 } from '../domain/events.ts';
 import type { Instant, PartitionId, PartitionLife, Ticket } from '../domain/ids.ts';
@@ -41,6 +42,8 @@ export interface EventLogDeps {
   readonly maxBytes: number;
   /** Limit of the readers that wait. */
   readonly maxReaders: number;
+  /** See `EngineDeps`. */
+  readonly tellsAll: boolean;
 }
 
 interface LogPartition {
@@ -136,12 +139,14 @@ export class EventLog {
   }
 
   /** What an atom does in groups that are read. Undefined: no group of its partition is. */
-  eventsOf(plan: PlannedAtom): ApplyAtom['events'] {
+  eventsOf(plan: PlannedAtom, partition: LogPartition): ApplyAtom['events'] {
+    const { tellsAll } = this.#deps;
+    if (tellsAll) this.#watchGroupsOf(plan, partition);
     const watched = this.#partitions.get(plan.partition);
     if (watched === undefined) return undefined;
     this.#dropIdle(plan.partition, watched, plan.at);
     if (watched.groups.size === 0) return undefined;
-    const found = eventsIn(plan, (group) => watched.groups.has(group));
+    const found = eventsIn(plan, (group) => watched.groups.has(group), tellsAll);
     for (const [group, events] of watched.told) found.set(group, [...events, ...(found.get(group) ?? NONE)]);
     const { isUnnamed: isWhole, unnamed } = watched;
     for (const { group } of isWhole ? watched.groups.values() : unnamed) {
@@ -196,7 +201,8 @@ export class EventLog {
     signal: CallSignal | undefined,
   ): Promise<EventPage | undefined> {
     const { id, life, lastTicket } = partition;
-    const { after: asked = { partition: id, life, ticket: lastTicket, count: 0 } } = command;
+    const now = { partition: id, life, ticket: lastTicket, count: 0 };
+    const asked = command.after === OLDEST ? { ...now, ticket: BEFORE_ALL } : (command.after ?? now);
     if (asked.partition !== id) throw noPosition();
     // Of an earlier life of the partition, or of changes that a crash has taken back. What was then is lost.
     const isLost = asked.life !== life || asked.ticket > lastTicket;
@@ -319,14 +325,28 @@ export class EventLog {
   #groupOf(watched: WatchedPartition, name: string, partition: ReadPartition): WatchedGroup {
     const known = watched.groups.get(name);
     if (known !== undefined) return known;
-    if (this.#groups >= MOST_GROUPS) this.#dropLongestUnread();
-    if (this.#groups >= MOST_GROUPS) {
+    if (!this.#hasRoom()) {
       throw tooMany(`readers wait for events of ${MOST_GROUPS} groups already`, MOST_GROUPS);
     }
     const group = new WatchedGroup(name, partition, partition.lastTicket, this.#deps.clock.now());
     this.#add(watched, group);
     partition.mark();
     return group;
+  }
+
+  /** The groups that an atom changes are kept as if they were read. */
+  #watchGroupsOf({ partition: id, changes, at }: PlannedAtom, partition: LogPartition): void {
+    const watched = this.#watch(id, partition.lastTicket);
+    for (const { queue } of changes) {
+      const { group } = queue.ledger.name;
+      if (watched.groups.has(group) || !this.#hasRoom()) continue;
+      this.#add(watched, new WatchedGroup(group, partition, partition.lastTicket, at));
+    }
+  }
+
+  #hasRoom(): boolean {
+    if (this.#groups >= MOST_GROUPS) this.#dropLongestUnread();
+    return this.#groups < MOST_GROUPS;
   }
 
   #add(watched: WatchedPartition, group: WatchedGroup): void {

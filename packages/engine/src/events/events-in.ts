@@ -1,6 +1,7 @@
 import { EventKind, formatQueueName } from '@taskmaster/proto';
 import type { TaskChange } from '../domain/atom.ts';
 import type { GroupEvent } from '../domain/events.ts';
+import { dataOf } from '../domain/headers.ts';
 import type { Instant, Pid } from '../domain/ids.ts';
 import { decodePause } from '../domain/queue-pauses.ts';
 import type { Lease, TaskState } from '../domain/task.ts';
@@ -18,8 +19,15 @@ type Said = (Details & Pick<GroupEvent, 'kind'>) | undefined;
 
 const NO_PID = '' as Pid;
 
-/** What an atom does in groups that have readers, by group. Call it before the atom is committed. */
-export function eventsIn(plan: PlannedAtom, isRead: (group: string) => boolean): Map<string, GroupEvent[]> {
+/**
+ * What an atom does in groups that have readers, by group. Call it before the atom is committed. `tellsData`: the text of
+ * `enqueued` is the beginning of the data.
+ */
+export function eventsIn(
+  plan: PlannedAtom,
+  isRead: (group: string) => boolean,
+  tellsData = false,
+): Map<string, GroupEvent[]> {
   const found = new Map<string, GroupEvent[]>();
   const ends = new AtomEnds(plan);
   const listOf = (group: string): GroupEvent[] => {
@@ -41,7 +49,7 @@ export function eventsIn(plan: PlannedAtom, isRead: (group: string) => boolean):
     const displaced = displacedBy(planned, ends);
     // Before the one that takes its place.
     if (displaced !== undefined) listOf(group).unshift(eventOf(plan, queue, change.pid, displaced));
-    const said = saidBy(planned, ends);
+    const said = saidBy(planned, ends, tellsData);
     if (said !== undefined) listOf(group).push(eventOf(plan, queue, change.pid, said));
   }
   for (const { queue, reap } of plan.dropped ?? []) {
@@ -81,19 +89,38 @@ export const limitReached = ({ limit, key = '' }: ReachedLimit, at: Instant): Gr
   tasks: 0,
 });
 
-function saidBy(planned: PlannedChange, ends: AtomEnds): Said {
+function saidBy(planned: PlannedChange, ends: AtomEnds, tellsData: boolean): Said {
   const { change } = planned;
   switch (change.kind) {
     case 'enqueue':
       // A dead letter arrives with the event of its end, and any task that moves with that of its former place.
       if (planned.hasMoved || change.after.history?.origin !== undefined) return undefined;
-      return { kind: EventKind.EVENT_KIND_ENQUEUED, ...ofTask(change.after) };
+      return {
+        kind: EventKind.EVENT_KIND_ENQUEUED,
+        ...ofTask(change.after),
+        text: tellsData ? beginningOf(change) : '',
+      };
     case 'change':
       return saidByChange(planned, change);
     case 'dequeue':
       return saidByEnd(planned, change, ends);
     default:
       return change satisfies never;
+  }
+}
+
+/** Bytes of the data that an event tells. */
+const TOLD_BYTES = 200;
+
+/** The beginning of the data of a new task. Empty: it is no text. */
+function beginningOf({ data, after: { headerBytes } }: Extract<TaskChange, { readonly kind: 'enqueue' }>): string {
+  if (data === undefined) return '';
+  try {
+    // As of a stream, so that a character may be cut.
+    const beginning = dataOf({ data, headerBytes }).subarray(0, TOLD_BYTES);
+    return new TextDecoder('utf-8', { fatal: true }).decode(beginning, { stream: true });
+  } catch {
+    return '';
   }
 }
 

@@ -12,7 +12,14 @@ import type {
   UpdateOutcome,
   WaitFor,
 } from '../domain/commands.ts';
-import { EventFilter, type EventPage, eventsReply, parsePosition } from '../domain/events.ts';
+import {
+  EventFilter,
+  type EventPage,
+  eventsReply,
+  OLDEST,
+  parsePosition,
+  type ReadEventsCommand,
+} from '../domain/events.ts';
 import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
 import { KindFilter } from '../domain/kind-filter.ts';
 import type { Refusal } from '../domain/refusal.ts';
@@ -48,6 +55,7 @@ export interface HarnessOptions {
   readonly onBulkRunEnd?: EngineDeps['onBulkRunEnd'];
   /** Default: no quotas. */
   readonly groupLimits?: EngineDeps['groupLimits'];
+  readonly tellsAll?: boolean;
 }
 
 /** An item of an update in the short form of tests: `pid` and `data` as text. */
@@ -202,20 +210,21 @@ export class EngineHarness implements AsyncDisposable {
   readonly #jitter: number | undefined;
   readonly #shared: HarnessOptions['shared'];
   #process: SimSharedProcess | undefined;
-  readonly #observers: Pick<EngineDeps, 'log' | 'onReplay' | 'onRun' | 'onBulkRunEnd' | 'groupLimits'>;
+  readonly #observers: Pick<EngineDeps, 'log' | 'onReplay' | 'onRun' | 'onBulkRunEnd' | 'groupLimits' | 'tellsAll'>;
   #engine: Engine | undefined;
 
   constructor(options: HarnessOptions) {
     this.random = new SeededRandom(options.seed ?? 1);
     this.clock = options.clock ?? new VirtualClock();
     this.#jitter = options.jitter;
-    const { log, onReplay, onRun, onBulkRunEnd, groupLimits } = options;
+    const { log, onReplay, onRun, onBulkRunEnd, groupLimits, tellsAll } = options;
     this.#observers = {
       ...(log && { log }),
       ...(onReplay && { onReplay }),
       ...(onRun && { onRun }),
       ...(onBulkRunEnd && { onBulkRunEnd }),
       ...(groupLimits && { groupLimits }),
+      ...(tellsAll && { tellsAll }),
     };
     this.#clustered = options.clustered ?? false;
     this.#shared = options.shared;
@@ -340,7 +349,8 @@ export class EngineHarness implements AsyncDisposable {
   async readEvents(queues: string, spec: EventsSpec = {}): Promise<ReadPage> {
     const name = parseQueueName(queues);
     const { after, kinds, pid, key, most = 1_000, wait = 0, signal } = spec;
-    const position = after === undefined ? undefined : parsePosition(after);
+    const position: ReadEventsCommand['after'] =
+      after === OLDEST ? OLDEST : after === undefined ? undefined : parsePosition(after);
     if (after !== undefined && position === undefined) throw new Error(`${after} is no position`);
     const filter = new EventFilter(name, kinds && new Set(kinds), { pid: pid as Pid | undefined, key });
     const command = { group: name.group, after: position, filter, most, waitMs: wait };

@@ -1,6 +1,7 @@
 import {
   EventFilter,
   type GetCommand,
+  OLDEST,
   type PeekCommand,
   parsePosition,
   type ReadEventsCommand,
@@ -86,9 +87,10 @@ export function parseReadEvents(request: ReadEventsRequest): ReadEventsCommand {
       refuse('INVALID_ARGUMENT', { list: 'kinds', index, field: '' }, `is ${kind}: no such kind`, { value: kind });
     }
   }
-  const after = request.after === '' ? undefined : parsePosition(request.after);
-  if (after === undefined && request.after !== '') {
-    refuse('INVALID_ARGUMENT', { field: 'after' }, `is ${excerpt(request.after)}: no position`);
+  const { after: given } = request;
+  const after = given === '' ? undefined : given === OLDEST ? OLDEST : parsePosition(given);
+  if (after === undefined && given !== '') {
+    refuse('INVALID_ARGUMENT', { field: 'after' }, `is ${excerpt(given)}: no position`);
   }
   const named = {
     pid: task?.$case === 'pid' ? pid(task.value, { field: 'pid' }) : undefined,

@@ -99,7 +99,10 @@ export interface ReadEventsRequest {
    * group.
    */
   queues: string;
-  /** The position behind which events are read. Empty: that of this moment, so that only later events are read. */
+  /**
+   * The position behind which events are read. Empty: that of this moment, so that only later events are read. `oldest`: all that
+   * the node keeps, with MISSED before them.
+   */
   after: string;
   /** The kinds of events, at most 32. Empty: all. Events of the kind MISSED are always sent. */
   kinds: EventKind[];
@@ -153,7 +156,8 @@ export interface Event {
   /**
    * The progress of PROGRESSED, the message of the error of FAILED and DEAD_LETTERED, the reason of CANCELLED,
    * CANCEL_REQUESTED and PAUSED, and the limit key of LIMIT_REACHED. Empty: none was given; of FAILED and DEAD_LETTERED also:
-   * the lease expired; of LIMIT_REACHED: it is no limit of keys.
+   * the lease expired; of LIMIT_REACHED: it is no limit of keys. Of ENQUEUED, at a node for development
+   * only: the beginning of the data.
    */
   text: string;
   /** Of DEAD_LETTERED and MOVED: the queue where the task is now, `group#name`. */
