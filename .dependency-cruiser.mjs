@@ -9,6 +9,7 @@ export const PACKAGES = {
   postgres: ['engine', 'proto'],
   engine: ['backup', 'proto'],
   cli: ['client', 'backup', 'proto'],
+  outbox: ['client', 'proto'],
   client: ['proto'],
   backup: ['proto'],
   console: ['proto'],

@@ -24,6 +24,7 @@ const BUDGET_KIB: Readonly<Record<string, number>> = {
   '@taskmaster/console': 150,
   '@taskmaster/engine': 380,
   '@taskmaster/node': 200,
+  '@taskmaster/outbox': 40,
   '@taskmaster/postgres': 60,
   '@taskmaster/proto': 280,
   '@taskmaster/proxy': 100,
