@@ -8,7 +8,7 @@ export const PACKAGES = {
   server: ['engine', 'console', 'proto'],
   postgres: ['engine', 'proto'],
   engine: ['backup', 'proto'],
-  cli: ['client', 'backup', 'proto'],
+  cli: ['node', 'client', 'backup', 'proto'],
   outbox: ['client', 'proto'],
   client: ['proto'],
   backup: ['proto'],
@@ -122,6 +122,13 @@ export default {
       severity: 'error',
       from: { path: '^packages/(server|proxy)/', pathNot: NOT_PART_OF_A_PROGRAM },
       to: { path: '^packages/engine/src/', pathNot: '^packages/engine/src/(domain|ports)/' },
+    },
+    {
+      name: 'cli-without-node',
+      comment: 'The command line is small, and installed without the node, which only its command dev loads.',
+      severity: 'error',
+      from: { path: '^packages/cli/', pathNot: '^packages/cli/src/commands/dev/' },
+      to: { path: '^packages/node/' },
     },
     {
       name: 'memory-without-store',

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { TaskMasterClient } from '@taskmaster/client';
+import { connect, type TaskMasterClient } from '@taskmaster/client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import { type Running, startProcess } from '../support/processes/child-process.ts';
@@ -56,6 +56,21 @@ describe.skipIf(!hasScript)(
       expect(stdout.startsWith(`${ESC}[?1049h`)).toBe(true);
       expect(stdout.endsWith(`${ESC}[?1049l`)).toBe(true);
       expect(stdout).toContain(`${ESC}[1mQUEUE`);
+    });
+
+    test('dev draws its tasks, and leaves the terminal as it was on Ctrl-C, which arrives as a key', async () => {
+      const env = { TASKMASTER_ENDPOINTS: '127.0.0.1:0' };
+      await using running = await onTerminal('taskmaster dev; code=$?; stty -a; exit $code', env);
+      await eventually(() => expect(running.stdout).toContain('↑ ↓ choose a failed task'));
+      const [, address = ''] = /TaskMaster dev {2}([\d.:]+)/.exec(running.stdout) ?? [];
+      await using own = await connect(address);
+      await own.queue('seen#q').enqueue('x', { key: 'order-1' });
+      await eventually(() => expect(running.stdout).toMatch(/seen#q +order-1 +waiting/));
+      running.process.stdin?.write('\u0003');
+      const { code, stdout } = await running.ended;
+      expect(code).toBe(0);
+      expect(stdout).toContain(`${ESC}[?1049l`);
+      expect(stdout).toMatch(/[^-]icanon.*[^-]echo /s);
     });
 
     test('NO_COLOR removes the colours', async () => {

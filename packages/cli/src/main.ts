@@ -7,6 +7,7 @@ import { addCancel } from './commands/cancel.ts';
 import { addMembers } from './commands/cluster/members.ts';
 import { addPartitions } from './commands/cluster/partitions.ts';
 import { addCompletion } from './commands/completion.ts';
+import { addDev } from './commands/dev/dev.ts';
 import { addEnqueue } from './commands/enqueue.ts';
 import { addEvents } from './commands/events.ts';
 import { addFlow } from './commands/flow.ts';
@@ -172,6 +173,7 @@ function addCommands(program: Command, runner: Runner): void {
   addBackup(program, runner);
   addLoad(program, runner);
   program.commandsGroup('Other:');
+  addDev(program, runner);
   addAccess(program, runner);
   addCompletion(program, runner);
   program.helpCommand('help [command]', 'show help of a command');

@@ -6,7 +6,7 @@ import { createLogger } from '@taskmaster/server/program';
 import { clientOnStore, engineNames } from './client-on-store.ts';
 import { divideEmbeddedMemory } from './embedded-memory.ts';
 import { LONE_NAME, openSharedStore } from './open-shared-store.ts';
-import { openRocksStore, type RocksStoreOptions } from './store/rocks-store.ts';
+import type { RocksStoreOptions } from './store/rocks-store.ts';
 import { version } from './version.ts';
 
 export interface EmbeddedOptions extends Partial<EngineConfig> {
@@ -92,6 +92,8 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<TaskMaster
     const store = await openSharedStore({ url, name: LONE_NAME, release: version, log });
     return clientOnStore({ store, clock: new SystemClock({ wall: () => store.time() }), config, log, client });
   }
+  // Loaded only here, because it is native.
+  const { openRocksStore } = await import('./store/rocks-store.ts');
   const store = await openRocksStore({ ...sizes, ...flush, dir: dir ?? '', release: version, log });
   return clientOnStore({ store, clock: new SystemClock(), config, log, client });
 }

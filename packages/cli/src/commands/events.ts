@@ -4,7 +4,7 @@ import { pattern, pid, someText, wholeNumber } from '../input/arguments.ts';
 import type { Runner, Session } from '../session/session.ts';
 import { UsageError } from '../views/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../views/exit-codes.ts';
-import { countOf } from '../views/format.ts';
+import { countOf, duration } from '../views/format.ts';
 import { notesOf } from '../views/help.ts';
 
 const notes = `
@@ -77,7 +77,7 @@ async function show(session: Session, queues: string, flags: EventsFlags): Promi
 }
 
 /** An event for programs. What it does not have is left out. */
-function objectOf({ at, pid, movedTo, attempts, ...event }: QueueEvent): object {
+export function objectOf({ at, pid, movedTo, attempts, ...event }: QueueEvent): object {
   return {
     ...event,
     at: at?.toISOString(),
@@ -87,7 +87,9 @@ function objectOf({ at, pid, movedTo, attempts, ...event }: QueueEvent): object 
   };
 }
 
-function lineOf({ kind, at, queue, pid, key, attempts, worker, text, movedTo, tasks }: QueueEvent): string {
+/** An event for people. `tookMs`: how long the attempt took that has ended with it. */
+export function lineOf(event: QueueEvent, tookMs?: number): string {
+  const { kind, at, queue, pid, key, attempts, worker, text, movedTo, tasks } = event;
   const parts = [
     at?.toISOString(),
     kind,
@@ -95,6 +97,7 @@ function lineOf({ kind, at, queue, pid, key, attempts, worker, text, movedTo, ta
     pid && pidText(pid),
     key && `key ${key}`,
     attempts > 0 ? `attempt ${attempts}` : undefined,
+    tookMs === undefined ? undefined : `took ${duration(tookMs)}`,
     worker && `by ${worker}`,
     movedTo && `to ${movedTo.queue} ${pidText(movedTo.pid)}`,
     tasks === undefined ? undefined : countOf(tasks, 'task'),

@@ -94,9 +94,14 @@ export class Runner {
   /**
    * Connects, runs the command and disconnects. @throws errors of `connect` and of the command.
    * @param queues of the command, for messages about their holders.
+   * @param endpoints instead of those of the flags.
    */
-  async connected(run: (session: Session) => Promise<ExitCode>, queues: readonly string[] = []): Promise<void> {
-    const { endpoints, cluster, timeoutMs, connectTimeoutMs, tls, tokenFile, insecure, httpProxy } = this.reach;
+  async connected(
+    run: (session: Session) => Promise<ExitCode>,
+    queues: readonly string[] = [],
+    endpoints = this.reach.endpoints,
+  ): Promise<void> {
+    const { cluster, timeoutMs, connectTimeoutMs, tls, tokenFile, insecure, httpProxy } = this.reach;
     const { shell } = this;
     const options = { cluster, tls, timeout: timeoutMs, tokenFile, insecure, httpProxy };
     const connectTo: Session['connectTo'] = (others, connectTimeout) =>
