@@ -20,6 +20,7 @@ function withCluster() {
   transport.answers.listMembers = async () => cluster.listMembers();
   transport.answers.listPartitions = async () => cluster.listPartitions();
   transport.answers.drainMember = async ({ name }) => cluster.drainMember(name);
+  transport.answers.resumeMember = async ({ name }) => cluster.resumeMember(name);
   transport.answers.removeMember = async (request) => cluster.removeMember(request);
   return { ...made, cluster };
 }
@@ -115,6 +116,14 @@ test('a drained member leaves when everything is handed over', async () => {
   ]);
 });
 
+test('a member that is being drained can be kept', async () => {
+  const { client, cluster } = withCluster();
+  cluster.members = [fakeMember({ name: 'a' }), fakeMember({ name: 'b', partitionsHeld: 2 })];
+  await client.cluster.drain('b');
+  expect(await client.cluster.resume('b')).toEqual({ partitionsHeld: 2 });
+  expect((await client.cluster.members()).members[1]).toMatchObject({ state: 'active' });
+});
+
 test('members are removed only when the loss is accepted, one or several at once', async () => {
   const { client, cluster } = withCluster();
   cluster.members = [
@@ -164,6 +173,7 @@ describe('refusals are', () => {
     await expect(cluster.remove('a', { acceptLoss: true })).rejects.toBeInstanceOf(MemberAliveError);
     await cluster.remove('b', { acceptLoss: true });
     await expect(cluster.drain('b')).rejects.toBeInstanceOf(MemberLeftError);
+    await expect(cluster.resume('b')).rejects.toBeInstanceOf(MemberLeftError);
     await expect(cluster.drain('a')).rejects.toBeInstanceOf(LastMemberError);
   });
 

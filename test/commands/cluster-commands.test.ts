@@ -180,6 +180,23 @@ describe('members drain', () => {
     expect(stderr).toContain('a is still leaving: 3 of 3 partitions left');
   });
 
+  test('fails if the member is resumed meanwhile', async () => {
+    threeNodes();
+    cluster.members[1] = fakeMember({ name: 'b' });
+    cluster.handedOverPerPoll = 0;
+    const running = startCli(server.endpoint, ['members', 'drain', 'a']);
+    await vi.waitUntil(() => running.stderr.includes('3 of 3'), PATIENCE);
+    expect(await run('members', 'resume', 'a')).toEqual({
+      code: 0,
+      stdout: 'a: stays, with 3 partitions; `taskmaster members` shows what comes back\n',
+      stderr: '',
+    });
+    const { code, stderr } = await running.ended;
+    expect(code).toBe(1);
+    expect(stderr).toContain('MEMBER_RESUMED: a stays: its drain was taken back');
+    expect(stderr).not.toContain('still leaving');
+  });
+
   test('fails if the member is removed meanwhile', async () => {
     threeNodes();
     cluster.members[1] = fakeMember({ name: 'b' });

@@ -405,7 +405,13 @@ function lateBackup(parts: Parts): StreamingHandler {
 function joiningOf(parts: Parts): ClusterHandlers | undefined {
   if (parts.joining === undefined) return undefined;
   const refuse = () => Promise.reject(new Refusal('STARTING', explainHealth(healthOf(parts))));
-  return { listMembers: refuse, listPartitions: refuse, drainMember: refuse, removeMember: refuse };
+  return {
+    listMembers: refuse,
+    listPartitions: refuse,
+    drainMember: refuse,
+    resumeMember: refuse,
+    removeMember: refuse,
+  };
 }
 
 function describeMember({ agent, membership, rpcAddress, identity }: Member): RunningMember {

@@ -342,6 +342,12 @@ const rows = {
     isLarge: false,
     audit: ({ name }) => ({ target: name }),
   },
+  resumeMember: {
+    scope: { of: 'cluster', right: 'manage-cluster' },
+    repetition: 'harmless',
+    isLarge: false,
+    audit: ({ name }) => ({ target: name }),
+  },
   removeMember: {
     scope: { of: 'cluster', right: 'manage-cluster' },
     // The answer to a repetition would be that the member has left, without what was lost.

@@ -10,6 +10,7 @@ import {
   PartitionState,
   type RemoveMemberRequest,
   type RemoveMemberResponse,
+  type ResumeMemberResponse,
   type UnreachableNode,
 } from '@taskmaster/proto';
 
@@ -55,6 +56,12 @@ export class FakeCluster {
     if (!member.alive) throw makeError(`${name} does not answer`, { reason: 'HOLDER_UNREACHABLE', retryDelayMs: 1 });
     member.state = MemberState.MEMBER_STATE_LEAVING;
     member.partitionsWanted = 0;
+    return { partitionsHeld: member.partitionsHeld };
+  }
+
+  resumeMember(name: string): ResumeMemberResponse {
+    const member = this.#member(name);
+    member.state = MemberState.MEMBER_STATE_ACTIVE;
     return { partitionsHeld: member.partitionsHeld };
   }
 

@@ -125,6 +125,7 @@ export class TestNode implements AsyncDisposable {
       listMembers: async () => cluster.listMembers(),
       listPartitions: async () => cluster.listPartitions(),
       drainMember: async ({ name }: { readonly name: string }) => cluster.drainMember(name),
+      resumeMember: async ({ name }: { readonly name: string }) => cluster.resumeMember(name),
       removeMember: async (request: Parameters<FakeCluster['removeMember']>[0]) => cluster.removeMember(request),
     };
     const clusterService = createClusterService(() => this.#guarded(clusterHandlers));

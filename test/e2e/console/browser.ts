@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import { type Browser, type BrowserContextOptions, chromium, type Locator, type Page } from 'playwright-core';
 
 const BROWSERS = ['/usr/bin/chromium', '/usr/bin/google-chrome'];
 export const browserPath = BROWSERS.find((path) => existsSync(path));
@@ -56,11 +56,11 @@ export const isTooWide = (page: Page): Promise<boolean> =>
 /** Presses a button that opens a dialog, and the button that confirms. Resolves with the title of the dialog and the toast. */
 export async function act(
   page: Page,
-  button: string,
+  button: string | Locator,
   confirm: string | RegExp,
   fill?: (dialog: ReturnType<Page['getByRole']>) => Promise<void>,
 ): Promise<{ readonly title: string; readonly toast: string }> {
-  await page.getByRole('button', { name: button, exact: true }).first().click();
+  await (typeof button === 'string' ? page.getByRole('button', { name: button, exact: true }).first() : button).click();
   const dialog = page.getByRole('dialog');
   await fill?.(dialog);
   const yes = dialog.getByRole('button', { name: confirm });

@@ -286,10 +286,18 @@ describe.skipIf(browserPath === undefined)(`the console${reason}`, () => {
       .first()
       .waitFor();
     await see('#/overview', 'not answering');
-    await cluster.start('a', ['--name=a']);
     await see('#/cluster', 'Members');
+    // The drain waits for the member that is down, so it can be taken back.
+    const drainB = page.getByRole('row', { name: /^b / }).getByRole('button');
+    expect((await act(page, drainB, 'Drain b')).toast).toMatch(/^b hands \d+ partitions over and leaves$/);
+    await page.getByText('b is being drained').waitFor();
+    expect((await act(page, 'Resume…', 'Keep b')).toast).toMatch(
+      /^b stays, with \d+ partitions; its share comes back$/,
+    );
+    await page.getByText('b is being drained').waitFor({ state: 'detached' });
+    await cluster.start('a', ['--name=a']);
     await page.getByText('Not answering').waitFor({ state: 'detached' });
-    const drained = await act(page, 'Drain…', /Drain . for ever/);
+    const drained = await act(page, 'Drain…', /^Drain .$/);
     expect(drained.title).toMatch(/^Drain [ab]$/);
     await page
       .getByText('is being drained')

@@ -194,6 +194,17 @@ export class Cluster {
   }
 
   /**
+   * Ends a drain: the member stays, and takes its share of the partitions again. Has no effect on a member that is not being
+   * drained. Resolves when that is durable. It is safe to repeat.
+   * @throws MemberLeftError once the member has handed everything over; UnknownMemberError, NoClusterError; UnavailableError with
+   * the reason HOLDER_UNREACHABLE if the member does not answer, or SHUTTING_DOWN if its process was told to stop.
+   */
+  async resume(name: string, options: CallOptions = {}): Promise<DrainOutcome> {
+    assertKnown('resume', options, callNames);
+    return this.#ask(methods.resumeMember, { name }, options, 'operator');
+  }
+
+  /**
    * Removes members that will not come back, all of them or none. The tasks that only they held are lost. Without `acceptLoss`
    * the call reports this loss and changes nothing. The members must be stopped: one that still runs, cut off from the others,
    * goes on serving until it learns of its removal, and changes that it acknowledges then are lost.

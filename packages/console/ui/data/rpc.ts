@@ -30,6 +30,7 @@ const types = {
   ReadEvents: method(messages.ReadEventsRequest, messages.ReadEventsResponse),
   ResetLeases: method(messages.ResetLeasesRequest, messages.ResetLeasesResponse),
   ResumeQueues: method(messages.ResumeQueuesRequest, messages.ResumeQueuesResponse),
+  ResumeMember: method(messages.ResumeMemberRequest, messages.ResumeMemberResponse),
   StartBulkRun: method(messages.StartBulkRunRequest, messages.StartBulkRunResponse),
   TriggerSchedule: method(messages.TriggerScheduleRequest, messages.TriggerScheduleResponse),
   Unsubscribe: method(messages.UnsubscribeRequest, messages.UnsubscribeResponse),

@@ -232,7 +232,7 @@ function Members({
         {
           key: 'do',
           title: '',
-          cell: (member) => <Drain of={member} isNamed={names.get(member.name)?.length === 1} />,
+          cell: (member) => <MemberAction of={member} isNamed={names.get(member.name)?.length === 1} />,
         },
       ]}
     />
@@ -251,28 +251,61 @@ function StateBadge({ of }: { readonly of: Member }): VNode {
 }
 
 /** `isNamed`: no other member has its name. */
-function Drain({ of, isNamed }: { readonly of: Member; readonly isNamed: boolean }): VNode | undefined {
-  const { name, state, partitionsHeld } = of;
-  if (!isNode(of) || state === MemberState.MEMBER_STATE_LEFT || state === MemberState.MEMBER_STATE_LEAVING)
-    return undefined;
-  const shown = visible(name);
+function MemberAction({ of, isNamed }: { readonly of: Member; readonly isNamed: boolean }): VNode | undefined {
+  if (!isNode(of) || of.state === MemberState.MEMBER_STATE_LEFT) return undefined;
+  const meant = isNamed ? of.name : of.nodeId;
+  return of.state === MemberState.MEMBER_STATE_LEAVING ? (
+    <Resume of={of} meant={meant} />
+  ) : (
+    <Drain of={of} meant={meant} />
+  );
+}
+
+const DOWN = 'It is down. A member that does not return is removed with the command line.';
+
+/** `meant`: what names the member in a call. */
+function Drain({ of, meant }: { readonly of: Member; readonly meant: string }): VNode {
+  const shown = visible(of.name);
   return (
     <Action
       label="Drain…"
       right="manage-cluster"
       isDangerous
       title={`Drain ${shown}`}
-      confirm={`Drain ${shown} for ever`}
-      impossible={of.alive ? undefined : 'It is down. A member that does not return is removed with the command line.'}
+      confirm={`Drain ${shown}`}
+      impossible={of.alive ? undefined : DOWN}
       run={async () => {
-        const { partitionsHeld: left } = await call('DrainMember', { name: isNamed ? name : of.nodeId });
+        const { partitionsHeld: left } = await call('DrainMember', { name: meant });
         return `${shown} hands ${formatMany(left, 'partition')} over and leaves`;
       }}
     >
       <p>
-        {shown} hands its {formatMany(partitionsHeld, 'partition')} over to the other members, and leaves the cluster
-        for ever. Everything is served meanwhile. A drain cannot be undone: to return, the node joins with an empty data
-        directory.
+        {shown} hands its {formatMany(of.partitionsHeld, 'partition')} over to the other members. Everything is served
+        meanwhile, and until the last one is handed over you can resume the member. Then it leaves the cluster for ever
+        and its process ends: to return, it joins as a new member.
+      </p>
+    </Action>
+  );
+}
+
+/** `meant`: what names the member in a call. */
+function Resume({ of, meant }: { readonly of: Member; readonly meant: string }): VNode {
+  const shown = visible(of.name);
+  return (
+    <Action
+      label="Resume…"
+      right="manage-cluster"
+      title={`Resume ${shown}`}
+      confirm={`Keep ${shown}`}
+      impossible={of.alive ? undefined : DOWN}
+      run={async () => {
+        const { partitionsHeld: held } = await call('ResumeMember', { name: meant });
+        return `${shown} stays, with ${formatMany(held, 'partition')}; its share comes back`;
+      }}
+    >
+      <p>
+        The drain ends: {shown} keeps the {formatMany(of.partitionsHeld, 'partition')} that it still holds, and the
+        others hand its share back. If it has handed everything over by now, it leaves.
       </p>
     </Action>
   );

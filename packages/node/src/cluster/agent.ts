@@ -55,7 +55,7 @@ export interface AgentDeps {
 }
 
 /** The calls that other nodes make to an agent. Calls of hand-offs are in `TransferMethod`. */
-export type AgentMethod = 'join' | 'exchange' | 'inventory' | 'leave' | 'removeMembers';
+export type AgentMethod = 'join' | 'exchange' | 'inventory' | 'leave' | 'stay' | 'removeMembers';
 
 /**
  * How often a node tries to tell a removed member of its removal. Most removed members never answer, so trying longer has no use.
@@ -76,10 +76,13 @@ export class ClusterAgent {
       this.#assertCluster(clusterId);
       return { held: this.inventory(), nodeId: this.nodeId };
     },
-    leave: async ({ clusterId, nodeId }) => {
-      this.#assertCluster(clusterId);
-      if (nodeId !== this.nodeId) throw new Refusal('UNKNOWN_MEMBER', `this is node ${this.nodeId}, not ${nodeId}`);
+    leave: async (request) => {
+      this.#assertMeant(request);
       return { partitionsHeld: await this.leave() };
+    },
+    stay: async (request) => {
+      this.#assertMeant(request);
+      return { partitionsHeld: await this.stay() };
     },
     removeMembers: async ({ clusterId, nodeId, also, acceptLoss }) => {
       this.#assertCluster(clusterId);
@@ -127,11 +130,7 @@ export class ClusterAgent {
     this.#sharedPlacement = holders && new SharedPlacement({ ...common, holders });
     this.#presence = new PresenceLog(common);
     this.#share = new ShareLog(common);
-    this.#leaving = new Leaving({
-      ...common,
-      refuseArrivals: () => deps.handOffs.refuseArrivals(),
-      tellLeft: () => this.#joining.tellLeft(),
-    });
+    this.#leaving = new Leaving({ ...common, tellLeft: () => this.#joining.tellLeft() });
     this.#exchanger = new Exchanger({
       ...common,
       from: nodeId,
@@ -306,8 +305,18 @@ export class ClusterAgent {
     return this.#deps.partitions.held().length;
   }
 
-  /** Hands over all partitions; resolves when this node holds none and has told the other members that it left. */
+  /** Ends a drain: this node stays a member, with its share. Resolves with the number of partitions that it holds. */
+  async stay(): Promise<number> {
+    await this.#leaving.cancel();
+    return this.#deps.partitions.held().length;
+  }
+
+  /**
+   * Hands over all partitions, because the process ends; resolves when this node holds none and has told the other members that
+   * it left. `stay` is refused meanwhile.
+   */
   async drain(signal?: AbortSignal): Promise<void> {
+    this.#leaving.endsWithProcess();
     await this.leave();
     await Promise.race([this.left, aborted(signal), aborted(this.#stopping.signal)]);
   }
@@ -334,6 +343,11 @@ export class ClusterAgent {
     const own = this.#deps.identity.clusterId;
     if (clusterId === own) return;
     throw new Refusal('WRONG_CLUSTER', `this is cluster ${own}, not ${clusterId}`);
+  }
+
+  #assertMeant({ clusterId, nodeId }: { readonly clusterId: string; readonly nodeId: string }): void {
+    this.#assertCluster(clusterId);
+    if (nodeId !== this.nodeId) throw new Refusal('UNKNOWN_MEMBER', `this is node ${this.nodeId}, not ${nodeId}`);
   }
 
   /** What this node tells other members about its release. */

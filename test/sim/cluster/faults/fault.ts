@@ -10,6 +10,7 @@ export const FAULTS = [
     'lost hand-off message',
     'join',
     'drain',
+    'drain taken back',
     'removal',
     'removal of two',
     'move',

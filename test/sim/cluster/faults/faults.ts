@@ -30,6 +30,9 @@ const MOST_LATE_MS = 6_000;
 const MOST_HANG_MS = 10_000;
 const HANG_LOOK_MS = 20;
 
+/** A drain is taken back within this time. A drain without other faults takes less. */
+const MOST_DRAIN_MS = 400;
+
 /** A pause after which a node asks whether it is still a member. */
 const NOTICED_MS = 5_100;
 /** A system clock is set by this many times the length of such a pause: by some minutes. */
@@ -454,16 +457,26 @@ export class Faults {
     // The node may hold no partition already.
     this.holdingsChanged(node);
     const over = (): void => void this.#draining.delete(node.name);
-    agent.drain().then(
-      () => {
-        over();
-        this.#leave(node);
-      },
-      (error: unknown) => {
-        over();
-        this.#trouble.trace(() => `${node.name} could not be drained: ${error}`);
-      },
-    );
+    const couldNot = (error: unknown): void => {
+      over();
+      this.#trouble.trace(() => `${node.name} could not be drained: ${error}`);
+    };
+    const isTakenBack = !this.#over && this.#random.chance(0.3);
+    const drained = isTakenBack ? agent.leave().then(() => agent.left) : agent.drain();
+    drained.then(() => {
+      over();
+      this.#leave(node);
+    }, couldNot);
+    if (isTakenBack) {
+      this.#after(this.#random.int(MOST_DRAIN_MS), () => {
+        // Also at the end of the faults: the node stays or leaves.
+        if (!node.isUp || node.isStarting) return;
+        node.agent.stay().then(() => {
+          over();
+          this.#count('drain taken back', node.name);
+        }, couldNot);
+      });
+    }
     // A node that crashes meanwhile never answers.
     this.#after(5_000, over);
   }

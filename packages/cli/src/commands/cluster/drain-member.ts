@@ -20,7 +20,8 @@ const notes = `
 The member moves its partitions to other members, one by one, and leaves the cluster when it holds none. Then its process
 ends. Tasks can be used all the time. A member that is to receive partitions must be alive: the drain waits for it.
 
-The command waits until the member has left. A drain cannot be undone: after Ctrl-C the member goes on leaving.
+The command waits until the member has left. After Ctrl-C the member goes on leaving. \`taskmaster members resume\` ends a drain
+until the last partition is handed over; then the command fails with MEMBER_RESUMED.
 
 Examples:
   $ taskmaster members drain node-b
@@ -41,6 +42,8 @@ interface Drain {
   held: number;
   /** Names of dead members that are to receive partitions. */
   waitsFor: readonly string[];
+  /** Whether a list of members has shown that it leaves. An earlier list may be that of a member that has not heard of it. */
+  isSeen: boolean;
 }
 
 /** First pause between two polls, in ms. It is short, because small clusters are quick. */
@@ -80,11 +83,12 @@ async function drain(session: Session, name: string, { wait }: DrainFlags): Prom
     return exitCodes.ok;
   }
   const start = performance.now();
-  const state: Drain = { name, nodeId, total, held: total, waitsFor: [] };
+  const state: Drain = { name, nodeId, total, held: total, waitsFor: [], isSeen: false };
   try {
     await untilLeft(session, poller, state);
   } catch (error) {
-    err.line(`${name} is still leaving: ${leftOf(state)}; \`taskmaster members\` shows its progress`);
+    if (!(error instanceof DrainEndedError))
+      err.line(`${name} is still leaving: ${leftOf(state)}; \`taskmaster members\` shows its progress`);
     throw error;
   }
   const elapsedMs = performance.now() - start;
@@ -131,12 +135,21 @@ async function poll(
       throw new CommandFailedError('MEMBER_LEFT', message, { hint: 'the tasks that it still held are lost' });
     }
     if (node === undefined || node.state === 'left') return 'left';
+    if (node.state === 'leaving') state.isSeen = true;
+    else if (state.isSeen) throw new DrainEndedError(state.name);
     state.held = node.partitionsHeld;
     state.waitsFor = members.filter(isAwaited).map((one) => one.name);
     return 'leaving';
   } catch (error) {
     if (signal.aborted || !isTaskMasterError(error) || !isTemporary(error)) throw error;
     return error;
+  }
+}
+
+/** The drain was taken back. */
+class DrainEndedError extends CommandFailedError {
+  constructor(name: string) {
+    super('MEMBER_RESUMED', `${name} stays: its drain was taken back`);
   }
 }
 

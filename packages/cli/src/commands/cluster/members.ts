@@ -9,6 +9,7 @@ import { memberColumns, memberObject, membersRow } from '../../views/member-view
 import { tableOf } from '../../views/table.ts';
 import { addDrain } from './drain-member.ts';
 import { addRemoval } from './remove-member.ts';
+import { addResume } from './resume-member.ts';
 
 const columnNotes = `
 HELD is the number of partitions that a node holds, WANTED the number that it should hold. While the two differ, partitions
@@ -29,8 +30,10 @@ interface ListFlags {
 export function addMembers(program: Command, runner: Runner): void {
   const members = program
     .command('members')
-    .summary('list, drain and remove members of the cluster')
-    .description('Lists the members of the cluster, drains a member, or removes members that will not come back.')
+    .summary('list, drain, resume and remove members of the cluster')
+    .description(
+      'Lists the members of the cluster, drains a member or ends its drain, or removes members that will not come back.',
+    )
     .helpCommand(false)
     .addHelpText(
       'after',
@@ -47,6 +50,7 @@ export function addMembers(program: Command, runner: Runner): void {
       runner.connected((session) => listMembers(session, names, flags)),
     );
   addDrain(members, runner);
+  addResume(members, runner);
   addRemoval(members, runner);
 }
 

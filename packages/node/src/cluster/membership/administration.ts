@@ -13,6 +13,8 @@ import {
   PartitionState,
   type RemoveMemberRequest,
   type RemoveMemberResponse,
+  type ResumeMemberRequest,
+  type ResumeMemberResponse,
 } from '@taskmaster/proto';
 import { type MemberRecord, membersNamed, toWireRecord } from '@taskmaster/server/cluster-view';
 import type { CallPeer, Membership, Peer } from '@taskmaster/server/ports';
@@ -23,12 +25,12 @@ export interface AdministrationDeps {
   readonly agent: ClusterAgent;
   readonly clusterId: string;
   readonly membership: Membership;
-  readonly call: CallPeer<'inventory' | 'leave'>;
+  readonly call: CallPeer<'inventory' | 'leave' | 'stay'>;
   readonly log: Log;
 }
 
 const INVENTORY_TIMEOUT_MS = 2_000;
-const LEAVE_TIMEOUT_MS = 5_000;
+const ASK_TIMEOUT_MS = 5_000;
 
 /** The cluster calls for operators, answered by any node; see cluster.proto. */
 export class ClusterAdministration {
@@ -69,22 +71,32 @@ export class ClusterAdministration {
     return { partitions, unreachable: unreachable.sort(compare) };
   };
 
-  readonly drainMember = async ({ name }: DrainMemberRequest): Promise<DrainMemberResponse> => {
+  readonly drainMember = async ({ name }: DrainMemberRequest): Promise<DrainMemberResponse> => ({
+    partitionsHeld: await this.#ask(name, 'leave'),
+  });
+
+  readonly resumeMember = async ({ name }: ResumeMemberRequest): Promise<ResumeMemberResponse> => ({
+    partitionsHeld: await this.#ask(name, 'stay'),
+  });
+
+  /** Asks the member itself to leave or to stay. Resolves with the number of partitions that it holds. */
+  async #ask(name: string, what: 'leave' | 'stay'): Promise<number> {
     const { agent, call, clusterId, membership } = this.#deps;
     const { nodeId } = this.#memberNamed(name);
-    if (nodeId === agent.nodeId) return { partitionsHeld: await agent.leave() };
+    if (nodeId === agent.nodeId) return await agent[what]();
     const address = agent.addressOf(nodeId);
     try {
       if (address === undefined) throw new Error('its address is not known');
       // Gossip notices a restart sooner than a connection in reconnect backoff.
       const waitForConnection = membership.peers().some((peer) => peer.nodeId === nodeId && peer.alive);
-      return await call(address, 'leave', { clusterId, nodeId }, { timeoutMs: LEAVE_TIMEOUT_MS, waitForConnection });
+      const options = { timeoutMs: ASK_TIMEOUT_MS, waitForConnection };
+      return (await call(address, what, { clusterId, nodeId }, options)).partitionsHeld;
     } catch (error) {
       if (error instanceof Refusal) throw error;
       const message = `member ${name} does not answer: start it, or remove it if it will not come back`;
       throw new Refusal(reasonOfSilence(error), message, { metadata: { members: name }, cause: error });
     }
-  };
+  }
 
   readonly removeMember = async (request: RemoveMemberRequest): Promise<RemoveMemberResponse> => {
     const { name, also, acceptLoss, waitMs } = request;

@@ -3,8 +3,17 @@ import { pidsOf } from '@taskmaster/engine/testing';
 import { partitionOf } from '@taskmaster/proto';
 import { toWireRecord } from '@taskmaster/server/cluster-view';
 import { describe, expect, test } from 'vitest';
-import { cutOff, DEATH_MS, lose, removeMembers, start } from '../../testing/cluster-fixtures.ts';
+import {
+  administrationOf,
+  cutOff,
+  DEATH_MS,
+  fill,
+  lose,
+  removeMembers,
+  start,
+} from '../../testing/cluster-fixtures.ts';
 import { SimCluster, type SimClusterOptions } from '../../testing/sim-cluster.ts';
+import { MemberStore } from './member-store.ts';
 
 const QUEUE = 'orders#new';
 const P = partitionOf('orders', 8) as PartitionId;
@@ -190,5 +199,130 @@ describe('a node that leaves', () => {
     const holder = cluster.holderOf('orders');
     expect(holder).toBeDefined();
     if (holder) expect(pidsOf(await cluster.run(holder.h.lease(QUEUE)))).toEqual(['1']);
+  });
+});
+
+describe('a drain that is taken back', () => {
+  const drain = (cluster: SimCluster, name: string) =>
+    cluster.run(administrationOf(cluster, 'a').drainMember({ name }));
+  const resume = (cluster: SimCluster, name: string) =>
+    cluster.run(administrationOf(cluster, 'a').resumeMember({ name }));
+  const statesOf = (cluster: SimCluster, nodeId: string) =>
+    cluster.up.map(({ agent }) => agent.members.get(nodeId)?.state);
+
+  test.each(['a', 'b'])('halfway: node %s gets back what it had handed over', async (name) => {
+    const cluster = await clusterOf(['a', 'b', 'c'], { partitions: 32 });
+    await fill(cluster, '1');
+    const node = cluster.node(name);
+    const [before, share] = [cluster.shares(), node.partitions.held().length];
+    const half = new Promise<void>((resolve) => {
+      node.partitions.onChange(() => {
+        if (node.partitions.held().length <= share / 2) resolve();
+      });
+    });
+    await drain(cluster, name);
+    await cluster.run(half);
+    const { partitionsHeld } = await resume(cluster, name);
+    expect(partitionsHeld).toBeGreaterThan(0);
+    expect(partitionsHeld).toBeLessThan(share);
+    await cluster.pass(20_000);
+    expect(statesOf(cluster, `id-${name}`)).toEqual(['active', 'active', 'active']);
+    expect(cluster.shares()).toEqual(before);
+    // A repetition changes nothing.
+    const version = node.agent.self?.version;
+    expect(await resume(cluster, name)).toEqual({ partitionsHeld: share });
+    expect(node.agent.self?.version).toBe(version);
+    await drain(cluster, name);
+    await cluster.run(node.agent.left);
+    expect(node.partitions.held()).toEqual([]);
+  });
+
+  test('because a member that must take its share is dead', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c'], { partitions: 32 });
+    const before = cluster.shares();
+    await lose(cluster, 'c');
+    await cluster.pass(DEATH_MS);
+    await drain(cluster, 'b');
+    await cluster.pass(20_000);
+    expect(cluster.node('b').agent.self?.state).toBe('leaving');
+    await resume(cluster, 'b');
+    await cluster.pass(20_000);
+    expect(cluster.shares()).toMatchObject({ a: before.a, b: before.b });
+  });
+
+  test('after a restart of the node', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c'], { partitions: 32 });
+    const b = cluster.node('b');
+    await lose(cluster, 'c');
+    await cluster.pass(DEATH_MS);
+    await drain(cluster, 'b');
+    await cluster.run(b.lose());
+    await cluster.run(b.start());
+    await start(cluster, 'c');
+    expect(b.agent.self?.state).toBe('leaving');
+    await resume(cluster, 'b');
+    await cluster.pass(20_000);
+    expect(statesOf(cluster, 'id-b')).toEqual(['active', 'active', 'active']);
+    expect(Object.values(cluster.shares()).reduce((sum, share) => sum + share, 0)).toBe(32);
+    expect(b.partitions.held().length).toBeGreaterThan(0);
+  });
+
+  test('is refused once others may know that it has left, also after a crash', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c'], { partitions: 32 });
+    const b = cluster.node('b');
+    b.partitions.onChange(() => {
+      if (b.partitions.held().length === 0) cutOff(cluster, 'b');
+    });
+    await drain(cluster, 'b');
+    await cluster.pass(5_000);
+    const there = () => cluster.run(administrationOf(cluster, 'b').resumeMember({ name: 'b' }));
+    expect(b.agent.self?.state).toBe('leaving');
+    await expect(there()).rejects.toMatchObject({ reason: 'MEMBER_LEFT' });
+    await cluster.run(b.lose());
+    const started = b.start();
+    started.catch(() => {});
+    await cluster.pass(1_000);
+    await expect(there()).rejects.toMatchObject({ reason: 'MEMBER_LEFT' });
+    cluster.heal();
+    await cluster.run(started);
+    await cluster.pass(10_000);
+    expect(statesOf(cluster, 'id-b')).toEqual(['left', 'left', 'left']);
+    await expect(resume(cluster, 'b')).rejects.toMatchObject({ reason: 'MEMBER_LEFT' });
+  });
+
+  test('is refused after a farewell, even if a crash has brought back partitions that were handed over', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c'], { partitions: 32 });
+    const { store } = cluster.node('b').h;
+    if (!store) throw new Error('the store is closed');
+    await lose(cluster, 'c');
+    await cluster.pass(DEATH_MS);
+    await drain(cluster, 'b');
+    await cluster.run(new MemberStore(store).writeFarewell('id-b'));
+    await expect(resume(cluster, 'b')).rejects.toMatchObject({ reason: 'MEMBER_LEFT' });
+  });
+
+  test('is refused while the process drains because it was told to stop, until it is started again', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c'], { partitions: 32 });
+    const b = cluster.node('b');
+    await lose(cluster, 'c');
+    await cluster.pass(DEATH_MS);
+    b.agent.drain().catch(() => {});
+    await cluster.pass(1_000);
+    await expect(resume(cluster, 'b')).rejects.toMatchObject({ reason: 'SHUTTING_DOWN' });
+    await cluster.run(b.stop());
+    await cluster.run(b.start());
+    await resume(cluster, 'b');
+    expect(b.agent.self?.state).toBe('active');
+  });
+
+  test('must answer, must exist, and must be the node that is meant', async () => {
+    const cluster = await clusterOf(['a', 'b']);
+    await expect(resume(cluster, 'x')).rejects.toMatchObject({ reason: 'UNKNOWN_MEMBER' });
+    const { stay } = cluster.node('b').agent.handlers;
+    await expect(stay({ clusterId: 'cluster-1', nodeId: 'id-a' })).rejects.toMatchObject({ reason: 'UNKNOWN_MEMBER' });
+    await expect(stay({ clusterId: 'another', nodeId: 'id-b' })).rejects.toMatchObject({ reason: 'WRONG_CLUSTER' });
+    await lose(cluster, 'b');
+    await cluster.pass(DEATH_MS);
+    await expect(resume(cluster, 'b')).rejects.toMatchObject({ reason: 'HOLDER_UNREACHABLE' });
   });
 });

@@ -18,6 +18,7 @@ const STATES: readonly MemberState[] = ['joining', 'active', 'leaving', 'left'];
 const LATEST_SECONDS = 2 ** 32 - 2 ** 20;
 const IDENTITY = 'identity';
 const MEMBER = 'member/';
+const FAREWELL = 'farewell';
 const writer = new ByteWriter();
 
 /** The identity of a node. It stays the same while its data directory exists. */
@@ -43,6 +44,7 @@ export class MemberStore {
   readonly #store: Store;
   readonly #identity: Key;
   readonly #member: string;
+  readonly #farewell: Key;
 
   /** `name`: of this node, if nodes share the store. Each has rows of its own there. Default: the store is of this node alone. */
   constructor(store: Store, name?: string) {
@@ -50,6 +52,7 @@ export class MemberStore {
     const own = name === undefined ? '' : `of/${latin1(name)}/`;
     this.#identity = `${own}${IDENTITY}` as Key;
     this.#member = own + MEMBER;
+    this.#farewell = `${own}${FAREWELL}` as Key;
   }
 
   /** Undefined if the node never belonged to a cluster or asked to join one. */
@@ -74,6 +77,23 @@ export class MemberStore {
   async readAcceptedLoss(): Promise<Instant | undefined> {
     const [row] = await this.#store.get(Family.meta, [metaKeys.acceptedLoss]);
     return row && decodeAcceptedLoss(row);
+  }
+
+  /** Whether this node may have told other members that it has left; see `Leaving`. */
+  async readFarewell(nodeId: string): Promise<boolean> {
+    const [row] = await this.#store.get(Family.meta, [this.#farewell]);
+    if (!row) return false;
+    const from = new ByteReader(row);
+    from.version(VERSION, 'farewell row');
+    return from.utf8() === nodeId;
+  }
+
+  async writeFarewell(nodeId: string): Promise<void> {
+    writer.byte(VERSION);
+    writer.utf8(nodeId);
+    const batch = new WriteBatch();
+    batch.putWritten(Family.meta, this.#farewell, writer);
+    await this.#store.write(batch, { sync: true });
   }
 
   async readMembers(): Promise<Members> {

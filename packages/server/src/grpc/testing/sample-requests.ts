@@ -52,6 +52,7 @@ const samples: { readonly [K in MethodKey]: (name: string) => RequestOf<K> } = {
   listMembers: () => ({}),
   listPartitions: () => ({}),
   drainMember: (name) => ({ name }),
+  resumeMember: (name) => ({ name }),
   removeMember: (name) => ({ name, acceptLoss: false, also: [], waitMs: 0 }),
   whoAmI: () => ({ principal: '', questions: [] }),
   backupPartition: () => ({ partition: 0, unchangedSince: undefined, maxBytesPerSecond: 0 }),

@@ -127,6 +127,11 @@ export class HandOffs {
     return this.#receiver.close();
   }
 
+  /** Call this when this node stays after all. */
+  acceptArrivals(): void {
+    this.#receiver.open();
+  }
+
   /** Ends running transfers; partitions stay where they are. */
   stop(): void {
     this.#stopping.abort(new Refusal('SHUTTING_DOWN', 'the node is shutting down'));

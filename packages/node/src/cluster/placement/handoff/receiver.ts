@@ -134,6 +134,11 @@ export class Receiver implements TransferHandlers {
     );
   }
 
+  /** Takes partitions again after `close`. */
+  open(): void {
+    this.#closed = false;
+  }
+
   /** Forgets all transfers; their holders keep what they have. */
   stop(): void {
     for (const transfer of this.#transfers.values()) this.#forget(transfer);

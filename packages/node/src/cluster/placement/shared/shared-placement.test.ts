@@ -20,11 +20,16 @@ async function until(cluster: SimCluster, isSo: () => boolean, withinMs = 10_000
   throw new Error(`it is not so after ${withinMs} ms: ${JSON.stringify(cluster.shares())}`);
 }
 
-async function started(...names: readonly string[]): Promise<SimCluster> {
-  const cluster = new SimCluster({ shared: {}, partitions: PARTITIONS });
+const started = (...names: readonly string[]): Promise<SimCluster> => startedWith(PARTITIONS, names);
+
+async function startedWith(partitions: number, names: readonly string[]): Promise<SimCluster> {
+  const cluster = new SimCluster({ shared: {}, partitions });
   for (const name of names) {
     await cluster.run(cluster.add(name).start());
-    await until(cluster, () => Object.values(cluster.shares()).every((share) => share > 0) && served(cluster) === 12);
+    await until(
+      cluster,
+      () => Object.values(cluster.shares()).every((share) => share > 0) && served(cluster) === partitions,
+    );
   }
   return cluster;
 }
@@ -128,6 +133,22 @@ test('a node that leaves passes on what comes to it, without opening it', async 
   await cluster.run(drained);
   expect(await until(cluster, () => served(cluster) === PARTITIONS)).toBeLessThan(2_000);
   expect([opened, lost, a.partitions.held()]).toEqual([false, [], []]);
+});
+
+test('a node whose drain is taken back gets its share again', async () => {
+  // More than are given in one go.
+  const cluster = await startedWith(128, ['a', 'b']);
+  const [a, before] = [cluster.node('a'), cluster.shares()];
+  const given = new Promise<void>((resolve) => {
+    a.partitions.onChange(() => {
+      if (a.partitions.held().length < (before.a ?? 0)) resolve();
+    });
+  });
+  await cluster.run(a.agent.leave());
+  await cluster.run(given);
+  await cluster.run(a.agent.stay());
+  await cluster.pass(10_000);
+  expect(cluster.shares()).toEqual(before);
 });
 
 test('a pause of the database fences nobody', async () => {

@@ -188,6 +188,18 @@ export interface DrainMemberResponse {
   partitionsHeld: number;
 }
 
+/** Names the member that is to stay. */
+export interface ResumeMemberRequest {
+  /** Its name, or its node id. */
+  name: string;
+}
+
+/** The member stays. */
+export interface ResumeMemberResponse {
+  /** Number of partitions that it holds now. */
+  partitionsHeld: number;
+}
+
 /** Removes members. */
 export interface RemoveMemberRequest {
   /** Name of a member, or its node id. */
@@ -863,6 +875,94 @@ export const DrainMemberResponse: MessageFns<DrainMemberResponse> = {
   },
 };
 
+function createBaseResumeMemberRequest(): ResumeMemberRequest {
+  return { name: "" };
+}
+
+export const ResumeMemberRequest: MessageFns<ResumeMemberRequest> = {
+  encode(message: ResumeMemberRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.name !== "") {
+      writer.uint32(10).string(message.name);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ResumeMemberRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseResumeMemberRequest();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseResumeMemberResponse(): ResumeMemberResponse {
+  return { partitionsHeld: 0 };
+}
+
+export const ResumeMemberResponse: MessageFns<ResumeMemberResponse> = {
+  encode(message: ResumeMemberResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.partitionsHeld !== 0) {
+      writer.uint32(8).uint32(message.partitionsHeld);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ResumeMemberResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseResumeMemberResponse();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.partitionsHeld = reader.uint32();
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
 function createBaseRemoveMemberRequest(): RemoveMemberRequest {
   return { name: "", acceptLoss: false, also: [], waitMs: 0 };
 }
@@ -1148,6 +1248,22 @@ export const ClusterServiceService = {
     responseDeserialize: (value: Buffer): DrainMemberResponse => DrainMemberResponse.decode(value),
   },
   /**
+   * Ends a drain: the member stays, and takes its share of the partitions again. Answers when that is durable. A member that is
+   * not being drained does not change. Refused with MEMBER_LEFT once the member has handed everything over, because others may
+   * know then that it has left; SHUTTING_DOWN if its process drains because it was told to stop; UNKNOWN_MEMBER; NAME_IN_USE if
+   * several members have the name; or HOLDER_UNREACHABLE if the member does not answer.
+   */
+  resumeMember: {
+    path: "/taskmaster.v1.ClusterService/ResumeMember" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ResumeMemberRequest): Buffer => encodeToBuffer(ResumeMemberRequest, value),
+    requestDeserialize: (value: Buffer): ResumeMemberRequest => ResumeMemberRequest.decode(value),
+    responseSerialize: (value: ResumeMemberResponse): Buffer =>
+      encodeToBuffer(ResumeMemberResponse, value),
+    responseDeserialize: (value: Buffer): ResumeMemberResponse => ResumeMemberResponse.decode(value),
+  },
+  /**
    * Removes members that will not return, and the partitions that only they hold: all of these members, or none. Refused with
    * UNKNOWN_MEMBER, MEMBER_LEFT, MEMBER_ALIVE, LAST_MEMBER, NAME_IN_USE if several members have a name, HOLDER_UNREACHABLE if a
    * member that is not named does not answer, or STARTING if the node that decides on the removal has just started. The caller
@@ -1177,6 +1293,13 @@ export interface ClusterServiceServer extends UntypedServiceImplementation {
    * HOLDER_UNREACHABLE if the member does not answer.
    */
   drainMember: handleUnaryCall<DrainMemberRequest, DrainMemberResponse>;
+  /**
+   * Ends a drain: the member stays, and takes its share of the partitions again. Answers when that is durable. A member that is
+   * not being drained does not change. Refused with MEMBER_LEFT once the member has handed everything over, because others may
+   * know then that it has left; SHUTTING_DOWN if its process drains because it was told to stop; UNKNOWN_MEMBER; NAME_IN_USE if
+   * several members have the name; or HOLDER_UNREACHABLE if the member does not answer.
+   */
+  resumeMember: handleUnaryCall<ResumeMemberRequest, ResumeMemberResponse>;
   /**
    * Removes members that will not return, and the partitions that only they hold: all of these members, or none. Refused with
    * UNKNOWN_MEMBER, MEMBER_LEFT, MEMBER_ALIVE, LAST_MEMBER, NAME_IN_USE if several members have a name, HOLDER_UNREACHABLE if a
@@ -1239,6 +1362,27 @@ export interface ClusterServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: DrainMemberResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Ends a drain: the member stays, and takes its share of the partitions again. Answers when that is durable. A member that is
+   * not being drained does not change. Refused with MEMBER_LEFT once the member has handed everything over, because others may
+   * know then that it has left; SHUTTING_DOWN if its process drains because it was told to stop; UNKNOWN_MEMBER; NAME_IN_USE if
+   * several members have the name; or HOLDER_UNREACHABLE if the member does not answer.
+   */
+  resumeMember(
+    request: ResumeMemberRequest,
+    callback: (error: ServiceError | null, response: ResumeMemberResponse) => void,
+  ): ClientUnaryCall;
+  resumeMember(
+    request: ResumeMemberRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ResumeMemberResponse) => void,
+  ): ClientUnaryCall;
+  resumeMember(
+    request: ResumeMemberRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ResumeMemberResponse) => void,
   ): ClientUnaryCall;
   /**
    * Removes members that will not return, and the partitions that only they hold: all of these members, or none. Refused with

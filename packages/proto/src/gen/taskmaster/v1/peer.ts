@@ -343,6 +343,20 @@ export interface LeaveResponse {
   partitionsHeld: number;
 }
 
+/** Makes a node stay. */
+export interface StayRequest {
+  /** The cluster's id. The id of another cluster is refused. */
+  clusterId: string;
+  /** Id of the node that is to stay. Another node at its address refuses. */
+  nodeId: string;
+}
+
+/** The node stays. */
+export interface StayResponse {
+  /** Number of partitions that it holds. */
+  partitionsHeld: number;
+}
+
 /** Removes members. */
 export interface RemoveMembersRequest {
   /** The cluster's id. The id of another cluster is refused. */
@@ -2134,6 +2148,105 @@ export const LeaveResponse: MessageFns<LeaveResponse> = {
   },
 };
 
+function createBaseStayRequest(): StayRequest {
+  return { clusterId: "", nodeId: "" };
+}
+
+export const StayRequest: MessageFns<StayRequest> = {
+  encode(message: StayRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.clusterId !== "") {
+      writer.uint32(10).string(message.clusterId);
+    }
+    if (message.nodeId !== "") {
+      writer.uint32(18).string(message.nodeId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): StayRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseStayRequest();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.clusterId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.nodeId = reader.string();
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseStayResponse(): StayResponse {
+  return { partitionsHeld: 0 };
+}
+
+export const StayResponse: MessageFns<StayResponse> = {
+  encode(message: StayResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.partitionsHeld !== 0) {
+      writer.uint32(8).uint32(message.partitionsHeld);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): StayResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseStayResponse();
+      while (reader.pos < end) {
+        const tag = readTag(reader);
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.partitionsHeld = reader.uint32();
+            continue;
+          }
+        }
+        skipField(reader, tag);
+      }
+      checkEnd(reader, end);
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
 function createBaseRemoveMembersRequest(): RemoveMembersRequest {
   return { clusterId: "", nodeId: "", acceptLoss: false, also: [] };
 }
@@ -2314,6 +2427,16 @@ export const PeerServiceService = {
     responseSerialize: (value: LeaveResponse): Buffer => encodeToBuffer(LeaveResponse, value),
     responseDeserialize: (value: Buffer): LeaveResponse => LeaveResponse.decode(value),
   },
+  /** Makes the node stay that was to leave; see ResumeMember. */
+  stay: {
+    path: "/taskmaster.v1.PeerService/Stay" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: StayRequest): Buffer => encodeToBuffer(StayRequest, value),
+    requestDeserialize: (value: Buffer): StayRequest => StayRequest.decode(value),
+    responseSerialize: (value: StayResponse): Buffer => encodeToBuffer(StayResponse, value),
+    responseDeserialize: (value: Buffer): StayResponse => StayResponse.decode(value),
+  },
   /** Removes other members; see RemoveMember. The call goes to the active member with the lowest id among the members that stay. */
   removeMembers: {
     path: "/taskmaster.v1.PeerService/RemoveMembers" as const,
@@ -2346,6 +2469,8 @@ export interface PeerServiceServer extends UntypedServiceImplementation {
   inventory: handleUnaryCall<InventoryRequest, InventoryResponse>;
   /** Makes the node hand all partitions over and leave; see DrainMember. */
   leave: handleUnaryCall<LeaveRequest, LeaveResponse>;
+  /** Makes the node stay that was to leave; see ResumeMember. */
+  stay: handleUnaryCall<StayRequest, StayResponse>;
   /** Removes other members; see RemoveMember. The call goes to the active member with the lowest id among the members that stay. */
   removeMembers: handleUnaryCall<RemoveMembersRequest, RemoveMemberResponse>;
 }
@@ -2491,6 +2616,19 @@ export interface PeerServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: LeaveResponse) => void,
+  ): ClientUnaryCall;
+  /** Makes the node stay that was to leave; see ResumeMember. */
+  stay(request: StayRequest, callback: (error: ServiceError | null, response: StayResponse) => void): ClientUnaryCall;
+  stay(
+    request: StayRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: StayResponse) => void,
+  ): ClientUnaryCall;
+  stay(
+    request: StayRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: StayResponse) => void,
   ): ClientUnaryCall;
   /** Removes other members; see RemoveMember. The call goes to the active member with the lowest id among the members that stay. */
   removeMembers(
