@@ -179,7 +179,7 @@ describe(`${MESSAGES} changed messages and as many frames, seed ${SEED}`, { time
     ];
     // A busy machine answers a ping late. The node would close the connection of the calls, and refuse those on their way.
     const pings = ['--grpc-keepalive-time-ms=1000', '--grpc-keepalive-timeout-ms=20000'];
-    node = await startNode({ flags: [...cluster, ...pings] });
+    node = await startNode({ asShipped: true, flags: [...cluster, ...pings] });
   });
   afterAll(async () => {
     await node?.[Symbol.asyncDispose]();

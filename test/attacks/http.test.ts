@@ -10,7 +10,7 @@ const QUEUES = 10_000;
 
 let node: RunningNode;
 beforeAll(async () => {
-  node = await startNode({ flags: ['--memory=512MiB'] });
+  node = await startNode({ asShipped: true, flags: ['--memory=512MiB'] });
 });
 afterAll(() => node?.[Symbol.asyncDispose]());
 

@@ -5,7 +5,7 @@ import { connect } from '@taskmaster/client';
 import { ClusterServiceService, hashOfToken, MemberState, PeerServiceService } from '@taskmaster/proto';
 import { errorInfoOf } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
-import { TestCluster } from '../support/processes/start-cluster.ts';
+import { PARTITIONS, TestCluster } from '../support/processes/start-cluster.ts';
 import { startProxy } from '../support/processes/start-proxy.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -77,7 +77,7 @@ test('forged calls of members, and management without the right, change nothing'
         gossipAddress: '',
         removedBy: 'nobody',
       };
-      const holders = Array.from({ length: 32 }, (_, partition) => ({
+      const holders = Array.from({ length: PARTITIONS }, (_, partition) => ({
         partition,
         nodeId: 'nobody',
         epoch: Number.MAX_SAFE_INTEGER,

@@ -64,7 +64,10 @@ const p99 = (times: readonly number[]): string => (times[Math.floor(times.length
 test.skipIf(!hasFigures).each(['node', 'proxy'])(
   'requests that stall at a %s use little memory, count in the metrics, and end with their connection',
   async (where) => {
-    await using cluster = await startNode({ flags: [`--memory=${MEMORY}MiB`, '--bootstrap', '--gossip-port=0'] });
+    await using cluster = await startNode({
+      asShipped: true,
+      flags: [`--memory=${MEMORY}MiB`, '--bootstrap', '--gossip-port=0'],
+    });
     await using proxy = await startProxy([cluster.endpoint], [`--memory=${MEMORY}MiB`]);
     const node: Attacked =
       where === 'node' ? { ...cluster, http: `127.0.0.1:${cluster.httpPort}` } : { ...proxy, pid: proxy.process.pid };

@@ -12,7 +12,7 @@ const NAMES = 1_000;
 const NAME_BYTES = 490;
 
 test.skipIf(!hasFigures)('long polls with many long names are refused before memory runs out', async () => {
-  await using node = await startNode({ flags: [`--memory=${MEMORY}MiB`] });
+  await using node = await startNode({ asShipped: true, flags: [`--memory=${MEMORY}MiB`] });
   await using others = await connect(node.endpoint);
   const queue = others.queue<number>('others');
   await queue.enqueue(0);

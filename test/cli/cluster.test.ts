@@ -2,13 +2,11 @@ import { connect } from '@taskmaster/client';
 import { parseQueueName, partitionOf } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
-import { TestCluster } from '../support/processes/start-cluster.ts';
+import { PARTITIONS, TestCluster } from '../support/processes/start-cluster.ts';
 import { playScenario } from './scenario.ts';
 import { openShell } from './shell.ts';
 
 const MINUTE_MS = 60_000;
-/** Number of partitions of the test cluster. */
-const PARTITIONS = 32;
 
 /** `c`: the endpoint of that node. */
 const threeNodes = (c: string): string => `
@@ -17,13 +15,13 @@ NAME     STATE   ALIVE  HELD  WANTED  VERSION  ADDRESS
 a        active  yes     <n>     <n>  <any>    127.0.0.1:<n>
 b        active  yes     <n>     <n>  <any>    127.0.0.1:<n>
 c        active  yes     <n>     <n>  <any>    127.0.0.1:<n>
-3 nodes          3        32      32
+3 nodes          3        ${PARTITIONS}      ${PARTITIONS}
 $ taskmaster partitions
 HOLDER     STATE    PARTITIONS  QUEUES  TASKS  IDS
 a          serving         <n>     <n>    <n>  <any>
 b          serving         <n>     <n>    <n>  <any>
 c          serving         <n>     <n>    <n>  <any>
-3 holders                   32     200    200
+3 holders                   ${PARTITIONS}     200    200
 $ taskmaster members remove c --accept-loss --yes
 ! taskmaster: MEMBER_ALIVE: <any>; if it has just stopped, try again in a few seconds
 [1]
@@ -42,7 +40,7 @@ NAME     STATE   ALIVE  HELD  WANTED  VERSION  ADDRESS
 a        active  yes     <n>     <n>  <any>    127.0.0.1:<n>
 b        active  yes     <n>     <n>  <any>    127.0.0.1:<n>
 c        left    -         0       0  <any>
-2 nodes          2        32      32
+2 nodes          2        ${PARTITIONS}      ${PARTITIONS}
 $ taskmaster members drain c
 ! taskmaster: MEMBER_LEFT: <any>
 [1]
@@ -68,7 +66,7 @@ $ taskmaster partitions --summary
 HOLDER     STATE        PARTITIONS  QUEUES  TASKS  IDS
 a          serving             <n>     <n>    <n>  <any>
 b          unreachable         <n>     <n>    <n>  <any>
-2 holders                       32     <n>    <n>
+2 holders                       ${PARTITIONS}     <n>    <n>
 ! b did not answer; QUEUES and TASKS are from its last report
 [5]
 $ taskmaster dead
@@ -103,8 +101,8 @@ b        removed by a  -         0       0  <any>
 0 nodes                0         0       0
 $ taskmaster partitions --summary
 HOLDER    STATE    PARTITIONS  QUEUES  TASKS  IDS
-a         serving          32     <n>    <n>  0-31
-1 holder                   32     <n>    <n>
+a         serving          ${PARTITIONS}     <n>    <n>  0-${PARTITIONS - 1}
+1 holder                   ${PARTITIONS}     <n>    <n>
 `;
 
 test('an operator looks at a cluster, has a node leave and removes one', { timeout: 3 * MINUTE_MS }, async () => {

@@ -1,6 +1,6 @@
 import { connect } from '@taskmaster/client';
 import { expect, test } from 'vitest';
-import { TestCluster } from '../support/processes/start-cluster.ts';
+import { PARTITIONS, TestCluster } from '../support/processes/start-cluster.ts';
 import { playScenario } from './scenario.ts';
 import { openShell } from './shell.ts';
 
@@ -25,12 +25,12 @@ $ taskmaster members remove b c --accept-loss --yes --json | jq -c '[.names, .re
 # By then their partitions are served again, empty, and the other partitions are as before.
 $ taskmaster partitions --summary
 HOLDER    STATE    PARTITIONS  QUEUES  TASKS  IDS
-a         serving          32     <n>    <n>  0-31
-1 holder                   32     <n>    <n>
+a         serving          ${PARTITIONS}     <n>    <n>  0-${PARTITIONS - 1}
+1 holder                   ${PARTITIONS}     <n>    <n>
 $ taskmaster members
 NAME     STATE   ALIVE  HELD  WANTED  VERSION  ADDRESS
-a        active  yes      32      32  <any>    127.0.0.1:<n>
-1 node           1        32      32
+a        active  yes      ${PARTITIONS}      ${PARTITIONS}  <any>    127.0.0.1:<n>
+1 node           1        ${PARTITIONS}      ${PARTITIONS}
 `;
 
 test('an operator removes two of three nodes whose disks are lost', { timeout: 3 * MINUTE_MS }, async () => {

@@ -26,7 +26,7 @@ import { expect, test } from 'vitest';
  * except the queues of tasks with keys, those of dead letters and that of schedules: their due tasks are shown before each lease.
  */
 
-const numRuns = Number(process.env.LOOKS_RUNS ?? 400);
+const numRuns = Number(process.env.LOOKS_RUNS ?? 250);
 
 /**
  * The queues of tasks with keys come last, each before its dead-letter queue. Of the others the last three are dead-letter

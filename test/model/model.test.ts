@@ -12,11 +12,11 @@ import { type Scenario, scenarios } from './scenario.ts';
 
 /** MODEL_SEED and MODEL_RUNS: the first seed and the number of runs of a longer test. A run takes about 0.04 s. */
 const seed = Number(process.env.MODEL_SEED ?? 20_260_101);
-const numRuns = Number(process.env.MODEL_RUNS ?? 100);
+const numRuns = Number(process.env.MODEL_RUNS ?? 60);
 
 /** Only a few, because a real disk is slow. */
-const onRocksDb = Number(process.env.MODEL_ROCKS_RUNS ?? 8);
-const onPostgres = Number(process.env.MODEL_POSTGRES_RUNS ?? 5);
+const onRocksDb = Number(process.env.MODEL_ROCKS_RUNS ?? 4);
+const onPostgres = Number(process.env.MODEL_POSTGRES_RUNS ?? 4);
 /** The time that a real store may take for a step, in the model. */
 const REAL_DISK = { atomicBatches: true, writeMs: 10, syncMs: 10, readMs: 10 };
 
@@ -70,7 +70,9 @@ describe('the engine behaves like the model', () => {
     () =>
       checkOn(onRocksDb, async (scenario) => {
         await using dir = await temporaryDirectory();
-        return await runOnRealStore(scenario, () => openRocksStore({ dir: dir.path, release: '0.0.0' }));
+        return await runOnRealStore(scenario, () =>
+          openRocksStore({ dir: dir.path, release: '0.0.0', reserveBytes: 2 ** 20 }),
+        );
       }),
     60_000 + onRocksDb * 10_000,
   );

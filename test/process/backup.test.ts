@@ -7,7 +7,7 @@ import { describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import { clientCli, nodeCli } from '../support/paths.ts';
 import { type Ended, type Running, runProcess, startProcess } from '../support/processes/child-process.ts';
-import { TestCluster } from '../support/processes/start-cluster.ts';
+import { PARTITIONS, TestCluster } from '../support/processes/start-cluster.ts';
 import { runNode, startNode } from '../support/processes/start-node.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { MixedLoad } from './mixed-load.ts';
@@ -56,7 +56,7 @@ describe('a backup', () => {
     const queues = groups.flatMap((group) => ['in', 'mid', 'out', 'dead'].map((stage) => `${group}#${stage}`));
     await using cluster = await TestCluster.start({ nodes: 2 });
     const load = await MixedLoad.start({ endpoints: cluster.endpoints, seed: 1, groups });
-    await eventually(() => expect(load.acknowledged).toBeGreaterThan(500), { withinMs: 60_000 });
+    await eventually(() => expect(load.acknowledged).toBeGreaterThan(300), { withinMs: 60_000 });
     const acknowledged = new Set(load.history.events.map(({ id }) => id));
     const created = await taskmaster(cluster.endpoints, 'backup', 'create', '--to', place);
     const finishedAt = Date.now();
@@ -121,7 +121,7 @@ describe('a backup', () => {
     await cluster.start('b');
     const ended = await second.ended;
     expect(ended).toMatchObject({ code: 0 });
-    expect(JSON.parse(ended.stdout)).toMatchObject({ tasks: 100, partitions: 32 });
+    expect(JSON.parse(ended.stdout)).toMatchObject({ tasks: 100, partitions: PARTITIONS });
     expect(JSON.parse(ended.stdout).kept).toBeGreaterThanOrEqual(4);
     expect((await taskmaster([], 'backup', 'verify', place)).code).toBe(0);
   });

@@ -7,7 +7,7 @@ import { TestCluster } from '../support/processes/start-cluster.ts';
 import { runNode, startNode } from '../support/processes/start-node.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
 
-const MODEST = ['--store-reserve-bytes=1MiB', '--engine-partitions=8', '--gossip-port=0'];
+const MODEST = ['--engine-partitions=8', '--gossip-port=0'];
 
 /** One cluster for all tests. Each test leaves it as it was, except for the last ones. */
 describe('a node that joins a cluster with 16 partitions and a key', { timeout: 60_000 }, () => {

@@ -23,7 +23,7 @@ async function freePorts(count: number): Promise<number[]> {
   return ports;
 }
 
-const MODEST = ['--store-reserve-bytes=1MiB', '--engine-partitions=8', '--gossip-port=0'];
+const MODEST = ['--engine-partitions=8', '--gossip-port=0'];
 
 describe('a node that starts in a cluster', { timeout: 120_000 }, () => {
   test('asks until a member answers, reports what it waits for, and is then ready', async () => {
@@ -131,7 +131,7 @@ describe('a node that starts in a cluster', { timeout: 120_000 }, () => {
     await using stranger = await startNode({
       dir: two.dirOf('a'),
       grpcPort,
-      flags: [`--gossip-port=${gossipPort}`, '--store-reserve-bytes=1MiB'],
+      flags: [`--gossip-port=${gossipPort}`],
     });
     const b = await one.start('b');
     await eventually(() => expect(b.process.stderr).toContain('WRONG_CLUSTER'));
@@ -180,7 +180,7 @@ describe('a node that starts in a cluster', { timeout: 120_000 }, () => {
       const { totals, unreachable } = await asked.stats();
       expect({ unreachable, available: totals.available }).toEqual({ unreachable: [], available: 50 });
     };
-    const flags = ['--gossip-port=0', '--store-reserve-bytes=1MiB'];
+    const flags = ['--gossip-port=0'];
     const before = cluster.node('b');
     await before.kill();
     {

@@ -32,7 +32,10 @@ describe.skipIf(!hasFigures)(`a node among a crowd${noFigures}`, { timeout: 120_
   let bystander: Running;
 
   beforeAll(async () => {
-    node = await startNode({ flags: [`--grpc-max-unread-reply-bytes=${UNREAD_BYTES}`, '--log-level=error'] });
+    node = await startNode({
+      asShipped: true,
+      flags: [`--grpc-max-unread-reply-bytes=${UNREAD_BYTES}`, '--log-level=error'],
+    });
     bystander = await startProgram('bystander.ts', node.endpoint);
     await eventually(() => expect(rounds().length).toBeGreaterThan(0), { withinMs: 60_000 });
   }, 90_000);

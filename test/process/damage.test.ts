@@ -21,7 +21,7 @@ const TASKS = 4_000;
 const IN_TABLES = 3_800;
 const COMPLETED = 500;
 /** Small memtables, so that every family has tables, and a log behind them. */
-const FLAGS = ['--store-memtable-bytes=8MiB', '--store-reserve-bytes=1MiB', '--log-level=warn'];
+const FLAGS = ['--store-memtable-bytes=8MiB', '--log-level=warn'];
 
 /** The payload of a task is computed from its number, so that wrong bytes are found. */
 const payloadOf = (number: number): Uint8Array => new SeededRandom(number).bytes(500 + (number % 1_500));

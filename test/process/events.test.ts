@@ -2,7 +2,7 @@ import { connect, pidText, type TaskMasterClient } from '@taskmaster/client';
 import { partitionOf } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
-import { TestCluster } from '../support/processes/start-cluster.ts';
+import { PARTITIONS, TestCluster } from '../support/processes/start-cluster.ts';
 import { startProxy } from '../support/processes/start-proxy.ts';
 
 const GROUPS = ['shop', 'bank', 'press', 'mill'];
@@ -61,7 +61,7 @@ test('readers miss no event and get none twice, while their groups move and a no
   // If the test fails before its end, this is not awaited, and fails because the client is closed.
   working.catch(() => {});
   const partitions = async () => (await client.cluster.partitions({ timeout: '20s' })).partitions;
-  const ids = new Set(GROUPS.map((group) => partitionOf(group, 32)));
+  const ids = new Set(GROUPS.map((group) => partitionOf(group, PARTITIONS)));
   const epochs = async () => (await partitions()).reduce((sum, { id, epoch }) => sum + (ids.has(id) ? epoch : 0), 0);
   const enough = async (more: number) => {
     const wanted = followers.map(({ seen }) => seen.size + more);

@@ -4,7 +4,7 @@ import { runProcess } from '../support/processes/child-process.ts';
 import { startNode } from '../support/processes/start-node.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
-const canTrace = await runProcess('strace', ['-f', '-o', '/dev/null', 'true']).then(
+const canTrace = await runProcess('strace', ['-f', '--seccomp-bpf', '-o', '/dev/null', 'true']).then(
   ({ code }) => code === 0,
   () => false,
 );
@@ -17,7 +17,10 @@ describe.skipIf(!canTrace)(`a node whose disk fails one sync${skipped}`, { timeo
     {
       // strace counts for each thread; only the writer thread syncs this often. All later syncs succeed.
       const inject = ['-e', 'trace=fdatasync', '-e', 'inject=fdatasync:error=EIO:when=60'];
-      await using node = await startNode({ dir: dir.path, behind: ['strace', '-f', '-o', '/dev/null', ...inject] });
+      await using node = await startNode({
+        dir: dir.path,
+        behind: ['strace', '-f', '--seccomp-bpf', '-o', '/dev/null', ...inject],
+      });
       await using client = await connect({ endpoints: node.endpoint, retry: { maxAttempts: 1 } });
       const jobs = client.queue<number>('jobs');
       const enqueue = (number: number) => jobs.enqueue(number, { pid: String(number).padStart(6, '0') });

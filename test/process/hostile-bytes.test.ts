@@ -17,7 +17,10 @@ let node: RunningNode;
 let patient: RunningNode;
 let others: TaskMasterClient;
 beforeAll(async () => {
-  node = await startNode({ flags: ['--grpc-keepalive-time-ms=1000', '--grpc-keepalive-timeout-ms=500'] });
+  node = await startNode({
+    asShipped: true,
+    flags: ['--grpc-keepalive-time-ms=1000', '--grpc-keepalive-timeout-ms=500'],
+  });
   patient = await startNode();
   others = await connect(node.endpoint);
 }, 60_000);

@@ -54,7 +54,7 @@ describe.skipIf(!hasFigures)(`thousands of long polls that find nothing${noFigur
     ['on one stream', 10_000, onOneStream, 10 * KIB],
     ['as separate calls on 4 connections', 3_000, onFourConnections, 48 * KIB],
   ])('use little memory and processor time %s', { timeout: 120_000 }, async (name, count, poll, mostBytes) => {
-    await using node = await startNode();
+    await using node = await startNode({ asShipped: true });
     const before = figuresOf(node.pid).rssBytes;
     const cancel = await poll(node.endpoint, count);
     await eventually(async () => expect(await waitersOf(node)).toBe(count), { withinMs: 60_000 });

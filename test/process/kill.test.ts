@@ -9,7 +9,7 @@ import { MixedLoad } from './mixed-load.ts';
 import { verifyLoad } from './verify-load.ts';
 
 /** Number of kills. 200 for a long run. */
-const KILLS = Number(process.env.TASKMASTER_KILLS ?? 6);
+const KILLS = Number(process.env.TASKMASTER_KILLS ?? 4);
 const SEED = Number(process.env.TASKMASTER_SEED ?? 1);
 
 test(`a node killed ${KILLS} times under load loses no task, doubles none, and applies every update entirely`, {
@@ -20,7 +20,7 @@ test(`a node killed ${KILLS} times under load loses no task, doubles none, and a
   let node = await startNode({ dir: dir.path });
   const { grpcPort } = node;
   await using _last = { [Symbol.asyncDispose]: () => node[Symbol.asyncDispose]() };
-  const load = await MixedLoad.start({ endpoints: node.endpoint, seed: SEED, pauseMs: 30 });
+  const load = await MixedLoad.start({ endpoints: node.endpoint, seed: SEED, pauseMs: 60 });
   const untilServed: number[] = [];
   for (let kill = 1; kill <= KILLS; kill++) {
     const enough = load.acknowledged + 50 + random.int(100);

@@ -46,8 +46,8 @@ export interface MixedLoadOptions {
   /** The releases of the clients, in turn. Default: the client of this workspace. */
   readonly connects?: readonly (typeof connect)[];
   /**
-   * Longest pause of an actor between two calls, in ms. Default: 250. With short pauses the load takes the processors from the
-   * nodes whose starts and moves a test waits for.
+   * Longest pause of an actor between two calls, in ms. Default: 500. With short pauses the load takes the processors from the
+   * nodes whose starts and moves a test waits for, and those of all other tests.
    */
   readonly pauseMs?: number;
   /** Default: plain text. */
@@ -91,7 +91,7 @@ export class MixedLoad {
     groups = DEFAULT_GROUPS,
     maxAttempts = 10_000,
     connects = [connect],
-    pauseMs = 250,
+    pauseMs = 500,
     tls,
   }: MixedLoadOptions): Promise<MixedLoad> {
     const retry = { maxAttempts, backoff: { max: 200 } };

@@ -14,6 +14,7 @@ import { programArgs } from './programs.ts';
 import { verifyLoad } from './verify-load.ts';
 
 const NAMES = ['a', 'b', 'c'] as const;
+const PARTITIONS = 16;
 const [GRPC, HTTP, GOSSIP] = [7400, 7401, 7402];
 /** Long enough for gossip to declare a node dead that is cut off. */
 const CUT_MS = 6_000;
@@ -52,7 +53,7 @@ describe.skipIf(problem !== undefined)(
       nodes = new Map();
       for (const name of NAMES) {
         const place = nodes.size === 0 ? '--bootstrap' : `--join=${addresses.get('a')}:${GRPC}`;
-        const flags = ['--store-reserve-bytes=1MiB', '--engine-partitions=32', `--gossip-port=${GOSSIP}`, '--insecure'];
+        const flags = [`--engine-partitions=${PARTITIONS}`, `--gossip-port=${GOSSIP}`, '--insecure'];
         const node = await startNode({
           dir: join(dir.path, name),
           grpcPort: GRPC,
@@ -106,7 +107,7 @@ describe.skipIf(problem !== undefined)(
     async function enqueue(holding: ReadonlyMap<number, readonly string[]>, through: string, holder: string) {
       // Many groups, so that every node holds some.
       const group = Array.from({ length: 1_000 }, (_, number) => `told-${number}`).find((name) =>
-        holding.get(partitionOf(name, 32))?.includes(holder),
+        holding.get(partitionOf(name, PARTITIONS))?.includes(holder),
       );
       if (group === undefined) throw new Error(`node ${holder} holds no partition`);
       const endpoint = relays.get(through)?.endpoint ?? '';
@@ -152,7 +153,7 @@ describe.skipIf(problem !== undefined)(
         const groups = newGroups();
         const load = await MixedLoad.start({ endpoints: endpoints(), seed: 1, groups });
         const before = await holders();
-        expect([...before.values()].map(({ length }) => length)).toEqual(Array.from({ length: 32 }, () => 1));
+        expect([...before.values()].map(({ length }) => length)).toEqual(Array.from({ length: PARTITIONS }, () => 1));
         for (const [from, to] of cuts) network.cut(from, to);
         await delay(CUT_MS);
         // The network is cut: no call gets through.

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import { nodeCli } from '../support/paths.ts';
 import { startProcess } from '../support/processes/child-process.ts';
-import { TestCluster } from '../support/processes/start-cluster.ts';
+import { PARTITIONS, TestCluster } from '../support/processes/start-cluster.ts';
 
 /** The node must end with an error that says what to do with which member. */
 async function expectRefusal(dir: string): Promise<void> {
@@ -29,7 +29,7 @@ test('a node that is started with an older copy of its directory never becomes r
         const nodes = members.flatMap((member) => (member.role === 'node' ? [member] : []));
         for (const node of nodes) expect(node).toMatchObject({ alive: true, partitionsHeld: node.partitionsWanted });
         const held = nodes.map(({ partitionsHeld = 0 }) => partitionsHeld);
-        expect(held.reduce((sum, count) => sum + count)).toBe(32);
+        expect(held.reduce((sum, count) => sum + count)).toBe(PARTITIONS);
       },
       { withinMs: 30_000 },
     );

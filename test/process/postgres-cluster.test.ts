@@ -4,7 +4,7 @@ import { SeededRandom } from '@taskmaster/engine/testing';
 import { describeOnPostgres } from '@taskmaster/postgres/testing';
 import { expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
-import { TestCluster } from '../support/processes/start-cluster.ts';
+import { PARTITIONS, TestCluster } from '../support/processes/start-cluster.ts';
 import { startProxy } from '../support/processes/start-proxy.ts';
 import { MixedLoad } from './mixed-load.ts';
 import { verifyLoad } from './verify-load.ts';
@@ -34,7 +34,7 @@ describeOnPostgres('a cluster on one PostgreSQL', { testTimeoutMs: 240_000 }, (s
     const queue = client.queue('shop#mail', { codec: textCodec });
     await queue.enqueueMany(Array.from({ length: 100 }, (_, number) => ({ pid: `${number}`, data: 'data' })));
     const place = (await cluster.inPlace()).partitions.find(({ tasks }) => (tasks ?? 0) > 0);
-    expect(partitions).toHaveLength(32);
+    expect(partitions).toHaveLength(PARTITIONS);
     const holder = place?.holder?.name ?? '';
     const rows = async (): Promise<string> =>
       JSON.stringify((await server().query(`SELECT count(*), max(xmin::text) FROM s${schemas}.data`)).rows);

@@ -59,7 +59,7 @@ describe.skipIf(problem !== undefined)(`machines with one database${problem ? `:
       const place =
         others.length === 0 ? '--bootstrap' : `--join=${others.map((other) => `${addressOf.get(other)}:${GRPC}`)}`;
       const own = [`--name=${name}`, `--host=${addressOf.get(name)}`, `--http-port=${HTTP}`, `--gossip-port=${GOSSIP}`];
-      const flags = [store, '--engine-partitions=32', '--insecure', ...own, place];
+      const flags = [store, '--engine-partitions=16', '--insecure', ...own, place];
       nodes.set(name, opened.use(await startNode({ grpcPort: GRPC, behind: network.on(name), flags })));
     };
     for (const name of NAMES) await start(name);

@@ -19,7 +19,7 @@ const MIB = 1024 * 1024;
 const noSmallDisk = await whyNoSmallDisk();
 const SEED = Number(process.env.TASKMASTER_SEED ?? 1);
 /** Number of kills of each kind. More for a long run. */
-const KILLS = Number(process.env.TASKMASTER_KILLS ?? 3);
+const KILLS = Number(process.env.TASKMASTER_KILLS ?? 2);
 
 describeOnPostgres('nodes on PostgreSQL', {}, (server) => {
   let schemas = 0;

@@ -6,10 +6,9 @@ import { expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import { nodeCli } from '../support/paths.ts';
 import { startProcess } from '../support/processes/child-process.ts';
-import { TestCluster } from '../support/processes/start-cluster.ts';
+import { PARTITIONS, TestCluster } from '../support/processes/start-cluster.ts';
 import { anEnqueue, anUpdate, WireClient } from '../support/wire-client.ts';
 
-const PARTITIONS = 32;
 /** A pause after which a node must ask whether it is still a member. 30 for a long run. */
 const STOPPED_MS = 1_000 * Number(process.env.TASKMASTER_STOP_SECONDS ?? 8);
 

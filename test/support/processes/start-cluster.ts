@@ -4,8 +4,9 @@ import { eventually } from '../eventually.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../temporary-directory.ts';
 import { type RunningNode, type StartNodeOptions, startNode } from './start-node.ts';
 
-/** A small reserve file, and few partitions, so that all of them move quickly. */
-const MODEST = ['--store-reserve-bytes=1MiB', '--engine-partitions=32', '--log-level=info'];
+/** Number of partitions of a test cluster: few, so that all of them move quickly. */
+export const PARTITIONS = 16;
+const MODEST = [`--engine-partitions=${PARTITIONS}`, '--log-level=info'];
 
 export interface StartClusterOptions {
   /** Number of nodes, named a, b, c and so on. Default 3. */

@@ -55,7 +55,9 @@ export function boundMemory(bounds: MemoryBounds): void {
   const isKnown = KNOWN_V8.test(versions.v8);
   if (isKnown && countsBuffers && !chosen.includes(COUNT_BUFFERS)) setFlagsFromString(`--${COUNT_BUFFERS}`);
   if (isKnown && !chosen.includes(GUESS_AGE)) setFlagsFromString(`--no-${GUESS_AGE}`);
-  if (oldLeastMib !== undefined) setFlagsFromString(`${LEAST_OLD}=${Math.min(oldLeastMib, THREAD_LEAST_MIB)}`);
+  // 0 is V8's own choice, also for the threads.
+  if (oldLeastMib !== undefined && !chosen.includes(`${LEAST_OLD}=0`))
+    setFlagsFromString(`${LEAST_OLD}=${Math.min(oldLeastMib, THREAD_LEAST_MIB)}`);
   const wanted = {
     '--max-semi-space-size': youngMib,
     '--heap-growing-percent': oldGrowthPercent,
