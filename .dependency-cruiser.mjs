@@ -8,7 +8,7 @@ export const PACKAGES = {
   server: ['engine', 'console', 'proto'],
   postgres: ['engine', 'proto'],
   engine: ['backup', 'proto'],
-  cli: ['node', 'client', 'backup', 'proto'],
+  cli: ['node', 'outbox', 'client', 'backup', 'proto'],
   outbox: ['client', 'proto'],
   client: ['proto'],
   backup: ['proto'],

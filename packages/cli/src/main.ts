@@ -14,6 +14,7 @@ import { addFlow } from './commands/flow.ts';
 import { addInspection } from './commands/inspect.ts';
 import { addLease } from './commands/lease.ts';
 import { addLoad } from './commands/load/load.ts';
+import { addOutbox } from './commands/outbox.ts';
 import { addAdministration } from './commands/queues/administer.ts';
 import { addDead } from './commands/queues/dead.ts';
 import { addQueues } from './commands/queues/queues.ts';
@@ -164,6 +165,7 @@ function addCommands(program: Command, runner: Runner): void {
   addDead(program, runner);
   addBulk(program, runner);
   addTopic(program, runner);
+  addOutbox(program, runner);
   addSettings(program, runner);
   addSchedule(program, runner);
   addAdministration(program, runner);

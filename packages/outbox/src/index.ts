@@ -11,7 +11,7 @@
 export { type CompletionOptions, Completions, type Fenced, StaleLeaseError } from './completions.ts';
 export type { DialectName } from './dialect.ts';
 export type { RefusedRow, SentBatch } from './lane-sender.ts';
-export { type PgListener, pgListen } from './listen.ts';
+export { type Listen, type PgListener, pgListen } from './listen.ts';
 export {
   Outbox,
   type OutboxOptions,

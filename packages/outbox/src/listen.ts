@@ -1,27 +1,31 @@
 import { CHANNEL } from './outbox.ts';
 
-/** A client of the package `pg`, with a connection of its own. */
+/** A connected client of the package `pg`. */
 export interface PgListener {
   query(text: string): Promise<unknown>;
   on(event: 'notification', listener: (message: { readonly channel: string }) => void): unknown;
-  removeListener(event: 'notification', listener: (message: { readonly channel: string }) => void): unknown;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  on(event: 'end', listener: () => void): unknown;
+  end(): Promise<void>;
 }
 
+/** Subscribes to news: `wake` for each of them, `lost` when there will be no more. */
+export type Listen = (wake: () => void, lost: () => void) => Promise<AsyncDisposable>;
+
 /**
- * For the `listen` of a relay: PostgreSQL tells it of commits. `client`: a connected `pg.Client` that nothing else uses, not
- * through a pooler of transactions. If its connection is lost, the relay goes on with polls.
+ * For the `listen` of a relay: PostgreSQL tells it of commits. `connect` resolves with a connected `pg.Client`, not through a
+ * pooler of transactions. The relay ends it, and connects again when the connection is lost.
  */
 export const pgListen =
-  (client: PgListener) =>
-  async (wake: () => void): Promise<AsyncDisposable> => {
-    const heard = ({ channel }: { readonly channel: string }): void => {
+  (connect: () => Promise<PgListener>): Listen =>
+  async (wake, lost) => {
+    const client = await connect();
+    // `end` follows.
+    client.on('error', () => undefined);
+    client.on('end', lost);
+    client.on('notification', ({ channel }) => {
       if (channel === CHANNEL) wake();
-    };
-    client.on('notification', heard);
+    });
     await client.query(`LISTEN ${CHANNEL}`);
-    return {
-      [Symbol.asyncDispose]: async () => {
-        client.removeListener('notification', heard);
-      },
-    };
+    return { [Symbol.asyncDispose]: () => client.end() };
   };

@@ -83,7 +83,7 @@ export const sqliteQuerySync =
     return [];
   };
 
-/** The query function of a database of `node:sqlite` or `better-sqlite3`. */
+/** The query function of a database of `node:sqlite` or `better-sqlite3`, for a relay with a connection of its own. */
 export const sqliteQuery = (database: SqliteLike): Query => {
   const query = sqliteQuerySync(database);
   return async (sql, params) => query(sql, params);

@@ -3,6 +3,7 @@ import { type Duration, durationMs, isTaskMasterError, type TaskMasterClient } f
 import { assertKnown, type OptionNames, systemTiming, type Timing } from '@taskmaster/client/internal';
 import { type LaneEvents, LaneSender, type RefusedRow, type SentBatch } from './lane-sender.ts';
 import { Lanes } from './lanes.ts';
+import type { Listen } from './listen.ts';
 import { Markers } from './markers.ts';
 import type { Outbox } from './outbox.ts';
 import type { Query } from './query.ts';
@@ -21,7 +22,10 @@ export interface RelayOptions {
   readonly client: TaskMasterClient;
   /** The outbox, with the kind of database and the names of its tables. */
   readonly outbox: Outbox;
-  /** Runs each statement by itself, outside of transactions: `pgQuery(pool)`, for example. */
+  /**
+   * Runs each statement by itself: `pgQuery(pool)`, for example. Never on a connection on which others run transactions: their
+   * rollback would undo what the relay has written, and a batch could come twice.
+   */
   readonly query: Query;
   /** Tasks in one batch at most, 1 to 1,000. Default 500. */
   readonly batchTasks?: number | undefined;
@@ -33,8 +37,8 @@ export interface RelayOptions {
   readonly takeOverAfter?: Duration | undefined;
   /** How long the tables and the node remember a queue that gets no tasks. Default 1 day. */
   readonly forgetAfter?: Duration | undefined;
-  /** Subscribes to news of the database, and calls `wake` for each. `pgListen(client)` returns one. Default: none. */
-  readonly listen?: ((wake: () => void) => Promise<AsyncDisposable>) | undefined;
+  /** Subscribes to news of the database: `pgListen(connect)` returns one. Default: there are only polls. */
+  readonly listen?: Listen | undefined;
   /** Called for each batch that the node has on its disk. */
   readonly onBatch?: ((batch: SentBatch) => void) | undefined;
   /** Called for each task that the node refuses for good, which is in the table of refused tasks then. */
@@ -118,6 +122,7 @@ export class Relay implements AsyncDisposable {
   #running: Promise<void> | undefined;
   #isAwake = false;
   #wake: () => void = () => undefined;
+  #listening: AsyncDisposable | undefined;
   readonly #sending = new Map<string, Promise<void>>();
   /** Queues had to wait for room. */
   #isFull = false;
@@ -206,10 +211,9 @@ export class Relay implements AsyncDisposable {
 
   async #run(): Promise<void> {
     const { signal } = this.#stopping;
-    let listening: AsyncDisposable | undefined;
     while (!signal.aborted) {
       this.#isAwake = false;
-      listening ??= await this.#listen();
+      this.#listening ??= await this.#listen();
       await this.#look();
       await this.#pause();
     }
@@ -220,7 +224,7 @@ export class Relay implements AsyncDisposable {
       // Others take over later.
       this.#failed(undefined, error);
     }
-    await listening?.[Symbol.asyncDispose]();
+    await this.#listening?.[Symbol.asyncDispose]();
   }
 
   /** Polls go on without it, so a failure is reported and repeated. */
@@ -228,7 +232,10 @@ export class Relay implements AsyncDisposable {
     const { listen } = this.#options;
     if (listen === undefined || this.#isResting(LISTENING)) return undefined;
     try {
-      const listening = await listen(() => this.wake());
+      const lost = (): void => {
+        this.#listening = undefined;
+      };
+      const listening = await listen(() => this.wake(), lost);
       this.#rests.delete(LISTENING);
       return listening;
     } catch (error) {
@@ -316,7 +323,8 @@ export class Relay implements AsyncDisposable {
   async #pause(): Promise<void> {
     if (this.#isAwake || this.#stopping.signal.aborted) return;
     await new Promise<void>((resolve) => {
-      const cancel = this.#timing.after(this.#pollMs, resolve);
+      // It keeps the process alive, which may have nothing else between two polls.
+      const cancel = this.#timing.after(this.#pollMs, resolve, true);
       this.#wake = () => {
         cancel();
         resolve();
