@@ -77,12 +77,16 @@ describe('stopping a worker', () => {
     expect((await engine.figures()).waiters).toBe(0);
   });
 
-  test('is harmless before the start and when repeated; a worker runs once', async () => {
-    const { client, queue } = workerSetUp();
-    const worker = client.worker(queue, () => {});
+  test('is harmless before the start and when repeated', async () => {
+    const { client, queue, heard, hooks, timing } = workerSetUp();
+    await queue.enqueue('a');
+    const worker = client.worker(queue, () => {}, hooks);
     await worker.stop();
     await worker.stop();
-    expect(() => worker.start()).toThrow(TypeError);
+    worker.start();
+    await timing.settled();
+    expect(heard).toEqual(['complete a']);
+    await worker.stop();
   });
 });
 

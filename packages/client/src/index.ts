@@ -45,8 +45,8 @@ export {
 } from './api/bulk.ts';
 export {
   clientOver,
-  type DataOf,
   type QueueOptions,
+  type QueueTaskOptions,
   type SchemaQueueOptions,
   type ShardOptions,
   TaskMasterClient,
@@ -96,10 +96,10 @@ export {
   type SpreadStats,
   spread,
 } from './api/spread/spread-queue.ts';
-export { SpreadWorker } from './api/spread/spread-worker.ts';
 export type { SpreadTarget, TargetState } from './api/spread/target.ts';
 export { type PublishOptions, type SubscribeOptions, type Subscription, Topic } from './api/topic.ts';
 export type { Identity, Right, RightQuestion, WhoAmIOptions } from './api/who-am-i.ts';
+export { type DataOf, handle, type QueueHandler, type ResultOf } from './api/workers.ts';
 export type { BackupPart } from './calls/backup-parts.ts';
 export type { Leased } from './leases/lease.ts';
 export type { FlowOfTask, TaskOfFlow, UnfinishedTask } from './tasks/flow-of.ts';
@@ -107,9 +107,16 @@ export type { HeaderCondition, HeaderFilter } from './tasks/header-filter.ts';
 export type { ListOptions, QueueFilterOptions, StatsOptions, StatsReport } from './tasks/introspection.ts';
 export type { SeveralQueues } from './tasks/lease-source.ts';
 export type { LeaseOptions, LeaseStarts } from './tasks/lease-tasks.ts';
-export { type CompleteOptions, LeasedTask } from './tasks/leased-task.ts';
+export { type CompleteOptions, LeasedTask, type LoggedTask } from './tasks/leased-task.ts';
 export type { ParentTask, SignalWait } from './tasks/links.ts';
-export { NewTask, type QueueRef, type TaskHeaders, type TaskOptions, type TaskRetryOptions } from './tasks/new-task.ts';
+export {
+  NewTask,
+  type QueueRef,
+  type TaskDefaults,
+  type TaskHeaders,
+  type TaskOptions,
+  type TaskRetryOptions,
+} from './tasks/new-task.ts';
 export { type MissedRuns, type ScheduledRun, type ScheduleInfo, scheduledRun } from './tasks/schedule-info.ts';
 export type { ReadSignalsOptions, ReceivedSignal, SignalOptions } from './tasks/signals.ts';
 export type { TaskFailure, TaskInfo, TaskRetryPolicy, TaskSummary } from './tasks/task-info.ts';
@@ -184,7 +191,9 @@ export {
 export type { RetryOptions } from './values/retry.ts';
 export type { ByKey, TaskName } from './values/task-name.ts';
 export { EveryWorker, type EveryWorkerOptions } from './worker/every-worker.ts';
+export type { Middleware } from './worker/middleware.ts';
 export { Worker } from './worker/worker.ts';
+export { WorkerGroup } from './worker/worker-group.ts';
 export type {
   BackoffFunction,
   BatchCall,
@@ -196,6 +205,7 @@ export type {
   HandlerResult,
   ResultSettings,
   RunOptions,
+  TaskRun,
   WorkerOptions,
 } from './worker/worker-options.ts';
 export { UnrecoverableError } from './worker/worker-options.ts';

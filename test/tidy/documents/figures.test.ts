@@ -65,14 +65,14 @@ const ROCKSDB_BUILD = ((): string => {
   return `glibc 2.${newest('GLIBC_2')} or newer, libstdc++ 6.0.${newest('GLIBCXX_3\\.4')} (GCC 12) or newer`;
 })();
 
-const stopped = constant('client/src/worker/worker.ts', 'ABORTED_MS');
+const stopped = constant('client/src/worker/worker-run.ts', 'ABORTED_MS');
 const givenBack = constant('client/src/tasks/lease-tasks.ts', 'GIVE_BACK_MS');
 const joined = constant('client/src/calls/update-joiner.ts', 'SMALL_ITEMS');
 const joinedBytes = constant('client/src/calls/update-joiner.ts', 'MOST_BYTES') / 4;
 const unwritten = constant('engine/src/pending/pending-changes.ts', 'MOST_TASKS');
 const unwrittenBytes = constant('engine/src/pending/pending-changes.ts', 'MOST_BYTES');
 const many = constant('client/src/api/queue.ts', 'MANY_TASKS');
-const ahead = constant('client/src/worker/worker.ts', 'AHEAD_MS');
+const ahead = constant('client/src/worker/worker-run.ts', 'AHEAD_MS');
 
 /** The least memory of a program, whose message names it. */
 function leastMemory(spec: MemorySpec<string>): number {

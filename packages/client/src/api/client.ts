@@ -14,10 +14,11 @@ import {
   type StatsOptions,
   type StatsReport,
 } from '../tasks/introspection.ts';
-import { isSeveral, type SeveralQueues, sourceOf } from '../tasks/lease-source.ts';
+import { type SeveralQueues, sourceOf } from '../tasks/lease-source.ts';
 import { GIVE_BACK_MS, type LeaseOptions, leaseFrom, leaseNames } from '../tasks/lease-tasks.ts';
 import type { LeasedTask } from '../tasks/leased-task.ts';
-import { type QueueRef, queueRef } from '../tasks/new-task.ts';
+import { type QueueRef, queueRef, type TaskDefaults, taskNames } from '../tasks/new-task.ts';
+import type { TaskSummary } from '../tasks/task-info.ts';
 import { Update } from '../tasks/update.ts';
 import type { WaitForOptions } from '../tasks/wait-for.ts';
 import { Providers } from '../telemetry/providers.ts';
@@ -35,7 +36,9 @@ import {
   type StopOptions,
   stopNames,
 } from '../values/options.ts';
-import { Worker } from '../worker/worker.ts';
+import type { TaskName } from '../values/task-name.ts';
+import type { Worker } from '../worker/worker.ts';
+import type { WorkerGroup } from '../worker/worker-group.ts';
 import type {
   AnyHandler,
   AnyWorkerOptions,
@@ -45,7 +48,6 @@ import type {
   Handler,
   WorkerOptions,
 } from '../worker/worker-options.ts';
-import { workerNames } from '../worker/worker-options.ts';
 import {
   type BulkPreview,
   type BulkPreviewOptions,
@@ -61,6 +63,7 @@ import { DeadLetters } from './dead-letters.ts';
 import { type EventsOptions, eventPosition, type QueueEvent, readEvents } from './events.ts';
 import { Flow, type FlowEnds, type FlowHandle, waitForFlow } from './flow.ts';
 import { stepHandler } from './flow-step.ts';
+import { cancelTasks, findTasks } from './group-tasks.ts';
 import {
   type LimitInfo,
   type LimitKeysOptions,
@@ -79,13 +82,24 @@ import {
   type ResumeOutcome,
   resumeQueues,
 } from './pauses.ts';
-import { Queue } from './queue.ts';
+import { type CancelOptions, Queue } from './queue.ts';
 import { QueueSettingsOfClient } from './queue-settings.ts';
 import { assertRuntime } from './runtime.ts';
 import { Schedules } from './schedules.ts';
 import { ShardedQueue } from './shards/sharded-queue.ts';
 import { listSubscriptions, type Subscription, Topic } from './topic.ts';
 import { type Identity, type WhoAmIOptions, whoAmI } from './who-am-i.ts';
+import {
+  type BatchOf,
+  type DataOf,
+  type DataOfHandler,
+  kindsOf,
+  type QueueHandler,
+  type ResultOf,
+  refsOf,
+  workerOf,
+  workersOf,
+} from './workers.ts';
 
 /** How the data of a queue is encoded. */
 export interface QueueOptions<T> {
@@ -110,10 +124,38 @@ export interface ShardOptions {
   readonly shards: number;
 }
 
+/** What the tasks of a queue have in common. */
+export interface QueueTaskOptions<R = unknown, RIn = R> {
+  /**
+   * Any Standard Schema. It validates the results of tasks before a completion is sent, and validates and transforms those that
+   * `waitFor` receives. An attempt whose result does not fit fails. Default: results are not checked.
+   */
+  readonly resultSchema?: StandardSchemaV1<RIn, R> | undefined;
+  /**
+   * The kind of the tasks that this object is for: those that it enqueues have it, and leases, workers and `peek` get no others.
+   * Several objects for one queue, with a kind and a type of data each, tell its tasks apart. Default: tasks of any kind.
+   */
+  readonly kind?: string | undefined;
+  /** Options of tasks that are enqueued with this object and do not say otherwise. Default: as the queue's settings say. */
+  readonly defaults?: TaskDefaults | undefined;
+}
+
 const formatNames: OptionNames<QueueOptions<unknown> & SchemaQueueOptions<StandardSchemaV1>> = {
   codec: true,
   schema: true,
 };
+const queueNames: OptionNames<
+  QueueOptions<unknown> & SchemaQueueOptions<StandardSchemaV1> & QueueTaskOptions<unknown>
+> = { ...formatNames, resultSchema: true, kind: true, defaults: true };
+const {
+  pid: _pid,
+  key: _key,
+  kind: _kind,
+  runAt: _runAt,
+  startBy: _startBy,
+  parent: _parent,
+  ...defaultNames
+} = taskNames;
 const shardNames = { ...formatNames, shards: true } as const;
 const matchingNames: OptionNames<QueueOptions<unknown> & MatchingOptions & { readonly schema?: unknown }> = {
   ...formatNames,
@@ -121,9 +163,6 @@ const matchingNames: OptionNames<QueueOptions<unknown> & MatchingOptions & { rea
   weight: true,
 };
 const leaseFromNames = { ...leaseNames, queues: true } as const;
-
-/** Type of the data of a queue. A queue that is given by name has unknown data, in JSON. */
-export type DataOf<Q> = Q extends QueueRef<infer T, infer _In> ? T : Q extends SeveralQueues<infer T> ? T : unknown;
 
 /** Parts that tests replace. */
 export interface ClientParts {
@@ -158,14 +197,23 @@ export class TaskMasterClient implements AsyncDisposable {
   }
 
   /** A queue with the type of its data. Sends no request: a queue exists while it holds tasks. */
-  queue<Schema extends StandardSchemaV1>(
+  queue<Schema extends StandardSchemaV1, R = unknown, RIn = R>(
     name: string,
-    options: SchemaQueueOptions<Schema>,
-  ): Queue<StandardSchemaV1.InferOutput<Schema>, StandardSchemaV1.InferInput<Schema>>;
-  queue<T = unknown>(name: string, options?: QueueOptions<T>): Queue<T>;
-  queue<T>(name: string, options: QueueOptions<T> & { readonly schema?: StandardSchemaV1<T, T> } = {}): Queue<T> {
-    assertKnown('queue', options, formatNames);
-    return new Queue<T>(this.#context, name, { codec: options.codec ?? jsonCodec, schema: options.schema });
+    options: SchemaQueueOptions<Schema> & QueueTaskOptions<R, RIn>,
+  ): Queue<StandardSchemaV1.InferOutput<Schema>, StandardSchemaV1.InferInput<Schema>, R, RIn>;
+  queue<T = unknown, R = unknown, RIn = R>(
+    name: string,
+    options?: QueueOptions<T> & QueueTaskOptions<R, RIn>,
+  ): Queue<T, T, R, RIn>;
+  queue<T, R, RIn>(
+    name: string,
+    options: QueueOptions<T> & QueueTaskOptions<R, RIn> & { readonly schema?: StandardSchemaV1<T, T> } = {},
+  ): Queue<T, T, R, RIn> {
+    assertKnown('queue', options, queueNames);
+    const { codec = jsonCodec, schema, resultSchema, kind } = options;
+    assertKnown('defaults', options.defaults, defaultNames);
+    const defaults = kind === undefined ? options.defaults : { ...options.defaults, kind };
+    return new Queue(this.#context, name, { codec, schema, resultSchema, kind, defaults });
   }
 
   /**
@@ -213,7 +261,8 @@ export class TaskMasterClient implements AsyncDisposable {
     options: LeaseOptions & { readonly queues: readonly Q[] },
   ): Promise<LeasedTask<DataOf<Q>>[]> {
     assertKnown('lease', options, leaseFromNames);
-    return leaseFrom(this.#context, sourceOf(refs(options.queues)), options);
+    const queues = refsOf<DataOf<Q>>(options.queues);
+    return leaseFrom(this.#context, sourceOf(queues), { ...options, kinds: options.kinds ?? kindsOf(queues) });
   }
 
   /** The dead letters that wait in a queue, to list them, put them back or drop them. Sends no request. */
@@ -365,19 +414,52 @@ export class TaskMasterClient implements AsyncDisposable {
     queues: Q | readonly Q[],
     handler: BatchHandler<DataOf<Q>, R>,
     options: BatchWorkerOptions<DataOf<Q>>,
-  ): Worker<DataOf<Q>>;
+  ): Worker<DataOf<Q>, BatchOf<DataOf<Q>>>;
   worker<Q extends string | QueueRef | SeveralQueues>(
     queues: Q | readonly Q[],
-    handler: Handler<DataOf<Q>>,
+    handler: Handler<DataOf<Q>, ResultOf<Q>>,
     options?: WorkerOptions<DataOf<Q>>,
   ): Worker<DataOf<Q>>;
   worker<Q extends string | QueueRef | SeveralQueues>(
     queues: Q | readonly Q[],
     handler: AnyHandler<DataOf<Q>>,
     options: AnyWorkerOptions<DataOf<Q>> = {},
-  ): Worker<DataOf<Q>> {
-    assertKnown('worker', options, workerNames);
-    return new Worker(this.#context, sourceOf(refs(isList(queues) ? queues : [queues])), handler, options);
+  ): Worker<DataOf<Q>> | Worker<DataOf<Q>, BatchOf<DataOf<Q>>> {
+    return workerOf<DataOf<Q>>(this.#context, queues, handler, options);
+  }
+
+  /**
+   * One worker for several queues, or for several kinds of tasks, with a handler for each. `task.data` has the type of the queue:
+   *
+   *     client.workers([handle(mail, (task) => send(task.data.to)), handle(images, resize, { concurrency: 2 })]);
+   *
+   * Each queue is worked on by itself, with its own `concurrency`. `defaults` are the options of those that do not say otherwise.
+   * @throws TypeError for no handlers, for two handlers of the same tasks, and for wrong options.
+   */
+  workers<H extends QueueHandler>(
+    handlers: readonly H[],
+    defaults: WorkerOptions<DataOfHandler<H>> = {},
+  ): WorkerGroup<DataOfHandler<H>> {
+    return workersOf<DataOfHandler<H>>(this.#context, handlers, defaults);
+  }
+
+  /**
+   * Where a task is: the tasks with this PID, or as `{ key }` with this key, in the queues of a group. None: it is in no queue.
+   * The empty string is the default group. A dead letter has no key, but it usually keeps its PID. The call lists the queues and
+   * asks each one that holds tasks, so it is for people and rare cases; `queue.get` is one call.
+   * @throws PermissionDeniedError, UnavailableError; TypeError for the name of a queue instead of a group.
+   */
+  findTasks(group: string, task: TaskName, options: CallOptions = {}): Promise<readonly TaskSummary[]> {
+    return findTasks(this.#context, group, task, options);
+  }
+
+  /**
+   * Cancels a task wherever it is in the queues of a group, as `Queue.cancel` does, also if it moves on to another queue
+   * meanwhile. Resolves with the names of the queues that had it.
+   * @throws TaskNotFoundError if no queue of the group has it.
+   */
+  cancelTasks(group: string, task: TaskName, options: CancelOptions = {}): Promise<readonly string[]> {
+    return cancelTasks(this.#context, group, task, options);
   }
 
   /** Statistics of named queues, of queues that match a filter, or of all queues, and their sums. */
@@ -450,15 +532,4 @@ export function clientOver(
     background: new Set(),
     workers: new Set(),
   });
-}
-
-/** The cast is safe: `queueRef` gives each queue the type `DataOf`, which the compiler cannot see. */
-function refs<Q extends string | QueueRef | SeveralQueues>(
-  queues: readonly Q[],
-): readonly (QueueRef<DataOf<Q>> | SeveralQueues<DataOf<Q>>)[] {
-  return queues.map((queue) => (isSeveral(queue) ? queue : queueRef(queue)) as QueueRef<DataOf<Q>>);
-}
-
-function isList<Q>(queues: Q | readonly Q[]): queues is readonly Q[] {
-  return Array.isArray(queues);
 }

@@ -7,7 +7,7 @@ import { asTaskMasterError } from '../transport/wire-errors.ts';
 import { cancelled, type TaskMasterError } from '../values/errors.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import { type CallOptions, callNames } from '../values/options.ts';
-import { type Pid, type PidLike, pidBytes } from '../values/pid.ts';
+import { type Pid, type PidLike, pidBytes, pidText } from '../values/pid.ts';
 
 /** Length of one request. After that the client asks again, so that it notices a node that does not answer. */
 const POLL_MS = 30_000;
@@ -53,6 +53,8 @@ export interface QueueEvent {
   readonly queue: string;
   /** The task. Undefined: the event is not about one task. */
   readonly pid: Pid | undefined;
+  /** The text of the PID, as the command line writes and reads it. Undefined: the event is not about one task. */
+  readonly id: string | undefined;
   /** The key of the task. Undefined: it has none. */
   readonly key: string | undefined;
   /** Number of attempts of the task, with the one that has begun or ended. */
@@ -182,6 +184,7 @@ function eventOf(kind: QueueEventKind, event: WireEvent): QueueEvent {
     at: atUnixMs === 0 ? undefined : new Date(atUnixMs),
     queue,
     pid: pid.byteLength === 0 ? undefined : pid,
+    id: pid.byteLength === 0 ? undefined : pidText(pid),
     key: key || undefined,
     attempts,
     worker: worker || undefined,

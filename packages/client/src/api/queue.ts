@@ -10,6 +10,7 @@ import {
   type NewTask,
   newTask,
   prepareEnqueue,
+  type QueueFormat,
   type QueueRef,
   type TaskOptions,
   taskNames,
@@ -26,9 +27,8 @@ import { type EnqueueOutcome, enqueueOutcome, type SignalResult, Update } from '
 import { resultOf, type TaskEnd, type WaitForOptions, waitForEnd } from '../tasks/wait-for.ts';
 import { headersSizeBound } from '../transport/request-size.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
-import type { DataFormat } from '../values/codec.ts';
 import type { Duration } from '../values/duration.ts';
-import { kindPatterns } from '../values/kinds.ts';
+import { kindPatterns, ofKind } from '../values/kinds.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import type { CallOptions, UpdateOptions } from '../values/options.ts';
 import { callNames, updateNames } from '../values/options.ts';
@@ -83,7 +83,7 @@ const peekNames: OptionNames<PeekOptions> = {
   data: true,
 };
 const getNames: OptionNames<GetOptions> = { ...callNames, data: true };
-const cancelNames: OptionNames<CancelOptions> = { ...updateNames, reason: true };
+export const cancelNames: OptionNames<CancelOptions> = { ...updateNames, reason: true };
 
 const peekKinds = {
   head: PeekKind.PEEK_KIND_HEAD,
@@ -100,22 +100,28 @@ const NO_OPTIONS: EnqueueOptions = {};
 const NO_PID = new Uint8Array(0);
 
 /**
- * A queue with data of type `T`. `In` is the type of data to enqueue; it differs from `T` if a schema transforms the data.
+ * A queue with data of type `T`. `In` is the type of data to enqueue; it differs from `T` if a schema transforms the data. `R` is
+ * the type of results, and `RIn` the one of results that handlers return.
  * `client.queue(name)` makes one without a request: a queue exists while it holds tasks.
  */
-export class Queue<T, In = T> implements QueueRef<T, In> {
+export class Queue<T, In = T, R = unknown, RIn = R> implements QueueRef<T, In, R, RIn> {
   /** `group#name`, or `name` in the default group. */
   readonly name: string;
   /** Internal. */
-  readonly [FORMAT]: DataFormat<T, In>;
+  readonly [FORMAT]: QueueFormat<T, In, R, RIn>;
   /** Internal. */
   readonly [CONTEXT]: ClientContext;
 
   /** Internal: use `client.queue()`. */
-  constructor(context: ClientContext, name: string, format: DataFormat<T, In>) {
+  constructor(context: ClientContext, name: string, format: QueueFormat<T, In, R, RIn>) {
     this.name = canonicalName(name);
     this[FORMAT] = format;
     this[CONTEXT] = context;
+  }
+
+  /** The kind of its tasks, as far as this object is concerned. Undefined: any. */
+  get kind(): string | undefined {
+    return this[FORMAT].kind;
   }
 
   /**
@@ -223,23 +229,23 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
    */
   async lease(options: LeaseOptions = {}): Promise<LeasedTask<T>[]> {
     assertKnown('lease', options, leaseNames);
-    return leaseTasks<T>(this[CONTEXT], { queues: [this], anyOrder: false }, options);
+    return leaseTasks<T>(this[CONTEXT], { queues: [this], anyOrder: false }, ofKind(this.kind, options));
   }
 
   /**
    * Waits until the task is completed. Resolves with its result, or with undefined if it left none. It does not matter whether
    * the task is enqueued, leased or completed already, as long as its result is kept.
    * @throws TaskNotCompletedError if it went to its dead-letter queue or was removed; TaskNotFoundError if it is not in the queue
-   * and has left no result; DeadlineExceededError after `timeout`; InvalidDataError if the result cannot be decoded.
+   * and has left no result; DeadlineExceededError after `timeout`; InvalidDataError if the result cannot be decoded, or does not
+   * fit the queue's schema of results.
    */
-  async waitFor<R = unknown>(pid: PidLike, options: WaitForOptions<R> = {}): Promise<R | undefined> {
-    const bytes = pidBytes(pid);
-    return resultOf(await waitForEnd(this[CONTEXT], this.name, bytes, options), this.name, bytes);
+  async waitFor<Result = R>(pid: PidLike, options: WaitForOptions<Result> = {}): Promise<Result | undefined> {
+    return resultOf(await this.waitForEnd(pid, options), this.name, pidBytes(pid));
   }
 
   /** As `waitFor`, but resolves whichever way the task ends. @throws DeadlineExceededError, InvalidDataError. */
-  waitForEnd<R = unknown>(pid: PidLike, options: WaitForOptions<R> = {}): Promise<TaskEnd<R>> {
-    return waitForEnd(this[CONTEXT], this.name, pidBytes(pid), options);
+  async waitForEnd<Result = R>(pid: PidLike, options: WaitForOptions<Result> = {}): Promise<TaskEnd<Result>> {
+    return waitForEnd(this[CONTEXT], this.name, pidBytes(pid), options, this[FORMAT].resultSchema);
   }
 
   /** Counts and rates. They are 0 if the queue holds no tasks. */
@@ -265,7 +271,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
     const afterPid = options.after === undefined ? NO_PID : pidBytes(options.after);
     if (options.kinds !== undefined && !Array.isArray(options.kinds))
       throw new TypeError('kinds is not a list of kinds: did you mean kind?');
-    const kinds = kindPatterns(options.kinds);
+    const kinds = kindPatterns(ofKind(this.kind, options).kinds);
     const request = { queue: this.name, kind, limit: options.limit ?? 10, includeData, afterPid, kinds };
     const { tasks } = await this[CONTEXT].calls.call(methods.peekTasks, request, options);
     return this.#shown(tasks, includeData);

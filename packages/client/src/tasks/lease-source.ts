@@ -1,7 +1,6 @@
 import { limits } from '@taskmaster/proto';
-import type { DataFormat } from '../values/codec.ts';
 import type { LeasedTask } from './leased-task.ts';
-import type { FORMAT, QueueRef } from './new-task.ts';
+import type { FORMAT, QueueFormat, QueueRef } from './new-task.ts';
 
 /** Queues by their names, those that exist and those that come later. */
 export interface PatternRef<T> {
@@ -9,7 +8,7 @@ export interface PatternRef<T> {
   readonly group: string | undefined;
   /** How many of the queues of the request come before. */
   readonly after: number;
-  readonly [FORMAT]: DataFormat<T, unknown>;
+  readonly [FORMAT]: QueueFormat<T, unknown>;
 }
 
 /** A queue that matches a pattern of a lease request, and that the request does not name. */

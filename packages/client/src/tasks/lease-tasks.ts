@@ -6,7 +6,7 @@ import {
 } from '@taskmaster/proto';
 import { LEASE, Lease, type Leased, type LeaseTerms } from '../leases/lease.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
-import { type DataFormat, type Decoded, decodeData } from '../values/codec.ts';
+import { type Decoded, decodeData } from '../values/codec.ts';
 import { type Duration, durationMs, leaseDurationMs as leaseDurationMsOf } from '../values/duration.ts';
 import { cancelled, isTaskMasterError } from '../values/errors.ts';
 import { kindPatterns } from '../values/kinds.ts';
@@ -17,7 +17,7 @@ import { comparePids, type PidLike, pidBytes } from '../values/pid.ts';
 import type { ClientContext } from './context.ts';
 import type { LeaseFrom, LeaseSource, MatchedQueue } from './lease-source.ts';
 import { LeasedTask } from './leased-task.ts';
-import { FORMAT } from './new-task.ts';
+import { FORMAT, type QueueFormat } from './new-task.ts';
 import { type LeaseRef, tasksFrom, Update } from './update.ts';
 
 /** Options of a lease request. */
@@ -285,7 +285,7 @@ function leaseRequest<T>(
 
 function readTask<T>(
   context: ClientContext,
-  format: DataFormat<T, unknown> | undefined,
+  format: QueueFormat<T, unknown> | undefined,
   task: WireTask,
   leaseDurationMs: number,
   from: number,
@@ -303,11 +303,13 @@ function readTask<T>(
       decoded ??= decodeData(format, task.data) as Decoded<T>;
       return decoded;
     };
-    return new LeasedTask(context, task, lease, decodeOnce);
+    return new LeasedTask(context, task, lease, decodeOnce, format.resultSchema);
   }
   const decoded = decodeData(format, task.data);
-  if (decoded instanceof Promise) return decoded.then((settled) => new LeasedTask(context, task, lease, () => settled));
-  return new LeasedTask(context, task, lease, () => decoded);
+  const { resultSchema } = format;
+  if (decoded instanceof Promise)
+    return decoded.then((settled) => new LeasedTask(context, task, lease, () => settled, resultSchema));
+  return new LeasedTask(context, task, lease, () => decoded, resultSchema);
 }
 
 function inBackground(context: ClientContext, work: Promise<unknown>): void {

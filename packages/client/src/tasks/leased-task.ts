@@ -1,3 +1,4 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { limits, type TaskSignal, type LeasedTask as WireTask } from '@taskmaster/proto';
 import { LEASE, type Lease } from '../leases/lease.ts';
 import type { Decoded } from '../values/codec.ts';
@@ -5,16 +6,27 @@ import type { Duration } from '../values/duration.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import type { UpdateOptions } from '../values/options.ts';
 import { updateNames } from '../values/options.ts';
-import type { Pid } from '../values/pid.ts';
+import { type Pid, pidText } from '../values/pid.ts';
 import type { ClientContext } from './context.ts';
 import type { NewTask, TaskHeaders } from './new-task.ts';
 import { type ReadSignalsOptions, type ReceivedSignal, readSignals, receivedSignals } from './signals.ts';
 import type { ResultOptions } from './task-result.ts';
-import { resultNames } from './task-result.ts';
+import { RESULTS, resultNames } from './task-result.ts';
 import { type ReleaseOptions, type ReleaseOutcome, releaseNames, Update, type UpdateOutcome } from './update.ts';
 
 /** Internal: the key of a method of leased tasks. */
 export const WATCH = Symbol('watch');
+
+/** What a line of a log says of a task: what names it, without its data. */
+export interface LoggedTask {
+  readonly queue: string;
+  /** The text of the PID. */
+  readonly id: string;
+  readonly key?: string | undefined;
+  readonly kind?: string | undefined;
+  readonly attempt: number;
+  readonly leaseToken: number;
+}
 
 export interface CompleteOptions extends UpdateOptions, ResultOptions {
   /** Tasks of the same group that are added together with the completion, or not at all. */
@@ -58,6 +70,8 @@ export class LeasedTask<T> {
   readonly leaseToken: number;
   /** Internal. */
   readonly [LEASE]: Lease;
+  /** Internal. */
+  readonly [RESULTS]: StandardSchemaV1 | undefined;
   readonly #context: ClientContext;
   readonly #decoded: () => Decoded<T>;
   readonly #enqueuedUnixMs: number;
@@ -65,7 +79,13 @@ export class LeasedTask<T> {
   readonly #signals: readonly TaskSignal[] | undefined;
 
   /** Internal: use `queue.lease()`. */
-  constructor(context: ClientContext, task: WireTask, lease: Lease, decoded: () => Decoded<T>) {
+  constructor(
+    context: ClientContext,
+    task: WireTask,
+    lease: Lease,
+    decoded: () => Decoded<T>,
+    results: StandardSchemaV1 | undefined,
+  ) {
     this.queue = task.queue;
     this.pid = task.pid;
     this.key = task.key === '' ? undefined : task.key;
@@ -81,6 +101,7 @@ export class LeasedTask<T> {
     this.previousCheckpoint = task.checkpoint;
     this.leaseToken = task.leaseToken;
     this[LEASE] = lease;
+    this[RESULTS] = results;
     this.#context = context;
     this.#decoded = decoded;
     this.#enqueuedUnixMs = task.enqueuedUnixMs;
@@ -90,6 +111,17 @@ export class LeasedTask<T> {
   /** Internal: the task learns at once that it was cancelled, until this is disposed of. */
   [WATCH](): Disposable {
     return this.#context.cancellations.watch(this[LEASE]);
+  }
+
+  /** The text of the PID, as the command line writes and reads it. `pidFromText` makes the PID of it. */
+  get id(): string {
+    return pidText(this.pid);
+  }
+
+  /** For `JSON.stringify`, and so for loggers. The data may be secret or large, and is left out. */
+  toJSON(): LoggedTask {
+    const { queue, id, key, kind, attempt, leaseToken } = this;
+    return { queue, id, key, kind, attempt, leaseToken };
   }
 
   /** The data. @throws InvalidDataError when the payload cannot be decoded or does not fit the queue's schema. */
@@ -130,7 +162,8 @@ export class LeasedTask<T> {
   /**
    * Removes the task because it is done, leaves its result, and enqueues follow-up tasks, atomically.
    * @throws LeaseLostError, TaskNotFoundError: another worker has leased or completed the task, and nothing was enqueued.
-   * TypeError if the task was completed or released before.
+   * InvalidDataError if the result does not fit the queue's schema of results. TypeError if the task was completed or released
+   * before.
    */
   async complete(options: CompleteOptions = {}): Promise<UpdateOutcome> {
     assertKnown('complete', options, completeNames);

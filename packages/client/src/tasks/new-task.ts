@@ -7,7 +7,7 @@ import {
   parseQueueName,
   type RetryPolicy,
 } from '@taskmaster/proto';
-import { type DataFormat, encodeData, jsonCodec } from '../values/codec.ts';
+import { type DataFormat, encodeData, jsonCodec, type ResultFormat } from '../values/codec.ts';
 import { type Duration, dateMs, durationMs } from '../values/duration.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import { type PidLike, pidBytes } from '../values/pid.ts';
@@ -83,11 +83,25 @@ const taskRetryNames: OptionNames<TaskRetryOptions> = { maxAttempts: true, backo
 /** Internal: key of the data format of a queue. */
 export const FORMAT = Symbol('taskmaster.format');
 
-/** A queue as an argument of calls, such as a `Queue`. `T` is the type of data read, `In` of data to enqueue. */
-export interface QueueRef<T = unknown, In = unknown> {
+/** Options that tasks of a queue have if an enqueue does not say otherwise. */
+export type TaskDefaults = Omit<TaskOptions, 'pid' | 'key' | 'kind' | 'runAt' | 'startBy' | 'parent'>;
+
+/** How the tasks of a queue are made and read. */
+export interface QueueFormat<T, In, R = unknown, RIn = unknown> extends DataFormat<T, In>, ResultFormat<R, RIn> {
+  /** The kind of all tasks that are enqueued, leased and peeked at. Undefined: any. */
+  readonly kind?: string | undefined;
+  /** The kind among them. */
+  readonly defaults?: TaskOptions | undefined;
+}
+
+/**
+ * A queue as an argument of calls, such as a `Queue`. `T` is the type of data read, `In` of data to enqueue, `R` and `RIn`
+ * likewise of results.
+ */
+export interface QueueRef<T = unknown, In = unknown, R = unknown, RIn = unknown> {
   /** `group#name`, or `name` in the default group. */
   readonly name: string;
-  readonly [FORMAT]: DataFormat<T, In>;
+  readonly [FORMAT]: QueueFormat<T, In, R, RIn>;
 }
 
 /** Internal: key of the data format of a topic. It is not that of a queue, so that no topic is taken for a queue. */
@@ -97,13 +111,13 @@ export const TOPIC_FORMAT = Symbol('taskmaster.topic-format');
 export interface TopicRef<T = unknown, In = unknown> {
   /** `group#name`, or `name` in the default group. */
   readonly name: string;
-  readonly [TOPIC_FORMAT]: DataFormat<T, In>;
+  readonly [TOPIC_FORMAT]: QueueFormat<T, In>;
 }
 
 const NO_BYTES = new Uint8Array(0);
 const NO_OPTIONS: TaskOptions = {};
 
-const jsonFormat: DataFormat<unknown, unknown> = { codec: jsonCodec, schema: undefined };
+const jsonFormat: QueueFormat<unknown, unknown> = { codec: jsonCodec, schema: undefined };
 
 /** The queue of an argument. A queue that is given by name has JSON data. @throws TypeError if it is something else. */
 export function queueRef(queue: string | QueueRef): QueueRef {
@@ -186,10 +200,12 @@ export function preparePublication<T, In>(
 export function prepareEnqueue<T, In>(
   queue: QueueRef<T, In>,
   data: In,
-  options: TaskOptions = NO_OPTIONS,
+  given: TaskOptions = NO_OPTIONS,
 ): Enqueue | Promise<Enqueue> {
   assertOneSeparator(queue.name);
-  const bytes = encodeData(queue[FORMAT], data);
+  const format = queue[FORMAT];
+  const bytes = encodeData(format, data);
+  const options = format.defaults === undefined ? given : withDefaults(format.defaults, given);
   const { delayMs, runAtUnixMs } = hiding(options);
   const plain = {
     queue: queue.name,
@@ -209,6 +225,19 @@ export function prepareEnqueue<T, In>(
   if (bytes instanceof Promise) return bytes.then((settled) => ({ ...item, data: settled }));
   item.data = bytes;
   return item;
+}
+
+/** An instant that is given goes before a duration by default. */
+function withDefaults(defaults: TaskOptions, given: TaskOptions): TaskOptions {
+  const { runAt, startBy } = given;
+  const delay = given.delay ?? (runAt === undefined ? defaults.delay : undefined);
+  const startWithin = given.startWithin ?? (startBy === undefined ? defaults.startWithin : undefined);
+  return { ...defaults, ...definedIn(given), delay, startWithin };
+}
+
+/** The options without those that are given as undefined. */
+export function definedIn<Options extends object>(options: Options): Partial<Options> {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Partial<Options>;
 }
 
 const hasLinks = ({ waitsFor, parent, orderKey }: TaskOptions): boolean =>

@@ -10,7 +10,7 @@ import {
 import { type Decoded, decodeData } from '../values/codec.ts';
 import { InvalidDataError } from '../values/errors.ts';
 import type { CallOptions } from '../values/options.ts';
-import type { Pid } from '../values/pid.ts';
+import { type Pid, pidText } from '../values/pid.ts';
 import type { ClientContext } from './context.ts';
 import { type GivenFields, givenFields } from './given-fields.ts';
 import { type LinkFields, linkFields } from './links.ts';
@@ -37,6 +37,8 @@ export interface TaskFailure {
 export interface TaskSummary extends GivenFields, LinkFields {
   readonly queue: string;
   readonly pid: Pid;
+  /** The text of the PID, as the command line writes and reads it. Empty if a task was not found by its key. */
+  readonly id: string;
   readonly key: string | undefined;
   readonly state: 'available' | 'leased' | 'delayed' | 'not-found';
   /** Number of attempts, without those that did not count. */
@@ -115,7 +117,7 @@ export async function taskInfo<T>(queue: QueueRef<T>, info: WireInfo): Promise<T
   const decoded: Decoded<T> = isThere
     ? await decodeData(queue[FORMAT], info.data)
     : { ok: false, error: new InvalidDataError('there is no such task') };
-  return {
+  const whole = {
     ...summary,
     get data(): T {
       if (!decoded.ok) throw decoded.error;
@@ -124,12 +126,21 @@ export async function taskInfo<T>(queue: QueueRef<T>, info: WireInfo): Promise<T
     headers: info.headers,
     bytes: isThere ? info.data : undefined,
   };
+  return printable(whole, summary);
+}
+
+/** Gives a task a form for `JSON.stringify`, and so for loggers: without bytes, and without the data, which may be secret. */
+function printable<Info extends TaskSummary>(info: Info, shown: TaskSummary = info): Info {
+  const toJSON = (): object => ({ ...shown, pid: undefined });
+  // Not enumerable, so that it is no part of the task when it is compared, shown or copied.
+  return Object.defineProperty(info, 'toJSON', { value: toJSON, enumerable: false });
 }
 
 export function taskSummary(info: WireInfo): TaskSummary {
-  return {
+  return printable({
     queue: info.queue,
     pid: info.pid,
+    id: info.pid.byteLength === 0 ? '' : pidText(info.pid),
     key: info.key === '' ? undefined : info.key,
     state: states[info.state] ?? 'not-found',
     attempts: info.attempts,
@@ -150,7 +161,7 @@ export function taskSummary(info: WireInfo): TaskSummary {
     interruptions: info.interruptions,
     checkpointBytes: info.checkpointBytes || undefined,
     cancelled: cancelledOf(info),
-  };
+  });
 }
 
 const cancelledOf = ({ cancelReason, cancelledUnixMs }: WireInfo): TaskSummary['cancelled'] =>

@@ -17,6 +17,9 @@ export interface ResultOptions {
   readonly resultCodec?: Codec<unknown> | undefined;
 }
 
+/** Internal: key of the schema of the results of a task. */
+export const RESULTS = Symbol('taskmaster.results');
+
 export const resultNames: OptionNames<ResultOptions> = { result: true, resultRetention: true, resultCodec: true };
 
 /** The fields of a dequeue. */

@@ -1,3 +1,4 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec';
 import {
   type Dequeue,
   EnqueueMode,
@@ -12,6 +13,7 @@ import {
 import { emptyRequest } from '../calls/update-request.ts';
 import { LEASE, type Lease, type Leased } from '../leases/lease.ts';
 import { asTaskMasterError } from '../transport/wire-errors.ts';
+import { checkResult } from '../values/codec.ts';
 import { type Duration, leaseDurationMs } from '../values/duration.ts';
 import { InvalidRequestError, type TaskMasterError } from '../values/errors.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
@@ -23,6 +25,7 @@ import { nameFields, type TaskName } from '../values/task-name.ts';
 import type { ClientContext } from './context.ts';
 import {
   canonicalName,
+  FORMAT,
   hiding,
   NewTask,
   newTask,
@@ -32,7 +35,7 @@ import {
   taskNames,
 } from './new-task.ts';
 import { newSignal, type SignalOptions } from './signals.ts';
-import { type ResultOptions, resultNames, wireResult } from './task-result.ts';
+import { RESULTS, type ResultOptions, resultNames, wireResult } from './task-result.ts';
 
 /** What an enqueue did. */
 export interface EnqueueOutcome {
@@ -163,6 +166,8 @@ export class Update {
   readonly #completed: Lease[] = [];
   readonly #renewed: { readonly lease: Lease; readonly leaseDurationMs: number; readonly hasBegun: boolean }[] = [];
   readonly #released: Lease[] = [];
+  /** Results whose schemas validate asynchronously. */
+  #checking: Promise<unknown>[] = NOTHING;
   readonly #isChecked: boolean;
   #committed = false;
 
@@ -196,10 +201,12 @@ export class Update {
 
   /**
    * Removes a leased task because it is done. It may leave a result.
-   * @throws InvalidDataError if the result cannot be encoded.
+   * @throws InvalidDataError if the result cannot be encoded, or does not fit the queue's schema of results. One that validates
+   * asynchronously refuses it in `commit`.
    */
   complete(task: Leased | LeaseRef, options: ResultOptions = {}): this {
     this.#assertKnown('complete', options, resultNames);
+    if ('result' in options) this.#checkResult(task, options.result);
     const { queue, pid, leaseToken } = itemOf(task);
     const item: Dequeue = { queue, pid, leaseToken, requeue: false };
     this.#request.dequeue.push('result' in options ? { ...item, ...wireResult(options) } : item);
@@ -306,6 +313,7 @@ export class Update {
     this.#committed = true;
     const request = this.#request;
     this.#assertOneGroup();
+    if (this.#checking.length > 0) await Promise.all(this.#checking);
     const settling = this.#beginSettling();
     try {
       for (const task of this.#enqueues) {
@@ -330,6 +338,15 @@ export class Update {
       this.#loseRefused(error);
       throw error;
     }
+  }
+
+  #checkResult(task: Leased | LeaseRef, result: unknown): void {
+    const schema = resultSchemaOf(task);
+    const checked = schema === undefined ? undefined : checkResult(schema, result);
+    if (!(checked instanceof Promise)) return;
+    this.#checking = [...this.#checking, checked];
+    // The update may never be committed.
+    checked.catch(() => {});
   }
 
   #assertKnown(what: string, options: object | undefined, names: Readonly<Record<string, true>>): void {
@@ -387,6 +404,13 @@ export class Update {
     }
     if (count === 0) throw new InvalidRequestError('the update has no items', { reason: 'EMPTY_REQUEST' });
   }
+}
+
+const NOTHING: never[] = [];
+
+function resultSchemaOf(task: Leased | LeaseRef): StandardSchemaV1 | undefined {
+  if (RESULTS in task) return task[RESULTS] as StandardSchemaV1 | undefined;
+  return 'queue' in task && typeof task.queue === 'object' ? task.queue[FORMAT].resultSchema : undefined;
 }
 
 const isLeaseOf = (lease: Lease, item: { readonly queue: string; readonly pid: Uint8Array }): boolean =>

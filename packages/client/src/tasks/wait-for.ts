@@ -1,6 +1,7 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { limits, TaskOutcome, type EndedTask as WireEnded } from '@taskmaster/proto';
 import { brokenReply } from '../transport/wire-errors.ts';
-import { type Codec, jsonCodec } from '../values/codec.ts';
+import { type Codec, checkResult, jsonCodec } from '../values/codec.ts';
 import { type Duration, durationMs } from '../values/duration.ts';
 import { DeadlineExceededError, TaskNotCompletedError, TaskNotFoundError } from '../values/errors.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
@@ -55,6 +56,7 @@ export async function waitForEnd<R>(
   queue: string,
   pid: Pid,
   options: WaitForOptions<R>,
+  resultSchema?: StandardSchemaV1,
 ): Promise<TaskEnd<R>> {
   assertKnown('waitFor', options, waitNames);
   const { timing } = context;
@@ -63,7 +65,7 @@ export async function waitForEnd<R>(
   for (;;) {
     const waitMs = Math.max(0, Math.ceil(Math.min(POLL_MS, limits.waitMs, end - timing.now())));
     const [ended] = await context.calls.waitForTasks({ tasks: [{ queue, pid }], waitMs }, { signal: options.signal });
-    if (ended !== undefined) return endOf(ended, (options.codec ?? jsonCodec) as Codec<R>);
+    if (ended !== undefined) return endOf(ended, (options.codec ?? jsonCodec) as Codec<R>, resultSchema);
     if (timing.now() >= end) {
       throw new DeadlineExceededError(`task ${pidText(pid)} of ${queue} has not ended in time`, {
         reason: 'DEADLINE_EXCEEDED',
@@ -72,13 +74,16 @@ export async function waitForEnd<R>(
   }
 }
 
-function endOf<R>(ended: WireEnded, codec: Codec<R>): TaskEnd<R> {
-  const { outcome, result, endedUnixMs, attempts, error, cancelReason } = ended;
+async function endOf<R>(ended: WireEnded, codec: Codec<R>, schema: StandardSchemaV1 | undefined): Promise<TaskEnd<R>> {
+  const { outcome, endedUnixMs, attempts, error, cancelReason } = ended;
   const known = outcomes[outcome];
   if (known === undefined) throw brokenReply(`sent the unknown outcome ${outcome}`);
+  let result = readResult(ended.result, codec);
+  // A task may leave no result, and the types say so.
+  if (schema !== undefined && ended.result !== undefined) result = (await checkResult(schema, result)) as R;
   return {
     outcome: known,
-    result: readResult(result, codec),
+    result,
     endedAt: endedUnixMs === 0 ? undefined : new Date(endedUnixMs),
     attempts,
     error: error?.message,

@@ -51,6 +51,12 @@ export interface DataFormat<T, In> {
   readonly schema: StandardSchemaV1<In, T> | undefined;
 }
 
+/** Validation of the results of the tasks of one queue. */
+export interface ResultFormat<R, RIn> {
+  /** Validates results before they are sent, and validates and transforms received results. */
+  readonly resultSchema?: StandardSchemaV1<RIn, R> | undefined;
+}
+
 /** Decoded data, or the error. */
 export type Decoded<T> =
   | { readonly ok: true; readonly value: T }
@@ -64,15 +70,31 @@ export type Decoded<T> =
 export function encodeData<T, In>(format: DataFormat<T, In>, value: In): Uint8Array | Promise<Uint8Array> {
   const { schema } = format;
   if (schema === undefined) return encoded(format.codec, value);
+  const checked = check(schema, value, DATA);
+  if (!(checked instanceof Promise)) return encoded(format.codec, value);
+  return checked.then(() => encoded(format.codec, value));
+}
+
+/** What does not fit which schema, for the error. */
+const DATA = "the data does not fit the queue's schema";
+const RESULT = "the result does not fit the queue's schema of results";
+
+/** What a schema makes of a result. @throws InvalidDataError. Returns a promise only if the schema validates asynchronously. */
+export function checkResult<R>(schema: StandardSchemaV1<unknown, R>, result: unknown): R | Promise<R> {
+  return check(schema, result, RESULT);
+}
+
+/** What a schema makes of a value. @throws InvalidDataError. Returns a promise only if it validates asynchronously. */
+function check<T>(schema: StandardSchemaV1<unknown, T>, value: unknown, complaint: string): T | Promise<T> {
   let result: StandardSchemaV1.Result<T> | Promise<StandardSchemaV1.Result<T>>;
   try {
     result = schema['~standard'].validate(value);
   } catch (cause) {
     throw asInvalidData('the schema failed', cause);
   }
-  if (!(result instanceof Promise)) return encoded(format.codec, unlessRefused(result, value));
+  if (!(result instanceof Promise)) return unlessRefused(result, complaint);
   return result.then(
-    (settled) => encoded(format.codec, unlessRefused(settled, value)),
+    (settled) => unlessRefused(settled, complaint),
     (cause) => Promise.reject(asInvalidData('the schema failed', cause)),
   );
 }
@@ -107,13 +129,13 @@ function encoded(codec: Codec<unknown>, value: unknown): Uint8Array {
   return bytes;
 }
 
-function unlessRefused<In>(result: StandardSchemaV1.Result<unknown>, value: In): In {
-  if (result.issues !== undefined) throw refusal(result.issues);
-  return value;
+function unlessRefused<T>(result: StandardSchemaV1.Result<T>, complaint: string): T {
+  if (result.issues !== undefined) throw refusal(result.issues, complaint);
+  return result.value;
 }
 
 function decodedOf<T>(result: StandardSchemaV1.Result<T>): Decoded<T> {
-  if (result.issues !== undefined) return { ok: false, error: refusal(result.issues) };
+  if (result.issues !== undefined) return { ok: false, error: refusal(result.issues, DATA) };
   return { ok: true, value: result.value };
 }
 
@@ -121,13 +143,13 @@ function refusedOf<T>(cause: unknown): Decoded<T> {
   return { ok: false, error: asInvalidData('the schema failed', cause) };
 }
 
-function refusal(found: readonly StandardSchemaV1.Issue[]): InvalidDataError {
+function refusal(found: readonly StandardSchemaV1.Issue[], complaint: string): InvalidDataError {
   const issues = found.map(({ message, path = [] }) => ({
     message,
     path: path.map((segment) => String(typeof segment === 'object' ? segment.key : segment)).join('.'),
   }));
   const shown = issues.map(({ message, path }) => (path === '' ? message : `${path}: ${message}`)).join('; ');
-  return new InvalidDataError(`the data does not fit the queue's schema: ${shown}`, { issues });
+  return new InvalidDataError(`${complaint}: ${shown}`, { issues });
 }
 
 function asInvalidData(what: string, cause: unknown): InvalidDataError {

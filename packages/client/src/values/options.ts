@@ -224,6 +224,13 @@ function assertEndpoint(endpoint: string): void {
 export const callNames: OptionNames<CallOptions> = { signal: true, timeout: true, maxAttempts: true };
 export const updateNames: OptionNames<UpdateOptions> = { ...callNames, requestId: true };
 export const stopNames: OptionNames<StopOptions> = { timeout: true };
+
+/** @throws TypeError */
+export function stopTimeoutMs(options: StopOptions): number {
+  assertKnown('stop', options, stopNames);
+  return durationMs(options.timeout ?? DEFAULT_STOP_TIMEOUT, 'timeout');
+}
+
 export const clientNames: OptionNames<ClientOptions> = {
   timeout: true,
   retry: true,

@@ -10,20 +10,55 @@ import { isTaskMasterError } from '../values/errors.ts';
 import { callHook } from '../values/hooks.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import { isInstance } from '../values/thrown.ts';
-import type { AnyHandler, BatchCall, BatchHandler, Handler, HandlerResult, WorkerSettings } from './worker-options.ts';
+import type {
+  AnyHandler,
+  BatchCall,
+  BatchHandler,
+  Handler,
+  HandlerResult,
+  TaskRun,
+  WorkerSettings,
+} from './worker-options.ts';
 import { UnrecoverableError } from './worker-options.ts';
 
-export interface RunTaskParts<T> {
+/** Calls in the asynchronous context of a handler. */
+export type Within = <A extends unknown[]>(work: (...args: A) => void, ...args: A) => void;
+
+export interface WorkParts<T> {
   readonly context: ClientContext;
   /** Of batches, if the settings have `batch`. */
   readonly handler: AnyHandler<T>;
   readonly settings: WorkerSettings<T>;
+  /** The contexts of the handlers of tasks. Undefined: no hook wants to know. */
+  readonly contexts: WeakMap<object, Within> | undefined;
+}
+
+export interface RunTaskParts<T> extends WorkParts<T> {
   /** Aborted when the time of a stop is over. Later failures do not count as attempts. */
   readonly giveUp: AbortSignal;
   /** Called when the lease of a running handler has ended because it is renewed no more. */
   readonly onTooLong: (task: LeasedTask<T>) => void;
   /** Called in the turn in which the handler has ended, with an outcome for each task, before one is completed or released. */
   readonly onHandled: (tasks: readonly LeasedTask<T>[], outcomes: readonly Outcome[]) => void;
+}
+
+type TaskHooks<T> = WorkerSettings<T>['hooks'];
+type TaskHook = 'onTaskCompleted' | 'onAttemptFailed' | 'onTaskCancelled' | 'onLeaseLost';
+
+/**
+ * Calls a hook about a task, in the asynchronous context of its handler. If that has not begun: in the one in which the hook was
+ * given.
+ */
+export function callTaskHook<T, Name extends TaskHook>(
+  { contexts, settings }: Pick<WorkParts<T>, 'contexts' | 'settings'>,
+  name: Name,
+  task: LeasedTask<T>,
+  ...args: Parameters<NonNullable<TaskHooks<T>[Name]>>
+): void {
+  const within = contexts?.get(task);
+  const call = callHook as (hooks: object, name: string, ...args: unknown[]) => void;
+  if (within === undefined) call(settings.hooks, name, ...args);
+  else within(call, settings.givenHooks, name, ...args);
 }
 
 /** What the handler says of one task. */
@@ -64,7 +99,7 @@ export function reportLost<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): void
   const lease = task[LEASE];
   lease.onLost((error) => {
     if (parts.context.timing.now() >= lease.keepUntil) parts.onTooLong(task);
-    callHook(parts.settings.hooks, 'onLeaseLost', task, error);
+    callTaskHook(parts, 'onLeaseLost', task, task, error);
   });
 }
 
@@ -148,26 +183,26 @@ class BatchSignal implements Disposable {
 }
 
 /** Completes or releases a task after its handler has ended. Never rejects: hooks get the errors. */
-export async function settleTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>, outcome: Outcome): Promise<void> {
-  const { hooks } = parts.settings;
+export async function settleTask<T>(
+  parts: RunTaskParts<T>,
+  task: LeasedTask<T>,
+  outcome: Outcome,
+  durationMs: number | undefined,
+): Promise<void> {
   const lease = task[LEASE];
   if (outcome.kind === 'failed') {
     const error = failureOf(lease, outcome.error);
-    if (lease.cancelled !== undefined) callHook(hooks, 'onTaskCancelled', task, lease.cancelled);
+    if (lease.cancelled !== undefined) callTaskHook(parts, 'onTaskCancelled', task, task, lease.cancelled);
     // When the time of a stop is over, the attempt does not count. So it has not failed.
-    else if (!parts.giveUp.aborted) callHook(hooks, 'onAttemptFailed', error, task);
+    else if (!parts.giveUp.aborted) callTaskHook(parts, 'onAttemptFailed', task, error, task, taskRun(durationMs));
     await failTask(parts, task, error);
     return;
   }
   if (!lease.isHeld) {
     // The handler has settled the task, or the lease is lost and onLeaseLost was called.
     if (lease.lostTo === undefined && outcome.returned !== undefined) {
-      callHook(
-        hooks,
-        'onAttemptFailed',
-        new TypeError('the handler has completed or released its task, so what it returns has no effect'),
-        task,
-      );
+      const mistake = new TypeError('the handler has completed or released its task, so what it returns has no effect');
+      callTaskHook(parts, 'onAttemptFailed', task, mistake, task, taskRun(durationMs));
     }
     return;
   }
@@ -175,14 +210,21 @@ export async function settleTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>,
     await task.complete({ ...parts.settings.results, ...outcome.returned });
   } catch (error) {
     if (lease.lostTo !== undefined) return;
-    callHook(hooks, 'onAttemptFailed', error, task);
+    callTaskHook(parts, 'onAttemptFailed', task, error, task, taskRun(durationMs));
     // Tasks that cannot be enqueued are a failure of the handler. After other errors the task is available when its lease ends.
     if (isTaskMasterError(error) && error.code !== status.INVALID_ARGUMENT) lease.letGo();
     else await failTask(parts, task, error);
     return;
   }
-  callHook(hooks, 'onTaskCompleted', task);
+  const { onTaskCompleted } = parts.settings.hooks;
+  if (onTaskCompleted !== undefined) {
+    callTaskHook(parts, 'onTaskCompleted', task, task, { durationMs: durationMs ?? 0 });
+  }
 }
+
+/** What hooks hear of the run of a handler. Undefined: it has not begun. */
+const taskRun = (durationMs: number | undefined): TaskRun | undefined =>
+  durationMs === undefined ? undefined : { durationMs };
 
 /** Why an attempt failed whose handler has thrown. What is thrown at the time limit is usually a consequence of it. */
 const failureOf = (lease: Lease, thrown: unknown): unknown =>
@@ -203,7 +245,7 @@ function handlerResult(returned: unknown): HandlerResult | undefined {
 
 /** Releases a task whose attempt failed with this error. */
 async function failTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>, error: unknown): Promise<void> {
-  const { context, settings } = parts;
+  const { context } = parts;
   const lease = task[LEASE];
   if (!lease.isHeld) return;
   if (parts.giveUp.aborted) return giveBack(context, [task], true);
@@ -217,7 +259,7 @@ async function failTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>, error: u
   } catch (problem) {
     // A lost task cannot be released. After other errors the task is available when its lease ends.
     const isLost = lease.lostTo !== undefined || (lease.overTime !== undefined && isExpiry(problem));
-    if (!isLost) callHook(settings.hooks, 'onAttemptFailed', problem, task);
+    if (!isLost) callTaskHook(parts, 'onAttemptFailed', task, problem, task, undefined);
     lease.letGo();
   }
 }
@@ -225,13 +267,13 @@ async function failTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>, error: u
 const isExpiry = (error: unknown): boolean => isTaskMasterError(error) && error.reason === 'LEASE_EXPIRED';
 
 /** The delay of a task whose attempt failed. Undefined: its retry policy decides. */
-function delayAfter<T>({ settings }: RunTaskParts<T>, task: LeasedTask<T>, error: unknown): number | undefined {
+function delayAfter<T>(parts: RunTaskParts<T>, task: LeasedTask<T>, error: unknown): number | undefined {
   try {
-    const given = settings.backoffOf?.(error, task);
+    const given = parts.settings.backoffOf?.(error, task);
     return given === undefined ? undefined : durationMs(given, 'backoff');
   } catch (problem) {
     // The attempt fails as it would without the function.
-    callHook(settings.hooks, 'onAttemptFailed', problem, task);
+    callTaskHook(parts, 'onAttemptFailed', task, problem, task, undefined);
     return undefined;
   }
 }

@@ -12,12 +12,12 @@ import type { TelemetryOptions } from '../values/options.ts';
 import { type PidLike, pidBytes } from '../values/pid.ts';
 
 /** What a handler may return. It takes effect together with the completion of the task, or not at all. */
-export interface HandlerResult {
+export interface HandlerResult<R = unknown> {
   /**
    * The result of the task, for `queue.waitFor`: at most 64 KiB when it is encoded. `undefined` is a result, too, if the property
    * is given. Default: the task leaves none.
    */
-  readonly result?: unknown;
+  readonly result?: R;
   /** Tasks of the same group to enqueue. */
   readonly enqueue?: readonly NewTask[] | undefined;
 }
@@ -28,7 +28,7 @@ export interface HandlerResult {
  * dead-letter queue at once. A handler may complete, release, snooze, discard or dead-letter the task itself; then it must return
  * nothing. Stop when `task.signal` is aborted: another worker may have the task.
  */
-export type Handler<T> = (task: LeasedTask<T>) => Handled | Promise<Handled>;
+export type Handler<T, R = unknown> = (task: LeasedTask<T>) => Handled<R> | Promise<Handled<R>>;
 
 /** What the tasks of one call of a batch handler have in common. */
 export interface BatchCall {
@@ -88,7 +88,7 @@ export interface ResultSettings {
 }
 
 // biome-ignore lint/suspicious/noConfusingVoidType: most handlers are async functions that return nothing.
-type Handled = void | undefined | HandlerResult;
+type Handled<R = unknown> = void | undefined | HandlerResult<R>;
 /** What a batch handler may return. */
 // biome-ignore lint/suspicious/noConfusingVoidType: as above.
 export type BatchHandled = void | undefined | readonly BatchOutcome[];
@@ -134,13 +134,18 @@ export interface WorkerOptions<T = unknown> {
   readonly backoff?: BackoffFunction<T> | undefined;
   /** Calls the handler with several tasks at once: see `BatchWorkerOptions`. Default: with one. */
   readonly batch?: undefined;
+  /** Called when the handler of a task begins. Middleware has begun before. */
+  readonly onTaskStarted?: ((task: LeasedTask<T>) => void) | undefined;
   /** Called after a task is completed. */
-  readonly onTaskCompleted?: ((task: LeasedTask<T>) => void) | undefined;
+  readonly onTaskCompleted?: ((task: LeasedTask<T>, run: TaskRun) => void) | undefined;
   /**
    * Called with the task when its handler throws, its payload cannot be read, or its completion fails. After the time limit the
-   * error is a `TimeLimitError`, whatever the handler throws. Called without a task when a lease request fails.
+   * error is a `TimeLimitError`, whatever the handler throws. Called without a task when a lease request fails. `run` is
+   * undefined if no handler has run.
    */
-  readonly onAttemptFailed?: ((error: unknown, task: LeasedTask<T> | undefined) => void) | undefined;
+  readonly onAttemptFailed?:
+    | ((error: unknown, task: LeasedTask<T> | undefined, run: TaskRun | undefined) => void)
+    | undefined;
   /**
    * Called when a handler has thrown because its task was cancelled, before the task is removed. Other errors of cancelled tasks
    * count as this, too.
@@ -151,6 +156,19 @@ export interface WorkerOptions<T = unknown> {
    * because its handler did not end (`CancelledError`).
    */
   readonly onLeaseLost?: ((task: LeasedTask<T>, error: TaskMasterError) => void) | undefined;
+  /**
+   * Called when the queues have no more task that the worker may lease now, also at the start. Handlers may still run. With this
+   * hook or `onIdle` a worker that runs out of tasks sends one request more before it waits.
+   */
+  readonly onDrained?: (() => void) | undefined;
+  /** Called when the worker has nothing to do: the queues are drained, and all tasks that it had have ended. */
+  readonly onIdle?: (() => void) | undefined;
+}
+
+/** A call of a handler, as hooks get it. */
+export interface TaskRun {
+  /** How long the handler ran, in ms, with its middleware. With `batch`: the call for all its tasks. */
+  readonly durationMs: number;
 }
 
 /** Options of a worker whose handler gets several tasks in one call. `Options` are those of a worker with single tasks. */
@@ -182,17 +200,21 @@ export const workerNames: OptionNames<WorkerOptions> = {
   results: true,
   backoff: true,
   batch: true,
+  onTaskStarted: true,
   onTaskCompleted: true,
   onAttemptFailed: true,
   onTaskCancelled: true,
   onLeaseLost: true,
+  onDrained: true,
+  onIdle: true,
 };
 export const runNames: OptionNames<RunOptions> = { signal: true, stopTimeout: true };
 
 /** Worker options with defaults. */
 export interface WorkerSettings<T> {
-  readonly concurrency: number;
-  readonly prefetch: number;
+  /** May change while the worker runs, and `prefetch` with it. */
+  concurrency: number;
+  prefetch: number;
   /** Undefined: a call of the handler gets one task. */
   readonly batch: BatchSettings<T> | undefined;
   readonly leaseDurationMs: number | undefined;
@@ -203,8 +225,13 @@ export interface WorkerSettings<T> {
   readonly workerLabel: string | undefined;
   readonly backoffOf: BackoffFunction<T> | undefined;
   readonly results: Omit<ResultOptions, 'result'>;
-  readonly hooks: Pick<WorkerOptions<T>, 'onTaskCompleted' | 'onAttemptFailed' | 'onLeaseLost' | 'onTaskCancelled'>;
+  /** The hooks, which run in the asynchronous context in which they were given. */
+  readonly hooks: WorkerHooks<T>;
+  /** The hooks as they were given, to be called in the context of a task. */
+  readonly givenHooks: WorkerHooks<T>;
 }
+
+type WorkerHooks<T> = Pick<WorkerOptions<T>, Extract<keyof WorkerOptions<T>, `on${string}`>>;
 
 interface BatchSettings<T> {
   readonly max: number;
@@ -214,12 +241,12 @@ interface BatchSettings<T> {
 
 /** The options with defaults. @throws TypeError */
 export function workerSettings<T>(options: AnyWorkerOptions<T>): WorkerSettings<T> {
-  const concurrency = wholeNumber('concurrency', options.concurrency ?? 1, 1);
+  const concurrency = concurrencyOf(options.concurrency ?? 1);
   const maxLeaseMs = durationMs(options.maxLeaseTime ?? '1h', 'maxLeaseTime');
   const batch = options.batch === undefined ? undefined : batchSettings<T>(options.batch, maxLeaseMs);
   return {
     concurrency,
-    prefetch: wholeNumber('prefetch', options.prefetch ?? concurrency * (batch?.max ?? 1), 0),
+    prefetch: prefetchOf(options.prefetch, concurrency, batch),
     batch,
     leaseDurationMs:
       options.leaseDuration === undefined ? undefined : leaseDurationMs(options.leaseDuration, 'leaseDuration'),
@@ -231,12 +258,24 @@ export function workerSettings<T>(options: AnyWorkerOptions<T>): WorkerSettings<
     results: resultSettings(options.results),
     backoffOf: inContext(options.backoff),
     hooks: {
+      onTaskStarted: inContext(options.onTaskStarted),
       onTaskCompleted: inContext(options.onTaskCompleted),
       onAttemptFailed: inContext(options.onAttemptFailed),
       onLeaseLost: inContext(options.onLeaseLost),
       onTaskCancelled: inContext(options.onTaskCancelled),
+      onDrained: inContext(options.onDrained),
+      onIdle: inContext(options.onIdle),
     },
+    givenHooks: options,
   };
+}
+
+/** @throws TypeError */
+export const concurrencyOf = (given: number): number => wholeNumber('concurrency', given, 1);
+
+/** @throws TypeError */
+export function prefetchOf(given: number | undefined, concurrency: number, batch: { max: number } | undefined): number {
+  return wholeNumber('prefetch', given ?? concurrency * (batch?.max ?? 1), 0);
 }
 
 const batchNames: OptionNames<BatchOptions> = { max: true, maxWait: true, by: true };

@@ -8,6 +8,7 @@ const event = (kind: QueueEvent['kind'], ms: number, more: Partial<QueueEvent> =
   at: new Date(ms),
   queue: 'shop#mail',
   pid: pidFromText('a'),
+  id: 'a',
   key: undefined,
   attempts: 0,
   worker: undefined,

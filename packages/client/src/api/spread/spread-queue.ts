@@ -1,6 +1,9 @@
 import type { QueueStats } from '@taskmaster/proto';
 import { partId, RequestIds, requestIdOf } from '../../calls/update-request.ts';
 import { type ClientContext, CONTEXT } from '../../tasks/context.ts';
+import { type LeaseFrom, type LeaseSource, type SeveralQueues, sourceOf } from '../../tasks/lease-source.ts';
+import type { LeasedTask } from '../../tasks/leased-task.ts';
+import type { QueueRef } from '../../tasks/new-task.ts';
 import { identityOf, shardOfPid } from '../../tasks/shard-names.ts';
 import type { EnqueueOutcome } from '../../tasks/update.ts';
 import { sleep } from '../../transport/timing.ts';
@@ -11,6 +14,7 @@ import { assertKnown, type OptionNames } from '../../values/known-options.ts';
 import type { CallOptions } from '../../values/options.ts';
 import { backoffBound, REQUEST_ID_REPEAT_MS } from '../../values/retry.ts';
 import { Worker } from '../../worker/worker.ts';
+import { WorkerGroup } from '../../worker/worker-group.ts';
 import type {
   AnyHandler,
   AnyWorkerOptions,
@@ -23,7 +27,6 @@ import type {
 import { workerNames } from '../../worker/worker-options.ts';
 import type { EnqueueOptions } from '../queue.ts';
 import { addShards } from '../shards/shard-stats.ts';
-import { inTurn, SpreadWorker } from './spread-worker.ts';
 import { isOfTarget, type SpreadTarget, Target, type TargetState } from './target.ts';
 
 export interface SpreadOptions<T = unknown, In = T> {
@@ -144,14 +147,20 @@ export class SpreadQueue<T, In = T> {
    * `concurrency` is that of each client.
    */
   // The order is that of `client.worker`.
-  worker<R extends BatchHandled>(handler: BatchHandler<T, R>, options: BatchWorkerOptions<T>): SpreadWorker<T>;
-  worker(handler: Handler<T>, options?: WorkerOptions<T>): SpreadWorker<T>;
-  worker(handler: AnyHandler<T>, options: AnyWorkerOptions<T> = {}): SpreadWorker<T> {
+  worker<R extends BatchHandled>(
+    handler: BatchHandler<T, R>,
+    options: BatchWorkerOptions<T>,
+  ): WorkerGroup<T, readonly LeasedTask<T>[]>;
+  worker(handler: Handler<T>, options?: WorkerOptions<T>): WorkerGroup<T>;
+  worker(
+    handler: AnyHandler<T>,
+    options: AnyWorkerOptions<T> = {},
+  ): WorkerGroup<T> | WorkerGroup<T, readonly LeasedTask<T>[]> {
     assertKnown('worker', options, workerNames);
     const queues = this.#targets.map(({ queue }) => queue);
     const ofClients = Map.groupBy(queues, (queue) => queue[CONTEXT]);
-    return new SpreadWorker(
-      [...ofClients].map(([context, own]) => new Worker(context, inTurn<T>(own), handler, options)),
+    return new WorkerGroup(
+      [...ofClients].map(([context, own]) => new Worker<T>(context, inTurn<T>(own), handler, options)),
     );
   }
 
@@ -256,4 +265,15 @@ function checked<T, In>(options: SpreadOptions<T, In>): SpreadOptions<T, In> {
     throw new TypeError(`whenUnsure: '${whenUnsure}' is not 'fail-over' or 'stay'`);
   }
   return options;
+}
+
+/** Leases from all queues, and from each one first in turn. */
+function inTurn<T>(queues: readonly (QueueRef<T> | SeveralQueues<T>)[]): LeaseSource<T> {
+  if (queues.length === 1) return sourceOf(queues);
+  let turn = 0;
+  return async (most): Promise<LeaseFrom<T>> => {
+    const first = turn++ % queues.length;
+    const from = await sourceOf([...queues.slice(first), ...queues.slice(0, first)])(most);
+    return { ...from, anyOrder: true };
+  };
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { movingMean, prefetchFor } from './worker.ts';
+import { movingMean, prefetchFor } from './worker-run.ts';
 
 test.each([
   ['nothing before the first task is done', undefined, 10, 10, 0],
