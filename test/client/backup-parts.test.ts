@@ -124,3 +124,20 @@ describe('a backup of a partition', () => {
     expect(() => client.cluster.backupPartition(partition, options)).toThrow(TypeError);
   });
 });
+
+describe('a failed backup is told', () => {
+  const failure = { partition: 0, unchangedSince: undefined, maxBytesPerSecond: 0, failure: 'no space' };
+
+  test('to the holder of the first partition', async () => {
+    const { client, asked, over } = setUp(end(0));
+    await client.cluster.reportFailedBackup('no space');
+    expect(asked).toEqual([failure]);
+    expect(over.count).toBe(1);
+  });
+
+  test('to an earlier release, which begins to send the partition instead', async () => {
+    const { client, over } = setUp(rows, rows, end(7));
+    await client.cluster.reportFailedBackup('no space');
+    expect(over.count).toBe(1);
+  });
+});

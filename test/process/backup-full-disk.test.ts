@@ -38,10 +38,16 @@ describe.skipIf(reason !== undefined)(`on a full disk${skipped}`, () => {
     const failed = await create(node.endpoint, place);
     expect(failed).toMatchObject({ code: 1 });
     expect(JSON.parse(failed.stderr).error).toMatchObject({ reason: 'BACKUP_PLACE_FULL' });
+    const failures = async (): Promise<readonly string[]> => {
+      const metrics = await (await fetch(`http://127.0.0.1:${node.httpPort}/metrics`)).text();
+      return metrics.match(/^taskmaster_backup_failed_timestamp_seconds .*$/gm) ?? [];
+    };
+    expect(await failures()).toHaveLength(1);
     await rm(ballast);
     const created = await create(node.endpoint, place);
     expect(created).toMatchObject({ code: 0 });
     expect(JSON.parse(created.stdout)).toMatchObject({ tasks: 32 });
+    expect(await failures()).toEqual([]);
 
     const data = join(disk.path, 'data');
     await writeFile(ballast, Buffer.alloc(48 * MIB));

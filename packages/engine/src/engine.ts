@@ -309,6 +309,8 @@ export class Engine {
       runningBackups: backups.running,
       backupBytes: backups.bytes,
       backedUpAt: backups.oldestAt,
+      backupsFailed: backups.failures,
+      backupFailure: backups.failure,
       clockAheadMs: clock.now() - clock.wall(),
       ...this.#counts,
     };

@@ -368,7 +368,7 @@ const rows = {
     repetition: 'read',
     isLarge: false,
     // A backup has a call for each partition. Together they are one line or two.
-    audit: () => ({ target: '' }),
+    audit: ({ failure }) => ({ target: '', ...(failure !== undefined && { details: { failure } }) }),
   },
 } satisfies { readonly [K in MethodKey]: Row<RequestOf<K>> };
 type Rows = typeof rows;

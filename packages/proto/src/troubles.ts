@@ -24,6 +24,7 @@ export const nodeTroubles = [
   'certificate',
   'reload',
   'clock',
+  'backup-failed',
   'backup',
   'schedules-late',
 ] as const;

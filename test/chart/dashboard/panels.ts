@@ -298,7 +298,7 @@ const numbers: readonly Panel[] = [
     unit: 's',
     queries: { age: `time() - min(${series('backup_oldest_timestamp_seconds')})` },
     thresholds: good(['orange', 26 * 3600], ['red', 3 * 86_400]),
-    alerts: ['BackupTooOld'],
+    alerts: ['BackupTooOld', 'BackupFailed'],
     none: 'none since the start',
   },
   {

@@ -5,7 +5,7 @@ import type { Command } from 'commander';
 import { anyWholeNumber, wholeNumber } from '../input/arguments.ts';
 import type { Runner, Session } from '../session/session.ts';
 import { version } from '../session/version.ts';
-import { UsageError } from '../views/cli-errors.ts';
+import { InterruptedError, UsageError } from '../views/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../views/exit-codes.ts';
 import { bytes, count, countOf, duration, rate } from '../views/format.ts';
 import { notesOf } from '../views/help.ts';
@@ -41,6 +41,8 @@ interface CreateFlags {
 /** How long a partition may give no answer, and how often its stream may break. */
 const RETRY = { backoffMs: { initial: 200, max: 5_000 }, giveUpAfterMs: 60_000, maxBroken: 10 };
 const MOST_CONCURRENT = 64;
+/** How long telling of a failure may take, in ms. */
+const REPORT_MS = 3_000;
 /** Wait before a node that sends as many partitions as it may is asked again, in ms, if it gives no retry delay. */
 const BUSY_MS = 1_000;
 
@@ -97,10 +99,32 @@ export function sourceOf(client: TaskMasterClient): PartitionSource {
 }
 
 async function create(session: Session, flags: CreateFlags): Promise<ExitCode> {
+  if (flags.to === '-' && session.out.isTerminal)
+    throw new UsageError('--to -: a terminal cannot take a backup; use a pipe or a file');
+  try {
+    return await createWhole(session, flags);
+  } catch (error) {
+    await reportFailure(session, error);
+    throw error;
+  }
+}
+
+/** Nobody may look at the exit code. An operator who interrupts a backup knows that it has no end. */
+async function reportFailure({ client, signal, err }: Session, error: unknown): Promise<void> {
+  const ended: unknown = signal.reason;
+  if (signal.aborted && ended instanceof InterruptedError && ended.signalName === 'SIGINT') return;
+  const problem = error instanceof Error ? error.message : String(error);
+  try {
+    await client.cluster.reportFailedBackup(problem, { timeout: REPORT_MS });
+  } catch (unreported) {
+    const why = unreported instanceof Error ? unreported.message : String(unreported);
+    err.line(`the cluster could not be told that the backup has failed: ${why}`);
+  }
+}
+
+async function createWhole(session: Session, flags: CreateFlags): Promise<ExitCode> {
   const { client, out, err, signal } = session;
   const { createBackup, openStore, openTarget } = await import('@taskmaster/backup');
-  if (flags.to === '-' && out.isTerminal)
-    throw new UsageError('--to -: a terminal cannot take a backup; use a pipe or a file');
   await using target = await openTarget(flags.to, { stdout: flags.to === '-' ? out.handOver() : out.stream });
   await using base = flags.base === undefined ? undefined : await openStore(flags.base);
   const { concurrency, maxBytesPerSecond } = flags;

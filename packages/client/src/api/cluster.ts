@@ -242,6 +242,21 @@ export class Cluster {
     return backupParts(calls, timing, { partition, unchangedSince, maxBytesPerSecond }, call);
   }
 
+  /**
+   * Tells the cluster that a backup has failed, so that its metrics, alerts and console show it until the next backup. `problem`:
+   * why, at most 500 characters. `taskmaster backup create` does this itself. It is safe to repeat.
+   * @throws UnavailableError with HOLDER_UNREACHABLE if the holder of the first partition does not answer.
+   */
+  async reportFailedBackup(problem: string, options: CallOptions = {}): Promise<void> {
+    assertKnown('reportFailedBackup', options, callNames);
+    const { calls, timing } = this.#context;
+    const request = { partition: 0, unchangedSince: undefined, maxBytesPerSecond: 0, failure: problem };
+    const parts = backupParts(calls, timing, request, options);
+    // A node of an earlier release begins to send the partition.
+    await parts.next();
+    await parts.return(undefined);
+  }
+
   async #ask<Q extends object, R>(
     method: Method<Q, R>,
     request: NoInfer<Q>,

@@ -421,7 +421,6 @@ export interface CallContext {
   readonly signal?: CallSignal | undefined;
 }
 
-/** Figures of the whole engine, for metrics. Counts begin at the start of the node. */
 /** Durations by size: how many are at most as long as each bound, and longer than the bound before. */
 export interface DurationCounts {
   /** In ms, ascending. */
@@ -431,6 +430,15 @@ export interface DurationCounts {
   readonly sumMs: number;
 }
 
+/** A backup of the cluster that has failed. */
+export interface BackupFailure {
+  /** In ms since 1970. */
+  readonly at: number;
+  /** As its caller tells it. */
+  readonly problem: string;
+}
+
+/** Figures of the whole engine, for metrics. Counts begin at the start of the node. */
 export interface EngineFigures {
   readonly queues: number;
   readonly schedules: number;
@@ -485,6 +493,10 @@ export interface EngineFigures {
    * whole since the start.
    */
   readonly backedUpAt: number | undefined;
+  /** Failed backups of the cluster that callers have told of since the start. */
+  readonly backupsFailed: number;
+  /** The last of them. Undefined: there is none, or its partition was sent whole since, or has moved away. */
+  readonly backupFailure: BackupFailure | undefined;
   /** Results and other records of ends that went before their time, because their group had too many bytes of them. */
   readonly resultsEvicted: number;
   readonly refused: number;

@@ -231,6 +231,8 @@ describe('metrics of a node', () => {
     const figures = {
       waited: { bounds: [100, 2_500], counts: [3, 2, 1], sumMs: 12_000 },
       backedUpAt: 1_700_000_000_000,
+      backupsFailed: 2,
+      backupFailure: { at: 1_700_000_100_000, problem: 'no space' },
     };
     const text = await setUp(await engineWith([], figures)).text();
     expect(text).toContain('# TYPE taskmaster_task_wait_seconds histogram');
@@ -241,6 +243,8 @@ describe('metrics of a node', () => {
     expect(text).toContain('taskmaster_task_wait_seconds_count 6');
     expect(text).toContain('taskmaster_task_work_seconds_count 0');
     expect(text).toContain('taskmaster_backup_oldest_timestamp_seconds 1700000000');
+    expect(text).toContain('taskmaster_backups_failed_total 2');
+    expect(text).toContain('taskmaster_backup_failed_timestamp_seconds 1700000100');
     expect(await setUp(undefined).text()).not.toContain('taskmaster_task_wait_seconds_');
   });
 
@@ -248,7 +252,7 @@ describe('metrics of a node', () => {
     const metrics = setUp(await engineWith([], { backedUpAt: undefined }));
     // The second time as well: a series could come with the first.
     for (const text of [await metrics.text(), await metrics.text()]) {
-      expect(text).not.toMatch(/^taskmaster_backup_oldest_timestamp_seconds/m);
+      expect(text).not.toMatch(/^taskmaster_backup_(oldest|failed)_timestamp_seconds/m);
       expect(text).not.toMatch(/^taskmaster_tls_certificate_expires_timestamp_seconds/m);
     }
   });

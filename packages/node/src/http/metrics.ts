@@ -85,6 +85,7 @@ const counters: readonly (readonly [name: string, help: string, of: (figures: En
   ],
   ['cache_refills_total', 'Reads from the store that refill the cached head of a queue.', (figures) => figures.refills],
   ['backup_bytes_total', 'Bytes of rows and log entries sent to backups.', (figures) => figures.backupBytes],
+  ['backups_failed_total', 'Failed backups that their programs have told of.', (figures) => figures.backupsFailed],
   [
     'cold_reads_total',
     'Single tasks read from the store because they were not in memory.',
@@ -256,6 +257,14 @@ export class NodeMetrics {
       'When the oldest of the backups began that have the partitions of this node, in seconds since 1970. No value until each partition was sent whole to a backup since the start.',
       () => {
         const at = engine()?.figures().backedUpAt;
+        return at && at / 1000;
+      },
+    );
+    this.#rpcs.gaugeIfKnown(
+      'backup_failed_timestamp_seconds',
+      'When the last backup failed, in seconds since 1970, if its program has told this node. No value if there is none, or once a later backup has the partition here that tells of it.',
+      () => {
+        const at = engine()?.figures().backupFailure?.at;
         return at && at / 1000;
       },
     );

@@ -12,7 +12,7 @@ const fine: NodeState = {
   space: { freeBytes: 100 * GIB, fullBelowBytes: GIB },
   expiresAt: NOW + 90 * DAY,
   reloadsFailed: [],
-  figures: { backedUpAt: NOW - HOUR, schedulesAhead: 0 },
+  figures: { backedUpAt: NOW - HOUR, backupFailure: undefined, schedulesAhead: 0 },
 };
 
 test('nothing is wrong with a node that has all it needs, or that knows nothing yet', () => {
@@ -37,15 +37,29 @@ test.each<[string, Partial<NodeState>, string, 'WARNING' | 'CRITICAL', RegExp, n
   ['cannot read changed files', { reloadsFailed: ['tls'] }, 'reload', 'WARNING', /tls/, 0],
   [
     'has an old backup',
-    { figures: { backedUpAt: NOW - 30 * HOUR, schedulesAhead: 0 } },
+    { figures: { backedUpAt: NOW - 30 * HOUR, backupFailure: undefined, schedulesAhead: 0 } },
     'backup',
     'WARNING',
     /began at 2023/,
     -4 * HOUR,
   ],
   [
+    'was told of a failed backup',
+    {
+      figures: {
+        backedUpAt: NOW - HOUR,
+        backupFailure: { at: NOW - 2 * HOUR, problem: 'the bucket is gone' },
+        schedulesAhead: 0,
+      },
+    },
+    'backup-failed',
+    'WARNING',
+    /^the last backup failed: the bucket is gone$/,
+    -2 * HOUR,
+  ],
+  [
     'was ahead of time',
-    { figures: { backedUpAt: undefined, schedulesAhead: 2 } },
+    { figures: { backedUpAt: undefined, backupFailure: undefined, schedulesAhead: 2 } },
     'schedules-late',
     'WARNING',
     /2 schedules/,

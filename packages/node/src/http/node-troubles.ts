@@ -21,7 +21,7 @@ export interface NodeState {
   readonly expiresAt: number | undefined;
   /** What could not be read again: `tls`, `access`. */
   readonly reloadsFailed: readonly string[];
-  readonly figures: Pick<EngineFigures, 'backedUpAt' | 'schedulesAhead'> | undefined;
+  readonly figures: Pick<EngineFigures, 'backedUpAt' | 'backupFailure' | 'schedulesAhead'> | undefined;
 }
 
 const { TROUBLE_SEVERITY_CRITICAL: CRITICAL, TROUBLE_SEVERITY_WARNING: WARNING } = TroubleSeverity;
@@ -69,7 +69,11 @@ function troublesOf({ health, space, expiresAt, reloadsFailed, figures }: NodeSt
     const message = `changed files cannot be used, and the old ones stay in force: ${reloadsFailed.join(', ')}`;
     found.push({ kind: 'reload', severity: WARNING, message });
   }
-  const { backedUpAt, schedulesAhead = 0 } = figures ?? {};
+  const { backedUpAt, backupFailure, schedulesAhead = 0 } = figures ?? {};
+  if (backupFailure !== undefined) {
+    const { at, problem } = backupFailure;
+    found.push({ kind: 'backup-failed', severity: WARNING, message: `the last backup failed: ${problem}`, since: at });
+  }
   if (backedUpAt !== undefined && now - backedUpAt > OLD_BACKUP_MS) {
     const message = `the last backup of its partitions began at ${new Date(backedUpAt).toISOString()}`;
     found.push({ kind: 'backup', severity: WARNING, message, since: backedUpAt + OLD_BACKUP_MS });

@@ -75,6 +75,31 @@ describe('a backup of a partition', () => {
     expect(backedUpAt).toBeLessThan(begun + 5_000);
   });
 
+  test('that failed is told until the partition was sent whole, and not by a later holder', async () => {
+    const h = await open();
+    const begun = h.clock.now();
+    const told = backup(h, { failure: `no space ${'x'.repeat(600)}` });
+    const { value } = await h.clock.run(told.next());
+    expect(value).toMatchObject({ part: { $case: 'end' } });
+    expect((await h.clock.run(told.next())).done).toBe(true);
+    const { backupFailure, backupsFailed, runningBackups } = h.engine.figures();
+    expect({ backupsFailed, runningBackups }).toEqual({ backupsFailed: 1, runningBackups: 0 });
+    expect(backupFailure?.at).toBeGreaterThanOrEqual(begun);
+    expect(backupFailure?.problem).toMatch(/^no space x{491}$/);
+    const given = backup(h);
+    await h.clock.run(given.next());
+    await h.clock.run(Promise.resolve(given.return?.()));
+    expect(h.engine.figures().backupFailure).toBeDefined();
+    await readAll(h);
+    expect(h.engine.figures()).toMatchObject({ backupFailure: undefined, backupsFailed: 1 });
+    await h.clock.run(backup(h, { failure: 'again' }).next());
+    await h.clock.run(h.engine.partitions.release(P, 'b', 2));
+    expect(h.engine.figures()).toMatchObject({ backupFailure: undefined, backupsFailed: 2 });
+    await expect(h.clock.run(backup(h, { failure: 'not here' }).next())).rejects.toMatchObject({
+      reason: 'NOT_HOLDER',
+    });
+  });
+
   test('has everything: payloads, leases, delays, request ids, the FIFO position', async () => {
     const h = await open();
     await h.clock.run(h.enqueue(QUEUE, ['1', '2', '3']));

@@ -6,6 +6,7 @@ import {
   OLDEST_READER_FORMAT,
 } from '@taskmaster/proto';
 import type { CallSignal } from '../../domain/call-signal.ts';
+import type { BackupFailure } from '../../domain/commands.ts';
 import { existingPartition } from '../../domain/existing-partition.ts';
 import type { PartitionId } from '../../domain/ids.ts';
 import { Refusal } from '../../domain/refusal.ts';
@@ -20,6 +21,8 @@ import { BackupSender, epochOf, lastStateOf } from './send-backup.ts';
 
 /** Memory of one backup for log entries that its reader has not taken yet. */
 const MAX_BACKLOG_BYTES = 32 * 1024 * 1024;
+/** Characters that are kept of why a backup failed. */
+const MAX_PROBLEM = 500;
 /** Retry delay of callers that have found no place. */
 const RETRY_MS = 1_000;
 
@@ -47,6 +50,10 @@ export interface BackupFigures {
   readonly bytes: number;
   /** See `EngineFigures.backedUpAt`. */
   readonly oldestAt: number | undefined;
+  /** Failed backups of the cluster that callers have told of since the start. */
+  readonly failures: number;
+  /** See `EngineFigures.backupFailure`. */
+  readonly failure: BackupFailure | undefined;
 }
 
 /** The parts of one backup. `return` gives it up. */
@@ -64,6 +71,8 @@ export class Backups {
   #bytes = 0;
   /** By partition: when the latest backup began that was taken whole. */
   readonly #sentAt = new Map<number, number>();
+  #failures = 0;
+  #failed: (BackupFailure & { readonly partition: PartitionId }) | undefined;
   #identity: BackupIdentity | undefined;
   #stopped: Refusal | undefined;
 
@@ -73,7 +82,11 @@ export class Backups {
   }
 
   get figures(): BackupFigures {
-    return { running: this.#running, bytes: this.#bytes, oldestAt: this.#oldestAt() };
+    const failed = this.#failed;
+    // Later backups of a partition that has moved are not known here.
+    const failure = failed && this.#deps.partitions.holds(failed.partition) ? failed : undefined;
+    const [running, bytes, failures] = [this.#running, this.#bytes, this.#failures];
+    return { running, bytes, oldestAt: this.#oldestAt(), failures, failure };
   }
 
   #oldestAt(): number | undefined {
@@ -143,6 +156,14 @@ export class Backups {
     const id = existingPartition(request.partition, partitions.count);
     for (let gate = partitions.gate(id); gate; gate = partitions.gate(id)) await gate;
     signal.throwIfAborted();
+    if (request.failure !== undefined) {
+      if (!partitions.holds(id)) throw new ExportBrokenError(`partition ${id} is not served here`);
+      this.#failures++;
+      const problem = request.failure.slice(0, MAX_PROBLEM).toWellFormed();
+      this.#failed = { partition: id, at: clock.now(), problem };
+      yield { part: { $case: 'end', value: { lastTicket: 0, tasks: 0, queues: 0 } } };
+      return;
+    }
     if (this.#running >= maxConcurrent) throw tooMany(maxConcurrent);
     // In the turn of the open gate.
     using leaving = partitions.export(id, MAX_BACKLOG_BYTES);
@@ -152,7 +173,7 @@ export class Backups {
       const end = lastStateOf(partitions, id);
       yield { part: { $case: 'header', value: header } };
       yield { part: { $case: 'end', value: end } };
-      this.#sentAt.set(id, header.nowMs);
+      this.#sentWhole(id, header);
       return;
     }
     const throttles = [this.#throttle, new Throttle(clock, request.maxBytesPerSecond)];
@@ -161,7 +182,12 @@ export class Backups {
     };
     yield* new BackupSender({ partitions, clock, throttles, signal, sent }, header, leaving).parts();
     // The reader has asked for what follows the end, so it has the end.
-    this.#sentAt.set(id, header.nowMs);
+    this.#sentWhole(id, header);
+  }
+
+  #sentWhole(id: PartitionId, { nowMs }: BackupHeader): void {
+    this.#sentAt.set(id, nowMs);
+    if (this.#failed?.partition === id) this.#failed = undefined;
   }
 
   #run(): Disposable {

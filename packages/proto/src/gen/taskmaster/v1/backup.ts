@@ -32,6 +32,11 @@ export interface BackupPartitionRequest {
     | undefined;
   /** Limit of the bytes of rows and atoms that the holder sends in a second. 0: no limit. The limit of the holder applies, too. */
   maxBytesPerSecond: number;
+  /**
+   * The caller has given up a backup of the cluster for this reason. Nothing is sent but an empty BackupEnd, and the holder tells
+   * operators of the failure until the partition is sent whole. Longer than 500 characters: the rest is cut off. Use partition 0.
+   */
+  failure?: string | undefined;
 }
 
 /** The state of a partition that an earlier backup ends with. */
@@ -125,7 +130,7 @@ export interface BackupEnd {
 }
 
 function createBaseBackupPartitionRequest(): BackupPartitionRequest {
-  return { partition: 0, unchangedSince: undefined, maxBytesPerSecond: 0 };
+  return { partition: 0, unchangedSince: undefined, maxBytesPerSecond: 0, failure: undefined };
 }
 
 export const BackupPartitionRequest: MessageFns<BackupPartitionRequest> = {
@@ -138,6 +143,9 @@ export const BackupPartitionRequest: MessageFns<BackupPartitionRequest> = {
     }
     if (message.maxBytesPerSecond !== 0) {
       writeInt64(writer.uint32(24), message.maxBytesPerSecond);
+    }
+    if (message.failure !== undefined) {
+      writer.uint32(34).string(message.failure);
     }
     return writer;
   },
@@ -177,6 +185,14 @@ export const BackupPartitionRequest: MessageFns<BackupPartitionRequest> = {
             }
 
             message.maxBytesPerSecond = readInt64(reader);
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.failure = reader.string();
             continue;
           }
         }
