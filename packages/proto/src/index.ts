@@ -35,6 +35,7 @@ export * from './limits.ts';
 export * from './memo.ts';
 export * from './methods.ts';
 export * from './no-settings.ts';
+export * from './overview-series.ts';
 export * from './partition-of.ts';
 export * from './protocol-versions.ts';
 export * from './queue-name.ts';

@@ -11,15 +11,18 @@ test('the samples of a queue end with the queue as it is now', () => {
     stepMs: 10,
     lastUnixMs: 100,
     available: [-1, 5],
+    leased: [2, 3],
     enqueueRate: [1, 2],
   };
   const watch = { ...QueueWatch.decode(NOTHING), failureRate: 3, history };
-  expect(historyOf({ ...QueueStats.decode(NOTHING), available: 7, enqueueRate: 4, watch }, 105)).toEqual({
+  expect(historyOf({ ...QueueStats.decode(NOTHING), available: 7, leased: 1, enqueueRate: 4, watch }, 105)).toEqual({
     at: [90, 100, 105],
     available: [null, 5, 7],
+    leased: [2, 3, 1],
+    delayed: [null, null, 0],
     enqueueRate: [1, 2, 4],
-    completeRate: [0],
-    failureRate: [3],
+    completeRate: [null, null, 0],
+    failureRate: [null, null, 3],
   });
   expect(historyOf({ ...QueueStats.decode(NOTHING), available: 7 }, 105)).toMatchObject({
     at: [105],
@@ -33,6 +36,7 @@ test('later samples of the cluster come behind those that are known', () => {
     at,
     available: at,
     leased: at,
+    delayed: at,
     enqueued: at,
     completed: at,
     failed: at.map(() => null),

@@ -84,6 +84,7 @@ export interface OverviewHistory {
   readonly at: readonly number[];
   readonly available: readonly (number | null)[];
   readonly leased: readonly (number | null)[];
+  readonly delayed: readonly (number | null)[];
   readonly enqueued: readonly (number | null)[];
   readonly completed: readonly (number | null)[];
   readonly failed: readonly (number | null)[];
@@ -104,6 +105,7 @@ export function joined(known: OverviewHistory | undefined, more: OverviewHistory
     at: join(known.at, more.at),
     available: join(known.available, more.available),
     leased: join(known.leased, more.leased),
+    delayed: join(known.delayed, more.delayed),
     enqueued: join(known.enqueued, more.enqueued),
     completed: join(known.completed, more.completed),
     failed: join(known.failed, more.failed),

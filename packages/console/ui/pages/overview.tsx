@@ -64,6 +64,7 @@ function Content({ of }: { readonly of: Overview }): VNode {
           series={[
             { label: 'available', colour: '--c4', values: history.available },
             { label: 'leased', colour: '--c5', values: history.leased },
+            { label: 'delayed', colour: '--c6', values: history.delayed },
           ]}
         />
       </div>

@@ -296,7 +296,11 @@ function Charts({ stats }: { readonly stats: QueueStats }): VNode {
         at={history.at}
         format={(value) => formatCount(Math.round(value))}
         note={note}
-        series={[{ label: 'available', colour: '--c4', values: history.available }]}
+        series={[
+          { label: 'available', colour: '--c4', values: history.available },
+          { label: 'leased', colour: '--c5', values: history.leased },
+          { label: 'delayed', colour: '--c6', values: history.delayed },
+        ]}
       />
     </div>
   );

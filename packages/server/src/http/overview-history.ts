@@ -1,4 +1,4 @@
-import type { OverviewHistory } from '@taskmaster/proto';
+import { type OverviewHistory, type OverviewSeries, overviewSeries } from '@taskmaster/proto';
 
 /** Samples that are kept: those of two hours. */
 const MOST = 720;
@@ -12,12 +12,9 @@ const MOST_BEHIND = 3;
 /** Samples further ahead than this are of a wrong clock, in ms; as the alert ClockDifference. */
 const MOST_AHEAD_MS = 60_000;
 
-const historySeries = ['available', 'leased', 'delayed', 'enqueued', 'completed', 'failed', 'deadLettered'] as const;
-type Series = (typeof historySeries)[number];
-
 /** Sums over the nodes, the oldest first. null: no node knows it. */
 export type ClusterHistory = { readonly stepMs: number; readonly at: readonly number[] } & {
-  readonly [S in Series]: readonly (number | null)[];
+  readonly [S in OverviewSeries]: readonly (number | null)[];
 };
 
 /** Adds the samples of several nodes. It remembers them, so that a node has to send only the new ones. */
@@ -42,7 +39,7 @@ export class ClusterSamples {
       if (!known.has(at)) this.#sums.clear();
       known.set(
         at,
-        historySeries.map((name) => history[name][index] ?? -1),
+        overviewSeries.map((name) => history[name][index] ?? -1),
       );
     }
     // Those that are ahead are of a clock that was set back.
@@ -109,7 +106,7 @@ export class ClusterSamples {
       }
       return sum === null ? null : Math.round(sum * 1000) / 1000;
     };
-    const series = historySeries.map((name, index) => [name, at.map((instant) => sumOf(instant, index))]);
+    const series = overviewSeries.map((name, index) => [name, at.map((instant) => sumOf(instant, index))]);
     return { stepMs: this.#stepMs, at, ...Object.fromEntries(series) } as ClusterHistory;
   }
 }

@@ -164,7 +164,13 @@ describe('samples of a queue', () => {
     expect(await ask()).toBeUndefined();
     await world.enqueue('g#a', 'g#a');
     await world.pass(3 * STEP_MS);
-    expect(await ask()).toMatchObject({ stepMs: STEP_MS, lastUnixMs: world.clock.wall(), available: [2, 2, 2] });
+    expect(await ask()).toMatchObject({
+      stepMs: STEP_MS,
+      lastUnixMs: world.clock.wall(),
+      available: [2, 2, 2],
+      leased: [1, 1, 1],
+      delayed: [0, 0, 0],
+    });
     await world.pass(5 * MINUTE);
     const later = await ask();
     expect(later?.available.length).toBe(33);

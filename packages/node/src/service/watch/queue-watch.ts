@@ -10,6 +10,7 @@ import {
   comparePlaces,
   formatQueueName,
   type NodeOverview,
+  overviewSeries,
   parseQueueName,
   placeByTrouble,
   type QueuePlace,
@@ -43,8 +44,7 @@ const PAGE = 1_000;
 /** Troubles of queues in an overview. */
 const MOST_SHOWN = 200;
 
-const nodeSeries = ['available', 'leased', 'delayed', 'enqueued', 'completed', 'failed', 'deadLettered'] as const;
-const queueSeries = ['available', 'enqueueRate', 'completeRate', 'failureRate'] as const;
+const queueSeries = ['available', 'leased', 'delayed', 'enqueueRate', 'completeRate', 'failureRate'] as const;
 
 /** What a look at all queues has found. */
 export interface Look {
@@ -109,7 +109,7 @@ export class QueueWatch {
   readonly #wall: () => number;
   readonly #facts: () => NodeFacts;
   readonly #find = new FindTroubles();
-  readonly #samples = new Samples(nodeSeries, MOST_SAMPLES);
+  readonly #samples = new Samples(overviewSeries, MOST_SAMPLES);
   readonly #kept = new Map<string, Kept>();
   #last: { readonly until: number; readonly look: Look } | undefined;
   #looking: Promise<Look> | undefined;
@@ -183,14 +183,7 @@ export class QueueWatch {
       history:
         samples === undefined || last === undefined
           ? undefined
-          : {
-              stepMs: STEP_MS,
-              lastUnixMs: last * STEP_MS,
-              available: samples.of('available'),
-              enqueueRate: samples.of('enqueueRate'),
-              completeRate: samples.of('completeRate'),
-              failureRate: samples.of('failureRate'),
-            },
+          : { stepMs: STEP_MS, lastUnixMs: last * STEP_MS, ...samples.all() },
     };
   }
 
@@ -234,18 +227,7 @@ export class QueueWatch {
     const { last } = this.#samples;
     if (last === undefined) return undefined;
     const after = Math.floor(afterUnixMs / STEP_MS);
-    const of = (name: (typeof nodeSeries)[number]): number[] => this.#samples.of(name, after);
-    return {
-      stepMs: STEP_MS,
-      lastUnixMs: last * STEP_MS,
-      available: of('available'),
-      leased: of('leased'),
-      delayed: of('delayed'),
-      enqueued: of('enqueued'),
-      completed: of('completed'),
-      failed: of('failed'),
-      deadLettered: of('deadLettered'),
-    };
+    return { stepMs: STEP_MS, lastUnixMs: last * STEP_MS, ...this.#samples.all(after) };
   }
 
   /** One look at a time. `slot`: of the sample that it is for. */
@@ -305,8 +287,7 @@ export class QueueWatch {
 
   #sampleQueue(queue: string, stats: QueueStats, slot: number, hasTrouble: boolean): void {
     if (hasTrouble && this.#kept.size < MOST_KEPT / 2) this.#keep(queue, Number.NEGATIVE_INFINITY);
-    const { available, enqueueRate, completeRate, failureRate } = stats;
-    this.#kept.get(queue)?.samples.add(slot, { available, enqueueRate, completeRate, failureRate });
+    this.#kept.get(queue)?.samples.add(slot, stats);
   }
 
   /** Keeps the samples of a queue. If there are too many, those that nobody has asked for the longest go. */

@@ -41,6 +41,12 @@ export class Samples<Name extends string> {
     return values;
   }
 
+  /** All series, as `of` gives each. */
+  all(after?: number): Record<Name, number[]> {
+    const series = [...this.#series.keys()].map((name) => [name, this.of(name, after)]);
+    return Object.fromEntries(series) as Record<Name, number[]>;
+  }
+
   #put(slot: number, valueFor: (name: Name) => number): void {
     for (const [name, series] of this.#series) series[slot % this.#most] = valueFor(name);
     this.#count = Math.min(this.#most, this.#count + 1);

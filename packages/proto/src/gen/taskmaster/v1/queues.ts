@@ -278,6 +278,10 @@ export interface QueueHistory {
   completeRate: number[];
   /** Attempts that failed, per second. */
   failureRate: number[];
+  /** Leased tasks. -1: unknown. Empty: the node is of an earlier release. */
+  leased: number[];
+  /** Delayed tasks. See `leased`. */
+  delayed: number[];
 }
 
 /** The kinds of the tasks of a queue. */
@@ -1552,7 +1556,16 @@ export const Trouble: MessageFns<Trouble> = {
 };
 
 function createBaseQueueHistory(): QueueHistory {
-  return { stepMs: 0, lastUnixMs: 0, available: [], enqueueRate: [], completeRate: [], failureRate: [] };
+  return {
+    stepMs: 0,
+    lastUnixMs: 0,
+    available: [],
+    enqueueRate: [],
+    completeRate: [],
+    failureRate: [],
+    leased: [],
+    delayed: [],
+  };
 }
 
 export const QueueHistory: MessageFns<QueueHistory> = {
@@ -1588,6 +1601,20 @@ export const QueueHistory: MessageFns<QueueHistory> = {
       writer.uint32(50).fork();
       for (const v of message.failureRate) {
         writer.float(v);
+      }
+      writer.join();
+    }
+    if (message.leased.length !== 0) {
+      writer.uint32(58).fork();
+      for (const v of message.leased) {
+        writer.int64(v);
+      }
+      writer.join();
+    }
+    if (message.delayed.length !== 0) {
+      writer.uint32(66).fork();
+      for (const v of message.delayed) {
+        writer.int64(v);
       }
       writer.join();
     }
@@ -1691,6 +1718,44 @@ export const QueueHistory: MessageFns<QueueHistory> = {
               const end2 = reader.uint32() + reader.pos;
               while (reader.pos < end2) {
                 message.failureRate.push(reader.float());
+              }
+              checkEnd(reader, end2);
+
+              continue;
+            }
+
+            break;
+          }
+          case 7: {
+            if (tag === 56) {
+              message.leased.push(readInt64(reader));
+
+              continue;
+            }
+
+            if (tag === 58) {
+              const end2 = reader.uint32() + reader.pos;
+              while (reader.pos < end2) {
+                message.leased.push(readInt64(reader));
+              }
+              checkEnd(reader, end2);
+
+              continue;
+            }
+
+            break;
+          }
+          case 8: {
+            if (tag === 64) {
+              message.delayed.push(readInt64(reader));
+
+              continue;
+            }
+
+            if (tag === 66) {
+              const end2 = reader.uint32() + reader.pos;
+              while (reader.pos < end2) {
+                message.delayed.push(readInt64(reader));
               }
               checkEnd(reader, end2);
 
