@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ConsoleFile } from '@taskmaster/console';
+import { takesGzip } from './compression.ts';
 
 /** By their paths below `/console/`, as in `index.html`. */
 export type ConsoleFiles = ReadonlyMap<string, ConsoleFile>;
@@ -51,6 +52,3 @@ export function sendFile(file: ConsoleFile, request: IncomingMessage, response: 
   response.writeHead(200, { ...all, ...encoding, 'content-type': type, 'content-length': sent.byteLength });
   response.end(request.method === 'HEAD' ? undefined : sent);
 }
-
-const takesGzip = (header: string | string[] | undefined): boolean =>
-  /(^|,)\s*gzip\s*(;\s*q=(1|0\.\d*[1-9]))?\s*(,|$)/.test(String(header ?? ''));

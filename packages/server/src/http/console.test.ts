@@ -8,6 +8,7 @@ import { Access } from '../access/access.ts';
 import { AccessTable } from '../access/access-table.ts';
 import { refusalOf, toWireError } from '../calls/index.ts';
 import { meApi, type ServerFacts } from './me-api.ts';
+import { jsonReply } from './reply.ts';
 import { HttpServer } from './server.ts';
 
 const PAGE = '<!doctype html><title>TaskMaster</title>'.repeat(20);
@@ -50,6 +51,13 @@ async function start(access?: Access): Promise<string> {
     { host: '127.0.0.1', port: 0 },
     {
       routes: new Map([
+        [
+          '/api/long',
+          (query: URLSearchParams) => {
+            const long = 'x'.repeat(Number(query.get('length')));
+            return { ...jsonReply({ long }), isCompressible: query.get('secret') !== '1' };
+          },
+        ] as const,
         ['/api/me', (_query: URLSearchParams, caller, address) => meApi(access, caller, address, facts)] as const,
       ]),
       access,
@@ -61,6 +69,31 @@ async function start(access?: Access): Promise<string> {
   onTestFinished(() => server.stop());
   return `http://127.0.0.1:${port}`;
 }
+
+/** A body as it is sent. */
+const raw = (url: string, accepts: string): Promise<{ readonly encoding: string | undefined; readonly body: Buffer }> =>
+  new Promise((resolve, reject) => {
+    getRaw(url, { headers: { 'accept-encoding': accepts } }, async (response) => {
+      const body = Buffer.concat(await response.toArray());
+      expect(response.headers['content-length']).toBe(String(body.byteLength));
+      resolve({ encoding: response.headers['content-encoding'], body });
+    }).once('error', reject);
+  });
+
+describe('replies without secrets', () => {
+  test.each([
+    ['gzip, br', 'length=2000', true],
+    ['identity', 'length=2000', false],
+    ['gzip, br', 'length=900', false],
+    ['gzip, br', 'length=2000&secret=1', false],
+  ])('are compressed if this pays and the browser takes it: %s, %s', async (accepts, query, compressed) => {
+    const { encoding, body } = await raw(`${await start()}/api/long?${query}`, accepts);
+    expect(encoding).toBe(compressed ? 'gzip' : undefined);
+    const { long } = JSON.parse((compressed ? gunzipSync(body) : body).toString());
+    expect(query).toContain(`length=${long.length}`);
+    if (compressed) expect(body.byteLength).toBeLessThan(200);
+  });
+});
 
 describe('the files of the console', () => {
   test('need no credential, and are served with a policy that allows nothing of other sites', async () => {
@@ -115,14 +148,8 @@ describe('the files of the console', () => {
     ['gzip;q=0', false],
     ['identity', false],
   ])('are compressed if the browser takes it: %s', async (accepts, compressed) => {
-    const base = await start();
-    const options = { headers: { 'accept-encoding': accepts } };
-    const body = await new Promise<Buffer>((resolve, reject) => {
-      getRaw(`${base}/console/assets/index-1.js`, options, async (response) => {
-        expect(response.headers['content-encoding']).toBe(compressed ? 'gzip' : undefined);
-        resolve(Buffer.concat(await response.toArray()));
-      }).once('error', reject);
-    });
+    const { encoding, body } = await raw(`${await start()}/console/assets/index-1.js`, accepts);
+    expect(encoding).toBe(compressed ? 'gzip' : undefined);
     expect((compressed ? gunzipSync(body) : body).toString()).toBe('let a;'.repeat(50));
   });
 

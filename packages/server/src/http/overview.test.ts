@@ -432,6 +432,21 @@ describe('what needs attention', () => {
     expect(world.askedBy).toEqual(['p', 'p']);
   });
 
+  test('is what is known for all, if nodes do not answer with the rights of a caller', async () => {
+    const { world, page } = setUp({
+      getOverview: ({ afterUnixMs }) => {
+        if (afterUnixMs > NOW) throw new Error('no answer');
+        const troubles = [trouble({ queue: 'g#q' }), trouble({ queue: 'h#q' }), trouble({ kind: 'reload' })];
+        return { nodes: [node('a', { troubles, troubledQueues: 3 })], unreachable: [] };
+      },
+    });
+    world.askers.push('p');
+    const rules = accessOf({ principals: [{ name: 'p', tokens: [], rights: [{ groups: ['g'], allow: ['read'] }] }] });
+    const { attention } = await page('', rules.identified('p'));
+    expect(attention.map(({ kind, subject }) => `${kind} ${subject}`)).toEqual(['reload a', 'queue-old g#q']);
+    expect(world.askedBy).toEqual(['p']);
+  });
+
   test('is a clock that differs by more than a minute', async () => {
     const { world, page } = setUp();
     world.clocks = [

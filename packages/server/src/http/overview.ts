@@ -90,7 +90,10 @@ export class Overview {
   #making: Promise<Snapshot> | undefined;
   #isWatching = false;
   /** By principal. Only if the overview of all is cut. */
-  readonly #own = new Map<string, { readonly at: number; readonly attention: Promise<readonly Attention[]> }>();
+  readonly #own = new Map<
+    string,
+    { readonly at: number; readonly attention: Promise<readonly Attention[] | undefined> }
+  >();
   #lastChanges: { readonly at: number; readonly changes: Promise<readonly Change[]> } | undefined;
 
   constructor(deps: OverviewDeps) {
@@ -134,7 +137,8 @@ export class Overview {
     const { at, facts, ...all } = await this.#fresh();
     const attention = await this.#attentionFor(access, all);
     const history = this.#samples.sums(after);
-    return jsonReply({ at, ...facts, attention, history, ...(changes && { changes }) });
+    const body = { at, ...facts, attention, history, ...(changes && { changes }) };
+    return { ...jsonReply(body), isCompressible: true };
   }
 
   /** The queues of a caller that may not read all may be among those that nodes have left out for worse ones. */
@@ -146,20 +150,24 @@ export class Overview {
       queue === undefined || access.allows('read', parseQueueName(queue).group);
     if (!isCut || access.isUnlimited) return attention.filter(mayRead);
     const ofMembers = attention.filter(({ queue }) => queue === undefined);
-    const own = await this.#ownQueues(access);
-    return [...ofMembers, ...own.filter(mayRead)].sort(bySeverity);
+    const isOfQueue = ({ queue }: Attention): boolean => queue !== undefined;
+    // Without an answer, what is known for all is better than nothing.
+    const own = (await this.#ownQueues(access)) ?? attention;
+    return [...ofMembers, ...own.filter(isOfQueue).filter(mayRead)].sort(bySeverity);
   }
 
   /** What nodes say of the queues that a caller may read. They are asked at most once a second for each principal. */
-  #ownQueues(access: CallerAccess): Promise<readonly Attention[]> {
+  #ownQueues(access: CallerAccess): Promise<readonly Attention[] | undefined> {
     const now = this.#deps.wall();
     const isFresh = (at: number): boolean => now >= at && now - at < FRESH_MS;
     for (const [principal, { at }] of this.#own) if (!isFresh(at)) this.#own.delete(principal);
     let own = this.#own.get(access.principal);
     if (own === undefined) {
-      const found = this.#ask('getOverview', NO_SAMPLES, access).catch(nothing);
-      const isOfQueue = ({ queue }: Attention): boolean => queue !== undefined;
-      own = { at: now, attention: found.then(({ nodes }) => nodes.flatMap(attentionOf).filter(isOfQueue)) };
+      const found = this.#ask('getOverview', NO_SAMPLES, access).then(
+        ({ nodes }) => nodes.flatMap(attentionOf),
+        () => undefined,
+      );
+      own = { at: now, attention: found };
       this.#own.set(access.principal, own);
     }
     return own.attention;

@@ -7,6 +7,8 @@ export interface Reply<Body extends string | Uint8Array = string> {
   readonly type: 'application/json' | 'text/html; charset=utf-8' | (string & {});
   readonly body: Body;
   readonly headers?: Readonly<Record<string, string>>;
+  /** True: it has no secret, so it may be compressed. */
+  readonly isCompressible?: boolean;
 }
 
 export function jsonReply(body: unknown, code = 200, headers: Reply['headers'] = {}): Reply {

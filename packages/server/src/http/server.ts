@@ -19,6 +19,7 @@ import { type Audit, noAudit } from '../ports/audit.ts';
 import { certificateNames } from '../tls/certificate-names.ts';
 import { onFirstByte } from '../tls/first-byte.ts';
 import type { Tls } from '../tls/tls.ts';
+import { compressed } from './compression.ts';
 import { HttpConnections } from './connections.ts';
 import { CONSOLE_PATH, type ConsoleFiles, fileAt, sendFile } from './console-files.ts';
 import { type HttpError, pageError, rpcError } from './http-error.ts';
@@ -198,7 +199,8 @@ export class HttpServer {
       this.#send(request, response, await this.#answer(request));
     } else if (!this.#sendFile(request, response)) {
       const gate = OF_CONSOLE.has(pathOf(url)) ? this.#callGate : this.#gate;
-      await this.#reply(gate, request, response, () => this.#answer(request));
+      const { 'accept-encoding': encodings } = request.headers;
+      await this.#reply(gate, request, response, async () => compressed(await this.#answer(request), encodings));
     }
   }
 
