@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { connect } from '@taskmaster/client';
-import { describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import { TestCluster } from '../support/processes/start-cluster.ts';
 import { runProxy, startProxy } from '../support/processes/start-proxy.ts';
@@ -10,9 +10,14 @@ import { watchAll } from '../support/watch-all.ts';
 
 const readyz = async (http: string): Promise<number> => (await fetch(`http://${http}/readyz`)).status;
 
-describe('a proxy', { timeout: 60_000 }, () => {
+describe('a proxy of a running cluster', { timeout: 60_000 }, () => {
+  let cluster: TestCluster;
+  beforeAll(async () => {
+    cluster = await TestCluster.start({ nodes: 2 });
+  });
+  afterAll(() => cluster[Symbol.asyncDispose]());
+
   test('serves until it is stopped; long polls then end without tasks', async () => {
-    await using cluster = await TestCluster.start({ nodes: 2 });
     await using proxy = await startProxy(cluster.endpoints);
     await eventually(async () => expect(await readyz(proxy.http)).toBe(200));
     await eventually(async () => {
@@ -40,7 +45,6 @@ describe('a proxy', { timeout: 60_000 }, () => {
   });
 
   test('tells clients that watch its health of the stop, and ends at once', async () => {
-    await using cluster = await TestCluster.start({ nodes: 1 });
     await using proxy = await startProxy(cluster.endpoints, ['--shutdown-timeout-ms=60000']);
     await eventually(async () => expect(await readyz(proxy.http)).toBe(200));
     const watching = await watchAll(Number(proxy.endpoint.split(':')[1]));
@@ -51,6 +55,24 @@ describe('a proxy', { timeout: 60_000 }, () => {
     await watching.toldToEnd();
   });
 
+  test('is shown among the members without partitions, and answers operators', async () => {
+    await using proxy = await startProxy(cluster.endpoints.slice(0, 1), ['--name=edge']);
+    await using client = await connect(proxy.endpoint);
+    await eventually(async () => {
+      const { members } = await client.cluster.members();
+      expect(members.map(({ name, role, alive }) => [name, role, alive])).toEqual([
+        ['a', 'node', true],
+        ['b', 'node', true],
+        ['edge', 'proxy', true],
+      ]);
+    });
+    await proxy.process.kill('SIGTERM');
+    await using direct = await cluster.connect();
+    await eventually(async () => expect((await direct.cluster.members()).members).toHaveLength(2));
+  });
+});
+
+describe('a proxy', { timeout: 60_000 }, () => {
   test('starts without a node, says so, and is ready when a node is up', async () => {
     await using cluster = await TestCluster.start({ nodes: 1 });
     const { endpoint } = cluster.node('a');
@@ -71,23 +93,6 @@ describe('a proxy', { timeout: 60_000 }, () => {
     expect(told).toMatchObject([{ ready: false, grpc: proxy.endpoint }, { ready: true }]);
     expect(stderr.match(/no node of the cluster answers/g)).toHaveLength(1);
     expect(stderr).not.toMatch(/can be reached:|\\n +at /);
-  });
-
-  test('is shown among the members without partitions, and answers operators', async () => {
-    await using cluster = await TestCluster.start({ nodes: 2 });
-    await using proxy = await startProxy(cluster.endpoints.slice(0, 1), ['--name=edge']);
-    await using client = await connect(proxy.endpoint);
-    await eventually(async () => {
-      const { members } = await client.cluster.members();
-      expect(members.map(({ name, role, alive }) => [name, role, alive])).toEqual([
-        ['a', 'node', true],
-        ['b', 'node', true],
-        ['edge', 'proxy', true],
-      ]);
-    });
-    await proxy.process.kill('SIGTERM');
-    await using direct = await cluster.connect();
-    await eventually(async () => expect((await direct.cluster.members()).members).toHaveLength(2));
   });
 
   test('ends without a key of the cluster, and names the node that refused it', async () => {

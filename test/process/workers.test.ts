@@ -6,9 +6,9 @@ import {
   LeaseLostError,
   pidText,
 } from '@taskmaster/client';
-import { describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
-import { startNode } from '../support/processes/start-node.ts';
+import { type RunningNode, startNode } from '../support/processes/start-node.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { startProgram } from './programs.ts';
 
@@ -55,11 +55,17 @@ describe('a task that kills its workers', { timeout: 120_000 }, () => {
   });
 });
 
+/** The node of the tests that need one that runs. */
+let node: RunningNode;
+beforeAll(async () => {
+  node = await startNode();
+});
+afterAll(() => node[Symbol.asyncDispose]());
+
 describe('a worker that is killed with a hundred tasks leased ahead', { timeout: 120_000 }, () => {
   test('costs an attempt only to the two tasks that it had begun', async () => {
-    await using node = await startNode();
     await using client = await connect(node.endpoint);
-    const jobs = client.queue<string>('work#jobs');
+    const jobs = client.queue<string>('ahead#jobs');
     const number = (from: number, data: string) =>
       Array.from({ length: 200 }, (_, at) => ({ data, pid: String(from + at) }));
     await jobs.enqueueMany([
@@ -94,9 +100,8 @@ describe('a worker that is killed with a hundred tasks leased ahead', { timeout:
 
 describe('a worker whose handler blocks its event loop', { timeout: 120_000 }, () => {
   test('for longer than the lease keeps the lease and completes the task', async () => {
-    await using node = await startNode();
     await using client = await connect(node.endpoint);
-    const jobs = client.queue('jobs');
+    const jobs = client.queue('blocked#jobs');
     await jobs.enqueue('compute');
     const LEASE_MS = 2_000;
     await using worker = await startProgram('blocking-worker.ts', node.endpoint, jobs.name, LEASE_MS, 3 * LEASE_MS);
@@ -112,18 +117,17 @@ describe('a worker whose handler blocks its event loop', { timeout: 120_000 }, (
 
 describe('a client that is closed while a handler runs', { timeout: 120_000 }, () => {
   test('releases the task for the next worker long before the lease ends, and the attempt does not count', async () => {
-    await using node = await startNode();
     const client = await connect(node.endpoint);
     await using other = await connect(node.endpoint);
-    await client.queue('jobs').enqueue('long', { retry: { maxAttempts: 1 } });
+    await client.queue('closed#jobs').enqueue('long', { retry: { maxAttempts: 1 } });
     const begun = Promise.withResolvers<AbortSignal>();
     const handler = ({ signal }: LeasedTask<unknown>): Promise<never> => {
       begun.resolve(signal);
       return new Promise(() => {});
     };
-    client.worker('jobs', handler, { leaseDuration: '10m' }).start();
+    client.worker('closed#jobs', handler, { leaseDuration: '10m' }).start();
     const signal = await begun.promise;
-    const next = other.queue('jobs').lease({ wait: '60s' });
+    const next = other.queue('closed#jobs').lease({ wait: '60s' });
     await client.close({ timeout: '100ms' });
     expect(signal.reason).toBeInstanceOf(CancelledError);
     expect(await next).toMatchObject([{ data: 'long', attempt: 1 }]);
