@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { isTaskMasterError, type TaskMasterError } from '@taskmaster/client';
 import { limits } from '@taskmaster/proto';
-import type { Lane, Lanes, OutboxRow } from './lanes.ts';
+import type { Lane, Lanes, OutboxRow, Picked } from './lanes.ts';
 import { barOf, type Markers } from './markers.ts';
 
 /** Bytes of tasks in one batch, which is one request. */
@@ -31,8 +31,11 @@ export interface LaneEvents {
   readonly onLostMarker: (queue: string) => void;
 }
 
-/** What a batch has come to: tasks were sent, the batch must be made anew, there are no tasks, or another relay has the lane. */
-export type Sent = 'sent' | 'again' | 'empty' | 'taken';
+/**
+ * What a batch has come to: tasks were sent and more may be there, they were the last ones, the batch must be made anew, or
+ * another relay has the lane.
+ */
+export type Sent = 'sent' | 'last' | 'again' | 'taken';
 
 /** Sends the tasks of one queue, batch after batch, for as long as this relay has the lane. */
 export class LaneSender {
@@ -61,11 +64,14 @@ export class LaneSender {
     // After an error it is read again: another relay may have it.
     this.#lane = undefined;
     if (lane === undefined) return 'taken';
-    let pickedAt: number | undefined;
+    let picked: Picked | undefined;
     if (lane.batch === '') {
-      const { ids, nowMs } = await this.#lanes.pick(this.queue, this.#size, BATCH_BYTES);
-      if (ids.length === 0) return 'empty';
-      pickedAt = nowMs;
+      picked = await this.#lanes.pick(this.queue, this.#size, BATCH_BYTES);
+      if (picked.ids.length === 0) {
+        this.#lane = lane;
+        return 'last';
+      }
+      const { ids } = picked;
       lane = await this.#lanes.begin(lane, { marker: await this.#markerOf(lane), batch: newName(), ids });
       if (lane === undefined) return 'taken';
     }
@@ -79,10 +85,9 @@ export class LaneSender {
     await this.#lanes.remove(lane.ids);
     this.#lane = await this.#lanes.finish(lane, lane.batch);
     this.#size = Math.min(this.#most, this.#size * 2);
-    const oldest = rows.reduce((least, { createdMs }) => Math.min(least, createdMs), pickedAt ?? 0);
-    const lagMs = pickedAt === undefined ? 0 : pickedAt - oldest;
+    const lagMs = rows.reduce((most, { createdMs }) => Math.max(most, (picked?.nowMs ?? 0) - createdMs), 0);
     this.#events.onBatch({ queue: this.queue, tasks: rows.length, lagMs, tookMs: performance.now() - began });
-    return 'sent';
+    return picked?.areAll ? 'last' : 'sent';
   }
 
   async #markerOf({ queue, marker }: Lane): Promise<string> {

@@ -29,6 +29,8 @@ export interface OutboxRow {
 /** The rows for a new batch. */
 export interface Picked {
   readonly ids: readonly string[];
+  /** Whether the queue had no more. */
+  readonly areAll: boolean;
   /** The time of the database, in ms since 1970. */
   readonly nowMs: number;
 }
@@ -93,7 +95,8 @@ export class Lanes {
       return at > 0 && bytes > mostBytes;
     });
     const taken = fits < 0 ? found : found.slice(0, fits);
-    return { ids: taken.map(({ id }) => String(id)), nowMs: numberOf(found[0]?.now_ms ?? 0) };
+    const areAll = fits < 0 && found.length < most;
+    return { ids: taken.map(({ id }) => String(id)), areAll, nowMs: numberOf(found[0]?.now_ms ?? 0) };
   }
 
   /** Changes the batch of a lane that is as given. Undefined: another relay has taken it. */

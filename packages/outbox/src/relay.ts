@@ -82,6 +82,7 @@ const FORGET_EVERY_MS = 60_000;
 
 /** What fails apart from the queues. */
 const LISTENING = Symbol('listening');
+const FORGETTING = Symbol('forgetting');
 
 /** What a relay has done since it was made. */
 export interface RelayStats {
@@ -117,15 +118,15 @@ export class Relay implements AsyncDisposable {
   readonly #pollMs: number;
   readonly #forgetMs: number;
   readonly #senders = new Map<string, LaneSender>();
-  readonly #rests = new Map<string | typeof LISTENING | undefined, Rest>();
+  readonly #rests = new Map<string | symbol | undefined, Rest>();
   readonly #stopping = new AbortController();
   #running: Promise<void> | undefined;
   #isAwake = false;
   #wake: () => void = () => undefined;
   #listening: AsyncDisposable | undefined;
   readonly #sending = new Map<string, Promise<void>>();
-  /** Queues had to wait for room. */
-  #isFull = false;
+  /** Queues had to wait for the end of others, or of their own batches. */
+  #lookAgain = false;
   /** The queue behind which the next look begins. */
   #after = '';
   #forgetAt = 0;
@@ -163,7 +164,7 @@ export class Relay implements AsyncDisposable {
     return { ...this.#stats };
   }
 
-  /** Begins. Errors of the database or the node are reported and repeated. */
+  /** Begins. Errors of the database or the node are reported and repeated. A relay that was stopped does not begin again. */
   start(): void {
     void this.run().catch((error: unknown) => process.emitWarning(`the relay of an outbox ended: ${String(error)}`));
   }
@@ -248,21 +249,26 @@ export class Relay implements AsyncDisposable {
   async #look(): Promise<void> {
     if (this.#isResting(undefined)) return;
     try {
-      this.#isFull = false;
+      this.#lookAgain = false;
       const found = await this.#lanes.queues(this.#after, QUEUES);
       // From the first one again, after the last one.
       this.#after = found.length < QUEUES ? '' : (found.at(-1) ?? '');
       for (const queue of found) {
-        if (this.#sending.has(queue) || this.#isResting(queue)) continue;
+        if (this.#isResting(queue)) continue;
+        if (this.#sending.has(queue)) {
+          // What woke this look may have come behind its last batch.
+          this.#lookAgain = true;
+          continue;
+        }
         if (this.#sending.size >= this.#concurrency) {
-          this.#isFull = true;
+          this.#lookAgain = true;
           // The next look begins with this one: none waits for ever.
           this.#after = this.#previous(found, queue);
           break;
         }
         const sending = this.#send(queue).finally(() => {
           this.#sending.delete(queue);
-          if (this.#isFull) this.wake();
+          if (this.#lookAgain) this.wake();
         });
         this.#sending.set(queue, sending);
       }
@@ -294,9 +300,9 @@ export class Relay implements AsyncDisposable {
       for (let batches = 0; !signal.aborted; batches++) {
         const sent = await sender.send();
         this.#rests.delete(queue);
-        if (sent === 'empty' || sent === 'taken') {
-          // What it remembers is in the database, too.
-          this.#senders.delete(queue);
+        if (sent === 'last' || sent === 'taken') {
+          // What it remembers is in the database, too, and saves two statements there.
+          if (sent === 'taken' || this.#senders.size > QUEUES) this.#senders.delete(queue);
           return;
         }
         if (batches >= TURN) break;
@@ -314,8 +320,14 @@ export class Relay implements AsyncDisposable {
   async #forgetIdle(): Promise<void> {
     if (this.#timing.now() < this.#forgetAt) return;
     this.#forgetAt = this.#timing.now() + FORGET_EVERY_MS;
-    for (const lane of await this.#lanes.idle(this.#forgetMs)) {
-      if ((await this.#lanes.forget(lane)) && lane.marker !== '') await this.#markers.end(lane.queue, lane.marker);
+    try {
+      for (const lane of await this.#lanes.idle(this.#forgetMs)) {
+        if ((await this.#lanes.forget(lane)) && lane.marker !== '') await this.#markers.end(lane.queue, lane.marker);
+      }
+      this.#rests.delete(FORGETTING);
+    } catch (error) {
+      // Nothing waits for this: the queues with tasks go on.
+      this.#failed(FORGETTING, error);
     }
   }
 
@@ -333,11 +345,11 @@ export class Relay implements AsyncDisposable {
     this.#wake = () => undefined;
   }
 
-  #isResting(what: string | typeof LISTENING | undefined): boolean {
+  #isResting(what: string | symbol | undefined): boolean {
     return (this.#rests.get(what)?.until ?? 0) > this.#timing.now();
   }
 
-  #failed(what: string | typeof LISTENING | undefined, error: unknown): void {
+  #failed(what: string | symbol | undefined, error: unknown): void {
     const failures = (this.#rests.get(what)?.failures ?? 0) + 1;
     const asked = isTaskMasterError(error) ? (error.retryDelayMs ?? 0) : 0;
     const retryInMs = Math.max(asked, Math.min(RETRY_MAX_MS, RETRY_MIN_MS * 2 ** (failures - 1)));
