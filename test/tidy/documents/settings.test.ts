@@ -123,7 +123,7 @@ describe('settings in documents', () => {
 
 /** Flags of Node itself. */
 const ofNode =
-  /^--(max-semi-space-size|max-old-space-size|initial-old-space-size|heap-growing-percent|external-memory-accounted-in-global-limit|no-allocation-site-pretenuring)$/;
+  /^--(max-semi-space-size|max-old-space-size|initial-old-space-size|heap-growing-percent|external-memory-accounted-in-global-limit|no-allocation-site-pretenuring|no-lazy-feedback-allocation|invocation-count-for-maglev)$/;
 
 /** Fields of the client, of the command line and of their tests. */
 const inClient = new Set(

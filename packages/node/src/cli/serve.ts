@@ -2,6 +2,7 @@ import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Log, StoreCorruptError, StoreNewerError, SystemClock } from '@taskmaster/engine/ports';
+import { compileEarly } from '@taskmaster/server/memory';
 import { complain, createLogger, explainStartError, untilSignal, withoutPasswords } from '@taskmaster/server/program';
 import type { NodeSettings } from '../config.ts';
 import { accessOfPod, openApi, podFuture } from '../kubernetes/index.ts';
@@ -28,6 +29,7 @@ const SAY_EACH = 10;
 
 /** Runs a node until a signal stops it, it leaves its cluster or it is removed. Resolves with the exit code of the process. */
 export async function serve({ config, json }: ServeOptions): Promise<number> {
+  compileEarly();
   const log = createLogger(config.logLevel);
   // The process still ends: after an unexpected error its state is unknown. A restart recovers from disk.
   process.on('uncaughtExceptionMonitor', (err) => log.fatal({ err }, 'unexpected error: the node exits'));

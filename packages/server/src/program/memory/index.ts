@@ -8,4 +8,4 @@ export {
 } from './divide-memory.ts';
 export { earlySettings } from './early-settings.ts';
 export { GIB, MIB, readSize } from './sizes.ts';
-export { boundMemory, type MemoryBounds } from './v8-flags.ts';
+export { boundMemory, compileEarly, type MemoryBounds } from './v8-flags.ts';
