@@ -222,6 +222,26 @@ describe.skipIf(npm.kind === 'missing')(`packages installed with npm${skipped}`,
     expect(stderr).not.toContain('TaskMasterWarning');
   });
 
+  test('run a node for development where the node is installed, and say otherwise what is missing', async () => {
+    const args = ['dev', '--json', '--endpoint', '127.0.0.1:0'];
+    const file = join(node.path, 'node_modules', '.bin', 'taskmaster');
+    await using running = await startProcess(file, args, { cwd: node.path, env: environment(node.node) });
+    for await (const line of running.lines()) {
+      const { console: page } = JSON.parse(line);
+      expect((await fetch(page)).status).toBe(200);
+      running.process.kill('SIGINT');
+      break;
+    }
+    expect(await running.ended).toMatchObject({ code: 0, stderr: '' });
+    const alone = await runInstalled(commands.path, node.node, 'taskmaster', args);
+    expect(alone).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('npm install --save-dev @taskmaster/node'),
+    });
+    const old = await runInstalled(commands.path, commands.node, 'taskmaster', args);
+    expect(old).toMatchObject({ code: 1, stderr: expect.stringContaining('a node needs Node 24 or newer') });
+  });
+
   test('run an embedded queue', { timeout: 60_000 }, async () => {
     expect(await runProgram(node, EMBEDS, join(directory.path, 'jobs'))).toBe('first\n');
   });
