@@ -29,6 +29,27 @@ describe('one trace', () => {
     expect(spans.pathTo(spans.one('complete g#one'))).toEqual(['enqueue g#one', 'process g#one', 'complete g#one']);
   });
 
+  test('has the triggers of schedules below the span that is active', async () => {
+    using spans = registeredSdk();
+    await using client = await openMemory();
+    await client.schedules.put('g#nightly', { queue: 'g#q', data: 1, cron: '0 3 * * *' });
+    const { pid } = await trace.getTracer('of the user').startActiveSpan('a click', async (span: Span) => {
+      const reply = await client.schedules.trigger('g#nightly');
+      span.end();
+      return reply;
+    });
+    const found = spans.one('trigger g#q');
+    expect(spans.pathTo(found)).toEqual(['a click', 'trigger g#q']);
+    expect(found.kind).toBe(SpanKind.PRODUCER);
+    expect(found.attributes).toMatchObject({
+      'messaging.operation.type': 'send',
+      'messaging.destination.name': 'g#q',
+      'messaging.message.id': new TextDecoder().decode(pid),
+    });
+    await expect(client.schedules.trigger('g#none')).rejects.toMatchObject({ reason: 'SCHEDULE_NOT_FOUND' });
+    expect(spans.one('trigger').attributes).toMatchObject({ 'error.type': 'SCHEDULE_NOT_FOUND' });
+  });
+
   test('has the spans of a handler, and what it enqueues by itself', async () => {
     using spans = registeredSdk();
     const { client, queue, timing } = workerSetUp();

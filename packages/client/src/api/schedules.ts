@@ -183,7 +183,8 @@ export class Schedules {
   async trigger(name: string, options: CallOptions = {}): Promise<{ readonly queue: string; readonly pid: Pid }> {
     assertKnown('trigger', options, callNames);
     const request = { schedule: canonicalName(name) };
-    const { queue, pid } = await this.#context.calls.call(methods.triggerSchedule, request, options);
+    const { calls, telemetry } = this.#context;
+    const { queue, pid } = await telemetry.trigger(() => calls.call(methods.triggerSchedule, request, options));
     return { queue, pid };
   }
 

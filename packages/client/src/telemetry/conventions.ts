@@ -8,6 +8,7 @@ import { type Pid, pidText } from '../values/pid.ts';
 const OPERATIONS = {
   enqueue: 'send',
   publish: 'send',
+  trigger: 'send',
   lease: 'receive',
   process: 'process',
   complete: 'settle',

@@ -48,6 +48,12 @@ interface WorkedTask {
   readonly bytes: Uint8Array;
 }
 
+/** What a triggered schedule has enqueued. */
+interface Triggered {
+  readonly queue: string;
+  readonly pid: Pid;
+}
+
 export interface TelemetryParts {
   readonly updates: UpdateJoiner;
   readonly calls: RetryingCalls;
@@ -58,6 +64,7 @@ export interface TelemetryParts {
 }
 
 const NONE: readonly never[] = [];
+const NO_PID: Pid = new Uint8Array(0);
 /** SDKs keep so many links of a span. */
 const MOST_LINKS = 128;
 
@@ -109,6 +116,12 @@ export class Telemetry {
     const now = this.#providers?.now;
     const { calls } = this.#parts;
     return now === undefined ? calls.lease(request, options) : this.#lease(now, request, options);
+  }
+
+  /** A call that triggers a schedule, which enqueues a task. */
+  trigger<R extends Triggered>(call: () => Promise<R>): Promise<R> {
+    const now = this.#providers?.now;
+    return now === undefined ? call() : this.#trigger(now, call);
   }
 
   /** A handler of tasks, or of lists of tasks, whose calls are recorded and that runs in the context of its span. */
@@ -243,6 +256,29 @@ export class Telemetry {
       const tasks = { ...tasksOf('lease', asked), count: 0 };
       const span = this.#startSpan(now, active, tasks, SpanKind.CLIENT, undefined, [], startTime);
       this.#begun(now, tasks, span, {}, begun).fail(error);
+      throw error;
+    }
+  }
+
+  async #trigger<R extends Triggered>(now: Recorders, call: () => Promise<R>): Promise<R> {
+    const active = context.active();
+    const startTime = Date.now();
+    const begun = performance.now();
+    const end = (queues: readonly string[], pid: Pid, error: unknown): void => {
+      // Only the reply names the queue.
+      const tasks = { ...tasksOf('trigger', queues), count: 1 };
+      const span = this.#startSpan(now, active, tasks, SpanKind.PRODUCER, { pid }, [], startTime);
+      now.instruments?.sent.add(1, this.#destinations.attributes('trigger', tasks.destination, error));
+      const one = this.#begun(now, tasks, span, {}, begun);
+      if (error === undefined) one.end(undefined);
+      else one.fail(error);
+    };
+    try {
+      const reply = await call();
+      end([reply.queue], reply.pid, undefined);
+      return reply;
+    } catch (error) {
+      end([], NO_PID, error);
       throw error;
     }
   }

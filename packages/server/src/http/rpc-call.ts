@@ -7,6 +7,7 @@ import type { Reason } from '@taskmaster/proto';
 import type { CallerAccess } from '../access/caller-access.ts';
 import type { PrincipalUsage } from '../access/principal-usage.ts';
 import { auditCall, type EndedCall } from '../calls/audited-calls.ts';
+import { callFields } from '../calls/call-fields.ts';
 import type { CallObserver } from '../calls/call-observer.ts';
 import { peerAddress } from '../calls/host-port.ts';
 import type { UnaryCaller, UnaryHandler } from '../calls/raw-service.ts';
@@ -31,6 +32,8 @@ export interface RpcCallParts {
   readonly socket: Socket;
   readonly response: ServerResponse;
   readonly timeoutMs: number;
+  /** The span of the caller, as it says. */
+  readonly traceparent: string | undefined;
 }
 
 /** The connection of a caller as quotas know it. gRPC connections have other names. */
@@ -45,6 +48,7 @@ export class RpcCall implements UnaryCaller, EndedCall, RevocableCall {
   readonly routed = false;
   readonly forwarded = false;
   readonly deadline: number;
+  readonly traceparent: string | undefined;
   readonly #deps: RpcCallDeps;
   readonly #parts: RpcCallParts;
   readonly #host: string;
@@ -57,10 +61,11 @@ export class RpcCall implements UnaryCaller, EndedCall, RevocableCall {
   readonly #rechecks: (() => void)[] = [];
 
   constructor(parts: RpcCallParts, deps: RpcCallDeps) {
-    const { method, request, access, socket, timeoutMs } = parts;
+    const { method, request, access, socket, timeoutMs, traceparent } = parts;
     this.method = method;
     this.request = request;
     this.access = access;
+    this.traceparent = traceparent;
     this.#parts = parts;
     this.#deps = deps;
     this.#host = socket.remoteAddress ?? '';
@@ -93,7 +98,7 @@ export class RpcCall implements UnaryCaller, EndedCall, RevocableCall {
 
   /** Records a call that no handler gets. Returns its refusal. */
   refused(thrown: unknown): Refusal {
-    const refusal = refusalOf(thrown, this.#deps.log);
+    const refusal = refusalOf(thrown, this.#deps.log, () => callFields(this.method, this.traceparent));
     this.#settled(refusal.reason);
     return refusal;
   }

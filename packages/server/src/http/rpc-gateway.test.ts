@@ -40,6 +40,7 @@ interface Ended {
 }
 
 class World {
+  readonly log = keptLog();
   readonly events: AuditEvent[] = [];
   readonly ended: Ended[] = [];
   /** Resolves when a call has ended for the metrics. */
@@ -66,7 +67,7 @@ interface Options extends Partial<HttpServerOptions> {
 /** A server whose methods answer by `handler`. */
 async function start(handler: UnaryHandler, { access, handlers, tls, ...options }: Options = {}): Promise<World> {
   const world = new World();
-  const { log } = { log: keptLog() };
+  const { log } = world;
   const counted: UnaryHandler = (bytes, caller) => {
     world.calls++;
     return handler(bytes, caller);
@@ -231,6 +232,23 @@ describe('a call over HTTP', () => {
     expect(reply.status).toBe(500);
     expect(await reply.text()).not.toContain('secret');
     expect(world.ended).toEqual([{ method: 'PeekTasks', reason: 'INTERNAL' }]);
+  });
+
+  test('that fails for a bug names the trace of its caller in the log, and handlers get it to pass it on', async () => {
+    let seen: string | undefined;
+    const world = await start((_bytes, { traceparent }) => {
+      seen = traceparent;
+      return Promise.reject(new TypeError('secret'));
+    });
+    const [trace, span] = ['0af7651916cd43dd8448eb211c80319c', 'b7ad6b7169203331'];
+    const traceparent = `00-${trace}-${span}-01`;
+    await world.post('/rpc/PeekTasks', deletion, { traceparent });
+    expect(seen).toBe(traceparent);
+    const named = (): readonly unknown[] => world.log.lines.map(({ details }) => details);
+    expect(named()).toMatchObject([{ call: 'PeekTasks', trace_id: trace, span_id: span }]);
+    await world.post('/rpc/PeekTasks', deletion, { traceparent: 'no trace' });
+    expect(named()[1]).toMatchObject({ call: 'PeekTasks' });
+    expect(named()[1]).not.toHaveProperty('trace_id');
   });
 
   test('of an unknown method, or while the program starts, is refused', async () => {

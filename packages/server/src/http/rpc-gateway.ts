@@ -138,7 +138,9 @@ export class RpcGateway implements Disposable {
       const handler = Object.hasOwn(all, call.method) ? all[call.method] : undefined;
       if (handler === undefined) return rpcError(unknownMethod(call.method));
       const timeoutMs = timeoutOf(headers[TIMEOUT_HEADER]);
-      const body = await new RpcCall({ ...call, socket, response, timeoutMs }, deps).serve(handler);
+      // Several of them come as one text, which is no trace.
+      const traceparent = headers.traceparent?.toString();
+      const body = await new RpcCall({ ...call, socket, response, timeoutMs, traceparent }, deps).serve(handler);
       return { status: 200, type: RPC_TYPE, body };
     } catch (thrown) {
       return this.refusal(thrown);
@@ -146,7 +148,9 @@ export class RpcGateway implements Disposable {
   }
 
   refusal(thrown: unknown): Reply {
-    return rpcRefusal(toWireError(refusalOf(thrown, this.#deps.log)));
+    // A call has logged its fault already, and has made it a refusal.
+    const refusal = thrown instanceof Refusal ? thrown : refusalOf(thrown, this.#deps.log);
+    return rpcRefusal(toWireError(refusal));
   }
 }
 
