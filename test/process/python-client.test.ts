@@ -1,12 +1,12 @@
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { methodName, TaskMasterServiceService, taskMethodKeys } from '@taskmaster/proto';
+import { methodName, methods, TaskMasterServiceService, taskMethodKeys } from '@taskmaster/proto';
 import { sampleBytes } from '@taskmaster/server/testing';
-import { describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { protoRoot, root } from '../support/paths.ts';
 import { runProcess } from '../support/processes/child-process.ts';
-import { startNode } from '../support/processes/start-node.ts';
+import { type RunningNode, startNode } from '../support/processes/start-node.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { pythonWithGrpc } from './foreign-tools.ts';
 
@@ -77,5 +77,50 @@ describe.skipIf(python.kind === 'missing')(`a program in Python${skipped}`, () =
     await writeFile(rest, all.join('\n').replace('127.0.0.1:7400', node.endpoint));
     const done = await runProcess(program, [rest], { cwd: stubs.path });
     expect(done).toMatchObject({ code: 0, stdout: "b'17' TASK_OUTCOME_UNKNOWN b''\nTASK_NOT_FOUND\n" });
+  });
+});
+
+describe.skipIf(python.kind === 'missing')(`the client of Python${skipped}`, () => {
+  const home = join(root, 'clients', 'python');
+  const run = (...args: string[]) =>
+    runProcess(python.kind === 'ready' ? python.path : '', args, {
+      cwd: root,
+      env: { ...process.env, PYTHONPATH: home },
+    });
+  let node: RunningNode;
+  beforeAll(async () => {
+    if (python.kind === 'ready') node = await startNode();
+  });
+  afterAll(async () => {
+    await node?.[Symbol.asyncDispose]();
+  });
+
+  test('has messages that are up to date, and repeats the calls that the table of methods allows', async () => {
+    expect(await run(join(home, 'generate.py'), '--check')).toMatchObject({ code: 0, stderr: '' });
+    const table = 'import json, taskmaster.calls as c; print(json.dumps(c.REPETITION))';
+    const repeated = taskMethodKeys.filter((key) => methods[key].repetition !== 'unsafe');
+    const expected = Object.fromEntries(repeated.map((key) => [methodName(key), methods[key].repetition]));
+    expect(JSON.parse((await run('-c', table)).stdout)).toEqual(expected);
+  });
+
+  test.each([
+    ['in threads', []],
+    ['with asyncio', ['--asyncio']],
+  ])('plays the scenarios %s', { timeout: 120_000 }, async (_, flags) => {
+    const scenarios = join(root, 'test', 'conformance');
+    const played = await run('-m', 'taskmaster.conformance', node.endpoint, scenarios, ...flags);
+    const files = (await readdir(scenarios)).filter((name) => name.endsWith('.txt')).sort();
+    expect(played.stdout.split('\n')).toEqual([...files.map((name) => `ok ${name}`), '']);
+    expect(played).toMatchObject({ code: 0, stderr: '' });
+  });
+
+  test('does what its README shows', async () => {
+    const readme = await readFile(join(home, 'README.md'), 'utf8');
+    const blocks = [...readme.matchAll(/```python\n(.*?)```/gs)].map(([, block = '']) => block);
+    const program = blocks.join('\n').replaceAll('127.0.0.1:7400', node.endpoint);
+    const { code, stdout, stderr } = await run('-c', program);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const said = ["{'sent': 'ann@example.com'}", "{'pages': 3}", 'completed', "TASK_EXISTS b'17' False"];
+    expect(stdout.split('\n')).toEqual([...said, '']);
   });
 });

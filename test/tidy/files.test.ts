@@ -6,7 +6,7 @@ import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 /** The formatter wraps code, but not comments. */
 const WIDEST_COMMENT = 130;
-const ROOMS = ['packages', 'test', 'bench', 'examples', 'scripts'];
+const ROOMS = ['packages', 'clients', 'test', 'bench', 'examples', 'scripts'];
 const NOT_OURS = new Set(['dist', 'node_modules', 'gen']);
 const IS_SOURCE = /\.(ts|js|mjs|proto|py|sh)$/;
 const IS_COMMENT = /^\s*(\/\/|\/?\*|#)/;

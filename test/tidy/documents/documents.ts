@@ -25,6 +25,8 @@ const PATTERNS = [
   'bench/*.md',
   'bench/*/README.md',
   'deploy/*/README.md',
+  'clients/*/README.md',
+  'test/conformance/README.md',
 ];
 
 export const documents: readonly Document[] = globSync(PATTERNS, {

@@ -36,7 +36,7 @@ const BASES = [
   'packages',
   'docs',
 ];
-const all = globSync('{packages,bench,test,examples,docs,scripts}/**', {
+const all = globSync('{packages,clients,bench,test,examples,docs,scripts}/**', {
   cwd: root,
   exclude: (path) => /node_modules|dist/.test(path),
 });

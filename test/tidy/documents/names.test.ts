@@ -7,6 +7,7 @@ import { type Document, documents, inlineCodeOf, rowsOf } from './documents.ts';
 const SOURCES = [
   'packages/**/*.{ts,json,proto,mjs}',
   '{test,bench,examples,scripts}/**/*.{ts,json,mjs,txt,py}',
+  'clients/**/*.py',
   'deploy/k8s/**/*.{json,yaml,tpl}',
   '*.json',
   '.ci/*',

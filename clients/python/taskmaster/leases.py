@@ -1,0 +1,260 @@
+"""Leases of tasks as far as the client knows them, and the thread that renews those of workers."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from typing import Any
+
+import grpc
+
+from . import errors
+from .calls import Connection, Stop, group_of
+from .errors import TaskMasterError
+from .v1 import tasks_pb2
+
+DEFAULT_LEASE = 30.0
+# Part of the lease after which it is renewed. Two more attempts fit before its end.
+_RENEW_AT = 1 / 3
+# Leases due within this part of their duration are renewed too, so that one update renews many.
+_JOIN_WITHIN = 1 / 12
+_BATCH = 500
+_RETRY_INITIAL = 0.05
+_MOST_TIMEOUT = 10.0
+
+
+class Lease:
+    """
+    A lease. Its times are those of `time.monotonic()`. They are not later than at the node, unless the answer of a request that
+    waited was on its way for more than a tenth of the lease, or a second. After its end `stop` is set, and nothing else changes:
+    a late worker may still complete its task, and the node decides.
+    """
+
+    def __init__(self, task: tasks_pb2.LeasedTask, requested: float, sent_at: float, received_at: float) -> None:
+        self.queue = task.queue
+        self.pid = task.pid
+        self.token = task.lease_token
+        self.duration = task.lease_duration_ms / 1000 or requested or DEFAULT_LEASE
+        self.limit = task.time_limit_ms / 1000 or None
+        begun_at = max(sent_at, received_at - min(1.0, self.duration / 10))
+        self.limit_at = begun_at + self.limit if self.limit else float("inf")
+        self.ends_at = min(begun_at + self.duration, self.limit_at)
+        #: Set when the work should end: the lease is lost or over, the time limit is reached, or the task is cancelled.
+        self.stop = Stop()
+        self.lost: TaskMasterError | None = None
+        self.cancelled: TaskMasterError | None = None
+        self.settled = ""
+        self._lock = threading.Lock()
+
+    @property
+    def held(self) -> bool:
+        return self.lost is None and not self.settled
+
+    @property
+    def over_time(self) -> TaskMasterError | None:
+        """The error of an attempt that has reached its time limit."""
+        if self.limit is None or time.monotonic() < self.limit_at:
+            return None
+        message = f"the attempt exceeded its time limit of {self.limit * 1000:.0f} ms"
+        return errors.make_error(message, "TIME_LIMIT_EXCEEDED", grpc.StatusCode.DEADLINE_EXCEEDED)
+
+    def settle(self, how: str) -> None:
+        """Before the update that ends the lease is sent. Fails if another one was."""
+        with self._lock:
+            if self.lost is not None:
+                raise self.lost
+            if self.settled:
+                raise RuntimeError(f"the task was {self.settled} before")
+            self.settled = how
+
+    def unsettle(self, error: TaskMasterError) -> None:
+        """The update has failed."""
+        self.settled = ""
+        if isinstance(error, (errors.LeaseLostError, errors.TaskNotFoundError)):
+            self.lose(error)
+
+    def lose(self, error: TaskMasterError) -> None:
+        if not self.settled:
+            self.lost = self.lost or error
+            self.stop.set(error)
+
+    def cancel(self, reason: str) -> None:
+        """The worker keeps the lease, so that it can end its work in order."""
+        if self.cancelled is not None or not self.held:
+            return
+        message = f"the task was cancelled: {reason}" if reason else "the task was cancelled"
+        details = {"metadata": {"queue": self.queue, "cancel_reason": reason}}
+        self.cancelled = errors.make_error(message, "TASK_CANCELLED", grpc.StatusCode.CANCELLED, **details)
+        self.stop.set(self.cancelled)
+
+    def expire(self) -> None:
+        message = "the lease has expired"
+        self.stop.set(self.over_time or errors.make_error(message, "LEASE_EXPIRED", grpc.StatusCode.FAILED_PRECONDITION))
+
+
+class _Kept:
+    def __init__(self, lease: Lease, keep_until: float) -> None:
+        self.lease = lease
+        self.keep_until = keep_until
+        self.due_at = lease.ends_at - lease.duration * (1 - _RENEW_AT)
+        self.failures = 0
+        self.sending = False
+        self.alone = False
+
+    def next_at(self) -> float:
+        """When something is to be done about it."""
+        if self.final:
+            return self.lease.ends_at
+        ends_at = self.lease.ends_at if self.lease.stop.reason is None else float("inf")
+        return min(ends_at, float("inf") if self.sending else self.due_at)
+
+    @property
+    def final(self) -> bool:
+        """Whether it is renewed no more."""
+        return self.lease.ends_at >= self.lease.limit_at or time.monotonic() >= self.keep_until
+
+
+class Keeper:
+    """Renews the leases of workers on a thread of its own, so that handlers and event loops that are busy keep their tasks."""
+
+    def __init__(self, connection: Connection) -> None:
+        #: Over `ThreadIO`.
+        self._connection = connection
+        self._kept: dict[Lease, _Kept] = {}
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def keep(self, leases: list[Lease], max_lease: float) -> None:
+        """Renews leases until they are forgotten, refused, at their time limit, or `max_lease` seconds are over."""
+        until = time.monotonic() + max_lease
+        with self._changed:
+            self._kept.update((lease, _Kept(lease, until)) for lease in leases)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="taskmaster-leases", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+
+    def forget(self, lease: Lease) -> None:
+        with self._changed:
+            self._kept.pop(lease, None)
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._kept.clear()
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if self._closed:
+                    return
+                now = time.monotonic()
+                self._expire(now)
+                batches = self._due(now)
+                if not batches:
+                    wake_at = min((kept.next_at() for kept in self._kept.values()), default=float("inf"))
+                    self._changed.wait(max(0.001, wake_at - now) if wake_at < float("inf") else None)
+                    continue
+            for batch in batches:
+                self._send(batch)
+
+    def _expire(self, now: float) -> None:
+        for kept in list(self._kept.values()):
+            if now < kept.lease.ends_at:
+                continue
+            kept.lease.expire()
+            # The end at the node may be later. Only its refusal ends the lease.
+            if kept.final:
+                del self._kept[kept.lease]
+
+    def _due(self, now: float) -> list[list[_Kept]]:
+        groups: dict[object, list[_Kept]] = {}
+        if not any(self._is_due(kept, now) for kept in self._kept.values()):
+            return []
+        for kept in self._kept.values():
+            if self._is_due(kept, now + kept.lease.duration * _JOIN_WITHIN):
+                groups.setdefault(kept if kept.alone else group_of(kept.lease.queue), []).append(kept)
+        return [kept[at : at + _BATCH] for kept in groups.values() for at in range(0, len(kept), _BATCH)]
+
+    @staticmethod
+    def _is_due(kept: _Kept, now: float) -> bool:
+        return not kept.sending and not kept.final and kept.due_at <= now
+
+    def _send(self, batch: list[_Kept]) -> None:
+        leases = [kept.lease for kept in batch]
+        request = tasks_pb2.UpdateTasksRequest(
+            renew=[
+                tasks_pb2.Renew(
+                    queue=lease.queue, pid=lease.pid, lease_token=lease.token, lease_duration_ms=round(lease.duration * 1000)
+                )
+                for lease in leases
+            ]
+        )
+        now = time.monotonic()
+        for kept in batch:
+            kept.sending = True
+        # After an attempt without an answer there is time for another one.
+        timeout = min(_MOST_TIMEOUT, *(lease.duration * _RENEW_AT for lease in leases))
+        group = group_of(leases[0].queue)
+        address = self._connection._address(group)
+        try:
+            method, metadata = self._connection._method(address, "UpdateTasks"), self._connection._metadata()
+        except Exception as failure:  # The client was closed, or the function of the token has failed.
+            self._answered(batch, now, (), errors.make_error(str(failure), "UNAVAILABLE", retryable=True))
+            return
+        call = method.future(request, timeout=timeout, metadata=metadata)
+        call.add_done_callback(lambda done: self._done(batch, now, done, group, address))
+
+    def _done(self, batch: list[_Kept], sent_at: float, done: Any, group: str, address: str) -> None:
+        """On a thread of gRPC."""
+        try:
+            self._answered(batch, sent_at, done.result().renewed, None)
+        except grpc.RpcError as failure:
+            error = errors.error_of(failure)
+            self._connection._learn(error, group, address)
+            self._answered(batch, sent_at, (), error)
+
+    def _answered(self, batch: list[_Kept], sent_at: float, outcomes: Any, error: TaskMasterError | None) -> None:
+        cancelled: list[tuple[Lease, str]] = []
+        with self._changed:
+            for kept in batch:
+                kept.sending = False
+            if error is not None:
+                self._failed(batch, error)
+            for kept, outcome in zip(batch, outcomes):
+                lease = kept.lease
+                lease.ends_at = min(sent_at + lease.duration, lease.limit_at)
+                kept.due_at = sent_at + lease.duration * _RENEW_AT
+                kept.failures = 0
+                if outcome.HasField("cancel_reason"):
+                    cancelled.append((lease, outcome.cancel_reason))
+            self._changed.notify()
+        for lease, reason in cancelled:
+            lease.cancel(reason)
+
+    def _failed(self, batch: list[_Kept], error: TaskMasterError) -> None:
+        """An update is applied entirely or not at all, so one lost lease refuses the renewals of all others."""
+        now = time.monotonic()
+        at_fault = {item.index for item in error.items if item.kind == tasks_pb2.ITEM_KIND_RENEW}
+        for at, kept in enumerate(batch):
+            if at in at_fault or not (at_fault or error.retryable or error.maybe_applied or len(batch) > 1):
+                self._kept.pop(kept.lease, None)
+                if error.reason == "LEASE_EXPIRED":
+                    kept.lease.expire()
+                else:
+                    kept.lease.lose(error)
+            elif at_fault or error.reason == "NOT_HOLDER":
+                kept.due_at = now
+            elif error.retryable or error.maybe_applied:
+                kept.failures += 1
+                bound = min(kept.lease.duration / 6, _RETRY_INITIAL * 2 ** min(kept.failures - 1, 20))
+                kept.due_at = now + (error.retry_delay or 0) + bound * (0.5 + random.random() / 2)
+            else:
+                # The refusal names no lease. Each by itself finds it.
+                kept.alone = True
+                kept.due_at = now
