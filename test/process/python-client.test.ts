@@ -1,5 +1,5 @@
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
-import { delimiter, dirname, join } from 'node:path';
+import { mkdir, readdir, readFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { methodName, methods, TaskMasterServiceService, taskMethodKeys } from '@taskmaster/proto';
 import { sampleBytes } from '@taskmaster/server/testing';
@@ -36,47 +36,6 @@ describe.skipIf(python.kind === 'missing')(`a program in Python${skipped}`, () =
     expect(used.code).toBe(0);
     const every = Object.values(TaskMasterServiceService).map(({ path }) => path);
     expect(JSON.parse(used.stdout)).toEqual(every.sort());
-  });
-
-  test('that the guide shows sends a mail', { timeout: 120_000 }, async () => {
-    const guide = await readFile(join(root, 'docs', 'guides', 'other-languages.md'), 'utf8');
-    const [, generate = ''] = /```sh\n(python -m grpc_tools\.protoc .*?)```/s.exec(guide) ?? [];
-    const [, source = ''] = /```python\n(.*?)```/s.exec(guide) ?? [];
-    await using stubs = await temporaryDirectory();
-    await mkdir(stubs.path, { recursive: true });
-    const env = { ...process.env, PATH: `${dirname(program)}${delimiter}${process.env.PATH}` };
-    const into = generate.replaceAll('_out=.', `_out=${stubs.path}`);
-    const generated = await runProcess('sh', ['-c', into], { cwd: root, env });
-    expect(generated).toMatchObject({ code: 0 });
-
-    await using node = await startNode();
-    const mail = join(stubs.path, 'mail.py');
-    await writeFile(mail, source.replace('127.0.0.1:7400', node.endpoint));
-    const sent = await runProcess(program, [mail], { cwd: stubs.path });
-    expect(sent).toMatchObject({ code: 0, stdout: `sending b'{"to":"ann@example.com"}'\n` });
-
-    // The other blocks, with the tasks that they name. Their imports and the service are those of the first one.
-    const titles = ['Wait for tasks', 'Cancel and reschedule', 'Why a call was refused'];
-    const blocks = titles.map((title) => guide.split(`## ${title}`)[1]?.match(/```python\n(.*?)```/s)?.[1] ?? '');
-    expect(blocks).not.toContain('');
-    const [waiting, cancelling, refused] = blocks;
-    const task = (of: string): string => `tasks_pb2.Enqueue(queue="shop#mail", delay_ms=60_000, ${of})`;
-    const all = [
-      source.split('service.UpdateTasks')[0],
-      waiting,
-      `tasks = [${task('key="welcome-17"')}, ${task('pid=b"reminder-17"')}]`,
-      'service.UpdateTasks(tasks_pb2.UpdateTasksRequest(enqueue=tasks))',
-      cancelling,
-      refused,
-      'try:',
-      `    ${cancelling?.trim().replaceAll('\n', '\n    ')}`,
-      'except grpc.RpcError as error:',
-      '    print(reason_of(error))',
-    ];
-    const rest = join(stubs.path, 'rest.py');
-    await writeFile(rest, all.join('\n').replace('127.0.0.1:7400', node.endpoint));
-    const done = await runProcess(program, [rest], { cwd: stubs.path });
-    expect(done).toMatchObject({ code: 0, stdout: "b'17' TASK_OUTCOME_UNKNOWN b''\nTASK_NOT_FOUND\n" });
   });
 });
 

@@ -1,6 +1,6 @@
 // Regenerates src/gen and descriptor.binpb from the .proto files, into this package or into the folder given.
 import { execFileSync } from 'node:child_process';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { globSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -96,4 +96,16 @@ export function generate(out = here) {
   }
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) generate();
+/** The messages of the Python client, with the Python that `test/process/python-client.test.ts` has installed. */
+function generatePython() {
+  const root = join(here, '..', '..');
+  const [python] = globSync('node_modules/.cache/taskmaster-test/python-*/bin/python', { cwd: root });
+  const script = join(root, 'clients', 'python', 'generate.py');
+  if (python !== undefined) execFileSync(join(root, python), [script], { stdio: 'inherit' });
+  else console.warn(`no Python with grpcio-tools: if messages have changed, run ${script} where there is one`);
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  generate();
+  generatePython();
+}

@@ -178,20 +178,24 @@ class Trouble(_message.Message):
     def __init__(self, kind: _Optional[str] = ..., severity: _Optional[_Union[TroubleSeverity, str]] = ..., message: _Optional[str] = ..., since_unix_ms: _Optional[int] = ..., since_is_exact: _Optional[bool] = ..., queue: _Optional[str] = ...) -> None: ...
 
 class QueueHistory(_message.Message):
-    __slots__ = ("step_ms", "last_unix_ms", "available", "enqueue_rate", "complete_rate", "failure_rate")
+    __slots__ = ("step_ms", "last_unix_ms", "available", "enqueue_rate", "complete_rate", "failure_rate", "leased", "delayed")
     STEP_MS_FIELD_NUMBER: _ClassVar[int]
     LAST_UNIX_MS_FIELD_NUMBER: _ClassVar[int]
     AVAILABLE_FIELD_NUMBER: _ClassVar[int]
     ENQUEUE_RATE_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_RATE_FIELD_NUMBER: _ClassVar[int]
     FAILURE_RATE_FIELD_NUMBER: _ClassVar[int]
+    LEASED_FIELD_NUMBER: _ClassVar[int]
+    DELAYED_FIELD_NUMBER: _ClassVar[int]
     step_ms: int
     last_unix_ms: int
     available: _containers.RepeatedScalarFieldContainer[int]
     enqueue_rate: _containers.RepeatedScalarFieldContainer[float]
     complete_rate: _containers.RepeatedScalarFieldContainer[float]
     failure_rate: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, step_ms: _Optional[int] = ..., last_unix_ms: _Optional[int] = ..., available: _Optional[_Iterable[int]] = ..., enqueue_rate: _Optional[_Iterable[float]] = ..., complete_rate: _Optional[_Iterable[float]] = ..., failure_rate: _Optional[_Iterable[float]] = ...) -> None: ...
+    leased: _containers.RepeatedScalarFieldContainer[int]
+    delayed: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, step_ms: _Optional[int] = ..., last_unix_ms: _Optional[int] = ..., available: _Optional[_Iterable[int]] = ..., enqueue_rate: _Optional[_Iterable[float]] = ..., complete_rate: _Optional[_Iterable[float]] = ..., failure_rate: _Optional[_Iterable[float]] = ..., leased: _Optional[_Iterable[int]] = ..., delayed: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class QueueKinds(_message.Message):
     __slots__ = ("unclaimed", "count", "most")
