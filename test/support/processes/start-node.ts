@@ -133,6 +133,8 @@ const QUICK: readonly string[] = [
   '--initial-old-space-size=0',
   '--allocation-site-pretenuring',
   '--no-external-memory-accounted-in-global-limit',
+  '--lazy-feedback-allocation',
+  '--invocation-count-for-maglev=400',
 ];
 /** A node sets it when it is executed again with its flags, which these nodes have already. */
 const ARENAS = { MALLOC_ARENA_MAX: '2' };
