@@ -7,7 +7,7 @@ import { clientSetUp } from '../client/support/client-set-up.ts';
 import { openSqlite } from './databases.ts';
 
 /** Histories of this run. More for a long one. */
-const SEEDS = Number(process.env.TASKMASTER_SEEDS ?? 12);
+const SEEDS = Number(process.env.TASKMASTER_SEEDS ?? 8);
 const FIRST_SEED = Number(process.env.TASKMASTER_SEED ?? 1);
 const STEPS = 60;
 const QUEUES = ['a#x', 'a#y', 'b#x'];

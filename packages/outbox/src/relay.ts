@@ -189,6 +189,8 @@ export class Relay implements AsyncDisposable {
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#wake();
+    // It may have sent without `start`.
+    this.#running ??= this.#end();
     await this.#running;
   }
 
@@ -218,6 +220,10 @@ export class Relay implements AsyncDisposable {
       await this.#look();
       await this.#pause();
     }
+    await this.#end();
+  }
+
+  async #end(): Promise<void> {
     await this.#idle();
     try {
       await this.#lanes.giveUp();
