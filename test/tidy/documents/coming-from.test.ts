@@ -24,7 +24,7 @@ test('there are pages for users of other systems', () => {
   expect(programs.length).toBeGreaterThan(7);
 });
 
-test.each(programs)('the program of %s prints what its comments say', async (path, text) => {
+test.each(programs)('the program of %s prints what its comments say', { timeout: 60_000 }, async (path, text) => {
   expect(text).toContain(CONNECTS);
   const expected = [...text.matchAll(/ \/\/ → (.*)$/gm)].map(([, line]) => line);
   expect(expected.length).toBeGreaterThan(0);
