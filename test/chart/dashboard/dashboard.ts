@@ -4,7 +4,8 @@ import { DataqueryBuilder } from '@grafana/grafana-foundation-sdk/prometheus';
 import * as stat from '@grafana/grafana-foundation-sdk/stat';
 import * as statetimeline from '@grafana/grafana-foundation-sdk/statetimeline';
 import * as timeseries from '@grafana/grafana-foundation-sdk/timeseries';
-import { type Panel, rowsOf } from './panels.ts';
+import type { Panel } from './panel.ts';
+import { rowsOf } from './rows.ts';
 
 // biome-ignore lint/suspicious/noTemplateCurlyInString: Grafana fills it in.
 const DATA_SOURCE = { type: 'prometheus', uid: '${datasource}' };
