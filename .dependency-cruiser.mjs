@@ -134,7 +134,7 @@ export default {
       name: 'memory-without-store',
       comment: 'A queue in memory loads nothing native.',
       severity: 'error',
-      from: { path: '^packages/node/src/open-memory[.]ts$' },
+      from: { path: '^packages/node/src/in-memory[.]ts$' },
       to: { path: '^packages/node/src/store/', reachable: true },
     },
     {

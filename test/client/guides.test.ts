@@ -13,11 +13,16 @@ beforeAll(async () => {
 });
 afterAll(() => rm(dir, { recursive: true, force: true }));
 
-/** Runs a block of code of a guide, with a queue in memory in place of a node. Resolves with the lines that it prints. */
-async function run(guide: string, name: string): Promise<readonly string[]> {
+async function codeOf(guide: string, name: string): Promise<string> {
   const text = await readFile(join(root, 'docs/guides', `${guide}.md`), 'utf8');
   const code = new RegExp(`<!-- snippet: ${name} -->\\n\`\`\`ts\\n(.*?)\`\`\``, 's').exec(text)?.[1];
   if (code === undefined) throw new Error(`${guide} has no snippet ${name}`);
+  return code;
+}
+
+/** Runs a block of code of a guide, with a queue in memory in place of a node. Resolves with the lines that it prints. */
+async function run(guide: string, name: string): Promise<readonly string[]> {
+  const code = (await codeOf(guide, name)).replace('./resize.js', './resize.ts');
   const memory = "import { openMemory as openForGuide } from '@taskmaster/node/memory';\n";
   const file = join(dir, `${guide}-${name}.ts`);
   await writeFile(file, code.includes(CONNECT) ? memory + code.replace(CONNECT, 'openForGuide()') : code);
@@ -48,12 +53,23 @@ describe('the code of the guide on workers at run time', () => {
     ]);
   });
 
+  test('runs a handler in a thread', async () => {
+    await writeFile(join(dir, 'resize.ts'), await codeOf('running-workers', 'resize'));
+    expect(await run('running-workers', 'threads')).toEqual(['a.png at 300']);
+  });
+
   test('finds and cancels a task in its group', async () => {
     expect(await run('running-workers', 'find')).toEqual([
       'available in shop#pack',
       'cancelled in shop#pack',
       '0 left',
     ]);
+  });
+});
+
+describe('the code of the guide on tests', () => {
+  test.each(['fake', 'empty'])('%s', async (name) => {
+    expect(await run('testing-your-handlers', name)).toEqual(['tested']);
   });
 });
 

@@ -191,6 +191,7 @@ export {
 export type { RetryOptions } from './values/retry.ts';
 export type { ByKey, TaskName } from './values/task-name.ts';
 export { EveryWorker, type EveryWorkerOptions } from './worker/every-worker.ts';
+export type { ThreadEnqueue, ThreadHandler, ThreadResult, ThreadTask } from './worker/handler-threads.ts';
 export type { Middleware } from './worker/middleware.ts';
 export { Worker } from './worker/worker.ts';
 export { WorkerGroup } from './worker/worker-group.ts';

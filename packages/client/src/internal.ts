@@ -6,6 +6,7 @@ export { pauseInfo } from './api/pauses.ts';
 export { assertRuntime } from './api/runtime.ts';
 export { foldShards } from './api/shards/shard-stats.ts';
 export { LEASE } from './leases/lease.ts';
+export { CONTEXT } from './tasks/context.ts';
 export { WATCH } from './tasks/leased-task.ts';
 export {
   canonicalName,
@@ -22,3 +23,4 @@ export { MAX_TIMER_MS, sleep, systemTiming, type Timing } from './transport/timi
 export { makeError } from './values/errors.ts';
 export { assertKnown, type OptionNames } from './values/known-options.ts';
 export { isByKey, nameFields } from './values/task-name.ts';
+export { QUEUES } from './worker/worker.ts';

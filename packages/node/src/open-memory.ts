@@ -64,6 +64,22 @@ export class TestClock {
     return this.#time.advance(durationMs(duration, 'duration'));
   }
 
+  /**
+   * Advances the time at once, as if the process had stood still: what was due meanwhile happens then, in order. It takes a
+   * moment for any duration, where `advance` takes a second or more for each day. Schedules have missed their runs meanwhile, and
+   * leases that were not renewed are over.
+   */
+  jump(duration: Duration): Promise<void> {
+    return this.#time.jump(durationMs(duration, 'duration'));
+  }
+
+  /** As `advance`, to an instant. @throws TypeError for one that is past. */
+  async advanceTo(instant: Date): Promise<void> {
+    const ms = instant.getTime() - this.#time.now();
+    if (!(ms >= 0)) throw new TypeError(`instant: ${String(instant)} is not after ${this.now().toISOString()}`);
+    await this.#time.advance(ms);
+  }
+
   /** Advances the time until the promise settles, and settles like it. Rejects if that takes longer than `within`. */
   run<T>(promise: Promise<T>, within: Duration = '24h'): Promise<T> {
     return this.#time.run(promise, durationMs(within, 'within'));

@@ -406,8 +406,8 @@ export class TaskMasterClient implements AsyncDisposable {
    * A worker that calls `handler` for each task of the queues. Start it with `start()` or `run()`. The handler may return
    * `{ result, enqueue }`: the result of its task, which the node keeps for `queue.waitFor`, and tasks that are enqueued, both
    * atomically with the completion. If the handler throws, the attempt fails, and the task is released with the backoff of its
-   * retry policy. With `batch` in the options the handler gets several tasks in one call, and returns nothing or a list with the
-   * outcome of each.
+   * retry policy. If it is the URL of a module, its default export runs in threads: see `ThreadHandler`. With `batch` in the
+   * options the handler gets several tasks in one call, and returns nothing or a list with the outcome of each.
    */
   // First, and with a type for what the handler returns: TypeScript decides what one without parameters returns only once.
   worker<Q extends string | QueueRef | SeveralQueues, R extends BatchHandled>(
@@ -417,12 +417,12 @@ export class TaskMasterClient implements AsyncDisposable {
   ): Worker<DataOf<Q>, BatchOf<DataOf<Q>>>;
   worker<Q extends string | QueueRef | SeveralQueues>(
     queues: Q | readonly Q[],
-    handler: Handler<DataOf<Q>, ResultOf<Q>>,
+    handler: Handler<DataOf<Q>, ResultOf<Q>> | URL,
     options?: WorkerOptions<DataOf<Q>>,
   ): Worker<DataOf<Q>>;
   worker<Q extends string | QueueRef | SeveralQueues>(
     queues: Q | readonly Q[],
-    handler: AnyHandler<DataOf<Q>>,
+    handler: AnyHandler<DataOf<Q>> | URL,
     options: AnyWorkerOptions<DataOf<Q>> = {},
   ): Worker<DataOf<Q>> | Worker<DataOf<Q>, BatchOf<DataOf<Q>>> {
     return workerOf<DataOf<Q>>(this.#context, queues, handler, options);

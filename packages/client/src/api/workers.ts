@@ -42,7 +42,7 @@ export type DataOfHandler<H> = H extends QueueHandler<infer T> ? T : never;
 declare const DATA: unique symbol;
 
 interface WorkOf {
-  readonly handler: AnyHandler<never>;
+  readonly handler: AnyHandler<never> | URL;
   readonly options: AnyWorkerOptions<never>;
 }
 
@@ -58,12 +58,12 @@ export function handle<Q extends AnyQueue, R extends BatchHandled>(
 ): QueueHandler<DataOf<Q>>;
 export function handle<Q extends AnyQueue>(
   queue: Q,
-  handler: Handler<DataOf<Q>, ResultOf<Q>>,
+  handler: Handler<DataOf<Q>, ResultOf<Q>> | URL,
   options?: WorkerOptions<DataOf<Q>>,
 ): QueueHandler<DataOf<Q>>;
 export function handle(
   queue: AnyQueue,
-  handler: AnyHandler<never>,
+  handler: AnyHandler<never> | URL,
   options: AnyWorkerOptions<never> = {},
 ): QueueHandler<never> {
   assertKnown('handle', options, workerNames);
@@ -74,7 +74,7 @@ export function handle(
 export function workerOf<T>(
   context: ClientContext,
   queues: AnyQueue | readonly AnyQueue[],
-  handler: AnyHandler<T>,
+  handler: AnyHandler<T> | URL,
   options: AnyWorkerOptions<T>,
 ): Worker<T> {
   assertKnown('worker', options, workerNames);
@@ -94,7 +94,10 @@ export function workersOf<T>(
   }
   if (defaults.batch !== undefined) throw new TypeError('workers: give batch to handle(), for one queue');
   const workers = handlers.map(({ queue, work: { handler, options } }) =>
-    workerOf<T>(context, queue, handler as AnyHandler<T>, { ...defaults, ...definedIn(options as WorkerOptions<T>) }),
+    workerOf<T>(context, queue, handler as AnyHandler<T> | URL, {
+      ...defaults,
+      ...definedIn(options as WorkerOptions<T>),
+    }),
   );
   assertApart(handlers, defaults);
   return new WorkerGroup(workers);

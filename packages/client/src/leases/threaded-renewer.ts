@@ -1,10 +1,9 @@
-import { extname } from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker as Thread } from 'node:worker_threads';
 import type { Error as WireError } from '@taskmaster/proto';
 import type { Reachable } from '../transport/transport.ts';
 import { errorFromWire } from '../transport/wire-errors.ts';
 import type { TaskMasterError } from '../values/errors.ts';
+import { fileBeside } from '../values/thread-file.ts';
 import type { KeptLease } from './renewer.ts';
 import { type SentLease, sendLease } from './sent-lease.ts';
 
@@ -50,7 +49,7 @@ export class ThreadedRenewer {
     this.#parts = parts;
     const { port1, port2 } = new MessageChannel();
     const data: RenewerThreadData = { reachable: parts.reachable, port: port2 };
-    const file = parts.reachable.renewalThread ?? fileBeside();
+    const file = parts.reachable.renewalThread ?? fileBeside(import.meta.url, 'renewer-thread');
     this.#thread = new Thread(file, { workerData: data, transferList: [port2], name: 'taskmaster-leases' });
     this.#thread.on('error', (error) => this.#died(error));
     this.#thread.on('exit', () => this.#died(new Error('the thread that renews leases ended')));
@@ -105,12 +104,4 @@ export class ThreadedRenewer {
     this.#port.close();
     this.#parts.onDied(error);
   }
-}
-
-/** The thread's file: beside this file, or beside the bundle that contains it. */
-function fileBeside(): URL {
-  // Bundles in CommonJS have a file name, but no URL.
-  const url: string | undefined = import.meta.url ?? pathToFileURL(__filename).href;
-  // TypeScript in the sources and JavaScript in the build, like this file.
-  return new URL(`./renewer-thread${extname(fileURLToPath(url))}`, url);
 }

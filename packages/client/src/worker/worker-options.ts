@@ -1,3 +1,4 @@
+import type { ResourceLimits } from 'node:worker_threads';
 import { limits } from '@taskmaster/proto';
 import type { LeasedTask } from '../tasks/leased-task.ts';
 import type { NewTask } from '../tasks/new-task.ts';
@@ -132,6 +133,11 @@ export interface WorkerOptions<T = unknown> {
    * retry policy.
    */
   readonly backoff?: BackoffFunction<T> | undefined;
+  /**
+   * Limits of each thread, if the handler is the URL of a module, as `new Worker` of `node:worker_threads` takes them, for
+   * example `{ maxOldGenerationSizeMb: 256 }`. A handler that exceeds them fails alone. Default: those of Node.
+   */
+  readonly resourceLimits?: ResourceLimits | undefined;
   /** Calls the handler with several tasks at once: see `BatchWorkerOptions`. Default: with one. */
   readonly batch?: undefined;
   /** Called when the handler of a task begins. Middleware has begun before. */
@@ -199,6 +205,7 @@ export const workerNames: OptionNames<WorkerOptions> = {
   telemetry: true,
   results: true,
   backoff: true,
+  resourceLimits: true,
   batch: true,
   onTaskStarted: true,
   onTaskCompleted: true,

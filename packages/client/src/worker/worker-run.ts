@@ -49,6 +49,8 @@ const TELL_AFTER_MS = 1_000;
 /** What a run needs of its worker, which has one run after the other. */
 export interface WorkerRunParts<T> extends WorkParts<T> {
   readonly source: LeaseSource<T>;
+  /** Ends handlers that have not ended in the time of a stop. Never rejects. */
+  readonly endHandlers: () => Promise<void>;
 }
 
 /** A wait for the end of the work, or for a pause. */
@@ -69,6 +71,7 @@ export class WorkerRun<T> {
   readonly #source: LeaseSource<T>;
   readonly #settings: WorkerSettings<T>;
   readonly #parts: RunTaskParts<T>;
+  readonly #endHandlers: () => Promise<void>;
   readonly #finished = Promise.withResolvers<void>();
   /** Leased tasks whose handlers have not begun. */
   readonly #gathering: Gathering<LeasedTask<T>>;
@@ -105,11 +108,12 @@ export class WorkerRun<T> {
   #wake: (() => void) | undefined;
 
   /** Starts it. */
-  constructor({ source, ...parts }: WorkerRunParts<T>, isPaused: boolean) {
+  constructor({ source, endHandlers, ...parts }: WorkerRunParts<T>, isPaused: boolean) {
     const { context, settings } = parts;
     this.#context = context;
     this.#source = source;
     this.#settings = settings;
+    this.#endHandlers = endHandlers;
     this.#isPaused = isPaused;
     const { max, maxWaitMs } = settings.batch ?? { max: 1, maxWaitMs: 0 };
     this.#gathering = new Gathering(max, maxWaitMs);
@@ -227,6 +231,7 @@ export class WorkerRun<T> {
       await waitFor(timing, this.#giveBackRunning(), GIVE_BACK_MS);
     }
     this.#cancelTell?.();
+    await this.#endHandlers();
     this.#state = { kind: 'stopped' };
     workers.delete(this);
     this.#finished.resolve();

@@ -1,10 +1,12 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { ClientContext } from '../tasks/context.ts';
-import type { LeaseSource } from '../tasks/lease-source.ts';
+import { limits } from '@taskmaster/proto';
+import { type ClientContext, CONTEXT } from '../tasks/context.ts';
+import type { LeaseFrom, LeaseSource } from '../tasks/lease-source.ts';
 import type { LeasedTask } from '../tasks/leased-task.ts';
 import { callHook, inContext } from '../values/hooks.ts';
 import { assertKnown } from '../values/known-options.ts';
 import { type StopOptions, stopTimeoutMs } from '../values/options.ts';
+import { HandlerThreads } from './handler-threads.ts';
 import { type AnyCall, around, type Middleware } from './middleware.ts';
 import type { Within } from './run-task.ts';
 import {
@@ -21,6 +23,9 @@ import {
 } from './worker-options.ts';
 import { WorkerRun } from './worker-run.ts';
 
+/** Internal: the key of a method of workers. */
+export const QUEUES = Symbol('taskmaster.queues');
+
 /** What is called for tasks, with or without middleware. Batches come as lists: one type of function stands for both. */
 type Call = AnyCall<never, BatchCall>;
 
@@ -29,6 +34,8 @@ type Call = AnyCall<never, BatchCall>;
  * their leases meanwhile. `client.worker()` makes one. `Given` is what the handler gets: a task, or with `batch` a list of tasks.
  */
 export class Worker<T, Given = LeasedTask<T>> implements AsyncDisposable {
+  /** Internal. */
+  readonly [CONTEXT]: ClientContext;
   readonly #context: ClientContext;
   readonly #source: LeaseSource<T>;
   readonly #settings: WorkerSettings<T>;
@@ -40,20 +47,30 @@ export class Worker<T, Given = LeasedTask<T>> implements AsyncDisposable {
   #call: Call;
   readonly #middleware: Middleware<Given>[] = [];
   readonly #innermost: Call;
+  /** Undefined: the handler runs in this thread. */
+  readonly #threads: HandlerThreads | undefined;
   #run: WorkerRun<T> | undefined;
   #isPaused = false;
   #begunBefore = 0;
 
   /** Internal: use `client.worker()`. */
-  constructor(shared: ClientContext, source: LeaseSource<T>, handler: AnyHandler<T>, options: AnyWorkerOptions<T>) {
+  constructor(
+    shared: ClientContext,
+    source: LeaseSource<T>,
+    handler: AnyHandler<T> | URL,
+    options: AnyWorkerOptions<T>,
+  ) {
     const { telemetry } = options;
     const context = telemetry === undefined ? shared : { ...shared, telemetry: shared.telemetry.of(telemetry) };
+    this[CONTEXT] = shared;
     this.#context = context;
     this.#source = source;
     this.#settings = workerSettings(options);
     this.#prefetch = options.prefetch;
     this.#contexts = hasTaskHooks(options) ? new WeakMap() : undefined;
-    this.#innermost = this.#contexts === undefined ? (handler as Call) : this.#heard(handler as Call, this.#contexts);
+    this.#threads = threadsOf(handler, options, context);
+    const own = (this.#threads === undefined ? handler : this.#threads.handle.bind(this.#threads)) as Call;
+    this.#innermost = this.#contexts === undefined ? own : this.#heard(own, this.#contexts);
     this.#call = this.#innermost;
     const call: Call = (given, batch) => this.#call(given, batch);
     this.#handler = inContext(context.telemetry.handler(call as Handler<T>) as AnyHandler<T>);
@@ -83,6 +100,16 @@ export class Worker<T, Given = LeasedTask<T>> implements AsyncDisposable {
     this.#settings.concurrency = concurrencyOf(concurrency);
     this.#settings.prefetch = prefetchOf(this.#prefetch, concurrency, this.#settings.batch);
     this.#run?.concurrencyChanged(concurrency < before);
+  }
+
+  /** Whether it was started and has not stopped. */
+  get isRunning(): boolean {
+    return this.#run !== undefined && !this.#run.isStopped;
+  }
+
+  /** Internal: the queues from which it leases now. */
+  [QUEUES](): Promise<LeaseFrom<T>> {
+    return Promise.resolve(this.#source(limits.leaseQueues));
   }
 
   /** Whether it is paused, also before it is started. */
@@ -154,8 +181,8 @@ export class Worker<T, Given = LeasedTask<T>> implements AsyncDisposable {
    * @throws TypeError if the worker does not run; otherwise as `run`.
    */
   async untilIdle(): Promise<void> {
-    if (this.#run === undefined || this.#run.isStopped) throw new TypeError('the worker does not run');
-    await this.#run.untilIdle();
+    if (!this.isRunning) throw new TypeError('the worker does not run');
+    await this.#run?.untilIdle();
   }
 
   /**
@@ -176,7 +203,7 @@ export class Worker<T, Given = LeasedTask<T>> implements AsyncDisposable {
   }
 
   #start(): WorkerRun<T> {
-    if (this.#run !== undefined && !this.#run.isStopped) {
+    if (this.isRunning) {
       throw new TypeError('the worker runs already, or its stop has not ended');
     }
     this.#begunBefore = this.begun;
@@ -187,6 +214,7 @@ export class Worker<T, Given = LeasedTask<T>> implements AsyncDisposable {
         settings: this.#settings,
         handler: this.#handler,
         contexts: this.#contexts,
+        endHandlers: async () => this.#threads?.close(),
       },
       this.#isPaused,
     );
@@ -205,6 +233,24 @@ export class Worker<T, Given = LeasedTask<T>> implements AsyncDisposable {
       return handler(given as never, batch);
     };
   }
+}
+
+/** @throws TypeError unless the handler is a function, or the URL of a module. */
+function threadsOf<T>(
+  handler: AnyHandler<T> | URL,
+  { resourceLimits, batch }: AnyWorkerOptions<T>,
+  { timing }: ClientContext,
+): HandlerThreads | undefined {
+  if (typeof handler === 'function') {
+    if (resourceLimits === undefined) return undefined;
+    throw new TypeError('resourceLimits: the handler runs in this thread; give the URL of a module instead');
+  }
+  // Not `instanceof`: jest has another class of URLs.
+  if (typeof handler !== 'object' || handler === null || typeof handler.href !== 'string') {
+    throw new TypeError('the handler must be a function, or the URL of a module whose default export is one');
+  }
+  if (batch !== undefined) throw new TypeError('batch: a handler in a thread gets single tasks');
+  return new HandlerThreads(handler, resourceLimits, timing);
 }
 
 /** Whether there are hooks that run in the context of a handler. */
