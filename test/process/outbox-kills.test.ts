@@ -53,6 +53,8 @@ async function killEach(database: string, name: string): Promise<void> {
   const startRelay = (): Promise<Running> => {
     const url = database.includes(':') ? database : `sqlite:${database}`;
     const flags = ['--database', url, '--endpoint', endpoint, '--batch', '20', '--take-over-after', '1s'];
+    // On a busy machine a node answers late, and nothing here starts a relay again that gives up.
+    flags.push('--timeout', '60s', '--connect-timeout', '60s');
     // The drivers are those of the working directory.
     return startProcess(process.execPath, [clientCli, 'outbox', 'relay', ...flags], { cwd: join(root, 'test') });
   };
