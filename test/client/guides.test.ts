@@ -9,7 +9,7 @@ const CONNECT = "connect('127.0.0.1:7400')";
 let dir: string;
 beforeAll(async () => {
   // Within the repository, so that the code finds the packages like a user's program.
-  dir = await mkdtemp(join(root, 'test', '.guides-'));
+  dir = await mkdtemp(join(root, 'test', '.snippets-'));
 });
 afterAll(() => rm(dir, { recursive: true, force: true }));
 
