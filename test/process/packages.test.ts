@@ -20,7 +20,7 @@ const MIB = 2 ** 20;
 const BUDGET_KIB: Readonly<Record<string, number>> = {
   '@taskmaster/backup': 100,
   '@taskmaster/cli': 195,
-  '@taskmaster/client': 215,
+  '@taskmaster/client': 235,
   '@taskmaster/console': 150,
   '@taskmaster/engine': 380,
   '@taskmaster/node': 200,
