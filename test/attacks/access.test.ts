@@ -121,6 +121,7 @@ const ASKED: Readonly<Record<string, Asked>> = {
   '/taskmaster.v1.ClusterService/ListMembers': { need: 'identity', request: {} },
   '/taskmaster.v1.ClusterService/ListPartitions': { need: 'identity', request: {} },
   '/taskmaster.v1.ClusterService/DrainMember': { need: 'right', request: { name: 'no such member' } },
+  '/taskmaster.v1.ClusterService/ResumeMember': { need: 'right', request: { name: 'no such member' } },
   '/taskmaster.v1.ClusterService/RemoveMember': {
     need: 'right',
     request: { name: 'no such member', acceptLoss: true, also: [], waitMs: 0 },

@@ -5,6 +5,7 @@ import { MemberState } from '@taskmaster/proto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { fakeMember, fakePartition } from '../client/support/fake-cluster.ts';
 import { TestNode } from '../client/support/test-node.ts';
+import { eventually } from '../support/eventually.ts';
 
 type Command = ReturnType<typeof createProgram>['program'];
 
@@ -74,8 +75,8 @@ const more: Readonly<Record<string, readonly string[]>> = {
   'schedule put': ['--every', '1h'],
   'settings put': ['--max-attempts', '3'],
 };
-/** They write bytes as they are, run programs, or take long. */
-const LEFT_OUT = /^(completion|load|help|backup create)/;
+/** They write bytes as they are, run programs, take long, or go on until they are interrupted. */
+const LEFT_OUT = /^(completion|load|help|backup create|dev)/;
 const NOT_GIVEN = new Set(['--exec', '--raw', '--endpoint', '--help', '--version', '--follow']);
 
 interface Leaf {
@@ -149,6 +150,22 @@ describe('no name, payload or message of others reaches the terminal as it is', 
       assertShown(line, { stdout, stderr, code });
       for (const one of `${stdout}${stderr}`.split('\n').filter((text) => text.startsWith('{'))) JSON.parse(one);
     }
+  });
+
+  test.each([{ isTerminal: false }, { isTerminal: true }])('dev: %o', async (options) => {
+    const running = startCli(server.endpoint, ['dev'], options);
+    await using client = await connect(server.endpoint);
+    await eventually(async () => {
+      // It shows what happens from its start on.
+      await client.queue(QUEUE).enqueue(HOSTILE, { key: HOSTILE, mode: 'replace', headers: { k: HEADER } });
+      expect(running.stdout).toContain('\\u{1b}[31m');
+    });
+    running.interrupt();
+    const { code, stdout } = await running.ended;
+    expect(code).toBe(0);
+    // The screen moves the cursor, but never obeys one of these.
+    for (const one of ['\u001b[31m\u0007', '\u0007', '\u009b', '\u202e', '\u2066', '\u2028', '\u200b', '\ufeff'])
+      expect(stdout.includes(one), JSON.stringify(one)).toBe(false);
   });
 
   test('listings show the escaped names', async () => {

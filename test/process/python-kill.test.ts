@@ -10,7 +10,7 @@ import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { pythonWithGrpc } from './foreign-tools.ts';
 
 /** Number of kills, by turns of a worker and of the node. 30 for a long run. */
-const KILLS = Number(process.env.TASKMASTER_KILLS ?? 4);
+const KILLS = Number(process.env.TASKMASTER_KILLS ?? 2);
 const SEED = Number(process.env.TASKMASTER_SEED ?? 1);
 
 const python = await pythonWithGrpc();

@@ -12,7 +12,7 @@ const REGRESSIONS = [
   457856294, 93000464, 93005279,
 ];
 /** Seeds in which a node restarts with an older copy of its directory. */
-const OLD_COPIES = [7200000002, 7200000040, 7200000049, 7300000016, 7300000141];
+const OLD_COPIES = [7200000050, 7400000005, 7400000056];
 /** Random new seeds. CLUSTER_NEW_SEED repeats those of another run. */
 const NEW = Number(process.env.CLUSTER_NEW_SEED ?? 1_000_000 + randomInt(2 ** 32));
 /** One of each kind. */

@@ -110,15 +110,20 @@ async function create(session: Session, flags: CreateFlags): Promise<ExitCode> {
 }
 
 /** Nobody may look at the exit code. An operator who interrupts a backup knows that it has no end. */
-async function reportFailure({ client, signal, err }: Session, error: unknown): Promise<void> {
+async function reportFailure(session: Session, error: unknown): Promise<void> {
+  const { signal } = session;
   const ended: unknown = signal.reason;
   if (signal.aborted && ended instanceof InterruptedError && ended.signalName === 'SIGINT') return;
-  const problem = error instanceof Error ? error.message : String(error);
+  await report(session, error instanceof Error ? error.message : String(error), 'has failed');
+}
+
+/** `problem`: empty if there is none any more. */
+async function report({ client, err }: Session, problem: string, what: string): Promise<void> {
   try {
     await client.cluster.reportFailedBackup(problem, { timeout: REPORT_MS });
   } catch (unreported) {
     const why = unreported instanceof Error ? unreported.message : String(unreported);
-    err.line(`the cluster could not be told that the backup has failed: ${why}`);
+    err.line(`the cluster could not be told that the backup ${what}: ${why}`);
   }
 }
 
@@ -150,6 +155,8 @@ async function createWhole(session: Session, flags: CreateFlags): Promise<ExitCo
     },
   });
   progress?.[Symbol.dispose]();
+  // The node sees that a backup is whole by the first partition, which an earlier run may have taken.
+  if (made.kept > 0) await report(session, '', 'is whole');
   const elapsedMs = performance.now() - start;
   await tell(session, target, {
     json: {

@@ -77,7 +77,7 @@ async function show(session: Session, queues: string, flags: EventsFlags): Promi
 }
 
 /** An event for programs. What it does not have is left out. */
-export function objectOf({ at, pid, movedTo, attempts, ...event }: QueueEvent): object {
+export function objectOf({ at, pid, id: _sameAsPid, movedTo, attempts, ...event }: QueueEvent): object {
   return {
     ...event,
     at: at?.toISOString(),

@@ -244,7 +244,8 @@ export class Cluster {
 
   /**
    * Tells the cluster that a backup has failed, so that its metrics, alerts and console show it until the next backup. `problem`:
-   * why, at most 500 characters. `taskmaster backup create` does this itself. It is safe to repeat.
+   * why, at most 500 characters; empty takes it back, for a backup that was continued and is whole now. `taskmaster backup
+   * create` does this itself. It is safe to repeat.
    * @throws UnavailableError with HOLDER_UNREACHABLE if the holder of the first partition does not answer.
    */
   async reportFailedBackup(problem: string, options: CallOptions = {}): Promise<void> {

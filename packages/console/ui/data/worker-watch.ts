@@ -1,19 +1,13 @@
-import {
-  EventKind,
-  PeekKind,
-  parseQueueName,
-  QueueFilter,
-  type QueueStats,
-  type TaskInfo,
-} from '@taskmaster/proto/messages';
+import { EventKind, PeekKind, parseQueueName, QueueFilter, type TaskInfo } from '@taskmaster/proto/messages';
 import { type Ended, endsByLabel, groupByWorker, workerName } from '../show/workers.ts';
+import { LooksInTurn } from './looks-in-turn.ts';
 import { call, make } from './rpc.ts';
 
 /** A worker, as the page has seen it. */
 export interface SeenWorker {
   readonly label: string;
   readonly addresses: readonly string[];
-  /** Tasks that it holds, of those that were looked at. */
+  /** Tasks that it holds, as of the last look at each queue. */
   readonly tasks: readonly TaskInfo[];
   /** When it held a task last, by the clock of the browser. */
   readonly seenAt: number;
@@ -24,9 +18,11 @@ export interface SeenWorker {
 
 export interface Workers {
   readonly workers: readonly SeenWorker[];
-  /** Queues with leased tasks, and how many of them were looked at. */
+  /** Queues with leased tasks, and how many of them were looked at so far. */
   readonly queues: number;
   readonly lookedAt: number;
+  /** The earliest of the last looks at each queue, by the clock of the browser. */
+  readonly oldestLook: number;
   readonly leased: number;
   /** True: more happened than was read, so rates are too low. */
   readonly isBehind: boolean;
@@ -34,10 +30,15 @@ export interface Workers {
   readonly since: number;
 }
 
-/** The queues with the most leased tasks are looked at. */
-const MOST_QUEUES = 40;
+/** Queues that each update looks at: those with the most leased tasks, and some of the others in turn. */
+const BUSIEST = 40;
+const OTHERS = 40;
+/** Tasks of one queue. */
 const TASKS = 1_000;
-const MOST_GROUPS = 10;
+/** Calls that are made at once. */
+const AT_ONCE = 4;
+/** Groups whose events are read. */
+const MOST_GROUPS = 20;
 const EVENTS = 1_000;
 const ROUNDS = 3;
 const WINDOW_MS = 60_000;
@@ -54,18 +55,22 @@ const ENDS: readonly EventKind[] = [
 export class WorkerWatch {
   readonly #positions = new Map<string, string>();
   readonly #seen = new Map<string, Pick<SeenWorker, 'label' | 'addresses' | 'seenAt'>>();
+  readonly #looks = new LooksInTurn<TaskInfo>(BUSIEST, OTHERS);
   readonly #since = Date.now();
   #ended: Ended[] = [];
 
   async update(signal: AbortSignal): Promise<Workers> {
     const filter = make(QueueFilter, { minLeased: 1 });
     const { queues, totals } = await call('GetQueueStats', { filter }, signal);
-    const busiest = queues.toSorted((a, b) => b.leased - a.leased).slice(0, MOST_QUEUES);
-    const [peeks, isBehind] = await Promise.all([leasedTasks(busiest, signal), this.#readEvents(busiest, signal)]);
+    const busiest = queues.toSorted((a, b) => b.leased - a.leased).map(({ queue }) => queue);
+    const [, isBehind] = await Promise.all([this.#look(busiest, signal), this.#readEvents(busiest, signal)]);
     const now = Date.now();
-    const held = groupByWorker(peeks);
-    for (const { label, addresses } of held)
-      this.#seen.set(workerName({ label, addresses }), { label, addresses, seenAt: now });
+    const looks = this.#looks.all;
+    // The latest look last, which says when a worker was seen.
+    for (const { found, at } of looks)
+      for (const { label, addresses } of groupByWorker(found))
+        this.#seen.set(workerName({ label, addresses }), { label, addresses, seenAt: at });
+    const held = groupByWorker(looks.flatMap(({ found }) => found));
     for (const [key, { seenAt }] of this.#seen) if (now - seenAt > SHOWN_MS) this.#seen.delete(key);
     this.#ended = this.#ended.filter(({ at }) => now - at < WINDOW_MS);
     const seconds = Math.max(1, Math.min(WINDOW_MS, now - this.#since) / 1_000);
@@ -85,21 +90,37 @@ export class WorkerWatch {
     return {
       workers,
       queues: totals?.queues ?? queues.length,
-      lookedAt: busiest.length,
+      lookedAt: looks.length,
+      oldestLook: looks[0]?.at ?? now,
       leased: totals?.leased ?? 0,
       isBehind,
       since: this.#since,
     };
   }
 
+  async #look(queues: readonly string[], signal: AbortSignal): Promise<void> {
+    const next = this.#looks.next(queues);
+    const work = async (): Promise<void> => {
+      for (let queue = next.shift(); queue !== undefined; queue = next.shift()) {
+        const request = { queue, kind: PeekKind.PEEK_KIND_LEASED, limit: TASKS };
+        const { tasks } = await call('PeekTasks', request, signal);
+        this.#looks.saw(queue, { found: tasks, at: Date.now() });
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, work));
+  }
+
   /** Returns whether more has happened than was read. */
-  async #readEvents(queues: readonly QueueStats[], signal: AbortSignal): Promise<boolean> {
-    for (const { queue } of queues) {
+  async #readEvents(queues: readonly string[], signal: AbortSignal): Promise<boolean> {
+    let isAll = true;
+    for (const queue of queues) {
       const { group } = parseQueueName(queue);
-      if (this.#positions.size < MOST_GROUPS && !this.#positions.has(group)) this.#positions.set(group, '');
+      if (this.#positions.has(group)) continue;
+      if (this.#positions.size < MOST_GROUPS) this.#positions.set(group, '');
+      else isAll = false;
     }
     const behind = await Promise.all([...this.#positions.keys()].map((group) => this.#readGroup(group, signal)));
-    return behind.includes(true);
+    return !isAll || behind.includes(true);
   }
 
   async #readGroup(group: string, signal: AbortSignal): Promise<boolean> {
@@ -117,20 +138,4 @@ export class WorkerWatch {
     }
     return true;
   }
-}
-
-/** Calls that are made at once. */
-const AT_ONCE = 4;
-
-async function leasedTasks(queues: readonly QueueStats[], signal: AbortSignal): Promise<TaskInfo[]> {
-  const found: TaskInfo[] = [];
-  const left = [...queues];
-  const work = async (): Promise<void> => {
-    for (let next = left.shift(); next !== undefined; next = left.shift()) {
-      const request = { queue: next.queue, kind: PeekKind.PEEK_KIND_LEASED, limit: TASKS };
-      found.push(...(await call('PeekTasks', request, signal)).tasks);
-    }
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, work));
-  return found;
 }

@@ -2,13 +2,16 @@ import type { VNode } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { usePoll } from '../data/poll.ts';
 import { serverNow } from '../data/session.ts';
-import { type SeenWorker, WorkerWatch } from '../data/worker-watch.ts';
+import { type SeenWorker, type Workers, WorkerWatch } from '../data/worker-watch.ts';
 import { Badge, Pending } from '../parts/bits.tsx';
 import { Table } from '../parts/table.tsx';
 import { Name, Text, visible, When } from '../parts/text.tsx';
 import { formatAgo, formatCount, formatDuration, formatMany, formatRate } from '../show/format.ts';
 import { hashOf } from '../show/place.ts';
 import { workerName } from '../show/workers.ts';
+
+/** Older than the last update, in ms. */
+const OLD_MS = 10_000;
 
 export function WorkersPage(): VNode {
   const watch = useMemo(() => new WorkerWatch(), []);
@@ -89,9 +92,7 @@ export function WorkersPage(): VNode {
             ]}
           />
           <p class="quiet small">
-            {data.lookedAt < data.queues
-              ? `The ${data.lookedAt} queues with the most leased tasks are looked at. `
-              : ''}
+            {ageOf(data)}
             {data.isBehind ? 'More happens than the page reads, so rates are higher than shown. ' : ''}
             Rates are counted from events since <When at={data.since} />, by the labels of workers.
           </p>
@@ -99,6 +100,13 @@ export function WorkersPage(): VNode {
       )}
     </>
   );
+}
+
+/** Says how old the list is, if there are too many queues to look at all of them each time. */
+function ageOf({ lookedAt, queues, oldestLook }: Workers): string {
+  if (lookedAt < queues) return `${formatMany(lookedAt, 'queue')} of ${formatCount(queues)} are looked at so far. `;
+  const age = Date.now() - oldestLook;
+  return age > OLD_MS ? `Queues with few leased tasks were looked at up to ${formatDuration(age)} ago. ` : '';
 }
 
 function longest({ tasks }: SeenWorker): string {

@@ -92,9 +92,13 @@ describe('a backup of a partition', () => {
     expect(h.engine.figures().backupFailure).toBeDefined();
     await readAll(h);
     expect(h.engine.figures()).toMatchObject({ backupFailure: undefined, backupsFailed: 1 });
+    await h.clock.run(backup(h, { failure: 'later' }).next());
+    // A backup that was continued is whole without sending the partition again.
+    await h.clock.run(backup(h, { failure: '' }).next());
+    expect(h.engine.figures()).toMatchObject({ backupFailure: undefined, backupsFailed: 2 });
     await h.clock.run(backup(h, { failure: 'again' }).next());
     await h.clock.run(h.engine.partitions.release(P, 'b', 2));
-    expect(h.engine.figures()).toMatchObject({ backupFailure: undefined, backupsFailed: 2 });
+    expect(h.engine.figures()).toMatchObject({ backupFailure: undefined, backupsFailed: 3 });
     await expect(h.clock.run(backup(h, { failure: 'not here' }).next())).rejects.toMatchObject({
       reason: 'NOT_HOLDER',
     });

@@ -158,9 +158,9 @@ export class Backups {
     signal.throwIfAborted();
     if (request.failure !== undefined) {
       if (!partitions.holds(id)) throw new ExportBrokenError(`partition ${id} is not served here`);
-      this.#failures++;
       const problem = request.failure.slice(0, MAX_PROBLEM).toWellFormed();
-      this.#failed = { partition: id, at: clock.now(), problem };
+      if (problem !== '') this.#failures++;
+      this.#failed = problem === '' ? undefined : { partition: id, at: clock.now(), problem };
       yield { part: { $case: 'end', value: { lastTicket: 0, tasks: 0, queues: 0 } } };
       return;
     }

@@ -34,7 +34,8 @@ export interface BackupPartitionRequest {
   maxBytesPerSecond: number;
   /**
    * The caller has given up a backup of the cluster for this reason. Nothing is sent but an empty BackupEnd, and the holder tells
-   * operators of the failure until the partition is sent whole. Longer than 500 characters: the rest is cut off. Use partition 0.
+   * operators of the failure until the partition is sent whole. Longer than 500 characters: the rest is cut off. Empty: it is
+   * over, because a backup is whole that has the partition from an earlier run. Use partition 0.
    */
   failure?: string | undefined;
 }
