@@ -109,7 +109,7 @@ async function create(session: Session, flags: CreateFlags): Promise<ExitCode> {
   }
 }
 
-/** Nobody may look at the exit code. An operator who interrupts a backup knows that it has no end. */
+/** Perhaps nobody looks at the exit code. An operator who interrupts a backup knows that it is not whole, so that is not told. */
 async function reportFailure(session: Session, error: unknown): Promise<void> {
   const { signal } = session;
   const ended: unknown = signal.reason;

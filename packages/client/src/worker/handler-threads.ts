@@ -140,7 +140,7 @@ export class HandlerThreads {
       ...(this.#resourceLimits === undefined ? {} : { resourceLimits: this.#resourceLimits }),
     });
     this.#all.add(thread);
-    // While it is free, nobody else listens.
+    // A free thread has no other listeners, and an error that nobody hears would end the process.
     thread.on('error', () => this.#forget(thread));
     thread.on('exit', () => this.#forget(thread));
     return thread;

@@ -88,7 +88,7 @@ export class WorkerRun<T> {
   #isParked = false;
   /** Ends the lease request that waits. */
   #leasing = new AbortController();
-  /** W2, as far as the queues are concerned. It is known only if somebody wants to know. */
+  /** Whether the queues had no more tasks at the last look, for W2. Set only if a hook or a caller waits for it. */
   #isDrained = false;
   /** Whether the request that waits must be asked anew when the last task has ended. */
   #mayBeStale = false;
