@@ -14,6 +14,7 @@ import { controlCost } from './control-cost.ts';
 import { depthRows } from './depth.ts';
 import { enqueueToWaiting } from './enqueue-to-waiting.ts';
 import { events } from './events.ts';
+import { handlerTests } from './handler-tests.ts';
 import { idlePolls } from './idle-polls.ts';
 import { isolation } from './isolation.ts';
 import { manyQueues } from './many-queues.ts';
@@ -22,7 +23,7 @@ import { takenHead } from './taken-head.ts';
 import { taskSizes } from './task-sizes.ts';
 import { throughputRows } from './throughput.ts';
 
-/** Every row, in the order of the report: B1 to B16, then backups, security, controls, events and clusters. */
+/** Every row, in the order of the report: B1 to B16, then backups, security, controls, events, tests and clusters. */
 export const rows: readonly Row[] = [
   ...throughputRows,
   enqueueToWaiting,
@@ -38,6 +39,7 @@ export const rows: readonly Row[] = [
   securityCost,
   controlCost,
   events,
+  handlerTests,
   clusterCpu,
   sharded,
   oneMachine,

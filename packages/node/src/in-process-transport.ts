@@ -171,7 +171,7 @@ class InProcessCall implements Caller {
 
   cancel(reason: Refusal): void {
     this.#cancelled.reject(reason);
-    this.#abort.abort();
+    this.#abort.abort(reason);
   }
 
   /** Cancels the call at the caller's signal or timeout, until disposed of. */

@@ -104,10 +104,10 @@ async function leftIn<T, Given>(worker: Worker<T, Given>): Promise<Left> {
     return `${queue} (${counts.map(([state, count]) => `${count} ${state}`).join(', ')})`;
   });
   const hidden = await Promise.all(
-    full.flatMap(({ queue }) =>
-      (['delayed', 'leased', 'waiting'] as const).map((kind) =>
-        client.queue(queue).peek({ kind, limit: 1, data: false }),
-      ),
+    full.flatMap((counts) =>
+      (['delayed', 'leased', 'waiting'] as const)
+        .filter((kind) => counts[kind] > 0)
+        .map((kind) => client.queue(counts.queue).peek({ kind, limit: 1, data: false })),
     ),
   );
   const instants = hidden.flat().map(({ hiddenUntil }) => hiddenUntil?.getTime() ?? Number.POSITIVE_INFINITY);

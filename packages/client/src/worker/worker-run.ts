@@ -32,6 +32,9 @@ type RunState =
   | { readonly kind: 'stopping'; readonly stopped: Promise<void> }
   | { readonly kind: 'stopped' };
 
+/** Nobody reads it. The default is an error with a stack, made for each request. */
+const NO_LONGER_ASKED = 'no longer asked for';
+
 const LEASE_RETRY_INITIAL_MS = 100;
 const LEASE_RETRY_MAX_MS = 10_000;
 /** How long handlers may run after their signals are aborted, in ms. */
@@ -196,7 +199,7 @@ export class WorkerRun<T> {
 
   /** Ends the lease request that waits. The next one follows, unless the run is paused or has stopped. */
   #askAnew(): void {
-    this.#leasing.abort();
+    this.#leasing.abort(NO_LONGER_ASKED);
     if (this.#state.kind === 'running') this.#leasing = new AbortController();
   }
 

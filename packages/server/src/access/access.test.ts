@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { Access } from './access.ts';
 import { AccessTable } from './access-table.ts';
 import { credentialOf } from './credential.ts';
-import { type JwtKeys, readKeySet, readPublicKey } from './jwt.ts';
+import { type JwtKeys, readKeySet, readPublicKey } from './jwt-keys.ts';
 import { Principal } from './principal.ts';
 
 const NOW = Date.UTC(2030, 0, 1);

@@ -3,7 +3,8 @@ import { type GroupRight, Memo, type Right } from '@taskmaster/proto';
 import { type AccessTable, ANONYMOUS } from './access-table.ts';
 import { type CallerAccess, CLUSTER_ITSELF, clusterAccess } from './caller-access.ts';
 import { type Credential, type CredentialKind, isJwt } from './credential.ts';
-import { type JwtKeys, type JwtRules, verifyJwt } from './jwt.ts';
+import { type JwtRules, verifyJwt } from './jwt.ts';
+import type { JwtKeys } from './jwt-keys.ts';
 import type { Principal } from './principal.ts';
 import { PrincipalUsage } from './principal-usage.ts';
 

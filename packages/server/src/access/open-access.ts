@@ -5,7 +5,7 @@ import { Access, type AccessState } from './access.ts';
 import { AccessFileError, parseAccessFile } from './access-file.ts';
 import type { AccessSettings } from './access-settings.ts';
 import { AccessTable } from './access-table.ts';
-import { type JwtKeys, readKeySet, readPublicKey } from './jwt.ts';
+import { type JwtKeys, readKeySet, readPublicKey } from './jwt-keys.ts';
 
 /** How often the files are checked for changes, in ms. */
 const CHECK_MS = 500;

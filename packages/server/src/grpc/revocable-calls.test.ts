@@ -6,7 +6,7 @@ import { SignJWT } from 'jose';
 import { expect, onTestFinished, test } from 'vitest';
 import { Access } from '../access/access.ts';
 import { AccessTable } from '../access/access-table.ts';
-import { readPublicKey } from '../access/jwt.ts';
+import { readPublicKey } from '../access/jwt-keys.ts';
 import type { Caller } from '../calls/caller.ts';
 import type { RawService } from '../calls/raw-service.ts';
 import { errorInfoOf } from './testing/grpc-client.ts';
