@@ -9,6 +9,7 @@ import {
 import {
   assertKnown,
   FORMAT,
+  injectActive,
   nameToFill,
   newTask,
   queueRef,
@@ -227,9 +228,10 @@ function taskOf(queue: NewTask | string | QueueRef, data: unknown, options: Task
   return newTask(queueRef(queue), data, options);
 }
 
-/** The row of a task. @throws InvalidRequestError if the node would refuse it for its size: now the caller can do something. */
+/** The row of a task, which carries the trace that is active. @throws InvalidRequestError if the node would refuse it for its size: now the caller can do something. */
 function rowOf(queue: string, item: Enqueue): Prepared {
   const { group, name } = parseQueueName(queue);
+  injectActive(item);
   for (const part of [group, name])
     if (Buffer.byteLength(part) > limits.nameBytes)
       throw refusal('INVALID_QUEUE', `'${queue}' has a part of more than ${limits.nameBytes} bytes`);

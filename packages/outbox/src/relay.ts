@@ -7,6 +7,7 @@ import type { Listen } from './listen.ts';
 import { Markers } from './markers.ts';
 import type { Outbox } from './outbox.ts';
 import type { Query } from './query.ts';
+import { RelayMetrics } from './relay-metrics.ts';
 
 /** Something that a relay could not do. It tries again. */
 export interface RelayError {
@@ -113,6 +114,7 @@ export class Relay implements AsyncDisposable {
   readonly #markers: Markers;
   readonly #timing: Timing;
   readonly #events: LaneEvents;
+  readonly #metrics: RelayMetrics;
   readonly #batchTasks: number;
   readonly #concurrency: number;
   readonly #pollMs: number;
@@ -145,15 +147,18 @@ export class Relay implements AsyncDisposable {
     const holdMs = durationMs(options.takeOverAfter ?? '10s', 'takeOverAfter');
     this.#lanes = new Lanes(query, outbox.dialect, outbox.tables, randomBytes(16).toString('base64url'), holdMs);
     this.#markers = new Markers(client);
+    this.#metrics = new RelayMetrics(client, () => outbox.stats(query));
     this.#events = {
       onBatch: (batch) => {
         this.#stats.sent += batch.tasks;
         this.#stats.batches++;
         this.#stats.lagMs = batch.lagMs;
+        this.#metrics.sent(batch);
         this.#tell(options.onBatch, batch);
       },
       onRefused: (row) => {
         this.#stats.refused++;
+        this.#metrics.refused();
         this.#tell(options.onRefused, row);
       },
       onLostMarker: (queue) => this.#tell(options.onLostMarker, queue),
@@ -232,6 +237,7 @@ export class Relay implements AsyncDisposable {
       this.#failed(undefined, error);
     }
     await this.#listening?.[Symbol.asyncDispose]();
+    this.#metrics.stop();
   }
 
   /** Polls go on without it, so a failure is reported and repeated. */
@@ -253,6 +259,7 @@ export class Relay implements AsyncDisposable {
 
   /** Begins to send queues that have tasks, while there is room. */
   async #look(): Promise<void> {
+    this.#metrics.look();
     if (this.#isResting(undefined)) return;
     try {
       this.#lookAgain = false;
@@ -361,6 +368,7 @@ export class Relay implements AsyncDisposable {
     const retryInMs = Math.max(asked, Math.min(RETRY_MAX_MS, RETRY_MIN_MS * 2 ** (failures - 1)));
     this.#rests.set(what, { failures, until: this.#timing.now() + retryInMs });
     this.#stats.failures++;
+    this.#metrics.failed(error);
     const queue = typeof what === 'string' ? what : undefined;
     if (this.#options.onError !== undefined) this.#tell(this.#options.onError, { error, queue, retryInMs });
     else if (failures === 1)

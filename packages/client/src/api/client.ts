@@ -6,7 +6,7 @@ import { RequestIds } from '../calls/update-request.ts';
 import { CancelWatch } from '../leases/cancel-watch.ts';
 import { LeaseKeeper } from '../leases/lease-keeper.ts';
 import { LoopWatch } from '../leases/loop-watch.ts';
-import type { ClientContext } from '../tasks/context.ts';
+import { type ClientContext, CONTEXT } from '../tasks/context.ts';
 import {
   type ListOptions,
   listQueues,
@@ -194,6 +194,11 @@ export class TaskMasterClient implements AsyncDisposable {
     this.#context = context;
     this.cluster = new Cluster(context);
     this.schedules = new Schedules(context);
+  }
+
+  /** Internal. */
+  get [CONTEXT](): ClientContext {
+    return this.#context;
   }
 
   /** A queue with the type of its data. Sends no request: a queue exists while it holds tasks. */

@@ -68,6 +68,11 @@ export class Providers {
     return this.#now;
   }
 
+  /** For instruments of others. Without an SDK theirs record nothing; once one is registered, it is another meter. */
+  get meter(): Meter {
+    return (this.#options.meterProvider ?? metrics.getMeterProvider()).getMeter(SCOPE);
+  }
+
   /** The span that is active, in the format of W3C, for logs of nodes. */
   get traceparent(): string | undefined {
     return this.now?.tracer && traceparentOf(trace.getActiveSpan()?.spanContext());

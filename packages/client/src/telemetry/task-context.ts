@@ -75,6 +75,11 @@ export function inject(within: Context, items: readonly Enqueue[], room: number)
   return given;
 }
 
+/** Writes the context that is active into the headers of a task that another program will enqueue. */
+export function injectActive(item: Enqueue): void {
+  inject(context.active(), [item], Number.POSITIVE_INFINITY);
+}
+
 const isOwn = (headers: Headers, key: string, received: Headers | undefined): boolean =>
   headers[key] !== undefined && headers[key] !== received?.[key];
 

@@ -3,6 +3,7 @@ import {
   type Context,
   context,
   type Link,
+  type Meter,
   type Span,
   SpanKind,
   SpanStatusCode,
@@ -134,6 +135,11 @@ export class Telemetry {
       const { now } = providers;
       return now === undefined ? handler(given, call) : this.#process(now, given, () => handler(given, call));
     };
+  }
+
+  /** For instruments of the outbox. Undefined: nothing is to be recorded. */
+  get meter(): Meter | undefined {
+    return this.#providers?.meter;
   }
 
   /** Settles a task in the context of its handler. Undefined: it has none. */
