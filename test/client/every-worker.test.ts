@@ -57,6 +57,30 @@ test('every worker that runs gets what is published, each once', async () => {
   expect(ended).toEqual(['g#news/a', 'g#news/b']);
 });
 
+test('it is steered as any worker: paused, resumed, with middleware and another concurrency', async () => {
+  const { client, worker, got, heard, queues, timing } = setUp();
+  const topic = client.topic<string>('g#news');
+  await using every = worker('a').use(async (task, next) => {
+    heard.push(`before ${task.data}`);
+    await next();
+  });
+  await every.pause();
+  await every.start();
+  await topic.publish('one');
+  await timing.settled();
+  expect([every.isPaused, every.isRunning, got]).toEqual([true, true, []]);
+  // The subscription goes on, so nothing is missed.
+  await timing.advance(180_000);
+  expect(await queues()).toEqual(['g#news/a']);
+  every.resume();
+  every.concurrency = 3;
+  await timing.settled();
+  expect([every.concurrency, got, heard]).toEqual([3, ['a: one'], ['before one']]);
+  await topic.publish('two');
+  await every.untilIdle();
+  expect(got).toEqual(['a: one', 'a: two']);
+});
+
 test('its subscription is renewed while it runs', async () => {
   const { client, timing, worker, queues } = setUp();
   await worker('a', { ttl: '30s' }).start();

@@ -122,6 +122,22 @@ describe.concurrent('a bundled worker', { timeout: 120_000 }, () => {
     expect(stderr).toBe('');
   });
 
+  test.each(['esm', 'cjs'] as const)('by esbuild to %s has the thread of its handler', async (format) => {
+    const folder = await withEsbuild(format, {
+      app: join(here, 'thread-app.js'),
+      'thread-handler': join(here, 'thread-handler.js'),
+      'renewer-thread': RENEWER,
+      'handler-thread': '@taskmaster/client/handler-thread',
+    });
+    await using client = await connect(node.endpoint);
+    const tasks = client.queue(`threads ${format}`);
+    const { pid } = await tasks.enqueue('a task', { retry: { maxAttempts: 1 } });
+    const program = join(folder, `app${extensionOf[format]}`);
+    const { code, stdout, stderr } = await runProcess(process.execPath, [program, node.endpoint, tasks.name]);
+    expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: 'completed\n', stderr: '' });
+    expect(await tasks.waitFor(pid)).toBe('a task in a thread');
+  });
+
   test('that wants no thread is not warned', async () => {
     const program = [join(await withEsbuild('cjs', { app }), 'app.cjs')];
     const { stderr, ...handled } = await handleOne('unwanted', { program, how: 'wait', renewalThread: 'false' });

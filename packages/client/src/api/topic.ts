@@ -2,6 +2,7 @@ import { methods, type Subscription as WireSubscription } from '@taskmaster/prot
 import { emptyRequest } from '../calls/update-request.ts';
 import type { ClientContext } from '../tasks/context.ts';
 import { type HeaderFilter, headerFilter, wireFilter } from '../tasks/header-filter.ts';
+import type { LeasedTask } from '../tasks/leased-task.ts';
 import {
   type NewTask,
   nameToFill,
@@ -134,10 +135,13 @@ export class Topic<T, In = T> implements TopicRef<T, In> {
   onEveryWorker<R extends BatchHandled>(
     handler: BatchHandler<T, R>,
     options: BatchWorkerOptions<T, EveryWorkerOptions<T>>,
-  ): EveryWorker<T>;
+  ): EveryWorker<T, readonly LeasedTask<T>[]>;
   onEveryWorker(handler: Handler<T>, options?: EveryWorkerOptions<T>): EveryWorker<T>;
-  onEveryWorker(handler: AnyHandler<T>, options: AnyEveryWorkerOptions<T> = {}): EveryWorker<T> {
-    return new EveryWorker(this.#context, this, handler, options);
+  onEveryWorker(
+    handler: AnyHandler<T>,
+    options: AnyEveryWorkerOptions<T> = {},
+  ): EveryWorker<T> | EveryWorker<T, readonly LeasedTask<T>[]> {
+    return new EveryWorker<T>(this.#context, this, handler, options);
   }
 }
 

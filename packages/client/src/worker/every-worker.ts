@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { limits, methods } from '@taskmaster/proto';
-import type { ClientContext } from '../tasks/context.ts';
+import { type ClientContext, CONTEXT } from '../tasks/context.ts';
 import { type HeaderFilter, wireFilter } from '../tasks/header-filter.ts';
 import { sourceOf } from '../tasks/lease-source.ts';
+import type { LeasedTask } from '../tasks/leased-task.ts';
 import { FORMAT, TOPIC_FORMAT, type TopicRef } from '../tasks/new-task.ts';
 import type { CancelTimer } from '../transport/timing.ts';
 import { asTaskMasterError } from '../transport/wire-errors.ts';
@@ -51,16 +52,17 @@ const everyWorkerNames: OptionNames<EveryWorkerOptions> = {
 const INSTANCE_BYTES = 8;
 const UNSUBSCRIBE_TIMEOUT_MS = 3_000;
 
-/** A worker with a queue of its own that is subscribed to a topic while it runs. `topic.onEveryWorker()` makes one. */
-export class EveryWorker<T> implements AsyncDisposable {
+/**
+ * A worker with a queue of its own that is subscribed to a topic while it runs. `topic.onEveryWorker()` makes one. It is steered as
+ * any worker, but runs once: after a stop its queue is gone. While it is paused, its queue collects what is published.
+ */
+export class EveryWorker<T, Given = LeasedTask<T>> extends Worker<T, Given> {
   /** Name of its queue. */
   readonly queue: string;
-  readonly #context: ClientContext;
   readonly #topic: TopicRef<T>;
   readonly #options: AnyEveryWorkerOptions<T>;
   readonly #ttlMs: number;
   readonly #hooks: Pick<EveryWorkerOptions<T>, 'onRenewalFailed' | 'onGap'>;
-  readonly #worker: Worker<T>;
   readonly #stopping = new AbortController();
   #cancelRenewal: CancelTimer = () => {};
   #renewing: Promise<void> | undefined;
@@ -72,38 +74,28 @@ export class EveryWorker<T> implements AsyncDisposable {
   /** Internal: use `topic.onEveryWorker()`. */
   constructor(context: ClientContext, topic: TopicRef<T>, handler: AnyHandler<T>, options: AnyEveryWorkerOptions<T>) {
     assertKnown('onEveryWorker', options, everyWorkerNames);
-    this.queue = `${topic.name}/${options.instance ?? randomBytes(INSTANCE_BYTES).toString('hex')}`;
-    this.#context = context;
+    const queue = `${topic.name}/${options.instance ?? randomBytes(INSTANCE_BYTES).toString('hex')}`;
+    super(context, sourceOf([{ name: queue, [FORMAT]: topic[TOPIC_FORMAT] }]), handler, options);
+    this.queue = queue;
     this.#topic = topic;
     this.#options = options;
     this.#hooks = { onRenewalFailed: inContext(options.onRenewalFailed), onGap: inContext(options.onGap) };
     this.#ttlMs = durationMs(options.ttl ?? '1m', 'ttl');
     if (this.#ttlMs < limits.minSubscriptionMs) throw new TypeError(`ttl: at least ${limits.minSubscriptionMs} ms`);
-    this.#worker = new Worker(
-      context,
-      sourceOf([{ name: this.queue, [FORMAT]: topic[TOPIC_FORMAT] }]),
-      handler,
-      options,
-    );
-  }
-
-  /** Number of tasks that are handled now. */
-  get active(): number {
-    return this.#worker.active;
   }
 
   /**
    * Subscribes and starts to handle tasks. Resolves when it is subscribed: it gets everything that is published from then on.
    * @throws TypeError if it was started or stopped before; TaskMasterError if it cannot subscribe.
    */
-  start(): Promise<void> {
+  override start(): Promise<void> {
     if (this.#started !== undefined || this.#unsubscribed !== undefined) {
       return Promise.reject(new TypeError('the worker was started or stopped before'));
     }
     this.#started = this.#subscribe().then(() => {
       if (this.#unsubscribed !== undefined) return;
-      this.#context.workers.add(this);
-      this.#running = this.#worker.run();
+      this[CONTEXT].workers.add(this);
+      this.#running = super.run();
       // The worker has failed: end the subscription, so that its queue collects nothing more. `run()` reports the error.
       this.#running.catch(() => this.stop());
       this.#renewLater();
@@ -115,7 +107,7 @@ export class EveryWorker<T> implements AsyncDisposable {
    * Starts, and runs until the signal is aborted or `stop()` is called. Resolves when all handlers have ended and it is not
    * subscribed any more. Throws as `start()` and `Worker.run()` do.
    */
-  async run(options: RunOptions = {}): Promise<void> {
+  override async run(options: RunOptions = {}): Promise<void> {
     assertKnown('run', options, runNames);
     const { signal, stopTimeout } = options;
     await this.start();
@@ -134,18 +126,20 @@ export class EveryWorker<T> implements AsyncDisposable {
    * Stops the worker as `Worker.stop()` does, ends the subscription, and deletes the queue with the tasks that are left. Without
    * an answer for 3 s the subscription ends by its time to live.
    */
-  async stop(options: StopOptions = {}): Promise<void> {
-    const stopped = this.#worker.stop(options);
+  override async stop(options: StopOptions = {}): Promise<void> {
+    const stopped = super.stop(options);
     this.#unsubscribed ??= this.#unsubscribe(stopped);
     await Promise.all([stopped, this.#unsubscribed]);
   }
 
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.stop();
+  /** As `Worker.untilIdle`. If it is being started, it is subscribed first. */
+  override async untilIdle(): Promise<void> {
+    await this.#started;
+    await super.untilIdle();
   }
 
   async #unsubscribe(stopped: Promise<void>): Promise<void> {
-    const { calls, workers } = this.#context;
+    const { calls, workers } = this[CONTEXT];
     this.#cancelRenewal();
     this.#stopping.abort();
     const isSubscribed = await (this.#started?.then(
@@ -164,7 +158,7 @@ export class EveryWorker<T> implements AsyncDisposable {
   }
 
   async #subscribe(signal?: AbortSignal): Promise<boolean> {
-    const { calls } = this.#context;
+    const { calls } = this[CONTEXT];
     const request = {
       topic: this.#topic.name,
       queue: this.queue,
@@ -177,7 +171,7 @@ export class EveryWorker<T> implements AsyncDisposable {
   }
 
   #renewLater(): void {
-    this.#cancelRenewal = this.#context.timing.after(this.#ttlMs / 3, () => {
+    this.#cancelRenewal = this[CONTEXT].timing.after(this.#ttlMs / 3, () => {
       this.#renewing = this.#renew(this.#stopping.signal);
     });
   }
