@@ -22,7 +22,8 @@ async function codeOf(guide: string, name: string): Promise<string> {
 
 /** Runs a block of code of a guide, with a queue in memory in place of a node. Resolves with the lines that it prints. */
 async function run(guide: string, name: string): Promise<readonly string[]> {
-  const code = (await codeOf(guide, name)).replace('./resize.js', './resize.ts');
+  const text = (await codeOf(guide, name)).replace('./resize.js', './resize.ts');
+  const code = text.replaceAll("'shop.db'", JSON.stringify(join(dir, 'shop.db')));
   const memory = "import { openMemory as openForGuide } from '@taskmaster/node/memory';\n";
   const file = join(dir, `${guide}-${name}.ts`);
   await writeFile(file, code.includes(CONNECT) ? memory + code.replace(CONNECT, 'openForGuide()') : code);
@@ -75,4 +76,14 @@ describe('the code of the guide on tests', () => {
 
 test('the code of the guide on results checks them', async () => {
   expect(await run('results', 'schema')).toEqual(['the total is 170']);
+});
+
+describe('the code of the guide on outboxes', () => {
+  test('enqueues in a transaction, and a relay takes the task to the node', async () => {
+    expect(await run('outbox', 'enqueue')).toEqual(['mail for order-17: order 17']);
+  });
+
+  test('records a completion in the transaction of the work', async () => {
+    expect(await run('outbox', 'completions')).toEqual(['ann has 125']);
+  });
 });

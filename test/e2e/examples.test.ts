@@ -127,6 +127,16 @@ test('pause: the worker waits until the queue and its group are resumed', async 
   ]);
 });
 
+test('worker-run-time: a worker has middleware, is paused, and gets another concurrency while it runs', async () => {
+  expect(await runExample('worker-run-time', [node.endpoint])).toEqual([
+    'at most 1 at once',
+    'with a concurrency of 4, more than one at once: true',
+    'paused, and 1 task waits',
+    'broken.png: cannot be read',
+    'done: 9 completed',
+  ]);
+});
+
 test('limit: no more tasks run than the limits allow, at once and in a time, and no more wait than the caps', async () => {
   expect(await runExample('limit', [node.endpoint])).toEqual([
     '3 of 4 calls run, and 0 exports',

@@ -228,7 +228,10 @@ function taskOf(queue: NewTask | string | QueueRef, data: unknown, options: Task
   return newTask(queueRef(queue), data, options);
 }
 
-/** The row of a task, which carries the trace that is active. @throws InvalidRequestError if the node would refuse it for its size: now the caller can do something. */
+/**
+ * The row of a task, which carries the trace that is active.
+ * @throws InvalidRequestError if the node would refuse it for its size: now the caller can do something.
+ */
 function rowOf(queue: string, item: Enqueue): Prepared {
   const { group, name } = parseQueueName(queue);
   injectActive(item);

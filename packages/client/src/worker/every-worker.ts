@@ -53,8 +53,8 @@ const INSTANCE_BYTES = 8;
 const UNSUBSCRIBE_TIMEOUT_MS = 3_000;
 
 /**
- * A worker with a queue of its own that is subscribed to a topic while it runs. `topic.onEveryWorker()` makes one. It is steered as
- * any worker, but runs once: after a stop its queue is gone. While it is paused, its queue collects what is published.
+ * A worker with a queue of its own that is subscribed to a topic while it runs. `topic.onEveryWorker()` makes one. It is steered
+ * as any worker, but runs once: after a stop its queue is gone. While it is paused, its queue collects what is published.
  */
 export class EveryWorker<T, Given = LeasedTask<T>> extends Worker<T, Given> {
   /** Name of its queue. */
