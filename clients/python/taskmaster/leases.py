@@ -1,4 +1,4 @@
-"""Leases of tasks as far as the client knows them, and the thread that renews those of workers."""
+"""Leases of tasks as far as the client knows them, and the thread that renews and watches those of workers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import grpc
 from . import errors
 from .calls import Connection, Stop, group_of
 from .errors import TaskMasterError
-from .v1 import tasks_pb2
+from .v1 import tasks_pb2, waits_pb2
 
 DEFAULT_LEASE = 30.0
 # Part of the lease after which it is renewed. Two more attempts fit before its end.
@@ -22,6 +22,13 @@ _JOIN_WITHIN = 1 / 12
 _BATCH = 500
 _RETRY_INITIAL = 0.05
 _MOST_TIMEOUT = 10.0
+# Tasks are watched from this age on, so that those that end sooner cost nothing. With the time between looks: in a second.
+_WATCH_AFTER = 0.4
+_LOOK = 0.5
+_WATCH_FOR = 60.0
+# Every task that ends by itself ends a request, and the next one is about all others again.
+_WATCH_PAUSE = 0.1
+_WATCH_RETRY = 1.0
 
 
 class Lease:
@@ -97,6 +104,8 @@ class _Kept:
     def __init__(self, lease: Lease, keep_until: float) -> None:
         self.lease = lease
         self.keep_until = keep_until
+        self.watch_at = time.monotonic() + _WATCH_AFTER
+        self.watch: _Watch | None = None
         self.due_at = lease.ends_at - lease.duration * (1 - _RENEW_AT)
         self.failures = 0
         self.sending = False
@@ -115,13 +124,30 @@ class _Kept:
         return self.lease.ends_at >= self.lease.limit_at or time.monotonic() >= self.keep_until
 
 
+class _Watch:
+    """A request for tasks of one group, again and again: it ends when one of them is cancelled, or its lease is lost."""
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+        self.leases: dict[Lease, None] = {}
+        #: When it is sent. Infinite: it waits for its answer, or the node has refused it for good.
+        self.ask_at = 0.0
+        self.asked: list[Lease] = []
+        self.call: Any = None
+
+
 class Keeper:
-    """Renews the leases of workers on a thread of its own, so that handlers and event loops that are busy keep their tasks."""
+    """
+    Renews the leases of workers on a thread of its own, so that handlers and event loops that are busy keep their tasks. Renewals
+    say that a task was cancelled, or that its lease is lost. Longer tasks hear of it at once: the keeper waits for it, too.
+    """
 
     def __init__(self, connection: Connection) -> None:
         #: Over `ThreadIO`.
         self._connection = connection
         self._kept: dict[Lease, _Kept] = {}
+        self._watches: list[_Watch] = []
+        self._look_at = float("inf")
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -131,6 +157,7 @@ class Keeper:
         until = time.monotonic() + max_lease
         with self._changed:
             self._kept.update((lease, _Kept(lease, until)) for lease in leases)
+            self._look_at = min(self._look_at, time.monotonic() + _LOOK)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="taskmaster-leases", daemon=True)
                 self._thread.start()
@@ -138,12 +165,32 @@ class Keeper:
 
     def forget(self, lease: Lease) -> None:
         with self._changed:
-            self._kept.pop(lease, None)
+            self._drop(lease)
+
+    def _drop(self, lease: Lease) -> None:
+        kept = self._kept.pop(lease, None)
+        watch = kept.watch if kept else None
+        if watch is None:
+            return
+        watch.leases.pop(lease, None)
+        if not watch.leases and watch in self._watches:
+            self._watches.remove(watch)
+            self._take_back(watch)
+
+    @staticmethod
+    def _take_back(watch: _Watch) -> None:
+        """Its answer counts no more, and it is not sent again before it has a time."""
+        watch.asked, watch.ask_at = [], float("inf")
+        if watch.call is not None:
+            watch.call.cancel()
+            watch.call = None
 
     def close(self) -> None:
         with self._changed:
             self._closed = True
             self._kept.clear()
+            for watch in self._watches:
+                self._take_back(watch)
             self._changed.notify()
         if self._thread is not None:
             self._thread.join()
@@ -155,13 +202,18 @@ class Keeper:
                     return
                 now = time.monotonic()
                 self._expire(now)
+                self._look(now)
                 batches = self._due(now)
-                if not batches:
+                asks = [watch for watch in self._watches if watch.ask_at <= now]
+                if not batches and not asks:
                     wake_at = min((kept.next_at() for kept in self._kept.values()), default=float("inf"))
+                    wake_at = min(wake_at, self._look_at, *(watch.ask_at for watch in self._watches))
                     self._changed.wait(max(0.001, wake_at - now) if wake_at < float("inf") else None)
                     continue
             for batch in batches:
                 self._send(batch)
+            for watch in asks:
+                self._ask(watch)
 
     def _expire(self, now: float) -> None:
         for kept in list(self._kept.values()):
@@ -170,7 +222,7 @@ class Keeper:
             kept.lease.expire()
             # The end at the node may be later. Only its refusal ends the lease.
             if kept.final:
-                del self._kept[kept.lease]
+                self._drop(kept.lease)
 
     def _due(self, now: float) -> list[list[_Kept]]:
         groups: dict[object, list[_Kept]] = {}
@@ -243,7 +295,7 @@ class Keeper:
         at_fault = {item.index for item in error.items if item.kind == tasks_pb2.ITEM_KIND_RENEW}
         for at, kept in enumerate(batch):
             if at in at_fault or not (at_fault or error.retryable or error.maybe_applied or len(batch) > 1):
-                self._kept.pop(kept.lease, None)
+                self._drop(kept.lease)
                 if error.reason == "LEASE_EXPIRED":
                     kept.lease.expire()
                 else:
@@ -258,3 +310,82 @@ class Keeper:
                 # The refusal names no lease. Each by itself finds it.
                 kept.alone = True
                 kept.due_at = now
+
+    def _look(self, now: float) -> None:
+        """Adds the tasks that have become old enough to the requests."""
+        if now < self._look_at:
+            return
+        self._look_at = now + _LOOK if self._kept else float("inf")
+        for kept in self._kept.values():
+            lease = kept.lease
+            if kept.watch is not None or kept.watch_at > now or lease.stop.reason is not None:
+                continue
+            group = group_of(lease.queue)
+            watch = next((one for one in self._watches if one.group == group and len(one.leases) < _BATCH), None)
+            if watch is None:
+                watch = _Watch(group)
+                self._watches.append(watch)
+            kept.watch = watch
+            watch.leases[lease] = None
+            self._take_back(watch)
+            watch.ask_at = now
+
+    def _ask(self, watch: _Watch) -> None:
+        with self._changed:
+            if watch.ask_at > time.monotonic():
+                return  # It was taken back.
+            asked = watch.asked = list(watch.leases)
+            watch.ask_at = float("inf")
+            tasks = [waits_pb2.AwaitedTask(queue=one.queue, pid=one.pid, lease_token=one.token) for one in asked]
+            request = waits_pb2.WaitForTasksRequest(tasks=tasks, wait_ms=round(_WATCH_FOR * 1000))
+            address = self._connection._address(watch.group)
+            try:
+                method, metadata = self._connection._method(address, "WaitForTasks"), self._connection._metadata()
+            except Exception:  # The client was closed, or the function of the token has failed.
+                watch.ask_at = time.monotonic() + _WATCH_RETRY
+                return
+            call = watch.call = method.future(request, timeout=_WATCH_FOR + _MOST_TIMEOUT, metadata=metadata)
+        call.add_done_callback(lambda done: self._told(watch, asked, done, address))
+
+    def _told(self, watch: _Watch, asked: list[Lease], done: Any, address: str) -> None:
+        """On a thread of gRPC."""
+        ended, again = (), _WATCH_PAUSE
+        try:
+            ended = done.result().ended
+        except grpc.FutureCancelledError:
+            return
+        except grpc.RpcError as failure:
+            error = errors.error_of(failure)
+            self._connection._learn(error, watch.group, address)
+            # A node that does not answer may do so later. One that refuses to wait will do so again.
+            late = error.code is grpc.StatusCode.DEADLINE_EXCEEDED
+            again = _WATCH_RETRY if error.retryable or late else float("inf")
+        told: list[tuple[Lease, waits_pb2.EndedTask]] = []
+        with self._changed:
+            if watch.asked is not asked:
+                return
+            for end in ended:
+                lease = asked[end.task]
+                # A cancelled task is renewed on, until its handler has ended.
+                watch.leases.pop(lease, None)
+                told.append((lease, end))
+            if watch.leases:
+                watch.ask_at = time.monotonic() + again
+            else:
+                self._watches.remove(watch)
+            self._changed.notify()
+        for lease, end in told:
+            _tell(lease, end)
+
+
+def _tell(lease: Lease, end: waits_pb2.EndedTask) -> None:
+    task = f"{lease.pid!r} of {lease.queue}"
+    status, details = grpc.StatusCode, {"metadata": {"queue": lease.queue}}
+    if end.outcome == waits_pb2.TASK_OUTCOME_CANCEL_REQUESTED:
+        lease.cancel(end.cancel_reason)
+    elif end.outcome == waits_pb2.TASK_OUTCOME_LEASE_LOST:
+        message = f"the lease on task {task} is not current any more"
+        lease.lose(errors.make_error(message, "LEASE_LOST", status.FAILED_PRECONDITION, **details))
+    else:
+        # Its own completion, too, ends a task. The lease ignores this if it is being completed.
+        lease.lose(errors.make_error(f"task {task} is not in the queue any more", "TASK_NOT_FOUND", status.NOT_FOUND, **details))
