@@ -10,7 +10,9 @@ test.each([
 ])('the id of a task whose PID is %s names it in logs, and reads back', async (_what, pid, id) => {
   const { client } = clientSetUp();
   const queue = client.queue<string>('g#q');
-  await queue.enqueue('secret', { pid, kind: 'letter', headers: { tenant: 'acme' } });
+  const enqueued = await queue.enqueue('secret', { pid, kind: 'letter', headers: { tenant: 'acme' } });
+  expect(enqueued.id).toBe(id);
+  expect(JSON.parse(JSON.stringify(enqueued))).toEqual({ id, result: 'created', leased: false });
   const [shown] = await queue.peek();
   expect(JSON.parse(JSON.stringify(shown))).toMatchObject({ queue: 'g#q', id, state: 'available', attempts: 0 });
   const task = only(await queue.lease());
@@ -26,4 +28,22 @@ test.each([
     expect(text).not.toContain('Buffer');
   }
   expect(only(await queue.get([{ key: 'none' }], { data: false })).id).toBe('');
+});
+
+test('an object that names no task is refused with what names one', async () => {
+  const { client } = clientSetUp();
+  await expect(client.findTasks('g', { kee: 'order-17' } as never)).rejects.toThrow('or as { key }');
+});
+
+test('what was published has an id for logs, too', async () => {
+  const { client } = clientSetUp();
+  const topic = client.topic<string>('g#news');
+  await topic.subscribe('g#q');
+  const [published] = await topic.publish('x', { pid: 'order-17' });
+  expect(JSON.parse(JSON.stringify(published))).toEqual({
+    queue: 'g#q',
+    id: 'order-17',
+    result: 'created',
+    leased: false,
+  });
 });

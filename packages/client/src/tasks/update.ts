@@ -19,7 +19,7 @@ import { InvalidRequestError, type TaskMasterError } from '../values/errors.ts';
 import { assertKnown, type OptionNames } from '../values/known-options.ts';
 import type { UpdateOptions } from '../values/options.ts';
 import { updateNames } from '../values/options.ts';
-import { type Pid, type PidLike, pidBytes } from '../values/pid.ts';
+import { type Pid, type PidLike, pidBytes, pidText } from '../values/pid.ts';
 import { taskErrorOf } from '../values/task-error.ts';
 import { nameFields, type TaskName } from '../values/task-name.ts';
 import type { ClientContext } from './context.ts';
@@ -41,6 +41,8 @@ import { RESULTS, type ResultOptions, resultNames, wireResult } from './task-res
 export interface EnqueueOutcome {
   /** PID of the task, given or assigned. */
   readonly pid: Pid;
+  /** The text of the PID, as the command line shows and takes it. For logs, and in JSON in place of the PID. */
+  readonly id: string;
   /**
    * `collapsed`: the PID was in the queue, and its task is unchanged. `replaced`: the existing task has the new data. `rerun`: a
    * worker has the existing task, which runs once more afterwards.
@@ -422,15 +424,35 @@ export function tasksFrom(least: number, tasks: number, what: string): number {
   throw new TypeError(`${what}: ${String(tasks)} is not a whole number from ${least} to ${limits.leaseTasks}`);
 }
 
-/** The outcome of an enqueue from the protocol. */
-export function enqueueOutcome({ pid, result, leased }: Omit<WireOutcome, 'published'>): EnqueueOutcome {
-  // A copy, because the PID is a view that would keep the whole message in memory.
-  return { pid: Buffer.from(pid), result: results[result] ?? 'created', leased };
+/** What an enqueue did, from the protocol. */
+class Outcome implements EnqueueOutcome {
+  readonly pid: Pid;
+  readonly result: EnqueueOutcome['result'];
+  readonly leased: boolean;
+
+  constructor({ pid, result, leased }: Omit<WireOutcome, 'published'>) {
+    // A copy, because the PID is a view that would keep the whole message in memory.
+    this.pid = Buffer.from(pid);
+    this.result = results[result] ?? 'created';
+    this.leased = leased;
+  }
+
+  // Of the prototype: most programs never read it.
+  get id(): string {
+    return pidText(this.pid);
+  }
+
+  toJSON(): object {
+    return { ...this, id: this.id, pid: undefined };
+  }
 }
+
+/** The outcome of an enqueue from the protocol. */
+export const enqueueOutcome = (outcome: Omit<WireOutcome, 'published'>): EnqueueOutcome => new Outcome(outcome);
 
 /** The queues that got a task, from the protocol. */
 export const publishedTasks = ({ tasks }: Publication): readonly PublishedTask[] =>
-  tasks.map((task) => ({ queue: task.queue, ...enqueueOutcome(task) }));
+  tasks.map((task) => Object.assign(new Outcome(task), { queue: task.queue }));
 
 const signalResults: Readonly<Record<number, SignalResult>> = {
   [EnqueueResult.ENQUEUE_RESULT_SIGNALLED]: 'signalled',

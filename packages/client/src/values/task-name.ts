@@ -17,8 +17,11 @@ export function nameFields(name: TaskName): { readonly pid: Pid; readonly key?: 
   return { pid: NO_PID, key: name.key };
 }
 
+/** @throws TypeError for an object that is neither a PID nor a key. */
 export function isByKey(name: TaskName): name is ByKey {
-  return typeof name === 'object' && 'key' in name && typeof name.key === 'string';
+  if (typeof name !== 'object' || ArrayBuffer.isView(name)) return false;
+  if (name !== null && 'key' in name && typeof name.key === 'string') return true;
+  throw new TypeError('a task is named by its PID, a string or a Uint8Array, or as { key }');
 }
 
 /** The bytes of the PID, or of the key. */

@@ -190,7 +190,8 @@ export class SpreadQueue<T, In = T> {
     try {
       const outcome = await this.#send(queue, data, options, timeout, leftMs);
       target.succeeded();
-      return { ...outcome, queue };
+      // Not a copy: its `id` is of the prototype.
+      return Object.assign(outcome, { queue });
     } catch (error) {
       if (isTaskMasterError(error) && isOfTarget(error)) {
         target.failed(error);
