@@ -475,6 +475,69 @@ test.each([true, false])('lines of the log of a node about a call name its trace
   expect(peek).toMatchObject({ call: 'PeekTasks', trace_id: own?.traceId, span_id: own?.spanId });
 });
 
+describe.each([true, false])('the log of a node names the span of a lease (stream: %s)', (useStream) => {
+  test('of a call, also below a span of the program', async () => {
+    using spans = registeredSdk();
+    await using node = await TestNode.start();
+    node.refusal = makeError('broken', { reason: 'INTERNAL' });
+    await using client = await connect({ endpoints: node.endpoint, useStream, retry: { maxAttempts: 1 } });
+    await trace.getTracer('of the user').startActiveSpan('own work', async (span: Span) => {
+      await expect(client.queue('g#q').lease({ wait: '1s' })).rejects.toThrow('broken');
+      span.end();
+    });
+    const lease = spans.one('lease g#q');
+    expect(spans.pathTo(lease)).toEqual(['own work', 'lease g#q']);
+    expect(lease.attributes).toMatchObject({ 'error.type': 'INTERNAL', 'messaging.batch.message_count': 0 });
+    const { traceId: trace_id, spanId: span_id } = lease.spanContext();
+    expect(node.failedCalls).toMatchObject([{ call: 'LeaseTasks', trace_id, span_id }]);
+  });
+
+  test('of a worker', async () => {
+    using spans = registeredSdk();
+    await using node = await TestNode.start();
+    node.refusal = makeError('broken', { reason: 'INTERNAL' });
+    await using client = await connect({ endpoints: node.endpoint, useStream, retry: { maxAttempts: 1 } });
+    const failed = Promise.withResolvers<void>();
+    await using worker = client.worker('g#q', () => {}, { onAttemptFailed: () => failed.resolve() });
+    worker.start();
+    await failed.promise;
+    const [lease] = spans.named('lease g#q');
+    const { traceId: trace_id, spanId: span_id } = lease?.spanContext() ?? {};
+    expect(trace_id).toHaveLength(32);
+    expect(node.failedCalls[0]).toMatchObject({ call: 'LeaseTasks', trace_id, span_id });
+  });
+});
+
+describe('the span of a lease that gets nothing', () => {
+  test('ends with no tasks', async () => {
+    using spans = registeredSdk();
+    const { queue } = workerSetUp();
+    expect(await queue.lease()).toEqual([]);
+    expect(spans.one('lease g#q').attributes).toMatchObject({ 'messaging.batch.message_count': 0 });
+  });
+
+  test('goes on in a worker until it has tasks, or stops', async () => {
+    using spans = registeredSdk();
+    const { client, queue, timing } = workerSetUp();
+    const worker = client.worker(queue, () => {}, { wait: '1s' });
+    worker.start();
+    await timing.settled();
+    for (let request = 0; request < 3; request++) {
+      await timing.advance(1_000);
+      await timing.settled();
+    }
+    expect(spans.names).toEqual([]);
+    await queue.enqueue('x', { pid: 'p' });
+    await timing.settled();
+    const lease = spans.one('lease g#q');
+    expect(lease.attributes).toMatchObject({ 'messaging.message.id': 'p' });
+    expect(lease.attributes).not.toHaveProperty('messaging.batch.message_count');
+    await worker.stop();
+    const [, last] = spans.named('lease g#q');
+    expect(last?.attributes).toMatchObject({ 'messaging.batch.message_count': 0 });
+  });
+});
+
 test('the fields of a task for logs name the task and its trace', async () => {
   using spans = registeredSdk();
   const { client, queue, timing } = workerSetUp();

@@ -47,7 +47,7 @@ EVENT_KIND_RESUMED: EventKind
 EVENT_KIND_LIMIT_REACHED: EventKind
 
 class ReadEventsRequest(_message.Message):
-    __slots__ = ("queues", "after", "kinds", "pid", "key", "max_events", "wait_ms")
+    __slots__ = ("queues", "after", "kinds", "pid", "key", "max_events", "wait_ms", "traceparent")
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +55,7 @@ class ReadEventsRequest(_message.Message):
     KEY_FIELD_NUMBER: _ClassVar[int]
     MAX_EVENTS_FIELD_NUMBER: _ClassVar[int]
     WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     queues: str
     after: str
     kinds: _containers.RepeatedScalarFieldContainer[EventKind]
@@ -62,7 +63,8 @@ class ReadEventsRequest(_message.Message):
     key: str
     max_events: int
     wait_ms: int
-    def __init__(self, queues: _Optional[str] = ..., after: _Optional[str] = ..., kinds: _Optional[_Iterable[_Union[EventKind, str]]] = ..., pid: _Optional[bytes] = ..., key: _Optional[str] = ..., max_events: _Optional[int] = ..., wait_ms: _Optional[int] = ...) -> None: ...
+    traceparent: str
+    def __init__(self, queues: _Optional[str] = ..., after: _Optional[str] = ..., kinds: _Optional[_Iterable[_Union[EventKind, str]]] = ..., pid: _Optional[bytes] = ..., key: _Optional[str] = ..., max_events: _Optional[int] = ..., wait_ms: _Optional[int] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class ReadEventsResponse(_message.Message):
     __slots__ = ("events", "position")

@@ -342,7 +342,7 @@ class ReleaseOutcome(_message.Message):
     def __init__(self, hidden_until_unix_ms: _Optional[int] = ..., dead_letter_queue: _Optional[str] = ...) -> None: ...
 
 class LeaseTasksRequest(_message.Message):
-    __slots__ = ("queues", "max_tasks", "lease_duration_ms", "max_pid", "wait_ms", "worker_label", "max_bytes", "any_order", "patterns", "max_more_queues", "starts", "include_signals", "kinds")
+    __slots__ = ("queues", "max_tasks", "lease_duration_ms", "max_pid", "wait_ms", "worker_label", "max_bytes", "any_order", "patterns", "max_more_queues", "starts", "include_signals", "kinds", "traceparent")
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     MAX_TASKS_FIELD_NUMBER: _ClassVar[int]
     LEASE_DURATION_MS_FIELD_NUMBER: _ClassVar[int]
@@ -356,6 +356,7 @@ class LeaseTasksRequest(_message.Message):
     STARTS_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_SIGNALS_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     queues: _containers.RepeatedScalarFieldContainer[str]
     max_tasks: int
     lease_duration_ms: int
@@ -369,7 +370,8 @@ class LeaseTasksRequest(_message.Message):
     starts: LeaseStarts
     include_signals: bool
     kinds: LeaseKinds
-    def __init__(self, queues: _Optional[_Iterable[str]] = ..., max_tasks: _Optional[int] = ..., lease_duration_ms: _Optional[int] = ..., max_pid: _Optional[bytes] = ..., wait_ms: _Optional[int] = ..., worker_label: _Optional[str] = ..., max_bytes: _Optional[int] = ..., any_order: _Optional[bool] = ..., patterns: _Optional[_Iterable[_Union[QueuePattern, _Mapping]]] = ..., max_more_queues: _Optional[int] = ..., starts: _Optional[_Union[LeaseStarts, _Mapping]] = ..., include_signals: _Optional[bool] = ..., kinds: _Optional[_Union[LeaseKinds, _Mapping]] = ...) -> None: ...
+    traceparent: str
+    def __init__(self, queues: _Optional[_Iterable[str]] = ..., max_tasks: _Optional[int] = ..., lease_duration_ms: _Optional[int] = ..., max_pid: _Optional[bytes] = ..., wait_ms: _Optional[int] = ..., worker_label: _Optional[str] = ..., max_bytes: _Optional[int] = ..., any_order: _Optional[bool] = ..., patterns: _Optional[_Iterable[_Union[QueuePattern, _Mapping]]] = ..., max_more_queues: _Optional[int] = ..., starts: _Optional[_Union[LeaseStarts, _Mapping]] = ..., include_signals: _Optional[bool] = ..., kinds: _Optional[_Union[LeaseKinds, _Mapping]] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class LeaseKinds(_message.Message):
     __slots__ = ("patterns",)

@@ -25,21 +25,21 @@ _sym_db = _symbol_database.Default()
 from taskmaster.v1 import tasks_pb2 as taskmaster_dot_v1_dot_tasks__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19taskmaster/v1/waits.proto\x12\rtaskmaster.v1\x1a\x19taskmaster/v1/tasks.proto\"Q\n\x13WaitForTasksRequest\x12)\n\x05tasks\x18\x01 \x03(\x0b\x32\x1a.taskmaster.v1.AwaitedTask\x12\x0f\n\x07wait_ms\x18\x02 \x01(\x03\"S\n\x0b\x41waitedTask\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x0b\n\x03pid\x18\x02 \x01(\x0c\x12\x18\n\x0blease_token\x18\x03 \x01(\x04H\x00\x88\x01\x01\x42\x0e\n\x0c_lease_token\"?\n\x14WaitForTasksResponse\x12\'\n\x05\x65nded\x18\x01 \x03(\x0b\x32\x18.taskmaster.v1.EndedTask\"\xcf\x01\n\tEndedTask\x12\x0c\n\x04task\x18\x01 \x01(\r\x12+\n\x07outcome\x18\x02 \x01(\x0e\x32\x1a.taskmaster.v1.TaskOutcome\x12\x13\n\x06result\x18\x03 \x01(\x0cH\x00\x88\x01\x01\x12\x15\n\rended_unix_ms\x18\x04 \x01(\x03\x12\x10\n\x08\x61ttempts\x18\x05 \x01(\x05\x12\'\n\x05\x65rror\x18\x06 \x01(\x0b\x32\x18.taskmaster.v1.TaskError\x12\x15\n\rcancel_reason\x18\x07 \x01(\tB\t\n\x07_result*\xf7\x01\n\x0bTaskOutcome\x12\x1c\n\x18TASK_OUTCOME_UNSPECIFIED\x10\x00\x12\x1a\n\x16TASK_OUTCOME_COMPLETED\x10\x01\x12\x1e\n\x1aTASK_OUTCOME_DEAD_LETTERED\x10\x02\x12\x18\n\x14TASK_OUTCOME_REMOVED\x10\x03\x12\x18\n\x14TASK_OUTCOME_UNKNOWN\x10\x04\x12\x1a\n\x16TASK_OUTCOME_CANCELLED\x10\x05\x12!\n\x1dTASK_OUTCOME_CANCEL_REQUESTED\x10\x06\x12\x1b\n\x17TASK_OUTCOME_LEASE_LOST\x10\x07\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19taskmaster/v1/waits.proto\x12\rtaskmaster.v1\x1a\x19taskmaster/v1/tasks.proto\"{\n\x13WaitForTasksRequest\x12)\n\x05tasks\x18\x01 \x03(\x0b\x32\x1a.taskmaster.v1.AwaitedTask\x12\x0f\n\x07wait_ms\x18\x02 \x01(\x03\x12\x18\n\x0btraceparent\x18\x03 \x01(\tH\x00\x88\x01\x01\x42\x0e\n\x0c_traceparent\"S\n\x0b\x41waitedTask\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x0b\n\x03pid\x18\x02 \x01(\x0c\x12\x18\n\x0blease_token\x18\x03 \x01(\x04H\x00\x88\x01\x01\x42\x0e\n\x0c_lease_token\"?\n\x14WaitForTasksResponse\x12\'\n\x05\x65nded\x18\x01 \x03(\x0b\x32\x18.taskmaster.v1.EndedTask\"\xcf\x01\n\tEndedTask\x12\x0c\n\x04task\x18\x01 \x01(\r\x12+\n\x07outcome\x18\x02 \x01(\x0e\x32\x1a.taskmaster.v1.TaskOutcome\x12\x13\n\x06result\x18\x03 \x01(\x0cH\x00\x88\x01\x01\x12\x15\n\rended_unix_ms\x18\x04 \x01(\x03\x12\x10\n\x08\x61ttempts\x18\x05 \x01(\x05\x12\'\n\x05\x65rror\x18\x06 \x01(\x0b\x32\x18.taskmaster.v1.TaskError\x12\x15\n\rcancel_reason\x18\x07 \x01(\tB\t\n\x07_result*\xf7\x01\n\x0bTaskOutcome\x12\x1c\n\x18TASK_OUTCOME_UNSPECIFIED\x10\x00\x12\x1a\n\x16TASK_OUTCOME_COMPLETED\x10\x01\x12\x1e\n\x1aTASK_OUTCOME_DEAD_LETTERED\x10\x02\x12\x18\n\x14TASK_OUTCOME_REMOVED\x10\x03\x12\x18\n\x14TASK_OUTCOME_UNKNOWN\x10\x04\x12\x1a\n\x16TASK_OUTCOME_CANCELLED\x10\x05\x12!\n\x1dTASK_OUTCOME_CANCEL_REQUESTED\x10\x06\x12\x1b\n\x17TASK_OUTCOME_LEASE_LOST\x10\x07\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'taskmaster.v1.waits_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_TASKOUTCOME']._serialized_start=515
-  _globals['_TASKOUTCOME']._serialized_end=762
+  _globals['_TASKOUTCOME']._serialized_start=557
+  _globals['_TASKOUTCOME']._serialized_end=804
   _globals['_WAITFORTASKSREQUEST']._serialized_start=71
-  _globals['_WAITFORTASKSREQUEST']._serialized_end=152
-  _globals['_AWAITEDTASK']._serialized_start=154
-  _globals['_AWAITEDTASK']._serialized_end=237
-  _globals['_WAITFORTASKSRESPONSE']._serialized_start=239
-  _globals['_WAITFORTASKSRESPONSE']._serialized_end=302
-  _globals['_ENDEDTASK']._serialized_start=305
-  _globals['_ENDEDTASK']._serialized_end=512
+  _globals['_WAITFORTASKSREQUEST']._serialized_end=194
+  _globals['_AWAITEDTASK']._serialized_start=196
+  _globals['_AWAITEDTASK']._serialized_end=279
+  _globals['_WAITFORTASKSRESPONSE']._serialized_start=281
+  _globals['_WAITFORTASKSRESPONSE']._serialized_end=344
+  _globals['_ENDEDTASK']._serialized_start=347
+  _globals['_ENDEDTASK']._serialized_end=554
 # @@protoc_insertion_point(module_scope)

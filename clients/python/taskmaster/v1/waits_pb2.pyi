@@ -28,12 +28,14 @@ TASK_OUTCOME_CANCEL_REQUESTED: TaskOutcome
 TASK_OUTCOME_LEASE_LOST: TaskOutcome
 
 class WaitForTasksRequest(_message.Message):
-    __slots__ = ("tasks", "wait_ms")
+    __slots__ = ("tasks", "wait_ms", "traceparent")
     TASKS_FIELD_NUMBER: _ClassVar[int]
     WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     tasks: _containers.RepeatedCompositeFieldContainer[AwaitedTask]
     wait_ms: int
-    def __init__(self, tasks: _Optional[_Iterable[_Union[AwaitedTask, _Mapping]]] = ..., wait_ms: _Optional[int] = ...) -> None: ...
+    traceparent: str
+    def __init__(self, tasks: _Optional[_Iterable[_Union[AwaitedTask, _Mapping]]] = ..., wait_ms: _Optional[int] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class AwaitedTask(_message.Message):
     __slots__ = ("queue", "pid", "lease_token")

@@ -86,13 +86,23 @@ export class RetryingCalls {
     return this.run(method.key, repetition, options, (attempt) => transport.unary(method, request, attempt));
   }
 
-  /** As `call`, for a request that may wait. Later attempts wait for the rest of the time. */
-  poll<Q extends { readonly waitMs: number }, R>(method: Method<Q, R>, request: Q, options: CallOptions): Promise<R> {
-    const { timing, transport } = this.#parts;
+  /**
+   * As `call`, for a request that may wait. Later attempts wait for the rest of the time. The request names the span of the
+   * caller, because it shares a stream with others.
+   */
+  poll<Q extends { readonly waitMs: number; readonly traceparent?: string | undefined }, R>(
+    method: Method<Q, R>,
+    request: Q,
+    options: CallOptions,
+  ): Promise<R> {
+    const { timing, transport, spans } = this.#parts;
     const end = timing.now() + request.waitMs;
+    const traceparent = request.traceparent ?? spans?.traceparent;
+    const traced = traceparent === request.traceparent ? request : { ...request, traceparent };
     const attempt = (options: TransportCallOptions): Promise<R> => {
       const waitMs = Math.max(0, Math.min(request.waitMs, Math.round(end - timing.now())));
-      return transport.unary(method, waitMs === request.waitMs ? request : { ...request, waitMs }, options);
+      const sent = waitMs === request.waitMs ? traced : { ...traced, waitMs };
+      return transport.unary(method, sent, traceparent ? { ...options, traceparent } : options);
     };
     return this.run(method.key, method.repetition, options, attempt, request.waitMs);
   }

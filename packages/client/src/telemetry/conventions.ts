@@ -45,7 +45,7 @@ export function spanAttributes(tasks: OperationTasks, clientId: string, one: Tas
   const attributes = operationAttributes(tasks.operation);
   if (tasks.destination !== undefined) attributes['messaging.destination.name'] = tasks.destination;
   if (clientId !== '') attributes['messaging.client.id'] = clientId;
-  if (tasks.count !== 1) attributes['messaging.batch.message_count'] = tasks.count;
+  if (tasks.count !== 1) attributes[TASK_COUNT] = tasks.count;
   return one === undefined ? attributes : Object.assign(attributes, taskAttributes(one));
 }
 
@@ -70,6 +70,7 @@ export function taskAttributes({ pid, attempt, bytes }: TaskFacts): Attributes {
 const ATTEMPT = 'messaging.taskmaster.attempt';
 export const RELEASE_REASON = 'messaging.taskmaster.release.reason';
 export const DEAD_LETTER_QUEUE = 'messaging.taskmaster.dead_letter_queue';
+export const TASK_COUNT = 'messaging.batch.message_count';
 export const MESSAGE_ID = 'messaging.message.id';
 
 /** The reason of a refusal, or the class of an error: of both there are few. */

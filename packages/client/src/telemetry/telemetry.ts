@@ -34,6 +34,7 @@ import {
   type ReleaseReason,
   spanAttributes,
   spanName,
+  TASK_COUNT,
   type TaskFacts,
   taskAttributes,
 } from './conventions.ts';
@@ -62,6 +63,10 @@ export interface TelemetryParts {
   readonly clientId: string;
   /** Undefined: nothing is recorded. */
   readonly providers: Providers | undefined;
+  /** The span of a wait for tasks goes on over requests that get none, until `endWait`. Default: each request has its own. */
+  readonly keepsWait?: boolean;
+  /** Default: own ones. */
+  readonly destinations?: Destinations;
 }
 
 const NONE: readonly never[] = [];
@@ -80,20 +85,24 @@ const MOST_LINKS = 128;
 export class Telemetry {
   readonly #parts: TelemetryParts;
   readonly #providers: Providers | undefined;
-  readonly #destinations = new Destinations();
+  readonly #destinations: Destinations;
   /** Of tasks whose handlers have ended: where they are settled. */
   readonly #settling = new WeakMap<object, Context>();
+  /** Of a worker: that of its wait for tasks. */
+  #wait: Span | undefined;
 
   constructor(parts: TelemetryParts) {
     this.#parts = parts;
     this.#providers = parts.providers;
+    this.#destinations = parts.destinations ?? new Destinations();
   }
 
-  /** For a worker with options of its own. @throws TypeError */
-  of(options: TelemetryOptions | false | undefined): Telemetry {
-    if (options === undefined) return this;
+  /** For a worker, which may have options of its own. @throws TypeError */
+  ofWorker(options: TelemetryOptions | false | undefined): Telemetry {
+    const parts = { ...this.#parts, keepsWait: true };
+    if (options === undefined) return new Telemetry({ ...parts, destinations: this.#destinations });
     assertTelemetry(options);
-    return new Telemetry({ ...this.#parts, providers: options === false ? undefined : new Providers(options) });
+    return new Telemetry({ ...parts, providers: options === false ? undefined : new Providers(options) });
   }
 
   /**
@@ -117,6 +126,12 @@ export class Telemetry {
     const now = this.#providers?.now;
     const { calls } = this.#parts;
     return now === undefined ? calls.lease(request, options) : this.#lease(now, request, options);
+  }
+
+  /** A worker waits for no more tasks. */
+  endWait(): void {
+    this.#wait?.setAttribute(TASK_COUNT, 0).end();
+    this.#wait = undefined;
   }
 
   /** A call that triggers a schedule, which enqueues a task. */
@@ -235,34 +250,43 @@ export class Telemetry {
   }
 
   async #lease(now: Recorders, request: LeaseTasksRequest, options: CallOptions): Promise<LeaseTasksResponse> {
-    const active = context.active();
-    const startTime = Date.now();
+    const { calls, keepsWait } = this.#parts;
     const begun = performance.now();
-    const asked = request.patterns.length === 0 ? request.queues : [];
+    // How many it gets is known at the end.
+    const asked = { ...tasksOf('lease', request.patterns.length === 0 ? request.queues : []), count: 1 };
+    const span = this.#wait ?? this.#startSpan(now, context.active(), asked, SpanKind.CLIENT, undefined, []);
+    this.#wait = undefined;
+    const traceparent = traceparentOf(span?.spanContext());
+    const gotNone = (): void => {
+      if (keepsWait) this.#wait = span;
+      else span?.setAttribute(TASK_COUNT, 0).end();
+    };
     try {
-      const reply = await this.#parts.calls.lease(request, options);
-      const { tasks: leased } = reply;
-      // A wait without tasks is nothing that anybody wants to see.
-      if (leased.length === 0) return reply;
-      const tasks = tasksOf(
-        'lease',
-        leased.map(({ queue }) => queue),
-      );
-      const [first] = leased;
-      const one = leased.length === 1 && first !== undefined ? factsOf(first) : undefined;
-      const links = leased.slice(0, MOST_LINKS).flatMap((task) => linkTo(task.headers, task, one === undefined));
-      const span = this.#startSpan(now, active, tasks, SpanKind.CLIENT, one, links, startTime);
-      this.#begun(now, tasks, span, {}, begun).end(undefined);
-      for (const [queue, count] of countsOf(leased)) {
-        now.instruments?.consumed.add(count, this.#destinations.attributes('lease', queue, undefined));
-      }
+      const reply = await calls.lease(traceparent === undefined ? request : { ...request, traceparent }, options);
+      if (reply.tasks.length === 0) gotNone();
+      else this.#leased(now, reply, span, begun);
       return reply;
     } catch (error) {
-      if (options.signal?.aborted) throw error;
-      const tasks = { ...tasksOf('lease', asked), count: 0 };
-      const span = this.#startSpan(now, active, tasks, SpanKind.CLIENT, undefined, [], startTime);
-      this.#begun(now, tasks, span, {}, begun).fail(error);
+      if (options.signal?.aborted) gotNone();
+      else this.#begun(now, asked, span?.setAttribute(TASK_COUNT, 0), {}, begun).fail(error);
       throw error;
+    }
+  }
+
+  #leased(now: Recorders, { tasks: leased }: LeaseTasksResponse, span: Span | undefined, begun: number): void {
+    const tasks = tasksOf(
+      'lease',
+      leased.map(({ queue }) => queue),
+    );
+    if (span !== undefined) {
+      const [first] = leased;
+      const one = leased.length === 1 && first !== undefined ? factsOf(first) : undefined;
+      span.updateName(spanName(tasks)).setAttributes(spanAttributes(tasks, this.#parts.clientId, one));
+      for (const task of leased.slice(0, MOST_LINKS)) span.addLinks(linkTo(task.headers, task, one === undefined));
+    }
+    this.#begun(now, tasks, span, {}, begun).end(undefined);
+    for (const [queue, count] of countsOf(leased)) {
+      now.instruments?.consumed.add(count, this.#destinations.attributes('lease', queue, undefined));
     }
   }
 
@@ -306,7 +330,7 @@ export class Telemetry {
     const parent = isBatch ? trace.deleteSpan(context.active()) : contextOf(first.headers);
     const links = list.slice(0, MOST_LINKS).flatMap((task) => linkTo(task.headers, task, isBatch));
     const span = this.#startSpan(now, parent, tasks, SpanKind.CONSUMER, one, links);
-    if (isBatch) span?.setAttribute('messaging.batch.message_count', list.length);
+    if (isBatch) span?.setAttribute(TASK_COUNT, list.length);
     const within = span === undefined ? context.active() : trace.setSpan(parent, span);
     const begun = performance.now();
     const running = this.#destinations.attributes('process', tasks.destination, undefined);

@@ -12,7 +12,7 @@ import {
 } from '@taskmaster/proto';
 import { InvalidRequestError } from '../values/errors.ts';
 
-/** Upper bound of numbers, tags and lengths of one item or call. */
+/** Upper bound of numbers, tags and lengths of one item or call, and of the `traceparent` of a call. */
 const ITEM_BYTES = 64;
 /** Upper bound of a part of an update: four numbers up to the limit of items, with their tags. */
 const PART_BYTES = 18;

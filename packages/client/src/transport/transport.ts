@@ -12,7 +12,7 @@ export interface TransportCallOptions {
   readonly signal?: AbortSignal | undefined;
   /** Timeout in ms, after which the call rejects with `DeadlineExceededError`. The waiting time of a request is added to it. */
   readonly timeoutMs?: number | undefined;
-  /** The span of the caller in the format of W3C, for the log of the node. Streamed requests have their own. Default: none. */
+  /** The span of the caller in the format of W3C, for the log of the node. Streamed requests name it, too. Default: none. */
   readonly traceparent?: string | undefined;
 }
 

@@ -226,7 +226,10 @@ export class WorkerRun<T> {
 
   async #drain(): Promise<void> {
     const { timing, workers } = this.#context;
-    const ended = this.#feeding.then(() => Promise.all([this.#giveBackUnbegun(), this.#untilIdle()]));
+    const ended = this.#feeding.then(() => {
+      this.#context.telemetry.endWait();
+      return Promise.all([this.#giveBackUnbegun(), this.#untilIdle()]);
+    });
     await Promise.race([ended, aborted(this.#giveUp.signal)]);
     if (this.#isBusy) {
       for (const task of [...this.#runningTasks(), ...this.#settling]) task[LEASE].letGo(stopped());

@@ -60,8 +60,7 @@ export class Worker<T, Given = LeasedTask<T>> implements AsyncDisposable {
     handler: AnyHandler<T> | URL,
     options: AnyWorkerOptions<T>,
   ) {
-    const { telemetry } = options;
-    const context = telemetry === undefined ? shared : { ...shared, telemetry: shared.telemetry.of(telemetry) };
+    const context = { ...shared, telemetry: shared.telemetry.ofWorker(options.telemetry) };
     this[CONTEXT] = shared;
     this.#context = context;
     this.#source = source;

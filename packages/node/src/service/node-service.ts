@@ -215,18 +215,21 @@ class NodeStreamSession implements StreamSession {
         return { kind: 'update', id, known: call.value, run: runner(handlers.updateTasks, call.value, updateReply) };
       case 'lease': {
         const request = apartFrom(memory, call.value);
+        const { traceparent } = request;
         const run = runner(handlers.leaseTasks, request, leaseReply);
-        return { kind: 'waiting', method: 'LeaseTasks', id, bytes: leaseBytes(request), run };
+        return { kind: 'waiting', method: 'LeaseTasks', id, bytes: leaseBytes(request), traceparent, run };
       }
       case 'wait': {
+        const { traceparent } = call.value;
         const tasks = call.value.tasks.map(ownPid);
         const run = runner(handlers.waitForTasks, { ...call.value, tasks }, waitReply);
-        return { kind: 'waiting', method: 'WaitForTasks', id, bytes: awaitedBytes(tasks), run };
+        return { kind: 'waiting', method: 'WaitForTasks', id, bytes: awaitedBytes(tasks), traceparent, run };
       }
       case 'events': {
         const request = apartFromMessage(call.value);
+        const { traceparent } = request;
         const run = runner(handlers.readEvents, request, eventsReply);
-        return { kind: 'waiting', method: 'ReadEvents', id, bytes: readerBytes(request), run };
+        return { kind: 'waiting', method: 'ReadEvents', id, bytes: readerBytes(request), traceparent, run };
       }
       case 'cancel':
         return { kind: 'cancel', id };

@@ -239,11 +239,11 @@ class RoutedStreamSession implements StreamSession {
       case 'update':
         return this.#updateOf(id, call.value, bytes);
       case 'lease':
-        return this.#leaseOf(id, bytes);
+        return this.#leaseOf(id, bytes, call.value.traceparent);
       case 'wait':
-        return this.#waitOf('WaitForTasks', id, bytes);
+        return this.#waitOf('WaitForTasks', id, bytes, call.value.traceparent);
       case 'events':
-        return this.#waitOf('ReadEvents', id, bytes);
+        return this.#waitOf('ReadEvents', id, bytes, call.value.traceparent);
       case 'cancel':
         return { kind: 'cancel', id };
       case undefined:
@@ -267,16 +267,21 @@ class RoutedStreamSession implements StreamSession {
   }
 
   /** A lease may wait for long and must not keep its message in memory. So it is copied, in a function without other closures. */
-  #leaseOf(id: number, bytes: Uint8Array): StreamOperation {
+  #leaseOf(id: number, bytes: Uint8Array, traceparent: string | undefined): StreamOperation {
     const request = new Uint8Array(bytes);
     const run = (caller: Caller) => this.#lease(request, caller);
-    return { kind: 'waiting', method: 'LeaseTasks', id, bytes: request.length, run };
+    return { kind: 'waiting', method: 'LeaseTasks', id, bytes: request.length, traceparent, run };
   }
 
-  #waitOf(method: 'WaitForTasks' | 'ReadEvents', id: number, bytes: Uint8Array): StreamOperation {
+  #waitOf(
+    method: 'WaitForTasks' | 'ReadEvents',
+    id: number,
+    bytes: Uint8Array,
+    traceparent: string | undefined,
+  ): StreamOperation {
     const request = Buffer.from(bytes);
     const run = (caller: Caller) => this.#wait(method, request, caller);
-    return { kind: 'waiting', method, id, bytes: request.length, run };
+    return { kind: 'waiting', method, id, bytes: request.length, traceparent, run };
   }
 
   async #update(bytes: Uint8Array, route: UpdateRoute, caller: Caller): Promise<StreamReply> {

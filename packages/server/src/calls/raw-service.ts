@@ -57,6 +57,8 @@ export type StreamOperation =
       readonly id: number;
       /** Approximate memory that the call uses while it waits, in bytes. It does not keep its message. */
       readonly bytes: number;
+      /** The span of the caller, as it says, for the log. */
+      readonly traceparent?: string | undefined;
       readonly run: (caller: Caller) => Promise<StreamReply>;
     }
   | { readonly kind: 'cancel'; readonly id: number }

@@ -422,10 +422,10 @@ export class RequestStream extends ServerInterceptingCall {
 }
 
 function fieldsOf({ work }: StreamedCall): CallFields {
-  const call = work.kind === 'waiting' ? work.method : 'UpdateTasks';
+  if (work.kind === 'waiting') return callFields(work.method, work.traceparent);
   return work.kind === 'update' && work.known !== undefined
-    ? updateFields(call, work.known)
-    : callFields(call, undefined);
+    ? updateFields('UpdateTasks', work.known)
+    : callFields('UpdateTasks', undefined);
 }
 
 /** The caller until the headers of the stream are read. No call is served before. */

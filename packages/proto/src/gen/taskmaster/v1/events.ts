@@ -119,6 +119,8 @@ export interface ReadEventsRequest {
   maxEvents: number;
   /** How long to wait for an event if there is none, in ms, 0 to 10 minutes. */
   waitMs: number;
+  /** The span of the caller, as `UpdateTasksRequest.traceparent`. */
+  traceparent?: string | undefined;
 }
 
 /** The events, in the order in which they happened. */
@@ -169,7 +171,7 @@ export interface Event {
 }
 
 function createBaseReadEventsRequest(): ReadEventsRequest {
-  return { queues: "", after: "", kinds: [], task: undefined, maxEvents: 0, waitMs: 0 };
+  return { queues: "", after: "", kinds: [], task: undefined, maxEvents: 0, waitMs: 0, traceparent: undefined };
 }
 
 export const ReadEventsRequest: MessageFns<ReadEventsRequest> = {
@@ -200,6 +202,9 @@ export const ReadEventsRequest: MessageFns<ReadEventsRequest> = {
     }
     if (message.waitMs !== 0) {
       writeInt64(writer.uint32(56), message.waitMs);
+    }
+    if (message.traceparent !== undefined) {
+      writer.uint32(66).string(message.traceparent);
     }
     return writer;
   },
@@ -282,6 +287,14 @@ export const ReadEventsRequest: MessageFns<ReadEventsRequest> = {
             }
 
             message.waitMs = readInt64(reader);
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.traceparent = reader.string();
             continue;
           }
         }

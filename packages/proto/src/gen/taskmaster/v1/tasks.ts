@@ -661,7 +661,11 @@ export interface LeaseTasksRequest {
     | boolean
     | undefined;
   /** The kinds of tasks that the worker can run. Unset: all tasks. */
-  kinds?: LeaseKinds | undefined;
+  kinds?:
+    | LeaseKinds
+    | undefined;
+  /** The span of the caller, as `UpdateTasksRequest.traceparent`. */
+  traceparent?: string | undefined;
 }
 
 /** The kinds of tasks (`Enqueue.kind`) that a request accepts. It gets no other tasks. */
@@ -2629,6 +2633,7 @@ function createBaseLeaseTasksRequest(): LeaseTasksRequest {
     starts: undefined,
     includeSignals: undefined,
     kinds: undefined,
+    traceparent: undefined,
   };
 }
 
@@ -2672,6 +2677,9 @@ export const LeaseTasksRequest: MessageFns<LeaseTasksRequest> = {
     }
     if (message.kinds !== undefined) {
       LeaseKinds.encode(message.kinds, writer.uint32(114).fork()).join();
+    }
+    if (message.traceparent !== undefined) {
+      writer.uint32(122).string(message.traceparent);
     }
     return writer;
   },
@@ -2791,6 +2799,14 @@ export const LeaseTasksRequest: MessageFns<LeaseTasksRequest> = {
             }
 
             message.kinds = LeaseKinds.decode(reader, reader.uint32());
+            continue;
+          }
+          case 15: {
+            if (tag !== 122) {
+              break;
+            }
+
+            message.traceparent = reader.string();
             continue;
           }
         }

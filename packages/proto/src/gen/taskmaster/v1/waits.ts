@@ -58,6 +58,8 @@ export interface WaitForTasksRequest {
   tasks: AwaitedTask[];
   /** How long to wait if none of them has ended or changed, in ms, 0 to 10 minutes. */
   waitMs: number;
+  /** The span of the caller, as `UpdateTasksRequest.traceparent`. */
+  traceparent?: string | undefined;
 }
 
 /** A task that a request waits for. */
@@ -105,7 +107,7 @@ export interface EndedTask {
 }
 
 function createBaseWaitForTasksRequest(): WaitForTasksRequest {
-  return { tasks: [], waitMs: 0 };
+  return { tasks: [], waitMs: 0, traceparent: undefined };
 }
 
 export const WaitForTasksRequest: MessageFns<WaitForTasksRequest> = {
@@ -115,6 +117,9 @@ export const WaitForTasksRequest: MessageFns<WaitForTasksRequest> = {
     }
     if (message.waitMs !== 0) {
       writeInt64(writer.uint32(16), message.waitMs);
+    }
+    if (message.traceparent !== undefined) {
+      writer.uint32(26).string(message.traceparent);
     }
     return writer;
   },
@@ -146,6 +151,14 @@ export const WaitForTasksRequest: MessageFns<WaitForTasksRequest> = {
             }
 
             message.waitMs = readInt64(reader);
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.traceparent = reader.string();
             continue;
           }
         }
