@@ -188,7 +188,10 @@ describe(`${MESSAGES} changed messages and as many frames, seed ${SEED}`, { time
 
   test.each(['node', 'proxy'] as const)('a %s answers all of them and goes on', async (kind) => {
     const key = join(dir.path, 'key');
-    await using proxy = kind === 'proxy' ? await startProxy([node.endpoint], [`--cluster-key-file=${key}`]) : undefined;
+    await using proxy =
+      kind === 'proxy'
+        ? await startProxy([node.endpoint], [`--cluster-key-file=${key}`], undefined, [], true)
+        : undefined;
     const { endpoint, process: attacked } = proxy ?? node;
     await using client = await connect(endpoint);
     // Another one for a repetition of the test, which may find tasks of the first run.

@@ -68,7 +68,7 @@ test.skipIf(!hasFigures).each(['node', 'proxy'])(
       asShipped: true,
       flags: [`--memory=${MEMORY}MiB`, '--bootstrap', '--gossip-port=0'],
     });
-    await using proxy = await startProxy([cluster.endpoint], [`--memory=${MEMORY}MiB`]);
+    await using proxy = await startProxy([cluster.endpoint], [`--memory=${MEMORY}MiB`], undefined, [], true);
     const node: Attacked =
       where === 'node' ? { ...cluster, http: `127.0.0.1:${cluster.httpPort}` } : { ...proxy, pid: proxy.process.pid };
     const quiet = await timesOf(node, 300);

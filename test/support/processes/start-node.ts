@@ -126,7 +126,7 @@ function nodeArgs(dir: string, options: StartNodeOptions): string[] {
  * Flags that leave V8's defaults as they are, where a node would choose others. With other flags Node.js rejects the compiled
  * code of its own modules, in the main thread and in each of three more. That is a fifth of the processor time of a start.
  */
-const QUICK: readonly string[] = [
+export const QUICK: readonly string[] = [
   '--max-semi-space-size=16',
   '--max-old-space-size=1024',
   '--heap-growing-percent=0',
@@ -137,7 +137,7 @@ const QUICK: readonly string[] = [
   '--invocation-count-for-maglev=400',
 ];
 /** A node sets it when it is executed again with its flags, which these nodes have already. */
-const ARENAS = { MALLOC_ARENA_MAX: '2' };
+export const ARENAS = { MALLOC_ARENA_MAX: '2' };
 
 /** Default of the tests: a node would fill a reserve of 256 MiB while it serves, and keep the disk busy for the other tests. */
 const SMALL_RESERVE = { TASKMASTER_STORE_RESERVE_BYTES: '1MiB' };
