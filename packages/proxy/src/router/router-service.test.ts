@@ -1,5 +1,14 @@
 import { SeededRandom, settle, VirtualClock, VirtualTime } from '@taskmaster/engine/testing';
-import { type BatchUpdateTasksResponse, methodKeys, methodName, methods } from '@taskmaster/proto';
+import {
+  type BatchUpdateTasksResponse,
+  LeaseTasksRequest,
+  methodKeys,
+  methodName,
+  methods,
+  ReadEventsRequest,
+  StreamRequest,
+  WaitForTasksRequest,
+} from '@taskmaster/proto';
 import { unlimitedAccess } from '@taskmaster/server/access';
 import { sampleBytes, waitingLeaseKeepsMessage } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
@@ -9,7 +18,8 @@ import type { LostError } from '../upstream/upstream.ts';
 import { createClusterForwarding, createRouterService } from './router-service.ts';
 import { Router } from './routing/router.ts';
 
-test('a waiting lease does not keep its message in memory', async () => {
+/** A stream of a client to a proxy, and the nodes behind it. */
+function openSession() {
   const upstream = new FakeUpstream();
   const nodes = [{ nodeId: 'a', name: 'a', address: 'a:1', alive: true }];
   const router = new Router({
@@ -25,9 +35,34 @@ test('a waiting lease does not keep its message in memory', async () => {
     forwarded: false,
     access: unlimitedAccess,
   });
+  return { upstream, session };
+}
+
+test('a waiting lease does not keep its message in memory', async () => {
+  const { upstream, session } = openSession();
   expect(await waitingLeaseKeepsMessage(session)).toBe(false);
   // It was passed on, and is waited for.
   expect(upstream.streams.flatMap(({ written }) => written)).toHaveLength(1);
+});
+
+test('the log of the proxy, and the node, learn the trace of each call that waits', async () => {
+  const { upstream, session } = openSession();
+  const traceOf = (id: number): string => `00-0af7651916cd43dd8448eb211c80319c-000000000000000${id}-01`;
+  const calls = [
+    { id: 1, call: { $case: 'lease', value: LeaseTasksRequest.decode(sampleBytes('leaseTasks', 'g#q')) } },
+    { id: 2, call: { $case: 'wait', value: WaitForTasksRequest.decode(sampleBytes('waitForTasks', 'g#q')) } },
+    { id: 3, call: { $case: 'events', value: ReadEventsRequest.decode(sampleBytes('readEvents', 'g#q')) } },
+  ] as const;
+  for (const { id, call } of calls) call.value.traceparent = traceOf(id);
+  const read = session.read(Buffer.from(StreamRequest.encode({ calls: [...calls] }).finish()));
+  const waiting = read.filter((operation) => operation.kind === 'waiting');
+  expect(waiting.map(({ traceparent }) => traceparent)).toEqual([1, 2, 3].map(traceOf));
+  const caller = { address: '127.0.0.1:1', access: unlimitedAccess, gone: false, signal: undefined };
+  for (const { run } of waiting) void run(caller);
+  await turns();
+  const sent = upstream.streams.flatMap(({ written }) => written).flatMap((bytes) => StreamRequest.decode(bytes).calls);
+  const traces = sent.map(({ call }) => call !== undefined && 'traceparent' in call.value && call.value.traceparent);
+  expect(traces).toEqual([1, 2, 3].map(traceOf));
 });
 
 /** A stream writes its calls in the turn after they came. */
