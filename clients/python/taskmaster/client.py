@@ -77,8 +77,9 @@ def new_task(
     """
     An enqueue for `update`, `complete` and `Done`.
 
-    :param pid: order and identity. None: the node assigns one behind all others (FIFO).
-    :param mode: if the PID or key is in the queue already: `collapse` (default), `fail`, `replace`, `rerun`, `rerun-first`.
+    :param pid: order and identity. Empty: the node assigns one behind all others (FIFO).
+    :param mode: if the PID or key is in the queue already: `collapse` (default), `fail`, `replace`, `rerun`, `rerun-first`. Or
+            `signal`: not a task, but a signal for the one that waits for it.
     :param more: other fields of `Enqueue`, as in tasks.proto.
     """
     if mode is not None and mode not in _MODES:
@@ -410,7 +411,7 @@ class AsyncClient(_Client[AsyncLeasedTask]):
         raise errors.make_error(message, "TASK_NOT_COMPLETED", grpc.StatusCode.FAILED_PRECONDITION, **details)
 
     async def cancel(self, queue: str, pid: Pid | None = None, *, key: str | None = None, reason: str = "") -> None:
-        """Cancels a task. One that waits goes at once; the worker of a leased one is told with its next renewal."""
+        """Cancels a task. One that waits goes at once; the worker of a leased one is told within about a second."""
         dequeue = tasks_pb2.Dequeue(queue=queue, cancel_reason=reason, **_task_name(pid, key))
         await self._update(tasks_pb2.UpdateTasksRequest(dequeue=[dequeue]))
 
