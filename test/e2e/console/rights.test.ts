@@ -46,7 +46,10 @@ describe.skipIf(browserPath === undefined)(`the console with rules of access${re
     opened.defer(() => browser.close());
     await using client = await connect({ endpoints: node.endpoint, token: OWNER });
     for (let at = 0; at < QUEUES; at += AT_ONCE) {
-      const names = Array.from({ length: AT_ONCE }, (_, nth) => `g${nth % 16}#queue-${at + nth}`);
+      const names = Array.from(
+        { length: Math.min(AT_ONCE, QUEUES - at) },
+        (_, nth) => `g${nth % 16}#queue-${at + nth}`,
+      );
       await Promise.all(names.map((name) => client.queue(name).enqueue(1)));
     }
     await client.queue('mail').enqueueMany([{ data: 1 }, { data: 2 }]);
