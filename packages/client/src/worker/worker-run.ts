@@ -333,6 +333,7 @@ export class WorkerRun<T> {
 
   /** Resolves when the pause is over, or the run stops. */
   async #park(): Promise<void> {
+    this.#context.telemetry.endWait();
     await this.#giveBackUnbegun();
     this.#isParked = true;
     while (this.#isPaused && this.#state.kind === 'running') {

@@ -141,7 +141,7 @@ export function LeasedTasks({ of, total }: { readonly of: readonly TaskInfo[]; r
         ]}
         empty={<p>No task is leased: nobody works on it.</p>}
       />
-      {total > of.length ? <p class="quiet small">{formatCount(total - of.length)} more are leased.</p> : undefined}
+      {total > of.length ? <p class="quiet small">and {formatCount(total - of.length)} more</p> : undefined}
     </>
   );
 }
@@ -194,9 +194,7 @@ export function DelayedTasks(props: {
         columns={[pid, until, attempts, enqueued, keyColumn, lastError]}
         empty={<p>No task is delayed.</p>}
       />
-      {timed > props.of.length ? (
-        <p class="quiet small">{formatCount(timed - props.of.length)} more are delayed.</p>
-      ) : undefined}
+      {timed > props.of.length ? <p class="quiet small">and {formatCount(timed - props.of.length)} more</p> : undefined}
       {props.waiting.length === 0 ? undefined : (
         <>
           <h3>Wait for others</h3>
