@@ -23,6 +23,8 @@ export const limits = {
   requestIdBytes: 64,
   /** Worker label. */
   workerLabelBytes: 256,
+  /** Span of a caller, which has 55 bytes today. A call that waits keeps it. */
+  traceparentBytes: 256,
   /** Regular expression. */
   regexBytes: 256,
   /** Instructions of a compiled regular expression: about one for each character, and more for repetitions such as `{1,100}`. */

@@ -149,12 +149,12 @@ function inTurns(handlers: Handlers, turns: FairTurns): Work {
     waitForTasks: inTurn(
       handlers.waitForTasks,
       ({ tasks }) => ({ tasks: tasks.length, kib: 0, copiedKib: 0 }),
-      ({ tasks }) => REQUEST_BYTES + sum(tasks, ({ queue, pid }) => ENTRY_BYTES + queue.length + pid.length),
+      (request) => ownBytes(request) + sum(request.tasks, ({ queue, pid }) => ENTRY_BYTES + queue.length + pid.length),
     ),
     readEvents: inTurn(
       handlers.readEvents,
       () => READ_SIZE,
-      (request) => REQUEST_BYTES + readerBytes(request),
+      (request) => ownBytes(request) + readerBytes(request),
     ),
   };
 }
@@ -164,6 +164,10 @@ const REQUEST_BYTES = 512;
 const ENTRY_BYTES = 320;
 const HEADER_BYTES = 64;
 
+/** Of a request beside its entries. */
+const ownBytes = ({ traceparent = '' }: { readonly traceparent?: string | undefined }): number =>
+  REQUEST_BYTES + traceparent.length;
+
 function sum<T>(entries: readonly T[], bytesOf: (entry: T) => number): number {
   let bytes = 0;
   for (const entry of entries) bytes += bytesOf(entry);
@@ -171,7 +175,7 @@ function sum<T>(entries: readonly T[], bytesOf: (entry: T) => number): number {
 }
 
 function updateBytes(request: UpdateTasksRequest): number {
-  let bytes = REQUEST_BYTES + ENTRY_BYTES * (countItems(request) + request.parts.length);
+  let bytes = ownBytes(request) + ENTRY_BYTES * (countItems(request) + request.parts.length);
   for (const { data, pid, key, limitKey, kind, signalId, headers, links } of request.enqueue) {
     bytes += data.length + pid.length + key.length + limitKey.length + (kind?.length ?? 0) + (signalId?.length ?? 0);
     for (const [name, value] of Object.entries(headers)) bytes += HEADER_BYTES + name.length + value.length;
@@ -186,10 +190,10 @@ function updateBytes(request: UpdateTasksRequest): number {
   return bytes;
 }
 
-const leaseRequestBytes = ({ queues, patterns }: LeaseTasksRequest): number =>
-  REQUEST_BYTES +
-  sum(queues, (queue) => ENTRY_BYTES / 4 + queue.length) +
-  sum(patterns, ({ nameRegex }) => ENTRY_BYTES + nameRegex.length);
+const leaseRequestBytes = (request: LeaseTasksRequest): number =>
+  ownBytes(request) +
+  sum(request.queues, (queue) => ENTRY_BYTES / 4 + queue.length) +
+  sum(request.patterns, ({ nameRegex }) => ENTRY_BYTES + nameRegex.length);
 
 class NodeStreamSession implements StreamSession {
   readonly #handlers: Work;

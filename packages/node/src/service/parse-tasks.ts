@@ -17,6 +17,7 @@ import {
   type WaitForTasksRequest,
 } from '@taskmaster/proto';
 import {
+  checkTraceparent,
   countAtMost,
   duration,
   excerpt,
@@ -80,6 +81,7 @@ const eventKinds: ReadonlySet<number> = new Set(Object.values(EventKind).filter(
 /** Throws a `Refusal` unless the engine can take the request as it is. */
 export function parseReadEvents(request: ReadEventsRequest): ReadEventsCommand {
   const { task, kinds, maxEvents } = request;
+  checkTraceparent(request);
   const queues = queueName(request.queues, { field: 'queues' });
   countAtMost(kinds.length, { field: 'kinds' }, limits.eventKinds);
   for (const [index, kind] of kinds.entries()) {
@@ -109,6 +111,7 @@ export function parseReadEvents(request: ReadEventsRequest): ReadEventsCommand {
 export function parseWait(request: WaitForTasksRequest): WaitCommand {
   if (request.tasks.length === 0) refuse('EMPTY_REQUEST', { field: 'tasks' }, 'is empty: name at least one task');
   countAtMost(request.tasks.length, { field: 'tasks' }, limits.awaitedTasks);
+  checkTraceparent(request);
   const group = new OneGroup();
   const tasks = request.tasks.map((task, index) => ({
     queue: group.queue(task.queue, 'tasks', index, 'queue'),

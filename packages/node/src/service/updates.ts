@@ -45,6 +45,7 @@ import {
   updateFields,
 } from '@taskmaster/server/calls';
 import {
+  checkTraceparent,
   countAtMost,
   duration,
   excerpt,
@@ -133,6 +134,7 @@ export function parseUpdate(request: UpdateTasksRequest): UpdateCommand {
   const items = countItems(request);
   if (items === 0) refuseEmptyUpdate();
   countAtMost(items, { field: 'update' }, limits.updateItems);
+  checkTraceparent(request);
   const requestId = parseRequestId(request.requestId);
 
   const group = new OneGroup();

@@ -124,6 +124,11 @@ export function textAtMost(text: string, place: Place, max: number): string {
   return text.toWellFormed();
 }
 
+/** Refuses a span that is longer than any: a call that waits keeps it. */
+export function checkTraceparent({ traceparent }: { readonly traceparent?: string | undefined }): void {
+  if (traceparent !== undefined) textAtMost(traceparent, { field: 'traceparent' }, limits.traceparentBytes);
+}
+
 /** Refuses headers that are too many, too large, or not well-formed. Returns them as UTF-8 can store them. */
 export function headers(given: Readonly<Record<string, string>>, place: Place): TaskHeaders {
   const keys = Object.keys(given);

@@ -7,7 +7,17 @@ import {
   Memo,
   type QueueName,
 } from '@taskmaster/proto';
-import { countAtMost, duration, kindPattern, leaseTime, pidOrNone, refuse, textAtMost, wholeNumber } from './checks.ts';
+import {
+  checkTraceparent,
+  countAtMost,
+  duration,
+  kindPattern,
+  leaseTime,
+  pidOrNone,
+  refuse,
+  textAtMost,
+  wholeNumber,
+} from './checks.ts';
 import { keptRegex } from './kept-regex.ts';
 import { groupName, queueName } from './queue-names.ts';
 
@@ -20,6 +30,7 @@ export function parseLease(request: LeaseTasksRequest, workerAddress: string): L
   if (request.queues.length === 0 && request.patterns.length === 0) {
     refuse('EMPTY_REQUEST', { field: 'queues' }, 'is empty: name at least one queue, or a pattern');
   }
+  checkTraceparent(request);
   wholeNumber(request.maxMoreQueues, { field: 'max_more_queues' }, 0, limits.moreQueues);
   return {
     queues: parseQueues(request.queues),

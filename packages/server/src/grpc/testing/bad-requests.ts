@@ -75,6 +75,12 @@ export const badRequests: readonly BadRequest[] = [
     update({ dequeue: [aDequeue()], requestId: bytes(long(65)) }),
   ),
   bad(
+    'a long span of an update',
+    'INVALID_ARGUMENT',
+    'traceparent',
+    update({ dequeue: [aDequeue()], traceparent: long(257) }),
+  ),
+  bad(
     'queues of two groups',
     'MIXED_GROUPS',
     'dequeue[0].queue',
@@ -446,6 +452,7 @@ export const badRequests: readonly BadRequest[] = [
   bad('a wait of more than 10 minutes', 'INVALID_ARGUMENT', 'wait_ms', lease({ waitMs: limits.waitMs + 1 })),
   bad('a long bound of PIDs', 'INVALID_PID', 'max_pid', lease({ maxPid: bytes(long(4097)) })),
   bad('a long label of a worker', 'INVALID_ARGUMENT', 'worker_label', lease({ workerLabel: long(257) })),
+  bad('a long span of a lease', 'INVALID_ARGUMENT', 'traceparent', lease({ traceparent: long(257) })),
   bad('a negative bound of bytes', 'INVALID_ARGUMENT', 'max_bytes', lease({ maxBytes: -1 })),
   bad(
     'a bound of bytes beyond a reply',

@@ -36,6 +36,7 @@ const badReads: readonly (readonly [
   ['of less than no events', 'INVALID_ARGUMENT', 'max_events', { maxEvents: -1 }],
   ['of too many events', 'INVALID_ARGUMENT', 'max_events', { maxEvents: limits.readEvents + 1 }],
   ['that waits for hours', 'INVALID_ARGUMENT', 'wait_ms', { waitMs: limits.waitMs + 1 }],
+  ['with a long span', 'INVALID_ARGUMENT', 'traceparent', { traceparent: 'x'.repeat(257) }],
 ];
 
 /** Bad waits for tasks, bad reads of events, bad results, bad cancellations, and the queue of the results. */
@@ -79,6 +80,12 @@ export const badWaits: readonly BadRequest[] = [
   },
   { what: 'a negative wait', reason: 'INVALID_ARGUMENT', field: 'wait_ms', call: wait({ waitMs: -1 }) },
   { what: 'a wait of hours', reason: 'INVALID_ARGUMENT', field: 'wait_ms', call: wait({ waitMs: limits.waitMs + 1 }) },
+  {
+    what: 'a long span of a wait',
+    reason: 'INVALID_ARGUMENT',
+    field: 'traceparent',
+    call: wait({ traceparent: 'x'.repeat(257) }),
+  },
   ...badReads.map(
     ([what, reason, field, change]): BadRequest => ({ what: `a read ${what}`, reason, field, call: read(change) }),
   ),

@@ -208,7 +208,7 @@ export interface UpdateTasksRequest {
   parts: UpdatePart[];
   /**
    * The span of the caller, as `traceparent` of W3C Trace Context. It has no effect, but lines of logs about the call name its
-   * trace. Anything else is ignored.
+   * trace. Anything else is ignored. At most 256 bytes.
    */
   traceparent?: string | undefined;
 }
