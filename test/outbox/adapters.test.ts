@@ -16,7 +16,7 @@ import { drizzle } from 'drizzle-orm/node-postgres';
 import { CompiledQuery, Kysely, PostgresDialect } from 'kysely';
 import pg from 'pg';
 import { describe, expect, test } from 'vitest';
-import { openPostgres } from './databases.ts';
+import { openPostgres, postgresPool } from './databases.ts';
 
 const noStock = (): never => {
   throw new Error('no stock');
@@ -38,7 +38,7 @@ describeOnPostgres('the query function of a transaction', WITHOUT_FSYNC, (server
   }
 
   test('of Kysely', async () => {
-    const pool = new pg.Pool({ connectionString: server().url() });
+    const pool = postgresPool(server().url());
     await using kysely = {
       db: new Kysely({ dialect: new PostgresDialect({ pool }) }),
       [Symbol.asyncDispose]: () => pool.end(),
@@ -47,13 +47,14 @@ describeOnPostgres('the query function of a transaction', WITHOUT_FSYNC, (server
   });
 
   test('of Drizzle', async () => {
-    const pool = new pg.Pool({ connectionString: server().url() });
+    const pool = postgresPool(server().url());
     await using orm = { db: drizzle(pool), [Symbol.asyncDispose]: () => pool.end() };
     await check((work) => orm.db.transaction((tx) => work(drizzleQuery(tx, sql))));
   });
 
   test('of Prisma, as far as its raw queries are concerned', async () => {
     const client = new pg.Client({ connectionString: server().url() });
+    client.on('error', () => undefined);
     await client.connect();
     await using _end = { [Symbol.asyncDispose]: () => client.end() };
     // Prisma has a generated client and an engine of its own; these two methods are what the adapter knows of it.

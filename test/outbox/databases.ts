@@ -44,8 +44,16 @@ export function openSqlite(path = ':memory:'): Promise<TestDatabase> {
   });
 }
 
-export async function openPostgres(url: string): Promise<TestDatabase> {
+/** `end` resolves before the connections are closed: a server that stops then still tells the pool of it. */
+export function postgresPool(url: string): pg.Pool {
   const pool = new pg.Pool({ connectionString: url, max: 8 });
+  // Statements reject by themselves.
+  pool.on('error', () => undefined);
+  return pool;
+}
+
+export async function openPostgres(url: string): Promise<TestDatabase> {
+  const pool = postgresPool(url);
   return testDatabase('postgres', {
     query: pgQuery(pool),
     transaction: async (work) => {

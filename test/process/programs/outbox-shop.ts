@@ -61,6 +61,9 @@ function openSqlite(path: string): Opened {
 async function openPostgres(url: string): Promise<Opened> {
   const pool = new pg.Pool({ connectionString: url, max: 4 });
   const own = new pg.Client({ connectionString: url });
+  // A server that stops tells idle connections, too. Statements reject by themselves.
+  pool.on('error', () => undefined);
+  own.on('error', () => undefined);
   await own.connect();
   const close = async (): Promise<void> => {
     await Promise.all([pool.end(), own.end()]);
