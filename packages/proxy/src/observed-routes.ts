@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { hostname } from 'node:os';
 import { type Log, SystemClock, sleep, systemRandom } from '@taskmaster/engine/ports';
 import {
   askCluster,
@@ -27,8 +26,9 @@ const RETRY_MS = 500;
 const LISTEN_RETRY_MS = 5_000;
 const SAY_EVERY_MS = 30_000;
 
-/** The ports of a proxy and its version, which it announces to the cluster. */
+/** The name, the ports and the version of a proxy, which it announces to the cluster. */
 export interface ProxyAddresses {
+  readonly name: string;
   readonly grpcPort: number;
   readonly httpPort: number;
   readonly version: string;
@@ -150,7 +150,7 @@ async function join(parts: Joining): Promise<void> {
     self: {
       // A proxy has no disk to keep an id: every start has a new one.
       nodeId: randomBytes(8).toString('hex'),
-      name: config.name || `${hostname()}:${grpcPort}`,
+      name: addresses.name,
       role: 'proxy',
       ...addressesAt(advertiseHost || config.host),
       version,

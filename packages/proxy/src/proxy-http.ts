@@ -37,7 +37,8 @@ import type { Routes } from './router/routing/routes.ts';
 
 export interface ProxyHttpDeps {
   readonly version: string;
-  readonly name: string;
+  /** Its name in the cluster. Empty: it has none before gRPC listens. */
+  readonly name: () => string;
   /** Id of the cluster. Empty: unknown. */
   readonly cluster: () => string;
   /** `host:port`. Empty: gRPC does not listen yet. */
@@ -82,7 +83,7 @@ export function createProxyHttp(
     return known;
   };
   const overview = new Overview({
-    servedBy: () => ({ role: 'proxy', name: deps.name }),
+    servedBy: () => ({ role: 'proxy', name: deps.name() }),
     methods,
     nodes: () => deps.routes()?.nodes() ?? [],
     clocks: deps.clocks,
@@ -121,7 +122,7 @@ function factsOf(deps: ProxyHttpDeps, uptimeMs: number): ServerFacts {
   const ready = deps.isReady();
   return {
     role: 'proxy',
-    name: deps.name,
+    name: deps.name(),
     version: deps.version,
     cluster: deps.cluster(),
     grpcAddress: deps.grpcAddress(),

@@ -1,6 +1,7 @@
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { hostname } from 'node:os';
 import { keptLog } from '@taskmaster/engine/testing';
 import { GossipListenError } from '@taskmaster/server/gossip';
 import { createPeerService, PeerSeal } from '@taskmaster/server/grpc';
@@ -42,6 +43,12 @@ describe('a proxy that reaches no node', () => {
     await once(other, 'close');
     await using proxy = await startProxy(settings, { log: keptLog() });
     expect(proxy.grpcAddress).toMatch(/:\d+$/);
+  });
+
+  test('tells who asks the name that it has in the cluster', async () => {
+    await using proxy = await startProxy({ ...ANY_PORT, join: ['127.0.0.1:1'] }, { log: keptLog() });
+    const me = (await (await fetch(`http://${proxy.httpAddress}/api/me`)).json()) as { server: { name: string } };
+    expect(me.server.name).toBe(`${hostname()}:${proxy.grpcAddress.split(':').at(-1)}`);
   });
 
   test('stops at once, even if the nodes that it asks never answer', async () => {

@@ -59,6 +59,7 @@ interface Parts {
   reachability?: Reachability;
   grpc?: GrpcServer;
   grpcAddress?: string;
+  name?: string;
 }
 
 /**
@@ -90,7 +91,7 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
     },
     {
       version,
-      name: config.name,
+      name: () => parts.name ?? config.name,
       cluster: () => parts.observed?.clusterId() ?? '',
       grpcAddress: () => parts.grpcAddress ?? '',
       memory,
@@ -162,8 +163,9 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
   const grpcAddress = hostPort(host, takenPort);
   parts.grpc = grpc;
   parts.grpcAddress = grpcAddress;
+  parts.name = config.name || `${hostname()}:${takenPort}`;
   const observed = opened.use(
-    await openObservedRoutes(config, { grpcPort: takenPort, httpPort, version }, { channels, log }),
+    await openObservedRoutes(config, { name: parts.name, grpcPort: takenPort, httpPort, version }, { channels, log }),
   );
   parts.observed = observed;
   routes.become(observed);

@@ -28,7 +28,7 @@ const proxy = createProxyHttp(
     figures: () => undefined,
     service: () => undefined,
     methods: () => undefined,
-    name: '',
+    name: () => '',
     cluster: () => '',
     grpcAddress: () => '',
     isReady: () => false,
