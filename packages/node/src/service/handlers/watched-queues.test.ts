@@ -26,6 +26,7 @@ class World {
     this.engine = engine;
     const counted = {
       figures: () => engine.figures(),
+      partitions: engine.partitions,
       listQueues: (command: Parameters<Engine['listQueues']>[0]) => {
         this.pages.count++;
         return engine.listQueues(command);
@@ -245,6 +246,20 @@ describe('an overview', () => {
     await expect(troubles()).rejects.toMatchObject({ reason: 'UNAUTHENTICATED' });
   });
 
+  test('names a queue all of whose tasks have died, though no task is left in it', async () => {
+    const world = await open();
+    await world.watch.sample();
+    await world.enqueue('g#a');
+    const { tasks } = await world.handlers.leaseTasks(aLease({ queues: ['g#a'] }), world.caller);
+    const { pid = bytes(''), leaseToken = 0 } = tasks[0] ?? {};
+    const release = [aRelease({ queue: 'g#a', pid, leaseToken, deadLetter: true })];
+    await world.handlers.updateTasks(anUpdate({ release }), world.caller);
+    await world.pass(3 * MINUTE);
+    const { nodes } = await world.handlers.getOverview({ afterUnixMs: 0, includeChanges: false }, world.caller);
+    expect(nodes[0]?.troubles).toMatchObject([{ kind: 'queue-dying', queue: 'g#a' }]);
+    expect(await world.pagesOf(BY_TROUBLE)).toEqual(['g#a.dead']);
+  });
+
   test('looks at the queues at most every two seconds, however many ask', async () => {
     const world = await open();
     await world.enqueue('g#a');
@@ -275,6 +290,7 @@ describe('an overview', () => {
     const { promise: answer, resolve } = Promise.withResolvers<void>();
     const silent = {
       figures: () => engine.figures(),
+      partitions: engine.partitions,
       listQueues: async (command: Parameters<Engine['listQueues']>[0]) => {
         asked++;
         await answer;

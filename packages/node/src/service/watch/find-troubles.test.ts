@@ -36,15 +36,19 @@ const statsOf = (change: Partial<QueueStats>): QueueStats => ({
   ...change,
 });
 
-/** Looks at one queue at these minutes. Returns what the last look has found. */
-function looks(at: readonly (readonly [minute: number, stats: Partial<QueueStats> | undefined])[]) {
+/** Looks at one queue at these minutes; undefined: it is gone. Returns what the last look has found. */
+function looks(at: readonly (readonly [minute: number, stats: Partial<QueueStats> | undefined])[], isHere = true) {
   const find = new FindTroubles();
   let found: readonly (readonly [kind: string, sinceMinute: number, isExact: boolean])[] = [];
   for (const [minute, stats] of at) {
     find.begin();
     const troubles = stats === undefined ? [] : find.of('shop#mail', statsOf(stats), BEGAN + minute * MINUTE);
-    find.end();
-    found = troubles.map(({ kind, sinceUnixMs, sinceIsExact }) => [kind, (sinceUnixMs - BEGAN) / MINUTE, sinceIsExact]);
+    const gone = find.end(BEGAN + minute * MINUTE, () => isHere);
+    found = [...troubles, ...(gone.get('shop#mail') ?? [])].map(({ kind, sinceUnixMs, sinceIsExact }) => [
+      kind,
+      (sinceUnixMs - BEGAN) / MINUTE,
+      sinceIsExact,
+    ]);
   }
   return found;
 }
@@ -231,12 +235,31 @@ test('the worst trouble of a queue comes first, and what a queue was is forgotte
       [6, bad],
     ]).map(([kind]) => kind),
   ).toEqual(['queue-unworked', 'queue-dying', 'queue-old']);
-  expect(
-    looks([
-      [0, {}],
-      [1, bad],
-      [6, undefined],
-      [7, { ...bad, oldestAgeMs: 0 }],
-    ]),
-  ).toEqual([['queue-dying', 7, true]]);
+  const again = [
+    [0, {}],
+    [1, bad],
+    [6, undefined],
+    [7, { ...bad, oldestAgeMs: 0 }],
+  ] as const;
+  expect(looks(again, false)).toEqual([['queue-dying', 7, true]]);
+  // Its tasks died all the same, if it is only empty.
+  expect(looks(again)).toEqual([['queue-dying', 1, true]]);
+});
+
+test('a queue all of whose tasks died has trouble though it is gone, for an hour', () => {
+  const find = new FindTroubles();
+  const look = (minute: number, died: number | undefined) => {
+    find.begin();
+    const now = BEGAN + minute * MINUTE;
+    const own = died === undefined ? [] : find.of('shop#mail', statsOf({ operations: dead(died) }), now);
+    return [...own, ...(find.end(now, () => true).get('shop#mail') ?? [])].map(({ message }) => message);
+  };
+  look(0, 0);
+  expect(look(1, 2)).toEqual(['2 tasks failed for the last time and became dead letters']);
+  expect(look(3, undefined)).toEqual(['2 tasks failed for the last time and became dead letters']);
+  // It is there again, and counts from 0.
+  expect(look(4, 0)).toEqual(['2 tasks failed for the last time and became dead letters']);
+  expect(look(5, 1)).toEqual(['3 tasks failed for the last time and became dead letters']);
+  expect(look(6, undefined)).toEqual(['3 tasks failed for the last time and became dead letters']);
+  expect(look(65, undefined)).toEqual([]);
 });

@@ -67,9 +67,20 @@ export class FindTroubles {
     this.#look++;
   }
 
-  /** Forgets the queues that this look has not seen. */
-  end(): void {
-    for (const [queue, { look }] of this.#remembered) if (look !== this.#look) this.#remembered.delete(queue);
+  /**
+   * Ends a look, and forgets the queues that it has not seen. But of a queue whose tasks all died nothing is left soon except its
+   * dead letters: its trouble goes on while its group `isHere`. Returns the troubles of these queues.
+   */
+  end(now: number, isHere: (queue: string) => boolean): ReadonlyMap<string, readonly Trouble[]> {
+    const gone = new Map<string, readonly Trouble[]>();
+    for (const [queue, known] of this.#remembered) {
+      if (known.look === this.#look) continue;
+      if (known.dying !== undefined && now - known.diedAt < DYING_MS && isHere(queue)) {
+        Object.assign(known, { unworked: undefined, growing: undefined, failing: undefined });
+        gone.set(queue, [messageOf(queue)(dyingSince(known.dying, known.dead - known.deadBefore))]);
+      } else this.#remembered.delete(queue);
+    }
+    return gone;
   }
 
   /** The troubles of a queue, the worst first. `now`: the system clock. */
@@ -131,6 +142,11 @@ export class FindTroubles {
       ]);
     }
 
+    if (operations.deadLettered < known.dead) {
+      // The queue was gone meanwhile, and counts from 0.
+      known.deadBefore -= known.dead;
+      known.dead = 0;
+    }
     if (operations.deadLettered > known.dead) {
       if (known.dying === undefined) {
         known.dying = began;
@@ -142,8 +158,7 @@ export class FindTroubles {
     }
     known.dead = operations.deadLettered;
     if (known.dying !== undefined) {
-      const died = Math.max(0, operations.deadLettered - known.deadBefore);
-      found.push(['queue-dying', known.dying, `${tasks(died)} failed for the last time and became dead letters`]);
+      found.push(dyingSince(known.dying, known.dead - known.deadBefore));
     }
     this.#remember(queue, known);
   }
@@ -169,6 +184,12 @@ type Found = readonly [kind: QueueTroubleKind, since: Beginning, message: string
 const NONE: Trouble[] = [];
 
 const exactly = (at: number): Beginning => ({ at, isExact: true });
+
+const dyingSince = (since: Beginning, died: number): Found => [
+  'queue-dying',
+  since,
+  `${tasks(died)} failed for the last time and became dead letters`,
+];
 
 const messageOf =
   (queue: string) =>

@@ -2,6 +2,7 @@ import type { Engine } from '@taskmaster/engine';
 import {
   DEAD_LETTER_SUFFIX,
   type EngineFigures,
+  type PartitionId,
   type QueueFilter,
   type QueueStats,
   Refusal,
@@ -12,6 +13,7 @@ import {
   type NodeOverview,
   overviewSeries,
   parseQueueName,
+  partitionOf,
   placeByTrouble,
   type QueuePlace,
   type QueueTotals,
@@ -73,6 +75,10 @@ export interface QueueWatchOptions {
   readonly patienceMs?: number;
 }
 
+type WatchedEngine = Pick<Engine, 'listQueues' | 'figures'> & {
+  readonly partitions: Pick<Engine['partitions'], 'count' | 'holds'>;
+};
+
 interface Kept {
   readonly samples: Samples<(typeof queueSeries)[number]>;
   askedAt: number;
@@ -105,7 +111,7 @@ const EVERY_QUEUE: QueueFilter = {
  * It reads memory only, in turns of 1,000 queues.
  */
 export class QueueWatch {
-  readonly #engine: Pick<Engine, 'listQueues' | 'figures'>;
+  readonly #engine: WatchedEngine;
   readonly #wall: () => number;
   readonly #facts: () => NodeFacts;
   readonly #find = new FindTroubles();
@@ -119,7 +125,7 @@ export class QueueWatch {
   readonly #patienceMs: number;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(engine: Pick<Engine, 'listQueues' | 'figures'>, options: QueueWatchOptions = {}) {
+  constructor(engine: WatchedEngine, options: QueueWatchOptions = {}) {
     const { wall = () => Date.now(), facts = () => NO_FACTS, patienceMs = PATIENCE_MS } = options;
     this.#engine = engine;
     this.#wall = wall;
@@ -263,7 +269,10 @@ export class QueueWatch {
       }
       if (places.length > 2 * MOST_TROUBLED) places = worst(places, troubles);
     }
-    this.#find.end();
+    for (const [queue, found] of this.#find.end(this.#wall(), (name) => this.#isHere(name))) {
+      troubles.set(queue, found);
+      places.push(placeByTrouble(queue, found));
+    }
     places = worst(places, troubles);
     const now = this.#wall();
     for (const [queue, { askedAt }] of this.#kept) {
@@ -273,6 +282,11 @@ export class QueueWatch {
     const freshMs = Math.min(LONGEST_FRESH_MS, Math.max(FRESH_MS, FRESH_TIMES * (now - began)));
     this.#last = { until: now + freshMs, look };
     return look;
+  }
+
+  #isHere(queue: string): boolean {
+    const { partitions } = this.#engine;
+    return partitions.holds(partitionOf(parseQueueName(queue).group, partitions.count) as PartitionId);
   }
 
   /** Empty queues, too: all tasks of one may have become dead letters. */
