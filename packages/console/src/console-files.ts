@@ -2,15 +2,16 @@ import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { extname, join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { gzipSync } from 'node:zlib';
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
 
 /** A file of the pages. */
 export interface ConsoleFile {
   /** Its media type. */
   readonly type: string;
   readonly body: Buffer;
-  /** The body, compressed. Undefined: compression does not pay. */
-  readonly gzip: Buffer | undefined;
+  /** The body, compressed when it is first asked for. Undefined: compression does not pay. */
+  gzip(): Promise<Buffer | undefined>;
   /** The value of an ETag header, with its quotes. */
   readonly etag: string;
   /** True: its name contains a hash of its contents, so it may be cached for ever. */
@@ -54,12 +55,17 @@ function read(): Map<string, ConsoleFile> {
 function fileOf(name: string, body: Buffer): ConsoleFile {
   const type = TYPES[extname(name)];
   if (type === undefined) throw new Error(`the console has a file of an unknown type: ${name}`);
-  const compressed = gzipSync(body, { level: 9 });
+  let compressed: Promise<Buffer | undefined> | undefined;
   return {
     type,
     body,
-    gzip: compressed.byteLength < body.byteLength ? compressed : undefined,
+    gzip: () => (compressed ??= compress(body)),
     etag: `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`,
     immutable: name.startsWith('assets/'),
   };
+}
+
+async function compress(body: Buffer): Promise<Buffer | undefined> {
+  const compressed = await promisify(gzip)(body, { level: 9 });
+  return compressed.byteLength < body.byteLength ? compressed : undefined;
 }

@@ -19,6 +19,7 @@ import {
   limitConnections,
   memoryField,
   ms,
+  ONCE,
   optionalText,
   port,
   text,
@@ -336,7 +337,7 @@ export function completeConfig(
   config: NodeConfigInput,
   available?: AvailableMemory,
 ): { readonly config: NodeConfig; readonly memory: NodeMemory } {
-  const parsed = configSchema.safeParse(config);
+  const parsed = configSchema.safeParse(config, ONCE);
   if (!parsed.success) {
     throw new InvalidConfigError(parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`));
   }

@@ -15,6 +15,7 @@ import {
   limitConnections,
   memoryField,
   ms,
+  ONCE,
   optionalText,
   port,
   type SettingsTable,
@@ -132,7 +133,7 @@ export function completeProxyConfig(
   config: ProxyConfigInput,
   available?: AvailableMemory,
 ): { readonly config: ProxyConfig; readonly memory: ProxyMemory } {
-  const parsed = proxyConfigSchema.safeParse(config);
+  const parsed = proxyConfigSchema.safeParse(config, ONCE);
   if (!parsed.success) {
     throw new InvalidConfigError(parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`));
   }

@@ -37,8 +37,8 @@ export function fileAt(files: ConsoleFiles, path: string): ConsoleFile | undefin
 }
 
 /** Answers GET and HEAD. A browser that has the file already gets no body. */
-export function sendFile(file: ConsoleFile, request: IncomingMessage, response: ServerResponse): void {
-  const { etag, immutable, type, body, gzip } = file;
+export async function sendFile(file: ConsoleFile, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const { etag, immutable, type, body } = file;
   const cacheControl = immutable ? 'public, max-age=31536000, immutable' : 'no-cache';
   const all = { ...headers, etag, 'cache-control': cacheControl };
   const known = request.headers['if-none-match']?.split(',').map((one) => one.trim().replace(/^W\//, ''));
@@ -46,7 +46,7 @@ export function sendFile(file: ConsoleFile, request: IncomingMessage, response: 
     response.writeHead(304, all).end();
     return;
   }
-  const compressed = takesGzip(request.headers['accept-encoding']) ? gzip : undefined;
+  const compressed = takesGzip(request.headers['accept-encoding']) ? await file.gzip() : undefined;
   const sent = compressed ?? body;
   const encoding = compressed && { 'content-encoding': 'gzip' };
   response.writeHead(200, { ...all, ...encoding, 'content-type': type, 'content-length': sent.byteLength });

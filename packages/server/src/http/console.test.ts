@@ -15,7 +15,7 @@ const PAGE = '<!doctype html><title>TaskMaster</title>'.repeat(20);
 const fileOf = (text: string, type: string, immutable: boolean): ConsoleFile => ({
   type,
   body: Buffer.from(text),
-  gzip: immutable ? gzipSync(text) : undefined,
+  gzip: async () => (immutable ? gzipSync(text) : undefined),
   etag: `"${text.length}"`,
   immutable,
 });

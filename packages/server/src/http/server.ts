@@ -197,7 +197,7 @@ export class HttpServer {
       await this.#serveCall(request, response, rpc, method);
     } else if (PROBES.has(url ?? '')) {
       this.#send(request, response, await this.#answer(request));
-    } else if (!this.#sendFile(request, response)) {
+    } else if (!(await this.#sendFile(request, response))) {
       const gate = OF_CONSOLE.has(pathOf(url)) ? this.#callGate : this.#gate;
       const { 'accept-encoding': encodings } = request.headers;
       await this.#reply(gate, request, response, async () => compressed(await this.#answer(request), encodings));
@@ -205,7 +205,7 @@ export class HttpServer {
   }
 
   /** Sends a file of the console, which all replies share. False: the request does not ask for one. */
-  #sendFile(request: IncomingMessage, response: ServerResponse): boolean {
+  async #sendFile(request: IncomingMessage, response: ServerResponse): Promise<boolean> {
     const { files = NO_FILES } = this.#deps;
     const path = pathOf(request.url);
     const isRead = request.method === 'GET' || request.method === 'HEAD';
@@ -216,7 +216,7 @@ export class HttpServer {
       return true;
     }
     const file = fileAt(files, path);
-    if (file !== undefined) sendFile(file, request, response);
+    if (file !== undefined) await sendFile(file, request, response);
     return file !== undefined;
   }
 

@@ -35,7 +35,7 @@ export { logMemory } from './memory/report-memory.ts';
 export { openTls } from './open-tls.ts';
 export { runProgram } from './run-program.ts';
 export { configOf, type Flags, withSettings } from './setting-flags.ts';
-export { type SettingsTable, settingsTable } from './settings.ts';
+export { ONCE, type SettingsTable, settingsTable } from './settings.ts';
 export { explainStartError } from './start-errors.ts';
 export { untilSignal } from './until-signal.ts';
 export { withoutPasswords } from './without-passwords.ts';

@@ -2,6 +2,9 @@ import { z } from 'zod';
 import type { MemoryDivision, MemoryRefused } from './memory/divide-memory.ts';
 import { namesOf, type SettingNames } from './setting-names.ts';
 
+/** For `parse` of zod. By default it compiles a function for each object, which pays only if much is parsed. */
+export const ONCE = { jitless: true };
+
 /** One setting with all its names. */
 export interface Setting extends SettingNames {
   /** Path in the schema and the file: `['engine', 'cacheBytes']`. */
@@ -31,8 +34,8 @@ export function settingsTable<S extends z.ZodObject>(
   divide: SettingsTable<z.output<S>>['divide'],
   missing: SettingsTable<z.output<S>>['missing'] = () => undefined,
 ): SettingsTable<z.output<S>> {
-  const all = settingsIn(schema, [], schema.parse({}));
-  return { safeParse: (settings) => schema.safeParse(settings), whose, all, divide, missing };
+  const all = settingsIn(schema, [], schema.parse({}, ONCE));
+  return { safeParse: (settings) => schema.safeParse(settings, ONCE), whose, all, divide, missing };
 }
 
 export function settingAt(table: SettingsTable<unknown>, path: readonly PropertyKey[]): Setting | undefined {
