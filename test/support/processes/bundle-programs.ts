@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import { basename, dirname, join, relative, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { build, type Plugin } from 'esbuild';
-import { BUNDLES, builtCli, EXAMPLES, packageRoot, root } from '../paths.ts';
+import { AS_SHIPPED, BUNDLES, builtCli, EXAMPLES, packageRoot, root } from '../paths.ts';
 
 /** What programs start by the names of files: threads, and processes of the load. */
 const STARTED_BY_NAME: readonly string[] = [
@@ -14,8 +14,9 @@ const STARTED_BY_NAME: readonly string[] = [
   join(packageRoot('@taskmaster/cli'), 'dist', 'load', 'processes', 'load-process.js'),
 ];
 
-/** Native code stays where it is. */
-const NATIVE = /^@nxtedition\/rocksdb$/;
+/** Native code stays where it is. The file that looks for it is beside it. */
+const NATIVE = /\.node$/;
+const FINDS_NATIVE = /[\\/]@nxtedition[\\/]rocksdb[\\/]binding\.js$/;
 /** Optional dependencies that are not installed. */
 const MISSING = ['msgpackr-extract'];
 
@@ -29,6 +30,14 @@ const COMMONJS = [
   "import { fileURLToPath as bundlePathOf } from 'node:url';",
   'const bundleUrl = import.meta.url, require = bundleRequire(bundleUrl), __filename = bundlePathOf(bundleUrl);',
   'const __dirname = bundleFolderOf(__filename);',
+];
+
+/** The module of `boundMemory` and `compileEarly`, and what makes them do nothing without `AS_SHIPPED`. */
+const BOUNDS_MEMORY = join(packageRoot('@taskmaster/server'), 'dist', 'program', 'memory', 'v8-flags.js');
+const UNLESS_SHIPPED = [
+  `const shown = process.env.${AS_SHIPPED} ? [boundMemory, compileEarly] : [() => {}, () => {}];`,
+  'const [ifShipped, earlyIfShipped] = shown;',
+  'export { ifShipped as boundMemory, earlyIfShipped as compileEarly };',
 ];
 
 /** The function of the demo that finds the programs of packages by their manifests. */
@@ -105,9 +114,14 @@ async function writeManifests(outdir: string): Promise<void> {
 const asBuilt: Plugin = {
   name: 'as-built',
   setup({ onResolve, onLoad }) {
+    onResolve({ filter: NATIVE }, ({ path }) => ({ path, external: true }));
+    onLoad({ filter: FINDS_NATIVE }, ({ path }) => {
+      const { path: nativeIn } = createRequire(path)('node-gyp-build') as { readonly path: (folder: string) => string };
+      return { contents: `module.exports = require(${JSON.stringify(nativeIn(dirname(path)))});`, loader: 'js' };
+    });
     onResolve({ filter: /^[^.]/ }, ({ path, importer, kind }) => {
       // A package that is loaded later may be CommonJS. Node.js finds its names, and the bundle would not.
-      if (!NATIVE.test(path) && (kind !== 'dynamic-import' || path.startsWith('@taskmaster/'))) return undefined;
+      if (kind !== 'dynamic-import' || path.startsWith('@taskmaster/')) return undefined;
       return { path: createRequire(importer).resolve(path), external: true };
     });
     onLoad({ filter: /\.js$/ }, async ({ path }) => {
@@ -115,7 +129,11 @@ const asBuilt: Plugin = {
       const text = await readFile(path, 'utf8');
       const isMoved = text.includes(STARTS_ITS_NEIGHBOUR) || basename(path) === FINDS_PROGRAMS;
       const url = isMoved ? 'bundleUrl' : JSON.stringify(pathToFileURL(path).href);
-      return { contents: text.replaceAll('import.meta.url', url), loader: 'js', resolveDir: dirname(path) };
+      const contents =
+        path === BOUNDS_MEMORY
+          ? [text.replaceAll('export function', 'function'), ...UNLESS_SHIPPED].join('\n')
+          : text.replaceAll('import.meta.url', url);
+      return { contents, loader: 'js', resolveDir: dirname(path) };
     });
   },
 };

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { nodeCli } from '../paths.ts';
+import { AS_SHIPPED, nodeCli } from '../paths.ts';
 import { temporaryDirectory } from '../temporary-directory.ts';
 import { type Ended, type Running, runProcess, startProcess } from './child-process.ts';
 
@@ -14,7 +14,7 @@ export interface StartNodeOptions {
   /** A program with arguments that runs the node, for example strace. It must end when the node ends. */
   readonly behind?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** True for a test that measures memory: V8 keeps the bounds of a node. Default: see `QUICK`. */
+  /** True for a test that measures memory: V8 keeps the bounds of a node. Default false. See `AS_SHIPPED`. */
   readonly asShipped?: boolean;
   /** The built command line. Default: that of this workspace. */
   readonly cli?: string | undefined;
@@ -109,35 +109,10 @@ export async function runNode(options: StartNodeOptions & { readonly dir: string
 }
 
 function nodeArgs(dir: string, options: StartNodeOptions): string[] {
-  const { grpcPort = 0, flags = [], cli = nodeCli, asShipped = false } = options;
+  const { grpcPort = 0, flags = [], cli = nodeCli } = options;
   if (!existsSync(cli)) throw new Error(`${cli} is missing: build first`);
-  return [
-    ...(asShipped ? [] : QUICK),
-    cli,
-    '--json',
-    `--data-dir=${dir}`,
-    `--grpc-port=${grpcPort}`,
-    '--http-port=0',
-    ...flags,
-  ];
+  return [cli, '--json', `--data-dir=${dir}`, `--grpc-port=${grpcPort}`, '--http-port=0', ...flags];
 }
-
-/**
- * Flags that leave V8's defaults as they are, where a node would choose others. With other flags Node.js rejects the compiled
- * code of its own modules, in the main thread and in each of three more. That is a fifth of the processor time of a start.
- */
-export const QUICK: readonly string[] = [
-  '--max-semi-space-size=16',
-  '--max-old-space-size=1024',
-  '--heap-growing-percent=0',
-  '--initial-old-space-size=0',
-  '--allocation-site-pretenuring',
-  '--no-external-memory-accounted-in-global-limit',
-  '--lazy-feedback-allocation',
-  '--invocation-count-for-maglev=400',
-];
-/** A node sets it when it is executed again with its flags, which these nodes have already. */
-export const ARENAS = { MALLOC_ARENA_MAX: '2' };
 
 /** Default of the tests: a node would fill a reserve of 256 MiB while it serves, and keep the disk busy for the other tests. */
 const SMALL_RESERVE = { TASKMASTER_STORE_RESERVE_BYTES: '1MiB' };
@@ -145,7 +120,7 @@ const SMALL_RESERVE = { TASKMASTER_STORE_RESERVE_BYTES: '1MiB' };
 /** The environment without settings of nodes and of the test runner, and with a small reserve file. */
 function nodeEnv({ env = {}, asShipped = false }: StartNodeOptions): NodeJS.ProcessEnv {
   const own = Object.entries(process.env).filter(([name]) => !/^(TASKMASTER_|VITEST|NODE_OPTIONS$)/.test(name));
-  return { ...Object.fromEntries(own), ...SMALL_RESERVE, ...(asShipped ? {} : ARENAS), ...env };
+  return { ...Object.fromEntries(own), ...SMALL_RESERVE, ...(asShipped && { [AS_SHIPPED]: '1' }), ...env };
 }
 
 async function readyLine(running: Running): Promise<ReadyLine | undefined> {

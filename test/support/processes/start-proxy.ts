@@ -1,6 +1,5 @@
-import { proxyCli } from '../paths.ts';
+import { AS_SHIPPED, proxyCli } from '../paths.ts';
 import { type Ended, type Running, runProcess, startProcess } from './child-process.ts';
-import { ARENAS, QUICK } from './start-node.ts';
 
 /** A proxy in its own process. Disposing of it kills it. */
 export interface RunningProxy extends AsyncDisposable {
@@ -21,9 +20,6 @@ const argsOf = (join: readonly string[], flags: readonly string[], cli = proxyCl
   ...flags,
 ];
 
-/** With `QUICK`: a proxy is not executed again. */
-const quickEnv = (): NodeJS.ProcessEnv => ({ ...process.env, ...ARENAS });
-
 /**
  * Starts a built proxy. Resolves when it serves, even if it knows no node yet. `cli`: its command line; default: that of this
  * workspace. `behind`: a program with arguments that runs the proxy.
@@ -36,9 +32,9 @@ export async function startProxy(
   behind: readonly string[] = [],
   asShipped = false,
 ): Promise<RunningProxy> {
-  const quick = asShipped ? [] : QUICK;
-  const [command = '', ...args] = [...behind, process.execPath, ...quick, ...argsOf(join, flags, cli)];
-  const process_ = await startProcess(command, args, { env: asShipped ? process.env : quickEnv() });
+  const [command = '', ...args] = [...behind, process.execPath, ...argsOf(join, flags, cli)];
+  const env = asShipped ? { ...process.env, [AS_SHIPPED]: '1' } : process.env;
+  const process_ = await startProcess(command, args, { env });
   for await (const line of process_.lines()) {
     const { grpc, http } = JSON.parse(line) as { readonly grpc: string; readonly http: string };
     return { endpoint: grpc, http, process: process_, [Symbol.asyncDispose]: () => process_[Symbol.asyncDispose]() };
@@ -48,5 +44,5 @@ export async function startProxy(
 
 /** Runs a proxy that must refuse to start. */
 export function runProxy(join: readonly string[], flags: readonly string[] = []): Promise<Ended> {
-  return runProcess(process.execPath, [...QUICK, ...argsOf(join, flags)], { env: quickEnv() });
+  return runProcess(process.execPath, argsOf(join, flags));
 }

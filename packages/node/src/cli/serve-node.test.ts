@@ -37,7 +37,10 @@ describe('taskmaster-node', () => {
   test('sets its memory bounds, in the same process, unless they are chosen', async () => {
     const boundsOf = async (...execArgv: string[]): Promise<readonly string[]> => {
       using dir = temporaryDirectory();
-      using node = runCommand(CLI, [...onFreePorts(dir.path), '--memory=512MiB', '--json'], { execArgv });
+      using node = runCommand(CLI, [...onFreePorts(dir.path), '--memory=512MiB', '--json'], {
+        execArgv,
+        asShipped: true,
+      });
       await readyLine(node);
       return memoryBoundsOf(node);
     };
@@ -59,7 +62,8 @@ describe('taskmaster-node', () => {
   test('divides its memory, says how, and keeps to it', async () => {
     using dir = temporaryDirectory();
     writeFileSync(join(dir.path, 'node.yaml'), 'memory: 400MiB\nengine: { cacheBytes: 10MiB }\n');
-    using node = command(...onFreePorts(dir.path), `--config=${join(dir.path, 'node.yaml')}`, '--json');
+    const args = [...onFreePorts(dir.path), `--config=${join(dir.path, 'node.yaml')}`, '--json'];
+    using node = runCommand(CLI, args, { asShipped: true });
     const { http } = await readyLine(node);
     const metrics = await (await fetch(`http://${http}/metrics`)).text();
     const figure = (name: string): number => Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(metrics)?.[1]);

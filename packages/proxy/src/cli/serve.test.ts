@@ -37,6 +37,7 @@ describe('the command', () => {
     async (signal, options, bounds) => {
       using proxy = runCommand(CLI, ['--join=127.0.0.1:1', ...FREE_PORTS, '--memory=300MiB', '--json'], {
         env: { NODE_OPTIONS: options },
+        asShipped: true,
       });
       await readyLine(proxy);
       if (bounds !== undefined) expect(memoryBoundsOf(proxy)).toEqual([...bounds, 'MALLOC_ARENA_MAX=2']);

@@ -20,6 +20,8 @@ export interface CommandOptions {
   /** Arguments of Node.js itself. */
   readonly execArgv?: readonly string[];
   readonly env?: NodeJS.ProcessEnv;
+  /** True for a test of memory bounds, which the bundles of the process tests do not set otherwise. Default false. */
+  readonly asShipped?: boolean;
 }
 
 /** The source of a command, and the name that the process tests give to its bundle. */
@@ -35,13 +37,18 @@ export interface Program {
 export function runCommand(
   { source, name }: Program,
   args: readonly string[],
-  { execArgv = [], env = {} }: CommandOptions = {},
+  { execArgv = [], env = {}, asShipped = false }: CommandOptions = {},
 ): Command {
   const bundles = process.env.TASKMASTER_TEST_BUNDLES;
   const program = bundles === undefined ? source : join(bundles, `${name}.mjs`);
   const child = spawn(process.execPath, ['--conditions=source', ...execArgv, program, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { PATH: process.env.PATH, NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE, ...env },
+    env: {
+      PATH: process.env.PATH,
+      NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
+      ...(asShipped && { TEST_AS_SHIPPED: '1' }),
+      ...env,
+    },
   });
   const ended = Promise.all([once(child, 'exit'), text(child.stderr)]).then(([[code, signal], stderr]) => ({
     code,
