@@ -1,6 +1,7 @@
-import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { connect } from '@taskmaster/client';
+import { DATA_FORMAT, OLDEST_READER_FORMAT } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import { TestCluster } from '../support/processes/start-cluster.ts';
@@ -11,20 +12,24 @@ import { verifyLoad } from './verify-load.ts';
 
 const GROUPS = Array.from({ length: 10 }, (_, number) => `load-${number}`);
 const NODES = ['a', 'b', 'c'];
+/** Whether the previous release can use what this one writes. */
+const mayGoBack = OLDEST_READER_FORMAT < DATA_FORMAT;
+const back = mayGoBack ? 'nor on the way back' : 'from which there is no way back';
 const isWanted = process.env.TASKMASTER_UPGRADE_TEST !== undefined;
 const why = isWanted ? whyNoPreviousRelease() : '`npm run upgrade-test` runs it, in about two minutes';
 const skipped = why === undefined ? '' : ` (skipped: ${why})`;
 
 test.skipIf(why !== undefined)(
-  `no call fails in a rolling upgrade from the previous data format, nor on the way back${skipped}`,
+  `no call fails in a rolling upgrade from the previous data format, ${back}${skipped}`,
   { timeout: 300_000 },
   async () => {
     const previous = await previousRelease();
     await using cluster = await TestCluster.start({ cli: previous.nodeCli });
     await using proxies = new Proxies(cluster);
     await proxies.start(previous.proxyCli);
-    const hasFormat = (name: string): boolean => existsSync(join(cluster.dirOf(name), 'format'));
-    expect(NODES.filter(hasFormat)).toEqual([]);
+    const formats = (): Promise<number[]> => Promise.all(NODES.map((name) => formatOf(cluster.dirOf(name))));
+    const [before, after] = [DATA_FORMAT - 1, DATA_FORMAT];
+    expect(await formats()).toEqual([before, before, before]);
     const load = await MixedLoad.start({
       endpoints: proxies.endpoints,
       seed: 1,
@@ -46,29 +51,48 @@ test.skipIf(why !== undefined)(
 
     cluster.cli = undefined;
     await replace('b');
-    expect(NODES.filter(hasFormat)).toEqual(['b']);
-    // Partitions move between the two releases, in both directions.
+    expect(await formats()).toEqual([before, after, before]);
+    // Partitions move from one release to the other, and back if they may.
     const d = await cluster.add('d');
     await using client = await cluster.connect();
     await settled(client);
-    await client.cluster.drain('d');
-    expect((await d.process.ended).code).toBe(0);
-    await goOn();
+    const drain = async (): Promise<void> => {
+      await client.cluster.drain('d');
+      expect((await d.process.ended).code).toBe(0);
+      await goOn();
+    };
+    if (mayGoBack) await drain();
     await replace('a');
     await replace('c');
-    expect(NODES.filter(hasFormat)).toEqual(NODES);
+    if (!mayGoBack) await drain();
+    expect(await formats()).toEqual([after, after, after]);
     await proxies.replace(undefined, goOn);
 
-    await proxies.replace(previous.proxyCli, goOn);
-    cluster.cli = previous.nodeCli;
-    for (const name of NODES) await replace(name);
+    if (mayGoBack) {
+      await proxies.replace(previous.proxyCli, goOn);
+      cluster.cli = previous.nodeCli;
+      for (const name of NODES) await replace(name);
+    } else {
+      expect((await cluster.node('b').stop()).code).toBe(0);
+      cluster.cli = previous.nodeCli;
+      await expect(cluster.start('b')).rejects.toThrow(`has data format ${after}`);
+      cluster.cli = undefined;
+      await cluster.start('b');
+      await goOn();
+    }
     await load.stop();
     const { summary, problem } = await verifyLoad(client, load.history);
-    console.log(`3 nodes and 2 proxies upgraded and downgraded: ${summary}; ${load.failed} calls failed`);
+    console.log(`3 nodes and 2 proxies upgraded, ${back}: ${summary}; ${load.failed} calls failed`);
     expect(problem).toBe('');
     expect(load.failed).toBe(0);
   },
 );
+
+/** The data format of a node's directory. */
+async function formatOf(dir: string): Promise<number> {
+  const [text = ''] = (await readFile(join(dir, 'format'), 'utf8')).split('\n');
+  return (JSON.parse(text) as { format: number }).format;
+}
 
 /** Waits until every node holds the partitions that it should hold, and the new one holds some. */
 async function settled(client: Awaited<ReturnType<typeof connect>>): Promise<void> {
