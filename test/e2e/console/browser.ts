@@ -53,6 +53,15 @@ export async function openConsole(
 export const isTooWide = (page: Page): Promise<boolean> =>
   page.evaluate('document.documentElement.scrollWidth > document.documentElement.clientWidth');
 
+/** Links and buttons that reach out of the window or of their cell of a table, by their texts. */
+export const cutControls = (page: Page): Promise<string[]> =>
+  page.evaluate(`[...document.querySelectorAll('main a, main button, nav a')]
+    .filter((control) => {
+      const cell = control.closest('td') ?? document.documentElement;
+      return control.getBoundingClientRect().right > cell.getBoundingClientRect().right + 1;
+    })
+    .map((control) => control.textContent)`);
+
 /** Presses a button that opens a dialog, and the button that confirms. Resolves with the title of the dialog and the toast. */
 export async function act(
   page: Page,

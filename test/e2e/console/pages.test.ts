@@ -3,7 +3,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { TestCluster } from '../../support/processes/start-cluster.ts';
 import { type RunningProxy, startProxy } from '../../support/processes/start-proxy.ts';
-import { act, browserPath, isTooWide, launch, type OpenConsole, openConsole, reason } from './browser.ts';
+import { act, browserPath, cutControls, isTooWide, launch, type OpenConsole, openConsole, reason } from './browser.ts';
 
 const HOSTILE = '<img src=x onerror="document.title=\'taken\'">';
 const RTL = `gnp\u202e${'x'.repeat(200)}\u0007`;
@@ -68,7 +68,7 @@ describe.skipIf(browserPath === undefined)(`the console${reason}`, () => {
   test('queues: the worst first, searched, sorted, with hostile names as text', async () => {
     const { page } = shown;
     await see('#/queues', 'film#');
-    const names = page.locator('tbody td.c-name');
+    const names = page.locator('tbody td.c-name a');
     await expect.poll(() => names.first().textContent()).toBe('mail');
     expect(await page.getByText(HOSTILE).count()).toBe(1);
     expect(await page.locator('.unseen').allTextContents()).toContain('\\u{202e}');
@@ -216,7 +216,8 @@ describe.skipIf(browserPath === undefined)(`the console${reason}`, () => {
     await shown.page.getByText('waits for 1 signal').waitFor();
   });
 
-  test('390 px have no sideways scroll, in light and dark', async () => {
+  test('390 px have no sideways scroll, and show all that can be pressed, in light and dark', async () => {
+    await client.topic('news').subscribe('mail');
     for (const colorScheme of ['light', 'dark'] as const) {
       const { page, go, complaints } = await openConsole(browser, proxy.http, {
         viewport: { width: 390, height: 844 },
@@ -236,6 +237,7 @@ describe.skipIf(browserPath === undefined)(`the console${reason}`, () => {
         await page.locator('main h1').first().waitFor();
         await page.getByText('live').waitFor();
         expect(await isTooWide(page), place).toBe(false);
+        expect(await cutControls(page), place).toEqual([]);
       }
       const ground = await page.evaluate('getComputedStyle(document.body).backgroundColor');
       expect(ground).toBe(colorScheme === 'light' ? 'rgb(245, 246, 248)' : 'rgb(15, 19, 23)');

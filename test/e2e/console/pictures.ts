@@ -3,14 +3,15 @@
  *
  *     node test/e2e/console/pictures.ts DIRECTORY [MINUTES]
  *
- * Three nodes serve, workers work, and some things go wrong. MINUTES: how long until the pictures are taken, so that charts have
- * something to show; default 5.
+ * Three nodes serve, workers work, and some things go wrong. A node serves the light pages, and a proxy the dark ones. MINUTES:
+ * how long until the pictures are taken, so that charts have something to show; default 5.
  */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type TaskMasterClient } from '@taskmaster/client';
 import { TestCluster } from '../../support/processes/start-cluster.ts';
+import { startProxy } from '../../support/processes/start-proxy.ts';
 import { launch, openConsole } from './browser.ts';
 
 const [directory, minutes = '5'] = process.argv.slice(2);
@@ -18,6 +19,7 @@ if (directory === undefined) throw new TypeError('usage: node test/e2e/console/p
 await mkdir(directory, { recursive: true });
 
 await using cluster = await TestCluster.start({ nodes: 3 });
+await using proxy = await startProxy(cluster.endpoints, ['--name=front']);
 await using client = await connect(cluster.endpoints);
 await using europe = await connect({ endpoints: cluster.endpoints, workerLabel: 'crawler-eu-1' });
 await using america = await connect({ endpoints: cluster.endpoints, workerLabel: 'crawler-us-2' });
@@ -70,15 +72,17 @@ for (const worker of fetching) {
 }
 const producing = produce();
 
-const http = `127.0.0.1:${cluster.node('a').httpPort}`;
+const served = { light: `127.0.0.1:${cluster.node('a').httpPort}`, dark: proxy.http };
 // The history of a queue begins when somebody looks at it.
-await openConsole(browser, http, { hash: '#/queue/crawl%23fetch' });
+await openConsole(browser, served.light, { hash: '#/queue/crawl%23fetch' });
 await sleep(Number(minutes) * 60_000);
 const [head] = await client.queue('mail.dead').peek({ limit: 1 });
 const pages: Readonly<Record<string, string>> = {
   overview: '#/overview',
   queues: '#/queues',
   queue: '#/queue/crawl%23fetch?tab=leased',
+  delayed: '#/queue/crawl%23fetch?tab=delayed',
+  settings: '#/queue/crawl%23fetch?tab=settings',
   dead: '#/queue/mail?tab=dead',
   task: `#/task/mail.dead/${encodeURIComponent(head?.id ?? '')}`,
   workers: '#/workers',
@@ -90,12 +94,12 @@ const pages: Readonly<Record<string, string>> = {
 for (const colorScheme of ['light', 'dark'] as const) {
   for (const width of [1400, 390]) {
     const viewport = { width, height: width === 390 ? 844 : 900 };
-    const { page, go } = await openConsole(browser, http, { colorScheme, viewport });
+    const { page, go } = await openConsole(browser, served[colorScheme], { colorScheme, viewport });
     for (const [name, hash] of Object.entries(pages)) {
       await go(hash);
       // Rates of workers and charts come with the second look.
       await sleep(4_000);
-      await page.screenshot({ path: join(directory, `${name}-${width}-${colorScheme}.png`) });
+      await page.screenshot({ path: join(directory, `${name}-${width}-${colorScheme}.png`), fullPage: width === 390 });
     }
     if (width === 1400) {
       await go('#/queue/mail?tab=dead');

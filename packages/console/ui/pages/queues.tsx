@@ -136,10 +136,10 @@ function Search({ search }: { readonly search: string }): VNode {
 }
 
 /** What is wrong, and since when. */
-export function TroubleText({ of }: { readonly of: Trouble }): VNode {
+export function TroubleText({ of, whole = false }: { readonly of: Trouble; readonly whole?: boolean }): VNode {
   if (of.urgency === 0) return <span class="quiet">–</span>;
   return (
-    <span class="cut" title={visible(of.text)}>
+    <span class={whole ? 'trouble' : 'cut'} title={visible(of.text)}>
       <Badge tone={TONES[of.urgency]}>
         <Text of={of.text} most={200} />
       </Badge>{' '}
@@ -153,7 +153,8 @@ export function TroubleText({ of }: { readonly of: Trouble }): VNode {
   );
 }
 
-const zero = (value: number, text: string): VNode => <span class={value === 0 ? 'zero' : ''}>{text}</span>;
+const zero = (isZero: boolean, text: string): VNode => <span class={isZero ? 'zero' : ''}>{text}</span>;
+const rate = (perSecond: number): VNode => zero(formatRate(perSecond) === formatRate(0), formatRate(perSecond));
 
 function columnsOf(sort: SortKey): Column<QueueRow>[] {
   const sortable = (by: SortKey): Pick<Column<QueueRow>, 'onSort' | 'sorted'> => ({
@@ -167,17 +168,24 @@ function columnsOf(sort: SortKey): Column<QueueRow>[] {
     isNumber: true,
     ...(key !== 'available' && { from: 'tablet' as const }),
     ...sortable(key),
-    cell: ({ stats }) => zero(stats[key], formatCount(stats[key])),
+    cell: ({ stats }) => zero(stats[key] === 0, formatCount(stats[key])),
   });
   return [
     {
       key: 'name',
       title: 'Queue',
       ...sortable('name'),
-      cell: ({ stats }) => (
-        <a class="cut" href={hashOf('queue', [stats.queue])}>
-          <Name of={stats.queue} />
-        </a>
+      cell: ({ stats, trouble }) => (
+        <>
+          <a class="cut" href={hashOf('queue', [stats.queue])}>
+            <Name of={stats.queue} />
+          </a>
+          {trouble.urgency === 0 ? undefined : (
+            <span class={`phone cut small ${TONES[trouble.urgency]}`}>
+              <Text of={trouble.text} most={120} />
+            </span>
+          )}
+        </>
       ),
     },
     {
@@ -197,7 +205,8 @@ function columnsOf(sort: SortKey): Column<QueueRow>[] {
       about: 'How long the oldest task waits or is worked on',
       isNumber: true,
       ...sortable('oldest'),
-      cell: ({ stats }) => zero(stats.oldestAgeMs, stats.oldestAgeMs === 0 ? '–' : formatShort(stats.oldestAgeMs)),
+      cell: ({ stats }) =>
+        zero(stats.oldestAgeMs === 0, stats.oldestAgeMs === 0 ? '–' : formatShort(stats.oldestAgeMs)),
     },
     {
       key: 'in',
@@ -206,7 +215,7 @@ function columnsOf(sort: SortKey): Column<QueueRow>[] {
       isNumber: true,
       from: 'desktop',
       ...sortable('in'),
-      cell: ({ stats }) => zero(stats.enqueueRate, formatRate(stats.enqueueRate)),
+      cell: ({ stats }) => rate(stats.enqueueRate),
     },
     {
       key: 'out',
@@ -215,7 +224,7 @@ function columnsOf(sort: SortKey): Column<QueueRow>[] {
       isNumber: true,
       from: 'desktop',
       ...sortable('out'),
-      cell: ({ stats }) => zero(stats.completeRate, formatRate(stats.completeRate)),
+      cell: ({ stats }) => rate(stats.completeRate),
     },
     {
       key: 'spark',

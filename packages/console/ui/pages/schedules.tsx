@@ -1,6 +1,6 @@
 import { MissedRuns, parseQueueName, type Schedule, type UnreachableNode } from '@taskmaster/proto/messages';
 import type { VNode } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { usePoll } from '../data/poll.ts';
 import { call } from '../data/rpc.ts';
 import { serverNow } from '../data/session.ts';
@@ -133,7 +133,7 @@ export function SchedulesPage(): VNode {
           ]}
         />
       )}
-      {open === undefined ? undefined : <Detail of={open} />}
+      {open === undefined ? undefined : <Detail key={open.schedule} of={open} onClose={() => choose(undefined)} />}
     </>
   );
 }
@@ -157,15 +157,18 @@ const missedTexts: Readonly<Record<number, string>> = {
   [MissedRuns.MISSED_RUNS_ALL]: 'all are caught up on',
 };
 
-function Detail({ of }: { readonly of: Schedule }): VNode {
+function Detail({ of, onClose }: { readonly of: Schedule; readonly onClose: () => void }): VNode {
   const { schedule, spec, paused } = of;
   const { group } = parseQueueName(schedule);
   const shown = visible(schedule);
   const queue = visible(spec?.queue ?? '');
+  const box = useRef<HTMLElement>(null);
+  // The table may be long.
+  useEffect(() => box.current?.scrollIntoView({ block: 'nearest' }), []);
   const next = of.nextRunsUnixMs[0];
   const now = serverNow();
   return (
-    <section class="box" aria-label={shown}>
+    <section class="box" aria-label={shown} ref={box}>
       <div class="head title">
         <h2>
           <Name of={schedule} whole />
@@ -216,6 +219,9 @@ function Detail({ of }: { readonly of: Schedule }): VNode {
           >
             <p>It enqueues nothing any more. Tasks that it has enqueued stay. This cannot be undone.</p>
           </Action>
+          <button type="button" onClick={onClose}>
+            Close
+          </button>
         </div>
       </div>
       <Facts

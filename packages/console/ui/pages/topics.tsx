@@ -124,7 +124,7 @@ export function TopicsPage({ place }: PageProps): VNode {
                     </span>
                   ),
               },
-              { key: 'do', title: '', cell: (one) => <Unsubscribe of={one} /> },
+              { key: 'unsubscribe', title: '', cell: (one) => <Unsubscribe of={one} /> },
             ]}
           />
           {data.asked < data.groups.length && group === undefined ? (

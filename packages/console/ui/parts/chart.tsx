@@ -17,11 +17,20 @@ export interface ChartProps {
   readonly at: readonly number[];
   readonly series: readonly Series[];
   readonly format: (value: number) => string;
+  /** Whether the values are whole numbers. */
+  readonly isCount?: boolean;
   /** What the chart covers. */
   readonly note?: string;
 }
 
 const HEIGHT = 150;
+/** Steps between the marks of the axes. Smaller ones would have the same text. */
+const RATE_STEPS = [-2, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8].flatMap((power) =>
+  [1, 2, 5].map((digit) => Number(`${digit}e${power}`)),
+);
+const COUNT_STEPS = RATE_STEPS.filter((step) => step >= 1);
+const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200];
+
 /** A chart that has just begun covers this time. */
 const LEAST_SECONDS = 60;
 
@@ -37,8 +46,12 @@ function dataOf(at: readonly number[], series: readonly Series[]): uPlot.Aligned
   return [[only - LEAST_SECONDS, only], ...values.map(([value = null]) => [null, value])];
 }
 
+/** A time of day, with seconds if marks are closer than a minute. */
+const formatTick = (seconds: number, step: number): string =>
+  formatTime(seconds * 1_000, seconds * 1_000).slice(0, step < 60 ? undefined : 5);
+
 /** A chart over time, with its latest values, or those under the pointer, beside its title. */
-export function Chart({ title, at, series, format, note }: ChartProps): VNode {
+export function Chart({ title, at, series, format, isCount = false, note }: ChartProps): VNode {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | undefined>(undefined);
   const [hovered, setHovered] = useState<number | undefined>(undefined);
@@ -71,12 +84,20 @@ export function Chart({ title, at, series, format, note }: ChartProps): VNode {
           y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] },
         },
         axes: [
-          { ...axis, font, size: 26, space: 70, values: '{HH}:{mm}:{ss}' },
+          {
+            ...axis,
+            font,
+            size: 26,
+            space: 62,
+            incrs: TIME_STEPS,
+            values: (_, ticks, __, ___, step) => ticks.map((tick) => formatTick(tick, step)),
+          },
           {
             ...axis,
             font,
             size: 52,
             space: 34,
+            incrs: isCount ? COUNT_STEPS : RATE_STEPS,
             values: (_, ticks) => ticks.map((tick) => latest.current.format(tick)),
           },
         ],

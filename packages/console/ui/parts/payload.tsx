@@ -31,7 +31,7 @@ export function Payload({ of, label }: { readonly of: Uint8Array; readonly label
         of={forms.map((key) => ({ key, title: key === 'json' ? 'JSON' : key === 'hex' ? 'Hex' : 'Text' }))}
       />
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so the keyboard must reach it */}
-      <section class="payload" tabIndex={0} aria-label={`${label} as ${form}`}>
+      <section class={form === 'hex' ? 'payload' : 'payload wrapped'} tabIndex={0} aria-label={`${label} as ${form}`}>
         <pre>
           <Lines of={shown} />
         </pre>

@@ -72,14 +72,16 @@ export function HeadTasks(props: {
         columns={[pid, attempts, enqueued, keyColumn, kindColumn, lastError]}
         empty={<p>{props.isFirst ? 'No task is available.' : 'There are no more.'}</p>}
       />
-      <div class="buttons start">
-        <button type="button" disabled={props.isFirst} onClick={() => props.onAfter(new Uint8Array(0))}>
-          First
-        </button>
-        <button type="button" disabled={props.isLast} onClick={() => last && props.onAfter(Uint8Array.from(last))}>
-          Next {formatCount(props.of.length)}
-        </button>
-      </div>
+      {props.isFirst && props.isLast ? undefined : (
+        <div class="buttons start">
+          <button type="button" disabled={props.isFirst} onClick={() => props.onAfter(new Uint8Array(0))}>
+            First
+          </button>
+          <button type="button" disabled={props.isLast} onClick={() => last && props.onAfter(Uint8Array.from(last))}>
+            Next
+          </button>
+        </div>
+      )}
     </>
   );
 }
