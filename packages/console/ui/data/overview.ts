@@ -90,6 +90,23 @@ export interface OverviewHistory {
   readonly failed: readonly (number | null)[];
 }
 
+/** The samples, and the sums as they are now: samples come every ten seconds, and the figures beside the charts are newer. */
+export function withNow({ at, history, totals }: Pick<Overview, 'at' | 'history' | 'totals'>): OverviewHistory {
+  if (at <= (history.at.at(-1) ?? 0)) return history;
+  const { available, leased, delayed } = history;
+  const latest = (values: readonly (number | null)[]): number | null => values.at(-1) ?? null;
+  return {
+    stepMs: history.stepMs,
+    at: [...history.at, at],
+    available: [...available, totals.available],
+    leased: [...leased, totals.leased],
+    delayed: [...delayed, totals.delayed],
+    enqueued: [...history.enqueued, latest(history.enqueued)],
+    completed: [...history.completed, latest(history.completed)],
+    failed: [...history.failed, latest(history.failed)],
+  };
+}
+
 const MOST_SAMPLES = 720;
 
 /** The samples that are known, and those behind them. */

@@ -163,8 +163,8 @@ function Content({ of }: { readonly of: ClusterData }): VNode {
           <ol class="log">
             {changes.map(({ at, tone, text }, nth) => (
               <li key={`${at} ${changes.length - nth}`}>
-                <When at={at} />{' '}
-                <Badge tone={tone}>{tone === 'good' ? 'well' : tone === 'bad' ? 'trouble' : tone}</Badge>{' '}
+                <When at={at} />
+                <Badge tone={tone}>{tone === 'good' ? 'well' : tone === 'bad' ? 'trouble' : tone}</Badge>
                 <Text of={text} most={300} />
               </li>
             ))}
@@ -182,6 +182,9 @@ function Members({
   readonly of: readonly Member[];
   readonly partitions: readonly Partition[];
 }): VNode {
+  // As the picture of the partitions below.
+  const byHolder = Map.groupBy(partitions, ({ holderNodeId }) => holderNodeId);
+  const held = (nodeId: string): readonly Partition[] => byHolder.get(nodeId) ?? [];
   const names = Map.groupBy(
     of.filter(({ state }) => state !== MemberState.MEMBER_STATE_LEFT),
     ({ name }) => name,
@@ -207,7 +210,7 @@ function Members({
           title: 'Partitions',
           about: 'What it holds, of what it should hold',
           isNumber: true,
-          cell: (member) => (isNode(member) ? `${member.partitionsHeld}/${member.partitionsWanted}` : ''),
+          cell: (member) => (isNode(member) ? `${held(member.nodeId).length}/${member.partitionsWanted}` : ''),
         },
         {
           key: 'tasks',
@@ -215,11 +218,7 @@ function Members({
           isNumber: true,
           from: 'tablet',
           cell: (member) =>
-            isNode(member)
-              ? formatCount(
-                  partitions.reduce((sum, one) => (one.holderNodeId === member.nodeId ? sum + one.tasks : sum), 0),
-                )
-              : '',
+            isNode(member) ? formatCount(held(member.nodeId).reduce((sum, { tasks }) => sum + tasks, 0)) : '',
         },
         { key: 'version', title: 'Version', from: 'tablet', cell: ({ version }) => version || '–' },
         {

@@ -1,13 +1,20 @@
 import type { VNode } from 'preact';
 import { useRef, useState } from 'preact/hooks';
-import { type Attention, joined, type Overview, type OverviewHistory, type OverviewMember } from '../data/overview.ts';
+import {
+  type Attention,
+  joined,
+  type Overview,
+  type OverviewHistory,
+  type OverviewMember,
+  withNow,
+} from '../data/overview.ts';
 import { usePoll } from '../data/poll.ts';
 import { readJson } from '../data/rpc.ts';
 import { serverNow } from '../data/session.ts';
 import { Badge, Pending, Section, type Tile, Tiles, Unreachable } from '../parts/bits.tsx';
 import { Chart } from '../parts/chart.tsx';
 import { Table } from '../parts/table.tsx';
-import { Name, Text, When } from '../parts/text.tsx';
+import { Name, Text, visible, When } from '../parts/text.tsx';
 import { formatBytes, formatCount, formatDuration, formatRate, formatTime } from '../show/format.ts';
 import { hashOf } from '../show/place.ts';
 
@@ -28,7 +35,8 @@ export function OverviewPage(): VNode {
 }
 
 function Content({ of }: { readonly of: Overview }): VNode {
-  const { totals, attention, history, members, unreachable } = of;
+  const { totals, attention, members, unreachable } = of;
+  const history = withNow(of);
   const covered = (history.at.at(-1) ?? 0) - (history.at[0] ?? 0);
   const note = history.at.length > 1 ? `the last ${formatDuration(covered)}` : 'from now on';
   return (
@@ -59,6 +67,7 @@ function Content({ of }: { readonly of: Overview }): VNode {
         <Chart
           title="Backlog"
           at={history.at}
+          isCount
           format={(value) => formatCount(Math.round(value))}
           note={note}
           series={[
@@ -75,19 +84,25 @@ function Content({ of }: { readonly of: Overview }): VNode {
             There are no queues yet. <code>taskmaster enqueue mail '{'{"to":"ada"}'}'</code> makes one.
           </>
         ) : (
-          `Made by ${of.servedBy.role} ${of.servedBy.name} at ${formatTime(of.at, serverNow())}.`
+          `As ${of.servedBy.role} ${visible(of.servedBy.name)} saw it at ${formatTime(of.at, serverNow())}.`
         )}
       </p>
     </>
   );
 }
 
+const partitionsText = (total: number | null): string => (total === null ? '?' : formatCount(total));
+
 function tilesOf({ totals, partitions }: Overview): Tile[] {
   const unserved = partitions.unserved ?? 0;
   const moving = partitions.moving.length;
   return [
     { title: 'Queues', value: formatCount(totals.queues) },
-    { title: 'Available', value: formatCount(totals.available), note: 'wait for a worker' },
+    {
+      title: 'Available',
+      value: formatCount(totals.available),
+      note: totals.deadLettered > 0 ? 'with dead letters' : 'wait for a worker',
+    },
     { title: 'Leased', value: formatCount(totals.leased), note: 'are worked on' },
     { title: 'Delayed', value: formatCount(totals.delayed) },
     {
@@ -98,7 +113,7 @@ function tilesOf({ totals, partitions }: Overview): Tile[] {
     },
     {
       title: 'Partitions served',
-      value: partitions.served === null ? '–' : `${partitions.served}/${partitions.total ?? '?'}`,
+      value: partitions.served === null ? '–' : `${formatCount(partitions.served)}/${partitionsText(partitions.total)}`,
       ...(moving > 0 && { note: `${moving} moving` }),
       tone: unserved > 0 ? 'bad' : undefined,
     },

@@ -19,7 +19,8 @@ import { Pending, Tabs, Tiles } from '../parts/bits.tsx';
 import { BulkButton } from '../parts/bulk-action.tsx';
 import { Chart } from '../parts/chart.tsx';
 import { Name, Text, visible, When } from '../parts/text.tsx';
-import { formatCount, formatDuration, formatMany, formatRate } from '../show/format.ts';
+import { agreedStats } from '../show/agreed-stats.ts';
+import { formatCount, formatDuration, formatMany, formatRate, formatShort } from '../show/format.ts';
 import type { PageProps } from '../show/place.ts';
 import { hashOf } from '../show/place.ts';
 import { troubleOf } from '../show/trouble.ts';
@@ -67,9 +68,26 @@ async function load(queue: string, tab: TabKey, afterPid: Uint8Array, signal: Ab
     tab === 'delayed' ? peek(PeekKind.PEEK_KIND_WAITING, SHOWN) : [],
     tab === 'runs' ? call('ListBulkRuns', { queue }, signal).then((reply) => reply.runs) : [],
   ]);
-  const [stats, dead] = queues;
-  if (stats === undefined) throw new Error('the reply has no statistics');
-  return { stats, settings, tasks, waiting, dead, runs };
+  const [told, dead] = queues;
+  if (told === undefined) throw new Error('the reply has no statistics');
+  const data = { stats: told, settings, tasks, waiting, dead, runs };
+  const isOwn = names.length === 1;
+  switch (tab) {
+    case 'head':
+      return afterPid.length > 0 ? data : { ...data, stats: agreedStats(told, 'available', tasks.length, SHOWN) };
+    case 'leased':
+      return { ...data, stats: agreedStats(told, 'leased', tasks.length, GROUPED) };
+    case 'delayed': {
+      const limit = Math.max(tasks.length, waiting.length) < SHOWN ? GROUPED : 0;
+      return { ...data, stats: agreedStats(told, 'delayed', tasks.length + waiting.length, limit) };
+    }
+    case 'dead':
+      return isOwn
+        ? { ...data, stats: agreedStats(told, 'available', tasks.length, GROUPED) }
+        : { ...data, dead: dead && agreedStats(dead, 'available', tasks.length, GROUPED) };
+    default:
+      return data;
+  }
 }
 
 const NO_PID = new Uint8Array(0);
@@ -112,12 +130,17 @@ export function QueuePage({ place }: PageProps): VNode {
       <Notes stats={stats} />
       <Tiles
         of={[
-          { title: 'Available', value: formatCount(stats.available), note: oldest(stats) },
+          { title: 'Available', value: formatCount(stats.available), note: 'wait for a worker' },
           { title: 'Leased', value: formatCount(stats.leased), note: attemptText(stats) },
           {
             title: 'Delayed',
             value: formatCount(stats.delayed),
             ...(stats.waiting > 0 && { note: `${formatCount(stats.waiting)} wait for others` }),
+          },
+          {
+            title: 'Oldest task',
+            value: stats.oldestAgeMs === 0 ? '–' : formatShort(stats.oldestAgeMs),
+            note: 'available or leased',
           },
           { title: 'Completed', value: formatCount(stats.completed), note: 'since it was created' },
           {
@@ -178,10 +201,6 @@ export function QueuePage({ place }: PageProps): VNode {
 const isDeadLetterQueue = ({ effective }: ListQueueSettingsResponse, queue: string): boolean =>
   effective?.deadLetterQueue === queue || queue.endsWith('.dead');
 
-function oldest({ oldestAgeMs }: QueueStats): string {
-  return oldestAgeMs === 0 ? '' : `the oldest is ${formatDuration(oldestAgeMs)} old`;
-}
-
 const attemptText = ({ meanLeaseMs }: QueueStats): string =>
   meanLeaseMs === 0 ? '' : `${formatDuration(meanLeaseMs)} on average`;
 
@@ -217,9 +236,10 @@ function Troubles({ of }: { readonly of: QueueStats }): VNode {
   const first = troubleOf(of);
   return (
     <>
-      {first.urgency === 0 ? undefined : <TroubleText of={first} />}
+      {first.urgency === 0 ? undefined : <TroubleText of={first} whole />}
       {others.map((one) => (
         <TroubleText
+          whole
           key={one.kind}
           of={troubleOf({ ...of, watch: { failureRate: 0, troubles: [one], history: undefined } })}
         />
@@ -248,6 +268,9 @@ function Notes({ stats }: { readonly stats: QueueStats }): VNode {
           {pause.reason === '' ? '' : ': '}
           <Text of={pause.reason} most={256} />
         </p>
+      )}
+      {stats.available + stats.leased + stats.delayed > 0 ? undefined : (
+        <p class="quiet">It has no tasks now. A queue exists while it has tasks.</p>
       )}
       {heldBy.map((limit) => (
         <p class="note" key={`${limit.queues} ${limit.keys}`}>
@@ -294,6 +317,7 @@ function Charts({ stats }: { readonly stats: QueueStats }): VNode {
       <Chart
         title="Backlog"
         at={history.at}
+        isCount
         format={(value) => formatCount(Math.round(value))}
         note={note}
         series={[
